@@ -1,0 +1,20 @@
+#ifndef PARAMD_BASE_CRC32C_H_
+#define PARAMD_BASE_CRC32C_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace paramd {
+
+// CRC-32C (Castagnoli, RFC 3720) of `bytes`, continuing from `crc`, the value
+// of what came before (0 at the start). Uses SSE4.2 where the machine has it.
+uint32_t Crc32c(absl::Span<const std::byte> bytes, uint32_t crc = 0);
+
+// The portable path, the twin the fast one is tested against.
+uint32_t Crc32cPortable(absl::Span<const std::byte> bytes, uint32_t crc = 0);
+
+}  // namespace paramd
+
+#endif  // PARAMD_BASE_CRC32C_H_
