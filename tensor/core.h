@@ -1,0 +1,34 @@
+#ifndef PARAMD_TENSOR_CORE_H_
+#define PARAMD_TENSOR_CORE_H_
+
+#include "base/time.h"
+#include "tensor/message.h"
+#include "tensor/outbox.h"
+
+namespace paramd {
+
+// The shape of every core: a single-threaded object called with one event and
+// the time, which answers by filling an outbox. It has no lock, thread, file,
+// socket or clock, so the same object runs behind gRPC, joined to others in one
+// process, and under the simulator.
+//
+// Not thread-safe: all calls come from one thread, or one after the other.
+class Core {
+ public:
+  virtual ~Core() = default;
+
+  // Called once, before anything else.
+  virtual void Start(Time now, Outbox* out) = 0;
+  // A request from a peer, or the reply to a call this core sent.
+  virtual void Receive(Message message, Time now, Outbox* out) = 0;
+  // Work started with Outbox::StartIo has ended.
+  virtual void Completed(IoResult result, Time now, Outbox* out) = 0;
+  // Time has passed. Called at next_tick() or later; may be called earlier.
+  virtual void Tick(Time now, Outbox* out) = 0;
+  // When Tick is wanted next; Time::Never() if it is not.
+  virtual Time next_tick() const = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_TENSOR_CORE_H_

@@ -1,0 +1,78 @@
+#ifndef PARAMD_TENSOR_OUTBOX_H_
+#define PARAMD_TENSOR_OUTBOX_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "tensor/message.h"
+
+namespace paramd {
+
+// What a core wants done after one event; it has no other way out. The core
+// fills it, the transport empties it. Order within one outbox is kept for
+// messages to one peer as long as the transport keeps order at all.
+//
+// Not thread-safe: lives for one call of one core.
+class Outbox {
+ public:
+  using Head = std::unique_ptr<google::protobuf::Message>;
+
+  struct ReplyItem {
+    CallId call;
+    absl::Status status;
+    Head head;  // Null if status is not OK.
+    BufferChain payload;
+  };
+  // A request. The transport answers it exactly once with a reply Message, or
+  // with a failed one (UNAVAILABLE, DEADLINE_EXCEEDED …) at `deadline` at the
+  // latest. A failed call may have been carried out.
+  struct SendItem {
+    PeerId to;
+    CallId call;
+    Head head;
+    BufferChain payload;
+    absl::Duration deadline;
+  };
+  // Work outside the cores; its type is that of `head`. Ends in one Completed.
+  struct IoItem {
+    IoId io;
+    Head head;
+    BufferChain payload;
+  };
+
+  void Reply(CallId call, Head head, BufferChain payload = {}) {
+    replies.push_back({call, absl::OkStatus(), std::move(head),
+                       std::move(payload)});
+  }
+  // REQUIRES: !refusal.ok().
+  void Refuse(CallId call, absl::Status refusal) {
+    replies.push_back({call, std::move(refusal), nullptr, {}});
+  }
+  void Send(PeerId to, CallId call, Head head, BufferChain payload,
+            absl::Duration deadline) {
+    sends.push_back(
+        {to, call, std::move(head), std::move(payload), deadline});
+  }
+  void StartIo(IoId io, Head head, BufferChain payload = {}) {
+    ios.push_back({io, std::move(head), std::move(payload)});
+  }
+  // This process is done: it ends with `status` (OK: exit 0) once what is in
+  // this outbox has been sent.
+  void Exit(absl::Status status) {
+    exited = true;
+    exit_status = std::move(status);
+  }
+
+  std::vector<ReplyItem> replies;
+  std::vector<SendItem> sends;
+  std::vector<IoItem> ios;
+  bool exited = false;
+  absl::Status exit_status;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_TENSOR_OUTBOX_H_

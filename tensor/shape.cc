@@ -1,0 +1,36 @@
+#include "tensor/shape.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace paramd {
+namespace {
+
+constexpr size_t kMaxRank = 8;
+constexpr uint64_t kMaxElements = uint64_t{1} << 48;
+
+}  // namespace
+
+absl::StatusOr<RowShape> ToRowShape(absl::Span<const uint64_t> shape) {
+  if (shape.size() > kMaxRank) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "shape has ", shape.size(), " dimensions; at most 8 are supported"));
+  }
+  uint64_t elements = 1;
+  for (const uint64_t dimension : shape) {
+    if (dimension == 0 || dimension > kMaxElements / elements) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape ", ShapeName(shape),
+                       " has a zero dimension or more than 2^48 elements"));
+    }
+    elements *= dimension;
+  }
+  const uint64_t rows = shape.empty() ? 1 : shape[0];
+  return RowShape{rows, elements / rows};
+}
+
+std::string ShapeName(absl::Span<const uint64_t> shape) {
+  return shape.empty() ? "scalar" : absl::StrJoin(shape, "x");
+}
+
+}  // namespace paramd

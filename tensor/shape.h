@@ -1,0 +1,34 @@
+#ifndef PARAMD_TENSOR_SHAPE_H_
+#define PARAMD_TENSOR_SHAPE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace paramd {
+
+// Rows [begin, end) of a variable: its first dimension. A scalar is one row.
+struct RowRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  friend constexpr auto operator<=>(const RowRange&, const RowRange&) = default;
+};
+
+// A tensor's shape as rows of elements.
+struct RowShape {
+  uint64_t rows = 1;          // First dimension; 1 for a scalar.
+  uint64_t row_elements = 1;  // Product of the others.
+};
+
+// Rank at most 8, every dimension at least 1, at most 2^48 elements; otherwise
+// kInvalidArgument naming the shape.
+absl::StatusOr<RowShape> ToRowShape(absl::Span<const uint64_t> shape);
+
+// "784x512"; "scalar" for an empty shape.
+std::string ShapeName(absl::Span<const uint64_t> shape);
+
+}  // namespace paramd
+
+#endif  // PARAMD_TENSOR_SHAPE_H_
