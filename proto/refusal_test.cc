@@ -1,0 +1,38 @@
+#include "proto/refusal.h"
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+TEST(RefusalTest, ReasonAndDetailsSurviveTheStatus) {
+  const absl::Status status =
+      RefuseForNow(v1::Refusal::NOT_READY, "ps-1", absl::Milliseconds(250),
+                   "ps-1 is still being filled");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  const v1::Refusal refusal = RefusalOf(status);
+  EXPECT_EQ(refusal.reason(), v1::Refusal::NOT_READY);
+  EXPECT_EQ(refusal.waiting_for(), "ps-1");
+  EXPECT_EQ(refusal.retry_after_ms(), 250u);
+}
+
+TEST(RefusalTest, AStatusWithoutDetailsHasNoReason) {
+  EXPECT_EQ(RefusalOf(absl::InternalError("x")).reason(),
+            v1::Refusal::REASON_UNSPECIFIED);
+}
+
+TEST(VersionTest, TermComesBeforeCounter) {
+  v1::Version low, high;
+  low.set_term(1);
+  low.set_counter(99);
+  high.set_term(2);
+  high.set_counter(1);
+  EXPECT_TRUE(low < high);
+  EXPECT_TRUE(high > low);
+  EXPECT_TRUE(low != high);
+  EXPECT_TRUE(IsZero(v1::Version()));
+  EXPECT_EQ(VersionName(high), "2.1");
+}
+
+}  // namespace
+}  // namespace paramd
