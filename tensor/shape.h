@@ -26,6 +26,20 @@ struct RowShape {
 // kInvalidArgument naming the shape.
 absl::StatusOr<RowShape> ToRowShape(absl::Span<const uint64_t> shape);
 
+// A slice's elements lie in blocks of this many, fewer in the last.
+inline constexpr uint64_t kBlockElements = 262144;
+// A slice is as many whole rows as fit in this many bytes, at least one row.
+inline constexpr uint64_t kSliceBytes = uint64_t{4} << 20;
+
+constexpr uint64_t BlockCount(uint64_t slice_elements) {
+  return (slice_elements + kBlockElements - 1) / kBlockElements;
+}
+// Elements of block `block` of a slice. REQUIRES: block < BlockCount().
+constexpr uint64_t BlockElements(uint64_t slice_elements, uint64_t block) {
+  const uint64_t left = slice_elements - block * kBlockElements;
+  return left < kBlockElements ? left : kBlockElements;
+}
+
 // "784x512"; "scalar" for an empty shape.
 std::string ShapeName(absl::Span<const uint64_t> shape);
 
