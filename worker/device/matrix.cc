@@ -1,0 +1,69 @@
+#include "worker/device/matrix.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include <cblas.h>
+
+#include "base/check.h"
+
+namespace paramd {
+namespace {
+
+blasint BlasSize(size_t size) {
+  CHECK(size <= size_t{std::numeric_limits<int32_t>::max()},
+        "a dimension of a matrix is below 2^31");
+  return static_cast<blasint>(size);
+}
+
+// BLAS asks for a leading dimension of at least 1, also of an empty matrix.
+blasint LeadingDimension(size_t columns) {
+  return BlasSize(std::max<size_t>(columns, 1));
+}
+
+void UseOneBlasThread() {
+  // Once per process: more threads would change the order of additions.
+  static const bool done = [] {
+    openblas_set_num_threads(1);
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+// c = op(a) op(b), where the sum runs over `depth`.
+void Product(CBLAS_TRANSPOSE transpose_a, ConstMatrix a,
+             CBLAS_TRANSPOSE transpose_b, ConstMatrix b, size_t depth,
+             Matrix c) {
+  UseOneBlasThread();
+  if (depth == 0) {
+    std::fill_n(c.data, c.rows * c.columns, 0.0f);
+    return;
+  }
+  cblas_sgemm(CblasRowMajor, transpose_a, transpose_b, BlasSize(c.rows),
+              BlasSize(c.columns), BlasSize(depth), 1.0f, a.data,
+              LeadingDimension(a.columns), b.data, LeadingDimension(b.columns),
+              0.0f, c.data, LeadingDimension(c.columns));
+}
+
+}  // namespace
+
+void Multiply(ConstMatrix a, ConstMatrix b, Matrix c) {
+  CHECK(a.columns == b.rows && a.rows == c.rows && b.columns == c.columns,
+        "the shapes of a product fit");
+  Product(CblasNoTrans, a, CblasNoTrans, b, a.columns, c);
+}
+
+void MultiplyTransposedLeft(ConstMatrix a, ConstMatrix b, Matrix c) {
+  CHECK(a.rows == b.rows && a.columns == c.rows && b.columns == c.columns,
+        "the shapes of a product fit");
+  Product(CblasTrans, a, CblasNoTrans, b, a.rows, c);
+}
+
+void MultiplyTransposedRight(ConstMatrix a, ConstMatrix b, Matrix c) {
+  CHECK(a.columns == b.columns && a.rows == c.rows && b.rows == c.columns,
+        "the shapes of a product fit");
+  Product(CblasNoTrans, a, CblasTrans, b, a.columns, c);
+}
+
+}  // namespace paramd
