@@ -1,0 +1,261 @@
+#include "net/core_host.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/check.h"
+
+namespace paramd {
+namespace {
+
+constexpr size_t kMostOpenIos = 4096;
+
+}  // namespace
+
+CoreHost::CoreHost(Transport* transport, std::shared_ptr<Mailbox> mailbox)
+    : transport_(transport), mailbox_(std::move(mailbox)) {}
+
+void CoreHost::AddCore(PeerId self, Core* core) {
+  CHECK(cores_.emplace(self, Hosted{core}).second, "a core is added once");
+  order_.push_back(self);
+}
+
+void CoreHost::HandleIo(const google::protobuf::Descriptor* type,
+                        Runtime::IoHandler handler) {
+  io_handlers_[type] = std::move(handler);
+}
+
+void CoreHost::OnStatus(std::function<void(v1::StatusReply*)> fill) {
+  fillers_.push_back(std::move(fill));
+}
+
+void CoreHost::FillStatus(v1::StatusReply* status) const {
+  for (const auto& fill : fillers_) fill(status);
+}
+
+bool CoreHost::Has(PeerId peer) const {
+  const auto it = cores_.find(peer);
+  return it != cores_.end() && !it->second.exited;
+}
+
+void CoreHost::Start(Time now) {
+  for (const PeerId self : order_) {
+    if (ended_) return;
+    Outbox out;
+    cores_.at(self).core->Start(now, &out);
+    Empty(self, &out, now);
+  }
+}
+
+CallId CoreHost::Request(PeerId from, PeerId to, Outbox::Head head,
+                         BufferChain payload) {
+  Event event;
+  event.to = to;
+  event.message.from = from;
+  event.message.call = next_id_++;
+  event.message.payload = std::move(payload);
+  event.head = std::move(head);
+  const CallId id = event.message.call;
+  events_.push_back(std::move(event));
+  return id;
+}
+
+void CoreHost::Replied(CallId id, absl::Status status, Outbox::Head head,
+                       BufferChain payload) {
+  const auto it = calls_.find(id);
+  if (it == calls_.end()) return;
+  Event event;
+  event.to = it->second.from;
+  event.message.from = it->second.to;
+  event.message.call = it->second.call;
+  event.message.is_reply = true;
+  event.message.status = std::move(status);
+  if (event.message.status.ok()) {
+    event.head = std::move(head);
+    event.message.payload = std::move(payload);
+  }
+  deadlines_.erase({it->second.deadline, id});
+  calls_.erase(it);
+  events_.push_back(std::move(event));
+}
+
+bool CoreHost::Turn(Time now) {
+  bool any = Expire(now);
+  any |= TickDue(now);
+  if (events_.empty() || ended_) return any;
+  Event event = std::move(events_.front());
+  events_.pop_front();
+  Deliver(std::move(event), now);
+  return true;
+}
+
+Time CoreHost::next_wakeup() const {
+  Time next = Time::Never();
+  if (!deadlines_.empty()) next = deadlines_.begin()->first;
+  for (const auto& [self, hosted] : cores_) {
+    if (!hosted.exited) next = std::min(next, hosted.core->next_tick());
+  }
+  return next;
+}
+
+void CoreHost::End(absl::Status status) {
+  if (ended_) return;
+  ended_ = true;
+  end_status_ = std::move(status);
+}
+
+void CoreHost::Deliver(Event event, Time now) {
+  const Hosted& hosted = cores_.at(event.to);
+  if (hosted.exited) {
+    if (!event.is_completion && !event.message.is_reply) {
+      const absl::Status gone = absl::UnavailableError(
+          absl::StrCat(PeerName(event.to), " has ended"));
+      if (calls_.contains(event.message.call)) {
+        Replied(event.message.call, gone, nullptr, {});
+      } else if (transport_ != nullptr) {
+        transport_->Reply({event.message.call, gone, nullptr, {}});
+      }
+    }
+    return;
+  }
+  Outbox out;
+  if (event.is_completion) {
+    hosted.core->Completed(std::move(event.result), now, &out);
+  } else {
+    event.message.head = event.head.get();
+    hosted.core->Receive(std::move(event.message), now, &out);
+  }
+  Empty(event.to, &out, now);
+}
+
+void CoreHost::Empty(PeerId self, Outbox* out, Time now) {
+  for (Outbox::ReplyItem& reply : out->replies) {
+    const auto it = calls_.find(reply.call);
+    if (it != calls_.end()) {
+      Replied(reply.call, std::move(reply.status), std::move(reply.head),
+              std::move(reply.payload));
+    } else if (transport_ != nullptr) {
+      transport_->Reply(std::move(reply));
+    }
+  }
+  for (Outbox::SendItem& send : out->sends) {
+    EmptySend(self, std::move(send), now);
+  }
+  for (Outbox::IoItem& io : out->ios) EmptyIo(self, std::move(io));
+  if (out->exited) Exited(self, std::move(out->exit_status));
+}
+
+void CoreHost::EmptySend(PeerId self, Outbox::SendItem item, Time now) {
+  const CallId id = next_id_++;
+  const PeerId to = item.to;
+  const bool here = cores_.contains(to);
+  const Time deadline = now + item.deadline;
+  calls_[id] = {self, item.call, to, deadline, item.deadline, !here};
+  deadlines_.insert({deadline, id});
+  if (!here && transport_ != nullptr) {
+    transport_->Send(id, self, std::move(item));
+    return;
+  }
+  if (!Has(to)) {
+    Replied(id,
+            absl::UnavailableError(absl::StrCat(
+                PeerName(to), here ? " has ended" : " is not a known peer")),
+            nullptr, {});
+    return;
+  }
+  Event event;
+  event.to = to;
+  event.message.from = self;
+  event.message.call = id;
+  event.message.payload = std::move(item.payload);
+  event.head = std::move(item.head);
+  events_.push_back(std::move(event));
+}
+
+void CoreHost::EmptyIo(PeerId self, Outbox::IoItem item) {
+  const IoId io = item.io;
+  const google::protobuf::Descriptor* type = item.head->GetDescriptor();
+  const auto fail = [&](absl::Status status) {
+    Event event;
+    event.to = self;
+    event.is_completion = true;
+    event.result.io = io;
+    event.result.status = std::move(status);
+    events_.push_back(std::move(event));
+  };
+  const auto handler = io_handlers_.find(type);
+  if (handler == io_handlers_.end()) {
+    fail(absl::UnimplementedError(
+        absl::StrCat("this process does not do ", type->name())));
+    return;
+  }
+  if (open_ios_.size() >= kMostOpenIos) {
+    fail(absl::ResourceExhaustedError(
+        absl::StrCat(kMostOpenIos, " works are under way")));
+    return;
+  }
+  CHECK(open_ios_.insert({self, io}).second, "an open work has its own id");
+  // `this` is used on the loop thread only, and the mailbox is closed before
+  // the host goes.
+  Runtime::IoDone done = [this, self, io, mailbox = mailbox_](IoResult result) {
+    result.io = io;
+    // std::function copies what it holds, an IoResult cannot be copied.
+    auto held = std::make_shared<IoResult>(std::move(result));
+    mailbox->Post([this, self, held] { Completed(self, std::move(*held)); });
+  };
+  handler->second(std::move(item), std::move(done));
+}
+
+void CoreHost::Completed(PeerId self, IoResult result) {
+  CHECK(open_ios_.erase({self, result.io}) == 1, "a work ends once");
+  Event event;
+  event.to = self;
+  event.is_completion = true;
+  event.result = std::move(result);
+  events_.push_back(std::move(event));
+}
+
+void CoreHost::Exited(PeerId self, absl::Status status) {
+  cores_.at(self).exited = true;
+  if (!status.ok()) {
+    End(std::move(status));
+    return;
+  }
+  for (const auto& [peer, hosted] : cores_) {
+    if (!hosted.exited) return;
+  }
+  End(absl::OkStatus());
+}
+
+bool CoreHost::Expire(Time now) {
+  bool any = false;
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const CallId id = deadlines_.begin()->second;
+    const OpenCall& call = calls_.at(id);
+    if (call.outside && transport_ != nullptr) transport_->Cancel(id);
+    Replied(id,
+            absl::DeadlineExceededError(
+                absl::StrCat(PeerName(call.to), " did not answer within ",
+                             absl::FormatDuration(call.patience))),
+            nullptr, {});
+    any = true;
+  }
+  return any;
+}
+
+bool CoreHost::TickDue(Time now) {
+  bool any = false;
+  for (const PeerId self : order_) {
+    Hosted& hosted = cores_.at(self);
+    if (ended_) return any;
+    if (hosted.exited || hosted.core->next_tick() > now) continue;
+    Outbox out;
+    hosted.core->Tick(now, &out);
+    Empty(self, &out, now);
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace paramd

@@ -1,0 +1,138 @@
+#ifndef PARAMD_NET_CORE_HOST_H_
+#define PARAMD_NET_CORE_HOST_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+
+#include "net/mailbox.h"
+#include "net/runtime.h"
+#include "tensor/core.h"
+
+namespace paramd {
+
+// Drives the cores of one process: gives them events one at a time, empties
+// their outboxes, joins them to each other by reference, keeps the deadlines of
+// their calls, their ticks, their work outside and the rule for the end. What
+// leaves the process goes to a Transport.
+//
+// Invariant: every SendItem ends in exactly one reply Message to its core, at
+// its deadline at the latest, unless the core has exited. Nothing is delivered
+// inside of another delivery.
+//
+// Not thread-safe: lives on the loop thread; only the IoDone of a work may be
+// called elsewhere, and comes back through the mailbox.
+class CoreHost {
+ public:
+  // The way to other processes. Called on the loop thread, never reentered.
+  class Transport {
+   public:
+    virtual ~Transport() = default;
+    // Carries a request to a peer that is not in this process. Ends in one
+    // CoreHost::Replied(id), unless Cancel(id) comes first.
+    virtual void Send(CallId id, PeerId from, Outbox::SendItem item) = 0;
+    // The answer to Send(id) is not wanted any more.
+    virtual void Cancel(CallId id) = 0;
+    // The answer to the request that Request() called item.call. Ids that the
+    // transport has dropped are ignored.
+    virtual void Reply(Outbox::ReplyItem item) = 0;
+  };
+
+  // `transport` may be null: then no peer is outside. Not owned.
+  CoreHost(Transport* transport, std::shared_ptr<Mailbox> mailbox);
+
+  // As in Runtime.
+  void AddCore(PeerId self, Core* core);
+  void HandleIo(const google::protobuf::Descriptor* type,
+                Runtime::IoHandler handler);
+  void OnStatus(std::function<void(v1::StatusReply*)> fill);
+  void FillStatus(v1::StatusReply* status) const;
+
+  // Whether `peer` is a core of this process that has not exited.
+  bool Has(PeerId peer) const;
+
+  // Calls Core::Start on every core, in the order of adding.
+  void Start(Time now);
+  // Takes in a request from outside for the core `to`; returns its id.
+  // REQUIRES: Has(to).
+  CallId Request(PeerId from, PeerId to, Outbox::Head head,
+                 BufferChain payload);
+  // Takes in the answer to a request given to Transport::Send. Unknown ids (an
+  // answer after the deadline) are ignored.
+  void Replied(CallId id, absl::Status status, Outbox::Head head,
+               BufferChain payload);
+
+  // Gives what is due: deadlines, ticks, and the oldest waiting event. False if
+  // there was nothing.
+  bool Turn(Time now);
+  // When Turn will have something to do although nothing comes in.
+  Time next_wakeup() const;
+  bool has_waiting_events() const { return !events_.empty(); }
+
+  // The end: every core has exited, or one failed, or End was called.
+  bool ended() const { return ended_; }
+  const absl::Status& end_status() const { return end_status_; }
+  // The first end counts.
+  void End(absl::Status status);
+
+ private:
+  struct Hosted {
+    Core* core;
+    bool exited = false;
+  };
+  // A request of one of our cores that has no answer yet.
+  struct OpenCall {
+    PeerId from;
+    CallId call;  // The core's own id.
+    PeerId to;
+    Time deadline;
+    absl::Duration patience;
+    bool outside;
+  };
+  // A message or a completion on its way to the core `to`.
+  struct Event {
+    PeerId to;
+    Message message;
+    Outbox::Head head;
+    bool is_completion = false;
+    IoResult result;
+  };
+
+  void Deliver(Event event, Time now);
+  void Empty(PeerId self, Outbox* out, Time now);
+  void EmptySend(PeerId self, Outbox::SendItem item, Time now);
+  void EmptyIo(PeerId self, Outbox::IoItem item);
+  void Exited(PeerId self, absl::Status status);
+  void Completed(PeerId self, IoResult result);
+  bool Expire(Time now);
+  bool TickDue(Time now);
+
+  Transport* const transport_;
+  const std::shared_ptr<Mailbox> mailbox_;
+  std::map<PeerId, Hosted> cores_;
+  std::vector<PeerId> order_;
+  absl::flat_hash_map<const google::protobuf::Descriptor*, Runtime::IoHandler>
+      io_handlers_;
+  std::vector<std::function<void(v1::StatusReply*)>> fillers_;
+  std::deque<Event> events_;
+  CallId next_id_ = 1;
+  absl::flat_hash_map<CallId, OpenCall> calls_;
+  std::set<std::pair<Time, CallId>> deadlines_;  // One for each of calls_.
+  absl::flat_hash_set<std::pair<PeerId, IoId>> open_ios_;  // Bound: 4,096.
+  bool ended_ = false;
+  absl::Status end_status_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_NET_CORE_HOST_H_

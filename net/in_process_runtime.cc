@@ -1,0 +1,62 @@
+#include "net/in_process_runtime.h"
+
+#include <utility>
+
+#include "base/clock.h"
+#include "net/core_host.h"
+#include "net/mailbox.h"
+
+namespace paramd {
+namespace {
+
+class InProcessRuntime : public Runtime {
+ public:
+  InProcessRuntime()
+      : mailbox_(std::make_shared<Mailbox>()),
+        host_(/*transport=*/nullptr, mailbox_) {}
+  ~InProcessRuntime() override { mailbox_->Close(); }
+
+  void AddCore(PeerId self, Core* core) override { host_.AddCore(self, core); }
+  void HandleIo(const google::protobuf::Descriptor* type,
+                IoHandler handler) override {
+    host_.HandleIo(type, std::move(handler));
+  }
+  void OnStatus(std::function<void(v1::StatusReply*)> fill) override {
+    host_.OnStatus(std::move(fill));
+  }
+  v1::StatusReply Status() override {
+    v1::StatusReply status;
+    host_.FillStatus(&status);
+    return status;
+  }
+  void Post(std::function<void()> f) override { mailbox_->Post(std::move(f)); }
+  void Stop(absl::Status status) override {
+    mailbox_->Post([this, status] { host_.End(status); });
+  }
+
+  absl::Status Run() override {
+    host_.Start(MonotonicNow());
+    while (!host_.ended()) {
+      for (const auto& f : mailbox_->Take()) f();
+      const Time now = MonotonicNow();
+      if (host_.Turn(now) || host_.has_waiting_events()) continue;
+      const Time next = host_.next_wakeup();
+      mailbox_->Wait(next == Time::Never() ? absl::InfiniteDuration()
+                                           : next - MonotonicNow());
+    }
+    mailbox_->Close();
+    return host_.end_status();
+  }
+
+ private:
+  const std::shared_ptr<Mailbox> mailbox_;
+  CoreHost host_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runtime> MakeInProcessRuntime() {
+  return std::make_unique<InProcessRuntime>();
+}
+
+}  // namespace paramd
