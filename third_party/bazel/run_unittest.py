@@ -8,6 +8,7 @@ import importlib.util
 import os
 import sys
 import time
+import types
 import unittest
 import xml.etree.ElementTree as ElementTree
 
@@ -80,8 +81,18 @@ def write_xml(path, suite, cases):
         path, encoding="utf-8", xml_declaration=True)
 
 
+def put_folders_before_installed_packages():
+    """Makes `proto` the folder, not some package that is installed as proto."""
+    for entry in os.scandir("."):
+        if entry.is_dir() and entry.name.isidentifier():
+            package = types.ModuleType(entry.name)
+            package.__path__ = [os.path.abspath(entry.path)]
+            sys.modules.setdefault(entry.name, package)
+
+
 def main():
     path = sys.argv.pop(1)
+    put_folders_before_installed_packages()
     sys.argv[0] = path
     name = os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(name, path)
