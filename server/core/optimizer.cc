@@ -1,0 +1,174 @@
+#include "server/core/optimizer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace paramd {
+namespace {
+
+constexpr absl::string_view kAdamSlots[] = {"momentum", "variance"};
+
+absl::Status CheckDecay(absl::string_view name, double value) {
+  if (value >= 0 && value < 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("optimizer.adam.", name, " is ", value,
+                   "; it must be at least 0 and below 1"));
+}
+
+absl::Status CheckPositive(absl::string_view name, double value) {
+  if (value > 0 && std::isfinite(value)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "optimizer.", name, " is ", value, "; it must be above 0"));
+}
+
+// Calls use(bytes, offset, count) for runs of whole elements, which together
+// are the next `elements` of the reader. An element that two slices of the
+// chain share comes as a run of its own.
+template <typename Use>
+void ForEachRun(ChainReader* reader, size_t elements, const Use& use) {
+  size_t offset = 0;
+  while (offset < elements) {
+    const absl::Span<const std::byte> span =
+        reader->Next((elements - offset) * sizeof(float));
+    CHECK(!span.empty(), "the gradient has all the bytes that are read");
+    const size_t whole = span.size() / sizeof(float);
+    if (whole > 0) use(span.data(), offset, whole);
+    offset += whole;
+
+    const size_t carried = span.size() % sizeof(float);
+    if (carried == 0) continue;
+    std::array<std::byte, sizeof(float)> element;
+    std::memcpy(element.data(), span.data() + whole * sizeof(float), carried);
+    CHECK(reader->Read(absl::MakeSpan(element).subspan(carried)),
+          "the gradient ends with a whole element");
+    use(element.data(), offset, size_t{1});
+    ++offset;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerConfig& config,
+                                            uint64_t decay_steps) {
+  const Optimizer optimizer(config, decay_steps);
+  if (config.kind_case() == v1::OptimizerConfig::KIND_NOT_SET) {
+    return absl::InvalidArgumentError(
+        "optimizer names neither sgd nor adam");
+  }
+  RETURN_IF_ERROR(CheckPositive("learning_rate", optimizer.learning_rate_));
+  RETURN_IF_ERROR(CheckDecay("beta1", optimizer.beta1_));
+  RETURN_IF_ERROR(CheckDecay("beta2", optimizer.beta2_));
+  RETURN_IF_ERROR(CheckPositive("adam.epsilon", optimizer.epsilon_));
+  if (config.schedule() < v1::OptimizerConfig::SCHEDULE_UNSPECIFIED ||
+      config.schedule() > v1::OptimizerConfig::COSINE) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.schedule ", static_cast<int>(config.schedule()),
+                     " is unknown here"));
+  }
+  if (optimizer.cosine_ && optimizer.decay_steps_ == 0) {
+    return absl::InvalidArgumentError(
+        "optimizer.schedule is cosine over 0 decay_steps");
+  }
+  return optimizer;
+}
+
+Optimizer::Optimizer(const v1::OptimizerConfig& config, uint64_t decay_steps)
+    : adam_(config.has_adam()),
+      beta1_(config.adam().has_beta1() ? config.adam().beta1() : 0.9),
+      beta2_(config.adam().has_beta2() ? config.adam().beta2() : 0.999),
+      epsilon_(config.adam().has_epsilon() ? config.adam().epsilon() : 1e-7),
+      learning_rate_(config.learning_rate()),
+      cosine_(config.schedule() == v1::OptimizerConfig::COSINE),
+      decay_steps_(decay_steps != 0 ? decay_steps : config.decay_steps()),
+      kernels_(&MachineKernels()) {}
+
+absl::Span<const absl::string_view> Optimizer::slots() const {
+  if (!adam_) return {};
+  return kAdamSlots;
+}
+
+double Optimizer::Rate(uint64_t applied) const {
+  if (!cosine_) return learning_rate_;
+  const double done = static_cast<double>(std::min(applied, decay_steps_)) /
+                      static_cast<double>(decay_steps_);
+  return learning_rate_ * (0.5 * (1.0 + CosinePi(done)));
+}
+
+AdamStep Optimizer::StepOfAdam(uint64_t applied) const {
+  const uint64_t t = applied + 1;
+  AdamStep step;
+  step.beta1 = static_cast<float>(beta1_);
+  step.one_minus_beta1 = static_cast<float>(1.0 - beta1_);
+  step.beta2 = static_cast<float>(beta2_);
+  step.one_minus_beta2 = static_cast<float>(1.0 - beta2_);
+  step.rate = static_cast<float>(Rate(applied) / (1.0 - PowerOf(beta1_, t)));
+  step.correction2 = static_cast<float>(1.0 / (1.0 - PowerOf(beta2_, t)));
+  step.epsilon = static_cast<float>(epsilon_);
+  return step;
+}
+
+void Optimizer::Apply(ChainReader* gradient, uint64_t applied,
+                      const Arrays& arrays) const {
+  if (!adam_) {
+    const float rate = static_cast<float>(Rate(applied));
+    ForEachRun(gradient, arrays.elements,
+               [&](const std::byte* g, size_t offset, size_t count) {
+                 kernels_->sgd(rate, g, count, arrays.values + offset,
+                               arrays.new_values + offset);
+               });
+    return;
+  }
+  const AdamStep step = StepOfAdam(applied);
+  const size_t n = arrays.elements;
+  ForEachRun(gradient, n,
+             [&](const std::byte* g, size_t offset, size_t count) {
+               kernels_->adam(step, g, count,
+                              {.values = arrays.values + offset,
+                               .momentum = arrays.slots + offset,
+                               .variance = arrays.slots + n + offset,
+                               .new_values = arrays.new_values + offset,
+                               .new_momentum = arrays.new_slots + offset,
+                               .new_variance = arrays.new_slots + n + offset});
+             });
+}
+
+bool Optimizer::ReadFinite(ChainReader* gradient, size_t elements) const {
+  bool finite = true;
+  ForEachRun(gradient, elements,
+             [&](const std::byte* g, size_t, size_t count) {
+               finite = kernels_->all_finite(g, count) && finite;
+             });
+  return finite;
+}
+
+double CosinePi(double x) {
+  CHECK(x >= 0.0 && x <= 1.0, "the cosine is wanted over half a turn");
+  if (x > 0.5) return -CosinePi(1.0 - x);
+  // Taylor's series in y = (pi x)^2, y <= (pi / 2)^2: the first term left out
+  // is y^12 / 24! < 1e-19.
+  constexpr double kPi = 3.14159265358979323846;
+  const double y = (kPi * x) * (kPi * x);
+  double sum = 1.0;
+  for (int n = 22; n >= 2; n -= 2) {
+    sum = 1.0 - sum * (y / (static_cast<double>(n) * (n - 1)));
+  }
+  return sum;
+}
+
+double PowerOf(double base, uint64_t exponent) {
+  double power = 1.0;
+  for (; exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) power *= base;
+    base *= base;
+  }
+  return power;
+}
+
+}  // namespace paramd

@@ -1,0 +1,85 @@
+#ifndef PARAMD_SERVER_CORE_OPTIMIZER_H_
+#define PARAMD_SERVER_CORE_OPTIMIZER_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "proto/paramd/v1/config.pb.h"
+#include "server/core/optimizer_kernels.h"
+#include "tensor/buffer.h"
+
+namespace paramd {
+
+// How a gradient changes values: SGD or Adam (Kingma and Ba, 2015, algorithm
+// 1), with a learning rate that is constant or falls along half a cosine.
+//
+// Invariant: the result is a function of the arguments of Apply alone, the same
+// bits on every machine and however the gradient is split. The schedule and
+// Adam's bias correction follow the count that is handed in, nothing else.
+//
+// Immutable, hence thread-safe.
+class Optimizer {
+ public:
+  // Where one application reads and writes `elements` floats of values, and
+  // slots().size() times as many of slots, one slot after the other. Outputs may
+  // be the inputs.
+  struct Arrays {
+    size_t elements;
+    const float* values;
+    const float* slots;
+    float* new_values;
+    float* new_slots;
+  };
+
+  // `decay_steps`: applications over which the schedule falls; 0: those that
+  // `config` names. kInvalidArgument if the config has no optimizer, a constant
+  // out of its bounds, an unknown schedule, or a cosine over 0 steps.
+  static absl::StatusOr<Optimizer> Create(const v1::OptimizerConfig& config,
+                                          uint64_t decay_steps);
+
+  // Names of what lies beside a value: none, or "momentum" and "variance".
+  absl::Span<const absl::string_view> slots() const;
+
+  // Reads the next 4 * elements bytes of `gradient` and applies them as the one
+  // after `applied` others. REQUIRES: that many bytes remain.
+  void Apply(ChainReader* gradient, uint64_t applied,
+             const Arrays& arrays) const;
+
+  // Whether the next 4 * elements bytes are finite numbers; reads them.
+  // REQUIRES: that many bytes remain.
+  bool ReadFinite(ChainReader* gradient, size_t elements) const;
+
+  // The learning rate after `applied` applications.
+  double Rate(uint64_t applied) const;
+
+  // To compare sets of kernels; production takes the machine's fastest.
+  void UseKernelsForTest(const OptimizerKernels& kernels) {
+    kernels_ = &kernels;
+  }
+
+ private:
+  explicit Optimizer(const v1::OptimizerConfig& config, uint64_t decay_steps);
+  AdamStep StepOfAdam(uint64_t applied) const;
+
+  bool adam_;
+  double beta1_;
+  double beta2_;
+  double epsilon_;
+  double learning_rate_;
+  bool cosine_;
+  uint64_t decay_steps_;
+  const OptimizerKernels* kernels_;
+};
+
+// cos(pi * x) for x in [0, 1], within 1e-15, by plain operations only: the same
+// bits everywhere, which std::cos does not promise.
+double CosinePi(double x);
+
+// base^exponent by repeated squaring: the same bits everywhere.
+double PowerOf(double base, uint64_t exponent);
+
+}  // namespace paramd
+
+#endif  // PARAMD_SERVER_CORE_OPTIMIZER_H_

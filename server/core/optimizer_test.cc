@@ -1,0 +1,256 @@
+#include "server/core/optimizer.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+v1::OptimizerConfig Adam(double rate) {
+  v1::OptimizerConfig config;
+  config.mutable_adam();
+  config.set_learning_rate(rate);
+  return config;
+}
+
+v1::OptimizerConfig Sgd(double rate) {
+  v1::OptimizerConfig config;
+  config.mutable_sgd();
+  config.set_learning_rate(rate);
+  return config;
+}
+
+std::vector<float> Random(uint64_t key, size_t n) {
+  std::vector<float> numbers(n);
+  const CounterRandom random(key);
+  for (size_t i = 0; i < n; ++i) numbers[i] = random.Uniform(i) * 2 - 1;
+  return numbers;
+}
+
+// One Buffer that begins `shift` bytes after an aligned address.
+Buffer Shifted(absl::Span<const std::byte> bytes, size_t shift) {
+  Buffer buffer = Buffer::Allocate(bytes.size() + shift);
+  if (!bytes.empty()) {
+    std::memcpy(buffer.mutable_bytes().data() + shift, bytes.data(),
+                bytes.size());
+  }
+  return buffer.Part(shift, bytes.size());
+}
+
+BufferChain Flat(const std::vector<float>& numbers) {
+  return {Buffer::Copy(AsBytes(absl::MakeConstSpan(numbers)))};
+}
+
+// The same bytes, cut at random places, each piece at a random alignment.
+BufferChain Cut(const std::vector<float>& numbers, RandomStream* random) {
+  auto bytes = AsBytes(absl::MakeConstSpan(numbers));
+  BufferChain chain;
+  while (!bytes.empty()) {
+    const size_t most = random->Chance(0.3) ? 7 : bytes.size();
+    const size_t length = std::min<size_t>(random->Below(most + 1),
+                                           bytes.size());
+    chain.push_back(Shifted(bytes.first(length), random->Below(4)));
+    bytes.remove_prefix(length);
+  }
+  return chain;
+}
+
+struct State {
+  std::vector<float> values;
+  std::vector<float> slots;
+  friend bool operator==(const State& a, const State& b) {
+    return std::memcmp(a.values.data(), b.values.data(),
+                       a.values.size() * sizeof(float)) == 0 &&
+           (a.slots.empty() ||
+            std::memcmp(a.slots.data(), b.slots.data(),
+                        a.slots.size() * sizeof(float)) == 0);
+  }
+};
+
+State Start(const Optimizer& optimizer, size_t n) {
+  return {Random(1, n), std::vector<float>(n * optimizer.slots().size())};
+}
+
+void ApplyInPlace(const Optimizer& optimizer, const BufferChain& gradient,
+                  uint64_t applied, State* state) {
+  ChainReader reader(gradient);
+  optimizer.Apply(&reader, applied,
+                  {.elements = state->values.size(),
+                   .values = state->values.data(),
+                   .slots = state->slots.data(),
+                   .new_values = state->values.data(),
+                   .new_slots = state->slots.data()});
+  EXPECT_EQ(reader.remaining(), 0u);
+}
+
+std::vector<v1::OptimizerConfig> BothConfigs() {
+  return {Sgd(0.125), Adam(0.001)};
+}
+
+TEST(OptimizerTest, ACutGradientGivesTheBitsOfAFlatOne) {
+  RandomStream random(7);
+  for (const v1::OptimizerConfig& config : BothConfigs()) {
+    const Optimizer optimizer = *Optimizer::Create(config, 0);
+    for (int round = 0; round < 200; ++round) {
+      const size_t n = 1 + random.Below(300);
+      State flat = Start(optimizer, n);
+      State cut = flat;
+      for (uint64_t t = 0; t < 3; ++t) {
+        const auto gradient = Random(100 + t, n);
+        ApplyInPlace(optimizer, Flat(gradient), t, &flat);
+        ApplyInPlace(optimizer, Cut(gradient, &random), t, &cut);
+      }
+      ASSERT_TRUE(flat == cut) << "round " << round << ", " << n;
+    }
+  }
+}
+
+TEST(OptimizerTest, PortableAndAvx2AgreeBitForBit) {
+  if (Avx2Kernels() == nullptr) GTEST_SKIP() << "this machine has no AVX2";
+  for (const v1::OptimizerConfig& config : BothConfigs()) {
+    Optimizer portable = *Optimizer::Create(config, 0);
+    Optimizer avx2 = portable;
+    portable.UseKernelsForTest(PortableKernels());
+    avx2.UseKernelsForTest(*Avx2Kernels());
+    for (const size_t n : {1, 3, 8, 31, 4096, 4103}) {
+      State a = Start(portable, n);
+      State b = a;
+      for (uint64_t t = 0; t < 20; ++t) {
+        const BufferChain gradient = Flat(Random(100 + t, n));
+        ApplyInPlace(portable, gradient, t, &a);
+        ApplyInPlace(avx2, gradient, t, &b);
+      }
+      EXPECT_TRUE(a == b) << n;
+    }
+  }
+}
+
+TEST(OptimizerTest, AnotherOutputGivesTheSameBitsAndLeavesTheInput) {
+  for (const v1::OptimizerConfig& config : BothConfigs()) {
+    const Optimizer optimizer = *Optimizer::Create(config, 0);
+    State in_place = Start(optimizer, 1000);
+    const State before = in_place;
+    State after = Start(optimizer, 1000);
+    const BufferChain gradient = Flat(Random(100, 1000));
+    ChainReader reader(gradient);
+    optimizer.Apply(&reader, 5,
+                    {.elements = 1000,
+                     .values = before.values.data(),
+                     .slots = before.slots.data(),
+                     .new_values = after.values.data(),
+                     .new_slots = after.slots.data()});
+    EXPECT_TRUE(before == Start(optimizer, 1000));
+    ApplyInPlace(optimizer, gradient, 5, &in_place);
+    EXPECT_TRUE(in_place == after);
+  }
+}
+
+TEST(OptimizerTest, SgdSubtractsRateTimesGradient) {
+  const Optimizer optimizer = *Optimizer::Create(Sgd(0.5), 0);
+  EXPECT_TRUE(optimizer.slots().empty());
+  State state{{1, 2, -3}, {}};
+  ApplyInPlace(optimizer, Flat({2, -4, 0}), 0, &state);
+  EXPECT_EQ(state.values, (std::vector<float>{0, 4, -3}));
+}
+
+// By hand, from algorithm 1 of the paper with rate 0.1, g = 1, 2, -1 and w = 1:
+// t=1: m = 0.1,   v = 0.001,    corrected 1 and 1
+// t=2: m = 0.29,  v = 0.004999, corrected 0.29/0.19 and 0.004999/0.001999
+// t=3: m = 0.161, v = 0.005994001, corrected by 0.271 and 0.002997001
+TEST(OptimizerTest, AdamFollowsThePaperForThreeSteps) {
+  v1::OptimizerConfig config = Adam(0.1);
+  config.mutable_adam()->set_epsilon(1e-8);
+  const Optimizer optimizer = *Optimizer::Create(config, 0);
+  State state{{1}, {0, 0}};
+  const double m[] = {0.1, 0.29, 0.161};
+  const double v[] = {0.001, 0.004999, 0.005994001};
+  const double m_hat[] = {1, 0.29 / 0.19, 0.161 / 0.271};
+  const double v_hat[] = {1, 0.004999 / 0.001999, 0.005994001 / 0.002997001};
+  const float g[] = {1, 2, -1};
+  double w = 1;
+  for (int t = 0; t < 3; ++t) {
+    ApplyInPlace(optimizer, Flat({g[t]}), t, &state);
+    w -= 0.1 * m_hat[t] / (std::sqrt(v_hat[t]) + 1e-8);
+    EXPECT_NEAR(state.slots[0], m[t], 1e-7);
+    EXPECT_NEAR(state.slots[1], v[t], 1e-8);
+    EXPECT_NEAR(state.values[0], w, 1e-6);
+  }
+}
+
+TEST(OptimizerTest, CosineFallsFromTheRateToZeroAndStaysThere) {
+  v1::OptimizerConfig config = Sgd(0.25);
+  config.set_schedule(v1::OptimizerConfig::COSINE);
+  const Optimizer optimizer = *Optimizer::Create(config, 1000);
+  EXPECT_EQ(optimizer.Rate(0), 0.25);
+  EXPECT_NEAR(optimizer.Rate(500), 0.125, 1e-12);
+  EXPECT_EQ(optimizer.Rate(1000), 0.0);
+  EXPECT_EQ(optimizer.Rate(5000), 0.0);
+}
+
+TEST(OptimizerTest, CosinePiIsTheCosine) {
+  for (int i = 0; i <= 10000; ++i) {
+    const double x = i / 10000.0;
+    ASSERT_NEAR(CosinePi(x), std::cos(M_PI * x), 1e-12) << x;
+  }
+}
+
+TEST(OptimizerTest, PowerOfIsThePower) {
+  EXPECT_EQ(PowerOf(0.9, 0), 1.0);
+  EXPECT_EQ(PowerOf(0.5, 10), 1.0 / 1024);
+  EXPECT_NEAR(PowerOf(0.999, 1234567 % 10000), std::pow(0.999, 4567), 1e-12);
+  EXPECT_EQ(PowerOf(0.9, ~uint64_t{0}), 0.0);
+}
+
+TEST(OptimizerTest, WhatIsNotFiniteIsFoundWhereverTheChainIsCut) {
+  RandomStream random(3);
+  const Optimizer optimizer = *Optimizer::Create(Sgd(1), 0);
+  const float bad[] = {std::numeric_limits<float>::infinity(),
+                       -std::numeric_limits<float>::infinity(),
+                       std::numeric_limits<float>::quiet_NaN()};
+  for (int round = 0; round < 300; ++round) {
+    const size_t n = 1 + random.Below(100);
+    std::vector<float> numbers = Random(round, n);
+    numbers[random.Below(n)] = std::numeric_limits<float>::max();
+    const BufferChain good_chain = Cut(numbers, &random);
+    ChainReader good(good_chain);
+    EXPECT_TRUE(optimizer.ReadFinite(&good, n));
+    numbers[random.Below(n)] = bad[round % 3];
+    const BufferChain bad_chain = Cut(numbers, &random);
+    ChainReader reader(bad_chain);
+    EXPECT_FALSE(optimizer.ReadFinite(&reader, n));
+    EXPECT_EQ(reader.remaining(), 0u);
+  }
+}
+
+TEST(OptimizerTest, AConfigThatMakesNoSenseIsRefusedBySetting) {
+  const auto message = [](const v1::OptimizerConfig& config) {
+    return std::string(Optimizer::Create(config, 0).status().message());
+  };
+  v1::OptimizerConfig none;
+  none.set_learning_rate(1);
+  EXPECT_EQ(message(none), "optimizer names neither sgd nor adam");
+  EXPECT_EQ(message(Sgd(0)), "optimizer.learning_rate is 0; it must be above 0");
+  v1::OptimizerConfig beta = Adam(1);
+  beta.mutable_adam()->set_beta2(1);
+  EXPECT_EQ(message(beta),
+            "optimizer.adam.beta2 is 1; it must be at least 0 and below 1");
+  v1::OptimizerConfig epsilon = Adam(1);
+  epsilon.mutable_adam()->set_epsilon(0);
+  EXPECT_EQ(message(epsilon),
+            "optimizer.adam.epsilon is 0; it must be above 0");
+  v1::OptimizerConfig cosine = Sgd(1);
+  cosine.set_schedule(v1::OptimizerConfig::COSINE);
+  EXPECT_EQ(message(cosine), "optimizer.schedule is cosine over 0 decay_steps");
+  v1::OptimizerConfig unknown = Sgd(1);
+  unknown.set_schedule(static_cast<v1::OptimizerConfig::Schedule>(9));
+  EXPECT_EQ(message(unknown), "optimizer.schedule 9 is unknown here");
+}
+
+}  // namespace
+}  // namespace paramd
