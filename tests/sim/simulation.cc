@@ -1,0 +1,535 @@
+#include "tests/sim/simulation.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+
+#include "base/check.h"
+#include "base/crc32c.h"
+
+namespace paramd {
+namespace {
+
+constexpr absl::string_view kKindNames[] = {"start",    "request", "reply",
+                                            "deadline", "io",      "done",
+                                            "tick",     "action",  "exit"};
+
+// The same bytes every time, maps included.
+std::string Serialized(const google::protobuf::Message* head) {
+  std::string bytes;
+  if (head == nullptr) return bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  CHECK(head->SerializeToCodedStream(&coded), "heads are complete");
+  coded.Trim();
+  return bytes;
+}
+
+Outbox::Head Clone(const google::protobuf::Message& head) {
+  Outbox::Head copy(head.New());
+  copy->CopyFrom(head);
+  return copy;
+}
+
+std::string Age(int64_t now, int64_t since) {
+  return absl::FormatDuration(absl::Nanoseconds(now - since));
+}
+
+}  // namespace
+
+Simulation::Simulation(Options options)
+    : options_(std::move(options)), random_(options_.seed) {}
+
+void Simulation::AddNode(PeerId self, Core* core) {
+  CHECK(nodes_.count(self) == 0, "a task has one node at a time");
+  Node& node = nodes_[self];
+  node.core = core;
+  node.life = ++lives_;
+  node.clock_offset = Draw(absl::ZeroDuration(), absl::Hours(1000));
+  Event event;
+  event.kind = Kind::kStart;
+  event.node = self;
+  event.life = node.life;
+  Schedule(now_ + Draw(absl::ZeroDuration(), absl::Seconds(1)),
+           std::move(event));
+}
+
+void Simulation::Crash(PeerId self) {
+  Node* const node = Living(self);
+  CHECK(node != nullptr, "only a living node crashes");
+  CloseIncoming(node);
+  nodes_.erase(self);
+}
+
+void Simulation::HandleIo(PeerId self, const google::protobuf::Descriptor* type,
+                          IoDelay delay, IoHandler handler) {
+  ios_[{self, type}] = {delay, std::move(handler)};
+}
+
+void Simulation::At(absl::Duration since_start, std::function<void()> action) {
+  Event event;
+  event.action = std::move(action);
+  Schedule(std::max(now_, absl::ToInt64Nanoseconds(since_start)),
+           std::move(event));
+}
+
+absl::Status Simulation::Run() {
+  const int64_t stall = absl::ToInt64Nanoseconds(options_.stall_limit);
+  while (failure_.ok()) {
+    const bool over =
+        std::all_of(nodes_.begin(), nodes_.end(),
+                    [](const auto& entry) { return entry.second.exited; });
+    if (over) return absl::OkStatus();
+    if (queue_.empty()) {
+      Fail(absl::DeadlineExceededError("nothing is left that could happen"));
+      break;
+    }
+    auto next = queue_.extract(queue_.begin());
+    now_ = next.key().first;
+    if (now_ - progressed_at_ > stall) {
+      Fail(absl::DeadlineExceededError(
+          absl::StrCat("no progress for ", Age(now_, progressed_at_))));
+    } else if (++events_ > options_.event_limit) {
+      Fail(absl::DeadlineExceededError(
+          absl::StrCat("more than ", options_.event_limit, " events")));
+    } else {
+      Handle(std::move(next.mapped()));
+    }
+  }
+  return WithReplay(failure_);
+}
+
+void Simulation::Fail(absl::Status failure) {
+  if (failure_.ok()) failure_ = std::move(failure);
+}
+
+absl::Status Simulation::WithReplay(const absl::Status& status) const {
+  return absl::Status(
+      status.code(),
+      absl::StrCat(status.message(), "\n  seed ", options_.seed, " after ",
+                   absl::FormatDuration(elapsed()), " and ", events_,
+                   " events; network: ", options_.faults.ToString(),
+                   "\n  replay: ", options_.replay_command, "\n", Waits()));
+}
+
+std::string Simulation::Waits() const {
+  std::string text;
+  for (const auto& [peer, node] : nodes_) {
+    absl::StrAppend(&text, "  ", PeerName(peer),
+                    node.exited    ? " has exited\n"
+                    : node.started ? " waits for:\n"
+                                   : " has not started\n");
+    for (const auto& [id, call] : node.calls) {
+      absl::StrAppend(&text, "    ", PeerName(call->to), ": ",
+                      call->type->name(), ", sent ", Age(now_, call->sent_at),
+                      " ago\n");
+    }
+    for (const auto& [id, delivery] : node.incoming) {
+      absl::StrAppend(&text, "    (has not answered ",
+                      delivery.call->type->name(), " of ",
+                      PeerName(delivery.call->from), ", received ",
+                      Age(now_, delivery.since), " ago)\n");
+    }
+    for (const auto& [id, io] : node.ios) {
+      absl::StrAppend(&text, "    its own ", io.type->name(), ", started ",
+                      Age(now_, io.since), " ago\n");
+    }
+    if (node.tick_at != 0) {
+      absl::StrAppend(&text, "    a tick in ", Age(node.tick_at, now_), "\n");
+    }
+  }
+  return text;
+}
+
+Simulation::Node* Simulation::Living(PeerId peer, uint64_t life) {
+  const auto found = nodes_.find(peer);
+  if (found == nodes_.end() || found->second.exited) return nullptr;
+  if (life != 0 && found->second.life != life) return nullptr;
+  return &found->second;
+}
+
+Time Simulation::NodeTime(const Node& node) const {
+  return Time::FromNanoseconds(now_ + node.clock_offset);
+}
+
+int64_t Simulation::Draw(absl::Duration shortest, absl::Duration longest) {
+  const int64_t span = absl::ToInt64Nanoseconds(longest - shortest);
+  return absl::ToInt64Nanoseconds(shortest) +
+         static_cast<int64_t>(random_.Below(std::max<int64_t>(span, 0) + 1));
+}
+
+int64_t Simulation::DrawDelay() {
+  const Faults& faults = options_.faults;
+  return Draw(faults.shortest_delay, random_.Chance(faults.straggle)
+                                         ? faults.straggler_delay
+                                         : faults.longest_delay);
+}
+
+void Simulation::Schedule(int64_t at, Event event) {
+  queue_.emplace(std::make_pair(at, ++scheduled_), std::move(event));
+}
+
+void Simulation::Handle(Event event) {
+  switch (event.kind) {
+    case Kind::kStart:
+      return Start(Living(event.node, event.life), event);
+    case Kind::kRequest:
+      return DeliverRequest(std::move(event));
+    case Kind::kReply:
+      return DeliverReply(std::move(event));
+    case Kind::kDeadline:
+      return PassDeadline(event);
+    case Kind::kIoEffect:
+      return DoIo(std::move(event));
+    case Kind::kIoDone:
+      return FinishIo(std::move(event));
+    case Kind::kTick:
+      return Tick(event);
+    case Kind::kAction:
+      Trace(event);
+      return event.action();
+    case Kind::kExit:
+      return;
+  }
+}
+
+void Simulation::Start(Node* node, const Event& event) {
+  if (node == nullptr) return;
+  Trace(event);
+  node->started = true;
+  Outbox out;
+  node->core->Start(NodeTime(*node), &out);
+  Empty(event.node, node, std::move(out));
+}
+
+void Simulation::DeliverRequest(Event event) {
+  Node* const node = Living(event.node);
+  if (node == nullptr || !node->started) {
+    return FailCall(event.call, now_ + DrawDelay(), "connection refused");
+  }
+  Trace(event);
+  const CallId id = next_delivery_++;
+  node->incoming[id] = {event.call, now_};
+  Message message;
+  message.from = event.call->from;
+  message.call = id;
+  message.head = event.head.get();
+  message.payload = std::move(event.payload);
+  Outbox out;
+  node->core->Receive(std::move(message), NodeTime(*node), &out);
+  Empty(event.node, node, std::move(out));
+}
+
+void Simulation::DeliverReply(Event event) {
+  Node* const node = Living(event.node, event.life);
+  if (node == nullptr) return;
+  const std::string& type = event.call->type->name();
+  if (event.call->settled) {
+    // A failure that the transport noticed a second time is not told.
+    if (event.head == nullptr || options_.faults.second_reply == 0 ||
+        random_.Chance(0.5)) {
+      return;
+    }
+    counts_.Count("second_reply", type);
+  }
+  Trace(event);
+  event.call->settled = true;
+  node->calls.erase(event.call->id);
+  Message message;
+  message.from = event.call->to;
+  message.call = event.call->id;
+  message.is_reply = true;
+  message.status = event.status;
+  message.head = event.head.get();
+  message.payload = std::move(event.payload);
+  Outbox out;
+  node->core->Receive(std::move(message), NodeTime(*node), &out);
+  Empty(event.node, node, std::move(out));
+}
+
+void Simulation::PassDeadline(const Event& event) {
+  if (event.call->settled) return;
+  counts_.Count("deadline", event.call->type->name());
+  Event reply;
+  reply.kind = Kind::kReply;
+  reply.node = event.node;
+  reply.life = event.life;
+  reply.call = event.call;
+  reply.status = absl::DeadlineExceededError(
+      absl::StrCat("no answer from ", PeerName(event.call->to)));
+  DeliverReply(std::move(reply));
+}
+
+void Simulation::DoIo(Event event) {
+  Node* const node = Living(event.node, event.life);
+  if (node == nullptr) return;
+  Trace(event);
+  const Io& io = ios_.at({event.node, event.head->GetDescriptor()});
+  Event done;
+  done.kind = Kind::kIoDone;
+  done.node = event.node;
+  done.life = event.life;
+  done.io = event.io;
+  IoResult result =
+      io.handler({event.io, std::move(event.head), std::move(event.payload)});
+  done.status = std::move(result.status);
+  done.head = std::move(result.head);
+  done.payload = std::move(result.payload);
+  Schedule(now_ + Draw(io.delay.shortest, io.delay.longest) / 2,
+           std::move(done));
+}
+
+void Simulation::FinishIo(Event event) {
+  Node* const node = Living(event.node, event.life);
+  if (node == nullptr) return;
+  Trace(event);
+  NoteProgress();
+  node->ios.erase(event.io);
+  Outbox out;
+  node->core->Completed({event.io, std::move(event.status),
+                         std::move(event.head), std::move(event.payload)},
+                        NodeTime(*node), &out);
+  Empty(event.node, node, std::move(out));
+}
+
+void Simulation::Tick(const Event& event) {
+  Node* const node = Living(event.node, event.life);
+  if (node == nullptr || node->tick_at != now_) return;
+  Trace(event);
+  node->tick_at = 0;
+  Outbox out;
+  node->core->Tick(NodeTime(*node), &out);
+  Empty(event.node, node, std::move(out));
+}
+
+void Simulation::Empty(PeerId self, Node* node, Outbox out) {
+  for (Outbox::ReplyItem& item : out.replies) {
+    Answer(self, node, std::move(item));
+  }
+  for (Outbox::SendItem& item : out.sends) Send(self, node, std::move(item));
+  for (Outbox::IoItem& item : out.ios) StartIo(self, node, std::move(item));
+  if (out.exited) return Exit(self, node, out.exit_status);
+  ScheduleTick(self, node);
+}
+
+void Simulation::Send(PeerId self, Node* node, Outbox::SendItem item) {
+  if (item.head == nullptr || node->calls.count(item.call) != 0 ||
+      item.deadline <= absl::ZeroDuration() ||
+      item.deadline > absl::Hours(24)) {
+    return Fail(absl::InternalError(
+        absl::StrCat(PeerName(self), " sent call ", item.call,
+                     " without a head, with a deadline of ",
+                     absl::FormatDuration(item.deadline), ", or twice")));
+  }
+  if (tap_) tap_(self, item.to, *item.head);
+  const int64_t patience = absl::ToInt64Nanoseconds(item.deadline);
+  const CallRef call = std::make_shared<Call>(
+      Call{self, item.to, node->life, item.call, item.head->GetDescriptor(),
+           now_, now_ + patience, false});
+  node->calls[item.call] = call;
+  Event deadline;
+  deadline.kind = Kind::kDeadline;
+  deadline.node = self;
+  deadline.life = node->life;
+  deadline.call = call;
+  Schedule(call->deadline_at, std::move(deadline));
+
+  const Faults& faults = options_.faults;
+  const std::string& type = call->type->name();
+  if (random_.Chance(faults.lose_request)) {
+    counts_.Count("lose_request", type);
+    if (random_.Chance(0.5)) {
+      FailCall(call, now_ + Draw(faults.shortest_delay, item.deadline),
+               "connection lost");
+    }
+    return;
+  }
+  if (random_.Chance(faults.ghost)) {
+    counts_.Count("ghost", type);
+    FailCall(call, now_ + DrawDelay(), "connection lost");
+    return SendOneRequest(
+        call, item, now_ + Draw(faults.shortest_delay, faults.ghost_delay));
+  }
+  SendOneRequest(call, item, now_ + DrawDelay());
+  if (random_.Chance(faults.duplicate)) {
+    counts_.Count("duplicate", type);
+    SendOneRequest(call, item, now_ + DrawDelay());
+  }
+}
+
+void Simulation::SendOneRequest(const CallRef& call,
+                                const Outbox::SendItem& item, int64_t at) {
+  Event event;
+  event.kind = Kind::kRequest;
+  event.node = call->to;
+  event.call = call;
+  event.head = Clone(*item.head);
+  event.payload = Recut(item.payload);
+  Schedule(at, std::move(event));
+}
+
+void Simulation::Answer(PeerId self, Node* node, Outbox::ReplyItem item) {
+  const auto found = node->incoming.find(item.call);
+  if (found == node->incoming.end()) {
+    return Fail(absl::InternalError(
+        absl::StrCat(PeerName(self), " answered call ", item.call,
+                     ", which it does not have or has answered")));
+  }
+  const CallRef call = found->second.call;
+  node->incoming.erase(found);
+  if (item.status.ok() == (item.head == nullptr)) {
+    return Fail(absl::InternalError(
+        absl::StrCat(PeerName(self), " answered ", call->type->name(),
+                     " with neither or both of a reply and an error")));
+  }
+  if (random_.Chance(options_.faults.lose_reply)) {
+    counts_.Count("lose_reply", call->type->name());
+    if (random_.Chance(0.5)) {
+      FailCall(call, now_ + DrawDelay(), "connection lost");
+    }
+    return;
+  }
+  const bool twice = random_.Chance(options_.faults.second_reply);
+  for (int copy = 0; copy < (twice ? 2 : 1); ++copy) {
+    Event event;
+    event.kind = Kind::kReply;
+    event.node = call->from;
+    event.life = call->sender_life;
+    event.call = call;
+    event.status = item.status;
+    if (item.head != nullptr) event.head = Clone(*item.head);
+    event.payload = Recut(item.payload);
+    Schedule(now_ + DrawDelay(), std::move(event));
+  }
+}
+
+void Simulation::StartIo(PeerId self, Node* node, Outbox::IoItem item) {
+  const google::protobuf::Descriptor* const type = item.head->GetDescriptor();
+  const auto io = ios_.find({self, type});
+  if (io == ios_.end() || node->ios.count(item.io) != 0) {
+    return Fail(absl::InternalError(
+        absl::StrCat(PeerName(self), " started ", type->name(), " ", item.io,
+                     ", which nobody does or which has been started")));
+  }
+  node->ios[item.io] = {type, now_};
+  Event event;
+  event.kind = Kind::kIoEffect;
+  event.node = self;
+  event.life = node->life;
+  event.io = item.io;
+  event.head = std::move(item.head);
+  event.payload = std::move(item.payload);
+  const IoDelay& delay = io->second.delay;
+  Schedule(now_ + Draw(delay.shortest, delay.longest) / 2, std::move(event));
+}
+
+void Simulation::Exit(PeerId self, Node* node, const absl::Status& status) {
+  Event event;
+  event.kind = Kind::kExit;
+  event.node = self;
+  event.status = status;
+  Trace(event);
+  NoteProgress();
+  node->exited = true;
+  CloseIncoming(node);
+  node->calls.clear();
+  node->ios.clear();
+  node->tick_at = 0;
+  if (!status.ok()) {
+    Fail(absl::AbortedError(
+        absl::StrCat(PeerName(self), " exited: ", status.ToString())));
+  }
+}
+
+void Simulation::FailCall(const CallRef& call, int64_t at,
+                          absl::string_view why) {
+  if (call->settled || at >= call->deadline_at) return;
+  Event event;
+  event.kind = Kind::kReply;
+  event.node = call->from;
+  event.life = call->sender_life;
+  event.call = call;
+  event.status =
+      absl::UnavailableError(absl::StrCat(PeerName(call->to), ": ", why));
+  Schedule(at, std::move(event));
+}
+
+void Simulation::CloseIncoming(Node* node) {
+  for (const auto& [id, delivery] : node->incoming) {
+    FailCall(delivery.call, now_ + DrawDelay(), "connection closed");
+  }
+  node->incoming.clear();
+}
+
+void Simulation::ScheduleTick(PeerId self, Node* node) {
+  const Time wanted = node->core->next_tick();
+  if (wanted == Time::Never()) {
+    node->tick_at = 0;
+    return;
+  }
+  // Never at this very moment, so that time passes whatever a core wants.
+  const int64_t lateness = Draw(absl::Microseconds(1), absl::Milliseconds(2));
+  int64_t at =
+      std::max(now_, wanted.nanoseconds() - node->clock_offset) + lateness;
+  if (random_.Chance(0.02)) at = now_ + lateness;
+  if (node->tick_at != 0 && node->tick_at > now_ && node->tick_at <= at &&
+      node->tick_at + absl::ToInt64Nanoseconds(absl::Milliseconds(2)) >= at) {
+    return;  // The one that is due will do.
+  }
+  node->tick_at = at;
+  Event event;
+  event.kind = Kind::kTick;
+  event.node = self;
+  event.life = node->life;
+  Schedule(at, std::move(event));
+}
+
+BufferChain Simulation::Recut(const BufferChain& payload) {
+  BufferChain pieces;
+  for (const Buffer& buffer : payload) {
+    absl::Span<const std::byte> rest = buffer.bytes();
+    // Few cuts: a large payload is mostly contiguous, as on a real socket.
+    for (uint64_t cuts = random_.Below(3); cuts > 0 && rest.size() > 1;
+         --cuts) {
+      const size_t length = 1 + random_.Below(rest.size() - 1);
+      pieces.push_back(Buffer::Copy(rest.subspan(0, length)));
+      rest.remove_prefix(length);
+    }
+    if (!rest.empty()) pieces.push_back(Buffer::Copy(rest));
+  }
+  return pieces;
+}
+
+void Simulation::Trace(const Event& event) {
+  const PeerId from = event.call == nullptr          ? event.node
+                      : event.kind == Kind::kRequest ? event.call->from
+                                                     : event.call->to;
+  uint32_t crc = 0;
+  for (const Buffer& buffer : event.payload) crc = Crc32c(buffer.bytes(), crc);
+  const absl::string_view kind = kKindNames[static_cast<int>(event.kind)];
+  const std::string type =
+      event.head == nullptr ? "" : event.head->GetDescriptor()->name();
+  trace_hash_ = StableHash(
+      absl::StrCat(now_, " ", kind, " ", PeerName(from), " ",
+                   PeerName(event.node), " ", type, " ", crc, " ",
+                   event.status.ToString(), " ", Serialized(event.head.get())),
+      trace_hash_);
+  if (!options_.verbose) return;
+  std::string text =
+      event.head == nullptr ? "" : event.head->ShortDebugString();
+  if (text.size() > 300) text = text.substr(0, 300) + "…";
+  std::printf(
+      "%14s %-8s %s%s%s %s %s %s[%zu bytes]\n",
+      absl::FormatDuration(elapsed()).c_str(), std::string(kind).c_str(),
+      PeerName(from).c_str(), event.call == nullptr ? "" : " -> ",
+      event.call == nullptr ? "" : PeerName(event.node).c_str(), type.c_str(),
+      text.c_str(), event.status.ok() ? "" : event.status.ToString().c_str(),
+      ChainSize(event.payload));
+}
+
+}  // namespace paramd
