@@ -2,6 +2,7 @@
 #define PARAMD_TENSOR_OUTBOX_H_
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,8 @@ class Outbox {
   void StartIo(IoId io, Head head, BufferChain payload = {}) {
     ios.push_back({io, std::move(head), std::move(payload)});
   }
+  // One sentence for the log, lower case, without a full stop.
+  void Note(std::string sentence) { notes.push_back(std::move(sentence)); }
   // This process is done: it ends with `status` (OK: exit 0) once what is in
   // this outbox has been sent.
   void Exit(absl::Status status) {
@@ -69,6 +72,7 @@ class Outbox {
   std::vector<ReplyItem> replies;
   std::vector<SendItem> sends;
   std::vector<IoItem> ios;
+  std::vector<std::string> notes;
   bool exited = false;
   absl::Status exit_status;
 };
