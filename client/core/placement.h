@@ -1,0 +1,52 @@
+#ifndef PARAMD_CLIENT_CORE_PLACEMENT_H_
+#define PARAMD_CLIENT_CORE_PLACEMENT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/paramd/v1/cluster.pb.h"
+#include "tensor/shape.h"
+
+namespace paramd {
+
+// A slice with what follows from its place in the variable.
+struct PlacedSlice {
+  uint32_t variable = 0;
+  RowRange rows;
+  uint32_t server = 0;
+  uint64_t element_begin = 0;  // In the variable.
+  uint64_t elements = 0;
+  uint32_t blocks = 0;
+  friend bool operator==(const PlacedSlice&, const PlacedSlice&) = default;
+};
+
+// A layout, checked and unfolded: which elements of which variable are which
+// slice, block and server. Immutable, hence thread-safe.
+class Placement {
+ public:
+  Placement() = default;
+
+  // kInvalidArgument if a shape is not valid, a slice names no variable or
+  // server, or the slices of a variable do not cover its rows once and in
+  // order.
+  static absl::StatusOr<Placement> Create(const v1::Layout& layout,
+                                          uint32_t servers);
+
+  const std::vector<PlacedSlice>& slices() const { return slices_; }
+  // By variable.
+  const std::vector<uint64_t>& elements() const { return elements_; }
+  const std::vector<std::string>& names() const { return names_; }
+  uint32_t servers() const { return servers_; }
+
+ private:
+  std::vector<PlacedSlice> slices_;
+  std::vector<uint64_t> elements_;
+  std::vector<std::string> names_;
+  uint32_t servers_ = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLIENT_CORE_PLACEMENT_H_

@@ -1,0 +1,410 @@
+#include "client/core/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+// Calls of a session are told from other calls of the same node by this bit.
+constexpr CallId kSessionCall = CallId{1} << 63;
+constexpr size_t kPullTimes = 64;
+
+absl::Duration Backoff(int attempts) {
+  return std::min(absl::Milliseconds(20) * (1 << std::min(attempts, 6)),
+                  absl::Seconds(1));
+}
+
+// Whether the same request may succeed later.
+bool IsWorthARetry(const absl::Status& status, v1::Refusal::Reason reason) {
+  switch (reason) {
+    case v1::Refusal::FENCED:
+    case v1::Refusal::QUARANTINED:
+    case v1::Refusal::JOB_FINISHED:
+    case v1::Refusal::OTHER_JOB:
+    case v1::Refusal::PROTOCOL:
+    case v1::Refusal::NOT_ALLOWED:
+    case v1::Refusal::INVALID:
+      return false;
+    case v1::Refusal::REASON_UNSPECIFIED:
+      return !absl::IsInvalidArgument(status) &&
+             !absl::IsUnimplemented(status) &&
+             !absl::IsPermissionDenied(status);
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+absl::Status Session::Configure(const v1::Configuration& configuration,
+                                const v1::Version& generation) {
+  if (configured() && !(configuration.version() > configuration_.version)) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(Placement placement,
+                   Placement::Create(configuration.layout(),
+                                     configuration.servers_size()));
+  if (configured() && placement.slices() != placement_.slices()) {
+    return absl::InvalidArgumentError(
+        "a configuration of the same run has another layout");
+  }
+  ConfigurationInfo next;
+  next.version = configuration.version();
+  next.generation = generation;
+  for (const v1::ServerMember& member : configuration.servers()) {
+    next.server_generations.push_back(member.generation());
+  }
+  // An acknowledgement counts only for the life of the server that gave it.
+  for (auto& [op, operation] : operations_) {
+    if (operation.into != nullptr) continue;
+    for (Chunk& chunk : operation.chunks) {
+      if (next.server_generations[chunk.server] >
+          configuration_.server_generations[chunk.server]) {
+        if (chunk.done) ++operation.left;
+        chunk.done = false;
+        chunk.call = 0;
+      }
+    }
+  }
+  configuration_ = std::move(next);
+  placement_ = std::move(placement);
+  servers_.resize(placement_.servers());
+  return absl::OkStatus();
+}
+
+v1::Version Session::configuration_version() const {
+  return configuration_.version;
+}
+
+void Session::StartPull(OpId op, Weights* into, absl::optional<uint64_t> clock,
+                        Time now, Outbox* out) {
+  Operation operation;
+  operation.into = into;
+  operation.clock = clock;
+  StartOperation(op, std::move(operation), now, out);
+}
+
+void Session::StartPush(OpId op, const PushInfo& info,
+                        std::vector<Buffer> gradients, Time now, Outbox* out) {
+  CHECK(gradients.size() == placement_.elements().size(),
+        "a push has one gradient for each variable");
+  for (size_t v = 0; v < gradients.size(); ++v) {
+    CHECK(gradients[v].size() == placement_.elements()[v] * sizeof(float),
+          "a gradient has the size of its variable");
+  }
+  Operation operation;
+  operation.push = info;
+  operation.gradients = std::move(gradients);
+  StartOperation(op, std::move(operation), now, out);
+}
+
+void Session::StartOperation(OpId op, Operation operation, Time now,
+                             Outbox* out) {
+  CHECK(configured(), "a session is configured before it is used");
+  operation.started = now;
+  operation.chunks = CutIntoChunks(now);
+  operation.left = operation.chunks.size();
+  operations_[op] = std::move(operation);
+  if (operations_[op].left == 0) End(op, absl::OkStatus());
+  SendWhatMay(now, out);
+}
+
+std::vector<Session::Chunk> Session::CutIntoChunks(Time now) const {
+  std::vector<Chunk> chunks;
+  std::vector<size_t> open(placement_.servers(), SIZE_MAX);
+  std::vector<uint64_t> bytes(placement_.servers(), 0);
+  const auto& slices = placement_.slices();
+  for (uint32_t s = 0; s < slices.size(); ++s) {
+    const uint32_t server = slices[s].server;
+    for (uint32_t b = 0; b < slices[s].blocks; ++b) {
+      const uint64_t size =
+          BlockElements(slices[s].elements, b) * sizeof(float);
+      if (open[server] == SIZE_MAX ||
+          bytes[server] + size > options_.chunk_bytes) {
+        open[server] = chunks.size();
+        bytes[server] = 0;
+        Chunk& chunk = chunks.emplace_back();
+        chunk.server = server;
+        chunk.retry_at = now;
+      }
+      chunks[open[server]].blocks.push_back({s, b});
+      bytes[server] += size;
+    }
+  }
+  return chunks;
+}
+
+void Session::SendWhatMay(Time now, Outbox* out) {
+  for (auto& [op, operation] : operations_) {
+    for (size_t c = 0; c < operation.chunks.size(); ++c) {
+      const Chunk& chunk = operation.chunks[c];
+      if (chunk.done || chunk.call != 0 || chunk.retry_at > now) continue;
+      if (servers_[chunk.server].calls >= options_.calls_per_server) continue;
+      SendChunk(op, &operation, c, now, out);
+    }
+  }
+}
+
+void Session::FillHeader(const Operation& operation, uint32_t server,
+                         v1::Header* header) {
+  header->set_term(configuration_.version.term());
+  *header->mutable_configuration() = configuration_.version;
+  header->set_worker(options_.worker);
+  *header->mutable_generation() = configuration_.generation;
+  *header->mutable_server_generation() =
+      configuration_.server_generations[server];
+  header->set_request_id(
+      CounterRandom(options_.request_id_seed).Bits(next_request_++));
+  if (operation.into == nullptr) {
+    header->set_sequence(operation.push.sequence);
+    *header->mutable_snapshot() = operation.push.snapshot;
+  }
+}
+
+void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
+                        Outbox* out) {
+  Chunk& chunk = operation->chunks[index];
+  chunk.call = kSessionCall | next_call_++;
+  if (chunk.attempts++ > 0) ++chunks_resent_;
+  calls_[chunk.call] = {op, index, now};
+  ++servers_[chunk.server].calls;
+  const PeerId to = PeerId::Ps(chunk.server);
+  if (operation->into != nullptr) {
+    auto request = std::make_unique<v1::PullRequest>();
+    FillHeader(*operation, chunk.server, request->mutable_header());
+    request->set_encoding(v1::FP32);
+    if (operation->clock.has_value()) request->set_clock(*operation->clock);
+    for (const BlockId& id : chunk.blocks) {
+      v1::PullBlock* block = request->add_blocks();
+      block->set_slice(id.slice);
+      block->set_block(id.block);
+      *block->mutable_known() = operation->into->version(id.slice, id.block);
+    }
+    out->Send(to, chunk.call, std::move(request), {}, options_.call_deadline);
+    return;
+  }
+  auto request = std::make_unique<v1::PushRequest>();
+  FillHeader(*operation, chunk.server, request->mutable_header());
+  request->set_encoding(v1::FP32);
+  request->set_acknowledged(acknowledged_);
+  request->set_clock(operation->push.sequence);
+  request->set_epoch(operation->push.epoch);
+  request->set_portion(operation->push.portion);
+  request->set_offset(operation->push.offset);
+  BufferChain payload;
+  for (const BlockId& id : chunk.blocks) {
+    const PlacedSlice& slice = placement_.slices()[id.slice];
+    const uint64_t elements = BlockElements(slice.elements, id.block);
+    v1::PushBlock* block = request->add_blocks();
+    block->set_slice(id.slice);
+    block->set_block(id.block);
+    block->set_elements(static_cast<uint32_t>(elements));
+    payload.push_back(operation->gradients[slice.variable].Part(
+        (slice.element_begin + id.block * kBlockElements) * sizeof(float),
+        elements * sizeof(float)));
+  }
+  out->Send(to, chunk.call, std::move(request), std::move(payload),
+            options_.call_deadline);
+}
+
+bool Session::Receive(const Message& message, Time now, Outbox* out) {
+  if (!message.is_reply || (message.call & kSessionCall) == 0) return false;
+  const auto call = calls_.find(message.call);
+  if (call == calls_.end()) return true;  // Its second answer.
+  const Call made = call->second;
+  calls_.erase(call);
+  if (made.op != 0) --servers_[message.from.index].calls;
+  const auto found = operations_.find(made.op);
+  // A chunk that was reset meanwhile has another call or none.
+  if (found != operations_.end() &&
+      found->second.chunks[made.chunk].call == message.call) {
+    Operation& operation = found->second;
+    Chunk& chunk = operation.chunks[made.chunk];
+    chunk.call = 0;
+    absl::Status status = message.status;
+    if (status.ok()) {
+      const auto* pulled =
+          google::protobuf::DynamicCastToGenerated<v1::PullReply>(message.head);
+      const auto* pushed =
+          google::protobuf::DynamicCastToGenerated<v1::PushReply>(message.head);
+      if (pulled != nullptr && operation.into != nullptr) {
+        NotePullTime(chunk.server, now - made.sent);
+        status = HandlePulled(&operation, chunk, *pulled, message.payload);
+      } else if (pushed != nullptr && operation.into == nullptr) {
+        status = HandlePushed(chunk, *pushed);
+      } else {
+        status = absl::InvalidArgumentError(
+            absl::StrCat(PeerName(message.from), " answered another method"));
+      }
+    }
+    if (status.ok()) {
+      MarkDone(made.op, &operation, &chunk);
+    } else {
+      HandleFailure(made.op, &chunk, status, now);
+    }
+  }
+  SendWhatMay(now, out);
+  return true;
+}
+
+absl::Status Session::HandlePulled(Operation* operation, const Chunk& chunk,
+                                   const v1::PullReply& reply,
+                                   const BufferChain& payload) {
+  // Checked whole before the first element is copied.
+  if (reply.blocks_size() != static_cast<int>(chunk.blocks.size())) {
+    return absl::UnavailableError("a pull's answer has not all blocks");
+  }
+  uint64_t bytes = 0;
+  for (int i = 0; i < reply.blocks_size(); ++i) {
+    const v1::PulledBlock& block = reply.blocks(i);
+    const BlockId& id = chunk.blocks[i];
+    const uint64_t elements =
+        BlockElements(placement_.slices()[id.slice].elements, id.block);
+    if (block.slice() != id.slice || block.block() != id.block ||
+        (block.elements() != 0 && block.elements() != elements)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a pull's answer has block ", block.block(),
+                       " of slice ", block.slice(), " with ", block.elements(),
+                       " elements; asked was block ", id.block, " of slice ",
+                       id.slice, " with ", elements));
+    }
+    bytes += uint64_t{block.elements()} * sizeof(float);
+  }
+  if (bytes != ChainSize(payload) ||
+      (bytes > 0 && reply.encoding() != v1::FP32)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a pull's answer has ", ChainSize(payload),
+                     " bytes; its blocks need ", bytes, " in fp32"));
+  }
+  ChainReader reader(payload);
+  for (const v1::PulledBlock& block : reply.blocks()) {
+    if (block.elements() == 0) continue;
+    operation->into->Set(placement_.slices()[block.slice()], block.slice(),
+                         block.block(), block.version(), &reader);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::HandlePushed(const Chunk& chunk,
+                                   const v1::PushReply& reply) {
+  if (reply.server_generation() !=
+      configuration_.server_generations[chunk.server]) {
+    return absl::UnavailableError(absl::StrCat(
+        "ps-", chunk.server, " answered for another of its lives"));
+  }
+  size_t answered = 0;
+  for (const v1::PushedBlock& block : reply.blocks()) {
+    if (block.result() == v1::PushedBlock::RESULT_UNSPECIFIED) continue;
+    for (const BlockId& id : chunk.blocks) {
+      if (id.slice == block.slice() && id.block == block.block()) ++answered;
+    }
+  }
+  if (answered < chunk.blocks.size()) {
+    return absl::UnavailableError(absl::StrCat(
+        "ps-", chunk.server, " answered for ", answered, " of ",
+        chunk.blocks.size(), " blocks"));
+  }
+  return absl::OkStatus();
+}
+
+void Session::HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
+                            Time now) {
+  const v1::Refusal refusal = RefusalOf(status);
+  if (refusal.reason() == v1::Refusal::SUPERSEDED) {
+    MarkDone(op, &operations_[op], chunk);
+    return;
+  }
+  if (!IsWorthARetry(status, refusal.reason())) {
+    End(op, status);
+    return;
+  }
+  chunk->why = std::string(status.message());
+  chunk->retry_at = now + std::max(Backoff(chunk->attempts),
+                                   absl::Milliseconds(refusal.retry_after_ms()));
+}
+
+void Session::MarkDone(OpId op, Operation* operation, Chunk* chunk) {
+  chunk->done = true;
+  if (--operation->left == 0) {
+    if (operation->into == nullptr) acknowledged_ = operation->push.sequence;
+    End(op, absl::OkStatus());
+  }
+}
+
+void Session::End(OpId op, absl::Status status) {
+  operations_.erase(op);
+  finished_.push_back({op, std::move(status)});
+}
+
+void Session::Tick(Time now, Outbox* out) {
+  std::vector<OpId> late;
+  for (const auto& [op, operation] : operations_) {
+    if (now - operation.started >= options_.give_up_after) late.push_back(op);
+  }
+  for (const OpId op : late) {
+    const bool push = operations_[op].into == nullptr;
+    End(op, absl::DeadlineExceededError(absl::StrCat(
+                push ? "push" : "pull", " given up after ",
+                absl::FormatDuration(options_.give_up_after), "; waiting for ",
+                waiting_for())));
+  }
+  SendWhatMay(now, out);
+}
+
+Time Session::next_tick() const {
+  Time next = Time::Never();
+  for (const auto& [op, operation] : operations_) {
+    next = std::min(next, operation.started + options_.give_up_after);
+    for (const Chunk& chunk : operation.chunks) {
+      const bool waits = !chunk.done && chunk.call == 0 &&
+                         servers_[chunk.server].calls <
+                             options_.calls_per_server;
+      if (waits) next = std::min(next, chunk.retry_at);
+    }
+  }
+  return next;
+}
+
+absl::optional<Session::Finished> Session::TakeFinished() {
+  if (finished_.empty()) return absl::nullopt;
+  Finished finished = std::move(finished_.front());
+  finished_.pop_front();
+  return finished;
+}
+
+std::string Session::waiting_for() const {
+  for (const auto& [op, operation] : operations_) {
+    for (const Chunk& chunk : operation.chunks) {
+      if (chunk.done) continue;
+      return absl::StrCat("ps-", chunk.server, " to answer a ",
+                          operation.into == nullptr ? "push" : "pull",
+                          chunk.why.empty() ? "" : ": ", chunk.why);
+    }
+  }
+  return "";
+}
+
+absl::Duration Session::PullLatency(uint32_t server) const {
+  if (server >= servers_.size() || servers_[server].pull_times.empty()) {
+    return absl::ZeroDuration();
+  }
+  std::vector<absl::Duration> times(servers_[server].pull_times.begin(),
+                                    servers_[server].pull_times.end());
+  std::nth_element(times.begin(), times.begin() + times.size() / 2,
+                   times.end());
+  return times[times.size() / 2];
+}
+
+void Session::NotePullTime(uint32_t server, absl::Duration time) {
+  std::deque<absl::Duration>& times = servers_[server].pull_times;
+  if (times.size() == kPullTimes) times.pop_front();
+  times.push_back(time);
+}
+
+}  // namespace paramd

@@ -1,0 +1,171 @@
+#ifndef PARAMD_CLIENT_CORE_SESSION_H_
+#define PARAMD_CLIENT_CORE_SESSION_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "base/random.h"
+#include "client/core/placement.h"
+#include "client/core/weights.h"
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/types.pb.h"
+#include "tensor/core.h"
+
+namespace paramd {
+
+// One worker's conversation with all servers of a job, for one generation:
+// pulls variables into Weights and pushes gradients, cut into chunks, resent
+// until every block has been answered for.
+//
+// Invariant: a push is finished only when each of its blocks was acknowledged
+// by the present life of the server that owns it, was superseded, or was given
+// up. A resent block keeps its push number and stamp, so the server applies it
+// at most once. At most one push is open at a time.
+//
+// Not thread-safe: part of a core, called from the core's thread only.
+class Session {
+ public:
+  using OpId = uint64_t;
+
+  struct Options {
+    uint32_t worker = 0;
+    uint64_t chunk_bytes = uint64_t{1} << 20;
+    int calls_per_server = 4;
+    absl::Duration call_deadline = absl::Seconds(10);
+    // A push or pull that takes longer is given up.
+    absl::Duration give_up_after = absl::Minutes(5);
+    uint64_t request_id_seed = 0;
+  };
+
+  // What a push carries beside its gradient.
+  struct PushInfo {
+    uint64_t sequence = 0;
+    v1::Version snapshot;
+    uint32_t epoch = 0;
+    uint64_t portion = 0;
+    uint64_t offset = 0;
+  };
+
+  // An operation that has ended. Not OK: FENCED, QUARANTINED, JOB_FINISHED and
+  // other refusals that no retry mends, with the server's sentence;
+  // DEADLINE_EXCEEDED if it was given up.
+  struct Finished {
+    OpId op = 0;
+    absl::Status status;
+  };
+
+  explicit Session(const Options& options) : options_(options) {}
+
+  // Takes over a configuration that is newer than the one it has (an older one
+  // changes nothing). Open chunks to a server whose generation grew are resent
+  // whole. kInvalidArgument, with nothing changed, if the layout is broken or
+  // differs from the one at hand.
+  absl::Status Configure(const v1::Configuration& configuration,
+                         const v1::Version& generation);
+  bool configured() const { return !configuration_.IsZero(); }
+  const Placement& placement() const { return placement_; }
+  v1::Version configuration_version() const;
+
+  // Pulls all blocks that changed into `into`, which stays valid and untouched
+  // until the operation is finished. `clock` unset: a pull that never waits.
+  void StartPull(OpId op, Weights* into, absl::optional<uint64_t> clock,
+                 Time now, Outbox* out);
+  // Pushes one gradient for each variable, float, row-major.
+  // REQUIRES: configured(), no push is open, sizes match the placement.
+  void StartPush(OpId op, const PushInfo& info, std::vector<Buffer> gradients,
+                 Time now, Outbox* out);
+
+  // True if the message was the reply to a call of this session.
+  bool Receive(const Message& message, Time now, Outbox* out);
+  void Tick(Time now, Outbox* out);
+  Time next_tick() const;
+  absl::optional<Finished> TakeFinished();
+
+  // For people: whom the oldest open operation waits for; empty if nobody.
+  std::string waiting_for() const;
+  uint64_t chunks_resent() const { return chunks_resent_; }
+  // Median of the last pull calls to `server`; zero if there was none.
+  absl::Duration PullLatency(uint32_t server) const;
+
+ private:
+  struct ConfigurationInfo {
+    v1::Version version;
+    v1::Version generation;  // The worker's.
+    std::vector<v1::Version> server_generations;
+    bool IsZero() const { return server_generations.empty(); }
+  };
+  struct BlockId {
+    uint32_t slice = 0;
+    uint32_t block = 0;
+  };
+  // Blocks of one operation that travel in one message.
+  struct Chunk {
+    uint32_t server = 0;
+    std::vector<BlockId> blocks;
+    bool done = false;
+    Time retry_at;
+    int attempts = 0;
+    std::string why;  // The last failure, for people.
+    CallId call = 0;  // 0: not under way.
+  };
+  struct Operation {
+    Weights* into = nullptr;  // Null: a push.
+    absl::optional<uint64_t> clock;
+    PushInfo push;
+    std::vector<Buffer> gradients;
+    std::vector<Chunk> chunks;
+    size_t left = 0;  // Chunks not done.
+    Time started;
+  };
+  struct Call {
+    OpId op = 0;
+    size_t chunk = 0;
+    Time sent;
+  };
+  struct Server {
+    int calls = 0;
+    std::deque<absl::Duration> pull_times;  // At most 64.
+  };
+
+  void StartOperation(OpId op, Operation operation, Time now, Outbox* out);
+  std::vector<Chunk> CutIntoChunks(Time now) const;
+  void SendWhatMay(Time now, Outbox* out);
+  void SendChunk(OpId op, Operation* operation, size_t chunk, Time now,
+                 Outbox* out);
+  void FillHeader(const Operation& operation, uint32_t server,
+                  v1::Header* header);
+  void HandleReply(Operation* operation, Chunk* chunk, const Message& message);
+  absl::Status HandlePulled(Operation* operation, const Chunk& chunk,
+                            const v1::PullReply& reply,
+                            const BufferChain& payload);
+  absl::Status HandlePushed(const Chunk& chunk, const v1::PushReply& reply);
+  void HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
+                     Time now);
+  void MarkDone(OpId op, Operation* operation, Chunk* chunk);
+  void End(OpId op, absl::Status status);
+  void NotePullTime(uint32_t server, absl::Duration time);
+
+  const Options options_;
+  ConfigurationInfo configuration_;
+  Placement placement_;
+  std::map<OpId, Operation> operations_;  // Bound: the caller's, at most three.
+  absl::flat_hash_map<CallId, Call> calls_;  // Bound: calls_per_server each.
+  std::vector<Server> servers_;
+  std::deque<Finished> finished_;
+  uint64_t next_call_ = 1;
+  uint64_t next_request_ = 0;
+  uint64_t acknowledged_ = 0;
+  uint64_t chunks_resent_ = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLIENT_CORE_SESSION_H_

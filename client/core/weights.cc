@@ -1,0 +1,43 @@
+#include "client/core/weights.h"
+
+#include <cstring>
+
+#include "base/check.h"
+
+namespace paramd {
+
+Weights::Weights(const Placement& placement) {
+  for (const uint64_t elements : placement.elements()) {
+    values_.push_back(Buffer::Allocate(elements * sizeof(float)));
+    std::memset(values_.back().mutable_bytes().data(), 0,
+                elements * sizeof(float));
+  }
+  for (const PlacedSlice& slice : placement.slices()) {
+    versions_.emplace_back(slice.blocks);
+  }
+}
+
+absl::Span<const float> Weights::variable(size_t v) const {
+  const absl::Span<const std::byte> bytes = values_[v].bytes();
+  return {reinterpret_cast<const float*>(bytes.data()),
+          bytes.size() / sizeof(float)};
+}
+
+std::vector<absl::Span<const float>> Weights::variables() const {
+  std::vector<absl::Span<const float>> all;
+  for (size_t v = 0; v < values_.size(); ++v) all.push_back(variable(v));
+  return all;
+}
+
+void Weights::Set(const PlacedSlice& slice, uint32_t slice_id, uint32_t block,
+                  const v1::BlockVersion& version, ChainReader* values) {
+  const uint64_t begin = slice.element_begin + block * kBlockElements;
+  const uint64_t elements = BlockElements(slice.elements, block);
+  const bool complete = values->Read(
+      values_[slice.variable].mutable_bytes().subspan(
+          begin * sizeof(float), elements * sizeof(float)));
+  CHECK(complete, "the payload was checked against the block's size");
+  versions_[slice_id][block] = version;
+}
+
+}  // namespace paramd

@@ -1,0 +1,42 @@
+#ifndef PARAMD_CLIENT_CORE_WEIGHTS_H_
+#define PARAMD_CLIENT_CORE_WEIGHTS_H_
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "client/core/placement.h"
+#include "proto/paramd/v1/types.pb.h"
+#include "tensor/buffer.h"
+
+namespace paramd {
+
+// A worker's copy of all variables, with the version of each block it holds.
+// A pull writes into it; while one is open nobody else may touch it.
+//
+// Not thread-safe. The placement is copied out of, not kept.
+class Weights {
+ public:
+  Weights() = default;
+  explicit Weights(const Placement& placement);
+
+  // Variable `v`, row-major.
+  absl::Span<const float> variable(size_t v) const;
+  std::vector<absl::Span<const float>> variables() const;
+
+  // The version of a block; all zero: never pulled.
+  const v1::BlockVersion& version(uint32_t slice, uint32_t block) const {
+    return versions_[slice][block];
+  }
+  // Reads `elements` floats into a block and remembers its version.
+  // REQUIRES: the block has that many elements, and so has the reader.
+  void Set(const PlacedSlice& slice, uint32_t slice_id, uint32_t block,
+           const v1::BlockVersion& version, ChainReader* values);
+
+ private:
+  std::vector<Buffer> values_;                         // By variable.
+  std::vector<std::vector<v1::BlockVersion>> versions_;  // By slice and block.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLIENT_CORE_WEIGHTS_H_

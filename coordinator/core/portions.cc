@@ -1,0 +1,126 @@
+#include "coordinator/core/portions.h"
+
+#include <algorithm>
+
+namespace paramd {
+
+// Epochs count from 1. An epoch is in `unfinished_` until all of it is used.
+Portions::Portions(uint64_t examples, uint32_t epochs, uint64_t size)
+    : examples_(examples), epochs_(epochs), size_(size) {
+  for (uint32_t epoch = 1; epoch <= epochs; ++epoch) {
+    unfinished_[epoch] = examples;
+  }
+}
+
+void Portions::Restore(const v1::SavedInput& saved) {
+  next_epoch_ = saved.next_epoch();
+  next_offset_ = saved.next_offset();
+  for (auto& [epoch, left] : unfinished_) {
+    if (epoch < next_epoch_) left = 0;
+    if (epoch == next_epoch_) left = examples_ - next_offset_;
+  }
+  for (const v1::SavedInput::Range& range : saved.remaining()) {
+    v1::Portion portion;
+    portion.set_id(next_id_++);
+    portion.set_epoch(range.epoch());
+    portion.set_begin(range.begin());
+    portion.set_end(range.end());
+    unfinished_[range.epoch()] += range.end() - range.begin();
+    again_.push_back(portion);
+  }
+  for (auto it = unfinished_.begin(); it != unfinished_.end();) {
+    it = it->second == 0 ? unfinished_.erase(it) : std::next(it);
+  }
+}
+
+absl::optional<v1::Portion> Portions::Take(uint32_t worker) {
+  v1::Portion portion;
+  if (!again_.empty()) {
+    portion = again_.front();
+    again_.pop_front();
+  } else if (next_epoch_ <= epochs_) {
+    portion.set_epoch(next_epoch_);
+    portion.set_begin(next_offset_);
+    portion.set_end(std::min(examples_, next_offset_ + size_));
+    next_offset_ = portion.end();
+    if (next_offset_ == examples_) {
+      ++next_epoch_;
+      next_offset_ = 0;
+    }
+  } else {
+    return absl::nullopt;
+  }
+  // A new id for each lease: one worker's ids grow in the order of use.
+  portion.set_id(next_id_++);
+  leases_[portion.id()] = {worker, portion};
+  return portion;
+}
+
+void Portions::Finish(uint32_t worker, uint64_t id) {
+  for (auto it = leases_.begin(); it != leases_.end() && it->first <= id;) {
+    if (it->second.worker == worker) {
+      MarkUsed(it->second.portion);
+      it = leases_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+void Portions::Return(uint32_t worker) {
+  for (auto it = leases_.begin(); it != leases_.end();) {
+    if (it->second.worker == worker) {
+      again_.push_back(it->second.portion);
+      it = leases_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+void Portions::MarkUsed(const v1::Portion& portion) {
+  const auto epoch = unfinished_.find(portion.epoch());
+  if (epoch == unfinished_.end()) return;
+  epoch->second -= std::min(epoch->second, portion.end() - portion.begin());
+  if (epoch->second == 0) unfinished_.erase(epoch);
+}
+
+bool Portions::finished() const { return unfinished_.empty(); }
+
+uint32_t Portions::epochs_finished() const {
+  return unfinished_.empty() ? epochs_ : unfinished_.begin()->first - 1;
+}
+
+double Portions::epochs_done() const {
+  double left = 0;
+  for (const auto& [epoch, examples] : unfinished_) left += examples;
+  return epochs_ - left / examples_;
+}
+
+v1::SavedInput Portions::Save(
+    const std::map<uint32_t, v1::WorkerCut>& cuts) const {
+  v1::SavedInput saved;
+  saved.set_next_epoch(next_epoch_);
+  saved.set_next_offset(next_offset_);
+  const auto add = [&saved](const v1::Portion& portion) {
+    if (portion.begin() >= portion.end()) return;
+    v1::SavedInput::Range* range = saved.add_remaining();
+    range->set_epoch(portion.epoch());
+    range->set_begin(portion.begin());
+    range->set_end(portion.end());
+  };
+  for (const v1::Portion& portion : again_) add(portion);
+  for (const auto& [id, lease] : leases_) {
+    const auto cut = cuts.find(lease.worker);
+    if (cut == cuts.end() || id > cut->second.last_portion()) {
+      add(lease.portion);
+      continue;
+    }
+    for (const v1::Portion& part : cut->second.remaining()) {
+      if (part.id() == id) add(part);
+    }
+  }
+  return saved;
+}
+
+}  // namespace paramd

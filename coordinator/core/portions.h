@@ -1,0 +1,70 @@
+#ifndef PARAMD_COORDINATOR_CORE_PORTIONS_H_
+#define PARAMD_COORDINATOR_CORE_PORTIONS_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+
+#include "absl/types/optional.h"
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+
+namespace paramd {
+
+// Hands out the input: portions of each epoch's permutation, in order, each to
+// one worker. What a lost worker had not finished is handed out again first.
+//
+// Invariant: every example of every epoch is in exactly one of: not handed out,
+// to be handed out again, leased, finished.
+//
+// Not thread-safe: lives inside the coordinator's core.
+class Portions {
+ public:
+  // `size`: examples in a portion; a multiple of the batch, so that only an
+  // epoch's last batch is short. REQUIRES: all positive.
+  Portions(uint64_t examples, uint32_t epochs, uint64_t size);
+
+  // Goes on where `saved` ends. REQUIRES: nothing was handed out.
+  void Restore(const v1::SavedInput& saved);
+
+  // The next portion, leased to `worker`; unset if none is left to hand out.
+  absl::optional<v1::Portion> Take(uint32_t worker);
+  // All leases of `worker` with ids up to `id` are used up. Again: no change.
+  void Finish(uint32_t worker, uint64_t id);
+  // The leases of a worker that is gone are handed out again.
+  void Return(uint32_t worker);
+
+  // Every example of every epoch was used.
+  bool finished() const;
+  // Epochs of which every example was used.
+  uint32_t epochs_finished() const;
+  // Share of all examples of all epochs that was used, times epochs.
+  double epochs_done() const;
+
+  // What remains to be used if each worker's leases are used as far as its cut
+  // says; of a worker without a cut, and of a lease it has not heard of yet,
+  // nothing is.
+  v1::SavedInput Save(const std::map<uint32_t, v1::WorkerCut>& cuts) const;
+
+ private:
+  struct Lease {
+    uint32_t worker;
+    v1::Portion portion;
+  };
+
+  void MarkUsed(const v1::Portion& portion);
+
+  const uint64_t examples_;
+  const uint32_t epochs_;
+  const uint64_t size_;
+  uint32_t next_epoch_ = 1;
+  uint64_t next_offset_ = 0;
+  uint64_t next_id_ = 1;
+  std::deque<v1::Portion> again_;
+  std::map<uint64_t, Lease> leases_;         // By id. Bound: each worker's.
+  std::map<uint32_t, uint64_t> unfinished_;  // Examples left, by open epoch.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_PORTIONS_H_

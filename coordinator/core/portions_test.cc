@@ -1,0 +1,81 @@
+#include "coordinator/core/portions.h"
+
+#include <map>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+TEST(PortionsTest, EveryExampleIsHandedOutOnceInOrder) {
+  Portions portions(/*examples=*/10, /*epochs=*/2, /*size=*/4);
+  std::vector<std::vector<uint64_t>> got;
+  while (const auto portion = portions.Take(0)) {
+    got.push_back({portion->epoch(), portion->begin(), portion->end()});
+  }
+  EXPECT_EQ(got, (std::vector<std::vector<uint64_t>>{{1, 0, 4},
+                                                     {1, 4, 8},
+                                                     {1, 8, 10},
+                                                     {2, 0, 4},
+                                                     {2, 4, 8},
+                                                     {2, 8, 10}}));
+  EXPECT_FALSE(portions.finished());
+  portions.Finish(0, 6);
+  EXPECT_TRUE(portions.finished());
+  EXPECT_EQ(portions.epochs_done(), 2.0);
+}
+
+TEST(PortionsTest, AnEpochIsFinishedWhenAllItsPortionsAre) {
+  Portions portions(8, 2, 4);
+  const auto a = portions.Take(0);
+  const auto b = portions.Take(1);
+  portions.Finish(1, b->id());
+  EXPECT_EQ(portions.epochs_finished(), 0u);
+  EXPECT_EQ(portions.epochs_done(), 0.5);
+  portions.Finish(0, a->id());
+  EXPECT_EQ(portions.epochs_finished(), 1u);
+}
+
+TEST(PortionsTest, WhatALostWorkerHadIsHandedOutAgain) {
+  Portions portions(8, 1, 4);
+  const auto lost = portions.Take(0);
+  portions.Take(1);
+  portions.Return(0);
+  const auto again = portions.Take(1);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->begin(), lost->begin());
+  EXPECT_GT(again->id(), lost->id());
+  EXPECT_FALSE(portions.Take(1).has_value());
+}
+
+TEST(PortionsTest, ASavedInputGoesOnExactlyWhereItWas) {
+  Portions before(20, 3, 4);
+  const auto a = before.Take(0);
+  const auto b = before.Take(1);
+  before.Finish(0, a->id());
+  before.Take(0);
+  v1::Portion rest = *b;
+  rest.set_begin(b->begin() + 1);
+  v1::WorkerCut cut;
+  cut.set_last_portion(b->id());
+  *cut.add_remaining() = rest;
+  before.Take(1);  // The worker has not heard of this one.
+  const v1::SavedInput saved = before.Save({{1, cut}});
+
+  Portions after(20, 3, 4);
+  after.Restore(saved);
+  uint64_t left = 0;
+  uint64_t last = 0;
+  while (const auto portion = after.Take(0)) {
+    left += portion->end() - portion->begin();
+    last = portion->id();
+  }
+  EXPECT_EQ(left, 60u - 4 - 1);
+  EXPECT_NEAR(after.epochs_done(), 5.0 / 20, 1e-12);
+  after.Finish(0, last);
+  EXPECT_TRUE(after.finished());
+}
+
+}  // namespace
+}  // namespace paramd
