@@ -1,0 +1,63 @@
+#ifndef PARAMD_SERVER_CORE_BLOCK_H_
+#define PARAMD_SERVER_CORE_BLOCK_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "proto/paramd/v1/types.pb.h"
+#include "server/core/optimizer.h"
+#include "server/core/spare_buffers.h"
+#include "tensor/buffer.h"
+
+namespace paramd {
+
+// Elements of every block of a slice but the last, which may have fewer.
+inline constexpr size_t kBlockElements = 262144;
+
+// Consecutive elements of a slice with their slots and the count of pushes that
+// they contain: the unit of atomicity, versioning and copy-on-write.
+//
+// Invariant: bytes that somebody else holds a reference to (a reply on its way,
+// a snapshot being written) never change. A push is then written into other
+// buffers, which replace them.
+//
+// Not thread-safe: lives inside a Slice and is called from its shard's thread
+// only. References that have left it may be dropped on any thread.
+class Block {
+ public:
+  // Content undefined until it is filled through the mutable spans. `life`, not
+  // zero, names this content: no other ever has the same.
+  Block(size_t elements, size_t slot_count, uint64_t life);
+
+  size_t elements() const { return elements_; }
+  // Changes with every push.
+  v1::BlockVersion version() const;
+  // Pushes contained, those before a restore included.
+  uint64_t applied() const { return applied_; }
+
+  // References to the present content: values, and all slots one after another.
+  const Buffer& values() const { return values_; }
+  const Buffer& slots() const { return slots_; }
+
+  // Reads the gradient of this block and applies it. Replaced buffers go to
+  // `spare`. REQUIRES: 4 * elements() bytes of finite numbers remain.
+  void Apply(const Optimizer& optimizer, ChainReader* gradient,
+             SpareBuffers* spare);
+
+  // To fill a fresh block. REQUIRES: no reference was handed out.
+  absl::Span<float> mutable_values();
+  absl::Span<float> mutable_slot(size_t slot);
+  void set_applied(uint64_t applied) { applied_ = applied; }
+
+ private:
+  size_t elements_;
+  uint64_t life_;
+  uint64_t applied_ = 0;
+  Buffer values_;
+  Buffer slots_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_SERVER_CORE_BLOCK_H_
