@@ -1,0 +1,271 @@
+#include "net/wire_message.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+#include "grpcpp/support/slice.h"
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "net/hand_over.h"
+
+namespace paramd {
+namespace {
+
+constexpr uint32_t kPayloadTag = kPayloadField << 3 | 2;
+constexpr size_t kMostVarintBytes = 10;
+
+size_t VarintSize(uint64_t value) {
+  size_t size = 1;
+  for (; value >= 0x80; value >>= 7) ++size;
+  return size;
+}
+
+uint8_t* WriteVarint(uint64_t value, uint8_t* out) {
+  for (; value >= 0x80; value >>= 7)
+    *out++ = static_cast<uint8_t>(value) | 0x80;
+  *out++ = static_cast<uint8_t>(value);
+  return out;
+}
+
+// Runs on any gRPC thread, under its locks: one decrement and a delete.
+void DropReference(void* buffer) {
+  TakeOver(buffer);
+  delete static_cast<Buffer*>(buffer);
+}
+
+grpc::Slice ByReference(const Buffer& piece) {
+  auto* held = new Buffer(piece);
+  HandOver(held);
+  return grpc::Slice(const_cast<std::byte*>(held->bytes().data()), held->size(),
+                     &DropReference, held);
+}
+
+void DropSlice(void* slice) { delete static_cast<grpc::Slice*>(slice); }
+
+// The part of `slice` from `offset` on.
+Buffer AsBuffer(const grpc::Slice& slice, size_t offset) {
+  auto* held = new grpc::Slice(slice);
+  return Buffer::Foreign(
+      absl::MakeConstSpan(
+          reinterpret_cast<const std::byte*>(held->begin()) + offset,
+          held->size() - offset),
+      &DropSlice, held);
+}
+
+// Walks over bytes that are cut into slices.
+class SliceCursor {
+ public:
+  explicit SliceCursor(const std::vector<grpc::Slice>& slices)
+      : slices_(slices) {
+    for (const grpc::Slice& slice : slices) remaining_ += slice.size();
+  }
+
+  size_t position() const { return position_; }
+  size_t remaining() const { return remaining_; }
+
+  // False, somewhere, if fewer bytes remain.
+  bool Skip(uint64_t length) {
+    if (length > remaining_) return false;
+    Advance(length);
+    return true;
+  }
+
+  // False if the bytes end or the number is longer than 64 bits.
+  bool ReadVarint(uint64_t* value) {
+    *value = 0;
+    for (size_t i = 0; i < kMostVarintBytes; ++i) {
+      if (remaining_ == 0) return false;
+      Advance(0);
+      const uint8_t byte = slices_[index_].begin()[offset_];
+      Advance(1);
+      if (i + 1 == kMostVarintBytes && byte > 1) return false;
+      *value |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
+      if (byte < 0x80) return true;
+    }
+    return false;
+  }
+
+  // What is left, as references.
+  BufferChain Rest() {
+    BufferChain rest;
+    if (remaining_ == 0) return rest;
+    Advance(0);
+    for (; index_ < slices_.size(); ++index_, offset_ = 0) {
+      if (slices_[index_].size() == offset_) continue;
+      rest.push_back(AsBuffer(slices_[index_], offset_));
+    }
+    return rest;
+  }
+
+ private:
+  // Leaves index_ at a slice that has a byte at offset_, if any remains.
+  void Advance(size_t length) {
+    position_ += length;
+    remaining_ -= length;
+    offset_ += length;
+    while (index_ < slices_.size() && offset_ >= slices_[index_].size()) {
+      offset_ -= slices_[index_].size();
+      ++index_;
+    }
+  }
+
+  const std::vector<grpc::Slice>& slices_;
+  size_t index_ = 0;
+  size_t offset_ = 0;
+  size_t position_ = 0;
+  size_t remaining_ = 0;
+};
+
+absl::Status Malformed(const google::protobuf::Message& prototype,
+                       absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "malformed ", prototype.GetDescriptor()->name(), ": ", what));
+}
+
+// Skips the value of a top-level field.
+bool SkipField(uint64_t tag, SliceCursor* cursor) {
+  uint64_t value;
+  switch (tag & 7) {
+    case 0:
+      return cursor->ReadVarint(&value);
+    case 1:
+      return cursor->Skip(8);
+    case 2:
+      return cursor->ReadVarint(&value) && cursor->Skip(value);
+    case 5:
+      return cursor->Skip(4);
+    default:
+      return false;  // Groups, which proto3 does not have.
+  }
+}
+
+// Moves to the first byte of the payload, or to the end; the length of the
+// head.
+absl::StatusOr<size_t> FindPayload(const google::protobuf::Message& prototype,
+                                   SliceCursor* cursor) {
+  while (cursor->remaining() > 0) {
+    const size_t head_bytes = cursor->position();
+    uint64_t tag;
+    if (!cursor->ReadVarint(&tag) || tag > UINT32_MAX || tag >> 3 == 0) {
+      return Malformed(prototype,
+                       absl::StrCat("no field at byte ", head_bytes));
+    }
+    if (tag != kPayloadTag) {
+      if (SkipField(tag, cursor)) continue;
+      return Malformed(prototype, absl::StrCat("field ", tag >> 3, " at byte ",
+                                               head_bytes, " is cut short"));
+    }
+    uint64_t length;
+    if (!cursor->ReadVarint(&length)) {
+      return Malformed(prototype, "the payload has no length");
+    }
+    if (length != cursor->remaining()) {
+      return Malformed(prototype,
+                       absl::StrCat("the payload has ", length, " bytes; ",
+                                    cursor->remaining(), " follow"));
+    }
+    return head_bytes;
+  }
+  return cursor->position();
+}
+
+// Parses the first `length` bytes.
+bool ParseHead(const std::vector<grpc::Slice>& slices, size_t length,
+               google::protobuf::Message* head) {
+  if (!slices.empty() && slices[0].size() >= length) {
+    return head->ParseFromArray(slices[0].begin(), static_cast<int>(length));
+  }
+  std::string joined;
+  joined.reserve(length);
+  for (const grpc::Slice& slice : slices) {
+    const size_t part = std::min(slice.size(), length - joined.size());
+    joined.append(reinterpret_cast<const char*>(slice.begin()), part);
+    if (joined.size() == length) break;
+  }
+  return head->ParseFromString(joined);
+}
+
+}  // namespace
+
+bool HasPayloadField(const google::protobuf::Descriptor* type) {
+  return type->FindFieldByNumber(kPayloadField) != nullptr;
+}
+
+grpc::ByteBuffer EncodeMessage(const google::protobuf::Message& head,
+                               const BufferChain& payload) {
+  const size_t payload_bytes = ChainSize(payload);
+  CHECK(payload_bytes == 0 || HasPayloadField(head.GetDescriptor()),
+        "only messages with a payload field carry one");
+  const size_t head_bytes = head.ByteSizeLong();
+  size_t prefix_bytes = head_bytes;
+  if (payload_bytes > 0) {
+    prefix_bytes += VarintSize(kPayloadTag) + VarintSize(payload_bytes);
+  }
+  std::vector<grpc::Slice> slices;
+  size_t next = 0;
+  while (slices.empty() || next < payload.size()) {
+    const bool first = slices.empty();
+    if (!first && payload[next].size() >= kByReferenceBytes) {
+      slices.push_back(ByReference(payload[next++]));
+      continue;
+    }
+    // A run of small pieces, the first one behind the head.
+    size_t end = next;
+    size_t bytes = first ? prefix_bytes : 0;
+    for (; end < payload.size() && payload[end].size() < kByReferenceBytes;
+         ++end) {
+      bytes += payload[end].size();
+    }
+    grpc::Slice run(bytes);
+    auto* out = const_cast<uint8_t*>(run.begin());
+    if (first) {
+      out = head.SerializeWithCachedSizesToArray(out);
+      if (payload_bytes > 0) {
+        out = WriteVarint(payload_bytes, WriteVarint(kPayloadTag, out));
+      }
+    }
+    for (; next < end; ++next) {
+      if (payload[next].empty()) continue;
+      std::memcpy(out, payload[next].bytes().data(), payload[next].size());
+      out += payload[next].size();
+    }
+    slices.push_back(std::move(run));
+  }
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+absl::StatusOr<WireMessage> DecodeMessage(
+    const grpc::ByteBuffer& bytes, const google::protobuf::Message& prototype) {
+  std::vector<grpc::Slice> slices;
+  if (!bytes.Valid() || !bytes.Dump(&slices).ok()) {
+    return Malformed(prototype, "no bytes, or compressed ones");
+  }
+  SliceCursor cursor(slices);
+  size_t head_bytes = cursor.remaining();
+  if (HasPayloadField(prototype.GetDescriptor())) {
+    ASSIGN_OR_RETURN(head_bytes, FindPayload(prototype, &cursor));
+  }
+  if (head_bytes > kMostHeadBytes) {
+    return Malformed(prototype,
+                     absl::StrCat("the head has ", head_bytes,
+                                  " bytes; the limit is ", kMostHeadBytes));
+  }
+  WireMessage message;
+  message.head.reset(prototype.New());
+  if (!ParseHead(slices, head_bytes, message.head.get())) {
+    return Malformed(prototype, "the head is not of this type");
+  }
+  if (HasPayloadField(prototype.GetDescriptor())) {
+    message.payload = cursor.Rest();
+  }
+  return message;
+}
+
+}  // namespace paramd

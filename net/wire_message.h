@@ -1,0 +1,54 @@
+#ifndef PARAMD_NET_WIRE_MESSAGE_H_
+#define PARAMD_NET_WIRE_MESSAGE_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "google/protobuf/message.h"
+#include "grpcpp/support/byte_buffer.h"
+
+#include "tensor/buffer.h"
+
+namespace paramd {
+
+// A message as it travels: an ordinary protobuf message, whose last field on
+// the wire may be `bytes payload = 1000`. Any language reads and writes it with
+// generated code; here the payload never enters protobuf, a string or one run
+// of bytes.
+
+// The number of the field that carries a payload.
+inline constexpr int kPayloadField = 1000;
+// Pieces of a payload from this size on travel by reference; smaller ones are
+// copied beside their neighbours.
+inline constexpr size_t kByReferenceBytes = 4096;
+// The longest head, and the longest message without a payload field.
+inline constexpr size_t kMostHeadBytes = size_t{1} << 20;
+
+// The bytes of `head` and then of `payload`. Big pieces of the payload are
+// referenced until gRPC has sent them, which may be after the call's end.
+// REQUIRES: head's own payload field is empty; a head without such a field has
+// no payload.
+grpc::ByteBuffer EncodeMessage(const google::protobuf::Message& head,
+                               const BufferChain& payload);
+
+struct WireMessage {
+  std::unique_ptr<google::protobuf::Message> head;
+  // References into what was received, cut wherever the network cut it.
+  BufferChain payload;
+};
+
+// The message in `bytes`, its head of the type of `prototype`.
+// kInvalidArgument, naming the type and what is wrong: a field cut short, a
+// payload whose length is not that of what follows (so also anything behind
+// it), a head above kMostHeadBytes or one that is not of the type.
+absl::StatusOr<WireMessage> DecodeMessage(
+    const grpc::ByteBuffer& bytes, const google::protobuf::Message& prototype);
+
+// Whether messages of this type may carry a payload.
+bool HasPayloadField(const google::protobuf::Descriptor* type);
+
+}  // namespace paramd
+
+#endif  // PARAMD_NET_WIRE_MESSAGE_H_
