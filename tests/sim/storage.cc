@@ -1,0 +1,306 @@
+#include "tests/sim/storage.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/crc32c.h"
+#include "base/status_macros.h"
+#include "proto/refusal.h"
+#include "tensor/shape.h"
+
+namespace paramd {
+namespace {
+
+std::string PathOf(const v1::Version& snapshot) {
+  return absl::StrCat("checkpoints/", VersionName(snapshot));
+}
+
+std::string PreparedPathOf(const v1::Version& snapshot) {
+  return absl::StrCat(PathOf(snapshot), ".partial");
+}
+
+uint32_t CrcOf(const std::map<std::string, std::string>& tensors) {
+  uint32_t crc = 0;
+  for (const auto& [name, bytes] : tensors) {
+    crc = Crc32c(
+        absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()),
+                            bytes.size()),
+        crc);
+  }
+  return crc;
+}
+
+IoResult Failed(absl::Status status) {
+  IoResult result;
+  result.status = std::move(status);
+  return result;
+}
+
+template <typename M>
+IoResult Done(std::unique_ptr<M> head) {
+  IoResult result;
+  result.head = std::move(head);
+  return result;
+}
+
+template <typename Request>
+void Serve(Simulation* simulation, PeerId self, absl::Duration longest,
+           std::function<IoResult(const Request&, const BufferChain&)> work) {
+  simulation->HandleIo(self, Request::descriptor(),
+                       {.shortest = absl::Microseconds(20), .longest = longest},
+                       [work](Outbox::IoItem item) {
+                         return work(static_cast<const Request&>(*item.head),
+                                     item.payload);
+                       });
+}
+
+}  // namespace
+
+void SimStorage::ServeCoordinator(PeerId self, Simulation* simulation) {
+  const absl::Duration fast = absl::Milliseconds(50);
+  const absl::Duration slow = absl::Seconds(1);
+  Serve<v1::ReadLog>(
+      simulation, self, fast,
+      [this](const v1::ReadLog&, const BufferChain&) { return ReadLog(); });
+  Serve<v1::AppendLog>(simulation, self, fast,
+                       [this](const v1::AppendLog& r, const BufferChain&) {
+                         return AppendLog(r);
+                       });
+  Serve<v1::PrepareCheckpoint>(
+      simulation, self, fast,
+      [this](const v1::PrepareCheckpoint& r, const BufferChain&) {
+        return PrepareCheckpoint(r);
+      });
+  Serve<v1::CommitCheckpoint>(
+      simulation, self, slow,
+      [this](const v1::CommitCheckpoint& r, const BufferChain&) {
+        return CommitCheckpoint(r);
+      });
+  Serve<v1::FindCheckpoint>(
+      simulation, self, slow,
+      [this](const v1::FindCheckpoint& r, const BufferChain&) {
+        return FindCheckpoint(r);
+      });
+  Serve<v1::WriteResult>(simulation, self, fast,
+                         [this](const v1::WriteResult& r, const BufferChain&) {
+                           results_.push_back(r);
+                           return IoResult{};
+                         });
+}
+
+void SimStorage::ServeShard(PeerId self, Simulation* simulation) {
+  const absl::Duration slow = absl::Seconds(1);
+  Serve<v1::WriteShard>(
+      simulation, self, slow,
+      [this](const v1::WriteShard& r, const BufferChain& payload) {
+        return WriteShard(r, payload);
+      });
+  Serve<v1::ReadSlices>(simulation, self, slow,
+                        [this](const v1::ReadSlices& r, const BufferChain&) {
+                          return ReadSlices(r);
+                        });
+}
+
+IoResult SimStorage::ReadLog() const {
+  auto result = std::make_unique<v1::ReadLogResult>();
+  for (const v1::LogEntry& entry : log_) *result->add_entries() = entry;
+  return Done(std::move(result));
+}
+
+IoResult SimStorage::AppendLog(const v1::AppendLog& request) {
+  const uint64_t next = log_.size() + 1;
+  if (request.entry().number() != next) {
+    return Failed(absl::AbortedError(
+        absl::StrCat("entry ", request.entry().number(),
+                     " was to be appended; the next is ", next)));
+  }
+  log_.push_back(request.entry());
+  return {};
+}
+
+IoResult SimStorage::PrepareCheckpoint(const v1::PrepareCheckpoint& request) {
+  auto result = std::make_unique<v1::PrepareCheckpointResult>();
+  result->set_directory(PreparedPathOf(request.snapshot()));
+  files_[result->directory()].clear();
+  return Done(std::move(result));
+}
+
+IoResult SimStorage::WriteShard(const v1::WriteShard& request,
+                                const BufferChain& payload) {
+  const auto directory = files_.find(request.directory());
+  if (directory == files_.end()) {
+    return Failed(absl::NotFoundError(
+        absl::StrCat("no directory '", request.directory(), "'")));
+  }
+  Tensors tensors;
+  ChainReader reader(payload);
+  uint64_t bytes = 0;
+  for (const v1::WriteShard::Tensor& tensor : request.tensors()) {
+    std::string value(tensor.bytes(), '\0');
+    uint64_t size = sizeof(float);
+    for (const uint64_t dimension : tensor.shape()) size *= dimension;
+    if (size != tensor.bytes() ||
+        !reader.Read(absl::MakeSpan(reinterpret_cast<std::byte*>(value.data()),
+                                    value.size())) ||
+        !tensors.emplace(tensor.name(), std::move(value)).second) {
+      return Failed(absl::InvalidArgumentError(
+          absl::StrCat("tensor '", tensor.name(), "' comes twice or has not ",
+                       size, " bytes")));
+    }
+    bytes += tensor.bytes();
+  }
+  if (reader.remaining() != 0) {
+    return Failed(absl::InvalidArgumentError("bytes of no tensor"));
+  }
+  auto result = std::make_unique<v1::WriteShardResult>();
+  *result->mutable_file() = request.file();
+  result->mutable_file()->set_bytes(bytes);
+  result->mutable_file()->set_crc32c(CrcOf(tensors));
+  directory->second[request.file().name()] = std::move(tensors);
+  return Done(std::move(result));
+}
+
+IoResult SimStorage::CommitCheckpoint(const v1::CommitCheckpoint& request) {
+  const v1::Manifest& manifest = request.manifest();
+  const auto prepared = files_.find(request.directory());
+  if (prepared == files_.end()) {
+    return Failed(absl::NotFoundError(
+        absl::StrCat("no directory '", request.directory(), "'")));
+  }
+  auto result = std::make_unique<v1::CommitCheckpointResult>();
+  for (const v1::ShardFile& file : manifest.files()) {
+    const auto found = prepared->second.find(file.name());
+    if (found == prepared->second.end() ||
+        CrcOf(found->second) != file.crc32c()) {
+      return Failed(absl::DataLossError(
+          absl::StrCat("file '", file.name(), "' is not what was written")));
+    }
+    result->set_bytes(result->bytes() + file.bytes());
+  }
+  result->set_path(PathOf(manifest.snapshot()));
+  files_[result->path()] = std::move(prepared->second);
+  files_.erase(prepared);
+  committed_.push_back(manifest);
+  visible_[{manifest.snapshot().term(), manifest.snapshot().counter()}] =
+      manifest;
+  while (visible_.size() > std::max<uint32_t>(request.keep(), 1)) {
+    *result->add_deleted() = visible_.begin()->second.snapshot();
+    visible_.erase(visible_.begin());
+  }
+  return Done(std::move(result));
+}
+
+IoResult SimStorage::FindCheckpoint(const v1::FindCheckpoint& request) const {
+  auto result = std::make_unique<v1::FindCheckpointResult>();
+  for (auto it = visible_.rbegin(); it != visible_.rend(); ++it) {
+    const bool retired =
+        std::any_of(request.retired().begin(), request.retired().end(),
+                    [&](const v1::Version& version) {
+                      return version == it->second.snapshot();
+                    });
+    if (retired) continue;
+    result->set_path(PathOf(it->second.snapshot()));
+    *result->mutable_manifest() = it->second;
+    break;
+  }
+  return Done(std::move(result));
+}
+
+IoResult SimStorage::ReadSlices(const v1::ReadSlices& request) const {
+  const auto manifest =
+      std::find_if(visible_.begin(), visible_.end(), [&](const auto& entry) {
+        return PathOf(entry.second.snapshot()) == request.path();
+      });
+  if (manifest == visible_.end()) {
+    return Failed(absl::NotFoundError(
+        absl::StrCat("no checkpoint '", request.path(), "'")));
+  }
+  auto head = std::make_unique<v1::ReadSlicesResult>();
+  *head->mutable_manifest() = manifest->second;
+  IoResult result;
+  for (const v1::ReadSlices::Want& want : request.slices()) {
+    v1::ReadSlicesResult::Got* const got = head->add_slices();
+    auto values = ReadRows(request.path(), manifest->second, want, "", got);
+    if (!values.ok()) return Failed(values.status());
+    result.payload.push_back(Buffer::Copy(*values));
+    for (const std::string& slot : request.slots()) {
+      auto slots =
+          ReadRows(request.path(), manifest->second, want, slot, nullptr);
+      if (!slots.ok()) return Failed(slots.status());
+      result.payload.push_back(Buffer::Copy(*slots));
+    }
+  }
+  result.head = std::move(head);
+  return result;
+}
+
+absl::StatusOr<std::string> SimStorage::ReadRows(
+    const std::string& path, const v1::Manifest& manifest,
+    const v1::ReadSlices::Want& want, const std::string& slot,
+    v1::ReadSlicesResult::Got* got) const {
+  ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(want.shape()));
+  const uint64_t row_bytes = shape.row_elements * sizeof(float);
+  std::string rows((want.row_end() - want.row_begin()) * row_bytes, '\0');
+  uint64_t found = 0;
+  for (const v1::ShardFile& file : manifest.files()) {
+    for (const v1::SavedSlice& saved : file.slices()) {
+      const uint64_t begin = std::max(saved.row_begin(), want.row_begin());
+      const uint64_t end = std::min(saved.row_end(), want.row_end());
+      if (saved.variable() != want.variable() || begin >= end) continue;
+      const auto tensor = slot.empty() ? saved.values_tensor()
+                          : saved.slot_tensors().count(slot) > 0
+                              ? saved.slot_tensors().at(slot)
+                              : "";
+      const Tensors& tensors = files_.at(path).at(file.name());
+      const auto bytes = tensors.find(tensor);
+      if (bytes == tensors.end() ||
+          bytes->second.size() !=
+              (saved.row_end() - saved.row_begin()) * row_bytes) {
+        return absl::DataLossError(absl::StrCat("file '", file.name(),
+                                                "' has no tensor '", tensor,
+                                                "' of the right size"));
+      }
+      std::memcpy(
+          rows.data() + (begin - want.row_begin()) * row_bytes,
+          bytes->second.data() + (begin - saved.row_begin()) * row_bytes,
+          (end - begin) * row_bytes);
+      found += end - begin;
+      if (got == nullptr) continue;
+      v1::ReadSlicesResult::Piece* const piece = got->add_pieces();
+      piece->set_row_begin(begin);
+      piece->set_row_end(end);
+      *piece->mutable_saved() = saved;
+    }
+  }
+  if (found != want.row_end() - want.row_begin()) {
+    return absl::DataLossError(absl::StrCat(
+        "the checkpoint has ", found, " of ", want.row_end() - want.row_begin(),
+        " rows of '", want.variable(), "'"));
+  }
+  return rows;
+}
+
+absl::StatusOr<std::vector<float>> SimStorage::ReadVariable(
+    const v1::Manifest& manifest, const std::string& variable,
+    const std::string& slot) {
+  v1::ReadSlices::Want want;
+  for (const v1::Variable& known : manifest.variables()) {
+    if (known.name() != variable) continue;
+    ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(known.shape()));
+    want.set_variable(variable);
+    *want.mutable_shape() = known.shape();
+    want.set_row_end(shape.rows);
+  }
+  ASSIGN_OR_RETURN(
+      const std::string bytes,
+      ReadRows(PathOf(manifest.snapshot()), manifest, want, slot, nullptr));
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+}  // namespace paramd

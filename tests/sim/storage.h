@@ -1,0 +1,72 @@
+#ifndef PARAMD_TESTS_SIM_STORAGE_H_
+#define PARAMD_TESTS_SIM_STORAGE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+#include "tensor/message.h"
+#include "tests/sim/simulation.h"
+
+namespace paramd {
+
+// The shared storage of a job, in maps: the configuration log and the
+// checkpoints. It outlives crashes of nodes and does what storage.proto says.
+//
+// Not thread-safe; outlives the simulations that it serves.
+class SimStorage {
+ public:
+  // Does the coordinator's, or a server's, storage work for node `self`.
+  void ServeCoordinator(PeerId self, Simulation* simulation);
+  void ServeShard(PeerId self, Simulation* simulation);
+
+  const std::vector<v1::LogEntry>& log() const { return log_; }
+  // Every checkpoint ever committed, in order, deleted ones included.
+  const std::vector<v1::Manifest>& committed() const { return committed_; }
+  const std::vector<v1::WriteResult>& results() const { return results_; }
+
+  // A variable's values, or those of a slot of it if `slot` is not empty, out
+  // of the checkpoint with this manifest. kDataLoss naming what is missing.
+  absl::StatusOr<std::vector<float>> ReadVariable(const v1::Manifest& manifest,
+                                                  const std::string& variable,
+                                                  const std::string& slot);
+
+ private:
+  using Number = std::pair<uint64_t, uint64_t>;        // (term, counter)
+  using Tensors = std::map<std::string, std::string>;  // By name.
+
+  IoResult ReadLog() const;
+  IoResult AppendLog(const v1::AppendLog& request);
+  IoResult PrepareCheckpoint(const v1::PrepareCheckpoint& request);
+  IoResult WriteShard(const v1::WriteShard& request,
+                      const BufferChain& payload);
+  IoResult CommitCheckpoint(const v1::CommitCheckpoint& request);
+  IoResult FindCheckpoint(const v1::FindCheckpoint& request) const;
+  IoResult ReadSlices(const v1::ReadSlices& request) const;
+
+  // Rows [begin, end) of a variable's values or slot; appends what the
+  // checkpoint says about them to `got` unless null.
+  absl::StatusOr<std::string> ReadRows(const std::string& path,
+                                       const v1::Manifest& manifest,
+                                       const v1::ReadSlices::Want& want,
+                                       const std::string& slot,
+                                       v1::ReadSlicesResult::Got* got) const;
+
+  std::vector<v1::LogEntry> log_;
+  std::vector<v1::Manifest> committed_;
+  std::vector<v1::WriteResult> results_;
+  // By path: a directory prepared or committed, then by file.
+  std::map<std::string, std::map<std::string, Tensors>> files_;
+  std::map<Number, v1::Manifest> visible_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_TESTS_SIM_STORAGE_H_
