@@ -1,0 +1,172 @@
+#!/bin/bash
+# Installs what the tests need, runs them, and ends with the line
+# "N passed, N failed". See ./test.sh --help.
+set -euo pipefail
+
+usage() {
+  cat <<'END'
+usage: ./test.sh [--all] [--no-install]
+
+Runs the suite. Above the last line, "N passed, N failed", stands what was
+skipped and why. Exits 0 if nothing failed.
+
+  --all         also slow tests, AddressSanitizer with UndefinedBehaviorSanitizer,
+                ThreadSanitizer and clang's thread-safety analysis; at most 40
+                minutes
+  --no-install  install nothing; go on with what is there
+END
+}
+
+cd "$(dirname "${BASH_SOURCE[0]}")"
+. third_party/packages.sh
+
+readonly EVENTS=.bazel/test-events
+readonly ALL_SECONDS=$((39 * 60)) # for all that Bazel does under --all
+BAZEL_SECONDS= # bazel_here is interrupted after so many; empty: never
+progress=--noshow_progress
+if [ -t 2 ]; then
+  progress=--show_progress
+fi
+all=false
+install=true
+for argument in "$@"; do
+  case $argument in
+    --all) all=true ;;
+    --no-install) install=false ;;
+    --help | -h) usage; exit 0 ;;
+    *) echo "unknown option $argument" >&2; usage >&2; exit 2 ;;
+  esac
+done
+
+# Ends a run whose tests could not be started.
+give_up() {
+  echo "FAILED: $*"
+  echo "0 passed, 1 failed"
+  exit 1
+}
+
+install_what_is_missing() {
+  local wanted=("${BUILD_PACKAGES[@]}" "${DATA_PACKAGES[@]}"
+    "${TEST_PACKAGES[@]}")
+  if $all; then
+    wanted+=("${CLANG_PACKAGES[@]}")
+  fi
+  command -v dpkg-query >/dev/null || return 0
+  local missing
+  mapfile -t missing < <(missing_packages "${wanted[@]}")
+  if [ ${#missing[@]} = 0 ]; then
+    return
+  fi
+  if ! $install; then
+    echo "not installed, and --no-install: ${missing[*]}"
+    return
+  fi
+  echo "installing ${missing[*]}"
+  mkdir -p .bazel
+  if ! install_packages "${missing[@]}" >.bazel/install.log 2>&1; then
+    tail -n 20 .bazel/install.log
+    give_up "packages could not be installed"
+  fi
+}
+
+# Makes .venv, where the `safetensors` of PyPI lies beside the distribution's
+# Python packages. Without it the tests that need it skip themselves.
+make_python() {
+  if $install && ! .venv/bin/python -c 'import safetensors.numpy' 2>/dev/null
+  then
+    echo "installing safetensors and numpy from PyPI in .venv"
+    if ! { /usr/bin/python3 -m venv --system-site-packages .venv &&
+      .venv/bin/python -m pip install --quiet 'safetensors>=0.4' \
+        'numpy>=1.24'; } >.bazel/pip.log 2>&1; then
+      tail -n 5 .bazel/pip.log
+      echo "going on without them"
+    fi
+  fi
+  PARAMD_PYTHON=/usr/bin/python3
+  if [ -x .venv/bin/python ]; then
+    PARAMD_PYTHON=$PWD/.venv/bin/python
+  fi
+}
+
+# Prints the labels of the tests with the tag $1; of all, if $1 is empty.
+tests_tagged() {
+  bazel_here query --noshow_progress --keep_going \
+    "attr(tags, '[\[ ]$1${1:+[,\]]}', tests(//...)) except
+     attr(tags, '[\[ ]manual[,\]]', tests(//...))" 2>>"$EVENTS/query.log"
+}
+
+# run_tests NAME EXCLUDED_TAGS OPTION...: runs all tests without the tags and
+# leaves what should have come and what came for .ci/results.py.
+run_tests() {
+  local name=$1 excluded=$2 tag code=0
+  shift 2
+  cp "$EVENTS/labels" "$EVENTS/$name.expected"
+  for tag in ${excluded//,/ }; do
+    tests_tagged "$tag" >"$EVENTS/tagged" || true
+    sed "s/\$/ $name $tag/" "$EVENTS/tagged" >>"$EVENTS/skipped"
+    { grep -vxFf "$EVENTS/tagged" "$EVENTS/$name.expected" || true; } \
+      >"$EVENTS/rest"
+    mv "$EVENTS/rest" "$EVENTS/$name.expected"
+  done
+  echo "== $name: $(wc -l <"$EVENTS/$name.expected") test targets"
+  limit_time
+  bazel_here test --keep_going "$progress" \
+    --test_tag_filters="${excluded:+-}${excluded//,/,-}" \
+    --build_event_json_file="$EVENTS/$name.json" \
+    --test_env=PARAMD_PYTHON="$PARAMD_PYTHON" "$@" //... || code=$?
+  # 3: the build is fine and some tests are not, which their results say.
+  if [ "$code" != 0 ] && [ "$code" != 3 ]; then
+    echo "$name: bazel test ended with exit code $code" >>"$EVENTS/failed"
+  fi
+}
+
+# Under --all Bazel is interrupted when the time is over; what has not run by
+# then counts as failed.
+limit_time() {
+  if $all; then
+    BAZEL_SECONDS=$((SECONDS < ALL_SECONDS ? ALL_SECONDS - SECONDS : 1))
+  fi
+}
+
+analyse_with_clang() {
+  echo "== clang: thread-safety analysis"
+  local code=0
+  limit_time
+  bazel_here build --config=clang --keep_going "$progress" //... || code=$?
+  if [ "$code" != 0 ]; then
+    echo "clang: the build with its analysis ended with exit code $code" \
+      >>"$EVENTS/failed"
+  fi
+}
+
+# ThreadSanitizer of gcc 12 finds no place for its memory where the kernel
+# randomises more than 28 bits.
+tsan_options() {
+  local bits
+  bits=$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)
+  if [ "$bits" -gt 28 ]; then
+    echo "--run_under=setarch -R"
+  fi
+}
+
+install_what_is_missing
+command -v bazel >/dev/null || give_up "there is no bazel"
+rm -rf "$EVENTS"
+mkdir -p "$EVENTS"
+touch "$EVENTS/skipped" "$EVENTS/failed"
+make_python
+tests_tagged "" >"$EVENTS/labels" ||
+  echo "some packages could not be loaded: $(grep -m1 ERROR "$EVENTS/query.log")" \
+    >>"$EVENTS/failed"
+
+if $all; then
+  run_tests plain ""
+  mapfile -t options < <(tsan_options)
+  run_tests asan slow,no_asan --config=asan
+  run_tests tsan slow,no_tsan --config=tsan "${options[@]}"
+  analyse_with_clang
+else
+  run_tests plain slow
+  echo "asan, tsan and clang's analysis: only with --all" >"$EVENTS/left_out"
+fi
+python3 .ci/results.py "$EVENTS"
