@@ -1,0 +1,139 @@
+#include "tests/sim/integer_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/random.h"
+#include "tensor/shape.h"
+
+namespace paramd {
+namespace {
+
+constexpr uint32_t kBatch = 4;
+
+}  // namespace
+
+IntegerJob::IntegerJob(uint64_t seed) : seed_(seed) {
+  RandomStream random(StableHash("integer job", seed));
+  config_.set_name("integers");
+  config_.set_seed(seed);
+  config_.mutable_optimizer()->mutable_sgd();
+  config_.mutable_optimizer()->set_learning_rate(1);
+  config_.mutable_optimizer()->set_schedule(v1::OptimizerConfig::CONSTANT);
+  config_.mutable_optimizer()->set_decay_steps(0);
+  config_.set_batch_per_replica(kBatch);
+  config_.set_epochs(2);
+  config_.set_staleness("async");
+  config_.mutable_checkpoint()->set_every_steps(15 + random.Below(20));
+  config_.mutable_checkpoint()->set_keep(2);
+  config_.set_evaluate_every_epochs(1);
+  config_.set_portion_batches(1 + random.Below(4));
+  config_.set_chunk_bytes(1 << 20);
+  config_.set_start_timeout_ms(600000);
+  // Long enough that no worker is fenced on the worst of these networks.
+  config_.set_lease_ms(120000);
+  config_.set_heartbeat_ms(1000);
+  config_.set_park_timeout_ms(5000);
+  config_.set_finish_timeout_ms(10000);
+  config_.set_drain_timeout_ms(25000);
+  examples_ = 60 + random.Below(60);
+  for (uint32_t epoch = 1; epoch <= config_.epochs(); ++epoch) {
+    for (uint64_t begin = 0; begin < examples_; begin += kBatch) {
+      batches_.insert({epoch, begin});
+    }
+  }
+  AddVariable("scalar", {});
+  AddVariable("bias", {10});
+  AddVariable("kernel", {1 + random.Below(40), 23});
+  if (seed % 4 == 1) AddVariable("blocks", {2, kBlockElements / 2 + 1});
+  if (seed % 16 == 2) AddVariable("slices", {2, kBlockElements * 2 + 5});
+}
+
+void IntegerJob::AddVariable(const std::string& name,
+                             std::vector<uint64_t> shape) {
+  const size_t v = variables_.size();
+  const float initial = static_cast<float>(v) * 5 - 3;
+  v1::Variable& variable = variables_.emplace_back();
+  variable.set_name(name);
+  variable.set_dtype(v1::FLOAT32);
+  RowShape rows = {1, 1};
+  for (size_t i = 0; i < shape.size(); ++i) {
+    variable.add_shape(shape[i]);
+    (i == 0 ? rows.rows : rows.row_elements) *= shape[i];
+  }
+  variable.mutable_initializer()->set_kind(v1::Initializer::UNIFORM);
+  variable.mutable_initializer()->set_low(initial);
+  variable.mutable_initializer()->set_high(initial);
+  initial_.push_back(initial);
+  const uint64_t row_bytes = rows.row_elements * sizeof(float);
+  slice_elements_.push_back(std::max<uint64_t>(kSliceBytes / row_bytes, 1) *
+                            rows.row_elements);
+  const uint64_t salt = CounterRandom(StableHash(name, seed_)).Below(64, 0);
+  std::vector<float>& pattern = patterns_.emplace_back();
+  for (uint64_t e = 0; e < rows.rows * rows.row_elements; ++e) {
+    // A cheap mix: Philox for every element would take most of the time.
+    pattern.push_back(
+        static_cast<float>(1 + ((e + salt) * 0x9E3779B97F4A7C15 >> 61)));
+  }
+}
+
+float IntegerJob::Coefficient(const BatchPlace& batch, size_t v) const {
+  const CounterRandom random(StableHash("coefficient", seed_ * 8 + v));
+  const uint64_t counter = uint64_t{batch.epoch} << 32 | batch.begin;
+  // Never 0: a batch that is missing must show.
+  const float size = 1.0f + static_cast<float>(random.Below(500, counter));
+  return batch.begin / kBatch % 2 == 0 ? size : -size;
+}
+
+BufferChain IntegerJob::Gradient(const BatchPlace& batch) const {
+  BufferChain gradients;
+  for (size_t v = 0; v < patterns_.size(); ++v) {
+    const float coefficient = Coefficient(batch, v);
+    std::vector<float> gradient(patterns_[v].size());
+    for (size_t e = 0; e < gradient.size(); ++e) {
+      gradient[e] = coefficient * patterns_[v][e];
+    }
+    gradients.push_back(Buffer::Copy(AsBytes<float>(gradient)));
+  }
+  return gradients;
+}
+
+absl::Status IntegerJob::CheckValues(
+    size_t v, absl::Span<const float> values,
+    const std::multiset<BatchPlace>& batches) const {
+  float sum = 0;
+  for (const BatchPlace& batch : batches) sum += Coefficient(batch, v);
+  if (values.size() != patterns_[v].size()) {
+    return absl::DataLossError(absl::StrCat("'", variables_[v].name(), "' has ",
+                                            values.size(), " values"));
+  }
+  for (size_t e = 0; e < values.size(); ++e) {
+    const float wanted = initial_[v] - sum * patterns_[v][e];
+    if (values[e] == wanted) continue;
+    return absl::DataLossError(absl::StrCat(
+        "element ", e, " of '", variables_[v].name(), "' is ", values[e], ", ",
+        (values[e] - initial_[v]) / patterns_[v][e], " in coefficients; ",
+        wanted, " (", -sum, ") is the sum over its ", batches.size(),
+        " batches"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IntegerJob::CheckNotTorn(size_t v,
+                                      absl::Span<const float> values) const {
+  float sum = 0;
+  for (uint64_t e = 0; e < values.size(); ++e) {
+    const uint64_t in_block = e % slice_elements_[v] % kBlockElements;
+    if (in_block == 0) sum = (values[e] - initial_[v]) / patterns_[v][e];
+    if (values[e] - initial_[v] == sum * patterns_[v][e]) continue;
+    return absl::DataLossError(absl::StrCat(
+        "element ", in_block, " of a block of '", variables_[v].name(),
+        "' is not of the version of its "
+        "first: the block is torn"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace paramd

@@ -1,0 +1,74 @@
+#ifndef PARAMD_TESTS_SIM_INTEGER_JOB_H_
+#define PARAMD_TESTS_SIM_INTEGER_JOB_H_
+
+#include <compare>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+#include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/types.pb.h"
+#include "tensor/buffer.h"
+
+namespace paramd {
+
+// A batch of a job's input, by where it begins.
+struct BatchPlace {
+  uint32_t epoch = 0;
+  uint64_t begin = 0;
+  friend auto operator<=>(const BatchPlace&, const BatchPlace&) = default;
+};
+
+// A job that can be checked exactly: SGD with rate 1, integer gradients that
+// depend on nothing but the batch, the variable and the element. Every sum of
+// them is exact in float, so the weights say which batches are in them, and the
+// order in which they came makes no difference.
+//
+// The gradient of a batch for element e of a variable is a coefficient of the
+// batch times a fixed pattern of the element. So all elements of a block agree
+// on one sum of coefficients, or the block is torn.
+//
+// Immutable, hence thread-safe.
+class IntegerJob {
+ public:
+  // Sizes are drawn from the seed; a few seeds have variables of several blocks
+  // or slices.
+  explicit IntegerJob(uint64_t seed);
+
+  const v1::JobConfig& config() const { return config_; }
+  const std::vector<v1::Variable>& variables() const { return variables_; }
+  uint64_t examples() const { return examples_; }
+  // Every batch of every epoch.
+  const std::set<BatchPlace>& batches() const { return batches_; }
+
+  // One buffer a variable.
+  BufferChain Gradient(const BatchPlace& batch) const;
+  // OK if `values` of variable `v` are the initial ones minus the gradients of
+  // `batches`, each once; else kDataLoss with the first wrong element.
+  absl::Status CheckValues(size_t v, absl::Span<const float> values,
+                           const std::multiset<BatchPlace>& batches) const;
+  // OK if every block of `values` is of one version: agrees with itself on the
+  // batches that are in it; else kDataLoss with the first element that differs.
+  absl::Status CheckNotTorn(size_t v, absl::Span<const float> values) const;
+
+ private:
+  float Coefficient(const BatchPlace& batch, size_t v) const;
+  void AddVariable(const std::string& name, std::vector<uint64_t> shape);
+
+  const uint64_t seed_;
+  v1::JobConfig config_;
+  uint64_t examples_ = 0;
+  std::vector<v1::Variable> variables_;
+  std::set<BatchPlace> batches_;
+  std::vector<float> initial_;                // By variable.
+  std::vector<std::vector<float>> patterns_;  // By variable and element.
+  std::vector<uint64_t> slice_elements_;      // By variable.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_TESTS_SIM_INTEGER_JOB_H_

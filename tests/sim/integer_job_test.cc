@@ -1,0 +1,64 @@
+#include "tests/sim/integer_job.h"
+
+#include <cstring>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+// The values of variable `v` after these batches.
+std::vector<float> After(const IntegerJob& job, size_t v,
+                         const std::multiset<BatchPlace>& batches) {
+  const size_t elements = job.Gradient({1, 0})[v].size() / sizeof(float);
+  const float initial = job.variables()[v].initializer().low();
+  std::vector<float> values(elements, initial);
+  for (const BatchPlace& batch : batches) {
+    const BufferChain gradients = job.Gradient(batch);
+    std::vector<float> gradient(elements);
+    std::memcpy(gradient.data(), gradients[v].bytes().data(),
+                gradients[v].size());
+    for (size_t e = 0; e < elements; ++e) values[e] -= gradient[e];
+  }
+  return values;
+}
+
+TEST(IntegerJobTest, TheSumOfAllBatchesIsExact) {
+  const IntegerJob job(2);
+  const std::multiset<BatchPlace> all(job.batches().begin(),
+                                      job.batches().end());
+  for (size_t v = 0; v < job.variables().size(); ++v) {
+    const std::vector<float> values = After(job, v, all);
+    EXPECT_TRUE(job.CheckValues(v, values, all).ok());
+    EXPECT_TRUE(job.CheckNotTorn(v, values).ok());
+  }
+}
+
+TEST(IntegerJobTest, ABatchTooMuchTooFewOrInAnothersPlaceShows) {
+  const IntegerJob job(3);
+  const std::multiset<BatchPlace> two = {{1, 0}, {1, 4}};
+  for (size_t v = 0; v < job.variables().size(); ++v) {
+    const std::vector<float> values = After(job, v, two);
+    EXPECT_TRUE(job.CheckValues(v, values, two).ok());
+    EXPECT_FALSE(job.CheckValues(v, values, {{1, 0}}).ok());
+    EXPECT_FALSE(job.CheckValues(v, values, {{1, 0}, {1, 4}, {1, 4}}).ok());
+    EXPECT_FALSE(job.CheckValues(v, values, {{1, 0}, {2, 4}}).ok());
+  }
+}
+
+TEST(IntegerJobTest, Promise2_ATornBlockShowsAndDifferentBlocksDoNot) {
+  const IntegerJob job(1);
+  const size_t v = job.variables().size() - 1;
+  ASSERT_EQ(job.variables()[v].name(), "blocks");
+  const std::vector<float> old_values = After(job, v, {});
+  std::vector<float> values = After(job, v, {{1, 0}});
+  // The second block is two elements long.
+  values[values.size() - 2] = old_values[values.size() - 2];
+  EXPECT_FALSE(job.CheckNotTorn(v, values).ok());
+  values[values.size() - 1] = old_values[values.size() - 1];
+  EXPECT_TRUE(job.CheckNotTorn(v, values).ok());
+}
+
+}  // namespace
+}  // namespace paramd
