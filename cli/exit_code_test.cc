@@ -1,0 +1,37 @@
+#include "cli/exit_code.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace paramd {
+namespace {
+
+TEST(ExitCodeTest, SaysWhetherToRetry) {
+  EXPECT_EQ(ExitCodeOf(absl::OkStatus(), 0), 0);
+  EXPECT_EQ(ExitCodeOf(absl::UnavailableError(""), 0), 138);
+  EXPECT_EQ(ExitCodeOf(absl::AbortedError(""), 0), 138);
+  EXPECT_EQ(ExitCodeOf(absl::DeadlineExceededError(""), 0), 138);
+  EXPECT_EQ(ExitCodeOf(absl::InternalError(""), 0), 1);
+  EXPECT_EQ(ExitCodeOf(absl::InvalidArgumentError(""), 0), 1);
+  EXPECT_EQ(ExitCodeOf(absl::AlreadyExistsError(""), 0), 2);
+}
+
+TEST(ExitCodeTest, ACancelledProcessSaysWhichSignalItWas) {
+  EXPECT_EQ(ExitCodeOf(absl::CancelledError(""), SIGINT), 130);
+  EXPECT_EQ(ExitCodeOf(absl::CancelledError(""), SIGTERM), 143);
+  EXPECT_EQ(ExitCodeOf(absl::CancelledError(""), 0), 1);
+}
+
+TEST(ExitCodeTest, WhatTheConfigurationNamesWronglyIsTwoAtTheStart) {
+  EXPECT_EQ(ExitCodeAtStart(absl::InvalidArgumentError("")), 2);
+  EXPECT_EQ(ExitCodeAtStart(absl::NotFoundError("")), 2);
+  EXPECT_EQ(ExitCodeAtStart(absl::PermissionDeniedError("")), 2);
+  EXPECT_EQ(ExitCodeAtStart(absl::FailedPreconditionError("")), 2);
+  EXPECT_EQ(ExitCodeAtStart(absl::AlreadyExistsError("")), 2);
+  EXPECT_EQ(ExitCodeAtStart(absl::UnavailableError("")), 138);
+  EXPECT_EQ(ExitCodeAtStart(absl::InternalError("")), 1);
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,66 @@
+#include "cli/run_directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RunDirectoryTest : public ::testing::Test {
+ protected:
+  RunDirectoryTest()
+      : root_(absl::StrCat(
+            ::testing::TempDir(), "/",
+            ::testing::UnitTest::GetInstance()->current_test_info()->name())) {}
+
+  const std::string root_;
+};
+
+TEST_F(RunDirectoryTest, TheNextNumberIsAboveAllThatExist) {
+  EXPECT_EQ(*MakeRunDirectory(root_, "job"), root_ + "/job-1");
+  EXPECT_EQ(*MakeRunDirectory(root_, "job"), root_ + "/job-2");
+  std::filesystem::create_directories(root_ + "/job-10");
+  std::filesystem::create_directories(root_ + "/job-x");
+  std::filesystem::create_directories(root_ + "/jobs-77");
+  EXPECT_EQ(*MakeRunDirectory(root_, "job"), root_ + "/job-11");
+  EXPECT_EQ(*NewestRunDirectory(root_, "job"), root_ + "/job-11");
+}
+
+TEST_F(RunDirectoryTest, WithoutARunThereIsNothingToGoOnWith) {
+  const auto newest = NewestRunDirectory(root_, "job");
+  EXPECT_EQ(newest.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(newest.status().message(), HasSubstr("no run of 'job'"));
+}
+
+TEST_F(RunDirectoryTest, ARootThatIsAFileIsRefused) {
+  std::filesystem::create_directories(root_);
+  const std::string file = root_ + "/file";
+  fclose(fopen(file.c_str(), "w"));
+  EXPECT_EQ(MakeRunDirectory(file + "/runs", "job").status().code(),
+            absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(RunDirectoryTest, ADirectoryThatHoldsARunIsUsedOnlyToGoOn) {
+  const std::string path = root_ + "/a/b";
+  EXPECT_TRUE(UseRunDirectory(path, /*may_hold_a_run=*/false).ok());
+  std::filesystem::create_directories(path + "/configuration");
+  const absl::Status refused = UseRunDirectory(path, /*may_hold_a_run=*/false);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(refused.message(), HasSubstr("is not empty; --resume"));
+  EXPECT_TRUE(UseRunDirectory(path, /*may_hold_a_run=*/true).ok());
+}
+
+TEST_F(RunDirectoryTest, PathsAreShownFromTheWorkingDirectory) {
+  EXPECT_EQ(ShortPath(AbsolutePath("runs/job-1")), "runs/job-1");
+  EXPECT_EQ(ShortPath("/nowhere/job-1"), "/nowhere/job-1");
+  EXPECT_EQ(AbsolutePath("/a/./b"), "/a/b");
+}
+
+}  // namespace
+}  // namespace paramd
