@@ -1,0 +1,222 @@
+#ifndef PARAMD_COORDINATOR_CORE_COORDINATOR_H_
+#define PARAMD_COORDINATOR_CORE_COORDINATOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "coordinator/core/portions.h"
+#include "coordinator/core/snapshot_round.h"
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+#include "tensor/core.h"
+
+namespace paramd {
+
+// Decides everything that must be the same everywhere: members and their
+// generations, the layout, snapshots, the input's portions, the end.
+//
+//   reading log ─► taking term ─► recalling ─► finding checkpoint ─► logging
+//   layout ─► filling ─► running ─► evaluating ─► saving ─► writing result ─►
+//   logging end ─► telling end ─► done
+//
+// Invariants: what must survive is appended to the configuration log before
+// anyone is told. A worker learns its generation only when every server has it
+// in its configuration. At most one snapshot is open. Every server has at most
+// one control call under way.
+//
+// Not thread-safe: a core. It keeps nothing of its caller's.
+class Coordinator : public Core {
+ public:
+  struct Options {
+    v1::JobConfig job;  // Checked, with every default filled in.
+    std::string job_digest;
+    std::string run_id;  // Of a new run; a log that is there has its own.
+    std::vector<v1::Variable> variables;
+    uint32_t servers = 1;
+    uint32_t workers = 1;
+    uint64_t examples = 0;  // In the training set.
+    uint64_t nonce_seed = 0;
+  };
+
+  explicit Coordinator(const Options& options);
+
+  void Start(Time now, Outbox* out) override;
+  void Receive(Message message, Time now, Outbox* out) override;
+  void Completed(IoResult result, Time now, Outbox* out) override;
+  void Tick(Time now, Outbox* out) override;
+  Time next_tick() const override;
+
+  // Whom everything waits for, and why; empty: nobody.
+  std::string waiting_for() const;
+  void FillStatus(v1::StatusReply* status) const;
+
+ private:
+  enum class Phase {
+    kReadingLog,
+    kTakingTerm,
+    kRecalling,
+    kFindingCheckpoint,
+    kLoggingLayout,
+    kFilling,
+    kRunning,
+    kEvaluating,
+    kSaving,
+    kWritingResult,
+    kLoggingEnd,
+    kTellingEnd,
+    kDone,
+  };
+  enum class ServerCall { kNone, kRecall, kConfigure, kSeal, kWritten, kFinish };
+
+  struct Server {
+    uint64_t incarnation = 0;  // 0: not heard of yet.
+    v1::Version generation;
+    std::string restore_directory;
+    bool suspected = true;  // To be recalled before anything else.
+    bool restored = false;
+    v1::Version acknowledged;  // Newest configuration it has.
+    int end_told = 0;  // 1: told of the end; 2: and that everybody knows.
+    ServerCall call = ServerCall::kNone;
+    CallId call_id = 0;
+    Time next_call;
+    Time next_keepalive;
+    std::string why;  // The last failure, for people.
+  };
+  struct Worker {
+    uint64_t incarnation = 0;
+    v1::Version generation;
+    v1::Version admitted;  // The configuration that has it.
+    std::string host;
+    uint32_t pid = 0;
+    Time heard;
+    v1::HeartbeatRequest last;  // Newest heartbeat.
+    uint64_t acknowledged = 0;  // Pushes.
+    CallId parked = 0;          // Call of it, if it is not answered yet.
+    Time parked_until;
+    uint64_t portion_number = 0;
+    v1::PortionReply portion_reply;
+    bool fencing = false;
+  };
+  struct Joining {
+    CallId call = 0;
+    v1::JoinRequest request;
+    Time since;         // When this incarnation was first heard.
+    Time answer_until;  // The parked call.
+  };
+  using IoHandler = void (Coordinator::*)(const IoResult&, Time, Outbox*);
+
+  // ---- starting
+  void StartIo(Outbox::Head head, IoHandler handler, Outbox* out);
+  void Append(v1::LogEntry entry, IoHandler handler, Outbox* out);
+  void OnLogRead(const IoResult& result, Time now, Outbox* out);
+  void OnTermTaken(const IoResult& result, Time now, Outbox* out);
+  void OnCheckpointFound(const IoResult& result, Time now, Outbox* out);
+  void OnLayoutLogged(const IoResult& result, Time now, Outbox* out);
+  void PlanConfiguration(Time now, Outbox* out);
+
+  // ---- servers
+  void DriveServers(Time now, Outbox* out);
+  // What the server is to be asked next, and when.
+  struct Due {
+    ServerCall call = ServerCall::kNone;
+    Time at = Time::Never();
+  };
+  Due NextCall(uint32_t server) const;
+  Outbox::Head MakeCall(uint32_t server, ServerCall call) const;
+  void CallServer(uint32_t server, ServerCall call, Time now, Outbox* out);
+  void OnServerReply(uint32_t server, const Message& message, Time now,
+                     Outbox* out);
+  void OnRecalled(uint32_t server, const v1::RecallReply& reply, Time now,
+                  Outbox* out);
+  void OnServerFailed(uint32_t server, ServerCall call,
+                      const absl::Status& status, Time now, Outbox* out);
+  void SetServerMembers();
+  void OnNewServer(uint32_t server, Time now, Outbox* out);
+  bool EveryServerHas(const v1::Version& version) const;
+
+  // ---- workers
+  void OnJoin(const Message& message, const v1::JoinRequest& request, Time now,
+              Outbox* out);
+  void AdmitJoining(Time now, Outbox* out);
+  void Admit(uint32_t index, const v1::JoinRequest& request, Time now);
+  void AnswerJoin(uint32_t index, Outbox* out);
+  void RefuseLateJoins(Time now, Outbox* out);
+  void SetWorkerMembers();
+  void OnHeartbeat(const Message& message, const v1::HeartbeatRequest& request,
+                   Time now, Outbox* out);
+  void OnTakePortion(const Message& message, const v1::PortionRequest& request,
+                     Time now, Outbox* out);
+  // Null, and the call refused, if the header is not of a present session.
+  Worker* FindSession(const Message& message, const v1::Header& header,
+                      Time now, Outbox* out);
+  bool HasNews(const Worker& worker) const;
+  v1::HeartbeatReply NewsFor(const Worker& worker) const;
+  void AnswerHeartbeat(Worker* worker, Outbox* out);
+  void AnswerParked(Time now, Outbox* out);
+  void Fence(uint32_t index, Time now, Outbox* out);
+  void OnFenced(const IoResult& result, Time now, Outbox* out);
+  bool IsLive(const Worker& worker, Time now) const;
+
+  // ---- snapshots and the end
+  void Advance(Time now, Outbox* out);
+  void AdvanceRunning(Time now, Outbox* out);
+  void OpenSnapshot(bool final, Time now, Outbox* out);
+  void AdvanceSnapshot(Time now, Outbox* out);
+  void GiveUpSnapshot(absl::string_view why, Time now, Outbox* out);
+  void OnPrepared(const IoResult& result, Time now, Outbox* out);
+  void OnCommitted(const IoResult& result, Time now, Outbox* out);
+  void OnResultWritten(const IoResult& result, Time now, Outbox* out);
+  void OnEndLogged(const IoResult& result, Time now, Outbox* out);
+  void AdvanceEnd(Time now, Outbox* out);
+  bool AllInputUsed() const;
+  uint32_t EpochToEvaluate() const;
+  void ChangeState(v1::JobState state);
+  void NextVersion();
+  uint64_t global_step() const;
+  absl::Duration lease() const;
+  absl::Duration heartbeat() const;
+
+  const Options options_;
+  Phase phase_ = Phase::kReadingLog;
+  Time started_;
+  Time next_periodic_;
+  v1::Configuration configuration_;
+  uint64_t generation_counter_ = 0;
+  uint64_t snapshot_counter_ = 0;
+  std::vector<Server> servers_;
+  std::map<uint32_t, Worker> workers_;    // Bound: options_.workers.
+  std::map<uint32_t, Joining> joining_;   // Bound: options_.workers.
+  Portions portions_;
+  absl::optional<SnapshotRound> snapshot_;
+  uint64_t step_before_ = 0;  // Of sessions that are gone, and before a restart.
+  uint64_t next_checkpoint_step_ = 0;
+  uint32_t epochs_evaluated_ = 0;
+  v1::Evaluation evaluation_;
+  v1::CommitCheckpointResult checkpoint_;
+  uint64_t checkpoint_step_ = 0;
+  v1::Version checkpoint_number_;
+  double checkpoint_ms_ = 0;
+  bool commit_started_ = false;
+  int final_failures_ = 0;
+  bool everybody_knows_ = false;
+  Time end_deadline_;
+
+  uint64_t next_log_number_ = 1;
+  std::string run_id_;
+  std::vector<v1::Version> retired_;
+  CallId next_call_ = 1;
+  IoId next_io_ = 1;
+  std::map<IoId, IoHandler> ios_;
+  std::map<IoId, uint32_t> fences_;  // Which worker a fence's append is about.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_COORDINATOR_H_

@@ -1,0 +1,249 @@
+// The coordinator while the job runs: snapshots, evaluations and the end.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/coordinator.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using ::google::protobuf::DynamicCastToGenerated;
+
+// A snapshot that is not sealed within the first, or not written within the
+// second, is given up.
+constexpr absl::Duration kSealPatience = absl::Seconds(60);
+constexpr absl::Duration kWritePatience = absl::Minutes(15);
+constexpr int kFinalAttempts = 3;
+
+}  // namespace
+
+uint64_t Coordinator::global_step() const {
+  uint64_t step = step_before_;
+  for (const auto& [index, worker] : workers_) step += worker.acknowledged;
+  return step;
+}
+
+void Coordinator::Advance(Time now, Outbox* out) {
+  if (out->exited) return;
+  if (phase_ == Phase::kRecalling &&
+      std::none_of(servers_.begin(), servers_.end(),
+                   [](const Server& s) { return s.suspected; })) {
+    phase_ = Phase::kFindingCheckpoint;
+    auto find = std::make_unique<v1::FindCheckpoint>();
+    for (const v1::Version& number : retired_) *find->add_retired() = number;
+    StartIo(std::move(find), &Coordinator::OnCheckpointFound, out);
+  }
+  if (phase_ == Phase::kFilling && EveryServerHas(configuration_.version())) {
+    phase_ = Phase::kRunning;
+    ChangeState(v1::RUNNING);
+    out->Note(absl::StrCat("all ", servers_.size(), " servers are filled"));
+  }
+  if (phase_ >= Phase::kRunning && phase_ < Phase::kTellingEnd) {
+    AdmitJoining(now, out);
+  }
+  if (phase_ == Phase::kRunning) AdvanceRunning(now, out);
+  if (phase_ == Phase::kEvaluating && evaluation_.final()) {
+    phase_ = Phase::kSaving;
+  }
+  if (phase_ == Phase::kSaving && !snapshot_.has_value()) {
+    OpenSnapshot(/*final=*/true, now, out);
+  }
+  if (snapshot_.has_value()) AdvanceSnapshot(now, out);
+  if (phase_ == Phase::kTellingEnd) AdvanceEnd(now, out);
+  AnswerParked(now, out);
+  DriveServers(now, out);
+}
+
+bool Coordinator::AllInputUsed() const {
+  return !workers_.empty() && portions_.finished() &&
+         std::all_of(workers_.begin(), workers_.end(), [](const auto& w) {
+           return w.second.last.no_input() && !w.second.fencing;
+         });
+}
+
+void Coordinator::AdvanceRunning(Time now, Outbox* out) {
+  // Input that a silent worker holds is what everybody else waits for.
+  for (auto& [index, worker] : workers_) {
+    if (!worker.fencing && now - worker.heard > lease()) {
+      Fence(index, now, out);
+    }
+  }
+  if (snapshot_.has_value()) return;
+  if (AllInputUsed()) {
+    phase_ = Phase::kEvaluating;
+    ChangeState(v1::FINISHING);
+    return;
+  }
+  const bool due = next_checkpoint_step_ > 0 &&
+                   global_step() >= next_checkpoint_step_ &&
+                   !portions_.finished();
+  if (due) OpenSnapshot(/*final=*/false, now, out);
+}
+
+void Coordinator::OpenSnapshot(bool final, Time now, Outbox* out) {
+  v1::Version number;
+  number.set_term(configuration_.version().term());
+  number.set_counter(++snapshot_counter_);
+  snapshot_.emplace(number, final, options_.servers, now);
+  commit_started_ = false;
+  const uint64_t every = options_.job.checkpoint().every_steps();
+  if (every > 0) next_checkpoint_step_ = (global_step() / every + 1) * every;
+  auto prepare = std::make_unique<v1::PrepareCheckpoint>();
+  *prepare->mutable_snapshot() = number;
+  StartIo(std::move(prepare), &Coordinator::OnPrepared, out);
+}
+
+void Coordinator::OnPrepared(const IoResult& result, Time now, Outbox* out) {
+  const auto* prepared =
+      DynamicCastToGenerated<v1::PrepareCheckpointResult>(result.head.get());
+  if (!result.status.ok() || prepared == nullptr) {
+    snapshot_->Prepared("");
+    GiveUpSnapshot(result.status.message(), now, out);
+    return;
+  }
+  snapshot_->Prepared(prepared->directory());
+  out->Note(absl::StrCat("checkpoint ", VersionName(snapshot_->number()),
+                         ": workers stop at their step boundary until every "
+                         "server is frozen"));
+}
+
+void Coordinator::AdvanceSnapshot(Time now, Outbox* out) {
+  const SnapshotRound::Phase phase = snapshot_->phase();
+  if (phase == SnapshotRound::Phase::kCommitting && !commit_started_) {
+    commit_started_ = true;
+    auto commit = std::make_unique<v1::CommitCheckpoint>();
+    commit->set_directory(snapshot_->directory());
+    *commit->mutable_manifest() =
+        snapshot_->MakeManifest(options_.job, configuration_);
+    commit->set_keep(options_.job.checkpoint().keep());
+    StartIo(std::move(commit), &Coordinator::OnCommitted, out);
+    return;
+  }
+  if ((snapshot_->holds_workers() &&
+       now - snapshot_->opened() > kSealPatience) ||
+      (phase == SnapshotRound::Phase::kWriting &&
+       now - snapshot_->sealed_at() > kWritePatience)) {
+    GiveUpSnapshot(absl::StrCat("waited too long for ", waiting_for()), now,
+                   out);
+    return;
+  }
+  if (phase != SnapshotRound::Phase::kHolding) return;
+  bool everybody_cut = true;
+  for (auto& [index, worker] : workers_) {
+    if (snapshot_->HasCut(index) && !worker.fencing) continue;
+    everybody_cut = false;
+    if (!worker.fencing && now - worker.heard > lease()) {
+      Fence(index, now, out);
+    }
+  }
+  // A fence counts when every server has it.
+  if (!everybody_cut || !EveryServerHas(configuration_.version())) return;
+  uint64_t step = step_before_;
+  for (const auto& [index, cut] : snapshot_->cuts()) {
+    if (workers_.contains(index)) step += cut.sequence();
+  }
+  std::vector<v1::Version> generations;
+  for (const Server& server : servers_) {
+    generations.push_back(server.generation);
+  }
+  snapshot_->BeginSeal(step, portions_.Save(snapshot_->cuts()),
+                       std::move(generations), now);
+}
+
+void Coordinator::GiveUpSnapshot(absl::string_view why, Time /*now*/,
+                                 Outbox* out) {
+  if (!snapshot_.has_value() ||
+      snapshot_->phase() == SnapshotRound::Phase::kPreparing ||
+      snapshot_->phase() == SnapshotRound::Phase::kCommitting) {
+    return;  // Nothing of a server's is open in these.
+  }
+  const bool final = snapshot_->is_final();
+  out->Note(absl::StrCat("checkpoint ", VersionName(snapshot_->number()),
+                         " was given up: ", why));
+  snapshot_.reset();
+  if (final && ++final_failures_ == kFinalAttempts) {
+    out->Exit(absl::FailedPreconditionError(
+        absl::StrCat("the last checkpoint can't be written: ", why)));
+  }
+}
+
+void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
+  const SnapshotRound round = *std::move(snapshot_);
+  snapshot_.reset();
+  const auto* committed =
+      DynamicCastToGenerated<v1::CommitCheckpointResult>(result.head.get());
+  if (!result.status.ok() || committed == nullptr) {
+    out->Note(absl::StrCat("checkpoint ", VersionName(round.number()),
+                           " was given up: ", result.status.message()));
+    if (round.is_final() && ++final_failures_ == kFinalAttempts) {
+      out->Exit(result.status);
+    }
+    return;
+  }
+  checkpoint_ = *committed;
+  checkpoint_number_ = round.number();
+  checkpoint_step_ = round.step();
+  checkpoint_ms_ = absl::ToDoubleMilliseconds(now - round.opened());
+  out->Note(absl::StrCat("checkpoint committed at step ", checkpoint_step_,
+                         ": ", checkpoint_.path()));
+  if (!round.is_final()) return;
+  phase_ = Phase::kWritingResult;
+  auto write = std::make_unique<v1::WriteResult>();
+  *write->mutable_evaluation() = evaluation_;
+  write->set_epochs(options_.job.epochs());
+  write->set_seconds(absl::ToDoubleSeconds(now - started_));
+  write->set_global_step(checkpoint_step_);
+  write->set_checkpoint_path(checkpoint_.path());
+  StartIo(std::move(write), &Coordinator::OnResultWritten, out);
+}
+
+void Coordinator::OnResultWritten(const IoResult& result, Time /*now*/,
+                                  Outbox* out) {
+  if (!result.status.ok()) {
+    out->Exit(result.status);
+    return;
+  }
+  phase_ = Phase::kLoggingEnd;
+  v1::LogEntry entry;
+  entry.mutable_finished()->set_reason("all input is used up");
+  Append(std::move(entry), &Coordinator::OnEndLogged, out);
+}
+
+void Coordinator::OnEndLogged(const IoResult& result, Time now, Outbox* out) {
+  if (!result.status.ok()) {
+    out->Exit(result.status);
+    return;
+  }
+  phase_ = Phase::kTellingEnd;
+  ChangeState(v1::FINISHED);
+  end_deadline_ = now + absl::Milliseconds(options_.job.finish_timeout_ms());
+  for (auto& [index, joining] : joining_) {
+    if (joining.call == 0) continue;
+    out->Refuse(joining.call, Refuse(v1::Refusal::JOB_FINISHED, "job",
+                                     "the job is finished"));
+  }
+  joining_.clear();
+}
+
+void Coordinator::AdvanceEnd(Time now, Outbox* out) {
+  const bool all_workers_know =
+      std::all_of(workers_.begin(), workers_.end(), [&](const auto& w) {
+        return w.second.last.state() == v1::FINISHED || !IsLive(w.second, now);
+      });
+  everybody_knows_ |= all_workers_know || now >= end_deadline_;
+  const bool all_servers_know =
+      std::all_of(servers_.begin(), servers_.end(),
+                  [](const Server& s) { return s.end_told == 2; });
+  // Past the deadline nobody is waited for.
+  if ((everybody_knows_ && all_servers_know) ||
+      now >= end_deadline_ + heartbeat()) {
+    AnswerParked(now, out);
+    phase_ = Phase::kDone;
+    out->Exit(absl::OkStatus());
+  }
+}
+
+}  // namespace paramd

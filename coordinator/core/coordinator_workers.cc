@@ -1,0 +1,330 @@
+// The coordinator's dealings with workers: joining, heartbeats, input, fences.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/coordinator.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+// A parked join is answered after this at the latest, below the caller's own
+// deadline; it then asks again.
+constexpr absl::Duration kJoinPatience = absl::Seconds(2);
+
+}  // namespace
+
+bool Coordinator::IsLive(const Worker& worker, Time now) const {
+  return !worker.fencing && now - worker.heard <= lease();
+}
+
+void Coordinator::OnJoin(const Message& message, const v1::JoinRequest& request,
+                         Time now, Outbox* out) {
+  const uint32_t index = request.task().index();
+  const auto refuse = [&](v1::Refusal::Reason reason,
+                          const std::string& sentence) {
+    out->Refuse(message.call,
+                Refuse(reason, absl::StrCat("worker-", index), sentence));
+  };
+  if (request.task().type() != v1::WORKER || index >= options_.workers) {
+    refuse(v1::Refusal::INVALID,
+           absl::StrCat("worker-", index, " is not one of the ",
+                        options_.workers, " workers of this job"));
+    return;
+  }
+  if (request.job_digest() != options_.job_digest) {
+    refuse(v1::Refusal::OTHER_JOB,
+           absl::StrCat("worker-", index, " has job-wide settings with digest ",
+                        request.job_digest(), ", the chief ",
+                        options_.job_digest, ": give both the same job file"));
+    return;
+  }
+  if (phase_ >= Phase::kTellingEnd) {
+    refuse(v1::Refusal::JOB_FINISHED, "the job is finished");
+    return;
+  }
+  Joining& joining = joining_[index];
+  if (joining.call != 0) {
+    // The same process asks again, or a second one: one call is kept.
+    out->Refuse(joining.call, RefuseForNow(v1::Refusal::NOT_READY, "",
+                                           absl::Milliseconds(100),
+                                           "asked again meanwhile"));
+  }
+  if (joining.request.incarnation() != request.incarnation()) {
+    joining.since = now;
+  }
+  joining.call = message.call;
+  joining.request = request;
+  joining.answer_until = now + kJoinPatience;
+}
+
+void Coordinator::RefuseLateJoins(Time now, Outbox* out) {
+  for (auto& [index, joining] : joining_) {
+    if (joining.call == 0 || now < joining.answer_until) continue;
+    std::string whom = waiting_for();
+    const auto worker = workers_.find(index);
+    if (worker != workers_.end() &&
+        worker->second.incarnation != joining.request.incarnation()) {
+      whom = absl::StrCat("the lease of the process ", worker->second.pid,
+                          " on ", worker->second.host, " that was worker-",
+                          index, " before");
+    }
+    out->Refuse(joining.call,
+                RefuseForNow(v1::Refusal::NOT_READY, whom,
+                             absl::Milliseconds(50),
+                             absl::StrCat("waiting for ", whom)));
+    joining.call = 0;
+  }
+}
+
+void Coordinator::AdmitJoining(Time now, Outbox* out) {
+  if (snapshot_.has_value() && snapshot_->holds_workers()) return;
+  std::vector<uint32_t> answered;
+  bool changed = false;
+  for (auto& [index, joining] : joining_) {
+    const auto worker = workers_.find(index);
+    if (worker == workers_.end()) {
+      if (joining.call == 0) continue;  // It has to ask again.
+      Admit(index, joining.request, now);
+      changed = true;
+    } else if (worker->second.incarnation == joining.request.incarnation()) {
+      worker->second.heard = std::max(worker->second.heard, joining.since);
+      if (joining.call != 0 && EveryServerHas(worker->second.admitted)) {
+        answered.push_back(index);
+      }
+    } else if (worker->second.heard > joining.since) {
+      const Worker& first = worker->second;
+      if (joining.call != 0) {
+        out->Refuse(
+            joining.call,
+            Refuse(v1::Refusal::TASK_TAKEN, absl::StrCat("worker-", index),
+                   absl::StrCat("worker-", index, " is process ", first.pid,
+                                " on ", first.host,
+                                ", which is alive: give this one another "
+                                "index, or stop that one")));
+      }
+      joining.call = 0;
+      joining.since = now;
+    } else if (!IsLive(worker->second, now) && !worker->second.fencing) {
+      Fence(index, now, out);
+    }
+  }
+  if (changed) {
+    NextVersion();
+    SetWorkerMembers();
+    for (auto& [index, worker] : workers_) {
+      if (IsZero(worker.admitted)) worker.admitted = configuration_.version();
+    }
+  }
+  for (const uint32_t index : answered) AnswerJoin(index, out);
+}
+
+void Coordinator::Admit(uint32_t index, const v1::JoinRequest& request,
+                        Time now) {
+  Worker worker;
+  worker.incarnation = request.incarnation();
+  worker.generation.set_term(configuration_.version().term());
+  worker.generation.set_counter(++generation_counter_);
+  worker.host = request.host();
+  worker.pid = request.pid();
+  worker.heard = now;
+  workers_[index] = std::move(worker);
+}
+
+void Coordinator::SetWorkerMembers() {
+  configuration_.clear_workers();
+  for (const auto& [index, worker] : workers_) {
+    v1::WorkerMember* member = configuration_.add_workers();
+    member->set_index(index);
+    *member->mutable_generation() = worker.generation;
+    member->set_incarnation(worker.incarnation);
+  }
+}
+
+void Coordinator::AnswerJoin(uint32_t index, Outbox* out) {
+  const Worker& worker = workers_[index];
+  auto reply = std::make_unique<v1::JoinReply>();
+  *reply->mutable_generation() = worker.generation;
+  *reply->mutable_configuration() = configuration_;
+  out->Reply(joining_[index].call, std::move(reply));
+  out->Note(absl::StrCat("worker-", index, " joined as generation ",
+                         VersionName(worker.generation)));
+  joining_.erase(index);
+}
+
+Coordinator::Worker* Coordinator::FindSession(const Message& message,
+                                              const v1::Header& header,
+                                              Time now, Outbox* out) {
+  const auto worker = workers_.find(header.worker());
+  const std::string name = absl::StrCat("worker-", header.worker());
+  if (worker != workers_.end() &&
+      worker->second.generation == header.generation() &&
+      !worker->second.fencing) {
+    worker->second.heard = now;
+    return &worker->second;
+  }
+  if (worker != workers_.end() &&
+      header.generation() < worker->second.generation) {
+    out->Refuse(message.call,
+                Refuse(v1::Refusal::FENCED, name,
+                       absl::StrCat(name, " was replaced by process ",
+                                    worker->second.pid, " on ",
+                                    worker->second.host)));
+  } else {
+    out->Refuse(message.call,
+                Refuse(phase_ >= Phase::kTellingEnd
+                           ? v1::Refusal::JOB_FINISHED
+                           : v1::Refusal::NOT_READY,
+                       "session",
+                       absl::StrCat(name, " has no session here: join again")));
+  }
+  return nullptr;
+}
+
+void Coordinator::OnHeartbeat(const Message& message,
+                              const v1::HeartbeatRequest& request, Time now,
+                              Outbox* out) {
+  Worker* worker = FindSession(message, request.header(), now, out);
+  if (worker == nullptr) return;
+  if (request.number() <= worker->last.number()) {
+    out->Refuse(message.call,
+                Refuse(v1::Refusal::SUPERSEDED, "heartbeat",
+                       "a later heartbeat of this session is known"));
+    return;
+  }
+  if (worker->parked != 0) AnswerHeartbeat(worker, out);
+  worker->last = request;
+  worker->acknowledged =
+      std::max(worker->acknowledged, request.header().sequence());
+  worker->parked = message.call;
+  worker->parked_until = now + heartbeat();
+  const uint32_t index = request.header().worker();
+  if (snapshot_.has_value()) snapshot_->Cut(index, request.cut());
+  const v1::Evaluation& evaluation = request.evaluation();
+  if (index == 0 && evaluation.examples() > 0 &&
+      (evaluation.epoch() > epochs_evaluated_ || evaluation.final())) {
+    evaluation_ = evaluation;
+    epochs_evaluated_ = evaluation.epoch();
+  }
+  if (request.leaving()) Fence(index, now, out);
+}
+
+uint32_t Coordinator::EpochToEvaluate() const {
+  const uint32_t every = options_.job.evaluate_every_epochs();
+  if (phase_ != Phase::kRunning || every == 0) return 0;
+  const uint32_t done = portions_.epochs_finished();
+  if (done >= options_.job.epochs()) return 0;  // The final one covers it.
+  const uint32_t newest = done / every * every;
+  return newest > epochs_evaluated_ ? newest : 0;
+}
+
+v1::HeartbeatReply Coordinator::NewsFor(const Worker& worker) const {
+  v1::HeartbeatReply reply;
+  if (configuration_.version() > worker.last.header().configuration()) {
+    *reply.mutable_configuration() = configuration_;
+  }
+  reply.set_state(configuration_.state());
+  if (snapshot_.has_value() && snapshot_->holds_workers()) {
+    *reply.mutable_hold() = snapshot_->number();
+  }
+  if (worker.last.header().worker() == 0) {
+    reply.set_evaluate_epoch(EpochToEvaluate());
+    reply.set_evaluate_final(phase_ == Phase::kEvaluating);
+  }
+  return reply;
+}
+
+bool Coordinator::HasNews(const Worker& worker) const {
+  const v1::HeartbeatRequest& known = worker.last;
+  const bool chief = known.header().worker() == 0;
+  const bool holds = snapshot_.has_value() && snapshot_->holds_workers();
+  return configuration_.version() > known.header().configuration() ||
+         configuration_.state() != known.state() ||
+         (holds ? snapshot_->number() : v1::Version()) != known.hold() ||
+         (chief && EpochToEvaluate() != known.evaluate_epoch()) ||
+         (chief &&
+          (phase_ == Phase::kEvaluating) != known.evaluate_final());
+}
+
+void Coordinator::AnswerHeartbeat(Worker* worker, Outbox* out) {
+  out->Reply(worker->parked,
+             std::make_unique<v1::HeartbeatReply>(NewsFor(*worker)));
+  worker->parked = 0;
+}
+
+void Coordinator::AnswerParked(Time now, Outbox* out) {
+  for (auto& [index, worker] : workers_) {
+    if (worker.parked != 0 && (now >= worker.parked_until || HasNews(worker))) {
+      AnswerHeartbeat(&worker, out);
+    }
+  }
+  RefuseLateJoins(now, out);
+}
+
+void Coordinator::OnTakePortion(const Message& message,
+                                const v1::PortionRequest& request, Time now,
+                                Outbox* out) {
+  Worker* worker = FindSession(message, request.header(), now, out);
+  if (worker == nullptr) return;
+  if (request.number() < worker->portion_number) {
+    out->Refuse(message.call,
+                Refuse(v1::Refusal::SUPERSEDED, "portion",
+                       "a later portion request of this session is known"));
+    return;
+  }
+  if (request.number() > worker->portion_number) {
+    const uint32_t index = request.header().worker();
+    worker->portion_number = request.number();
+    worker->acknowledged =
+        std::max(worker->acknowledged, request.header().sequence());
+    portions_.Finish(index, request.finished_id());
+    worker->portion_reply.Clear();
+    if (auto portion = portions_.Take(index)) {
+      *worker->portion_reply.mutable_portion() = *std::move(portion);
+    }
+    worker->portion_reply.set_no_more(portions_.finished());
+  }
+  out->Reply(message.call,
+             std::make_unique<v1::PortionReply>(worker->portion_reply));
+}
+
+void Coordinator::Fence(uint32_t index, Time /*now*/, Outbox* out) {
+  Worker& worker = workers_[index];
+  if (worker.fencing) return;
+  worker.fencing = true;
+  out->Note(absl::StrCat("worker-", index, " (process ", worker.pid, " on ",
+                         worker.host, ") is gone after ",
+                         worker.acknowledged,
+                         " pushes; what it had left of its input is handed "
+                         "out again"));
+  v1::LogEntry entry;
+  entry.mutable_fence()->set_worker(index);
+  *entry.mutable_fence()->mutable_generation() = worker.generation;
+  fences_[next_io_] = index;
+  Append(std::move(entry), &Coordinator::OnFenced, out);
+}
+
+void Coordinator::OnFenced(const IoResult& result, Time /*now*/, Outbox* out) {
+  const auto fence = fences_.find(result.io);
+  const uint32_t index = fence->second;
+  fences_.erase(fence);
+  if (!result.status.ok()) {
+    out->Exit(result.status);
+    return;
+  }
+  Worker& worker = workers_[index];
+  if (worker.parked != 0) {
+    out->Refuse(worker.parked,
+                Refuse(v1::Refusal::FENCED, absl::StrCat("worker-", index),
+                       absl::StrCat("worker-", index, " has left")));
+  }
+  step_before_ += worker.acknowledged;
+  portions_.Return(index);
+  workers_.erase(index);
+  SetWorkerMembers();
+  NextVersion();
+}
+
+}  // namespace paramd

@@ -1,0 +1,132 @@
+#include "coordinator/core/snapshot_round.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+bool AllOf(const std::vector<bool>& flags) {
+  return std::all_of(flags.begin(), flags.end(), [](bool b) { return b; });
+}
+
+// The newest push of each worker over all slices.
+std::map<uint32_t, v1::SavedSession> NewestPushes(
+    const std::vector<v1::ShardFile>& files) {
+  std::map<uint32_t, v1::SavedSession> sessions;
+  for (const v1::ShardFile& file : files) {
+    for (const v1::SavedSlice& slice : file.slices()) {
+      for (const v1::PushRecord& record : slice.records()) {
+        v1::SavedSession& session = sessions[record.worker()];
+        const bool newer =
+            record.generation() > session.generation() ||
+            (record.generation() == session.generation() &&
+             record.sequence() > session.sequence());
+        if (!newer) continue;
+        session.set_worker(record.worker());
+        *session.mutable_generation() = record.generation();
+        session.set_sequence(record.sequence());
+      }
+    }
+  }
+  return sessions;
+}
+
+}  // namespace
+
+void SnapshotRound::Prepared(std::string directory) {
+  directory_ = std::move(directory);
+  phase_ = Phase::kHolding;
+}
+
+void SnapshotRound::Cut(uint32_t worker, const v1::WorkerCut& cut) {
+  if (phase_ == Phase::kHolding && cut.snapshot() == number_) {
+    cuts_[worker] = cut;
+  }
+}
+
+void SnapshotRound::BeginSeal(uint64_t step, v1::SavedInput input,
+                              std::vector<v1::Version> server_generations,
+                              Time now) {
+  step_ = step;
+  input_ = std::move(input);
+  server_generations_ = std::move(server_generations);
+  sealed_at_ = now;
+  phase_ = Phase::kSealing;
+}
+
+v1::SealRequest SnapshotRound::SealFor(uint32_t server) const {
+  v1::SealRequest request;
+  *request.mutable_header()->mutable_snapshot() = number_;
+  request.mutable_header()->set_term(number_.term());
+  request.set_directory(directory_);
+  request.set_file_name(absl::StrFormat("ps-%05d-of-%05d.safetensors",
+                                        server + 1, files_.size()));
+  for (const v1::Version& generation : server_generations_) {
+    *request.add_server_generations() = generation;
+  }
+  return request;
+}
+
+void SnapshotRound::Sealed(uint32_t server) {
+  sealed_[server] = true;
+  if (phase_ == Phase::kSealing && AllOf(sealed_)) phase_ = Phase::kWriting;
+}
+
+void SnapshotRound::Written(uint32_t server, const v1::ShardFile& file) {
+  files_[server] = file;
+  written_[server] = true;
+  if (phase_ == Phase::kWriting && AllOf(written_)) {
+    phase_ = Phase::kCommitting;
+  }
+}
+
+v1::Manifest SnapshotRound::MakeManifest(
+    const v1::JobConfig& job, const v1::Configuration& configuration) const {
+  v1::Manifest manifest;
+  manifest.set_format(1);
+  manifest.set_min_reader(1);
+  manifest.set_job_name(job.name());
+  manifest.set_job_digest(configuration.job_digest());
+  manifest.set_run_id(configuration.run_id());
+  *manifest.mutable_snapshot() = number_;
+  manifest.set_global_step(step_);
+  *manifest.mutable_variables() = configuration.layout().variables();
+  for (const v1::ShardFile& file : files_) *manifest.add_files() = file;
+  for (const auto& [worker, session] : NewestPushes(files_)) {
+    *manifest.add_sessions() = session;
+  }
+  *manifest.mutable_input() = input_;
+  if (configuration.optimizer().has_adam()) {
+    manifest.add_slots("momentum");
+    manifest.add_slots("variance");
+  }
+  return manifest;
+}
+
+std::string SnapshotRound::waiting_for(
+    const std::map<uint32_t, bool>& live_workers) const {
+  const std::string name = absl::StrCat(" for checkpoint ",
+                                        VersionName(number_));
+  if (phase_ == Phase::kHolding) {
+    for (const auto& [worker, live] : live_workers) {
+      if (live && !HasCut(worker)) {
+        return absl::StrCat("worker-", worker, " to reach a step boundary",
+                            name);
+      }
+    }
+  }
+  for (uint32_t s = 0; s < sealed_.size(); ++s) {
+    if (NeedsSeal(s)) return absl::StrCat("ps-", s, " to freeze", name);
+    if (NeedsWritten(s)) return absl::StrCat("ps-", s, " to write", name);
+  }
+  return phase_ == Phase::kWriting || phase_ == Phase::kSealing
+             ? ""
+             : absl::StrCat("storage", name);
+}
+
+}  // namespace paramd
