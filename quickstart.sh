@@ -77,9 +77,9 @@ phase() {
 # The command whose build ends with bazel-bin/cli/paramd; then Bazel's server
 # goes, and its memory is free for training.
 build() {
-  bazel_here build --noshow_progress //cli:paramd
-  bazel_here shutdown
-  ln -sfn bazel-bin/cli/paramd paramd
+  bazel_here build --noshow_progress //cli:paramd &&
+    bazel_here shutdown &&
+    ln -sfn bazel-bin/cli/paramd paramd
 }
 
 # Says what will be done, and asks if that changes the machine.
@@ -94,7 +94,7 @@ announce() {
       "${missing[*]}"
   else
     size=$(installation_size "${missing[@]}") || true
-    read -r number download disk <<<"${size:-360 420 1500}"
+    read -r number download disk <<<"${size:-175 310 1020}"
     minutes=$((minutes + 2))
     echo "  1. install  $([ -n "$size" ] || echo "about ")$number packages with" \
       "apt: $download MB to download, $disk MB on disk"
