@@ -1,0 +1,266 @@
+#include "checkpoint/directory.h"
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "nlohmann/json.hpp"
+
+#include "base/crc32c.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
+#include "proto/refusal.h"
+#include "tensor/buffer.h"
+
+namespace paramd {
+namespace {
+
+constexpr char kTemporary[] = ".tmp-";
+constexpr char kTrash[] = ".trash-";
+// With it, tools of the format's own world open the directory as one model.
+constexpr char kIndexFile[] = "model.safetensors.index.json";
+
+std::string TemporaryName(const v1::Version& snapshot, uint64_t nonce) {
+  return absl::StrFormat("%s%06d-%08d-%016x", kTemporary, snapshot.term(),
+                         snapshot.counter(), nonce);
+}
+
+// The snapshot whose name, committed or not, this is.
+absl::optional<v1::Version> SnapshotOf(absl::string_view name) {
+  if (!absl::ConsumePrefix(&name, kTemporary)) {
+    absl::ConsumePrefix(&name, kTrash);
+  }
+  const std::vector<absl::string_view> parts =
+      absl::StrSplit(name, absl::ByAnyChar("-."));
+  uint64_t term, counter;
+  if (parts.size() < 3 || !absl::SimpleAtoi(parts[0], &term) ||
+      !absl::SimpleAtoi(parts[1], &counter)) {
+    return absl::nullopt;
+  }
+  v1::Version snapshot;
+  snapshot.set_term(term);
+  snapshot.set_counter(counter);
+  return snapshot;
+}
+
+// {"metadata": {"total_size": bytes}, "weight_map": {tensor: file}}, of all
+// tensors. The files have been verified.
+absl::StatusOr<std::string> EncodeIndex(const std::string& directory,
+                                        const v1::Manifest& manifest) {
+  std::map<std::string, std::string> weight_map;
+  uint64_t bytes = 0;
+  for (const v1::ShardFile& file : manifest.files()) {
+    ASSIGN_OR_RETURN(const auto open, SafetensorsFile::Open(absl::StrCat(
+                                          directory, "/", file.name())));
+    for (const TensorInfo& tensor : open->tensors()) {
+      weight_map[tensor.name] = file.name();
+      bytes += tensor.end - tensor.begin;
+    }
+  }
+  const nlohmann::json index = {{"metadata", {{"total_size", bytes}}},
+                                {"weight_map", weight_map}};
+  return absl::StrCat(index.dump(2), "\n");
+}
+
+}  // namespace
+
+CheckpointDirectory::CheckpointDirectory(std::string root, uint64_t nonce,
+                                         const FileCalls& calls)
+    : root_(std::move(root)), nonce_(nonce), calls_(calls) {}
+
+absl::Status CheckpointDirectory::CheckTerm(
+    const std::vector<std::string>& names, const v1::Version& snapshot) const {
+  for (const std::string& name : names) {
+    const auto other = SnapshotOf(name);
+    if (other.has_value() && other->term() > snapshot.term()) {
+      return absl::AbortedError(absl::StrCat("snapshot ", VersionName(snapshot),
+                                             " is of an old term: '", root_,
+                                             "/", name, "' is of a newer one"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::PrepareCheckpointResult> CheckpointDirectory::Prepare(
+    const v1::PrepareCheckpoint& request) {
+  ASSIGN_OR_RETURN(const std::string root, AbsolutePath(root_));
+  RETURN_IF_ERROR(MakeDirectories(root));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(root));
+  RETURN_IF_ERROR(CheckTerm(names, request.snapshot()));
+  DeleteLeftovers(root, request.snapshot());
+  const std::string directory =
+      absl::StrCat(root, "/", TemporaryName(request.snapshot(), nonce_));
+  RETURN_IF_ERROR(MakeDirectories(directory));
+  v1::PrepareCheckpointResult result;
+  result.set_directory(directory);
+  return result;
+}
+
+absl::Status CheckpointDirectory::CheckCommit(
+    const std::string& root, const v1::CommitCheckpoint& request) const {
+  const std::string& directory = request.directory();
+  const v1::Version& snapshot = request.manifest().snapshot();
+  const std::string name = directory.substr(directory.rfind('/') + 1);
+  const auto prepared = SnapshotOf(name);
+  if (DirectoryOf(directory) != root || !absl::StartsWith(name, kTemporary) ||
+      !prepared.has_value() || *prepared != snapshot) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", directory, "' was not prepared for snapshot ",
+                     VersionName(snapshot)));
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(root));
+  RETURN_IF_ERROR(CheckTerm(names, snapshot));
+  for (const std::string& other : names) {
+    const auto committed = ParseCheckpointName(other);
+    if (committed.has_value() && committed->snapshot == snapshot) {
+      return absl::AbortedError(absl::StrCat("snapshot ", VersionName(snapshot),
+                                             " is committed already: '", root,
+                                             "/", other, "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointDirectory::WriteManifest(
+    const std::string& directory, const v1::Manifest& manifest) const {
+  ASSIGN_OR_RETURN(const std::string index, EncodeIndex(directory, manifest));
+  ASSIGN_OR_RETURN(const std::string text, EncodeManifest(manifest));
+  const std::string sum = absl::StrFormat(
+      "%08x\n", Crc32c(AsBytes<char>({text.data(), text.size()})));
+  const auto write = [&](absl::string_view name, absl::string_view content) {
+    const std::string path = absl::StrCat(directory, "/", name);
+    // What an attempt before this one left.
+    RETURN_IF_ERROR(RemoveTree(path));
+    ASSIGN_OR_RETURN(const auto file, NewFile::Create(path, calls_));
+    RETURN_IF_ERROR(file->Append(content));
+    return file->Finish();
+  };
+  RETURN_IF_ERROR(write(kIndexFile, index));
+  RETURN_IF_ERROR(write(kManifestSumFile, sum));
+  RETURN_IF_ERROR(write(kManifestFile, text));
+  return SyncDirectory(directory);
+}
+
+absl::StatusOr<v1::CommitCheckpointResult> CheckpointDirectory::Commit(
+    const v1::CommitCheckpoint& request) {
+  ASSIGN_OR_RETURN(const std::string root, AbsolutePath(root_));
+  RETURN_IF_ERROR(CheckCommit(root, request));
+  v1::Manifest manifest = request.manifest();
+  manifest.set_format(kManifestFormat);
+  manifest.set_min_reader(kManifestFormat);
+  if (manifest.created().empty()) {
+    manifest.set_created(absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(),
+                                          absl::UTCTimeZone()));
+  }
+  RETURN_IF_ERROR(VerifyFiles(request.directory(), manifest));
+  RETURN_IF_ERROR(WriteManifest(request.directory(), manifest));
+  const std::string path = absl::StrCat(
+      root, "/",
+      FormatCheckpointName(manifest.snapshot(), manifest.global_step()));
+  RETURN_IF_ERROR(CheckCommit(root, request));
+  const absl::Status renamed = RenamePath(request.directory(), path);
+  if (absl::IsAlreadyExists(renamed)) {
+    return absl::AbortedError(absl::StrCat("somebody else has committed '",
+                                           path, "' at this moment"));
+  }
+  RETURN_IF_ERROR(renamed);
+  RETURN_IF_ERROR(SyncDirectory(root));
+
+  v1::CommitCheckpointResult result;
+  result.set_path(path);
+  result.set_bytes(CheckpointBytes(manifest));
+  for (const v1::Version& deleted :
+       DeleteOld(root, request.keep(), manifest.snapshot())) {
+    *result.add_deleted() = deleted;
+  }
+  DeleteLeftovers(root, manifest.snapshot());
+  return result;
+}
+
+void CheckpointDirectory::DeleteLeftovers(const std::string& root,
+                                          const v1::Version& snapshot) {
+  const auto names = ListDirectory(root);
+  if (!names.ok()) return;
+  for (const std::string& name : *names) {
+    if (!absl::StartsWith(name, kTemporary) &&
+        !absl::StartsWith(name, kTrash)) {
+      continue;
+    }
+    const auto left = SnapshotOf(name);
+    if (!left.has_value() || !(*left < snapshot)) continue;
+    const absl::Status deleted = RemoveTree(absl::StrCat(root, "/", name));
+    if (!deleted.ok()) {
+      Log(LogLevel::kWarning, "leftover of a checkpoint stays",
+          {{"reason", deleted.message()}});
+    }
+  }
+}
+
+std::vector<v1::Version> CheckpointDirectory::DeleteOld(
+    const std::string& root, uint32_t keep, const v1::Version& newest) {
+  std::vector<v1::Version> deleted;
+  const auto committed = ListCheckpointNames(root);
+  if (!committed.ok() || keep == 0) return deleted;
+  for (size_t i = keep; i < committed->size(); ++i) {
+    const CheckpointName& old = (*committed)[i];
+    if (!(old.snapshot < newest)) continue;
+    // Invisible at one instant; a crash from here on leaves only trash.
+    const std::string trash = absl::StrCat(root, "/", kTrash, old.name);
+    const absl::Status renamed =
+        RenamePath(absl::StrCat(root, "/", old.name), trash);
+    if (renamed.ok()) {
+      deleted.push_back(old.snapshot);
+    } else {
+      Log(LogLevel::kWarning, "old checkpoint stays",
+          {{"reason", renamed.message()}});
+    }
+  }
+  return deleted;
+}
+
+absl::StatusOr<v1::FindCheckpointResult> CheckpointDirectory::Find(
+    const v1::FindCheckpoint& request) {
+  v1::FindCheckpointResult result;
+  ASSIGN_OR_RETURN(const std::string root, AbsolutePath(root_));
+  const auto committed = ListCheckpointNames(root);
+  if (absl::IsNotFound(committed.status())) return result;
+  RETURN_IF_ERROR(committed.status());
+  absl::Status newest_fault;
+  for (const CheckpointName& candidate : *committed) {
+    const std::string path = absl::StrCat(root, "/", candidate.name);
+    bool retired = false;
+    for (const v1::Version& version : request.retired()) {
+      retired |= version == candidate.snapshot;
+    }
+    if (retired) {
+      Log(LogLevel::kInfo, "checkpoint passed over",
+          {{"path", path}, {"reason", "it is retired"}});
+      continue;
+    }
+    auto manifest = VerifyCheckpoint(path);
+    if (manifest.ok()) {
+      result.set_path(path);
+      *result.mutable_manifest() = *std::move(manifest);
+      return result;
+    }
+    Log(LogLevel::kWarning, "checkpoint passed over",
+        {{"path", path}, {"reason", manifest.status().message()}});
+    if (newest_fault.ok()) newest_fault = manifest.status();
+  }
+  if (newest_fault.ok()) return result;
+  return absl::DataLossError(
+      absl::StrCat("no checkpoint in '", root,
+                   "' verifies; of the newest: ", newest_fault.message()));
+}
+
+}  // namespace paramd

@@ -1,0 +1,82 @@
+#ifndef PARAMD_CHECKPOINT_DIRECTORY_H_
+#define PARAMD_CHECKPOINT_DIRECTORY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+
+#include "checkpoint/file.h"
+#include "checkpoint/verify.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+
+namespace paramd {
+
+// The directory in which a run's checkpoints lie, as the chief works on it:
+//
+//   000001-00000005.step-9370/   committed: term, counter and step
+//     manifest.json, manifest.crc32c, model.safetensors.index.json,
+//     one safetensors file a server
+//   .tmp-000001-00000006-<nonce>/   being written, invisible to readers
+//   .trash-…/                       being deleted
+//
+// Invariant: what has a committed name was complete and durable before it got
+// it; nothing else makes a checkpoint. Every step can be cut off by a crash:
+// the leftovers are deleted by a later Prepare or Commit of a higher number,
+// never by a lower one, so an old chief deletes nothing of a new one.
+//
+// Thread safety: not thread-safe; several processes may have one directory.
+class CheckpointDirectory {
+ public:
+  // `root` is made by the first Prepare. `nonce` is this process's own.
+  CheckpointDirectory(std::string root, uint64_t nonce,
+                      const FileCalls& calls = {});
+
+  // Makes the directory for a snapshot's files; the same call again answers the
+  // same. An error names the directory that cannot be made or written; ABORTED
+  // if a newer term is at work here.
+  absl::StatusOr<v1::PrepareCheckpointResult> Prepare(
+      const v1::PrepareCheckpoint& request);
+
+  // Verifies the files, writes the manifest (its format and, if empty,
+  // `created` are filled in) and gives the directory its committed name; then
+  // keeps the `keep` newest checkpoints (0: all) and deletes the others.
+  // DATA_LOSS if a file is not what the manifest says, ABORTED if a newer term
+  // is at work here or the snapshot is committed already: then nothing has
+  // changed. A checkpoint that cannot be deleted is logged, not an error.
+  absl::StatusOr<v1::CommitCheckpointResult> Commit(
+      const v1::CommitCheckpoint& request);
+
+  // The newest checkpoint that is not retired and verifies; each that is passed
+  // over is logged with the reason. Without a manifest if there is none at all;
+  // DATA_LOSS naming the newest's fault if there are some and none verifies.
+  absl::StatusOr<v1::FindCheckpointResult> Find(
+      const v1::FindCheckpoint& request);
+
+ private:
+  // ABORTED if something of a higher term lies in `names`.
+  absl::Status CheckTerm(const std::vector<std::string>& names,
+                         const v1::Version& snapshot) const;
+  // ABORTED if `snapshot` must not be committed into `root`.
+  absl::Status CheckCommit(const std::string& root,
+                           const v1::CommitCheckpoint& request) const;
+  absl::Status WriteManifest(const std::string& directory,
+                             const v1::Manifest& manifest) const;
+  // Deletes what lower numbers than `snapshot` have left half-done.
+  void DeleteLeftovers(const std::string& root, const v1::Version& snapshot);
+  std::vector<v1::Version> DeleteOld(const std::string& root, uint32_t keep,
+                                     const v1::Version& newest);
+
+  const std::string root_;
+  const uint64_t nonce_;
+  const FileCalls calls_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_CHECKPOINT_DIRECTORY_H_

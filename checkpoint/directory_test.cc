@@ -1,0 +1,379 @@
+#include "checkpoint/directory.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/random.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/shard_file.h"
+#include "checkpoint/testing/sample.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::Contains;
+using testing::CutForServers;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::MakeVersion;
+using ::testing::Not;
+using testing::SampleBytes;
+using testing::SampleManifest;
+using testing::SampleVariable;
+using testing::SampleWrite;
+
+// This thread may do what anybody may, root or not, while it lives.
+class WithoutCapabilities {
+ public:
+  WithoutCapabilities() {
+    syscall(SYS_capget, &header_, data_);
+    __user_cap_data_struct none[2] = {data_[0], data_[1]};
+    none[0].effective = none[1].effective = 0;
+    syscall(SYS_capset, &header_, none);
+  }
+  ~WithoutCapabilities() { syscall(SYS_capset, &header_, data_); }
+
+ private:
+  __user_cap_header_struct header_ = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data_[2] = {};
+};
+
+class CheckpointDirectoryTest : public ::testing::Test {
+ protected:
+  CheckpointDirectoryTest()
+      : root_(absl::StrCat(
+            ::testing::TempDir(), "/",
+            ::testing::UnitTest::GetInstance()->current_test_info()->name(),
+            "/checkpoints")) {
+    std::filesystem::remove_all(DirectoryOf(root_));
+  }
+
+  // Prepared and written by `servers`, ready to be committed.
+  v1::CommitCheckpoint Written(CheckpointDirectory* directory, uint64_t term,
+                               uint64_t counter, uint64_t step,
+                               uint32_t servers = 3) {
+    v1::PrepareCheckpoint prepare;
+    *prepare.mutable_snapshot() = MakeVersion(term, counter);
+    const auto prepared = directory->Prepare(prepare);
+    EXPECT_TRUE(prepared.ok()) << prepared.status();
+    v1::CommitCheckpoint commit;
+    commit.set_directory(prepared->directory());
+    commit.set_keep(10);
+    *commit.mutable_manifest() =
+        SampleManifest(variables_, slots_, term, counter, step);
+    const auto slices = CutForServers(variables_, servers, 400);
+    for (uint32_t server = 0; server < servers; ++server) {
+      BufferChain payload;
+      const v1::WriteShard write = SampleWrite(
+          prepared->directory(), slices, slots_, server, servers, &payload);
+      const auto written = WriteShardFile(write, payload);
+      EXPECT_TRUE(written.ok()) << written.status();
+      *commit.mutable_manifest()->add_files() = written->file();
+    }
+    return commit;
+  }
+
+  std::string Committed(CheckpointDirectory* directory, uint64_t term,
+                        uint64_t counter, uint64_t step) {
+    const auto result =
+        directory->Commit(Written(directory, term, counter, step));
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result->path();
+  }
+
+  void FlipBit(const std::string& path, uint64_t bit) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(bit / 8);
+    const int byte = file.get();
+    file.seekp(bit / 8);
+    file.put(static_cast<char>(byte ^ (1 << bit % 8)));
+  }
+
+  const std::string root_;
+  const std::vector<v1::Variable> variables_ = {
+      SampleVariable("layer/kernel", {37, 11}), SampleVariable("bias", {130}),
+      SampleVariable("temperature", {})};
+  const std::vector<std::string> slots_ = {"momentum", "variance"};
+};
+
+TEST_F(CheckpointDirectoryTest, ACommittedCheckpointIsFound) {
+  CheckpointDirectory directory(root_, 7);
+  const std::string path = Committed(&directory, 1, 5, 9370);
+  EXPECT_EQ(path, *AbsolutePath(root_ + "/000001-00000005.step-9370"));
+  const auto found = directory.Find({});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->path(), path);
+  EXPECT_EQ(found->manifest().global_step(), 9370u);
+  EXPECT_EQ(found->manifest().format(), 1u);
+  EXPECT_EQ(found->manifest().min_reader(), 1u);
+  EXPECT_EQ(found->manifest().files_size(), 3);
+  EXPECT_THAT(*ListDirectory(root_), ElementsAre("000001-00000005.step-9370"));
+}
+
+TEST_F(CheckpointDirectoryTest, WhatThreeServersWroteAnyNumberReadsBitForBit) {
+  CheckpointDirectory directory(root_, 7);
+  const std::string path = Committed(&directory, 1, 1, 10);
+  for (const uint32_t servers : {1, 2, 5}) {
+    for (const uint64_t slice_bytes : {44, 1000, 1 << 20}) {
+      v1::ReadSlices read;
+      read.set_path(path);
+      read.add_slots("variance");
+      std::string expected;
+      for (const auto& slice :
+           CutForServers(variables_, servers, slice_bytes)) {
+        auto* const want = read.add_slices();
+        want->set_variable(slice.variable->name());
+        *want->mutable_shape() = slice.variable->shape();
+        want->set_row_begin(slice.rows.begin);
+        want->set_row_end(slice.rows.end);
+        for (const char* slot : {"", "variance"}) {
+          expected +=
+              FlattenForTest({SampleBytes(*slice.variable, slot, slice.rows)});
+        }
+      }
+      v1::ReadSlicesResult result;
+      BufferChain payload;
+      const absl::Status status =
+          ReadSlicesFromCheckpoint(read, &result, &payload);
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_EQ(FlattenForTest(payload), expected);
+      EXPECT_EQ(result.slices_size(), read.slices_size());
+    }
+  }
+}
+
+TEST_F(CheckpointDirectoryTest, WithoutAnyCheckpointThereIsNoManifest) {
+  CheckpointDirectory directory(root_, 7);
+  auto found = directory.Find({});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_FALSE(found->has_manifest());
+  Written(&directory, 1, 1, 10);
+  found = directory.Find({});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_FALSE(found->has_manifest());
+}
+
+TEST_F(CheckpointDirectoryTest, TheNewestIsTheHighestNumberNotTheHighestStep) {
+  CheckpointDirectory directory(root_, 7);
+  Committed(&directory, 1, 9, 5000);
+  const std::string newest = Committed(&directory, 2, 1, 300);
+  EXPECT_EQ(directory.Find({})->path(), newest);
+}
+
+TEST_F(CheckpointDirectoryTest, ARetiredOneIsPassedOver) {
+  CheckpointDirectory directory(root_, 7);
+  const std::string older = Committed(&directory, 1, 1, 10);
+  Committed(&directory, 1, 2, 20);
+  v1::FindCheckpoint find;
+  *find.add_retired() = MakeVersion(1, 2);
+  EXPECT_EQ(directory.Find(find)->path(), older);
+}
+
+TEST_F(CheckpointDirectoryTest, ADamagedOneIsPassedOverForAnOlderOne) {
+  CheckpointDirectory directory(root_, 7);
+  const std::string older = Committed(&directory, 1, 1, 10);
+  const std::string newer = Committed(&directory, 1, 2, 20);
+  std::filesystem::resize_file(newer + "/ps-00002-of-00003.safetensors", 100);
+  EXPECT_EQ(directory.Find({})->path(), older);
+  FlipBit(older + "/ps-00001-of-00003.safetensors", 8 * 500);
+  const auto none = directory.Find({});
+  EXPECT_EQ(none.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(none.status().message()),
+              HasSubstr("ps-00002-of-00003.safetensors' has 100 bytes"));
+}
+
+TEST_F(CheckpointDirectoryTest, AnyFlippedBitIsSeen) {
+  CheckpointDirectory directory(root_, 7);
+  const std::string path = Committed(&directory, 1, 1, 10);
+  ASSERT_TRUE(VerifyCheckpoint(path).ok());
+  RandomStream random(3);
+  const std::vector<std::string> names = *ListDirectory(path);
+  for (const std::string& name : names) {
+    // The index is for others and made from the rest: nothing reads it here.
+    if (name == "model.safetensors.index.json") continue;
+    const std::string file = absl::StrCat(path, "/", name);
+    const uint64_t bits = std::filesystem::file_size(file) * 8;
+    for (int i = 0; i < 50; ++i) {
+      const uint64_t bit = random.Below(bits);
+      FlipBit(file, bit);
+      EXPECT_FALSE(VerifyCheckpoint(path).ok()) << name << " bit " << bit;
+      FlipBit(file, bit);
+    }
+  }
+  EXPECT_TRUE(VerifyCheckpoint(path).ok());
+}
+
+TEST_F(CheckpointDirectoryTest, AMissingFileIsSeen) {
+  CheckpointDirectory directory(root_, 7);
+  for (const char* name :
+       {"manifest.json", "manifest.crc32c", "ps-00001-of-00003.safetensors"}) {
+    const std::string path = Committed(&directory, 1, 1, 10);
+    std::filesystem::remove(absl::StrCat(path, "/", name));
+    EXPECT_FALSE(VerifyCheckpoint(path).ok()) << name;
+    std::filesystem::remove_all(path);
+  }
+}
+
+TEST_F(CheckpointDirectoryTest, ACheckpointUnderAnotherNumberIsNotThatOne) {
+  CheckpointDirectory directory(root_, 7);
+  const std::string path = Committed(&directory, 1, 1, 10);
+  const std::string copy = root_ + "/000001-00000002.step-10";
+  std::filesystem::copy(path, copy);
+  EXPECT_THAT(std::string(VerifyCheckpoint(copy).status().message()),
+              HasSubstr("holds snapshot 1.1"));
+}
+
+TEST_F(CheckpointDirectoryTest, AFileThatIsNotAsReportedIsNotCommitted) {
+  CheckpointDirectory directory(root_, 7);
+  const v1::CommitCheckpoint commit = Written(&directory, 1, 1, 10);
+  FlipBit(commit.directory() + "/ps-00003-of-00003.safetensors", 7777);
+  const auto result = directory.Commit(commit);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("crc32c"));
+  EXPECT_FALSE(directory.Find({})->has_manifest());
+}
+
+TEST_F(CheckpointDirectoryTest, AManifestWithAHoleIsNotCommitted) {
+  CheckpointDirectory directory(root_, 7);
+  v1::CommitCheckpoint commit = Written(&directory, 1, 1, 10);
+  commit.mutable_manifest()->mutable_files()->DeleteSubrange(1, 1);
+  const auto result = directory.Commit(commit);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("misses"));
+}
+
+TEST_F(CheckpointDirectoryTest,
+       OfTwoCommittersOfOneSnapshotTheSecondIsAborted) {
+  CheckpointDirectory one(root_, 7);
+  CheckpointDirectory two(root_, 8);
+  const v1::CommitCheckpoint first = Written(&one, 1, 1, 10);
+  const v1::CommitCheckpoint second = Written(&two, 1, 1, 10);
+  EXPECT_NE(first.directory(), second.directory());
+  EXPECT_TRUE(one.Commit(first).ok());
+  EXPECT_EQ(two.Commit(second).status().code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(one.Find({})->has_manifest());
+}
+
+TEST_F(CheckpointDirectoryTest, AnOldTermCommitsAndDeletesNothing) {
+  CheckpointDirectory old_chief(root_, 7);
+  const v1::CommitCheckpoint late = Written(&old_chief, 1, 4, 40);
+  CheckpointDirectory new_chief(root_, 8);
+  const v1::CommitCheckpoint commit = Written(&new_chief, 2, 1, 50);
+  EXPECT_EQ(old_chief.Commit(late).status().code(), absl::StatusCode::kAborted);
+  v1::PrepareCheckpoint prepare;
+  *prepare.mutable_snapshot() = MakeVersion(1, 5);
+  EXPECT_EQ(old_chief.Prepare(prepare).status().code(),
+            absl::StatusCode::kAborted);
+  EXPECT_TRUE(new_chief.Commit(commit).ok());
+}
+
+TEST_F(CheckpointDirectoryTest, OnlyTheNewestStay) {
+  CheckpointDirectory directory(root_, 7);
+  Committed(&directory, 1, 1, 10);
+  Committed(&directory, 1, 2, 20);
+  Committed(&directory, 1, 3, 30);
+  v1::CommitCheckpoint commit = Written(&directory, 1, 4, 40);
+  commit.set_keep(2);
+  const auto result = directory.Commit(commit);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->deleted_size(), 2);
+  EXPECT_EQ(result->deleted(0), MakeVersion(1, 2));
+  EXPECT_EQ(result->deleted(1), MakeVersion(1, 1));
+  EXPECT_THAT(*ListDirectory(root_), ElementsAre("000001-00000003.step-30",
+                                                 "000001-00000004.step-40"));
+}
+
+TEST_F(CheckpointDirectoryTest, LeftoversOfLowerNumbersAreDeleted) {
+  CheckpointDirectory crashed(root_, 7);
+  Written(&crashed, 1, 1, 10);
+  std::filesystem::create_directories(root_ + "/.trash-000001-00000001.step-9");
+  std::filesystem::create_directories(root_ + "/somebody's own");
+  CheckpointDirectory directory(root_, 8);
+  Written(&directory, 1, 2, 20);
+  EXPECT_THAT(
+      *ListDirectory(root_),
+      ElementsAre(".tmp-000001-00000002-0000000000000008", "somebody's own"));
+}
+
+TEST_F(CheckpointDirectoryTest, AHigherLeftoverOfTheSameTermIsLeftAlone) {
+  CheckpointDirectory directory(root_, 7);
+  const v1::CommitCheckpoint higher = Written(&directory, 1, 3, 30);
+  Committed(&directory, 1, 2, 20);
+  EXPECT_TRUE(directory.Commit(higher).ok());
+}
+
+TEST_F(CheckpointDirectoryTest, AFullDiskLeavesNoCheckpointAndSaysSo) {
+  FileCalls full;
+  full.write = [](int, const void*, size_t) -> ssize_t {
+    errno = ENOSPC;
+    return -1;
+  };
+  CheckpointDirectory directory(root_, 7, full);
+  const auto result = directory.Commit(Written(&directory, 1, 1, 10));
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(result.status().message()),
+              HasSubstr("no space left on device"));
+  EXPECT_FALSE(directory.Find({})->has_manifest());
+}
+
+TEST_F(CheckpointDirectoryTest, ADirectoryThatCannotBeMadeIsNamed) {
+  std::filesystem::create_directories(DirectoryOf(root_));
+  std::ofstream(root_) << "a file";
+  CheckpointDirectory directory(root_, 7);
+  const auto result = directory.Prepare({});
+  EXPECT_THAT(std::string(result.status().message()),
+              HasSubstr(*AbsolutePath(root_)));
+}
+
+TEST_F(CheckpointDirectoryTest, ADirectoryThatMayNotBeWrittenIsNamed) {
+  std::filesystem::create_directories(root_);
+  ASSERT_EQ(chmod(root_.c_str(), 0555), 0);
+  CheckpointDirectory directory(root_, 7);
+  v1::PrepareCheckpoint prepare;
+  *prepare.mutable_snapshot() = MakeVersion(1, 1);
+  absl::StatusOr<v1::PrepareCheckpointResult> result;
+  {
+    const WithoutCapabilities as_anybody;
+    result = directory.Prepare(prepare);
+  }
+  chmod(root_.c_str(), 0755);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(result.status().message()),
+              HasSubstr("permission denied"));
+}
+
+TEST_F(CheckpointDirectoryTest, ADirectoryThatWasNotPreparedIsRefused) {
+  CheckpointDirectory directory(root_, 7);
+  v1::CommitCheckpoint commit = Written(&directory, 1, 1, 10);
+  commit.mutable_manifest()->mutable_snapshot()->set_counter(2);
+  EXPECT_EQ(directory.Commit(commit).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(CheckpointDirectoryTest, ANewerFormatIsRefusedByName) {
+  CheckpointDirectory directory(root_, 7);
+  v1::Manifest manifest = Written(&directory, 1, 1, 10).manifest();
+  manifest.set_format(3);
+  manifest.set_min_reader(2);
+  const auto parsed = ParseManifest(*EncodeManifest(manifest));
+  EXPECT_EQ(parsed.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(parsed.status().message()),
+              HasSubstr("needs a reader of format 2"));
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,189 @@
+#include "checkpoint/manifest.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "google/protobuf/util/json_util.h"
+
+#include "base/status_macros.h"
+
+namespace paramd {
+namespace {
+
+absl::Status Damaged(absl::string_view why) {
+  return absl::DataLossError(absl::StrCat("the manifest ", why));
+}
+
+absl::Span<const uint64_t> ShapeOf(const v1::Variable& variable) {
+  return absl::MakeConstSpan(variable.shape().data(), variable.shape().size());
+}
+
+absl::Status CheckSlice(const v1::Manifest& manifest, const v1::ShardFile& file,
+                        const v1::SavedSlice& slice, const RowShape& shape) {
+  const auto bad = [&](absl::string_view why) {
+    return Damaged(absl::StrCat("has a slice of '", slice.variable(), "' in '",
+                                file.name(), "' ", why));
+  };
+  if (slice.row_begin() >= slice.row_end() || slice.row_end() > shape.rows) {
+    return bad(absl::StrCat("with rows [", slice.row_begin(), ", ",
+                            slice.row_end(), "); the variable has ",
+                            shape.rows));
+  }
+  if (slice.values_tensor().empty()) return bad("without a tensor of values");
+  for (const std::string& slot : manifest.slots()) {
+    const auto found = slice.slot_tensors().find(slot);
+    if (found == slice.slot_tensors().end() || found->second.empty()) {
+      return bad(absl::StrCat("without a tensor for its slot '", slot, "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCover(const SliceIndex::Entry& entry) {
+  uint64_t covered = 0;
+  for (const SliceIndex::Saved& saved : entry.saved) {
+    if (saved.slice->row_begin() != covered) {
+      return Damaged(absl::StrCat(
+          saved.slice->row_begin() > covered ? "misses" : "has twice",
+          " rows of '", entry.variable->name(), "' between ",
+          std::min(covered, saved.slice->row_begin()), " and ",
+          std::max(covered, saved.slice->row_begin())));
+    }
+    covered = saved.slice->row_end();
+  }
+  if (covered != entry.shape.rows) {
+    return Damaged(absl::StrCat("misses rows [", covered, ", ",
+                                entry.shape.rows, ") of '",
+                                entry.variable->name(), "'"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> EncodeManifest(const v1::Manifest& manifest) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  const auto status =
+      google::protobuf::util::MessageToJsonString(manifest, &text, options);
+  if (!status.ok()) {
+    return absl::InternalError(absl::StrCat(
+        "the manifest cannot be written as JSON: ", status.ToString()));
+  }
+  if (text.size() > kMaxManifestBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the manifest has ", text.size(), " bytes; at most ",
+                     kMaxManifestBytes, " are allowed"));
+  }
+  return text;
+}
+
+absl::StatusOr<v1::Manifest> ParseManifest(absl::string_view text) {
+  if (text.size() > kMaxManifestBytes) {
+    return Damaged(absl::StrCat("has ", text.size(), " bytes; at most ",
+                                kMaxManifestBytes, " are allowed"));
+  }
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  v1::Manifest manifest;
+  const auto status = google::protobuf::util::JsonStringToMessage(
+      {text.data(), text.size()}, &manifest, options);
+  if (!status.ok()) {
+    return Damaged(
+        absl::StrCat("is not JSON of a manifest: ", status.ToString()));
+  }
+  if (manifest.format() == 0 || manifest.min_reader() == 0) {
+    return Damaged("does not say its format and min_reader");
+  }
+  if (manifest.min_reader() > kManifestFormat) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the manifest has format ", manifest.format(),
+                     " and needs a reader of format ", manifest.min_reader(),
+                     "; this one reads format ", kManifestFormat));
+  }
+  return manifest;
+}
+
+absl::StatusOr<SliceIndex> SliceIndex::Create(const v1::Manifest& manifest) {
+  SliceIndex index;
+  index.entries_.reserve(manifest.variables_size());
+  for (const v1::Variable& variable : manifest.variables()) {
+    const auto shape = ToRowShape(ShapeOf(variable));
+    if (variable.name().empty() || !shape.ok() ||
+        SafetensorsDType(variable.dtype()).empty()) {
+      return Damaged(absl::StrCat("has the variable '", variable.name(),
+                                  "' without a name, dtype or possible shape"));
+    }
+    if (!index.by_name_.emplace(variable.name(), index.entries_.size())
+             .second) {
+      return Damaged(
+          absl::StrCat("has the variable '", variable.name(), "' twice"));
+    }
+    index.entries_.push_back({&variable, *shape, {}});
+  }
+  absl::flat_hash_set<absl::string_view> files;
+  for (const v1::ShardFile& file : manifest.files()) {
+    if (!IsShardFileName(file.name()) || !files.insert(file.name()).second) {
+      return Damaged(absl::StrCat("has the file '", file.name(),
+                                  "', which is no plain name or stands twice"));
+    }
+    for (const v1::SavedSlice& slice : file.slices()) {
+      const auto found = index.by_name_.find(slice.variable());
+      if (found == index.by_name_.end()) {
+        return Damaged(absl::StrCat("has a slice of the unknown variable '",
+                                    slice.variable(), "' in '", file.name(),
+                                    "'"));
+      }
+      Entry& entry = index.entries_[found->second];
+      RETURN_IF_ERROR(CheckSlice(manifest, file, slice, entry.shape));
+      entry.saved.push_back({&slice, &file});
+    }
+  }
+  for (Entry& entry : index.entries_) {
+    std::sort(entry.saved.begin(), entry.saved.end(),
+              [](const Saved& a, const Saved& b) {
+                return a.slice->row_begin() < b.slice->row_begin();
+              });
+    RETURN_IF_ERROR(CheckCover(entry));
+  }
+  return index;
+}
+
+const SliceIndex::Entry* SliceIndex::Find(absl::string_view variable) const {
+  const auto found = by_name_.find(variable);
+  return found == by_name_.end() ? nullptr : &entries_[found->second];
+}
+
+absl::Status CheckSavedTensor(const TensorInfo& tensor,
+                              const v1::Variable& variable, uint64_t begin,
+                              uint64_t end) {
+  std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
+  if (!shape.empty()) shape[0] = end - begin;
+  const absl::string_view dtype = SafetensorsDType(variable.dtype());
+  if (tensor.dtype == dtype && tensor.shape == shape) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "tensor '", tensor.name, "' is ", tensor.dtype, " ",
+      ShapeName(tensor.shape), "; rows [", begin, ", ", end, ") of '",
+      variable.name(), "' are ", dtype, " ", ShapeName(shape)));
+}
+
+bool IsShardFileName(absl::string_view name) {
+  return !name.empty() && name.size() <= 255 && name[0] != '.' &&
+         name != kManifestFile && name != kManifestSumFile &&
+         name.find('/') == absl::string_view::npos &&
+         name.find('\0') == absl::string_view::npos;
+}
+
+absl::string_view SafetensorsDType(v1::DType dtype) {
+  return dtype == v1::FLOAT32 ? "F32" : "";
+}
+
+uint64_t ElementBytes(v1::DType dtype) { return dtype == v1::FLOAT32 ? 4 : 0; }
+
+}  // namespace paramd

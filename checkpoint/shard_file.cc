@@ -1,0 +1,154 @@
+#include "checkpoint/shard_file.h"
+
+#include <map>
+#include <memory>
+#include <random>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/slice_reader.h"
+#include "checkpoint/verify.h"
+
+namespace paramd {
+namespace {
+
+// At most so many files are open at once.
+constexpr size_t kMaxOpenFiles = 64;
+constexpr size_t kAppendBytes = size_t{8} << 20;
+
+absl::Status CheckSlicesResolve(const v1::ShardFile& file,
+                                const std::vector<TensorInfo>& tensors) {
+  absl::flat_hash_set<absl::string_view> names;
+  for (const TensorInfo& tensor : tensors) names.insert(tensor.name);
+  const auto check = [&](const v1::SavedSlice& slice,
+                         const std::string& tensor) {
+    if (names.contains(tensor)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a slice of '", slice.variable(), "' in '", file.name(),
+        "' names the tensor '", tensor, "', which is not written"));
+  };
+  for (const v1::SavedSlice& slice : file.slices()) {
+    RETURN_IF_ERROR(check(slice, slice.values_tensor()));
+    for (const auto& [slot, tensor] : slice.slot_tensors()) {
+      RETURN_IF_ERROR(check(slice, tensor));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Two writers of one file never meet under one temporary name.
+std::string TemporaryName(const v1::WriteShard& request) {
+  std::random_device random;
+  const uint64_t nonce = uint64_t{random()} << 32 | random();
+  return absl::StrCat(request.directory(), "/.", request.file().name(), ".",
+                      absl::Hex(nonce, absl::kZeroPad16));
+}
+
+// The files of one checkpoint directory.
+class DirectorySource : public TensorSource {
+ public:
+  explicit DirectorySource(std::string directory)
+      : directory_(std::move(directory)) {}
+
+  absl::StatusOr<const TensorInfo*> Find(const std::string& file,
+                                         const std::string& tensor) override {
+    ASSIGN_OR_RETURN(const SafetensorsFile* open, Open(file));
+    const TensorInfo* const info = open->Find(tensor);
+    if (info != nullptr) return info;
+    return absl::DataLossError(absl::StrCat("'", directory_, "/", file,
+                                            "' has no tensor '", tensor, "'"));
+  }
+
+  absl::Status Read(const std::string& file, const std::string& tensor,
+                    uint64_t offset, uint64_t length,
+                    BufferChain* out) override {
+    ASSIGN_OR_RETURN(const SafetensorsFile* open, Open(file));
+    return open->Read(*open->Find(tensor), offset, length, out);
+  }
+
+ private:
+  absl::StatusOr<const SafetensorsFile*> Open(const std::string& file) {
+    auto found = open_.find(file);
+    if (found == open_.end()) {
+      if (open_.size() >= kMaxOpenFiles) open_.clear();
+      ASSIGN_OR_RETURN(auto opened, SafetensorsFile::Open(
+                                        absl::StrCat(directory_, "/", file)));
+      found = open_.emplace(file, std::move(opened)).first;
+    }
+    return found->second.get();
+  }
+
+  const std::string directory_;
+  std::map<std::string, std::unique_ptr<SafetensorsFile>> open_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<TensorInfo>> PlanShardFile(
+    const v1::WriteShard& request, uint64_t payload_bytes) {
+  if (!IsShardFileName(request.file().name())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", request.file().name(), "' cannot name a file in a checkpoint"));
+  }
+  std::vector<TensorInfo> tensors;
+  tensors.reserve(request.tensors_size());
+  uint64_t end = 0;
+  for (const v1::WriteShard::Tensor& tensor : request.tensors()) {
+    const uint64_t begin = end;
+    if (__builtin_add_overflow(begin, tensor.bytes(), &end) ||
+        end > payload_bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the payload of '", request.file().name(), "' has ", payload_bytes,
+          " bytes; it ends within tensor '", tensor.name(), "'"));
+    }
+    tensors.push_back({tensor.name(),
+                       std::string(SafetensorsDType(tensor.dtype())),
+                       {tensor.shape().begin(), tensor.shape().end()},
+                       begin,
+                       end});
+  }
+  if (end != payload_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the payload of '", request.file().name(), "' has ",
+                     payload_bytes, " bytes; its tensors have ", end));
+  }
+  RETURN_IF_ERROR(CheckSlicesResolve(request.file(), tensors));
+  return tensors;
+}
+
+absl::StatusOr<v1::WriteShardResult> WriteShardFile(
+    const v1::WriteShard& request, const BufferChain& payload,
+    const FileCalls& calls) {
+  ASSIGN_OR_RETURN(const std::vector<TensorInfo> tensors,
+                   PlanShardFile(request, ChainSize(payload)));
+  ASSIGN_OR_RETURN(const std::string header, EncodeSafetensorsHeader(tensors));
+  ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file,
+                   NewFile::Create(TemporaryName(request), calls));
+  RETURN_IF_ERROR(file->Append(header));
+  ChainReader reader(payload);
+  for (auto bytes = reader.Next(kAppendBytes); !bytes.empty();
+       bytes = reader.Next(kAppendBytes)) {
+    RETURN_IF_ERROR(file->Append(bytes));
+  }
+  RETURN_IF_ERROR(file->FinishAs(
+      absl::StrCat(request.directory(), "/", request.file().name())));
+  v1::WriteShardResult result;
+  *result.mutable_file() = request.file();
+  result.mutable_file()->set_bytes(file->bytes());
+  result.mutable_file()->set_crc32c(file->crc32c());
+  return result;
+}
+
+absl::Status ReadSlicesFromCheckpoint(const v1::ReadSlices& request,
+                                      v1::ReadSlicesResult* result,
+                                      BufferChain* payload) {
+  ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(request.path()));
+  DirectorySource source(request.path());
+  return ReadSlices(request, manifest, &source, result, payload);
+}
+
+}  // namespace paramd

@@ -1,0 +1,126 @@
+#include "checkpoint/testing/sample.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+#include "base/random.h"
+
+namespace paramd::testing {
+namespace {
+
+RowShape ShapeOf(const v1::Variable& variable) {
+  return *ToRowShape(
+      {variable.shape().data(), static_cast<size_t>(variable.shape().size())});
+}
+
+// `w`, `w[0:4]`, `w/slot:momentum`, `w/slot:momentum[0:4]`.
+std::string TensorName(const SampleSlice& slice, const std::string& slot) {
+  std::string name = slice.variable->name();
+  if (!slot.empty()) absl::StrAppend(&name, "/slot:", slot);
+  if (slice.rows != RowRange{0, ShapeOf(*slice.variable).rows}) {
+    absl::StrAppend(&name, "[", slice.rows.begin, ":", slice.rows.end, "]");
+  }
+  return name;
+}
+
+}  // namespace
+
+v1::Variable SampleVariable(const std::string& name,
+                            std::vector<uint64_t> shape) {
+  v1::Variable variable;
+  variable.set_name(name);
+  variable.set_dtype(v1::FLOAT32);
+  variable.mutable_shape()->Assign(shape.begin(), shape.end());
+  return variable;
+}
+
+std::vector<SampleSlice> CutForServers(
+    const std::vector<v1::Variable>& variables, uint32_t servers,
+    uint64_t slice_bytes) {
+  std::vector<SampleSlice> slices;
+  for (const v1::Variable& variable : variables) {
+    const RowShape shape = ShapeOf(variable);
+    const uint64_t step =
+        std::max<uint64_t>(1, slice_bytes / (shape.row_elements * 4));
+    for (uint64_t row = 0; row < shape.rows; row += step) {
+      slices.push_back({&variable,
+                        {row, std::min(row + step, shape.rows)},
+                        static_cast<uint32_t>(slices.size() % servers)});
+    }
+  }
+  return slices;
+}
+
+Buffer SampleBytes(const v1::Variable& variable, const std::string& slot,
+                   RowRange rows) {
+  const uint64_t row = ShapeOf(variable).row_elements;
+  const CounterRandom random(StableHash(variable.name(), StableHash(slot)));
+  Buffer bytes = Buffer::Allocate((rows.end - rows.begin) * row * 4);
+  auto* const values = reinterpret_cast<float*>(bytes.mutable_bytes().data());
+  for (uint64_t i = 0; i < (rows.end - rows.begin) * row; ++i) {
+    values[i] = random.Uniform(rows.begin * row + i) - 0.5f;
+  }
+  return bytes;
+}
+
+v1::WriteShard SampleWrite(const std::string& directory,
+                           const std::vector<SampleSlice>& slices,
+                           const std::vector<std::string>& slots,
+                           uint32_t server, uint32_t servers,
+                           BufferChain* payload) {
+  v1::WriteShard write;
+  write.set_directory(directory);
+  write.mutable_file()->set_name(
+      absl::StrFormat("ps-%05d-of-%05d.safetensors", server + 1, servers));
+  write.mutable_file()->set_server(server);
+  for (const SampleSlice& slice : slices) {
+    if (slice.server != server) continue;
+    const auto add = [&](const std::string& slot) {
+      auto* const tensor = write.add_tensors();
+      tensor->set_name(TensorName(slice, slot));
+      tensor->set_dtype(v1::FLOAT32);
+      *tensor->mutable_shape() = slice.variable->shape();
+      if (tensor->shape_size() > 0) {
+        tensor->set_shape(0, slice.rows.end - slice.rows.begin);
+      }
+      payload->push_back(SampleBytes(*slice.variable, slot, slice.rows));
+      tensor->set_bytes(payload->back().size());
+      return tensor->name();
+    };
+    auto* const saved = write.mutable_file()->add_slices();
+    saved->set_variable(slice.variable->name());
+    saved->set_row_begin(slice.rows.begin);
+    saved->set_row_end(slice.rows.end);
+    saved->set_values_tensor(add(""));
+    for (const std::string& slot : slots) {
+      (*saved->mutable_slot_tensors())[slot] = add(slot);
+    }
+  }
+  return write;
+}
+
+v1::Manifest SampleManifest(const std::vector<v1::Variable>& variables,
+                            const std::vector<std::string>& slots,
+                            uint64_t term, uint64_t counter, uint64_t step) {
+  v1::Manifest manifest;
+  manifest.set_job_name("sample");
+  manifest.set_run_id("sample-1");
+  *manifest.mutable_snapshot() = MakeVersion(term, counter);
+  manifest.set_global_step(step);
+  for (const v1::Variable& variable : variables) {
+    *manifest.add_variables() = variable;
+  }
+  for (const std::string& slot : slots) manifest.add_slots(slot);
+  return manifest;
+}
+
+v1::Version MakeVersion(uint64_t term, uint64_t counter) {
+  v1::Version version;
+  version.set_term(term);
+  version.set_counter(counter);
+  return version;
+}
+
+}  // namespace paramd::testing
