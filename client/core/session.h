@@ -43,6 +43,8 @@ class Session {
     // A push or pull that takes longer is given up.
     absl::Duration give_up_after = absl::Minutes(5);
     uint64_t request_id_seed = 0;
+    // Calls are numbered from here; sessions of one node do not share numbers.
+    CallId first_call = 1;
   };
 
   // What a push carries beside its gradient.
@@ -62,7 +64,8 @@ class Session {
     absl::Status status;
   };
 
-  explicit Session(const Options& options) : options_(options) {}
+  explicit Session(const Options& options)
+      : options_(options), next_call_(options.first_call) {}
 
   // Takes over a configuration that is newer than the one it has (an older one
   // changes nothing). Open chunks to a server whose generation grew are resent
@@ -160,7 +163,7 @@ class Session {
   absl::flat_hash_map<CallId, Call> calls_;  // Bound: calls_per_server each.
   std::vector<Server> servers_;
   std::deque<Finished> finished_;
-  uint64_t next_call_ = 1;
+  CallId next_call_;
   uint64_t next_request_ = 0;
   uint64_t acknowledged_ = 0;
   uint64_t chunks_resent_ = 0;

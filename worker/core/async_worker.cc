@@ -1,0 +1,596 @@
+#include "worker/core/async_worker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using ::google::protobuf::DynamicCastToGenerated;
+
+constexpr absl::Duration kJoinDeadline = absl::Seconds(5);
+constexpr absl::Duration kCallDeadline = absl::Seconds(5);
+constexpr absl::Duration kRetry = absl::Milliseconds(200);
+constexpr absl::Duration kPortionPoll = absl::Milliseconds(50);
+constexpr absl::Duration kStatsWindow = absl::Seconds(1);
+
+// Operations of the session: what, and of which number.
+enum OperationKind : uint64_t { kPull = 1, kPush = 2, kEvaluationPull = 3 };
+Session::OpId MakeOp(OperationKind kind, uint64_t number) {
+  return number * 4 + kind;
+}
+OperationKind KindOf(Session::OpId op) {
+  return static_cast<OperationKind>(op % 4);
+}
+
+}  // namespace
+
+AsyncWorker::AsyncWorker(const Options& options) : options_(options) {}
+
+void AsyncWorker::Start(Time now, Outbox* out) {
+  started_ = now;
+  stats_since_ = now;
+  SendJoin(out);
+}
+
+// ---- events -----------------------------------------------------------------
+
+void AsyncWorker::Receive(Message message, Time now, Outbox* out) {
+  if (!message.is_reply) {
+    out->Refuse(message.call, Refuse(v1::Refusal::INVALID, "method",
+                                     "a worker does not serve this method"));
+    return;
+  }
+  if (session_.has_value() && session_->Receive(message, now, out)) {
+    // The session's own.
+  } else if (message.call == join_call_.call) {
+    join_call_.call = 0;
+    const auto* joined = DynamicCastToGenerated<v1::JoinReply>(message.head);
+    if (message.status.ok() && joined != nullptr) {
+      OnJoined(*joined, now, out);
+    } else {
+      OnJoinFailed(message.status, now, out);
+    }
+  } else if (message.call == portion_call_.call) {
+    OnPortion(message, now, out);
+  } else if (message.call == heartbeat_call_.call) {
+    OnHeartbeat(message, now, out);
+  }
+  Advance(now, out);
+}
+
+void AsyncWorker::Completed(IoResult result, Time now, Outbox* out) {
+  if (result.io == compute_io_) {
+    OnGradient(result, out);
+    const auto* computed =
+        DynamicCastToGenerated<v1::ComputeGradientResult>(result.head.get());
+    if (computed != nullptr) UpdateStats(*computed, now);
+  } else if (result.io == evaluate_io_) {
+    OnEvaluated(result, out);
+  }
+  Advance(now, out);
+}
+
+void AsyncWorker::Tick(Time now, Outbox* out) {
+  const absl::Duration patience =
+      absl::Milliseconds(options_.job.start_timeout_ms());
+  if (phase_ == Phase::kJoining && now - started_ > patience) {
+    out->Exit(absl::DeadlineExceededError(
+        absl::StrCat("not joined within ", absl::FormatDuration(patience),
+                     "; waiting for ", waiting_for())));
+    return;
+  }
+  if (session_.has_value()) session_->Tick(now, out);
+  Advance(now, out);
+}
+
+Time AsyncWorker::next_tick() const {
+  Time next = Time::Never();
+  for (const CoordinatorCall* call :
+       {&join_call_, &portion_call_, &heartbeat_call_}) {
+    if (call->call == 0) next = std::min(next, call->retry_at);
+  }
+  if (session_.has_value()) next = std::min(next, session_->next_tick());
+  return next;
+}
+
+void AsyncWorker::Advance(Time now, Outbox* out) {
+  if (out->exited) return;
+  if (phase_ == Phase::kJoining) {
+    // A buffer that is still read may not change.
+    const bool computes = compute_io_ != 0 || evaluate_io_ != 0;
+    if (join_call_.call == 0 && now >= join_call_.retry_at && !computes) {
+      SendJoin(out);
+    }
+    return;
+  }
+  while (phase_ == Phase::kRunning && session_.has_value()) {
+    const auto finished = session_->TakeFinished();
+    if (!finished.has_value()) break;
+    OnFinished(*finished, now, out);
+  }
+  if (out->exited || phase_ == Phase::kJoining) return;
+  if (phase_ == Phase::kRunning) AdvancePipeline(now, out);
+  AdvanceCoordinator(now, out);
+}
+
+// ---- the pipeline -----------------------------------------------------------
+
+void AsyncWorker::AdvancePipeline(Time now, Outbox* out) {
+  if (MayPull()) {
+    ++pulls_started_;
+    session_->StartPull(MakeOp(kPull, pulls_started_),
+                        &weights_[pulls_started_ % 2], pushes_acknowledged_,
+                        now, out);
+  }
+  if (MayPush()) StartPush(now, out);
+  if (MayCompute()) StartCompute(out);
+  if (MayEvaluate()) {
+    evaluating_ = true;
+    evaluating_final_ = news_.evaluate_final();
+    evaluating_epoch_ =
+        evaluating_final_ ? options_.job.epochs() : news_.evaluate_epoch();
+    session_->StartPull(MakeOp(kEvaluationPull, ++evaluations_),
+                        &weights_[kEvaluationBuffer], absl::nullopt, now, out);
+  }
+}
+
+bool AsyncWorker::MayPull() const {
+  return pulls_started_ == pulls_done_ &&
+         pulls_started_ <= pushes_acknowledged_ + 1 && !idle();
+}
+
+bool AsyncWorker::MayPush() const {
+  return computing_.has_value() && !computing_->gradients.empty() &&
+         !pushing_.has_value() && pulls_done_ > steps_started_ &&
+         IsZero(news_.hold());
+}
+
+bool AsyncWorker::MayCompute() const {
+  return !computing_.has_value() && compute_io_ == 0 &&
+         pulls_done_ > steps_started_ && batches_left() > 0;
+}
+
+bool AsyncWorker::MayEvaluate() const {
+  if (evaluating_ || evaluate_io_ != 0) return false;
+  return (news_.evaluate_final() && !evaluation_.final()) ||
+         (news_.evaluate_epoch() > evaluation_.epoch());
+}
+
+void AsyncWorker::StartPush(Time now, Outbox* out) {
+  pushing_ = std::move(computing_);
+  computing_.reset();
+  ++pushes_started_;
+  Session::PushInfo info;
+  info.sequence = pushes_started_;
+  info.epoch = pushing_->epoch;
+  info.portion = pushing_->portion;
+  info.offset = pushing_->end;
+  session_->StartPush(MakeOp(kPush, pushes_started_), info,
+                      std::move(pushing_->gradients), now, out);
+}
+
+void AsyncWorker::StartCompute(Outbox* out) {
+  const auto leased =
+      std::find_if(portions_.begin(), portions_.end(), [](const Leased& l) {
+        return l.computed < l.portion.end();
+      });
+  const uint64_t begin = leased->computed;
+  const uint64_t end = std::min(begin + options_.job.batch_per_replica(),
+                                leased->portion.end());
+  leased->computed = end;
+  ++steps_started_;
+  computing_.emplace();
+  computing_->portion = leased->portion.id();
+  computing_->epoch = leased->portion.epoch();
+  computing_->end = end;
+  auto compute = std::make_unique<v1::ComputeGradient>();
+  compute->set_epoch(leased->portion.epoch());
+  compute->set_portion(leased->portion.id());
+  compute->set_begin(begin);
+  compute->set_end(end);
+  compute->set_weights_buffer(steps_started_ % 2);
+  compute_io_ = next_io_++;
+  out->StartIo(compute_io_, std::move(compute));
+}
+
+void AsyncWorker::OnGradient(const IoResult& result, Outbox* out) {
+  compute_io_ = 0;
+  if (phase_ != Phase::kRunning || !computing_.has_value()) return;
+  const auto* computed =
+      DynamicCastToGenerated<v1::ComputeGradientResult>(result.head.get());
+  if (!result.status.ok() || computed == nullptr) {
+    out->Exit(result.status.ok() ? absl::InternalError("no gradient came")
+                                 : result.status);
+    return;
+  }
+  if (!std::isfinite(computed->loss())) {
+    out->Exit(absl::FailedPreconditionError(absl::StrCat(
+        "the loss is ", computed->loss(), " at step ", steps_started_,
+        " of worker-", options_.index, " (epoch ", computing_->epoch,
+        "); nothing of this step was pushed: lower optimizer.learning_rate or "
+        "look at the input")));
+    return;
+  }
+  computing_->gradients.assign(result.payload.begin(), result.payload.end());
+}
+
+void AsyncWorker::OnFinished(const Session::Finished& finished, Time now,
+                             Outbox* out) {
+  const OperationKind kind = KindOf(finished.op);
+  const bool given_up = absl::IsDeadlineExceeded(finished.status);
+  if (!finished.status.ok() && !given_up) {
+    OnOperationFailed(finished.status, now, out);
+    return;
+  }
+  if (given_up) {
+    out->Note(finished.status.ToString());
+    given_up_ += kind == kPush ? 1 : 0;
+  }
+  if (kind == kPush) {
+    OnPushEnded();
+  } else if (kind == kPull) {
+    given_up ? --pulls_started_ : ++pulls_done_;
+  } else if (given_up) {
+    evaluating_ = false;
+  } else {
+    auto evaluate = std::make_unique<v1::EvaluateWeights>();
+    evaluate->set_epoch(evaluating_epoch_);
+    evaluate->set_final(evaluating_final_);
+    evaluate->set_weights_buffer(kEvaluationBuffer);
+    evaluate_io_ = next_io_++;
+    out->StartIo(evaluate_io_, std::move(evaluate));
+  }
+}
+
+void AsyncWorker::OnOperationFailed(const absl::Status& status, Time now,
+                                    Outbox* out) {
+  switch (RefusalOf(status).reason()) {
+    case v1::Refusal::FENCED:
+      // The coordinator says whether there is a successor or this worker joins
+      // again.
+      JoinAgain(now);
+      return;
+    case v1::Refusal::JOB_FINISHED:
+      return;  // The coordinator tells the end.
+    default:
+      out->Exit(absl::FailedPreconditionError(status.message()));
+  }
+}
+
+void AsyncWorker::OnPushEnded() {
+  ++pushes_acknowledged_;
+  for (Leased& leased : portions_) {
+    if (leased.portion.id() == pushing_->portion) {
+      leased.acknowledged = pushing_->end;
+    }
+  }
+  while (!portions_.empty() &&
+         portions_.front().acknowledged == portions_.front().portion.end()) {
+    portions_finished_ = portions_.front().portion.id();
+    portions_.pop_front();
+  }
+  pushing_.reset();
+}
+
+void AsyncWorker::OnEvaluated(const IoResult& result, Outbox* out) {
+  evaluate_io_ = 0;
+  evaluating_ = false;
+  const auto* evaluated =
+      DynamicCastToGenerated<v1::EvaluateWeightsResult>(result.head.get());
+  if (!result.status.ok() || evaluated == nullptr) {
+    out->Exit(result.status.ok() ? absl::InternalError("no evaluation came")
+                                 : result.status);
+    return;
+  }
+  evaluation_ = evaluated->evaluation();
+  out->Note(absl::StrCat(
+      "evaluation after epoch ", evaluation_.epoch(), ": accuracy ",
+      static_cast<double>(evaluation_.correct()) /
+          std::max<uint64_t>(1, evaluation_.examples()),
+      ", loss ", evaluation_.loss()));
+}
+
+bool AsyncWorker::idle() const {
+  return no_more_ && portions_.empty() && !computing_.has_value() &&
+         !pushing_.has_value();
+}
+
+uint64_t AsyncWorker::batches_left() const {
+  const uint64_t batch = options_.job.batch_per_replica();
+  uint64_t batches = 0;
+  for (const Leased& leased : portions_) {
+    batches += (leased.portion.end() - leased.computed + batch - 1) / batch;
+  }
+  return batches;
+}
+
+// ---- joining ----------------------------------------------------------------
+
+void AsyncWorker::SendJoin(Outbox* out) {
+  auto join = std::make_unique<v1::JoinRequest>();
+  join->mutable_task()->set_type(v1::WORKER);
+  join->mutable_task()->set_index(options_.index);
+  join->set_incarnation(options_.incarnation);
+  join->set_host(options_.host);
+  join->set_pid(options_.pid);
+  join->set_job_digest(options_.job_digest);
+  join_call_.call = next_call_++;
+  join_call_.retry_at = Time::Never();
+  out->Send(PeerId::Coordinator(), join_call_.call, std::move(join), {},
+            kJoinDeadline);
+}
+
+void AsyncWorker::OnJoined(const v1::JoinReply& reply, Time now, Outbox* out) {
+  Session::Options options;
+  options.worker = options_.index;
+  options.chunk_bytes = options_.job.chunk_bytes();
+  options.request_id_seed = options_.incarnation + sessions_;
+  options.first_call = ++sessions_ << 32;
+  session_.emplace(options);
+  const absl::Status configured =
+      session_->Configure(reply.configuration(), reply.generation());
+  if (!configured.ok()) {
+    out->Exit(configured);
+    return;
+  }
+  generation_ = reply.generation();
+  for (Weights& weights : weights_) weights = Weights(session_->placement());
+  phase_ = Phase::kRunning;
+  portion_call_.retry_at = now;
+  heartbeat_call_.retry_at = now;
+  join_why_.clear();
+  out->Note(absl::StrCat("joined as generation ", VersionName(generation_)));
+}
+
+void AsyncWorker::OnJoinFailed(const absl::Status& status, Time now,
+                               Outbox* out) {
+  const v1::Refusal refusal = RefusalOf(status);
+  switch (refusal.reason()) {
+    case v1::Refusal::TASK_TAKEN:
+      out->Exit(absl::AlreadyExistsError(status.message()));
+      return;
+    case v1::Refusal::OTHER_JOB:
+    case v1::Refusal::PROTOCOL:
+    case v1::Refusal::INVALID:
+      out->Exit(absl::InvalidArgumentError(status.message()));
+      return;
+    case v1::Refusal::JOB_FINISHED:
+      out->Note("the job is finished");
+      out->Exit(absl::OkStatus());
+      return;
+    default:
+      break;
+  }
+  join_why_ = std::string(status.message());
+  join_call_.retry_at =
+      now + (refusal.reason() == v1::Refusal::NOT_READY
+                 ? absl::Milliseconds(refusal.retry_after_ms())
+                 : kRetry);
+}
+
+void AsyncWorker::JoinAgain(Time now) {
+  phase_ = Phase::kJoining;
+  started_ = now;
+  session_.reset();
+  pulls_started_ = pulls_done_ = 0;
+  steps_started_ = pushes_started_ = pushes_acknowledged_ = 0;
+  computing_.reset();
+  pushing_.reset();
+  portions_.clear();
+  portion_call_ = {};
+  portion_number_ = portions_finished_ = last_portion_ = 0;
+  portion_answered_ = true;
+  no_more_ = false;
+  heartbeat_call_ = {};
+  heartbeat_number_ = 0;
+  told_.Clear();
+  news_.Clear();
+  evaluating_ = evaluate_io_ != 0;
+  join_call_ = {.call = 0, .retry_at = now};
+}
+
+// ---- talking to the coordinator ---------------------------------------------
+
+void AsyncWorker::AdvanceCoordinator(Time now, Outbox* out) {
+  if (phase_ == Phase::kRunning && !no_more_ && portion_call_.call == 0 &&
+      now >= portion_call_.retry_at &&
+      batches_left() < options_.job.portion_batches()) {
+    TakePortion(out);
+  }
+  const bool due =
+      heartbeat_call_.call == 0 && now >= heartbeat_call_.retry_at;
+  if (due || HasNewsToTell()) SendHeartbeat(now, out);
+}
+
+v1::Header AsyncWorker::MakeHeader() const {
+  v1::Header header;
+  *header.mutable_configuration() = session_->configuration_version();
+  header.set_term(header.configuration().term());
+  header.set_worker(options_.index);
+  *header.mutable_generation() = generation_;
+  header.set_sequence(pushes_acknowledged_);
+  return header;
+}
+
+void AsyncWorker::TakePortion(Outbox* out) {
+  if (portion_answered_) ++portion_number_;
+  portion_answered_ = false;
+  auto request = std::make_unique<v1::PortionRequest>();
+  *request->mutable_header() = MakeHeader();
+  request->set_finished_id(portions_finished_);
+  request->set_number(portion_number_);
+  portion_call_.call = next_call_++;
+  out->Send(PeerId::Coordinator(), portion_call_.call, std::move(request), {},
+            kCallDeadline);
+}
+
+void AsyncWorker::OnPortion(const Message& message, Time now, Outbox* out) {
+  portion_call_.call = 0;
+  portion_call_.retry_at = now;
+  const auto* reply = DynamicCastToGenerated<v1::PortionReply>(message.head);
+  if (!message.status.ok() || reply == nullptr) {
+    portion_call_.retry_at = now + kRetry;
+    OnCoordinatorRefused(message.status, now, out);
+    return;
+  }
+  portion_answered_ = true;
+  no_more_ = reply->no_more();
+  if (!reply->has_portion()) {
+    portion_call_.retry_at = now + kPortionPoll;
+    return;
+  }
+  const v1::Portion& portion = reply->portion();
+  if (portion.begin() >= portion.end()) return;
+  last_portion_ = portion.id();
+  portions_.push_back({portion, portion.begin(), portion.begin()});
+  auto fetch = std::make_unique<v1::FetchPortion>();
+  *fetch->mutable_portion() = portion;
+  out->StartIo(next_io_++, std::move(fetch));
+}
+
+v1::WorkerCut AsyncWorker::MakeCut() const {
+  v1::WorkerCut cut;
+  if (IsZero(news_.hold()) || pushing_.has_value()) return cut;
+  *cut.mutable_snapshot() = news_.hold();
+  cut.set_sequence(pushes_acknowledged_);
+  cut.set_last_portion(last_portion_);
+  for (const Leased& leased : portions_) {
+    v1::Portion* left = cut.add_remaining();
+    *left = leased.portion;
+    left->set_begin(leased.acknowledged);
+  }
+  return cut;
+}
+
+v1::HeartbeatRequest AsyncWorker::MakeHeartbeat() const {
+  v1::HeartbeatRequest request;
+  *request.mutable_header() = MakeHeader();
+  request.set_clock(pushes_acknowledged_);
+  request.set_no_input(idle());
+  *request.mutable_cut() = MakeCut();
+  *request.mutable_evaluation() = evaluation_;
+  request.set_state(news_.state());
+  *request.mutable_hold() = news_.hold();
+  request.set_evaluate_epoch(news_.evaluate_epoch());
+  request.set_evaluate_final(news_.evaluate_final());
+  return request;
+}
+
+bool AsyncWorker::HasNewsToTell() const {
+  if (heartbeat_call_.call == 0) return false;
+  const bool cut_reached = !IsZero(news_.hold()) && !pushing_.has_value() &&
+                           told_.cut().snapshot() != news_.hold();
+  return cut_reached || idle() != told_.no_input() ||
+         evaluation_.epoch() != told_.evaluation().epoch() ||
+         evaluation_.final() != told_.evaluation().final();
+}
+
+void AsyncWorker::SendHeartbeat(Time /*now*/, Outbox* out) {
+  told_ = MakeHeartbeat();
+  told_.set_number(++heartbeat_number_);
+  auto request = std::make_unique<v1::HeartbeatRequest>(told_);
+  *request->mutable_stats() = stats_;
+  request->mutable_stats()->set_pushes(pushes_acknowledged_);
+  request->mutable_stats()->set_given_up(given_up_);
+  heartbeat_call_.call = next_call_++;
+  out->Send(PeerId::Coordinator(), heartbeat_call_.call, std::move(request), {},
+            kCallDeadline + absl::Milliseconds(options_.job.heartbeat_ms()));
+}
+
+void AsyncWorker::OnHeartbeat(const Message& message, Time now, Outbox* out) {
+  heartbeat_call_.call = 0;
+  heartbeat_call_.retry_at = now;
+  if (phase_ == Phase::kEnding) {
+    out->Exit(absl::OkStatus());
+    return;
+  }
+  const auto* reply = DynamicCastToGenerated<v1::HeartbeatReply>(message.head);
+  if (!message.status.ok() || reply == nullptr) {
+    heartbeat_call_.retry_at = now + kRetry;
+    OnCoordinatorRefused(message.status, now, out);
+    return;
+  }
+  news_ = *reply;
+  if (reply->has_configuration()) {
+    const absl::Status configured =
+        session_->Configure(reply->configuration(), generation_);
+    news_.clear_configuration();
+    if (!configured.ok()) {
+      out->Exit(configured);
+      return;
+    }
+  }
+  if (news_.state() == v1::FINISHED) phase_ = Phase::kEnding;
+}
+
+bool AsyncWorker::OnCoordinatorRefused(const absl::Status& status, Time now,
+                                       Outbox* out) {
+  const v1::Refusal refusal = RefusalOf(status);
+  if (refusal.reason() == v1::Refusal::FENCED) {
+    out->Exit(absl::AbortedError(status.message()));
+    return true;
+  }
+  if (refusal.reason() == v1::Refusal::JOB_FINISHED) {
+    out->Exit(absl::OkStatus());
+    return true;
+  }
+  if (refusal.reason() == v1::Refusal::NOT_READY &&
+      refusal.entity() == "session") {
+    out->Note("the coordinator knows no such session; joining again");
+    JoinAgain(now);
+    return true;
+  }
+  return false;
+}
+
+// ---- for people -------------------------------------------------------------
+
+void AsyncWorker::UpdateStats(const v1::ComputeGradientResult& result,
+                              Time now) {
+  stats_examples_ += result.examples();
+  stats_loss_ += result.loss();
+  const absl::Duration passed = now - stats_since_;
+  if (passed < kStatsWindow || stats_examples_ == 0) return;
+  stats_.set_examples_per_second(stats_examples_ /
+                                 absl::ToDoubleSeconds(passed));
+  stats_.set_loss(stats_loss_ / stats_examples_);
+  if (!portions_.empty()) {
+    stats_.set_epoch(portions_.front().portion.epoch());
+  }
+  stats_.clear_pull_p50_ms();
+  if (session_.has_value()) {
+    for (uint32_t s = 0; s < session_->placement().servers(); ++s) {
+      stats_.add_pull_p50_ms(
+          absl::ToDoubleMilliseconds(session_->PullLatency(s)));
+    }
+  }
+  stats_since_ = now;
+  stats_examples_ = 0;
+  stats_loss_ = 0;
+}
+
+std::string AsyncWorker::waiting_for() const {
+  if (phase_ == Phase::kJoining) {
+    return absl::StrCat("the coordinator to admit worker-", options_.index,
+                        join_why_.empty() ? "" : ": ", join_why_);
+  }
+  return session_.has_value() ? session_->waiting_for() : "";
+}
+
+void AsyncWorker::FillStatus(v1::StatusReply* status) const {
+  *status->mutable_generation() = generation_;
+  if (session_.has_value()) {
+    *status->mutable_configuration() = session_->configuration_version();
+  }
+  *status->mutable_worker() = stats_;
+  status->mutable_worker()->set_pushes(pushes_acknowledged_);
+  status->mutable_worker()->set_given_up(given_up_);
+}
+
+}  // namespace paramd

@@ -1,0 +1,178 @@
+#ifndef PARAMD_WORKER_CORE_ASYNC_WORKER_H_
+#define PARAMD_WORKER_CORE_ASYNC_WORKER_H_
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "client/core/session.h"
+#include "client/core/weights.h"
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+#include "tensor/core.h"
+
+namespace paramd {
+
+// A worker in asynchronous mode: joins, takes portions of the input, and turns
+// batches into pushes until the coordinator says that the job has ended.
+//
+//   joining ──► running ──► ending ──► (exit)
+//      ▲           │  the coordinator knows no such session
+//      └───────────┘
+//
+// Steps overlap, but only in one way. With step t's batch being computed on the
+// weights of pull t:
+//   - pull t+1 is sent when push t-1 is acknowledged, and not before;
+//   - push t leaves when its gradient is ready and pull t+1 has come;
+//   - step t+1 is computed when pull t+1 has come and push t has left.
+// So pull t+1 always contains this worker's pushes up to t-1 and not t, and
+// with one worker no timing changes the result.
+//
+// Weights lie in three buffers: 0 and 1 by turns for the steps, 2 for
+// evaluations. Between StartIo(ComputeGradient or EvaluateWeights) and its
+// Completed the buffer it names does not change.
+//
+// Not thread-safe: a core, except that weights() of a named buffer may be read
+// elsewhere in that span.
+class AsyncWorker : public Core {
+ public:
+  struct Options {
+    uint32_t index = 0;
+    uint64_t incarnation = 0;
+    std::string host;
+    uint32_t pid = 0;
+    v1::JobConfig job;  // Checked, with every default filled in.
+    std::string job_digest;
+  };
+  static constexpr int kEvaluationBuffer = 2;
+
+  explicit AsyncWorker(const Options& options);
+
+  void Start(Time now, Outbox* out) override;
+  void Receive(Message message, Time now, Outbox* out) override;
+  void Completed(IoResult result, Time now, Outbox* out) override;
+  void Tick(Time now, Outbox* out) override;
+  Time next_tick() const override;
+
+  // REQUIRES: see the class comment.
+  const Weights& weights(int buffer) const { return weights_[buffer]; }
+
+  // Whom this worker waits for, and why; empty: nobody.
+  std::string waiting_for() const;
+  void FillStatus(v1::StatusReply* status) const;
+
+ private:
+  enum class Phase { kJoining, kRunning, kEnding };
+
+  // A portion of the input that this worker has.
+  struct Leased {
+    v1::Portion portion;
+    uint64_t computed = 0;      // Offset up to which gradients were started,
+    uint64_t acknowledged = 0;  // and up to which pushes were acknowledged.
+  };
+  // A gradient on its way: being computed, waiting to leave, or pushed.
+  struct Step {
+    uint64_t portion = 0;
+    uint32_t epoch = 0;
+    uint64_t end = 0;
+    std::vector<Buffer> gradients;  // Empty while it is computed.
+  };
+  // One call to the coordinator that is repeated until it is answered.
+  struct CoordinatorCall {
+    CallId call = 0;  // 0: none under way.
+    Time retry_at = Time::Never();
+  };
+
+  void Advance(Time now, Outbox* out);
+  void AdvancePipeline(Time now, Outbox* out);
+  void AdvanceCoordinator(Time now, Outbox* out);
+  void OnFinished(const Session::Finished& finished, Time now, Outbox* out);
+  void OnOperationFailed(const absl::Status& status, Time now, Outbox* out);
+  void OnPushEnded();
+  bool MayPull() const;
+  bool MayPush() const;
+  bool MayCompute() const;
+  bool MayEvaluate() const;
+  void StartPush(Time now, Outbox* out);
+  void StartCompute(Outbox* out);
+  void OnGradient(const IoResult& result, Outbox* out);
+  void OnEvaluated(const IoResult& result, Outbox* out);
+  void UpdateStats(const v1::ComputeGradientResult& result, Time now);
+
+  void SendJoin(Outbox* out);
+  void OnJoined(const v1::JoinReply& reply, Time now, Outbox* out);
+  void OnJoinFailed(const absl::Status& status, Time now, Outbox* out);
+  void JoinAgain(Time now);
+  void TakePortion(Outbox* out);
+  void OnPortion(const Message& message, Time now, Outbox* out);
+  void SendHeartbeat(Time now, Outbox* out);
+  void OnHeartbeat(const Message& message, Time now, Outbox* out);
+  // True if the refusal ended the session or the process.
+  bool OnCoordinatorRefused(const absl::Status& status, Time now, Outbox* out);
+  v1::HeartbeatRequest MakeHeartbeat() const;
+  bool HasNewsToTell() const;
+  v1::WorkerCut MakeCut() const;
+  v1::Header MakeHeader() const;
+  bool idle() const;
+  uint64_t batches_left() const;
+
+  const Options options_;
+  Phase phase_ = Phase::kJoining;
+  Time started_;
+  absl::optional<Session> session_;  // Set while running.
+  uint64_t sessions_ = 0;
+  v1::Version generation_;
+  Weights weights_[3];
+
+  // ---- the pipeline; numbers of steps count from 1 in each generation
+  uint64_t pulls_started_ = 0;
+  uint64_t pulls_done_ = 0;
+  uint64_t steps_started_ = 0;  // Whose gradient computation was started.
+  uint64_t pushes_started_ = 0;
+  uint64_t pushes_acknowledged_ = 0;
+  absl::optional<Step> computing_;  // Or waiting to leave.
+  absl::optional<Step> pushing_;
+  IoId compute_io_ = 0;  // 0: none.
+
+  // ---- the input
+  std::deque<Leased> portions_;  // Bound: three portions.
+  CoordinatorCall portion_call_;
+  uint64_t portion_number_ = 0;
+  uint64_t portions_finished_ = 0;  // Id up to which all are acknowledged.
+  uint64_t last_portion_ = 0;       // Newest id known.
+  bool portion_answered_ = true;  // The request of that number.
+  bool no_more_ = false;
+
+  // ---- what the coordinator and this worker tell each other
+  CoordinatorCall join_call_;
+  std::string join_why_;
+  CoordinatorCall heartbeat_call_;
+  uint64_t heartbeat_number_ = 0;
+  v1::HeartbeatRequest told_;  // The newest heartbeat sent.
+  v1::HeartbeatReply news_;    // The newest answer.
+  v1::Evaluation evaluation_;
+  bool evaluating_ = false;
+  IoId evaluate_io_ = 0;
+  bool evaluating_final_ = false;
+  uint32_t evaluating_epoch_ = 0;
+  uint64_t evaluations_ = 0;
+
+  // ---- figures for people
+  Time stats_since_;
+  uint64_t stats_examples_ = 0;
+  double stats_loss_ = 0;
+  v1::WorkerStats stats_;
+  uint64_t given_up_ = 0;
+
+  CallId next_call_ = 1;
+  IoId next_io_ = 1;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_CORE_ASYNC_WORKER_H_
