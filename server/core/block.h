@@ -12,9 +12,6 @@
 
 namespace paramd {
 
-// Elements of every block of a slice but the last, which may have fewer.
-inline constexpr size_t kBlockElements = 262144;
-
 // Consecutive elements of a slice with their slots and the count of pushes that
 // they contain: the unit of atomicity, versioning and copy-on-write.
 //

@@ -1,0 +1,561 @@
+#include "server/core/shard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "proto/refusal.h"
+#include "server/core/frozen_shard.h"
+
+namespace paramd {
+namespace {
+
+absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
+  return Refuse(v1::Refusal::INVALID, entity, sentence);
+}
+
+std::string WorkerName(uint32_t worker, const v1::Version& generation) {
+  return absl::StrCat("worker-", worker, " generation ",
+                      VersionName(generation));
+}
+
+}  // namespace
+
+Shard::Shard(const Options& options)
+    : options_(options), lives_(options.life_seed) {}
+
+void Shard::Start(Time, Outbox*) {}
+
+void Shard::Receive(Message message, Time now, Outbox* out) {
+  // A server calls nobody, so nobody owes it a reply.
+  if (message.is_reply) return;
+  if (const auto* pull = dynamic_cast<const v1::PullRequest*>(message.head)) {
+    auto reply = std::make_unique<v1::PullReply>();
+    BufferChain payload;
+    const absl::Status status = Pull(*pull, reply.get(), &payload);
+    if (!status.ok()) return RefuseCall(message.call, status, out);
+    out->Reply(message.call, std::move(reply), std::move(payload));
+  } else if (const auto* push =
+                 dynamic_cast<const v1::PushRequest*>(message.head)) {
+    auto reply = std::make_unique<v1::PushReply>();
+    const absl::Status status = Push(message, *push, reply.get());
+    if (!status.ok()) return RefuseCall(message.call, status, out);
+    out->Reply(message.call, std::move(reply));
+  } else {
+    ReceiveControl(message, now, out);
+  }
+}
+
+void Shard::ReceiveControl(const Message& message, Time now, Outbox* out) {
+  const auto answer = [&](const absl::Status& status, Outbox::Head reply) {
+    if (!status.ok()) return RefuseCall(message.call, status, out);
+    out->Reply(message.call, std::move(reply));
+  };
+  if (const auto* recall =
+          dynamic_cast<const v1::RecallRequest*>(message.head)) {
+    auto reply = std::make_unique<v1::RecallReply>();
+    const absl::Status status = Recall(*recall, reply.get());
+    answer(status, std::move(reply));
+  } else if (const auto* configure =
+                 dynamic_cast<const v1::ConfigureRequest*>(message.head)) {
+    auto reply = std::make_unique<v1::ConfigureReply>();
+    const absl::Status status = Configure(*configure, now, out, reply.get());
+    answer(status, std::move(reply));
+  } else if (const auto* seal =
+                 dynamic_cast<const v1::SealRequest*>(message.head)) {
+    auto reply = std::make_unique<v1::SealReply>();
+    const absl::Status status = Seal(*seal, out, reply.get());
+    answer(status, std::move(reply));
+  } else if (const auto* written =
+                 dynamic_cast<const v1::WrittenRequest*>(message.head)) {
+    Written(message.call, *written, now, out);
+  } else if (const auto* finish =
+                 dynamic_cast<const v1::FinishRequest*>(message.head)) {
+    answer(Finish(*finish, now, out), std::make_unique<v1::FinishReply>());
+  } else {
+    answer(Invalid("method", "a parameter server does not answer this call"),
+           nullptr);
+  }
+}
+
+// ---- pull and push ---------------------------------------------------------
+
+absl::Status Shard::Pull(const v1::PullRequest& request, v1::PullReply* reply,
+                         BufferChain* payload) {
+  RETURN_IF_ERROR(CheckRunning());
+  RETURN_IF_ERROR(CheckKnown(request.header()));
+  RETURN_IF_ERROR(CheckFilled());
+  RETURN_IF_ERROR(content_->Pull(request, reply, payload));
+  *reply->mutable_server_generation() = generation_;
+  *reply->mutable_configuration() = configuration_.version();
+  return absl::OkStatus();
+}
+
+absl::Status Shard::Push(const Message& message,
+                         const v1::PushRequest& request,
+                         v1::PushReply* reply) {
+  RETURN_IF_ERROR(CheckRunning());
+  RETURN_IF_ERROR(CheckSession(message, request.header()));
+  RETURN_IF_ERROR(CheckKnown(request.header()));
+  RETURN_IF_ERROR(CheckFilled());
+  RETURN_IF_ERROR(content_->Push(request, message.payload, reply));
+  *reply->mutable_server_generation() = generation_;
+  *reply->mutable_configuration() = configuration_.version();
+  return absl::OkStatus();
+}
+
+absl::Status Shard::CheckRunning() const {
+  if (!finished_) return absl::OkStatus();
+  return Refuse(v1::Refusal::JOB_FINISHED, Name(), "the job has finished");
+}
+
+absl::Status Shard::CheckFilled() const {
+  if (state_ == State::kFilled) return absl::OkStatus();
+  if (state_ == State::kFailed) return failure_;
+  return RefuseForNow(
+      v1::Refusal::NOT_READY, Name(), options_.retry_after,
+      state_ == State::kNone
+          ? absl::StrCat(Name(), " has not been given a configuration yet")
+          : absl::StrCat(Name(), " is still filling its slices"));
+}
+
+absl::Status Shard::CheckSession(const Message& message,
+                                 const v1::Header& header) const {
+  if (message.from.kind == PeerId::Kind::kWorker &&
+      message.from.index != header.worker()) {
+    return Refuse(v1::Refusal::NOT_ALLOWED, PeerName(message.from),
+                  absl::StrCat(PeerName(message.from),
+                               " pushes in the name of worker-",
+                               header.worker()));
+  }
+  const std::string name = WorkerName(header.worker(), header.generation());
+  const auto session = sessions_.find(header.worker());
+  if (session == sessions_.end() || header.generation() > session->second) {
+    return RefuseForNow(v1::Refusal::NOT_READY, name, options_.retry_after,
+                        absl::StrCat("configuration ",
+                                     VersionName(configuration_.version()),
+                                     " does not name ", name));
+  }
+  if (header.generation() < session->second) {
+    return Refuse(v1::Refusal::FENCED, name,
+                  absl::StrCat(name, " has been followed by generation ",
+                               VersionName(session->second)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Shard::CheckKnown(const v1::Header& header) const {
+  if (header.configuration() > configuration_.version()) {
+    return RefuseForNow(
+        v1::Refusal::NOT_READY, "coordinator", options_.retry_after,
+        absl::StrCat(Name(), " has not heard of configuration ",
+                     VersionName(header.configuration()), " yet"));
+  }
+  if (header.server_generation() > generation_) {
+    return RefuseForNow(
+        v1::Refusal::NOT_READY, "coordinator", options_.retry_after,
+        absl::StrCat(Name(), " is generation ", VersionName(generation_),
+                     "; generation ", VersionName(header.server_generation()),
+                     " is meant"));
+  }
+  return absl::OkStatus();
+}
+
+// ---- recall and configure --------------------------------------------------
+
+absl::Status Shard::Recall(const v1::RecallRequest& request,
+                           v1::RecallReply* reply) {
+  RETURN_IF_ERROR(CheckRunning());
+  RETURN_IF_ERROR(CheckRun(request.run_id(), request.job_digest()));
+  RETURN_IF_ERROR(CheckTerm(request.header().term()));
+  term_ = request.header().term();
+  reply->set_incarnation(options_.incarnation);
+  *reply->mutable_generation() = generation_;
+  if (!IsZero(configuration_.version())) {
+    *reply->mutable_configuration() = configuration_;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Shard::CheckTerm(uint64_t term) const {
+  if (term >= term_) return absl::OkStatus();
+  return Refuse(v1::Refusal::OLD_TERM, absl::StrCat("term ", term),
+                absl::StrCat("term ", term, " is over; ", Name(),
+                             " has heard of term ", term_));
+}
+
+absl::Status Shard::CheckRun(const std::string& run_id,
+                             const std::string& job_digest) const {
+  if (IsZero(configuration_.version())) return absl::OkStatus();
+  if (run_id != configuration_.run_id()) {
+    return Refuse(v1::Refusal::OTHER_JOB, run_id,
+                  absl::StrCat(Name(), " belongs to run '",
+                               configuration_.run_id(), "', not to '", run_id,
+                               "'"));
+  }
+  if (job_digest != configuration_.job_digest()) {
+    return Refuse(v1::Refusal::OTHER_JOB, job_digest,
+                  absl::StrCat(Name(), " has job settings of digest ",
+                               configuration_.job_digest(), ", not ",
+                               job_digest));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Shard::Configure(const v1::ConfigureRequest& request, Time now,
+                              Outbox* out, v1::ConfigureReply* reply) {
+  const v1::Configuration& told = request.configuration();
+  const v1::Version& known = configuration_.version();
+  const uint64_t term =
+      std::max(request.header().term(), told.version().term());
+  RETURN_IF_ERROR(CheckRunning());
+  RETURN_IF_ERROR(CheckRun(told.run_id(), told.job_digest()));
+  RETURN_IF_ERROR(CheckTerm(term));
+  if (told.version() < known || IsZero(told.version())) {
+    return Refuse(v1::Refusal::OLD_TERM, VersionName(told.version()),
+                  absl::StrCat("configuration ", VersionName(told.version()),
+                               " is old; ", Name(), " has ",
+                               VersionName(known)));
+  }
+  if (told.version() > known) {
+    RETURN_IF_ERROR(CheckMember(told, out));
+    RETURN_IF_ERROR(Accept(told, now, out));
+  } else if (told.SerializeAsString() != configuration_.SerializeAsString()) {
+    return Invalid(VersionName(known),
+                   absl::StrCat("configuration ", VersionName(known),
+                                " was told before with other content"));
+  }
+  term_ = term;
+  if (state_ != State::kNone) RETURN_IF_ERROR(CheckFilled());
+  *reply->mutable_configuration() = configuration_.version();
+  reply->set_incarnation(options_.incarnation);
+  reply->set_restored(state_ == State::kFilled);
+  reply->set_bytes(content_ == nullptr ? 0 : content_->bytes());
+  return absl::OkStatus();
+}
+
+const v1::ServerMember* Shard::FindSelf(
+    const v1::Configuration& configuration) const {
+  for (const v1::ServerMember& member : configuration.servers()) {
+    if (member.index() == options_.index) return &member;
+  }
+  return nullptr;
+}
+
+absl::Status Shard::CheckMember(const v1::Configuration& configuration,
+                                Outbox* out) const {
+  const v1::ServerMember* const self = FindSelf(configuration);
+  if (self == nullptr) {
+    return Invalid(Name(), absl::StrCat("configuration ",
+                                        VersionName(configuration.version()),
+                                        " does not name ", Name()));
+  }
+  const std::string generation = VersionName(self->generation());
+  if (self->incarnation() == options_.incarnation) {
+    if (!(self->generation() < generation_)) return absl::OkStatus();
+    return Invalid(Name(), absl::StrCat(Name(), " is generation ",
+                                        VersionName(generation_),
+                                        " already, not ", generation));
+  }
+  if (IsZero(generation_) || self->generation() < generation_) {
+    // A process that just started, or a configuration made before it did.
+    return RefuseForNow(
+        v1::Refusal::NOT_READY, Name(), options_.retry_after,
+        absl::StrCat("configuration ", VersionName(configuration.version()),
+                     " names another process of ", Name(), " than this one"));
+  }
+  if (self->generation() == generation_) {
+    return Invalid(Name(), absl::StrCat("generation ", generation, " of ",
+                                        Name(), " is given to two processes"));
+  }
+  const std::string sentence = absl::StrCat(
+      Name(), " generation ", VersionName(generation_),
+      " has been replaced by another process, generation ", generation);
+  out->Exit(absl::AbortedError(sentence));
+  return Refuse(v1::Refusal::FENCED, Name(), sentence);
+}
+
+absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
+                           Outbox* out) {
+  const v1::ServerMember& self = *FindSelf(configuration);
+  const v1::Layout& layout = configuration.layout();
+  const bool fill =
+      !layout.slices().empty() &&
+      (content_ == nullptr || self.generation() > generation_);
+  if (fill) {
+    ASSIGN_OR_RETURN(content_, ShardContent::Create(
+                                   configuration,
+                                   {.server = options_.index,
+                                    .max_reply_bytes =
+                                        options_.max_reply_bytes}));
+  } else if (content_ != nullptr &&
+             layout.SerializeAsString() !=
+                 configuration_.layout().SerializeAsString()) {
+    return Invalid("layout", absl::StrCat("configuration ",
+                                          VersionName(configuration.version()),
+                                          " changes the layout of ", Name(),
+                                          " under its generation"));
+  }
+  configuration_ = configuration;
+  generation_ = self.generation();
+  sessions_.clear();
+  for (const v1::WorkerMember& worker : configuration.workers()) {
+    sessions_[worker.index()] = worker.generation();
+  }
+  if (fill) {
+    BeginFilling(self, now, out);
+  } else {
+    FenceSessions();
+  }
+  return absl::OkStatus();
+}
+
+void Shard::BeginFilling(const v1::ServerMember& self, Time now, Outbox* out) {
+  // What was frozen belongs to the content that is replaced.
+  snapshot_.reset();
+  AnswerParked(out);
+  filler_.reset();
+  read_io_ = 0;
+  fill_at_ = Time::Never();
+  if (self.restore_directory().empty()) {
+    filler_ = ShardFiller::FromInitialValues(content_.get(),
+                                             configuration_.seed(), &lives_);
+    state_ = State::kFilling;
+    fill_at_ = now;
+    return;
+  }
+  state_ = State::kReading;
+  read_io_ = next_io_++;
+  out->StartIo(read_io_, ShardFiller::Wanted(*content_,
+                                             self.restore_directory()));
+}
+
+void Shard::FenceSessions() {
+  if (state_ != State::kFilled) return;
+  for (Slice* const slice : content_->owned()) {
+    for (const auto& [worker, generation] : sessions_) {
+      slice->applied().Fence(worker, generation);
+    }
+  }
+}
+
+absl::Status Shard::Restored(IoResult result, Time now) {
+  RETURN_IF_ERROR(result.status);
+  const auto* read =
+      dynamic_cast<const v1::ReadSlicesResult*>(result.head.get());
+  if (read == nullptr) return absl::InternalError("reading gave no result");
+  ASSIGN_OR_RETURN(filler_,
+                   ShardFiller::FromCheckpoint(
+                       content_.get(), *read, std::move(result.payload),
+                       configuration_.run_id(), &lives_));
+  state_ = State::kFilling;
+  fill_at_ = now;
+  return absl::OkStatus();
+}
+
+// ---- snapshots -------------------------------------------------------------
+
+absl::Status Shard::Seal(const v1::SealRequest& request, Outbox* out,
+                         v1::SealReply* reply) {
+  const v1::Version& number = request.header().snapshot();
+  RETURN_IF_ERROR(CheckRunning());
+  RETURN_IF_ERROR(CheckTerm(
+      std::max(request.header().term(), number.term())));
+  RETURN_IF_ERROR(CheckFilled());
+  const int index = static_cast<int>(options_.index);
+  if (index >= request.server_generations_size() ||
+      request.server_generations(index) != generation_) {
+    return Invalid(Name(), absl::StrCat("snapshot ", VersionName(number),
+                                        " was not opened under generation ",
+                                        VersionName(generation_), " of ",
+                                        Name()));
+  }
+  if (snapshot_.has_value() && number < snapshot_->number) {
+    return Refuse(v1::Refusal::SUPERSEDED, VersionName(number),
+                  absl::StrCat("snapshot ", VersionName(snapshot_->number),
+                               " is known"));
+  }
+  *reply->mutable_snapshot() = number;
+  if (snapshot_.has_value() && number == snapshot_->number) {
+    if (request.directory() == snapshot_->directory &&
+        request.file_name() == snapshot_->file.name()) {
+      return absl::OkStatus();
+    }
+    return Invalid(VersionName(number),
+                   absl::StrCat("snapshot ", VersionName(number),
+                                " was sealed before into another file"));
+  }
+  snapshot_.reset();
+  AnswerParked(out);
+
+  snapshot_.emplace();
+  snapshot_->number = number;
+  snapshot_->directory = request.directory();
+  snapshot_->io = next_io_++;
+  snapshot_->file.set_name(request.file_name());
+  snapshot_->file.set_server(options_.index);
+  *snapshot_->file.mutable_server_generation() = generation_;
+  FrozenShard frozen =
+      Freeze(*content_, request.directory(), snapshot_->file);
+  out->StartIo(snapshot_->io, std::move(frozen.head),
+               std::move(frozen.payload));
+  term_ = std::max(request.header().term(), number.term());
+  return absl::OkStatus();
+}
+
+void Shard::Written(CallId call, const v1::WrittenRequest& request, Time now,
+                    Outbox* out) {
+  const v1::Version& number = request.header().snapshot();
+  absl::Status status = CheckRunning();
+  status.Update(CheckTerm(std::max(request.header().term(), number.term())));
+  if (status.ok() &&
+      (!snapshot_.has_value() || number != snapshot_->number)) {
+    status = Refuse(
+        v1::Refusal::SUPERSEDED, VersionName(number),
+        snapshot_.has_value()
+            ? absl::StrCat("snapshot ", VersionName(number), " is not open; ",
+                           VersionName(snapshot_->number), " is")
+            : absl::StrCat("snapshot ", VersionName(number), " is not open"));
+  }
+  if (status.ok() && !snapshot_->ended && parked_.size() == kMostParked) {
+    status = Refuse(v1::Refusal::OVER_LIMIT, "written",
+                    absl::StrCat(kMostParked, " calls wait for snapshot ",
+                                 VersionName(number)));
+  }
+  if (!status.ok()) return RefuseCall(call, status, out);
+  if (snapshot_->ended) return AnswerWritten(call, out);
+  parked_.push_back({call, now + options_.park_timeout});
+}
+
+void Shard::AnswerParked(Outbox* out) {
+  for (const Parked& parked : std::exchange(parked_, {})) {
+    AnswerWritten(parked.call, out);
+  }
+}
+
+void Shard::AnswerWritten(CallId call, Outbox* out) const {
+  if (!snapshot_.has_value()) {
+    return RefuseCall(call,
+                      Refuse(v1::Refusal::SUPERSEDED, "snapshot",
+                             "the snapshot was given up for a later one"),
+                      out);
+  }
+  const std::string number = VersionName(snapshot_->number);
+  if (!snapshot_->ended) {
+    return RefuseCall(
+        call,
+        RefuseForNow(v1::Refusal::WAIT, Name(), absl::ZeroDuration(),
+                     absl::StrCat(Name(), " is still writing snapshot ",
+                                  number)),
+        out);
+  }
+  if (!snapshot_->written.ok()) {
+    return RefuseCall(
+        call,
+        Invalid(snapshot_->file.name(),
+                absl::StrCat(Name(), " could not write snapshot ", number,
+                             ": ", snapshot_->written.message())),
+        out);
+  }
+  auto reply = std::make_unique<v1::WrittenReply>();
+  *reply->mutable_snapshot() = snapshot_->number;
+  *reply->mutable_file() = snapshot_->file;
+  out->Reply(call, std::move(reply));
+}
+
+// ---- the end, work and time ------------------------------------------------
+
+absl::Status Shard::Finish(const v1::FinishRequest& request, Time now,
+                           Outbox* out) {
+  RETURN_IF_ERROR(CheckTerm(request.header().term()));
+  term_ = request.header().term();
+  if (!finished_) leave_at_ = now + options_.finish_timeout;
+  finished_ = true;
+  if (request.everybody_knows()) {
+    leave_at_ = Time::Never();
+    out->Exit(absl::OkStatus());
+  }
+  return absl::OkStatus();
+}
+
+void Shard::Completed(IoResult result, Time now, Outbox* out) {
+  if (snapshot_.has_value() && result.io == snapshot_->io &&
+      !snapshot_->ended) {
+    const auto* written =
+        dynamic_cast<const v1::WriteShardResult*>(result.head.get());
+    snapshot_->ended = true;
+    snapshot_->written = result.status;
+    if (result.status.ok() && written == nullptr) {
+      snapshot_->written = absl::InternalError("writing gave no result");
+    }
+    if (snapshot_->written.ok()) snapshot_->file = written->file();
+    AnswerParked(out);
+  } else if (state_ == State::kReading && result.io == read_io_) {
+    const absl::Status restored = Restored(std::move(result), now);
+    if (restored.ok()) return;
+    state_ = State::kFailed;
+    const std::string& directory =
+        FindSelf(configuration_)->restore_directory();
+    failure_ = Invalid(directory, absl::StrCat(Name(), " could not restore '",
+                                               directory, "': ",
+                                               restored.message()));
+  }
+  // Anything else is of a snapshot or a restore that was given up.
+}
+
+void Shard::Tick(Time now, Outbox* out) {
+  if (filler_ != nullptr) {
+    fill_at_ = now;
+    if (filler_->Step()) {
+      filler_.reset();
+      fill_at_ = Time::Never();
+      state_ = State::kFilled;
+      FenceSessions();
+    }
+  }
+  // Those parked first are due first.
+  while (!parked_.empty() && parked_.front().deadline <= now) {
+    AnswerWritten(parked_.front().call, out);
+    parked_.erase(parked_.begin());
+  }
+  if (leave_at_ <= now) {
+    leave_at_ = Time::Never();
+    out->Exit(absl::OkStatus());
+  }
+}
+
+Time Shard::next_tick() const {
+  Time next = std::min(fill_at_, leave_at_);
+  if (!parked_.empty()) next = std::min(next, parked_.front().deadline);
+  return next;
+}
+
+void Shard::FillStatus(v1::StatusReply* status) const {
+  status->mutable_task()->set_type(v1::PS);
+  status->mutable_task()->set_index(options_.index);
+  status->set_incarnation(options_.incarnation);
+  *status->mutable_generation() = generation_;
+  *status->mutable_configuration() = configuration_.version();
+  v1::ServerStats* const stats = status->mutable_server();
+  stats->set_restored(state_ == State::kFilled);
+  if (content_ == nullptr) return;
+  const ShardContent::Counts& counts = content_->counts();
+  stats->set_bytes(content_->bytes());
+  stats->set_pulls(counts.pulls);
+  stats->set_blocks_applied(counts.blocks_applied);
+  stats->set_blocks_repeated(counts.blocks_repeated);
+  stats->set_blocks_refused(counts.blocks_refused);
+}
+
+void Shard::RefuseCall(CallId call, const absl::Status& status,
+                       Outbox* out) const {
+  v1::Refusal refusal = RefusalOf(status);
+  refusal.set_term(term_);
+  *refusal.mutable_version() = configuration_.version();
+  out->Refuse(call, Refuse(refusal, status.message()));
+}
+
+std::string Shard::Name() const { return PeerName(PeerId::Ps(options_.index)); }
+
+}  // namespace paramd

@@ -1,0 +1,159 @@
+#ifndef PARAMD_SERVER_CORE_SHARD_H_
+#define PARAMD_SERVER_CORE_SHARD_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "base/random.h"
+#include "base/time.h"
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+#include "server/core/shard_content.h"
+#include "server/core/shard_filler.h"
+#include "tensor/core.h"
+
+namespace paramd {
+
+// A parameter server: holds the slices that the coordinator's configuration
+// gives it, answers pulls, applies pushes exactly once, freezes and writes
+// itself when told, and ends when the job does.
+//
+// Invariants:
+//  - Nothing of a coordinator below the highest term heard is obeyed.
+//  - Only the sessions of the configuration push; an earlier generation never
+//    does again.
+//  - A refused call changed nothing.
+//  - What is kept for callers is bounded: sessions by the configuration,
+//    parked calls by kMostParked, snapshots by one.
+//
+// It asks the process for two kinds of work: ReadSlices and WriteShard.
+//
+// Not thread-safe: see Core.
+class Shard : public Core {
+ public:
+  struct Options {
+    // Which server this is, and which life of the process: random, not zero.
+    uint32_t index = 0;
+    uint64_t incarnation = 0;
+    // Key of the random lives of blocks; never the same for two processes.
+    uint64_t life_seed = 0;
+    // How long Written is kept before it is answered with WAIT.
+    absl::Duration park_timeout = absl::Seconds(5);
+    // How long a finished server stays for those who have not heard of it.
+    absl::Duration finish_timeout = absl::Seconds(10);
+    // After how long it is worth asking again while slices are being filled.
+    absl::Duration retry_after = absl::Milliseconds(20);
+    // Of a pull's answer.
+    size_t max_reply_bytes = (4 << 20) + (64 << 10);
+  };
+
+  explicit Shard(const Options& options);
+
+  void Start(Time now, Outbox* out) override;
+  void Receive(Message message, Time now, Outbox* out) override;
+  void Completed(IoResult result, Time now, Outbox* out) override;
+  void Tick(Time now, Outbox* out) override;
+  Time next_tick() const override;
+
+  // Who this is and what it counted. Fills `server`, nothing of the others.
+  void FillStatus(v1::StatusReply* status) const;
+
+  static constexpr size_t kMostParked = 16;
+
+ private:
+  // Where the content stands.
+  //
+  //   kNone ──Configure──► kFilling ──────────────► kFilled
+  //     └─────Configure──► kReading ──► kFilling       │
+  //                           └──► kFailed ◄── (again from kReading or
+  //                                             kFilling by a new generation)
+  enum class State { kNone, kReading, kFilling, kFilled, kFailed };
+
+  // The newest snapshot that was sealed here. Its frozen content lives in the
+  // work of writing it, until that ends.
+  struct Snapshot {
+    v1::Version number;
+    std::string directory;
+    IoId io = 0;
+    bool ended = false;
+    absl::Status written;
+    v1::ShardFile file;
+  };
+  struct Parked {
+    CallId call;
+    Time deadline;
+  };
+
+  // Each answers one method: fills the reply, or refuses and changes nothing.
+  absl::Status Pull(const v1::PullRequest& request, v1::PullReply* reply,
+                    BufferChain* payload);
+  absl::Status Push(const Message& message, const v1::PushRequest& request,
+                    v1::PushReply* reply);
+  absl::Status Recall(const v1::RecallRequest& request,
+                      v1::RecallReply* reply);
+  absl::Status Configure(const v1::ConfigureRequest& request, Time now,
+                         Outbox* out, v1::ConfigureReply* reply);
+  absl::Status Seal(const v1::SealRequest& request, Outbox* out,
+                    v1::SealReply* reply);
+  void Written(CallId call, const v1::WrittenRequest& request, Time now,
+               Outbox* out);
+  absl::Status Finish(const v1::FinishRequest& request, Time now, Outbox* out);
+
+  void ReceiveControl(const Message& message, Time now, Outbox* out);
+  // Refuses, with what every refusal of this server says: term and version.
+  void RefuseCall(CallId call, const absl::Status& status, Outbox* out) const;
+
+  absl::Status CheckTerm(uint64_t term) const;
+  absl::Status CheckRun(const std::string& run_id,
+                        const std::string& job_digest) const;
+  absl::Status CheckRunning() const;
+  absl::Status CheckFilled() const;
+  absl::Status CheckSession(const Message& message,
+                            const v1::Header& header) const;
+  absl::Status CheckKnown(const v1::Header& header) const;
+  absl::Status CheckMember(const v1::Configuration& configuration,
+                           Outbox* out) const;
+  absl::Status Accept(const v1::Configuration& configuration, Time now,
+                      Outbox* out);
+  void BeginFilling(const v1::ServerMember& self, Time now, Outbox* out);
+  void FenceSessions();
+  absl::Status Restored(IoResult result, Time now);
+  void AnswerParked(Outbox* out);
+  void AnswerWritten(CallId call, Outbox* out) const;
+  const v1::ServerMember* FindSelf(
+      const v1::Configuration& configuration) const;
+  std::string Name() const;
+
+  const Options options_;
+  RandomStream lives_;
+
+  uint64_t term_ = 0;
+  v1::Version generation_;
+  v1::Configuration configuration_;
+  std::map<uint32_t, v1::Version> sessions_;
+
+  State state_ = State::kNone;
+  absl::Status failure_;
+  std::unique_ptr<ShardContent> content_;
+  std::unique_ptr<ShardFiller> filler_;
+  Time fill_at_ = Time::Never();
+  IoId read_io_ = 0;
+  IoId next_io_ = 1;
+
+  absl::optional<Snapshot> snapshot_;
+  std::vector<Parked> parked_;  // Written, for snapshot_.
+
+  bool finished_ = false;
+  Time leave_at_ = Time::Never();
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_SERVER_CORE_SHARD_H_

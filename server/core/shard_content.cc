@@ -1,0 +1,273 @@
+#include "server/core/shard_content.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+constexpr int kMaxVariables = 1000000;
+constexpr size_t kMaxNameBytes = 512;
+constexpr uint64_t kMaxElements = uint64_t{1} << 48;
+// Of one block in the head of a reply, with room to spare.
+constexpr size_t kHeadBytesPerBlock = 48;
+
+absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
+  return Refuse(v1::Refusal::INVALID, entity, sentence);
+}
+
+absl::StatusOr<RowShape> CheckVariable(const v1::Variable& variable) {
+  const std::string& name = variable.name();
+  if (name.empty() || name.size() > kMaxNameBytes) {
+    return Invalid("layout",
+                   absl::StrCat("a variable's name has ", name.size(),
+                                " bytes; it must have 1 to ", kMaxNameBytes));
+  }
+  if (variable.dtype() != v1::FLOAT32) {
+    return Invalid(name, absl::StrCat("variable '", name, "' has dtype ",
+                                      static_cast<int>(variable.dtype()),
+                                      "; only FLOAT32 is known here"));
+  }
+  const v1::Initializer& init = variable.initializer();
+  if (init.kind() != v1::Initializer::ZEROS &&
+      init.kind() != v1::Initializer::UNIFORM) {
+    return Invalid(name, absl::StrCat("variable '", name, "' has initializer ",
+                                      static_cast<int>(init.kind()),
+                                      ", which is unknown here"));
+  }
+  if (!std::isfinite(init.low()) || !std::isfinite(init.high())) {
+    return Invalid(name, absl::StrCat("variable '", name, "' starts between ",
+                                      init.low(), " and ", init.high()));
+  }
+  auto shape = ToRowShape(variable.shape());
+  if (!shape.ok()) {
+    return Invalid(name, absl::StrCat("variable '", name, "': ",
+                                      shape.status().message()));
+  }
+  return shape;
+}
+
+absl::Status CheckEncoding(v1::Encoding encoding) {
+  if (encoding == v1::FP32) return absl::OkStatus();
+  return Invalid("encoding", absl::StrCat("encoding ",
+                                          static_cast<int>(encoding),
+                                          " is unknown here; known is FP32"));
+}
+
+void Skip(size_t bytes, ChainReader* reader) {
+  while (bytes > 0) bytes -= reader->Next(bytes).size();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ShardContent>> ShardContent::Create(
+    const v1::Configuration& configuration, const Options& options) {
+  auto optimizer = Optimizer::Create(configuration.optimizer(),
+                                     configuration.decay_steps());
+  if (!optimizer.ok()) {
+    return Invalid("optimizer", optimizer.status().message());
+  }
+  std::unique_ptr<ShardContent> content(
+      new ShardContent(options, *std::move(optimizer)));
+  RETURN_IF_ERROR(content->AddSlices(configuration.layout()));
+  return content;
+}
+
+absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
+  if (layout.variables_size() > kMaxVariables) {
+    return Invalid("layout", absl::StrCat("layout has ",
+                                          layout.variables_size(),
+                                          " variables; the limit is ",
+                                          kMaxVariables));
+  }
+  std::vector<RowShape> shapes;
+  absl::flat_hash_set<absl::string_view> names;
+  for (const v1::Variable& variable : layout.variables()) {
+    ASSIGN_OR_RETURN(const RowShape shape, CheckVariable(variable));
+    shapes.push_back(shape);
+    if (!names.insert(variable.name()).second) {
+      return Invalid(variable.name(), absl::StrCat("layout names variable '",
+                                                   variable.name(), "' twice"));
+    }
+  }
+  uint64_t elements = 0;
+  for (const v1::Slice& s : layout.slices()) {
+    if (s.variable() >= shapes.size() || s.row_begin() >= s.row_end() ||
+        s.row_end() > shapes[s.variable()].rows) {
+      return Invalid("layout",
+                     absl::StrCat("slice ", slices_.size(), " is rows ",
+                                  s.row_begin(), " to ", s.row_end(),
+                                  " of variable ", s.variable(),
+                                  ", which does not have them"));
+    }
+    servers_.push_back(s.server());
+    slices_.emplace_back();
+    if (s.server() != options_.server) continue;
+    slices_.back() = std::make_unique<Slice>(
+        layout.variables(s.variable()), shapes[s.variable()].row_elements,
+        RowRange{s.row_begin(), s.row_end()});
+    owned_.push_back(slices_.back().get());
+    elements += owned_.back()->elements();
+    if (elements > kMaxElements) {
+      return Invalid("layout", absl::StrCat("more than ", kMaxElements,
+                                            " elements on one server"));
+    }
+  }
+  bytes_ = elements * sizeof(float) * (1 + optimizer_.slots().size());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Slice*> ShardContent::Find(uint32_t slice,
+                                          uint32_t block) const {
+  if (slice >= slices_.size()) {
+    return Invalid(absl::StrCat("slice ", slice),
+                   absl::StrCat("chunk names slice ", slice,
+                                "; the layout has ", slices_.size()));
+  }
+  Slice* const found = slices_[slice].get();
+  if (found == nullptr) {
+    return Refuse(v1::Refusal::WRONG_OWNER,
+                  absl::StrCat("ps-", servers_[slice]),
+                  absl::StrCat("slice ", slice, " is on ps-", servers_[slice],
+                               "; this is ps-", options_.server));
+  }
+  if (block >= static_cast<uint32_t>(found->block_count())) {
+    return Invalid(found->variable().name(),
+                   absl::StrCat("chunk names block ", block, " of '",
+                                found->TensorName(), "', which has ",
+                                found->block_count()));
+  }
+  return found;
+}
+
+absl::Status ShardContent::Pull(const v1::PullRequest& request,
+                                v1::PullReply* reply, BufferChain* payload) {
+  RETURN_IF_ERROR(CheckEncoding(request.encoding()));
+  size_t bytes = kHeadBytesPerBlock;
+  for (const v1::PullBlock& wanted : request.blocks()) {
+    ASSIGN_OR_RETURN(Slice* const slice, Find(wanted.slice(), wanted.block()));
+    const Block& block = slice->block(wanted.block());
+    const v1::BlockVersion version = block.version();
+    v1::PulledBlock* const pulled = reply->add_blocks();
+    pulled->set_slice(wanted.slice());
+    pulled->set_block(wanted.block());
+    *pulled->mutable_version() = version;
+    bytes += kHeadBytesPerBlock;
+    if (wanted.known().life() != version.life() ||
+        wanted.known().counter() != version.counter()) {
+      pulled->set_elements(static_cast<uint32_t>(block.elements()));
+      payload->push_back(block.values());
+      bytes += block.values().size();
+    }
+    if (bytes > options_.max_reply_bytes) {
+      return Refuse(v1::Refusal::OVER_LIMIT, "pull",
+                    absl::StrCat("the ", request.blocks_size(),
+                                 " blocks of this pull have more than ",
+                                 options_.max_reply_bytes,
+                                 " bytes; pull fewer at a time"));
+    }
+  }
+  reply->set_encoding(v1::FP32);
+  ++counts_.pulls;
+  return absl::OkStatus();
+}
+
+absl::Status ShardContent::Push(const v1::PushRequest& request,
+                                const BufferChain& payload,
+                                v1::PushReply* reply) {
+  const auto decisions = CheckPush(request, payload);
+  if (!decisions.ok()) {
+    counts_.blocks_refused += request.blocks_size();
+    return decisions.status();
+  }
+  const PushId push{request.header().worker(), request.header().generation(),
+                    request.header().sequence()};
+  ChainReader gradient(payload);
+  for (int i = 0; i < request.blocks_size(); ++i) {
+    const auto& [slice, index, admission] = (*decisions)[i];
+    Block& block = slice->block(index);
+    v1::PushedBlock* const pushed = reply->add_blocks();
+    pushed->set_slice(request.blocks(i).slice());
+    pushed->set_block(index);
+    if (admission == AppliedPushes::Admission::kApply) {
+      block.Apply(optimizer_, &gradient, &spare_);
+      slice->applied().MarkApplied(push, index);
+      pushed->set_result(v1::PushedBlock::APPLIED);
+      ++counts_.blocks_applied;
+    } else {
+      Skip(block.elements() * sizeof(float), &gradient);
+      const bool superseded =
+          admission == AppliedPushes::Admission::kSuperseded;
+      pushed->set_result(superseded ? v1::PushedBlock::SUPERSEDED
+                                    : v1::PushedBlock::ALREADY_APPLIED);
+      ++counts_.blocks_repeated;
+    }
+    *pushed->mutable_version() = block.version();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
+    const v1::PushRequest& request, const BufferChain& payload) const {
+  RETURN_IF_ERROR(CheckEncoding(request.encoding()));
+  const PushId push{request.header().worker(), request.header().generation(),
+                    request.header().sequence()};
+  if (push.sequence == 0) {
+    return Invalid("sequence", "push has sequence 0; the first one is 1");
+  }
+  std::vector<Decision> decisions;
+  decisions.reserve(request.blocks_size());
+  absl::flat_hash_set<uint64_t> seen;
+  uint64_t bytes = 0;
+  for (const v1::PushBlock& block : request.blocks()) {
+    ASSIGN_OR_RETURN(const Decision decision, CheckBlock(block, push));
+    if (!seen.insert(uint64_t{block.slice()} << 32 | block.block()).second) {
+      return Invalid(decision.slice->variable().name(),
+                     absl::StrCat("chunk names block ", block.block(), " of '",
+                                  decision.slice->TensorName(), "' twice"));
+    }
+    decisions.push_back(decision);
+    bytes += uint64_t{block.elements()} * sizeof(float);
+  }
+  const size_t received = ChainSize(payload);
+  if (bytes != received) {
+    return Invalid("payload", absl::StrCat("chunk has ", received,
+                                           " bytes of gradient; its blocks have ",
+                                           bytes));
+  }
+  ChainReader gradient(payload);
+  for (const Decision& decision : decisions) {
+    const size_t elements = decision.slice->block_elements(decision.block);
+    if (!optimizer_.ReadFinite(&gradient, elements)) {
+      const std::string& name = decision.slice->variable().name();
+      return Refuse(v1::Refusal::QUARANTINED, name,
+                    absl::StrCat("gradient for '", name,
+                                 "' is not finite in block ", decision.block,
+                                 " of '", decision.slice->TensorName(), "'"));
+    }
+  }
+  return decisions;
+}
+
+absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
+    const v1::PushBlock& block, const PushId& push) const {
+  ASSIGN_OR_RETURN(Slice* const slice, Find(block.slice(), block.block()));
+  const int index = static_cast<int>(block.block());
+  if (block.elements() != slice->block_elements(index)) {
+    const std::string& name = slice->variable().name();
+    return Invalid(name, absl::StrCat("gradient for '", name, "' has ",
+                                      block.elements(), " values in block ",
+                                      index, "; the block has ",
+                                      slice->block_elements(index)));
+  }
+  ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
+  return Decision{slice, index, admission};
+}
+
+}  // namespace paramd

@@ -1,0 +1,96 @@
+#ifndef PARAMD_SERVER_CORE_SHARD_CONTENT_H_
+#define PARAMD_SERVER_CORE_SHARD_CONTENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/data.pb.h"
+#include "server/core/optimizer.h"
+#include "server/core/slice.h"
+#include "server/core/spare_buffers.h"
+#include "tensor/buffer.h"
+
+namespace paramd {
+
+// What a server holds under one layout: its slices and how gradients change
+// them. Pulls read it, pushes write it; who may do either, and when, is the
+// Shard's business.
+//
+// Invariant: a refused chunk changed nothing.
+//
+// Not thread-safe: belongs to a Shard.
+class ShardContent {
+ public:
+  struct Options {
+    uint32_t server = 0;
+    // Of a pull's answer, head and payload together.
+    size_t max_reply_bytes = 0;
+  };
+
+  // Slices without blocks, for a ShardFiller to fill. Refused as INVALID, by
+  // naming variable or slice, if the configuration makes no sense.
+  static absl::StatusOr<std::unique_ptr<ShardContent>> Create(
+      const v1::Configuration& configuration, const Options& options);
+
+  // Those of this server, in the order of the layout.
+  const std::vector<Slice*>& owned() const { return owned_; }
+  const Optimizer& optimizer() const { return optimizer_; }
+  // Values and slots.
+  uint64_t bytes() const { return bytes_; }
+
+  // Blocks whose version is not the known one, by reference. Refused as
+  // WRONG_OWNER, INVALID (no such slice or block, unknown encoding) or
+  // OVER_LIMIT. REQUIRES: filled.
+  absl::Status Pull(const v1::PullRequest& request, v1::PullReply* reply,
+                    BufferChain* payload);
+
+  // Checks the whole chunk, then applies each block that is not in yet. Refused
+  // as WRONG_OWNER, FENCED, QUARANTINED or INVALID, in which case nothing
+  // changed. REQUIRES: filled.
+  absl::Status Push(const v1::PushRequest& request, const BufferChain& payload,
+                    v1::PushReply* reply);
+
+  struct Counts {
+    uint64_t pulls = 0;
+    uint64_t blocks_applied = 0;
+    uint64_t blocks_repeated = 0;
+    uint64_t blocks_refused = 0;
+  };
+  const Counts& counts() const { return counts_; }
+
+ private:
+  // A block of a chunk, and what becomes of it.
+  struct Decision {
+    Slice* slice;
+    int block;
+    AppliedPushes::Admission admission;
+  };
+
+  ShardContent(const Options& options, Optimizer optimizer)
+      : options_(options), optimizer_(std::move(optimizer)) {}
+
+  absl::Status AddSlices(const v1::Layout& layout);
+  absl::StatusOr<Slice*> Find(uint32_t slice, uint32_t block) const;
+  absl::StatusOr<std::vector<Decision>> CheckPush(
+      const v1::PushRequest& request, const BufferChain& payload) const;
+  absl::StatusOr<Decision> CheckBlock(const v1::PushBlock& block,
+                                      const PushId& push) const;
+
+  const Options options_;
+  const Optimizer optimizer_;
+  // By place in the layout; null if it belongs to another server.
+  std::vector<std::unique_ptr<Slice>> slices_;
+  std::vector<uint32_t> servers_;
+  std::vector<Slice*> owned_;
+  uint64_t bytes_ = 0;
+  SpareBuffers spare_;
+  Counts counts_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_SERVER_CORE_SHARD_CONTENT_H_

@@ -1,0 +1,42 @@
+#include "server/core/slice.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace paramd {
+
+Slice::Slice(const v1::Variable& variable, uint64_t row_elements, RowRange rows)
+    : variable_(variable),
+      row_elements_(row_elements),
+      rows_(rows),
+      whole_(rows.begin == 0 &&
+             rows.end == (variable.shape().empty() ? 1 : variable.shape(0))),
+      block_count_(static_cast<int>(BlockCount(elements()))),
+      applied_(block_count_) {}
+
+std::string Slice::TensorName(absl::string_view slot) const {
+  std::string name = variable_.name();
+  if (!slot.empty()) absl::StrAppend(&name, "/slot:", slot);
+  if (!whole_) absl::StrAppend(&name, "[", rows_.begin, ":", rows_.end, "]");
+  return name;
+}
+
+std::vector<uint64_t> Slice::TensorShape() const {
+  std::vector<uint64_t> shape(variable_.shape().begin(),
+                              variable_.shape().end());
+  if (!whole_) shape[0] = rows_.end - rows_.begin;
+  return shape;
+}
+
+size_t Slice::block_elements(int block) const {
+  return BlockElements(elements(), block);
+}
+
+void Slice::CreateBlocks(size_t slot_count, uint64_t life) {
+  blocks_.clear();
+  blocks_.reserve(block_count_);
+  for (int b = 0; b < block_count_; ++b) {
+    blocks_.emplace_back(block_elements(b), slot_count, life);
+  }
+}
+
+}  // namespace paramd

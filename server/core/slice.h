@@ -1,0 +1,66 @@
+#ifndef PARAMD_SERVER_CORE_SLICE_H_
+#define PARAMD_SERVER_CORE_SLICE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/paramd/v1/types.pb.h"
+#include "server/core/applied_pushes.h"
+#include "server/core/block.h"
+#include "tensor/shape.h"
+
+namespace paramd {
+
+// Contiguous rows of a variable that this server owns: their blocks, and the
+// record of the pushes that these contain.
+//
+// Invariant: block b holds elements [b, b + 1) * kBlockElements of the slice.
+//
+// Not thread-safe: lives inside a ShardContent.
+class Slice {
+ public:
+  // Has no blocks yet. REQUIRES: `rows` lie inside the variable, whose rows
+  // have `row_elements` each.
+  Slice(const v1::Variable& variable, uint64_t row_elements, RowRange rows);
+
+  const v1::Variable& variable() const { return variable_; }
+  RowRange rows() const { return rows_; }
+  uint64_t row_elements() const { return row_elements_; }
+  // The first dimension is saved as it is for a whole variable only.
+  bool whole() const { return whole_; }
+
+  // Of a tensor of these rows: "w" or "w[512:1024]", with a slot
+  // "w/slot:momentum" or "w/slot:momentum[512:1024]".
+  std::string TensorName(absl::string_view slot = "") const;
+  std::vector<uint64_t> TensorShape() const;
+
+  // Where the slice begins, as an element of the whole variable.
+  uint64_t first_element() const { return rows_.begin * row_elements_; }
+  uint64_t elements() const {
+    return (rows_.end - rows_.begin) * row_elements_;
+  }
+  int block_count() const { return block_count_; }
+  size_t block_elements(int block) const;
+
+  // Fresh blocks of undefined content, for the caller to fill.
+  void CreateBlocks(size_t slot_count, uint64_t life);
+  Block& block(int block) { return blocks_[block]; }
+  const Block& block(int block) const { return blocks_[block]; }
+
+  AppliedPushes& applied() { return applied_; }
+  const AppliedPushes& applied() const { return applied_; }
+
+ private:
+  v1::Variable variable_;
+  uint64_t row_elements_;
+  RowRange rows_;
+  bool whole_;
+  int block_count_;
+  std::vector<Block> blocks_;
+  AppliedPushes applied_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_SERVER_CORE_SLICE_H_

@@ -1,0 +1,56 @@
+#include "server/core/slice.h"
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+v1::Variable Variable(std::initializer_list<uint64_t> shape) {
+  v1::Variable variable;
+  variable.set_name("w");
+  for (const uint64_t dimension : shape) variable.add_shape(dimension);
+  return variable;
+}
+
+TEST(SliceTest, TheLastBlockHasTheRest) {
+  Slice slice(Variable({300, 1000}), 1000, {0, 300});
+  EXPECT_EQ(slice.block_count(), 2);
+  EXPECT_EQ(slice.block_elements(0), 262144u);
+  EXPECT_EQ(slice.block_elements(1), 37856u);
+  slice.CreateBlocks(2, 1);
+  EXPECT_EQ(slice.block(1).values().size(), 37856u * 4);
+  EXPECT_EQ(slice.block(1).slots().size(), 37856u * 8);
+}
+
+TEST(SliceTest, ABlockThatIsJustFullIsTheLast) {
+  const Slice slice(Variable({512, 512}), 512, {0, 512});
+  EXPECT_EQ(slice.block_count(), 1);
+  EXPECT_EQ(slice.block_elements(0), 262144u);
+}
+
+TEST(SliceTest, AScalarIsOneRowOfOneElement) {
+  const Slice slice(Variable({}), 1, {0, 1});
+  EXPECT_TRUE(slice.whole());
+  EXPECT_EQ(slice.block_count(), 1);
+  EXPECT_EQ(slice.block_elements(0), 1u);
+  EXPECT_TRUE(slice.TensorShape().empty());
+}
+
+TEST(SliceTest, AWholeVariableIsSavedUnderItsPlainName) {
+  const Slice slice(Variable({4, 3}), 3, {0, 4});
+  EXPECT_EQ(slice.TensorName(), "w");
+  EXPECT_EQ(slice.TensorName("momentum"), "w/slot:momentum");
+  EXPECT_EQ(slice.TensorShape(), (std::vector<uint64_t>{4, 3}));
+}
+
+TEST(SliceTest, APartIsSavedWithItsRows) {
+  const Slice slice(Variable({4, 3}), 3, {1, 3});
+  EXPECT_EQ(slice.TensorName(), "w[1:3]");
+  EXPECT_EQ(slice.TensorName("variance"), "w/slot:variance[1:3]");
+  EXPECT_EQ(slice.TensorShape(), (std::vector<uint64_t>{2, 3}));
+  EXPECT_EQ(slice.first_element(), 3u);
+  EXPECT_EQ(slice.elements(), 6u);
+}
+
+}  // namespace
+}  // namespace paramd
