@@ -1,0 +1,38 @@
+#include "cli/signal_watcher.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <future>
+
+namespace paramd {
+namespace {
+
+TEST(SignalWatcherTest, TheFirstSignalIsHandedOn) {
+  SignalWatcher::Block();
+  std::promise<int> seen;
+  SignalWatcher watcher([&](int signal) { seen.set_value(signal); });
+  EXPECT_EQ(watcher.signal(), 0);
+  kill(getpid(), SIGTERM);
+  EXPECT_EQ(seen.get_future().get(), SIGTERM);
+  EXPECT_EQ(watcher.signal(), SIGTERM);
+}
+
+TEST(SignalWatcherDeathTest, TheSecondSignalEndsTheProcessAtOnce) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        SignalWatcher::Block();
+        std::promise<void> seen;
+        SignalWatcher watcher([&](int) { seen.set_value(); });
+        kill(getpid(), SIGTERM);
+        seen.get_future().wait();
+        kill(getpid(), SIGINT);
+        std::promise<void>().get_future().wait();
+      },
+      ::testing::ExitedWithCode(130), "");
+}
+
+}  // namespace
+}  // namespace paramd
