@@ -12,8 +12,8 @@ BUILD_PACKAGES=(
 DATA_PACKAGES=(dataset-fashion-mnist)
 # Besides, to test.
 TEST_PACKAGES=(
-  libgmock-dev libgtest-dev protobuf-compiler-grpc python3-grpcio
-  python3-protobuf python3-venv
+  ca-certificates libgmock-dev libgtest-dev protobuf-compiler-grpc
+  python3-grpcio python3-protobuf python3-venv
 )
 # Besides, to analyse.
 CLANG_PACKAGES=(clang-14)
