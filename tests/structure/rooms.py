@@ -198,15 +198,12 @@ class Tree:
             if "/" in include.path and other in MAY_INCLUDE:
                 if other not in allowed:
                     found.append(f"{where}: {room}/ may not include {other}/")
-            elif include.quoted and include.path in self._siblings(path):
+            elif include.quoted and os.path.normpath(os.path.join(
+                    os.path.dirname(path), include.path)) in self.texts:
                 found.append(f"{where}: write paths from the top of the tree")
             elif include.path.startswith("absl/synchronization/"):
                 found.append(f"{where}: use base/mutex.h")
         return found
-
-    def _siblings(self, path):
-        folder = os.path.dirname(path)
-        return {os.path.relpath(p, folder) for p in self.texts}
 
     def _check_core(self, path):
         """The core's own lines, and those of every header that it reaches."""
