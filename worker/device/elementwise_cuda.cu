@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+
 #include "base/status_macros.h"
 #include "worker/device/elementwise_cuda.h"
 
@@ -33,8 +34,8 @@ class DeviceFloats {
  public:
   explicit DeviceFloats(size_t size)
       : size_(size),
-        status_(ToStatus(cudaMalloc(&data_, size * sizeof(float)),
-                         "cudaMalloc")) {}
+        status_(
+            ToStatus(cudaMalloc(&data_, size * sizeof(float)), "cudaMalloc")) {}
   ~DeviceFloats() { cudaFree(data_); }
   DeviceFloats(const DeviceFloats&) = delete;
   DeviceFloats& operator=(const DeviceFloats&) = delete;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include <zlib.h>
 
 #include "base/status_macros.h"
@@ -30,7 +31,9 @@ absl::StatusOr<size_t> ReadBytes(gzFile file, const std::string& path,
   const int got = gzread(file, out, static_cast<unsigned>(size));
   if (got >= 0) return static_cast<size_t>(got);
   int code = Z_OK;
-  const char* text = gzerror(file, &code);
+  // zlib puts the path before its words.
+  absl::string_view text = gzerror(file, &code);
+  absl::ConsumePrefix(&text, absl::StrCat(path, ": "));
   if (code == Z_ERRNO) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot read '", path, "'"));
   }
