@@ -1,6 +1,7 @@
 #include "server/core/applied_pushes.h"
 
 #include "absl/strings/str_cat.h"
+
 #include "base/check.h"
 #include "proto/refusal.h"
 
@@ -30,14 +31,13 @@ absl::StatusOr<AppliedPushes::Admission> AppliedPushes::Admit(
   if (it == entries_.end()) return Admission::kApply;
   const Entry& entry = it->second;
   if (push.generation < entry.generation) {
-    return Refuse(
-        v1::Refusal::FENCED, absl::StrCat("worker-", push.worker),
-        absl::StrCat("push of worker-", push.worker, " generation ",
-                     VersionName(push.generation), "; generation ",
-                     VersionName(entry.generation), " is known"));
+    return Refuse(v1::Refusal::FENCED, absl::StrCat("worker-", push.worker),
+                  absl::StrCat("push of worker-", push.worker, " generation ",
+                               VersionName(push.generation), "; generation ",
+                               VersionName(entry.generation), " is known"));
   }
-  const int order = Compare(push.generation, push.sequence, entry.generation,
-                            entry.sequence);
+  const int order =
+      Compare(push.generation, push.sequence, entry.generation, entry.sequence);
   if (order < 0) return Admission::kSuperseded;
   if (order > 0) return Admission::kApply;
   if (entry.missing == 0 || entry.blocks_in[block]) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 
@@ -74,7 +75,7 @@ class AppliedPushes {
                  uint64_t sequence);
 
   const int block_count_;
-  std::map<uint32_t, Entry> entries_;  // Bound: workers of configurations.
+  std::map<uint32_t, Entry> entries_;   // Bound: workers of configurations.
   std::deque<v1::PushRecord> partial_;  // Bound: kMostPartial.
   uint64_t partial_dropped_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+
 #include "proto/paramd/v1/types.pb.h"
 #include "server/core/optimizer.h"
 #include "server/core/spare_buffers.h"

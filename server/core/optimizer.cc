@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+
 #include "base/check.h"
 #include "base/status_macros.h"
 
@@ -24,8 +25,8 @@ absl::Status CheckDecay(absl::string_view name, double value) {
 
 absl::Status CheckPositive(absl::string_view name, double value) {
   if (value > 0 && std::isfinite(value)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "optimizer.", name, " is ", value, "; it must be above 0"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("optimizer.", name, " is ", value, "; it must be above 0"));
 }
 
 // Calls use(bytes, offset, count) for runs of whole elements, which together
@@ -59,8 +60,7 @@ absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerConfig& config,
                                             uint64_t decay_steps) {
   const Optimizer optimizer(config, decay_steps);
   if (config.kind_case() == v1::OptimizerConfig::KIND_NOT_SET) {
-    return absl::InvalidArgumentError(
-        "optimizer names neither sgd nor adam");
+    return absl::InvalidArgumentError("optimizer names neither sgd nor adam");
   }
   RETURN_IF_ERROR(CheckPositive("learning_rate", optimizer.learning_rate_));
   RETURN_IF_ERROR(CheckDecay("beta1", optimizer.beta1_));
@@ -127,24 +127,22 @@ void Optimizer::Apply(ChainReader* gradient, uint64_t applied,
   }
   const AdamStep step = StepOfAdam(applied);
   const size_t n = arrays.elements;
-  ForEachRun(gradient, n,
-             [&](const std::byte* g, size_t offset, size_t count) {
-               kernels_->adam(step, g, count,
-                              {.values = arrays.values + offset,
-                               .momentum = arrays.slots + offset,
-                               .variance = arrays.slots + n + offset,
-                               .new_values = arrays.new_values + offset,
-                               .new_momentum = arrays.new_slots + offset,
-                               .new_variance = arrays.new_slots + n + offset});
-             });
+  ForEachRun(gradient, n, [&](const std::byte* g, size_t offset, size_t count) {
+    kernels_->adam(step, g, count,
+                   {.values = arrays.values + offset,
+                    .momentum = arrays.slots + offset,
+                    .variance = arrays.slots + n + offset,
+                    .new_values = arrays.new_values + offset,
+                    .new_momentum = arrays.new_slots + offset,
+                    .new_variance = arrays.new_slots + n + offset});
+  });
 }
 
 bool Optimizer::ReadFinite(ChainReader* gradient, size_t elements) const {
   bool finite = true;
-  ForEachRun(gradient, elements,
-             [&](const std::byte* g, size_t, size_t count) {
-               finite = kernels_->all_finite(g, count) && finite;
-             });
+  ForEachRun(gradient, elements, [&](const std::byte* g, size_t, size_t count) {
+    finite = kernels_->all_finite(g, count) && finite;
+  });
   return finite;
 }
 

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+
 #include "proto/paramd/v1/config.pb.h"
 #include "server/core/optimizer_kernels.h"
 #include "tensor/buffer.h"
@@ -23,8 +24,8 @@ namespace paramd {
 class Optimizer {
  public:
   // Where one application reads and writes `elements` floats of values, and
-  // slots().size() times as many of slots, one slot after the other. Outputs may
-  // be the inputs.
+  // slots().size() times as many of slots, one slot after the other. Outputs
+  // may be the inputs.
   struct Arrays {
     size_t elements;
     const float* values;

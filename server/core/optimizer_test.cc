@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "gtest/gtest.h"
+
+#include "base/random.h"
 
 namespace paramd {
 namespace {
@@ -53,8 +54,8 @@ BufferChain Cut(const std::vector<float>& numbers, RandomStream* random) {
   BufferChain chain;
   while (!bytes.empty()) {
     const size_t most = random->Chance(0.3) ? 7 : bytes.size();
-    const size_t length = std::min<size_t>(random->Below(most + 1),
-                                           bytes.size());
+    const size_t length =
+        std::min<size_t>(random->Below(most + 1), bytes.size());
     chain.push_back(Shifted(bytes.first(length), random->Below(4)));
     bytes.remove_prefix(length);
   }
@@ -235,7 +236,8 @@ TEST(OptimizerTest, AConfigThatMakesNoSenseIsRefusedBySetting) {
   v1::OptimizerConfig none;
   none.set_learning_rate(1);
   EXPECT_EQ(message(none), "optimizer names neither sgd nor adam");
-  EXPECT_EQ(message(Sgd(0)), "optimizer.learning_rate is 0; it must be above 0");
+  EXPECT_EQ(message(Sgd(0)),
+            "optimizer.learning_rate is 0; it must be above 0");
   v1::OptimizerConfig beta = Adam(1);
   beta.mutable_adam()->set_beta2(1);
   EXPECT_EQ(message(beta),

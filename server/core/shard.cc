@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "base/status_macros.h"
 #include "proto/refusal.h"
 #include "server/core/frozen_shard.h"
@@ -92,8 +93,7 @@ absl::Status Shard::Pull(const v1::PullRequest& request, v1::PullReply* reply,
   return absl::OkStatus();
 }
 
-absl::Status Shard::Push(const Message& message,
-                         const v1::PushRequest& request,
+absl::Status Shard::Push(const Message& message, const v1::PushRequest& request,
                          v1::PushReply* reply) {
   RETURN_IF_ERROR(CheckRunning());
   RETURN_IF_ERROR(CheckSession(message, request.header()));
@@ -124,18 +124,18 @@ absl::Status Shard::CheckSession(const Message& message,
                                  const v1::Header& header) const {
   if (message.from.kind == PeerId::Kind::kWorker &&
       message.from.index != header.worker()) {
-    return Refuse(v1::Refusal::NOT_ALLOWED, PeerName(message.from),
-                  absl::StrCat(PeerName(message.from),
-                               " pushes in the name of worker-",
-                               header.worker()));
+    return Refuse(
+        v1::Refusal::NOT_ALLOWED, PeerName(message.from),
+        absl::StrCat(PeerName(message.from), " pushes in the name of worker-",
+                     header.worker()));
   }
   const std::string name = WorkerName(header.worker(), header.generation());
   const auto session = sessions_.find(header.worker());
   if (session == sessions_.end() || header.generation() > session->second) {
-    return RefuseForNow(v1::Refusal::NOT_READY, name, options_.retry_after,
-                        absl::StrCat("configuration ",
-                                     VersionName(configuration_.version()),
-                                     " does not name ", name));
+    return RefuseForNow(
+        v1::Refusal::NOT_READY, name, options_.retry_after,
+        absl::StrCat("configuration ", VersionName(configuration_.version()),
+                     " does not name ", name));
   }
   if (header.generation() < session->second) {
     return Refuse(v1::Refusal::FENCED, name,
@@ -189,16 +189,16 @@ absl::Status Shard::CheckRun(const std::string& run_id,
                              const std::string& job_digest) const {
   if (IsZero(configuration_.version())) return absl::OkStatus();
   if (run_id != configuration_.run_id()) {
-    return Refuse(v1::Refusal::OTHER_JOB, run_id,
-                  absl::StrCat(Name(), " belongs to run '",
-                               configuration_.run_id(), "', not to '", run_id,
-                               "'"));
+    return Refuse(
+        v1::Refusal::OTHER_JOB, run_id,
+        absl::StrCat(Name(), " belongs to run '", configuration_.run_id(),
+                     "', not to '", run_id, "'"));
   }
   if (job_digest != configuration_.job_digest()) {
-    return Refuse(v1::Refusal::OTHER_JOB, job_digest,
-                  absl::StrCat(Name(), " has job settings of digest ",
-                               configuration_.job_digest(), ", not ",
-                               job_digest));
+    return Refuse(
+        v1::Refusal::OTHER_JOB, job_digest,
+        absl::StrCat(Name(), " has job settings of digest ",
+                     configuration_.job_digest(), ", not ", job_digest));
   }
   return absl::OkStatus();
 }
@@ -213,10 +213,15 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request, Time now,
   RETURN_IF_ERROR(CheckRun(told.run_id(), told.job_digest()));
   RETURN_IF_ERROR(CheckTerm(term));
   if (told.version() < known || IsZero(told.version())) {
-    return Refuse(v1::Refusal::OLD_TERM, VersionName(told.version()),
-                  absl::StrCat("configuration ", VersionName(told.version()),
-                               " is old; ", Name(), " has ",
-                               VersionName(known)));
+    return Refuse(
+        v1::Refusal::OLD_TERM, VersionName(told.version()),
+        absl::StrCat("configuration ", VersionName(told.version()), " is old; ",
+                     Name(), " has ", VersionName(known)));
+  }
+  reply->set_incarnation(options_.incarnation);
+  if (IsZero(known) && NamesAnotherProcess(told)) {
+    // Made before this process started: the answer says who is here now.
+    return absl::OkStatus();
   }
   if (told.version() > known) {
     RETURN_IF_ERROR(CheckMember(told, out));
@@ -229,7 +234,6 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request, Time now,
   term_ = term;
   if (state_ != State::kNone) RETURN_IF_ERROR(CheckFilled());
   *reply->mutable_configuration() = configuration_.version();
-  reply->set_incarnation(options_.incarnation);
   reply->set_restored(state_ == State::kFilled);
   reply->set_bytes(content_ == nullptr ? 0 : content_->bytes());
   return absl::OkStatus();
@@ -241,6 +245,11 @@ const v1::ServerMember* Shard::FindSelf(
     if (member.index() == options_.index) return &member;
   }
   return nullptr;
+}
+
+bool Shard::NamesAnotherProcess(const v1::Configuration& configuration) const {
+  const v1::ServerMember* const self = FindSelf(configuration);
+  return self != nullptr && self->incarnation() != options_.incarnation;
 }
 
 absl::Status Shard::CheckMember(const v1::Configuration& configuration,
@@ -258,16 +267,11 @@ absl::Status Shard::CheckMember(const v1::Configuration& configuration,
                                         VersionName(generation_),
                                         " already, not ", generation));
   }
-  if (IsZero(generation_) || self->generation() < generation_) {
-    // A process that just started, or a configuration made before it did.
-    return RefuseForNow(
-        v1::Refusal::NOT_READY, Name(), options_.retry_after,
-        absl::StrCat("configuration ", VersionName(configuration.version()),
-                     " names another process of ", Name(), " than this one"));
-  }
-  if (self->generation() == generation_) {
-    return Invalid(Name(), absl::StrCat("generation ", generation, " of ",
-                                        Name(), " is given to two processes"));
+  if (!(self->generation() > generation_)) {
+    return Invalid(Name(),
+                   absl::StrCat(Name(), " is generation ",
+                                VersionName(generation_), "; generation ",
+                                generation, " is given to another process"));
   }
   const std::string sentence = absl::StrCat(
       Name(), " generation ", VersionName(generation_),
@@ -280,15 +284,14 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
                            Outbox* out) {
   const v1::ServerMember& self = *FindSelf(configuration);
   const v1::Layout& layout = configuration.layout();
-  const bool fill =
-      !layout.slices().empty() &&
-      (content_ == nullptr || self.generation() > generation_);
+  const bool fill = !layout.slices().empty() &&
+                    (content_ == nullptr || self.generation() > generation_);
   if (fill) {
-    ASSIGN_OR_RETURN(content_, ShardContent::Create(
-                                   configuration,
-                                   {.server = options_.index,
-                                    .max_reply_bytes =
-                                        options_.max_reply_bytes}));
+    ASSIGN_OR_RETURN(
+        content_,
+        ShardContent::Create(configuration,
+                             {.server = options_.index,
+                              .max_reply_bytes = options_.max_reply_bytes}));
   } else if (content_ != nullptr &&
              layout.SerializeAsString() !=
                  configuration_.layout().SerializeAsString()) {
@@ -327,8 +330,8 @@ void Shard::BeginFilling(const v1::ServerMember& self, Time now, Outbox* out) {
   }
   state_ = State::kReading;
   read_io_ = next_io_++;
-  out->StartIo(read_io_, ShardFiller::Wanted(*content_,
-                                             self.restore_directory()));
+  out->StartIo(read_io_,
+               ShardFiller::Wanted(*content_, self.restore_directory()));
 }
 
 void Shard::FenceSessions() {
@@ -340,15 +343,23 @@ void Shard::FenceSessions() {
   }
 }
 
+void Shard::NoteFilled(Outbox* out) const {
+  const std::string& directory = FindSelf(configuration_)->restore_directory();
+  out->Note(absl::StrCat(Name(), " generation ", VersionName(generation_),
+                         " holds ", content_->owned().size(), " slices, ",
+                         content_->bytes(), " bytes, from ",
+                         directory.empty() ? "initial values" : directory));
+}
+
 absl::Status Shard::Restored(IoResult result, Time now) {
   RETURN_IF_ERROR(result.status);
   const auto* read =
       dynamic_cast<const v1::ReadSlicesResult*>(result.head.get());
   if (read == nullptr) return absl::InternalError("reading gave no result");
-  ASSIGN_OR_RETURN(filler_,
-                   ShardFiller::FromCheckpoint(
-                       content_.get(), *read, std::move(result.payload),
-                       configuration_.run_id(), &lives_));
+  ASSIGN_OR_RETURN(
+      filler_, ShardFiller::FromCheckpoint(content_.get(), *read,
+                                           std::move(result.payload),
+                                           configuration_.run_id(), &lives_));
   state_ = State::kFilling;
   fill_at_ = now;
   return absl::OkStatus();
@@ -360,21 +371,20 @@ absl::Status Shard::Seal(const v1::SealRequest& request, Outbox* out,
                          v1::SealReply* reply) {
   const v1::Version& number = request.header().snapshot();
   RETURN_IF_ERROR(CheckRunning());
-  RETURN_IF_ERROR(CheckTerm(
-      std::max(request.header().term(), number.term())));
+  RETURN_IF_ERROR(CheckTerm(std::max(request.header().term(), number.term())));
   RETURN_IF_ERROR(CheckFilled());
   const int index = static_cast<int>(options_.index);
   if (index >= request.server_generations_size() ||
       request.server_generations(index) != generation_) {
-    return Invalid(Name(), absl::StrCat("snapshot ", VersionName(number),
-                                        " was not opened under generation ",
-                                        VersionName(generation_), " of ",
-                                        Name()));
+    return Invalid(Name(),
+                   absl::StrCat("snapshot ", VersionName(number),
+                                " was not opened under generation ",
+                                VersionName(generation_), " of ", Name()));
   }
   if (snapshot_.has_value() && number < snapshot_->number) {
-    return Refuse(v1::Refusal::SUPERSEDED, VersionName(number),
-                  absl::StrCat("snapshot ", VersionName(snapshot_->number),
-                               " is known"));
+    return Refuse(
+        v1::Refusal::SUPERSEDED, VersionName(number),
+        absl::StrCat("snapshot ", VersionName(snapshot_->number), " is known"));
   }
   *reply->mutable_snapshot() = number;
   if (snapshot_.has_value() && number == snapshot_->number) {
@@ -396,8 +406,7 @@ absl::Status Shard::Seal(const v1::SealRequest& request, Outbox* out,
   snapshot_->file.set_name(request.file_name());
   snapshot_->file.set_server(options_.index);
   *snapshot_->file.mutable_server_generation() = generation_;
-  FrozenShard frozen =
-      Freeze(*content_, request.directory(), snapshot_->file);
+  FrozenShard frozen = Freeze(*content_, request.directory(), snapshot_->file);
   out->StartIo(snapshot_->io, std::move(frozen.head),
                std::move(frozen.payload));
   term_ = std::max(request.header().term(), number.term());
@@ -409,8 +418,7 @@ void Shard::Written(CallId call, const v1::WrittenRequest& request, Time now,
   const v1::Version& number = request.header().snapshot();
   absl::Status status = CheckRunning();
   status.Update(CheckTerm(std::max(request.header().term(), number.term())));
-  if (status.ok() &&
-      (!snapshot_.has_value() || number != snapshot_->number)) {
+  if (status.ok() && (!snapshot_.has_value() || number != snapshot_->number)) {
     status = Refuse(
         v1::Refusal::SUPERSEDED, VersionName(number),
         snapshot_.has_value()
@@ -445,17 +453,17 @@ void Shard::AnswerWritten(CallId call, Outbox* out) const {
   if (!snapshot_->ended) {
     return RefuseCall(
         call,
-        RefuseForNow(v1::Refusal::WAIT, Name(), absl::ZeroDuration(),
-                     absl::StrCat(Name(), " is still writing snapshot ",
-                                  number)),
+        RefuseForNow(
+            v1::Refusal::WAIT, Name(), absl::ZeroDuration(),
+            absl::StrCat(Name(), " is still writing snapshot ", number)),
         out);
   }
   if (!snapshot_->written.ok()) {
     return RefuseCall(
         call,
         Invalid(snapshot_->file.name(),
-                absl::StrCat(Name(), " could not write snapshot ", number,
-                             ": ", snapshot_->written.message())),
+                absl::StrCat(Name(), " could not write snapshot ", number, ": ",
+                             snapshot_->written.message())),
         out);
   }
   auto reply = std::make_unique<v1::WrittenReply>();
@@ -497,9 +505,9 @@ void Shard::Completed(IoResult result, Time now, Outbox* out) {
     state_ = State::kFailed;
     const std::string& directory =
         FindSelf(configuration_)->restore_directory();
-    failure_ = Invalid(directory, absl::StrCat(Name(), " could not restore '",
-                                               directory, "': ",
-                                               restored.message()));
+    failure_ =
+        Invalid(directory, absl::StrCat(Name(), " could not restore '",
+                                        directory, "': ", restored.message()));
   }
   // Anything else is of a snapshot or a restore that was given up.
 }
@@ -512,6 +520,7 @@ void Shard::Tick(Time now, Outbox* out) {
       fill_at_ = Time::Never();
       state_ = State::kFilled;
       FenceSessions();
+      NoteFilled(out);
     }
   }
   // Those parked first are due first.

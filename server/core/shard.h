@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+
 #include "base/random.h"
 #include "base/time.h"
 #include "proto/paramd/v1/cluster.pb.h"
@@ -96,8 +97,7 @@ class Shard : public Core {
                     BufferChain* payload);
   absl::Status Push(const Message& message, const v1::PushRequest& request,
                     v1::PushReply* reply);
-  absl::Status Recall(const v1::RecallRequest& request,
-                      v1::RecallReply* reply);
+  absl::Status Recall(const v1::RecallRequest& request, v1::RecallReply* reply);
   absl::Status Configure(const v1::ConfigureRequest& request, Time now,
                          Outbox* out, v1::ConfigureReply* reply);
   absl::Status Seal(const v1::SealRequest& request, Outbox* out,
@@ -124,11 +124,13 @@ class Shard : public Core {
                       Outbox* out);
   void BeginFilling(const v1::ServerMember& self, Time now, Outbox* out);
   void FenceSessions();
+  void NoteFilled(Outbox* out) const;
   absl::Status Restored(IoResult result, Time now);
   void AnswerParked(Outbox* out);
   void AnswerWritten(CallId call, Outbox* out) const;
   const v1::ServerMember* FindSelf(
       const v1::Configuration& configuration) const;
+  bool NamesAnotherProcess(const v1::Configuration& configuration) const;
   std::string Name() const;
 
   const Options options_;

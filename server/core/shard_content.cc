@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+
 #include "base/status_macros.h"
 #include "proto/refusal.h"
 
@@ -47,17 +48,17 @@ absl::StatusOr<RowShape> CheckVariable(const v1::Variable& variable) {
   }
   auto shape = ToRowShape(variable.shape());
   if (!shape.ok()) {
-    return Invalid(name, absl::StrCat("variable '", name, "': ",
-                                      shape.status().message()));
+    return Invalid(name, absl::StrCat("variable '", name,
+                                      "': ", shape.status().message()));
   }
   return shape;
 }
 
 absl::Status CheckEncoding(v1::Encoding encoding) {
   if (encoding == v1::FP32) return absl::OkStatus();
-  return Invalid("encoding", absl::StrCat("encoding ",
-                                          static_cast<int>(encoding),
-                                          " is unknown here; known is FP32"));
+  return Invalid("encoding",
+                 absl::StrCat("encoding ", static_cast<int>(encoding),
+                              " is unknown here; known is FP32"));
 }
 
 void Skip(size_t bytes, ChainReader* reader) {
@@ -68,8 +69,8 @@ void Skip(size_t bytes, ChainReader* reader) {
 
 absl::StatusOr<std::unique_ptr<ShardContent>> ShardContent::Create(
     const v1::Configuration& configuration, const Options& options) {
-  auto optimizer = Optimizer::Create(configuration.optimizer(),
-                                     configuration.decay_steps());
+  auto optimizer =
+      Optimizer::Create(configuration.optimizer(), configuration.decay_steps());
   if (!optimizer.ok()) {
     return Invalid("optimizer", optimizer.status().message());
   }
@@ -81,10 +82,9 @@ absl::StatusOr<std::unique_ptr<ShardContent>> ShardContent::Create(
 
 absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
   if (layout.variables_size() > kMaxVariables) {
-    return Invalid("layout", absl::StrCat("layout has ",
-                                          layout.variables_size(),
-                                          " variables; the limit is ",
-                                          kMaxVariables));
+    return Invalid("layout",
+                   absl::StrCat("layout has ", layout.variables_size(),
+                                " variables; the limit is ", kMaxVariables));
   }
   std::vector<RowShape> shapes;
   absl::flat_hash_set<absl::string_view> names;
@@ -100,11 +100,11 @@ absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
   for (const v1::Slice& s : layout.slices()) {
     if (s.variable() >= shapes.size() || s.row_begin() >= s.row_end() ||
         s.row_end() > shapes[s.variable()].rows) {
-      return Invalid("layout",
-                     absl::StrCat("slice ", slices_.size(), " is rows ",
-                                  s.row_begin(), " to ", s.row_end(),
-                                  " of variable ", s.variable(),
-                                  ", which does not have them"));
+      return Invalid(
+          "layout",
+          absl::StrCat("slice ", slices_.size(), " is rows ", s.row_begin(),
+                       " to ", s.row_end(), " of variable ", s.variable(),
+                       ", which does not have them"));
     }
     servers_.push_back(s.server());
     slices_.emplace_back();
@@ -138,10 +138,10 @@ absl::StatusOr<Slice*> ShardContent::Find(uint32_t slice,
                                "; this is ps-", options_.server));
   }
   if (block >= static_cast<uint32_t>(found->block_count())) {
-    return Invalid(found->variable().name(),
-                   absl::StrCat("chunk names block ", block, " of '",
-                                found->TensorName(), "', which has ",
-                                found->block_count()));
+    return Invalid(
+        found->variable().name(),
+        absl::StrCat("chunk names block ", block, " of '", found->TensorName(),
+                     "', which has ", found->block_count()));
   }
   return found;
 }
@@ -237,9 +237,9 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
   }
   const size_t received = ChainSize(payload);
   if (bytes != received) {
-    return Invalid("payload", absl::StrCat("chunk has ", received,
-                                           " bytes of gradient; its blocks have ",
-                                           bytes));
+    return Invalid("payload",
+                   absl::StrCat("chunk has ", received,
+                                " bytes of gradient; its blocks have ", bytes));
   }
   ChainReader gradient(payload);
   for (const Decision& decision : decisions) {
@@ -261,10 +261,10 @@ absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
   const int index = static_cast<int>(block.block());
   if (block.elements() != slice->block_elements(index)) {
     const std::string& name = slice->variable().name();
-    return Invalid(name, absl::StrCat("gradient for '", name, "' has ",
-                                      block.elements(), " values in block ",
-                                      index, "; the block has ",
-                                      slice->block_elements(index)));
+    return Invalid(
+        name, absl::StrCat("gradient for '", name, "' has ", block.elements(),
+                           " values in block ", index, "; the block has ",
+                           slice->block_elements(index)));
   }
   ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
   return Decision{slice, index, admission};

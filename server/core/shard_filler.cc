@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "base/check.h"
 
 namespace paramd {
@@ -37,10 +38,9 @@ absl::StatusOr<std::unique_ptr<ShardFiller>> ShardFiller::FromCheckpoint(
                      " slices; this server owns ", slices));
   }
   if (ChainSize(payload) != content->bytes()) {
-    return absl::DataLossError(
-        absl::StrCat("checkpoint gave ", ChainSize(payload),
-                     " bytes; the slices of this server have ",
-                     content->bytes()));
+    return absl::DataLossError(absl::StrCat(
+        "checkpoint gave ", ChainSize(payload),
+        " bytes; the slices of this server have ", content->bytes()));
   }
   std::unique_ptr<ShardFiller> filler(new ShardFiller(content, lives));
   filler->restoring_ = true;
@@ -74,9 +74,9 @@ bool ShardFiller::Step() {
     Slice* const slice = content_->owned()[slice_];
     if (part_ == 0 && block_ == 0) BeginSlice(slice);
     Block& block = slice->block(block_);
-    FillPart(*slice, block_, part_,
-             part_ == 0 ? block.mutable_values()
-                        : block.mutable_slot(part_ - 1));
+    FillPart(
+        *slice, block_, part_,
+        part_ == 0 ? block.mutable_values() : block.mutable_slot(part_ - 1));
     filled += block.elements();
     if (++block_ < slice->block_count()) continue;
     block_ = 0;
@@ -99,15 +99,14 @@ void ShardFiller::RestoreCounts(const v1::ReadSlicesResult::Got& got,
   for (int b = 0; b < slice->block_count(); ++b) {
     // Of the saved block in which this one begins: all of it where the slices
     // are those that were saved.
-    const uint64_t first =
-        slice->first_element() + kBlockElements * b;
+    const uint64_t first = slice->first_element() + kBlockElements * b;
     const uint64_t row = first / slice->row_elements();
     for (const auto& piece : got.pieces()) {
       if (row < piece.row_begin() || row >= piece.row_end()) continue;
       const uint64_t saved_first =
           piece.saved().row_begin() * slice->row_elements();
-      slice->block(b).set_applied(AppliedTo(
-          piece.saved(), (first - saved_first) / kBlockElements));
+      slice->block(b).set_applied(
+          AppliedTo(piece.saved(), (first - saved_first) / kBlockElements));
     }
   }
   if (!take_records_) return;
@@ -126,8 +125,7 @@ void ShardFiller::FillPart(const Slice& slice, int block, size_t part,
     CHECK(reader_.Read(AsWritableBytes(out)),
           "the payload's size was checked against the slices");
   } else if (part == 0) {
-    FillInitial(slice,
-                slice.first_element() + kBlockElements * block, out);
+    FillInitial(slice, slice.first_element() + kBlockElements * block, out);
   } else {
     std::fill(out.begin(), out.end(), 0.0f);
   }
