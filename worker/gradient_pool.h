@@ -1,0 +1,40 @@
+#ifndef PARAMD_WORKER_GRADIENT_POOL_H_
+#define PARAMD_WORKER_GRADIENT_POOL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "tensor/buffer.h"
+
+namespace paramd {
+
+// Gradient buffers that are used again once nobody holds them: a slice of one
+// may be on its way to a server long after its call was answered, so it is the
+// reference count that says when it is free, never the call.
+//
+// Not thread-safe: one thread takes; references may be dropped anywhere.
+class GradientPool {
+ public:
+  // Bytes of each variable's gradient.
+  explicit GradientPool(std::vector<uint64_t> bytes)
+      : bytes_(std::move(bytes)) {}
+
+  // One unique buffer a variable, content not initialised. The pool keeps a
+  // reference, so the caller's are not unique; it writes through `mutables`.
+  struct Set {
+    std::vector<Buffer> buffers;
+    std::vector<absl::Span<float>> mutables;
+  };
+  Set Take();
+
+ private:
+  // More sets than are ever under way at once: computed, waiting, pushed.
+  static constexpr size_t kKept = 4;
+
+  const std::vector<uint64_t> bytes_;
+  std::vector<std::vector<Buffer>> sets_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_GRADIENT_POOL_H_

@@ -1,0 +1,169 @@
+#include "worker/worker_process.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "worker/input/batch_assembler.h"
+#include "worker/input/open_dataset.h"
+
+namespace paramd {
+namespace {
+
+using ::google::protobuf::DynamicCastToGenerated;
+
+constexpr uint64_t kEvaluationBatch = 500;
+constexpr absl::Duration kInputPatience = absl::Minutes(5);
+
+std::vector<uint64_t> GradientBytes(const Model& model) {
+  std::vector<uint64_t> bytes;
+  for (const v1::Variable& variable : model.variables()) {
+    uint64_t elements = 1;
+    for (const uint64_t dimension : variable.shape()) elements *= dimension;
+    bytes.push_back(elements * sizeof(float));
+  }
+  return bytes;
+}
+
+BatchSource::Options InputOptions(const v1::JobConfig& job) {
+  BatchSource::Options options;
+  options.seed = job.seed();
+  options.batch_size = job.batch_per_replica();
+  return options;
+}
+
+Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
+  return {.epoch = epoch, .begin = begin, .end = end};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
+    const AsyncWorker::Options& options) {
+  ASSIGN_OR_RETURN(auto training, OpenTrainingData(options.job.input()));
+  ASSIGN_OR_RETURN(auto test,
+                   OpenTestData(options.job.input(), training->spec()));
+  ASSIGN_OR_RETURN(auto model,
+                   Model::Create(options.job.model(), training->spec()));
+  ASSIGN_OR_RETURN(auto evaluator,
+                   Model::Create(options.job.model(), training->spec()));
+  return std::unique_ptr<WorkerProcess>(
+      new WorkerProcess(options, std::move(training), std::move(test),
+                        std::move(model), std::move(evaluator)));
+}
+
+WorkerProcess::WorkerProcess(const AsyncWorker::Options& options,
+                             std::unique_ptr<Dataset> training,
+                             std::unique_ptr<Dataset> test,
+                             std::unique_ptr<Model> model,
+                             std::unique_ptr<Model> evaluator)
+    : options_(options),
+      training_(std::move(training)),
+      test_(std::move(test)),
+      model_(std::move(model)),
+      evaluator_(std::move(evaluator)),
+      pool_(GradientBytes(*model_)),
+      core_(options),
+      prefetcher_(*training_, InputOptions(options.job)),
+      computing_("compute"),
+      evaluating_("evaluate") {}
+
+void WorkerProcess::AddTo(Runtime* runtime) {
+  runtime->AddCore(PeerId::Worker(options_.index), &core_);
+  runtime->OnStatus(
+      [this](v1::StatusReply* status) { core_.FillStatus(status); });
+  runtime->HandleIo(
+      v1::FetchPortion::descriptor(),
+      [this](Outbox::IoItem item, Runtime::IoDone done) {
+        const auto& portion =
+            static_cast<const v1::FetchPortion&>(*item.head).portion();
+        IoResult result;
+        result.status = prefetcher_.Add(
+            ToRange(portion.epoch(), portion.begin(), portion.end()));
+        done(std::move(result));
+      });
+  runtime->HandleIo(
+      v1::ComputeGradient::descriptor(),
+      [this](Outbox::IoItem item, Runtime::IoDone done) {
+        const auto request =
+            static_cast<const v1::ComputeGradient&>(*item.head);
+        computing_.Post([this, request, done = std::move(done)] {
+          done(Compute(request));
+        });
+      });
+  runtime->HandleIo(
+      v1::EvaluateWeights::descriptor(),
+      [this](Outbox::IoItem item, Runtime::IoDone done) {
+        const auto request =
+            static_cast<const v1::EvaluateWeights&>(*item.head);
+        evaluating_.Post([this, request, done = std::move(done)] {
+          done(Evaluate(request));
+        });
+      });
+}
+
+absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::TakeBatch(
+    const v1::ComputeGradient& request) {
+  const Portion wanted =
+      ToRange(request.epoch(), request.begin(), request.end());
+  // Batches before it belong to portions that this worker has no more.
+  for (;;) {
+    ASSIGN_OR_RETURN(BatchSource::NextBatch next,
+                     prefetcher_.WaitForNext(kInputPatience));
+    if (next.state != BatchSource::NextBatch::kBatch) {
+      return absl::InternalError("the input has ended before the worker");
+    }
+    if (next.batch->range == wanted) return std::move(next.batch);
+    prefetcher_.Recycle(std::move(next.batch));
+  }
+}
+
+IoResult WorkerProcess::Compute(const v1::ComputeGradient& request) {
+  IoResult result;
+  absl::StatusOr<std::unique_ptr<Batch>> batch = TakeBatch(request);
+  if (!batch.ok()) {
+    result.status = batch.status();
+    return result;
+  }
+  GradientPool::Set gradients = pool_.Take();
+  const BatchResult computed = model_->ComputeGradient(
+      core_.weights(request.weights_buffer()).variables(), **batch,
+      static_cast<float>((*batch)->size()), gradients.mutables);
+  prefetcher_.Recycle(*std::move(batch));
+  auto head = std::make_unique<v1::ComputeGradientResult>();
+  head->set_loss(computed.loss_sum);
+  head->set_correct(computed.correct);
+  head->set_examples(computed.examples);
+  result.head = std::move(head);
+  for (Buffer& buffer : gradients.buffers) {
+    result.payload.push_back(std::move(buffer));
+  }
+  return result;
+}
+
+IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request) {
+  IoResult result;
+  const std::vector<absl::Span<const float>> weights =
+      core_.weights(request.weights_buffer()).variables();
+  BatchAssembler assembler(*test_, absl::nullopt);
+  Batch batch;
+  BatchResult sum;
+  for (uint64_t begin = 0; begin < test_->size(); begin += kEvaluationBatch) {
+    const uint64_t end = std::min(test_->size(), begin + kEvaluationBatch);
+    result.status = assembler.Assemble(ToRange(1, begin, end), &batch);
+    if (!result.status.ok()) return result;
+    sum += evaluator_->Evaluate(weights, batch);
+  }
+  auto head = std::make_unique<v1::EvaluateWeightsResult>();
+  v1::Evaluation* evaluation = head->mutable_evaluation();
+  evaluation->set_epoch(request.epoch());
+  evaluation->set_final(request.final());
+  evaluation->set_examples(sum.examples);
+  evaluation->set_correct(sum.correct);
+  evaluation->set_loss(sum.mean_loss());
+  result.head = std::move(head);
+  return result;
+}
+
+}  // namespace paramd

@@ -1,0 +1,68 @@
+#ifndef PARAMD_WORKER_WORKER_PROCESS_H_
+#define PARAMD_WORKER_WORKER_PROCESS_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "net/runtime.h"
+#include "net/worker_thread.h"
+#include "proto/paramd/v1/types.pb.h"
+#include "worker/core/async_worker.h"
+#include "worker/gradient_pool.h"
+#include "worker/input/dataset.h"
+#include "worker/input/prefetcher.h"
+#include "worker/model/model.h"
+
+namespace paramd {
+
+// A worker as a process has it: its core, and the threads that fetch input,
+// compute gradients and evaluate for it.
+//
+// Thread safety: Create and AddTo on one thread, before the runtime runs. Then
+// each thread touches only what is its own: the computing thread model_, pool_
+// and takes from prefetcher_; the evaluating thread evaluator_; both read the
+// weights that the core promises not to change meanwhile. The object outlives
+// the runtime's Run.
+class WorkerProcess {
+ public:
+  // Opens the data and builds the model of `options.job`. Their errors, each
+  // naming the file or the layer.
+  static absl::StatusOr<std::unique_ptr<WorkerProcess>> Create(
+      const AsyncWorker::Options& options);
+
+  // What the coordinator has to know of the job.
+  const std::vector<v1::Variable>& variables() const {
+    return model_->variables();
+  }
+  uint64_t examples() const { return training_->size(); }
+
+  // Adds the core and does its work.
+  void AddTo(Runtime* runtime);
+
+ private:
+  WorkerProcess(const AsyncWorker::Options& options,
+                std::unique_ptr<Dataset> training,
+                std::unique_ptr<Dataset> test, std::unique_ptr<Model> model,
+                std::unique_ptr<Model> evaluator);
+
+  IoResult Compute(const v1::ComputeGradient& request);
+  absl::StatusOr<std::unique_ptr<Batch>> TakeBatch(
+      const v1::ComputeGradient& request);
+  IoResult Evaluate(const v1::EvaluateWeights& request);
+
+  const AsyncWorker::Options options_;
+  const std::unique_ptr<Dataset> training_;
+  const std::unique_ptr<Dataset> test_;
+  const std::unique_ptr<Model> model_;
+  const std::unique_ptr<Model> evaluator_;
+  GradientPool pool_;
+  AsyncWorker core_;
+  Prefetcher prefetcher_;
+  WorkerThread computing_;   // Last: end before what they use.
+  WorkerThread evaluating_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_WORKER_PROCESS_H_
