@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace paramd {
 namespace {
@@ -34,7 +35,7 @@ void CoreHost::FillStatus(v1::StatusReply* status) const {
   for (const auto& fill : fillers_) fill(status);
 }
 
-bool CoreHost::Has(PeerId peer) const {
+bool CoreHost::Serves(PeerId peer) const {
   const auto it = cores_.find(peer);
   return it != cores_.end() && !it->second.exited;
 }
@@ -143,6 +144,9 @@ void CoreHost::Empty(PeerId self, Outbox* out, Time now) {
     EmptySend(self, std::move(send), now);
   }
   for (Outbox::IoItem& io : out->ios) EmptyIo(self, std::move(io));
+  for (const std::string& note : out->notes) {
+    Log(LogLevel::kInfo, note, {{"core", PeerName(self)}});
+  }
   if (out->exited) Exited(self, std::move(out->exit_status));
 }
 
@@ -157,7 +161,7 @@ void CoreHost::EmptySend(PeerId self, Outbox::SendItem item, Time now) {
     transport_->Send(id, self, std::move(item));
     return;
   }
-  if (!Has(to)) {
+  if (!Serves(to)) {
     Replied(id,
             absl::UnavailableError(absl::StrCat(
                 PeerName(to), here ? " has ended" : " is not a known peer")),
