@@ -101,17 +101,18 @@ absl::Status Simulation::Run() {
       Handle(std::move(next.mapped()));
     }
   }
-  return WithReplay(failure_);
+  return failure();
 }
 
 void Simulation::Fail(absl::Status failure) {
   if (failure_.ok()) failure_ = std::move(failure);
 }
 
-absl::Status Simulation::WithReplay(const absl::Status& status) const {
+absl::Status Simulation::failure() const {
+  if (failure_.ok()) return absl::OkStatus();
   return absl::Status(
-      status.code(),
-      absl::StrCat(status.message(), "\n  seed ", options_.seed, " after ",
+      failure_.code(),
+      absl::StrCat(failure_.message(), "\n  seed ", options_.seed, " after ",
                    absl::FormatDuration(elapsed()), " and ", events_,
                    " events; network: ", options_.faults.ToString(),
                    "\n  replay: ", options_.replay_command, "\n", Waits()));
@@ -308,6 +309,12 @@ void Simulation::Tick(const Event& event) {
 }
 
 void Simulation::Empty(PeerId self, Node* node, Outbox out) {
+  for (const std::string& note : out.notes) {
+    if (!options_.verbose) break;
+    std::printf("%14s note     %s: %s\n",
+                absl::FormatDuration(elapsed()).c_str(), PeerName(self).c_str(),
+                note.c_str());
+  }
   for (Outbox::ReplyItem& item : out.replies) {
     Answer(self, node, std::move(item));
   }

@@ -89,8 +89,10 @@ class Simulation {
 
   // Called by workloads when something got on; finished work counts by itself.
   void NoteProgress() { progressed_at_ = now_; }
-  // Ends the run; the first failure wins.
+  // Ends the run, or judges it afterwards; the first that is not OK wins.
   void Fail(absl::Status failure);
+  // OK, or the first failure as Run describes it.
+  absl::Status failure() const;
 
   absl::Duration elapsed() const { return absl::Nanoseconds(now_); }
   // FNV-1a over every event: time, kind, nodes, type, head and payload.
@@ -194,7 +196,6 @@ class Simulation {
   // The same bytes in buffers of their own, cut at drawn places.
   BufferChain Recut(const BufferChain& payload);
   void Trace(const Event& event);
-  absl::Status WithReplay(const absl::Status& status) const;
 
   const Options options_;
   RandomStream random_;

@@ -28,7 +28,8 @@ class SimStorage {
   void ServeShard(PeerId self, Simulation* simulation);
 
   const std::vector<v1::LogEntry>& log() const { return log_; }
-  // Every checkpoint ever committed, in order, deleted ones included.
+  // Every checkpoint ever committed, in order: deleted ones can be read here
+  // too, though not by a server.
   const std::vector<v1::Manifest>& committed() const { return committed_; }
   const std::vector<v1::WriteResult>& results() const { return results_; }
 

@@ -1,0 +1,33 @@
+#ifndef PARAMD_TESTS_SIM_INTEGER_WORKLOAD_H_
+#define PARAMD_TESTS_SIM_INTEGER_WORKLOAD_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "tests/sim/faults.h"
+
+namespace paramd {
+
+// How one run of a workload went.
+struct WorkloadReport {
+  // OK, or what was violated, with how to see it again.
+  absl::Status status;
+  uint64_t trace_hash = 0;
+  uint64_t events = 0;
+  uint64_t checkpoints = 0;
+  FaultCounts faults;
+};
+
+// A coordinator, two servers and three workers train an IntegerJob on the
+// network that the seed draws. Checked: every block that a worker computes on
+// is of one version; each checkpoint holds, in every element, exactly the
+// pushes up to its sessions' numbers, and together with the input it says is
+// left every batch exactly once; the last one holds every batch; nobody is
+// fenced; every process exits with 0.
+WorkloadReport RunIntegerWorkload(uint64_t seed, bool verbose);
+
+}  // namespace paramd
+
+#endif  // PARAMD_TESTS_SIM_INTEGER_WORKLOAD_H_

@@ -1,0 +1,45 @@
+#include "tests/sim/integer_workload.h"
+
+#include <cstdint>
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+TEST(IntegerWorkloadTest, Promise1_EveryBatchIsInExactlyOnceOn200Networks) {
+  FaultCounts faults;
+  uint64_t checkpoints = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    const WorkloadReport report = RunIntegerWorkload(seed, false);
+    EXPECT_TRUE(report.status.ok()) << report.status;
+    faults.Add(report.faults);
+    checkpoints += report.checkpoints;
+  }
+  // One in the middle and one at the end, at least.
+  EXPECT_GE(checkpoints, 400u);
+  for (const char* fault : {"lose_request", "lose_reply", "duplicate", "ghost",
+                            "second_reply", "deadline"}) {
+    for (const char* type : {"PushRequest", "PullRequest", "PortionRequest",
+                             "HeartbeatRequest", "ConfigureRequest"}) {
+      EXPECT_GT(faults.Of(fault, type), 20u) << fault << " of " << type;
+    }
+    for (const char* type : {"JoinRequest", "RecallRequest", "SealRequest",
+                             "WrittenRequest", "FinishRequest"}) {
+      EXPECT_GT(faults.Of(fault, type), 0u) << fault << " of " << type;
+    }
+  }
+}
+
+TEST(IntegerWorkloadTest, OneSeedGivesOneTrace) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    const WorkloadReport once = RunIntegerWorkload(seed, false);
+    const WorkloadReport again = RunIntegerWorkload(seed, false);
+    EXPECT_EQ(once.trace_hash, again.trace_hash) << "seed " << seed;
+    EXPECT_EQ(once.events, again.events);
+    EXPECT_NE(once.trace_hash, RunIntegerWorkload(seed + 8, false).trace_hash);
+  }
+}
+
+}  // namespace
+}  // namespace paramd
