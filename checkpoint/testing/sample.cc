@@ -6,6 +6,9 @@
 #include "absl/strings/str_format.h"
 
 #include "base/random.h"
+#include "base/status_macros.h"
+#include "checkpoint/directory.h"
+#include "checkpoint/shard_file.h"
 
 namespace paramd::testing {
 namespace {
@@ -114,6 +117,30 @@ v1::Manifest SampleManifest(const std::vector<v1::Variable>& variables,
   }
   for (const std::string& slot : slots) manifest.add_slots(slot);
   return manifest;
+}
+
+absl::StatusOr<std::string> CommitSample(
+    const std::string& root, const std::vector<v1::Variable>& variables,
+    const std::vector<std::string>& slots, uint64_t term, uint64_t counter,
+    uint64_t step, uint32_t servers, uint64_t slice_bytes) {
+  CheckpointDirectory directory(root, /*nonce=*/1);
+  v1::CommitCheckpoint commit;
+  *commit.mutable_manifest() =
+      SampleManifest(variables, slots, term, counter, step);
+  v1::PrepareCheckpoint prepare;
+  *prepare.mutable_snapshot() = MakeVersion(term, counter);
+  ASSIGN_OR_RETURN(const auto prepared, directory.Prepare(prepare));
+  commit.set_directory(prepared.directory());
+  const auto slices = CutForServers(variables, servers, slice_bytes);
+  for (uint32_t server = 0; server < servers; ++server) {
+    BufferChain payload;
+    const v1::WriteShard write = SampleWrite(commit.directory(), slices, slots,
+                                             server, servers, &payload);
+    ASSIGN_OR_RETURN(const auto written, WriteShardFile(write, payload));
+    *commit.mutable_manifest()->add_files() = written.file();
+  }
+  ASSIGN_OR_RETURN(const auto committed, directory.Commit(commit));
+  return committed.path();
 }
 
 v1::Version MakeVersion(uint64_t term, uint64_t counter) {

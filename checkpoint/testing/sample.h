@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/buffer.h"
@@ -46,6 +48,13 @@ v1::WriteShard SampleWrite(const std::string& directory,
 v1::Manifest SampleManifest(const std::vector<v1::Variable>& variables,
                             const std::vector<std::string>& slots,
                             uint64_t term, uint64_t counter, uint64_t step);
+
+// A whole checkpoint in the directory `root`, committed by `servers` servers
+// in slices of at most `slice_bytes`; its path.
+absl::StatusOr<std::string> CommitSample(
+    const std::string& root, const std::vector<v1::Variable>& variables,
+    const std::vector<std::string>& slots, uint64_t term, uint64_t counter,
+    uint64_t step, uint32_t servers, uint64_t slice_bytes);
 
 v1::Version MakeVersion(uint64_t term, uint64_t counter);
 

@@ -1,0 +1,232 @@
+#include "checkpoint/inspect.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+#include "base/status_macros.h"
+#include "checkpoint/file.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/verify.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
+
+std::string SizeName(uint64_t bytes) {
+  if (bytes < 1000) return absl::StrCat(bytes, " B");
+  static constexpr const char* kUnits[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+  double size = static_cast<double>(bytes) / 1000;
+  int unit = 0;
+  while (size >= 999.95) {
+    size /= 1000;
+    ++unit;
+  }
+  return absl::StrFormat("%.1f %s", size, kUnits[unit]);
+}
+
+// Rows of text in columns; the last column is as wide as it likes.
+class Table {
+ public:
+  void Add(std::vector<std::string> cells) {
+    widths_.resize(std::max(widths_.size(), cells.size()));
+    for (size_t i = 0; i < cells.size(); ++i) {
+      widths_[i] = std::max(widths_[i], cells[i].size());
+    }
+    rows_.push_back(std::move(cells));
+  }
+
+  std::string Text(absl::string_view indent = "") const {
+    std::string text;
+    for (const auto& row : rows_) {
+      text.append(indent.data(), indent.size());
+      for (size_t i = 0; i + 1 < row.size(); ++i) {
+        absl::StrAppend(&text, row[i],
+                        std::string(widths_[i] - row[i].size() + 2, ' '));
+      }
+      absl::StrAppend(&text, row.back(), "\n");
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<size_t> widths_;
+};
+
+struct Range {
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
+  double sum = 0;
+  uint64_t finite = 0;
+  uint64_t not_finite = 0;
+
+  void Add(absl::Span<const std::byte> bytes) {
+    for (size_t i = 0; i + sizeof(float) <= bytes.size(); i += sizeof(float)) {
+      float value;
+      std::memcpy(&value, bytes.data() + i, sizeof(value));
+      if (!std::isfinite(value)) {
+        ++not_finite;
+        continue;
+      }
+      min = std::min<double>(min, value);
+      max = std::max<double>(max, value);
+      sum += value;
+      ++finite;
+    }
+  }
+
+  std::vector<std::string> Cells() const {
+    if (finite == 0) return {"-", "-", "-", absl::StrCat(not_finite)};
+    return {absl::StrFormat("%.4g", min), absl::StrFormat("%.4g", max),
+            absl::StrFormat("%.4g", sum / static_cast<double>(finite)),
+            not_finite == 0 ? "" : absl::StrCat(not_finite)};
+  }
+};
+
+absl::StatusOr<Range> RangeOf(const std::string& directory,
+                              const SliceIndex::Entry& entry) {
+  Range range;
+  for (const SliceIndex::Saved& saved : entry.saved) {
+    const std::string path = absl::StrCat(directory, "/", saved.file->name());
+    ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(path));
+    const TensorInfo* const tensor = file->Find(saved.slice->values_tensor());
+    if (tensor == nullptr) {
+      return absl::DataLossError(absl::StrCat(
+          "'", path, "' has no tensor '", saved.slice->values_tensor(), "'"));
+    }
+    const uint64_t bytes = tensor->end - tensor->begin;
+    for (uint64_t offset = 0; offset < bytes; offset += kPieceBytes) {
+      BufferChain piece;
+      RETURN_IF_ERROR(file->Read(
+          *tensor, offset, std::min(kPieceBytes, bytes - offset), &piece));
+      for (const Buffer& buffer : piece) range.Add(buffer.bytes());
+    }
+  }
+  return range;
+}
+
+// The directory in which the checkpoints lie; nothing if `path` is itself one.
+absl::optional<std::string> RootOf(const std::string& path) {
+  if (ReadableFile::Open(absl::StrCat(path, "/", kManifestFile)).ok()) {
+    return absl::nullopt;
+  }
+  const std::string below = absl::StrCat(path, "/checkpoints");
+  return IsDirectory(below) ? below : path;
+}
+
+absl::StatusOr<std::vector<std::string>> CheckpointsAt(
+    const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string absolute, AbsolutePath(path));
+  const auto root = RootOf(absolute);
+  if (!root.has_value()) return std::vector<std::string>{absolute};
+  ASSIGN_OR_RETURN(const auto names, ListCheckpointNames(*root));
+  std::vector<std::string> paths;
+  for (const CheckpointName& name : names) {
+    paths.push_back(absl::StrCat(*root, "/", name.name));
+  }
+  if (paths.empty()) {
+    return absl::NotFoundError(absl::StrCat("no checkpoint in '", *root, "'"));
+  }
+  return paths;
+}
+
+std::string Summary(const std::string& path, const v1::Manifest& manifest) {
+  Table table;
+  table.Add({"checkpoint", path});
+  table.Add({"snapshot", VersionName(manifest.snapshot())});
+  table.Add({"step", absl::StrCat(manifest.global_step())});
+  table.Add({"created", manifest.created()});
+  table.Add(
+      {"job", absl::StrCat(manifest.job_name(), ", run ", manifest.run_id())});
+  table.Add({"bytes", SizeName(CheckpointBytes(manifest))});
+  for (const v1::SavedSession& session : manifest.sessions()) {
+    table.Add(
+        {absl::StrCat("worker ", session.worker()),
+         absl::StrCat("pushes up to ", session.sequence(), ", generation ",
+                      VersionName(session.generation()))});
+  }
+  return table.Text();
+}
+
+std::string Files(const v1::Manifest& manifest) {
+  Table table;
+  table.Add({"file", "server", "size", "crc32c", "slices"});
+  for (const v1::ShardFile& file : manifest.files()) {
+    table.Add({file.name(), absl::StrCat("ps-", file.server()),
+               SizeName(file.bytes()), absl::StrFormat("%08x", file.crc32c()),
+               absl::StrCat(file.slices_size())});
+  }
+  return table.Text();
+}
+
+absl::StatusOr<std::string> Variables(const std::string& path,
+                                      const v1::Manifest& manifest) {
+  ASSIGN_OR_RETURN(const SliceIndex index, SliceIndex::Create(manifest));
+  Table table;
+  table.Add({"variable", "shape", "parts", "slots", "min", "max", "mean",
+             "not finite"});
+  for (const SliceIndex::Entry& entry : index.entries()) {
+    ASSIGN_OR_RETURN(const Range range, RangeOf(path, entry));
+    std::vector<std::string> slots;
+    for (const auto& slot : entry.saved.front().slice->slot_tensors()) {
+      slots.push_back(slot.first);
+    }
+    std::sort(slots.begin(), slots.end());
+    const auto& shape = entry.variable->shape();
+    std::vector<std::string> cells = {
+        entry.variable->name(),
+        ShapeName({shape.data(), static_cast<size_t>(shape.size())}),
+        absl::StrCat(entry.saved.size()),
+        slots.empty() ? "-" : absl::StrJoin(slots, ",")};
+    for (std::string& cell : range.Cells()) cells.push_back(std::move(cell));
+    table.Add(std::move(cells));
+  }
+  return table.Text();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ListCheckpoints(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, CheckpointsAt(path));
+  Table table;
+  table.Add({"checkpoint", "step", "created", "size", "files", "state"});
+  for (const std::string& checkpoint : paths) {
+    const std::string name = checkpoint.substr(checkpoint.rfind('/') + 1);
+    const auto manifest = ReadManifest(checkpoint);
+    if (!manifest.ok()) {
+      table.Add(
+          {name, "-", "-", "-", "-", std::string(manifest.status().message())});
+      continue;
+    }
+    const auto verified = VerifyCheckpoint(checkpoint);
+    table.Add(
+        {name, absl::StrCat(manifest->global_step()), manifest->created(),
+         SizeName(CheckpointBytes(*manifest)),
+         absl::StrCat(manifest->files_size()),
+         verified.ok() ? "ok" : std::string(verified.status().message())});
+  }
+  return table.Text();
+}
+
+absl::StatusOr<std::string> InspectCheckpoint(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, CheckpointsAt(path));
+  ASSIGN_OR_RETURN(const v1::Manifest manifest,
+                   VerifyCheckpoint(paths.front()));
+  ASSIGN_OR_RETURN(const std::string variables,
+                   Variables(paths.front(), manifest));
+  return absl::StrCat(Summary(paths.front(), manifest), "\n", Files(manifest),
+                      "\n", variables);
+}
+
+}  // namespace paramd

@@ -1,0 +1,26 @@
+#ifndef PARAMD_CHECKPOINT_INSPECT_H_
+#define PARAMD_CHECKPOINT_INSPECT_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace paramd {
+
+// What `paramd checkpoint` prints: text for people, ended by a newline. `path`
+// is the directory of a run, of its checkpoints, or of one checkpoint.
+// NOT_FOUND naming the path if there is no checkpoint.
+
+// A line for each checkpoint, newest first: number, step, when it was made, its
+// size, files, and `ok` or what is wrong with it. Reads all files wholly.
+absl::StatusOr<std::string> ListCheckpoints(const std::string& path);
+
+// What is in one checkpoint, that of the highest number if `path` has several:
+// its manifest in short, then each variable with shape, parts, slots and the
+// range and mean of its values. Holds at most 4 MiB of values at a time.
+// DATA_LOSS naming what is wrong with the checkpoint.
+absl::StatusOr<std::string> InspectCheckpoint(const std::string& path);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CHECKPOINT_INSPECT_H_

@@ -1,0 +1,95 @@
+#include "checkpoint/inspect.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "checkpoint/directory.h"
+#include "checkpoint/testing/sample.h"
+
+namespace paramd {
+namespace {
+
+using testing::CommitSample;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using testing::SampleVariable;
+
+class InspectTest : public ::testing::Test {
+ protected:
+  InspectTest()
+      : run_(absl::StrCat(
+            ::testing::TempDir(), "/",
+            ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    std::filesystem::remove_all(run_);
+  }
+
+  std::string Commit(uint64_t counter, uint64_t step) {
+    const auto path = CommitSample(run_ + "/checkpoints", variables_,
+                                   {"momentum"}, 1, counter, step, 2, 400);
+    EXPECT_TRUE(path.ok()) << path.status();
+    return *path;
+  }
+
+  const std::string run_;
+  const std::vector<v1::Variable> variables_ = {
+      SampleVariable("layer/kernel", {37, 11}), SampleVariable("scale", {})};
+};
+
+TEST_F(InspectTest, TheListHasALineForEachNewestFirst) {
+  Commit(1, 10);
+  Commit(2, 20);
+  for (const char* below : {"", "/checkpoints"}) {
+    const auto text = ListCheckpoints(run_ + below);
+    ASSERT_TRUE(text.ok()) << text.status();
+    EXPECT_THAT(*text, ContainsRegex(
+                           "000001-00000002.step-20 +20 +20..-..-..T.*ok\n"
+                           "000001-00000001.step-10 +10 +20..-..-..T.*ok\n$"));
+  }
+}
+
+TEST_F(InspectTest, TheListSaysWhatIsWrong) {
+  const std::string path = Commit(1, 10);
+  std::filesystem::resize_file(path + "/ps-00002-of-00002.safetensors", 30);
+  EXPECT_THAT(*ListCheckpoints(run_), HasSubstr("safetensors' has 30 bytes"));
+  std::filesystem::remove(path + "/manifest.json");
+  EXPECT_THAT(*ListCheckpoints(run_), HasSubstr("manifest.json"));
+}
+
+TEST_F(InspectTest, OneIsDescribedByRunDirectoryAndPathAlike) {
+  Commit(1, 10);
+  const std::string newest = Commit(2, 20);
+  for (const std::string& path : {run_, run_ + "/checkpoints", newest}) {
+    const auto text = InspectCheckpoint(path);
+    ASSERT_TRUE(text.ok()) << text.status();
+    EXPECT_THAT(*text, HasSubstr("snapshot    1.2\nstep        20\n"));
+    EXPECT_THAT(*text, ContainsRegex("layer/kernel +37x11 +5 +momentum +-0."));
+    EXPECT_THAT(*text, ContainsRegex("scale +scalar +1 +momentum"));
+    EXPECT_THAT(*text, ContainsRegex("ps-00001-of-00002.safetensors +ps-0"));
+  }
+}
+
+TEST_F(InspectTest, ADamagedOneIsRefusedByName) {
+  const std::string path = Commit(1, 10);
+  std::filesystem::resize_file(path + "/ps-00002-of-00002.safetensors", 30);
+  EXPECT_EQ(InspectCheckpoint(run_).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+TEST_F(InspectTest, WithoutACheckpointThePathIsNamed) {
+  std::filesystem::create_directories(run_);
+  for (const std::string& path : {run_, run_ + "/nowhere"}) {
+    for (const auto& text : {ListCheckpoints(path), InspectCheckpoint(path)}) {
+      EXPECT_EQ(text.status().code(), absl::StatusCode::kNotFound);
+      EXPECT_THAT(std::string(text.status().message()),
+                  HasSubstr(*AbsolutePath(path)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paramd
