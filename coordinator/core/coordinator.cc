@@ -16,6 +16,8 @@ using ::google::protobuf::DynamicCastToGenerated;
 
 constexpr absl::Duration kServerCallDeadline = absl::Seconds(5);
 constexpr absl::Duration kWrittenDeadline = absl::Seconds(10);
+// Short, so that a lost one is repeated several times before the end.
+constexpr absl::Duration kFinishDeadline = absl::Seconds(1);
 constexpr absl::Duration kServerRetry = absl::Milliseconds(200);
 constexpr absl::Duration kFillingPoll = absl::Milliseconds(20);
 constexpr absl::Duration kPeriod = absl::Milliseconds(100);
@@ -295,9 +297,12 @@ void Coordinator::CallServer(uint32_t index, ServerCall call, Time /*now*/,
   Server& server = servers_[index];
   server.call = call;
   server.call_id = next_call_++;
+  server.end_asked = everybody_knows_ ? 2 : 1;
+  absl::Duration deadline = kServerCallDeadline;
+  if (call == ServerCall::kWritten) deadline = kWrittenDeadline;
+  if (call == ServerCall::kFinish) deadline = kFinishDeadline;
   out->Send(PeerId::Ps(index), server.call_id, MakeCall(index, call), {},
-            call == ServerCall::kWritten ? kWrittenDeadline
-                                         : kServerCallDeadline);
+            deadline);
 }
 
 Outbox::Head Coordinator::MakeCall(uint32_t index, ServerCall call) const {
@@ -374,7 +379,7 @@ void Coordinator::OnServerReply(uint32_t index, const Message& message,
       snapshot_->Written(index, written->file());
     }
   } else if (call == ServerCall::kFinish) {
-    server.end_told = everybody_knows_ ? 2 : 1;
+    server.end_told = server.end_asked;
   }
 }
 
@@ -434,8 +439,11 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
       break;
   }
   if (call == ServerCall::kFinish) {
-    // It has gone; or, in a run that was finished before, is yet to come.
-    if (server.incarnation != 0) server.end_told = 2;
+    // Refused at once, it has gone; or, in a run that was finished before, is
+    // yet to come.
+    if (server.incarnation != 0 && absl::IsUnavailable(status)) {
+      server.end_told = 2;
+    }
   } else if (absl::IsUnavailable(status) ||
              absl::IsDeadlineExceeded(status) ||
              absl::IsResourceExhausted(status)) {

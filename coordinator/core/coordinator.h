@@ -82,7 +82,8 @@ class Coordinator : public Core {
     bool suspected = true;  // To be recalled before anything else.
     bool restored = false;
     v1::Version acknowledged;  // Newest configuration it has.
-    int end_told = 0;  // 1: told of the end; 2: and that everybody knows.
+    int end_told = 0;   // 1: told of the end; 2: and that everybody knows.
+    int end_asked = 0;  // What the call under way tells.
     ServerCall call = ServerCall::kNone;
     CallId call_id = 0;
     Time next_call;

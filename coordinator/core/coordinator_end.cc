@@ -237,9 +237,11 @@ void Coordinator::AdvanceEnd(Time now, Outbox* out) {
   const bool all_servers_know =
       std::all_of(servers_.begin(), servers_.end(),
                   [](const Server& s) { return s.end_told == 2; });
-  // Past the deadline nobody is waited for.
+  // Servers are told for as long again; they then leave by themselves.
+  const absl::Duration patience =
+      absl::Milliseconds(options_.job.finish_timeout_ms());
   if ((everybody_knows_ && all_servers_know) ||
-      now >= end_deadline_ + heartbeat()) {
+      now >= end_deadline_ + patience) {
     AnswerParked(now, out);
     phase_ = Phase::kDone;
     out->Exit(absl::OkStatus());

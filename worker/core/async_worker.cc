@@ -14,7 +14,9 @@ namespace {
 using ::google::protobuf::DynamicCastToGenerated;
 
 constexpr absl::Duration kJoinDeadline = absl::Seconds(5);
-constexpr absl::Duration kCallDeadline = absl::Seconds(5);
+// Short, so that a lost answer is asked for again several times within the
+// time that a finished coordinator stays.
+constexpr absl::Duration kCallDeadline = absl::Seconds(1);
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
 constexpr absl::Duration kPortionPoll = absl::Milliseconds(50);
 constexpr absl::Duration kStatsWindow = absl::Seconds(1);
@@ -91,9 +93,10 @@ void AsyncWorker::Tick(Time now, Outbox* out) {
 
 Time AsyncWorker::next_tick() const {
   Time next = Time::Never();
-  for (const CoordinatorCall* call :
-       {&join_call_, &portion_call_, &heartbeat_call_}) {
-    if (call->call == 0) next = std::min(next, call->retry_at);
+  if (MayJoin()) next = std::min(next, join_call_.retry_at);
+  if (WantsPortion()) next = std::min(next, portion_call_.retry_at);
+  if (heartbeat_call_.call == 0) {
+    next = std::min(next, heartbeat_call_.retry_at);
   }
   if (session_.has_value()) next = std::min(next, session_->next_tick());
   return next;
@@ -102,11 +105,7 @@ Time AsyncWorker::next_tick() const {
 void AsyncWorker::Advance(Time now, Outbox* out) {
   if (out->exited) return;
   if (phase_ == Phase::kJoining) {
-    // A buffer that is still read may not change.
-    const bool computes = compute_io_ != 0 || evaluate_io_ != 0;
-    if (join_call_.call == 0 && now >= join_call_.retry_at && !computes) {
-      SendJoin(out);
-    }
+    if (MayJoin() && now >= join_call_.retry_at) SendJoin(out);
     return;
   }
   while (phase_ == Phase::kRunning && session_.has_value()) {
@@ -312,6 +311,12 @@ uint64_t AsyncWorker::batches_left() const {
 
 // ---- joining ----------------------------------------------------------------
 
+// A weights buffer that is still read may not be made anew.
+bool AsyncWorker::MayJoin() const {
+  return phase_ == Phase::kJoining && join_call_.call == 0 &&
+         compute_io_ == 0 && evaluate_io_ == 0;
+}
+
 void AsyncWorker::SendJoin(Outbox* out) {
   auto join = std::make_unique<v1::JoinRequest>();
   join->mutable_task()->set_type(v1::WORKER);
@@ -342,6 +347,7 @@ void AsyncWorker::OnJoined(const v1::JoinReply& reply, Time now, Outbox* out) {
   generation_ = reply.generation();
   for (Weights& weights : weights_) weights = Weights(session_->placement());
   phase_ = Phase::kRunning;
+  heard_ = now;
   portion_call_.retry_at = now;
   heartbeat_call_.retry_at = now;
   join_why_.clear();
@@ -398,14 +404,15 @@ void AsyncWorker::JoinAgain(Time now) {
 // ---- talking to the coordinator ---------------------------------------------
 
 void AsyncWorker::AdvanceCoordinator(Time now, Outbox* out) {
-  if (phase_ == Phase::kRunning && !no_more_ && portion_call_.call == 0 &&
-      now >= portion_call_.retry_at &&
-      batches_left() < options_.job.portion_batches()) {
-    TakePortion(out);
-  }
+  if (WantsPortion() && now >= portion_call_.retry_at) TakePortion(out);
   const bool due =
       heartbeat_call_.call == 0 && now >= heartbeat_call_.retry_at;
   if (due || HasNewsToTell()) SendHeartbeat(now, out);
+}
+
+bool AsyncWorker::WantsPortion() const {
+  return phase_ == Phase::kRunning && !no_more_ && portion_call_.call == 0 &&
+         batches_left() < options_.job.portion_batches();
 }
 
 v1::Header AsyncWorker::MakeHeader() const {
@@ -516,6 +523,7 @@ void AsyncWorker::OnHeartbeat(const Message& message, Time now, Outbox* out) {
     OnCoordinatorRefused(message.status, now, out);
     return;
   }
+  heard_ = now;
   news_ = *reply;
   if (reply->has_configuration()) {
     const absl::Status configured =
@@ -529,24 +537,24 @@ void AsyncWorker::OnHeartbeat(const Message& message, Time now, Outbox* out) {
   if (news_.state() == v1::FINISHED) phase_ = Phase::kEnding;
 }
 
-bool AsyncWorker::OnCoordinatorRefused(const absl::Status& status, Time now,
+void AsyncWorker::OnCoordinatorRefused(const absl::Status& status, Time now,
                                        Outbox* out) {
   const v1::Refusal refusal = RefusalOf(status);
   if (refusal.reason() == v1::Refusal::FENCED) {
     out->Exit(absl::AbortedError(status.message()));
-    return true;
-  }
-  if (refusal.reason() == v1::Refusal::JOB_FINISHED) {
+  } else if (refusal.reason() == v1::Refusal::JOB_FINISHED) {
     out->Exit(absl::OkStatus());
-    return true;
-  }
-  if (refusal.reason() == v1::Refusal::NOT_READY &&
-      refusal.entity() == "session") {
+  } else if (refusal.reason() == v1::Refusal::NOT_READY &&
+             refusal.entity() == "session") {
     out->Note("the coordinator knows no such session; joining again");
     JoinAgain(now);
-    return true;
+  } else if (now - heard_ >
+             absl::Milliseconds(options_.job.start_timeout_ms())) {
+    out->Exit(absl::UnavailableError(
+        absl::StrCat("the coordinator has not answered for ",
+                     absl::FormatDuration(now - heard_), ": ",
+                     status.message())));
   }
-  return false;
 }
 
 // ---- for people -------------------------------------------------------------

@@ -98,6 +98,8 @@ class AsyncWorker : public Core {
   bool MayPush() const;
   bool MayCompute() const;
   bool MayEvaluate() const;
+  bool MayJoin() const;
+  bool WantsPortion() const;
   void StartPush(Time now, Outbox* out);
   void StartCompute(Outbox* out);
   void OnGradient(const IoResult& result, Outbox* out);
@@ -112,8 +114,8 @@ class AsyncWorker : public Core {
   void OnPortion(const Message& message, Time now, Outbox* out);
   void SendHeartbeat(Time now, Outbox* out);
   void OnHeartbeat(const Message& message, Time now, Outbox* out);
-  // True if the refusal ended the session or the process.
-  bool OnCoordinatorRefused(const absl::Status& status, Time now, Outbox* out);
+  // Ends the session or the process where the refusal says so.
+  void OnCoordinatorRefused(const absl::Status& status, Time now, Outbox* out);
   v1::HeartbeatRequest MakeHeartbeat() const;
   bool HasNewsToTell() const;
   v1::WorkerCut MakeCut() const;
@@ -152,6 +154,7 @@ class AsyncWorker : public Core {
   CoordinatorCall join_call_;
   std::string join_why_;
   CoordinatorCall heartbeat_call_;
+  Time heard_;  // When the coordinator last answered.
   uint64_t heartbeat_number_ = 0;
   v1::HeartbeatRequest told_;  // The newest heartbeat sent.
   v1::HeartbeatReply news_;    // The newest answer.

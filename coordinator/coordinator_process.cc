@@ -1,0 +1,124 @@
+#include "coordinator/coordinator_process.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "checkpoint/file.h"
+#include "google/protobuf/util/json_util.h"
+
+namespace paramd {
+namespace {
+
+IoResult ToIoResult(absl::Status status) {
+  IoResult result;
+  result.status = std::move(status);
+  return result;
+}
+
+template <typename Reply>
+IoResult ToIoResult(absl::StatusOr<Reply> reply) {
+  IoResult result;
+  result.status = reply.status();
+  if (reply.ok()) result.head = std::make_unique<Reply>(*std::move(reply));
+  return result;
+}
+
+// Makes the directory and writes a file there, so that a directory that can't
+// be used is found when the process starts and not at the first checkpoint.
+absl::Status CheckWritable(const std::string& directory) {
+  RETURN_IF_ERROR(MakeDirectories(directory));
+  const std::string probe = absl::StrCat(directory, "/.probe-", getpid());
+  RETURN_IF_ERROR(NewFile::Create(probe).status());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Create(
+    const Coordinator::Options& options, const Paths& paths) {
+  Paths absolute;
+  ASSIGN_OR_RETURN(absolute.run_directory, AbsolutePath(paths.run_directory));
+  absolute.checkpoint_directory =
+      absl::StrCat(absolute.run_directory, "/checkpoints");
+  if (!paths.checkpoint_directory.empty()) {
+    ASSIGN_OR_RETURN(absolute.checkpoint_directory,
+                     AbsolutePath(paths.checkpoint_directory));
+  }
+  RETURN_IF_ERROR(CheckWritable(absolute.run_directory));
+  RETURN_IF_ERROR(CheckWritable(absolute.checkpoint_directory));
+  return std::unique_ptr<CoordinatorProcess>(
+      new CoordinatorProcess(options, absolute));
+}
+
+CoordinatorProcess::CoordinatorProcess(const Coordinator::Options& options,
+                                       const Paths& paths)
+    : paths_(paths),
+      core_(options),
+      log_(absl::StrCat(paths.run_directory, "/configuration")),
+      checkpoints_(paths.checkpoint_directory, options.nonce_seed),
+      storage_("storage") {}
+
+template <typename Request, typename Work>
+void CoordinatorProcess::Handle(Runtime* runtime, Work work) {
+  runtime->HandleIo(
+      Request::descriptor(),
+      [this, work](Outbox::IoItem item, Runtime::IoDone done) {
+        const auto& request = static_cast<const Request&>(*item.head);
+        storage_.Post([work, request, done = std::move(done)] {
+          done(ToIoResult(work(request)));
+        });
+      });
+}
+
+void CoordinatorProcess::AddTo(Runtime* runtime) {
+  runtime->AddCore(PeerId::Coordinator(), &core_);
+  runtime->OnStatus(
+      [this](v1::StatusReply* status) { core_.FillStatus(status); });
+  Handle<v1::ReadLog>(
+      runtime,
+      [this](const v1::ReadLog&) -> absl::StatusOr<v1::ReadLogResult> {
+        ASSIGN_OR_RETURN(const auto entries, log_.ReadAll());
+        v1::ReadLogResult result;
+        for (const v1::LogEntry& entry : entries) *result.add_entries() = entry;
+        return result;
+      });
+  Handle<v1::AppendLog>(runtime, [this](const v1::AppendLog& append) {
+    return log_.Append(append.entry());
+  });
+  Handle<v1::PrepareCheckpoint>(
+      runtime, [this](const v1::PrepareCheckpoint& prepare) {
+        return checkpoints_.Prepare(prepare);
+      });
+  Handle<v1::CommitCheckpoint>(
+      runtime, [this](const v1::CommitCheckpoint& commit) {
+        return checkpoints_.Commit(commit);
+      });
+  Handle<v1::FindCheckpoint>(runtime, [this](const v1::FindCheckpoint& find) {
+    return checkpoints_.Find(find);
+  });
+  Handle<v1::WriteResult>(runtime, [this](const v1::WriteResult& result) {
+    return WriteResult(result);
+  });
+}
+
+absl::Status CoordinatorProcess::WriteResult(
+    const v1::WriteResult& result) const {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string text;
+  const auto printed =
+      google::protobuf::util::MessageToJsonString(result, &text, options);
+  if (!printed.ok()) return absl::InternalError(printed.ToString());
+  const std::string path = absl::StrCat(paths_.run_directory, "/result.json");
+  ASSIGN_OR_RETURN(auto file,
+                   NewFile::Create(absl::StrCat(path, ".tmp-", getpid())));
+  RETURN_IF_ERROR(file->Append(absl::string_view(text)));
+  return file->FinishAs(path);
+}
+
+}  // namespace paramd

@@ -1,0 +1,60 @@
+#ifndef PARAMD_COORDINATOR_COORDINATOR_PROCESS_H_
+#define PARAMD_COORDINATOR_COORDINATOR_PROCESS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "checkpoint/directory.h"
+#include "coordinator/configuration_log.h"
+#include "coordinator/core/coordinator.h"
+#include "net/runtime.h"
+#include "net/worker_thread.h"
+
+namespace paramd {
+
+// The coordinator as the chief's process has it: its core, and the thread that
+// reads and writes the configuration log, checkpoints and the run's result.
+//
+// Layout of a run's directory:
+//   configuration/<number>   the configuration log
+//   checkpoints/             see checkpoint/directory.h
+//   result.json              v1::WriteResult, when the job has ended
+//
+// Thread safety: Create and AddTo on one thread, before the runtime runs; then
+// only the storage thread touches the log and the directory. Outlives Run.
+class CoordinatorProcess {
+ public:
+  struct Paths {
+    std::string run_directory;
+    std::string checkpoint_directory;  // Empty: checkpoints/ in the run's.
+  };
+
+  // An error, naming the directory, if one of them can't be made or written.
+  static absl::StatusOr<std::unique_ptr<CoordinatorProcess>> Create(
+      const Coordinator::Options& options, const Paths& paths);
+
+  // Adds the core and does its work.
+  void AddTo(Runtime* runtime);
+
+ private:
+  CoordinatorProcess(const Coordinator::Options& options, const Paths& paths);
+
+  absl::Status WriteResult(const v1::WriteResult& result) const;
+  // Makes requests of type `Request` answered by `work` on the storage thread.
+  template <typename Request, typename Work>
+  void Handle(Runtime* runtime, Work work);
+
+  const Paths paths_;
+  Coordinator core_;
+  DirectoryLog log_;
+  CheckpointDirectory checkpoints_;
+  WorkerThread storage_;  // Last: ends before what it uses.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_COORDINATOR_PROCESS_H_
