@@ -114,10 +114,12 @@ run_tests() {
     --test_tag_filters="${excluded:+-}${excluded//,/,-}" \
     --build_event_json_file="$EVENTS/$name.json" \
     --test_env=PARAMD_PYTHON="$PARAMD_PYTHON" "$@" //... || code=$?
-  # 3: the build is fine and some tests are not, which their results say.
-  if [ "$code" != 0 ] && [ "$code" != 3 ]; then
-    echo "$name: bazel test ended with exit code $code" >>"$EVENTS/failed"
-  fi
+  case $code in
+    0 | 3) ;; # 3: all is built and some tests failed, which their results say
+    124 | 137) echo "$name: the time was up" >>"$EVENTS/failed" ;;
+    *) echo "$name: not everything could be built (Bazel's exit code $code)" \
+      >>"$EVENTS/failed" ;;
+  esac
 }
 
 # Under --all Bazel is interrupted when the time is over; what has not run by
@@ -134,8 +136,8 @@ analyse_with_clang() {
   limit_time
   bazel_here build --config=clang --keep_going "$progress" //... || code=$?
   if [ "$code" != 0 ]; then
-    echo "clang: the build with its analysis ended with exit code $code" \
-      >>"$EVENTS/failed"
+    echo "clang: not everything could be built, or the time was up (Bazel's" \
+      "exit code $code)" >>"$EVENTS/failed"
   fi
 }
 
