@@ -26,7 +26,7 @@ std::string WorkerName(uint32_t worker, const v1::Version& generation) {
 Shard::Shard(const Options& options)
     : options_(options), lives_(options.life_seed) {}
 
-void Shard::Start(Time, Outbox*) {}
+void Shard::Start(Time now, Outbox*) { heard_ = now; }
 
 void Shard::Receive(Message message, Time now, Outbox* out) {
   // A server calls nobody, so nobody owes it a reply.
@@ -49,6 +49,7 @@ void Shard::Receive(Message message, Time now, Outbox* out) {
 }
 
 void Shard::ReceiveControl(const Message& message, Time now, Outbox* out) {
+  heard_ = now;
   const auto answer = [&](const absl::Status& status, Outbox::Head reply) {
     if (!status.ok()) return RefuseCall(message.call, status, out);
     out->Reply(message.call, std::move(reply));
@@ -523,6 +524,12 @@ void Shard::Tick(Time now, Outbox* out) {
       NoteFilled(out);
     }
   }
+  if (!finished_ && now - heard_ >= options_.coordinator_patience) {
+    out->Exit(absl::UnavailableError(absl::StrCat(
+        Name(), " has not heard of a coordinator for ",
+        absl::FormatDuration(now - heard_), ": is the chief running?")));
+    return;
+  }
   // Those parked first are due first.
   while (!parked_.empty() && parked_.front().deadline <= now) {
     AnswerWritten(parked_.front().call, out);
@@ -536,6 +543,9 @@ void Shard::Tick(Time now, Outbox* out) {
 
 Time Shard::next_tick() const {
   Time next = std::min(fill_at_, leave_at_);
+  if (!finished_) {
+    next = std::min(next, heard_ + options_.coordinator_patience);
+  }
   if (!parked_.empty()) next = std::min(next, parked_.front().deadline);
   return next;
 }

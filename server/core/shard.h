@@ -49,6 +49,9 @@ class Shard : public Core {
     absl::Duration park_timeout = absl::Seconds(5);
     // How long a finished server stays for those who have not heard of it.
     absl::Duration finish_timeout = absl::Seconds(10);
+    // Without a word from a coordinator for this long the process ends, to be
+    // restarted: nobody would ever tell it the end.
+    absl::Duration coordinator_patience = absl::Minutes(10);
     // After how long it is worth asking again while slices are being filled.
     absl::Duration retry_after = absl::Milliseconds(20);
     // Of a pull's answer.
@@ -152,6 +155,7 @@ class Shard : public Core {
   absl::optional<Snapshot> snapshot_;
   std::vector<Parked> parked_;  // Written, for snapshot_.
 
+  Time heard_;  // When a coordinator last called.
   bool finished_ = false;
   Time leave_at_ = Time::Never();
 };
