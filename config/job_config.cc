@@ -1,0 +1,219 @@
+#include "config/job_config.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+#include "config/setting.h"
+
+namespace paramd {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// Reads at most one byte more than is allowed. False, with `error` set.
+bool ReadFile(const std::string& path, std::string* text, std::string* error) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "rb"),
+                                                   &fclose);
+  if (file == nullptr) {
+    *error = absl::StrCat("can't be opened: ", strerror(errno));
+    return false;
+  }
+  text->resize(JsonLimits().most_bytes + 1);
+  text->resize(fread(text->data(), 1, text->size(), file.get()));
+  if (ferror(file.get()) != 0) {
+    *error = absl::StrCat("can't be read: ", strerror(errno));
+    return false;
+  }
+  return true;
+}
+
+void ReadJobFile(const std::string& path, SettingReader* reader,
+                 Mistakes* mistakes, v1::JobConfig* config) {
+  std::string text;
+  std::string error;
+  if (!ReadFile(path, &text, &error)) {
+    mistakes->Add({path, 0}, "", error);
+    return;
+  }
+  const JsonSource source = {path};
+  const absl::optional<JsonValue> value = ParseJson(text, source, {}, mistakes);
+  if (value.has_value()) reader->ReadMessage(*value, source, "", config);
+}
+
+// Returns the warning about variables that are no settings, or "".
+std::string ReadVariables(const JobSources& sources, SettingReader* reader,
+                          v1::JobConfig* config) {
+  std::map<std::string, std::string> paths;
+  for (const std::string& path : SettingPaths(*config->GetDescriptor())) {
+    paths.emplace(EnvironmentName(path), path);
+  }
+  std::vector<std::string> unknown;
+  // Sorted: a parent ("PARAMD_CHECKPOINT") comes before what it holds.
+  std::vector<JobSources::Text> variables = sources.environment;
+  absl::c_sort(variables);
+  for (const auto& [name, value] : variables) {
+    if (!absl::StartsWith(name, "PARAMD_")) continue;
+    const auto path = paths.find(name);
+    if (path != paths.end()) {
+      reader->Assign(path->second, value, {name, false}, config);
+    } else if (!absl::c_linear_search(sources.other_variables, name)) {
+      unknown.push_back(Excerpt(name));
+    }
+  }
+  if (unknown.empty()) return "";
+  return absl::StrCat("ignored environment variables that are no settings: ",
+                      absl::StrJoin(unknown, ", "));
+}
+
+void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
+              Mistakes* mistakes) {
+  const auto add = [&](const std::string& path, absl::string_view sentence) {
+    if (!mistakes->HasUnder(path)) {
+      mistakes->Add(reader.PlaceOf(path), path, sentence);
+    }
+  };
+  const auto is_allowed = [](char c) {
+    return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+  };
+  const std::string& name = config.name();
+  if (name.empty() || name.size() > 128 || name[0] == '.' ||
+      !absl::c_all_of(name, is_allowed)) {
+    add("name", absl::StrCat("must be 1 to 128 letters, digits, '.', '_' or "
+                             "'-' and not begin with '.'; found \"",
+                             Excerpt(name), "\""));
+  }
+  if (config.has_staleness() && config.staleness() != "async") {
+    add("staleness", absl::StrCat("\"", Excerpt(config.staleness()),
+                                  "\" is not built yet; only \"async\" is"));
+  }
+  if (config.input().has_directory() && config.input().directory().empty()) {
+    add("input.directory", "must not be empty; name the directory of the data");
+  }
+  // A value that was refused is not there.
+  if (config.has_heartbeat_ms() && config.has_lease_ms() &&
+      3 * uint64_t{config.heartbeat_ms()} > config.lease_ms()) {
+    add("heartbeat_ms",
+        absl::StrCat("must be at most a third of lease_ms (", config.lease_ms(),
+                     "); found ", config.heartbeat_ms()));
+  }
+}
+
+std::string ValueText(const Message& message, const FieldDescriptor& field) {
+  const Reflection& reflection = *message.GetReflection();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING:
+      return QuoteJson(reflection.GetString(message, &field));
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return reflection.GetBool(message, &field) ? "true" : "false";
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return QuoteJson(EnumName(*reflection.GetEnum(message, &field)));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return absl::StrFormat("%.17g", reflection.GetDouble(message, &field));
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return absl::StrCat(reflection.GetUInt32(message, &field));
+    default:
+      return absl::StrCat(reflection.GetUInt64(message, &field));
+  }
+}
+
+void AppendJobWide(const Message& message, const std::string& path,
+                   std::string* text) {
+  const google::protobuf::Descriptor& type = *message.GetDescriptor();
+  const Reflection& reflection = *message.GetReflection();
+  // An empty message says something by being there: the kind of a layer.
+  if (type.field_count() == 0) absl::StrAppend(text, path, "={}\n");
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (SettingOf(field).scope() == v1::SCOPE_LOCAL) continue;
+    const std::string inside = JoinPath(path, field.name());
+    if (field.is_repeated()) {
+      for (int j = 0; j < reflection.FieldSize(message, &field); ++j) {
+        AppendJobWide(reflection.GetRepeatedMessage(message, &field, j),
+                      absl::StrCat(inside, "[", j, "]"), text);
+      }
+    } else if (!reflection.HasField(message, &field)) {
+      continue;
+    } else if (field.message_type() != nullptr) {
+      AppendJobWide(reflection.GetMessage(message, &field), inside, text);
+    } else {
+      absl::StrAppend(text, inside, "=", ValueText(message, field), "\n");
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources) {
+  LoadedJob job;
+  Mistakes mistakes;
+  SettingReader reader(&job.origins, &mistakes);
+  if (sources.file.has_value()) {
+    ReadJobFile(*sources.file, &reader, &mistakes, &job.config);
+    // Of a file that could not be read everything would be missing.
+    if (mistakes.HasAt("")) return mistakes.ToStatus();
+  }
+  job.warning = ReadVariables(sources, &reader, &job.config);
+  for (const auto& [path, value] : sources.settings) {
+    reader.Assign(path, value, {absl::StrCat("--", Excerpt(path)), false},
+                  &job.config);
+  }
+  reader.FillDefaults("", &job.config);
+  CheckJob(job.config, reader, &mistakes);
+  if (!mistakes.empty()) return mistakes.ToStatus();
+  if (!job.config.run_dir().empty()) {
+    SetRunDirectory(job.config.run_dir(), &job.config);
+  }
+  job.job_wide_text = JobWideText(job.config);
+  job.digest = Digest(job.job_wide_text);
+  return job;
+}
+
+std::vector<JobSources::Text> ReadEnvironment() {
+  std::vector<JobSources::Text> variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const absl::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals == absl::string_view::npos) continue;
+    variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
+}
+
+void SetRunDirectory(absl::string_view run_dir, v1::JobConfig* config) {
+  config->set_run_dir(std::string(run_dir));
+  v1::CheckpointConfig* checkpoint = config->mutable_checkpoint();
+  if (checkpoint->directory().empty()) {
+    checkpoint->set_directory(absl::StrCat(run_dir, "/checkpoints"));
+  }
+}
+
+std::string JobWideText(const v1::JobConfig& config) {
+  std::string text;
+  AppendJobWide(config, "", &text);
+  return text;
+}
+
+std::string Digest(absl::string_view text) {
+  uint64_t hash = 14695981039346656037u;
+  for (const char c : text) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 1099511628211u;
+  }
+  return absl::StrFormat("%016x", hash);
+}
+
+}  // namespace paramd

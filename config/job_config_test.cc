@@ -1,0 +1,203 @@
+#include "config/job_config.h"
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kJob[] = R"({
+  "name": "fashion-mnist", "epochs": 5,
+  "input": {"format": "idx", "directory": "/data"},
+  "model": {"layers": ["flatten", {"dense": 10}], "loss": "softmax_cross_entropy"},
+  "optimizer": {"adam": {}, "learning_rate": 0.001, "schedule": "cosine"}
+})";
+
+std::string Write(absl::string_view text) {
+  const testing::TestInfo& test =
+      *testing::UnitTest::GetInstance()->current_test_info();
+  const std::string path =
+      absl::StrCat(testing::TempDir(), "/", test.name(), ".json");
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+JobSources From(absl::string_view text) {
+  JobSources sources;
+  sources.file = Write(text);
+  return sources;
+}
+
+std::string MessageOf(const JobSources& sources) {
+  const absl::StatusOr<LoadedJob> job = LoadJob(sources);
+  if (job.ok()) return "";
+  EXPECT_EQ(job.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(job.status().message());
+}
+
+TEST(JobConfigTest, EveryExampleLoads) {
+  for (const char* name : {"fashion_mnist", "fashion_mnist_small"}) {
+    JobSources sources;
+    sources.file = absl::StrCat("config/examples/", name, ".json");
+    const absl::StatusOr<LoadedJob> job = LoadJob(sources);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_GT(job->config.model().layers_size(), 2);
+  }
+}
+
+TEST(JobConfigTest, FlagBeatsEnvironmentBeatsFileBeatsDefault) {
+  JobSources sources = From(kJob);
+  EXPECT_EQ(LoadJob(sources)->config.epochs(), 5u);
+  EXPECT_EQ(LoadJob(sources)->config.batch_per_replica(), 32u);
+  sources.environment = {{"PARAMD_EPOCHS", "6"},
+                         {"PARAMD_OPTIMIZER_LEARNING_RATE", "0.5"},
+                         {"EPOCHS", "9"}};
+  EXPECT_EQ(LoadJob(sources)->config.epochs(), 6u);
+  EXPECT_EQ(LoadJob(sources)->config.optimizer().learning_rate(), 0.5);
+  sources.settings = {{"epochs", "7"}, {"epochs", "8"}};
+  const absl::StatusOr<LoadedJob> job = LoadJob(sources);
+  EXPECT_EQ(job->config.epochs(), 8u);
+  EXPECT_EQ(job->warning, "");
+  EXPECT_EQ(job->origins.at("epochs").ToString(), "--epochs");
+  EXPECT_EQ(job->origins.at("optimizer.learning_rate").ToString(),
+            "PARAMD_OPTIMIZER_LEARNING_RATE");
+}
+
+TEST(JobConfigTest, UnknownVariablesAreIgnoredWithOneWarning) {
+  JobSources sources = From(kJob);
+  sources.environment = {{"PARAMD_PORT", "tcp://10.0.0.1:80"},
+                         {"PARAMD_JOB", "x"},
+                         {"PARAMD_SERVICE_HOST", "10.0.0.1"}};
+  sources.other_variables = {"PARAMD_JOB"};
+  const absl::StatusOr<LoadedJob> job = LoadJob(sources);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->warning,
+            "ignored environment variables that are no settings: PARAMD_PORT, "
+            "PARAMD_SERVICE_HOST");
+}
+
+TEST(JobConfigTest, AllMistakesAreSaidAtOnce) {
+  JobSources sources = From(R"({
+  "name": "a/b",
+  "epoch": 5,
+  "batch_per_replica": 0,
+  "model": {"layers": ["flatten", {"dense": "ten"}]},
+  "optimizer": {"adam": {}, "learning_rate": 0.001},
+  "seed": 1, "seed": 2
+})");
+  sources.environment = {{"PARAMD_KEEP", "1"}, {"PARAMD_LEASE_MS", "x"}};
+  sources.settings = {{"optimizer.adam.beta3", "1"}};
+  const std::string path = *sources.file;
+  EXPECT_EQ(
+      MessageOf(sources),
+      absl::StrCat(
+          path,
+          ":1: input: is missing; give it, for example {\"format\": \"idx\", "
+          "\"directory\": \"/usr/share/datasets/fashion-mnist\"}\n",
+          path,
+          ":2: name: must be 1 to 128 letters, digits, '.', '_' or '-' and "
+          "not begin with '.'; found \"a/b\"\n",
+          path, ":3: epoch: unknown key; did you mean 'epochs'?\n", path,
+          ":4: batch_per_replica: must be at least 1; found 0\n", path,
+          ":5: model.layers[1].dense.units: wants a whole number, for example "
+          "128; found \"ten\"\n",
+          path,
+          ":5: model.loss: is missing; give it, for example "
+          "\"softmax_cross_entropy\"\n",
+          path, ":7: seed: given twice, first in line 7; keep one\n",
+          "PARAMD_LEASE_MS: lease_ms: wants a whole number, for example "
+          "10000; found \"x\"\n",
+          "--optimizer.adam.beta3: optimizer.adam.beta3: unknown key; did you "
+          "mean 'beta1'?"));
+}
+
+TEST(JobConfigTest, HostileFilesAreRefusedWithOneSentence) {
+  const std::string big(10 << 20, ' ');
+  EXPECT_THAT(MessageOf(From(big)), HasSubstr("too many"));
+  EXPECT_THAT(MessageOf(From(std::string(10000, '['))), HasSubstr("deeper"));
+  EXPECT_THAT(MessageOf(From("{\"name\": \"\xc0\xaf\"}")),
+              HasSubstr("ill-formed UTF-8"));
+  EXPECT_THAT(MessageOf(From(absl::string_view("{}\0", 3))), HasSubstr("NUL"));
+  EXPECT_THAT(MessageOf(From("{\"seed\": 1e999}")), HasSubstr("overflow"));
+  EXPECT_THAT(MessageOf(From("")), HasSubstr("it is empty"));
+  EXPECT_THAT(MessageOf(From("[]")), HasSubstr("wants an object"));
+  EXPECT_THAT(MessageOf(From("null")), HasSubstr("wants an object"));
+  for (const char* text : {"", "[]", "{"}) {
+    EXPECT_THAT(MessageOf(From(text)), testing::Not(HasSubstr("\n"))) << text;
+  }
+}
+
+TEST(JobConfigTest, AFileThatCanNotBeReadIsNamed) {
+  JobSources sources;
+  sources.file = testing::TempDir() + "/no_such.json";
+  EXPECT_THAT(MessageOf(sources), HasSubstr("no_such.json: can't be opened: "
+                                            "No such file or directory"));
+  sources.file = testing::TempDir();
+  EXPECT_THAT(MessageOf(sources), HasSubstr("can't be read: Is a directory"));
+}
+
+TEST(JobConfigTest, WhatIsNotBuiltIsRefusedByName) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"staleness", "4"}};
+  EXPECT_EQ(MessageOf(sources),
+            "--staleness: staleness: \"4\" is not built yet; only \"async\" "
+            "is");
+}
+
+TEST(JobConfigTest, HeartbeatsMustFitIntoTheLease) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"lease_ms", "2999"}};
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("heartbeat_ms: must be at most a third of lease_ms "
+                        "(2999); found 1000"));
+}
+
+TEST(JobConfigTest, CheckpointsLieInTheRunUnlessToldOtherwise) {
+  JobSources sources = From(kJob);
+  EXPECT_EQ(LoadJob(sources)->config.checkpoint().directory(), "");
+  sources.settings = {{"run_dir", "runs/a"}};
+  EXPECT_EQ(LoadJob(sources)->config.checkpoint().directory(),
+            "runs/a/checkpoints");
+  sources.settings.push_back({"checkpoint.directory", "/shared"});
+  EXPECT_EQ(LoadJob(sources)->config.checkpoint().directory(), "/shared");
+}
+
+TEST(JobConfigTest, TheDigestIsOfTheJobWideSettingsAlone) {
+  const std::string digest = LoadJob(From(kJob))->digest;
+  EXPECT_EQ(digest.size(), 16u);
+  JobSources sources = From(kJob);
+  sources.settings = {{"run_dir", "x"},
+                      {"input.directory", "/elsewhere"},
+                      {"log_level", "debug"},
+                      {"batch_per_replica", "32"}};
+  EXPECT_EQ(LoadJob(sources)->digest, digest);
+  for (const JobSources::Text& setting : std::vector<JobSources::Text>{
+           {"seed", "2"},
+           {"model.layers.1", "relu"},
+           {"optimizer", R"({"sgd": {}, "learning_rate": 0.001})"},
+           {"optimizer.learning_rate", "0.0010000000000000002"}}) {
+    sources.settings = {setting};
+    EXPECT_NE(LoadJob(sources)->digest, digest) << setting.first;
+  }
+}
+
+TEST(JobConfigTest, TheJobWideTextIsOneLinePerSetting) {
+  const std::string text = LoadJob(From(kJob))->job_wide_text;
+  EXPECT_THAT(text, HasSubstr("name=\"fashion-mnist\"\nseed=1\n"
+                              "model.layers[0].flatten={}\n"
+                              "model.layers[1].dense.units=10\n"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("directory")));
+}
+
+TEST(JobConfigTest, TheDigestIsFnv1a) {
+  EXPECT_EQ(Digest(""), "cbf29ce484222325");
+  EXPECT_EQ(Digest("a"), "af63dc4c8601ec8c");
+}
+
+}  // namespace
+}  // namespace paramd

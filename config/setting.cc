@@ -1,0 +1,82 @@
+#include "config/setting.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+
+namespace paramd {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::EnumDescriptor;
+using google::protobuf::EnumValueDescriptor;
+using google::protobuf::FieldDescriptor;
+
+// "LOG_LEVEL_" for LogLevel.
+std::string EnumPrefix(const EnumDescriptor& type) {
+  std::string prefix;
+  for (const char c : type.name()) {
+    if (absl::ascii_isupper(c) && !prefix.empty()) prefix += '_';
+    prefix += absl::ascii_toupper(c);
+  }
+  return prefix + "_";
+}
+
+void AppendPaths(const Descriptor& message, const std::string& prefix,
+                 std::vector<std::string>* paths) {
+  for (int i = 0; i < message.field_count(); ++i) {
+    const FieldDescriptor& field = *message.field(i);
+    const std::string path = absl::StrCat(prefix, field.name());
+    paths->push_back(path);
+    if (!field.is_repeated() && field.message_type() != nullptr) {
+      AppendPaths(*field.message_type(), path + ".", paths);
+    }
+  }
+}
+
+}  // namespace
+
+const v1::SettingOptions& SettingOf(const FieldDescriptor& field) {
+  return field.options().GetExtension(v1::setting);
+}
+
+bool IsAlternative(const FieldDescriptor& field) {
+  return field.real_containing_oneof() != nullptr;
+}
+
+std::string EnumName(const EnumValueDescriptor& value) {
+  if (value.number() == 0) return "";
+  const std::string prefix = EnumPrefix(*value.type());
+  return absl::AsciiStrToLower(absl::StripPrefix(value.name(), prefix));
+}
+
+std::vector<std::string> EnumNames(const EnumDescriptor& type) {
+  std::vector<std::string> names;
+  for (int i = 0; i < type.value_count(); ++i) {
+    const std::string name = EnumName(*type.value(i));
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<std::string> KeysOf(const Descriptor& message) {
+  std::vector<std::string> keys;
+  for (int i = 0; i < message.field_count(); ++i) {
+    keys.push_back(message.field(i)->name());
+  }
+  return keys;
+}
+
+std::vector<std::string> SettingPaths(const Descriptor& message) {
+  std::vector<std::string> paths;
+  AppendPaths(message, "", &paths);
+  return paths;
+}
+
+std::string EnvironmentName(absl::string_view path) {
+  return absl::StrCat("PARAMD_", absl::AsciiStrToUpper(
+                                     absl::StrReplaceAll(path, {{".", "_"}})));
+}
+
+}  // namespace paramd

@@ -1,0 +1,105 @@
+#include "config/setting.h"
+
+#include <set>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "config/json_value.h"
+
+namespace paramd {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+
+void ForEachField(const Descriptor& type, std::set<const Descriptor*>* seen,
+                  const std::function<void(const FieldDescriptor&)>& check) {
+  if (!seen->insert(&type).second) return;
+  for (int i = 0; i < type.field_count(); ++i) {
+    check(*type.field(i));
+    const Descriptor* inner = type.field(i)->message_type();
+    if (inner != nullptr) ForEachField(*inner, seen, check);
+  }
+}
+
+void ForEachSetting(const std::function<void(const FieldDescriptor&)>& check) {
+  std::set<const Descriptor*> seen;
+  ForEachField(*v1::JobConfig::descriptor(), &seen, check);
+}
+
+TEST(SettingTest, EverySettingIsDescribed) {
+  ForEachSetting([](const FieldDescriptor& field) {
+    const v1::SettingOptions& setting = SettingOf(field);
+    EXPECT_THAT(setting.sentence(), testing::EndsWith("."))
+        << field.full_name();
+    EXPECT_FALSE(setting.example_json().empty()) << field.full_name();
+    for (const std::string& json :
+         {setting.example_json(), setting.default_json()}) {
+      if (json.empty()) continue;
+      Mistakes mistakes;
+      ParseJson(json, {"option"}, {}, &mistakes);
+      EXPECT_EQ(mistakes.ToStatus(), absl::OkStatus()) << field.full_name();
+    }
+  });
+}
+
+// A value is given, has a default or is asked for: none stays open.
+TEST(SettingTest, EverySingleValueHasADefaultOrIsRequired) {
+  ForEachSetting([](const FieldDescriptor& field) {
+    if (field.message_type() != nullptr) return;
+    const v1::SettingOptions& setting = SettingOf(field);
+    EXPECT_NE(setting.default_json().empty(), !setting.required())
+        << field.full_name();
+    EXPECT_TRUE(field.has_presence()) << field.full_name();
+  });
+}
+
+// What the reader and the digest can carry.
+TEST(SettingTest, OnlyTypesThatTheReaderKnowsAreUsed) {
+  ForEachSetting([](const FieldDescriptor& field) {
+    if (field.is_repeated()) {
+      EXPECT_NE(field.message_type(), nullptr) << field.full_name();
+      return;
+    }
+    EXPECT_THAT(
+        field.cpp_type(),
+        testing::AnyOf(
+            FieldDescriptor::CPPTYPE_MESSAGE, FieldDescriptor::CPPTYPE_STRING,
+            FieldDescriptor::CPPTYPE_ENUM, FieldDescriptor::CPPTYPE_BOOL,
+            FieldDescriptor::CPPTYPE_DOUBLE, FieldDescriptor::CPPTYPE_UINT32,
+            FieldDescriptor::CPPTYPE_UINT64))
+        << field.full_name();
+  });
+}
+
+TEST(SettingTest, NumbersHaveBounds) {
+  ForEachSetting([](const FieldDescriptor& field) {
+    const v1::SettingOptions& setting = SettingOf(field);
+    const bool is_number =
+        field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32 ||
+        field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE;
+    if (!is_number && !field.is_repeated()) return;
+    EXPECT_TRUE(setting.has_max() || setting.has_below()) << field.full_name();
+  });
+}
+
+TEST(SettingTest, NoTwoSettingsShareAVariable) {
+  std::set<std::string> names;
+  for (const std::string& path : SettingPaths(*v1::JobConfig::descriptor())) {
+    EXPECT_TRUE(names.insert(EnvironmentName(path)).second) << path;
+  }
+  EXPECT_TRUE(names.count("PARAMD_OPTIMIZER_ADAM_BETA1"));
+  // Kubernetes sets it for a Service named paramd.
+  EXPECT_FALSE(names.count("PARAMD_PORT"));
+}
+
+TEST(SettingTest, EnumsAreWrittenInLowerCaseWithoutTheirTypesName) {
+  EXPECT_THAT(EnumNames(*v1::JobConfig::LogLevel_descriptor()),
+              testing::ElementsAre("debug", "info", "warning", "error"));
+  EXPECT_THAT(EnumNames(*v1::Loss_descriptor()),
+              testing::ElementsAre("softmax_cross_entropy"));
+}
+
+}  // namespace
+}  // namespace paramd
