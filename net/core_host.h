@@ -59,12 +59,12 @@ class CoreHost {
   void FillStatus(v1::StatusReply* status) const;
 
   // Whether `peer` is a core of this process that has not exited.
-  bool Has(PeerId peer) const;
+  bool Serves(PeerId peer) const;
 
   // Calls Core::Start on every core, in the order of adding.
   void Start(Time now);
   // Takes in a request from outside for the core `to`; returns its id.
-  // REQUIRES: Has(to).
+  // REQUIRES: Serves(to).
   CallId Request(PeerId from, PeerId to, Outbox::Head head,
                  BufferChain payload);
   // Takes in the answer to a request given to Transport::Send. Unknown ids (an

@@ -38,8 +38,9 @@ class InProcessRuntime : public Runtime {
     host_.Start(MonotonicNow());
     while (!host_.ended()) {
       for (const auto& f : mailbox_->Take()) f();
+      if (host_.ended()) break;
       const Time now = MonotonicNow();
-      if (host_.Turn(now) || host_.has_waiting_events()) continue;
+      if (host_.Turn(now) || host_.ended()) continue;
       const Time next = host_.next_wakeup();
       mailbox_->Wait(next == Time::Never() ? absl::InfiniteDuration()
                                            : next - MonotonicNow());

@@ -1,0 +1,111 @@
+#include "net/caller.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+std::string RoleName(v1::Role role) {
+  return absl::AsciiStrToLower(absl::StripPrefix(v1::Role_Name(role), "ROLE_"));
+}
+
+// "ipv6:%5B::1%5D:80" → "[::1]:80"
+std::string AddressOf(absl::string_view grpc_peer) {
+  absl::string_view address = grpc_peer;
+  if (!absl::ConsumePrefix(&address, "ipv4:")) {
+    absl::ConsumePrefix(&address, "ipv6:");
+  }
+  return absl::StrReplaceAll(address, {{"%5B", "["}, {"%5D", "]"}});
+}
+
+absl::Status BadCaller(absl::string_view text) {
+  return Refuse(v1::Refusal::INVALID, kCallerKey,
+                absl::StrCat(kCallerKey, " is '", text.substr(0, 64),
+                             "'; expected ps, worker, chief or operator with "
+                             "an index, as in worker/1"));
+}
+
+}  // namespace
+
+std::string CallerText(PeerId self) {
+  switch (self.kind) {
+    case PeerId::Kind::kPs:
+      return absl::StrCat("ps/", self.index);
+    case PeerId::Kind::kWorker:
+      return absl::StrCat("worker/", self.index);
+    case PeerId::Kind::kCoordinator:
+      return "chief/0";
+    case PeerId::Kind::kOutside:
+      return "";
+  }
+  return "";
+}
+
+absl::StatusOr<Caller> IdentifyCaller(absl::string_view text,
+                                      absl::string_view grpc_peer) {
+  Caller caller;
+  caller.address = AddressOf(grpc_peer);
+  caller.loopback = absl::StartsWith(caller.address, "127.") ||
+                    absl::StartsWith(caller.address, "[::1]:") ||
+                    absl::StartsWith(caller.address, "unix:");
+  if (text.empty()) return caller;
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(text, absl::MaxSplits('/', 1));
+  uint32_t index;
+  if (!absl::SimpleAtoi(parts.second, &index)) return BadCaller(text);
+  if (parts.first == "ps") {
+    caller.role = v1::ROLE_PS;
+    caller.task = PeerId::Ps(index);
+  } else if (parts.first == "worker") {
+    caller.role = v1::ROLE_WORKER;
+    caller.task = PeerId::Worker(index);
+  } else if (parts.first == "chief") {
+    caller.role = v1::ROLE_CHIEF;
+    caller.task = PeerId::Coordinator();
+  } else if (parts.first == "operator") {
+    caller.role = v1::ROLE_OPERATOR;
+  } else {
+    return BadCaller(text);
+  }
+  return caller;
+}
+
+absl::Status CheckAllowed(const Caller& caller, const Method& method) {
+  const std::vector<v1::Role>& callers = method.callers;
+  const auto may = [&](v1::Role role) {
+    return std::find(callers.begin(), callers.end(), role) != callers.end();
+  };
+  if (may(v1::ROLE_ANYONE)) return absl::OkStatus();
+  if (!may(caller.role)) {
+    const std::string names = absl::StrJoin(
+        callers, " or ",
+        [](std::string* out, v1::Role role) { out->append(RoleName(role)); });
+    return Refuse(v1::Refusal::NOT_ALLOWED, method.name,
+                  absl::StrCat(method.name, " is for ", names,
+                               "; the caller is ", RoleName(caller.role)));
+  }
+  if (caller.role == v1::ROLE_OPERATOR && caller.claimed && !caller.loopback) {
+    return Refuse(v1::Refusal::NOT_ALLOWED, method.name,
+                  absl::StrCat(method.name,
+                               " is for operators on this machine "
+                               "until TLS says who calls; the caller is at ",
+                               caller.address));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace paramd

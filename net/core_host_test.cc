@@ -1,0 +1,206 @@
+#include "net/core_host.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "net/testing/toy_core.h"
+#include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+
+namespace paramd {
+namespace {
+
+Time At(int64_t seconds) { return Time::FromNanoseconds(seconds * 1000000000); }
+
+Outbox::Head Request(uint64_t clock) {
+  auto request = std::make_unique<v1::PushRequest>();
+  request->set_clock(clock);
+  return request;
+}
+
+class RecordingTransport : public CoreHost::Transport {
+ public:
+  void Send(CallId id, PeerId, Outbox::SendItem) override {
+    sent.push_back(id);
+  }
+  void Cancel(CallId id) override { cancelled.push_back(id); }
+  void Reply(Outbox::ReplyItem item) override {
+    replies.push_back(std::move(item));
+  }
+  std::vector<CallId> sent, cancelled;
+  std::vector<Outbox::ReplyItem> replies;
+};
+
+class CoreHostTest : public testing::Test {
+ protected:
+  void TurnUntilIdle(Time now) {
+    while (host_.Turn(now)) {
+    }
+  }
+  void RunPosted() {
+    for (const auto& f : mailbox_->Take()) f();
+  }
+
+  RecordingTransport transport_;
+  std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
+  CoreHost host_{&transport_, mailbox_};
+  ToyCore ps_, worker_;
+  std::vector<std::string> seen_;
+};
+
+TEST_F(CoreHostTest, MessagesBetweenItsCoresKeepOrderAndReferences) {
+  const Buffer bytes = Buffer::Copy("abc");
+  worker_.on_start = [&](Time, Outbox* out) {
+    out->Send(PeerId::Ps(0), 7, Request(1), {bytes}, absl::Seconds(1));
+    out->Send(PeerId::Ps(0), 8, Request(2), {}, absl::Seconds(1));
+  };
+  ps_.on_receive = [&](Message m, Time, Outbox* out) {
+    const auto& head = static_cast<const v1::PushRequest&>(*m.head);
+    EXPECT_EQ(m.from, PeerId::Worker(0));
+    if (head.clock() == 1) {
+      EXPECT_EQ(m.payload[0].bytes().data(), bytes.bytes().data());
+    }
+    seen_.push_back(absl::StrCat("push ", head.clock()));
+    out->Reply(m.call, std::make_unique<v1::PushReply>());
+  };
+  worker_.on_receive = [&](Message m, Time, Outbox*) {
+    EXPECT_TRUE(m.is_reply && m.status.ok() && m.head != nullptr);
+    EXPECT_EQ(m.from, PeerId::Ps(0));
+    seen_.push_back(absl::StrCat("reply ", m.call));
+  };
+  host_.AddCore(PeerId::Ps(0), &ps_);
+  host_.AddCore(PeerId::Worker(0), &worker_);
+  host_.Start(At(0));
+  TurnUntilIdle(At(0));
+  EXPECT_EQ(seen_, (std::vector<std::string>{"push 1", "push 2", "reply 7",
+                                             "reply 8"}));
+  EXPECT_EQ(host_.next_wakeup(), Time::Never());
+}
+
+TEST_F(CoreHostTest, ACallIsAnsweredAtItsDeadlineAndNotAgain) {
+  CallId open = 0;
+  worker_.on_start = [&](Time, Outbox* out) {
+    out->Send(PeerId::Ps(0), 1, Request(1), {}, absl::Seconds(3));
+    out->Send(PeerId::Ps(5), 2, Request(1), {}, absl::Seconds(4));
+  };
+  worker_.on_receive = [&](Message m, Time now, Outbox*) {
+    EXPECT_EQ(m.status.code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_EQ(m.head, nullptr);
+    seen_.push_back(absl::StrCat(m.call, " at ", now.nanoseconds() / 1000000000,
+                                 ": ", m.status.message()));
+  };
+  ps_.on_receive = [&](Message m, Time, Outbox*) { open = m.call; };
+  ps_.on_tick = [&](Time, Outbox* out) {
+    out->Reply(open, std::make_unique<v1::PushReply>());
+  };
+  host_.AddCore(PeerId::Ps(0), &ps_);
+  host_.AddCore(PeerId::Worker(0), &worker_);
+  host_.Start(At(0));
+  TurnUntilIdle(At(2));
+  EXPECT_TRUE(seen_.empty());
+  EXPECT_EQ(host_.next_wakeup(), At(3));
+  TurnUntilIdle(At(3));
+  TurnUntilIdle(At(4));
+  ps_.tick = At(5);
+  TurnUntilIdle(At(5));
+  host_.Replied(transport_.sent[0], absl::OkStatus(), Request(1), {});
+  TurnUntilIdle(At(5));
+  EXPECT_EQ(seen_, (std::vector<std::string>{
+                       "1 at 3: ps-0 did not answer within 3s",
+                       "2 at 4: ps-5 did not answer within 4s"}));
+  EXPECT_EQ(transport_.cancelled, transport_.sent);
+}
+
+TEST_F(CoreHostTest, ARequestFromOutsideIsAnsweredThroughTheTransport) {
+  ps_.on_receive = [&](Message m, Time, Outbox* out) {
+    EXPECT_EQ(m.from, PeerId::Worker(3));
+    out->Refuse(m.call, absl::NotFoundError("no such block"));
+  };
+  host_.AddCore(PeerId::Ps(0), &ps_);
+  host_.Start(At(0));
+  EXPECT_TRUE(host_.Serves(PeerId::Ps(0)));
+  const CallId id =
+      host_.Request(PeerId::Worker(3), PeerId::Ps(0), Request(1), {});
+  TurnUntilIdle(At(0));
+  ASSERT_EQ(transport_.replies.size(), 1u);
+  EXPECT_EQ(transport_.replies[0].call, id);
+  EXPECT_EQ(transport_.replies[0].status.message(), "no such block");
+}
+
+TEST_F(CoreHostTest, TicksComeWhenTheyAreDue) {
+  ps_.tick = At(5);
+  ps_.on_tick = [&](Time now, Outbox*) {
+    seen_.push_back("tick");
+    if (seen_.size() < 2) ps_.tick = now + absl::Seconds(2);
+  };
+  host_.AddCore(PeerId::Ps(0), &ps_);
+  host_.Start(At(0));
+  EXPECT_FALSE(host_.Turn(At(4)));
+  EXPECT_EQ(host_.next_wakeup(), At(5));
+  EXPECT_TRUE(host_.Turn(At(5)));
+  EXPECT_EQ(host_.next_wakeup(), At(7));
+  EXPECT_TRUE(host_.Turn(At(9)));
+  EXPECT_EQ(host_.next_wakeup(), Time::Never());
+  EXPECT_EQ(seen_.size(), 2u);
+}
+
+TEST_F(CoreHostTest, WorkOutsideComesBackWithItsIdAndUnknownWorkFails) {
+  Runtime::IoDone done;
+  host_.HandleIo(v1::ReadLog::descriptor(),
+                 [&](Outbox::IoItem, Runtime::IoDone d) { done = d; });
+  ps_.on_start = [&](Time, Outbox* out) {
+    out->StartIo(11, std::make_unique<v1::ReadLog>());
+    out->StartIo(12, std::make_unique<v1::AppendLog>());
+  };
+  ps_.on_completed = [&](IoResult result, Outbox*) {
+    seen_.push_back(absl::StrCat(result.io, " ", result.status.message()));
+  };
+  host_.AddCore(PeerId::Ps(0), &ps_);
+  host_.Start(At(0));
+  TurnUntilIdle(At(0));
+  done(IoResult{});
+  RunPosted();
+  TurnUntilIdle(At(0));
+  EXPECT_EQ(seen_, (std::vector<std::string>{
+                       "12 this process does not do AppendLog", "11 "}));
+}
+
+TEST_F(CoreHostTest, ItEndsWhenEveryCoreHasExitedAndCallsNoneThatHas) {
+  worker_.on_start = [](Time, Outbox* out) { out->Exit(absl::OkStatus()); };
+  worker_.on_receive = [&](Message, Time, Outbox*) { ADD_FAILURE(); };
+  ps_.on_start = [](Time, Outbox* out) {
+    out->Send(PeerId::Worker(0), 1, Request(1), {}, absl::Seconds(1));
+  };
+  ps_.on_receive = [&](Message m, Time, Outbox* out) {
+    EXPECT_EQ(m.status.message(), "worker-0 has ended");
+    out->Exit(absl::OkStatus());
+  };
+  host_.AddCore(PeerId::Worker(0), &worker_);
+  host_.AddCore(PeerId::Ps(0), &ps_);
+  host_.Start(At(0));
+  EXPECT_FALSE(host_.ended());
+  EXPECT_FALSE(host_.Serves(PeerId::Worker(0)));
+  TurnUntilIdle(At(0));
+  EXPECT_TRUE(host_.ended());
+  EXPECT_TRUE(host_.end_status().ok());
+}
+
+TEST_F(CoreHostTest, AFailureEndsAtOnceAndTheFirstEndCounts) {
+  worker_.on_start = [](Time, Outbox* out) {
+    out->Exit(absl::AbortedError("first"));
+  };
+  ps_.on_start = [](Time, Outbox*) { ADD_FAILURE(); };
+  host_.AddCore(PeerId::Worker(0), &worker_);
+  host_.AddCore(PeerId::Ps(0), &ps_);
+  host_.Start(At(0));
+  host_.End(absl::CancelledError("second"));
+  EXPECT_TRUE(host_.ended());
+  EXPECT_EQ(host_.end_status(), absl::AbortedError("first"));
+}
+
+}  // namespace
+}  // namespace paramd

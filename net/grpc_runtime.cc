@@ -1,0 +1,231 @@
+#include "net/grpc_runtime.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/stubs/logging.h"
+#include "grpc/support/log.h"
+#include "grpc/support/time.h"
+#include "grpcpp/alarm.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "net/completion.h"
+#include "net/core_host.h"
+#include "net/hello.h"
+#include "net/listen_address.h"
+#include "net/mailbox.h"
+#include "net/method_table.h"
+#include "net/peer_link.h"
+#include "net/request_server.h"
+
+namespace paramd {
+namespace {
+
+// Events given to cores before the queue is looked at again.
+constexpr int kTurnsPerLook = 16;
+
+// gRPC and protobuf write to stderr in their own form; what matters comes back
+// as a status.
+void QuietLibraries() {
+  gpr_set_log_function([](gpr_log_func_args* args) {
+    Log(LogLevel::kDebug, "grpc", {{"message", args->message}});
+  });
+  google::protobuf::SetLogHandler(nullptr);
+}
+
+gpr_timespec ToGrpcTime(Time time) {
+  if (time == Time::Never()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  const int64_t left =
+      std::max<int64_t>(0, absl::ToInt64Nanoseconds(time - MonotonicNow()));
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(left, GPR_TIMESPAN));
+}
+
+class GrpcRuntime : public Runtime, private CoreHost::Transport {
+ public:
+  explicit GrpcRuntime(GrpcRuntimeOptions options)
+      : options_(std::move(options)),
+        self_{options_.self,     options_.incarnation, options_.build,
+              options_.job_name, options_.job_digest,  options_.cluster_digest},
+        mailbox_(std::make_shared<Mailbox>([this] { Wake(); })),
+        host_(this, mailbox_) {}
+  ~GrpcRuntime() override { Close(); }
+
+  absl::Status Listen();
+
+  void AddCore(PeerId self, Core* core) override { host_.AddCore(self, core); }
+  void HandleIo(const google::protobuf::Descriptor* type,
+                IoHandler handler) override {
+    host_.HandleIo(type, std::move(handler));
+  }
+  void OnStatus(std::function<void(v1::StatusReply*)> fill) override {
+    host_.OnStatus(std::move(fill));
+  }
+  v1::StatusReply Status() override {
+    v1::StatusReply status;
+    *status.mutable_task() = self_.task;
+    status.set_incarnation(self_.incarnation);
+    host_.FillStatus(&status);
+    return status;
+  }
+  void Post(std::function<void()> f) override { mailbox_->Post(std::move(f)); }
+  void Stop(absl::Status status) override {
+    mailbox_->Post([this, status] { host_.End(status); });
+  }
+  absl::Status Run() override;
+
+ private:
+  // Posted functions have come. Any thread.
+  class WakeTag : public Completion {
+   public:
+    explicit WakeTag(GrpcRuntime* runtime) : runtime_(runtime) {}
+    void Complete(bool) override { runtime_->RunPosted(); }
+
+   private:
+    GrpcRuntime* const runtime_;
+  };
+
+  void Send(CallId id, PeerId from, Outbox::SendItem item) override;
+  void Cancel(CallId id) override;
+  void Reply(Outbox::ReplyItem item) override {
+    server_->Reply(std::move(item));
+  }
+
+  // Called with the mailbox's lock held; at most once until RunPosted.
+  void Wake() {
+    alarm_.Set(server_->queue(), gpr_inf_past(GPR_CLOCK_MONOTONIC),
+               static_cast<Completion*>(&wake_tag_));
+  }
+  void RunPosted() {
+    for (const auto& f : mailbox_->Take()) f();
+  }
+
+  // One completion, if one comes before `until`.
+  bool Look(gpr_timespec until);
+  void Drain();
+  void Close();
+
+  const GrpcRuntimeOptions options_;
+  const Identity self_;
+  const std::shared_ptr<Mailbox> mailbox_;
+  CoreHost host_;
+  WakeTag wake_tag_{this};
+  std::unique_ptr<RequestServer> server_;
+  grpc::Alarm alarm_;
+  std::map<PeerId, std::unique_ptr<PeerLink>> links_;
+  bool closed_ = false;
+};
+
+absl::Status GrpcRuntime::Listen() {
+  RETURN_IF_ERROR(
+      CheckListenAddress(options_.listen_address, options_.insecure));
+  ASSIGN_OR_RETURN(server_,
+                   RequestServer::Listen(
+                       options_.listen_address, &self_, &host_,
+                       [this](absl::Status status) { host_.End(status); }));
+  return absl::OkStatus();
+}
+
+absl::Status GrpcRuntime::Run() {
+  server_->Start();
+  host_.Start(MonotonicNow());
+  while (!host_.ended()) {
+    int turns = 0;
+    while (!host_.ended() && turns < kTurnsPerLook &&
+           host_.Turn(MonotonicNow())) {
+      ++turns;
+    }
+    if (host_.ended()) break;
+    server_->Expire(MonotonicNow());
+    // Something may be left to do at once: then one look, without waiting.
+    const bool busy = turns == kTurnsPerLook || host_.has_waiting_events();
+    Look(busy ? gpr_inf_past(GPR_CLOCK_MONOTONIC)
+              : ToGrpcTime(
+                    std::min(host_.next_wakeup(), server_->next_deadline())));
+  }
+  Drain();
+  Close();
+  return host_.end_status();
+}
+
+bool GrpcRuntime::Look(gpr_timespec until) {
+  void* tag;
+  bool ok;
+  if (server_->queue()->AsyncNext(&tag, &ok, until) !=
+      grpc::CompletionQueue::GOT_EVENT) {
+    return false;
+  }
+  static_cast<Completion*>(tag)->Complete(ok);
+  return true;
+}
+
+void GrpcRuntime::Send(CallId id, PeerId from, Outbox::SendItem item) {
+  const Method* method =
+      MethodTable::Get().OfRequest(item.head->GetDescriptor());
+  CHECK(method != nullptr, "a core sends requests of services.proto");
+  std::unique_ptr<PeerLink>& link = links_[item.to];
+  if (link == nullptr) {
+    const auto address = options_.peers.find(item.to);
+    if (address == options_.peers.end()) {
+      links_.erase(item.to);
+      host_.Replied(id,
+                    absl::UnavailableError(absl::StrCat(
+                        PeerName(item.to), " is not a known peer")),
+                    nullptr, {});
+      return;
+    }
+    link = std::make_unique<PeerLink>(item.to, address->second, &self_,
+                                      options_.hello_deadline, &host_,
+                                      server_->queue());
+  }
+  link->Send(id, from, std::move(item), *method);
+}
+
+void GrpcRuntime::Cancel(CallId id) {
+  for (const auto& [peer, link] : links_) link->Cancel(id);
+}
+
+// Answers that were given are sent; nobody is left without one.
+void GrpcRuntime::Drain() {
+  const Time until = MonotonicNow() + options_.drain_deadline;
+  server_->RefuseAll(absl::UnavailableError("this process is ending"));
+  while (server_->answers_under_way() > 0 && MonotonicNow() < until) {
+    Look(ToGrpcTime(until));
+  }
+}
+
+void GrpcRuntime::Close() {
+  if (closed_ || server_ == nullptr) return;
+  closed_ = true;
+  mailbox_->Close();
+  for (const auto& [peer, link] : links_) link->CancelAll();
+  server_->RefuseAll(absl::UnavailableError("this process is ending"));
+  server_->Shutdown();
+  // Nothing may be started on a queue that is shut down.
+  while (server_->requests_left() > 0) {
+    Look(gpr_inf_future(GPR_CLOCK_MONOTONIC));
+  }
+  server_->queue()->Shutdown();
+  void* tag;
+  bool ok;
+  while (server_->queue()->Next(&tag, &ok)) {
+    static_cast<Completion*>(tag)->Complete(ok);
+  }
+  links_.clear();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Runtime>> MakeGrpcRuntime(
+    GrpcRuntimeOptions options) {
+  QuietLibraries();
+  auto runtime = std::make_unique<GrpcRuntime>(std::move(options));
+  RETURN_IF_ERROR(runtime->Listen());
+  return std::unique_ptr<Runtime>(std::move(runtime));
+}
+
+}  // namespace paramd

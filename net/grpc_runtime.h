@@ -1,0 +1,48 @@
+#ifndef PARAMD_NET_GRPC_RUNTIME_H_
+#define PARAMD_NET_GRPC_RUNTIME_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "net/runtime.h"
+#include "proto/paramd/v1/types.pb.h"
+#include "tensor/message.h"
+
+namespace paramd {
+
+// One process of a cluster, as its peers see it.
+struct GrpcRuntimeOptions {
+  std::string listen_address;  // "host:port"
+  // Without TLS, also listen where others than this machine can reach it.
+  bool insecure = false;
+  v1::Task self;
+  uint64_t incarnation = 0;
+  // Compared in Hello with those of every peer; empty: not compared.
+  std::string job_name;
+  std::string job_digest;
+  std::string cluster_digest;
+  std::string build;
+  // Where each peer listens. Coordinator() is the chief.
+  std::map<PeerId, std::string> peers;
+  absl::Duration hello_deadline = absl::Seconds(5);
+  // How long the end of Run waits until answers given are sent.
+  absl::Duration drain_deadline = absl::Seconds(2);
+};
+
+// A runtime whose cores talk to other processes over gRPC and to each other by
+// reference. One completion queue, read by the thread in Run; no other thread
+// of ours. Listens from now on; requests wait until Run.
+//
+// kAlreadyExists if the port is in use; kInvalidArgument if the address cannot
+// be bound, or not without TLS. Each is one sentence that names the address.
+absl::StatusOr<std::unique_ptr<Runtime>> MakeGrpcRuntime(
+    GrpcRuntimeOptions options);
+
+}  // namespace paramd
+
+#endif  // PARAMD_NET_GRPC_RUNTIME_H_

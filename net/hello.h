@@ -1,0 +1,48 @@
+#ifndef PARAMD_NET_HELLO_H_
+#define PARAMD_NET_HELLO_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+#include "proto/paramd/v1/cluster.pb.h"
+#include "tensor/message.h"
+
+namespace paramd {
+
+// The protocol that this build speaks.
+inline constexpr uint32_t kProtocolMin = 1;
+inline constexpr uint32_t kProtocolMax = 1;
+
+// What a process says about itself in Hello. Empty strings: not known, never
+// compared.
+struct Identity {
+  v1::Task task;
+  uint64_t incarnation = 0;
+  std::string build;
+  std::string job_name;
+  std::string job_digest;
+  std::string cluster_digest;
+};
+
+v1::HelloRequest MakeHello(const Identity& self);
+v1::HelloReply AnswerHello(const Identity& self);
+
+// Whether a process that says `theirs` may talk to this one. Otherwise
+// PROTOCOL, with both ranges, or OTHER_JOB, naming the entry that differs, both
+// values and both processes.
+absl::Status CheckHello(const Identity& self, const v1::HelloRequest& theirs);
+
+// Whether the answer comes from `expected`; else as CheckHello, with `address`.
+absl::Status CheckHelloReply(const Identity& self, PeerId expected,
+                             absl::string_view address,
+                             const v1::HelloReply& theirs);
+
+// The task that a peer is: the coordinator is worker 0.
+v1::Task TaskOf(PeerId peer);
+
+}  // namespace paramd
+
+#endif  // PARAMD_NET_HELLO_H_

@@ -1,0 +1,280 @@
+#include "net/peer_link.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "grpcpp/support/async_unary_call.h"
+#include "grpcpp/support/channel_arguments.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "net/caller.h"
+#include "net/completion.h"
+#include "net/grpc_status.h"
+#include "net/wire_message.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+constexpr size_t kMostWaiting = 1024;
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           bool bulk) {
+  grpc::ChannelArguments args;
+  // A connection of its own for each channel, instead of one per address.
+  args.SetInt("grpc.use_local_subchannel_pool", 1);
+  args.SetInt("grpc.enable_retries", 0);
+  args.SetInt("grpc.enable_http_proxy", 0);
+  args.SetInt("grpc.service_config_disable_resolution", 1);
+  args.SetInt("grpc.per_message_compression", 0);
+  args.SetInt("grpc.per_message_decompression", 0);
+  args.SetInt("grpc.initial_reconnect_backoff_ms", 100);
+  args.SetInt("grpc.min_reconnect_backoff_ms", 1000);
+  args.SetInt("grpc.max_reconnect_backoff_ms", 1000);
+  args.SetInt("grpc.client_idle_timeout_ms", std::numeric_limits<int>::max());
+  args.SetInt("grpc.keepalive_time_ms", bulk ? 30000 : 10000);
+  args.SetInt("grpc.keepalive_timeout_ms", bulk ? 20000 : 10000);
+  args.SetInt("grpc.keepalive_permit_without_calls", 1);
+  args.SetInt("grpc.http2.max_pings_without_data", 0);
+  if (bulk) args.SetInt("grpc.experimental.tcp_read_chunk_size", 1 << 20);
+  args.SetMaxReceiveMessageSize(
+      static_cast<int>(bulk ? kMostBulkBytes : kMostControlBytes));
+  args.SetMaxSendMessageSize(-1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   args);
+}
+
+void SetDeadline(Time deadline, grpc::ClientContext* context) {
+  if (deadline == Time::Never()) return;
+  const absl::Duration left =
+      std::min(deadline - MonotonicNow(), absl::Hours(24));
+  context->set_deadline(std::chrono::system_clock::now() +
+                        absl::ToChronoMicroseconds(left));
+}
+
+// gRPC's own UNAVAILABLE, as opposed to a core's refusal for now.
+bool IsConnectionLoss(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnavailable &&
+         RefusalOf(status).reason() == v1::Refusal::REASON_UNSPECIFIED;
+}
+
+}  // namespace
+
+// One call of a core. In waiting_ until Hello is over, then in the queue, which
+// owns it.
+class PeerLink::Call : public Completion {
+ public:
+  Call(PeerLink* link, CallId id, PeerId from, Time deadline,
+       const Method& method, grpc::ByteBuffer request)
+      : id(id),
+        method(method),
+        link_(link),
+        deadline_(deadline),
+        request_(std::move(request)) {
+    context_.AddMetadata(kCallerKey, CallerText(from));
+  }
+
+  void Begin(grpc::GenericStub* stub, grpc::CompletionQueue* queue) {
+    SetDeadline(deadline_, &context_);
+    reader_ = stub->PrepareUnaryCall(&context_, method.path, request_, queue);
+    reader_->StartCall();
+    reader_->Finish(&reply, &status, static_cast<Completion*>(this));
+  }
+  void Cancel() { context_.TryCancel(); }
+  void Complete(bool) override {
+    link_->Finished(this);
+    delete this;
+  }
+
+  const CallId id;
+  const Method& method;
+  bool cancelled = false;
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+
+ private:
+  PeerLink* const link_;
+  const Time deadline_;
+  grpc::ByteBuffer request_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> reader_;
+};
+
+class PeerLink::HelloCall : public Completion {
+ public:
+  explicit HelloCall(PeerLink* link)
+      : link_(link),
+        method_(*MethodTable::Get().OfRequest(v1::HelloRequest::descriptor())) {
+    context_.AddMetadata(kCallerKey, CallerText(PeerOf(*link->self_)));
+    SetDeadline(MonotonicNow() + link->hello_deadline_, &context_);
+    reader_ = link->control_.PrepareUnaryCall(
+        &context_, method_.path, EncodeMessage(MakeHello(*link->self_), {}),
+        link->queue_);
+    reader_->StartCall();
+    reader_->Finish(&reply_, &status_, static_cast<Completion*>(this));
+  }
+
+  void Cancel() { context_.TryCancel(); }
+  void Complete(bool) override {
+    absl::Status status = FromGrpcStatus(status_);
+    if (status.ok()) status = Check();
+    link_->Greeted(status);
+    delete this;
+  }
+
+ private:
+  static PeerId PeerOf(const Identity& self) {
+    return self.task.type() == v1::PS       ? PeerId::Ps(self.task.index())
+           : self.task.type() == v1::WORKER ? PeerId::Worker(self.task.index())
+                                            : PeerId();
+  }
+
+  absl::Status Check() const {
+    const auto message = DecodeMessage(reply_, *method_.reply);
+    if (!message.ok()) return message.status();
+    return CheckHelloReply(*link_->self_, link_->peer_, link_->address_,
+                           static_cast<const v1::HelloReply&>(*message->head));
+  }
+
+  PeerLink* const link_;
+  const Method& method_;
+  grpc::ClientContext context_;
+  grpc::ByteBuffer reply_;
+  grpc::Status status_;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> reader_;
+};
+
+PeerLink::PeerLink(PeerId peer, std::string address, const Identity* self,
+                   absl::Duration hello_deadline, CoreHost* host,
+                   grpc::CompletionQueue* queue)
+    : peer_(peer),
+      address_(std::move(address)),
+      self_(self),
+      hello_deadline_(hello_deadline),
+      host_(host),
+      queue_(queue),
+      control_channel_(MakeChannel(address_, /*bulk=*/false)),
+      control_(control_channel_),
+      bulk_(MakeChannel(address_, /*bulk=*/true)) {}
+
+PeerLink::~PeerLink() {
+  CHECK(under_way_.empty() && hello_ == nullptr,
+        "calls have left the queue before their link goes");
+}
+
+void PeerLink::Send(CallId id, PeerId from, Outbox::SendItem item,
+                    const Method& method) {
+  grpc::ByteBuffer request = EncodeMessage(*item.head, item.payload);
+  if (request.Length() > method.most_bytes()) {
+    host_->Replied(
+        id,
+        Refuse(v1::Refusal::OVER_LIMIT, method.name,
+               absl::StrCat("a ", method.name, " request of ", request.Length(),
+                            " bytes; the limit is ", method.most_bytes())),
+        nullptr, {});
+    return;
+  }
+  if (waiting_.size() >= kMostWaiting) {
+    host_->Replied(
+        id,
+        RefuseForNow(
+            v1::Refusal::OVER_LIMIT, PeerName(peer_), absl::Milliseconds(100),
+            absl::StrCat(kMostWaiting, " calls wait for ", PeerName(peer_))),
+        nullptr, {});
+    return;
+  }
+  auto call =
+      std::make_unique<Call>(this, id, from, MonotonicNow() + item.deadline,
+                             method, std::move(request));
+  if (state_ == State::kGreeted &&
+      control_channel_->GetState(/*try_to_connect=*/false) ==
+          GRPC_CHANNEL_READY) {
+    Begin(std::move(call));
+    return;
+  }
+  waiting_.push_back(std::move(call));
+  if (state_ != State::kGreeting) Greet();
+}
+
+void PeerLink::Cancel(CallId id) {
+  if (const auto it = under_way_.find(id); it != under_way_.end()) {
+    it->second->cancelled = true;
+    it->second->Cancel();
+    return;
+  }
+  const auto it =
+      std::find_if(waiting_.begin(), waiting_.end(),
+                   [&](const auto& call) { return call->id == id; });
+  if (it != waiting_.end()) waiting_.erase(it);
+}
+
+void PeerLink::CancelAll() {
+  waiting_.clear();
+  for (const auto& [id, call] : under_way_) call->Cancel();
+  if (hello_ != nullptr) hello_->Cancel();
+}
+
+void PeerLink::Greet() {
+  state_ = State::kGreeting;
+  hello_ = new HelloCall(this);
+}
+
+void PeerLink::Greeted(const absl::Status& status) {
+  hello_ = nullptr;
+  state_ = status.ok() ? State::kGreeted : State::kStrange;
+  std::deque<std::unique_ptr<Call>> calls;
+  calls.swap(waiting_);
+  if (!status.ok()) {
+    const absl::Status explained = Explain(status);
+    Log(LogLevel::kDebug, "hello failed",
+        {{"peer", PeerName(peer_)}, {"why", explained.message()}});
+    for (const auto& call : calls) {
+      host_->Replied(call->id, explained, nullptr, {});
+    }
+    return;
+  }
+  for (auto& call : calls) Begin(std::move(call));
+}
+
+void PeerLink::Begin(std::unique_ptr<Call> call) {
+  Call* const begun = call.release();
+  under_way_[begun->id] = begun;
+  begun->Begin(begun->method.bulk ? &bulk_ : &control_, queue_);
+}
+
+void PeerLink::Finished(Call* call) {
+  under_way_.erase(call->id);
+  if (call->cancelled) return;
+  absl::Status status = FromGrpcStatus(call->status);
+  if (status.ok()) {
+    auto message = DecodeMessage(call->reply, *call->method.reply);
+    if (message.ok()) {
+      host_->Replied(call->id, absl::OkStatus(), std::move(message->head),
+                     std::move(message->payload));
+      return;
+    }
+    status = message.status();
+  }
+  // What could not be reached may be somebody else when it can.
+  if (IsConnectionLoss(status) && state_ == State::kGreeted) {
+    state_ = State::kStrange;
+  }
+  host_->Replied(call->id, Explain(std::move(status)), nullptr, {});
+}
+
+// gRPC's own words about a connection do not say whose it is.
+absl::Status PeerLink::Explain(absl::Status status) const {
+  if (!IsConnectionLoss(status)) return status;
+  return absl::UnavailableError(
+      absl::StrCat(PeerName(peer_), " at ", address_, ": ", status.message()));
+}
+
+}  // namespace paramd

@@ -1,0 +1,80 @@
+#ifndef PARAMD_NET_PEER_LINK_H_
+#define PARAMD_NET_PEER_LINK_H_
+
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/completion_queue.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/support/byte_buffer.h"
+
+#include "base/time.h"
+#include "net/core_host.h"
+#include "net/hello.h"
+#include "net/method_table.h"
+
+namespace paramd {
+
+// The way to one peer: a small connection for control and one for bulk, so that
+// a heartbeat never queues behind weights. Made when first used.
+//
+//        ┌──── a call ────► GREETING ── Hello accepted ──► GREETED
+//     STRANGE ◄── Hello failed ──┘                            │
+//        ▲            the control connection was lost,        │
+//        └─────────── or a call failed for want of one ───────┘
+//
+// Invariant: no call travels before a Hello was accepted on the present control
+// connection; calls that come earlier wait for it (at most 1,024; within their
+// deadlines) and fail as it does. Every call ends in one CoreHost::Replied,
+// unless it was cancelled.
+//
+// Not thread-safe: lives on the loop thread. Outlived by host and queue; calls
+// under way must have left the queue before it goes (see CancelAll).
+class PeerLink {
+ public:
+  PeerLink(PeerId peer, std::string address, const Identity* self,
+           absl::Duration hello_deadline, CoreHost* host,
+           grpc::CompletionQueue* queue);
+  ~PeerLink();
+
+  // As CoreHost::Transport. A message above the method's limit fails with
+  // OVER_LIMIT and is not sent.
+  void Send(CallId id, PeerId from, Outbox::SendItem item,
+            const Method& method);
+  void Cancel(CallId id);
+  // Ends every call; their completions still come out of the queue.
+  void CancelAll();
+
+ private:
+  class Call;
+  class HelloCall;
+  enum class State { kStrange, kGreeting, kGreeted };
+
+  void Greet();
+  void Greeted(const absl::Status& status);
+  void Begin(std::unique_ptr<Call> call);
+  void Finished(Call* call);
+  absl::Status Explain(absl::Status status) const;
+
+  const PeerId peer_;
+  const std::string address_;
+  const Identity* const self_;
+  const absl::Duration hello_deadline_;
+  CoreHost* const host_;
+  grpc::CompletionQueue* const queue_;
+  const std::shared_ptr<grpc::Channel> control_channel_;
+  grpc::GenericStub control_;
+  grpc::GenericStub bulk_;
+  State state_ = State::kStrange;
+  HelloCall* hello_ = nullptr;  // Under way if kGreeting. Owned by the queue.
+  std::deque<std::unique_ptr<Call>> waiting_;
+  absl::flat_hash_map<CallId, Call*> under_way_;  // Owned by the queue.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_NET_PEER_LINK_H_

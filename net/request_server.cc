@@ -1,0 +1,311 @@
+#include "net/request_server.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "grpcpp/impl/rpc_service_method.h"
+#include "grpcpp/impl/service_type.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server_builder.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/async_unary_call.h"
+#include "grpcpp/support/byte_buffer.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "net/completion.h"
+#include "net/grpc_status.h"
+#include "net/listen_address.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+constexpr size_t kMostWaiting = 1024;
+constexpr absl::Duration kLongestWait = absl::Seconds(60);
+// gRPC's own wall. What lies between it and a method's limit is refused with a
+// sentence, and the connection stays.
+constexpr int kMostReceiveBytes = 16 << 20;
+// Requests posted ahead, by method. The distribution's gRPC walks over all of
+// them at every completion, so they are few.
+constexpr int kAheadBulk = 8;
+constexpr int kAheadControl = 2;
+
+}  // namespace
+
+// The methods of services.proto, with bytes in and bytes out.
+class RequestServer::RawService : public grpc::Service {
+ public:
+  RawService() {
+    int index = 0;
+    for (const Method& method : MethodTable::Get().methods()) {
+      AddMethod(new grpc::internal::RpcServiceMethod(
+          method.path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC,
+          /*handler=*/nullptr));
+      MarkMethodRaw(index++);
+    }
+  }
+
+  void Expect(int index, grpc::ServerContext* context,
+              grpc::ByteBuffer* request,
+              grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>* writer,
+              grpc::ServerCompletionQueue* queue, void* tag) {
+    RequestAsyncUnary(index, context, request, writer, queue, queue, tag);
+  }
+};
+
+// One request, from before it comes until its answer is sent.
+class RequestServer::Request : public Completion {
+ public:
+  Request(RequestServer* server, int index)
+      : index(index),
+        method(MethodTable::Get().methods()[index]),
+        server_(server) {
+    ++server->requests_left_;
+    server->service_->Expect(index, &context, &bytes, &writer,
+                             server->queue_.get(),
+                             static_cast<Completion*>(this));
+  }
+  ~Request() override { --server_->requests_left_; }
+
+  void Complete(bool ok) override {
+    if (answered) {
+      --server_->answers_under_way_;
+      delete this;
+    } else if (!ok) {  // The server is shutting down.
+      delete this;
+    } else {
+      server_->Arrived(this);
+    }
+  }
+
+  const int index;
+  const Method& method;
+  grpc::ServerContext context;
+  grpc::ByteBuffer bytes;
+  grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> writer{&context};
+  Time deadline = Time::Never();
+  bool answered = false;
+
+ private:
+  RequestServer* const server_;
+};
+
+absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Listen(
+    const std::string& address, const Identity* self, CoreHost* host,
+    std::function<void(absl::Status)> stop) {
+  std::unique_ptr<RequestServer> made(
+      new RequestServer(self, host, std::move(stop)));
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(made->service_.get());
+  builder.SetMaxReceiveMessageSize(kMostReceiveBytes);
+  builder.SetMaxSendMessageSize(-1);
+  builder.AddChannelArgument("grpc.so_reuseport", 0);
+  builder.AddChannelArgument("grpc.max_concurrent_streams", 64);
+  builder.AddChannelArgument("grpc.per_message_compression", 0);
+  builder.AddChannelArgument("grpc.keepalive_time_ms", 30000);
+  builder.AddChannelArgument("grpc.keepalive_timeout_ms", 20000);
+  builder.AddChannelArgument("grpc.keepalive_permit_without_calls", 1);
+  builder.AddChannelArgument("grpc.http2.max_pings_without_data", 0);
+  builder.AddChannelArgument("grpc.http2.min_ping_interval_without_data_ms",
+                             5000);
+  made->queue_ = builder.AddCompletionQueue();
+  made->server_ = builder.BuildAndStart();
+  if (made->server_ == nullptr) return WhyBindFails(address);
+  return made;
+}
+
+RequestServer::RequestServer(const Identity* self, CoreHost* host,
+                             std::function<void(absl::Status)> stop)
+    : self_(self),
+      host_(host),
+      stop_(std::move(stop)),
+      service_(std::make_unique<RawService>()) {}
+
+RequestServer::~RequestServer() {
+  if (server_ == nullptr && queue_ != nullptr) {
+    // Binding failed: the queue is empty.
+    queue_->Shutdown();
+    void* tag;
+    bool ok;
+    while (queue_->Next(&tag, &ok)) {
+    }
+  }
+}
+
+void RequestServer::Start() {
+  const auto& methods = MethodTable::Get().methods();
+  for (size_t i = 0; i < methods.size(); ++i) {
+    const int ahead = methods[i].bulk ? kAheadBulk : kAheadControl;
+    for (int n = 0; n < ahead; ++n) Expect(static_cast<int>(i));
+  }
+}
+
+void RequestServer::Expect(int method) {
+  if (!shut_down_) new Request(this, method);
+}
+
+void RequestServer::Arrived(Request* request) {
+  Expect(request->index);
+  const absl::Status status = Take(request);
+  if (status.ok()) return;
+  CountRefusal(status);
+  Answer(request, status, nullptr, {});
+}
+
+// OK if somebody answers, or has answered.
+absl::Status RequestServer::Take(Request* request) {
+  const Method& method = request->method;
+  RETURN_IF_ERROR(refuse_all_);
+  if (request->bytes.Length() > method.most_bytes()) {
+    return Refuse(
+        v1::Refusal::OVER_LIMIT, method.name,
+        absl::StrCat("a ", method.name, " request of ", request->bytes.Length(),
+                     " bytes; the limit is ", method.most_bytes()));
+  }
+  const auto& metadata = request->context.client_metadata();
+  const auto said = metadata.find(kCallerKey);
+  ASSIGN_OR_RETURN(const Caller caller,
+                   IdentifyCaller(said == metadata.end()
+                                      ? absl::string_view()
+                                      : absl::string_view(said->second.data(),
+                                                          said->second.size()),
+                                  request->context.peer()));
+  RETURN_IF_ERROR(CheckAllowed(caller, method));
+  ASSIGN_OR_RETURN(WireMessage message,
+                   DecodeMessage(request->bytes, *method.request));
+  request->bytes.Clear();
+  if (method.served_by == PeerId::Kind::kOutside) {
+    return TakeControl(request, caller, message);
+  }
+  return GiveToCore(request, caller, std::move(message));
+}
+
+absl::Status RequestServer::TakeControl(Request* request, const Caller& caller,
+                                        const WireMessage& message) {
+  const auto* type = message.head->GetDescriptor();
+  if (type == v1::HelloRequest::descriptor()) {
+    const auto& hello = static_cast<const v1::HelloRequest&>(*message.head);
+    RETURN_IF_ERROR(CheckHello(*self_, hello));
+    const v1::HelloReply reply = AnswerHello(*self_);
+    Answer(request, absl::OkStatus(), &reply, {});
+  } else if (type == v1::StatusRequest::descriptor()) {
+    v1::StatusReply reply;
+    *reply.mutable_task() = self_->task;
+    reply.set_incarnation(self_->incarnation);
+    host_->FillStatus(&reply);
+    Answer(request, absl::OkStatus(), &reply, {});
+  } else if (type == v1::StopRequest::descriptor()) {
+    const auto& stop = static_cast<const v1::StopRequest&>(*message.head);
+    const v1::StopReply reply;
+    Answer(request, absl::OkStatus(), &reply, {});
+    stop_(absl::CancelledError(absl::StrCat(
+        "stopped by an operator at ", caller.address, ": ", stop.reason())));
+  } else {
+    return absl::UnimplementedError(
+        absl::StrCat(request->method.path, " is not served"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RequestServer::GiveToCore(Request* request, const Caller& caller,
+                                       WireMessage message) {
+  const Method& method = request->method;
+  const PeerId core{method.served_by, method.served_by == PeerId::Kind::kPs
+                                          ? self_->task.index()
+                                          : 0};
+  if (!host_->Serves(core)) {
+    return absl::UnimplementedError(absl::StrCat(
+        method.name, " is served by ", PeerName(core), "; this is ",
+        PeerName(self_->task.type() == v1::PS
+                     ? PeerId::Ps(self_->task.index())
+                     : PeerId::Worker(self_->task.index()))));
+  }
+  if (waiting_.size() >= kMostWaiting) {
+    return RefuseForNow(
+        v1::Refusal::OVER_LIMIT, PeerName(core), absl::Milliseconds(100),
+        absl::StrCat(kMostWaiting, " requests wait for ", PeerName(core)));
+  }
+  const absl::Duration patience = absl::FromChrono(
+      request->context.deadline() - std::chrono::system_clock::now());
+  request->deadline = MonotonicNow() + std::min(patience, kLongestWait);
+  const CallId id = host_->Request(caller.task, core, std::move(message.head),
+                                   std::move(message.payload));
+  waiting_[id] = request;
+  deadlines_.insert({request->deadline, id});
+  return absl::OkStatus();
+}
+
+void RequestServer::Reply(Outbox::ReplyItem item) {
+  const auto it = waiting_.find(item.call);
+  if (it == waiting_.end()) return;
+  Request* const request = it->second;
+  deadlines_.erase({request->deadline, item.call});
+  waiting_.erase(it);
+  Answer(request, item.status, item.head.get(), item.payload);
+}
+
+void RequestServer::Answer(Request* request, const absl::Status& status,
+                           const google::protobuf::Message* head,
+                           const BufferChain& payload) {
+  request->answered = true;
+  ++answers_under_way_;
+  void* const tag = static_cast<Completion*>(request);
+  if (!status.ok()) {
+    request->writer.FinishWithError(ToGrpcStatus(status), tag);
+    return;
+  }
+  const Method& method = request->method;
+  const grpc::ByteBuffer bytes = EncodeMessage(*head, payload);
+  if (bytes.Length() > method.most_bytes()) {
+    const absl::Status refusal = Refuse(
+        v1::Refusal::OVER_LIMIT, method.name,
+        absl::StrCat("the answer to ", method.name, " has ", bytes.Length(),
+                     " bytes; the limit is ", method.most_bytes()));
+    CountRefusal(refusal);
+    request->writer.FinishWithError(ToGrpcStatus(refusal), tag);
+    return;
+  }
+  request->writer.Finish(bytes, grpc::Status::OK, tag);
+}
+
+void RequestServer::Expire(Time now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    Reply({deadlines_.begin()->second,
+           absl::DeadlineExceededError("no answer within the deadline"),
+           nullptr,
+           {}});
+  }
+}
+
+Time RequestServer::next_deadline() const {
+  return deadlines_.empty() ? Time::Never() : deadlines_.begin()->first;
+}
+
+void RequestServer::RefuseAll(const absl::Status& status) {
+  refuse_all_ = status;
+  while (!deadlines_.empty()) {
+    Reply({deadlines_.begin()->second, status, nullptr, {}});
+  }
+}
+
+void RequestServer::Shutdown() {
+  if (shut_down_) return;
+  shut_down_ = true;
+  server_->Shutdown(std::chrono::system_clock::now());
+}
+
+// Limits are logged when they are hit the 1st, 2nd, 4th, 8th … time.
+void RequestServer::CountRefusal(const absl::Status& status) {
+  if (status.code() != absl::StatusCode::kResourceExhausted) return;
+  ++over_limit_;
+  if ((over_limit_ & (over_limit_ - 1)) != 0) return;
+  Log(LogLevel::kWarning, "request over a limit",
+      {{"times", over_limit_}, {"what", status.message()}});
+}
+
+}  // namespace paramd

@@ -1,0 +1,99 @@
+#ifndef PARAMD_NET_REQUEST_SERVER_H_
+#define PARAMD_NET_REQUEST_SERVER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "grpcpp/completion_queue.h"
+#include "grpcpp/server.h"
+
+#include "base/time.h"
+#include "net/caller.h"
+#include "net/core_host.h"
+#include "net/hello.h"
+#include "net/method_table.h"
+#include "net/wire_message.h"
+
+namespace paramd {
+
+// Takes requests from the network: checks size, caller, role and form, answers
+// Control itself and gives the rest to the core that serves the method.
+//
+// Invariant: every request is answered exactly once: by its core, or refused at
+// the caller's deadline (60 s if it gave none). Bound: 1,024 requests wait for
+// their core; more are refused with OVER_LIMIT and a retry hint.
+//
+// Not thread-safe: lives on the loop thread, the one that reads queue(). The
+// host outlives it.
+class RequestServer {
+ public:
+  // Binds `address`, already checked. kAlreadyExists if the port is in use,
+  // kInvalidArgument if it cannot be bound. `stop` is called when an operator
+  // says so.
+  static absl::StatusOr<std::unique_ptr<RequestServer>> Listen(
+      const std::string& address, const Identity* self, CoreHost* host,
+      std::function<void(absl::Status)> stop);
+  ~RequestServer();
+
+  // All the process's operations may use it.
+  grpc::ServerCompletionQueue* queue() { return queue_.get(); }
+
+  // Begins to take requests.
+  void Start();
+  // As CoreHost::Transport.
+  void Reply(Outbox::ReplyItem item);
+  // Refuses what waits beyond its deadline.
+  void Expire(Time now);
+  Time next_deadline() const;
+  // Answers that are not sent yet.
+  int answers_under_way() const { return answers_under_way_; }
+  // Refuses everything that waits, and whatever still comes.
+  void RefuseAll(const absl::Status& status);
+  // Closes the connections and cuts short what is not sent. Requests still come
+  // out of the queue until none is left: then the queue may be shut down.
+  void Shutdown();
+  int requests_left() const { return requests_left_; }
+
+ private:
+  class RawService;
+  class Request;
+
+  RequestServer(const Identity* self, CoreHost* host,
+                std::function<void(absl::Status)> stop);
+  void Expect(int method);
+  void Arrived(Request* request);
+  absl::Status Take(Request* request);
+  absl::Status TakeControl(Request* request, const Caller& caller,
+                           const WireMessage& message);
+  absl::Status GiveToCore(Request* request, const Caller& caller,
+                          WireMessage message);
+  void Answer(Request* request, const absl::Status& status,
+              const google::protobuf::Message* head,
+              const BufferChain& payload);
+  void CountRefusal(const absl::Status& status);
+
+  const Identity* const self_;
+  CoreHost* const host_;
+  const std::function<void(absl::Status)> stop_;
+  std::unique_ptr<RawService> service_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::unique_ptr<grpc::Server> server_;
+  absl::flat_hash_map<CallId, Request*> waiting_;  // Owned by themselves.
+  std::set<std::pair<Time, CallId>> deadlines_;    // One for each of waiting_.
+  absl::Status refuse_all_;  // Not OK: the answer to everything.
+  int requests_left_ = 0;    // Posted ahead, waiting or being answered.
+  int answers_under_way_ = 0;
+  uint64_t over_limit_ = 0;
+  bool shut_down_ = false;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_NET_REQUEST_SERVER_H_
