@@ -439,11 +439,9 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
       break;
   }
   if (call == ServerCall::kFinish) {
-    // Refused at once, it has gone; or, in a run that was finished before, is
-    // yet to come.
-    if (server.incarnation != 0 && absl::IsUnavailable(status)) {
-      server.end_told = 2;
-    }
+    // A server that has heard of the end leaves by itself; another one is asked
+    // again, it may be there yet or come.
+    if (server.end_told >= 1) server.end_told = 2;
   } else if (absl::IsUnavailable(status) ||
              absl::IsDeadlineExceeded(status) ||
              absl::IsResourceExhausted(status)) {
