@@ -76,6 +76,23 @@ v1::Configuration MakeAdamConfiguration(
   return configuration;
 }
 
+v1::SealRequest MakeSeal(uint64_t counter) {
+  v1::SealRequest seal;
+  seal.mutable_header()->set_term(1);
+  *seal.mutable_header()->mutable_snapshot() = Pair(1, counter);
+  seal.set_directory("/checkpoint");
+  seal.set_file_name("ps-0");
+  *seal.add_server_generations() = Pair(1, 1);
+  return seal;
+}
+
+v1::WrittenRequest MakeWritten(uint64_t counter) {
+  v1::WrittenRequest written;
+  written.mutable_header()->set_term(1);
+  *written.mutable_header()->mutable_snapshot() = Pair(1, counter);
+  return written;
+}
+
 BufferChain Payload(const std::vector<float>& numbers) {
   return {Buffer::Copy(AsBytes(absl::MakeConstSpan(numbers)))};
 }

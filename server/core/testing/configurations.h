@@ -30,6 +30,11 @@ v1::Configuration MakeConfiguration(
 v1::Configuration MakeAdamConfiguration(
     std::initializer_list<v1::Variable> variables, uint32_t servers = 1);
 
+// Of snapshot 1.`counter`, for server 0 of MakeConfiguration: into the file
+// "ps-0" of "/checkpoint".
+v1::SealRequest MakeSeal(uint64_t counter);
+v1::WrittenRequest MakeWritten(uint64_t counter);
+
 // Numbers as they travel.
 BufferChain Payload(const std::vector<float>& numbers);
 std::vector<float> Numbers(const BufferChain& chain);

@@ -1,0 +1,189 @@
+#include "server/parameter_server.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "checkpoint/directory.h"
+#include "net/in_process_runtime.h"
+#include "proto/refusal.h"
+#include "server/core/testing/configurations.h"
+
+namespace paramd {
+namespace {
+
+using testing::MakeAdamConfiguration;
+using testing::Numbers;
+using testing::Pair;
+using testing::Payload;
+using testing::Uniform;
+using testing::Zeros;
+
+// A coordinator that makes one call after the other, each again until it is
+// answered other than "not yet", and leaves after the last. Not thread-safe.
+class Script : public Core {
+ public:
+  struct Call {
+    std::function<Outbox::Head()> make;
+    BufferChain payload;
+    std::function<void(const Message&)> answered;
+  };
+
+  void Add(Outbox::Head head, BufferChain payload,
+           std::function<void(const Message&)> answered) {
+    std::shared_ptr<google::protobuf::Message> shared = std::move(head);
+    calls_.push_back({[shared] {
+                        Outbox::Head copy(shared->New());
+                        copy->CopyFrom(*shared);
+                        return copy;
+                      },
+                      std::move(payload), std::move(answered)});
+  }
+
+  void Start(Time, Outbox* out) override { Next(out); }
+  void Receive(Message message, Time, Outbox* out) override {
+    const auto reason = RefusalOf(message.status).reason();
+    if (reason != v1::Refusal::NOT_READY && reason != v1::Refusal::WAIT) {
+      calls_[next_++].answered(message);
+    }
+    Next(out);
+  }
+  void Completed(IoResult, Time, Outbox*) override {}
+  void Tick(Time, Outbox*) override {}
+  Time next_tick() const override { return Time::Never(); }
+
+ private:
+  void Next(Outbox* out) {
+    if (next_ == calls_.size()) return out->Exit(absl::OkStatus());
+    out->Send(PeerId::Ps(0), ++call_, calls_[next_].make(),
+              calls_[next_].payload, absl::Seconds(60));
+  }
+
+  std::vector<Call> calls_;
+  size_t next_ = 0;
+  CallId call_ = 0;
+};
+
+void ExpectOk(const Message& message) {
+  EXPECT_TRUE(message.status.ok()) << message.status;
+}
+
+v1::Header Snapshot() {
+  v1::Header header;
+  header.set_term(1);
+  *header.mutable_snapshot() = Pair(1, 1);
+  return header;
+}
+
+// Fills a server as the configuration says, does `steps` and ends the job.
+void RunServer(const v1::Configuration& configuration,
+               const std::function<void(Script*)>& steps) {
+  auto runtime = MakeInProcessRuntime();
+  Shard::Options options;
+  options.incarnation = 100;
+  options.life_seed = 1;
+  ParameterServer server(options, runtime.get());
+  Script script;
+  runtime->AddCore(PeerId::Coordinator(), &script);
+
+  auto configure = std::make_unique<v1::ConfigureRequest>();
+  *configure->mutable_configuration() = configuration;
+  script.Add(std::move(configure), {}, ExpectOk);
+  steps(&script);
+  auto finish = std::make_unique<v1::FinishRequest>();
+  finish->mutable_header()->set_term(1);
+  finish->set_everybody_knows(true);
+  script.Add(std::move(finish), {}, [&](const Message& message) {
+    ExpectOk(message);
+    EXPECT_EQ(runtime->Status().server().bytes(),
+              3 * 4 * (1280 * 1024 + 1100000 + 1));
+  });
+  EXPECT_TRUE(runtime->Run().ok());
+}
+
+void AddPull(uint32_t slice, uint32_t blocks, std::vector<float>* numbers,
+             Script* script) {
+  auto pull = std::make_unique<v1::PullRequest>();
+  pull->set_encoding(v1::FP32);
+  for (uint32_t b = 0; b < blocks; ++b) {
+    pull->add_blocks()->set_slice(slice);
+    pull->mutable_blocks(b)->set_block(b);
+  }
+  script->Add(std::move(pull), {}, [numbers](const Message& message) {
+    ExpectOk(message);
+    *numbers = Numbers(message.payload);
+  });
+}
+
+// 5 MiB in two slices, one row above 4 MiB (in five blocks), a scalar.
+TEST(ParameterServerTest, Promise3_WhatIsSavedIsRestoredByAnother) {
+  const std::string root = ::testing::TempDir() + "/parameter_server_test";
+  CheckpointDirectory directory(root, /*nonce=*/7);
+  v1::PrepareCheckpoint prepare;
+  *prepare.mutable_snapshot() = Pair(1, 1);
+  const auto prepared = directory.Prepare(prepare);
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+
+  v1::Configuration configuration =
+      MakeAdamConfiguration({Uniform("w", {1280, 1024}),
+                             Uniform("row", {1, 1100000}), Zeros("s", {})});
+  v1::ShardFile file;
+  std::vector<float> saved[3];
+  RunServer(configuration, [&](Script* script) {
+    auto push = std::make_unique<v1::PushRequest>();
+    push->mutable_header()->set_worker(1);
+    *push->mutable_header()->mutable_generation() = Pair(1, 11);
+    push->mutable_header()->set_sequence(1);
+    push->set_encoding(v1::FP32);
+    push->add_blocks()->set_slice(1);
+    push->mutable_blocks(0)->set_elements(262144);
+    script->Add(std::move(push), Payload(std::vector<float>(262144, 1)),
+                ExpectOk);
+    AddPull(1, 1, &saved[0], script);
+    AddPull(2, 4, &saved[1], script);
+    AddPull(3, 1, &saved[2], script);
+    auto seal = std::make_unique<v1::SealRequest>();
+    *seal->mutable_header() = Snapshot();
+    seal->set_directory(prepared->directory());
+    seal->set_file_name("ps-0.safetensors");
+    *seal->add_server_generations() = Pair(1, 1);
+    script->Add(std::move(seal), {}, ExpectOk);
+    auto written = std::make_unique<v1::WrittenRequest>();
+    *written->mutable_header() = Snapshot();
+    script->Add(std::move(written), {}, [&](const Message& message) {
+      ASSERT_TRUE(message.status.ok()) << message.status;
+      file = static_cast<const v1::WrittenReply&>(*message.head).file();
+    });
+  });
+
+  v1::CommitCheckpoint commit;
+  commit.set_directory(prepared->directory());
+  v1::Manifest& manifest = *commit.mutable_manifest();
+  manifest.set_min_reader(1);
+  manifest.set_run_id("run");
+  *manifest.mutable_snapshot() = Pair(1, 1);
+  *manifest.mutable_variables() = configuration.layout().variables();
+  *manifest.add_files() = file;
+  manifest.add_slots("momentum");
+  manifest.add_slots("variance");
+  const auto committed = directory.Commit(commit);
+  ASSERT_TRUE(committed.ok()) << committed.status();
+
+  configuration.mutable_servers(0)->set_restore_directory(committed->path());
+  std::vector<float> restored[3];
+  RunServer(configuration, [&](Script* script) {
+    AddPull(1, 1, &restored[0], script);
+    AddPull(2, 4, &restored[1], script);
+    AddPull(3, 1, &restored[2], script);
+  });
+  ASSERT_EQ(saved[0].size(), 262144u);
+  ASSERT_EQ(saved[1].size(), 4u * 262144);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(saved[i], restored[i]) << i;
+}
+
+}  // namespace
+}  // namespace paramd
