@@ -2,23 +2,10 @@
 #define PARAMD_TESTS_SIM_INTEGER_WORKLOAD_H_
 
 #include <cstdint>
-#include <string>
 
-#include "absl/status/status.h"
-
-#include "tests/sim/faults.h"
+#include "tests/sim/workload_report.h"
 
 namespace paramd {
-
-// How one run of a workload went.
-struct WorkloadReport {
-  // OK, or what was violated, with how to see it again.
-  absl::Status status;
-  uint64_t trace_hash = 0;
-  uint64_t events = 0;
-  uint64_t checkpoints = 0;
-  FaultCounts faults;
-};
 
 // A coordinator, two servers and three workers train an IntegerJob on the
 // network that the seed draws. Checked: every block that a worker computes on

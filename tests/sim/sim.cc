@@ -8,13 +8,16 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
+#include "base/check.h"
 #include "tests/sim/integer_workload.h"
+#include "tests/sim/model_workload.h"
 
 namespace paramd {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: sim [--workload=integers] [--seed=N] [--seeds=N] [--trace_hash]\n"
+    "usage: sim [--workload=integers|model] [--seed=N] [--seeds=N] "
+    "[--trace_hash]\n"
     "           [--verbose]\n"
     "  --seed        the first seed, 1 unless told\n"
     "  --seeds       how many seeds from there on, 1 unless told\n"
@@ -40,7 +43,7 @@ bool Parse(absl::string_view argument, Flags* flags) {
   }
   if (absl::ConsumePrefix(&argument, "--workload=")) {
     flags->workload = std::string(argument);
-    return flags->workload == "integers";
+    return flags->workload == "integers" || flags->workload == "model";
   }
   return false;
 }
@@ -49,8 +52,17 @@ bool Parse(absl::string_view argument, Flags* flags) {
 uint64_t RunSeeds(const Flags& flags) {
   uint64_t failed = 0;
   FaultCounts faults;
+  TrainedWeights expected;
+  if (flags.workload == "model") {
+    auto trained = TrainModelInProcess();
+    CHECK(trained.ok(), trained.status().ToString());
+    expected = *std::move(trained);
+  }
   for (uint64_t seed = flags.seed; seed < flags.seed + flags.seeds; ++seed) {
-    const WorkloadReport report = RunIntegerWorkload(seed, flags.verbose);
+    const WorkloadReport report =
+        flags.workload == "model"
+            ? RunModelWorkload(seed, flags.verbose, expected)
+            : RunIntegerWorkload(seed, flags.verbose);
     faults.Add(report.faults);
     if (flags.trace_hash) {
       std::printf("%llu %016llx\n", static_cast<unsigned long long>(seed),

@@ -47,62 +47,68 @@ IoResult Done(std::unique_ptr<M> head) {
   return result;
 }
 
-template <typename Request>
-void Serve(Simulation* simulation, PeerId self, absl::Duration longest,
-           std::function<IoResult(const Request&, const BufferChain&)> work) {
-  simulation->HandleIo(self, Request::descriptor(),
-                       {.shortest = absl::Microseconds(20), .longest = longest},
-                       [work](Outbox::IoItem item) {
-                         return work(static_cast<const Request&>(*item.head),
-                                     item.payload);
-                       });
+constexpr absl::Duration kFast = absl::Milliseconds(50);
+constexpr absl::Duration kSlow = absl::Seconds(1);
+
+template <typename Request, typename Function>
+SimStorage::Work MakeWork(absl::Duration longest, Function work) {
+  return {Request::descriptor(), longest, [work](Outbox::IoItem item) {
+            return work(static_cast<const Request&>(*item.head), item.payload);
+          }};
+}
+
+void Serve(PeerId self, std::vector<SimStorage::Work> works,
+           Simulation* simulation) {
+  for (SimStorage::Work& work : works) {
+    simulation->HandleIo(
+        self, work.type,
+        {.shortest = absl::Microseconds(20), .longest = work.longest},
+        std::move(work.handler));
+  }
 }
 
 }  // namespace
 
+std::vector<SimStorage::Work> SimStorage::CoordinatorWorks() {
+  return {
+      MakeWork<v1::ReadLog>(
+          kFast, [this](const auto&, const auto&) { return ReadLog(); }),
+      MakeWork<v1::AppendLog>(
+          kFast, [this](const auto& r, const auto&) { return AppendLog(r); }),
+      MakeWork<v1::PrepareCheckpoint>(
+          kFast,
+          [this](const auto& r, const auto&) { return PrepareCheckpoint(r); }),
+      MakeWork<v1::CommitCheckpoint>(
+          kSlow,
+          [this](const auto& r, const auto&) { return CommitCheckpoint(r); }),
+      MakeWork<v1::FindCheckpoint>(
+          kSlow,
+          [this](const auto& r, const auto&) { return FindCheckpoint(r); }),
+      MakeWork<v1::WriteResult>(kFast,
+                                [this](const auto& r, const auto&) {
+                                  results_.push_back(r);
+                                  return IoResult{};
+                                }),
+  };
+}
+
+std::vector<SimStorage::Work> SimStorage::ShardWorks() {
+  return {
+      MakeWork<v1::WriteShard>(kSlow,
+                               [this](const auto& r, const auto& payload) {
+                                 return WriteShard(r, payload);
+                               }),
+      MakeWork<v1::ReadSlices>(
+          kSlow, [this](const auto& r, const auto&) { return ReadSlices(r); }),
+  };
+}
+
 void SimStorage::ServeCoordinator(PeerId self, Simulation* simulation) {
-  const absl::Duration fast = absl::Milliseconds(50);
-  const absl::Duration slow = absl::Seconds(1);
-  Serve<v1::ReadLog>(
-      simulation, self, fast,
-      [this](const v1::ReadLog&, const BufferChain&) { return ReadLog(); });
-  Serve<v1::AppendLog>(simulation, self, fast,
-                       [this](const v1::AppendLog& r, const BufferChain&) {
-                         return AppendLog(r);
-                       });
-  Serve<v1::PrepareCheckpoint>(
-      simulation, self, fast,
-      [this](const v1::PrepareCheckpoint& r, const BufferChain&) {
-        return PrepareCheckpoint(r);
-      });
-  Serve<v1::CommitCheckpoint>(
-      simulation, self, slow,
-      [this](const v1::CommitCheckpoint& r, const BufferChain&) {
-        return CommitCheckpoint(r);
-      });
-  Serve<v1::FindCheckpoint>(
-      simulation, self, slow,
-      [this](const v1::FindCheckpoint& r, const BufferChain&) {
-        return FindCheckpoint(r);
-      });
-  Serve<v1::WriteResult>(simulation, self, fast,
-                         [this](const v1::WriteResult& r, const BufferChain&) {
-                           results_.push_back(r);
-                           return IoResult{};
-                         });
+  Serve(self, CoordinatorWorks(), simulation);
 }
 
 void SimStorage::ServeShard(PeerId self, Simulation* simulation) {
-  const absl::Duration slow = absl::Seconds(1);
-  Serve<v1::WriteShard>(
-      simulation, self, slow,
-      [this](const v1::WriteShard& r, const BufferChain& payload) {
-        return WriteShard(r, payload);
-      });
-  Serve<v1::ReadSlices>(simulation, self, slow,
-                        [this](const v1::ReadSlices& r, const BufferChain&) {
-                          return ReadSlices(r);
-                        });
+  Serve(self, ShardWorks(), simulation);
 }
 
 IoResult SimStorage::ReadLog() const {

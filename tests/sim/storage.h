@@ -23,7 +23,16 @@ namespace paramd {
 // Not thread-safe; outlives the simulations that it serves.
 class SimStorage {
  public:
-  // Does the coordinator's, or a server's, storage work for node `self`.
+  // One kind of work, how long it takes at most, and how it is done.
+  struct Work {
+    const google::protobuf::Descriptor* type;
+    absl::Duration longest;
+    Simulation::IoHandler handler;
+  };
+  // The storage work of a coordinator, and of a server.
+  std::vector<Work> CoordinatorWorks();
+  std::vector<Work> ShardWorks();
+  // Does it for node `self`.
   void ServeCoordinator(PeerId self, Simulation* simulation);
   void ServeShard(PeerId self, Simulation* simulation);
 

@@ -1,0 +1,30 @@
+#ifndef PARAMD_TESTS_SIM_MODEL_WORKLOAD_H_
+#define PARAMD_TESTS_SIM_MODEL_WORKLOAD_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "tests/sim/workload_report.h"
+
+namespace paramd {
+
+// What a training came to: the bytes of each variable, and of each of its slots
+// under "<variable>/slot:<slot>", as the last checkpoint has them.
+using TrainedWeights = std::map<std::string, std::string>;
+
+// A coordinator, two servers and one worker train a small network with Adam on
+// examples drawn from a generator, in the in-process runtime: real time, no
+// fault.
+absl::StatusOr<TrainedWeights> TrainModelInProcess();
+
+// The same job under the simulator, on the network that the seed draws. The
+// report's status is not OK if the result is not `expected`, bit for bit.
+WorkloadReport RunModelWorkload(uint64_t seed, bool verbose,
+                                const TrainedWeights& expected);
+
+}  // namespace paramd
+
+#endif  // PARAMD_TESTS_SIM_MODEL_WORKLOAD_H_
