@@ -194,11 +194,12 @@ std::vector<JobSources::Text> ReadEnvironment() {
 }
 
 void SetRunDirectory(absl::string_view run_dir, v1::JobConfig* config) {
-  config->set_run_dir(std::string(run_dir));
+  // `run_dir` may lie in the config itself.
   v1::CheckpointConfig* checkpoint = config->mutable_checkpoint();
   if (checkpoint->directory().empty()) {
     checkpoint->set_directory(absl::StrCat(run_dir, "/checkpoints"));
   }
+  config->set_run_dir(std::string(run_dir));
 }
 
 std::string JobWideText(const v1::JobConfig& config) {

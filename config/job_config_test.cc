@@ -157,6 +157,14 @@ TEST(JobConfigTest, HeartbeatsMustFitIntoTheLease) {
                         "(2999); found 1000"));
 }
 
+TEST(JobConfigTest, ALongRunDirectoryOfTheConfigItselfMayBeSetAgain) {
+  v1::JobConfig config;
+  config.set_run_dir(std::string(200, 'r'));
+  SetRunDirectory(config.run_dir(), &config);
+  EXPECT_EQ(config.checkpoint().directory(),
+            absl::StrCat(std::string(200, 'r'), "/checkpoints"));
+}
+
 TEST(JobConfigTest, CheckpointsLieInTheRunUnlessToldOtherwise) {
   JobSources sources = From(kJob);
   EXPECT_EQ(LoadJob(sources)->config.checkpoint().directory(), "");
