@@ -256,7 +256,10 @@ void Coordinator::AnswerHeartbeat(Worker* worker, Outbox* out) {
 
 void Coordinator::AnswerParked(Time now, Outbox* out) {
   for (auto& [index, worker] : workers_) {
-    if (worker.parked != 0 && (now >= worker.parked_until || HasNews(worker))) {
+    if (worker.parked == 0) continue;
+    // One that acknowledges the end has nothing more to wait for.
+    if (now >= worker.parked_until || HasNews(worker) ||
+        worker.last.state() == v1::FINISHED) {
       AnswerHeartbeat(&worker, out);
     }
   }
