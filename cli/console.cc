@@ -1,8 +1,10 @@
 #include "cli/console.h"
 
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 
@@ -60,6 +62,12 @@ bool IsRoutineLogLine(absl::string_view line) {
   const absl::string_view rest = line.substr(space + 1);
   const absl::string_view level = rest.substr(0, rest.find(' '));
   return line.find('T') < space && (level == "info" || level == "debug");
+}
+
+bool StdoutIsTerminal() {
+  const char* kind = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) == 1 && kind != nullptr &&
+         absl::string_view(kind) != "dumb";
 }
 
 int TerminalWidth(std::FILE* out) {

@@ -47,6 +47,9 @@ class Console {
 // "debug". A line that is not in the form of base/log.h is not.
 bool IsRoutineLogLine(absl::string_view line);
 
+// Whether stdout is a terminal that understands escape sequences.
+bool StdoutIsTerminal();
+
 // Columns of the terminal behind `out`; 80 if it does not say.
 int TerminalWidth(std::FILE* out);
 

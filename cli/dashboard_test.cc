@@ -1,10 +1,10 @@
 #include "cli/dashboard.h"
 
-#include <algorithm>
-#include <string>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
 
 #include "absl/strings/str_split.h"
 

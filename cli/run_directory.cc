@@ -98,7 +98,7 @@ absl::Status UseRunDirectory(absl::string_view path, bool may_hold_a_run) {
   return absl::OkStatus();
 }
 
-std::string AbsolutePath(absl::string_view path) {
+std::string PathFromRoot(absl::string_view path) {
   std::error_code error;
   const fs::path absolute = fs::absolute(ToPath(path), error);
   if (error) return std::string(path);

@@ -24,7 +24,7 @@ absl::StatusOr<std::string> NewestRunDirectory(absl::string_view root,
 absl::Status UseRunDirectory(absl::string_view path, bool may_hold_a_run);
 
 // `path` from the root on, by the working directory. Not resolved further.
-std::string AbsolutePath(absl::string_view path);
+std::string PathFromRoot(absl::string_view path);
 
 // `path` from the working directory on if it lies in it, else unchanged.
 std::string ShortPath(absl::string_view path);

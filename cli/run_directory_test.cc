@@ -57,9 +57,9 @@ TEST_F(RunDirectoryTest, ADirectoryThatHoldsARunIsUsedOnlyToGoOn) {
 }
 
 TEST_F(RunDirectoryTest, PathsAreShownFromTheWorkingDirectory) {
-  EXPECT_EQ(ShortPath(AbsolutePath("runs/job-1")), "runs/job-1");
+  EXPECT_EQ(ShortPath(PathFromRoot("runs/job-1")), "runs/job-1");
   EXPECT_EQ(ShortPath("/nowhere/job-1"), "/nowhere/job-1");
-  EXPECT_EQ(AbsolutePath("/a/./b"), "/a/b");
+  EXPECT_EQ(PathFromRoot("/a/./b"), "/a/b");
 }
 
 }  // namespace

@@ -1,0 +1,75 @@
+#include "cli/command.h"
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+#include "cli/exit_code.h"
+#include "config/nearest_name.h"
+
+namespace paramd {
+namespace {
+
+const std::vector<Command>& Commands() {
+  static const auto* commands = new std::vector<Command>{
+      {"run", "one process of a cluster, or the whole job in this one",
+       RunCommand},
+      {"local", "a whole cluster of processes on this machine", LocalCommand},
+      {"checkpoint list", "the checkpoints of a run", CheckpointListCommand},
+      {"checkpoint inspect", "what a checkpoint contains",
+       CheckpointInspectCommand},
+      {"version", "version and commit", VersionCommand},
+  };
+  return *commands;
+}
+
+std::string Help() {
+  std::string help =
+      "usage: paramd COMMAND [flags]\n\n"
+      "Trains models on parameter servers and workers.\n\ncommands:\n";
+  for (const Command& command : Commands()) {
+    absl::StrAppendFormat(&help, "  %-20s %s\n", command.name,
+                          command.sentence);
+  }
+  help.append("\n'paramd COMMAND --help' explains one.\n");
+  return help;
+}
+
+int Unknown(const std::vector<std::string>& words) {
+  std::vector<std::string> known;
+  for (const Command& command : Commands()) known.push_back(command.name);
+  const std::string first_two = absl::StrJoin(
+      words.begin(), words.begin() + (words.size() > 1 ? 2 : 1), " ");
+  std::string nearest = NearestName(words[0], known);
+  if (nearest.empty()) nearest = NearestName(first_two, known);
+  std::fprintf(stderr, "paramd: unknown command '%s'%s\n", words[0].c_str(),
+               nearest.empty()
+                   ? "; 'paramd --help' lists all"
+                   : absl::StrCat("; did you mean '", nearest, "'?").c_str());
+  return kExitBadConfiguration;
+}
+
+}  // namespace
+
+int Dispatch(absl::Span<char* const> words) {
+  const std::vector<std::string> given(words.begin() + 1, words.end());
+  if (given.empty() || given[0] == "--help" || given[0] == "-h" ||
+      given[0] == "help") {
+    std::fputs(Help().c_str(), given.empty() ? stderr : stdout);
+    return given.empty() ? kExitBadConfiguration : kExitFinished;
+  }
+  for (const Command& command : Commands()) {
+    const std::vector<std::string> name = absl::StrSplit(command.name, ' ');
+    if (given.size() >= name.size() &&
+        std::equal(name.begin(), name.end(), given.begin())) {
+      return command.run(
+          {words[0], {given.begin() + name.size(), given.end()}});
+    }
+  }
+  return Unknown(given);
+}
+
+}  // namespace paramd

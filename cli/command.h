@@ -1,0 +1,38 @@
+#ifndef PARAMD_CLI_COMMAND_H_
+#define PARAMD_CLI_COMMAND_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace paramd {
+
+// How a subcommand was called.
+struct Invocation {
+  std::string program;                 // argv[0], as it was typed.
+  std::vector<std::string> arguments;  // After the subcommand's name.
+};
+
+// A subcommand of paramd. `run` prints what it has to say and returns the
+// process's exit code.
+struct Command {
+  std::string name;  // "local", "checkpoint inspect"
+  std::string sentence;
+  int (*run)(const Invocation& invocation);
+};
+
+// Each stands in a file of its own.
+int RunCommand(const Invocation& invocation);
+int LocalCommand(const Invocation& invocation);
+int CheckpointListCommand(const Invocation& invocation);
+int CheckpointInspectCommand(const Invocation& invocation);
+int VersionCommand(const Invocation& invocation);
+
+// Finds the subcommand that `words`, argv, name and runs it. Without one, or
+// with --help: shows all. An unknown one is named with its nearest, exit 2.
+int Dispatch(absl::Span<char* const> words);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_COMMAND_H_

@@ -1,0 +1,32 @@
+#include "cli/job_flags.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace paramd {
+
+void JobFlags::AddTo(Flags* flags) {
+  flags->AddText("job", "FILE", "the job file; must be given", &job_path);
+  flags->AddJobSettings(&settings);
+}
+
+absl::StatusOr<LoadedJob> JobFlags::Load() const {
+  if (job_path.empty()) {
+    return absl::InvalidArgumentError(
+        "--job FILE is missing: the job file says what is trained");
+  }
+  JobSources sources;
+  sources.file = job_path;
+  sources.environment = ReadEnvironment();
+  sources.settings = settings;
+  return LoadJob(sources);
+}
+
+std::vector<std::string> JobFlags::ToArguments() const {
+  std::vector<std::string> arguments = {absl::StrCat("--job=", job_path)};
+  for (const auto& [key, value] : settings) {
+    arguments.push_back(absl::StrCat("--set=", key, "=", value));
+  }
+  return arguments;
+}
+
+}  // namespace paramd

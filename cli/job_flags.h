@@ -1,0 +1,34 @@
+#ifndef PARAMD_CLI_JOB_FLAGS_H_
+#define PARAMD_CLI_JOB_FLAGS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "cli/flags.h"
+#include "config/job_config.h"
+
+namespace paramd {
+
+// How a command line says which job is meant: the job file and settings that
+// beat what stands in it.
+struct JobFlags {
+  std::string job_path;
+  std::vector<Flags::Setting> settings;
+
+  // Declares --job, --set and a flag for each setting. `flags` must not outlive
+  // this. Called after the subcommand has declared its own.
+  void AddTo(Flags* flags);
+
+  // The job with every default filled in. InvalidArgument naming all mistakes;
+  // also without --job.
+  absl::StatusOr<LoadedJob> Load() const;
+
+  // The same again, as arguments for a process that this one starts.
+  std::vector<std::string> ToArguments() const;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_JOB_FLAGS_H_

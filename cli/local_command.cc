@@ -1,0 +1,273 @@
+#include <cstdio>
+#include <memory>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/dashboard.h"
+#include "cli/exit_code.h"
+#include "cli/job_flags.h"
+#include "cli/loopback.h"
+#include "cli/run_directory.h"
+#include "cli/run_result.h"
+#include "cli/status_poller.h"
+#include "cli/supervisor.h"
+#include "cli/version.h"
+
+namespace paramd {
+namespace {
+
+constexpr int kMostDraws = 5;       // Of an address, until its ports are free.
+constexpr int kTicksPerLine = 5;    // Seconds between lines of progress.
+constexpr int kMostProcesses = 64;  // Of each kind.
+
+struct LocalOptions {
+  JobFlags job;
+  int servers = 2;
+  int workers = 2;
+  int restarts = 3;
+  bool resume = false;
+};
+
+// Where this run writes: what the job says, or the next free directory below
+// runs/, or with --resume the newest one there.
+absl::StatusOr<std::string> ChooseRunDirectory(const v1::JobConfig& job,
+                                               bool resume) {
+  if (!job.run_dir().empty()) {
+    RETURN_IF_ERROR(UseRunDirectory(job.run_dir(), resume));
+    return job.run_dir();
+  }
+  return resume ? NewestRunDirectory("runs", job.name())
+                : MakeRunDirectory("runs", job.name());
+}
+
+// One cluster on this machine, from its first process to its last.
+class LocalCluster {
+ public:
+  LocalCluster(const LocalOptions& options, const v1::JobConfig& job,
+               std::string run_dir)
+      : options_(options),
+        job_(job),
+        run_dir_(std::move(run_dir)),
+        console_(stdout, stderr, StdoutIsTerminal()),
+        random_(std::random_device()()) {}
+
+  Console* console() { return &console_; }
+
+  // Draws addresses until one's ports are free, at most kMostDraws times.
+  Supervisor::Outcome Run() {
+    Supervisor::Outcome outcome;
+    for (int draw = 0; draw < kMostDraws; ++draw) {
+      const LoopbackCluster cluster =
+          DrawLoopbackCluster(options_.servers, options_.workers, &random_);
+      outcome = RunAt(cluster);
+      if (!outcome.port_taken) break;
+      console_.Say(absl::StrCat(outcome.sentence, "; trying another address"));
+    }
+    return outcome;
+  }
+
+ private:
+  SupervisedTask MakeTask(const LoopbackCluster& cluster,
+                          const std::string& type, int index) const {
+    SupervisedTask task;
+    task.name = absl::StrCat(type, "-", index);
+    task.is_chief = type == "worker" && index == 0;
+    task.process.executable = "/proc/self/exe";
+    task.process.arguments = {"paramd", "run"};
+    for (std::string& argument : options_.job.ToArguments()) {
+      task.process.arguments.push_back(std::move(argument));
+    }
+    task.process.arguments.push_back(
+        absl::StrCat("--run_dir=", PathFromRoot(run_dir_)));
+    task.process.environment =
+        EnvironmentWith("TF_CONFIG", cluster.TfConfig(type, index));
+    return task;
+  }
+
+  Supervisor::Outcome RunAt(const LoopbackCluster& cluster) {
+    std::vector<SupervisedTask> tasks;
+    std::vector<std::string> addresses = cluster.servers;
+    for (int i = 0; i < options_.servers; ++i) {
+      tasks.push_back(MakeTask(cluster, "ps", i));
+    }
+    for (int i = 0; i < options_.workers; ++i) {
+      tasks.push_back(MakeTask(cluster, "worker", i));
+      addresses.push_back(cluster.workers[i]);
+    }
+    console_.Say(absl::StrCat("run ", ShortPath(run_dir_), ", ",
+                              options_.servers, " ps and ", options_.workers,
+                              " worker processes from ", addresses[0],
+                              " on, logs in ", ShortPath(run_dir_), "/logs"));
+    StatusPoller poller(addresses, absl::Seconds(1));
+    poller_ = &poller;
+    Supervisor::Options options = MakeOptions(tasks, addresses);
+    Supervisor supervisor(std::move(options), std::move(tasks));
+    supervisor_ = &supervisor;
+    Supervisor::Outcome outcome = supervisor.Run();
+    if (outcome.exit_code == kExitFinished) ShowTheEnd();
+    console_.KeepBlock();
+    return outcome;
+  }
+
+  Supervisor::Options MakeOptions(const std::vector<SupervisedTask>& tasks,
+                                  const std::vector<std::string>& addresses) {
+    Supervisor::Options options;
+    options.restarts.most_restarts = options_.restarts;
+    // The processes have that long themselves; what comes on top is for the
+    // way there.
+    options.drain_timeout =
+        absl::Milliseconds(job_.drain_timeout_ms()) + absl::Seconds(2);
+    options.finish_grace =
+        absl::Milliseconds(job_.finish_timeout_ms()) + absl::Seconds(5);
+    options.log_directory = absl::StrCat(run_dir_, "/logs");
+    options.on_line = [this](const std::string& task, const std::string& line) {
+      console_.ProcessLine(task, line);
+    };
+    options.on_event = [this](const std::string& sentence) {
+      console_.Say(sentence);
+    };
+    options.on_tick = [this] { OnTick(); };
+    // The process has died; whoever holds its port now is somebody else.
+    options.is_port_taken = [addresses, tasks](const SupervisedTask& task) {
+      for (size_t i = 0; i < tasks.size(); ++i) {
+        if (tasks[i].name == task.name) return IsTaken(addresses[i]);
+      }
+      return false;
+    };
+    return options;
+  }
+
+  ClusterView View() const {
+    ClusterView view;
+    view.version = ParamdVersion();
+    view.job_name = job_.name();
+    view.staleness = job_.staleness();
+    view.epochs = job_.epochs();
+    const std::vector<StatusPoller::Answer> answers = poller_->Newest();
+    const std::vector<TaskState> states = supervisor_->States();
+    std::vector<ProcessReport> servers, workers;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      ProcessReport report = {answers[i].newest, Note(answers[i], states[i])};
+      auto& rows =
+          i < static_cast<size_t>(options_.servers) ? servers : workers;
+      rows.push_back(std::move(report));
+    }
+    FillView(servers, workers, &view);
+    return view;
+  }
+
+  static std::string Note(const StatusPoller::Answer& answer,
+                          const TaskState& state) {
+    switch (state.kind) {
+      case TaskState::Kind::kWaitingToRestart:
+        return "restarting";
+      case TaskState::Kind::kFailed:
+        return absl::StrCat("exited ", state.exit_code);
+      case TaskState::Kind::kFinished:
+        return "";
+      case TaskState::Kind::kRunning:
+        break;
+    }
+    if (answer.answered_last) return "";
+    return answer.newest.has_value() ? "no answer" : "starting";
+  }
+
+  void OnTick() {
+    ++ticks_;
+    if (console_.in_place()) {
+      console_.ShowBlock(RenderBlock(View(), TerminalWidth(stdout)));
+    } else if (ticks_ % kTicksPerLine == 0) {
+      console_.Print(absl::StrCat(RenderLine(View()), "\n"));
+    }
+  }
+
+  void ShowTheEnd() {
+    ClusterView view = View();
+    view.epochs_done = view.epochs;
+    view.waiting_for.clear();
+    if (console_.in_place()) {
+      console_.ShowBlock(RenderBlock(view, TerminalWidth(stdout)));
+    } else {
+      console_.Print(absl::StrCat(RenderLine(view), "\n"));
+    }
+  }
+
+  const LocalOptions& options_;
+  const v1::JobConfig& job_;
+  const std::string run_dir_;
+  Console console_;
+  RandomStream random_;
+  int64_t ticks_ = 0;
+  const StatusPoller* poller_ = nullptr;    // While RunAt is.
+  const Supervisor* supervisor_ = nullptr;  // While RunAt is.
+};
+
+absl::Status ParseLocal(const Invocation& invocation, Flags* flags,
+                        LocalOptions* options) {
+  flags->AddCount("servers", "parameter servers", {1, kMostProcesses},
+                  &options->servers);
+  flags->AddCount("workers", "workers; worker 0 is the chief",
+                  {1, kMostProcesses}, &options->workers);
+  flags->AddCount("restarts", "restarts of one process that may do better",
+                  {0, 1000000}, &options->restarts);
+  flags->AddSwitch("resume", "go on with the newest run of this job",
+                   &options->resume);
+  options->job.AddTo(flags);
+  return flags->Parse(invocation.arguments);
+}
+
+void PrintFailure(const Supervisor::Outcome& outcome, Console* console) {
+  console->Say(absl::StrCat(
+      outcome.sentence,
+      outcome.last_lines.empty() ? "" : "; the last lines it printed:"));
+  for (const std::string& line : outcome.last_lines) {
+    std::fprintf(stderr, "  %s\n", line.c_str());
+  }
+}
+
+}  // namespace
+
+int LocalCommand(const Invocation& invocation) {
+  BlockSupervisorSignals();
+  LocalOptions options;
+  Flags flags("local", "--job FILE [flags]",
+              "Runs a whole cluster of processes on this machine.");
+  absl::Status status = ParseLocal(invocation, &flags, &options);
+  if (status.ok() && flags.help_wanted()) {
+    std::fputs(flags.Help().c_str(), stdout);
+    return kExitFinished;
+  }
+  const auto job = status.ok() ? options.job.Load() : status;
+  if (!job.ok()) {
+    PrintError(job.status());
+    return ExitCodeAtStart(job.status());
+  }
+  const auto run_dir = ChooseRunDirectory(job->config, options.resume);
+  status = run_dir.ok() ? UseRunDirectory(absl::StrCat(*run_dir, "/logs"), true)
+                        : run_dir.status();
+  if (!status.ok()) {
+    PrintError(status);
+    return ExitCodeAtStart(status);
+  }
+  LocalCluster cluster(options, job->config, *run_dir);
+  const Supervisor::Outcome outcome = cluster.Run();
+  if (outcome.exit_code != kExitFinished) {
+    PrintFailure(outcome, cluster.console());
+    return outcome.exit_code;
+  }
+  EndView end;
+  end.program = invocation.program;
+  end.job_path = options.job.job_path;
+  end.run_dir = ShortPath(*run_dir);
+  const auto result = ReadRunResult(*run_dir);
+  if (result.ok()) FillEnd(*result, &end);
+  PrintError(result.status());
+  cluster.console()->Print(absl::StrCat("\n", RenderEnd(end)));
+  return kExitFinished;
+}
+
+}  // namespace paramd

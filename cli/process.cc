@@ -1,0 +1,81 @@
+#include "cli/process.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/random.h"
+#include "base/status_macros.h"
+
+namespace paramd {
+namespace {
+
+std::string HostName() {
+  char name[256] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0) return "unknown";
+  return name;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Process>> Process::Create(
+    const ProcessRole& role, const LoadedJob& job) {
+  std::unique_ptr<Process> process(new Process(role, job));
+  if (role.worker.has_value()) {
+    RETURN_IF_ERROR(process->CreateWorker());
+    if (role.is_chief()) RETURN_IF_ERROR(process->CreateCoordinator());
+  }
+  return process;
+}
+
+Process::Process(const ProcessRole& role, const LoadedJob& job)
+    : role_(role), job_(job) {}
+
+absl::Status Process::CreateWorker() {
+  AsyncWorker::Options options;
+  options.index = *role_.worker;
+  options.incarnation = role_.incarnation;
+  options.host = HostName();
+  options.pid = static_cast<uint32_t>(getpid());
+  options.job = job_.config;
+  options.job_digest = job_.digest;
+  ASSIGN_OR_RETURN(worker_, WorkerProcess::Create(options));
+  return absl::OkStatus();
+}
+
+absl::Status Process::CreateCoordinator() {
+  Coordinator::Options options;
+  options.job = job_.config;
+  options.job_digest = job_.digest;
+  options.run_id =
+      absl::StrCat(job_.config.name(), "-", absl::Hex(role_.incarnation));
+  options.variables = worker_->variables();
+  options.servers = role_.servers;
+  options.workers = role_.workers;
+  options.examples = worker_->examples();
+  options.nonce_seed = StableHash("nonce", role_.incarnation);
+  CoordinatorProcess::Paths paths;
+  paths.run_directory = job_.config.run_dir();
+  paths.checkpoint_directory = job_.config.checkpoint().directory();
+  ASSIGN_OR_RETURN(coordinator_, CoordinatorProcess::Create(options, paths));
+  return absl::OkStatus();
+}
+
+void Process::AddTo(Runtime* runtime) {
+  if (role_.server.has_value()) {
+    Shard::Options options;
+    options.index = *role_.server;
+    options.incarnation = role_.incarnation;
+    options.life_seed = StableHash("life", role_.incarnation);
+    options.park_timeout = absl::Milliseconds(job_.config.park_timeout_ms());
+    options.finish_timeout =
+        absl::Milliseconds(job_.config.finish_timeout_ms());
+    server_ = std::make_unique<ParameterServer>(options, runtime);
+  }
+  if (coordinator_ != nullptr) coordinator_->AddTo(runtime);
+  if (worker_ != nullptr) worker_->AddTo(runtime);
+}
+
+}  // namespace paramd

@@ -1,0 +1,61 @@
+#ifndef PARAMD_CLI_PROCESS_H_
+#define PARAMD_CLI_PROCESS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+
+#include "config/job_config.h"
+#include "coordinator/coordinator_process.h"
+#include "net/runtime.h"
+#include "server/parameter_server.h"
+#include "worker/worker_process.h"
+
+namespace paramd {
+
+// Which tasks one process is, and of how many there are.
+struct ProcessRole {
+  absl::optional<uint32_t> server;
+  absl::optional<uint32_t> worker;  // Worker 0 is the chief and coordinates.
+  uint32_t servers = 1;
+  uint32_t workers = 1;
+  // Random, drawn when the process starts.
+  uint64_t incarnation = 0;
+
+  bool is_chief() const { return worker.has_value() && *worker == 0; }
+};
+
+// The parts that do the work of a role: a server's shard, a worker with its
+// data and model, the coordinator. Data and directories are opened by Create,
+// so that everything wrong with them is said before a port is bound.
+//
+// Thread safety: Create, AddTo and the destructor on the thread that runs the
+// runtime, while it does not run. Outlives Runtime::Run.
+class Process {
+ public:
+  // The errors of the parts, each naming the file, layer or directory.
+  static absl::StatusOr<std::unique_ptr<Process>> Create(
+      const ProcessRole& role, const LoadedJob& job);
+
+  // Called once.
+  void AddTo(Runtime* runtime);
+
+ private:
+  Process(const ProcessRole& role, const LoadedJob& job);
+
+  absl::Status CreateWorker();
+  absl::Status CreateCoordinator();
+
+  const ProcessRole role_;
+  const LoadedJob job_;
+  std::unique_ptr<WorkerProcess> worker_;
+  std::unique_ptr<CoordinatorProcess> coordinator_;
+  std::unique_ptr<ParameterServer> server_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_PROCESS_H_

@@ -1,0 +1,47 @@
+#include "cli/progress.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace paramd {
+
+Progress::Progress(ClusterView view, Console* console, Runtime* runtime,
+                   absl::Duration period)
+    : view_(std::move(view)),
+      console_(console),
+      runtime_(runtime),
+      period_(period),
+      thread_([this] { Loop(); }) {}
+
+Progress::~Progress() {
+  {
+    MutexLock lock(&mutex_);
+    stopped_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+  console_->KeepBlock();
+}
+
+void Progress::Loop() {
+  MutexLock lock(&mutex_);
+  while (!stopped_) {
+    changed_.WaitFor(&mutex_, period_);
+    if (!stopped_) runtime_->Post([this] { Draw(); });
+  }
+}
+
+void Progress::Draw() {
+  ++ticks_;
+  const ProcessReport report = {runtime_->Status(), ""};
+  FillView({report}, {report}, &view_);
+  if (console_->in_place()) {
+    console_->ShowBlock(RenderBlock(view_, TerminalWidth(stdout)));
+  } else if (ticks_ % kTicksPerLine == 0) {
+    console_->Print(absl::StrCat(RenderLine(view_), "\n"));
+  }
+}
+
+}  // namespace paramd

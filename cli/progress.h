@@ -1,0 +1,48 @@
+#ifndef PARAMD_CLI_PROGRESS_H_
+#define PARAMD_CLI_PROGRESS_H_
+
+#include <thread>
+
+#include "absl/time/time.h"
+
+#include "base/mutex.h"
+#include "cli/console.h"
+#include "cli/dashboard.h"
+#include "net/runtime.h"
+
+namespace paramd {
+
+// Shows how a job that runs in this process alone comes along: asks the runtime
+// for its status every `period`, and draws it on the loop thread.
+//
+// Thread safety: made and destroyed on the thread that runs the runtime, while
+// it does not run. The runtime and the console outlive it.
+class Progress {
+ public:
+  // `view` has what does not change; the rest is filled in from the status.
+  Progress(ClusterView view, Console* console, Runtime* runtime,
+           absl::Duration period);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+ private:
+  static constexpr int kTicksPerLine = 5;
+
+  void Loop();
+  void Draw();  // On the runtime's loop thread.
+
+  ClusterView view_;
+  Console* const console_;
+  Runtime* const runtime_;
+  const absl::Duration period_;
+  int64_t ticks_ = 0;
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_PROGRESS_H_

@@ -1,0 +1,250 @@
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/exit_code.h"
+#include "cli/job_flags.h"
+#include "cli/process.h"
+#include "cli/progress.h"
+#include "cli/run_directory.h"
+#include "cli/run_result.h"
+#include "cli/signal_watcher.h"
+#include "cli/version.h"
+#include "config/cluster_spec.h"
+#include "net/grpc_runtime.h"
+#include "net/in_process_runtime.h"
+
+namespace paramd {
+namespace {
+
+struct RunOptions {
+  JobFlags job;
+  bool insecure = false;
+};
+
+// What a process is, made step by step; each step may find it impossible.
+struct Prepared {
+  LoadedJob job;
+  ClusterSpec cluster;
+  ProcessRole role;
+  std::unique_ptr<Process> process;
+  std::unique_ptr<Runtime> runtime;
+};
+
+uint64_t DrawIncarnation() {
+  std::random_device device;
+  uint64_t drawn = 0;
+  while (drawn == 0) drawn = uint64_t{device()} << 32 | device();
+  return drawn;
+}
+
+absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster) {
+  ProcessRole role;
+  role.incarnation = DrawIncarnation();
+  if (cluster.standalone) {
+    role.server = 0;
+    role.worker = 0;
+    return role;
+  }
+  role.servers = static_cast<uint32_t>(cluster.ps.size());
+  role.workers = static_cast<uint32_t>(cluster.workers.size());
+  if (cluster.is_ps()) {
+    role.server = cluster.self.index;
+  } else if (cluster.worker_index() >= 0) {
+    role.worker = cluster.worker_index();
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("TF_CONFIG: task.type: this version has nothing to do for "
+                     "a task of type ",
+                     TaskTypeName(cluster.self.type)));
+  }
+  return role;
+}
+
+// "ps-0", "worker-1"; "paramd" if the whole job is in this process.
+std::string NameOf(const Prepared& prepared) {
+  if (prepared.cluster.standalone) return "paramd";
+  return prepared.role.server.has_value()
+             ? absl::StrCat("ps-", *prepared.role.server)
+             : absl::StrCat("worker-", *prepared.role.worker);
+}
+
+LogLevel LevelOf(const v1::JobConfig& job) {
+  switch (job.log_level()) {
+    case v1::JobConfig::LOG_LEVEL_DEBUG:
+      return LogLevel::kDebug;
+    case v1::JobConfig::LOG_LEVEL_WARNING:
+      return LogLevel::kWarning;
+    case v1::JobConfig::LOG_LEVEL_ERROR:
+      return LogLevel::kError;
+    default:
+      return LogLevel::kInfo;
+  }
+}
+
+void LogStart(const Prepared& prepared) {
+  InitLogging(NameOf(prepared), LevelOf(prepared.job.config));
+  Log(LogLevel::kInfo, "starting",
+      {{"version", ParamdVersion()}, {"commit", ParamdCommit()}});
+  Log(LogLevel::kInfo, "configured",
+      {{"job", prepared.job.config.name()},
+       {"digest", prepared.job.digest},
+       {"servers", prepared.role.servers},
+       {"workers", prepared.role.workers}});
+  if (!prepared.job.warning.empty()) {
+    Log(LogLevel::kWarning, prepared.job.warning);
+  }
+}
+
+// The chief writes; a chief that is restarted must find what it wrote.
+absl::Status SettleRunDirectory(Prepared* prepared) {
+  v1::JobConfig& job = prepared->job.config;
+  if (!prepared->role.is_chief() || !job.run_dir().empty()) {
+    return absl::OkStatus();
+  }
+  if (!prepared->cluster.standalone) {
+    return absl::InvalidArgumentError(
+        "run_dir is missing: in a cluster the chief needs --run_dir, where it "
+        "goes on after a restart");
+  }
+  ASSIGN_OR_RETURN(const std::string run_dir,
+                   MakeRunDirectory("runs", job.name()));
+  SetRunDirectory(run_dir, &job);
+  return absl::OkStatus();
+}
+
+GrpcRuntimeOptions GrpcOptions(const Prepared& prepared, bool insecure) {
+  const ClusterSpec& cluster = prepared.cluster;
+  GrpcRuntimeOptions options;
+  options.listen_address = cluster.self_address();
+  options.insecure = insecure;
+  options.self.set_type(prepared.role.server ? v1::PS : v1::WORKER);
+  options.self.set_index(prepared.role.server ? *prepared.role.server
+                                              : *prepared.role.worker);
+  options.incarnation = prepared.role.incarnation;
+  options.job_name = prepared.job.config.name();
+  options.job_digest = prepared.job.digest;
+  // What every task must have alike; workers may know each other by other
+  // addresses.
+  options.cluster_digest = Digest(
+      absl::StrCat(absl::StrJoin(cluster.ps, ","), " ", cluster.workers[0]));
+  options.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
+  for (size_t i = 0; i < cluster.ps.size(); ++i) {
+    options.peers[PeerId::Ps(static_cast<uint32_t>(i))] = cluster.ps[i];
+  }
+  options.peers[PeerId::Coordinator()] = cluster.workers[0];
+  return options;
+}
+
+absl::Status MakeRuntime(bool insecure, Prepared* prepared) {
+  if (prepared->cluster.standalone) {
+    prepared->runtime = MakeInProcessRuntime();
+    Log(LogLevel::kInfo, "no TF_CONFIG: the whole job runs in this process");
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(prepared->runtime,
+                   MakeGrpcRuntime(GrpcOptions(*prepared, insecure)));
+  Log(LogLevel::kInfo, "listening",
+      {{"address", prepared->cluster.self_address()}});
+  return absl::OkStatus();
+}
+
+absl::Status Prepare(const RunOptions& options, Prepared* prepared) {
+  ASSIGN_OR_RETURN(prepared->job, options.job.Load());
+  const char* tf_config = std::getenv("TF_CONFIG");
+  ASSIGN_OR_RETURN(
+      prepared->cluster,
+      ParseTfConfig(tf_config == nullptr ? absl::optional<absl::string_view>()
+                                         : absl::string_view(tf_config)));
+  ASSIGN_OR_RETURN(prepared->role, RoleIn(prepared->cluster));
+  LogStart(*prepared);
+  RETURN_IF_ERROR(SettleRunDirectory(prepared));
+  ASSIGN_OR_RETURN(prepared->process,
+                   Process::Create(prepared->role, prepared->job));
+  RETURN_IF_ERROR(MakeRuntime(options.insecure, prepared));
+  prepared->process->AddTo(prepared->runtime.get());
+  return absl::OkStatus();
+}
+
+ClusterView EmptyView(const v1::JobConfig& job) {
+  ClusterView view;
+  view.version = ParamdVersion();
+  view.job_name = job.name();
+  view.staleness = job.staleness();
+  view.epochs = job.epochs();
+  return view;
+}
+
+void PrintEnd(const Invocation& invocation, const RunOptions& options,
+              const Prepared& prepared, Console* console) {
+  const std::string& run_dir = prepared.job.config.run_dir();
+  EndView end;
+  end.program = invocation.program;
+  end.job_path = options.job.job_path;
+  end.run_dir = ShortPath(run_dir);
+  const auto result = ReadRunResult(run_dir);
+  if (result.ok()) FillEnd(*result, &end);
+  PrintError(result.status());
+  console->Print(absl::StrCat("\n", RenderEnd(end)));
+}
+
+int RunPrepared(const Invocation& invocation, const RunOptions& options,
+                Prepared* prepared) {
+  Runtime* runtime = prepared->runtime.get();
+  SignalWatcher watcher([runtime](int signal) {
+    Log(LogLevel::kInfo, "stopping", {{"signal", signal}});
+    runtime->Stop(absl::CancelledError("stopped by a signal"));
+  });
+  Console console(stdout, stderr, StdoutIsTerminal());
+  absl::optional<Progress> progress;
+  if (prepared->cluster.standalone) {
+    progress.emplace(EmptyView(prepared->job.config), &console, runtime,
+                     absl::Seconds(1));
+  }
+  Log(LogLevel::kInfo, "ready");
+  const absl::Status status = runtime->Run();
+  progress.reset();
+  const int exit_code = ExitCodeOf(status, watcher.signal());
+  if (watcher.signal() == 0) PrintError(status);
+  Log(LogLevel::kInfo, "ended", {{"exit_code", exit_code}});
+  if (status.ok() && prepared->cluster.standalone) {
+    PrintEnd(invocation, options, *prepared, &console);
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+int RunCommand(const Invocation& invocation) {
+  SignalWatcher::Block();
+  RunOptions options;
+  Flags flags("run", "--job FILE [flags]",
+              "Runs one process of a cluster: the task that TF_CONFIG names. "
+              "Without TF_CONFIG\nthe whole job runs in this process.");
+  flags.AddSwitch("insecure",
+                  "also listen where other machines reach it, without TLS",
+                  &options.insecure);
+  options.job.AddTo(&flags);
+  absl::Status status = flags.Parse(invocation.arguments);
+  if (status.ok() && flags.help_wanted()) {
+    std::fputs(flags.Help().c_str(), stdout);
+    return kExitFinished;
+  }
+  Prepared prepared;
+  if (status.ok()) status = Prepare(options, &prepared);
+  if (!status.ok()) {
+    PrintError(status);
+    return ExitCodeAtStart(status);
+  }
+  return RunPrepared(invocation, options, &prepared);
+}
+
+}  // namespace paramd

@@ -1,0 +1,46 @@
+#include "cli/run_result.h"
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/util/json_util.h"
+
+#include "cli/run_directory.h"
+
+namespace paramd {
+
+absl::StatusOr<v1::WriteResult> ReadRunResult(absl::string_view run_dir) {
+  const std::string path = absl::StrCat(run_dir, "/result.json");
+  std::ifstream file(path);
+  if (!file) {
+    return absl::NotFoundError(absl::StrCat("there is no ", path));
+  }
+  std::stringstream text;
+  text << file.rdbuf();
+  v1::WriteResult result;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  const auto status =
+      google::protobuf::util::JsonStringToMessage(text.str(), &result, options);
+  if (!status.ok()) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": ", std::string(status.message())));
+  }
+  return result;
+}
+
+void FillEnd(const v1::WriteResult& result, EndView* view) {
+  if (result.evaluation().examples() > 0) {
+    view->accuracy = static_cast<double>(result.evaluation().correct()) /
+                     result.evaluation().examples();
+  }
+  view->epochs = result.epochs();
+  view->seconds = result.seconds();
+  view->checkpoint_path = result.checkpoint_path().empty()
+                              ? ""
+                              : ShortPath(result.checkpoint_path());
+}
+
+}  // namespace paramd

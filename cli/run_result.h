@@ -1,0 +1,21 @@
+#ifndef PARAMD_CLI_RUN_RESULT_H_
+#define PARAMD_CLI_RUN_RESULT_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "cli/dashboard.h"
+#include "proto/paramd/v1/storage.pb.h"
+
+namespace paramd {
+
+// What the chief wrote about the end of a run into `<run_dir>/result.json`.
+// NotFound if there is none, DataLoss if it is not what it should be.
+absl::StatusOr<v1::WriteResult> ReadRunResult(absl::string_view run_dir);
+
+// Takes over what a result says; paths are shown from the working directory.
+void FillEnd(const v1::WriteResult& result, EndView* view);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_RUN_RESULT_H_

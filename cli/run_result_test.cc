@@ -1,0 +1,59 @@
+#include "cli/run_result.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace paramd {
+namespace {
+
+class RunResultTest : public ::testing::Test {
+ protected:
+  RunResultTest()
+      : directory_(absl::StrCat(
+            ::testing::TempDir(), "/",
+            ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    std::filesystem::create_directories(directory_);
+  }
+
+  void Write(const std::string& text) {
+    std::ofstream(directory_ + "/result.json") << text;
+  }
+
+  const std::string directory_;
+};
+
+TEST_F(RunResultTest, TheChiefsFiguresComeBack) {
+  Write(R"({"evaluation": {"examples": "1000", "correct": "887"}, "epochs": 5,
+            "seconds": 53.9, "globalStep": "9370",
+            "checkpointPath": "/elsewhere/x", "later": true})");
+  const auto result = ReadRunResult(directory_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EndView end;
+  FillEnd(*result, &end);
+  EXPECT_EQ(end.accuracy, 0.887);
+  EXPECT_EQ(end.epochs, 5);
+  EXPECT_EQ(end.seconds, 53.9);
+  EXPECT_EQ(end.checkpoint_path, "/elsewhere/x");
+}
+
+TEST_F(RunResultTest, AMissingResultAndADamagedOneAreToldApart) {
+  EXPECT_EQ(ReadRunResult(directory_).status().code(),
+            absl::StatusCode::kNotFound);
+  Write("{\"epochs\": ");
+  EXPECT_EQ(ReadRunResult(directory_).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+TEST_F(RunResultTest, WithoutAnEvaluationThereIsNoAccuracy) {
+  EndView end;
+  FillEnd(v1::WriteResult(), &end);
+  EXPECT_FALSE(end.accuracy.has_value());
+  EXPECT_EQ(end.checkpoint_path, "");
+}
+
+}  // namespace
+}  // namespace paramd
