@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "proto/refusal.h"
@@ -47,9 +48,9 @@ absl::Status Session::Configure(const v1::Configuration& configuration,
   if (configured() && !(configuration.version() > configuration_.version)) {
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(Placement placement,
-                   Placement::Create(configuration.layout(),
-                                     configuration.servers_size()));
+  ASSIGN_OR_RETURN(
+      Placement placement,
+      Placement::Create(configuration.layout(), configuration.servers_size()));
   if (configured() && placement.slices() != placement_.slices()) {
     return absl::InvalidArgumentError(
         "a configuration of the same run has another layout");
@@ -115,7 +116,7 @@ void Session::StartOperation(OpId op, Operation operation, Time now,
   SendWhatMay(now, out);
 }
 
-std::vector<Session::Chunk> Session::CutIntoChunks(Time now) const {
+std::vector<Session::Chunk> Session::CutIntoChunks(Time now) {
   std::vector<Chunk> chunks;
   std::vector<size_t> open(placement_.servers(), SIZE_MAX);
   std::vector<uint64_t> bytes(placement_.servers(), 0);
@@ -132,6 +133,8 @@ std::vector<Session::Chunk> Session::CutIntoChunks(Time now) const {
         Chunk& chunk = chunks.emplace_back();
         chunk.server = server;
         chunk.retry_at = now;
+        chunk.request_id =
+            CounterRandom(options_.request_id_seed).Bits(next_request_++);
       }
       chunks[open[server]].blocks.push_back({s, b});
       bytes[server] += size;
@@ -151,16 +154,15 @@ void Session::SendWhatMay(Time now, Outbox* out) {
   }
 }
 
-void Session::FillHeader(const Operation& operation, uint32_t server,
-                         v1::Header* header) {
+void Session::FillHeader(const Operation& operation, const Chunk& chunk,
+                         v1::Header* header) const {
   header->set_term(configuration_.version.term());
   *header->mutable_configuration() = configuration_.version;
   header->set_worker(options_.worker);
   *header->mutable_generation() = configuration_.generation;
   *header->mutable_server_generation() =
-      configuration_.server_generations[server];
-  header->set_request_id(
-      CounterRandom(options_.request_id_seed).Bits(next_request_++));
+      configuration_.server_generations[chunk.server];
+  header->set_request_id(chunk.request_id);
   if (operation.into == nullptr) {
     header->set_sequence(operation.push.sequence);
     *header->mutable_snapshot() = operation.push.snapshot;
@@ -172,12 +174,12 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
   Chunk& chunk = operation->chunks[index];
   chunk.call = kSessionCall | next_call_++;
   if (chunk.attempts++ > 0) ++chunks_resent_;
-  calls_[chunk.call] = {op, index, now};
+  calls_[chunk.call] = {op, index, chunk.server, now};
   ++servers_[chunk.server].calls;
   const PeerId to = PeerId::Ps(chunk.server);
   if (operation->into != nullptr) {
     auto request = std::make_unique<v1::PullRequest>();
-    FillHeader(*operation, chunk.server, request->mutable_header());
+    FillHeader(*operation, chunk, request->mutable_header());
     request->set_encoding(v1::FP32);
     if (operation->clock.has_value()) request->set_clock(*operation->clock);
     for (const BlockId& id : chunk.blocks) {
@@ -190,7 +192,7 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
     return;
   }
   auto request = std::make_unique<v1::PushRequest>();
-  FillHeader(*operation, chunk.server, request->mutable_header());
+  FillHeader(*operation, chunk, request->mutable_header());
   request->set_encoding(v1::FP32);
   request->set_acknowledged(acknowledged_);
   request->set_clock(operation->push.sequence);
@@ -219,7 +221,7 @@ bool Session::Receive(const Message& message, Time now, Outbox* out) {
   if (call == calls_.end()) return true;  // Its second answer.
   const Call made = call->second;
   calls_.erase(call);
-  if (made.op != 0) --servers_[message.from.index].calls;
+  --servers_[made.server].calls;
   const auto found = operations_.find(made.op);
   // A chunk that was reset meanwhile has another call or none.
   if (found != operations_.end() &&
@@ -274,6 +276,14 @@ absl::Status Session::HandlePulled(Operation* operation, const Chunk& chunk,
                        " elements; asked was block ", id.block, " of slice ",
                        id.slice, " with ", elements));
     }
+    const v1::BlockVersion& held = operation->into->version(id.slice, id.block);
+    if (block.elements() == 0 &&
+        (held.life() == 0 || held.life() != block.version().life() ||
+         held.counter() != block.version().counter())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a pull's answer says that block ", id.block, " of slice ", id.slice,
+          " has not changed; its version here is another"));
+    }
     bytes += uint64_t{block.elements()} * sizeof(float);
   }
   if (bytes != ChainSize(payload) ||
@@ -298,17 +308,20 @@ absl::Status Session::HandlePushed(const Chunk& chunk,
     return absl::UnavailableError(absl::StrCat(
         "ps-", chunk.server, " answered for another of its lives"));
   }
-  size_t answered = 0;
-  for (const v1::PushedBlock& block : reply.blocks()) {
-    if (block.result() == v1::PushedBlock::RESULT_UNSPECIFIED) continue;
-    for (const BlockId& id : chunk.blocks) {
-      if (id.slice == block.slice() && id.block == block.block()) ++answered;
-    }
-  }
-  if (answered < chunk.blocks.size()) {
-    return absl::UnavailableError(absl::StrCat(
-        "ps-", chunk.server, " answered for ", answered, " of ",
-        chunk.blocks.size(), " blocks"));
+  const auto is_answered = [&reply](const BlockId& id) {
+    return std::any_of(
+        reply.blocks().begin(), reply.blocks().end(),
+        [&id](const v1::PushedBlock& block) {
+          return block.slice() == id.slice && block.block() == id.block &&
+                 block.result() != v1::PushedBlock::RESULT_UNSPECIFIED;
+        });
+  };
+  const auto answered =
+      std::count_if(chunk.blocks.begin(), chunk.blocks.end(), is_answered);
+  if (answered < static_cast<ptrdiff_t>(chunk.blocks.size())) {
+    return absl::UnavailableError(
+        absl::StrCat("ps-", chunk.server, " answered for ", answered, " of ",
+                     chunk.blocks.size(), " blocks"));
   }
   return absl::OkStatus();
 }
@@ -316,8 +329,10 @@ absl::Status Session::HandlePushed(const Chunk& chunk,
 void Session::HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
                             Time now) {
   const v1::Refusal refusal = RefusalOf(status);
-  if (refusal.reason() == v1::Refusal::SUPERSEDED) {
-    MarkDone(op, &operations_[op], chunk);
+  Operation& operation = operations_[op];
+  if (refusal.reason() == v1::Refusal::SUPERSEDED &&
+      operation.into == nullptr) {
+    MarkDone(op, &operation, chunk);
     return;
   }
   if (!IsWorthARetry(status, refusal.reason())) {
@@ -325,8 +340,9 @@ void Session::HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
     return;
   }
   chunk->why = std::string(status.message());
-  chunk->retry_at = now + std::max(Backoff(chunk->attempts),
-                                   absl::Milliseconds(refusal.retry_after_ms()));
+  chunk->retry_at =
+      now + std::max(Backoff(chunk->attempts),
+                     absl::Milliseconds(refusal.retry_after_ms()));
 }
 
 void Session::MarkDone(OpId op, Operation* operation, Chunk* chunk) {
@@ -348,11 +364,14 @@ void Session::Tick(Time now, Outbox* out) {
     if (now - operation.started >= options_.give_up_after) late.push_back(op);
   }
   for (const OpId op : late) {
-    const bool push = operations_[op].into == nullptr;
-    End(op, absl::DeadlineExceededError(absl::StrCat(
-                push ? "push" : "pull", " given up after ",
-                absl::FormatDuration(options_.give_up_after), "; waiting for ",
-                waiting_for())));
+    const Operation& operation = operations_[op];
+    const bool push = operation.into == nullptr;
+    if (push) acknowledged_ = operation.push.sequence;
+    const std::string sentence =
+        absl::StrCat(push ? "push" : "pull", " given up after ",
+                     absl::FormatDuration(options_.give_up_after),
+                     "; waiting for ", WaitingFor(operation));
+    End(op, absl::DeadlineExceededError(sentence));
   }
   SendWhatMay(now, out);
 }
@@ -362,9 +381,9 @@ Time Session::next_tick() const {
   for (const auto& [op, operation] : operations_) {
     next = std::min(next, operation.started + options_.give_up_after);
     for (const Chunk& chunk : operation.chunks) {
-      const bool waits = !chunk.done && chunk.call == 0 &&
-                         servers_[chunk.server].calls <
-                             options_.calls_per_server;
+      const bool waits =
+          !chunk.done && chunk.call == 0 &&
+          servers_[chunk.server].calls < options_.calls_per_server;
       if (waits) next = std::min(next, chunk.retry_at);
     }
   }
@@ -379,13 +398,15 @@ absl::optional<Session::Finished> Session::TakeFinished() {
 }
 
 std::string Session::waiting_for() const {
-  for (const auto& [op, operation] : operations_) {
-    for (const Chunk& chunk : operation.chunks) {
-      if (chunk.done) continue;
-      return absl::StrCat("ps-", chunk.server, " to answer a ",
-                          operation.into == nullptr ? "push" : "pull",
-                          chunk.why.empty() ? "" : ": ", chunk.why);
-    }
+  return operations_.empty() ? "" : WaitingFor(operations_.begin()->second);
+}
+
+std::string Session::WaitingFor(const Operation& operation) {
+  for (const Chunk& chunk : operation.chunks) {
+    if (chunk.done) continue;
+    return absl::StrCat("ps-", chunk.server, " to answer a ",
+                        operation.into == nullptr ? "push" : "pull",
+                        chunk.why.empty() ? "" : ": ", chunk.why);
   }
   return "";
 }

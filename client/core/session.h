@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+
 #include "base/random.h"
 #include "client/core/placement.h"
 #include "client/core/weights.h"
@@ -116,8 +117,9 @@ class Session {
     bool done = false;
     Time retry_at;
     int attempts = 0;
-    std::string why;  // The last failure, for people.
-    CallId call = 0;  // 0: not under way.
+    std::string why;          // The last failure, for people.
+    CallId call = 0;          // 0: not under way.
+    uint64_t request_id = 0;  // Kept over resends.
   };
   struct Operation {
     Weights* into = nullptr;  // Null: a push.
@@ -131,6 +133,7 @@ class Session {
   struct Call {
     OpId op = 0;
     size_t chunk = 0;
+    uint32_t server = 0;
     Time sent;
   };
   struct Server {
@@ -139,13 +142,12 @@ class Session {
   };
 
   void StartOperation(OpId op, Operation operation, Time now, Outbox* out);
-  std::vector<Chunk> CutIntoChunks(Time now) const;
+  std::vector<Chunk> CutIntoChunks(Time now);
   void SendWhatMay(Time now, Outbox* out);
   void SendChunk(OpId op, Operation* operation, size_t chunk, Time now,
                  Outbox* out);
-  void FillHeader(const Operation& operation, uint32_t server,
-                  v1::Header* header);
-  void HandleReply(Operation* operation, Chunk* chunk, const Message& message);
+  void FillHeader(const Operation& operation, const Chunk& chunk,
+                  v1::Header* header) const;
   absl::Status HandlePulled(Operation* operation, const Chunk& chunk,
                             const v1::PullReply& reply,
                             const BufferChain& payload);
@@ -154,6 +156,7 @@ class Session {
                      Time now);
   void MarkDone(OpId op, Operation* operation, Chunk* chunk);
   void End(OpId op, absl::Status status);
+  static std::string WaitingFor(const Operation& operation);
   void NotePullTime(uint32_t server, absl::Duration time);
 
   const Options options_;

@@ -1,0 +1,52 @@
+#include "client/core/weights.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "client/core/testing/configurations.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using testing::Floats;
+using testing::MakeConfiguration;
+
+Placement MakePlacement() {
+  return *Placement::Create(
+      MakeConfiguration({{"a", {2}, 0}, {"b", {kBlockElements + 2}, 0}}, 1)
+          .layout(),
+      1);
+}
+
+v1::BlockVersion Life(uint64_t life, uint64_t counter) {
+  v1::BlockVersion version;
+  version.set_life(life);
+  version.set_counter(counter);
+  return version;
+}
+
+TEST(WeightsTest, BeforeThePullAllIsZeroAndHasNoVersion) {
+  const Weights weights(MakePlacement());
+  EXPECT_THAT(weights.variable(0), ElementsAre(0, 0));
+  EXPECT_EQ(weights.variable(1).size(), kBlockElements + 2);
+  EXPECT_EQ(weights.version(1, 1).life(), 0u);
+}
+
+TEST(WeightsTest, ABlockLandsAtItsPlaceAndLeavesTheOthersAlone) {
+  const Placement placement = MakePlacement();
+  Weights weights(placement);
+  const BufferChain chain = {Floats({7}), Floats({8})};  // Split anywhere.
+  ChainReader reader(chain);
+  weights.Set(placement.slices()[1], 1, 1, Life(5, 3), &reader);
+  const absl::Span<const float> b = weights.variables()[1];
+  EXPECT_THAT(b.subspan(kBlockElements), ElementsAre(7, 8));
+  EXPECT_THAT(b.first(kBlockElements), Each(0));
+  EXPECT_EQ(weights.version(1, 1).life(), 5u);
+  EXPECT_EQ(weights.version(1, 1).counter(), 3u);
+  EXPECT_EQ(weights.version(1, 0).life(), 0u);
+}
+
+}  // namespace
+}  // namespace paramd
