@@ -47,8 +47,8 @@ IntegerJob::IntegerJob(uint64_t seed) : seed_(seed) {
   AddVariable("scalar", {});
   AddVariable("bias", {10});
   AddVariable("kernel", {1 + random.Below(40), 23});
-  if (seed % 4 == 1) AddVariable("blocks", {2, kBlockElements / 2 + 1});
-  if (seed % 16 == 2) AddVariable("slices", {2, kBlockElements * 2 + 5});
+  if (seed % 2 == 1) AddVariable("blocks", {2, kBlockElements / 2 + 1});
+  if (seed % 8 == 2) AddVariable("slices", {2, kBlockElements * 2 + 5});
 }
 
 void IntegerJob::AddVariable(const std::string& name,

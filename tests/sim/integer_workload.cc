@@ -51,6 +51,7 @@ class IntegerCluster {
     for (uint32_t i = 0; i < kServers; ++i) AddServer(i);
     AddCoordinator();
     for (uint32_t i = 0; i < kWorkers; ++i) AddWorker(i);
+    if (random_.Chance(0.3)) CutOffSometimes();
   }
 
   WorkloadReport Run() {
@@ -73,6 +74,25 @@ class IntegerCluster {
     if (!status.ok()) simulation_.Fail(status);
   }
 
+  // Mostly soon, sometimes when the others have long begun.
+  absl::Duration DrawStart() {
+    return random_.Chance(0.9) ? absl::Seconds(1) : absl::Seconds(30);
+  }
+
+  // Up to four times, for less than the lease, from one moment on nobody
+  // reaches some node.
+  void CutOffSometimes() {
+    const std::vector<PeerId> nodes = {
+        PeerId::Coordinator(), PeerId::Ps(0),     PeerId::Ps(1),
+        PeerId::Worker(0),     PeerId::Worker(1), PeerId::Worker(2)};
+    for (uint64_t i = 1 + random_.Below(4); i > 0; --i) {
+      const PeerId node = nodes[random_.Below(nodes.size())];
+      const absl::Duration time = absl::Milliseconds(random_.Below(8000));
+      simulation_.At(absl::Milliseconds(random_.Below(15000)),
+                     [this, node, time] { simulation_.CutOff(node, time); });
+    }
+  }
+
   void AddServer(uint32_t index) {
     Shard::Options options;
     options.index = index;
@@ -80,7 +100,7 @@ class IntegerCluster {
     options.life_seed = random_.Bits();
     shards_.push_back(std::make_unique<Shard>(options));
     storage_.ServeShard(PeerId::Ps(index), &simulation_);
-    simulation_.AddNode(PeerId::Ps(index), shards_.back().get());
+    simulation_.AddNode(PeerId::Ps(index), shards_.back().get(), DrawStart());
   }
 
   void AddCoordinator() {
@@ -95,7 +115,7 @@ class IntegerCluster {
     options.nonce_seed = random_.Bits();
     coordinator_ = std::make_unique<Coordinator>(options);
     storage_.ServeCoordinator(PeerId::Coordinator(), &simulation_);
-    simulation_.AddNode(PeerId::Coordinator(), coordinator_.get());
+    simulation_.AddNode(PeerId::Coordinator(), coordinator_.get(), DrawStart());
   }
 
   void AddWorker(uint32_t index) {

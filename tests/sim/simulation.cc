@@ -30,6 +30,12 @@ std::string Serialized(const google::protobuf::Message* head) {
   return bytes;
 }
 
+uint32_t Crc(const BufferChain& payload) {
+  uint32_t crc = 0;
+  for (const Buffer& buffer : payload) crc = Crc32c(buffer.bytes(), crc);
+  return crc;
+}
+
 Outbox::Head Clone(const google::protobuf::Message& head) {
   Outbox::Head copy(head.New());
   copy->CopyFrom(head);
@@ -45,7 +51,7 @@ std::string Age(int64_t now, int64_t since) {
 Simulation::Simulation(Options options)
     : options_(std::move(options)), random_(options_.seed) {}
 
-void Simulation::AddNode(PeerId self, Core* core) {
+void Simulation::AddNode(PeerId self, Core* core, absl::Duration start_within) {
   CHECK(nodes_.count(self) == 0, "a task has one node at a time");
   Node& node = nodes_[self];
   node.core = core;
@@ -55,8 +61,7 @@ void Simulation::AddNode(PeerId self, Core* core) {
   event.kind = Kind::kStart;
   event.node = self;
   event.life = node.life;
-  Schedule(now_ + Draw(absl::ZeroDuration(), absl::Seconds(1)),
-           std::move(event));
+  Schedule(now_ + Draw(absl::ZeroDuration(), start_within), std::move(event));
 }
 
 void Simulation::Crash(PeerId self) {
@@ -64,6 +69,15 @@ void Simulation::Crash(PeerId self) {
   CHECK(node != nullptr, "only a living node crashes");
   CloseIncoming(node);
   nodes_.erase(self);
+}
+
+void Simulation::CutOff(PeerId self, absl::Duration time) {
+  cut_off_until_[self] = now_ + absl::ToInt64Nanoseconds(time);
+}
+
+bool Simulation::IsCutOff(PeerId peer) const {
+  const auto found = cut_off_until_.find(peer);
+  return found != cut_off_until_.end() && now_ < found->second;
 }
 
 void Simulation::HandleIo(PeerId self, const google::protobuf::Descriptor* type,
@@ -220,7 +234,7 @@ void Simulation::DeliverRequest(Event event) {
   message.from = event.call->from;
   message.call = id;
   message.head = event.head.get();
-  message.payload = std::move(event.payload);
+  message.payload = Arrive(event);
   Outbox out;
   node->core->Receive(std::move(message), NodeTime(*node), &out);
   Empty(event.node, node, std::move(out));
@@ -247,7 +261,7 @@ void Simulation::DeliverReply(Event event) {
   message.is_reply = true;
   message.status = event.status;
   message.head = event.head.get();
-  message.payload = std::move(event.payload);
+  message.payload = Arrive(event);
   Outbox out;
   node->core->Receive(std::move(message), NodeTime(*node), &out);
   Empty(event.node, node, std::move(out));
@@ -348,8 +362,9 @@ void Simulation::Send(PeerId self, Node* node, Outbox::SendItem item) {
 
   const Faults& faults = options_.faults;
   const std::string& type = call->type->name();
-  if (random_.Chance(faults.lose_request)) {
-    counts_.Count("lose_request", type);
+  const bool cut_off = IsCutOff(self) || IsCutOff(item.to);
+  if (cut_off || random_.Chance(faults.lose_request)) {
+    counts_.Count(cut_off ? "cut_off" : "lose_request", type);
     if (random_.Chance(0.5)) {
       FailCall(call, now_ + Draw(faults.shortest_delay, item.deadline),
                "connection lost");
@@ -376,8 +391,18 @@ void Simulation::SendOneRequest(const CallRef& call,
   event.node = call->to;
   event.call = call;
   event.head = Clone(*item.head);
-  event.payload = Recut(item.payload);
+  event.payload = item.payload;
+  event.payload_crc = Crc(item.payload);
   Schedule(at, std::move(event));
+}
+
+BufferChain Simulation::Arrive(const Event& event) {
+  if (Crc(event.payload) != event.payload_crc) {
+    Fail(absl::InternalError(
+        absl::StrCat("the payload of a ", event.head->GetDescriptor()->name(),
+                     " was changed after it had been sent")));
+  }
+  return Recut(event.payload);
 }
 
 void Simulation::Answer(PeerId self, Node* node, Outbox::ReplyItem item) {
@@ -394,8 +419,9 @@ void Simulation::Answer(PeerId self, Node* node, Outbox::ReplyItem item) {
         absl::StrCat(PeerName(self), " answered ", call->type->name(),
                      " with neither or both of a reply and an error")));
   }
-  if (random_.Chance(options_.faults.lose_reply)) {
-    counts_.Count("lose_reply", call->type->name());
+  const bool cut_off = IsCutOff(self) || IsCutOff(call->from);
+  if (cut_off || random_.Chance(options_.faults.lose_reply)) {
+    counts_.Count(cut_off ? "cut_off_reply" : "lose_reply", call->type->name());
     if (random_.Chance(0.5)) {
       FailCall(call, now_ + DrawDelay(), "connection lost");
     }
@@ -410,7 +436,8 @@ void Simulation::Answer(PeerId self, Node* node, Outbox::ReplyItem item) {
     event.call = call;
     event.status = item.status;
     if (item.head != nullptr) event.head = Clone(*item.head);
-    event.payload = Recut(item.payload);
+    event.payload = item.payload;
+    event.payload_crc = Crc(item.payload);
     Schedule(now_ + DrawDelay(), std::move(event));
   }
 }
@@ -516,8 +543,7 @@ void Simulation::Trace(const Event& event) {
   const PeerId from = event.call == nullptr          ? event.node
                       : event.kind == Kind::kRequest ? event.call->from
                                                      : event.call->to;
-  uint32_t crc = 0;
-  for (const Buffer& buffer : event.payload) crc = Crc32c(buffer.bytes(), crc);
+  const uint32_t crc = Crc(event.payload);
   const absl::string_view kind = kKindNames[static_cast<int>(event.kind)];
   const std::string type =
       event.head == nullptr ? "" : event.head->GetDescriptor()->name();

@@ -66,13 +66,17 @@ class Simulation {
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
-  // A node that starts a little later. REQUIRES: no living node `self`.
-  void AddNode(PeerId self, Core* core);
+  // A node that starts within `start_within`. REQUIRES: no living node `self`.
+  void AddNode(PeerId self, Core* core,
+               absl::Duration start_within = absl::Seconds(1));
   // The node is gone at once: callers of its open calls hear UNAVAILABLE, what
   // it sent is still under way, work it started ends unheard or is not done.
   // AddNode may bring the task back, with another core.
   // REQUIRES: a living node `self`; not called from inside its core.
   void Crash(PeerId self);
+  // For this long everything that the node sends and that is sent to it is
+  // lost.
+  void CutOff(PeerId self, absl::Duration time);
   // Work of type `type` that `self` starts, for this and later lives of it.
   void HandleIo(PeerId self, const google::protobuf::Descriptor* type,
                 IoDelay delay, IoHandler handler);
@@ -136,7 +140,10 @@ class Simulation {
     CallRef call;
     absl::Status status;
     Outbox::Head head;
+    // The sender's own bytes, so that they are in use until they arrive, and
+    // what they were when they left.
     BufferChain payload;
+    uint32_t payload_crc = 0;
     IoId io = 0;
     std::function<void()> action;
   };
@@ -170,6 +177,7 @@ class Simulation {
   Time NodeTime(const Node& node) const;
   int64_t Draw(absl::Duration shortest, absl::Duration longest);
   int64_t DrawDelay();
+  bool IsCutOff(PeerId peer) const;
   void Schedule(int64_t at, Event event);
 
   void Handle(Event event);
@@ -185,6 +193,9 @@ class Simulation {
   void Send(PeerId self, Node* node, Outbox::SendItem item);
   void SendOneRequest(const CallRef& call, const Outbox::SendItem& item,
                       int64_t at);
+  // The payload as it arrives; fails the run if the sender changed it after it
+  // had sent it.
+  BufferChain Arrive(const Event& event);
   void Answer(PeerId self, Node* node, Outbox::ReplyItem item);
   void StartIo(PeerId self, Node* node, Outbox::IoItem item);
   void Exit(PeerId self, Node* node, const absl::Status& status);
@@ -212,6 +223,7 @@ class Simulation {
   // By (time, order of scheduling).
   std::map<std::pair<int64_t, uint64_t>, Event> queue_;
   std::map<PeerId, Node> nodes_;
+  std::map<PeerId, int64_t> cut_off_until_;
   std::map<std::pair<PeerId, const google::protobuf::Descriptor*>, Io> ios_;
 };
 

@@ -196,6 +196,67 @@ TEST(SimulationTest, ACrashedNodeIsUnavailableUntilAnotherLifeTakesItsPlace) {
   EXPECT_LE(cluster.counter.count + second.count, 401);
 }
 
+TEST(SimulationTest, ACutOffNodeIsReachedByNobodyUntilItIsOver) {
+  Simulation::Options options;
+  Cluster cluster(options, /*pushes=*/400);
+  cluster.pusher.exit_status = absl::CancelledError("over");
+  int received = 0;
+  cluster.simulation.At(absl::Seconds(2), [&] {
+    received = cluster.counter.received;
+    cluster.simulation.CutOff(PeerId::Worker(0), absl::Seconds(10));
+  });
+  cluster.simulation.At(absl::Seconds(12), [&] {
+    // One may have been on its way.
+    EXPECT_LE(cluster.counter.received, received + 1);
+  });
+  cluster.RunToTheEnd();
+  EXPECT_GT(received, 0);
+  EXPECT_EQ(cluster.counter.count, 400);
+  EXPECT_GT(cluster.simulation.fault_counts().Of("cut_off", "PushRequest"), 2u);
+}
+
+TEST(SimulationTest, APayloadChangedAfterItWasSentFailsTheRun) {
+  // Goes on writing to what it has sent.
+  class Careless : public Counter {
+   public:
+    void Start(Time, Outbox* out) override {
+      out->StartIo(1, std::make_unique<v1::FetchPortion>());
+    }
+    void Completed(IoResult, Time now, Outbox* out) override {
+      wanted_ = now;
+      out->Send(PeerId::Ps(1), 1, std::make_unique<v1::PushRequest>(),
+                {Buffer::Foreign(
+                    AsBytes<char>(absl::MakeConstSpan(bytes_)), [](void*) {},
+                    nullptr)},
+                absl::Seconds(1));
+    }
+    void Tick(Time, Outbox*) override {
+      bytes_[1] = 'x';
+      wanted_ = Time::Never();
+    }
+    Time next_tick() const override { return wanted_; }
+
+   private:
+    char bytes_[3] = {'a', 'b', 'c'};
+    Time wanted_ = Time::Never();
+  };
+  Careless careless;
+  Counter counter;
+  Simulation::Options options;
+  // Longer than the lateness of a tick.
+  options.faults.shortest_delay = absl::Milliseconds(4);
+  Simulation simulation(options);
+  simulation.HandleIo(
+      PeerId::Ps(0), v1::FetchPortion::descriptor(),
+      {.shortest = absl::Seconds(2), .longest = absl::Seconds(3)},
+      [](Outbox::IoItem) { return IoResult{}; });
+  simulation.AddNode(PeerId::Ps(1), &counter);
+  simulation.AddNode(PeerId::Ps(0), &careless);
+  const absl::Status status = simulation.Run();
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("PushRequest was changed after it had been sent"));
+}
+
 TEST(SimulationTest, ACoreThatBreaksTheRulesOfAnOutboxFailsTheRun) {
   class Rude : public Counter {
    public:
