@@ -49,16 +49,24 @@ void CoreHost::Start(Time now) {
   }
 }
 
+CoreHost::Event CoreHost::RequestEvent(PeerId from, PeerId to, CallId id,
+                                       Outbox::Head head, BufferChain payload) {
+  return {to,
+          Message{.from = from,
+                  .call = id,
+                  .is_reply = false,
+                  .status = absl::OkStatus(),
+                  .head = nullptr,
+                  .payload = std::move(payload)},
+          std::move(head),
+          /*is_completion=*/false, IoResult()};
+}
+
 CallId CoreHost::Request(PeerId from, PeerId to, Outbox::Head head,
                          BufferChain payload) {
-  Event event;
-  event.to = to;
-  event.message.from = from;
-  event.message.call = next_id_++;
-  event.message.payload = std::move(payload);
-  event.head = std::move(head);
-  const CallId id = event.message.call;
-  events_.push_back(std::move(event));
+  const CallId id = next_id_++;
+  events_.push_back(
+      RequestEvent(from, to, id, std::move(head), std::move(payload)));
   return id;
 }
 
@@ -168,13 +176,8 @@ void CoreHost::EmptySend(PeerId self, Outbox::SendItem item, Time now) {
             nullptr, {});
     return;
   }
-  Event event;
-  event.to = to;
-  event.message.from = self;
-  event.message.call = id;
-  event.message.payload = std::move(item.payload);
-  event.head = std::move(item.head);
-  events_.push_back(std::move(event));
+  events_.push_back(RequestEvent(self, to, id, std::move(item.head),
+                                 std::move(item.payload)));
 }
 
 void CoreHost::EmptyIo(PeerId self, Outbox::IoItem item) {

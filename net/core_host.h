@@ -108,6 +108,8 @@ class CoreHost {
     IoResult result;
   };
 
+  static Event RequestEvent(PeerId from, PeerId to, CallId id,
+                            Outbox::Head head, BufferChain payload);
   void Deliver(Event event, Time now);
   void Empty(PeerId self, Outbox* out, Time now);
   void EmptySend(PeerId self, Outbox::SendItem item, Time now);
