@@ -116,6 +116,7 @@ run_tests() {
     --test_env=PARAMD_PYTHON="$PARAMD_PYTHON" "$@" //... || code=$?
   case $code in
     0 | 3) ;; # 3: all is built and some tests failed, which their results say
+    8) give_up "interrupted" ;;
     124 | 137) echo "$name: the time was up" >>"$EVENTS/failed" ;;
     *) echo "$name: not everything could be built (Bazel's exit code $code)" \
       >>"$EVENTS/failed" ;;
@@ -135,7 +136,9 @@ analyse_with_clang() {
   local code=0
   limit_time
   bazel_here build --config=clang --keep_going "$progress" //... || code=$?
-  if [ "$code" != 0 ]; then
+  if [ "$code" = 8 ]; then
+    give_up "interrupted"
+  elif [ "$code" != 0 ]; then
     echo "clang: not everything could be built, or the time was up (Bazel's" \
       "exit code $code)" >>"$EVENTS/failed"
   fi
