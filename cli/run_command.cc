@@ -21,6 +21,7 @@
 #include "config/cluster_spec.h"
 #include "net/grpc_runtime.h"
 #include "net/in_process_runtime.h"
+#include "net/keep_memory.h"
 
 namespace paramd {
 namespace {
@@ -224,6 +225,7 @@ int RunPrepared(const Invocation& invocation, const RunOptions& options,
 }  // namespace
 
 int RunCommand(const Invocation& invocation) {
+  KeepMemory();
   SignalWatcher::Block();
   RunOptions options;
   Flags flags("run", "--job FILE [flags]",
