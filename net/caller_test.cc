@@ -1,0 +1,66 @@
+#include "net/caller.h"
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+const Method& MethodOf(const google::protobuf::Message& request) {
+  return *MethodTable::Get().OfRequest(request.GetDescriptor());
+}
+
+TEST(CallerTest, WhatACoreSaysOfItselfIsUnderstood) {
+  for (const PeerId self : {PeerId::Ps(3), PeerId::Worker(0),
+                            PeerId::Worker(12), PeerId::Coordinator()}) {
+    const auto caller =
+        IdentifyCaller(CallerText(self), "ipv4:127.0.0.1:41234");
+    ASSERT_TRUE(caller.ok());
+    EXPECT_EQ(caller->task, self);
+    EXPECT_TRUE(caller->claimed);
+    EXPECT_EQ(caller->address, "127.0.0.1:41234");
+  }
+  EXPECT_EQ(CallerText(PeerId()), "");
+}
+
+TEST(CallerTest, AnybodyElseIsOutside) {
+  const auto anyone = IdentifyCaller("", "ipv6:%5B::1%5D:80");
+  EXPECT_EQ(anyone->task, PeerId());
+  EXPECT_EQ(anyone->role, v1::ROLE_ANYONE);
+  EXPECT_EQ(anyone->address, "[::1]:80");
+  EXPECT_TRUE(anyone->loopback);
+  EXPECT_EQ(IdentifyCaller("operator/0", "")->role, v1::ROLE_OPERATOR);
+}
+
+TEST(CallerTest, WhatIsNoRoleAndIndexIsInvalid) {
+  for (const char* text : {"worker", "worker/", "worker/-1", "worker/1/2",
+                           "boss/0", "/", "worker/99999999999"}) {
+    const auto caller = IdentifyCaller(text, "");
+    EXPECT_EQ(RefusalOf(caller.status()).reason(), v1::Refusal::INVALID)
+        << text;
+  }
+}
+
+TEST(CallerTest, TheTableDecidesWhoMayCall) {
+  const Caller worker = *IdentifyCaller("worker/1", "ipv4:10.0.0.1:5");
+  EXPECT_TRUE(CheckAllowed(worker, MethodOf(v1::PushRequest())).ok());
+  EXPECT_TRUE(CheckAllowed(worker, MethodOf(v1::HelloRequest())).ok());
+  EXPECT_EQ(CheckAllowed(worker, MethodOf(v1::ConfigureRequest())).code(),
+            absl::StatusCode::kPermissionDenied);
+}
+
+TEST(CallerTest, AClaimedOperatorMustBeOnThisMachine) {
+  const Method& stop = MethodOf(v1::StopRequest());
+  EXPECT_TRUE(
+      CheckAllowed(*IdentifyCaller("operator/0", "ipv4:127.9.8.7:5"), stop)
+          .ok());
+  const absl::Status refused =
+      CheckAllowed(*IdentifyCaller("operator/0", "ipv4:10.0.0.1:5"), stop);
+  EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::NOT_ALLOWED);
+  EXPECT_TRUE(absl::StrContains(refused.message(), "10.0.0.1:5")) << refused;
+}
+
+}  // namespace
+}  // namespace paramd

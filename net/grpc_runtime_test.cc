@@ -1,0 +1,345 @@
+// What only the network can do to a process. What every runtime promises is in
+// runtime_test.cc.
+#include "net/grpc_runtime.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+#include "net/method_table.h"
+#include "net/testing/loopback_address.h"
+#include "net/testing/raw_caller.h"
+#include "net/testing/toy_core.h"
+#include "proto/paramd/v1/data.pb.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+constexpr char kPull[] = "/paramd.v1.ParameterServer/Pull";
+constexpr char kPush[] = "/paramd.v1.ParameterServer/Push";
+constexpr char kSeal[] = "/paramd.v1.ParameterServer/Seal";
+constexpr char kHello[] = "/paramd.v1.Control/Hello";
+constexpr char kStatus[] = "/paramd.v1.Control/Status";
+constexpr char kStop[] = "/paramd.v1.Control/Stop";
+
+GrpcRuntimeOptions Options(v1::TaskType type, uint32_t index,
+                           const std::string& address) {
+  GrpcRuntimeOptions options;
+  options.self.set_type(type);
+  options.self.set_index(index);
+  options.incarnation = 77;
+  options.job_name = "job";
+  options.job_digest = "aaaa";
+  options.cluster_digest = "cccc";
+  options.listen_address = address;
+  return options;
+}
+
+// A process: a runtime and the thread that runs it.
+class Process {
+ public:
+  explicit Process(std::unique_ptr<Runtime> runtime)
+      : runtime_(std::move(runtime)) {}
+  ~Process() {
+    if (!thread_.joinable()) return;
+    Stop();
+    (void)Wait();
+  }
+
+  Runtime& runtime() { return *runtime_; }
+  void Start() {
+    thread_ = std::thread([this] { status_ = runtime_->Run(); });
+  }
+  void Stop() { runtime_->Stop(absl::CancelledError("the test says so")); }
+  // What Run returned.
+  absl::Status Wait() {
+    thread_.join();
+    return status_;
+  }
+
+ private:
+  std::unique_ptr<Runtime> runtime_;
+  std::thread thread_;
+  absl::Status status_;
+};
+
+// A parameter server at ps_address_; tests dial it.
+class GrpcRuntimeTest : public testing::Test {
+ protected:
+  GrpcRuntimeTest() {
+    do {
+      host_ = DrawLoopbackHost();
+      ps_address_ = absl::StrCat(host_, ":2222");
+      auto runtime = MakeGrpcRuntime(Options(v1::PS, 0, ps_address_));
+      if (runtime.ok()) ps_ = std::make_unique<Process>(*std::move(runtime));
+    } while (ps_ == nullptr);
+    ps_->runtime().AddCore(PeerId::Ps(0), &shard_);
+    shard_.on_receive = [this](Message m, Time, Outbox* out) {
+      ++received_;
+      out->Reply(m.call, Answer(m));
+    };
+  }
+
+  static Outbox::Head Answer(const Message& m) {
+    if (m.head->GetDescriptor() == v1::PullRequest::descriptor()) {
+      return std::make_unique<v1::PullReply>();
+    }
+    return std::make_unique<v1::PushReply>();
+  }
+
+  // Runs a worker with these options that calls Pull on ps-0 until `enough`
+  // accepts an answer.
+  void PullUntil(GrpcRuntimeOptions options,
+                 std::function<bool(const Message&)> enough) {
+    options.listen_address = absl::StrCat(host_, ":2223");
+    options.peers = {{PeerId::Ps(0), ps_address_}};
+    auto runtime = MakeGrpcRuntime(options);
+    ASSERT_TRUE(runtime.ok()) << runtime.status();
+    ToyCore worker;
+    const auto pull = [](Outbox* out) {
+      out->Send(PeerId::Ps(0), 1, std::make_unique<v1::PullRequest>(), {},
+                absl::Seconds(60));
+    };
+    worker.on_start = [&](Time, Outbox* out) { pull(out); };
+    worker.on_tick = worker.on_start;
+    worker.on_receive = [&](Message m, Time now, Outbox* out) {
+      if (enough(m)) {
+        out->Exit(absl::OkStatus());
+      } else {
+        worker.tick = now + absl::Milliseconds(10);
+      }
+    };
+    (*runtime)->AddCore(PeerId::Worker(options.self.index()), &worker);
+    EXPECT_TRUE((*runtime)->Run().ok());
+  }
+
+  std::string host_, ps_address_;
+  ToyCore shard_;
+  int received_ = 0;  // Of the server's loop thread until it has ended.
+  std::unique_ptr<Process> ps_;
+};
+
+TEST_F(GrpcRuntimeTest, AWrongRoleIsRefusedByName) {
+  ps_->Start();
+  RawCaller caller(ps_address_);
+  const absl::Status seal = caller.Call(kSeal, "worker/1", "").status();
+  EXPECT_EQ(seal.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(RefusalOf(seal).reason(), v1::Refusal::NOT_ALLOWED);
+  EXPECT_EQ(seal.message(), "Seal is for chief; the caller is worker");
+  EXPECT_EQ(caller.Call(kPush, "", "").status().message(),
+            "Push is for worker or chief; the caller is anyone");
+  EXPECT_EQ(caller.Call(kPush, "worker/x", "").status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(caller.Call(kPush, "worker/1", "").ok());
+  EXPECT_TRUE(caller.Call(kPull, "", "").ok());
+  ps_->Stop();
+  EXPECT_EQ(ps_->Wait().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(received_, 2);
+}
+
+TEST_F(GrpcRuntimeTest, AnOverlongMessageIsRefusedAndTheConnectionSurvives) {
+  ps_->Start();
+  RawCaller caller(ps_address_);
+  v1::PushRequest push;
+  push.set_payload(std::string(kMostBulkBytes + 1, 'x'));
+  const absl::Status refused =
+      caller.Call(kPush, "worker/1", push.SerializeAsString()).status();
+  EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::OVER_LIMIT) << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), "the limit is 4259840"))
+      << refused;
+  push.set_payload(std::string(4 << 20, 'x'));
+  EXPECT_TRUE(caller.Call(kPush, "worker/1", push.SerializeAsString()).ok());
+  // Beyond gRPC's own limit the words are gRPC's.
+  push.set_payload(std::string(17 << 20, 'x'));
+  EXPECT_EQ(
+      caller.Call(kPush, "worker/1", push.SerializeAsString()).status().code(),
+      absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(caller.Call(kPull, "", "").ok());
+}
+
+TEST_F(GrpcRuntimeTest, MalformedBytesAreRefusedAndReachNoCore) {
+  ps_->Start();
+  RawCaller caller(ps_address_);
+  const absl::Status refused =
+      caller.Call(kPush, "worker/1", "\xc2\x3e\x05").status();
+  EXPECT_EQ(refused.message(),
+            "malformed PushRequest: the payload has 5 bytes; 0 follow");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  ps_->Stop();
+  EXPECT_EQ(ps_->Wait().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(received_, 0);
+}
+
+TEST_F(GrpcRuntimeTest, WhatTheProcessDoesNotServeIsUnimplemented) {
+  ps_->Start();
+  RawCaller caller(ps_address_);
+  EXPECT_EQ(
+      caller.Call("/paramd.v1.Coordinator/Heartbeat", "worker/1", "").status(),
+      absl::UnimplementedError(
+          "Heartbeat is served by coordinator; this is ps-0"));
+  EXPECT_EQ(
+      caller.Call("/paramd.v1.ParameterServer/Nothing", "", "").status().code(),
+      absl::StatusCode::kUnimplemented);
+}
+
+TEST_F(GrpcRuntimeTest, AnotherJobIsRefusedByNameOnBothSides) {
+  ps_->Start();
+  GrpcRuntimeOptions other = Options(v1::WORKER, 1, "");
+  other.job_digest = "bbbb";
+  PullUntil(other, [](const Message& m) {
+    EXPECT_EQ(RefusalOf(m.status).reason(), v1::Refusal::OTHER_JOB);
+    EXPECT_EQ(RefusalOf(m.status).entity(), "job_digest");
+    EXPECT_EQ(m.status.message(),
+              "job_digest differs: worker-1 has 'bbbb', ps-0 has 'aaaa'");
+    return true;
+  });
+  GrpcRuntimeOptions same = Options(v1::WORKER, 1, "");
+  PullUntil(same, [](const Message& m) {
+    EXPECT_TRUE(m.status.ok()) << m.status;
+    return true;
+  });
+}
+
+TEST_F(GrpcRuntimeTest, AStrangerWithoutACommonProtocolIsRefused) {
+  ps_->Start();
+  v1::HelloRequest hello;
+  hello.set_protocol_min(2);
+  hello.set_protocol_max(3);
+  const absl::Status refused =
+      RawCaller(ps_address_)
+          .Call(kHello, "worker/4", hello.SerializeAsString())
+          .status();
+  EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::PROTOCOL);
+  EXPECT_EQ(refused.message(),
+            "no common protocol: the caller speaks 2 to 3, ps-0 speaks 1 to 1");
+}
+
+TEST_F(GrpcRuntimeTest, SomebodyElseAtThePeersAddressIsNotTalkedTo) {
+  auto runtime =
+      MakeGrpcRuntime(Options(v1::PS, 1, absl::StrCat(host_, ":2224")));
+  ASSERT_TRUE(runtime.ok());
+  Process other(*std::move(runtime));
+  ToyCore shard;
+  shard.on_receive = [](Message, Time, Outbox*) { ADD_FAILURE(); };
+  other.runtime().AddCore(PeerId::Ps(1), &shard);
+  other.Start();
+  ps_address_ = absl::StrCat(host_, ":2224");
+  PullUntil(Options(v1::WORKER, 1, ""), [&](const Message& m) {
+    EXPECT_EQ(RefusalOf(m.status).reason(), v1::Refusal::OTHER_JOB);
+    EXPECT_EQ(m.status.message(),
+              absl::StrCat("at ", ps_address_,
+                           " there is ps-1; worker-1 looked for ps-0"));
+    return true;
+  });
+}
+
+TEST_F(GrpcRuntimeTest, APeerThatComesLaterIsReached) {
+  bool refused = false;
+  // Nobody listens at first.
+  ps_.reset();
+  PullUntil(Options(v1::WORKER, 1, ""), [&](const Message& m) {
+    if (m.status.ok()) return true;
+    EXPECT_EQ(m.status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_TRUE(absl::StrContains(m.status.message(),
+                                  absl::StrCat("ps-0 at ", ps_address_)))
+        << m.status;
+    if (!refused) {
+      refused = true;
+      auto runtime = MakeGrpcRuntime(Options(v1::PS, 0, ps_address_));
+      if (!runtime.ok()) {
+        ADD_FAILURE() << runtime.status();
+        return true;
+      }
+      ps_ = std::make_unique<Process>(*std::move(runtime));
+      ps_->runtime().AddCore(PeerId::Ps(0), &shard_);
+      ps_->Start();
+    }
+    return false;
+  });
+  EXPECT_TRUE(refused);
+}
+
+TEST_F(GrpcRuntimeTest, StatusSaysWhoIsThereAndWhatTheFillersSay) {
+  ps_->runtime().OnStatus(
+      [](v1::StatusReply* reply) { reply->mutable_server()->set_pulls(5); });
+  ps_->Start();
+  const auto bytes = RawCaller(ps_address_).Call(kStatus, "", "");
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  v1::StatusReply status;
+  ASSERT_TRUE(status.ParseFromString(*bytes));
+  EXPECT_EQ(status.task().type(), v1::PS);
+  EXPECT_EQ(status.incarnation(), 77u);
+  EXPECT_EQ(status.server().pulls(), 5u);
+}
+
+TEST_F(GrpcRuntimeTest, AnOperatorMayStopAProcessAndNobodyElse) {
+  ps_->Start();
+  RawCaller caller(ps_address_);
+  EXPECT_EQ(caller.Call(kStop, "worker/1", "").status().code(),
+            absl::StatusCode::kPermissionDenied);
+  v1::StopRequest stop;
+  stop.set_reason("maintenance");
+  EXPECT_TRUE(caller.Call(kStop, "operator/0", stop.SerializeAsString()).ok());
+  const absl::Status ended = ps_->Wait();
+  EXPECT_EQ(ended.code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(absl::StrContains(ended.message(), "maintenance")) << ended;
+}
+
+TEST_F(GrpcRuntimeTest, AnEndingProcessLeavesNobodyWithoutAnAnswer) {
+  // Answers nothing; the third request ends it.
+  int requests = 0;
+  shard_.on_receive = [&](Message m, Time, Outbox* out) {
+    if (++requests < 3) return;
+    out->Reply(m.call, std::make_unique<v1::PullReply>());
+    out->Exit(absl::OkStatus());
+  };
+  ps_->Start();
+  std::vector<absl::Status> answers(3);
+  std::vector<std::thread> callers;
+  for (absl::Status& answer : answers) {
+    callers.emplace_back([&answer, address = ps_address_] {
+      answer = RawCaller(address).Call(kPull, "", "").status();
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  int answered = 0;
+  for (const absl::Status& answer : answers) {
+    answered += answer.ok();
+    if (!answer.ok()) {
+      EXPECT_EQ(answer, absl::UnavailableError("this process is ending"));
+    }
+  }
+  EXPECT_EQ(answered, 1);
+  EXPECT_TRUE(ps_->Wait().ok());
+}
+
+TEST(GrpcRuntimeListenTest, APortInUseIsOneSentence) {
+  std::string address;
+  absl::StatusOr<std::unique_ptr<Runtime>> first;
+  do {
+    address = absl::StrCat(DrawLoopbackHost(), ":2222");
+    first = MakeGrpcRuntime(Options(v1::PS, 0, address));
+  } while (!first.ok());
+  EXPECT_EQ(MakeGrpcRuntime(Options(v1::PS, 1, address)).status(),
+            absl::AlreadyExistsError(absl::StrCat("cannot listen on ", address,
+                                                  ": Address already in use")));
+}
+
+TEST(GrpcRuntimeListenTest, WithoutTlsOnlyLoopbackIsBound) {
+  const absl::Status refused =
+      MakeGrpcRuntime(Options(v1::PS, 0, "0.0.0.0:2222")).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(refused.message(), "--insecure")) << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), "TLS")) << refused;
+}
+
+}  // namespace
+}  // namespace paramd
