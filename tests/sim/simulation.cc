@@ -1,7 +1,11 @@
 #include "tests/sim/simulation.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,6 +45,26 @@ Outbox::Head Clone(const google::protobuf::Message& head) {
   copy->CopyFrom(head);
   return copy;
 }
+
+// While a simulation runs, a broken invariant that ends the process says how to
+// see it again. Static, since a signal handler can't be handed anything.
+class SayReplayOnAbort {
+ public:
+  explicit SayReplayOnAbort(const std::string& replay_command) {
+    std::snprintf(text_, sizeof(text_), "replay: %s\n", replay_command.c_str());
+    before_ = std::signal(SIGABRT, [](int) {
+      if (write(STDERR_FILENO, text_, std::strlen(text_)) < 0) return;
+    });
+  }
+  ~SayReplayOnAbort() { std::signal(SIGABRT, before_); }
+  SayReplayOnAbort(const SayReplayOnAbort&) = delete;
+  SayReplayOnAbort& operator=(const SayReplayOnAbort&) = delete;
+
+ private:
+  static char text_[512];
+  void (*before_)(int);
+};
+char SayReplayOnAbort::text_[512];
 
 std::string Age(int64_t now, int64_t since) {
   return absl::FormatDuration(absl::Nanoseconds(now - since));
@@ -93,6 +117,7 @@ void Simulation::At(absl::Duration since_start, std::function<void()> action) {
 }
 
 absl::Status Simulation::Run() {
+  const SayReplayOnAbort say_replay(options_.replay_command);
   const int64_t stall = absl::ToInt64Nanoseconds(options_.stall_limit);
   while (failure_.ok()) {
     const bool over =

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/check.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 
@@ -255,6 +256,20 @@ TEST(SimulationTest, APayloadChangedAfterItWasSentFailsTheRun) {
   const absl::Status status = simulation.Run();
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("PushRequest was changed after it had been sent"));
+}
+
+TEST(SimulationDeathTest, ABrokenInvariantOfACoreSaysHowToSeeItAgain) {
+  class Broken : public Counter {
+   public:
+    void Start(Time, Outbox*) override { CHECK(false, "one is one"); }
+  };
+  Broken broken;
+  Simulation::Options options;
+  options.replay_command = "sim --seed=7";
+  Simulation simulation(options);
+  simulation.AddNode(PeerId::Ps(0), &broken);
+  EXPECT_DEATH(simulation.Run().IgnoreError(),
+               "one is one(.|\n)*replay: sim --seed=7");
 }
 
 TEST(SimulationTest, ACoreThatBreaksTheRulesOfAnOutboxFailsTheRun) {
