@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 // An output equals its input or is apart from it, so no iteration depends on
 // another: said aloud, because the compilers' own check takes "equal" for an
@@ -17,26 +18,32 @@
 namespace paramd {
 namespace {
 
-// Received bytes lie at any address.
-using UnalignedFloat = float __attribute__((aligned(1), may_alias));
-using UnalignedBits = uint32_t __attribute__((aligned(1), may_alias));
+// Element `i` of received bytes, which lie at any address: one load.
+template <typename T>
+PARAMD_INLINE T ElementAt(const std::byte* bytes, size_t i) {
+  static_assert(sizeof(T) == 4);
+  T element;
+  std::memcpy(&element, bytes + 4 * i, 4);
+  return element;
+}
 
 PARAMD_INLINE void Sgd(float rate, const std::byte* gradient, size_t count,
                        const float* values, float* new_values) {
-  const auto* g = reinterpret_cast<const UnalignedFloat*>(gradient);
   PARAMD_INDEPENDENT
-  for (size_t i = 0; i < count; ++i) new_values[i] = values[i] - rate * g[i];
+  for (size_t i = 0; i < count; ++i) {
+    new_values[i] = values[i] - rate * ElementAt<float>(gradient, i);
+  }
 }
 
 PARAMD_INLINE void Adam(const AdamStep& step, const std::byte* gradient,
                         size_t count, const AdamArrays& arrays) {
   const AdamStep s = step;
   const AdamArrays a = arrays;
-  const auto* g = reinterpret_cast<const UnalignedFloat*>(gradient);
   PARAMD_INDEPENDENT
   for (size_t i = 0; i < count; ++i) {
-    const float m = s.beta1 * a.momentum[i] + s.one_minus_beta1 * g[i];
-    const float v = s.beta2 * a.variance[i] + s.one_minus_beta2 * (g[i] * g[i]);
+    const float g = ElementAt<float>(gradient, i);
+    const float m = s.beta1 * a.momentum[i] + s.one_minus_beta1 * g;
+    const float v = s.beta2 * a.variance[i] + s.one_minus_beta2 * (g * g);
     const float divisor = std::sqrt(v * s.correction2) + s.epsilon;
     a.new_momentum[i] = m;
     a.new_variance[i] = v;
@@ -46,10 +53,10 @@ PARAMD_INLINE void Adam(const AdamStep& step, const std::byte* gradient,
 
 PARAMD_INLINE bool AllFinite(const std::byte* gradient, size_t count) {
   constexpr uint32_t kExponent = 0x7f800000;
-  const auto* bits = reinterpret_cast<const UnalignedBits*>(gradient);
   uint32_t found = 0;
   for (size_t i = 0; i < count; ++i) {
-    found |= (bits[i] & kExponent) == kExponent ? 1u : 0u;
+    const uint32_t bits = ElementAt<uint32_t>(gradient, i);
+    found |= (bits & kExponent) == kExponent ? 1u : 0u;
   }
   return found == 0;
 }

@@ -516,6 +516,20 @@ TEST(ShardFinishTest, Promise7_ItLeavesAfterAWhileWhateverOthersDo) {
   EXPECT_TRUE(driver.exit_status.ok());
 }
 
+TEST(ShardFinishTest, Promise7_WithoutACoordinatorItLeavesToBeStartedAgain) {
+  ShardDriver driver;
+  driver.MakeReady(Small());
+  driver.Advance(absl::Minutes(9));
+  ASSERT_TRUE(driver.Configure(Small()).ok());
+  driver.Advance(absl::Minutes(9));
+  driver.Pull(0);
+  EXPECT_FALSE(driver.exited);
+  driver.Advance(absl::Minutes(1));
+  EXPECT_EQ(driver.exit_status,
+            absl::UnavailableError("ps-0 has not heard of a coordinator for "
+                                   "10m: is the chief running?"));
+}
+
 TEST(ShardStatusTest, TheStatusSaysWhoThisIs) {
   ShardDriver driver;
   v1::StatusReply status;

@@ -47,7 +47,7 @@ ShardDriver::Answer ShardDriver::Take(CallId call) {
 
 int ShardDriver::Settle() {
   int ticks = 0;
-  for (; shard_.next_tick() <= now_; ++ticks) {
+  for (; !exited && shard_.next_tick() <= now_; ++ticks) {
     Outbox out;
     shard_.Tick(now_, &out);
     Collect(&out);
