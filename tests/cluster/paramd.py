@@ -1,0 +1,126 @@
+"""Runs the real binary and reads what it left behind."""
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import tempfile
+import unittest
+
+BINARY = os.path.abspath("cli/paramd")
+DATA = "/usr/share/datasets/fashion-mnist"
+JOB = os.path.abspath("config/examples/fashion_mnist.json")
+SMALL_JOB = os.path.abspath("config/examples/fashion_mnist_small.json")
+
+
+def need_data():
+    """Skips the tests of a module where the data set is not installed."""
+    if not os.path.isdir(DATA):
+        raise unittest.SkipTest(
+            "needs Debian's package dataset-fashion-mnist")
+
+
+class Run:
+    """One `paramd run` or `paramd local` in a directory of its own."""
+
+    def __init__(self, *arguments, directory=None, environment=None):
+        self.directory = directory or tempfile.mkdtemp(
+            dir=os.environ["TEST_TMPDIR"])
+        inherited = {name: value for name, value in os.environ.items()
+                     if not name.startswith("PARAMD_") and name != "TF_CONFIG"}
+        self.process = subprocess.Popen(
+            [BINARY, *arguments], cwd=self.directory, text=True,
+            env={**inherited, **(environment or {})},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.output = ""
+
+    def wait(self):
+        """Until it has ended. Returns its exit code."""
+        self.output += self.process.communicate()[0]
+        return self.process.returncode
+
+    def wait_for(self, text):
+        """Until it has printed a line that contains `text`."""
+        for line in self.process.stdout:
+            self.output += line
+            if text in line:
+                return
+        raise AssertionError(f"ended without '{text}':\n{self.output}")
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        """Ends it without asking, as the test's clean-up."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+        self.process.stdout.close()
+
+    def run_directory(self):
+        """The newest directory below runs/."""
+        runs = os.path.join(self.directory, "runs")
+        newest = max(os.listdir(runs), key=lambda n: int(n.rsplit("-", 1)[1]))
+        return os.path.join(runs, newest)
+
+    def result(self):
+        with open(os.path.join(self.run_directory(), "result.json"),
+                  encoding="utf-8") as file:
+            return json.load(file)
+
+    def accuracy(self):
+        evaluation = self.result()["evaluation"]
+        return int(evaluation["correct"]) / int(evaluation["examples"])
+
+    def log(self, task):
+        with open(os.path.join(self.run_directory(), "logs", f"{task}.log"),
+                  encoding="utf-8") as file:
+            return file.read()
+
+
+def checkpoints(run_directory):
+    """Names of the committed checkpoints, oldest first."""
+    root = os.path.join(run_directory, "checkpoints")
+    if not os.path.isdir(root):
+        return []
+    return sorted(n for n in os.listdir(root) if not n.startswith("."))
+
+
+def tensors(checkpoint):
+    """The bytes of each variable and slot of a checkpoint, parts joined."""
+    parts = {}
+    for name in os.listdir(checkpoint):
+        if not name.endswith(".safetensors"):
+            continue
+        with open(os.path.join(checkpoint, name), "rb") as file:
+            content = file.read()
+        (length,) = struct.unpack_from("<Q", content)
+        header = json.loads(content[8:8 + length])
+        for tensor, entry in header.items():
+            if tensor == "__metadata__":
+                continue
+            begin, end = entry["data_offsets"]
+            variable, first_row = tensor, 0
+            if "[" in tensor:
+                variable, rows = tensor.replace("]", "").split("[")
+                rows, slot = (rows.split("/") + [""])[:2]
+                first_row = int(rows.split(":")[0])
+                variable += "/" + slot if slot else ""
+            parts.setdefault(variable, []).append(
+                (first_row, content[8 + length + begin:8 + length + end]))
+    return {variable: b"".join(data for _, data in sorted(pieces))
+            for variable, pieces in parts.items()}
+
+
+def processes_that_mention(text):
+    """Ids of the processes in whose command line `text` stands."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if text.encode() in file.read():
+                    found.append(int(pid))
+        except OSError:
+            pass  # It ended meanwhile.
+    return found

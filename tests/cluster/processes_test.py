@@ -1,0 +1,102 @@
+"""Whatever ends `paramd local`, no process is left, and the next run goes on."""
+
+import os
+import signal
+import time
+import unittest
+
+from tests.cluster import paramd
+
+# Longer than any test waits.
+ENDLESS = "--epochs=100000"
+
+
+def setUpModule():
+    paramd.need_data()
+
+
+class ProcessesTest(unittest.TestCase):
+
+    def start(self, *flags):
+        run = paramd.Run("local", "--job", paramd.SMALL_JOB, *flags)
+        self.addCleanup(run.kill)
+        run.wait_for("worker-1 joined as generation")
+        self.assertEqual(
+            len(paramd.processes_that_mention(run.run_directory())), 4)
+        return run
+
+    def wait_until_none_is_left(self, run):
+        while paramd.processes_that_mention(run.run_directory()):
+            time.sleep(0.01)
+
+    def test_a_killed_parent_leaves_no_process(self):
+        run = self.start(ENDLESS)
+        run.signal(signal.SIGKILL)
+        run.wait()
+        self.wait_until_none_is_left(run)
+
+    def test_ctrl_c_leaves_no_process(self):
+        run = self.start(ENDLESS)
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.wait(), 130, run.output)
+        self.assertEqual(
+            paramd.processes_that_mention(run.run_directory()), [])
+        self.assertNotIn("killed", run.output)
+
+    def test_sigterm_leaves_no_process(self):
+        run = self.start(ENDLESS)
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.output)
+        self.assertEqual(
+            paramd.processes_that_mention(run.run_directory()), [])
+
+    def test_a_finished_job_ends_every_process_by_itself(self):
+        run = self.start()
+        self.assertEqual(run.wait(), 0, run.output)
+        self.assertNotIn("killed", run.output)
+        for task in ("ps-0", "ps-1", "worker-0", "worker-1"):
+            self.assertIn("ended exit_code=0", run.log(task))
+
+    def test_a_stopped_run_goes_on_with_other_servers(self):
+        run = self.start(ENDLESS, "--set=checkpoint.every_steps=500")
+        run.wait_for("checkpoint committed at step")
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.wait(), 130, run.output)
+        root = run.run_directory()
+        newest = paramd.checkpoints(root)[-1]
+        again = paramd.Run("local", "--job", paramd.SMALL_JOB, ENDLESS,
+                           "--set=checkpoint.every_steps=500", "--resume",
+                           "--servers=3", directory=run.directory)
+        self.addCleanup(again.kill)
+        for server in range(3):
+            again.wait_for(f"ps-{server} ps-{server} generation")
+        again.wait_for("checkpoint committed at step")
+        again.signal(signal.SIGINT)
+        self.assertEqual(again.wait(), 130, again.output)
+        self.assertEqual(again.run_directory(), root)
+        filled = [line for line in again.output.splitlines()
+                  if " holds " in line]
+        self.assertEqual(len(filled), 3, again.output)
+        for line in filled:
+            self.assertIn(newest, line)
+        self.assertGreater(self.step(paramd.checkpoints(root)[-1]),
+                           self.step(newest))
+
+    @staticmethod
+    def step(checkpoint):
+        return int(checkpoint.rsplit("-", 1)[1])
+
+    def test_a_finished_run_stays_finished(self):
+        run = self.start()
+        self.assertEqual(run.wait(), 0, run.output)
+        accuracy = run.accuracy()
+        again = paramd.Run("local", "--job", paramd.SMALL_JOB, "--resume",
+                           directory=run.directory)
+        self.addCleanup(again.kill)
+        self.assertEqual(again.wait(), 0, again.output)
+        self.assertEqual(again.run_directory(), run.run_directory())
+        self.assertIn(f"test accuracy: {accuracy:.3f}", again.output)
+
+
+if __name__ == "__main__":
+    unittest.main()
