@@ -50,7 +50,7 @@ install_packages() {
 # Prints "NUMBER DOWNLOAD DISK" of an installation of the packages named, the
 # latter two in megabytes, or nothing if apt does not know them yet.
 installation_size() {
-  LC_ALL=C apt-get install --no-install-recommends --assume-no \
+  LC_ALL=C apt-get install --no-install-recommends --print-uris \
     -o Debug::NoLocking=1 "$@" 2>/dev/null | awk '
       function megabytes(number, unit) {
         gsub(",", "", number)
