@@ -60,8 +60,9 @@ installation_size() {
       }
       / newly installed, / { for (i = 2; i <= NF; i++)
                                if ($i == "newly") packages = $(i - 1) }
-      /^Need to get / { split($4, part, "/"); unit = $5
-                        download = megabytes(part[1], unit) }
+      # "Need to get 12 MB/34 MB of archives": the rest is there already.
+      /^Need to get / { unit = $5; sub("/.*", "", unit)
+                        download = megabytes($4, unit) }
       /^After this operation, / { disk = megabytes($4, $5) }
       END { if (packages) printf "%d %.0f %.0f\n", packages, download, disk }'
 }
