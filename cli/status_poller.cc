@@ -43,6 +43,9 @@ std::vector<std::unique_ptr<Question>> AskAll(
   for (const auto& stub : stubs) {
     auto question = std::make_unique<Question>();
     question->context.set_deadline(absl::ToChronoTime(absl::Now() + deadline));
+    // A call that fails at once would leave nobody polling, and a connection
+    // that is being made would not get on until the next question.
+    question->context.set_wait_for_ready(true);
     question->reader = stub->PrepareUnaryCall(&question->context, kMethod,
                                               v1::StatusRequest(), &queue);
     question->reader->StartCall();
@@ -88,6 +91,7 @@ void StatusPoller::Loop() {
     stubs.push_back(MakeStub(address));
   }
   while (true) {
+    const absl::Time next = absl::Now() + period_;
     auto questions = AskAll(stubs, period_);
     MutexLock lock(&mutex_);
     for (size_t i = 0; i < questions.size(); ++i) {
@@ -96,7 +100,6 @@ void StatusPoller::Loop() {
         answers_[i].newest = std::move(questions[i]->reply);
       }
     }
-    const absl::Time next = absl::Now() + period_;
     while (!stopped_ && absl::Now() < next) {
       changed_.WaitFor(&mutex_, next - absl::Now());
     }

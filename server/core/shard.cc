@@ -346,7 +346,7 @@ void Shard::FenceSessions() {
 
 void Shard::NoteFilled(Outbox* out) const {
   const std::string& directory = FindSelf(configuration_)->restore_directory();
-  out->Note(absl::StrCat(Name(), " generation ", VersionName(generation_),
+  out->Note(absl::StrCat("generation ", VersionName(generation_),
                          " holds ", content_->owned().size(), " slices, ",
                          content_->bytes(), " bytes, from ",
                          directory.empty() ? "initial values" : directory));

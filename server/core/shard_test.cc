@@ -135,7 +135,7 @@ TEST(ShardConfigureTest, TheAnswerIsNotReadyUntilTheSlicesAreFilled) {
   EXPECT_EQ(reply->bytes(), 8u);
   EXPECT_EQ(driver.notes,
             std::vector<std::string>{
-                "ps-0 generation 1.1 holds 1 slices, 8 bytes, from initial "
+                "generation 1.1 holds 1 slices, 8 bytes, from initial "
                 "values"});
 }
 
@@ -435,7 +435,7 @@ TEST_F(ShardRestoreTest, Promise1_ARestoredServerKnowsWhatItContains) {
   EXPECT_EQ(driver_.Push(PushTo(driver_, 9), {1, 1})->blocks(0).result(),
             v1::PushedBlock::APPLIED);
   EXPECT_EQ(driver_.notes.back(),
-            "ps-0 generation 1.1 holds 1 slices, 8 bytes, from /from");
+            "generation 1.1 holds 1 slices, 8 bytes, from /from");
 }
 
 TEST_F(ShardRestoreTest, WhatCannotBeReadIsSaidInTheAnswer) {
