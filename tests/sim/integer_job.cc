@@ -26,7 +26,7 @@ IntegerJob::IntegerJob(uint64_t seed) : seed_(seed) {
   config_.set_batch_per_replica(kBatch);
   config_.set_epochs(2);
   config_.set_staleness("async");
-  config_.mutable_checkpoint()->set_every_steps(15 + random.Below(20));
+  config_.mutable_checkpoint()->set_every_steps(8 + random.Below(16));
   config_.mutable_checkpoint()->set_keep(2);
   config_.set_evaluate_every_epochs(1);
   config_.set_portion_batches(1 + random.Below(4));
@@ -47,8 +47,8 @@ IntegerJob::IntegerJob(uint64_t seed) : seed_(seed) {
   AddVariable("scalar", {});
   AddVariable("bias", {10});
   AddVariable("kernel", {1 + random.Below(40), 23});
-  if (seed % 2 == 1) AddVariable("blocks", {2, kBlockElements / 2 + 1});
-  if (seed % 8 == 2) AddVariable("slices", {2, kBlockElements * 2 + 5});
+  if (seed % 4 == 1) AddVariable("blocks", {2, kBlockElements / 2 + 1});
+  if (seed % 16 == 3) AddVariable("slices", {2, kBlockElements * 2 + 5});
 }
 
 void IntegerJob::AddVariable(const std::string& name,

@@ -25,7 +25,7 @@ std::vector<float> After(const IntegerJob& job, size_t v,
 }
 
 TEST(IntegerJobTest, TheSumOfAllBatchesIsExact) {
-  const IntegerJob job(2);
+  const IntegerJob job(3);
   const std::multiset<BatchPlace> all(job.batches().begin(),
                                       job.batches().end());
   for (size_t v = 0; v < job.variables().size(); ++v) {

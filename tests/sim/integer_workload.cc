@@ -1,6 +1,5 @@
 #include "tests/sim/integer_workload.h"
 
-#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
@@ -9,224 +8,119 @@
 
 #include "base/random.h"
 #include "base/status_macros.h"
-#include "coordinator/core/coordinator.h"
 #include "proto/refusal.h"
-#include "server/core/shard.h"
+#include "tests/sim/integer_cluster.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/push_ledger.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/storage.h"
-#include "worker/core/async_worker.h"
 
 namespace paramd {
 namespace {
 
-constexpr uint32_t kServers = 2;
-constexpr uint32_t kWorkers = 3;
-constexpr char kDigest[] = "digest of the integers";
-
-Simulation::Options SimulationOptions(uint64_t seed, bool verbose) {
-  RandomStream random(StableHash("network", seed));
-  Simulation::Options options;
-  options.seed = seed;
-  options.faults = Faults::Draw(&random);
-  options.verbose = verbose;
-  options.replay_command =
-      absl::StrCat("bazel run //tests/sim -- --workload=integers --seed=", seed,
-                   " --verbose");
-  return options;
-}
-
-class IntegerCluster {
+// One run of the job, in one life of the cluster or two: the second goes on
+// from the newest checkpoint of the first, with other numbers of processes.
+class IntegerRun {
  public:
-  IntegerCluster(uint64_t seed, bool verbose)
-      : job_(seed),
+  IntegerRun(uint64_t seed, bool verbose)
+      : seed_(seed),
+        verbose_(verbose),
+        job_(seed),
         ledger_(job_),
-        simulation_(SimulationOptions(seed, verbose)),
-        random_(StableHash("processes", seed)) {
-    simulation_.OnRequest(
-        [this](PeerId from, PeerId, const google::protobuf::Message& head) {
-          FailUnlessOk(ledger_.See(from, head));
-        });
-    for (uint32_t i = 0; i < kServers; ++i) AddServer(i);
-    AddCoordinator();
-    for (uint32_t i = 0; i < kWorkers; ++i) AddWorker(i);
-    if (random_.Chance(0.3)) CutOffSometimes();
-  }
+        random_(StableHash("lives", seed)) {}
 
   WorkloadReport Run() {
-    WorkloadReport report;
-    report.status = simulation_.Run();
-    if (report.status.ok()) {
-      // Said through the simulation, which adds how to see it again.
-      simulation_.Fail(CheckOutcome());
-      report.status = simulation_.failure();
+    if (seed_ % 4 != 3) {
+      RunLife({.seed = seed_});
+      return report_;
     }
-    report.trace_hash = simulation_.trace_hash();
-    report.events = simulation_.events();
-    report.checkpoints = storage_.committed().size();
-    report.faults = simulation_.fault_counts();
-    return report;
+    RunLife({.seed = seed_,
+             .stop_after_pushes = 1 + random_.Below(job_.batches().size())});
+    if (report_.status.ok()) {
+      report_.resumed = !restored_.empty();
+      RunLife({.seed = seed_ + (uint64_t{1} << 32),
+               .servers = 1 + static_cast<uint32_t>(random_.Below(4)),
+               .workers = 1 + static_cast<uint32_t>(random_.Below(4))});
+    }
+    return report_;
   }
 
  private:
-  void FailUnlessOk(const absl::Status& status) {
-    if (!status.ok()) simulation_.Fail(status);
+  Simulation::Options SimulationOptions(uint64_t seed) const {
+    RandomStream random(StableHash("network", seed));
+    Simulation::Options options;
+    options.seed = seed;
+    options.faults = Faults::Draw(&random);
+    options.verbose = verbose_;
+    options.replay_command = absl::StrCat(
+        "bazel run //tests/sim -- --workload=integers --seed=", seed_,
+        " --verbose");
+    return options;
   }
 
-  // Mostly soon, sometimes when the others have long begun.
-  absl::Duration DrawStart() {
-    return random_.Chance(0.9) ? absl::Seconds(1) : absl::Seconds(30);
+  void RunLife(const IntegerCluster::Options& options) {
+    Simulation simulation(SimulationOptions(options.seed));
+    const IntegerCluster cluster(options, job_, &ledger_, &storage_,
+                                 &simulation);
+    if (simulation.Run().ok()) simulation.Fail(CheckLife());
+    const bool stopped = ledger_.pushes() >= options.stop_after_pushes;
+    if (!stopped && simulation.failure().ok()) simulation.Fail(CheckEnd());
+    report_.status = simulation.failure();
+    report_.trace_hash =
+        report_.trace_hash * 0x9E3779B97F4A7C15 + simulation.trace_hash();
+    report_.events += simulation.events();
+    report_.checkpoints = storage_.committed().size();
+    report_.faults.Add(simulation.fault_counts());
   }
 
-  // Up to four times, for less than the lease, from one moment on nobody
-  // reaches some node.
-  void CutOffSometimes() {
-    const std::vector<PeerId> nodes = {
-        PeerId::Coordinator(), PeerId::Ps(0),     PeerId::Ps(1),
-        PeerId::Worker(0),     PeerId::Worker(1), PeerId::Worker(2)};
-    for (uint64_t i = 1 + random_.Below(4); i > 0; --i) {
-      const PeerId node = nodes[random_.Below(nodes.size())];
-      const absl::Duration time = absl::Milliseconds(random_.Below(8000));
-      simulation_.At(absl::Milliseconds(random_.Below(15000)),
-                     [this, node, time] { simulation_.CutOff(node, time); });
-    }
-  }
-
-  void AddServer(uint32_t index) {
-    Shard::Options options;
-    options.index = index;
-    options.incarnation = random_.Bits() | 1;
-    options.life_seed = random_.Bits();
-    shards_.push_back(std::make_unique<Shard>(options));
-    storage_.ServeShard(PeerId::Ps(index), &simulation_);
-    simulation_.AddNode(PeerId::Ps(index), shards_.back().get(), DrawStart());
-  }
-
-  void AddCoordinator() {
-    Coordinator::Options options;
-    options.job = job_.config();
-    options.job_digest = kDigest;
-    options.run_id = "integers-1";
-    options.variables = job_.variables();
-    options.servers = kServers;
-    options.workers = kWorkers;
-    options.examples = job_.examples();
-    options.nonce_seed = random_.Bits();
-    coordinator_ = std::make_unique<Coordinator>(options);
-    storage_.ServeCoordinator(PeerId::Coordinator(), &simulation_);
-    simulation_.AddNode(PeerId::Coordinator(), coordinator_.get(), DrawStart());
-  }
-
-  void AddWorker(uint32_t index) {
-    AsyncWorker::Options options;
-    options.index = index;
-    options.incarnation = random_.Bits() | 1;
-    options.job = job_.config();
-    options.job_digest = kDigest;
-    AsyncWorker* const worker =
-        workers_.emplace_back(std::make_unique<AsyncWorker>(options)).get();
-    const PeerId self = PeerId::Worker(index);
-    simulation_.HandleIo(self, v1::FetchPortion::descriptor(), {},
-                         [](Outbox::IoItem) { return IoResult{}; });
-    simulation_.HandleIo(
-        self, v1::ComputeGradient::descriptor(), {},
-        [this, worker](Outbox::IoItem item) {
-          return Compute(*worker,
-                         static_cast<const v1::ComputeGradient&>(*item.head));
-        });
-    simulation_.HandleIo(
-        self, v1::EvaluateWeights::descriptor(),
-        {.shortest = absl::Milliseconds(1), .longest = absl::Seconds(1)},
-        [this, worker](Outbox::IoItem item) {
-          return Evaluate(*worker,
-                          static_cast<const v1::EvaluateWeights&>(*item.head));
-        });
-    simulation_.AddNode(self, worker);
-  }
-
-  void CheckWeights(const AsyncWorker& worker, uint32_t buffer) {
-    const auto variables = worker.weights(buffer).variables();
-    for (size_t v = 0; v < variables.size(); ++v) {
-      FailUnlessOk(job_.CheckNotTorn(v, variables[v]));
-    }
-  }
-
-  IoResult Compute(const AsyncWorker& worker,
-                   const v1::ComputeGradient& request) {
-    CheckWeights(worker, request.weights_buffer());
-    auto head = std::make_unique<v1::ComputeGradientResult>();
-    head->set_loss(0.5);
-    head->set_examples(request.end() - request.begin());
-    IoResult result;
-    result.head = std::move(head);
-    result.payload = job_.Gradient({request.epoch(), request.begin()});
-    return result;
-  }
-
-  IoResult Evaluate(const AsyncWorker& worker,
-                    const v1::EvaluateWeights& request) {
-    CheckWeights(worker, request.weights_buffer());
-    if (request.final()) {
-      const auto variables =
-          worker.weights(request.weights_buffer()).variables();
-      FailUnlessOk(CheckAllBatches([&](size_t v) { return variables[v]; }));
-    }
-    auto head = std::make_unique<v1::EvaluateWeightsResult>();
-    v1::Evaluation* const evaluation = head->mutable_evaluation();
-    evaluation->set_epoch(request.epoch());
-    evaluation->set_examples(10);
-    evaluation->set_correct(request.epoch());
-    evaluation->set_final(request.final());
-    IoResult result;
-    result.head = std::move(head);
-    return result;
-  }
-
-  template <typename Values>
-  absl::Status CheckAllBatches(Values values) const {
-    const std::multiset<BatchPlace> all(job_.batches().begin(),
-                                        job_.batches().end());
-    for (size_t v = 0; v < job_.variables().size(); ++v) {
-      RETURN_IF_ERROR(job_.CheckValues(v, values(v), all));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckOutcome() {
-    if (storage_.committed().empty() || storage_.results().size() != 1) {
-      return absl::DataLossError(
-          absl::StrCat(storage_.committed().size(), " checkpoints and ",
-                       storage_.results().size(), " results were written"));
-    }
+  // All checkpoints of the life that has just ended; their newest is what the
+  // next one begins with.
+  absl::Status CheckLife() {
     for (const v1::LogEntry& entry : storage_.log()) {
       if (entry.has_fence()) {
         return absl::DataLossError(
             absl::StrCat("worker-", entry.fence().worker(), " was fenced"));
       }
     }
-    const v1::Manifest& last = storage_.committed().back();
-    if (last.global_step() != job_.batches().size() ||
-        storage_.results()[0].global_step() != job_.batches().size()) {
-      return absl::DataLossError(absl::StrCat("the job ended at step ",
-                                              last.global_step(), " of ",
-                                              job_.batches().size()));
-    }
-    for (const v1::Manifest& manifest : storage_.committed()) {
-      const absl::Status status = CheckCheckpoint(manifest);
-      if (!status.ok()) {
+    std::multiset<BatchPlace> newest = restored_;
+    for (; checked_ < storage_.committed().size(); ++checked_) {
+      const v1::Manifest& manifest = storage_.committed()[checked_];
+      auto batches = CheckCheckpoint(manifest);
+      if (!batches.ok()) {
         return absl::Status(
-            status.code(),
+            batches.status().code(),
             absl::StrCat("checkpoint ", VersionName(manifest.snapshot()), ": ",
-                         status.message()));
+                         batches.status().message()));
       }
+      newest = *std::move(batches);
+    }
+    restored_ = std::move(newest);
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckEnd() const {
+    const uint64_t steps = job_.batches().size();
+    if (storage_.committed().empty() || storage_.results().size() != 1) {
+      return absl::DataLossError(
+          absl::StrCat(storage_.committed().size(), " checkpoints and ",
+                       storage_.results().size(), " results were written"));
+    }
+    const v1::Manifest& last = storage_.committed().back();
+    if (last.global_step() != steps ||
+        storage_.results()[0].global_step() != steps ||
+        restored_.size() != steps) {
+      return absl::DataLossError(absl::StrCat(
+          "the job ended at step ", last.global_step(), " of ", steps));
     }
     return absl::OkStatus();
   }
 
-  absl::Status CheckCheckpoint(const v1::Manifest& manifest) {
-    ASSIGN_OR_RETURN(const std::multiset<BatchPlace> batches,
+  // The batches that are in the checkpoint, after checking that it is so.
+  absl::StatusOr<std::multiset<BatchPlace>> CheckCheckpoint(
+      const v1::Manifest& manifest) {
+    ASSIGN_OR_RETURN(std::multiset<BatchPlace> batches,
                      ledger_.BatchesUpTo(manifest));
+    batches.insert(restored_.begin(), restored_.end());
     if (batches.size() != manifest.global_step()) {
       return absl::DataLossError(absl::StrCat(
           "step ", manifest.global_step(), " but ", batches.size(), " pushes"));
@@ -242,7 +136,8 @@ class IntegerCluster {
         RETURN_IF_ERROR(CheckRecords(slice, batches.size()));
       }
     }
-    return CheckInput(manifest.input(), batches);
+    RETURN_IF_ERROR(CheckInput(manifest.input(), batches));
+    return batches;
   }
 
   // Every block has seen every push and no record is unfinished.
@@ -294,20 +189,22 @@ class IntegerCluster {
                : absl::DataLossError("input is left that the job has not");
   }
 
+  const uint64_t seed_;
+  const bool verbose_;
   const IntegerJob job_;
   PushLedger ledger_;
   SimStorage storage_;
-  std::vector<std::unique_ptr<Shard>> shards_;
-  std::unique_ptr<Coordinator> coordinator_;
-  std::vector<std::unique_ptr<AsyncWorker>> workers_;
-  Simulation simulation_;
   RandomStream random_;
+  WorkloadReport report_;
+  size_t checked_ = 0;  // Checkpoints so far.
+  // What this life of the cluster began with.
+  std::multiset<BatchPlace> restored_;
 };
 
 }  // namespace
 
 WorkloadReport RunIntegerWorkload(uint64_t seed, bool verbose) {
-  return IntegerCluster(seed, verbose).Run();
+  return IntegerRun(seed, verbose).Run();
 }
 
 }  // namespace paramd

@@ -8,11 +8,13 @@
 namespace paramd {
 
 // A coordinator, two servers and three workers train an IntegerJob on the
-// network that the seed draws. Checked: every block that a worker computes on
-// is of one version; each checkpoint holds, in every element, exactly the
-// pushes up to its sessions' numbers, and together with the input it says is
-// left every batch exactly once; the last one holds every batch; nobody is
-// fenced; every process exits with 0.
+// network that the seed draws; in every fourth seed all of them are killed on
+// the way, and others, of other numbers, go on from what is on storage.
+//
+// Checked: what IntegerCluster says; each checkpoint holds, in every element,
+// exactly the pushes up to its sessions' numbers, and together with the input
+// it says is left every batch exactly once; the last one holds every batch;
+// nobody is fenced; every process exits with 0.
 WorkloadReport RunIntegerWorkload(uint64_t seed, bool verbose);
 
 }  // namespace paramd

@@ -10,14 +10,17 @@ namespace {
 TEST(IntegerWorkloadTest, Promise1_EveryBatchIsInExactlyOnceOn200Networks) {
   FaultCounts faults;
   uint64_t checkpoints = 0;
+  uint64_t resumed = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     const WorkloadReport report = RunIntegerWorkload(seed, false);
     EXPECT_TRUE(report.status.ok()) << report.status;
     faults.Add(report.faults);
     checkpoints += report.checkpoints;
+    resumed += report.resumed ? 1 : 0;
   }
   // One in the middle and one at the end, at least.
   EXPECT_GE(checkpoints, 400u);
+  EXPECT_GE(resumed, 10u);
   for (const char* fault : {"lose_request", "lose_reply", "duplicate", "ghost",
                             "second_reply", "deadline"}) {
     for (const char* type : {"PushRequest", "PullRequest", "PortionRequest",

@@ -46,6 +46,7 @@ absl::StatusOr<std::multiset<BatchPlace>> PushLedger::BatchesUpTo(
     const v1::Manifest& manifest) const {
   std::multiset<BatchPlace> batches;
   for (const v1::SavedSession& session : manifest.sessions()) {
+    if (session.generation().term() < manifest.snapshot().term()) continue;
     for (uint64_t n = 1; n <= session.sequence(); ++n) {
       const auto found =
           batches_.find({session.worker(), session.generation().term(),

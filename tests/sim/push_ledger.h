@@ -30,8 +30,9 @@ class PushLedger {
   // sent, or of no batch of the job, or if its number leaves a gap.
   absl::Status See(PeerId from, const google::protobuf::Message& head);
 
-  // All batches of the pushes up to each session's sequence; kDataLoss if a
-  // session or a push was never seen.
+  // All batches of the pushes up to the sequence of each session of the
+  // manifest's own term; kDataLoss if one of them was never seen. Sessions of
+  // earlier terms are in what that term's coordinator restored.
   absl::StatusOr<std::multiset<BatchPlace>> BatchesUpTo(
       const v1::Manifest& manifest) const;
 

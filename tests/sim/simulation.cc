@@ -123,7 +123,7 @@ absl::Status Simulation::Run() {
     const bool over =
         std::all_of(nodes_.begin(), nodes_.end(),
                     [](const auto& entry) { return entry.second.exited; });
-    if (over) return absl::OkStatus();
+    if (over || ended_) return absl::OkStatus();
     if (queue_.empty()) {
       Fail(absl::DeadlineExceededError("nothing is left that could happen"));
       break;
@@ -568,7 +568,8 @@ void Simulation::Trace(const Event& event) {
   const PeerId from = event.call == nullptr          ? event.node
                       : event.kind == Kind::kRequest ? event.call->from
                                                      : event.call->to;
-  const uint32_t crc = Crc(event.payload);
+  const uint32_t crc =
+      event.call == nullptr ? Crc(event.payload) : event.payload_crc;
   const absl::string_view kind = kKindNames[static_cast<int>(event.kind)];
   const std::string type =
       event.head == nullptr ? "" : event.head->GetDescriptor()->name();

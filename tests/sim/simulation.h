@@ -91,6 +91,9 @@ class Simulation {
   // the rules of an outbox, or what Fail was called with.
   absl::Status Run();
 
+  // Makes Run return OK as soon as the event that calls this is over, whoever
+  // is alive.
+  void End() { ended_ = true; }
   // Called by workloads when something got on; finished work counts by itself.
   void NoteProgress() { progressed_at_ = now_; }
   // Ends the run, or judges it afterwards; the first that is not OK wins.
@@ -219,6 +222,7 @@ class Simulation {
   uint64_t trace_hash_ = 0;
   FaultCounts counts_;
   absl::Status failure_;
+  bool ended_ = false;
   Tap tap_;
   // By (time, order of scheduling).
   std::map<std::pair<int64_t, uint64_t>, Event> queue_;

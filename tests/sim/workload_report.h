@@ -16,6 +16,8 @@ struct WorkloadReport {
   uint64_t trace_hash = 0;
   uint64_t events = 0;
   uint64_t checkpoints = 0;
+  // Whether it was stopped and went on from a checkpoint.
+  bool resumed = false;
   FaultCounts faults;
 };
 
