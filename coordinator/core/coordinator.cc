@@ -49,6 +49,7 @@ absl::Duration Coordinator::heartbeat() const {
 
 void Coordinator::Start(Time now, Outbox* out) {
   started_ = now;
+  last_event_ = now;
   next_periodic_ = now + kPeriod;
   StartIo(std::make_unique<v1::ReadLog>(), &Coordinator::OnLogRead, out);
 }
@@ -69,6 +70,7 @@ void Coordinator::Append(v1::LogEntry entry, IoHandler handler, Outbox* out) {
 }
 
 void Coordinator::Completed(IoResult result, Time now, Outbox* out) {
+  NoticePause(now);
   const auto io = ios_.find(result.io);
   if (io == ios_.end()) return;
   const IoHandler handler = io->second;
@@ -107,7 +109,7 @@ void Coordinator::OnLogRead(const IoResult& result, Time now, Outbox* out) {
   if (finished) {
     out->Note(absl::StrCat("run ", run_id_, " is finished already"));
     phase_ = Phase::kTellingEnd;
-    everybody_knows_ = true;
+    for (uint32_t w = 0; w < options_.workers; ++w) yet_to_hear_.insert(w);
     end_deadline_ =
         now + absl::Milliseconds(options_.job.finish_timeout_ms());
     return;
@@ -204,6 +206,7 @@ void Coordinator::ChangeState(v1::JobState state) {
 // ---- events -----------------------------------------------------------------
 
 void Coordinator::Receive(Message message, Time now, Outbox* out) {
+  NoticePause(now);
   if (message.is_reply) {
     if (message.from.kind == PeerId::Kind::kPs &&
         message.from.index < servers_.size()) {
@@ -232,6 +235,7 @@ void Coordinator::Receive(Message message, Time now, Outbox* out) {
 }
 
 void Coordinator::Tick(Time now, Outbox* out) {
+  NoticePause(now);
   next_periodic_ = now + kPeriod;
   const absl::Duration patience =
       absl::Milliseconds(options_.job.start_timeout_ms());
@@ -433,7 +437,10 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
           absl::StrCat("ps-", index, " refuses this job: ", server.why)));
       return;
     case v1::Refusal::JOB_FINISHED:
-      server.end_told = 2;
+      // Before the end it is a server that is left over from another run.
+      if (phase_ == Phase::kTellingEnd) {
+        server.end_told = std::max(server.end_told, 1);
+      }
       return;
     default:
       break;
@@ -479,7 +486,7 @@ std::string Coordinator::waiting_for() const {
     const Server& server = servers_[s];
     const std::string why =
         server.why.empty() ? "" : absl::StrCat(": ", server.why);
-    if (phase_ == Phase::kRecalling && server.suspected) {
+    if (phase_ < Phase::kTellingEnd && server.suspected) {
       return absl::StrCat("ps-", s, " to be there", why);
     }
     if (phase_ >= Phase::kFilling && phase_ < Phase::kTellingEnd &&
@@ -499,6 +506,7 @@ std::string Coordinator::waiting_for() const {
     return snapshot_->waiting_for(live);
   }
   if (phase_ == Phase::kEvaluating) return "worker-0 to evaluate";
+  if (phase_ == Phase::kTellingEnd) return "all processes to hear of the end";
   if (phase_ == Phase::kFindingCheckpoint) return "the newest checkpoint";
   return "";
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -164,6 +165,7 @@ class Coordinator : public Core {
   void Fence(uint32_t index, Time now, Outbox* out);
   void OnFenced(const IoResult& result, Time now, Outbox* out);
   bool IsLive(const Worker& worker, Time now) const;
+  void NoticePause(Time now);
 
   // ---- snapshots and the end
   void Advance(Time now, Outbox* out);
@@ -188,6 +190,7 @@ class Coordinator : public Core {
   Phase phase_ = Phase::kReadingLog;
   Time started_;
   Time next_periodic_;
+  Time last_event_;
   v1::Configuration configuration_;
   uint64_t generation_counter_ = 0;
   uint64_t snapshot_counter_ = 0;
@@ -207,6 +210,8 @@ class Coordinator : public Core {
   bool commit_started_ = false;
   int final_failures_ = 0;
   bool everybody_knows_ = false;
+  // Workers without a session that have not asked since the end.
+  std::set<uint32_t> yet_to_hear_;
   Time end_deadline_;
 
   uint64_t next_log_number_ = 1;

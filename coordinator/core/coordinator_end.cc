@@ -220,8 +220,12 @@ void Coordinator::OnEndLogged(const IoResult& result, Time now, Outbox* out) {
   phase_ = Phase::kTellingEnd;
   ChangeState(v1::FINISHED);
   end_deadline_ = now + absl::Milliseconds(options_.job.finish_timeout_ms());
+  for (uint32_t w = 0; w < options_.workers; ++w) {
+    if (!workers_.contains(w)) yet_to_hear_.insert(w);
+  }
   for (auto& [index, joining] : joining_) {
     if (joining.call == 0) continue;
+    yet_to_hear_.erase(index);
     out->Refuse(joining.call, Refuse(v1::Refusal::JOB_FINISHED, "job",
                                      "the job is finished"));
   }
@@ -230,6 +234,7 @@ void Coordinator::OnEndLogged(const IoResult& result, Time now, Outbox* out) {
 
 void Coordinator::AdvanceEnd(Time now, Outbox* out) {
   const bool all_workers_know =
+      yet_to_hear_.empty() &&
       std::all_of(workers_.begin(), workers_.end(), [&](const auto& w) {
         return w.second.last.state() == v1::FINISHED || !IsLive(w.second, now);
       });

@@ -13,11 +13,21 @@ namespace {
 // A parked join is answered after this at the latest, below the caller's own
 // deadline; it then asks again.
 constexpr absl::Duration kJoinPatience = absl::Seconds(2);
+constexpr absl::Duration kLongestTurn = absl::Milliseconds(500);
 
 }  // namespace
 
 bool Coordinator::IsLive(const Worker& worker, Time now) const {
   return !worker.fencing && now - worker.heard <= lease();
+}
+
+// Ticks come every 100 ms: where none came for long, this process itself stood
+// still (stopped, or the machine asleep), and the silence is not the workers'.
+void Coordinator::NoticePause(Time now) {
+  const absl::Duration pause = now - std::exchange(last_event_, now);
+  if (pause < std::max(lease() / 2, kLongestTurn)) return;
+  for (auto& [index, worker] : workers_) worker.heard = worker.heard + pause;
+  for (auto& [index, joining] : joining_) joining.since = joining.since + pause;
 }
 
 void Coordinator::OnJoin(const Message& message, const v1::JoinRequest& request,
@@ -43,7 +53,13 @@ void Coordinator::OnJoin(const Message& message, const v1::JoinRequest& request,
   }
   if (phase_ >= Phase::kTellingEnd) {
     refuse(v1::Refusal::JOB_FINISHED, "the job is finished");
+    yet_to_hear_.erase(index);
     return;
+  }
+  const auto worker = workers_.find(index);
+  if (worker != workers_.end() &&
+      worker->second.incarnation == request.incarnation()) {
+    worker->second.heard = now;
   }
   Joining& joining = joining_[index];
   if (joining.call != 0) {
@@ -80,17 +96,20 @@ void Coordinator::RefuseLateJoins(Time now, Outbox* out) {
 }
 
 void Coordinator::AdmitJoining(Time now, Outbox* out) {
-  if (snapshot_.has_value() && snapshot_->holds_workers()) return;
+  // While workers are held nobody is admitted; who was before is answered, for
+  // its cut is waited for too.
+  const bool held = snapshot_.has_value() && snapshot_->holds_workers();
   std::vector<uint32_t> answered;
   bool changed = false;
   for (auto& [index, joining] : joining_) {
     const auto worker = workers_.find(index);
     if (worker == workers_.end()) {
-      if (joining.call == 0) continue;  // It has to ask again.
+      if (held || joining.call == 0) continue;  // It has to ask again.
       Admit(index, joining.request, now);
       changed = true;
+    } else if (worker->second.fencing) {
+      continue;  // Its successor gets a generation of its own.
     } else if (worker->second.incarnation == joining.request.incarnation()) {
-      worker->second.heard = std::max(worker->second.heard, joining.since);
       if (joining.call != 0 && EveryServerHas(worker->second.admitted)) {
         answered.push_back(index);
       }
@@ -107,7 +126,7 @@ void Coordinator::AdmitJoining(Time now, Outbox* out) {
       }
       joining.call = 0;
       joining.since = now;
-    } else if (!IsLive(worker->second, now) && !worker->second.fencing) {
+    } else if (!IsLive(worker->second, now)) {
       Fence(index, now, out);
     }
   }
@@ -179,6 +198,7 @@ Coordinator::Worker* Coordinator::FindSession(const Message& message,
                            : v1::Refusal::NOT_READY,
                        "session",
                        absl::StrCat(name, " has no session here: join again")));
+    if (phase_ >= Phase::kTellingEnd) yet_to_hear_.erase(header.worker());
   }
   return nullptr;
 }

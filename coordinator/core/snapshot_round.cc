@@ -119,6 +119,7 @@ std::string SnapshotRound::waiting_for(
                             name);
       }
     }
+    return absl::StrCat("the servers to know all workers", name);
   }
   for (uint32_t s = 0; s < sealed_.size(); ++s) {
     if (NeedsSeal(s)) return absl::StrCat("ps-", s, " to freeze", name);

@@ -1,0 +1,596 @@
+// Snapshots and the end.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "coordinator/core/coordinator.h"
+#include "coordinator/core/testing/started_coordinator.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using testing::CoreDriver;
+using ::testing::HasSubstr;
+using testing::JobOptions;
+using testing::Pair;
+using testing::StartedCoordinator;
+
+Coordinator::Options WithCheckpoints() {
+  Coordinator::Options options = JobOptions();
+  options.job.mutable_checkpoint()->set_every_steps(5);
+  return options;
+}
+
+// Two workers; a checkpoint is due every 5 steps.
+class CoordinatorEndTest : public ::testing::Test {
+ protected:
+  using Worker = StartedCoordinator::Worker;
+
+  explicit CoordinatorEndTest(
+      const Coordinator::Options& options = WithCheckpoints())
+      : started_(options) {
+    started_.Run();
+    started_.Serve();
+    chief_ = started_.Join(0);
+    other_ = started_.Join(1);
+    CatchUp();
+  }
+  CoreDriver& driver() { return started_.driver(); }
+  void CatchUp() {
+    started_.Serve();
+    started_.CatchUp(&chief_);
+    started_.CatchUp(&other_);
+  }
+  // Both workers go on being heard.
+  void Pass(absl::Duration duration) {
+    for (; duration > absl::ZeroDuration(); duration -= absl::Seconds(1)) {
+      driver().Advance(std::min(duration, absl::Seconds(1)));
+      if (!driver().exited) CatchUp();
+    }
+  }
+
+  // ---- a snapshot, step by step
+  void ReachStep(uint64_t step) {
+    chief_.beat.mutable_header()->set_sequence(step);
+    started_.Beat(&chief_);
+  }
+  void Prepare() {
+    const auto prepare = driver().TakeIo<v1::PrepareCheckpoint>();
+    ASSERT_TRUE(prepare.has_value());
+    v1::PrepareCheckpointResult result;
+    result.set_directory("/dir");
+    driver().Complete(prepare->first, result);
+  }
+  void OpenAndCut() {
+    ReachStep(5);
+    Prepare();
+    started_.Cut(&chief_, 5);
+    started_.Cut(&other_, 1);
+  }
+  void SealAndWrite() {
+    ASSERT_TRUE(started_.Seal(0) && started_.Seal(1));
+    ASSERT_TRUE(started_.Write(0) && started_.Write(1));
+  }
+  v1::Manifest Commit(const std::string& path) {
+    const auto commit = driver().TakeIo<v1::CommitCheckpoint>();
+    EXPECT_TRUE(commit.has_value());
+    v1::CommitCheckpointResult result;
+    result.set_path(path);
+    driver().Complete(commit->first, result);
+    return commit->second.manifest();
+  }
+
+  // ---- the end, step by step
+  void UseUpAllInput() {
+    uint64_t last = 0;
+    v1::PortionReply reply;
+    while (!reply.no_more()) {
+      reply = started_.NextPortion(&chief_, last);
+      if (reply.has_portion()) last = reply.portion().id();
+    }
+    chief_.beat.set_no_input(true);
+    started_.Beat(&chief_);
+    other_.beat.set_no_input(true);
+    started_.Beat(&other_);
+  }
+  void EvaluateFinally() {
+    CatchUp();
+    chief_.beat.mutable_evaluation()->set_examples(10);
+    chief_.beat.mutable_evaluation()->set_correct(9);
+    chief_.beat.mutable_evaluation()->set_epoch(2);
+    chief_.beat.mutable_evaluation()->set_final(true);
+    started_.Beat(&chief_);
+  }
+  void SaveFinally() {
+    Prepare();
+    started_.Cut(&chief_, 8);
+    started_.Cut(&other_, 1);
+    SealAndWrite();
+    Commit("/final");
+  }
+  v1::WriteResult WriteResult() {
+    const auto write = driver().TakeIo<v1::WriteResult>();
+    EXPECT_TRUE(write.has_value());
+    driver().End(write->first, absl::OkStatus());
+    return write->second;
+  }
+  // Up to the entry in the log.
+  void End() {
+    UseUpAllInput();
+    EvaluateFinally();
+    SaveFinally();
+    WriteResult();
+    EXPECT_TRUE(started_.Append().has_finished());
+  }
+  // Answers all Finish that are open; how many said that everybody knows.
+  int AnswerFinish() {
+    int everybody = 0;
+    while (const auto sent = driver().TakeSend<v1::FinishRequest>()) {
+      everybody +=
+          static_cast<const v1::FinishRequest&>(*sent->head).everybody_knows();
+      driver().Reply(*sent, v1::FinishReply());
+    }
+    return everybody;
+  }
+
+  StartedCoordinator started_;
+  Worker chief_;
+  Worker other_;
+};
+
+// ---- snapshots --------------------------------------------------------------
+
+TEST_F(CoordinatorEndTest, ASnapshotIsOpenedWhenItIsDue) {
+  ReachStep(4);
+  EXPECT_TRUE(driver().ios.empty());
+  ReachStep(5);
+  EXPECT_TRUE(driver().TakeIo<v1::PrepareCheckpoint>().has_value());
+}
+
+TEST_F(CoordinatorEndTest, WorkersAreHeldOnceTheDirectoryIsThere) {
+  ReachStep(5);
+  EXPECT_FALSE(started_.TakeNews(&other_));
+  Prepare();
+  ASSERT_TRUE(started_.TakeNews(&other_));
+  EXPECT_EQ(other_.beat.hold(), Pair(1, 1));
+}
+
+TEST_F(CoordinatorEndTest, Promise3_NothingIsSealedBeforeEveryWorkerHasCut) {
+  ReachStep(5);
+  Prepare();
+  started_.Cut(&chief_, 5);
+  EXPECT_FALSE(driver().TakeSend<v1::SealRequest>().has_value());
+  EXPECT_EQ(started_.core().waiting_for(),
+            "worker-1 to reach a step boundary for checkpoint 1.1");
+  started_.Cut(&other_, 0);
+  EXPECT_TRUE(driver().TakeSend<v1::SealRequest>().has_value());
+}
+
+TEST_F(CoordinatorEndTest, WorkersGoOnAsSoonAsEveryServerIsFrozen) {
+  OpenAndCut();
+  started_.CatchUp(&other_);
+  EXPECT_EQ(other_.beat.hold(), Pair(1, 1));
+  ASSERT_TRUE(started_.Seal(0));
+  EXPECT_FALSE(started_.TakeNews(&other_));
+  ASSERT_TRUE(started_.Seal(1));
+  ASSERT_TRUE(started_.TakeNews(&other_));
+  EXPECT_EQ(other_.beat.hold(), Pair(0, 0));
+}
+
+TEST_F(CoordinatorEndTest,
+       Promise3_TheManifestIsCommittedWhenAllFilesAreThere) {
+  OpenAndCut();
+  ASSERT_TRUE(started_.Seal(0) && started_.Seal(1));
+  ASSERT_TRUE(started_.Write(0));
+  EXPECT_TRUE(driver().ios.empty());
+  ASSERT_TRUE(started_.Write(1));
+  const v1::Manifest manifest = Commit("/done");
+  EXPECT_EQ(manifest.snapshot(), Pair(1, 1));
+  EXPECT_EQ(manifest.global_step(), 6u);
+  EXPECT_EQ(manifest.files(1).name(), "file-1");
+  EXPECT_TRUE(driver().HasNote("checkpoint committed at step 6: /done"));
+  v1::StatusReply status;
+  started_.core().FillStatus(&status);
+  EXPECT_EQ(status.job().checkpoint_path(), "/done");
+  EXPECT_EQ(status.job().checkpoint_step(), 6u);
+}
+
+TEST_F(CoordinatorEndTest, Promise3_TheManifestHoldsTheInputThatIsLeft) {
+  v1::Portion portion = started_.NextPortion(&other_, 0).portion();
+  ReachStep(5);
+  Prepare();
+  started_.Cut(&chief_, 5);
+  portion.set_begin(2);  // Used as far as that.
+  v1::WorkerCut* cut = other_.beat.mutable_cut();
+  *cut->add_remaining() = portion;
+  cut->set_last_portion(portion.id());
+  started_.Cut(&other_, 1);
+  SealAndWrite();
+  const v1::SavedInput input = Commit("/done").input();
+  ASSERT_EQ(input.remaining_size(), 1);
+  EXPECT_EQ(input.remaining(0).begin(), 2u);
+  EXPECT_EQ(input.remaining(0).end(), 4u);
+  EXPECT_EQ(input.next_epoch(), 1u);
+  EXPECT_EQ(input.next_offset(), 4u);
+}
+
+TEST_F(CoordinatorEndTest, ASealSaysUnderWhichGenerationsItWasOpened) {
+  OpenAndCut();
+  const auto sent = driver().TakeSend<v1::SealRequest>(PeerId::Ps(1));
+  const auto& seal = static_cast<const v1::SealRequest&>(*sent->head);
+  EXPECT_EQ(seal.header().snapshot(), Pair(1, 1));
+  EXPECT_EQ(seal.server_generations(1), Pair(1, 2));
+  EXPECT_EQ(seal.directory(), "/dir");
+}
+
+TEST_F(CoordinatorEndTest, ASealThatWasLostIsRepeated) {
+  OpenAndCut();
+  driver().Fail(*driver().TakeSend<v1::SealRequest>(PeerId::Ps(1)),
+                absl::DeadlineExceededError("no answer"));
+  driver().Advance(absl::Milliseconds(200));
+  started_.Serve();  // It is asked who it is first.
+  EXPECT_TRUE(started_.Seal(1));
+}
+
+TEST_F(CoordinatorEndTest, AServerThatStillWritesIsAskedAgain) {
+  OpenAndCut();
+  ASSERT_TRUE(started_.Seal(0) && started_.Seal(1));
+  driver().Fail(*driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(1)),
+                RefuseForNow(v1::Refusal::WAIT, "ps-1", absl::ZeroDuration(),
+                             "still writing"));
+  driver().Advance(absl::Milliseconds(20));
+  EXPECT_TRUE(started_.Write(1));
+}
+
+TEST_F(CoordinatorEndTest, ASnapshotIsGivenUpWithTheServersReason) {
+  OpenAndCut();
+  ASSERT_TRUE(started_.Seal(0) && started_.Seal(1));
+  driver().Fail(*driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(1)),
+                Refuse(v1::Refusal::INVALID, "file", "disk full"));
+  EXPECT_TRUE(driver().HasNote("checkpoint 1.1 was given up: ps-1: disk full"));
+  EXPECT_FALSE(driver().exited);
+  EXPECT_TRUE(driver().ios.empty());  // Not again at once.
+}
+
+TEST_F(CoordinatorEndTest, ASnapshotIsGivenUpWhenAServerIsLost) {
+  OpenAndCut();
+  ASSERT_TRUE(started_.Seal(0));
+  driver().Fail(*driver().TakeSend<v1::SealRequest>(PeerId::Ps(1)),
+                absl::UnavailableError("connection refused"));
+  started_.Restart(1);
+  driver().Advance(absl::Seconds(1));
+  started_.Serve();
+  EXPECT_TRUE(driver().HasNote("checkpoint 1.1 was given up: ps-1 was lost"));
+  started_.CatchUp(&other_);
+  EXPECT_EQ(other_.beat.hold(), Pair(0, 0));
+}
+
+TEST_F(CoordinatorEndTest,
+       Promise5_AServerThatComesBackTakesTheNewestCheckpoint) {
+  OpenAndCut();
+  SealAndWrite();
+  Commit("/done");
+  started_.Restart(0);
+  driver().Advance(absl::Seconds(1));
+  started_.Serve();
+  EXPECT_EQ(started_.configuration().servers(0).restore_directory(), "/done");
+  EXPECT_EQ(started_.configuration().servers(1).restore_directory(), "");
+}
+
+TEST_F(CoordinatorEndTest, Promise4_ASnapshotThatWaitsTooLongIsGivenUpByName) {
+  ReachStep(5);
+  Prepare();
+  started_.Cut(&chief_, 5);
+  for (int i = 0; i < 61; ++i) {
+    driver().Advance(absl::Seconds(1));
+    CatchUp();  // Worker 1 lives, and does not reach a boundary.
+  }
+  EXPECT_TRUE(driver().HasNote(
+      "checkpoint 1.1 was given up: waited too long for worker-1 to reach a "
+      "step boundary for checkpoint 1.1"));
+}
+
+TEST_F(CoordinatorEndTest, Promise5_ASilentWorkerIsFencedWhileASnapshotWaits) {
+  ReachStep(5);
+  Prepare();
+  started_.Cut(&chief_, 5);
+  for (int i = 0; i < 11; ++i) {
+    driver().Advance(absl::Seconds(1));
+    started_.Serve();
+    started_.CatchUp(&chief_);
+  }
+  EXPECT_EQ(started_.Append().fence().worker(), 1u);
+  EXPECT_FALSE(driver().TakeSend<v1::SealRequest>().has_value());
+  started_.Serve();  // Now every server knows that it is fenced.
+  SealAndWrite();
+  EXPECT_EQ(Commit("/done").global_step(), 5u);
+}
+
+TEST_F(CoordinatorEndTest, NobodyIsAdmittedWhileWorkersAreHeld) {
+  Coordinator::Options options = WithCheckpoints();
+  options.workers = 3;
+  StartedCoordinator started(options);
+  started.Run();
+  started.Serve();
+  Worker first = started.Join(0);
+  first.beat.mutable_header()->set_sequence(5);
+  started.CatchUp(&first);
+  v1::PrepareCheckpointResult prepared;
+  started.driver().Complete(
+      started.driver().TakeIo<v1::PrepareCheckpoint>()->first, prepared);
+  const CallId join = started.BeginJoin(1, 201);
+  started.Serve();
+  EXPECT_EQ(started.configuration().workers_size(), 1);
+  started.Cut(&first, 5);
+  ASSERT_TRUE(started.Seal(0) && started.Seal(1));
+  started.Serve();
+  EXPECT_TRUE(started.driver().answered(join));
+}
+
+TEST_F(CoordinatorEndTest, WhoWasAdmittedBeforeTheHoldIsAnsweredDuringIt) {
+  Coordinator::Options options = WithCheckpoints();
+  options.workers = 3;
+  StartedCoordinator started(options);
+  started.Run();
+  started.Serve();
+  Worker first = started.Join(0);
+  const CallId join = started.BeginJoin(1, 201);  // The servers are slow.
+  first.beat.mutable_header()->set_sequence(5);
+  started.CatchUp(&first);
+  v1::PrepareCheckpointResult prepared;
+  started.driver().Complete(
+      started.driver().TakeIo<v1::PrepareCheckpoint>()->first, prepared);
+  EXPECT_FALSE(started.driver().answered(join));
+  started.Serve();
+  EXPECT_TRUE(started.driver().answered(join));
+}
+
+TEST_F(CoordinatorEndTest, AfterAGivenUpSnapshotTheNextOneHasAHigherNumber) {
+  ReachStep(5);
+  driver().End(driver().TakeIo<v1::PrepareCheckpoint>()->first,
+               absl::InternalError("no space"));
+  EXPECT_TRUE(driver().HasNote("checkpoint 1.1 was given up: no space"));
+  ReachStep(9);
+  EXPECT_TRUE(driver().ios.empty());
+  ReachStep(10);
+  const auto prepare = driver().TakeIo<v1::PrepareCheckpoint>();
+  ASSERT_TRUE(prepare.has_value());
+  EXPECT_EQ(prepare->second.snapshot(), Pair(1, 2));
+}
+
+TEST_F(CoordinatorEndTest, ACommitThatFailsIsNotedAndTheJobGoesOn) {
+  OpenAndCut();
+  SealAndWrite();
+  driver().End(driver().TakeIo<v1::CommitCheckpoint>()->first,
+               absl::InternalError("no space"));
+  EXPECT_TRUE(driver().HasNote("checkpoint 1.1 was given up: no space"));
+  EXPECT_FALSE(driver().exited);
+}
+
+// ---- the end ----------------------------------------------------------------
+
+TEST_F(CoordinatorEndTest, TheEndBeginsWhenAllInputIsUsedAndEveryWorkerSaysSo) {
+  UseUpAllInput();
+  EXPECT_EQ(started_.configuration().state(), v1::FINISHING);
+  EXPECT_EQ(started_.core().waiting_for(), "worker-0 to evaluate");
+  CatchUp();
+  EXPECT_TRUE(chief_.beat.evaluate_final());
+  EXPECT_FALSE(other_.beat.evaluate_final());
+}
+
+TEST_F(CoordinatorEndTest, TheLastCheckpointComesAfterTheLastEvaluation) {
+  UseUpAllInput();
+  CatchUp();
+  EXPECT_TRUE(driver().ios.empty());
+  EvaluateFinally();
+  EXPECT_TRUE(driver().TakeIo<v1::PrepareCheckpoint>().has_value());
+}
+
+TEST_F(CoordinatorEndTest, TheResultSaysWhatTheRunCameTo) {
+  UseUpAllInput();
+  EvaluateFinally();
+  SaveFinally();
+  const v1::WriteResult result = WriteResult();
+  EXPECT_EQ(result.evaluation().correct(), 9u);
+  EXPECT_EQ(result.epochs(), 2u);
+  EXPECT_EQ(result.global_step(), 9u);
+  EXPECT_EQ(result.checkpoint_path(), "/final");
+}
+
+TEST_F(CoordinatorEndTest, Promise7_TheEndIsLoggedBeforeAnyoneIsTold) {
+  UseUpAllInput();
+  EvaluateFinally();
+  SaveFinally();
+  WriteResult();
+  started_.CatchUp(&other_);
+  EXPECT_EQ(other_.beat.state(), v1::FINISHING);
+  EXPECT_FALSE(driver().TakeSend<v1::FinishRequest>().has_value());
+  EXPECT_TRUE(started_.Append().has_finished());
+  ASSERT_TRUE(started_.TakeNews(&other_));
+  EXPECT_EQ(other_.beat.state(), v1::FINISHED);
+}
+
+TEST_F(CoordinatorEndTest, Promise7_ItEndsWhenAllWorkersAndServersKnow) {
+  End();
+  CatchUp();  // Servers have answered what they were asked before.
+  EXPECT_EQ(AnswerFinish(), 0);
+  EXPECT_EQ(started_.core().waiting_for(), "all processes to hear of the end");
+  started_.Beat(&chief_);
+  EXPECT_TRUE(driver().sends.empty());
+  started_.Beat(&other_);
+  EXPECT_TRUE(driver().answered(other_.parked));
+  EXPECT_FALSE(driver().exited);
+  EXPECT_EQ(AnswerFinish(), 2);
+  EXPECT_TRUE(driver().exited);
+  EXPECT_TRUE(driver().exit_status.ok());
+}
+
+TEST_F(CoordinatorEndTest,
+       Promise7_AServerWhoseFirstWordOfTheEndWasLostIsToldAgain) {
+  End();
+  started_.Serve();
+  driver().Fail(*driver().TakeSend<v1::FinishRequest>(PeerId::Ps(1)),
+                absl::UnavailableError("connection reset"));
+  driver().Advance(absl::Milliseconds(200));
+  EXPECT_TRUE(driver().TakeSend<v1::FinishRequest>(PeerId::Ps(1)).has_value());
+}
+
+TEST_F(CoordinatorEndTest, Promise7_AWorkerThatIsGoneIsNotWaitedForLong) {
+  End();
+  started_.Serve();
+  AnswerFinish();
+  started_.CatchUp(&chief_);  // Worker 1 says nothing any more.
+  for (int i = 0; i < 11 && !driver().exited; ++i) {
+    driver().Advance(absl::Seconds(1));
+    if (!driver().exited) started_.CatchUp(&chief_);
+    AnswerFinish();
+  }
+  EXPECT_TRUE(driver().exited);
+  EXPECT_TRUE(driver().exit_status.ok());
+}
+
+TEST_F(CoordinatorEndTest,
+       Promise7_ServersThatDoNotAnswerAreNotWaitedForForEver) {
+  End();
+  Pass(absl::Seconds(20));
+  driver().Advance(absl::Seconds(1));
+  EXPECT_TRUE(driver().exited);
+  EXPECT_TRUE(driver().exit_status.ok());
+}
+
+TEST_F(CoordinatorEndTest, Promise7_WhoJoinsAfterTheEndIsToldSo) {
+  End();
+  const CallId join = started_.BeginJoin(1, 999);
+  EXPECT_EQ(RefusalOf(driver().Take(join).status).reason(),
+            v1::Refusal::JOB_FINISHED);
+}
+
+// Of three workers the last has not come yet.
+class LateWorkerTest : public CoordinatorEndTest {
+ protected:
+  static Coordinator::Options ThreeWorkers() {
+    Coordinator::Options options = WithCheckpoints();
+    options.workers = 3;
+    return options;
+  }
+  LateWorkerTest() : CoordinatorEndTest(ThreeWorkers()) {}
+};
+
+TEST_F(LateWorkerTest, Promise7_AWorkerWithoutASessionIsStillToldTheEnd) {
+  End();
+  CatchUp();
+  AnswerFinish();
+  started_.Beat(&chief_);
+  started_.Beat(&other_);
+  EXPECT_EQ(AnswerFinish(), 0);  // Not everybody knows.
+  const CallId join = started_.BeginJoin(2, 202);
+  EXPECT_EQ(RefusalOf(driver().Take(join).status).reason(),
+            v1::Refusal::JOB_FINISHED);
+  EXPECT_EQ(AnswerFinish(), 2);
+  EXPECT_TRUE(driver().exited);
+}
+
+TEST_F(CoordinatorEndTest, Promise3_TheLastCheckpointIsTriedThreeTimes) {
+  UseUpAllInput();
+  EvaluateFinally();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(driver().exited);
+    driver().End(driver().TakeIo<v1::PrepareCheckpoint>()->first,
+                 absl::InternalError("no space"));
+  }
+  EXPECT_TRUE(absl::IsFailedPrecondition(driver().exit_status));
+  EXPECT_EQ(driver().exit_status.message(),
+            "the last checkpoint can't be written: no space");
+}
+
+TEST_F(CoordinatorEndTest, AResultThatCannotBeWrittenEndsTheProcessUnfinished) {
+  UseUpAllInput();
+  EvaluateFinally();
+  SaveFinally();
+  driver().End(driver().TakeIo<v1::WriteResult>()->first,
+               absl::InternalError("no space"));
+  EXPECT_EQ(driver().exit_status.message(), "no space");
+  EXPECT_TRUE(driver().ios.empty());
+}
+
+// ---- a run that is finished -------------------------------------------------
+
+class FinishedRunTest : public ::testing::Test {
+ protected:
+  FinishedRunTest() : started_(JobOptions()) {
+    v1::ReadLogResult log;
+    v1::LogEntry* entry = log.add_entries();
+    entry->set_number(1);
+    entry->set_run_id("run");
+    entry->set_job_digest("digest");
+    entry->mutable_finished();
+    started_.ReadLog(log);
+  }
+  CoreDriver& driver() { return started_.driver(); }
+  void AnswerFinish() {
+    while (const auto sent = driver().TakeSend<v1::FinishRequest>()) {
+      driver().Reply(*sent, v1::FinishReply());
+    }
+  }
+  void ExpectTold(uint32_t worker) {
+    const CallId call = started_.BeginJoin(worker, 200 + worker);
+    EXPECT_EQ(RefusalOf(driver().Take(call).status).reason(),
+              v1::Refusal::JOB_FINISHED);
+  }
+
+  StartedCoordinator started_;
+};
+
+TEST_F(FinishedRunTest, Promise7_ItEndsAtOnceAndAppendsNothing) {
+  EXPECT_TRUE(driver().ios.empty());
+  EXPECT_TRUE(driver().HasNote("run run is finished already"));
+  ExpectTold(0);
+  AnswerFinish();
+  ExpectTold(1);
+  AnswerFinish();
+  EXPECT_TRUE(driver().exited);
+  EXPECT_TRUE(driver().exit_status.ok());
+}
+
+TEST_F(FinishedRunTest, Promise7_ItStaysForWorkersThatStartLater) {
+  ExpectTold(0);
+  AnswerFinish();
+  driver().Advance(absl::Seconds(5));
+  EXPECT_FALSE(driver().exited);
+  ExpectTold(1);
+  AnswerFinish();
+  EXPECT_TRUE(driver().exited);
+}
+
+TEST_F(FinishedRunTest, Promise7_ItDoesNotStayForEver) {
+  driver().Advance(absl::Seconds(21));
+  EXPECT_TRUE(driver().exited);
+  EXPECT_TRUE(driver().exit_status.ok());
+}
+
+TEST_F(FinishedRunTest, Promise7_AServerThatComesLaterIsTold) {
+  driver().Fail(*driver().TakeSend<v1::FinishRequest>(PeerId::Ps(0)),
+                absl::UnavailableError("connection refused"));
+  driver().Advance(absl::Milliseconds(200));
+  EXPECT_TRUE(driver().TakeSend<v1::FinishRequest>(PeerId::Ps(0)).has_value());
+}
+
+TEST(CoordinatorTest,
+     Promise7_AServerLeftFromAnotherRunIsNotTakenForOneThatKnows) {
+  StartedCoordinator started(JobOptions());
+  CoreDriver& driver = started.driver();
+  started.ReadLog();
+  started.Append();
+  driver.Fail(
+      *driver.TakeSend<v1::RecallRequest>(PeerId::Ps(1)),
+      Refuse(v1::Refusal::JOB_FINISHED, "ps-1", "the job has finished"));
+  started.Serve();
+  EXPECT_EQ(started.core().waiting_for(),
+            "ps-1 to be there: the job has finished");
+  driver.Advance(absl::Milliseconds(200));
+  started.Serve();  // Its successor.
+  EXPECT_TRUE(driver.TakeIo<v1::FindCheckpoint>().has_value());
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,187 @@
+#include "coordinator/core/snapshot_round.h"
+
+#include <map>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using Phase = SnapshotRound::Phase;
+
+v1::Version Pair(uint64_t term, uint64_t counter) {
+  v1::Version version;
+  version.set_term(term);
+  version.set_counter(counter);
+  return version;
+}
+
+v1::WorkerCut CutOf(const v1::Version& snapshot, uint64_t sequence) {
+  v1::WorkerCut cut;
+  *cut.mutable_snapshot() = snapshot;
+  cut.set_sequence(sequence);
+  return cut;
+}
+
+// Snapshot 3.7 of two servers.
+class SnapshotRoundTest : public ::testing::Test {
+ protected:
+  SnapshotRoundTest()
+      : round_(Pair(3, 7), /*final=*/false, /*servers=*/2,
+               Time::FromNanoseconds(5)) {}
+
+  void Hold() { round_.Prepared("/dir"); }
+  void BeginSeal() {
+    v1::SavedInput input;
+    input.set_next_epoch(2);
+    round_.BeginSeal(41, input, {Pair(3, 1), Pair(3, 2)},
+                     Time::FromNanoseconds(9));
+  }
+  void SealBoth() {
+    round_.Sealed(0);
+    round_.Sealed(1);
+  }
+
+  SnapshotRound round_;
+};
+
+TEST_F(SnapshotRoundTest, WorkersAreHeldFromTheDirectoryToTheLastSeal) {
+  EXPECT_EQ(round_.phase(), Phase::kPreparing);
+  EXPECT_FALSE(round_.holds_workers());
+  Hold();
+  EXPECT_EQ(round_.phase(), Phase::kHolding);
+  EXPECT_TRUE(round_.holds_workers());
+  BeginSeal();
+  EXPECT_EQ(round_.phase(), Phase::kSealing);
+  round_.Sealed(1);
+  EXPECT_TRUE(round_.holds_workers());
+  round_.Sealed(0);
+  EXPECT_EQ(round_.phase(), Phase::kWriting);
+  EXPECT_FALSE(round_.holds_workers());
+}
+
+TEST_F(SnapshotRoundTest, ItIsCommittedWhenEveryFileIsWritten) {
+  Hold();
+  BeginSeal();
+  SealBoth();
+  round_.Written(1, {});
+  EXPECT_EQ(round_.phase(), Phase::kWriting);
+  EXPECT_TRUE(round_.NeedsWritten(0));
+  EXPECT_FALSE(round_.NeedsWritten(1));
+  round_.Written(0, {});
+  EXPECT_EQ(round_.phase(), Phase::kCommitting);
+}
+
+TEST_F(SnapshotRoundTest, OnlyACutOfThisSnapshotCountsAndOnlyWhileHolding) {
+  round_.Cut(0, CutOf(Pair(3, 7), 1));
+  EXPECT_FALSE(round_.HasCut(0));  // Not yet.
+  Hold();
+  round_.Cut(0, CutOf(Pair(3, 6), 1));
+  EXPECT_FALSE(round_.HasCut(0));
+  round_.Cut(0, CutOf(Pair(3, 7), 2));
+  ASSERT_TRUE(round_.HasCut(0));
+  BeginSeal();
+  round_.Cut(0, CutOf(Pair(3, 7), 3));
+  EXPECT_EQ(round_.cuts().at(0).sequence(), 2u);
+}
+
+TEST_F(SnapshotRoundTest, ASealNamesPlaceFileAndTheGenerationsOfTheOpening) {
+  Hold();
+  BeginSeal();
+  EXPECT_TRUE(round_.NeedsSeal(1));
+  const v1::SealRequest seal = round_.SealFor(1);
+  EXPECT_EQ(seal.header().snapshot(), Pair(3, 7));
+  EXPECT_EQ(seal.header().term(), 3u);
+  EXPECT_EQ(seal.directory(), "/dir");
+  EXPECT_EQ(seal.file_name(), "ps-00002-of-00002.safetensors");
+  ASSERT_EQ(seal.server_generations_size(), 2);
+  EXPECT_EQ(seal.server_generations(1), Pair(3, 2));
+  round_.Sealed(1);
+  EXPECT_FALSE(round_.NeedsSeal(1));
+}
+
+v1::ShardFile FileWithRecord(uint32_t worker, const v1::Version& generation,
+                             uint64_t sequence) {
+  v1::ShardFile file;
+  v1::PushRecord* record = file.add_slices()->add_records();
+  record->set_worker(worker);
+  *record->mutable_generation() = generation;
+  record->set_sequence(sequence);
+  return file;
+}
+
+TEST_F(SnapshotRoundTest, Promise3_PositionsComeFromTheSealedRecords) {
+  Hold();
+  round_.Cut(4, CutOf(Pair(3, 7), 99));  // What the worker says is not used.
+  BeginSeal();
+  SealBoth();
+  round_.Written(0, FileWithRecord(4, Pair(3, 5), 12));
+  v1::ShardFile second = FileWithRecord(4, Pair(3, 5), 11);
+  *second.add_slices()->add_records() =
+      FileWithRecord(4, Pair(2, 9), 80).slices(0).records(0);
+  round_.Written(1, second);
+  const v1::Manifest manifest = round_.MakeManifest({}, {});
+  ASSERT_EQ(manifest.sessions_size(), 1);
+  EXPECT_EQ(manifest.sessions(0).worker(), 4u);
+  EXPECT_EQ(manifest.sessions(0).generation(), Pair(3, 5));
+  EXPECT_EQ(manifest.sessions(0).sequence(), 12u);
+}
+
+TEST_F(SnapshotRoundTest, TheManifestSaysWhoseItIsAndWhatIsInIt) {
+  Hold();
+  BeginSeal();
+  SealBoth();
+  v1::ShardFile file;
+  file.set_name("one");
+  round_.Written(0, file);
+  file.set_name("two");
+  round_.Written(1, file);
+  v1::JobConfig job;
+  job.set_name("job");
+  v1::Configuration configuration;
+  configuration.set_job_digest("digest");
+  configuration.set_run_id("run");
+  configuration.mutable_layout()->add_variables()->set_name("w");
+  configuration.mutable_optimizer()->mutable_adam();
+  const v1::Manifest manifest = round_.MakeManifest(job, configuration);
+  EXPECT_EQ(manifest.format(), 1u);
+  EXPECT_EQ(manifest.min_reader(), 1u);
+  EXPECT_EQ(manifest.job_name(), "job");
+  EXPECT_EQ(manifest.job_digest(), "digest");
+  EXPECT_EQ(manifest.run_id(), "run");
+  EXPECT_EQ(manifest.snapshot(), Pair(3, 7));
+  EXPECT_EQ(manifest.global_step(), 41u);
+  EXPECT_EQ(manifest.variables(0).name(), "w");
+  EXPECT_EQ(manifest.files(0).name(), "one");
+  EXPECT_EQ(manifest.files(1).name(), "two");
+  EXPECT_EQ(manifest.input().next_epoch(), 2u);
+  ASSERT_EQ(manifest.slots_size(), 2);
+  EXPECT_EQ(manifest.slots(0), "momentum");
+  EXPECT_EQ(manifest.slots(1), "variance");
+}
+
+TEST_F(SnapshotRoundTest, Promise4_EachPhaseNamesWhomItWaitsFor) {
+  const std::map<uint32_t, bool> workers = {{0, true}, {1, false}, {2, true}};
+  EXPECT_EQ(round_.waiting_for(workers), "storage for checkpoint 3.7");
+  Hold();
+  round_.Cut(0, CutOf(Pair(3, 7), 1));
+  EXPECT_EQ(round_.waiting_for(workers),
+            "worker-2 to reach a step boundary for checkpoint 3.7");
+  round_.Cut(2, CutOf(Pair(3, 7), 1));  // Worker 1 does not live.
+  EXPECT_EQ(round_.waiting_for(workers),
+            "the servers to know all workers for checkpoint 3.7");
+  BeginSeal();
+  round_.Sealed(0);
+  EXPECT_EQ(round_.waiting_for(workers), "ps-1 to freeze for checkpoint 3.7");
+  round_.Sealed(1);
+  EXPECT_EQ(round_.waiting_for(workers), "ps-0 to write for checkpoint 3.7");
+  round_.Written(0, {});
+  round_.Written(1, {});
+  EXPECT_EQ(round_.waiting_for(workers), "storage for checkpoint 3.7");
+}
+
+}  // namespace
+}  // namespace paramd

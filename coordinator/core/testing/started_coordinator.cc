@@ -1,0 +1,226 @@
+#include "coordinator/core/testing/started_coordinator.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/check.h"
+
+namespace paramd::testing {
+
+v1::Version Pair(uint64_t term, uint64_t counter) {
+  v1::Version version;
+  version.set_term(term);
+  version.set_counter(counter);
+  return version;
+}
+
+Coordinator::Options JobOptions() {
+  Coordinator::Options options;
+  options.job.set_name("j");
+  options.job.set_batch_per_replica(2);
+  options.job.set_portion_batches(2);
+  options.job.set_epochs(2);
+  options.job.set_lease_ms(10000);
+  options.job.set_heartbeat_ms(1000);
+  options.job.set_start_timeout_ms(60000);
+  options.job.set_finish_timeout_ms(10000);
+  options.job.mutable_checkpoint()->set_keep(3);
+  options.job.mutable_optimizer()->mutable_sgd();
+  options.job.mutable_optimizer()->set_learning_rate(1);
+  options.job_digest = "digest";
+  options.run_id = "run";
+  for (const char* name : {"a", "b"}) {
+    v1::Variable variable;
+    variable.set_name(name);
+    variable.set_dtype(v1::FLOAT32);
+    variable.add_shape(2);
+    options.variables.push_back(variable);
+  }
+  options.servers = 2;
+  options.workers = 2;
+  options.examples = 8;
+  options.nonce_seed = 3;
+  return options;
+}
+
+StartedCoordinator::StartedCoordinator(const Coordinator::Options& options)
+    : core_(options), driver_(&core_) {
+  for (uint32_t s = 0; s < options.servers; ++s) {
+    incarnations_.push_back(100 + s);
+  }
+  driver_.Start();
+}
+
+// ---- starting ---------------------------------------------------------------
+
+void StartedCoordinator::ReadLog(const v1::ReadLogResult& log) {
+  const auto read = driver_.TakeIo<v1::ReadLog>();
+  CHECK(read.has_value(), "the log is read");
+  driver_.Complete(read->first, log);
+}
+
+v1::LogEntry StartedCoordinator::Append() {
+  const auto append = driver_.TakeIo<v1::AppendLog>();
+  CHECK(append.has_value(), "an entry is appended");
+  driver_.End(append->first, absl::OkStatus());
+  return append->second.entry();
+}
+
+void StartedCoordinator::FindCheckpoint(const v1::FindCheckpointResult& found) {
+  const auto find = driver_.TakeIo<v1::FindCheckpoint>();
+  CHECK(find.has_value(), "a checkpoint is looked for");
+  driver_.Complete(find->first, found);
+}
+
+void StartedCoordinator::Run() {
+  ReadLog();
+  Append();  // The term.
+  Serve();
+  FindCheckpoint();
+  Append();  // The layout.
+  Serve();
+}
+
+// ---- servers ----------------------------------------------------------------
+
+void StartedCoordinator::Serve() {
+  for (;;) {
+    if (const auto recall = driver_.TakeSend<v1::RecallRequest>()) {
+      v1::RecallReply reply;
+      reply.set_incarnation(incarnations_[recall->to.index]);
+      driver_.Reply(*recall, reply);
+    } else if (const auto sent = driver_.TakeSend<v1::ConfigureRequest>()) {
+      const auto& told =
+          static_cast<const v1::ConfigureRequest&>(*sent->head).configuration();
+      const uint64_t incarnation = incarnations_[sent->to.index];
+      v1::ConfigureReply reply;
+      reply.set_incarnation(incarnation);
+      if (told.servers(sent->to.index).incarnation() == incarnation) {
+        *reply.mutable_configuration() = told.version();
+        reply.set_restored(true);
+      }
+      driver_.Reply(*sent, reply);
+    } else {
+      return;
+    }
+  }
+}
+
+bool StartedCoordinator::Seal(uint32_t server) {
+  const auto seal = driver_.TakeSend<v1::SealRequest>(PeerId::Ps(server));
+  if (!seal.has_value()) return false;
+  v1::SealReply reply;
+  *reply.mutable_snapshot() =
+      static_cast<const v1::SealRequest&>(*seal->head).header().snapshot();
+  driver_.Reply(*seal, reply);
+  return true;
+}
+
+bool StartedCoordinator::Write(uint32_t server) {
+  const auto sent = driver_.TakeSend<v1::WrittenRequest>(PeerId::Ps(server));
+  if (!sent.has_value()) return false;
+  v1::WrittenReply reply;
+  *reply.mutable_snapshot() =
+      static_cast<const v1::WrittenRequest&>(*sent->head).header().snapshot();
+  reply.mutable_file()->set_name(absl::StrCat("file-", server));
+  driver_.Reply(*sent, reply);
+  return true;
+}
+
+// ---- workers ----------------------------------------------------------------
+
+CallId StartedCoordinator::BeginJoin(uint32_t index, uint64_t incarnation,
+                                     const std::string& host) {
+  v1::JoinRequest request;
+  request.mutable_task()->set_type(v1::WORKER);
+  request.mutable_task()->set_index(index);
+  request.set_incarnation(incarnation);
+  request.set_host(host);
+  request.set_pid(4000 + index);
+  request.set_job_digest("digest");
+  return driver_.Begin(PeerId::Worker(index), request);
+}
+
+StartedCoordinator::Worker StartedCoordinator::Join(uint32_t index) {
+  const CallId call = BeginJoin(index, 200 + index);
+  Serve();
+  const CoreDriver::Answer answer = driver_.Take(call);
+  CHECK(answer.status.ok(), answer.status.ToString());
+  const auto& reply = static_cast<const v1::JoinReply&>(*answer.head);
+  Worker worker;
+  worker.index = index;
+  v1::Header* header = worker.beat.mutable_header();
+  header->set_worker(index);
+  *header->mutable_generation() = reply.generation();
+  *header->mutable_configuration() = reply.configuration().version();
+  return worker;
+}
+
+void StartedCoordinator::Beat(Worker* worker) {
+  TakeNews(worker);
+  worker->beat.set_number(worker->beat.number() + 1);
+  worker->parked = driver_.Begin(PeerId::Worker(worker->index), worker->beat);
+}
+
+bool StartedCoordinator::TakeNews(Worker* worker) {
+  if (worker->parked == 0 || !driver_.answered(worker->parked)) return false;
+  const CoreDriver::Answer answer =
+      driver_.Take(std::exchange(worker->parked, 0));
+  if (!answer.status.ok()) return true;
+  news_ = static_cast<const v1::HeartbeatReply&>(*answer.head);
+  v1::HeartbeatRequest& beat = worker->beat;
+  if (news_.has_configuration()) {
+    *beat.mutable_header()->mutable_configuration() =
+        news_.configuration().version();
+  }
+  beat.set_state(news_.state());
+  *beat.mutable_hold() = news_.hold();
+  beat.set_evaluate_epoch(news_.evaluate_epoch());
+  beat.set_evaluate_final(news_.evaluate_final());
+  return true;
+}
+
+void StartedCoordinator::CatchUp(Worker* worker) {
+  for (int i = 0; i < 10; ++i) {
+    if (worker->parked == 0) Beat(worker);
+    if (!TakeNews(worker) || worker->beat.state() == v1::FINISHED) return;
+  }
+  CHECK(false, "the coordinator has news for ever");
+}
+
+CoreDriver::Answer StartedCoordinator::TakePortion(Worker* worker,
+                                                   uint64_t number,
+                                                   uint64_t finished_id) {
+  v1::PortionRequest request;
+  *request.mutable_header() = worker->beat.header();
+  request.set_number(number);
+  request.set_finished_id(finished_id);
+  return driver_.Call(PeerId::Worker(worker->index), request);
+}
+
+v1::PortionReply StartedCoordinator::NextPortion(Worker* worker,
+                                                 uint64_t finished_id) {
+  const CoreDriver::Answer answer =
+      TakePortion(worker, ++worker->portion_number, finished_id);
+  CHECK(answer.status.ok(), answer.status.ToString());
+  return static_cast<const v1::PortionReply&>(*answer.head);
+}
+
+void StartedCoordinator::Cut(Worker* worker, uint64_t sequence) {
+  CatchUp(worker);
+  CHECK(worker->beat.hold().term() != 0, "the worker is held");
+  worker->beat.mutable_header()->set_sequence(sequence);
+  *worker->beat.mutable_cut()->mutable_snapshot() = worker->beat.hold();
+  worker->beat.mutable_cut()->set_sequence(sequence);
+  Beat(worker);
+}
+
+v1::Configuration StartedCoordinator::configuration() {
+  const CoreDriver::Answer answer =
+      driver_.Call(PeerId{}, v1::GetConfigurationRequest());
+  return static_cast<const v1::GetConfigurationReply&>(*answer.head)
+      .configuration();
+}
+
+}  // namespace paramd::testing

@@ -1,0 +1,86 @@
+#ifndef PARAMD_COORDINATOR_CORE_TESTING_STARTED_COORDINATOR_H_
+#define PARAMD_COORDINATOR_CORE_TESTING_STARTED_COORDINATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "coordinator/core/coordinator.h"
+#include "coordinator/core/testing/core_driver.h"
+
+namespace paramd::testing {
+
+// (term, counter).
+v1::Version Pair(uint64_t term, uint64_t counter);
+
+// Job "j" with digest "digest": 2 servers, 2 workers, 8 examples in portions of
+// 4 (2 batches of 2), 2 epochs, lease 10 s, heartbeat 1 s, plain SGD.
+Coordinator::Options JobOptions();
+
+// A coordinator with its storage, servers and workers played by the test, step
+// by step. Not thread-safe.
+class StartedCoordinator {
+ public:
+  // A worker as the coordinator sees it: what it would say next.
+  struct Worker {
+    uint32_t index = 0;
+    v1::HeartbeatRequest beat;
+    uint64_t portion_number = 0;
+    CallId parked = 0;  // Its heartbeat, until the answer was taken.
+  };
+
+  explicit StartedCoordinator(const Coordinator::Options& options);
+
+  Coordinator& core() { return core_; }
+  CoreDriver& driver() { return driver_; }
+
+  // ---- starting, in order
+  void ReadLog(const v1::ReadLogResult& log = {});
+  // The next append, which succeeds. REQUIRES: there is one.
+  v1::LogEntry Append();
+  void FindCheckpoint(const v1::FindCheckpointResult& found = {});
+  // All of it, up to servers that are filled.
+  void Run();
+
+  // ---- servers: their incarnation is 100 + index unless changed
+  uint64_t incarnation(uint32_t server) const { return incarnations_[server]; }
+  void Restart(uint32_t server) { incarnations_[server] += 1000; }
+  // Answers every Recall and Configure that is open, as filled servers do,
+  // until there is none.
+  void Serve();
+  // The same for a Seal of `server`; false if none is open.
+  bool Seal(uint32_t server);
+  bool Write(uint32_t server);
+
+  // ---- workers
+  CallId BeginJoin(uint32_t index, uint64_t incarnation,
+                   const std::string& host = "host");
+  // Joins and is admitted.
+  Worker Join(uint32_t index);
+  // Says what `worker->beat` holds; an answer already there is taken.
+  void Beat(Worker* worker);
+  // Takes over the answer to the parked heartbeat. False if there is none.
+  bool TakeNews(Worker* worker);
+  // Beats until the coordinator has nothing new to say, or the end.
+  void CatchUp(Worker* worker);
+  CoreDriver::Answer TakePortion(Worker* worker, uint64_t number,
+                                 uint64_t finished_id);
+  // Takes the next portion; unset if there is none.
+  v1::PortionReply NextPortion(Worker* worker, uint64_t finished_id);
+  // Cuts for the snapshot that holds the worker. REQUIRES: one does.
+  void Cut(Worker* worker, uint64_t sequence);
+
+  // The last answer of the coordinator to any heartbeat.
+  const v1::HeartbeatReply& news() const { return news_; }
+  v1::Configuration configuration();
+
+ private:
+  Coordinator core_;
+  CoreDriver driver_;
+  std::vector<uint64_t> incarnations_;
+  v1::HeartbeatReply news_;
+};
+
+}  // namespace paramd::testing
+
+#endif  // PARAMD_COORDINATOR_CORE_TESTING_STARTED_COORDINATOR_H_
