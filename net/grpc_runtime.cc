@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/stubs/logging.h"
+#include "grpc/grpc.h"
 #include "grpc/support/log.h"
 #include "grpc/support/time.h"
 #include "grpcpp/alarm.h"
@@ -28,9 +29,14 @@ namespace {
 // Events given to cores before the queue is looked at again.
 constexpr int kTurnsPerLook = 16;
 
-// gRPC and protobuf write to stderr in their own form; what matters comes back
-// as a status.
-void QuietLibraries() {
+// gRPC is never shut down: its end waits for its own threads, up to 10 s if one
+// of them is helping with a write. It and protobuf write to stderr in their own
+// form; what matters comes back as a status.
+void PrepareLibraries() {
+  [[maybe_unused]] static const bool once = [] {
+    grpc_init();
+    return true;
+  }();
   gpr_set_log_function([](gpr_log_func_args* args) {
     Log(LogLevel::kDebug, "grpc", {{"message", args->message}});
   });
@@ -222,7 +228,7 @@ void GrpcRuntime::Close() {
 
 absl::StatusOr<std::unique_ptr<Runtime>> MakeGrpcRuntime(
     GrpcRuntimeOptions options) {
-  QuietLibraries();
+  PrepareLibraries();
   auto runtime = std::make_unique<GrpcRuntime>(std::move(options));
   RETURN_IF_ERROR(runtime->Listen());
   return std::unique_ptr<Runtime>(std::move(runtime));

@@ -22,7 +22,7 @@ TEST(GrpcStatusTest, CodeMessageAndRefusalSurviveBothWays) {
 }
 
 TEST(GrpcStatusTest, WhatNobodyDefinedIsUnknownWithoutDetails) {
-  const grpc::Status odd(static_cast<grpc::StatusCode>(99), "?", "\xff\xff");
+  const grpc::Status odd(static_cast<grpc::StatusCode>(20), "?", "\xff\xff");
   EXPECT_EQ(FromGrpcStatus(odd), absl::UnknownError("?"));
 }
 

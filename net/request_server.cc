@@ -25,6 +25,8 @@ namespace {
 
 constexpr size_t kMostWaiting = 1024;
 constexpr absl::Duration kLongestWait = absl::Seconds(60);
+// A caller ends its call at its own deadline, with a better sentence.
+constexpr absl::Duration kGrace = absl::Milliseconds(100);
 // gRPC's own wall. What lies between it and a method's limit is refused with a
 // sentence, and the connection stays.
 constexpr int kMostReceiveBytes = 16 << 20;
@@ -232,7 +234,8 @@ absl::Status RequestServer::GiveToCore(Request* request, const Caller& caller,
   }
   const absl::Duration patience = absl::FromChrono(
       request->context.deadline() - std::chrono::system_clock::now());
-  request->deadline = MonotonicNow() + std::min(patience, kLongestWait);
+  request->deadline =
+      MonotonicNow() + std::min(patience + kGrace, kLongestWait);
   const CallId id = host_->Request(caller.task, core, std::move(message.head),
                                    std::move(message.payload));
   waiting_[id] = request;
