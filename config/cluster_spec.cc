@@ -1,6 +1,8 @@
 #include "config/cluster_spec.h"
 
+#include <algorithm>
 #include <map>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -9,326 +11,477 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "config/cluster_description.h"
 #include "config/json_value.h"
 #include "config/mistakes.h"
 #include "config/nearest_name.h"
+#include "config/task_address.h"
+#include "config/tf_config.h"
+#include "config/variable_reference.h"
 
 namespace paramd {
 namespace {
 
-using Kind = JsonValue::Kind;
+constexpr absl::string_view kTypes = "chief, worker, ps, evaluator";
 
-constexpr TaskType kTaskTypes[] = {TaskType::kChief, TaskType::kWorker,
-                                   TaskType::kPs, TaskType::kEvaluator};
-constexpr absl::string_view kExample =
-    R"({"cluster": {"worker": ["host0:2222"], "ps": ["host1:2222"]}, )"
-    R"("task": {"type": "worker", "index": 0}})";
-
-std::vector<std::string> TaskTypeNames() {
-  std::vector<std::string> names;
-  for (const TaskType type : kTaskTypes) names.emplace_back(TaskTypeName(type));
-  return names;
+// kOther for a name that is none of paramd's.
+TaskType TypeNamed(absl::string_view name) {
+  if (name == "master") return TaskType::kChief;
+  for (const TaskType type : {TaskType::kChief, TaskType::kWorker,
+                              TaskType::kPs, TaskType::kEvaluator}) {
+    if (name == TaskTypeName(type)) return type;
+  }
+  return TaskType::kOther;
 }
 
-bool IsWordCharacter(char c) { return absl::ascii_isalnum(c) || c == '_'; }
-
-// The first "$(NAME)", "${NAME}", "$NAME" or "%name%" in `text`; else empty.
-absl::string_view UnexpandedReference(absl::string_view text) {
-  for (size_t i = 0; i + 1 < text.size(); ++i) {
-    const char c = text[i];
-    if (c != '$' && c != '%') continue;
-    const bool is_enclosed = text[i + 1] == '(' || text[i + 1] == '{';
-    size_t end = i + 1 + (c == '$' && is_enclosed ? 1 : 0);
-    const size_t begin = end;
-    while (end < text.size() && IsWordCharacter(text[end])) ++end;
-    if (end == begin) continue;
-    const char closing = end < text.size() ? text[end] : '\0';
-    if (c == '$' && !is_enclosed) return text.substr(i, end - i);
-    if (closing == '%' || closing == ')' || closing == '}') {
-      return text.substr(i, end + 1 - i);
+// "; call 'worker_hosts' 'worker'" if a job is likely meant to be a known one.
+std::string RenamingHint(const ClusterDescription& cluster) {
+  for (const ListedJob& job : cluster.jobs) {
+    for (const absl::string_view known : {"chief", "worker", "ps"}) {
+      const bool begins = absl::StartsWith(job.written, known) &&
+                          job.written.size() > known.size();
+      if (begins && !absl::StartsWith(job.written, "workerpool")) {
+        return absl::StrCat("; call '", Excerpt(job.written), "' just '", known,
+                            "'");
+      }
     }
   }
   return "";
 }
 
-std::string UnexpandedSentence(absl::string_view reference) {
-  return absl::StrCat("the variable reference `", Excerpt(reference),
-                      "` was not expanded; define that variable before "
-                      "TF_CONFIG (Kubernetes expands $(NAME) of variables that "
-                      "stand earlier in the same container)");
-}
-
-// Reads one TF_CONFIG. Used once.
-class TfConfigReader {
+// Joins the sources into one ClusterSpec. Used once.
+class Judge {
  public:
-  absl::StatusOr<ClusterSpec> Read(absl::string_view text);
+  explicit Judge(const ClusterSources& sources) : sources_(sources) {}
+  absl::StatusOr<ClusterSpec> Read();
 
  private:
-  using Path = std::string;
+  void ReadWithoutCluster();
+  void ReadWithCluster();
+  // Looks for the index where the sources don't say it.
+  void FindIndex();
+  void ResolveType();
+  void AddMissingTask();
+  void ReadPs();
+  void ReadChief();
+  void ReadWorkers();
+  void ReadOthers();
+  void FindUnknownChief();
+  void CheckWhoIsThere();
+  void CheckSelf();
+  void CheckEqualAddresses();
+  void Finish();
 
-  void Add(const JsonValue& value, const Path& path,
-           absl::string_view sentence) {
-    mistakes_.Add(source_.At(value.line), path, sentence);
+  void AddToCluster(absl::string_view sentence) {
+    mistakes_.Add(cluster_->place, cluster_->path, sentence);
   }
-  // True if the object means "alone", or is a mistake without a cluster.
-  bool IsWithoutCluster(const JsonValue& root);
-  void ReadCluster(const JsonValue& cluster);
-  std::vector<std::string> ReadAddresses(const JsonValue& cluster,
-                                         TaskType type);
-  void JoinWorkers(const JsonValue& cluster);
-  void CheckEqualAddresses(const JsonValue& cluster);
-  void ReadTask(const JsonValue& root);
-  absl::optional<TaskType> ReadTaskType(const JsonValue& task);
-  absl::optional<int> ReadTaskIndex(const JsonValue& task);
-  void CheckTask(const JsonValue& task);
+  bool trains_or_serves() const {
+    return type_ == TaskType::kChief || type_ == TaskType::kWorker ||
+           type_ == TaskType::kPs;
+  }
+  // Whether the workers are an object, of which this process may see a part.
+  bool is_dynamic() const {
+    return absl::c_any_of(cluster_->jobs, [](const ListedJob& job) {
+      return job.name == "worker" && job.is_object;
+    });
+  }
+  const ListedJob* ListOf(TaskType type) const;
 
-  JsonSource source_ = {"TF_CONFIG"};
+  const ClusterSources& sources_;
   Mistakes mistakes_;
-  std::map<TaskType, std::vector<std::string>> lists_;
-  std::vector<std::string> jobs_;  // every name in the cluster
+  GatheredCluster gathered_;
+  const ClusterDescription* const cluster_ = &gathered_.cluster;
+  absl::optional<TaskType> type_;  // once its name is understood
+  absl::optional<Said<int>> index_;
   ClusterSpec spec_;
 };
 
-absl::StatusOr<ClusterSpec> TfConfigReader::Read(absl::string_view text) {
-  source_.has_lines = absl::StrContains(absl::StripAsciiWhitespace(text), "\n");
-  if (absl::StripAsciiWhitespace(text).empty()) {
-    mistakes_.Add(source_.At(0), "",
-                  "is set but empty; unset it to train in this process alone, "
-                  "or describe the cluster");
-    return mistakes_.ToStatus();
-  }
-  const absl::optional<JsonValue> root =
-      ParseJson(text, source_, {}, &mistakes_);
-  if (!root.has_value()) {
-    const absl::string_view reference = UnexpandedReference(text);
-    if (!reference.empty()) {
-      mistakes_.Add(source_.At(0), "", UnexpandedSentence(reference));
-    }
-    return mistakes_.ToStatus();
-  }
-  if (root->kind != Kind::kObject) {
-    Add(*root, "",
-        absl::StrCat("wants an object such as ", kExample, "; found ",
-                     root->Describe()));
-    return mistakes_.ToStatus();
-  }
-  if (!IsWithoutCluster(*root)) {
-    spec_.standalone = false;
-    ReadCluster(*root->Find("cluster"));
-    ReadTask(*root);
+absl::StatusOr<ClusterSpec> Judge::Read() {
+  gathered_ = GatherCluster(sources_, &mistakes_);
+  index_ = gathered_.index;
+  // Of a text that could not be read everything would be missing.
+  if (mistakes_.HasAt("")) return mistakes_.ToStatus();
+  const bool names_nobody =
+      !cluster_->has_tasks() && !is_dynamic() && !gathered_.type.has_value();
+  if (cluster_->has_cluster && (!names_nobody || !mistakes_.empty())) {
+    ReadWithCluster();
+  } else if (mistakes_.empty()) {
+    ReadWithoutCluster();
   }
   if (!mistakes_.empty()) return mistakes_.ToStatus();
-  // One worker that knows nobody else needs no servers.
-  if (spec_.ps.empty()) return ClusterSpec();
-  return spec_;
+  return std::move(spec_);
 }
 
-bool TfConfigReader::IsWithoutCluster(const JsonValue& root) {
-  const JsonValue* cluster = root.Find("cluster");
-  const JsonValue* task = root.Find("task");
-  const bool is_nobody =
-      cluster == nullptr || cluster->kind == Kind::kNull ||
-      (cluster->kind == Kind::kObject && cluster->members.empty());
-  if (!is_nobody) return false;
-  const bool has_task = task != nullptr && !task->members.empty();
-  if (has_task) {
-    Add(*task, "task",
-        "names a task, but there is no 'cluster' that it could belong to; add "
-        "the cluster, or unset TF_CONFIG to train in this process alone");
-    return true;
-  }
-  // A misspelt "cluster" must not quietly become a job of one process.
-  if (cluster != nullptr || task != nullptr) return true;
-  static constexpr absl::string_view kHarmless[] = {
-      "model_dir", "session_master", "eval_session_master", "rpc_layer",
-      "service"};
-  for (const JsonMember& member : root.members) {
-    if (absl::c_linear_search(kHarmless, member.name)) continue;
-    Add(member.value, Excerpt(member.name),
-        absl::StrCat("there is no 'cluster' beside this key",
-                     NearestName(member.name, {"cluster"}).empty()
-                         ? ""
-                         : "; did you mean "
-                           "'cluster'?",
-                     "; TF_CONFIG looks like ", kExample));
-  }
-  return true;
-}
-
-void TfConfigReader::ReadCluster(const JsonValue& cluster) {
-  if (cluster.kind != Kind::kObject) {
-    Add(cluster, "cluster",
-        absl::StrCat("wants an object with the lists ",
-                     absl::StrJoin(TaskTypeNames(), ", "), "; found ",
-                     cluster.Describe()));
+void Judge::FindIndex() {
+  if (index_.has_value() || mistakes_.HasUnder("task.index") ||
+      mistakes_.HasAt("")) {
     return;
   }
-  for (const JsonMember& job : cluster.members) {
-    jobs_.push_back(Excerpt(job.name));
+  index_ = FindIndexAround(sources_, &mistakes_);
+  if (index_.has_value() || mistakes_.HasAt("")) return;
+  const ListedJob* list = ListOf(*type_);
+  const bool is_only_chief =
+      type_ == TaskType::kChief && list != nullptr && list->tasks.size() == 1;
+  if (type_ == TaskType::kEvaluator || is_only_chief) {
+    index_ = {0, Place{"there is only one"}, ""};
+    return;
   }
-  for (const TaskType type : kTaskTypes) {
-    lists_[type] = ReadAddresses(cluster, type);
-  }
-  if (mistakes_.HasUnder("cluster")) return;
-  JoinWorkers(cluster);
-  const std::string found = absl::StrJoin(jobs_, ", ");
-  if (spec_.workers.empty()) {
-    Add(cluster, "cluster",
-        absl::StrCat("has neither 'worker' nor 'chief' tasks, only: ", found,
-                     "; somebody has to train"));
-  } else if (spec_.ps.empty() && spec_.workers.size() > 1) {
-    Add(cluster, "cluster",
-        absl::StrCat("has no 'ps' tasks, only: ", found,
-                     "; several workers train through parameter servers, so "
-                     "add at least one, as in \"ps\": [\"host1:2222\"]"));
-  }
-  CheckEqualAddresses(cluster);
+  const bool is_flag = gathered_.cluster_is_flag;
+  mistakes_.Add(
+      is_flag ? Place{"--task_index"} : gathered_.task_place,
+      is_flag ? "" : "task.index",
+      absl::StrCat(
+          "is missing; give the position of this process in its list, from 0, ",
+          is_flag ? "" : "here or by --task_index ",
+          "(JOB_COMPLETION_INDEX and VC_TASK_INDEX are not set, and the host's "
+          "name, \"",
+          Excerpt(sources_.host_name),
+          "\", does not end in '-' and a number)"));
 }
 
-std::vector<std::string> TfConfigReader::ReadAddresses(const JsonValue& cluster,
-                                                       TaskType type) {
-  std::vector<std::string> addresses;
-  const std::string name(TaskTypeName(type));
-  const JsonValue* list = cluster.Find(name);
-  if (list == nullptr || list->kind == Kind::kNull) return addresses;
-  const std::string path = absl::StrCat("cluster.", name);
-  if (list->kind == Kind::kObject && list->members.empty()) return addresses;
-  if (list->kind != Kind::kArray) {
-    Add(*list, path,
-        absl::StrCat("wants a list, for example [\"host0:2222\"]; found ",
-                     list->Describe()));
-    return addresses;
+void Judge::ReadWithoutCluster() {
+  const bool is_first = !index_.has_value() || index_->value == 0;
+  const TaskType type = gathered_.type.has_value()
+                            ? TypeNamed(gathered_.type->value)
+                            : TaskType::kWorker;
+  if (!gathered_.task_flag.empty()) {
+    mistakes_.Add(Place{gathered_.task_flag}, "",
+                  "names a task, but there is no cluster that it could belong "
+                  "to; give --cluster or TF_CONFIG");
+    return;
   }
-  for (size_t i = 0; i < list->elements.size(); ++i) {
-    const JsonValue& element = list->elements[i];
-    const std::string at = absl::StrCat(path, "[", i, "]");
-    if (element.kind != Kind::kString) {
-      Add(element, at,
-          absl::StrCat("wants an address, for example \"host0:2222\"; found ",
-                       element.Describe()));
-      continue;
+  if (type == TaskType::kEvaluator) {
+    spec_.standalone = false;
+    spec_.self = {TaskType::kEvaluator, is_first ? 0 : index_->value};
+    spec_.type_from = spec_.index_from = gathered_.variable;
+    return;
+  }
+  const bool may_be_alone =
+      type == TaskType::kChief || type == TaskType::kWorker;
+  if (!is_first || !may_be_alone) {
+    mistakes_.Add(
+        gathered_.task_place, "task",
+        absl::StrCat("names a task, but there is no 'cluster' that "
+                     "it could belong to; add the cluster, or unset ",
+                     gathered_.variable, " to train in this process alone"));
+    return;
+  }
+  spec_.notes.push_back(
+      gathered_.variable.empty()
+          ? "TF_CONFIG is not set: the whole job runs in this process"
+          : absl::StrCat(gathered_.variable,
+                         " describes no cluster: the whole job runs in this "
+                         "process"));
+}
+
+void Judge::ReadWithCluster() {
+  spec_.standalone = false;
+  spec_.cluster_from = cluster_->source;
+  const bool is_sound = cluster_->path.empty()
+                            ? mistakes_.empty()
+                            : !mistakes_.HasUnder(cluster_->path);
+  ResolveType();
+  if (type_.has_value()) {
+    spec_.self.type = *type_;
+    spec_.type_from = gathered_.type->place.source;
+    FindIndex();
+  }
+  if (index_.has_value()) {
+    spec_.self.index = index_->value;
+    spec_.index_from = index_->place.source;
+  }
+  if (!is_sound) return;
+  ReadPs();
+  ReadChief();
+  ReadWorkers();
+  ReadOthers();
+  if (type_.has_value()) CheckWhoIsThere();
+  CheckEqualAddresses();
+  if (mistakes_.HasUnder(cluster_->path)) return;
+  if (type_.has_value() && index_.has_value()) CheckSelf();
+  if (mistakes_.empty()) Finish();
+}
+
+void Judge::ResolveType() {
+  if (!gathered_.type.has_value()) {
+    const bool is_wrong =
+        mistakes_.HasAt("task") || mistakes_.HasUnder("task.type");
+    if (!is_wrong) AddMissingTask();
+    return;
+  }
+  const std::string& name = gathered_.type->value;
+  const TaskType known = TypeNamed(name);
+  if (known != TaskType::kOther) {
+    type_ = known;
+    return;
+  }
+  if (cluster_->Find(name) != nullptr) {
+    type_ = TaskType::kOther;
+    spec_.other_type = name;
+    return;
+  }
+  const absl::string_view reference = UnexpandedReference(name);
+  mistakes_.Add(
+      gathered_.type->place, gathered_.type->path,
+      reference.empty()
+          ? absl::StrCat(
+                "unknown task type \"", Excerpt(name), "\"",
+                NearestNameHint(name, {"chief", "worker", "ps", "evaluator"}))
+          : UnexpandedSentence(reference, gathered_.type->place.source));
+}
+
+void Judge::AddMissingTask() {
+  if (gathered_.cluster_is_flag && !gathered_.has_task) {
+    mistakes_.Add(Place{"--task_type"}, "",
+                  absl::StrCat("is missing; say which task of the cluster this "
+                               "process is: one of ",
+                               kTypes, "; --task_index says which of them"));
+  } else if (!gathered_.has_task) {
+    mistakes_.Add(cluster_->place, "task",
+                  "is missing; say which task this process is, for example "
+                  "{\"type\": \"worker\", \"index\": 0}");
+  } else {
+    mistakes_.Add(gathered_.task_place, "task.type",
+                  absl::StrCat("is missing; give one of ", kTypes));
+  }
+}
+
+const ListedJob* Judge::ListOf(TaskType type) const {
+  if (type != TaskType::kChief) return cluster_->Find(TaskTypeName(type));
+  const ListedJob* chief = cluster_->Find("chief");
+  return chief != nullptr ? chief : cluster_->Find("master");
+}
+
+void Judge::ReadPs() {
+  const ListedJob* ps = ListOf(TaskType::kPs);
+  if (ps == nullptr) {
+    // Dynamic workers and no ps: there may be more of them than are seen.
+    return;
+  }
+  // A ps of a Kubeflow job with dynamic workers is alone in its list, whatever
+  // its index.
+  const bool is_only_self = type_ == TaskType::kPs && is_dynamic() &&
+                            !ps->is_object && ps->tasks.size() == 1;
+  if (is_only_self && index_.has_value()) {
+    spec_.ps.resize(index_->value + 1);
+    spec_.ps.back() = ps->tasks.begin()->second;
+    spec_.knows_all_ps = false;
+    spec_.notes.push_back(absl::StrCat(cluster_->source,
+                                       " tells this ps of no other: it is ps ",
+                                       index_->value, " at ", spec_.ps.back()));
+    return;
+  }
+  const int count = ps->tasks.rbegin()->first + 1;
+  spec_.ps.resize(count);
+  for (const auto& [index, address] : ps->tasks) spec_.ps[index] = address;
+  spec_.knows_all_ps = count == static_cast<int>(ps->tasks.size());
+  if (spec_.knows_all_ps || type_ == TaskType::kPs ||
+      (type_.has_value() && !trains_or_serves())) {
+    return;
+  }
+  const auto unknown = absl::c_find(spec_.ps, "");
+  mistakes_.Add(ps->place, ps->path,
+                absl::StrCat("has task ", count - 1, ", but no task ",
+                             unknown - spec_.ps.begin(),
+                             "; who trains must know every ps, from 0"));
+}
+
+void Judge::ReadChief() {
+  const ListedJob* chief = cluster_->Find("chief");
+  const ListedJob* master = cluster_->Find("master");
+  if (chief != nullptr && master != nullptr) {
+    mistakes_.Add(master->place, master->path,
+                  absl::StrCat("stands beside '", chief->written,
+                               "', which means the same; keep one"));
+    return;
+  }
+  if (chief == nullptr && master == nullptr) return;
+  const ListedJob& list = chief != nullptr ? *chief : *master;
+  if (chief != nullptr && list.tasks.size() > 1) {
+    mistakes_.Add(list.place, list.path,
+                  absl::StrCat("has ", list.tasks.size(),
+                               " tasks; there is one chief, so make the others "
+                               "workers"));
+    return;
+  }
+  if (list.tasks.rbegin()->first + 1 != static_cast<int>(list.tasks.size())) {
+    mistakes_.Add(list.place, list.path,
+                  "has no task 0, who is the chief; number them from 0");
+    return;
+  }
+  spec_.chief_job = list.name;
+  spec_.chief_tasks = static_cast<int>(list.tasks.size());
+  for (const auto& task : list.tasks) spec_.workers.push_back(task.second);
+  if (spec_.chief_tasks > 1) {
+    spec_.notes.push_back(absl::StrCat("of ", spec_.chief_tasks, " tasks '",
+                                       list.written,
+                                       "' the first is the chief, the others "
+                                       "are workers"));
+  }
+}
+
+void Judge::ReadWorkers() {
+  const ListedJob* list = ListOf(TaskType::kWorker);
+  spec_.knows_all_workers = !is_dynamic();
+  if (list == nullptr) return;
+  for (const auto& [index, address] : list->tasks) {
+    if (spec_.chief_tasks > 0 && address == spec_.workers[0]) {
+      spec_.chief_as_worker = index;
+      break;
     }
-    const absl::optional<std::string> wrong = WrongAddress(element.text);
-    if (wrong.has_value()) Add(element, at, *wrong);
-    addresses.push_back(element.text);
   }
-  return addresses;
+  const int count = list->tasks.rbegin()->first + 1;
+  for (int i = 0; i < count; ++i) {
+    if (spec_.chief_as_worker == i) continue;
+    const auto task = list->tasks.find(i);
+    spec_.workers.push_back(task == list->tasks.end() ? "" : task->second);
+  }
+  // One alone in an object may be the only one that this process was told of.
+  const bool has_gaps = count != static_cast<int>(list->tasks.size());
+  if (list->is_object) spec_.knows_all_workers = !has_gaps && count > 1;
 }
 
-void TfConfigReader::JoinWorkers(const JsonValue& cluster) {
-  const std::vector<std::string>& chief = lists_[TaskType::kChief];
-  const std::vector<std::string>& worker = lists_[TaskType::kWorker];
-  if (chief.size() > 1) {
-    Add(*cluster.Find("chief"), "cluster.chief",
-        absl::StrCat("has ", chief.size(),
-                     " tasks; there is one chief, so make the others workers"));
+void Judge::ReadOthers() {
+  const ListedJob* evaluators = ListOf(TaskType::kEvaluator);
+  if (evaluators != nullptr) {
+    for (const auto& task : evaluators->tasks) {
+      spec_.evaluators.push_back(task.second);
+    }
   }
-  spec_.ps = lists_[TaskType::kPs];
-  spec_.workers = chief;
-  spec_.has_chief_list = !chief.empty();
-  spec_.chief_is_worker_0 =
-      spec_.has_chief_list && !worker.empty() && worker[0] == chief[0];
-  spec_.workers.insert(spec_.workers.end(),
-                       worker.begin() + (spec_.chief_is_worker_0 ? 1 : 0),
-                       worker.end());
+  for (const ListedJob& job : cluster_->jobs) {
+    if (TypeNamed(job.name) == TaskType::kOther) {
+      spec_.other_jobs.push_back(job.written);
+    }
+  }
 }
 
-void TfConfigReader::CheckEqualAddresses(const JsonValue& cluster) {
+void Judge::CheckWhoIsThere() {
+  if (!trains_or_serves() || mistakes_.HasUnder(cluster_->path)) return;
+  if (type_ == TaskType::kPs && is_dynamic()) {
+    if (spec_.workers.empty()) spec_.workers.emplace_back();
+    return;
+  }
+  if (type_ == TaskType::kChief && is_dynamic() && !cluster_->has_tasks()) {
+    return AddToCluster(
+        "names nobody: a TFJob with enableDynamicWorker tells its chief "
+        "nothing of ps and workers (kubeflow/trainer#1763); leave out the "
+        "Chief replica, so that worker 0 is the chief, or leave out "
+        "enableDynamicWorker");
+  }
+  const std::string found =
+      cluster_->has_tasks() ? "only: " + cluster_->JobNames() : "nor others";
+  if (spec_.workers.empty()) {
+    return AddToCluster(absl::StrCat("has neither 'worker' nor 'chief' tasks, ",
+                                     found, "; somebody has to train",
+                                     RenamingHint(*cluster_)));
+  }
+  if (spec_.ps.empty() &&
+      (spec_.workers.size() > 1 || !spec_.knows_all_workers)) {
+    AddToCluster(absl::StrCat(
+        "has no 'ps' tasks, ", found, "; the strategy '", sources_.strategy,
+        "' trains through parameter servers, so add at least one, as in "
+        "\"ps\": [\"host1:2222\"], or list one worker alone to train in its "
+        "process",
+        RenamingHint(*cluster_)));
+  }
+}
+
+void Judge::CheckSelf() {
+  if (!trains_or_serves()) return;
+  const std::string name(TaskTypeName(*type_));
+  const ListedJob* list = ListOf(*type_);
+  if (list == nullptr) {
+    mistakes_.Add(gathered_.type->place, gathered_.type->path,
+                  absl::StrCat("is '", name, "', but the cluster has no '",
+                               name, "' tasks, only: ", cluster_->JobNames(),
+                               type_ == TaskType::kChief
+                                   ? "; without them worker 0 is the chief"
+                                   : ""));
+    return;
+  }
+  const bool is_known = type_ == TaskType::kPs && !spec_.knows_all_ps
+                            ? index_->value < int(spec_.ps.size()) &&
+                                  !spec_.ps[index_->value].empty()
+                            : list->tasks.count(index_->value) != 0;
+  if (is_known) {
+    if (type_ != TaskType::kPs && spec_.workers[0].empty()) FindUnknownChief();
+    return;
+  }
+  const size_t count = list->tasks.size();
+  const std::string has =
+      list->is_object
+          ? absl::StrCat("has only task ",
+                         absl::StrJoin(list->tasks, ", ",
+                                       [](std::string* out, const auto& task) {
+                                         absl::StrAppend(out, task.first);
+                                       }))
+          : absl::StrCat("has ", count, count == 1 ? " task" : " tasks",
+                         ", numbered from 0");
+  const bool is_host = absl::StartsWith(index_->place.source, "host name");
+  mistakes_.Add(index_->place, index_->path,
+                absl::StrCat(is_host ? "ends in " : "is ", index_->value,
+                             ", but '", list->path, "' ", has));
+}
+
+void Judge::FindUnknownChief() {
+  const ListedJob& list = *ListOf(TaskType::kWorker);
+  const std::string& own = list.tasks.at(index_->value);
+  const absl::optional<std::string> chief = WithOrdinal(own, index_->value, 0);
+  if (!chief.has_value()) {
+    mistakes_.Add(
+        list.place, list.path,
+        absl::StrCat("has no task 0, who is the chief, and \"", Excerpt(own),
+                     "\" does not tell its address; add it, or name "
+                     "a 'chief'"));
+    return;
+  }
+  spec_.workers[0] = *chief;
+  spec_.notes.push_back(
+      absl::StrCat(cluster_->source,
+                   " does not tell this worker where worker 0, the chief, "
+                   "is; by its own address that is ",
+                   *chief));
+}
+
+void Judge::CheckEqualAddresses() {
   std::map<std::string, std::string> first;
-  const auto check = [&](TaskType type, const std::string& address, size_t i) {
-    const std::string path =
-        absl::StrCat("cluster.", TaskTypeName(type), "[", i, "]");
-    const auto [other, is_new] = first.emplace(address, path);
-    if (is_new) return;
-    Add(*cluster.Find(TaskTypeName(type)), path,
-        absl::StrCat("has the address of ", other->second, ", \"",
-                     Excerpt(address), "\"; two tasks can't share one"));
-  };
   for (const TaskType type :
        {TaskType::kPs, TaskType::kChief, TaskType::kWorker}) {
-    const std::vector<std::string>& list = lists_[type];
-    for (size_t i = 0; i < list.size(); ++i) {
+    const ListedJob* list = ListOf(type);
+    if (list == nullptr) continue;
+    for (const auto& [index, address] : list->tasks) {
       const bool is_chief_again =
-          type == TaskType::kWorker && i == 0 && spec_.chief_is_worker_0;
-      if (!is_chief_again) check(type, list[i], i);
+          type == TaskType::kWorker && spec_.chief_as_worker == index;
+      const bool is_no_address =
+          type == TaskType::kWorker && IsPlaceholder(address);
+      if (is_chief_again || is_no_address) continue;
+      const std::string path = list->PathOf(index);
+      const auto [other, is_new] = first.emplace(address, path);
+      if (is_new) continue;
+      mistakes_.Add(
+          list->place, path,
+          absl::StrCat("has the address of ", other->second, ", \"",
+                       Excerpt(address), "\"; two tasks can't share one"));
     }
   }
 }
 
-void TfConfigReader::ReadTask(const JsonValue& root) {
-  const JsonValue* task = root.Find("task");
-  if (task == nullptr || task->kind != Kind::kObject) {
-    Add(task == nullptr ? root : *task, "task",
-        absl::StrCat(task == nullptr ? "is missing" : "wants an object",
-                     "; say which task this process is, for example {\"type\": "
-                     "\"worker\", \"index\": 0}"));
+void Judge::Finish() {
+  const bool is_only_worker = spec_.ps.empty() && spec_.worker_index() == 0 &&
+                              spec_.workers.size() == 1 &&
+                              spec_.knows_all_workers;
+  if (is_only_worker) {
+    const std::string source = spec_.cluster_from;
+    spec_ = ClusterSpec();
+    spec_.notes.push_back(absl::StrCat(
+        source,
+        " has one worker and no ps: the whole job runs in this process"));
     return;
   }
-  const absl::optional<TaskType> type = ReadTaskType(*task);
-  const absl::optional<int> index = ReadTaskIndex(*task);
-  if (!type.has_value() || !index.has_value()) return;
-  spec_.self = {*type, *index};
-  if (!mistakes_.HasUnder("cluster")) CheckTask(*task);
-}
-
-absl::optional<TaskType> TfConfigReader::ReadTaskType(const JsonValue& task) {
-  const JsonValue* type = task.Find("type");
-  if (type == nullptr || type->kind != Kind::kString) {
-    Add(type == nullptr ? task : *type, "task.type",
-        absl::StrCat(type == nullptr
-                         ? "is missing"
-                         : "wants a string, found " + type->Describe(),
-                     "; give one of ", absl::StrJoin(TaskTypeNames(), ", ")));
-    return absl::nullopt;
-  }
-  for (const TaskType known : kTaskTypes) {
-    if (type->text == TaskTypeName(known)) return known;
-  }
-  const absl::string_view reference = UnexpandedReference(type->text);
-  Add(*type, "task.type",
-      reference.empty()
-          ? absl::StrCat("unknown task type ", type->Describe(),
-                         NearestNameHint(type->text, TaskTypeNames()))
-          : UnexpandedSentence(reference));
-  return absl::nullopt;
-}
-
-absl::optional<int> TfConfigReader::ReadTaskIndex(const JsonValue& task) {
-  const JsonValue* index = task.Find("index");
-  if (index == nullptr) {
-    Add(task, "task.index",
-        "is missing; give the position of this process in its list, from 0");
-    return absl::nullopt;
-  }
-  int number = 0;
-  const bool is_number = index->kind == Kind::kString
-                             ? absl::SimpleAtoi(index->text, &number)
-                             : index->kind == Kind::kNumber &&
-                                   index->is_whole &&
-                                   absl::SimpleAtoi(index->Describe(), &number);
-  if (is_number && number >= 0) return number;
-  const absl::string_view reference = UnexpandedReference(index->text);
-  Add(*index, "task.index",
-      reference.empty() ? absl::StrCat("wants a whole number from 0, found ",
-                                       index->Describe())
-                        : UnexpandedSentence(reference));
-  return absl::nullopt;
-}
-
-void TfConfigReader::CheckTask(const JsonValue& task) {
-  // An evaluator may be left out of the cluster.
-  if (spec_.self.type == TaskType::kEvaluator) return;
-  const std::string name(TaskTypeName(spec_.self.type));
-  const size_t count = lists_[spec_.self.type].size();
-  if (count == 0) {
-    Add(task, "task.type",
-        absl::StrCat("is '", name, "', but the cluster has no '", name,
-                     "' tasks, only: ", absl::StrJoin(jobs_, ", ")));
-  } else if (static_cast<size_t>(spec_.self.index) >= count) {
-    Add(task, "task.index",
-        absl::StrCat("is ", spec_.self.index, ", but 'cluster.", name, "' has ",
-                     count, count == 1 ? " task" : " tasks",
-                     ", numbered from 0"));
+  if (!gathered_.index.has_value()) {
+    spec_.notes.push_back(absl::StrCat("the index of this task, ",
+                                       index_->value,
+                                       ", is from: ", index_->place.source));
   }
 }
 
@@ -344,6 +497,8 @@ absl::string_view TaskTypeName(TaskType type) {
       return "ps";
     case TaskType::kEvaluator:
       return "evaluator";
+    case TaskType::kOther:
+      return "other";
   }
   return "";
 }
@@ -353,26 +508,48 @@ std::string TaskName(const TaskId& task) {
 }
 
 int ClusterSpec::worker_index() const {
-  if (standalone || self.type == TaskType::kChief) return 0;
+  if (standalone) return 0;
+  if (self.type == TaskType::kChief) return self.index;
   if (self.type != TaskType::kWorker) return -1;
-  return self.index + (has_chief_list && !chief_is_worker_0 ? 1 : 0);
+  if (!chief_as_worker.has_value()) return chief_tasks + self.index;
+  if (self.index == *chief_as_worker) return 0;
+  return chief_tasks + self.index - (self.index > *chief_as_worker ? 1 : 0);
 }
 
 std::string ClusterSpec::self_address() const {
-  if (standalone || self.type == TaskType::kEvaluator) return "";
-  return is_ps() ? ps[self.index] : workers[worker_index()];
+  if (standalone) return "";
+  if (is_ps()) return ps[self.index];
+  return worker_index() < 0 ? "" : workers[worker_index()];
+}
+
+std::string ClusterSpec::chief_address() const {
+  return workers.empty() ? "" : workers[0];
 }
 
 TaskId ClusterSpec::WorkerTask(int index) const {
-  if (!has_chief_list) return {TaskType::kWorker, index};
-  if (index == 0) return {TaskType::kChief, 0};
-  return {TaskType::kWorker, chief_is_worker_0 ? index : index - 1};
+  if (index < chief_tasks) return {TaskType::kChief, index};
+  const int task = index - chief_tasks;
+  const bool is_after = chief_as_worker.has_value() && task >= *chief_as_worker;
+  return {TaskType::kWorker, is_after ? task + 1 : task};
+}
+
+std::string ClusterSpec::nothing_to_do() const {
+  if (standalone || self.type != TaskType::kOther) return "";
+  return absl::StrCat("a task of type '", Excerpt(other_type),
+                      "' takes no part in training: nothing to do");
+}
+
+absl::StatusOr<ClusterSpec> ReadCluster(const ClusterSources& sources) {
+  return Judge(sources).Read();
 }
 
 absl::StatusOr<ClusterSpec> ParseTfConfig(
     absl::optional<absl::string_view> value) {
-  if (!value.has_value()) return ClusterSpec();
-  return TfConfigReader().Read(*value);
+  ClusterSources sources;
+  if (value.has_value()) {
+    sources.environment.emplace_back("TF_CONFIG", *value);
+  }
+  return ReadCluster(sources);
 }
 
 std::string ToTfConfig(const ClusterSpec& cluster, const TaskId& task) {
@@ -385,61 +562,25 @@ std::string ToTfConfig(const ClusterSpec& cluster, const TaskId& task) {
                       }),
         "]");
   };
-  const auto& workers = cluster.workers;
-  const bool is_chief_apart =
-      cluster.has_chief_list && !cluster.chief_is_worker_0;
+  std::vector<std::string> workers(
+      cluster.workers.begin() + cluster.chief_tasks, cluster.workers.end());
+  if (cluster.chief_as_worker.has_value()) {
+    workers.insert(workers.begin() + *cluster.chief_as_worker,
+                   cluster.workers[0]);
+  }
   std::vector<std::string> lists;
-  if (cluster.has_chief_list) {
-    lists.push_back(list("chief", workers.begin(), workers.begin() + 1));
+  if (cluster.chief_tasks > 0) {
+    lists.push_back(list(cluster.chief_job, cluster.workers.begin(),
+                         cluster.workers.begin() + cluster.chief_tasks));
   }
-  lists.push_back(list("worker", workers.begin() + (is_chief_apart ? 1 : 0),
-                       workers.end()));
+  lists.push_back(list("worker", workers.begin(), workers.end()));
   lists.push_back(list("ps", cluster.ps.begin(), cluster.ps.end()));
+  const absl::string_view type = task.type == TaskType::kChief
+                                     ? absl::string_view(cluster.chief_job)
+                                     : TaskTypeName(task.type);
   return absl::StrCat("{\"cluster\":{", absl::StrJoin(lists, ","),
-                      "},\"task\":{\"type\":\"", TaskTypeName(task.type),
+                      "},\"task\":{\"type\":\"", type,
                       "\",\"index\":", task.index, "}}");
-}
-
-absl::optional<std::string> WrongAddress(absl::string_view address) {
-  const std::string quoted = absl::StrCat("\"", Excerpt(address), "\"");
-  if (address.empty()) return "is empty; wants host:port";
-  const absl::string_view reference = UnexpandedReference(address);
-  if (!reference.empty()) return UnexpandedSentence(reference);
-  if (absl::StrContains(address, "://")) {
-    return absl::StrCat(quoted, " has a scheme; write host:port alone");
-  }
-  const size_t colon = address.rfind(':');
-  const bool ends_in_brackets = address.back() == ']';
-  if (colon == absl::string_view::npos || ends_in_brackets) {
-    return absl::StrCat(quoted, " has no port; write host:port");
-  }
-  absl::string_view host = address.substr(0, colon);
-  const absl::string_view port = address.substr(colon + 1);
-  const bool is_digits =
-      !port.empty() && absl::c_all_of(port, absl::ascii_isdigit);
-  int number = 0;
-  if (!is_digits) {
-    return absl::StrCat(quoted, " has \"", Excerpt(port),
-                        "\" for a port; wants a number");
-  }
-  if (!absl::SimpleAtoi(port, &number) || number < 1 || number > 65535) {
-    return absl::StrCat(quoted, " has port ", Excerpt(port),
-                        "; ports are from 1 to 65535");
-  }
-  const bool has_brackets = absl::StartsWith(host, "[") &&
-                            absl::EndsWith(host, "]") && host.size() > 2;
-  if (has_brackets) host = host.substr(1, host.size() - 2);
-  const bool is_ipv6 = absl::StrContains(host, ":");
-  const auto is_allowed = [is_ipv6](char c) {
-    return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_' ||
-           (is_ipv6 && (c == ':' || c == '%'));
-  };
-  if (host.empty() || host.size() > 253 || (has_brackets && !is_ipv6) ||
-      !absl::c_all_of(host, is_allowed)) {
-    return absl::StrCat(quoted, " has \"", Excerpt(host),
-                        "\" for a host; wants a name or an IP address");
-  }
-  return absl::nullopt;
 }
 
 }  // namespace paramd

@@ -8,14 +8,17 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 
+#include "config/cluster_sources.h"
+
 namespace paramd {
 
-enum class TaskType { kChief, kWorker, kPs, kEvaluator };
+// kOther: a job that has nothing to do with training ("tensorboard").
+enum class TaskType { kChief, kWorker, kPs, kEvaluator, kOther };
 
-// "chief", "worker", "ps", "evaluator": as TF_CONFIG writes them.
+// "chief", "worker", "ps", "evaluator": as TF_CONFIG writes them; "other".
 absl::string_view TaskTypeName(TaskType type);
 
-// A task as TF_CONFIG names it.
+// A task as TF_CONFIG names it; its legacy "master" is a chief.
 struct TaskId {
   TaskType type = TaskType::kWorker;
   int index = 0;  // within its own list
@@ -30,51 +33,80 @@ std::string TaskName(const TaskId& task);
 
 // Who belongs to a cluster and which of them this process is.
 //
-// Invariant, unless `standalone`: `ps` and `workers` are not empty, all
-// addresses are "host:port" with a port from 1 to 65535, no ps shares its
-// address, and `self` is a task of the cluster (or an evaluator).
+// Producers tell a process no more than it needs, so an address may be unknown:
+// it is empty then. Invariant, unless `standalone`: all known addresses are
+// "host:port" with a port from 1 to 65535, and no ps shares its address. Who
+// trains knows every ps, the chief and itself; a ps knows itself, and `workers`
+// is not empty. An evaluator or another task may know nobody.
 struct ClusterSpec {
   // This process is worker 0 and trains alone; there is no address at all.
   bool standalone = true;
   std::vector<std::string> ps;
-  // Everybody who trains. workers[0] is the chief: the one of the list `chief`
-  // if there is such a list, whose tasks come first, else worker 0.
+  // Everybody who trains. workers[0] is the chief: the first of the list
+  // `chief` (or `master`) if there is one, whose tasks come first, else worker
+  // 0.
   std::vector<std::string> workers;
-  // Whether workers[0] is called "chief", index 0, in TF_CONFIG.
-  bool has_chief_list = false;
-  // Whether the same process is listed again as worker 0 (some producers do).
-  bool chief_is_worker_0 = false;
+  std::vector<std::string> evaluators;
+  std::vector<std::string> other_jobs;  // names of jobs that nobody waits for
+  // Whether `ps` and `workers` are as long as they are in truth. Kubeflow's
+  // dynamic workers are told of no other worker, its ps of no other ps.
+  bool knows_all_ps = true;
+  bool knows_all_workers = true;
+
+  // What workers[0] is called in TF_CONFIG, "chief" or "master", if it has a
+  // list of its own, and how many tasks that has (several masters: the others
+  // are workers).
+  std::string chief_job;
+  int chief_tasks = 0;
+  // The same process is listed again as this worker (some producers do).
+  absl::optional<int> chief_as_worker;
+
   TaskId self;
+  std::string other_type;  // of kOther: how TF_CONFIG calls this task's type
+
+  // What said who belongs to the cluster and who this process is: "TF_CONFIG",
+  // "--task_index", "JOB_COMPLETION_INDEX". Empty if nothing did.
+  std::string cluster_from;
+  std::string type_from;
+  std::string index_from;
+  // Sentences about what was concluded rather than read; to be logged.
+  std::vector<std::string> notes;
 
   bool is_ps() const { return self.type == TaskType::kPs; }
   bool is_chief() const { return worker_index() == 0; }
   // The position of this process in `workers`; 0 if standalone, -1 if it is
   // none of them.
   int worker_index() const;
-  // The address of this process; empty if standalone or an evaluator.
+  // The address of this process; empty if standalone, an evaluator or other.
   std::string self_address() const;
+  // Of workers[0]; empty if not known.
+  std::string chief_address() const;
   // How workers[index] is called in TF_CONFIG.
   TaskId WorkerTask(int index) const;
+  // For a task that has nothing to do in a training cluster: a sentence that
+  // says so, whereupon the process ends with 0. Else empty.
+  std::string nothing_to_do() const;
 };
 
-// Reads TF_CONFIG in its list form: {"cluster": {"chief": [..], "worker": [..],
-// "ps": [..]}, "task": {"type": .., "index": ..}}. Nullopt (the variable is not
-// set) means standalone. So do an object without cluster and task, and a
-// cluster of one worker alone. Keys and jobs beside the known ones are ignored.
+// Reads the cluster. A flag beats its variable beats TF_CONFIG, each for
+// itself: --task_type=ps --task_index=0 over a worker's TF_CONFIG is a ps of
+// the same cluster. An index that nobody gives comes from
+// JOB_COMPLETION_INDEX, VC_TASK_INDEX or the end of the host's name
+// ("train-ps-3"); `index_from` says which. Standalone if nothing describes a
+// cluster, or one of a single worker. Jobs beside the known ones are kept by
+// name.
 //
 // InvalidArgument with all mistakes at once, one per line, "TF_CONFIG:
 // key.path: what to do", for everything else.
+absl::StatusOr<ClusterSpec> ReadCluster(const ClusterSources& sources);
+
+// ReadCluster of TF_CONFIG alone; nullopt: it is not set.
 absl::StatusOr<ClusterSpec> ParseTfConfig(
     absl::optional<absl::string_view> value);
 
 // TF_CONFIG for process `task` of a cluster, in one line. ParseTfConfig reads
-// it back. REQUIRES: not standalone.
+// it back. REQUIRES: not standalone, every address is known.
 std::string ToTfConfig(const ClusterSpec& cluster, const TaskId& task);
-
-// Nullopt if `address` is host:port as a task may have it, else what is wrong:
-// `"a:0" has port 0; ports are from 1 to 65535`. The last colon divides, so
-// that IPv6 addresses may stand with and without brackets.
-absl::optional<std::string> WrongAddress(absl::string_view address);
 
 }  // namespace paramd
 

@@ -1,7 +1,6 @@
 #include "config/job_config.h"
 
 #include <errno.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "config/cluster_sources.h"
 #include "config/setting.h"
 
 namespace paramd {
@@ -63,14 +63,15 @@ std::string ReadVariables(const JobSources& sources, SettingReader* reader,
   }
   std::vector<std::string> unknown;
   // Sorted: a parent ("PARAMD_CHECKPOINT") comes before what it holds.
-  std::vector<JobSources::Text> variables = sources.environment;
+  Variables variables = sources.environment;
   absl::c_sort(variables);
   for (const auto& [name, value] : variables) {
     if (!absl::StartsWith(name, "PARAMD_")) continue;
     const auto path = paths.find(name);
     if (path != paths.end()) {
       reader->Assign(path->second, value, {name, false}, config);
-    } else if (!absl::c_linear_search(sources.other_variables, name)) {
+    } else if (!absl::c_linear_search(sources.other_variables, name) &&
+               !absl::c_linear_search(ClusterVariables(), name)) {
       unknown.push_back(Excerpt(name));
     }
   }
@@ -180,17 +181,6 @@ absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources) {
   job.job_wide_text = JobWideText(job.config);
   job.digest = Digest(job.job_wide_text);
   return job;
-}
-
-std::vector<JobSources::Text> ReadEnvironment() {
-  std::vector<JobSources::Text> variables;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const absl::string_view text = *entry;
-    const size_t equals = text.find('=');
-    if (equals == absl::string_view::npos) continue;
-    variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return variables;
 }
 
 void SetRunDirectory(absl::string_view run_dir, v1::JobConfig* config) {

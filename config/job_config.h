@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 
+#include "config/environment.h"
 #include "config/setting_reader.h"
 #include "proto/paramd/v1/config.pb.h"
 
@@ -17,16 +18,15 @@ namespace paramd {
 // From where a job's settings come: a flag beats the environment, that beats
 // the file, that beats the default.
 struct JobSources {
-  using Text = std::pair<std::string, std::string>;
-
   // Path of the job file. Without one everything comes from the others.
   absl::optional<std::string> file;
   // All variables of the process; those that begin with PARAMD_ count.
-  std::vector<Text> environment;
-  // PARAMD_ variables that mean something to the caller but are no setting.
+  Variables environment;
+  // PARAMD_ variables that mean something to the caller but are no setting,
+  // besides those of ClusterSources.
   std::vector<std::string> other_variables;
   // (key path, value) as given by flags; of equal paths the last holds.
-  std::vector<Text> settings;
+  std::vector<std::pair<std::string, std::string>> settings;
 };
 
 // A job that passed every check.
@@ -42,9 +42,6 @@ struct LoadedJob {
 // once, one per line, "file:line: key.path: what to do"; a file that can't be
 // read is one of them.
 absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources);
-
-// The variables of this process, for JobSources::environment.
-std::vector<JobSources::Text> ReadEnvironment();
 
 // Sets where a run writes: `run_dir`, and its checkpoints below it unless the
 // job names another directory for them.

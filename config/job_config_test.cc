@@ -72,6 +72,7 @@ TEST(JobConfigTest, UnknownVariablesAreIgnoredWithOneWarning) {
   JobSources sources = From(kJob);
   sources.environment = {{"PARAMD_PORT", "tcp://10.0.0.1:80"},
                          {"PARAMD_JOB", "x"},
+                         {"PARAMD_TASK_INDEX", "3"},
                          {"PARAMD_SERVICE_HOST", "10.0.0.1"}};
   sources.other_variables = {"PARAMD_JOB"};
   const absl::StatusOr<LoadedJob> job = LoadJob(sources);
@@ -184,11 +185,11 @@ TEST(JobConfigTest, TheDigestIsOfTheJobWideSettingsAlone) {
                       {"log_level", "debug"},
                       {"batch_per_replica", "32"}};
   EXPECT_EQ(LoadJob(sources)->digest, digest);
-  for (const JobSources::Text& setting : std::vector<JobSources::Text>{
-           {"seed", "2"},
-           {"model.layers.1", "relu"},
-           {"optimizer", R"({"sgd": {}, "learning_rate": 0.001})"},
-           {"optimizer.learning_rate", "0.0010000000000000002"}}) {
+  for (const Variables::value_type& setting :
+       Variables{{"seed", "2"},
+                 {"model.layers.1", "relu"},
+                 {"optimizer", R"({"sgd": {}, "learning_rate": 0.001})"},
+                 {"optimizer.learning_rate", "0.0010000000000000002"}}) {
     sources.settings = {setting};
     EXPECT_NE(LoadJob(sources)->digest, digest) << setting.first;
   }

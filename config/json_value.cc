@@ -73,6 +73,14 @@ std::string LikelySlip(absl::string_view text, size_t position) {
   const char here = text[at];
   if (here == '\'') return "; strings stand between double quotes in JSON";
   if ((here == '/' || here == '#')) return "; JSON has no comments";
+  // A bare word, or an address whose digits were read as a number.
+  const bool is_word = absl::ascii_isalpha(here) && !before.empty() &&
+                       absl::StrContains("[,:{", last);
+  const bool is_number =
+      (here == '.' || here == ':') && absl::ascii_isdigit(last);
+  if (is_word || is_number) {
+    return "; text stands between double quotes in JSON";
+  }
   if ((here == '}' || here == ']') && last == ',') {
     return absl::StrCat("; leave out the comma before '", std::string(1, here),
                         "'");

@@ -1,0 +1,135 @@
+#include "config/cluster_sources.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+#include "config/json_value.h"
+#include "config/task_address.h"
+#include "config/tf_config.h"
+#include "config/variable_reference.h"
+
+namespace paramd {
+namespace {
+
+struct Flag {
+  std::string value;
+  std::string name;  // "--task_type", or the variable that stands for it
+};
+
+absl::optional<Flag> FindFlag(const absl::optional<std::string>& value,
+                              absl::string_view name,
+                              const Variables& environment) {
+  if (value.has_value()) return Flag{*value, absl::StrCat("--", name)};
+  const std::string variable =
+      absl::StrCat("PARAMD_", absl::AsciiStrToUpper(name));
+  const absl::optional<std::string> set = FindVariable(environment, variable);
+  if (!set.has_value()) return absl::nullopt;
+  return Flag{*set, variable};
+}
+
+absl::optional<Said<int>> IndexIn(absl::string_view value,
+                                  const std::string& name, Mistakes* mistakes) {
+  int number = 0;
+  if (absl::SimpleAtoi(value, &number) && number >= 0 && number < kMostTasks) {
+    return Said<int>{number, Place{name}, ""};
+  }
+  const absl::string_view reference = UnexpandedReference(value);
+  mistakes->Add(
+      Place{name}, "",
+      reference.empty()
+          ? absl::StrCat("wants a whole number from 0 to ", kMostTasks - 1,
+                         ", found \"", Excerpt(value), "\"")
+          : UnexpandedSentence(reference, name));
+  return absl::nullopt;
+}
+
+bool AreSameType(absl::string_view a, absl::string_view b) {
+  if (a == "master") a = "chief";
+  if (b == "master") b = "chief";
+  return a == b;
+}
+
+// TF_CONFIG, or else CLUSTER_SPEC; one that says nothing if neither is set.
+ClusterDescription DescribeVariable(const Variables& environment,
+                                    const WantedOfCluster& wanted,
+                                    Mistakes* mistakes) {
+  for (const char* name : {"TF_CONFIG", "CLUSTER_SPEC"}) {
+    const absl::optional<std::string> text = FindVariable(environment, name);
+    if (text.has_value()) {
+      return DescribeTfConfig(name, *text, wanted, mistakes);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+const std::vector<std::string>& ClusterVariables() {
+  static const auto* const kVariables = new std::vector<std::string>(
+      {"PARAMD_CLUSTER", "PARAMD_TASK_TYPE", "PARAMD_TASK_INDEX"});
+  return *kVariables;
+}
+
+GatheredCluster GatherCluster(const ClusterSources& sources,
+                              Mistakes* mistakes) {
+  const Variables& environment = sources.environment;
+  const auto cluster = FindFlag(sources.cluster, "cluster", environment);
+  const auto type = FindFlag(sources.task_type, "task_type", environment);
+  const auto index = FindFlag(sources.task_index, "task_index", environment);
+  const WantedOfCluster wanted = {!cluster.has_value(), !type.has_value(),
+                                  !index.has_value()};
+  ClusterDescription variable;
+  if (wanted.cluster || wanted.task_type || wanted.task_index) {
+    variable = DescribeVariable(environment, wanted, mistakes);
+  }
+  GatheredCluster gathered;
+  gathered.variable = variable.source;
+  gathered.has_task = variable.has_task;
+  gathered.task_place = variable.task_place;
+  gathered.type = variable.task_type;
+  gathered.index = variable.task_index;
+  if (index.has_value()) {
+    gathered.index = IndexIn(index->value, index->name, mistakes);
+    gathered.task_flag = index->name;
+  } else if (type.has_value() && gathered.index.has_value() &&
+             !variable.type_beside_index.empty() &&
+             !AreSameType(type->value, variable.type_beside_index)) {
+    // SageMaker's ps has another index than the worker whose TF_CONFIG it
+    // reads.
+    mistakes->Add(Place{"--task_index"}, "",
+                  absl::StrCat("is missing; ", type->name, " says '",
+                               Excerpt(type->value), "', but the index in ",
+                               variable.source, " is that of a '",
+                               Excerpt(variable.type_beside_index), "'"));
+  }
+  if (type.has_value()) {
+    gathered.type = {type->value, Place{type->name}, ""};
+    gathered.task_flag = type->name;
+  }
+  gathered.cluster =
+      cluster.has_value()
+          ? DescribeClusterFlag(cluster->name, cluster->value, mistakes)
+          : std::move(variable);
+  gathered.cluster_is_flag = cluster.has_value();
+  return gathered;
+}
+
+absl::optional<Said<int>> FindIndexAround(const ClusterSources& sources,
+                                          Mistakes* mistakes) {
+  for (const char* name : {"JOB_COMPLETION_INDEX", "VC_TASK_INDEX"}) {
+    const absl::optional<std::string> value =
+        FindVariable(sources.environment, name);
+    if (value.has_value()) return IndexIn(*value, name, mistakes);
+  }
+  const absl::optional<int> ordinal = OrdinalOf(sources.host_name);
+  if (!ordinal.has_value()) return absl::nullopt;
+  return Said<int>{
+      *ordinal,
+      Place{absl::StrCat("host name \"", Excerpt(sources.host_name), "\"")},
+      ""};
+}
+
+}  // namespace paramd

@@ -1,0 +1,65 @@
+#ifndef PARAMD_CONFIG_CLUSTER_SOURCES_H_
+#define PARAMD_CONFIG_CLUSTER_SOURCES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+
+#include "config/cluster_description.h"
+#include "config/environment.h"
+#include "config/mistakes.h"
+
+namespace paramd {
+
+// All that says who belongs to the cluster and who this process is.
+struct ClusterSources {
+  // The flags --cluster, --task_type and --task_index; nullopt: not given.
+  absl::optional<std::string> cluster;
+  absl::optional<std::string> task_type;
+  absl::optional<std::string> task_index;
+  // All variables of the process. Those that count: PARAMD_CLUSTER,
+  // PARAMD_TASK_TYPE and PARAMD_TASK_INDEX stand for the flags; TF_CONFIG;
+  // CLUSTER_SPEC (Vertex AI) without TF_CONFIG; JOB_COMPLETION_INDEX and
+  // VC_TASK_INDEX.
+  Variables environment;
+  std::string host_name;
+  // What trains, for the sentence about a cluster without servers.
+  std::string strategy = "async";
+};
+
+// The variables that stand for flags of ClusterSources: no settings of a job.
+const std::vector<std::string>& ClusterVariables();
+
+// What the sources say, the stronger one of each: a flag beats its variable
+// beats TF_CONFIG, for the cluster, the type and the index alike.
+struct GatheredCluster {
+  ClusterDescription cluster;
+  bool cluster_is_flag = false;
+  // "TF_CONFIG", "CLUSTER_SPEC", or empty if neither was looked at or set.
+  std::string variable;
+  // What stands there about a task, if anything does.
+  bool has_task = false;
+  Place task_place;
+  absl::optional<Said<std::string>> type;
+  absl::optional<Said<int>> index;
+  // The flags that name a task: "--task_type"; empty if none does.
+  std::string task_flag;
+};
+
+// Reads every source for its form; what is wrong is added to `mistakes` and
+// left out. What a flag gives is not looked at in the variables. It is a
+// mistake to take one's type from a flag and the index of another type from
+// TF_CONFIG.
+GatheredCluster GatherCluster(const ClusterSources& sources,
+                              Mistakes* mistakes);
+
+// The index of a task whom nobody tells it outright: JOB_COMPLETION_INDEX, else
+// VC_TASK_INDEX, else the end of the host's name. Nullopt if there is none of
+// them, or, with a mistake added, if the first one that is set is no index.
+absl::optional<Said<int>> FindIndexAround(const ClusterSources& sources,
+                                          Mistakes* mistakes);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CONFIG_CLUSTER_SOURCES_H_
