@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "base/check.h"
 #include "base/random.h"
 #include "coordinator/core/layout.h"
@@ -92,7 +93,8 @@ void Coordinator::OnLogRead(const IoResult& result, Time now, Outbox* out) {
   for (const v1::LogEntry& entry : log->entries()) {
     next_log_number_ = entry.number() + 1;
     run_id_ = entry.run_id();
-    term = std::max({term, entry.term(), entry.configuration().version().term()});
+    term =
+        std::max({term, entry.term(), entry.configuration().version().term()});
     finished |= entry.has_finished();
     if (entry.has_retired()) retired_.push_back(entry.retired());
     if (entry.job_digest() != options_.job_digest) {
@@ -110,8 +112,7 @@ void Coordinator::OnLogRead(const IoResult& result, Time now, Outbox* out) {
     out->Note(absl::StrCat("run ", run_id_, " is finished already"));
     phase_ = Phase::kTellingEnd;
     for (uint32_t w = 0; w < options_.workers; ++w) yet_to_hear_.insert(w);
-    end_deadline_ =
-        now + absl::Milliseconds(options_.job.finish_timeout_ms());
+    end_deadline_ = now + absl::Milliseconds(options_.job.finish_timeout_ms());
     return;
   }
   phase_ = Phase::kTakingTerm;
@@ -160,10 +161,10 @@ void Coordinator::PlanConfiguration(Time now, Outbox* out) {
   const v1::JobConfig& job = options_.job;
   *configuration_.mutable_layout() = *std::move(layout);
   *configuration_.mutable_optimizer() = job.optimizer();
-  configuration_.set_decay_steps(
-      job.optimizer().decay_steps() > 0
-          ? job.optimizer().decay_steps()
-          : BatchesPerEpoch(job, options_.examples) * job.epochs());
+  configuration_.set_decay_steps(job.optimizer().decay_steps() > 0
+                                     ? job.optimizer().decay_steps()
+                                     : BatchesPerEpoch(job, options_.examples) *
+                                           job.epochs());
   configuration_.set_seed(job.seed());
   configuration_.set_staleness(job.staleness());
   configuration_.set_state(v1::STARTING);
@@ -424,8 +425,8 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
     case v1::Refusal::WAIT:
     case v1::Refusal::RETRY:
       server.next_call =
-          now + std::max(kFillingPoll,
-                         absl::Milliseconds(refusal.retry_after_ms()));
+          now +
+          std::max(kFillingPoll, absl::Milliseconds(refusal.retry_after_ms()));
       return;
     case v1::Refusal::OLD_TERM:
       out->Exit(absl::AbortedError(
@@ -449,8 +450,7 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
     // A server that has heard of the end leaves by itself; another one is asked
     // again, it may be there yet or come.
     if (server.end_told >= 1) server.end_told = 2;
-  } else if (absl::IsUnavailable(status) ||
-             absl::IsDeadlineExceeded(status) ||
+  } else if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
              absl::IsResourceExhausted(status)) {
     server.suspected = true;
   } else if (call == ServerCall::kSeal || call == ServerCall::kWritten) {

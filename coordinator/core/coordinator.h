@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+
 #include "coordinator/core/portions.h"
 #include "coordinator/core/snapshot_round.h"
 #include "proto/paramd/v1/cluster.pb.h"
@@ -74,7 +75,14 @@ class Coordinator : public Core {
     kTellingEnd,
     kDone,
   };
-  enum class ServerCall { kNone, kRecall, kConfigure, kSeal, kWritten, kFinish };
+  enum class ServerCall {
+    kNone,
+    kRecall,
+    kConfigure,
+    kSeal,
+    kWritten,
+    kFinish
+  };
 
   struct Server {
     uint64_t incarnation = 0;  // 0: not heard of yet.
@@ -195,11 +203,12 @@ class Coordinator : public Core {
   uint64_t generation_counter_ = 0;
   uint64_t snapshot_counter_ = 0;
   std::vector<Server> servers_;
-  std::map<uint32_t, Worker> workers_;    // Bound: options_.workers.
-  std::map<uint32_t, Joining> joining_;   // Bound: options_.workers.
+  std::map<uint32_t, Worker> workers_;   // Bound: options_.workers.
+  std::map<uint32_t, Joining> joining_;  // Bound: options_.workers.
   Portions portions_;
   absl::optional<SnapshotRound> snapshot_;
-  uint64_t step_before_ = 0;  // Of sessions that are gone, and before a restart.
+  uint64_t step_before_ =
+      0;  // Of sessions that are gone, and before a restart.
   uint64_t next_checkpoint_step_ = 0;
   uint32_t epochs_evaluated_ = 0;
   v1::Evaluation evaluation_;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+
 #include "coordinator/core/coordinator.h"
 #include "proto/refusal.h"
 

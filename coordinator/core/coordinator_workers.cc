@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+
 #include "coordinator/core/coordinator.h"
 #include "proto/refusal.h"
 
@@ -64,9 +65,9 @@ void Coordinator::OnJoin(const Message& message, const v1::JoinRequest& request,
   Joining& joining = joining_[index];
   if (joining.call != 0) {
     // The same process asks again, or a second one: one call is kept.
-    out->Refuse(joining.call, RefuseForNow(v1::Refusal::NOT_READY, "",
-                                           absl::Milliseconds(100),
-                                           "asked again meanwhile"));
+    out->Refuse(joining.call,
+                RefuseForNow(v1::Refusal::NOT_READY, "",
+                             absl::Milliseconds(100), "asked again meanwhile"));
   }
   if (joining.request.incarnation() != request.incarnation()) {
     joining.since = now;
@@ -87,10 +88,9 @@ void Coordinator::RefuseLateJoins(Time now, Outbox* out) {
                           " on ", worker->second.host, " that was worker-",
                           index, " before");
     }
-    out->Refuse(joining.call,
-                RefuseForNow(v1::Refusal::NOT_READY, whom,
-                             absl::Milliseconds(50),
-                             absl::StrCat("waiting for ", whom)));
+    out->Refuse(joining.call, RefuseForNow(v1::Refusal::NOT_READY, whom,
+                                           absl::Milliseconds(50),
+                                           absl::StrCat("waiting for ", whom)));
     joining.call = 0;
   }
 }
@@ -186,16 +186,15 @@ Coordinator::Worker* Coordinator::FindSession(const Message& message,
   }
   if (worker != workers_.end() &&
       header.generation() < worker->second.generation) {
-    out->Refuse(message.call,
-                Refuse(v1::Refusal::FENCED, name,
-                       absl::StrCat(name, " was replaced by process ",
-                                    worker->second.pid, " on ",
-                                    worker->second.host)));
+    out->Refuse(
+        message.call,
+        Refuse(v1::Refusal::FENCED, name,
+               absl::StrCat(name, " was replaced by process ",
+                            worker->second.pid, " on ", worker->second.host)));
   } else {
     out->Refuse(message.call,
-                Refuse(phase_ >= Phase::kTellingEnd
-                           ? v1::Refusal::JOB_FINISHED
-                           : v1::Refusal::NOT_READY,
+                Refuse(phase_ >= Phase::kTellingEnd ? v1::Refusal::JOB_FINISHED
+                                                    : v1::Refusal::NOT_READY,
                        "session",
                        absl::StrCat(name, " has no session here: join again")));
     if (phase_ >= Phase::kTellingEnd) yet_to_hear_.erase(header.worker());
@@ -264,8 +263,7 @@ bool Coordinator::HasNews(const Worker& worker) const {
          configuration_.state() != known.state() ||
          (holds ? snapshot_->number() : v1::Version()) != known.hold() ||
          (chief && EpochToEvaluate() != known.evaluate_epoch()) ||
-         (chief &&
-          (phase_ == Phase::kEvaluating) != known.evaluate_final());
+         (chief && (phase_ == Phase::kEvaluating) != known.evaluate_final());
 }
 
 void Coordinator::AnswerHeartbeat(Worker* worker, Outbox* out) {
@@ -318,8 +316,7 @@ void Coordinator::Fence(uint32_t index, Time /*now*/, Outbox* out) {
   if (worker.fencing) return;
   worker.fencing = true;
   out->Note(absl::StrCat("worker-", index, " (process ", worker.pid, " on ",
-                         worker.host, ") is gone after ",
-                         worker.acknowledged,
+                         worker.host, ") is gone after ", worker.acknowledged,
                          " pushes; what it had left of its input is handed "
                          "out again"));
   v1::LogEntry entry;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -22,10 +23,9 @@ std::map<uint32_t, v1::SavedSession> NewestPushes(
     for (const v1::SavedSlice& slice : file.slices()) {
       for (const v1::PushRecord& record : slice.records()) {
         v1::SavedSession& session = sessions[record.worker()];
-        const bool newer =
-            record.generation() > session.generation() ||
-            (record.generation() == session.generation() &&
-             record.sequence() > session.sequence());
+        const bool newer = record.generation() > session.generation() ||
+                           (record.generation() == session.generation() &&
+                            record.sequence() > session.sequence());
         if (!newer) continue;
         session.set_worker(record.worker());
         *session.mutable_generation() = record.generation();
@@ -110,8 +110,8 @@ v1::Manifest SnapshotRound::MakeManifest(
 
 std::string SnapshotRound::waiting_for(
     const std::map<uint32_t, bool>& live_workers) const {
-  const std::string name = absl::StrCat(" for checkpoint ",
-                                        VersionName(number_));
+  const std::string name =
+      absl::StrCat(" for checkpoint ", VersionName(number_));
   if (phase_ == Phase::kHolding) {
     for (const auto& [worker, live] : live_workers) {
       if (live && !HasCut(worker)) {

@@ -29,8 +29,12 @@ class SnapshotRound {
 
   SnapshotRound(const v1::Version& number, bool final, uint32_t servers,
                 Time now)
-      : number_(number), final_(final), opened_(now), files_(servers),
-        sealed_(servers, false), written_(servers, false) {}
+      : number_(number),
+        final_(final),
+        opened_(now),
+        files_(servers),
+        sealed_(servers, false),
+        written_(servers, false) {}
 
   const v1::Version& number() const { return number_; }
   bool is_final() const { return final_; }

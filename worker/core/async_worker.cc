@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "base/check.h"
 #include "proto/refusal.h"
 
@@ -18,6 +19,7 @@ constexpr absl::Duration kJoinDeadline = absl::Seconds(5);
 // time that a finished coordinator stays.
 constexpr absl::Duration kCallDeadline = absl::Seconds(1);
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
+constexpr absl::Duration kJoinPoll = absl::Milliseconds(20);
 constexpr absl::Duration kPortionPoll = absl::Milliseconds(50);
 constexpr absl::Duration kStatsWindow = absl::Seconds(1);
 
@@ -74,6 +76,8 @@ void AsyncWorker::Completed(IoResult result, Time now, Outbox* out) {
     if (computed != nullptr) UpdateStats(*computed, now);
   } else if (result.io == evaluate_io_) {
     OnEvaluated(result, out);
+  } else if (!result.status.ok()) {
+    out->Exit(result.status);  // Of a portion that can't be fetched.
   }
   Advance(now, out);
 }
@@ -111,7 +115,7 @@ void AsyncWorker::Advance(Time now, Outbox* out) {
   while (phase_ == Phase::kRunning && session_.has_value()) {
     const auto finished = session_->TakeFinished();
     if (!finished.has_value()) break;
-    OnFinished(*finished, now, out);
+    OnFinished(*finished, out);
   }
   if (out->exited || phase_ == Phase::kJoining) return;
   if (phase_ == Phase::kRunning) AdvancePipeline(now, out);
@@ -175,13 +179,12 @@ void AsyncWorker::StartPush(Time now, Outbox* out) {
 }
 
 void AsyncWorker::StartCompute(Outbox* out) {
-  const auto leased =
-      std::find_if(portions_.begin(), portions_.end(), [](const Leased& l) {
-        return l.computed < l.portion.end();
-      });
+  const auto leased = std::find_if(
+      portions_.begin(), portions_.end(),
+      [](const Leased& l) { return l.computed < l.portion.end(); });
   const uint64_t begin = leased->computed;
-  const uint64_t end = std::min(begin + options_.job.batch_per_replica(),
-                                leased->portion.end());
+  const uint64_t end =
+      std::min(begin + options_.job.batch_per_replica(), leased->portion.end());
   leased->computed = end;
   ++steps_started_;
   computing_.emplace();
@@ -219,12 +222,11 @@ void AsyncWorker::OnGradient(const IoResult& result, Outbox* out) {
   computing_->gradients.assign(result.payload.begin(), result.payload.end());
 }
 
-void AsyncWorker::OnFinished(const Session::Finished& finished, Time now,
-                             Outbox* out) {
+void AsyncWorker::OnFinished(const Session::Finished& finished, Outbox* out) {
   const OperationKind kind = KindOf(finished.op);
   const bool given_up = absl::IsDeadlineExceeded(finished.status);
   if (!finished.status.ok() && !given_up) {
-    OnOperationFailed(finished.status, now, out);
+    OnOperationFailed(finished.status, out);
     return;
   }
   if (given_up) {
@@ -247,19 +249,14 @@ void AsyncWorker::OnFinished(const Session::Finished& finished, Time now,
   }
 }
 
-void AsyncWorker::OnOperationFailed(const absl::Status& status, Time now,
-                                    Outbox* out) {
-  switch (RefusalOf(status).reason()) {
-    case v1::Refusal::FENCED:
-      // The coordinator says whether there is a successor or this worker joins
-      // again.
-      JoinAgain(now);
-      return;
-    case v1::Refusal::JOB_FINISHED:
-      return;  // The coordinator tells the end.
-    default:
-      out->Exit(absl::FailedPreconditionError(status.message()));
-  }
+void AsyncWorker::OnOperationFailed(const absl::Status& status, Outbox* out) {
+  const v1::Refusal::Reason reason = RefusalOf(status).reason();
+  if (reason == v1::Refusal::JOB_FINISHED) return;  // The coordinator tells it.
+  // A fenced process has a successor. It may not go on as the session it was:
+  // its numbers would begin anew in one generation.
+  out->Exit(reason == v1::Refusal::FENCED
+                ? absl::AbortedError(status.message())
+                : absl::FailedPreconditionError(status.message()));
 }
 
 void AsyncWorker::OnPushEnded() {
@@ -288,11 +285,11 @@ void AsyncWorker::OnEvaluated(const IoResult& result, Outbox* out) {
     return;
   }
   evaluation_ = evaluated->evaluation();
-  out->Note(absl::StrCat(
-      "evaluation after epoch ", evaluation_.epoch(), ": accuracy ",
-      static_cast<double>(evaluation_.correct()) /
-          std::max<uint64_t>(1, evaluation_.examples()),
-      ", loss ", evaluation_.loss()));
+  out->Note(absl::StrCat("evaluation after epoch ", evaluation_.epoch(),
+                         ": accuracy ",
+                         static_cast<double>(evaluation_.correct()) /
+                             std::max<uint64_t>(1, evaluation_.examples()),
+                         ", loss ", evaluation_.loss()));
 }
 
 bool AsyncWorker::idle() const {
@@ -375,9 +372,10 @@ void AsyncWorker::OnJoinFailed(const absl::Status& status, Time now,
   }
   join_why_ = std::string(status.message());
   join_call_.retry_at =
-      now + (refusal.reason() == v1::Refusal::NOT_READY
-                 ? absl::Milliseconds(refusal.retry_after_ms())
-                 : kRetry);
+      now +
+      (refusal.reason() == v1::Refusal::NOT_READY
+           ? std::max(kJoinPoll, absl::Milliseconds(refusal.retry_after_ms()))
+           : kRetry);
 }
 
 void AsyncWorker::JoinAgain(Time now) {
@@ -405,8 +403,7 @@ void AsyncWorker::JoinAgain(Time now) {
 
 void AsyncWorker::AdvanceCoordinator(Time now, Outbox* out) {
   if (WantsPortion() && now >= portion_call_.retry_at) TakePortion(out);
-  const bool due =
-      heartbeat_call_.call == 0 && now >= heartbeat_call_.retry_at;
+  const bool due = heartbeat_call_.call == 0 && now >= heartbeat_call_.retry_at;
   if (due || HasNewsToTell()) SendHeartbeat(now, out);
 }
 
@@ -550,10 +547,9 @@ void AsyncWorker::OnCoordinatorRefused(const absl::Status& status, Time now,
     JoinAgain(now);
   } else if (now - heard_ >
              absl::Milliseconds(options_.job.start_timeout_ms())) {
-    out->Exit(absl::UnavailableError(
-        absl::StrCat("the coordinator has not answered for ",
-                     absl::FormatDuration(now - heard_), ": ",
-                     status.message())));
+    out->Exit(absl::UnavailableError(absl::StrCat(
+        "the coordinator has not answered for ",
+        absl::FormatDuration(now - heard_), ": ", status.message())));
   }
 }
 

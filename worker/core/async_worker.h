@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+
 #include "client/core/session.h"
 #include "client/core/weights.h"
 #include "proto/paramd/v1/cluster.pb.h"
@@ -91,8 +92,8 @@ class AsyncWorker : public Core {
   void Advance(Time now, Outbox* out);
   void AdvancePipeline(Time now, Outbox* out);
   void AdvanceCoordinator(Time now, Outbox* out);
-  void OnFinished(const Session::Finished& finished, Time now, Outbox* out);
-  void OnOperationFailed(const absl::Status& status, Time now, Outbox* out);
+  void OnFinished(const Session::Finished& finished, Outbox* out);
+  void OnOperationFailed(const absl::Status& status, Outbox* out);
   void OnPushEnded();
   bool MayPull() const;
   bool MayPush() const;
@@ -147,7 +148,7 @@ class AsyncWorker : public Core {
   uint64_t portion_number_ = 0;
   uint64_t portions_finished_ = 0;  // Id up to which all are acknowledged.
   uint64_t last_portion_ = 0;       // Newest id known.
-  bool portion_answered_ = true;  // The request of that number.
+  bool portion_answered_ = true;    // The request of that number.
   bool no_more_ = false;
 
   // ---- what the coordinator and this worker tell each other

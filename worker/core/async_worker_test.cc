@@ -1,0 +1,318 @@
+// The pipeline: what overlaps with what. Joining, the coordinator and the end
+// are in async_worker_session_test.cc.
+#include "worker/core/async_worker.h"
+
+#include <cmath>
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "proto/refusal.h"
+#include "worker/core/testing/joined_worker.h"
+
+namespace paramd {
+namespace {
+
+using testing::CoreDriver;
+using ::testing::ElementsAre;
+using testing::Floats;
+using ::testing::HasSubstr;
+using testing::JoinedWorker;
+using testing::Pair;
+using testing::WorkerOptions;
+
+// A worker with a portion of 8 batches of 2 examples, its first pull under way.
+class AsyncWorkerTest : public ::testing::Test {
+ protected:
+  AsyncWorkerTest() : joined_(WorkerOptions()) {
+    joined_.Join();
+    joined_.GivePortion(1, 0, 16);
+  }
+  CoreDriver& driver() { return joined_.driver(); }
+  absl::optional<Outbox::SendItem> Pull() { return joined_.TakePull(); }
+  absl::optional<Outbox::SendItem> Push() { return joined_.TakePush(); }
+  absl::optional<std::pair<IoId, v1::ComputeGradient>> Compute() {
+    return driver().TakeIo<v1::ComputeGradient>();
+  }
+
+  JoinedWorker joined_;
+};
+
+// ---- the order of a step ----------------------------------------------------
+
+TEST_F(AsyncWorkerTest, TheFirstBatchIsComputedOnTheFirstPull) {
+  const auto pull = Pull();
+  ASSERT_TRUE(pull.has_value());
+  EXPECT_FALSE(Compute().has_value());
+  joined_.AnswerPull(*pull, 5);
+  const auto compute = Compute();
+  ASSERT_TRUE(compute.has_value());
+  EXPECT_EQ(compute->second.epoch(), 1u);
+  EXPECT_EQ(compute->second.portion(), 1u);
+  EXPECT_EQ(compute->second.begin(), 0u);
+  EXPECT_EQ(compute->second.end(), 2u);
+  EXPECT_EQ(compute->second.weights_buffer(), 1u);
+  EXPECT_THAT(joined_.core().weights(1).variable(0), ElementsAre(5, 5));
+}
+
+TEST_F(AsyncWorkerTest, TheSecondPullIsSentAtOnceForNoPushIsBeforeIt) {
+  joined_.AnswerPull(*Pull(), 5);
+  const auto second = Pull();
+  ASSERT_TRUE(second.has_value());
+  EXPECT_FALSE(Pull().has_value());
+}
+
+TEST_F(AsyncWorkerTest, APushDoesNotLeaveBeforeTheNextPullHasCome) {
+  joined_.AnswerPull(*Pull(), 5);
+  const auto second = Pull();
+  joined_.AnswerCompute(*Compute());
+  EXPECT_FALSE(Push().has_value());
+  joined_.AnswerPull(*second, 6);
+  EXPECT_TRUE(Push().has_value());
+}
+
+TEST_F(AsyncWorkerTest,
+       APullDoesNotStartBeforeTheLastPushButOneIsAcknowledged) {
+  joined_.AnswerPull(*Pull(), 5);
+  joined_.AnswerPull(*Pull(), 6);
+  joined_.AnswerCompute(*Compute());
+  const auto push = Push();
+  ASSERT_TRUE(push.has_value());
+  EXPECT_FALSE(Pull().has_value());  // The third waits for push 1.
+  joined_.AnswerPush(*push);
+  EXPECT_TRUE(Pull().has_value());
+}
+
+TEST_F(AsyncWorkerTest, TheNextBatchIsComputedWhileThePushIsOnItsWay) {
+  joined_.AnswerPull(*Pull(), 5);
+  joined_.AnswerPull(*Pull(), 6);
+  joined_.AnswerCompute(*Compute());
+  const auto second = Compute();
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(second->second.begin(), 2u);
+  EXPECT_EQ(second->second.weights_buffer(), 0u);
+  EXPECT_THAT(joined_.core().weights(0).variable(0), ElementsAre(6, 6));
+}
+
+TEST_F(AsyncWorkerTest, ABatchIsNotComputedWhileTheLastGradientWaits) {
+  joined_.AnswerPull(*Pull(), 5);
+  joined_.AnswerCompute(*Compute());
+  EXPECT_FALSE(Compute().has_value());
+}
+
+TEST_F(AsyncWorkerTest, OnePushIsOpenAtATime) {
+  joined_.AnswerPull(*Pull(), 5);
+  joined_.AnswerPull(*Pull(), 6);
+  joined_.AnswerCompute(*Compute());
+  const auto first = Push();
+  joined_.AnswerCompute(*Compute());
+  EXPECT_FALSE(Push().has_value());
+  joined_.AnswerPush(*first);
+  EXPECT_FALSE(Push().has_value());  // Pull 3 has not come.
+  joined_.AnswerPull(*Pull(), 7);
+  const auto second = Push();
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(joined_.PushOf(*second).header().sequence(), 2u);
+}
+
+TEST_F(AsyncWorkerTest, TheBufferThatIsReadDoesNotChange) {
+  joined_.AnswerPull(*Pull(), 5);
+  const auto compute = Compute();
+  joined_.AnswerPull(*Pull(), 6);
+  driver().Advance(absl::Seconds(3));
+  EXPECT_FALSE(Pull().has_value());
+  EXPECT_THAT(
+      joined_.core().weights(compute->second.weights_buffer()).variable(0),
+      ElementsAre(5, 5));
+}
+
+TEST_F(AsyncWorkerTest, APushSaysWhereInTheInputItWasMade) {
+  joined_.AnswerPull(*Pull(), 5);
+  joined_.AnswerPull(*Pull(), 6);
+  joined_.AnswerCompute(*Compute());
+  const auto sent = Push();
+  const v1::PushRequest& push = joined_.PushOf(*sent);
+  EXPECT_EQ(push.epoch(), 1u);
+  EXPECT_EQ(push.portion(), 1u);
+  EXPECT_EQ(push.offset(), 2u);
+  EXPECT_EQ(push.header().generation(), Pair(1, 7));
+}
+
+TEST_F(AsyncWorkerTest, APullCarriesTheClockOfAcknowledgedPushes) {
+  joined_.AnswerPull(*Pull(), 5);
+  EXPECT_EQ(joined_.PullOf(*Pull()).clock(), 0u);
+  // Step by step, with one worker, whatever the timing.
+  JoinedWorker other(WorkerOptions());
+  other.Join();
+  other.GivePortion(1, 0, 16);
+  other.AnswerPull(*other.TakePull(), 5);
+  other.AnswerPull(*other.TakePull(), 6);
+  other.AnswerCompute(*other.driver().TakeIo<v1::ComputeGradient>());
+  other.AnswerPush(*other.TakePush());
+  EXPECT_EQ(other.PullOf(*other.TakePull()).clock(), 1u);
+}
+
+TEST_F(AsyncWorkerTest, Promise4_APullThatIsGivenUpIsNotedAndSentAgain) {
+  driver().Advance(absl::Minutes(5));
+  EXPECT_TRUE(driver().HasNote("pull given up after 5m; waiting for ps-0"));
+  Pull();
+  EXPECT_TRUE(Pull().has_value());
+}
+
+TEST_F(AsyncWorkerTest, Promise4_APushThatIsGivenUpIsCountedAndTheNextGoesOn) {
+  joined_.AnswerPull(*Pull(), 5);
+  joined_.AnswerPull(*Pull(), 6);
+  joined_.AnswerCompute(*Compute());
+  ASSERT_TRUE(Push().has_value());
+  joined_.KeepBeating(absl::Minutes(5));
+  EXPECT_TRUE(driver().HasNote("push given up after 5m; waiting for ps-0"));
+  v1::StatusReply status;
+  joined_.core().FillStatus(&status);
+  EXPECT_EQ(status.worker().given_up(), 1u);
+  joined_.AnswerCompute(*Compute());
+  joined_.AnswerPull(*Pull(), 7);
+  const auto next = Push();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(joined_.PushOf(*next).header().sequence(), 2u);
+  EXPECT_EQ(joined_.PushOf(*next).acknowledged(), 1u);
+}
+
+// ---- bad numbers ------------------------------------------------------------
+
+TEST_F(AsyncWorkerTest, Promise9_ALossThatIsNotFiniteEndsWithASentence) {
+  joined_.AnswerPull(*Pull(), 5);
+  joined_.AnswerPull(*Pull(), 6);
+  joined_.AnswerCompute(*Compute(), std::numeric_limits<double>::quiet_NaN());
+  EXPECT_TRUE(absl::IsFailedPrecondition(driver().exit_status));
+  EXPECT_THAT(std::string(driver().exit_status.message()),
+              HasSubstr("the loss is nan at step 1 of worker-3 (epoch 1); "
+                        "nothing of this step was pushed"));
+  EXPECT_FALSE(Push().has_value());
+}
+
+TEST_F(AsyncWorkerTest, AGradientThatCannotBeComputedEndsTheProcess) {
+  joined_.AnswerPull(*Pull(), 5);
+  driver().End(Compute()->first, absl::DataLossError("truncated file"));
+  EXPECT_EQ(driver().exit_status.message(), "truncated file");
+}
+
+TEST_F(AsyncWorkerTest, APortionThatCannotBeFetchedEndsTheProcess) {
+  driver().End(driver().TakeIo<v1::FetchPortion>()->first,
+               absl::DataLossError("truncated file"));
+  EXPECT_EQ(driver().exit_status.message(), "truncated file");
+}
+
+TEST_F(AsyncWorkerTest,
+       Promise9_AQuarantinedGradientEndsWithTheServersSentence) {
+  joined_.AnswerPull(*Pull(), 5);
+  joined_.AnswerPull(*Pull(), 6);
+  joined_.AnswerCompute(*Compute());
+  driver().Fail(*Push(), Refuse(v1::Refusal::QUARANTINED, "a",
+                                "gradient for 'a' is not finite"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(driver().exit_status));
+  EXPECT_EQ(driver().exit_status.message(), "gradient for 'a' is not finite");
+}
+
+// ---- snapshots --------------------------------------------------------------
+
+TEST_F(AsyncWorkerTest, AHoldStopsPushesAndTellsTheCutAtOnce) {
+  joined_.AnswerPull(*Pull(), 5);
+  joined_.AnswerPull(*Pull(), 6);
+  joined_.AnswerHold(Pair(1, 4));
+  const v1::WorkerCut cut = joined_.TakeBeat().cut();
+  EXPECT_EQ(cut.snapshot(), Pair(1, 4));
+  EXPECT_EQ(cut.sequence(), 0u);
+  EXPECT_EQ(cut.last_portion(), 1u);
+  ASSERT_EQ(cut.remaining_size(), 1);
+  EXPECT_EQ(cut.remaining(0).begin(), 0u);
+  EXPECT_EQ(cut.remaining(0).end(), 16u);
+  joined_.AnswerCompute(*Compute());
+  EXPECT_FALSE(Push().has_value());
+}
+
+TEST_F(AsyncWorkerTest,
+       Promise3_TheCutIsToldOnlyWhenTheOpenPushIsAcknowledged) {
+  joined_.AnswerPull(*Pull(), 5);
+  joined_.AnswerPull(*Pull(), 6);
+  joined_.AnswerCompute(*Compute());
+  const auto push = Push();
+  joined_.AnswerHold(Pair(1, 4));
+  EXPECT_EQ(joined_.TakeBeat().cut().snapshot(), Pair(0, 0));
+  joined_.AnswerPush(*push);
+  // Its heartbeat is with the coordinator; it doesn't wait for the answer.
+  const v1::HeartbeatRequest beat = joined_.TakeBeat();
+  EXPECT_EQ(beat.cut().snapshot(), Pair(1, 4));
+  EXPECT_EQ(beat.cut().sequence(), 1u);
+  EXPECT_EQ(beat.cut().remaining(0).begin(),
+            2u);  // What is computed counts not.
+}
+
+TEST_F(AsyncWorkerTest, PushesGoOnWhenTheHoldIsOver) {
+  joined_.AnswerPull(*Pull(), 5);
+  joined_.AnswerPull(*Pull(), 6);
+  joined_.AnswerHold(Pair(1, 4));
+  joined_.AnswerCompute(*Compute());
+  EXPECT_FALSE(Push().has_value());
+  joined_.AnswerHold(Pair(0, 0));
+  EXPECT_TRUE(Push().has_value());
+}
+
+// ---- evaluation -------------------------------------------------------------
+
+TEST_F(AsyncWorkerTest, AnEvaluationPullsItsOwnCopyAndReports) {
+  const auto training = Pull();
+  v1::HeartbeatReply news;
+  news.set_state(v1::RUNNING);
+  news.set_evaluate_epoch(1);
+  joined_.AnswerBeat(news);
+  const auto pull = Pull();
+  ASSERT_TRUE(pull.has_value());
+  EXPECT_FALSE(joined_.PullOf(*pull).has_clock());
+  EXPECT_FALSE(driver().TakeIo<v1::EvaluateWeights>().has_value());
+  joined_.AnswerPull(*pull, 9);
+  const auto evaluate = driver().TakeIo<v1::EvaluateWeights>();
+  ASSERT_TRUE(evaluate.has_value());
+  EXPECT_EQ(evaluate->second.epoch(), 1u);
+  EXPECT_FALSE(evaluate->second.final());
+  EXPECT_EQ(evaluate->second.weights_buffer(),
+            static_cast<uint32_t>(AsyncWorker::kEvaluationBuffer));
+  EXPECT_THAT(
+      joined_.core().weights(AsyncWorker::kEvaluationBuffer).variable(0),
+      ElementsAre(9, 9));
+  joined_.TakeBeat();
+  v1::EvaluateWeightsResult result;
+  result.mutable_evaluation()->set_epoch(1);
+  result.mutable_evaluation()->set_examples(10);
+  result.mutable_evaluation()->set_correct(8);
+  driver().Complete(evaluate->first, result);
+  EXPECT_EQ(joined_.TakeBeat().evaluation().correct(), 8u);  // At once.
+  EXPECT_TRUE(driver().HasNote("evaluation after epoch 1: accuracy 0.8"));
+  EXPECT_FALSE(Pull().has_value());  // Once is enough.
+}
+
+TEST_F(AsyncWorkerTest, TheFinalEvaluationIsOfTheLastEpoch) {
+  v1::HeartbeatReply news;
+  news.set_evaluate_final(true);
+  Pull();
+  joined_.AnswerBeat(news);
+  joined_.AnswerPull(*Pull(), 9);
+  const auto evaluate = driver().TakeIo<v1::EvaluateWeights>();
+  ASSERT_TRUE(evaluate.has_value());
+  EXPECT_EQ(evaluate->second.epoch(), 2u);
+  EXPECT_TRUE(evaluate->second.final());
+}
+
+TEST_F(AsyncWorkerTest, AnEvaluationThatFailsEndsTheProcess) {
+  v1::HeartbeatReply news;
+  news.set_evaluate_epoch(1);
+  Pull();
+  joined_.AnswerBeat(news);
+  joined_.AnswerPull(*Pull(), 9);
+  driver().End(driver().TakeIo<v1::EvaluateWeights>()->first,
+               absl::DataLossError("truncated file"));
+  EXPECT_EQ(driver().exit_status.message(), "truncated file");
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,74 @@
+#ifndef PARAMD_WORKER_CORE_TESTING_JOINED_WORKER_H_
+#define PARAMD_WORKER_CORE_TESTING_JOINED_WORKER_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/types/optional.h"
+
+#include "client/core/testing/configurations.h"
+#include "coordinator/core/testing/core_driver.h"
+#include "proto/paramd/v1/data.pb.h"
+#include "worker/core/async_worker.h"
+
+namespace paramd::testing {
+
+// Worker 3 of a job of 2 epochs in batches of 2, 8 batches a portion, heartbeat
+// 1 s, start timeout 60 s; variable "a" of two elements on ps-0.
+AsyncWorker::Options WorkerOptions();
+
+// A worker's core with its servers, coordinator and computing played by the
+// test, step by step. Not thread-safe.
+class JoinedWorker {
+ public:
+  explicit JoinedWorker(const AsyncWorker::Options& options);
+
+  AsyncWorker& core() { return core_; }
+  CoreDriver& driver() { return driver_; }
+
+  // ---- the coordinator. Sessions get the generations 1.7, 1.8, ...
+  v1::JoinReply MakeJoinReply();
+  void Join();
+  // Answers the open request for a portion with [begin, end) of epoch 1.
+  void GivePortion(uint64_t id, uint64_t begin, uint64_t end);
+  void GiveNoMore();
+  // Answers the open heartbeat. REQUIRES: there is one.
+  void AnswerBeat(const v1::HeartbeatReply& news);
+  void AnswerHold(const v1::Version& snapshot);
+  // The newest heartbeat sent, which stays open. REQUIRES: there is one.
+  v1::HeartbeatRequest TakeBeat();
+  // As a coordinator without news, for that long.
+  void KeepBeating(absl::Duration duration);
+
+  // ---- servers
+  absl::optional<Outbox::SendItem> TakePull() {
+    return driver_.TakeSend<v1::PullRequest>();
+  }
+  absl::optional<Outbox::SendItem> TakePush() {
+    return driver_.TakeSend<v1::PushRequest>();
+  }
+  static const v1::PullRequest& PullOf(const Outbox::SendItem& sent) {
+    return static_cast<const v1::PullRequest&>(*sent.head);
+  }
+  static const v1::PushRequest& PushOf(const Outbox::SendItem& sent) {
+    return static_cast<const v1::PushRequest&>(*sent.head);
+  }
+  // All elements have this value.
+  void AnswerPull(const Outbox::SendItem& sent, float value);
+  void AnswerPush(const Outbox::SendItem& sent);
+
+  // ---- computing
+  void AnswerCompute(const std::pair<IoId, v1::ComputeGradient>& compute,
+                     double loss = 1);
+
+ private:
+  AsyncWorker core_;
+  CoreDriver driver_;
+  uint64_t joins_ = 0;
+  uint64_t life_ = 0;
+  absl::optional<Outbox::SendItem> beat_;  // The newest, not answered.
+};
+
+}  // namespace paramd::testing
+
+#endif  // PARAMD_WORKER_CORE_TESTING_JOINED_WORKER_H_

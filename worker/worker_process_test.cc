@@ -1,0 +1,307 @@
+#include "worker/worker_process.h"
+
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "client/core/testing/configurations.h"
+#include "coordinator/core/testing/core_driver.h"
+#include "proto/paramd/v1/data.pb.h"
+
+namespace paramd {
+namespace {
+
+using testing::CoreDriver;
+using ::testing::ElementsAre;
+using testing::Floats;
+using ::testing::HasSubstr;
+using testing::MakeConfiguration;
+using testing::Numbers;
+
+// Keeps what a process adds to a runtime, for the test to call.
+class FakeRuntime : public Runtime {
+ public:
+  void AddCore(PeerId self, Core* added) override {
+    name = self;
+    core = added;
+  }
+  void HandleIo(const google::protobuf::Descriptor* type,
+                IoHandler handler) override {
+    handlers[type] = std::move(handler);
+  }
+  void OnStatus(std::function<void(v1::StatusReply*)> fill) override {
+    fill_status = std::move(fill);
+  }
+  v1::StatusReply Status() override { return {}; }
+  void Post(std::function<void()>) override {}
+  absl::Status Run() override { return absl::OkStatus(); }
+  void Stop(absl::Status) override {}
+
+  PeerId name;
+  Core* core = nullptr;
+  std::map<const google::protobuf::Descriptor*, IoHandler> handlers;
+  std::function<void(v1::StatusReply*)> fill_status;
+};
+
+void Append(uint32_t number, std::string* bytes) {
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    bytes->push_back(static_cast<char>(number >> shift));
+  }
+}
+
+// Four training images of 2 x 2 with labels 0, 1, 0, 0; two to test on, 0 and
+// 1. The model is one dense layer of two units.
+class WorkerProcessTest : public ::testing::Test {
+ protected:
+  WorkerProcessTest() {
+    WriteImages("train-images", 4);
+    WriteLabels("train-labels", {0, 1, 0, 0});
+    WriteImages("test-images", 2);
+    WriteLabels("test-labels", {0, 1});
+    options_.index = 1;
+    options_.incarnation = 7;
+    v1::JobConfig& job = options_.job;
+    job.set_batch_per_replica(3);
+    job.set_portion_batches(2);
+    job.set_epochs(1);
+    job.set_seed(1);
+    job.set_chunk_bytes(1 << 20);
+    job.set_heartbeat_ms(1000);
+    job.set_start_timeout_ms(60000);
+    job.mutable_input()->set_format(v1::InputConfig::IDX);
+    job.mutable_input()->set_directory(::testing::TempDir());
+    job.mutable_input()->set_train_images(Name("train-images"));
+    job.mutable_input()->set_train_labels(Name("train-labels"));
+    job.mutable_input()->set_test_images(Name("test-images"));
+    job.mutable_input()->set_test_labels(Name("test-labels"));
+    job.mutable_model()->add_layers()->mutable_flatten();
+    job.mutable_model()->add_layers()->mutable_dense()->set_units(2);
+    job.mutable_model()->set_loss(v1::SOFTMAX_CROSS_ENTROPY);
+  }
+
+  // Each test has files of its own.
+  static std::string Name(const std::string& name) {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    return absl::StrCat(test->name(), "-", name);
+  }
+  void Write(const std::string& name, const std::string& bytes) {
+    std::ofstream(absl::StrCat(::testing::TempDir(), "/", Name(name)),
+                  std::ios::binary)
+        << bytes;
+  }
+  void WriteImages(const std::string& name, uint32_t count) {
+    std::string bytes;
+    for (const uint32_t number : {0x803u, count, 2u, 2u}) {
+      Append(number, &bytes);
+    }
+    bytes.append(4 * count, '\x7f');
+    Write(name, bytes);
+  }
+  void WriteLabels(const std::string& name, const std::vector<char>& labels) {
+    std::string bytes;
+    Append(0x801, &bytes);
+    Append(static_cast<uint32_t>(labels.size()), &bytes);
+    bytes.append(labels.begin(), labels.end());
+    Write(name, bytes);
+  }
+
+  // ---- the process, joined to a cluster of one server
+  void Join() {
+    auto process = WorkerProcess::Create(options_);
+    ASSERT_TRUE(process.ok()) << process.status();
+    process_ = *std::move(process);
+    process_->AddTo(&runtime_);
+    driver_ = std::make_unique<CoreDriver>(runtime_.core);
+    driver_->Start();
+    std::vector<testing::OwnedVariable> variables;
+    for (const v1::Variable& variable : process_->variables()) {
+      variables.push_back({variable.name(),
+                           {variable.shape().begin(), variable.shape().end()},
+                           0});
+    }
+    v1::JoinReply reply;
+    *reply.mutable_generation() = testing::Pair(1, 7);
+    *reply.mutable_configuration() = MakeConfiguration(variables, 1);
+    driver_->Reply(*driver_->TakeSend<v1::JoinRequest>(), reply);
+  }
+  void GivePortion(uint64_t begin, uint64_t end) {
+    v1::PortionReply reply;
+    reply.mutable_portion()->set_id(1);
+    reply.mutable_portion()->set_epoch(1);
+    reply.mutable_portion()->set_begin(begin);
+    reply.mutable_portion()->set_end(end);
+    driver_->Reply(*driver_->TakeSend<v1::PortionRequest>(), reply);
+  }
+  void AnswerPull(float value) {
+    const auto sent = driver_->TakeSend<v1::PullRequest>();
+    ASSERT_TRUE(sent.has_value());
+    v1::PullReply reply;
+    reply.set_encoding(v1::FP32);
+    uint32_t elements = 0;
+    for (const v1::PullBlock& asked :
+         static_cast<const v1::PullRequest&>(*sent->head).blocks()) {
+      v1::PulledBlock* block = reply.add_blocks();
+      block->set_slice(asked.slice());
+      block->set_block(asked.block());
+      block->set_elements(asked.slice() == 0 ? 8 : 2);  // Kernel, bias.
+      block->mutable_version()->set_life(1);
+      elements += block->elements();
+    }
+    driver_->Reply(*sent, reply, {Floats(std::vector<float>(elements, value))});
+  }
+  // Does the work that the core has asked for, as a runtime would.
+  template <typename Head>
+  IoResult Do() {
+    auto io = driver_->TakeIo<Head>();
+    EXPECT_TRUE(io.has_value());
+    Outbox::IoItem item;
+    item.io = io->first;
+    item.head = std::make_unique<Head>(io->second);
+    std::promise<IoResult> done;
+    runtime_.handlers[Head::descriptor()](
+        std::move(item),
+        [&done](IoResult result) { done.set_value(std::move(result)); });
+    IoResult result = done.get_future().get();
+    result.io = io->first;
+    return result;
+  }
+
+  AsyncWorker::Options options_;
+  FakeRuntime runtime_;
+  std::unique_ptr<WorkerProcess> process_;
+  std::unique_ptr<CoreDriver> driver_;
+};
+
+// ---- creating ---------------------------------------------------------------
+
+TEST_F(WorkerProcessTest, ItKnowsTheVariablesAndTheNumberOfExamples) {
+  const auto process = WorkerProcess::Create(options_);
+  ASSERT_TRUE(process.ok()) << process.status();
+  EXPECT_EQ((*process)->examples(), 4u);
+  ASSERT_EQ((*process)->variables().size(), 2u);
+  EXPECT_THAT((*process)->variables()[0].shape(), ElementsAre(4, 2));
+  EXPECT_THAT((*process)->variables()[1].shape(), ElementsAre(2));
+}
+
+TEST_F(WorkerProcessTest, Promise9_ATruncatedFileIsRefusedByName) {
+  Write("train-images", std::string("\0\0\x08\x03\0\0", 6));
+  const absl::Status status = WorkerProcess::Create(options_).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("train-images"));
+}
+
+TEST_F(WorkerProcessTest, Promise9_AMissingTestSetIsRefusedByName) {
+  options_.job.mutable_input()->set_test_labels("nowhere");
+  const absl::Status status = WorkerProcess::Create(options_).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("nowhere"));
+}
+
+TEST_F(WorkerProcessTest, Promise9_LayersThatDoNotFitAreRefused) {
+  options_.job.mutable_model()->mutable_layers(1)->mutable_dense()->set_units(
+      1);  // Fewer than there are classes.
+  const absl::Status status = WorkerProcess::Create(options_).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+}
+
+// ---- working ----------------------------------------------------------------
+
+TEST_F(WorkerProcessTest, ItsCoreIsTheWorkerOfItsIndex) {
+  Join();
+  EXPECT_EQ(runtime_.name, PeerId::Worker(1));
+  v1::StatusReply status;
+  runtime_.fill_status(&status);
+  EXPECT_EQ(status.generation().counter(), 7u);
+}
+
+TEST_F(WorkerProcessTest, AGradientIsOfTheLeasedExamplesOnThePulledWeights) {
+  Join();
+  GivePortion(0, 4);
+  AnswerPull(0);
+  EXPECT_TRUE(Do<v1::FetchPortion>().status.ok());
+  const IoResult result = Do<v1::ComputeGradient>();
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  const auto& computed =
+      static_cast<const v1::ComputeGradientResult&>(*result.head);
+  EXPECT_EQ(computed.examples(), 3u);
+  EXPECT_NEAR(computed.loss(), 3 * std::log(2.0), 1e-5);
+  ASSERT_EQ(result.payload.size(), 2u);  // One run of bytes a variable.
+  EXPECT_EQ(result.payload[0].size(), 8 * sizeof(float));
+  const std::vector<float> bias = Numbers({result.payload[1]});
+  ASSERT_EQ(bias.size(), 2u);
+  EXPECT_FLOAT_EQ(bias[0], -bias[1]);
+  EXPECT_NE(bias[0], 0);
+}
+
+TEST_F(WorkerProcessTest, TheLastBatchOfAPortionIsShort) {
+  Join();
+  GivePortion(0, 4);
+  AnswerPull(0);
+  AnswerPull(0);
+  EXPECT_TRUE(Do<v1::FetchPortion>().status.ok());
+  IoResult first = Do<v1::ComputeGradient>();
+  driver_->End(first.io, first.status, std::move(first.head),
+               std::move(first.payload));
+  const IoResult second = Do<v1::ComputeGradient>();
+  ASSERT_TRUE(second.status.ok()) << second.status;
+  EXPECT_EQ(
+      static_cast<const v1::ComputeGradientResult&>(*second.head).examples(),
+      1u);
+}
+
+TEST_F(WorkerProcessTest, InputOfALostSessionIsSkipped) {
+  Join();
+  GivePortion(0, 3);
+  EXPECT_TRUE(Do<v1::FetchPortion>().status.ok());
+  GivePortion(3, 4);
+  EXPECT_TRUE(Do<v1::FetchPortion>().status.ok());
+  AnswerPull(0);
+  ASSERT_TRUE(driver_->TakeIo<v1::ComputeGradient>().has_value());
+  auto later = std::make_unique<v1::ComputeGradient>();
+  later->set_epoch(1);
+  later->set_begin(3);
+  later->set_end(4);
+  later->set_weights_buffer(1);
+  driver_->ios.push_back({99, std::move(later), {}});
+  const IoResult result = Do<v1::ComputeGradient>();
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(
+      static_cast<const v1::ComputeGradientResult&>(*result.head).examples(),
+      1u);
+}
+
+TEST_F(WorkerProcessTest, APortionOutsideTheDataIsRefused) {
+  Join();
+  GivePortion(0, 5);  // There are 4 examples.
+  EXPECT_FALSE(Do<v1::FetchPortion>().status.ok());
+}
+
+TEST_F(WorkerProcessTest, AnEvaluationIsOfTheWholeTestSet) {
+  Join();
+  v1::HeartbeatReply news;
+  news.set_evaluate_epoch(1);
+  driver_->Reply(*driver_->TakeSend<v1::HeartbeatRequest>(), news);
+  AnswerPull(0);  // Of training,
+  AnswerPull(0);  // and of the evaluation: the oldest comes first.
+  const IoResult result = Do<v1::EvaluateWeights>();
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  const v1::Evaluation& evaluation =
+      static_cast<const v1::EvaluateWeightsResult&>(*result.head).evaluation();
+  EXPECT_EQ(evaluation.epoch(), 1u);
+  EXPECT_EQ(evaluation.examples(), 2u);
+  EXPECT_EQ(evaluation.correct(), 1u);  // The same guess for both.
+  EXPECT_NEAR(evaluation.loss(), std::log(2.0), 1e-5);
+}
+
+}  // namespace
+}  // namespace paramd
