@@ -84,8 +84,9 @@ build() {
 
 # Says what will be done, and asks if that changes the machine.
 announce() {
-  local size number download disk minutes=2
-  [ -x bazel-bin/cli/paramd ] || minutes=$((2 + 12 / $(nproc)))
+  # On 2 cores: 1 minute to install, 4 to build and 1 to train.
+  local size number download disk minutes=1
+  [ -x bazel-bin/cli/paramd ] || minutes=$((1 + (8 + $(nproc) - 1) / $(nproc)))
   echo "paramd quickstart"
   if [ ${#missing[@]} = 0 ]; then
     echo "  1. install  nothing: all packages are there"
@@ -95,14 +96,14 @@ announce() {
   else
     size=$(installation_size "${missing[@]}") || true
     read -r number download disk <<<"${size:-175 310 1020}"
-    minutes=$((minutes + 2))
+    minutes=$((minutes + 1))
     echo "  1. install  $([ -n "$size" ] || echo "about ")$number packages with" \
       "apt: $download MB to download, $disk MB on disk"
     echo "              ${missing[*]}" | fold -s -w 76 | sed '2,$s/^/              /'
   fi
   echo "  2. build    paramd with Bazel, downloading nothing"
   echo "  3. train    Fashion-MNIST, 5 epochs, on 2 ps and 2 workers on loopback"
-  echo "About $minutes minutes. Nothing outside this folder and apt is touched."
+  echo "About $minutes min. Nothing outside this folder and apt is touched."
   echo
 }
 
