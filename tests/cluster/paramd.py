@@ -40,13 +40,15 @@ class Run:
         self.output += self.process.communicate()[0]
         return self.process.returncode
 
-    def wait_for(self, text):
-        """Until it has printed a line that contains `text`."""
+    def wait_for(self, *texts):
+        """Until it has printed lines that contain each of `texts`."""
+        missing = set(texts)
         for line in self.process.stdout:
             self.output += line
-            if text in line:
+            missing = {text for text in missing if text not in line}
+            if not missing:
                 return
-        raise AssertionError(f"ended without '{text}':\n{self.output}")
+        raise AssertionError(f"ended without {missing}:\n{self.output}")
 
     def signal(self, number):
         self.process.send_signal(number)

@@ -68,8 +68,7 @@ class ProcessesTest(unittest.TestCase):
                            "--set=checkpoint.every_steps=500", "--resume",
                            "--servers=3", directory=run.directory)
         self.addCleanup(again.kill)
-        for server in range(3):
-            again.wait_for(f"ps-{server} generation")
+        again.wait_for(*(f"ps-{server} generation" for server in range(3)))
         again.wait_for("checkpoint committed at step")
         again.signal(signal.SIGINT)
         self.assertEqual(again.wait(), 130, again.output)
