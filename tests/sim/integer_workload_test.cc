@@ -1,17 +1,23 @@
 #include "tests/sim/integer_workload.h"
 
 #include <cstdint>
+#include <cstdlib>
 
 #include "gtest/gtest.h"
 
 namespace paramd {
 namespace {
 
+// Fewer where every instruction costs ten.
+uint64_t Seeds() {
+  return std::getenv("PARAMD_SANITIZER") == nullptr ? 200 : 30;
+}
+
 TEST(IntegerWorkloadTest, Promise1_EveryBatchIsInExactlyOnceOn200Networks) {
   FaultCounts faults;
   uint64_t checkpoints = 0;
   uint64_t resumed = 0;
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  for (uint64_t seed = 1; seed <= Seeds(); ++seed) {
     const WorkloadReport report = RunIntegerWorkload(seed, false);
     EXPECT_TRUE(report.status.ok()) << report.status;
     faults.Add(report.faults);
@@ -19,8 +25,10 @@ TEST(IntegerWorkloadTest, Promise1_EveryBatchIsInExactlyOnceOn200Networks) {
     resumed += report.resumed ? 1 : 0;
   }
   // One in the middle and one at the end, at least.
-  EXPECT_GE(checkpoints, 400u);
-  EXPECT_GE(resumed, 10u);
+  EXPECT_GE(checkpoints, 2 * Seeds());
+  EXPECT_GE(resumed, Seeds() / 20);
+  if (Seeds() < 200) return;
+  // A fault that was never met proves nothing.
   for (const char* fault : {"lose_request", "lose_reply", "duplicate", "ghost",
                             "second_reply", "deadline"}) {
     for (const char* type : {"PushRequest", "PullRequest", "PortionRequest",
@@ -32,6 +40,7 @@ TEST(IntegerWorkloadTest, Promise1_EveryBatchIsInExactlyOnceOn200Networks) {
       EXPECT_GT(faults.Of(fault, type), 0u) << fault << " of " << type;
     }
   }
+  EXPECT_GT(faults.Of("cut_off", "PushRequest"), 0u);
 }
 
 TEST(IntegerWorkloadTest, OneSeedGivesOneTrace) {
