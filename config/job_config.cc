@@ -15,14 +15,12 @@
 #include "absl/strings/str_join.h"
 
 #include "config/cluster_sources.h"
+#include "config/input_files.h"
 #include "config/setting.h"
+#include "config/setting_value.h"
 
 namespace paramd {
 namespace {
-
-using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
-using google::protobuf::Reflection;
 
 // Reads at most one byte more than is allowed. False, with `error` set.
 bool ReadFile(const std::string& path, std::string* text, std::string* error) {
@@ -80,6 +78,12 @@ std::string ReadVariables(const JobSources& sources, SettingReader* reader,
                       absl::StrJoin(unknown, ", "));
 }
 
+// Settings inside others have no flag of their own.
+std::string FlagOf(absl::string_view path) {
+  const bool is_inside = path.find_first_of(".[") != absl::string_view::npos;
+  return is_inside ? "--set" : absl::StrCat("--", Excerpt(path));
+}
+
 void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
               Mistakes* mistakes) {
   const auto add = [&](const std::string& path, absl::string_view sentence) {
@@ -113,49 +117,6 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
   }
 }
 
-std::string ValueText(const Message& message, const FieldDescriptor& field) {
-  const Reflection& reflection = *message.GetReflection();
-  switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_STRING:
-      return QuoteJson(reflection.GetString(message, &field));
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return reflection.GetBool(message, &field) ? "true" : "false";
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return QuoteJson(EnumName(*reflection.GetEnum(message, &field)));
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return absl::StrFormat("%.17g", reflection.GetDouble(message, &field));
-    case FieldDescriptor::CPPTYPE_UINT32:
-      return absl::StrCat(reflection.GetUInt32(message, &field));
-    default:
-      return absl::StrCat(reflection.GetUInt64(message, &field));
-  }
-}
-
-void AppendJobWide(const Message& message, const std::string& path,
-                   std::string* text) {
-  const google::protobuf::Descriptor& type = *message.GetDescriptor();
-  const Reflection& reflection = *message.GetReflection();
-  // An empty message says something by being there: the kind of a layer.
-  if (type.field_count() == 0) absl::StrAppend(text, path, "={}\n");
-  for (int i = 0; i < type.field_count(); ++i) {
-    const FieldDescriptor& field = *type.field(i);
-    if (SettingOf(field).scope() == v1::SCOPE_LOCAL) continue;
-    const std::string inside = JoinPath(path, field.name());
-    if (field.is_repeated()) {
-      for (int j = 0; j < reflection.FieldSize(message, &field); ++j) {
-        AppendJobWide(reflection.GetRepeatedMessage(message, &field, j),
-                      absl::StrCat(inside, "[", j, "]"), text);
-      }
-    } else if (!reflection.HasField(message, &field)) {
-      continue;
-    } else if (field.message_type() != nullptr) {
-      AppendJobWide(reflection.GetMessage(message, &field), inside, text);
-    } else {
-      absl::StrAppend(text, inside, "=", ValueText(message, field), "\n");
-    }
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources) {
@@ -169,14 +130,21 @@ absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources) {
   }
   job.warning = ReadVariables(sources, &reader, &job.config);
   for (const auto& [path, value] : sources.settings) {
-    reader.Assign(path, value, {absl::StrCat("--", Excerpt(path)), false},
-                  &job.config);
+    const std::string flag = FlagOf(path);
+    reader.Assign(path, value, {flag, false}, &job.config);
   }
   reader.FillDefaults("", &job.config);
   CheckJob(job.config, reader, &mistakes);
+  if (sources.check_input_files) {
+    CheckInputFiles(job.config, job.origins, &mistakes);
+  }
   if (!mistakes.empty()) return mistakes.ToStatus();
   if (!job.config.run_dir().empty()) {
+    const bool is_derived = job.config.checkpoint().directory().empty();
     SetRunDirectory(job.config.run_dir(), &job.config);
+    if (is_derived) {
+      job.origins["checkpoint.directory"] = OriginOf(job.origins, "run_dir");
+    }
   }
   job.job_wide_text = JobWideText(job.config);
   job.digest = Digest(job.job_wide_text);
@@ -194,7 +162,10 @@ void SetRunDirectory(absl::string_view run_dir, v1::JobConfig* config) {
 
 std::string JobWideText(const v1::JobConfig& config) {
   std::string text;
-  AppendJobWide(config, "", &text);
+  for (const SettingValue& value : ValuesOf(config)) {
+    if (value.is_local) continue;
+    absl::StrAppend(&text, value.path, "=", value.json, "\n");
+  }
   return text;
 }
 

@@ -27,6 +27,8 @@ struct JobSources {
   std::vector<std::string> other_variables;
   // (key path, value) as given by flags; of equal paths the last holds.
   std::vector<std::pair<std::string, std::string>> settings;
+  // Whether this process reads the input, so that its files must be there.
+  bool check_input_files = false;
 };
 
 // A job that passed every check.

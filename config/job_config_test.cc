@@ -113,7 +113,7 @@ TEST(JobConfigTest, AllMistakesAreSaidAtOnce) {
           path, ":7: seed: given twice, first in line 7; keep one\n",
           "PARAMD_LEASE_MS: lease_ms: wants a whole number, for example "
           "10000; found \"x\"\n",
-          "--optimizer.adam.beta3: optimizer.adam.beta3: unknown key; did you "
+          "--set: optimizer.adam.beta3: unknown key; did you "
           "mean 'beta1'?"));
 }
 
@@ -140,6 +140,21 @@ TEST(JobConfigTest, AFileThatCanNotBeReadIsNamed) {
                                             "No such file or directory"));
   sources.file = testing::TempDir();
   EXPECT_THAT(MessageOf(sources), HasSubstr("can't be read: Is a directory"));
+}
+
+TEST(JobConfigTest, MissingInputIsOneOfTheMistakesIfItIsAskedFor) {
+  JobSources sources = From(R"({
+  "name": "a",
+  "input": {"format": "idx",
+            "directory": "/no/such"},
+  "model": {"layers": [{"dense": 10}]},
+  "optimizer": {"sgd": {}, "learning_rate": 0.001}
+})");
+  EXPECT_THAT(MessageOf(sources), testing::Not(HasSubstr("/no/such")));
+  sources.check_input_files = true;
+  EXPECT_THAT(MessageOf(sources), HasSubstr(":4: input.directory: there is no "
+                                            "directory \"/no/such\""));
+  EXPECT_THAT(MessageOf(sources), HasSubstr("model.loss: is missing"));
 }
 
 TEST(JobConfigTest, WhatIsNotBuiltIsRefusedByName) {
@@ -172,6 +187,8 @@ TEST(JobConfigTest, CheckpointsLieInTheRunUnlessToldOtherwise) {
   sources.settings = {{"run_dir", "runs/a"}};
   EXPECT_EQ(LoadJob(sources)->config.checkpoint().directory(),
             "runs/a/checkpoints");
+  EXPECT_EQ(LoadJob(sources)->origins.at("checkpoint.directory").ToString(),
+            "--run_dir");
   sources.settings.push_back({"checkpoint.directory", "/shared"});
   EXPECT_EQ(LoadJob(sources)->config.checkpoint().directory(), "/shared");
 }

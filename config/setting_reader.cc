@@ -28,6 +28,8 @@ using google::protobuf::OneofDescriptor;
 using google::protobuf::Reflection;
 using Kind = JsonValue::Kind;
 
+constexpr absl::string_view kDefaultSource = "default";
+
 std::string FormatNumber(double number) {
   if (number == std::floor(number) && std::abs(number) < 1e15) {
     return absl::StrFormat("%.0f", number);
@@ -124,15 +126,36 @@ std::string JoinPath(absl::string_view path, absl::string_view key) {
   return absl::StrCat(path, path.empty() ? "" : ".", key);
 }
 
-Place SettingReader::PlaceOf(const std::string& path) const {
+Place OriginOf(const Origins& origins, const std::string& path) {
   std::string at = path;
   while (true) {
-    const auto origin = origins_.find(at);
-    if (origin != origins_.end()) return origin->second;
+    const auto origin = origins.find(at);
+    if (origin != origins.end()) return origin->second;
     if (at.empty()) return {"job", 0};
     const size_t end = at.find_last_of(".[");
     at.resize(end == std::string::npos ? 0 : end);
   }
+}
+
+OriginKind KindOf(const Place& origin) {
+  if (origin.line > 0) return OriginKind::kFile;
+  if (origin.source == kDefaultSource) return OriginKind::kDefault;
+  return absl::StartsWith(origin.source, "--") ? OriginKind::kFlag
+                                               : OriginKind::kEnvironment;
+}
+
+absl::string_view OriginKindName(OriginKind kind) {
+  switch (kind) {
+    case OriginKind::kDefault:
+      return "default";
+    case OriginKind::kFile:
+      return "file";
+    case OriginKind::kEnvironment:
+      return "environment";
+    case OriginKind::kFlag:
+      return "flag";
+  }
+  return "";
 }
 
 void SettingReader::Fault(const JsonValue& value, const JsonSource& source,
@@ -412,7 +435,7 @@ void SettingReader::FillField(const std::string& path, const Field& field,
     return FillDefaults(path, reflection.MutableMessage(parent, &field));
   }
   if (is_given || setting.default_json().empty()) return;
-  const JsonSource source = {"default", false};
+  const JsonSource source = {std::string(kDefaultSource), false};
   const absl::optional<JsonValue> value =
       ParseJson(setting.default_json(), source, {}, &mistakes_);
   if (value.has_value() && !mistakes_.HasUnder(path)) {

@@ -16,6 +16,16 @@ namespace paramd {
 // The whole is "".
 using Origins = std::map<std::string, Place>;
 
+// The place of the value at `path`, or of the nearest one around it; "job" if
+// there is none.
+Place OriginOf(const Origins& origins, const std::string& path);
+
+// From what kind of source a value of Origins came.
+enum class OriginKind { kDefault, kFile, kEnvironment, kFlag };
+OriginKind KindOf(const Place& origin);
+// "default", "file", "environment", "flag".
+absl::string_view OriginKindName(OriginKind kind);
+
 // Fills messages from JSON, walking their descriptors: names, types, bounds,
 // shorthands and defaults all come from the field options of config.proto.
 // A value that is wrong is added to `mistakes` and left out; reading goes on.
@@ -41,8 +51,9 @@ class SettingReader {
   void FillDefaults(const std::string& path,
                     google::protobuf::Message* message);
 
-  // The place of the value at `path`, or of the nearest one around it.
-  Place PlaceOf(const std::string& path) const;
+  Place PlaceOf(const std::string& path) const {
+    return OriginOf(origins_, path);
+  }
 
  private:
   using Field = google::protobuf::FieldDescriptor;
