@@ -85,6 +85,34 @@ class ProcessesTest(unittest.TestCase):
     def step(checkpoint):
         return int(checkpoint.rsplit("-", 1)[1])
 
+    def check_restart(self, task):
+        """Kills `task` once there is a checkpoint; the job must finish."""
+        run = self.start("--epochs=4", "--lease_ms=1000", "--heartbeat_ms=100",
+                         "--set=checkpoint.every_steps=500")
+        run.wait_for("checkpoint committed at step")
+        (killed,) = [pid for pid in
+                     paramd.processes_that_mention(run.run_directory())
+                     if task in paramd.task_of(pid)]
+        os.kill(killed, signal.SIGKILL)
+        self.assertEqual(run.wait(), 0, run.output)
+        self.assertIn(f"paramd: {task} exited 137; restart 1 of 3 in 500ms",
+                      run.output)
+        self.assertEqual(run.output.count("; restart "), 1, run.output)
+        self.assertGreater(run.accuracy(), 0.8)
+        return run
+
+    def test_a_killed_server_comes_back_with_its_shard(self):
+        run = self.check_restart("ps-1")
+        self.assertIn("from /", [line for line in run.log("ps-1").splitlines()
+                                 if " holds " in line][-1])
+
+    def test_a_killed_worker_comes_back(self):
+        self.check_restart("worker-1")
+
+    def test_a_killed_chief_goes_on_from_the_newest_checkpoint(self):
+        run = self.check_restart("worker-0")
+        self.assertIn("going on from checkpoint", run.log("worker-0"))
+
     def test_a_finished_run_stays_finished(self):
         run = self.start()
         self.assertEqual(run.wait(), 0, run.output)
