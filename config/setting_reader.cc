@@ -108,6 +108,7 @@ JsonValue StringValue(absl::string_view text) {
 // begins like an object or a list and is none.
 absl::optional<JsonValue> ParseAssigned(absl::string_view text, bool is_text,
                                         const JsonSource& source,
+                                        const std::string& path,
                                         Mistakes* mistakes) {
   const absl::string_view trimmed = absl::StripAsciiWhitespace(text);
   const bool is_structured =
@@ -116,8 +117,13 @@ absl::optional<JsonValue> ParseAssigned(absl::string_view text, bool is_text,
   Mistakes not_json;
   absl::optional<JsonValue> value = ParseJson(text, source, {}, &not_json);
   const bool is_string = value.has_value() && value->kind == Kind::kString;
-  if (!value.has_value() || (is_text && !is_string)) return StringValue(text);
-  return value;
+  if (value.has_value() && (is_string || !is_text)) return value;
+  // Peers and programs are told texts as JSON.
+  if (!ParseJson(QuoteJson(text), source, {}, &not_json).has_value()) {
+    mistakes->Add(source.At(0), path, "is not valid UTF-8");
+    return absl::nullopt;
+  }
+  return StringValue(text);
 }
 
 }  // namespace
@@ -355,7 +361,7 @@ void SettingReader::Assign(absl::string_view path, absl::string_view text,
     at = JoinPath(at, field->name());
     if (i + 1 == keys.size()) {
       const bool is_text = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
-      const auto value = ParseAssigned(text, is_text, source, &mistakes_);
+      const auto value = ParseAssigned(text, is_text, source, at, &mistakes_);
       ForgetInside(at);
       if (value) ReadField(*value, source, at, *field, message);
       return;
@@ -365,7 +371,7 @@ void SettingReader::Assign(absl::string_view path, absl::string_view text,
     if (!field->is_repeated()) continue;
     ++i;
     if (i + 1 == keys.size()) {
-      const auto value = ParseAssigned(text, false, source, &mistakes_);
+      const auto value = ParseAssigned(text, false, source, at, &mistakes_);
       ForgetInside(at);
       message->Clear();
       if (value) ReadMessage(*value, source, at, message);

@@ -175,6 +175,7 @@ TEST_F(SettingReaderTest, AWrongAssignmentSaysWhatIsThere) {
   Assign("epochs", "many");
   Assign("checkpoint", "{\"keep\": 9");
   Assign("", "1");
+  Assign("run_dir", "a\xff");
   EXPECT_THAT(Message(), HasSubstr("--set: optimizer.lr: unknown key; known "
                                    "here: sgd, adam, learning_rate"));
   EXPECT_THAT(Message(), HasSubstr("--set: optimzer: unknown key; did you "
@@ -186,6 +187,7 @@ TEST_F(SettingReaderTest, AWrongAssignmentSaysWhatIsThere) {
   EXPECT_THAT(Message(), HasSubstr("epochs: wants a whole number, for example "
                                    "5; found \"many\""));
   EXPECT_THAT(Message(), HasSubstr("not valid JSON"));
+  EXPECT_THAT(Message(), HasSubstr("--set: run_dir: is not valid UTF-8"));
 }
 
 }  // namespace
