@@ -223,12 +223,12 @@ TEST_F(GrpcRuntimeTest, AStrangerWithoutACommonProtocolIsRefused) {
 }
 
 TEST_F(GrpcRuntimeTest, SomebodyElseAtThePeersAddressIsNotTalkedTo) {
+  ToyCore shard;
+  shard.on_receive = [](Message, Time, Outbox*) { ADD_FAILURE(); };
   auto runtime =
       MakeGrpcRuntime(Options(v1::PS, 1, absl::StrCat(host_, ":2224")));
   ASSERT_TRUE(runtime.ok());
   Process other(*std::move(runtime));
-  ToyCore shard;
-  shard.on_receive = [](Message, Time, Outbox*) { ADD_FAILURE(); };
   other.runtime().AddCore(PeerId::Ps(1), &shard);
   other.Start();
   ps_address_ = absl::StrCat(host_, ":2224");
