@@ -74,6 +74,7 @@ std::string LossText(absl::optional<double> loss) {
 
 std::string MsText(absl::optional<double> ms) {
   if (!ms.has_value()) return kDash;
+  if (*ms < 0.1) return absl::StrFormat("%.2f ms", *ms);
   return absl::StrFormat(*ms < 10 ? "%.1f ms" : "%.0f ms", *ms);
 }
 
@@ -176,10 +177,15 @@ std::string PushText(const ClusterView& view) {
 }
 
 std::string CheckpointText(const ClusterView& view) {
-  if (!view.has_checkpoint) return "no checkpoint yet";
-  return absl::StrCat("checkpoint at step ", view.checkpoint_step, "  ",
-                      BytesText(view.checkpoint_bytes), "  ",
-                      absl::StrFormat("%.0f ms", view.checkpoint_ms));
+  if (!view.checkpoint_step.has_value()) return "no checkpoint yet";
+  std::string text = absl::StrCat("checkpoint at step ", *view.checkpoint_step);
+  if (view.checkpoint_bytes.has_value()) {
+    absl::StrAppend(&text, "  ", BytesText(*view.checkpoint_bytes));
+  }
+  if (view.checkpoint_ms.has_value()) {
+    absl::StrAppendFormat(&text, "  %.0f ms", *view.checkpoint_ms);
+  }
+  return text;
 }
 
 }  // namespace
@@ -223,10 +229,11 @@ void FillView(const std::vector<ProcessReport>& servers,
   view->epochs_done = job.epochs_done();
   view->pushes = job.pushes();
   view->given_up = job.given_up();
-  view->checkpoint_step = job.checkpoint_step();
-  view->checkpoint_bytes = job.checkpoint_bytes();
-  view->checkpoint_ms = job.checkpoint_ms();
-  view->has_checkpoint = job.checkpoint_bytes() > 0;
+  if (job.checkpoint_bytes() > 0) {
+    view->checkpoint_step = job.checkpoint_step();
+    view->checkpoint_bytes = job.checkpoint_bytes();
+    view->checkpoint_ms = job.checkpoint_ms();
+  }
   if (job.evaluation().examples() > 0) {
     view->accuracy = static_cast<double>(job.evaluation().correct()) /
                      job.evaluation().examples();

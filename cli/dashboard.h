@@ -40,10 +40,9 @@ struct ClusterView {
   std::vector<Worker> workers;
   uint64_t pushes = 0;
   uint64_t given_up = 0;
-  uint64_t checkpoint_step = 0;
-  uint64_t checkpoint_bytes = 0;
-  double checkpoint_ms = 0;
-  bool has_checkpoint = false;
+  absl::optional<uint64_t> checkpoint_step;
+  absl::optional<uint64_t> checkpoint_bytes;
+  absl::optional<double> checkpoint_ms;
   absl::optional<double> accuracy;  // Of the newest evaluation.
   uint32_t accuracy_epoch = 0;
   // Whom the job waits for; empty: nobody.

@@ -25,7 +25,6 @@ ClusterView Running() {
   view.workers = {{"worker-0", true, "", 9240.3, 0.2911},
                   {"worker-1", false, "", 9100, 0.2872}};
   view.pushes = 5120;
-  view.has_checkpoint = true;
   view.checkpoint_step = 5000;
   view.checkpoint_bytes = 2130000;
   view.checkpoint_ms = 41.2;
@@ -50,7 +49,7 @@ TEST(DashboardTest, WhatNobodyHasMeasuredIsADash) {
   view.servers[0].pull_p50_ms.reset();
   view.workers[1].examples_per_second.reset();
   view.workers[1].loss.reset();
-  view.has_checkpoint = false;
+  view.checkpoint_step.reset();
   const std::string block = RenderBlock(view, 120);
   EXPECT_THAT(block, HasSubstr("ps-0           –  p50 pull –"));
   EXPECT_THAT(block, HasSubstr("worker-1               – ex/s   loss –"));
@@ -141,7 +140,7 @@ TEST(DashboardTest, FiguresComeFromTheProcessesThemselves) {
   EXPECT_EQ(view.given_up, 1);
   EXPECT_EQ(view.accuracy, 0.8);
   EXPECT_EQ(view.waiting_for, "ps-1");
-  EXPECT_FALSE(view.has_checkpoint);
+  EXPECT_FALSE(view.checkpoint_step.has_value());
 }
 
 TEST(DashboardTest, TheEndNamesTheResultAndThreeCommands) {

@@ -187,8 +187,8 @@ class LocalCluster {
 
   void ShowTheEnd() {
     ClusterView view = View();
-    view.epochs_done = view.epochs;
-    view.waiting_for.clear();
+    const auto result = ReadRunResult(run_dir_);
+    if (result.ok()) FinishView(*result, &view);
     if (console_.in_place()) {
       console_.ShowBlock(RenderBlock(view, TerminalWidth(stdout)));
     } else {

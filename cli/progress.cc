@@ -1,6 +1,5 @@
 #include "cli/progress.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,7 +21,6 @@ Progress::~Progress() {
     changed_.NotifyAll();
   }
   thread_.join();
-  console_->KeepBlock();
 }
 
 void Progress::Loop() {
@@ -34,14 +32,9 @@ void Progress::Loop() {
 }
 
 void Progress::Draw() {
-  ++ticks_;
   const ProcessReport report = {runtime_->Status(), ""};
   FillView({report}, {report}, &view_);
-  if (console_->in_place()) {
-    console_->ShowBlock(RenderBlock(view_, TerminalWidth(stdout)));
-  } else if (ticks_ % kTicksPerLine == 0) {
-    console_->Print(absl::StrCat(RenderLine(view_), "\n"));
-  }
+  console_->Print(absl::StrCat(RenderLine(view_), "\n"));
 }
 
 }  // namespace paramd

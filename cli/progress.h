@@ -12,8 +12,9 @@
 
 namespace paramd {
 
-// Shows how a job that runs in this process alone comes along: asks the runtime
-// for its status every `period`, and draws it on the loop thread.
+// Shows how a job that runs in this process alone comes along: a line every
+// `period`, made on the loop thread from what the runtime says. Never a block
+// that is refreshed in place: this process's own log goes between the lines.
 //
 // Thread safety: made and destroyed on the thread that runs the runtime, while
 // it does not run. The runtime and the console outlive it.
@@ -27,8 +28,6 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
  private:
-  static constexpr int kTicksPerLine = 5;
-
   void Loop();
   void Draw();  // On the runtime's loop thread.
 
@@ -36,7 +35,6 @@ class Progress {
   Console* const console_;
   Runtime* const runtime_;
   const absl::Duration period_;
-  int64_t ticks_ = 0;
   Mutex mutex_;
   CondVar changed_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

@@ -204,11 +204,11 @@ int RunPrepared(const Invocation& invocation, const RunOptions& options,
     Log(LogLevel::kInfo, "stopping", {{"signal", signal}});
     runtime->Stop(absl::CancelledError("stopped by a signal"));
   });
-  Console console(stdout, stderr, StdoutIsTerminal());
+  Console console(stdout, stderr, /*in_place=*/false);
   absl::optional<Progress> progress;
   if (prepared->cluster.standalone) {
     progress.emplace(EmptyView(prepared->job.config), &console, runtime,
-                     absl::Seconds(1));
+                     absl::Seconds(5));
   }
   Log(LogLevel::kInfo, "ready");
   const absl::Status status = runtime->Run();

@@ -1,5 +1,6 @@
 #include "cli/run_result.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -41,6 +42,23 @@ void FillEnd(const v1::WriteResult& result, EndView* view) {
   view->checkpoint_path = result.checkpoint_path().empty()
                               ? ""
                               : ShortPath(result.checkpoint_path());
+}
+
+void FinishView(const v1::WriteResult& result, ClusterView* view) {
+  view->epochs_done = view->epochs;
+  view->waiting_for.clear();
+  view->pushes = std::max<uint64_t>(view->pushes, result.global_step());
+  if (!result.checkpoint_path().empty() &&
+      view->checkpoint_step != result.global_step()) {
+    view->checkpoint_step = result.global_step();
+    view->checkpoint_bytes.reset();
+    view->checkpoint_ms.reset();
+  }
+  if (result.evaluation().examples() > 0) {
+    view->accuracy = static_cast<double>(result.evaluation().correct()) /
+                     result.evaluation().examples();
+    view->accuracy_epoch = result.evaluation().epoch();
+  }
 }
 
 }  // namespace paramd

@@ -16,6 +16,10 @@ absl::StatusOr<v1::WriteResult> ReadRunResult(absl::string_view run_dir);
 // Takes over what a result says; paths are shown from the working directory.
 void FillEnd(const v1::WriteResult& result, EndView* view);
 
+// Makes a view, whose newest figures may be a second old, say what the result
+// says: all epochs done, all pushes counted, the last checkpoint.
+void FinishView(const v1::WriteResult& result, ClusterView* view);
+
 }  // namespace paramd
 
 #endif  // PARAMD_CLI_RUN_RESULT_H_

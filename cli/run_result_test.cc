@@ -48,6 +48,36 @@ TEST_F(RunResultTest, AMissingResultAndADamagedOneAreToldApart) {
             absl::StatusCode::kDataLoss);
 }
 
+TEST_F(RunResultTest, AViewThatIsASecondOldIsFinished) {
+  v1::WriteResult result;
+  result.set_global_step(100);
+  result.set_checkpoint_path("/x");
+  ClusterView view;
+  view.epochs = 2;
+  view.epochs_done = 1.8;
+  view.pushes = 90;
+  view.waiting_for = "worker-1";
+  view.checkpoint_step = 50;
+  view.checkpoint_bytes = 7;
+  FinishView(result, &view);
+  EXPECT_EQ(view.epochs_done, 2);
+  EXPECT_EQ(view.pushes, 100);
+  EXPECT_EQ(view.waiting_for, "");
+  EXPECT_EQ(view.checkpoint_step, 100);
+  EXPECT_FALSE(view.checkpoint_bytes.has_value());
+}
+
+TEST_F(RunResultTest, FiguresOfTheLastCheckpointStay) {
+  v1::WriteResult result;
+  result.set_global_step(100);
+  result.set_checkpoint_path("/x");
+  ClusterView view;
+  view.checkpoint_step = 100;
+  view.checkpoint_bytes = 7;
+  FinishView(result, &view);
+  EXPECT_EQ(view.checkpoint_bytes, 7);
+}
+
 TEST_F(RunResultTest, WithoutAnEvaluationThereIsNoAccuracy) {
   EndView end;
   FillEnd(v1::WriteResult(), &end);
