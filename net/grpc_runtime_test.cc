@@ -267,6 +267,44 @@ TEST_F(GrpcRuntimeTest, APeerThatComesLaterIsReached) {
   EXPECT_TRUE(refused);
 }
 
+TEST_F(GrpcRuntimeTest, APeerThatStartsAnewIsGreetedAgain) {
+  ps_->Start();
+  bool replaced = false;
+  PullUntil(Options(v1::WORKER, 1, ""), [&](const Message& m) {
+    if (!replaced) {
+      EXPECT_TRUE(m.status.ok()) << m.status;
+      replaced = true;
+      ps_.reset();
+      GrpcRuntimeOptions options = Options(v1::PS, 0, ps_address_);
+      options.job_digest = "eeee";
+      auto runtime = MakeGrpcRuntime(options);
+      if (!runtime.ok()) {
+        ADD_FAILURE() << runtime.status();
+        return true;
+      }
+      ps_ = std::make_unique<Process>(*std::move(runtime));
+      ps_->runtime().AddCore(PeerId::Ps(0), &shard_);
+      ps_->Start();
+      return false;
+    }
+    EXPECT_FALSE(m.status.ok());
+    return RefusalOf(m.status).reason() == v1::Refusal::OTHER_JOB;
+  });
+}
+
+TEST_F(GrpcRuntimeTest, RequestsBeyondTheBoundAreRefusedWithAHint) {
+  shard_.on_receive = nullptr;  // Answers nobody.
+  ps_->Start();
+  const std::vector<absl::Status> told =
+      CallAtOnce(ps_address_, kPull, /*calls=*/1024 + 64, /*enough=*/64);
+  for (const absl::Status& status : told) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_EQ(status.message(), "1024 requests wait for ps-0");
+    EXPECT_EQ(RefusalOf(status).reason(), v1::Refusal::OVER_LIMIT);
+    EXPECT_EQ(RefusalOf(status).retry_after_ms(), 100u);
+  }
+}
+
 TEST_F(GrpcRuntimeTest, StatusSaysWhoIsThereAndWhatTheFillersSay) {
   ps_->runtime().OnStatus(
       [](v1::StatusReply* reply) { reply->mutable_server()->set_pulls(5); });

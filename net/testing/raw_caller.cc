@@ -22,15 +22,25 @@ std::string Flatten(const grpc::ByteBuffer& bytes) {
                      slice.size());
 }
 
-}  // namespace
-
-RawCaller::RawCaller(const std::string& address) {
+// A connection of its own.
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments args;
   args.SetInt("grpc.use_local_subchannel_pool", 1);
   args.SetMaxReceiveMessageSize(-1);
-  channel_ = grpc::CreateCustomChannel(
-      address, grpc::InsecureChannelCredentials(), args);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   args);
 }
+
+struct OpenCall {
+  grpc::ClientContext context;
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> reader;
+};
+
+}  // namespace
+
+RawCaller::RawCaller(const std::string& address) : channel_(Connect(address)) {}
 
 absl::StatusOr<std::string> RawCaller::Call(const std::string& path,
                                             const std::string& caller,
@@ -53,6 +63,40 @@ absl::StatusOr<std::string> RawCaller::Call(const std::string& path,
   queue.Next(&tag, &ok);
   if (!status.ok()) return FromGrpcStatus(status);
   return Flatten(reply);
+}
+
+std::vector<absl::Status> CallAtOnce(const std::string& address,
+                                     const std::string& path, int calls,
+                                     int enough) {
+  constexpr int kCallsPerConnection = 64;
+  const grpc::Slice nothing;
+  const grpc::ByteBuffer bytes(&nothing, 1);
+  grpc::CompletionQueue queue;
+  std::vector<std::unique_ptr<OpenCall>> open;
+  std::unique_ptr<grpc::GenericStub> stub;
+  for (int i = 0; i < calls; ++i) {
+    if (i % kCallsPerConnection == 0) {
+      stub = std::make_unique<grpc::GenericStub>(Connect(address));
+    }
+    auto call = std::make_unique<OpenCall>();
+    call->reader = stub->PrepareUnaryCall(&call->context, path, bytes, &queue);
+    call->reader->StartCall();
+    call->reader->Finish(&call->reply, &call->status, call.get());
+    open.push_back(std::move(call));
+  }
+  std::vector<absl::Status> told;
+  void* tag;
+  bool ok;
+  for (int i = 0; i < calls; ++i) {
+    if (i == enough) {
+      for (const auto& call : open) call->context.TryCancel();
+    }
+    queue.Next(&tag, &ok);
+    if (i < enough) {
+      told.push_back(FromGrpcStatus(static_cast<OpenCall*>(tag)->status));
+    }
+  }
+  return told;
 }
 
 }  // namespace paramd

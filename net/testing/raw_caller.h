@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "grpcpp/channel.h"
 
@@ -24,6 +26,13 @@ class RawCaller {
  private:
   std::shared_ptr<grpc::Channel> channel_;
 };
+
+// Makes `calls` empty calls of a method at once, 64 to a connection, waits
+// until `enough` of them have failed or been answered, and cancels the others.
+// What those `enough` were told.
+std::vector<absl::Status> CallAtOnce(const std::string& address,
+                                     const std::string& path, int calls,
+                                     int enough);
 
 }  // namespace paramd
 
