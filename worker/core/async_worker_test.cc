@@ -303,6 +303,26 @@ TEST_F(AsyncWorkerTest, TheFinalEvaluationIsOfTheLastEpoch) {
   EXPECT_TRUE(evaluate->second.final());
 }
 
+TEST_F(AsyncWorkerTest, TheFinalEvaluationFollowsOneThatIsStillUnderWay) {
+  v1::HeartbeatReply news;
+  news.set_evaluate_epoch(1);
+  Pull();
+  joined_.AnswerBeat(news);
+  joined_.AnswerPull(*Pull(), 9);
+  const auto first = driver().TakeIo<v1::EvaluateWeights>();
+  news.set_evaluate_epoch(0);
+  news.set_evaluate_final(true);
+  joined_.AnswerBeat(news);
+  EXPECT_FALSE(Pull().has_value());
+  v1::EvaluateWeightsResult result;
+  result.mutable_evaluation()->set_epoch(2);
+  driver().Complete(first->first, result);
+  joined_.AnswerPull(*Pull(), 9);
+  const auto last = driver().TakeIo<v1::EvaluateWeights>();
+  ASSERT_TRUE(last.has_value());
+  EXPECT_TRUE(last->second.final());
+}
+
 TEST_F(AsyncWorkerTest, AnEvaluationThatFailsEndsTheProcess) {
   v1::HeartbeatReply news;
   news.set_evaluate_epoch(1);
