@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -48,8 +49,16 @@ void ReadJobFile(const std::string& path, SettingReader* reader,
     return;
   }
   const JsonSource source = {path};
-  const absl::optional<JsonValue> value = ParseJson(text, source, {}, mistakes);
-  if (value.has_value()) reader->ReadMessage(*value, source, "", config);
+  absl::optional<JsonValue> value = ParseJson(text, source, {}, mistakes);
+  if (!value.has_value()) return;
+  // Editors look there for the schema.
+  const auto is_schema = [](const JsonMember& member) {
+    return member.name == "$schema";
+  };
+  std::vector<JsonMember>& members = value->members;
+  members.erase(std::remove_if(members.begin(), members.end(), is_schema),
+                members.end());
+  reader->ReadMessage(*value, source, "", config);
 }
 
 // Returns the warning about variables that are no settings, or "".

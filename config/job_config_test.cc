@@ -41,12 +41,13 @@ std::string MessageOf(const JobSources& sources) {
 }
 
 TEST(JobConfigTest, EveryExampleLoads) {
-  for (const char* name : {"fashion_mnist", "fashion_mnist_small"}) {
+  for (const char* name : {"fashion_mnist", "fashion_mnist_small",
+                           "linear_softmax", "plain_idx_files"}) {
     JobSources sources;
     sources.file = absl::StrCat("config/examples/", name, ".json");
     const absl::StatusOr<LoadedJob> job = LoadJob(sources);
     ASSERT_TRUE(job.ok()) << job.status();
-    EXPECT_GT(job->config.model().layers_size(), 2);
+    EXPECT_GE(job->config.model().layers_size(), 2);
   }
 }
 
@@ -140,6 +141,14 @@ TEST(JobConfigTest, AFileThatCanNotBeReadIsNamed) {
                                             "No such file or directory"));
   sources.file = testing::TempDir();
   EXPECT_THAT(MessageOf(sources), HasSubstr("can't be read: Is a directory"));
+}
+
+TEST(JobConfigTest, AFileMaySayWhereItsSchemaIs) {
+  const absl::StatusOr<LoadedJob> job =
+      LoadJob(From(absl::StrCat("{\"$schema\": \"job.schema.json\",",
+                                absl::string_view(kJob).substr(1))));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->digest, LoadJob(From(kJob))->digest);
 }
 
 TEST(JobConfigTest, MissingInputIsOneOfTheMistakesIfItIsAskedFor) {

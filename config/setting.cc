@@ -1,7 +1,11 @@
 #include "config/setting.h"
 
+#include <cmath>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 
@@ -12,6 +16,7 @@ using google::protobuf::Descriptor;
 using google::protobuf::EnumDescriptor;
 using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
+using google::protobuf::OneofDescriptor;
 
 // "LOG_LEVEL_" for LogLevel.
 std::string EnumPrefix(const EnumDescriptor& type) {
@@ -66,6 +71,44 @@ std::vector<std::string> KeysOf(const Descriptor& message) {
     keys.push_back(message.field(i)->name());
   }
   return keys;
+}
+
+const OneofDescriptor* OnlyOneof(const Descriptor& message) {
+  if (message.real_oneof_decl_count() != 1) return nullptr;
+  const OneofDescriptor* oneof = message.oneof_decl(0);
+  return oneof->field_count() == message.field_count() ? oneof : nullptr;
+}
+
+const FieldDescriptor* ShorthandField(const Descriptor& message) {
+  for (int i = 0; i < message.field_count(); ++i) {
+    if (SettingOf(*message.field(i)).shorthand()) return message.field(i);
+  }
+  return nullptr;
+}
+
+std::string FormatNumber(double number) {
+  if (number == std::floor(number) && std::abs(number) < 1e15) {
+    return absl::StrFormat("%.0f", number);
+  }
+  return absl::StrFormat("%.9g", number);
+}
+
+std::string BoundsOf(const FieldDescriptor& field) {
+  const v1::SettingOptions& setting = SettingOf(field);
+  std::vector<std::string> bounds;
+  if (setting.has_min()) {
+    bounds.push_back("at least " + FormatNumber(setting.min()));
+  }
+  if (setting.has_above()) {
+    bounds.push_back("greater than " + FormatNumber(setting.above()));
+  }
+  if (setting.has_max()) {
+    bounds.push_back("at most " + FormatNumber(setting.max()));
+  }
+  if (setting.has_below()) {
+    bounds.push_back("less than " + FormatNumber(setting.below()));
+  }
+  return absl::StrJoin(bounds, ", ");
 }
 
 std::vector<std::string> SettingPaths(const Descriptor& message) {

@@ -28,6 +28,21 @@ std::vector<std::string> EnumNames(const google::protobuf::EnumDescriptor& e);
 // The keys that may stand in a message.
 std::vector<std::string> KeysOf(const google::protobuf::Descriptor& message);
 
+// The oneof of a message that holds nothing else, or null: the message may be
+// written as the name of one of its fields.
+const google::protobuf::OneofDescriptor* OnlyOneof(
+    const google::protobuf::Descriptor& message);
+
+// The field as whose value alone the message may be written, or null.
+const google::protobuf::FieldDescriptor* ShorthandField(
+    const google::protobuf::Descriptor& message);
+
+// "0.5", "1000000".
+std::string FormatNumber(double number);
+
+// "at least 1, at most 100"; empty if every value of the type is admitted.
+std::string BoundsOf(const google::protobuf::FieldDescriptor& field);
+
 // Every path of `message` that holds no list index, messages and lists as a
 // whole included, in the order of config.proto.
 std::vector<std::string> SettingPaths(

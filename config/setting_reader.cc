@@ -1,6 +1,5 @@
 #include "config/setting_reader.h"
 
-#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -9,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -29,13 +27,6 @@ using google::protobuf::Reflection;
 using Kind = JsonValue::Kind;
 
 constexpr absl::string_view kDefaultSource = "default";
-
-std::string FormatNumber(double number) {
-  if (number == std::floor(number) && std::abs(number) < 1e15) {
-    return absl::StrFormat("%.0f", number);
-  }
-  return absl::StrFormat("%.9g", number);
-}
 
 std::string Example(const FieldDescriptor& field) {
   const std::string& example = SettingOf(field).example_json();
@@ -67,20 +58,6 @@ std::string OutOfBounds(const FieldDescriptor& field, double number) {
     return absl::StrCat("less than ", FormatNumber(setting.below()));
   }
   return "";
-}
-
-// The oneof of a message that holds nothing else, or null.
-const OneofDescriptor* OnlyOneof(const Descriptor& message) {
-  if (message.real_oneof_decl_count() != 1) return nullptr;
-  const OneofDescriptor* oneof = message.oneof_decl(0);
-  return oneof->field_count() == message.field_count() ? oneof : nullptr;
-}
-
-const FieldDescriptor* ShorthandField(const Descriptor& message) {
-  for (int i = 0; i < message.field_count(); ++i) {
-    if (SettingOf(*message.field(i)).shorthand()) return message.field(i);
-  }
-  return nullptr;
 }
 
 std::vector<std::string> NamesOf(const OneofDescriptor& oneof) {

@@ -1,0 +1,103 @@
+#include "config/settings_help.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+
+#include "config/setting.h"
+
+namespace paramd {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+
+std::string TypeOf(const FieldDescriptor& field) {
+  if (field.is_repeated()) return "list";
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return "object";
+    case FieldDescriptor::CPPTYPE_STRING:
+      return "text";
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "true or false";
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return absl::StrCat("one of ",
+                          absl::StrJoin(EnumNames(*field.enum_type()), ", "));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return "number";
+    default:
+      return "whole number";
+  }
+}
+
+void Append(const Descriptor& message, const SettingHelp& around,
+            std::vector<SettingHelp>* settings) {
+  for (int i = 0; i < message.field_count(); ++i) {
+    const FieldDescriptor& field = *message.field(i);
+    const v1::SettingOptions& options = SettingOf(field);
+    SettingHelp help;
+    help.path =
+        absl::StrCat(around.path, around.path.empty() ? "" : ".", field.name());
+    help.type = TypeOf(field);
+    help.bounds = BoundsOf(field);
+    help.sentence = options.sentence();
+    help.default_json = options.default_json();
+    help.example_json = options.example_json();
+    help.is_required = options.required();
+    help.is_local = around.is_local || options.scope() == v1::SCOPE_LOCAL;
+    help.is_alternative = IsAlternative(field);
+    help.is_inside_list = around.is_inside_list;
+    help.field = &field;
+    settings->push_back(help);
+    if (field.message_type() == nullptr) continue;
+    if (field.is_repeated()) {
+      help.path += "[]";
+      help.is_inside_list = true;
+    }
+    Append(*field.message_type(), help, settings);
+  }
+}
+
+}  // namespace
+
+std::string SettingHelp::flag() const {
+  const bool is_own =
+      field->message_type() == nullptr && !absl::StrContains(path, ".");
+  return absl::StrCat(is_own ? "--" : "--set ",
+                      absl::StrReplaceAll(path, {{"[]", "[I]"}}));
+}
+
+std::string SettingHelp::variable() const {
+  return is_inside_list ? "" : EnvironmentName(path);
+}
+
+std::vector<SettingHelp> SettingsHelp() {
+  std::vector<SettingHelp> settings;
+  Append(*v1::JobConfig::descriptor(), SettingHelp(), &settings);
+  return settings;
+}
+
+std::string SettingsHelpText() {
+  std::string own;
+  std::string inside;
+  for (const SettingHelp& help : SettingsHelp()) {
+    if (help.field->message_type() != nullptr) continue;
+    const std::string flag = help.flag();
+    const bool is_own = !absl::StartsWith(flag, "--set ");
+    const std::string after =
+        help.is_required
+            ? absl::StrCat(" [for example ", help.example_json, "]")
+        : help.default_json == "\"\""
+            ? ""
+            : absl::StrCat(" [", help.default_json, "]");
+    absl::StrAppendFormat(is_own ? &own : &inside, "  %s\n      %s%s\n",
+                          absl::StrCat(flag, is_own ? " VALUE" : "=VALUE"),
+                          help.sentence, after);
+  }
+  return own + inside;
+}
+
+}  // namespace paramd

@@ -1,0 +1,44 @@
+#ifndef PARAMD_CONFIG_SETTINGS_HELP_H_
+#define PARAMD_CONFIG_SETTINGS_HELP_H_
+
+#include <string>
+#include <vector>
+
+#include "google/protobuf/descriptor.h"
+
+namespace paramd {
+
+// What people are told about one setting, all of it from config.proto.
+struct SettingHelp {
+  std::string path;  // "optimizer.learning_rate", "model.layers[].dense.units"
+  // What its value may be: "whole number", "number", "text", "one of a, b",
+  // "object", "list".
+  std::string type;
+  std::string bounds;  // "at least 1, at most 100"; may be empty
+  std::string sentence;
+  std::string default_json;  // empty: none
+  std::string example_json;
+  bool is_required = false;
+  bool is_local = false;        // each process may have its own
+  bool is_alternative = false;  // one of several that exclude each other
+  bool is_inside_list = false;
+  const google::protobuf::FieldDescriptor* field = nullptr;
+
+  // How it is given on the command line: "--epochs", "--set
+  // optimizer.learning_rate". Inside a list I stands for the index.
+  std::string flag() const;
+  // "PARAMD_EPOCHS"; empty inside a list.
+  std::string variable() const;
+};
+
+// All settings of the job, in the order of config.proto: an object or a list
+// before what it holds.
+std::vector<SettingHelp> SettingsHelp();
+
+// For --help: one line for each setting that holds a single value, the flags of
+// the top level first, then what --set reaches. Ends with a line break.
+std::string SettingsHelpText();
+
+}  // namespace paramd
+
+#endif  // PARAMD_CONFIG_SETTINGS_HELP_H_
