@@ -45,6 +45,12 @@ void Coordinator::OnJoin(const Message& message, const v1::JoinRequest& request,
                         options_.workers, " workers of this job"));
     return;
   }
+  if (message.from != PeerId::Worker(index)) {
+    refuse(v1::Refusal::NOT_ALLOWED,
+           absl::StrCat(PeerName(message.from), " joins in the name of worker-",
+                        index));
+    return;
+  }
   if (request.job_digest() != options_.job_digest) {
     refuse(v1::Refusal::OTHER_JOB,
            absl::StrCat("worker-", index, " has job-wide settings with digest ",
@@ -178,6 +184,13 @@ Coordinator::Worker* Coordinator::FindSession(const Message& message,
                                               Time now, Outbox* out) {
   const auto worker = workers_.find(header.worker());
   const std::string name = absl::StrCat("worker-", header.worker());
+  if (message.from != PeerId::Worker(header.worker())) {
+    out->Refuse(message.call,
+                Refuse(v1::Refusal::NOT_ALLOWED, name,
+                       absl::StrCat(PeerName(message.from),
+                                    " speaks in the name of ", name)));
+    return nullptr;
+  }
   if (worker != workers_.end() &&
       worker->second.generation == header.generation() &&
       !worker->second.fencing) {

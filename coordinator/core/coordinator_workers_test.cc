@@ -304,6 +304,20 @@ TEST_F(CoordinatorWorkersTest,
   EXPECT_EQ(status.job().global_step(), 0u);
 }
 
+TEST_F(CoordinatorWorkersTest, NobodySpeaksInTheNameOfAnotherWorker) {
+  Worker worker = started_.Join(1);
+  started_.CatchUp(&worker);
+  v1::HeartbeatRequest beat = worker.beat;
+  beat.set_number(beat.number() + 1);
+  EXPECT_EQ(RefusalOf(driver().Call(PeerId::Worker(0), beat).status).reason(),
+            v1::Refusal::NOT_ALLOWED);
+  v1::JoinRequest join;
+  join.mutable_task()->set_type(v1::WORKER);
+  join.mutable_task()->set_index(1);
+  EXPECT_EQ(RefusalOf(driver().Call(PeerId(), join).status).reason(),
+            v1::Refusal::NOT_ALLOWED);
+}
+
 TEST_F(CoordinatorWorkersTest, WhoHasNoSessionIsToldToJoinAgain) {
   v1::HeartbeatRequest request;
   request.mutable_header()->set_worker(1);
