@@ -40,11 +40,13 @@ bool ReadFile(const std::string& path, std::string* text, std::string* error) {
   return true;
 }
 
-void ReadJobFile(const std::string& path, SettingReader* reader,
-                 Mistakes* mistakes, v1::JobConfig* config) {
-  std::string text;
+void ReadJobFile(const std::string& path,
+                 const absl::optional<std::string>& content,
+                 SettingReader* reader, Mistakes* mistakes,
+                 v1::JobConfig* config) {
+  std::string text = content.value_or("");
   std::string error;
-  if (!ReadFile(path, &text, &error)) {
+  if (!content.has_value() && !ReadFile(path, &text, &error)) {
     mistakes->Add({path, 0}, "", error);
     return;
   }
@@ -133,7 +135,7 @@ absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources) {
   Mistakes mistakes;
   SettingReader reader(&job.origins, &mistakes);
   if (sources.file.has_value()) {
-    ReadJobFile(*sources.file, &reader, &mistakes, &job.config);
+    ReadJobFile(*sources.file, sources.text, &reader, &mistakes, &job.config);
     // Of a file that could not be read everything would be missing.
     if (mistakes.HasAt("")) return mistakes.ToStatus();
   }

@@ -20,6 +20,8 @@ namespace paramd {
 struct JobSources {
   // Path of the job file. Without one everything comes from the others.
   absl::optional<std::string> file;
+  // Stands for the content of `file`, which is not opened then.
+  absl::optional<std::string> text;
   // All variables of the process; those that begin with PARAMD_ count.
   Variables environment;
   // PARAMD_ variables that mean something to the caller but are no setting,

@@ -242,7 +242,8 @@ void Reader::ReadJob(const JsonValue& tasks, absl::string_view name,
   if (absl::c_any_of(description_.jobs, [&](const ListedJob& other) {
         return other.name == job.name;
       })) {
-    Add(tasks, path, absl::StrCat("'", name, "' is given twice; keep one"));
+    Add(tasks, path,
+        absl::StrCat("'", Excerpt(name), "' is given twice; keep one"));
   } else if (is_known && !is_list && !job.is_object &&
              tasks.kind != Kind::kNull) {
     Add(tasks, path,
