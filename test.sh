@@ -11,8 +11,7 @@ Runs the suite. Above the last line, "N passed, N failed", stands what was
 skipped and why. Exits 0 if nothing failed.
 
   --all         also slow tests, AddressSanitizer with UndefinedBehaviorSanitizer,
-                ThreadSanitizer and clang's thread-safety analysis; at most 40
-                minutes
+                ThreadSanitizer and clang's thread-safety analysis
   --no-install  install nothing; go on with what is there
 END
 }
