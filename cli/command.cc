@@ -21,6 +21,10 @@ const std::vector<Command>& Commands() {
       {"checkpoint list", "the checkpoints of a run", CheckpointListCommand},
       {"checkpoint inspect", "what a checkpoint contains",
        CheckpointInspectCommand},
+      {"config check", "what is wrong with a job file and the cluster",
+       ConfigCheckCommand},
+      {"config print", "what holds, and where each value came from",
+       ConfigPrintCommand},
       {"version", "version and commit", VersionCommand},
   };
   return *commands;

@@ -27,6 +27,8 @@ int RunCommand(const Invocation& invocation);
 int LocalCommand(const Invocation& invocation);
 int CheckpointListCommand(const Invocation& invocation);
 int CheckpointInspectCommand(const Invocation& invocation);
+int ConfigCheckCommand(const Invocation& invocation);
+int ConfigPrintCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
 
 // Finds the subcommand that `words`, argv, name and runs it. Without one, or

@@ -74,8 +74,8 @@ std::string LossText(absl::optional<double> loss) {
 
 std::string MsText(absl::optional<double> ms) {
   if (!ms.has_value()) return kDash;
-  if (*ms < 0.1) return absl::StrFormat("%.2f ms", *ms);
-  return absl::StrFormat(*ms < 10 ? "%.1f ms" : "%.0f ms", *ms);
+  const int digits = *ms < 0.1 ? 2 : *ms < 10 ? 1 : 0;
+  return absl::StrFormat("%.*f ms", digits, *ms);
 }
 
 std::string SecondsText(double seconds) {
@@ -326,7 +326,7 @@ std::string BytesText(uint64_t bytes) {
     amount /= 1000;
     unit = larger;
   }
-  return absl::StrFormat(amount < 99.95 ? "%.1f %s" : "%.0f %s", amount, unit);
+  return absl::StrFormat("%.*f %s", amount < 99.95 ? 1 : 0, amount, unit);
 }
 
 std::string ShellQuoted(absl::string_view word) {

@@ -2,6 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/status_macros.h"
+
 namespace paramd {
 
 void JobFlags::AddTo(Flags* flags) {
@@ -9,7 +11,7 @@ void JobFlags::AddTo(Flags* flags) {
   flags->AddJobSettings(&settings);
 }
 
-absl::StatusOr<LoadedJob> JobFlags::Load() const {
+absl::StatusOr<JobSources> JobFlags::Sources() const {
   if (job_path.empty()) {
     return absl::InvalidArgumentError(
         "--job FILE is missing: the job file says what is trained");
@@ -18,6 +20,11 @@ absl::StatusOr<LoadedJob> JobFlags::Load() const {
   sources.file = job_path;
   sources.environment = ReadEnvironment();
   sources.settings = settings;
+  return sources;
+}
+
+absl::StatusOr<LoadedJob> JobFlags::Load() const {
+  ASSIGN_OR_RETURN(const JobSources sources, Sources());
   return LoadJob(sources);
 }
 

@@ -21,8 +21,11 @@ struct JobFlags {
   // this. Called after the subcommand has declared its own.
   void AddTo(Flags* flags);
 
-  // The job with every default filled in. InvalidArgument naming all mistakes;
-  // also without --job.
+  // What these flags and the environment say, not read yet. InvalidArgument
+  // without --job.
+  absl::StatusOr<JobSources> Sources() const;
+
+  // The job with every default filled in. InvalidArgument naming all mistakes.
   absl::StatusOr<LoadedJob> Load() const;
 
   // The same again, as arguments for a process that this one starts.

@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <random>
 
@@ -11,8 +10,8 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/exit_code.h"
-#include "cli/job_flags.h"
 #include "cli/process.h"
+#include "cli/process_flags.h"
 #include "cli/progress.h"
 #include "cli/run_directory.h"
 #include "cli/run_result.h"
@@ -27,7 +26,7 @@ namespace paramd {
 namespace {
 
 struct RunOptions {
-  JobFlags job;
+  ProcessFlags process;
   bool insecure = false;
 };
 
@@ -103,6 +102,9 @@ void LogStart(const Prepared& prepared) {
   if (!prepared.job.warning.empty()) {
     Log(LogLevel::kWarning, prepared.job.warning);
   }
+  for (const std::string& note : prepared.cluster.notes) {
+    Log(LogLevel::kInfo, note);
+  }
 }
 
 // The chief writes; a chief that is restarted must find what it wrote.
@@ -135,8 +137,10 @@ GrpcRuntimeOptions GrpcOptions(const Prepared& prepared, bool insecure) {
   options.job_digest = prepared.job.digest;
   // What every task must have alike; workers may know each other by other
   // addresses.
-  options.cluster_digest = Digest(
-      absl::StrCat(absl::StrJoin(cluster.ps, ","), " ", cluster.workers[0]));
+  if (cluster.knows_all_ps) {
+    options.cluster_digest = Digest(
+        absl::StrCat(absl::StrJoin(cluster.ps, ","), " ", cluster.workers[0]));
+  }
   options.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
   for (size_t i = 0; i < cluster.ps.size(); ++i) {
     options.peers[PeerId::Ps(static_cast<uint32_t>(i))] = cluster.ps[i];
@@ -159,12 +163,10 @@ absl::Status MakeRuntime(bool insecure, Prepared* prepared) {
 }
 
 absl::Status Prepare(const RunOptions& options, Prepared* prepared) {
-  ASSIGN_OR_RETURN(prepared->job, options.job.Load());
-  const char* tf_config = std::getenv("TF_CONFIG");
-  ASSIGN_OR_RETURN(
-      prepared->cluster,
-      ParseTfConfig(tf_config == nullptr ? absl::optional<absl::string_view>()
-                                         : absl::string_view(tf_config)));
+  ASSIGN_OR_RETURN(Configuration all, options.process.Load());
+  prepared->job = std::move(all.job);
+  prepared->cluster = std::move(all.cluster);
+  if (!prepared->cluster.nothing_to_do().empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(prepared->role, RoleIn(prepared->cluster));
   LogStart(*prepared);
   RETURN_IF_ERROR(SettleRunDirectory(prepared));
@@ -189,7 +191,7 @@ void PrintEnd(const Invocation& invocation, const RunOptions& options,
   const std::string& run_dir = prepared.job.config.run_dir();
   EndView end;
   end.program = invocation.program;
-  end.job_path = options.job.job_path;
+  end.job_path = options.process.job.job_path;
   end.run_dir = ShortPath(run_dir);
   const auto result = ReadRunResult(run_dir);
   if (result.ok()) FillEnd(*result, &end);
@@ -234,7 +236,7 @@ int RunCommand(const Invocation& invocation) {
   flags.AddSwitch("insecure",
                   "also listen where other machines reach it, without TLS",
                   &options.insecure);
-  options.job.AddTo(&flags);
+  options.process.AddTo(&flags);
   absl::Status status = flags.Parse(invocation.arguments);
   if (status.ok() && flags.help_wanted()) {
     std::fputs(flags.Help().c_str(), stdout);
@@ -245,6 +247,11 @@ int RunCommand(const Invocation& invocation) {
   if (!status.ok()) {
     PrintError(status);
     return ExitCodeAtStart(status);
+  }
+  const std::string nothing_to_do = prepared.cluster.nothing_to_do();
+  if (!nothing_to_do.empty()) {
+    std::printf("paramd: %s\n", nothing_to_do.c_str());
+    return kExitFinished;
   }
   return RunPrepared(invocation, options, &prepared);
 }

@@ -1,0 +1,72 @@
+#include <cstdio>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/exit_code.h"
+#include "cli/process_flags.h"
+#include "config/print_config.h"
+
+namespace paramd {
+namespace {
+
+// Parses the flags and loads what they name. True if there is a configuration
+// to go on with; else `exit_code` is the process's, and all has been said.
+bool LoadFor(Flags* flags, const ProcessFlags& process,
+             const Invocation& invocation,
+             absl::StatusOr<Configuration>* loaded, int* exit_code) {
+  const absl::Status parsed = flags->Parse(invocation.arguments);
+  if (parsed.ok() && flags->help_wanted()) {
+    std::fputs(flags->Help().c_str(), stdout);
+    *exit_code = kExitFinished;
+    return false;
+  }
+  if (parsed.ok()) {
+    *loaded = process.Load();
+  } else {
+    *loaded = parsed;
+  }
+  PrintError(loaded->status());
+  *exit_code = kExitBadConfiguration;
+  return loaded->ok();
+}
+
+}  // namespace
+
+int ConfigCheckCommand(const Invocation& invocation) {
+  ProcessFlags process;
+  Flags flags("config check", "--job FILE [flags]",
+              "Says everything that is wrong with the job file and the "
+              "cluster; starts nothing.");
+  process.AddTo(&flags);
+  absl::StatusOr<Configuration> loaded = absl::UnknownError("not loaded");
+  int exit_code = kExitFinished;
+  if (!LoadFor(&flags, process, invocation, &loaded, &exit_code)) {
+    return exit_code;
+  }
+  std::printf("%s: nothing is wrong (job %s, digest %s)\n",
+              process.job.job_path.c_str(), loaded->job.config.name().c_str(),
+              loaded->job.digest.c_str());
+  return kExitFinished;
+}
+
+int ConfigPrintCommand(const Invocation& invocation) {
+  ProcessFlags process;
+  std::string format = "text";
+  Flags flags("config print", "--job FILE [flags]",
+              "Shows the effective configuration, where each value came from, "
+              "and how this\nprocess read the cluster.");
+  flags.AddText("format", "FORMAT", "text or json", &format);
+  process.AddTo(&flags);
+  absl::StatusOr<Configuration> loaded = absl::UnknownError("not loaded");
+  int exit_code = kExitFinished;
+  if (!LoadFor(&flags, process, invocation, &loaded, &exit_code)) {
+    return exit_code;
+  }
+  const auto text = PrintConfig(loaded->job, loaded->cluster, format);
+  PrintError(text.status());
+  if (!text.ok()) return kExitBadConfiguration;
+  std::fputs(text->c_str(), stdout);
+  return kExitFinished;
+}
+
+}  // namespace paramd

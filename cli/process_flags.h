@@ -1,0 +1,33 @@
+#ifndef PARAMD_CLI_PROCESS_FLAGS_H_
+#define PARAMD_CLI_PROCESS_FLAGS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "cli/flags.h"
+#include "cli/job_flags.h"
+#include "config/configuration.h"
+
+namespace paramd {
+
+// How a command line says what one process of a cluster is: the job, and who
+// takes part. What it leaves out comes from the environment.
+struct ProcessFlags {
+  JobFlags job;
+  std::string cluster;
+  std::string task_type;
+  std::string task_index;
+
+  // Declares the flags. `flags` must not outlive this. Called after the
+  // subcommand has declared its own.
+  void AddTo(Flags* flags);
+
+  // Everything, checked. InvalidArgument naming all mistakes, one per line;
+  // also without --job.
+  absl::StatusOr<Configuration> Load() const;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_PROCESS_FLAGS_H_
