@@ -1,0 +1,59 @@
+"""paramd config check and print, as typed."""
+
+import json
+import subprocess
+import unittest
+
+JOB = "config/examples/fashion_mnist.json"
+
+
+def config(*arguments, **environment):
+    done = subprocess.run(["cli/paramd", "config", *arguments],
+                          env=environment, capture_output=True, text=True,
+                          check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+class ConfigCheckTest(unittest.TestCase):
+
+    def test_all_mistakes_are_said_at_once_and_nothing_starts(self):
+        code, out, errors = config(
+            "check", "--job", JOB, "--epochs=x",
+            "--set", "optimizer.learning_rat=1",
+            TF_CONFIG='{"cluster": {"worker": ["a:1"], "ps": ["b:2"]},'
+                      ' "task": {"type": "worker", "index": 7}}')
+        self.assertEqual(code, 2, errors)
+        self.assertEqual(out, "")
+        self.assertIn("epochs: wants a whole number", errors)
+        self.assertIn("did you mean 'learning_rate'?", errors)
+        self.assertIn("TF_CONFIG: task.index: is 7", errors)
+
+    def test_a_job_file_is_needed(self):
+        code, _, errors = config("check")
+        self.assertEqual(code, 2)
+        self.assertIn("--job FILE is missing", errors)
+
+
+class ConfigPrintTest(unittest.TestCase):
+
+    def test_json_says_where_each_value_came_from_and_who_this_is(self):
+        code, out, errors = config(
+            "print", "--format=json", "--job", JOB, "--epochs=3",
+            "--cluster=ps=127.0.0.{1..2}:22;worker=127.0.0.3:22",
+            "--task_type=ps", PARAMD_SEED="9", JOB_COMPLETION_INDEX="1")
+        self.assertEqual(code, 0, errors)
+        printed = json.loads(out)
+        text = json.dumps(printed)
+        self.assertIn("JOB_COMPLETION_INDEX", text)
+        self.assertIn("127.0.0.2:22", text)
+        self.assertIn("PARAMD_SEED", text)
+        self.assertIn("--epochs", text)
+
+    def test_an_unknown_format_is_refused(self):
+        code, _, errors = config("print", "--format=xml", "--job", JOB)
+        self.assertEqual(code, 2)
+        self.assertIn("xml", errors)
+
+
+if __name__ == "__main__":
+    unittest.main()
