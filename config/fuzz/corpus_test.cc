@@ -1,11 +1,13 @@
-// Runs a fuzz target over the files of a directory, the one argument, and over
-// mutations of them that one seed gives: the same in every run.
+// Runs a fuzz target over the files of a directory, the first argument, and
+// over as many mutations of them as the second one says. One seed gives them:
+// they are the same in every run.
 
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -22,9 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 namespace paramd {
 namespace {
 
-constexpr int kMutations = 4000;
-
 std::string* directory = nullptr;
+int mutations = 0;
 
 const std::string* current = nullptr;
 
@@ -98,7 +99,7 @@ TEST(CorpusTest, EveryInputAndItsMutationsKeepTheRules) {
   ASSERT_GE(corpus.size(), 5u) << *directory;
   for (const std::string& input : corpus) RunOn(input);
   RandomStream random(1);
-  for (int i = 0; i < kMutations; ++i) {
+  for (int i = 0; i < mutations; ++i) {
     const std::string& input = corpus[random.Below(corpus.size())];
     const std::string& other = corpus[random.Below(corpus.size())];
     RunOn(Mutate(input, other, &random));
@@ -110,8 +111,9 @@ TEST(CorpusTest, EveryInputAndItsMutationsKeepTheRules) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  if (argc != 2) return 2;
+  if (argc != 3) return 2;
   std::string path = argv[1];
   paramd::directory = &path;
+  paramd::mutations = std::atoi(argv[2]);
   return RUN_ALL_TESTS();
 }
