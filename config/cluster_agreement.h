@@ -1,0 +1,39 @@
+#ifndef PARAMD_CONFIG_CLUSTER_AGREEMENT_H_
+#define PARAMD_CONFIG_CLUSTER_AGREEMENT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+
+#include "config/cluster_spec.h"
+
+namespace paramd {
+
+// What two processes of one cluster must be told alike. Each may know less
+// than the other, and its own address may be written otherwise for itself
+// ("localhost"), so only what both name is compared: the addresses of the ps in
+// their order, the number of ps, the chief's address. Never workers, nor
+// evaluators, nor the process's own entry.
+
+// One "name=value" per entry: "ps=2", "ps[0]=a:1", "chief=c:1". Empty if
+// standalone.
+std::vector<std::string> EntriesToAgree(const ClusterSpec& cluster);
+
+// One entry of which both speak and differ.
+struct ClusterDifference {
+  std::string name;  // "ps[1]"
+  std::string ours;
+  std::string theirs;
+};
+
+// The first difference, in the order of `ours`; nullopt if there is none. An
+// entry without '=' is left out: the peer may be anybody.
+absl::optional<ClusterDifference> FirstDifference(
+    const std::vector<std::string>& ours,
+    const std::vector<std::string>& theirs);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CONFIG_CLUSTER_AGREEMENT_H_

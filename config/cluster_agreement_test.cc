@@ -1,0 +1,82 @@
+#include "config/cluster_agreement.h"
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<std::string> EntriesOf(absl::string_view cluster,
+                                   absl::string_view type, int index) {
+  const absl::StatusOr<ClusterSpec> spec = ParseTfConfig(
+      absl::StrCat("{\"cluster\": ", cluster, ", \"task\": {\"type\": \"", type,
+                   "\", \"index\": ", index, "}}"));
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return EntriesToAgree(*spec);
+}
+
+constexpr char kAll[] =
+    R"({"chief": ["c:1"], "worker": ["a:1"], "ps": ["p:1", "q:1"]})";
+
+TEST(ClusterAgreementTest, NobodysOwnEntryIsCompared) {
+  EXPECT_THAT(EntriesOf(kAll, "worker", 0),
+              ElementsAre("ps=2", "ps[0]=p:1", "ps[1]=q:1", "chief=c:1"));
+  EXPECT_THAT(EntriesOf(kAll, "chief", 0),
+              ElementsAre("ps=2", "ps[0]=p:1", "ps[1]=q:1"));
+  EXPECT_THAT(EntriesOf(kAll, "ps", 1),
+              ElementsAre("ps=2", "ps[0]=p:1", "chief=c:1"));
+  EXPECT_THAT(EntriesToAgree(ClusterSpec()), IsEmpty());
+}
+
+// The cluster object legally differs between the tasks of one job.
+TEST(ClusterAgreementTest, WhatProducersTellDifferentlyAgrees) {
+  const std::vector<std::vector<std::string>> all = {
+      EntriesOf(R"({"worker": {"0": "j-worker-0:1"}, "ps": ["p:1", "q:1"]})",
+                "worker", 0),
+      EntriesOf(R"({"worker": {"1": "j-worker-1:1"}, "ps": ["p:1", "q:1"]})",
+                "worker", 1),
+      EntriesOf(R"({"worker": {}, "ps": ["q:1"]})", "ps", 1),
+      EntriesOf(R"({"worker": ["j-worker-0:1", "x:1"],
+                    "ps": ["localhost:1", "q:1"], "evaluator": ["e:1"]})",
+                "ps", 0),
+  };
+  for (const auto& ours : all) {
+    for (const auto& theirs : all) {
+      // A ps that calls itself localhost is called by its name elsewhere.
+      EXPECT_FALSE(FirstDifference(ours, theirs).has_value());
+    }
+  }
+}
+
+TEST(ClusterAgreementTest, ADifferenceIsNamedWithBothValues) {
+  const auto difference = [](absl::string_view theirs) {
+    return *FirstDifference(EntriesOf(kAll, "worker", 0),
+                            EntriesOf(theirs, "worker", 0));
+  };
+  const ClusterDifference order = difference(
+      R"({"chief": ["c:1"], "worker": ["a:1"], "ps": ["q:1", "p:1"]})");
+  EXPECT_EQ(order.name, "ps[0]");
+  EXPECT_EQ(order.ours, "p:1");
+  EXPECT_EQ(order.theirs, "q:1");
+  EXPECT_EQ(difference(R"({"chief": ["c:1"], "worker": ["a:1"],
+                           "ps": ["p:1"]})")
+                .name,
+            "ps");
+  EXPECT_EQ(difference(R"({"chief": ["d:1"], "worker": ["a:1"],
+                           "ps": ["p:1", "q:1"]})")
+                .name,
+            "chief");
+}
+
+TEST(ClusterAgreementTest, WhatAStrangerSendsIsRead) {
+  EXPECT_FALSE(FirstDifference({"ps=1"}, {"", "x", "=", "ps", "ps=1", "ps=2"})
+                   .has_value());
+  EXPECT_EQ(FirstDifference({"ps=1"}, {"ps="})->theirs, "");
+}
+
+}  // namespace
+}  // namespace paramd
