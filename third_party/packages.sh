@@ -13,7 +13,7 @@ DATA_PACKAGES=(dataset-fashion-mnist)
 # Besides, to test.
 TEST_PACKAGES=(
   ca-certificates libgmock-dev libgtest-dev protobuf-compiler-grpc
-  python3-grpcio python3-protobuf python3-venv
+  python3-grpcio python3-jsonschema python3-protobuf python3-venv
 )
 # Besides, to analyse.
 CLANG_PACKAGES=(clang-14)
