@@ -138,14 +138,18 @@ GrpcRuntimeOptions GrpcOptions(const Prepared& prepared, bool insecure) {
   // What every task must have alike; workers may know each other by other
   // addresses.
   if (cluster.knows_all_ps) {
-    options.cluster_digest = Digest(
-        absl::StrCat(absl::StrJoin(cluster.ps, ","), " ", cluster.workers[0]));
+    options.cluster_digest = Digest(absl::StrCat(
+        absl::StrJoin(cluster.ps, ","), " ", cluster.chief_address()));
   }
   options.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
+  // An address that this process is not told is empty.
   for (size_t i = 0; i < cluster.ps.size(); ++i) {
+    if (cluster.ps[i].empty()) continue;
     options.peers[PeerId::Ps(static_cast<uint32_t>(i))] = cluster.ps[i];
   }
-  options.peers[PeerId::Coordinator()] = cluster.workers[0];
+  if (!cluster.chief_address().empty()) {
+    options.peers[PeerId::Coordinator()] = cluster.chief_address();
+  }
   return options;
 }
 
