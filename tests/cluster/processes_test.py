@@ -9,6 +9,8 @@ from tests.cluster import paramd
 
 # Longer than any test waits.
 ENDLESS = "--epochs=100000"
+# Long enough to be killed in the middle; ThreadSanitizer takes 15 times as long.
+MIDDLING = "--epochs=1" if "PARAMD_SANITIZER" in os.environ else "--epochs=4"
 
 
 def setUpModule():
@@ -87,7 +89,7 @@ class ProcessesTest(unittest.TestCase):
 
     def check_restart(self, task):
         """Kills `task` once there is a checkpoint; the job must finish."""
-        run = self.start("--epochs=4", "--lease_ms=1000", "--heartbeat_ms=100",
+        run = self.start(MIDDLING, "--lease_ms=1000", "--heartbeat_ms=100",
                          "--set=checkpoint.every_steps=500")
         run.wait_for("checkpoint committed at step")
         (killed,) = [pid for pid in
@@ -98,7 +100,7 @@ class ProcessesTest(unittest.TestCase):
         self.assertIn(f"paramd: {task} exited 137; restart 1 of 3 in 500ms",
                       run.output)
         self.assertEqual(run.output.count("; restart "), 1, run.output)
-        self.assertGreater(run.accuracy(), 0.8)
+        self.assertGreater(run.accuracy(), 0.75)
         return run
 
     def test_a_killed_server_comes_back_with_its_shard(self):
