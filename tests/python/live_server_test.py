@@ -42,9 +42,10 @@ def start_server():
         cluster = {"ps": [f"{host}:2222"],
                    "worker": [f"{host}:2223", f"{host}:2224"]}
         environment = {
-            "PATH": os.environ["PATH"],
-            "TF_CONFIG": json.dumps(
-                {"cluster": cluster, "task": {"type": "ps", "index": 0}})}
+            name: value for name, value in os.environ.items()
+            if name == "PATH" or name.endswith("SAN_OPTIONS")}
+        environment["TF_CONFIG"] = json.dumps(
+            {"cluster": cluster, "task": {"type": "ps", "index": 0}})
         process = subprocess.Popen(
             [BINARY, "run", "--job", JOB], env=environment, text=True,
             cwd=os.environ["TEST_TMPDIR"], stderr=subprocess.PIPE)
