@@ -11,6 +11,9 @@ namespace paramd {
 namespace {
 
 constexpr size_t kMostOpenIos = 4096;
+// How often cores are asked whom they wait for, and how often it is said.
+constexpr absl::Duration kLookAtWaits = absl::Seconds(1);
+constexpr absl::Duration kTellWaits = absl::Seconds(5);
 
 }  // namespace
 
@@ -263,6 +266,25 @@ bool CoreHost::TickDue(Time now) {
     any = true;
   }
   return any;
+}
+
+Time CoreHost::TellWaits(Time now) {
+  if (now < next_look_at_waits_) return next_look_at_waits_;
+  next_look_at_waits_ = now + kLookAtWaits;
+  for (auto& [self, hosted] : cores_) {
+    if (hosted.exited) continue;
+    Wait& wait = hosted.wait;
+    std::string whom = hosted.core->overdue(now);
+    if (whom != wait.whom) wait = {std::move(whom), now, now};
+    if (wait.whom.empty() || now - wait.said < kTellWaits) continue;
+    wait.said = now;
+    Log(LogLevel::kInfo, "waiting",
+        {{"core", PeerName(self)},
+         {"for", wait.whom},
+         {"since", absl::FormatDuration(
+                       absl::Trunc(now - wait.since, absl::Seconds(1)))}});
+  }
+  return next_look_at_waits_;
 }
 
 }  // namespace paramd

@@ -77,6 +77,9 @@ class CoreHost {
   bool Turn(Time now);
   // When Turn will have something to do although nothing comes in.
   Time next_wakeup() const;
+  // Says in the log, every few seconds, whom a core waits for and how long.
+  // Returns when it wants to be called next: every second.
+  Time TellWaits(Time now);
   bool has_waiting_events() const { return !events_.empty(); }
 
   // The end: every core has exited, or one failed, or End was called.
@@ -86,9 +89,16 @@ class CoreHost {
   void End(absl::Status status);
 
  private:
+  // Whom a core waits for, since when, and when that was last said.
+  struct Wait {
+    std::string whom;
+    Time since;
+    Time said;
+  };
   struct Hosted {
     Core* core;
     bool exited = false;
+    Wait wait = {};
   };
   // A request of one of our cores that has no answer yet.
   struct OpenCall {
@@ -131,6 +141,7 @@ class CoreHost {
   absl::flat_hash_map<CallId, OpenCall> calls_;
   std::set<std::pair<Time, CallId>> deadlines_;  // One for each of calls_.
   absl::flat_hash_set<std::pair<PeerId, IoId>> open_ios_;  // Bound: 4,096.
+  Time next_look_at_waits_;
   bool ended_ = false;
   absl::Status end_status_;
 };

@@ -202,5 +202,32 @@ TEST_F(CoreHostTest, AFailureEndsAtOnceAndTheFirstEndCounts) {
   EXPECT_EQ(host_.end_status(), absl::AbortedError("first"));
 }
 
+// ---- waits -----------------------------------------------------------------
+
+TEST_F(CoreHostTest, Promise4_WhomACoreWaitsForIsSaidEveryFiveSeconds) {
+  host_.AddCore(PeerId::Ps(0), &ps_);
+  ps_.waits_for = "ps-1 to be there: refused";
+  testing::internal::CaptureStderr();
+  for (int second = 1; second <= 12; ++second) {
+    EXPECT_EQ(host_.TellWaits(At(second)), At(second + 1));
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("for=\"ps-1 to be there: refused\" since=5s"),
+            std::string::npos)
+      << log;
+  EXPECT_NE(log.find("since=10s"), std::string::npos) << log;
+  EXPECT_EQ(log.find("since=6s"), std::string::npos) << log;
+}
+
+TEST_F(CoreHostTest, AWaitThatChangesBeginsAnew) {
+  host_.AddCore(PeerId::Ps(0), &ps_);
+  testing::internal::CaptureStderr();
+  for (int second = 1; second <= 12; ++second) {
+    ps_.waits_for = second < 5 ? "worker-1" : second < 9 ? "" : "worker-2";
+    host_.TellWaits(At(second));
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 }  // namespace
 }  // namespace paramd

@@ -147,11 +147,13 @@ absl::Status GrpcRuntime::Run() {
     }
     if (host_.ended()) break;
     server_->Expire(MonotonicNow());
+    const Time next_look = host_.TellWaits(MonotonicNow());
     // Something may be left to do at once: then one look, without waiting.
     const bool busy = turns == kTurnsPerLook || host_.has_waiting_events();
     Look(busy ? gpr_inf_past(GPR_CLOCK_MONOTONIC)
               : ToGrpcTime(
-                    std::min(host_.next_wakeup(), server_->next_deadline())));
+                    std::min({host_.next_wakeup(), server_->next_deadline(),
+                              next_look})));
   }
   Drain();
   Close();

@@ -1,5 +1,6 @@
 #include "net/in_process_runtime.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -41,9 +42,8 @@ class InProcessRuntime : public Runtime {
       if (host_.ended()) break;
       const Time now = MonotonicNow();
       if (host_.Turn(now) || host_.ended()) continue;
-      const Time next = host_.next_wakeup();
-      mailbox_->Wait(next == Time::Never() ? absl::InfiniteDuration()
-                                           : next - MonotonicNow());
+      const Time next = std::min(host_.TellWaits(now), host_.next_wakeup());
+      mailbox_->Wait(next - MonotonicNow());
     }
     mailbox_->Close();
     return host_.end_status();

@@ -1,6 +1,8 @@
 #ifndef PARAMD_TENSOR_CORE_H_
 #define PARAMD_TENSOR_CORE_H_
 
+#include <string>
+
 #include "base/time.h"
 #include "tensor/message.h"
 #include "tensor/outbox.h"
@@ -27,6 +29,10 @@ class Core {
   virtual void Tick(Time now, Outbox* out) = 0;
   // When Tick is wanted next; Time::Never() if it is not.
   virtual Time next_tick() const = 0;
+
+  // Whom this core waits for, and why, where that is worth telling people: not
+  // the answer that comes any moment. Empty: nobody.
+  virtual std::string overdue(Time /*now*/) const { return ""; }
 };
 
 }  // namespace paramd

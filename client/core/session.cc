@@ -411,6 +411,13 @@ std::string Session::WaitingFor(const Operation& operation) {
   return "";
 }
 
+std::string Session::overdue(Time now, absl::Duration patience) const {
+  const bool late = std::any_of(
+      operations_.begin(), operations_.end(),
+      [&](const auto& o) { return now - o.second.started > patience; });
+  return late ? waiting_for() : "";
+}
+
 absl::Duration Session::PullLatency(uint32_t server) const {
   if (server >= servers_.size() || servers_[server].pull_times.empty()) {
     return absl::ZeroDuration();

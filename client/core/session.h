@@ -95,6 +95,8 @@ class Session {
 
   // For people: whom the oldest open operation waits for; empty if nobody.
   std::string waiting_for() const;
+  // The same, if that operation is open for longer than `patience`.
+  std::string overdue(Time now, absl::Duration patience) const;
   uint64_t chunks_resent() const { return chunks_resent_; }
   // Median of the last pull calls to `server`; zero if there was none.
   absl::Duration PullLatency(uint32_t server) const;

@@ -2,6 +2,7 @@
 #define PARAMD_NET_TESTING_TOY_CORE_H_
 
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "tensor/core.h"
@@ -16,6 +17,7 @@ class ToyCore : public Core {
   std::function<void(IoResult, Outbox*)> on_completed;
   std::function<void(Time, Outbox*)> on_tick;
   Time tick = Time::Never();
+  std::string waits_for;
 
   void Start(Time now, Outbox* out) override {
     if (on_start) on_start(now, out);
@@ -31,6 +33,7 @@ class ToyCore : public Core {
     if (on_tick) on_tick(now, out);
   }
   Time next_tick() const override { return tick; }
+  std::string overdue(Time) const override { return waits_for; }
 };
 
 }  // namespace paramd

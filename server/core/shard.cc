@@ -12,6 +12,9 @@
 namespace paramd {
 namespace {
 
+// Its calls come every heartbeat, a second unless told.
+constexpr absl::Duration kCoordinatorSilence = absl::Seconds(5);
+
 absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
   return Refuse(v1::Refusal::INVALID, entity, sentence);
 }
@@ -548,6 +551,14 @@ Time Shard::next_tick() const {
   }
   if (!parked_.empty()) next = std::min(next, parked_.front().deadline);
   return next;
+}
+
+std::string Shard::overdue(Time now) const {
+  if (finished_ || now - heard_ < kCoordinatorSilence) return "";
+  return IsZero(configuration_.version())
+             ? absl::StrCat("the coordinator, in the chief's process, to call ",
+                            Name())
+             : "the coordinator to call again";
 }
 
 void Shard::FillStatus(v1::StatusReply* status) const {

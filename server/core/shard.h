@@ -65,6 +65,7 @@ class Shard : public Core {
   void Completed(IoResult result, Time now, Outbox* out) override;
   void Tick(Time now, Outbox* out) override;
   Time next_tick() const override;
+  std::string overdue(Time now) const override;
 
   // Who this is and what it counted. Fills `server`, nothing of the others.
   void FillStatus(v1::StatusReply* status) const;

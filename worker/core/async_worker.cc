@@ -22,6 +22,8 @@ constexpr absl::Duration kRetry = absl::Milliseconds(200);
 constexpr absl::Duration kJoinPoll = absl::Milliseconds(20);
 constexpr absl::Duration kPortionPoll = absl::Milliseconds(50);
 constexpr absl::Duration kStatsWindow = absl::Seconds(1);
+// A pull or push that is open for longer is told to people.
+constexpr absl::Duration kOverdue = absl::Seconds(3);
 
 // Operations of the session: what, and of which number.
 enum OperationKind : uint64_t { kPull = 1, kPush = 2, kEvaluationPull = 3 };
@@ -585,6 +587,11 @@ std::string AsyncWorker::waiting_for() const {
                         join_why_.empty() ? "" : ": ", join_why_);
   }
   return session_.has_value() ? session_->waiting_for() : "";
+}
+
+std::string AsyncWorker::overdue(Time now) const {
+  if (phase_ == Phase::kJoining) return waiting_for();
+  return session_.has_value() ? session_->overdue(now, kOverdue) : "";
 }
 
 void AsyncWorker::FillStatus(v1::StatusReply* status) const {

@@ -65,6 +65,7 @@ class AsyncWorker : public Core {
 
   // Whom this worker waits for, and why; empty: nobody.
   std::string waiting_for() const;
+  std::string overdue(Time now) const override;
   void FillStatus(v1::StatusReply* status) const;
 
  private:
