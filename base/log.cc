@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "absl/strings/escaping.h"
+#include "absl/strings/str_replace.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -32,7 +32,10 @@ std::shared_ptr<spdlog::logger>& Logger() {
 
 void AppendValue(const std::string& value, std::string* line) {
   if (value.empty() || value.find_first_of(" =\"\n\t") != std::string::npos) {
-    absl::StrAppend(line, "\"", absl::CEscape(value), "\"");
+    const std::string escaped = absl::StrReplaceAll(
+        value,
+        {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}, {"\t", "\\t"}});
+    absl::StrAppend(line, "\"", escaped, "\"");
   } else {
     line->append(value);
   }
