@@ -77,7 +77,8 @@ phase() {
 # The command whose build ends with bazel-bin/cli/paramd; then Bazel's server
 # goes, and its memory is free for training.
 build() {
-  bazel_here build --noshow_progress //cli:paramd &&
+  bazel_here build --noshow_progress \
+    --embed_label="$(git rev-parse --short HEAD 2>/dev/null)" //cli:paramd &&
     bazel_here shutdown &&
     ln -sfn bazel-bin/cli/paramd paramd
 }
