@@ -36,6 +36,14 @@ void CoreHost::OnStatus(std::function<void(v1::StatusReply*)> fill) {
 
 void CoreHost::FillStatus(v1::StatusReply* status) const {
   for (const auto& fill : fillers_) fill(status);
+  for (const auto& [self, hosted] : cores_) {
+    if (hosted.exited || hosted.wait.whom.empty()) continue;
+    v1::Wait* wait = status->add_waits();
+    wait->set_who(PeerName(self));
+    wait->set_whom(hosted.wait.whom);
+    wait->set_since_ms(static_cast<uint64_t>(
+        absl::ToInt64Milliseconds(looked_at_waits_ - hosted.wait.since)));
+  }
 }
 
 bool CoreHost::Serves(PeerId peer) const {
@@ -271,6 +279,7 @@ bool CoreHost::TickDue(Time now) {
 Time CoreHost::TellWaits(Time now) {
   if (now < next_look_at_waits_) return next_look_at_waits_;
   next_look_at_waits_ = now + kLookAtWaits;
+  looked_at_waits_ = now;
   for (auto& [self, hosted] : cores_) {
     if (hosted.exited) continue;
     Wait& wait = hosted.wait;

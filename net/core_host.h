@@ -56,6 +56,8 @@ class CoreHost {
   void HandleIo(const google::protobuf::Descriptor* type,
                 Runtime::IoHandler handler);
   void OnStatus(std::function<void(v1::StatusReply*)> fill);
+  // What the fillers say, and whom each core waits for, as of the last
+  // TellWaits.
   void FillStatus(v1::StatusReply* status) const;
 
   // Whether `peer` is a core of this process that has not exited.
@@ -141,6 +143,7 @@ class CoreHost {
   absl::flat_hash_map<CallId, OpenCall> calls_;
   std::set<std::pair<Time, CallId>> deadlines_;  // One for each of calls_.
   absl::flat_hash_set<std::pair<PeerId, IoId>> open_ios_;  // Bound: 4,096.
+  Time looked_at_waits_;
   Time next_look_at_waits_;
   bool ended_ = false;
   absl::Status end_status_;

@@ -219,6 +219,23 @@ TEST_F(CoreHostTest, Promise4_WhomACoreWaitsForIsSaidEveryFiveSeconds) {
   EXPECT_EQ(log.find("since=6s"), std::string::npos) << log;
 }
 
+TEST_F(CoreHostTest, AWaitIsPartOfTheStatusUntilItIsOver) {
+  host_.AddCore(PeerId::Ps(3), &ps_);
+  ps_.waits_for = "ps-1 to be there";
+  for (int second = 1; second <= 4; ++second) host_.TellWaits(At(second));
+  v1::StatusReply status;
+  host_.FillStatus(&status);
+  ASSERT_EQ(status.waits_size(), 1);
+  EXPECT_EQ(status.waits(0).who(), "ps-3");
+  EXPECT_EQ(status.waits(0).whom(), "ps-1 to be there");
+  EXPECT_EQ(status.waits(0).since_ms(), 3000u);
+  ps_.waits_for = "";
+  host_.TellWaits(At(5));
+  status.Clear();
+  host_.FillStatus(&status);
+  EXPECT_EQ(status.waits_size(), 0);
+}
+
 TEST_F(CoreHostTest, AWaitThatChangesBeginsAnew) {
   host_.AddCore(PeerId::Ps(0), &ps_);
   testing::internal::CaptureStderr();

@@ -360,6 +360,7 @@ void Coordinator::OnServerReply(uint32_t index, const Message& message,
     return;
   }
   server.why.clear();
+  server.heard = now;
   if (const auto* recalled =
           DynamicCastToGenerated<v1::RecallReply>(message.head)) {
     OnRecalled(index, *recalled, now, out);
@@ -418,6 +419,7 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
                                  Outbox* out) {
   Server& server = servers_[index];
   const v1::Refusal refusal = RefusalOf(status);
+  if (refusal.reason() != v1::Refusal::REASON_UNSPECIFIED) server.heard = now;
   server.why = std::string(status.message());
   server.next_call = now + kServerRetry;
   switch (refusal.reason()) {
@@ -536,6 +538,8 @@ void Coordinator::FillStatus(v1::StatusReply* status) const {
   }
   if (evaluation_.examples() > 0) *job->mutable_evaluation() = evaluation_;
   job->set_waiting_for(waiting_for());
+  FillServers(job);
+  FillWorkers(job);
 }
 
 }  // namespace paramd

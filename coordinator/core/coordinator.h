@@ -87,6 +87,7 @@ class Coordinator : public Core {
 
   struct Server {
     uint64_t incarnation = 0;  // 0: not heard of yet.
+    Time heard;                // If it was.
     v1::Version generation;
     std::string restore_directory;
     bool suspected = true;  // To be recalled before anything else.
@@ -192,6 +193,8 @@ class Coordinator : public Core {
   void ChangeState(v1::JobState state);
   void NextVersion();
   uint64_t global_step() const;
+  void FillServers(v1::JobStats* job) const;
+  void FillWorkers(v1::JobStats* job) const;
   absl::Duration lease() const;
   absl::Duration heartbeat() const;
 

@@ -1,0 +1,58 @@
+// What the coordinator knows of the members of the job, for people.
+#include "coordinator/core/coordinator.h"
+
+namespace paramd {
+namespace {
+
+v1::Member* AddMember(v1::TaskType type, uint32_t index, v1::JobStats* job) {
+  v1::Member* member = job->add_members();
+  member->mutable_task()->set_type(type);
+  member->mutable_task()->set_index(index);
+  member->set_state(v1::Member::AWAITED);
+  return member;
+}
+
+uint64_t Milliseconds(absl::Duration duration) {
+  return static_cast<uint64_t>(absl::ToInt64Milliseconds(duration));
+}
+
+}  // namespace
+
+void Coordinator::FillServers(v1::JobStats* job) const {
+  for (uint32_t s = 0; s < servers_.size(); ++s) {
+    const Server& server = servers_[s];
+    v1::Member* member = AddMember(v1::PS, s, job);
+    if (server.incarnation == 0) continue;
+    member->set_state(server.suspected  ? v1::Member::LOST
+                      : server.restored ? v1::Member::ALIVE
+                                        : v1::Member::STARTING);
+    *member->mutable_generation() = server.generation;
+    member->set_incarnation(server.incarnation);
+    member->set_silent_ms(Milliseconds(last_event_ - server.heard));
+  }
+}
+
+void Coordinator::FillWorkers(v1::JobStats* job) const {
+  for (uint32_t w = 0; w < options_.workers; ++w) {
+    v1::Member* member = AddMember(v1::WORKER, w, job);
+    const auto known = workers_.find(w);
+    if (known == workers_.end()) {
+      if (joining_.count(w) != 0) member->set_state(v1::Member::STARTING);
+      continue;
+    }
+    const Worker& worker = known->second;
+    // Its first heartbeat says that it was told its generation.
+    member->set_state(!IsLive(worker, last_event_) ? v1::Member::LOST
+                      : worker.last.number() > 0   ? v1::Member::ALIVE
+                                                   : v1::Member::STARTING);
+    *member->mutable_generation() = worker.generation;
+    member->set_incarnation(worker.incarnation);
+    member->set_host(worker.host);
+    member->set_pid(worker.pid);
+    member->set_silent_ms(Milliseconds(last_event_ - worker.heard));
+    member->set_pushes(worker.acknowledged);
+    member->set_clock(worker.last.clock());
+  }
+}
+
+}  // namespace paramd
