@@ -207,6 +207,10 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
     block->set_slice(id.slice);
     block->set_block(id.block);
     block->set_elements(static_cast<uint32_t>(elements));
+    if (operation->push.weights != nullptr) {
+      *block->mutable_computed_on() =
+          operation->push.weights->version(id.slice, id.block);
+    }
     payload.push_back(operation->gradients[slice.variable].Part(
         (slice.element_begin + id.block * kBlockElements) * sizeof(float),
         elements * sizeof(float)));

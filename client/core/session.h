@@ -55,6 +55,9 @@ class Session {
     uint32_t epoch = 0;
     uint64_t portion = 0;
     uint64_t offset = 0;
+    // What the gradient was computed on, unchanged until the push has ended.
+    // Null: not told.
+    const Weights* weights = nullptr;
   };
 
   // An operation that has ended. Not OK: FENCED, QUARANTINED, JOB_FINISHED and

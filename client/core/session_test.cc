@@ -55,6 +55,7 @@ class SessionTest : public ::testing::Test {
     info.epoch = 6;
     info.portion = 7;
     info.offset = 8;
+    info.weights = &weights_;
     std::vector<Buffer> gradients;
     for (const uint64_t elements : session_->placement().elements()) {
       std::vector<float> numbers(elements);
@@ -218,6 +219,20 @@ TEST_F(SessionTest, ARequestSaysWhoAsksAndWhomItMeans) {
   EXPECT_EQ(request.epoch(), 6u);
   EXPECT_EQ(request.portion(), 7u);
   EXPECT_EQ(request.offset(), 8u);
+}
+
+TEST_F(SessionTest, APushSaysWhatItWasComputedOn) {
+  Use(Small());
+  Pull();
+  const auto pulls = Sent();
+  const v1::PullReply read = PullReplyTo(pulls[0]);
+  Answer(pulls[0], read, Values(read, 5));
+  Push(1);
+  const auto sent = Sent();
+  const v1::PushBlock& block = HeadOf<v1::PushRequest>(sent[0]).blocks(0);
+  ASSERT_EQ(block.block(), read.blocks(0).block());
+  EXPECT_EQ(block.computed_on().life(), read.blocks(0).version().life());
+  EXPECT_EQ(block.computed_on().counter(), read.blocks(0).version().counter());
 }
 
 TEST_F(SessionTest, APushSaysWhichOneBeforeItWasAcknowledged) {

@@ -576,6 +576,7 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   stats->set_blocks_applied(counts.blocks_applied);
   stats->set_blocks_repeated(counts.blocks_repeated);
   stats->set_blocks_refused(counts.blocks_refused);
+  content_->staleness().Fill(stats->mutable_staleness());
 }
 
 void Shard::RefuseCall(CallId call, const absl::Status& status,

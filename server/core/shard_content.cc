@@ -196,6 +196,7 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
     pushed->set_slice(request.blocks(i).slice());
     pushed->set_block(index);
     if (admission == AppliedPushes::Admission::kApply) {
+      CountStaleness(request.blocks(i), block);
       block.Apply(optimizer_, &gradient, &spare_);
       slice->applied().MarkApplied(push, index);
       pushed->set_result(v1::PushedBlock::APPLIED);
@@ -211,6 +212,16 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
     *pushed->mutable_version() = block.version();
   }
   return absl::OkStatus();
+}
+
+// A read of other content (before a restore) says nothing.
+void ShardContent::CountStaleness(const v1::PushBlock& pushed,
+                                  const Block& block) {
+  const v1::BlockVersion version = block.version();
+  const v1::BlockVersion& read = pushed.computed_on();
+  if (read.life() == version.life() && read.counter() <= version.counter()) {
+    staleness_.Add(version.counter() - read.counter());
+  }
 }
 
 absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(

@@ -13,6 +13,7 @@
 #include "server/core/optimizer.h"
 #include "server/core/slice.h"
 #include "server/core/spare_buffers.h"
+#include "server/core/staleness_count.h"
 #include "tensor/buffer.h"
 
 namespace paramd {
@@ -62,6 +63,8 @@ class ShardContent {
     uint64_t blocks_refused = 0;
   };
   const Counts& counts() const { return counts_; }
+  // Of the blocks applied whose sender said what they were computed on.
+  const StalenessCount& staleness() const { return staleness_; }
 
  private:
   // A block of a chunk, and what becomes of it.
@@ -80,6 +83,7 @@ class ShardContent {
       const v1::PushRequest& request, const BufferChain& payload) const;
   absl::StatusOr<Decision> CheckBlock(const v1::PushBlock& block,
                                       const PushId& push) const;
+  void CountStaleness(const v1::PushBlock& pushed, const Block& block);
 
   const Options options_;
   const Optimizer optimizer_;
@@ -90,6 +94,7 @@ class ShardContent {
   uint64_t bytes_ = 0;
   SpareBuffers spare_;
   Counts counts_;
+  StalenessCount staleness_;
 };
 
 }  // namespace paramd

@@ -195,6 +195,25 @@ TEST_F(ShardContentTest, RefusedAppliedAndRepeatedBlocksAreCounted) {
   EXPECT_TRUE(status.server().restored());
 }
 
+TEST_F(ShardContentTest, StalenessIsHowManyPushesCameSinceTheReadNamed) {
+  v1::PushRequest push = driver_.MakePush(1, {{1, 0}}, 2);
+  const auto first = driver_.Push(push, {1, 1});
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(driver_.Push(driver_.MakePush(2, {{1, 0}}, 2), {1, 1}).ok());
+  ASSERT_TRUE(driver_.Push(driver_.MakePush(3, {{1, 0}}, 2), {1, 1}).ok());
+  push = driver_.MakePush(4, {{1, 0}}, 2);
+  *push.mutable_blocks(0)->mutable_computed_on() = first->blocks(0).version();
+  ASSERT_TRUE(driver_.Push(push, {1, 1}).ok());
+  // Of another life: nothing is known.
+  push = driver_.MakePush(5, {{1, 0}}, 2);
+  push.mutable_blocks(0)->mutable_computed_on()->set_life(1);
+  ASSERT_TRUE(driver_.Push(push, {1, 1}).ok());
+  v1::StatusReply status;
+  driver_.shard().FillStatus(&status);
+  EXPECT_EQ(status.server().staleness().blocks(), 1u);
+  EXPECT_EQ(status.server().staleness().sum(), 2u);
+}
+
 TEST_F(ShardContentTest, Promise2_ABlockThatDidNotChangeIsNotSentAgain) {
   v1::PullRequest pull;
   pull.set_encoding(v1::FP32);

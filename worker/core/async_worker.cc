@@ -176,6 +176,7 @@ void AsyncWorker::StartPush(Time now, Outbox* out) {
   info.epoch = pushing_->epoch;
   info.portion = pushing_->portion;
   info.offset = pushing_->end;
+  info.weights = &weights_[pushes_started_ % 2];
   session_->StartPush(MakeOp(kPush, pushes_started_), info,
                       std::move(pushing_->gradients), now, out);
 }
