@@ -1,16 +1,39 @@
-"""With one worker neither network nor number of servers changes a bit."""
+"""With one worker no transport and no number of servers changes a bit."""
 
+import json
 import os
+import subprocess
+import tempfile
 import unittest
 
 from tests.cluster import paramd
+
+SIMULATOR = os.path.abspath("tests/sim/sim")
+
+# Adam with its slots, a variable of several blocks and one of a single row, a
+# schedule, and checkpoints on the way: 313 steps over the smaller data set.
+JOB = {
+    "name": "one-job",
+    "input": {"format": "idx", "directory": paramd.DATA,
+              "train_images": "t10k-images-idx3-ubyte.gz",
+              "train_labels": "t10k-labels-idx1-ubyte.gz"},
+    "model": {"layers": ["flatten", {"dense": 512}, "relu", {"dense": 256},
+                         "relu", {"dense": 10}],
+              "loss": "softmax_cross_entropy"},
+    "optimizer": {"adam": {}, "learning_rate": 0.001, "schedule": "cosine"},
+    "checkpoint": {"every_steps": 100},
+}
 
 
 def setUpModule():
     paramd.need_data()
 
 
-def final_tensors(run):
+def final_tensors(*command):
+    """What `paramd` with this command trains; it must end well."""
+    run = paramd.Run(*command)
+    code = run.wait()
+    assert code == 0, run.output
     root = run.run_directory()
     newest = paramd.checkpoints(root)[-1]
     return paramd.tensors(os.path.join(root, "checkpoints", newest))
@@ -18,33 +41,61 @@ def final_tensors(run):
 
 class SameWeightsTest(unittest.TestCase):
 
-    def check(self, job, *flags):
-        alone = paramd.Run("run", "--job", job, *flags)
-        self.assertEqual(alone.wait(), 0, alone.output)
-        expected = final_tensors(alone)
-        self.assertGreater(len(expected), 3)
-        for servers in (1, 3):
-            run = paramd.Run("local", "--job", job, "--workers=1",
-                             f"--servers={servers}", *flags)
-            self.assertEqual(run.wait(), 0, run.output)
-            found = final_tensors(run)
-            self.assertEqual(sorted(found), sorted(expected))
-            for name, values in expected.items():
-                self.assertEqual(found[name], values,
-                                 f"{name} with {servers} servers")
+    def assert_same(self, found, expected, where):
+        self.assertEqual(sorted(found), sorted(expected), where)
+        for name, values in expected.items():
+            # Not assertEqual, which would print megabytes.
+            self.assertTrue(found[name] == values, f"{name} {where}")
+
+    def test_one_job_on_three_transports(self):
+        directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        job = os.path.join(directory, "job.json")
+        with open(job, "w", encoding="utf-8") as file:
+            json.dump(JOB, file)
+
+        alone = final_tensors("run", "--job", job)
+        self.assertEqual(len(alone), 6 * 3)  # Each variable and its two slots.
+
+        for servers in (1, 2, 3):
+            self.assert_same(
+                final_tensors("local", "--job", job, "--workers=1",
+                              f"--servers={servers}"),
+                alone, f"over gRPC with {servers} servers")
+
+        for servers in (2, 3):
+            self.assert_same(
+                self.simulated(job, servers), alone,
+                f"in the simulator with {servers} servers")
+
+    def simulated(self, job, servers):
+        """What the simulator trains, on networks that did their worst."""
+        directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        done = subprocess.run(
+            [SIMULATOR, f"--job={job}", f"--servers={servers}", "--seeds=3",
+             f"--weights={directory}/trained.safetensors"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("0 of 3 seeds failed", done.stdout)
+        for fault in ("duplicate", "lose_request", "lose_reply"):
+            self.assertIn(f"{fault} PushRequest", done.stdout)
+            self.assertIn(f"{fault} PullRequest", done.stdout)
+        return paramd.tensors(directory)
 
     def test_sgd(self):
-        self.check(paramd.SMALL_JOB)
-
-    def test_adam_and_its_slots(self):
-        self.check(paramd.JOB, "--epochs=1")
+        alone = final_tensors("run", "--job", paramd.SMALL_JOB)
+        self.assertEqual(len(alone), 4)
+        for servers in (1, 3):
+            self.assert_same(
+                final_tensors("local", "--job", paramd.SMALL_JOB,
+                              "--workers=1", f"--servers={servers}"),
+                alone, f"over gRPC with {servers} servers")
 
     def test_another_seed_gives_other_weights(self):
-        runs = [paramd.Run("run", "--job", paramd.SMALL_JOB, f"--seed={seed}")
-                for seed in (1, 2)]
-        for run in runs:
-            self.assertEqual(run.wait(), 0, run.output)
-        self.assertNotEqual(final_tensors(runs[0]), final_tensors(runs[1]))
+        one, two = (final_tensors("run", "--job", paramd.SMALL_JOB,
+                                  f"--seed={seed}") for seed in (1, 2))
+        self.assertEqual(sorted(one), sorted(two))
+        self.assertNotEqual(one["dense_1/kernel"], two["dense_1/kernel"])
 
 
 if __name__ == "__main__":

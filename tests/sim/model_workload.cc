@@ -1,6 +1,7 @@
 #include "tests/sim/model_workload.h"
 
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -16,92 +17,26 @@
 #include "tests/sim/storage.h"
 #include "worker/core/async_worker.h"
 #include "worker/input/batch_assembler.h"
-#include "worker/input/dataset.h"
 #include "worker/model/model.h"
 
 namespace paramd {
 namespace {
 
-constexpr uint32_t kServers = 2;
-constexpr char kDigest[] = "digest of the model";
-
-// Labelled noise: every value is a pure function of its place.
-class DrawnDataset : public Dataset {
- public:
-  DrawnDataset() {
-    spec_.example_shape = {6, 6};
-    spec_.classes = 5;
-  }
-  const InputSpec& spec() const override { return spec_; }
-  uint64_t size() const override { return 230; }
-  absl::Status Read(absl::Span<const uint32_t> indices,
-                    Batch* batch) const override {
-    batch->examples.clear();
-    batch->labels.clear();
-    for (const uint32_t index : indices) {
-      const CounterRandom random(StableHash("example", index));
-      batch->labels.push_back(index % spec_.classes);
-      for (uint64_t i = 0; i < spec_.example_size(); ++i) {
-        // A third of the values say the label.
-        batch->examples.push_back(i % 3 == 0 && i % 5 == batch->labels.back()
-                                      ? 1.0f
-                                      : random.Uniform(i));
-      }
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  InputSpec spec_;
-};
-
-v1::JobConfig Job() {
-  v1::JobConfig job;
-  job.set_name("model");
-  job.set_seed(11);
-  job.mutable_model()->add_layers()->mutable_flatten();
-  job.mutable_model()->add_layers()->mutable_dense()->set_units(16);
-  job.mutable_model()->add_layers()->mutable_relu();
-  job.mutable_model()->add_layers()->mutable_dense()->set_units(5);
-  job.mutable_model()->set_loss(v1::SOFTMAX_CROSS_ENTROPY);
-  v1::OptimizerConfig* const optimizer = job.mutable_optimizer();
-  optimizer->mutable_adam()->set_beta1(0.9);
-  optimizer->mutable_adam()->set_beta2(0.999);
-  optimizer->mutable_adam()->set_epsilon(1e-7);
-  optimizer->set_learning_rate(0.01);
-  optimizer->set_schedule(v1::OptimizerConfig::COSINE);
-  optimizer->set_decay_steps(0);
-  job.set_batch_per_replica(8);
-  job.set_epochs(3);
-  job.set_staleness("async");
-  job.mutable_checkpoint()->set_every_steps(20);
-  job.mutable_checkpoint()->set_keep(3);
-  job.set_evaluate_every_epochs(1);
-  job.set_portion_batches(3);
-  job.set_chunk_bytes(1 << 20);
-  job.set_start_timeout_ms(600000);
-  job.set_lease_ms(120000);
-  job.set_heartbeat_ms(1000);
-  job.set_park_timeout_ms(5000);
-  job.set_finish_timeout_ms(10000);
-  job.set_drain_timeout_ms(25000);
-  return job;
-}
-
 // The real model on the weights of a worker's core.
 class Trainer {
  public:
-  explicit Trainer(const AsyncWorker* worker)
-      : worker_(*worker), assembler_(dataset_, Job().seed()) {
-    auto model = Model::Create(Job().model(), dataset_.spec());
-    CHECK(model.ok(), "the model of the test makes sense");
+  Trainer(const ModelJob& job, const AsyncWorker& worker)
+      : worker_(worker),
+        test_(*job.test),
+        assembler_(*job.training, job.config.seed()) {
+    auto model = Model::Create(job.config.model(), job.training->spec());
+    CHECK(model.ok(), "a ModelJob has a model that makes sense");
     model_ = *std::move(model);
   }
 
   const std::vector<v1::Variable>& variables() const {
     return model_->variables();
   }
-  uint64_t examples() const { return dataset_.size(); }
 
   std::vector<SimStorage::Work> Works() {
     return {
@@ -149,9 +84,9 @@ class Trainer {
   IoResult Evaluate(const v1::EvaluateWeights& request) {
     IoResult result;
     Batch batch;
-    BatchAssembler assembler(dataset_, absl::nullopt);
+    BatchAssembler assembler(test_, absl::nullopt);
     result.status = assembler.Assemble(
-        {.epoch = 0, .begin = 0, .end = dataset_.size()}, &batch);
+        {.epoch = 0, .begin = 0, .end = test_.size()}, &batch);
     if (!result.status.ok()) return result;
     const BatchResult evaluated = model_->Evaluate(
         worker_.weights(request.weights_buffer()).variables(), batch);
@@ -167,37 +102,54 @@ class Trainer {
   }
 
   const AsyncWorker& worker_;
-  const DrawnDataset dataset_;
+  const Dataset& test_;
   BatchAssembler assembler_;
   std::unique_ptr<Model> model_;
 };
 
-// The cores of the job and the work outside them, for any transport.
+// Names as SimStorage::ReadVariable takes them: "" stands for the values.
+std::set<std::string> ValuesAndSlots(const v1::Manifest& manifest) {
+  std::set<std::string> names = {""};
+  for (const v1::ShardFile& file : manifest.files()) {
+    for (const v1::SavedSlice& slice : file.slices()) {
+      for (const auto& [slot, tensor] : slice.slot_tensors()) {
+        names.insert(slot);
+      }
+    }
+  }
+  return names;
+}
+
+// The cores of the job and the work outside them, for any transport. The job
+// must outlive it.
 class ModelCluster {
  public:
-  explicit ModelCluster(uint64_t seed) {
+  ModelCluster(const ModelJob& job, uint64_t seed) {
     RandomStream random(StableHash("processes", seed));
-    for (uint32_t i = 0; i < kServers; ++i) {
+    for (uint32_t i = 0; i < job.servers; ++i) {
       Shard::Options options;
       options.index = i;
       options.incarnation = random.Bits() | 1;
       options.life_seed = random.Bits();
+      options.park_timeout = absl::Milliseconds(job.config.park_timeout_ms());
+      options.finish_timeout =
+          absl::Milliseconds(job.config.finish_timeout_ms());
       shards_.push_back(std::make_unique<Shard>(options));
     }
     AsyncWorker::Options worker;
     worker.incarnation = random.Bits() | 1;
-    worker.job = Job();
-    worker.job_digest = kDigest;
+    worker.job = job.config;
+    worker.job_digest = job.digest;
     worker_ = std::make_unique<AsyncWorker>(worker);
-    trainer_ = std::make_unique<Trainer>(worker_.get());
+    trainer_ = std::make_unique<Trainer>(job, *worker_);
     Coordinator::Options options;
-    options.job = Job();
-    options.job_digest = kDigest;
+    options.job = job.config;
+    options.job_digest = job.digest;
     options.run_id = "model-1";
     options.variables = trainer_->variables();
-    options.servers = kServers;
+    options.servers = job.servers;
     options.workers = 1;
-    options.examples = trainer_->examples();
+    options.examples = job.training->size();
     options.nonce_seed = random.Bits();
     coordinator_ = std::make_unique<Coordinator>(options);
   }
@@ -205,7 +157,7 @@ class ModelCluster {
   // Each node with its core and its work.
   template <typename Function>
   void ForEachNode(Function add) {
-    for (uint32_t i = 0; i < kServers; ++i) {
+    for (uint32_t i = 0; i < shards_.size(); ++i) {
       add(PeerId::Ps(i), shards_[i].get(), storage_.ShardWorks());
     }
     add(PeerId::Coordinator(), coordinator_.get(), storage_.CoordinatorWorks());
@@ -220,7 +172,7 @@ class ModelCluster {
     const v1::Manifest& manifest = storage_.committed().back();
     TrainedWeights trained;
     for (const v1::Variable& variable : trainer_->variables()) {
-      for (const std::string slot : {"", "momentum", "variance"}) {
+      for (const std::string& slot : ValuesAndSlots(manifest)) {
         ASSIGN_OR_RETURN(
             const std::vector<float> values,
             storage_.ReadVariable(manifest, variable.name(), slot));
@@ -256,8 +208,8 @@ absl::Status Compare(const TrainedWeights& trained,
 
 }  // namespace
 
-absl::StatusOr<TrainedWeights> TrainModelInProcess() {
-  ModelCluster cluster(/*seed=*/0);
+absl::StatusOr<TrainedWeights> TrainModelInProcess(const ModelJob& job) {
+  ModelCluster cluster(job, /*seed=*/0);
   const std::unique_ptr<Runtime> runtime = MakeInProcessRuntime();
   cluster.ForEachNode(
       [&](PeerId self, Core* core, std::vector<SimStorage::Work> works) {
@@ -274,16 +226,16 @@ absl::StatusOr<TrainedWeights> TrainModelInProcess() {
   return cluster.Trained();
 }
 
-WorkloadReport RunModelWorkload(uint64_t seed, bool verbose,
-                                const TrainedWeights& expected) {
+ModelReport RunModelWorkload(const ModelJob& job, uint64_t seed, bool verbose,
+                             const TrainedWeights& expected) {
   RandomStream random(StableHash("network", seed));
   Simulation::Options options;
   options.seed = seed;
   options.faults = Faults::Draw(&random);
   options.verbose = verbose;
-  options.replay_command = absl::StrCat(
-      "bazel run //tests/sim -- --workload=model --seed=", seed, " --verbose");
-  ModelCluster cluster(seed);
+  options.replay_command = absl::StrCat("bazel run //tests/sim -- ", job.flags,
+                                        " --seed=", seed, " --verbose");
+  ModelCluster cluster(job, seed);
   Simulation simulation(std::move(options));
   cluster.ForEachNode(
       [&](PeerId self, Core* core, std::vector<SimStorage::Work> works) {
@@ -293,16 +245,18 @@ WorkloadReport RunModelWorkload(uint64_t seed, bool verbose,
                               std::move(work.handler));
         }
       });
+  TrainedWeights trained;
   if (simulation.Run().ok()) {
-    const auto trained = cluster.Trained();
-    simulation.Fail(trained.ok() ? Compare(*trained, expected)
-                                 : trained.status());
+    auto newest = cluster.Trained();
+    if (newest.ok()) trained = *std::move(newest);
+    simulation.Fail(newest.ok() ? Compare(trained, expected) : newest.status());
   }
-  return {.status = simulation.failure(),
-          .trace_hash = simulation.trace_hash(),
-          .events = simulation.events(),
-          .checkpoints = cluster.storage().committed().size(),
-          .faults = simulation.fault_counts()};
+  return {{.status = simulation.failure(),
+           .trace_hash = simulation.trace_hash(),
+           .events = simulation.events(),
+           .checkpoints = cluster.storage().committed().size(),
+           .faults = simulation.fault_counts()},
+          std::move(trained)};
 }
 
 }  // namespace paramd

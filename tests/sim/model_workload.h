@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "tests/sim/model_job.h"
 #include "tests/sim/workload_report.h"
 
 namespace paramd {
@@ -15,15 +16,19 @@ namespace paramd {
 // under "<variable>/slot:<slot>", as the last checkpoint has them.
 using TrainedWeights = std::map<std::string, std::string>;
 
-// A coordinator, two servers and one worker train a small network with Adam on
-// examples drawn from a generator, in the in-process runtime: real time, no
-// fault.
-absl::StatusOr<TrainedWeights> TrainModelInProcess();
+// A coordinator, the job's servers and one worker train it in the in-process
+// runtime: real time, no fault.
+absl::StatusOr<TrainedWeights> TrainModelInProcess(const ModelJob& job);
 
-// The same job under the simulator, on the network that the seed draws. The
+// A run under the simulator.
+struct ModelReport : WorkloadReport {
+  TrainedWeights trained;  // Empty if it did not get that far.
+};
+
+// The same under the simulator, on the network that the seed draws. The
 // report's status is not OK if the result is not `expected`, bit for bit.
-WorkloadReport RunModelWorkload(uint64_t seed, bool verbose,
-                                const TrainedWeights& expected);
+ModelReport RunModelWorkload(const ModelJob& job, uint64_t seed, bool verbose,
+                             const TrainedWeights& expected);
 
 }  // namespace paramd
 

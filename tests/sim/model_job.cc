@@ -1,0 +1,109 @@
+#include "tests/sim/model_job.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "config/job_config.h"
+#include "worker/input/open_dataset.h"
+#include "worker/model/model.h"
+
+namespace paramd {
+namespace {
+
+// Labelled noise: every value is a pure function of its place.
+class DrawnDataset : public Dataset {
+ public:
+  DrawnDataset() {
+    spec_.example_shape = {6, 6};
+    spec_.classes = 5;
+  }
+  const InputSpec& spec() const override { return spec_; }
+  uint64_t size() const override { return 230; }
+  absl::Status Read(absl::Span<const uint32_t> indices,
+                    Batch* batch) const override {
+    batch->examples.clear();
+    batch->labels.clear();
+    for (const uint32_t index : indices) {
+      const CounterRandom random(StableHash("example", index));
+      batch->labels.push_back(index % spec_.classes);
+      for (uint64_t i = 0; i < spec_.example_size(); ++i) {
+        // A third of the values say the label.
+        batch->examples.push_back(i % 3 == 0 && i % 5 == batch->labels.back()
+                                      ? 1.0f
+                                      : random.Uniform(i));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  InputSpec spec_;
+};
+
+v1::JobConfig DrawnConfig() {
+  v1::JobConfig job;
+  job.set_name("model");
+  job.set_seed(11);
+  job.mutable_model()->add_layers()->mutable_flatten();
+  job.mutable_model()->add_layers()->mutable_dense()->set_units(16);
+  job.mutable_model()->add_layers()->mutable_relu();
+  job.mutable_model()->add_layers()->mutable_dense()->set_units(5);
+  job.mutable_model()->set_loss(v1::SOFTMAX_CROSS_ENTROPY);
+  v1::OptimizerConfig* const optimizer = job.mutable_optimizer();
+  optimizer->mutable_adam()->set_beta1(0.9);
+  optimizer->mutable_adam()->set_beta2(0.999);
+  optimizer->mutable_adam()->set_epsilon(1e-7);
+  optimizer->set_learning_rate(0.01);
+  optimizer->set_schedule(v1::OptimizerConfig::COSINE);
+  optimizer->set_decay_steps(0);
+  job.set_batch_per_replica(8);
+  job.set_epochs(3);
+  job.set_staleness("async");
+  job.mutable_checkpoint()->set_every_steps(20);
+  job.mutable_checkpoint()->set_keep(3);
+  job.set_evaluate_every_epochs(1);
+  job.set_portion_batches(3);
+  job.set_chunk_bytes(1 << 20);
+  job.set_start_timeout_ms(600000);
+  job.set_lease_ms(120000);
+  job.set_heartbeat_ms(1000);
+  job.set_park_timeout_ms(5000);
+  job.set_finish_timeout_ms(10000);
+  job.set_drain_timeout_ms(25000);
+  return job;
+}
+
+}  // namespace
+
+ModelJob DrawnModelJob() {
+  ModelJob job;
+  job.flags = "--workload=model";
+  job.config = DrawnConfig();
+  job.digest = "digest of the model";
+  job.training = std::make_unique<DrawnDataset>();
+  job.test = std::make_unique<DrawnDataset>();
+  return job;
+}
+
+absl::StatusOr<ModelJob> LoadModelJob(const std::string& path,
+                                      uint32_t servers) {
+  JobSources sources;
+  sources.file = path;
+  ASSIGN_OR_RETURN(LoadedJob loaded, LoadJob(sources));
+  ModelJob job;
+  job.flags = absl::StrCat("--job=", path, " --servers=", servers);
+  job.servers = servers;
+  job.config = std::move(loaded.config);
+  job.digest = std::move(loaded.digest);
+  ASSIGN_OR_RETURN(job.training, OpenTrainingData(job.config.input()));
+  ASSIGN_OR_RETURN(job.test,
+                   OpenTestData(job.config.input(), job.training->spec()));
+  RETURN_IF_ERROR(
+      Model::Create(job.config.model(), job.training->spec()).status());
+  return job;
+}
+
+}  // namespace paramd

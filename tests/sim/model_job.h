@@ -1,0 +1,35 @@
+#ifndef PARAMD_TESTS_SIM_MODEL_JOB_H_
+#define PARAMD_TESTS_SIM_MODEL_JOB_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "proto/paramd/v1/config.pb.h"
+#include "worker/input/dataset.h"
+
+namespace paramd {
+
+// What the model workload trains, and on how many servers.
+struct ModelJob {
+  std::string flags;     // With which the simulator takes this job.
+  v1::JobConfig config;  // Checked, with every default filled in.
+  std::string digest;
+  uint32_t servers = 2;
+  std::unique_ptr<const Dataset> training;
+  std::unique_ptr<const Dataset> test;
+};
+
+// A small network with Adam, on examples drawn from a generator.
+ModelJob DrawnModelJob();
+
+// The job of a job file, of which environment and flags change nothing, on the
+// files that it names. The errors of LoadJob, of the data and of the model.
+absl::StatusOr<ModelJob> LoadModelJob(const std::string& path,
+                                      uint32_t servers);
+
+}  // namespace paramd
+
+#endif  // PARAMD_TESTS_SIM_MODEL_JOB_H_
