@@ -26,13 +26,17 @@ namespace paramd {
 //      ▲           │  the coordinator knows no such session
 //      └───────────┘
 //
-// Steps overlap, but only in one way. With step t's batch being computed on the
-// weights of pull t:
+// With `pull_ahead` steps overlap, but only in one way. With step t's batch being
+// computed on the weights of pull t:
 //   - pull t+1 is sent when push t-1 is acknowledged, and not before;
 //   - push t leaves when its gradient is ready and pull t+1 has come;
 //   - step t+1 is computed when pull t+1 has come and push t has left.
-// So pull t+1 always contains this worker's pushes up to t-1 and not t, and
-// with one worker no timing changes the result.
+// So pull t+1 always contains this worker's pushes up to t-1 and not t. Without,
+// pull t+1 is sent when push t is acknowledged. Either way no timing changes the
+// result of a job with one worker.
+//
+// One that is told to drain waits for the push under way, drops what it
+// computes, tells the coordinator how far it got with its input, and is gone.
 //
 // Weights lie in three buffers: 0 and 1 by turns for the steps, 2 for
 // evaluations. Between StartIo(ComputeGradient or EvaluateWeights) and its
@@ -59,6 +63,7 @@ class AsyncWorker : public Core {
   void Completed(IoResult result, Time now, Outbox* out) override;
   void Tick(Time now, Outbox* out) override;
   Time next_tick() const override;
+  void Drain(Time now, Outbox* out) override;
 
   // REQUIRES: see the class comment.
   const Weights& weights(int buffer) const { return weights_[buffer]; }
@@ -123,10 +128,13 @@ class AsyncWorker : public Core {
   v1::WorkerCut MakeCut() const;
   v1::Header MakeHeader() const;
   bool idle() const;
+  // Nothing of this worker is under way, and nothing will be.
+  bool drained() const;
   uint64_t batches_left() const;
 
   const Options options_;
   Phase phase_ = Phase::kJoining;
+  bool draining_ = false;
   Time started_;
   absl::optional<Session> session_;  // Set while running.
   uint64_t sessions_ = 0;
