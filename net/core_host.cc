@@ -102,6 +102,7 @@ void CoreHost::Replied(CallId id, absl::Status status, Outbox::Head head,
 
 bool CoreHost::Turn(Time now) {
   bool any = Expire(now);
+  any |= EndDrain(now);
   any |= TickDue(now);
   if (events_.empty() || ended_) return any;
   Event event = std::move(events_.front());
@@ -111,12 +112,38 @@ bool CoreHost::Turn(Time now) {
 }
 
 Time CoreHost::next_wakeup() const {
-  Time next = Time::Never();
-  if (!deadlines_.empty()) next = deadlines_.begin()->first;
+  Time next = drain_deadline_;
+  if (!deadlines_.empty()) next = std::min(next, deadlines_.begin()->first);
   for (const auto& [self, hosted] : cores_) {
     if (!hosted.exited) next = std::min(next, hosted.core->next_tick());
   }
   return next;
+}
+
+void CoreHost::Drain(absl::Status status, absl::Duration timeout, Time now) {
+  if (draining_ || ended_) return;
+  draining_ = true;
+  end_status_ = std::move(status);
+  drain_deadline_ = now + timeout;
+  for (const PeerId self : order_) {
+    const Hosted& hosted = cores_.at(self);
+    if (hosted.exited || ended_) continue;
+    Outbox out;
+    hosted.core->Drain(now, &out);
+    Empty(self, &out, now);
+  }
+}
+
+bool CoreHost::EndDrain(Time now) {
+  if (now < drain_deadline_) return false;
+  drain_deadline_ = Time::Never();
+  for (const auto& [self, hosted] : cores_) {
+    if (hosted.exited) continue;
+    Log(LogLevel::kWarning, "not drained in time",
+        {{"core", PeerName(self)}, {"for", hosted.core->overdue(now)}});
+  }
+  End(end_status_);
+  return true;
 }
 
 void CoreHost::End(absl::Status status) {
@@ -243,7 +270,7 @@ void CoreHost::Exited(PeerId self, absl::Status status) {
   for (const auto& [peer, hosted] : cores_) {
     if (!hosted.exited) return;
   }
-  End(absl::OkStatus());
+  End(end_status_);
 }
 
 bool CoreHost::Expire(Time now) {

@@ -84,6 +84,11 @@ class CoreHost {
   Time TellWaits(Time now);
   bool has_waiting_events() const { return !events_.empty(); }
 
+  // Tells every core to drain; the end is then `status`, at `timeout` at the
+  // latest. Again, or after the end: no change.
+  void Drain(absl::Status status, absl::Duration timeout, Time now);
+  bool draining() const { return draining_; }
+
   // The end: every core has exited, or one failed, or End was called.
   bool ended() const { return ended_; }
   const absl::Status& end_status() const { return end_status_; }
@@ -129,6 +134,7 @@ class CoreHost {
   void Exited(PeerId self, absl::Status status);
   void Completed(PeerId self, IoResult result);
   bool Expire(Time now);
+  bool EndDrain(Time now);
   bool TickDue(Time now);
 
   Transport* const transport_;
@@ -145,7 +151,10 @@ class CoreHost {
   absl::flat_hash_set<std::pair<PeerId, IoId>> open_ios_;  // Bound: 4,096.
   Time looked_at_waits_;
   Time next_look_at_waits_;
+  bool draining_ = false;
+  Time drain_deadline_ = Time::Never();
   bool ended_ = false;
+  // While draining: what it will be.
   absl::Status end_status_;
 };
 

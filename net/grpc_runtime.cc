@@ -79,6 +79,11 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
     return status;
   }
   void Post(std::function<void()> f) override { mailbox_->Post(std::move(f)); }
+  void Drain(absl::Status status, absl::Duration timeout) override {
+    mailbox_->Post([this, status, timeout] {
+      host_.Drain(status, timeout, MonotonicNow());
+    });
+  }
   void Stop(absl::Status status) override {
     mailbox_->Post([this, status] { host_.End(status); });
   }
@@ -112,7 +117,7 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
 
   // One completion, if one comes before `until`.
   bool Look(gpr_timespec until);
-  void Drain();
+  void SendAnswers();
   void Close();
 
   const GrpcRuntimeOptions options_;
@@ -155,7 +160,7 @@ absl::Status GrpcRuntime::Run() {
                     std::min({host_.next_wakeup(), server_->next_deadline(),
                               next_look})));
   }
-  Drain();
+  SendAnswers();
   Close();
   return host_.end_status();
 }
@@ -198,7 +203,7 @@ void GrpcRuntime::Cancel(CallId id) {
 }
 
 // Answers that were given are sent; nobody is left without one.
-void GrpcRuntime::Drain() {
+void GrpcRuntime::SendAnswers() {
   const Time until = MonotonicNow() + options_.drain_deadline;
   server_->RefuseAll(absl::UnavailableError("this process is ending"));
   while (server_->answers_under_way() > 0 && MonotonicNow() < until) {

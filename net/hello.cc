@@ -97,18 +97,16 @@ absl::Status CheckHello(const Identity& self, const v1::HelloRequest& theirs) {
 }
 
 absl::Status CheckHelloReply(const Identity& self, PeerId expected,
-                             absl::string_view address,
                              const v1::HelloReply& theirs) {
   RETURN_IF_ERROR(
       CheckProtocol(self, theirs.task(), theirs.protocol(), theirs.protocol()));
   const v1::Task task = TaskOf(expected);
   if (theirs.task().type() != task.type() ||
       theirs.task().index() != task.index()) {
-    return Refuse(
-        v1::Refusal::OTHER_JOB, "cluster",
-        absl::StrCat("at ", address, " there is ", TaskName(theirs.task()),
-                     "; ", TaskName(self.task), " looked for ",
-                     TaskName(task)));
+    return Refuse(v1::Refusal::OTHER_JOB, "task",
+                  absl::StrCat("another task answers: ",
+                               TaskName(theirs.task()), " instead of ",
+                               TaskName(task)));
   }
   return CompareJob(self, theirs);
 }

@@ -35,9 +35,9 @@ v1::HelloReply AnswerHello(const Identity& self);
 // values and both processes.
 absl::Status CheckHello(const Identity& self, const v1::HelloRequest& theirs);
 
-// Whether the answer comes from `expected`; else as CheckHello, with `address`.
+// As CheckHello. OTHER_JOB with the entity "task" if it is not `expected` that
+// answers.
 absl::Status CheckHelloReply(const Identity& self, PeerId expected,
-                             absl::string_view address,
                              const v1::HelloReply& theirs);
 
 // The task that a peer is: the coordinator is worker 0.

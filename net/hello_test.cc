@@ -22,12 +22,12 @@ TEST(HelloTest, ProcessesOfOneJobAcceptEachOther) {
   const Identity worker = Self(PeerId::Worker(1));
   EXPECT_TRUE(CheckHello(ps, MakeHello(worker)).ok());
   EXPECT_TRUE(
-      CheckHelloReply(worker, PeerId::Ps(0), "a:1", AnswerHello(ps)).ok());
+      CheckHelloReply(worker, PeerId::Ps(0), AnswerHello(ps)).ok());
 }
 
 TEST(HelloTest, TheCoordinatorIsWorkerZero) {
   const Identity ps = Self(PeerId::Ps(0));
-  EXPECT_TRUE(CheckHelloReply(ps, PeerId::Coordinator(), "a:1",
+  EXPECT_TRUE(CheckHelloReply(ps, PeerId::Coordinator(),
                               AnswerHello(Self(PeerId::Worker(0))))
                   .ok());
 }
@@ -42,9 +42,18 @@ TEST(HelloTest, EachEntryThatDiffersIsNamedWithBothValues) {
   EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::OTHER_JOB);
   EXPECT_EQ(RefusalOf(refused).entity(), "cluster_digest");
   worker.job_name = "mnist";
-  refused = CheckHelloReply(worker, PeerId::Ps(0), "a:1", AnswerHello(ps));
+  refused = CheckHelloReply(worker, PeerId::Ps(0), AnswerHello(ps));
   EXPECT_EQ(refused.message(),
             "job_name differs: ps-0 has 'fashion', worker-1 has 'mnist'");
+}
+
+TEST(HelloTest, AnotherTaskThanTheOneLookedForIsNamed) {
+  const absl::Status refused =
+      CheckHelloReply(Self(PeerId::Worker(1)), PeerId::Ps(0),
+                      AnswerHello(Self(PeerId::Ps(1))));
+  EXPECT_EQ(refused.message(), "another task answers: ps-1 instead of ps-0");
+  EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::OTHER_JOB);
+  EXPECT_EQ(RefusalOf(refused).entity(), "task");
 }
 
 TEST(HelloTest, WhatACallerDoesNotKnowIsNotCompared) {

@@ -31,6 +31,11 @@ class InProcessRuntime : public Runtime {
     return status;
   }
   void Post(std::function<void()> f) override { mailbox_->Post(std::move(f)); }
+  void Drain(absl::Status status, absl::Duration timeout) override {
+    mailbox_->Post([this, status, timeout] {
+      host_.Drain(status, timeout, MonotonicNow());
+    });
+  }
   void Stop(absl::Status status) override {
     mailbox_->Post([this, status] { host_.End(status); });
   }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
@@ -18,6 +19,7 @@
 #include "net/caller.h"
 #include "net/completion.h"
 #include "net/grpc_status.h"
+#include "net/unreached.h"
 #include "net/wire_message.h"
 #include "proto/refusal.h"
 
@@ -25,6 +27,8 @@ namespace paramd {
 namespace {
 
 constexpr size_t kMostWaiting = 1024;
+// How often a name is looked up, at most.
+constexpr absl::Duration kLookUp = absl::Seconds(1);
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            bool bulk) {
@@ -34,6 +38,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   args.SetInt("grpc.enable_retries", 0);
   args.SetInt("grpc.enable_http_proxy", 0);
   args.SetInt("grpc.service_config_disable_resolution", 1);
+  args.SetInt("grpc.dns_min_time_between_resolutions_ms",
+              static_cast<int>(absl::ToInt64Milliseconds(kLookUp)));
   args.SetInt("grpc.per_message_compression", 0);
   args.SetInt("grpc.per_message_decompression", 0);
   args.SetInt("grpc.initial_reconnect_backoff_ms", 100);
@@ -64,6 +70,11 @@ void SetDeadline(Time deadline, grpc::ClientContext* context) {
 bool IsConnectionLoss(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnavailable &&
          RefusalOf(status).reason() == v1::Refusal::REASON_UNSPECIFIED;
+}
+
+bool IsUnresolved(const absl::Status& status) {
+  return IsConnectionLoss(status) &&
+         absl::StartsWith(status.message(), "DNS resolution failed");
 }
 
 }  // namespace
@@ -115,7 +126,7 @@ class PeerLink::HelloCall : public Completion {
         method_(*MethodTable::Get().OfRequest(v1::HelloRequest::descriptor())) {
     context_.AddMetadata(kCallerKey, CallerText(PeerOf(*link->self_)));
     SetDeadline(MonotonicNow() + link->hello_deadline_, &context_);
-    reader_ = link->control_.PrepareUnaryCall(
+    reader_ = link->control_->PrepareUnaryCall(
         &context_, method_.path, EncodeMessage(MakeHello(*link->self_), {}),
         link->queue_);
     reader_->StartCall();
@@ -140,7 +151,7 @@ class PeerLink::HelloCall : public Completion {
   absl::Status Check() const {
     const auto message = DecodeMessage(reply_, *method_.reply);
     if (!message.ok()) return message.status();
-    return CheckHelloReply(*link_->self_, link_->peer_, link_->address_,
+    return CheckHelloReply(*link_->self_, link_->peer_,
                            static_cast<const v1::HelloReply&>(*message->head));
   }
 
@@ -160,10 +171,9 @@ PeerLink::PeerLink(PeerId peer, std::string address, const Identity* self,
       self_(self),
       hello_deadline_(hello_deadline),
       host_(host),
-      queue_(queue),
-      control_channel_(MakeChannel(address_, /*bulk=*/false)),
-      control_(control_channel_),
-      bulk_(MakeChannel(address_, /*bulk=*/true)) {}
+      queue_(queue) {
+  Connect();
+}
 
 PeerLink::~PeerLink() {
   CHECK(under_way_.empty() && hello_ == nullptr,
@@ -222,32 +232,53 @@ void PeerLink::CancelAll() {
   if (hello_ != nullptr) hello_->Cancel();
 }
 
+void PeerLink::Connect() {
+  control_channel_ = MakeChannel(address_, /*bulk=*/false);
+  control_ = std::make_unique<grpc::GenericStub>(control_channel_);
+  bulk_ = std::make_unique<grpc::GenericStub>(
+      MakeChannel(address_, /*bulk=*/true));
+}
+
 void PeerLink::Greet() {
+  // A channel waits up to two minutes before it looks again for a name that had
+  // no address; a new one looks at once.
+  if (MonotonicNow() >= connect_again_) {
+    connect_again_ = Time::Never();
+    Connect();
+  }
   state_ = State::kGreeting;
   hello_ = new HelloCall(this);
 }
 
-void PeerLink::Greeted(const absl::Status& status) {
+void PeerLink::Greeted(absl::Status status) {
   hello_ = nullptr;
   state_ = status.ok() ? State::kGreeted : State::kStrange;
   std::deque<std::unique_ptr<Call>> calls;
   calls.swap(waiting_);
-  if (!status.ok()) {
-    const absl::Status explained = Explain(status);
-    Log(LogLevel::kDebug, "hello failed",
-        {{"peer", PeerName(peer_)}, {"why", explained.message()}});
-    for (const auto& call : calls) {
-      host_->Replied(call->id, explained, nullptr, {});
-    }
+  if (status.ok()) {
+    for (auto& call : calls) Begin(std::move(call));
     return;
   }
-  for (auto& call : calls) Begin(std::move(call));
+  if (status.code() == absl::StatusCode::kDeadlineExceeded) {
+    status = absl::UnavailableError(status.message());
+  } else if (status.code() == absl::StatusCode::kUnimplemented) {
+    // Whoever answers does not know Hello.
+    status = absl::UnavailableError("not a paramd process");
+  }
+  if (IsUnresolved(status) && connect_again_ == Time::Never()) {
+    connect_again_ = MonotonicNow() + kLookUp;
+  }
+  status = Explain(status);
+  Log(LogLevel::kDebug, "hello failed", {{"why", status.message()}});
+  for (const auto& call : calls) {
+    host_->Replied(call->id, status, nullptr, {});
+  }
 }
 
 void PeerLink::Begin(std::unique_ptr<Call> call) {
   Call* const begun = call.release();
   under_way_[begun->id] = begun;
-  begun->Begin(begun->method.bulk ? &bulk_ : &control_, queue_);
+  begun->Begin((begun->method.bulk ? bulk_ : control_).get(), queue_);
 }
 
 void PeerLink::Finished(Call* call) {
@@ -270,11 +301,28 @@ void PeerLink::Finished(Call* call) {
   host_->Replied(call->id, Explain(std::move(status)), nullptr, {});
 }
 
-// gRPC's own words about a connection do not say whose it is.
-absl::Status PeerLink::Explain(absl::Status status) const {
-  if (!IsConnectionLoss(status)) return status;
-  return absl::UnavailableError(
-      absl::StrCat(PeerName(peer_), " at ", address_, ": ", status.message()));
+// Says whose connection it is, and in a few words why it is of no use. Refusals
+// of the peer for other reasons are left as they are.
+absl::Status PeerLink::Explain(const absl::Status& status) const {
+  const v1::Refusal refusal = RefusalOf(status);
+  std::string why;
+  if (refusal.reason() == v1::Refusal::OTHER_JOB) {
+    why = absl::StrCat(
+        refusal.entity() == "task" ? "" : "another job answers: ",
+        status.message());
+  } else if (IsConnectionLoss(status) ||
+             status.code() == absl::StatusCode::kDeadlineExceeded) {
+    why = WhyUnreached(status.message());
+  } else {
+    return status;
+  }
+  absl::Status explained(
+      status.code(),
+      absl::StrCat(PeerName(peer_), " at ", address_, ": ", why));
+  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
+    explained.SetPayload(type, payload);
+  });
+  return explained;
 }
 
 }  // namespace paramd

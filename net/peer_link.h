@@ -30,7 +30,8 @@ namespace paramd {
 // Invariant: no call travels before a Hello was accepted on the present control
 // connection; calls that come earlier wait for it (at most 1,024; within their
 // deadlines) and fail as it does. Every call ends in one CoreHost::Replied,
-// unless it was cancelled.
+// unless it was cancelled. What fails for want of a connection says whose and
+// why in a few words: "ps-1 at 10.0.0.7:7077: refused".
 //
 // Not thread-safe: lives on the loop thread. Outlived by host and queue; calls
 // under way must have left the queue before it goes (see CancelAll).
@@ -54,11 +55,12 @@ class PeerLink {
   class HelloCall;
   enum class State { kStrange, kGreeting, kGreeted };
 
+  void Connect();
   void Greet();
-  void Greeted(const absl::Status& status);
+  void Greeted(absl::Status status);
   void Begin(std::unique_ptr<Call> call);
   void Finished(Call* call);
-  absl::Status Explain(absl::Status status) const;
+  absl::Status Explain(const absl::Status& status) const;
 
   const PeerId peer_;
   const std::string address_;
@@ -66,9 +68,11 @@ class PeerLink {
   const absl::Duration hello_deadline_;
   CoreHost* const host_;
   grpc::CompletionQueue* const queue_;
-  const std::shared_ptr<grpc::Channel> control_channel_;
-  grpc::GenericStub control_;
-  grpc::GenericStub bulk_;
+  std::shared_ptr<grpc::Channel> control_channel_;
+  std::unique_ptr<grpc::GenericStub> control_;
+  std::unique_ptr<grpc::GenericStub> bulk_;
+  // When to look up anew a name that has no address. Never: it has one.
+  Time connect_again_ = Time::Never();
   State state_ = State::kStrange;
   HelloCall* hello_ = nullptr;  // Under way if kGreeting. Owned by the queue.
   std::deque<std::unique_ptr<Call>> waiting_;

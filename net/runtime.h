@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "google/protobuf/descriptor.h"
 
 #include "proto/paramd/v1/cluster.pb.h"
@@ -19,7 +20,7 @@ namespace paramd {
 // at the latest (DEADLINE_EXCEEDED); at once with UNAVAILABLE if the peer is
 // not known.
 //
-// Thread safety: Post and Stop on any thread; everything else before Run on
+// Thread safety: Post, Drain and Stop on any thread; everything else before Run on
 // Run's thread. Cores, and what handlers capture, outlive Run.
 class Runtime {
  public:
@@ -53,6 +54,10 @@ class Runtime {
   // first other status, or with the status given to Stop. Replies that the
   // cores gave before are sent first. REQUIRES: called once.
   virtual absl::Status Run() = 0;
+  // Ends in good order: every core is told to drain. Run returns `status` when
+  // all have exited, at `timeout` at the latest; a core that fails meanwhile
+  // ends it as ever. Again: no change.
+  virtual void Drain(absl::Status status, absl::Duration timeout) = 0;
   // Run returns `status`, unless it has another already.
   virtual void Stop(absl::Status status) = 0;
 };

@@ -1,0 +1,195 @@
+// Why a peer is not reached, as its callers are told. Who answers instead is in
+// grpc_runtime_test.cc.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "gtest/gtest.h"
+
+#include "net/grpc_runtime.h"
+#include "net/testing/loopback_address.h"
+#include "net/testing/name_server.h"
+#include "net/testing/toy_core.h"
+#include "proto/paramd/v1/data.pb.h"
+
+namespace paramd {
+namespace {
+
+class PeerLinkTest : public testing::Test {
+ protected:
+  // What a worker is told that calls ps-0 at `address`: what `enough` accepts,
+  // or what comes first.
+  absl::Status Call(
+      const std::string& address,
+      absl::Duration hello_deadline = absl::Seconds(60),
+      std::function<bool(const absl::Status&)> enough = nullptr) {
+    GrpcRuntimeOptions options;
+    options.self.set_type(v1::WORKER);
+    options.hello_deadline = hello_deadline;
+    options.peers = {{PeerId::Ps(0), address}};
+    const auto runtime = Listen(&options);
+    ToyCore worker;
+    worker.on_start = [](Time, Outbox* out) {
+      out->Send(PeerId::Ps(0), 1, std::make_unique<v1::PullRequest>(), {},
+                absl::Seconds(60));
+    };
+    worker.on_tick = worker.on_start;
+    absl::Status told;
+    worker.on_receive = [&](Message m, Time now, Outbox* out) {
+      told = m.status;
+      worker.tick = now + absl::Milliseconds(10);
+      if (enough == nullptr || enough(told)) out->Exit(absl::OkStatus());
+    };
+    runtime->AddCore(PeerId::Worker(0), &worker);
+    EXPECT_TRUE(runtime->Run().ok());
+    return told;
+  }
+  // A process at an address of its own.
+  static std::unique_ptr<Runtime> Listen(GrpcRuntimeOptions* options) {
+    while (true) {
+      options->listen_address = absl::StrCat(DrawLoopbackHost(), ":2222");
+      auto runtime = MakeGrpcRuntime(*options);
+      if (runtime.ok()) return *std::move(runtime);
+    }
+  }
+  static absl::Status Unreached(const std::string& address,
+                                const std::string& why) {
+    return absl::UnavailableError(absl::StrCat("ps-0 at ", address, ": ", why));
+  }
+};
+
+// A socket that listens, and whose connections nobody takes.
+class SilentSocket {
+ public:
+  SilentSocket() {
+    sockaddr_in name = {};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(name);
+    auto* const generic = reinterpret_cast<sockaddr*>(&name);
+    EXPECT_EQ(bind(fd_, generic, size), 0);
+    EXPECT_EQ(listen(fd_, 16), 0);
+    EXPECT_EQ(getsockname(fd_, generic, &size), 0);
+    port_ = ntohs(name.sin_port);
+  }
+  ~SilentSocket() { close(fd_); }
+
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+ private:
+  const int fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int port_ = 0;
+};
+
+TEST_F(PeerLinkTest, AClosedPortIsRefused) {
+  // Nothing of this machine listens there.
+  EXPECT_EQ(Call("127.255.255.254:1"),
+            Unreached("127.255.255.254:1", "refused"));
+}
+
+TEST_F(PeerLinkTest, ANameThatNobodyHasIsNoSuchHost) {
+  // Resolvers deny names of this kind without asking the network.
+  EXPECT_EQ(Call("nowhere.onion:2222"),
+            Unreached("nowhere.onion:2222", "no such host"));
+}
+
+// A server whose name has another address, or none, before it is called.
+class MovingNameTest : public PeerLinkTest {
+ protected:
+  MovingNameTest() {
+    GrpcRuntimeOptions options;
+    options.self.set_type(v1::PS);
+    ps_ = Listen(&options);
+    host_ = options.listen_address.substr(0, options.listen_address.find(':'));
+    shard_.on_receive = [](Message m, Time, Outbox* out) {
+      out->Reply(m.call, std::make_unique<v1::PullReply>());
+    };
+    ps_->AddCore(PeerId::Ps(0), &shard_);
+    loop_ = std::thread([this] { (void)ps_->Run(); });
+  }
+  ~MovingNameTest() override {
+    ps_->Stop(absl::CancelledError());
+    loop_.join();
+  }
+
+  // Calls the server by a name that gets its address when the call has failed.
+  // What it failed of.
+  std::string MoveAndReach() {
+    const std::string address = names_.Target("ps-0.train:2222");
+    absl::Status before;
+    EXPECT_TRUE(Call(address, absl::Seconds(60), [&](const absl::Status& told) {
+                  if (told.ok()) return true;
+                  before = told;
+                  names_.SetAddress(host_);
+                  return false;
+                }).ok());
+    return std::string(
+        absl::StripPrefix(before.message(), Unreached(address, "").message()));
+  }
+
+  NameServer names_;
+
+ private:
+  ToyCore shard_;
+  std::unique_ptr<Runtime> ps_;
+  std::string host_;
+  std::thread loop_;
+};
+
+TEST_F(MovingNameTest, ANameThatGetsAnAddressIsReached) {
+  EXPECT_EQ(MoveAndReach(), "no such host");
+}
+
+TEST_F(MovingNameTest, ANameThatGetsAnotherAddressIsReached) {
+  names_.SetAddress("127.255.255.254");
+  EXPECT_EQ(MoveAndReach(), "refused");
+}
+
+TEST_F(PeerLinkTest, ASocketThatNeverAnswersTimesOut) {
+  const SilentSocket silent;
+  EXPECT_EQ(Call(silent.address()), Unreached(silent.address(), "timed out"));
+}
+
+TEST_F(PeerLinkTest, AHelloWithoutAnAnswerTimesOut) {
+  GrpcRuntimeOptions options;
+  options.self.set_type(v1::PS);
+  const auto ps = Listen(&options);  // And does not run.
+  EXPECT_EQ(Call(options.listen_address, absl::Milliseconds(100)),
+            Unreached(options.listen_address, "timed out"));
+}
+
+TEST_F(PeerLinkTest, AServerThatKnowsNoHelloIsNotAParamdProcess) {
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                           &port);
+  const auto queue = builder.AddCompletionQueue();
+  const std::unique_ptr<grpc::Server> stranger = builder.BuildAndStart();
+  ASSERT_NE(stranger, nullptr);
+  std::thread loop([&queue] {
+    void* tag;
+    bool ok;
+    while (queue->Next(&tag, &ok)) {
+    }
+  });
+  const std::string address = absl::StrCat("127.0.0.1:", port);
+  EXPECT_EQ(Call(address),
+            Unreached(address, "not a paramd process"));
+  stranger->Shutdown();
+  queue->Shutdown();
+  loop.join();
+}
+
+}  // namespace
+}  // namespace paramd
