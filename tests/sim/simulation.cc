@@ -9,8 +9,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 
 #include "base/check.h"
 #include "base/crc32c.h"
@@ -21,18 +19,6 @@ namespace {
 constexpr absl::string_view kKindNames[] = {"start",    "request", "reply",
                                             "deadline", "io",      "done",
                                             "tick",     "action",  "exit"};
-
-// The same bytes every time, maps included.
-std::string Serialized(const google::protobuf::Message* head) {
-  std::string bytes;
-  if (head == nullptr) return bytes;
-  google::protobuf::io::StringOutputStream stream(&bytes);
-  google::protobuf::io::CodedOutputStream coded(&stream);
-  coded.SetSerializationDeterministic(true);
-  CHECK(head->SerializeToCodedStream(&coded), "heads are complete");
-  coded.Trim();
-  return bytes;
-}
 
 uint32_t Crc(const BufferChain& payload) {
   uint32_t crc = 0;
@@ -73,7 +59,10 @@ std::string Age(int64_t now, int64_t since) {
 }  // namespace
 
 Simulation::Simulation(Options options)
-    : options_(std::move(options)), random_(options_.seed) {}
+    : options_(std::move(options)),
+      random_(options_.seed),
+      network_(options_.faults, &random_),
+      trace_(options_.verbose) {}
 
 void Simulation::AddNode(PeerId self, Core* core, absl::Duration start_within) {
   CHECK(nodes_.count(self) == 0, "a task has one node at a time");
@@ -96,12 +85,7 @@ void Simulation::Crash(PeerId self) {
 }
 
 void Simulation::CutOff(PeerId self, absl::Duration time) {
-  cut_off_until_[self] = now_ + absl::ToInt64Nanoseconds(time);
-}
-
-bool Simulation::IsCutOff(PeerId peer) const {
-  const auto found = cut_off_until_.find(peer);
-  return found != cut_off_until_.end() && now_ < found->second;
+  network_.CutOff(self, now_ + absl::ToInt64Nanoseconds(time));
 }
 
 void Simulation::HandleIo(PeerId self, const google::protobuf::Descriptor* type,
@@ -198,16 +182,7 @@ Time Simulation::NodeTime(const Node& node) const {
 }
 
 int64_t Simulation::Draw(absl::Duration shortest, absl::Duration longest) {
-  const int64_t span = absl::ToInt64Nanoseconds(longest - shortest);
-  return absl::ToInt64Nanoseconds(shortest) +
-         static_cast<int64_t>(random_.Below(std::max<int64_t>(span, 0) + 1));
-}
-
-int64_t Simulation::DrawDelay() {
-  const Faults& faults = options_.faults;
-  return Draw(faults.shortest_delay, random_.Chance(faults.straggle)
-                                         ? faults.straggler_delay
-                                         : faults.longest_delay);
+  return DrawNanoseconds(shortest, longest, &random_);
 }
 
 void Simulation::Schedule(int64_t at, Event event) {
@@ -250,7 +225,8 @@ void Simulation::Start(Node* node, const Event& event) {
 void Simulation::DeliverRequest(Event event) {
   Node* const node = Living(event.node);
   if (node == nullptr || !node->started) {
-    return FailCall(event.call, now_ + DrawDelay(), "connection refused");
+    return FailCall(event.call, now_ + network_.DrawDelay(),
+                    "connection refused");
   }
   Trace(event);
   const CallId id = next_delivery_++;
@@ -268,14 +244,12 @@ void Simulation::DeliverRequest(Event event) {
 void Simulation::DeliverReply(Event event) {
   Node* const node = Living(event.node, event.life);
   if (node == nullptr) return;
-  const std::string& type = event.call->type->name();
   if (event.call->settled) {
     // A failure that the transport noticed a second time is not told.
-    if (event.head == nullptr || options_.faults.second_reply == 0 ||
-        random_.Chance(0.5)) {
+    if (event.head == nullptr ||
+        !network_.AdmitsSecondReply(event.call->type->name())) {
       return;
     }
-    counts_.Count("second_reply", type);
   }
   Trace(event);
   event.call->settled = true;
@@ -294,7 +268,7 @@ void Simulation::DeliverReply(Event event) {
 
 void Simulation::PassDeadline(const Event& event) {
   if (event.call->settled) return;
-  counts_.Count("deadline", event.call->type->name());
+  network_.Count("deadline", event.call->type->name());
   Event reply;
   reply.kind = Kind::kReply;
   reply.node = event.node;
@@ -349,10 +323,7 @@ void Simulation::Tick(const Event& event) {
 
 void Simulation::Empty(PeerId self, Node* node, Outbox out) {
   for (const std::string& note : out.notes) {
-    if (!options_.verbose) break;
-    std::printf("%14s note     %s: %s\n",
-                absl::FormatDuration(elapsed()).c_str(), PeerName(self).c_str(),
-                note.c_str());
+    trace_.AddNote(now_, self, note);
   }
   for (Outbox::ReplyItem& item : out.replies) {
     Answer(self, node, std::move(item));
@@ -385,28 +356,12 @@ void Simulation::Send(PeerId self, Node* node, Outbox::SendItem item) {
   deadline.call = call;
   Schedule(call->deadline_at, std::move(deadline));
 
-  const Faults& faults = options_.faults;
-  const std::string& type = call->type->name();
-  const bool cut_off = IsCutOff(self) || IsCutOff(item.to);
-  if (cut_off || random_.Chance(faults.lose_request)) {
-    counts_.Count(cut_off ? "cut_off" : "lose_request", type);
-    if (random_.Chance(0.5)) {
-      FailCall(call, now_ + Draw(faults.shortest_delay, item.deadline),
-               "connection lost");
-    }
-    return;
+  const SimNetwork::Fate fate = network_.OfRequest(
+      {self, item.to, call->type->name(), now_}, item.deadline);
+  if (fate.fails_at.has_value()) {
+    FailCall(call, *fate.fails_at, "connection lost");
   }
-  if (random_.Chance(faults.ghost)) {
-    counts_.Count("ghost", type);
-    FailCall(call, now_ + DrawDelay(), "connection lost");
-    return SendOneRequest(
-        call, item, now_ + Draw(faults.shortest_delay, faults.ghost_delay));
-  }
-  SendOneRequest(call, item, now_ + DrawDelay());
-  if (random_.Chance(faults.duplicate)) {
-    counts_.Count("duplicate", type);
-    SendOneRequest(call, item, now_ + DrawDelay());
-  }
+  for (const int64_t at : fate.arrives_at) SendOneRequest(call, item, at);
 }
 
 void Simulation::SendOneRequest(const CallRef& call,
@@ -427,7 +382,7 @@ BufferChain Simulation::Arrive(const Event& event) {
         absl::StrCat("the payload of a ", event.head->GetDescriptor()->name(),
                      " was changed after it had been sent")));
   }
-  return Recut(event.payload);
+  return network_.Recut(event.payload);
 }
 
 void Simulation::Answer(PeerId self, Node* node, Outbox::ReplyItem item) {
@@ -444,16 +399,12 @@ void Simulation::Answer(PeerId self, Node* node, Outbox::ReplyItem item) {
         absl::StrCat(PeerName(self), " answered ", call->type->name(),
                      " with neither or both of a reply and an error")));
   }
-  const bool cut_off = IsCutOff(self) || IsCutOff(call->from);
-  if (cut_off || random_.Chance(options_.faults.lose_reply)) {
-    counts_.Count(cut_off ? "cut_off_reply" : "lose_reply", call->type->name());
-    if (random_.Chance(0.5)) {
-      FailCall(call, now_ + DrawDelay(), "connection lost");
-    }
-    return;
+  const SimNetwork::Fate fate =
+      network_.OfReply({self, call->from, call->type->name(), now_});
+  if (fate.fails_at.has_value()) {
+    FailCall(call, *fate.fails_at, "connection lost");
   }
-  const bool twice = random_.Chance(options_.faults.second_reply);
-  for (int copy = 0; copy < (twice ? 2 : 1); ++copy) {
+  for (const int64_t at : fate.arrives_at) {
     Event event;
     event.kind = Kind::kReply;
     event.node = call->from;
@@ -463,7 +414,7 @@ void Simulation::Answer(PeerId self, Node* node, Outbox::ReplyItem item) {
     if (item.head != nullptr) event.head = Clone(*item.head);
     event.payload = item.payload;
     event.payload_crc = Crc(item.payload);
-    Schedule(now_ + DrawDelay(), std::move(event));
+    Schedule(at, std::move(event));
   }
 }
 
@@ -520,7 +471,7 @@ void Simulation::FailCall(const CallRef& call, int64_t at,
 
 void Simulation::CloseIncoming(Node* node) {
   for (const auto& [id, delivery] : node->incoming) {
-    FailCall(delivery.call, now_ + DrawDelay(), "connection closed");
+    FailCall(delivery.call, now_ + network_.DrawDelay(), "connection closed");
   }
   node->incoming.clear();
 }
@@ -548,47 +499,20 @@ void Simulation::ScheduleTick(PeerId self, Node* node) {
   Schedule(at, std::move(event));
 }
 
-BufferChain Simulation::Recut(const BufferChain& payload) {
-  BufferChain pieces;
-  for (const Buffer& buffer : payload) {
-    absl::Span<const std::byte> rest = buffer.bytes();
-    // Few cuts: a large payload is mostly contiguous, as on a real socket.
-    for (uint64_t cuts = random_.Below(3); cuts > 0 && rest.size() > 1;
-         --cuts) {
-      const size_t length = 1 + random_.Below(rest.size() - 1);
-      pieces.push_back(Buffer::Copy(rest.subspan(0, length)));
-      rest.remove_prefix(length);
-    }
-    if (!rest.empty()) pieces.push_back(Buffer::Copy(rest));
-  }
-  return pieces;
-}
-
 void Simulation::Trace(const Event& event) {
-  const PeerId from = event.call == nullptr          ? event.node
-                      : event.kind == Kind::kRequest ? event.call->from
-                                                     : event.call->to;
-  const uint32_t crc =
-      event.call == nullptr ? Crc(event.payload) : event.payload_crc;
-  const absl::string_view kind = kKindNames[static_cast<int>(event.kind)];
-  const std::string type =
-      event.head == nullptr ? "" : event.head->GetDescriptor()->name();
-  trace_hash_ = StableHash(
-      absl::StrCat(now_, " ", kind, " ", PeerName(from), " ",
-                   PeerName(event.node), " ", type, " ", crc, " ",
-                   event.status.ToString(), " ", Serialized(event.head.get())),
-      trace_hash_);
-  if (!options_.verbose) return;
-  std::string text =
-      event.head == nullptr ? "" : event.head->ShortDebugString();
-  if (text.size() > 300) text = text.substr(0, 300) + "…";
-  std::printf(
-      "%14s %-8s %s%s%s %s %s %s[%zu bytes]\n",
-      absl::FormatDuration(elapsed()).c_str(), std::string(kind).c_str(),
-      PeerName(from).c_str(), event.call == nullptr ? "" : " -> ",
-      event.call == nullptr ? "" : PeerName(event.node).c_str(), type.c_str(),
-      text.c_str(), event.status.ok() ? "" : event.status.ToString().c_str(),
-      ChainSize(event.payload));
+  const bool is_message = event.call != nullptr;
+  trace_.Add(
+      {.at = now_,
+       .kind = kKindNames[static_cast<int>(event.kind)],
+       .node = event.node,
+       .from = !is_message                    ? event.node
+               : event.kind == Kind::kRequest ? event.call->from
+                                              : event.call->to,
+       .is_message = is_message,
+       .head = event.head.get(),
+       .payload_crc = is_message ? event.payload_crc : Crc(event.payload),
+       .payload_bytes = ChainSize(event.payload),
+       .status = event.status});
 }
 
 }  // namespace paramd

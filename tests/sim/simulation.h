@@ -17,6 +17,8 @@
 #include "base/random.h"
 #include "tensor/core.h"
 #include "tests/sim/faults.h"
+#include "tests/sim/network.h"
+#include "tests/sim/trace.h"
 
 namespace paramd {
 
@@ -102,10 +104,9 @@ class Simulation {
   absl::Status failure() const;
 
   absl::Duration elapsed() const { return absl::Nanoseconds(now_); }
-  // FNV-1a over every event: time, kind, nodes, type, head and payload.
-  uint64_t trace_hash() const { return trace_hash_; }
+  uint64_t trace_hash() const { return trace_.hash(); }
   uint64_t events() const { return events_; }
-  const FaultCounts& fault_counts() const { return counts_; }
+  const FaultCounts& fault_counts() const { return network_.counts(); }
   // Who waits for what, a line each.
   std::string Waits() const;
 
@@ -179,8 +180,6 @@ class Simulation {
   Node* Living(PeerId peer, uint64_t life = 0);
   Time NodeTime(const Node& node) const;
   int64_t Draw(absl::Duration shortest, absl::Duration longest);
-  int64_t DrawDelay();
-  bool IsCutOff(PeerId peer) const;
   void Schedule(int64_t at, Event event);
 
   void Handle(Event event);
@@ -207,27 +206,24 @@ class Simulation {
   void CloseIncoming(Node* node);
   void ScheduleTick(PeerId self, Node* node);
 
-  // The same bytes in buffers of their own, cut at drawn places.
-  BufferChain Recut(const BufferChain& payload);
   void Trace(const Event& event);
 
   const Options options_;
   RandomStream random_;
+  SimNetwork network_;
+  EventTrace trace_;
   int64_t now_ = 1;
   int64_t progressed_at_ = 1;
   uint64_t events_ = 0;
   uint64_t scheduled_ = 0;
   uint64_t lives_ = 0;
   CallId next_delivery_ = 1;
-  uint64_t trace_hash_ = 0;
-  FaultCounts counts_;
   absl::Status failure_;
   bool ended_ = false;
   Tap tap_;
   // By (time, order of scheduling).
   std::map<std::pair<int64_t, uint64_t>, Event> queue_;
   std::map<PeerId, Node> nodes_;
-  std::map<PeerId, int64_t> cut_off_until_;
   std::map<std::pair<PeerId, const google::protobuf::Descriptor*>, Io> ios_;
 };
 
