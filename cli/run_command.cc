@@ -3,7 +3,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -17,6 +17,7 @@
 #include "cli/run_result.h"
 #include "cli/signal_watcher.h"
 #include "cli/version.h"
+#include "config/cluster_agreement.h"
 #include "config/cluster_spec.h"
 #include "net/grpc_runtime.h"
 #include "net/in_process_runtime.h"
@@ -135,12 +136,9 @@ GrpcRuntimeOptions GrpcOptions(const Prepared& prepared, bool insecure) {
   options.incarnation = prepared.role.incarnation;
   options.job_name = prepared.job.config.name();
   options.job_digest = prepared.job.digest;
-  // What every task must have alike; workers may know each other by other
-  // addresses.
-  if (cluster.knows_all_ps) {
-    options.cluster_digest = Digest(absl::StrCat(
-        absl::StrJoin(cluster.ps, ","), " ", cluster.chief_address()));
-  }
+  options.job_settings =
+      absl::StrSplit(prepared.job.job_wide_text, '\n', absl::SkipEmpty());
+  options.cluster = EntriesToAgree(cluster);
   options.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
   // An address that this process is not told is empty.
   for (size_t i = 0; i < cluster.ps.size(); ++i) {

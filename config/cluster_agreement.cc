@@ -1,10 +1,38 @@
 #include "config/cluster_agreement.h"
 
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace paramd {
+namespace {
+
+using Entry = std::pair<absl::string_view, absl::string_view>;
+using ValuesByName = std::map<absl::string_view, absl::string_view>;
+
+absl::optional<Entry> Split(absl::string_view line) {
+  const size_t equals = line.find('=');
+  if (equals == absl::string_view::npos) return absl::nullopt;
+  return Entry(line.substr(0, equals), line.substr(equals + 1));
+}
+
+ValuesByName ByName(const std::vector<std::string>& lines) {
+  ValuesByName values;
+  for (const absl::string_view line : lines) {
+    if (const auto entry = Split(line); entry.has_value()) {
+      values.insert(*entry);
+    }
+  }
+  return values;
+}
+
+Difference Make(const Entry& ours, absl::string_view theirs) {
+  return {std::string(ours.first), std::string(ours.second),
+          std::string(theirs)};
+}
+
+}  // namespace
 
 std::vector<std::string> EntriesToAgree(const ClusterSpec& cluster) {
   std::vector<std::string> entries;
@@ -24,27 +52,34 @@ std::vector<std::string> EntriesToAgree(const ClusterSpec& cluster) {
   return entries;
 }
 
-absl::optional<ClusterDifference> FirstDifference(
+absl::optional<Difference> FirstDifference(
     const std::vector<std::string>& ours,
     const std::vector<std::string>& theirs) {
-  std::map<absl::string_view, absl::string_view> values;
-  for (const absl::string_view entry : theirs) {
-    const size_t equals = entry.find('=');
-    if (equals == absl::string_view::npos) continue;
-    values.emplace(entry.substr(0, equals), entry.substr(equals + 1));
-  }
-  for (const absl::string_view entry : ours) {
-    const size_t equals = entry.find('=');
-    if (equals == absl::string_view::npos) continue;
-    const auto other = values.find(entry.substr(0, equals));
-    if (other == values.end() || other->second == entry.substr(equals + 1)) {
-      continue;
-    }
-    return ClusterDifference{std::string(other->first),
-                             std::string(entry.substr(equals + 1)),
-                             std::string(other->second)};
+  const ValuesByName others = ByName(theirs);
+  for (const absl::string_view line : ours) {
+    const absl::optional<Entry> entry = Split(line);
+    if (!entry.has_value()) continue;
+    const auto other = others.find(entry->first);
+    if (other == others.end() || other->second == entry->second) continue;
+    return Make(*entry, other->second);
   }
   return absl::nullopt;
+}
+
+absl::optional<Difference> FirstDifferentSetting(
+    const std::vector<std::string>& ours,
+    const std::vector<std::string>& theirs) {
+  ValuesByName others = ByName(theirs);
+  for (const absl::string_view line : ours) {
+    const absl::optional<Entry> entry = Split(line);
+    if (!entry.has_value()) continue;
+    const auto other = others.find(entry->first);
+    if (other == others.end()) return Make(*entry, "");
+    if (other->second != entry->second) return Make(*entry, other->second);
+    others.erase(other);
+  }
+  if (others.empty()) return absl::nullopt;
+  return Make({others.begin()->first, ""}, others.begin()->second);
 }
 
 }  // namespace paramd

@@ -15,22 +15,30 @@ namespace paramd {
 // than the other, and its own address may be written otherwise for itself
 // ("localhost"), so only what both name is compared: the addresses of the ps in
 // their order, the number of ps, the chief's address. Never workers, nor
-// evaluators, nor the process's own entry.
+// evaluators, nor the process's own entry. Of the job's settings, which each
+// process knows in full, all that are job-wide.
 
 // One "name=value" per entry: "ps=2", "ps[0]=a:1", "chief=c:1". Empty if
 // standalone.
 std::vector<std::string> EntriesToAgree(const ClusterSpec& cluster);
 
-// One entry of which both speak and differ.
-struct ClusterDifference {
-  std::string name;  // "ps[1]"
+// An entry, or a setting, on which two processes differ.
+struct Difference {
+  std::string name;  // "ps[1]", "optimizer.learning_rate"
   std::string ours;
   std::string theirs;
 };
 
-// The first difference, in the order of `ours`; nullopt if there is none. An
-// entry without '=' is left out: the peer may be anybody.
-absl::optional<ClusterDifference> FirstDifference(
+// The first entry of which both speak and differ, in the order of `ours`;
+// nullopt if there is none. An entry without '=' is left out: the peer may be
+// anybody.
+absl::optional<Difference> FirstDifference(
+    const std::vector<std::string>& ours,
+    const std::vector<std::string>& theirs);
+
+// The same of the lines of two job_wide_texts, where a setting that only one of
+// the two has differs as well: the other's value is empty then.
+absl::optional<Difference> FirstDifferentSetting(
     const std::vector<std::string>& ours,
     const std::vector<std::string>& theirs);
 

@@ -57,7 +57,7 @@ TEST(ClusterAgreementTest, ADifferenceIsNamedWithBothValues) {
     return *FirstDifference(EntriesOf(kAll, "worker", 0),
                             EntriesOf(theirs, "worker", 0));
   };
-  const ClusterDifference order = difference(
+  const Difference order = difference(
       R"({"chief": ["c:1"], "worker": ["a:1"], "ps": ["q:1", "p:1"]})");
   EXPECT_EQ(order.name, "ps[0]");
   EXPECT_EQ(order.ours, "p:1");
@@ -70,6 +70,24 @@ TEST(ClusterAgreementTest, ADifferenceIsNamedWithBothValues) {
                            "ps": ["p:1", "q:1"]})")
                 .name,
             "chief");
+}
+
+TEST(ClusterAgreementTest, OfSettingsAlsoAMissingOneDiffers) {
+  const std::vector<std::string> ours = {"name=\"a\"", "seed=1", "epochs=3"};
+  EXPECT_FALSE(FirstDifferentSetting(ours, ours).has_value());
+  const auto differs =
+      FirstDifferentSetting(ours, {"name=\"a\"", "epochs=4", "seed=2", "x=1"});
+  EXPECT_EQ(differs->name, "seed");
+  EXPECT_EQ(differs->ours, "1");
+  EXPECT_EQ(differs->theirs, "2");
+  const auto ours_alone = FirstDifferentSetting(ours, {"name=\"a\"", "seed=1"});
+  EXPECT_EQ(ours_alone->name, "epochs");
+  EXPECT_EQ(ours_alone->ours, "3");
+  EXPECT_EQ(ours_alone->theirs, "");
+  const auto theirs_alone = FirstDifferentSetting({"seed=1"}, ours);
+  EXPECT_EQ(theirs_alone->name, "epochs");
+  EXPECT_EQ(theirs_alone->ours, "");
+  EXPECT_EQ(theirs_alone->theirs, "3");
 }
 
 TEST(ClusterAgreementTest, WhatAStrangerSendsIsRead) {

@@ -56,7 +56,8 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
   explicit GrpcRuntime(GrpcRuntimeOptions options)
       : options_(std::move(options)),
         self_{options_.self,     options_.incarnation, options_.build,
-              options_.job_name, options_.job_digest,  options_.cluster_digest},
+              options_.job_name, options_.job_digest,  options_.job_settings,
+              options_.cluster},
         mailbox_(std::make_shared<Mailbox>([this] { Wake(); })),
         host_(this, mailbox_) {}
   ~GrpcRuntime() override { Close(); }

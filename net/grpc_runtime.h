@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -25,7 +26,8 @@ struct GrpcRuntimeOptions {
   // Compared in Hello with those of every peer; empty: not compared.
   std::string job_name;
   std::string job_digest;
-  std::string cluster_digest;
+  std::vector<std::string> job_settings;  // The lines of its job_wide_text.
+  std::vector<std::string> cluster;       // As of EntriesToAgree.
   std::string build;
   // Where each peer listens. Coordinator() is the chief.
   std::map<PeerId, std::string> peers;

@@ -38,7 +38,8 @@ GrpcRuntimeOptions Options(v1::TaskType type, uint32_t index,
   options.incarnation = 77;
   options.job_name = "job";
   options.job_digest = "aaaa";
-  options.cluster_digest = "cccc";
+  options.job_settings = {"seed=1"};
+  options.cluster = {"ps=1"};
   options.listen_address = address;
   return options;
 }
@@ -194,13 +195,14 @@ TEST_F(GrpcRuntimeTest, AnotherJobIsRefusedByNameOnBothSides) {
   ps_->Start();
   GrpcRuntimeOptions other = Options(v1::WORKER, 1, "");
   other.job_digest = "bbbb";
+  other.job_settings = {"seed=2"};
   PullUntil(other, [&](const Message& m) {
     EXPECT_EQ(RefusalOf(m.status).reason(), v1::Refusal::OTHER_JOB);
-    EXPECT_EQ(RefusalOf(m.status).entity(), "job_digest");
+    EXPECT_EQ(RefusalOf(m.status).entity(), "seed");
     EXPECT_EQ(m.status.message(),
               absl::StrCat("ps-0 at ", ps_address_,
-                           ": another job answers: job_digest differs: "
-                           "worker-1 has 'bbbb', ps-0 has 'aaaa'"));
+                           ": another job answers: seed differs: "
+                           "worker-1 has '2', ps-0 has '1'"));
     return true;
   });
   GrpcRuntimeOptions same = Options(v1::WORKER, 1, "");

@@ -3,14 +3,21 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 
 #include "base/status_macros.h"
+#include "config/cluster_agreement.h"
 #include "proto/refusal.h"
 
 namespace paramd {
 namespace {
 
 constexpr uint64_t kLargestChunkBytes = uint64_t{1} << 20;
+// Together below the limit of a control message.
+constexpr size_t kMostClusterBytes = size_t{512} << 10;
+constexpr size_t kMostSettingsBytes = size_t{64} << 10;
+constexpr size_t kMostQuotedBytes = 200;
 
 std::string TaskName(const v1::Task& task) {
   switch (task.type()) {
@@ -25,25 +32,80 @@ std::string TaskName(const v1::Task& task) {
   }
 }
 
-absl::Status Compare(absl::string_view entry, const Identity& self,
-                     const std::string& ours, const v1::Task& peer,
-                     const std::string& theirs) {
-  if (ours.empty() || theirs.empty() || ours == theirs) return absl::OkStatus();
+std::string Quoted(absl::string_view value) {
+  if (value.empty()) return "none";
+  return absl::StrCat("'", value.substr(0, kMostQuotedBytes), "'");
+}
+
+absl::Status RefuseOther(const Identity& self, const v1::Task& peer,
+                         const Difference& difference) {
+  const absl::string_view entry =
+      absl::string_view(difference.name).substr(0, kMostQuotedBytes);
   return Refuse(
       v1::Refusal::OTHER_JOB, entry,
-      absl::StrCat(entry, " differs: ", TaskName(peer), " has '", theirs, "', ",
-                   TaskName(self.task), " has '", ours, "'"));
+      absl::StrCat(entry, " differs: ", TaskName(peer), " has ",
+                   Quoted(difference.theirs), ", ", TaskName(self.task),
+                   " has ", Quoted(difference.ours)));
+}
+
+std::vector<std::string> Lines(
+    const google::protobuf::RepeatedPtrField<std::string>& lines) {
+  return {lines.begin(), lines.end()};
+}
+
+template <typename Hello>
+absl::optional<Difference> DifferenceOfJobs(const Identity& self,
+                                            const Hello& theirs) {
+  if (self.job_digest.empty() || theirs.job_digest().empty() ||
+      self.job_digest == theirs.job_digest()) {
+    return absl::nullopt;
+  }
+  if (!self.job_settings.empty() && !theirs.job_settings().empty()) {
+    const auto setting =
+        FirstDifferentSetting(self.job_settings, Lines(theirs.job_settings()));
+    if (setting.has_value()) return setting;
+  }
+  return Difference{"job_digest", self.job_digest, theirs.job_digest()};
 }
 
 template <typename Hello>
 absl::Status CompareJob(const Identity& self, const Hello& theirs) {
   const v1::Task& peer = theirs.task();
-  RETURN_IF_ERROR(
-      Compare("job_name", self, self.job_name, peer, theirs.job_name()));
-  RETURN_IF_ERROR(
-      Compare("job_digest", self, self.job_digest, peer, theirs.job_digest()));
-  return Compare("cluster_digest", self, self.cluster_digest, peer,
-                 theirs.cluster_digest());
+  if (!self.job_name.empty() && !theirs.job_name().empty() &&
+      self.job_name != theirs.job_name()) {
+    return RefuseOther(self, peer,
+                       {"job_name", self.job_name, theirs.job_name()});
+  }
+  if (const auto entry = FirstDifference(self.cluster, Lines(theirs.cluster()));
+      entry.has_value()) {
+    return RefuseOther(self, peer, *entry);
+  }
+  if (const auto job = DifferenceOfJobs(self, theirs); job.has_value()) {
+    return RefuseOther(self, peer, *job);
+  }
+  return absl::OkStatus();
+}
+
+// What both directions say about the job.
+template <typename Hello>
+void FillJob(const Identity& self, Hello* hello) {
+  hello->set_build(self.build);
+  *hello->mutable_task() = self.task;
+  hello->set_incarnation(self.incarnation);
+  hello->set_job_name(self.job_name);
+  hello->set_job_digest(self.job_digest);
+  hello->set_largest_chunk_bytes(kLargestChunkBytes);
+  size_t bytes = 0;
+  for (const std::string& entry : self.cluster) {
+    bytes += entry.size();
+    if (bytes <= kMostClusterBytes) hello->add_cluster(entry);
+  }
+  bytes = 0;
+  for (const std::string& line : self.job_settings) bytes += line.size();
+  if (bytes > kMostSettingsBytes) return;
+  for (const std::string& line : self.job_settings) {
+    hello->add_job_settings(line);
+  }
 }
 
 absl::Status CheckProtocol(const Identity& self, const v1::Task& peer,
@@ -61,15 +123,9 @@ absl::Status CheckProtocol(const Identity& self, const v1::Task& peer,
 
 v1::HelloRequest MakeHello(const Identity& self) {
   v1::HelloRequest hello;
+  FillJob(self, &hello);
   hello.set_protocol_min(kProtocolMin);
   hello.set_protocol_max(kProtocolMax);
-  hello.set_build(self.build);
-  *hello.mutable_task() = self.task;
-  hello.set_incarnation(self.incarnation);
-  hello.set_job_name(self.job_name);
-  hello.set_job_digest(self.job_digest);
-  hello.set_cluster_digest(self.cluster_digest);
-  hello.set_largest_chunk_bytes(kLargestChunkBytes);
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
   hello.set_host(host);
@@ -79,14 +135,8 @@ v1::HelloRequest MakeHello(const Identity& self) {
 
 v1::HelloReply AnswerHello(const Identity& self) {
   v1::HelloReply hello;
+  FillJob(self, &hello);
   hello.set_protocol(kProtocolMax);
-  hello.set_build(self.build);
-  *hello.mutable_task() = self.task;
-  hello.set_incarnation(self.incarnation);
-  hello.set_job_name(self.job_name);
-  hello.set_job_digest(self.job_digest);
-  hello.set_cluster_digest(self.cluster_digest);
-  hello.set_largest_chunk_bytes(kLargestChunkBytes);
   return hello;
 }
 
@@ -103,10 +153,10 @@ absl::Status CheckHelloReply(const Identity& self, PeerId expected,
   const v1::Task task = TaskOf(expected);
   if (theirs.task().type() != task.type() ||
       theirs.task().index() != task.index()) {
-    return Refuse(v1::Refusal::OTHER_JOB, "task",
-                  absl::StrCat("another task answers: ",
-                               TaskName(theirs.task()), " instead of ",
-                               TaskName(task)));
+    return Refuse(
+        v1::Refusal::OTHER_JOB, "task",
+        absl::StrCat("another task answers: ", TaskName(theirs.task()),
+                     " instead of ", TaskName(task)));
   }
   return CompareJob(self, theirs);
 }

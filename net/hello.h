@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 
 #include "proto/paramd/v1/cluster.pb.h"
 #include "tensor/message.h"
@@ -16,23 +16,27 @@ namespace paramd {
 inline constexpr uint32_t kProtocolMin = 1;
 inline constexpr uint32_t kProtocolMax = 1;
 
-// What a process says about itself in Hello. Empty strings: not known, never
-// compared.
+// What a process says about itself in Hello. What is empty is not known, and
+// never compared.
 struct Identity {
   v1::Task task;
   uint64_t incarnation = 0;
   std::string build;
   std::string job_name;
   std::string job_digest;
-  std::string cluster_digest;
+  // Of the digest: one "path=value" each. Above 64 KiB they are not sent.
+  std::vector<std::string> job_settings;
+  // As of EntriesToAgree. Beyond 512 KiB they are not sent.
+  std::vector<std::string> cluster;
 };
 
 v1::HelloRequest MakeHello(const Identity& self);
 v1::HelloReply AnswerHello(const Identity& self);
 
 // Whether a process that says `theirs` may talk to this one. Otherwise
-// PROTOCOL, with both ranges, or OTHER_JOB, naming the entry that differs, both
-// values and both processes.
+// PROTOCOL, with both ranges, or OTHER_JOB, naming the first entry of the cluster
+// or setting of the job that differs, both values (cut at 200 bytes) and both
+// processes.
 absl::Status CheckHello(const Identity& self, const v1::HelloRequest& theirs);
 
 // As CheckHello. OTHER_JOB with the entity "task" if it is not `expected` that

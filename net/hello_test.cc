@@ -1,7 +1,10 @@
 #include "net/hello.h"
 
+#include <string>
+
 #include "gtest/gtest.h"
 
+#include "net/method_table.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -13,7 +16,8 @@ Identity Self(PeerId peer) {
   self.incarnation = 5;
   self.job_name = "fashion";
   self.job_digest = "aaaa";
-  self.cluster_digest = "cccc";
+  self.job_settings = {"name=\"fashion\"", "seed=1", "epochs=3"};
+  self.cluster = {"ps=2", "ps[1]=b:1", "chief=c:1"};
   return self;
 }
 
@@ -21,8 +25,7 @@ TEST(HelloTest, ProcessesOfOneJobAcceptEachOther) {
   const Identity ps = Self(PeerId::Ps(0));
   const Identity worker = Self(PeerId::Worker(1));
   EXPECT_TRUE(CheckHello(ps, MakeHello(worker)).ok());
-  EXPECT_TRUE(
-      CheckHelloReply(worker, PeerId::Ps(0), AnswerHello(ps)).ok());
+  EXPECT_TRUE(CheckHelloReply(worker, PeerId::Ps(0), AnswerHello(ps)).ok());
 }
 
 TEST(HelloTest, TheCoordinatorIsWorkerZero) {
@@ -32,25 +35,74 @@ TEST(HelloTest, TheCoordinatorIsWorkerZero) {
                   .ok());
 }
 
-TEST(HelloTest, EachEntryThatDiffersIsNamedWithBothValues) {
+TEST(HelloTest, TheFirstEntryThatDiffersIsNamedWithBothValues) {
   const Identity ps = Self(PeerId::Ps(0));
   Identity worker = Self(PeerId::Worker(1));
-  worker.cluster_digest = "dddd";
+  worker.cluster = {"ps=2", "ps[0]=a:1", "ps[1]=x:1", "chief=d:1"};
   absl::Status refused = CheckHello(ps, MakeHello(worker));
   EXPECT_EQ(refused.message(),
-            "cluster_digest differs: worker-1 has 'dddd', ps-0 has 'cccc'");
+            "ps[1] differs: worker-1 has 'x:1', ps-0 has 'b:1'");
   EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::OTHER_JOB);
-  EXPECT_EQ(RefusalOf(refused).entity(), "cluster_digest");
+  EXPECT_EQ(RefusalOf(refused).entity(), "ps[1]");
   worker.job_name = "mnist";
   refused = CheckHelloReply(worker, PeerId::Ps(0), AnswerHello(ps));
   EXPECT_EQ(refused.message(),
             "job_name differs: ps-0 has 'fashion', worker-1 has 'mnist'");
 }
 
+TEST(HelloTest, TheFirstSettingThatDiffersIsNamedWithBothValues) {
+  const Identity ps = Self(PeerId::Ps(0));
+  Identity worker = Self(PeerId::Worker(1));
+  worker.job_digest = "bbbb";
+  worker.job_settings = {"name=\"fashion\"", "seed=2", "epochs=4"};
+  EXPECT_EQ(CheckHello(ps, MakeHello(worker)).message(),
+            "seed differs: worker-1 has '2', ps-0 has '1'");
+  EXPECT_EQ(CheckHelloReply(worker, PeerId::Ps(0), AnswerHello(ps)).message(),
+            "seed differs: ps-0 has '1', worker-1 has '2'");
+  worker.job_settings = {"name=\"fashion\"", "seed=1"};
+  EXPECT_EQ(CheckHello(ps, MakeHello(worker)).message(),
+            "epochs differs: worker-1 has none, ps-0 has '3'");
+}
+
+TEST(HelloTest, SettingsThatAreTooManyAreComparedByDigest) {
+  const Identity ps = Self(PeerId::Ps(0));
+  Identity worker = Self(PeerId::Worker(1));
+  worker.job_digest = "bbbb";
+  worker.job_settings = {"layers=" + std::string(65536, 'x')};
+  const v1::HelloRequest hello = MakeHello(worker);
+  EXPECT_EQ(hello.job_settings_size(), 0);
+  const absl::Status refused = CheckHello(ps, hello);
+  EXPECT_EQ(refused.message(),
+            "job_digest differs: worker-1 has 'bbbb', ps-0 has 'aaaa'");
+  EXPECT_EQ(RefusalOf(refused).entity(), "job_digest");
+}
+
+TEST(HelloTest, AHelloOfALargeClusterIsBelowTheLimit) {
+  Identity self = Self(PeerId::Worker(1));
+  self.cluster.assign(100'000, "ps[1]=host.of.a.ps:1");
+  EXPECT_LT(MakeHello(self).ByteSizeLong(), kMostControlBytes);
+  EXPECT_LT(AnswerHello(self).ByteSizeLong(), kMostControlBytes);
+  EXPECT_GT(MakeHello(self).cluster_size(), 10'000);
+}
+
+TEST(HelloTest, WhatAStrangerSendsIsCut) {
+  v1::HelloRequest hello = MakeHello(Self(PeerId::Worker(1)));
+  hello.set_job_digest("bbbb");
+  hello.clear_job_settings();
+  for (const char* line : {"name=\"fashion\"", "seed=1", "epochs=3"}) {
+    hello.add_job_settings(line);
+  }
+  hello.add_job_settings(std::string(5000, 'k') + "=" + std::string(5000, 'v'));
+  const absl::Status refused = CheckHello(Self(PeerId::Ps(0)), hello);
+  EXPECT_EQ(refused.message(), std::string(200, 'k') +
+                                   " differs: worker-1 has '" +
+                                   std::string(200, 'v') + "', ps-0 has none");
+  EXPECT_EQ(RefusalOf(refused).entity(), std::string(200, 'k'));
+}
+
 TEST(HelloTest, AnotherTaskThanTheOneLookedForIsNamed) {
-  const absl::Status refused =
-      CheckHelloReply(Self(PeerId::Worker(1)), PeerId::Ps(0),
-                      AnswerHello(Self(PeerId::Ps(1))));
+  const absl::Status refused = CheckHelloReply(
+      Self(PeerId::Worker(1)), PeerId::Ps(0), AnswerHello(Self(PeerId::Ps(1))));
   EXPECT_EQ(refused.message(), "another task answers: ps-1 instead of ps-0");
   EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::OTHER_JOB);
   EXPECT_EQ(RefusalOf(refused).entity(), "task");

@@ -235,8 +235,8 @@ void PeerLink::CancelAll() {
 void PeerLink::Connect() {
   control_channel_ = MakeChannel(address_, /*bulk=*/false);
   control_ = std::make_unique<grpc::GenericStub>(control_channel_);
-  bulk_ = std::make_unique<grpc::GenericStub>(
-      MakeChannel(address_, /*bulk=*/true));
+  bulk_ =
+      std::make_unique<grpc::GenericStub>(MakeChannel(address_, /*bulk=*/true));
 }
 
 void PeerLink::Greet() {
@@ -307,18 +307,17 @@ absl::Status PeerLink::Explain(const absl::Status& status) const {
   const v1::Refusal refusal = RefusalOf(status);
   std::string why;
   if (refusal.reason() == v1::Refusal::OTHER_JOB) {
-    why = absl::StrCat(
-        refusal.entity() == "task" ? "" : "another job answers: ",
-        status.message());
+    why =
+        absl::StrCat(refusal.entity() == "task" ? "" : "another job answers: ",
+                     status.message());
   } else if (IsConnectionLoss(status) ||
              status.code() == absl::StatusCode::kDeadlineExceeded) {
     why = WhyUnreached(status.message());
   } else {
     return status;
   }
-  absl::Status explained(
-      status.code(),
-      absl::StrCat(PeerName(peer_), " at ", address_, ": ", why));
+  absl::Status explained(status.code(), absl::StrCat(PeerName(peer_), " at ",
+                                                     address_, ": ", why));
   status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
     explained.SetPayload(type, payload);
   });

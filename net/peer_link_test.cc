@@ -30,10 +30,9 @@ class PeerLinkTest : public testing::Test {
  protected:
   // What a worker is told that calls ps-0 at `address`: what `enough` accepts,
   // or what comes first.
-  absl::Status Call(
-      const std::string& address,
-      absl::Duration hello_deadline = absl::Seconds(60),
-      std::function<bool(const absl::Status&)> enough = nullptr) {
+  absl::Status Call(const std::string& address,
+                    absl::Duration hello_deadline = absl::Seconds(60),
+                    std::function<bool(const absl::Status&)> enough = nullptr) {
     GrpcRuntimeOptions options;
     options.self.set_type(v1::WORKER);
     options.hello_deadline = hello_deadline;
@@ -184,8 +183,7 @@ TEST_F(PeerLinkTest, AServerThatKnowsNoHelloIsNotAParamdProcess) {
     }
   });
   const std::string address = absl::StrCat("127.0.0.1:", port);
-  EXPECT_EQ(Call(address),
-            Unreached(address, "not a paramd process"));
+  EXPECT_EQ(Call(address), Unreached(address, "not a paramd process"));
   stranger->Shutdown();
   queue->Shutdown();
   loop.join();

@@ -155,7 +155,7 @@ void RequestServer::Arrived(Request* request) {
   Expect(request->index);
   const absl::Status status = Take(request);
   if (status.ok()) return;
-  CountRefusal(status);
+  CountRefusal(request->context.peer(), status);
   Answer(request, status, nullptr, {});
 }
 
@@ -269,7 +269,7 @@ void RequestServer::Answer(Request* request, const absl::Status& status,
         v1::Refusal::OVER_LIMIT, method.name,
         absl::StrCat("the answer to ", method.name, " has ", bytes.Length(),
                      " bytes; the limit is ", method.most_bytes()));
-    CountRefusal(refusal);
+    CountRefusal(request->context.peer(), refusal);
     request->writer.FinishWithError(ToGrpcStatus(refusal), tag);
     return;
   }
@@ -302,13 +302,23 @@ void RequestServer::Shutdown() {
   server_->Shutdown(std::chrono::system_clock::now());
 }
 
-// Limits are logged when they are hit the 1st, 2nd, 4th, 8th … time.
-void RequestServer::CountRefusal(const absl::Status& status) {
-  if (status.code() != absl::StatusCode::kResourceExhausted) return;
-  ++over_limit_;
-  if ((over_limit_ & (over_limit_ - 1)) != 0) return;
-  Log(LogLevel::kWarning, "request over a limit",
-      {{"times", over_limit_}, {"what", status.message()}});
+// What somebody should look at is logged the 1st, 2nd, 4th, 8th … time.
+void RequestServer::CountRefusal(const std::string& peer,
+                                 const absl::Status& status) {
+  const v1::Refusal::Reason reason = RefusalOf(status).reason();
+  const bool is_stranger =
+      reason == v1::Refusal::OTHER_JOB || reason == v1::Refusal::PROTOCOL;
+  if (!is_stranger && status.code() != absl::StatusCode::kResourceExhausted) {
+    return;
+  }
+  uint64_t& times = is_stranger ? strangers_ : over_limit_;
+  ++times;
+  if ((times & (times - 1)) != 0) return;
+  Log(LogLevel::kWarning,
+      is_stranger ? "stranger refused" : "request over a limit",
+      {{"caller", IdentifyCaller("", peer)->address},
+       {"times", times},
+       {"what", status.message()}});
 }
 
 }  // namespace paramd

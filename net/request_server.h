@@ -77,7 +77,7 @@ class RequestServer {
   void Answer(Request* request, const absl::Status& status,
               const google::protobuf::Message* head,
               const BufferChain& payload);
-  void CountRefusal(const absl::Status& status);
+  void CountRefusal(const std::string& peer, const absl::Status& status);
 
   const Identity* const self_;
   CoreHost* const host_;
@@ -91,6 +91,7 @@ class RequestServer {
   int requests_left_ = 0;    // Posted ahead, waiting or being answered.
   int answers_under_way_ = 0;
   uint64_t over_limit_ = 0;
+  uint64_t strangers_ = 0;
   bool shut_down_ = false;
 };
 

@@ -20,8 +20,7 @@ constexpr unsigned char kNoSuchName = 3;
 
 }  // namespace
 
-NameServer::NameServer()
-    : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+NameServer::NameServer() : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
   sockaddr_in self = {};
   self.sin_family = AF_INET;
   self.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -70,8 +69,8 @@ void NameServer::Serve() {
     packet[5] = 1;
     packet[7] = answer ? 1 : 0;
     if (answer) {
-      const unsigned char record[] = {0xc0, kHeaderBytes, 0, kTypeA, 0, 1,
-                                      0,    0,            0, 0,      0, 4};
+      const unsigned char record[] = {
+          0xc0, kHeaderBytes, 0, kTypeA, 0, 1, 0, 0, 0, 0, 0, 4};
       std::memcpy(packet + end, record, sizeof(record));
       std::memcpy(packet + end + sizeof(record), &address, sizeof(address));
       end += sizeof(record) + sizeof(address);
