@@ -5,17 +5,10 @@ import json
 import os
 import shutil
 import socket
-import struct
 import tempfile
 import unittest
 
 from tests.cluster import paramd
-
-
-def idx(dimensions, data):
-    """A file of MNIST's format: unsigned bytes."""
-    return struct.pack(">BBBB", 0, 0, 8, len(dimensions)) + b"".join(
-        struct.pack(">I", d) for d in dimensions) + data
 
 
 class BadInputTest(unittest.TestCase):
@@ -24,21 +17,7 @@ class BadInputTest(unittest.TestCase):
         self.directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
         self.data = os.path.join(self.directory, "data")
         os.mkdir(self.data)
-        count = 64
-        pixels = bytes(i * 7 % 256 for i in range(count * 16))
-        labels = bytes(i % 10 for i in range(count))
-        for name in ("train", "t10k"):
-            self.write(f"{name}-images-idx3-ubyte.gz",
-                       idx((count, 4, 4), pixels))
-            self.write(f"{name}-labels-idx1-ubyte.gz", idx((count,), labels))
-        self.job = {
-            "name": "bad",
-            "batch_per_replica": 8,
-            "input": {"format": "idx", "directory": self.data},
-            "model": {"layers": ["flatten", {"dense": 10}],
-                      "loss": "softmax_cross_entropy"},
-            "optimizer": {"sgd": {}, "learning_rate": 0.1},
-        }
+        self.job = paramd.tiny_job(self.data)
 
     def write(self, name, content):
         with gzip.open(os.path.join(self.data, name), "wb") as file:

@@ -1,8 +1,11 @@
 """Runs the real binary and reads what it left behind."""
 
+import gzip
 import json
 import os
+import random
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -19,6 +22,36 @@ def need_data():
     if not os.path.isdir(DATA):
         raise unittest.SkipTest(
             "needs Debian's package dataset-fashion-mnist")
+
+
+def idx(dimensions, data):
+    """A file of MNIST's format: unsigned bytes."""
+    return struct.pack(">BBBB", 0, 0, 8, len(dimensions)) + b"".join(
+        struct.pack(">I", d) for d in dimensions) + data
+
+
+def tiny_job(directory):
+    """A job of eight steps, as JSON, on examples that it writes there."""
+    count = 64
+    files = {
+        "images-idx3-ubyte.gz":
+            idx((count, 4, 4), bytes(i * 7 % 256 for i in range(count * 16))),
+        "labels-idx1-ubyte.gz":
+            idx((count,), bytes(i % 10 for i in range(count))),
+    }
+    for data_set in ("train", "t10k"):
+        for name, content in files.items():
+            path = os.path.join(directory, f"{data_set}-{name}")
+            with gzip.open(path, "wb") as file:
+                file.write(content)
+    return {
+        "name": "tiny",
+        "batch_per_replica": 8,
+        "input": {"format": "idx", "directory": directory},
+        "model": {"layers": ["flatten", {"dense": 10}],
+                  "loss": "softmax_cross_entropy"},
+        "optimizer": {"sgd": {}, "learning_rate": 0.1},
+    }
 
 
 class Run:
@@ -79,6 +112,49 @@ class Run:
         with open(os.path.join(self.run_directory(), "logs", f"{task}.log"),
                   encoding="utf-8") as file:
             return file.read()
+
+
+class Cluster:
+    """Tasks of a cluster that a test starts one by one, on a tiny job."""
+
+    def __init__(self, servers, workers):
+        self.directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        self.run_directory = os.path.join(self.directory, "run")
+        self.job = os.path.join(self.directory, "job.json")
+        with open(self.job, "w", encoding="utf-8") as file:
+            json.dump(tiny_job(self.directory), file)
+        addresses = draw_addresses(servers + workers)
+        self.cluster = {"ps": addresses[:servers],
+                        "worker": addresses[servers:]}
+        self.tasks = [f"{kind}-{index}" for kind, tasks in self.cluster.items()
+                      for index in range(len(tasks))]
+
+    def address(self, task):
+        kind, index = task.split("-")
+        return self.cluster[kind][int(index)]
+
+    def start(self, task, *flags):
+        """Starts "ps-0", "worker-2", …; worker-0 is the chief."""
+        kind, index = task.split("-")
+        tf_config = {"cluster": self.cluster,
+                     "task": {"type": kind, "index": int(index)}}
+        return Run("run", "--job", self.job, "--run_dir", self.run_directory,
+                   *flags, directory=self.directory,
+                   environment={"TF_CONFIG": json.dumps(tf_config)})
+
+
+def draw_addresses(count):
+    """Addresses of 127.0.0.0/8 that nobody uses now."""
+    while True:
+        host = ".".join(["127"] + [str(random.randint(1, 254))
+                                   for _ in range(3)])
+        ports = range(2222, 2222 + count)
+        try:
+            for port in ports:
+                socket.create_server((host, port)).close()
+        except OSError:
+            continue
+        return [f"{host}:{port}" for port in ports]
 
 
 def checkpoints(run_directory):

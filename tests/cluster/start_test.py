@@ -1,0 +1,82 @@
+"""Who is missing at the start is waited for by name, and not for ever."""
+
+import unittest
+
+from tests.cluster import paramd
+
+
+class StartTest(unittest.TestCase):
+
+    def start_all_but(self, missing, *flags):
+        self.cluster = paramd.Cluster(servers=2, workers=2)
+        runs = {}
+        for task in self.cluster.tasks:
+            if task != missing:
+                runs[task] = self.start(task, *flags)
+        return runs
+
+    def start(self, task, *flags):
+        run = self.cluster.start(task, *flags)
+        self.addCleanup(run.kill)
+        return run
+
+    def assert_all_finish(self, runs):
+        for task, run in runs.items():
+            self.assertEqual(run.wait(), 0, f"{task}\n{run.output}")
+
+    def refused(self, task):
+        return f"{task} at {self.cluster.address(task)}: refused"
+
+    def test_a_server_that_is_late_is_waited_for_by_name(self):
+        runs = self.start_all_but("ps-1")
+        who = f"ps-1 to be there: {self.refused('ps-1')}"
+        runs["worker-0"].wait_for(
+            f'waiting core=coordinator for="{who}" since=')
+        runs["worker-1"].wait_for(
+            'waiting core=worker-1 for="the coordinator to admit worker-1: '
+            f'waiting for {who}" since=')
+        runs["ps-1"] = self.start("ps-1")
+        self.assert_all_finish(runs)
+
+    def test_a_chief_that_is_late_is_waited_for_by_name(self):
+        runs = self.start_all_but("worker-0")
+        runs["ps-0"].wait_for(
+            'waiting core=ps-0 for="the coordinator, in the chief\'s process, '
+            'to call ps-0" since=')
+        chief = f"coordinator at {self.cluster.address('worker-0')}: refused"
+        runs["worker-1"].wait_for(
+            'waiting core=worker-1 for="the coordinator to admit worker-1: '
+            f'{chief}" since=')
+        runs["worker-0"] = self.start("worker-0")
+        self.assert_all_finish(runs)
+
+    def test_a_worker_that_is_late_is_not_waited_for(self):
+        runs = self.start_all_but("worker-1")
+        runs["worker-0"].wait_for("checkpoint committed")
+        runs["worker-1"] = self.start("worker-1")
+        runs["worker-1"].wait_for("the job is finished")
+        self.assert_all_finish(runs)
+
+    def test_a_start_without_a_server_ends_and_names_it(self):
+        runs = self.start_all_but("ps-1", "--start_timeout_ms=5000")
+        chief = runs["worker-0"]
+        self.assertEqual(chief.wait(), 138, chief.output)
+        self.assertIn("paramd: not started within 5s; waiting for ps-1 to be "
+                      f"there: {self.refused('ps-1')}\n", chief.output)
+        worker = runs["worker-1"]
+        self.assertEqual(worker.wait(), 138, worker.output)
+        self.assertIn("paramd: not joined within 5s; waiting for the "
+                      "coordinator to admit worker-1: ", worker.output)
+
+    def test_a_start_without_a_chief_ends_and_names_it(self):
+        worker = self.start_all_but(
+            "worker-0", "--start_timeout_ms=5000")["worker-1"]
+        self.assertEqual(worker.wait(), 138, worker.output)
+        self.assertIn(
+            "paramd: not joined within 5s; waiting for the coordinator to "
+            "admit worker-1: coordinator at "
+            f"{self.cluster.address('worker-0')}: refused\n", worker.output)
+
+
+if __name__ == "__main__":
+    unittest.main()
