@@ -25,6 +25,8 @@ const std::vector<Command>& Commands() {
        ConfigCheckCommand},
       {"config print", "what holds, and where each value came from",
        ConfigPrintCommand},
+      {"status", "a running cluster: who, where, how far, who waits for whom",
+       StatusCommand},
       {"version", "version and commit", VersionCommand},
   };
   return *commands;
@@ -57,6 +59,15 @@ int Unknown(const std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags) {
+  const absl::Status parsed = flags->Parse(invocation.arguments);
+  PrintError(parsed);
+  if (!parsed.ok()) return kExitBadConfiguration;
+  if (!flags->help_wanted()) return absl::nullopt;
+  std::fputs(flags->Help().c_str(), stdout);
+  return kExitFinished;
+}
 
 int Dispatch(absl::Span<char* const> words) {
   const std::vector<std::string> given(words.begin() + 1, words.end());

@@ -4,7 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
+
+#include "cli/flags.h"
 
 namespace paramd {
 
@@ -29,7 +32,12 @@ int CheckpointListCommand(const Invocation& invocation);
 int CheckpointInspectCommand(const Invocation& invocation);
 int ConfigCheckCommand(const Invocation& invocation);
 int ConfigPrintCommand(const Invocation& invocation);
+int StatusCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
+
+// Parses what follows the subcommand's name. Nullopt: go on. Else the process's
+// exit code: --help was shown, or what is wrong was said.
+absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags);
 
 // Finds the subcommand that `words`, argv, name and runs it. Without one, or
 // with --help: shows all. An unknown one is named with its nearest, exit 2.

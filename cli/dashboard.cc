@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "cli/text_layout.h"
+
 namespace paramd {
 namespace {
 
@@ -13,24 +15,6 @@ constexpr int kMostRows = 8;       // Processes shown one by one.
 constexpr size_t kLeftWidth = 38;  // Columns of what stands on the left.
 constexpr size_t kBarCells = 7;
 constexpr char kDash[] = "–";
-
-// Every character that is drawn here takes one column.
-size_t Columns(absl::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char c) { return (c & 0xC0) != 0x80; });
-}
-
-std::string Padded(absl::string_view text, size_t columns) {
-  const size_t used = Columns(text);
-  return absl::StrCat(text,
-                      std::string(columns > used ? columns - used : 0, ' '));
-}
-
-std::string AtRight(absl::string_view text, size_t columns) {
-  const size_t used = Columns(text);
-  return absl::StrCat(std::string(columns > used ? columns - used : 0, ' '),
-                      text);
-}
 
 // `line` cut to `width` columns, and ended.
 std::string Line(absl::string_view line, int width) {
@@ -76,13 +60,6 @@ std::string MsText(absl::optional<double> ms) {
   if (!ms.has_value()) return kDash;
   const int digits = *ms < 0.1 ? 2 : *ms < 10 ? 1 : 0;
   return absl::StrFormat("%.*f ms", digits, *ms);
-}
-
-std::string SecondsText(double seconds) {
-  if (seconds < 10) return absl::StrFormat("%.1f s", seconds);
-  const int64_t whole = std::llround(seconds);
-  if (whole < 120) return absl::StrCat(whole, " s");
-  return absl::StrFormat("%d min %d s", whole / 60, whole % 60);
 }
 
 std::string Header(const ClusterView& view) {

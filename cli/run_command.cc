@@ -11,6 +11,7 @@
 #include "cli/console.h"
 #include "cli/exit_code.h"
 #include "cli/process.h"
+#include "cli/process_facts.h"
 #include "cli/process_flags.h"
 #include "cli/progress.h"
 #include "cli/run_directory.h"
@@ -37,6 +38,7 @@ struct Prepared {
   ClusterSpec cluster;
   ProcessRole role;
   std::unique_ptr<Process> process;
+  std::unique_ptr<ProcessFacts> facts;
   std::unique_ptr<Runtime> runtime;
 };
 
@@ -176,6 +178,13 @@ absl::Status Prepare(const RunOptions& options, Prepared* prepared) {
                    Process::Create(prepared->role, prepared->job));
   RETURN_IF_ERROR(MakeRuntime(options.insecure, prepared));
   prepared->process->AddTo(prepared->runtime.get());
+  // After those of the parts: it adds to what they say.
+  prepared->facts = std::make_unique<ProcessFacts>(
+      prepared->cluster, absl::StrCat(ParamdVersion(), " ", ParamdCommit()));
+  prepared->runtime->OnStatus(
+      [facts = prepared->facts.get()](v1::StatusReply* status) {
+        facts->Fill(status);
+      });
   return absl::OkStatus();
 }
 

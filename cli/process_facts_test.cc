@@ -1,0 +1,47 @@
+#include "cli/process_facts.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace paramd {
+namespace {
+
+ClusterSpec ClusterOf(TaskId self) {
+  ClusterSpec cluster;
+  cluster.standalone = false;
+  cluster.ps = {"p0:1", "p1:1"};
+  cluster.workers = {"w0:1", ""};
+  cluster.self = self;
+  return cluster;
+}
+
+TEST(ProcessFactsTest, AProcessSaysWhereItAndItsChiefAre) {
+  const ProcessFacts facts(ClusterOf({TaskType::kPs, 1}), "0.1 abc");
+  v1::StatusReply status;
+  facts.Fill(&status);
+  EXPECT_EQ(status.build(), "0.1 abc");
+  EXPECT_EQ(status.pid(), static_cast<uint32_t>(getpid()));
+  EXPECT_EQ(status.address(), "p1:1");
+  EXPECT_EQ(status.chief_address(), "w0:1");
+  EXPECT_FALSE(status.has_job());
+}
+
+TEST(ProcessFactsTest, TheChiefSaysWhereEveryMemberIsThatItIsToldOf) {
+  const ProcessFacts facts(ClusterOf({TaskType::kWorker, 0}), "");
+  v1::StatusReply status;
+  for (const auto& [type, index] :
+       {std::pair(v1::PS, 1), std::pair(v1::WORKER, 0),
+        std::pair(v1::WORKER, 1), std::pair(v1::WORKER, 9)}) {
+    v1::Member* member = status.mutable_job()->add_members();
+    member->mutable_task()->set_type(type);
+    member->mutable_task()->set_index(index);
+  }
+  facts.Fill(&status);
+  EXPECT_EQ(status.job().members(0).address(), "p1:1");
+  EXPECT_EQ(status.job().members(1).address(), "w0:1");
+  EXPECT_EQ(status.job().members(2).address(), "");
+  EXPECT_EQ(status.job().members(3).address(), "");
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,106 @@
+#include "cli/status_client.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "net/unreached.h"
+
+namespace paramd {
+namespace {
+
+using GenericStub =
+    grpc::TemplatedGenericStub<v1::StatusRequest, v1::StatusReply>;
+
+constexpr char kMethod[] = "/paramd.v1.Control/Status";
+
+// The name of `address` for gRPC, which would take "unix:7077" for a file.
+std::string TargetOf(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  const bool is_bare_ipv6 = address.find(':') != colon && address[0] != '[';
+  return is_bare_ipv6 ? absl::StrCat("dns:///[", address.substr(0, colon), "]",
+                                     address.substr(colon))
+                      : absl::StrCat("dns:///", address);
+}
+
+struct Question {
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<v1::StatusReply>> reader;
+  v1::StatusReply reply;
+  grpc::Status status;
+};
+
+absl::StatusOr<v1::StatusReply> AnswerTo(Question* question,
+                                         absl::Duration deadline) {
+  const grpc::Status& status = question->status;
+  if (status.ok()) return std::move(question->reply);
+  switch (status.error_code()) {
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return absl::UnavailableError(
+          absl::StrCat("no answer within ", absl::FormatDuration(deadline)));
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return absl::UnavailableError("not a paramd process");
+    default:
+      return absl::UnavailableError(WhyUnreached(status.error_message()));
+  }
+}
+
+}  // namespace
+
+struct StatusClient::Stub {
+  explicit Stub(std::shared_ptr<grpc::Channel> channel)
+      : generic(std::move(channel)) {}
+  GenericStub generic;
+};
+
+StatusClient::StatusClient(const std::vector<std::string>& addresses) {
+  grpc::ChannelArguments arguments;
+  // A process that is restarted is heard again within a second or so.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  for (const std::string& address : addresses) {
+    stubs_.push_back(std::make_unique<Stub>(grpc::CreateCustomChannel(
+        TargetOf(address), grpc::InsecureChannelCredentials(), arguments)));
+  }
+}
+
+StatusClient::~StatusClient() = default;
+
+std::vector<absl::StatusOr<v1::StatusReply>> StatusClient::Ask(
+    absl::Duration deadline, Patience patience) {
+  grpc::CompletionQueue queue;
+  std::vector<std::unique_ptr<Question>> questions;
+  for (const auto& stub : stubs_) {
+    auto question = std::make_unique<Question>();
+    question->context.set_deadline(absl::ToChronoTime(absl::Now() + deadline));
+    question->context.set_wait_for_ready(patience == Patience::kKeepTrying);
+    question->reader = stub->generic.PrepareUnaryCall(
+        &question->context, kMethod, v1::StatusRequest(), &queue);
+    question->reader->StartCall();
+    question->reader->Finish(&question->reply, &question->status,
+                             question.get());
+    questions.push_back(std::move(question));
+  }
+  void* tag = nullptr;
+  bool ok = false;
+  for (size_t i = 0; i < questions.size(); ++i) queue.Next(&tag, &ok);
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) {
+  }
+  std::vector<absl::StatusOr<v1::StatusReply>> answers;
+  for (const auto& question : questions) {
+    answers.push_back(AnswerTo(question.get(), deadline));
+  }
+  return answers;
+}
+
+}  // namespace paramd

@@ -1,0 +1,42 @@
+#ifndef PARAMD_CLI_STATUS_CLIENT_H_
+#define PARAMD_CLI_STATUS_CLIENT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "proto/paramd/v1/cluster.pb.h"
+
+namespace paramd {
+
+// Asks processes for their status, all at once. Keeps its connections from one
+// question to the next. Not thread-safe.
+class StatusClient {
+ public:
+  // Whether a question to a process that can't be reached now fails at once or
+  // goes on trying until the deadline.
+  enum class Patience { kFailAtOnce, kKeepTrying };
+
+  // `addresses` are "host:port".
+  explicit StatusClient(const std::vector<std::string>& addresses);
+  ~StatusClient();
+  StatusClient(const StatusClient&) = delete;
+  StatusClient& operator=(const StatusClient&) = delete;
+
+  // Blocks until each has answered, failed, or `deadline` has passed for it. In
+  // the order of the addresses; UNAVAILABLE with the reason in a few words for
+  // one that did not answer as a process of paramd does.
+  std::vector<absl::StatusOr<v1::StatusReply>> Ask(absl::Duration deadline,
+                                                   Patience patience);
+
+ private:
+  struct Stub;
+  std::vector<std::unique_ptr<Stub>> stubs_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_STATUS_CLIENT_H_
