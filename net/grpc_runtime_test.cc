@@ -16,7 +16,9 @@
 #include "net/method_table.h"
 #include "net/testing/loopback_address.h"
 #include "net/testing/raw_caller.h"
+#include "net/testing/raw_stream.h"
 #include "net/testing/toy_core.h"
+#include "proto/grpc/health/v1/health.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/refusal.h"
 
@@ -28,6 +30,7 @@ constexpr char kPush[] = "/paramd.v1.ParameterServer/Push";
 constexpr char kSeal[] = "/paramd.v1.ParameterServer/Seal";
 constexpr char kHello[] = "/paramd.v1.Control/Hello";
 constexpr char kStatus[] = "/paramd.v1.Control/Status";
+constexpr char kCheck[] = "/grpc.health.v1.Health/Check";
 constexpr char kStop[] = "/paramd.v1.Control/Stop";
 
 GrpcRuntimeOptions Options(v1::TaskType type, uint32_t index,
@@ -317,6 +320,47 @@ TEST_F(GrpcRuntimeTest, StatusSaysWhoIsThereAndWhatTheFillersSay) {
   EXPECT_EQ(status.task().type(), v1::PS);
   EXPECT_EQ(status.incarnation(), 77u);
   EXPECT_EQ(status.server().pulls(), 5u);
+}
+
+TEST_F(GrpcRuntimeTest, AServerIsRestoredWhenItsStatusSaysSo) {
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service("restored");
+  const auto check = [&request](const std::string& address) {
+    const auto bytes =
+        RawCaller(address).Call(kCheck, "", request.SerializeAsString());
+    grpc::health::v1::HealthCheckResponse response;
+    EXPECT_TRUE(response.ParseFromString(bytes.value_or(""))) << bytes.status();
+    return response.status();
+  };
+  bool restored = false;
+  ps_->runtime().OnStatus([&restored](v1::StatusReply* reply) {
+    reply->mutable_server()->set_restored(restored);
+    restored = true;
+  });
+  ps_->Start();
+  EXPECT_EQ(check(ps_address_),
+            grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(check(ps_address_), grpc::health::v1::HealthCheckResponse::SERVING);
+  // A worker has nothing to restore.
+  const std::string address = absl::StrCat(host_, ":2227");
+  auto runtime = MakeGrpcRuntime(Options(v1::WORKER, 1, address));
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  ToyCore core;
+  Process worker(*std::move(runtime));
+  worker.runtime().AddCore(PeerId::Worker(1), &core);
+  worker.Start();
+  EXPECT_EQ(check(address), grpc::health::v1::HealthCheckResponse::SERVING);
+}
+
+TEST_F(GrpcRuntimeTest, AWatchOfHealthEndsWithTheProcess) {
+  ps_->Start();
+  RawStream watch(ps_address_, "/grpc.health.v1.Health/Watch");
+  ASSERT_TRUE(watch.Send(""));
+  EXPECT_TRUE(watch.Read().has_value());
+  ps_->Stop();
+  EXPECT_EQ(ps_->Wait().code(), absl::StatusCode::kCancelled);
+  EXPECT_FALSE(watch.Read().has_value());
+  EXPECT_EQ(watch.Finish(), absl::UnavailableError("this process is ending"));
 }
 
 TEST_F(GrpcRuntimeTest, AnOperatorMayStopAProcessAndNobodyElse) {

@@ -104,6 +104,7 @@ absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Listen(
   int port = 0;
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(made->service_.get());
+  made->streams_.AddTo(&builder);
   builder.SetMaxReceiveMessageSize(kMostReceiveBytes);
   builder.SetMaxSendMessageSize(-1);
   builder.AddChannelArgument("grpc.so_reuseport", 0);
@@ -126,7 +127,10 @@ RequestServer::RequestServer(const Identity* self, CoreHost* host,
     : self_(self),
       host_(host),
       stop_(std::move(stop)),
-      service_(std::make_unique<RawService>()) {}
+      service_(std::make_unique<RawService>()),
+      health_([this] { return IsRestored(); }) {
+  health_.AddTo(&streams_);
+}
 
 RequestServer::~RequestServer() {
   if (server_ == nullptr && queue_ != nullptr) {
@@ -145,6 +149,7 @@ void RequestServer::Start() {
     const int ahead = methods[i].bulk ? kAheadBulk : kAheadControl;
     for (int n = 0; n < ahead; ++n) Expect(static_cast<int>(i));
   }
+  streams_.Start(queue_.get());
 }
 
 void RequestServer::Expect(int method) {
@@ -283,10 +288,14 @@ void RequestServer::Expire(Time now) {
            nullptr,
            {}});
   }
+  streams_.Expire(now);
+  health_.Tick(now);
 }
 
 Time RequestServer::next_deadline() const {
-  return deadlines_.empty() ? Time::Never() : deadlines_.begin()->first;
+  const Time answer =
+      deadlines_.empty() ? Time::Never() : deadlines_.begin()->first;
+  return std::min({answer, streams_.next_deadline(), health_.next_tick()});
 }
 
 void RequestServer::RefuseAll(const absl::Status& status) {
@@ -294,12 +303,22 @@ void RequestServer::RefuseAll(const absl::Status& status) {
   while (!deadlines_.empty()) {
     Reply({deadlines_.begin()->second, status, nullptr, {}});
   }
+  streams_.RefuseAll(status);
 }
 
 void RequestServer::Shutdown() {
   if (shut_down_) return;
   shut_down_ = true;
+  streams_.Stop();
   server_->Shutdown(std::chrono::system_clock::now());
+}
+
+// A process that is no server has nothing to restore.
+bool RequestServer::IsRestored() const {
+  if (self_->task.type() != v1::PS) return true;
+  v1::StatusReply status;
+  host_->FillStatus(&status);
+  return status.server().restored();
 }
 
 // What somebody should look at is logged the 1st, 2nd, 4th, 8th … time.

@@ -17,14 +17,17 @@
 #include "base/time.h"
 #include "net/caller.h"
 #include "net/core_host.h"
+#include "net/health.h"
 #include "net/hello.h"
 #include "net/method_table.h"
+#include "net/stream_server.h"
 #include "net/wire_message.h"
 
 namespace paramd {
 
 // Takes requests from the network: checks size, caller, role and form, answers
-// Control itself and gives the rest to the core that serves the method.
+// Control itself and gives the rest to the core that serves the method. Health
+// is beside them, see StreamServer.
 //
 // Invariant: every request is answered exactly once: by its core, or refused at
 // the caller's deadline (60 s if it gave none). Bound: 1,024 requests wait for
@@ -47,19 +50,23 @@ class RequestServer {
 
   // Begins to take requests.
   void Start();
+  // The process is not ready any more, and says so to who watches its health.
+  void SetDraining() { health_.SetDraining(); }
   // As CoreHost::Transport.
   void Reply(Outbox::ReplyItem item);
-  // Refuses what waits beyond its deadline.
+  // Refuses what waits beyond its deadline, tells what has changed.
   void Expire(Time now);
   Time next_deadline() const;
   // Answers that are not sent yet.
-  int answers_under_way() const { return answers_under_way_; }
+  int answers_under_way() const {
+    return answers_under_way_ + streams_.ends_under_way();
+  }
   // Refuses everything that waits, and whatever still comes.
   void RefuseAll(const absl::Status& status);
   // Closes the connections and cuts short what is not sent. Requests still come
   // out of the queue until none is left: then the queue may be shut down.
   void Shutdown();
-  int requests_left() const { return requests_left_; }
+  int requests_left() const { return requests_left_ + streams_.calls_left(); }
 
  private:
   class RawService;
@@ -77,12 +84,15 @@ class RequestServer {
   void Answer(Request* request, const absl::Status& status,
               const google::protobuf::Message* head,
               const BufferChain& payload);
+  bool IsRestored() const;
   void CountRefusal(const std::string& peer, const absl::Status& status);
 
   const Identity* const self_;
   CoreHost* const host_;
   const std::function<void(absl::Status)> stop_;
   std::unique_ptr<RawService> service_;
+  Health health_;
+  StreamServer streams_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
   absl::flat_hash_map<CallId, Request*> waiting_;  // Owned by themselves.

@@ -1,10 +1,6 @@
 """A live parameter server, spoken to with generated stubs alone."""
 
-import json
-import os
-import random
 import struct
-import subprocess
 import unittest
 
 try:
@@ -14,13 +10,14 @@ except ImportError:
     raise unittest.SkipTest("needs python3-grpcio and python3-protobuf")
 del protobuf
 
+from proto.grpc.health.v1 import health_pb2
+from proto.grpc.health.v1 import health_pb2_grpc
 from proto.paramd.v1 import cluster_pb2
 from proto.paramd.v1 import data_pb2
 from proto.paramd.v1 import services_pb2_grpc
 from proto.paramd.v1 import types_pb2
+from tests.python import live_server
 
-BINARY = os.path.abspath("cli/paramd")
-JOB = os.path.abspath("config/examples/fashion_mnist_small.json")
 RATE = 0.5
 DEADLINE = 60  # Seconds; nothing here takes long.
 
@@ -28,36 +25,6 @@ CHIEF = (("paramd-caller", "chief/0"),)
 WORKER = (("paramd-caller", "worker/1"),)
 
 ONE = types_pb2.Version(term=1, counter=1)
-
-
-def draw_host():
-    """An address of 127.0.0.0/8 whose fixed ports are this test's own."""
-    return ".".join(["127"] + [str(random.randint(1, 254)) for _ in range(3)])
-
-
-def start_server():
-    """A parameter server's process and its address."""
-    while True:
-        host = draw_host()
-        cluster = {"ps": [f"{host}:2222"],
-                   "worker": [f"{host}:2223", f"{host}:2224"]}
-        environment = {
-            name: value for name, value in os.environ.items()
-            if name == "PATH" or name.endswith("SAN_OPTIONS")}
-        environment["TF_CONFIG"] = json.dumps(
-            {"cluster": cluster, "task": {"type": "ps", "index": 0}})
-        process = subprocess.Popen(
-            [BINARY, "run", "--job", JOB], env=environment, text=True,
-            cwd=os.environ["TEST_TMPDIR"], stderr=subprocess.PIPE)
-        output = ""
-        for line in process.stderr:
-            output += line
-            if " ready" in line:
-                return process, f"{host}:2222"
-        process.stderr.close()
-        process.wait()
-        if "already in use" not in output:
-            raise AssertionError(f"the server did not start:\n{output}")
 
 
 def refusal_of(error):
@@ -69,19 +36,14 @@ def refusal_of(error):
 class LiveServerTest(unittest.TestCase):
 
     def setUp(self):
-        self.process, address = start_server()
-        self.addCleanup(self.end_process)
+        self.process, address = live_server.start()
+        self.addCleanup(live_server.end, self.process)
         self.channel = grpc.insecure_channel(
             address, options=[("grpc.enable_http_proxy", 0)])
         self.addCleanup(self.channel.close)
+        self.health = health_pb2_grpc.HealthStub(self.channel)
         self.control = services_pb2_grpc.ControlStub(self.channel)
         self.server = services_pb2_grpc.ParameterServerStub(self.channel)
-
-    def end_process(self):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        self.process.stderr.close()
 
     # What the three roles say, each in one place.
 
@@ -218,6 +180,33 @@ class LiveServerTest(unittest.TestCase):
         self.assertEqual(status.server.pulls, 1)
         self.assertEqual(status.server.blocks_applied, 1)
         self.assertEqual(status.server.blocks_repeated, 1)
+
+    def test_health_is_checked_by_anybody_and_before_hello(self):
+        def check(service):
+            return self.health.Check(
+                health_pb2.HealthCheckRequest(service=service),
+                timeout=DEADLINE).status
+        for service in ("", "readiness", "liveness"):
+            self.assertEqual(check(service),
+                             health_pb2.HealthCheckResponse.SERVING)
+        self.assertEqual(check("restored"),
+                         health_pb2.HealthCheckResponse.NOT_SERVING)
+        error = self.refused(check, "nothing")
+        self.assertEqual(error.code(), grpc.StatusCode.NOT_FOUND)
+        # As a probe without stubs does it: no service, field 1 is SERVING.
+        probe = self.channel.unary_unary("/grpc.health.v1.Health/Check")
+        self.assertEqual(probe(b"", timeout=DEADLINE), b"\x08\x01")
+
+    def test_a_watcher_hears_that_the_shard_is_restored(self):
+        watch = self.health.Watch(
+            health_pb2.HealthCheckRequest(service="restored"),
+            timeout=DEADLINE)
+        self.assertEqual(next(watch).status,
+                         health_pb2.HealthCheckResponse.NOT_SERVING)
+        self.configure()
+        self.assertEqual(next(watch).status,
+                         health_pb2.HealthCheckResponse.SERVING)
+        watch.cancel()
 
     def test_the_server_ends_with_the_job(self):
         self.configure()
