@@ -213,9 +213,12 @@ void PrintEnd(const Invocation& invocation, const RunOptions& options,
 int RunPrepared(const Invocation& invocation, const RunOptions& options,
                 Prepared* prepared) {
   Runtime* runtime = prepared->runtime.get();
-  SignalWatcher watcher([runtime](int signal) {
-    Log(LogLevel::kInfo, "stopping", {{"signal", signal}});
-    runtime->Stop(absl::CancelledError("stopped by a signal"));
+  const absl::Duration drain_timeout =
+      absl::Milliseconds(prepared->job.config.drain_timeout_ms());
+  SignalWatcher watcher([runtime, drain_timeout](int signal) {
+    Log(LogLevel::kInfo, "draining",
+        {{"signal", signal}, {"at_most", absl::FormatDuration(drain_timeout)}});
+    runtime->Drain(absl::CancelledError("stopped by a signal"), drain_timeout);
   });
   Console console(stdout, stderr, /*in_place=*/false);
   absl::optional<Progress> progress;

@@ -18,6 +18,9 @@
 namespace paramd {
 namespace {
 
+// Between the two signals to processes whose chief is gone.
+constexpr absl::Duration kHurry = absl::Seconds(1);
+
 sigset_t SupervisorSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -208,7 +211,13 @@ void Supervisor::Stop(Outcome outcome) {
   outcome_ = std::move(outcome);
   phase_ = Phase::kStopping;
   deadline_ = MonotonicNow() + options_.drain_timeout;
-  for (const auto& slot : slots_) slot->start_at = Time::Never();
+  bool chief_is_gone = false;
+  for (const auto& slot : slots_) {
+    slot->start_at = Time::Never();
+    chief_is_gone |= slot->task.is_chief && !slot->process.has_value();
+  }
+  // Then nobody can save anything: a second signal says that it is urgent.
+  if (chief_is_gone) hurry_at_ = MonotonicNow() + kHurry;
   SignalAll(SIGTERM);
 }
 
@@ -231,6 +240,10 @@ void Supervisor::HandleSignals() {
 }
 
 void Supervisor::CheckDeadline() {
+  if (MonotonicNow() >= hurry_at_) {
+    hurry_at_ = Time::Never();
+    SignalAll(SIGTERM);
+  }
   if (MonotonicNow() < deadline_ || !AnyRunning()) return;
   std::vector<std::string> names;
   for (const auto& slot : slots_) {
@@ -257,7 +270,7 @@ void Supervisor::SignalAll(int signal) {
 
 void Supervisor::Wait() {
   std::vector<pollfd> fds = {{signals_, POLLIN, 0}};
-  Time until = std::min(next_tick_, deadline_);
+  Time until = std::min({next_tick_, deadline_, hurry_at_});
   for (const auto& slot : slots_) {
     if (slot->process.has_value()) {
       fds.push_back({slot->process->output(), POLLIN, 0});

@@ -129,6 +129,7 @@ class Supervisor {
   Phase phase_ = Phase::kRunning;
   Outcome outcome_;
   Time deadline_ = Time::Never();  // Of the present phase.
+  Time hurry_at_ = Time::Never();  // When SIGTERM is sent again.
   Time next_tick_;
   int signals_ = -1;  // A signalfd.
 };

@@ -246,5 +246,56 @@ TEST_F(CoreHostTest, AWaitThatChangesBeginsAnew) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+// ---- draining ---------------------------------------------------------------
+
+class DrainingHostTest : public CoreHostTest {
+ protected:
+  DrainingHostTest() {
+    host_.AddCore(PeerId::Ps(0), &ps_);
+    host_.AddCore(PeerId::Worker(0), &worker_);
+    host_.Start(At(0));
+  }
+  void Drain() {
+    host_.Drain(absl::CancelledError("stopped"), absl::Seconds(5), At(1));
+  }
+};
+
+TEST_F(DrainingHostTest, ItEndsAsToldWhenEveryCoreHasDrained) {
+  ps_.on_drain = [&](Outbox*) { seen_.push_back("told"); };
+  ps_.on_tick = [](Time, Outbox* out) { out->Exit(absl::OkStatus()); };
+  Drain();
+  EXPECT_EQ(seen_, (std::vector<std::string>{"told"}));
+  EXPECT_TRUE(host_.draining());
+  EXPECT_FALSE(host_.ended());
+  ps_.tick = At(2);
+  TurnUntilIdle(At(2));
+  ASSERT_TRUE(host_.ended());
+  EXPECT_EQ(host_.end_status(), absl::CancelledError("stopped"));
+}
+
+TEST_F(DrainingHostTest, Promise4_ItEndsAtTheTimeoutAtTheLatest) {
+  ps_.on_drain = [](Outbox*) {};
+  Drain();
+  EXPECT_EQ(host_.next_wakeup(), At(6));
+  TurnUntilIdle(At(5));
+  EXPECT_FALSE(host_.ended());
+  TurnUntilIdle(At(6));
+  ASSERT_TRUE(host_.ended());
+  EXPECT_EQ(host_.end_status(), absl::CancelledError("stopped"));
+}
+
+TEST_F(DrainingHostTest, ACoreThatFailsMeanwhileEndsItAsEver) {
+  ps_.on_drain = [](Outbox* out) { out->Exit(absl::AbortedError("broken")); };
+  Drain();
+  EXPECT_EQ(host_.end_status(), absl::AbortedError("broken"));
+}
+
+TEST_F(DrainingHostTest, ACoreIsToldOnce) {
+  ps_.on_drain = [&](Outbox*) { seen_.push_back("told"); };
+  Drain();
+  Drain();
+  EXPECT_EQ(seen_.size(), 1u);
+}
+
 }  // namespace
 }  // namespace paramd

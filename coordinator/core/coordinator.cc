@@ -303,6 +303,7 @@ void Coordinator::CallServer(uint32_t index, ServerCall call, Time /*now*/,
   server.call = call;
   server.call_id = next_call_++;
   server.end_asked = everybody_knows_ ? 2 : 1;
+  server.told_committed = checkpoint_number_;
   absl::Duration deadline = kServerCallDeadline;
   if (call == ServerCall::kWritten) deadline = kWrittenDeadline;
   if (call == ServerCall::kFinish) deadline = kFinishDeadline;
@@ -344,6 +345,7 @@ Outbox::Head Coordinator::MakeCall(uint32_t index, ServerCall call) const {
   }
   auto configure = std::make_unique<v1::ConfigureRequest>();
   fill(configure->mutable_header());
+  *configure->mutable_committed() = checkpoint_number_;
   *configure->mutable_configuration() = configuration_;
   return configure;
 }
@@ -372,12 +374,19 @@ void Coordinator::OnServerReply(uint32_t index, const Message& message,
     }
     server.acknowledged = configured->configuration();
     server.restored = configured->restored();
+    server.draining = configured->draining();
+    server.drained_by = configured->drained_by();
     server.next_keepalive = now + heartbeat();
+    if (!IsZero(server.drained_by) &&
+        !(server.told_committed < server.drained_by)) {
+      server.drained = server.suspected = true;
+    }
     if (!server.restored) server.next_call = now + kFillingPoll;
   } else if (const auto* sealed =
                  DynamicCastToGenerated<v1::SealReply>(message.head)) {
     if (snapshot_.has_value() && sealed->snapshot() == snapshot_->number()) {
       snapshot_->Sealed(index);
+      if (server.draining) server.drained_by = sealed->snapshot();
     }
   } else if (const auto* written =
                  DynamicCastToGenerated<v1::WrittenReply>(message.head)) {
@@ -405,10 +414,15 @@ void Coordinator::OnNewServer(uint32_t index, Time now, Outbox* out) {
   server.generation.set_counter(++generation_counter_);
   server.restore_directory = checkpoint_.path();
   server.restored = false;
+  const bool drained = std::exchange(server.drained, false);
+  server.draining = false;
+  server.drained_by.Clear();
   out->Note(absl::StrCat(
-      "ps-", index, " came back without its shard; it takes ",
+      "ps-", index, drained ? " is back after it was stopped"
+                            : " came back without its shard",
+      "; it takes ",
       checkpoint_.path().empty() ? "initial values" : checkpoint_.path(),
-      ", what came after is lost"));
+      drained ? ", which is all it had" : ", what came after is lost"));
   SetServerMembers();
   NextVersion();
   GiveUpSnapshot(absl::StrCat("ps-", index, " was lost"), now, out);
@@ -496,7 +510,8 @@ std::string Coordinator::waiting_for() const {
       return absl::StrCat("ps-", s, " to be filled", why);
     }
   }
-  if (phase_ == Phase::kRunning && workers_.size() < options_.workers) {
+  if (phase_ == Phase::kRunning && !draining_ &&
+      workers_.size() < options_.workers) {
     for (uint32_t w = 0; w < options_.workers; ++w) {
       if (workers_.contains(w)) continue;
       return absl::StrCat("worker-", w, " to join");
@@ -506,6 +521,10 @@ std::string Coordinator::waiting_for() const {
     std::map<uint32_t, bool> live;
     for (const auto& [index, worker] : workers_) live[index] = !worker.fencing;
     return snapshot_->waiting_for(live);
+  }
+  if (draining_ && phase_ < Phase::kSaving) {
+    return DrainNeedsSnapshot() ? "a checkpoint to leave with"
+                                : "worker-0 and the servers to leave";
   }
   if (phase_ == Phase::kEvaluating) return "worker-0 to evaluate";
   if (phase_ == Phase::kTellingEnd) return "all processes to hear of the end";

@@ -54,6 +54,10 @@ class Coordinator : public Core {
   void Completed(IoResult result, Time now, Outbox* out) override;
   void Tick(Time now, Outbox* out) override;
   Time next_tick() const override;
+  // Takes a checkpoint, tells the servers that drain too, and leaves when the
+  // chief's own worker has left; before the job runs, or where the end is being
+  // written, it goes on as ever or leaves at once.
+  void Drain(Time now, Outbox* out) override;
 
   // Whom everything waits for, and why; empty: nobody.
   std::string waiting_for() const;
@@ -93,6 +97,10 @@ class Coordinator : public Core {
     bool suspected = true;  // To be recalled before anything else.
     bool restored = false;
     v1::Version acknowledged;  // Newest configuration it has.
+    v1::Version told_committed;  // By the newest call.
+    bool draining = false;       // As it said last.
+    v1::Version drained_by;      // The same.
+    bool drained = false;        // It was told that it may leave.
     int end_told = 0;   // 1: told of the end; 2: and that everybody knows.
     int end_asked = 0;  // What the call under way tells.
     ServerCall call = ServerCall::kNone;
@@ -180,6 +188,8 @@ class Coordinator : public Core {
   // ---- snapshots and the end
   void Advance(Time now, Outbox* out);
   void AdvanceRunning(Time now, Outbox* out);
+  void AdvanceDrain(Time now, Outbox* out);
+  bool DrainNeedsSnapshot() const;
   void OpenSnapshot(bool final, Time now, Outbox* out);
   void AdvanceSnapshot(Time now, Outbox* out);
   void GiveUpSnapshot(absl::string_view why, Time now, Outbox* out);
@@ -214,6 +224,10 @@ class Coordinator : public Core {
   uint64_t step_before_ =
       0;  // Of sessions that are gone, and before a restart.
   uint64_t next_checkpoint_step_ = 0;
+  bool draining_ = false;
+  Time drain_started_;
+  v1::Version drain_number_;  // The snapshot to leave with. Zero: none yet.
+  Time next_drain_snapshot_;  // Not before: the last one may have failed.
   uint32_t epochs_evaluated_ = 0;
   v1::Evaluation evaluation_;
   v1::CommitCheckpointResult checkpoint_;

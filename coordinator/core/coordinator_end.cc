@@ -18,6 +18,8 @@ using ::google::protobuf::DynamicCastToGenerated;
 constexpr absl::Duration kSealPatience = absl::Seconds(60);
 constexpr absl::Duration kWritePatience = absl::Minutes(15);
 constexpr int kFinalAttempts = 3;
+// Between checkpoints to leave with, should one fail.
+constexpr absl::Duration kDrainRetry = absl::Seconds(1);
 
 }  // namespace
 
@@ -42,7 +44,7 @@ void Coordinator::Advance(Time now, Outbox* out) {
     ChangeState(v1::RUNNING);
     out->Note(absl::StrCat("all ", servers_.size(), " servers are filled"));
   }
-  if (phase_ >= Phase::kRunning && phase_ < Phase::kTellingEnd) {
+  if (phase_ >= Phase::kRunning && phase_ < Phase::kTellingEnd && !draining_) {
     AdmitJoining(now, out);
   }
   if (phase_ == Phase::kRunning) AdvanceRunning(now, out);
@@ -51,6 +53,9 @@ void Coordinator::Advance(Time now, Outbox* out) {
   }
   if (phase_ == Phase::kSaving && !snapshot_.has_value()) {
     OpenSnapshot(/*final=*/true, now, out);
+  }
+  if (phase_ == Phase::kRunning || phase_ == Phase::kEvaluating) {
+    AdvanceDrain(now, out);
   }
   if (snapshot_.has_value()) AdvanceSnapshot(now, out);
   if (phase_ == Phase::kTellingEnd) AdvanceEnd(now, out);
@@ -72,7 +77,7 @@ void Coordinator::AdvanceRunning(Time now, Outbox* out) {
       Fence(index, now, out);
     }
   }
-  if (snapshot_.has_value()) return;
+  if (snapshot_.has_value() || draining_) return;
   if (AllInputUsed()) {
     phase_ = Phase::kEvaluating;
     ChangeState(v1::FINISHING);
@@ -82,6 +87,63 @@ void Coordinator::AdvanceRunning(Time now, Outbox* out) {
                    global_step() >= next_checkpoint_step_ &&
                    !portions_.finished();
   if (due) OpenSnapshot(/*final=*/false, now, out);
+}
+
+void Coordinator::Drain(Time now, Outbox* out) {
+  if (phase_ < Phase::kRunning) {
+    out->Exit(absl::OkStatus());
+    return;
+  }
+  if (phase_ >= Phase::kSaving) return;  // The end comes first.
+  draining_ = true;
+  drain_started_ = now;
+  out->Note("draining: a checkpoint first");
+  // Servers that drain too are to leave with the same one.
+  for (Server& server : servers_) server.next_keepalive = now;
+  Advance(now, out);
+}
+
+// Without a server that has left no push is whole: the checkpoint it left with
+// has all there is.
+bool Coordinator::DrainNeedsSnapshot() const {
+  const bool servers_need =
+      std::any_of(servers_.begin(), servers_.end(), [this](const Server& s) {
+        return s.draining && (IsZero(s.drained_by) ||
+                              checkpoint_number_ < s.drained_by);
+      });
+  const bool one_has_left =
+      std::any_of(servers_.begin(), servers_.end(),
+                  [](const Server& s) { return s.drained; });
+  const bool own = draining_ && !one_has_left &&
+                   (IsZero(drain_number_) || checkpoint_number_ < drain_number_);
+  return servers_need || own;
+}
+
+void Coordinator::AdvanceDrain(Time now, Outbox* out) {
+  if (out->exited || snapshot_.has_value()) return;
+  if (DrainNeedsSnapshot()) {
+    const bool asked =
+        !draining_ ||
+        std::all_of(servers_.begin(), servers_.end(), [this](const Server& s) {
+          return s.drained || s.heard > drain_started_;
+        });
+    const bool all_here =
+        std::none_of(servers_.begin(), servers_.end(),
+                     [](const Server& s) { return s.suspected; });
+    if (!asked || !all_here || now < next_drain_snapshot_) return;
+    next_drain_snapshot_ = now + kDrainRetry;
+    OpenSnapshot(/*final=*/false, now, out);
+    if (draining_) drain_number_ = snapshot_->number();
+    return;
+  }
+  const bool servers_know =
+      std::all_of(servers_.begin(), servers_.end(),
+                  [](const Server& s) { return s.drained || !s.draining; });
+  if (draining_ && servers_know && !workers_.contains(0)) {
+    AnswerParked(now, out);
+    phase_ = Phase::kDone;
+    out->Exit(absl::OkStatus());
+  }
 }
 
 void Coordinator::OpenSnapshot(bool final, Time now, Outbox* out) {
@@ -188,6 +250,9 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
   checkpoint_number_ = round.number();
   checkpoint_step_ = round.step();
   checkpoint_ms_ = absl::ToDoubleMilliseconds(now - round.opened());
+  for (Server& server : servers_) {
+    if (server.draining) server.next_keepalive = now;
+  }
   out->Note(absl::StrCat("checkpoint committed at step ", checkpoint_step_,
                          ": ", checkpoint_.path()));
   if (!round.is_final()) return;

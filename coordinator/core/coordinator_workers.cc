@@ -354,7 +354,8 @@ void Coordinator::OnFenced(const IoResult& result, Time /*now*/, Outbox* out) {
                        absl::StrCat("worker-", index, " has left")));
   }
   step_before_ += worker.acknowledged;
-  portions_.Return(index);
+  portions_.Return(index,
+                   worker.last.leaving() ? &worker.last.cut() : nullptr);
   workers_.erase(index);
   SetWorkerMembers();
   NextVersion();

@@ -67,20 +67,36 @@ void Portions::Finish(uint32_t worker, uint64_t id) {
   }
 }
 
-void Portions::Return(uint32_t worker) {
+void Portions::Return(uint32_t worker, const v1::WorkerCut* cut) {
   for (auto it = leases_.begin(); it != leases_.end();) {
-    if (it->second.worker == worker) {
-      again_.push_back(it->second.portion);
-      it = leases_.erase(it);
-    } else {
+    if (it->second.worker != worker) {
       ++it;
+      continue;
     }
+    v1::Portion used = it->second.portion;
+    const v1::Portion left = Left(used, cut);
+    used.set_end(left.begin());
+    MarkUsed(used);
+    if (left.begin() < left.end()) again_.push_back(left);
+    it = leases_.erase(it);
   }
+}
+
+v1::Portion Portions::Left(const v1::Portion& leased,
+                           const v1::WorkerCut* cut) {
+  v1::Portion left = leased;
+  if (cut == nullptr || leased.id() > cut->last_portion()) return left;
+  left.set_begin(left.end());
+  for (const v1::Portion& part : cut->remaining()) {
+    if (part.id() != leased.id()) continue;
+    left.set_begin(std::clamp(part.begin(), leased.begin(), leased.end()));
+  }
+  return left;
 }
 
 void Portions::MarkUsed(const v1::Portion& portion) {
   const auto epoch = unfinished_.find(portion.epoch());
-  if (epoch == unfinished_.end()) return;
+  if (epoch == unfinished_.end() || portion.begin() >= portion.end()) return;
   epoch->second -= std::min(epoch->second, portion.end() - portion.begin());
   if (epoch->second == 0) unfinished_.erase(epoch);
 }
@@ -112,13 +128,7 @@ v1::SavedInput Portions::Save(
   for (const v1::Portion& portion : again_) add(portion);
   for (const auto& [id, lease] : leases_) {
     const auto cut = cuts.find(lease.worker);
-    if (cut == cuts.end() || id > cut->second.last_portion()) {
-      add(lease.portion);
-      continue;
-    }
-    for (const v1::Portion& part : cut->second.remaining()) {
-      if (part.id() == id) add(part);
-    }
+    add(Left(lease.portion, cut == cuts.end() ? nullptr : &cut->second));
   }
   return saved;
 }

@@ -31,8 +31,9 @@ class Portions {
   absl::optional<v1::Portion> Take(uint32_t worker);
   // All leases of `worker` with ids up to `id` are used up. Again: no change.
   void Finish(uint32_t worker, uint64_t id);
-  // The leases of a worker that is gone are handed out again.
-  void Return(uint32_t worker);
+  // What the leases of a worker that is gone have left is handed out again: as
+  // its cut says, as in Save, or, without one, all of them.
+  void Return(uint32_t worker, const v1::WorkerCut* cut = nullptr);
 
   // Every example of every epoch was used.
   bool finished() const;
@@ -53,6 +54,9 @@ class Portions {
   };
 
   void MarkUsed(const v1::Portion& portion);
+  // What is left of a lease if its worker used it as far as `cut` says; null: it
+  // used nothing. A cut can't say more than the lease has. May be empty.
+  static v1::Portion Left(const v1::Portion& leased, const v1::WorkerCut* cut);
 
   const uint64_t examples_;
   const uint32_t epochs_;

@@ -49,6 +49,38 @@ TEST(PortionsTest, WhatALostWorkerHadIsHandedOutAgain) {
   EXPECT_FALSE(portions.Take(1).has_value());
 }
 
+TEST(PortionsTest, Promise1_OfAWorkerThatLeavesOnlyWhatItHasNotUsedComesAgain) {
+  Portions portions(12, 1, 4);
+  const auto used = portions.Take(0);
+  const auto open = portions.Take(0);
+  const auto unheard = portions.Take(0);
+  v1::WorkerCut cut;
+  cut.set_last_portion(open->id());
+  *cut.add_remaining() = *open;
+  cut.mutable_remaining(0)->set_begin(open->begin() + 1);
+  portions.Return(0, &cut);
+  EXPECT_NEAR(portions.epochs_done(), 5.0 / 12, 1e-12);
+  const auto rest = portions.Take(1);
+  EXPECT_EQ(rest->begin(), open->begin() + 1);
+  EXPECT_EQ(rest->end(), open->end());
+  EXPECT_EQ(portions.Take(1)->begin(), unheard->begin());
+  EXPECT_FALSE(portions.Take(1).has_value());
+  EXPECT_LT(used->id(), rest->id());
+}
+
+TEST(PortionsTest, Promise9_ACutCannotGiveBackMoreThanWasLeased) {
+  Portions portions(8, 1, 4);
+  const auto leased = portions.Take(0);
+  v1::WorkerCut cut;
+  cut.set_last_portion(leased->id());
+  *cut.add_remaining() = *leased;
+  cut.mutable_remaining(0)->set_begin(7);
+  portions.Return(0, &cut);
+  EXPECT_EQ(portions.epochs_done(), 0.5);
+  EXPECT_EQ(portions.Take(1)->begin(), 4u);
+  EXPECT_FALSE(portions.Take(1).has_value());
+}
+
 TEST(PortionsTest, ASavedInputGoesOnExactlyWhereItWas) {
   Portions before(20, 3, 4);
   const auto a = before.Take(0);

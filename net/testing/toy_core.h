@@ -16,6 +16,7 @@ class ToyCore : public Core {
   std::function<void(Message, Time, Outbox*)> on_receive;
   std::function<void(IoResult, Outbox*)> on_completed;
   std::function<void(Time, Outbox*)> on_tick;
+  std::function<void(Outbox*)> on_drain;  // None: exits with OK.
   Time tick = Time::Never();
   std::string waits_for;
 
@@ -33,6 +34,9 @@ class ToyCore : public Core {
     if (on_tick) on_tick(now, out);
   }
   Time next_tick() const override { return tick; }
+  void Drain(Time now, Outbox* out) override {
+    on_drain ? on_drain(out) : Core::Drain(now, out);
+  }
   std::string overdue(Time) const override { return waits_for; }
 };
 

@@ -7,7 +7,6 @@
 
 #include "base/status_macros.h"
 #include "proto/refusal.h"
-#include "server/core/frozen_shard.h"
 
 namespace paramd {
 namespace {
@@ -103,6 +102,7 @@ absl::Status Shard::Push(const Message& message, const v1::PushRequest& request,
   RETURN_IF_ERROR(CheckSession(message, request.header()));
   RETURN_IF_ERROR(CheckKnown(request.header()));
   RETURN_IF_ERROR(CheckFilled());
+  RETURN_IF_ERROR(CheckStaying());
   RETURN_IF_ERROR(content_->Push(request, message.payload, reply));
   *reply->mutable_server_generation() = generation_;
   *reply->mutable_configuration() = configuration_.version();
@@ -122,6 +122,14 @@ absl::Status Shard::CheckFilled() const {
       state_ == State::kNone
           ? absl::StrCat(Name(), " has not been given a configuration yet")
           : absl::StrCat(Name(), " is still filling its slices"));
+}
+
+absl::Status Shard::CheckStaying() const {
+  if (IsZero(drained_by_)) return absl::OkStatus();
+  return RefuseForNow(
+      v1::Refusal::NOT_READY, Name(), options_.retry_after,
+      absl::StrCat(Name(), " was told to stop; its successor goes on from "
+                           "snapshot ", VersionName(drained_by_)));
 }
 
 absl::Status Shard::CheckSession(const Message& message,
@@ -240,6 +248,13 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request, Time now,
   *reply->mutable_configuration() = configuration_.version();
   reply->set_restored(state_ == State::kFilled);
   reply->set_bytes(content_ == nullptr ? 0 : content_->bytes());
+  reply->set_draining(draining_);
+  *reply->mutable_drained_by() = drained_by_;
+  if (!IsZero(drained_by_) && !(request.committed() < drained_by_)) {
+    out->Note(absl::StrCat("drained: all of ", Name(), " is in checkpoint ",
+                           VersionName(drained_by_)));
+    out->Exit(absl::OkStatus());
+  }
   return absl::OkStatus();
 }
 
@@ -321,6 +336,7 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
 void Shard::BeginFilling(const v1::ServerMember& self, Time now, Outbox* out) {
   // What was frozen belongs to the content that is replaced.
   snapshot_.reset();
+  drained_by_.Clear();
   AnswerParked(out);
   filler_.reset();
   read_io_ = 0;
@@ -369,113 +385,6 @@ absl::Status Shard::Restored(IoResult result, Time now) {
   return absl::OkStatus();
 }
 
-// ---- snapshots -------------------------------------------------------------
-
-absl::Status Shard::Seal(const v1::SealRequest& request, Outbox* out,
-                         v1::SealReply* reply) {
-  const v1::Version& number = request.header().snapshot();
-  RETURN_IF_ERROR(CheckRunning());
-  RETURN_IF_ERROR(CheckTerm(std::max(request.header().term(), number.term())));
-  RETURN_IF_ERROR(CheckFilled());
-  const int index = static_cast<int>(options_.index);
-  if (index >= request.server_generations_size() ||
-      request.server_generations(index) != generation_) {
-    return Invalid(Name(),
-                   absl::StrCat("snapshot ", VersionName(number),
-                                " was not opened under generation ",
-                                VersionName(generation_), " of ", Name()));
-  }
-  if (snapshot_.has_value() && number < snapshot_->number) {
-    return Refuse(
-        v1::Refusal::SUPERSEDED, VersionName(number),
-        absl::StrCat("snapshot ", VersionName(snapshot_->number), " is known"));
-  }
-  *reply->mutable_snapshot() = number;
-  if (snapshot_.has_value() && number == snapshot_->number) {
-    if (request.directory() == snapshot_->directory &&
-        request.file_name() == snapshot_->file.name()) {
-      return absl::OkStatus();
-    }
-    return Invalid(VersionName(number),
-                   absl::StrCat("snapshot ", VersionName(number),
-                                " was sealed before into another file"));
-  }
-  snapshot_.reset();
-  AnswerParked(out);
-
-  snapshot_.emplace();
-  snapshot_->number = number;
-  snapshot_->directory = request.directory();
-  snapshot_->io = next_io_++;
-  snapshot_->file.set_name(request.file_name());
-  snapshot_->file.set_server(options_.index);
-  *snapshot_->file.mutable_server_generation() = generation_;
-  FrozenShard frozen = Freeze(*content_, request.directory(), snapshot_->file);
-  out->StartIo(snapshot_->io, std::move(frozen.head),
-               std::move(frozen.payload));
-  term_ = std::max(request.header().term(), number.term());
-  return absl::OkStatus();
-}
-
-void Shard::Written(CallId call, const v1::WrittenRequest& request, Time now,
-                    Outbox* out) {
-  const v1::Version& number = request.header().snapshot();
-  absl::Status status = CheckRunning();
-  status.Update(CheckTerm(std::max(request.header().term(), number.term())));
-  if (status.ok() && (!snapshot_.has_value() || number != snapshot_->number)) {
-    status = Refuse(
-        v1::Refusal::SUPERSEDED, VersionName(number),
-        snapshot_.has_value()
-            ? absl::StrCat("snapshot ", VersionName(number), " is not open; ",
-                           VersionName(snapshot_->number), " is")
-            : absl::StrCat("snapshot ", VersionName(number), " is not open"));
-  }
-  if (status.ok() && !snapshot_->ended && parked_.size() == kMostParked) {
-    status = Refuse(v1::Refusal::OVER_LIMIT, "written",
-                    absl::StrCat(kMostParked, " calls wait for snapshot ",
-                                 VersionName(number)));
-  }
-  if (!status.ok()) return RefuseCall(call, status, out);
-  if (snapshot_->ended) return AnswerWritten(call, out);
-  parked_.push_back({call, now + options_.park_timeout});
-}
-
-void Shard::AnswerParked(Outbox* out) {
-  for (const Parked& parked : std::exchange(parked_, {})) {
-    AnswerWritten(parked.call, out);
-  }
-}
-
-void Shard::AnswerWritten(CallId call, Outbox* out) const {
-  if (!snapshot_.has_value()) {
-    return RefuseCall(call,
-                      Refuse(v1::Refusal::SUPERSEDED, "snapshot",
-                             "the snapshot was given up for a later one"),
-                      out);
-  }
-  const std::string number = VersionName(snapshot_->number);
-  if (!snapshot_->ended) {
-    return RefuseCall(
-        call,
-        RefuseForNow(
-            v1::Refusal::WAIT, Name(), absl::ZeroDuration(),
-            absl::StrCat(Name(), " is still writing snapshot ", number)),
-        out);
-  }
-  if (!snapshot_->written.ok()) {
-    return RefuseCall(
-        call,
-        Invalid(snapshot_->file.name(),
-                absl::StrCat(Name(), " could not write snapshot ", number, ": ",
-                             snapshot_->written.message())),
-        out);
-  }
-  auto reply = std::make_unique<v1::WrittenReply>();
-  *reply->mutable_snapshot() = snapshot_->number;
-  *reply->mutable_file() = snapshot_->file;
-  out->Reply(call, std::move(reply));
-}
-
 // ---- the end, work and time ------------------------------------------------
 
 absl::Status Shard::Finish(const v1::FinishRequest& request, Time now,
@@ -489,6 +398,27 @@ absl::Status Shard::Finish(const v1::FinishRequest& request, Time now,
     out->Exit(absl::OkStatus());
   }
   return absl::OkStatus();
+}
+
+void Shard::Drain(Time now, Outbox* out) {
+  if (finished_) return;  // On its way out already.
+  if (state_ != State::kFilled || now - heard_ > options_.lease) {
+    LeaveUndrained(now, out);
+    return;
+  }
+  draining_ = true;
+  out->Note(absl::StrCat("draining: ", Name(),
+                         " asks the coordinator for a checkpoint"));
+}
+
+void Shard::LeaveUndrained(Time now, Outbox* out) const {
+  if (state_ == State::kFilled) {
+    out->Note(absl::StrCat(Name(), " leaves without a checkpoint: no ",
+                           "coordinator for ",
+                           absl::FormatDuration(now - heard_),
+                           "; what came after the last one is lost"));
+  }
+  out->Exit(absl::OkStatus());
 }
 
 void Shard::Completed(IoResult result, Time now, Outbox* out) {
@@ -527,6 +457,10 @@ void Shard::Tick(Time now, Outbox* out) {
       NoteFilled(out);
     }
   }
+  if (draining_ && !finished_ && now - heard_ > options_.lease) {
+    LeaveUndrained(now, out);
+    return;
+  }
   if (!finished_ && now - heard_ >= options_.coordinator_patience) {
     out->Exit(absl::UnavailableError(absl::StrCat(
         Name(), " has not heard of a coordinator for ",
@@ -548,12 +482,18 @@ Time Shard::next_tick() const {
   Time next = std::min(fill_at_, leave_at_);
   if (!finished_) {
     next = std::min(next, heard_ + options_.coordinator_patience);
+    if (draining_) {
+      next = std::min(next, heard_ + options_.lease + absl::Milliseconds(1));
+    }
   }
   if (!parked_.empty()) next = std::min(next, parked_.front().deadline);
   return next;
 }
 
 std::string Shard::overdue(Time now) const {
+  if (draining_ && !finished_) {
+    return absl::StrCat("the coordinator to save ", Name());
+  }
   if (finished_ || now - heard_ < kCoordinatorSilence) return "";
   return IsZero(configuration_.version())
              ? absl::StrCat("the coordinator, in the chief's process, to call ",

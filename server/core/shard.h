@@ -31,6 +31,7 @@ namespace paramd {
 //  - Only the sessions of the configuration push; an earlier generation never
 //    does again.
 //  - A refused call changed nothing.
+//  - One that drains applies nothing after the snapshot it leaves with.
 //  - What is kept for callers is bounded: sessions by the configuration,
 //    parked calls by kMostParked, snapshots by one.
 //
@@ -52,6 +53,9 @@ class Shard : public Core {
     // Without a word from a coordinator for this long the process ends, to be
     // restarted: nobody would ever tell it the end.
     absl::Duration coordinator_patience = absl::Minutes(10);
+    // A server that drains does so without a coordinator that was silent for
+    // longer.
+    absl::Duration lease = absl::Seconds(10);
     // After how long it is worth asking again while slices are being filled.
     absl::Duration retry_after = absl::Milliseconds(20);
     // Of a pull's answer.
@@ -65,6 +69,9 @@ class Shard : public Core {
   void Completed(IoResult result, Time now, Outbox* out) override;
   void Tick(Time now, Outbox* out) override;
   Time next_tick() const override;
+  // Waits for a snapshot, until it hears that this one is committed; where
+  // there is nothing to save or no coordinator to ask, it leaves at once.
+  void Drain(Time now, Outbox* out) override;
   std::string overdue(Time now) const override;
 
   // Who this is and what it counted. Fills `server`, nothing of the others.
@@ -119,6 +126,7 @@ class Shard : public Core {
                         const std::string& job_digest) const;
   absl::Status CheckRunning() const;
   absl::Status CheckFilled() const;
+  absl::Status CheckStaying() const;
   absl::Status CheckSession(const Message& message,
                             const v1::Header& header) const;
   absl::Status CheckKnown(const v1::Header& header) const;
@@ -130,6 +138,7 @@ class Shard : public Core {
   void FenceSessions();
   void NoteFilled(Outbox* out) const;
   absl::Status Restored(IoResult result, Time now);
+  void LeaveUndrained(Time now, Outbox* out) const;
   void AnswerParked(Outbox* out);
   void AnswerWritten(CallId call, Outbox* out) const;
   const v1::ServerMember* FindSelf(
@@ -155,6 +164,9 @@ class Shard : public Core {
 
   absl::optional<Snapshot> snapshot_;
   std::vector<Parked> parked_;  // Written, for snapshot_.
+
+  bool draining_ = false;
+  v1::Version drained_by_;  // Sealed while draining.
 
   Time heard_;  // When a coordinator last called.
   bool finished_ = false;

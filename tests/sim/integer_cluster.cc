@@ -27,6 +27,7 @@ IntegerCluster::IntegerCluster(const Options& options, const IntegerJob& job,
   AddCoordinator();
   for (uint32_t i = 0; i < options_.workers; ++i) AddWorker(i);
   if (random_.Chance(0.3)) CutOffSometimes();
+  if (random_.Chance(0.4)) DrainSometimes();
 }
 
 // Mostly soon, sometimes when the others have long begun.
@@ -52,11 +53,45 @@ void IntegerCluster::CutOffSometimes() {
   }
 }
 
+// Up to three times a server or a worker is told to stop. The chief's process is
+// the coordinator's too; it does not stop here.
+void IntegerCluster::DrainSometimes() {
+  std::vector<PeerId> nodes;
+  for (uint32_t i = 0; i < options_.servers; ++i) {
+    nodes.push_back(PeerId::Ps(i));
+  }
+  for (uint32_t i = 1; i < options_.workers; ++i) {
+    nodes.push_back(PeerId::Worker(i));
+  }
+  for (uint64_t i = 1 + random_.Below(3); i > 0; --i) {
+    const PeerId node = nodes[random_.Below(nodes.size())];
+    simulation_.At(absl::Milliseconds(random_.Below(8000)), [this, node] {
+      if (storage_.results().empty() && !simulation_.HasExited(node)) {
+        drained_.insert(node);
+        simulation_.Drain(node);
+        ReplaceDrained(node);
+      }
+    });
+  }
+}
+
+void IntegerCluster::ReplaceDrained(PeerId node) {
+  if (!storage_.results().empty()) return;  // Nothing is left to do.
+  if (!simulation_.HasExited(node)) {
+    simulation_.At(simulation_.elapsed() + absl::Milliseconds(100),
+                   [this, node] { ReplaceDrained(node); });
+    return;
+  }
+  node.kind == PeerId::Kind::kPs ? AddServer(node.index)
+                                 : AddWorker(node.index);
+}
+
 void IntegerCluster::AddServer(uint32_t index) {
   Shard::Options options;
   options.index = index;
   options.incarnation = random_.Bits() | 1;
   options.life_seed = random_.Bits();
+  options.lease = absl::Milliseconds(job_.config().lease_ms());
   shards_.push_back(std::make_unique<Shard>(options));
   storage_.ServeShard(PeerId::Ps(index), &simulation_);
   simulation_.AddNode(PeerId::Ps(index), shards_.back().get(), DrawStart());

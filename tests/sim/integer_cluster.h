@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,7 +23,8 @@
 namespace paramd {
 
 // The processes of an IntegerJob under one simulation: all of them start, now
-// and then late, and some seeds cut them off from each other for a while.
+// and then late, and some seeds cut them off from each other for a while or tell
+// servers and workers to drain, whose successors come later.
 //
 // Checks while it runs: every block that a worker computes on is of one
 // version, pushes are what the ledger knows them as, and the weights of the
@@ -45,9 +47,14 @@ class IntegerCluster {
   IntegerCluster(const IntegerCluster&) = delete;
   IntegerCluster& operator=(const IntegerCluster&) = delete;
 
+  // The nodes that were told to drain, each as often as it was.
+  const std::multiset<PeerId>& drained() const { return drained_; }
+
  private:
   absl::Duration DrawStart();
   void CutOffSometimes();
+  void DrainSometimes();
+  void ReplaceDrained(PeerId node);
   void AddServer(uint32_t index);
   void AddCoordinator();
   void AddWorker(uint32_t index);
@@ -66,6 +73,7 @@ class IntegerCluster {
   std::vector<std::unique_ptr<Shard>> shards_;
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<std::unique_ptr<AsyncWorker>> workers_;
+  std::multiset<PeerId> drained_;
 };
 
 }  // namespace paramd

@@ -26,6 +26,7 @@ IntegerJob::IntegerJob(uint64_t seed) : seed_(seed) {
   config_.set_batch_per_replica(kBatch);
   config_.set_epochs(2);
   config_.set_staleness("async");
+  config_.set_pull_ahead(seed % 2 == 0);
   config_.mutable_checkpoint()->set_every_steps(8 + random.Below(16));
   config_.mutable_checkpoint()->set_keep(2);
   config_.set_evaluate_every_epochs(1);

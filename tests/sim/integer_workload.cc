@@ -62,7 +62,7 @@ class IntegerRun {
     Simulation simulation(SimulationOptions(options.seed));
     const IntegerCluster cluster(options, job_, &ledger_, &storage_,
                                  &simulation);
-    if (simulation.Run().ok()) simulation.Fail(CheckLife());
+    if (simulation.Run().ok()) simulation.Fail(CheckLife(cluster));
     const bool stopped = ledger_.pushes() >= options.stop_after_pushes;
     if (!stopped && simulation.failure().ok()) simulation.Fail(CheckEnd());
     report_.status = simulation.failure();
@@ -75,9 +75,13 @@ class IntegerRun {
 
   // All checkpoints of the life that has just ended; their newest is what the
   // next one begins with.
-  absl::Status CheckLife() {
-    for (const v1::LogEntry& entry : storage_.log()) {
-      if (entry.has_fence()) {
+  absl::Status CheckLife(const IntegerCluster& cluster) {
+    report_.drained += cluster.drained().size();
+    for (; log_checked_ < storage_.log().size(); ++log_checked_) {
+      const v1::LogEntry& entry = storage_.log()[log_checked_];
+      if (entry.has_fence() &&
+          !cluster.drained().contains(
+              PeerId::Worker(entry.fence().worker()))) {
         return absl::DataLossError(
             absl::StrCat("worker-", entry.fence().worker(), " was fenced"));
       }
@@ -197,6 +201,7 @@ class IntegerRun {
   RandomStream random_;
   WorkloadReport report_;
   size_t checked_ = 0;  // Checkpoints so far.
+  size_t log_checked_ = 0;
   // What this life of the cluster began with.
   std::multiset<BatchPlace> restored_;
 };

@@ -17,16 +17,19 @@ TEST(IntegerWorkloadTest, Promise1_EveryBatchIsInExactlyOnceOn200Networks) {
   FaultCounts faults;
   uint64_t checkpoints = 0;
   uint64_t resumed = 0;
+  uint64_t drained = 0;
   for (uint64_t seed = 1; seed <= Seeds(); ++seed) {
     const WorkloadReport report = RunIntegerWorkload(seed, false);
     EXPECT_TRUE(report.status.ok()) << report.status;
     faults.Add(report.faults);
     checkpoints += report.checkpoints;
     resumed += report.resumed ? 1 : 0;
+    drained += report.drained;
   }
   // One in the middle and one at the end, at least.
   EXPECT_GE(checkpoints, 2 * Seeds());
   EXPECT_GE(resumed, Seeds() / 20);
+  EXPECT_GE(drained, Seeds() / 10);
   if (Seeds() < 200) return;
   // A fault that was never met proves nothing.
   for (const char* fault : {"lose_request", "lose_reply", "duplicate", "ghost",

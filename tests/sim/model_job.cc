@@ -62,6 +62,7 @@ v1::JobConfig DrawnConfig() {
   job.set_batch_per_replica(8);
   job.set_epochs(3);
   job.set_staleness("async");
+  job.set_pull_ahead(true);
   job.mutable_checkpoint()->set_every_steps(20);
   job.mutable_checkpoint()->set_keep(3);
   job.set_evaluate_every_epochs(1);

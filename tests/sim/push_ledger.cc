@@ -42,11 +42,22 @@ absl::Status PushLedger::See(PeerId from,
   return absl::OkStatus();
 }
 
+// A worker leaves only when all its pushes are in.
+void PushLedger::AddEarlierSessions(const v1::SavedSession& session,
+                                    std::multiset<BatchPlace>* batches) const {
+  const uint64_t term = session.generation().term();
+  const auto begin = batches_.lower_bound({session.worker(), term, 0, 0});
+  const auto end = batches_.lower_bound(
+      {session.worker(), term, session.generation().counter(), 0});
+  for (auto it = begin; it != end; ++it) batches->insert(it->second);
+}
+
 absl::StatusOr<std::multiset<BatchPlace>> PushLedger::BatchesUpTo(
     const v1::Manifest& manifest) const {
   std::multiset<BatchPlace> batches;
   for (const v1::SavedSession& session : manifest.sessions()) {
     if (session.generation().term() < manifest.snapshot().term()) continue;
+    AddEarlierSessions(session, &batches);
     for (uint64_t n = 1; n <= session.sequence(); ++n) {
       const auto found =
           batches_.find({session.worker(), session.generation().term(),

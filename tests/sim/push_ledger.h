@@ -31,7 +31,8 @@ class PushLedger {
   absl::Status See(PeerId from, const google::protobuf::Message& head);
 
   // All batches of the pushes up to the sequence of each session of the
-  // manifest's own term; kDataLoss if one of them was never seen. Sessions of
+  // manifest's own term, and of the sessions that its worker had before and
+  // left in good order; kDataLoss if one of them was never seen. Sessions of
   // earlier terms are in what that term's coordinator restored.
   absl::StatusOr<std::multiset<BatchPlace>> BatchesUpTo(
       const v1::Manifest& manifest) const;
@@ -42,6 +43,9 @@ class PushLedger {
  private:
   // Worker, generation (term, counter), sequence.
   using Push = std::tuple<uint32_t, uint64_t, uint64_t, uint64_t>;
+
+  void AddEarlierSessions(const v1::SavedSession& session,
+                          std::multiset<BatchPlace>* batches) const;
 
   const IntegerJob& job_;
   std::map<Push, BatchPlace> batches_;

@@ -65,8 +65,8 @@ Simulation::Simulation(Options options)
       trace_(options_.verbose) {}
 
 void Simulation::AddNode(PeerId self, Core* core, absl::Duration start_within) {
-  CHECK(nodes_.count(self) == 0, "a task has one node at a time");
-  Node& node = nodes_[self];
+  CHECK(Living(self) == nullptr, "a task has one node at a time");
+  Node& node = nodes_[self] = Node();
   node.core = core;
   node.life = ++lives_;
   node.clock_offset = Draw(absl::ZeroDuration(), absl::Hours(1000));
@@ -82,6 +82,19 @@ void Simulation::Crash(PeerId self) {
   CHECK(node != nullptr, "only a living node crashes");
   CloseIncoming(node);
   nodes_.erase(self);
+}
+
+void Simulation::Drain(PeerId self) {
+  Node* const node = Living(self);
+  if (node == nullptr || !node->started) return;
+  Outbox out;
+  node->core->Drain(NodeTime(*node), &out);
+  Empty(self, node, std::move(out));
+}
+
+bool Simulation::HasExited(PeerId self) const {
+  const auto found = nodes_.find(self);
+  return found != nodes_.end() && found->second.exited;
 }
 
 void Simulation::CutOff(PeerId self, absl::Duration time) {

@@ -68,7 +68,8 @@ class Simulation {
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
-  // A node that starts within `start_within`. REQUIRES: no living node `self`.
+  // A node that starts within `start_within`; a later life of `self`, if that
+  // has exited. REQUIRES: no living node `self`.
   void AddNode(PeerId self, Core* core,
                absl::Duration start_within = absl::Seconds(1));
   // The node is gone at once: callers of its open calls hear UNAVAILABLE, what
@@ -76,6 +77,10 @@ class Simulation {
   // AddNode may bring the task back, with another core.
   // REQUIRES: a living node `self`; not called from inside its core.
   void Crash(PeerId self);
+  // Tells the core of a node to drain; nothing happens if it has not started or
+  // has exited.
+  void Drain(PeerId self);
+  bool HasExited(PeerId self) const;
   // For this long everything that the node sends and that is sent to it is
   // lost.
   void CutOff(PeerId self, absl::Duration time);

@@ -18,6 +18,8 @@ struct WorkloadReport {
   uint64_t checkpoints = 0;
   // Whether it was stopped and went on from a checkpoint.
   bool resumed = false;
+  // Processes that were told to stop and had a successor.
+  uint64_t drained = 0;
   FaultCounts faults;
 };
 

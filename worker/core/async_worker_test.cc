@@ -153,6 +153,22 @@ TEST_F(AsyncWorkerTest, APullCarriesTheClockOfAcknowledgedPushes) {
   EXPECT_EQ(other.PullOf(*other.TakePull()).clock(), 1u);
 }
 
+TEST(AsyncWorkerWithoutPullAheadTest, APullFollowsTheAcknowledgedPush) {
+  AsyncWorker::Options options = WorkerOptions();
+  options.job.set_pull_ahead(false);
+  JoinedWorker joined(options);
+  joined.Join();
+  joined.GivePortion(1, 0, 16);
+  joined.AnswerPull(*joined.TakePull(), 5);
+  EXPECT_FALSE(joined.TakePull().has_value());
+  joined.AnswerCompute(*joined.driver().TakeIo<v1::ComputeGradient>());
+  EXPECT_FALSE(joined.TakePull().has_value());
+  joined.AnswerPush(*joined.TakePush());
+  const auto pull = joined.TakePull();
+  ASSERT_TRUE(pull.has_value());
+  EXPECT_EQ(joined.PullOf(*pull).clock(), 1u);
+}
+
 TEST_F(AsyncWorkerTest, Promise4_APullThatIsGivenUpIsNotedAndSentAgain) {
   driver().Advance(absl::Minutes(5));
   EXPECT_TRUE(driver().HasNote("pull given up after 5m; waiting for ps-0"));

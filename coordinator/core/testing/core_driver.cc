@@ -10,6 +10,12 @@ void CoreDriver::Start() {
   Collect(&out);
 }
 
+void CoreDriver::Drain() {
+  Outbox out;
+  core_->Drain(now_, &out);
+  Collect(&out);
+}
+
 CallId CoreDriver::Begin(PeerId from, const google::protobuf::Message& head) {
   Message message;
   message.from = from;

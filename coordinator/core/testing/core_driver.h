@@ -87,6 +87,8 @@ class CoreDriver {
   void StandStill(absl::Duration duration) { now_ = now_ + duration; }
   // Ticks once, now.
   void Tick();
+  // Tells the core to drain.
+  void Drain();
 
   bool HasNote(const std::string& part) const;
 

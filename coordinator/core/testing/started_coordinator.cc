@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
+#include "proto/refusal.h"
 
 namespace paramd::testing {
 
@@ -47,7 +48,7 @@ Coordinator::Options JobOptions() {
 StartedCoordinator::StartedCoordinator(const Coordinator::Options& options)
     : core_(options), driver_(&core_) {
   for (uint32_t s = 0; s < options.servers; ++s) {
-    incarnations_.push_back(100 + s);
+    servers_.push_back({100 + s});
   }
   driver_.Start();
 }
@@ -88,23 +89,35 @@ void StartedCoordinator::Serve() {
   for (;;) {
     if (const auto recall = driver_.TakeSend<v1::RecallRequest>()) {
       v1::RecallReply reply;
-      reply.set_incarnation(incarnations_[recall->to.index]);
-      driver_.Reply(*recall, reply);
-    } else if (const auto sent = driver_.TakeSend<v1::ConfigureRequest>()) {
-      const auto& told =
-          static_cast<const v1::ConfigureRequest&>(*sent->head).configuration();
-      const uint64_t incarnation = incarnations_[sent->to.index];
-      v1::ConfigureReply reply;
-      reply.set_incarnation(incarnation);
-      if (told.servers(sent->to.index).incarnation() == incarnation) {
-        *reply.mutable_configuration() = told.version();
-        reply.set_restored(true);
+      reply.set_incarnation(incarnation(recall->to.index));
+      if (gone(recall->to.index)) {
+        driver_.Fail(*recall, absl::UnavailableError("refused"));
+      } else {
+        driver_.Reply(*recall, reply);
       }
-      driver_.Reply(*sent, reply);
+    } else if (const auto sent = driver_.TakeSend<v1::ConfigureRequest>()) {
+      AnswerConfigure(*sent);
     } else {
       return;
     }
   }
+}
+
+void StartedCoordinator::AnswerConfigure(const Outbox::SendItem& sent) {
+  const auto& request = static_cast<const v1::ConfigureRequest&>(*sent.head);
+  const v1::Configuration& told = request.configuration();
+  Server& server = servers_[sent.to.index];
+  v1::ConfigureReply reply;
+  reply.set_incarnation(server.incarnation);
+  reply.set_draining(server.draining);
+  *reply.mutable_drained_by() = server.drained_by;
+  if (told.servers(sent.to.index).incarnation() == server.incarnation) {
+    *reply.mutable_configuration() = told.version();
+    reply.set_restored(true);
+  }
+  server.gone = !IsZero(server.drained_by) &&
+                !(request.committed() < server.drained_by);
+  driver_.Reply(sent, reply);
 }
 
 bool StartedCoordinator::Seal(uint32_t server) {
@@ -113,6 +126,9 @@ bool StartedCoordinator::Seal(uint32_t server) {
   v1::SealReply reply;
   *reply.mutable_snapshot() =
       static_cast<const v1::SealRequest&>(*seal->head).header().snapshot();
+  if (servers_[server].draining) {
+    servers_[server].drained_by = reply.snapshot();
+  }
   driver_.Reply(*seal, reply);
   return true;
 }

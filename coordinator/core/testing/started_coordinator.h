@@ -43,8 +43,16 @@ class StartedCoordinator {
   void Run();
 
   // ---- servers: their incarnation is 100 + index unless changed
-  uint64_t incarnation(uint32_t server) const { return incarnations_[server]; }
-  void Restart(uint32_t server) { incarnations_[server] += 1000; }
+  uint64_t incarnation(uint32_t server) const {
+    return servers_[server].incarnation;
+  }
+  void Restart(uint32_t server) {
+    servers_[server] = {servers_[server].incarnation + 1000};
+  }
+  // From now on the server drains, until it hears that the snapshot that was
+  // sealed since is committed; then it is gone.
+  void DrainServer(uint32_t server) { servers_[server].draining = true; }
+  bool gone(uint32_t server) const { return servers_[server].gone; }
   // Answers every Recall and Configure that is open, as filled servers do,
   // until there is none.
   void Serve();
@@ -75,9 +83,18 @@ class StartedCoordinator {
   v1::Configuration configuration();
 
  private:
+  struct Server {
+    uint64_t incarnation;
+    bool draining = false;
+    v1::Version drained_by = {};
+    bool gone = false;
+  };
+
+  void AnswerConfigure(const Outbox::SendItem& sent);
+
   Coordinator core_;
   CoreDriver driver_;
-  std::vector<uint64_t> incarnations_;
+  std::vector<Server> servers_;
   v1::HeartbeatReply news_;
 };
 

@@ -60,6 +60,12 @@ void ShardDriver::Advance(absl::Duration duration) {
   Settle();
 }
 
+void ShardDriver::Drain() {
+  Outbox out;
+  shard_.Drain(now_, &out);
+  Collect(&out);
+}
+
 void ShardDriver::Complete(IoResult result) {
   Outbox out;
   shard_.Completed(std::move(result), now_, &out);
@@ -67,8 +73,9 @@ void ShardDriver::Complete(IoResult result) {
 }
 
 absl::StatusOr<v1::ConfigureReply> ShardDriver::Configure(
-    const v1::Configuration& configuration) {
+    const v1::Configuration& configuration, const v1::Version& committed) {
   v1::ConfigureRequest request;
+  *request.mutable_committed() = committed;
   request.mutable_header()->set_term(configuration.version().term());
   *request.mutable_configuration() = configuration;
   return Ask<v1::ConfigureReply>(PeerId::Coordinator(), request);

@@ -55,13 +55,16 @@ class ShardDriver {
   // Ticks as long as the shard wants to be ticked now; returns how often.
   int Settle();
   void Advance(absl::Duration duration);
+  // Tells the shard to drain.
+  void Drain();
   // Ends work that the shard started.
   void Complete(IoResult result);
 
   // Configures, fills, and expects the shard to be ready.
   void MakeReady(const v1::Configuration& configuration);
   absl::StatusOr<v1::ConfigureReply> Configure(
-      const v1::Configuration& configuration);
+      const v1::Configuration& configuration,
+      const v1::Version& committed = {});
 
   // A push of whole blocks by worker 1 of MakeConfiguration; (slice, block).
   using Place = std::pair<uint32_t, uint32_t>;

@@ -14,7 +14,7 @@
 namespace paramd::testing {
 
 // Worker 3 of a job of 2 epochs in batches of 2, 8 batches a portion, heartbeat
-// 1 s, start timeout 60 s; variable "a" of two elements on ps-0.
+// 1 s, start timeout 60 s, pulling ahead; variable "a" of two elements on ps-0.
 AsyncWorker::Options WorkerOptions();
 
 // A worker's core with its servers, coordinator and computing played by the

@@ -1,0 +1,87 @@
+// A server that is told to stop.
+#include "gtest/gtest.h"
+
+#include "proto/refusal.h"
+#include "server/core/shard.h"
+#include "server/core/testing/shard_driver.h"
+
+namespace paramd {
+namespace {
+
+using testing::MakeConfiguration;
+using testing::MakeSeal;
+using testing::Pair;
+using testing::ShardDriver;
+using testing::Zeros;
+
+constexpr PeerId kChief = PeerId::Coordinator();
+
+class ShardDrainTest : public ::testing::Test {
+ protected:
+  static v1::Configuration Config() { return MakeConfiguration({Zeros("w", {2})}); }
+
+  ShardDriver driver_;
+};
+
+TEST_F(ShardDrainTest, OneThatHoldsNothingLeavesAtOnce) {
+  driver_.Drain();
+  EXPECT_TRUE(driver_.exited);
+  EXPECT_TRUE(driver_.exit_status.ok());
+}
+
+TEST_F(ShardDrainTest, ItAsksForASnapshotAndStays) {
+  driver_.MakeReady(Config());
+  driver_.Drain();
+  EXPECT_FALSE(driver_.exited);
+  const auto reply = driver_.Configure(Config());
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_TRUE(reply->draining());
+  EXPECT_EQ(reply->drained_by(), Pair(0, 0));
+  EXPECT_EQ(driver_.shard().overdue(Time()), "the coordinator to save ps-0");
+}
+
+TEST_F(ShardDrainTest, Promise1_NothingIsAppliedAfterTheSnapshotItLeavesWith) {
+  driver_.MakeReady(Config());
+  driver_.Drain();
+  ASSERT_TRUE(driver_.Push(driver_.MakePush(1, {{0, 0}}, 2), {1, 1}).ok());
+  ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
+  const auto late = driver_.Push(driver_.MakePush(2, {{0, 0}}, 2), {1, 1});
+  EXPECT_EQ(RefusalOf(late.status()).reason(), v1::Refusal::NOT_READY);
+  EXPECT_EQ(driver_.Pull(0), (std::vector<float>{-1, -1}));
+}
+
+TEST_F(ShardDrainTest, ItLeavesWhenItHearsThatTheSnapshotIsCommitted) {
+  driver_.MakeReady(Config());
+  driver_.Drain();
+  ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(2)).ok());
+  auto reply = driver_.Configure(Config(), Pair(1, 1));  // The one before.
+  EXPECT_EQ(reply->drained_by(), Pair(1, 2));
+  EXPECT_FALSE(driver_.exited);
+  reply = driver_.Configure(Config(), Pair(1, 2));
+  EXPECT_TRUE(reply.ok());
+  EXPECT_TRUE(driver_.exited);
+  EXPECT_TRUE(driver_.exit_status.ok());
+}
+
+TEST_F(ShardDrainTest, ASnapshotSealedBeforeIsNotTheOneToLeaveWith) {
+  driver_.MakeReady(Config());
+  ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
+  driver_.Drain();
+  ASSERT_TRUE(driver_.Configure(Config(), Pair(1, 1)).ok());
+  EXPECT_FALSE(driver_.exited);
+  EXPECT_TRUE(driver_.Push(driver_.MakePush(1, {{0, 0}}, 2), {1, 1}).ok());
+}
+
+TEST_F(ShardDrainTest, Promise4_WithoutACoordinatorItLeavesAfterTheLease) {
+  driver_.MakeReady(Config());
+  driver_.Drain();
+  driver_.Advance(absl::Seconds(10));
+  EXPECT_FALSE(driver_.exited);
+  driver_.Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(driver_.exited);
+  EXPECT_NE(driver_.notes.back().find("without a checkpoint"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace paramd

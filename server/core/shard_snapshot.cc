@@ -1,0 +1,128 @@
+// A shard's dealings with snapshots: frozen, written, told.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "proto/refusal.h"
+#include "server/core/frozen_shard.h"
+#include "server/core/shard.h"
+
+namespace paramd {
+namespace {
+
+absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
+  return Refuse(v1::Refusal::INVALID, entity, sentence);
+}
+
+}  // namespace
+
+absl::Status Shard::Seal(const v1::SealRequest& request, Outbox* out,
+                         v1::SealReply* reply) {
+  const v1::Version& number = request.header().snapshot();
+  RETURN_IF_ERROR(CheckRunning());
+  RETURN_IF_ERROR(CheckTerm(std::max(request.header().term(), number.term())));
+  RETURN_IF_ERROR(CheckFilled());
+  const int index = static_cast<int>(options_.index);
+  if (index >= request.server_generations_size() ||
+      request.server_generations(index) != generation_) {
+    return Invalid(Name(),
+                   absl::StrCat("snapshot ", VersionName(number),
+                                " was not opened under generation ",
+                                VersionName(generation_), " of ", Name()));
+  }
+  if (snapshot_.has_value() && number < snapshot_->number) {
+    return Refuse(
+        v1::Refusal::SUPERSEDED, VersionName(number),
+        absl::StrCat("snapshot ", VersionName(snapshot_->number), " is known"));
+  }
+  *reply->mutable_snapshot() = number;
+  if (snapshot_.has_value() && number == snapshot_->number) {
+    if (request.directory() == snapshot_->directory &&
+        request.file_name() == snapshot_->file.name()) {
+      return absl::OkStatus();
+    }
+    return Invalid(VersionName(number),
+                   absl::StrCat("snapshot ", VersionName(number),
+                                " was sealed before into another file"));
+  }
+  snapshot_.reset();
+  AnswerParked(out);
+  if (draining_) drained_by_ = number;
+
+  snapshot_.emplace();
+  snapshot_->number = number;
+  snapshot_->directory = request.directory();
+  snapshot_->io = next_io_++;
+  snapshot_->file.set_name(request.file_name());
+  snapshot_->file.set_server(options_.index);
+  *snapshot_->file.mutable_server_generation() = generation_;
+  FrozenShard frozen = Freeze(*content_, request.directory(), snapshot_->file);
+  out->StartIo(snapshot_->io, std::move(frozen.head),
+               std::move(frozen.payload));
+  term_ = std::max(request.header().term(), number.term());
+  return absl::OkStatus();
+}
+
+void Shard::Written(CallId call, const v1::WrittenRequest& request, Time now,
+                    Outbox* out) {
+  const v1::Version& number = request.header().snapshot();
+  absl::Status status = CheckRunning();
+  status.Update(CheckTerm(std::max(request.header().term(), number.term())));
+  if (status.ok() && (!snapshot_.has_value() || number != snapshot_->number)) {
+    status = Refuse(
+        v1::Refusal::SUPERSEDED, VersionName(number),
+        snapshot_.has_value()
+            ? absl::StrCat("snapshot ", VersionName(number), " is not open; ",
+                           VersionName(snapshot_->number), " is")
+            : absl::StrCat("snapshot ", VersionName(number), " is not open"));
+  }
+  if (status.ok() && !snapshot_->ended && parked_.size() == kMostParked) {
+    status = Refuse(v1::Refusal::OVER_LIMIT, "written",
+                    absl::StrCat(kMostParked, " calls wait for snapshot ",
+                                 VersionName(number)));
+  }
+  if (!status.ok()) return RefuseCall(call, status, out);
+  if (snapshot_->ended) return AnswerWritten(call, out);
+  parked_.push_back({call, now + options_.park_timeout});
+}
+
+void Shard::AnswerParked(Outbox* out) {
+  for (const Parked& parked : std::exchange(parked_, {})) {
+    AnswerWritten(parked.call, out);
+  }
+}
+
+void Shard::AnswerWritten(CallId call, Outbox* out) const {
+  if (!snapshot_.has_value()) {
+    return RefuseCall(call,
+                      Refuse(v1::Refusal::SUPERSEDED, "snapshot",
+                             "the snapshot was given up for a later one"),
+                      out);
+  }
+  const std::string number = VersionName(snapshot_->number);
+  if (!snapshot_->ended) {
+    return RefuseCall(
+        call,
+        RefuseForNow(
+            v1::Refusal::WAIT, Name(), absl::ZeroDuration(),
+            absl::StrCat(Name(), " is still writing snapshot ", number)),
+        out);
+  }
+  if (!snapshot_->written.ok()) {
+    return RefuseCall(
+        call,
+        Invalid(snapshot_->file.name(),
+                absl::StrCat(Name(), " could not write snapshot ", number, ": ",
+                             snapshot_->written.message())),
+        out);
+  }
+  auto reply = std::make_unique<v1::WrittenReply>();
+  *reply->mutable_snapshot() = snapshot_->number;
+  *reply->mutable_file() = snapshot_->file;
+  out->Reply(call, std::move(reply));
+}
+
+}  // namespace paramd
