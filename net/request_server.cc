@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "grpcpp/impl/rpc_service_method.h"
 #include "grpcpp/impl/service_type.h"
@@ -128,8 +129,12 @@ RequestServer::RequestServer(const Identity* self, CoreHost* host,
       host_(host),
       stop_(std::move(stop)),
       service_(std::make_unique<RawService>()),
-      health_([this] { return IsRestored(); }) {
+      health_([this] { return IsRestored(); }),
+      reflection_({v1::MethodRules::descriptor()->file(),
+                   grpc::health::v1::HealthCheckRequest::descriptor()->file()},
+                  [this](const auto* service) { return IsServed(service); }) {
   health_.AddTo(&streams_);
+  reflection_.AddTo(&streams_);
 }
 
 RequestServer::~RequestServer() {
@@ -222,9 +227,7 @@ absl::Status RequestServer::TakeControl(Request* request, const Caller& caller,
 absl::Status RequestServer::GiveToCore(Request* request, const Caller& caller,
                                        WireMessage message) {
   const Method& method = request->method;
-  const PeerId core{method.served_by, method.served_by == PeerId::Kind::kPs
-                                          ? self_->task.index()
-                                          : 0};
+  const PeerId core = CoreOf(method);
   if (!host_->Serves(core)) {
     return absl::UnimplementedError(absl::StrCat(
         method.name, " is served by ", PeerName(core), "; this is ",
@@ -311,6 +314,23 @@ void RequestServer::Shutdown() {
   shut_down_ = true;
   streams_.Stop();
   server_->Shutdown(std::chrono::system_clock::now());
+}
+
+PeerId RequestServer::CoreOf(const Method& method) const {
+  const bool is_ps = method.served_by == PeerId::Kind::kPs;
+  return {method.served_by, is_ps ? self_->task.index() : 0};
+}
+
+// What nobody but the streams knows is served everywhere.
+bool RequestServer::IsServed(
+    const google::protobuf::ServiceDescriptor* service) const {
+  const std::string prefix = absl::StrCat("/", service->full_name(), "/");
+  for (const Method& method : MethodTable::Get().methods()) {
+    if (!absl::StartsWith(method.path, prefix)) continue;
+    return method.served_by == PeerId::Kind::kOutside ||
+           host_->Serves(CoreOf(method));
+  }
+  return true;
 }
 
 // A process that is no server has nothing to restore.

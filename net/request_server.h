@@ -20,6 +20,7 @@
 #include "net/health.h"
 #include "net/hello.h"
 #include "net/method_table.h"
+#include "net/reflection.h"
 #include "net/stream_server.h"
 #include "net/wire_message.h"
 
@@ -27,7 +28,7 @@ namespace paramd {
 
 // Takes requests from the network: checks size, caller, role and form, answers
 // Control itself and gives the rest to the core that serves the method. Health
-// is beside them, see StreamServer.
+// and reflection are beside them, see StreamServer.
 //
 // Invariant: every request is answered exactly once: by its core, or refused at
 // the caller's deadline (60 s if it gave none). Bound: 1,024 requests wait for
@@ -84,6 +85,8 @@ class RequestServer {
   void Answer(Request* request, const absl::Status& status,
               const google::protobuf::Message* head,
               const BufferChain& payload);
+  PeerId CoreOf(const Method& method) const;
+  bool IsServed(const google::protobuf::ServiceDescriptor* service) const;
   bool IsRestored() const;
   void CountRefusal(const std::string& peer, const absl::Status& status);
 
@@ -92,6 +95,7 @@ class RequestServer {
   const std::function<void(absl::Status)> stop_;
   std::unique_ptr<RawService> service_;
   Health health_;
+  Reflection reflection_;
   StreamServer streams_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
