@@ -122,7 +122,8 @@ std::string FiguresText(const v1::ProcessAnswer& answer) {
     figures.push_back(absl::StrFormat("loss %.3f", worker.loss()));
     figures.push_back(absl::StrCat(WithCommas(worker.pushes()), " pushes"));
     if (worker.given_up() > 0) {
-      figures.push_back(absl::StrCat(WithCommas(worker.given_up()), " given up"));
+      figures.push_back(
+          absl::StrCat(WithCommas(worker.given_up()), " given up"));
     }
   }
   return absl::StrJoin(figures, " · ");
@@ -141,9 +142,9 @@ std::vector<std::string> RowOf(const v1::ProcessAnswer& answer,
       member != nullptr ? member->generation() : status.generation();
   const bool is_chief = answer.name() == "worker-0";
   return {absl::StrCat(answer.name(), is_chief ? " (chief)" : ""),
-          member == nullptr ? kDash
-                            : absl::AsciiStrToLower(
-                                  v1::Member::State_Name(member->state())),
+          member == nullptr
+              ? kDash
+              : absl::AsciiStrToLower(v1::Member::State_Name(member->state())),
           member == nullptr ? kDash : AgoText(*member),
           IsZero(generation) ? kDash : VersionName(generation),
           host.empty() ? kDash : absl::StrCat(host, ":", pid),
@@ -174,7 +175,8 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
 void AppendAsked(const v1::ProcessAnswer& answer, std::string* text) {
   const v1::StatusReply& status = answer.status();
   absl::StrAppendFormat(
-      text, "asked %s at %s: paramd %s, up %s, incarnation %016x, "
+      text,
+      "asked %s at %s: paramd %s, up %s, incarnation %016x, "
       "generation %s, configuration %s\n",
       answer.name(), answer.address(), status.build(),
       SecondsText(static_cast<double>(status.uptime_ms()) / 1000),
@@ -188,10 +190,10 @@ void AppendWaits(const v1::ClusterReport& report, std::string* text) {
   bool any = false;
   for (const v1::ProcessAnswer& answer : report.processes()) {
     for (const v1::Wait& wait : answer.status().waits()) {
-      absl::StrAppend(
-          text, any ? "" : "\n", wait.who(), " waits for ", wait.whom(),
-          ", for ", SecondsText(static_cast<double>(wait.since_ms()) / 1000),
-          "\n");
+      absl::StrAppend(text, any ? "" : "\n", wait.who(), " waits for ",
+                      wait.whom(), ", for ",
+                      SecondsText(static_cast<double>(wait.since_ms()) / 1000),
+                      "\n");
       any = true;
     }
   }

@@ -143,21 +143,20 @@ TEST_F(ClusterReportTest, NobodyAtTheAddressIsAnErrorThatNamesIt) {
 }
 
 TEST_F(ClusterReportTest, PeopleReadOneLineForEachProcessAndWhoWaits) {
-  EXPECT_EQ(
-      RenderReport(*ReportAt("p0:1")),
-      "job j: running, epoch 1.50 of 5, step 0, 1 ps and 2 workers\n"
-      "asked ps-0 at p0:1: paramd 0.1 abc, up 2 min 5 s, incarnation "
-      "0000000000000abc, generation none, configuration none\n"
-      "\n"
-      "process           state    heard  generation  host:pid  address\n"
-      "ps-0              alive    0.4 s  1.3         box:41    p0:1     "
-      "1.0 MB · 6,122 pulls · 0 blocks applied\n"
-      "worker-0 (chief)  alive    –      –           –         w0:1     "
-      "0 ex/s · loss 0.391 · 1,534 pushes\n"
-      "worker-1          awaited  –      –           –         w1:1     "
-      "no answer: refused\n"
-      "\n"
-      "coordinator waits for worker-1 to join, for 12 s\n");
+  EXPECT_EQ(RenderReport(*ReportAt("p0:1")),
+            "job j: running, epoch 1.50 of 5, step 0, 1 ps and 2 workers\n"
+            "asked ps-0 at p0:1: paramd 0.1 abc, up 2 min 5 s, incarnation "
+            "0000000000000abc, generation none, configuration none\n"
+            "\n"
+            "process           state    heard  generation  host:pid  address\n"
+            "ps-0              alive    0.4 s  1.3         box:41    p0:1     "
+            "1.0 MB · 6,122 pulls · 0 blocks applied\n"
+            "worker-0 (chief)  alive    –      –           –         w0:1     "
+            "0 ex/s · loss 0.391 · 1,534 pushes\n"
+            "worker-1          awaited  –      –           –         w1:1     "
+            "no answer: refused\n"
+            "\n"
+            "coordinator waits for worker-1 to join, for 12 s\n");
 }
 
 TEST_F(ClusterReportTest, ProgramsReadEveryKeyAlsoOfZero) {

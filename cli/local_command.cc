@@ -83,6 +83,11 @@ class LocalCluster {
     }
     task.process.arguments.push_back(
         absl::StrCat("--run_dir=", PathFromRoot(run_dir_)));
+    if (!job_.metrics_address().empty()) {
+      const int place = type == "ps" ? index : options_.servers + index;
+      task.process.arguments.push_back(absl::StrCat(
+          "--metrics_address=", LaterAddress(job_.metrics_address(), place)));
+    }
     task.process.environment =
         EnvironmentWith("TF_CONFIG", cluster.TfConfig(type, index));
     return task;
@@ -102,6 +107,11 @@ class LocalCluster {
                               options_.servers, " ps and ", options_.workers,
                               " worker processes from ", addresses[0],
                               " on, logs in ", ShortPath(run_dir_), "/logs"));
+    if (!job_.metrics_address().empty()) {
+      console_.Say(absl::StrCat(
+          "metrics at ", job_.metrics_address(),
+          " and the ports that follow: the ps in order, then the workers"));
+    }
     StatusPoller poller(addresses, absl::Seconds(1));
     poller_ = &poller;
     Supervisor::Options options = MakeOptions(tasks, addresses);

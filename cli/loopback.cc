@@ -52,6 +52,16 @@ LoopbackCluster DrawLoopbackCluster(int servers, int workers,
   return cluster;
 }
 
+std::string LaterAddress(const std::string& address, int steps) {
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos ||
+      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port == 0) {
+    return address;
+  }
+  return absl::StrCat(address.substr(0, colon + 1), port + steps);
+}
+
 bool IsTaken(absl::string_view address) {
   const size_t colon = address.rfind(':');
   if (colon == absl::string_view::npos) return false;

@@ -28,6 +28,11 @@ struct LoopbackCluster {
 LoopbackCluster DrawLoopbackCluster(int servers, int workers,
                                     RandomStream* random);
 
+// The address `steps` ports after `address` ("host:port"), for each process of
+// a machine its own. As it is if it has port 0 or no port that can be counted
+// up.
+std::string LaterAddress(const std::string& address, int steps);
+
 // Whether somebody listens at `address` ("host:port" in digits) now, so that it
 // cannot be bound. False too if the address makes no sense.
 bool IsTaken(absl::string_view address);

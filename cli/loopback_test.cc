@@ -54,5 +54,11 @@ TEST(LoopbackTest, AnAddressIsTakenWhileSomebodyListensThere) {
   EXPECT_FALSE(IsTaken("nonsense"));
 }
 
+TEST(LoopbackTest, APortIsCountedUpWhereThereIsOne) {
+  EXPECT_EQ(LaterAddress("[::1]:9090", 3), "[::1]:9093");
+  EXPECT_EQ(LaterAddress("127.0.0.1:0", 3), "127.0.0.1:0");
+  EXPECT_EQ(LaterAddress("nonsense", 3), "nonsense");
+}
+
 }  // namespace
 }  // namespace paramd

@@ -10,7 +10,8 @@
 namespace paramd {
 
 // What a process can say about itself whatever its cores do: what it was built
-// from, where it runs and listens, and where the others do as far as it is told.
+// from, where it runs and listens, and where the others do as far as it is
+// told.
 //
 // Immutable, hence thread-safe.
 class ProcessFacts {

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/exit_code.h"
+#include "cli/metrics_endpoint.h"
 #include "cli/process.h"
 #include "cli/process_facts.h"
 #include "cli/process_flags.h"
@@ -40,6 +41,7 @@ struct Prepared {
   std::unique_ptr<Process> process;
   std::unique_ptr<ProcessFacts> facts;
   std::unique_ptr<Runtime> runtime;
+  std::unique_ptr<MetricsEndpoint> metrics;  // May be null. Asks the runtime.
 };
 
 uint64_t DrawIncarnation() {
@@ -166,6 +168,19 @@ absl::Status MakeRuntime(bool insecure, Prepared* prepared) {
   return absl::OkStatus();
 }
 
+absl::Status ServeMetrics(bool insecure, Prepared* prepared) {
+  MetricsEndpoint::Options options;
+  options.address = prepared->job.config.metrics_address();
+  options.insecure = insecure;
+  if (options.address.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(prepared->metrics, MetricsEndpoint::Listen(options));
+  prepared->metrics->SetSource([runtime = prepared->runtime.get()](auto done) {
+    runtime->Post([runtime, done] { done(runtime->Status()); });
+  });
+  Log(LogLevel::kInfo, "serving metrics", {{"url", prepared->metrics->url()}});
+  return absl::OkStatus();
+}
+
 absl::Status Prepare(const RunOptions& options, Prepared* prepared) {
   ASSIGN_OR_RETURN(Configuration all, options.process.Load());
   prepared->job = std::move(all.job);
@@ -185,7 +200,7 @@ absl::Status Prepare(const RunOptions& options, Prepared* prepared) {
       [facts = prepared->facts.get()](v1::StatusReply* status) {
         facts->Fill(status);
       });
-  return absl::OkStatus();
+  return ServeMetrics(options.insecure, prepared);
 }
 
 ClusterView EmptyView(const v1::JobConfig& job) {

@@ -89,8 +89,7 @@ TEST(StatusClientTest, TheReasonIsSaidInAFewWords) {
 }
 
 TEST(StatusClientTest, AnIpv6AddressMayStandWithoutBrackets) {
-  const std::string reason(
-      Ask("::1:1", absl::Minutes(1)).status().message());
+  const std::string reason(Ask("::1:1", absl::Minutes(1)).status().message());
   EXPECT_TRUE(reason == "refused" || reason == "no route") << reason;
 }
 

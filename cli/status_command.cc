@@ -48,9 +48,9 @@ int StatusCommand(const Invocation& invocation) {
       });
   PrintError(report.status());
   if (!report.ok()) return ExitCodeAtStart(report.status());
-  const auto text = format == "json" ? ReportJson(*report)
-                                     : absl::StatusOr<std::string>(
-                                           RenderReport(*report));
+  const auto text = format == "json"
+                        ? ReportJson(*report)
+                        : absl::StatusOr<std::string>(RenderReport(*report));
   PrintError(text.status());
   if (!text.ok()) return kExitFailed;
   std::fputs(text->c_str(), stdout);

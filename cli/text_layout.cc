@@ -50,7 +50,8 @@ std::string SecondsText(double seconds) {
   if (seconds < 10) return absl::StrFormat("%.1f s", seconds);
   const int64_t whole = std::llround(seconds);
   if (whole < 120) return absl::StrCat(whole, " s");
-  if (whole < 7200) return absl::StrFormat("%d min %d s", whole / 60, whole % 60);
+  if (whole < 7200)
+    return absl::StrFormat("%d min %d s", whole / 60, whole % 60);
   return absl::StrFormat("%d h %d min", whole / 3600, whole % 3600 / 60);
 }
 

@@ -19,6 +19,7 @@
 #include "config/input_files.h"
 #include "config/setting.h"
 #include "config/setting_value.h"
+#include "config/task_address.h"
 
 namespace paramd {
 namespace {
@@ -125,6 +126,11 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
     add("heartbeat_ms",
         absl::StrCat("must be at most a third of lease_ms (", config.lease_ms(),
                      "); found ", config.heartbeat_ms()));
+  }
+  if (!config.metrics_address().empty()) {
+    const auto wrong = WrongAddress(config.metrics_address(), "metrics_address",
+                                    /*least_port=*/0);
+    if (wrong.has_value()) add("metrics_address", *wrong);
   }
 }
 

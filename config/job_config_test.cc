@@ -182,6 +182,15 @@ TEST(JobConfigTest, HeartbeatsMustFitIntoTheLease) {
                         "(2999); found 1000"));
 }
 
+TEST(JobConfigTest, AMetricsAddressIsOneToListenAtOrEmpty) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"metrics_address", "127.0.0.1:0"}};
+  EXPECT_EQ(LoadJob(sources)->config.metrics_address(), "127.0.0.1:0");
+  sources.settings = {{"metrics_address", "9090"}};
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("metrics_address: \"9090\" has no port"));
+}
+
 TEST(JobConfigTest, ALongRunDirectoryOfTheConfigItselfMayBeSetAgain) {
   v1::JobConfig config;
   config.set_run_dir(std::string(200, 'r'));

@@ -78,7 +78,8 @@ absl::StatusOr<Range> ReadRange(absl::string_view text) {
 }  // namespace
 
 absl::optional<std::string> WrongAddress(absl::string_view address,
-                                         absl::string_view source) {
+                                         absl::string_view source,
+                                         int least_port) {
   const std::string quoted = absl::StrCat("\"", Excerpt(address), "\"");
   if (address.empty()) return "is empty; wants host:port";
   const absl::string_view reference = UnexpandedReference(address);
@@ -96,9 +97,10 @@ absl::optional<std::string> WrongAddress(absl::string_view address,
                         "\" for a port; wants a number");
   }
   int number = 0;
-  if (!absl::SimpleAtoi(port, &number) || number < 1 || number > 65535) {
+  if (!absl::SimpleAtoi(port, &number) || number < least_port ||
+      number > 65535) {
     return absl::StrCat(quoted, " has port ", Excerpt(port),
-                        "; ports are from 1 to 65535");
+                        "; ports are from ", least_port, " to 65535");
   }
   const absl::optional<std::string> wrong = WrongHost(address.substr(0, colon));
   if (wrong.has_value()) return absl::StrCat(quoted, " has ", *wrong);

@@ -39,6 +39,12 @@ TEST(TaskAddressTest, WhatIsWrongIsNamed) {
                                             "--cluster"));
 }
 
+TEST(TaskAddressTest, WhereThisProcessListensPortZeroMayBeAny) {
+  EXPECT_EQ(WrongAddress("a:0", "--flag", /*least_port=*/0), absl::nullopt);
+  EXPECT_THAT(WrongAddress("a:65536", "--flag", 0).value_or(""),
+              HasSubstr("ports are from 0 to 65535"));
+}
+
 TEST(TaskAddressTest, PlaceholdersAreToldFromAddresses) {
   EXPECT_TRUE(IsPlaceholder("0.0.0.0:1"));
   EXPECT_TRUE(IsPlaceholder("[::]:2222"));

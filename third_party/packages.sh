@@ -6,7 +6,7 @@
 BUILD_PACKAGES=(
   bazel-bootstrap g++ protobuf-compiler python3
   libabsl-dev libgrpc++-dev libopenblas-dev libprotobuf-dev libspdlog-dev
-  nlohmann-json3-dev zlib1g-dev
+  nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
 )
 # What the first run trains on.
 DATA_PACKAGES=(dataset-fashion-mnist)
