@@ -72,6 +72,7 @@ void Process::AddTo(Runtime* runtime) {
     options.park_timeout = absl::Milliseconds(job_.config.park_timeout_ms());
     options.finish_timeout =
         absl::Milliseconds(job_.config.finish_timeout_ms());
+    options.start_timeout = absl::Milliseconds(job_.config.start_timeout_ms());
     options.lease = absl::Milliseconds(job_.config.lease_ms());
     server_ = std::make_unique<ParameterServer>(options, runtime);
   }

@@ -461,10 +461,11 @@ void Shard::Tick(Time now, Outbox* out) {
     LeaveUndrained(now, out);
     return;
   }
-  if (!finished_ && now - heard_ >= options_.coordinator_patience) {
+  if (!finished_ && now >= LosesPatience()) {
     out->Exit(absl::UnavailableError(absl::StrCat(
         Name(), " has not heard of a coordinator for ",
-        absl::FormatDuration(now - heard_), ": is the chief running?")));
+        absl::FormatDuration(LosesPatience() - heard_),
+        ": is the chief running?")));
     return;
   }
   // Those parked first are due first.
@@ -481,13 +482,19 @@ void Shard::Tick(Time now, Outbox* out) {
 Time Shard::next_tick() const {
   Time next = std::min(fill_at_, leave_at_);
   if (!finished_) {
-    next = std::min(next, heard_ + options_.coordinator_patience);
+    next = std::min(next, LosesPatience());
     if (draining_) {
       next = std::min(next, heard_ + options_.lease + absl::Milliseconds(1));
     }
   }
   if (!parked_.empty()) next = std::min(next, parked_.front().deadline);
   return next;
+}
+
+Time Shard::LosesPatience() const {
+  return heard_ + (IsZero(configuration_.version())
+                       ? options_.start_timeout
+                       : options_.coordinator_patience);
 }
 
 std::string Shard::overdue(Time now) const {

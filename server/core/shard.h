@@ -51,7 +51,9 @@ class Shard : public Core {
     // How long a finished server stays for those who have not heard of it.
     absl::Duration finish_timeout = absl::Seconds(10);
     // Without a word from a coordinator for this long the process ends, to be
-    // restarted: nobody would ever tell it the end.
+    // restarted: nobody would ever tell it the end. The first holds until one
+    // has configured it.
+    absl::Duration start_timeout = absl::Minutes(10);
     absl::Duration coordinator_patience = absl::Minutes(10);
     // A server that drains does so without a coordinator that was silent for
     // longer.
@@ -145,6 +147,8 @@ class Shard : public Core {
       const v1::Configuration& configuration) const;
   bool NamesAnotherProcess(const v1::Configuration& configuration) const;
   std::string Name() const;
+  // When it has heard of no coordinator for long enough.
+  Time LosesPatience() const;
 
   const Options options_;
   RandomStream lives_;

@@ -530,6 +530,30 @@ TEST(ShardFinishTest, Promise7_WithoutACoordinatorItLeavesToBeStartedAgain) {
                                    "10m: is the chief running?"));
 }
 
+TEST(ShardStartTest, Promise4_AStartWithoutACoordinatorEnds) {
+  Shard::Options options;
+  options.incarnation = 100;
+  options.start_timeout = absl::Seconds(5);
+  ShardDriver driver(options);
+  driver.Advance(absl::Seconds(4));
+  EXPECT_FALSE(driver.exited);
+  driver.Advance(absl::Seconds(1));
+  EXPECT_EQ(driver.exit_status,
+            absl::UnavailableError("ps-0 has not heard of a coordinator for "
+                                   "5s: is the chief running?"));
+}
+
+TEST(ShardStartTest, TheStartIsOverWhenACoordinatorHasConfiguredTheServer) {
+  Shard::Options options;
+  options.incarnation = 100;
+  options.start_timeout = absl::Seconds(5);
+  ShardDriver driver(options);
+  driver.Advance(absl::Seconds(4));
+  driver.MakeReady(Small());
+  driver.Advance(absl::Minutes(9));
+  EXPECT_FALSE(driver.exited);
+}
+
 TEST(ShardStatusTest, TheStatusSaysWhoThisIs) {
   ShardDriver driver;
   v1::StatusReply status;
