@@ -15,6 +15,7 @@ int ExitCodeOf(const absl::Status& status, int signal) {
     case absl::StatusCode::kDeadlineExceeded:
       return kExitRetry;
     case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kInvalidArgument:
       return kExitBadConfiguration;
     case absl::StatusCode::kCancelled:
       if (signal == SIGINT) return kExitInterrupted;
@@ -27,7 +28,6 @@ int ExitCodeOf(const absl::Status& status, int signal) {
 
 int ExitCodeAtStart(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kFailedPrecondition:

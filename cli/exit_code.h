@@ -17,12 +17,13 @@ enum ExitCode : int {
 
 // The code for a process that ran and ended with `status`: OK 0; UNAVAILABLE,
 // ABORTED and DEADLINE_EXCEEDED 138; ALREADY_EXISTS (a living process has this
-// task) 2; CANCELLED 130 after SIGINT and 143 after SIGTERM (`signal` is the
+// task) and INVALID_ARGUMENT (what it was told does not fit the others or the
+// run) 2; CANCELLED 130 after SIGINT and 143 after SIGTERM (`signal` is the
 // one that came, 0 if none did); anything else 1.
 int ExitCodeOf(const absl::Status& status, int signal);
 
 // The code for a process that could not begin: as above, but what the
-// configuration names wrongly (INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED,
+// configuration names wrongly (NOT_FOUND, PERMISSION_DENIED,
 // FAILED_PRECONDITION, OUT_OF_RANGE) is 2.
 int ExitCodeAtStart(const absl::Status& status);
 

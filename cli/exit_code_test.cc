@@ -13,7 +13,7 @@ TEST(ExitCodeTest, SaysWhetherToRetry) {
   EXPECT_EQ(ExitCodeOf(absl::AbortedError(""), 0), 138);
   EXPECT_EQ(ExitCodeOf(absl::DeadlineExceededError(""), 0), 138);
   EXPECT_EQ(ExitCodeOf(absl::InternalError(""), 0), 1);
-  EXPECT_EQ(ExitCodeOf(absl::InvalidArgumentError(""), 0), 1);
+  EXPECT_EQ(ExitCodeOf(absl::InvalidArgumentError(""), 0), 2);
   EXPECT_EQ(ExitCodeOf(absl::AlreadyExistsError(""), 0), 2);
 }
 
