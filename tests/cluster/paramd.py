@@ -133,10 +133,13 @@ class Cluster:
         kind, index = task.split("-")
         return self.cluster[kind][int(index)]
 
-    def start(self, task, *flags):
-        """Starts "ps-0", "worker-2", …; worker-0 is the chief."""
+    def start(self, task, *flags, cluster=None):
+        """Starts "ps-0", "worker-2", …; worker-0 is the chief.
+
+        `cluster`: what the task is told instead of what the others are told.
+        """
         kind, index = task.split("-")
-        tf_config = {"cluster": self.cluster,
+        tf_config = {"cluster": cluster or self.cluster,
                      "task": {"type": kind, "index": int(index)}}
         return Run("run", "--job", self.job, "--run_dir", self.run_directory,
                    *flags, directory=self.directory,

@@ -69,8 +69,13 @@ class StartTest(unittest.TestCase):
                       "coordinator to admit worker-1: ", worker.output)
 
     def test_a_start_without_a_chief_ends_and_names_it(self):
-        worker = self.start_all_but(
-            "worker-0", "--start_timeout_ms=5000")["worker-1"]
+        runs = self.start_all_but("worker-0", "--start_timeout_ms=5000")
+        for task in ("ps-0", "ps-1"):
+            server = runs[task]
+            self.assertEqual(server.wait(), 138, server.output)
+            self.assertIn(f"paramd: {task} has not heard of a coordinator for "
+                          "5s: is the chief running?\n", server.output)
+        worker = runs["worker-1"]
         self.assertEqual(worker.wait(), 138, worker.output)
         self.assertIn(
             "paramd: not joined within 5s; waiting for the coordinator to "
