@@ -32,6 +32,8 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have died before that took effect.
   if (getppid() != parent) _exit(128 + SIGKILL);
+  // The parent's handlers are not the child's; until here no signal came in.
+  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -58,11 +60,16 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const Options& options) {
   const std::vector<char*> arguments = Pointers(options.arguments);
   const std::vector<char*> environment = Pointers(options.environment);
   const pid_t parent = getpid();
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t pid = fork();
   if (pid == 0) {
     Become(options.executable.c_str(), arguments.data(), environment.data(),
            ends[1], parent);
   }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   close(ends[1]);
   if (pid < 0) {
     close(ends[0]);

@@ -242,7 +242,7 @@ void PrintFailure(const Supervisor::Outcome& outcome, Console* console) {
 }  // namespace
 
 int LocalCommand(const Invocation& invocation) {
-  BlockSupervisorSignals();
+  CatchSupervisorSignals();
   LocalOptions options;
   Flags flags("local", "--job FILE [flags]",
               "Runs a whole cluster of processes on this machine.");

@@ -257,7 +257,7 @@ int RunPrepared(const Invocation& invocation, const RunOptions& options,
 
 int RunCommand(const Invocation& invocation) {
   KeepMemory();
-  SignalWatcher::Block();
+  SignalWatcher::Catch();
   RunOptions options;
   Flags flags("run", "--job FILE [flags]",
               "Runs one process of a cluster: the task that TF_CONFIG names. "

@@ -2,34 +2,18 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <utility>
 
+#include "cli/signal_pipe.h"
+
 namespace paramd {
-namespace {
-
-sigset_t WatchedSignals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  return set;
-}
-
-}  // namespace
-
-void SignalWatcher::Block() {
-  const sigset_t set = WatchedSignals();
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
-}
+void SignalWatcher::Catch() { SignalPipe::Catch({SIGINT, SIGTERM}); }
 
 SignalWatcher::SignalWatcher(std::function<void(int signal)> on_signal)
     : on_signal_(std::move(on_signal)) {
-  const sigset_t set = WatchedSignals();
-  signals_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
   stop_ = eventfd(0, EFD_CLOEXEC);
   thread_ = std::thread([this] { Loop(); });
 }
@@ -37,18 +21,16 @@ SignalWatcher::SignalWatcher(std::function<void(int signal)> on_signal)
 SignalWatcher::~SignalWatcher() {
   eventfd_write(stop_, 1);
   thread_.join();
-  close(signals_);
   close(stop_);
 }
 
 void SignalWatcher::Loop() {
   while (true) {
-    pollfd fds[] = {{signals_, POLLIN, 0}, {stop_, POLLIN, 0}};
-    poll(fds, 2, -1);
+    pollfd fds[] = {{SignalPipe::fd(), POLLIN, 0}, {stop_, POLLIN, 0}};
+    if (poll(fds, 2, -1) < 0) continue;  // Interrupted, by such a signal.
     if (fds[1].revents != 0) return;
-    signalfd_siginfo info;
-    if (read(signals_, &info, sizeof(info)) != sizeof(info)) continue;
-    const int signal = static_cast<int>(info.ssi_signo);
+    const int signal = SignalPipe::Take();
+    if (signal == 0) continue;
     if (signal_ != 0) _exit(128 + signal);
     signal_ = signal;
     on_signal_(signal);

@@ -14,9 +14,8 @@ namespace paramd {
 // Thread-safe. One at a time in a process.
 class SignalWatcher {
  public:
-  // Blocks both signals in this thread and those it will start. Called before
-  // any thread is, in main: what arrives from then on waits for the watcher.
-  static void Block();
+  // What arrives from now on waits for the watcher. Called first of all.
+  static void Catch();
 
   explicit SignalWatcher(std::function<void(int signal)> on_signal);
   ~SignalWatcher();
@@ -31,7 +30,6 @@ class SignalWatcher {
 
   const std::function<void(int)> on_signal_;
   std::atomic<int> signal_{0};
-  int signals_ = -1;  // A signalfd.
   int stop_ = -1;     // An eventfd: readable when the thread shall end.
   std::thread thread_;
 };

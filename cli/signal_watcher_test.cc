@@ -10,7 +10,7 @@ namespace paramd {
 namespace {
 
 TEST(SignalWatcherTest, TheFirstSignalIsHandedOn) {
-  SignalWatcher::Block();
+  SignalWatcher::Catch();
   std::promise<int> seen;
   SignalWatcher watcher([&](int signal) { seen.set_value(signal); });
   EXPECT_EQ(watcher.signal(), 0);
@@ -23,7 +23,7 @@ TEST(SignalWatcherDeathTest, TheSecondSignalEndsTheProcessAtOnce) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        SignalWatcher::Block();
+        SignalWatcher::Catch();
         std::promise<void> seen;
         SignalWatcher watcher([&](int) { seen.set_value(); });
         kill(getpid(), SIGTERM);

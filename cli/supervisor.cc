@@ -1,7 +1,6 @@
 #include "cli/supervisor.h"
 
 #include <poll.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "base/clock.h"
 #include "cli/exit_code.h"
+#include "cli/signal_pipe.h"
 
 namespace paramd {
 namespace {
@@ -21,20 +21,10 @@ namespace {
 // Between the two signals to processes whose chief is gone.
 constexpr absl::Duration kHurry = absl::Seconds(1);
 
-sigset_t SupervisorSignals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
-    sigaddset(&set, signal);
-  }
-  return set;
-}
-
 }  // namespace
 
-void BlockSupervisorSignals() {
-  const sigset_t set = SupervisorSignals();
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+void CatchSupervisorSignals() {
+  SignalPipe::Catch({SIGINT, SIGTERM, SIGHUP, SIGCHLD});
 }
 
 Supervisor::Supervisor(Options options, std::vector<SupervisedTask> tasks)
@@ -44,15 +34,12 @@ Supervisor::Supervisor(Options options, std::vector<SupervisedTask> tasks)
     slot->task = std::move(task);
     slots_.push_back(std::move(slot));
   }
-  const sigset_t set = SupervisorSignals();
-  signals_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
 Supervisor::~Supervisor() {
   for (const auto& slot : slots_) {
     if (slot->log != nullptr) std::fclose(slot->log);
   }
-  close(signals_);
 }
 
 Supervisor::Outcome Supervisor::Run() {
@@ -233,10 +220,7 @@ void Supervisor::OnSignal(int signal) {
 }
 
 void Supervisor::HandleSignals() {
-  signalfd_siginfo info;
-  while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
-    OnSignal(static_cast<int>(info.ssi_signo));
-  }
+  while (const int signal = SignalPipe::Take()) OnSignal(signal);
 }
 
 void Supervisor::CheckDeadline() {
@@ -269,7 +253,7 @@ void Supervisor::SignalAll(int signal) {
 }
 
 void Supervisor::Wait() {
-  std::vector<pollfd> fds = {{signals_, POLLIN, 0}};
+  std::vector<pollfd> fds = {{SignalPipe::fd(), POLLIN, 0}};
   Time until = std::min({next_tick_, deadline_, hurry_at_});
   for (const auto& slot : slots_) {
     if (slot->process.has_value()) {

@@ -45,8 +45,7 @@ struct TaskState {
 // Invariant: when Run returns no process that it started is left. They also die
 // with the thread that called Run, whatever kills it.
 //
-// Not thread-safe. Before Run the caller blocks the signals of
-// BlockSupervisorSignals, in every thread.
+// Not thread-safe. REQUIRES: CatchSupervisorSignals was called.
 class Supervisor {
  public:
   struct Options {
@@ -131,12 +130,11 @@ class Supervisor {
   Time deadline_ = Time::Never();  // Of the present phase.
   Time hurry_at_ = Time::Never();  // When SIGTERM is sent again.
   Time next_tick_;
-  int signals_ = -1;  // A signalfd.
 };
 
-// Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD in this thread and those it will
-// start. Called before any thread is.
-void BlockSupervisorSignals();
+// What of SIGINT, SIGTERM, SIGHUP and SIGCHLD arrives from now on waits for the
+// supervisor. Called first of all.
+void CatchSupervisorSignals();
 
 }  // namespace paramd
 

@@ -30,7 +30,7 @@ class SupervisorTest : public ::testing::Test {
             ::testing::TempDir(), "/",
             ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
     std::filesystem::create_directories(directory_);
-    BlockSupervisorSignals();
+    CatchSupervisorSignals();
     options_.restarts.first_wait = absl::Milliseconds(1);
     options_.log_directory = directory_;
     options_.on_line = [this](const std::string& task,
