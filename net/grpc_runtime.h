@@ -37,8 +37,9 @@ struct GrpcRuntimeOptions {
 };
 
 // A runtime whose cores talk to other processes over gRPC and to each other by
-// reference. One completion queue, read by the thread in Run; no other thread
-// of ours. Listens from now on; requests wait until Run.
+// reference. One completion queue, read by the thread in Run; a second thread
+// does nothing but accept connections. Listens from now on; requests wait until
+// Run.
 //
 // kAlreadyExists if the port is in use; kInvalidArgument if the address cannot
 // be bound, or not without TLS. Each is one sentence that names the address.

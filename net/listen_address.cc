@@ -22,9 +22,37 @@
 namespace paramd {
 namespace {
 
-using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+bool IsLoopback(const sockaddr* address) {
+  if (address->sa_family == AF_INET) {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
+    return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+  }
+  if (address->sa_family == AF_INET6) {
+    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
+    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+  }
+  return false;
+}
 
-absl::StatusOr<Addresses> Resolve(const std::string& address) {
+}  // namespace
+
+absl::Status CheckListenAddress(const std::string& address, bool insecure) {
+  ASSIGN_OR_RETURN(const ListenAddresses addresses,
+                   ResolveListenAddress(address));
+  if (insecure) return absl::OkStatus();
+  for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
+    if (IsLoopback(a->ai_addr)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "listening on ", address,
+        " without TLS would let in anybody who "
+        "reaches it: pass --insecure if the network is trusted, or set up TLS "
+        "once this build has it; loopback addresses need neither"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ListenAddresses> ResolveListenAddress(
+    const std::string& address) {
   const size_t colon = address.rfind(':');
   uint32_t port;
   if (colon == std::string::npos || colon == 0 ||
@@ -43,39 +71,19 @@ absl::StatusOr<Addresses> Resolve(const std::string& address) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot listen on ", address, ": ", gai_strerror(error)));
   }
-  return Addresses(found, &freeaddrinfo);
+  return ListenAddresses(found, &freeaddrinfo);
 }
 
-bool IsLoopback(const sockaddr* address) {
-  if (address->sa_family == AF_INET) {
-    const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
-    return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-  }
-  if (address->sa_family == AF_INET6) {
-    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
-    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-  }
-  return false;
-}
-
-}  // namespace
-
-absl::Status CheckListenAddress(const std::string& address, bool insecure) {
-  ASSIGN_OR_RETURN(const Addresses addresses, Resolve(address));
-  if (insecure) return absl::OkStatus();
-  for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
-    if (IsLoopback(a->ai_addr)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "listening on ", address,
-        " without TLS would let in anybody who "
-        "reaches it: pass --insecure if the network is trusted, or set up TLS "
-        "once this build has it; loopback addresses need neither"));
-  }
-  return absl::OkStatus();
+absl::Status CannotListen(const std::string& address, int error) {
+  const std::string sentence =
+      absl::StrCat("cannot listen on ", address, ": ", strerror(error));
+  return error == EADDRINUSE ? absl::AlreadyExistsError(sentence)
+                             : absl::InvalidArgumentError(sentence);
 }
 
 absl::Status WhyBindFails(const std::string& address) {
-  ASSIGN_OR_RETURN(const Addresses addresses, Resolve(address));
+  ASSIGN_OR_RETURN(const ListenAddresses addresses,
+                   ResolveListenAddress(address));
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
     const int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) continue;
@@ -85,11 +93,7 @@ absl::Status WhyBindFails(const std::string& address) {
         bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, 1) == 0;
     const int error = errno;
     close(fd);
-    if (bound) continue;
-    const std::string sentence =
-        absl::StrCat("cannot listen on ", address, ": ", strerror(error));
-    return error == EADDRINUSE ? absl::AlreadyExistsError(sentence)
-                               : absl::InvalidArgumentError(sentence);
+    if (!bound) return CannotListen(address, error);
   }
   return absl::InvalidArgumentError(absl::StrCat("cannot listen on ", address));
 }

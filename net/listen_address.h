@@ -1,9 +1,13 @@
 #ifndef PARAMD_NET_LISTEN_ADDRESS_H_
 #define PARAMD_NET_LISTEN_ADDRESS_H_
 
+#include <netdb.h>
+
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace paramd {
 
@@ -13,9 +17,17 @@ namespace paramd {
 // it is not host:port or the host's name is not known.
 absl::Status CheckListenAddress(const std::string& address, bool insecure);
 
-// Why binding `address` fails now, in one sentence: kAlreadyExists if the port
-// is in use, else kInvalidArgument.
+// Why binding `address` failed with `error`, an errno, in one sentence:
+// kAlreadyExists if the port is in use, else kInvalidArgument.
+absl::Status CannotListen(const std::string& address, int error);
+
+// As CannotListen, found out by trying.
 absl::Status WhyBindFails(const std::string& address);
+
+// The addresses of `address`, at least one. kInvalidArgument as above.
+using ListenAddresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+absl::StatusOr<ListenAddresses> ResolveListenAddress(
+    const std::string& address);
 
 }  // namespace paramd
 

@@ -8,7 +8,6 @@
 #include "grpcpp/impl/rpc_service_method.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/security/server_credentials.h"
-#include "grpcpp/server_builder.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/async_unary_call.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -18,7 +17,6 @@
 #include "base/status_macros.h"
 #include "net/completion.h"
 #include "net/grpc_status.h"
-#include "net/listen_address.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -101,14 +99,16 @@ absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Listen(
     std::function<void(absl::Status)> stop) {
   std::unique_ptr<RequestServer> made(
       new RequestServer(self, host, std::move(stop)));
+  ASSIGN_OR_RETURN(made->listener_, Listener::Bind(address));
   grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  using Experimental = grpc::ServerBuilder::experimental_type;
+  made->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      Experimental::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
   builder.RegisterService(made->service_.get());
   made->streams_.AddTo(&builder);
   builder.SetMaxReceiveMessageSize(kMostReceiveBytes);
   builder.SetMaxSendMessageSize(-1);
-  builder.AddChannelArgument("grpc.so_reuseport", 0);
   builder.AddChannelArgument("grpc.max_concurrent_streams", 64);
   builder.AddChannelArgument("grpc.per_message_compression", 0);
   builder.AddChannelArgument("grpc.keepalive_time_ms", 30000);
@@ -119,7 +119,18 @@ absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Listen(
                              5000);
   made->queue_ = builder.AddCompletionQueue();
   made->server_ = builder.BuildAndStart();
-  if (made->server_ == nullptr) return WhyBindFails(address);
+  if (made->server_ == nullptr) {
+    return absl::InternalError(
+        absl::StrCat("gRPC does not start a server for ", address));
+  }
+  made->listener_->Start(
+      [acceptor = made->acceptor_.get()](int listening_fd, int fd) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
+            connection;
+        connection.listener_fd = listening_fd;
+        connection.fd = fd;
+        acceptor->HandleNewConnection(&connection);
+      });
   return made;
 }
 
@@ -138,8 +149,9 @@ RequestServer::RequestServer(const Identity* self, CoreHost* host,
 }
 
 RequestServer::~RequestServer() {
+  listener_.reset();
   if (server_ == nullptr && queue_ != nullptr) {
-    // Binding failed: the queue is empty.
+    // It was not started: the queue is empty.
     queue_->Shutdown();
     void* tag;
     bool ok;
@@ -312,6 +324,7 @@ void RequestServer::RefuseAll(const absl::Status& status) {
 void RequestServer::Shutdown() {
   if (shut_down_) return;
   shut_down_ = true;
+  listener_.reset();
   streams_.Stop();
   server_->Shutdown(std::chrono::system_clock::now());
 }

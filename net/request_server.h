@@ -13,12 +13,14 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
 
 #include "base/time.h"
 #include "net/caller.h"
 #include "net/core_host.h"
 #include "net/health.h"
 #include "net/hello.h"
+#include "net/listener.h"
 #include "net/method_table.h"
 #include "net/reflection.h"
 #include "net/stream_server.h"
@@ -97,6 +99,8 @@ class RequestServer {
   Health health_;
   Reflection reflection_;
   StreamServer streams_;
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
   absl::flat_hash_map<CallId, Request*> waiting_;  // Owned by themselves.

@@ -1,0 +1,163 @@
+#include "net/listener.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "net/listen_address.h"
+
+namespace paramd {
+namespace {
+
+constexpr size_t kMostConnections = 1024;
+constexpr int kBacklog = 4096;
+// A connection whose peer acknowledges nothing for so long is lost.
+constexpr int kUserTimeoutMs = 20000;
+constexpr int kAcceptAgainMs = 100;
+
+size_t MostConnections() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMostConnections;
+  return std::min<rlim_t>(kMostConnections, limit.rlim_cur / 2);
+}
+
+void Set(int fd, int level, int option, int value) {
+  setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+// A listening socket, or -1 and errno. What is set is inherited by the
+// connections.
+int Open(const addrinfo& address) {
+  const int fd =
+      socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  Set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+  if (address.ai_family == AF_INET6) Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (bind(fd, address.ai_addr, address.ai_addrlen) == 0 &&
+      listen(fd, kBacklog) == 0) {
+    return fd;
+  }
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Bind(
+    const std::string& address) {
+  ASSIGN_OR_RETURN(const ListenAddresses addresses,
+                   ResolveListenAddress(address));
+  const int stop = eventfd(0, EFD_CLOEXEC);
+  if (stop < 0) return CannotListen(address, errno);
+  std::unique_ptr<Listener> made(new Listener(stop));
+  std::set<std::string> seen;
+  int error = 0;
+  for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
+    const std::string bytes(reinterpret_cast<const char*>(a->ai_addr),
+                            a->ai_addrlen);
+    if (!seen.insert(bytes).second) continue;
+    const int fd = Open(*a);
+    if (fd >= 0) {
+      made->listening_.push_back(fd);
+      continue;
+    }
+    error = errno;
+    if (error == EADDRINUSE) break;
+  }
+  // Of several addresses of a name some may be those of another machine, or of
+  // a family that this one has not.
+  if (made->listening_.empty() || error == EADDRINUSE) {
+    return CannotListen(address, error);
+  }
+  return made;
+}
+
+Listener::Listener(int stop) : stop_(stop), most_(MostConnections()) {}
+
+Listener::~Listener() {
+  if (thread_.joinable()) {
+    eventfd_write(stop_, 1);
+    thread_.join();
+  }
+  for (const int fd : listening_) close(fd);
+  close(stop_);
+}
+
+void Listener::Start(Take take) {
+  take_ = std::move(take);
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Listener::Run() {
+  std::vector<pollfd> waiting = {{stop_, POLLIN, 0}};
+  for (const int fd : listening_) waiting.push_back({fd, POLLIN, 0});
+  while (true) {
+    // Without a descriptor left the sockets would be ready all the time.
+    const nfds_t count = out_of_descriptors_ ? 1 : waiting.size();
+    poll(waiting.data(), count, out_of_descriptors_ ? kAcceptAgainMs : -1);
+    out_of_descriptors_ = false;
+    if (waiting[0].revents != 0) return;
+    for (const int fd : listening_) Accept(fd);
+  }
+}
+
+void Listener::Accept(int listening_fd) {
+  const int fd =
+      accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) {
+    // Whoever has gone meanwhile is nobody's error.
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+        errno == ENOMEM) {
+      out_of_descriptors_ = true;
+      Count("no descriptor for a connection", &without_descriptor_);
+    }
+    return;
+  }
+  if (!HasRoom()) {
+    close(fd);
+    Count("connection over the limit closed", &closed_at_once_);
+    return;
+  }
+  struct stat status = {};
+  fstat(fd, &status);
+  open_.emplace_back(fd, status.st_ino);
+  take_(listening_fd, fd);
+}
+
+// Nobody says when gRPC closes a connection; but then its number is that of
+// another file, or of none.
+bool Listener::HasRoom() {
+  if (open_.size() < most_) return true;
+  const auto is_closed = [](const std::pair<int, ino_t>& connection) {
+    struct stat status = {};
+    return fstat(connection.first, &status) != 0 ||
+           status.st_ino != connection.second;
+  };
+  open_.erase(std::remove_if(open_.begin(), open_.end(), is_closed),
+              open_.end());
+  return open_.size() < most_;
+}
+
+// Logged the 1st, 2nd, 4th, 8th … time.
+void Listener::Count(const char* what, std::atomic<uint64_t>* times) {
+  const uint64_t now = ++*times;
+  if ((now & (now - 1)) != 0) return;
+  Log(LogLevel::kWarning, what, {{"times", now}, {"limit", most_}});
+}
+
+}  // namespace paramd

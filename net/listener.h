@@ -1,0 +1,71 @@
+#ifndef PARAMD_NET_LISTENER_H_
+#define PARAMD_NET_LISTENER_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace paramd {
+
+// Listens and accepts, in place of gRPC's own listener, which takes any number
+// of connections and, once the process has no descriptor left, none ever again.
+//
+// Invariant: of what it accepted at most 1,024 connections are open, or half as
+// many as the process may have descriptors, if that is less. Beyond that the
+// newest is closed at once, counted and logged.
+//
+// Thread safety: used on one thread; accepts on a thread of its own.
+class Listener {
+ public:
+  // Takes over `fd`, a connection that came in by `listening_fd`. On the thread
+  // of the listener.
+  using Take = std::function<void(int listening_fd, int fd)>;
+
+  // Binds the addresses of `address` ("host:port"), those of several that can
+  // be. kAlreadyExists if the port is in use, kInvalidArgument if it cannot be
+  // bound.
+  static absl::StatusOr<std::unique_ptr<Listener>> Bind(
+      const std::string& address);
+  // Stops accepting and closes its sockets; accepted connections stay.
+  ~Listener();
+
+  // Begins to accept. REQUIRES: called once.
+  void Start(Take take);
+
+  // Any thread: connections that were closed at the bound, and how often one
+  // had to wait for want of a descriptor.
+  uint64_t closed_at_once() const { return closed_at_once_; }
+  uint64_t without_descriptor() const { return without_descriptor_; }
+
+ private:
+  explicit Listener(int stop);
+  void Run();
+  void Accept(int listening_fd);
+  bool HasRoom();
+  void Count(const char* what, std::atomic<uint64_t>* times);
+
+  const int stop_;  // Readable when the thread is to end.
+  const size_t most_;
+  std::vector<int> listening_;
+  Take take_;
+  // Of the thread.
+  // Descriptor and inode of what was accepted, some of it closed meanwhile.
+  std::vector<std::pair<int, ino_t>> open_;
+  bool out_of_descriptors_ = false;
+  std::atomic<uint64_t> closed_at_once_{0};
+  std::atomic<uint64_t> without_descriptor_{0};
+  std::thread thread_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_NET_LISTENER_H_
