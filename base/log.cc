@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "absl/strings/str_replace.h"
+#include "nlohmann/json.hpp"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -11,10 +12,14 @@ namespace {
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarning: return spdlog::level::warn;
-    case LogLevel::kError: return spdlog::level::err;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
@@ -30,22 +35,76 @@ std::shared_ptr<spdlog::logger>& Logger() {
   return *logger;
 }
 
+LogFormat& Format() {
+  static LogFormat format = LogFormat::kText;
+  return format;
+}
+
 void AppendValue(const std::string& value, std::string* line) {
   if (value.empty() || value.find_first_of(" =\"\n\t") != std::string::npos) {
     const std::string escaped = absl::StrReplaceAll(
-        value,
-        {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}, {"\t", "\\t"}});
+        value, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}, {"\t", "\\t"}});
     absl::StrAppend(line, "\"", escaped, "\"");
   } else {
     line->append(value);
   }
 }
 
+std::string TextLine(absl::string_view event,
+                     std::initializer_list<LogField> fields) {
+  std::string line = absl::StrReplaceAll(event, {{"\n", "\\n"}});
+  for (const LogField& field : fields) {
+    absl::StrAppend(&line, " ", field.key, "=");
+    AppendValue(field.value, &line);
+  }
+  return line;
+}
+
+// A JSON string; what is no UTF-8 becomes U+FFFD.
+std::string Quoted(absl::string_view text) {
+  return nlohmann::json(std::string(text))
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+bool IsReserved(absl::string_view key) {
+  return key == "time" || key == "level" || key == "task" || key == "message";
+}
+
+// JSON knows no infinity and no NaN.
+bool IsJsonNumber(const LogField& field) {
+  const std::string& value = field.value;
+  return field.is_number && value != "inf" && value != "-inf" &&
+         value != "nan" && value != "-nan";
+}
+
+// What follows `{"time": …,"level": …,"task": …,`.
+std::string JsonMembers(absl::string_view event,
+                        std::initializer_list<LogField> fields) {
+  std::string line = absl::StrCat("\"message\":", Quoted(event));
+  for (const LogField& field : fields) {
+    absl::StrAppend(
+        &line, ",",
+        Quoted(absl::StrCat(IsReserved(field.key) ? "field_" : "", field.key)),
+        ":", IsJsonNumber(field) ? field.value : Quoted(field.value));
+  }
+  return line;
+}
+
+// spdlog's pattern takes '%' for its own.
+std::string Literal(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"%", "%%"}});
+}
+
 }  // namespace
 
-void InitLogging(absl::string_view task, LogLevel lowest) {
+void InitLogging(absl::string_view task, LogLevel lowest, LogFormat format) {
+  Format() = format;
   Logger()->set_pattern(
-      absl::StrCat("%Y-%m-%dT%H:%M:%S.%e %l ", task, " %v"));
+      format == LogFormat::kJson
+          ? absl::StrCat(R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",)",
+                         "\"task\":", Literal(Quoted(task)), ",%v}")
+          : absl::StrCat("%Y-%m-%dT%H:%M:%S.%e %l ", Literal(std::string(task)),
+                         " %v"));
   Logger()->set_level(ToSpdlog(lowest));
   Logger()->flush_on(spdlog::level::debug);
 }
@@ -61,11 +120,9 @@ bool ParseLogLevel(absl::string_view text, LogLevel* level) {
 void Log(LogLevel level, absl::string_view event,
          std::initializer_list<LogField> fields) {
   if (!Logger()->should_log(ToSpdlog(level))) return;
-  std::string line(event);
-  for (const LogField& field : fields) {
-    absl::StrAppend(&line, " ", field.key, "=");
-    AppendValue(field.value, &line);
-  }
+  const std::string line = Format() == LogFormat::kJson
+                               ? JsonMembers(event, fields)
+                               : TextLine(event, fields);
   Logger()->log(ToSpdlog(level), "{}", line);
 }
 

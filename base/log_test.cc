@@ -1,9 +1,12 @@
 #include "base/log.h"
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 namespace paramd {
 namespace {
@@ -21,6 +24,52 @@ TEST(LogTest, AValueIsQuotedWhereItNeedsToBe) {
   EXPECT_THAT(Logged("the chief's"), HasSubstr("key=\"the chief's\"\n"));
   EXPECT_THAT(Logged("a \"b\"\n\\"), HasSubstr(R"(key="a \"b\"\n\\")"));
   EXPECT_THAT(Logged(""), HasSubstr("key=\"\"\n"));
+}
+
+TEST(LogTest, AnEventStaysInItsLine) {
+  testing::internal::CaptureStderr();
+  Log(LogLevel::kInfo, "two\nlines");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr(R"(info paramd two\nlines)"));
+}
+
+// What one event looks like as JSON; the format is text again after it.
+template <typename Value>
+nlohmann::json LoggedAsJson(absl::string_view key, const Value& value) {
+  testing::internal::CaptureStderr();
+  InitLogging("ps-0", LogLevel::kInfo, LogFormat::kJson);
+  Log(LogLevel::kWarning, "what \"happened\"", {{key, value}});
+  InitLogging("paramd", LogLevel::kInfo);
+  const std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
+  return nlohmann::json::parse(line);
+}
+
+TEST(LogTest, AsJsonEachLineIsAnObjectWithItsFieldsAndTheirTypes) {
+  const nlohmann::json line = LoggedAsJson("step", 5000);
+  EXPECT_EQ(line.size(), 5u);
+  EXPECT_EQ(line["level"], "warning");
+  EXPECT_EQ(line["task"], "ps-0");
+  EXPECT_EQ(line["message"], "what \"happened\"");
+  EXPECT_EQ(line["step"], 5000);
+  EXPECT_THAT(line["time"].get<std::string>(),
+              ::testing::MatchesRegex(
+                  "....-..-..T..:..:..[.][0-9]+[+-][0-9][0-9]:[0-9][0-9]"));
+  EXPECT_EQ(LoggedAsJson("rate", 0.5)["rate"], 0.5);
+  EXPECT_EQ(LoggedAsJson("on", true)["on"], true);
+  EXPECT_EQ(LoggedAsJson("digits", "17")["digits"], "17");
+}
+
+TEST(LogTest, AsJsonWhatJsonCannotSayIsText) {
+  EXPECT_EQ(LoggedAsJson("loss", std::nan(""))["loss"], "nan");
+  EXPECT_EQ(LoggedAsJson("loss", -HUGE_VAL)["loss"], "-inf");
+  EXPECT_EQ(LoggedAsJson("name", "a\xff\n")["name"], "a\uFFFD\n");
+}
+
+TEST(LogTest, AsJsonAFieldDoesNotHideAKeyOfEveryLine) {
+  const nlohmann::json line = LoggedAsJson("message", "mine");
+  EXPECT_EQ(line["message"], "what \"happened\"");
+  EXPECT_EQ(line["field_message"], "mine");
 }
 
 TEST(LogTest, ALevelHasAName) {

@@ -57,9 +57,13 @@ CoordinatorProcess::CoordinatorProcess(const Coordinator::Options& options,
                                        const Paths& paths)
     : paths_(paths),
       core_(options),
-      log_(absl::StrCat(paths.run_directory, "/configuration")),
+      log_(LogDirectory(paths.run_directory)),
       checkpoints_(paths.checkpoint_directory, options.nonce_seed),
       storage_("storage") {}
+
+std::string CoordinatorProcess::LogDirectory(const std::string& run_directory) {
+  return absl::StrCat(run_directory, "/configuration");
+}
 
 template <typename Request, typename Work>
 void CoordinatorProcess::Handle(Runtime* runtime, Work work) {

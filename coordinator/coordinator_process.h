@@ -37,6 +37,9 @@ class CoordinatorProcess {
   static absl::StatusOr<std::unique_ptr<CoordinatorProcess>> Create(
       const Coordinator::Options& options, const Paths& paths);
 
+  // Where the configuration log of a run lies.
+  static std::string LogDirectory(const std::string& run_directory);
+
   // Adds the core and does its work.
   void AddTo(Runtime* runtime);
 

@@ -1,0 +1,50 @@
+#ifndef PARAMD_CLI_PREPARED_PROCESS_H_
+#define PARAMD_CLI_PREPARED_PROCESS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "cli/metrics_endpoint.h"
+#include "cli/process.h"
+#include "cli/process_facts.h"
+#include "cli/process_flags.h"
+#include "config/cluster_spec.h"
+#include "net/runtime.h"
+
+namespace paramd {
+
+struct RunOptions {
+  ProcessFlags process;
+  bool insecure = false;
+};
+
+// What `paramd run` is made of, step by step; each step may find it impossible.
+// A later member may use an earlier one.
+struct PreparedProcess {
+  LoadedJob job;
+  ClusterSpec cluster;
+  ProcessRole role;
+  std::unique_ptr<Process> process;
+  std::unique_ptr<ProcessFacts> facts;
+  std::unique_ptr<Runtime> runtime;
+  std::unique_ptr<MetricsEndpoint> metrics;  // May be null. Asks the runtime.
+};
+
+// Reads the configuration, opens what the process reads and writes, and binds
+// its ports; logs each step. Nothing of it has begun to work. Where the cluster
+// has nothing for this task to do (ClusterSpec::nothing_to_do) it stops after
+// the configuration.
+//
+// The error of the step that failed, naming the setting, file or address; what
+// was prepared before stays in `prepared`, the job as soon as it is read.
+absl::Status Prepare(const RunOptions& options, PreparedProcess* prepared);
+
+// Says what is wrong in the form of the log: as PrintError does, or as a line
+// of JSON once the job said so. Nothing if `status` is OK.
+void Complain(const PreparedProcess& prepared, const absl::Status& status);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_PREPARED_PROCESS_H_
