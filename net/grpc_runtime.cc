@@ -82,6 +82,7 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
   void Post(std::function<void()> f) override { mailbox_->Post(std::move(f)); }
   void Drain(absl::Status status, absl::Duration timeout) override {
     mailbox_->Post([this, status, timeout] {
+      server_->SetDraining();
       host_.Drain(status, timeout, MonotonicNow());
     });
   }

@@ -38,6 +38,8 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
   if (!details.empty() && details.size() <= kMostDetailBytes &&
       refusal.ParseFromString(details)) {
     result.SetPayload(kRefusalUrl, absl::Cord(details));
+  } else if (absl::IsCancelled(result)) {
+    return absl::UnavailableError("the peer is ending");
   }
   return result;
 }

@@ -19,6 +19,8 @@ TEST(GrpcStatusTest, CodeMessageAndRefusalSurviveBothWays) {
   EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(absl::NotFoundError("x"))),
             absl::NotFoundError("x"));
   EXPECT_TRUE(FromGrpcStatus(ToGrpcStatus(absl::OkStatus())).ok());
+  EXPECT_EQ(FromGrpcStatus(grpc::Status::CANCELLED).code(),
+            absl::StatusCode::kUnavailable);
 }
 
 TEST(GrpcStatusTest, WhatNobodyDefinedIsUnknownWithoutDetails) {

@@ -317,6 +317,21 @@ TEST_P(RuntimeTest, TicksComeAndStopEndsTheRun) {
   EXPECT_GE(ticks, 3);
 }
 
+TEST_P(RuntimeTest, DrainEndsTheRunWhenTheCoresHaveDrained) {
+  Runtime& runtime = cluster_.of(PeerId::Worker(1));
+  bool drained = false;
+  worker_.on_start = [&](Time, Outbox*) {
+    runtime.Drain(absl::CancelledError("SIGTERM"), kLong);
+  };
+  worker_.on_drain = [&](Outbox* out) {
+    drained = true;
+    out->Exit(absl::OkStatus());
+  };
+  const auto ended = cluster_.Run({{PeerId::Worker(1), &worker_}});
+  EXPECT_EQ(ended.at(PeerId::Worker(1)), absl::CancelledError("SIGTERM"));
+  EXPECT_TRUE(drained);
+}
+
 TEST_P(RuntimeTest, WorkOutsideIsDoneElsewhereAndComesBack) {
   Runtime& runtime = cluster_.of(PeerId::Worker(1));
   WorkerThread thread("computing");
