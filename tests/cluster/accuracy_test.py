@@ -4,11 +4,6 @@ import unittest
 
 from tests.cluster import paramd
 
-# Not the example's own rate: at 0.001 four workers on two cores end 1.1 to 1.5
-# points below one, which is more than this test allows.
-FLAGS = ["--epochs=4", "--set=optimizer.learning_rate=0.0002"]
-
-
 def setUpModule():
     paramd.need_data()
 
@@ -17,13 +12,13 @@ class AccuracyTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        alone = paramd.Run("run", "--job", paramd.JOB, *FLAGS)
+        alone = paramd.Run("run", "--job", paramd.JOB)
         code = alone.wait()
         assert code == 0, alone.output
         cls.alone = alone.accuracy()
 
     def check(self, servers, workers):
-        run = paramd.Run("local", "--job", paramd.JOB, *FLAGS,
+        run = paramd.Run("local", "--job", paramd.JOB,
                          f"--servers={servers}", f"--workers={workers}")
         self.addCleanup(run.kill)
         self.assertEqual(run.wait(), 0, run.output)
@@ -34,7 +29,7 @@ class AccuracyTest(unittest.TestCase):
         self.assertLess(abs(run.accuracy() - self.alone), 0.01)
 
     def test_one_process_learns(self):
-        self.assertGreater(self.alone, 0.85)
+        self.assertGreater(self.alone, 0.87)
 
     def test_1_server_and_1_worker(self):
         self.check(1, 1)

@@ -82,13 +82,14 @@ class SameWeightsTest(unittest.TestCase):
             self.assertIn(f"{fault} PullRequest", done.stdout)
         return paramd.tensors(directory)
 
-    def test_sgd(self):
-        alone = final_tensors("run", "--job", paramd.SMALL_JOB)
+    def test_sgd_that_pulls_ahead(self):
+        job = ["--job", paramd.SMALL_JOB, "--set=pull_ahead=true"]
+        alone = final_tensors("run", *job)
         self.assertEqual(len(alone), 4)
         for servers in (1, 3):
             self.assert_same(
-                final_tensors("local", "--job", paramd.SMALL_JOB,
-                              "--workers=1", f"--servers={servers}"),
+                final_tensors("local", *job, "--workers=1",
+                              f"--servers={servers}"),
                 alone, f"over gRPC with {servers} servers")
 
     def test_another_seed_gives_other_weights(self):

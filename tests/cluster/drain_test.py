@@ -1,0 +1,93 @@
+"""Processes that are told to stop: nothing is lost, and they say 143."""
+
+import json
+import os
+import signal
+import unittest
+
+from tests.cluster import paramd
+
+STOPPED = 143
+EPOCHS = 500
+STEPS = 8 * EPOCHS
+
+
+class LongCluster(paramd.Cluster):
+    """Two servers and two workers with thousands of small steps to do."""
+
+    def __init__(self):
+        super().__init__(servers=2, workers=2)
+        with open(self.job, encoding="utf-8") as file:
+            job = json.load(file)
+        job["epochs"] = EPOCHS
+        job["evaluate_every_epochs"] = 0
+        job["portion_batches"] = 3
+        with open(self.job, "w", encoding="utf-8") as file:
+            json.dump(job, file)
+
+    def steps(self):
+        path = os.path.join(self.run_directory, "result.json")
+        with open(path, encoding="utf-8") as file:
+            return int(json.load(file)["global_step"])
+
+
+class DrainTest(unittest.TestCase):
+
+    def setUp(self):
+        self.cluster = LongCluster()
+        self.runs = {}
+        for task in self.cluster.tasks:
+            self.start(task)
+        # The others' first words are of no use to these tests.
+        self.runs["worker-1"].wait_for("joined as generation")
+
+    def start(self, task):
+        self.runs[task] = self.cluster.start(task)
+        self.addCleanup(self.runs[task].kill)
+
+    def stop(self, *tasks):
+        for task in tasks:
+            self.runs[task].signal(signal.SIGTERM)
+        for task in tasks:
+            self.assertEqual(self.runs[task].wait(), STOPPED,
+                             self.runs[task].output)
+
+    def finish(self):
+        for task, run in self.runs.items():
+            self.assertEqual(run.wait(), 0, f"{task}: {run.output}")
+        self.assertEqual(self.cluster.steps(), STEPS)
+
+    def test_Promise1_a_server_leaves_with_all_it_has(self):
+        self.stop("ps-1")
+        self.assertIn("drained: all of ps-1 is in checkpoint",
+                      self.runs["ps-1"].output)
+        self.start("ps-1")
+        self.finish()
+        self.assertIn("which is all it had", self.runs["worker-0"].output)
+
+    def test_Promise1_a_worker_gives_back_what_it_has_not_used(self):
+        self.stop("worker-1")
+        self.start("worker-1")
+        self.finish()
+
+    def test_Promise5_the_whole_cluster_stops_and_goes_on(self):
+        self.stop(*self.cluster.tasks)
+        for task in self.cluster.tasks:
+            self.start(task)
+        self.finish()
+        self.assertIn("going on from checkpoint", self.runs["worker-0"].output)
+
+    def test_a_second_signal_ends_it_at_once(self):
+        chief = self.runs["worker-0"]
+        chief.signal(signal.SIGSTOP)  # So that the server has to wait.
+        self.addCleanup(chief.signal, signal.SIGCONT)
+        server = self.runs["ps-1"]
+        server.signal(signal.SIGTERM)
+        server.wait_for("draining: ps-1 asks the coordinator")
+        server.signal(signal.SIGTERM)
+        self.assertEqual(server.wait(), STOPPED)
+        self.assertNotIn("drained:", server.output)
+
+
+if __name__ == "__main__":
+    unittest.main()
