@@ -1,0 +1,272 @@
+// Refusals, deadlines, and servers that come back.
+#include "client/core/session.h"
+
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "client/core/testing/configurations.h"
+#include "client/core/testing/session_test_base.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using testing::Pair;
+
+using testing::kOp;
+
+using SessionFailuresTest = testing::SessionTestBase;
+
+// ---- refusals ---------------------------------------------------------------
+
+TEST_F(SessionFailuresTest, SupersededEndsAChunkOfAPush) {
+  Use(Small());
+  Push(1);
+  const auto sent = Sent();
+  Answer(sent[0], Refuse(v1::Refusal::SUPERSEDED, "push", "later one known"));
+  Answer(sent[1],
+         PushReplyTo(sent[1], Pair(1, 2), v1::PushedBlock::SUPERSEDED));
+  EXPECT_TRUE(End().ok());
+}
+
+TEST_F(SessionFailuresTest, Promise2_SupersededIsNoAnswerToAPull) {
+  Use(Small());
+  Pull();
+  const auto sent = Sent();
+  for (const auto& item : sent) {
+    Answer(item, Refuse(v1::Refusal::SUPERSEDED, "pull", "what is this"));
+  }
+  EXPECT_TRUE(IsOpen());
+}
+
+class EndingRefusalTest
+    : public SessionFailuresTest,
+      public ::testing::WithParamInterface<v1::Refusal::Reason> {};
+
+TEST_P(EndingRefusalTest, TheOperationEndsWithTheServersSentence) {
+  Use(Small());
+  Push(1);
+  const auto sent = Sent();
+  Answer(sent[0], Refuse(GetParam(), "worker-3", "so says the server"));
+  const absl::Status end = End();
+  EXPECT_EQ(RefusalOf(end).reason(), GetParam());
+  EXPECT_EQ(end.message(), "so says the server");
+  EXPECT_EQ(session_->waiting_for(), "");
+  Answer(sent[1], PushReplyTo(sent[1]));  // Too late, and harmless.
+  EXPECT_TRUE(Sent().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Reasons, EndingRefusalTest,
+    ::testing::Values(v1::Refusal::FENCED, v1::Refusal::QUARANTINED,
+                      v1::Refusal::JOB_FINISHED, v1::Refusal::OTHER_JOB,
+                      v1::Refusal::PROTOCOL, v1::Refusal::NOT_ALLOWED,
+                      v1::Refusal::INVALID));
+
+class PassingRefusalTest
+    : public SessionFailuresTest,
+      public ::testing::WithParamInterface<v1::Refusal::Reason> {};
+
+TEST_P(PassingRefusalTest, TheChunkIsSentAgainNotBeforeTheHintAndNamesWhy) {
+  Use(Small());
+  Push(1);
+  const auto sent = Sent();
+  Answer(sent[1], PushReplyTo(sent[1]));
+  Answer(sent[0], RefuseForNow(GetParam(), "coordinator", absl::Seconds(3),
+                               "so says the server"));
+  EXPECT_EQ(session_->waiting_for(),
+            "ps-0 to answer a push: so says the server");
+  EXPECT_EQ(session_->next_tick() - now_, absl::Seconds(3));
+  TickAt(now_ + absl::Milliseconds(2999));
+  EXPECT_TRUE(Sent().empty());
+  TickWhenWanted();
+  EXPECT_EQ(Sent().size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Reasons, PassingRefusalTest,
+    ::testing::Values(v1::Refusal::NOT_READY, v1::Refusal::WAIT,
+                      v1::Refusal::RETRY, v1::Refusal::WRONG_OWNER,
+                      v1::Refusal::OVER_LIMIT, v1::Refusal::OLD_TERM));
+
+TEST_F(SessionFailuresTest, AFailureOfTheTransportIsTriedAgainEverLessOften) {
+  Use(Small());
+  Push(1);
+  const auto sent = Sent();
+  Answer(sent[1], PushReplyTo(sent[1]));
+  Answer(sent[0], absl::DeadlineExceededError("no answer"));
+  absl::Duration last;
+  for (int i = 0; i < 10; ++i) {
+    const absl::Duration wait = session_->next_tick() - now_;
+    EXPECT_GE(wait, last);
+    EXPECT_LE(wait, absl::Seconds(1));
+    last = wait;
+    TickWhenWanted();
+    const auto again = Sent();
+    ASSERT_EQ(again.size(), 1u);
+    Answer(again[0], absl::UnavailableError("connection refused"));
+  }
+  EXPECT_EQ(last, absl::Seconds(1));
+  EXPECT_EQ(session_->chunks_resent(), 10u);
+}
+
+TEST_F(SessionFailuresTest, AMethodThatTheServerDoesNotKnowIsNotTriedAgain) {
+  Use(Small());
+  Push(1);
+  Answer(Sent()[0], absl::UnimplementedError("no such method"));
+  EXPECT_TRUE(absl::IsUnimplemented(End()));
+}
+
+// ---- deadlines --------------------------------------------------------------
+
+TEST_F(SessionFailuresTest, Promise4_AGivenUpPushNamesWhomItWaitedFor) {
+  Session::Options options;
+  options.give_up_after = absl::Seconds(30);
+  Use(Small(), options);
+  Push(1);
+  const auto sent = Sent();
+  Answer(sent[0], PushReplyTo(sent[0]));
+  Answer(sent[1], absl::UnavailableError("connection refused"));
+  TickAt(now_ + (absl::Seconds(30) - absl::Nanoseconds(1)));
+  Sent();
+  EXPECT_TRUE(IsOpen());
+  TickAt(now_ + absl::Nanoseconds(1));
+  const absl::Status end = End();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(end)) << end;
+  EXPECT_EQ(end.message(),
+            "push given up after 30s; waiting for ps-1 to answer a push: "
+            "connection refused");
+  EXPECT_EQ(session_->next_tick(), Time::Never());
+}
+
+TEST_F(SessionFailuresTest, Promise4_AGivenUpPullNamesItsOwnServer) {
+  Use(Small());
+  session_->StartPull(1, &weights_, 4, now_, &out_);  // Older, not late below.
+  for (const auto& item : Sent()) {
+    const v1::PullReply reply = PullReplyTo(item);
+    Answer(item, reply, Values(reply, 1));
+  }
+  session_->TakeFinished();
+  Pull();
+  const auto sent = Sent();
+  const v1::PullReply reply = PullReplyTo(sent[0]);
+  Answer(sent[0], reply, Values(reply, 1));
+  now_ = now_ + absl::Minutes(4);
+  session_->StartPull(1, &weights_, 4, now_, &out_);
+  TickAt(now_ + absl::Minutes(1));
+  EXPECT_EQ(End().message(),
+            "pull given up after 5m; waiting for ps-1 to answer a pull");
+}
+
+TEST_F(SessionFailuresTest, ThePushAfterOneThatWasGivenUpSaysSo) {
+  Use(Small());
+  Push(1);
+  Sent();
+  TickAt(now_ + absl::Minutes(5));
+  ASSERT_TRUE(absl::IsDeadlineExceeded(End()));
+  Push(2);
+  Answer(out_.sends[0], PushReplyTo(out_.sends[0]));
+  EXPECT_EQ(HeadOf<v1::PushRequest>(Sent()[0]).acknowledged(), 1u);
+}
+
+// ---- configurations ---------------------------------------------------------
+
+v1::Configuration WithNewLife(v1::Configuration configuration,
+                              uint32_t server) {
+  *configuration.mutable_version() = Pair(1, 2);
+  *configuration.mutable_servers(server)->mutable_generation() = Pair(1, 8);
+  return configuration;
+}
+
+TEST_F(SessionFailuresTest, Promise1_BlocksAcknowledgedByALostLifeAreResentToTheNext) {
+  Use(Small());
+  Push(1);
+  const auto first = Sent();
+  Answer(first[0], PushReplyTo(first[0]));
+  ASSERT_TRUE(session_->Configure(WithNewLife(Small(), 0), Pair(1, 9)).ok());
+  EXPECT_LE(session_->next_tick(), now_);
+  TickAt(now_);
+  const auto again = Sent();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].to, PeerId::Ps(0));
+  const v1::Header& header = HeadOf<v1::PushRequest>(again[0]).header();
+  EXPECT_EQ(header.sequence(), 1u);
+  EXPECT_EQ(header.snapshot(), Pair(1, 2));
+  EXPECT_EQ(header.server_generation(), Pair(1, 8));
+  EXPECT_EQ(header.configuration(), Pair(1, 2));
+  Answer(first[1], PushReplyTo(first[1]));
+  EXPECT_TRUE(IsOpen());
+  Answer(again[0], PushReplyTo(again[0], Pair(1, 8)));
+  EXPECT_TRUE(End().ok());
+}
+
+TEST_F(SessionFailuresTest, Promise1_AnAnswerFromBeforeTheNewLifeComesTooLate) {
+  Use(Small());
+  Push(1);
+  const auto first = Sent();
+  Answer(first[1], PushReplyTo(first[1]));
+  ASSERT_TRUE(session_->Configure(WithNewLife(Small(), 0), Pair(1, 9)).ok());
+  Answer(first[0], PushReplyTo(first[0]));
+  EXPECT_TRUE(IsOpen());
+  const auto again = Sent();
+  ASSERT_EQ(again.size(), 1u);
+  Answer(again[0], PushReplyTo(again[0], Pair(1, 8)));
+  EXPECT_TRUE(End().ok());
+}
+
+TEST_F(SessionFailuresTest, ANewLifeOfAServerLeavesAPullAlone) {
+  Use(Small());
+  Pull();
+  Sent();
+  ASSERT_TRUE(session_->Configure(WithNewLife(Small(), 0), Pair(1, 9)).ok());
+  TickAt(now_);
+  EXPECT_TRUE(Sent().empty());
+}
+
+TEST_F(SessionFailuresTest, AnOlderConfigurationChangesNothing) {
+  Use(WithNewLife(Small(), 0));
+  EXPECT_TRUE(session_->Configure(Small(), Pair(1, 9)).ok());
+  EXPECT_EQ(session_->configuration_version(), Pair(1, 2));
+  Push(1);
+  EXPECT_EQ(HeadOf<v1::PushRequest>(Sent()[0]).header().server_generation(),
+            Pair(1, 8));
+}
+
+TEST_F(SessionFailuresTest, Promise9_AnotherLayoutIsRefusedAndChangesNothing) {
+  Use(Small());
+  v1::Configuration other = WithNewLife(Small(), 0);
+  other.mutable_layout()->mutable_slices(0)->set_server(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->Configure(other, Pair(1, 9))));
+  EXPECT_EQ(session_->configuration_version(), Pair(1, 1));
+  EXPECT_EQ(session_->placement().slices()[0].server, 0u);
+}
+
+TEST_F(SessionFailuresTest, Promise9_ABrokenLayoutIsRefusedAndChangesNothing) {
+  Session session({});
+  v1::Configuration broken = Small();
+  broken.mutable_layout()->mutable_slices(0)->set_row_end(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(session.Configure(broken, Pair(1, 9))));
+  EXPECT_FALSE(session.configured());
+}
+
+TEST_F(SessionFailuresTest, WithNothingOpenNobodyIsWaitedForAndNoTickIsWanted) {
+  Use(Small());
+  EXPECT_EQ(session_->waiting_for(), "");
+  EXPECT_EQ(session_->next_tick(), Time::Never());
+  EXPECT_FALSE(session_->TakeFinished().has_value());
+}
+
+TEST_F(SessionFailuresTest, Promise4_TheOldestOpenOperationIsNamed) {
+  Use(Small());
+  Pull();
+  EXPECT_EQ(session_->waiting_for(), "ps-0 to answer a pull");
+}
+
+}  // namespace
+}  // namespace paramd
