@@ -129,8 +129,8 @@ void Listener::Accept(int listening_fd) {
     return;
   }
   if (!HasRoom()) {
-    close(fd);
     Count("connection over the limit closed", &closed_at_once_);
+    close(fd);
     return;
   }
   struct stat status = {};

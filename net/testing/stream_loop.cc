@@ -2,40 +2,14 @@
 
 #include <chrono>
 #include <future>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "grpc/grpc.h"
 #include "grpc/support/time.h"
-#include "grpcpp/alarm.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 
-#include "net/completion.h"
-
 namespace paramd {
-namespace {
-
-class Task : public Completion {
- public:
-  Task(grpc::CompletionQueue* queue, std::function<void()> f)
-      : f_(std::move(f)) {
-    alarm_.Set(queue, gpr_inf_past(GPR_CLOCK_MONOTONIC),
-               static_cast<Completion*>(this));
-  }
-  void Complete(bool) override {
-    f_();
-    done_.set_value();
-  }
-  void Wait() { done_.get_future().wait(); }
-
- private:
-  const std::function<void()> f_;
-  std::promise<void> done_;
-  grpc::Alarm alarm_;
-};
-
-}  // namespace
 
 StreamLoop::StreamLoop(const std::function<void(StreamServer*)>& prepare) {
   // gRPC's own end may wait ten seconds for a thread that helped with a write.
@@ -76,8 +50,12 @@ StreamLoop::~StreamLoop() {
 }
 
 void StreamLoop::Do(std::function<void()> f) {
-  Task task(queue_.get(), std::move(f));
-  task.Wait();
+  const auto done = std::make_shared<std::promise<void>>();
+  mailbox_.Post([done, &f] {
+    f();
+    done->set_value();
+  });
+  done->get_future().wait();
 }
 
 }  // namespace paramd

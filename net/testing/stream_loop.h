@@ -6,9 +6,13 @@
 #include <string>
 #include <thread>
 
+#include "grpc/support/time.h"
+#include "grpcpp/alarm.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/server.h"
 
+#include "net/completion.h"
+#include "net/mailbox.h"
 #include "net/stream_server.h"
 
 namespace paramd {
@@ -28,9 +32,29 @@ class StreamLoop {
   void Do(std::function<void()> f);
 
  private:
+  // What Do was given has come.
+  class WakeTag : public Completion {
+   public:
+    explicit WakeTag(Mailbox* mailbox) : mailbox_(mailbox) {}
+    void Complete(bool) override {
+      for (const auto& f : mailbox_->Take()) f();
+    }
+
+   private:
+    Mailbox* const mailbox_;
+  };
+
+  void Wake() {
+    alarm_.Set(queue_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC),
+               static_cast<Completion*>(&wake_tag_));
+  }
+
+  Mailbox mailbox_{[this] { Wake(); }};
+  WakeTag wake_tag_{&mailbox_};
   StreamServer streams_;
   std::string address_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  grpc::Alarm alarm_;
   std::unique_ptr<grpc::Server> server_;
   std::thread thread_;
 };
