@@ -352,6 +352,19 @@ TEST_F(GrpcRuntimeTest, AServerIsRestoredWhenItsStatusSaysSo) {
   EXPECT_EQ(check(address), grpc::health::v1::HealthCheckResponse::SERVING);
 }
 
+TEST_F(GrpcRuntimeTest, AWatcherIsToldThatTheProcessDrains) {
+  shard_.on_drain = [](Outbox*) {};  // Is not done for now.
+  ps_->Start();
+  RawStream watch(ps_address_, "/grpc.health.v1.Health/Watch");
+  ASSERT_TRUE(watch.Send(""));
+  using grpc::health::v1::HealthCheckResponse;
+  EXPECT_EQ(watch.ReadAs<HealthCheckResponse>().status(),
+            HealthCheckResponse::SERVING);
+  ps_->runtime().Drain(absl::CancelledError("drained"), absl::Seconds(60));
+  EXPECT_EQ(watch.ReadAs<HealthCheckResponse>().status(),
+            HealthCheckResponse::NOT_SERVING);
+}
+
 TEST_F(GrpcRuntimeTest, AWatchOfHealthEndsWithTheProcess) {
   ps_->Start();
   RawStream watch(ps_address_, "/grpc.health.v1.Health/Watch");
