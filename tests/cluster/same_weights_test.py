@@ -47,25 +47,34 @@ class SameWeightsTest(unittest.TestCase):
             # Not assertEqual, which would print megabytes.
             self.assertTrue(found[name] == values, f"{name} {where}")
 
-    def test_one_job_on_three_transports(self):
+    def check_three_transports(self, job, over_grpc, in_simulator):
+        """`job` in one process, and with each of these numbers of servers."""
         directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
-        job = os.path.join(directory, "job.json")
-        with open(job, "w", encoding="utf-8") as file:
-            json.dump(JOB, file)
+        path = os.path.join(directory, "job.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(job, file)
 
-        alone = final_tensors("run", "--job", job)
+        alone = final_tensors("run", "--job", path)
         self.assertEqual(len(alone), 6 * 3)  # Each variable and its two slots.
 
-        for servers in (1, 2, 3):
+        for servers in over_grpc:
             self.assert_same(
-                final_tensors("local", "--job", job, "--workers=1",
+                final_tensors("local", "--job", path, "--workers=1",
                               f"--servers={servers}"),
                 alone, f"over gRPC with {servers} servers")
 
-        for servers in (2, 3):
+        for servers in in_simulator:
             self.assert_same(
-                self.simulated(job, servers), alone,
+                self.simulated(path, servers), alone,
                 f"in the simulator with {servers} servers")
+
+    def test_one_job_on_three_transports(self):
+        self.check_three_transports(JOB, over_grpc=(1, 2, 3),
+                                    in_simulator=(2, 3))
+
+    def test_one_job_that_pulls_ahead_on_three_transports(self):
+        self.check_three_transports({**JOB, "pull_ahead": True},
+                                    over_grpc=(2,), in_simulator=(3,))
 
     def simulated(self, job, servers):
         """What the simulator trains, on networks that did their worst."""
