@@ -60,9 +60,11 @@ int Unknown(const std::vector<std::string>& words) {
 
 }  // namespace
 
-absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags) {
+absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags,
+                               absl::Status* wrong) {
   const absl::Status parsed = flags->Parse(invocation.arguments);
   PrintError(parsed);
+  if (wrong != nullptr) *wrong = parsed;
   if (!parsed.ok()) return kExitBadConfiguration;
   if (!flags->help_wanted()) return absl::nullopt;
   std::fputs(flags->Help().c_str(), stdout);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 
@@ -36,8 +37,10 @@ int StatusCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
 
 // Parses what follows the subcommand's name. Nullopt: go on. Else the process's
-// exit code: --help was shown, or what is wrong was said.
-absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags);
+// exit code: --help was shown, or what is wrong was said; `wrong`, if given, is
+// set to that.
+absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags,
+                               absl::Status* wrong = nullptr);
 
 // Finds the subcommand that `words`, argv, name and runs it. Without one, or
 // with --help: shows all. An unknown one is named with its nearest, exit 2.

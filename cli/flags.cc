@@ -45,6 +45,7 @@ void Flags::AddSwitch(absl::string_view name, absl::string_view sentence,
   flag.name = std::string(name);
   flag.sentence = std::string(sentence);
   flag.on = target;
+  flag.is_switch = true;
   flags_.push_back(std::move(flag));
 }
 
@@ -67,7 +68,9 @@ void Flags::AddJobSettings(std::vector<Setting>* target) {
         field.options().GetExtension(v1::setting);
     Flag flag;
     flag.name = field.name();
-    flag.value_name = "VALUE";
+    flag.is_switch =
+        field.type() == google::protobuf::FieldDescriptor::TYPE_BOOL;
+    flag.value_name = flag.is_switch ? "" : "VALUE";
     flag.sentence = options.sentence();
     flag.default_text = options.default_json();
     flag.is_setting = true;
@@ -164,8 +167,8 @@ absl::Status Flags::Parse(absl::Span<const std::string> arguments) {
     if (flag == nullptr) return Unknown(name);
     if (equals != absl::string_view::npos) {
       RETURN_IF_ERROR(Assign(*flag, word.substr(equals + 1)));
-    } else if (flag->on != nullptr) {
-      *flag->on = true;
+    } else if (flag->is_switch) {
+      RETURN_IF_ERROR(Assign(*flag, "true"));
     } else if (i + 1 == arguments.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("--", name, " needs a value: ", flag->value_name));

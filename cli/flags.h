@@ -44,9 +44,9 @@ class Flags {
                  bool* target);
 
   // Makes every top-level setting of the job file that is no message a flag of
-  // its name (`--epochs 3`), and reaches all of them, also those inside
-  // messages, by `--set a.b=c`. They are collected in the order given; their
-  // values are checked where the job file is.
+  // its name (`--epochs 3`; true or false: a switch), and reaches all of them,
+  // also those inside messages, by `--set a.b=c`. They are collected in the
+  // order given; their values are checked where the job file is.
   void AddJobSettings(std::vector<Setting>* target);
 
   // How many arguments may follow; none unless told.
@@ -67,13 +67,14 @@ class Flags {
  private:
   struct Flag {
     std::string name;
-    std::string value_name;  // Empty: a switch.
+    std::string value_name;
     std::string sentence;
     std::string default_text;
     std::string* text = nullptr;
     int* count = nullptr;
     std::pair<int, int> least_and_most;
     bool* on = nullptr;
+    bool is_switch = false;
     bool is_set = false;      // --set
     bool is_setting = false;  // A setting of the job file.
   };

@@ -75,6 +75,17 @@ TEST_F(FlagsTest, EverySettingOfTheJobFileCanBeGiven) {
                   Pair("seed", "7"), Pair("run_dir", "a=b")));
 }
 
+TEST_F(FlagsTest, ASettingThatIsTrueOrFalseIsASwitch) {
+  ASSERT_TRUE(
+      flags_
+          .Parse(std::vector<std::string>{"--linger_when_finished", "--job",
+                                          "a", "--linger_when_finished=false"})
+          .ok());
+  EXPECT_THAT(settings_, ElementsAre(Pair("linger_when_finished", "true"),
+                                     Pair("linger_when_finished", "false")));
+  EXPECT_THAT(flags_.Help(), HasSubstr("  --linger_when_finished     Stay"));
+}
+
 TEST_F(FlagsTest, AValueThatDoesNotFitIsRefused) {
   EXPECT_THAT(Mistake({"--servers=0"}),
               HasSubstr("a whole number from 1 to 8, not '0'"));

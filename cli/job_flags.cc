@@ -3,6 +3,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "config/environment.h"
+#include "config/setting.h"
 
 namespace paramd {
 
@@ -26,6 +28,16 @@ absl::StatusOr<JobSources> JobFlags::Sources() const {
 absl::StatusOr<LoadedJob> JobFlags::Load() const {
   ASSIGN_OR_RETURN(const JobSources sources, Sources());
   return LoadJob(sources);
+}
+
+std::string JobFlags::Raw(const std::string& key,
+                          absl::string_view otherwise) const {
+  for (auto setting = settings.rbegin(); setting != settings.rend();
+       ++setting) {
+    if (setting->first == key) return setting->second;
+  }
+  return FindVariable(ReadEnvironment(), EnvironmentName(key))
+      .value_or(std::string(otherwise));
 }
 
 std::vector<std::string> JobFlags::ToArguments() const {

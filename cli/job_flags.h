@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 #include "cli/flags.h"
 #include "config/job_config.h"
@@ -27,6 +28,11 @@ struct JobFlags {
 
   // The job with every default filled in. InvalidArgument naming all mistakes.
   absl::StatusOr<LoadedJob> Load() const;
+
+  // What these flags, or else the environment, say of the setting `key` at the
+  // top level, as it stands there; else `otherwise`. For a job that can't be
+  // loaded.
+  std::string Raw(const std::string& key, absl::string_view otherwise) const;
 
   // The same again, as arguments for a process that this one starts.
   std::vector<std::string> ToArguments() const;

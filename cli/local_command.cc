@@ -3,6 +3,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 
 #include "base/status_macros.h"
 #include "cli/command.h"
@@ -15,6 +16,7 @@
 #include "cli/run_result.h"
 #include "cli/status_poller.h"
 #include "cli/supervisor.h"
+#include "cli/termination_log.h"
 #include "cli/version.h"
 
 namespace paramd {
@@ -83,6 +85,9 @@ class LocalCluster {
     }
     task.process.arguments.push_back(
         absl::StrCat("--run_dir=", PathFromRoot(run_dir_)));
+    // They end, and this process says why it does.
+    task.process.arguments.push_back("--linger_when_finished=false");
+    task.process.arguments.push_back("--termination_log=");
     if (!job_.metrics_address().empty()) {
       const int place = type == "ps" ? index : options_.servers + index;
       task.process.arguments.push_back(absl::StrCat(
@@ -216,8 +221,7 @@ class LocalCluster {
   const Supervisor* supervisor_ = nullptr;  // While RunAt is.
 };
 
-absl::Status ParseLocal(const Invocation& invocation, Flags* flags,
-                        LocalOptions* options) {
+void AddFlags(LocalOptions* options, Flags* flags) {
   flags->AddCount("servers", "parameter servers", {1, kMostProcesses},
                   &options->servers);
   flags->AddCount("workers", "workers; worker 0 is the chief",
@@ -227,7 +231,6 @@ absl::Status ParseLocal(const Invocation& invocation, Flags* flags,
   flags->AddSwitch("resume", "go on with the newest run of this job",
                    &options->resume);
   options->job.AddTo(flags);
-  return flags->Parse(invocation.arguments);
 }
 
 void PrintFailure(const Supervisor::Outcome& outcome, Console* console) {
@@ -239,6 +242,51 @@ void PrintFailure(const Supervisor::Outcome& outcome, Console* console) {
   }
 }
 
+void PrintEnd(const Invocation& invocation, const LocalOptions& options,
+              const std::string& run_dir, Console* console) {
+  EndView end;
+  end.program = invocation.program;
+  end.job_path = options.job.job_path;
+  end.run_dir = ShortPath(run_dir);
+  const auto result = ReadRunResult(run_dir);
+  if (result.ok()) FillEnd(*result, &end);
+  PrintError(result.status());
+  console->Print(absl::StrCat("\n", RenderEnd(end)));
+}
+
+// A cluster that could not begin.
+Supervisor::Outcome NotBegun(const absl::Status& status) {
+  PrintError(status);
+  return {.exit_code = ExitCodeAtStart(status),
+          .sentence = std::string(status.message())};
+}
+
+// Runs the job and says how it ended.
+Supervisor::Outcome RunJob(const Invocation& invocation,
+                           const LocalOptions& options,
+                           const v1::JobConfig& job) {
+  const auto run_dir = ChooseRunDirectory(job, options.resume);
+  if (!run_dir.ok()) return NotBegun(run_dir.status());
+  const absl::Status logs =
+      UseRunDirectory(absl::StrCat(*run_dir, "/logs"), true);
+  if (!logs.ok()) return NotBegun(logs);
+  LocalCluster cluster(options, job, *run_dir);
+  const Supervisor::Outcome outcome = cluster.Run();
+  if (outcome.exit_code == kExitFinished) {
+    PrintEnd(invocation, options, *run_dir, cluster.console());
+  } else {
+    PrintFailure(outcome, cluster.console());
+  }
+  return outcome;
+}
+
+// The sentence, and what the process that it is about said last.
+std::string ReasonOf(const Supervisor::Outcome& outcome) {
+  return outcome.last_lines.empty()
+             ? outcome.sentence
+             : absl::StrCat(outcome.sentence, ": ", outcome.last_lines.back());
+}
+
 }  // namespace
 
 int LocalCommand(const Invocation& invocation) {
@@ -246,38 +294,26 @@ int LocalCommand(const Invocation& invocation) {
   LocalOptions options;
   Flags flags("local", "--job FILE [flags]",
               "Runs a whole cluster of processes on this machine.");
-  absl::Status status = ParseLocal(invocation, &flags, &options);
-  if (status.ok() && flags.help_wanted()) {
-    std::fputs(flags.Help().c_str(), stdout);
-    return kExitFinished;
+  AddFlags(&options, &flags);
+  Supervisor::Outcome outcome;
+  absl::optional<std::string> termination_log;
+  absl::Status wrong;
+  if (const auto exit_code = ParseFlags(invocation, &flags, &wrong)) {
+    outcome = {.exit_code = *exit_code,
+               .sentence = std::string(wrong.message())};
+  } else if (const auto job = options.job.Load(); job.ok()) {
+    termination_log = job->config.termination_log();
+    outcome = RunJob(invocation, options, job->config);
+  } else {
+    outcome = NotBegun(job.status());
   }
-  const auto job = status.ok() ? options.job.Load() : status;
-  if (!job.ok()) {
-    PrintError(job.status());
-    return ExitCodeAtStart(job.status());
-  }
-  const auto run_dir = ChooseRunDirectory(job->config, options.resume);
-  status = run_dir.ok() ? UseRunDirectory(absl::StrCat(*run_dir, "/logs"), true)
-                        : run_dir.status();
-  if (!status.ok()) {
-    PrintError(status);
-    return ExitCodeAtStart(status);
-  }
-  LocalCluster cluster(options, job->config, *run_dir);
-  const Supervisor::Outcome outcome = cluster.Run();
-  if (outcome.exit_code != kExitFinished) {
-    PrintFailure(outcome, cluster.console());
-    return outcome.exit_code;
-  }
-  EndView end;
-  end.program = invocation.program;
-  end.job_path = options.job.job_path;
-  end.run_dir = ShortPath(*run_dir);
-  const auto result = ReadRunResult(*run_dir);
-  if (result.ok()) FillEnd(*result, &end);
-  PrintError(result.status());
-  cluster.console()->Print(absl::StrCat("\n", RenderEnd(end)));
-  return kExitFinished;
+  if (outcome.exit_code == kExitFinished) return kExitFinished;
+  // A job that can't be loaded says nothing.
+  WriteTerminationLog(termination_log.has_value()
+                          ? *termination_log
+                          : options.job.Raw("termination_log", kTerminationLog),
+                      ReasonOf(outcome));
+  return outcome.exit_code;
 }
 
 }  // namespace paramd

@@ -148,15 +148,20 @@ absl::Status MakeRuntime(bool insecure, PreparedProcess* prepared) {
   return absl::OkStatus();
 }
 
+void AskForMetrics(PreparedProcess* prepared) {
+  if (prepared->metrics == nullptr) return;
+  prepared->metrics->SetSource([runtime = prepared->runtime.get()](auto done) {
+    runtime->Post([runtime, done] { done(runtime->Status()); });
+  });
+}
+
 absl::Status ServeMetrics(bool insecure, PreparedProcess* prepared) {
   MetricsEndpoint::Options options;
   options.address = prepared->job.config.metrics_address();
   options.insecure = insecure;
   if (options.address.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(prepared->metrics, MetricsEndpoint::Listen(options));
-  prepared->metrics->SetSource([runtime = prepared->runtime.get()](auto done) {
-    runtime->Post([runtime, done] { done(runtime->Status()); });
-  });
+  AskForMetrics(prepared);
   Log(LogLevel::kInfo, "serving metrics", {{"url", prepared->metrics->url()}});
   return absl::OkStatus();
 }
@@ -204,6 +209,34 @@ absl::Status Prepare(const RunOptions& options, PreparedProcess* prepared) {
       });
   RETURN_IF_ERROR(ServeMetrics(options.insecure, prepared));
   return LogRecovered(*prepared);
+}
+
+absl::Status PrepareToLinger(const RunOptions& options,
+                             PreparedProcess* prepared) {
+  const v1::StatusReply last = prepared->runtime->Status();
+  if (prepared->metrics != nullptr) prepared->metrics->SetSource(nullptr);
+  prepared->runtime.reset();  // Its port is free again.
+  prepared->process.reset();
+  RETURN_IF_ERROR(MakeRuntime(options.insecure, prepared));
+  const ProcessRole& role = prepared->role;
+  const uint64_t term = last.configuration().term();
+  prepared->finished.assign(2, FinishedJob(/*servers=*/0, term));
+  if (role.is_chief()) {
+    const bool alone = role.server.has_value();
+    prepared->finished[1] = FinishedJob(alone ? 0 : role.servers, term);
+    prepared->runtime->AddCore(PeerId::Coordinator(), &prepared->finished[1]);
+  }
+  prepared->runtime->AddCore(role.server.has_value()
+                                 ? PeerId::Ps(*role.server)
+                                 : PeerId::Worker(*role.worker),
+                             &prepared->finished[0]);
+  prepared->runtime->OnStatus(
+      [last, facts = prepared->facts.get()](v1::StatusReply* status) {
+        *status = last;
+        facts->Fill(status);
+      });
+  AskForMetrics(prepared);
+  return absl::OkStatus();
 }
 
 void Complain(const PreparedProcess& prepared, const absl::Status& status) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -11,6 +12,7 @@
 #include "cli/process_facts.h"
 #include "cli/process_flags.h"
 #include "config/cluster_spec.h"
+#include "coordinator/core/finished_job.h"
 #include "net/runtime.h"
 
 namespace paramd {
@@ -26,7 +28,8 @@ struct PreparedProcess {
   LoadedJob job;
   ClusterSpec cluster;
   ProcessRole role;
-  std::unique_ptr<Process> process;
+  std::unique_ptr<Process> process;   // Null while it lingers.
+  std::vector<FinishedJob> finished;  // Empty until it lingers.
   std::unique_ptr<ProcessFacts> facts;
   std::unique_ptr<Runtime> runtime;
   std::unique_ptr<MetricsEndpoint> metrics;  // May be null. Asks the runtime.
@@ -40,6 +43,12 @@ struct PreparedProcess {
 // The error of the step that failed, naming the setting, file or address; what
 // was prepared before stays in `prepared`, the job as soon as it is read.
 absl::Status Prepare(const RunOptions& options, PreparedProcess* prepared);
+
+// Makes of a process whose runtime has ended one that stands there idle, under
+// the same address: whoever calls is told that the job is finished. Errors as
+// of Prepare.
+absl::Status PrepareToLinger(const RunOptions& options,
+                             PreparedProcess* prepared);
 
 // Says what is wrong in the form of the log: as PrintError does, or as a line
 // of JSON once the job said so. Nothing if `status` is OK.

@@ -1,4 +1,6 @@
+#include <csignal>
 #include <cstdio>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 
@@ -11,6 +13,7 @@
 #include "cli/run_directory.h"
 #include "cli/run_result.h"
 #include "cli/signal_watcher.h"
+#include "cli/termination_log.h"
 #include "cli/version.h"
 #include "net/keep_memory.h"
 
@@ -39,32 +42,83 @@ void PrintEnd(const Invocation& invocation, const RunOptions& options,
   console->Print(absl::StrCat("\n", RenderEnd(end)));
 }
 
-int RunPrepared(const Invocation& invocation, const RunOptions& options,
-                PreparedProcess* prepared) {
+// How a process ended, and why if not well.
+struct Ended {
+  int exit_code = kExitFinished;
+  std::string reason = {};
+};
+
+Ended EndOf(const PreparedProcess& prepared, const absl::Status& status,
+            int signal) {
+  if (signal == 0) Complain(prepared, status);
+  return {ExitCodeOf(status, signal), std::string(status.message())};
+}
+
+// Runs the runtime. What came of it, and the signal that told it to end; 0:
+// none did.
+absl::Status RunUntilTold(PreparedProcess* prepared, int* signal) {
   Runtime* runtime = prepared->runtime.get();
   const absl::Duration drain_timeout =
       absl::Milliseconds(prepared->job.config.drain_timeout_ms());
-  SignalWatcher watcher([runtime, drain_timeout](int signal) {
+  SignalWatcher watcher([runtime, drain_timeout](int number) {
     Log(LogLevel::kInfo, "draining",
-        {{"signal", signal}, {"at_most", absl::FormatDuration(drain_timeout)}});
-    runtime->Drain(absl::CancelledError("stopped by a signal"), drain_timeout);
+        {{"signal", number}, {"at_most", absl::FormatDuration(drain_timeout)}});
+    runtime->Drain(
+        absl::CancelledError(absl::StrCat(
+            "stopped by ", number == SIGTERM ? "SIGTERM" : "SIGINT")),
+        drain_timeout);
   });
+  Log(LogLevel::kInfo, "ready");
+  const absl::Status status = runtime->Run();
+  watcher.Stop();
+  *signal = watcher.signal();
+  return status;
+}
+
+// Stays until it is told to end, which is a good end.
+Ended Linger(const RunOptions& options, PreparedProcess* prepared) {
+  Log(LogLevel::kInfo, "the job is finished; staying until SIGTERM");
+  int signal = 0;
+  absl::Status status = PrepareToLinger(options, prepared);
+  if (status.ok()) status = RunUntilTold(prepared, &signal);
+  if (absl::IsCancelled(status) && signal != 0) return {};
+  return EndOf(*prepared, status, signal);
+}
+
+Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
+                  PreparedProcess* prepared) {
   Console console(stdout, stderr, /*in_place=*/false);
   absl::optional<Progress> progress;
   if (prepared->cluster.standalone) {
-    progress.emplace(EmptyView(prepared->job.config), &console, runtime,
-                     absl::Seconds(5));
+    progress.emplace(EmptyView(prepared->job.config), &console,
+                     prepared->runtime.get(), absl::Seconds(5));
   }
-  Log(LogLevel::kInfo, "ready");
-  const absl::Status status = runtime->Run();
+  int signal = 0;
+  const absl::Status status = RunUntilTold(prepared, &signal);
   progress.reset();
-  const int exit_code = ExitCodeOf(status, watcher.signal());
-  if (watcher.signal() == 0) Complain(*prepared, status);
-  Log(LogLevel::kInfo, "ended", {{"exit_code", exit_code}});
   if (status.ok() && prepared->cluster.standalone) {
     PrintEnd(invocation, options, *prepared, &console);
   }
-  return exit_code;
+  const bool lingers =
+      status.ok() && signal == 0 && prepared->job.config.linger_when_finished();
+  const Ended ended =
+      lingers ? Linger(options, prepared) : EndOf(*prepared, status, signal);
+  Log(LogLevel::kInfo, "ended", {{"exit_code", ended.exit_code}});
+  return ended;
+}
+
+// From the configuration to the end.
+Ended PrepareAndRun(const Invocation& invocation, const RunOptions& options,
+                    PreparedProcess* prepared) {
+  const absl::Status status = Prepare(options, prepared);
+  if (!status.ok()) {
+    Complain(*prepared, status);
+    return {ExitCodeAtStart(status), std::string(status.message())};
+  }
+  const std::string nothing_to_do = prepared->cluster.nothing_to_do();
+  if (nothing_to_do.empty()) return RunPrepared(invocation, options, prepared);
+  std::printf("paramd: %s\n", nothing_to_do.c_str());
+  return {};
 }
 
 }  // namespace
@@ -80,23 +134,23 @@ int RunCommand(const Invocation& invocation) {
                   "also listen where other machines reach it, without TLS",
                   &options.insecure);
   options.process.AddTo(&flags);
-  absl::Status status = flags.Parse(invocation.arguments);
-  if (status.ok() && flags.help_wanted()) {
-    std::fputs(flags.Help().c_str(), stdout);
-    return kExitFinished;
-  }
   PreparedProcess prepared;
-  if (status.ok()) status = Prepare(options, &prepared);
-  if (!status.ok()) {
-    Complain(prepared, status);
-    return ExitCodeAtStart(status);
+  Ended ended;
+  absl::Status wrong;
+  if (const auto exit_code = ParseFlags(invocation, &flags, &wrong)) {
+    ended = {*exit_code, std::string(wrong.message())};
+  } else {
+    ended = PrepareAndRun(invocation, options, &prepared);
   }
-  const std::string nothing_to_do = prepared.cluster.nothing_to_do();
-  if (!nothing_to_do.empty()) {
-    std::printf("paramd: %s\n", nothing_to_do.c_str());
-    return kExitFinished;
+  if (ended.exit_code != kExitFinished) {
+    // A job that can't be loaded says nothing.
+    WriteTerminationLog(
+        prepared.job.config.has_termination_log()
+            ? prepared.job.config.termination_log()
+            : options.process.job.Raw("termination_log", kTerminationLog),
+        ended.reason);
   }
-  return RunPrepared(invocation, options, &prepared);
+  return ended.exit_code;
 }
 
 }  // namespace paramd

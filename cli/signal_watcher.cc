@@ -19,9 +19,13 @@ SignalWatcher::SignalWatcher(std::function<void(int signal)> on_signal)
 }
 
 SignalWatcher::~SignalWatcher() {
+  if (thread_.joinable()) Stop();
+  close(stop_);
+}
+
+void SignalWatcher::Stop() {
   eventfd_write(stop_, 1);
   thread_.join();
-  close(stop_);
 }
 
 void SignalWatcher::Loop() {

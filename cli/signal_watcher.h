@@ -22,6 +22,10 @@ class SignalWatcher {
   SignalWatcher(const SignalWatcher&) = delete;
   SignalWatcher& operator=(const SignalWatcher&) = delete;
 
+  // Watches no more; what comes later waits for the next watcher. Called once
+  // at most.
+  void Stop();
+
   // The first signal that came; 0: none yet.
   int signal() const { return signal_; }
 
@@ -30,7 +34,7 @@ class SignalWatcher {
 
   const std::function<void(int)> on_signal_;
   std::atomic<int> signal_{0};
-  int stop_ = -1;     // An eventfd: readable when the thread shall end.
+  int stop_ = -1;  // An eventfd: readable when the thread shall end.
   std::thread thread_;
 };
 

@@ -19,6 +19,20 @@ TEST(SignalWatcherTest, TheFirstSignalIsHandedOn) {
   EXPECT_EQ(watcher.signal(), SIGTERM);
 }
 
+TEST(SignalWatcherTest, ASignalAfterTheStopWaitsForTheNextWatcher) {
+  SignalWatcher::Catch();
+  std::promise<int> first;
+  SignalWatcher watcher([&](int signal) { first.set_value(signal); });
+  kill(getpid(), SIGTERM);
+  EXPECT_EQ(first.get_future().get(), SIGTERM);
+  watcher.Stop();
+  EXPECT_EQ(watcher.signal(), SIGTERM);
+  kill(getpid(), SIGINT);
+  std::promise<int> second;
+  SignalWatcher next([&](int signal) { second.set_value(signal); });
+  EXPECT_EQ(second.get_future().get(), SIGINT);
+}
+
 TEST(SignalWatcherDeathTest, TheSecondSignalEndsTheProcessAtOnce) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

@@ -197,6 +197,7 @@ class Coordinator : public Core {
   void OnCommitted(const IoResult& result, Time now, Outbox* out);
   void OnResultWritten(const IoResult& result, Time now, Outbox* out);
   void OnEndLogged(const IoResult& result, Time now, Outbox* out);
+  void TellJoining(Outbox* out);
   void AdvanceEnd(Time now, Outbox* out);
   bool AllInputUsed() const;
   uint32_t EpochToEvaluate() const;

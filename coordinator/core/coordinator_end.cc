@@ -298,7 +298,19 @@ void Coordinator::OnEndLogged(const IoResult& result, Time now, Outbox* out) {
   joining_.clear();
 }
 
+// Who asked to join before the end was known.
+void Coordinator::TellJoining(Outbox* out) {
+  for (auto& [index, joining] : joining_) {
+    if (joining.call == 0) continue;
+    out->Refuse(joining.call, Refuse(v1::Refusal::JOB_FINISHED, "job",
+                                     "the job is finished"));
+    joining.call = 0;
+    yet_to_hear_.erase(index);
+  }
+}
+
 void Coordinator::AdvanceEnd(Time now, Outbox* out) {
+  TellJoining(out);
   const bool all_workers_know =
       yet_to_hear_.empty() &&
       std::all_of(workers_.begin(), workers_.end(), [&](const auto& w) {

@@ -359,6 +359,20 @@ TEST_F(CoordinatorWorkersTest, OnlyTheChiefsWorkerIsAskedToEvaluateAnEpoch) {
   EXPECT_EQ(status.job().evaluation().correct(), 9u);
 }
 
+TEST(CoordinatorJoinTest, Promise7_AJoinBeforeTheLogIsReadIsToldOfTheEnd) {
+  StartedCoordinator started(JobOptions());
+  const CallId call = started.BeginJoin(0, 200);
+  v1::ReadLogResult log;
+  log.add_entries()->set_number(1);
+  log.mutable_entries(0)->set_run_id("run");
+  log.mutable_entries(0)->set_job_digest("digest");
+  log.mutable_entries(0)->mutable_finished();
+  started.ReadLog(log);
+  ASSERT_TRUE(started.driver().answered(call));
+  EXPECT_EQ(RefusalOf(started.driver().Take(call).status).reason(),
+            v1::Refusal::JOB_FINISHED);
+}
+
 // ---- portions ---------------------------------------------------------------
 
 TEST_F(CoordinatorWorkersTest, Promise1_TheSameNumberGetsTheSamePortion) {
