@@ -11,7 +11,6 @@
 #include "config/nearest_name.h"
 
 namespace paramd {
-namespace {
 
 const std::vector<Command>& Commands() {
   static const auto* commands = new std::vector<Command>{
@@ -27,10 +26,33 @@ const std::vector<Command>& Commands() {
        ConfigPrintCommand},
       {"status", "a running cluster: who, where, how far, who waits for whom",
        StatusCommand},
+      {"completion", "completes commands and flags in bash or zsh",
+       CompletionCommand},
+      {"man", "the manual page", ManCommand},
       {"version", "version and commit", VersionCommand},
   };
   return *commands;
 }
+
+std::vector<CommandHelp> DescribeCommands() {
+  std::vector<CommandHelp> all;
+  for (const Command& command : Commands()) {
+    CommandHelp help;
+    help.name = command.name;
+    help.sentence = command.sentence;
+    Invocation invocation;
+    invocation.describe = [&help](const Flags& flags) {
+      help.usage = flags.usage();
+      help.description = flags.sentence();
+      help.flags = flags.infos();
+    };
+    command.run(invocation);
+    all.push_back(std::move(help));
+  }
+  return all;
+}
+
+namespace {
 
 std::string Help() {
   std::string help =
@@ -62,6 +84,10 @@ int Unknown(const std::vector<std::string>& words) {
 
 absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags,
                                absl::Status* wrong) {
+  if (invocation.describe != nullptr) {
+    invocation.describe(*flags);
+    return kExitFinished;
+  }
   const absl::Status parsed = flags->Parse(invocation.arguments);
   PrintError(parsed);
   if (wrong != nullptr) *wrong = parsed;

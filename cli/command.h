@@ -1,6 +1,7 @@
 #ifndef PARAMD_CLI_COMMAND_H_
 #define PARAMD_CLI_COMMAND_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 
+#include "cli/command_help.h"
 #include "cli/flags.h"
 
 namespace paramd {
@@ -16,6 +18,8 @@ namespace paramd {
 struct Invocation {
   std::string program;                 // argv[0], as it was typed.
   std::vector<std::string> arguments;  // After the subcommand's name.
+  // If set, nothing is done but that ParseFlags hands over the flags.
+  std::function<void(const Flags& flags)> describe = nullptr;
 };
 
 // A subcommand of paramd. `run` prints what it has to say and returns the
@@ -34,7 +38,15 @@ int CheckpointInspectCommand(const Invocation& invocation);
 int ConfigCheckCommand(const Invocation& invocation);
 int ConfigPrintCommand(const Invocation& invocation);
 int StatusCommand(const Invocation& invocation);
+int CompletionCommand(const Invocation& invocation);
+int ManCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
+
+// All of them, in the order in which people are told.
+const std::vector<Command>& Commands();
+
+// What each says about itself, for what is made from it.
+std::vector<CommandHelp> DescribeCommands();
 
 // Parses what follows the subcommand's name. Nullopt: go on. Else the process's
 // exit code: --help was shown, or what is wrong was said; `wrong`, if given, is

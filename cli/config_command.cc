@@ -14,17 +14,11 @@ namespace {
 bool LoadFor(Flags* flags, const ProcessFlags& process,
              const Invocation& invocation,
              absl::StatusOr<Configuration>* loaded, int* exit_code) {
-  const absl::Status parsed = flags->Parse(invocation.arguments);
-  if (parsed.ok() && flags->help_wanted()) {
-    std::fputs(flags->Help().c_str(), stdout);
-    *exit_code = kExitFinished;
+  if (const auto code = ParseFlags(invocation, flags)) {
+    *exit_code = *code;
     return false;
   }
-  if (parsed.ok()) {
-    *loaded = process.Load();
-  } else {
-    *loaded = parsed;
-  }
+  *loaded = process.Load();
   PrintError(loaded->status());
   *exit_code = kExitBadConfiguration;
   return loaded->ok();
@@ -55,7 +49,7 @@ int ConfigPrintCommand(const Invocation& invocation) {
   Flags flags("config print", "--job FILE [flags]",
               "Shows the effective configuration, where each value came from, "
               "and how this\nprocess read the cluster.");
-  flags.AddText("format", "FORMAT", "text or json", &format);
+  flags.AddText("format", "text|json", "how it is written", &format);
   process.AddTo(&flags);
   absl::StatusOr<Configuration> loaded = absl::UnknownError("not loaded");
   int exit_code = kExitFinished;

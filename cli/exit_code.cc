@@ -6,6 +6,19 @@
 
 namespace paramd {
 
+std::vector<std::pair<int, std::string>> ExitCodeMeanings() {
+  return {
+      {kExitFinished, "the job is finished"},
+      {kExitFailed, "failed for a reason that stays"},
+      {kExitBadConfiguration,
+       "wrong flags, job file, `TF_CONFIG`, directory or port"},
+      {kExitInterrupted, "interrupted (Ctrl-C)"},
+      {kExitRetry, "lost something that may come back"},
+      {kExitStopped,
+       "stopped by SIGTERM, after it finished what was in flight"},
+  };
+}
+
 int ExitCodeOf(const absl::Status& status, int signal) {
   switch (status.code()) {
     case absl::StatusCode::kOk:

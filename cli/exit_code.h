@@ -1,6 +1,10 @@
 #ifndef PARAMD_CLI_EXIT_CODE_H_
 #define PARAMD_CLI_EXIT_CODE_H_
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/status/status.h"
 
 namespace paramd {
@@ -14,6 +18,9 @@ enum ExitCode : int {
   kExitRetry = 138,    // Lost something that may come back: start me again.
   kExitStopped = 143,  // By SIGTERM, after a clean drain.
 };
+
+// What each means, for people: "138", "lost something …".
+std::vector<std::pair<int, std::string>> ExitCodeMeanings();
 
 // The code for a process that ran and ended with `status`: OK 0; UNAVAILABLE,
 // ABORTED and DEADLINE_EXCEEDED 138; ALREADY_EXISTS (a living process has this

@@ -1,8 +1,13 @@
 #include "cli/exit_code.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
 
 namespace paramd {
 namespace {
@@ -31,6 +36,16 @@ TEST(ExitCodeTest, WhatTheConfigurationNamesWronglyIsTwoAtTheStart) {
   EXPECT_EQ(ExitCodeAtStart(absl::AlreadyExistsError("")), 2);
   EXPECT_EQ(ExitCodeAtStart(absl::UnavailableError("")), 138);
   EXPECT_EQ(ExitCodeAtStart(absl::InternalError("")), 1);
+}
+
+TEST(ExitCodeTest, ThePageExplainsEachCode) {
+  std::ifstream file("docs/operating.md", std::ios::binary);
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_EQ(ExitCodeMeanings().size(), 6u);
+  for (const auto& [code, meaning] : ExitCodeMeanings()) {
+    EXPECT_THAT(page, ::testing::HasSubstr(
+                          absl::StrCat("| ", code, " | ", meaning, " |")));
+  }
 }
 
 }  // namespace

@@ -5,12 +5,19 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
 #include "config/nearest_name.h"
+#include "config/setting.h"
 #include "proto/paramd/v1/config.pb.h"
 
 namespace paramd {
+namespace {
+
+constexpr size_t kLeftWidth = 24;  // Of flags and their values in Help().
+
+}  // namespace
 
 Flags::Flags(absl::string_view command, absl::string_view usage,
              absl::string_view sentence)
@@ -70,7 +77,11 @@ void Flags::AddJobSettings(std::vector<Setting>* target) {
     flag.name = field.name();
     flag.is_switch =
         field.type() == google::protobuf::FieldDescriptor::TYPE_BOOL;
-    flag.value_name = flag.is_switch ? "" : "VALUE";
+    if (field.enum_type() != nullptr) {
+      flag.value_name = absl::StrJoin(EnumNames(*field.enum_type()), "|");
+    } else if (!flag.is_switch) {
+      flag.value_name = "VALUE";
+    }
     flag.sentence = options.sentence();
     flag.default_text = options.default_json();
     flag.is_setting = true;
@@ -190,15 +201,23 @@ absl::Status Flags::Parse(absl::Span<const std::string> arguments) {
   return absl::OkStatus();
 }
 
+std::vector<Flags::Info> Flags::infos() const {
+  return {flags_.begin(), flags_.end()};
+}
+
 std::string Flags::Help() const {
   std::string help =
       absl::StrCat("usage: paramd ", command_, usage_.empty() ? "" : " ",
                    usage_, "\n\n", sentence_, "\n");
   const auto append = [&](const Flag& flag) {
+    const std::string left = absl::StrCat(
+        flag.name, flag.value_name.empty() ? "" : " ", flag.value_name);
+    // What does not fit stands above its sentence.
     absl::StrAppendFormat(
-        &help, "  --%-24s %s%s\n",
-        absl::StrCat(flag.name, flag.value_name.empty() ? "" : " ",
-                     flag.value_name),
+        &help, "  --%s%s%s%s\n", left,
+        left.size() > kLeftWidth
+            ? "\n" + std::string(kLeftWidth + 5, ' ')
+            : std::string(kLeftWidth + 1 - left.size(), ' '),
         flag.sentence,
         flag.default_text.empty() || flag.default_text == "\"\""
             ? ""

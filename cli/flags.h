@@ -28,6 +28,16 @@ class Flags {
   // The value of one setting of the job file, as text.
   using Setting = std::pair<std::string, std::string>;
 
+  // What people and shells are told about one flag.
+  struct Info {
+    std::string name;
+    std::string value_name;  // "FILE"; "text|json": one of these.
+    std::string sentence;
+    std::string default_text;
+    bool is_switch = false;   // Takes no value, or true or false after '='.
+    bool is_setting = false;  // A setting of the job file.
+  };
+
   // `usage` follows the command's name in the first line of Help().
   Flags(absl::string_view command, absl::string_view usage,
         absl::string_view sentence);
@@ -64,19 +74,18 @@ class Flags {
   // Ends with a line break.
   std::string Help() const;
 
+  // What Help() is made from.
+  const std::string& usage() const { return usage_; }
+  const std::string& sentence() const { return sentence_; }
+  std::vector<Info> infos() const;
+
  private:
-  struct Flag {
-    std::string name;
-    std::string value_name;
-    std::string sentence;
-    std::string default_text;
+  struct Flag : Info {
     std::string* text = nullptr;
     int* count = nullptr;
     std::pair<int, int> least_and_most;
     bool* on = nullptr;
-    bool is_switch = false;
-    bool is_set = false;      // --set
-    bool is_setting = false;  // A setting of the job file.
+    bool is_set = false;  // --set
   };
 
   const Flag* Find(absl::string_view name) const;

@@ -290,7 +290,6 @@ std::string ReasonOf(const Supervisor::Outcome& outcome) {
 }  // namespace
 
 int LocalCommand(const Invocation& invocation) {
-  CatchSupervisorSignals();
   LocalOptions options;
   Flags flags("local", "--job FILE [flags]",
               "Runs a whole cluster of processes on this machine.");
@@ -302,6 +301,7 @@ int LocalCommand(const Invocation& invocation) {
     outcome = {.exit_code = *exit_code,
                .sentence = std::string(wrong.message())};
   } else if (const auto job = options.job.Load(); job.ok()) {
+    CatchSupervisorSignals();
     termination_log = job->config.termination_log();
     outcome = RunJob(invocation, options, job->config);
   } else {

@@ -124,8 +124,6 @@ Ended PrepareAndRun(const Invocation& invocation, const RunOptions& options,
 }  // namespace
 
 int RunCommand(const Invocation& invocation) {
-  KeepMemory();
-  SignalWatcher::Catch();
   RunOptions options;
   Flags flags("run", "--job FILE [flags]",
               "Runs one process of a cluster: the task that TF_CONFIG names. "
@@ -140,6 +138,8 @@ int RunCommand(const Invocation& invocation) {
   if (const auto exit_code = ParseFlags(invocation, &flags, &wrong)) {
     ended = {*exit_code, std::string(wrong.message())};
   } else {
+    KeepMemory();
+    SignalWatcher::Catch();
     ended = PrepareAndRun(invocation, options, &prepared);
   }
   if (ended.exit_code != kExitFinished) {

@@ -33,7 +33,7 @@ int StatusCommand(const Invocation& invocation) {
               "Shows a running cluster, asked at the address of any one of its "
               "processes.\nExits 138 if that one can't be reached.");
   flags.AllowArguments(1, 1, "ADDRESS, host:port of a process of the cluster");
-  flags.AddText("format", "FORMAT", "text or json", &format);
+  flags.AddText("format", "text|json", "how it is written", &format);
   flags.AddCount("timeout_ms", "how long to wait for an answer", {1, 3600000},
                  &timeout_ms);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;

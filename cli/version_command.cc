@@ -9,15 +9,7 @@ namespace paramd {
 
 int VersionCommand(const Invocation& invocation) {
   Flags flags("version", "", "Prints the version and the commit.");
-  if (const absl::Status status = flags.Parse(invocation.arguments);
-      !status.ok()) {
-    PrintError(status);
-    return kExitBadConfiguration;
-  }
-  if (flags.help_wanted()) {
-    std::fputs(flags.Help().c_str(), stdout);
-    return kExitFinished;
-  }
+  if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
   std::printf("paramd %s (commit %s)\n", ParamdVersion().c_str(),
               ParamdCommit().c_str());
   return kExitFinished;

@@ -1,0 +1,159 @@
+"""Completion in the shells themselves, and the manual page in groff."""
+
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+BINARY = os.path.abspath("cli/paramd")
+
+
+def paramd(*arguments):
+    done = subprocess.run([BINARY, *arguments], capture_output=True, text=True,
+                          check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def printed(*arguments):
+    code, out, errors = paramd(*arguments)
+    if code != 0 or errors:
+        raise AssertionError((code, errors))
+    return out
+
+
+class BashTest(unittest.TestCase):
+
+    def complete(self, *words):
+        """What bash would offer for the last of these words."""
+        quoted = " ".join(f"'{word}'" for word in words)
+        script = (f"{self.script}\nCOMP_WORDS=({quoted})\n"
+                  f"COMP_CWORD={len(words) - 1}\n_paramd\n"
+                  "printf '%s\\n' \"${COMPREPLY[@]}\"")
+        done = subprocess.run(["bash", "--norc", "-c", script],
+                              capture_output=True, text=True, check=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def setUp(self):
+        self.script = printed("completion", "bash")
+
+    def test_words_of_commands(self):
+        first = self.complete("paramd", "")
+        self.assertLess({"run", "local", "checkpoint", "status", "man"},
+                        set(first))
+        self.assertEqual(self.complete("paramd", "ch"), ["checkpoint"])
+        self.assertEqual(self.complete("paramd", "checkpoint", ""),
+                         ["inspect", "list"])
+        self.assertEqual(self.complete("paramd", "completion", ""),
+                         ["bash", "zsh"])
+
+    def test_flags_of_the_command(self):
+        self.assertEqual(self.complete("paramd", "run", "--insec"),
+                         ["--insecure"])
+        self.assertEqual(self.complete("paramd", "local", "--insec"), [])
+        self.assertEqual(self.complete("paramd", "local", "--serv"),
+                         ["--servers"])
+        self.assertEqual(self.complete("paramd", "local", "--resume", "--wor"),
+                         ["--workers"])
+        self.assertEqual(
+            self.complete("paramd", "checkpoint", "list", "--"), ["--help"])
+        self.assertEqual(
+            self.complete("paramd", "status", "host:1", "--form"), ["--format"])
+
+    def test_values(self):
+        levels = ["debug", "info", "warning", "error"]
+        self.assertEqual(self.complete("paramd", "run", "--log_level", ""),
+                         levels)
+        self.assertEqual(self.complete("paramd", "run", "--log_level", "="),
+                         levels)
+        self.assertEqual(
+            self.complete("paramd", "run", "--log_level", "=", "w"),
+            ["warning"])
+        self.assertEqual(
+            self.complete("paramd", "config", "print", "--format", "j"),
+            ["json"])
+        self.assertIn("optimizer.learning_rate=", self.complete(
+            "paramd", "run", "--set", "optimizer."))
+
+    def test_where_nothing_is_known_bash_offers_files(self):
+        self.assertEqual(self.complete("paramd", "run", "--job", ""), [])
+        self.assertIn("complete -o default -F _paramd paramd", self.script)
+
+
+@unittest.skipUnless(shutil.which("zsh"), "needs zsh")
+class ZshTest(unittest.TestCase):
+
+    def complete(self, *words):
+        quoted = " ".join(f"'{word}'" for word in words)
+        script = ("compdef() {}\ncompset() { word=${word#*=} }\n"
+                  "_files() { print FILES }\n"
+                  "compadd() { shift; [[ $1 == -- ]] && shift;"
+                  " print -l -- $@ }\n"
+                  f"{printed('completion', 'zsh')}\n"
+                  f"words=({quoted}); CURRENT={len(words)}; _paramd")
+        done = subprocess.run(["zsh", "-f", "-c", script],
+                              capture_output=True, text=True, check=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_the_same_as_in_bash(self):
+        self.assertEqual(self.complete("paramd", "checkpoint", ""),
+                         ["inspect", "list"])
+        self.assertIn("--insecure", self.complete("paramd", "run", "--"))
+        self.assertNotIn("--insecure", self.complete("paramd", "local", "--"))
+        self.assertEqual(self.complete("paramd", "run", "--log_format=j"),
+                         ["text", "json"])
+        self.assertEqual(self.complete("paramd", "run", "--job", ""),
+                         ["FILES"])
+
+
+class CompletionCommandTest(unittest.TestCase):
+
+    def test_another_shell_is_refused(self):
+        code, _, errors = paramd("completion", "fish")
+        self.assertEqual(code, 2)
+        self.assertEqual(errors,
+                         "paramd: the shell is bash or zsh, not 'fish'\n")
+
+
+class ManPageTest(unittest.TestCase):
+
+    def setUp(self):
+        self.page = printed("man")
+
+    def test_every_line_is_a_macro_of_man_or_text(self):
+        for line in self.page.splitlines():
+            self.assertNotEqual(line, "")
+            if line[0] in ".'":
+                self.assertRegex(line, r"^\.(TH|SH|SS|TP|PP)( |$)")
+        sections = re.findall(r"^\.SH \"?([A-Z ]+)", self.page, re.M)
+        self.assertEqual(sections, ["NAME", "SYNOPSIS", "COMMANDS", "SETTINGS",
+                                    "EXIT STATUS", "ENVIRONMENT"])
+
+    def test_every_command_flag_and_code_is_there(self):
+        listed = re.findall(r"^  (\w+(?: \w+)?)  ", printed("--help"), re.M)
+        self.assertGreater(len(listed), 8)
+        for command in listed:
+            self.assertIn(f'.SS "paramd {command}', self.page)
+        plain = self.page.replace("\\-", "-")
+        for flag in re.findall(r"^  (--\w+)", printed("run", "--help"), re.M):
+            name = flag[2:]
+            self.assertTrue(f"\\fB{flag}" in plain or f"\\fB{name}\\fR" in plain
+                            or flag == "--help", flag)
+        for code in (0, 1, 2, 130, 138, 143):
+            self.assertIn(f"\\fB{code}\\fR", self.page)
+
+    @unittest.skipUnless(shutil.which("groff"), "needs groff")
+    def test_groff_has_nothing_to_complain_about(self):
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww"],
+                              input=self.page, capture_output=True, text=True,
+                              check=True)
+        self.assertEqual(done.stderr, "")
+        # Bold is a character printed twice in one place.
+        text = re.sub(".\x08", "", done.stdout)
+        self.assertIn("paramd checkpoint inspect PATH", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
