@@ -2,6 +2,7 @@
 
 import re
 import unittest
+import urllib.error
 import urllib.request
 
 from tests.cluster.paramd import Cluster
@@ -36,8 +37,8 @@ def parse(text):
                 raise AssertionError(f"no sample: {line}")
             name, value = match.groups()
             kind = families[current]
-            suffixes = {"histogram": ("_bucket", "_sum", "_count"),
-                        "summary": ("", "_sum", "_count")}.get(kind, ("",))
+            suffixes = (("_bucket", "_sum", "_count") if kind == "histogram"
+                        else ("",))
             if name not in [current + suffix for suffix in suffixes]:
                 raise AssertionError(f"{line} is not one of {current}")
             samples.setdefault(name, []).append(float(value))
@@ -66,14 +67,15 @@ class LiveMetricsTest(unittest.TestCase):
         names = set()
         for url in urls:
             with urllib.request.urlopen(url) as answer:
-                self.assertIn("text/plain", answer.headers["Content-Type"])
+                self.assertEqual(answer.headers["Content-Type"],
+                                 "text/plain; version=0.0.4; charset=utf-8")
                 families, samples = parse(answer.read().decode())
             for name, kind in families.items():
                 self.assertIsNotNone(kind, name)
                 if name.startswith("paramd_"):
                     self.assertRegex(name, OURS)
                 else:
-                    self.assertRegex(name, r"^(process|exposer)_")
+                    self.assertRegex(name, r"^process_")
             names |= samples.keys()
         for name in ("paramd_server_answered_pulls_total",
                      "paramd_server_staleness_pushes_bucket",
@@ -81,6 +83,15 @@ class LiveMetricsTest(unittest.TestCase):
                      "paramd_job_member_processes",
                      "process_resident_memory_bytes"):
             self.assertIn(name, names)
+
+    def test_another_path_is_not_found_and_the_process_lives_on(self):
+        url = self.serve("ps-0", "ready")
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(url + "/other")
+        with refused.exception as answer:
+            self.assertEqual(answer.code, 404)
+        with urllib.request.urlopen(url) as answer:
+            self.assertEqual(answer.status, 200)
 
     def test_an_address_that_others_reach_needs_insecure(self):
         run = self.start("ps-0", "--metrics_address=0.0.0.0:0")

@@ -1,11 +1,5 @@
 #include "cli/metrics_endpoint.h"
 
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <exception>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,37 +13,14 @@
 #include "cli/metrics.h"
 #include "cli/process_usage.h"
 #include "net/listen_address.h"
-#include "prometheus/collectable.h"
-#include "prometheus/exposer.h"
 #include "prometheus/metric_family.h"
+#include "prometheus/text_serializer.h"
 
 namespace paramd {
-namespace {
-
-// Connects to a server of this process, and hangs up.
-void Knock(const std::string& host, int port) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) !=
-      0) {
-    return;
-  }
-  const int fd =
-      socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd >= 0) {
-    connect(fd, found->ai_addr, found->ai_addrlen);
-    close(fd);
-  }
-  freeaddrinfo(found);
-}
-
-}  // namespace
 
 // The newest status, and the question for the next.
 class MetricsEndpoint::Statuses
-    : public prometheus::Collectable,
-      public std::enable_shared_from_this<Statuses> {
+    : public std::enable_shared_from_this<Statuses> {
  public:
   explicit Statuses(absl::Duration patience) : patience_(patience) {}
 
@@ -60,12 +31,8 @@ class MetricsEndpoint::Statuses
     is_open_ = false;
   }
 
-  std::vector<prometheus::MetricFamily> Collect() const override {
-    return const_cast<Statuses*>(this)->CollectFresh();
-  }
-
- private:
-  std::vector<prometheus::MetricFamily> CollectFresh() {
+  // What a scrape gets.
+  std::vector<prometheus::MetricFamily> Collect() {
     Ask();
     std::vector<prometheus::MetricFamily> all = ProcessUsage();
     MutexLock lock(&mutex_);
@@ -80,6 +47,7 @@ class MetricsEndpoint::Statuses
     return all;
   }
 
+ private:
   void Ask() {
     AskStatus ask;
     uint64_t question;
@@ -114,29 +82,7 @@ class MetricsEndpoint::Statuses
   Time taken_ ABSL_GUARDED_BY(mutex_);
 };
 
-MetricsEndpoint::MetricsEndpoint() = default;
-
-// The server looks every 2 s whether it shall end, or when somebody connects.
-MetricsEndpoint::~MetricsEndpoint() {
-  if (exposer_ == nullptr) return;
-  Mutex mutex;
-  CondVar changed;
-  bool ended = false;
-  std::thread waker([&, port = port()] {
-    MutexLock lock(&mutex);
-    while (!ended) {
-      Knock(host_, port);
-      changed.WaitFor(&mutex, absl::Milliseconds(5));
-    }
-  });
-  exposer_.reset();
-  {
-    MutexLock lock(&mutex);
-    ended = true;
-    changed.NotifyAll();
-  }
-  waker.join();
-}
+MetricsEndpoint::~MetricsEndpoint() = default;
 
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(
     const Options& options) {
@@ -144,17 +90,19 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(
   std::unique_ptr<MetricsEndpoint> endpoint(new MetricsEndpoint);
   endpoint->host_ = options.address.substr(0, options.address.rfind(':'));
   endpoint->statuses_ = std::make_shared<Statuses>(options.patience);
-  try {
-    // A client that stands still holds one of the threads for so long.
-    endpoint->exposer_ =
-        std::make_unique<prometheus::Exposer>(std::vector<std::string>{
-            "listening_ports", options.address, "num_threads", "4",
-            "request_timeout_ms", "5000"});
-  } catch (const std::exception&) {
-    // It doesn't say why.
-    return WhyBindFails(options.address);
-  }
-  endpoint->exposer_->RegisterCollectable(endpoint->statuses_);
+  ASSIGN_OR_RETURN(
+      endpoint->server_,
+      HttpServer::Listen(
+          options.address,
+          [statuses = endpoint->statuses_](
+              const std::string& path) -> HttpServer::Response {
+            if (path != "/metrics") {
+              return {404, "text/plain", "only /metrics is served here\n"};
+            }
+            return {
+                200, "text/plain; version=0.0.4; charset=utf-8",
+                prometheus::TextSerializer().Serialize(statuses->Collect())};
+          }));
   return endpoint;
 }
 
@@ -162,13 +110,8 @@ void MetricsEndpoint::SetSource(AskStatus ask) {
   statuses_->SetSource(std::move(ask));
 }
 
-int MetricsEndpoint::port() const {
-  const std::vector<int> ports = exposer_->GetListeningPorts();
-  return ports.empty() ? 0 : ports[0];
-}
-
 std::string MetricsEndpoint::url() const {
-  return absl::StrCat("http://", host_, ":", port(), "/metrics");
+  return absl::StrCat("http://", host_, ":", server_->port(), "/metrics");
 }
 
 }  // namespace paramd

@@ -8,20 +8,18 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "cli/http_server.h"
 #include "proto/paramd/v1/cluster.pb.h"
-
-namespace prometheus {
-class Exposer;
-}  // namespace prometheus
 
 namespace paramd {
 
-// Serves /metrics over HTTP on threads of its own. A scrape asks for a fresh
+// Serves /metrics over HTTP on a thread of its own. A scrape asks for a fresh
 // status and waits for it a little while; if none comes it answers with the
 // last one and its age, so that a slow loop is seen rather than a gap.
 //
 // Invariant: at most one question for a status is open, whatever the number of
-// scrapes. Thread-safe. The destructor ends the threads.
+// scrapes. Thread-safe. The destructor ends the
+// thread.
 class MetricsEndpoint {
  public:
   // Asks the process for its status. Must not block; `done` is called with it
@@ -51,12 +49,11 @@ class MetricsEndpoint {
  private:
   class Statuses;
 
-  MetricsEndpoint();
-  int port() const;
+  MetricsEndpoint() = default;
 
   std::string host_;
   std::shared_ptr<Statuses> statuses_;
-  std::unique_ptr<prometheus::Exposer> exposer_;
+  std::unique_ptr<HttpServer> server_;  // Last: ends first.
 };
 
 }  // namespace paramd

@@ -70,7 +70,7 @@ TEST(MetricsEndpointTest, AScrapeGetsAFreshStatus) {
   endpoint->SetSource([&](auto done) { done(WithPulls(++pulls)); });
   EXPECT_THAT(Get(*endpoint, "/metrics"), StartsWith("HTTP/1.1 200"));
   const std::string second = Get(*endpoint, "/metrics");
-  EXPECT_THAT(second, HasSubstr("Content-Type: text/plain"));
+  EXPECT_THAT(second, HasSubstr("Content-Type: text/plain; version=0.0.4;"));
   EXPECT_THAT(second,
               HasSubstr("# HELP paramd_server_answered_pulls_total Pulls "
                         "answered.\n"

@@ -1,0 +1,195 @@
+#include "cli/http_server.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "base/clock.h"
+#include "net/listen_address.h"
+
+namespace paramd {
+namespace {
+
+constexpr size_t kMostConnections = 32;
+constexpr size_t kMostRequestBytes = 8 << 10;
+
+// A listening socket, or -1.
+int Bind(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.size() > 2 && host[0] == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints,
+                  &found) != 0) {
+    return -1;
+  }
+  const int fd =
+      socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int on = 1;
+  const bool listens =
+      fd >= 0 &&
+      setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+      bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 64) == 0;
+  freeaddrinfo(found);
+  if (listens) return fd;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+int PortOf(int socket) {
+  sockaddr_storage name = {};
+  socklen_t size = sizeof(name);
+  getsockname(socket, reinterpret_cast<sockaddr*>(&name), &size);
+  return ntohs(name.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6&>(name).sin6_port
+                   : reinterpret_cast<const sockaddr_in&>(name).sin_port);
+}
+
+bool MayComeLater(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+absl::string_view ReasonOf(int code) {
+  switch (code) {
+    case 200:
+      return "OK";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    default:
+      return "Bad Request";
+  }
+}
+
+std::string Render(const HttpServer::Response& response, bool with_body) {
+  return absl::StrCat("HTTP/1.1 ", response.code, " ", ReasonOf(response.code),
+                      "\r\nContent-Type: ", response.content_type,
+                      "\r\nContent-Length: ", response.body.size(),
+                      "\r\nConnection: close\r\n\r\n",
+                      with_body ? response.body : "");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(
+    const std::string& address, Handler handler, absl::Duration patience) {
+  const int listener = Bind(address);
+  if (listener < 0) return WhyBindFails(address);
+  return std::unique_ptr<HttpServer>(
+      new HttpServer(listener, std::move(handler), patience));
+}
+
+HttpServer::HttpServer(int listener, Handler handler, absl::Duration patience)
+    : listener_(listener),
+      handler_(std::move(handler)),
+      patience_(patience),
+      port_(PortOf(listener)),
+      stop_(eventfd(0, EFD_CLOEXEC)),
+      thread_([this] { Loop(); }) {}
+
+HttpServer::~HttpServer() {
+  eventfd_write(stop_, 1);
+  thread_.join();
+  for (const Connection& connection : connections_) close(connection.fd);
+  close(listener_);
+  close(stop_);
+}
+
+void HttpServer::Loop() {
+  while (true) {
+    const bool full = connections_.size() >= kMostConnections;
+    std::vector<pollfd> fds = {
+        {stop_, POLLIN, 0},
+        {listener_, static_cast<short>(full ? 0 : POLLIN), 0}};
+    Time until = Time::Never();
+    for (const Connection& connection : connections_) {
+      const bool reads = connection.answer.empty();
+      fds.push_back(
+          {connection.fd, static_cast<short>(reads ? POLLIN : POLLOUT), 0});
+      until = std::min(until, connection.deadline);
+    }
+    const absl::Duration left =
+        std::max(until - MonotonicNow(), absl::ZeroDuration());
+    poll(fds.data(), fds.size(),
+         until == Time::Never()
+             ? -1
+             : static_cast<int>(absl::ToInt64Milliseconds(
+                   absl::Ceil(left, absl::Milliseconds(1)))));
+    if (fds[0].revents != 0) return;
+    const Time now = MonotonicNow();
+    std::vector<Connection> open;
+    for (size_t i = 0; i < connections_.size(); ++i) {
+      Connection& connection = connections_[i];
+      const bool ready = fds[i + 2].revents != 0;
+      const bool goes_on =
+          ready ? (connection.answer.empty() ? Read(&connection)
+                                             : Write(&connection))
+                : now < connection.deadline;
+      if (goes_on) {
+        open.push_back(std::move(connection));
+      } else {
+        close(connection.fd);
+      }
+    }
+    connections_ = std::move(open);
+    if (fds[1].revents != 0) Accept();
+  }
+}
+
+void HttpServer::Accept() {
+  const int fd =
+      accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd >= 0) connections_.push_back({fd, MonotonicNow() + patience_});
+}
+
+bool HttpServer::Read(Connection* connection) {
+  char bytes[4096];
+  const ssize_t count = read(connection->fd, bytes, sizeof(bytes));
+  if (count < 0) return MayComeLater(errno);
+  if (count == 0) return false;
+  connection->request.append(bytes, count);
+  if (connection->request.find("\r\n\r\n") != std::string::npos) {
+    connection->answer = AnswerTo(connection->request);
+    return Write(connection);
+  }
+  return connection->request.size() <= kMostRequestBytes;
+}
+
+bool HttpServer::Write(Connection* connection) {
+  const std::string& answer = connection->answer;
+  const ssize_t count = send(connection->fd, answer.data() + connection->sent,
+                             answer.size() - connection->sent, MSG_NOSIGNAL);
+  if (count < 0) return MayComeLater(errno);
+  connection->sent += count;
+  return connection->sent < answer.size();
+}
+
+std::string HttpServer::AnswerTo(const std::string& request) const {
+  const std::vector<absl::string_view> words = absl::StrSplit(
+      absl::string_view(request).substr(0, request.find("\r\n")), ' ');
+  if (words.size() != 3 || words[2].substr(0, 7) != "HTTP/1.") {
+    return Render({400, "text/plain", "this is no request of HTTP/1.1\n"},
+                  true);
+  }
+  if (words[0] != "GET" && words[0] != "HEAD") {
+    return Render({405, "text/plain", "only GET and HEAD are answered\n"},
+                  true);
+  }
+  const std::string path(words[1].substr(0, words[1].find('?')));
+  return Render(handler_(path), words[0] == "GET");
+}
+
+}  // namespace paramd
