@@ -45,6 +45,7 @@ class FakeRuntime : public Runtime {
   v1::StatusReply Status() override { return {}; }
   void Post(std::function<void()>) override {}
   absl::Status Run() override { return absl::OkStatus(); }
+  void Drain(absl::Status, absl::Duration) override {}
   void Stop(absl::Status) override {}
 
   PeerId name;
@@ -77,6 +78,7 @@ class WorkerProcessTest : public ::testing::Test {
     job.set_seed(1);
     job.set_chunk_bytes(1 << 20);
     job.set_heartbeat_ms(1000);
+    job.set_pull_ahead(true);
     job.set_start_timeout_ms(60000);
     job.mutable_input()->set_format(v1::InputConfig::IDX);
     job.mutable_input()->set_directory(::testing::TempDir());
