@@ -28,6 +28,10 @@ FakeProcess::FakeProcess(v1::StatusReply reply) : reply_(std::move(reply)) {
 }
 
 FakeProcess::~FakeProcess() {
+  {
+    MutexLock lock(&mutex_);
+    stopped_ = true;
+  }
   server_->Shutdown(std::chrono::system_clock::now());
   queue_->Shutdown();
   thread_.join();
@@ -38,6 +42,8 @@ std::string FakeProcess::address() const {
 }
 
 void FakeProcess::Accept() {
+  MutexLock lock(&mutex_);
+  if (stopped_) return;
   auto* call = new Call;
   service_.RequestCall(&call->context, &call->stream, queue_.get(),
                        queue_.get(), call);

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "base/mutex.h"
 #include "proto/paramd/v1/cluster.pb.h"
 
 namespace paramd {
@@ -35,6 +36,8 @@ class FakeProcess {
   grpc::AsyncGenericService service_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
+  Mutex mutex_;  // Nothing is asked of a server that is shut down.
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
