@@ -425,8 +425,10 @@ TEST(GrpcRuntimeListenTest, APortInUseIsOneSentence) {
     first = MakeGrpcRuntime(Options(v1::PS, 0, address));
   } while (!first.ok());
   EXPECT_EQ(MakeGrpcRuntime(Options(v1::PS, 1, address)).status(),
-            absl::AlreadyExistsError(absl::StrCat("cannot listen on ", address,
-                                                  ": Address already in use")));
+            absl::AlreadyExistsError(absl::StrCat(
+                "cannot listen on ", address,
+                ": Address already in use; stop the process that has it, or "
+                "give this one another address")));
 }
 
 TEST(GrpcRuntimeListenTest, WithoutTlsOnlyLoopbackIsBound) {

@@ -77,8 +77,11 @@ absl::StatusOr<ListenAddresses> ResolveListenAddress(
 absl::Status CannotListen(const std::string& address, int error) {
   const std::string sentence =
       absl::StrCat("cannot listen on ", address, ": ", strerror(error));
-  return error == EADDRINUSE ? absl::AlreadyExistsError(sentence)
-                             : absl::InvalidArgumentError(sentence);
+  return error == EADDRINUSE
+             ? absl::AlreadyExistsError(absl::StrCat(
+                   sentence, "; stop the process that has it, or give this "
+                             "one another address"))
+             : absl::InvalidArgumentError(sentence);
 }
 
 absl::Status WhyBindFails(const std::string& address) {

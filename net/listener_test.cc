@@ -142,8 +142,10 @@ TEST_F(ListenerTest, WhoConnectsBeforeTheStartIsTaken) {
 TEST_F(ListenerTest, APortInUseIsOneSentence) {
   const std::string address = absl::StrCat(host_, ":", kPort);
   EXPECT_EQ(Listener::Bind(address).status(),
-            absl::AlreadyExistsError(absl::StrCat("cannot listen on ", address,
-                                                  ": Address already in use")));
+            absl::AlreadyExistsError(absl::StrCat(
+                "cannot listen on ", address,
+                ": Address already in use; stop the process that has it, or "
+                "give this one another address")));
 }
 
 TEST_F(ListenerTest, AnAddressOfAnotherMachineCannotBeBound) {
