@@ -9,7 +9,7 @@ from tests.cluster import paramd
 
 STOPPED = 143
 # Enough to be in the middle of; fewer where every instruction costs ten.
-EPOCHS = 100 if "PARAMD_SANITIZER" in os.environ else 500
+EPOCHS = 300 if "PARAMD_SANITIZER" in os.environ else 1000
 STEPS = 8 * EPOCHS
 
 
@@ -23,6 +23,7 @@ class LongCluster(paramd.Cluster):
         job["epochs"] = EPOCHS
         job["evaluate_every_epochs"] = 0
         job["portion_batches"] = 3
+        job["heartbeat_ms"] = 100  # How soon a server is heard to drain.
         with open(self.job, "w", encoding="utf-8") as file:
             json.dump(job, file)
 
