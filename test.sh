@@ -22,7 +22,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 readonly EVENTS=.bazel/test-events
 # For all that Bazel does under --all. It takes about half of it on two idle
 # cores; the rest is for busy ones.
-readonly ALL_SECONDS=$((75 * 60))
+readonly ALL_SECONDS=$((84 * 60))
 BAZEL_SECONDS= # bazel_here is interrupted after so many; empty: never
 progress=--noshow_progress
 if [ -t 2 ]; then
