@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -16,6 +17,7 @@
 #include "absl/strings/str_join.h"
 
 #include "config/cluster_sources.h"
+#include "config/consistency.h"
 #include "config/input_files.h"
 #include "config/setting.h"
 #include "config/setting_value.h"
@@ -96,6 +98,31 @@ std::string FlagOf(absl::string_view path) {
   return is_inside ? "--set" : absl::StrCat("--", Excerpt(path));
 }
 
+// Adds what the settings about staleness say wrongly.
+void CheckConsistency(
+    const v1::JobConfig& config,
+    const std::function<void(const std::string& path,
+                             absl::string_view sentence)>& add) {
+  if (config.has_staleness()) {
+    const auto consistency = ParseStaleness(config.staleness());
+    if (!consistency.ok()) {
+      add("staleness",
+          absl::StrCat(consistency.status().message(), "; found \"",
+                       Excerpt(config.staleness()), "\""));
+    } else if (consistency->mode() != v1::Consistency::ASYNC) {
+      add("staleness", absl::StrCat("\"", config.staleness(),
+                                    "\" is not built yet; only \"async\" is"));
+    }
+  }
+  if (config.backup_workers() > 0) add("backup_workers", "is not built yet");
+  if (config.accumulate() > 1) add("accumulate", "is not built yet");
+  if (config.spike_factor() > 0) add("spike_factor", "is not built yet");
+  if (config.optimizer().staleness_treatment() >
+      v1::OptimizerConfig::NONE) {
+    add("optimizer.staleness_treatment", "only none is built yet");
+  }
+}
+
 void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
               Mistakes* mistakes) {
   const auto add = [&](const std::string& path, absl::string_view sentence) {
@@ -113,10 +140,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
                              "'-' and not begin with '.'; found \"",
                              Excerpt(name), "\""));
   }
-  if (config.has_staleness() && config.staleness() != "async") {
-    add("staleness", absl::StrCat("\"", Excerpt(config.staleness()),
-                                  "\" is not built yet; only \"async\" is"));
-  }
+  CheckConsistency(config, add);
   if (config.input().has_directory() && config.input().directory().empty()) {
     add("input.directory", "must not be empty; name the directory of the data");
   }

@@ -168,9 +168,9 @@ TEST(JobConfigTest, MissingInputIsOneOfTheMistakesIfItIsAskedFor) {
 
 TEST(JobConfigTest, WhatIsNotBuiltIsRefusedByName) {
   JobSources sources = From(kJob);
-  sources.settings = {{"staleness", "4"}};
+  sources.settings = {{"staleness", "sync"}};
   EXPECT_EQ(MessageOf(sources),
-            "--staleness: staleness: \"4\" is not built yet; only \"async\" "
+            "--staleness: staleness: \"sync\" is not built yet; only \"async\" "
             "is");
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "config/consistency.h"
 #include "coordinator/core/layout.h"
 #include "proto/refusal.h"
 
@@ -166,7 +167,9 @@ void Coordinator::PlanConfiguration(Time now, Outbox* out) {
                                      : BatchesPerEpoch(job, options_.examples) *
                                            job.epochs());
   configuration_.set_seed(job.seed());
-  configuration_.set_staleness(job.staleness());
+  const auto consistency = ParseStaleness(job.staleness());
+  CHECK(consistency.ok(), "the job's settings were checked");
+  *configuration_.mutable_consistency() = *consistency;
   configuration_.set_state(v1::STARTING);
   for (Server& server : servers_) {
     server.generation.set_term(configuration_.version().term());

@@ -20,6 +20,7 @@ Coordinator::Options JobOptions() {
   Coordinator::Options options;
   options.job.set_name("j");
   options.job.set_batch_per_replica(2);
+  options.job.set_staleness("async");
   options.job.set_portion_batches(2);
   options.job.set_epochs(2);
   options.job.set_lease_ms(10000);
