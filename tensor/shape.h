@@ -26,16 +26,27 @@ struct RowShape {
 // kInvalidArgument naming the shape.
 absl::StatusOr<RowShape> ToRowShape(absl::Span<const uint64_t> shape);
 
-// A slice's elements lie in blocks of this many, fewer in the last.
-inline constexpr uint64_t kBlockElements = 262144;
-// A slice is as many whole rows as fit in this many bytes, at least one row.
-inline constexpr uint64_t kSliceBytes = uint64_t{4} << 20;
+// How variables are cut, the same in every process of a job. Only the simulator
+// cuts finer, before it makes the first core, so that variables of a few numbers
+// have many blocks and slices: production never writes to this.
+struct Cut {
+  uint64_t block_elements = 262144;
+  uint64_t slice_bytes = uint64_t{4} << 20;
+};
+namespace internal {
+inline Cut cut;
+}  // namespace internal
 
-constexpr uint64_t BlockCount(uint64_t slice_elements) {
+// A slice's elements lie in blocks of this many, fewer in the last.
+inline constexpr const uint64_t& kBlockElements = internal::cut.block_elements;
+// A slice is as many whole rows as fit in this many bytes, at least one row.
+inline constexpr const uint64_t& kSliceBytes = internal::cut.slice_bytes;
+
+inline uint64_t BlockCount(uint64_t slice_elements) {
   return (slice_elements + kBlockElements - 1) / kBlockElements;
 }
 // Elements of block `block` of a slice. REQUIRES: block < BlockCount().
-constexpr uint64_t BlockElements(uint64_t slice_elements, uint64_t block) {
+inline uint64_t BlockElements(uint64_t slice_elements, uint64_t block) {
   const uint64_t left = slice_elements - block * kBlockElements;
   return left < kBlockElements ? left : kBlockElements;
 }
