@@ -1,0 +1,45 @@
+#ifndef PARAMD_SERVER_CORE_GRADIENT_SUM_H_
+#define PARAMD_SERVER_CORE_GRADIENT_SUM_H_
+
+#include <cstddef>
+
+#include "server/core/spare_buffers.h"
+#include "tensor/buffer.h"
+
+namespace paramd {
+
+// The sum of gradients of one block, in fp32 and in the order in which they are
+// added: sum = g0, then sum[i] = sum[i] + g[i]. The first one is kept by
+// reference, so a sum of one gradient has its bits and costs no copy.
+//
+// Not thread-safe: lives inside a SyncStep.
+class GradientSum {
+ public:
+  // `gradient` has 4 bytes an element, the same number each time; an empty one
+  // (of a contributor without examples) adds nothing. Memory comes from
+  // `spare`.
+  void Add(BufferChain gradient, SpareBuffers* spare);
+  // Multiplies each element by `factor`.
+  void Scale(float factor, SpareBuffers* spare);
+
+  // Nothing was added.
+  bool empty() const { return size_ == 0; }
+  // Bytes that are held.
+  size_t size() const { return size_; }
+  // To be read and dropped, before anything else is added.
+  const BufferChain& chain() const { return chain_; }
+  // Forgets what was added; written memory goes to `spare`.
+  void Clear(SpareBuffers* spare);
+
+ private:
+  // Makes the sum one buffer that may be written.
+  float* Writable(SpareBuffers* spare);
+
+  BufferChain chain_;
+  size_t size_ = 0;
+  bool own_ = false;  // chain_ is one buffer of this sum's.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_SERVER_CORE_GRADIENT_SUM_H_
