@@ -41,6 +41,7 @@ void Shard::Receive(Message message, Time now, Outbox* out) {
     out->Reply(message.call, std::move(reply), std::move(payload));
   } else if (const auto* push =
                  dynamic_cast<const v1::PushRequest*>(message.head)) {
+    if (IsSync()) return PushOfStep(message, *push, now, out);
     auto reply = std::make_unique<v1::PushReply>();
     const absl::Status status = Push(message, *push, reply.get());
     if (!status.ok()) return RefuseCall(message.call, status, out);
@@ -74,6 +75,9 @@ void Shard::ReceiveControl(const Message& message, Time now, Outbox* out) {
   } else if (const auto* written =
                  dynamic_cast<const v1::WrittenRequest*>(message.head)) {
     Written(message.call, *written, now, out);
+  } else if (const auto* decide =
+                 dynamic_cast<const v1::DecideRequest*>(message.head)) {
+    Decide(message.call, *decide, now, out);
   } else if (const auto* finish =
                  dynamic_cast<const v1::FinishRequest*>(message.head)) {
     answer(Finish(*finish, now, out), std::make_unique<v1::FinishReply>());
@@ -90,7 +94,9 @@ absl::Status Shard::Pull(const v1::PullRequest& request, v1::PullReply* reply,
   RETURN_IF_ERROR(CheckRunning());
   RETURN_IF_ERROR(CheckKnown(request.header()));
   RETURN_IF_ERROR(CheckFilled());
+  RETURN_IF_ERROR(CheckStep(request));
   RETURN_IF_ERROR(content_->Pull(request, reply, payload));
+  if (sync_ != nullptr) reply->set_step(sync_->step());
   *reply->mutable_server_generation() = generation_;
   *reply->mutable_configuration() = configuration_.version();
   return absl::OkStatus();
@@ -98,15 +104,20 @@ absl::Status Shard::Pull(const v1::PullRequest& request, v1::PullReply* reply,
 
 absl::Status Shard::Push(const Message& message, const v1::PushRequest& request,
                          v1::PushReply* reply) {
-  RETURN_IF_ERROR(CheckRunning());
-  RETURN_IF_ERROR(CheckSession(message, request.header()));
-  RETURN_IF_ERROR(CheckKnown(request.header()));
-  RETURN_IF_ERROR(CheckFilled());
-  RETURN_IF_ERROR(CheckStaying());
+  RETURN_IF_ERROR(CheckPusher(message, request.header()));
   RETURN_IF_ERROR(content_->Push(request, message.payload, reply));
   *reply->mutable_server_generation() = generation_;
   *reply->mutable_configuration() = configuration_.version();
   return absl::OkStatus();
+}
+
+absl::Status Shard::CheckPusher(const Message& message,
+                                const v1::Header& header) const {
+  RETURN_IF_ERROR(CheckRunning());
+  RETURN_IF_ERROR(CheckSession(message, header));
+  RETURN_IF_ERROR(CheckKnown(header));
+  RETURN_IF_ERROR(CheckFilled());
+  return CheckStaying();
 }
 
 absl::Status Shard::CheckRunning() const {
@@ -303,6 +314,10 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
                            Outbox* out) {
   const v1::ServerMember& self = *FindSelf(configuration);
   const v1::Layout& layout = configuration.layout();
+  if (sync_ != nullptr && sync_->applying()) {
+    return RefuseForNow(v1::Refusal::RETRY, Name(), options_.retry_after,
+                        absl::StrCat(Name(), " is applying a step"));
+  }
   const bool fill = !layout.slices().empty() &&
                     (content_ == nullptr || self.generation() > generation_);
   if (fill) {
@@ -319,6 +334,10 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
                                           " changes the layout of ", Name(),
                                           " under its generation"));
   }
+  if (!fill && sync_ != nullptr) {
+    RETURN_IF_ERROR(sync_->Configure(configuration));
+    AnswerSync(out);
+  }
   configuration_ = configuration;
   generation_ = self.generation();
   sessions_.clear();
@@ -327,13 +346,16 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
   }
   if (fill) {
     BeginFilling(self, now, out);
-  } else {
-    FenceSessions();
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  FenceSessions();
+  return BeginSync();
 }
 
 void Shard::BeginFilling(const v1::ServerMember& self, Time now, Outbox* out) {
+  EndSync(RefuseForNow(v1::Refusal::NOT_READY, Name(), options_.retry_after,
+                       absl::StrCat(Name(), " takes other content")),
+          out);
   // What was frozen belongs to the content that is replaced.
   snapshot_.reset();
   drained_by_.Clear();
@@ -391,6 +413,8 @@ absl::Status Shard::Finish(const v1::FinishRequest& request, Time now,
                            Outbox* out) {
   RETURN_IF_ERROR(CheckTerm(request.header().term()));
   term_ = request.header().term();
+  EndSync(Refuse(v1::Refusal::JOB_FINISHED, Name(), "the job has finished"),
+          out);
   if (!finished_) leave_at_ = now + options_.finish_timeout;
   finished_ = true;
   if (request.everybody_knows()) {
@@ -455,8 +479,14 @@ void Shard::Tick(Time now, Outbox* out) {
       state_ = State::kFilled;
       FenceSessions();
       NoteFilled(out);
+      const absl::Status begun = BeginSync();
+      if (!begun.ok()) {
+        state_ = State::kFailed;
+        failure_ = begun;
+      }
     }
   }
+  if (sync_ != nullptr) ContinueSync(now, out);
   if (draining_ && !finished_ && now - heard_ > options_.lease) {
     LeaveUndrained(now, out);
     return;
@@ -480,7 +510,8 @@ void Shard::Tick(Time now, Outbox* out) {
 }
 
 Time Shard::next_tick() const {
-  Time next = std::min(fill_at_, leave_at_);
+  Time next = std::min({fill_at_, leave_at_, apply_at_});
+  if (sync_ != nullptr) next = std::min(next, sync_->next_tick());
   if (!finished_) {
     next = std::min(next, LosesPatience());
     if (draining_) {
@@ -524,6 +555,9 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   stats->set_blocks_repeated(counts.blocks_repeated);
   stats->set_blocks_refused(counts.blocks_refused);
   content_->staleness().Fill(stats->mutable_staleness());
+  if (sync_ == nullptr) return;
+  stats->set_step(sync_->step());
+  stats->set_parked_bytes(sync_->parked_bytes());
 }
 
 void Shard::RefuseCall(CallId call, const absl::Status& status,

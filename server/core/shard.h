@@ -18,6 +18,7 @@
 #include "proto/paramd/v1/storage.pb.h"
 #include "server/core/shard_content.h"
 #include "server/core/shard_filler.h"
+#include "server/core/sync_step.h"
 #include "tensor/core.h"
 
 namespace paramd {
@@ -32,6 +33,7 @@ namespace paramd {
 //    does again.
 //  - A refused call changed nothing.
 //  - One that drains applies nothing after the snapshot it leaves with.
+//  - In sync mode nothing is applied but decided steps (see SyncStep).
 //  - What is kept for callers is bounded: sessions by the configuration,
 //    parked calls by kMostParked, snapshots by one.
 //
@@ -60,6 +62,8 @@ class Shard : public Core {
     absl::Duration lease = absl::Seconds(10);
     // After how long it is worth asking again while slices are being filled.
     absl::Duration retry_after = absl::Milliseconds(20);
+    // Sync mode: of gradients that wait for others.
+    uint64_t sync_park_bytes = 256 << 20;
     // Of a pull's answer.
     size_t max_reply_bytes = (4 << 20) + (64 << 10);
   };
@@ -110,6 +114,10 @@ class Shard : public Core {
                     BufferChain* payload);
   absl::Status Push(const Message& message, const v1::PushRequest& request,
                     v1::PushReply* reply);
+  void PushOfStep(const Message& message, const v1::PushRequest& request,
+                  Time now, Outbox* out);
+  void Decide(CallId call, const v1::DecideRequest& request, Time now,
+              Outbox* out);
   absl::Status Recall(const v1::RecallRequest& request, v1::RecallReply* reply);
   absl::Status Configure(const v1::ConfigureRequest& request, Time now,
                          Outbox* out, v1::ConfigureReply* reply);
@@ -119,6 +127,10 @@ class Shard : public Core {
                Outbox* out);
   absl::Status Finish(const v1::FinishRequest& request, Time now, Outbox* out);
 
+  bool IsSync() const {
+    return configuration_.consistency().mode() == v1::Consistency::SYNC;
+  }
+  absl::Status CheckStep(const v1::PullRequest& request) const;
   void ReceiveControl(const Message& message, Time now, Outbox* out);
   // Refuses, with what every refusal of this server says: term and version.
   void RefuseCall(CallId call, const absl::Status& status, Outbox* out) const;
@@ -129,6 +141,9 @@ class Shard : public Core {
   absl::Status CheckRunning() const;
   absl::Status CheckFilled() const;
   absl::Status CheckStaying() const;
+  // Who may push, whatever mode it is.
+  absl::Status CheckPusher(const Message& message,
+                           const v1::Header& header) const;
   absl::Status CheckSession(const Message& message,
                             const v1::Header& header) const;
   absl::Status CheckKnown(const v1::Header& header) const;
@@ -138,6 +153,11 @@ class Shard : public Core {
                       Outbox* out);
   void BeginFilling(const v1::ServerMember& self, Time now, Outbox* out);
   void FenceSessions();
+  absl::Status BeginSync();
+  // Sends what the step has answered, and goes on applying it.
+  void ContinueSync(Time now, Outbox* out);
+  void EndSync(const absl::Status& why, Outbox* out);
+  void AnswerSync(Outbox* out);
   void NoteFilled(Outbox* out) const;
   absl::Status Restored(IoResult result, Time now);
   void LeaveUndrained(Time now, Outbox* out) const;
@@ -161,6 +181,8 @@ class Shard : public Core {
   State state_ = State::kNone;
   absl::Status failure_;
   std::unique_ptr<ShardContent> content_;
+  std::unique_ptr<SyncStep> sync_;  // Sync mode, while filled; or null.
+  Time apply_at_ = Time::Never();
   std::unique_ptr<ShardFiller> filler_;
   Time fill_at_ = Time::Never();
   IoId read_io_ = 0;

@@ -181,11 +181,8 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
 absl::Status ShardContent::Push(const v1::PushRequest& request,
                                 const BufferChain& payload,
                                 v1::PushReply* reply) {
-  const auto decisions = CheckPush(request, payload);
-  if (!decisions.ok()) {
-    counts_.blocks_refused += request.blocks_size();
-    return decisions.status();
-  }
+  const auto decisions = Check(request, payload);
+  if (!decisions.ok()) return decisions.status();
   const PushId push{request.header().worker(), request.header().generation(),
                     request.header().sequence()};
   ChainReader gradient(payload);
@@ -197,10 +194,9 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
     pushed->set_block(index);
     if (admission == AppliedPushes::Admission::kApply) {
       CountStaleness(request.blocks(i), block);
-      block.Apply(optimizer_, &gradient, &spare_);
+      ApplyBlock(slice, index, &gradient);
       slice->applied().MarkApplied(push, index);
       pushed->set_result(v1::PushedBlock::APPLIED);
-      ++counts_.blocks_applied;
     } else {
       Skip(block.elements() * sizeof(float), &gradient);
       const bool superseded =
@@ -212,6 +208,23 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
     *pushed->mutable_version() = block.version();
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::Check(
+    const v1::PushRequest& request, const BufferChain& payload) {
+  auto decisions = CheckPush(request, payload);
+  if (!decisions.ok()) counts_.blocks_refused += request.blocks_size();
+  return decisions;
+}
+
+void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
+  slice->block(block).Apply(optimizer_, gradient, &spare_);
+  ++counts_.blocks_applied;
+}
+
+v1::BlockVersion ShardContent::VersionOf(uint32_t slice,
+                                         uint32_t block) const {
+  return slices_[slice]->block(static_cast<int>(block)).version();
 }
 
 // A read of other content (before a restore) says nothing.
@@ -232,12 +245,13 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
   if (push.sequence == 0) {
     return Invalid("sequence", "push has sequence 0; the first one is 1");
   }
+  const bool empty = request.step() > 0 && request.examples() == 0;
   std::vector<Decision> decisions;
   decisions.reserve(request.blocks_size());
   absl::flat_hash_set<uint64_t> seen;
   uint64_t bytes = 0;
   for (const v1::PushBlock& block : request.blocks()) {
-    ASSIGN_OR_RETURN(const Decision decision, CheckBlock(block, push));
+    ASSIGN_OR_RETURN(const Decision decision, CheckBlock(block, push, empty));
     if (!seen.insert(uint64_t{block.slice()} << 32 | block.block()).second) {
       return Invalid(decision.slice->variable().name(),
                      absl::StrCat("chunk names block ", block.block(), " of '",
@@ -253,6 +267,7 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
                                 " bytes of gradient; its blocks have ", bytes));
   }
   ChainReader gradient(payload);
+  if (empty) return decisions;
   for (const Decision& decision : decisions) {
     const size_t elements = decision.slice->block_elements(decision.block);
     if (!optimizer_.ReadFinite(&gradient, elements)) {
@@ -267,15 +282,16 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
 }
 
 absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
-    const v1::PushBlock& block, const PushId& push) const {
+    const v1::PushBlock& block, const PushId& push, bool empty) const {
   ASSIGN_OR_RETURN(Slice* const slice, Find(block.slice(), block.block()));
   const int index = static_cast<int>(block.block());
-  if (block.elements() != slice->block_elements(index)) {
+  const size_t elements = empty ? 0 : slice->block_elements(index);
+  if (block.elements() != elements) {
     const std::string& name = slice->variable().name();
     return Invalid(
         name, absl::StrCat("gradient for '", name, "' has ", block.elements(),
                            " values in block ", index, "; the block has ",
-                           slice->block_elements(index)));
+                           elements));
   }
   ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
   return Decision{slice, index, admission};

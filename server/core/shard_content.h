@@ -56,6 +56,23 @@ class ShardContent {
   absl::Status Push(const v1::PushRequest& request, const BufferChain& payload,
                     v1::PushReply* reply);
 
+  // A block of a chunk, and what becomes of it.
+  struct Decision {
+    Slice* slice;
+    int block;
+    AppliedPushes::Admission admission;
+  };
+  // Checks the whole chunk as Push does, and what would become of each block;
+  // changes nothing. A chunk of a contribution without examples has blocks of 0
+  // elements.
+  absl::StatusOr<std::vector<Decision>> Check(const v1::PushRequest& request,
+                                              const BufferChain& payload);
+  // Applies the gradient of one block. REQUIRES: it is finite and has the
+  // block's size.
+  void ApplyBlock(Slice* slice, int block, ChainReader* gradient);
+  // REQUIRES: the block is of this server.
+  v1::BlockVersion VersionOf(uint32_t slice, uint32_t block) const;
+
   struct Counts {
     uint64_t pulls = 0;
     uint64_t blocks_applied = 0;
@@ -67,13 +84,6 @@ class ShardContent {
   const StalenessCount& staleness() const { return staleness_; }
 
  private:
-  // A block of a chunk, and what becomes of it.
-  struct Decision {
-    Slice* slice;
-    int block;
-    AppliedPushes::Admission admission;
-  };
-
   ShardContent(const Options& options, Optimizer optimizer)
       : options_(options), optimizer_(std::move(optimizer)) {}
 
@@ -82,7 +92,7 @@ class ShardContent {
   absl::StatusOr<std::vector<Decision>> CheckPush(
       const v1::PushRequest& request, const BufferChain& payload) const;
   absl::StatusOr<Decision> CheckBlock(const v1::PushBlock& block,
-                                      const PushId& push) const;
+                                      const PushId& push, bool empty) const;
   void CountStaleness(const v1::PushBlock& pushed, const Block& block);
 
   const Options options_;

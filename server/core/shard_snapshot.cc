@@ -25,6 +25,10 @@ absl::Status Shard::Seal(const v1::SealRequest& request, Outbox* out,
   RETURN_IF_ERROR(CheckRunning());
   RETURN_IF_ERROR(CheckTerm(std::max(request.header().term(), number.term())));
   RETURN_IF_ERROR(CheckFilled());
+  if (sync_ != nullptr && sync_->applying()) {
+    return RefuseForNow(v1::Refusal::RETRY, Name(), options_.retry_after,
+                        absl::StrCat(Name(), " is applying a step"));
+  }
   const int index = static_cast<int>(options_.index);
   if (index >= request.server_generations_size() ||
       request.server_generations(index) != generation_) {

@@ -1,0 +1,540 @@
+#include "server/core/sync_step.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+// Decide is asked again by then, so its caller is never far behind.
+constexpr absl::Duration kDecidePatience = absl::Seconds(1);
+constexpr size_t kMostNames = 3;
+
+absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
+  return Refuse(v1::Refusal::INVALID, entity, sentence);
+}
+
+std::string WorkerName(uint32_t worker) {
+  return absl::StrCat("worker-", worker);
+}
+
+absl::Status Late(uint64_t step, uint32_t worker) {
+  v1::Refusal refusal;
+  refusal.set_reason(v1::Refusal::LATE);
+  refusal.set_entity(WorkerName(worker));
+  refusal.set_step(step);
+  return Refuse(refusal,
+                absl::StrCat("step ", step, " was decided without ",
+                             WorkerName(worker)));
+}
+
+}  // namespace
+
+SyncStep::SyncStep(const Options& options, ShardContent* content)
+    : options_(options), content_(*content) {
+  for (Slice* const slice : content_.owned()) {
+    first_block_[slice] = blocks_.size();
+    for (int b = 0; b < slice->block_count(); ++b) {
+      BlockState& state = blocks_.emplace_back();
+      state.slice = slice;
+      state.block = b;
+      shard_bytes_ += slice->block_elements(b) * sizeof(float);
+    }
+  }
+}
+
+// ---- who contributes -------------------------------------------------------
+
+absl::Status SyncStep::Configure(const v1::Configuration& configuration) {
+  const v1::Contributors& told = configuration.contributors();
+  if (told.version() == contributors_) return absl::OkStatus();
+  const std::string version = VersionName(told.version());
+  const uint32_t backup = configuration.consistency().backup_workers();
+  if (told.version() < contributors_ || told.first_step() == 0 ||
+      told.workers().empty()) {
+    return Invalid("contributors",
+                   absl::StrCat("contributors ", version, " follow ",
+                                VersionName(contributors_), " and begin with ",
+                                told.workers_size(), " workers at step ",
+                                told.first_step()));
+  }
+  if (applying_ ||
+      (!IsZero(contributors_) && told.first_step() != step_ + 1)) {
+    return Invalid("contributors",
+                   absl::StrCat("contributors ", version, " begin with step ",
+                                told.first_step(), "; the next one here is ",
+                                step_ + 1 + (applying_ ? 1 : 0)));
+  }
+  const uint64_t needed = shard_bytes_ * told.workers_size();
+  if (backup > 0 && needed > options_.park_bytes) {
+    return Invalid("sync_park_bytes",
+                   absl::StrCat("a step of ", told.workers_size(),
+                                " workers has ", needed,
+                                " bytes of gradients here; sync_park_bytes is ",
+                                options_.park_bytes));
+  }
+  DropGathered(RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
+                            options_.retry_after,
+                            absl::StrCat("contributors have changed to ",
+                                         version)));
+  step_ = told.first_step() - 1;
+  contributors_ = told.version();
+  workers_.assign(told.workers().begin(), told.workers().end());
+  backup_workers_ = backup;
+  AnswerDecide();
+  return absl::OkStatus();
+}
+
+absl::optional<size_t> SyncStep::PlaceOf(uint32_t worker) const {
+  const auto it = absl::c_find(workers_, worker);
+  if (it == workers_.end()) return absl::nullopt;
+  return it - workers_.begin();
+}
+
+size_t SyncStep::IndexOf(const ShardContent::Decision& decision) const {
+  return first_block_.at(decision.slice) + decision.block;
+}
+
+void SyncStep::DropGathered(const absl::Status& why) {
+  for (auto& [worker, contribution] : contributions_) {
+    for (const Call& call : contribution.calls) Refuse(call.call, why);
+  }
+  contributions_.clear();
+  parked_bytes_ = 0;
+  for (BlockState& block : blocks_) {
+    block.sum.Clear(&spare_);
+    block.next = 0;
+  }
+}
+
+// ---- gathering -------------------------------------------------------------
+
+void SyncStep::Push(CallId call, const v1::PushRequest& request,
+                    const BufferChain& payload, Time now) {
+  const absl::Status known = CheckStep(request);
+  if (!known.ok()) return Refuse(call, known);
+  const auto decisions = content_.Check(request, payload);
+  if (!decisions.ok()) return Refuse(call, decisions.status());
+  if (request.step() <= step_) {
+    return AnswerDecided(call, request, *decisions);
+  }
+  const absl::Status gathered =
+      Gather(call, request, *decisions, payload, now);
+  if (!gathered.ok()) return Refuse(call, gathered);
+  AnswerDecide();
+}
+
+absl::Status SyncStep::CheckStep(const v1::PushRequest& request) const {
+  const auto not_ready = [this](const std::string& sentence) {
+    return RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
+                        options_.retry_after, sentence);
+  };
+  if (request.step() == 0) {
+    return Invalid("step", "a push of this job names the step it is of");
+  }
+  if (IsZero(contributors_)) return not_ready("nobody contributes yet");
+  if (request.contributors() > contributors_) {
+    return not_ready(absl::StrCat(
+        "contributors ", VersionName(request.contributors()),
+        " are not known yet; ", VersionName(contributors_), " are"));
+  }
+  if (request.step() <= step_) return absl::OkStatus();
+  if (request.step() > step_ + 1) {
+    return not_ready(absl::StrCat("push is of step ", request.step(),
+                                  "; the next one here is ", step_ + 1));
+  }
+  if (request.contributors() < contributors_) {
+    return not_ready(absl::StrCat("step ", request.step(), " is of contributors ",
+                                  VersionName(contributors_), ", not of ",
+                                  VersionName(request.contributors())));
+  }
+  return absl::OkStatus();
+}
+
+void SyncStep::AnswerDecided(
+    CallId call, const v1::PushRequest& request,
+    const std::vector<ShardContent::Decision>& decisions) {
+  auto reply = std::make_unique<v1::PushReply>();
+  for (size_t i = 0; i < decisions.size(); ++i) {
+    const ShardContent::Decision& decision = decisions[i];
+    if (decision.admission == AppliedPushes::Admission::kApply) {
+      return Refuse(call, Late(step_, request.header().worker()));
+    }
+    v1::PushedBlock* const pushed = reply->add_blocks();
+    pushed->set_slice(request.blocks(i).slice());
+    pushed->set_block(request.blocks(i).block());
+    pushed->set_result(decision.admission ==
+                               AppliedPushes::Admission::kSuperseded
+                           ? v1::PushedBlock::SUPERSEDED
+                           : v1::PushedBlock::ALREADY_APPLIED);
+    *pushed->mutable_version() =
+        decision.slice->block(decision.block).version();
+  }
+  answers_.push_back({call, absl::OkStatus(), std::move(reply)});
+}
+
+absl::Status SyncStep::Gather(
+    CallId call, const v1::PushRequest& request,
+    const std::vector<ShardContent::Decision>& decisions,
+    const BufferChain& payload, Time now) {
+  const uint32_t worker = request.header().worker();
+  const auto place = PlaceOf(worker);
+  if (!place.has_value()) {
+    return Invalid(WorkerName(worker),
+                   absl::StrCat(WorkerName(worker), " is not one of the ",
+                                workers_.size(), " contributors ",
+                                VersionName(contributors_)));
+  }
+  if (applying_ && absl::c_count(decided_, worker) == 0) {
+    return Late(step_ + 1, worker);
+  }
+  ASSIGN_OR_RETURN(Contribution* const contribution,
+                   FindContribution(request));
+  std::vector<size_t> missing;
+  for (const ShardContent::Decision& decision : decisions) {
+    const size_t index = IndexOf(decision);
+    if (!contribution->in[index]) missing.push_back(index);
+  }
+  RETURN_IF_ERROR(CheckRoom(*contribution, *place, missing));
+  ChainReader reader(payload);
+  for (size_t i = 0; i < decisions.size(); ++i) {
+    const size_t index = IndexOf(decisions[i]);
+    BufferChain gradient =
+        reader.Take(uint64_t{request.blocks(i).elements()} * sizeof(float));
+    if (contribution->in[index]) continue;
+    parked_bytes_ += ChainSize(gradient);
+    contribution->gradient[index] = std::move(gradient);
+    contribution->in[index] = true;
+    --contribution->missing;
+    if (eager()) AddInOrder(index);
+  }
+  KeepCall(call, request, contribution, now);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SyncStep::Contribution*> SyncStep::FindContribution(
+    const v1::PushRequest& request) {
+  const v1::Header& header = request.header();
+  const auto [it, added] = contributions_.try_emplace(header.worker());
+  Contribution& contribution = it->second;
+  if (added) {
+    contribution.push = {header.worker(), header.generation(),
+                         header.sequence()};
+    contribution.examples = request.examples();
+    contribution.missing = blocks_.size();
+    contribution.in.assign(blocks_.size(), false);
+    contribution.gradient.resize(blocks_.size());
+  } else if (contribution.push.generation != header.generation() ||
+             contribution.push.sequence != header.sequence() ||
+             contribution.examples != request.examples()) {
+    return Invalid(
+        WorkerName(header.worker()),
+        absl::StrCat("push ", header.sequence(), " of ", request.examples(),
+                     " examples is of step ", request.step(), "; push ",
+                     contribution.push.sequence, " of ", contribution.examples,
+                     " examples of ", WorkerName(header.worker()),
+                     " is here for that"));
+  }
+  return &contribution;
+}
+
+absl::Status SyncStep::CheckRoom(const Contribution& contribution,
+                                 size_t place,
+                                 const std::vector<size_t>& blocks) const {
+  if (contribution.examples == 0) return absl::OkStatus();
+  uint64_t wanted = 0;
+  for (const size_t index : blocks) {
+    const BlockState& block = blocks_[index];
+    const bool is_next = eager() && block.next == place;
+    if (!is_next) {
+      wanted += block.slice->block_elements(block.block) * sizeof(float);
+    }
+  }
+  if (parked_bytes_ + wanted <= options_.park_bytes || wanted == 0) {
+    return absl::OkStatus();
+  }
+  return RefuseForNow(
+      v1::Refusal::RETRY, waiting_for(), options_.retry_after,
+      absl::StrCat("no room for ", wanted, " bytes: ", parked_bytes_, " of ",
+                   options_.park_bytes, " wait for ", waiting_for()));
+}
+
+void SyncStep::AddInOrder(size_t index) {
+  BlockState& block = blocks_[index];
+  for (; block.next < workers_.size(); ++block.next) {
+    const auto it = contributions_.find(workers_[block.next]);
+    if (it == contributions_.end() || !it->second.in[index]) return;
+    BufferChain gradient = std::exchange(it->second.gradient[index], {});
+    parked_bytes_ -= ChainSize(gradient);
+    block.sum.Add(std::move(gradient), &spare_);
+  }
+}
+
+void SyncStep::KeepCall(CallId id, const v1::PushRequest& request,
+                        Contribution* contribution, Time now) {
+  std::vector<Call>& calls = contribution->calls;
+  if (calls.size() == kMostCalls) {
+    Refuse(calls.front().call,
+           RefuseForNow(v1::Refusal::WAIT, waiting_for(), options_.retry_after,
+                        "asked again meanwhile"));
+    calls.erase(calls.begin());
+  }
+  Call& call = calls.emplace_back();
+  call.call = id;
+  call.deadline = now + options_.park_timeout;
+  for (const v1::PushBlock& block : request.blocks()) {
+    v1::PushedBlock& pushed = call.blocks.emplace_back();
+    pushed.set_slice(block.slice());
+    pushed.set_block(block.block());
+  }
+}
+
+// ---- deciding and applying -------------------------------------------------
+
+void SyncStep::Decide(CallId call, const v1::DecideRequest& request, Time now) {
+  const absl::Status checked = CheckDecision(request);
+  if (!checked.ok()) return Refuse(call, checked);
+  if (decide_call_.has_value()) {
+    Refuse(*decide_call_, RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
+                                       options_.retry_after,
+                                       "asked again meanwhile"));
+  }
+  tell_applied_ = request.step() > step_;
+  if (tell_applied_ && !applying_) BeginApplying(request);
+  decide_call_ = call;
+  decide_deadline_ = now + kDecidePatience;
+  known_complete_.assign(request.known_complete().begin(),
+                         request.known_complete().end());
+  AnswerDecide();
+}
+
+absl::Status SyncStep::CheckDecision(const v1::DecideRequest& request) const {
+  const std::string version = VersionName(request.contributors());
+  if (request.contributors() > contributors_) {
+    return RefuseForNow(
+        v1::Refusal::NOT_READY, "coordinator", options_.retry_after,
+        absl::StrCat("contributors ", version, " are not known yet"));
+  }
+  if (request.contributors() < contributors_) {
+    return paramd::Refuse(
+        v1::Refusal::SUPERSEDED, "contributors",
+        absl::StrCat("contributors ", version, " have been followed by ",
+                     VersionName(contributors_)));
+  }
+  if (request.step() <= step_) return absl::OkStatus();
+  const std::vector<uint32_t> told(request.workers().begin(),
+                                   request.workers().end());
+  const std::string step = absl::StrCat("step ", request.step());
+  if (request.step() > step_ + 1) {
+    return Invalid(step, absl::StrCat(step, " is decided; step ", step_ + 1,
+                                      " is the next one here"));
+  }
+  if (applying_) {
+    if (told == decided_) return absl::OkStatus();
+    return Invalid(step, absl::StrCat(step, " was decided with other workers"));
+  }
+  std::vector<uint32_t> known;
+  for (const uint32_t worker : workers_) {
+    if (absl::c_count(told, worker) > 0) known.push_back(worker);
+  }
+  if (known != told || told.size() + backup_workers_ < workers_.size()) {
+    return Invalid(step, absl::StrCat(step, " is decided with ", told.size(),
+                                      " workers, who are not ",
+                                      workers_.size() - backup_workers_, " to ",
+                                      workers_.size(),
+                                      " of the contributors in their order"));
+  }
+  const std::vector<uint32_t> complete = Complete();
+  for (const uint32_t worker : told) {
+    if (absl::c_count(complete, worker) > 0 && IsAdmitted(worker)) continue;
+    return Invalid(step,
+                   absl::StrCat(step, " is decided with ", WorkerName(worker),
+                                ", whose contribution is not wholly here"));
+  }
+  return absl::OkStatus();
+}
+
+// Its session may have been fenced since it came.
+bool SyncStep::IsAdmitted(uint32_t worker) const {
+  const PushId& push = contributions_.at(worker).push;
+  return absl::c_all_of(first_block_, [&](const auto& slice) {
+    const auto admission = slice.first->applied().Admit(push, 0);
+    return admission.ok() && *admission == AppliedPushes::Admission::kApply;
+  });
+}
+
+void SyncStep::BeginApplying(const v1::DecideRequest& request) {
+  decided_.assign(request.workers().begin(), request.workers().end());
+  uint64_t contributed = 0;
+  for (const uint32_t worker : decided_) {
+    contributed += contributions_[worker].examples;
+  }
+  scale_ = 1;
+  if (contributed > 0 && contributed < request.examples()) {
+    scale_ = static_cast<float>(static_cast<double>(request.examples()) /
+                                static_cast<double>(contributed));
+  }
+  applied_blocks_ = 0;
+  applying_ = true;
+  if (blocks_.empty()) EndApplying();
+}
+
+void SyncStep::ApplySome(size_t elements) {
+  for (size_t done = 0; applying_ && done < elements;) {
+    const BlockState& block = blocks_[applied_blocks_];
+    done += block.slice->block_elements(block.block);
+    ApplyBlock(applied_blocks_);
+    if (++applied_blocks_ == blocks_.size()) EndApplying();
+  }
+}
+
+void SyncStep::ApplyBlock(size_t index) {
+  BlockState& block = blocks_[index];
+  for (const uint32_t worker : decided_) {
+    Contribution& contribution = contributions_[worker];
+    block.sum.Add(std::exchange(contribution.gradient[index], {}), &spare_);
+  }
+  if (scale_ != 1) block.sum.Scale(scale_, &spare_);
+  if (!block.sum.empty()) {
+    ChainReader reader(block.sum.chain());
+    content_.ApplyBlock(block.slice, block.block, &reader);
+  }
+  for (const uint32_t worker : decided_) {
+    const PushId& push = contributions_[worker].push;
+    const auto admission = block.slice->applied().Admit(push, block.block);
+    CHECK(admission.ok() && *admission == AppliedPushes::Admission::kApply,
+          "sessions change only when the decided step is applied");
+    block.slice->applied().MarkApplied(push, block.block);
+  }
+  block.sum.Clear(&spare_);
+}
+
+void SyncStep::EndApplying() {
+  applying_ = false;
+  ++step_;
+  for (const uint32_t worker : decided_) {
+    for (Call& call : contributions_[worker].calls) {
+      auto reply = std::make_unique<v1::PushReply>();
+      for (v1::PushedBlock& pushed : call.blocks) {
+        pushed.set_result(v1::PushedBlock::APPLIED);
+        *pushed.mutable_version() =
+            content_.VersionOf(pushed.slice(), pushed.block());
+        *reply->add_blocks() = std::move(pushed);
+      }
+      answers_.push_back({call.call, absl::OkStatus(), std::move(reply)});
+    }
+    contributions_.erase(worker);
+  }
+  for (const auto& [worker, contribution] : contributions_) {
+    for (const Call& call : contribution.calls) {
+      Refuse(call.call, Late(step_, worker));
+    }
+  }
+  contributions_.clear();
+  DropGathered(absl::OkStatus());
+  AnswerDecide();
+}
+
+std::vector<uint32_t> SyncStep::Complete() const {
+  std::vector<uint32_t> complete;
+  for (const uint32_t worker : workers_) {
+    const auto it = contributions_.find(worker);
+    if (it != contributions_.end() && it->second.missing == 0) {
+      complete.push_back(worker);
+    }
+  }
+  return complete;
+}
+
+void SyncStep::AnswerDecide() {
+  if (!decide_call_.has_value() || applying_) return;
+  const std::vector<uint32_t> complete = Complete();
+  if (!tell_applied_ && complete == known_complete_) return;
+  AnswerDecideWith(complete);
+}
+
+void SyncStep::AnswerDecideWith(const std::vector<uint32_t>& complete) {
+  auto reply = std::make_unique<v1::DecideReply>();
+  reply->set_step(step_);
+  *reply->mutable_contributors() = contributors_;
+  for (const uint32_t worker : complete) reply->add_complete(worker);
+  answers_.push_back({*decide_call_, absl::OkStatus(), std::move(reply)});
+  decide_call_.reset();
+}
+
+// ---- time and answers ------------------------------------------------------
+
+void SyncStep::Tick(Time now) {
+  if (decide_call_.has_value() && !applying_ && decide_deadline_ <= now) {
+    AnswerDecideWith(Complete());
+  }
+  if (applying_) return;  // Its calls are answered any moment.
+  for (auto& [worker, contribution] : contributions_) {
+    std::vector<Call>& calls = contribution.calls;
+    // Those kept first are due first.
+    while (!calls.empty() && calls.front().deadline <= now) {
+      Refuse(calls.front().call,
+             RefuseForNow(v1::Refusal::WAIT, waiting_for(),
+                          absl::ZeroDuration(),
+                          absl::StrCat("waiting for ", waiting_for())));
+      calls.erase(calls.begin());
+    }
+  }
+}
+
+Time SyncStep::next_tick() const {
+  if (applying_) return Time::Never();
+  Time next = Time::Never();
+  if (decide_call_.has_value()) next = decide_deadline_;
+  for (const auto& [worker, contribution] : contributions_) {
+    if (contribution.calls.empty()) continue;
+    next = std::min(next, contribution.calls.front().deadline);
+  }
+  return next;
+}
+
+std::vector<SyncStep::Answer> SyncStep::TakeAnswers() {
+  return std::exchange(answers_, {});
+}
+
+void SyncStep::RefuseAll(const absl::Status& status) {
+  for (auto& [worker, contribution] : contributions_) {
+    for (const Call& call : std::exchange(contribution.calls, {})) {
+      Refuse(call.call, status);
+    }
+  }
+  if (decide_call_.has_value()) Refuse(*decide_call_, status);
+  decide_call_.reset();
+}
+
+void SyncStep::Refuse(CallId call, absl::Status status) {
+  answers_.push_back({call, std::move(status), nullptr});
+}
+
+std::string SyncStep::waiting_for() const {
+  const std::vector<uint32_t> complete = Complete();
+  std::vector<std::string> names;
+  for (const uint32_t worker : workers_) {
+    if (absl::c_count(complete, worker) > 0) continue;
+    if (names.size() == kMostNames) {
+      names.push_back("others");
+      break;
+    }
+    names.push_back(WorkerName(worker));
+  }
+  if (names.empty()) {
+    return absl::StrCat("the coordinator to decide step ", step_ + 1);
+  }
+  return absl::StrCat(absl::StrJoin(names, ", "), " to contribute to step ",
+                      step_ + 1);
+}
+
+}  // namespace paramd
