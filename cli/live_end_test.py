@@ -109,7 +109,7 @@ class TerminationLogTest(unittest.TestCase):
 
     def test_a_start_without_the_others(self):
         self.assertEqual(self.end("worker-0", "--start_timeout_ms=200"), 138)
-        self.assertIn("waiting for ps-0 to be there", self.text())
+        self.assertIn("waiting for ps-0 at ", self.text())
 
     def test_a_signal(self):
         run = self.cluster.start("ps-0", f"--termination_log={self.path}")

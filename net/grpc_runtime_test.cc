@@ -204,8 +204,9 @@ TEST_F(GrpcRuntimeTest, AnotherJobIsRefusedByNameOnBothSides) {
     EXPECT_EQ(RefusalOf(m.status).entity(), "seed");
     EXPECT_EQ(m.status.message(),
               absl::StrCat("ps-0 at ", ps_address_,
-                           ": another job answers: seed differs: "
-                           "worker-1 has '2', ps-0 has '1'"));
+                           ": the same job with another job file answers: seed "
+                           "differs: worker-1 has '2', ps-0 has '1'; give "
+                           "every process the same one"));
     return true;
   });
   GrpcRuntimeOptions same = Options(v1::WORKER, 1, "");

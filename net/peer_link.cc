@@ -77,6 +77,20 @@ bool IsUnresolved(const absl::Status& status) {
          absl::StartsWith(status.message(), "DNS resolution failed");
 }
 
+// Who answers instead, from the entry that differs.
+std::string WhyRefused(absl::string_view entry, absl::string_view sentence) {
+  if (entry == "task") return std::string(sentence);
+  if (entry == "job_name") {
+    return absl::StrCat("another job answers: ", sentence);
+  }
+  if (entry == "ps" || entry == "chief" || absl::StartsWith(entry, "ps[")) {
+    return absl::StrCat("the same job with another TF_CONFIG answers: ",
+                        sentence, "; give every process the same cluster");
+  }
+  return absl::StrCat("the same job with another job file answers: ", sentence,
+                      "; give every process the same one");
+}
+
 }  // namespace
 
 // One call of a core. In waiting_ until Hello is over, then in the queue, which
@@ -307,9 +321,7 @@ absl::Status PeerLink::Explain(const absl::Status& status) const {
   const v1::Refusal refusal = RefusalOf(status);
   std::string why;
   if (refusal.reason() == v1::Refusal::OTHER_JOB) {
-    why =
-        absl::StrCat(refusal.entity() == "task" ? "" : "another job answers: ",
-                     status.message());
+    why = WhyRefused(refusal.entity(), status.message());
   } else if (IsConnectionLoss(status) ||
              status.code() == absl::StatusCode::kDeadlineExceeded) {
     why = WhyUnreached(status.message());

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 #include "base/check.h"
 #include "base/random.h"
@@ -27,6 +30,18 @@ constexpr absl::Duration kPeriod = absl::Milliseconds(100);
 uint64_t BatchesPerEpoch(const v1::JobConfig& job, uint64_t examples) {
   const uint64_t batch = job.batch_per_replica();
   return (examples + batch - 1) / batch;
+}
+
+// Whether `why` begins with whom it is about and where: "ps-0 at host:1: why".
+bool NamesPlace(const std::string& name, absl::string_view why) {
+  return absl::StartsWith(why, absl::StrCat(name, " at "));
+}
+
+// "ps-0 at host:1: refused", "ps-0 to be there: did not answer".
+std::string Missing(const std::string& name, absl::string_view why) {
+  if (NamesPlace(name, why)) return std::string(why);
+  absl::ConsumePrefix(&why, absl::StrCat(name, " "));
+  return absl::StrCat(name, " to be there", why.empty() ? "" : ": ", why);
 }
 
 }  // namespace
@@ -454,7 +469,9 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
     case v1::Refusal::OTHER_JOB:
     case v1::Refusal::PROTOCOL:
       out->Exit(absl::InvalidArgumentError(
-          absl::StrCat("ps-", index, " refuses this job: ", server.why)));
+          NamesPlace(absl::StrCat("ps-", index), server.why)
+              ? server.why
+              : absl::StrCat("ps-", index, " refuses this job: ", server.why)));
       return;
     case v1::Refusal::JOB_FINISHED:
       // Before the end it is a server that is left over from another run.
@@ -506,7 +523,7 @@ std::string Coordinator::waiting_for() const {
     const std::string why =
         server.why.empty() ? "" : absl::StrCat(": ", server.why);
     if (phase_ < Phase::kTellingEnd && server.suspected) {
-      return absl::StrCat("ps-", s, " to be there", why);
+      return Missing(absl::StrCat("ps-", s), server.why);
     }
     if (phase_ >= Phase::kFilling && phase_ < Phase::kTellingEnd &&
         !server.restored) {

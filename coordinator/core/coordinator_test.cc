@@ -2,6 +2,9 @@
 // are coordinator_workers_test.cc and coordinator_end_test.cc.
 #include "coordinator/core/coordinator.h"
 
+#include <map>
+#include <string>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -148,6 +151,26 @@ TEST(CoordinatorTest, Promise4_AServerThatDoesNotComeIsNamedWhenTimeIsUp) {
   EXPECT_EQ(driver.exit_status.message(),
             "not started within 1m; waiting for ps-1 to be there: connection "
             "refused");
+}
+
+TEST(CoordinatorTest, AMissingServerIsNamedOnce) {
+  for (const auto& [why, whom] :
+       std::map<std::string, std::string>{
+           {"ps-1 at host:1: refused", "ps-1 at host:1: refused"},
+           {"ps-1 did not answer within 5s",
+            "ps-1 to be there: did not answer within 5s"},
+           {"", "ps-1 to be there"}}) {
+    StartedCoordinator started(JobOptions());
+    started.ReadLog();
+    started.Append();
+    CoreDriver& driver = started.driver();
+    driver.Fail(*driver.TakeSend<v1::RecallRequest>(PeerId::Ps(1)),
+                absl::UnavailableError(why));
+    v1::RecallReply reply;
+    reply.set_incarnation(100);
+    driver.Reply(*driver.TakeSend<v1::RecallRequest>(PeerId::Ps(0)), reply);
+    EXPECT_EQ(started.core().waiting_for(), whom);
+  }
 }
 
 TEST(CoordinatorTest, AServerThatIsNotThereIsAskedAgain) {
@@ -315,6 +338,14 @@ TEST_F(RunningCoordinatorTest, AServerOfAnotherJobEndsTheProcessByName) {
   EXPECT_TRUE(absl::IsInvalidArgument(driver().exit_status));
   EXPECT_EQ(driver().exit_status.message(),
             "ps-1 refuses this job: belongs to run x");
+}
+
+TEST_F(RunningCoordinatorTest, WhatNamesTheServersPlaceIsNotRepeated) {
+  const std::string why = "ps-1 at host:1: another job answers";
+  driver().Advance(absl::Seconds(1));
+  driver().Fail(*driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1)),
+                Refuse(v1::Refusal::OTHER_JOB, "x", why));
+  EXPECT_EQ(driver().exit_status.message(), why);
 }
 
 TEST_F(RunningCoordinatorTest, AServerThatCannotRestoreEndsTheProcess) {

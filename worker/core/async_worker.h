@@ -163,6 +163,7 @@ class AsyncWorker : public Core {
   // ---- what the coordinator and this worker tell each other
   CoordinatorCall join_call_;
   std::string join_why_;
+  std::string last_wait_;  // Whom the coordinator last said it waits for.
   CoordinatorCall heartbeat_call_;
   Time heard_;  // When the coordinator last answered.
   uint64_t heartbeat_number_ = 0;

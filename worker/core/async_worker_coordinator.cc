@@ -64,6 +64,7 @@ void AsyncWorker::OnJoined(const v1::JoinReply& reply, Time now, Outbox* out) {
   portion_call_.retry_at = now;
   heartbeat_call_.retry_at = now;
   join_why_.clear();
+  last_wait_.clear();
   out->Note(absl::StrCat("joined as generation ", VersionName(generation_)));
 }
 
@@ -87,6 +88,12 @@ void AsyncWorker::OnJoinFailed(const absl::Status& status, Time now,
       break;
   }
   join_why_ = std::string(status.message());
+  if (refusal.reason() == v1::Refusal::NOT_READY) {
+    last_wait_ = refusal.waiting_for();
+  } else if (!last_wait_.empty()) {
+    // Who was missing is why nobody answers any more.
+    absl::StrAppend(&join_why_, "; it waited for ", last_wait_);
+  }
   join_call_.retry_at =
       now +
       (refusal.reason() == v1::Refusal::NOT_READY

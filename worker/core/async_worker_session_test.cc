@@ -96,6 +96,21 @@ TEST_F(JoiningWorkerTest, Promise4_WhoDoesNotAdmitItIsNamedWhenTimeIsUp) {
             "worker-3: connection refused");
 }
 
+TEST_F(JoiningWorkerTest, Promise4_WhoWasMissingIsNamedAfterTheChiefHasGone) {
+  driver().Fail(*Join(), RefuseForNow(v1::Refusal::NOT_READY, "ps-1",
+                                      absl::Milliseconds(50),
+                                      "waiting for ps-1"));
+  while (!driver().exited) {
+    if (const auto join = Join()) {
+      driver().Fail(*join, absl::UnavailableError("connection refused"));
+    }
+    driver().Advance(absl::Seconds(1));
+  }
+  EXPECT_EQ(driver().exit_status.message(),
+            "not joined within 1m; waiting for the coordinator to admit "
+            "worker-3: connection refused; it waited for ps-1");
+}
+
 TEST_F(JoiningWorkerTest, ATakenTaskEndsTheProcessWithTheOthersName) {
   driver().Fail(*Join(), Refuse(v1::Refusal::TASK_TAKEN, "worker-3",
                                 "worker-3 is process 7 on elsewhere"));
