@@ -1,6 +1,5 @@
 #include "cli/http_server.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -15,38 +14,12 @@
 #include "absl/strings/str_split.h"
 
 #include "base/clock.h"
-#include "net/listen_address.h"
 
 namespace paramd {
 namespace {
 
 constexpr size_t kMostConnections = 32;
 constexpr size_t kMostRequestBytes = 8 << 10;
-
-// A listening socket, or -1.
-int Bind(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  std::string host = address.substr(0, colon);
-  if (host.size() > 2 && host[0] == '[') host = host.substr(1, host.size() - 2);
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints,
-                  &found) != 0) {
-    return -1;
-  }
-  const int fd =
-      socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const int on = 1;
-  const bool listens =
-      fd >= 0 &&
-      setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-      bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 64) == 0;
-  freeaddrinfo(found);
-  if (listens) return fd;
-  if (fd >= 0) close(fd);
-  return -1;
-}
 
 int PortOf(int socket) {
   sockaddr_storage name = {};
@@ -84,19 +57,12 @@ std::string Render(const HttpServer::Response& response, bool with_body) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(
-    const std::string& address, Handler handler, absl::Duration patience) {
-  const int listener = Bind(address);
-  if (listener < 0) return WhyBindFails(address);
-  return std::unique_ptr<HttpServer>(
-      new HttpServer(listener, std::move(handler), patience));
-}
-
-HttpServer::HttpServer(int listener, Handler handler, absl::Duration patience)
-    : listener_(listener),
+HttpServer::HttpServer(std::vector<int> listeners, Handler handler,
+                       absl::Duration patience)
+    : listeners_(std::move(listeners)),
       handler_(std::move(handler)),
       patience_(patience),
-      port_(PortOf(listener)),
+      port_(PortOf(listeners_[0])),
       stop_(eventfd(0, EFD_CLOEXEC)),
       thread_([this] { Loop(); }) {}
 
@@ -104,16 +70,18 @@ HttpServer::~HttpServer() {
   eventfd_write(stop_, 1);
   thread_.join();
   for (const Connection& connection : connections_) close(connection.fd);
-  close(listener_);
+  for (const int listener : listeners_) close(listener);
   close(stop_);
 }
 
 void HttpServer::Loop() {
   while (true) {
     const bool full = connections_.size() >= kMostConnections;
-    std::vector<pollfd> fds = {
-        {stop_, POLLIN, 0},
-        {listener_, static_cast<short>(full ? 0 : POLLIN), 0}};
+    std::vector<pollfd> fds = {{stop_, POLLIN, 0}};
+    for (const int listener : listeners_) {
+      fds.push_back({listener, static_cast<short>(full ? 0 : POLLIN), 0});
+    }
+    const size_t first = fds.size();
     Time until = Time::Never();
     for (const Connection& connection : connections_) {
       const bool reads = connection.answer.empty();
@@ -133,7 +101,7 @@ void HttpServer::Loop() {
     std::vector<Connection> open;
     for (size_t i = 0; i < connections_.size(); ++i) {
       Connection& connection = connections_[i];
-      const bool ready = fds[i + 2].revents != 0;
+      const bool ready = fds[first + i].revents != 0;
       const bool goes_on =
           ready ? (connection.answer.empty() ? Read(&connection)
                                              : Write(&connection))
@@ -145,13 +113,15 @@ void HttpServer::Loop() {
       }
     }
     connections_ = std::move(open);
-    if (fds[1].revents != 0) Accept();
+    for (size_t i = 0; i < listeners_.size(); ++i) {
+      if (fds[i + 1].revents != 0) Accept(listeners_[i]);
+    }
   }
 }
 
-void HttpServer::Accept() {
+void HttpServer::Accept(int listener) {
   const int fd =
-      accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd >= 0) connections_.push_back({fd, MonotonicNow() + patience_});
 }
 

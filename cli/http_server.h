@@ -2,12 +2,11 @@
 #define PARAMD_CLI_HTTP_SERVER_H_
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 #include "base/time.h"
 
@@ -33,17 +32,16 @@ class HttpServer {
   // While it runs other connections wait.
   using Handler = std::function<Response(const std::string& path)>;
 
-  // Listens at `address` ("host:port"; port 0: any free one) from now on.
-  // kAlreadyExists if the port is in use; kInvalidArgument if the address can't
-  // be bound.
-  static absl::StatusOr<std::unique_ptr<HttpServer>> Listen(
-      const std::string& address, Handler handler,
-      absl::Duration patience = absl::Seconds(5));
+  // Answers whoever connects to one of `listeners`, listening sockets that do
+  // not block, at least one; closes them at its end.
+  HttpServer(std::vector<int> listeners, Handler handler,
+             absl::Duration patience = absl::Seconds(5));
   // Closes all connections and joins the thread.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
+  // Of the first of them.
   int port() const { return port_; }
 
  private:
@@ -55,15 +53,14 @@ class HttpServer {
     size_t sent = 0;
   };
 
-  HttpServer(int listener, Handler handler, absl::Duration patience);
   void Loop();
-  void Accept();
+  void Accept(int listener);
   // Each false: the connection is over.
   bool Read(Connection* connection);
   static bool Write(Connection* connection);
   std::string AnswerTo(const std::string& request) const;
 
-  const int listener_;
+  const std::vector<int> listeners_;
   const Handler handler_;
   const absl::Duration patience_;
   int port_ = 0;

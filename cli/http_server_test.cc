@@ -6,7 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+
+#include "net/listen_address.h"
 
 namespace paramd {
 namespace {
@@ -18,20 +24,25 @@ using ::testing::StartsWith;
 class HttpServerTest : public ::testing::Test {
  protected:
   HttpServerTest() {
-    auto server =
-        HttpServer::Listen("127.0.0.1:0", [](const std::string& path) {
+    server_ = std::make_unique<HttpServer>(
+        Listeners(), [](const std::string& path) {
           return HttpServer::Response{200, "text/plain", "you said " + path};
         });
-    EXPECT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
   }
 
-  int Connect() {
+  static std::vector<int> Listeners() {
+    auto listeners = ListenAt("127.0.0.1:0", /*or_everywhere=*/false);
+    EXPECT_TRUE(listeners.ok()) << listeners.status();
+    return *std::move(listeners);
+  }
+
+  int Connect() { return Connect(server_->port()); }
+  static int Connect(int port) {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address = {};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<uint16_t>(server_->port()));
+    address.sin_port = htons(static_cast<uint16_t>(port));
     EXPECT_EQ(
         connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
     return fd;
@@ -94,10 +105,8 @@ TEST_F(HttpServerTest, AnEndlessRequestIsClosed) {
 }
 
 TEST_F(HttpServerTest, WhoStaysSilentIsHungUpOn) {
-  auto server = HttpServer::Listen("127.0.0.1:0", nullptr,
-                                   /*patience=*/absl::Milliseconds(5));
-  ASSERT_TRUE(server.ok());
-  server_ = *std::move(server);
+  server_ = std::make_unique<HttpServer>(Listeners(), nullptr,
+                                         /*patience=*/absl::Milliseconds(5));
   EXPECT_EQ(ReceiveAll(Connect()), "");
 }
 
@@ -117,13 +126,20 @@ TEST_F(HttpServerTest, AnEndWhileSomebodyIsConnectedIsAnEnd) {
   EXPECT_EQ(ReceiveAll(fd), "");
 }
 
-TEST_F(HttpServerTest, WhereItCannotListenItSaysWhy) {
-  const auto taken =
-      HttpServer::Listen(absl::StrCat("127.0.0.1:", server_->port()), nullptr);
-  EXPECT_EQ(taken.status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_THAT(taken.status().message(), HasSubstr("Address already in use"));
-  EXPECT_EQ(HttpServer::Listen("192.0.2.1:1", nullptr).status().code(),
-            absl::StatusCode::kInvalidArgument);
+TEST_F(HttpServerTest, ItAnswersAtEachOfItsAddresses) {
+  std::vector<int> listeners = Listeners();
+  listeners.push_back(Listeners()[0]);
+  sockaddr_in second = {};
+  socklen_t size = sizeof(second);
+  getsockname(listeners[1], reinterpret_cast<sockaddr*>(&second), &size);
+  server_ = std::make_unique<HttpServer>(listeners, [](const std::string&) {
+    return HttpServer::Response{200, "text/plain", "here"};
+  });
+  for (const int port : {server_->port(), int{ntohs(second.sin_port)}}) {
+    const int fd = Connect(port);
+    Send(fd, "GET / HTTP/1.1\r\n\r\n");
+    EXPECT_THAT(ReceiveAll(fd), HasSubstr("here"));
+  }
 }
 
 }  // namespace

@@ -86,23 +86,25 @@ MetricsEndpoint::~MetricsEndpoint() = default;
 
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(
     const Options& options) {
-  RETURN_IF_ERROR(CheckListenAddress(options.address, options.insecure));
+  if (!options.insecure) {
+    RETURN_IF_ERROR(CheckListenAddress(options.address));
+  }
+  ASSIGN_OR_RETURN(
+      std::vector<int> listeners,
+      ListenAt(options.address, /*or_everywhere=*/options.insecure));
   std::unique_ptr<MetricsEndpoint> endpoint(new MetricsEndpoint);
   endpoint->host_ = options.address.substr(0, options.address.rfind(':'));
   endpoint->statuses_ = std::make_shared<Statuses>(options.patience);
-  ASSIGN_OR_RETURN(
-      endpoint->server_,
-      HttpServer::Listen(
-          options.address,
-          [statuses = endpoint->statuses_](
-              const std::string& path) -> HttpServer::Response {
-            if (path != "/metrics") {
-              return {404, "text/plain", "only /metrics is served here\n"};
-            }
-            return {
-                200, "text/plain; version=0.0.4; charset=utf-8",
+  endpoint->server_ = std::make_unique<HttpServer>(
+      std::move(listeners),
+      [statuses = endpoint->statuses_](
+          const std::string& path) -> HttpServer::Response {
+        if (path != "/metrics") {
+          return {404, "text/plain", "only /metrics is served here\n"};
+        }
+        return {200, "text/plain; version=0.0.4; charset=utf-8",
                 prometheus::TextSerializer().Serialize(statuses->Collect())};
-          }));
+      });
   return endpoint;
 }
 

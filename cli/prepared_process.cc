@@ -43,10 +43,10 @@ absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster) {
   } else if (cluster.worker_index() >= 0) {
     role.worker = cluster.worker_index();
   } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat("TF_CONFIG: task.type: this version has nothing to do for "
-                     "a task of type ",
-                     TaskTypeName(cluster.self.type)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "TF_CONFIG: task.type: the role ", TaskTypeName(cluster.self.type),
+        " is not built yet: start no such task; the chief evaluates, as "
+        "evaluate_every_epochs says"));
   }
   return role;
 }
@@ -138,7 +138,6 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
 absl::Status MakeRuntime(bool insecure, PreparedProcess* prepared) {
   if (prepared->cluster.standalone) {
     prepared->runtime = MakeInProcessRuntime();
-    Log(LogLevel::kInfo, "no TF_CONFIG: the whole job runs in this process");
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(prepared->runtime,

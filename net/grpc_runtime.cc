@@ -18,6 +18,7 @@
 #include "net/core_host.h"
 #include "net/hello.h"
 #include "net/listen_address.h"
+#include "net/listener.h"
 #include "net/mailbox.h"
 #include "net/method_table.h"
 #include "net/peer_link.h"
@@ -134,11 +135,16 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
 };
 
 absl::Status GrpcRuntime::Listen() {
-  RETURN_IF_ERROR(
-      CheckListenAddress(options_.listen_address, options_.insecure));
+  if (!options_.insecure) {
+    RETURN_IF_ERROR(CheckListenAddress(options_.listen_address));
+  }
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Listener> listener,
+      Listener::Bind(options_.listen_address,
+                     /*or_everywhere=*/options_.insecure));
   ASSIGN_OR_RETURN(server_,
-                   RequestServer::Listen(
-                       options_.listen_address, &self_, &host_,
+                   RequestServer::Make(
+                       std::move(listener), &self_, &host_,
                        [this](absl::Status status) { host_.End(status); }));
   return absl::OkStatus();
 }

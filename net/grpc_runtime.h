@@ -19,7 +19,8 @@ namespace paramd {
 // One process of a cluster, as its peers see it.
 struct GrpcRuntimeOptions {
   std::string listen_address;  // "host:port"
-  // Without TLS, also listen where others than this machine can reach it.
+  // Without TLS, also listen where others than this machine can reach it; and
+  // everywhere, if the host of listen_address has no address here.
   bool insecure = false;
   v1::Task self;
   uint64_t incarnation = 0;

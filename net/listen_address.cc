@@ -4,23 +4,32 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <memory>
+#include <set>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
+#include "base/check.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 
 namespace paramd {
 namespace {
+
+constexpr int kBacklog = 4096;
+// A connection whose peer acknowledges nothing for so long is lost.
+constexpr int kUserTimeoutMs = 20000;
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
 bool IsLoopback(const sockaddr* address) {
   if (address->sa_family == AF_INET) {
@@ -34,13 +43,109 @@ bool IsLoopback(const sockaddr* address) {
   return false;
 }
 
+absl::Status CheckPort(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  uint32_t port;
+  if (colon == std::string::npos || colon == 0 ||
+      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", address, "' is not host:port"));
+  }
+  return absl::OkStatus();
+}
+
+std::string PortOf(const std::string& address) {
+  return address.substr(address.rfind(':') + 1);
+}
+
+// The addresses of `address`, at least one; else why there is none.
+// REQUIRES: CheckPort.
+absl::StatusOr<Addresses> Resolve(const std::string& address) {
+  absl::string_view host =
+      absl::string_view(address).substr(0, address.rfind(':'));
+  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(std::string(host).c_str(),
+                                PortOf(address).c_str(), &hints, &found);
+  if (error != 0) {
+    return absl::InvalidArgumentError(gai_strerror(error));
+  }
+  return Addresses(found, &freeaddrinfo);
+}
+
+absl::Status NotHere(const std::string& address, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "cannot listen on ", address, ": ", why,
+      "; correct the name, or pass --insecure if others know this machine by "
+      "it: then it listens on all addresses"));
+}
+
+absl::Status CannotListen(const std::string& address, int error) {
+  if (error == EADDRNOTAVAIL) return NotHere(address, strerror(error));
+  const std::string sentence =
+      absl::StrCat("cannot listen on ", address, ": ", strerror(error));
+  if (error == EADDRINUSE) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        sentence,
+        "; stop the process that has it, or give this one another address"));
+  }
+  return absl::InvalidArgumentError(
+      error == EACCES
+          ? absl::StrCat(sentence, "; ports below 1024 are for root")
+          : sentence);
+}
+
+void Set(int fd, int level, int option, int value) {
+  setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+// A listening socket, or -1 and errno.
+int Open(int family, const sockaddr* address, socklen_t size) {
+  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  Set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+  if (family == AF_INET6) Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (bind(fd, address, size) == 0 && listen(fd, kBacklog) == 0) return fd;
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+// On all addresses: of both families, where the machine has IPv6.
+absl::StatusOr<std::vector<int>> ListenEverywhere(const std::string& address,
+                                                  absl::string_view why) {
+  uint32_t port = 0;
+  CHECK(absl::SimpleAtoi(PortOf(address), &port), "the port was checked");
+  sockaddr_in6 v6 = {};
+  v6.sin6_family = AF_INET6;
+  v6.sin6_addr = in6addr_any;
+  v6.sin6_port = htons(static_cast<uint16_t>(port));
+  int fd = Open(AF_INET6, reinterpret_cast<sockaddr*>(&v6), sizeof(v6));
+  if (fd < 0 && errno != EADDRINUSE) {
+    sockaddr_in v4 = {};
+    v4.sin_family = AF_INET;
+    v4.sin_addr.s_addr = htonl(INADDR_ANY);
+    v4.sin_port = v6.sin6_port;
+    fd = Open(AF_INET, reinterpret_cast<sockaddr*>(&v4), sizeof(v4));
+  }
+  if (fd < 0) return CannotListen(address, errno);
+  Log(LogLevel::kWarning, "listening on all addresses of this machine",
+      {{"port", port}, {"instead_of", address}, {"why", why}});
+  return std::vector<int>{fd};
+}
+
 }  // namespace
 
-absl::Status CheckListenAddress(const std::string& address, bool insecure) {
-  ASSIGN_OR_RETURN(const ListenAddresses addresses,
-                   ResolveListenAddress(address));
-  if (insecure) return absl::OkStatus();
-  for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
+absl::Status CheckListenAddress(const std::string& address) {
+  RETURN_IF_ERROR(CheckPort(address));
+  const absl::StatusOr<Addresses> addresses = Resolve(address);
+  if (!addresses.ok()) return NotHere(address, addresses.status().message());
+  for (const addrinfo* a = addresses->get(); a != nullptr; a = a->ai_next) {
     if (IsLoopback(a->ai_addr)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "listening on ", address,
@@ -51,54 +156,38 @@ absl::Status CheckListenAddress(const std::string& address, bool insecure) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ListenAddresses> ResolveListenAddress(
-    const std::string& address) {
-  const size_t colon = address.rfind(':');
-  uint32_t port;
-  if (colon == std::string::npos || colon == 0 ||
-      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > 65535) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", address, "' is not host:port"));
+absl::StatusOr<std::vector<int>> ListenAt(const std::string& address,
+                                          bool or_everywhere) {
+  RETURN_IF_ERROR(CheckPort(address));
+  const absl::StatusOr<Addresses> addresses = Resolve(address);
+  if (!addresses.ok()) {
+    const absl::string_view why = addresses.status().message();
+    if (or_everywhere) return ListenEverywhere(address, why);
+    return NotHere(address, why);
   }
-  absl::string_view host = absl::string_view(address).substr(0, colon);
-  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(std::string(host).c_str(),
-                                std::to_string(port).c_str(), &hints, &found);
-  if (error != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot listen on ", address, ": ", gai_strerror(error)));
+  std::vector<int> sockets;
+  std::set<std::string> seen;
+  int error = 0;
+  for (const addrinfo* a = addresses->get();
+       a != nullptr && error != EADDRINUSE; a = a->ai_next) {
+    const std::string bytes(reinterpret_cast<const char*>(a->ai_addr),
+                            a->ai_addrlen);
+    if (!seen.insert(bytes).second) continue;
+    const int fd = Open(a->ai_family, a->ai_addr, a->ai_addrlen);
+    if (fd >= 0) {
+      sockets.push_back(fd);
+    } else {
+      error = errno;
+    }
   }
-  return ListenAddresses(found, &freeaddrinfo);
-}
-
-absl::Status CannotListen(const std::string& address, int error) {
-  const std::string sentence =
-      absl::StrCat("cannot listen on ", address, ": ", strerror(error));
-  return error == EADDRINUSE
-             ? absl::AlreadyExistsError(absl::StrCat(
-                   sentence, "; stop the process that has it, or give this "
-                             "one another address"))
-             : absl::InvalidArgumentError(sentence);
-}
-
-absl::Status WhyBindFails(const std::string& address) {
-  ASSIGN_OR_RETURN(const ListenAddresses addresses,
-                   ResolveListenAddress(address));
-  for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
-    const int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;
-    const int on = 1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    const bool bound =
-        bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, 1) == 0;
-    const int error = errno;
-    close(fd);
-    if (!bound) return CannotListen(address, error);
+  // Of several addresses of a name some may be those of another machine, or of
+  // a family that this one has not.
+  if (!sockets.empty() && error != EADDRINUSE) return sockets;
+  for (const int fd : sockets) close(fd);
+  if (error == EADDRNOTAVAIL && or_everywhere) {
+    return ListenEverywhere(address, "its address is not of this machine");
   }
-  return absl::InvalidArgumentError(absl::StrCat("cannot listen on ", address));
+  return CannotListen(address, error);
 }
 
 }  // namespace paramd

@@ -1,33 +1,32 @@
 #ifndef PARAMD_NET_LISTEN_ADDRESS_H_
 #define PARAMD_NET_LISTEN_ADDRESS_H_
 
-#include <netdb.h>
-
-#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace paramd {
 
-// Whether this process may listen on `address` ("host:port"). Without TLS only
-// where every address of the host is a loopback one, unless `insecure`:
-// otherwise kInvalidArgument that names the ways out. Also kInvalidArgument if
-// it is not host:port or the host's name is not known.
-absl::Status CheckListenAddress(const std::string& address, bool insecure);
+// Whether every address of the host in `address` ("host:port") is a loopback
+// one, as it has to be without TLS. Otherwise kInvalidArgument that names the
+// ways out; also if it is not host:port or the host has no address.
+absl::Status CheckListenAddress(const std::string& address);
 
-// Why binding `address` failed with `error`, an errno, in one sentence:
-// kAlreadyExists if the port is in use, else kInvalidArgument.
-absl::Status CannotListen(const std::string& address, int error);
-
-// As CannotListen, found out by trying.
-absl::Status WhyBindFails(const std::string& address);
-
-// The addresses of `address`, at least one. kInvalidArgument as above.
-using ListenAddresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-absl::StatusOr<ListenAddresses> ResolveListenAddress(
-    const std::string& address);
+// Sockets that listen at `address` ("host:port"; port 0: any free one), one for
+// each address of the host that this machine has, at least one. They do not
+// block; what is set on them is inherited by the connections. The caller closes
+// them.
+//
+// With `or_everywhere` a host that has no address, or none of this machine, is
+// a name that others know this machine by (a Kubernetes service may get its
+// address only when its process is ready): then the one socket listens at all
+// addresses of the machine, and a warning says so.
+//
+// kAlreadyExists if the port is in use; kInvalidArgument if it can't be bound.
+absl::StatusOr<std::vector<int>> ListenAt(const std::string& address,
+                                          bool or_everywhere);
 
 }  // namespace paramd
 

@@ -1,9 +1,8 @@
 #include "net/listener.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -11,7 +10,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <set>
+
+#include "absl/strings/str_cat.h"
 
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -21,9 +21,6 @@ namespace paramd {
 namespace {
 
 constexpr size_t kMostConnections = 1024;
-constexpr int kBacklog = 4096;
-// A connection whose peer acknowledges nothing for so long is lost.
-constexpr int kUserTimeoutMs = 20000;
 constexpr int kAcceptAgainMs = 100;
 
 size_t MostConnections() {
@@ -32,58 +29,17 @@ size_t MostConnections() {
   return std::min<rlim_t>(kMostConnections, limit.rlim_cur / 2);
 }
 
-void Set(int fd, int level, int option, int value) {
-  setsockopt(fd, level, option, &value, sizeof(value));
-}
-
-// A listening socket, or -1 and errno. What is set is inherited by the
-// connections.
-int Open(const addrinfo& address) {
-  const int fd =
-      socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return -1;
-  Set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-  Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
-  if (address.ai_family == AF_INET6) Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  if (bind(fd, address.ai_addr, address.ai_addrlen) == 0 &&
-      listen(fd, kBacklog) == 0) {
-    return fd;
-  }
-  const int error = errno;
-  close(fd);
-  errno = error;
-  return -1;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Bind(
-    const std::string& address) {
-  ASSIGN_OR_RETURN(const ListenAddresses addresses,
-                   ResolveListenAddress(address));
+    const std::string& address, bool or_everywhere) {
   const int stop = eventfd(0, EFD_CLOEXEC);
-  if (stop < 0) return CannotListen(address, errno);
+  if (stop < 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot listen on ", address, ": ", strerror(errno)));
+  }
   std::unique_ptr<Listener> made(new Listener(stop));
-  std::set<std::string> seen;
-  int error = 0;
-  for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
-    const std::string bytes(reinterpret_cast<const char*>(a->ai_addr),
-                            a->ai_addrlen);
-    if (!seen.insert(bytes).second) continue;
-    const int fd = Open(*a);
-    if (fd >= 0) {
-      made->listening_.push_back(fd);
-      continue;
-    }
-    error = errno;
-    if (error == EADDRINUSE) break;
-  }
-  // Of several addresses of a name some may be those of another machine, or of
-  // a family that this one has not.
-  if (made->listening_.empty() || error == EADDRINUSE) {
-    return CannotListen(address, error);
-  }
+  ASSIGN_OR_RETURN(made->listening_, ListenAt(address, or_everywhere));
   return made;
 }
 

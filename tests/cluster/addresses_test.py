@@ -27,9 +27,10 @@ class AddressesTest(unittest.TestCase):
         self.addCleanup(run.kill)
         return run
 
-    def start_with_server_0_at(self, task, address):
+    def start_with_server_0_at(self, task, address, *flags):
         servers = [address, *self.cluster.cluster["ps"][1:]]
-        return self.start(task, cluster={**self.cluster.cluster, "ps": servers})
+        return self.start(task, *flags,
+                          cluster={**self.cluster.cluster, "ps": servers})
 
     def assert_ends(self, run, code, sentence):
         """Its one sentence matches the expression `sentence`."""
@@ -42,7 +43,7 @@ class AddressesTest(unittest.TestCase):
         """A chief that is told that server 0 is at `address`."""
         run = self.start_with_server_0_at("worker-0", address)
         self.assert_ends(
-            run, 138, "not started within 5s; waiting for ps-0 to be there: "
+            run, 138, "not started within 5s; waiting for "
             f"ps-0 at {re.escape(address)}: {reason}")
 
     def test_a_name_that_resolves_to_nothing(self):
@@ -54,7 +55,19 @@ class AddressesTest(unittest.TestCase):
         run = self.start_with_server_0_at("ps-0", "ps-0.invalid:2222")
         self.assert_ends(run, 2,
                          re.escape("cannot listen on ps-0.invalid:2222: ") +
-                         ".*[Nn]ame.*")
+                         ".*[Nn]ame.*; correct the name, or pass --insecure if "
+                         "others know this machine by it: then it listens on "
+                         "all addresses")
+
+    def test_a_name_of_its_own_that_gets_its_address_later(self):
+        # On all addresses: not one of the ports that other tests have on theirs.
+        with socket.create_server(("", 0)) as free:
+            port = free.getsockname()[1]
+        run = self.start_with_server_0_at("ps-0", f"ps-0.invalid:{port}",
+                                          "--insecure")
+        run.wait_for("listening on all addresses of this machine "
+                     f"port={port} instead_of=ps-0.invalid:{port} why=")
+        run.wait_for(" ready")
 
     def test_a_process_that_listens_and_says_nothing(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -77,31 +90,37 @@ class AddressesTest(unittest.TestCase):
     def at(self, task):
         return re.escape(f"{task} at {self.cluster.address(task)}: ")
 
-    def check_chief_of_another(self, difference, *flags, cluster=None):
+    def check_chief_of_another(self, who, difference, advice, *flags,
+                               cluster=None):
         """The chief's server 0 was started with these; both sides say so."""
         server = self.start("ps-0", *flags, cluster=cluster)
         server.wait_for(" ready")
         chief = self.start("worker-0")
-        self.assert_ends(chief, 2, "ps-0 refuses this job: " + self.at("ps-0") +
-                         "another job answers: " + re.escape(difference))
+        self.assert_ends(chief, 2, self.at("ps-0") + re.escape(
+            f"{who} answers: {difference}{advice}"))
         server.wait_for(f'times=1 what="{difference}"')
 
     def test_a_server_of_another_job(self):
         self.check_chief_of_another(
-            "job_name differs: worker-0 has 'tiny', ps-0 has 'other'",
+            "another job",
+            "job_name differs: worker-0 has 'tiny', ps-0 has 'other'", "",
             "--name=other")
 
     def test_a_server_with_another_setting(self):
         self.check_chief_of_another(
+            "the same job with another job file",
             "optimizer.learning_rate differs: worker-0 has '0.1', ps-0 has "
-            "'0.2'", "--set=optimizer.learning_rate=0.2")
+            "'0.2'", "; give every process the same one",
+            "--set=optimizer.learning_rate=0.2")
 
     def test_a_server_of_a_cluster_with_other_addresses(self):
         servers = self.cluster.cluster["ps"]
         other = [servers[0], "127.0.0.1:9"]
         self.check_chief_of_another(
+            "the same job with another TF_CONFIG",
             f"ps[1] differs: worker-0 has '{servers[1]}', ps-0 has "
-            "'127.0.0.1:9'", cluster={**self.cluster.cluster, "ps": other})
+            "'127.0.0.1:9'", "; give every process the same cluster",
+            cluster={**self.cluster.cluster, "ps": other})
 
     def test_the_address_of_another_server_of_the_same_job(self):
         first, second = self.cluster.cluster["ps"]
@@ -110,9 +129,18 @@ class AddressesTest(unittest.TestCase):
                                                 "ps": [second, first]})
         self.assert_ends(
             chief, 2, re.escape(
-                f"ps-0 refuses this job: ps-0 at {second}: another job "
+                f"ps-0 at {second}: the same job with another TF_CONFIG "
                 f"answers: ps[0] differs: worker-0 has '{second}', ps-1 has "
-                f"'{first}'"))
+                f"'{first}'; give every process the same cluster"))
+
+    def test_a_role_that_is_not_built_yet(self):
+        for flags in ((), ("--linger_when_finished",)):
+            run = self.start("evaluator-0", *flags, cluster={
+                **self.cluster.cluster, "evaluator": ["127.0.0.1:9"]})
+            self.assert_ends(run, 2, re.escape(
+                "TF_CONFIG: task.type: the role evaluator is not built yet: "
+                "start no such task; the chief evaluates, as "
+                "evaluate_every_epochs says"))
 
     def test_a_chief_of_another_job(self):
         chief = self.start("worker-0", "--name=other")
