@@ -13,6 +13,8 @@ namespace {
 
 // Its calls come every heartbeat, a second unless told.
 constexpr absl::Duration kCoordinatorSilence = absl::Seconds(5);
+// A pull that is kept for longer is told to people.
+constexpr absl::Duration kPullPatience = absl::Seconds(3);
 
 absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
   return Refuse(v1::Refusal::INVALID, entity, sentence);
@@ -26,29 +28,38 @@ std::string WorkerName(uint32_t worker, const v1::Version& generation) {
 }  // namespace
 
 Shard::Shard(const Options& options)
-    : options_(options), lives_(options.life_seed) {}
+    : options_(options),
+      lives_(options.life_seed),
+      gate_({.server = Name(),
+             .lease = options.lease,
+             .park_timeout = options.park_timeout}) {}
 
 void Shard::Start(Time now, Outbox*) { heard_ = now; }
 
 void Shard::Receive(Message message, Time now, Outbox* out) {
   // A server calls nobody, so nobody owes it a reply.
   if (message.is_reply) return;
+  gate_.Wake(now);
   if (const auto* pull = dynamic_cast<const v1::PullRequest*>(message.head)) {
-    auto reply = std::make_unique<v1::PullReply>();
-    BufferChain payload;
-    const absl::Status status = Pull(*pull, reply.get(), &payload);
-    if (!status.ok()) return RefuseCall(message.call, status, out);
-    out->Reply(message.call, std::move(reply), std::move(payload));
+    ReceivePull(message, *pull, now, out);
   } else if (const auto* push =
                  dynamic_cast<const v1::PushRequest*>(message.head)) {
     if (IsSync()) return PushOfStep(message, *push, now, out);
     auto reply = std::make_unique<v1::PushReply>();
     const absl::Status status = Push(message, *push, reply.get());
-    if (!status.ok()) return RefuseCall(message.call, status, out);
-    out->Reply(message.call, std::move(reply));
+    if (status.ok()) gate_.Hear(push->header(), push->clock(), now);
+    status.ok() ? out->Reply(message.call, std::move(reply))
+                : RefuseCall(message.call, status, out);
+  } else if (const auto* told =
+                 dynamic_cast<const v1::TellClockRequest*>(message.head)) {
+    const absl::Status status = TellClock(message, *told, now);
+    status.ok()
+        ? out->Reply(message.call, std::make_unique<v1::TellClockReply>())
+        : RefuseCall(message.call, status, out);
   } else {
     ReceiveControl(message, now, out);
   }
+  ReleasePulls(now, out);
 }
 
 void Shard::ReceiveControl(const Message& message, Time now, Outbox* out) {
@@ -149,7 +160,7 @@ absl::Status Shard::CheckSession(const Message& message,
       message.from.index != header.worker()) {
     return Refuse(
         v1::Refusal::NOT_ALLOWED, PeerName(message.from),
-        absl::StrCat(PeerName(message.from), " pushes in the name of worker-",
+        absl::StrCat(PeerName(message.from), " speaks in the name of worker-",
                      header.worker()));
   }
   const std::string name = WorkerName(header.worker(), header.generation());
@@ -344,6 +355,7 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
   for (const v1::WorkerMember& worker : configuration.workers()) {
     sessions_[worker.index()] = worker.generation();
   }
+  gate_.Configure(configuration, now);
   if (fill) {
     BeginFilling(self, now, out);
     return absl::OkStatus();
@@ -471,6 +483,7 @@ void Shard::Completed(IoResult result, Time now, Outbox* out) {
 }
 
 void Shard::Tick(Time now, Outbox* out) {
+  gate_.Wake(now);
   if (filler_ != nullptr) {
     fill_at_ = now;
     if (filler_->Step()) {
@@ -503,6 +516,7 @@ void Shard::Tick(Time now, Outbox* out) {
     AnswerWritten(parked_.front().call, out);
     parked_.erase(parked_.begin());
   }
+  ReleasePulls(now, out);
   if (leave_at_ <= now) {
     leave_at_ = Time::Never();
     out->Exit(absl::OkStatus());
@@ -510,7 +524,8 @@ void Shard::Tick(Time now, Outbox* out) {
 }
 
 Time Shard::next_tick() const {
-  Time next = std::min({fill_at_, leave_at_, apply_at_});
+  Time next =
+      std::min({fill_at_, leave_at_, apply_at_, gate_.next_tick()});
   if (sync_ != nullptr) next = std::min(next, sync_->next_tick());
   if (!finished_) {
     next = std::min(next, LosesPatience());
@@ -532,6 +547,8 @@ std::string Shard::overdue(Time now) const {
   if (draining_ && !finished_) {
     return absl::StrCat("the coordinator to save ", Name());
   }
+  const std::string slowest = gate_.overdue(now, kPullPatience);
+  if (!slowest.empty()) return slowest;
   if (finished_ || now - heard_ < kCoordinatorSilence) return "";
   return IsZero(configuration_.version())
              ? absl::StrCat("the coordinator, in the chief's process, to call ",
@@ -555,6 +572,7 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   stats->set_blocks_repeated(counts.blocks_repeated);
   stats->set_blocks_refused(counts.blocks_refused);
   content_->staleness().Fill(stats->mutable_staleness());
+  gate_.FillStatus(stats);
   if (sync_ == nullptr) return;
   stats->set_step(sync_->step());
   stats->set_parked_bytes(sync_->parked_bytes());

@@ -16,6 +16,7 @@
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
+#include "server/core/pull_gate.h"
 #include "server/core/shard_content.h"
 #include "server/core/shard_filler.h"
 #include "server/core/sync_step.h"
@@ -34,6 +35,8 @@ namespace paramd {
 //  - A refused call changed nothing.
 //  - One that drains applies nothing after the snapshot it leaves with.
 //  - In sync mode nothing is applied but decided steps (see SyncStep).
+//  - No worker reads while it is further ahead than the mode allows, see
+//    PullGate.
 //  - What is kept for callers is bounded: sessions by the configuration,
 //    parked calls by kMostParked, snapshots by one.
 //
@@ -48,7 +51,8 @@ class Shard : public Core {
     uint64_t incarnation = 0;
     // Key of the random lives of blocks; never the same for two processes.
     uint64_t life_seed = 0;
-    // How long Written is kept before it is answered with WAIT.
+    // How long Written, and a pull that is too far ahead, is kept before it is
+    // answered with WAIT.
     absl::Duration park_timeout = absl::Seconds(5);
     // How long a finished server stays for those who have not heard of it.
     absl::Duration finish_timeout = absl::Seconds(10);
@@ -58,7 +62,7 @@ class Shard : public Core {
     absl::Duration start_timeout = absl::Minutes(10);
     absl::Duration coordinator_patience = absl::Minutes(10);
     // A server that drains does so without a coordinator that was silent for
-    // longer.
+    // longer; readers wait for no worker that was.
     absl::Duration lease = absl::Seconds(10);
     // After how long it is worth asking again while slices are being filled.
     absl::Duration retry_after = absl::Milliseconds(20);
@@ -108,6 +112,16 @@ class Shard : public Core {
     CallId call;
     Time deadline;
   };
+
+  // Answers a pull, now or when the mode lets its reader.
+  void ReceivePull(const Message& message, const v1::PullRequest& request,
+                   Time now, Outbox* out);
+  void AnswerPull(CallId call, const v1::PullRequest& request, Outbox* out);
+  // Answers what no longer waits, or did for too long.
+  void ReleasePulls(Time now, Outbox* out);
+  absl::Status CheckReader(PeerId from, const v1::PullRequest& request) const;
+  absl::Status TellClock(const Message& message,
+                         const v1::TellClockRequest& request, Time now);
 
   // Each answers one method: fills the reply, or refuses and changes nothing.
   absl::Status Pull(const v1::PullRequest& request, v1::PullReply* reply,
@@ -177,6 +191,7 @@ class Shard : public Core {
   v1::Version generation_;
   v1::Configuration configuration_;
   std::map<uint32_t, v1::Version> sessions_;
+  PullGate gate_;
 
   State state_ = State::kNone;
   absl::Status failure_;

@@ -332,7 +332,7 @@ TEST(ShardSessionTest, NobodyPushesInTheNameOfAnother) {
   const absl::Status refused =
       driver.Call(PeerId::Worker(2), PushTo(driver, 1), Payload({1, 1})).status;
   EXPECT_EQ(Reason(refused), v1::Refusal::NOT_ALLOWED);
-  EXPECT_EQ(refused.message(), "worker-2 pushes in the name of worker-1");
+  EXPECT_EQ(refused.message(), "worker-2 speaks in the name of worker-1");
 }
 
 TEST(ShardSessionTest, NothingIsServedBeforeTheConfiguration) {
