@@ -15,6 +15,8 @@ namespace {
 // Calls of a session are told from other calls of the same node by this bit.
 constexpr CallId kSessionCall = CallId{1} << 63;
 constexpr size_t kPullTimes = 64;
+// After a server has kept a pull for long and gave it back.
+constexpr absl::Duration kAskAgain = absl::Milliseconds(10);
 
 absl::Duration Backoff(int attempts) {
   return std::min(absl::Milliseconds(20) * (1 << std::min(attempts, 6)),
@@ -195,7 +197,7 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
   FillHeader(*operation, chunk, request->mutable_header());
   request->set_encoding(v1::FP32);
   request->set_acknowledged(acknowledged_);
-  request->set_clock(operation->push.sequence);
+  request->set_clock(operation->push.clock);
   request->set_epoch(operation->push.epoch);
   request->set_portion(operation->push.portion);
   request->set_offset(operation->push.offset);
@@ -252,7 +254,7 @@ bool Session::Receive(const Message& message, Time now, Outbox* out) {
     if (status.ok()) {
       MarkDone(made.op, &operation, &chunk);
     } else {
-      HandleFailure(made.op, &chunk, status, now);
+      HandleFailure(made.op, &chunk, status, now, out);
     }
   }
   SendWhatMay(now, out);
@@ -331,7 +333,7 @@ absl::Status Session::HandlePushed(const Chunk& chunk,
 }
 
 void Session::HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
-                            Time now) {
+                            Time now, Outbox* out) {
   const v1::Refusal refusal = RefusalOf(status);
   Operation& operation = operations_[op];
   if (refusal.reason() == v1::Refusal::SUPERSEDED &&
@@ -343,10 +345,28 @@ void Session::HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
     End(op, status);
     return;
   }
+  if (refusal.reason() == v1::Refusal::WAIT && operation.into != nullptr) {
+    HandleWait(&operation, chunk, status, now, out);
+    return;
+  }
+  chunk->slower.clear();
   chunk->why = std::string(status.message());
   chunk->retry_at =
       now + std::max(Backoff(chunk->attempts),
                      absl::Milliseconds(refusal.retry_after_ms()));
+}
+
+// The server has kept the call for a while; it will keep the next one.
+void Session::HandleWait(Operation* operation, Chunk* chunk,
+                         const absl::Status& status, Time now, Outbox* out) {
+  const v1::Refusal refusal = RefusalOf(status);
+  chunk->slower = refusal.waiting_for();
+  chunk->attempts = 0;
+  chunk->retry_at = now + std::max(kAskAgain, absl::Milliseconds(
+                                                  refusal.retry_after_ms()));
+  if (std::exchange(operation->wait_told, true)) return;
+  out->Note(absl::StrCat("waiting for ", chunk->slower, ": ",
+                         status.message()));
 }
 
 void Session::MarkDone(OpId op, Operation* operation, Chunk* chunk) {
@@ -406,6 +426,11 @@ std::string Session::waiting_for() const {
 }
 
 std::string Session::WaitingFor(const Operation& operation) {
+  for (const Chunk& chunk : operation.chunks) {
+    if (chunk.done || chunk.slower.empty()) continue;
+    return absl::StrCat(chunk.slower, ", the slowest, to get on: ps-",
+                        chunk.server, " keeps a pull until then");
+  }
   for (const Chunk& chunk : operation.chunks) {
     if (chunk.done) continue;
     return absl::StrCat("ps-", chunk.server, " to answer a ",

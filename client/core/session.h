@@ -51,6 +51,7 @@ class Session {
   // What a push carries beside its gradient.
   struct PushInfo {
     uint64_t sequence = 0;
+    uint64_t clock = 0;
     v1::Version snapshot;
     uint32_t epoch = 0;
     uint64_t portion = 0;
@@ -82,7 +83,9 @@ class Session {
   v1::Version configuration_version() const;
 
   // Pulls all blocks that changed into `into`, which stays valid and untouched
-  // until the operation is finished. `clock` unset: a pull that never waits.
+  // until the operation is finished. `clock` unset: a pull that never waits. One
+  // that does because the mode wants it asks again until it is let, and says so
+  // once.
   void StartPull(OpId op, Weights* into, absl::optional<uint64_t> clock,
                  Time now, Outbox* out);
   // Pushes one gradient for each variable, float, row-major.
@@ -123,6 +126,7 @@ class Session {
     Time retry_at;
     int attempts = 0;
     std::string why;          // The last failure, for people.
+    std::string slower;       // Whom the mode makes it wait for; "": nobody.
     CallId call = 0;          // 0: not under way.
     uint64_t request_id = 0;  // Kept over resends.
   };
@@ -134,6 +138,7 @@ class Session {
     std::vector<Chunk> chunks;
     size_t left = 0;  // Chunks not done.
     Time started;
+    bool wait_told = false;
   };
   struct Call {
     OpId op = 0;
@@ -158,7 +163,9 @@ class Session {
                             const BufferChain& payload);
   absl::Status HandlePushed(const Chunk& chunk, const v1::PushReply& reply);
   void HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
-                     Time now);
+                     Time now, Outbox* out);
+  void HandleWait(Operation* operation, Chunk* chunk,
+                  const absl::Status& status, Time now, Outbox* out);
   void MarkDone(OpId op, Operation* operation, Chunk* chunk);
   void End(OpId op, absl::Status status);
   static std::string WaitingFor(const Operation& operation);

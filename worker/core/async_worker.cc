@@ -29,7 +29,9 @@ OperationKind KindOf(Session::OpId op) {
 
 }  // namespace
 
-AsyncWorker::AsyncWorker(const Options& options) : options_(options) {}
+AsyncWorker::AsyncWorker(const Options& options)
+    : options_(options),
+      clock_teller_(absl::Milliseconds(options.job.heartbeat_ms())) {}
 
 void AsyncWorker::Start(Time now, Outbox* out) {
   started_ = now;
@@ -98,6 +100,9 @@ Time AsyncWorker::next_tick() const {
     next = std::min(next, heartbeat_call_.retry_at);
   }
   if (session_.has_value()) next = std::min(next, session_->next_tick());
+  if (phase_ == Phase::kRunning) {
+    next = std::min(next, clock_teller_.next_tick());
+  }
   return next;
 }
 
@@ -138,8 +143,7 @@ void AsyncWorker::AdvancePipeline(Time now, Outbox* out) {
   if (MayPull()) {
     ++pulls_started_;
     session_->StartPull(MakeOp(kPull, pulls_started_),
-                        &weights_[pulls_started_ % 2], pushes_acknowledged_,
-                        now, out);
+                        &weights_[pulls_started_ % 2], clock(), now, out);
   }
   if (MayPush()) StartPush(now, out);
   if (MayCompute()) StartCompute(out);
@@ -183,6 +187,7 @@ void AsyncWorker::StartPush(Time now, Outbox* out) {
   ++pushes_started_;
   Session::PushInfo info;
   info.sequence = pushes_started_;
+  info.clock = clock();
   info.epoch = pushing_->epoch;
   info.portion = pushing_->portion;
   info.offset = pushing_->end;

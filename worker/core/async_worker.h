@@ -16,6 +16,7 @@
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/core.h"
+#include "worker/core/clock_teller.h"
 
 namespace paramd {
 
@@ -127,6 +128,11 @@ class AsyncWorker : public Core {
   bool HasNewsToTell() const;
   v1::WorkerCut MakeCut() const;
   v1::Header MakeHeader() const;
+  // Its start clock and its pushes: what the mode BOUNDED compares.
+  uint64_t clock() const { return start_clock_ + pushes_acknowledged_; }
+  ClockTeller::State MakeClockState() const;
+  // Takes over the start clock of this session, if it rose.
+  void RaiseClock(const v1::Configuration& configuration);
   bool idle() const;
   // Nothing of this worker is under way, and nothing will be.
   bool drained() const;
@@ -147,6 +153,8 @@ class AsyncWorker : public Core {
   uint64_t steps_started_ = 0;  // Whose gradient computation was started.
   uint64_t pushes_started_ = 0;
   uint64_t pushes_acknowledged_ = 0;
+  uint64_t start_clock_ = 0;
+  ClockTeller clock_teller_;
   absl::optional<Step> computing_;  // Or waiting to leave.
   absl::optional<Step> pushing_;
   IoId compute_io_ = 0;  // 0: none.
@@ -159,6 +167,7 @@ class AsyncWorker : public Core {
   uint64_t last_portion_ = 0;       // Newest id known.
   bool portion_answered_ = true;    // The request of that number.
   bool no_more_ = false;
+  bool none_now_ = false;  // The last answer was that there is none now.
 
   // ---- what the coordinator and this worker tell each other
   CoordinatorCall join_call_;

@@ -50,6 +50,10 @@ void AsyncWorker::OnJoined(const v1::JoinReply& reply, Time now, Outbox* out) {
   options.chunk_bytes = options_.job.chunk_bytes();
   options.request_id_seed = options_.incarnation + sessions_;
   options.first_call = ++sessions_ << 32;
+  // A pull may be kept for as long as the mode says.
+  options.call_deadline = std::max(
+      options.call_deadline,
+      absl::Milliseconds(options_.job.park_timeout_ms()) + kCallDeadline);
   session_.emplace(options);
   const absl::Status configured =
       session_->Configure(reply.configuration(), reply.generation());
@@ -58,6 +62,10 @@ void AsyncWorker::OnJoined(const v1::JoinReply& reply, Time now, Outbox* out) {
     return;
   }
   generation_ = reply.generation();
+  start_clock_ = reply.start_clock();
+  clock_teller_.BeginSession();
+  clock_teller_.Configure(reply.configuration());
+  RaiseClock(reply.configuration());
   for (Weights& weights : weights_) weights = Weights(session_->placement());
   phase_ = Phase::kRunning;
   heard_ = now;
@@ -113,7 +121,7 @@ void AsyncWorker::JoinAgain(Time now) {
   portion_call_ = {};
   portion_number_ = portions_finished_ = last_portion_ = 0;
   portion_answered_ = true;
-  no_more_ = false;
+  no_more_ = none_now_ = false;
   heartbeat_call_ = {};
   heartbeat_number_ = 0;
   told_.Clear();
@@ -128,6 +136,28 @@ void AsyncWorker::AdvanceCoordinator(Time now, Outbox* out) {
   if (WantsPortion() && now >= portion_call_.retry_at) TakePortion(out);
   const bool due = heartbeat_call_.call == 0 && now >= heartbeat_call_.retry_at;
   if (due || HasNewsToTell()) SendHeartbeat(now, out);
+  const ClockTeller::State state = MakeClockState();
+  if (phase_ == Phase::kRunning && clock_teller_.IsDue(state, now)) {
+    clock_teller_.Tell(state, MakeHeader(), now, &next_call_, out);
+  }
+}
+
+// Who has nothing to do for now is not waited for; it may have again, if another
+// worker leaves its portions behind.
+ClockTeller::State AsyncWorker::MakeClockState() const {
+  const bool at_rest = portions_.empty() && !computing_.has_value() &&
+                       !pushing_.has_value();
+  return {.clock = clock(),
+          .no_input = draining_ || (at_rest && (none_now_ || no_more_))};
+}
+
+void AsyncWorker::RaiseClock(const v1::Configuration& configuration) {
+  for (const v1::WorkerMember& member : configuration.workers()) {
+    if (member.index() == options_.index &&
+        member.generation() == generation_) {
+      start_clock_ = std::max(start_clock_, member.start_clock());
+    }
+  }
 }
 
 bool AsyncWorker::WantsPortion() const {
@@ -169,6 +199,7 @@ void AsyncWorker::OnPortion(const Message& message, Time now, Outbox* out) {
   }
   portion_answered_ = true;
   no_more_ = reply->no_more();
+  none_now_ = !reply->has_portion();
   if (!reply->has_portion()) {
     portion_call_.retry_at = now + kPortionPoll;
     return;
@@ -200,7 +231,7 @@ v1::WorkerCut AsyncWorker::MakeCut() const {
 v1::HeartbeatRequest AsyncWorker::MakeHeartbeat() const {
   v1::HeartbeatRequest request;
   *request.mutable_header() = MakeHeader();
-  request.set_clock(pushes_acknowledged_);
+  request.set_clock(clock());
   request.set_no_input(idle());
   request.set_leaving(drained());
   *request.mutable_cut() = MakeCut();
@@ -252,6 +283,8 @@ void AsyncWorker::OnHeartbeat(const Message& message, Time now, Outbox* out) {
   if (reply->has_configuration()) {
     const absl::Status configured =
         session_->Configure(reply->configuration(), generation_);
+    clock_teller_.Configure(reply->configuration());
+    RaiseClock(reply->configuration());
     news_.clear_configuration();
     if (!configured.ok()) {
       out->Exit(configured);

@@ -1,0 +1,50 @@
+#include "worker/core/clock_teller.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace paramd {
+namespace {
+
+constexpr absl::Duration kShortestDeadline = absl::Milliseconds(100);
+
+}  // namespace
+
+void ClockTeller::BeginSession() {
+  number_ = 0;
+  no_input_told_.reset();
+}
+
+void ClockTeller::Configure(const v1::Configuration& configuration) {
+  bounded_ =
+      configuration.consistency().mode() == v1::Consistency::BOUNDED;
+  servers_ = configuration.servers_size();
+  if (!bounded_) no_input_told_.reset();
+}
+
+bool ClockTeller::IsDue(const State& state, Time now) const {
+  return bounded_ && (no_input_told_ != state.no_input || now >= next_);
+}
+
+void ClockTeller::Tell(const State& state, const v1::Header& header, Time now,
+                       CallId* next_call, Outbox* out) {
+  ++number_;
+  for (int server = 0; server < servers_; ++server) {
+    auto told = std::make_unique<v1::TellClockRequest>();
+    *told->mutable_header() = header;
+    told->set_clock(state.clock);
+    told->set_no_input(state.no_input);
+    told->set_number(number_);
+    out->Send(PeerId::Ps(server), (*next_call)++, std::move(told), {},
+              std::max(every_, kShortestDeadline));
+  }
+  no_input_told_ = state.no_input;
+  next_ = now + every_;
+}
+
+Time ClockTeller::next_tick() const {
+  return bounded_ ? next_ : Time::Never();
+}
+
+}  // namespace paramd
