@@ -109,9 +109,8 @@ void CheckConsistency(
       add("staleness",
           absl::StrCat(consistency.status().message(), "; found \"",
                        Excerpt(config.staleness()), "\""));
-    } else if (consistency->mode() != v1::Consistency::ASYNC) {
-      add("staleness", absl::StrCat("\"", config.staleness(),
-                                    "\" is not built yet; only \"async\" is"));
+    } else if (consistency->mode() == v1::Consistency::SYNC) {
+      add("staleness", "\"sync\" is not built yet; \"async\" and numbers are");
     }
   }
   if (config.backup_workers() > 0) add("backup_workers", "is not built yet");

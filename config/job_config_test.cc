@@ -170,8 +170,23 @@ TEST(JobConfigTest, WhatIsNotBuiltIsRefusedByName) {
   JobSources sources = From(kJob);
   sources.settings = {{"staleness", "sync"}};
   EXPECT_EQ(MessageOf(sources),
-            "--staleness: staleness: \"sync\" is not built yet; only \"async\" "
-            "is");
+            "--staleness: staleness: \"sync\" is not built yet; \"async\" and "
+            "numbers are");
+}
+
+TEST(JobConfigTest, StalenessIsAsyncOrANumberOfPushes) {
+  JobSources sources = From(kJob);
+  for (const char* value : {"async", "0", "8", "1000000000"}) {
+    sources.settings = {{"staleness", value}};
+    const auto job = LoadJob(sources);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(job->config.staleness(), value);
+  }
+  sources.settings = {{"staleness", "-1"}};
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("staleness: must be \"async\", \"sync\" or a number of "
+                        "pushes from 0 to 1000000000, such as \"8\"; found "
+                        "\"-1\""));
 }
 
 TEST(JobConfigTest, HeartbeatsMustFitIntoTheLease) {
