@@ -113,6 +113,9 @@ void Coordinator::OnLogRead(const IoResult& result, Time now, Outbox* out) {
         std::max({term, entry.term(), entry.configuration().version().term()});
     finished |= entry.has_finished();
     if (entry.has_retired()) retired_.push_back(entry.retired());
+    if (entry.configuration().has_consistency()) {
+      logged_mode_ = entry.configuration().consistency();
+    }
     if (entry.job_digest() != options_.job_digest) {
       out->Exit(absl::InvalidArgumentError(absl::StrCat(
           "run ", run_id_, " was started with other job-wide settings (digest ",
@@ -184,7 +187,7 @@ void Coordinator::PlanConfiguration(Time now, Outbox* out) {
   configuration_.set_seed(job.seed());
   const auto consistency = ParseStaleness(job.staleness());
   CHECK(consistency.ok(), "the job's settings were checked");
-  *configuration_.mutable_consistency() = *consistency;
+  *configuration_.mutable_consistency() = logged_mode_.value_or(*consistency);
   configuration_.set_state(v1::STARTING);
   for (Server& server : servers_) {
     server.generation.set_term(configuration_.version().term());
@@ -240,6 +243,9 @@ void Coordinator::Receive(Message message, Time now, Outbox* out) {
   } else if (const auto* portion =
                  DynamicCastToGenerated<v1::PortionRequest>(message.head)) {
     OnTakePortion(message, *portion, now, out);
+  } else if (const auto* set =
+                 DynamicCastToGenerated<v1::SetRequest>(message.head)) {
+    OnSet(message, *set, out);
   } else if (DynamicCastToGenerated<v1::GetConfigurationRequest>(
                  message.head) != nullptr) {
     auto reply = std::make_unique<v1::GetConfigurationReply>();
@@ -577,6 +583,7 @@ void Coordinator::FillStatus(v1::StatusReply* status) const {
   }
   if (evaluation_.examples() > 0) *job->mutable_evaluation() = evaluation_;
   job->set_waiting_for(waiting_for());
+  job->set_staleness(StalenessText(configuration_.consistency()));
   FillServers(job);
   FillWorkers(job);
 }

@@ -118,6 +118,8 @@ class Coordinator : public Core {
     Time heard;
     v1::HeartbeatRequest last;  // Newest heartbeat.
     uint64_t acknowledged = 0;  // Pushes.
+    uint64_t start_clock = 0;
+    uint64_t clock() const { return start_clock + acknowledged; }
     CallId parked = 0;          // Call of it, if it is not answered yet.
     Time parked_until;
     uint64_t portion_number = 0;
@@ -129,6 +131,11 @@ class Coordinator : public Core {
     v1::JoinRequest request;
     Time since;         // When this incarnation was first heard.
     Time answer_until;  // The parked call.
+  };
+  // A change of the mode that is being logged.
+  struct Setting {
+    CallId call = 0;
+    v1::Consistency mode;
   };
   using IoHandler = void (Coordinator::*)(const IoResult&, Time, Outbox*);
 
@@ -185,6 +192,16 @@ class Coordinator : public Core {
   bool IsLive(const Worker& worker, Time now) const;
   void NoticePause(Time now);
 
+  // ---- how far workers may be apart
+  // The clock that a session begins with: the lowest of those that count, or
+  // the highest known if none does.
+  uint64_t StartClock(Time now) const;
+  uint64_t HighestClock() const;
+  void OnSet(const Message& message, const v1::SetRequest& request,
+             Outbox* out);
+  void OnModeLogged(const IoResult& result, Time now, Outbox* out);
+  void AnswerSet(CallId call, Outbox* out);
+
   // ---- snapshots and the end
   void Advance(Time now, Outbox* out);
   void AdvanceRunning(Time now, Outbox* out);
@@ -220,6 +237,9 @@ class Coordinator : public Core {
   std::vector<Server> servers_;
   std::map<uint32_t, Worker> workers_;   // Bound: options_.workers.
   std::map<uint32_t, Joining> joining_;  // Bound: options_.workers.
+  uint64_t highest_clock_ = 0;           // Of sessions that are gone.
+  absl::optional<v1::Consistency> logged_mode_;  // The newest in the log.
+  absl::optional<Setting> setting_;
   Portions portions_;
   absl::optional<SnapshotRound> snapshot_;
   uint64_t step_before_ =

@@ -155,6 +155,7 @@ void Coordinator::Admit(uint32_t index, const v1::JoinRequest& request,
   worker.host = request.host();
   worker.pid = request.pid();
   worker.heard = now;
+  worker.start_clock = StartClock(now);
   workers_[index] = std::move(worker);
 }
 
@@ -165,6 +166,7 @@ void Coordinator::SetWorkerMembers() {
     member->set_index(index);
     *member->mutable_generation() = worker.generation;
     member->set_incarnation(worker.incarnation);
+    member->set_start_clock(worker.start_clock);
   }
 }
 
@@ -173,6 +175,7 @@ void Coordinator::AnswerJoin(uint32_t index, Outbox* out) {
   auto reply = std::make_unique<v1::JoinReply>();
   *reply->mutable_generation() = worker.generation;
   *reply->mutable_configuration() = configuration_;
+  reply->set_start_clock(worker.start_clock);
   out->Reply(joining_[index].call, std::move(reply));
   out->Note(absl::StrCat("worker-", index, " joined as generation ",
                          VersionName(worker.generation)));
@@ -354,6 +357,7 @@ void Coordinator::OnFenced(const IoResult& result, Time /*now*/, Outbox* out) {
                        absl::StrCat("worker-", index, " has left")));
   }
   step_before_ += worker.acknowledged;
+  highest_clock_ = std::max(highest_clock_, worker.clock());
   portions_.Return(index,
                    worker.last.leaving() ? &worker.last.cut() : nullptr);
   workers_.erase(index);
