@@ -266,6 +266,13 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request, Time now,
                                 " was told before with other content"));
   }
   term_ = term;
+  // One snapshot is open at a time: where a later one is, and this one was not
+  // committed, it never will be. What is pushed is applied again, or no worker
+  // would ever reach the later one's cut.
+  if (request.header().snapshot() > drained_by_ &&
+      request.committed() < drained_by_) {
+    drained_by_.Clear();
+  }
   if (state_ != State::kNone) RETURN_IF_ERROR(CheckFilled());
   *reply->mutable_configuration() = configuration_.version();
   reply->set_restored(state_ == State::kFilled);

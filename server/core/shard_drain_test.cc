@@ -72,6 +72,30 @@ TEST_F(ShardDrainTest, ASnapshotSealedBeforeIsNotTheOneToLeaveWith) {
   EXPECT_TRUE(driver_.Push(driver_.MakePush(1, {{0, 0}}, 2), {1, 1}).ok());
 }
 
+TEST_F(ShardDrainTest, Promise4_IfItsSnapshotIsGivenUpItAppliesUntilTheNext) {
+  driver_.MakeReady(Config());
+  driver_.Drain();
+  ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(2)).ok());
+  v1::ConfigureRequest configure;
+  configure.mutable_header()->set_term(1);
+  *configure.mutable_configuration() = Config();
+  *configure.mutable_committed() = Pair(1, 1);
+  // A message from before the seal, and one from while the snapshot is open.
+  for (const uint64_t open : {1, 2}) {
+    *configure.mutable_header()->mutable_snapshot() = Pair(1, open);
+    const auto reply = driver_.Ask<v1::ConfigureReply>(kChief, configure);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->drained_by(), Pair(1, 2));
+    EXPECT_FALSE(driver_.Push(driver_.MakePush(1, {{0, 0}}, 2), {1, 1}).ok());
+  }
+  *configure.mutable_header()->mutable_snapshot() = Pair(1, 3);
+  const auto reply = driver_.Ask<v1::ConfigureReply>(kChief, configure);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->drained_by(), Pair(0, 0));
+  EXPECT_TRUE(reply->draining());
+  EXPECT_TRUE(driver_.Push(driver_.MakePush(1, {{0, 0}}, 2), {1, 1}).ok());
+}
+
 TEST_F(ShardDrainTest, Promise4_WithoutACoordinatorItLeavesAfterTheLease) {
   driver_.MakeReady(Config());
   driver_.Drain();
