@@ -1,5 +1,6 @@
 #include "tests/sim/faults.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace paramd {
@@ -50,6 +51,14 @@ uint64_t FaultCounts::Of(absl::string_view fault,
                          absl::string_view type) const {
   const auto found = counts_.find(absl::StrCat(fault, " ", type));
   return found == counts_.end() ? 0 : found->second;
+}
+
+uint64_t FaultCounts::OfType(absl::string_view type) const {
+  uint64_t sum = 0;
+  for (const auto& [key, count] : counts_) {
+    if (absl::EndsWith(key, absl::StrCat(" ", type))) sum += count;
+  }
+  return sum;
 }
 
 std::string FaultCounts::ToString() const {

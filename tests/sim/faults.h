@@ -43,6 +43,8 @@ class FaultCounts {
   void Count(absl::string_view fault, absl::string_view type);
   void Add(const FaultCounts& other);
   uint64_t Of(absl::string_view fault, absl::string_view type) const;
+  // All faults that hit messages of this type, or whatever it stands for.
+  uint64_t OfType(absl::string_view type) const;
   // A line for each fault and type.
   std::string ToString() const;
 

@@ -11,23 +11,125 @@ constexpr char kDigest[] = "digest of the integers";
 }  // namespace
 
 IntegerCluster::IntegerCluster(const Options& options, const IntegerJob& job,
-                               PushLedger* ledger, SimStorage* storage,
+                               IntegerWitness* witness, SimStorage* storage,
                                Simulation* simulation)
     : options_(options),
       job_(job),
       storage_(*storage),
       simulation_(*simulation),
       random_(StableHash("processes", options.seed)) {
-  simulation_.OnRequest([this, ledger](PeerId from, PeerId,
-                                       const google::protobuf::Message& head) {
-    simulation_.Fail(ledger->See(from, head));
-    if (ledger->pushes() >= options_.stop_after_pushes) simulation_.End();
-  });
-  for (uint32_t i = 0; i < options_.servers; ++i) AddServer(i);
-  AddCoordinator();
-  for (uint32_t i = 0; i < options_.workers; ++i) AddWorker(i);
-  if (random_.Chance(0.3)) CutOffSometimes();
-  if (random_.Chance(0.4)) DrainSometimes();
+  witness->Begin(simulation);
+  simulation_.OnExit(
+      [this](const SimProcess& process, const absl::Status& status) {
+        return Judge(process, status);
+      });
+  for (uint32_t i = 0; i < options_.servers; ++i) AddServer(i, DrawStart());
+  AddCoordinator(DrawStart());
+  const uint32_t late = options_.last_worker_is_late ? 1 : 0;
+  // The last to come still finds the coordinator of the shortest job.
+  for (uint32_t i = 0; i + late < options_.workers; ++i) {
+    AddWorker(i, absl::Seconds(3));
+  }
+}
+
+std::vector<PeerId> IntegerCluster::tasks() const {
+  std::vector<PeerId> tasks = {PeerId::Coordinator()};
+  for (uint32_t i = 0; i < options_.servers; ++i) {
+    tasks.push_back(PeerId::Ps(i));
+  }
+  for (uint32_t i = 1; i < options_.workers; ++i) {
+    tasks.push_back(PeerId::Worker(i));
+  }
+  return tasks;
+}
+
+std::vector<PeerId> IntegerCluster::ProcessOf(PeerId task) {
+  if (task == PeerId::Coordinator() || task == PeerId::Worker(0)) {
+    return {PeerId::Coordinator(), PeerId::Worker(0)};
+  }
+  return {task};
+}
+
+void IntegerCluster::Kill(PeerId task, bool late_work) {
+  if (storage_.finished()) return;
+  for (const PeerId part : ProcessOf(task)) {
+    if (!lives_.contains(part)) continue;
+    if (!simulation_.HasExited(part)) simulation_.Crash(part, late_work);
+    Restart(part);
+  }
+}
+
+void IntegerCluster::Replace(PeerId task) {
+  if (storage_.finished()) return;
+  const absl::Duration stick = absl::Milliseconds(random_.Below(3000));
+  for (const PeerId part : ProcessOf(task)) {
+    if (!lives_.contains(part)) continue;
+    if (!simulation_.HasExited(part)) simulation_.Orphan(part, stick);
+    Restart(part);
+  }
+}
+
+void IntegerCluster::Drain(PeerId task) {
+  if (storage_.finished() || !simulation_.IsUp(task)) return;
+  if (!draining_.insert(task).second) return;
+  ++drained_;
+  simulation_.Drain(task);
+  if (options_.gentle) return;
+  // The process around a core waits no longer.
+  simulation_.At(simulation_.elapsed() +
+                     absl::Milliseconds(job_.config().drain_timeout_ms()),
+                 [this, task, life = lives_[task]] {
+                   if (lives_[task] == life && simulation_.IsUp(task))
+                     Kill(task, false);
+                 });
+}
+
+void IntegerCluster::AddLateWorker() {
+  if (!options_.last_worker_is_late || late_worker_is_there_) return;
+  late_worker_is_there_ = true;
+  AddWorker(options_.workers - 1, absl::Milliseconds(100));
+}
+
+void IntegerCluster::Restart(PeerId task) {
+  ++restarted_;
+  draining_.erase(task);
+  Add(task, absl::Milliseconds(random_.Chance(0.5) ? 200 : 3000));
+}
+
+// What a supervisor makes of the end of a process; an error if no process of
+// this run may end like this.
+absl::Status IntegerCluster::Judge(const SimProcess& process,
+                                   const absl::Status& status) {
+  const PeerId task = process.peer;
+  const auto newest = lives_.find(task);
+  // Nobody waits for one that was replaced.
+  if (newest == lives_.end() || newest->second != process.life) {
+    return absl::OkStatus();
+  }
+  const bool may_come_back =
+      absl::IsAborted(status) || absl::IsUnavailable(status) ||
+      absl::IsDeadlineExceeded(status) || absl::IsAlreadyExists(status) ||
+      storage_.was_bad();
+  if (storage_.finished()) {
+    // Whoever came too late to hear of the end is not waited for.
+    if (task == PeerId::Coordinator() && !options_.gentle) {
+      simulation_.At(simulation_.elapsed() + absl::Seconds(20),
+                     [this] { simulation_.End(); });
+    }
+    return options_.gentle || !may_come_back ? status : absl::OkStatus();
+  }
+  if (status.ok() && !draining_.contains(task)) {
+    return absl::InternalError("it ended before the job did");
+  }
+  if (!status.ok() && (options_.gentle || !may_come_back)) return status;
+  for (const PeerId part : ProcessOf(task)) {
+    if (part != task && lives_.contains(part)) {
+      if (!simulation_.HasExited(part)) simulation_.Crash(part);
+      Restart(part);
+    }
+  }
+  Restart(task);
+  return absl::OkStatus();
 }
 
 // Mostly soon, sometimes when the others have long begun.
@@ -35,69 +137,30 @@ absl::Duration IntegerCluster::DrawStart() {
   return random_.Chance(0.9) ? absl::Seconds(1) : absl::Seconds(30);
 }
 
-// Up to three times nobody reaches some node; together for less than finished
-// processes wait for the others.
-void IntegerCluster::CutOffSometimes() {
-  std::vector<PeerId> nodes = {PeerId::Coordinator()};
-  for (uint32_t i = 0; i < options_.servers; ++i) {
-    nodes.push_back(PeerId::Ps(i));
-  }
-  for (uint32_t i = 0; i < options_.workers; ++i) {
-    nodes.push_back(PeerId::Worker(i));
-  }
-  for (uint64_t i = 1 + random_.Below(3); i > 0; --i) {
-    const PeerId node = nodes[random_.Below(nodes.size())];
-    const absl::Duration time = absl::Milliseconds(random_.Below(2500));
-    simulation_.At(absl::Milliseconds(random_.Below(15000)),
-                   [this, node, time] { simulation_.CutOff(node, time); });
+void IntegerCluster::Add(PeerId task, absl::Duration start_within) {
+  switch (task.kind) {
+    case PeerId::Kind::kPs:
+      return AddServer(task.index, start_within);
+    case PeerId::Kind::kCoordinator:
+      return AddCoordinator(start_within);
+    default:
+      return AddWorker(task.index, start_within);
   }
 }
 
-// Up to three times a server or a worker is told to stop. The chief's process is
-// the coordinator's too; it does not stop here.
-void IntegerCluster::DrainSometimes() {
-  std::vector<PeerId> nodes;
-  for (uint32_t i = 0; i < options_.servers; ++i) {
-    nodes.push_back(PeerId::Ps(i));
-  }
-  for (uint32_t i = 1; i < options_.workers; ++i) {
-    nodes.push_back(PeerId::Worker(i));
-  }
-  for (uint64_t i = 1 + random_.Below(3); i > 0; --i) {
-    const PeerId node = nodes[random_.Below(nodes.size())];
-    simulation_.At(absl::Milliseconds(random_.Below(8000)), [this, node] {
-      if (storage_.results().empty() && !simulation_.HasExited(node)) {
-        drained_.insert(node);
-        simulation_.Drain(node);
-        ReplaceDrained(node);
-      }
-    });
-  }
-}
-
-void IntegerCluster::ReplaceDrained(PeerId node) {
-  if (!storage_.results().empty()) return;  // Nothing is left to do.
-  if (!simulation_.HasExited(node)) {
-    simulation_.At(simulation_.elapsed() + absl::Milliseconds(100),
-                   [this, node] { ReplaceDrained(node); });
-    return;
-  }
-  node.kind == PeerId::Kind::kPs ? AddServer(node.index)
-                                 : AddWorker(node.index);
-}
-
-void IntegerCluster::AddServer(uint32_t index) {
+void IntegerCluster::AddServer(uint32_t index, absl::Duration start_within) {
   Shard::Options options;
   options.index = index;
   options.incarnation = random_.Bits() | 1;
   options.life_seed = random_.Bits();
   options.lease = absl::Milliseconds(job_.config().lease_ms());
-  shards_.push_back(std::make_unique<Shard>(options));
-  storage_.ServeShard(PeerId::Ps(index), &simulation_);
-  simulation_.AddNode(PeerId::Ps(index), shards_.back().get(), DrawStart());
+  cores_.push_back(std::make_unique<Shard>(options));
+  const PeerId self = PeerId::Ps(index);
+  storage_.ServeShard(self, &simulation_);
+  lives_[self] = simulation_.AddNode(self, cores_.back().get(), start_within);
 }
 
-void IntegerCluster::AddCoordinator() {
+void IntegerCluster::AddCoordinator(absl::Duration start_within) {
   Coordinator::Options options;
   options.job = job_.config();
   options.job_digest = kDigest;
@@ -107,19 +170,21 @@ void IntegerCluster::AddCoordinator() {
   options.workers = options_.workers;
   options.examples = job_.examples();
   options.nonce_seed = random_.Bits();
-  coordinator_ = std::make_unique<Coordinator>(options);
-  storage_.ServeCoordinator(PeerId::Coordinator(), &simulation_);
-  simulation_.AddNode(PeerId::Coordinator(), coordinator_.get(), DrawStart());
+  cores_.push_back(std::make_unique<Coordinator>(options));
+  const PeerId self = PeerId::Coordinator();
+  storage_.ServeCoordinator(self, &simulation_);
+  lives_[self] = simulation_.AddNode(self, cores_.back().get(), start_within);
 }
 
-void IntegerCluster::AddWorker(uint32_t index) {
+void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
   AsyncWorker::Options options;
   options.index = index;
   options.incarnation = random_.Bits() | 1;
   options.job = job_.config();
   options.job_digest = kDigest;
-  AsyncWorker* const worker =
-      workers_.emplace_back(std::make_unique<AsyncWorker>(options)).get();
+  auto added = std::make_unique<AsyncWorker>(options);
+  AsyncWorker* const worker = added.get();
+  cores_.push_back(std::move(added));
   const PeerId self = PeerId::Worker(index);
   simulation_.HandleIo(self, v1::FetchPortion::descriptor(), {},
                        [](Outbox::IoItem) { return IoResult{}; });
@@ -136,8 +201,7 @@ void IntegerCluster::AddWorker(uint32_t index) {
         return Evaluate(*worker,
                         static_cast<const v1::EvaluateWeights&>(*item.head));
       });
-  // The last to come still finds the coordinator of the shortest job.
-  simulation_.AddNode(self, worker, absl::Seconds(3));
+  lives_[self] = simulation_.AddNode(self, worker, start_within);
 }
 
 void IntegerCluster::CheckWeights(const AsyncWorker& worker, uint32_t buffer) {
@@ -162,7 +226,7 @@ IoResult IntegerCluster::Compute(const AsyncWorker& worker,
 IoResult IntegerCluster::Evaluate(const AsyncWorker& worker,
                                   const v1::EvaluateWeights& request) {
   CheckWeights(worker, request.weights_buffer());
-  if (request.final()) {
+  if (request.final() && options_.gentle) {
     const auto variables = worker.weights(request.weights_buffer()).variables();
     const std::multiset<BatchPlace> all(job_.batches().begin(),
                                         job_.batches().end());

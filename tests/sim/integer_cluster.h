@@ -1,9 +1,8 @@
 #ifndef PARAMD_TESTS_SIM_INTEGER_CLUSTER_H_
 #define PARAMD_TESTS_SIM_INTEGER_CLUSTER_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <map>
 #include <memory>
 #include <set>
 #include <vector>
@@ -15,49 +14,66 @@
 #include "coordinator/core/coordinator.h"
 #include "server/core/shard.h"
 #include "tests/sim/integer_job.h"
-#include "tests/sim/push_ledger.h"
+#include "tests/sim/integer_witness.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/storage.h"
 #include "worker/core/async_worker.h"
 
 namespace paramd {
 
-// The processes of an IntegerJob under one simulation: all of them start, now
-// and then late, and some seeds cut them off from each other for a while or tell
-// servers and workers to drain, whose successors come later.
+// The processes of an IntegerJob under one simulation, and the supervisor that
+// brings each of them back: whoever was killed, drained or ended with what may
+// be tried again. The coordinator and worker-0 are one process, the chief's,
+// and live and die together.
 //
-// Checks while it runs: every block that a worker computes on is of one
-// version, pushes are what the ledger knows them as, and the weights of the
-// last evaluation have every batch once.
+// Checks while it runs: what the witness says; every block that a worker
+// computes on is of one version; in a gentle run, that the weights of the last
+// evaluation have every batch once; that processes end as they should.
 //
-// Not thread-safe. The job, the ledger and the storage outlive it.
+// Not thread-safe. Job, witness and storage outlive it.
 class IntegerCluster {
  public:
   struct Options {
     uint64_t seed = 1;
-    uint32_t servers = 2;
-    uint32_t workers = 3;
-    // Everything is killed when the ledger has so many pushes.
-    size_t stop_after_pushes = std::numeric_limits<size_t>::max();
+    uint32_t servers = 3;
+    uint32_t workers = 4;
+    // Nobody is killed, so nobody may end but in good order.
+    bool gentle = false;
+    // Joins later, when a script says so.
+    bool last_worker_is_late = false;
   };
 
   IntegerCluster(const Options& options, const IntegerJob& job,
-                 PushLedger* ledger, SimStorage* storage,
+                 IntegerWitness* witness, SimStorage* storage,
                  Simulation* simulation);
   IntegerCluster(const IntegerCluster&) = delete;
   IntegerCluster& operator=(const IntegerCluster&) = delete;
 
-  // The nodes that were told to drain, each as often as it was.
-  const std::multiset<PeerId>& drained() const { return drained_; }
+  // The process of this task dies; another one comes soon. With `late_work`
+  // what it wrote reaches the storage all the same.
+  void Kill(PeerId task, bool late_work);
+  // Another process takes the task over, and the first one does not know.
+  void Replace(PeerId task);
+  // The process is told to stop; another one comes when it has.
+  void Drain(PeerId task);
+  void AddLateWorker();
+
+  // Tasks of this run that a script may hurt: servers, workers, coordinator.
+  std::vector<PeerId> tasks() const;
+  const Options& options() const { return options_; }
+  uint64_t drained() const { return drained_; }
+  uint64_t restarted() const { return restarted_; }
 
  private:
   absl::Duration DrawStart();
-  void CutOffSometimes();
-  void DrainSometimes();
-  void ReplaceDrained(PeerId node);
-  void AddServer(uint32_t index);
-  void AddCoordinator();
-  void AddWorker(uint32_t index);
+  void AddServer(uint32_t index, absl::Duration start_within);
+  void AddCoordinator(absl::Duration start_within);
+  void AddWorker(uint32_t index, absl::Duration start_within);
+  void Add(PeerId task, absl::Duration start_within);
+  // The tasks that share the process of `task`.
+  static std::vector<PeerId> ProcessOf(PeerId task);
+  absl::Status Judge(const SimProcess& process, const absl::Status& status);
+  void Restart(PeerId task);
 
   void CheckWeights(const AsyncWorker& worker, uint32_t buffer);
   IoResult Compute(const AsyncWorker& worker,
@@ -70,10 +86,12 @@ class IntegerCluster {
   SimStorage& storage_;
   Simulation& simulation_;
   RandomStream random_;
-  std::vector<std::unique_ptr<Shard>> shards_;
-  std::unique_ptr<Coordinator> coordinator_;
-  std::vector<std::unique_ptr<AsyncWorker>> workers_;
-  std::multiset<PeerId> drained_;
+  std::vector<std::unique_ptr<Core>> cores_;  // Of all lives.
+  std::map<PeerId, uint64_t> lives_;          // The newest of each task.
+  std::set<PeerId> draining_;
+  bool late_worker_is_there_ = false;
+  uint64_t drained_ = 0;
+  uint64_t restarted_ = 0;
 };
 
 }  // namespace paramd

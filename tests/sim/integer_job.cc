@@ -9,13 +9,23 @@
 #include "tensor/shape.h"
 
 namespace paramd {
-namespace {
 
-constexpr uint32_t kBatch = 4;
+IntegerJob::IntegerJob(uint64_t seed, const Options& options) : seed_(seed) {
+  DrawConfig(options, seed);
+  for (uint32_t epoch = 1; epoch <= config_.epochs(); ++epoch) {
+    for (uint64_t begin = 0; begin < examples_; begin += kBatch) {
+      batches_.insert({epoch, begin});
+    }
+  }
+  RandomStream random(StableHash("integer variables", seed));
+  AddVariable("scalar", {});
+  AddVariable("bias", {10});
+  AddVariable("kernel", {1 + random.Below(kBlockElements / 8), 23});
+  AddVariable("blocks", {2, kBlockElements / 2 + 1});
+  AddVariable("slices", {2, kBlockElements * 2 + 5});
+}
 
-}  // namespace
-
-IntegerJob::IntegerJob(uint64_t seed) : seed_(seed) {
+void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
   RandomStream random(StableHash("integer job", seed));
   config_.set_name("integers");
   config_.set_seed(seed);
@@ -27,29 +37,22 @@ IntegerJob::IntegerJob(uint64_t seed) : seed_(seed) {
   config_.set_epochs(2);
   config_.set_staleness("async");
   config_.set_pull_ahead(seed % 2 == 0);
-  config_.mutable_checkpoint()->set_every_steps(8 + random.Below(16));
-  config_.mutable_checkpoint()->set_keep(2);
+  examples_ = options.examples > 0 ? options.examples : 60 + random.Below(60);
+  const uint64_t steps = 2 * examples_ / kBatch;
+  config_.mutable_checkpoint()->set_every_steps(
+      static_cast<uint32_t>(steps / 8 + random.Below(steps / 8)));
+  config_.mutable_checkpoint()->set_keep(
+      1 + static_cast<uint32_t>(random.Below(3)));
   config_.set_evaluate_every_epochs(1);
-  config_.set_portion_batches(1 + random.Below(4));
-  config_.set_chunk_bytes(1 << 20);
+  config_.set_portion_batches(1 + static_cast<uint32_t>(random.Below(4)));
+  config_.set_chunk_bytes(2 * kBlockElements * sizeof(float));
   config_.set_start_timeout_ms(600000);
-  // Long enough that no worker is fenced on the worst of these networks.
-  config_.set_lease_ms(120000);
+  config_.set_lease_ms(
+      static_cast<uint32_t>(absl::ToInt64Milliseconds(options.lease)));
   config_.set_heartbeat_ms(1000);
   config_.set_park_timeout_ms(5000);
   config_.set_finish_timeout_ms(10000);
   config_.set_drain_timeout_ms(25000);
-  examples_ = 60 + random.Below(60);
-  for (uint32_t epoch = 1; epoch <= config_.epochs(); ++epoch) {
-    for (uint64_t begin = 0; begin < examples_; begin += kBatch) {
-      batches_.insert({epoch, begin});
-    }
-  }
-  AddVariable("scalar", {});
-  AddVariable("bias", {10});
-  AddVariable("kernel", {1 + random.Below(40), 23});
-  if (seed % 4 == 1) AddVariable("blocks", {2, kBlockElements / 2 + 1});
-  if (seed % 16 == 3) AddVariable("slices", {2, kBlockElements * 2 + 5});
 }
 
 void IntegerJob::AddVariable(const std::string& name,
@@ -69,8 +72,19 @@ void IntegerJob::AddVariable(const std::string& name,
   variable.mutable_initializer()->set_high(initial);
   initial_.push_back(initial);
   const uint64_t row_bytes = rows.row_elements * sizeof(float);
-  slice_elements_.push_back(std::max<uint64_t>(kSliceBytes / row_bytes, 1) *
-                            rows.row_elements);
+  const uint64_t step = std::max<uint64_t>(kSliceBytes / row_bytes, 1);
+  for (uint64_t row = 0; row < rows.rows; row += step) {
+    const uint64_t end = std::min(rows.rows, row + step);
+    const uint64_t elements = (end - row) * rows.row_elements;
+    const auto blocks = static_cast<uint32_t>(BlockCount(elements));
+    slices_.push_back(
+        {v, row, end, static_cast<uint32_t>(blocks_.size()), blocks});
+    for (uint32_t b = 0; b < blocks; ++b) {
+      blocks_.push_back({v, static_cast<uint32_t>(slices_.size() - 1), b,
+                         row * rows.row_elements + b * kBlockElements,
+                         BlockElements(elements, b)});
+    }
+  }
   const uint64_t salt = CounterRandom(StableHash(name, seed_)).Below(64, 0);
   std::vector<float>& pattern = patterns_.emplace_back();
   for (uint64_t e = 0; e < rows.rows * rows.row_elements; ++e) {
@@ -83,7 +97,6 @@ void IntegerJob::AddVariable(const std::string& name,
 float IntegerJob::Coefficient(const BatchPlace& batch, size_t v) const {
   const CounterRandom random(StableHash("coefficient", seed_ * 8 + v));
   const uint64_t counter = uint64_t{batch.epoch} << 32 | batch.begin;
-  // Never 0: a batch that is missing must show.
   const float size = 1.0f + static_cast<float>(random.Below(500, counter));
   return batch.begin / kBatch % 2 == 0 ? size : -size;
 }
@@ -111,7 +124,7 @@ absl::Status IntegerJob::CheckValues(
                                             values.size(), " values"));
   }
   for (size_t e = 0; e < values.size(); ++e) {
-    const float wanted = initial_[v] - sum * patterns_[v][e];
+    const float wanted = ValueOf(v, e, sum);
     if (values[e] == wanted) continue;
     return absl::DataLossError(absl::StrCat(
         "element ", e, " of '", variables_[v].name(), "' is ", values[e], ", ",
@@ -124,15 +137,18 @@ absl::Status IntegerJob::CheckValues(
 
 absl::Status IntegerJob::CheckNotTorn(size_t v,
                                       absl::Span<const float> values) const {
-  float sum = 0;
-  for (uint64_t e = 0; e < values.size(); ++e) {
-    const uint64_t in_block = e % slice_elements_[v] % kBlockElements;
-    if (in_block == 0) sum = (values[e] - initial_[v]) / patterns_[v][e];
-    if (values[e] - initial_[v] == sum * patterns_[v][e]) continue;
-    return absl::DataLossError(absl::StrCat(
-        "element ", in_block, " of a block of '", variables_[v].name(),
-        "' is not of the version of its "
-        "first: the block is torn"));
+  for (const BlockPlace& block : blocks_) {
+    if (block.variable != v) continue;
+    const uint64_t first = block.first_element;
+    const float sum = (initial_[v] - values[first]) / patterns_[v][first];
+    for (uint64_t e = 1; e < block.elements; ++e) {
+      if (values[first + e] == ValueOf(v, first + e, sum)) continue;
+      return absl::DataLossError(
+          absl::StrCat("element ", e, " of block ", block.block, " of '",
+                       variables_[v].name(),
+                       "' is not of the version of its first: the block is "
+                       "torn"));
+    }
   }
   return absl::OkStatus();
 }

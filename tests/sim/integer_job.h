@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 
 #include "proto/paramd/v1/config.pb.h"
@@ -32,18 +33,57 @@ struct BatchPlace {
 // batch times a fixed pattern of the element. So all elements of a block agree
 // on one sum of coefficients, or the block is torn.
 //
+// Its variables are small multiples of a block, so that every push has several
+// chunks and slices have several blocks: meant to be used under a FineCut.
+//
 // Immutable, hence thread-safe.
 class IntegerJob {
  public:
-  // Sizes are drawn from the seed; a few seeds have variables of several blocks
-  // or slices.
-  explicit IntegerJob(uint64_t seed);
+  struct Options {
+    // Of each of two epochs; a batch has kBatch. 0: drawn.
+    uint64_t examples = 0;
+    // Long enough that nobody is taken for dead on the worst of networks.
+    absl::Duration lease = absl::Minutes(2);
+  };
+  static constexpr uint32_t kBatch = 4;
+
+  // A block, by where it lies: as coordinators lay variables out, whatever the
+  // number of servers. Blocks are numbered in the order of slices.
+  struct BlockPlace {
+    size_t variable = 0;
+    uint32_t slice = 0;
+    uint32_t block = 0;          // In the slice.
+    uint64_t first_element = 0;  // In the variable.
+    uint64_t elements = 0;
+  };
+  struct SlicePlace {
+    size_t variable = 0;
+    uint64_t row_begin = 0;
+    uint64_t row_end = 0;
+    uint32_t first_block = 0;
+    uint32_t blocks = 0;
+  };
+
+  // Sizes are drawn from the seed.
+  explicit IntegerJob(uint64_t seed) : IntegerJob(seed, Options()) {}
+  IntegerJob(uint64_t seed, const Options& options);
 
   const v1::JobConfig& config() const { return config_; }
   const std::vector<v1::Variable>& variables() const { return variables_; }
   uint64_t examples() const { return examples_; }
   // Every batch of every epoch.
   const std::set<BatchPlace>& batches() const { return batches_; }
+
+  const std::vector<SlicePlace>& slices() const { return slices_; }
+  const std::vector<BlockPlace>& blocks() const { return blocks_; }
+
+  // What a batch adds, by variable: never 0, so that one that is missing shows.
+  float Coefficient(const BatchPlace& batch, size_t v) const;
+  // Element `e` of variable `v` where the coefficients of what is in sum up to
+  // `sum`.
+  float ValueOf(size_t v, uint64_t e, float sum) const {
+    return initial_[v] - sum * patterns_[v][e];
+  }
 
   // One buffer a variable.
   BufferChain Gradient(const BatchPlace& batch) const;
@@ -56,7 +96,7 @@ class IntegerJob {
   absl::Status CheckNotTorn(size_t v, absl::Span<const float> values) const;
 
  private:
-  float Coefficient(const BatchPlace& batch, size_t v) const;
+  void DrawConfig(const Options& options, uint64_t seed);
   void AddVariable(const std::string& name, std::vector<uint64_t> shape);
 
   const uint64_t seed_;
@@ -66,7 +106,8 @@ class IntegerJob {
   std::set<BatchPlace> batches_;
   std::vector<float> initial_;                // By variable.
   std::vector<std::vector<float>> patterns_;  // By variable and element.
-  std::vector<uint64_t> slice_elements_;      // By variable.
+  std::vector<SlicePlace> slices_;
+  std::vector<BlockPlace> blocks_;
 };
 
 }  // namespace paramd

@@ -5,6 +5,9 @@
 
 #include "gtest/gtest.h"
 
+#include "coordinator/core/layout.h"
+#include "tests/sim/fine_cut.h"
+
 namespace paramd {
 namespace {
 
@@ -25,6 +28,7 @@ std::vector<float> After(const IntegerJob& job, size_t v,
 }
 
 TEST(IntegerJobTest, TheSumOfAllBatchesIsExact) {
+  const FineCut cut({.block_elements = 16, .slice_bytes = 128});
   const IntegerJob job(3);
   const std::multiset<BatchPlace> all(job.batches().begin(),
                                       job.batches().end());
@@ -36,6 +40,7 @@ TEST(IntegerJobTest, TheSumOfAllBatchesIsExact) {
 }
 
 TEST(IntegerJobTest, ABatchTooMuchTooFewOrInAnothersPlaceShows) {
+  const FineCut cut({.block_elements = 16, .slice_bytes = 128});
   const IntegerJob job(3);
   const std::multiset<BatchPlace> two = {{1, 0}, {1, 4}};
   for (size_t v = 0; v < job.variables().size(); ++v) {
@@ -48,8 +53,9 @@ TEST(IntegerJobTest, ABatchTooMuchTooFewOrInAnothersPlaceShows) {
 }
 
 TEST(IntegerJobTest, Promise2_ATornBlockShowsAndDifferentBlocksDoNot) {
+  const FineCut cut({.block_elements = 16, .slice_bytes = 128});
   const IntegerJob job(1);
-  const size_t v = job.variables().size() - 1;
+  const size_t v = 3;
   ASSERT_EQ(job.variables()[v].name(), "blocks");
   const std::vector<float> old_values = After(job, v, {});
   std::vector<float> values = After(job, v, {{1, 0}});
@@ -58,6 +64,25 @@ TEST(IntegerJobTest, Promise2_ATornBlockShowsAndDifferentBlocksDoNot) {
   EXPECT_FALSE(job.CheckNotTorn(v, values).ok());
   values[values.size() - 1] = old_values[values.size() - 1];
   EXPECT_TRUE(job.CheckNotTorn(v, values).ok());
+}
+
+TEST(IntegerJobTest, BlocksAreThoseOfTheLayoutThatACoordinatorPlans) {
+  const FineCut cut({.block_elements = 16, .slice_bytes = 128});
+  const IntegerJob job(1);
+  const auto layout = PlanLayout(job.variables(), 3);
+  ASSERT_TRUE(layout.ok());
+  ASSERT_EQ(layout->slices_size(), static_cast<int>(job.slices().size()));
+  uint32_t blocks = 0;
+  for (int s = 0; s < layout->slices_size(); ++s) {
+    const IntegerJob::SlicePlace& place = job.slices()[s];
+    EXPECT_EQ(layout->slices(s).variable(), place.variable);
+    EXPECT_EQ(layout->slices(s).row_begin(), place.row_begin);
+    EXPECT_EQ(layout->slices(s).row_end(), place.row_end);
+    EXPECT_EQ(place.first_block, blocks);
+    blocks += place.blocks;
+  }
+  EXPECT_EQ(blocks, job.blocks().size());
+  EXPECT_GT(blocks, job.slices().size()) << "slices have several blocks";
 }
 
 }  // namespace

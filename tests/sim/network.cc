@@ -23,7 +23,20 @@ bool SimNetwork::IsCutOff(const Sending& sending) const {
       return true;
     }
   }
-  return false;
+  const auto link = cut_link_until_.find({sending.from, sending.to});
+  return link != cut_link_until_.end() && sending.at < link->second;
+}
+
+int64_t SimNetwork::DrawArrival(const Sending& sending) {
+  int64_t delay = DrawDelay();
+  for (const PeerId peer : {sending.from, sending.to}) {
+    const auto slow = slow_until_.find(peer);
+    if (slow == slow_until_.end() || sending.at >= slow->second) continue;
+    Count("slow", *sending.type);
+    delay *= 100;
+    break;
+  }
+  return sending.at + delay;
 }
 
 SimNetwork::Fate SimNetwork::OfRequest(const Sending& request,
@@ -31,7 +44,7 @@ SimNetwork::Fate SimNetwork::OfRequest(const Sending& request,
   Fate fate;
   const bool cut_off = IsCutOff(request);
   if (cut_off || random_.Chance(faults_.lose_request)) {
-    Count(cut_off ? "cut_off" : "lose_request", request.type);
+    Count(cut_off ? "cut_off" : "lose_request", *request.type);
     if (random_.Chance(0.5)) {
       fate.fails_at = request.at + DrawNanoseconds(faults_.shortest_delay,
                                                    patience, &random_);
@@ -39,17 +52,17 @@ SimNetwork::Fate SimNetwork::OfRequest(const Sending& request,
     return fate;
   }
   if (random_.Chance(faults_.ghost)) {
-    Count("ghost", request.type);
+    Count("ghost", *request.type);
     fate.fails_at = request.at + DrawDelay();
     fate.arrives_at.push_back(
         request.at +
         DrawNanoseconds(faults_.shortest_delay, faults_.ghost_delay, &random_));
     return fate;
   }
-  fate.arrives_at.push_back(request.at + DrawDelay());
+  fate.arrives_at.push_back(DrawArrival(request));
   if (random_.Chance(faults_.duplicate)) {
-    Count("duplicate", request.type);
-    fate.arrives_at.push_back(request.at + DrawDelay());
+    Count("duplicate", *request.type);
+    fate.arrives_at.push_back(DrawArrival(request));
   }
   return fate;
 }
@@ -58,13 +71,13 @@ SimNetwork::Fate SimNetwork::OfReply(const Sending& reply) {
   Fate fate;
   const bool cut_off = IsCutOff(reply);
   if (cut_off || random_.Chance(faults_.lose_reply)) {
-    Count(cut_off ? "cut_off_reply" : "lose_reply", reply.type);
+    Count(cut_off ? "cut_off_reply" : "lose_reply", *reply.type);
     if (random_.Chance(0.5)) fate.fails_at = reply.at + DrawDelay();
     return fate;
   }
   const bool twice = random_.Chance(faults_.second_reply);
   for (int copy = 0; copy < (twice ? 2 : 1); ++copy) {
-    fate.arrives_at.push_back(reply.at + DrawDelay());
+    fate.arrives_at.push_back(DrawArrival(reply));
   }
   return fate;
 }

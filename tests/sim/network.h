@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/time/time.h"
@@ -29,7 +30,7 @@ class SimNetwork {
   struct Sending {
     PeerId from;
     PeerId to;
-    std::string type;  // Of a reply: the type of its request.
+    const std::string* type;  // Of a reply: the type of its request.
     int64_t at = 0;
   };
   struct Fate {
@@ -43,6 +44,12 @@ class SimNetwork {
 
   // All that `peer` sends and is sent before `until` is lost.
   void CutOff(PeerId peer, int64_t until) { cut_off_until_[peer] = until; }
+  // What `from` sends to `to` before `until` is lost.
+  void CutLink(PeerId from, PeerId to, int64_t until) {
+    cut_link_until_[{from, to}] = until;
+  }
+  // What `peer` sends and is sent before `until` takes a hundred times as long.
+  void Slow(PeerId peer, int64_t until) { slow_until_[peer] = until; }
 
   // A request that is waited for as long as `patience`.
   Fate OfRequest(const Sending& request, absl::Duration patience);
@@ -63,10 +70,14 @@ class SimNetwork {
 
  private:
   bool IsCutOff(const Sending& sending) const;
+  // When the message arrives.
+  int64_t DrawArrival(const Sending& sending);
 
   const Faults faults_;
   RandomStream& random_;
   std::map<PeerId, int64_t> cut_off_until_;
+  std::map<std::pair<PeerId, PeerId>, int64_t> cut_link_until_;
+  std::map<PeerId, int64_t> slow_until_;
   FaultCounts counts_;
 };
 

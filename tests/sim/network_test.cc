@@ -16,7 +16,8 @@ using ::testing::SizeIs;
 constexpr absl::Duration kPatience = absl::Seconds(3);
 
 SimNetwork::Sending Push(int64_t at = 1000) {
-  return {PeerId::Worker(0), PeerId::Ps(1), "PushRequest", at};
+  static const std::string type = "PushRequest";
+  return {PeerId::Worker(0), PeerId::Ps(1), &type, at};
 }
 
 TEST(SimNetworkTest, WithoutFaultsEverythingArrivesOnceWithinTheLongestDelay) {

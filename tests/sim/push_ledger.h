@@ -1,54 +1,70 @@
 #ifndef PARAMD_TESTS_SIM_PUSH_LEDGER_H_
 #define PARAMD_TESTS_SIM_PUSH_LEDGER_H_
 
+#include <compare>
 #include <cstdint>
 #include <map>
-#include <set>
-#include <tuple>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "google/protobuf/message.h"
 
 #include "proto/paramd/v1/data.pb.h"
-#include "proto/paramd/v1/snapshot.pb.h"
 #include "tensor/message.h"
 #include "tests/sim/integer_job.h"
 
 namespace paramd {
 
+// (term, counter), as a key.
+using Number = std::pair<uint64_t, uint64_t>;
+inline Number NumberOf(const v1::Version& version) {
+  return {version.term(), version.counter()};
+}
+
+// One life of a worker.
+struct SessionKey {
+  uint32_t worker = 0;
+  Number generation;
+  friend auto operator<=>(const SessionKey&, const SessionKey&) = default;
+};
+// "worker-1 as generation 2-7".
+std::string SessionName(const SessionKey& session);
+
 // Which batch every push was made of, overheard on the wire, so that what a
-// checkpoint says it contains can be compared with what it contains.
+// block says it contains can be compared with what it contains. Pushes are
+// numbered in the order in which they were first sent.
 //
 // Not thread-safe.
 class PushLedger {
  public:
+  using PushIndex = uint32_t;
+  struct Push {
+    SessionKey session;
+    uint64_t sequence = 0;
+    BatchPlace batch;
+    std::vector<float> coefficients;  // By variable.
+  };
+
   explicit PushLedger(const IntegerJob& job) : job_(job) {}
 
-  // A message as it is sent; what is not a push changes nothing.
-  // kDataLoss if a push says it is of another batch than when it was first
-  // sent, or of no batch of the job, or if its number leaves a gap.
-  absl::Status See(PeerId from, const google::protobuf::Message& head);
+  // A push as it is sent. kDataLoss if it says it is of another batch than when
+  // it was first sent, or of no batch of the job, if its number leaves a gap,
+  // or if its session has pushed this batch before.
+  absl::StatusOr<PushIndex> See(PeerId from, const v1::PushRequest& request);
+  // The one of this header. kDataLoss if it was never sent.
+  absl::StatusOr<PushIndex> Find(const v1::Header& header) const;
 
-  // All batches of the pushes up to the sequence of each session of the
-  // manifest's own term, and of the sessions that its worker had before and
-  // left in good order; kDataLoss if one of them was never seen. Sessions of
-  // earlier terms are in what that term's coordinator restored.
-  absl::StatusOr<std::multiset<BatchPlace>> BatchesUpTo(
-      const v1::Manifest& manifest) const;
-
-  // The number of different pushes seen.
-  size_t pushes() const { return batches_.size(); }
+  const Push& push(PushIndex index) const { return pushes_[index]; }
+  size_t pushes() const { return pushes_.size(); }
+  std::string NameOf(PushIndex index) const;
 
  private:
-  // Worker, generation (term, counter), sequence.
-  using Push = std::tuple<uint32_t, uint64_t, uint64_t, uint64_t>;
-
-  void AddEarlierSessions(const v1::SavedSession& session,
-                          std::multiset<BatchPlace>* batches) const;
-
   const IntegerJob& job_;
-  std::map<Push, BatchPlace> batches_;
+  std::vector<Push> pushes_;
+  std::map<std::pair<SessionKey, uint64_t>, PushIndex> by_sequence_;
+  std::map<std::pair<SessionKey, BatchPlace>, PushIndex> by_batch_;
 };
 
 }  // namespace paramd

@@ -1,6 +1,8 @@
 // Runs workloads under the simulator: one seed again, or many.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -25,11 +27,13 @@ namespace {
 constexpr char kUsage[] =
     "usage: sim [--workload=integers|model | --job=FILE [--servers=N]] "
     "[--seed=N]\n"
-    "           [--seeds=N] [--trace_hash] [--verbose] [--weights=FILE]\n"
+    "           [--seeds=N | --minutes=N] [--trace_hash] [--verbose] "
+    "[--weights=FILE]\n"
     "  --job         the model workload on this job and the data it names\n"
     "  --servers     how many servers the job has, 2 unless told\n"
     "  --seed        the first seed, 1 unless told\n"
     "  --seeds       how many seeds from there on, 1 unless told\n"
+    "  --minutes     for so long, until one fails\n"
     "  --trace_hash  print each seed with the hash of its events\n"
     "  --verbose     print every event\n"
     "  --weights     write what the last seed trained the model to, a "
@@ -41,6 +45,7 @@ struct Flags {
   uint32_t servers = 2;
   uint64_t seed = 1;
   uint64_t seeds = 1;
+  uint64_t minutes = 0;
   bool trace_hash = false;
   bool verbose = false;
   std::string weights;
@@ -54,6 +59,9 @@ bool Parse(absl::string_view argument, Flags* flags) {
   }
   if (absl::ConsumePrefix(&argument, "--seeds=")) {
     return absl::SimpleAtoi(argument, &flags->seeds);
+  }
+  if (absl::ConsumePrefix(&argument, "--minutes=")) {
+    return absl::SimpleAtoi(argument, &flags->minutes);
   }
   if (absl::ConsumePrefix(&argument, "--workload=")) {
     flags->workload = std::string(argument);
@@ -97,28 +105,79 @@ absl::Status WriteWeights(const std::string& path,
   return absl::OkStatus();
 }
 
-// Prints how the seeds went; the number of those that failed.
+// What many runs came to.
+struct Totals {
+  uint64_t seeds = 0;
+  uint64_t failed = 0;
+  WorkloadReport all;
+
+  void Add(const WorkloadReport& report) {
+    ++seeds;
+    failed += report.status.ok() ? 0 : 1;
+    all.events += report.events;
+    all.pushes += report.pushes;
+    all.chunks_applied += report.chunks_applied;
+    all.hits += report.hits;
+    all.lost += report.lost;
+    all.doubled += report.doubled;
+    all.faults.Add(report.faults);
+    all.probes.Add(report.probes);
+  }
+
+  void Print(double cpu_seconds) const {
+    const auto number = [](uint64_t n) {
+      return static_cast<unsigned long long>(n);
+    };
+    std::printf(
+        "%llu of %llu seeds failed\n"
+        "%llu pushes, %llu faults hit an open push, %llu blocks lost with a "
+        "server and %llu doubled by a killed worker, all explained\n"
+        "%.0f s of CPU: %.0f chunks applied and %.0f events in each\n",
+        number(failed), number(seeds), number(all.pushes), number(all.hits),
+        number(all.lost), number(all.doubled), cpu_seconds,
+        all.chunks_applied / cpu_seconds, all.events / cpu_seconds);
+  }
+};
+
+// Runs seeds as the flags say and prints how they went; the number of those
+// that failed.
 uint64_t RunSeeds(const Flags& flags,
                   const std::function<WorkloadReport(uint64_t seed)>& run) {
-  uint64_t failed = 0;
-  FaultCounts faults;
-  for (uint64_t seed = flags.seed; seed < flags.seed + flags.seeds; ++seed) {
+  Totals totals;
+  const std::clock_t began = std::clock();
+  const auto cpu_seconds = [&] {
+    return std::max(0.001, double(std::clock() - began) / CLOCKS_PER_SEC);
+  };
+  const std::time_t until = std::time(nullptr) + 60 * flags.minutes;
+  uint64_t seed = flags.seed;
+  const auto goes_on = [&] {
+    if (flags.minutes == 0) return totals.seeds < flags.seeds;
+    return totals.failed == 0 && std::time(nullptr) < until;
+  };
+  for (; goes_on(); ++seed) {
     const WorkloadReport report = run(seed);
-    faults.Add(report.faults);
+    totals.Add(report);
     if (flags.trace_hash) {
       std::printf("%llu %016llx\n", static_cast<unsigned long long>(seed),
                   static_cast<unsigned long long>(report.trace_hash));
     }
-    if (report.status.ok()) continue;
-    ++failed;
-    std::printf("seed %llu failed: %s\n", static_cast<unsigned long long>(seed),
-                report.status.ToString().c_str());
+    if (!report.status.ok()) {
+      std::printf("seed %llu failed: %s\n",
+                  static_cast<unsigned long long>(seed),
+                  report.status.ToString().c_str());
+    }
+    if (flags.minutes > 0 && totals.seeds % 1000 == 0) {
+      std::printf("up to seed %llu:\n", static_cast<unsigned long long>(seed));
+      totals.Print(cpu_seconds());
+      std::fflush(stdout);
+    }
   }
-  std::printf("%llu of %llu seeds failed\n%s",
-              static_cast<unsigned long long>(failed),
-              static_cast<unsigned long long>(flags.seeds),
-              flags.trace_hash ? "" : faults.ToString().c_str());
-  return failed;
+  totals.Print(cpu_seconds());
+  if (!flags.trace_hash) {
+    std::printf("\n%s\n%s", totals.all.faults.ToString().c_str(),
+                totals.all.probes.ToString().c_str());
+  }
+  return totals.failed;
 }
 
 absl::StatusOr<uint64_t> RunModelSeeds(const Flags& flags) {

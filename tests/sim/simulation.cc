@@ -64,48 +64,6 @@ Simulation::Simulation(Options options)
       network_(options_.faults, &random_),
       trace_(options_.verbose) {}
 
-void Simulation::AddNode(PeerId self, Core* core, absl::Duration start_within) {
-  CHECK(Living(self) == nullptr, "a task has one node at a time");
-  Node& node = nodes_[self] = Node();
-  node.core = core;
-  node.life = ++lives_;
-  node.clock_offset = Draw(absl::ZeroDuration(), absl::Hours(1000));
-  Event event;
-  event.kind = Kind::kStart;
-  event.node = self;
-  event.life = node.life;
-  Schedule(now_ + Draw(absl::ZeroDuration(), start_within), std::move(event));
-}
-
-void Simulation::Crash(PeerId self) {
-  Node* const node = Living(self);
-  CHECK(node != nullptr, "only a living node crashes");
-  CloseIncoming(node);
-  nodes_.erase(self);
-}
-
-void Simulation::Drain(PeerId self) {
-  Node* const node = Living(self);
-  if (node == nullptr || !node->started) return;
-  Outbox out;
-  node->core->Drain(NodeTime(*node), &out);
-  Empty(self, node, std::move(out));
-}
-
-bool Simulation::HasExited(PeerId self) const {
-  const auto found = nodes_.find(self);
-  return found != nodes_.end() && found->second.exited;
-}
-
-void Simulation::CutOff(PeerId self, absl::Duration time) {
-  network_.CutOff(self, now_ + absl::ToInt64Nanoseconds(time));
-}
-
-void Simulation::HandleIo(PeerId self, const google::protobuf::Descriptor* type,
-                          IoDelay delay, IoHandler handler) {
-  ios_[{self, type}] = {delay, std::move(handler)};
-}
-
 void Simulation::At(absl::Duration since_start, std::function<void()> action) {
   Event event;
   event.action = std::move(action);
@@ -125,8 +83,8 @@ absl::Status Simulation::Run() {
       Fail(absl::DeadlineExceededError("nothing is left that could happen"));
       break;
     }
-    auto next = queue_.extract(queue_.begin());
-    now_ = next.key().first;
+    auto [at, event] = queue_.Take();
+    now_ = at;
     if (now_ - progressed_at_ > stall) {
       Fail(absl::DeadlineExceededError(
           absl::StrCat("no progress for ", Age(now_, progressed_at_))));
@@ -134,7 +92,7 @@ absl::Status Simulation::Run() {
       Fail(absl::DeadlineExceededError(
           absl::StrCat("more than ", options_.event_limit, " events")));
     } else {
-      Handle(std::move(next.mapped()));
+      Handle(std::move(event));
     }
   }
   return failure();
@@ -154,40 +112,15 @@ absl::Status Simulation::failure() const {
                    "\n  replay: ", options_.replay_command, "\n", Waits()));
 }
 
-std::string Simulation::Waits() const {
-  std::string text;
-  for (const auto& [peer, node] : nodes_) {
-    absl::StrAppend(&text, "  ", PeerName(peer),
-                    node.exited    ? " has exited\n"
-                    : node.started ? " waits for:\n"
-                                   : " has not started\n");
-    for (const auto& [id, call] : node.calls) {
-      absl::StrAppend(&text, "    ", PeerName(call->to), ": ",
-                      call->type->name(), ", sent ", Age(now_, call->sent_at),
-                      " ago\n");
-    }
-    for (const auto& [id, delivery] : node.incoming) {
-      absl::StrAppend(&text, "    (has not answered ",
-                      delivery.call->type->name(), " of ",
-                      PeerName(delivery.call->from), ", received ",
-                      Age(now_, delivery.since), " ago)\n");
-    }
-    for (const auto& [id, io] : node.ios) {
-      absl::StrAppend(&text, "    its own ", io.type->name(), ", started ",
-                      Age(now_, io.since), " ago\n");
-    }
-    if (node.tick_at != 0) {
-      absl::StrAppend(&text, "    a tick in ", Age(node.tick_at, now_), "\n");
-    }
+Simulation::Node* Simulation::Living(const SimProcess& process) {
+  const auto found = nodes_.find(process.peer);
+  if (found != nodes_.end() &&
+      (process.life == 0 || found->second.self.life == process.life)) {
+    return found->second.exited ? nullptr : &found->second;
   }
-  return text;
-}
-
-Simulation::Node* Simulation::Living(PeerId peer, uint64_t life) {
-  const auto found = nodes_.find(peer);
-  if (found == nodes_.end() || found->second.exited) return nullptr;
-  if (life != 0 && found->second.life != life) return nullptr;
-  return &found->second;
+  const auto orphan = orphans_.find(process.life);
+  if (orphan == orphans_.end() || orphan->second.exited) return nullptr;
+  return &orphan->second;
 }
 
 Time Simulation::NodeTime(const Node& node) const {
@@ -199,28 +132,39 @@ int64_t Simulation::Draw(absl::Duration shortest, absl::Duration longest) {
 }
 
 void Simulation::Schedule(int64_t at, Event event) {
-  queue_.emplace(std::make_pair(at, ++scheduled_), std::move(event));
+  queue_.Put(at, std::make_unique<Event>(std::move(event)));
 }
 
-void Simulation::Handle(Event event) {
-  switch (event.kind) {
+void Simulation::Handle(std::unique_ptr<Event> event) {
+  if (event->kind == Kind::kAction) {
+    Trace(*event);
+    return event->action();
+  }
+  if (Node* const node = Living(event->node);
+      node != nullptr && node->paused_until > now_) {
+    if (event->kind == Kind::kTick) {
+      if (node->tick_at != now_) return;
+      node->tick_at = node->paused_until;
+    }
+    queue_.Put(node->paused_until, std::move(event));
+    return;
+  }
+  switch (event->kind) {
     case Kind::kStart:
-      return Start(Living(event.node, event.life), event);
+      return Start(Living(event->node), *event);
     case Kind::kRequest:
-      return DeliverRequest(std::move(event));
+      return DeliverRequest(std::move(*event));
     case Kind::kReply:
-      return DeliverReply(std::move(event));
+      return DeliverReply(std::move(*event));
     case Kind::kDeadline:
-      return PassDeadline(event);
+      return PassDeadline(*event);
     case Kind::kIoEffect:
-      return DoIo(std::move(event));
+      return DoIo(std::move(*event));
     case Kind::kIoDone:
-      return FinishIo(std::move(event));
+      return FinishIo(std::move(*event));
     case Kind::kTick:
-      return Tick(event);
+      return Tick(*event);
     case Kind::kAction:
-      Trace(event);
-      return event.action();
     case Kind::kExit:
       return;
   }
@@ -230,62 +174,84 @@ void Simulation::Start(Node* node, const Event& event) {
   if (node == nullptr) return;
   Trace(event);
   node->started = true;
+  node->works = works_[node->self.peer];
   Outbox out;
   node->core->Start(NodeTime(*node), &out);
-  Empty(event.node, node, std::move(out));
+  Empty(node, std::move(out));
+}
+
+bool Simulation::Interrupt(Moment moment, const SimProcess& self, PeerId from,
+                           const google::protobuf::Message& head) {
+  if (interrupter_ == nullptr) return true;
+  interrupter_(moment, self, from, head);
+  return Living(self) != nullptr;
 }
 
 void Simulation::DeliverRequest(Event event) {
-  Node* const node = Living(event.node);
+  if (event.call->reset) return;
+  Node* node = Living(event.node);
   if (node == nullptr || !node->started) {
     return FailCall(event.call, now_ + network_.DrawDelay(),
                     "connection refused");
   }
+  const SimProcess self = node->self;
+  const PeerId from = event.call->from.peer;
+  if (!Interrupt(Moment::kBeforeRequest, self, from, *event.call->head)) {
+    return FailCall(event.call, now_ + network_.DrawDelay(),
+                    "connection closed");
+  }
+  node = Living(self);
   Trace(event);
+  if (watcher_ != nullptr) watcher_->Received(self, from, *event.call->head);
   const CallId id = next_delivery_++;
   node->incoming[id] = {event.call, now_};
   Message message;
-  message.from = event.call->from;
+  message.from = from;
   message.call = id;
-  message.head = event.head.get();
+  message.head = event.call->head.get();
   message.payload = Arrive(event);
   Outbox out;
   node->core->Receive(std::move(message), NodeTime(*node), &out);
-  Empty(event.node, node, std::move(out));
+  if (!Interrupt(Moment::kAfterRequest, self, from, *event.call->head)) return;
+  Empty(Living(self), std::move(out));
 }
 
 void Simulation::DeliverReply(Event event) {
-  Node* const node = Living(event.node, event.life);
-  if (node == nullptr) return;
-  if (event.call->settled) {
+  Node* const node = Living(event.node);
+  const CallRef& call = event.call;
+  // Of a broken connection only that it broke arrives.
+  if (node == nullptr || (call->reset && event.head != nullptr)) return;
+  if (call->settled) {
     // A failure that the transport noticed a second time is not told.
-    if (event.head == nullptr ||
-        !network_.AdmitsSecondReply(event.call->type->name())) {
+    if (event.head == nullptr || !network_.AdmitsSecondReply(call->type())) {
       return;
     }
   }
   Trace(event);
-  event.call->settled = true;
-  node->calls.erase(event.call->id);
+  call->settled = true;
+  node->calls.erase(call->id);
+  if (watcher_ != nullptr) {
+    watcher_->Heard(node->self, call->to, *call->head, event.status,
+                    event.head.get());
+  }
   Message message;
-  message.from = event.call->to;
-  message.call = event.call->id;
+  message.from = call->to;
+  message.call = call->id;
   message.is_reply = true;
   message.status = event.status;
   message.head = event.head.get();
   message.payload = Arrive(event);
   Outbox out;
   node->core->Receive(std::move(message), NodeTime(*node), &out);
-  Empty(event.node, node, std::move(out));
+  Empty(node, std::move(out));
 }
 
 void Simulation::PassDeadline(const Event& event) {
   if (event.call->settled) return;
-  network_.Count("deadline", event.call->type->name());
+  network_.Count("deadline", event.call->type());
   Event reply;
   reply.kind = Kind::kReply;
   reply.node = event.node;
-  reply.life = event.life;
   reply.call = event.call;
   reply.status = absl::DeadlineExceededError(
       absl::StrCat("no answer from ", PeerName(event.call->to)));
@@ -293,165 +259,196 @@ void Simulation::PassDeadline(const Event& event) {
 }
 
 void Simulation::DoIo(Event event) {
-  Node* const node = Living(event.node, event.life);
-  if (node == nullptr) return;
+  Node* const node = Living(event.node);
+  if (node == nullptr) {
+    // Nobody hears of it.
+    if (late_work_.contains(event.node.life)) {
+      Trace(event);
+      network_.Count("late_work", event.head->GetDescriptor()->name());
+      event.work->handler({event.io, Clone(*event.head), event.payload});
+    }
+    return;
+  }
+  const SimProcess self = event.node;
+  if (!Interrupt(Moment::kBeforeIo, self, self.peer, *event.head)) return;
   Trace(event);
-  const Io& io = ios_.at({event.node, event.head->GetDescriptor()});
   Event done;
   done.kind = Kind::kIoDone;
-  done.node = event.node;
-  done.life = event.life;
+  done.node = self;
   done.io = event.io;
-  IoResult result =
-      io.handler({event.io, std::move(event.head), std::move(event.payload)});
+  IoResult result = event.work->handler(
+      {event.io, Clone(*event.head), std::move(event.payload)});
+  if (!Interrupt(Moment::kAfterIo, self, self.peer, *event.head)) return;
   done.status = std::move(result.status);
   done.head = std::move(result.head);
   done.payload = std::move(result.payload);
-  Schedule(now_ + Draw(io.delay.shortest, io.delay.longest) / 2,
-           std::move(done));
+  const IoDelay& delay = event.work->delay;
+  Schedule(now_ + Draw(delay.shortest, delay.longest) / 2, std::move(done));
 }
 
 void Simulation::FinishIo(Event event) {
-  Node* const node = Living(event.node, event.life);
+  Node* const node = Living(event.node);
   if (node == nullptr) return;
   Trace(event);
   NoteProgress();
   node->ios.erase(event.io);
+  IoResult result;
+  result.io = event.io;
+  result.status = std::move(event.status);
+  if (event.head != nullptr) result.head = Clone(*event.head);
+  result.payload = std::move(event.payload);
   Outbox out;
-  node->core->Completed({event.io, std::move(event.status),
-                         std::move(event.head), std::move(event.payload)},
-                        NodeTime(*node), &out);
-  Empty(event.node, node, std::move(out));
+  node->core->Completed(std::move(result), NodeTime(*node), &out);
+  Empty(node, std::move(out));
 }
 
 void Simulation::Tick(const Event& event) {
-  Node* const node = Living(event.node, event.life);
+  Node* const node = Living(event.node);
   if (node == nullptr || node->tick_at != now_) return;
   Trace(event);
   node->tick_at = 0;
   Outbox out;
   node->core->Tick(NodeTime(*node), &out);
-  Empty(event.node, node, std::move(out));
+  Empty(node, std::move(out));
 }
 
-void Simulation::Empty(PeerId self, Node* node, Outbox out) {
+void Simulation::Empty(Node* node, Outbox out) {
   for (const std::string& note : out.notes) {
-    trace_.AddNote(now_, self, note);
+    trace_.AddNote(now_, node->self.peer, note);
+    if (watcher_ != nullptr) watcher_->Noted(node->self, note);
   }
-  for (Outbox::ReplyItem& item : out.replies) {
-    Answer(self, node, std::move(item));
-  }
-  for (Outbox::SendItem& item : out.sends) Send(self, node, std::move(item));
-  for (Outbox::IoItem& item : out.ios) StartIo(self, node, std::move(item));
-  if (out.exited) return Exit(self, node, out.exit_status);
-  ScheduleTick(self, node);
+  for (Outbox::ReplyItem& item : out.replies) Answer(node, std::move(item));
+  for (Outbox::SendItem& item : out.sends) Send(node, std::move(item));
+  for (Outbox::IoItem& item : out.ios) StartIo(node, std::move(item));
+  if (out.exited) return Exit(node, out.exit_status);
+  ScheduleTick(node);
 }
 
-void Simulation::Send(PeerId self, Node* node, Outbox::SendItem item) {
+void Simulation::Send(Node* node, Outbox::SendItem item) {
+  const SimProcess self = node->self;
   if (item.head == nullptr || node->calls.count(item.call) != 0 ||
       item.deadline <= absl::ZeroDuration() ||
       item.deadline > absl::Hours(24)) {
     return Fail(absl::InternalError(
-        absl::StrCat(PeerName(self), " sent call ", item.call,
+        absl::StrCat(PeerName(self.peer), " sent call ", item.call,
                      " without a head, with a deadline of ",
                      absl::FormatDuration(item.deadline), ", or twice")));
   }
-  if (tap_) tap_(self, item.to, *item.head);
-  const int64_t patience = absl::ToInt64Nanoseconds(item.deadline);
-  const CallRef call = std::make_shared<Call>(
-      Call{self, item.to, node->life, item.call, item.head->GetDescriptor(),
-           now_, now_ + patience, false});
+  if (watcher_ != nullptr) watcher_->Sent(self, item.to, *item.head);
+  const CallRef call = std::make_shared<Call>();
+  call->from = self;
+  call->to = item.to;
+  call->id = item.call;
+  call->head = std::move(item.head);
+  call->head_hash = EventTrace::HashOf(call->head.get());
+  call->sent_at = now_;
+  call->deadline_at = now_ + absl::ToInt64Nanoseconds(item.deadline);
+  const auto stuck = stuck_.find({self.peer, item.to});
+  if (stuck != stuck_.end() && now_ < stuck->second.until) {
+    call->to_life = stuck->second.life;
+  }
   node->calls[item.call] = call;
   Event deadline;
   deadline.kind = Kind::kDeadline;
   deadline.node = self;
-  deadline.life = node->life;
   deadline.call = call;
   Schedule(call->deadline_at, std::move(deadline));
 
   const SimNetwork::Fate fate = network_.OfRequest(
-      {self, item.to, call->type->name(), now_}, item.deadline);
+      {self.peer, item.to, &call->type(), now_}, item.deadline);
   if (fate.fails_at.has_value()) {
     FailCall(call, *fate.fails_at, "connection lost");
   }
-  for (const int64_t at : fate.arrives_at) SendOneRequest(call, item, at);
+  for (const int64_t at : fate.arrives_at) {
+    SendOneRequest(call, item.payload, at);
+  }
 }
 
-void Simulation::SendOneRequest(const CallRef& call,
-                                const Outbox::SendItem& item, int64_t at) {
+void Simulation::SendOneRequest(const CallRef& call, const BufferChain& payload,
+                                int64_t at) {
   Event event;
   event.kind = Kind::kRequest;
-  event.node = call->to;
+  event.node = {call->to, call->to_life};
   event.call = call;
-  event.head = Clone(*item.head);
-  event.payload = item.payload;
-  event.payload_crc = Crc(item.payload);
+  event.payload = payload;
+  event.payload_crc = Crc(payload);
   Schedule(at, std::move(event));
 }
 
 BufferChain Simulation::Arrive(const Event& event) {
+  if (event.payload.empty()) return {};
   if (Crc(event.payload) != event.payload_crc) {
+    const auto& head =
+        event.kind == Kind::kRequest ? *event.call->head : *event.head;
     Fail(absl::InternalError(
-        absl::StrCat("the payload of a ", event.head->GetDescriptor()->name(),
+        absl::StrCat("the payload of a ", head.GetDescriptor()->name(),
                      " was changed after it had been sent")));
   }
   return network_.Recut(event.payload);
 }
 
-void Simulation::Answer(PeerId self, Node* node, Outbox::ReplyItem item) {
+void Simulation::Answer(Node* node, Outbox::ReplyItem item) {
+  const std::string name = PeerName(node->self.peer);
   const auto found = node->incoming.find(item.call);
   if (found == node->incoming.end()) {
     return Fail(absl::InternalError(
-        absl::StrCat(PeerName(self), " answered call ", item.call,
+        absl::StrCat(name, " answered call ", item.call,
                      ", which it does not have or has answered")));
   }
   const CallRef call = found->second.call;
   node->incoming.erase(found);
   if (item.status.ok() == (item.head == nullptr)) {
     return Fail(absl::InternalError(
-        absl::StrCat(PeerName(self), " answered ", call->type->name(),
+        absl::StrCat(name, " answered ", call->type(),
                      " with neither or both of a reply and an error")));
   }
+  if (watcher_ != nullptr) {
+    watcher_->Answered(node->self, call->from.peer, *call->head, item);
+  }
+  if (call->reset) return;
   const SimNetwork::Fate fate =
-      network_.OfReply({self, call->from, call->type->name(), now_});
+      network_.OfReply({node->self.peer, call->from.peer, &call->type(), now_});
   if (fate.fails_at.has_value()) {
     FailCall(call, *fate.fails_at, "connection lost");
   }
+  const std::shared_ptr<google::protobuf::Message> head = std::move(item.head);
   for (const int64_t at : fate.arrives_at) {
     Event event;
     event.kind = Kind::kReply;
     event.node = call->from;
-    event.life = call->sender_life;
     event.call = call;
     event.status = item.status;
-    if (item.head != nullptr) event.head = Clone(*item.head);
+    event.head = head;
+    event.head_hash = EventTrace::HashOf(head.get());
     event.payload = item.payload;
     event.payload_crc = Crc(item.payload);
     Schedule(at, std::move(event));
   }
 }
 
-void Simulation::StartIo(PeerId self, Node* node, Outbox::IoItem item) {
+void Simulation::StartIo(Node* node, Outbox::IoItem item) {
   const google::protobuf::Descriptor* const type = item.head->GetDescriptor();
-  const auto io = ios_.find({self, type});
-  if (io == ios_.end() || node->ios.count(item.io) != 0) {
-    return Fail(absl::InternalError(
-        absl::StrCat(PeerName(self), " started ", type->name(), " ", item.io,
-                     ", which nobody does or which has been started")));
+  const auto work = node->works.find(type);
+  if (work == node->works.end() || node->ios.count(item.io) != 0) {
+    return Fail(absl::InternalError(absl::StrCat(
+        PeerName(node->self.peer), " started ", type->name(), " ", item.io,
+        ", which nobody does or which has been started")));
   }
+  if (watcher_ != nullptr) watcher_->Started(node->self, *item.head);
   node->ios[item.io] = {type, now_};
   Event event;
   event.kind = Kind::kIoEffect;
-  event.node = self;
-  event.life = node->life;
+  event.node = node->self;
   event.io = item.io;
   event.head = std::move(item.head);
   event.payload = std::move(item.payload);
-  const IoDelay& delay = io->second.delay;
+  event.work = work->second;
+  const IoDelay& delay = event.work->delay;
   Schedule(now_ + Draw(delay.shortest, delay.longest) / 2, std::move(event));
 }
 
-void Simulation::Exit(PeerId self, Node* node, const absl::Status& status) {
+void Simulation::Exit(Node* node, const absl::Status& status) {
+  const SimProcess self = node->self;
   Event event;
   event.kind = Kind::kExit;
   event.node = self;
@@ -463,9 +460,10 @@ void Simulation::Exit(PeerId self, Node* node, const absl::Status& status) {
   node->calls.clear();
   node->ios.clear();
   node->tick_at = 0;
-  if (!status.ok()) {
+  const absl::Status judged = judge_ == nullptr ? status : judge_(self, status);
+  if (!judged.ok()) {
     Fail(absl::AbortedError(
-        absl::StrCat(PeerName(self), " exited: ", status.ToString())));
+        absl::StrCat(PeerName(self.peer), " exited: ", judged.ToString())));
   }
 }
 
@@ -475,7 +473,6 @@ void Simulation::FailCall(const CallRef& call, int64_t at,
   Event event;
   event.kind = Kind::kReply;
   event.node = call->from;
-  event.life = call->sender_life;
   event.call = call;
   event.status =
       absl::UnavailableError(absl::StrCat(PeerName(call->to), ": ", why));
@@ -489,7 +486,7 @@ void Simulation::CloseIncoming(Node* node) {
   node->incoming.clear();
 }
 
-void Simulation::ScheduleTick(PeerId self, Node* node) {
+void Simulation::ScheduleTick(Node* node) {
   const Time wanted = node->core->next_tick();
   if (wanted == Time::Never()) {
     node->tick_at = 0;
@@ -500,29 +497,35 @@ void Simulation::ScheduleTick(PeerId self, Node* node) {
   int64_t at =
       std::max(now_, wanted.nanoseconds() - node->clock_offset) + lateness;
   if (random_.Chance(0.02)) at = now_ + lateness;
-  if (node->tick_at != 0 && node->tick_at > now_ && node->tick_at <= at &&
+  if (node->tick_at > now_ && node->tick_at <= at &&
       node->tick_at + absl::ToInt64Nanoseconds(absl::Milliseconds(2)) >= at) {
     return;  // The one that is due will do.
   }
   node->tick_at = at;
   Event event;
   event.kind = Kind::kTick;
-  event.node = self;
-  event.life = node->life;
+  event.node = node->self;
   Schedule(at, std::move(event));
 }
 
 void Simulation::Trace(const Event& event) {
   const bool is_message = event.call != nullptr;
+  const bool is_request = event.kind == Kind::kRequest;
+  const PeerId other = !is_message  ? event.node.peer
+                       : is_request ? event.call->from.peer
+                                    : event.call->to;
+  const google::protobuf::Message* const head =
+      is_request ? event.call->head.get() : event.head.get();
   trace_.Add(
       {.at = now_,
        .kind = kKindNames[static_cast<int>(event.kind)],
-       .node = event.node,
-       .from = !is_message                    ? event.node
-               : event.kind == Kind::kRequest ? event.call->from
-                                              : event.call->to,
+       .node = event.node.peer,
+       .from = other,
        .is_message = is_message,
-       .head = event.head.get(),
+       .head = head,
+       .head_hash = is_request   ? event.call->head_hash
+                    : is_message ? event.head_hash
+                                 : EventTrace::HashOf(head),
        .payload_crc = is_message ? event.payload_crc : Crc(event.payload),
        .payload_bytes = ChainSize(event.payload),
        .status = event.status});

@@ -5,9 +5,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -16,8 +16,10 @@
 
 #include "base/random.h"
 #include "tensor/core.h"
+#include "tests/sim/event_queue.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/network.h"
+#include "tests/sim/simulation_watcher.h"
 #include "tests/sim/trace.h"
 
 namespace paramd {
@@ -34,8 +36,11 @@ namespace paramd {
 // some time or DEADLINE_EXCEEDED at its deadline, whether or not the receiver
 // acted; delivers a request twice, under two call ids; delivers a request long
 // after the sender was told that it failed; delivers a reply to a call that was
-// settled before. Nodes share no byte and no message, and each has a clock of
-// its own.
+// settled before. Nodes share no payload, and each has a clock of its own.
+//
+// A task has one node that others reach, and any number of orphans: processes
+// that were replaced and do not know it yet. What they have sent and send still
+// arrives, and they hear the answers.
 //
 // Not thread-safe. Cores are not owned and outlive the simulation, or the
 // Crash() that ends them.
@@ -60,42 +65,79 @@ class Simulation {
   // Does the work, at one moment somewhere in its duration; the result reaches
   // the core at the end. `io` of the result is filled in by the simulation.
   using IoHandler = std::function<IoResult(Outbox::IoItem item)>;
-  // Sees every request when it is sent, before anything happens to it.
-  using Tap = std::function<void(PeerId from, PeerId to,
-                                 const google::protobuf::Message& head)>;
+
+  // Where a fault script may step in, outside of any core: before a core sees a
+  // request; when it has, and nothing of what it answers, sends and starts is
+  // on its way; before work is done; when it is, and the core has not heard.
+  enum class Moment { kBeforeRequest, kAfterRequest, kBeforeIo, kAfterIo };
+  // May do anything to any node. If it ends `self`, what was under way there
+  // ends too: a core that has acted on a request takes its answer with it.
+  using Interrupter =
+      std::function<void(Moment, const SimProcess& self, PeerId from,
+                         const google::protobuf::Message& head)>;
+  // Judges the end of a process; what is not OK fails the run. Without one, any
+  // exit with an error does. It may add nodes.
+  using ExitJudge =
+      std::function<absl::Status(const SimProcess&, const absl::Status&)>;
 
   explicit Simulation(Options options);
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
   // A node that starts within `start_within`; a later life of `self`, if that
-  // has exited. REQUIRES: no living node `self`.
-  void AddNode(PeerId self, Core* core,
-               absl::Duration start_within = absl::Seconds(1));
+  // has exited. Returns that life. REQUIRES: no living node `self`.
+  uint64_t AddNode(PeerId self, Core* core,
+                   absl::Duration start_within = absl::Seconds(1));
   // The node is gone at once: callers of its open calls hear UNAVAILABLE, what
   // it sent is still under way, work it started ends unheard or is not done.
-  // AddNode may bring the task back, with another core.
+  // With `late_work` all of it is done, at its time. AddNode may bring the task
+  // back, with another core.
   // REQUIRES: a living node `self`; not called from inside its core.
-  void Crash(PeerId self);
+  void Crash(PeerId self, bool late_work = false);
+  // The node becomes an orphan; AddNode brings its successor. Who talked to it
+  // last before goes on doing so for up to `stick`.
+  // REQUIRES: a living node `self`; not called from inside its core.
+  void Orphan(PeerId self, absl::Duration stick);
   // Tells the core of a node to drain; nothing happens if it has not started or
   // has exited.
   void Drain(PeerId self);
   bool HasExited(PeerId self) const;
+  // The node of the task that others reach has started and has not ended.
+  bool IsUp(PeerId self) const;
+
   // For this long everything that the node sends and that is sent to it is
   // lost.
   void CutOff(PeerId self, absl::Duration time);
-  // Work of type `type` that `self` starts, for this and later lives of it.
+  // What `from` sends to `to`, replies included; nothing of the other
+  // direction.
+  void CutLink(PeerId from, PeerId to, absl::Duration time);
+  // What the node sends and is sent takes a hundred times as long.
+  void Slow(PeerId self, absl::Duration time);
+  // The connection of two nodes breaks: requests and replies that are under way
+  // between them never arrive, and the senders of all open calls hear it.
+  void Reset(PeerId a, PeerId b);
+  // For this long nothing happens to the node; what was due then comes at the
+  // end, in its order. Its clock goes on.
+  void Pause(PeerId self, absl::Duration time);
+  // The node's clock goes ahead at once, as if it had slept.
+  void JumpClock(PeerId self, absl::Duration ahead);
+
+  // Work of type `type` that a node of `self` starts which begins from now on.
   void HandleIo(PeerId self, const google::protobuf::Descriptor* type,
                 IoDelay delay, IoHandler handler);
-  void OnRequest(Tap tap) { tap_ = std::move(tap); }
+  // Not owned; outlives the run.
+  void Watch(SimulationWatcher* watcher) { watcher_ = watcher; }
+  void OnMoment(Interrupter interrupter) { interrupter_ = interrupter; }
+  void OnExit(ExitJudge judge) { judge_ = std::move(judge); }
   // Runs `action` at that time after the beginning: for fault scripts.
   void At(absl::Duration since_start, std::function<void()> action);
 
-  // Runs until every living node has exited with OK. Otherwise an error that
-  // names the seed, the replay command and what every node waits for:
-  // kDeadlineExceeded if nothing got on for `stall_limit` or `event_limit` was
-  // reached, kAborted if a node exited with an error, kInternal if a core broke
-  // the rules of an outbox, or what Fail was called with.
+  // Runs until every living node has exited, orphans aside. OK if all of them
+  // did as the judge says. Otherwise an error that names the seed, the replay
+  // command and what every node waits for: kDeadlineExceeded if nothing got on
+  // for `stall_limit` or `event_limit` was reached, kAborted if a node exited
+  // with an error, kInternal if a core broke the rules of an outbox, or what
+  // Fail was called with.
   absl::Status Run();
 
   // Makes Run return OK as soon as the event that calls this is over, whoever
@@ -112,6 +154,10 @@ class Simulation {
   uint64_t trace_hash() const { return trace_.hash(); }
   uint64_t events() const { return events_; }
   const FaultCounts& fault_counts() const { return network_.counts(); }
+  // A fault of a script, which is counted with those of the network.
+  void CountFault(const std::string& fault, const std::string& what) {
+    network_.Count(fault, what);
+  }
   // Who waits for what, a line each.
   std::string Waits() const;
 
@@ -131,29 +177,40 @@ class Simulation {
   // A request on its way and what became of it. `settled` once its sender has
   // heard of it.
   struct Call {
-    PeerId from;
+    SimProcess from;
     PeerId to;
-    uint64_t sender_life = 0;
-    CallId id = 0;  // The sender's.
-    const google::protobuf::Descriptor* type = nullptr;
+    uint64_t to_life = 0;  // 0: whichever others reach.
+    CallId id = 0;         // The sender's.
+    std::shared_ptr<const google::protobuf::Message> head;
+    uint64_t head_hash = 0;
     int64_t sent_at = 0;
     int64_t deadline_at = 0;
     bool settled = false;
+    bool reset = false;
+
+    const std::string& type() const { return head->GetDescriptor()->name(); }
   };
   using CallRef = std::shared_ptr<Call>;  // Shared by its deliveries.
+  struct Io {
+    IoDelay delay;
+    IoHandler handler;
+  };
+  using IoRef = std::shared_ptr<const Io>;  // Shared with those that use it.
 
   struct Event {
     Kind kind = Kind::kAction;
-    PeerId node;
-    uint64_t life = 0;
+    SimProcess node;
     CallRef call;
     absl::Status status;
-    Outbox::Head head;
+    // Of a reply, or of work.
+    std::shared_ptr<google::protobuf::Message> head;
+    uint64_t head_hash = 0;
     // The sender's own bytes, so that they are in use until they arrive, and
     // what they were when they left.
     BufferChain payload;
     uint32_t payload_crc = 0;
     IoId io = 0;
+    IoRef work;
     std::function<void()> action;
   };
 
@@ -166,28 +223,31 @@ class Simulation {
     int64_t since = 0;
   };
   struct Node {
+    SimProcess self;
     Core* core = nullptr;
-    uint64_t life = 0;
     bool started = false;
     bool exited = false;
     int64_t clock_offset = 0;
     int64_t tick_at = 0;  // When the tick that counts is due; 0: none is.
+    int64_t paused_until = 0;
+    std::map<const google::protobuf::Descriptor*, IoRef> works;
     std::map<CallId, CallRef> calls;      // Sent and not settled.
     std::map<CallId, Delivery> incoming;  // Received and not answered.
     std::map<IoId, OpenIo> ios;
   };
-  struct Io {
-    IoDelay delay;
-    IoHandler handler;
+  // Whom a node talks to instead of the one that others reach.
+  struct Stuck {
+    uint64_t life = 0;
+    int64_t until = 0;
   };
 
-  // The node, or null if it is not alive (in life `life`, unless 0).
-  Node* Living(PeerId peer, uint64_t life = 0);
+  // The node, or null if it is not alive; of life 0: the one that others reach.
+  Node* Living(const SimProcess& process);
   Time NodeTime(const Node& node) const;
   int64_t Draw(absl::Duration shortest, absl::Duration longest);
   void Schedule(int64_t at, Event event);
 
-  void Handle(Event event);
+  void Handle(std::unique_ptr<Event> event);
   void Start(Node* node, const Event& event);
   void DeliverRequest(Event event);
   void DeliverReply(Event event);
@@ -195,21 +255,26 @@ class Simulation {
   void DoIo(Event event);
   void FinishIo(Event event);
   void Tick(const Event& event);
+  // Whether the node is still there afterwards.
+  bool Interrupt(Moment moment, const SimProcess& self, PeerId from,
+                 const google::protobuf::Message& head);
 
-  void Empty(PeerId self, Node* node, Outbox out);
-  void Send(PeerId self, Node* node, Outbox::SendItem item);
-  void SendOneRequest(const CallRef& call, const Outbox::SendItem& item,
+  void Empty(Node* node, Outbox out);
+  void Send(Node* node, Outbox::SendItem item);
+  void SendOneRequest(const CallRef& call, const BufferChain& payload,
                       int64_t at);
   // The payload as it arrives; fails the run if the sender changed it after it
   // had sent it.
   BufferChain Arrive(const Event& event);
-  void Answer(PeerId self, Node* node, Outbox::ReplyItem item);
-  void StartIo(PeerId self, Node* node, Outbox::IoItem item);
-  void Exit(PeerId self, Node* node, const absl::Status& status);
+  void Answer(Node* node, Outbox::ReplyItem item);
+  void StartIo(Node* node, Outbox::IoItem item);
+  void Exit(Node* node, const absl::Status& status);
   // The sender of a call hears that it failed, unless it is settled by then.
   void FailCall(const CallRef& call, int64_t at, absl::string_view why);
+  void ResetCalls(Node* node, PeerId with);
   void CloseIncoming(Node* node);
-  void ScheduleTick(PeerId self, Node* node);
+  void ScheduleTick(Node* node);
+  void AppendWaits(const Node& node, std::string* text) const;
 
   void Trace(const Event& event);
 
@@ -220,16 +285,19 @@ class Simulation {
   int64_t now_ = 1;
   int64_t progressed_at_ = 1;
   uint64_t events_ = 0;
-  uint64_t scheduled_ = 0;
   uint64_t lives_ = 0;
   CallId next_delivery_ = 1;
   absl::Status failure_;
   bool ended_ = false;
-  Tap tap_;
-  // By (time, order of scheduling).
-  std::map<std::pair<int64_t, uint64_t>, Event> queue_;
+  SimulationWatcher* watcher_ = nullptr;
+  Interrupter interrupter_;
+  ExitJudge judge_;
+  EventQueue<Event> queue_;
   std::map<PeerId, Node> nodes_;
-  std::map<std::pair<PeerId, const google::protobuf::Descriptor*>, Io> ios_;
+  std::map<uint64_t, Node> orphans_;                  // By life.
+  std::map<std::pair<PeerId, PeerId>, Stuck> stuck_;  // By from and to.
+  std::set<uint64_t> late_work_;  // Lives that ended and whose work is done.
+  std::map<PeerId, std::map<const google::protobuf::Descriptor*, IoRef>> works_;
 };
 
 }  // namespace paramd

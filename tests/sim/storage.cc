@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,12 +16,8 @@
 namespace paramd {
 namespace {
 
-std::string PathOf(const v1::Version& snapshot) {
-  return absl::StrCat("checkpoints/", VersionName(snapshot));
-}
-
 std::string PreparedPathOf(const v1::Version& snapshot) {
-  return absl::StrCat(PathOf(snapshot), ".partial");
+  return absl::StrCat(SimStorage::PathOf(snapshot), ".partial");
 }
 
 uint32_t CrcOf(const std::map<std::string, std::string>& tensors) {
@@ -50,11 +47,10 @@ IoResult Done(std::unique_ptr<M> head) {
 constexpr absl::Duration kFast = absl::Milliseconds(50);
 constexpr absl::Duration kSlow = absl::Seconds(1);
 
-template <typename Request, typename Function>
-SimStorage::Work MakeWork(absl::Duration longest, Function work) {
-  return {Request::descriptor(), longest, [work](Outbox::IoItem item) {
-            return work(static_cast<const Request&>(*item.head), item.payload);
-          }};
+bool Writes(const google::protobuf::Descriptor* type) {
+  return type != v1::ReadLog::descriptor() &&
+         type != v1::FindCheckpoint::descriptor() &&
+         type != v1::ReadSlices::descriptor();
 }
 
 void Serve(PeerId self, std::vector<SimStorage::Work> works,
@@ -68,6 +64,54 @@ void Serve(PeerId self, std::vector<SimStorage::Work> works,
 }
 
 }  // namespace
+
+template <typename Request, typename Function>
+SimStorage::Work SimStorage::MakeWork(absl::Duration longest, Function work) {
+  return {Request::descriptor(), longest, [this, work](Outbox::IoItem item) {
+            const auto& request = static_cast<const Request&>(*item.head);
+            if (!Writes(Request::descriptor())) {
+              return work(request, item.payload);
+            }
+            if (full_) {
+              if constexpr (std::is_same_v<Request, v1::WriteShard>) {
+                Tear(request);
+              }
+              return Failed(
+                  absl::ResourceExhaustedError("no space left on device"));
+            }
+            IoResult result = work(request, item.payload);
+            if (lose_result_ > 0 && random_->Chance(lose_result_)) {
+              return Failed(absl::UnavailableError("connection timed out"));
+            }
+            return result;
+          }};
+}
+
+void SimStorage::SetFull(bool full) {
+  full_ = full;
+  was_bad_ = true;
+}
+
+void SimStorage::LoseResults(double chance, RandomStream* random) {
+  lose_result_ = chance;
+  random_ = random;
+  was_bad_ = true;
+}
+
+void SimStorage::Tear(const v1::WriteShard& request) {
+  const auto directory = files_.find(request.directory());
+  if (directory == files_.end()) return;
+  Tensors& torn = directory->second[request.file().name()];
+  torn.clear();
+  if (request.tensors_size() > 0) {
+    torn[request.tensors(0).name()] =
+        std::string(request.tensors(0).bytes() / 2, '\0');
+  }
+}
+
+std::string SimStorage::PathOf(const v1::Version& snapshot) {
+  return absl::StrCat("checkpoints/", VersionName(snapshot));
+}
 
 std::vector<SimStorage::Work> SimStorage::CoordinatorWorks() {
   return {
@@ -125,6 +169,7 @@ IoResult SimStorage::AppendLog(const v1::AppendLog& request) {
                      " was to be appended; the next is ", next)));
   }
   log_.push_back(request.entry());
+  finished_ |= request.entry().has_finished();
   return {};
 }
 
@@ -292,7 +337,7 @@ absl::StatusOr<std::string> SimStorage::ReadRows(
 
 absl::StatusOr<std::vector<float>> SimStorage::ReadVariable(
     const v1::Manifest& manifest, const std::string& variable,
-    const std::string& slot) {
+    const std::string& slot) const {
   v1::ReadSlices::Want want;
   for (const v1::Variable& known : manifest.variables()) {
     if (known.name() != variable) continue;

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "base/random.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
@@ -41,16 +42,33 @@ class SimStorage {
   // too, though not by a server.
   const std::vector<v1::Manifest>& committed() const { return committed_; }
   const std::vector<v1::WriteResult>& results() const { return results_; }
+  bool finished() const { return finished_; }
+
+  // From now on nothing can be written, or all can again. What is under way is
+  // left torn.
+  void SetFull(bool full);
+  // From now on each work is done and its result lost with this chance: the
+  // process hears that it failed.
+  void LoseResults(double chance, RandomStream* random);
+  // A server died while it wrote: the file is there, and its end is not.
+  void Tear(const v1::WriteShard& request);
+  // Whether it ever did any of these.
+  bool was_bad() const { return was_bad_; }
+  // The directory of a committed checkpoint.
+  static std::string PathOf(const v1::Version& snapshot);
 
   // A variable's values, or those of a slot of it if `slot` is not empty, out
   // of the checkpoint with this manifest. kDataLoss naming what is missing.
-  absl::StatusOr<std::vector<float>> ReadVariable(const v1::Manifest& manifest,
-                                                  const std::string& variable,
-                                                  const std::string& slot);
+  absl::StatusOr<std::vector<float>> ReadVariable(
+      const v1::Manifest& manifest, const std::string& variable,
+      const std::string& slot) const;
 
  private:
   using Number = std::pair<uint64_t, uint64_t>;        // (term, counter)
   using Tensors = std::map<std::string, std::string>;  // By name.
+
+  template <typename Request, typename Function>
+  Work MakeWork(absl::Duration longest, Function work);
 
   IoResult ReadLog() const;
   IoResult AppendLog(const v1::AppendLog& request);
@@ -72,6 +90,11 @@ class SimStorage {
   std::vector<v1::LogEntry> log_;
   std::vector<v1::Manifest> committed_;
   std::vector<v1::WriteResult> results_;
+  bool finished_ = false;
+  bool full_ = false;
+  bool was_bad_ = false;
+  double lose_result_ = 0;
+  RandomStream* random_ = nullptr;
   // By path: a directory prepared or committed, then by file.
   std::map<std::string, std::map<std::string, Tensors>> files_;
   std::map<Number, v1::Manifest> visible_;

@@ -9,6 +9,7 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 
 #include "base/check.h"
+#include "base/crc32c.h"
 #include "base/random.h"
 
 namespace paramd {
@@ -17,13 +18,12 @@ namespace {
 constexpr size_t kLongestHead = 300;  // Printed of a head.
 
 // The same bytes every time, maps included.
-std::string Serialized(const google::protobuf::Message* head) {
+std::string Serialized(const google::protobuf::Message& head) {
   std::string bytes;
-  if (head == nullptr) return bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
   google::protobuf::io::CodedOutputStream coded(&stream);
   coded.SetSerializationDeterministic(true);
-  CHECK(head->SerializeToCodedStream(&coded), "heads are complete");
+  CHECK(head.SerializeToCodedStream(&coded), "heads are complete");
   coded.Trim();
   return bytes;
 }
@@ -38,14 +38,33 @@ std::string Clock(int64_t at) {
 
 }  // namespace
 
+uint64_t EventTrace::HashOf(const google::protobuf::Message* head) {
+  if (head == nullptr) return 0;
+  const std::string bytes = Serialized(*head);
+  const uint32_t crc = Crc32c(absl::MakeConstSpan(
+      reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()));
+  return StableHash(head->GetDescriptor()->name(),
+                    uint64_t{crc} << 32 | bytes.size());
+}
+
 void EventTrace::Add(const Event& event) {
-  hash_ = StableHash(
-      absl::StrCat(event.at, " ", event.kind, " ", PeerName(event.from), " ",
-                   PeerName(event.node), " ", TypeName(event.head), " ",
-                   event.payload_crc, " ", event.status.ToString(), " ",
-                   Serialized(event.head)),
-      hash_);
+  Mix(event.at);
+  Mix(StableHash(event.kind));
+  for (const PeerId peer : {event.from, event.node}) {
+    Mix(uint64_t{peer.index} << 8 | static_cast<uint8_t>(peer.kind));
+  }
+  Mix(event.head_hash != 0 ? event.head_hash : HashOf(event.head));
+  Mix(event.payload_crc);
+  if (!event.status.ok()) Mix(StableHash(event.status.ToString()));
   if (verbose_) Print(event);
+}
+
+// The finaliser of SplitMix64.
+void EventTrace::Mix(uint64_t value) {
+  hash_ = (hash_ ^ value) + 0x9E3779B97F4A7C15;
+  hash_ = (hash_ ^ hash_ >> 30) * 0xBF58476D1CE4E5B9;
+  hash_ = (hash_ ^ hash_ >> 27) * 0x94D049BB133111EB;
+  hash_ ^= hash_ >> 31;
 }
 
 void EventTrace::AddNote(int64_t at, PeerId node,

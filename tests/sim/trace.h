@@ -24,6 +24,8 @@ class EventTrace {
     PeerId from;  // The other end of a message; else `node`.
     bool is_message = false;
     const google::protobuf::Message* head = nullptr;
+    // HashOf(head), where it is known already.
+    uint64_t head_hash = 0;
     uint32_t payload_crc = 0;
     size_t payload_bytes = 0;
     absl::Status status;
@@ -35,10 +37,13 @@ class EventTrace {
   // What a core has to say; no part of the hash.
   void AddNote(int64_t at, PeerId node, absl::string_view note) const;
 
-  // FNV-1a over every event: time, kind, nodes, type, head and payload.
+  // Over every event: time, kind, nodes, type, head, payload and status.
   uint64_t hash() const { return hash_; }
+  // Of a head's type and bytes; 0 if there is none.
+  static uint64_t HashOf(const google::protobuf::Message* head);
 
  private:
+  void Mix(uint64_t value);
   void Print(const Event& event) const;
 
   const bool verbose_;

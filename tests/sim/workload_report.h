@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 
 #include "tests/sim/faults.h"
+#include "tests/sim/probes.h"
 
 namespace paramd {
 
@@ -20,7 +21,19 @@ struct WorkloadReport {
   bool resumed = false;
   // Processes that were told to stop and had a successor.
   uint64_t drained = 0;
-  FaultCounts faults;
+  FaultCounts faults = {};
+  // Of workloads that know: pushes sent, chunks that servers applied, and
+  // faults of any kind that hit an open push.
+  uint64_t pushes = 0;
+  uint64_t chunks_applied = 0;
+  uint64_t hits = 0;
+  // Blocks in which a batch was missing at the end, or was there too often,
+  // all of it explained.
+  uint64_t lost = 0;
+  uint64_t doubled = 0;
+  // Whether it had all that a seed of its kind is to have.
+  bool complete = false;
+  Probes probes = {};
 };
 
 }  // namespace paramd

@@ -1,0 +1,441 @@
+#include "tests/sim/content_model.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/status_macros.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+template <typename... Parts>
+absl::Status Wrong(const Parts&... parts) {
+  return absl::DataLossError(absl::StrCat(parts...));
+}
+
+std::string NameOf(uint32_t server, const Number& generation) {
+  return absl::StrCat("ps-", server, " as generation ", generation.first, "-",
+                      generation.second);
+}
+
+}  // namespace
+
+absl::Status ContentModel::Configured(const v1::Configuration& configuration) {
+  const auto [known, is_new] = configurations_.try_emplace(
+      NumberOf(configuration.version()), configuration);
+  if (!is_new) return absl::OkStatus();
+  for (const v1::ServerMember& member : configuration.servers()) {
+    Beginning beginning;
+    beginning.directory = member.restore_directory();
+    beginning.incarnation = member.incarnation();
+    beginning.first = configuration.version().counter() == 1;
+    for (const v1::Slice& slice : configuration.layout().slices()) {
+      beginning.slices.push_back(slice.server() == member.index());
+    }
+    const ServerLife life = {member.index(), NumberOf(member.generation())};
+    const auto [other, is_first] = beginnings_.try_emplace(life, beginning);
+    if (other->second.incarnation != member.incarnation()) {
+      return Wrong("two processes are given ", NameOf(life.first, life.second));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ContentModel::Content*> ContentModel::Find(
+    const SimProcess& process, uint32_t server, const v1::Version& generation) {
+  const ServerLife life = {server, NumberOf(generation)};
+  const auto [content, is_new] = contents_.try_emplace(life);
+  if (is_new) {
+    content->second.process = process;
+    const auto beginning = beginnings_.find(life);
+    if (beginning == beginnings_.end()) {
+      return Wrong(NameOf(server, life.second),
+                   " answers, which no configuration lists");
+    }
+    RETURN_IF_ERROR(Restore(beginning->second, &content->second));
+  }
+  if (content->second.process != process) {
+    return Wrong("two processes answer as ", NameOf(server, life.second));
+  }
+  return &content->second;
+}
+
+absl::Status ContentModel::Restore(const Beginning& beginning,
+                                   Content* content) const {
+  content->blocks.resize(job_.blocks().size());
+  content->slices.resize(job_.slices().size());
+  content->lossy = !beginning.first;
+  for (uint32_t s = 0; s < beginning.slices.size(); ++s) {
+    content->slices[s].owned = beginning.slices[s];
+  }
+  if (beginning.directory.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const v1::Manifest* manifest,
+                   ManifestOf(beginning.directory));
+  for (const v1::ShardFile& file : manifest->files()) {
+    ASSIGN_OR_RETURN(const Content* sealed, SealedContent(*manifest, file));
+    for (uint32_t s = 0; s < content->slices.size(); ++s) {
+      if (!content->slices[s].owned || !sealed->slices[s].owned) continue;
+      content->lossy |= sealed->lossy;
+      const IntegerJob::SlicePlace& slice = job_.slices()[s];
+      std::copy_n(sealed->blocks.begin() + slice.first_block, slice.blocks,
+                  content->blocks.begin() + slice.first_block);
+    }
+    for (const v1::SavedSlice& saved : file.slices()) {
+      for (uint32_t s = 0; s < content->slices.size(); ++s) {
+        const IntegerJob::SlicePlace& place = job_.slices()[s];
+        if (!content->slices[s].owned ||
+            job_.variables()[place.variable].name() != saved.variable() ||
+            place.row_begin != saved.row_begin()) {
+          continue;
+        }
+        for (const v1::PushRecord& record : saved.records()) {
+          content->slices[s].records[record.worker()] = {
+              NumberOf(record.generation()),
+              record.sequence(),
+              {record.missing_blocks().begin(), record.missing_blocks().end()}};
+        }
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const v1::Manifest*> ContentModel::ManifestOf(
+    const std::string& directory) const {
+  for (const v1::Manifest& manifest : storage_.committed()) {
+    if (SimStorage::PathOf(manifest.snapshot()) == directory) return &manifest;
+  }
+  return Wrong("'", directory, "' was never committed");
+}
+
+absl::StatusOr<const ContentModel::Content*> ContentModel::SealedContent(
+    const v1::Manifest& manifest, const v1::ShardFile& file) const {
+  const ServerLife life = {file.server(), NumberOf(file.server_generation())};
+  const auto sealed = sealed_.find({NumberOf(manifest.snapshot()), life});
+  if (sealed != sealed_.end()) return &sealed->second;
+  return Wrong("checkpoint ", VersionName(manifest.snapshot()), " has '",
+               file.name(), "', but ", NameOf(life.first, life.second),
+               " never said that it was sealed");
+}
+
+absl::StatusOr<uint32_t> ContentModel::BlockOf(uint32_t slice,
+                                               uint32_t block) const {
+  if (slice >= job_.slices().size() || block >= job_.slices()[slice].blocks) {
+    return Wrong("an answer names block ", block, " of slice ", slice,
+                 ", which the job has not");
+  }
+  return job_.slices()[slice].first_block + block;
+}
+
+bool ContentModel::Contains(uint32_t server, const Number& generation,
+                            uint32_t block, PushIndex push) const {
+  const auto content = contents_.find({server, generation});
+  if (content == contents_.end()) return false;
+  const std::vector<bool>& has = content->second.blocks[block].has;
+  return push < has.size() && has[push];
+}
+
+absl::Status ContentModel::CheckVersion(const ServerLife& life, uint32_t block,
+                                        const Content& content,
+                                        const v1::BlockVersion& version) {
+  const uint32_t slice = job_.blocks()[block].slice;
+  const std::string name =
+      absl::StrCat("block ", block, " of ", NameOf(life.first, life.second));
+  if (!content.slices[slice].owned) return Wrong(name, " is not there");
+  const auto [owner, is_new] = lives_.try_emplace(version.life(), life, slice);
+  const auto [of, is_first] =
+      life_of_.try_emplace({life, slice}, version.life());
+  if (version.life() == 0 || owner->second != std::pair(life, slice) ||
+      of->second != version.life()) {
+    return Wrong(name, " has life ", version.life(),
+                 ", which is that of other content");
+  }
+  const size_t pushes = content.blocks[block].pushes.size();
+  if (version.counter() != pushes) {
+    return Wrong(name, " has version ", version.counter(), "; ", pushes,
+                 " pushes are in");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ContentModel::Pulled(const SimProcess& server,
+                                  const v1::PullRequest& request,
+                                  const v1::PullReply& reply,
+                                  const BufferChain& payload) {
+  const uint32_t index = server.peer.index;
+  ASSIGN_OR_RETURN(Content* const content,
+                   Find(server, index, reply.server_generation()));
+  const ServerLife life = {index, NumberOf(reply.server_generation())};
+  ChainReader reader(payload);
+  std::vector<float> values;
+  for (int i = 0; i < reply.blocks_size(); ++i) {
+    const v1::PulledBlock& pulled = reply.blocks(i);
+    ASSIGN_OR_RETURN(const uint32_t block,
+                     BlockOf(pulled.slice(), pulled.block()));
+    RETURN_IF_ERROR(CheckVersion(life, block, *content, pulled.version()));
+    const v1::BlockVersion& known = request.blocks(i).known();
+    if (pulled.elements() == 0) {
+      ++counts_.blocks_unchanged;
+      if (known.life() == pulled.version().life() &&
+          known.counter() == pulled.version().counter()) {
+        continue;
+      }
+      return Wrong(NameOf(index, life.second), " says that block ", block,
+                   " is unchanged, which it is not");
+    }
+    const IntegerJob::BlockPlace& place = job_.blocks()[block];
+    values.resize(place.elements);
+    if (!reader.Read(AsWritableBytes(absl::MakeSpan(values)))) {
+      return Wrong("a pull's answer is too short");
+    }
+    const float sum = content->blocks[block].sum;
+    for (uint64_t e = 0; e < place.elements; ++e) {
+      const float wanted =
+          job_.ValueOf(place.variable, place.first_element + e, sum);
+      if (values[e] == wanted) continue;
+      return Wrong("element ", e, " of block ", block, " of ",
+                   NameOf(index, life.second), " is ", values[e], ", not ",
+                   wanted, ": its ", content->blocks[block].pushes.size(),
+                   " pushes are not what is in it");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ContentModel::CheckListed(const v1::PushRequest& request,
+                                       const v1::Version& configuration) const {
+  const v1::Header& header = request.header();
+  const auto known = configurations_.find(NumberOf(configuration));
+  if (known == configurations_.end()) {
+    return Wrong("a server has configuration ", VersionName(configuration),
+                 ", which nobody told");
+  }
+  for (const v1::WorkerMember& worker : known->second.workers()) {
+    if (worker.index() == header.worker() &&
+        worker.generation() == header.generation()) {
+      return absl::OkStatus();
+    }
+  }
+  return Wrong("worker-", header.worker(), " generation ",
+               VersionName(header.generation()),
+               " may push, which configuration ", VersionName(configuration),
+               " does not list");
+}
+
+absl::Status ContentModel::Pushed(const SimProcess& server,
+                                  const v1::PushRequest& request,
+                                  const v1::PushReply& reply) {
+  const uint32_t index = server.peer.index;
+  ASSIGN_OR_RETURN(Content* const content,
+                   Find(server, index, reply.server_generation()));
+  ASSIGN_OR_RETURN(const PushIndex push, ledger_.Find(request.header()));
+  RETURN_IF_ERROR(CheckListed(request, reply.configuration()));
+  const ServerLife life = {index, NumberOf(reply.server_generation())};
+  bool applied = false;
+  for (const v1::PushedBlock& pushed : reply.blocks()) {
+    ASSIGN_OR_RETURN(const uint32_t block,
+                     BlockOf(pushed.slice(), pushed.block()));
+    const std::vector<bool>& has = content->blocks[block].has;
+    const bool is_in = push < has.size() && has[push];
+    const std::string name =
+        absl::StrCat(ledger_.NameOf(push), " in block ", block, " of ",
+                     NameOf(index, life.second));
+    switch (pushed.result()) {
+      case v1::PushedBlock::APPLIED:
+        if (is_in) return Wrong(name, " is applied a second time");
+        Apply(push, block, content);
+        applied = true;
+        break;
+      case v1::PushedBlock::ALREADY_APPLIED:
+        if (!is_in) return Wrong(name, " is said to be in, and is not");
+        ++counts_.blocks_repeated;
+        break;
+      case v1::PushedBlock::SUPERSEDED:
+        ++counts_.blocks_superseded;
+        break;
+      default:
+        return Wrong(name, " has no result");
+    }
+    RETURN_IF_ERROR(CheckVersion(life, block, *content, pushed.version()));
+  }
+  counts_.chunks_applied += applied ? 1 : 0;
+  return absl::OkStatus();
+}
+
+void ContentModel::Apply(PushIndex push, uint32_t block, Content* content) {
+  ++counts_.blocks_applied;
+  const PushLedger::Push& known = ledger_.push(push);
+  const IntegerJob::BlockPlace& place = job_.blocks()[block];
+  BlockStory& story = content->blocks[block];
+  story.pushes.push_back(push);
+  if (story.has.size() <= push) story.has.resize(push + 64);
+  story.has[push] = true;
+  story.sum += known.coefficients[place.variable];
+  SliceStory& slice = content->slices[place.slice];
+  Record& record = slice.records[known.session.worker];
+  const auto newest = std::pair(record.generation, record.sequence);
+  const auto now = std::pair(known.session.generation, known.sequence);
+  if (now < newest) return;  // CheckRecords will find it.
+  if (now > newest) {
+    if (!record.missing.empty()) {
+      slice.partial.emplace_back(known.session.worker, record.generation,
+                                 record.sequence, record.missing);
+    }
+    const bool is_gap = record.generation == known.session.generation &&
+                        known.sequence > record.sequence + 1;
+    counts_.gaps += is_gap ? 1 : 0;
+    record = {known.session.generation, known.sequence, {}};
+    for (uint32_t b = 0; b < job_.slices()[place.slice].blocks; ++b) {
+      record.missing.push_back(b);
+    }
+  }
+  record.missing.erase(
+      std::remove(record.missing.begin(), record.missing.end(), place.block),
+      record.missing.end());
+}
+
+absl::Status ContentModel::Sealed(const SimProcess& server,
+                                  const v1::SealRequest& request) {
+  const auto index = static_cast<int>(server.peer.index);
+  if (index >= request.server_generations_size()) {
+    return Wrong("a snapshot of fewer servers is sealed");
+  }
+  const v1::Version& generation = request.server_generations(index);
+  ASSIGN_OR_RETURN(Content* const content,
+                   Find(server, server.peer.index, generation));
+  const ServerLife life = {server.peer.index, NumberOf(generation)};
+  // The same call again freezes nothing.
+  sealed_.try_emplace({NumberOf(request.header().snapshot()), life}, *content);
+  return absl::OkStatus();
+}
+
+absl::Status ContentModel::CheckCheckpoint(const v1::Manifest& manifest) {
+  std::vector<bool> saved_slices(job_.slices().size());
+  std::vector<std::vector<float>> values;
+  for (const v1::Variable& variable : job_.variables()) {
+    auto read = storage_.ReadVariable(manifest, variable.name(), "");
+    RETURN_IF_ERROR(read.status());
+    values.push_back(*std::move(read));
+  }
+  for (const v1::ShardFile& file : manifest.files()) {
+    ASSIGN_OR_RETURN(const Content* content, SealedContent(manifest, file));
+    for (uint32_t b = 0; b < job_.blocks().size(); ++b) {
+      const IntegerJob::BlockPlace& place = job_.blocks()[b];
+      if (!content->slices[place.slice].owned) continue;
+      saved_slices[place.slice] = true;
+      for (uint64_t e = place.first_element;
+           e < place.first_element + place.elements; ++e) {
+        const float wanted =
+            job_.ValueOf(place.variable, e, content->blocks[b].sum);
+        if (values[place.variable][e] == wanted) continue;
+        return Wrong("element ", e, " of '",
+                     job_.variables()[place.variable].name(), "' is ",
+                     values[place.variable][e], ", not ", wanted, " (",
+                     content->blocks[b].pushes.size(), " pushes)");
+      }
+    }
+    for (const v1::SavedSlice& saved : file.slices()) {
+      RETURN_IF_ERROR(CheckSaved(saved, *content));
+    }
+  }
+  return std::count(saved_slices.begin(), saved_slices.end(), false) == 0
+             ? absl::OkStatus()
+             : Wrong("a slice is in no file");
+}
+
+absl::Status ContentModel::CheckSaved(const v1::SavedSlice& saved,
+                                      const Content& content) {
+  for (uint32_t s = 0; s < job_.slices().size(); ++s) {
+    const IntegerJob::SlicePlace& place = job_.slices()[s];
+    if (job_.variables()[place.variable].name() != saved.variable() ||
+        place.row_begin != saved.row_begin()) {
+      continue;
+    }
+    uint32_t block = place.first_block;
+    for (const v1::AppliedRun& run : saved.applied()) {
+      for (uint32_t i = 0; i < run.blocks(); ++i, ++block) {
+        if (block >= place.first_block + place.blocks ||
+            content.blocks[block].pushes.size() != run.applied()) {
+          return Wrong("block ", block, " is saved with ", run.applied(),
+                       " pushes, which are not what is in it");
+        }
+      }
+    }
+    return CheckRecords(saved, content.slices[s]);
+  }
+  return Wrong("'", saved.variable(), "' is saved, which the job has not");
+}
+
+// A record that only fences, with sequence 0, may follow on any; what it
+// overwrote is partial.
+absl::Status ContentModel::CheckRecords(const v1::SavedSlice& saved,
+                                        const SliceStory& story) {
+  std::vector<Unfinished> wanted = story.partial;
+  std::map<uint32_t, Record> left = story.records;
+  for (const v1::PushRecord& record : saved.records()) {
+    const Number generation = NumberOf(record.generation());
+    const std::string name = absl::StrCat(
+        "the record of ", SessionName({record.worker(), generation}), " in '",
+        saved.variable(), "'");
+    const auto known = left.find(record.worker());
+    const std::vector<uint32_t> missing(record.missing_blocks().begin(),
+                                        record.missing_blocks().end());
+    counts_.unfinished_in_manifests += missing.empty() ? 0 : 1;
+    const bool fences = record.sequence() == 0;
+    if (known == left.end()) {
+      if (fences) continue;
+      return Wrong(name, " is of a push that was never applied");
+    }
+    Record told = std::move(known->second);
+    left.erase(known);
+    if (fences && generation > told.generation) {
+      if (!told.missing.empty()) {
+        wanted.emplace_back(record.worker(), told.generation, told.sequence,
+                            told.missing);
+      }
+    } else if (generation != told.generation ||
+               record.sequence() != told.sequence || missing != told.missing) {
+      return Wrong(name, " says push ", record.sequence(), " without blocks ",
+                   absl::StrJoin(missing, ","), "; in is push ", told.sequence,
+                   " without blocks ", absl::StrJoin(told.missing, ","));
+    }
+  }
+  if (!left.empty()) {
+    return Wrong("no record of worker-", left.begin()->first, " in '",
+                 saved.variable(), "'");
+  }
+  std::vector<Unfinished> partial;
+  for (const v1::PushRecord& record : saved.partial()) {
+    partial.emplace_back(record.worker(), NumberOf(record.generation()),
+                         record.sequence(),
+                         std::vector<uint32_t>(record.missing_blocks().begin(),
+                                               record.missing_blocks().end()));
+  }
+  counts_.partial_in_manifests += partial.size();
+  std::sort(wanted.begin(), wanted.end());
+  std::sort(partial.begin(), partial.end());
+  if (wanted == partial) return absl::OkStatus();
+  return Wrong("'", saved.variable(), "' names ", partial.size(),
+               " partial pushes; ", wanted.size(), " were left unfinished");
+}
+
+absl::StatusOr<std::vector<ContentModel::BlockContent>>
+ContentModel::ContentsOf(const v1::Manifest& manifest) const {
+  std::vector<BlockContent> contents(job_.blocks().size());
+  for (const v1::ShardFile& file : manifest.files()) {
+    ASSIGN_OR_RETURN(const Content* sealed, SealedContent(manifest, file));
+    for (uint32_t b = 0; b < contents.size(); ++b) {
+      if (!sealed->slices[job_.blocks()[b].slice].owned) continue;
+      contents[b].lossy = sealed->lossy;
+      for (const PushIndex push : sealed->blocks[b].pushes) {
+        ++contents[b].batches[ledger_.push(push).batch];
+      }
+    }
+  }
+  return contents;
+}
+
+}  // namespace paramd

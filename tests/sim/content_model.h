@@ -1,0 +1,160 @@
+#ifndef PARAMD_TESTS_SIM_CONTENT_MODEL_H_
+#define PARAMD_TESTS_SIM_CONTENT_MODEL_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+#include "tests/sim/integer_job.h"
+#include "tests/sim/push_ledger.h"
+#include "tests/sim/simulation_watcher.h"
+#include "tests/sim/storage.h"
+
+namespace paramd {
+
+// What every block of every server must contain, by what the servers themselves
+// said of each block of each push: a server generation begins with what its
+// checkpoint contained (or nothing), and every APPLIED adds one push.
+//
+// So three stories are told of a block, and must be one: the values (each sum
+// of integer gradients says which pushes are in it), the counts and records
+// beside it, and the answers to pushes. The model fails the run if
+//  - a push is applied twice to one content of a block, or said to be in where
+//    it is not, or applied for a session that the server's configuration does
+//    not list;
+//  - a pull's value, version or "unchanged" is not what the story says;
+//  - a checkpoint's values, counts, records or partial pushes are not those of
+//    the moment at which the server said it was sealed;
+//  - two processes answer as one server generation, or one life names two
+//    contents.
+//
+// Not thread-safe. Job, ledger and storage outlive it.
+class ContentModel {
+ public:
+  // How often what happened: a model that never met the rare case proves
+  // nothing about it.
+  struct Counts {
+    uint64_t chunks_applied = 0;  // With a block that was not in yet.
+    uint64_t blocks_applied = 0;
+    uint64_t blocks_repeated = 0;
+    uint64_t blocks_superseded = 0;
+    uint64_t blocks_unchanged = 0;
+    uint64_t partial_in_manifests = 0;
+    uint64_t unfinished_in_manifests = 0;
+    uint64_t gaps = 0;  // A push later than the next one of its session.
+  };
+
+  ContentModel(const IntegerJob& job, const PushLedger& ledger,
+               const SimStorage& storage)
+      : job_(job), ledger_(ledger), storage_(storage) {}
+
+  // A coordinator tells a configuration; kDataLoss if it gives a generation to
+  // a second process.
+  absl::Status Configured(const v1::Configuration& configuration);
+  // What a server answered.
+  absl::Status Pulled(const SimProcess& server, const v1::PullRequest& request,
+                      const v1::PullReply& reply, const BufferChain& payload);
+  absl::Status Pushed(const SimProcess& server, const v1::PushRequest& request,
+                      const v1::PushReply& reply);
+  absl::Status Sealed(const SimProcess& server, const v1::SealRequest& request);
+
+  // Whether block `block` of the job is in the content of this server
+  // generation, with this push in it.
+  bool Contains(uint32_t server, const Number& generation, uint32_t block,
+                PushLedger::PushIndex push) const;
+
+  // All of a checkpoint, against the story at its seal.
+  absl::Status CheckCheckpoint(const v1::Manifest& manifest);
+
+  // How often each batch is in a block of a checkpoint.
+  using BatchCounts = std::map<BatchPlace, uint32_t>;
+  struct BlockContent {
+    BatchCounts batches;
+    // Whether something may be missing: a server lost its memory since the
+    // last change of coordinators, or before the checkpoint it began with.
+    bool lossy = false;
+  };
+  absl::StatusOr<std::vector<BlockContent>> ContentsOf(
+      const v1::Manifest& manifest) const;
+
+  const Counts& counts() const { return counts_; }
+
+ private:
+  using PushIndex = PushLedger::PushIndex;
+  struct BlockStory {
+    std::vector<PushIndex> pushes;
+    std::vector<bool> has;  // By push.
+    float sum = 0;
+  };
+  struct Record {
+    Number generation;
+    uint64_t sequence = 0;
+    std::vector<uint32_t> missing;  // Blocks, in order.
+  };
+  // Worker, generation, sequence, missing blocks.
+  using Unfinished =
+      std::tuple<uint32_t, Number, uint64_t, std::vector<uint32_t>>;
+  struct SliceStory {
+    bool owned = false;
+    std::map<uint32_t, Record> records;  // By worker.
+    std::vector<Unfinished> partial;
+  };
+  struct Content {
+    SimProcess process;
+    bool lossy = false;
+    std::vector<BlockStory> blocks;  // All of the job; those owned count.
+    std::vector<SliceStory> slices;
+  };
+  // What a server generation begins with.
+  struct Beginning {
+    std::string directory;
+    uint64_t incarnation = 0;
+    std::vector<bool> slices;  // Owned.
+    bool first = false;        // Of its term.
+  };
+  using ServerLife = std::pair<uint32_t, Number>;
+
+  absl::StatusOr<Content*> Find(const SimProcess& process, uint32_t server,
+                                const v1::Version& generation);
+  absl::Status Restore(const Beginning& beginning, Content* content) const;
+  absl::StatusOr<const v1::Manifest*> ManifestOf(
+      const std::string& directory) const;
+  absl::StatusOr<const Content*> SealedContent(const v1::Manifest& manifest,
+                                               const v1::ShardFile& file) const;
+  // The block of a slice, counted over the job; kDataLoss if there is none.
+  absl::StatusOr<uint32_t> BlockOf(uint32_t slice, uint32_t block) const;
+  absl::Status CheckVersion(const ServerLife& life, uint32_t block,
+                            const Content& content,
+                            const v1::BlockVersion& version);
+  absl::Status CheckListed(const v1::PushRequest& request,
+                           const v1::Version& configuration) const;
+  void Apply(PushIndex push, uint32_t block, Content* content);
+  absl::Status CheckSaved(const v1::SavedSlice& saved, const Content& content);
+  absl::Status CheckRecords(const v1::SavedSlice& saved,
+                            const SliceStory& story);
+
+  const IntegerJob& job_;
+  const PushLedger& ledger_;
+  const SimStorage& storage_;
+  std::map<Number, v1::Configuration> configurations_;
+  std::map<ServerLife, Beginning> beginnings_;
+  std::map<ServerLife, Content> contents_;
+  std::map<std::pair<Number, ServerLife>, Content> sealed_;
+  // Which server life and slice a life of blocks belongs to.
+  std::map<uint64_t, std::pair<ServerLife, uint32_t>> lives_;
+  std::map<std::pair<ServerLife, uint32_t>, uint64_t> life_of_;
+  Counts counts_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_TESTS_SIM_CONTENT_MODEL_H_

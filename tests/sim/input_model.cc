@@ -1,0 +1,164 @@
+#include "tests/sim/input_model.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+
+namespace paramd {
+namespace {
+
+template <typename... Parts>
+absl::Status Wrong(const Parts&... parts) {
+  return absl::DataLossError(absl::StrCat(parts...));
+}
+
+std::string NameOf(const BatchPlace& place) {
+  return absl::StrCat("batch ", place.begin, " of epoch ", place.epoch);
+}
+
+// Everything that the manifest says is left.
+std::set<BatchPlace> LeftOf(const v1::SavedInput& input,
+                            const IntegerJob& job) {
+  std::set<BatchPlace> left;
+  const auto add = [&](uint32_t epoch, uint64_t begin, uint64_t end) {
+    for (; begin < end; begin += IntegerJob::kBatch)
+      left.insert({epoch, begin});
+  };
+  for (const v1::SavedInput::Range& range : input.remaining()) {
+    add(range.epoch(), range.begin(), range.end());
+  }
+  for (uint32_t epoch = input.next_epoch(); epoch <= job.config().epochs();
+       ++epoch) {
+    add(epoch, epoch == input.next_epoch() ? input.next_offset() : 0,
+        job.examples());
+  }
+  return left;
+}
+
+}  // namespace
+
+void InputModel::Begin(uint64_t term, const v1::Manifest* manifest) {
+  Term& begun = terms_[term] = Term();
+  std::set<BatchPlace> left = job_.batches();
+  const std::map<BatchPlace, Batch>* before = nullptr;
+  if (manifest != nullptr) {
+    left = LeftOf(manifest->input(), job_);
+    const auto cut = cuts_.find(NumberOf(manifest->snapshot()));
+    if (cut != cuts_.end()) before = &cut->second;
+  }
+  for (const BatchPlace& place : job_.batches()) {
+    Batch& batch = begun.batches[place];
+    if (before != nullptr) batch.times = before->at(place).times;
+    batch.state =
+        left.contains(place) ? Batch::State::kFree : Batch::State::kDone;
+  }
+}
+
+absl::Status InputModel::HandedOut(const v1::PortionRequest& request,
+                                   const v1::PortionReply& reply) {
+  const SessionKey session = {request.header().worker(),
+                              NumberOf(request.header().generation())};
+  const auto found = terms_.find(session.generation.first);
+  if (found == terms_.end()) {
+    return Wrong("input is handed out in a term that nobody has logged");
+  }
+  Term& term = found->second;
+  uint64_t& answered = term.answered[session];
+  if (request.number() <= answered) return absl::OkStatus();
+  answered = request.number();
+  for (auto& [place, batch] : term.batches) {
+    if (batch.state != Batch::State::kLeased || batch.holder != session ||
+        batch.portion > request.finished_id()) {
+      continue;
+    }
+    if (!batch.whole) {
+      return Wrong(SessionName(session), " has used up ", NameOf(place),
+                   ", whose push is not whole");
+    }
+    batch.state = Batch::State::kDone;
+  }
+  if (!reply.has_portion()) return absl::OkStatus();
+  const v1::Portion& portion = reply.portion();
+  for (uint64_t begin = portion.begin(); begin < portion.end();
+       begin += IntegerJob::kBatch) {
+    const auto batch = term.batches.find({portion.epoch(), begin});
+    if (batch == term.batches.end() ||
+        batch->second.state != Batch::State::kFree) {
+      return Wrong("portion ", portion.id(), " of ", SessionName(session),
+                   " has ", NameOf({portion.epoch(), begin}),
+                   ", which is somebody's or done");
+    }
+    handed_out_again_ += batch->second.times > 0 ? 1 : 0;
+    batch->second.state = Batch::State::kLeased;
+    batch->second.holder = session;
+    batch->second.portion = portion.id();
+    batch->second.whole = false;
+    ++batch->second.times;
+  }
+  return absl::OkStatus();
+}
+
+void InputModel::Fenced(const SessionKey& session, bool in_good_order) {
+  Term& term = terms_[session.generation.first];
+  term.fenced.insert(session);
+  for (auto& [place, batch] : term.batches) {
+    if (batch.state != Batch::State::kLeased || batch.holder != session) {
+      continue;
+    }
+    const bool done = batch.whole && in_good_order;
+    batch.state = done ? Batch::State::kDone : Batch::State::kFree;
+    batch.was_whole |= batch.whole && !in_good_order;
+  }
+}
+
+absl::Status InputModel::Pushed(const PushLedger::Push& push) {
+  Term& term = terms_[push.session.generation.first];
+  const Batch& batch = term.batches[push.batch];
+  if (term.fenced.contains(push.session) ||
+      (batch.state == Batch::State::kLeased && batch.holder == push.session)) {
+    return absl::OkStatus();
+  }
+  return Wrong(SessionName(push.session), " pushes ", NameOf(push.batch),
+               ", which it was not given");
+}
+
+void InputModel::Whole(const PushLedger::Push& push) {
+  Batch& batch = terms_[push.session.generation.first].batches[push.batch];
+  if (batch.state == Batch::State::kLeased && batch.holder == push.session) {
+    batch.whole = true;
+  }
+}
+
+void InputModel::Cut(const Number& snapshot) {
+  cuts_.try_emplace(snapshot, terms_[snapshot.first].batches);
+}
+
+absl::Status InputModel::CheckCheckpoint(const v1::Manifest& manifest) const {
+  const auto cut = cuts_.find(NumberOf(manifest.snapshot()));
+  if (cut == cuts_.end()) return Wrong("it was never sealed");
+  const std::set<BatchPlace> left = LeftOf(manifest.input(), job_);
+  for (const auto& [place, batch] : cut->second) {
+    if (batch.was_whole) continue;
+    const bool done = batch.state == Batch::State::kDone ||
+                      (batch.state == Batch::State::kLeased && batch.whole);
+    if (left.contains(place) == done) {
+      return Wrong(NameOf(place), done ? " is left" : " is not left",
+                   " in its input, which is wrong");
+    }
+  }
+  return absl::OkStatus();
+}
+
+uint32_t InputModel::TimesHandedOut(const v1::Manifest& manifest,
+                                    const BatchPlace& batch) const {
+  const auto cut = cuts_.find(NumberOf(manifest.snapshot()));
+  return cut == cuts_.end() ? 0 : cut->second.at(batch).times;
+}
+
+absl::Status InputModel::CheckFinished(const v1::Manifest& manifest) const {
+  const std::set<BatchPlace> left = LeftOf(manifest.input(), job_);
+  return left.empty() ? absl::OkStatus()
+                      : Wrong("the job ended without ", NameOf(*left.begin()));
+}
+
+}  // namespace paramd

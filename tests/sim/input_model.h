@@ -1,0 +1,76 @@
+#ifndef PARAMD_TESTS_SIM_INPUT_MODEL_H_
+#define PARAMD_TESTS_SIM_INPUT_MODEL_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+#include "tests/sim/integer_job.h"
+#include "tests/sim/push_ledger.h"
+
+namespace paramd {
+
+// Who has which batch of the input, by what coordinators handed out and logged:
+// of each coordinator's term its own picture, which begins with the checkpoint
+// that the term goes on from.
+//
+// Fails the run if a batch is handed out that somebody has or that is done; if
+// a worker pushes a batch that it was not given, or reports a portion as used
+// up whose pushes are not whole; and if a checkpoint's input is not what is
+// left. What a killed worker had whole and not reported is handed out again:
+// such a batch may be done or left.
+//
+// Not thread-safe. The job outlives it.
+class InputModel {
+ public:
+  explicit InputModel(const IntegerJob& job) : job_(job) {}
+
+  // A new coordinator goes on from this checkpoint; null: from the beginning.
+  void Begin(uint64_t term, const v1::Manifest* manifest);
+  absl::Status HandedOut(const v1::PortionRequest& request,
+                         const v1::PortionReply& reply);
+  // A session is gone; `in_good_order` if it said before that it leaves.
+  void Fenced(const SessionKey& session, bool in_good_order);
+  absl::Status Pushed(const PushLedger::Push& push);
+  void Whole(const PushLedger::Push& push);
+
+  // The snapshot's cut is complete: this is what its manifest must say.
+  void Cut(const Number& snapshot);
+  absl::Status CheckCheckpoint(const v1::Manifest& manifest) const;
+  // How often each batch had been handed out when this snapshot was cut.
+  uint32_t TimesHandedOut(const v1::Manifest& manifest,
+                          const BatchPlace& batch) const;
+  // The snapshot's manifest leaves nothing to do.
+  absl::Status CheckFinished(const v1::Manifest& manifest) const;
+
+  uint64_t handed_out_again() const { return handed_out_again_; }
+
+ private:
+  struct Batch {
+    enum class State { kFree, kLeased, kDone } state = State::kFree;
+    SessionKey holder;
+    uint64_t portion = 0;
+    bool whole = false;      // The holder's push of it.
+    bool was_whole = false;  // That of a session that was killed.
+    uint32_t times = 0;
+  };
+  struct Term {
+    std::map<BatchPlace, Batch> batches;
+    std::map<SessionKey, uint64_t> answered;  // Newest portion request.
+    std::set<SessionKey> fenced;
+  };
+
+  const IntegerJob& job_;
+  std::map<uint64_t, Term> terms_;
+  std::map<Number, std::map<BatchPlace, Batch>> cuts_;
+  uint64_t handed_out_again_ = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_TESTS_SIM_INPUT_MODEL_H_

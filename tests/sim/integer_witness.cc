@@ -1,0 +1,319 @@
+#include "tests/sim/integer_witness.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using ::google::protobuf::DynamicCastToGenerated;
+
+template <typename... Parts>
+absl::Status Wrong(const Parts&... parts) {
+  return absl::DataLossError(absl::StrCat(parts...));
+}
+
+SessionKey KeyOf(const v1::Header& header) {
+  return {header.worker(), NumberOf(header.generation())};
+}
+
+// Notes of the cores that tell of something rare, and what they tell of.
+constexpr std::pair<absl::string_view, absl::string_view> kNotes[] = {
+    {"was given up", "a snapshot is given up"},
+    {"came back without its shard", "a server comes back without its shard"},
+    {"is back after it was stopped", "a server comes back after draining"},
+    {"going on from checkpoint", "a coordinator goes on from a checkpoint"},
+    {"is gone after", "a worker is fenced or leaves"},
+    {"joining again", "a worker joins again in the same process"},
+    {"leaves without a checkpoint", "a server drains without a coordinator"},
+    {"is finished already", "a coordinator finds its run finished"},
+    {"drained: all of", "a server leaves when its snapshot is committed"},
+    {"worker has left", "a worker leaves in good order"},
+    {"given up after", "a worker gives a push or pull up"},
+};
+
+}  // namespace
+
+IntegerWitness::IntegerWitness(const IntegerJob& job, const SimStorage& storage,
+                               Probes* probes)
+    : job_(job),
+      storage_(storage),
+      probes_(*probes),
+      ledger_(job),
+      content_(job, ledger_, storage),
+      input_(job),
+      sessions_(job, ledger_, content_, [this](PushLedger::PushIndex push) {
+        input_.Whole(ledger_.push(push));
+        return absl::OkStatus();
+      }) {}
+
+void IntegerWitness::Begin(Simulation* simulation) {
+  simulation_ = simulation;
+  simulation->Watch(this);
+  snapshot_open_ = false;
+  joining_.clear();
+}
+
+void IntegerWitness::ReadLog() {
+  for (; log_read_ < storage_.log().size(); ++log_read_) {
+    const v1::LogEntry& entry = storage_.log()[log_read_];
+    if (entry.term() != 0) terms_logged_.insert(entry.term());
+    if (entry.has_configuration()) {
+      const v1::Configuration& configuration = entry.configuration();
+      const uint64_t term = configuration.version().term();
+      layouts_logged_.insert(term);
+      Check(content_.Configured(configuration));
+      const std::string& directory =
+          configuration.servers(0).restore_directory();
+      const v1::Manifest* begin = nullptr;
+      for (const v1::Manifest& manifest : storage_.committed()) {
+        if (SimStorage::PathOf(manifest.snapshot()) == directory) {
+          begin = &manifest;
+        }
+      }
+      input_.Begin(term, begin);
+    }
+    if (entry.has_fence()) {
+      const SessionKey session = {entry.fence().worker(),
+                                  NumberOf(entry.fence().generation())};
+      fences_logged_.insert(session);
+      input_.Fenced(session, left_.contains(session));
+    }
+  }
+}
+
+void IntegerWitness::Sent(const SimProcess& self, PeerId, const Head& request) {
+  ReadLog();
+  if (const auto* push = DynamicCastToGenerated<v1::PushRequest>(&request)) {
+    const size_t before = ledger_.pushes();
+    const auto index = ledger_.See(self.peer, *push);
+    if (!index.ok()) return Check(index.status());
+    if (ledger_.pushes() > before) Check(input_.Pushed(ledger_.push(*index)));
+    Check(sessions_.SendsPush(*index));
+  } else if (const auto* heartbeat =
+                 DynamicCastToGenerated<v1::HeartbeatRequest>(&request)) {
+    Check(sessions_.SendsHeartbeat(*heartbeat));
+  } else if (const auto* portion =
+                 DynamicCastToGenerated<v1::PortionRequest>(&request)) {
+    Check(sessions_.SendsPortion(*portion));
+  } else if (self.peer == PeerId::Coordinator()) {
+    Check(SentByCoordinator(self, request));
+  } else if (DynamicCastToGenerated<v1::JoinRequest>(&request) != nullptr) {
+    joining_.insert(self.peer.index);
+  }
+}
+
+absl::Status IntegerWitness::SentByCoordinator(const SimProcess&,
+                                               const Head& request) {
+  if (const auto* configure =
+          DynamicCastToGenerated<v1::ConfigureRequest>(&request)) {
+    RETURN_IF_ERROR(CheckLogged(configure->configuration()));
+    return content_.Configured(configure->configuration());
+  }
+  if (const auto* recall =
+          DynamicCastToGenerated<v1::RecallRequest>(&request)) {
+    return terms_logged_.contains(recall->header().term())
+               ? absl::OkStatus()
+               : Wrong("servers are recalled for a term that is not logged");
+  }
+  if (const auto* seal = DynamicCastToGenerated<v1::SealRequest>(&request)) {
+    input_.Cut(NumberOf(seal->header().snapshot()));
+    snapshot_open_ = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IntegerWitness::CheckLogged(
+    const v1::Configuration& configuration) {
+  const uint64_t term = configuration.version().term();
+  const std::string name = VersionName(configuration.version());
+  if (!layouts_logged_.contains(term)) {
+    return Wrong("configuration ", name, " is told before it is logged");
+  }
+  std::set<SessionKey> present;
+  for (const v1::WorkerMember& worker : configuration.workers()) {
+    const SessionKey key = {worker.index(), NumberOf(worker.generation())};
+    present.insert(key);
+    const auto [known, is_new] =
+        incarnations_.try_emplace(key, worker.incarnation());
+    if (known->second != worker.incarnation()) {
+      return Wrong("configuration ", name, " gives ", SessionName(key),
+                   " to a second process");
+    }
+  }
+  std::set<SessionKey>& told = told_[term];
+  for (const SessionKey& key : told) {
+    if (!present.contains(key) && !fences_logged_.contains(key)) {
+      return Wrong("configuration ", name, " is told without ",
+                   SessionName(key), ", whose fence is not logged");
+    }
+  }
+  for (const SessionKey& key : present) {
+    if (fences_logged_.contains(key)) {
+      // Sent before the fence and not yet superseded.
+      continue;
+    }
+    told.insert(key);
+  }
+  return absl::OkStatus();
+}
+
+void IntegerWitness::Received(const SimProcess& self, PeerId,
+                              const Head& request) {
+  ReadLog();
+  if (self.peer != PeerId::Coordinator()) return;
+  const auto* heartbeat =
+      DynamicCastToGenerated<v1::HeartbeatRequest>(&request);
+  if (heartbeat != nullptr && heartbeat->leaving()) {
+    left_.insert(KeyOf(heartbeat->header()));
+  }
+}
+
+void IntegerWitness::Answered(const SimProcess& self, PeerId,
+                              const Head& request,
+                              const Outbox::ReplyItem& reply) {
+  ReadLog();
+  if (reply.head == nullptr) {
+    return ProbeRefusal(self, request, reply.status);
+  }
+  if (const auto* pull = DynamicCastToGenerated<v1::PullRequest>(&request)) {
+    Check(content_.Pulled(self, *pull,
+                          static_cast<const v1::PullReply&>(*reply.head),
+                          reply.payload));
+  } else if (const auto* push =
+                 DynamicCastToGenerated<v1::PushRequest>(&request)) {
+    Check(content_.Pushed(self, *push,
+                          static_cast<const v1::PushReply&>(*reply.head)));
+    simulation_->NoteProgress();
+  } else if (const auto* seal =
+                 DynamicCastToGenerated<v1::SealRequest>(&request)) {
+    Check(content_.Sealed(self, *seal));
+  } else if (const auto* portion =
+                 DynamicCastToGenerated<v1::PortionRequest>(&request)) {
+    Check(input_.HandedOut(*portion,
+                           static_cast<const v1::PortionReply&>(*reply.head)));
+  } else if (DynamicCastToGenerated<v1::HeartbeatRequest>(&request) !=
+             nullptr) {
+    const auto& answer = static_cast<const v1::HeartbeatReply&>(*reply.head);
+    snapshot_open_ = !IsZero(answer.hold());
+  }
+}
+
+void IntegerWitness::ProbeRefusal(const SimProcess& self, const Head& request,
+                                  const absl::Status& status) {
+  const v1::Refusal refusal = RefusalOf(status);
+  probes_.Hit(absl::StrCat(self.peer.kind == PeerId::Kind::kPs ? "a server"
+                           : self.peer.kind == PeerId::Kind::kCoordinator
+                               ? "the coordinator"
+                               : "a worker",
+                           " refuses ", request.GetDescriptor()->name(), " as ",
+                           v1::Refusal::Reason_Name(refusal.reason())));
+}
+
+void IntegerWitness::Heard(const SimProcess& self, PeerId, const Head& request,
+                           const absl::Status&, const Head* reply) {
+  ReadLog();
+  if (self.peer.kind != PeerId::Kind::kWorker) return;
+  if (const auto* heartbeat =
+          DynamicCastToGenerated<v1::HeartbeatRequest>(&request)) {
+    Check(sessions_.HearsHeartbeat(
+        *heartbeat, static_cast<const v1::HeartbeatReply*>(reply)));
+  } else if (reply != nullptr) {
+    Check(HeardByWorker(self, request, *reply));
+  }
+}
+
+absl::Status IntegerWitness::HeardByWorker(const SimProcess& self,
+                                           const Head& request,
+                                           const Head& reply) {
+  if (const auto* push = DynamicCastToGenerated<v1::PushRequest>(&request)) {
+    return sessions_.HearsPush(*push, static_cast<const v1::PushReply&>(reply));
+  }
+  if (DynamicCastToGenerated<v1::JoinRequest>(&request) != nullptr) {
+    joining_.erase(self.peer.index);
+    return sessions_.Joined(self.peer.index,
+                            static_cast<const v1::JoinReply&>(reply));
+  }
+  return absl::OkStatus();
+}
+
+void IntegerWitness::Started(const SimProcess&, const Head& work) {
+  ReadLog();
+  const auto* prepare = DynamicCastToGenerated<v1::PrepareCheckpoint>(&work);
+  if (prepare == nullptr) return;
+  snapshot_open_ = true;
+  if (!snapshots_.insert(NumberOf(prepare->snapshot())).second) {
+    Check(Wrong("snapshot number ", VersionName(prepare->snapshot()),
+                " is used a second time"));
+  }
+}
+
+void IntegerWitness::Noted(const SimProcess&, absl::string_view note) {
+  for (const auto& [part, name] : kNotes) {
+    if (absl::StrContains(note, part)) probes_.Hit(name);
+  }
+}
+
+absl::Status IntegerWitness::CheckCheckpoints() {
+  for (; checked_ < storage_.committed().size(); ++checked_) {
+    const v1::Manifest& manifest = storage_.committed()[checked_];
+    absl::Status status = content_.CheckCheckpoint(manifest);
+    status.Update(input_.CheckCheckpoint(manifest));
+    if (status.ok()) continue;
+    return absl::Status(
+        status.code(),
+        absl::StrCat("checkpoint ", VersionName(manifest.snapshot()), ": ",
+                     status.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IntegerWitness::CheckEnd(bool exactly_once) const {
+  if (storage_.committed().empty() || storage_.results().empty()) {
+    return Wrong(storage_.committed().size(), " checkpoints and ",
+                 storage_.results().size(), " results were written");
+  }
+  const v1::Manifest& last = storage_.committed().back();
+  RETURN_IF_ERROR(input_.CheckFinished(last));
+  ASSIGN_OR_RETURN(const auto contents, content_.ContentsOf(last));
+  for (size_t b = 0; b < contents.size(); ++b) {
+    for (const BatchPlace& place : job_.batches()) {
+      const auto found = contents[b].batches.find(place);
+      const uint32_t times =
+          found == contents[b].batches.end() ? 0 : found->second;
+      const uint32_t most =
+          exactly_once ? 1 : input_.TimesHandedOut(last, place);
+      const uint32_t least = exactly_once || !contents[b].lossy ? 1 : 0;
+      if (least <= times && times <= most) continue;
+      return Wrong("batch ", place.begin, " of epoch ", place.epoch, " is ",
+                   times, " times in block ", b, "; it may be from ", least,
+                   " to ", most);
+    }
+  }
+  const uint64_t steps = job_.batches().size();
+  if (exactly_once && (last.global_step() != steps ||
+                       storage_.results().back().global_step() != steps)) {
+    return Wrong("the job ended at step ", last.global_step(), " of ", steps);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<IntegerWitness::Damage> IntegerWitness::DamageOf(
+    const v1::Manifest& manifest) const {
+  Damage damage;
+  ASSIGN_OR_RETURN(const auto contents, content_.ContentsOf(manifest));
+  for (const ContentModel::BlockContent& content : contents) {
+    damage.lost += job_.batches().size() - content.batches.size();
+    for (const auto& [place, times] : content.batches) {
+      damage.doubled += times - 1;
+    }
+  }
+  return damage;
+}
+
+}  // namespace paramd

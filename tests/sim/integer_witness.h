@@ -1,0 +1,118 @@
+#ifndef PARAMD_TESTS_SIM_INTEGER_WITNESS_H_
+#define PARAMD_TESTS_SIM_INTEGER_WITNESS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+#include "tests/sim/content_model.h"
+#include "tests/sim/input_model.h"
+#include "tests/sim/integer_job.h"
+#include "tests/sim/probes.h"
+#include "tests/sim/push_ledger.h"
+#include "tests/sim/session_model.h"
+#include "tests/sim/simulation.h"
+#include "tests/sim/simulation_watcher.h"
+#include "tests/sim/storage.h"
+
+namespace paramd {
+
+// Watches a run of an IntegerJob and fails it as soon as something is said that
+// can't be true. What must hold, whatever fails and whoever is killed:
+//
+//  - Three stories of a block are one: see ContentModel.
+//  - A push is in every block of every server generation that acknowledged it
+//    to its worker: see SessionModel. So what is missing of it later was lost
+//    with the memory of a server.
+//  - A batch has one owner at a time: see InputModel. So a batch is in a block
+//    more often than once only if a worker was killed that had it.
+//  - What must survive is in the log before anybody is told; no generation,
+//    configuration or snapshot number is used twice.
+//
+// It also notes which rare branches were reached, by what it sees of them.
+//
+// Not thread-safe. Job, storage and probes outlive it; it outlives the
+// simulations that it watches, one after the other.
+class IntegerWitness : public SimulationWatcher {
+ public:
+  IntegerWitness(const IntegerJob& job, const SimStorage& storage,
+                 Probes* probes);
+
+  // From here on it watches this simulation.
+  void Begin(Simulation* simulation);
+
+  void Sent(const SimProcess& self, PeerId to, const Head& request) override;
+  void Received(const SimProcess& self, PeerId from,
+                const Head& request) override;
+  void Answered(const SimProcess& self, PeerId from, const Head& request,
+                const Outbox::ReplyItem& reply) override;
+  void Heard(const SimProcess& self, PeerId from, const Head& request,
+             const absl::Status& status, const Head* reply) override;
+  void Started(const SimProcess& self, const Head& work) override;
+  void Noted(const SimProcess& self, absl::string_view note) override;
+
+  // Every checkpoint that was committed and not checked yet.
+  absl::Status CheckCheckpoints();
+  // The last one has every batch, in every block: at least once where no server
+  // lost its memory, at most as often as it was handed out; with
+  // `exactly_once` just that.
+  absl::Status CheckEnd(bool exactly_once) const;
+
+  // Of the newest checkpoint: batches missing in a block, and there more than
+  // once.
+  struct Damage {
+    uint64_t lost = 0;
+    uint64_t doubled = 0;
+  };
+  absl::StatusOr<Damage> DamageOf(const v1::Manifest& manifest) const;
+
+  const PushLedger& ledger() const { return ledger_; }
+  const ContentModel& content() const { return content_; }
+  const SessionModel& sessions() const { return sessions_; }
+  const InputModel& input() const { return input_; }
+  // A coordinator holds workers for a snapshot, or has one join that is not
+  // answered: what a change of coordinators may hit.
+  bool snapshot_open() const { return snapshot_open_; }
+  bool join_open() const { return !joining_.empty(); }
+
+ private:
+  void ReadLog();
+  absl::Status SentByCoordinator(const SimProcess& self, const Head& request);
+  absl::Status CheckLogged(const v1::Configuration& configuration);
+  absl::Status HeardByWorker(const SimProcess& self, const Head& request,
+                             const Head& reply);
+  void ProbeRefusal(const SimProcess& self, const Head& request,
+                    const absl::Status& status);
+  void Check(absl::Status status) { simulation_->Fail(std::move(status)); }
+
+  const IntegerJob& job_;
+  const SimStorage& storage_;
+  Probes& probes_;
+  Simulation* simulation_ = nullptr;
+  PushLedger ledger_;
+  ContentModel content_;
+  InputModel input_;
+  SessionModel sessions_;
+  size_t log_read_ = 0;
+  size_t checked_ = 0;  // Checkpoints.
+  std::set<uint64_t> terms_logged_;
+  std::set<uint64_t> layouts_logged_;  // By term.
+  std::set<SessionKey> fences_logged_;
+  std::set<SessionKey> left_;  // Said that they leave.
+  // By term: every session that was told in a configuration of it.
+  std::map<uint64_t, std::set<SessionKey>> told_;
+  std::map<SessionKey, uint64_t> incarnations_;
+  std::set<Number> snapshots_;
+  bool snapshot_open_ = false;
+  std::set<uint32_t> joining_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_TESTS_SIM_INTEGER_WITNESS_H_

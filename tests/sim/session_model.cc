@@ -1,0 +1,185 @@
+#include "tests/sim/session_model.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+
+namespace paramd {
+namespace {
+
+SessionKey KeyOf(const v1::Header& header) {
+  return {header.worker(), NumberOf(header.generation())};
+}
+
+template <typename... Parts>
+absl::Status Wrong(const Parts&... parts) {
+  return absl::DataLossError(absl::StrCat(parts...));
+}
+
+}  // namespace
+
+absl::Status SessionModel::Joined(uint32_t worker, const v1::JoinReply& reply) {
+  const SessionKey key = {worker, NumberOf(reply.generation())};
+  const auto [session, is_new] = sessions_.try_emplace(key);
+  if (!is_new) return absl::OkStatus();
+  newest_[worker] = key;
+  for (const IntegerJob::BlockPlace& block : job_.blocks()) {
+    session->second.block_server.push_back(
+        reply.configuration().layout().slices(block.slice).server());
+  }
+  Learn(reply.configuration(), &session->second);
+  return absl::OkStatus();
+}
+
+void SessionModel::Learn(const v1::Configuration& configuration,
+                         Session* session) {
+  const Number version = NumberOf(configuration.version());
+  if (!(version > session->configuration)) return;
+  session->configuration = version;
+  const bool open = session->opened > session->whole;
+  session->servers.resize(configuration.servers_size());
+  for (const v1::ServerMember& server : configuration.servers()) {
+    const Number generation = NumberOf(server.generation());
+    Number& known = session->servers[server.index()];
+    if (!(generation > known)) continue;
+    known = generation;
+    if (!open) continue;
+    bool lost = false;
+    for (size_t b = 0; b < session->acknowledged.size(); ++b) {
+      if (session->block_server[b] != server.index()) continue;
+      lost |= session->acknowledged[b];
+      session->acknowledged[b] = false;
+    }
+    resent_to_successors_ += lost ? 1 : 0;
+  }
+}
+
+absl::Status SessionModel::SendsPush(PushLedger::PushIndex index) {
+  const PushLedger::Push& push = ledger_.push(index);
+  const auto found = sessions_.find(push.session);
+  if (found == sessions_.end()) {
+    return Wrong(ledger_.NameOf(index), " is of nobody who has joined");
+  }
+  Session& session = found->second;
+  if (push.sequence == session.opened) return absl::OkStatus();
+  if (push.sequence < session.opened) {
+    return Wrong(ledger_.NameOf(index), " is sent again after push ",
+                 session.opened);
+  }
+  if (session.whole != session.opened) {
+    return Wrong(ledger_.NameOf(index), " is opened before push ",
+                 session.opened, " is acknowledged");
+  }
+  if (session.held != Number()) {
+    return Wrong(ledger_.NameOf(index), " is opened while its worker is held");
+  }
+  session.opened = push.sequence;
+  session.push = index;
+  session.acknowledged.assign(job_.blocks().size(), false);
+  return absl::OkStatus();
+}
+
+absl::Status SessionModel::HearsPush(const v1::PushRequest& request,
+                                     const v1::PushReply& reply) {
+  const auto found = sessions_.find(KeyOf(request.header()));
+  if (found == sessions_.end()) return absl::OkStatus();
+  Session& session = found->second;
+  if (request.header().sequence() != session.opened ||
+      session.opened == session.whole) {
+    return absl::OkStatus();
+  }
+  for (const v1::PushedBlock& pushed : reply.blocks()) {
+    const uint32_t block =
+        job_.slices()[pushed.slice()].first_block + pushed.block();
+    const uint32_t server = session.block_server[block];
+    if (NumberOf(reply.server_generation()) != session.servers[server]) {
+      return absl::OkStatus();
+    }
+    session.acknowledged[block] = true;
+  }
+  return FinishIfWhole(&session);
+}
+
+absl::Status SessionModel::FinishIfWhole(Session* session) {
+  if (!std::all_of(session->acknowledged.begin(), session->acknowledged.end(),
+                   [](bool b) { return b; })) {
+    return absl::OkStatus();
+  }
+  session->whole = session->opened;
+  for (uint32_t b = 0; b < session->acknowledged.size(); ++b) {
+    const uint32_t server = session->block_server[b];
+    const Number& generation = session->servers[server];
+    if (content_.Contains(server, generation, b, session->push)) continue;
+    return Wrong(ledger_.NameOf(session->push),
+                 " was acknowledged, but is not in block ", b, " of ps-",
+                 server, " as generation ", generation.first, "-",
+                 generation.second);
+  }
+  return when_whole_(session->push);
+}
+
+absl::Status SessionModel::CheckCount(const SessionKey& key, uint64_t told,
+                                      const char* what) const {
+  const auto found = sessions_.find(key);
+  if (found == sessions_.end() || told <= found->second.whole) {
+    return absl::OkStatus();
+  }
+  return Wrong(SessionName(key), " tells ", what, " of ", told,
+               " pushes; whole are ", found->second.whole);
+}
+
+absl::Status SessionModel::SendsPortion(const v1::PortionRequest& request) {
+  return CheckCount(KeyOf(request.header()), request.header().sequence(),
+                    "when asking for input");
+}
+
+absl::Status SessionModel::SendsHeartbeat(const v1::HeartbeatRequest& request) {
+  const SessionKey key = KeyOf(request.header());
+  RETURN_IF_ERROR(
+      CheckCount(key, request.header().sequence(), "in a heartbeat"));
+  const auto found = sessions_.find(key);
+  if (found == sessions_.end()) return absl::OkStatus();
+  Session& session = found->second;
+  session.heartbeat = request.number();
+  session.heartbeat_open = true;
+  const v1::WorkerCut& cut = request.cut();
+  if (cut.snapshot().term() == 0 && !request.leaving()) return absl::OkStatus();
+  if (cut.sequence() == session.whole && session.whole == session.opened) {
+    return absl::OkStatus();
+  }
+  return Wrong(SessionName(key), " cuts at push ", cut.sequence(), "; it sent ",
+               session.opened, ", of which ", session.whole, " are whole");
+}
+
+absl::Status SessionModel::HearsHeartbeat(const v1::HeartbeatRequest& request,
+                                          const v1::HeartbeatReply* reply) {
+  const auto found = sessions_.find(KeyOf(request.header()));
+  if (found == sessions_.end()) return absl::OkStatus();
+  Session& session = found->second;
+  // Only the answer to the newest counts, and that once.
+  if (request.number() != session.heartbeat || !session.heartbeat_open) {
+    return absl::OkStatus();
+  }
+  session.heartbeat_open = false;
+  if (reply == nullptr) return absl::OkStatus();
+  session.held = NumberOf(reply->hold());
+  if (reply->has_configuration()) Learn(reply->configuration(), &session);
+  return absl::OkStatus();
+}
+
+bool SessionModel::HasOpenPush(uint32_t worker) const {
+  const auto newest = newest_.find(worker);
+  if (newest == newest_.end()) return false;
+  const Session& session = sessions_.at(newest->second);
+  return session.opened > session.whole;
+}
+
+bool SessionModel::AnyOpenPush() const {
+  return std::any_of(newest_.begin(), newest_.end(), [this](const auto& entry) {
+    return HasOpenPush(entry.first);
+  });
+}
+
+}  // namespace paramd
