@@ -81,9 +81,15 @@ void Coordinator::Append(v1::LogEntry entry, IoHandler handler, Outbox* out) {
   entry.set_nonce(CounterRandom(options_.nonce_seed).Bits(entry.number()));
   entry.set_run_id(run_id_);
   entry.set_job_digest(options_.job_digest);
+  ios_[next_io_] = handler;
+  appends_.emplace_back(next_io_++, std::move(entry));
+  if (appends_.size() == 1) AppendNext(out);
+}
+
+void Coordinator::AppendNext(Outbox* out) {
   auto append = std::make_unique<v1::AppendLog>();
-  *append->mutable_entry() = std::move(entry);
-  StartIo(std::move(append), handler, out);
+  *append->mutable_entry() = appends_.front().second;
+  out->StartIo(appends_.front().first, std::move(append));
 }
 
 void Coordinator::Completed(IoResult result, Time now, Outbox* out) {
@@ -92,6 +98,10 @@ void Coordinator::Completed(IoResult result, Time now, Outbox* out) {
   if (io == ios_.end()) return;
   const IoHandler handler = io->second;
   ios_.erase(io);
+  if (!appends_.empty() && appends_.front().first == result.io) {
+    appends_.pop_front();
+    if (!appends_.empty() && result.status.ok()) AppendNext(out);
+  }
   (this->*handler)(result, now, out);
   Advance(now, out);
 }

@@ -2,10 +2,12 @@
 #define PARAMD_COORDINATOR_CORE_COORDINATOR_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -141,7 +143,9 @@ class Coordinator : public Core {
 
   // ---- starting
   void StartIo(Outbox::Head head, IoHandler handler, Outbox* out);
+  // One entry is appended at a time, in this order: storage need not keep one.
   void Append(v1::LogEntry entry, IoHandler handler, Outbox* out);
+  void AppendNext(Outbox* out);
   void OnLogRead(const IoResult& result, Time now, Outbox* out);
   void OnTermTaken(const IoResult& result, Time now, Outbox* out);
   void OnCheckpointFound(const IoResult& result, Time now, Outbox* out);
@@ -263,6 +267,9 @@ class Coordinator : public Core {
   Time end_deadline_;
 
   uint64_t next_log_number_ = 1;
+  // The first one's append is under way. Bound: a fence for each worker and a
+  // few entries of the job.
+  std::deque<std::pair<IoId, v1::LogEntry>> appends_;
   std::string run_id_;
   std::vector<v1::Version> retired_;
   CallId next_call_ = 1;

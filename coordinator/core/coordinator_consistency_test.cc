@@ -182,6 +182,32 @@ TEST_F(CoordinatorConsistencyTest, Promise4_OneSettingAtATimeByName) {
   EXPECT_EQ(Mode(), "16");
 }
 
+TEST_F(CoordinatorConsistencyTest, OneEntryIsAppendedAtATime) {
+  StartedCoordinator::Worker leaving = JoinAt(1, 0);
+  const CallId set = driver().Begin(PeerId{}, Staleness("16"));
+  leaving.beat.set_leaving(true);
+  started_.Beat(&leaving);
+  const v1::LogEntry first = started_.Append();
+  EXPECT_TRUE(first.has_configuration());
+  EXPECT_TRUE(driver().answered(set));
+  const v1::LogEntry second = started_.Append();
+  EXPECT_TRUE(second.has_fence());
+  EXPECT_EQ(second.number(), first.number() + 1);
+  EXPECT_FALSE(driver().TakeIo<v1::AppendLog>().has_value());
+}
+
+TEST_F(CoordinatorConsistencyTest, TheNextEntryWaitsForTheOneBefore) {
+  StartedCoordinator::Worker leaving = JoinAt(1, 0);
+  driver().Begin(PeerId{}, Staleness("16"));
+  leaving.beat.set_leaving(true);
+  started_.Beat(&leaving);
+  const auto first = driver().TakeIo<v1::AppendLog>();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_FALSE(driver().TakeIo<v1::AppendLog>().has_value());
+  driver().End(first->first, absl::OkStatus());
+  EXPECT_TRUE(driver().TakeIo<v1::AppendLog>().has_value());
+}
+
 TEST_F(CoordinatorConsistencyTest, ACoordinatorWithoutItsLogEnds) {
   driver().Begin(PeerId{}, Staleness("16"));
   const auto append = driver().TakeIo<v1::AppendLog>();
