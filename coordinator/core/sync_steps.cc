@@ -1,0 +1,121 @@
+#include "coordinator/core/sync_steps.h"
+
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+
+#include "proto/refusal.h"
+
+namespace paramd {
+
+SyncSteps::SyncSteps(const Options& options)
+    : options_(options),
+      input_(v1::SavedInput(), options.examples, options.epochs),
+      servers_(options.servers) {}
+
+void SyncSteps::Restore(uint64_t step, const v1::SavedInput& input) {
+  input_ = InputCursor(input, options_.examples, options_.epochs);
+  step_ = step;
+  decided_.clear();
+  decided_examples_ = 0;
+  contributors_.Clear();
+  servers_.assign(servers_.size(), {.applied = step, .complete = {}});
+}
+
+v1::Contributors SyncSteps::Propose(const std::vector<uint32_t>& workers,
+                                    const v1::Version& version) const {
+  v1::Contributors proposed;
+  *proposed.mutable_version() = version;
+  proposed.set_first_step(step_ + 1);
+  proposed.mutable_workers()->Assign(workers.begin(), workers.end());
+  *proposed.mutable_input() = input_.left();
+  return proposed;
+}
+
+void SyncSteps::SetContributors(const v1::Contributors& contributors,
+                                Time now) {
+  contributors_ = contributors;
+  decided_at_ = now;
+  for (Server& server : servers_) server.complete.clear();
+}
+
+bool SyncSteps::HasContributors(const std::vector<uint32_t>& workers) const {
+  return absl::c_equal(contributors_.workers(), workers);
+}
+
+bool SyncSteps::settled() const {
+  return absl::c_all_of(
+      servers_, [this](const Server& s) { return s.applied == step_; });
+}
+
+std::vector<uint32_t> SyncSteps::CompleteEverywhere() const {
+  std::vector<uint32_t> complete;
+  for (const uint32_t worker : contributors_.workers()) {
+    const bool everywhere =
+        absl::c_all_of(servers_, [worker](const Server& server) {
+          return absl::c_count(server.complete, worker) > 0;
+        });
+    if (everywhere) complete.push_back(worker);
+  }
+  return complete;
+}
+
+bool SyncSteps::Decide(Time now) {
+  if (!settled() || finished() || contributors_.workers().empty()) return false;
+  std::vector<uint32_t> complete = CompleteEverywhere();
+  const size_t contributors = contributors_.workers_size();
+  const size_t backup = options_.backup_workers;
+  const size_t needed = contributors > backup ? contributors - backup : 1;
+  if (complete.size() < needed) return false;
+  decided_ = std::move(complete);
+  decided_examples_ = input_.Next(StepExamples()).size();
+  decided_at_ = now;
+  ++step_;
+  input_.Advance(StepExamples());
+  for (Server& server : servers_) server.complete.clear();
+  return true;
+}
+
+v1::DecideRequest SyncSteps::RequestFor(uint32_t server) const {
+  v1::DecideRequest request;
+  *request.mutable_contributors() = contributors_.version();
+  request.set_step(step_);
+  request.mutable_workers()->Assign(decided_.begin(), decided_.end());
+  request.set_examples(decided_examples_);
+  const std::vector<uint32_t>& complete = servers_[server].complete;
+  request.mutable_known_complete()->Assign(complete.begin(), complete.end());
+  return request;
+}
+
+void SyncSteps::Answered(uint32_t server, const v1::DecideReply& reply) {
+  if (reply.contributors() != contributors_.version() ||
+      reply.step() > step_ || reply.step() < servers_[server].applied) {
+    return;
+  }
+  servers_[server].applied = reply.step();
+  // Of another step: it says nothing.
+  servers_[server].complete.clear();
+  if (reply.step() == step_) {
+    servers_[server].complete.assign(reply.complete().begin(),
+                                     reply.complete().end());
+  }
+}
+
+std::string SyncSteps::waiting_for() const {
+  for (size_t s = 0; s < servers_.size(); ++s) {
+    if (servers_[s].applied != step_) {
+      return absl::StrCat("ps-", s, " to apply step ", step_);
+    }
+  }
+  if (finished() || contributors_.workers().empty()) return "";
+  const std::vector<uint32_t> complete = CompleteEverywhere();
+  for (const uint32_t worker : contributors_.workers()) {
+    if (absl::c_count(complete, worker) > 0) continue;
+    return absl::StrCat("worker-", worker, " to contribute to step ",
+                        step_ + 1);
+  }
+  return "";
+}
+
+}  // namespace paramd

@@ -1,0 +1,194 @@
+#include "coordinator/core/sync_steps.h"
+
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+v1::Version Pair(uint64_t term, uint64_t counter) {
+  v1::Version version;
+  version.set_term(term);
+  version.set_counter(counter);
+  return version;
+}
+
+// Two servers; 10 examples, two epochs, contributions of 2.
+SyncSteps::Options Small(uint32_t backup_workers = 0) {
+  return {.servers = 2,
+          .examples = 10,
+          .epochs = 2,
+          .batch = 2,
+          .backup_workers = backup_workers};
+}
+
+class SyncStepsTest : public ::testing::Test {
+ protected:
+  void Begin(const SyncSteps::Options& options,
+             const std::vector<uint32_t>& workers) {
+    steps_.emplace(options);
+    Contribute(workers);
+  }
+  void Contribute(const std::vector<uint32_t>& workers) {
+    steps_->SetContributors(steps_->Propose(workers, Pair(1, ++version_)),
+                            now_);
+  }
+  void Answer(uint32_t server, uint64_t step,
+              const std::vector<uint32_t>& complete) {
+    v1::DecideReply reply;
+    reply.set_step(step);
+    *reply.mutable_contributors() = steps_->contributors().version();
+    reply.mutable_complete()->Assign(complete.begin(), complete.end());
+    steps_->Answered(server, reply);
+  }
+
+  uint64_t version_ = 0;
+  const Time now_ = Time::FromNanoseconds(1);
+  absl::optional<SyncSteps> steps_;
+};
+
+TEST_F(SyncStepsTest, AStepIsDecidedWhenAllContributionsAreOnEveryServer) {
+  Begin(Small(), {0, 1});
+  EXPECT_TRUE(steps_->settled());
+  EXPECT_FALSE(steps_->Decide(now_));
+  Answer(0, 0, {0, 1});
+  Answer(1, 0, {1});
+  EXPECT_FALSE(steps_->Decide(now_));
+  EXPECT_EQ(steps_->waiting_for(), "worker-0 to contribute to step 1");
+  Answer(1, 0, {0, 1});
+  EXPECT_TRUE(steps_->Decide(now_));
+  EXPECT_EQ(steps_->step(), 1u);
+  const v1::DecideRequest request = steps_->RequestFor(1);
+  EXPECT_EQ(request.step(), 1u);
+  EXPECT_EQ(request.examples(), 4u);
+  EXPECT_THAT(request.workers(), ElementsAre(0, 1));
+  EXPECT_THAT(request.known_complete(), IsEmpty());
+}
+
+TEST_F(SyncStepsTest, TheNextStepWaitsUntilEveryServerHasAppliedTheOneBefore) {
+  Begin(Small(), {0});
+  Answer(0, 0, {0});
+  Answer(1, 0, {0});
+  ASSERT_TRUE(steps_->Decide(now_));
+  EXPECT_FALSE(steps_->settled());
+  Answer(0, 1, {0});
+  EXPECT_EQ(steps_->waiting_for(), "ps-1 to apply step 1");
+  // An answer that was under way says nothing of the next step.
+  Answer(1, 0, {0});
+  EXPECT_FALSE(steps_->Decide(now_));
+  Answer(1, 1, {});
+  EXPECT_TRUE(steps_->settled());
+  EXPECT_FALSE(steps_->Decide(now_));
+  Answer(1, 1, {0});
+  EXPECT_TRUE(steps_->Decide(now_));
+}
+
+TEST_F(SyncStepsTest, AServerDoesNotGoBack) {
+  Begin(Small(), {0});
+  Answer(0, 0, {0});
+  Answer(1, 0, {0});
+  ASSERT_TRUE(steps_->Decide(now_));
+  Answer(0, 1, {});
+  Answer(1, 1, {});
+  Answer(1, 0, {0});
+  EXPECT_TRUE(steps_->settled());
+  Answer(1, 7, {0});
+  EXPECT_TRUE(steps_->settled());
+}
+
+TEST_F(SyncStepsTest, TheInputIsTakenInStepsOfAllContributors) {
+  Begin(Small(), {0, 1});
+  std::vector<uint64_t> examples;
+  while (!steps_->finished()) {
+    Answer(0, steps_->step(), {0, 1});
+    Answer(1, steps_->step(), {0, 1});
+    ASSERT_TRUE(steps_->Decide(now_));
+    examples.push_back(steps_->RequestFor(0).examples());
+    Answer(0, steps_->step(), {});
+    Answer(1, steps_->step(), {});
+  }
+  EXPECT_THAT(examples, ElementsAre(4, 4, 2, 4, 4, 2));
+  EXPECT_FALSE(steps_->Decide(now_));
+  EXPECT_EQ(steps_->waiting_for(), "");
+}
+
+TEST_F(SyncStepsTest, ChangedContributorsBeginWithTheNextStepAndItsInput) {
+  Begin(Small(), {0, 1});
+  Answer(0, 0, {0, 1});
+  Answer(1, 0, {0, 1});
+  ASSERT_TRUE(steps_->Decide(now_));
+  Answer(0, 1, {0});
+  Answer(1, 1, {0});
+  Contribute({0});
+  EXPECT_EQ(steps_->contributors().first_step(), 2u);
+  EXPECT_EQ(steps_->contributors().input().next_offset(), 4u);
+  EXPECT_TRUE(steps_->settled());
+  EXPECT_TRUE(steps_->HasContributors({0}));
+  // What was whole under the old ones is not any more.
+  EXPECT_FALSE(steps_->Decide(now_));
+  Answer(0, 1, {0});
+  Answer(1, 1, {0});
+  EXPECT_TRUE(steps_->Decide(now_));
+  EXPECT_EQ(steps_->RequestFor(0).examples(), 2u);
+}
+
+TEST_F(SyncStepsTest, AnAnswerOfOtherContributorsIsIgnored) {
+  Begin(Small(), {0});
+  v1::DecideReply old;
+  *old.mutable_contributors() = Pair(1, 7);
+  old.add_complete(0);
+  steps_->Answered(0, old);
+  Answer(1, 0, {0});
+  EXPECT_FALSE(steps_->Decide(now_));
+}
+
+TEST_F(SyncStepsTest, WithBackupWorkersTheSlowestAreLeftOut) {
+  Begin(Small(/*backup_workers=*/1), {0, 1, 2});
+  Answer(0, 0, {0, 2});
+  Answer(1, 0, {0, 1});
+  EXPECT_FALSE(steps_->Decide(now_));
+  Answer(1, 0, {0, 1, 2});
+  ASSERT_TRUE(steps_->Decide(now_));
+  EXPECT_THAT(steps_->RequestFor(0).workers(), ElementsAre(0, 2));
+  EXPECT_EQ(steps_->RequestFor(0).examples(), 6u);
+}
+
+TEST_F(SyncStepsTest, MoreBackupWorkersThanWorkersStillNeedOne) {
+  Begin(Small(/*backup_workers=*/3), {0, 1});
+  EXPECT_FALSE(steps_->Decide(now_));
+  Answer(0, 0, {1});
+  Answer(1, 0, {1});
+  EXPECT_TRUE(steps_->Decide(now_));
+}
+
+TEST_F(SyncStepsTest, ARestoredJobGoesOnWhereItWas) {
+  Begin(Small(), {0, 1});
+  Answer(0, 0, {0, 1});
+  Answer(1, 0, {0, 1});
+  ASSERT_TRUE(steps_->Decide(now_));
+  v1::SavedInput input;
+  input.set_next_epoch(2);
+  input.set_next_offset(8);
+  steps_->Restore(5, input);
+  EXPECT_TRUE(steps_->settled());
+  EXPECT_EQ(steps_->step(), 5u);
+  EXPECT_TRUE(steps_->HasContributors({}));
+  EXPECT_FALSE(steps_->Decide(now_));
+  Contribute({0, 1});
+  EXPECT_EQ(steps_->contributors().first_step(), 6u);
+  Answer(0, 5, {0, 1});
+  Answer(1, 5, {0, 1});
+  EXPECT_TRUE(steps_->Decide(now_));
+  EXPECT_TRUE(steps_->finished());
+}
+
+}  // namespace
+}  // namespace paramd
