@@ -25,11 +25,26 @@ constexpr absl::Duration kWrittenDeadline = absl::Seconds(10);
 constexpr absl::Duration kFinishDeadline = absl::Seconds(1);
 constexpr absl::Duration kServerRetry = absl::Milliseconds(200);
 constexpr absl::Duration kFillingPoll = absl::Milliseconds(20);
+constexpr absl::Duration kSlowStep = absl::Seconds(3);
 constexpr absl::Duration kPeriod = absl::Milliseconds(100);
 
-uint64_t BatchesPerEpoch(const v1::JobConfig& job, uint64_t examples) {
-  const uint64_t batch = job.batch_per_replica();
+// Pushes of an epoch, or in sync mode steps.
+uint64_t StepsPerEpoch(const v1::JobConfig& job, bool sync, uint32_t workers,
+                       uint64_t examples) {
+  uint64_t batch = job.batch_per_replica();
+  if (sync) batch *= std::max(uint64_t{job.accumulate()}, uint64_t{1}) * workers;
   return (examples + batch - 1) / batch;
+}
+
+SyncSteps::Options SyncOptions(const Coordinator::Options& options) {
+  SyncSteps::Options sync;
+  sync.servers = options.servers;
+  sync.examples = options.examples;
+  sync.epochs = options.job.epochs();
+  sync.batch = uint64_t{options.job.batch_per_replica()} *
+               std::max(uint64_t{options.job.accumulate()}, uint64_t{1});
+  sync.backup_workers = options.job.backup_workers();
+  return sync;
 }
 
 // Whether `why` begins with whom it is about and where: "ps-0 at host:1: why".
@@ -52,6 +67,7 @@ Coordinator::Coordinator(const Options& options)
       portions_(options.examples, options.job.epochs(),
                 uint64_t{options.job.batch_per_replica()} *
                     options.job.portion_batches()),
+      steps_(SyncOptions(options)),
       run_id_(options.run_id) {}
 
 absl::Duration Coordinator::lease() const {
@@ -170,8 +186,10 @@ void Coordinator::OnCheckpointFound(const IoResult& result, Time now,
   if (found != nullptr && found->has_manifest()) {
     const v1::Manifest& manifest = found->manifest();
     portions_.Restore(manifest.input());
+    steps_.Restore(manifest.global_step(), manifest.input());
     step_before_ = manifest.global_step();
     epochs_evaluated_ = portions_.epochs_finished();
+    checkpoint_input_ = manifest.input();
     checkpoint_.set_path(found->path());
     checkpoint_step_ = step_before_;
     checkpoint_number_ = manifest.snapshot();
@@ -190,14 +208,25 @@ void Coordinator::PlanConfiguration(Time now, Outbox* out) {
   const v1::JobConfig& job = options_.job;
   *configuration_.mutable_layout() = *std::move(layout);
   *configuration_.mutable_optimizer() = job.optimizer();
-  configuration_.set_decay_steps(job.optimizer().decay_steps() > 0
-                                     ? job.optimizer().decay_steps()
-                                     : BatchesPerEpoch(job, options_.examples) *
-                                           job.epochs());
-  configuration_.set_seed(job.seed());
   const auto consistency = ParseStaleness(job.staleness());
   CHECK(consistency.ok(), "the job's settings were checked");
   *configuration_.mutable_consistency() = logged_mode_.value_or(*consistency);
+  if (IsSync()) {
+    configuration_.mutable_consistency()->set_backup_workers(
+        job.backup_workers());
+    if (job.backup_workers() >= options_.workers) {
+      out->Exit(absl::InvalidArgumentError(absl::StrCat(
+          "backup_workers is ", job.backup_workers(), " of ", options_.workers,
+          " workers: at least one must be left to contribute")));
+      return;
+    }
+  }
+  configuration_.set_decay_steps(
+      job.optimizer().decay_steps() > 0
+          ? job.optimizer().decay_steps()
+          : StepsPerEpoch(job, IsSync(), options_.workers, options_.examples) *
+                job.epochs());
+  configuration_.set_seed(job.seed());
   configuration_.set_state(v1::STARTING);
   for (Server& server : servers_) {
     server.generation.set_term(configuration_.version().term());
@@ -240,9 +269,11 @@ void Coordinator::ChangeState(v1::JobState state) {
 void Coordinator::Receive(Message message, Time now, Outbox* out) {
   NoticePause(now);
   if (message.is_reply) {
-    if (message.from.kind == PeerId::Kind::kPs &&
-        message.from.index < servers_.size()) {
-      OnServerReply(message.from.index, message, now, out);
+    const uint32_t index = message.from.index;
+    if (message.from.kind == PeerId::Kind::kPs && index < servers_.size()) {
+      servers_[index].decide_id == message.call
+          ? OnDecideReply(index, message, now, out)
+          : OnServerReply(index, message, now, out);
     }
   } else if (const auto* join =
                  DynamicCastToGenerated<v1::JoinRequest>(message.head)) {
@@ -290,6 +321,7 @@ Time Coordinator::next_tick() const {
     if (servers_[s].call == ServerCall::kNone) {
       next = std::min(next, NextCall(s).at);
     }
+    if (MayDecide(s)) next = std::min(next, servers_[s].next_decide);
   }
   for (const auto& [index, worker] : workers_) {
     if (worker.parked != 0) next = std::min(next, worker.parked_until);
@@ -444,9 +476,6 @@ void Coordinator::OnRecalled(uint32_t index, const v1::RecallReply& reply,
 
 void Coordinator::OnNewServer(uint32_t index, Time now, Outbox* out) {
   Server& server = servers_[index];
-  server.generation.set_term(configuration_.version().term());
-  server.generation.set_counter(++generation_counter_);
-  server.restore_directory = checkpoint_.path();
   server.restored = false;
   const bool drained = std::exchange(server.drained, false);
   server.draining = false;
@@ -457,9 +486,16 @@ void Coordinator::OnNewServer(uint32_t index, Time now, Outbox* out) {
       "; it takes ",
       checkpoint_.path().empty() ? "initial values" : checkpoint_.path(),
       drained ? ", which is all it had" : ", what came after is lost"));
+  GiveUpSnapshot(absl::StrCat("ps-", index, " was lost"), now, out);
+  if (IsSync() && phase_ >= Phase::kRunning && phase_ < Phase::kWritingResult) {
+    rewinding_ = true;  // It gets its generation with all the others.
+    return;
+  }
+  server.generation.set_term(configuration_.version().term());
+  server.generation.set_counter(++generation_counter_);
+  server.restore_directory = checkpoint_.path();
   SetServerMembers();
   NextVersion();
-  GiveUpSnapshot(absl::StrCat("ps-", index, " was lost"), now, out);
 }
 
 void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
@@ -553,6 +589,10 @@ std::string Coordinator::waiting_for() const {
       return absl::StrCat("worker-", w, " to join");
     }
   }
+  if (IsSync() && snapshot_.has_value() &&
+      snapshot_->phase() == SnapshotRound::Phase::kHolding) {
+    return steps_.waiting_for();
+  }
   if (snapshot_.has_value()) {
     std::map<uint32_t, bool> live;
     for (const auto& [index, worker] : workers_) live[index] = !worker.fencing;
@@ -562,10 +602,19 @@ std::string Coordinator::waiting_for() const {
     return DrainNeedsSnapshot() ? "a checkpoint to leave with"
                                 : "worker-0 and the servers to leave";
   }
+  if (IsSync() && phase_ == Phase::kRunning) return steps_.waiting_for();
   if (phase_ == Phase::kEvaluating) return "worker-0 to evaluate";
   if (phase_ == Phase::kTellingEnd) return "all processes to hear of the end";
   if (phase_ == Phase::kFindingCheckpoint) return "the newest checkpoint";
   return "";
+}
+
+std::string Coordinator::overdue(Time now) const {
+  // A step takes its time.
+  const bool steps = IsSync() && phase_ == Phase::kRunning &&
+                     now - steps_.decided_at() < kSlowStep;
+  const std::string whom = waiting_for();
+  return steps && whom == steps_.waiting_for() ? "" : whom;
 }
 
 void Coordinator::FillStatus(v1::StatusReply* status) const {
@@ -574,7 +623,8 @@ void Coordinator::FillStatus(v1::StatusReply* status) const {
   job->set_name(options_.job.name());
   job->set_state(configuration_.state());
   job->set_epochs(options_.job.epochs());
-  job->set_epochs_done(portions_.epochs_done());
+  job->set_epochs_done(IsSync() ? steps_.input().epochs_done()
+                                : portions_.epochs_done());
   job->set_global_step(global_step());
   job->set_pushes(global_step() - std::min(global_step(), step_before_));
   job->set_servers(options_.servers);

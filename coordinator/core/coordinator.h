@@ -16,6 +16,7 @@
 
 #include "coordinator/core/portions.h"
 #include "coordinator/core/snapshot_round.h"
+#include "coordinator/core/sync_steps.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
@@ -33,7 +34,9 @@ namespace paramd {
 // Invariants: what must survive is appended to the configuration log before
 // anyone is told. A worker learns its generation only when every server has it
 // in its configuration. At most one snapshot is open. Every server has at most
-// one control call under way.
+// one control call under way, and in sync mode one Decide beside it. There,
+// sessions and contributors change only while every server has applied the
+// newest decided step.
 //
 // Not thread-safe: a core. It keeps nothing of its caller's.
 class Coordinator : public Core {
@@ -63,7 +66,7 @@ class Coordinator : public Core {
 
   // Whom everything waits for, and why; empty: nobody.
   std::string waiting_for() const;
-  std::string overdue(Time /*now*/) const override { return waiting_for(); }
+  std::string overdue(Time now) const override;
   void FillStatus(v1::StatusReply* status) const;
 
  private:
@@ -110,6 +113,8 @@ class Coordinator : public Core {
     Time next_call;
     Time next_keepalive;
     std::string why;  // The last failure, for people.
+    CallId decide_id = 0;  // Of the Decide under way.
+    Time next_decide;
   };
   struct Worker {
     uint64_t incarnation = 0;
@@ -127,6 +132,7 @@ class Coordinator : public Core {
     uint64_t portion_number = 0;
     v1::PortionReply portion_reply;
     bool fencing = false;
+    bool fence_logged = false;  // Or being logged.
   };
   struct Joining {
     CallId call = 0;
@@ -187,11 +193,13 @@ class Coordinator : public Core {
   // Null, and the call refused, if the header is not of a present session.
   Worker* FindSession(const Message& message, const v1::Header& header,
                       Time now, Outbox* out);
+  bool HoldsWorkers() const;
   bool HasNews(const Worker& worker) const;
   v1::HeartbeatReply NewsFor(const Worker& worker) const;
   void AnswerHeartbeat(Worker* worker, Outbox* out);
   void AnswerParked(Time now, Outbox* out);
   void Fence(uint32_t index, Time now, Outbox* out);
+  void LogFence(uint32_t index, Outbox* out);
   void OnFenced(const IoResult& result, Time now, Outbox* out);
   bool IsLive(const Worker& worker, Time now) const;
   void NoticePause(Time now);
@@ -205,6 +213,21 @@ class Coordinator : public Core {
              Outbox* out);
   void OnModeLogged(const IoResult& result, Time now, Outbox* out);
   void AnswerSet(CallId call, Outbox* out);
+
+  // ---- sync mode
+  bool IsSync() const {
+    return configuration_.consistency().mode() == v1::Consistency::SYNC;
+  }
+  void AdvanceSync(Time now, Outbox* out);
+  bool MayContribute(Time now) const;
+  void LogContributors(const std::vector<uint32_t>& workers, Outbox* out);
+  void OnContributorsLogged(const IoResult& result, Time now, Outbox* out);
+  bool MayDecide(uint32_t server) const;
+  void DriveDecides(Time now, Outbox* out);
+  void OnDecideReply(uint32_t server, const Message& message, Time now,
+                     Outbox* out);
+  bool MayRewind() const;
+  void RewindJob(Time now, Outbox* out);
 
   // ---- snapshots and the end
   void Advance(Time now, Outbox* out);
@@ -221,6 +244,8 @@ class Coordinator : public Core {
   void TellJoining(Outbox* out);
   void AdvanceEnd(Time now, Outbox* out);
   bool AllInputUsed() const;
+  bool InputFinished() const;
+  uint32_t EpochsFinished() const;
   uint32_t EpochToEvaluate() const;
   void ChangeState(v1::JobState state);
   void NextVersion();
@@ -244,7 +269,15 @@ class Coordinator : public Core {
   uint64_t highest_clock_ = 0;           // Of sessions that are gone.
   absl::optional<v1::Consistency> logged_mode_;  // The newest in the log.
   absl::optional<Setting> setting_;
-  Portions portions_;
+  Portions portions_;  // Of the input; in sync mode steps_ has it.
+  SyncSteps steps_;
+  bool logging_contributors_ = false;
+  v1::Contributors logged_contributors_;  // Or being logged.
+  uint64_t contributors_counter_ = 0;
+  // From when on the first step is not kept for all workers any more.
+  Time contribute_at_ = Time::Never();
+  // A server came back without its shard: all go back to the checkpoint.
+  bool rewinding_ = false;
   absl::optional<SnapshotRound> snapshot_;
   uint64_t step_before_ =
       0;  // Of sessions that are gone, and before a restart.
@@ -257,6 +290,7 @@ class Coordinator : public Core {
   v1::Evaluation evaluation_;
   v1::CommitCheckpointResult checkpoint_;
   uint64_t checkpoint_step_ = 0;
+  v1::SavedInput checkpoint_input_;
   v1::Version checkpoint_number_;
   double checkpoint_ms_ = 0;
   bool commit_started_ = false;

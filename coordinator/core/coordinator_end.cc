@@ -24,6 +24,7 @@ constexpr absl::Duration kDrainRetry = absl::Seconds(1);
 }  // namespace
 
 uint64_t Coordinator::global_step() const {
+  if (IsSync()) return steps_.step();
   uint64_t step = step_before_;
   for (const auto& [index, worker] : workers_) step += worker.acknowledged;
   return step;
@@ -47,6 +48,7 @@ void Coordinator::Advance(Time now, Outbox* out) {
   if (phase_ >= Phase::kRunning && phase_ < Phase::kTellingEnd && !draining_) {
     AdmitJoining(now, out);
   }
+  if (IsSync()) AdvanceSync(now, out);
   if (phase_ == Phase::kRunning) AdvanceRunning(now, out);
   if (phase_ == Phase::kEvaluating && evaluation_.final()) {
     phase_ = Phase::kSaving;
@@ -61,10 +63,21 @@ void Coordinator::Advance(Time now, Outbox* out) {
   if (phase_ == Phase::kTellingEnd) AdvanceEnd(now, out);
   AnswerParked(now, out);
   DriveServers(now, out);
+  DriveDecides(now, out);
+}
+
+bool Coordinator::InputFinished() const {
+  return IsSync() ? steps_.finished() && steps_.settled()
+                  : portions_.finished();
+}
+
+uint32_t Coordinator::EpochsFinished() const {
+  return IsSync() ? steps_.input().epochs_finished()
+                  : portions_.epochs_finished();
 }
 
 bool Coordinator::AllInputUsed() const {
-  return !workers_.empty() && portions_.finished() &&
+  return !workers_.empty() && InputFinished() &&
          std::all_of(workers_.begin(), workers_.end(), [](const auto& w) {
            return w.second.last.no_input() && !w.second.fencing;
          });
@@ -84,8 +97,7 @@ void Coordinator::AdvanceRunning(Time now, Outbox* out) {
     return;
   }
   const bool due = next_checkpoint_step_ > 0 &&
-                   global_step() >= next_checkpoint_step_ &&
-                   !portions_.finished();
+                   global_step() >= next_checkpoint_step_ && !InputFinished();
   if (due) OpenSnapshot(/*final=*/false, now, out);
 }
 
@@ -168,9 +180,11 @@ void Coordinator::OnPrepared(const IoResult& result, Time now, Outbox* out) {
     return;
   }
   snapshot_->Prepared(prepared->directory());
-  out->Note(absl::StrCat("checkpoint ", VersionName(snapshot_->number()),
-                         ": workers stop at their step boundary until every "
-                         "server is frozen"));
+  out->Note(absl::StrCat(
+      "checkpoint ", VersionName(snapshot_->number()),
+      IsSync() ? ": no step is decided until every server is frozen"
+               : ": workers stop at their step boundary until every server is "
+                 "frozen"));
 }
 
 void Coordinator::AdvanceSnapshot(Time now, Outbox* out) {
@@ -194,6 +208,18 @@ void Coordinator::AdvanceSnapshot(Time now, Outbox* out) {
     return;
   }
   if (phase != SnapshotRound::Phase::kHolding) return;
+  std::vector<v1::Version> generations;
+  for (const Server& server : servers_) {
+    generations.push_back(server.generation);
+  }
+  if (IsSync()) {
+    if (steps_.settled() && !rewinding_ &&
+        EveryServerHas(configuration_.version())) {
+      snapshot_->BeginSeal(steps_.step(), steps_.input().left(),
+                           std::move(generations), now);
+    }
+    return;
+  }
   bool everybody_cut = true;
   for (auto& [index, worker] : workers_) {
     if (snapshot_->HasCut(index) && !worker.fencing) continue;
@@ -207,10 +233,6 @@ void Coordinator::AdvanceSnapshot(Time now, Outbox* out) {
   uint64_t step = step_before_;
   for (const auto& [index, cut] : snapshot_->cuts()) {
     if (workers_.contains(index)) step += cut.sequence();
-  }
-  std::vector<v1::Version> generations;
-  for (const Server& server : servers_) {
-    generations.push_back(server.generation);
   }
   snapshot_->BeginSeal(step, portions_.Save(snapshot_->cuts()),
                        std::move(generations), now);
@@ -249,6 +271,7 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
   checkpoint_ = *committed;
   checkpoint_number_ = round.number();
   checkpoint_step_ = round.step();
+  checkpoint_input_ = round.input();
   checkpoint_ms_ = absl::ToDoubleMilliseconds(now - round.opened());
   for (Server& server : servers_) {
     if (server.draining) server.next_keepalive = now;

@@ -104,7 +104,8 @@ void Coordinator::RefuseLateJoins(Time now, Outbox* out) {
 void Coordinator::AdmitJoining(Time now, Outbox* out) {
   // While workers are held nobody is admitted; who was before is answered, for
   // its cut is waited for too.
-  const bool held = snapshot_.has_value() && snapshot_->holds_workers();
+  const bool held = (snapshot_.has_value() && snapshot_->holds_workers()) ||
+                    (IsSync() && (!steps_.settled() || rewinding_));
   std::vector<uint32_t> answered;
   bool changed = false;
   for (auto& [index, joining] : joining_) {
@@ -249,10 +250,15 @@ void Coordinator::OnHeartbeat(const Message& message,
 uint32_t Coordinator::EpochToEvaluate() const {
   const uint32_t every = options_.job.evaluate_every_epochs();
   if (phase_ != Phase::kRunning || every == 0) return 0;
-  const uint32_t done = portions_.epochs_finished();
+  const uint32_t done = EpochsFinished();
   if (done >= options_.job.epochs()) return 0;  // The final one covers it.
   const uint32_t newest = done / every * every;
   return newest > epochs_evaluated_ ? newest : 0;
+}
+
+// In sync mode it is enough to decide no step meanwhile.
+bool Coordinator::HoldsWorkers() const {
+  return snapshot_.has_value() && snapshot_->holds_workers() && !IsSync();
 }
 
 v1::HeartbeatReply Coordinator::NewsFor(const Worker& worker) const {
@@ -261,9 +267,7 @@ v1::HeartbeatReply Coordinator::NewsFor(const Worker& worker) const {
     *reply.mutable_configuration() = configuration_;
   }
   reply.set_state(configuration_.state());
-  if (snapshot_.has_value() && snapshot_->holds_workers()) {
-    *reply.mutable_hold() = snapshot_->number();
-  }
+  if (HoldsWorkers()) *reply.mutable_hold() = snapshot_->number();
   if (worker.last.header().worker() == 0) {
     reply.set_evaluate_epoch(EpochToEvaluate());
     reply.set_evaluate_final(phase_ == Phase::kEvaluating);
@@ -274,7 +278,7 @@ v1::HeartbeatReply Coordinator::NewsFor(const Worker& worker) const {
 bool Coordinator::HasNews(const Worker& worker) const {
   const v1::HeartbeatRequest& known = worker.last;
   const bool chief = known.header().worker() == 0;
-  const bool holds = snapshot_.has_value() && snapshot_->holds_workers();
+  const bool holds = HoldsWorkers();
   return configuration_.version() > known.header().configuration() ||
          configuration_.state() != known.state() ||
          (holds ? snapshot_->number() : v1::Version()) != known.hold() ||
@@ -335,6 +339,13 @@ void Coordinator::Fence(uint32_t index, Time /*now*/, Outbox* out) {
                          worker.host, ") is gone after ", worker.acknowledged,
                          " pushes; what it had left of its input is handed "
                          "out again"));
+  // In sync mode it waits until no step is half applied.
+  if (!IsSync()) LogFence(index, out);
+}
+
+void Coordinator::LogFence(uint32_t index, Outbox* out) {
+  Worker& worker = workers_[index];
+  worker.fence_logged = true;
   v1::LogEntry entry;
   entry.mutable_fence()->set_worker(index);
   *entry.mutable_fence()->mutable_generation() = worker.generation;

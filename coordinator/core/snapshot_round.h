@@ -43,6 +43,8 @@ class SnapshotRound {
   const std::string& directory() const { return directory_; }
   uint64_t step() const { return step_; }
   Time sealed_at() const { return sealed_at_; }
+  // What was left of the input at the cut.
+  const v1::SavedInput& input() const { return input_; }
   // Workers must not open a push now.
   bool holds_workers() const {
     return phase_ == Phase::kHolding || phase_ == Phase::kSealing;

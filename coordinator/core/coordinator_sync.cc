@@ -1,0 +1,203 @@
+// The coordinator in sync mode: contributors, steps, and the way back to a
+// checkpoint.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "coordinator/core/coordinator.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using ::google::protobuf::DynamicCastToGenerated;
+
+constexpr absl::Duration kDecideDeadline = absl::Seconds(5);
+constexpr absl::Duration kDecideRetry = absl::Milliseconds(20);
+
+}  // namespace
+
+void Coordinator::AdvanceSync(Time now, Outbox* out) {
+  if (rewinding_) {
+    if (MayRewind()) RewindJob(now, out);
+    return;
+  }
+  if (phase_ == Phase::kRunning && contribute_at_ == Time::Never()) {
+    contribute_at_ =
+        now + absl::Milliseconds(options_.job.start_timeout_ms());
+  }
+  if (phase_ < Phase::kRunning || phase_ >= Phase::kWritingResult ||
+      logging_contributors_ || !steps_.settled()) {
+    return;
+  }
+  std::vector<uint32_t> members;
+  for (auto& [index, worker] : workers_) {
+    if (worker.fencing) {
+      if (!worker.fence_logged) LogFence(index, out);
+      return;
+    }
+    members.push_back(index);
+  }
+  if (phase_ != Phase::kRunning) return;
+  if (!steps_.HasContributors(members)) {
+    if (MayContribute(now)) LogContributors(members, out);
+    return;
+  }
+  const bool held = snapshot_.has_value() && snapshot_->holds_workers();
+  const bool leaving =
+      std::any_of(servers_.begin(), servers_.end(),
+                  [](const Server& s) { return !IsZero(s.drained_by); });
+  if (!held && !leaving && steps_.Decide(now)) {
+    for (Server& server : servers_) server.next_decide = now;
+  }
+}
+
+// The first step of all, and the first one behind a rewind, waits for every
+// worker for a while: so one result follows from one number of workers.
+bool Coordinator::MayContribute(Time now) const {
+  if (workers_.empty()) return false;
+  const bool begun = !steps_.contributors().workers().empty();
+  return begun || workers_.size() == options_.workers ||
+         now >= contribute_at_;
+}
+
+void Coordinator::LogContributors(const std::vector<uint32_t>& workers,
+                                  Outbox* out) {
+  v1::Version version;
+  version.set_term(configuration_.version().term());
+  version.set_counter(++contributors_counter_);
+  logging_contributors_ = true;
+  logged_contributors_ = steps_.Propose(workers, version);
+  v1::LogEntry entry;
+  *entry.mutable_configuration() = configuration_;
+  *entry.mutable_configuration()->mutable_contributors() = logged_contributors_;
+  Append(std::move(entry), &Coordinator::OnContributorsLogged, out);
+}
+
+void Coordinator::OnContributorsLogged(const IoResult& result, Time now,
+                                       Outbox* out) {
+  logging_contributors_ = false;
+  if (!result.status.ok()) {
+    out->Exit(result.status);
+    return;
+  }
+  // A rewind that was asked for meanwhile makes them anew.
+  if (rewinding_) return;
+  steps_.SetContributors(logged_contributors_, now);
+  *configuration_.mutable_contributors() = std::move(logged_contributors_);
+  NextVersion();
+  out->Note(absl::StrCat("step ", steps_.step() + 1, " and those after it are ",
+                         "of ", steps_.contributors().workers_size(),
+                         " workers"));
+}
+
+// ---- telling servers --------------------------------------------------------
+
+bool Coordinator::MayDecide(uint32_t index) const {
+  const Server& server = servers_[index];
+  return IsSync() && !rewinding_ && server.decide_id == 0 &&
+         phase_ >= Phase::kRunning && phase_ < Phase::kTellingEnd &&
+         !server.suspected && server.restored && IsZero(server.drained_by) &&
+         !IsZero(steps_.contributors().version()) &&
+         !(steps_.finished() && steps_.settled());
+}
+
+void Coordinator::DriveDecides(Time now, Outbox* out) {
+  if (out->exited) return;
+  for (uint32_t s = 0; s < servers_.size(); ++s) {
+    Server& server = servers_[s];
+    if (!MayDecide(s) || now < server.next_decide) continue;
+    auto request = std::make_unique<v1::DecideRequest>(steps_.RequestFor(s));
+    v1::Header* const header = request->mutable_header();
+    header->set_term(configuration_.version().term());
+    *header->mutable_configuration() = server.acknowledged;
+    *header->mutable_server_generation() = server.generation;
+    server.decide_id = next_call_++;
+    out->Send(PeerId::Ps(s), server.decide_id, std::move(request), {},
+              kDecideDeadline);
+  }
+}
+
+void Coordinator::OnDecideReply(uint32_t index, const Message& message,
+                                Time now, Outbox* out) {
+  Server& server = servers_[index];
+  server.decide_id = 0;
+  server.next_decide = now;
+  const auto* decided = DynamicCastToGenerated<v1::DecideReply>(message.head);
+  if (message.status.ok() && decided != nullptr) {
+    server.heard = now;
+    steps_.Answered(index, *decided);
+    return;
+  }
+  server.next_decide = now + kDecideRetry;
+  switch (RefusalOf(message.status).reason()) {
+    case v1::Refusal::NOT_READY:
+    case v1::Refusal::RETRY:
+    case v1::Refusal::SUPERSEDED:
+      server.heard = now;
+      return;
+    default:
+      OnServerFailed(index, ServerCall::kConfigure, message.status, now, out);
+  }
+}
+
+// ---- back to the checkpoint -------------------------------------------------
+
+// From the writing of the result on the newest checkpoint is the job's last.
+bool Coordinator::MayRewind() const {
+  const bool committing =
+      snapshot_.has_value() &&
+      (snapshot_->phase() == SnapshotRound::Phase::kCommitting ||
+       snapshot_->phase() == SnapshotRound::Phase::kPreparing);
+  return phase_ >= Phase::kRunning && phase_ < Phase::kWritingResult &&
+         !committing;
+}
+
+void Coordinator::RewindJob(Time now, Outbox* out) {
+  if (logging_contributors_) return;
+  if (std::any_of(workers_.begin(), workers_.end(), [](const auto& w) {
+        return w.second.fencing && w.second.fence_logged;
+      })) {
+    return;  // Until that is in the log.
+  }
+  rewinding_ = false;
+  GiveUpSnapshot("all servers go back to the newest checkpoint", now, out);
+  const uint64_t lost = steps_.step() - checkpoint_step_;
+  out->Note(absl::StrCat("all servers go back to step ", checkpoint_step_, ", ",
+                         checkpoint_.path().empty() ? "the initial values"
+                                                    : checkpoint_.path(),
+                         "; ", lost, " steps are computed again"));
+  steps_.Restore(checkpoint_step_, checkpoint_input_);
+  for (Server& server : servers_) {
+    server.generation.set_term(configuration_.version().term());
+    server.generation.set_counter(++generation_counter_);
+    server.restore_directory = checkpoint_.path();
+    server.restored = false;
+    server.next_call = now;
+  }
+  for (auto& [index, worker] : workers_) {
+    if (worker.parked == 0) continue;
+    out->Refuse(worker.parked,
+                Refuse(v1::Refusal::NOT_READY, "session",
+                       "the servers went back to a checkpoint: join again"));
+  }
+  workers_.clear();
+  SetServerMembers();
+  SetWorkerMembers();
+  configuration_.clear_contributors();
+  configuration_.set_state(v1::STARTING);
+  NextVersion();
+  evaluation_.Clear();
+  epochs_evaluated_ = EpochsFinished();
+  contribute_at_ = now + lease();
+  const uint64_t every = options_.job.checkpoint().every_steps();
+  if (every > 0) next_checkpoint_step_ = (checkpoint_step_ / every + 1) * every;
+  phase_ = Phase::kLoggingLayout;
+  v1::LogEntry entry;
+  *entry.mutable_configuration() = configuration_;
+  Append(std::move(entry), &Coordinator::OnLayoutLogged, out);
+}
+
+}  // namespace paramd
