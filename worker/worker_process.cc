@@ -33,6 +33,14 @@ BatchSource::Options InputOptions(const v1::JobConfig& job) {
   return options;
 }
 
+void Add(const GradientPool::Set& gradients, GradientPool::Set* sum) {
+  for (size_t v = 0; v < gradients.mutables.size(); ++v) {
+    const absl::Span<const float> from = gradients.mutables[v];
+    const absl::Span<float> to = sum->mutables[v];
+    for (size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+  }
+}
+
 Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
   return {.epoch = epoch, .begin = begin, .end = end};
 }
@@ -66,6 +74,7 @@ WorkerProcess::WorkerProcess(const AsyncWorker::Options& options,
       pool_(GradientBytes(*model_)),
       core_(options),
       prefetcher_(*training_, InputOptions(options.job)),
+      assembler_(*training_, options.job.seed()),
       computing_("compute"),
       evaluating_("evaluate") {}
 
@@ -104,9 +113,7 @@ void WorkerProcess::AddTo(Runtime* runtime) {
 }
 
 absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::TakeBatch(
-    const v1::ComputeGradient& request) {
-  const Portion wanted =
-      ToRange(request.epoch(), request.begin(), request.end());
+    const Portion& wanted) {
   // Batches before it belong to portions that this worker has no more.
   for (;;) {
     ASSIGN_OR_RETURN(BatchSource::NextBatch next,
@@ -119,24 +126,44 @@ absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::TakeBatch(
   }
 }
 
+absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::Assemble(
+    const Portion& wanted) {
+  auto batch = std::make_unique<Batch>();
+  RETURN_IF_ERROR(assembler_.Assemble(wanted, batch.get()));
+  return batch;
+}
+
+// A share of several batches is the sum of their gradients, in their order.
 IoResult WorkerProcess::Compute(const v1::ComputeGradient& request) {
   IoResult result;
-  absl::StatusOr<std::unique_ptr<Batch>> batch = TakeBatch(request);
-  if (!batch.ok()) {
-    result.status = batch.status();
-    return result;
+  GradientPool::Set sum;
+  BatchResult computed;
+  const uint64_t step = options_.job.batch_per_replica();
+  for (uint64_t begin = request.begin(); begin < request.end(); begin += step) {
+    const Portion range = ToRange(request.epoch(), begin,
+                                  std::min(begin + step, request.end()));
+    // Shares of sync mode are of no portion.
+    absl::StatusOr<std::unique_ptr<Batch>> batch =
+        request.portion() == 0 ? Assemble(range) : TakeBatch(range);
+    if (!batch.ok()) {
+      result.status = batch.status();
+      return result;
+    }
+    const uint64_t divisor =
+        request.divide_by() > 0 ? request.divide_by() : (*batch)->size();
+    GradientPool::Set gradients = pool_.Take();
+    computed += model_->ComputeGradient(
+        core_.weights(request.weights_buffer()).variables(), **batch,
+        static_cast<float>(divisor), gradients.mutables);
+    if (request.portion() != 0) prefetcher_.Recycle(*std::move(batch));
+    sum.buffers.empty() ? sum = std::move(gradients) : Add(gradients, &sum);
   }
-  GradientPool::Set gradients = pool_.Take();
-  const BatchResult computed = model_->ComputeGradient(
-      core_.weights(request.weights_buffer()).variables(), **batch,
-      static_cast<float>((*batch)->size()), gradients.mutables);
-  prefetcher_.Recycle(*std::move(batch));
   auto head = std::make_unique<v1::ComputeGradientResult>();
   head->set_loss(computed.loss_sum);
   head->set_correct(computed.correct);
   head->set_examples(computed.examples);
   result.head = std::move(head);
-  for (Buffer& buffer : gradients.buffers) {
+  for (Buffer& buffer : sum.buffers) {
     result.payload.push_back(std::move(buffer));
   }
   return result;

@@ -47,8 +47,9 @@ class WorkerProcess {
                 std::unique_ptr<Model> evaluator);
 
   IoResult Compute(const v1::ComputeGradient& request);
-  absl::StatusOr<std::unique_ptr<Batch>> TakeBatch(
-      const v1::ComputeGradient& request);
+  // The next batch of a portion; or one that was not announced.
+  absl::StatusOr<std::unique_ptr<Batch>> TakeBatch(const Portion& wanted);
+  absl::StatusOr<std::unique_ptr<Batch>> Assemble(const Portion& wanted);
   IoResult Evaluate(const v1::EvaluateWeights& request);
 
   const AsyncWorker::Options options_;
@@ -59,6 +60,7 @@ class WorkerProcess {
   GradientPool pool_;
   AsyncWorker core_;
   Prefetcher prefetcher_;
+  BatchAssembler assembler_;  // The computing thread's.
   WorkerThread computing_;   // Last: end before what they use.
   WorkerThread evaluating_;
 };

@@ -33,6 +33,7 @@ bool IsWorthARetry(const absl::Status& status, v1::Refusal::Reason reason) {
     case v1::Refusal::PROTOCOL:
     case v1::Refusal::NOT_ALLOWED:
     case v1::Refusal::INVALID:
+    case v1::Refusal::LATE:
       return false;
     case v1::Refusal::REASON_UNSPECIFIED:
       return !absl::IsInvalidArgument(status) &&
@@ -86,16 +87,18 @@ v1::Version Session::configuration_version() const {
 }
 
 void Session::StartPull(OpId op, Weights* into, absl::optional<uint64_t> clock,
-                        Time now, Outbox* out) {
+                        uint64_t after_step, Time now, Outbox* out) {
   Operation operation;
   operation.into = into;
   operation.clock = clock;
+  operation.after_step = after_step;
   StartOperation(op, std::move(operation), now, out);
 }
 
 void Session::StartPush(OpId op, const PushInfo& info,
                         std::vector<Buffer> gradients, Time now, Outbox* out) {
-  CHECK(gradients.size() == placement_.elements().size(),
+  const bool empty = info.step > 0 && info.examples == 0;
+  CHECK(gradients.size() == (empty ? 0 : placement_.elements().size()),
         "a push has one gradient for each variable");
   for (size_t v = 0; v < gradients.size(); ++v) {
     CHECK(gradients[v].size() == placement_.elements()[v] * sizeof(float),
@@ -184,6 +187,7 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
     FillHeader(*operation, chunk, request->mutable_header());
     request->set_encoding(v1::FP32);
     if (operation->clock.has_value()) request->set_clock(*operation->clock);
+    request->set_after_step(operation->after_step);
     for (const BlockId& id : chunk.blocks) {
       v1::PullBlock* block = request->add_blocks();
       block->set_slice(id.slice);
@@ -201,10 +205,15 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
   request->set_epoch(operation->push.epoch);
   request->set_portion(operation->push.portion);
   request->set_offset(operation->push.offset);
+  request->set_step(operation->push.step);
+  *request->mutable_contributors() = operation->push.contributors;
+  request->set_examples(operation->push.examples);
   BufferChain payload;
   for (const BlockId& id : chunk.blocks) {
     const PlacedSlice& slice = placement_.slices()[id.slice];
-    const uint64_t elements = BlockElements(slice.elements, id.block);
+    const uint64_t elements = operation->gradients.empty()
+                                  ? 0
+                                  : BlockElements(slice.elements, id.block);
     v1::PushBlock* block = request->add_blocks();
     block->set_slice(id.slice);
     block->set_block(id.block);
@@ -213,6 +222,7 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
       *block->mutable_computed_on() =
           operation->push.weights->version(id.slice, id.block);
     }
+    if (elements == 0) continue;
     payload.push_back(operation->gradients[slice.variable].Part(
         (slice.element_begin + id.block * kBlockElements) * sizeof(float),
         elements * sizeof(float)));

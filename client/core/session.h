@@ -59,6 +59,11 @@ class Session {
     // What the gradient was computed on, unchanged until the push has ended.
     // Null: not told.
     const Weights* weights = nullptr;
+    // Sync mode: the step it contributes to, as one of these contributors, and
+    // how many examples it is of. Without examples it has no numbers.
+    uint64_t step = 0;
+    v1::Version contributors;
+    uint64_t examples = 0;
   };
 
   // An operation that has ended. Not OK: FENCED, QUARANTINED, JOB_FINISHED and
@@ -87,11 +92,19 @@ class Session {
   // that does because the mode wants it asks again until it is let, and says so
   // once.
   void StartPull(OpId op, Weights* into, absl::optional<uint64_t> clock,
-                 Time now, Outbox* out);
-  // Pushes one gradient for each variable, float, row-major.
+                 Time now, Outbox* out) {
+    StartPull(op, into, clock, /*after_step=*/0, now, out);
+  }
+  // The same in sync mode: not before this step is applied.
+  void StartPull(OpId op, Weights* into, absl::optional<uint64_t> clock,
+                 uint64_t after_step, Time now, Outbox* out);
+  // Pushes one gradient for each variable, float, row-major; none where a step
+  // has no examples.
   // REQUIRES: configured(), no push is open, sizes match the placement.
   void StartPush(OpId op, const PushInfo& info, std::vector<Buffer> gradients,
                  Time now, Outbox* out);
+  // Forgets an operation: its answers change nothing, it is never finished.
+  void Cancel(OpId op) { operations_.erase(op); }
 
   // True if the message was the reply to a call of this session.
   bool Receive(const Message& message, Time now, Outbox* out);
@@ -133,6 +146,7 @@ class Session {
   struct Operation {
     Weights* into = nullptr;  // Null: a push.
     absl::optional<uint64_t> clock;
+    uint64_t after_step = 0;
     PushInfo push;
     std::vector<Buffer> gradients;
     std::vector<Chunk> chunks;

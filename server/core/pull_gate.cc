@@ -32,6 +32,7 @@ void PullGate::Configure(const v1::Configuration& configuration, Time now) {
   const v1::Consistency& consistency = configuration.consistency();
   const bool was_bounded = std::exchange(
       bounded_, consistency.mode() == v1::Consistency::BOUNDED);
+  is_sync_ = consistency.mode() == v1::Consistency::SYNC;
   bound_ = consistency.bound();
   sessions_ = configuration.workers_size();
   clocks_.Configure(configuration, now);
@@ -47,7 +48,8 @@ void PullGate::Tell(const v1::TellClockRequest& told, Time now) {
 }
 
 bool PullGate::MustWait(const v1::PullRequest& pull, Time now) const {
-  if (!bounded_ || !pull.has_clock()) return false;
+  if (!Watches(pull)) return false;
+  if (is_sync_) return sync_ == nullptr || sync_->step() < pull.after_step();
   const auto slowest = clocks_.slowest(now);
   return slowest.has_value() && pull.clock() > bound_ &&
          pull.clock() - bound_ > slowest->clock;
@@ -104,8 +106,16 @@ std::vector<PullGate::Parked> PullGate::TakeLate(Time now) {
 }
 
 absl::Status PullGate::WhyWait(const v1::PullRequest& pull, Time now) const {
-  const auto slowest = clocks_.slowest(now);
   const std::string reader = WorkerName(pull.header().worker());
+  if (is_sync_) {
+    const std::string whom =
+        sync_ == nullptr ? "the coordinator" : sync_->waiting_for();
+    return RefuseForNow(v1::Refusal::WAIT, whom, absl::ZeroDuration(),
+                        absl::StrCat(reader, " reads after step ",
+                                     pull.after_step(), " and waits for ",
+                                     whom));
+  }
+  const auto slowest = clocks_.slowest(now);
   const std::string whom = WorkerName(slowest->worker);
   v1::Refusal refusal;
   refusal.set_reason(v1::Refusal::WAIT);
@@ -129,6 +139,7 @@ Time PullGate::next_tick() const {
 
 std::string PullGate::overdue(Time now, absl::Duration patience) const {
   if (parked_.empty() || now - parked_.front().since <= patience) return "";
+  if (is_sync_) return sync_ == nullptr ? "" : sync_->waiting_for();
   const auto slowest = clocks_.slowest(now);
   if (!slowest.has_value()) return "";
   return absl::StrCat(WorkerName(slowest->worker),

@@ -13,17 +13,18 @@
 #include "base/time.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "server/core/sync_step.h"
 #include "server/core/worker_clocks.h"
 #include "tensor/message.h"
 
 namespace paramd {
 
-// Bounded staleness on one server: keeps the pulls of workers that are too far
+// Who may read when, on one server: keeps the pulls of workers that are too far
 // ahead until they may be answered, or for `park_timeout` at most.
 //
 // Invariant: in mode BOUNDED no pull with a clock more than `bound` above that
-// of the slowest worker that counts is let through; in the other modes, and
-// without a clock, all are. Bound: sessions of the configuration times
+// of the slowest worker that counts is let through; in mode SYNC none before
+// the step it names is applied; all others are. Bound: sessions of the configuration times
 // kMostParkedEach pulls.
 //
 // Not thread-safe: lives inside a Shard.
@@ -48,9 +49,15 @@ class PullGate {
   // stood still.
   void Wake(Time now);
   void Configure(const v1::Configuration& configuration, Time now);
-  bool bounded() const { return bounded_; }
+  // Sync mode: whose steps pulls wait for; null: in no step. It outlives this
+  // or is followed no more.
+  void Follow(const SyncStep* sync) { sync_ = sync; }
+  // Whether the mode may make this pull wait.
+  bool Watches(const v1::PullRequest& pull) const {
+    return bounded_ ? pull.has_clock() : is_sync_ && pull.after_step() > 0;
+  }
 
-  // What a session says of its clock. Nothing unless bounded().
+  // What a session says of its clock. Nothing unless BOUNDED.
   void Hear(const v1::Header& header, uint64_t clock, Time now);
   void Tell(const v1::TellClockRequest& told, Time now);
 
@@ -65,7 +72,8 @@ class PullGate {
   // Takes out those that were kept for long enough; WhyWait says to each for
   // whom it waits.
   std::vector<Parked> TakeLate(Time now);
-  // WAIT: names the slowest worker, its clock and its age.
+  // WAIT: names the slowest worker, its clock and its age, or who is missing in
+  // a step.
   // REQUIRES: MustWait(pull, now).
   absl::Status WhyWait(const v1::PullRequest& pull, Time now) const;
   // When TakeFree or TakeLate will have something to take though nothing comes.
@@ -82,6 +90,8 @@ class PullGate {
   const Options options_;
   WorkerClocks clocks_;
   bool bounded_ = false;
+  bool is_sync_ = false;
+  const SyncStep* sync_ = nullptr;
   uint64_t bound_ = 0;
   size_t sessions_ = 0;
   std::vector<Parked> parked_;  // The oldest first.

@@ -76,7 +76,7 @@ TEST_F(PullGateTest, InTheOtherModesNobodyWaits) {
                           v1::Consistency::MODE_UNSPECIFIED}) {
     SetMode(mode, 0);
     gate_.Configure(configuration_, At(0));
-    EXPECT_FALSE(gate_.bounded());
+    EXPECT_FALSE(gate_.Watches(PullOf(1, 100)));
     EXPECT_FALSE(gate_.MustWait(PullOf(1, 100), At(0)));
   }
 }

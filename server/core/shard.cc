@@ -44,7 +44,6 @@ void Shard::Receive(Message message, Time now, Outbox* out) {
     ReceivePull(message, *pull, now, out);
   } else if (const auto* push =
                  dynamic_cast<const v1::PushRequest*>(message.head)) {
-    if (IsSync()) return PushOfStep(message, *push, now, out);
     auto reply = std::make_unique<v1::PushReply>();
     const absl::Status status = Push(message, *push, reply.get());
     if (status.ok()) gate_.Hear(push->header(), push->clock(), now);
@@ -59,6 +58,7 @@ void Shard::Receive(Message message, Time now, Outbox* out) {
   } else {
     ReceiveControl(message, now, out);
   }
+  ContinueSync(now, out);
   ReleasePulls(now, out);
 }
 
@@ -105,7 +105,6 @@ absl::Status Shard::Pull(const v1::PullRequest& request, v1::PullReply* reply,
   RETURN_IF_ERROR(CheckRunning());
   RETURN_IF_ERROR(CheckKnown(request.header()));
   RETURN_IF_ERROR(CheckFilled());
-  RETURN_IF_ERROR(CheckStep(request));
   RETURN_IF_ERROR(content_->Pull(request, reply, payload));
   if (sync_ != nullptr) reply->set_step(sync_->step());
   *reply->mutable_server_generation() = generation_;
@@ -116,7 +115,10 @@ absl::Status Shard::Pull(const v1::PullRequest& request, v1::PullReply* reply,
 absl::Status Shard::Push(const Message& message, const v1::PushRequest& request,
                          v1::PushReply* reply) {
   RETURN_IF_ERROR(CheckPusher(message, request.header()));
-  RETURN_IF_ERROR(content_->Push(request, message.payload, reply));
+  RETURN_IF_ERROR(CheckContributors());
+  RETURN_IF_ERROR(IsSync()
+                      ? sync_->Push(request, message.payload, reply)
+                      : content_->Push(request, message.payload, reply));
   *reply->mutable_server_generation() = generation_;
   *reply->mutable_configuration() = configuration_.version();
   return absl::OkStatus();
@@ -506,7 +508,7 @@ void Shard::Tick(Time now, Outbox* out) {
       }
     }
   }
-  if (sync_ != nullptr) ContinueSync(now, out);
+  ContinueSync(now, out);
   if (draining_ && !finished_ && now - heard_ > options_.lease) {
     LeaveUndrained(now, out);
     return;

@@ -128,8 +128,6 @@ class Shard : public Core {
                     BufferChain* payload);
   absl::Status Push(const Message& message, const v1::PushRequest& request,
                     v1::PushReply* reply);
-  void PushOfStep(const Message& message, const v1::PushRequest& request,
-                  Time now, Outbox* out);
   void Decide(CallId call, const v1::DecideRequest& request, Time now,
               Outbox* out);
   absl::Status Recall(const v1::RecallRequest& request, v1::RecallReply* reply);
@@ -144,7 +142,7 @@ class Shard : public Core {
   bool IsSync() const {
     return configuration_.consistency().mode() == v1::Consistency::SYNC;
   }
-  absl::Status CheckStep(const v1::PullRequest& request) const;
+  absl::Status CheckContributors() const;
   void ReceiveControl(const Message& message, Time now, Outbox* out);
   // Refuses, with what every refusal of this server says: term and version.
   void RefuseCall(CallId call, const absl::Status& status, Outbox* out) const;

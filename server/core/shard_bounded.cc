@@ -27,7 +27,7 @@ void Shard::ReceivePull(const Message& message, const v1::PullRequest& request,
 // has a clock.
 absl::Status Shard::CheckReader(PeerId from,
                                 const v1::PullRequest& request) const {
-  if (!gate_.bounded() || !request.has_clock()) return absl::OkStatus();
+  if (!gate_.Watches(request)) return absl::OkStatus();
   RETURN_IF_ERROR(CheckRunning());
   if (from.kind != PeerId::Kind::kWorker) {
     return Refuse(v1::Refusal::NOT_ALLOWED, PeerName(from),

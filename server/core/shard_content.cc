@@ -222,11 +222,6 @@ void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
   ++counts_.blocks_applied;
 }
 
-v1::BlockVersion ShardContent::VersionOf(uint32_t slice,
-                                         uint32_t block) const {
-  return slices_[slice]->block(static_cast<int>(block)).version();
-}
-
 // A read of other content (before a restore) says nothing.
 void ShardContent::CountStaleness(const v1::PushBlock& pushed,
                                   const Block& block) {

@@ -70,8 +70,6 @@ class ShardContent {
   // Applies the gradient of one block. REQUIRES: it is finite and has the
   // block's size.
   void ApplyBlock(Slice* slice, int block, ChainReader* gradient);
-  // REQUIRES: the block is of this server.
-  v1::BlockVersion VersionOf(uint32_t slice, uint32_t block) const;
 
   struct Counts {
     uint64_t pulls = 0;

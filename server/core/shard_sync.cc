@@ -18,43 +18,28 @@ absl::Status Shard::BeginSync() {
   }
   SyncStep::Options options;
   options.park_bytes = options_.sync_park_bytes;
-  options.park_timeout = options_.park_timeout;
   options.retry_after = options_.retry_after;
   auto sync = std::make_unique<SyncStep>(options, content_.get());
   RETURN_IF_ERROR(sync->Configure(configuration_));
   sync_ = std::move(sync);
+  gate_.Follow(sync_.get());
   return absl::OkStatus();
 }
 
 void Shard::EndSync(const absl::Status& why, Outbox* out) {
   if (sync_ == nullptr) return;
-  sync_->RefuseAll(why);
+  sync_->RefuseDecide(why);
   AnswerSync(out);
+  gate_.Follow(nullptr);
   sync_.reset();
   apply_at_ = Time::Never();
 }
 
-absl::Status Shard::CheckStep(const v1::PullRequest& request) const {
-  if (!IsSync() || request.after_step() == 0) return absl::OkStatus();
-  if (sync_ != nullptr && sync_->step() >= request.after_step()) {
-    return absl::OkStatus();
-  }
-  return RefuseForNow(
-      v1::Refusal::RETRY, Name(), options_.retry_after,
-      absl::StrCat(Name(), " has not applied step ", request.after_step(),
-                   " yet"));
-}
-
-void Shard::PushOfStep(const Message& message, const v1::PushRequest& request,
-                       Time now, Outbox* out) {
-  absl::Status status = CheckPusher(message, request.header());
-  if (status.ok() && sync_ == nullptr) {
-    status = RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
-                          options_.retry_after, "nobody contributes yet");
-  }
-  if (!status.ok()) return RefuseCall(message.call, status, out);
-  sync_->Push(message.call, request, message.payload, now);
-  ContinueSync(now, out);
+absl::Status Shard::CheckContributors() const {
+  if (!IsSync() || sync_ != nullptr) return absl::OkStatus();
+  return RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
+                      options_.retry_after,
+                      absl::StrCat(Name(), " knows no contributors yet"));
 }
 
 void Shard::Decide(CallId call, const v1::DecideRequest& request, Time now,
@@ -64,17 +49,17 @@ void Shard::Decide(CallId call, const v1::DecideRequest& request, Time now,
   status.Update(CheckKnown(request.header()));
   status.Update(CheckFilled());
   status.Update(CheckStaying());
-  if (status.ok() && sync_ == nullptr) {
-    status = RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
-                          options_.retry_after,
-                          absl::StrCat(Name(), " knows no contributors yet"));
+  if (status.ok() && !IsSync()) {
+    status = Refuse(v1::Refusal::INVALID, "step",
+                    "this job is not in sync mode: it has no steps");
   }
+  status.Update(CheckContributors());
   if (!status.ok()) return RefuseCall(call, status, out);
   sync_->Decide(call, request, now);
-  ContinueSync(now, out);
 }
 
 void Shard::ContinueSync(Time now, Outbox* out) {
+  if (sync_ == nullptr) return;
   // As much as one turn may take.
   sync_->ApplySome(kBlockElements);
   sync_->Tick(now);
@@ -84,16 +69,8 @@ void Shard::ContinueSync(Time now, Outbox* out) {
 
 void Shard::AnswerSync(Outbox* out) {
   for (SyncStep::Answer& answer : sync_->TakeAnswers()) {
-    if (!answer.status.ok()) {
-      RefuseCall(answer.call, answer.status, out);
-      continue;
-    }
-    if (auto* const pushed =
-            dynamic_cast<v1::PushReply*>(answer.reply.get())) {
-      *pushed->mutable_server_generation() = generation_;
-      *pushed->mutable_configuration() = configuration_.version();
-    }
-    out->Reply(answer.call, std::move(answer.reply));
+    answer.status.ok() ? out->Reply(answer.call, std::move(answer.reply))
+                       : RefuseCall(answer.call, answer.status, out);
   }
 }
 

@@ -81,10 +81,7 @@ absl::Status SyncStep::Configure(const v1::Configuration& configuration) {
                                 " bytes of gradients here; sync_park_bytes is ",
                                 options_.park_bytes));
   }
-  DropGathered(RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
-                            options_.retry_after,
-                            absl::StrCat("contributors have changed to ",
-                                         version)));
+  DropGathered();
   step_ = told.first_step() - 1;
   contributors_ = told.version();
   workers_.assign(told.workers().begin(), told.workers().end());
@@ -103,10 +100,7 @@ size_t SyncStep::IndexOf(const ShardContent::Decision& decision) const {
   return first_block_.at(decision.slice) + decision.block;
 }
 
-void SyncStep::DropGathered(const absl::Status& why) {
-  for (auto& [worker, contribution] : contributions_) {
-    for (const Call& call : contribution.calls) Refuse(call.call, why);
-  }
+void SyncStep::DropGathered() {
   contributions_.clear();
   parked_bytes_ = 0;
   for (BlockState& block : blocks_) {
@@ -117,19 +111,15 @@ void SyncStep::DropGathered(const absl::Status& why) {
 
 // ---- gathering -------------------------------------------------------------
 
-void SyncStep::Push(CallId call, const v1::PushRequest& request,
-                    const BufferChain& payload, Time now) {
-  const absl::Status known = CheckStep(request);
-  if (!known.ok()) return Refuse(call, known);
-  const auto decisions = content_.Check(request, payload);
-  if (!decisions.ok()) return Refuse(call, decisions.status());
-  if (request.step() <= step_) {
-    return AnswerDecided(call, request, *decisions);
-  }
-  const absl::Status gathered =
-      Gather(call, request, *decisions, payload, now);
-  if (!gathered.ok()) return Refuse(call, gathered);
+absl::Status SyncStep::Push(const v1::PushRequest& request,
+                            const BufferChain& payload, v1::PushReply* reply) {
+  RETURN_IF_ERROR(CheckStep(request));
+  ASSIGN_OR_RETURN(const std::vector<ShardContent::Decision> decisions,
+                   content_.Check(request, payload));
+  if (request.step() <= step_) return AnswerDecided(request, decisions, reply);
+  RETURN_IF_ERROR(Gather(request, decisions, payload, reply));
   AnswerDecide();
+  return absl::OkStatus();
 }
 
 absl::Status SyncStep::CheckStep(const v1::PushRequest& request) const {
@@ -159,14 +149,14 @@ absl::Status SyncStep::CheckStep(const v1::PushRequest& request) const {
   return absl::OkStatus();
 }
 
-void SyncStep::AnswerDecided(
-    CallId call, const v1::PushRequest& request,
-    const std::vector<ShardContent::Decision>& decisions) {
-  auto reply = std::make_unique<v1::PushReply>();
+absl::Status SyncStep::AnswerDecided(
+    const v1::PushRequest& request,
+    const std::vector<ShardContent::Decision>& decisions,
+    v1::PushReply* reply) const {
   for (size_t i = 0; i < decisions.size(); ++i) {
     const ShardContent::Decision& decision = decisions[i];
     if (decision.admission == AppliedPushes::Admission::kApply) {
-      return Refuse(call, Late(step_, request.header().worker()));
+      return Late(step_, request.header().worker());
     }
     v1::PushedBlock* const pushed = reply->add_blocks();
     pushed->set_slice(request.blocks(i).slice());
@@ -178,13 +168,13 @@ void SyncStep::AnswerDecided(
     *pushed->mutable_version() =
         decision.slice->block(decision.block).version();
   }
-  answers_.push_back({call, absl::OkStatus(), std::move(reply)});
+  return absl::OkStatus();
 }
 
 absl::Status SyncStep::Gather(
-    CallId call, const v1::PushRequest& request,
+    const v1::PushRequest& request,
     const std::vector<ShardContent::Decision>& decisions,
-    const BufferChain& payload, Time now) {
+    const BufferChain& payload, v1::PushReply* reply) {
   const uint32_t worker = request.header().worker();
   const auto place = PlaceOf(worker);
   if (!place.has_value()) {
@@ -209,6 +199,10 @@ absl::Status SyncStep::Gather(
     const size_t index = IndexOf(decisions[i]);
     BufferChain gradient =
         reader.Take(uint64_t{request.blocks(i).elements()} * sizeof(float));
+    v1::PushedBlock* const pushed = reply->add_blocks();
+    pushed->set_slice(request.blocks(i).slice());
+    pushed->set_block(request.blocks(i).block());
+    pushed->set_result(v1::PushedBlock::HELD);
     if (contribution->in[index]) continue;
     parked_bytes_ += ChainSize(gradient);
     contribution->gradient[index] = std::move(gradient);
@@ -216,7 +210,6 @@ absl::Status SyncStep::Gather(
     --contribution->missing;
     if (eager()) AddInOrder(index);
   }
-  KeepCall(call, request, contribution, now);
   return absl::OkStatus();
 }
 
@@ -278,35 +271,16 @@ void SyncStep::AddInOrder(size_t index) {
   }
 }
 
-void SyncStep::KeepCall(CallId id, const v1::PushRequest& request,
-                        Contribution* contribution, Time now) {
-  std::vector<Call>& calls = contribution->calls;
-  if (calls.size() == kMostCalls) {
-    Refuse(calls.front().call,
-           RefuseForNow(v1::Refusal::WAIT, waiting_for(), options_.retry_after,
-                        "asked again meanwhile"));
-    calls.erase(calls.begin());
-  }
-  Call& call = calls.emplace_back();
-  call.call = id;
-  call.deadline = now + options_.park_timeout;
-  for (const v1::PushBlock& block : request.blocks()) {
-    v1::PushedBlock& pushed = call.blocks.emplace_back();
-    pushed.set_slice(block.slice());
-    pushed.set_block(block.block());
-  }
-}
-
 // ---- deciding and applying -------------------------------------------------
 
 void SyncStep::Decide(CallId call, const v1::DecideRequest& request, Time now) {
   const absl::Status checked = CheckDecision(request);
-  if (!checked.ok()) return Refuse(call, checked);
-  if (decide_call_.has_value()) {
-    Refuse(*decide_call_, RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
-                                       options_.retry_after,
-                                       "asked again meanwhile"));
+  if (!checked.ok()) {
+    answers_.push_back({call, checked, nullptr});
+    return;
   }
+  RefuseDecide(RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
+                            options_.retry_after, "asked again meanwhile"));
   tell_applied_ = request.step() > step_;
   if (tell_applied_ && !applying_) BeginApplying(request);
   decide_call_ = call;
@@ -324,7 +298,7 @@ absl::Status SyncStep::CheckDecision(const v1::DecideRequest& request) const {
         absl::StrCat("contributors ", version, " are not known yet"));
   }
   if (request.contributors() < contributors_) {
-    return paramd::Refuse(
+    return Refuse(
         v1::Refusal::SUPERSEDED, "contributors",
         absl::StrCat("contributors ", version, " have been followed by ",
                      VersionName(contributors_)));
@@ -420,26 +394,7 @@ void SyncStep::ApplyBlock(size_t index) {
 void SyncStep::EndApplying() {
   applying_ = false;
   ++step_;
-  for (const uint32_t worker : decided_) {
-    for (Call& call : contributions_[worker].calls) {
-      auto reply = std::make_unique<v1::PushReply>();
-      for (v1::PushedBlock& pushed : call.blocks) {
-        pushed.set_result(v1::PushedBlock::APPLIED);
-        *pushed.mutable_version() =
-            content_.VersionOf(pushed.slice(), pushed.block());
-        *reply->add_blocks() = std::move(pushed);
-      }
-      answers_.push_back({call.call, absl::OkStatus(), std::move(reply)});
-    }
-    contributions_.erase(worker);
-  }
-  for (const auto& [worker, contribution] : contributions_) {
-    for (const Call& call : contribution.calls) {
-      Refuse(call.call, Late(step_, worker));
-    }
-  }
-  contributions_.clear();
-  DropGathered(absl::OkStatus());
+  DropGathered();
   AnswerDecide();
 }
 
@@ -476,47 +431,21 @@ void SyncStep::Tick(Time now) {
   if (decide_call_.has_value() && !applying_ && decide_deadline_ <= now) {
     AnswerDecideWith(Complete());
   }
-  if (applying_) return;  // Its calls are answered any moment.
-  for (auto& [worker, contribution] : contributions_) {
-    std::vector<Call>& calls = contribution.calls;
-    // Those kept first are due first.
-    while (!calls.empty() && calls.front().deadline <= now) {
-      Refuse(calls.front().call,
-             RefuseForNow(v1::Refusal::WAIT, waiting_for(),
-                          absl::ZeroDuration(),
-                          absl::StrCat("waiting for ", waiting_for())));
-      calls.erase(calls.begin());
-    }
-  }
 }
 
 Time SyncStep::next_tick() const {
-  if (applying_) return Time::Never();
-  Time next = Time::Never();
-  if (decide_call_.has_value()) next = decide_deadline_;
-  for (const auto& [worker, contribution] : contributions_) {
-    if (contribution.calls.empty()) continue;
-    next = std::min(next, contribution.calls.front().deadline);
-  }
-  return next;
+  return decide_call_.has_value() && !applying_ ? decide_deadline_
+                                                : Time::Never();
 }
 
 std::vector<SyncStep::Answer> SyncStep::TakeAnswers() {
   return std::exchange(answers_, {});
 }
 
-void SyncStep::RefuseAll(const absl::Status& status) {
-  for (auto& [worker, contribution] : contributions_) {
-    for (const Call& call : std::exchange(contribution.calls, {})) {
-      Refuse(call.call, status);
-    }
-  }
-  if (decide_call_.has_value()) Refuse(*decide_call_, status);
+void SyncStep::RefuseDecide(const absl::Status& status) {
+  if (!decide_call_.has_value()) return;
+  answers_.push_back({*decide_call_, status, nullptr});
   decide_call_.reset();
-}
-
-void SyncStep::Refuse(CallId call, absl::Status status) {
-  answers_.push_back({call, std::move(status), nullptr});
 }
 
 std::string SyncStep::waiting_for() const {

@@ -36,23 +36,20 @@ namespace paramd {
 //
 // Invariants: no block changes before its step is decided. Contributions are
 // summed in the order of the contributors, whatever the order of arrival. A push
-// is recorded as in, and answered, when its step is applied.
+// is recorded as in when its step is applied.
 //
 // Not thread-safe: belongs to a Shard; the content outlives it.
 class SyncStep {
  public:
   struct Options {
-    uint32_t server = 0;
     uint64_t park_bytes = 256 << 20;
-    // A call that is kept for longer is answered with WAIT.
-    absl::Duration park_timeout = absl::Seconds(5);
     absl::Duration retry_after = absl::Milliseconds(20);
   };
-  // A call that can be answered now: with `reply`, or refused with `status`.
+  // A call of Decide that can be answered now: with `reply`, or refused.
   struct Answer {
     CallId call = 0;
     absl::Status status;
-    std::unique_ptr<google::protobuf::Message> reply;
+    std::unique_ptr<v1::DecideReply> reply;
   };
 
   // REQUIRES: `content` is filled, and as of before the first step of the
@@ -60,18 +57,17 @@ class SyncStep {
   SyncStep(const Options& options, ShardContent* content);
 
   // Takes over who contributes. If that has changed, what was gathered is
-  // dropped and its calls are answered with NOT_READY. kInvalidArgument, with
-  // nothing changed, if the contributors' first step is not the next one here,
-  // a step is being applied, or the parked bytes cannot hold a step.
+  // dropped. kInvalidArgument, with nothing changed, if the contributors' first
+  // step is not the next one here, a step is being applied, or the parked bytes
+  // cannot hold a step.
   absl::Status Configure(const v1::Configuration& configuration);
 
-  // A chunk of a contribution, to be answered when its step is applied.
-  // Refused at once, with nothing changed: as in ShardContent::Check; LATE if
-  // its step was decided without it; NOT_READY if its step or contributors are
-  // not known yet or no more; RETRY, naming whom it waits for, if there is no
-  // room for it.
-  void Push(CallId call, const v1::PushRequest& request,
-            const BufferChain& payload, Time now);
+  // A chunk of a contribution: its blocks are HELD, or already applied.
+  // Refused, with nothing changed: as in ShardContent::Check; LATE if its step
+  // was decided without it; NOT_READY if its step or contributors are not known
+  // yet or no more; RETRY, naming whom it waits for, if there is no room for it.
+  absl::Status Push(const v1::PushRequest& request, const BufferChain& payload,
+                    v1::PushReply* reply);
   // Applies the step it tells, if that is the next one; answered when
   // it is applied and there is more to decide on than the caller knows. Refused
   // as NOT_READY, SUPERSEDED (other contributors) or INVALID (a step that is
@@ -82,13 +78,13 @@ class SyncStep {
   void ApplySome(size_t elements);
   bool applying() const { return applying_; }
 
-  // Answers what was kept for too long.
+  // Answers a Decide that was kept for long enough.
   void Tick(Time now);
   Time next_tick() const;
   // What has become answerable since the last call.
   std::vector<Answer> TakeAnswers();
-  // Refuses everything that is kept; for a server that ends or is refilled.
-  void RefuseAll(const absl::Status& status);
+  // Refuses the Decide that is kept; for a server that ends or is refilled.
+  void RefuseDecide(const absl::Status& status);
 
   // The newest step applied.
   uint64_t step() const { return step_; }
@@ -97,9 +93,6 @@ class SyncStep {
   // Who is missing in the next step, for people; empty: nobody.
   std::string waiting_for() const;
 
-  // Calls kept for one contribution.
-  static constexpr size_t kMostCalls = 1024;
-
  private:
   struct BlockState {
     Slice* slice = nullptr;
@@ -107,47 +100,40 @@ class SyncStep {
     GradientSum sum;
     size_t next = 0;  // Place in the order of what is added next.
   };
-  struct Call {
-    CallId call = 0;
-    Time deadline;
-    std::vector<v1::PushedBlock> blocks;  // As they are answered.
-  };
   struct Contribution {
     PushId push;
     uint64_t examples = 0;
     size_t missing = 0;                // Blocks.
-    std::vector<bool> in;              // By block.
+    std::vector<bool> in;               // By block.
     std::vector<BufferChain> gradient;  // By block; empty if it is summed.
-    std::vector<Call> calls;
   };
 
   absl::Status CheckStep(const v1::PushRequest& request) const;
-  void AnswerDecided(CallId call, const v1::PushRequest& request,
-                     const std::vector<ShardContent::Decision>& decisions);
-  absl::Status Gather(CallId call, const v1::PushRequest& request,
+  absl::Status AnswerDecided(
+      const v1::PushRequest& request,
+      const std::vector<ShardContent::Decision>& decisions,
+      v1::PushReply* reply) const;
+  absl::Status Gather(const v1::PushRequest& request,
                       const std::vector<ShardContent::Decision>& decisions,
-                      const BufferChain& payload, Time now);
+                      const BufferChain& payload, v1::PushReply* reply);
   // The contribution of the worker to the next step; a new one if there is none.
   absl::StatusOr<Contribution*> FindContribution(
       const v1::PushRequest& request);
   absl::Status CheckRoom(const Contribution& contribution, size_t place,
                          const std::vector<size_t>& blocks) const;
   void AddInOrder(size_t block);
-  void KeepCall(CallId call, const v1::PushRequest& request,
-                Contribution* contribution, Time now);
   absl::Status CheckDecision(const v1::DecideRequest& request) const;
   bool IsAdmitted(uint32_t worker) const;
   void BeginApplying(const v1::DecideRequest& request);
   void ApplyBlock(size_t block);
   void EndApplying();
-  void DropGathered(const absl::Status& why);
+  void DropGathered();
   void AnswerDecide();
   void AnswerDecideWith(const std::vector<uint32_t>& complete);
   std::vector<uint32_t> Complete() const;
   size_t IndexOf(const ShardContent::Decision& decision) const;
   absl::optional<size_t> PlaceOf(uint32_t worker) const;
   bool eager() const { return backup_workers_ == 0; }
-  void Refuse(CallId call, absl::Status status);
 
   const Options options_;
   ShardContent& content_;

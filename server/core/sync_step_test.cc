@@ -87,6 +87,13 @@ class SyncStepTest : public ::testing::Test {
     AddBlock(1, 1, &push);
     return Begin(push, gradient);
   }
+  v1::PushReply Held(CallId call) {
+    EXPECT_TRUE(driver_->answered(call));
+    const ShardDriver::Answer answer = driver_->Take(call);
+    EXPECT_TRUE(answer.status.ok()) << answer.status;
+    return answer.status.ok() ? static_cast<const v1::PushReply&>(*answer.head)
+                              : v1::PushReply();
+  }
   absl::Status RefusalOfCall(CallId call) {
     EXPECT_TRUE(driver_->answered(call));
     return driver_->Take(call).status;
@@ -122,25 +129,16 @@ class SyncStepTest : public ::testing::Test {
 
 TEST_F(SyncStepTest, NothingChangesBeforeTheStepIsDecided) {
   Start(Sync());
-  std::vector<CallId> calls;
   for (const uint32_t worker : {0, 1, 2}) {
-    calls.push_back(Contribute(worker, 1, {1, 2, 3}));
-  }
-  for (const CallId call : calls) EXPECT_FALSE(driver_->answered(call));
-  EXPECT_THAT(Values(), ElementsAre(0, 0, 0));
-
-  EXPECT_EQ(Decided(BeginDecide(1, {0, 1, 2})).step(), 1u);
-  EXPECT_THAT(Values(), ElementsAre(-3, -6, -9));
-  for (const CallId call : calls) {
-    const ShardDriver::Answer answer = driver_->Take(call);
-    ASSERT_TRUE(answer.status.ok()) << answer.status;
-    const auto& reply = static_cast<const v1::PushReply&>(*answer.head);
+    const v1::PushReply reply = Held(Contribute(worker, 1, {1, 2, 3}));
     ASSERT_EQ(reply.blocks_size(), 2);
     EXPECT_EQ(reply.blocks(1).slice(), 1u);
-    EXPECT_EQ(reply.blocks(1).result(), v1::PushedBlock::APPLIED);
-    EXPECT_EQ(reply.blocks(1).version().counter(), 1u);
+    EXPECT_EQ(reply.blocks(1).result(), v1::PushedBlock::HELD);
     EXPECT_EQ(reply.server_generation(), Pair(1, 1));
   }
+  EXPECT_THAT(Values(), ElementsAre(0, 0, 0));
+  EXPECT_EQ(Decided(BeginDecide(1, {0, 1, 2})).step(), 1u);
+  EXPECT_THAT(Values(), ElementsAre(-3, -6, -9));
 }
 
 TEST_F(SyncStepTest, Promise6_TheOrderOfArrivalMakesNoDifference) {
@@ -191,21 +189,17 @@ TEST_F(SyncStepTest, ADecidingCallIsAnsweredAfterAWhileThoughNothingCame) {
   EXPECT_THAT(reply.complete(), IsEmpty());
 }
 
-TEST_F(SyncStepTest, AResentContributionIsSummedOnceAndAnsweredTwice) {
+TEST_F(SyncStepTest, Promise1_AResentContributionIsSummedOnce) {
   Start(Sync());
-  const CallId first = Contribute(0, 1, {1, 1, 1});
-  const CallId again = Contribute(0, 1, {1, 1, 1});
+  Held(Contribute(0, 1, {1, 1, 1}));
+  EXPECT_EQ(Held(Contribute(0, 1, {1, 1, 1})).blocks(0).result(),
+            v1::PushedBlock::HELD);
   Contribute(1, 1, {1, 1, 1});
   Contribute(2, 1, {1, 1, 1});
   Decided(BeginDecide(1, {0, 1, 2}));
   EXPECT_THAT(Values(), ElementsAre(-3, -3, -3));
-  EXPECT_TRUE(driver_->Take(first).status.ok());
-  EXPECT_TRUE(driver_->Take(again).status.ok());
 
-  const ShardDriver::Answer late =
-      driver_->Take(Contribute(0, 1, {1, 1, 1}));
-  ASSERT_TRUE(late.status.ok()) << late.status;
-  EXPECT_EQ(static_cast<const v1::PushReply&>(*late.head).blocks(0).result(),
+  EXPECT_EQ(Held(Contribute(0, 1, {1, 1, 1})).blocks(0).result(),
             v1::PushedBlock::ALREADY_APPLIED);
   EXPECT_THAT(Values(), ElementsAre(-3, -3, -3));
 }
@@ -225,12 +219,11 @@ TEST_F(SyncStepTest, AContributionWithoutExamplesAddsNothing) {
   v1::PushRequest empty = Head(2, 1, 0);
   AddBlock(0, 0, &empty);
   AddBlock(1, 0, &empty);
-  const CallId call = Begin(empty, {});
+  EXPECT_EQ(Held(Begin(empty, {})).blocks_size(), 2);
   Contribute(0, 1, {1, 1, 1});
   Contribute(1, 1, {1, 1, 1});
   Decided(BeginDecide(1, {0, 1, 2}, 2));
   EXPECT_THAT(Values(), ElementsAre(-2, -2, -2));
-  EXPECT_TRUE(driver_->Take(call).status.ok());
 }
 
 TEST_F(SyncStepTest, AStepOfWhatIsNotHereIsRefusedAndChangesNothing) {
@@ -248,14 +241,12 @@ TEST_F(SyncStepTest, AStepOfWhatIsNotHereIsRefusedAndChangesNothing) {
 
 TEST_F(SyncStepTest, ChangedContributorsDropWhatWasGathered) {
   Start(Sync());
-  const CallId first = Contribute(0, 1, {1, 1, 1});
-  const CallId gone = Contribute(2, 1, {7, 7, 7});
+  Contribute(0, 1, {1, 1, 1});
+  Contribute(2, 1, {7, 7, 7});
   const CallId decide = BeginDecide(0, {}, 0);
   driver_->Settle();
   v1::Configuration changed = Changed(Sync(), 1, {0, 1});
   ASSERT_TRUE(driver_->Configure(changed).ok());
-  EXPECT_EQ(RefusalOf(RefusalOfCall(first)).reason(), v1::Refusal::NOT_READY);
-  EXPECT_EQ(RefusalOf(RefusalOfCall(gone)).reason(), v1::Refusal::NOT_READY);
   EXPECT_TRUE(driver_->answered(decide));
 
   // A chunk of the old contributors comes late.
@@ -300,21 +291,6 @@ TEST_F(SyncStepTest, WhatIsNotFiniteIsRefusedAndChangesNothing) {
   EXPECT_THAT(Decided(decide).complete(), IsEmpty());
 }
 
-TEST_F(SyncStepTest, OneThatWaitsForLongHearsForWhom) {
-  Start(Sync());
-  const CallId call = Contribute(1, 1, {1, 1, 1});
-  driver_->Advance(absl::Seconds(5));
-  const absl::Status status = RefusalOfCall(call);
-  EXPECT_EQ(RefusalOf(status).reason(), v1::Refusal::WAIT);
-  EXPECT_EQ(RefusalOf(status).waiting_for(),
-            "worker-0, worker-2 to contribute to step 1");
-  // What was sent is still here.
-  Contribute(0, 1, {1, 1, 1});
-  Contribute(2, 1, {1, 1, 1});
-  Decided(BeginDecide(1, {0, 1, 2}));
-  EXPECT_THAT(Values(), ElementsAre(-3, -3, -3));
-}
-
 TEST_F(SyncStepTest, TheNextInOrderIsAcceptedThoughThereIsNoRoom) {
   Shard::Options options;
   options.incarnation = 100;
@@ -326,8 +302,8 @@ TEST_F(SyncStepTest, TheNextInOrderIsAcceptedThoughThereIsNoRoom) {
   const absl::Status refused = RefusalOfCall(Contribute(2, 1, {1, 1, 1}));
   EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::RETRY);
   EXPECT_THAT(refused.message(), HasSubstr("12 of 12 wait for worker-0"));
-  EXPECT_FALSE(driver_->answered(Contribute(0, 1, {1, 1, 1})));
-  EXPECT_FALSE(driver_->answered(Contribute(2, 1, {1, 1, 1})));
+  Held(Contribute(0, 1, {1, 1, 1}));
+  Held(Contribute(2, 1, {1, 1, 1}));
   Decided(BeginDecide(1, {0, 1, 2}));
   EXPECT_THAT(Values(), ElementsAre(-3, -3, -3));
 }
@@ -338,11 +314,11 @@ TEST_F(SyncStepTest, WithBackupWorkersTheSlowestIsLateAndTheSumIsScaled) {
   Contribute(0, 1, {1, 2, 4});
   v1::PushRequest half = Head(1, 1, 1);
   AddBlock(0, 2, &half);
-  const CallId slow = Begin(half, {100, 100});
+  Held(Begin(half, {100, 100}));
   EXPECT_THAT(Decided(BeginDecide(1, {0, 2})).complete(), IsEmpty());
   EXPECT_THAT(Values(), ElementsAre(-3, -6, -12));
 
-  const absl::Status late = RefusalOfCall(slow);
+  const absl::Status late = RefusalOfCall(Begin(half, {100, 100}));
   EXPECT_EQ(RefusalOf(late).reason(), v1::Refusal::LATE);
   EXPECT_EQ(RefusalOf(late).step(), 1u);
   EXPECT_EQ(late.message(), "step 1 was decided without worker-1");
@@ -364,22 +340,37 @@ TEST_F(SyncStepTest, BackupWorkersNeedRoomForAWholeStep) {
             "sync_park_bytes is 35");
 }
 
-TEST_F(SyncStepTest, APullWaitsForTheStepItNames) {
+TEST_F(SyncStepTest, APullWaitsForTheStepItNamesAndHearsForWhom) {
   Start(Sync());
   v1::PullRequest pull;
+  pull.mutable_header()->set_worker(1);
+  *pull.mutable_header()->mutable_generation() = Pair(1, 11);
   pull.set_encoding(v1::FP32);
   pull.set_after_step(1);
   pull.add_blocks()->set_slice(0);
-  EXPECT_EQ(RefusalOf(driver_->Call(PeerId::Worker(0), pull).status).reason(),
-            v1::Refusal::RETRY);
-  for (const uint32_t worker : {0, 1, 2}) Contribute(worker, 1, {1, 1, 1});
+  Contribute(1, 1, {1, 1, 1});
+  const CallId call = driver_->Begin(PeerId::Worker(1), pull);
+  EXPECT_FALSE(driver_->answered(call));
+  driver_->Advance(absl::Seconds(5));
+  const absl::Status waits = RefusalOfCall(call);
+  EXPECT_EQ(RefusalOf(waits).reason(), v1::Refusal::WAIT);
+  EXPECT_EQ(waits.message(),
+            "worker-1 reads after step 1 and waits for worker-0, worker-2 to "
+            "contribute to step 1");
+
+  const CallId again = driver_->Begin(PeerId::Worker(1), pull);
+  Contribute(0, 1, {1, 1, 1});
+  Contribute(2, 1, {1, 1, 1});
+  EXPECT_FALSE(driver_->answered(again));
   Decided(BeginDecide(1, {0, 1, 2}));
-  const auto reply = driver_->Ask<v1::PullReply>(PeerId::Worker(0), pull);
-  ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_EQ(reply->step(), 1u);
+  ASSERT_TRUE(driver_->answered(again));
+  const ShardDriver::Answer answer = driver_->Take(again);
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_EQ(static_cast<const v1::PullReply&>(*answer.head).step(), 1u);
+  EXPECT_THAT(Numbers(answer.payload), ElementsAre(-3, -3));
 }
 
-TEST_F(SyncStepTest, ALargeStepIsAppliedBlockByBlockAndAnsweredAtItsEnd) {
+TEST_F(SyncStepTest, ALargeStepIsAppliedBlockByBlock) {
   v1::Configuration large = MakeConfiguration({Zeros("big", {600000})});
   *large.mutable_consistency() = Sync().consistency();
   *large.mutable_contributors() = Changed(Sync(), 1, {0}).contributors();
@@ -390,9 +381,8 @@ TEST_F(SyncStepTest, ALargeStepIsAppliedBlockByBlockAndAnsweredAtItsEnd) {
     push.mutable_blocks(push.blocks_size() - 1)
         ->set_block(push.blocks_size() - 1);
   }
-  const CallId pushed = Begin(push, std::vector<float>(600000, 1.0f));
+  Held(Begin(push, std::vector<float>(600000, 1.0f)));
   const CallId decide = BeginDecide(1, {0}, 1);
-  EXPECT_FALSE(driver_->answered(pushed));
   EXPECT_FALSE(driver_->answered(decide));
   // While it is applied nothing is frozen and nothing is changed.
   v1::SealRequest seal = MakeSeal(1);
@@ -403,7 +393,6 @@ TEST_F(SyncStepTest, ALargeStepIsAppliedBlockByBlockAndAnsweredAtItsEnd) {
                 .reason(),
             v1::Refusal::RETRY);
   EXPECT_EQ(Decided(decide).step(), 1u);
-  EXPECT_TRUE(driver_->Take(pushed).status.ok());
   EXPECT_EQ(driver_->Pull(0, 2), std::vector<float>(75712, -1.0f));
 }
 
@@ -421,12 +410,19 @@ TEST_F(SyncStepTest, ASessionFencedMeanwhileIsNotAmongTheDecided) {
 
 TEST_F(SyncStepTest, WhoWaitsHearsOfTheEnd) {
   Start(Sync());
-  const CallId pushed = Contribute(0, 1, {1, 1, 1});
+  v1::PullRequest pull;
+  *pull.mutable_header()->mutable_generation() = Pair(1, 10);
+  pull.set_encoding(v1::FP32);
+  pull.set_after_step(1);
+  const CallId pulled = driver_->Begin(PeerId::Worker(0), pull);
+  const CallId decide = BeginDecide(0, {});
   v1::FinishRequest finish;
   finish.mutable_header()->set_term(1);
   ASSERT_TRUE(driver_->Call(PeerId::Coordinator(), finish).status.ok());
-  EXPECT_EQ(RefusalOf(RefusalOfCall(pushed)).reason(),
-            v1::Refusal::JOB_FINISHED);
+  for (const CallId call : {pulled, decide}) {
+    EXPECT_EQ(RefusalOf(RefusalOfCall(call)).reason(),
+              v1::Refusal::JOB_FINISHED);
+  }
 }
 
 }  // namespace

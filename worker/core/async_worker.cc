@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "proto/refusal.h"
+#include "worker/core/operation_kind.h"
 
 namespace paramd {
 namespace {
@@ -18,20 +19,16 @@ constexpr absl::Duration kStatsWindow = absl::Seconds(1);
 // A pull or push that is open for longer is told to people.
 constexpr absl::Duration kOverdue = absl::Seconds(3);
 
-// Operations of the session: what, and of which number.
-enum OperationKind : uint64_t { kPull = 1, kPush = 2, kEvaluationPull = 3 };
-Session::OpId MakeOp(OperationKind kind, uint64_t number) {
-  return number * 4 + kind;
-}
-OperationKind KindOf(Session::OpId op) {
-  return static_cast<OperationKind>(op % 4);
-}
-
 }  // namespace
 
 AsyncWorker::AsyncWorker(const Options& options)
     : options_(options),
-      clock_teller_(absl::Milliseconds(options.job.heartbeat_ms())) {}
+      clock_teller_(absl::Milliseconds(options.job.heartbeat_ms())),
+      cursor_({.worker = options.index,
+               .examples = options.examples,
+               .epochs = options.job.epochs(),
+               .batch = uint64_t{options.job.batch_per_replica()} *
+                        std::max(options.job.accumulate(), 1u)}) {}
 
 void AsyncWorker::Start(Time now, Outbox* out) {
   started_ = now;
@@ -140,6 +137,8 @@ bool AsyncWorker::drained() const {
 // ---- the pipeline -----------------------------------------------------------
 
 void AsyncWorker::AdvancePipeline(Time now, Outbox* out) {
+  if (MayEvaluate()) StartEvaluation(now, out);
+  if (sync_) return AdvanceSync(now, out);
   if (MayPull()) {
     ++pulls_started_;
     session_->StartPull(MakeOp(kPull, pulls_started_),
@@ -147,14 +146,15 @@ void AsyncWorker::AdvancePipeline(Time now, Outbox* out) {
   }
   if (MayPush()) StartPush(now, out);
   if (MayCompute()) StartCompute(out);
-  if (MayEvaluate()) {
-    evaluating_ = true;
-    evaluating_final_ = news_.evaluate_final();
-    evaluating_epoch_ =
-        evaluating_final_ ? options_.job.epochs() : news_.evaluate_epoch();
-    session_->StartPull(MakeOp(kEvaluationPull, ++evaluations_),
-                        &weights_[kEvaluationBuffer], absl::nullopt, now, out);
-  }
+}
+
+void AsyncWorker::StartEvaluation(Time now, Outbox* out) {
+  evaluating_ = true;
+  evaluating_final_ = news_.evaluate_final();
+  evaluating_epoch_ =
+      evaluating_final_ ? options_.job.epochs() : news_.evaluate_epoch();
+  session_->StartPull(MakeOp(kEvaluationPull, ++evaluations_),
+                      &weights_[kEvaluationBuffer], absl::nullopt, now, out);
 }
 
 bool AsyncWorker::MayPull() const {
@@ -166,7 +166,7 @@ bool AsyncWorker::MayPull() const {
 bool AsyncWorker::MayPush() const {
   const bool pulled =
       !options_.job.pull_ahead() || pulls_done_ > steps_started_;
-  return computing_.has_value() && !computing_->gradients.empty() &&
+  return computing_.has_value() && computing_->computed &&
          !pushing_.has_value() && pulled && IsZero(news_.hold());
 }
 
@@ -237,11 +237,17 @@ void AsyncWorker::OnGradient(const IoResult& result, Outbox* out) {
         "look at the input")));
     return;
   }
+  computing_->computed = true;
   computing_->gradients.assign(result.payload.begin(), result.payload.end());
 }
 
 void AsyncWorker::OnFinished(const Session::Finished& finished, Outbox* out) {
   const OperationKind kind = KindOf(finished.op);
+  const v1::Refusal refusal = RefusalOf(finished.status);
+  if (refusal.reason() == v1::Refusal::LATE && kind == kPush) {
+    OnLate(refusal.step());
+    return;
+  }
   const bool given_up = absl::IsDeadlineExceeded(finished.status);
   if (!finished.status.ok() && !given_up) {
     OnOperationFailed(finished.status, out);
@@ -250,11 +256,19 @@ void AsyncWorker::OnFinished(const Session::Finished& finished, Outbox* out) {
   if (given_up) {
     out->Note(finished.status.ToString());
     given_up_ += kind == kPush ? 1 : 0;
+    if (sync_ && kind == kPush) {
+      out->Exit(absl::UnavailableError(finished.status.message()));
+      return;
+    }
   }
   if (kind == kPush) {
     OnPushEnded();
   } else if (kind == kPull) {
     given_up ? --pulls_started_ : ++pulls_done_;
+    if (sync_ && !given_up) {
+      cursor_.Decided(pulling_step_);
+      pulled_step_ = pulling_step_;
+    }
   } else if (given_up) {
     evaluating_ = false;
   } else {
@@ -279,6 +293,7 @@ void AsyncWorker::OnOperationFailed(const absl::Status& status, Outbox* out) {
 
 void AsyncWorker::OnPushEnded() {
   ++pushes_acknowledged_;
+  pushed_step_ = pushing_->number;
   for (Leased& leased : portions_) {
     if (leased.portion.id() == pushing_->portion) {
       leased.acknowledged = pushing_->end;
@@ -311,6 +326,10 @@ void AsyncWorker::OnEvaluated(const IoResult& result, Outbox* out) {
 }
 
 bool AsyncWorker::idle() const {
+  if (sync_) {
+    return cursor_.finished() && !computing_.has_value() &&
+           !pushing_.has_value();
+  }
   return no_more_ && portions_.empty() && !computing_.has_value() &&
          !pushing_.has_value();
 }
@@ -337,6 +356,8 @@ void AsyncWorker::UpdateStats(const v1::ComputeGradientResult& result,
   stats_.set_loss(stats_loss_ / stats_examples_);
   if (!portions_.empty()) {
     stats_.set_epoch(portions_.front().portion.epoch());
+  } else if (computing_.has_value()) {
+    stats_.set_epoch(computing_->epoch);
   }
   stats_.clear_pull_p50_ms();
   if (session_.has_value()) {
@@ -371,6 +392,7 @@ void AsyncWorker::FillStatus(v1::StatusReply* status) const {
   *status->mutable_worker() = stats_;
   status->mutable_worker()->set_pushes(pushes_acknowledged_);
   status->mutable_worker()->set_given_up(given_up_);
+  status->mutable_worker()->set_late(late_);
 }
 
 }  // namespace paramd

@@ -17,6 +17,7 @@
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/core.h"
 #include "worker/core/clock_teller.h"
+#include "worker/core/sync_cursor.h"
 
 namespace paramd {
 
@@ -36,6 +37,11 @@ namespace paramd {
 // pull t+1 is sent when push t is acknowledged. Either way no timing changes the
 // result of a job with one worker.
 //
+// In sync mode a step is: pull what the step before it left, compute this
+// worker's share of the step's examples, push it; the next pull waits on the
+// servers until all contributions are in. Other contributors make a step that is
+// not decided begin anew.
+//
 // One that is told to drain waits for the push under way, drops what it
 // computes, tells the coordinator how far it got with its input, and is gone.
 //
@@ -54,6 +60,7 @@ class AsyncWorker : public Core {
     uint32_t pid = 0;
     v1::JobConfig job;  // Checked, with every default filled in.
     std::string job_digest;
+    uint64_t examples = 0;  // In the training set; for sync mode.
   };
   static constexpr int kEvaluationBuffer = 2;
 
@@ -88,7 +95,10 @@ class AsyncWorker : public Core {
     uint64_t portion = 0;
     uint32_t epoch = 0;
     uint64_t end = 0;
-    std::vector<Buffer> gradients;  // Empty while it is computed.
+    uint64_t number = 0;    // Sync mode: of the job's step,
+    uint64_t examples = 0;  // and of how many examples this is.
+    bool computed = false;
+    std::vector<Buffer> gradients;
   };
   // One call to the coordinator that is repeated until it is answered.
   struct CoordinatorCall {
@@ -98,6 +108,17 @@ class AsyncWorker : public Core {
 
   void Advance(Time now, Outbox* out);
   void AdvancePipeline(Time now, Outbox* out);
+  void AdvanceSync(Time now, Outbox* out);
+  bool HoldsShare() const;
+  bool HasWeights() const;
+  bool IsBetweenShares() const;
+  bool MayPullStep() const;
+  bool MayComputeStep() const;
+  void StartShare(Outbox* out);
+  void PushShare(Time now, Outbox* out);
+  void OnConfiguration(const v1::Configuration& configuration);
+  void OnLate(uint64_t decided);
+  void StartEvaluation(Time now, Outbox* out);
   void AdvanceCoordinator(Time now, Outbox* out);
   void OnFinished(const Session::Finished& finished, Outbox* out);
   void OnOperationFailed(const absl::Status& status, Outbox* out);
@@ -158,6 +179,15 @@ class AsyncWorker : public Core {
   absl::optional<Step> computing_;  // Or waiting to leave.
   absl::optional<Step> pushing_;
   IoId compute_io_ = 0;  // 0: none.
+
+  // ---- the steps of sync mode
+  bool sync_ = false;
+  SyncCursor cursor_;
+  uint64_t pulling_step_ = 0;  // After which the pull under way reads.
+  uint64_t pushed_step_ = 0;   // That the servers hold this worker's share of.
+  // After which step the weights are; unset: none were pulled in this session.
+  absl::optional<uint64_t> pulled_step_;
+  uint64_t late_ = 0;
 
   // ---- the input
   std::deque<Leased> portions_;  // Bound: three portions.

@@ -66,6 +66,7 @@ void AsyncWorker::OnJoined(const v1::JoinReply& reply, Time now, Outbox* out) {
   clock_teller_.BeginSession();
   clock_teller_.Configure(reply.configuration());
   RaiseClock(reply.configuration());
+  OnConfiguration(reply.configuration());
   for (Weights& weights : weights_) weights = Weights(session_->placement());
   phase_ = Phase::kRunning;
   heard_ = now;
@@ -117,6 +118,9 @@ void AsyncWorker::JoinAgain(Time now) {
   steps_started_ = pushes_started_ = pushes_acknowledged_ = 0;
   computing_.reset();
   pushing_.reset();
+  cursor_.Clear();
+  pulled_step_.reset();
+  pushed_step_ = 0;
   portions_.clear();
   portion_call_ = {};
   portion_number_ = portions_finished_ = last_portion_ = 0;
@@ -127,6 +131,7 @@ void AsyncWorker::JoinAgain(Time now) {
   told_.Clear();
   news_.Clear();
   evaluating_ = evaluate_io_ != 0;
+  evaluation_.Clear();
   join_call_ = {.call = 0, .retry_at = now};
 }
 
@@ -161,7 +166,7 @@ void AsyncWorker::RaiseClock(const v1::Configuration& configuration) {
 }
 
 bool AsyncWorker::WantsPortion() const {
-  return phase_ == Phase::kRunning && !draining_ && !no_more_ &&
+  return phase_ == Phase::kRunning && !sync_ && !draining_ && !no_more_ &&
          portion_call_.call == 0 &&
          batches_left() < options_.job.portion_batches();
 }
@@ -260,6 +265,7 @@ void AsyncWorker::SendHeartbeat(Time /*now*/, Outbox* out) {
   *request->mutable_stats() = stats_;
   request->mutable_stats()->set_pushes(pushes_acknowledged_);
   request->mutable_stats()->set_given_up(given_up_);
+  request->mutable_stats()->set_late(late_);
   heartbeat_call_.call = next_call_++;
   out->Send(PeerId::Coordinator(), heartbeat_call_.call, std::move(request), {},
             kCallDeadline + absl::Milliseconds(options_.job.heartbeat_ms()));
@@ -285,6 +291,7 @@ void AsyncWorker::OnHeartbeat(const Message& message, Time now, Outbox* out) {
         session_->Configure(reply->configuration(), generation_);
     clock_teller_.Configure(reply->configuration());
     RaiseClock(reply->configuration());
+    OnConfiguration(reply->configuration());
     news_.clear_configuration();
     if (!configured.ok()) {
       out->Exit(configured);
