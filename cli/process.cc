@@ -74,6 +74,7 @@ void Process::AddTo(Runtime* runtime) {
         absl::Milliseconds(job_.config.finish_timeout_ms());
     options.start_timeout = absl::Milliseconds(job_.config.start_timeout_ms());
     options.lease = absl::Milliseconds(job_.config.lease_ms());
+    options.sync_park_bytes = job_.config.sync_park_bytes();
     server_ = std::make_unique<ParameterServer>(options, runtime);
   }
   if (coordinator_ != nullptr) coordinator_->AddTo(runtime);

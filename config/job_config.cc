@@ -109,12 +109,20 @@ void CheckConsistency(
       add("staleness",
           absl::StrCat(consistency.status().message(), "; found \"",
                        Excerpt(config.staleness()), "\""));
-    } else if (consistency->mode() == v1::Consistency::SYNC) {
-      add("staleness", "\"sync\" is not built yet; \"async\" and numbers are");
     }
   }
-  if (config.backup_workers() > 0) add("backup_workers", "is not built yet");
-  if (config.accumulate() > 1) add("accumulate", "is not built yet");
+  const bool sync = config.staleness() == "sync";
+  if (config.backup_workers() > 0 && !sync) {
+    add("backup_workers", "needs staleness \"sync\"");
+  }
+  if (config.accumulate() > 1 && !sync) {
+    add("accumulate", "needs staleness \"sync\"");
+  }
+  if (config.pull_ahead() && sync) {
+    add("pull_ahead",
+        "makes no sense with staleness \"sync\": a step begins with what the "
+        "one before it left");
+  }
   if (config.spike_factor() > 0) add("spike_factor", "is not built yet");
   if (config.optimizer().staleness_treatment() >
       v1::OptimizerConfig::NONE) {

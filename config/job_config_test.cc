@@ -166,17 +166,23 @@ TEST(JobConfigTest, MissingInputIsOneOfTheMistakesIfItIsAskedFor) {
   EXPECT_THAT(MessageOf(sources), HasSubstr("model.loss: is missing"));
 }
 
-TEST(JobConfigTest, WhatIsNotBuiltIsRefusedByName) {
+TEST(JobConfigTest, SettingsOfSyncModeNeedIt) {
   JobSources sources = From(kJob);
-  sources.settings = {{"staleness", "sync"}};
-  EXPECT_EQ(MessageOf(sources),
-            "--staleness: staleness: \"sync\" is not built yet; \"async\" and "
-            "numbers are");
+  sources.settings = {{"backup_workers", "1"}, {"accumulate", "2"}};
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("backup_workers: needs staleness \"sync\""));
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("accumulate: needs staleness \"sync\""));
+  sources.settings.push_back({"staleness", "sync"});
+  EXPECT_EQ(MessageOf(sources), "");
+  sources.settings.push_back({"pull_ahead", "true"});
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("pull_ahead: makes no sense with staleness \"sync\""));
 }
 
-TEST(JobConfigTest, StalenessIsAsyncOrANumberOfPushes) {
+TEST(JobConfigTest, StalenessIsAsyncSyncOrANumberOfPushes) {
   JobSources sources = From(kJob);
-  for (const char* value : {"async", "0", "8", "1000000000"}) {
+  for (const char* value : {"async", "sync", "0", "8", "1000000000"}) {
     sources.settings = {{"staleness", value}};
     const auto job = LoadJob(sources);
     ASSERT_TRUE(job.ok()) << job.status();

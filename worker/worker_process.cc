@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "worker/input/batch_assembler.h"
 #include "worker/input/open_dataset.h"
 
 namespace paramd {
@@ -56,8 +55,10 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
                    Model::Create(options.job.model(), training->spec()));
   ASSIGN_OR_RETURN(auto evaluator,
                    Model::Create(options.job.model(), training->spec()));
+  AsyncWorker::Options worker = options;
+  worker.examples = training->size();
   return std::unique_ptr<WorkerProcess>(
-      new WorkerProcess(options, std::move(training), std::move(test),
+      new WorkerProcess(worker, std::move(training), std::move(test),
                         std::move(model), std::move(evaluator)));
 }
 
@@ -156,7 +157,11 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request) {
         core_.weights(request.weights_buffer()).variables(), **batch,
         static_cast<float>(divisor), gradients.mutables);
     if (request.portion() != 0) prefetcher_.Recycle(*std::move(batch));
-    sum.buffers.empty() ? sum = std::move(gradients) : Add(gradients, &sum);
+    if (sum.buffers.empty()) {
+      sum = std::move(gradients);
+    } else {
+      Add(gradients, &sum);
+    }
   }
   auto head = std::make_unique<v1::ComputeGradientResult>();
   head->set_loss(computed.loss_sum);

@@ -10,6 +10,7 @@
 #include "proto/paramd/v1/types.pb.h"
 #include "worker/core/async_worker.h"
 #include "worker/gradient_pool.h"
+#include "worker/input/batch_assembler.h"
 #include "worker/input/dataset.h"
 #include "worker/input/prefetcher.h"
 #include "worker/model/model.h"

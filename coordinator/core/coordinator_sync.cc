@@ -50,7 +50,10 @@ void Coordinator::AdvanceSync(Time now, Outbox* out) {
       std::any_of(servers_.begin(), servers_.end(),
                   [](const Server& s) { return !IsZero(s.drained_by); });
   if (!held && !leaving && steps_.Decide(now)) {
-    for (Server& server : servers_) server.next_decide = now;
+    for (Server& server : servers_) {
+      server.decide_id = 0;  // What it keeps is answered by the next.
+      server.next_decide = now;
+    }
   }
 }
 
@@ -101,7 +104,7 @@ bool Coordinator::MayDecide(uint32_t index) const {
          phase_ >= Phase::kRunning && phase_ < Phase::kTellingEnd &&
          !server.suspected && server.restored && IsZero(server.drained_by) &&
          !IsZero(steps_.contributors().version()) &&
-         !(steps_.finished() && steps_.settled());
+         steps_.MustAsk(index);
 }
 
 void Coordinator::DriveDecides(Time now, Outbox* out) {

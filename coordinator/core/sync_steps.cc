@@ -102,6 +102,12 @@ void SyncSteps::Answered(uint32_t server, const v1::DecideReply& reply) {
   }
 }
 
+bool SyncSteps::MustAsk(uint32_t server) const {
+  if (servers_[server].applied != step_) return true;
+  return !finished() && servers_[server].complete.size() <
+                            static_cast<size_t>(contributors_.workers_size());
+}
+
 std::string SyncSteps::waiting_for() const {
   for (size_t s = 0; s < servers_.size(); ++s) {
     if (servers_[s].applied != step_) {

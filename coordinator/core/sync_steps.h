@@ -64,6 +64,9 @@ class SyncSteps {
   v1::DecideRequest RequestFor(uint32_t server) const;
   void Answered(uint32_t server, const v1::DecideReply& reply);
 
+  // Whether there is something to tell the server, or to hear from it.
+  bool MustAsk(uint32_t server) const;
+
   // Whom the next step waits for; empty: nobody.
   std::string waiting_for() const;
   Time decided_at() const { return decided_at_; }

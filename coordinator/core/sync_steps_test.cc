@@ -169,6 +169,19 @@ TEST_F(SyncStepsTest, MoreBackupWorkersThanWorkersStillNeedOne) {
   EXPECT_TRUE(steps_->Decide(now_));
 }
 
+TEST_F(SyncStepsTest, AServerThatHasAllIsAskedWhenTheStepIsDecided) {
+  Begin(Small(), {0, 1});
+  EXPECT_TRUE(steps_->MustAsk(0));
+  Answer(0, 0, {1});
+  EXPECT_TRUE(steps_->MustAsk(0));
+  Answer(0, 0, {0, 1});
+  EXPECT_FALSE(steps_->MustAsk(0));
+  Answer(1, 0, {0, 1});
+  ASSERT_TRUE(steps_->Decide(now_));
+  EXPECT_TRUE(steps_->MustAsk(0));
+  EXPECT_TRUE(steps_->MustAsk(1));
+}
+
 TEST_F(SyncStepsTest, ARestoredJobGoesOnWhereItWas) {
   Begin(Small(), {0, 1});
   Answer(0, 0, {0, 1});
