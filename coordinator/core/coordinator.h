@@ -220,7 +220,12 @@ class Coordinator : public Core {
   }
   void AdvanceSync(Time now, Outbox* out);
   bool MayContribute(Time now) const;
-  void LogContributors(const std::vector<uint32_t>& workers, Outbox* out);
+  // Whether the worker may be told its generation: in sync mode it must not
+  // take the contributors of an earlier session for its own.
+  bool MayBegin(uint32_t worker) const;
+  // The sessions that are to contribute, by worker.
+  using Contributing = std::map<uint32_t, v1::Version>;
+  void LogContributors(const Contributing& sessions, Outbox* out);
   void OnContributorsLogged(const IoResult& result, Time now, Outbox* out);
   bool MayDecide(uint32_t server) const;
   void DriveDecides(Time now, Outbox* out);
@@ -273,6 +278,7 @@ class Coordinator : public Core {
   SyncSteps steps_;
   bool logging_contributors_ = false;
   v1::Contributors logged_contributors_;  // Or being logged.
+  std::map<uint32_t, v1::Version> contributing_;  // Their sessions.
   uint64_t contributors_counter_ = 0;
   // From when on the first step is not kept for all workers any more.
   Time contribute_at_ = Time::Never();

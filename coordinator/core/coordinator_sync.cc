@@ -32,17 +32,18 @@ void Coordinator::AdvanceSync(Time now, Outbox* out) {
       logging_contributors_ || !steps_.settled()) {
     return;
   }
-  std::vector<uint32_t> members;
+  Contributing sessions;
   for (auto& [index, worker] : workers_) {
     if (worker.fencing) {
       if (!worker.fence_logged) LogFence(index, out);
       return;
     }
-    members.push_back(index);
+    sessions[index] = worker.generation;
   }
   if (phase_ != Phase::kRunning) return;
-  if (!steps_.HasContributors(members)) {
-    if (MayContribute(now)) LogContributors(members, out);
+  // Another session of the same worker begins the step anew.
+  if (sessions != contributing_) {
+    if (MayContribute(now)) LogContributors(sessions, out);
     return;
   }
   const bool held = snapshot_.has_value() && snapshot_->holds_workers();
@@ -66,8 +67,17 @@ bool Coordinator::MayContribute(Time now) const {
          now >= contribute_at_;
 }
 
-void Coordinator::LogContributors(const std::vector<uint32_t>& workers,
-                                  Outbox* out) {
+bool Coordinator::MayBegin(uint32_t worker) const {
+  if (!IsSync() || phase_ > Phase::kRunning) return true;
+  const auto session = contributing_.find(worker);
+  return !logging_contributors_ && session != contributing_.end() &&
+         session->second == workers_.at(worker).generation;
+}
+
+void Coordinator::LogContributors(const Contributing& sessions, Outbox* out) {
+  std::vector<uint32_t> workers;
+  for (const auto& [index, generation] : sessions) workers.push_back(index);
+  contributing_ = sessions;
   v1::Version version;
   version.set_term(configuration_.version().term());
   version.set_counter(++contributors_counter_);
@@ -187,6 +197,7 @@ void Coordinator::RewindJob(Time now, Outbox* out) {
                        "the servers went back to a checkpoint: join again"));
   }
   workers_.clear();
+  contributing_.clear();
   SetServerMembers();
   SetWorkerMembers();
   configuration_.clear_contributors();

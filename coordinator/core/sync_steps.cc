@@ -40,10 +40,6 @@ void SyncSteps::SetContributors(const v1::Contributors& contributors,
   for (Server& server : servers_) server.complete.clear();
 }
 
-bool SyncSteps::HasContributors(const std::vector<uint32_t>& workers) const {
-  return absl::c_equal(contributors_.workers(), workers);
-}
-
 bool SyncSteps::settled() const {
   return absl::c_all_of(
       servers_, [this](const Server& s) { return s.applied == step_; });
@@ -61,13 +57,23 @@ std::vector<uint32_t> SyncSteps::CompleteEverywhere() const {
   return complete;
 }
 
+// A short step leaves the last contributors without any.
+bool SyncSteps::HaveExamples(const std::vector<uint32_t>& workers) const {
+  const uint64_t examples = input_.Next(StepExamples()).size();
+  const auto& order = contributors_.workers();
+  return absl::c_any_of(workers, [&](uint32_t worker) {
+    const uint64_t rank = absl::c_find(order, worker) - order.begin();
+    return rank * options_.batch < examples;
+  });
+}
+
 bool SyncSteps::Decide(Time now) {
   if (!settled() || finished() || contributors_.workers().empty()) return false;
   std::vector<uint32_t> complete = CompleteEverywhere();
   const size_t contributors = contributors_.workers_size();
   const size_t backup = options_.backup_workers;
   const size_t needed = contributors > backup ? contributors - backup : 1;
-  if (complete.size() < needed) return false;
+  if (complete.size() < needed || !HaveExamples(complete)) return false;
   decided_ = std::move(complete);
   decided_examples_ = input_.Next(StepExamples()).size();
   decided_at_ = now;

@@ -17,7 +17,8 @@ namespace paramd {
 //   settled ──Decide──► told: servers apply the step ──► settled
 //
 // Invariants: a step is decided when all contributors but the backup workers are
-// wholly on every server, and every server has applied the step before it. Who
+// wholly on every server, one with examples among them, and every server has
+// applied the step before it. Who
 // contributes changes only while settled: then no server misses a decided step.
 //
 // Not thread-safe: lives inside the coordinator's core, which drives it.
@@ -46,7 +47,6 @@ class SyncSteps {
   // They contribute from now on. REQUIRES: proposed since the last step.
   void SetContributors(const v1::Contributors& contributors, Time now);
   const v1::Contributors& contributors() const { return contributors_; }
-  bool HasContributors(const std::vector<uint32_t>& workers) const;
 
   // ---- steps
 
@@ -79,6 +79,8 @@ class SyncSteps {
 
   // Whose contributions to the next step are wholly on every server.
   std::vector<uint32_t> CompleteEverywhere() const;
+  // Whether any of these has examples in the next step.
+  bool HaveExamples(const std::vector<uint32_t>& workers) const;
   // Of all contributors together, in one step.
   uint64_t StepExamples() const {
     return options_.batch * contributors_.workers_size();

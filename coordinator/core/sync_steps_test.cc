@@ -131,7 +131,6 @@ TEST_F(SyncStepsTest, ChangedContributorsBeginWithTheNextStepAndItsInput) {
   EXPECT_EQ(steps_->contributors().first_step(), 2u);
   EXPECT_EQ(steps_->contributors().input().next_offset(), 4u);
   EXPECT_TRUE(steps_->settled());
-  EXPECT_TRUE(steps_->HasContributors({0}));
   // What was whole under the old ones is not any more.
   EXPECT_FALSE(steps_->Decide(now_));
   Answer(0, 1, {0});
@@ -159,6 +158,20 @@ TEST_F(SyncStepsTest, WithBackupWorkersTheSlowestAreLeftOut) {
   ASSERT_TRUE(steps_->Decide(now_));
   EXPECT_THAT(steps_->RequestFor(0).workers(), ElementsAre(0, 2));
   EXPECT_EQ(steps_->RequestFor(0).examples(), 6u);
+}
+
+TEST_F(SyncStepsTest, AStepIsNeverOfWorkersWithoutExamplesAlone) {
+  Begin(Small(/*backup_workers=*/2), {0, 1, 2});
+  Answer(0, 0, {0, 1, 2});
+  Answer(1, 0, {0, 1, 2});
+  ASSERT_TRUE(steps_->Decide(now_));
+  // Step 2 has the examples 6 to 10: none for the third worker.
+  Answer(0, 1, {2});
+  Answer(1, 1, {2});
+  EXPECT_FALSE(steps_->Decide(now_));
+  Answer(0, 1, {1, 2});
+  Answer(1, 1, {1, 2});
+  EXPECT_TRUE(steps_->Decide(now_));
 }
 
 TEST_F(SyncStepsTest, MoreBackupWorkersThanWorkersStillNeedOne) {
@@ -193,7 +206,7 @@ TEST_F(SyncStepsTest, ARestoredJobGoesOnWhereItWas) {
   steps_->Restore(5, input);
   EXPECT_TRUE(steps_->settled());
   EXPECT_EQ(steps_->step(), 5u);
-  EXPECT_TRUE(steps_->HasContributors({}));
+  EXPECT_THAT(steps_->contributors().workers(), IsEmpty());
   EXPECT_FALSE(steps_->Decide(now_));
   Contribute({0, 1});
   EXPECT_EQ(steps_->contributors().first_step(), 6u);

@@ -225,8 +225,13 @@ absl::StatusOr<SyncStep::Contribution*> SyncStep::FindContribution(
     contribution.missing = blocks_.size();
     contribution.in.assign(blocks_.size(), false);
     contribution.gradient.resize(blocks_.size());
-  } else if (contribution.push.generation != header.generation() ||
-             contribution.push.sequence != header.sequence() ||
+  } else if (contribution.push.generation != header.generation()) {
+    return RefuseForNow(
+        v1::Refusal::NOT_READY, "coordinator", options_.retry_after,
+        absl::StrCat("contributors ", VersionName(contributors_),
+                     " are of another session of ",
+                     WorkerName(header.worker())));
+  } else if (contribution.push.sequence != header.sequence() ||
              contribution.examples != request.examples()) {
     return Invalid(
         WorkerName(header.worker()),

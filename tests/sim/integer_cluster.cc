@@ -18,7 +18,7 @@ IntegerCluster::IntegerCluster(const Options& options, const IntegerJob& job,
       storage_(*storage),
       simulation_(*simulation),
       random_(StableHash("processes", options.seed)) {
-  witness->Begin(simulation);
+  if (witness != nullptr) witness->Begin(simulation);
   simulation_.OnExit(
       [this](const SimProcess& process, const absl::Status& status) {
         return Judge(process, status);
@@ -182,6 +182,7 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
   options.incarnation = random_.Bits() | 1;
   options.job = job_.config();
   options.job_digest = kDigest;
+  options.examples = job_.examples();
   auto added = std::make_unique<AsyncWorker>(options);
   AsyncWorker* const worker = added.get();
   cores_.push_back(std::move(added));
@@ -205,6 +206,7 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
 }
 
 void IntegerCluster::CheckWeights(const AsyncWorker& worker, uint32_t buffer) {
+  if (options_.scaled) return;
   const auto variables = worker.weights(buffer).variables();
   for (size_t v = 0; v < variables.size(); ++v) {
     simulation_.Fail(job_.CheckNotTorn(v, variables[v]));
@@ -226,7 +228,7 @@ IoResult IntegerCluster::Compute(const AsyncWorker& worker,
 IoResult IntegerCluster::Evaluate(const AsyncWorker& worker,
                                   const v1::EvaluateWeights& request) {
   CheckWeights(worker, request.weights_buffer());
-  if (request.final() && options_.gentle) {
+  if (request.final() && (options_.gentle || options_.exact)) {
     const auto variables = worker.weights(request.weights_buffer()).variables();
     const std::multiset<BatchPlace> all(job_.batches().begin(),
                                         job_.batches().end());

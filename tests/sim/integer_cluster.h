@@ -41,8 +41,13 @@ class IntegerCluster {
     bool gentle = false;
     // Joins later, when a script says so.
     bool last_worker_is_late = false;
+    // The weights of the last evaluation have every batch once, whoever died.
+    bool exact = false;
+    // Sums are scaled, so what is in weights can't be told from them.
+    bool scaled = false;
   };
 
+  // Without a witness nobody sees what is said.
   IntegerCluster(const Options& options, const IntegerJob& job,
                  IntegerWitness* witness, SimStorage* storage,
                  Simulation* simulation);

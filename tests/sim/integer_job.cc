@@ -35,8 +35,9 @@ void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
   config_.mutable_optimizer()->set_decay_steps(0);
   config_.set_batch_per_replica(kBatch);
   config_.set_epochs(2);
-  config_.set_staleness("async");
-  config_.set_pull_ahead(seed % 2 == 0);
+  config_.set_staleness(options.staleness);
+  config_.set_backup_workers(options.backup_workers);
+  config_.set_pull_ahead(options.staleness != "sync" && seed % 2 == 0);
   examples_ = options.examples > 0 ? options.examples : 60 + random.Below(60);
   const uint64_t steps = 2 * examples_ / kBatch;
   config_.mutable_checkpoint()->set_every_steps(

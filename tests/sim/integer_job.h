@@ -44,6 +44,8 @@ class IntegerJob {
     uint64_t examples = 0;
     // Long enough that nobody is taken for dead on the worst of networks.
     absl::Duration lease = absl::Minutes(2);
+    std::string staleness = "async";
+    uint32_t backup_workers = 0;
   };
   static constexpr uint32_t kBatch = 4;
 

@@ -20,12 +20,13 @@
 #include "checkpoint/safetensors.h"
 #include "tests/sim/integer_workload.h"
 #include "tests/sim/model_workload.h"
+#include "tests/sim/sync_workload.h"
 
 namespace paramd {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: sim [--workload=integers|model | --job=FILE [--servers=N]] "
+    "usage: sim [--workload=integers|sync|model | --job=FILE [--servers=N]] "
     "[--seed=N]\n"
     "           [--seeds=N | --minutes=N] [--trace_hash] [--verbose] "
     "[--weights=FILE]\n"
@@ -65,7 +66,8 @@ bool Parse(absl::string_view argument, Flags* flags) {
   }
   if (absl::ConsumePrefix(&argument, "--workload=")) {
     flags->workload = std::string(argument);
-    return flags->workload == "integers" || flags->workload == "model";
+    return flags->workload == "integers" || flags->workload == "sync" ||
+           flags->workload == "model";
   }
   if (absl::ConsumePrefix(&argument, "--job=")) {
     flags->workload = "model";
@@ -200,10 +202,11 @@ absl::StatusOr<uint64_t> RunModelSeeds(const Flags& flags) {
 
 // The process's exit code.
 int Run(const Flags& flags) {
-  if (flags.workload == "integers") {
-    const uint64_t failed = RunSeeds(flags, [&](uint64_t seed) {
-      return RunIntegerWorkload(seed, flags.verbose);
-    });
+  if (flags.workload != "model") {
+    const auto run =
+        flags.workload == "sync" ? RunSyncWorkload : RunIntegerWorkload;
+    const uint64_t failed = RunSeeds(
+        flags, [&](uint64_t seed) { return run(seed, flags.verbose); });
     return failed == 0 ? 0 : 1;
   }
   const absl::StatusOr<uint64_t> failed = RunModelSeeds(flags);

@@ -1,0 +1,275 @@
+#include "tests/sim/sync_workload.h"
+
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "proto/refusal.h"
+#include "tests/sim/fine_cut.h"
+#include "tests/sim/integer_cluster.h"
+#include "tests/sim/integer_job.h"
+#include "tests/sim/simulation.h"
+#include "tests/sim/storage.h"
+
+namespace paramd {
+namespace {
+
+bool HasBackup(uint64_t seed) { return seed % 5 == 0; }
+bool IsCalm(uint64_t seed) { return seed % 7 == 0; }
+
+Cut DrawCut(uint64_t seed) {
+  const uint64_t elements = uint64_t{8} << RandomStream(seed).Below(4);
+  return {.block_elements = elements,
+          .slice_bytes = 2 * elements * sizeof(float)};
+}
+
+IntegerJob::Options JobOptions(uint64_t seed) {
+  RandomStream random(StableHash("sync lease", seed));
+  return {.examples = 300,
+          .lease = absl::Milliseconds(3000 + random.Below(6000)),
+          .staleness = "sync",
+          .backup_workers = HasBackup(seed) ? 1u : 0u};
+}
+
+// Sees what the coordinator decides and what servers apply.
+class StepWitness : public SimulationWatcher {
+ public:
+  StepWitness(Simulation* simulation, WorkloadReport* report)
+      : simulation_(*simulation), report_(*report) {}
+
+  void Sent(const SimProcess& /*self*/, PeerId to,
+            const Head& request) override {
+    if (const auto* decide = dynamic_cast<const v1::DecideRequest*>(&request)) {
+      if (decide->step() > 0) CheckDecision(to, *decide);
+    } else if (const auto* push =
+                   dynamic_cast<const v1::PushRequest*>(&request)) {
+      ++report_.pushes;
+      if (push->examples() == 0) report_.probes.Hit("sync: an empty share");
+    }
+  }
+  void Answered(const SimProcess& /*self*/, PeerId /*from*/, const Head& request,
+                const Outbox::ReplyItem& reply) override {
+    if (request.GetDescriptor() == v1::PushRequest::descriptor()) {
+      CountPush(reply);
+    }
+  }
+
+ private:
+  void CheckDecision(PeerId to, const v1::DecideRequest& decide) {
+    const auto key =
+        std::make_pair(VersionName(decide.contributors()), decide.step());
+    const std::string what =
+        absl::StrCat(absl::StrJoin(decide.workers(), ","), " of ",
+                     decide.examples(), " examples");
+    const auto [known, added] = decided_.try_emplace(key, what);
+    if (known->second == what || decide.workers().empty()) return;
+    simulation_.Fail(absl::DataLossError(
+        absl::StrCat("step ", decide.step(), " is of workers ", what, " for ",
+                     PeerName(to), ", of ", known->second, " for others")));
+  }
+  void CountPush(const Outbox::ReplyItem& reply) {
+    if (const auto* pushed =
+            dynamic_cast<const v1::PushReply*>(reply.head.get())) {
+      for (const v1::PushedBlock& block : pushed->blocks()) {
+        if (block.result() == v1::PushedBlock::HELD) continue;
+        report_.probes.Hit("sync: a share comes again when its step is in");
+        return;
+      }
+      ++report_.chunks_applied;
+      return;
+    }
+    switch (RefusalOf(reply.status).reason()) {
+      case v1::Refusal::LATE:
+        return report_.probes.Hit("sync: a share is late");
+      case v1::Refusal::NOT_READY:
+        return report_.probes.Hit("sync: a share comes too early or too late");
+      default:
+        return;
+    }
+  }
+
+  Simulation& simulation_;
+  WorkloadReport& report_;
+  // By contributors and step, what it is of.
+  std::map<std::pair<std::string, uint64_t>, std::string> decided_;
+};
+
+class SyncRun {
+ public:
+  SyncRun(uint64_t seed, bool verbose)
+      : seed_(seed),
+        cut_(DrawCut(seed)),
+        job_(seed, JobOptions(seed)),
+        random_(StableHash("sync lives", seed)),
+        simulation_(SimulationOptions(seed, verbose)),
+        witness_(&simulation_, &report_) {}
+
+  WorkloadReport Run() {
+    simulation_.Watch(&witness_);
+    IntegerCluster cluster(
+        {.seed = seed_,
+         .servers = 1 + static_cast<uint32_t>(random_.Below(3)),
+         .workers = 2 + static_cast<uint32_t>(random_.Below(3)),
+         .gentle = false,
+         .last_worker_is_late = random_.Chance(0.2),
+         .exact = !HasBackup(seed_),
+         .scaled = HasBackup(seed_)},
+        job_, /*witness=*/nullptr, &storage_, &simulation_);
+    Plan(&cluster);
+    if (simulation_.Run().ok()) simulation_.Fail(Check());
+    report_.status = simulation_.failure();
+    report_.trace_hash = simulation_.trace_hash();
+    report_.events = simulation_.events();
+    report_.checkpoints = storage_.committed().size();
+    report_.drained = cluster.drained();
+    report_.faults.Add(simulation_.fault_counts());
+    return std::move(report_);
+  }
+
+ private:
+  static Simulation::Options SimulationOptions(uint64_t seed, bool verbose) {
+    RandomStream random(StableHash("network", seed));
+    Simulation::Options options;
+    options.seed = seed;
+    options.faults = Faults::Draw(&random);
+    options.verbose = verbose;
+    options.replay_command =
+        absl::StrCat("bazel run //tests/sim -- --workload=sync --seed=", seed,
+                     " --verbose");
+    return options;
+  }
+
+  // Every second of the job something may happen to somebody.
+  void Plan(IntegerCluster* cluster) {
+    simulation_.At(absl::Seconds(20), [cluster] { cluster->AddLateWorker(); });
+    if (IsCalm(seed_)) return;
+    absl::Duration at;
+    for (uint64_t faults = 2 + random_.Below(8); faults > 0; --faults) {
+      at += absl::Milliseconds(500 + random_.Below(8000));
+      const std::vector<PeerId> tasks = cluster->tasks();
+      const PeerId victim = tasks[random_.Below(tasks.size())];
+      const uint64_t kind = random_.Below(8);
+      const absl::Duration time = absl::Milliseconds(random_.Below(12000));
+      const bool late = random_.Chance(0.5);
+      simulation_.At(at, [=, this] {
+        Strike(cluster, victim, kind, time, late);
+      });
+    }
+  }
+
+  void Strike(IntegerCluster* cluster, PeerId victim, uint64_t kind,
+              absl::Duration time, bool late_work) {
+    if (storage_.finished()) return;
+    static const char* const names[] = {"kill",    "kill",    "kill",
+                                        "replace", "drain",   "pause",
+                                        "cut off", "slow"};
+    simulation_.CountFault(names[kind], PeerName(victim));
+    ++report_.hits;
+    switch (kind) {
+      case 0:
+      case 1:
+      case 2:
+        return cluster->Kill(victim, late_work);
+      case 3:
+        return cluster->Replace(victim);
+      case 4:
+        if (victim == PeerId::Coordinator()) return;  // The run would end.
+        return cluster->Drain(victim);
+      case 5:
+        return simulation_.Pause(victim, time);
+      case 6:
+        return simulation_.CutOff(victim, time);
+      default:
+        return simulation_.Slow(victim, time);
+    }
+  }
+
+  absl::Status Check() {
+    if (!storage_.finished() || storage_.committed().empty()) {
+      return absl::DataLossError("the job did not end");
+    }
+    for (const v1::Manifest& manifest : storage_.committed()) {
+      const absl::Status status = CheckCheckpoint(manifest);
+      if (status.ok()) continue;
+      return absl::Status(
+          status.code(),
+          absl::StrCat("checkpoint ", VersionName(manifest.snapshot()), ": ",
+                       status.message()));
+    }
+    const v1::SavedInput& left = storage_.committed().back().input();
+    if (!left.remaining().empty() ||
+        left.next_epoch() <= job_.config().epochs()) {
+      return absl::DataLossError("the job ended with input left");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckCheckpoint(const v1::Manifest& manifest) {
+    if (!manifest.input().remaining().empty()) {
+      return absl::DataLossError("sync mode leaves no portions behind");
+    }
+    for (const v1::ShardFile& file : manifest.files()) {
+      for (const v1::SavedSlice& slice : file.slices()) {
+        RETURN_IF_ERROR(CheckSlice(slice, manifest.global_step()));
+      }
+    }
+    if (HasBackup(seed_)) return absl::OkStatus();
+    std::multiset<BatchPlace> in;
+    for (const BatchPlace& batch : job_.batches()) {
+      if (batch.epoch < manifest.input().next_epoch() ||
+          (batch.epoch == manifest.input().next_epoch() &&
+           batch.begin < manifest.input().next_offset())) {
+        in.insert(batch);
+      }
+    }
+    for (size_t v = 0; v < job_.variables().size(); ++v) {
+      ASSIGN_OR_RETURN(
+          const std::vector<float> values,
+          storage_.ReadVariable(manifest, job_.variables()[v].name(), ""));
+      RETURN_IF_ERROR(job_.CheckValues(v, values, in));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status CheckSlice(const v1::SavedSlice& slice, uint64_t steps) {
+    for (const v1::AppliedRun& run : slice.applied()) {
+      if (run.applied() == steps) continue;
+      return absl::DataLossError(
+          absl::StrCat("a block of '", slice.variable(), "' says that ",
+                       run.applied(), " of ", steps, " steps are in"));
+    }
+    for (const v1::PushRecord& record : slice.records()) {
+      if (record.missing_blocks().empty()) continue;
+      return absl::DataLossError(
+          absl::StrCat("push ", record.sequence(), " of worker-",
+                       record.worker(), " is half in '", slice.variable(),
+                       "'"));
+    }
+    return slice.partial().empty()
+               ? absl::OkStatus()
+               : absl::DataLossError("a push was left partial");
+  }
+
+  const uint64_t seed_;
+  const FineCut cut_;
+  const IntegerJob job_;
+  RandomStream random_;
+  SimStorage storage_;
+  WorkloadReport report_;
+  Simulation simulation_;
+  StepWitness witness_;
+};
+
+}  // namespace
+
+WorkloadReport RunSyncWorkload(uint64_t seed, bool verbose) {
+  return SyncRun(seed, verbose).Run();
+}
+
+}  // namespace paramd

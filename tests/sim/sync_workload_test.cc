@@ -1,0 +1,44 @@
+#include "tests/sim/sync_workload.h"
+
+#include <cstdlib>
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+// Fewer where every instruction costs ten.
+uint64_t Seeds() {
+  return std::getenv("PARAMD_SANITIZER") == nullptr ? 150 : 20;
+}
+
+TEST(SyncWorkloadTest, Promise6_EveryBatchIsInOnceWhoeverDies) {
+  WorkloadReport all;
+  for (uint64_t seed = 1; seed <= Seeds(); ++seed) {
+    const WorkloadReport report = RunSyncWorkload(seed, false);
+    EXPECT_TRUE(report.status.ok()) << report.status;
+    all.faults.Add(report.faults);
+    all.probes.Add(report.probes);
+    all.checkpoints += report.checkpoints;
+    all.hits += report.hits;
+  }
+  EXPECT_GE(all.checkpoints, 2 * Seeds());
+  EXPECT_GE(all.hits, 2 * Seeds());
+  // What was never met proves nothing.
+  for (const char* probe :
+       {"sync: an empty share", "sync: a share is late",
+        "sync: a share comes again when its step is in",
+        "sync: a share comes too early or too late"}) {
+    EXPECT_GT(all.probes.Of(probe), 0u) << probe;
+  }
+}
+
+TEST(SyncWorkloadTest, OneSeedGivesOneTrace) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    EXPECT_EQ(RunSyncWorkload(seed, false).trace_hash,
+              RunSyncWorkload(seed, false).trace_hash);
+  }
+}
+
+}  // namespace
+}  // namespace paramd
