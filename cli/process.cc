@@ -75,6 +75,8 @@ void Process::AddTo(Runtime* runtime) {
     options.start_timeout = absl::Milliseconds(job_.config.start_timeout_ms());
     options.lease = absl::Milliseconds(job_.config.lease_ms());
     options.sync_park_bytes = job_.config.sync_park_bytes();
+    options.spike_factor = job_.config.spike_factor();
+    options.pull_ahead = job_.config.pull_ahead();
     server_ = std::make_unique<ParameterServer>(options, runtime);
   }
   if (coordinator_ != nullptr) coordinator_->AddTo(runtime);

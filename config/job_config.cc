@@ -123,10 +123,11 @@ void CheckConsistency(
         "makes no sense with staleness \"sync\": a step begins with what the "
         "one before it left");
   }
-  if (config.spike_factor() > 0) add("spike_factor", "is not built yet");
-  if (config.optimizer().staleness_treatment() >
-      v1::OptimizerConfig::NONE) {
-    add("optimizer.staleness_treatment", "only none is built yet");
+  if (config.optimizer().staleness_treatment() ==
+          v1::OptimizerConfig::COMPENSATE &&
+      config.optimizer().has_adam()) {
+    add("optimizer.staleness_treatment",
+        "\"compensate\" is for sgd; with adam use \"scale_rate\" or \"none\"");
   }
 }
 

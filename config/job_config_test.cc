@@ -195,6 +195,16 @@ TEST(JobConfigTest, StalenessIsAsyncSyncOrANumberOfPushes) {
                         "\"-1\""));
 }
 
+TEST(JobConfigTest, CompensationIsForSgd) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"optimizer.staleness_treatment", "scale_rate"}};
+  EXPECT_EQ(MessageOf(sources), "");
+  sources.settings = {{"optimizer.staleness_treatment", "compensate"}};
+  EXPECT_EQ(MessageOf(sources),
+            "--set: optimizer.staleness_treatment: \"compensate\" is for sgd; "
+            "with adam use \"scale_rate\" or \"none\"");
+}
+
 TEST(JobConfigTest, HeartbeatsMustFitIntoTheLease) {
   JobSources sources = From(kJob);
   sources.settings = {{"lease_ms", "2999"}};

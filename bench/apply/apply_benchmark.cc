@@ -90,9 +90,40 @@ double ApplyGigabytes(bool adam, bool read, int blocks) {
   return (adam ? 28e-9 : 12e-9) * kBlockElements * blocks / seconds;
 }
 
+// Of one read of a gradient of that many blocks: for finite numbers, or for
+// their mean square too.
+double CheckGigabytes(bool mean_square, int blocks) {
+  const Optimizer optimizer = Make(/*adam=*/false);
+  const std::vector<Buffer> gradients = [&] {
+    std::vector<Buffer> made;
+    for (int b = 0; b < blocks; ++b) {
+      made.push_back(Buffer::Allocate(kBlockElements * sizeof(float)));
+      std::memset(made.back().mutable_bytes().data(), 1, made.back().size());
+    }
+    return made;
+  }();
+  double sum = 0;
+  const double seconds = BestSeconds([&] {
+    for (const Buffer& gradient : gradients) {
+      const BufferChain chain = {gradient};
+      ChainReader reader(chain);
+      sum += mean_square ? optimizer.ReadMeanSquare(&reader, kBlockElements)
+                         : optimizer.ReadFinite(&reader, kBlockElements);
+    }
+    asm volatile("" : : "r"(&sum) : "memory");
+  });
+  return 4e-9 * kBlockElements * blocks / seconds;
+}
+
 void Run() {
   for (const int blocks : {1, 64}) {
     const double copy = CopyGigabytes(blocks);
+    for (const bool mean_square : {false, true}) {
+      std::printf(
+          "check=%s blocks=%d read_gb_per_s=%.1f memcpy_gb_per_s=%.1f\n",
+          mean_square ? "finite_and_spike" : "finite", blocks,
+          CheckGigabytes(mean_square, blocks), copy);
+    }
     for (const bool adam : {false, true}) {
       for (const bool read : {false, true}) {
         const double apply = ApplyGigabytes(adam, read, blocks);

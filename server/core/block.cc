@@ -45,7 +45,7 @@ v1::BlockVersion Block::version() const {
 }
 
 void Block::Apply(const Optimizer& optimizer, ChainReader* gradient,
-                  SpareBuffers* spare) {
+                  SpareBuffers* spare, const GradientAge& age) {
   Buffer fresh_values;
   Buffer fresh_slots;
   float* const new_values = Target(&values_, &fresh_values, spare);
@@ -55,7 +55,8 @@ void Block::Apply(const Optimizer& optimizer, ChainReader* gradient,
                    .values = Floats(values_),
                    .slots = Floats(slots_),
                    .new_values = new_values,
-                   .new_slots = new_slots});
+                   .new_slots = new_slots},
+                  age);
   Replace(&values_, std::move(fresh_values), spare);
   Replace(&slots_, std::move(fresh_slots), spare);
   ++applied_;

@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 
 #include "proto/paramd/v1/types.pb.h"
+#include "server/core/gradient_rms.h"
 #include "server/core/optimizer.h"
 #include "server/core/spare_buffers.h"
 #include "tensor/buffer.h"
@@ -39,9 +40,14 @@ class Block {
   const Buffer& slots() const { return slots_; }
 
   // Reads the gradient of this block and applies it. Replaced buffers go to
-  // `spare`. REQUIRES: 4 * elements() bytes of finite numbers remain.
+  // `spare`. REQUIRES: 4 * elements() bytes of finite numbers remain; somebody
+  // holds a reference to age.values, if any.
   void Apply(const Optimizer& optimizer, ChainReader* gradient,
-             SpareBuffers* spare);
+             SpareBuffers* spare, const GradientAge& age = {});
+
+  // Of the gradients applied, where that is asked for.
+  GradientRms& gradient_rms() { return gradient_rms_; }
+  const GradientRms& gradient_rms() const { return gradient_rms_; }
 
   // To fill a fresh block. REQUIRES: no reference was handed out.
   absl::Span<float> mutable_values();
@@ -52,6 +58,7 @@ class Block {
   size_t elements_;
   uint64_t life_;
   uint64_t applied_ = 0;
+  GradientRms gradient_rms_;
   Buffer values_;
   Buffer slots_;
 };

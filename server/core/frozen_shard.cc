@@ -28,6 +28,17 @@ void AddAppliedRuns(const Slice& slice, v1::SavedSlice* saved) {
   }
 }
 
+// Nothing, if none is kept.
+void AddGradientRms(const Slice& slice, v1::SavedSlice* saved) {
+  bool any = false;
+  for (int b = 0; b < slice.block_count(); ++b) {
+    const float rms = slice.block(b).gradient_rms().saved();
+    any = any || rms > 0;
+    saved->add_gradient_rms(rms);
+  }
+  if (!any) saved->clear_gradient_rms();
+}
+
 void AddSlice(const Slice& slice, absl::Span<const absl::string_view> slots,
               FrozenShard* frozen) {
   v1::SavedSlice* const saved = frozen->head->mutable_file()->add_slices();
@@ -36,6 +47,7 @@ void AddSlice(const Slice& slice, absl::Span<const absl::string_view> slots,
   saved->set_row_end(slice.rows().end);
   saved->set_values_tensor(slice.TensorName());
   AddAppliedRuns(slice, saved);
+  AddGradientRms(slice, saved);
   slice.applied().Save(saved);
 
   AddTensor(slice, saved->values_tensor(), frozen->head.get());

@@ -14,6 +14,7 @@
 namespace paramd {
 namespace {
 
+constexpr double kDefaultLambda = 0.04;
 constexpr absl::string_view kAdamSlots[] = {"momentum", "variance"};
 
 absl::Status CheckDecay(absl::string_view name, double value) {
@@ -27,6 +28,26 @@ absl::Status CheckPositive(absl::string_view name, double value) {
   if (value > 0 && std::isfinite(value)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("optimizer.", name, " is ", value, "; it must be above 0"));
+}
+
+absl::Status CheckTreatment(const v1::OptimizerConfig& config) {
+  const auto treatment = config.staleness_treatment();
+  if (treatment < v1::OptimizerConfig::STALENESS_TREATMENT_UNSPECIFIED ||
+      treatment > v1::OptimizerConfig::COMPENSATE) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.staleness_treatment ",
+                     static_cast<int>(treatment), " is unknown here"));
+  }
+  if (treatment == v1::OptimizerConfig::COMPENSATE && config.has_adam()) {
+    return absl::InvalidArgumentError(
+        "optimizer.staleness_treatment compensate is for sgd alone");
+  }
+  const double lambda = config.delay_compensation();
+  if (!(lambda >= 0 && std::isfinite(static_cast<float>(lambda)))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "optimizer.delay_compensation is ", lambda, "; it must be at least 0"));
+  }
+  return absl::OkStatus();
 }
 
 // Calls use(bytes, offset, count) for runs of whole elements, which together
@@ -76,6 +97,7 @@ absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerConfig& config,
     return absl::InvalidArgumentError(
         "optimizer.schedule is cosine over 0 decay_steps");
   }
+  RETURN_IF_ERROR(CheckTreatment(config));
   return optimizer;
 }
 
@@ -87,6 +109,13 @@ Optimizer::Optimizer(const v1::OptimizerConfig& config, uint64_t decay_steps)
       learning_rate_(config.learning_rate()),
       cosine_(config.schedule() == v1::OptimizerConfig::COSINE),
       decay_steps_(decay_steps != 0 ? decay_steps : config.decay_steps()),
+      scale_rate_(config.staleness_treatment() ==
+                  v1::OptimizerConfig::SCALE_RATE),
+      lambda_(config.staleness_treatment() == v1::OptimizerConfig::COMPENSATE
+                  ? static_cast<float>(config.has_delay_compensation()
+                                           ? config.delay_compensation()
+                                           : kDefaultLambda)
+                  : 0),
       kernels_(&MachineKernels()) {}
 
 absl::Span<const absl::string_view> Optimizer::slots() const {
@@ -101,31 +130,50 @@ double Optimizer::Rate(uint64_t applied) const {
   return learning_rate_ * (0.5 * (1.0 + CosinePi(done)));
 }
 
-AdamStep Optimizer::StepOfAdam(uint64_t applied) const {
+double Optimizer::Rate(uint64_t applied, const GradientAge& age) const {
+  const double rate = Rate(applied);
+  return scale_rate_ && age.pushes > 1 ? rate / static_cast<double>(age.pushes)
+                                       : rate;
+}
+
+AdamStep Optimizer::StepOfAdam(uint64_t applied, const GradientAge& age) const {
   const uint64_t t = applied + 1;
   AdamStep step;
   step.beta1 = static_cast<float>(beta1_);
   step.one_minus_beta1 = static_cast<float>(1.0 - beta1_);
   step.beta2 = static_cast<float>(beta2_);
   step.one_minus_beta2 = static_cast<float>(1.0 - beta2_);
-  step.rate = static_cast<float>(Rate(applied) / (1.0 - PowerOf(beta1_, t)));
+  step.rate =
+      static_cast<float>(Rate(applied, age) / (1.0 - PowerOf(beta1_, t)));
   step.correction2 = static_cast<float>(1.0 / (1.0 - PowerOf(beta2_, t)));
   step.epsilon = static_cast<float>(epsilon_);
   return step;
 }
 
+void Optimizer::ApplySgd(ChainReader* gradient, float rate,
+                         const Arrays& arrays, const float* old_values) const {
+  ForEachRun(gradient, arrays.elements,
+             [&](const std::byte* g, size_t offset, size_t count) {
+               const float* const values = arrays.values + offset;
+               float* const new_values = arrays.new_values + offset;
+               if (old_values == nullptr) {
+                 kernels_->sgd(rate, g, count, values, new_values);
+               } else {
+                 kernels_->sgd_compensated(rate, lambda_, g, count, values,
+                                           old_values + offset, new_values);
+               }
+             });
+}
+
 void Optimizer::Apply(ChainReader* gradient, uint64_t applied,
-                      const Arrays& arrays) const {
+                      const Arrays& arrays, const GradientAge& age) const {
   if (!adam_) {
-    const float rate = static_cast<float>(Rate(applied));
-    ForEachRun(gradient, arrays.elements,
-               [&](const std::byte* g, size_t offset, size_t count) {
-                 kernels_->sgd(rate, g, count, arrays.values + offset,
-                               arrays.new_values + offset);
-               });
+    const bool moved = compensates() && age.pushes > 0;
+    ApplySgd(gradient, static_cast<float>(Rate(applied, age)), arrays,
+             moved ? age.values : nullptr);
     return;
   }
-  const AdamStep step = StepOfAdam(applied);
+  const AdamStep step = StepOfAdam(applied, age);
   const size_t n = arrays.elements;
   ForEachRun(gradient, n, [&](const std::byte* g, size_t offset, size_t count) {
     kernels_->adam(step, g, count,
@@ -144,6 +192,17 @@ bool Optimizer::ReadFinite(ChainReader* gradient, size_t elements) const {
     finite = kernels_->all_finite(g, count) && finite;
   });
   return finite;
+}
+
+double Optimizer::ReadMeanSquare(ChainReader* gradient, size_t elements) const {
+  double sums[OptimizerKernels::kSumLanes] = {};
+  ForEachRun(gradient, elements,
+             [&](const std::byte* g, size_t offset, size_t count) {
+               kernels_->add_squares(g, count, offset, sums);
+             });
+  double sum = 0;
+  for (const double lane : sums) sum += lane;
+  return elements == 0 ? 0 : sum / static_cast<double>(elements);
 }
 
 double CosinePi(double x) {

@@ -13,8 +13,20 @@
 
 namespace paramd {
 
+// How old the weights were that a gradient was computed on.
+struct GradientAge {
+  // Other pushes that were applied since.
+  uint64_t pushes = 0;
+  // Those weights; null if they are not kept.
+  const float* values = nullptr;
+};
+
 // How a gradient changes values: SGD or Adam (Kingma and Ba, 2015, algorithm
-// 1), with a learning rate that is constant or falls along half a cosine.
+// 1), with a learning rate that is constant or falls along half a cosine. What
+// is done about a gradient's age: nothing; scale_rate divides the rate by the
+// number of pushes (Adam's moments are as ever); compensate is
+// delay-compensated SGD (Zheng et al., 2017, equation 10), g + lambda * g * g *
+// (w - w_old).
 //
 // Invariant: the result is a function of the arguments of Apply alone, the same
 // bits on every machine and however the gradient is split. The schedule and
@@ -36,7 +48,8 @@ class Optimizer {
 
   // `decay_steps`: applications over which the schedule falls; 0: those that
   // `config` names. kInvalidArgument if the config has no optimizer, a constant
-  // out of its bounds, an unknown schedule, or a cosine over 0 steps.
+  // out of its bounds, an unknown schedule, a cosine over 0 steps, or an
+  // unknown treatment of staleness, or one that the optimizer does not have.
   static absl::StatusOr<Optimizer> Create(const v1::OptimizerConfig& config,
                                           uint64_t decay_steps);
 
@@ -44,13 +57,21 @@ class Optimizer {
   absl::Span<const absl::string_view> slots() const;
 
   // Reads the next 4 * elements bytes of `gradient` and applies them as the one
-  // after `applied` others. REQUIRES: that many bytes remain.
-  void Apply(ChainReader* gradient, uint64_t applied,
-             const Arrays& arrays) const;
+  // after `applied` others. REQUIRES: that many bytes remain; age.values are
+  // apart from new_values.
+  void Apply(ChainReader* gradient, uint64_t applied, const Arrays& arrays,
+             const GradientAge& age = {}) const;
 
   // Whether the next 4 * elements bytes are finite numbers; reads them.
   // REQUIRES: that many bytes remain.
   bool ReadFinite(ChainReader* gradient, size_t elements) const;
+
+  // Reads the next 4 * elements bytes. The mean of their squares; not finite if
+  // and only if one of them is not. REQUIRES: as ReadFinite.
+  double ReadMeanSquare(ChainReader* gradient, size_t elements) const;
+
+  // Whether Apply has use for GradientAge::values.
+  bool compensates() const { return lambda_ > 0; }
 
   // The learning rate after `applied` applications.
   double Rate(uint64_t applied) const;
@@ -62,7 +83,10 @@ class Optimizer {
 
  private:
   explicit Optimizer(const v1::OptimizerConfig& config, uint64_t decay_steps);
-  AdamStep StepOfAdam(uint64_t applied) const;
+  double Rate(uint64_t applied, const GradientAge& age) const;
+  AdamStep StepOfAdam(uint64_t applied, const GradientAge& age) const;
+  void ApplySgd(ChainReader* gradient, float rate, const Arrays& arrays,
+                const float* old_values) const;
 
   bool adam_;
   double beta1_;
@@ -71,6 +95,8 @@ class Optimizer {
   double learning_rate_;
   bool cosine_;
   uint64_t decay_steps_;
+  bool scale_rate_;
+  float lambda_;  // 0: no compensation.
   const OptimizerKernels* kernels_;
 };
 

@@ -51,6 +51,39 @@ PARAMD_INLINE void Adam(const AdamStep& step, const std::byte* gradient,
   }
 }
 
+PARAMD_INLINE void SgdCompensated(float rate, float lambda,
+                                  const std::byte* gradient, size_t count,
+                                  const float* values, const float* old_values,
+                                  float* new_values) {
+  PARAMD_INDEPENDENT
+  for (size_t i = 0; i < count; ++i) {
+    const float g = ElementAt<float>(gradient, i);
+    const float w = values[i];
+    const float moved = g * (g * (w - old_values[i]));
+    new_values[i] = w - rate * (g + lambda * moved);
+  }
+}
+
+PARAMD_INLINE void AddSquares(const std::byte* gradient, size_t count,
+                              size_t first, double* sums) {
+  constexpr size_t kLanes = OptimizerKernels::kSumLanes;
+  const auto square = [gradient](size_t i) {
+    const double g = ElementAt<float>(gradient, i);
+    return g * g;
+  };
+  size_t i = 0;
+  for (; i < count && (first + i) % kLanes != 0; ++i) {
+    sums[(first + i) % kLanes] += square(i);
+  }
+  double lanes[kLanes];
+  std::memcpy(lanes, sums, sizeof(lanes));
+  for (; i + kLanes <= count; i += kLanes) {
+    for (size_t l = 0; l < kLanes; ++l) lanes[l] += square(i + l);
+  }
+  std::memcpy(sums, lanes, sizeof(lanes));
+  for (; i < count; ++i) sums[(first + i) % kLanes] += square(i);
+}
+
 PARAMD_INLINE bool AllFinite(const std::byte* gradient, size_t count) {
   constexpr uint32_t kExponent = 0x7f800000;
   uint32_t found = 0;
@@ -69,6 +102,15 @@ void PortableAdam(const AdamStep& step, const std::byte* gradient, size_t count,
                   const AdamArrays& arrays) {
   Adam(step, gradient, count, arrays);
 }
+void PortableSgdCompensated(float rate, float lambda, const std::byte* gradient,
+                            size_t count, const float* values,
+                            const float* old_values, float* new_values) {
+  SgdCompensated(rate, lambda, gradient, count, values, old_values, new_values);
+}
+void PortableAddSquares(const std::byte* gradient, size_t count, size_t first,
+                        double* sums) {
+  AddSquares(gradient, count, first, sums);
+}
 bool PortableAllFinite(const std::byte* gradient, size_t count) {
   return AllFinite(gradient, count);
 }
@@ -86,6 +128,16 @@ __attribute__((target("avx2"))) void Avx2Adam(const AdamStep& step,
                                               const AdamArrays& arrays) {
   Adam(step, gradient, count, arrays);
 }
+__attribute__((target("avx2"))) void Avx2SgdCompensated(
+    float rate, float lambda, const std::byte* gradient, size_t count,
+    const float* values, const float* old_values, float* new_values) {
+  SgdCompensated(rate, lambda, gradient, count, values, old_values, new_values);
+}
+__attribute__((target("avx2"))) void Avx2AddSquares(const std::byte* gradient,
+                                                    size_t count, size_t first,
+                                                    double* sums) {
+  AddSquares(gradient, count, first, sums);
+}
 __attribute__((target("avx2"))) bool Avx2AllFinite(const std::byte* gradient,
                                                    size_t count) {
   return AllFinite(gradient, count);
@@ -95,15 +147,17 @@ __attribute__((target("avx2"))) bool Avx2AllFinite(const std::byte* gradient,
 }  // namespace
 
 const OptimizerKernels& PortableKernels() {
-  static constexpr OptimizerKernels kKernels = {&PortableSgd, &PortableAdam,
-                                                &PortableAllFinite};
+  static constexpr OptimizerKernels kKernels = {
+      &PortableSgd, &PortableAdam, &PortableSgdCompensated, &PortableAddSquares,
+      &PortableAllFinite};
   return kKernels;
 }
 
 const OptimizerKernels* Avx2Kernels() {
 #if defined(__x86_64__)
-  static constexpr OptimizerKernels kKernels = {&Avx2Sgd, &Avx2Adam,
-                                                &Avx2AllFinite};
+  static constexpr OptimizerKernels kKernels = {
+      &Avx2Sgd, &Avx2Adam, &Avx2SgdCompensated, &Avx2AddSquares,
+      &Avx2AllFinite};
   if (__builtin_cpu_supports("avx2")) return &kKernels;
 #endif
   return nullptr;

@@ -35,6 +35,11 @@ struct AdamArrays {
 // whole tree is compiled with -ffp-contract=off), with no function of libm but
 // sqrt, which IEEE defines.
 struct OptimizerKernels {
+  // Squares are summed in so many places: element i of a block in place i %
+  // kSumLanes, one after the other. So the sum has the same bits however the
+  // gradient is cut.
+  static constexpr size_t kSumLanes = 16;
+
   // w' = w - rate * g. `new_values` may be `values`.
   void (*sgd)(float rate, const std::byte* gradient, size_t count,
               const float* values, float* new_values);
@@ -43,6 +48,16 @@ struct OptimizerKernels {
   // w' = w - (rate * m') / (sqrt(v' * correction2) + epsilon)
   void (*adam)(const AdamStep& step, const std::byte* gradient, size_t count,
                const AdamArrays& arrays);
+  // w' = w - rate * (g + lambda * (g * (g * (w - old)))). `old_values` may be
+  // `values` and overlaps with nothing else.
+  void (*sgd_compensated)(float rate, float lambda, const std::byte* gradient,
+                          size_t count, const float* values,
+                          const float* old_values, float* new_values);
+  // Adds the squares of the elements, of which the first is element `first` of
+  // the block. The square of a float is exact in a double and stays finite, so
+  // the sums are finite if and only if all elements are.
+  void (*add_squares)(const std::byte* gradient, size_t count, size_t first,
+                      double* sums);
   // Whether no element is infinite or not a number.
   bool (*all_finite)(const std::byte* gradient, size_t count);
 };

@@ -229,6 +229,110 @@ TEST(OptimizerTest, WhatIsNotFiniteIsFoundWhereverTheChainIsCut) {
   }
 }
 
+TEST(OptimizerTest, TheMeanSquareHasTheSameBitsHoweverTheChainIsCut) {
+  if (Avx2Kernels() == nullptr) GTEST_SKIP() << "this machine has no AVX2";
+  RandomStream random(5);
+  Optimizer portable = *Optimizer::Create(Sgd(1), 0);
+  Optimizer avx2 = portable;
+  portable.UseKernelsForTest(PortableKernels());
+  avx2.UseKernelsForTest(*Avx2Kernels());
+  for (int round = 0; round < 200; ++round) {
+    const size_t n = 1 + random.Below(300);
+    const std::vector<float> numbers = Random(round, n);
+    double squares = 0;
+    for (const float x : numbers) squares += double{x} * x;
+    const BufferChain flat = Flat(numbers);
+    const BufferChain cut = Cut(numbers, &random);
+    ChainReader flat_reader(flat);
+    ChainReader cut_reader(cut);
+    const double mean = portable.ReadMeanSquare(&flat_reader, n);
+    EXPECT_NEAR(mean, squares / n, 1e-12);
+    EXPECT_EQ(avx2.ReadMeanSquare(&cut_reader, n), mean) << n;
+    EXPECT_EQ(cut_reader.remaining(), 0u);
+  }
+}
+
+TEST(OptimizerTest, TheMeanSquareIsFiniteIfAndOnlyIfAllElementsAre) {
+  const Optimizer optimizer = *Optimizer::Create(Sgd(1), 0);
+  for (const float last : {std::numeric_limits<float>::max(),
+                           -std::numeric_limits<float>::infinity(),
+                           std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<float> numbers(1000, std::numeric_limits<float>::max());
+    numbers[777] = last;
+    const BufferChain chain = Flat(numbers);
+    ChainReader reader(chain);
+    EXPECT_EQ(std::isfinite(optimizer.ReadMeanSquare(&reader, 1000)),
+              std::isfinite(last));
+  }
+}
+
+v1::OptimizerConfig Compensating(double lambda) {
+  v1::OptimizerConfig config = Sgd(0.5);
+  config.set_staleness_treatment(v1::OptimizerConfig::COMPENSATE);
+  config.set_delay_compensation(lambda);
+  return config;
+}
+
+TEST(OptimizerTest, CompensationFollowsThePaper) {
+  const Optimizer optimizer = *Optimizer::Create(Compensating(0.25), 0);
+  State state{{3, -1}, {}};
+  const std::vector<float> old = {1, -1};
+  const BufferChain gradient = Flat({2, 2});
+  ChainReader reader(gradient);
+  optimizer.Apply(&reader, 0,
+                  {.elements = 2,
+                   .values = state.values.data(),
+                   .slots = nullptr,
+                   .new_values = state.values.data(),
+                   .new_slots = nullptr},
+                  {.pushes = 1, .values = old.data()});
+  // 2 + 0.25 * 2 * 2 * (3 - 1) = 4, and 2 where nothing has moved.
+  EXPECT_EQ(state.values, (std::vector<float>{1, -2}));
+}
+
+TEST(OptimizerTest, PortableAndAvx2CompensateBitForBit) {
+  if (Avx2Kernels() == nullptr) GTEST_SKIP() << "this machine has no AVX2";
+  Optimizer portable = *Optimizer::Create(Compensating(0.04), 0);
+  Optimizer avx2 = portable;
+  portable.UseKernelsForTest(PortableKernels());
+  avx2.UseKernelsForTest(*Avx2Kernels());
+  RandomStream random(9);
+  for (const size_t n : {1, 3, 8, 31, 4096, 4103}) {
+    const std::vector<float> old = Random(50, n);
+    const std::vector<float> gradient = Random(51, n);
+    State flat = Start(portable, n);
+    State cut = flat;
+    const auto apply = [&](const Optimizer& optimizer, const BufferChain& chain,
+                           State* state) {
+      ChainReader reader(chain);
+      optimizer.Apply(&reader, 0,
+                      {.elements = n,
+                       .values = state->values.data(),
+                       .slots = nullptr,
+                       .new_values = state->values.data(),
+                       .new_slots = nullptr},
+                      {.pushes = 3, .values = old.data()});
+    };
+    apply(portable, Flat(gradient), &flat);
+    apply(avx2, Cut(gradient, &random), &cut);
+    EXPECT_TRUE(flat == cut) << n;
+  }
+}
+
+TEST(OptimizerTest, ATreatmentThatTheOptimizerHasNotIsRefused) {
+  v1::OptimizerConfig adam = Adam(1);
+  adam.set_staleness_treatment(v1::OptimizerConfig::COMPENSATE);
+  EXPECT_EQ(Optimizer::Create(adam, 0).status().message(),
+            "optimizer.staleness_treatment compensate is for sgd alone");
+  v1::OptimizerConfig unknown = Sgd(1);
+  unknown.set_staleness_treatment(
+      static_cast<v1::OptimizerConfig::StalenessTreatment>(9));
+  EXPECT_EQ(Optimizer::Create(unknown, 0).status().message(),
+            "optimizer.staleness_treatment 9 is unknown here");
+  EXPECT_EQ(Optimizer::Create(Compensating(-1), 0).status().message(),
+            "optimizer.delay_compensation is -1; it must be at least 0");
+}
+
 TEST(OptimizerTest, AConfigThatMakesNoSenseIsRefusedBySetting) {
   const auto message = [](const v1::OptimizerConfig& config) {
     return std::string(Optimizer::Create(config, 0).status().message());

@@ -44,11 +44,7 @@ void Shard::Receive(Message message, Time now, Outbox* out) {
     ReceivePull(message, *pull, now, out);
   } else if (const auto* push =
                  dynamic_cast<const v1::PushRequest*>(message.head)) {
-    auto reply = std::make_unique<v1::PushReply>();
-    const absl::Status status = Push(message, *push, reply.get());
-    if (status.ok()) gate_.Hear(push->header(), push->clock(), now);
-    status.ok() ? out->Reply(message.call, std::move(reply))
-                : RefuseCall(message.call, status, out);
+    ReceivePush(message, *push, now, out);
   } else if (const auto* told =
                  dynamic_cast<const v1::TellClockRequest*>(message.head)) {
     const absl::Status status = TellClock(message, *told, now);
@@ -110,27 +106,6 @@ absl::Status Shard::Pull(const v1::PullRequest& request, v1::PullReply* reply,
   *reply->mutable_server_generation() = generation_;
   *reply->mutable_configuration() = configuration_.version();
   return absl::OkStatus();
-}
-
-absl::Status Shard::Push(const Message& message, const v1::PushRequest& request,
-                         v1::PushReply* reply) {
-  RETURN_IF_ERROR(CheckPusher(message, request.header()));
-  RETURN_IF_ERROR(CheckContributors());
-  RETURN_IF_ERROR(IsSync()
-                      ? sync_->Push(request, message.payload, reply)
-                      : content_->Push(request, message.payload, reply));
-  *reply->mutable_server_generation() = generation_;
-  *reply->mutable_configuration() = configuration_.version();
-  return absl::OkStatus();
-}
-
-absl::Status Shard::CheckPusher(const Message& message,
-                                const v1::Header& header) const {
-  RETURN_IF_ERROR(CheckRunning());
-  RETURN_IF_ERROR(CheckSession(message, header));
-  RETURN_IF_ERROR(CheckKnown(header));
-  RETURN_IF_ERROR(CheckFilled());
-  return CheckStaying();
 }
 
 absl::Status Shard::CheckRunning() const {
@@ -341,11 +316,12 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
   const bool fill = !layout.slices().empty() &&
                     (content_ == nullptr || self.generation() > generation_);
   if (fill) {
-    ASSIGN_OR_RETURN(
-        content_,
-        ShardContent::Create(configuration,
-                             {.server = options_.index,
-                              .max_reply_bytes = options_.max_reply_bytes}));
+    ASSIGN_OR_RETURN(content_, ShardContent::Create(
+                                   configuration,
+                                   {.server = options_.index,
+                                    .max_reply_bytes = options_.max_reply_bytes,
+                                    .spike_factor = options_.spike_factor,
+                                    .pull_ahead = options_.pull_ahead}));
   } else if (content_ != nullptr &&
              layout.SerializeAsString() !=
                  configuration_.layout().SerializeAsString()) {
@@ -365,6 +341,7 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
     sessions_[worker.index()] = worker.generation();
   }
   gate_.Configure(configuration, now);
+  if (content_ != nullptr) SetContentWorkers();
   if (fill) {
     BeginFilling(self, now, out);
     return absl::OkStatus();
@@ -580,6 +557,8 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   stats->set_blocks_applied(counts.blocks_applied);
   stats->set_blocks_repeated(counts.blocks_repeated);
   stats->set_blocks_refused(counts.blocks_refused);
+  stats->set_blocks_quarantined(counts.blocks_quarantined);
+  stats->set_old_value_bytes(content_->old_value_bytes());
   content_->staleness().Fill(stats->mutable_staleness());
   gate_.FillStatus(stats);
   if (sync_ == nullptr) return;

@@ -68,6 +68,9 @@ class Shard : public Core {
     absl::Duration retry_after = absl::Milliseconds(20);
     // Sync mode: of gradients that wait for others.
     uint64_t sync_park_bytes = 256 << 20;
+    // As in ShardContent::Options.
+    double spike_factor = 0;
+    bool pull_ahead = false;
     // Of a pull's answer.
     size_t max_reply_bytes = (4 << 20) + (64 << 10);
   };
@@ -143,6 +146,8 @@ class Shard : public Core {
     return configuration_.consistency().mode() == v1::Consistency::SYNC;
   }
   absl::Status CheckContributors() const;
+  void ReceivePush(const Message& message, const v1::PushRequest& request,
+                   Time now, Outbox* out);
   void ReceiveControl(const Message& message, Time now, Outbox* out);
   // Refuses, with what every refusal of this server says: term and version.
   void RefuseCall(CallId call, const absl::Status& status, Outbox* out) const;
@@ -165,6 +170,7 @@ class Shard : public Core {
                       Outbox* out);
   void BeginFilling(const v1::ServerMember& self, Time now, Outbox* out);
   void FenceSessions();
+  void SetContentWorkers();
   absl::Status BeginSync();
   // Sends what the step has answered, and goes on applying it.
   void ContinueSync(Time now, Outbox* out);

@@ -80,6 +80,11 @@ absl::StatusOr<std::unique_ptr<ShardContent>> ShardContent::Create(
   return content;
 }
 
+ShardContent::ShardContent(const Options& options, Optimizer optimizer)
+    : options_(options), optimizer_(std::move(optimizer)) {
+  if (optimizer_.compensates()) old_values_.emplace(options.pull_ahead ? 2 : 1);
+}
+
 absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
   if (layout.variables_size() > kMaxVariables) {
     return Invalid("layout",
@@ -158,6 +163,11 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
     pulled->set_slice(wanted.slice());
     pulled->set_block(wanted.block());
     *pulled->mutable_version() = version;
+    if (old_values_.has_value() && request.has_clock()) {
+      old_values_->Read(request.header().worker(),
+                        {wanted.slice(), wanted.block()}, version,
+                        block.values());
+    }
     bytes += kHeadBytesPerBlock;
     if (wanted.known().life() != version.life() ||
         wanted.known().counter() != version.counter()) {
@@ -187,14 +197,14 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
                     request.header().sequence()};
   ChainReader gradient(payload);
   for (int i = 0; i < request.blocks_size(); ++i) {
-    const auto& [slice, index, admission] = (*decisions)[i];
-    Block& block = slice->block(index);
+    const Decision& decision = (*decisions)[i];
+    const auto& [slice, index, admission, mean_square] = decision;
+    const Block& block = slice->block(index);
     v1::PushedBlock* const pushed = reply->add_blocks();
     pushed->set_slice(request.blocks(i).slice());
     pushed->set_block(index);
     if (admission == AppliedPushes::Admission::kApply) {
-      CountStaleness(request.blocks(i), block);
-      ApplyBlock(slice, index, &gradient);
+      Apply(request.blocks(i), push.worker, decision, &gradient);
       slice->applied().MarkApplied(push, index);
       pushed->set_result(v1::PushedBlock::APPLIED);
     } else {
@@ -213,23 +223,73 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
 absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::Check(
     const v1::PushRequest& request, const BufferChain& payload) {
   auto decisions = CheckPush(request, payload);
-  if (!decisions.ok()) counts_.blocks_refused += request.blocks_size();
+  if (decisions.ok()) return decisions;
+  counts_.blocks_refused += request.blocks_size();
+  if (RefusalOf(decisions.status()).reason() == v1::Refusal::QUARANTINED) {
+    counts_.blocks_quarantined += request.blocks_size();
+    quarantine_.Add(request.header(), decisions.status().message());
+  }
   return decisions;
 }
 
 void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
-  slice->block(block).Apply(optimizer_, gradient, &spare_);
+  Block& applied = slice->block(block);
+  if (options_.spike_factor > 0) {
+    ChainReader ahead = *gradient;
+    const double square = optimizer_.ReadMeanSquare(&ahead, applied.elements());
+    if (std::isfinite(square)) applied.gradient_rms().Add(square);
+  }
+  applied.Apply(optimizer_, gradient, &spare_);
   ++counts_.blocks_applied;
 }
 
+void ShardContent::Apply(const v1::PushBlock& pushed, uint32_t worker,
+                         const Decision& decision, ChainReader* gradient) {
+  Block& block = decision.slice->block(decision.block);
+  const auto staleness = StalenessOf(pushed, block);
+  GradientAge age;
+  if (staleness.has_value()) {
+    staleness_.Add(*staleness);
+    age.pushes = *staleness;
+    const Buffer* const old =
+        old_values_.has_value()
+            ? old_values_->Find(worker, {pushed.slice(), pushed.block()},
+                                pushed.computed_on())
+            : nullptr;
+    if (old != nullptr) {
+      age.values = reinterpret_cast<const float*>(old->bytes().data());
+    }
+  }
+  if (options_.spike_factor > 0) {
+    block.gradient_rms().Add(decision.mean_square);
+  }
+  block.Apply(optimizer_, gradient, &spare_, age);
+  ++counts_.blocks_applied;
+}
+
+void ShardContent::SetWorkers(const std::vector<uint32_t>& workers) {
+  if (old_values_.has_value()) old_values_->SetWorkers(workers);
+}
+
+uint64_t ShardContent::old_value_bytes() const {
+  if (!old_values_.has_value()) return 0;
+  return old_values_->BytesBut([this](OldValues::Place place,
+                                      const Buffer& values) {
+    const Buffer& live =
+        slices_[place.first]->block(static_cast<int>(place.second)).values();
+    return live.bytes().data() == values.bytes().data();
+  });
+}
+
 // A read of other content (before a restore) says nothing.
-void ShardContent::CountStaleness(const v1::PushBlock& pushed,
-                                  const Block& block) {
+absl::optional<uint64_t> ShardContent::StalenessOf(const v1::PushBlock& pushed,
+                                                   const Block& block) const {
   const v1::BlockVersion version = block.version();
   const v1::BlockVersion& read = pushed.computed_on();
-  if (read.life() == version.life() && read.counter() <= version.counter()) {
-    staleness_.Add(version.counter() - read.counter());
+  if (read.life() != version.life() || read.counter() > version.counter()) {
+    return absl::nullopt;
   }
+  return version.counter() - read.counter();
 }
 
 absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
@@ -261,19 +321,44 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
                    absl::StrCat("chunk has ", received,
                                 " bytes of gradient; its blocks have ", bytes));
   }
+  if (!empty) RETURN_IF_ERROR(CheckNumbers(payload, &decisions));
+  return decisions;
+}
+
+absl::Status ShardContent::CheckNumbers(
+    const BufferChain& payload, std::vector<Decision>* decisions) const {
   ChainReader gradient(payload);
-  if (empty) return decisions;
-  for (const Decision& decision : decisions) {
-    const size_t elements = decision.slice->block_elements(decision.block);
-    if (!optimizer_.ReadFinite(&gradient, elements)) {
-      const std::string& name = decision.slice->variable().name();
+  for (Decision& decision : *decisions) {
+    const std::string& name = decision.slice->variable().name();
+    const auto refuse = [&](absl::string_view what) {
       return Refuse(v1::Refusal::QUARANTINED, name,
-                    absl::StrCat("gradient for '", name,
-                                 "' is not finite in block ", decision.block,
-                                 " of '", decision.slice->TensorName(), "'"));
+                    absl::StrCat("gradient for '", name, "' ", what,
+                                 " in block ", decision.block, " of '",
+                                 decision.slice->TensorName(), "'"));
+    };
+    if (!IsFinite(&gradient, &decision)) return refuse("is not finite");
+    const GradientRms& running =
+        decision.slice->block(decision.block).gradient_rms();
+    // What is in already is acknowledged, whatever came since.
+    if (decision.admission == AppliedPushes::Admission::kApply &&
+        running.IsSpike(decision.mean_square, options_.spike_factor)) {
+      return refuse(absl::StrCat(
+          "has a root mean square of ", std::sqrt(decision.mean_square),
+          ", above ", options_.spike_factor, " times the running one of ",
+          running.value(), ","));
     }
   }
-  return decisions;
+  return absl::OkStatus();
+}
+
+// One pass in either case.
+bool ShardContent::IsFinite(ChainReader* gradient, Decision* decision) const {
+  const size_t elements = decision->slice->block_elements(decision->block);
+  if (options_.spike_factor == 0) {
+    return optimizer_.ReadFinite(gradient, elements);
+  }
+  decision->mean_square = optimizer_.ReadMeanSquare(gradient, elements);
+  return std::isfinite(decision->mean_square);
 }
 
 absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
@@ -289,7 +374,7 @@ absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
                            elements));
   }
   ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
-  return Decision{slice, index, admission};
+  return Decision{slice, index, admission, /*mean_square=*/0};
 }
 
 }  // namespace paramd

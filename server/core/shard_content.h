@@ -7,10 +7,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "server/core/old_values.h"
 #include "server/core/optimizer.h"
+#include "server/core/quarantine_count.h"
 #include "server/core/slice.h"
 #include "server/core/spare_buffers.h"
 #include "server/core/staleness_count.h"
@@ -31,6 +34,10 @@ class ShardContent {
     uint32_t server = 0;
     // Of a pull's answer, head and payload together.
     size_t max_reply_bytes = 0;
+    // See GradientRms; 0: nothing is a spike, and nothing is kept.
+    double spike_factor = 0;
+    // Workers read again before they push what they computed on the last read.
+    bool pull_ahead = false;
   };
 
   // Slices without blocks, for a ShardFiller to fill. Refused as INVALID, by
@@ -61,6 +68,7 @@ class ShardContent {
     Slice* slice;
     int block;
     AppliedPushes::Admission admission;
+    double mean_square = 0;  // Of its gradient, if spike_factor is set.
   };
   // Checks the whole chunk as Push does, and what would become of each block;
   // changes nothing. A chunk of a contribution without examples has blocks of 0
@@ -71,19 +79,27 @@ class ShardContent {
   // block's size.
   void ApplyBlock(Slice* slice, int block, ChainReader* gradient);
 
+  // The workers whose reads are kept, as far as the optimizer has use for them.
+  void SetWorkers(const std::vector<uint32_t>& workers);
+  // Bytes of values that are kept only for that.
+  uint64_t old_value_bytes() const;
+
+  // What is to be logged since the last call.
+  std::vector<std::string> TakeNotes() { return quarantine_.TakeNotes(); }
+
   struct Counts {
     uint64_t pulls = 0;
     uint64_t blocks_applied = 0;
     uint64_t blocks_repeated = 0;
     uint64_t blocks_refused = 0;
+    uint64_t blocks_quarantined = 0;  // Of those refused.
   };
   const Counts& counts() const { return counts_; }
   // Of the blocks applied whose sender said what they were computed on.
   const StalenessCount& staleness() const { return staleness_; }
 
  private:
-  ShardContent(const Options& options, Optimizer optimizer)
-      : options_(options), optimizer_(std::move(optimizer)) {}
+  ShardContent(const Options& options, Optimizer optimizer);
 
   absl::Status AddSlices(const v1::Layout& layout);
   absl::StatusOr<Slice*> Find(uint32_t slice, uint32_t block) const;
@@ -91,7 +107,17 @@ class ShardContent {
       const v1::PushRequest& request, const BufferChain& payload) const;
   absl::StatusOr<Decision> CheckBlock(const v1::PushBlock& block,
                                       const PushId& push, bool empty) const;
-  void CountStaleness(const v1::PushBlock& pushed, const Block& block);
+  // Reads the gradients of the blocks and notes their mean squares. Refused as
+  // QUARANTINED.
+  absl::Status CheckNumbers(const BufferChain& payload,
+                            std::vector<Decision>* decisions) const;
+  bool IsFinite(ChainReader* gradient, Decision* decision) const;
+  void Apply(const v1::PushBlock& pushed, uint32_t worker,
+             const Decision& decision, ChainReader* gradient);
+  // How many other pushes the block has taken since the read that the gradient
+  // was computed on; nullopt if that is not known.
+  absl::optional<uint64_t> StalenessOf(const v1::PushBlock& pushed,
+                                       const Block& block) const;
 
   const Options options_;
   const Optimizer optimizer_;
@@ -103,6 +129,8 @@ class ShardContent {
   SpareBuffers spare_;
   Counts counts_;
   StalenessCount staleness_;
+  QuarantineCount quarantine_;
+  absl::optional<OldValues> old_values_;  // If the optimizer has use for them.
 };
 
 }  // namespace paramd

@@ -19,6 +19,13 @@ uint64_t AppliedTo(const v1::SavedSlice& saved, uint64_t block) {
   return 0;
 }
 
+// Of block `block` of a saved slice; 0 if it is not kept.
+float GradientRmsOf(const v1::SavedSlice& saved, uint64_t block) {
+  return block < static_cast<uint64_t>(saved.gradient_rms_size())
+             ? saved.gradient_rms(static_cast<int>(block))
+             : 0;
+}
+
 }  // namespace
 
 std::unique_ptr<ShardFiller> ShardFiller::FromInitialValues(
@@ -105,8 +112,10 @@ void ShardFiller::RestoreCounts(const v1::ReadSlicesResult::Got& got,
       if (row < piece.row_begin() || row >= piece.row_end()) continue;
       const uint64_t saved_first =
           piece.saved().row_begin() * slice->row_elements();
-      slice->block(b).set_applied(
-          AppliedTo(piece.saved(), (first - saved_first) / kBlockElements));
+      const uint64_t saved_block = (first - saved_first) / kBlockElements;
+      slice->block(b).set_applied(AppliedTo(piece.saved(), saved_block));
+      slice->block(b).gradient_rms().Restore(
+          GradientRmsOf(piece.saved(), saved_block));
     }
   }
   if (!take_records_) return;

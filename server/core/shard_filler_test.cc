@@ -209,6 +209,26 @@ TEST_F(RestoreTest, CountsComeFromThePieceInWhichABlockBegins) {
   EXPECT_EQ(slice.block(1).applied(), 9u);
 }
 
+TEST_F(RestoreTest, Promise3_RunningGradientsComeFromTheSamePiece) {
+  auto* got = result_.mutable_slices(0);
+  *got->add_pieces() = got->pieces(0);
+  got->mutable_pieces(0)->set_row_end(100);
+  auto* first = got->mutable_pieces(0)->mutable_saved();
+  first->set_row_end(100);
+  first->add_gradient_rms(0.5f);
+  got->mutable_pieces(1)->set_row_begin(100);
+  auto* second = got->mutable_pieces(1)->mutable_saved();
+  second->set_row_begin(100);
+  second->add_gradient_rms(0.25f);
+  const Slice& slice = Restore();
+  EXPECT_EQ(slice.block(0).gradient_rms().value(), 0.5f);
+  EXPECT_EQ(slice.block(1).gradient_rms().value(), 0.25f);
+}
+
+TEST_F(RestoreTest, WhereNoneWasKeptTheRunningGradientBeginsAnew) {
+  EXPECT_EQ(Restore().block(1).gradient_rms().value(), 0);
+}
+
 TEST_F(RestoreTest, TooFewBytesAreDataLoss) {
   const auto filler = ShardFiller::FromCheckpoint(content_.get(), result_,
                                                   Payload({1}), "run", &lives_);

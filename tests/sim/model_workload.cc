@@ -134,6 +134,8 @@ class ModelCluster {
       options.park_timeout = absl::Milliseconds(job.config.park_timeout_ms());
       options.finish_timeout =
           absl::Milliseconds(job.config.finish_timeout_ms());
+      options.spike_factor = job.config.spike_factor();
+      options.pull_ahead = job.config.pull_ahead();
       shards_.push_back(std::make_unique<Shard>(options));
     }
     AsyncWorker::Options worker;
