@@ -125,6 +125,10 @@ std::string FiguresText(const v1::ProcessAnswer& answer) {
       figures.push_back(
           absl::StrCat(WithCommas(worker.given_up()), " given up"));
     }
+    if (worker.quarantined() > 0) {
+      figures.push_back(
+          absl::StrCat(WithCommas(worker.quarantined()), " quarantined"));
+    }
   }
   return absl::StrJoin(figures, " · ");
 }

@@ -208,6 +208,14 @@ constexpr Metric kMetrics[] = {
     {"paramd_server_refused_blocks_total", kCounter, "",
      "Pushed blocks that were refused.",
      OfServer<&v1::ServerStats::blocks_refused>},
+    {"paramd_server_quarantined_blocks_total", kCounter, "",
+     "Of those refused: blocks of chunks with numbers that are not finite or "
+     "far "
+     "too large.",
+     OfServer<&v1::ServerStats::blocks_quarantined>},
+    {"paramd_server_old_value_bytes", kGauge, "",
+     "Bytes of values that are kept only to compensate for a gradient's age.",
+     OfServer<&v1::ServerStats::old_value_bytes>},
     {"paramd_server_staleness_pushes", kHistogram, "",
      "How many other pushes a block had taken in between the read that a "
      "gradient was computed on and its application.",
@@ -227,6 +235,9 @@ constexpr Metric kMetrics[] = {
     {"paramd_worker_given_up_pushes_total", kCounter, "",
      "Pushes that a server did not acknowledge in time.",
      OfWorker<&v1::WorkerStats::given_up>},
+    {"paramd_worker_quarantined_pushes_total", kCounter, "",
+     "Pushes that a server refused for their numbers.",
+     OfWorker<&v1::WorkerStats::quarantined>},
     {"paramd_worker_median_pull_seconds", kGauge, "server",
      "Median duration of the last pulls from one server.", FillPulls},
 

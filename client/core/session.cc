@@ -352,6 +352,11 @@ void Session::HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
     return;
   }
   if (!IsWorthARetry(status, refusal.reason())) {
+    // Given up: none of its chunks is resent.
+    if (refusal.reason() == v1::Refusal::QUARANTINED &&
+        operation.into == nullptr) {
+      acknowledged_ = operation.push.sequence;
+    }
     End(op, status);
     return;
   }

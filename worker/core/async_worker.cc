@@ -28,7 +28,8 @@ AsyncWorker::AsyncWorker(const Options& options)
                .examples = options.examples,
                .epochs = options.job.epochs(),
                .batch = uint64_t{options.job.batch_per_replica()} *
-                        std::max(options.job.accumulate(), 1u)}) {}
+                        std::max(options.job.accumulate(), 1u)}),
+      quarantine_(options.index, options.job.quarantine_limit()) {}
 
 void AsyncWorker::Start(Time now, Outbox* out) {
   started_ = now;
@@ -250,8 +251,13 @@ void AsyncWorker::OnFinished(const Session::Finished& finished, Outbox* out) {
   }
   const bool given_up = absl::IsDeadlineExceeded(finished.status);
   if (!finished.status.ok() && !given_up) {
-    OnOperationFailed(finished.status, out);
-    return;
+    // A step of sync mode has no use for a contribution that is given up.
+    if (kind != kPush || sync_ || !OnQuarantined(finished.status, out)) {
+      OnOperationFailed(finished.status, out);
+      return;
+    }
+  } else if (kind == kPush && !given_up) {
+    quarantine_.Applied();
   }
   if (given_up) {
     out->Note(finished.status.ToString());
@@ -279,6 +285,18 @@ void AsyncWorker::OnFinished(const Session::Finished& finished, Outbox* out) {
     evaluate_io_ = next_io_++;
     out->StartIo(evaluate_io_, std::move(evaluate));
   }
+}
+
+bool AsyncWorker::OnQuarantined(const absl::Status& status, Outbox* out) {
+  if (RefusalOf(status).reason() != v1::Refusal::QUARANTINED) return false;
+  const absl::Status enough = quarantine_.Refused(status.message());
+  if (!enough.ok()) out->Exit(enough);
+  if (enough.ok() && quarantine_.is_worth_a_note()) {
+    out->Note(absl::StrCat("push ", pushes_started_, " given up (",
+                           quarantine_.total(),
+                           " so far): ", status.message()));
+  }
+  return true;
 }
 
 void AsyncWorker::OnOperationFailed(const absl::Status& status, Outbox* out) {
@@ -393,6 +411,7 @@ void AsyncWorker::FillStatus(v1::StatusReply* status) const {
   status->mutable_worker()->set_pushes(pushes_acknowledged_);
   status->mutable_worker()->set_given_up(given_up_);
   status->mutable_worker()->set_late(late_);
+  status->mutable_worker()->set_quarantined(quarantine_.total());
 }
 
 }  // namespace paramd

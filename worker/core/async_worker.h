@@ -17,6 +17,7 @@
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/core.h"
 #include "worker/core/clock_teller.h"
+#include "worker/core/quarantine_watch.h"
 #include "worker/core/sync_cursor.h"
 
 namespace paramd {
@@ -122,6 +123,8 @@ class AsyncWorker : public Core {
   void AdvanceCoordinator(Time now, Outbox* out);
   void OnFinished(const Session::Finished& finished, Outbox* out);
   void OnOperationFailed(const absl::Status& status, Outbox* out);
+  // True if the worker goes on: the push is given up.
+  bool OnQuarantined(const absl::Status& status, Outbox* out);
   void OnPushEnded();
   bool MayPull() const;
   bool MayPush() const;
@@ -221,6 +224,7 @@ class AsyncWorker : public Core {
   double stats_loss_ = 0;
   v1::WorkerStats stats_;
   uint64_t given_up_ = 0;
+  QuarantineWatch quarantine_;
 
   CallId next_call_ = 1;
   IoId next_io_ = 1;

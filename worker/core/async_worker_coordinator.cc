@@ -266,6 +266,7 @@ void AsyncWorker::SendHeartbeat(Time /*now*/, Outbox* out) {
   request->mutable_stats()->set_pushes(pushes_acknowledged_);
   request->mutable_stats()->set_given_up(given_up_);
   request->mutable_stats()->set_late(late_);
+  request->mutable_stats()->set_quarantined(quarantine_.total());
   heartbeat_call_.call = next_call_++;
   out->Send(PeerId::Coordinator(), heartbeat_call_.call, std::move(request), {},
             kCallDeadline + absl::Milliseconds(options_.job.heartbeat_ms()));

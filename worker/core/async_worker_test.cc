@@ -219,15 +219,66 @@ TEST_F(AsyncWorkerTest, APortionThatCannotBeFetchedEndsTheProcess) {
   EXPECT_EQ(driver().exit_status.message(), "truncated file");
 }
 
-TEST_F(AsyncWorkerTest,
-       Promise9_AQuarantinedGradientEndsWithTheServersSentence) {
-  joined_.AnswerPull(*Pull(), 5);
-  joined_.AnswerPull(*Pull(), 6);
-  joined_.AnswerCompute(*Compute());
-  driver().Fail(*Push(), Refuse(v1::Refusal::QUARANTINED, "a",
-                                "gradient for 'a' is not finite"));
+// ---- quarantine -------------------------------------------------------------
+
+class QuarantinedWorkerTest : public AsyncWorkerTest {
+ protected:
+  QuarantinedWorkerTest() {
+    joined_.AnswerPull(*Pull(), 5);
+    joined_.AnswerPull(*Pull(), 6);
+    joined_.AnswerCompute(*Compute());
+  }
+  // The answer to the open push; then the next one is sent.
+  void Refuse() {
+    driver().Fail(*Push(), paramd::Refuse(v1::Refusal::QUARANTINED, "a",
+                                          "gradient for 'a' is not finite"));
+    Next();
+  }
+  void Accept() {
+    joined_.AnswerPush(*Push());
+    Next();
+  }
+  void Next() {
+    if (driver().exited) return;
+    if (const auto pull = Pull()) joined_.AnswerPull(*pull, 7);
+    joined_.AnswerCompute(*Compute());
+  }
+};
+
+TEST_F(QuarantinedWorkerTest, APushIsGivenUpAndTheNextOneFollows) {
+  Refuse();
+  EXPECT_FALSE(driver().exited);
+  EXPECT_TRUE(driver().HasNote(
+      "push 1 given up (1 so far): gradient for 'a' is not finite"));
+  const auto push = Push();
+  ASSERT_TRUE(push.has_value());
+  EXPECT_EQ(JoinedWorker::PushOf(*push).header().sequence(), 2u);
+  EXPECT_EQ(JoinedWorker::PushOf(*push).acknowledged(), 1u);
+  v1::StatusReply status;
+  joined_.core().FillStatus(&status);
+  EXPECT_EQ(status.worker().quarantined(), 1u);
+  EXPECT_EQ(status.worker().given_up(), 0u);
+}
+
+TEST_F(QuarantinedWorkerTest, SoManyInARowEndTheProcess) {
+  Refuse();
+  Refuse();
+  EXPECT_FALSE(driver().exited);
+  Refuse();
   EXPECT_TRUE(absl::IsFailedPrecondition(driver().exit_status));
-  EXPECT_EQ(driver().exit_status.message(), "gradient for 'a' is not finite");
+  EXPECT_THAT(std::string(driver().exit_status.message()),
+              HasSubstr("3 of worker-3's pushes in a row were refused for "
+                        "their numbers; the last: gradient for 'a' is not "
+                        "finite"));
+}
+
+TEST_F(QuarantinedWorkerTest, AGoodPushInBetweenBeginsTheRowAnew) {
+  Refuse();
+  Refuse();
+  Accept();
+  Refuse();
+  Refuse();
+  EXPECT_FALSE(driver().exited);
 }
 
 // ---- snapshots --------------------------------------------------------------

@@ -20,6 +20,7 @@ AsyncWorker::Options WorkerOptions() {
   options.job.set_start_timeout_ms(60000);
   options.job.set_heartbeat_ms(1000);
   options.job.set_pull_ahead(true);
+  options.job.set_quarantine_limit(3);
   options.job_digest = "digest";
   return options;
 }
