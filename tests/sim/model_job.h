@@ -18,6 +18,7 @@ struct ModelJob {
   v1::JobConfig config;  // Checked, with every default filled in.
   std::string digest;
   uint32_t servers = 2;
+  uint32_t workers = 1;
   std::unique_ptr<const Dataset> training;
   std::unique_ptr<const Dataset> test;
 };

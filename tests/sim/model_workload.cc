@@ -28,6 +28,7 @@ class Trainer {
   Trainer(const ModelJob& job, const AsyncWorker& worker)
       : worker_(worker),
         test_(*job.test),
+        batch_size_(job.config.batch_per_replica()),
         assembler_(*job.training, job.config.seed()) {
     auto model = Model::Create(job.config.model(), job.training->spec());
     CHECK(model.ok(), "a ModelJob has a model that makes sense");
@@ -54,31 +55,63 @@ class Trainer {
   }
 
  private:
+  // A share of several batches is the sum of their gradients, in their order.
   IoResult Compute(const v1::ComputeGradient& request) {
     IoResult result;
-    Batch batch;
-    result.status = assembler_.Assemble({.epoch = request.epoch(),
-                                         .begin = request.begin(),
-                                         .end = request.end()},
-                                        &batch);
-    if (!result.status.ok()) return result;
+    BatchResult computed;
     const auto weights = worker_.weights(request.weights_buffer()).variables();
-    std::vector<absl::Span<float>> gradients;
-    for (const absl::Span<const float> variable : weights) {
-      Buffer buffer = Buffer::Allocate(variable.size() * sizeof(float));
-      gradients.push_back(
-          {reinterpret_cast<float*>(buffer.mutable_bytes().data()),
-           variable.size()});
-      result.payload.push_back(std::move(buffer));
+    std::vector<std::vector<float>> sum;
+    for (uint64_t begin = request.begin(); begin < request.end();
+         begin += batch_size_) {
+      Batch batch;
+      result.status = assembler_.Assemble(
+          {.epoch = request.epoch(),
+           .begin = begin,
+           .end = std::min(begin + batch_size_, request.end())},
+          &batch);
+      if (!result.status.ok()) return result;
+      const uint64_t divisor =
+          request.divide_by() > 0 ? request.divide_by() : batch.size();
+      Add(Gradient(weights, batch, divisor, &computed), &sum);
     }
-    const BatchResult computed =
-        model_->ComputeGradient(weights, batch, batch.size(), gradients);
+    for (const std::vector<float>& gradient : sum) {
+      result.payload.push_back(Buffer::Copy(AsBytes<float>(gradient)));
+    }
     auto head = std::make_unique<v1::ComputeGradientResult>();
     head->set_loss(computed.loss_sum);
     head->set_correct(computed.correct);
     head->set_examples(computed.examples);
     result.head = std::move(head);
     return result;
+  }
+
+  std::vector<std::vector<float>> Gradient(
+      const std::vector<absl::Span<const float>>& weights, const Batch& batch,
+      uint64_t divisor, BatchResult* computed) {
+    std::vector<std::vector<float>> gradients;
+    for (const absl::Span<const float> variable : weights) {
+      gradients.emplace_back(variable.size());
+    }
+    std::vector<absl::Span<float>> spans;
+    for (std::vector<float>& gradient : gradients) {
+      spans.push_back(absl::MakeSpan(gradient));
+    }
+    *computed += model_->ComputeGradient(weights, batch,
+                                         static_cast<float>(divisor), spans);
+    return gradients;
+  }
+
+  static void Add(std::vector<std::vector<float>> gradients,
+                  std::vector<std::vector<float>>* sum) {
+    if (sum->empty()) {
+      *sum = std::move(gradients);
+      return;
+    }
+    for (size_t v = 0; v < gradients.size(); ++v) {
+      for (size_t i = 0; i < gradients[v].size(); ++i) {
+        (*sum)[v][i] += gradients[v][i];
+      }
+    }
   }
 
   IoResult Evaluate(const v1::EvaluateWeights& request) {
@@ -103,6 +136,7 @@ class Trainer {
 
   const AsyncWorker& worker_;
   const Dataset& test_;
+  const uint64_t batch_size_;
   BatchAssembler assembler_;
   std::unique_ptr<Model> model_;
 };
@@ -138,19 +172,23 @@ class ModelCluster {
       options.pull_ahead = job.config.pull_ahead();
       shards_.push_back(std::make_unique<Shard>(options));
     }
-    AsyncWorker::Options worker;
-    worker.incarnation = random.Bits() | 1;
-    worker.job = job.config;
-    worker.job_digest = job.digest;
-    worker_ = std::make_unique<AsyncWorker>(worker);
-    trainer_ = std::make_unique<Trainer>(job, *worker_);
+    for (uint32_t i = 0; i < job.workers; ++i) {
+      AsyncWorker::Options worker;
+      worker.index = i;
+      worker.incarnation = random.Bits() | 1;
+      worker.job = job.config;
+      worker.job_digest = job.digest;
+      worker.examples = job.training->size();
+      workers_.push_back(std::make_unique<AsyncWorker>(worker));
+      trainers_.push_back(std::make_unique<Trainer>(job, *workers_.back()));
+    }
     Coordinator::Options options;
     options.job = job.config;
     options.job_digest = job.digest;
     options.run_id = "model-1";
-    options.variables = trainer_->variables();
+    options.variables = trainers_[0]->variables();
     options.servers = job.servers;
-    options.workers = 1;
+    options.workers = job.workers;
     options.examples = job.training->size();
     options.nonce_seed = random.Bits();
     coordinator_ = std::make_unique<Coordinator>(options);
@@ -163,7 +201,9 @@ class ModelCluster {
       add(PeerId::Ps(i), shards_[i].get(), storage_.ShardWorks());
     }
     add(PeerId::Coordinator(), coordinator_.get(), storage_.CoordinatorWorks());
-    add(PeerId::Worker(0), worker_.get(), trainer_->Works());
+    for (uint32_t i = 0; i < workers_.size(); ++i) {
+      add(PeerId::Worker(i), workers_[i].get(), trainers_[i]->Works());
+    }
   }
 
   // Out of the newest checkpoint.
@@ -173,7 +213,7 @@ class ModelCluster {
     }
     const v1::Manifest& manifest = storage_.committed().back();
     TrainedWeights trained;
-    for (const v1::Variable& variable : trainer_->variables()) {
+    for (const v1::Variable& variable : trainers_[0]->variables()) {
       for (const std::string& slot : ValuesAndSlots(manifest)) {
         ASSIGN_OR_RETURN(
             const std::vector<float> values,
@@ -191,8 +231,8 @@ class ModelCluster {
  private:
   SimStorage storage_;
   std::vector<std::unique_ptr<Shard>> shards_;
-  std::unique_ptr<AsyncWorker> worker_;
-  std::unique_ptr<Trainer> trainer_;
+  std::vector<std::unique_ptr<AsyncWorker>> workers_;
+  std::vector<std::unique_ptr<Trainer>> trainers_;
   std::unique_ptr<Coordinator> coordinator_;
 };
 
@@ -235,6 +275,7 @@ ModelReport RunModelWorkload(const ModelJob& job, uint64_t seed, bool verbose,
   options.seed = seed;
   options.faults = Faults::Draw(&random);
   options.verbose = verbose;
+  options.event_limit = 50'000'000;
   options.replay_command = absl::StrCat("bazel run //tests/sim -- ", job.flags,
                                         " --seed=", seed, " --verbose");
   ModelCluster cluster(job, seed);

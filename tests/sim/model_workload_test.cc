@@ -1,6 +1,7 @@
 #include "tests/sim/model_workload.h"
 
 #include <cstdint>
+#include <cstdlib>
 
 #include "gtest/gtest.h"
 
@@ -19,6 +20,33 @@ TEST(ModelWorkloadTest, TheSameBitsInOneProcessAndOnAnyNetwork) {
     EXPECT_TRUE(report.status.ok()) << report.status;
     EXPECT_EQ(report.trained, *expected);
     EXPECT_GE(report.checkpoints, 2u);
+  }
+}
+
+// Fewer where every instruction costs ten.
+uint32_t Epochs() {
+  return std::getenv("PARAMD_SANITIZER") == nullptr ? 35 : 3;
+}
+
+TEST(ModelWorkloadTest, Promise6_WorkersInStepGiveTheBitsOfOneThatAccumulates) {
+  for (const uint32_t workers : {1, 2, 3, 4}) {
+    ModelJob job = DrawnModelJob();
+    job.config.set_staleness("sync");
+    job.config.set_pull_ahead(false);
+    // 29 batches an epoch: 1,000 steps of one worker.
+    job.config.set_epochs(Epochs() * workers);
+    job.config.mutable_checkpoint()->set_every_steps(100);
+    job.config.set_accumulate(workers);
+    const auto expected = TrainModelInProcess(job);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    job.config.set_accumulate(1);
+    job.workers = workers;
+    for (const uint32_t servers : {1, 2, 3}) {
+      job.servers = servers;
+      const ModelReport report =
+          RunModelWorkload(job, /*seed=*/servers, false, *expected);
+      EXPECT_TRUE(report.status.ok()) << report.status;
+    }
   }
 }
 
