@@ -59,9 +59,7 @@ absl::StatusOr<Caller> IdentifyCaller(absl::string_view text,
                                       absl::string_view grpc_peer) {
   Caller caller;
   caller.address = AddressOf(grpc_peer);
-  caller.loopback = absl::StartsWith(caller.address, "127.") ||
-                    absl::StartsWith(caller.address, "[::1]:") ||
-                    absl::StartsWith(caller.address, "unix:");
+  caller.claimed = !absl::StartsWith(caller.address, "unix:");
   if (text.empty()) return caller;
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(text, absl::MaxSplits('/', 1));
@@ -98,11 +96,12 @@ absl::Status CheckAllowed(const Caller& caller, const Method& method) {
                   absl::StrCat(method.name, " is for ", names,
                                "; the caller is ", RoleName(caller.role)));
   }
-  if (caller.role == v1::ROLE_OPERATOR && caller.claimed && !caller.loopback) {
+  if (caller.role == v1::ROLE_OPERATOR && caller.claimed) {
     return Refuse(v1::Refusal::NOT_ALLOWED, method.name,
                   absl::StrCat(method.name,
-                               " is for operators on this machine "
-                               "until TLS says who calls; the caller is at ",
+                               " is for operators, who call over the process's "
+                               "Unix socket (worker-0.sock in the run's "
+                               "directory is the chief's); the caller is at ",
                                caller.address));
   }
   return absl::OkStatus();

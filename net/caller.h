@@ -22,11 +22,11 @@ struct Caller {
   // unknown callers are outside.
   PeerId task;
   v1::Role role = v1::ROLE_ANYONE;
-  // True: nothing but the caller's word. There is no TLS yet, so always.
+  // True: nothing but the caller's word. There is no TLS yet, so always, but
+  // for who could open the process's Unix socket.
   bool claimed = true;
   // "127.0.0.1:41234"
   std::string address;
-  bool loopback = false;
 };
 
 // "ps/0", "worker/3", "chief/0": what a core of this name says of itself; empty
@@ -41,7 +41,7 @@ absl::StatusOr<Caller> IdentifyCaller(absl::string_view text,
 
 // kPermissionDenied (NOT_ALLOWED), naming the method, the caller's role and the
 // roles that may, if the table in services.proto does not allow the call. What
-// only operators may do is allowed on a claim from this machine alone.
+// only operators may do is allowed over the Unix socket alone.
 absl::Status CheckAllowed(const Caller& caller, const Method& method);
 
 }  // namespace paramd

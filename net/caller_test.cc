@@ -1,6 +1,7 @@
 #include "net/caller.h"
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 #include "proto/refusal.h"
@@ -30,7 +31,6 @@ TEST(CallerTest, AnybodyElseIsOutside) {
   EXPECT_EQ(anyone->task, PeerId());
   EXPECT_EQ(anyone->role, v1::ROLE_ANYONE);
   EXPECT_EQ(anyone->address, "[::1]:80");
-  EXPECT_TRUE(anyone->loopback);
   EXPECT_EQ(IdentifyCaller("operator/0", "")->role, v1::ROLE_OPERATOR);
 }
 
@@ -51,15 +51,27 @@ TEST(CallerTest, TheTableDecidesWhoMayCall) {
             absl::StatusCode::kPermissionDenied);
 }
 
-TEST(CallerTest, AClaimedOperatorMustBeOnThisMachine) {
+TEST(CallerTest, AnOperatorCallsOverTheUnixSocketAndNotByTcp) {
+  for (const Method* method :
+       {&MethodOf(v1::StopRequest()), &MethodOf(v1::SetRequest())}) {
+    EXPECT_TRUE(
+        CheckAllowed(*IdentifyCaller("operator/0", "unix:"), *method).ok());
+    const absl::Status refused =
+        CheckAllowed(*IdentifyCaller("operator/0", "ipv4:127.9.8.7:5"),
+                     *method);
+    EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::NOT_ALLOWED);
+    EXPECT_EQ(refused.message(),
+              absl::StrCat(method->name,
+                           " is for operators, who call over the process's "
+                           "Unix socket (worker-0.sock in the run's directory "
+                           "is the chief's); the caller is at 127.9.8.7:5"));
+  }
+}
+
+TEST(CallerTest, TheUnixSocketMakesNobodyAnotherRole) {
   const Method& stop = MethodOf(v1::StopRequest());
-  EXPECT_TRUE(
-      CheckAllowed(*IdentifyCaller("operator/0", "ipv4:127.9.8.7:5"), stop)
-          .ok());
-  const absl::Status refused =
-      CheckAllowed(*IdentifyCaller("operator/0", "ipv4:10.0.0.1:5"), stop);
-  EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::NOT_ALLOWED);
-  EXPECT_TRUE(absl::StrContains(refused.message(), "10.0.0.1:5")) << refused;
+  EXPECT_FALSE(CheckAllowed(*IdentifyCaller("worker/1", "unix:"), stop).ok());
+  EXPECT_FALSE(CheckAllowed(*IdentifyCaller("", "unix:"), stop).ok());
 }
 
 }  // namespace

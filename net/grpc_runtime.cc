@@ -21,6 +21,7 @@
 #include "net/listener.h"
 #include "net/mailbox.h"
 #include "net/method_table.h"
+#include "net/operator_socket.h"
 #include "net/peer_link.h"
 #include "net/request_server.h"
 
@@ -128,6 +129,7 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
   const std::shared_ptr<Mailbox> mailbox_;
   CoreHost host_;
   WakeTag wake_tag_{this};
+  std::unique_ptr<OperatorSocket> operator_socket_;  // May be null.
   std::unique_ptr<RequestServer> server_;
   grpc::Alarm alarm_;
   std::map<PeerId, std::unique_ptr<PeerLink>> links_;
@@ -142,6 +144,16 @@ absl::Status GrpcRuntime::Listen() {
       std::unique_ptr<Listener> listener,
       Listener::Bind(options_.listen_address,
                      /*or_everywhere=*/options_.insecure));
+  if (!options_.operator_socket.empty()) {
+    auto socket = OperatorSocket::Bind(options_.operator_socket);
+    if (socket.ok()) {
+      operator_socket_ = *std::move(socket);
+      listener->Add(operator_socket_->fd());
+    } else {
+      Log(LogLevel::kWarning, "operators can't call this process",
+          {{"why", socket.status().message()}});
+    }
+  }
   ASSIGN_OR_RETURN(server_,
                    RequestServer::Make(
                        std::move(listener), &self_, &host_,

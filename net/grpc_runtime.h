@@ -22,6 +22,9 @@ struct GrpcRuntimeOptions {
   // Without TLS, also listen where others than this machine can reach it; and
   // everywhere, if the host of listen_address has no address here.
   bool insecure = false;
+  // Where operators call this process, see OperatorSocket; empty: nowhere. If
+  // that can't be, it is logged, and nobody is an operator.
+  std::string operator_socket;
   v1::Task self;
   uint64_t incarnation = 0;
   // Compared in Hello with those of every peer; empty: not compared.

@@ -11,9 +11,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 
 #include "net/method_table.h"
+#include "net/operator_socket.h"
 #include "net/testing/loopback_address.h"
 #include "net/testing/raw_caller.h"
 #include "net/testing/raw_stream.h"
@@ -33,9 +35,16 @@ constexpr char kStatus[] = "/paramd.v1.Control/Status";
 constexpr char kCheck[] = "/grpc.health.v1.Health/Check";
 constexpr char kStop[] = "/paramd.v1.Control/Stop";
 
+// Its own for each process that a test starts.
+std::string OperatorSocketOf(const std::string& address) {
+  return absl::StrCat(testing::TempDir(), "/",
+                      absl::StrReplaceAll(address, {{":", "-"}}), ".sock");
+}
+
 GrpcRuntimeOptions Options(v1::TaskType type, uint32_t index,
                            const std::string& address) {
   GrpcRuntimeOptions options;
+  if (type == v1::PS) options.operator_socket = OperatorSocketOf(address);
   options.self.set_type(type);
   options.self.set_index(index);
   options.incarnation = 77;
@@ -379,7 +388,12 @@ TEST_F(GrpcRuntimeTest, AWatchOfHealthEndsWithTheProcess) {
 
 TEST_F(GrpcRuntimeTest, AnOperatorMayStopAProcessAndNobodyElse) {
   ps_->Start();
-  RawCaller caller(ps_address_);
+  RawCaller stranger(ps_address_);
+  EXPECT_EQ(stranger.Call(kStop, "operator/0", "").status().code(),
+            absl::StatusCode::kPermissionDenied);
+  const auto socket = OperatorAddress::Of(OperatorSocketOf(ps_address_));
+  ASSERT_TRUE(socket.ok()) << socket.status();
+  RawCaller caller((*socket)->target());
   EXPECT_EQ(caller.Call(kStop, "worker/1", "").status().code(),
             absl::StatusCode::kPermissionDenied);
   v1::StopRequest stop;

@@ -61,14 +61,16 @@ void Listener::Start(Take take) {
 
 void Listener::Run() {
   std::vector<pollfd> waiting = {{stop_, POLLIN, 0}};
-  for (const int fd : listening_) waiting.push_back({fd, POLLIN, 0});
+  std::vector<int> all = listening_;
+  all.insert(all.end(), added_.begin(), added_.end());
+  for (const int fd : all) waiting.push_back({fd, POLLIN, 0});
   while (true) {
     // Without a descriptor left the sockets would be ready all the time.
     const nfds_t count = out_of_descriptors_ ? 1 : waiting.size();
     poll(waiting.data(), count, out_of_descriptors_ ? kAcceptAgainMs : -1);
     out_of_descriptors_ = false;
     if (waiting[0].revents != 0) return;
-    for (const int fd : listening_) Accept(fd);
+    for (const int fd : all) Accept(fd);
   }
 }
 

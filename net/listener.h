@@ -36,6 +36,10 @@ class Listener {
   // Stops accepting and closes its sockets; accepted connections stay.
   ~Listener();
 
+  // Also accepts on `fd`, which listens, does not block and outlives this.
+  // REQUIRES: called before Start.
+  void Add(int fd) { added_.push_back(fd); }
+
   // Begins to accept. REQUIRES: called once.
   void Start(Take take);
 
@@ -54,6 +58,7 @@ class Listener {
   const int stop_;  // Readable when the thread is to end.
   const size_t most_;
   std::vector<int> listening_;
+  std::vector<int> added_;  // Not owned.
   Take take_;
   // Of the thread.
   // Descriptor and inode of what was accepted, some of it closed meanwhile.
