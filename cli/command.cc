@@ -26,6 +26,7 @@ const std::vector<Command>& Commands() {
        ConfigPrintCommand},
       {"status", "a running cluster: who, where, how far, who waits for whom",
        StatusCommand},
+      {"set", "a setting of a running job is changed", SetCommand},
       {"completion", "completes commands and flags in bash or zsh",
        CompletionCommand},
       {"man", "the manual page", ManCommand},

@@ -38,6 +38,7 @@ int CheckpointInspectCommand(const Invocation& invocation);
 int ConfigCheckCommand(const Invocation& invocation);
 int ConfigPrintCommand(const Invocation& invocation);
 int StatusCommand(const Invocation& invocation);
+int SetCommand(const Invocation& invocation);
 int CompletionCommand(const Invocation& invocation);
 int ManCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);

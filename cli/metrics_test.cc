@@ -28,6 +28,9 @@ v1::StatusReply Everything() {
   status.add_waits()->set_who("ps-0");
   status.mutable_waits(0)->set_since_ms(1500);
   status.mutable_server()->set_pulls(7);
+  status.mutable_server()->set_pulls_parked(3);
+  status.mutable_server()->set_pulls_waiting(1);
+  status.mutable_server()->set_pull_wait_seconds(2.5);
   v1::Staleness* staleness = status.mutable_server()->mutable_staleness();
   staleness->set_blocks(10);
   staleness->set_sum(21);
@@ -107,6 +110,9 @@ TEST(MetricsTest, FiguresAreInBaseUnits) {
   EXPECT_EQ(samples.at("paramd_task_info{type=ps}{index=0}"), 1);
   EXPECT_EQ(samples.at("paramd_core_wait_seconds{core=ps-0}"), 1.5);
   EXPECT_EQ(samples.at("paramd_server_answered_pulls_total"), 7);
+  EXPECT_EQ(samples.at("paramd_server_parked_pulls_total"), 3);
+  EXPECT_EQ(samples.at("paramd_server_waiting_pulls"), 1);
+  EXPECT_EQ(samples.at("paramd_server_pull_wait_seconds_total"), 2.5);
   EXPECT_EQ(samples.at("paramd_worker_median_pull_seconds{server=ps-0}"),
             0.002);
   EXPECT_EQ(samples.at("paramd_job_state_info{state=running}"), 1);

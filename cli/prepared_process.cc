@@ -1,6 +1,8 @@
 #include "cli/prepared_process.h"
 
+#include <filesystem>
 #include <random>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -109,11 +111,22 @@ absl::Status SettleRunDirectory(PreparedProcess* prepared) {
   return absl::OkStatus();
 }
 
+// In the run's directory, which processes other than the chief may lack.
+std::string OperatorSocketOf(const PreparedProcess& prepared) {
+  const std::string& run_dir = prepared.job.config.run_dir();
+  std::error_code error;
+  if (run_dir.empty() || !std::filesystem::is_directory(run_dir, error)) {
+    return "";
+  }
+  return absl::StrCat(run_dir, "/", NameOf(prepared), ".sock");
+}
+
 GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   const ClusterSpec& cluster = prepared.cluster;
   GrpcRuntimeOptions options;
   options.listen_address = cluster.self_address();
   options.insecure = insecure;
+  options.operator_socket = OperatorSocketOf(prepared);
   options.self.set_type(prepared.role.server ? v1::PS : v1::WORKER);
   options.self.set_index(prepared.role.server ? *prepared.role.server
                                               : *prepared.role.worker);

@@ -1,0 +1,112 @@
+#include "cli/operator_client.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/security/credentials.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+
+#include "base/status_macros.h"
+#include "net/caller.h"
+#include "net/grpc_status.h"
+#include "net/operator_socket.h"
+#include "net/unreached.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using GenericStub = grpc::TemplatedGenericStub<v1::SetRequest, v1::SetReply>;
+
+constexpr char kMethod[] = "/paramd.v1.Coordinator/Set";
+constexpr absl::Duration kShortestWait = absl::Milliseconds(50);
+
+absl::Status CallOnce(GenericStub* stub, const v1::SetRequest& request,
+                      absl::Time deadline, v1::SetReply* reply) {
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(deadline));
+  context.AddMetadata(kCallerKey, "operator/0");
+  grpc::CompletionQueue queue;
+  const auto reader = stub->PrepareUnaryCall(&context, kMethod, request, &queue);
+  reader->StartCall();
+  grpc::Status status;
+  reader->Finish(reply, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  queue.Shutdown();
+  return FromGrpcStatus(status);
+}
+
+// What is said of a call that had no answer of a process.
+absl::Status Unreached(const std::string& socket, const absl::Status& status) {
+  if (status.ok() ||
+      RefusalOf(status).reason() != v1::Refusal::REASON_UNSPECIFIED) {
+    return status;
+  }
+  const std::string why =
+      absl::IsDeadlineExceeded(status)
+          ? "no answer in time"
+          : WhyUnreached(std::string(status.message()));
+  return absl::UnavailableError(
+      absl::StrCat("the chief at '", socket, "' can't be reached: ", why));
+}
+
+}  // namespace
+
+std::string ChiefSocket(const std::string& run_dir) {
+  return absl::StrCat(run_dir, "/worker-0.sock");
+}
+
+absl::StatusOr<std::string> OnlyChiefSocket(const std::string& root) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(root, error)) {
+    const std::string socket = ChiefSocket(entry.path().string());
+    if (OperatorAddress::Of(socket).ok()) found.push_back(socket);
+  }
+  std::sort(found.begin(), found.end());
+  if (found.size() == 1) return found[0];
+  if (found.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("no run under '", root, "' has a chief that listens here: "
+                     "name the run's directory with --run_dir"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("several runs have a chief: ", absl::StrJoin(found, ", "),
+                   "; name one with --run_dir"));
+}
+
+absl::StatusOr<v1::SetReply> CallSet(const std::string& socket,
+                                     const v1::SetRequest& request,
+                                     absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  ASSIGN_OR_RETURN(const auto address, OperatorAddress::Of(socket));
+  GenericStub stub(grpc::CreateChannel(address->target(),
+                                       grpc::InsecureChannelCredentials()));
+  v1::SetReply reply;
+  for (;;) {
+    const absl::Status status = CallOnce(&stub, request, deadline, &reply);
+    if (status.ok()) return reply;
+    const v1::Refusal refusal = RefusalOf(status);
+    const absl::Duration wait = std::max(
+        kShortestWait, absl::Milliseconds(refusal.retry_after_ms()));
+    if (refusal.reason() != v1::Refusal::RETRY ||
+        absl::Now() + wait >= deadline) {
+      return Unreached(socket, status);
+    }
+    absl::SleepFor(wait);
+  }
+}
+
+}  // namespace paramd

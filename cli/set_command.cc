@@ -1,0 +1,69 @@
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+
+#include "base/status_macros.h"
+#include "cli/command.h"
+#include "cli/exit_code.h"
+#include "cli/operator_client.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+// Sets what `setting`, "key=value", says. The sentence about it.
+absl::StatusOr<std::string> Set(const std::string& setting,
+                                const std::string& run_dir,
+                                absl::Duration timeout) {
+  const std::pair<std::string, std::string> parts =
+      absl::StrSplit(setting, absl::MaxSplits('=', 1));
+  if (parts.first.empty() || parts.second.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("SETTING: '", setting,
+                     "' is not key=value, as in staleness=8"));
+  }
+  std::string socket = ChiefSocket(run_dir);
+  if (run_dir.empty()) {
+    ASSIGN_OR_RETURN(socket, OnlyChiefSocket("runs"));
+  }
+  v1::SetRequest request;
+  request.set_key(parts.first);
+  request.set_value(parts.second);
+  ASSIGN_OR_RETURN(const v1::SetReply reply,
+                   CallSet(socket, request, timeout));
+  return absl::StrCat(parts.first, " is ", parts.second,
+                      " as of configuration ",
+                      VersionName(reply.configuration()), "\n");
+}
+
+}  // namespace
+
+int SetCommand(const Invocation& invocation) {
+  std::string run_dir;
+  int timeout_ms = 5000;
+  Flags flags("set", "SETTING [flags]",
+              "Changes a setting of a job while it runs: staleness=K or "
+              "staleness=async. The chief\nlogs it before anybody is told, and "
+              "keeps it over a restart. To be run where the\nchief runs, by "
+              "its user. Exits 138 if the chief can't be reached.");
+  flags.AllowArguments(1, 1, "SETTING, such as staleness=8");
+  flags.AddText("run_dir", "DIR",
+                "directory of the run; empty: the one run under runs/ whose "
+                "chief listens",
+                &run_dir);
+  flags.AddCount("timeout_ms", "how long to wait for an answer", {1, 3600000},
+                 &timeout_ms);
+  if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
+  const auto said = Set(flags.arguments()[0], run_dir,
+                        absl::Milliseconds(timeout_ms));
+  PrintError(said.status());
+  if (!said.ok()) return ExitCodeAtStart(said.status());
+  std::fputs(said->c_str(), stdout);
+  return kExitFinished;
+}
+
+}  // namespace paramd

@@ -1,0 +1,80 @@
+"""paramd set, as typed, while a job runs."""
+
+import json
+import os
+import stat
+import unittest
+
+from tests.cluster.paramd import Cluster, Run
+
+
+def paramd(*arguments, directory=None):
+    run = Run(*arguments, directory=directory)
+    return run.wait(), run.output
+
+
+class SetCommandTest(unittest.TestCase):
+
+    def setUp(self):
+        self.cluster = Cluster(servers=1, workers=1)
+        self.runs = {}
+        for task in self.cluster.tasks:
+            self.start(task)
+        self.runs["worker-0"].wait_for("worker-0 joined")
+
+    def start(self, task):
+        self.runs[task] = self.cluster.start(task, "--epochs=1000000")
+        self.addCleanup(self.runs[task].kill)
+
+    def set(self, setting):
+        return paramd("set", setting, "--run_dir", self.cluster.run_directory)
+
+    def staleness(self):
+        code, output = paramd("status", "--format=json",
+                              self.cluster.address("ps-0"))
+        self.assertEqual(code, 0, output)
+        return json.loads(output)["job"]["staleness"]
+
+    def test_a_change_holds_at_once_and_over_a_restart_of_the_chief(self):
+        self.assertEqual(self.staleness(), "async")
+        code, output = self.set("staleness=8")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"^staleness is 8 as of configuration 1\.\d+$")
+        self.assertEqual(self.staleness(), "8")
+        self.runs["worker-0"].wait_for(
+            "an operator changed staleness from async to 8")
+        self.runs["worker-0"].kill()
+        self.start("worker-0")
+        self.runs["worker-0"].wait_for("worker-0 joined")
+        self.assertEqual(self.staleness(), "8")
+
+    def test_the_socket_is_its_owners_and_is_found_by_itself(self):
+        path = os.path.join(self.cluster.run_directory, "worker-0.sock")
+        self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
+        root = os.path.join(self.cluster.directory, "runs")
+        os.mkdir(root)
+        os.symlink(self.cluster.run_directory, os.path.join(root, "tiny-1"))
+        code, output = paramd("set", "staleness=2",
+                              directory=self.cluster.directory)
+        self.assertEqual(code, 0, output)
+
+    def test_what_makes_no_sense_is_2_and_changes_nothing(self):
+        for setting, why in (
+                ("staleness=fast", "staleness must be"),
+                ("staleness=sync", "can't be changed to sync"),
+                ("epochs=3", "'epochs' can't be changed while the job runs"),
+                ("staleness", "is not key=value, as in staleness=8")):
+            code, output = self.set(setting)
+            self.assertEqual(code, 2, output)
+            self.assertIn(why, output)
+        self.assertEqual(self.staleness(), "async")
+
+    def test_a_chief_that_is_gone_is_138(self):
+        self.runs["worker-0"].kill()
+        code, output = self.set("staleness=8")
+        self.assertEqual(code, 138, output)
+        self.assertIn("can't be reached: refused", output)
+
+
+if __name__ == "__main__":
+    unittest.main()
