@@ -158,10 +158,12 @@ std::vector<std::string> RowOf(const v1::ProcessAnswer& answer,
 
 void AppendJob(const v1::JobStats& job, std::string* text) {
   absl::StrAppendFormat(
-      text, "job %s: %s, epoch %.2f of %d, step %s, %d ps and %d workers\n",
+      text,
+      "job %s: %s, epoch %.2f of %d, step %s, %d ps and %d workers, "
+      "staleness %s\n",
       job.name(), absl::AsciiStrToLower(v1::JobState_Name(job.state())),
       job.epochs_done(), job.epochs(), WithCommas(job.global_step()),
-      job.servers(), job.workers());
+      job.servers(), job.workers(), job.staleness());
   if (!job.checkpoint_path().empty()) {
     absl::StrAppendFormat(text, "checkpoint: step %s in %s\n",
                           WithCommas(job.checkpoint_step()),

@@ -51,6 +51,7 @@ class ClusterReportTest : public ::testing::Test {
     job->set_name("j");
     job->set_state(v1::RUNNING);
     job->set_epochs(5);
+    job->set_staleness("8");
     job->set_epochs_done(1.5);
     job->set_servers(1);
     job->set_workers(2);
@@ -144,7 +145,8 @@ TEST_F(ClusterReportTest, NobodyAtTheAddressIsAnErrorThatNamesIt) {
 
 TEST_F(ClusterReportTest, PeopleReadOneLineForEachProcessAndWhoWaits) {
   EXPECT_EQ(RenderReport(*ReportAt("p0:1")),
-            "job j: running, epoch 1.50 of 5, step 0, 1 ps and 2 workers\n"
+            "job j: running, epoch 1.50 of 5, step 0, 1 ps and 2 workers, "
+            "staleness 8\n"
             "asked ps-0 at p0:1: paramd 0.1 abc, up 2 min 5 s, incarnation "
             "0000000000000abc, generation none, configuration none\n"
             "\n"

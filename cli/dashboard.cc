@@ -203,6 +203,8 @@ void FillView(const std::vector<ProcessReport>& servers,
   }
   if (workers.empty() || !workers[0].status.has_value()) return;
   const v1::JobStats& job = workers[0].status->job();
+  // It may have changed since the job file was read.
+  if (!job.staleness().empty()) view->staleness = job.staleness();
   view->epochs_done = job.epochs_done();
   view->pushes = job.pushes();
   view->given_up = job.given_up();

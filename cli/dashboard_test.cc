@@ -127,7 +127,10 @@ TEST(DashboardTest, FiguresComeFromTheProcessesThemselves) {
   worker.status->mutable_worker()->add_pull_p50_ms(0.7);
   silent.note = "starting";
   ClusterView view;
+  EXPECT_EQ(view.staleness, "");
+  chief.status->mutable_job()->set_staleness("8");
   FillView({server, silent}, {chief, worker}, &view);
+  EXPECT_EQ(view.staleness, "8");
   EXPECT_EQ(view.servers[0].bytes, 77);
   EXPECT_EQ(view.servers[0].pull_p50_ms, 0.7);
   EXPECT_FALSE(view.servers[1].bytes.has_value());
