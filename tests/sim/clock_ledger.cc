@@ -53,10 +53,11 @@ absl::optional<uint64_t> ClockLedger::LowestBefore(
     const auto known = sessions_.find({member.index(),
                                        member.generation().term(),
                                        member.generation().counter()});
-    // A new one has told nothing.
-    if (known == sessions_.end() || known->second.told.empty()) continue;
+    if (known == sessions_.end()) continue;  // It is new too.
     const auto& told = known->second.told;
-    if (told.front().first > at - memory_) return absl::nullopt;
+    if (told.empty() || told.front().first > at - memory_) {
+      return absl::nullopt;
+    }
     uint64_t clock = 0;
     for (const auto& [when, value] : told) {
       if (when <= at - memory_) clock = value;

@@ -45,6 +45,13 @@ TEST_F(ClockLedgerTest, AJoinerMayNotBeginBelowAllOthers) {
             "8 10s before");
 }
 
+TEST_F(ClockLedgerTest, OfOneThatTellsNothingNothingIsKnown) {
+  ASSERT_TRUE(Begin(0, 0, absl::Seconds(0)).ok());
+  ASSERT_TRUE(Tell(0, 9, absl::Seconds(1)).ok());
+  ASSERT_TRUE(Begin(1, 0, absl::Seconds(2)).ok());
+  EXPECT_TRUE(Begin(2, 1, absl::Seconds(40)).ok());
+}
+
 TEST_F(ClockLedgerTest, OfOthersThatAreNewNothingIsKnown) {
   ASSERT_TRUE(Begin(0, 0, absl::Seconds(0)).ok());
   ASSERT_TRUE(Tell(0, 40, absl::Seconds(15)).ok());

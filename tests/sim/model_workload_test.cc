@@ -50,5 +50,19 @@ TEST(ModelWorkloadTest, Promise6_WorkersInStepGiveTheBitsOfOneThatAccumulates) {
   }
 }
 
+TEST(ModelWorkloadTest, WithOneWorkerABoundChangesNoBit) {
+  ModelJob job = DrawnModelJob();
+  const auto expected = TrainModelInProcess(job);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  job.config.set_staleness("0");
+  const auto bounded = TrainModelInProcess(job);
+  ASSERT_TRUE(bounded.ok()) << bounded.status();
+  EXPECT_EQ(*bounded, *expected);
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const ModelReport report = RunModelWorkload(job, seed, false, *expected);
+    EXPECT_TRUE(report.status.ok()) << report.status;
+  }
+}
+
 }  // namespace
 }  // namespace paramd
