@@ -219,12 +219,9 @@ class Coordinator : public Core {
     return configuration_.consistency().mode() == v1::Consistency::SYNC;
   }
   void AdvanceSync(Time now, Outbox* out);
-  bool MayContribute(Time now) const;
-  // Whether the worker may be told its generation: in sync mode it must not
-  // take the contributors of an earlier session for its own.
-  bool MayBegin(uint32_t worker) const;
   // The sessions that are to contribute, by worker.
   using Contributing = std::map<uint32_t, v1::Version>;
+  bool MayContribute(const Contributing& sessions, Time now) const;
   void LogContributors(const Contributing& sessions, Outbox* out);
   void OnContributorsLogged(const IoResult& result, Time now, Outbox* out);
   bool MayDecide(uint32_t server) const;
@@ -279,7 +276,6 @@ class Coordinator : public Core {
   bool logging_contributors_ = false;
   v1::Contributors logged_contributors_;  // Or being logged.
   std::map<uint32_t, v1::Version> contributing_;  // Their sessions.
-  uint64_t contributors_counter_ = 0;
   // From when on the first step is not kept for all workers any more.
   Time contribute_at_ = Time::Never();
   // A server came back without its shard: all go back to the checkpoint.

@@ -38,12 +38,13 @@ void Coordinator::AdvanceSync(Time now, Outbox* out) {
       if (!worker.fence_logged) LogFence(index, out);
       return;
     }
-    sessions[index] = worker.generation;
+    // Who has not been heard since it joined may not know that it has.
+    if (worker.last.number() > 0) sessions[index] = worker.generation;
   }
   if (phase_ != Phase::kRunning) return;
   // Another session of the same worker begins the step anew.
   if (sessions != contributing_) {
-    if (MayContribute(now)) LogContributors(sessions, out);
+    if (MayContribute(sessions, now)) LogContributors(sessions, out);
     return;
   }
   const bool held = snapshot_.has_value() && snapshot_->holds_workers();
@@ -60,27 +61,22 @@ void Coordinator::AdvanceSync(Time now, Outbox* out) {
 
 // The first step of all, and the first one behind a rewind, waits for every
 // worker for a while: so one result follows from one number of workers.
-bool Coordinator::MayContribute(Time now) const {
-  if (workers_.empty()) return false;
+bool Coordinator::MayContribute(const Contributing& sessions, Time now) const {
+  if (sessions.empty()) return false;
   const bool begun = !steps_.contributors().workers().empty();
-  return begun || workers_.size() == options_.workers ||
+  return begun || sessions.size() == options_.workers ||
          now >= contribute_at_;
-}
-
-bool Coordinator::MayBegin(uint32_t worker) const {
-  if (!IsSync() || phase_ > Phase::kRunning) return true;
-  const auto session = contributing_.find(worker);
-  return !logging_contributors_ && session != contributing_.end() &&
-         session->second == workers_.at(worker).generation;
 }
 
 void Coordinator::LogContributors(const Contributing& sessions, Outbox* out) {
   std::vector<uint32_t> workers;
   for (const auto& [index, generation] : sessions) workers.push_back(index);
   contributing_ = sessions;
+  // Above the generations of its sessions and below those of later ones: so a
+  // worker knows contributors of an earlier session from its own.
   v1::Version version;
   version.set_term(configuration_.version().term());
-  version.set_counter(++contributors_counter_);
+  version.set_counter(++generation_counter_);
   logging_contributors_ = true;
   logged_contributors_ = steps_.Propose(workers, version);
   v1::LogEntry entry;

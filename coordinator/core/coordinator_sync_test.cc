@@ -31,12 +31,12 @@ class CoordinatorSyncTest : public ::testing::Test {
     started_.Serve();
   }
   CoreDriver& driver() { return started_.driver(); }
-  // Both join; neither is answered before its contributors are logged and told.
-  void JoinBoth(uint64_t incarnation) {
+  // Both join, and are heard once.
+  void JoinBoth() {
     for (const uint32_t worker : {0, 1}) {
-      joins_.push_back(started_.BeginJoin(worker, incarnation + worker));
+      workers_[worker] = started_.Join(worker);
     }
-    started_.Serve();
+    for (auto& worker : workers_) started_.Beat(&worker);
   }
   v1::Configuration Told() {
     started_.Serve();
@@ -56,38 +56,35 @@ class CoordinatorSyncTest : public ::testing::Test {
     return static_cast<const v1::DecideRequest&>(*sent->head);
   }
   void Begin() {
-    JoinBoth(500);
+    JoinBoth();
     ASSERT_TRUE(started_.Append().has_configuration());
     started_.Serve();
   }
 
   StartedCoordinator started_;
-  std::vector<CallId> joins_;
+  StartedCoordinator::Worker workers_[2];
 };
 
-TEST_F(CoordinatorSyncTest, NobodyBeginsBeforeAllAreThere) {
-  const CallId first = started_.BeginJoin(0, 500);
-  started_.Serve();
-  driver().Advance(absl::Seconds(2));
-  ASSERT_TRUE(driver().answered(first));
-  EXPECT_EQ(driver().Take(first).status.message(),
-            "waiting for worker-1 to join");
+TEST_F(CoordinatorSyncTest, NobodyBeginsBeforeAllWereHeard) {
+  StartedCoordinator::Worker first = started_.Join(0);
+  started_.Beat(&first);
+  StartedCoordinator::Worker second = started_.Join(1);
   EXPECT_FALSE(driver().TakeIo<v1::AppendLog>().has_value());
+  started_.Beat(&second);
+  EXPECT_TRUE(started_.Append().has_configuration());
 }
 
 TEST_F(CoordinatorSyncTest, WhoContributesIsLoggedBeforeAnybodyIsTold) {
-  JoinBoth(500);
+  JoinBoth();
   EXPECT_FALSE(Told().has_contributors());
-  for (const CallId join : joins_) EXPECT_FALSE(driver().answered(join));
   const v1::LogEntry entry = started_.Append();
-  EXPECT_THAT(entry.configuration().contributors().workers(),
-              ElementsAre(0, 1));
-  EXPECT_EQ(entry.configuration().contributors().first_step(), 1u);
-  EXPECT_THAT(Told().contributors().workers(), ElementsAre(0, 1));
-  for (const CallId join : joins_) {
-    ASSERT_TRUE(driver().answered(join));
-    EXPECT_TRUE(driver().Take(join).status.ok());
+  const v1::Contributors& logged = entry.configuration().contributors();
+  EXPECT_THAT(logged.workers(), ElementsAre(0, 1));
+  EXPECT_EQ(logged.first_step(), 1u);
+  for (const v1::WorkerMember& session : entry.configuration().workers()) {
+    EXPECT_TRUE(logged.version() > session.generation());
   }
+  EXPECT_THAT(Told().contributors().workers(), ElementsAre(0, 1));
 }
 
 TEST_F(CoordinatorSyncTest, AStepIsToldAtOnceWhenEveryServerHasAllOfIt) {
@@ -151,7 +148,7 @@ TEST_F(CoordinatorSyncTest, ALostServerTakesAllBackToTheCheckpoint) {
   const absl::Status status =
       driver().Call(PeerId::Worker(0), beat).status;
   EXPECT_EQ(RefusalOf(status).entity(), "session");
-  JoinBoth(500);
+  JoinBoth();
   EXPECT_EQ(started_.Append().configuration().contributors().first_step(), 1u);
 }
 

@@ -117,8 +117,7 @@ void Coordinator::AdmitJoining(Time now, Outbox* out) {
     } else if (worker->second.fencing) {
       continue;  // Its successor gets a generation of its own.
     } else if (worker->second.incarnation == joining.request.incarnation()) {
-      if (joining.call != 0 && EveryServerHas(worker->second.admitted) &&
-          MayBegin(index)) {
+      if (joining.call != 0 && EveryServerHas(worker->second.admitted)) {
         answered.push_back(index);
       }
     } else if (worker->second.heard > joining.since) {

@@ -394,6 +394,10 @@ std::string AsyncWorker::waiting_for() const {
     return absl::StrCat("the coordinator to admit worker-", options_.index,
                         join_why_.empty() ? "" : ": ", join_why_);
   }
+  if (session_.has_value() && sync_ && !cursor_.contributes()) {
+    return absl::StrCat("the coordinator to let worker-", options_.index,
+                        " contribute");
+  }
   return session_.has_value() ? session_->waiting_for() : "";
 }
 

@@ -82,7 +82,10 @@ void AsyncWorker::PushShare(Time now, Outbox* out) {
 // pushed to an earlier one is or is not in, which the servers know.
 void AsyncWorker::OnConfiguration(const v1::Configuration& configuration) {
   sync_ = configuration.consistency().mode() == v1::Consistency::SYNC;
-  if (!sync_ || !cursor_.Configure(configuration.contributors())) return;
+  if (!sync_ ||
+      !cursor_.Configure(configuration.contributors(), generation_)) {
+    return;
+  }
   computing_.reset();
   pushed_step_ = 0;
   if (pushing_.has_value() && pushing_->number >= cursor_.step()) {

@@ -40,7 +40,7 @@ class AsyncWorkerSyncTest : public ::testing::Test {
         configuration.version().counter() + counter);
     v1::Contributors* const told = configuration.mutable_contributors();
     told->mutable_version()->set_term(1);
-    told->mutable_version()->set_counter(counter);
+    told->mutable_version()->set_counter(100 + counter);
     told->set_first_step(first_step);
     told->mutable_workers()->Assign(workers.begin(), workers.end());
     told->mutable_input()->set_next_epoch(1);
@@ -96,7 +96,7 @@ TEST_F(AsyncWorkerSyncTest, AStepIsAPullAShareAndAPushAndTheNextPullWaits) {
   const v1::PushRequest push = Push();
   EXPECT_EQ(push.step(), 1u);
   EXPECT_EQ(push.examples(), 2u);
-  EXPECT_EQ(push.contributors().counter(), 1u);
+  EXPECT_EQ(push.contributors().counter(), 101u);
   EXPECT_FALSE(driver().TakeIo<v1::ComputeGradient>().has_value());
   Pull(1);
   EXPECT_EQ(Compute().begin(), 6u);
@@ -146,7 +146,7 @@ TEST_F(AsyncWorkerSyncTest, AnUndecidedStepBeginsAnewWithOtherContributors) {
   worker_.AnswerPush(*open);
   const v1::PushRequest push = Push();
   EXPECT_EQ(push.step(), 1u);
-  EXPECT_EQ(push.contributors().counter(), 2u);
+  EXPECT_EQ(push.contributors().counter(), 102u);
   Pull(1);
 }
 

@@ -6,12 +6,14 @@
 
 namespace paramd {
 
-bool SyncCursor::Configure(const v1::Contributors& contributors) {
+bool SyncCursor::Configure(const v1::Contributors& contributors,
+                           const v1::Version& generation) {
   if (!(contributors.version() > contributors_.version())) return false;
   contributors_ = contributors;
   const auto& workers = contributors_.workers();
   const auto self = std::find(workers.begin(), workers.end(), options_.worker);
-  contributes_ = self != workers.end();
+  contributes_ =
+      self != workers.end() && contributors_.version() > generation;
   rank_ = self - workers.begin();
   step_ = contributors_.first_step();
   input_ =

@@ -25,8 +25,10 @@ class SyncCursor {
   explicit SyncCursor(const Options& options) : options_(options) {}
 
   // Takes over who contributes and goes to their first step. False: nothing is
-  // new.
-  bool Configure(const v1::Contributors& contributors);
+  // new. Contributors that are older than `generation` are others, even if one
+  // of them is an earlier session of this worker.
+  bool Configure(const v1::Contributors& contributors,
+                 const v1::Version& generation);
   // Forgets everything: the next session is told anew.
   void Clear();
 

@@ -45,8 +45,8 @@ std::vector<std::string> Shares(SyncCursor* cursor) {
 TEST(SyncCursorTest, WorkersTakeAStepsBatchesInTheirOrder) {
   SyncCursor first = Worker(3);
   SyncCursor second = Worker(5);
-  ASSERT_TRUE(first.Configure(From(1, 1, {3, 5})));
-  ASSERT_TRUE(second.Configure(From(1, 1, {3, 5})));
+  ASSERT_TRUE(first.Configure(From(1, 1, {3, 5}), {}));
+  ASSERT_TRUE(second.Configure(From(1, 1, {3, 5}), {}));
   EXPECT_THAT(Shares(&first), ElementsAre("1:0-2/4", "2:4-6/4", "3:8-10/2"));
   EXPECT_THAT(Shares(&second), ElementsAre("1:2-4/4", "2:6-8/4", "3:10-10/2"));
 }
@@ -56,25 +56,36 @@ TEST(SyncCursorTest, NothingIsKnownBeforeSomebodyContributes) {
   EXPECT_FALSE(cursor.contributes());
   EXPECT_FALSE(cursor.finished());
   EXPECT_EQ(cursor.step(), 0u);
-  ASSERT_TRUE(cursor.Configure(From(1, 1, {1, 2})));
+  ASSERT_TRUE(cursor.Configure(From(1, 1, {1, 2}), {}));
   EXPECT_FALSE(cursor.contributes());
   EXPECT_FALSE(cursor.finished());
 }
 
+TEST(SyncCursorTest, AnEarlierSessionsContributionIsNotItsOwn) {
+  v1::Version generation;
+  generation.set_term(1);
+  generation.set_counter(5);
+  SyncCursor cursor = Worker(3);
+  ASSERT_TRUE(cursor.Configure(From(4, 1, {3, 5}), generation));
+  EXPECT_FALSE(cursor.contributes());
+  ASSERT_TRUE(cursor.Configure(From(6, 1, {3, 5}), generation));
+  EXPECT_TRUE(cursor.contributes());
+}
+
 TEST(SyncCursorTest, OtherContributorsBeginWithTheirFirstStep) {
   SyncCursor cursor = Worker(5);
-  cursor.Configure(From(1, 1, {3, 5}));
+  cursor.Configure(From(1, 1, {3, 5}), {});
   cursor.Decided(1);
-  EXPECT_FALSE(cursor.Configure(From(1, 1, {3, 5})));
+  EXPECT_FALSE(cursor.Configure(From(1, 1, {3, 5}), {}));
   EXPECT_EQ(cursor.step(), 2u);
-  ASSERT_TRUE(cursor.Configure(From(2, 2, {5}, 4)));
+  ASSERT_TRUE(cursor.Configure(From(2, 2, {5}, 4), {}));
   EXPECT_THAT(Shares(&cursor),
               ElementsAre("2:4-6/2", "3:6-8/2", "4:8-10/2"));
 }
 
 TEST(SyncCursorTest, WhoIsLateGoesToTheStepAfterTheNewestDecided) {
   SyncCursor cursor = Worker(3);
-  cursor.Configure(From(1, 1, {3, 5}));
+  cursor.Configure(From(1, 1, {3, 5}), {});
   cursor.Decided(2);
   EXPECT_EQ(cursor.step(), 3u);
   cursor.Decided(1);
@@ -85,11 +96,11 @@ TEST(SyncCursorTest, WhoIsLateGoesToTheStepAfterTheNewestDecided) {
 
 TEST(SyncCursorTest, AClearedCursorIsToldAnew) {
   SyncCursor cursor = Worker(3);
-  cursor.Configure(From(7, 1, {3}));
+  cursor.Configure(From(7, 1, {3}), {});
   cursor.Clear();
   EXPECT_FALSE(cursor.contributes());
   EXPECT_EQ(cursor.step(), 0u);
-  EXPECT_TRUE(cursor.Configure(From(1, 4, {3}, 6)));
+  EXPECT_TRUE(cursor.Configure(From(1, 4, {3}, 6), {}));
   EXPECT_EQ(cursor.step(), 4u);
 }
 
