@@ -32,7 +32,8 @@ double MeanIdleShare(const char* staleness, bool by_chance) {
 int main() {
   std::printf("| staleness | one random step of every 20 | each step with a "
               "chance of 1 in 20 |\n|---|---|---|\n");
-  for (const char* staleness : {"async", "16", "8", "4", "2", "1", "0"}) {
+  for (const char* staleness : {"async", "16", "8", "4", "2", "1", "0",
+                                "sync"}) {
     const double regular = paramd::MeanIdleShare(staleness, false);
     const double by_chance = paramd::MeanIdleShare(staleness, true);
     if (regular < 0 || by_chance < 0) return 1;

@@ -22,6 +22,8 @@ namespace paramd {
 namespace {
 
 constexpr char kDigest[] = "digest of the idle";
+// More than it gets through.
+constexpr uint64_t kExamples = 1'000'000'000;
 // The joins are not part of the window.
 constexpr absl::Duration kWarmUp = absl::Seconds(10);
 
@@ -150,6 +152,8 @@ class IdleRun {
     config.set_pull_ahead(false);
     config.set_evaluate_every_epochs(0);
     config.set_portion_batches(16);
+    config.set_accumulate(1);
+    config.set_sync_park_bytes(1 << 30);
     config.set_chunk_bytes(1 << 20);
     config.mutable_checkpoint()->set_every_steps(0);
     return config;
@@ -173,7 +177,7 @@ class IdleRun {
     options.variables = job_.variables();
     options.servers = idle_.servers;
     options.workers = idle_.workers;
-    options.examples = 1'000'000'000;  // More than it gets through.
+    options.examples = kExamples;
     options.nonce_seed = random_.Bits();
     coordinator_ = std::make_unique<Coordinator>(options);
     storage_.ServeCoordinator(PeerId::Coordinator(), &simulation_);
@@ -186,6 +190,7 @@ class IdleRun {
     options.incarnation = random_.Bits() | 1;
     options.job = config_;
     options.job_digest = kDigest;
+    options.examples = kExamples;
     workers_.push_back(std::make_unique<SlowedWorker>(options, idle_));
     const PeerId self = PeerId::Worker(index);
     const Simulation::IoDelay at_once = {.longest = absl::Microseconds(10)};
