@@ -514,6 +514,10 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
           now +
           std::max(kFillingPoll, absl::Milliseconds(refusal.retry_after_ms()));
       return;
+    case v1::Refusal::FENCED:
+      // The process that was there before, which ends now.
+      server.suspected = true;
+      return;
     case v1::Refusal::OLD_TERM:
       out->Exit(absl::AbortedError(
           absl::StrCat("another coordinator has taken over: ", server.why)));
@@ -543,9 +547,27 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
     server.suspected = true;
   } else if (call == ServerCall::kSeal || call == ServerCall::kWritten) {
     GiveUpSnapshot(absl::StrCat("ps-", index, ": ", server.why), now, out);
+  } else if (call == ServerCall::kConfigure &&
+             !server.restore_directory.empty() &&
+             refusal.entity() == server.restore_directory) {
+    OnNotRestored(index, now, out);
   } else {
     out->Exit(absl::FailedPreconditionError(
         absl::StrCat("ps-", index, ": ", server.why)));
+  }
+}
+
+// A checkpoint is deleted when a later one is committed, which may be known only
+// after the server failed; or never, if the answer was lost.
+void Coordinator::OnNotRestored(uint32_t index, Time now, Outbox* out) {
+  const Server& server = servers_[index];
+  if (server.restore_directory != checkpoint_.path()) {
+    OnNewServer(index, now, out);
+  } else if (!snapshot_.has_value() ||
+             snapshot_->phase() != SnapshotRound::Phase::kCommitting) {
+    out->Exit(absl::AbortedError(
+        absl::StrCat("ps-", index, ": ", server.why,
+                     "; the next coordinator looks for another checkpoint")));
   }
 }
 

@@ -174,6 +174,7 @@ class Coordinator : public Core {
                   Outbox* out);
   void OnServerFailed(uint32_t server, ServerCall call,
                       const absl::Status& status, Time now, Outbox* out);
+  void OnNotRestored(uint32_t index, Time now, Outbox* out);
   void SetServerMembers();
   void OnNewServer(uint32_t server, Time now, Outbox* out);
   bool EveryServerHas(const v1::Version& version) const;

@@ -358,6 +358,39 @@ TEST_F(CoordinatorEndTest, AfterAGivenUpSnapshotTheNextOneHasAHigherNumber) {
   EXPECT_EQ(prepare->second.snapshot(), Pair(1, 2));
 }
 
+TEST_F(CoordinatorEndTest,
+       Promise5_AServerWhoseCheckpointWasDeletedTakesTheNewest) {
+  OpenAndCut();
+  SealAndWrite();
+  Commit("/first");
+  ReachStep(10);
+  Prepare();
+  started_.Cut(&chief_, 10);
+  started_.Cut(&other_, 1);
+  SealAndWrite();
+  // While the second one is committed a server comes back.
+  started_.Restart(1);
+  driver().Advance(absl::Seconds(1));
+  started_.Serve();
+  EXPECT_EQ(started_.configuration().servers(1).restore_directory(), "/first");
+  driver().Advance(absl::Seconds(1));
+  driver().Fail(*driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1)),
+                Refuse(v1::Refusal::INVALID, "/first", "could not restore"));
+  EXPECT_FALSE(driver().exited) << "it is not known yet what was committed";
+  Commit("/second");
+  driver().Advance(absl::Seconds(1));
+  driver().Fail(*driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1)),
+                Refuse(v1::Refusal::INVALID, "/first", "could not restore"));
+  EXPECT_FALSE(driver().exited);
+  EXPECT_EQ(started_.configuration().servers(1).restore_directory(),
+            "/second");
+  // There is no later one that is known.
+  driver().Advance(absl::Seconds(1));
+  driver().Fail(*driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1)),
+                Refuse(v1::Refusal::INVALID, "/second", "could not restore"));
+  EXPECT_TRUE(absl::IsAborted(driver().exit_status));
+}
+
 TEST_F(CoordinatorEndTest, ACommitThatFailsIsNotedAndTheJobGoesOn) {
   OpenAndCut();
   SealAndWrite();

@@ -356,6 +356,15 @@ TEST_F(RunningCoordinatorTest, AServerThatCannotRestoreEndsTheProcess) {
   EXPECT_EQ(driver().exit_status.message(), "ps-1: could not restore");
 }
 
+TEST_F(RunningCoordinatorTest, AProcessThatWasReplacedDoesNotEndTheJob) {
+  driver().Advance(absl::Seconds(1));
+  driver().Fail(*driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1)),
+                Refuse(v1::Refusal::FENCED, "ps-1", "replaced by another"));
+  EXPECT_FALSE(driver().exited);
+  driver().Advance(absl::Milliseconds(200));
+  EXPECT_TRUE(driver().TakeSend<v1::RecallRequest>(PeerId::Ps(1)).has_value());
+}
+
 TEST_F(RunningCoordinatorTest, ASecondAnswerOfAServerIsIgnored) {
   driver().Advance(absl::Seconds(1));
   const auto sent = driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1));
