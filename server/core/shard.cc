@@ -115,7 +115,12 @@ absl::Status Shard::CheckRunning() const {
 
 absl::Status Shard::CheckFilled() const {
   if (state_ == State::kFilled) return absl::OkStatus();
-  if (state_ == State::kFailed) return failure_;
+  // The coordinator hears the failure itself and finds another checkpoint, or
+  // ends the job.
+  if (state_ == State::kFailed) {
+    return RefuseForNow(v1::Refusal::NOT_READY, Name(), options_.retry_after,
+                        failure_.message());
+  }
   return RefuseForNow(
       v1::Refusal::NOT_READY, Name(), options_.retry_after,
       state_ == State::kNone
@@ -250,6 +255,7 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request, Time now,
       request.committed() < drained_by_) {
     drained_by_.Clear();
   }
+  if (state_ == State::kFailed) return failure_;
   if (state_ != State::kNone) RETURN_IF_ERROR(CheckFilled());
   *reply->mutable_configuration() = configuration_.version();
   reply->set_restored(state_ == State::kFilled);

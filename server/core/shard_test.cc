@@ -447,6 +447,9 @@ TEST_F(ShardRestoreTest, WhatCannotBeReadIsSaidInTheAnswer) {
   EXPECT_EQ(Reason(refused), v1::Refusal::INVALID);
   EXPECT_EQ(refused.message(),
             "ps-0 could not restore '/from': ps-0.safetensors is damaged");
+  // It may take another checkpoint yet: who pushes waits.
+  EXPECT_EQ(Reason(driver_.Push(PushTo(driver_, 9), {1, 1}).status()),
+            v1::Refusal::NOT_READY);
 }
 
 TEST_F(ShardRestoreTest, AWrongSizeIsSaidInTheAnswer) {
