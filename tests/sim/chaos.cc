@@ -80,7 +80,7 @@ void Chaos::Add(uint64_t chunk,
 }
 
 void Chaos::AddDrawn(uint64_t chunk) {
-  switch (random_.Below(8)) {
+  switch (random_.Below(9)) {
     case 0:
     case 1:
       return AddKill(chunk);
@@ -99,8 +99,21 @@ void Chaos::AddDrawn(uint64_t chunk) {
         simulation_.JumpClock(victim, ahead);
       });
     }
+    case 5:
+      return AddIntrusions(chunk);
     default:
       return AddSilence(chunk);
+  }
+}
+
+void Chaos::AddIntrusions(uint64_t chunk) {
+  for (uint64_t i = 0; i < 5; ++i) {
+    Add(chunk + i, [this](PeerId server, PeerId sender) {
+      const auto push = witness_.ledger().Find(chunk_->header());
+      if (!push.ok()) return;
+      Count("spoiled copy", sender);
+      cluster_.Intrude(server, *chunk_, witness_.ledger().push(*push).batch);
+    });
   }
 }
 
@@ -160,7 +173,7 @@ void Chaos::AddSilence(uint64_t chunk) {
 }
 
 void Chaos::AddStorageFault(uint64_t chunk) {
-  const uint64_t kind = random_.Below(4);
+  const uint64_t kind = random_.Below(6);
   const absl::Duration time = DrawTime(4000);
   if (kind == 0) {
     return Add(chunk, [this, time](PeerId, PeerId) {
@@ -181,9 +194,11 @@ void Chaos::AddStorageFault(uint64_t chunk) {
   static const char* const types[] = {
       "AppendLog",  "PrepareCheckpoint", "WriteShard",     "CommitCheckpoint",
       "ReadSlices", "FindCheckpoint",    "ComputeGradient"};
-  const Trap trap = {
-      types[random_.Below(std::size(types))],
-      random_.Chance(0.5) ? Moment::kBeforeIo : Moment::kAfterIo};
+  Trap trap = {types[random_.Below(std::size(types))],
+               random_.Chance(0.5) ? Moment::kBeforeIo : Moment::kAfterIo,
+               /*kills_server=*/kind >= 4};
+  // While a checkpoint is being committed is when most depends on servers.
+  if (kind == 5) trap.type = "CommitCheckpoint";
   Add(chunk, [this, trap](PeerId, PeerId) { traps_.push_back(trap); });
 }
 
@@ -224,9 +239,15 @@ void Chaos::OnMoment(Moment moment, const SimProcess& self, PeerId from,
   if (moment == Moment::kBeforeIo || moment == Moment::kAfterIo) {
     if (SpringTrap(moment, self, head)) return;
   }
-  if (kill_chief_armed_) KillChiefIfOpen(self.peer);
+  if (kill_chief_later_ && options_.chief_dies_by > 0 &&
+      witness_.ledger().pushes() >= options_.chief_dies_by) {
+    kill_chief_later_ = false;
+    kill_chief_armed_ = true;
+  }
+  if (kill_chief_armed_) KillChiefIfOpen();
   if (moment == Moment::kBeforeIo || moment == Moment::kAfterIo ||
       self.peer.kind != PeerId::Kind::kPs ||
+      from.kind != PeerId::Kind::kWorker ||
       head.GetDescriptor() != v1::PushRequest::descriptor()) {
     return;
   }
@@ -238,6 +259,7 @@ void Chaos::OnMoment(Moment moment, const SimProcess& self, PeerId from,
       return simulation_.End();
     }
   }
+  chunk_ = static_cast<const v1::PushRequest*>(&head);
   while (next_fault_ < faults_.size() &&
          faults_[next_fault_].chunk <= chunks_ &&
          (faults_[next_fault_].moment == moment ||
@@ -253,7 +275,14 @@ bool Chaos::SpringTrap(Moment moment, const SimProcess& self,
       traps_.begin(), traps_.end(),
       [&](const Trap& t) { return t.type == type && t.moment == moment; });
   if (trap == traps_.end()) return false;
+  const bool kills_server = trap->kills_server;
   traps_.erase(trap);
+  if (kills_server) {
+    Kill(absl::StrCat("kill during ", type, " a"),
+         PeerId::Ps(
+             static_cast<uint32_t>(random_.Below(cluster_.options().servers))));
+    return true;
+  }
   if (moment == Moment::kBeforeIo && random_.Chance(0.5) &&
       head.GetDescriptor() == v1::WriteShard::descriptor()) {
     storage_.Tear(static_cast<const v1::WriteShard&>(head));
@@ -265,14 +294,18 @@ bool Chaos::SpringTrap(Moment moment, const SimProcess& self,
   return true;
 }
 
-void Chaos::KillChiefIfOpen(PeerId self) {
+void Chaos::KillChiefIfOpen() {
   const bool join = witness_.join_open();
   const bool snapshot = witness_.snapshot_open();
-  if ((!join && !snapshot) || !random_.Chance(0.2) ||
-      !simulation_.IsUp(PeerId::Coordinator())) {
-    return;
+  if (!simulation_.IsUp(PeerId::Coordinator())) return;
+  if (!join && !snapshot) {
+    if (join_provoked_ || witness_.ledger().pushes() < options_.chief_dies_by) {
+      return;
+    }
+    join_provoked_ = true;
+    return Kill("kill", PeerId::Worker(1));
   }
-  static_cast<void>(self);
+  if (!random_.Chance(0.2)) return;
   kill_chief_armed_ = false;
   if (join) probes_.Hit("the chief dies while a join is open");
   if (snapshot) probes_.Hit("the chief dies while a snapshot is open");

@@ -50,6 +50,9 @@ class Chaos {
     // Everything ends as soon as so many pushes were sent, the chief has died
     // as wanted, and there is a checkpoint to go on from. 0: never.
     uint64_t end_after_pushes = 0;
+    // If no join or snapshot was open by then, a worker is killed, so that its
+    // successor joins.
+    uint64_t chief_dies_by = 0;  // Pushes.
   };
 
   Chaos(const Options& options, IntegerCluster* cluster,
@@ -70,10 +73,11 @@ class Chaos {
     Simulation::Moment moment = Simulation::Moment::kBeforeRequest;
     std::function<void(PeerId server, PeerId sender)> strike;
   };
-  // The next work of this type kills its process.
+  // The next work of this type kills its process, or some server.
   struct Trap {
     std::string type;
     Simulation::Moment moment;
+    bool kills_server = false;
   };
 
   void OnMoment(Simulation::Moment moment, const SimProcess& self, PeerId from,
@@ -86,6 +90,7 @@ class Chaos {
   void AddKill(uint64_t chunk);
   void AddSilence(uint64_t chunk);
   void AddStorageFault(uint64_t chunk);
+  void AddIntrusions(uint64_t chunk);
   // The server, the sender, or anybody.
   PeerId DrawVictim(PeerId server, PeerId sender);
   absl::Duration DrawTime(int64_t most_ms);
@@ -93,7 +98,7 @@ class Chaos {
   void Kill(const std::string& fault, PeerId victim);
   bool SpringTrap(Simulation::Moment moment, const SimProcess& self,
                   const Head& head);
-  void KillChiefIfOpen(PeerId self);
+  void KillChiefIfOpen();
 
   const Options options_;
   IntegerCluster& cluster_;
@@ -107,8 +112,10 @@ class Chaos {
   std::vector<Trap> traps_;
   uint64_t chunks_ = 0;
   uint64_t hits_ = 0;
+  const v1::PushRequest* chunk_ = nullptr;  // At hand while faults strike.
   bool kill_chief_later_ = false;
   bool kill_chief_armed_ = false;
+  bool join_provoked_ = false;
 };
 
 }  // namespace paramd

@@ -3,9 +3,14 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
+
 namespace paramd {
 namespace {
 
+// So long that a checkpoint is written while a job of 300 steps runs.
+constexpr Simulation::IoDelay kComputing = {.shortest = absl::Milliseconds(1),
+                                            .longest = absl::Milliseconds(150)};
 constexpr char kDigest[] = "digest of the integers";
 
 }  // namespace
@@ -17,12 +22,14 @@ IntegerCluster::IntegerCluster(const Options& options, const IntegerJob& job,
       job_(job),
       storage_(*storage),
       simulation_(*simulation),
-      random_(StableHash("processes", options.seed)) {
+      random_(StableHash("processes", options.seed)),
+      intruder_(job, options.seed) {
   if (witness != nullptr) witness->Begin(simulation);
   simulation_.OnExit(
       [this](const SimProcess& process, const absl::Status& status) {
         return Judge(process, status);
       });
+  simulation_.AddNode(Intruder::kPeer, &intruder_);
   for (uint32_t i = 0; i < options_.servers; ++i) AddServer(i, DrawStart());
   AddCoordinator(DrawStart());
   const uint32_t late = options_.last_worker_is_late ? 1 : 0;
@@ -84,6 +91,12 @@ void IntegerCluster::Drain(PeerId task) {
                  });
 }
 
+void IntegerCluster::Intrude(PeerId server, const v1::PushRequest& push,
+                             const BatchPlace& batch) {
+  intruder_.Spoil(server, push, batch);
+  simulation_.Wake(Intruder::kPeer);
+}
+
 void IntegerCluster::AddLateWorker() {
   if (!options_.last_worker_is_late || late_worker_is_there_) return;
   late_worker_is_there_ = true;
@@ -102,6 +115,7 @@ absl::Status IntegerCluster::Judge(const SimProcess& process,
                                    const absl::Status& status) {
   const PeerId task = process.peer;
   const auto newest = lives_.find(task);
+  if (process.peer == Intruder::kPeer) return status;
   // Nobody waits for one that was replaced.
   if (newest == lives_.end() || newest->second != process.life) {
     return absl::OkStatus();
@@ -109,7 +123,9 @@ absl::Status IntegerCluster::Judge(const SimProcess& process,
   const bool may_come_back =
       absl::IsAborted(status) || absl::IsUnavailable(status) ||
       absl::IsDeadlineExceeded(status) || absl::IsAlreadyExists(status) ||
-      storage_.was_bad();
+      (storage_.was_bad() &&
+       (absl::IsResourceExhausted(status) ||
+        absl::StrContains(status.message(), "checkpoint can't be written")));
   if (storage_.finished()) {
     // Whoever came too late to hear of the end is not waited for.
     if (task == PeerId::Coordinator() && !options_.gentle) {
@@ -190,7 +206,7 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
   simulation_.HandleIo(self, v1::FetchPortion::descriptor(), {},
                        [](Outbox::IoItem) { return IoResult{}; });
   simulation_.HandleIo(
-      self, v1::ComputeGradient::descriptor(), {},
+      self, v1::ComputeGradient::descriptor(), kComputing,
       [this, worker](Outbox::IoItem item) {
         return Compute(*worker,
                        static_cast<const v1::ComputeGradient&>(*item.head));

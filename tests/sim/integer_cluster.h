@@ -15,6 +15,7 @@
 #include "server/core/shard.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/integer_witness.h"
+#include "tests/sim/intruder.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/storage.h"
 #include "worker/core/async_worker.h"
@@ -63,11 +64,16 @@ class IntegerCluster {
   void Drain(PeerId task);
   void AddLateWorker();
 
+  // Somebody sends the server a spoiled copy of this push of `batch`.
+  void Intrude(PeerId server, const v1::PushRequest& push,
+               const BatchPlace& batch);
+
   // Tasks of this run that a script may hurt: servers, workers, coordinator.
   std::vector<PeerId> tasks() const;
   const Options& options() const { return options_; }
   uint64_t drained() const { return drained_; }
   uint64_t restarted() const { return restarted_; }
+  uint64_t intrusions_refused() const { return intruder_.refused(); }
 
  private:
   absl::Duration DrawStart();
@@ -91,6 +97,7 @@ class IntegerCluster {
   SimStorage& storage_;
   Simulation& simulation_;
   RandomStream random_;
+  Intruder intruder_;
   std::vector<std::unique_ptr<Core>> cores_;  // Of all lives.
   std::map<PeerId, uint64_t> lives_;          // The newest of each task.
   std::set<PeerId> draining_;

@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
 
 #include "base/status_macros.h"
 #include "proto/refusal.h"
@@ -57,6 +60,8 @@ void IntegerWitness::Begin(Simulation* simulation) {
   simulation->Watch(this);
   snapshot_open_ = false;
   joining_.clear();
+  heard_.clear();
+  jumped_ = -absl::InfiniteDuration();
 }
 
 void IntegerWitness::ReadLog() {
@@ -89,6 +94,7 @@ void IntegerWitness::ReadLog() {
 
 void IntegerWitness::Sent(const SimProcess& self, PeerId, const Head& request) {
   ReadLog();
+  if (self.peer.kind == PeerId::Kind::kOutside) return;
   if (const auto* push = DynamicCastToGenerated<v1::PushRequest>(&request)) {
     const size_t before = ledger_.pushes();
     const auto index = ledger_.See(self.peer, *push);
@@ -139,6 +145,8 @@ absl::Status IntegerWitness::CheckLogged(
   for (const v1::WorkerMember& worker : configuration.workers()) {
     const SessionKey key = {worker.index(), NumberOf(worker.generation())};
     present.insert(key);
+    first_listed_.try_emplace(key, NumberOf(configuration.version()));
+    newest_listed_[key.worker] = std::max(newest_listed_[key.worker], key);
     const auto [known, is_new] =
         incarnations_.try_emplace(key, worker.incarnation());
     if (known->second != worker.incarnation()) {
@@ -169,12 +177,16 @@ void IntegerWitness::Received(const SimProcess& self, PeerId,
   if (self.peer != PeerId::Coordinator()) return;
   const auto* heartbeat =
       DynamicCastToGenerated<v1::HeartbeatRequest>(&request);
-  if (heartbeat != nullptr && heartbeat->leaving()) {
-    left_.insert(KeyOf(heartbeat->header()));
+  if (heartbeat != nullptr) {
+    // Of an earlier session nothing counts.
+    const SessionKey key = KeyOf(heartbeat->header());
+    LastHeard& newest = heard_[key.worker];
+    if (!(key < newest.session)) newest = {key, self, simulation_->elapsed()};
+    if (heartbeat->leaving()) left_.insert(KeyOf(heartbeat->header()));
   }
 }
 
-void IntegerWitness::Answered(const SimProcess& self, PeerId,
+void IntegerWitness::Answered(const SimProcess& self, PeerId from,
                               const Head& request,
                               const Outbox::ReplyItem& reply) {
   ReadLog();
@@ -197,6 +209,16 @@ void IntegerWitness::Answered(const SimProcess& self, PeerId,
                  DynamicCastToGenerated<v1::PortionRequest>(&request)) {
     Check(input_.HandedOut(*portion,
                            static_cast<const v1::PortionReply&>(*reply.head)));
+  } else if (DynamicCastToGenerated<v1::ConfigureRequest>(&request) !=
+             nullptr) {
+    const auto& answer = static_cast<const v1::ConfigureReply&>(*reply.head);
+    Number& has = server_has_[self.peer.index];
+    if (answer.restored()) {
+      has = std::max(has, NumberOf(answer.configuration()));
+    }
+  } else if (DynamicCastToGenerated<v1::JoinRequest>(&request) != nullptr) {
+    Check(CheckJoined(from.index,
+                      static_cast<const v1::JoinReply&>(*reply.head)));
   } else if (DynamicCastToGenerated<v1::HeartbeatRequest>(&request) !=
              nullptr) {
     const auto& answer = static_cast<const v1::HeartbeatReply&>(*reply.head);
@@ -242,6 +264,44 @@ absl::Status IntegerWitness::HeardByWorker(const SimProcess& self,
   return absl::OkStatus();
 }
 
+// The servers' newest configurations, as far as they said so to anybody.
+absl::Status IntegerWitness::CheckJoined(uint32_t worker,
+                                         const v1::JoinReply& reply) const {
+  const SessionKey key = {worker, NumberOf(reply.generation())};
+  const auto listed = first_listed_.find(key);
+  for (const v1::ServerMember& server : reply.configuration().servers()) {
+    const auto has = server_has_.find(server.index());
+    if (listed == first_listed_.end() || has == server_has_.end() ||
+        has->second < listed->second) {
+      return Wrong(SessionName(key), " is told so before ps-", server.index(),
+                   " knows it");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// By the coordinator's clock, unless that was put forward. One that was
+// replaced has not heard what its successor did.
+absl::Status IntegerWitness::CheckFence(const SimProcess& self,
+                                        uint32_t worker) const {
+  const auto newest = heard_.find(worker);
+  if (newest == heard_.end()) return absl::OkStatus();
+  const LastHeard& heard = newest->second;
+  const absl::Duration now = simulation_->elapsed();
+  const absl::Duration lease = absl::Milliseconds(job_.config().lease_ms());
+  if (heard.by != self || heard.session != newest_listed_.at(worker) ||
+      left_.contains(heard.session) || now - heard.at >= lease ||
+      now - jumped_ <= lease) {
+    return absl::OkStatus();
+  }
+  return Wrong(SessionName(heard.session), " is fenced, which was heard ",
+               absl::FormatDuration(now - heard.at), " ago");
+}
+
+void IntegerWitness::ClockJumped(PeerId task) {
+  if (task == PeerId::Coordinator()) jumped_ = simulation_->elapsed();
+}
+
 void IntegerWitness::Started(const SimProcess&, const Head& work) {
   ReadLog();
   const auto* prepare = DynamicCastToGenerated<v1::PrepareCheckpoint>(&work);
@@ -253,9 +313,16 @@ void IntegerWitness::Started(const SimProcess&, const Head& work) {
   }
 }
 
-void IntegerWitness::Noted(const SimProcess&, absl::string_view note) {
+void IntegerWitness::Noted(const SimProcess& self, absl::string_view note) {
   for (const auto& [part, name] : kNotes) {
     if (absl::StrContains(note, part)) probes_.Hit(name);
+  }
+  uint32_t worker = 0;
+  if (self.peer == PeerId::Coordinator() &&
+      absl::StrContains(note, "is gone after") &&
+      absl::ConsumePrefix(&note, "worker-") &&
+      absl::SimpleAtoi(note.substr(0, note.find(' ')), &worker)) {
+    Check(CheckFence(self, worker));
   }
 }
 

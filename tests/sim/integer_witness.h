@@ -34,6 +34,8 @@ namespace paramd {
 //    more often than once only if a worker was killed that had it.
 //  - What must survive is in the log before anybody is told; no generation,
 //    configuration or snapshot number is used twice.
+//  - A worker is told its generation when every server has it, and is not
+//    fenced while it is heard.
 //
 // It also notes which rare branches were reached, by what it sees of them.
 //
@@ -55,6 +57,7 @@ class IntegerWitness : public SimulationWatcher {
   void Heard(const SimProcess& self, PeerId from, const Head& request,
              const absl::Status& status, const Head* reply) override;
   void Started(const SimProcess& self, const Head& work) override;
+  void ClockJumped(PeerId task) override;
   void Noted(const SimProcess& self, absl::string_view note) override;
 
   // Every checkpoint that was committed and not checked yet.
@@ -83,6 +86,8 @@ class IntegerWitness : public SimulationWatcher {
 
  private:
   void ReadLog();
+  absl::Status CheckFence(const SimProcess& self, uint32_t worker) const;
+  absl::Status CheckJoined(uint32_t worker, const v1::JoinReply& reply) const;
   absl::Status SentByCoordinator(const SimProcess& self, const Head& request);
   absl::Status CheckLogged(const v1::Configuration& configuration);
   absl::Status HeardByWorker(const SimProcess& self, const Head& request,
@@ -108,6 +113,18 @@ class IntegerWitness : public SimulationWatcher {
   // By term: every session that was told in a configuration of it.
   std::map<uint64_t, std::set<SessionKey>> told_;
   std::map<SessionKey, uint64_t> incarnations_;
+  std::map<SessionKey, Number> first_listed_;     // In which configuration.
+  std::map<uint32_t, SessionKey> newest_listed_;  // By worker.
+  std::map<uint32_t, Number> server_has_;  // Newest configuration, by index.
+  // Which coordinator heard the newest session of each worker last, and when,
+  // in simulated time; and when the coordinator's clock was put forward.
+  struct LastHeard {
+    SessionKey session;
+    SimProcess by;
+    absl::Duration at;
+  };
+  std::map<uint32_t, LastHeard> heard_;
+  absl::Duration jumped_ = -absl::InfiniteDuration();
   std::set<Number> snapshots_;
   bool snapshot_open_ = false;
   std::set<uint32_t> joining_;

@@ -30,7 +30,7 @@ IntegerJob::Options JobOptions(uint64_t seed) {
   // Two epochs of at least 150 batches; some leases are shorter than some
   // silences.
   return {.examples = 600,
-          .lease = absl::Milliseconds(3000 + random.Below(6000))};
+          .lease = absl::Milliseconds(5000 + random.Below(10000))};
 }
 
 // One run of the job, in one life of the cluster or two: the second goes on
@@ -53,7 +53,8 @@ class IntegerRun {
                             .join = true,
                             .leave = true,
                             .kill_chief = true,
-                            .end_after_pushes = DrawEnd(0.5, 0.9)};
+                            .end_after_pushes = DrawEnd(0.5, 0.8),
+                            .chief_dies_by = DrawEnd(0.3, 0.6)};
     if (IsGentle(seed_)) {
       chaos.faults = random_.Below(8);
       chaos.gentle = true;
@@ -117,6 +118,10 @@ class IntegerRun {
         report_.trace_hash * 0x9E3779B97F4A7C15 + simulation.trace_hash();
     report_.events += simulation.events();
     report_.drained += cluster.drained();
+    if (cluster.intrusions_refused() > 0) {
+      report_.probes.Hit("a spoiled chunk is refused",
+                         cluster.intrusions_refused());
+    }
     report_.hits +=
         chaos.hits() + simulation.fault_counts().OfType("PushRequest");
     report_.faults.Add(simulation.fault_counts());

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <fstream>
 #include <functional>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "absl/types/optional.h"
 
 #include "base/status_macros.h"
 #include "checkpoint/safetensors.h"
@@ -28,13 +30,14 @@ namespace {
 constexpr char kUsage[] =
     "usage: sim [--workload=integers|sync|model | --job=FILE [--servers=N]] "
     "[--seed=N]\n"
-    "           [--seeds=N | --minutes=N] [--trace_hash] [--verbose] "
-    "[--weights=FILE]\n"
+    "           [--seeds=N | --minutes=N] [--until_failure] [--trace_hash] "
+    "[--verbose] [--weights=FILE]\n"
     "  --job         the model workload on this job and the data it names\n"
     "  --servers     how many servers the job has, 2 unless told\n"
-    "  --seed        the first seed, 1 unless told\n"
+    "  --seed        the first seed, 1 unless told, drawn with --minutes\n"
     "  --seeds       how many seeds from there on, 1 unless told\n"
     "  --minutes     for so long, until one fails\n"
+    "  --until_failure  no more seeds after the first one that fails\n"
     "  --trace_hash  print each seed with the hash of its events\n"
     "  --verbose     print every event\n"
     "  --weights     write what the last seed trained the model to, a "
@@ -44,9 +47,10 @@ struct Flags {
   std::string workload = "integers";
   std::string job;
   uint32_t servers = 2;
-  uint64_t seed = 1;
+  absl::optional<uint64_t> seed;
   uint64_t seeds = 1;
   uint64_t minutes = 0;
+  bool until_failure = false;
   bool trace_hash = false;
   bool verbose = false;
   std::string weights;
@@ -56,11 +60,12 @@ bool Parse(absl::string_view argument, Flags* flags) {
   if (argument == "--trace_hash") return flags->trace_hash = true;
   if (argument == "--verbose") return flags->verbose = true;
   if (absl::ConsumePrefix(&argument, "--seed=")) {
-    return absl::SimpleAtoi(argument, &flags->seed);
+    return absl::SimpleAtoi(argument, &flags->seed.emplace());
   }
   if (absl::ConsumePrefix(&argument, "--seeds=")) {
     return absl::SimpleAtoi(argument, &flags->seeds);
   }
+  if (argument == "--until_failure") return flags->until_failure = true;
   if (absl::ConsumePrefix(&argument, "--minutes=")) {
     return absl::SimpleAtoi(argument, &flags->minutes);
   }
@@ -151,8 +156,10 @@ uint64_t RunSeeds(const Flags& flags,
     return std::max(0.001, double(std::clock() - began) / CLOCKS_PER_SEC);
   };
   const std::time_t until = std::time(nullptr) + 60 * flags.minutes;
-  uint64_t seed = flags.seed;
+  uint64_t seed =
+      flags.seed.value_or(flags.minutes > 0 ? std::random_device()() : 1);
   const auto goes_on = [&] {
+    if (flags.until_failure && totals.failed > 0) return false;
     if (flags.minutes == 0) return totals.seeds < flags.seeds;
     return totals.failed == 0 && std::time(nullptr) < until;
   };
@@ -167,6 +174,7 @@ uint64_t RunSeeds(const Flags& flags,
       std::printf("seed %llu failed: %s\n",
                   static_cast<unsigned long long>(seed),
                   report.status.ToString().c_str());
+      std::fflush(stdout);
     }
     if (flags.minutes > 0 && totals.seeds % 1000 == 0) {
       std::printf("up to seed %llu:\n", static_cast<unsigned long long>(seed));

@@ -77,7 +77,10 @@ absl::Status Simulation::Run() {
   while (failure_.ok()) {
     const bool over =
         std::all_of(nodes_.begin(), nodes_.end(),
-                    [](const auto& entry) { return entry.second.exited; });
+                    [](const auto& entry) {
+                      return entry.second.exited ||
+                             entry.first.kind == PeerId::Kind::kOutside;
+                    });
     if (over || ended_) return absl::OkStatus();
     if (queue_.empty()) {
       Fail(absl::DeadlineExceededError("nothing is left that could happen"));

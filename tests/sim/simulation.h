@@ -119,6 +119,8 @@ class Simulation {
   // For this long nothing happens to the node; what was due then comes at the
   // end, in its order. Its clock goes on.
   void Pause(PeerId self, absl::Duration time);
+  // Something outside of it changed what the node's core wants.
+  void Wake(PeerId self) { JumpClock(self, absl::ZeroDuration()); }
   // The node's clock goes ahead at once, as if it had slept.
   void JumpClock(PeerId self, absl::Duration ahead);
 
@@ -132,8 +134,9 @@ class Simulation {
   // Runs `action` at that time after the beginning: for fault scripts.
   void At(absl::Duration since_start, std::function<void()> action);
 
-  // Runs until every living node has exited, orphans aside. OK if all of them
-  // did as the judge says. Otherwise an error that names the seed, the replay
+  // Runs until every living node has exited, orphans and who is outside of the
+  // job aside. OK if all
+  // of them did as the judge says. Otherwise an error that names the seed, the replay
   // command and what every node waits for: kDeadlineExceeded if nothing got on
   // for `stall_limit` or `event_limit` was reached, kAborted if a node exited
   // with an error, kInternal if a core broke the rules of an outbox, or what

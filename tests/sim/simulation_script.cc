@@ -107,6 +107,9 @@ void Simulation::JumpClock(PeerId self, absl::Duration ahead) {
   Node* const node = Living({self});
   if (node == nullptr || !node->started) return;
   node->clock_offset += absl::ToInt64Nanoseconds(ahead);
+  if (watcher_ != nullptr && ahead > absl::ZeroDuration()) {
+    watcher_->ClockJumped(self);
+  }
   ScheduleTick(node);
 }
 

@@ -45,6 +45,8 @@ class SimulationWatcher {
                      const Head* /*reply*/) {}
   // `self` asks for work outside its core.
   virtual void Started(const SimProcess& /*self*/, const Head& /*work*/) {}
+  // A script put the clock of this task forward.
+  virtual void ClockJumped(PeerId /*task*/) {}
   // `self` says something to people.
   virtual void Noted(const SimProcess& /*self*/, absl::string_view /*note*/) {}
 };

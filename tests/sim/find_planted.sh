@@ -1,0 +1,63 @@
+#!/bin/bash
+# Shows that the simulator finds bugs: applies each patch of tests/sim/planted to
+# a copy of the tree, one after the other, builds the simulator there and runs
+# seeds from 1 on until one fails. Prints a table: the bug, and how many seeds
+# it took. Ends with 1 if one was not found, does not apply or does not build.
+#
+#   tests/sim/find_planted.sh [WORD...]    only patches whose names have a WORD
+#
+# BAZEL: what to build with ("bazel"); SEEDS: how many to try (2000); COPY: where
+# the copy lies (a temporary directory).
+set -u
+cd "$(dirname "$0")/../.."
+readonly bazel=${BAZEL:-bazel} seeds=${SEEDS:-2000}
+readonly copy=${COPY:-$(mktemp -d)}
+failed=0
+
+# find_one PATCH: prints a line of the table.
+find_one() {
+  local name output status seed
+  name=$(basename "$1" .patch)
+  if ! (cd "$copy" && patch -s -p1 --dry-run) <"$1" >"$copy.log"; then
+    printf '%-40s does not apply\n' "$name"
+    return 1
+  fi
+  (cd "$copy" && patch -s -p1 --no-backup-if-mismatch) <"$1"
+  (cd "$copy" && $bazel build //tests/sim) >"$copy.log" 2>&1
+  status=$?
+  (cd "$copy" && patch -s -p1 -R --no-backup-if-mismatch) <"$1"
+  if [ $status -ne 0 ]; then
+    printf '%-40s does not build: %s\n' "$name" "$copy.log"
+    return 1
+  fi
+  local sim
+  sim=$(cd "$copy" && $bazel info bazel-bin 2>/dev/null)/tests/sim/sim
+  output=$(timeout 3600 "$sim" --until_failure --seeds="$seeds" 2>&1)
+  status=$?
+  # Of a broken invariant the process dies, and names its seed too.
+  seed=$(grep -o -- '--seed=[0-9]*' <<<"$output" | head -1 | cut -d= -f2)
+  if [ $status -eq 0 ] || [ -z "$seed" ]; then
+    printf '%-40s NOT FOUND in %s seeds\n' "$name" "$seeds"
+    return 1
+  fi
+  printf '%-40s %5s  %s\n' "$name" "$seed" \
+    "$(grep -m1 -o 'failed: .*\|CHECK.*\|[^ ]*\.cc:[0-9]*: .*' <<<"$output" |
+      sed 's/^failed: //' | cut -c1-100)"
+}
+
+wanted() {
+  [ $# -eq 1 ] && return 0
+  local patch=$1 word
+  shift
+  for word; do [[ $(basename "$patch") == *$word* ]] && return 0; done
+  return 1
+}
+
+mkdir -p "$copy"
+git ls-files -z | xargs -0 cp --parents -t "$copy"
+printf '%-40s %5s  %s\n' bug seeds "what was seen"
+for patch in tests/sim/planted/*.patch; do
+  wanted "$patch" "$@" || continue
+  find_one "$patch" || failed=1
+done
+exit $failed
