@@ -101,6 +101,16 @@ class SameWeightsTest(unittest.TestCase):
                               f"--servers={servers}"),
                 alone, f"over gRPC with {servers} servers")
 
+    def test_workers_in_step_give_the_bits_of_one_that_accumulates(self):
+        job = ["--job", paramd.SMALL_JOB, "--set=staleness=sync",
+               "--set=batch_per_replica=16"]
+        alone = final_tensors("run", *job, "--set=accumulate=3")
+        for servers in (1, 2):
+            self.assert_same(
+                final_tensors("local", *job, "--workers=3",
+                              f"--servers={servers}"),
+                alone, f"of 3 workers with {servers} servers")
+
     def test_another_seed_gives_other_weights(self):
         one, two = (final_tensors("run", "--job", paramd.SMALL_JOB,
                                   f"--seed={seed}") for seed in (1, 2))

@@ -32,7 +32,7 @@ Cut DrawCut(uint64_t seed) {
 IntegerJob::Options JobOptions(uint64_t seed) {
   RandomStream random(StableHash("sync lease", seed));
   return {.examples = 300,
-          .lease = absl::Milliseconds(3000 + random.Below(6000)),
+          .lease = absl::Milliseconds(6000 + random.Below(6000)),
           .staleness = "sync",
           .backup_workers = HasBackup(seed) ? 1u : 0u};
 }

@@ -1,0 +1,61 @@
+"""Processes that die in sync mode: the steps go on, and every one is whole."""
+
+import os
+import signal
+import unittest
+
+from tests.cluster import paramd
+
+EPOCHS = 2
+EXAMPLES = 60000
+BATCH = 32
+
+
+def setUpModule():
+    paramd.need_data()
+
+
+class SyncTest(unittest.TestCase):
+
+    def check_restart(self, task):
+        """Kills `task` once there is a checkpoint; the job must finish."""
+        run = paramd.Run("local", "--job", paramd.SMALL_JOB,
+                         f"--epochs={EPOCHS}", "--lease_ms=1000",
+                         "--heartbeat_ms=100", "--set=staleness=sync",
+                         "--set=checkpoint.every_steps=300")
+        self.addCleanup(run.kill)
+        run.wait_for("checkpoint committed at step")
+        (killed,) = [pid for pid in
+                     paramd.processes_that_mention(run.run_directory())
+                     if task in paramd.task_of(pid)]
+        os.kill(killed, signal.SIGKILL)
+        self.assertEqual(run.wait(), 0, run.output)
+        self.assertIn(f"paramd: {task} exited 137; restart 1 of 3 in 500ms",
+                      run.output)
+        self.assertGreater(run.accuracy(), 0.75)
+        return run
+
+    def last_step(self, run):
+        newest = paramd.checkpoints(run.run_directory())[-1]
+        return int(newest.rsplit("-", 1)[1])
+
+    def test_without_the_killed_worker_the_steps_are_smaller(self):
+        run = self.check_restart("worker-1")
+        self.assertIn("and those after it are of 1 workers",
+                      run.log("worker-0"))
+        in_step = EPOCHS * -(-EXAMPLES // (2 * BATCH))
+        self.assertGreater(self.last_step(run), in_step)
+
+    def test_a_killed_server_takes_all_back_to_the_checkpoint(self):
+        run = self.check_restart("ps-1")
+        self.assertIn("all servers go back to step", run.log("worker-0"))
+        self.assertIn("from /", [line for line in run.log("ps-0").splitlines()
+                                 if " holds " in line][-1])
+
+    def test_a_killed_chief_goes_on_from_the_newest_checkpoint(self):
+        run = self.check_restart("worker-0")
+        self.assertIn("going on from checkpoint", run.log("worker-0"))
+
+
+if __name__ == "__main__":
+    unittest.main()
