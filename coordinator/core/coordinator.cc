@@ -491,11 +491,16 @@ void Coordinator::OnNewServer(uint32_t index, Time now, Outbox* out) {
     rewinding_ = true;  // It gets its generation with all the others.
     return;
   }
-  server.generation.set_term(configuration_.version().term());
-  server.generation.set_counter(++generation_counter_);
-  server.restore_directory = checkpoint_.path();
+  RestoreFromNewest(&server);
   SetServerMembers();
   NextVersion();
+}
+
+void Coordinator::RestoreFromNewest(Server* server) {
+  server->generation.set_term(configuration_.version().term());
+  server->generation.set_counter(++generation_counter_);
+  server->restore_directory = checkpoint_.path();
+  server->restored = false;
 }
 
 void Coordinator::OnServerFailed(uint32_t index, ServerCall call,

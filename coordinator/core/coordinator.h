@@ -177,6 +177,7 @@ class Coordinator : public Core {
   void OnNotRestored(uint32_t index, Time now, Outbox* out);
   void SetServerMembers();
   void OnNewServer(uint32_t server, Time now, Outbox* out);
+  void RestoreFromNewest(Server* server);
   bool EveryServerHas(const v1::Version& version) const;
 
   // ---- workers

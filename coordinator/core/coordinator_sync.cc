@@ -180,10 +180,7 @@ void Coordinator::RewindJob(Time now, Outbox* out) {
                          "; ", lost, " steps are computed again"));
   steps_.Restore(checkpoint_step_, checkpoint_input_);
   for (Server& server : servers_) {
-    server.generation.set_term(configuration_.version().term());
-    server.generation.set_counter(++generation_counter_);
-    server.restore_directory = checkpoint_.path();
-    server.restored = false;
+    RestoreFromNewest(&server);
     server.next_call = now;
   }
   for (auto& [index, worker] : workers_) {

@@ -120,7 +120,8 @@ void Coordinator::AdmitJoining(Time now, Outbox* out) {
       if (joining.call != 0 && EveryServerHas(worker->second.admitted)) {
         answered.push_back(index);
       }
-    } else if (worker->second.heard > joining.since) {
+    } else if (worker->second.heard > joining.since + 2 * heartbeat()) {
+      // Not by what was still under way when it died.
       const Worker& first = worker->second;
       if (joining.call != 0) {
         out->Refuse(

@@ -124,7 +124,14 @@ TEST_F(CoordinatorWorkersTest,
   EXPECT_FALSE(driver().answered(second));
   driver().Advance(absl::Milliseconds(10));
   started_.Beat(&worker);
-  const absl::Status status = driver().Take(second).status;
+  // That may have been under way when the first one died.
+  EXPECT_FALSE(driver().answered(second));
+  driver().Advance(absl::Seconds(2));
+  EXPECT_EQ(RefusalOf(driver().Take(second).status).reason(),
+            v1::Refusal::NOT_READY);
+  const CallId again = started_.BeginJoin(1, 999, "elsewhere");
+  started_.Beat(&worker);
+  const absl::Status status = driver().Take(again).status;
   EXPECT_EQ(RefusalOf(status).reason(), v1::Refusal::TASK_TAKEN);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("worker-1 is process 4001 on host, which is alive"));
