@@ -96,7 +96,7 @@ announce() {
       "${missing[*]}"
   else
     size=$(installation_size "${missing[@]}") || true
-    read -r number download disk <<<"${size:-175 310 1020}"
+    read -r number download disk <<<"${size:-191 314 1026}"
     minutes=$((minutes + 1))
     echo "  1. install  $([ -n "$size" ] || echo "about ")$number packages with" \
       "apt: $download MB to download, $disk MB on disk"
