@@ -93,6 +93,12 @@ class Run:
             self.process.wait()
         self.process.stdout.close()
 
+    def kill_task(self, task):
+        """Kills one process of the cluster: "ps-1", "worker-0"."""
+        (pid,) = [pid for pid in processes_that_mention(self.run_directory())
+                  if task in task_of(pid)]
+        os.kill(pid, signal.SIGKILL)
+
     def run_directory(self):
         """The newest directory below runs/."""
         runs = os.path.join(self.directory, "runs")

@@ -92,10 +92,7 @@ class ProcessesTest(unittest.TestCase):
         run = self.start(MIDDLING, "--lease_ms=1000", "--heartbeat_ms=100",
                          "--set=checkpoint.every_steps=500")
         run.wait_for("checkpoint committed at step")
-        (killed,) = [pid for pid in
-                     paramd.processes_that_mention(run.run_directory())
-                     if task in paramd.task_of(pid)]
-        os.kill(killed, signal.SIGKILL)
+        run.kill_task(task)
         self.assertEqual(run.wait(), 0, run.output)
         self.assertIn(f"paramd: {task} exited 137; restart 1 of 3 in 500ms",
                       run.output)

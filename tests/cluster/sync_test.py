@@ -1,7 +1,5 @@
 """Processes that die in sync mode: the steps go on, and every one is whole."""
 
-import os
-import signal
 import unittest
 
 from tests.cluster import paramd
@@ -25,10 +23,7 @@ class SyncTest(unittest.TestCase):
                          "--set=checkpoint.every_steps=300")
         self.addCleanup(run.kill)
         run.wait_for("checkpoint committed at step")
-        (killed,) = [pid for pid in
-                     paramd.processes_that_mention(run.run_directory())
-                     if task in paramd.task_of(pid)]
-        os.kill(killed, signal.SIGKILL)
+        run.kill_task(task)
         self.assertEqual(run.wait(), 0, run.output)
         self.assertIn(f"paramd: {task} exited 137; restart 1 of 3 in 500ms",
                       run.output)
