@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import tempfile
 import unittest
 
 from tests.cluster import paramd
@@ -89,6 +91,37 @@ class DrainTest(unittest.TestCase):
         server.signal(signal.SIGTERM)
         self.assertEqual(server.wait(), STOPPED)
         self.assertNotIn("drained:", server.output)
+
+
+class FirstProcessTest(unittest.TestCase):
+    """In a container paramd has process id 1: no signal ends it by default."""
+
+    UNDER = ("unshare", "--fork", "--pid")
+
+    def setUp(self):
+        if subprocess.run([*self.UNDER, "true"], check=False,
+                          stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no process may have an id space of its own here")
+
+    def test_it_drains_as_any_other(self):
+        directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        job = os.path.join(directory, "job.json")
+        with open(job, "w", encoding="utf-8") as file:
+            json.dump(paramd.tiny_job(directory), file)
+        run = paramd.Run("run", "--job", job, "--epochs=100000",
+                         under=self.UNDER)
+        self.addCleanup(run.kill)
+        run.wait_for("joined as generation")
+        with open(f"/proc/{run.process.pid}/task/{run.process.pid}/children",
+                  encoding="ascii") as file:
+            child = int(file.read())
+        with open(f"/proc/{child}/status", encoding="ascii") as file:
+            (ids,) = [line.split() for line in file
+                      if line.startswith("NSpid:")]
+        self.assertEqual(ids[-1], "1")
+        os.kill(child, signal.SIGTERM)
+        self.assertEqual(run.wait(), STOPPED, run.output)
+        self.assertIn("ended exit_code=143", run.output)
 
 
 if __name__ == "__main__":

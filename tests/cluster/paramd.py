@@ -57,13 +57,15 @@ def tiny_job(directory):
 class Run:
     """One `paramd run` or `paramd local` in a directory of its own."""
 
-    def __init__(self, *arguments, directory=None, environment=None):
+    def __init__(self, *arguments, directory=None, environment=None,
+                 under=()):
+        """`under`: the command that starts it, if it is not its own."""
         self.directory = directory or tempfile.mkdtemp(
             dir=os.environ["TEST_TMPDIR"])
         inherited = {name: value for name, value in os.environ.items()
                      if not name.startswith("PARAMD_") and name != "TF_CONFIG"}
         self.process = subprocess.Popen(
-            [BINARY, *arguments], cwd=self.directory, text=True,
+            [*under, BINARY, *arguments], cwd=self.directory, text=True,
             env={**inherited, **(environment or {})},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.output = ""

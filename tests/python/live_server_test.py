@@ -61,7 +61,9 @@ class LiveServerTest(unittest.TestCase):
             metadata=CHIEF, timeout=DEADLINE)
         configuration = cluster_pb2.Configuration(
             version=ONE, run_id="run", job_digest="digest", seed=1,
-            staleness="async", state=cluster_pb2.RUNNING,
+            consistency=cluster_pb2.Consistency(
+                mode=cluster_pb2.Consistency.ASYNC),
+            state=cluster_pb2.RUNNING,
             servers=[cluster_pb2.ServerMember(
                 index=0, generation=ONE, incarnation=recalled.incarnation)],
             workers=[cluster_pb2.WorkerMember(
