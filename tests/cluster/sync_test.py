@@ -34,12 +34,15 @@ class SyncTest(unittest.TestCase):
         newest = paramd.checkpoints(run.run_directory())[-1]
         return int(newest.rsplit("-", 1)[1])
 
-    def test_without_the_killed_worker_the_steps_are_smaller(self):
+    def test_a_killed_worker_is_left_out_and_comes_back(self):
         run = self.check_restart("worker-1")
-        self.assertIn("and those after it are of 1 workers",
-                      run.log("worker-0"))
+        contributors = [line.split("are of ")[1].split()[0]
+                        for line in run.log("worker-0").splitlines()
+                        if "and those after it are of" in line]
+        self.assertEqual(contributors[:3], ["2", "1", "2"])
+        # More than in step throughout, if any step was of one worker alone.
         in_step = EPOCHS * -(-EXAMPLES // (2 * BATCH))
-        self.assertGreater(self.last_step(run), in_step)
+        self.assertGreaterEqual(self.last_step(run), in_step)
 
     def test_a_killed_server_takes_all_back_to_the_checkpoint(self):
         run = self.check_restart("ps-1")
