@@ -63,6 +63,11 @@ void Chaos::Plan() {
       kill_chief_armed_ = true;
     });
   }
+  if (!options_.gentle && random_.Chance(0.5)) {
+    // Two coordinators that take the same term.
+    traps_.push_back(
+        {.type = "ReadLog", .moment = Moment::kAfterIo, .replaces = true});
+  }
   for (uint64_t i = 0; i < options_.faults; ++i) {
     options_.gentle ? AddGentle(draw(0, 1)) : AddDrawn(draw(0.02, 1));
   }
@@ -127,6 +132,8 @@ void Chaos::AddGentle(uint64_t chunk) {
     }
     Count(absl::StrCat("drain ", KindOf(victim)), victim);
     cluster_.Drain(victim);
+    // So the snapshot that it means to leave with is given up.
+    if (random_.Chance(0.4)) storage_.FailNextShard();
   });
 }
 
@@ -276,7 +283,14 @@ bool Chaos::SpringTrap(Moment moment, const SimProcess& self,
       [&](const Trap& t) { return t.type == type && t.moment == moment; });
   if (trap == traps_.end()) return false;
   const bool kills_server = trap->kills_server;
+  const bool replaces = trap->replaces;
   traps_.erase(trap);
+  if (replaces) {
+    Count(absl::StrCat("replace during ", type, " the ", KindOf(self.peer)),
+          self.peer);
+    cluster_.Replace(self.peer, /*at_once=*/true);
+    return true;
+  }
   if (kills_server) {
     Kill(absl::StrCat("kill during ", type, " a"),
          PeerId::Ps(

@@ -73,11 +73,13 @@ class Chaos {
     Simulation::Moment moment = Simulation::Moment::kBeforeRequest;
     std::function<void(PeerId server, PeerId sender)> strike;
   };
-  // The next work of this type kills its process, or some server.
+  // The next work of this type kills its process, or some server; or its process
+  // is replaced at once, so that two do the same.
   struct Trap {
     std::string type;
     Simulation::Moment moment;
     bool kills_server = false;
+    bool replaces = false;
   };
 
   void OnMoment(Simulation::Moment moment, const SimProcess& self, PeerId from,

@@ -66,13 +66,13 @@ void IntegerCluster::Kill(PeerId task, bool late_work) {
   }
 }
 
-void IntegerCluster::Replace(PeerId task) {
+void IntegerCluster::Replace(PeerId task, bool at_once) {
   if (storage_.finished()) return;
   const absl::Duration stick = absl::Milliseconds(random_.Below(3000));
   for (const PeerId part : ProcessOf(task)) {
     if (!lives_.contains(part)) continue;
     if (!simulation_.HasExited(part)) simulation_.Orphan(part, stick);
-    Restart(part);
+    Restart(part, at_once);
   }
 }
 
@@ -103,10 +103,12 @@ void IntegerCluster::AddLateWorker() {
   AddWorker(options_.workers - 1, absl::Milliseconds(100));
 }
 
-void IntegerCluster::Restart(PeerId task) {
+void IntegerCluster::Restart(PeerId task, bool at_once) {
   ++restarted_;
   draining_.erase(task);
-  Add(task, absl::Milliseconds(random_.Chance(0.5) ? 200 : 3000));
+  const absl::Duration usual =
+      absl::Milliseconds(random_.Chance(0.5) ? 200 : 3000);
+  Add(task, at_once ? absl::Milliseconds(20) : usual);
 }
 
 // What a supervisor makes of the end of a process; an error if no process of

@@ -59,7 +59,8 @@ class IntegerCluster {
   // what it wrote reaches the storage all the same.
   void Kill(PeerId task, bool late_work);
   // Another process takes the task over, and the first one does not know.
-  void Replace(PeerId task);
+  // With `at_once` they run side by side from the start.
+  void Replace(PeerId task, bool at_once = false);
   // The process is told to stop; another one comes when it has.
   void Drain(PeerId task);
   void AddLateWorker();
@@ -84,7 +85,7 @@ class IntegerCluster {
   // The tasks that share the process of `task`.
   static std::vector<PeerId> ProcessOf(PeerId task);
   absl::Status Judge(const SimProcess& process, const absl::Status& status);
-  void Restart(PeerId task);
+  void Restart(PeerId task, bool at_once = false);
 
   void CheckWeights(const AsyncWorker& worker, uint32_t buffer);
   IoResult Compute(const AsyncWorker& worker,

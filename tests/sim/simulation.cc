@@ -177,7 +177,7 @@ void Simulation::Start(Node* node, const Event& event) {
   if (node == nullptr) return;
   Trace(event);
   node->started = true;
-  node->works = works_[node->self.peer];
+  if (node->works.empty()) node->works = works_[node->self.peer];
   Outbox out;
   node->core->Start(NodeTime(*node), &out);
   Empty(node, std::move(out));

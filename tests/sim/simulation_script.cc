@@ -45,6 +45,8 @@ void Simulation::Orphan(PeerId self, absl::Duration stick) {
   for (const auto& [peer, other] : nodes_) {
     if (random_.Chance(0.5)) stuck_[{peer, self}] = {node->self.life, until};
   }
+  // What is its own, should it start only now: its successor brings other work.
+  if (!node->started) node->works = works_[self];
   orphans_[node->self.life] = std::move(*node);
   nodes_.erase(self);
 }

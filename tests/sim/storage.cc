@@ -72,7 +72,8 @@ SimStorage::Work SimStorage::MakeWork(absl::Duration longest, Function work) {
             if (!Writes(Request::descriptor())) {
               return work(request, item.payload);
             }
-            if (full_) {
+            const bool is_shard = std::is_same_v<Request, v1::WriteShard>;
+            if (full_ || (is_shard && std::exchange(fail_next_shard_, false))) {
               if constexpr (std::is_same_v<Request, v1::WriteShard>) {
                 Tear(request);
               }

@@ -52,7 +52,9 @@ class SimStorage {
   void LoseResults(double chance, RandomStream* random);
   // A server died while it wrote: the file is there, and its end is not.
   void Tear(const v1::WriteShard& request);
-  // Whether it ever did any of these.
+  // The next server that writes its shard finds no space for it.
+  void FailNextShard() { fail_next_shard_ = true; }
+  // Whether it was ever full or lost results.
   bool was_bad() const { return was_bad_; }
   // The directory of a committed checkpoint.
   static std::string PathOf(const v1::Version& snapshot);
@@ -93,6 +95,7 @@ class SimStorage {
   bool finished_ = false;
   bool full_ = false;
   bool was_bad_ = false;
+  bool fail_next_shard_ = false;
   double lose_result_ = 0;
   RandomStream* random_ = nullptr;
   // By path: a directory prepared or committed, then by file.
