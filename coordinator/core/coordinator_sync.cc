@@ -148,7 +148,7 @@ void Coordinator::OnDecideReply(uint32_t index, const Message& message,
       server.heard = now;
       return;
     default:
-      OnServerFailed(index, ServerCall::kConfigure, message.status, now, out);
+      OnServerFailed(index, ServerCall::kNone, message.status, now, out);
   }
 }
 

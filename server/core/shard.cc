@@ -336,10 +336,7 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
                                           " changes the layout of ", Name(),
                                           " under its generation"));
   }
-  if (!fill && sync_ != nullptr) {
-    RETURN_IF_ERROR(sync_->Configure(configuration));
-    AnswerSync(out);
-  }
+  if (!fill) RETURN_IF_ERROR(ConfigureSync(configuration));
   configuration_ = configuration;
   generation_ = self.generation();
   sessions_.clear();
@@ -350,10 +347,10 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
   if (content_ != nullptr) SetContentWorkers();
   if (fill) {
     BeginFilling(self, now, out);
-    return absl::OkStatus();
+  } else {
+    FenceSessions();
   }
-  FenceSessions();
-  return BeginSync();
+  return absl::OkStatus();
 }
 
 void Shard::BeginFilling(const v1::ServerMember& self, Time now, Outbox* out) {
@@ -484,7 +481,7 @@ void Shard::Tick(Time now, Outbox* out) {
       state_ = State::kFilled;
       FenceSessions();
       NoteFilled(out);
-      const absl::Status begun = BeginSync();
+      const absl::Status begun = ConfigureSync(configuration_);
       if (!begun.ok()) {
         state_ = State::kFailed;
         failure_ = begun;

@@ -171,7 +171,9 @@ class Shard : public Core {
   void BeginFilling(const v1::ServerMember& self, Time now, Outbox* out);
   void FenceSessions();
   void SetContentWorkers();
-  absl::Status BeginSync();
+  // Takes over the contributors of a configuration; the step stands beside the
+  // content from when there are some. Refused with nothing changed.
+  absl::Status ConfigureSync(const v1::Configuration& configuration);
   // Sends what the step has answered, and goes on applying it.
   void ContinueSync(Time now, Outbox* out);
   void EndSync(const absl::Status& why, Outbox* out);

@@ -10,17 +10,18 @@
 
 namespace paramd {
 
-// The step stands beside the content from when somebody contributes.
-absl::Status Shard::BeginSync() {
-  if (!IsSync() || state_ != State::kFilled || sync_ != nullptr ||
-      IsZero(configuration_.contributors().version())) {
+absl::Status Shard::ConfigureSync(const v1::Configuration& configuration) {
+  if (sync_ != nullptr) return sync_->Configure(configuration);
+  if (configuration.consistency().mode() != v1::Consistency::SYNC ||
+      state_ != State::kFilled ||
+      IsZero(configuration.contributors().version())) {
     return absl::OkStatus();
   }
   SyncStep::Options options;
   options.park_bytes = options_.sync_park_bytes;
   options.retry_after = options_.retry_after;
   auto sync = std::make_unique<SyncStep>(options, content_.get());
-  RETURN_IF_ERROR(sync->Configure(configuration_));
+  RETURN_IF_ERROR(sync->Configure(configuration));
   sync_ = std::move(sync);
   gate_.Follow(sync_.get());
   return absl::OkStatus();

@@ -340,6 +340,24 @@ TEST_F(SyncStepTest, BackupWorkersNeedRoomForAWholeStep) {
             "sync_park_bytes is 35");
 }
 
+TEST_F(SyncStepTest, Promise9_ContributorsThatDoNotFitChangeNothing) {
+  Shard::Options options;
+  options.incarnation = 100;
+  options.life_seed = 1;
+  options.sync_park_bytes = 35;
+  driver_.emplace(options);
+  v1::Configuration alone = Sync(/*backup_workers=*/1);
+  alone.clear_contributors();
+  Start(alone);
+  const v1::Configuration changed = Changed(Sync(1), 1, {0, 1, 2});
+  // The second time is refused as the first: it was not taken over.
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(driver_->Configure(changed).status().message(),
+                HasSubstr("sync_park_bytes is 35"));
+  }
+  EXPECT_TRUE(driver_->Configure(alone).ok());
+}
+
 TEST_F(SyncStepTest, APullWaitsForTheStepItNamesAndHearsForWhom) {
   Start(Sync());
   v1::PullRequest pull;
