@@ -152,7 +152,7 @@ TEST_F(CoordinatorEndTest, WorkersAreHeldOnceTheDirectoryIsThere) {
   EXPECT_FALSE(started_.TakeNews(&other_));
   Prepare();
   ASSERT_TRUE(started_.TakeNews(&other_));
-  EXPECT_EQ(other_.beat.hold(), Pair(1, 1));
+  EXPECT_EQ(other_.beat.snapshot(), Pair(1, 1));
 }
 
 TEST_F(CoordinatorEndTest, Promise3_NothingIsSealedBeforeEveryWorkerHasCut) {
@@ -169,12 +169,12 @@ TEST_F(CoordinatorEndTest, Promise3_NothingIsSealedBeforeEveryWorkerHasCut) {
 TEST_F(CoordinatorEndTest, WorkersGoOnAsSoonAsEveryServerIsFrozen) {
   OpenAndCut();
   started_.CatchUp(&other_);
-  EXPECT_EQ(other_.beat.hold(), Pair(1, 1));
+  EXPECT_EQ(other_.beat.snapshot(), Pair(1, 1));
   ASSERT_TRUE(started_.Seal(0));
   EXPECT_FALSE(started_.TakeNews(&other_));
   ASSERT_TRUE(started_.Seal(1));
   ASSERT_TRUE(started_.TakeNews(&other_));
-  EXPECT_EQ(other_.beat.hold(), Pair(0, 0));
+  EXPECT_EQ(other_.beat.snapshot(), Pair(0, 0));
 }
 
 TEST_F(CoordinatorEndTest,
@@ -262,7 +262,7 @@ TEST_F(CoordinatorEndTest, ASnapshotIsGivenUpWhenAServerIsLost) {
   started_.Serve();
   EXPECT_TRUE(driver().HasNote("checkpoint 1.1 was given up: ps-1 was lost"));
   started_.CatchUp(&other_);
-  EXPECT_EQ(other_.beat.hold(), Pair(0, 0));
+  EXPECT_EQ(other_.beat.snapshot(), Pair(0, 0));
 }
 
 TEST_F(CoordinatorEndTest,

@@ -268,7 +268,7 @@ v1::HeartbeatReply Coordinator::NewsFor(const Worker& worker) const {
     *reply.mutable_configuration() = configuration_;
   }
   reply.set_state(configuration_.state());
-  if (HoldsWorkers()) *reply.mutable_hold() = snapshot_->number();
+  if (HoldsWorkers()) *reply.mutable_snapshot() = snapshot_->number();
   if (worker.last.header().worker() == 0) {
     reply.set_evaluate_epoch(EpochToEvaluate());
     reply.set_evaluate_final(phase_ == Phase::kEvaluating);
@@ -282,7 +282,7 @@ bool Coordinator::HasNews(const Worker& worker) const {
   const bool holds = HoldsWorkers();
   return configuration_.version() > known.header().configuration() ||
          configuration_.state() != known.state() ||
-         (holds ? snapshot_->number() : v1::Version()) != known.hold() ||
+         (holds ? snapshot_->number() : v1::Version()) != known.snapshot() ||
          (chief && EpochToEvaluate() != known.evaluate_epoch()) ||
          (chief && (phase_ == Phase::kEvaluating) != known.evaluate_final());
 }

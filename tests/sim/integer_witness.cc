@@ -222,7 +222,7 @@ void IntegerWitness::Answered(const SimProcess& self, PeerId from,
   } else if (DynamicCastToGenerated<v1::HeartbeatRequest>(&request) !=
              nullptr) {
     const auto& answer = static_cast<const v1::HeartbeatReply&>(*reply.head);
-    snapshot_open_ = !IsZero(answer.hold());
+    snapshot_open_ = !IsZero(answer.snapshot());
   }
 }
 

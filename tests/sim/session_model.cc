@@ -164,7 +164,7 @@ absl::Status SessionModel::HearsHeartbeat(const v1::HeartbeatRequest& request,
   }
   session.heartbeat_open = false;
   if (reply == nullptr) return absl::OkStatus();
-  session.held = NumberOf(reply->hold());
+  session.held = NumberOf(reply->snapshot());
   if (reply->has_configuration()) Learn(reply->configuration(), &session);
   return absl::OkStatus();
 }

@@ -168,7 +168,7 @@ bool AsyncWorker::MayPush() const {
   const bool pulled =
       !options_.job.pull_ahead() || pulls_done_ > steps_started_;
   return computing_.has_value() && computing_->computed &&
-         !pushing_.has_value() && pulled && IsZero(news_.hold());
+         !pushing_.has_value() && pulled && IsZero(news_.snapshot());
 }
 
 bool AsyncWorker::MayCompute() const {

@@ -220,9 +220,9 @@ void AsyncWorker::OnPortion(const Message& message, Time now, Outbox* out) {
 
 v1::WorkerCut AsyncWorker::MakeCut() const {
   v1::WorkerCut cut;
-  const bool at_cut = !IsZero(news_.hold()) && !pushing_.has_value();
+  const bool at_cut = !IsZero(news_.snapshot()) && !pushing_.has_value();
   if (!at_cut && !drained()) return cut;
-  *cut.mutable_snapshot() = news_.hold();
+  *cut.mutable_snapshot() = news_.snapshot();
   cut.set_sequence(pushes_acknowledged_);
   cut.set_last_portion(last_portion_);
   for (const Leased& leased : portions_) {
@@ -242,7 +242,7 @@ v1::HeartbeatRequest AsyncWorker::MakeHeartbeat() const {
   *request.mutable_cut() = MakeCut();
   *request.mutable_evaluation() = evaluation_;
   request.set_state(news_.state());
-  *request.mutable_hold() = news_.hold();
+  *request.mutable_snapshot() = news_.snapshot();
   request.set_evaluate_epoch(news_.evaluate_epoch());
   request.set_evaluate_final(news_.evaluate_final());
   return request;
@@ -250,8 +250,8 @@ v1::HeartbeatRequest AsyncWorker::MakeHeartbeat() const {
 
 bool AsyncWorker::HasNewsToTell() const {
   if (heartbeat_call_.call == 0) return false;
-  const bool cut_reached = !IsZero(news_.hold()) && !pushing_.has_value() &&
-                           told_.cut().snapshot() != news_.hold();
+  const bool cut_reached = !IsZero(news_.snapshot()) && !pushing_.has_value() &&
+                           told_.cut().snapshot() != news_.snapshot();
   return cut_reached || idle() != told_.no_input() ||
          drained() != told_.leaving() ||
          evaluation_.epoch() != told_.evaluation().epoch() ||

@@ -192,7 +192,7 @@ bool StartedCoordinator::TakeNews(Worker* worker) {
         news_.configuration().version();
   }
   beat.set_state(news_.state());
-  *beat.mutable_hold() = news_.hold();
+  *beat.mutable_snapshot() = news_.snapshot();
   beat.set_evaluate_epoch(news_.evaluate_epoch());
   beat.set_evaluate_final(news_.evaluate_final());
   return true;
@@ -226,9 +226,9 @@ v1::PortionReply StartedCoordinator::NextPortion(Worker* worker,
 
 void StartedCoordinator::Cut(Worker* worker, uint64_t sequence) {
   CatchUp(worker);
-  CHECK(worker->beat.hold().term() != 0, "the worker is held");
+  CHECK(worker->beat.snapshot().term() != 0, "the worker is held");
   worker->beat.mutable_header()->set_sequence(sequence);
-  *worker->beat.mutable_cut()->mutable_snapshot() = worker->beat.hold();
+  *worker->beat.mutable_cut()->mutable_snapshot() = worker->beat.snapshot();
   worker->beat.mutable_cut()->set_sequence(sequence);
   Beat(worker);
 }

@@ -87,7 +87,7 @@ void JoinedWorker::AnswerBeat(const v1::HeartbeatReply& news) {
 void JoinedWorker::AnswerHold(const v1::Version& snapshot) {
   v1::HeartbeatReply news;
   news.set_state(v1::RUNNING);
-  *news.mutable_hold() = snapshot;
+  *news.mutable_snapshot() = snapshot;
   AnswerBeat(news);
 }
 
