@@ -1,0 +1,75 @@
+#ifndef PARAMD_BENCH_DENSE_LANE_H_
+#define PARAMD_BENCH_DENSE_LANE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/harness/child.h"
+
+namespace paramd {
+
+enum class Transfer { kPush, kPull };
+
+// One way of moving the same bytes between two processes of this machine over
+// loopback: a server that has them, a client that pushes to it or pulls from
+// it. Not thread-safe.
+class Lane {
+ public:
+  // The client answers "push N" and "pull N" with MovedLine.
+  Lane(std::string name, std::unique_ptr<Child> server,
+       std::unique_ptr<Child> client)
+      : name_(std::move(name)),
+        server_(std::move(server)),
+        client_(std::move(client)) {}
+
+  const std::string& name() const { return name_; }
+
+  struct Moved {
+    double seconds = 0;
+    // Of both processes.
+    double cpu_seconds = 0;
+    double page_faults = 0;
+    // Of one transfer of all bytes.
+    double p50_seconds = 0;
+    double p99_seconds = 0;
+  };
+  // Moves all bytes `times` times, one after the other.
+  Moved Move(Transfer transfer, int times);
+
+ private:
+  double CpuSeconds() const;
+  double PageFaults() const;
+
+  const std::string name_;
+  const std::unique_ptr<Child> server_;
+  const std::unique_ptr<Child> client_;
+};
+
+// For clients: "push 5" taken apart, and its answer from the times it took.
+struct MoveRequest {
+  Transfer transfer = Transfer::kPush;
+  int times = 0;
+};
+MoveRequest ParseMoveRequest(const std::string& line);
+std::string MovedLine(const std::vector<double>& seconds);
+
+// No message is larger, and no more of them are under way at once.
+inline constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
+inline constexpr int kCallsUnderWay = 4;
+
+// Variables of that many bytes on one server, moved by a worker's session.
+// Without `apply` the server acknowledges pushes and changes nothing.
+std::unique_ptr<Lane> MakeParamdLane(const std::vector<uint64_t>& variables,
+                                     bool apply);
+// Calls of gRPC whose messages are byte buffers over memory of the program:
+// what is pushed is dropped, what is pulled is copied into memory of the
+// program.
+std::unique_ptr<Lane> MakeRawGrpcLane(uint64_t bytes);
+// One TCP connection, read and written in the same pieces.
+std::unique_ptr<Lane> MakeTcpLane(uint64_t bytes);
+
+}  // namespace paramd
+
+#endif  // PARAMD_BENCH_DENSE_LANE_H_

@@ -1,0 +1,278 @@
+#include <future>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "bench/dense/lane.h"
+#include "client/core/session.h"
+#include "net/grpc_runtime.h"
+#include "net/keep_memory.h"
+#include "net/testing/loopback_address.h"
+#include "server/core/shard.h"
+#include "tensor/shape.h"
+
+namespace paramd {
+namespace {
+
+constexpr absl::Duration kLong = absl::Minutes(1);
+
+v1::Version Numbered(uint64_t counter) {
+  v1::Version version;
+  version.set_term(1);
+  version.set_counter(counter);
+  return version;
+}
+
+// One server, one worker, plain SGD at a rate that keeps numbers small.
+v1::Configuration ConfigurationOf(const std::vector<uint64_t>& variables) {
+  v1::Configuration configuration;
+  *configuration.mutable_version() = Numbered(1);
+  configuration.set_run_id("dense");
+  configuration.mutable_optimizer()->mutable_sgd();
+  configuration.mutable_optimizer()->set_learning_rate(1e-6f);
+  configuration.mutable_consistency()->set_mode(v1::Consistency::ASYNC);
+  v1::ServerMember* const server = configuration.add_servers();
+  *server->mutable_generation() = Numbered(1);
+  server->set_incarnation(1);
+  *configuration.add_workers()->mutable_generation() = Numbered(2);
+  v1::Layout* const layout = configuration.mutable_layout();
+  for (const uint64_t bytes : variables) {
+    v1::Variable* const variable = layout->add_variables();
+    variable->set_name(absl::StrCat("v", layout->variables_size()));
+    variable->set_dtype(v1::FLOAT32);
+    variable->add_shape(bytes / sizeof(float));
+    const uint64_t step = kSliceBytes / sizeof(float);
+    for (uint64_t row = 0; row < variable->shape(0); row += step) {
+      v1::Slice* const slice = layout->add_slices();
+      slice->set_variable(layout->variables_size() - 1);
+      slice->set_row_begin(row);
+      slice->set_row_end(std::min(row + step, variable->shape(0)));
+    }
+  }
+  return configuration;
+}
+
+// A server that acknowledges what is pushed and changes nothing; else a Shard.
+class NotApplying : public Core {
+ public:
+  explicit NotApplying(Shard* shard) : shard_(shard) {}
+
+  void Start(Time now, Outbox* out) override { shard_->Start(now, out); }
+  void Receive(Message message, Time now, Outbox* out) override {
+    const auto* const push = dynamic_cast<const v1::PushRequest*>(message.head);
+    if (push == nullptr) {
+      return shard_->Receive(std::move(message), now, out);
+    }
+    auto reply = std::make_unique<v1::PushReply>();
+    *reply->mutable_server_generation() = push->header().server_generation();
+    for (const v1::PushBlock& block : push->blocks()) {
+      v1::PushedBlock* const pushed = reply->add_blocks();
+      pushed->set_slice(block.slice());
+      pushed->set_block(block.block());
+      pushed->set_result(v1::PushedBlock::APPLIED);
+    }
+    out->Reply(message.call, std::move(reply));
+  }
+  void Completed(IoResult result, Time now, Outbox* out) override {
+    shard_->Completed(std::move(result), now, out);
+  }
+  void Tick(Time now, Outbox* out) override { shard_->Tick(now, out); }
+  Time next_tick() const override { return shard_->next_tick(); }
+
+ private:
+  Shard* const shard_;
+};
+
+// Configures the server, again and again until it is filled.
+class Configurer : public Core {
+ public:
+  explicit Configurer(const v1::Configuration& configuration)
+      : configuration_(configuration) {}
+
+  std::future<void> ready() { return ready_.get_future(); }
+
+  void Start(Time, Outbox* out) override { Send(out); }
+  void Receive(Message message, Time now, Outbox*) override {
+    const auto* const reply =
+        static_cast<const v1::ConfigureReply*>(message.head);
+    if (message.status.ok() && reply->restored()) return ready_.set_value();
+    again_at_ = now + absl::Milliseconds(20);
+  }
+  void Completed(IoResult, Time, Outbox*) override {}
+  void Tick(Time now, Outbox* out) override {
+    if (now < again_at_) return;
+    again_at_ = Time::Never();
+    Send(out);
+  }
+  Time next_tick() const override { return again_at_; }
+
+ private:
+  void Send(Outbox* out) const {
+    auto request = std::make_unique<v1::ConfigureRequest>();
+    request->mutable_header()->set_term(1);
+    *request->mutable_configuration() = configuration_;
+    out->Send(PeerId::Ps(0), 1, std::move(request), {}, kLong);
+  }
+
+  const v1::Configuration configuration_;
+  std::promise<void> ready_;
+  Time again_at_ = Time::Never();
+};
+
+// A worker that moves everything as often as it is told, without computing.
+class Mover : public Core {
+ public:
+  explicit Mover(const v1::Configuration& configuration) : session_(Options()) {
+    CHECK(session_.Configure(configuration, Numbered(2)).ok(),
+          "the configuration fits the session");
+    weights_ = Weights(session_.placement());
+    for (const uint64_t elements : session_.placement().elements()) {
+      Buffer buffer = Buffer::Allocate(elements * sizeof(float));
+      for (float& number : absl::MakeSpan(
+               reinterpret_cast<float*>(buffer.mutable_bytes().data()),
+               elements)) {
+        number = 1e-3f;
+      }
+      gradients_.push_back(std::move(buffer));
+    }
+  }
+
+  // On the loop thread. Ends `seconds` with the time of each transfer.
+  void Begin(const MoveRequest& request,
+             std::promise<std::vector<double>>* seconds) {
+    left_ = request.times;
+    transfer_ = request.transfer;
+    seconds_ = seconds;
+    took_.clear();
+  }
+
+  void Start(Time, Outbox*) override {}
+  void Receive(Message message, Time now, Outbox* out) override {
+    session_.Receive(message, now, out);
+    Continue(now, out);
+  }
+  void Completed(IoResult, Time, Outbox*) override {}
+  void Tick(Time now, Outbox* out) override {
+    session_.Tick(now, out);
+    Continue(now, out);
+  }
+  Time next_tick() const override {
+    const bool begins = left_ > 0 && !moving_;
+    return begins ? Time() : session_.next_tick();
+  }
+
+ private:
+  static Session::Options Options() {
+    Session::Options options;
+    options.chunk_bytes = kChunkBytes;
+    options.calls_per_server = kCallsUnderWay;
+    return options;
+  }
+
+  void Continue(Time now, Outbox* out) {
+    while (const auto finished = session_.TakeFinished()) {
+      CHECK(finished->status.ok(), finished->status.message());
+      took_.push_back(absl::ToDoubleSeconds(now - began_));
+      moving_ = false;
+      if (--left_ == 0) seconds_->set_value(took_);
+    }
+    if (left_ > 0 && !moving_) Move(now, out);
+    // Everything is wanted, though nothing has changed.
+    for (const Outbox::SendItem& sent : out->sends) {
+      auto* const pull = dynamic_cast<v1::PullRequest*>(sent.head.get());
+      if (pull == nullptr) continue;
+      for (v1::PullBlock& block : *pull->mutable_blocks()) block.clear_known();
+    }
+  }
+
+  void Move(Time now, Outbox* out) {
+    moving_ = true;
+    began_ = now;
+    if (transfer_ == Transfer::kPull) {
+      session_.StartPull(1, &weights_, absl::nullopt, now, out);
+      return;
+    }
+    Session::PushInfo info;
+    info.sequence = ++pushes_;
+    session_.StartPush(1, info, gradients_, now, out);
+  }
+
+  Session session_;
+  Weights weights_;
+  std::vector<Buffer> gradients_;
+  std::promise<std::vector<double>>* seconds_ = nullptr;
+  std::vector<double> took_;
+  Transfer transfer_ = Transfer::kPush;
+  int left_ = 0;
+  bool moving_ = false;
+  Time began_;
+  uint64_t pushes_ = 0;
+};
+
+std::unique_ptr<Runtime> MakeRuntime(const std::string& host, bool server) {
+  GrpcRuntimeOptions options;
+  options.self.set_type(server ? v1::PS : v1::WORKER);
+  options.incarnation = server ? 1 : 2;
+  options.peers = {{PeerId::Ps(0), absl::StrCat(host, ":2222")},
+                   {PeerId::Coordinator(), absl::StrCat(host, ":2223")},
+                   {PeerId::Worker(0), absl::StrCat(host, ":2223")}};
+  options.listen_address =
+      options.peers.at(server ? PeerId::Ps(0) : PeerId::Worker(0));
+  auto runtime = MakeGrpcRuntime(options);
+  CHECK(runtime.ok(), runtime.status().message());
+  return *std::move(runtime);
+}
+
+[[noreturn]] void ServeShard(const std::string& host, bool apply) {
+  KeepMemory();
+  Shard::Options options;
+  options.incarnation = 1;
+  options.life_seed = 1;
+  Shard shard(options);
+  NotApplying not_applying(&shard);
+  const std::unique_ptr<Runtime> runtime = MakeRuntime(host, /*server=*/true);
+  runtime->AddCore(PeerId::Ps(0),
+                   apply ? static_cast<Core*>(&shard) : &not_applying);
+  CHECK(runtime->Run().ok(), "the server runs as long as it is wanted");
+  std::abort();
+}
+
+Child::Serve MakeClient(const std::string& host,
+                        const std::vector<uint64_t>& variables) {
+  KeepMemory();
+  const v1::Configuration configuration = ConfigurationOf(variables);
+  // All of it lives as long as the process.
+  auto* const runtime = MakeRuntime(host, /*server=*/false).release();
+  auto* const configurer = new Configurer(configuration);
+  auto* const mover = new Mover(configuration);
+  runtime->AddCore(PeerId::Coordinator(), configurer);
+  runtime->AddCore(PeerId::Worker(0), mover);
+  std::future<void> ready = configurer->ready();
+  std::thread([runtime] { (void)runtime->Run(); }).detach();
+  ready.wait();
+  return [runtime, mover](const std::string& line) {
+    std::promise<std::vector<double>> seconds;
+    runtime->Post([&] { mover->Begin(ParseMoveRequest(line), &seconds); });
+    return MovedLine(seconds.get_future().get());
+  };
+}
+
+}  // namespace
+
+std::unique_ptr<Lane> MakeParamdLane(const std::vector<uint64_t>& variables,
+                                     bool apply) {
+  const std::string host = DrawLoopbackHost();
+  auto server = std::make_unique<Child>(
+      "paramd-server", [&]() -> Child::Serve { ServeShard(host, apply); });
+  auto client = std::make_unique<Child>(
+      "paramd-client", [&] { return MakeClient(host, variables); });
+  return std::make_unique<Lane>(apply ? "paramd, SGD" : "paramd",
+                                std::move(server), std::move(client));
+}
+
+}  // namespace paramd
