@@ -269,6 +269,7 @@ v1::HeartbeatReply Coordinator::NewsFor(const Worker& worker) const {
   }
   reply.set_state(configuration_.state());
   if (HoldsWorkers()) *reply.mutable_snapshot() = snapshot_->number();
+  reply.set_stop(HoldsWorkers());
   if (worker.last.header().worker() == 0) {
     reply.set_evaluate_epoch(EpochToEvaluate());
     reply.set_evaluate_final(phase_ == Phase::kEvaluating);
@@ -283,6 +284,7 @@ bool Coordinator::HasNews(const Worker& worker) const {
   return configuration_.version() > known.header().configuration() ||
          configuration_.state() != known.state() ||
          (holds ? snapshot_->number() : v1::Version()) != known.snapshot() ||
+         holds != known.stop() ||
          (chief && EpochToEvaluate() != known.evaluate_epoch()) ||
          (chief && (phase_ == Phase::kEvaluating) != known.evaluate_final());
 }

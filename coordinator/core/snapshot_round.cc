@@ -44,7 +44,8 @@ void SnapshotRound::Prepared(std::string directory) {
 }
 
 void SnapshotRound::Cut(uint32_t worker, const v1::WorkerCut& cut) {
-  if (phase_ == Phase::kHolding && cut.snapshot() == number_) {
+  if (phase_ == Phase::kHolding && cut.snapshot() == number_ &&
+      cut.acknowledged()) {
     cuts_[worker] = cut;
   }
 }

@@ -52,7 +52,7 @@ class SnapshotRound {
 
   // preparing → holding.
   void Prepared(std::string directory);
-  // A worker's cut; of another snapshot: no change.
+  // A worker's cut; of another snapshot, or not acknowledged: no change.
   void Cut(uint32_t worker, const v1::WorkerCut& cut);
   bool HasCut(uint32_t worker) const { return cuts_.contains(worker); }
   const std::map<uint32_t, v1::WorkerCut>& cuts() const { return cuts_; }

@@ -23,6 +23,7 @@ v1::WorkerCut CutOf(const v1::Version& snapshot, uint64_t sequence) {
   v1::WorkerCut cut;
   *cut.mutable_snapshot() = snapshot;
   cut.set_sequence(sequence);
+  cut.set_acknowledged(true);
   return cut;
 }
 

@@ -34,8 +34,13 @@ absl::StatusOr<PushLedger::PushIndex> PushLedger::See(
   const auto [known, is_new] =
       by_sequence_.try_emplace({session, header.sequence()}, pushes_.size());
   if (!is_new) {
-    if (pushes_[known->second].batch == place) return known->second;
-    return absl::DataLossError(absl::StrCat(name, " was of another batch"));
+    const Push& push = pushes_[known->second];
+    if (push.batch == place && push.stamp == NumberOf(header.snapshot())) {
+      return known->second;
+    }
+    return absl::DataLossError(absl::StrCat(
+        name, push.batch == place ? " had another stamp when it was first sent"
+                                  : " was of another batch"));
   }
   if (header.sequence() != 1 &&
       by_sequence_.count({session, header.sequence() - 1}) == 0) {
@@ -51,6 +56,7 @@ absl::StatusOr<PushLedger::PushIndex> PushLedger::See(
   Push& push = pushes_.emplace_back();
   push.session = session;
   push.sequence = header.sequence();
+  push.stamp = NumberOf(header.snapshot());
   push.batch = place;
   for (size_t v = 0; v < job_.variables().size(); ++v) {
     push.coefficients.push_back(job_.Coefficient(place, v));

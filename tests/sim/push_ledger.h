@@ -43,14 +43,15 @@ class PushLedger {
   struct Push {
     SessionKey session;
     uint64_t sequence = 0;
+    Number stamp;  // The snapshot behind whose cut it comes.
     BatchPlace batch;
     std::vector<float> coefficients;  // By variable.
   };
 
   explicit PushLedger(const IntegerJob& job) : job_(job) {}
 
-  // A push as it is sent. kDataLoss if it says it is of another batch than when
-  // it was first sent, or of no batch of the job, if its number leaves a gap,
+  // A push as it is sent. kDataLoss if it says it is of another batch, or has
+  // another stamp, than when it was first sent, or is of no batch of the job, if its number leaves a gap,
   // or if its session has pushed this batch before.
   absl::StatusOr<PushIndex> See(PeerId from, const v1::PushRequest& request);
   // The one of this header. kDataLoss if it was never sent.

@@ -72,8 +72,15 @@ absl::Status SessionModel::SendsPush(PushLedger::PushIndex index) {
     return Wrong(ledger_.NameOf(index), " is opened before push ",
                  session.opened, " is acknowledged");
   }
-  if (session.held != Number()) {
-    return Wrong(ledger_.NameOf(index), " is opened while its worker is held");
+  if (session.stopped) {
+    return Wrong(ledger_.NameOf(index),
+                 " is opened while its worker is told to stop");
+  }
+  if (push.stamp != session.snapshot) {
+    return Wrong(ledger_.NameOf(index), " has the stamp of snapshot ",
+                 push.stamp.first, "-", push.stamp.second,
+                 "; its worker has heard of ", session.snapshot.first, "-",
+                 session.snapshot.second);
   }
   session.opened = push.sequence;
   session.push = index;
@@ -144,13 +151,30 @@ absl::Status SessionModel::SendsHeartbeat(const v1::HeartbeatRequest& request) {
   Session& session = found->second;
   session.heartbeat = request.number();
   session.heartbeat_open = true;
-  const v1::WorkerCut& cut = request.cut();
-  if (cut.snapshot().term() == 0 && !request.leaving()) return absl::OkStatus();
-  if (cut.sequence() == session.whole && session.whole == session.opened) {
+  if (request.leaving() && session.whole != session.opened) {
+    return Wrong(SessionName(key), " leaves before its push is whole");
+  }
+  return request.has_cut() ? CheckCut(key, request.cut(), session)
+                           : absl::OkStatus();
+}
+
+// One that names no snapshot is as of now.
+absl::Status SessionModel::CheckCut(const SessionKey& key,
+                                    const v1::WorkerCut& cut,
+                                    const Session& session) const {
+  if (cut.ByteSizeLong() == 0) return absl::OkStatus();
+  const Number number = NumberOf(cut.snapshot());
+  if (number != Number() && number != session.snapshot) {
+    return Wrong(SessionName(key), " cuts a snapshot that is not the newest");
+  }
+  const uint64_t wanted = number == Number() ? session.opened : session.cut;
+  if (cut.sequence() == wanted &&
+      (!cut.acknowledged() || session.whole >= wanted)) {
     return absl::OkStatus();
   }
-  return Wrong(SessionName(key), " cuts at push ", cut.sequence(), "; it sent ",
-               session.opened, ", of which ", session.whole, " are whole");
+  return Wrong(SessionName(key), " cuts at push ", cut.sequence(), " instead of ",
+               wanted, "; it sent ", session.opened, ", of which ",
+               session.whole, " are whole");
 }
 
 absl::Status SessionModel::HearsHeartbeat(const v1::HeartbeatRequest& request,
@@ -164,7 +188,11 @@ absl::Status SessionModel::HearsHeartbeat(const v1::HeartbeatRequest& request,
   }
   session.heartbeat_open = false;
   if (reply == nullptr) return absl::OkStatus();
-  session.held = NumberOf(reply->snapshot());
+  session.stopped = reply->stop();
+  if (NumberOf(reply->snapshot()) > session.snapshot) {
+    session.snapshot = NumberOf(reply->snapshot());
+    session.cut = session.opened;
+  }
   if (reply->has_configuration()) Learn(reply->configuration(), &session);
   return absl::OkStatus();
 }

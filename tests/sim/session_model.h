@@ -20,10 +20,11 @@ namespace paramd {
 // a push is whole when every block of it was acknowledged by the server
 // generation that the worker's newest configuration names.
 //
-// Fails the run if a worker opens a push before the one before is whole, or
-// while it is held for a snapshot; if it resends one that it has left behind;
-// if it tells the coordinator of more pushes than are whole, or of a cut that
-// is not its last one; and if a push that is whole is not in the content of
+// Fails the run if a worker opens a push before the one before is whole, while
+// it is told to stop, or with another stamp than that of the newest snapshot it
+// heard of; if it resends one that it has left behind; if it tells the
+// coordinator of more pushes than are whole, or of a cut that is not the push
+// that it had opened last when it heard of the snapshot; and if a push that is whole is not in the content of
 // every server generation that acknowledged it.
 //
 // Not thread-safe. Job, ledger and content outlive it.
@@ -66,10 +67,14 @@ class SessionModel {
     std::vector<bool> acknowledged;  // Its blocks.
     uint64_t heartbeat = 0;          // The newest sent.
     bool heartbeat_open = false;
-    Number held;
+    Number snapshot;   // The newest heard of,
+    uint64_t cut = 0;  // and the push opened last by then.
+    bool stopped = false;
   };
 
   void Learn(const v1::Configuration& configuration, Session* session);
+  absl::Status CheckCut(const SessionKey& key, const v1::WorkerCut& cut,
+                        const Session& session) const;
   absl::Status CheckCount(const SessionKey& key, uint64_t told,
                           const char* what) const;
   absl::Status FinishIfWhole(Session* session);

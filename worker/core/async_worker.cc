@@ -168,7 +168,7 @@ bool AsyncWorker::MayPush() const {
   const bool pulled =
       !options_.job.pull_ahead() || pulls_done_ > steps_started_;
   return computing_.has_value() && computing_->computed &&
-         !pushing_.has_value() && pulled && IsZero(news_.snapshot());
+         !pushing_.has_value() && pulled && !news_.stop();
 }
 
 bool AsyncWorker::MayCompute() const {
@@ -189,6 +189,7 @@ void AsyncWorker::StartPush(Time now, Outbox* out) {
   Session::PushInfo info;
   info.sequence = pushes_started_;
   info.clock = clock();
+  info.snapshot = cut_.stamp();
   info.epoch = pushing_->epoch;
   info.portion = pushing_->portion;
   info.offset = pushing_->end;

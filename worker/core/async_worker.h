@@ -17,6 +17,7 @@
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/core.h"
 #include "worker/core/clock_teller.h"
+#include "worker/core/push_cut.h"
 #include "worker/core/quarantine_watch.h"
 #include "worker/core/sync_cursor.h"
 
@@ -42,6 +43,10 @@ namespace paramd {
 // worker's share of the step's examples, push it; the next pull waits on the
 // servers until all contributions are in. Other contributors make a step that is
 // not decided begin anew.
+//
+// For a snapshot nothing stops: the worker says which push is its last in it, and
+// stamps the later ones (see PushCut). Told to stop, it opens no push for as long
+// as that is said.
 //
 // One that is told to drain waits for the push under way, drops what it
 // computes, tells the coordinator how far it got with its input, and is gone.
@@ -150,7 +155,12 @@ class AsyncWorker : public Core {
   void OnCoordinatorRefused(const absl::Status& status, Time now, Outbox* out);
   v1::HeartbeatRequest MakeHeartbeat() const;
   bool HasNewsToTell() const;
+  // As far as the pushes begun: what remains of the input behind them.
+  v1::WorkerCut PresentCut() const;
+  // What is to be said: of the snapshot that is open, or of the pushes so far
+  // where the worker leaves or is told to stop.
   v1::WorkerCut MakeCut() const;
+  bool HasCutToTell() const;
   v1::Header MakeHeader() const;
   // Its start clock and its pushes: what the mode BOUNDED compares.
   uint64_t clock() const { return start_clock_ + pushes_acknowledged_; }
@@ -160,6 +170,8 @@ class AsyncWorker : public Core {
   bool idle() const;
   // Nothing of this worker is under way, and nothing will be.
   bool drained() const;
+  // The coordinator may be told so.
+  bool leaving() const { return drained() && cut_.is_heard(); }
   uint64_t batches_left() const;
 
   const Options options_;
@@ -179,6 +191,7 @@ class AsyncWorker : public Core {
   uint64_t pushes_acknowledged_ = 0;
   uint64_t start_clock_ = 0;
   ClockTeller clock_teller_;
+  PushCut cut_;
   absl::optional<Step> computing_;  // Or waiting to leave.
   absl::optional<Step> pushing_;
   IoId compute_io_ = 0;  // 0: none.

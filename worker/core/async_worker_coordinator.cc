@@ -63,6 +63,7 @@ void AsyncWorker::OnJoined(const v1::JoinReply& reply, Time now, Outbox* out) {
   }
   generation_ = reply.generation();
   start_clock_ = reply.start_clock();
+  cut_.BeginSession();
   clock_teller_.BeginSession();
   clock_teller_.Configure(reply.configuration());
   RaiseClock(reply.configuration());
@@ -178,6 +179,7 @@ v1::Header AsyncWorker::MakeHeader() const {
   header.set_worker(options_.index);
   *header.mutable_generation() = generation_;
   header.set_sequence(pushes_acknowledged_);
+  *header.mutable_snapshot() = cut_.stamp();
   return header;
 }
 
@@ -218,19 +220,28 @@ void AsyncWorker::OnPortion(const Message& message, Time now, Outbox* out) {
   out->StartIo(next_io_++, std::move(fetch));
 }
 
-v1::WorkerCut AsyncWorker::MakeCut() const {
+v1::WorkerCut AsyncWorker::PresentCut() const {
   v1::WorkerCut cut;
-  const bool at_cut = !IsZero(news_.snapshot()) && !pushing_.has_value();
-  if (!at_cut && !drained()) return cut;
-  *cut.mutable_snapshot() = news_.snapshot();
-  cut.set_sequence(pushes_acknowledged_);
+  cut.set_sequence(pushes_started_);
+  cut.set_acknowledged(!pushing_.has_value());
   cut.set_last_portion(last_portion_);
   for (const Leased& leased : portions_) {
     v1::Portion* left = cut.add_remaining();
     *left = leased.portion;
-    left->set_begin(leased.acknowledged);
+    left->set_begin(pushing_.has_value() &&
+                            pushing_->portion == leased.portion.id()
+                        ? pushing_->end
+                        : leased.acknowledged);
   }
   return cut;
+}
+
+v1::WorkerCut AsyncWorker::MakeCut() const {
+  if (leaving()) return PresentCut();
+  if (!IsZero(news_.snapshot()) && news_.snapshot() == cut_.stamp()) {
+    return cut_.Said(pushes_acknowledged_);
+  }
+  return news_.stop() ? PresentCut() : v1::WorkerCut();
 }
 
 v1::HeartbeatRequest AsyncWorker::MakeHeartbeat() const {
@@ -238,11 +249,12 @@ v1::HeartbeatRequest AsyncWorker::MakeHeartbeat() const {
   *request.mutable_header() = MakeHeader();
   request.set_clock(clock());
   request.set_no_input(idle());
-  request.set_leaving(drained());
+  request.set_leaving(leaving());
   *request.mutable_cut() = MakeCut();
   *request.mutable_evaluation() = evaluation_;
   request.set_state(news_.state());
   *request.mutable_snapshot() = news_.snapshot();
+  request.set_stop(news_.stop());
   request.set_evaluate_epoch(news_.evaluate_epoch());
   request.set_evaluate_final(news_.evaluate_final());
   return request;
@@ -250,12 +262,19 @@ v1::HeartbeatRequest AsyncWorker::MakeHeartbeat() const {
 
 bool AsyncWorker::HasNewsToTell() const {
   if (heartbeat_call_.call == 0) return false;
-  const bool cut_reached = !IsZero(news_.snapshot()) && !pushing_.has_value() &&
-                           told_.cut().snapshot() != news_.snapshot();
-  return cut_reached || idle() != told_.no_input() ||
-         drained() != told_.leaving() ||
+  return HasCutToTell() || idle() != told_.no_input() ||
+         leaving() != told_.leaving() ||
          evaluation_.epoch() != told_.evaluation().epoch() ||
          evaluation_.final() != told_.evaluation().final();
+}
+
+bool AsyncWorker::HasCutToTell() const {
+  if (IsZero(news_.snapshot()) && !news_.stop()) return false;
+  const v1::WorkerCut cut = MakeCut();
+  const v1::WorkerCut& told = told_.cut();
+  return cut.snapshot() != told.snapshot() ||
+         cut.sequence() != told.sequence() ||
+         cut.acknowledged() != told.acknowledged();
 }
 
 void AsyncWorker::SendHeartbeat(Time /*now*/, Outbox* out) {
@@ -287,6 +306,12 @@ void AsyncWorker::OnHeartbeat(const Message& message, Time now, Outbox* out) {
   }
   heard_ = now;
   news_ = *reply;
+  cut_.Heard(told_.cut());
+  if (cut_.IsAsked(news_.snapshot())) {
+    v1::WorkerCut cut = PresentCut();
+    *cut.mutable_snapshot() = news_.snapshot();
+    cut_.Make(cut);
+  }
   if (reply->has_configuration()) {
     const absl::Status configured =
         session_->Configure(reply->configuration(), generation_);

@@ -281,47 +281,24 @@ TEST_F(QuarantinedWorkerTest, AGoodPushInBetweenBeginsTheRowAnew) {
   EXPECT_FALSE(driver().exited);
 }
 
-// ---- snapshots --------------------------------------------------------------
+// ---- told to stop -----------------------------------------------------------
 
-TEST_F(AsyncWorkerTest, AHoldStopsPushesAndTellsTheCutAtOnce) {
+TEST_F(AsyncWorkerTest, ToldToStopItOpensNoPushAndSaysHowFarItGot) {
   joined_.AnswerPull(*Pull(), 5);
   joined_.AnswerPull(*Pull(), 6);
-  joined_.AnswerHold(Pair(1, 4));
-  const v1::WorkerCut cut = joined_.TakeBeat().cut();
-  EXPECT_EQ(cut.snapshot(), Pair(1, 4));
-  EXPECT_EQ(cut.sequence(), 0u);
-  EXPECT_EQ(cut.last_portion(), 1u);
-  ASSERT_EQ(cut.remaining_size(), 1);
-  EXPECT_EQ(cut.remaining(0).begin(), 0u);
-  EXPECT_EQ(cut.remaining(0).end(), 16u);
-  joined_.AnswerCompute(*Compute());
-  EXPECT_FALSE(Push().has_value());
-}
-
-TEST_F(AsyncWorkerTest,
-       Promise3_TheCutIsToldOnlyWhenTheOpenPushIsAcknowledged) {
-  joined_.AnswerPull(*Pull(), 5);
-  joined_.AnswerPull(*Pull(), 6);
-  joined_.AnswerCompute(*Compute());
-  const auto push = Push();
-  joined_.AnswerHold(Pair(1, 4));
-  EXPECT_EQ(joined_.TakeBeat().cut().snapshot(), Pair(0, 0));
-  joined_.AnswerPush(*push);
-  // Its heartbeat is with the coordinator; it doesn't wait for the answer.
+  v1::HeartbeatReply news;
+  news.set_state(v1::RUNNING);
+  news.set_stop(true);
+  joined_.AnswerBeat(news);
   const v1::HeartbeatRequest beat = joined_.TakeBeat();
-  EXPECT_EQ(beat.cut().snapshot(), Pair(1, 4));
-  EXPECT_EQ(beat.cut().sequence(), 1u);
-  EXPECT_EQ(beat.cut().remaining(0).begin(),
-            2u);  // What is computed counts not.
-}
-
-TEST_F(AsyncWorkerTest, PushesGoOnWhenTheHoldIsOver) {
-  joined_.AnswerPull(*Pull(), 5);
-  joined_.AnswerPull(*Pull(), 6);
-  joined_.AnswerHold(Pair(1, 4));
+  EXPECT_TRUE(beat.stop());
+  EXPECT_EQ(beat.cut().snapshot(), Pair(0, 0));
+  EXPECT_TRUE(beat.cut().acknowledged());
+  EXPECT_EQ(beat.cut().last_portion(), 1u);
   joined_.AnswerCompute(*Compute());
   EXPECT_FALSE(Push().has_value());
-  joined_.AnswerHold(Pair(0, 0));
+  news.set_stop(false);
+  joined_.AnswerBeat(news);
   EXPECT_TRUE(Push().has_value());
 }
 

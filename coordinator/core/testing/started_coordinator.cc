@@ -193,6 +193,7 @@ bool StartedCoordinator::TakeNews(Worker* worker) {
   }
   beat.set_state(news_.state());
   *beat.mutable_snapshot() = news_.snapshot();
+  beat.set_stop(news_.stop());
   beat.set_evaluate_epoch(news_.evaluate_epoch());
   beat.set_evaluate_final(news_.evaluate_final());
   return true;
@@ -230,6 +231,7 @@ void StartedCoordinator::Cut(Worker* worker, uint64_t sequence) {
   worker->beat.mutable_header()->set_sequence(sequence);
   *worker->beat.mutable_cut()->mutable_snapshot() = worker->beat.snapshot();
   worker->beat.mutable_cut()->set_sequence(sequence);
+  worker->beat.mutable_cut()->set_acknowledged(true);
   Beat(worker);
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "proto/refusal.h"
 
 namespace paramd::testing {
 
@@ -85,6 +86,14 @@ void JoinedWorker::AnswerBeat(const v1::HeartbeatReply& news) {
 }
 
 void JoinedWorker::AnswerHold(const v1::Version& snapshot) {
+  v1::HeartbeatReply news;
+  news.set_state(v1::RUNNING);
+  *news.mutable_snapshot() = snapshot;
+  news.set_stop(!IsZero(snapshot));
+  AnswerBeat(news);
+}
+
+void JoinedWorker::AnswerSnapshot(const v1::Version& snapshot) {
   v1::HeartbeatReply news;
   news.set_state(v1::RUNNING);
   *news.mutable_snapshot() = snapshot;

@@ -34,7 +34,9 @@ class JoinedWorker {
   void GiveNoMore();
   // Answers the open heartbeat. REQUIRES: there is one.
   void AnswerBeat(const v1::HeartbeatReply& news);
+  // With news of an open snapshot; zero: of none. A hold says stop, too.
   void AnswerHold(const v1::Version& snapshot);
+  void AnswerSnapshot(const v1::Version& snapshot);
   // The newest heartbeat sent, which stays open. REQUIRES: there is one.
   v1::HeartbeatRequest TakeBeat();
   // As a coordinator without news, for that long.
