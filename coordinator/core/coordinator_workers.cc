@@ -120,6 +120,9 @@ void Coordinator::AdmitJoining(Time now, Outbox* out) {
       if (joining.call != 0 && EveryServerHas(worker->second.admitted)) {
         answered.push_back(index);
       }
+    } else if (joining.request.replaces() == worker->second.incarnation) {
+      // Whoever started this one saw the first one end.
+      Fence(index, now, out);
     } else if (worker->second.heard > joining.since + 2 * heartbeat()) {
       // Not by what was still under way when it died.
       const Worker& first = worker->second;

@@ -169,6 +169,32 @@ TEST_F(CoordinatorWorkersTest, Promise5_ASuccessorTakesOverAfterTheLease) {
             first.beat.header().generation());
 }
 
+TEST_F(CoordinatorWorkersTest, Promise5_WhoSawTheFirstEndNeedNotWaitForALease) {
+  const Worker first = started_.Join(1);
+  const CallId second = started_.BeginJoin(1, 999, "host", /*replaces=*/201);
+  const v1::Fence fence = started_.Append().fence();
+  EXPECT_EQ(fence.worker(), 1u);
+  EXPECT_EQ(fence.generation(), first.beat.header().generation());
+  started_.Serve();
+  const CoreDriver::Answer answer = driver().Take(second);
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_GT(static_cast<const v1::JoinReply&>(*answer.head).generation(),
+            first.beat.header().generation());
+}
+
+TEST_F(CoordinatorWorkersTest, WhoSawAnotherProcessEndWaits) {
+  Worker first = started_.Join(1);
+  started_.CatchUp(&first);
+  const CallId second = started_.BeginJoin(1, 999, "host", /*replaces=*/777);
+  EXPECT_TRUE(driver().ios.empty());  // No fence was appended.
+  EXPECT_FALSE(driver().answered(second));
+  driver().Advance(absl::Seconds(3));
+  started_.Beat(&first);
+  EXPECT_TRUE(driver().ios.empty());
+  EXPECT_EQ(RefusalOf(driver().Take(second).status).reason(),
+            v1::Refusal::NOT_READY);
+}
+
 TEST_F(CoordinatorWorkersTest, WhoseFenceIsBeingLoggedJoinsAnew) {
   const Worker first = started_.Join(1);
   Pass(absl::Seconds(11));

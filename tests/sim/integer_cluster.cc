@@ -23,7 +23,8 @@ IntegerCluster::IntegerCluster(const Options& options, const IntegerJob& job,
       storage_(*storage),
       simulation_(*simulation),
       random_(StableHash("processes", options.seed)),
-      intruder_(job, options.seed) {
+      intruder_(job, options.seed),
+      supervisor_(StableHash("supervisor", options.seed)) {
   if (witness != nullptr) witness->Begin(simulation);
   simulation_.OnExit(
       [this](const SimProcess& process, const absl::Status& status) {
@@ -62,7 +63,7 @@ void IntegerCluster::Kill(PeerId task, bool late_work) {
   for (const PeerId part : ProcessOf(task)) {
     if (!lives_.contains(part)) continue;
     if (!simulation_.HasExited(part)) simulation_.Crash(part, late_work);
-    Restart(part);
+    Restart(part, /*ended=*/true);
   }
 }
 
@@ -72,7 +73,7 @@ void IntegerCluster::Replace(PeerId task, bool at_once) {
   for (const PeerId part : ProcessOf(task)) {
     if (!lives_.contains(part)) continue;
     if (!simulation_.HasExited(part)) simulation_.Orphan(part, stick);
-    Restart(part, at_once);
+    Restart(part, /*ended=*/false, at_once);
   }
 }
 
@@ -103,9 +104,13 @@ void IntegerCluster::AddLateWorker() {
   AddWorker(options_.workers - 1, absl::Milliseconds(100));
 }
 
-void IntegerCluster::Restart(PeerId task, bool at_once) {
+void IntegerCluster::Restart(PeerId task, bool ended, bool at_once) {
   ++restarted_;
   draining_.erase(task);
+  if (task.kind == PeerId::Kind::kWorker) {
+    const bool says_so = ended && supervisor_.Chance(0.5);
+    replaces_[task.index] = says_so ? incarnations_[task.index] : 0;
+  }
   const absl::Duration usual =
       absl::Milliseconds(random_.Chance(0.5) ? 200 : 3000);
   Add(task, at_once ? absl::Milliseconds(20) : usual);
@@ -143,10 +148,10 @@ absl::Status IntegerCluster::Judge(const SimProcess& process,
   for (const PeerId part : ProcessOf(task)) {
     if (part != task && lives_.contains(part)) {
       if (!simulation_.HasExited(part)) simulation_.Crash(part);
-      Restart(part);
+      Restart(part, /*ended=*/true);
     }
   }
-  Restart(task);
+  Restart(task, /*ended=*/true);
   return absl::OkStatus();
 }
 
@@ -198,6 +203,8 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
   AsyncWorker::Options options;
   options.index = index;
   options.incarnation = random_.Bits() | 1;
+  options.replaces = replaces_[index];
+  incarnations_[index] = options.incarnation;
   options.job = job_.config();
   options.job_digest = kDigest;
   options.examples = job_.examples();

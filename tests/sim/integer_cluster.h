@@ -24,8 +24,9 @@ namespace paramd {
 
 // The processes of an IntegerJob under one simulation, and the supervisor that
 // brings each of them back: whoever was killed, drained or ended with what may
-// be tried again. The coordinator and worker-0 are one process, the chief's,
-// and live and die together.
+// be tried again. Half of the workers that it brings back say which process
+// they replace, as it saw that one end. The coordinator and worker-0 are one
+// process, the chief's, and live and die together.
 //
 // Checks while it runs: what the witness says; every block that a worker
 // computes on is of one version; in a gentle run, that the weights of the last
@@ -85,7 +86,8 @@ class IntegerCluster {
   // The tasks that share the process of `task`.
   static std::vector<PeerId> ProcessOf(PeerId task);
   absl::Status Judge(const SimProcess& process, const absl::Status& status);
-  void Restart(PeerId task, bool at_once = false);
+  // `ended`: the process before this one is gone.
+  void Restart(PeerId task, bool ended, bool at_once = false);
 
   void CheckWeights(const AsyncWorker& worker, uint32_t buffer);
   IoResult Compute(const AsyncWorker& worker,
@@ -101,6 +103,9 @@ class IntegerCluster {
   Intruder intruder_;
   std::vector<std::unique_ptr<Core>> cores_;  // Of all lives.
   std::map<PeerId, uint64_t> lives_;          // The newest of each task.
+  RandomStream supervisor_;
+  std::map<uint32_t, uint64_t> incarnations_;  // Of the newest, by worker.
+  std::map<uint32_t, uint64_t> replaces_;      // What the next one says.
   std::set<PeerId> draining_;
   bool late_worker_is_there_ = false;
   uint64_t drained_ = 0;

@@ -61,6 +61,8 @@ void IntegerWitness::Begin(Simulation* simulation) {
   snapshot_open_ = false;
   joining_.clear();
   heard_.clear();
+  processes_.clear();
+  said_ended_.clear();
   jumped_ = -absl::InfiniteDuration();
 }
 
@@ -109,8 +111,10 @@ void IntegerWitness::Sent(const SimProcess& self, PeerId, const Head& request) {
     Check(sessions_.SendsPortion(*portion));
   } else if (self.peer == PeerId::Coordinator()) {
     Check(SentByCoordinator(self, request));
-  } else if (DynamicCastToGenerated<v1::JoinRequest>(&request) != nullptr) {
+  } else if (const auto* join =
+                 DynamicCastToGenerated<v1::JoinRequest>(&request)) {
     joining_.insert(self.peer.index);
+    processes_.emplace(join->incarnation(), self);
   }
 }
 
@@ -183,6 +187,9 @@ void IntegerWitness::Received(const SimProcess& self, PeerId,
     LastHeard& newest = heard_[key.worker];
     if (!(key < newest.session)) newest = {key, self, simulation_->elapsed()};
     if (heartbeat->leaving()) left_.insert(KeyOf(heartbeat->header()));
+  } else if (const auto* join =
+                 DynamicCastToGenerated<v1::JoinRequest>(&request)) {
+    said_ended_.insert(join->replaces());
   }
 }
 
@@ -283,7 +290,7 @@ absl::Status IntegerWitness::CheckJoined(uint32_t worker,
 // By the coordinator's clock, unless that was put forward. One that was
 // replaced has not heard what its successor did.
 absl::Status IntegerWitness::CheckFence(const SimProcess& self,
-                                        uint32_t worker) const {
+                                        uint32_t worker) {
   const auto newest = heard_.find(worker);
   if (newest == heard_.end()) return absl::OkStatus();
   const LastHeard& heard = newest->second;
@@ -292,6 +299,13 @@ absl::Status IntegerWitness::CheckFence(const SimProcess& self,
   if (heard.by != self || heard.session != newest_listed_.at(worker) ||
       left_.contains(heard.session) || now - heard.at >= lease ||
       now - jumped_ <= lease) {
+    return absl::OkStatus();
+  }
+  const uint64_t incarnation = incarnations_[heard.session];
+  const auto process = processes_.find(incarnation);
+  if (said_ended_.contains(incarnation) && process != processes_.end() &&
+      simulation_->HasEnded(process->second)) {
+    probes_.Hit("a worker is fenced because its process ended");
     return absl::OkStatus();
   }
   return Wrong(SessionName(heard.session), " is fenced, which was heard ",

@@ -35,7 +35,8 @@ namespace paramd {
 //  - What must survive is in the log before anybody is told; no generation,
 //    configuration or snapshot number is used twice.
 //  - A worker is told its generation when every server has it, and is not
-//    fenced while it is heard.
+//    fenced while it is heard, unless its successor has said that it ended, and
+//    it has.
 //
 // It also notes which rare branches were reached, by what it sees of them.
 //
@@ -86,7 +87,7 @@ class IntegerWitness : public SimulationWatcher {
 
  private:
   void ReadLog();
-  absl::Status CheckFence(const SimProcess& self, uint32_t worker) const;
+  absl::Status CheckFence(const SimProcess& self, uint32_t worker);
   absl::Status CheckJoined(uint32_t worker, const v1::JoinReply& reply) const;
   absl::Status SentByCoordinator(const SimProcess& self, const Head& request);
   absl::Status CheckLogged(const v1::Configuration& configuration);
@@ -113,6 +114,8 @@ class IntegerWitness : public SimulationWatcher {
   // By term: every session that was told in a configuration of it.
   std::map<uint64_t, std::set<SessionKey>> told_;
   std::map<SessionKey, uint64_t> incarnations_;
+  std::map<uint64_t, SimProcess> processes_;  // That join, by incarnation,
+  std::set<uint64_t> said_ended_;  // and those of which a successor said so.
   std::map<SessionKey, Number> first_listed_;     // In which configuration.
   std::map<uint32_t, SessionKey> newest_listed_;  // By worker.
   std::map<uint32_t, Number> server_has_;  // Newest configuration, by index.

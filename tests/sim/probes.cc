@@ -12,6 +12,7 @@ const std::vector<std::string>& Probes::Required() {
       "a server leaves when its snapshot is committed",
       "a snapshot is given up",
       "a spoiled chunk is refused",
+      "a worker is fenced because its process ended",
       "a worker is fenced or leaves",
       "a worker joins again in the same process",
       "a worker leaves in good order",

@@ -102,6 +102,10 @@ class Simulation {
   // has exited.
   void Drain(PeerId self);
   bool HasExited(PeerId self) const;
+  // This one process, which may have been replaced, is gone.
+  bool HasEnded(const SimProcess& process) {
+    return Living(process) == nullptr;
+  }
   // The node of the task that others reach has started and has not ended.
   bool IsUp(PeerId self) const;
 

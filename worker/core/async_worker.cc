@@ -259,6 +259,7 @@ void AsyncWorker::OnFinished(const Session::Finished& finished, Outbox* out) {
     }
   } else if (kind == kPush && !given_up) {
     quarantine_.Applied();
+    NoteFirstPush(out);
   }
   if (given_up) {
     out->Note(finished.status.ToString());
@@ -308,6 +309,12 @@ void AsyncWorker::OnOperationFailed(const absl::Status& status, Outbox* out) {
   out->Exit(reason == v1::Refusal::FENCED
                 ? absl::AbortedError(status.message())
                 : absl::FailedPreconditionError(status.message()));
+}
+
+void AsyncWorker::NoteFirstPush(Outbox* out) {
+  if (std::exchange(first_push_noted_, true)) return;
+  out->Note(absl::StrCat("first push of generation ", VersionName(generation_),
+                         " acknowledged"));
 }
 
 void AsyncWorker::OnPushEnded() {

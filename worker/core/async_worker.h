@@ -62,6 +62,8 @@ class AsyncWorker : public Core {
   struct Options {
     uint32_t index = 0;
     uint64_t incarnation = 0;
+    // The process of this task before this one, if it is known to have ended.
+    uint64_t replaces = 0;
     std::string host;
     uint32_t pid = 0;
     v1::JobConfig job;  // Checked, with every default filled in.
@@ -130,6 +132,8 @@ class AsyncWorker : public Core {
   void OnOperationFailed(const absl::Status& status, Outbox* out);
   // True if the worker goes on: the push is given up.
   bool OnQuarantined(const absl::Status& status, Outbox* out);
+  // People wait for it where a process was lost.
+  void NoteFirstPush(Outbox* out);
   void OnPushEnded();
   bool MayPull() const;
   bool MayPush() const;
@@ -189,6 +193,7 @@ class AsyncWorker : public Core {
   uint64_t steps_started_ = 0;  // Whose gradient computation was started.
   uint64_t pushes_started_ = 0;
   uint64_t pushes_acknowledged_ = 0;
+  bool first_push_noted_ = false;
   uint64_t start_clock_ = 0;
   ClockTeller clock_teller_;
   PushCut cut_;

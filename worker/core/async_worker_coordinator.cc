@@ -35,6 +35,7 @@ void AsyncWorker::SendJoin(Outbox* out) {
   join->mutable_task()->set_type(v1::WORKER);
   join->mutable_task()->set_index(options_.index);
   join->set_incarnation(options_.incarnation);
+  join->set_replaces(options_.replaces);
   join->set_host(options_.host);
   join->set_pid(options_.pid);
   join->set_job_digest(options_.job_digest);
@@ -116,6 +117,7 @@ void AsyncWorker::JoinAgain(Time now) {
   started_ = now;
   session_.reset();
   pulls_started_ = pulls_done_ = 0;
+  first_push_noted_ = false;
   steps_started_ = pushes_started_ = pushes_acknowledged_ = 0;
   computing_.reset();
   pushing_.reset();

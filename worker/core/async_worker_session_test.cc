@@ -38,6 +38,7 @@ TEST_F(JoiningWorkerTest, AJoinSaysWhoAsks) {
   EXPECT_EQ(join.task().type(), v1::WORKER);
   EXPECT_EQ(join.task().index(), 3u);
   EXPECT_EQ(join.incarnation(), 55u);
+  EXPECT_EQ(join.replaces(), 44u);
   EXPECT_EQ(join.host(), "host");
   EXPECT_EQ(join.pid(), 4003u);
   EXPECT_EQ(join.job_digest(), "digest");

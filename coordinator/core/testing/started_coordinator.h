@@ -62,7 +62,7 @@ class StartedCoordinator {
 
   // ---- workers
   CallId BeginJoin(uint32_t index, uint64_t incarnation,
-                   const std::string& host = "host");
+                   const std::string& host = "host", uint64_t replaces = 0);
   // Joins and is admitted.
   Worker Join(uint32_t index);
   // Says what `worker->beat` holds; an answer already there is taken.

@@ -12,6 +12,7 @@ AsyncWorker::Options WorkerOptions() {
   AsyncWorker::Options options;
   options.index = 3;
   options.incarnation = 55;
+  options.replaces = 44;
   options.host = "host";
   options.pid = 4003;
   options.job.set_batch_per_replica(2);
