@@ -15,6 +15,7 @@
 #include "cli/run_directory.h"
 #include "cli/run_result.h"
 #include "cli/status_poller.h"
+#include "cli/succession.h"
 #include "cli/supervisor.h"
 #include "cli/termination_log.h"
 #include "cli/version.h"
@@ -139,6 +140,9 @@ class LocalCluster {
     options.finish_grace =
         absl::Milliseconds(job_.finish_timeout_ms()) + absl::Seconds(5);
     options.log_directory = absl::StrCat(run_dir_, "/logs");
+    options.more_arguments = [this](const SupervisedTask& task) {
+      return succession_.NextOf(task.name);
+    };
     options.on_line = [this](const std::string& task, const std::string& line) {
       console_.ProcessLine(task, line);
     };
@@ -216,6 +220,7 @@ class LocalCluster {
   const std::string run_dir_;
   Console console_;
   RandomStream random_;
+  Succession succession_;
   int64_t ticks_ = 0;
   const StatusPoller* poller_ = nullptr;    // While RunAt is.
   const Supervisor* supervisor_ = nullptr;  // While RunAt is.

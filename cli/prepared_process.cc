@@ -1,7 +1,6 @@
 #include "cli/prepared_process.h"
 
 #include <filesystem>
-#include <random>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cli/exit_code.h"
+#include "cli/incarnation.h"
 #include "cli/run_directory.h"
 #include "cli/version.h"
 #include "config/cluster_agreement.h"
@@ -23,16 +23,18 @@
 namespace paramd {
 namespace {
 
-uint64_t DrawIncarnation() {
-  std::random_device device;
-  uint64_t drawn = 0;
-  while (drawn == 0) drawn = uint64_t{device()} << 32 | device();
-  return drawn;
-}
-
-absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster) {
+absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster,
+                                   const RunOptions& options) {
   ProcessRole role;
   role.incarnation = DrawIncarnation();
+  if (!options.incarnation.empty()) {
+    ASSIGN_OR_RETURN(role.incarnation,
+                     ParseIncarnation("--incarnation", options.incarnation));
+  }
+  if (!options.replaces.empty()) {
+    ASSIGN_OR_RETURN(role.replaces,
+                     ParseIncarnation("--replaces", options.replaces));
+  }
   if (cluster.standalone) {
     role.server = 0;
     role.worker = 0;
@@ -205,7 +207,7 @@ absl::Status Prepare(const RunOptions& options, PreparedProcess* prepared) {
   prepared->job = std::move(all.job);
   prepared->cluster = std::move(all.cluster);
   if (!prepared->cluster.nothing_to_do().empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(prepared->role, RoleIn(prepared->cluster));
+  ASSIGN_OR_RETURN(prepared->role, RoleIn(prepared->cluster, options));
   LogStart(*prepared);
   RETURN_IF_ERROR(SettleRunDirectory(prepared));
   ASSIGN_OR_RETURN(prepared->process,

@@ -20,6 +20,8 @@ namespace paramd {
 struct RunOptions {
   ProcessFlags process;
   bool insecure = false;
+  std::string incarnation;  // As text; empty: one is drawn.
+  std::string replaces;     // As text; empty: not known.
 };
 
 // What `paramd run` is made of, step by step; each step may find it impossible.

@@ -37,6 +37,7 @@ absl::Status Process::CreateWorker() {
   AsyncWorker::Options options;
   options.index = *role_.worker;
   options.incarnation = role_.incarnation;
+  options.replaces = role_.replaces;
   options.host = HostName();
   options.pid = static_cast<uint32_t>(getpid());
   options.job = job_.config;

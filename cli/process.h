@@ -22,8 +22,10 @@ struct ProcessRole {
   absl::optional<uint32_t> worker;  // Worker 0 is the chief and coordinates.
   uint32_t servers = 1;
   uint32_t workers = 1;
-  // Random, drawn when the process starts.
+  // Which process of its task this is, and which one, known to have ended, was
+  // the one before; 0: nobody knows.
   uint64_t incarnation = 0;
+  uint64_t replaces = 0;
 
   bool is_chief() const { return worker.has_value() && *worker == 0; }
 };

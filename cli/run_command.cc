@@ -131,6 +131,13 @@ int RunCommand(const Invocation& invocation) {
   flags.AddSwitch("insecure",
                   "also listen where other machines reach it, without TLS",
                   &options.insecure);
+  flags.AddText("incarnation", "HEX",
+                "whoever starts this process calls it so; drawn if not given",
+                &options.incarnation);
+  flags.AddText("replaces", "HEX",
+                "the process of this worker before this one, which has ended: "
+                "its lease need not run out",
+                &options.replaces);
   options.process.AddTo(&flags);
   PreparedProcess prepared;
   Ended ended;

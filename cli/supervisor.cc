@@ -66,6 +66,15 @@ Supervisor::Outcome Supervisor::Run() {
   }
 }
 
+absl::optional<pid_t> Supervisor::Kill(const std::string& task) {
+  for (const auto& slot : slots_) {
+    if (slot->task.name != task || !slot->process.has_value()) continue;
+    slot->process->Signal(SIGKILL);
+    return slot->process->pid();
+  }
+  return absl::nullopt;
+}
+
 std::vector<TaskState> Supervisor::States() const {
   std::vector<TaskState> states;
   for (const auto& slot : slots_) states.push_back(slot->state);
@@ -90,7 +99,13 @@ void Supervisor::StartTask(Slot* slot) {
     slot->log = std::fopen(path.c_str(), "ae");
     if (slot->log == nullptr) Say(absl::StrCat("cannot write ", path));
   }
-  auto process = ChildProcess::Start(slot->task.process);
+  ChildProcess::Options options = slot->task.process;
+  if (options_.more_arguments) {
+    for (std::string& argument : options_.more_arguments(slot->task)) {
+      options.arguments.push_back(std::move(argument));
+    }
+  }
+  auto process = ChildProcess::Start(options);
   if (!process.ok()) {
     Stop({.exit_code = kExitFailed,
           .sentence =

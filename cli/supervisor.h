@@ -1,6 +1,8 @@
 #ifndef PARAMD_CLI_SUPERVISOR_H_
 #define PARAMD_CLI_SUPERVISOR_H_
 
+#include <sys/types.h>
+
 #include <cstdio>
 #include <deque>
 #include <functional>
@@ -56,6 +58,10 @@ class Supervisor {
     absl::Duration finish_grace = absl::Seconds(15);
     // Each task's output is appended to `<log_directory>/<task>.log`.
     std::string log_directory;
+    // Asked before each start of a task, whose process before has ended:
+    // arguments for this one process.
+    std::function<std::vector<std::string>(const SupervisedTask&)>
+        more_arguments;
     // One line of a task's output, without its line break.
     std::function<void(const std::string& task, const std::string& line)>
         on_line;
@@ -85,6 +91,10 @@ class Supervisor {
   // of a task that failed for good (1 also when its restarts are used up, or
   // nothing could be started); 130 and 143 after SIGINT and SIGTERM.
   Outcome Run();
+
+  // Ends the task's process as a crash would; it is restarted like one. The
+  // process, or nullopt if none of that name runs now. Called by on_tick.
+  absl::optional<pid_t> Kill(const std::string& task);
 
   // In the order of the tasks.
   std::vector<TaskState> States() const;

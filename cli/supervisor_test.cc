@@ -109,6 +109,37 @@ TEST_F(SupervisorTest, AKilledTaskIsRestartedAndTheOthersLiveOn) {
   EXPECT_EQ(states_[0].restarts, 0);
 }
 
+TEST_F(SupervisorTest, EachProcessOfATaskHasArgumentsOfItsOwn) {
+  int starts = 0;
+  options_.more_arguments = [&starts](const SupervisedTask& task) {
+    return std::vector<std::string>{task.name, absl::StrCat(++starts)};
+  };
+  Add("worker-0", "echo $0 $1; [ $1 = 2 ] || exit 138");
+  EXPECT_EQ(Run().exit_code, 0);
+  EXPECT_THAT(lines_,
+              ElementsAre("[worker-0] worker-0 1", "[worker-0] worker-0 2"));
+}
+
+TEST_F(SupervisorTest, ATaskThatIsKilledOnPurposeIsRestarted) {
+  Add("worker-0", "until [ -e $DIR/second ]; do sleep 0.01; done");
+  Add("ps-0",
+      "if [ -e $DIR/first ]; then touch $DIR/second; "
+      "else touch $DIR/first; exec sleep 1000; fi");
+  options_.tick = absl::Milliseconds(1);
+  Supervisor* running = nullptr;
+  pid_t killed = 0;
+  options_.on_tick = [&] {
+    if (killed != 0 || !std::filesystem::exists(directory_ + "/first")) return;
+    EXPECT_FALSE(running->Kill("ps-7").has_value());
+    killed = running->Kill("ps-0").value_or(0);
+  };
+  Supervisor supervisor(options_, tasks_);
+  running = &supervisor;
+  EXPECT_EQ(supervisor.Run().exit_code, 0);
+  EXPECT_GT(killed, 0);
+  EXPECT_THAT(events_, ElementsAre(HasSubstr("ps-0 exited 137; restart 1")));
+}
+
 TEST_F(SupervisorTest, UsedUpRestartsStopTheClusterWithOne) {
   options_.restarts.most_restarts = 1;
   Add("worker-0", "exec sleep 1000");
