@@ -65,6 +65,7 @@ v1::SealRequest SnapshotRound::SealFor(uint32_t server) const {
   *request.mutable_header()->mutable_snapshot() = number_;
   request.mutable_header()->set_term(number_.term());
   request.set_directory(directory_);
+  request.set_stopped(true);
   request.set_file_name(absl::StrFormat("ps-%05d-of-%05d.safetensors",
                                         server + 1, files_.size()));
   for (const v1::Version& generation : server_generations_) {

@@ -16,10 +16,11 @@ void AddTensor(const Slice& slice, const std::string& name,
   tensor->set_bytes(slice.elements() * sizeof(float));
 }
 
-void AddAppliedRuns(const Slice& slice, v1::SavedSlice* saved) {
+void AddAppliedRuns(const SnapshotFork& fork, const Slice& slice,
+                    v1::SavedSlice* saved) {
   v1::AppliedRun* run = nullptr;
   for (int b = 0; b < slice.block_count(); ++b) {
-    const uint64_t applied = slice.block(b).applied();
+    const uint64_t applied = fork.block(slice, b).applied();
     if (run == nullptr || run->applied() != applied) {
       run = saved->add_applied();
       run->set_applied(applied);
@@ -29,38 +30,40 @@ void AddAppliedRuns(const Slice& slice, v1::SavedSlice* saved) {
 }
 
 // Nothing, if none is kept.
-void AddGradientRms(const Slice& slice, v1::SavedSlice* saved) {
+void AddGradientRms(const SnapshotFork& fork, const Slice& slice,
+                    v1::SavedSlice* saved) {
   bool any = false;
   for (int b = 0; b < slice.block_count(); ++b) {
-    const float rms = slice.block(b).gradient_rms().saved();
+    const float rms = fork.block(slice, b).gradient_rms().saved();
     any = any || rms > 0;
     saved->add_gradient_rms(rms);
   }
   if (!any) saved->clear_gradient_rms();
 }
 
-void AddSlice(const Slice& slice, absl::Span<const absl::string_view> slots,
-              FrozenShard* frozen) {
+void AddSlice(const SnapshotFork& fork, const Slice& slice,
+              absl::Span<const absl::string_view> slots, FrozenShard* frozen) {
   v1::SavedSlice* const saved = frozen->head->mutable_file()->add_slices();
   saved->set_variable(slice.variable().name());
   saved->set_row_begin(slice.rows().begin);
   saved->set_row_end(slice.rows().end);
   saved->set_values_tensor(slice.TensorName());
-  AddAppliedRuns(slice, saved);
-  AddGradientRms(slice, saved);
-  slice.applied().Save(saved);
+  AddAppliedRuns(fork, slice, saved);
+  AddGradientRms(fork, slice, saved);
+  fork.record(slice).Save(saved);
 
   AddTensor(slice, saved->values_tensor(), frozen->head.get());
   for (int b = 0; b < slice.block_count(); ++b) {
-    frozen->payload.push_back(slice.block(b).values());
+    frozen->payload.push_back(fork.block(slice, b).values());
   }
   for (size_t s = 0; s < slots.size(); ++s) {
     const std::string name = slice.TensorName(slots[s]);
     (*saved->mutable_slot_tensors())[std::string(slots[s])] = name;
     AddTensor(slice, name, frozen->head.get());
     for (int b = 0; b < slice.block_count(); ++b) {
-      const size_t bytes = slice.block(b).elements() * sizeof(float);
-      frozen->payload.push_back(slice.block(b).slots().Part(s * bytes, bytes));
+      const Block& block = fork.block(slice, b);
+      const size_t bytes = block.elements() * sizeof(float);
+      frozen->payload.push_back(block.slots().Part(s * bytes, bytes));
     }
   }
 }
@@ -74,7 +77,7 @@ FrozenShard Freeze(const ShardContent& content, const std::string& directory,
   frozen.head->set_directory(directory);
   *frozen.head->mutable_file() = file;
   for (const Slice* const slice : content.owned()) {
-    AddSlice(*slice, content.optimizer().slots(), &frozen);
+    AddSlice(content.fork(), *slice, content.optimizer().slots(), &frozen);
   }
   return frozen;
 }

@@ -10,7 +10,7 @@
 
 namespace paramd {
 
-// The content of a server at one instant, as the work of writing it: values,
+// What a sealed snapshot holds of a server, as the work of writing it: values,
 // slots, counts and records alike. The payload refers to the blocks' bytes
 // without copying one; pushes that come later are written elsewhere as long as
 // it exists (see Block).
@@ -21,7 +21,7 @@ struct FrozenShard {
   BufferChain payload;
 };
 
-// `file` says what is known of the file already: name, server, generation.
+// REQUIRES: content.fork() is sealed. `file` says what is known of the file already: name, server, generation.
 FrozenShard Freeze(const ShardContent& content, const std::string& directory,
                    const v1::ShardFile& file);
 

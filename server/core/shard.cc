@@ -186,6 +186,12 @@ absl::Status Shard::Recall(const v1::RecallRequest& request,
   RETURN_IF_ERROR(CheckRun(request.run_id(), request.job_digest()));
   RETURN_IF_ERROR(CheckTerm(request.header().term()));
   term_ = request.header().term();
+  if (content_ != nullptr) {
+    // No snapshot of an earlier coordinator will be sealed.
+    v1::Version first;
+    first.set_term(term_);
+    content_->fork().Hear(first);
+  }
   reply->set_incarnation(options_.incarnation);
   *reply->mutable_generation() = generation_;
   if (!IsZero(configuration_.version())) {
@@ -248,6 +254,10 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request, Time now,
                                 " was told before with other content"));
   }
   term_ = term;
+  if (content_ != nullptr) {
+    content_->fork().Hear(request.header().snapshot());
+    content_->fork().End(request.committed());
+  }
   // One snapshot is open at a time: where a later one is, and this one was not
   // committed, it never will be. What is pushed is applied again, or no worker
   // would ever reach the later one's cut.
@@ -457,6 +467,7 @@ void Shard::Completed(IoResult result, Time now, Outbox* out) {
       snapshot_->written = absl::InternalError("writing gave no result");
     }
     if (snapshot_->written.ok()) snapshot_->file = written->file();
+    content_->fork().Release();
     AnswerParked(out);
   } else if (state_ == State::kReading && result.io == read_io_) {
     const absl::Status restored = Restored(std::move(result), now);
@@ -562,6 +573,7 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   stats->set_blocks_refused(counts.blocks_refused);
   stats->set_blocks_quarantined(counts.blocks_quarantined);
   stats->set_old_value_bytes(content_->old_value_bytes());
+  stats->set_frozen_bytes(content_->fork().bytes());
   content_->staleness().Fill(stats->mutable_staleness());
   gate_.FillStatus(stats);
   if (sync_ == nullptr) return;

@@ -33,7 +33,8 @@ namespace paramd {
 //  - Only the sessions of the configuration push; an earlier generation never
 //    does again.
 //  - A refused call changed nothing.
-//  - One that drains applies nothing after the snapshot it leaves with.
+//  - One that drains applies nothing after the snapshot it leaves with, for which
+//    workers stopped: pushes behind its cut would be lost.
 //  - In sync mode nothing is applied but decided steps (see SyncStep).
 //  - No worker reads while it is further ahead than the mode allows, see
 //    PullGate.
@@ -213,7 +214,7 @@ class Shard : public Core {
   std::vector<Parked> parked_;  // Written, for snapshot_.
 
   bool draining_ = false;
-  v1::Version drained_by_;  // Sealed while draining.
+  v1::Version drained_by_;  // Sealed while draining, and workers stopped.
 
   Time heard_;  // When a coordinator last called.
   bool finished_ = false;

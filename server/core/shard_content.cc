@@ -193,8 +193,7 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
                                 v1::PushReply* reply) {
   const auto decisions = Check(request, payload);
   if (!decisions.ok()) return decisions.status();
-  const PushId push{request.header().worker(), request.header().generation(),
-                    request.header().sequence()};
+  fork_.Hear(request.header().snapshot());
   ChainReader gradient(payload);
   for (int i = 0; i < request.blocks_size(); ++i) {
     const Decision& decision = (*decisions)[i];
@@ -204,8 +203,7 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
     pushed->set_slice(request.blocks(i).slice());
     pushed->set_block(index);
     if (admission == AppliedPushes::Admission::kApply) {
-      Apply(request.blocks(i), push.worker, decision, &gradient);
-      slice->applied().MarkApplied(push, index);
+      Apply(request, request.blocks(i), decision, &gradient);
       pushed->set_result(v1::PushedBlock::APPLIED);
     } else {
       Skip(block.elements() * sizeof(float), &gradient);
@@ -243,28 +241,49 @@ void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
   ++counts_.blocks_applied;
 }
 
-void ShardContent::Apply(const v1::PushBlock& pushed, uint32_t worker,
-                         const Decision& decision, ChainReader* gradient) {
-  Block& block = decision.slice->block(decision.block);
+void ShardContent::Apply(const v1::PushRequest& request,
+                         const v1::PushBlock& pushed, const Decision& decision,
+                         ChainReader* gradient) {
+  const PushId push{request.header().worker(), request.header().generation(),
+                    request.header().sequence()};
+  const auto& [slice, index, admission, mean_square] = decision;
+  Block& block = slice->block(index);
+  const SnapshotFork::Twin twin =
+      fork_.BeforeChange(request.header().snapshot(), *slice, index);
+  if (twin.block != nullptr) {
+    ChainReader again = *gradient;
+    ApplyTo(twin.block, AgeOf(pushed, push.worker, *twin.block), mean_square,
+            &again);
+  }
   const auto staleness = StalenessOf(pushed, block);
-  GradientAge age;
-  if (staleness.has_value()) {
-    staleness_.Add(*staleness);
-    age.pushes = *staleness;
-    const Buffer* const old =
-        old_values_.has_value()
-            ? old_values_->Find(worker, {pushed.slice(), pushed.block()},
-                                pushed.computed_on())
-            : nullptr;
-    if (old != nullptr) {
-      age.values = reinterpret_cast<const float*>(old->bytes().data());
-    }
-  }
-  if (options_.spike_factor > 0) {
-    block.gradient_rms().Add(decision.mean_square);
-  }
-  block.Apply(optimizer_, gradient, &spare_, age);
+  if (staleness.has_value()) staleness_.Add(*staleness);
+  ApplyTo(&block, AgeOf(pushed, push.worker, block), mean_square, gradient);
+  slice->applied().MarkApplied(push, index);
+  if (twin.record != nullptr) twin.record->MarkApplied(push, index);
   ++counts_.blocks_applied;
+}
+
+GradientAge ShardContent::AgeOf(const v1::PushBlock& pushed, uint32_t worker,
+                                const Block& block) const {
+  GradientAge age;
+  const auto staleness = StalenessOf(pushed, block);
+  if (!staleness.has_value()) return age;
+  age.pushes = *staleness;
+  const Buffer* const old =
+      old_values_.has_value()
+          ? old_values_->Find(worker, {pushed.slice(), pushed.block()},
+                              pushed.computed_on())
+          : nullptr;
+  if (old != nullptr) {
+    age.values = reinterpret_cast<const float*>(old->bytes().data());
+  }
+  return age;
+}
+
+void ShardContent::ApplyTo(Block* block, const GradientAge& age,
+                           double mean_square, ChainReader* gradient) {
+  if (options_.spike_factor > 0) block->gradient_rms().Add(mean_square);
+  block->Apply(optimizer_, gradient, &spare_, age);
 }
 
 void ShardContent::SetWorkers(const std::vector<uint32_t>& workers) {

@@ -15,6 +15,7 @@
 #include "server/core/optimizer.h"
 #include "server/core/quarantine_count.h"
 #include "server/core/slice.h"
+#include "server/core/snapshot_fork.h"
 #include "server/core/spare_buffers.h"
 #include "server/core/staleness_count.h"
 #include "tensor/buffer.h"
@@ -57,7 +58,8 @@ class ShardContent {
   absl::Status Pull(const v1::PullRequest& request, v1::PullReply* reply,
                     BufferChain* payload);
 
-  // Checks the whole chunk, then applies each block that is not in yet. Refused
+  // Checks the whole chunk, then applies each block that is not in yet, and to
+  // what an open snapshot holds of it if the push is before its cut. Refused
   // as WRONG_OWNER, FENCED, QUARANTINED or INVALID, in which case nothing
   // changed. REQUIRES: filled.
   absl::Status Push(const v1::PushRequest& request, const BufferChain& payload,
@@ -78,6 +80,10 @@ class ShardContent {
   // Applies the gradient of one block. REQUIRES: it is finite and has the
   // block's size.
   void ApplyBlock(Slice* slice, int block, ChainReader* gradient);
+
+  // What a snapshot holds of it.
+  SnapshotFork& fork() { return fork_; }
+  const SnapshotFork& fork() const { return fork_; }
 
   // The workers whose reads are kept, as far as the optimizer has use for them.
   void SetWorkers(const std::vector<uint32_t>& workers);
@@ -112,8 +118,13 @@ class ShardContent {
   absl::Status CheckNumbers(const BufferChain& payload,
                             std::vector<Decision>* decisions) const;
   bool IsFinite(ChainReader* gradient, Decision* decision) const;
-  void Apply(const v1::PushBlock& pushed, uint32_t worker,
+  void Apply(const v1::PushRequest& request, const v1::PushBlock& pushed,
              const Decision& decision, ChainReader* gradient);
+  // Of a gradient of `worker`, for this copy of the block.
+  GradientAge AgeOf(const v1::PushBlock& pushed, uint32_t worker,
+                    const Block& block) const;
+  void ApplyTo(Block* block, const GradientAge& age, double mean_square,
+               ChainReader* gradient);
   // How many other pushes the block has taken since the read that the gradient
   // was computed on; nullopt if that is not known.
   absl::optional<uint64_t> StalenessOf(const v1::PushBlock& pushed,
@@ -126,6 +137,7 @@ class ShardContent {
   std::vector<uint32_t> servers_;
   std::vector<Slice*> owned_;
   uint64_t bytes_ = 0;
+  SnapshotFork fork_;
   SpareBuffers spare_;
   Counts counts_;
   StalenessCount staleness_;

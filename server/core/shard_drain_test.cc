@@ -50,6 +50,17 @@ TEST_F(ShardDrainTest, Promise1_NothingIsAppliedAfterTheSnapshotItLeavesWith) {
   EXPECT_EQ(driver_.Pull(0), (std::vector<float>{-1, -1}));
 }
 
+TEST_F(ShardDrainTest, Promise1_ASnapshotThatNobodyStoppedForIsNotTheOne) {
+  driver_.MakeReady(Config());
+  driver_.Drain();
+  v1::SealRequest seal = MakeSeal(1);
+  seal.set_stopped(false);
+  ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, seal).ok());
+  EXPECT_TRUE(driver_.Push(driver_.MakePush(1, {{0, 0}}, 2), {1, 1}).ok());
+  EXPECT_EQ(driver_.Configure(Config(), Pair(1, 1))->drained_by(), Pair(0, 0));
+  EXPECT_FALSE(driver_.exited);
+}
+
 TEST_F(ShardDrainTest, ItLeavesWhenItHearsThatTheSnapshotIsCommitted) {
   driver_.MakeReady(Config());
   driver_.Drain();

@@ -42,8 +42,15 @@ absl::Status Shard::Seal(const v1::SealRequest& request, Outbox* out,
         v1::Refusal::SUPERSEDED, VersionName(number),
         absl::StrCat("snapshot ", VersionName(snapshot_->number), " is known"));
   }
+  const bool again = snapshot_.has_value() && number == snapshot_->number;
+  if (!again && !content_->fork().MaySeal(number)) {
+    return Refuse(v1::Refusal::SUPERSEDED, VersionName(number),
+                  absl::StrCat("snapshot ", VersionName(number),
+                               " has ended at ", Name(), ", which knows ",
+                               VersionName(content_->fork().number())));
+  }
   *reply->mutable_snapshot() = number;
-  if (snapshot_.has_value() && number == snapshot_->number) {
+  if (again) {
     if (request.directory() == snapshot_->directory &&
         request.file_name() == snapshot_->file.name()) {
       return absl::OkStatus();
@@ -54,7 +61,7 @@ absl::Status Shard::Seal(const v1::SealRequest& request, Outbox* out,
   }
   snapshot_.reset();
   AnswerParked(out);
-  if (draining_) drained_by_ = number;
+  if (draining_ && request.stopped()) drained_by_ = number;
 
   snapshot_.emplace();
   snapshot_->number = number;
@@ -63,6 +70,7 @@ absl::Status Shard::Seal(const v1::SealRequest& request, Outbox* out,
   snapshot_->file.set_name(request.file_name());
   snapshot_->file.set_server(options_.index);
   *snapshot_->file.mutable_server_generation() = generation_;
+  content_->fork().Seal(number, content_->owned());
   FrozenShard frozen = Freeze(*content_, request.directory(), snapshot_->file);
   out->StartIo(snapshot_->io, std::move(frozen.head),
                std::move(frozen.payload));

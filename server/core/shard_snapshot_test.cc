@@ -101,6 +101,68 @@ TEST_F(ShardSnapshotTest, Promise3_ValuesSlotsCountsAndRecordsAreOfOneInstant) {
   EXPECT_EQ(big.records(1).missing_blocks(0), 0u);
 }
 
+TEST_F(ShardSnapshotTest, Promise3_APushBehindTheCutDoesNotWaitForTheSeal) {
+  ASSERT_TRUE(driver_.Push(driver_.MakePush(1, {{0, 0}}, 2), {1, 1}).ok());
+  const std::vector<float> before = driver_.Pull(0);
+  v1::PushRequest behind = driver_.MakePush(2, {{0, 0}}, 2);
+  *behind.mutable_header()->mutable_snapshot() = Pair(1, 1);
+  ASSERT_TRUE(driver_.Push(behind, {1, 1}).ok());
+  EXPECT_NE(driver_.Pull(0), before);
+  v1::StatusReply status;
+  driver_.shard().FillStatus(&status);
+  EXPECT_EQ(status.server().frozen_bytes(), 3 * 2 * sizeof(float));
+  ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
+  std::vector<float> all = Numbers(driver_.ios[0].payload);
+  all.resize(2);
+  EXPECT_EQ(all, before);
+  const v1::SavedSlice& w = Work().file().slices(0);
+  EXPECT_EQ(w.applied(0).applied(), 1u);
+  EXPECT_EQ(w.records(1).sequence(), 1u);
+  driver_.Complete(Ended(absl::OkStatus()));
+  driver_.shard().FillStatus(&status);
+  EXPECT_EQ(status.server().frozen_bytes(), 0u);
+}
+
+TEST_F(ShardSnapshotTest, AChunkThatIsRefusedForksNothing) {
+  v1::PushRequest behind = driver_.MakePush(1, {{0, 0}}, 2);
+  *behind.mutable_header()->mutable_snapshot() = Pair(1, 5);
+  EXPECT_FALSE(driver_.Push(behind, {1}).ok());
+  EXPECT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok())
+      << "snapshot 1.5 was not heard of";
+}
+
+TEST_F(ShardSnapshotTest, AConfigurationThatNamesALaterSnapshotDropsTheFork) {
+  v1::PushRequest behind = driver_.MakePush(1, {{0, 0}}, 2);
+  *behind.mutable_header()->mutable_snapshot() = Pair(1, 1);
+  ASSERT_TRUE(driver_.Push(behind, {1, 1}).ok());
+  v1::ConfigureRequest configure;
+  configure.mutable_header()->set_term(1);
+  *configure.mutable_header()->mutable_snapshot() = Pair(1, 2);
+  *configure.mutable_configuration() = Config();
+  ASSERT_TRUE(driver_.Ask<v1::ConfigureReply>(kChief, configure).ok());
+  v1::StatusReply status;
+  driver_.shard().FillStatus(&status);
+  EXPECT_EQ(status.server().frozen_bytes(), 0u);
+  const absl::Status late = driver_.Call(kChief, MakeSeal(1)).status;
+  EXPECT_EQ(Reason(late), v1::Refusal::SUPERSEDED);
+  EXPECT_EQ(late.message(),
+            "snapshot 1.1 has ended at ps-0, which knows 1.2");
+}
+
+TEST_F(ShardSnapshotTest, ALaterCoordinatorDropsTheFork) {
+  v1::PushRequest behind = driver_.MakePush(1, {{0, 0}}, 2);
+  *behind.mutable_header()->mutable_snapshot() = Pair(1, 1);
+  ASSERT_TRUE(driver_.Push(behind, {1, 1}).ok());
+  v1::RecallRequest recall;
+  recall.mutable_header()->set_term(2);
+  recall.set_run_id("run");
+  recall.set_job_digest("digest");
+  ASSERT_TRUE(driver_.Ask<v1::RecallReply>(kChief, recall).ok());
+  v1::StatusReply status;
+  driver_.shard().FillStatus(&status);
+  EXPECT_EQ(status.server().frozen_bytes(), 0u);
+}
+
 TEST_F(ShardSnapshotTest, BlocksOfEqualCountAreOneRun) {
   ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
   const v1::SavedSlice& big = Work().file().slices(1);

@@ -82,6 +82,7 @@ v1::SealRequest MakeSeal(uint64_t counter) {
   *seal.mutable_header()->mutable_snapshot() = Pair(1, counter);
   seal.set_directory("/checkpoint");
   seal.set_file_name("ps-0");
+  seal.set_stopped(true);
   *seal.add_server_generations() = Pair(1, 1);
   return seal;
 }
