@@ -8,7 +8,8 @@ usage() {
 usage: ./quickstart.sh [--yes] [--no-install] [--resume]
 
 Installs packages, builds paramd and trains Fashion-MNIST on 2 ps and 2 worker
-processes on this machine. A run is a new one unless told otherwise.
+processes on this machine, one of which is killed on the way (kill -9). A run is a
+new one unless told otherwise.
 
   --yes         don't ask before packages are installed
   --no-install  install nothing; go on with what is there
@@ -103,7 +104,8 @@ announce() {
     echo "              ${missing[*]}" | fold -s -w 76 | sed '2,$s/^/              /'
   fi
   echo "  2. build    paramd with Bazel, downloading nothing"
-  echo "  3. train    Fashion-MNIST, 5 epochs, on 2 ps and 2 workers on loopback"
+  echo "  3. train    Fashion-MNIST, 5 epochs, on 2 ps and 2 workers on loopback;"
+  echo "              in the third epoch worker-1 is killed with kill -9"
   echo "About $minutes min. Nothing outside this folder and apt is touched."
   echo
 }
@@ -152,6 +154,6 @@ if [ "$started_in" != "$PWD" ]; then
   echo "(commands below are for this folder: cd $PWD)"
 fi
 ./paramd local --job config/examples/fashion_mnist.json --servers 2 \
-  --workers 2 "${resume[@]}"
+  --workers 2 --kill worker-1@epoch=3 "${resume[@]}"
 echo
 echo "[3/3] train: done; $(clock $SECONDS) in all"

@@ -206,7 +206,8 @@ void FillView(const std::vector<ProcessReport>& servers,
   // It may have changed since the job file was read.
   if (!job.staleness().empty()) view->staleness = job.staleness();
   view->epochs_done = job.epochs_done();
-  view->pushes = job.pushes();
+  // A worker that was replaced takes none of its pushes along.
+  view->pushes = job.global_step();
   view->given_up = job.given_up();
   if (job.checkpoint_bytes() > 0) {
     view->checkpoint_step = job.checkpoint_step();

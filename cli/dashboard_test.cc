@@ -117,7 +117,7 @@ TEST(DashboardTest, FiguresComeFromTheProcessesThemselves) {
   chief.status->mutable_worker()->add_pull_p50_ms(0.5);
   v1::JobStats* job = chief.status->mutable_job();
   job->set_epochs_done(1.5);
-  job->set_pushes(9);
+  job->set_global_step(9);
   job->set_given_up(1);
   job->set_waiting_for("ps-1");
   job->mutable_evaluation()->set_epoch(1);

@@ -5,13 +5,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/dashboard.h"
 #include "cli/exit_code.h"
 #include "cli/job_flags.h"
+#include "cli/kill_plan.h"
 #include "cli/loopback.h"
+#include "cli/rejoin_watch.h"
 #include "cli/run_directory.h"
 #include "cli/run_result.h"
 #include "cli/status_poller.h"
@@ -33,6 +36,7 @@ struct LocalOptions {
   int workers = 2;
   int restarts = 3;
   bool resume = false;
+  std::string kill;  // Whom, and when: see KillPlan.
 };
 
 // Where this run writes: what the job says, or the next free directory below
@@ -51,9 +55,10 @@ absl::StatusOr<std::string> ChooseRunDirectory(const v1::JobConfig& job,
 class LocalCluster {
  public:
   LocalCluster(const LocalOptions& options, const v1::JobConfig& job,
-               std::string run_dir)
+               KillPlan kills, std::string run_dir)
       : options_(options),
         job_(job),
+        kills_(std::move(kills)),
         run_dir_(std::move(run_dir)),
         console_(stdout, stderr, StdoutIsTerminal()),
         random_(std::random_device()()) {}
@@ -141,10 +146,13 @@ class LocalCluster {
         absl::Milliseconds(job_.finish_timeout_ms()) + absl::Seconds(5);
     options.log_directory = absl::StrCat(run_dir_, "/logs");
     options.more_arguments = [this](const SupervisedTask& task) {
+      rejoins_.Started(task.name, MonotonicNow());
       return succession_.NextOf(task.name);
     };
     options.on_line = [this](const std::string& task, const std::string& line) {
       console_.ProcessLine(task, line);
+      const auto back = rejoins_.Printed(task, line, MonotonicNow());
+      if (back.has_value()) console_.Say(*back);
     };
     options.on_event = [this](const std::string& sentence) {
       console_.Say(sentence);
@@ -197,10 +205,20 @@ class LocalCluster {
 
   void OnTick() {
     ++ticks_;
+    const ClusterView view = View();
     if (console_.in_place()) {
-      console_.ShowBlock(RenderBlock(View(), TerminalWidth(stdout)));
+      console_.ShowBlock(RenderBlock(view, TerminalWidth(stdout)));
     } else if (ticks_ % kTicksPerLine == 0) {
-      console_.Print(absl::StrCat(RenderLine(View()), "\n"));
+      console_.Print(absl::StrCat(RenderLine(view), "\n"));
+    }
+    for (const KillPlan::Kill& kill : kills_.Due(view.epochs_done)) {
+      // One that does not run now is killed as soon as it does.
+      const auto process = supervisor_->Kill(kill.task);
+      if (!process.has_value()) continue;
+      kills_.Remove(kill);
+      console_.Say(absl::StrCat("kill -9 ", *process, ": ", kill.task,
+                                " is killed in epoch ", kill.epoch,
+                                ", as --kill says"));
     }
   }
 
@@ -217,13 +235,15 @@ class LocalCluster {
 
   const LocalOptions& options_;
   const v1::JobConfig& job_;
+  KillPlan kills_;
   const std::string run_dir_;
   Console console_;
   RandomStream random_;
   Succession succession_;
+  RejoinWatch rejoins_;
   int64_t ticks_ = 0;
   const StatusPoller* poller_ = nullptr;    // While RunAt is.
-  const Supervisor* supervisor_ = nullptr;  // While RunAt is.
+  Supervisor* supervisor_ = nullptr;        // While RunAt is.
 };
 
 void AddFlags(LocalOptions* options, Flags* flags) {
@@ -235,6 +255,11 @@ void AddFlags(LocalOptions* options, Flags* flags) {
                   {0, 1000000}, &options->restarts);
   flags->AddSwitch("resume", "go on with the newest run of this job",
                    &options->resume);
+  flags->AddText(
+      "kill", "TASK@epoch=N",
+      "kill this task's process in that epoch (kill -9), to see what "
+      "a lost process costs; several: a,b",
+      &options->kill);
   options->job.AddTo(flags);
 }
 
@@ -270,12 +295,16 @@ Supervisor::Outcome NotBegun(const absl::Status& status) {
 Supervisor::Outcome RunJob(const Invocation& invocation,
                            const LocalOptions& options,
                            const v1::JobConfig& job) {
+  auto kills = KillPlan::Parse(options.kill, {.servers = options.servers,
+                                              .workers = options.workers,
+                                              .epochs = job.epochs()});
+  if (!kills.ok()) return NotBegun(kills.status());
   const auto run_dir = ChooseRunDirectory(job, options.resume);
   if (!run_dir.ok()) return NotBegun(run_dir.status());
   const absl::Status logs =
       UseRunDirectory(absl::StrCat(*run_dir, "/logs"), true);
   if (!logs.ok()) return NotBegun(logs);
-  LocalCluster cluster(options, job, *run_dir);
+  LocalCluster cluster(options, job, *std::move(kills), *run_dir);
   const Supervisor::Outcome outcome = cluster.Run();
   if (outcome.exit_code == kExitFinished) {
     PrintEnd(invocation, options, *run_dir, cluster.console());

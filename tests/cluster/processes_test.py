@@ -108,6 +108,14 @@ class ProcessesTest(unittest.TestCase):
     def test_a_killed_worker_comes_back(self):
         self.check_restart("worker-1")
 
+    def test_a_worker_killed_on_purpose_is_back_before_its_lease_is_over(self):
+        run = self.start(ENDLESS, "--kill=worker-1@epoch=2",
+                         "--lease_ms=600000")
+        run.wait_for("worker-1 is killed in epoch 2, as --kill says")
+        run.wait_for("worker-1 is back: its first push was acknowledged")
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.wait(), 130, run.output)
+
     def test_a_killed_chief_goes_on_from_the_newest_checkpoint(self):
         run = self.check_restart("worker-0")
         self.assertIn("going on from checkpoint", run.log("worker-0"))
