@@ -53,6 +53,11 @@ class Optimizer {
   static absl::StatusOr<Optimizer> Create(const v1::OptimizerConfig& config,
                                           uint64_t decay_steps);
 
+  // The schedule falls over so many applications from now on; 0: as before.
+  void SetDecaySteps(uint64_t decay_steps) {
+    if (decay_steps != 0) decay_steps_ = decay_steps;
+  }
+
   // Names of what lies beside a value: none, or "momentum" and "variance".
   absl::Span<const absl::string_view> slots() const;
 

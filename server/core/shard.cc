@@ -346,7 +346,7 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
                                           " changes the layout of ", Name(),
                                           " under its generation"));
   }
-  if (!fill) RETURN_IF_ERROR(ConfigureSync(configuration));
+  if (!fill) RETURN_IF_ERROR(ConfigureSync(configuration, out));
   configuration_ = configuration;
   generation_ = self.generation();
   sessions_.clear();
@@ -354,7 +354,10 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
     sessions_[worker.index()] = worker.generation();
   }
   gate_.Configure(configuration, now);
-  if (content_ != nullptr) SetContentWorkers();
+  if (content_ != nullptr) {
+    SetContentWorkers();
+    content_->SetDecaySteps(configuration.decay_steps());
+  }
   if (fill) {
     BeginFilling(self, now, out);
   } else {
@@ -492,7 +495,7 @@ void Shard::Tick(Time now, Outbox* out) {
       state_ = State::kFilled;
       FenceSessions();
       NoteFilled(out);
-      const absl::Status begun = ConfigureSync(configuration_);
+      const absl::Status begun = ConfigureSync(configuration_, out);
       if (!begun.ok()) {
         state_ = State::kFailed;
         failure_ = begun;

@@ -173,8 +173,10 @@ class Shard : public Core {
   void FenceSessions();
   void SetContentWorkers();
   // Takes over the contributors of a configuration; the step stands beside the
-  // content from when there are some. Refused with nothing changed.
-  absl::Status ConfigureSync(const v1::Configuration& configuration);
+  // content from when there are some, and until the mode is another one. Refused
+  // with nothing changed.
+  absl::Status ConfigureSync(const v1::Configuration& configuration,
+                             Outbox* out);
   // Sends what the step has answered, and goes on applying it.
   void ContinueSync(Time now, Outbox* out);
   void EndSync(const absl::Status& why, Outbox* out);

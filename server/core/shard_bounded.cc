@@ -27,6 +27,12 @@ void Shard::ReceivePull(const Message& message, const v1::PullRequest& request,
 // has a clock.
 absl::Status Shard::CheckReader(PeerId from,
                                 const v1::PullRequest& request) const {
+  if (request.after_step() > 0 && !IsSync()) {
+    return RefuseForNow(
+        v1::Refusal::NOT_READY, "session", options_.retry_after,
+        absl::StrCat("the job is not in sync mode: there is no step ",
+                     request.after_step(), " to read after"));
+  }
   if (!gate_.Watches(request)) return absl::OkStatus();
   RETURN_IF_ERROR(CheckRunning());
   if (from.kind != PeerId::Kind::kWorker) {

@@ -52,6 +52,9 @@ class ShardContent {
   // Values and slots.
   uint64_t bytes() const { return bytes_; }
 
+  // Over how many applications a schedule falls from now on.
+  void SetDecaySteps(uint64_t steps) { optimizer_.SetDecaySteps(steps); }
+
   // Blocks whose version is not the known one, by reference. Refused as
   // WRONG_OWNER, INVALID (no such slice or block, unknown encoding) or
   // OVER_LIMIT. REQUIRES: filled.
@@ -131,7 +134,7 @@ class ShardContent {
                                        const Block& block) const;
 
   const Options options_;
-  const Optimizer optimizer_;
+  Optimizer optimizer_;
   // By place in the layout; null if it belongs to another server.
   std::vector<std::unique_ptr<Slice>> slices_;
   std::vector<uint32_t> servers_;

@@ -10,10 +10,16 @@
 
 namespace paramd {
 
-absl::Status Shard::ConfigureSync(const v1::Configuration& configuration) {
+absl::Status Shard::ConfigureSync(const v1::Configuration& configuration,
+                                  Outbox* out) {
+  if (configuration.consistency().mode() != v1::Consistency::SYNC) {
+    EndSync(Refuse(v1::Refusal::SUPERSEDED, "step",
+                   "the job is no longer in sync mode"),
+            out);
+    return absl::OkStatus();
+  }
   if (sync_ != nullptr) return sync_->Configure(configuration);
-  if (configuration.consistency().mode() != v1::Consistency::SYNC ||
-      state_ != State::kFilled ||
+  if (state_ != State::kFilled ||
       IsZero(configuration.contributors().version())) {
     return absl::OkStatus();
   }
