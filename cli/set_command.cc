@@ -44,12 +44,14 @@ absl::StatusOr<std::string> Set(const std::string& setting,
 
 int SetCommand(const Invocation& invocation) {
   std::string run_dir;
-  int timeout_ms = 5000;
+  int timeout_ms = 60000;
   Flags flags("set", "SETTING [flags]",
-              "Changes a setting of a job while it runs: staleness=K or "
-              "staleness=async. The chief\nlogs it before anybody is told, and "
-              "keeps it over a restart. To be run where the\nchief runs, by "
-              "its user. Exits 138 if the chief can't be reached.");
+              "Changes a setting of a job while it runs: staleness=K, "
+              "staleness=async or\nstaleness=sync. The chief logs it before "
+              "anybody is told, and keeps it over a\nrestart. To and from sync "
+              "it first lets workers finish their push, or the servers\ntheir "
+              "step, and answers then. To be run where the chief runs, by its "
+              "user. Exits\n138 if the chief can't be reached.");
   flags.AllowArguments(1, 1, "SETTING, such as staleness=8");
   flags.AddText("run_dir", "DIR",
                 "directory of the run; empty: the one run under runs/ whose "

@@ -48,6 +48,12 @@ class SetCommandTest(unittest.TestCase):
         self.runs["worker-0"].wait_for("worker-0 joined")
         self.assertEqual(self.staleness(), "8")
 
+    def test_sync_begins_and_ends_while_the_job_runs(self):
+        for value in ("sync", "4", "sync", "async"):
+            code, output = self.set(f"staleness={value}")
+            self.assertEqual(code, 0, output)
+            self.assertEqual(self.staleness(), value)
+
     def test_the_socket_is_its_owners_and_is_found_by_itself(self):
         path = os.path.join(self.cluster.run_directory, "worker-0.sock")
         self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
@@ -61,7 +67,6 @@ class SetCommandTest(unittest.TestCase):
     def test_what_makes_no_sense_is_2_and_changes_nothing(self):
         for setting, why in (
                 ("staleness=fast", "staleness must be"),
-                ("staleness=sync", "can't be changed to sync"),
                 ("epochs=3", "'epochs' can't be changed while the job runs"),
                 ("staleness", "is not key=value, as in staleness=8")):
             code, output = self.set(setting)

@@ -59,6 +59,7 @@ Coordinator::Coordinator(const Options& options)
                 uint64_t{options.job.batch_per_replica()} *
                     options.job.portion_batches()),
       steps_(SyncOptions(options)),
+      contributors_awaited_(options.workers),
       run_id_(options.run_id) {}
 
 absl::Duration Coordinator::lease() const {
@@ -131,7 +132,7 @@ void Coordinator::OnLogRead(const IoResult& result, Time now, Outbox* out) {
     finished |= entry.has_finished();
     if (entry.has_retired()) retired_.push_back(entry.retired());
     if (entry.configuration().has_consistency()) {
-      logged_mode_ = entry.configuration().consistency();
+      NoteLoggedMode(entry.configuration());
     }
     if (entry.job_digest() != options_.job_digest) {
       out->Exit(absl::InvalidArgumentError(absl::StrCat(
@@ -212,11 +213,12 @@ void Coordinator::PlanConfiguration(Time now, Outbox* out) {
       return;
     }
   }
-  configuration_.set_decay_steps(
+  const uint64_t decay_steps =
       job.optimizer().decay_steps() > 0
           ? job.optimizer().decay_steps()
           : StepsPerEpoch(job, IsSync(), options_.workers, options_.examples) *
-                job.epochs());
+                job.epochs();
+  configuration_.set_decay_steps(logged_decay_steps_.value_or(decay_steps));
   configuration_.set_seed(job.seed());
   configuration_.set_state(v1::STARTING);
   for (Server& server : servers_) {
@@ -335,6 +337,10 @@ std::string Coordinator::waiting_for() const {
         !server.restored) {
       return absl::StrCat("ps-", s, " to be filled", why);
     }
+  }
+  if (IsChangingMode()) {
+    return absl::StrCat(ModeChangeWaitsFor(), ", to change staleness ",
+                        change_->Name());
   }
   if (phase_ == Phase::kRunning && !draining_ &&
       workers_.size() < options_.workers) {

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
+#include "coordinator/core/mode_change.h"
 #include "coordinator/core/portions.h"
 #include "coordinator/core/snapshot_round.h"
 #include "coordinator/core/sync_steps.h"
@@ -140,11 +141,6 @@ class Coordinator : public Core {
     Time since;         // When this incarnation was first heard.
     Time answer_until;  // The parked call.
   };
-  // A change of the mode that is being logged.
-  struct Setting {
-    CallId call = 0;
-    v1::Consistency mode;
-  };
   using IoHandler = void (Coordinator::*)(const IoResult&, Time, Outbox*);
 
   // ---- starting
@@ -196,6 +192,8 @@ class Coordinator : public Core {
   Worker* FindSession(const Message& message, const v1::Header& header,
                       Time now, Outbox* out);
   bool HoldsWorkers() const;
+  // They must not open a push.
+  bool StopsWorkers() const;
   bool HasNews(const Worker& worker) const;
   v1::HeartbeatReply NewsFor(const Worker& worker) const;
   void AnswerHeartbeat(Worker* worker, Outbox* out);
@@ -211,10 +209,38 @@ class Coordinator : public Core {
   // the highest known if none does.
   uint64_t StartClock(Time now) const;
   uint64_t HighestClock() const;
+  void RaiseStartClocks();
+
+  // ---- changing the mode
   void OnSet(const Message& message, const v1::SetRequest& request,
              Outbox* out);
+  absl::Status CheckMaySet() const;
+  void AdvanceModeChange(Outbox* out);
+  bool MayStopForChange() const;
+  bool EverybodyStopped() const;
+  std::string ModeChangeWaitsFor() const;
+  void GiveUpModeChange(absl::string_view why, Outbox* out);
+  void NoteLoggedMode(const v1::Configuration& logged);
+  void LogMode(Outbox* out);
   void OnModeLogged(const IoResult& result, Time now, Outbox* out);
   void AnswerSet(CallId call, Outbox* out);
+  // What is left of the input as the new mode has it, without the sessions.
+  void GoOnInMode(const v1::Consistency& mode, Time now, Outbox* out);
+  // Nobody's session goes on: all workers join again, as the sentence says.
+  void EndSessions(absl::string_view why, Outbox* out);
+  // Between its beginning and its end no snapshot is opened and nobody joins.
+  bool IsChangingMode() const {
+    return change_.has_value() &&
+           change_->stage() != ModeChange::Stage::kWaiting;
+  }
+  // Sessions end with the entry that is being logged.
+  bool IsLoggingEndOfSessions() const {
+    return change_.has_value() && change_->ends_sessions() &&
+           change_->stage() == ModeChange::Stage::kLogging;
+  }
+  // Pushes, or in sync mode steps, that are to come.
+  uint64_t StepsOf(const v1::SavedInput& input,
+                   const v1::Consistency& mode) const;
 
   // ---- sync mode
   bool IsSync() const {
@@ -224,6 +250,7 @@ class Coordinator : public Core {
   // The sessions that are to contribute, by worker.
   using Contributing = std::map<uint32_t, v1::Version>;
   bool MayContribute(const Contributing& sessions, Time now) const;
+  void FenceWhoNeverContributes(Time now, Outbox* out);
   void LogContributors(const Contributing& sessions, Outbox* out);
   void OnContributorsLogged(const IoResult& result, Time now, Outbox* out);
   bool MayDecide(uint32_t server) const;
@@ -272,14 +299,19 @@ class Coordinator : public Core {
   std::map<uint32_t, Joining> joining_;  // Bound: options_.workers.
   uint64_t highest_clock_ = 0;           // Of sessions that are gone.
   absl::optional<v1::Consistency> logged_mode_;  // The newest in the log.
-  absl::optional<Setting> setting_;
+  // As of the newest change to or from sync in the log.
+  absl::optional<uint64_t> logged_decay_steps_;
+  absl::optional<ModeChange> change_;
   Portions portions_;  // Of the input; in sync mode steps_ has it.
   SyncSteps steps_;
   bool logging_contributors_ = false;
   v1::Contributors logged_contributors_;  // Or being logged.
   std::map<uint32_t, v1::Version> contributing_;  // Their sessions.
-  // From when on the first step is not kept for all workers any more.
+  uint32_t contributors_awaited_ = 0;  // By the first step.
+  // From when on the first step is not kept for them any more.
   Time contribute_at_ = Time::Never();
+  // When something else than workers last kept the open step.
+  Time step_kept_;
   // A server came back without its shard: all go back to the checkpoint.
   bool rewinding_ = false;
   absl::optional<SnapshotRound> snapshot_;

@@ -166,7 +166,7 @@ TEST_F(CoordinatorConsistencyTest, TheSameModeAgainIsAnsweredAndNotLogged) {
 
 TEST_F(CoordinatorConsistencyTest, WhatMakesNoSenseIsRefusedAndNotLogged) {
   const absl::Status refused =
-      driver().Call(PeerId{}, Staleness("sync")).status;
+      driver().Call(PeerId{}, Staleness("fast")).status;
   EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::INVALID);
   EXPECT_FALSE(driver().TakeIo<v1::AppendLog>().has_value());
   EXPECT_EQ(Mode(), "4");
@@ -176,7 +176,11 @@ TEST_F(CoordinatorConsistencyTest, Promise4_OneSettingAtATimeByName) {
   const CallId first = driver().Begin(PeerId{}, Staleness("16"));
   const absl::Status second = driver().Call(PeerId{}, Staleness("2")).status;
   EXPECT_EQ(RefusalOf(second).reason(), v1::Refusal::RETRY);
-  EXPECT_EQ(RefusalOf(second).waiting_for(), "another setting to be logged");
+  EXPECT_EQ(RefusalOf(second).waiting_for(),
+            "staleness to change from 4 to 16");
+  EXPECT_EQ(second.message(),
+            "waiting for staleness to change from 4 to 16: the configuration "
+            "log");
   started_.Append();
   EXPECT_TRUE(driver().Take(first).status.ok());
   EXPECT_EQ(Mode(), "16");

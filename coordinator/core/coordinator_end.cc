@@ -48,7 +48,8 @@ void Coordinator::Advance(Time now, Outbox* out) {
   if (phase_ >= Phase::kRunning && phase_ < Phase::kTellingEnd && !draining_) {
     AdmitJoining(now, out);
   }
-  if (IsSync()) AdvanceSync(now, out);
+  AdvanceModeChange(out);
+  if (IsSync() || rewinding_) AdvanceSync(now, out);
   if (phase_ == Phase::kRunning) AdvanceRunning(now, out);
   if (phase_ == Phase::kEvaluating && evaluation_.final()) {
     phase_ = Phase::kSaving;
@@ -90,7 +91,7 @@ void Coordinator::AdvanceRunning(Time now, Outbox* out) {
       Fence(index, now, out);
     }
   }
-  if (snapshot_.has_value() || draining_) return;
+  if (snapshot_.has_value() || change_.has_value() || draining_) return;
   if (AllInputUsed()) {
     phase_ = Phase::kEvaluating;
     ChangeState(v1::FINISHING);
@@ -132,7 +133,7 @@ bool Coordinator::DrainNeedsSnapshot() const {
 }
 
 void Coordinator::AdvanceDrain(Time now, Outbox* out) {
-  if (out->exited || snapshot_.has_value()) return;
+  if (out->exited || snapshot_.has_value() || IsChangingMode()) return;
   if (DrainNeedsSnapshot()) {
     const bool asked =
         !draining_ ||

@@ -16,6 +16,8 @@ using ::google::protobuf::DynamicCastToGenerated;
 
 constexpr absl::Duration kDecideDeadline = absl::Seconds(5);
 constexpr absl::Duration kDecideRetry = absl::Milliseconds(20);
+// As long as a worker resends a push.
+constexpr absl::Duration kContributionPatience = absl::Minutes(5);
 
 }  // namespace
 
@@ -29,7 +31,9 @@ void Coordinator::AdvanceSync(Time now, Outbox* out) {
         now + absl::Milliseconds(options_.job.start_timeout_ms());
   }
   if (phase_ < Phase::kRunning || phase_ >= Phase::kWritingResult ||
-      logging_contributors_ || !steps_.settled()) {
+      logging_contributors_ || IsLoggingEndOfSessions() ||
+      !steps_.settled()) {
+    step_kept_ = now;
     return;
   }
   Contributing sessions;
@@ -44,27 +48,47 @@ void Coordinator::AdvanceSync(Time now, Outbox* out) {
   if (phase_ != Phase::kRunning) return;
   // Another session of the same worker begins the step anew.
   if (sessions != contributing_) {
+    step_kept_ = now;
     if (MayContribute(sessions, now)) LogContributors(sessions, out);
     return;
   }
-  const bool held = snapshot_.has_value() && snapshot_->holds_workers();
-  const bool leaving =
-      std::any_of(servers_.begin(), servers_.end(),
-                  [](const Server& s) { return !IsZero(s.drained_by); });
-  if (!held && !leaving && steps_.Decide(now)) {
+  const bool kept =
+      (snapshot_.has_value() && snapshot_->holds_workers()) ||
+      std::any_of(servers_.begin(), servers_.end(), [](const Server& s) {
+        return s.suspected || !s.restored || !IsZero(s.drained_by);
+      });
+  if (kept) {
+    step_kept_ = now;
+  } else if (steps_.Decide(now)) {
     for (Server& server : servers_) {
       server.decide_id = 0;  // What it keeps is answered by the next.
       server.next_decide = now;
     }
+  } else {
+    FenceWhoNeverContributes(now, out);
   }
 }
 
+// It is heard, so no lease runs out; but the others wait for it.
+void Coordinator::FenceWhoNeverContributes(Time now, Outbox* out) {
+  const absl::Duration open =
+      now - std::max(step_kept_, steps_.decided_at());
+  const absl::optional<uint32_t> worker = steps_.missing();
+  if (open < kContributionPatience || !worker.has_value()) return;
+  out->Note(absl::StrCat("worker-", *worker, " is heard and has not contributed "
+                         "to step ", steps_.step() + 1, " for ",
+                         absl::FormatDuration(kContributionPatience),
+                         ": the others go on without it"));
+  Fence(*worker, now, out);
+}
+
 // The first step of all, and the first one behind a rewind, waits for every
-// worker for a while: so one result follows from one number of workers.
+// worker for a while: so one result follows from one number of workers. Behind a
+// change of the mode it waits for those that were there.
 bool Coordinator::MayContribute(const Contributing& sessions, Time now) const {
   if (sessions.empty()) return false;
   const bool begun = !steps_.contributors().workers().empty();
-  return begun || sessions.size() == options_.workers ||
+  return begun || sessions.size() >= contributors_awaited_ ||
          now >= contribute_at_;
 }
 
@@ -165,7 +189,7 @@ bool Coordinator::MayRewind() const {
 }
 
 void Coordinator::RewindJob(Time now, Outbox* out) {
-  if (logging_contributors_) return;
+  if (logging_contributors_ || IsLoggingEndOfSessions()) return;
   if (std::any_of(workers_.begin(), workers_.end(), [](const auto& w) {
         return w.second.fencing && w.second.fence_logged;
       })) {
@@ -179,25 +203,19 @@ void Coordinator::RewindJob(Time now, Outbox* out) {
                                                     : checkpoint_.path(),
                          "; ", lost, " steps are computed again"));
   steps_.Restore(checkpoint_step_, checkpoint_input_);
+  portions_.Restart(checkpoint_input_);
+  step_before_ = checkpoint_step_;
   for (Server& server : servers_) {
     RestoreFromNewest(&server);
     server.next_call = now;
   }
-  for (auto& [index, worker] : workers_) {
-    if (worker.parked == 0) continue;
-    out->Refuse(worker.parked,
-                Refuse(v1::Refusal::NOT_READY, "session",
-                       "the servers went back to a checkpoint: join again"));
-  }
-  workers_.clear();
-  contributing_.clear();
+  EndSessions("the servers went back to a checkpoint: join again", out);
   SetServerMembers();
-  SetWorkerMembers();
-  configuration_.clear_contributors();
   configuration_.set_state(v1::STARTING);
   NextVersion();
   evaluation_.Clear();
   epochs_evaluated_ = EpochsFinished();
+  contributors_awaited_ = options_.workers;
   contribute_at_ = now + lease();
   const uint64_t every = options_.job.checkpoint().every_steps();
   if (every > 0) next_checkpoint_step_ = (checkpoint_step_ / every + 1) * every;

@@ -105,6 +105,7 @@ void Coordinator::AdmitJoining(Time now, Outbox* out) {
   // While workers are held nobody is admitted; who was before is answered, for
   // its cut is waited for too.
   const bool held = (snapshot_.has_value() && snapshot_->holds_workers()) ||
+                    IsChangingMode() ||
                     (IsSync() && (!steps_.settled() || rewinding_));
   std::vector<uint32_t> answered;
   bool changed = false;
@@ -242,6 +243,7 @@ void Coordinator::OnHeartbeat(const Message& message,
   worker->parked_until = now + heartbeat();
   const uint32_t index = request.header().worker();
   if (snapshot_.has_value()) snapshot_->Cut(index, request.cut());
+  if (change_.has_value()) change_->Heard(request);
   const v1::Evaluation& evaluation = request.evaluation();
   if (index == 0 && evaluation.examples() > 0 &&
       (evaluation.epoch() > epochs_evaluated_ || evaluation.final())) {
@@ -265,6 +267,11 @@ bool Coordinator::HoldsWorkers() const {
   return snapshot_.has_value() && snapshot_->holds_workers() && !IsSync();
 }
 
+bool Coordinator::StopsWorkers() const {
+  return HoldsWorkers() ||
+         (change_.has_value() && change_->stops_workers());
+}
+
 v1::HeartbeatReply Coordinator::NewsFor(const Worker& worker) const {
   v1::HeartbeatReply reply;
   if (configuration_.version() > worker.last.header().configuration()) {
@@ -272,7 +279,7 @@ v1::HeartbeatReply Coordinator::NewsFor(const Worker& worker) const {
   }
   reply.set_state(configuration_.state());
   if (HoldsWorkers()) *reply.mutable_snapshot() = snapshot_->number();
-  reply.set_stop(HoldsWorkers());
+  reply.set_stop(StopsWorkers());
   if (worker.last.header().worker() == 0) {
     reply.set_evaluate_epoch(EpochToEvaluate());
     reply.set_evaluate_final(phase_ == Phase::kEvaluating);
@@ -287,7 +294,7 @@ bool Coordinator::HasNews(const Worker& worker) const {
   return configuration_.version() > known.header().configuration() ||
          configuration_.state() != known.state() ||
          (holds ? snapshot_->number() : v1::Version()) != known.snapshot() ||
-         holds != known.stop() ||
+         StopsWorkers() != known.stop() ||
          (chief && EpochToEvaluate() != known.evaluate_epoch()) ||
          (chief && (phase_ == Phase::kEvaluating) != known.evaluate_final());
 }
@@ -345,8 +352,9 @@ void Coordinator::Fence(uint32_t index, Time /*now*/, Outbox* out) {
                          worker.host, ") is gone after ", worker.acknowledged,
                          " pushes; what it had left of its input is handed "
                          "out again"));
-  // In sync mode it waits until no step is half applied.
-  if (!IsSync()) LogFence(index, out);
+  // In sync mode it waits until no step is half applied; where all sessions are
+  // about to end, so does this one.
+  if (!IsSync() && !IsLoggingEndOfSessions()) LogFence(index, out);
 }
 
 void Coordinator::LogFence(uint32_t index, Outbox* out) {
@@ -369,9 +377,14 @@ void Coordinator::OnFenced(const IoResult& result, Time /*now*/, Outbox* out) {
   }
   Worker& worker = workers_[index];
   if (worker.parked != 0) {
-    out->Refuse(worker.parked,
-                Refuse(v1::Refusal::FENCED, absl::StrCat("worker-", index),
-                       absl::StrCat("worker-", index, " has left")));
+    out->Refuse(
+        worker.parked,
+        worker.last.leaving()
+            ? Refuse(v1::Refusal::FENCED, absl::StrCat("worker-", index),
+                     absl::StrCat("worker-", index, " has left"))
+            : Refuse(v1::Refusal::NOT_READY, "session",
+                     absl::StrCat("worker-", index,
+                                  " has no session any more: join again")));
   }
   step_before_ += worker.acknowledged;
   highest_clock_ = std::max(highest_clock_, worker.clock());

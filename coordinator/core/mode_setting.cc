@@ -1,11 +1,12 @@
 #include "coordinator/core/mode_setting.h"
 
-#include <utility>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 
 #include "config/consistency.h"
 #include "proto/refusal.h"
+#include "tensor/shape.h"
 
 namespace paramd {
 namespace {
@@ -18,7 +19,7 @@ absl::Status Invalid(const v1::SetRequest& request,
 }  // namespace
 
 absl::StatusOr<v1::Consistency> ModeToSet(const v1::SetRequest& request,
-                                          const v1::Consistency& present) {
+                                          const v1::JobConfig& job) {
   if (request.key() != "staleness") {
     return Invalid(
         request, absl::StrCat("'", request.key(),
@@ -30,16 +31,39 @@ absl::StatusOr<v1::Consistency> ModeToSet(const v1::SetRequest& request,
     return Invalid(request, absl::StrCat("staleness ", mode.status().message(),
                                          "; found \"", request.value(), "\""));
   }
-  const bool was_sync = present.mode() == v1::Consistency::SYNC;
-  const bool is_sync = mode->mode() == v1::Consistency::SYNC;
-  if (was_sync != is_sync) {
-    return Invalid(
-        request,
-        absl::StrCat("staleness is ", StalenessText(present),
-                     " and can't be changed to ", StalenessText(*mode),
-                     " while the job runs; start a new run with it"));
+  if (mode->mode() == v1::Consistency::SYNC) {
+    mode->set_backup_workers(job.backup_workers());
   }
   return mode;
+}
+
+absl::Status CheckHoldable(const v1::Consistency& mode,
+                           const v1::JobConfig& job, const v1::Layout& layout,
+                           uint32_t workers) {
+  if (mode.backup_workers() == 0) return absl::OkStatus();
+  if (mode.backup_workers() >= workers) {
+    return Refuse(v1::Refusal::INVALID, "backup_workers",
+                  absl::StrCat("backup_workers is ", mode.backup_workers(),
+                               " of ", workers,
+                               " workers: at least one must be left to "
+                               "contribute"));
+  }
+  std::map<uint32_t, uint64_t> bytes;  // Of one contribution, by server.
+  for (const v1::Slice& slice : layout.slices()) {
+    const auto shape = ToRowShape(layout.variables(slice.variable()).shape());
+    if (!shape.ok()) return shape.status();
+    bytes[slice.server()] += (slice.row_end() - slice.row_begin()) *
+                             shape->row_elements * sizeof(float);
+  }
+  for (const auto& [server, shard] : bytes) {
+    if (shard * workers <= job.sync_park_bytes()) continue;
+    return Refuse(
+        v1::Refusal::INVALID, "sync_park_bytes",
+        absl::StrCat("a step of ", workers, " workers has ", shard * workers,
+                     " bytes of gradients on ps-", server,
+                     "; sync_park_bytes is ", job.sync_park_bytes()));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace paramd

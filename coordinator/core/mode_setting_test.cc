@@ -15,11 +15,13 @@ using ::testing::HasSubstr;
 
 absl::StatusOr<v1::Consistency> Set(const std::string& key,
                                     const std::string& value,
-                                    const std::string& present = "async") {
+                                    uint32_t backup_workers = 0) {
   v1::SetRequest request;
   request.set_key(key);
   request.set_value(value);
-  return ModeToSet(request, *ParseStaleness(present));
+  v1::JobConfig job;
+  job.set_backup_workers(backup_workers);
+  return ModeToSet(request, job);
 }
 
 void ExpectInvalid(const absl::Status& status, const std::string& part) {
@@ -27,10 +29,15 @@ void ExpectInvalid(const absl::Status& status, const std::string& part) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(part));
 }
 
-TEST(ModeToSetTest, AsyncAndAnyBoundMayFollowEachOther) {
-  EXPECT_EQ(StalenessText(*Set("staleness", "8")), "8");
-  EXPECT_EQ(StalenessText(*Set("staleness", "0", "8")), "0");
-  EXPECT_EQ(StalenessText(*Set("staleness", "async", "8")), "async");
+TEST(ModeToSetTest, EveryModeOfTheJobFileMayBeSet) {
+  for (const char* const value : {"async", "0", "8", "sync"}) {
+    EXPECT_EQ(StalenessText(*Set("staleness", value)), value);
+  }
+}
+
+TEST(ModeToSetTest, SyncHasTheBackupWorkersOfTheJob) {
+  EXPECT_EQ(Set("staleness", "sync", 2)->backup_workers(), 2u);
+  EXPECT_EQ(Set("staleness", "8", 2)->backup_workers(), 0u);
 }
 
 TEST(ModeToSetTest, AnotherKeyIsRefusedByName) {
@@ -45,12 +52,43 @@ TEST(ModeToSetTest, AValueThatIsNoneIsRefusedWithWhatMayBeWritten) {
   ExpectInvalid(Set("staleness", "fast").status(), "found \"fast\"");
 }
 
-TEST(ModeToSetTest, SyncNeitherBeginsNorEndsWhileTheJobRuns) {
-  ExpectInvalid(Set("staleness", "sync", "8").status(),
-                "staleness is 8 and can't be changed to sync");
-  ExpectInvalid(Set("staleness", "async", "sync").status(),
-                "staleness is sync and can't be changed to async");
-  EXPECT_TRUE(Set("staleness", "sync", "sync").ok());
+// Two servers: 40 and 24 bytes of values.
+v1::Layout SmallLayout() {
+  v1::Layout layout;
+  for (const uint64_t rows : {10, 3}) {
+    v1::Variable* const variable = layout.add_variables();
+    variable->add_shape(rows);
+    if (rows == 3) variable->add_shape(2);
+    v1::Slice* const slice = layout.add_slices();
+    slice->set_variable(layout.variables_size() - 1);
+    slice->set_row_end(rows);
+    slice->set_server(layout.variables_size() - 1);
+  }
+  return layout;
+}
+
+TEST(CheckHoldableTest, StepsWithBackupWorkersMustFitBesideTheBlocks) {
+  v1::JobConfig job;
+  job.set_backup_workers(1);
+  const v1::Consistency sync = *Set("staleness", "sync", 1);
+  job.set_sync_park_bytes(120);
+  EXPECT_TRUE(CheckHoldable(sync, job, SmallLayout(), 3).ok());
+  job.set_sync_park_bytes(119);
+  ExpectInvalid(CheckHoldable(sync, job, SmallLayout(), 3),
+                "a step of 3 workers has 120 bytes of gradients on ps-0; "
+                "sync_park_bytes is 119");
+}
+
+TEST(CheckHoldableTest, WithoutBackupWorkersOneSumIsEnough) {
+  EXPECT_TRUE(CheckHoldable(*Set("staleness", "sync"), v1::JobConfig(),
+                            SmallLayout(), 3)
+                  .ok());
+}
+
+TEST(CheckHoldableTest, BackupWorkersMustLeaveSomebody) {
+  ExpectInvalid(CheckHoldable(*Set("staleness", "sync", 2), v1::JobConfig(),
+                              SmallLayout(), 2),
+                "backup_workers is 2 of 2 workers");
 }
 
 }  // namespace

@@ -12,8 +12,17 @@ Portions::Portions(uint64_t examples, uint32_t epochs, uint64_t size)
   }
 }
 
+void Portions::Restart(const v1::SavedInput& saved) {
+  again_.clear();
+  leases_.clear();
+  for (uint32_t epoch = 1; epoch <= epochs_; ++epoch) {
+    unfinished_[epoch] = examples_;
+  }
+  Restore(saved);
+}
+
 void Portions::Restore(const v1::SavedInput& saved) {
-  next_epoch_ = saved.next_epoch();
+  next_epoch_ = std::max(saved.next_epoch(), uint32_t{1});
   next_offset_ = saved.next_offset();
   for (auto& [epoch, left] : unfinished_) {
     if (epoch < next_epoch_) left = 0;

@@ -26,6 +26,8 @@ class Portions {
 
   // Goes on where `saved` ends. REQUIRES: nothing was handed out.
   void Restore(const v1::SavedInput& saved);
+  // The same, and whatever was handed out is nobody's any more.
+  void Restart(const v1::SavedInput& saved);
 
   // The next portion, leased to `worker`; unset if none is left to hand out.
   absl::optional<v1::Portion> Take(uint32_t worker);

@@ -120,14 +120,18 @@ std::string SyncSteps::waiting_for() const {
       return absl::StrCat("ps-", s, " to apply step ", step_);
     }
   }
-  if (finished() || contributors_.workers().empty()) return "";
+  const absl::optional<uint32_t> worker = missing();
+  if (!worker.has_value()) return "";
+  return absl::StrCat("worker-", *worker, " to contribute to step ", step_ + 1);
+}
+
+absl::optional<uint32_t> SyncSteps::missing() const {
+  if (!settled() || finished()) return absl::nullopt;
   const std::vector<uint32_t> complete = CompleteEverywhere();
   for (const uint32_t worker : contributors_.workers()) {
-    if (absl::c_count(complete, worker) > 0) continue;
-    return absl::StrCat("worker-", worker, " to contribute to step ",
-                        step_ + 1);
+    if (absl::c_count(complete, worker) == 0) return worker;
   }
-  return "";
+  return absl::nullopt;
 }
 
 }  // namespace paramd

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
+
 #include "base/time.h"
 #include "proto/input_cursor.h"
 #include "proto/paramd/v1/cluster.pb.h"
@@ -67,6 +69,9 @@ class SyncSteps {
   // Whether there is something to tell the server, or to hear from it.
   bool MustAsk(uint32_t server) const;
 
+  // The first contributor, in their order, whose contribution to the next step
+  // is not wholly everywhere; unset: nobody's, or there is no such step.
+  absl::optional<uint32_t> missing() const;
   // Whom the next step waits for; empty: nobody.
   std::string waiting_for() const;
   Time decided_at() const { return decided_at_; }
