@@ -1,8 +1,10 @@
 #!/bin/bash
 # Shows that the simulator finds bugs: applies each patch of tests/sim/planted to
 # a copy of the tree, one after the other, builds the simulator there and runs
-# seeds from 1 on until one fails. Prints a table: the bug, and how many seeds
-# it took. Ends with 1 if one was not found, does not apply or does not build.
+# seeds from 1 on until one fails: of the workload that the first line of the
+# patch names ("# workload: sync"), or the integers. Prints a table: the bug, and
+# how many seeds it took. Ends with 1 if one was not found, does not apply or
+# does not build.
 #
 #   tests/sim/find_planted.sh [WORD...]    only patches whose names have a WORD
 #
@@ -30,9 +32,11 @@ find_one() {
     printf '%-40s does not build: %s\n' "$name" "$copy.log"
     return 1
   fi
-  local sim
+  local sim workload
+  workload=$(sed -n '1s/^# workload: //p' "$1")
   sim=$(cd "$copy" && $bazel info bazel-bin 2>/dev/null)/tests/sim/sim
-  output=$(timeout 3600 "$sim" --until_failure --seeds="$seeds" 2>&1)
+  output=$(timeout 3600 "$sim" --workload="${workload:-integers}" \
+    --until_failure --seeds="$seeds" 2>&1)
   status=$?
   # Of a broken invariant the process dies, and names its seed too.
   seed=$(grep -o -- '--seed=[0-9]*' <<<"$output" | head -1 | cut -d= -f2)

@@ -20,7 +20,9 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/safetensors.h"
+#include "tests/sim/bounded_workload.h"
 #include "tests/sim/integer_workload.h"
+#include "tests/sim/mode_workload.h"
 #include "tests/sim/model_workload.h"
 #include "tests/sim/sync_workload.h"
 
@@ -28,10 +30,12 @@ namespace paramd {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: sim [--workload=integers|sync|model | --job=FILE [--servers=N]] "
-    "[--seed=N]\n"
+    "usage: sim [--workload=integers|sync|mode|bounded|model|in_step | "
+    "--job=FILE\n"
+    "           [--servers=N]] [--seed=N]\n"
     "           [--seeds=N | --minutes=N] [--until_failure] [--trace_hash] "
     "[--verbose] [--weights=FILE]\n"
+    "  --workload    in_step: the model in sync mode, on three workers\n"
     "  --job         the model workload on this job and the data it names\n"
     "  --servers     how many servers the job has, 2 unless told\n"
     "  --seed        the first seed, 1 unless told, drawn with --minutes\n"
@@ -56,6 +60,29 @@ struct Flags {
   std::string weights;
 };
 
+bool IsModel(const Flags& flags) {
+  return flags.workload == "model" || flags.workload == "in_step";
+}
+
+using WorkloadRun = WorkloadReport (*)(uint64_t seed, bool verbose);
+
+WorkloadReport RunBounded(uint64_t seed, bool verbose) {
+  return RunBoundedWorkload(seed, verbose);
+}
+
+// Null: there is none of that name.
+WorkloadRun RunOf(absl::string_view workload) {
+  static constexpr std::pair<absl::string_view, WorkloadRun> kRuns[] = {
+      {"integers", RunIntegerWorkload},
+      {"sync", RunSyncWorkload},
+      {"mode", RunModeWorkload},
+      {"bounded", RunBounded}};
+  for (const auto& [name, run] : kRuns) {
+    if (name == workload) return run;
+  }
+  return nullptr;
+}
+
 bool Parse(absl::string_view argument, Flags* flags) {
   if (argument == "--trace_hash") return flags->trace_hash = true;
   if (argument == "--verbose") return flags->verbose = true;
@@ -71,8 +98,7 @@ bool Parse(absl::string_view argument, Flags* flags) {
   }
   if (absl::ConsumePrefix(&argument, "--workload=")) {
     flags->workload = std::string(argument);
-    return flags->workload == "integers" || flags->workload == "sync" ||
-           flags->workload == "model";
+    return IsModel(*flags) || RunOf(flags->workload) != nullptr;
   }
   if (absl::ConsumePrefix(&argument, "--job=")) {
     flags->workload = "model";
@@ -195,7 +221,17 @@ absl::StatusOr<uint64_t> RunModelSeeds(const Flags& flags) {
   if (!flags.job.empty()) {
     ASSIGN_OR_RETURN(job, LoadModelJob(flags.job, flags.servers));
   }
+  const uint32_t workers = flags.workload == "in_step" ? 3 : 1;
+  if (workers > 1) {
+    job.config.set_staleness("sync");
+    job.config.set_pull_ahead(false);
+    job.config.set_accumulate(workers);
+  }
   ASSIGN_OR_RETURN(const TrainedWeights expected, TrainModelInProcess(job));
+  if (workers > 1) {
+    job.config.set_accumulate(1);
+    job.workers = workers;
+  }
   TrainedWeights trained;
   const uint64_t failed = RunSeeds(flags, [&](uint64_t seed) {
     ModelReport report = RunModelWorkload(job, seed, flags.verbose, expected);
@@ -210,9 +246,8 @@ absl::StatusOr<uint64_t> RunModelSeeds(const Flags& flags) {
 
 // The process's exit code.
 int Run(const Flags& flags) {
-  if (flags.workload != "model") {
-    const auto run =
-        flags.workload == "sync" ? RunSyncWorkload : RunIntegerWorkload;
+  if (!IsModel(flags)) {
+    const WorkloadRun run = RunOf(flags.workload);
     const uint64_t failed = RunSeeds(
         flags, [&](uint64_t seed) { return run(seed, flags.verbose); });
     return failed == 0 ? 0 : 1;

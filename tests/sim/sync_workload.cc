@@ -2,11 +2,11 @@
 
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
 #include "base/random.h"
 #include "base/status_macros.h"
@@ -15,6 +15,7 @@
 #include "tests/sim/integer_cluster.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/simulation.h"
+#include "tests/sim/step_witness.h"
 #include "tests/sim/storage.h"
 
 namespace paramd {
@@ -37,69 +38,6 @@ IntegerJob::Options JobOptions(uint64_t seed) {
           .backup_workers = HasBackup(seed) ? 1u : 0u};
 }
 
-// Sees what the coordinator decides and what servers apply.
-class StepWitness : public SimulationWatcher {
- public:
-  StepWitness(Simulation* simulation, WorkloadReport* report)
-      : simulation_(*simulation), report_(*report) {}
-
-  void Sent(const SimProcess& /*self*/, PeerId to,
-            const Head& request) override {
-    if (const auto* decide = dynamic_cast<const v1::DecideRequest*>(&request)) {
-      if (decide->step() > 0) CheckDecision(to, *decide);
-    } else if (const auto* push =
-                   dynamic_cast<const v1::PushRequest*>(&request)) {
-      ++report_.pushes;
-      if (push->examples() == 0) report_.probes.Hit("sync: an empty share");
-    }
-  }
-  void Answered(const SimProcess& /*self*/, PeerId /*from*/, const Head& request,
-                const Outbox::ReplyItem& reply) override {
-    if (request.GetDescriptor() == v1::PushRequest::descriptor()) {
-      CountPush(reply);
-    }
-  }
-
- private:
-  void CheckDecision(PeerId to, const v1::DecideRequest& decide) {
-    const auto key =
-        std::make_pair(VersionName(decide.contributors()), decide.step());
-    const std::string what =
-        absl::StrCat(absl::StrJoin(decide.workers(), ","), " of ",
-                     decide.examples(), " examples");
-    const auto [known, added] = decided_.try_emplace(key, what);
-    if (known->second == what || decide.workers().empty()) return;
-    simulation_.Fail(absl::DataLossError(
-        absl::StrCat("step ", decide.step(), " is of workers ", what, " for ",
-                     PeerName(to), ", of ", known->second, " for others")));
-  }
-  void CountPush(const Outbox::ReplyItem& reply) {
-    if (const auto* pushed =
-            dynamic_cast<const v1::PushReply*>(reply.head.get())) {
-      for (const v1::PushedBlock& block : pushed->blocks()) {
-        if (block.result() == v1::PushedBlock::HELD) continue;
-        report_.probes.Hit("sync: a share comes again when its step is in");
-        return;
-      }
-      ++report_.chunks_applied;
-      return;
-    }
-    switch (RefusalOf(reply.status).reason()) {
-      case v1::Refusal::LATE:
-        return report_.probes.Hit("sync: a share is late");
-      case v1::Refusal::NOT_READY:
-        return report_.probes.Hit("sync: a share comes too early or too late");
-      default:
-        return;
-    }
-  }
-
-  Simulation& simulation_;
-  WorkloadReport& report_;
-  // By contributors and step, what it is of.
-  std::map<std::pair<std::string, uint64_t>, std::string> decided_;
-};
-
 class SyncRun {
  public:
   SyncRun(uint64_t seed, bool verbose)
@@ -108,7 +46,9 @@ class SyncRun {
         job_(seed, JobOptions(seed)),
         random_(StableHash("sync lives", seed)),
         simulation_(SimulationOptions(seed, verbose)),
-        witness_(&simulation_, &report_) {}
+        witness_(storage_, &report_, [this](absl::Status status) {
+          simulation_.Fail(std::move(status));
+        }) {}
 
   WorkloadReport Run() {
     simulation_.Watch(&witness_);
@@ -214,9 +154,11 @@ class SyncRun {
     if (!manifest.input().remaining().empty()) {
       return absl::DataLossError("sync mode leaves no portions behind");
     }
+    Newest newest;
     for (const v1::ShardFile& file : manifest.files()) {
       for (const v1::SavedSlice& slice : file.slices()) {
         RETURN_IF_ERROR(CheckSlice(slice, manifest.global_step()));
+        RETURN_IF_ERROR(CheckRecords(slice, &newest));
       }
     }
     if (HasBackup(seed_)) return absl::OkStatus();
@@ -254,6 +196,25 @@ class SyncRun {
     return slice.partial().empty()
                ? absl::OkStatus()
                : absl::DataLossError("a push was left partial");
+  }
+
+  // By worker, the newest push in a slice: term, counter and sequence.
+  using Newest =
+      std::map<uint32_t, std::tuple<uint64_t, uint64_t, uint64_t>>;
+
+  // A step has the same contributions everywhere.
+  static absl::Status CheckRecords(const v1::SavedSlice& slice,
+                                   Newest* newest) {
+    for (const v1::PushRecord& record : slice.records()) {
+      const std::tuple push(record.generation().term(),
+                            record.generation().counter(), record.sequence());
+      const auto [known, added] = newest->try_emplace(record.worker(), push);
+      if (known->second == push) continue;
+      return absl::DataLossError(absl::StrCat(
+          "'", slice.variable(), "' has push ", record.sequence(),
+          " of worker-", record.worker(), ", which another slice has not"));
+    }
+    return absl::OkStatus();
   }
 
   const uint64_t seed_;

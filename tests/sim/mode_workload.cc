@@ -1,0 +1,287 @@
+#include "tests/sim/mode_workload.h"
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "config/consistency.h"
+#include "proto/refusal.h"
+#include "tests/sim/fine_cut.h"
+#include "tests/sim/integer_cluster.h"
+#include "tests/sim/integer_job.h"
+#include "tests/sim/operator_core.h"
+#include "tests/sim/simulation.h"
+#include "tests/sim/step_witness.h"
+#include "tests/sim/storage.h"
+
+namespace paramd {
+namespace {
+
+using Moment = Simulation::Moment;
+
+enum class Kind { kCalm, kChiefDies, kAnything };
+
+Kind KindOf(uint64_t seed) { return static_cast<Kind>(seed % 3); }
+bool IsExact(uint64_t seed) { return KindOf(seed) != Kind::kAnything; }
+
+Cut DrawCut(uint64_t seed) {
+  const uint64_t elements = uint64_t{8} << RandomStream(seed).Below(4);
+  return {.block_elements = elements,
+          .slice_bytes = 2 * elements * sizeof(float)};
+}
+
+std::string DrawMode(RandomStream* random) {
+  switch (random->Below(5)) {
+    case 0:
+    case 1:
+      return "async";
+    case 2:
+      return absl::StrCat(random->Below(5));
+    default:
+      return "sync";
+  }
+}
+
+IntegerJob::Options JobOptions(uint64_t seed) {
+  RandomStream random(StableHash("mode lease", seed));
+  IntegerJob::Options options;
+  options.examples = 400;
+  options.staleness = DrawMode(&random);
+  if (!IsExact(seed)) {
+    options.lease = absl::Milliseconds(6000 + random.Below(6000));
+  }
+  return options;
+}
+
+class ModeRun {
+ public:
+  ModeRun(uint64_t seed, bool verbose)
+      : seed_(seed),
+        cut_(DrawCut(seed)),
+        job_(seed, JobOptions(seed)),
+        random_(StableHash("mode lives", seed)),
+        operator_(DrawSettings()),
+        simulation_(SimulationOptions(seed, verbose)),
+        witness_(storage_, &report_, [this](absl::Status status) {
+          simulation_.Fail(std::move(status));
+        }) {}
+
+  WorkloadReport Run() {
+    simulation_.Watch(&witness_);
+    IntegerCluster cluster(
+        {.seed = seed_,
+         .servers = 1 + static_cast<uint32_t>(random_.Below(3)),
+         .workers = 2 + static_cast<uint32_t>(random_.Below(3)),
+         .gentle = false,
+         .last_worker_is_late = random_.Chance(0.2),
+         .exact = IsExact(seed_),
+         .scaled = false},
+        job_, /*witness=*/nullptr, &storage_, &simulation_);
+    simulation_.AddNode({PeerId::Kind::kOutside, 1}, &operator_);
+    Plan(&cluster);
+    if (simulation_.Run().ok()) simulation_.Fail(Check());
+    CountChanges();
+    report_.status = simulation_.failure();
+    report_.trace_hash = simulation_.trace_hash();
+    report_.events = simulation_.events();
+    report_.checkpoints = storage_.committed().size();
+    report_.drained = cluster.drained();
+    report_.faults.Add(simulation_.fault_counts());
+    return std::move(report_);
+  }
+
+ private:
+  static Simulation::Options SimulationOptions(uint64_t seed, bool verbose) {
+    RandomStream random(StableHash("network", seed));
+    Simulation::Options options;
+    options.seed = seed;
+    options.faults = Faults::Draw(&random);
+    options.verbose = verbose;
+    options.replay_command =
+        absl::StrCat("bazel run //tests/sim -- --workload=mode --seed=", seed,
+                     " --verbose");
+    return options;
+  }
+
+  std::vector<OperatorCore::Setting> DrawSettings() {
+    std::vector<OperatorCore::Setting> settings;
+    absl::Duration at;
+    for (uint64_t i = 2 + random_.Below(5); i > 0; --i) {
+      at += absl::Milliseconds(500 + random_.Below(4000));
+      settings.emplace_back(at, DrawMode(&random_));
+    }
+    return settings;
+  }
+
+  void Plan(IntegerCluster* cluster) {
+    simulation_.At(absl::Seconds(10), [cluster] { cluster->AddLateWorker(); });
+    if (KindOf(seed_) == Kind::kCalm) return;
+    deaths_ = 1 + random_.Below(2);
+    simulation_.OnMoment([this, cluster](Moment moment, const SimProcess&,
+                                         PeerId, const auto& head) {
+      MeetChange(cluster, moment, head);
+    });
+    if (KindOf(seed_) == Kind::kChiefDies) return;
+    absl::Duration at;
+    for (uint64_t faults = 1 + random_.Below(6); faults > 0; --faults) {
+      at += absl::Milliseconds(500 + random_.Below(6000));
+      const std::vector<PeerId> tasks = cluster->tasks();
+      const PeerId victim = tasks[random_.Below(tasks.size())];
+      const uint64_t kind = random_.Below(7);
+      const absl::Duration time = absl::Milliseconds(random_.Below(12000));
+      const bool late = random_.Chance(0.5);
+      simulation_.At(
+          at, [=, this] { Strike(cluster, victim, kind, time, late); });
+    }
+  }
+
+  // The chief dies at some moment of a change: when it was asked, soon after
+  // that, or around the entry in the log.
+  void MeetChange(IntegerCluster* cluster, Moment moment,
+                  const google::protobuf::Message& head) {
+    if (deaths_ == 0 || storage_.finished() ||
+        !simulation_.IsUp(PeerId::Coordinator())) {
+      return;
+    }
+    const auto* append = dynamic_cast<const v1::AppendLog*>(&head);
+    const bool asked = moment == Moment::kAfterRequest &&
+                       head.GetDescriptor() == v1::SetRequest::descriptor();
+    const bool logged =
+        append != nullptr && append->entry().has_configuration() &&
+        !storage_.log().empty() && append->entry().configuration().state() ==
+                                       v1::RUNNING;
+    if (!asked && !logged) return;
+    if (!random_.Chance(logged ? 0.5 : 0.2)) return;
+    --deaths_;
+    const bool late = random_.Chance(0.5);
+    if (logged) {
+      report_.probes.Hit("mode: the chief dies around the entry");
+      return KillChief(cluster, late);
+    }
+    report_.probes.Hit("mode: the chief dies during a change");
+    const absl::Duration soon = absl::Milliseconds(random_.Below(400));
+    simulation_.At(simulation_.elapsed() + soon,
+                   [=, this] { KillChief(cluster, late); });
+  }
+
+  void KillChief(IntegerCluster* cluster, bool late_work) {
+    if (storage_.finished()) return;
+    ++report_.hits;
+    simulation_.CountFault("kill at a change", "chief");
+    cluster->Kill(PeerId::Coordinator(), late_work);
+  }
+
+  void Strike(IntegerCluster* cluster, PeerId victim, uint64_t kind,
+              absl::Duration time, bool late_work) {
+    if (storage_.finished()) return;
+    static const char* const names[] = {"kill",  "kill",    "replace", "drain",
+                                        "pause", "cut off", "slow"};
+    simulation_.CountFault(names[kind], PeerName(victim));
+    ++report_.hits;
+    switch (kind) {
+      case 0:
+      case 1:
+        return cluster->Kill(victim, late_work);
+      case 2:
+        return cluster->Replace(victim);
+      case 3:
+        if (victim == PeerId::Coordinator()) return;  // The run would end.
+        return cluster->Drain(victim);
+      case 4:
+        return simulation_.Pause(victim, time);
+      case 5:
+        return simulation_.CutOff(victim, time);
+      default:
+        return simulation_.Slow(victim, time);
+    }
+  }
+
+  // As the log has them.
+  void CountChanges() {
+    std::string before;
+    for (const v1::LogEntry& entry : storage_.log()) {
+      if (!entry.has_configuration()) continue;
+      const std::string mode =
+          StalenessText(entry.configuration().consistency());
+      const bool changed = !before.empty() && mode != before;
+      if (changed && mode == "sync") report_.probes.Hit("mode: to sync");
+      if (changed && before == "sync") report_.probes.Hit("mode: from sync");
+      before = mode;
+    }
+  }
+
+  absl::Status Check() {
+    if (!storage_.finished() || storage_.committed().empty()) {
+      return absl::DataLossError("the job did not end");
+    }
+    if (IsExact(seed_)) {
+      for (const v1::Manifest& manifest : storage_.committed()) {
+        const absl::Status status = CheckExact(manifest);
+        if (status.ok()) continue;
+        return absl::Status(
+            status.code(),
+            absl::StrCat("checkpoint ", VersionName(manifest.snapshot()), ": ",
+                         status.message()));
+      }
+    }
+    const v1::SavedInput& left = storage_.committed().back().input();
+    if (!left.remaining().empty() ||
+        left.next_epoch() <= job_.config().epochs()) {
+      return absl::DataLossError("the job ended with input left");
+    }
+    return absl::OkStatus();
+  }
+
+  static bool IsLeft(const BatchPlace& batch, const v1::SavedInput& input) {
+    if (batch.epoch > input.next_epoch() ||
+        (batch.epoch == input.next_epoch() &&
+         batch.begin >= input.next_offset())) {
+      return true;
+    }
+    for (const v1::SavedInput::Range& range : input.remaining()) {
+      if (batch.epoch == range.epoch() && range.begin() <= batch.begin &&
+          batch.begin < range.end()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  absl::Status CheckExact(const v1::Manifest& manifest) {
+    std::multiset<BatchPlace> in;
+    for (const BatchPlace& batch : job_.batches()) {
+      if (!IsLeft(batch, manifest.input())) in.insert(batch);
+    }
+    for (size_t v = 0; v < job_.variables().size(); ++v) {
+      ASSIGN_OR_RETURN(
+          const std::vector<float> values,
+          storage_.ReadVariable(manifest, job_.variables()[v].name(), ""));
+      RETURN_IF_ERROR(job_.CheckValues(v, values, in));
+    }
+    return absl::OkStatus();
+  }
+
+  const uint64_t seed_;
+  const FineCut cut_;
+  const IntegerJob job_;
+  RandomStream random_;
+  OperatorCore operator_;
+  SimStorage storage_;
+  WorkloadReport report_;
+  uint64_t deaths_ = 0;  // Of the chief, at changes, still to come.
+  Simulation simulation_;
+  StepWitness witness_;
+};
+
+}  // namespace
+
+WorkloadReport RunModeWorkload(uint64_t seed, bool verbose) {
+  return ModeRun(seed, verbose).Run();
+}
+
+}  // namespace paramd

@@ -1,0 +1,37 @@
+#include "tests/sim/mode_workload.h"
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+// Fewer where every instruction costs ten.
+uint64_t Seeds() {
+  return std::getenv("PARAMD_SANITIZER") == nullptr ? 150 : 12;
+}
+
+TEST(ModeWorkloadTest, Promise1_NoChangeOfTheModeSkipsOrRepeatsABatch) {
+  Probes probes;
+  for (uint64_t seed = 1; seed <= Seeds(); ++seed) {
+    const WorkloadReport report = RunModeWorkload(seed, /*verbose=*/false);
+    EXPECT_TRUE(report.status.ok()) << report.status;
+    probes.Add(report.probes);
+  }
+  EXPECT_GE(probes.Of("mode: to sync"), Seeds() / 6);
+  EXPECT_GE(probes.Of("mode: from sync"), Seeds() / 6);
+  EXPECT_GT(probes.Of("mode: the chief dies during a change"), 0u);
+  EXPECT_GT(probes.Of("mode: the chief dies around the entry"), 0u);
+}
+
+TEST(ModeWorkloadTest, ASeedIsTheSameEventsAgain) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    const WorkloadReport first = RunModeWorkload(seed, false);
+    EXPECT_EQ(RunModeWorkload(seed, false).trace_hash, first.trace_hash);
+  }
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,127 @@
+#include "tests/sim/step_witness.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "config/consistency.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+
+template <typename... Parts>
+void StepWitness::Wrong(const Parts&... parts) {
+  fail_(absl::DataLossError(absl::StrCat(parts...)));
+}
+
+void StepWitness::Sent(const SimProcess& self, PeerId to, const Head& request) {
+  if (const auto* decide = dynamic_cast<const v1::DecideRequest*>(&request)) {
+    if (decide->step() > 0) CheckDecision(to, *decide);
+  } else if (const auto* push =
+                 dynamic_cast<const v1::PushRequest*>(&request)) {
+    ++report_.pushes;
+    if (push->step() > 0 && push->examples() == 0) {
+      report_.probes.Hit("sync: an empty share");
+    }
+  } else if (const auto* configure =
+                 dynamic_cast<const v1::ConfigureRequest*>(&request)) {
+    if (self.peer == PeerId::Coordinator()) {
+      CheckMode(configure->configuration());
+    }
+  }
+}
+
+void StepWitness::CheckDecision(PeerId to, const v1::DecideRequest& decide) {
+  const auto key =
+      std::make_pair(VersionName(decide.contributors()), decide.step());
+  const std::string what =
+      absl::StrCat(absl::StrJoin(decide.workers(), ","), " of ",
+                   decide.examples(), " examples");
+  const auto [known, added] = decided_.try_emplace(key, what);
+  if (known->second == what || decide.workers().empty()) return;
+  Wrong("step ", decide.step(), " is of workers ", what, " for ", PeerName(to),
+        ", of ", known->second, " for others");
+}
+
+void StepWitness::CheckMode(const v1::Configuration& configuration) {
+  for (; log_read_ < storage_.log().size(); ++log_read_) {
+    const v1::Configuration& logged =
+        storage_.log()[log_read_].configuration();
+    logged_modes_.emplace(logged.version().term(),
+                          StalenessText(logged.consistency()));
+  }
+  const std::string mode = StalenessText(configuration.consistency());
+  if (logged_modes_.contains({configuration.version().term(), mode})) return;
+  Wrong("configuration ", VersionName(configuration.version()),
+        " has staleness ", mode, ", which is not in the log");
+}
+
+void StepWitness::Answered(const SimProcess& self, PeerId /*from*/,
+                           const Head& request,
+                           const Outbox::ReplyItem& reply) {
+  if (const auto* push = dynamic_cast<const v1::PushRequest*>(&request)) {
+    const auto* pushed = dynamic_cast<const v1::PushReply*>(reply.head.get());
+    pushed == nullptr ? CountRefusal(reply.status)
+                      : CheckPush(self, *push, *pushed);
+  } else if (const auto* pull =
+                 dynamic_cast<const v1::PullRequest*>(&request)) {
+    const auto* pulled = dynamic_cast<const v1::PullReply*>(reply.head.get());
+    if (pulled != nullptr) CheckPull(self, *pull, *pulled);
+  } else if (const auto* decided =
+                 dynamic_cast<const v1::DecideReply*>(reply.head.get())) {
+    uint64_t& applied =
+        applied_[{self.peer, VersionName(decided->contributors())}];
+    applied = std::max(applied, decided->step());
+  }
+}
+
+void StepWitness::CheckPull(const SimProcess& self, const v1::PullRequest& pull,
+                            const v1::PullReply& reply) {
+  if (reply.step() >= pull.after_step()) return;
+  Wrong(PeerName(self.peer), " answers a pull after step ", pull.after_step(),
+        " with step ", reply.step());
+}
+
+void StepWitness::CheckPush(const SimProcess& self, const v1::PushRequest& push,
+                            const v1::PushReply& reply) {
+  bool held = false;
+  bool repeated = false;
+  for (const v1::PushedBlock& block : reply.blocks()) {
+    const bool is_applied = block.result() == v1::PushedBlock::APPLIED;
+    held |= block.result() == v1::PushedBlock::HELD;
+    repeated |= !is_applied && block.result() != v1::PushedBlock::HELD;
+    if (is_applied && push.step() > 0) {
+      return Wrong(PeerName(self.peer), " applies what was pushed to step ",
+                   push.step(), " by itself");
+    }
+  }
+  if (held && push.step() == 0) {
+    return Wrong(PeerName(self.peer), " keeps a push that is of no step");
+  }
+  const auto applied =
+      applied_.find({self.peer, VersionName(push.contributors())});
+  if (held && applied != applied_.end() && push.step() <= applied->second) {
+    return Wrong(PeerName(self.peer), " keeps a contribution of worker-",
+                 push.header().worker(), " to step ", push.step(),
+                 ", and has applied step ", applied->second);
+  }
+  if (push.step() > 0 && repeated) {
+    report_.probes.Hit("sync: a share comes again when its step is in");
+  } else if (!repeated) {
+    ++report_.chunks_applied;
+  }
+}
+
+void StepWitness::CountRefusal(const absl::Status& status) {
+  switch (RefusalOf(status).reason()) {
+    case v1::Refusal::LATE:
+      return report_.probes.Hit("sync: a share is late");
+    case v1::Refusal::NOT_READY:
+      return report_.probes.Hit("sync: a share comes too early or too late");
+    default:
+      return;
+  }
+}
+
+}  // namespace paramd

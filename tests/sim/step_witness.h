@@ -1,0 +1,69 @@
+#ifndef PARAMD_TESTS_SIM_STEP_WITNESS_H_
+#define PARAMD_TESTS_SIM_STEP_WITNESS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/data.pb.h"
+#include "tests/sim/simulation_watcher.h"
+#include "tests/sim/storage.h"
+#include "tests/sim/workload_report.h"
+
+namespace paramd {
+
+// Sees what coordinators decide and servers answer in a job that is in sync mode
+// or may come to be, and fails the run if
+//  - a step is of other contributions for one server than for another;
+//  - a contribution is taken for a step that the server has applied without it;
+//  - a pull is answered before the step that it is to see;
+//  - what was pushed to a step is applied by itself, or a push of another mode
+//    is kept for a step;
+//  - a mode is told that is not in the log.
+// It counts pushes and chunks, and notes rare branches.
+//
+// Not thread-safe. Storage and report outlive it.
+class StepWitness : public SimulationWatcher {
+ public:
+  using Fail = std::function<void(absl::Status)>;
+
+  StepWitness(const SimStorage& storage, WorkloadReport* report, Fail fail)
+      : storage_(storage), report_(*report), fail_(std::move(fail)) {}
+
+  void Sent(const SimProcess& self, PeerId to, const Head& request) override;
+  void Answered(const SimProcess& self, PeerId from, const Head& request,
+                const Outbox::ReplyItem& reply) override;
+
+ private:
+  void CheckDecision(PeerId to, const v1::DecideRequest& decide);
+  void CheckMode(const v1::Configuration& configuration);
+  void CheckPull(const SimProcess& self, const v1::PullRequest& pull,
+                 const v1::PullReply& reply);
+  void CheckPush(const SimProcess& self, const v1::PushRequest& push,
+                 const v1::PushReply& reply);
+  void CountRefusal(const absl::Status& status);
+  template <typename... Parts>
+  void Wrong(const Parts&... parts);
+
+  const SimStorage& storage_;
+  WorkloadReport& report_;
+  const Fail fail_;
+  // By contributors and step, what it is of.
+  std::map<std::pair<std::string, uint64_t>, std::string> decided_;
+  // By server and contributors, the newest step applied.
+  std::map<std::pair<PeerId, std::string>, uint64_t> applied_;
+  size_t log_read_ = 0;
+  // By term.
+  std::set<std::pair<uint64_t, std::string>> logged_modes_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_TESTS_SIM_STEP_WITNESS_H_
