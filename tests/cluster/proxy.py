@@ -84,18 +84,25 @@ class Proxy:
             self._tasks.discard(task)
             return
         self._writers.add(far_writer)
+        ends = (writer, far_writer)
         try:
-            await asyncio.gather(self._pump(reader, far_writer),
-                                 self._pump(far_reader, writer))
-        except OSError:
-            pass
+            await asyncio.gather(self._pump(reader, far_writer, ends),
+                                 self._pump(far_reader, writer, ends))
         finally:
-            for end in (writer, far_writer):
+            for end in ends:
                 end.close()
                 self._writers.discard(end)
             self._tasks.discard(task)
 
-    async def _pump(self, reader, writer):
+    async def _pump(self, reader, writer, ends):
+        """Until one end closes; if it breaks, so does the other."""
+        try:
+            await self._hand_on(reader, writer)
+        except OSError:
+            for end in ends:
+                end.transport.abort()
+
+    async def _hand_on(self, reader, writer):
         while data := await reader.read(1 << 20):
             await asyncio.sleep(self._latency)
             while (held := self._held_until - self._loop.time()) > 0:
