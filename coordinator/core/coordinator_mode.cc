@@ -214,6 +214,7 @@ void Coordinator::OnModeLogged(const IoResult& result, Time now, Outbox* out) {
   *configuration_.mutable_consistency() = change.to();
   NextVersion();
   out->Note(absl::StrCat("an operator changed staleness ", change.Name(),
+                         ", behind step ", global_step(),
                          ", as of configuration ",
                          VersionName(configuration_.version())));
   AnswerSet(change.call(), out);
