@@ -128,6 +128,9 @@ class IdleRun {
     for (uint32_t i = 0; i < idle_.servers; ++i) AddServer(i);
     AddCoordinator();
     for (uint32_t i = 0; i < idle_.workers; ++i) AddWorker(i);
+    simulation_.At(kWarmUp, [this] { steps_before_ = global_step(); });
+    simulation_.At(kWarmUp + idle_.window,
+                   [this] { steps_behind_ = global_step(); });
     simulation_.At(kWarmUp + idle_.window + absl::Seconds(2),
                    [this] { simulation_.End(); });
   }
@@ -140,15 +143,23 @@ class IdleRun {
       busy += worker->busy();
       report.steps += worker->steps();
     }
+    report.job_steps = steps_behind_ - steps_before_;
     report.idle_share =
         1 - absl::FDivDuration(busy, idle_.window * idle_.workers);
     return report;
   }
 
  private:
+  uint64_t global_step() const {
+    v1::StatusReply status;
+    coordinator_->FillStatus(&status);
+    return status.job().global_step();
+  }
+
   v1::JobConfig MakeConfig() const {
     v1::JobConfig config = job_.config();
     config.set_staleness(idle_.staleness);
+    config.set_backup_workers(idle_.backup_workers);
     config.set_pull_ahead(false);
     config.set_evaluate_every_epochs(0);
     config.set_portion_batches(16);
@@ -225,6 +236,8 @@ class IdleRun {
   std::vector<std::unique_ptr<Shard>> shards_;
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<std::unique_ptr<SlowedWorker>> workers_;
+  uint64_t steps_before_ = 0;  // Of the job, before the window,
+  uint64_t steps_behind_ = 0;  // and behind it.
 };
 
 }  // namespace

@@ -15,6 +15,7 @@ namespace paramd {
 // itself.
 struct IdleJob {
   std::string staleness = "async";
+  uint32_t backup_workers = 0;  // Of sync.
   uint32_t workers = 8;
   uint32_t servers = 1;
   uint32_t slow_every = 20;
@@ -31,6 +32,8 @@ struct IdleReport {
   double idle_share = 0;
   // Steps of all workers together in the window.
   uint64_t steps = 0;
+  // Sync: steps of the job.
+  uint64_t job_steps = 0;
 };
 
 // Runs the job in simulated time on a good network. The error of the
