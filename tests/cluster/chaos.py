@@ -84,8 +84,9 @@ class ChaosCluster:
         self.tasks[task].resume_at = time.monotonic() + seconds
         return self._signal(task, signal.SIGSTOP)
 
-    def cut(self, task):
-        self.proxies[task].cut()
+    def cut(self, task, seconds):
+        """Answers of the task are lost for a moment, then all connections."""
+        self.proxies[task].cut(seconds / 30)
         return True
 
     def hold(self, task, seconds):
@@ -112,7 +113,7 @@ class ChaosCluster:
             now = time.monotonic()
             if faults > 0 and now >= next_fault:
                 faults -= self._strike(self.drawn.choice(kinds))
-                next_fault = now + self.drawn.uniform(0.1, 0.8)
+                next_fault = now + self.drawn.uniform(0.1, 0.5)
             if self._supervise() or faults > 0:
                 last_end = now
             if now - last_end > PATIENCE:
@@ -218,11 +219,13 @@ class ChaosCluster:
 
 
 def kinds(killed, servers_and_chief, everybody):
-    """What may happen: `killed` are the tasks that may be."""
+    """What may happen: `killed` are the tasks that may be.
+
+    A cut costs no time, and is what makes workers send again what is in.
+    """
     return [
         Kind("kill", lambda cluster, task, _: cluster.kill(task), killed),
         Kind("stop", ChaosCluster.stop, everybody),
-        Kind("cut", lambda cluster, task, _: cluster.cut(task),
-             servers_and_chief),
+        *3 * [Kind("cut", ChaosCluster.cut, servers_and_chief)],
         Kind("hold", ChaosCluster.hold, servers_and_chief),
     ]

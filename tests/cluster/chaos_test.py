@@ -33,7 +33,7 @@ from tests.cluster import paramd
 PARSER = argparse.ArgumentParser()
 PARSER.add_argument("--seed", type=int, default=1)
 PARSER.add_argument("--minutes", type=float, default=0)
-PARSER.add_argument("--faults", type=int, default=8,
+PARSER.add_argument("--faults", type=int, default=14,
                     help="of each round")
 OPTIONS = PARSER.parse_args(sys.argv[1:])
 

@@ -22,6 +22,7 @@ class Proxy:
         self._target = target
         self._latency = latency
         self._held_until = 0.0
+        self._loses_answers = False
         self._writers = set()
         self._tasks = set()
         self._loop = asyncio.new_event_loop()
@@ -29,9 +30,12 @@ class Proxy:
         self._thread.start()
         self._call(self._listen()).result()
 
-    def cut(self):
-        """Resets every connection. The next one is taken as ever."""
-        self._call(self._cut()).result()
+    def cut(self, seconds):
+        """Loses all answers for so long and then resets every connection.
+
+        So what was asked is done, and nobody hears of it.
+        """
+        self._call(self._cut(seconds)).result()
 
     def hold(self, seconds):
         """Nothing passes for so long; then all of it does."""
@@ -55,7 +59,10 @@ class Proxy:
         host, port = self._split(self._address)
         self._server = await asyncio.start_server(self._serve, host, port)
 
-    async def _cut(self):
+    async def _cut(self, seconds):
+        self._loses_answers = True
+        await asyncio.sleep(seconds)
+        self._loses_answers = False
         for writer in self._writers:
             writer.get_extra_info("socket").setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
@@ -66,7 +73,7 @@ class Proxy:
 
     async def _close(self):
         self._server.close()
-        await self._cut()
+        await self._cut(0)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -97,16 +104,18 @@ class Proxy:
     async def _pump(self, reader, writer, ends):
         """Until one end closes; if it breaks, so does the other."""
         try:
-            await self._hand_on(reader, writer)
+            await self._hand_on(reader, writer, is_answer=writer is ends[0])
         except OSError:
             for end in ends:
                 end.transport.abort()
 
-    async def _hand_on(self, reader, writer):
+    async def _hand_on(self, reader, writer, is_answer):
         while data := await reader.read(1 << 20):
             await asyncio.sleep(self._latency)
             while (held := self._held_until - self._loop.time()) > 0:
                 await asyncio.sleep(held)
+            if is_answer and self._loses_answers:
+                continue
             writer.write(data)
             await writer.drain()
         if writer.can_write_eof():
