@@ -349,15 +349,7 @@ std::string Coordinator::waiting_for() const {
       return absl::StrCat("worker-", w, " to join");
     }
   }
-  if (IsSync() && snapshot_.has_value() &&
-      snapshot_->phase() == SnapshotRound::Phase::kHolding) {
-    return steps_.waiting_for();
-  }
-  if (snapshot_.has_value()) {
-    std::map<uint32_t, bool> live;
-    for (const auto& [index, worker] : workers_) live[index] = !worker.fencing;
-    return snapshot_->waiting_for(live);
-  }
+  if (snapshot_.has_value()) return SnapshotWaitsFor();
   if (draining_ && phase_ < Phase::kSaving) {
     return DrainNeedsSnapshot() ? "a checkpoint to leave with"
                                 : "worker-0 and the servers to leave";
@@ -367,6 +359,15 @@ std::string Coordinator::waiting_for() const {
   if (phase_ == Phase::kTellingEnd) return "all processes to hear of the end";
   if (phase_ == Phase::kFindingCheckpoint) return "the newest checkpoint";
   return "";
+}
+
+std::string Coordinator::SnapshotWaitsFor() const {
+  if (IsSync() && snapshot_->phase() == SnapshotRound::Phase::kCutting) {
+    return steps_.waiting_for();
+  }
+  std::map<uint32_t, bool> live;
+  for (const auto& [index, worker] : workers_) live[index] = !worker.fencing;
+  return snapshot_->waiting_for(live);
 }
 
 std::string Coordinator::overdue(Time now) const {

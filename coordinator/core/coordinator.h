@@ -17,6 +17,7 @@
 #include "coordinator/core/mode_change.h"
 #include "coordinator/core/portions.h"
 #include "coordinator/core/snapshot_round.h"
+#include "coordinator/core/step_times.h"
 #include "coordinator/core/sync_steps.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/config.pb.h"
@@ -191,9 +192,12 @@ class Coordinator : public Core {
   // Null, and the call refused, if the header is not of a present session.
   Worker* FindSession(const Message& message, const v1::Header& header,
                       Time now, Outbox* out);
-  bool HoldsWorkers() const;
-  // They must not open a push.
+  // Whether workers are told of the snapshot at hand, and to stop, for it or for
+  // a change of the mode.
+  bool TellsSnapshot() const;
   bool StopsWorkers() const;
+  // The session's input is used behind a cut that is not known yet.
+  bool IsBehindUnknownCut(const v1::Header& header) const;
   bool HasNews(const Worker& worker) const;
   v1::HeartbeatReply NewsFor(const Worker& worker) const;
   void AnswerHeartbeat(Worker* worker, Outbox* out);
@@ -265,8 +269,11 @@ class Coordinator : public Core {
   void AdvanceRunning(Time now, Outbox* out);
   void AdvanceDrain(Time now, Outbox* out);
   bool DrainNeedsSnapshot() const;
-  void OpenSnapshot(bool final, Time now, Outbox* out);
+  void OpenSnapshot(SnapshotRound::Options options, Time now, Outbox* out);
   void AdvanceSnapshot(Time now, Outbox* out);
+  void AdvanceCuts(Time now, Outbox* out);
+  bool WaitsTooLong(Time now) const;
+  std::string SnapshotWaitsFor() const;
   void GiveUpSnapshot(absl::string_view why, Time now, Outbox* out);
   void OnPrepared(const IoResult& result, Time now, Outbox* out);
   void OnCommitted(const IoResult& result, Time now, Outbox* out);
@@ -293,6 +300,8 @@ class Coordinator : public Core {
   Time last_event_;
   v1::Configuration configuration_;
   uint64_t generation_counter_ = 0;
+  // Of the newest number of a snapshot. One that was given up takes another, by
+  // which servers learn that it will never be sealed.
   uint64_t snapshot_counter_ = 0;
   std::vector<Server> servers_;
   std::map<uint32_t, Worker> workers_;   // Bound: options_.workers.
@@ -315,6 +324,7 @@ class Coordinator : public Core {
   // A server came back without its shard: all go back to the checkpoint.
   bool rewinding_ = false;
   absl::optional<SnapshotRound> snapshot_;
+  StepTimes step_times_;
   uint64_t step_before_ =
       0;  // Of sessions that are gone, and before a restart.
   uint64_t next_checkpoint_step_ = 0;

@@ -55,7 +55,7 @@ void Coordinator::Advance(Time now, Outbox* out) {
     phase_ = Phase::kSaving;
   }
   if (phase_ == Phase::kSaving && !snapshot_.has_value()) {
-    OpenSnapshot(/*final=*/true, now, out);
+    OpenSnapshot({.final = true}, now, out);
   }
   if (phase_ == Phase::kRunning || phase_ == Phase::kEvaluating) {
     AdvanceDrain(now, out);
@@ -99,7 +99,7 @@ void Coordinator::AdvanceRunning(Time now, Outbox* out) {
   }
   const bool due = next_checkpoint_step_ > 0 &&
                    global_step() >= next_checkpoint_step_ && !InputFinished();
-  if (due) OpenSnapshot(/*final=*/false, now, out);
+  if (due) OpenSnapshot({}, now, out);
 }
 
 void Coordinator::Drain(Time now, Outbox* out) {
@@ -145,7 +145,7 @@ void Coordinator::AdvanceDrain(Time now, Outbox* out) {
                      [](const Server& s) { return s.suspected; });
     if (!asked || !all_here || now < next_drain_snapshot_) return;
     next_drain_snapshot_ = now + kDrainRetry;
-    OpenSnapshot(/*final=*/false, now, out);
+    OpenSnapshot({.stopped = true}, now, out);
     if (draining_) drain_number_ = snapshot_->number();
     return;
   }
@@ -159,11 +159,15 @@ void Coordinator::AdvanceDrain(Time now, Outbox* out) {
   }
 }
 
-void Coordinator::OpenSnapshot(bool final, Time now, Outbox* out) {
+void Coordinator::OpenSnapshot(SnapshotRound::Options options, Time now,
+                               Outbox* out) {
   v1::Version number;
   number.set_term(configuration_.version().term());
   number.set_counter(++snapshot_counter_);
-  snapshot_.emplace(number, final, options_.servers, now);
+  options.servers = options_.servers;
+  // In sync mode no step is decided until every server is frozen.
+  options.stopped |= IsSync();
+  snapshot_.emplace(number, options, now);
   commit_started_ = false;
   const uint64_t every = options_.job.checkpoint().every_steps();
   if (every > 0) next_checkpoint_step_ = (global_step() / every + 1) * every;
@@ -176,16 +180,22 @@ void Coordinator::OnPrepared(const IoResult& result, Time now, Outbox* out) {
   const auto* prepared =
       DynamicCastToGenerated<v1::PrepareCheckpointResult>(result.head.get());
   if (!result.status.ok() || prepared == nullptr) {
-    snapshot_->Prepared("");
+    snapshot_->Prepared("", {});
     GiveUpSnapshot(result.status.message(), now, out);
     return;
   }
-  snapshot_->Prepared(prepared->directory());
+  std::vector<v1::Version> generations;
+  for (const Server& server : servers_) {
+    generations.push_back(server.generation);
+  }
+  snapshot_->Prepared(prepared->directory(), std::move(generations));
   out->Note(absl::StrCat(
       "checkpoint ", VersionName(snapshot_->number()),
       IsSync() ? ": no step is decided until every server is frozen"
-               : ": workers stop at their step boundary until every server is "
-                 "frozen"));
+      : snapshot_->stopped()
+          ? ": workers stop at their step boundary until every server is "
+            "frozen"
+          : ": workers say which push is their last in it, and go on"));
 }
 
 void Coordinator::AdvanceSnapshot(Time now, Outbox* out) {
@@ -200,30 +210,32 @@ void Coordinator::AdvanceSnapshot(Time now, Outbox* out) {
     StartIo(std::move(commit), &Coordinator::OnCommitted, out);
     return;
   }
-  if ((snapshot_->holds_workers() &&
-       now - snapshot_->opened() > kSealPatience) ||
-      (phase == SnapshotRound::Phase::kWriting &&
-       now - snapshot_->sealed_at() > kWritePatience)) {
-    GiveUpSnapshot(absl::StrCat("waited too long for ", waiting_for()), now,
+  if (WaitsTooLong(now)) {
+    GiveUpSnapshot(absl::StrCat("waited too long for ", SnapshotWaitsFor()), now,
                    out);
     return;
   }
-  if (phase != SnapshotRound::Phase::kHolding) return;
-  std::vector<v1::Version> generations;
-  for (const Server& server : servers_) {
-    generations.push_back(server.generation);
+  if (phase != SnapshotRound::Phase::kCutting) return;
+  if (!IsSync()) return AdvanceCuts(now, out);
+  if (steps_.settled() && !rewinding_ &&
+      EveryServerHas(configuration_.version())) {
+    snapshot_->BeginSeal(steps_.step(), steps_.input().left(), now);
   }
-  if (IsSync()) {
-    if (steps_.settled() && !rewinding_ &&
-        EveryServerHas(configuration_.version())) {
-      snapshot_->BeginSeal(steps_.step(), steps_.input().left(),
-                           std::move(generations), now);
-    }
-    return;
+}
+
+bool Coordinator::WaitsTooLong(Time now) const {
+  if (snapshot_->is_open()) {
+    return now - snapshot_->opened() >
+           std::max(kSealPatience, 3 * step_times_.longest());
   }
+  return snapshot_->phase() == SnapshotRound::Phase::kWriting &&
+         now - snapshot_->sealed_at() > kWritePatience;
+}
+
+void Coordinator::AdvanceCuts(Time now, Outbox* out) {
   bool everybody_cut = true;
   for (auto& [index, worker] : workers_) {
-    if (snapshot_->HasCut(index) && !worker.fencing) continue;
+    if (snapshot_->HasAcknowledged(index) && !worker.fencing) continue;
     everybody_cut = false;
     if (!worker.fencing && now - worker.heard > lease()) {
       Fence(index, now, out);
@@ -235,8 +247,7 @@ void Coordinator::AdvanceSnapshot(Time now, Outbox* out) {
   for (const auto& [index, cut] : snapshot_->cuts()) {
     if (workers_.contains(index)) step += cut.sequence();
   }
-  snapshot_->BeginSeal(step, portions_.Save(snapshot_->cuts()),
-                       std::move(generations), now);
+  snapshot_->BeginSeal(step, portions_.Save(snapshot_->cuts()), now);
 }
 
 void Coordinator::GiveUpSnapshot(absl::string_view why, Time /*now*/,
@@ -250,6 +261,7 @@ void Coordinator::GiveUpSnapshot(absl::string_view why, Time /*now*/,
   out->Note(absl::StrCat("checkpoint ", VersionName(snapshot_->number()),
                          " was given up: ", why));
   snapshot_.reset();
+  ++snapshot_counter_;
   if (final && ++final_failures_ == kFinalAttempts) {
     out->Exit(absl::FailedPreconditionError(
         absl::StrCat("the last checkpoint can't be written: ", why)));
@@ -264,6 +276,7 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
   if (!result.status.ok() || committed == nullptr) {
     out->Note(absl::StrCat("checkpoint ", VersionName(round.number()),
                            " was given up: ", result.status.message()));
+    ++snapshot_counter_;
     if (round.is_final() && ++final_failures_ == kFinalAttempts) {
       out->Exit(result.status);
     }

@@ -73,9 +73,8 @@ Outbox::Head Coordinator::MakeCall(uint32_t index, ServerCall call) const {
     header->set_term(configuration_.version().term());
     *header->mutable_configuration() = configuration_.version();
     *header->mutable_server_generation() = servers_[index].generation;
-    if (snapshot_.has_value()) {
-      *header->mutable_snapshot() = snapshot_->number();
-    }
+    header->mutable_snapshot()->set_term(header->term());
+    header->mutable_snapshot()->set_counter(snapshot_counter_);
   };
   if (call == ServerCall::kRecall) {
     auto recall = std::make_unique<v1::RecallRequest>();
@@ -143,7 +142,9 @@ void Coordinator::OnServerReply(uint32_t index, const Message& message,
                  DynamicCastToGenerated<v1::SealReply>(message.head)) {
     if (snapshot_.has_value() && sealed->snapshot() == snapshot_->number()) {
       snapshot_->Sealed(index);
-      if (server.draining) server.drained_by = sealed->snapshot();
+      if (server.draining && snapshot_->stopped()) {
+        server.drained_by = sealed->snapshot();
+      }
     }
   } else if (const auto* written =
                  DynamicCastToGenerated<v1::WrittenReply>(message.head)) {

@@ -53,7 +53,7 @@ void Coordinator::AdvanceSync(Time now, Outbox* out) {
     return;
   }
   const bool kept =
-      (snapshot_.has_value() && snapshot_->holds_workers()) ||
+      (snapshot_.has_value() && snapshot_->is_open()) ||
       std::any_of(servers_.begin(), servers_.end(), [](const Server& s) {
         return s.suspected || !s.restored || !IsZero(s.drained_by);
       });

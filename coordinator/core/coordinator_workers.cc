@@ -102,11 +102,14 @@ void Coordinator::RefuseLateJoins(Time now, Outbox* out) {
 }
 
 void Coordinator::AdmitJoining(Time now, Outbox* out) {
-  // While workers are held nobody is admitted; who was before is answered, for
-  // its cut is waited for too.
-  const bool held = (snapshot_.has_value() && snapshot_->holds_workers()) ||
-                    IsChangingMode() ||
-                    (IsSync() && (!steps_.settled() || rewinding_));
+  // While servers seal nobody is admitted: it has no cut. Before, that of a
+  // worker that comes is waited for as everybody's.
+  const bool sealing = snapshot_.has_value() && snapshot_->is_open() &&
+                       (snapshot_->phase() == SnapshotRound::Phase::kSealing ||
+                        IsSync());
+  const bool held =
+      sealing || IsChangingMode() ||
+      (IsSync() && (!steps_.settled() || rewinding_));
   std::vector<uint32_t> answered;
   bool changed = false;
   for (auto& [index, joining] : joining_) {
@@ -242,6 +245,8 @@ void Coordinator::OnHeartbeat(const Message& message,
   worker->parked = message.call;
   worker->parked_until = now + heartbeat();
   const uint32_t index = request.header().worker();
+  request.no_input() ? step_times_.Rest(index)
+                     : step_times_.Count(index, worker->acknowledged, now);
   if (snapshot_.has_value()) snapshot_->Cut(index, request.cut());
   if (change_.has_value()) change_->Heard(request);
   const v1::Evaluation& evaluation = request.evaluation();
@@ -263,12 +268,12 @@ uint32_t Coordinator::EpochToEvaluate() const {
 }
 
 // In sync mode it is enough to decide no step meanwhile.
-bool Coordinator::HoldsWorkers() const {
-  return snapshot_.has_value() && snapshot_->holds_workers() && !IsSync();
+bool Coordinator::TellsSnapshot() const {
+  return snapshot_.has_value() && snapshot_->is_open() && !IsSync();
 }
 
 bool Coordinator::StopsWorkers() const {
-  return HoldsWorkers() ||
+  return (TellsSnapshot() && snapshot_->stopped()) ||
          (change_.has_value() && change_->stops_workers());
 }
 
@@ -278,7 +283,7 @@ v1::HeartbeatReply Coordinator::NewsFor(const Worker& worker) const {
     *reply.mutable_configuration() = configuration_;
   }
   reply.set_state(configuration_.state());
-  if (HoldsWorkers()) *reply.mutable_snapshot() = snapshot_->number();
+  if (TellsSnapshot()) *reply.mutable_snapshot() = snapshot_->number();
   reply.set_stop(StopsWorkers());
   if (worker.last.header().worker() == 0) {
     reply.set_evaluate_epoch(EpochToEvaluate());
@@ -290,11 +295,11 @@ v1::HeartbeatReply Coordinator::NewsFor(const Worker& worker) const {
 bool Coordinator::HasNews(const Worker& worker) const {
   const v1::HeartbeatRequest& known = worker.last;
   const bool chief = known.header().worker() == 0;
-  const bool holds = HoldsWorkers();
+  const v1::Version snapshot =
+      TellsSnapshot() ? snapshot_->number() : v1::Version();
   return configuration_.version() > known.header().configuration() ||
          configuration_.state() != known.state() ||
-         (holds ? snapshot_->number() : v1::Version()) != known.snapshot() ||
-         StopsWorkers() != known.stop() ||
+         snapshot != known.snapshot() || StopsWorkers() != known.stop() ||
          (chief && EpochToEvaluate() != known.evaluate_epoch()) ||
          (chief && (phase_ == Phase::kEvaluating) != known.evaluate_final());
 }
@@ -317,6 +322,12 @@ void Coordinator::AnswerParked(Time now, Outbox* out) {
   RefuseLateJoins(now, out);
 }
 
+// What it has used since could not be told from what it had used before.
+bool Coordinator::IsBehindUnknownCut(const v1::Header& header) const {
+  return TellsSnapshot() && header.snapshot() == snapshot_->number() &&
+         !snapshot_->HasCut(header.worker());
+}
+
 void Coordinator::OnTakePortion(const Message& message,
                                 const v1::PortionRequest& request, Time now,
                                 Outbox* out) {
@@ -328,12 +339,23 @@ void Coordinator::OnTakePortion(const Message& message,
                        "a later portion request of this session is known"));
     return;
   }
+  if (IsBehindUnknownCut(request.header())) {
+    out->Refuse(message.call,
+                RefuseForNow(v1::Refusal::RETRY, "portion", heartbeat(),
+                             absl::StrCat("the cut of worker-",
+                                          request.header().worker(),
+                                          " for snapshot ",
+                                          VersionName(snapshot_->number()),
+                                          " is not known yet")));
+    return;
+  }
   if (request.number() > worker->portion_number) {
     const uint32_t index = request.header().worker();
     worker->portion_number = request.number();
     worker->acknowledged =
         std::max(worker->acknowledged, request.header().sequence());
-    portions_.Finish(index, request.finished_id());
+    const auto used = portions_.Finish(index, request.finished_id());
+    if (snapshot_.has_value()) snapshot_->Used(index, used);
     worker->portion_reply.Clear();
     if (auto portion = portions_.Take(index)) {
       *worker->portion_reply.mutable_portion() = *std::move(portion);
@@ -388,8 +410,13 @@ void Coordinator::OnFenced(const IoResult& result, Time /*now*/, Outbox* out) {
   }
   step_before_ += worker.acknowledged;
   highest_clock_ = std::max(highest_clock_, worker.clock());
-  portions_.Return(index,
-                   worker.last.leaving() ? &worker.last.cut() : nullptr);
+  step_times_.Rest(index);
+  const auto used = portions_.Return(
+      index, worker.last.leaving() ? &worker.last.cut() : nullptr);
+  if (snapshot_.has_value()) {
+    snapshot_->Used(index, used);
+    snapshot_->Gone(index, worker.acknowledged);
+  }
   workers_.erase(index);
   SetWorkerMembers();
   NextVersion();

@@ -65,18 +65,23 @@ absl::optional<v1::Portion> Portions::Take(uint32_t worker) {
   return portion;
 }
 
-void Portions::Finish(uint32_t worker, uint64_t id) {
+std::vector<v1::Portion> Portions::Finish(uint32_t worker, uint64_t id) {
+  std::vector<v1::Portion> finished;
   for (auto it = leases_.begin(); it != leases_.end() && it->first <= id;) {
     if (it->second.worker == worker) {
       MarkUsed(it->second.portion);
+      finished.push_back(it->second.portion);
       it = leases_.erase(it);
     } else {
       ++it;
     }
   }
+  return finished;
 }
 
-void Portions::Return(uint32_t worker, const v1::WorkerCut* cut) {
+std::vector<v1::Portion> Portions::Return(uint32_t worker,
+                                          const v1::WorkerCut* cut) {
+  std::vector<v1::Portion> all_used;
   for (auto it = leases_.begin(); it != leases_.end();) {
     if (it->second.worker != worker) {
       ++it;
@@ -86,9 +91,11 @@ void Portions::Return(uint32_t worker, const v1::WorkerCut* cut) {
     const v1::Portion left = Left(used, cut);
     used.set_end(left.begin());
     MarkUsed(used);
+    if (used.begin() < used.end()) all_used.push_back(used);
     if (left.begin() < left.end()) again_.push_back(left);
     it = leases_.erase(it);
   }
+  return all_used;
 }
 
 v1::Portion Portions::Left(const v1::Portion& leased,
@@ -127,19 +134,21 @@ v1::SavedInput Portions::Save(
   v1::SavedInput saved;
   saved.set_next_epoch(next_epoch_);
   saved.set_next_offset(next_offset_);
-  const auto add = [&saved](const v1::Portion& portion) {
-    if (portion.begin() >= portion.end()) return;
-    v1::SavedInput::Range* range = saved.add_remaining();
-    range->set_epoch(portion.epoch());
-    range->set_begin(portion.begin());
-    range->set_end(portion.end());
-  };
-  for (const v1::Portion& portion : again_) add(portion);
+  for (const v1::Portion& portion : again_) AddLeft(portion, &saved);
   for (const auto& [id, lease] : leases_) {
     const auto cut = cuts.find(lease.worker);
-    add(Left(lease.portion, cut == cuts.end() ? nullptr : &cut->second));
+    AddLeft(Left(lease.portion, cut == cuts.end() ? nullptr : &cut->second),
+            &saved);
   }
   return saved;
+}
+
+void Portions::AddLeft(const v1::Portion& portion, v1::SavedInput* saved) {
+  if (portion.begin() >= portion.end()) return;
+  v1::SavedInput::Range* range = saved->add_remaining();
+  range->set_epoch(portion.epoch());
+  range->set_begin(portion.begin());
+  range->set_end(portion.end());
 }
 
 }  // namespace paramd

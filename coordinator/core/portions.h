@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <vector>
 
 #include "absl/types/optional.h"
 #include "proto/paramd/v1/cluster.pb.h"
@@ -31,11 +32,14 @@ class Portions {
 
   // The next portion, leased to `worker`; unset if none is left to hand out.
   absl::optional<v1::Portion> Take(uint32_t worker);
-  // All leases of `worker` with ids up to `id` are used up. Again: no change.
-  void Finish(uint32_t worker, uint64_t id);
+  // All leases of `worker` with ids up to `id` are used up, and returned. Again:
+  // no change.
+  std::vector<v1::Portion> Finish(uint32_t worker, uint64_t id);
   // What the leases of a worker that is gone have left is handed out again: as
-  // its cut says, as in Save, or, without one, all of them.
-  void Return(uint32_t worker, const v1::WorkerCut* cut = nullptr);
+  // its cut says, as in Save, or, without one, all of them. Returns what they
+  // have used.
+  std::vector<v1::Portion> Return(uint32_t worker,
+                                  const v1::WorkerCut* cut = nullptr);
 
   // Every example of every epoch was used.
   bool finished() const;
@@ -49,6 +53,12 @@ class Portions {
   // nothing is.
   v1::SavedInput Save(const std::map<uint32_t, v1::WorkerCut>& cuts) const;
 
+  // What is left of a lease if its worker used it as far as `cut` says; null: it
+  // used nothing. A cut can't say more than the lease has. May be empty.
+  static v1::Portion Left(const v1::Portion& leased, const v1::WorkerCut* cut);
+  // Adds it to `saved`, unless it is empty.
+  static void AddLeft(const v1::Portion& portion, v1::SavedInput* saved);
+
  private:
   struct Lease {
     uint32_t worker;
@@ -56,9 +66,6 @@ class Portions {
   };
 
   void MarkUsed(const v1::Portion& portion);
-  // What is left of a lease if its worker used it as far as `cut` says; null: it
-  // used nothing. A cut can't say more than the lease has. May be empty.
-  static v1::Portion Left(const v1::Portion& leased, const v1::WorkerCut* cut);
 
   const uint64_t examples_;
   const uint32_t epochs_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "coordinator/core/portions.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -38,24 +39,46 @@ std::map<uint32_t, v1::SavedSession> NewestPushes(
 
 }  // namespace
 
-void SnapshotRound::Prepared(std::string directory) {
+void SnapshotRound::Prepared(std::string directory,
+                             std::vector<v1::Version> server_generations) {
   directory_ = std::move(directory);
-  phase_ = Phase::kHolding;
+  server_generations_ = std::move(server_generations);
+  phase_ = Phase::kCutting;
 }
 
 void SnapshotRound::Cut(uint32_t worker, const v1::WorkerCut& cut) {
-  if (phase_ == Phase::kHolding && cut.snapshot() == number_ &&
-      cut.acknowledged()) {
+  if (phase_ == Phase::kCutting && cut.snapshot() == number_) {
     cuts_[worker] = cut;
   }
 }
 
-void SnapshotRound::BeginSeal(uint64_t step, v1::SavedInput input,
-                              std::vector<v1::Version> server_generations,
-                              Time now) {
-  step_ = step;
+bool SnapshotRound::HasAcknowledged(uint32_t worker) const {
+  const auto cut = cuts_.find(worker);
+  return cut != cuts_.end() && cut->second.acknowledged();
+}
+
+void SnapshotRound::Used(uint32_t worker,
+                         const std::vector<v1::Portion>& portions) {
+  const auto cut = cuts_.find(worker);
+  if (phase_ != Phase::kCutting || cut == cuts_.end()) return;
+  for (const v1::Portion& portion : portions) {
+    used_behind_.push_back(Portions::Left(portion, &cut->second));
+  }
+}
+
+void SnapshotRound::Gone(uint32_t worker, uint64_t pushes) {
+  const auto cut = cuts_.find(worker);
+  if (phase_ != Phase::kCutting || cut == cuts_.end()) return;
+  pushes_behind_ += pushes - std::min(pushes, cut->second.sequence());
+  cuts_.erase(cut);
+}
+
+void SnapshotRound::BeginSeal(uint64_t step, v1::SavedInput input, Time now) {
+  step_ = step - std::min(step, pushes_behind_);
   input_ = std::move(input);
-  server_generations_ = std::move(server_generations);
+  for (const v1::Portion& portion : used_behind_) {
+    Portions::AddLeft(portion, &input_);
+  }
   sealed_at_ = now;
   phase_ = Phase::kSealing;
 }
@@ -65,7 +88,7 @@ v1::SealRequest SnapshotRound::SealFor(uint32_t server) const {
   *request.mutable_header()->mutable_snapshot() = number_;
   request.mutable_header()->set_term(number_.term());
   request.set_directory(directory_);
-  request.set_stopped(true);
+  request.set_stopped(options_.stopped);
   request.set_file_name(absl::StrFormat("ps-%05d-of-%05d.safetensors",
                                         server + 1, files_.size()));
   for (const v1::Version& generation : server_generations_) {
@@ -114,11 +137,15 @@ std::string SnapshotRound::waiting_for(
     const std::map<uint32_t, bool>& live_workers) const {
   const std::string name =
       absl::StrCat(" for checkpoint ", VersionName(number_));
-  if (phase_ == Phase::kHolding) {
+  if (phase_ == Phase::kCutting) {
     for (const auto& [worker, live] : live_workers) {
       if (live && !HasCut(worker)) {
         return absl::StrCat("worker-", worker, " to reach a step boundary",
                             name);
+      }
+      if (live && !HasAcknowledged(worker)) {
+        return absl::StrCat("push ", cuts_.at(worker).sequence(), " of worker-",
+                            worker, " to be acknowledged", name);
       }
     }
     return absl::StrCat("the servers to know all workers", name);

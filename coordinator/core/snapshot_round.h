@@ -15,29 +15,38 @@ namespace paramd {
 
 // One snapshot from its opening to its manifest:
 //
-//   preparing ──► holding ──► sealing ──► writing ──► committing ──► (done)
+//   preparing ──► cutting ──► sealing ──► writing ──► committing ──► (done)
 //   directory     workers     servers     servers     manifest
-//                 stop        freeze      write
+//                 cut         freeze      write
 //
-// Workers go on as soon as every server is sealed. At any place it may be given
-// up; then nothing of it is ever visible.
+// Pushes go on behind the workers' cuts, except for a snapshot that somebody
+// leaves with: for that, workers open none until every server is sealed. At any
+// place it may be given up; then nothing of it is ever visible.
+//
+// What a worker uses of its input behind its cut is not used in the snapshot,
+// whatever becomes of the worker before the seal.
 //
 // Not thread-safe: lives inside the coordinator's core, which drives it.
 class SnapshotRound {
  public:
-  enum class Phase { kPreparing, kHolding, kSealing, kWriting, kCommitting };
+  enum class Phase { kPreparing, kCutting, kSealing, kWriting, kCommitting };
+  struct Options {
+    uint32_t servers = 1;
+    bool final = false;    // The last of the job.
+    bool stopped = false;  // Nothing is pushed behind the cuts before the seal.
+  };
 
-  SnapshotRound(const v1::Version& number, bool final, uint32_t servers,
-                Time now)
+  SnapshotRound(const v1::Version& number, const Options& options, Time now)
       : number_(number),
-        final_(final),
+        options_(options),
         opened_(now),
-        files_(servers),
-        sealed_(servers, false),
-        written_(servers, false) {}
+        files_(options.servers),
+        sealed_(options.servers, false),
+        written_(options.servers, false) {}
 
   const v1::Version& number() const { return number_; }
-  bool is_final() const { return final_; }
+  bool is_final() const { return options_.final; }
+  bool stopped() const { return options_.stopped; }
   Phase phase() const { return phase_; }
   Time opened() const { return opened_; }
   const std::string& directory() const { return directory_; }
@@ -45,20 +54,28 @@ class SnapshotRound {
   Time sealed_at() const { return sealed_at_; }
   // What was left of the input at the cut.
   const v1::SavedInput& input() const { return input_; }
-  // Workers must not open a push now.
-  bool holds_workers() const {
-    return phase_ == Phase::kHolding || phase_ == Phase::kSealing;
+  // Workers are told of it now, and nothing of it is sealed everywhere.
+  bool is_open() const {
+    return phase_ == Phase::kCutting || phase_ == Phase::kSealing;
   }
 
-  // preparing → holding.
-  void Prepared(std::string directory);
-  // A worker's cut; of another snapshot, or not acknowledged: no change.
+  // preparing → cutting: opened under these generations of the servers.
+  void Prepared(std::string directory,
+                std::vector<v1::Version> server_generations);
+  // A worker's cut; of another snapshot: no change.
   void Cut(uint32_t worker, const v1::WorkerCut& cut);
   bool HasCut(uint32_t worker) const { return cuts_.contains(worker); }
+  // Every push up to it is acknowledged or given up.
+  bool HasAcknowledged(uint32_t worker) const;
   const std::map<uint32_t, v1::WorkerCut>& cuts() const { return cuts_; }
-  // holding → sealing: every worker that counts has cut.
-  void BeginSeal(uint64_t step, v1::SavedInput input,
-                 std::vector<v1::Version> server_generations, Time now);
+  // The worker has used up these portions, or parts of them.
+  void Used(uint32_t worker, const std::vector<v1::Portion>& portions);
+  // The worker is gone after so many pushes. Its successor has a cut of its own.
+  void Gone(uint32_t worker, uint64_t pushes);
+  // cutting → sealing: every worker that counts has acknowledged its cut.
+  // `step` and `input`: pushes, and input left, where those of workers that are
+  // gone count as before their cuts; of the present ones by their cuts.
+  void BeginSeal(uint64_t step, v1::SavedInput input, Time now);
   bool NeedsSeal(uint32_t server) const {
     return phase_ == Phase::kSealing && !sealed_[server];
   }
@@ -81,11 +98,13 @@ class SnapshotRound {
 
  private:
   const v1::Version number_;
-  const bool final_;
+  const Options options_;
   const Time opened_;
   Phase phase_ = Phase::kPreparing;
   std::string directory_;
   std::map<uint32_t, v1::WorkerCut> cuts_;
+  std::vector<v1::Portion> used_behind_;  // Bound: input used while it is open.
+  uint64_t pushes_behind_ = 0;            // Of workers that are gone.
   uint64_t step_ = 0;
   Time sealed_at_;
   v1::SavedInput input_;

@@ -31,15 +31,13 @@ v1::WorkerCut CutOf(const v1::Version& snapshot, uint64_t sequence) {
 class SnapshotRoundTest : public ::testing::Test {
  protected:
   SnapshotRoundTest()
-      : round_(Pair(3, 7), /*final=*/false, /*servers=*/2,
-               Time::FromNanoseconds(5)) {}
+      : round_(Pair(3, 7), {.servers = 2}, Time::FromNanoseconds(5)) {}
 
-  void Hold() { round_.Prepared("/dir"); }
+  void Prepare() { round_.Prepared("/dir", {Pair(3, 1), Pair(3, 2)}); }
   void BeginSeal() {
     v1::SavedInput input;
     input.set_next_epoch(2);
-    round_.BeginSeal(41, input, {Pair(3, 1), Pair(3, 2)},
-                     Time::FromNanoseconds(9));
+    round_.BeginSeal(41, input, Time::FromNanoseconds(9));
   }
   void SealBoth() {
     round_.Sealed(0);
@@ -49,23 +47,23 @@ class SnapshotRoundTest : public ::testing::Test {
   SnapshotRound round_;
 };
 
-TEST_F(SnapshotRoundTest, WorkersAreHeldFromTheDirectoryToTheLastSeal) {
+TEST_F(SnapshotRoundTest, ItIsOpenFromTheDirectoryToTheLastSeal) {
   EXPECT_EQ(round_.phase(), Phase::kPreparing);
-  EXPECT_FALSE(round_.holds_workers());
-  Hold();
-  EXPECT_EQ(round_.phase(), Phase::kHolding);
-  EXPECT_TRUE(round_.holds_workers());
+  EXPECT_FALSE(round_.is_open());
+  Prepare();
+  EXPECT_EQ(round_.phase(), Phase::kCutting);
+  EXPECT_TRUE(round_.is_open());
   BeginSeal();
   EXPECT_EQ(round_.phase(), Phase::kSealing);
   round_.Sealed(1);
-  EXPECT_TRUE(round_.holds_workers());
+  EXPECT_TRUE(round_.is_open());
   round_.Sealed(0);
   EXPECT_EQ(round_.phase(), Phase::kWriting);
-  EXPECT_FALSE(round_.holds_workers());
+  EXPECT_FALSE(round_.is_open());
 }
 
 TEST_F(SnapshotRoundTest, ItIsCommittedWhenEveryFileIsWritten) {
-  Hold();
+  Prepare();
   BeginSeal();
   SealBoth();
   round_.Written(1, {});
@@ -76,10 +74,10 @@ TEST_F(SnapshotRoundTest, ItIsCommittedWhenEveryFileIsWritten) {
   EXPECT_EQ(round_.phase(), Phase::kCommitting);
 }
 
-TEST_F(SnapshotRoundTest, OnlyACutOfThisSnapshotCountsAndOnlyWhileHolding) {
+TEST_F(SnapshotRoundTest, OnlyACutOfThisSnapshotCountsAndOnlyBeforeTheSeal) {
   round_.Cut(0, CutOf(Pair(3, 7), 1));
   EXPECT_FALSE(round_.HasCut(0));  // Not yet.
-  Hold();
+  Prepare();
   round_.Cut(0, CutOf(Pair(3, 6), 1));
   EXPECT_FALSE(round_.HasCut(0));
   round_.Cut(0, CutOf(Pair(3, 7), 2));
@@ -89,8 +87,67 @@ TEST_F(SnapshotRoundTest, OnlyACutOfThisSnapshotCountsAndOnlyWhileHolding) {
   EXPECT_EQ(round_.cuts().at(0).sequence(), 2u);
 }
 
+TEST_F(SnapshotRoundTest, ACutIsAcknowledgedWhenItSaysSo) {
+  Prepare();
+  EXPECT_FALSE(round_.HasAcknowledged(0));
+  v1::WorkerCut cut = CutOf(Pair(3, 7), 2);
+  cut.set_acknowledged(false);
+  round_.Cut(0, cut);
+  EXPECT_TRUE(round_.HasCut(0));
+  EXPECT_FALSE(round_.HasAcknowledged(0));
+  round_.Cut(0, CutOf(Pair(3, 7), 2));
+  EXPECT_TRUE(round_.HasAcknowledged(0));
+}
+
+v1::Portion MakePortion(uint64_t id, uint64_t begin, uint64_t end) {
+  v1::Portion portion;
+  portion.set_id(id);
+  portion.set_epoch(1);
+  portion.set_begin(begin);
+  portion.set_end(end);
+  return portion;
+}
+
+TEST_F(SnapshotRoundTest, Promise3_WhatIsUsedBehindTheCutIsLeftInTheManifest) {
+  Prepare();
+  round_.Used(0, {MakePortion(1, 0, 10)});  // Before its cut.
+  v1::WorkerCut cut = CutOf(Pair(3, 7), 2);
+  cut.set_last_portion(3);
+  *cut.add_remaining() = MakePortion(3, 25, 30);
+  round_.Cut(0, cut);
+  round_.Used(0, {MakePortion(2, 10, 20), MakePortion(3, 20, 30),
+                  MakePortion(4, 30, 40)});
+  round_.Used(1, {MakePortion(5, 40, 50)});  // Which has not cut.
+  BeginSeal();
+  EXPECT_EQ(round_.input().next_epoch(), 2u);
+  ASSERT_EQ(round_.input().remaining_size(), 2);
+  EXPECT_EQ(round_.input().remaining(0).begin(), 25u);
+  EXPECT_EQ(round_.input().remaining(0).end(), 30u);
+  EXPECT_EQ(round_.input().remaining(1).begin(), 30u);
+  EXPECT_EQ(round_.input().remaining(1).end(), 40u);
+}
+
+TEST_F(SnapshotRoundTest, AWorkerThatIsGoneLeavesItsCutToNobody) {
+  Prepare();
+  round_.Cut(0, CutOf(Pair(3, 7), 2));
+  round_.Gone(0, /*pushes=*/5);
+  round_.Gone(1, /*pushes=*/9);
+  EXPECT_FALSE(round_.HasCut(0));
+  BeginSeal();
+  EXPECT_EQ(round_.step(), 41u - 3) << "three pushes behind its cut";
+}
+
+TEST_F(SnapshotRoundTest, OnlyOneThatStopsWorkersSaysSoInItsSeal) {
+  Prepare();
+  BeginSeal();
+  EXPECT_FALSE(round_.SealFor(0).stopped());
+  const SnapshotRound stopped(Pair(3, 8), {.servers = 1, .stopped = true},
+                              Time::FromNanoseconds(5));
+  EXPECT_TRUE(stopped.SealFor(0).stopped());
+}
+
 TEST_F(SnapshotRoundTest, ASealNamesPlaceFileAndTheGenerationsOfTheOpening) {
-  Hold();
+  Prepare();
   BeginSeal();
   EXPECT_TRUE(round_.NeedsSeal(1));
   const v1::SealRequest seal = round_.SealFor(1);
@@ -115,7 +172,7 @@ v1::ShardFile FileWithRecord(uint32_t worker, const v1::Version& generation,
 }
 
 TEST_F(SnapshotRoundTest, Promise3_PositionsComeFromTheSealedRecords) {
-  Hold();
+  Prepare();
   round_.Cut(4, CutOf(Pair(3, 7), 99));  // What the worker says is not used.
   BeginSeal();
   SealBoth();
@@ -132,7 +189,7 @@ TEST_F(SnapshotRoundTest, Promise3_PositionsComeFromTheSealedRecords) {
 }
 
 TEST_F(SnapshotRoundTest, TheManifestSaysWhoseItIsAndWhatIsInIt) {
-  Hold();
+  Prepare();
   BeginSeal();
   SealBoth();
   v1::ShardFile file;
@@ -167,11 +224,16 @@ TEST_F(SnapshotRoundTest, TheManifestSaysWhoseItIsAndWhatIsInIt) {
 TEST_F(SnapshotRoundTest, Promise4_EachPhaseNamesWhomItWaitsFor) {
   const std::map<uint32_t, bool> workers = {{0, true}, {1, false}, {2, true}};
   EXPECT_EQ(round_.waiting_for(workers), "storage for checkpoint 3.7");
-  Hold();
+  Prepare();
   round_.Cut(0, CutOf(Pair(3, 7), 1));
   EXPECT_EQ(round_.waiting_for(workers),
             "worker-2 to reach a step boundary for checkpoint 3.7");
-  round_.Cut(2, CutOf(Pair(3, 7), 1));  // Worker 1 does not live.
+  v1::WorkerCut cut = CutOf(Pair(3, 7), 8);
+  cut.set_acknowledged(false);
+  round_.Cut(2, cut);
+  EXPECT_EQ(round_.waiting_for(workers),
+            "push 8 of worker-2 to be acknowledged for checkpoint 3.7");
+  round_.Cut(2, CutOf(Pair(3, 7), 8));  // Worker 1 does not live.
   EXPECT_EQ(round_.waiting_for(workers),
             "the servers to know all workers for checkpoint 3.7");
   BeginSeal();

@@ -23,6 +23,13 @@ std::string NameOf(uint32_t server, const Number& generation) {
 
 }  // namespace
 
+ContentModel::ContentModel(const IntegerJob& job, const PushLedger& ledger,
+                           const SimStorage& storage)
+    : job_(job),
+      ledger_(ledger),
+      storage_(storage),
+      optimizer_(*Optimizer::Create(job.config().optimizer(), 0)) {}
+
 absl::Status ContentModel::Configured(const v1::Configuration& configuration) {
   const auto [known, is_new] = configurations_.try_emplace(
       NumberOf(configuration.version()), configuration);
@@ -56,6 +63,7 @@ absl::StatusOr<ContentModel::Content*> ContentModel::Find(
                    " answers, which no configuration lists");
     }
     RETURN_IF_ERROR(Restore(beginning->second, &content->second));
+    begun_[life] = content->second;
   }
   if (content->second.process != process) {
     return Wrong("two processes answer as ", NameOf(server, life.second));
@@ -191,10 +199,8 @@ absl::Status ContentModel::Pulled(const SimProcess& server,
     if (!reader.Read(AsWritableBytes(absl::MakeSpan(values)))) {
       return Wrong("a pull's answer is too short");
     }
-    const float sum = content->blocks[block].sum;
     for (uint64_t e = 0; e < place.elements; ++e) {
-      const float wanted =
-          job_.ValueOf(place.variable, place.first_element + e, sum);
+      const float wanted = Wanted(*content, block, e, /*slot=*/-1);
       if (values[e] == wanted) continue;
       return Wrong("element ", e, " of block ", block, " of ",
                    NameOf(index, life.second), " is ", values[e], ", not ",
@@ -246,7 +252,9 @@ absl::Status ContentModel::Pushed(const SimProcess& server,
     switch (pushed.result()) {
       case v1::PushedBlock::APPLIED:
         if (is_in) return Wrong(name, " is applied a second time");
-        Apply(push, block, content);
+        NoteFork(push, block, content);
+        Apply(push, block, content, &counts_);
+        content->log.emplace_back(push, block);
         applied = true;
         break;
       case v1::PushedBlock::ALREADY_APPLIED:
@@ -265,11 +273,65 @@ absl::Status ContentModel::Pushed(const SimProcess& server,
   return absl::OkStatus();
 }
 
-void ContentModel::Apply(PushIndex push, uint32_t block, Content* content) {
-  ++counts_.blocks_applied;
+// What the server must have done of it, by what it was told.
+void ContentModel::NoteFork(PushIndex push, uint32_t block, Content* content) {
+  const Number& stamp = ledger_.push(push).stamp;
+  if (stamp > content->snapshot) {
+    counts_.forks_given_up += content->forked.empty() ? 0 : 1;
+    content->snapshot = stamp;
+    content->sealed = false;
+    content->forked.clear();
+  }
+  if (content->sealed || content->snapshot == Number()) return;
+  if (stamp == content->snapshot) {
+    counts_.forked_by_stamp += content->forked.insert(block).second ? 1 : 0;
+    return;
+  }
+  counts_.applied_to_both += content->forked.count(block);
+  if (stamp != Number() && !content->forked.empty()) ++counts_.late_stamps;
+}
+
+float ContentModel::Wanted(const Content& content, uint32_t block, uint64_t e,
+                           int slot) const {
+  const IntegerJob::BlockPlace& place = job_.blocks()[block];
+  const BlockStory& story = content.blocks[block];
+  if (slot >= 0) {
+    return story.slots.empty() ? 0 : story.slots[slot * place.elements + e];
+  }
+  return story.values.empty() ? job_.ValueOf(place.variable,
+                                             place.first_element + e, story.sum)
+                              : story.values[e];
+}
+
+void ContentModel::ApplyAdam(PushIndex push, uint32_t block,
+                             BlockStory* story) const {
+  const IntegerJob::BlockPlace& place = job_.blocks()[block];
+  const float coefficient = ledger_.push(push).coefficients[place.variable];
+  std::vector<float> gradient;
+  for (uint64_t e = place.first_element;
+       e < place.first_element + place.elements; ++e) {
+    const float first = job_.ValueOf(place.variable, e, 0);
+    if (story->pushes.empty()) story->values.push_back(first);
+    gradient.push_back(first - job_.ValueOf(place.variable, e, coefficient));
+  }
+  story->slots.resize(place.elements * optimizer_.slots().size());
+  const BufferChain chain = {Buffer::Copy(AsBytes<float>(gradient))};
+  ChainReader reader(chain);
+  optimizer_.Apply(&reader, story->pushes.size(),
+                   {.elements = place.elements,
+                    .values = story->values.data(),
+                    .slots = story->slots.data(),
+                    .new_values = story->values.data(),
+                    .new_slots = story->slots.data()});
+}
+
+void ContentModel::Apply(PushIndex push, uint32_t block, Content* content,
+                         Counts* counts) const {
+  if (counts != nullptr) ++counts->blocks_applied;
   const PushLedger::Push& known = ledger_.push(push);
   const IntegerJob::BlockPlace& place = job_.blocks()[block];
   BlockStory& story = content->blocks[block];
+  if (job_.is_adam()) ApplyAdam(push, block, &story);
   story.pushes.push_back(push);
   if (story.has.size() <= push) story.has.resize(push + 64);
   story.has[push] = true;
@@ -286,7 +348,7 @@ void ContentModel::Apply(PushIndex push, uint32_t block, Content* content) {
     }
     const bool is_gap = record.generation == known.session.generation &&
                         known.sequence > record.sequence + 1;
-    counts_.gaps += is_gap ? 1 : 0;
+    if (counts != nullptr) counts->gaps += is_gap ? 1 : 0;
     record = {known.session.generation, known.sequence, {}};
     for (uint32_t b = 0; b < job_.slices()[place.slice].blocks; ++b) {
       record.missing.push_back(b);
@@ -307,35 +369,52 @@ absl::Status ContentModel::Sealed(const SimProcess& server,
   ASSIGN_OR_RETURN(Content* const content,
                    Find(server, server.peer.index, generation));
   const ServerLife life = {server.peer.index, NumberOf(generation)};
+  const Number number = NumberOf(request.header().snapshot());
   // The same call again freezes nothing.
-  sealed_.try_emplace({NumberOf(request.header().snapshot()), life}, *content);
+  const auto [sealed, is_first] =
+      sealed_.try_emplace({number, life}, begun_.at(life));
+  if (!is_first) return absl::OkStatus();
+  for (const auto& [push, block] : content->log) {
+    if (ledger_.push(push).stamp < number) {
+      Apply(push, block, &sealed->second, /*counts=*/nullptr);
+    }
+  }
+  if (number > content->snapshot) {
+    counts_.forks_given_up += content->forked.empty() ? 0 : 1;
+    content->forked.clear();
+  }
+  for (uint32_t b = 0; b < job_.blocks().size(); ++b) {
+    if (!content->slices[job_.blocks()[b].slice].owned) continue;
+    counts_.forked_at_seal += content->forked.count(b) == 0 ? 1 : 0;
+  }
+  content->snapshot = number;
+  content->sealed = true;
+  content->forked.clear();
   return absl::OkStatus();
 }
 
 absl::Status ContentModel::CheckCheckpoint(const v1::Manifest& manifest) {
   std::vector<bool> saved_slices(job_.slices().size());
-  std::vector<std::vector<float>> values;
-  for (const v1::Variable& variable : job_.variables()) {
-    auto read = storage_.ReadVariable(manifest, variable.name(), "");
-    RETURN_IF_ERROR(read.status());
-    values.push_back(*std::move(read));
+  std::vector<std::string> slots = {""};
+  for (const absl::string_view slot : optimizer_.slots()) {
+    slots.emplace_back(slot);
+  }
+  for (size_t v = 0; v < job_.variables().size(); ++v) {
+    for (size_t s = 0; s < slots.size(); ++s) {
+      ASSIGN_OR_RETURN(const std::vector<float> values,
+                       storage_.ReadVariable(
+                           manifest, job_.variables()[v].name(), slots[s]));
+      for (const v1::ShardFile& file : manifest.files()) {
+        ASSIGN_OR_RETURN(const Content* content, SealedContent(manifest, file));
+        RETURN_IF_ERROR(
+            CheckBlocks(*content, v, values, static_cast<int>(s) - 1));
+      }
+    }
   }
   for (const v1::ShardFile& file : manifest.files()) {
     ASSIGN_OR_RETURN(const Content* content, SealedContent(manifest, file));
-    for (uint32_t b = 0; b < job_.blocks().size(); ++b) {
-      const IntegerJob::BlockPlace& place = job_.blocks()[b];
-      if (!content->slices[place.slice].owned) continue;
-      saved_slices[place.slice] = true;
-      for (uint64_t e = place.first_element;
-           e < place.first_element + place.elements; ++e) {
-        const float wanted =
-            job_.ValueOf(place.variable, e, content->blocks[b].sum);
-        if (values[place.variable][e] == wanted) continue;
-        return Wrong("element ", e, " of '",
-                     job_.variables()[place.variable].name(), "' is ",
-                     values[place.variable][e], ", not ", wanted, " (",
-                     content->blocks[b].pushes.size(), " pushes)");
-      }
+    for (size_t s = 0; s < saved_slices.size(); ++s) {
+      saved_slices[s] = saved_slices[s] || content->slices[s].owned;
     }
     for (const v1::SavedSlice& saved : file.slices()) {
       RETURN_IF_ERROR(CheckSaved(saved, *content));
@@ -344,6 +423,27 @@ absl::Status ContentModel::CheckCheckpoint(const v1::Manifest& manifest) {
   return std::count(saved_slices.begin(), saved_slices.end(), false) == 0
              ? absl::OkStatus()
              : Wrong("a slice is in no file");
+}
+
+absl::Status ContentModel::CheckBlocks(const Content& content, size_t variable,
+                                       const std::vector<float>& values,
+                                       int slot) const {
+  for (uint32_t b = 0; b < job_.blocks().size(); ++b) {
+    const IntegerJob::BlockPlace& place = job_.blocks()[b];
+    if (place.variable != variable || !content.slices[place.slice].owned) {
+      continue;
+    }
+    for (uint64_t e = 0; e < place.elements; ++e) {
+      const float is = values[place.first_element + e];
+      const float wanted = Wanted(content, b, e, slot);
+      if (is == wanted) continue;
+      return Wrong("element ", place.first_element + e, " of '",
+                   job_.variables()[variable].name(), "'",
+                   slot < 0 ? "" : " in a slot", " is ", is, ", not ", wanted,
+                   " (", content.blocks[b].pushes.size(), " pushes)");
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ContentModel::CheckSaved(const v1::SavedSlice& saved,

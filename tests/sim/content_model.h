@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
+#include "server/core/optimizer.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/push_ledger.h"
 #include "tests/sim/simulation_watcher.h"
@@ -32,8 +34,10 @@ namespace paramd {
 //    it is not, or applied for a session that the server's configuration does
 //    not list;
 //  - a pull's value, version or "unchanged" is not what the story says;
-//  - a checkpoint's values, counts, records or partial pushes are not those of
-//    the moment at which the server said it was sealed;
+//  - a checkpoint's values, slots, counts, records or partial pushes are not
+//    those of the pushes before its cut, in the order in which they came, that
+//    the server had when it said that it was sealed. Which push is before the
+//    cut its stamp says, and SessionModel that the stamp is right;
 //  - two processes answer as one server generation, or one life names two
 //    contents.
 //
@@ -51,11 +55,19 @@ class ContentModel {
     uint64_t partial_in_manifests = 0;
     uint64_t unfinished_in_manifests = 0;
     uint64_t gaps = 0;  // A push later than the next one of its session.
+    // Blocks, by how a snapshot's copy of them came to be.
+    uint64_t forked_by_stamp = 0;
+    uint64_t forked_at_seal = 0;
+    // Blocks of pushes before the cut that came when the block was forked.
+    uint64_t applied_to_both = 0;
+    uint64_t forks_given_up = 0;
+    // Blocks of pushes with the stamp of a snapshot that is below a later one
+    // that was open here.
+    uint64_t late_stamps = 0;
   };
 
   ContentModel(const IntegerJob& job, const PushLedger& ledger,
-               const SimStorage& storage)
-      : job_(job), ledger_(ledger), storage_(storage) {}
+               const SimStorage& storage);
 
   // A coordinator tells a configuration; kDataLoss if it gives a generation to
   // a second process.
@@ -94,6 +106,9 @@ class ContentModel {
     std::vector<PushIndex> pushes;
     std::vector<bool> has;  // By push.
     float sum = 0;
+    // Adam: what it made of them.
+    std::vector<float> values;
+    std::vector<float> slots;
   };
   struct Record {
     Number generation;
@@ -113,6 +128,13 @@ class ContentModel {
     bool lossy = false;
     std::vector<BlockStory> blocks;  // All of the job; those owned count.
     std::vector<SliceStory> slices;
+    // What was applied since it began: push and block, in this order.
+    std::vector<std::pair<PushIndex, uint32_t>> log;
+    // Of the newest snapshot whose stamp or seal came: whether it is sealed, and
+    // else which blocks pushes behind its cut have changed.
+    Number snapshot;
+    bool sealed = false;
+    std::set<uint32_t> forked;
   };
   // What a server generation begins with.
   struct Beginning {
@@ -137,7 +159,16 @@ class ContentModel {
                             const v1::BlockVersion& version);
   absl::Status CheckListed(const v1::PushRequest& request,
                            const v1::Version& configuration) const;
-  void Apply(PushIndex push, uint32_t block, Content* content);
+  // `counts`: null where a story is told again.
+  void Apply(PushIndex push, uint32_t block, Content* content,
+             Counts* counts) const;
+  void ApplyAdam(PushIndex push, uint32_t block, BlockStory* story) const;
+  void NoteFork(PushIndex push, uint32_t block, Content* content);
+  // What element `e` of the block must be; `slot`: -1, or the optimizer's.
+  float Wanted(const Content& content, uint32_t block, uint64_t e,
+               int slot) const;
+  absl::Status CheckBlocks(const Content& content, size_t variable,
+                           const std::vector<float>& values, int slot) const;
   absl::Status CheckSaved(const v1::SavedSlice& saved, const Content& content);
   absl::Status CheckRecords(const v1::SavedSlice& saved,
                             const SliceStory& story);
@@ -145,9 +176,11 @@ class ContentModel {
   const IntegerJob& job_;
   const PushLedger& ledger_;
   const SimStorage& storage_;
+  const Optimizer optimizer_;
   std::map<Number, v1::Configuration> configurations_;
   std::map<ServerLife, Beginning> beginnings_;
   std::map<ServerLife, Content> contents_;
+  std::map<ServerLife, Content> begun_;  // As they were then.
   std::map<std::pair<Number, ServerLife>, Content> sealed_;
   // Which server life and slice a life of blocks belongs to.
   std::map<uint64_t, std::pair<ServerLife, uint32_t>> lives_;

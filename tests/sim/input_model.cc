@@ -126,6 +126,7 @@ void InputModel::Whole(const PushLedger::Push& push) {
   Batch& batch = terms_[push.session.generation.first].batches[push.batch];
   if (batch.state == Batch::State::kLeased && batch.holder == push.session) {
     batch.whole = true;
+    batch.stamp = push.stamp;
   }
 }
 
@@ -139,8 +140,9 @@ absl::Status InputModel::CheckCheckpoint(const v1::Manifest& manifest) const {
   const std::set<BatchPlace> left = LeftOf(manifest.input(), job_);
   for (const auto& [place, batch] : cut->second) {
     if (batch.was_whole) continue;
-    const bool done = batch.state == Batch::State::kDone ||
+    const bool used = batch.state == Batch::State::kDone ||
                       (batch.state == Batch::State::kLeased && batch.whole);
+    const bool done = used && batch.stamp < NumberOf(manifest.snapshot());
     if (left.contains(place) == done) {
       return Wrong(NameOf(place), done ? " is left" : " is not left",
                    " in its input, which is wrong");

@@ -21,8 +21,8 @@ namespace paramd {
 //
 // Fails the run if a batch is handed out that somebody has or that is done; if
 // a worker pushes a batch that it was not given, or reports a portion as used
-// up whose pushes are not whole; and if a checkpoint's input is not what is
-// left. What a killed worker had whole and not reported is handed out again:
+// up whose pushes are not whole; and if a checkpoint's input is not what the
+// pushes before its cut leave. What a killed worker had whole and not reported is handed out again:
 // such a batch may be done or left.
 //
 // Not thread-safe. The job outlives it.
@@ -55,7 +55,8 @@ class InputModel {
     enum class State { kFree, kLeased, kDone } state = State::kFree;
     SessionKey holder;
     uint64_t portion = 0;
-    bool whole = false;      // The holder's push of it.
+    bool whole = false;      // The holder's push of it,
+    Number stamp;            // which has this one.
     bool was_whole = false;  // That of a session that was killed.
     uint32_t times = 0;
   };

@@ -231,7 +231,7 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
 }
 
 void IntegerCluster::CheckWeights(const AsyncWorker& worker, uint32_t buffer) {
-  if (options_.scaled) return;
+  if (options_.scaled || job_.is_adam()) return;
   const auto variables = worker.weights(buffer).variables();
   for (size_t v = 0; v < variables.size(); ++v) {
     simulation_.Fail(job_.CheckNotTorn(v, variables[v]));

@@ -29,7 +29,8 @@ void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
   RandomStream random(StableHash("integer job", seed));
   config_.set_name("integers");
   config_.set_seed(seed);
-  config_.mutable_optimizer()->mutable_sgd();
+  options.adam ? void(config_.mutable_optimizer()->mutable_adam())
+               : void(config_.mutable_optimizer()->mutable_sgd());
   config_.mutable_optimizer()->set_learning_rate(1);
   config_.mutable_optimizer()->set_schedule(v1::OptimizerConfig::CONSTANT);
   config_.mutable_optimizer()->set_decay_steps(0);

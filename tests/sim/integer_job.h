@@ -45,6 +45,9 @@ class IntegerJob {
     // Long enough that nobody is taken for dead on the worst of networks.
     absl::Duration lease = absl::Minutes(2);
     std::string staleness = "async";
+    // Adam instead of SGD: values are then not those of ValueOf, but what the
+    // optimizer makes of the gradients in the order in which they came.
+    bool adam = false;
     uint32_t backup_workers = 0;
   };
   static constexpr uint32_t kBatch = 4;
@@ -73,6 +76,7 @@ class IntegerJob {
   const v1::JobConfig& config() const { return config_; }
   const std::vector<v1::Variable>& variables() const { return variables_; }
   uint64_t examples() const { return examples_; }
+  bool is_adam() const { return config_.optimizer().has_adam(); }
   // Every batch of every epoch.
   const std::set<BatchPlace>& batches() const { return batches_; }
 

@@ -30,7 +30,8 @@ IntegerJob::Options JobOptions(uint64_t seed) {
   // Two epochs of at least 150 batches; some leases are shorter than some
   // silences.
   return {.examples = 600,
-          .lease = absl::Milliseconds(5000 + random.Below(10000))};
+          .lease = absl::Milliseconds(5000 + random.Below(10000)),
+          .adam = seed % 4 == 1};
 }
 
 // One run of the job, in one life of the cluster or two: the second goes on
@@ -142,6 +143,12 @@ class IntegerRun {
         {"an open push is resent to a server's successor",
          witness_.sessions().resent_to_successors()},
         {"a batch is handed out again", witness_.input().handed_out_again()},
+        {"a block is forked by a stamp", counts.forked_by_stamp},
+        {"a block is forked at the seal", counts.forked_at_seal},
+        {"a push before the cut is applied to both copies",
+         counts.applied_to_both},
+        {"a fork is given up", counts.forks_given_up},
+        {"a stamp of an ended snapshot is ignored", counts.late_stamps},
     };
     for (const auto& [name, times] : seen) {
       if (times > 0) report_.probes.Hit(name, times);

@@ -6,12 +6,17 @@ namespace paramd {
 
 const std::vector<std::string>& Probes::Required() {
   static const auto* const required = new std::vector<std::string>{
+      "a block is forked at the seal",
+      "a block is forked by a stamp",
       "a coordinator goes on from a checkpoint",
+      "a fork is given up",
+      "a push before the cut is applied to both copies",
       "a server comes back after draining",
       "a server comes back without its shard",
       "a server leaves when its snapshot is committed",
       "a snapshot is given up",
       "a spoiled chunk is refused",
+      "a stamp of an ended snapshot is ignored",
       "a worker is fenced because its process ended",
       "a worker is fenced or leaves",
       "a worker joins again in the same process",

@@ -141,9 +141,10 @@ void AsyncWorker::JoinAgain(Time now) {
 // ---- talking to the coordinator ---------------------------------------------
 
 void AsyncWorker::AdvanceCoordinator(Time now, Outbox* out) {
-  if (WantsPortion() && now >= portion_call_.retry_at) TakePortion(out);
+  // A cut is told before the input that is used behind it.
   const bool due = heartbeat_call_.call == 0 && now >= heartbeat_call_.retry_at;
   if (due || HasNewsToTell()) SendHeartbeat(now, out);
+  if (WantsPortion() && now >= portion_call_.retry_at) TakePortion(out);
   const ClockTeller::State state = MakeClockState();
   if (phase_ == Phase::kRunning && clock_teller_.IsDue(state, now)) {
     clock_teller_.Tell(state, MakeHeader(), now, &next_call_, out);

@@ -124,10 +124,10 @@ void StartedCoordinator::AnswerConfigure(const Outbox::SendItem& sent) {
 bool StartedCoordinator::Seal(uint32_t server) {
   const auto seal = driver_.TakeSend<v1::SealRequest>(PeerId::Ps(server));
   if (!seal.has_value()) return false;
+  const auto& request = static_cast<const v1::SealRequest&>(*seal->head);
   v1::SealReply reply;
-  *reply.mutable_snapshot() =
-      static_cast<const v1::SealRequest&>(*seal->head).header().snapshot();
-  if (servers_[server].draining) {
+  *reply.mutable_snapshot() = request.header().snapshot();
+  if (servers_[server].draining && request.stopped()) {
     servers_[server].drained_by = reply.snapshot();
   }
   driver_.Reply(*seal, reply);
@@ -229,7 +229,7 @@ v1::PortionReply StartedCoordinator::NextPortion(Worker* worker,
 
 void StartedCoordinator::Cut(Worker* worker, uint64_t sequence) {
   CatchUp(worker);
-  CHECK(worker->beat.snapshot().term() != 0, "the worker is held");
+  CHECK(worker->beat.snapshot().term() != 0, "the worker is told of a snapshot");
   worker->beat.mutable_header()->set_sequence(sequence);
   *worker->beat.mutable_cut()->mutable_snapshot() = worker->beat.snapshot();
   worker->beat.mutable_cut()->set_sequence(sequence);

@@ -75,7 +75,8 @@ class StartedCoordinator {
                                  uint64_t finished_id);
   // Takes the next portion; unset if there is none.
   v1::PortionReply NextPortion(Worker* worker, uint64_t finished_id);
-  // Cuts for the snapshot that holds the worker. REQUIRES: one does.
+  // Cuts for the snapshot that is open, all up to the cut acknowledged.
+  // REQUIRES: one is.
   void Cut(Worker* worker, uint64_t sequence);
 
   // The last answer of the coordinator to any heartbeat.

@@ -1,0 +1,41 @@
+#ifndef PARAMD_COORDINATOR_CORE_STEP_TIMES_H_
+#define PARAMD_COORDINATOR_CORE_STEP_TIMES_H_
+
+#include <cstdint>
+#include <map>
+
+#include "absl/time/time.h"
+
+#include "base/time.h"
+
+namespace paramd {
+
+// How long the longest step of a worker was, by how often its count of pushes
+// rises: what a wait for a step's end must allow for. As fine as heartbeats are.
+//
+// Not thread-safe: lives inside the coordinator's core.
+class StepTimes {
+ public:
+  // The worker tells of so many pushes. A count that is lower than the last one
+  // is of another session, which begins with it.
+  void Count(uint32_t worker, uint64_t pushes, Time now);
+  // It has nothing to do for now, or is gone: the time until its next push is
+  // that of no step.
+  void Rest(uint32_t worker) { counts_.erase(worker); }
+
+  // Zero: no step has ended yet.
+  absl::Duration longest() const { return longest_; }
+
+ private:
+  struct Last {
+    uint64_t pushes;
+    Time at;
+  };
+
+  std::map<uint32_t, Last> counts_;  // Bound: the job's workers.
+  absl::Duration longest_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_STEP_TIMES_H_
