@@ -225,6 +225,9 @@ constexpr Metric kMetrics[] = {
     {"paramd_server_old_value_bytes", kGauge, "",
      "Bytes of values that are kept only to compensate for a gradient's age.",
      OfServer<&v1::ServerStats::old_value_bytes>},
+    {"paramd_server_frozen_bytes", kGauge, "",
+     "Bytes of values and slots that exist twice for a snapshot.",
+     OfServer<&v1::ServerStats::frozen_bytes>},
     {"paramd_server_staleness_pushes", kHistogram, "",
      "How many other pushes a block had taken in between the read that a "
      "gradient was computed on and its application.",
