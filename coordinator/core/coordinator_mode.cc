@@ -89,9 +89,11 @@ void Coordinator::OnSet(const Message& message, const v1::SetRequest& request,
 // ---- until nothing of the old mode is under way -----------------------------
 
 // A server that was sealed to leave applies no push, so no worker would reach
-// its cut.
+// its cut. One that has not heard of the change before would take the steps of
+// two times in sync mode for one.
 bool Coordinator::MayStopForChange() const {
   return !snapshot_.has_value() && !DrainNeedsSnapshot() &&
+         EveryServerHas(configuration_.version()) &&
          std::none_of(servers_.begin(), servers_.end(), [](const Server& s) {
            return s.suspected || !IsZero(s.drained_by);
          });

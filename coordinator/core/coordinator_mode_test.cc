@@ -292,6 +292,17 @@ TEST_F(FromSyncTest, TheModeIsLoggedBetweenTwoStepsAndTheRestIsHandedOut) {
   EXPECT_EQ(started_.NextPortion(&workers_[1], 0).portion().epoch(), 2u);
 }
 
+TEST_F(FromSyncTest, BackToSyncWhenEveryServerHasHeardThatItEnded) {
+  driver().Begin(PeerId{}, Staleness("async"));
+  started_.Append();
+  const CallId back = driver().Begin(PeerId{}, Staleness("sync"));
+  EXPECT_FALSE(driver().TakeIo<v1::AppendLog>().has_value());
+  started_.Serve();  // All workers are gone, so nobody has to stop.
+  EXPECT_EQ(started_.Append().configuration().consistency().mode(),
+            v1::Consistency::SYNC);
+  EXPECT_TRUE(driver().Take(back).status.ok());
+}
+
 TEST_F(FromSyncTest, AServerLostWhileTheModeIsLoggedTakesAllBackInTheNewMode) {
   Decide(0, 0, {0, 1});
   Decide(1, 0, {0, 1});
