@@ -1,5 +1,7 @@
 #include "server/core/applied_pushes.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
@@ -71,12 +73,14 @@ void AppliedPushes::Fence(uint32_t worker, const v1::Version& generation) {
 }
 
 void AppliedPushes::Restore(const v1::PushRecord& record, bool same_blocks) {
+  if (IsZero(record.generation())) return RestoreCount(record);
   Entry& entry = entries_[record.worker()];
   if (Compare(record.generation(), record.sequence(), entry.generation,
               entry.sequence) <= 0) {
     return;
   }
-  entry = Entry{record.generation(), record.sequence(), 0, {}};
+  entry = Entry{record.generation(), record.sequence(), 0, {},
+                record.earlier()};
   if (!same_blocks || record.missing_blocks().empty()) return;
   entry.blocks_in.assign(block_count_, true);
   for (const uint32_t block : record.missing_blocks()) {
@@ -85,6 +89,16 @@ void AppliedPushes::Restore(const v1::PushRecord& record, bool same_blocks) {
     entry.blocks_in[block] = false;
   }
   if (entry.missing == 0) entry.blocks_in.clear();
+}
+
+void AppliedPushes::RestorePartial(const v1::PushRecord& record) {
+  NotePartial(record);
+}
+
+void AppliedPushes::RestoreCount(const v1::PushRecord& record) {
+  entries_[record.worker()].earlier +=
+      record.earlier() + (record.sequence() > 0 ? 1 : 0);
+  if (!record.missing_blocks().empty()) NotePartial(record);
 }
 
 void AppliedPushes::Save(v1::SavedSlice* saved) const {
@@ -99,6 +113,7 @@ v1::PushRecord AppliedPushes::Record(uint32_t worker, const Entry& entry) {
   record.set_worker(worker);
   *record.mutable_generation() = entry.generation;
   record.set_sequence(entry.sequence);
+  record.set_earlier(entry.earlier);
   if (entry.missing == 0) return record;
   for (size_t block = 0; block < entry.blocks_in.size(); ++block) {
     if (!entry.blocks_in[block]) record.add_missing_blocks(block);
@@ -109,17 +124,20 @@ v1::PushRecord AppliedPushes::Record(uint32_t worker, const Entry& entry) {
 void AppliedPushes::Overwrite(uint32_t worker, Entry* entry,
                               const v1::Version& generation,
                               uint64_t sequence) {
-  if (entry->missing > 0) {
-    if (partial_.size() == kMostPartial) {
-      partial_.pop_front();
-      ++partial_dropped_;
-    }
-    partial_.push_back(Record(worker, *entry));
-  }
+  if (entry->missing > 0) NotePartial(Record(worker, *entry));
+  if (entry->sequence > 0) ++entry->earlier;
   entry->generation = generation;
   entry->sequence = sequence;
   entry->missing = 0;
   entry->blocks_in.clear();
+}
+
+void AppliedPushes::NotePartial(v1::PushRecord record) {
+  if (partial_.size() == kMostPartial) {
+    partial_.pop_front();
+    ++partial_dropped_;
+  }
+  partial_.push_back(std::move(record));
 }
 
 }  // namespace paramd

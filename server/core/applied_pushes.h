@@ -53,6 +53,12 @@ class AppliedPushes {
   // push counts as in: at most once before exactly once.
   void Restore(const v1::PushRecord& record, bool same_blocks);
 
+  // Adds a partial push that a checkpoint names.
+  void RestorePartial(const v1::PushRecord& record);
+  // Of another run, whose sessions mean nothing here: that the slice has what
+  // the record says counts, and nothing else of it.
+  void RestoreCount(const v1::PushRecord& record);
+
   // Writes `records` by worker, and `partial` from the oldest on.
   void Save(v1::SavedSlice* saved) const;
 
@@ -67,12 +73,14 @@ class AppliedPushes {
     uint64_t sequence = 0;
     int missing = 0;              // 0: the push is wholly in.
     std::vector<bool> blocks_in;  // Empty unless missing > 0.
+    uint64_t earlier = 0;         // Pushes before it that have a block in.
   };
 
   static v1::PushRecord Record(uint32_t worker, const Entry& entry);
   // Replaces an entry by a later one that is wholly in.
   void Overwrite(uint32_t worker, Entry* entry, const v1::Version& generation,
                  uint64_t sequence);
+  void NotePartial(v1::PushRecord record);
 
   const int block_count_;
   std::map<uint32_t, Entry> entries_;   // Bound: workers of configurations.

@@ -164,6 +164,68 @@ TEST(AppliedPushesTest, Promise3_WhatIsSavedIsRestored) {
   EXPECT_EQ(*restored.Admit(Push(3, 1, 7), 2), Admission::kApply);
 }
 
+// What the records of all workers say that the slice has: of each the pushes
+// before the newest one, and that.
+std::string Earlier(const AppliedPushes& applied) {
+  v1::SavedSlice saved;
+  applied.Save(&saved);
+  std::string all;
+  for (const v1::PushRecord& record : saved.records()) {
+    absl::StrAppend(&all, record.worker(), ":", record.earlier(), "+",
+                    record.sequence() > 0 ? 1 : 0, " ");
+  }
+  return all;
+}
+
+TEST(AppliedPushesTest, PushesBeforeTheNewestOneAreCountedOverGenerations) {
+  AppliedPushes applied(2);
+  Apply(Push(3, 1, 1), 0, &applied);
+  Apply(Push(3, 1, 1), 1, &applied);
+  EXPECT_EQ(Earlier(applied), "3:0+1 ");
+  // Of those in between none came here.
+  Apply(Push(3, 1, 9), 0, &applied);
+  EXPECT_EQ(Earlier(applied), "3:1+1 ");
+  applied.Fence(3, Push(3, 2, 0).generation);
+  EXPECT_EQ(Earlier(applied), "3:2+0 ");
+  applied.Fence(3, Push(3, 3, 0).generation);
+  Apply(Push(3, 3, 4), 1, &applied);
+  Apply(Push(5, 3, 4), 1, &applied);
+  EXPECT_EQ(Earlier(applied), "3:2+1 5:0+1 ");
+}
+
+TEST(AppliedPushesTest, Promise3_CountsAndPartialPushesAreRestored) {
+  AppliedPushes applied(2);
+  Apply(Push(3, 1, 1), 0, &applied);
+  Apply(Push(3, 1, 2), 0, &applied);
+  v1::SavedSlice saved;
+  applied.Save(&saved);
+  AppliedPushes restored(2);
+  restored.Restore(saved.records(0), true);
+  restored.RestorePartial(saved.partial(0));
+  EXPECT_EQ(Saved(restored), "3:1.2-1 | 3:1.1-1 ");
+  EXPECT_EQ(Earlier(restored), "3:1+1 ");
+}
+
+TEST(AppliedPushesTest, OfAnotherRunOnlyTheCountIsRestored) {
+  v1::PushRecord record;
+  record.set_worker(3);
+  *record.mutable_generation() = Push(3, 9, 0).generation;
+  record.set_sequence(5);
+  record.set_earlier(2);
+  record.add_missing_blocks(1);
+  AppliedPushes applied(2);
+  applied.RestoreCount(record);
+  EXPECT_EQ(Saved(applied), "3:0.0 | 3:9.5-1 ");
+  EXPECT_EQ(Earlier(applied), "3:3+0 ");
+  EXPECT_EQ(*applied.Admit(Push(3, 1, 1), 0), Admission::kApply);
+  // And so it is restored again.
+  v1::SavedSlice saved;
+  applied.Save(&saved);
+  AppliedPushes again(2);
+  again.Restore(saved.records(0), true);
+  EXPECT_EQ(Earlier(again), "3:3+0 ");
+}
+
 TEST(AppliedPushesTest, OfSeveralRestoredRecordsTheNewestStays) {
   AppliedPushes applied(1);
   v1::PushRecord record;

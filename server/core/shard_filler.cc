@@ -118,12 +118,16 @@ void ShardFiller::RestoreCounts(const v1::ReadSlicesResult::Got& got,
           GradientRmsOf(piece.saved(), saved_block));
     }
   }
-  if (!take_records_) return;
   for (const auto& piece : got.pieces()) {
     const bool same_blocks = piece.saved().row_begin() == slice->rows().begin &&
                              piece.saved().row_end() == slice->rows().end;
     for (const v1::PushRecord& record : piece.saved().records()) {
-      slice->applied().Restore(record, same_blocks);
+      take_records_ ? slice->applied().Restore(record, same_blocks)
+                    : slice->applied().RestoreCount(record);
+    }
+    if (!same_blocks) continue;
+    for (const v1::PushRecord& record : piece.saved().partial()) {
+      slice->applied().RestorePartial(record);
     }
   }
 }

@@ -195,6 +195,30 @@ TEST_F(RestoreTest, RecordsOfAnotherRunAreNotTakenOver) {
             AppliedPushes::Admission::kApply);
 }
 
+TEST_F(RestoreTest, RecordsOfAnotherRunAreCounted) {
+  v1::SavedSlice saved;
+  Restore("other").applied().Save(&saved);
+  ASSERT_EQ(saved.records_size(), 1);
+  EXPECT_EQ(saved.records(0).earlier(), 1u);
+  EXPECT_EQ(saved.records(0).sequence(), 0u);
+  ASSERT_EQ(saved.partial_size(), 1);
+  EXPECT_EQ(saved.partial(0).missing_blocks(0), 0u);
+}
+
+TEST_F(RestoreTest, Promise3_PartialPushesStayNamed) {
+  auto* const saved =
+      result_.mutable_slices(0)->mutable_pieces(0)->mutable_saved();
+  saved->mutable_records(0)->set_earlier(5);
+  v1::PushRecord* const partial = saved->add_partial();
+  partial->set_worker(2);
+  partial->add_missing_blocks(1);
+  v1::SavedSlice again;
+  Restore().applied().Save(&again);
+  ASSERT_EQ(again.partial_size(), 1);
+  EXPECT_EQ(again.partial(0).worker(), 2u);
+  EXPECT_EQ(again.records(0).earlier(), 5u);
+}
+
 TEST_F(RestoreTest, CountsComeFromThePieceInWhichABlockBegins) {
   // Rows 0 to 100 from one saved slice, the rest from one that began at 100.
   auto* got = result_.mutable_slices(0);

@@ -103,7 +103,15 @@ absl::Status ContentModel::Restore(const Beginning& beginning,
           content->slices[s].records[record.worker()] = {
               NumberOf(record.generation()),
               record.sequence(),
-              {record.missing_blocks().begin(), record.missing_blocks().end()}};
+              {record.missing_blocks().begin(), record.missing_blocks().end()},
+              record.earlier()};
+        }
+        for (const v1::PushRecord& partial : saved.partial()) {
+          content->slices[s].partial.emplace_back(
+              partial.worker(), NumberOf(partial.generation()),
+              partial.sequence(),
+              std::vector<uint32_t>(partial.missing_blocks().begin(),
+                                    partial.missing_blocks().end()));
         }
       }
     }
@@ -144,6 +152,30 @@ bool ContentModel::Contains(uint32_t server, const Number& generation,
   if (content == contents_.end()) return false;
   const std::vector<bool>& has = content->second.blocks[block].has;
   return push < has.size() && has[push];
+}
+
+absl::StatusOr<bool> ContentModel::Lacks(const v1::Manifest& manifest,
+                                         const v1::ShardFile& file,
+                                         PushIndex push) const {
+  ASSIGN_OR_RETURN(const Content* sealed, SealedContent(manifest, file));
+  for (uint32_t b = 0; b < job_.blocks().size(); ++b) {
+    if (!sealed->slices[job_.blocks()[b].slice].owned) continue;
+    const std::vector<bool>& has = sealed->blocks[b].has;
+    if (push >= has.size() || !has[push]) return true;
+  }
+  return false;
+}
+
+std::string ContentModel::DirectoryOf(uint32_t server,
+                                      const Number& generation) const {
+  const auto beginning = beginnings_.find({server, generation});
+  return beginning == beginnings_.end() ? "" : beginning->second.directory;
+}
+
+const v1::Configuration* ContentModel::ConfigurationOf(
+    const v1::Version& version) const {
+  const auto known = configurations_.find(NumberOf(version));
+  return known == configurations_.end() ? nullptr : &known->second;
 }
 
 absl::Status ContentModel::CheckVersion(const ServerLife& life, uint32_t block,
@@ -349,7 +381,8 @@ void ContentModel::Apply(PushIndex push, uint32_t block, Content* content,
     const bool is_gap = record.generation == known.session.generation &&
                         known.sequence > record.sequence + 1;
     if (counts != nullptr) counts->gaps += is_gap ? 1 : 0;
-    record = {known.session.generation, known.sequence, {}};
+    const uint64_t earlier = record.earlier + (record.sequence > 0 ? 1 : 0);
+    record = {known.session.generation, known.sequence, {}, earlier};
     for (uint32_t b = 0; b < job_.slices()[place.slice].blocks; ++b) {
       record.missing.push_back(b);
     }
@@ -485,6 +518,16 @@ absl::Status ContentModel::CheckRecords(const v1::SavedSlice& saved,
                                         record.missing_blocks().end());
     counts_.unfinished_in_manifests += missing.empty() ? 0 : 1;
     const bool fences = record.sequence() == 0;
+    if (known != left.end()) {
+      const bool more =
+          NumberOf(record.generation()) != known->second.generation &&
+          known->second.sequence > 0;
+      const uint64_t earlier = known->second.earlier + (more ? 1 : 0);
+      if (record.earlier() != earlier) {
+        return Wrong(name, " says that ", record.earlier(),
+                     " pushes came before; ", earlier, " did");
+      }
+    }
     if (known == left.end()) {
       if (fences) continue;
       return Wrong(name, " is of a push that was never applied");

@@ -84,6 +84,16 @@ class ContentModel {
   bool Contains(uint32_t server, const Number& generation, uint32_t block,
                 PushLedger::PushIndex push) const;
 
+  // Whether some block of this file of a checkpoint has this push not.
+  absl::StatusOr<bool> Lacks(const v1::Manifest& manifest,
+                             const v1::ShardFile& file,
+                             PushLedger::PushIndex push) const;
+  // The checkpoint that a server generation began with, by its directory;
+  // empty: initial values, or no configuration lists it.
+  std::string DirectoryOf(uint32_t server, const Number& generation) const;
+  // The configuration of this version; null if it was never told.
+  const v1::Configuration* ConfigurationOf(const v1::Version& version) const;
+
   // All of a checkpoint, against the story at its seal.
   absl::Status CheckCheckpoint(const v1::Manifest& manifest);
 
@@ -114,6 +124,7 @@ class ContentModel {
     Number generation;
     uint64_t sequence = 0;
     std::vector<uint32_t> missing;  // Blocks, in order.
+    uint64_t earlier = 0;           // Pushes before it with a block in.
   };
   // Worker, generation, sequence, missing blocks.
   using Unfinished =
