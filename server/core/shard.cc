@@ -128,14 +128,6 @@ absl::Status Shard::CheckFilled() const {
           : absl::StrCat(Name(), " is still filling its slices"));
 }
 
-absl::Status Shard::CheckStaying() const {
-  if (IsZero(drained_by_)) return absl::OkStatus();
-  return RefuseForNow(
-      v1::Refusal::NOT_READY, Name(), options_.retry_after,
-      absl::StrCat(Name(), " was told to stop; its successor goes on from "
-                           "snapshot ", VersionName(drained_by_)));
-}
-
 absl::Status Shard::CheckSession(const Message& message,
                                  const v1::Header& header) const {
   if (message.from.kind == PeerId::Kind::kWorker &&
@@ -271,6 +263,7 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request, Time now,
   reply->set_restored(state_ == State::kFilled);
   reply->set_bytes(content_ == nullptr ? 0 : content_->bytes());
   reply->set_draining(draining_);
+  lost_.Save(reply->mutable_lost());
   *reply->mutable_drained_by() = drained_by_;
   if (!IsZero(drained_by_) && !(request.committed() < drained_by_)) {
     out->Note(absl::StrCat("drained: all of ", Name(), " is in checkpoint ",
@@ -373,6 +366,7 @@ void Shard::BeginFilling(const v1::ServerMember& self, Time now, Outbox* out) {
   // What was frozen belongs to the content that is replaced.
   snapshot_.reset();
   drained_by_.Clear();
+  lost_.Begin(options_.index, generation_);
   AnswerParked(out);
   filler_.reset();
   read_io_ = 0;
@@ -416,6 +410,7 @@ absl::Status Shard::Restored(IoResult result, Time now) {
       filler_, ShardFiller::FromCheckpoint(content_.get(), *read,
                                            std::move(result.payload),
                                            configuration_.run_id(), &lives_));
+  lost_.Restore(*read, configuration_.run_id());
   state_ = State::kFilling;
   fill_at_ = now;
   return absl::OkStatus();
@@ -570,6 +565,7 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   if (content_ == nullptr) return;
   const ShardContent::Counts& counts = content_->counts();
   stats->set_bytes(content_->bytes());
+  stats->set_pushes_lost(lost_.total());
   stats->set_pulls(counts.pulls);
   stats->set_blocks_applied(counts.blocks_applied);
   stats->set_blocks_repeated(counts.blocks_repeated);

@@ -16,6 +16,7 @@
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
+#include "server/core/lost_pushes.h"
 #include "server/core/pull_gate.h"
 #include "server/core/shard_content.h"
 #include "server/core/shard_filler.h"
@@ -31,7 +32,7 @@ namespace paramd {
 // Invariants:
 //  - Nothing of a coordinator below the highest term heard is obeyed.
 //  - Only the sessions of the configuration push; an earlier generation never
-//    does again.
+//    does again. What was sent to an earlier life of the server is not applied.
 //  - A refused call changed nothing.
 //  - One that drains applies nothing after the snapshot it leaves with, for which
 //    workers stopped: pushes behind its cut would be lost.
@@ -159,9 +160,12 @@ class Shard : public Core {
   absl::Status CheckRunning() const;
   absl::Status CheckFilled() const;
   absl::Status CheckStaying() const;
+  // Notes what the session lost with an earlier life, if it says so.
+  void HearLoss(const v1::PushRequest& request, Outbox* out);
   // Who may push, whatever mode it is.
   absl::Status CheckPusher(const Message& message,
                            const v1::Header& header) const;
+  absl::Status CheckMeant(const v1::Header& header) const;
   absl::Status CheckSession(const Message& message,
                             const v1::Header& header) const;
   absl::Status CheckKnown(const v1::Header& header) const;
@@ -205,6 +209,7 @@ class Shard : public Core {
   State state_ = State::kNone;
   absl::Status failure_;
   std::unique_ptr<ShardContent> content_;
+  LostPushes lost_;  // With earlier lives of content_.
   std::unique_ptr<SyncStep> sync_;  // Sync mode, while filled; or null.
   Time apply_at_ = Time::Never();
   std::unique_ptr<ShardFiller> filler_;

@@ -4,7 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "base/status_macros.h"
+#include "proto/refusal.h"
 #include "server/core/shard.h"
 
 namespace paramd {
@@ -15,6 +18,7 @@ void Shard::ReceivePush(const Message& message, const v1::PushRequest& request,
   const absl::Status status = Push(message, request, reply.get());
   if (status.ok()) {
     gate_.Hear(request.header(), request.clock(), now);
+    HearLoss(request, out);
     out->Reply(message.call, std::move(reply));
   } else {
     RefuseCall(message.call, status, out);
@@ -40,8 +44,41 @@ absl::Status Shard::CheckPusher(const Message& message,
   RETURN_IF_ERROR(CheckRunning());
   RETURN_IF_ERROR(CheckSession(message, header));
   RETURN_IF_ERROR(CheckKnown(header));
+  RETURN_IF_ERROR(CheckMeant(header));
   RETURN_IF_ERROR(CheckFilled());
   return CheckStaying();
+}
+
+// Its sender may have left that push behind since, and what it holds
+// acknowledged now it says when it knows this life.
+absl::Status Shard::CheckMeant(const v1::Header& header) const {
+  const v1::Version& meant = header.server_generation();
+  if (IsZero(meant) || !(meant < generation_)) return absl::OkStatus();
+  return RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
+                      options_.retry_after,
+                      absl::StrCat("a push is meant for generation ",
+                                   VersionName(meant), " of ", Name(),
+                                   ", which is generation ",
+                                   VersionName(generation_), " now"));
+}
+
+void Shard::HearLoss(const v1::PushRequest& request, Outbox* out) {
+  const v1::Header& header = request.header();
+  const auto lost = lost_.Hear(header.worker(), header.generation(),
+                               request.acknowledged());
+  if (!lost.has_value()) return;
+  out->Note(absl::StrCat(
+      "lost: pushes ", lost->from(), " to ", lost->to(), " of worker-",
+      lost->worker(), " generation ", VersionName(lost->generation()),
+      ", which an earlier life of ", Name(), " had acknowledged"));
+}
+
+absl::Status Shard::CheckStaying() const {
+  if (IsZero(drained_by_)) return absl::OkStatus();
+  return RefuseForNow(
+      v1::Refusal::NOT_READY, Name(), options_.retry_after,
+      absl::StrCat(Name(), " was told to stop; its successor goes on from "
+                           "snapshot ", VersionName(drained_by_)));
 }
 
 void Shard::SetContentWorkers() {

@@ -70,6 +70,7 @@ absl::Status Shard::Seal(const v1::SealRequest& request, Outbox* out,
   snapshot_->file.set_name(request.file_name());
   snapshot_->file.set_server(options_.index);
   *snapshot_->file.mutable_server_generation() = generation_;
+  lost_.Save(snapshot_->file.mutable_lost());
   content_->fork().Seal(number, content_->owned());
   FrozenShard frozen = Freeze(*content_, request.directory(), snapshot_->file);
   out->StartIo(snapshot_->io, std::move(frozen.head),

@@ -1,0 +1,76 @@
+#ifndef PARAMD_SERVER_CORE_LOST_PUSHES_H_
+#define PARAMD_SERVER_CORE_LOST_PUSHES_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+
+#include "proto/paramd/v1/snapshot.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+#include "proto/paramd/v1/types.pb.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+
+// Which acknowledged pushes a server does not have because an earlier life of
+// it took them along. A session that is older than this life says with its
+// first chunk to it what it holds acknowledged; what the restored content has
+// not of that is gone. What the content's checkpoint lists as lost before stays
+// listed.
+//
+// A push that was given up and never reached the server, between the newest one
+// that was restored and the first one that comes, counts as lost too: neither
+// side can tell the two.
+//
+// Not thread-safe: belongs to a Shard.
+class LostPushes {
+ public:
+  // A life of server `server` begins, with initial values so far.
+  void Begin(uint32_t server, const v1::Version& generation);
+  // Its content is this, as far as the checkpoint is of `run_id`: the sessions
+  // of another run mean nothing here.
+  void Restore(const v1::ReadSlicesResult& content, absl::string_view run_id);
+
+  // A chunk of this session, made for this life, says which push its worker
+  // holds acknowledged. What is lost, if this is the first word of a session
+  // that is older than this life and something is.
+  absl::optional<v1::LostPushes> Hear(uint32_t worker,
+                                      const v1::Version& generation,
+                                      uint64_t acknowledged);
+
+  using List = google::protobuf::RepeatedPtrField<v1::LostPushes>;
+  // Appends all that is known to be lost, and an empty range for each session
+  // that was heard and lost nothing.
+  void Save(List* lost) const;
+  // Pushes, a push that two lives lost counted twice.
+  uint64_t total() const;
+
+  // Of earlier lives. The oldest ones beyond are kept as one number.
+  static constexpr size_t kMostKept = 1024;
+
+ private:
+  using Session = std::pair<uint32_t, v1::Version>;
+  struct Earlier {
+    bool operator()(const Session& a, const Session& b) const {
+      return a.first != b.first ? a.first < b.first : a.second < b.second;
+    }
+  };
+
+  void Keep(const v1::LostPushes& lost);
+
+  uint32_t server_ = 0;
+  v1::Version generation_;
+  std::map<Session, uint64_t, Earlier> has_;  // Newest push restored.
+  std::vector<v1::LostPushes> kept_;          // Bound: kMostKept.
+  uint64_t long_gone_ = 0;                    // Pushes of those dropped.
+  // Bound: one for each worker, that of the configuration this life began with.
+  std::map<Session, v1::LostPushes, Earlier> heard_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_SERVER_CORE_LOST_PUSHES_H_
