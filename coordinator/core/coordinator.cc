@@ -189,6 +189,7 @@ void Coordinator::OnCheckpointFound(const IoResult& result, Time now,
     out->Note(absl::StrCat("going on from checkpoint ", found->path()));
   }
   PlanConfiguration(now, out);
+  if (found != nullptr) audit_ = Audit(found->manifest());
 }
 
 void Coordinator::PlanConfiguration(Time now, Outbox* out) {
@@ -402,6 +403,8 @@ void Coordinator::FillStatus(v1::StatusReply* status) const {
     job->set_checkpoint_bytes(checkpoint_.bytes());
     job->set_checkpoint_ms(checkpoint_ms_);
   }
+  job->set_pushes_lost(loss_.pushes() + audit_.missing());
+  job->set_pushes_doubled(audit_.doubled());
   if (evaluation_.examples() > 0) *job->mutable_evaluation() = evaluation_;
   job->set_waiting_for(waiting_for());
   job->set_staleness(StalenessText(configuration_.consistency()));

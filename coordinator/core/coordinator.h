@@ -14,8 +14,10 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
+#include "coordinator/core/loss_report.h"
 #include "coordinator/core/mode_change.h"
 #include "coordinator/core/portions.h"
+#include "coordinator/core/push_audit.h"
 #include "coordinator/core/snapshot_round.h"
 #include "coordinator/core/step_times.h"
 #include "coordinator/core/sync_steps.h"
@@ -274,6 +276,12 @@ class Coordinator : public Core {
   void AdvanceCuts(Time now, Outbox* out);
   bool WaitsTooLong(Time now) const;
   std::string SnapshotWaitsFor() const;
+  void NoteEndedSessions();
+  static void NoteLost(const std::vector<v1::LostPushes>& lost, Outbox* out);
+  // Nothing, once blocks have counted both pushes and steps.
+  PushAudit Audit(const v1::Manifest& manifest) const;
+  // Starts to commit the snapshot, with all that it knows to be lost.
+  void Commit(Outbox* out);
   void GiveUpSnapshot(absl::string_view why, Time now, Outbox* out);
   void OnPrepared(const IoResult& result, Time now, Outbox* out);
   void OnCommitted(const IoResult& result, Time now, Outbox* out);
@@ -339,6 +347,10 @@ class Coordinator : public Core {
   v1::SavedInput checkpoint_input_;
   v1::Version checkpoint_number_;
   double checkpoint_ms_ = 0;
+  LossReport loss_;
+  PushAudit audit_;         // Of the newest checkpoint,
+  PushAudit commit_audit_;  // and of the one that is being committed.
+  bool mode_changed_ = false;  // To or from sync, in this run.
   bool commit_started_ = false;
   int final_failures_ = 0;
   bool everybody_knows_ = false;

@@ -202,12 +202,7 @@ void Coordinator::AdvanceSnapshot(Time now, Outbox* out) {
   const SnapshotRound::Phase phase = snapshot_->phase();
   if (phase == SnapshotRound::Phase::kCommitting && !commit_started_) {
     commit_started_ = true;
-    auto commit = std::make_unique<v1::CommitCheckpoint>();
-    commit->set_directory(snapshot_->directory());
-    *commit->mutable_manifest() =
-        snapshot_->MakeManifest(options_.job, configuration_);
-    commit->set_keep(options_.job.checkpoint().keep());
-    StartIo(std::move(commit), &Coordinator::OnCommitted, out);
+    Commit(out);
     return;
   }
   if (WaitsTooLong(now)) {
@@ -219,6 +214,7 @@ void Coordinator::AdvanceSnapshot(Time now, Outbox* out) {
   if (!IsSync()) return AdvanceCuts(now, out);
   if (steps_.settled() && !rewinding_ &&
       EveryServerHas(configuration_.version())) {
+    loss_.Sealing(snapshot_->number(), {});
     snapshot_->BeginSeal(steps_.step(), steps_.input().left(), now);
   }
 }
@@ -244,10 +240,44 @@ void Coordinator::AdvanceCuts(Time now, Outbox* out) {
   // A fence counts when every server has it.
   if (!everybody_cut || !EveryServerHas(configuration_.version())) return;
   uint64_t step = step_before_;
+  std::vector<v1::SavedSession> sessions;
   for (const auto& [index, cut] : snapshot_->cuts()) {
-    if (workers_.contains(index)) step += cut.sequence();
+    const auto worker = workers_.find(index);
+    if (worker == workers_.end()) continue;
+    step += cut.sequence();
+    v1::SavedSession& session = sessions.emplace_back();
+    session.set_worker(index);
+    *session.mutable_generation() = worker->second.generation;
+    session.set_sequence(cut.sequence());
   }
+  loss_.Sealing(snapshot_->number(), std::move(sessions));
   snapshot_->BeginSeal(step, portions_.Save(snapshot_->cuts()), now);
+}
+
+void Coordinator::NoteLost(const std::vector<v1::LostPushes>& lost,
+                           Outbox* out) {
+  for (const v1::LostPushes& pushes : lost) {
+    out->Note(absl::StrCat(
+        "lost: pushes ", pushes.from(), " to ", pushes.to(), " of worker-",
+        pushes.worker(), " generation ", VersionName(pushes.generation()),
+        ", which an earlier life of ps-", pushes.server(),
+        " had acknowledged; it has pushed nothing there since"));
+  }
+}
+
+PushAudit Coordinator::Audit(const v1::Manifest& manifest) const {
+  return mode_changed_ ? PushAudit() : PushAudit(manifest, IsSync());
+}
+
+void Coordinator::Commit(Outbox* out) {
+  auto commit = std::make_unique<v1::CommitCheckpoint>();
+  commit->set_directory(snapshot_->directory());
+  commit->set_keep(options_.job.checkpoint().keep());
+  v1::Manifest* const manifest = commit->mutable_manifest();
+  *manifest = snapshot_->MakeManifest(options_.job, configuration_);
+  NoteLost(loss_.Complete(manifest), out);
+  commit_audit_ = Audit(*manifest);
+  StartIo(std::move(commit), &Coordinator::OnCommitted, out);
 }
 
 void Coordinator::GiveUpSnapshot(absl::string_view why, Time /*now*/,
@@ -283,6 +313,12 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
     return;
   }
   checkpoint_ = *committed;
+  loss_.Committed();
+  audit_ = commit_audit_;
+  if (!audit_.sentence().empty()) {
+    out->Note(absl::StrCat("checkpoint ", VersionName(round.number()),
+                           " is wrong: ", audit_.sentence()));
+  }
   checkpoint_number_ = round.number();
   checkpoint_step_ = round.step();
   checkpoint_input_ = round.input();

@@ -159,6 +159,7 @@ void Coordinator::NoteLoggedMode(const v1::Configuration& logged) {
       logged_mode_.has_value() &&
       IsSyncMode(*logged_mode_) != IsSyncMode(logged.consistency());
   if (changed) logged_decay_steps_ = logged.decay_steps();
+  mode_changed_ |= changed;
   logged_mode_ = logged.consistency();
 }
 
@@ -224,6 +225,7 @@ void Coordinator::OnModeLogged(const IoResult& result, Time now, Outbox* out) {
 
 void Coordinator::GoOnInMode(const v1::Consistency& mode, Time now,
                              Outbox* out) {
+  mode_changed_ = true;
   const uint64_t step = global_step();
   const v1::SavedInput left =
       IsSync() ? steps_.input().left() : portions_.Save(change_->cuts());
@@ -240,12 +242,21 @@ void Coordinator::GoOnInMode(const v1::Consistency& mode, Time now,
   }
 }
 
+// In sync mode what a server loses is computed again.
+void Coordinator::NoteEndedSessions() {
+  if (IsSync()) return;
+  for (const auto& [index, worker] : workers_) {
+    loss_.Ended(index, worker.generation, worker.acknowledged, {});
+  }
+}
+
 void Coordinator::EndSessions(absl::string_view why, Outbox* out) {
   highest_clock_ = HighestClock();
   for (auto& [index, worker] : workers_) {
     if (worker.parked == 0) continue;
     out->Refuse(worker.parked, Refuse(v1::Refusal::NOT_READY, "session", why));
   }
+  NoteEndedSessions();
   workers_.clear();
   contributing_.clear();
   SetWorkerMembers();

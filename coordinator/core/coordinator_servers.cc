@@ -132,6 +132,9 @@ void Coordinator::OnServerReply(uint32_t index, const Message& message,
     server.restored = configured->restored();
     server.draining = configured->draining();
     server.drained_by = configured->drained_by();
+    if (server.restored) {
+      loss_.Told(index, server.generation, configured->lost());
+    }
     server.next_keepalive = now + heartbeat();
     if (!IsZero(server.drained_by) &&
         !(server.told_committed < server.drained_by)) {
@@ -184,6 +187,7 @@ void Coordinator::OnNewServer(uint32_t index, Time now, Outbox* out) {
     return;
   }
   RestoreFromNewest(&server);
+  NoteLost(loss_.Restoring(index, server.generation), out);
   SetServerMembers();
   NextVersion();
 }

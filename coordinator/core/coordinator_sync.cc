@@ -205,6 +205,7 @@ void Coordinator::RewindJob(Time now, Outbox* out) {
   steps_.Restore(checkpoint_step_, checkpoint_input_);
   portions_.Restart(checkpoint_input_);
   step_before_ = checkpoint_step_;
+  loss_.Rewind();
   for (Server& server : servers_) {
     RestoreFromNewest(&server);
     server.next_call = now;

@@ -409,6 +409,14 @@ void Coordinator::OnFenced(const IoResult& result, Time /*now*/, Outbox* out) {
                                   " has no session any more: join again")));
   }
   step_before_ += worker.acknowledged;
+  // In sync mode what a server loses is computed again.
+  if (!IsSync()) {
+    LossReport::Cut cut;
+    if (snapshot_.has_value() && snapshot_->HasCut(index)) {
+      cut = {snapshot_->number(), snapshot_->cuts().at(index).sequence()};
+    }
+    loss_.Ended(index, worker.generation, worker.acknowledged, cut);
+  }
   highest_clock_ = std::max(highest_clock_, worker.clock());
   step_times_.Rest(index);
   const auto used = portions_.Return(

@@ -23,6 +23,7 @@ std::map<uint32_t, v1::SavedSession> NewestPushes(
   for (const v1::ShardFile& file : files) {
     for (const v1::SavedSlice& slice : file.slices()) {
       for (const v1::PushRecord& record : slice.records()) {
+        if (IsZero(record.generation())) continue;  // Of another run.
         v1::SavedSession& session = sessions[record.worker()];
         const bool newer = record.generation() > session.generation() ||
                            (record.generation() == session.generation() &&

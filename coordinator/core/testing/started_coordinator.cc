@@ -115,6 +115,10 @@ void StartedCoordinator::AnswerConfigure(const Outbox::SendItem& sent) {
   if (told.servers(sent.to.index).incarnation() == server.incarnation) {
     *reply.mutable_configuration() = told.version();
     reply.set_restored(true);
+    server.file.set_server(sent.to.index);
+    *server.file.mutable_server_generation() =
+        told.servers(sent.to.index).generation();
+    *reply.mutable_lost() = server.file.lost();
   }
   server.gone = !IsZero(server.drained_by) &&
                 !(request.committed() < server.drained_by);
@@ -140,6 +144,7 @@ bool StartedCoordinator::Write(uint32_t server) {
   v1::WrittenReply reply;
   *reply.mutable_snapshot() =
       static_cast<const v1::WrittenRequest&>(*sent->head).header().snapshot();
+  *reply.mutable_file() = servers_[server].file;
   reply.mutable_file()->set_name(absl::StrCat("file-", server));
   driver_.Reply(*sent, reply);
   return true;

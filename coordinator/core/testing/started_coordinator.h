@@ -52,6 +52,8 @@ class StartedCoordinator {
   // From now on the server drains, until it hears that the snapshot that was
   // sealed since is committed; then it is gone.
   void DrainServer(uint32_t server) { servers_[server].draining = true; }
+  // What the server will write, but for its name: what it has and has lost.
+  v1::ShardFile& file(uint32_t server) { return servers_[server].file; }
   bool gone(uint32_t server) const { return servers_[server].gone; }
   // Answers every Recall and Configure that is open, as filled servers do,
   // until there is none.
@@ -89,6 +91,7 @@ class StartedCoordinator {
     bool draining = false;
     v1::Version drained_by = {};
     bool gone = false;
+    v1::ShardFile file = {};
   };
 
   void AnswerConfigure(const Outbox::SendItem& sent);

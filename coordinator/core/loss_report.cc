@@ -1,0 +1,219 @@
+#include "coordinator/core/loss_report.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using Range = std::pair<uint64_t, uint64_t>;
+
+// Numbers that are in any of the ranges.
+uint64_t CountOf(std::vector<Range> ranges) {
+  std::sort(ranges.begin(), ranges.end());
+  uint64_t count = 0;
+  uint64_t counted = 0;  // Up to this one.
+  for (const auto& [from, to] : ranges) {
+    const uint64_t begin = std::max(from, counted + 1);
+    if (to < begin) continue;
+    count += to + 1 - begin;
+    counted = to;
+  }
+  return count;
+}
+
+bool IsEmpty(const v1::LostPushes& lost) { return lost.to() < lost.from(); }
+
+}  // namespace
+
+void LossReport::Told(uint32_t server, const v1::Version& generation,
+                      const List& lost) {
+  Server& known = servers_[server];
+  if (known.generation != generation) known.added.clear();
+  known.generation = generation;
+  known.told = lost;
+}
+
+std::vector<v1::LostPushes> LossReport::Restoring(
+    uint32_t server, const v1::Version& generation) {
+  Server& known = servers_[server];
+  known.generation = generation;
+  const auto content = committed_contents_.find(server);
+  known.restored =
+      content == committed_contents_.end() ? Content() : content->second;
+  // What belongs to the checkpoint, the server will tell.
+  for (const v1::LostPushes& lost : std::exchange(known.added, {})) {
+    *known.told.Add() = lost;
+  }
+  std::vector<v1::LostPushes> found;
+  for (const EndedSession& ended : ended_) {
+    Add(ended.session, server, known.restored.lost, &found);
+  }
+  return found;
+}
+
+void LossReport::Rewind() {
+  ended_.clear();
+  sealed_.clear();
+  sealed_ended_ = 0;
+  for (auto& [index, server] : servers_) {
+    server.added.clear();
+    const auto content = committed_contents_.find(index);
+    server.told =
+        content == committed_contents_.end() ? List() : content->second.lost;
+  }
+}
+
+void LossReport::Ended(uint32_t worker, const v1::Version& generation,
+                       uint64_t acknowledged, const Cut& cut) {
+  if (acknowledged == 0) return;
+  if (ended_.size() == kMostEnded) {
+    ended_.pop_front();
+    sealed_ended_ -= std::min<size_t>(sealed_ended_, 1);
+  }
+  EndedSession& ended = ended_.emplace_back();
+  ended.session.set_worker(worker);
+  *ended.session.mutable_generation() = generation;
+  ended.session.set_sequence(acknowledged);
+  ended.cut = cut;
+}
+
+uint64_t LossReport::EndedSession::UpTo(const v1::Version& snapshot) const {
+  return cut.snapshot == snapshot ? std::min(cut.sequence, session.sequence())
+                                  : session.sequence();
+}
+
+void LossReport::Sealing(const v1::Version& snapshot,
+                         std::vector<v1::SavedSession> present) {
+  sealing_ = snapshot;
+  sealed_ = std::move(present);
+  for (const EndedSession& ended : ended_) {
+    sealed_.push_back(ended.session);
+    sealed_.back().set_sequence(ended.UpTo(snapshot));
+  }
+  sealed_ended_ = ended_.size();
+}
+
+std::vector<v1::LostPushes> LossReport::Complete(v1::Manifest* manifest) {
+  std::vector<v1::LostPushes> found;
+  sealed_contents_.clear();
+  for (v1::ShardFile& file : *manifest->mutable_files()) {
+    CompleteFile(&file, &found);
+    sealed_contents_[file.server()] = {PositionsOf(file), file.lost()};
+  }
+  return found;
+}
+
+void LossReport::CompleteFile(v1::ShardFile* file,
+                              std::vector<v1::LostPushes>* found) {
+  Server& server = servers_[file->server()];
+  server.generation = file->server_generation();
+  for (const v1::SavedSession& session : sealed_) {
+    if (!IsHeard(session.worker(), session.generation(), *file)) {
+      Add(session, file->server(), file->lost(), found);
+    }
+  }
+  // Who is heard at last, of whom the server knows more.
+  std::vector<v1::LostPushes>& added = server.added;
+  added.erase(std::remove_if(added.begin(), added.end(),
+                             [file](const v1::LostPushes& lost) {
+                               return IsHeard(lost.worker(), lost.generation(),
+                                              *file);
+                             }),
+              added.end());
+  List* const list = file->mutable_lost();
+  list->erase(std::remove_if(list->begin(), list->end(), IsEmpty), list->end());
+  server.told = *list;
+  for (const v1::LostPushes& lost : added) *list->Add() = lost;
+}
+
+void LossReport::Add(const v1::SavedSession& session, uint32_t index,
+                     const List& listed, std::vector<v1::LostPushes>* found) {
+  Server& server = servers_[index];
+  if (!(session.generation() < server.generation)) return;
+  uint64_t newest = 0;
+  const auto position = server.restored.positions.find(session.worker());
+  if (position != server.restored.positions.end() &&
+      position->second.first == session.generation()) {
+    newest = position->second.second;
+  }
+  const auto account = [&](const v1::LostPushes& lost) {
+    if (lost.worker() == session.worker() &&
+        lost.generation() == session.generation()) {
+      newest = std::max(newest, lost.to());
+    }
+  };
+  std::for_each(listed.begin(), listed.end(), account);
+  std::for_each(server.added.begin(), server.added.end(), account);
+  if (session.sequence() <= newest) return;
+  v1::LostPushes& lost = server.added.emplace_back();
+  lost.set_worker(session.worker());
+  *lost.mutable_generation() = session.generation();
+  lost.set_from(newest + 1);
+  lost.set_to(session.sequence());
+  lost.set_server(index);
+  *lost.mutable_server_generation() = server.generation;
+  found->push_back(lost);
+}
+
+void LossReport::Committed() {
+  committed_contents_ = std::move(sealed_contents_);
+  sealed_contents_.clear();
+  // What a session pushed behind its cut is not in it.
+  const auto end = ended_.begin() + static_cast<ptrdiff_t>(sealed_ended_);
+  const auto is_in = [this](const EndedSession& ended) {
+    return ended.UpTo(sealing_) == ended.session.sequence();
+  };
+  ended_.erase(std::remove_if(ended_.begin(), end, is_in), end);
+  sealed_ended_ = 0;
+}
+
+uint64_t LossReport::pushes() const {
+  // A number of sessions long gone has no more than its server.
+  std::map<std::tuple<uint32_t, uint64_t, uint64_t>, std::vector<Range>> ranges;
+  const auto add = [&ranges](const v1::LostPushes& lost) {
+    const v1::Version& generation = lost.generation();
+    const uint32_t whose = IsZero(generation) ? lost.server() : lost.worker();
+    ranges[{whose, generation.term(), generation.counter()}].push_back(
+        {lost.from(), lost.to()});
+  };
+  for (const auto& [index, server] : servers_) {
+    std::for_each(server.told.begin(), server.told.end(), add);
+    std::for_each(server.added.begin(), server.added.end(), add);
+  }
+  uint64_t pushes = 0;
+  for (const auto& [session, all] : ranges) pushes += CountOf(all);
+  return pushes;
+}
+
+LossReport::Positions LossReport::PositionsOf(const v1::ShardFile& file) {
+  Positions positions;
+  for (const v1::SavedSlice& slice : file.slices()) {
+    for (const v1::PushRecord& record : slice.records()) {
+      auto& [generation, sequence] = positions[record.worker()];
+      if (generation < record.generation()) {
+        generation = record.generation();
+        sequence = 0;
+      }
+      if (generation == record.generation()) {
+        sequence = std::max(sequence, record.sequence());
+      }
+    }
+  }
+  return positions;
+}
+
+bool LossReport::IsHeard(uint32_t worker, const v1::Version& generation,
+                         const v1::ShardFile& file) {
+  return std::any_of(
+      file.lost().begin(), file.lost().end(), [&](const v1::LostPushes& lost) {
+        return lost.worker() == worker && lost.generation() == generation &&
+               lost.server() == file.server() &&
+               lost.server_generation() == file.server_generation();
+      });
+}
+
+}  // namespace paramd

@@ -1,0 +1,109 @@
+#ifndef PARAMD_COORDINATOR_CORE_LOSS_REPORT_H_
+#define PARAMD_COORDINATOR_CORE_LOSS_REPORT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+#include "proto/paramd/v1/types.pb.h"
+
+namespace paramd {
+
+// Which acknowledged pushes the job has lost with the memory of servers. A
+// server that was restored knows it of each session that pushes to it again. Of
+// a session that never does, the coordinator knows what it said last: its cut
+// when a snapshot is sealed, or what it had acknowledged when it ended. That is
+// added to a snapshot's manifest, where the server's own list has nothing of
+// the session.
+//
+// Of a session that ended without good-bye that is what its last heartbeat
+// said, the pushes that the job counts; it may have had a few more.
+//
+// Not thread-safe: lives inside the coordinator's core.
+class LossReport {
+ public:
+  using List = google::protobuf::RepeatedPtrField<v1::LostPushes>;
+
+  // What the present life of a server knows, all of it.
+  void Told(uint32_t server, const v1::Version& generation, const List& lost);
+  // A new life of a server is to restore the newest checkpoint. What it lost of
+  // the sessions that have ended, which it will never hear.
+  std::vector<v1::LostPushes> Restoring(uint32_t server,
+                                        const v1::Version& generation);
+  // All servers go back to the newest checkpoint, and the input with them: what
+  // came since is computed again, and not lost.
+  void Rewind();
+  // A session has ended, behind its cut for this snapshot, if it made one.
+  struct Cut {
+    v1::Version snapshot;
+    uint64_t sequence = 0;
+  };
+  void Ended(uint32_t worker, const v1::Version& generation,
+             uint64_t acknowledged, const Cut& cut);
+
+  // A snapshot is sealed: all that the present sessions pushed up to here, and
+  // those that have ended up to their cuts, is in it or lost.
+  void Sealing(const v1::Version& snapshot,
+               std::vector<v1::SavedSession> present);
+  // Completes the lists of that snapshot's manifest, and takes out the sessions
+  // that lost nothing. What it added for the first time.
+  std::vector<v1::LostPushes> Complete(v1::Manifest* manifest);
+  // That manifest is the newest checkpoint.
+  void Committed();
+
+  // That some server has lost; one that several lost counts once.
+  uint64_t pushes() const;
+
+  // Sessions that ended since the newest checkpoint; the oldest are forgotten.
+  static constexpr size_t kMostEnded = 4096;
+
+ private:
+  // By worker: the newest push of which generation is in.
+  using Positions = std::map<uint32_t, std::pair<v1::Version, uint64_t>>;
+  // A server's file in a checkpoint.
+  struct Content {
+    Positions positions;
+    List lost;
+  };
+  struct Server {
+    v1::Version generation;
+    Content restored;
+    List told;
+    std::vector<v1::LostPushes> added;  // Beside what the server knows.
+  };
+
+  static Positions PositionsOf(const v1::ShardFile& file);
+  void CompleteFile(v1::ShardFile* file, std::vector<v1::LostPushes>* found);
+  // Whether the server has heard the session since it was restored.
+  static bool IsHeard(uint32_t worker, const v1::Version& generation,
+                      const v1::ShardFile& file);
+  // Adds what the server lost of a session that it has not heard, beyond what
+  // is listed.
+  void Add(const v1::SavedSession& session, uint32_t index, const List& listed,
+           std::vector<v1::LostPushes>* found);
+
+  std::map<uint32_t, Server> servers_;
+  struct EndedSession {
+    v1::SavedSession session;
+    Cut cut;
+    // What of it belongs into this snapshot.
+    uint64_t UpTo(const v1::Version& snapshot) const;
+  };
+  std::deque<EndedSession> ended_;  // Bound: kMostEnded.
+  // Of the snapshot that was sealed last: its sessions, how many of ended_ are
+  // among them, and what its files have.
+  v1::Version sealing_;
+  std::vector<v1::SavedSession> sealed_;
+  size_t sealed_ended_ = 0;
+  std::map<uint32_t, Content> sealed_contents_;
+  std::map<uint32_t, Content> committed_contents_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_LOSS_REPORT_H_
