@@ -170,6 +170,30 @@ std::string Files(const v1::Manifest& manifest) {
   return table.Text();
 }
 
+// Nothing, if nothing is lost.
+std::string Lost(const v1::Manifest& manifest) {
+  Table table;
+  table.Add({"lost", "worker", "generation", "pushes", "found by"});
+  bool any = false;
+  for (const v1::ShardFile& file : manifest.files()) {
+    for (const v1::LostPushes& lost : file.lost()) {
+      any = true;
+      const std::string server = absl::StrCat("ps-", lost.server());
+      if (IsZero(lost.generation())) {
+        table.Add({server, "-", "-",
+                   absl::StrCat(lost.to(), " of sessions long gone"), "-"});
+        continue;
+      }
+      table.Add({server, absl::StrCat("worker-", lost.worker()),
+                 VersionName(lost.generation()),
+                 absl::StrCat(lost.from(), " to ", lost.to()),
+                 absl::StrCat("generation ",
+                              VersionName(lost.server_generation()))});
+    }
+  }
+  return any ? absl::StrCat(table.Text(), "\n") : "";
+}
+
 absl::StatusOr<std::string> Variables(const std::string& path,
                                       const v1::Manifest& manifest) {
   ASSIGN_OR_RETURN(const SliceIndex index, SliceIndex::Create(manifest));
@@ -226,7 +250,7 @@ absl::StatusOr<std::string> InspectCheckpoint(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string variables,
                    Variables(paths.front(), manifest));
   return absl::StrCat(Summary(paths.front(), manifest), "\n", Files(manifest),
-                      "\n", variables);
+                      "\n", Lost(manifest), variables);
 }
 
 }  // namespace paramd

@@ -17,6 +17,7 @@ namespace {
 using testing::CommitSample;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::SampleVariable;
 
 class InspectTest : public ::testing::Test {
@@ -71,6 +72,30 @@ TEST_F(InspectTest, OneIsDescribedByRunDirectoryAndPathAlike) {
     EXPECT_THAT(*text, ContainsRegex("scale +scalar +1 +momentum"));
     EXPECT_THAT(*text, ContainsRegex("ps-00001-of-00002.safetensors +ps-0"));
   }
+}
+
+TEST_F(InspectTest, WhatIsLostIsListedByWorkerAndServer) {
+  Commit(1, 10);
+  EXPECT_THAT(*InspectCheckpoint(run_), Not(HasSubstr("\nlost ")));
+  v1::LostPushes lost;
+  lost.set_worker(3);
+  *lost.mutable_generation() = testing::MakeVersion(1, 7);
+  lost.set_from(81);
+  lost.set_to(100);
+  lost.set_server(1);
+  *lost.mutable_server_generation() = testing::MakeVersion(1, 20);
+  v1::LostPushes long_gone;
+  long_gone.set_from(1);
+  long_gone.set_to(7);
+  ASSERT_TRUE(CommitSample(run_ + "/checkpoints", variables_, {"momentum"}, 1,
+                           2, 20, 2, 400, {lost, long_gone})
+                  .ok());
+  const std::string text = *InspectCheckpoint(run_);
+  EXPECT_THAT(text,
+              ContainsRegex("lost +worker +generation +pushes +found by"));
+  EXPECT_THAT(text, ContainsRegex(
+                        "ps-1 +worker-3 +1.7 +81 to 100 +generation 1.20\n"));
+  EXPECT_THAT(text, ContainsRegex("ps-0 +- +- +7 of sessions long gone"));
 }
 
 TEST_F(InspectTest, ADamagedOneIsRefusedByName) {

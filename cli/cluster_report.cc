@@ -112,6 +112,10 @@ std::string FiguresText(const v1::ProcessAnswer& answer) {
     figures.push_back(absl::StrCat(WithCommas(server.pulls()), " pulls"));
     figures.push_back(
         absl::StrCat(WithCommas(server.blocks_applied()), " blocks applied"));
+    if (server.pushes_lost() > 0) {
+      figures.push_back(
+          absl::StrCat(WithCommas(server.pushes_lost()), " pushes lost"));
+    }
     if (!server.restored()) figures.push_back("not filled yet");
   }
   if (status.has_worker()) {
@@ -164,6 +168,9 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
       job.name(), absl::AsciiStrToLower(v1::JobState_Name(job.state())),
       job.epochs_done(), job.epochs(), WithCommas(job.global_step()),
       job.servers(), job.workers(), job.staleness());
+  absl::StrAppendFormat(text, "pushes lost: %s, doubled: %s\n",
+                        WithCommas(job.pushes_lost()),
+                        WithCommas(job.pushes_doubled()));
   if (!job.checkpoint_path().empty()) {
     absl::StrAppendFormat(text, "checkpoint: step %s in %s\n",
                           WithCommas(job.checkpoint_step()),

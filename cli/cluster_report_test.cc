@@ -147,6 +147,7 @@ TEST_F(ClusterReportTest, PeopleReadOneLineForEachProcessAndWhoWaits) {
   EXPECT_EQ(RenderReport(*ReportAt("p0:1")),
             "job j: running, epoch 1.50 of 5, step 0, 1 ps and 2 workers, "
             "staleness 8\n"
+            "pushes lost: 0, doubled: 0\n"
             "asked ps-0 at p0:1: paramd 0.1 abc, up 2 min 5 s, incarnation "
             "0000000000000abc, generation none, configuration none\n"
             "\n"
@@ -159,6 +160,15 @@ TEST_F(ClusterReportTest, PeopleReadOneLineForEachProcessAndWhoWaits) {
             "no answer: refused\n"
             "\n"
             "coordinator waits for worker-1 to join, for 12 s\n");
+}
+
+TEST_F(ClusterReportTest, WhatAServerLostIsShownWithItAndWithTheJob) {
+  replies_["p0:1"].mutable_server()->set_pushes_lost(1234);
+  replies_["w0:1"].mutable_job()->set_pushes_lost(1240);
+  replies_["w0:1"].mutable_job()->set_pushes_doubled(2);
+  const std::string text = RenderReport(*ReportAt("p0:1"));
+  EXPECT_THAT(text, HasSubstr("pushes lost: 1,240, doubled: 2\n"));
+  EXPECT_THAT(text, HasSubstr("0 blocks applied · 1,234 pushes lost\n"));
 }
 
 TEST_F(ClusterReportTest, ProgramsReadEveryKeyAlsoOfZero) {

@@ -228,6 +228,9 @@ constexpr Metric kMetrics[] = {
     {"paramd_server_frozen_bytes", kGauge, "",
      "Bytes of values and slots that exist twice for a snapshot.",
      OfServer<&v1::ServerStats::frozen_bytes>},
+    {"paramd_server_lost_pushes", kGauge, "",
+     "Acknowledged pushes that were lost with earlier lives of this server.",
+     OfServer<&v1::ServerStats::pushes_lost>},
     {"paramd_server_staleness_pushes", kHistogram, "",
      "How many other pushes a block had taken in between the read that a "
      "gradient was computed on and its application.",
@@ -269,6 +272,12 @@ constexpr Metric kMetrics[] = {
     {"paramd_job_global_steps", kGauge, "",
      "Pushes acknowledged in all sessions that ever were.",
      OfJob<&v1::JobStats::global_step>},
+    {"paramd_job_lost_pushes", kGauge, "",
+     "Acknowledged pushes that were lost with the memory of a server.",
+     OfJob<&v1::JobStats::pushes_lost>},
+    {"paramd_job_doubled_pushes", kGauge, "",
+     "Pushes that some block of the newest checkpoint has twice: never any.",
+     OfJob<&v1::JobStats::pushes_doubled>},
     {"paramd_job_member_processes", kGauge, "type, state",
      "Members of the job that are awaited, starting, alive or lost.",
      [](const Source& from, Samples* to) {

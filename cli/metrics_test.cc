@@ -31,6 +31,7 @@ v1::StatusReply Everything() {
   status.mutable_server()->set_pulls_parked(3);
   status.mutable_server()->set_pulls_waiting(1);
   status.mutable_server()->set_pull_wait_seconds(2.5);
+  status.mutable_server()->set_pushes_lost(4);
   v1::Staleness* staleness = status.mutable_server()->mutable_staleness();
   staleness->set_blocks(10);
   staleness->set_sum(21);
@@ -39,6 +40,8 @@ v1::StatusReply Everything() {
   v1::JobStats* job = status.mutable_job();
   job->set_state(v1::RUNNING);
   job->set_checkpoint_path("/c");
+  job->set_pushes_lost(5);
+  job->set_pushes_doubled(6);
   job->set_checkpoint_bytes(5);
   job->set_checkpoint_ms(1500);
   job->mutable_evaluation()->set_examples(8);
@@ -113,6 +116,9 @@ TEST(MetricsTest, FiguresAreInBaseUnits) {
   EXPECT_EQ(samples.at("paramd_server_parked_pulls_total"), 3);
   EXPECT_EQ(samples.at("paramd_server_waiting_pulls"), 1);
   EXPECT_EQ(samples.at("paramd_server_pull_wait_seconds_total"), 2.5);
+  EXPECT_EQ(samples.at("paramd_server_lost_pushes"), 4);
+  EXPECT_EQ(samples.at("paramd_job_lost_pushes"), 5);
+  EXPECT_EQ(samples.at("paramd_job_doubled_pushes"), 6);
   EXPECT_EQ(samples.at("paramd_worker_median_pull_seconds{server=ps-0}"),
             0.002);
   EXPECT_EQ(samples.at("paramd_job_state_info{state=running}"), 1);

@@ -122,7 +122,8 @@ v1::Manifest SampleManifest(const std::vector<v1::Variable>& variables,
 absl::StatusOr<std::string> CommitSample(
     const std::string& root, const std::vector<v1::Variable>& variables,
     const std::vector<std::string>& slots, uint64_t term, uint64_t counter,
-    uint64_t step, uint32_t servers, uint64_t slice_bytes) {
+    uint64_t step, uint32_t servers, uint64_t slice_bytes,
+    const std::vector<v1::LostPushes>& lost) {
   CheckpointDirectory directory(root, /*nonce=*/1);
   v1::CommitCheckpoint commit;
   *commit.mutable_manifest() =
@@ -137,7 +138,11 @@ absl::StatusOr<std::string> CommitSample(
     const v1::WriteShard write = SampleWrite(commit.directory(), slices, slots,
                                              server, servers, &payload);
     ASSIGN_OR_RETURN(const auto written, WriteShardFile(write, payload));
-    *commit.mutable_manifest()->add_files() = written.file();
+    v1::ShardFile* const file = commit.mutable_manifest()->add_files();
+    *file = written.file();
+    for (const v1::LostPushes& pushes : lost) {
+      if (pushes.server() == server) *file->add_lost() = pushes;
+    }
   }
   ASSIGN_OR_RETURN(const auto committed, directory.Commit(commit));
   return committed.path();

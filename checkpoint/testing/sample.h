@@ -50,11 +50,13 @@ v1::Manifest SampleManifest(const std::vector<v1::Variable>& variables,
                             uint64_t term, uint64_t counter, uint64_t step);
 
 // A whole checkpoint in the directory `root`, committed by `servers` servers
-// in slices of at most `slice_bytes`; its path.
+// in slices of at most `slice_bytes`, each listing what of `lost` it lost; its
+// path.
 absl::StatusOr<std::string> CommitSample(
     const std::string& root, const std::vector<v1::Variable>& variables,
     const std::vector<std::string>& slots, uint64_t term, uint64_t counter,
-    uint64_t step, uint32_t servers, uint64_t slice_bytes);
+    uint64_t step, uint32_t servers, uint64_t slice_bytes,
+    const std::vector<v1::LostPushes>& lost = {});
 
 v1::Version MakeVersion(uint64_t term, uint64_t counter);
 
