@@ -51,6 +51,12 @@ std::vector<PeerId> IntegerCluster::tasks() const {
   return tasks;
 }
 
+v1::JobStats IntegerCluster::JobStatus() const {
+  v1::StatusReply status;
+  coordinator_->FillStatus(&status);
+  return std::move(*status.mutable_job());
+}
+
 std::vector<PeerId> IntegerCluster::ProcessOf(PeerId task) {
   if (task == PeerId::Coordinator() || task == PeerId::Worker(0)) {
     return {PeerId::Coordinator(), PeerId::Worker(0)};
@@ -193,7 +199,9 @@ void IntegerCluster::AddCoordinator(absl::Duration start_within) {
   options.workers = options_.workers;
   options.examples = job_.examples();
   options.nonce_seed = random_.Bits();
-  cores_.push_back(std::make_unique<Coordinator>(options));
+  auto added = std::make_unique<Coordinator>(options);
+  coordinator_ = added.get();
+  cores_.push_back(std::move(added));
   const PeerId self = PeerId::Coordinator();
   storage_.ServeCoordinator(self, &simulation_);
   lives_[self] = simulation_.AddNode(self, cores_.back().get(), start_within);

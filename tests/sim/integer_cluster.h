@@ -70,6 +70,9 @@ class IntegerCluster {
   void Intrude(PeerId server, const v1::PushRequest& push,
                const BatchPlace& batch);
 
+  // What the newest coordinator says of the job.
+  v1::JobStats JobStatus() const;
+
   // Tasks of this run that a script may hurt: servers, workers, coordinator.
   std::vector<PeerId> tasks() const;
   const Options& options() const { return options_; }
@@ -102,6 +105,7 @@ class IntegerCluster {
   RandomStream random_;
   Intruder intruder_;
   std::vector<std::unique_ptr<Core>> cores_;  // Of all lives.
+  const Coordinator* coordinator_ = nullptr;  // The newest.
   std::map<PeerId, uint64_t> lives_;          // The newest of each task.
   RandomStream supervisor_;
   std::map<uint32_t, uint64_t> incarnations_;  // Of the newest, by worker.

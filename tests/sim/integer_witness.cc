@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 
 #include "base/status_macros.h"
+#include "coordinator/core/push_audit.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -53,7 +54,8 @@ IntegerWitness::IntegerWitness(const IntegerJob& job, const SimStorage& storage,
       sessions_(job, ledger_, content_, [this](PushLedger::PushIndex push) {
         input_.Whole(ledger_.push(push));
         return absl::OkStatus();
-      }) {}
+      }),
+      loss_(ledger_, content_, sessions_, storage) {}
 
 void IntegerWitness::Begin(Simulation* simulation) {
   simulation_ = simulation;
@@ -133,6 +135,7 @@ absl::Status IntegerWitness::SentByCoordinator(const SimProcess&,
   }
   if (const auto* seal = DynamicCastToGenerated<v1::SealRequest>(&request)) {
     input_.Cut(NumberOf(seal->header().snapshot()));
+    loss_.Sealing(*seal);
     snapshot_open_ = true;
   }
   return absl::OkStatus();
@@ -186,6 +189,7 @@ void IntegerWitness::Received(const SimProcess& self, PeerId,
     const SessionKey key = KeyOf(heartbeat->header());
     LastHeard& newest = heard_[key.worker];
     if (!(key < newest.session)) newest = {key, self, simulation_->elapsed()};
+    loss_.Cut(*heartbeat);
     if (heartbeat->leaving()) left_.insert(KeyOf(heartbeat->header()));
   } else if (const auto* join =
                  DynamicCastToGenerated<v1::JoinRequest>(&request)) {
@@ -206,14 +210,16 @@ void IntegerWitness::Answered(const SimProcess& self, PeerId from,
                           reply.payload));
   } else if (const auto* push =
                  DynamicCastToGenerated<v1::PushRequest>(&request)) {
-    Check(content_.Pushed(self, *push,
-                          static_cast<const v1::PushReply&>(*reply.head)));
+    const auto& answer = static_cast<const v1::PushReply&>(*reply.head);
+    Check(content_.Pushed(self, *push, answer));
+    loss_.Pushed(self.peer.index, *push, answer);
     simulation_->NoteProgress();
   } else if (const auto* seal =
                  DynamicCastToGenerated<v1::SealRequest>(&request)) {
     Check(content_.Sealed(self, *seal));
   } else if (const auto* portion =
                  DynamicCastToGenerated<v1::PortionRequest>(&request)) {
+    loss_.Noted(portion->header());
     Check(input_.HandedOut(*portion,
                            static_cast<const v1::PortionReply&>(*reply.head)));
   } else if (DynamicCastToGenerated<v1::ConfigureRequest>(&request) !=
@@ -226,8 +232,9 @@ void IntegerWitness::Answered(const SimProcess& self, PeerId from,
   } else if (DynamicCastToGenerated<v1::JoinRequest>(&request) != nullptr) {
     Check(CheckJoined(from.index,
                       static_cast<const v1::JoinReply&>(*reply.head)));
-  } else if (DynamicCastToGenerated<v1::HeartbeatRequest>(&request) !=
-             nullptr) {
+  } else if (const auto* heartbeat =
+                 DynamicCastToGenerated<v1::HeartbeatRequest>(&request)) {
+    loss_.Noted(heartbeat->header());
     const auto& answer = static_cast<const v1::HeartbeatReply&>(*reply.head);
     snapshot_open_ = !IsZero(answer.snapshot());
   }
@@ -340,11 +347,19 @@ void IntegerWitness::Noted(const SimProcess& self, absl::string_view note) {
   }
 }
 
+absl::Status IntegerWitness::CheckAudit(const v1::Manifest& manifest) {
+  const PushAudit audit(manifest, /*sync=*/false);
+  return audit.doubled() + audit.missing() == 0 ? absl::OkStatus()
+                                                : Wrong(audit.sentence());
+}
+
 absl::Status IntegerWitness::CheckCheckpoints() {
   for (; checked_ < storage_.committed().size(); ++checked_) {
     const v1::Manifest& manifest = storage_.committed()[checked_];
     absl::Status status = content_.CheckCheckpoint(manifest);
     status.Update(input_.CheckCheckpoint(manifest));
+    status.Update(loss_.CheckCheckpoint(manifest));
+    status.Update(CheckAudit(manifest));
     if (status.ok()) continue;
     return absl::Status(
         status.code(),
@@ -354,13 +369,22 @@ absl::Status IntegerWitness::CheckCheckpoints() {
   return absl::OkStatus();
 }
 
-absl::Status IntegerWitness::CheckEnd(bool exactly_once) const {
+absl::Status IntegerWitness::CheckEnd(bool exactly_once,
+                                      const v1::JobStats& job) const {
   if (storage_.committed().empty() || storage_.results().empty()) {
     return Wrong(storage_.committed().size(), " checkpoints and ",
                  storage_.results().size(), " results were written");
   }
   const v1::Manifest& last = storage_.committed().back();
   RETURN_IF_ERROR(input_.CheckFinished(last));
+  const uint64_t lost = loss_.pushes();
+  // One that found the job finished has nothing to say.
+  if (job.checkpoint() == last.snapshot() &&
+      (job.pushes_lost() != lost || job.pushes_doubled() != 0)) {
+    return Wrong("the coordinator counts ", job.pushes_lost(),
+                 " lost pushes and ", job.pushes_doubled(),
+                 " doubled ones; its last checkpoint lists ", lost, " lost");
+  }
   ASSIGN_OR_RETURN(const auto contents, content_.ContentsOf(last));
   for (size_t b = 0; b < contents.size(); ++b) {
     for (const BatchPlace& place : job_.batches()) {

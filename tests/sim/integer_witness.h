@@ -14,6 +14,7 @@
 #include "tests/sim/content_model.h"
 #include "tests/sim/input_model.h"
 #include "tests/sim/integer_job.h"
+#include "tests/sim/loss_model.h"
 #include "tests/sim/probes.h"
 #include "tests/sim/push_ledger.h"
 #include "tests/sim/session_model.h"
@@ -30,6 +31,8 @@ namespace paramd {
 //  - A push is in every block of every server generation that acknowledged it
 //    to its worker: see SessionModel. So what is missing of it later was lost
 //    with the memory of a server.
+//  - A checkpoint lists as lost just what is: see LossModel. Its two counts of
+//    the pushes in a block agree: see PushAudit.
 //  - A batch has one owner at a time: see InputModel. So a batch is in a block
 //    more often than once only if a worker was killed that had it.
 //  - What must survive is in the log before anybody is told; no generation,
@@ -65,8 +68,9 @@ class IntegerWitness : public SimulationWatcher {
   absl::Status CheckCheckpoints();
   // The last one has every batch, in every block: at least once where no server
   // lost its memory, at most as often as it was handed out; with
-  // `exactly_once` just that.
-  absl::Status CheckEnd(bool exactly_once) const;
+  // `exactly_once` just that. `job` is what the coordinator that wrote the last
+  // checkpoint says of it.
+  absl::Status CheckEnd(bool exactly_once, const v1::JobStats& job) const;
 
   // Of the newest checkpoint: batches missing in a block, and there more than
   // once.
@@ -80,6 +84,7 @@ class IntegerWitness : public SimulationWatcher {
   const ContentModel& content() const { return content_; }
   const SessionModel& sessions() const { return sessions_; }
   const InputModel& input() const { return input_; }
+  const LossModel& loss() const { return loss_; }
   // A coordinator holds workers for a snapshot, or has one join that is not
   // answered: what a change of coordinators may hit.
   bool snapshot_open() const { return snapshot_open_; }
@@ -90,6 +95,7 @@ class IntegerWitness : public SimulationWatcher {
   absl::Status CheckFence(const SimProcess& self, uint32_t worker);
   absl::Status CheckJoined(uint32_t worker, const v1::JoinReply& reply) const;
   absl::Status SentByCoordinator(const SimProcess& self, const Head& request);
+  static absl::Status CheckAudit(const v1::Manifest& manifest);
   absl::Status CheckLogged(const v1::Configuration& configuration);
   absl::Status HeardByWorker(const SimProcess& self, const Head& request,
                              const Head& reply);
@@ -105,6 +111,7 @@ class IntegerWitness : public SimulationWatcher {
   ContentModel content_;
   InputModel input_;
   SessionModel sessions_;
+  LossModel loss_;
   size_t log_read_ = 0;
   size_t checked_ = 0;  // Checkpoints.
   std::set<uint64_t> terms_logged_;

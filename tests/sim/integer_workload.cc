@@ -111,7 +111,7 @@ class IntegerRun {
                       &simulation);
     if (simulation.Run().ok()) simulation.Fail(witness_.CheckCheckpoints());
     if (simulation.failure().ok() && storage_.finished()) {
-      simulation.Fail(witness_.CheckEnd(IsGentle(seed_)));
+      simulation.Fail(witness_.CheckEnd(IsGentle(seed_), cluster.JobStatus()));
     }
     storage_.SetFull(false);
     report_.status = simulation.failure();
@@ -149,6 +149,9 @@ class IntegerRun {
          counts.applied_to_both},
         {"a fork is given up", counts.forks_given_up},
         {"a stamp of an ended snapshot is ignored", counts.late_stamps},
+        {"a loss is reported", witness_.loss().reported()},
+        {"a loss is reported of a session that pushed no more",
+         witness_.loss().reported_unheard()},
     };
     for (const auto& [name, times] : seen) {
       if (times > 0) report_.probes.Hit(name, times);

@@ -66,12 +66,16 @@ absl::StatusOr<PushLedger::PushIndex> PushLedger::See(
 
 absl::StatusOr<PushLedger::PushIndex> PushLedger::Find(
     const v1::Header& header) const {
-  const SessionKey session = {header.worker(), NumberOf(header.generation())};
-  const auto known = by_sequence_.find({session, header.sequence()});
+  return Find({header.worker(), NumberOf(header.generation())},
+              header.sequence());
+}
+
+absl::StatusOr<PushLedger::PushIndex> PushLedger::Find(
+    const SessionKey& session, uint64_t sequence) const {
+  const auto known = by_sequence_.find({session, sequence});
   if (known != by_sequence_.end()) return known->second;
-  return absl::DataLossError(absl::StrCat("push ", header.sequence(), " of ",
-                                          SessionName(session),
-                                          " was never sent"));
+  return absl::DataLossError(absl::StrCat(
+      "push ", sequence, " of ", SessionName(session), " was never sent"));
 }
 
 }  // namespace paramd

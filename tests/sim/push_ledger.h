@@ -56,6 +56,8 @@ class PushLedger {
   absl::StatusOr<PushIndex> See(PeerId from, const v1::PushRequest& request);
   // The one of this header. kDataLoss if it was never sent.
   absl::StatusOr<PushIndex> Find(const v1::Header& header) const;
+  absl::StatusOr<PushIndex> Find(const SessionKey& session,
+                                 uint64_t sequence) const;
 
   const Push& push(PushIndex index) const { return pushes_[index]; }
   size_t pushes() const { return pushes_.size(); }

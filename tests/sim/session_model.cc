@@ -197,6 +197,12 @@ absl::Status SessionModel::HearsHeartbeat(const v1::HeartbeatRequest& request,
   return absl::OkStatus();
 }
 
+std::map<SessionKey, uint64_t> SessionModel::whole() const {
+  std::map<SessionKey, uint64_t> whole;
+  for (const auto& [key, session] : sessions_) whole[key] = session.whole;
+  return whole;
+}
+
 bool SessionModel::HasOpenPush(uint32_t worker) const {
   const auto newest = newest_.find(worker);
   if (newest == newest_.end()) return false;

@@ -53,6 +53,8 @@ class SessionModel {
   // A push is open: some block of it is not acknowledged.
   bool HasOpenPush(uint32_t worker) const;
   bool AnyOpenPush() const;
+  // By session: up to which push all are whole.
+  std::map<SessionKey, uint64_t> whole() const;
   // Pushes that were open to a server that got another generation meanwhile.
   uint64_t resent_to_successors() const { return resent_to_successors_; }
 

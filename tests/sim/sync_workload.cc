@@ -156,6 +156,9 @@ class SyncRun {
     }
     Newest newest;
     for (const v1::ShardFile& file : manifest.files()) {
+      if (file.lost_size() > 0) {
+        return absl::DataLossError("all is computed again, but some is lost");
+      }
       for (const v1::SavedSlice& slice : file.slices()) {
         RETURN_IF_ERROR(CheckSlice(slice, manifest.global_step()));
         RETURN_IF_ERROR(CheckRecords(slice, &newest));
