@@ -275,7 +275,9 @@ std::string RenderEnd(const EndView& view) {
   }
   if (!view.checkpoint_path.empty()) {
     absl::StrAppend(&text, "checkpoint:    ", view.checkpoint_path,
-                    "   (opens in safetensors)\n");
+                    "   (opens in safetensors)\n", "pushes:        ",
+                    WithCommas(view.pushes_lost), " lost, ",
+                    WithCommas(view.pushes_doubled), " doubled\n");
   }
   const std::string program = ShellQuoted(view.program);
   const std::string local =

@@ -78,6 +78,9 @@ struct EndView {
   uint32_t epochs = 0;
   double seconds = 0;
   std::string checkpoint_path;  // Empty: none was written.
+  // Of that checkpoint.
+  uint64_t pushes_lost = 0;
+  uint64_t pushes_doubled = 0;
 };
 
 // The result and three commands to try next, ready to be pasted into a shell.

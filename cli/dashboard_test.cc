@@ -155,10 +155,12 @@ TEST(DashboardTest, TheEndNamesTheResultAndThreeCommands) {
   end.epochs = 5;
   end.seconds = 53.9;
   end.checkpoint_path = "runs/fashion-mnist-1/checkpoints/x";
+  end.pushes_lost = 1234;
   EXPECT_EQ(RenderEnd(end),
             "test accuracy: 0.887   (5 epochs, 54 s)\n"
             "checkpoint:    runs/fashion-mnist-1/checkpoints/x   "
             "(opens in safetensors)\n"
+            "pushes:        1,234 lost, 0 doubled\n"
             "\n"
             "Try next\n"
             "  bazel-bin/cli/paramd checkpoint inspect runs/fashion-mnist-1\n"

@@ -39,6 +39,8 @@ void FillEnd(const v1::WriteResult& result, EndView* view) {
   }
   view->epochs = result.epochs();
   view->seconds = result.seconds();
+  view->pushes_lost = result.pushes_lost();
+  view->pushes_doubled = result.pushes_doubled();
   view->checkpoint_path = result.checkpoint_path().empty()
                               ? ""
                               : ShortPath(result.checkpoint_path());

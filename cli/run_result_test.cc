@@ -29,7 +29,8 @@ class RunResultTest : public ::testing::Test {
 TEST_F(RunResultTest, TheChiefsFiguresComeBack) {
   Write(R"({"evaluation": {"examples": "1000", "correct": "887"}, "epochs": 5,
             "seconds": 53.9, "globalStep": "9370",
-            "checkpointPath": "/elsewhere/x", "later": true})");
+            "checkpointPath": "/elsewhere/x", "later": true,
+            "pushesLost": "3", "pushesDoubled": "2"})");
   const auto result = ReadRunResult(directory_);
   ASSERT_TRUE(result.ok()) << result.status();
   EndView end;
@@ -38,6 +39,8 @@ TEST_F(RunResultTest, TheChiefsFiguresComeBack) {
   EXPECT_EQ(end.epochs, 5);
   EXPECT_EQ(end.seconds, 53.9);
   EXPECT_EQ(end.checkpoint_path, "/elsewhere/x");
+  EXPECT_EQ(end.pushes_lost, 3u);
+  EXPECT_EQ(end.pushes_doubled, 2u);
 }
 
 TEST_F(RunResultTest, AMissingResultAndADamagedOneAreToldApart) {

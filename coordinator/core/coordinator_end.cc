@@ -336,6 +336,8 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
   write->set_seconds(absl::ToDoubleSeconds(now - started_));
   write->set_global_step(checkpoint_step_);
   write->set_checkpoint_path(checkpoint_.path());
+  write->set_pushes_lost(loss_.pushes() + audit_.missing());
+  write->set_pushes_doubled(audit_.doubled());
   StartIo(std::move(write), &Coordinator::OnResultWritten, out);
 }
 

@@ -382,6 +382,18 @@ TEST_F(CoordinatorEndTest, TheLastCheckpointComesAfterTheLastEvaluation) {
 }
 
 TEST_F(CoordinatorEndTest, TheResultSaysWhatTheRunCameTo) {
+  v1::LostPushes* const lost = started_.file(1).add_lost();
+  *lost->mutable_generation() = chief_.beat.header().generation();
+  lost->set_from(1);
+  lost->set_to(3);
+  lost->set_server(1);
+  *lost->mutable_server_generation() =
+      started_.configuration().servers(1).generation();
+  v1::AppliedRun* const applied =
+      started_.file(0).add_slices()->add_applied();  // And no records.
+  applied->set_applied(2);
+  applied->set_blocks(1);
+  Pass(absl::Seconds(1));
   UseUpAllInput();
   EvaluateFinally();
   SaveFinally();
@@ -390,6 +402,8 @@ TEST_F(CoordinatorEndTest, TheResultSaysWhatTheRunCameTo) {
   EXPECT_EQ(result.epochs(), 2u);
   EXPECT_EQ(result.global_step(), 9u);
   EXPECT_EQ(result.checkpoint_path(), "/final");
+  EXPECT_EQ(result.pushes_lost(), 3u);
+  EXPECT_EQ(result.pushes_doubled(), 2u);
 }
 
 TEST_F(CoordinatorEndTest, Promise7_TheEndIsLoggedBeforeAnyoneIsTold) {

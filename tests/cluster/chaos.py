@@ -207,6 +207,11 @@ class ChaosCluster:
         name = paramd.checkpoints(self.run_directory)[-1]
         return os.path.join(self.run_directory, "checkpoints", name)
 
+    def result(self):
+        path = os.path.join(self.run_directory, "result.json")
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+
     def fences(self):
         """How many sessions the chief has ended."""
         with open(self.tasks["worker-0"].log, encoding="utf-8") as file:

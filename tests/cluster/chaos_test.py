@@ -12,10 +12,17 @@ to a checkpoint, and computes again what came after it. Workers are stopped and
 cut off and not killed, since a step of fewer workers is another sum. No
 stop is as long as a lease.
 
+Async, servers and the chief killed. No worker is lost but with the chief, who
+takes all of them back to a checkpoint; so each of the job's batches is pushed
+once. A block has taken as many pushes as there are batches, less those that the
+last checkpoint lists as lost with its server. One push doubled, or lost without
+a report, and the sum is another.
+
 Async, workers killed, or stopped for longer than their lease. What they had not
 reported is computed again, as other pushes, so only bounds are known: every
 block has at least as many pushes as there are batches, and at most as many more
-as the killed ones had input for.
+as the killed ones had input for. No push may be lost or doubled by what the job
+itself counts, which compares what the servers count beside each block.
 
     bazel run //tests/cluster:chaos_test -- --seed=7 --minutes=10
 
@@ -49,6 +56,13 @@ def taken(shard_file):
     return [int(run.get("applied", 0))
             for saved in shard_file["slices"]
             for run in saved["applied"] for _ in range(run["blocks"])]
+
+
+def lost(shard_file):
+    """Pushes that the file lists as lost, each once."""
+    return len({(entry.get("worker"), str(entry.get("generation")), push)
+                for entry in shard_file.get("lost", [])
+                for push in range(int(entry["from"]), int(entry["to"]) + 1)})
 
 
 class ChaosTest(unittest.TestCase):
@@ -92,14 +106,33 @@ class ChaosTest(unittest.TestCase):
             cluster.close()
             return cluster.struck
 
-        self.rounds(1 / 2, play)
+        self.rounds(1 / 3, play)
 
     def async_job(self, epochs, lease_ms):
         return {"epochs": epochs, "evaluate_every_epochs": 0,
                 "portion_batches": PORTION_BATCHES, "lease_ms": lease_ms,
                 "heartbeat_ms": 200, "checkpoint": {"every_steps": 200}}
 
-    def test_nothing_is_lost_with_a_worker(self):
+    def test_what_servers_lose_is_what_they_report(self):
+        job = self.async_job(epochs=500, lease_ms=60000)
+
+        def play(seed):
+            cluster = self.cluster(job, 3, seed)
+            cluster.run(chaos.kinds(SERVERS_AND_CHIEF, SERVERS_AND_CHIEF,
+                                    list(cluster.tasks)), OPTIONS.faults)
+            for file in cluster.manifest()["files"]:
+                gone = lost(file)
+                self.assertEqual(
+                    {count + gone for count in taken(file)},
+                    {BATCHES_PER_EPOCH * job["epochs"]},
+                    f"seed {seed}: {gone} pushes listed as lost in "
+                    f"{file['name']}\n{cluster.last_words()}")
+            cluster.close()
+            return cluster.struck
+
+        self.rounds(1 / 3, play)
+
+    def test_nothing_is_lost_or_doubled_with_workers(self):
         job = self.async_job(epochs=500, lease_ms=1000)
         batches = BATCHES_PER_EPOCH * job["epochs"]
 
@@ -112,13 +145,16 @@ class ChaosTest(unittest.TestCase):
             most = batches + ends * PORTIONS * PORTION_BATCHES
             said = f"seed {seed}, {ends} ends\n{cluster.last_words()}"
             for file in cluster.manifest()["files"]:
+                self.assertEqual(lost(file), 0, said)
                 for count in taken(file):
                     self.assertGreaterEqual(count, batches, said)
                     self.assertLessEqual(count, most, said)
+            self.assertEqual(int(cluster.result()["pushes_lost"]), 0, said)
+            self.assertEqual(int(cluster.result()["pushes_doubled"]), 0, said)
             cluster.close()
             return cluster.struck
 
-        self.rounds(1 / 2, play)
+        self.rounds(1 / 3, play)
 
 
 if __name__ == "__main__":
