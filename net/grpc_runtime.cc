@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/grpc.h"
 #include "grpc/support/log.h"
@@ -33,9 +34,11 @@ constexpr int kTurnsPerLook = 16;
 
 // gRPC is never shut down: its end waits for its own threads, up to 10 s if one
 // of them is helping with a write. It and protobuf write to stderr in their own
-// form; what matters comes back as a status.
+// form; what matters comes back as a status. The distribution's Abseil is a debug
+// build, which looks for cycles at every lock that gRPC takes.
 void PrepareLibraries() {
   [[maybe_unused]] static const bool once = [] {
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     grpc_init();
     return true;
   }();

@@ -63,8 +63,11 @@ class DenseBenchmark {
             ? std::vector<uint64_t>{kMib, 64 * kMib}
             : std::vector<uint64_t>{4 * kKib,  64 * kKib, kMib,
                                     16 * kMib, 64 * kMib, 256 * kMib};
-    for (const uint64_t bytes : sizes) OfSize(bytes);
-    SmallVariables();
+    for (const uint64_t bytes : sizes) {
+      if (report_.Wants(SizeName(bytes))) OfSize(bytes);
+    }
+    if (report_.Wants("500x4kib")) SmallVariables();
+    if (over_raw_.empty()) return;
     Add("cpu_s_per_gb_over_raw_grpc", "", over_raw_);
     Add("apply_over_push", "", apply_over_push_);
     Add("page_faults_per_gb", "1/GB", page_faults_);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 namespace paramd {
 namespace {
@@ -24,13 +25,16 @@ std::string Ratio(const Figure& figure) {
 Report::Report(std::string bench, int argc, char** argv)
     : bench_(std::move(bench)) {
   for (int i = 1; i < argc; ++i) {
-    const absl::string_view argument = argv[i];
+    absl::string_view argument = argv[i];
     if (argument == "--json") {
       json_ = true;
     } else if (argument == "--quick") {
       quick_ = true;
+    } else if (absl::ConsumePrefix(&argument, "--only=")) {
+      only_ = std::string(argument);
     } else {
-      std::fprintf(stderr, "usage: %s [--json] [--quick]\n", bench_.c_str());
+      std::fprintf(stderr, "usage: %s [--json] [--quick] [--only=PART]\n",
+                   bench_.c_str());
       std::exit(2);
     }
   }

@@ -31,8 +31,8 @@ struct Figure {
 // Not thread-safe.
 class Report {
  public:
-  // Ends the process with 2 and a sentence for an argument that is neither
-  // --json nor --quick.
+  // Ends the process with 2 and a sentence for an argument that is none of
+  // --json, --quick and --only=NAME.
   Report(std::string bench, int argc, char** argv);
   // Ends the table.
   ~Report();
@@ -41,6 +41,10 @@ class Report {
 
   // At most 15 seconds: fewer rounds and sizes.
   bool quick() const { return quick_; }
+  // False for a part that --only leaves out.
+  bool Wants(const std::string& part) const {
+    return only_.empty() || only_ == part;
+  }
   void Add(const Figure& figure);
   // For people, on stderr: what is being measured now.
   void Progress(const std::string& what) const;
@@ -52,6 +56,7 @@ class Report {
   const std::string bench_;
   bool json_ = false;
   bool quick_ = false;
+  std::string only_;
   std::vector<std::string> table_;
 };
 
