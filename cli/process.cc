@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "server/core/optimizer_kernels.h"
 
 namespace paramd {
 namespace {
@@ -18,11 +19,29 @@ std::string HostName() {
   return name;
 }
 
+// Null where the machine does not have them.
+const OptimizerKernels* KernelsFor(v1::JobConfig::Cpu cpu) {
+  switch (cpu) {
+    case v1::JobConfig::CPU_SCALAR:
+      return &PortableKernels();
+    case v1::JobConfig::CPU_AVX2:
+      return Avx2Kernels();
+    case v1::JobConfig::CPU_AVX512:
+      return Avx512Kernels();
+    default:
+      return &MachineKernels();
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Process>> Process::Create(
     const ProcessRole& role, const LoadedJob& job) {
   std::unique_ptr<Process> process(new Process(role, job));
+  if (KernelsFor(job.config.cpu()) == nullptr) {
+    return absl::InvalidArgumentError(
+        "cpu: this machine does not have these instructions; leave it out");
+  }
   if (role.worker.has_value()) {
     RETURN_IF_ERROR(process->CreateWorker());
     if (role.is_chief()) RETURN_IF_ERROR(process->CreateCoordinator());
@@ -78,6 +97,7 @@ void Process::AddTo(Runtime* runtime) {
     options.sync_park_bytes = job_.config.sync_park_bytes();
     options.spike_factor = job_.config.spike_factor();
     options.pull_ahead = job_.config.pull_ahead();
+    options.kernels = KernelsFor(job_.config.cpu());
     server_ = std::make_unique<ParameterServer>(options, runtime);
   }
   if (coordinator_ != nullptr) coordinator_->AddTo(runtime);

@@ -125,9 +125,14 @@ void CheckConsistency(
   }
   if (config.optimizer().staleness_treatment() ==
           v1::OptimizerConfig::COMPENSATE &&
-      config.optimizer().has_adam()) {
+      (!config.optimizer().has_sgd() ||
+       config.optimizer().sgd().momentum() > 0)) {
     add("optimizer.staleness_treatment",
-        "\"compensate\" is for sgd; with adam use \"scale_rate\" or \"none\"");
+        "\"compensate\" is for plain sgd; use \"scale_rate\" or \"none\"");
+  }
+  if (config.optimizer().sgd().nesterov() &&
+      config.optimizer().sgd().momentum() == 0) {
+    add("optimizer.sgd.nesterov", "needs momentum");
   }
 }
 
@@ -138,6 +143,13 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
       mistakes->Add(reader.PlaceOf(path), path, sentence);
     }
   };
+  for (const auto& [path, format] :
+       {std::pair("push_format", config.push_format()),
+        std::pair("pull_format", config.pull_format())}) {
+    if (format > v1::JobConfig::WIRE_FORMAT_FP32) {
+      add(path, "is not built yet; only \"fp32\" is");
+    }
+  }
   const auto is_allowed = [](char c) {
     return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
   };

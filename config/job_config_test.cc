@@ -195,14 +195,26 @@ TEST(JobConfigTest, StalenessIsAsyncSyncOrANumberOfPushes) {
                         "\"-1\""));
 }
 
-TEST(JobConfigTest, CompensationIsForSgd) {
+TEST(JobConfigTest, CompensationIsForPlainSgd) {
   JobSources sources = From(kJob);
   sources.settings = {{"optimizer.staleness_treatment", "scale_rate"}};
   EXPECT_EQ(MessageOf(sources), "");
   sources.settings = {{"optimizer.staleness_treatment", "compensate"}};
   EXPECT_EQ(MessageOf(sources),
-            "--set: optimizer.staleness_treatment: \"compensate\" is for sgd; "
-            "with adam use \"scale_rate\" or \"none\"");
+            "--set: optimizer.staleness_treatment: \"compensate\" is for plain "
+            "sgd; use \"scale_rate\" or \"none\"");
+}
+
+TEST(JobConfigTest, NesterovNeedsMomentum) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"optimizer", R"({"sgd": {"nesterov": true},
+                                        "learning_rate": 0.1})"}};
+  EXPECT_EQ(MessageOf(sources),
+            "--optimizer: optimizer.sgd.nesterov: needs momentum");
+  sources.settings = {{"optimizer", R"({"sgd": {"nesterov": true,
+                                                "momentum": 0.9},
+                                        "learning_rate": 0.1})"}};
+  EXPECT_EQ(MessageOf(sources), "");
 }
 
 TEST(JobConfigTest, HeartbeatsMustFitIntoTheLease) {

@@ -177,7 +177,7 @@ TEST_F(SettingReaderTest, AWrongAssignmentSaysWhatIsThere) {
   Assign("", "1");
   Assign("run_dir", "a\xff");
   EXPECT_THAT(Message(), HasSubstr("--set: optimizer.lr: unknown key; known "
-                                   "here: sgd, adam, learning_rate"));
+                                   "here: sgd, adam, adagrad, learning_rate"));
   EXPECT_THAT(Message(), HasSubstr("--set: optimzer: unknown key; did you "
                                    "mean 'optimizer'?"));
   EXPECT_THAT(Message(), HasSubstr("model.layers: has 1 elements, numbered "

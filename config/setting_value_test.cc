@@ -25,13 +25,14 @@ TEST(SettingValueTest, EveryValueHasItsPathInOrder) {
   config.mutable_input()->set_directory("/data");
   config.mutable_model()->add_layers()->mutable_flatten();
   config.mutable_model()->add_layers()->mutable_dense()->set_units(7);
-  config.mutable_optimizer()->mutable_sgd();
+  config.mutable_optimizer()->mutable_sgd()->set_momentum(0.5);
   EXPECT_THAT(
       TextOf(config),
-      testing::ElementsAre(
-          "name=\"a \\\"b\\\"\"", "model.layers[0].flatten={}",
-          "model.layers[1].dense.units=7", "input.directory=\"/data\" local",
-          "optimizer.sgd={}", "epochs=5", "log_level=\"debug\" local"));
+      testing::ElementsAre("name=\"a \\\"b\\\"\"", "model.layers[0].flatten={}",
+                           "model.layers[1].dense.units=7",
+                           "input.directory=\"/data\" local",
+                           "optimizer.sgd.momentum=0.5", "epochs=5",
+                           "log_level=\"debug\" local"));
 }
 
 TEST(SettingValueTest, NumbersAreShortAndToldApart) {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/grpc.h"
 #include "grpc/support/log.h"
@@ -13,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/lock_cycles.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "net/completion.h"
@@ -34,11 +34,10 @@ constexpr int kTurnsPerLook = 16;
 
 // gRPC is never shut down: its end waits for its own threads, up to 10 s if one
 // of them is helping with a write. It and protobuf write to stderr in their own
-// form; what matters comes back as a status. The distribution's Abseil is a debug
-// build, which looks for cycles at every lock that gRPC takes.
+// form; what matters comes back as a status.
 void PrepareLibraries() {
   [[maybe_unused]] static const bool once = [] {
-    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+    LookForNoLockCycles();
     grpc_init();
     return true;
   }();

@@ -1,50 +1,43 @@
+// How fast one thread applies received gradients to blocks, beside how fast the
+// same thread reads and writes memory.
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "bench/harness/report.h"
+#include "bench/harness/samples.h"
 #include "server/core/block.h"
 #include "server/core/optimizer.h"
+#include "server/core/optimizer_kernels.h"
 #include "tensor/shape.h"
 
 namespace paramd {
 namespace {
 
-constexpr int kRounds = 20;
+// 64 MiB of values, which fit no cache.
+constexpr int kBlocks = 64;
 
-Optimizer Make(bool adam) {
-  v1::OptimizerConfig config;
-  if (adam) {
-    config.mutable_adam();
-  } else {
-    config.mutable_sgd();
-  }
-  config.set_learning_rate(0.001);
-  return *Optimizer::Create(config, 0);
-}
-
-// Best of some rounds of `work`, in seconds.
 template <typename Work>
-double BestSeconds(const Work& work) {
-  double best = 1e9;
-  for (int round = 0; round < kRounds; ++round) {
-    const Time begin = MonotonicNow();
-    work();
-    best = std::min(best, absl::ToDoubleSeconds(MonotonicNow() - begin));
-  }
-  return best;
+double Seconds(const Work& work) {
+  const Time begin = MonotonicNow();
+  work();
+  return absl::ToDoubleSeconds(MonotonicNow() - begin);
 }
 
 // As if received: at an odd address, cut in the middle of an element.
-BufferChain Gradient() {
+BufferChain MakeGradient(uint64_t key) {
   const size_t bytes = kBlockElements * sizeof(float);
   Buffer buffer = Buffer::Allocate(bytes + 1);
   auto* out = reinterpret_cast<char*>(buffer.mutable_bytes().data()) + 1;
-  const CounterRandom random(1);
+  const CounterRandom random(key);
   for (size_t i = 0; i < kBlockElements; ++i) {
     const float value = random.Uniform(i) - 0.5f;
     std::memcpy(out + i * sizeof(float), &value, sizeof(float));
@@ -52,92 +45,180 @@ BufferChain Gradient() {
   return {buffer.Part(1, 70001), buffer.Part(70002, bytes - 70001)};
 }
 
-double CopyGigabytes(int blocks) {
-  const size_t bytes = kBlockElements * sizeof(float) * blocks;
-  Buffer from = Buffer::Allocate(bytes);
-  Buffer to = Buffer::Allocate(bytes);
-  std::memset(from.mutable_bytes().data(), 1, bytes);
-  std::memset(to.mutable_bytes().data(), 1, bytes);
-  char* const out = reinterpret_cast<char*>(to.mutable_bytes().data());
-  const double seconds = BestSeconds([&] {
-    std::memcpy(out, from.bytes().data(), bytes);
-    asm volatile("" : : "r"(out) : "memory");
-  });
-  return 2e-9 * bytes / seconds;
-}
+// What is measured: one optimizer on one set of blocks, or a limit.
+class Work {
+ public:
+  virtual ~Work() = default;
+  // Does it once; bytes that it read and wrote, each time counted.
+  virtual double Bytes() const = 0;
+  virtual void Do() = 0;
+};
 
-double ApplyGigabytes(bool adam, bool read, int blocks) {
-  const Optimizer optimizer = Make(adam);
-  const BufferChain gradient = Gradient();
-  SpareBuffers spare(2 * blocks + 2);
-  std::vector<Block> all;
-  for (int b = 0; b < blocks; ++b) {
-    Block& block =
-        all.emplace_back(kBlockElements, optimizer.slots().size(), 1);
-    std::fill(block.mutable_values().begin(), block.mutable_values().end(), 0);
-    for (size_t s = 0; s < optimizer.slots().size(); ++s) {
-      std::fill(block.mutable_slot(s).begin(), block.mutable_slot(s).end(), 0);
-    }
-  }
-  const double seconds = BestSeconds([&] {
-    for (Block& block : all) {
-      const Buffer values = read ? block.values() : Buffer();
-      const Buffer slots = read ? block.slots() : Buffer();
-      ChainReader reader(gradient);
-      block.Apply(optimizer, &reader, &spare);
-    }
-  });
-  return (adam ? 28e-9 : 12e-9) * kBlockElements * blocks / seconds;
-}
-
-// Of one read of a gradient of that many blocks: for finite numbers, or for
-// their mean square too.
-double CheckGigabytes(bool mean_square, int blocks) {
-  const Optimizer optimizer = Make(/*adam=*/false);
-  const std::vector<Buffer> gradients = [&] {
-    std::vector<Buffer> made;
-    for (int b = 0; b < blocks; ++b) {
-      made.push_back(Buffer::Allocate(kBlockElements * sizeof(float)));
-      std::memset(made.back().mutable_bytes().data(), 1, made.back().size());
-    }
-    return made;
-  }();
-  double sum = 0;
-  const double seconds = BestSeconds([&] {
-    for (const Buffer& gradient : gradients) {
-      const BufferChain chain = {gradient};
-      ChainReader reader(chain);
-      sum += mean_square ? optimizer.ReadMeanSquare(&reader, kBlockElements)
-                         : optimizer.ReadFinite(&reader, kBlockElements);
-    }
-    asm volatile("" : : "r"(&sum) : "memory");
-  });
-  return 4e-9 * kBlockElements * blocks / seconds;
-}
-
-void Run() {
-  for (const int blocks : {1, 64}) {
-    const double copy = CopyGigabytes(blocks);
-    for (const bool mean_square : {false, true}) {
-      std::printf(
-          "check=%s blocks=%d read_gb_per_s=%.1f memcpy_gb_per_s=%.1f\n",
-          mean_square ? "finite_and_spike" : "finite", blocks,
-          CheckGigabytes(mean_square, blocks), copy);
-    }
-    for (const bool adam : {false, true}) {
-      for (const bool read : {false, true}) {
-        const double apply = ApplyGigabytes(adam, read, blocks);
-        std::printf(
-            "optimizer=%s blocks=%d case=%s apply_gb_per_s=%.1f "
-            "memcpy_gb_per_s=%.1f ratio=%.2f\n",
-            adam ? "adam" : "sgd", blocks, read ? "replaced" : "in_place",
-            apply, copy, apply / copy);
+class Applying : public Work {
+ public:
+  // `read`: somebody holds every block, so it is replaced and not changed.
+  Applying(const v1::OptimizerConfig& config, bool read,
+           const std::vector<BufferChain>* gradients)
+      : optimizer_(*Optimizer::Create(config, 0)),
+        read_(read),
+        gradients_(gradients),
+        spare_(2 * kBlocks + 2) {
+    for (int b = 0; b < kBlocks; ++b) {
+      Block& block =
+          blocks_.emplace_back(kBlockElements, optimizer_.slots().size(), 1);
+      std::fill(block.mutable_values().begin(), block.mutable_values().end(),
+                0);
+      for (size_t s = 0; s < optimizer_.slots().size(); ++s) {
+        std::fill(block.mutable_slot(s).begin(), block.mutable_slot(s).end(),
+                  optimizer_.initial_slot());
       }
     }
   }
+
+  // The gradient is read; values and slots are read and written.
+  double Bytes() const override {
+    return 4.0 * (3 + 2 * optimizer_.slots().size()) * kBlockElements * kBlocks;
+  }
+  void Do() override {
+    for (int b = 0; b < kBlocks; ++b) {
+      const Buffer values = read_ ? blocks_[b].values() : Buffer();
+      const Buffer slots = read_ ? blocks_[b].slots() : Buffer();
+      ChainReader reader((*gradients_)[b]);
+      blocks_[b].Apply(optimizer_, &reader, &spare_);
+    }
+  }
+
+ private:
+  const Optimizer optimizer_;
+  const bool read_;
+  const std::vector<BufferChain>* const gradients_;
+  SpareBuffers spare_;
+  std::vector<Block> blocks_;
+};
+
+// a += b over as many numbers, in loops that the compiler makes wide: the same
+// reads and writes as plain SGD.
+class Adding : public Work {
+ public:
+  Adding()
+      : to_(size_t{kBlocks} * kBlockElements),
+        from_(size_t{kBlocks} * kBlockElements, 1.0f) {}
+  double Bytes() const override { return 12.0 * to_.size(); }
+  void Do() override { Add(to_.data(), from_.data(), to_.size()); }
+
+ private:
+  __attribute__((target("avx2"), optimize("O3"))) static void Add(
+      float* to, const float* from, size_t count) {
+#pragma GCC ivdep
+    for (size_t i = 0; i < count; ++i) to[i] += from[i];
+  }
+
+  std::vector<float> to_, from_;
+};
+
+class Copying : public Work {
+ public:
+  Copying() : to_(size_t{kBlocks} << 20), from_(size_t{kBlocks} << 20, 1) {}
+  double Bytes() const override { return 2.0 * to_.size(); }
+  void Do() override {
+    std::memcpy(to_.data(), from_.data(), to_.size());
+    asm volatile("" : : "r"(to_.data()) : "memory");
+  }
+
+ private:
+  std::vector<char> to_, from_;
+};
+
+// One read of as many gradients: for finite numbers, or their mean square too.
+class Checking : public Work {
+ public:
+  Checking(bool mean_square, const std::vector<BufferChain>* gradients)
+      : optimizer_(*Optimizer::Create(Sgd(), 0)),
+        mean_square_(mean_square),
+        gradients_(gradients) {}
+  double Bytes() const override { return 4.0 * kBlockElements * kBlocks; }
+  void Do() override {
+    double sum = 0;
+    for (const BufferChain& chain : *gradients_) {
+      ChainReader reader(chain);
+      sum += mean_square_ ? optimizer_.ReadMeanSquare(&reader, kBlockElements)
+                          : optimizer_.ReadFinite(&reader, kBlockElements);
+    }
+    asm volatile("" : : "r"(&sum) : "memory");
+  }
+
+  static v1::OptimizerConfig Sgd() {
+    v1::OptimizerConfig config;
+    config.mutable_sgd();
+    config.set_learning_rate(0.001);
+    return config;
+  }
+
+ private:
+  const Optimizer optimizer_;
+  const bool mean_square_;
+  const std::vector<BufferChain>* const gradients_;
+};
+
+std::vector<std::pair<std::string, v1::OptimizerConfig>> Optimizers() {
+  v1::OptimizerConfig momentum = Checking::Sgd();
+  momentum.mutable_sgd()->set_momentum(0.9);
+  v1::OptimizerConfig adagrad = Checking::Sgd();
+  adagrad.mutable_adagrad();
+  v1::OptimizerConfig adam = Checking::Sgd();
+  adam.mutable_adam();
+  return {{"sgd", Checking::Sgd()},
+          {"momentum", momentum},
+          {"adagrad", adagrad},
+          {"adam", adam}};
+}
+
+void Run(Report* report) {
+  std::vector<BufferChain> gradients;
+  for (int b = 0; b < kBlocks; ++b) gradients.push_back(MakeGradient(b));
+  const int rounds = report->quick() ? 3 : 15;
+  Samples limit;
+  Adding adding;
+  Copying copying;
+  const auto measure = [&](Work* work, Samples* gb_per_s, Samples* share) {
+    for (int round = -1; round < rounds; ++round) {
+      const double add = adding.Bytes() / Seconds([&] { adding.Do(); });
+      const double copy = copying.Bytes() / Seconds([&] { copying.Do(); });
+      const double rate = work->Bytes() / Seconds([&] { work->Do(); });
+      if (round < 0) continue;
+      gb_per_s->Add(1e-9 * rate);
+      share->Add(rate / std::max(add, copy));
+      limit.Add(1e-9 * std::max(add, copy));
+    }
+  };
+  for (const auto& [name, config] : Optimizers()) {
+    for (const bool read : {false, true}) {
+      report->Progress(absl::StrCat("apply: ", name));
+      Applying applying(config, read, &gradients);
+      Samples gb_per_s, share;
+      measure(&applying, &gb_per_s, &share);
+      const std::string metric = absl::StrCat(name, read ? "_replaced" : "");
+      report->Add({metric + "_gb_per_s", "GB/s", gb_per_s, {}});
+      report->Add({metric + "_roofline", "", share, {}});
+    }
+  }
+  for (const bool mean_square : {false, true}) {
+    Checking checking(mean_square, &gradients);
+    Samples gb_per_s, share;
+    measure(&checking, &gb_per_s, &share);
+    report->Add({mean_square ? "check_finite_and_spike_roofline"
+                             : "check_finite_roofline",
+                 "",
+                 share,
+                 {}});
+  }
+  report->Add({"limit_gb_per_s", "GB/s", limit, {}});
 }
 
 }  // namespace
 }  // namespace paramd
 
-int main() { paramd::Run(); }
+int main(int argc, char** argv) {
+  paramd::Report report("apply", argc, argv);
+  paramd::Run(&report);
+}

@@ -15,12 +15,16 @@ namespace paramd {
 namespace {
 
 constexpr double kDefaultLambda = 0.04;
+constexpr double kDefaultEpsilon = 1e-7;
+constexpr double kDefaultAccumulator = 0.1;
+constexpr absl::string_view kMomentumSlots[] = {"momentum"};
+constexpr absl::string_view kAdagradSlots[] = {"accumulator"};
 constexpr absl::string_view kAdamSlots[] = {"momentum", "variance"};
 
 absl::Status CheckDecay(absl::string_view name, double value) {
   if (value >= 0 && value < 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("optimizer.adam.", name, " is ", value,
+      absl::StrCat("optimizer.", name, " is ", value,
                    "; it must be at least 0 and below 1"));
 }
 
@@ -38,9 +42,10 @@ absl::Status CheckTreatment(const v1::OptimizerConfig& config) {
         absl::StrCat("optimizer.staleness_treatment ",
                      static_cast<int>(treatment), " is unknown here"));
   }
-  if (treatment == v1::OptimizerConfig::COMPENSATE && config.has_adam()) {
+  if (treatment == v1::OptimizerConfig::COMPENSATE &&
+      (!config.has_sgd() || config.sgd().momentum() > 0)) {
     return absl::InvalidArgumentError(
-        "optimizer.staleness_treatment compensate is for sgd alone");
+        "optimizer.staleness_treatment compensate is for plain sgd alone");
   }
   const double lambda = config.delay_compensation();
   if (!(lambda >= 0 && std::isfinite(static_cast<float>(lambda)))) {
@@ -81,11 +86,20 @@ absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerConfig& config,
                                             uint64_t decay_steps) {
   const Optimizer optimizer(config, decay_steps);
   if (config.kind_case() == v1::OptimizerConfig::KIND_NOT_SET) {
-    return absl::InvalidArgumentError("optimizer names neither sgd nor adam");
+    return absl::InvalidArgumentError(
+        "optimizer names none of sgd, adagrad and adam");
   }
   RETURN_IF_ERROR(CheckPositive("learning_rate", optimizer.learning_rate_));
-  RETURN_IF_ERROR(CheckDecay("beta1", optimizer.beta1_));
-  RETURN_IF_ERROR(CheckDecay("beta2", optimizer.beta2_));
+  RETURN_IF_ERROR(CheckDecay("sgd.momentum", optimizer.momentum_));
+  RETURN_IF_ERROR(CheckDecay("adam.beta1", optimizer.beta1_));
+  RETURN_IF_ERROR(CheckDecay("adam.beta2", optimizer.beta2_));
+  RETURN_IF_ERROR(CheckPositive("adagrad.epsilon", optimizer.adagrad_epsilon_));
+  if (!(optimizer.initial_slot_ >= 0 &&
+        std::isfinite(optimizer.initial_slot_))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.adagrad.initial_accumulator is ",
+                     optimizer.initial_slot_, "; it must be at least 0"));
+  }
   RETURN_IF_ERROR(CheckPositive("adam.epsilon", optimizer.epsilon_));
   if (config.schedule() < v1::OptimizerConfig::SCHEDULE_UNSPECIFIED ||
       config.schedule() > v1::OptimizerConfig::COSINE) {
@@ -102,10 +116,21 @@ absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerConfig& config,
 }
 
 Optimizer::Optimizer(const v1::OptimizerConfig& config, uint64_t decay_steps)
-    : adam_(config.has_adam()),
+    : kind_(KindOf(config)),
+      momentum_(config.sgd().momentum()),
+      nesterov_(config.sgd().nesterov()),
+      initial_slot_(
+          static_cast<float>(!config.has_adagrad() ? 0
+                             : config.adagrad().has_initial_accumulator()
+                                 ? config.adagrad().initial_accumulator()
+                                 : kDefaultAccumulator)),
+      adagrad_epsilon_(config.adagrad().has_epsilon()
+                           ? config.adagrad().epsilon()
+                           : kDefaultEpsilon),
       beta1_(config.adam().has_beta1() ? config.adam().beta1() : 0.9),
       beta2_(config.adam().has_beta2() ? config.adam().beta2() : 0.999),
-      epsilon_(config.adam().has_epsilon() ? config.adam().epsilon() : 1e-7),
+      epsilon_(config.adam().has_epsilon() ? config.adam().epsilon()
+                                           : kDefaultEpsilon),
       learning_rate_(config.learning_rate()),
       cosine_(config.schedule() == v1::OptimizerConfig::COSINE),
       decay_steps_(decay_steps != 0 ? decay_steps : config.decay_steps()),
@@ -118,9 +143,24 @@ Optimizer::Optimizer(const v1::OptimizerConfig& config, uint64_t decay_steps)
                   : 0),
       kernels_(&MachineKernels()) {}
 
+Optimizer::Kind Optimizer::KindOf(const v1::OptimizerConfig& config) {
+  if (config.has_adam()) return Kind::kAdam;
+  if (config.has_adagrad()) return Kind::kAdagrad;
+  return config.sgd().momentum() > 0 ? Kind::kMomentum : Kind::kSgd;
+}
+
 absl::Span<const absl::string_view> Optimizer::slots() const {
-  if (!adam_) return {};
-  return kAdamSlots;
+  switch (kind_) {
+    case Kind::kSgd:
+      return {};
+    case Kind::kMomentum:
+      return kMomentumSlots;
+    case Kind::kAdagrad:
+      return kAdagradSlots;
+    case Kind::kAdam:
+      return kAdamSlots;
+  }
+  return {};
 }
 
 double Optimizer::Rate(uint64_t applied) const {
@@ -165,15 +205,8 @@ void Optimizer::ApplySgd(ChainReader* gradient, float rate,
              });
 }
 
-void Optimizer::Apply(ChainReader* gradient, uint64_t applied,
-                      const Arrays& arrays, const GradientAge& age) const {
-  if (!adam_) {
-    const bool moved = compensates() && age.pushes > 0;
-    ApplySgd(gradient, static_cast<float>(Rate(applied, age)), arrays,
-             moved ? age.values : nullptr);
-    return;
-  }
-  const AdamStep step = StepOfAdam(applied, age);
+void Optimizer::ApplyAdam(ChainReader* gradient, const AdamStep& step,
+                          const Arrays& arrays) const {
   const size_t n = arrays.elements;
   ForEachRun(gradient, n, [&](const std::byte* g, size_t offset, size_t count) {
     kernels_->adam(step, g, count,
@@ -184,6 +217,40 @@ void Optimizer::Apply(ChainReader* gradient, uint64_t applied,
                     .new_momentum = arrays.new_slots + offset,
                     .new_variance = arrays.new_slots + n + offset});
   });
+}
+
+void Optimizer::Apply(ChainReader* gradient, uint64_t applied,
+                      const Arrays& arrays, const GradientAge& age) const {
+  const float rate = static_cast<float>(Rate(applied, age));
+  const auto one_slot = [&arrays](size_t offset) {
+    return OneSlotArrays{.values = arrays.values + offset,
+                         .slot = arrays.slots + offset,
+                         .new_values = arrays.new_values + offset,
+                         .new_slot = arrays.new_slots + offset};
+  };
+  switch (kind_) {
+    case Kind::kSgd: {
+      const bool moved = compensates() && age.pushes > 0;
+      return ApplySgd(gradient, rate, arrays, moved ? age.values : nullptr);
+    }
+    case Kind::kMomentum: {
+      const MomentumStep step = {rate, static_cast<float>(momentum_),
+                                 nesterov_};
+      return ForEachRun(gradient, arrays.elements,
+                        [&](const std::byte* g, size_t offset, size_t count) {
+                          kernels_->momentum(step, g, count, one_slot(offset));
+                        });
+    }
+    case Kind::kAdagrad: {
+      const AdagradStep step = {rate, static_cast<float>(adagrad_epsilon_)};
+      return ForEachRun(gradient, arrays.elements,
+                        [&](const std::byte* g, size_t offset, size_t count) {
+                          kernels_->adagrad(step, g, count, one_slot(offset));
+                        });
+    }
+    case Kind::kAdam:
+      return ApplyAdam(gradient, StepOfAdam(applied, age), arrays);
+  }
 }
 
 bool Optimizer::ReadFinite(ChainReader* gradient, size_t elements) const {

@@ -21,10 +21,11 @@ struct GradientAge {
   const float* values = nullptr;
 };
 
-// How a gradient changes values: SGD or Adam (Kingma and Ba, 2015, algorithm
-// 1), with a learning rate that is constant or falls along half a cosine. What
-// is done about a gradient's age: nothing; scale_rate divides the rate by the
-// number of pushes (Adam's moments are as ever); compensate is
+// How a gradient changes values: SGD, plain or with momentum (Nesterov's too,
+// as Sutskever et al., 2013), Adagrad (Duchi et al., 2011) or Adam (Kingma and
+// Ba, 2015, algorithm 1), with a learning rate that is constant or falls along
+// half a cosine. What is done about a gradient's age: nothing; scale_rate
+// divides the rate by the number of pushes (slots are as ever); compensate is
 // delay-compensated SGD (Zheng et al., 2017, equation 10), g + lambda * g * g *
 // (w - w_old).
 //
@@ -32,7 +33,7 @@ struct GradientAge {
 // bits on every machine and however the gradient is split. The schedule and
 // Adam's bias correction follow the count that is handed in, nothing else.
 //
-// Immutable, hence thread-safe.
+// Not thread-safe while UseKernels runs; else immutable.
 class Optimizer {
  public:
   // Where one application reads and writes `elements` floats of values, and
@@ -58,8 +59,11 @@ class Optimizer {
     if (decay_steps != 0) decay_steps_ = decay_steps;
   }
 
-  // Names of what lies beside a value: none, or "momentum" and "variance".
+  // Names of what lies beside a value: none, "momentum", "accumulator", or
+  // "momentum" and "variance".
   absl::Span<const absl::string_view> slots() const;
+  // What every slot begins with.
+  float initial_slot() const { return initial_slot_; }
 
   // Reads the next 4 * elements bytes of `gradient` and applies them as the one
   // after `applied` others. REQUIRES: that many bytes remain; age.values are
@@ -81,19 +85,26 @@ class Optimizer {
   // The learning rate after `applied` applications.
   double Rate(uint64_t applied) const;
 
-  // To compare sets of kernels; production takes the machine's fastest.
-  void UseKernelsForTest(const OptimizerKernels& kernels) {
-    kernels_ = &kernels;
-  }
+  // From now on it applies with these; at first with the machine's fastest.
+  void UseKernels(const OptimizerKernels& kernels) { kernels_ = &kernels; }
 
  private:
+  enum class Kind { kSgd, kMomentum, kAdagrad, kAdam };
+
   explicit Optimizer(const v1::OptimizerConfig& config, uint64_t decay_steps);
+  static Kind KindOf(const v1::OptimizerConfig& config);
   double Rate(uint64_t applied, const GradientAge& age) const;
   AdamStep StepOfAdam(uint64_t applied, const GradientAge& age) const;
   void ApplySgd(ChainReader* gradient, float rate, const Arrays& arrays,
                 const float* old_values) const;
+  void ApplyAdam(ChainReader* gradient, const AdamStep& step,
+                 const Arrays& arrays) const;
 
-  bool adam_;
+  Kind kind_;
+  double momentum_;
+  bool nesterov_;
+  float initial_slot_;
+  double adagrad_epsilon_;
   double beta1_;
   double beta2_;
   double epsilon_;

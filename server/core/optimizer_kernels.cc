@@ -51,6 +51,41 @@ PARAMD_INLINE void Adam(const AdamStep& step, const std::byte* gradient,
   }
 }
 
+PARAMD_INLINE void Momentum(const MomentumStep& step, const std::byte* gradient,
+                            size_t count, const OneSlotArrays& arrays) {
+  const MomentumStep s = step;
+  const OneSlotArrays a = arrays;
+  if (s.nesterov) {
+    PARAMD_INDEPENDENT
+    for (size_t i = 0; i < count; ++i) {
+      const float g = ElementAt<float>(gradient, i);
+      const float v = s.momentum * a.slot[i] + g;
+      a.new_slot[i] = v;
+      a.new_values[i] = a.values[i] - s.rate * (g + s.momentum * v);
+    }
+  } else {
+    PARAMD_INDEPENDENT
+    for (size_t i = 0; i < count; ++i) {
+      const float v = s.momentum * a.slot[i] + ElementAt<float>(gradient, i);
+      a.new_slot[i] = v;
+      a.new_values[i] = a.values[i] - s.rate * v;
+    }
+  }
+}
+
+PARAMD_INLINE void Adagrad(const AdagradStep& step, const std::byte* gradient,
+                           size_t count, const OneSlotArrays& arrays) {
+  const AdagradStep s = step;
+  const OneSlotArrays a = arrays;
+  PARAMD_INDEPENDENT
+  for (size_t i = 0; i < count; ++i) {
+    const float g = ElementAt<float>(gradient, i);
+    const float sum = a.slot[i] + g * g;
+    a.new_slot[i] = sum;
+    a.new_values[i] = a.values[i] - (s.rate * g) / (std::sqrt(sum) + s.epsilon);
+  }
+}
+
 PARAMD_INLINE void SgdCompensated(float rate, float lambda,
                                   const std::byte* gradient, size_t count,
                                   const float* values, const float* old_values,
@@ -94,78 +129,88 @@ PARAMD_INLINE bool AllFinite(const std::byte* gradient, size_t count) {
   return found == 0;
 }
 
-void PortableSgd(float rate, const std::byte* gradient, size_t count,
-                 const float* values, float* new_values) {
-  Sgd(rate, gradient, count, values, new_values);
-}
-void PortableAdam(const AdamStep& step, const std::byte* gradient, size_t count,
-                  const AdamArrays& arrays) {
-  Adam(step, gradient, count, arrays);
-}
-void PortableSgdCompensated(float rate, float lambda, const std::byte* gradient,
-                            size_t count, const float* values,
-                            const float* old_values, float* new_values) {
-  SgdCompensated(rate, lambda, gradient, count, values, old_values, new_values);
-}
-void PortableAddSquares(const std::byte* gradient, size_t count, size_t first,
-                        double* sums) {
-  AddSquares(gradient, count, first, sums);
-}
-bool PortableAllFinite(const std::byte* gradient, size_t count) {
-  return AllFinite(gradient, count);
-}
+// One set of kernels: the loops above, compiled for a kind of machine.
+#define PARAMD_KERNELS(Set, ATTRIBUTES)                                        \
+  struct Set {                                                                 \
+    ATTRIBUTES static void RunSgd(float rate, const std::byte* gradient,       \
+                                  size_t count, const float* values,           \
+                                  float* new_values) {                         \
+      Sgd(rate, gradient, count, values, new_values);                          \
+    }                                                                          \
+    ATTRIBUTES static void RunMomentum(const MomentumStep& step,               \
+                                       const std::byte* gradient,              \
+                                       size_t count,                           \
+                                       const OneSlotArrays& arrays) {          \
+      Momentum(step, gradient, count, arrays);                                 \
+    }                                                                          \
+    ATTRIBUTES static void RunAdagrad(const AdagradStep& step,                 \
+                                      const std::byte* gradient, size_t count, \
+                                      const OneSlotArrays& arrays) {           \
+      Adagrad(step, gradient, count, arrays);                                  \
+    }                                                                          \
+    ATTRIBUTES static void RunAdam(const AdamStep& step,                       \
+                                   const std::byte* gradient, size_t count,    \
+                                   const AdamArrays& arrays) {                 \
+      Adam(step, gradient, count, arrays);                                     \
+    }                                                                          \
+    ATTRIBUTES static void RunSgdCompensated(                                  \
+        float rate, float lambda, const std::byte* gradient, size_t count,     \
+        const float* values, const float* old_values, float* new_values) {     \
+      SgdCompensated(rate, lambda, gradient, count, values, old_values,        \
+                     new_values);                                              \
+    }                                                                          \
+    ATTRIBUTES static void RunAddSquares(const std::byte* gradient,            \
+                                         size_t count, size_t first,           \
+                                         double* sums) {                       \
+      AddSquares(gradient, count, first, sums);                                \
+    }                                                                          \
+    ATTRIBUTES static bool RunAllFinite(const std::byte* gradient,             \
+                                        size_t count) {                        \
+      return AllFinite(gradient, count);                                       \
+    }                                                                          \
+    static constexpr OptimizerKernels kKernels = {&RunSgd,                     \
+                                                  &RunMomentum,                \
+                                                  &RunAdagrad,                 \
+                                                  &RunAdam,                    \
+                                                  &RunSgdCompensated,          \
+                                                  &RunAddSquares,              \
+                                                  &RunAllFinite};              \
+  }
 
+PARAMD_KERNELS(Portable, );
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) void Avx2Sgd(float rate,
-                                             const std::byte* gradient,
-                                             size_t count, const float* values,
-                                             float* new_values) {
-  Sgd(rate, gradient, count, values, new_values);
-}
-__attribute__((target("avx2"))) void Avx2Adam(const AdamStep& step,
-                                              const std::byte* gradient,
-                                              size_t count,
-                                              const AdamArrays& arrays) {
-  Adam(step, gradient, count, arrays);
-}
-__attribute__((target("avx2"))) void Avx2SgdCompensated(
-    float rate, float lambda, const std::byte* gradient, size_t count,
-    const float* values, const float* old_values, float* new_values) {
-  SgdCompensated(rate, lambda, gradient, count, values, old_values, new_values);
-}
-__attribute__((target("avx2"))) void Avx2AddSquares(const std::byte* gradient,
-                                                    size_t count, size_t first,
-                                                    double* sums) {
-  AddSquares(gradient, count, first, sums);
-}
-__attribute__((target("avx2"))) bool Avx2AllFinite(const std::byte* gradient,
-                                                   size_t count) {
-  return AllFinite(gradient, count);
-}
+PARAMD_KERNELS(Avx2, __attribute__((target("avx2"))));
+PARAMD_KERNELS(Avx512,
+               __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,"
+                                     "prefer-vector-width=512"))));
 #endif
 
 }  // namespace
 
-const OptimizerKernels& PortableKernels() {
-  static constexpr OptimizerKernels kKernels = {
-      &PortableSgd, &PortableAdam, &PortableSgdCompensated, &PortableAddSquares,
-      &PortableAllFinite};
-  return kKernels;
-}
+const OptimizerKernels& PortableKernels() { return Portable::kKernels; }
 
 const OptimizerKernels* Avx2Kernels() {
 #if defined(__x86_64__)
-  static constexpr OptimizerKernels kKernels = {
-      &Avx2Sgd, &Avx2Adam, &Avx2SgdCompensated, &Avx2AddSquares,
-      &Avx2AllFinite};
-  if (__builtin_cpu_supports("avx2")) return &kKernels;
+  if (__builtin_cpu_supports("avx2")) return &Avx2::kKernels;
+#endif
+  return nullptr;
+}
+
+const OptimizerKernels* Avx512Kernels() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512bw")) {
+    return &Avx512::kKernels;
+  }
 #endif
   return nullptr;
 }
 
 const OptimizerKernels& MachineKernels() {
-  const OptimizerKernels* const avx2 = Avx2Kernels();
-  return avx2 != nullptr ? *avx2 : PortableKernels();
+  if (Avx512Kernels() != nullptr) return *Avx512Kernels();
+  if (Avx2Kernels() != nullptr) return *Avx2Kernels();
+  return PortableKernels();
 }
 
 }  // namespace paramd

@@ -16,6 +16,27 @@ struct AdamStep {
   float epsilon;
 };
 
+// Constants of one application of SGD with momentum.
+struct MomentumStep {
+  float rate;
+  float momentum;
+  bool nesterov;
+};
+
+// Constants of one application of Adagrad.
+struct AdagradStep {
+  float rate;
+  float epsilon;
+};
+
+// Where an optimizer with one slot reads and writes, as AdamArrays.
+struct OneSlotArrays {
+  const float* values;
+  const float* slot;
+  float* new_values;
+  float* new_slot;
+};
+
 // Where Adam reads and writes. An output may be the input of the same name, and
 // overlaps with nothing else.
 struct AdamArrays {
@@ -43,6 +64,14 @@ struct OptimizerKernels {
   // w' = w - rate * g. `new_values` may be `values`.
   void (*sgd)(float rate, const std::byte* gradient, size_t count,
               const float* values, float* new_values);
+  // v' = momentum * v + g
+  // w' = w - rate * v', with nesterov w - rate * (g + momentum * v')
+  void (*momentum)(const MomentumStep& step, const std::byte* gradient,
+                   size_t count, const OneSlotArrays& arrays);
+  // a' = a + g * g
+  // w' = w - (rate * g) / (sqrt(a') + epsilon)
+  void (*adagrad)(const AdagradStep& step, const std::byte* gradient,
+                  size_t count, const OneSlotArrays& arrays);
   // m' = beta1 * m + (1 - beta1) * g
   // v' = beta2 * v + (1 - beta2) * (g * g)
   // w' = w - (rate * m') / (sqrt(v' * correction2) + epsilon)
@@ -64,8 +93,10 @@ struct OptimizerKernels {
 
 // For any machine: the twin that the others are tested against.
 const OptimizerKernels& PortableKernels();
-// Null where the machine has no AVX2.
+// Null where the machine has no AVX2, or no AVX-512.
 const OptimizerKernels* Avx2Kernels();
+const OptimizerKernels* Avx512Kernels();
+
 // The fastest of this machine.
 const OptimizerKernels& MachineKernels();
 

@@ -75,7 +75,8 @@ struct State {
 };
 
 State Start(const Optimizer& optimizer, size_t n) {
-  return {Random(1, n), std::vector<float>(n * optimizer.slots().size())};
+  return {Random(1, n), std::vector<float>(n * optimizer.slots().size(),
+                                           optimizer.initial_slot())};
 }
 
 void ApplyInPlace(const Optimizer& optimizer, const BufferChain& gradient,
@@ -90,13 +91,37 @@ void ApplyInPlace(const Optimizer& optimizer, const BufferChain& gradient,
   EXPECT_EQ(reader.remaining(), 0u);
 }
 
-std::vector<v1::OptimizerConfig> BothConfigs() {
-  return {Sgd(0.125), Adam(0.001)};
+v1::OptimizerConfig Momentum(double rate, bool nesterov) {
+  v1::OptimizerConfig config = Sgd(rate);
+  config.mutable_sgd()->set_momentum(0.5);
+  config.mutable_sgd()->set_nesterov(nesterov);
+  return config;
+}
+
+v1::OptimizerConfig Adagrad(double rate) {
+  v1::OptimizerConfig config;
+  config.mutable_adagrad();
+  config.set_learning_rate(rate);
+  return config;
+}
+
+std::vector<v1::OptimizerConfig> AllConfigs() {
+  return {Sgd(0.125), Momentum(0.125, false), Momentum(0.125, true),
+          Adagrad(0.01), Adam(0.001)};
+}
+
+// The sets of kernels that this machine has besides the portable one.
+std::vector<const OptimizerKernels*> FasterKernels() {
+  std::vector<const OptimizerKernels*> sets;
+  for (const OptimizerKernels* set : {Avx2Kernels(), Avx512Kernels()}) {
+    if (set != nullptr) sets.push_back(set);
+  }
+  return sets;
 }
 
 TEST(OptimizerTest, ACutGradientGivesTheBitsOfAFlatOne) {
   RandomStream random(7);
-  for (const v1::OptimizerConfig& config : BothConfigs()) {
+  for (const v1::OptimizerConfig& config : AllConfigs()) {
     const Optimizer optimizer = *Optimizer::Create(config, 0);
     for (int round = 0; round < 200; ++round) {
       const size_t n = 1 + random.Below(300);
@@ -112,28 +137,30 @@ TEST(OptimizerTest, ACutGradientGivesTheBitsOfAFlatOne) {
   }
 }
 
-TEST(OptimizerTest, PortableAndAvx2AgreeBitForBit) {
-  if (Avx2Kernels() == nullptr) GTEST_SKIP() << "this machine has no AVX2";
-  for (const v1::OptimizerConfig& config : BothConfigs()) {
-    Optimizer portable = *Optimizer::Create(config, 0);
-    Optimizer avx2 = portable;
-    portable.UseKernelsForTest(PortableKernels());
-    avx2.UseKernelsForTest(*Avx2Kernels());
-    for (const size_t n : {1, 3, 8, 31, 4096, 4103}) {
-      State a = Start(portable, n);
-      State b = a;
-      for (uint64_t t = 0; t < 20; ++t) {
-        const BufferChain gradient = Flat(Random(100 + t, n));
-        ApplyInPlace(portable, gradient, t, &a);
-        ApplyInPlace(avx2, gradient, t, &b);
+TEST(OptimizerTest, AllKernelsOfTheMachineAgreeBitForBit) {
+  if (FasterKernels().empty()) GTEST_SKIP() << "this machine has no AVX2";
+  for (const v1::OptimizerConfig& config : AllConfigs()) {
+    for (const OptimizerKernels* const set : FasterKernels()) {
+      Optimizer portable = *Optimizer::Create(config, 0);
+      Optimizer faster = portable;
+      portable.UseKernels(PortableKernels());
+      faster.UseKernels(*set);
+      for (const size_t n : {1, 3, 8, 31, 4096, 4103}) {
+        State a = Start(portable, n);
+        State b = a;
+        for (uint64_t t = 0; t < 20; ++t) {
+          const BufferChain gradient = Flat(Random(100 + t, n));
+          ApplyInPlace(portable, gradient, t, &a);
+          ApplyInPlace(faster, gradient, t, &b);
+        }
+        EXPECT_TRUE(a == b) << config.ShortDebugString() << ", " << n;
       }
-      EXPECT_TRUE(a == b) << n;
     }
   }
 }
 
 TEST(OptimizerTest, AnotherOutputGivesTheSameBitsAndLeavesTheInput) {
-  for (const v1::OptimizerConfig& config : BothConfigs()) {
+  for (const v1::OptimizerConfig& config : AllConfigs()) {
     const Optimizer optimizer = *Optimizer::Create(config, 0);
     State in_place = Start(optimizer, 1000);
     const State before = in_place;
@@ -184,6 +211,50 @@ TEST(OptimizerTest, AdamFollowsThePaperForThreeSteps) {
   }
 }
 
+// v = 0.5 v + g from 0: 2, then 0.5 * 2 - 4 = -3.
+TEST(OptimizerTest, MomentumKeepsAShareOfTheLastStep) {
+  const Optimizer optimizer = *Optimizer::Create(Momentum(0.25, false), 0);
+  ASSERT_EQ(optimizer.slots().size(), 1u);
+  EXPECT_EQ(optimizer.slots()[0], "momentum");
+  State state{{1}, {0}};
+  ApplyInPlace(optimizer, Flat({2}), 0, &state);
+  EXPECT_EQ(state.values[0], 1 - 0.25f * 2);
+  ApplyInPlace(optimizer, Flat({-4}), 1, &state);
+  EXPECT_EQ(state.slots[0], -3);
+  EXPECT_EQ(state.values[0], 0.5f + 0.25f * 3);
+}
+
+// The same v; the steps are g + 0.5 v: 3, then -4 - 1.5.
+TEST(OptimizerTest, NesterovStepsFromWhereMomentumLeads) {
+  const Optimizer optimizer = *Optimizer::Create(Momentum(0.25, true), 0);
+  State state{{1}, {0}};
+  ApplyInPlace(optimizer, Flat({2}), 0, &state);
+  EXPECT_EQ(state.values[0], 1 - 0.25f * 3);
+  ApplyInPlace(optimizer, Flat({-4}), 1, &state);
+  EXPECT_EQ(state.slots[0], -3);
+  EXPECT_EQ(state.values[0], 0.25f + 0.25f * 5.5f);
+}
+
+TEST(OptimizerTest, AdagradDividesByTheRootOfTheSumOfSquares) {
+  v1::OptimizerConfig config = Adagrad(0.5);
+  config.mutable_adagrad()->set_initial_accumulator(7);
+  config.mutable_adagrad()->set_epsilon(1);
+  const Optimizer optimizer = *Optimizer::Create(config, 0);
+  ASSERT_EQ(optimizer.slots().size(), 1u);
+  EXPECT_EQ(optimizer.slots()[0], "accumulator");
+  State state{{1}, {optimizer.initial_slot()}};
+  ApplyInPlace(optimizer, Flat({3}), 0, &state);  // 7 + 9 = 16
+  EXPECT_EQ(state.slots[0], 16);
+  EXPECT_EQ(state.values[0], 1 - 0.5f * 3 / (4 + 1));
+}
+
+TEST(OptimizerTest, OnlyAdagradsSlotsBeginAboveZero) {
+  for (const v1::OptimizerConfig& config : AllConfigs()) {
+    EXPECT_EQ(Optimizer::Create(config, 0)->initial_slot(),
+              config.has_adagrad() ? 0.1f : 0);
+  }
+}
+
 TEST(OptimizerTest, CosineFallsFromTheRateToZeroAndStaysThere) {
   v1::OptimizerConfig config = Sgd(0.25);
   config.set_schedule(v1::OptimizerConfig::COSINE);
@@ -230,25 +301,27 @@ TEST(OptimizerTest, WhatIsNotFiniteIsFoundWhereverTheChainIsCut) {
 }
 
 TEST(OptimizerTest, TheMeanSquareHasTheSameBitsHoweverTheChainIsCut) {
-  if (Avx2Kernels() == nullptr) GTEST_SKIP() << "this machine has no AVX2";
+  if (FasterKernels().empty()) GTEST_SKIP() << "this machine has no AVX2";
   RandomStream random(5);
   Optimizer portable = *Optimizer::Create(Sgd(1), 0);
-  Optimizer avx2 = portable;
-  portable.UseKernelsForTest(PortableKernels());
-  avx2.UseKernelsForTest(*Avx2Kernels());
+  portable.UseKernels(PortableKernels());
   for (int round = 0; round < 200; ++round) {
     const size_t n = 1 + random.Below(300);
     const std::vector<float> numbers = Random(round, n);
     double squares = 0;
     for (const float x : numbers) squares += double{x} * x;
     const BufferChain flat = Flat(numbers);
-    const BufferChain cut = Cut(numbers, &random);
     ChainReader flat_reader(flat);
-    ChainReader cut_reader(cut);
     const double mean = portable.ReadMeanSquare(&flat_reader, n);
     EXPECT_NEAR(mean, squares / n, 1e-12);
-    EXPECT_EQ(avx2.ReadMeanSquare(&cut_reader, n), mean) << n;
-    EXPECT_EQ(cut_reader.remaining(), 0u);
+    for (const OptimizerKernels* const set : FasterKernels()) {
+      Optimizer faster = portable;
+      faster.UseKernels(*set);
+      const BufferChain cut = Cut(numbers, &random);
+      ChainReader cut_reader(cut);
+      EXPECT_EQ(faster.ReadMeanSquare(&cut_reader, n), mean) << n;
+      EXPECT_EQ(cut_reader.remaining(), 0u);
+    }
   }
 }
 
@@ -290,18 +363,16 @@ TEST(OptimizerTest, CompensationFollowsThePaper) {
   EXPECT_EQ(state.values, (std::vector<float>{1, -2}));
 }
 
-TEST(OptimizerTest, PortableAndAvx2CompensateBitForBit) {
-  if (Avx2Kernels() == nullptr) GTEST_SKIP() << "this machine has no AVX2";
+TEST(OptimizerTest, AllKernelsOfTheMachineCompensateBitForBit) {
+  if (FasterKernels().empty()) GTEST_SKIP() << "this machine has no AVX2";
   Optimizer portable = *Optimizer::Create(Compensating(0.04), 0);
-  Optimizer avx2 = portable;
-  portable.UseKernelsForTest(PortableKernels());
-  avx2.UseKernelsForTest(*Avx2Kernels());
+  portable.UseKernels(PortableKernels());
   RandomStream random(9);
   for (const size_t n : {1, 3, 8, 31, 4096, 4103}) {
     const std::vector<float> old = Random(50, n);
     const std::vector<float> gradient = Random(51, n);
     State flat = Start(portable, n);
-    State cut = flat;
+    const State before = flat;
     const auto apply = [&](const Optimizer& optimizer, const BufferChain& chain,
                            State* state) {
       ChainReader reader(chain);
@@ -314,8 +385,13 @@ TEST(OptimizerTest, PortableAndAvx2CompensateBitForBit) {
                       {.pushes = 3, .values = old.data()});
     };
     apply(portable, Flat(gradient), &flat);
-    apply(avx2, Cut(gradient, &random), &cut);
-    EXPECT_TRUE(flat == cut) << n;
+    for (const OptimizerKernels* const set : FasterKernels()) {
+      Optimizer faster = portable;
+      faster.UseKernels(*set);
+      State cut = before;
+      apply(faster, Cut(gradient, &random), &cut);
+      EXPECT_TRUE(flat == cut) << n;
+    }
   }
 }
 
@@ -323,7 +399,10 @@ TEST(OptimizerTest, ATreatmentThatTheOptimizerHasNotIsRefused) {
   v1::OptimizerConfig adam = Adam(1);
   adam.set_staleness_treatment(v1::OptimizerConfig::COMPENSATE);
   EXPECT_EQ(Optimizer::Create(adam, 0).status().message(),
-            "optimizer.staleness_treatment compensate is for sgd alone");
+            "optimizer.staleness_treatment compensate is for plain sgd alone");
+  v1::OptimizerConfig momentum = Momentum(1, false);
+  momentum.set_staleness_treatment(v1::OptimizerConfig::COMPENSATE);
+  EXPECT_FALSE(Optimizer::Create(momentum, 0).ok());
   v1::OptimizerConfig unknown = Sgd(1);
   unknown.set_staleness_treatment(
       static_cast<v1::OptimizerConfig::StalenessTreatment>(9));
@@ -339,13 +418,22 @@ TEST(OptimizerTest, AConfigThatMakesNoSenseIsRefusedBySetting) {
   };
   v1::OptimizerConfig none;
   none.set_learning_rate(1);
-  EXPECT_EQ(message(none), "optimizer names neither sgd nor adam");
+  EXPECT_EQ(message(none), "optimizer names none of sgd, adagrad and adam");
   EXPECT_EQ(message(Sgd(0)),
             "optimizer.learning_rate is 0; it must be above 0");
   v1::OptimizerConfig beta = Adam(1);
   beta.mutable_adam()->set_beta2(1);
   EXPECT_EQ(message(beta),
             "optimizer.adam.beta2 is 1; it must be at least 0 and below 1");
+  v1::OptimizerConfig decay = Momentum(1, false);
+  decay.mutable_sgd()->set_momentum(1);
+  EXPECT_EQ(message(decay),
+            "optimizer.sgd.momentum is 1; it must be at least 0 and below 1");
+  v1::OptimizerConfig negative = Adagrad(1);
+  negative.mutable_adagrad()->set_initial_accumulator(-1);
+  EXPECT_EQ(message(negative),
+            "optimizer.adagrad.initial_accumulator is -1; it must be at least "
+            "0");
   v1::OptimizerConfig epsilon = Adam(1);
   epsilon.mutable_adam()->set_epsilon(0);
   EXPECT_EQ(message(epsilon),

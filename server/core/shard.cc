@@ -330,7 +330,8 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
                                    {.server = options_.index,
                                     .max_reply_bytes = options_.max_reply_bytes,
                                     .spike_factor = options_.spike_factor,
-                                    .pull_ahead = options_.pull_ahead}));
+                                    .pull_ahead = options_.pull_ahead,
+                                    .kernels = options_.kernels}));
   } else if (content_ != nullptr &&
              layout.SerializeAsString() !=
                  configuration_.layout().SerializeAsString()) {

@@ -17,6 +17,7 @@
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "server/core/lost_pushes.h"
+#include "server/core/optimizer_kernels.h"
 #include "server/core/pull_gate.h"
 #include "server/core/shard_content.h"
 #include "server/core/shard_filler.h"
@@ -73,6 +74,7 @@ class Shard : public Core {
     // As in ShardContent::Options.
     double spike_factor = 0;
     bool pull_ahead = false;
+    const OptimizerKernels* kernels = &MachineKernels();
     // Of a pull's answer.
     size_t max_reply_bytes = (4 << 20) + (64 << 10);
   };

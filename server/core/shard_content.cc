@@ -74,6 +74,7 @@ absl::StatusOr<std::unique_ptr<ShardContent>> ShardContent::Create(
   if (!optimizer.ok()) {
     return Invalid("optimizer", optimizer.status().message());
   }
+  optimizer->UseKernels(*options.kernels);
   std::unique_ptr<ShardContent> content(
       new ShardContent(options, *std::move(optimizer)));
   RETURN_IF_ERROR(content->AddSlices(configuration.layout()));

@@ -39,6 +39,8 @@ class ShardContent {
     double spike_factor = 0;
     // Workers read again before they push what they computed on the last read.
     bool pull_ahead = false;
+    // What gradients are applied with.
+    const OptimizerKernels* kernels = &MachineKernels();
   };
 
   // Slices without blocks, for a ShardFiller to fill. Refused as INVALID, by

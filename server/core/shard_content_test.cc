@@ -335,7 +335,7 @@ TEST(ShardContentLayoutTest, ALayoutThatMakesNoSenseIsRefusedByName) {
             }),
             "layout names variable 'w' twice");
   EXPECT_EQ(sentence([](auto* c) { c->mutable_optimizer()->Clear(); }),
-            "optimizer names neither sgd nor adam");
+            "optimizer names none of sgd, adagrad and adam");
   EXPECT_EQ(
       sentence([](auto* c) {
         auto* init =

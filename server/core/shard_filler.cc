@@ -140,7 +140,7 @@ void ShardFiller::FillPart(const Slice& slice, int block, size_t part,
   } else if (part == 0) {
     FillInitial(slice, slice.first_element() + kBlockElements * block, out);
   } else {
-    std::fill(out.begin(), out.end(), 0.0f);
+    std::fill(out.begin(), out.end(), content_->optimizer().initial_slot());
   }
 }
 
