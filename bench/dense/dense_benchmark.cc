@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "bench/dense/lane.h"
 #include "bench/harness/report.h"
 #include "bench/harness/samples.h"
+#include "bench/lanes/lane.h"
 
 namespace paramd {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "bench/dense/lane.h"
+#include "bench/lanes/lane.h"
 #include "client/core/session.h"
 #include "net/grpc_runtime.h"
 #include "net/keep_memory.h"
@@ -177,8 +177,12 @@ class Mover : public Core {
   void Continue(Time now, Outbox* out) {
     while (const auto finished = session_.TakeFinished()) {
       CHECK(finished->status.ok(), finished->status.message());
-      took_.push_back(absl::ToDoubleSeconds(now - began_));
       moving_ = false;
+      if (transfer_ == Transfer::kStep && finished->op == kPull) {
+        StartPush(now, out);
+        continue;
+      }
+      took_.push_back(absl::ToDoubleSeconds(now - began_));
       if (--left_ == 0) seconds_->set_value(took_);
     }
     if (left_ > 0 && !moving_) Move(now, out);
@@ -191,16 +195,20 @@ class Mover : public Core {
   }
 
   void Move(Time now, Outbox* out) {
-    moving_ = true;
     began_ = now;
-    if (transfer_ == Transfer::kPull) {
-      session_.StartPull(1, &weights_, absl::nullopt, now, out);
-      return;
-    }
+    if (transfer_ == Transfer::kPush) return StartPush(now, out);
+    moving_ = true;
+    session_.StartPull(kPull, &weights_, absl::nullopt, now, out);
+  }
+  void StartPush(Time now, Outbox* out) {
+    moving_ = true;
     Session::PushInfo info;
     info.sequence = ++pushes_;
-    session_.StartPush(1, info, gradients_, now, out);
+    session_.StartPush(kPush, info, gradients_, now, out);
   }
+
+  static constexpr Session::OpId kPull = 1;
+  static constexpr Session::OpId kPush = 2;
 
   Session session_;
   Weights weights_;
@@ -265,12 +273,16 @@ Child::Serve MakeClient(const std::string& host,
 }  // namespace
 
 std::unique_ptr<Lane> MakeParamdLane(const std::vector<uint64_t>& variables,
-                                     bool apply) {
+                                     bool apply, CpuPlacement placement) {
   const std::string host = DrawLoopbackHost();
-  auto server = std::make_unique<Child>(
-      "paramd-server", [&]() -> Child::Serve { ServeShard(host, apply); });
-  auto client = std::make_unique<Child>(
-      "paramd-client", [&] { return MakeClient(host, variables); });
+  auto server = std::make_unique<Child>("paramd-server", [&]() -> Child::Serve {
+    Place(placement, /*server=*/true);
+    ServeShard(host, apply);
+  });
+  auto client = std::make_unique<Child>("paramd-client", [&] {
+    Place(placement, /*server=*/false);
+    return MakeClient(host, variables);
+  });
   return std::make_unique<Lane>(apply ? "paramd, SGD" : "paramd",
                                 std::move(server), std::move(client));
 }

@@ -17,7 +17,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "bench/dense/lane.h"
+#include "bench/lanes/lane.h"
 #include "net/keep_memory.h"
 #include "net/testing/loopback_address.h"
 
@@ -208,7 +208,8 @@ std::unique_ptr<Lane> MakeRawGrpcLane(uint64_t bytes) {
           std::vector<double> seconds;
           for (int i = 0; i < request.times; ++i) {
             const Time begin = MonotonicNow();
-            raw->Move(request.transfer);
+            if (request.transfer != Transfer::kPush) raw->Move(Transfer::kPull);
+            if (request.transfer != Transfer::kPull) raw->Move(Transfer::kPush);
             seconds.push_back(absl::ToDoubleSeconds(MonotonicNow() - begin));
           }
           return MovedLine(seconds);

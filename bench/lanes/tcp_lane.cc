@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "bench/dense/lane.h"
+#include "bench/lanes/lane.h"
 
 namespace paramd {
 namespace {
@@ -40,8 +40,11 @@ void SendAtOnce(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
-// One client. It says what it will do in a byte; the server takes the bytes
-// and says so in another, or sends them.
+// One client. It says what it will do in a byte; the server takes the bytes and
+// says so in another, or sends them.
+constexpr char kPush = 'p';
+constexpr char kPull = 'g';
+
 [[noreturn]] void ServeTcp(int listener, uint64_t bytes) {
   const int fd = accept(listener, nullptr, nullptr);
   CHECK(fd >= 0, "a client connects");
@@ -50,7 +53,7 @@ void SendAtOnce(int fd) {
   while (true) {
     char what;
     ReadAll(fd, &what, 1);
-    if (what == 'p') {
+    if (what == kPush) {
       ReadAll(fd, memory.data(), bytes);
       WriteAll(fd, &what, 1);
     } else {
@@ -60,19 +63,22 @@ void SendAtOnce(int fd) {
 }
 
 void MoveOnce(int fd, Transfer transfer, std::vector<char>* memory) {
-  char what = transfer == Transfer::kPush ? 'p' : 'g';
-  WriteAll(fd, &what, 1);
-  if (transfer == Transfer::kPush) {
+  char what = kPull;
+  if (transfer != Transfer::kPush) {
+    WriteAll(fd, &what, 1);
+    ReadAll(fd, memory->data(), memory->size());
+  }
+  if (transfer != Transfer::kPull) {
+    what = kPush;
+    WriteAll(fd, &what, 1);
     WriteAll(fd, memory->data(), memory->size());
     ReadAll(fd, &what, 1);
-  } else {
-    ReadAll(fd, memory->data(), memory->size());
   }
 }
 
 }  // namespace
 
-std::unique_ptr<Lane> MakeTcpLane(uint64_t bytes) {
+std::unique_ptr<Lane> MakeTcpLane(uint64_t bytes, CpuPlacement placement) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -82,9 +88,12 @@ std::unique_ptr<Lane> MakeTcpLane(uint64_t bytes) {
   CHECK(bind(listener, generic, size) == 0 && listen(listener, 1) == 0 &&
             getsockname(listener, generic, &size) == 0,
         "a free port can be listened at");
-  auto server = std::make_unique<Child>(
-      "tcp-server", [&]() -> Child::Serve { ServeTcp(listener, bytes); });
+  auto server = std::make_unique<Child>("tcp-server", [&]() -> Child::Serve {
+    Place(placement, /*server=*/true);
+    ServeTcp(listener, bytes);
+  });
   auto client = std::make_unique<Child>("tcp-client", [&]() -> Child::Serve {
+    Place(placement, /*server=*/false);
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
     CHECK(connect(fd, generic, size) == 0, "the server listens");
     SendAtOnce(fd);

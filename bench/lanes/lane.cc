@@ -1,13 +1,24 @@
-#include "bench/dense/lane.h"
+#include "bench/lanes/lane.h"
 
+#include <sched.h>
+
+#include <algorithm>
+#include <iterator>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 #include "base/check.h"
 #include "bench/harness/samples.h"
 
 namespace paramd {
+namespace {
+
+// By Transfer.
+constexpr absl::string_view kNames[] = {"push", "pull", "step"};
+
+}  // namespace
 
 Lane::Moved Lane::Move(Transfer transfer, int times) {
   const double cpu = CpuSeconds();
@@ -35,10 +46,26 @@ MoveRequest ParseMoveRequest(const std::string& line) {
   std::string what;
   MoveRequest request;
   in >> what >> request.times;
-  CHECK(!in.fail() && (what == "push" || what == "pull"),
-        "a client is asked to push or to pull");
-  request.transfer = what == "push" ? Transfer::kPush : Transfer::kPull;
+  const auto* const name =
+      std::find(std::begin(kNames), std::end(kNames), what);
+  CHECK(!in.fail() && name != std::end(kNames), "a client is asked to move");
+  request.transfer = static_cast<Transfer>(name - std::begin(kNames));
   return request;
+}
+
+void Place(CpuPlacement placement, bool server) {
+  cpu_set_t allowed;
+  CHECK(sched_getaffinity(0, sizeof(allowed), &allowed) == 0,
+        "the process may ask where it may run");
+  if (placement == CpuPlacement::kAnywhere || CPU_COUNT(&allowed) < 2) return;
+  int left = server ? 0 : 1;
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &allowed) || left-- > 0) ++cpu;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  CHECK(sched_setaffinity(0, sizeof(one), &one) == 0,
+        "the process may stay where it may run");
 }
 
 std::string MovedLine(const std::vector<double>& seconds) {

@@ -1,5 +1,5 @@
-#ifndef PARAMD_BENCH_DENSE_LANE_H_
-#define PARAMD_BENCH_DENSE_LANE_H_
+#ifndef PARAMD_BENCH_LANES_LANE_H_
+#define PARAMD_BENCH_LANES_LANE_H_
 
 #include <cstdint>
 #include <memory>
@@ -10,14 +10,15 @@
 
 namespace paramd {
 
-enum class Transfer { kPush, kPull };
+// kStep: all bytes are pulled, and then pushed.
+enum class Transfer { kPush, kPull, kStep };
 
 // One way of moving the same bytes between two processes of this machine over
 // loopback: a server that has them, a client that pushes to it or pulls from
 // it. Not thread-safe.
 class Lane {
  public:
-  // The client answers "push N" and "pull N" with MovedLine.
+  // The client answers "push N", "pull N" and "step N" with MovedLine.
   Lane(std::string name, std::unique_ptr<Child> server,
        std::unique_ptr<Child> client)
       : name_(std::move(name)),
@@ -59,17 +60,28 @@ std::string MovedLine(const std::vector<double>& seconds);
 inline constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
 inline constexpr int kCallsUnderWay = 4;
 
+// Where the two processes run.
+enum class CpuPlacement {
+  kAnywhere,
+  // The server on one CPU, the client on another.
+  kApart,
+};
+// For a child: from now on it runs where it may, and nowhere else.
+void Place(CpuPlacement placement, bool server);
+
 // Variables of that many bytes on one server, moved by a worker's session.
 // Without `apply` the server acknowledges pushes and changes nothing.
-std::unique_ptr<Lane> MakeParamdLane(const std::vector<uint64_t>& variables,
-                                     bool apply);
+std::unique_ptr<Lane> MakeParamdLane(
+    const std::vector<uint64_t>& variables, bool apply,
+    CpuPlacement placement = CpuPlacement::kAnywhere);
 // Calls of gRPC whose messages are byte buffers over memory of the program:
 // what is pushed is dropped, what is pulled is copied into memory of the
 // program.
 std::unique_ptr<Lane> MakeRawGrpcLane(uint64_t bytes);
 // One TCP connection, read and written in the same pieces.
-std::unique_ptr<Lane> MakeTcpLane(uint64_t bytes);
+std::unique_ptr<Lane> MakeTcpLane(
+    uint64_t bytes, CpuPlacement placement = CpuPlacement::kAnywhere);
 
 }  // namespace paramd
 
-#endif  // PARAMD_BENCH_DENSE_LANE_H_
+#endif  // PARAMD_BENCH_LANES_LANE_H_
