@@ -1,0 +1,136 @@
+#include "tensor/number_format.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+uint16_t Encoded(NumberFormat format, float number) {
+  std::byte bytes[2];
+  EncodeNumbers(format, &number, 1, bytes);
+  uint16_t half;
+  std::memcpy(&half, bytes, 2);
+  return half;
+}
+
+float Decoded(NumberFormat format, uint16_t half) {
+  std::byte bytes[2];
+  std::memcpy(bytes, &half, 2);
+  float number;
+  DecodeNumbers(format, bytes, 1, &number);
+  return number;
+}
+
+// What a half means, by its definition.
+double MeaningOf(NumberFormat format, uint16_t half) {
+  const int fraction_bits = format == NumberFormat::kBf16 ? 7 : 10;
+  const int bias = format == NumberFormat::kBf16 ? 127 : 15;
+  const int exponent = (half & 0x7fff) >> fraction_bits;
+  const int fraction = half & ((1 << fraction_bits) - 1);
+  const double sign = half & 0x8000 ? -1 : 1;
+  if (exponent == 2 * bias + 1) {
+    return fraction == 0 ? sign * kInfinity : std::nan("");
+  }
+  const double significand =
+      (exponent == 0 ? 0 : 1) + std::ldexp(fraction, -fraction_bits);
+  return sign * std::ldexp(significand, std::max(exponent, 1) - bias);
+}
+
+class HalfTest : public testing::TestWithParam<NumberFormat> {};
+
+TEST_P(HalfTest, EveryHalfIsReadAsItsDefinitionSays) {
+  for (int half = 0; half < 1 << 16; ++half) {
+    const double meaning = MeaningOf(GetParam(), half);
+    const float number = Decoded(GetParam(), half);
+    if (std::isnan(meaning)) {
+      ASSERT_TRUE(std::isnan(number)) << half;
+    } else {
+      ASSERT_EQ(number, meaning) << half;
+      ASSERT_EQ(std::signbit(number), std::signbit(meaning)) << half;
+    }
+  }
+}
+
+TEST_P(HalfTest, EveryHalfIsWrittenAsItself) {
+  for (int half = 0; half < 1 << 16; ++half) {
+    const float number = Decoded(GetParam(), half);
+    if (std::isnan(number)) {
+      ASSERT_TRUE(std::isnan(Decoded(GetParam(), Encoded(GetParam(), number))));
+    } else {
+      ASSERT_EQ(Encoded(GetParam(), number), half);
+    }
+  }
+}
+
+// Between two neighbours: below the middle the lower one, above it the higher
+// one, at it the even one.
+TEST_P(HalfTest, WhatLiesBetweenIsRoundedToTheNearestOrToEven) {
+  const uint16_t infinity = Encoded(GetParam(), kInfinity);
+  for (uint16_t low = 0; low + 1 < infinity; ++low) {
+    const uint16_t high = low + 1;
+    const float middle = static_cast<float>(
+        (MeaningOf(GetParam(), low) + MeaningOf(GetParam(), high)) / 2);
+    const uint16_t even = low % 2 == 0 ? low : high;
+    ASSERT_EQ(Encoded(GetParam(), middle), even);
+    ASSERT_EQ(Encoded(GetParam(), std::nextafter(middle, 0.0f)), low);
+    ASSERT_EQ(Encoded(GetParam(), std::nextafter(middle, kInfinity)), high);
+    ASSERT_EQ(Encoded(GetParam(), -middle), even | 0x8000);
+  }
+}
+
+TEST_P(HalfTest, WhatIsTooLargeBecomesInfinite) {
+  const float most = Decoded(GetParam(), Encoded(GetParam(), kInfinity) - 1);
+  EXPECT_EQ(Decoded(GetParam(), Encoded(GetParam(), most)), most);
+  EXPECT_EQ(Decoded(GetParam(),
+                    Encoded(GetParam(), std::numeric_limits<float>::max())),
+            kInfinity);
+  EXPECT_EQ(Decoded(GetParam(), Encoded(GetParam(), -most * 1.01f)),
+            -kInfinity);
+}
+
+TEST_P(HalfTest, EveryNanStaysNan) {
+  for (const uint32_t bits :
+       {0x7f800001u, 0x7fc00000u, 0x7fffffffu, 0xffffffffu, 0xff800001u}) {
+    const float nan = std::bit_cast<float>(bits);
+    EXPECT_TRUE(std::isnan(Decoded(GetParam(), Encoded(GetParam(), nan))));
+  }
+}
+
+TEST_P(HalfTest, AnyAddressWillDo) {
+  std::vector<float> numbers(1000);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25f * i - 100;
+  std::vector<std::byte> aligned(2 * numbers.size());
+  std::vector<std::byte> shifted(2 * numbers.size() + 1);
+  EncodeNumbers(GetParam(), numbers.data(), numbers.size(), aligned.data());
+  EncodeNumbers(GetParam(), numbers.data(), numbers.size(), &shifted[1]);
+  EXPECT_EQ(std::memcmp(aligned.data(), &shifted[1], aligned.size()), 0);
+  std::vector<float> a(numbers.size()), b(numbers.size());
+  DecodeNumbers(GetParam(), aligned.data(), a.size(), a.data());
+  DecodeNumbers(GetParam(), &shifted[1], b.size(), b.data());
+  EXPECT_EQ(a, b);
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, HalfTest,
+                         testing::Values(NumberFormat::kBf16,
+                                         NumberFormat::kFp16));
+
+TEST(NumberFormatTest, Fp32IsTheNumbersThemselves) {
+  const float numbers[] = {1.5f, -0.0f, kInfinity};
+  std::byte bytes[sizeof(numbers)];
+  EncodeNumbers(NumberFormat::kFp32, numbers, 3, bytes);
+  EXPECT_EQ(std::memcmp(bytes, numbers, sizeof(numbers)), 0);
+  float back[3];
+  DecodeNumbers(NumberFormat::kFp32, bytes, 3, back);
+  EXPECT_EQ(std::memcmp(back, numbers, sizeof(numbers)), 0);
+}
+
+}  // namespace
+}  // namespace paramd
