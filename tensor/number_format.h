@@ -7,9 +7,9 @@
 namespace paramd {
 
 // How a float32 is written in fewer bytes, little-endian. Rounded to nearest,
-// ties to even, by integer and plain IEEE operations: the same bits on every machine.
-// What is too large becomes infinite; NaN stays NaN; what is too small for
-// kFp16 becomes one of its subnormal numbers, or zero.
+// ties to even, by integer and plain IEEE operations: the same bits on every
+// machine. What is too large becomes infinite; NaN stays NaN; what is too small
+// for kFp16 becomes one of its subnormal numbers, or zero.
 enum class NumberFormat {
   kFp32,
   // The upper half of a float32: 8 bits of exponent, 7 of fraction.

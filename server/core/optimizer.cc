@@ -1,9 +1,7 @@
 #include "server/core/optimizer.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -53,31 +51,6 @@ absl::Status CheckTreatment(const v1::OptimizerConfig& config) {
         "optimizer.delay_compensation is ", lambda, "; it must be at least 0"));
   }
   return absl::OkStatus();
-}
-
-// Calls use(bytes, offset, count) for runs of whole elements, which together
-// are the next `elements` of the reader. An element that two slices of the
-// chain share comes as a run of its own.
-template <typename Use>
-void ForEachRun(ChainReader* reader, size_t elements, const Use& use) {
-  size_t offset = 0;
-  while (offset < elements) {
-    const absl::Span<const std::byte> span =
-        reader->Next((elements - offset) * sizeof(float));
-    CHECK(!span.empty(), "the gradient has all the bytes that are read");
-    const size_t whole = span.size() / sizeof(float);
-    if (whole > 0) use(span.data(), offset, whole);
-    offset += whole;
-
-    const size_t carried = span.size() % sizeof(float);
-    if (carried == 0) continue;
-    std::array<std::byte, sizeof(float)> element;
-    std::memcpy(element.data(), span.data() + whole * sizeof(float), carried);
-    CHECK(reader->Read(absl::MakeSpan(element).subspan(carried)),
-          "the gradient ends with a whole element");
-    use(element.data(), offset, size_t{1});
-    ++offset;
-  }
 }
 
 }  // namespace
@@ -190,25 +163,25 @@ AdamStep Optimizer::StepOfAdam(uint64_t applied, const GradientAge& age) const {
   return step;
 }
 
-void Optimizer::ApplySgd(ChainReader* gradient, float rate,
+void Optimizer::ApplySgd(const NumberReader& gradient, float rate,
                          const Arrays& arrays, const float* old_values) const {
-  ForEachRun(gradient, arrays.elements,
-             [&](const std::byte* g, size_t offset, size_t count) {
-               const float* const values = arrays.values + offset;
-               float* const new_values = arrays.new_values + offset;
-               if (old_values == nullptr) {
-                 kernels_->sgd(rate, g, count, values, new_values);
-               } else {
-                 kernels_->sgd_compensated(rate, lambda_, g, count, values,
-                                           old_values + offset, new_values);
-               }
-             });
+  gradient.ForEachRun(
+      arrays.elements, [&](const std::byte* g, size_t offset, size_t count) {
+        const float* const values = arrays.values + offset;
+        float* const new_values = arrays.new_values + offset;
+        if (old_values == nullptr) {
+          kernels_->sgd(rate, g, count, values, new_values);
+        } else {
+          kernels_->sgd_compensated(rate, lambda_, g, count, values,
+                                    old_values + offset, new_values);
+        }
+      });
 }
 
-void Optimizer::ApplyAdam(ChainReader* gradient, const AdamStep& step,
+void Optimizer::ApplyAdam(const NumberReader& gradient, const AdamStep& step,
                           const Arrays& arrays) const {
   const size_t n = arrays.elements;
-  ForEachRun(gradient, n, [&](const std::byte* g, size_t offset, size_t count) {
+  gradient.ForEachRun(n, [&](const std::byte* g, size_t offset, size_t count) {
     kernels_->adam(step, g, count,
                    {.values = arrays.values + offset,
                     .momentum = arrays.slots + offset,
@@ -219,7 +192,7 @@ void Optimizer::ApplyAdam(ChainReader* gradient, const AdamStep& step,
   });
 }
 
-void Optimizer::Apply(ChainReader* gradient, uint64_t applied,
+void Optimizer::Apply(const NumberReader& gradient, uint64_t applied,
                       const Arrays& arrays, const GradientAge& age) const {
   const float rate = static_cast<float>(Rate(applied, age));
   const auto one_slot = [&arrays](size_t offset) {
@@ -236,37 +209,41 @@ void Optimizer::Apply(ChainReader* gradient, uint64_t applied,
     case Kind::kMomentum: {
       const MomentumStep step = {rate, static_cast<float>(momentum_),
                                  nesterov_};
-      return ForEachRun(gradient, arrays.elements,
-                        [&](const std::byte* g, size_t offset, size_t count) {
-                          kernels_->momentum(step, g, count, one_slot(offset));
-                        });
+      return gradient.ForEachRun(
+          arrays.elements,
+          [&](const std::byte* g, size_t offset, size_t count) {
+            kernels_->momentum(step, g, count, one_slot(offset));
+          });
     }
     case Kind::kAdagrad: {
       const AdagradStep step = {rate, static_cast<float>(adagrad_epsilon_)};
-      return ForEachRun(gradient, arrays.elements,
-                        [&](const std::byte* g, size_t offset, size_t count) {
-                          kernels_->adagrad(step, g, count, one_slot(offset));
-                        });
+      return gradient.ForEachRun(
+          arrays.elements,
+          [&](const std::byte* g, size_t offset, size_t count) {
+            kernels_->adagrad(step, g, count, one_slot(offset));
+          });
     }
     case Kind::kAdam:
       return ApplyAdam(gradient, StepOfAdam(applied, age), arrays);
   }
 }
 
-bool Optimizer::ReadFinite(ChainReader* gradient, size_t elements) const {
+bool Optimizer::ReadFinite(const NumberReader& gradient,
+                           size_t elements) const {
   bool finite = true;
-  ForEachRun(gradient, elements, [&](const std::byte* g, size_t, size_t count) {
+  gradient.ForEachRun(elements, [&](const std::byte* g, size_t, size_t count) {
     finite = kernels_->all_finite(g, count) && finite;
   });
   return finite;
 }
 
-double Optimizer::ReadMeanSquare(ChainReader* gradient, size_t elements) const {
+double Optimizer::ReadMeanSquare(const NumberReader& gradient,
+                                 size_t elements) const {
   double sums[OptimizerKernels::kSumLanes] = {};
-  ForEachRun(gradient, elements,
-             [&](const std::byte* g, size_t offset, size_t count) {
-               kernels_->add_squares(g, count, offset, sums);
-             });
+  gradient.ForEachRun(elements,
+                      [&](const std::byte* g, size_t offset, size_t count) {
+                        kernels_->add_squares(g, count, offset, sums);
+                      });
   double sum = 0;
   for (const double lane : sums) sum += lane;
   return elements == 0 ? 0 : sum / static_cast<double>(elements);

@@ -10,6 +10,7 @@
 #include "proto/paramd/v1/config.pb.h"
 #include "server/core/optimizer_kernels.h"
 #include "tensor/buffer.h"
+#include "tensor/number_reader.h"
 
 namespace paramd {
 
@@ -65,19 +66,19 @@ class Optimizer {
   // What every slot begins with.
   float initial_slot() const { return initial_slot_; }
 
-  // Reads the next 4 * elements bytes of `gradient` and applies them as the one
-  // after `applied` others. REQUIRES: that many bytes remain; age.values are
-  // apart from new_values.
-  void Apply(ChainReader* gradient, uint64_t applied, const Arrays& arrays,
-             const GradientAge& age = {}) const;
+  // Reads the next elements of `gradient` and applies them as the one after
+  // `applied` others. REQUIRES: that many remain; age.values are apart from
+  // new_values.
+  void Apply(const NumberReader& gradient, uint64_t applied,
+             const Arrays& arrays, const GradientAge& age = {}) const;
 
-  // Whether the next 4 * elements bytes are finite numbers; reads them.
-  // REQUIRES: that many bytes remain.
-  bool ReadFinite(ChainReader* gradient, size_t elements) const;
+  // Whether the next elements are finite numbers; reads them. REQUIRES: that
+  // many remain.
+  bool ReadFinite(const NumberReader& gradient, size_t elements) const;
 
-  // Reads the next 4 * elements bytes. The mean of their squares; not finite if
+  // Reads the next elements. The mean of their squares; not finite if
   // and only if one of them is not. REQUIRES: as ReadFinite.
-  double ReadMeanSquare(ChainReader* gradient, size_t elements) const;
+  double ReadMeanSquare(const NumberReader& gradient, size_t elements) const;
 
   // Whether Apply has use for GradientAge::values.
   bool compensates() const { return lambda_ > 0; }
@@ -95,9 +96,9 @@ class Optimizer {
   static Kind KindOf(const v1::OptimizerConfig& config);
   double Rate(uint64_t applied, const GradientAge& age) const;
   AdamStep StepOfAdam(uint64_t applied, const GradientAge& age) const;
-  void ApplySgd(ChainReader* gradient, float rate, const Arrays& arrays,
+  void ApplySgd(const NumberReader& gradient, float rate, const Arrays& arrays,
                 const float* old_values) const;
-  void ApplyAdam(ChainReader* gradient, const AdamStep& step,
+  void ApplyAdam(const NumberReader& gradient, const AdamStep& step,
                  const Arrays& arrays) const;
 
   Kind kind_;

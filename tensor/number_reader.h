@@ -1,0 +1,79 @@
+#ifndef PARAMD_TENSOR_NUMBER_READER_H_
+#define PARAMD_TENSOR_NUMBER_READER_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+#include "absl/types/span.h"
+
+#include "base/check.h"
+#include "tensor/buffer.h"
+#include "tensor/number_format.h"
+
+namespace paramd {
+
+// Numbers as they were received: in this format, in pieces that begin anywhere
+// and share elements. Holds nothing: the chain's reader outlives it. Not
+// thread-safe.
+class NumberReader {
+ public:
+  // A ChainReader* alone reads float32.
+  NumberReader(ChainReader* reader, NumberFormat format = NumberFormat::kFp32)
+      : reader_(reader), format_(format) {}
+
+  // Calls use(bytes, offset, count) for runs of whole float32 elements at any
+  // address, which together are the next `elements`; reads these. Another
+  // format is decoded on the way, in runs that stay in the first cache.
+  // REQUIRES: that many remain.
+  template <typename Use>
+  void ForEachRun(size_t elements, const Use& use) const {
+    if (format_ == NumberFormat::kFp32) return ForEachPiece(elements, use);
+    ForEachPiece(elements, [&](const std::byte* bytes, size_t offset,
+                               size_t count) {
+      float run[kRun];
+      for (size_t begin = 0; begin < count; begin += kRun) {
+        const size_t length = std::min(kRun, count - begin);
+        DecodeNumbers(format_, bytes + begin * BytesOf(format_), length, run);
+        use(reinterpret_cast<const std::byte*>(run), offset + begin, length);
+      }
+    });
+  }
+
+ private:
+  static constexpr size_t kRun = 1024;
+
+  // The same for elements as they were received. One that two pieces share
+  // comes as a run of its own.
+  template <typename Use>
+  void ForEachPiece(size_t elements, const Use& use) const {
+    const size_t width = BytesOf(format_);
+    size_t offset = 0;
+    while (offset < elements) {
+      const absl::Span<const std::byte> span =
+          reader_->Next((elements - offset) * width);
+      CHECK(!span.empty(), "the chain has all the bytes that are read");
+      const size_t whole = span.size() / width;
+      if (whole > 0) use(span.data(), offset, whole);
+      offset += whole;
+
+      const size_t carried = span.size() % width;
+      if (carried == 0) continue;
+      std::array<std::byte, sizeof(float)> element;
+      std::memcpy(element.data(), span.data() + whole * width, carried);
+      CHECK(reader_->Read(
+                absl::MakeSpan(element).subspan(carried, width - carried)),
+            "the chain ends with a whole element");
+      use(element.data(), offset, size_t{1});
+      ++offset;
+    }
+  }
+
+  ChainReader* const reader_;
+  const NumberFormat format_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_TENSOR_NUMBER_READER_H_

@@ -1,0 +1,85 @@
+#include "tensor/number_reader.h"
+
+#include <cstring>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "base/random.h"
+
+namespace paramd {
+namespace {
+
+// Numbers that every format has.
+std::vector<float> Numbers(size_t count) {
+  std::vector<float> numbers(count);
+  for (size_t i = 0; i < count; ++i) {
+    numbers[i] = static_cast<float>(i % 128) * 0.25f - 16;
+  }
+  return numbers;
+}
+
+// In that format, cut at random places, each piece at a random alignment.
+BufferChain Cut(NumberFormat format, const std::vector<float>& numbers,
+                RandomStream* random) {
+  std::vector<std::byte> bytes(numbers.size() * BytesOf(format));
+  EncodeNumbers(format, numbers.data(), numbers.size(), bytes.data());
+  BufferChain chain;
+  for (size_t begin = 0; begin < bytes.size();) {
+    const size_t most = random->Chance(0.5) ? 5 : bytes.size();
+    const size_t length =
+        std::min<size_t>(random->Below(most + 1), bytes.size() - begin);
+    const size_t shift = random->Below(4);
+    Buffer piece = Buffer::Allocate(length + shift);
+    if (length > 0) {
+      std::memcpy(piece.mutable_bytes().data() + shift, &bytes[begin], length);
+    }
+    chain.push_back(piece.Part(shift, length));
+    begin += length;
+  }
+  return chain;
+}
+
+class NumberReaderTest : public testing::TestWithParam<NumberFormat> {};
+
+TEST_P(NumberReaderTest, RunsAreAllNumbersInOrderHoweverTheyAreCut) {
+  RandomStream random(3);
+  for (int round = 0; round < 200; ++round) {
+    const std::vector<float> numbers = Numbers(1 + random.Below(5000));
+    const BufferChain chain = Cut(GetParam(), numbers, &random);
+    ChainReader reader(chain);
+    std::vector<float> read;
+    NumberReader(&reader, GetParam())
+        .ForEachRun(numbers.size(),
+                    [&](const std::byte* bytes, size_t offset, size_t count) {
+                      ASSERT_EQ(offset, read.size());
+                      read.resize(offset + count);
+                      std::memcpy(&read[offset], bytes, count * sizeof(float));
+                    });
+    EXPECT_EQ(read, numbers);
+    EXPECT_EQ(reader.remaining(), 0u);
+  }
+}
+
+TEST_P(NumberReaderTest, NoMoreThanWasAskedForIsRead) {
+  RandomStream random(4);
+  const BufferChain chain = Cut(GetParam(), Numbers(100), &random);
+  ChainReader reader(chain);
+  NumberReader(&reader, GetParam()).ForEachRun(60, [](auto...) {});
+  EXPECT_EQ(reader.remaining(), 40 * BytesOf(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NumberReaderTest,
+                         testing::Values(NumberFormat::kFp32,
+                                         NumberFormat::kBf16,
+                                         NumberFormat::kFp16));
+
+TEST(NumberReaderDeathTest, AChainThatIsTooShortBreaksTheInvariant) {
+  const BufferChain chain = {Buffer::Copy(std::string(7, '\0'))};
+  ChainReader reader(chain);
+  EXPECT_DEATH(NumberReader(&reader).ForEachRun(2, [](auto...) {}),
+               "the chain ends with a whole element");
+}
+
+}  // namespace
+}  // namespace paramd
