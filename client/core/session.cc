@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "config/wire_format.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -17,6 +18,16 @@ constexpr CallId kSessionCall = CallId{1} << 63;
 constexpr size_t kPullTimes = 64;
 // After a server has kept a pull for long and gave it back.
 constexpr absl::Duration kAskAgain = absl::Milliseconds(10);
+
+// Numbers as they travel: float32 by reference.
+Buffer Encoded(Buffer numbers, NumberFormat format) {
+  if (format == NumberFormat::kFp32) return numbers;
+  const size_t count = numbers.size() / sizeof(float);
+  Buffer encoded = Buffer::Allocate(count * BytesOf(format));
+  EncodeNumbers(format, reinterpret_cast<const float*>(numbers.bytes().data()),
+                count, encoded.mutable_bytes().data());
+  return encoded;
+}
 
 absl::Duration Backoff(int attempts) {
   return std::min(absl::Milliseconds(20) * (1 << std::min(attempts, 6)),
@@ -185,7 +196,7 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
   if (operation->into != nullptr) {
     auto request = std::make_unique<v1::PullRequest>();
     FillHeader(*operation, chunk, request->mutable_header());
-    request->set_encoding(v1::FP32);
+    request->set_encoding(EncodingOf(options_.pull_format));
     if (operation->clock.has_value()) request->set_clock(*operation->clock);
     request->set_after_step(operation->after_step);
     for (const BlockId& id : chunk.blocks) {
@@ -199,7 +210,7 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
   }
   auto request = std::make_unique<v1::PushRequest>();
   FillHeader(*operation, chunk, request->mutable_header());
-  request->set_encoding(v1::FP32);
+  request->set_encoding(EncodingOf(options_.push_format));
   request->set_acknowledged(acknowledged_);
   request->set_clock(operation->push.clock);
   request->set_epoch(operation->push.epoch);
@@ -223,9 +234,11 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
           operation->push.weights->version(id.slice, id.block);
     }
     if (elements == 0) continue;
-    payload.push_back(operation->gradients[slice.variable].Part(
-        (slice.element_begin + id.block * kBlockElements) * sizeof(float),
-        elements * sizeof(float)));
+    payload.push_back(Encoded(
+        operation->gradients[slice.variable].Part(
+            (slice.element_begin + id.block * kBlockElements) * sizeof(float),
+            elements * sizeof(float)),
+        options_.push_format));
   }
   out->Send(to, chunk.call, std::move(request), std::move(payload),
             options_.call_deadline);
@@ -300,19 +313,22 @@ absl::Status Session::HandlePulled(Operation* operation, const Chunk& chunk,
           "a pull's answer says that block ", id.block, " of slice ", id.slice,
           " has not changed; its version here is another"));
     }
-    bytes += uint64_t{block.elements()} * sizeof(float);
+    bytes += block.elements() * BytesOf(options_.pull_format);
   }
+  const v1::Encoding encoding = EncodingOf(options_.pull_format);
   if (bytes != ChainSize(payload) ||
-      (bytes > 0 && reply.encoding() != v1::FP32)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a pull's answer has ", ChainSize(payload),
-                     " bytes; its blocks need ", bytes, " in fp32"));
+      (bytes > 0 && reply.encoding() != encoding)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a pull's answer has ", ChainSize(payload), " bytes of encoding ",
+        static_cast<int>(reply.encoding()), "; its blocks need ", bytes,
+        " of encoding ", static_cast<int>(encoding)));
   }
-  ChainReader reader(payload);
+  ChainReader chain(payload);
+  const NumberReader reader(&chain, options_.pull_format);
   for (const v1::PulledBlock& block : reply.blocks()) {
     if (block.elements() == 0) continue;
     operation->into->Set(placement_.slices()[block.slice()], block.slice(),
-                         block.block(), block.version(), &reader);
+                         block.block(), block.version(), reader);
   }
   return absl::OkStatus();
 }
@@ -324,17 +340,17 @@ absl::Status Session::HandlePushed(const Chunk& chunk,
     return absl::UnavailableError(absl::StrCat(
         "ps-", chunk.server, " answered for another of its lives"));
   }
-  const auto is_answered = [&reply](const BlockId& id) {
-    return std::any_of(
-        reply.blocks().begin(), reply.blocks().end(),
-        [&id](const v1::PushedBlock& block) {
-          return block.slice() == id.slice && block.block() == id.block &&
-                 block.result() != v1::PushedBlock::RESULT_UNSPECIFIED;
-        });
-  };
-  const auto answered =
-      std::count_if(chunk.blocks.begin(), chunk.blocks.end(), is_answered);
-  if (answered < static_cast<ptrdiff_t>(chunk.blocks.size())) {
+  // In the order in which they were sent.
+  size_t answered = 0;
+  for (const v1::PushedBlock& block : reply.blocks()) {
+    if (answered == chunk.blocks.size()) break;
+    const BlockId& id = chunk.blocks[answered];
+    if (block.slice() == id.slice && block.block() == id.block &&
+        block.result() != v1::PushedBlock::RESULT_UNSPECIFIED) {
+      ++answered;
+    }
+  }
+  if (answered < chunk.blocks.size()) {
     return absl::UnavailableError(
         absl::StrCat("ps-", chunk.server, " answered for ", answered, " of ",
                      chunk.blocks.size(), " blocks"));
@@ -377,11 +393,11 @@ void Session::HandleWait(Operation* operation, Chunk* chunk,
   const v1::Refusal refusal = RefusalOf(status);
   chunk->slower = refusal.waiting_for();
   chunk->attempts = 0;
-  chunk->retry_at = now + std::max(kAskAgain, absl::Milliseconds(
-                                                  refusal.retry_after_ms()));
+  chunk->retry_at =
+      now + std::max(kAskAgain, absl::Milliseconds(refusal.retry_after_ms()));
   if (std::exchange(operation->wait_told, true)) return;
-  out->Note(absl::StrCat("waiting for ", chunk->slower, ": ",
-                         status.message()));
+  out->Note(
+      absl::StrCat("waiting for ", chunk->slower, ": ", status.message()));
 }
 
 void Session::MarkDone(OpId op, Operation* operation, Chunk* chunk) {

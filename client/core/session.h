@@ -19,6 +19,7 @@
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "tensor/core.h"
+#include "tensor/number_format.h"
 
 namespace paramd {
 
@@ -38,7 +39,10 @@ class Session {
 
   struct Options {
     uint32_t worker = 0;
+    // Of float32; in another format a chunk of as many numbers is shorter.
     uint64_t chunk_bytes = uint64_t{1} << 20;
+    NumberFormat push_format = NumberFormat::kFp32;
+    NumberFormat pull_format = NumberFormat::kFp32;
     int calls_per_server = 4;
     absl::Duration call_deadline = absl::Seconds(10);
     // A push or pull that takes longer is given up.

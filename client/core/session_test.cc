@@ -206,17 +206,19 @@ TEST_F(BadPullAnswerTest, Promise9_AnotherNumberOfElementsChangesNothing) {
 
 TEST_F(BadPullAnswerTest, Promise9_TooFewBytesChangeNothing) {
   payload_ = {Floats({1, 2})};
-  ExpectRefused("a pull's answer has 8 bytes; its blocks need 12");
+  ExpectRefused(
+      "a pull's answer has 8 bytes of encoding 1; its blocks need 12");
 }
 
 TEST_F(BadPullAnswerTest, Promise9_TooManyBytesChangeNothing) {
   payload_.push_back(Floats({1}));
-  ExpectRefused("a pull's answer has 16 bytes; its blocks need 12");
+  ExpectRefused(
+      "a pull's answer has 16 bytes of encoding 1; its blocks need 12");
 }
 
 TEST_F(BadPullAnswerTest, Promise9_AnotherEncodingChangesNothing) {
-  reply_.set_encoding(v1::ENCODING_UNSPECIFIED);
-  ExpectRefused("in fp32");
+  reply_.set_encoding(v1::BF16);
+  ExpectRefused("12 bytes of encoding 2; its blocks need 12 of encoding 1");
 }
 
 TEST_F(BadPullAnswerTest, Promise9_ABlockNeverPulledCannotBeUnchanged) {
@@ -377,6 +379,45 @@ TEST_F(SessionTest, Promise9_APushAnsweredAsAPullEndsWithASentence) {
   Answer(Sent()[0], v1::PullReply());
   const absl::Status end = End();
   EXPECT_TRUE(absl::IsInvalidArgument(end)) << end;
+}
+
+Session::Options HalfFormats() {
+  Session::Options options;
+  options.push_format = NumberFormat::kBf16;
+  options.pull_format = NumberFormat::kFp16;
+  return options;
+}
+
+TEST_F(SessionTest, AGradientTravelsInTheFormatOfPushes) {
+  Use(Small(), HalfFormats());
+  Push(1);
+  const auto sent = Sent();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(HeadOf<v1::PushRequest>(sent[0]).encoding(), v1::BF16);
+  ASSERT_EQ(ChainSize(sent[0].payload), 4u);
+  float numbers[2];
+  DecodeNumbers(NumberFormat::kBf16, sent[0].payload[0].bytes().data(), 2,
+                numbers);
+  EXPECT_EQ(numbers[0], 1);
+  EXPECT_EQ(numbers[1], 2);
+}
+
+TEST_F(SessionTest, WeightsAreReadInTheFormatOfPulls) {
+  Use(Small(), HalfFormats());
+  Pull();
+  for (const Outbox::SendItem& sent : Sent()) {
+    EXPECT_EQ(HeadOf<v1::PullRequest>(sent).encoding(), v1::FP16);
+    v1::PullReply reply = PullReplyTo(sent, session_->placement());
+    reply.set_encoding(v1::FP16);
+    const size_t count = reply.blocks(0).elements();
+    const std::vector<float> numbers(count, 0.75f);
+    Buffer payload = Buffer::Allocate(2 * count);
+    EncodeNumbers(NumberFormat::kFp16, numbers.data(), count,
+                  payload.mutable_bytes().data());
+    Answer(sent, reply, {payload});
+  }
+  ASSERT_TRUE(session_->TakeFinished().has_value());
+  EXPECT_EQ(weights_.variable(1)[2], 0.75f);
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "base/check.h"
-
 namespace paramd {
 
 Weights::Weights(const Placement& placement) {
@@ -30,13 +28,15 @@ std::vector<absl::Span<const float>> Weights::variables() const {
 }
 
 void Weights::Set(const PlacedSlice& slice, uint32_t slice_id, uint32_t block,
-                  const v1::BlockVersion& version, ChainReader* values) {
+                  const v1::BlockVersion& version, const NumberReader& values) {
   const uint64_t begin = slice.element_begin + block * kBlockElements;
-  const uint64_t elements = BlockElements(slice.elements, block);
-  const bool complete = values->Read(
-      values_[slice.variable].mutable_bytes().subspan(
-          begin * sizeof(float), elements * sizeof(float)));
-  CHECK(complete, "the payload was checked against the block's size");
+  std::byte* const out =
+      values_[slice.variable].mutable_bytes().data() + begin * sizeof(float);
+  values.ForEachRun(BlockElements(slice.elements, block),
+                    [out](const std::byte* run, size_t offset, size_t count) {
+                      std::memcpy(out + offset * sizeof(float), run,
+                                  count * sizeof(float));
+                    });
   versions_[slice_id][block] = version;
 }
 

@@ -4,9 +4,11 @@
 #include <vector>
 
 #include "absl/types/span.h"
+
 #include "client/core/placement.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "tensor/buffer.h"
+#include "tensor/number_reader.h"
 
 namespace paramd {
 
@@ -27,13 +29,13 @@ class Weights {
   const v1::BlockVersion& version(uint32_t slice, uint32_t block) const {
     return versions_[slice][block];
   }
-  // Reads `elements` floats into a block and remembers its version.
+  // Reads the block's elements and remembers its version.
   // REQUIRES: the block has that many elements, and so has the reader.
   void Set(const PlacedSlice& slice, uint32_t slice_id, uint32_t block,
-           const v1::BlockVersion& version, ChainReader* values);
+           const v1::BlockVersion& version, const NumberReader& values);
 
  private:
-  std::vector<Buffer> values_;                         // By variable.
+  std::vector<Buffer> values_;                           // By variable.
   std::vector<std::vector<v1::BlockVersion>> versions_;  // By slice and block.
 };
 
