@@ -143,13 +143,6 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
       mistakes->Add(reader.PlaceOf(path), path, sentence);
     }
   };
-  for (const auto& [path, format] :
-       {std::pair("push_format", config.push_format()),
-        std::pair("pull_format", config.pull_format())}) {
-    if (format > v1::JobConfig::WIRE_FORMAT_FP32) {
-      add(path, "is not built yet; only \"fp32\" is");
-    }
-  }
   const auto is_allowed = [](char c) {
     return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
   };

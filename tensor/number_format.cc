@@ -103,4 +103,13 @@ void DecodeNumbers(NumberFormat format, const std::byte* bytes, size_t count,
   }
 }
 
+Buffer Encoded(Buffer numbers, NumberFormat format) {
+  if (format == NumberFormat::kFp32) return numbers;
+  const size_t count = numbers.size() / sizeof(float);
+  Buffer encoded = Buffer::Allocate(count * BytesOf(format));
+  EncodeNumbers(format, reinterpret_cast<const float*>(numbers.bytes().data()),
+                count, encoded.mutable_bytes().data());
+  return encoded;
+}
+
 }  // namespace paramd

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tensor/buffer.h"
+
 namespace paramd {
 
 // How a float32 is written in fewer bytes, little-endian. Rounded to nearest,
@@ -28,6 +30,9 @@ void EncodeNumbers(NumberFormat format, const float* numbers, size_t count,
 // Reads them from any address. Exact: each has a float32 of its own.
 void DecodeNumbers(NumberFormat format, const std::byte* bytes, size_t count,
                    float* out);
+
+// A buffer of float32 in that format: the same one, or a new one.
+Buffer Encoded(Buffer numbers, NumberFormat format);
 
 }  // namespace paramd
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "absl/types/span.h"
 
@@ -39,6 +40,22 @@ class NumberReader {
         use(reinterpret_cast<const std::byte*>(run), offset + begin, length);
       }
     });
+  }
+
+  // The next `elements` as float32: references, or a new buffer. REQUIRES: that
+  // many remain.
+  BufferChain Take(size_t elements) const {
+    if (format_ == NumberFormat::kFp32) {
+      return reader_->Take(elements * sizeof(float));
+    }
+    if (elements == 0) return {};
+    Buffer decoded = Buffer::Allocate(elements * sizeof(float));
+    std::byte* const out = decoded.mutable_bytes().data();
+    ForEachRun(
+        elements, [out](const std::byte* run, size_t offset, size_t count) {
+          std::memcpy(out + offset * sizeof(float), run, count * sizeof(float));
+        });
+    return {std::move(decoded)};
   }
 
  private:

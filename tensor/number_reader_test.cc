@@ -69,6 +69,20 @@ TEST_P(NumberReaderTest, NoMoreThanWasAskedForIsRead) {
   EXPECT_EQ(reader.remaining(), 40 * BytesOf(GetParam()));
 }
 
+TEST_P(NumberReaderTest, WhatIsTakenIsFloat32) {
+  RandomStream random(5);
+  const std::vector<float> numbers = Numbers(3000);
+  const BufferChain chain = Cut(GetParam(), numbers, &random);
+  ChainReader reader(chain);
+  const BufferChain taken = NumberReader(&reader, GetParam()).Take(2999);
+  ASSERT_EQ(ChainSize(taken), 2999 * sizeof(float));
+  std::vector<float> read(2999);
+  ChainReader(taken).Read(AsWritableBytes(absl::MakeSpan(read)));
+  EXPECT_EQ(read, std::vector<float>(numbers.begin(), numbers.end() - 1));
+  EXPECT_EQ(reader.remaining(), BytesOf(GetParam()));
+  EXPECT_TRUE(NumberReader(&reader, GetParam()).Take(0).empty());
+}
+
 INSTANTIATE_TEST_SUITE_P(All, NumberReaderTest,
                          testing::Values(NumberFormat::kFp32,
                                          NumberFormat::kBf16,

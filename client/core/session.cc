@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "config/wire_format.h"
 #include "proto/refusal.h"
+#include "tensor/number_reader.h"
 
 namespace paramd {
 namespace {
@@ -18,16 +19,6 @@ constexpr CallId kSessionCall = CallId{1} << 63;
 constexpr size_t kPullTimes = 64;
 // After a server has kept a pull for long and gave it back.
 constexpr absl::Duration kAskAgain = absl::Milliseconds(10);
-
-// Numbers as they travel: float32 by reference.
-Buffer Encoded(Buffer numbers, NumberFormat format) {
-  if (format == NumberFormat::kFp32) return numbers;
-  const size_t count = numbers.size() / sizeof(float);
-  Buffer encoded = Buffer::Allocate(count * BytesOf(format));
-  EncodeNumbers(format, reinterpret_cast<const float*>(numbers.bytes().data()),
-                count, encoded.mutable_bytes().data());
-  return encoded;
-}
 
 absl::Duration Backoff(int attempts) {
   return std::min(absl::Milliseconds(20) * (1 << std::min(attempts, 6)),

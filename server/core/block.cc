@@ -44,7 +44,7 @@ v1::BlockVersion Block::version() const {
   return version;
 }
 
-void Block::Apply(const Optimizer& optimizer, ChainReader* gradient,
+void Block::Apply(const Optimizer& optimizer, const NumberReader& gradient,
                   SpareBuffers* spare, const GradientAge& age) {
   Buffer fresh_values;
   Buffer fresh_slots;

@@ -11,6 +11,7 @@
 #include "server/core/optimizer.h"
 #include "server/core/spare_buffers.h"
 #include "tensor/buffer.h"
+#include "tensor/number_reader.h"
 
 namespace paramd {
 
@@ -42,7 +43,7 @@ class Block {
   // Reads the gradient of this block and applies it. Replaced buffers go to
   // `spare`. REQUIRES: 4 * elements() bytes of finite numbers remain; somebody
   // holds a reference to age.values, if any.
-  void Apply(const Optimizer& optimizer, ChainReader* gradient,
+  void Apply(const Optimizer& optimizer, const NumberReader& gradient,
              SpareBuffers* spare, const GradientAge& age = {});
 
   // Of the gradients applied, where that is asked for.

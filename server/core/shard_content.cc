@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "config/wire_format.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -54,11 +55,12 @@ absl::StatusOr<RowShape> CheckVariable(const v1::Variable& variable) {
   return shape;
 }
 
-absl::Status CheckEncoding(v1::Encoding encoding) {
-  if (encoding == v1::FP32) return absl::OkStatus();
+absl::StatusOr<NumberFormat> FormatIn(v1::Encoding encoding) {
+  const auto format = FormatOf(encoding);
+  if (format.has_value()) return *format;
   return Invalid("encoding",
                  absl::StrCat("encoding ", static_cast<int>(encoding),
-                              " is unknown here; known is FP32"));
+                              " is unknown here; known are FP32, BF16, FP16"));
 }
 
 void Skip(size_t bytes, ChainReader* reader) {
@@ -154,7 +156,7 @@ absl::StatusOr<Slice*> ShardContent::Find(uint32_t slice,
 
 absl::Status ShardContent::Pull(const v1::PullRequest& request,
                                 v1::PullReply* reply, BufferChain* payload) {
-  RETURN_IF_ERROR(CheckEncoding(request.encoding()));
+  ASSIGN_OR_RETURN(const NumberFormat format, FormatIn(request.encoding()));
   size_t bytes = kHeadBytesPerBlock;
   for (const v1::PullBlock& wanted : request.blocks()) {
     ASSIGN_OR_RETURN(Slice* const slice, Find(wanted.slice(), wanted.block()));
@@ -173,8 +175,8 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
     if (wanted.known().life() != version.life() ||
         wanted.known().counter() != version.counter()) {
       pulled->set_elements(static_cast<uint32_t>(block.elements()));
-      payload->push_back(block.values());
-      bytes += block.values().size();
+      payload->push_back(Encoded(block.values(), format));
+      bytes += payload->back().size();
     }
     if (bytes > options_.max_reply_bytes) {
       return Refuse(v1::Refusal::OVER_LIMIT, "pull",
@@ -184,7 +186,7 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
                                  " bytes; pull fewer at a time"));
     }
   }
-  reply->set_encoding(v1::FP32);
+  reply->set_encoding(request.encoding());
   ++counts_.pulls;
   return absl::OkStatus();
 }
@@ -196,6 +198,7 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
   if (!decisions.ok()) return decisions.status();
   fork_.Hear(request.header().snapshot());
   ChainReader gradient(payload);
+  const size_t element_bytes = BytesOf(*FormatOf(request.encoding()));
   for (int i = 0; i < request.blocks_size(); ++i) {
     const Decision& decision = (*decisions)[i];
     const auto& [slice, index, admission, mean_square] = decision;
@@ -207,7 +210,7 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
       Apply(request, request.blocks(i), decision, &gradient);
       pushed->set_result(v1::PushedBlock::APPLIED);
     } else {
-      Skip(block.elements() * sizeof(float), &gradient);
+      Skip(block.elements() * element_bytes, &gradient);
       const bool superseded =
           admission == AppliedPushes::Admission::kSuperseded;
       pushed->set_result(superseded ? v1::PushedBlock::SUPERSEDED
@@ -245,6 +248,7 @@ void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
 void ShardContent::Apply(const v1::PushRequest& request,
                          const v1::PushBlock& pushed, const Decision& decision,
                          ChainReader* gradient) {
+  const NumberFormat format = *FormatOf(request.encoding());
   const PushId push{request.header().worker(), request.header().generation(),
                     request.header().sequence()};
   const auto& [slice, index, admission, mean_square] = decision;
@@ -254,11 +258,12 @@ void ShardContent::Apply(const v1::PushRequest& request,
   if (twin.block != nullptr) {
     ChainReader again = *gradient;
     ApplyTo(twin.block, AgeOf(pushed, push.worker, *twin.block), mean_square,
-            &again);
+            NumberReader(&again, format));
   }
   const auto staleness = StalenessOf(pushed, block);
   if (staleness.has_value()) staleness_.Add(*staleness);
-  ApplyTo(&block, AgeOf(pushed, push.worker, block), mean_square, gradient);
+  ApplyTo(&block, AgeOf(pushed, push.worker, block), mean_square,
+          NumberReader(gradient, format));
   slice->applied().MarkApplied(push, index);
   if (twin.record != nullptr) twin.record->MarkApplied(push, index);
   ++counts_.blocks_applied;
@@ -282,7 +287,7 @@ GradientAge ShardContent::AgeOf(const v1::PushBlock& pushed, uint32_t worker,
 }
 
 void ShardContent::ApplyTo(Block* block, const GradientAge& age,
-                           double mean_square, ChainReader* gradient) {
+                           double mean_square, const NumberReader& gradient) {
   if (options_.spike_factor > 0) block->gradient_rms().Add(mean_square);
   block->Apply(optimizer_, gradient, &spare_, age);
 }
@@ -314,7 +319,7 @@ absl::optional<uint64_t> ShardContent::StalenessOf(const v1::PushBlock& pushed,
 
 absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
     const v1::PushRequest& request, const BufferChain& payload) const {
-  RETURN_IF_ERROR(CheckEncoding(request.encoding()));
+  ASSIGN_OR_RETURN(const NumberFormat format, FormatIn(request.encoding()));
   const PushId push{request.header().worker(), request.header().generation(),
                     request.header().sequence()};
   if (push.sequence == 0) {
@@ -333,7 +338,7 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
                                   decision.slice->TensorName(), "' twice"));
     }
     decisions.push_back(decision);
-    bytes += uint64_t{block.elements()} * sizeof(float);
+    bytes += block.elements() * BytesOf(format);
   }
   const size_t received = ChainSize(payload);
   if (bytes != received) {
@@ -341,13 +346,15 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
                    absl::StrCat("chunk has ", received,
                                 " bytes of gradient; its blocks have ", bytes));
   }
-  if (!empty) RETURN_IF_ERROR(CheckNumbers(payload, &decisions));
+  if (!empty) RETURN_IF_ERROR(CheckNumbers(payload, format, &decisions));
   return decisions;
 }
 
 absl::Status ShardContent::CheckNumbers(
-    const BufferChain& payload, std::vector<Decision>* decisions) const {
-  ChainReader gradient(payload);
+    const BufferChain& payload, NumberFormat format,
+    std::vector<Decision>* decisions) const {
+  ChainReader chain(payload);
+  const NumberReader gradient(&chain, format);
   for (Decision& decision : *decisions) {
     const std::string& name = decision.slice->variable().name();
     const auto refuse = [&](absl::string_view what) {
@@ -356,7 +363,7 @@ absl::Status ShardContent::CheckNumbers(
                                  " in block ", decision.block, " of '",
                                  decision.slice->TensorName(), "'"));
     };
-    if (!IsFinite(&gradient, &decision)) return refuse("is not finite");
+    if (!IsFinite(gradient, &decision)) return refuse("is not finite");
     const GradientRms& running =
         decision.slice->block(decision.block).gradient_rms();
     // What is in already is acknowledged, whatever came since.
@@ -372,7 +379,8 @@ absl::Status ShardContent::CheckNumbers(
 }
 
 // One pass in either case.
-bool ShardContent::IsFinite(ChainReader* gradient, Decision* decision) const {
+bool ShardContent::IsFinite(const NumberReader& gradient,
+                            Decision* decision) const {
   const size_t elements = decision->slice->block_elements(decision->block);
   if (options_.spike_factor == 0) {
     return optimizer_.ReadFinite(gradient, elements);
@@ -388,10 +396,9 @@ absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
   const size_t elements = empty ? 0 : slice->block_elements(index);
   if (block.elements() != elements) {
     const std::string& name = slice->variable().name();
-    return Invalid(
-        name, absl::StrCat("gradient for '", name, "' has ", block.elements(),
-                           " values in block ", index, "; the block has ",
-                           elements));
+    return Invalid(name, absl::StrCat("gradient for '", name, "' has ",
+                                      block.elements(), " values in block ",
+                                      index, "; the block has ", elements));
   }
   ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
   return Decision{slice, index, admission, /*mean_square=*/0};

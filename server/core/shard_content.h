@@ -19,6 +19,8 @@
 #include "server/core/spare_buffers.h"
 #include "server/core/staleness_count.h"
 #include "tensor/buffer.h"
+#include "tensor/number_format.h"
+#include "tensor/number_reader.h"
 
 namespace paramd {
 
@@ -120,16 +122,16 @@ class ShardContent {
                                       const PushId& push, bool empty) const;
   // Reads the gradients of the blocks and notes their mean squares. Refused as
   // QUARANTINED.
-  absl::Status CheckNumbers(const BufferChain& payload,
+  absl::Status CheckNumbers(const BufferChain& payload, NumberFormat format,
                             std::vector<Decision>* decisions) const;
-  bool IsFinite(ChainReader* gradient, Decision* decision) const;
+  bool IsFinite(const NumberReader& gradient, Decision* decision) const;
   void Apply(const v1::PushRequest& request, const v1::PushBlock& pushed,
              const Decision& decision, ChainReader* gradient);
   // Of a gradient of `worker`, for this copy of the block.
   GradientAge AgeOf(const v1::PushBlock& pushed, uint32_t worker,
                     const Block& block) const;
   void ApplyTo(Block* block, const GradientAge& age, double mean_square,
-               ChainReader* gradient);
+               const NumberReader& gradient);
   // How many other pushes the block has taken since the read that the gradient
   // was computed on; nullopt if that is not known.
   absl::optional<uint64_t> StalenessOf(const v1::PushBlock& pushed,

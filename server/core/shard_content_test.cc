@@ -62,6 +62,61 @@ TEST_F(ShardContentTest, APushChangesItsBlocksAndSaysTheirVersions) {
   EXPECT_EQ(driver_.Pull(0), std::vector<float>(4));
 }
 
+// A push of numbers in that format.
+BufferChain In(NumberFormat format, const std::vector<float>& numbers) {
+  return {Encoded(Payload(numbers)[0], format)};
+}
+
+TEST_F(ShardContentTest, AGradientInHalfTheBytesIsAppliedAsTheNumbersItIs) {
+  uint64_t sequence = 0;
+  for (const auto& [encoding, format] :
+       {std::pair(v1::BF16, NumberFormat::kBf16),
+        std::pair(v1::FP16, NumberFormat::kFp16)}) {
+    // Of two blocks: the second one begins where the first one ends.
+    v1::PushRequest push = driver_.MakePush(++sequence, {{0, 0}, {1, 0}}, 4);
+    push.mutable_blocks(1)->set_elements(2);
+    push.set_encoding(encoding);
+    const auto reply = driver_.Ask<v1::PushReply>(
+        PeerId::Worker(1), push, In(format, {1, 2, -0.5f, 8, 3, -4}));
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->blocks(1).result(), v1::PushedBlock::APPLIED);
+    const auto n = static_cast<float>(sequence);
+    EXPECT_EQ(driver_.Pull(0), (std::vector<float>{-n, -2 * n, n / 2, -8 * n}));
+    EXPECT_EQ(driver_.Pull(1), (std::vector<float>{-3 * n, 4 * n}));
+    const auto again = driver_.Ask<v1::PushReply>(
+        PeerId::Worker(1), push, In(format, {1, 2, -0.5f, 8, 3, -4}));
+    EXPECT_EQ(again->blocks(1).result(), v1::PushedBlock::ALREADY_APPLIED);
+    EXPECT_EQ(driver_.Pull(1), (std::vector<float>{-3 * n, 4 * n}));
+  }
+}
+
+TEST_F(ShardContentTest, AHalfThatIsNotFiniteIsQuarantined) {
+  v1::PushRequest push = driver_.MakePush(1, {{1, 0}}, 2);
+  push.set_encoding(v1::FP16);
+  const auto reply = driver_.Ask<v1::PushReply>(
+      PeerId::Worker(1), push, In(NumberFormat::kFp16, {1, 70000}));
+  EXPECT_EQ(RefusalOf(reply.status()).reason(), v1::Refusal::QUARANTINED);
+  EXPECT_EQ(driver_.Pull(1), std::vector<float>(2));
+}
+
+TEST_F(ShardContentTest, APullIsAnsweredInTheFormatThatItAsksFor) {
+  ASSERT_TRUE(
+      driver_.Push(driver_.MakePush(1, {{1, 0}}, 2), {-1, -1.00390625f}).ok());
+  v1::PullRequest pull;
+  pull.set_encoding(v1::BF16);
+  pull.add_blocks()->set_slice(1);
+  const ShardDriver::Answer answer = driver_.Call(PeerId::Worker(1), pull, {});
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  const auto& reply = static_cast<const v1::PullReply&>(*answer.head);
+  EXPECT_EQ(reply.encoding(), v1::BF16);
+  EXPECT_EQ(reply.blocks(0).elements(), 2u);
+  ASSERT_EQ(ChainSize(answer.payload), 4u);
+  float read[2];
+  DecodeNumbers(NumberFormat::kBf16, answer.payload[0].bytes().data(), 2, read);
+  EXPECT_EQ(read[0], 1);
+  EXPECT_EQ(read[1], 1);  // Half way to 1.0078125: to the even one.
+}
+
 TEST_F(ShardContentTest, Promise1_ARepeatedPushIsAcknowledgedAndNotApplied) {
   const v1::PushRequest push = driver_.MakePush(1, {{1, 0}}, 2);
   ASSERT_TRUE(driver_.Push(push, {1, 1}).ok());
@@ -167,7 +222,8 @@ TEST_F(ShardContentTest, Promise9_ABlockTwiceRefusesTheWholeChunk) {
 TEST_F(ShardContentTest, Promise9_AnUnknownEncodingIsRefused) {
   v1::PushRequest push = driver_.MakePush(1, {{1, 0}}, 2);
   push.set_encoding(static_cast<v1::Encoding>(9));
-  EXPECT_EQ(Refused(push, {1, 2}, "encoding 9 is unknown here; known is FP32")
+  EXPECT_EQ(Refused(push, {1, 2},
+                    "encoding 9 is unknown here; known are FP32, BF16, FP16")
                 .reason(),
             v1::Refusal::INVALID);
 }
@@ -265,7 +321,7 @@ TEST_F(ShardContentTest, APullOfWhatIsNotThereIsRefused) {
             "chunk names block 2 of 'big', which has 2");
   pull.set_encoding(v1::ENCODING_UNSPECIFIED);
   EXPECT_EQ(driver_.Call({}, pull).status.message(),
-            "encoding 0 is unknown here; known is FP32");
+            "encoding 0 is unknown here; known are FP32, BF16, FP16");
 }
 
 TEST_F(ShardContentTest, Promise8_APullBeyondTheLimitIsRefused) {

@@ -9,7 +9,9 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "config/wire_format.h"
 #include "proto/refusal.h"
+#include "tensor/number_reader.h"
 
 namespace paramd {
 namespace {
@@ -31,9 +33,8 @@ absl::Status Late(uint64_t step, uint32_t worker) {
   refusal.set_reason(v1::Refusal::LATE);
   refusal.set_entity(WorkerName(worker));
   refusal.set_step(step);
-  return Refuse(refusal,
-                absl::StrCat("step ", step, " was decided without ",
-                             WorkerName(worker)));
+  return Refuse(refusal, absl::StrCat("step ", step, " was decided without ",
+                                      WorkerName(worker)));
 }
 
 }  // namespace
@@ -66,8 +67,7 @@ absl::Status SyncStep::Configure(const v1::Configuration& configuration) {
                                 told.workers_size(), " workers at step ",
                                 told.first_step()));
   }
-  if (applying_ ||
-      (!IsZero(contributors_) && told.first_step() != step_ + 1)) {
+  if (applying_ || (!IsZero(contributors_) && told.first_step() != step_ + 1)) {
     return Invalid("contributors",
                    absl::StrCat("contributors ", version, " begin with step ",
                                 told.first_step(), "; the next one here is ",
@@ -75,11 +75,11 @@ absl::Status SyncStep::Configure(const v1::Configuration& configuration) {
   }
   const uint64_t needed = shard_bytes_ * told.workers_size();
   if (backup > 0 && needed > options_.park_bytes) {
-    return Invalid("sync_park_bytes",
-                   absl::StrCat("a step of ", told.workers_size(),
-                                " workers has ", needed,
-                                " bytes of gradients here; sync_park_bytes is ",
-                                options_.park_bytes));
+    return Invalid(
+        "sync_park_bytes",
+        absl::StrCat("a step of ", told.workers_size(), " workers has ", needed,
+                     " bytes of gradients here; sync_park_bytes is ",
+                     options_.park_bytes));
   }
   DropGathered();
   step_ = told.first_step() - 1;
@@ -142,7 +142,8 @@ absl::Status SyncStep::CheckStep(const v1::PushRequest& request) const {
                                   "; the next one here is ", step_ + 1));
   }
   if (request.contributors() < contributors_) {
-    return not_ready(absl::StrCat("step ", request.step(), " is of contributors ",
+    return not_ready(absl::StrCat("step ", request.step(),
+                                  " is of contributors ",
                                   VersionName(contributors_), ", not of ",
                                   VersionName(request.contributors())));
   }
@@ -178,16 +179,15 @@ absl::Status SyncStep::Gather(
   const uint32_t worker = request.header().worker();
   const auto place = PlaceOf(worker);
   if (!place.has_value()) {
-    return Invalid(WorkerName(worker),
-                   absl::StrCat(WorkerName(worker), " is not one of the ",
-                                workers_.size(), " contributors ",
-                                VersionName(contributors_)));
+    return Invalid(
+        WorkerName(worker),
+        absl::StrCat(WorkerName(worker), " is not one of the ", workers_.size(),
+                     " contributors ", VersionName(contributors_)));
   }
   if (applying_ && absl::c_count(decided_, worker) == 0) {
     return Late(step_ + 1, worker);
   }
-  ASSIGN_OR_RETURN(Contribution* const contribution,
-                   FindContribution(request));
+  ASSIGN_OR_RETURN(Contribution* const contribution, FindContribution(request));
   std::vector<size_t> missing;
   for (const ShardContent::Decision& decision : decisions) {
     const size_t index = IndexOf(decision);
@@ -197,8 +197,8 @@ absl::Status SyncStep::Gather(
   ChainReader reader(payload);
   for (size_t i = 0; i < decisions.size(); ++i) {
     const size_t index = IndexOf(decisions[i]);
-    BufferChain gradient =
-        reader.Take(uint64_t{request.blocks(i).elements()} * sizeof(float));
+    BufferChain gradient = NumberReader(&reader, *FormatOf(request.encoding()))
+                               .Take(request.blocks(i).elements());
     v1::PushedBlock* const pushed = reply->add_blocks();
     pushed->set_slice(request.blocks(i).slice());
     pushed->set_block(request.blocks(i).block());
@@ -244,8 +244,7 @@ absl::StatusOr<SyncStep::Contribution*> SyncStep::FindContribution(
   return &contribution;
 }
 
-absl::Status SyncStep::CheckRoom(const Contribution& contribution,
-                                 size_t place,
+absl::Status SyncStep::CheckRoom(const Contribution& contribution, size_t place,
                                  const std::vector<size_t>& blocks) const {
   if (contribution.examples == 0) return absl::OkStatus();
   uint64_t wanted = 0;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/wire_format.h"
 #include "proto/refusal.h"
 #include "worker/core/async_worker.h"
 
@@ -49,6 +50,8 @@ void AsyncWorker::OnJoined(const v1::JoinReply& reply, Time now, Outbox* out) {
   Session::Options options;
   options.worker = options_.index;
   options.chunk_bytes = options_.job.chunk_bytes();
+  options.push_format = FormatOf(options_.job.push_format());
+  options.pull_format = FormatOf(options_.job.pull_format());
   options.request_id_seed = options_.incarnation + sessions_;
   options.first_call = ++sessions_ << 32;
   // A pull may be kept for as long as the mode says.
