@@ -17,9 +17,9 @@ class AccuracyTest(unittest.TestCase):
         assert code == 0, alone.output
         cls.alone = alone.accuracy()
 
-    def check(self, servers, workers):
-        run = paramd.Run("local", "--job", paramd.JOB,
-                         f"--servers={servers}", f"--workers={workers}")
+    def check(self, servers, workers, *flags):
+        run = paramd.Run("local", "--job", paramd.JOB, f"--servers={servers}",
+                         f"--workers={workers}", *flags)
         self.addCleanup(run.kill)
         self.assertEqual(run.wait(), 0, run.output)
         self.assertNotIn("killed", run.output)
@@ -39,6 +39,9 @@ class AccuracyTest(unittest.TestCase):
 
     def test_5_servers_and_2_workers(self):
         self.check(5, 2)
+
+    def test_half_the_bytes_both_ways(self):
+        self.check(2, 2, "--push_format=bf16", "--pull_format=bf16")
 
 
 if __name__ == "__main__":

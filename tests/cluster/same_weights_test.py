@@ -101,6 +101,27 @@ class SameWeightsTest(unittest.TestCase):
                               f"--servers={servers}"),
                 alone, f"over gRPC with {servers} servers")
 
+    def test_numbers_that_travel_in_half_the_bytes(self):
+        job = ["--job", paramd.SMALL_JOB, "--push_format=bf16",
+               "--pull_format=fp16"]
+        alone = final_tensors("run", *job)
+        self.assert_same(final_tensors("local", *job, "--workers=1",
+                                       "--servers=2"),
+                         alone, "over gRPC with 2 servers")
+        exact = final_tensors("run", "--job", paramd.SMALL_JOB)
+        self.assertNotEqual(exact["dense_1/kernel"], alone["dense_1/kernel"])
+
+    def test_the_instructions_make_no_difference(self):
+        for optimizer in ({"adam": {}, "learning_rate": 0.001},
+                          {"sgd": {"momentum": 0.9, "nesterov": True},
+                           "learning_rate": 0.02},
+                          {"adagrad": {}, "learning_rate": 0.02}):
+            job = ["--job", paramd.SMALL_JOB,
+                   f"--set=optimizer={json.dumps(optimizer)}"]
+            scalar = final_tensors("run", *job, "--cpu=scalar")
+            self.assert_same(final_tensors("run", *job, "--cpu=auto"), scalar,
+                             f"with {optimizer}")
+
     def test_workers_in_step_give_the_bits_of_one_that_accumulates(self):
         job = ["--job", paramd.SMALL_JOB, "--set=staleness=sync",
                "--set=batch_per_replica=16"]
