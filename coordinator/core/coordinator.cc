@@ -74,6 +74,7 @@ absl::Duration Coordinator::heartbeat() const {
 
 void Coordinator::Start(Time now, Outbox* out) {
   started_ = now;
+  starting_since_ = now;
   last_event_ = now;
   next_periodic_ = now + kPeriod;
   StartIo(std::make_unique<v1::ReadLog>(), &Coordinator::OnLogRead, out);
@@ -299,7 +300,7 @@ void Coordinator::Tick(Time now, Outbox* out) {
   next_periodic_ = now + kPeriod;
   const absl::Duration patience =
       absl::Milliseconds(options_.job.start_timeout_ms());
-  if (phase_ < Phase::kRunning && now - started_ > patience) {
+  if (phase_ < Phase::kRunning && now - starting_since_ > patience) {
     out->Exit(absl::DeadlineExceededError(
         absl::StrCat("not started within ", absl::FormatDuration(patience),
                      "; waiting for ", waiting_for())));

@@ -304,6 +304,7 @@ class Coordinator : public Core {
   const Options options_;
   Phase phase_ = Phase::kReadingLog;
   Time started_;
+  Time starting_since_;  // Or since all servers go back to a checkpoint.
   Time next_periodic_;
   Time last_event_;
   v1::Configuration configuration_;

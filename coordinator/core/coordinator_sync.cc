@@ -221,6 +221,7 @@ void Coordinator::RewindJob(Time now, Outbox* out) {
   const uint64_t every = options_.job.checkpoint().every_steps();
   if (every > 0) next_checkpoint_step_ = (checkpoint_step_ / every + 1) * every;
   phase_ = Phase::kLoggingLayout;
+  starting_since_ = now;
   v1::LogEntry entry;
   *entry.mutable_configuration() = configuration_;
   Append(std::move(entry), &Coordinator::OnLayoutLogged, out);

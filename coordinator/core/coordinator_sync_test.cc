@@ -152,6 +152,19 @@ TEST_F(CoordinatorSyncTest, ALostServerTakesAllBackToTheCheckpoint) {
   EXPECT_EQ(started_.Append().configuration().contributors().first_step(), 1u);
 }
 
+TEST_F(CoordinatorSyncTest, ARewindHasAsLongAsAStart) {
+  Begin();
+  driver().StandStill(absl::Minutes(2));  // Longer than a start may take.
+  started_.Restart(1);
+  driver().Advance(absl::Seconds(1));
+  started_.Serve();
+  EXPECT_TRUE(driver().HasNote("all servers go back to step 0"));
+  driver().Advance(absl::Seconds(59));
+  EXPECT_FALSE(driver().exited);
+  driver().Advance(absl::Seconds(2));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(driver().exit_status));
+}
+
 TEST_F(CoordinatorSyncTest, BackupWorkersMustLeaveSomebody) {
   StartedCoordinator all(SyncOptions(/*backup_workers=*/2));
   all.ReadLog();
