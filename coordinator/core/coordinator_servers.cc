@@ -166,7 +166,10 @@ void Coordinator::OnRecalled(uint32_t index, const v1::RecallReply& reply,
   if (server.incarnation == reply.incarnation()) return;
   const bool is_new_life = server.incarnation != 0;
   server.incarnation = reply.incarnation();
-  if (is_new_life && phase_ >= Phase::kFilling) OnNewServer(index, now, out);
+  // The layout that is being logged names its earlier life.
+  if (is_new_life && phase_ >= Phase::kLoggingLayout) {
+    OnNewServer(index, now, out);
+  }
 }
 
 void Coordinator::OnNewServer(uint32_t index, Time now, Outbox* out) {

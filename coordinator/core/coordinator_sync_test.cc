@@ -165,6 +165,23 @@ TEST_F(CoordinatorSyncTest, ARewindHasAsLongAsAStart) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(driver().exit_status));
 }
 
+TEST_F(CoordinatorSyncTest, AServerLostWhileARewindIsLoggedIsFilledToo) {
+  Begin();
+  started_.Restart(1);
+  driver().Advance(absl::Seconds(1));
+  const auto asked = driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(0));
+  ASSERT_TRUE(asked.has_value());
+  started_.Serve();
+  const auto rewind = driver().TakeIo<v1::AppendLog>();
+  ASSERT_TRUE(rewind.has_value());
+  driver().Fail(*asked, absl::UnavailableError("connection reset"));
+  started_.Restart(0);
+  driver().Advance(absl::Seconds(1));
+  started_.Serve();
+  driver().End(rewind->first, absl::OkStatus());
+  EXPECT_EQ(Told().state(), v1::RUNNING);
+}
+
 TEST_F(CoordinatorSyncTest, BackupWorkersMustLeaveSomebody) {
   StartedCoordinator all(SyncOptions(/*backup_workers=*/2));
   all.ReadLog();
