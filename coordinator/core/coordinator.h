@@ -178,6 +178,7 @@ class Coordinator : public Core {
   void OnNewServer(uint32_t server, Time now, Outbox* out);
   void RestoreFromNewest(Server* server);
   bool EveryServerHas(const v1::Version& version) const;
+  bool EveryServerIsThere() const;
 
   // ---- workers
   void OnJoin(const Message& message, const v1::JoinRequest& request, Time now,
@@ -337,6 +338,8 @@ class Coordinator : public Core {
   uint64_t step_before_ =
       0;  // Of sessions that are gone, and before a restart.
   uint64_t next_checkpoint_step_ = 0;
+  // From when on a snapshot is to save steps of sync mode, in another mode.
+  Time next_save_of_steps_ = Time::Never();
   bool draining_ = false;
   Time drain_started_;
   v1::Version drain_number_;  // The snapshot to leave with. Zero: none yet.

@@ -20,6 +20,8 @@ constexpr absl::Duration kWritePatience = absl::Minutes(15);
 constexpr int kFinalAttempts = 3;
 // Between checkpoints to leave with, should one fail.
 constexpr absl::Duration kDrainRetry = absl::Seconds(1);
+// The same behind sync mode.
+constexpr absl::Duration kSaveRetry = absl::Seconds(1);
 
 }  // namespace
 
@@ -97,9 +99,11 @@ void Coordinator::AdvanceRunning(Time now, Outbox* out) {
     ChangeState(v1::FINISHING);
     return;
   }
+  const bool unsaved = now >= next_save_of_steps_ && EveryServerIsThere();
+  if (unsaved) next_save_of_steps_ = now + kSaveRetry;
   const bool due = next_checkpoint_step_ > 0 &&
                    global_step() >= next_checkpoint_step_ && !InputFinished();
-  if (due) OpenSnapshot({}, now, out);
+  if (unsaved || due) OpenSnapshot({}, now, out);
 }
 
 void Coordinator::Drain(Time now, Outbox* out) {
@@ -313,6 +317,7 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
     return;
   }
   checkpoint_ = *committed;
+  next_save_of_steps_ = Time::Never();
   loss_.Committed();
   audit_ = commit_audit_;
   if (!audit_.sentence().empty()) {

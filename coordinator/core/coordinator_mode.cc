@@ -226,6 +226,7 @@ void Coordinator::OnModeLogged(const IoResult& result, Time now, Outbox* out) {
 void Coordinator::GoOnInMode(const v1::Consistency& mode, Time now,
                              Outbox* out) {
   mode_changed_ = true;
+  next_save_of_steps_ = IsSync() ? now : Time::Never();
   const uint64_t step = global_step();
   const v1::SavedInput left =
       IsSync() ? steps_.input().left() : portions_.Save(change_->cuts());
@@ -242,7 +243,8 @@ void Coordinator::GoOnInMode(const v1::Consistency& mode, Time now,
   }
 }
 
-// In sync mode what a server loses is computed again.
+// What a server loses is computed again in sync mode. Behind it, it is not: but
+// the next snapshot saves the steps, and is opened at once.
 void Coordinator::NoteEndedSessions() {
   if (IsSync()) return;
   for (const auto& [index, worker] : workers_) {

@@ -262,6 +262,30 @@ class FromSyncTest : public ModeChangeTest {
     reply.mutable_complete()->Assign(complete.begin(), complete.end());
     driver().Reply(*sent, reply);
   }
+  void ApplyStep() {
+    for (const uint32_t server : {0, 1}) Decide(server, 0, {0, 1});
+    for (const uint32_t server : {0, 1}) Decide(server, 1, {});
+  }
+  void GoAsync() {
+    driver().Begin(PeerId{}, Staleness("async"));
+    EXPECT_EQ(started_.Append().configuration().consistency().mode(),
+              v1::Consistency::ASYNC);
+  }
+  // The snapshot that was just opened, up to its commit.
+  v1::Manifest Save() {
+    v1::PrepareCheckpointResult prepared;
+    prepared.set_directory("/dir");
+    driver().Complete(driver().TakeIo<v1::PrepareCheckpoint>()->first,
+                      prepared);
+    started_.Serve();
+    EXPECT_TRUE(started_.Seal(0) && started_.Seal(1));
+    EXPECT_TRUE(started_.Write(0) && started_.Write(1));
+    const auto commit = driver().TakeIo<v1::CommitCheckpoint>();
+    v1::CommitCheckpointResult committed;
+    committed.set_path("/done");
+    driver().Complete(commit->first, committed);
+    return commit->second.manifest();
+  }
 
   StartedCoordinator::Worker workers_[2];
 };
@@ -293,14 +317,36 @@ TEST_F(FromSyncTest, TheModeIsLoggedBetweenTwoStepsAndTheRestIsHandedOut) {
 }
 
 TEST_F(FromSyncTest, BackToSyncWhenEveryServerHasHeardThatItEnded) {
-  driver().Begin(PeerId{}, Staleness("async"));
-  started_.Append();
+  GoAsync();
   const CallId back = driver().Begin(PeerId{}, Staleness("sync"));
   EXPECT_FALSE(driver().TakeIo<v1::AppendLog>().has_value());
+  Save();
   started_.Serve();  // All workers are gone, so nobody has to stop.
   EXPECT_EQ(started_.Append().configuration().consistency().mode(),
             v1::Consistency::SYNC);
   EXPECT_TRUE(driver().Take(back).status.ok());
+}
+
+TEST_F(FromSyncTest, ItsStepsAreInACheckpointBeforeAnybodyPushes) {
+  ApplyStep();
+  GoAsync();
+  const v1::Manifest manifest = Save();
+  EXPECT_EQ(manifest.global_step(), 1u);
+  ASSERT_EQ(manifest.input().remaining_size(), 0);
+  EXPECT_EQ(manifest.input().next_offset(), 4u);
+  driver().Advance(absl::Seconds(5));
+  EXPECT_FALSE(driver().TakeIo<v1::PrepareCheckpoint>().has_value());
+}
+
+TEST_F(FromSyncTest, ItsStepsAreSavedAgainIfThatFails) {
+  ApplyStep();
+  GoAsync();
+  driver().End(driver().TakeIo<v1::PrepareCheckpoint>()->first,
+               absl::ResourceExhaustedError("disk is full"));
+  started_.Serve();
+  EXPECT_FALSE(driver().TakeIo<v1::PrepareCheckpoint>().has_value());
+  driver().Advance(absl::Seconds(1));
+  EXPECT_EQ(Save().global_step(), 1u);
 }
 
 TEST_F(FromSyncTest, AServerLostWhileTheModeIsLoggedTakesAllBackInTheNewMode) {

@@ -286,6 +286,12 @@ void Coordinator::SetServerMembers() {
   }
 }
 
+bool Coordinator::EveryServerIsThere() const {
+  return std::all_of(servers_.begin(), servers_.end(), [](const Server& s) {
+    return !s.suspected && s.restored;
+  });
+}
+
 bool Coordinator::EveryServerHas(const v1::Version& version) const {
   return std::all_of(servers_.begin(), servers_.end(), [&](const Server& s) {
     return s.restored && !(s.acknowledged < version);
