@@ -258,6 +258,7 @@ class Coordinator : public Core {
   using Contributing = std::map<uint32_t, v1::Version>;
   bool MayContribute(const Contributing& sessions, Time now) const;
   void FenceWhoNeverContributes(Time now, Outbox* out);
+  absl::Duration ContributionPatience() const;
   void LogContributors(const Contributing& sessions, Outbox* out);
   void OnContributorsLogged(const IoResult& result, Time now, Outbox* out);
   bool MayDecide(uint32_t server) const;

@@ -260,6 +260,7 @@ void Coordinator::EndSessions(absl::string_view why, Outbox* out) {
   }
   NoteEndedSessions();
   workers_.clear();
+  step_times_.RestAll();
   contributing_.clear();
   SetWorkerMembers();
   configuration_.clear_contributors();

@@ -245,7 +245,9 @@ TEST_F(ToSyncWithCheckpointsTest, NoSnapshotIsOpenedDuringTheChange) {
 
 class FromSyncTest : public ModeChangeTest {
  protected:
-  FromSyncTest() : ModeChangeTest(Options("sync")) {
+  FromSyncTest() : FromSyncTest(Options("sync")) {}
+  explicit FromSyncTest(const Coordinator::Options& options)
+      : ModeChangeTest(options) {
     for (const uint32_t w : {0, 1}) workers_[w] = started_.Join(w);
     for (auto& worker : workers_) started_.Beat(&worker);
     started_.Append();  // Who contributes.
@@ -265,6 +267,18 @@ class FromSyncTest : public ModeChangeTest {
   void ApplyStep() {
     for (const uint32_t server : {0, 1}) Decide(server, 0, {0, 1});
     for (const uint32_t server : {0, 1}) Decide(server, 1, {});
+  }
+  // Everybody is heard, and worker 0 does not contribute to the step behind
+  // `step`. Whether it is gone before so many seconds are over.
+  bool IsFencedWithin(int seconds, uint64_t step) {
+    for (int second = 0; second < seconds; ++second) {
+      driver().Advance(absl::Seconds(1));
+      started_.Serve();
+      for (auto& worker : workers_) started_.Beat(&worker);
+      if (driver().HasNote("is gone after")) return true;
+      for (const uint32_t server : {0, 1}) Decide(server, step, {1});
+    }
+    return false;
   }
   void GoAsync() {
     driver().Begin(PeerId{}, Staleness("async"));
@@ -374,20 +388,41 @@ TEST_F(FromSyncTest, AServerLostWhileTheModeIsLoggedTakesAllBackInTheNewMode) {
 TEST_F(FromSyncTest, Promise4_WhoIsHeardAndNeverContributesIsFencedByName) {
   Decide(0, 0, {1});
   Decide(1, 0, {1});
-  for (int second = 0; second < 302; ++second) {
-    driver().Advance(absl::Seconds(1));
-    started_.Serve();
-    for (auto& worker : workers_) started_.Beat(&worker);
-    for (const uint32_t server : {0, 1}) {
-      if (driver().HasNote("is gone after")) break;
-      Decide(server, 0, {1});
-    }
-    if (driver().HasNote("is gone after")) break;
-  }
+  EXPECT_FALSE(IsFencedWithin(299, 0));
+  EXPECT_TRUE(IsFencedWithin(3, 0));
   EXPECT_TRUE(driver().HasNote("worker-0 is heard and has not contributed to "
-                               "step 1 for 5m: the others go on without it"));
+                               "step 1 for 5m: the others go on without it; "
+                               "if a step may take longer, raise "
+                               "start_timeout_ms"));
   EXPECT_EQ(started_.Append().fence().worker(), 0u);
   ExpectSent(&workers_[0]);
+}
+
+TEST_F(FromSyncTest, Promise4_AStepMayTakeThreeTimesAsLongAsTheLongestBefore) {
+  Decide(0, 0, {1});
+  Decide(1, 0, {1});
+  EXPECT_FALSE(IsFencedWithin(240, 0));
+  ApplyStep();
+  for (auto& worker : workers_) worker.beat.mutable_header()->set_sequence(1);
+  EXPECT_FALSE(IsFencedWithin(710, 1));
+  EXPECT_TRUE(IsFencedWithin(20, 1));
+}
+
+class LongStartTest : public FromSyncTest {
+ protected:
+  LongStartTest() : FromSyncTest(WithLongStart()) {}
+  static Coordinator::Options WithLongStart() {
+    Coordinator::Options options = Options("sync");
+    options.job.set_start_timeout_ms(600'000);
+    return options;
+  }
+};
+
+TEST_F(LongStartTest, Promise4_TheFirstStepMayTakeAsLongAsAStart) {
+  Decide(0, 0, {1});
+  Decide(1, 0, {1});
+  EXPECT_FALSE(IsFencedWithin(599, 0));
+  EXPECT_TRUE(IsFencedWithin(3, 0));
 }
 
 // ---- a new chief ------------------------------------------------------------

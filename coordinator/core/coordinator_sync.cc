@@ -16,8 +16,9 @@ using ::google::protobuf::DynamicCastToGenerated;
 
 constexpr absl::Duration kDecideDeadline = absl::Seconds(5);
 constexpr absl::Duration kDecideRetry = absl::Milliseconds(20);
-// As long as a worker resends a push.
+// As long as a worker resends a push. Slow steps take longer.
 constexpr absl::Duration kContributionPatience = absl::Minutes(5);
+constexpr int kLongestSteps = 3;
 
 }  // namespace
 
@@ -69,16 +70,25 @@ void Coordinator::AdvanceSync(Time now, Outbox* out) {
   }
 }
 
+absl::Duration Coordinator::ContributionPatience() const {
+  return std::max({kContributionPatience,
+                   absl::Milliseconds(options_.job.start_timeout_ms()),
+                   kLongestSteps * step_times_.longest()});
+}
+
 // It is heard, so no lease runs out; but the others wait for it.
 void Coordinator::FenceWhoNeverContributes(Time now, Outbox* out) {
   const absl::Duration open =
       now - std::max(step_kept_, steps_.decided_at());
   const absl::optional<uint32_t> worker = steps_.missing();
-  if (open < kContributionPatience || !worker.has_value()) return;
+  const absl::Duration patience = ContributionPatience();
+  if (open < patience || !worker.has_value()) return;
   out->Note(absl::StrCat("worker-", *worker, " is heard and has not contributed "
                          "to step ", steps_.step() + 1, " for ",
-                         absl::FormatDuration(kContributionPatience),
-                         ": the others go on without it"));
+                         absl::FormatDuration(patience),
+                         ": the others go on without it; if a step may take "
+                         "longer, raise start_timeout_ms"));
+  step_times_.RestAll();  // That was no step of the others.
   Fence(*worker, now, out);
 }
 

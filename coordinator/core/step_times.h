@@ -22,6 +22,8 @@ class StepTimes {
   // It has nothing to do for now, or is gone: the time until its next push is
   // that of no step.
   void Rest(uint32_t worker) { counts_.erase(worker); }
+  // The same for every worker.
+  void RestAll() { counts_.clear(); }
 
   // Zero: no step has ended yet.
   absl::Duration longest() const { return longest_; }

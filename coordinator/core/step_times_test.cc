@@ -38,6 +38,16 @@ TEST(StepTimesTest, ARestIsNoStep) {
   EXPECT_EQ(times.longest(), absl::Seconds(1));
 }
 
+TEST(StepTimesTest, ARestOfAllIsNoStepOfAnybody) {
+  StepTimes times;
+  times.Count(0, 2, At(0));
+  times.Count(1, 2, At(0));
+  times.RestAll();
+  times.Count(0, 3, At(100));
+  times.Count(1, 3, At(100));
+  EXPECT_EQ(times.longest(), absl::ZeroDuration());
+}
+
 TEST(StepTimesTest, ANewSessionBeginsAnew) {
   StepTimes times;
   times.Count(0, 7, At(0));
