@@ -165,6 +165,13 @@ TEST_F(CoordinatorDrainTest, ItStaysUntilServersThatDrainTooAreTold) {
   EXPECT_TRUE(driver().exited);
 }
 
+TEST_F(CoordinatorDrainTest, WhoWasAdmittedBeforeIsToldAgainMeanwhile) {
+  driver().Drain();
+  const CallId again = started_.BeginJoin(1, 201);  // The answer was lost.
+  ASSERT_TRUE(driver().answered(again));
+  EXPECT_TRUE(driver().Take(again).status.ok());
+}
+
 TEST_F(CoordinatorDrainTest, NobodyIsAdmittedMeanwhile) {
   Leave(&other_);
   driver().Drain();

@@ -47,7 +47,7 @@ void Coordinator::Advance(Time now, Outbox* out) {
     ChangeState(v1::RUNNING);
     out->Note(absl::StrCat("all ", servers_.size(), " servers are filled"));
   }
-  if (phase_ >= Phase::kRunning && phase_ < Phase::kTellingEnd && !draining_) {
+  if (phase_ >= Phase::kRunning && phase_ < Phase::kTellingEnd) {
     AdmitJoining(now, out);
   }
   AdvanceModeChange(out);

@@ -103,12 +103,13 @@ void Coordinator::RefuseLateJoins(Time now, Outbox* out) {
 
 void Coordinator::AdmitJoining(Time now, Outbox* out) {
   // While servers seal nobody is admitted: it has no cut. Before, that of a
-  // worker that comes is waited for as everybody's.
+  // worker that comes is waited for as everybody's. Who was admitted before is
+  // always answered: it may not know.
   const bool sealing = snapshot_.has_value() && snapshot_->is_open() &&
                        (snapshot_->phase() == SnapshotRound::Phase::kSealing ||
                         IsSync());
   const bool held =
-      sealing || IsChangingMode() ||
+      sealing || draining_ || IsChangingMode() ||
       (IsSync() && (!steps_.settled() || rewinding_));
   std::vector<uint32_t> answered;
   bool changed = false;
