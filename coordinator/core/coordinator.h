@@ -285,6 +285,8 @@ class Coordinator : public Core {
   // Starts to commit the snapshot, with all that it knows to be lost.
   void Commit(Outbox* out);
   void GiveUpSnapshot(absl::string_view why, Time now, Outbox* out);
+  // The same, because it can't be written: the last one only so many times.
+  void FailSnapshot(absl::string_view why, Time now, Outbox* out);
   void OnPrepared(const IoResult& result, Time now, Outbox* out);
   void OnCommitted(const IoResult& result, Time now, Outbox* out);
   void OnResultWritten(const IoResult& result, Time now, Outbox* out);

@@ -56,7 +56,8 @@ void Coordinator::Advance(Time now, Outbox* out) {
   if (phase_ == Phase::kEvaluating && evaluation_.final()) {
     phase_ = Phase::kSaving;
   }
-  if (phase_ == Phase::kSaving && !snapshot_.has_value()) {
+  if (phase_ == Phase::kSaving && !snapshot_.has_value() &&
+      EveryServerIsThere()) {
     OpenSnapshot({.final = true}, now, out);
   }
   if (phase_ == Phase::kRunning || phase_ == Phase::kEvaluating) {
@@ -185,7 +186,7 @@ void Coordinator::OnPrepared(const IoResult& result, Time now, Outbox* out) {
       DynamicCastToGenerated<v1::PrepareCheckpointResult>(result.head.get());
   if (!result.status.ok() || prepared == nullptr) {
     snapshot_->Prepared("", {});
-    GiveUpSnapshot(result.status.message(), now, out);
+    FailSnapshot(result.status.message(), now, out);
     return;
   }
   std::vector<v1::Version> generations;
@@ -210,8 +211,10 @@ void Coordinator::AdvanceSnapshot(Time now, Outbox* out) {
     return;
   }
   if (WaitsTooLong(now)) {
-    GiveUpSnapshot(absl::StrCat("waited too long for ", SnapshotWaitsFor()), now,
-                   out);
+    const std::string why =
+        absl::StrCat("waited too long for ", SnapshotWaitsFor());
+    const bool writing = !snapshot_->is_open() && EveryServerIsThere();
+    writing ? FailSnapshot(why, now, out) : GiveUpSnapshot(why, now, out);
     return;
   }
   if (phase != SnapshotRound::Phase::kCutting) return;
@@ -291,12 +294,17 @@ void Coordinator::GiveUpSnapshot(absl::string_view why, Time /*now*/,
       snapshot_->phase() == SnapshotRound::Phase::kCommitting) {
     return;  // Nothing of a server's is open in these.
   }
-  const bool final = snapshot_->is_final();
   out->Note(absl::StrCat("checkpoint ", VersionName(snapshot_->number()),
                          " was given up: ", why));
   snapshot_.reset();
   ++snapshot_counter_;
-  if (final && ++final_failures_ == kFinalAttempts) {
+}
+
+void Coordinator::FailSnapshot(absl::string_view why, Time now, Outbox* out) {
+  const bool final = snapshot_.has_value() && snapshot_->is_final();
+  GiveUpSnapshot(why, now, out);
+  if (final && !snapshot_.has_value() &&
+      ++final_failures_ == kFinalAttempts) {
     out->Exit(absl::FailedPreconditionError(
         absl::StrCat("the last checkpoint can't be written: ", why)));
   }

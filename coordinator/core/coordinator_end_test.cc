@@ -512,6 +512,45 @@ TEST_F(CoordinatorEndTest, Promise3_TheLastCheckpointIsTriedThreeTimes) {
             "the last checkpoint can't be written: no space");
 }
 
+TEST_F(CoordinatorEndTest, Promise3_TheLastCheckpointWaitsForAServerThatIsAway) {
+  UseUpAllInput();
+  EvaluateFinally();
+  Prepare();
+  started_.Cut(&chief_, 8);
+  started_.Cut(&other_, 1);
+  ASSERT_TRUE(started_.Seal(0));
+  driver().Fail(*driver().TakeSend<v1::SealRequest>(PeerId::Ps(1)),
+                absl::UnavailableError("connection refused"));
+  for (int second = 0; second < 200; ++second) {
+    driver().Advance(absl::Seconds(1));
+    if (const auto recall =
+            driver().TakeSend<v1::RecallRequest>(PeerId::Ps(1))) {
+      driver().Fail(*recall, absl::UnavailableError("connection refused"));
+    }
+    CatchUp();
+  }
+  EXPECT_FALSE(driver().exited);
+  EXPECT_TRUE(driver().ios.empty());
+  EXPECT_EQ(started_.core().waiting_for(),
+            "ps-1 to be there: connection refused");
+  Pass(absl::Seconds(1));
+  SaveFinally();
+  EXPECT_EQ(WriteResult().checkpoint_path(), "/final");
+}
+
+TEST_F(CoordinatorEndTest, Promise3_ALostServerIsNoFailureOfTheLastCheckpoint) {
+  UseUpAllInput();
+  EvaluateFinally();
+  for (int i = 0; i < 4; ++i) {
+    Prepare();
+    started_.Restart(1);
+    driver().Advance(absl::Seconds(1));
+    CatchUp();
+  }
+  EXPECT_FALSE(driver().exited);
+  SaveFinally();
+}
+
 TEST_F(CoordinatorEndTest, AResultThatCannotBeWrittenEndsTheProcessUnfinished) {
   UseUpAllInput();
   EvaluateFinally();

@@ -250,7 +250,7 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
              absl::IsResourceExhausted(status)) {
     server.suspected = true;
   } else if (call == ServerCall::kSeal || call == ServerCall::kWritten) {
-    GiveUpSnapshot(absl::StrCat("ps-", index, ": ", server.why), now, out);
+    FailSnapshot(absl::StrCat("ps-", index, ": ", server.why), now, out);
   } else if (call == ServerCall::kConfigure &&
              !server.restore_directory.empty() &&
              refusal.entity() == server.restore_directory) {

@@ -232,6 +232,7 @@ void Coordinator::RewindJob(Time now, Outbox* out) {
   if (every > 0) next_checkpoint_step_ = (checkpoint_step_ / every + 1) * every;
   phase_ = Phase::kLoggingLayout;
   starting_since_ = now;
+  final_failures_ = 0;
   next_save_of_steps_ = Time::Never();
   v1::LogEntry entry;
   *entry.mutable_configuration() = configuration_;
