@@ -114,6 +114,7 @@ class Coordinator : public Core {
     int end_asked = 0;  // What the call under way tells.
     ServerCall call = ServerCall::kNone;
     CallId call_id = 0;
+    v1::Version asked;  // The snapshot of the call under way, or the last one.
     Time next_call;
     Time next_keepalive;
     std::string why;  // The last failure, for people.

@@ -253,6 +253,28 @@ TEST_F(CoordinatorEndTest, ASnapshotIsGivenUpWithTheServersReason) {
   EXPECT_TRUE(driver().ios.empty());  // Not again at once.
 }
 
+TEST_F(CoordinatorEndTest, AFailureOfAnEarlierSnapshotIsNotThatOfTheNext) {
+  OpenAndCut();
+  ASSERT_TRUE(started_.Seal(0) && started_.Seal(1));
+  const auto late = driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(0));
+  ASSERT_TRUE(late.has_value());
+  driver().Fail(*driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(1)),
+                Refuse(v1::Refusal::INVALID, "file", "disk full"));
+  ReachStep(10);
+  Prepare();
+  driver().Fail(*late, Refuse(v1::Refusal::INVALID, "file", "disk full"));
+  EXPECT_FALSE(driver().exited);
+  EXPECT_FALSE(driver().HasNote("checkpoint 1.3 was given up"));
+  started_.Cut(&chief_, 10);
+  started_.Cut(&other_, 1);
+  driver().Advance(absl::Seconds(1));
+  started_.Serve();
+  ASSERT_TRUE(started_.Seal(0) && started_.Seal(1));
+  started_.Serve();
+  ASSERT_TRUE(started_.Write(0) && started_.Write(1));
+  Commit("/done");
+}
+
 TEST_F(CoordinatorEndTest, ASnapshotIsGivenUpWhenAServerIsLost) {
   OpenAndCut();
   ASSERT_TRUE(started_.Seal(0));

@@ -61,6 +61,7 @@ void Coordinator::CallServer(uint32_t index, ServerCall call, Time /*now*/,
   server.call_id = next_call_++;
   server.end_asked = everybody_knows_ ? 2 : 1;
   server.told_committed = checkpoint_number_;
+  server.asked = snapshot_.has_value() ? snapshot_->number() : v1::Version();
   absl::Duration deadline = kServerCallDeadline;
   if (call == ServerCall::kWritten) deadline = kWrittenDeadline;
   if (call == ServerCall::kFinish) deadline = kFinishDeadline;
@@ -250,7 +251,10 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
              absl::IsResourceExhausted(status)) {
     server.suspected = true;
   } else if (call == ServerCall::kSeal || call == ServerCall::kWritten) {
-    FailSnapshot(absl::StrCat("ps-", index, ": ", server.why), now, out);
+    // An earlier one is given up already.
+    if (snapshot_.has_value() && server.asked == snapshot_->number()) {
+      FailSnapshot(absl::StrCat("ps-", index, ": ", server.why), now, out);
+    }
   } else if (call == ServerCall::kConfigure &&
              !server.restore_directory.empty() &&
              refusal.entity() == server.restore_directory) {
