@@ -313,6 +313,20 @@ TEST_F(CoordinatorEndTest, Promise4_ASnapshotThatWaitsTooLongIsGivenUpByName) {
       "step boundary for checkpoint 1.1"));
 }
 
+TEST_F(CoordinatorEndTest, Promise5_APauseOfTheChiefIsNoTimeOfASnapshot) {
+  ReachStep(5);
+  Prepare();
+  started_.Cut(&chief_, 5);
+  driver().StandStill(absl::Minutes(2));
+  Pass(absl::Seconds(1));
+  started_.Cut(&other_, 1);
+  ASSERT_TRUE(started_.Seal(0) && started_.Seal(1));
+  driver().StandStill(absl::Minutes(20));
+  driver().Tick();
+  ASSERT_TRUE(started_.Write(0) && started_.Write(1));
+  Commit("/done");
+}
+
 TEST_F(CoordinatorEndTest, Promise5_ASilentWorkerIsFencedWhileASnapshotWaits) {
   ReachStep(5);
   Prepare();

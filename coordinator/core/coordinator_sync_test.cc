@@ -182,6 +182,16 @@ TEST_F(CoordinatorSyncTest, AServerLostWhileARewindIsLoggedIsFilledToo) {
   EXPECT_EQ(Told().state(), v1::RUNNING);
 }
 
+TEST_F(CoordinatorSyncTest, Promise5_APauseOfTheChiefIsNoTimeOfAStep) {
+  Begin();
+  Decide(0, 0, {1});
+  Decide(1, 0, {1});
+  driver().StandStill(absl::Minutes(30));
+  driver().Tick();
+  EXPECT_FALSE(driver().HasNote("has not contributed"));
+  EXPECT_TRUE(driver().ios.empty());
+}
+
 TEST_F(CoordinatorSyncTest, BackupWorkersMustLeaveSomebody) {
   StartedCoordinator all(SyncOptions(/*backup_workers=*/2));
   all.ReadLog();

@@ -29,6 +29,8 @@ void Coordinator::NoticePause(Time now) {
   if (pause < std::max(lease() / 2, kLongestTurn)) return;
   for (auto& [index, worker] : workers_) worker.heard = worker.heard + pause;
   for (auto& [index, joining] : joining_) joining.since = joining.since + pause;
+  step_kept_ = now;
+  if (snapshot_.has_value()) snapshot_->Pause(pause);
 }
 
 void Coordinator::OnJoin(const Message& message, const v1::JoinRequest& request,

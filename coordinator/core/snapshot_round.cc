@@ -40,6 +40,11 @@ std::map<uint32_t, v1::SavedSession> NewestPushes(
 
 }  // namespace
 
+void SnapshotRound::Pause(absl::Duration pause) {
+  opened_ = opened_ + pause;
+  sealed_at_ = sealed_at_ + pause;
+}
+
 void SnapshotRound::Prepared(std::string directory,
                              std::vector<v1::Version> server_generations) {
   directory_ = std::move(directory);

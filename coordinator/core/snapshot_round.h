@@ -59,6 +59,8 @@ class SnapshotRound {
     return phase_ == Phase::kCutting || phase_ == Phase::kSealing;
   }
 
+  // Nobody was heard for so long, and it waits for nobody the less.
+  void Pause(absl::Duration pause);
   // preparing → cutting: opened under these generations of the servers.
   void Prepared(std::string directory,
                 std::vector<v1::Version> server_generations);
@@ -99,7 +101,7 @@ class SnapshotRound {
  private:
   const v1::Version number_;
   const Options options_;
-  const Time opened_;
+  Time opened_;
   Phase phase_ = Phase::kPreparing;
   std::string directory_;
   std::map<uint32_t, v1::WorkerCut> cuts_;
