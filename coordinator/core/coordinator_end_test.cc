@@ -327,6 +327,16 @@ TEST_F(CoordinatorEndTest, Promise5_APauseOfTheChiefIsNoTimeOfASnapshot) {
   Commit("/done");
 }
 
+TEST_F(CoordinatorEndTest, Promise4_APauseOfTheChiefIsNoLongStep) {
+  driver().StandStill(absl::Minutes(5));
+  driver().Tick();
+  ReachStep(5);
+  Prepare();
+  started_.Cut(&chief_, 5);
+  Pass(absl::Seconds(61));
+  EXPECT_TRUE(driver().HasNote("checkpoint 1.1 was given up"));
+}
+
 TEST_F(CoordinatorEndTest, Promise5_ASilentWorkerIsFencedWhileASnapshotWaits) {
   ReachStep(5);
   Prepare();

@@ -29,6 +29,7 @@ void Coordinator::NoticePause(Time now) {
   if (pause < std::max(lease() / 2, kLongestTurn)) return;
   for (auto& [index, worker] : workers_) worker.heard = worker.heard + pause;
   for (auto& [index, joining] : joining_) joining.since = joining.since + pause;
+  step_times_.RestAll();
   step_kept_ = now;
   if (snapshot_.has_value()) snapshot_->Pause(pause);
 }

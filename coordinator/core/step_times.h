@@ -10,8 +10,10 @@
 
 namespace paramd {
 
-// How long the longest step of a worker was, by how often its count of pushes
-// rises: what a wait for a step's end must allow for. As fine as heartbeats are.
+// The longest gap between two pushes of a worker, by how often its count of
+// pushes rises: what a wait for a step's end must allow for. Beside computing
+// that is what the worker waited for, such as an outage of a server. As fine as
+// heartbeats are.
 //
 // Not thread-safe: lives inside the coordinator's core.
 class StepTimes {
@@ -25,7 +27,10 @@ class StepTimes {
   // The same for every worker.
   void RestAll() { counts_.clear(); }
 
-  // Zero: no step has ended yet.
+  // More was no step.
+  static constexpr absl::Duration kLongest = absl::Minutes(10);
+
+  // At most kLongest; zero: no step has ended yet.
   absl::Duration longest() const { return longest_; }
 
  private:

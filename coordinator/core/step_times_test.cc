@@ -48,6 +48,13 @@ TEST(StepTimesTest, ARestOfAllIsNoStepOfAnybody) {
   EXPECT_EQ(times.longest(), absl::ZeroDuration());
 }
 
+TEST(StepTimesTest, AStepOfHoursCountsAsTenMinutes) {
+  StepTimes times;
+  times.Count(0, 0, At(0));
+  times.Count(0, 1, At(7200));
+  EXPECT_EQ(times.longest(), absl::Minutes(10));
+}
+
 TEST(StepTimesTest, ANewSessionBeginsAnew) {
   StepTimes times;
   times.Count(0, 7, At(0));
