@@ -162,7 +162,7 @@ TEST_F(CoordinatorEndTest, Promise3_NothingIsSealedBeforeEveryWorkerHasCut) {
   started_.Cut(&chief_, 5);
   EXPECT_FALSE(driver().TakeSend<v1::SealRequest>().has_value());
   EXPECT_EQ(started_.core().waiting_for(),
-            "worker-1 to reach a step boundary for checkpoint 1.1");
+            "worker-1 to say its last push for checkpoint 1.1");
   started_.Cut(&other_, 0);
   EXPECT_TRUE(driver().TakeSend<v1::SealRequest>().has_value());
 }
@@ -306,11 +306,11 @@ TEST_F(CoordinatorEndTest, Promise4_ASnapshotThatWaitsTooLongIsGivenUpByName) {
   started_.Cut(&chief_, 5);
   for (int i = 0; i < 61; ++i) {
     driver().Advance(absl::Seconds(1));
-    CatchUp();  // Worker 1 lives, and does not reach a boundary.
+    CatchUp();  // Worker 1 lives, and does not say its cut.
   }
   EXPECT_TRUE(driver().HasNote(
-      "checkpoint 1.1 was given up: waited too long for worker-1 to reach a "
-      "step boundary for checkpoint 1.1"));
+      "checkpoint 1.1 was given up: waited too long for worker-1 to say its "
+      "last push for checkpoint 1.1"));
 }
 
 TEST_F(CoordinatorEndTest, Promise5_APauseOfTheChiefIsNoTimeOfASnapshot) {

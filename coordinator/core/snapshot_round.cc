@@ -146,8 +146,7 @@ std::string SnapshotRound::waiting_for(
   if (phase_ == Phase::kCutting) {
     for (const auto& [worker, live] : live_workers) {
       if (live && !HasCut(worker)) {
-        return absl::StrCat("worker-", worker, " to reach a step boundary",
-                            name);
+        return absl::StrCat("worker-", worker, " to say its last push", name);
       }
       if (live && !HasAcknowledged(worker)) {
         return absl::StrCat("push ", cuts_.at(worker).sequence(), " of worker-",

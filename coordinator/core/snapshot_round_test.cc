@@ -227,7 +227,7 @@ TEST_F(SnapshotRoundTest, Promise4_EachPhaseNamesWhomItWaitsFor) {
   Prepare();
   round_.Cut(0, CutOf(Pair(3, 7), 1));
   EXPECT_EQ(round_.waiting_for(workers),
-            "worker-2 to reach a step boundary for checkpoint 3.7");
+            "worker-2 to say its last push for checkpoint 3.7");
   v1::WorkerCut cut = CutOf(Pair(3, 7), 8);
   cut.set_acknowledged(false);
   round_.Cut(2, cut);

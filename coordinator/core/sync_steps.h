@@ -20,8 +20,8 @@ namespace paramd {
 //
 // Invariants: a step is decided when all contributors but the backup workers are
 // wholly on every server, one with examples among them, and every server has
-// applied the step before it. Who
-// contributes changes only while settled: then no server misses a decided step.
+// applied the step before it. Who contributes changes only while settled: then
+// no server misses a decided step.
 //
 // Not thread-safe: lives inside the coordinator's core, which drives it.
 class SyncSteps {
