@@ -261,5 +261,47 @@ TEST_F(CoordinatorCutTest, Promise1_OneThatWasOpenBeforeIsFollowedByAnother) {
   EXPECT_TRUE(other_.beat.stop());
 }
 
+// ---- what is not its time, and not its failure ------------------------------
+
+TEST_F(CoordinatorCutTest, Promise5_APauseOfTheChiefIsNoTimeOfASnapshot) {
+  Open();
+  started_.Cut(&chief_, 5);
+  driver().StandStill(absl::Minutes(2));
+  Pass(1);
+  started_.Cut(&other_, 1);
+  SealBoth();
+  driver().StandStill(absl::Minutes(20));
+  driver().Tick();
+  Commit();
+  EXPECT_TRUE(driver().HasNote("checkpoint committed at step 6"));
+}
+
+TEST_F(CoordinatorCutTest, Promise4_APauseOfTheChiefIsNoLongStep) {
+  driver().StandStill(absl::Minutes(5));
+  driver().Tick();
+  Open();
+  started_.Cut(&chief_, 5);
+  Pass(61);
+  EXPECT_TRUE(driver().HasNote("checkpoint 1.1 was given up"));
+}
+
+TEST_F(CoordinatorCutTest, AFailureOfAnEarlierSnapshotIsNotThatOfTheNext) {
+  const absl::Status full = Refuse(v1::Refusal::INVALID, "file", "disk full");
+  Open();
+  started_.Cut(&chief_, 5);
+  started_.Cut(&other_, 1);
+  SealBoth();
+  const auto late = driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(0));
+  ASSERT_TRUE(late.has_value());
+  driver().Fail(*driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(1)), full);
+  EXPECT_TRUE(driver().HasNote("checkpoint 1.1 was given up: ps-1: disk full"));
+  chief_.beat.mutable_header()->set_sequence(10);
+  started_.Beat(&chief_);
+  Prepare();
+  driver().Fail(*late, full);
+  EXPECT_FALSE(driver().exited);
+  EXPECT_FALSE(driver().HasNote("checkpoint 1.3 was given up"));
+}
+
 }  // namespace
 }  // namespace paramd

@@ -303,8 +303,7 @@ void Coordinator::GiveUpSnapshot(absl::string_view why, Time /*now*/,
 void Coordinator::FailSnapshot(absl::string_view why, Time now, Outbox* out) {
   const bool final = snapshot_.has_value() && snapshot_->is_final();
   GiveUpSnapshot(why, now, out);
-  if (final && !snapshot_.has_value() &&
-      ++final_failures_ == kFinalAttempts) {
+  if (final && !snapshot_.has_value() && ++final_failures_ == kFinalAttempts) {
     out->Exit(absl::FailedPreconditionError(
         absl::StrCat("the last checkpoint can't be written: ", why)));
   }

@@ -253,28 +253,6 @@ TEST_F(CoordinatorEndTest, ASnapshotIsGivenUpWithTheServersReason) {
   EXPECT_TRUE(driver().ios.empty());  // Not again at once.
 }
 
-TEST_F(CoordinatorEndTest, AFailureOfAnEarlierSnapshotIsNotThatOfTheNext) {
-  OpenAndCut();
-  ASSERT_TRUE(started_.Seal(0) && started_.Seal(1));
-  const auto late = driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(0));
-  ASSERT_TRUE(late.has_value());
-  driver().Fail(*driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(1)),
-                Refuse(v1::Refusal::INVALID, "file", "disk full"));
-  ReachStep(10);
-  Prepare();
-  driver().Fail(*late, Refuse(v1::Refusal::INVALID, "file", "disk full"));
-  EXPECT_FALSE(driver().exited);
-  EXPECT_FALSE(driver().HasNote("checkpoint 1.3 was given up"));
-  started_.Cut(&chief_, 10);
-  started_.Cut(&other_, 1);
-  driver().Advance(absl::Seconds(1));
-  started_.Serve();
-  ASSERT_TRUE(started_.Seal(0) && started_.Seal(1));
-  started_.Serve();
-  ASSERT_TRUE(started_.Write(0) && started_.Write(1));
-  Commit("/done");
-}
-
 TEST_F(CoordinatorEndTest, ASnapshotIsGivenUpWhenAServerIsLost) {
   OpenAndCut();
   ASSERT_TRUE(started_.Seal(0));
@@ -311,30 +289,6 @@ TEST_F(CoordinatorEndTest, Promise4_ASnapshotThatWaitsTooLongIsGivenUpByName) {
   EXPECT_TRUE(driver().HasNote(
       "checkpoint 1.1 was given up: waited too long for worker-1 to say its "
       "last push for checkpoint 1.1"));
-}
-
-TEST_F(CoordinatorEndTest, Promise5_APauseOfTheChiefIsNoTimeOfASnapshot) {
-  ReachStep(5);
-  Prepare();
-  started_.Cut(&chief_, 5);
-  driver().StandStill(absl::Minutes(2));
-  Pass(absl::Seconds(1));
-  started_.Cut(&other_, 1);
-  ASSERT_TRUE(started_.Seal(0) && started_.Seal(1));
-  driver().StandStill(absl::Minutes(20));
-  driver().Tick();
-  ASSERT_TRUE(started_.Write(0) && started_.Write(1));
-  Commit("/done");
-}
-
-TEST_F(CoordinatorEndTest, Promise4_APauseOfTheChiefIsNoLongStep) {
-  driver().StandStill(absl::Minutes(5));
-  driver().Tick();
-  ReachStep(5);
-  Prepare();
-  started_.Cut(&chief_, 5);
-  Pass(absl::Seconds(61));
-  EXPECT_TRUE(driver().HasNote("checkpoint 1.1 was given up"));
 }
 
 TEST_F(CoordinatorEndTest, Promise5_ASilentWorkerIsFencedWhileASnapshotWaits) {
@@ -558,7 +512,8 @@ TEST_F(CoordinatorEndTest, Promise3_TheLastCheckpointIsTriedThreeTimes) {
             "the last checkpoint can't be written: no space");
 }
 
-TEST_F(CoordinatorEndTest, Promise3_TheLastCheckpointWaitsForAServerThatIsAway) {
+TEST_F(CoordinatorEndTest,
+       Promise3_TheLastCheckpointWaitsForAServerThatIsAway) {
   UseUpAllInput();
   EvaluateFinally();
   Prepare();
