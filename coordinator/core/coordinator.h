@@ -123,6 +123,7 @@ class Coordinator : public Core {
   };
   struct Worker {
     uint64_t incarnation = 0;
+    uint64_t left_sessions = 0;  // Of that process, before this one.
     v1::Version generation;
     v1::Version admitted;  // The configuration that has it.
     std::string host;

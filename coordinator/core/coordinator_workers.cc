@@ -67,11 +67,21 @@ void Coordinator::OnJoin(const Message& message, const v1::JoinRequest& request,
     return;
   }
   const auto worker = workers_.find(index);
-  if (worker != workers_.end() &&
-      worker->second.incarnation == request.incarnation()) {
+  Joining& joining = joining_[index];
+  const bool is_present = worker != workers_.end() &&
+                          worker->second.incarnation == request.incarnation();
+  const uint64_t left =
+      std::max(is_present ? worker->second.left_sessions : 0,
+               joining.request.incarnation() == request.incarnation()
+                   ? joining.request.left_sessions()
+                   : 0);
+  if (request.left_sessions() < left) {
+    refuse(v1::Refusal::SUPERSEDED, "a later join of this process is known");
+    return;
+  }
+  if (is_present && worker->second.left_sessions == left) {
     worker->second.heard = now;
   }
-  Joining& joining = joining_[index];
   if (joining.call != 0) {
     // The same process asks again, or a second one: one call is kept.
     out->Refuse(joining.call,
@@ -124,6 +134,10 @@ void Coordinator::AdmitJoining(Time now, Outbox* out) {
       changed = true;
     } else if (worker->second.fencing) {
       continue;  // Its successor gets a generation of its own.
+    } else if (worker->second.incarnation == joining.request.incarnation() &&
+               worker->second.left_sessions < joining.request.left_sessions()) {
+      // The process says that it has left that session, whatever told it to.
+      Fence(index, now, out);
     } else if (worker->second.incarnation == joining.request.incarnation()) {
       if (joining.call != 0 && EveryServerHas(worker->second.admitted)) {
         answered.push_back(index);
@@ -163,6 +177,7 @@ void Coordinator::Admit(uint32_t index, const v1::JoinRequest& request,
                         Time now) {
   Worker worker;
   worker.incarnation = request.incarnation();
+  worker.left_sessions = request.left_sessions();
   worker.generation.set_term(configuration_.version().term());
   worker.generation.set_counter(++generation_counter_);
   worker.host = request.host();
@@ -344,13 +359,13 @@ void Coordinator::OnTakePortion(const Message& message,
     return;
   }
   if (IsBehindUnknownCut(request.header())) {
-    out->Refuse(message.call,
-                RefuseForNow(v1::Refusal::RETRY, "portion", heartbeat(),
-                             absl::StrCat("the cut of worker-",
-                                          request.header().worker(),
-                                          " for snapshot ",
-                                          VersionName(snapshot_->number()),
-                                          " is not known yet")));
+    out->Refuse(
+        message.call,
+        RefuseForNow(
+            v1::Refusal::RETRY, "portion", heartbeat(),
+            absl::StrCat("the cut of worker-", request.header().worker(),
+                         " for snapshot ", VersionName(snapshot_->number()),
+                         " is not known yet")));
     return;
   }
   if (request.number() > worker->portion_number) {

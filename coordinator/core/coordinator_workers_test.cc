@@ -99,6 +99,34 @@ TEST_F(CoordinatorWorkersTest, TheSameIncarnationGetsTheSameAnswer) {
   EXPECT_EQ(started_.configuration().version(), before);
 }
 
+// Its pushes count from 1 again: not under the same generation.
+TEST_F(CoordinatorWorkersTest,
+       Promise1_AProcessThatLeftItsSessionGetsAnotherGeneration) {
+  const Worker first = started_.Join(1);
+  const CallId again = started_.BeginJoin(1, 201, "host", /*replaces=*/0,
+                                          /*left_sessions=*/1);
+  EXPECT_FALSE(driver().answered(again));
+  const v1::LogEntry fence = started_.Append();
+  EXPECT_EQ(fence.fence().generation(), first.beat.header().generation());
+  started_.Serve();
+  const CoreDriver::Answer answer = driver().Take(again);
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_GT(static_cast<const v1::JoinReply&>(*answer.head).generation(),
+            first.beat.header().generation());
+}
+
+TEST_F(CoordinatorWorkersTest,
+       Promise1_AJoinThatComesLateEndsNoSessionOfItsProcess) {
+  started_.BeginJoin(1, 201, "host", /*replaces=*/0, /*left_sessions=*/1);
+  started_.Serve();
+  ASSERT_EQ(started_.configuration().workers_size(), 1);
+  const CallId late = started_.BeginJoin(1, 201);
+  EXPECT_EQ(RefusalOf(driver().Take(late).status).reason(),
+            v1::Refusal::SUPERSEDED);
+  EXPECT_FALSE(driver().TakeIo<v1::AppendLog>().has_value());
+  EXPECT_EQ(started_.configuration().workers_size(), 1);
+}
+
 TEST_F(CoordinatorWorkersTest, AWorkerThatIsNotOfTheJobIsRefused) {
   const CallId call = started_.BeginJoin(2, 202);
   const absl::Status status = driver().Take(call).status;

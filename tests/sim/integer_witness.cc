@@ -51,10 +51,11 @@ IntegerWitness::IntegerWitness(const IntegerJob& job, const SimStorage& storage,
       ledger_(job),
       content_(job, ledger_, storage),
       input_(job),
-      sessions_(job, ledger_, content_, [this](PushLedger::PushIndex push) {
-        input_.Whole(ledger_.push(push));
-        return absl::OkStatus();
-      }),
+      sessions_(job, ledger_, content_,
+                [this](PushLedger::PushIndex push) {
+                  input_.Whole(ledger_.push(push));
+                  return absl::OkStatus();
+                }),
       loss_(ledger_, content_, sessions_, storage) {}
 
 void IntegerWitness::Begin(Simulation* simulation) {
@@ -117,6 +118,18 @@ void IntegerWitness::Sent(const SimProcess& self, PeerId, const Head& request) {
                  DynamicCastToGenerated<v1::JoinRequest>(&request)) {
     joining_.insert(self.peer.index);
     processes_.emplace(join->incarnation(), self);
+    NoteLeftBehind(*join);
+  }
+}
+
+// With the first join that says so, whatever this process was given before.
+void IntegerWitness::NoteLeftBehind(const v1::JoinRequest& join) {
+  if (join.left_sessions() == 0 ||
+      !joins_.emplace(join.incarnation(), join.left_sessions()).second) {
+    return;
+  }
+  for (const auto& [session, incarnation] : incarnations_) {
+    if (incarnation == join.incarnation()) left_behind_.insert(session);
   }
 }
 
@@ -306,6 +319,10 @@ absl::Status IntegerWitness::CheckFence(const SimProcess& self,
   if (heard.by != self || heard.session != newest_listed_.at(worker) ||
       left_.contains(heard.session) || now - heard.at >= lease ||
       now - jumped_ <= lease) {
+    return absl::OkStatus();
+  }
+  if (left_behind_.contains(heard.session)) {
+    probes_.Hit("a worker is fenced because it left its session");
     return absl::OkStatus();
   }
   const uint64_t incarnation = incarnations_[heard.session];

@@ -94,6 +94,7 @@ class IntegerWitness : public SimulationWatcher {
   void ReadLog();
   absl::Status CheckFence(const SimProcess& self, uint32_t worker);
   absl::Status CheckJoined(uint32_t worker, const v1::JoinReply& reply) const;
+  void NoteLeftBehind(const v1::JoinRequest& join);
   absl::Status SentByCoordinator(const SimProcess& self, const Head& request);
   static absl::Status CheckAudit(const v1::Manifest& manifest);
   absl::Status CheckLogged(const v1::Configuration& configuration);
@@ -123,6 +124,9 @@ class IntegerWitness : public SimulationWatcher {
   std::map<SessionKey, uint64_t> incarnations_;
   std::map<uint64_t, SimProcess> processes_;  // That join, by incarnation,
   std::set<uint64_t> said_ended_;  // and those of which a successor said so.
+  // Joins by incarnation and sessions left, and the sessions that were.
+  std::set<std::pair<uint64_t, uint64_t>> joins_;
+  std::set<SessionKey> left_behind_;
   std::map<SessionKey, Number> first_listed_;     // In which configuration.
   std::map<uint32_t, SessionKey> newest_listed_;  // By worker.
   std::map<uint32_t, Number> server_has_;  // Newest configuration, by index.

@@ -1,6 +1,7 @@
 #include "tests/sim/session_model.h"
 
 #include <algorithm>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 
@@ -22,14 +23,19 @@ absl::Status Wrong(const Parts&... parts) {
 
 absl::Status SessionModel::Joined(uint32_t worker, const v1::JoinReply& reply) {
   const SessionKey key = {worker, NumberOf(reply.generation())};
-  const auto [session, is_new] = sessions_.try_emplace(key);
-  if (!is_new) return absl::OkStatus();
+  const auto [found, is_new] = sessions_.try_emplace(key);
+  Session& session = found->second;
+  // An answer that came too late for its call was not taken, and a later one
+  // may know more. Who has spoken as this session has taken one.
+  const bool has_spoken = session.heartbeat > 0 || session.opened > 0;
+  if (!is_new && has_spoken) return absl::OkStatus();
   newest_[worker] = key;
+  session.block_server.clear();
   for (const IntegerJob::BlockPlace& block : job_.blocks()) {
-    session->second.block_server.push_back(
+    session.block_server.push_back(
         reply.configuration().layout().slices(block.slice).server());
   }
-  Learn(reply.configuration(), &session->second);
+  Learn(reply.configuration(), &session);
   return absl::OkStatus();
 }
 
@@ -133,8 +139,14 @@ absl::Status SessionModel::CheckCount(const SessionKey& key, uint64_t told,
   if (found == sessions_.end() || told <= found->second.whole) {
     return absl::OkStatus();
   }
+  const Session& session = found->second;
+  std::string missing;
+  for (size_t b = 0; b < session.acknowledged.size(); ++b) {
+    if (!session.acknowledged[b]) absl::StrAppend(&missing, " ", b);
+  }
   return Wrong(SessionName(key), " tells ", what, " of ", told,
-               " pushes; whole are ", found->second.whole);
+               " pushes; whole are ", session.whole, ", and of push ",
+               session.opened, " all blocks but", missing);
 }
 
 absl::Status SessionModel::SendsPortion(const v1::PortionRequest& request) {

@@ -37,6 +37,7 @@ void AsyncWorker::SendJoin(Outbox* out) {
   join->mutable_task()->set_index(options_.index);
   join->set_incarnation(options_.incarnation);
   join->set_replaces(options_.replaces);
+  join->set_left_sessions(sessions_);
   join->set_host(options_.host);
   join->set_pid(options_.pid);
   join->set_job_digest(options_.job_digest);

@@ -39,6 +39,7 @@ TEST_F(JoiningWorkerTest, AJoinSaysWhoAsks) {
   EXPECT_EQ(join.task().index(), 3u);
   EXPECT_EQ(join.incarnation(), 55u);
   EXPECT_EQ(join.replaces(), 44u);
+  EXPECT_EQ(join.left_sessions(), 0u);
   EXPECT_EQ(join.host(), "host");
   EXPECT_EQ(join.pid(), 4003u);
   EXPECT_EQ(join.job_digest(), "digest");
@@ -341,6 +342,14 @@ TEST_F(AsyncWorkerSessionTest, AWorkerThatWasReplacedEndsToBeStartedAgain) {
   RefuseBeat(v1::Refusal::FENCED);
   EXPECT_TRUE(absl::IsAborted(driver().exit_status));
   EXPECT_EQ(driver().exit_status.message(), "so says the coordinator");
+}
+
+TEST_F(AsyncWorkerSessionTest, Promise1_AJoinSaysHowManySessionsWereLeft) {
+  RefuseBeat(v1::Refusal::NOT_READY, "session");
+  const auto join = Join();
+  ASSERT_TRUE(join.has_value());
+  EXPECT_EQ(static_cast<const v1::JoinRequest&>(*join->head).left_sessions(),
+            1u);
 }
 
 TEST_F(AsyncWorkerSessionTest,

@@ -154,12 +154,14 @@ bool StartedCoordinator::Write(uint32_t server) {
 
 CallId StartedCoordinator::BeginJoin(uint32_t index, uint64_t incarnation,
                                      const std::string& host,
-                                     uint64_t replaces) {
+                                     uint64_t replaces,
+                                     uint64_t left_sessions) {
   v1::JoinRequest request;
   request.mutable_task()->set_type(v1::WORKER);
   request.mutable_task()->set_index(index);
   request.set_incarnation(incarnation);
   request.set_replaces(replaces);
+  request.set_left_sessions(left_sessions);
   request.set_host(host);
   request.set_pid(4000 + index);
   request.set_job_digest("digest");

@@ -64,7 +64,8 @@ class StartedCoordinator {
 
   // ---- workers
   CallId BeginJoin(uint32_t index, uint64_t incarnation,
-                   const std::string& host = "host", uint64_t replaces = 0);
+                   const std::string& host = "host", uint64_t replaces = 0,
+                   uint64_t left_sessions = 0);
   // Joins and is admitted.
   Worker Join(uint32_t index);
   // Says what `worker->beat` holds; an answer already there is taken.
