@@ -368,11 +368,12 @@ void Coordinator::OnTakePortion(const Message& message,
                          " is not known yet")));
     return;
   }
+  // One that is asked again may know of more pushes.
+  worker->acknowledged =
+      std::max(worker->acknowledged, request.header().sequence());
   if (request.number() > worker->portion_number) {
     const uint32_t index = request.header().worker();
     worker->portion_number = request.number();
-    worker->acknowledged =
-        std::max(worker->acknowledged, request.header().sequence());
     const auto used = portions_.Finish(index, request.finished_id());
     if (snapshot_.has_value()) snapshot_->Used(index, used);
     worker->portion_reply.Clear();

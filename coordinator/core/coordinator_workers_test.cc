@@ -436,6 +436,16 @@ TEST(CoordinatorJoinTest, Promise7_AJoinBeforeTheLogIsReadIsToldOfTheEnd) {
 
 // ---- portions ---------------------------------------------------------------
 
+TEST_F(CoordinatorWorkersTest, WhatIsAskedAgainMayKnowOfMorePushes) {
+  Worker worker = started_.Join(1);
+  started_.TakePortion(&worker, 1, 0);
+  worker.beat.mutable_header()->set_sequence(5);
+  started_.TakePortion(&worker, 1, 0);
+  v1::StatusReply status;
+  started_.core().FillStatus(&status);
+  EXPECT_EQ(status.job().members(3).pushes(), 5u);
+}
+
 TEST_F(CoordinatorWorkersTest, Promise1_TheSameNumberGetsTheSamePortion) {
   Worker worker = started_.Join(1);
   const v1::PortionReply first = PortionOf(started_.TakePortion(&worker, 1, 0));
