@@ -50,7 +50,7 @@ std::vector<v1::LostPushes> LossReport::Restoring(
   }
   std::vector<v1::LostPushes> found;
   for (const EndedSession& ended : ended_) {
-    Add(ended.session, server, known.restored.lost, &found);
+    Add(ended.session, ended.in, server, known.restored.lost, &found);
   }
   return found;
 }
@@ -89,10 +89,13 @@ uint64_t LossReport::EndedSession::UpTo(const v1::Version& snapshot) const {
 void LossReport::Sealing(const v1::Version& snapshot,
                          std::vector<v1::SavedSession> present) {
   sealing_ = snapshot;
-  sealed_ = std::move(present);
+  sealed_.clear();
+  for (v1::SavedSession& session : present) {
+    sealed_.push_back({std::move(session)});
+  }
   for (const EndedSession& ended : ended_) {
-    sealed_.push_back(ended.session);
-    sealed_.back().set_sequence(ended.UpTo(snapshot));
+    sealed_.push_back({ended.session, ended.in});
+    sealed_.back().session.set_sequence(ended.UpTo(snapshot));
   }
   sealed_ended_ = ended_.size();
 }
@@ -111,9 +114,9 @@ void LossReport::CompleteFile(v1::ShardFile* file,
                               std::vector<v1::LostPushes>* found) {
   Server& server = servers_[file->server()];
   server.generation = file->server_generation();
-  for (const v1::SavedSession& session : sealed_) {
+  for (const auto& [session, in] : sealed_) {
     if (!IsHeard(session.worker(), session.generation(), *file)) {
-      Add(session, file->server(), file->lost(), found);
+      Add(session, in, file->server(), file->lost(), found);
     }
   }
   // Who is heard at last, of whom the server knows more.
@@ -130,15 +133,16 @@ void LossReport::CompleteFile(v1::ShardFile* file,
   for (const v1::LostPushes& lost : added) *list->Add() = lost;
 }
 
-void LossReport::Add(const v1::SavedSession& session, uint32_t index,
-                     const List& listed, std::vector<v1::LostPushes>* found) {
+void LossReport::Add(const v1::SavedSession& session, uint64_t in,
+                     uint32_t index, const List& listed,
+                     std::vector<v1::LostPushes>* found) {
   Server& server = servers_[index];
   if (!(session.generation() < server.generation)) return;
-  uint64_t newest = 0;
+  uint64_t newest = in;
   const auto position = server.restored.positions.find(session.worker());
   if (position != server.restored.positions.end() &&
       position->second.first == session.generation()) {
-    newest = position->second.second;
+    newest = std::max(newest, position->second.second);
   }
   const auto account = [&](const v1::LostPushes& lost) {
     if (lost.worker() == session.worker() &&
@@ -167,7 +171,11 @@ void LossReport::Committed() {
   const auto is_in = [this](const EndedSession& ended) {
     return ended.UpTo(sealing_) == ended.session.sequence();
   };
-  ended_.erase(std::remove_if(ended_.begin(), end, is_in), end);
+  const auto left =
+      ended_.erase(std::remove_if(ended_.begin(), end, is_in), end);
+  std::for_each(ended_.begin(), left, [this](EndedSession& ended) {
+    ended.in = std::max(ended.in, ended.UpTo(sealing_));
+  });
   sealed_ended_ = 0;
 }
 

@@ -84,13 +84,15 @@ class LossReport {
                       const v1::ShardFile& file);
   // Adds what the server lost of a session that it has not heard, beyond what
   // is listed.
-  void Add(const v1::SavedSession& session, uint32_t index, const List& listed,
-           std::vector<v1::LostPushes>* found);
+  // `in`: pushes of the session that the newest checkpoint has, or lists.
+  void Add(const v1::SavedSession& session, uint64_t in, uint32_t index,
+           const List& listed, std::vector<v1::LostPushes>* found);
 
   std::map<uint32_t, Server> servers_;
   struct EndedSession {
     v1::SavedSession session;
     Cut cut;
+    uint64_t in = 0;  // Up to its cut for the newest checkpoint.
     // What of it belongs into this snapshot.
     uint64_t UpTo(const v1::Version& snapshot) const;
   };
@@ -98,7 +100,11 @@ class LossReport {
   // Of the snapshot that was sealed last: its sessions, how many of ended_ are
   // among them, and what its files have.
   v1::Version sealing_;
-  std::vector<v1::SavedSession> sealed_;
+  struct SealedSession {
+    v1::SavedSession session;
+    uint64_t in = 0;
+  };
+  std::vector<SealedSession> sealed_;
   size_t sealed_ended_ = 0;
   std::map<uint32_t, Content> sealed_contents_;
   std::map<uint32_t, Content> committed_contents_;

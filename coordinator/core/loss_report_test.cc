@@ -166,6 +166,21 @@ TEST_F(LossReportTest, WhatWasAddedGivesWayToTheServersOwnWord) {
   EXPECT_EQ(Listed(manifest_), "1/7:81-92@20 ");
 }
 
+// What it pushed up to its cut is in the checkpoint, though a later session of the
+// same worker stands in the records.
+TEST_F(LossReportTest, OfASessionThatEndedBehindItsCutTheRestIsLost) {
+  report_.Ended(1, Pair(1, 7), 90, {Pair(1, 2), 84});
+  Seal({At(1, 25, 4)});
+  v1::Manifest second = manifest_;
+  AddRecord(25, 4, &second);
+  report_.Complete(&second);
+  report_.Committed();
+  const auto found = report_.Restoring(0, Pair(1, 30));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].from(), 85u);
+  EXPECT_EQ(found[0].to(), 90u);
+}
+
 TEST_F(LossReportTest, ASnapshotThatIsGivenUpForgetsNoSession) {
   report_.Ended(1, Pair(1, 7), 90, {});
   Seal({});
