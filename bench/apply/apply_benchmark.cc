@@ -107,9 +107,9 @@ class Adding : public Work {
   void Do() override { Add(to_.data(), from_.data(), to_.size()); }
 
  private:
-  __attribute__((target("avx2"), optimize("O3"))) static void Add(
-      float* to, const float* from, size_t count) {
-#pragma GCC ivdep
+  __attribute__((target("avx2"))) static void Add(float* __restrict to,
+                                                  const float* __restrict from,
+                                                  size_t count) {
     for (size_t i = 0; i < count; ++i) to[i] += from[i];
   }
 

@@ -180,9 +180,14 @@ PARAMD_INLINE bool AllFinite(const std::byte* gradient, size_t count) {
 PARAMD_KERNELS(Portable, );
 #if defined(__x86_64__)
 PARAMD_KERNELS(Avx2, __attribute__((target("avx2"))));
-PARAMD_KERNELS(Avx512,
-               __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,"
-                                     "prefer-vector-width=512"))));
+// clang takes the width for granted and knows no word for it.
+#if defined(__clang__)
+#define PARAMD_AVX512 target("avx512f,avx512dq,avx512vl,avx512bw")
+#else
+#define PARAMD_AVX512 \
+  target("avx512f,avx512dq,avx512vl,avx512bw,prefer-vector-width=512")
+#endif
+PARAMD_KERNELS(Avx512, __attribute__((PARAMD_AVX512)));
 #endif
 
 }  // namespace
