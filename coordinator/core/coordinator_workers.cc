@@ -67,14 +67,15 @@ void Coordinator::OnJoin(const Message& message, const v1::JoinRequest& request,
     return;
   }
   const auto worker = workers_.find(index);
-  Joining& joining = joining_[index];
   const bool is_present = worker != workers_.end() &&
                           worker->second.incarnation == request.incarnation();
+  const auto known = joining_.find(index);
+  const bool is_known =
+      known != joining_.end() &&
+      known->second.request.incarnation() == request.incarnation();
   const uint64_t left =
       std::max(is_present ? worker->second.left_sessions : 0,
-               joining.request.incarnation() == request.incarnation()
-                   ? joining.request.left_sessions()
-                   : 0);
+               is_known ? known->second.request.left_sessions() : 0);
   if (request.left_sessions() < left) {
     refuse(v1::Refusal::SUPERSEDED, "a later join of this process is known");
     return;
@@ -82,6 +83,7 @@ void Coordinator::OnJoin(const Message& message, const v1::JoinRequest& request,
   if (is_present && worker->second.left_sessions == left) {
     worker->second.heard = now;
   }
+  Joining& joining = joining_[index];
   if (joining.call != 0) {
     // The same process asks again, or a second one: one call is kept.
     out->Refuse(joining.call,
