@@ -180,8 +180,8 @@ absl::StatusOr<v1::CommitCheckpointResult> CheckpointDirectory::Commit(
   result.set_path(path);
   result.set_bytes(CheckpointBytes(manifest));
   for (const v1::Version& deleted :
-       DeleteOld(root, request.keep(), manifest.snapshot())) {
-    *result.add_deleted() = deleted;
+       DeleteOld(root, request.retention().keep(), manifest.snapshot())) {
+    *result.add_to_retire() = deleted;
   }
   DeleteLeftovers(root, manifest.snapshot());
   return result;

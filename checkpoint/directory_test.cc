@@ -72,7 +72,7 @@ class CheckpointDirectoryTest : public ::testing::Test {
     EXPECT_TRUE(prepared.ok()) << prepared.status();
     v1::CommitCheckpoint commit;
     commit.set_directory(prepared->directory());
-    commit.set_keep(10);
+    commit.mutable_retention()->set_keep(10);
     *commit.mutable_manifest() =
         SampleManifest(variables_, slots_, term, counter, step);
     const auto slices = CutForServers(variables_, servers, 400);
@@ -287,12 +287,12 @@ TEST_F(CheckpointDirectoryTest, OnlyTheNewestStay) {
   Committed(&directory, 1, 2, 20);
   Committed(&directory, 1, 3, 30);
   v1::CommitCheckpoint commit = Written(&directory, 1, 4, 40);
-  commit.set_keep(2);
+  commit.mutable_retention()->set_keep(2);
   const auto result = directory.Commit(commit);
   ASSERT_TRUE(result.ok()) << result.status();
-  ASSERT_EQ(result->deleted_size(), 2);
-  EXPECT_EQ(result->deleted(0), MakeVersion(1, 2));
-  EXPECT_EQ(result->deleted(1), MakeVersion(1, 1));
+  ASSERT_EQ(result->to_retire_size(), 2);
+  EXPECT_EQ(result->to_retire(0), MakeVersion(1, 2));
+  EXPECT_EQ(result->to_retire(1), MakeVersion(1, 1));
   EXPECT_THAT(*ListDirectory(root_), ElementsAre("000001-00000003.step-30",
                                                  "000001-00000004.step-40"));
 }

@@ -279,7 +279,7 @@ PushAudit Coordinator::Audit(const v1::Manifest& manifest) const {
 void Coordinator::Commit(Outbox* out) {
   auto commit = std::make_unique<v1::CommitCheckpoint>();
   commit->set_directory(snapshot_->directory());
-  commit->set_keep(options_.job.checkpoint().keep());
+  commit->mutable_retention()->set_keep(options_.job.checkpoint().keep());
   v1::Manifest* const manifest = commit->mutable_manifest();
   *manifest = snapshot_->MakeManifest(options_.job, configuration_);
   NoteLost(loss_.Complete(manifest), out);

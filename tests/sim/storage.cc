@@ -239,8 +239,8 @@ IoResult SimStorage::CommitCheckpoint(const v1::CommitCheckpoint& request) {
   committed_.push_back(manifest);
   visible_[{manifest.snapshot().term(), manifest.snapshot().counter()}] =
       manifest;
-  while (visible_.size() > std::max<uint32_t>(request.keep(), 1)) {
-    *result->add_deleted() = visible_.begin()->second.snapshot();
+  while (visible_.size() > std::max<uint32_t>(request.retention().keep(), 1)) {
+    *result->add_to_retire() = visible_.begin()->second.snapshot();
     visible_.erase(visible_.begin());
   }
   return Done(std::move(result));

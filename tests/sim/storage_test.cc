@@ -74,7 +74,7 @@ class StorageTest : public ::testing::Test {
     write->set_directory(directory);
     auto* commit = script_.Add<v1::CommitCheckpoint>();
     commit->set_directory(directory);
-    commit->set_keep(1);
+    commit->mutable_retention()->set_keep(1);
     v1::Manifest* manifest = commit->mutable_manifest();
     *manifest->mutable_snapshot() = snapshot;
     v1::Variable* variable = manifest->add_variables();
