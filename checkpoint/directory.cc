@@ -1,6 +1,5 @@
 #include "checkpoint/directory.h"
 
-#include <map>
 #include <memory>
 #include <utility>
 
@@ -12,13 +11,11 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "nlohmann/json.hpp"
 
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/safetensors.h"
 #include "proto/refusal.h"
 #include "tensor/buffer.h"
 
@@ -27,8 +24,6 @@ namespace {
 
 constexpr char kTemporary[] = ".tmp-";
 constexpr char kTrash[] = ".trash-";
-// With it, tools of the format's own world open the directory as one model.
-constexpr char kIndexFile[] = "model.safetensors.index.json";
 
 std::string TemporaryName(const v1::Version& snapshot, uint64_t nonce) {
   return absl::StrFormat("%s%06d-%08d-%016x", kTemporary, snapshot.term(),
@@ -51,25 +46,6 @@ absl::optional<v1::Version> SnapshotOf(absl::string_view name) {
   snapshot.set_term(term);
   snapshot.set_counter(counter);
   return snapshot;
-}
-
-// {"metadata": {"total_size": bytes}, "weight_map": {tensor: file}}, of all
-// tensors. The files have been verified.
-absl::StatusOr<std::string> EncodeIndex(const std::string& directory,
-                                        const v1::Manifest& manifest) {
-  std::map<std::string, std::string> weight_map;
-  uint64_t bytes = 0;
-  for (const v1::ShardFile& file : manifest.files()) {
-    ASSIGN_OR_RETURN(const auto open, SafetensorsFile::Open(absl::StrCat(
-                                          directory, "/", file.name())));
-    for (const TensorInfo& tensor : open->tensors()) {
-      weight_map[tensor.name] = file.name();
-      bytes += tensor.end - tensor.begin;
-    }
-  }
-  const nlohmann::json index = {{"metadata", {{"total_size", bytes}}},
-                                {"weight_map", weight_map}};
-  return absl::StrCat(index.dump(2), "\n");
 }
 
 }  // namespace
@@ -133,7 +109,7 @@ absl::Status CheckpointDirectory::CheckCommit(
 
 absl::Status CheckpointDirectory::WriteManifest(
     const std::string& directory, const v1::Manifest& manifest) const {
-  ASSIGN_OR_RETURN(const std::string index, EncodeIndex(directory, manifest));
+  ASSIGN_OR_RETURN(const auto index, EncodeTensorIndex(directory, manifest));
   ASSIGN_OR_RETURN(const std::string text, EncodeManifest(manifest));
   const std::string sum = absl::StrFormat(
       "%08x\n", Crc32c(AsBytes<char>({text.data(), text.size()})));
@@ -145,7 +121,7 @@ absl::Status CheckpointDirectory::WriteManifest(
     RETURN_IF_ERROR(file->Append(content));
     return file->Finish();
   };
-  RETURN_IF_ERROR(write(kIndexFile, index));
+  if (index.has_value()) RETURN_IF_ERROR(write(kTensorIndexFile, *index));
   RETURN_IF_ERROR(write(kManifestSumFile, sum));
   RETURN_IF_ERROR(write(kManifestFile, text));
   return SyncDirectory(directory);
@@ -156,13 +132,15 @@ absl::StatusOr<v1::CommitCheckpointResult> CheckpointDirectory::Commit(
   ASSIGN_OR_RETURN(const std::string root, AbsolutePath(root_));
   RETURN_IF_ERROR(CheckCommit(root, request));
   v1::Manifest manifest = request.manifest();
-  manifest.set_format(kManifestFormat);
-  manifest.set_min_reader(kManifestFormat);
+  manifest.set_format(FormatOf(manifest));
+  manifest.set_min_reader(FormatOf(manifest));
   if (manifest.created().empty()) {
     manifest.set_created(absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(),
                                           absl::UTCTimeZone()));
   }
-  RETURN_IF_ERROR(VerifyFiles(request.directory(), manifest));
+  CheckpointVerifier::Options verify;
+  verify.sum_bases = false;  // Committed, and summed again when it is restored.
+  RETURN_IF_ERROR(VerifyFiles(request.directory(), manifest, verify));
   RETURN_IF_ERROR(WriteManifest(request.directory(), manifest));
   const std::string path = absl::StrCat(
       root, "/",

@@ -143,7 +143,9 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path,
   return content;
 }
 
-absl::StatusOr<FileSum> SumFile(const std::string& path) {
+absl::StatusOr<FileSum> SumFile(
+    const std::string& path,
+    const std::function<void(uint64_t bytes)>& progress) {
   ASSIGN_OR_RETURN(const auto file, ReadableFile::Open(path));
   FileSum sum;
   std::vector<std::byte> piece(kReadBytes);
@@ -154,6 +156,7 @@ absl::StatusOr<FileSum> SumFile(const std::string& path) {
     RETURN_IF_ERROR(file->ReadAt(sum.bytes, out));
     sum.crc32c = Crc32c(out, sum.crc32c);
     sum.bytes += length;
+    if (progress) progress(length);
   }
   return sum;
 }

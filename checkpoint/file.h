@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -102,8 +103,11 @@ struct FileSum {
   uint64_t bytes = 0;
   uint32_t crc32c = 0;
 };
-// Reads the file from front to back.
-absl::StatusOr<FileSum> SumFile(const std::string& path);
+// Reads the file from front to back; after each piece of it `progress`, unless
+// null, is told the piece's bytes.
+absl::StatusOr<FileSum> SumFile(
+    const std::string& path,
+    const std::function<void(uint64_t bytes)>& progress = nullptr);
 
 // Names in a directory, sorted, without "." and "..".
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -12,16 +13,13 @@
 #include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
-#include "checkpoint/file.h"
+#include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/safetensors.h"
 #include "checkpoint/verify.h"
 #include "proto/refusal.h"
 
 namespace paramd {
 namespace {
-
-constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 
 std::string SizeName(uint64_t bytes) {
   if (bytes < 1000) return absl::StrCat(bytes, " B");
@@ -94,51 +92,14 @@ struct Range {
   }
 };
 
-absl::StatusOr<Range> RangeOf(const std::string& directory,
-                              const SliceIndex::Entry& entry) {
+absl::StatusOr<Range> RangeOf(const SliceIndex::Entry& entry,
+                              CheckpointReader* reader) {
   Range range;
-  for (const SliceIndex::Saved& saved : entry.saved) {
-    const std::string path = absl::StrCat(directory, "/", saved.file->name());
-    ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(path));
-    const TensorInfo* const tensor = file->Find(saved.slice->values_tensor());
-    if (tensor == nullptr) {
-      return absl::DataLossError(absl::StrCat(
-          "'", path, "' has no tensor '", saved.slice->values_tensor(), "'"));
-    }
-    const uint64_t bytes = tensor->end - tensor->begin;
-    for (uint64_t offset = 0; offset < bytes; offset += kPieceBytes) {
-      BufferChain piece;
-      RETURN_IF_ERROR(file->Read(
-          *tensor, offset, std::min(kPieceBytes, bytes - offset), &piece));
-      for (const Buffer& buffer : piece) range.Add(buffer.bytes());
-    }
-  }
+  RETURN_IF_ERROR(reader->ForEachPiece({&entry, ""}, [&](const Buffer& piece) {
+    range.Add(piece.bytes());
+    return absl::OkStatus();
+  }));
   return range;
-}
-
-// The directory in which the checkpoints lie; nothing if `path` is itself one.
-absl::optional<std::string> RootOf(const std::string& path) {
-  if (ReadableFile::Open(absl::StrCat(path, "/", kManifestFile)).ok()) {
-    return absl::nullopt;
-  }
-  const std::string below = absl::StrCat(path, "/checkpoints");
-  return IsDirectory(below) ? below : path;
-}
-
-absl::StatusOr<std::vector<std::string>> CheckpointsAt(
-    const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string absolute, AbsolutePath(path));
-  const auto root = RootOf(absolute);
-  if (!root.has_value()) return std::vector<std::string>{absolute};
-  ASSIGN_OR_RETURN(const auto names, ListCheckpointNames(*root));
-  std::vector<std::string> paths;
-  for (const CheckpointName& name : names) {
-    paths.push_back(absl::StrCat(*root, "/", name.name));
-  }
-  if (paths.empty()) {
-    return absl::NotFoundError(absl::StrCat("no checkpoint in '", *root, "'"));
-  }
-  return paths;
 }
 
 std::string Summary(const std::string& path, const v1::Manifest& manifest) {
@@ -161,11 +122,14 @@ std::string Summary(const std::string& path, const v1::Manifest& manifest) {
 
 std::string Files(const v1::Manifest& manifest) {
   Table table;
-  table.Add({"file", "server", "size", "crc32c", "slices"});
+  table.Add({"file", "server", "size", "crc32c", "slices", "base"});
   for (const v1::ShardFile& file : manifest.files()) {
     table.Add({file.name(), absl::StrCat("ps-", file.server()),
                SizeName(file.bytes()), absl::StrFormat("%08x", file.crc32c()),
-               absl::StrCat(file.slices_size())});
+               absl::StrCat(file.slices_size()),
+               file.has_base() ? absl::StrCat(file.base().directory(), "/",
+                                              file.base().name())
+                               : "-"});
   }
   return table.Text();
 }
@@ -184,24 +148,22 @@ std::string Lost(const v1::Manifest& manifest) {
                    absl::StrCat(lost.to(), " of sessions long gone"), "-"});
         continue;
       }
-      table.Add({server, absl::StrCat("worker-", lost.worker()),
-                 VersionName(lost.generation()),
-                 absl::StrCat(lost.from(), " to ", lost.to()),
-                 absl::StrCat("generation ",
-                              VersionName(lost.server_generation()))});
+      table.Add(
+          {server, absl::StrCat("worker-", lost.worker()),
+           VersionName(lost.generation()),
+           absl::StrCat(lost.from(), " to ", lost.to()),
+           absl::StrCat("generation ", VersionName(lost.server_generation()))});
     }
   }
   return any ? absl::StrCat(table.Text(), "\n") : "";
 }
 
-absl::StatusOr<std::string> Variables(const std::string& path,
-                                      const v1::Manifest& manifest) {
-  ASSIGN_OR_RETURN(const SliceIndex index, SliceIndex::Create(manifest));
+absl::StatusOr<std::string> Variables(CheckpointReader* reader) {
   Table table;
   table.Add({"variable", "shape", "parts", "slots", "min", "max", "mean",
              "not finite"});
-  for (const SliceIndex::Entry& entry : index.entries()) {
-    ASSIGN_OR_RETURN(const Range range, RangeOf(path, entry));
+  for (const SliceIndex::Entry& entry : reader->index().entries()) {
+    ASSIGN_OR_RETURN(const Range range, RangeOf(entry, reader));
     std::vector<std::string> slots;
     for (const auto& slot : entry.saved.front().slice->slot_tensors()) {
       slots.push_back(slot.first);
@@ -219,10 +181,21 @@ absl::StatusOr<std::string> Variables(const std::string& path,
   return table.Text();
 }
 
+// Of one that nothing is wrong with.
+std::string StateOf(const v1::Manifest& manifest) {
+  std::set<std::string> bases;
+  for (const v1::ShardFile& file : manifest.files()) {
+    if (file.has_base()) bases.insert(file.base().directory());
+  }
+  if (bases.empty()) return "ok";
+  return absl::StrCat("ok, incremental, base ", absl::StrJoin(bases, ", "));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ListCheckpoints(const std::string& path) {
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, CheckpointsAt(path));
+  CheckpointVerifier verifier;
   Table table;
   table.Add({"checkpoint", "step", "created", "size", "files", "state"});
   for (const std::string& checkpoint : paths) {
@@ -233,22 +206,22 @@ absl::StatusOr<std::string> ListCheckpoints(const std::string& path) {
           {name, "-", "-", "-", "-", std::string(manifest.status().message())});
       continue;
     }
-    const auto verified = VerifyCheckpoint(checkpoint);
-    table.Add(
-        {name, absl::StrCat(manifest->global_step()), manifest->created(),
-         SizeName(CheckpointBytes(*manifest)),
-         absl::StrCat(manifest->files_size()),
-         verified.ok() ? "ok" : std::string(verified.status().message())});
+    const std::vector<absl::Status> faults = verifier.Faults(checkpoint);
+    table.Add({name, absl::StrCat(manifest->global_step()), manifest->created(),
+               SizeName(CheckpointBytes(*manifest)),
+               absl::StrCat(manifest->files_size()),
+               faults.empty() ? StateOf(*manifest)
+                              : std::string(faults.front().message())});
   }
   return table.Text();
 }
 
 absl::StatusOr<std::string> InspectCheckpoint(const std::string& path) {
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, CheckpointsAt(path));
-  ASSIGN_OR_RETURN(const v1::Manifest manifest,
-                   VerifyCheckpoint(paths.front()));
-  ASSIGN_OR_RETURN(const std::string variables,
-                   Variables(paths.front(), manifest));
+  RETURN_IF_ERROR(VerifyCheckpoint(paths.front()).status());
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(paths.front()));
+  ASSIGN_OR_RETURN(const std::string variables, Variables(reader.get()));
+  const v1::Manifest& manifest = reader->manifest();
   return absl::StrCat(Summary(paths.front(), manifest), "\n", Files(manifest),
                       "\n", Lost(manifest), variables);
 }

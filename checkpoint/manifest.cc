@@ -10,6 +10,7 @@
 #include "google/protobuf/util/json_util.h"
 
 #include "base/status_macros.h"
+#include "proto/refusal.h"
 
 namespace paramd {
 namespace {
@@ -20,6 +21,57 @@ absl::Status Damaged(absl::string_view why) {
 
 absl::Span<const uint64_t> ShapeOf(const v1::Variable& variable) {
   return absl::MakeConstSpan(variable.shape().data(), variable.shape().size());
+}
+
+uint64_t SliceElements(const v1::SavedSlice& slice, const RowShape& shape) {
+  return (slice.row_end() - slice.row_begin()) * shape.row_elements;
+}
+
+absl::Status CheckBase(const v1::Manifest& manifest,
+                       const v1::ShardFile& file) {
+  const v1::BaseFile& base = file.base();
+  if (!file.has_base() ||
+      (IsShardFileName(base.name()) && IsShardFileName(base.directory()) &&
+       base.snapshot() < manifest.snapshot())) {
+    return absl::OkStatus();
+  }
+  return Damaged(absl::StrCat(
+      "has for the base of '", file.name(), "' the file '", base.directory(),
+      "/", base.name(), "' of snapshot ", VersionName(base.snapshot()),
+      ", which is no earlier checkpoint's"));
+}
+
+// Nothing, or what is wrong with the blocks that a slice of a file has instead
+// of its base.
+std::string WrongInChanged(const v1::Manifest& manifest,
+                           const v1::ShardFile& file,
+                           const v1::SavedSlice& slice, const RowShape& shape) {
+  if (slice.changed_size() > 0 && !file.has_base()) {
+    return "with changed blocks; the file has no base";
+  }
+  const uint64_t blocks = BlockCount(SliceElements(slice, shape));
+  uint64_t after = 0;
+  for (const v1::ChangedBlocks& changed : slice.changed()) {
+    const uint64_t end = uint64_t{changed.first_block()} + changed.blocks();
+    if (changed.first_block() < after || changed.blocks() == 0 ||
+        end > blocks) {
+      return absl::StrCat("with the changed blocks [", changed.first_block(),
+                          ", ", end, "), where blocks [", after, ", ", blocks,
+                          ") may follow");
+    }
+    after = end;
+    if (changed.values_tensor().empty()) {
+      return "with changed blocks without a tensor of values";
+    }
+    for (const std::string& slot : manifest.slots()) {
+      const auto found = changed.slot_tensors().find(slot);
+      if (found == changed.slot_tensors().end() || found->second.empty()) {
+        return absl::StrCat(
+            "with changed blocks without a tensor for the slot '", slot, "'");
+      }
+    }
+  }
+  return "";
 }
 
 absl::Status CheckSlice(const v1::Manifest& manifest, const v1::ShardFile& file,
@@ -40,7 +92,8 @@ absl::Status CheckSlice(const v1::Manifest& manifest, const v1::ShardFile& file,
       return bad(absl::StrCat("without a tensor for its slot '", slot, "'"));
     }
   }
-  return absl::OkStatus();
+  const std::string wrong = WrongInChanged(manifest, file, slice, shape);
+  return wrong.empty() ? absl::OkStatus() : bad(wrong);
 }
 
 absl::Status CheckCover(const SliceIndex::Entry& entry) {
@@ -61,6 +114,19 @@ absl::Status CheckCover(const SliceIndex::Entry& entry) {
                                 entry.variable->name(), "'"));
   }
   return absl::OkStatus();
+}
+
+// `what` of the variable must have that shape.
+absl::Status CheckTensorIs(const TensorInfo& tensor,
+                           const v1::Variable& variable,
+                           const std::vector<uint64_t>& shape,
+                           absl::string_view what) {
+  const absl::string_view dtype = SafetensorsDType(variable.dtype());
+  if (tensor.dtype == dtype && tensor.shape == shape) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("tensor '", tensor.name, "' is ", tensor.dtype, " ",
+                   ShapeName(tensor.shape), "; ", what, " of '",
+                   variable.name(), "' are ", dtype, " ", ShapeName(shape)));
 }
 
 }  // namespace
@@ -110,6 +176,13 @@ absl::StatusOr<v1::Manifest> ParseManifest(absl::string_view text) {
   return manifest;
 }
 
+uint32_t FormatOf(const v1::Manifest& manifest) {
+  return std::any_of(manifest.files().begin(), manifest.files().end(),
+                     [](const v1::ShardFile& file) { return file.has_base(); })
+             ? 2
+             : 1;
+}
+
 absl::StatusOr<SliceIndex> SliceIndex::Create(const v1::Manifest& manifest) {
   SliceIndex index;
   index.entries_.reserve(manifest.variables_size());
@@ -133,6 +206,7 @@ absl::StatusOr<SliceIndex> SliceIndex::Create(const v1::Manifest& manifest) {
       return Damaged(absl::StrCat("has the file '", file.name(),
                                   "', which is no plain name or stands twice"));
     }
+    RETURN_IF_ERROR(CheckBase(manifest, file));
     for (const v1::SavedSlice& slice : file.slices()) {
       const auto found = index.by_name_.find(slice.variable());
       if (found == index.by_name_.end()) {
@@ -165,12 +239,31 @@ absl::Status CheckSavedTensor(const TensorInfo& tensor,
                               uint64_t end) {
   std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
   if (!shape.empty()) shape[0] = end - begin;
-  const absl::string_view dtype = SafetensorsDType(variable.dtype());
-  if (tensor.dtype == dtype && tensor.shape == shape) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      "tensor '", tensor.name, "' is ", tensor.dtype, " ",
-      ShapeName(tensor.shape), "; rows [", begin, ", ", end, ") of '",
-      variable.name(), "' are ", dtype, " ", ShapeName(shape)));
+  return CheckTensorIs(tensor, variable, shape,
+                       absl::StrCat("rows [", begin, ", ", end, ")"));
+}
+
+absl::Status CheckChangedTensor(const TensorInfo& tensor,
+                                const v1::Variable& variable,
+                                const v1::SavedSlice& slice,
+                                const v1::ChangedBlocks& changed) {
+  ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(ShapeOf(variable)));
+  const ElementRange elements =
+      ElementsOf(changed, SliceElements(slice, shape));
+  return CheckTensorIs(
+      tensor, variable, {elements.end - elements.begin},
+      absl::StrCat("blocks [", changed.first_block(), ", ",
+                   uint64_t{changed.first_block()} + changed.blocks(),
+                   ") of rows [", slice.row_begin(), ", ", slice.row_end(),
+                   ")"));
+}
+
+ElementRange ElementsOf(const v1::ChangedBlocks& changed,
+                        uint64_t slice_elements) {
+  const uint64_t first = changed.first_block();
+  return {
+      first * kBlockElements,
+      std::min((first + changed.blocks()) * kBlockElements, slice_elements)};
 }
 
 bool IsShardFileName(absl::string_view name) {

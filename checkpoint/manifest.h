@@ -16,11 +16,13 @@
 
 namespace paramd {
 
-// Format 1 of a checkpoint: a directory of safetensors files, one a server, and
-// two files that say what they are. `manifest.json` is v1::Manifest in JSON;
+// A checkpoint is a directory of safetensors files, one a server, and two files
+// that say what they are. `manifest.json` is v1::Manifest in JSON;
 // `manifest.crc32c` holds its crc32c in hexadecimal, so that a flipped bit in
-// the manifest itself is seen.
-inline constexpr uint32_t kManifestFormat = 1;
+// the manifest itself is seen. Format 2 is format 1 with files that have a
+// base: the file of an earlier checkpoint that has the blocks which did not
+// change.
+inline constexpr uint32_t kManifestFormat = 2;
 inline constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
 inline constexpr char kManifestFile[] = "manifest.json";
 inline constexpr char kManifestSumFile[] = "manifest.crc32c";
@@ -33,10 +35,14 @@ absl::StatusOr<std::string> EncodeManifest(const v1::Manifest& manifest);
 // manifest DATA_LOSS.
 absl::StatusOr<v1::Manifest> ParseManifest(absl::string_view text);
 
+// The oldest format whose readers understand `manifest`.
+uint32_t FormatOf(const v1::Manifest& manifest);
+
 // Which saved slices make up each variable of a manifest.
 //
 // Invariant: the slices of every variable cover its rows, each row once.
-// Points into the manifest, which outlives it. Immutable, hence thread-safe.
+// Points into the manifest, which outlives it. Not changed once it is made,
+// hence thread-safe.
 class SliceIndex {
  public:
   struct Saved {
@@ -50,10 +56,13 @@ class SliceIndex {
     std::vector<Saved> saved;
   };
 
+  SliceIndex() = default;  // Of no variables.
+
   // DATA_LOSS naming what is wrong: a variable twice or with an impossible
-  // shape, a file name that is not a plain name or stands twice, a slice of an
-  // unknown variable, without one of the manifest's slots, or with rows that
-  // leave a gap or overlap.
+  // shape, a file name that is not a plain name or stands twice, a base that is
+  // not of an earlier checkpoint, a slice of an unknown variable, without one
+  // of the manifest's slots, or with rows that leave a gap or overlap, changed
+  // blocks that it does not have, or that have no base.
   static absl::StatusOr<SliceIndex> Create(const v1::Manifest& manifest);
 
   // Null if the manifest has no such variable.
@@ -72,6 +81,22 @@ class SliceIndex {
 absl::Status CheckSavedTensor(const TensorInfo& tensor,
                               const v1::Variable& variable, uint64_t begin,
                               uint64_t end);
+
+// Whether `tensor` can be the values or a slot of those blocks of `slice`,
+// which is one of the variable's: its dtype, and one dimension with their
+// elements. DATA_LOSS naming both.
+absl::Status CheckChangedTensor(const TensorInfo& tensor,
+                                const v1::Variable& variable,
+                                const v1::SavedSlice& slice,
+                                const v1::ChangedBlocks& changed);
+
+// Elements [begin, end) of a slice of `slice_elements`.
+struct ElementRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+ElementRange ElementsOf(const v1::ChangedBlocks& changed,
+                        uint64_t slice_elements);
 
 // Whether `name` may name a file in a checkpoint: one plain component, at most
 // 255 bytes, not hidden, and not one of the manifest's.

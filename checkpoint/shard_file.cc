@@ -1,14 +1,13 @@
 #include "checkpoint/shard_file.h"
 
-#include <map>
 #include <memory>
 #include <random>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "checkpoint/checkpoint_files.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/slice_reader.h"
 #include "checkpoint/verify.h"
@@ -16,8 +15,6 @@
 namespace paramd {
 namespace {
 
-// At most so many files are open at once.
-constexpr size_t kMaxOpenFiles = 64;
 constexpr size_t kAppendBytes = size_t{8} << 20;
 
 absl::Status CheckSlicesResolve(const v1::ShardFile& file,
@@ -31,10 +28,19 @@ absl::Status CheckSlicesResolve(const v1::ShardFile& file,
         "a slice of '", slice.variable(), "' in '", file.name(),
         "' names the tensor '", tensor, "', which is not written"));
   };
-  for (const v1::SavedSlice& slice : file.slices()) {
-    RETURN_IF_ERROR(check(slice, slice.values_tensor()));
-    for (const auto& [slot, tensor] : slice.slot_tensors()) {
+  const auto check_all = [&](const v1::SavedSlice& slice,
+                             const auto& tensors) -> absl::Status {
+    RETURN_IF_ERROR(check(slice, tensors.values_tensor()));
+    for (const auto& [slot, tensor] : tensors.slot_tensors()) {
       RETURN_IF_ERROR(check(slice, tensor));
+    }
+    return absl::OkStatus();
+  };
+  for (const v1::SavedSlice& slice : file.slices()) {
+    // With a base, that file has the slices' own.
+    if (!file.has_base()) RETURN_IF_ERROR(check_all(slice, slice));
+    for (const v1::ChangedBlocks& changed : slice.changed()) {
+      RETURN_IF_ERROR(check_all(slice, changed));
     }
   }
   return absl::OkStatus();
@@ -47,44 +53,6 @@ std::string TemporaryName(const v1::WriteShard& request) {
   return absl::StrCat(request.directory(), "/.", request.file().name(), ".",
                       absl::Hex(nonce, absl::kZeroPad16));
 }
-
-// The files of one checkpoint directory.
-class DirectorySource : public TensorSource {
- public:
-  explicit DirectorySource(std::string directory)
-      : directory_(std::move(directory)) {}
-
-  absl::StatusOr<const TensorInfo*> Find(const std::string& file,
-                                         const std::string& tensor) override {
-    ASSIGN_OR_RETURN(const SafetensorsFile* open, Open(file));
-    const TensorInfo* const info = open->Find(tensor);
-    if (info != nullptr) return info;
-    return absl::DataLossError(absl::StrCat("'", directory_, "/", file,
-                                            "' has no tensor '", tensor, "'"));
-  }
-
-  absl::Status Read(const std::string& file, const std::string& tensor,
-                    uint64_t offset, uint64_t length,
-                    BufferChain* out) override {
-    ASSIGN_OR_RETURN(const SafetensorsFile* open, Open(file));
-    return open->Read(*open->Find(tensor), offset, length, out);
-  }
-
- private:
-  absl::StatusOr<const SafetensorsFile*> Open(const std::string& file) {
-    auto found = open_.find(file);
-    if (found == open_.end()) {
-      if (open_.size() >= kMaxOpenFiles) open_.clear();
-      ASSIGN_OR_RETURN(auto opened, SafetensorsFile::Open(
-                                        absl::StrCat(directory_, "/", file)));
-      found = open_.emplace(file, std::move(opened)).first;
-    }
-    return found->second.get();
-  }
-
-  const std::string directory_;
-  std::map<std::string, std::unique_ptr<SafetensorsFile>> open_;
-};
 
 }  // namespace
 
@@ -147,7 +115,7 @@ absl::Status ReadSlicesFromCheckpoint(const v1::ReadSlices& request,
                                       v1::ReadSlicesResult* result,
                                       BufferChain* payload) {
   ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(request.path()));
-  DirectorySource source(request.path());
+  CheckpointFiles source(request.path());
   return ReadSlices(request, manifest, &source, result, payload);
 }
 

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
-#include "checkpoint/manifest.h"
 #include "tensor/shape.h"
 
 namespace paramd {
@@ -63,35 +62,88 @@ std::vector<Part> PartsOf(const v1::ReadSlices::Want& want,
   return parts;
 }
 
-absl::Status ReadTensor(const Part& part, const std::string& tensor,
-                        const SliceIndex::Entry& entry, TensorSource* source,
-                        BufferChain* payload) {
-  const v1::SavedSlice& slice = *part.saved->slice;
-  const std::string& file = part.saved->file->name();
-  ASSIGN_OR_RETURN(const TensorInfo* info, source->Find(file, tensor));
-  RETURN_IF_ERROR(CheckSavedTensor(*info, *entry.variable, slice.row_begin(),
-                                   slice.row_end()));
-  const uint64_t row_bytes =
-      entry.shape.row_elements * ElementBytes(entry.variable->dtype());
-  return source->Read(file, tensor,
-                      (part.begin - slice.row_begin()) * row_bytes,
-                      (part.end - part.begin) * row_bytes, payload);
+// Null if there is none. The slot "" is the values.
+template <typename Tensors>
+const std::string* TensorOf(const Tensors& tensors, const std::string& slot) {
+  if (slot.empty()) return &tensors.values_tensor();
+  const auto found = tensors.slot_tensors().find(slot);
+  return found == tensors.slot_tensors().end() ? nullptr : &found->second;
 }
 
-absl::Status ReadSlot(const Part& part, const std::string& slot,
-                      const SliceIndex::Entry& entry, TensorSource* source,
-                      BufferChain* payload) {
-  const auto& tensors = part.saved->slice->slot_tensors();
-  const auto tensor = tensors.find(slot);
-  if (tensor == tensors.end()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the checkpoint has no slot '", slot, "' of '", entry.variable->name(),
-        "': it was saved with another optimizer"));
+// Bytes [begin, end) of a whole slice's tensor.
+absl::Status ReadWhole(const SavedNumbers& numbers, uint64_t begin,
+                       uint64_t end, TensorSource* source, BufferChain* out) {
+  if (begin >= end) return absl::OkStatus();
+  const v1::SavedSlice& slice = *numbers.saved->slice;
+  const std::string& tensor = *TensorOf(slice, numbers.slot);
+  const TensorSource::File file = WholeSlicesOf(*numbers.saved->file);
+  ASSIGN_OR_RETURN(const TensorInfo* const info, source->Find(file, tensor));
+  RETURN_IF_ERROR(CheckSavedTensor(*info, *numbers.entry->variable,
+                                   slice.row_begin(), slice.row_end()));
+  return source->Read(file, tensor, begin, end - begin, out);
+}
+
+// Bytes [begin, end) of a tensor of changed blocks.
+absl::Status ReadChanged(const SavedNumbers& numbers,
+                         const v1::ChangedBlocks& changed, uint64_t begin,
+                         uint64_t end, TensorSource* source, BufferChain* out) {
+  const v1::SavedSlice& slice = *numbers.saved->slice;
+  const std::string* const tensor = TensorOf(changed, numbers.slot);
+  const TensorSource::File file = {"", numbers.saved->file->name()};
+  if (tensor == nullptr) {
+    return absl::DataLossError(absl::StrCat(
+        "changed blocks of '", slice.variable(), "' in '", file.name,
+        "' have no slot '", numbers.slot, "', which the slice has"));
   }
-  return ReadTensor(part, tensor->second, entry, source, payload);
+  ASSIGN_OR_RETURN(const TensorInfo* const info, source->Find(file, *tensor));
+  RETURN_IF_ERROR(
+      CheckChangedTensor(*info, *numbers.entry->variable, slice, changed));
+  return source->Read(file, *tensor, begin, end - begin, out);
+}
+
+absl::Status ReadPart(const Part& part, const SliceIndex::Entry& entry,
+                      const std::string& slot, TensorSource* source,
+                      BufferChain* payload) {
+  const uint64_t row_bytes =
+      entry.shape.row_elements * ElementBytes(entry.variable->dtype());
+  const uint64_t first = part.saved->slice->row_begin();
+  return ReadSaved({&entry, part.saved, slot}, (part.begin - first) * row_bytes,
+                   (part.end - first) * row_bytes, source, payload);
 }
 
 }  // namespace
+
+TensorSource::File WholeSlicesOf(const v1::ShardFile& saved) {
+  if (!saved.has_base()) return {"", saved.name()};
+  return {saved.base().directory(), saved.base().name()};
+}
+
+absl::Status ReadSaved(const SavedNumbers& numbers, uint64_t begin,
+                       uint64_t end, TensorSource* source, BufferChain* out) {
+  const v1::SavedSlice& slice = *numbers.saved->slice;
+  const SliceIndex::Entry& entry = *numbers.entry;
+  if (TensorOf(slice, numbers.slot) == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the checkpoint has no slot '", numbers.slot, "' of '",
+        slice.variable(), "': it was saved with another optimizer"));
+  }
+  const uint64_t element_bytes = ElementBytes(entry.variable->dtype());
+  const uint64_t elements =
+      (slice.row_end() - slice.row_begin()) * entry.shape.row_elements;
+  for (const v1::ChangedBlocks& changed : slice.changed()) {
+    const ElementRange range = ElementsOf(changed, elements);
+    const uint64_t first = range.begin * element_bytes;
+    const uint64_t last = std::min(end, range.end * element_bytes);
+    if (last <= begin) continue;
+    if (first >= end) break;
+    RETURN_IF_ERROR(ReadWhole(numbers, begin, first, source, out));
+    begin = std::max(begin, first);
+    RETURN_IF_ERROR(ReadChanged(numbers, changed, begin - first, last - first,
+                                source, out));
+    begin = last;
+  }
+  return ReadWhole(numbers, begin, end, source, out);
+}
 
 absl::Status ReadSlices(const v1::ReadSlices& request,
                         const v1::Manifest& manifest, TensorSource* source,
@@ -108,12 +160,11 @@ absl::Status ReadSlices(const v1::ReadSlices& request,
       piece->set_row_begin(part.begin);
       piece->set_row_end(part.end);
       *piece->mutable_saved() = *part.saved->slice;
-      RETURN_IF_ERROR(ReadTensor(part, part.saved->slice->values_tensor(),
-                                 *entry, source, payload));
+      RETURN_IF_ERROR(ReadPart(part, *entry, "", source, payload));
     }
     for (const std::string& slot : request.slots()) {
       for (const Part& part : parts) {
-        RETURN_IF_ERROR(ReadSlot(part, slot, *entry, source, payload));
+        RETURN_IF_ERROR(ReadPart(part, *entry, slot, source, payload));
       }
     }
   }

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/buffer.h"
@@ -17,17 +18,43 @@ namespace paramd {
 // a test.
 class TensorSource {
  public:
+  struct File {
+    // Empty: the checkpoint's own. Else the directory beside it that has the
+    // base of one of its files.
+    std::string directory;
+    std::string name;
+  };
+
   virtual ~TensorSource() = default;
 
   // The tensor, valid until the next call; DATA_LOSS naming file and tensor if
   // there is none, or what opening the file failed with.
-  virtual absl::StatusOr<const TensorInfo*> Find(const std::string& file,
+  virtual absl::StatusOr<const TensorInfo*> Find(const File& file,
                                                  const std::string& tensor) = 0;
   // Appends bytes [offset, offset + length) of a tensor that Find found.
-  virtual absl::Status Read(const std::string& file, const std::string& tensor,
+  virtual absl::Status Read(const File& file, const std::string& tensor,
                             uint64_t offset, uint64_t length,
                             BufferChain* out) = 0;
 };
+
+// The file that has the tensors which `saved` names for whole slices: `saved`
+// itself, or its base.
+TensorSource::File WholeSlicesOf(const v1::ShardFile& saved);
+
+// A saved slice's values, or one of its slots.
+struct SavedNumbers {
+  const SliceIndex::Entry* entry;
+  const SliceIndex::Saved* saved;
+  std::string slot;  // Empty: the values.
+};
+
+// Appends bytes [begin, end) of them as they were in the checkpoint: where the
+// file has a base, the base's tensor with the blocks that changed laid over it.
+// FAILED_PRECONDITION naming the variable if it was saved without that slot,
+// DATA_LOSS if manifest and files disagree; then `out` holds a part.
+// REQUIRES: the range lies inside the slice.
+absl::Status ReadSaved(const SavedNumbers& numbers, uint64_t begin,
+                       uint64_t end, TensorSource* source, BufferChain* out);
 
 // Reads the rows that `request` wants, in whatever slices `manifest` has them:
 // for each wanted slice in order its values, then each wanted slot. `result`

@@ -1,18 +1,22 @@
 #include "checkpoint/verify.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "nlohmann/json.hpp"
 
 #include "base/crc32c.h"
 #include "base/status_macros.h"
-#include "checkpoint/file.h"
+#include "checkpoint/checkpoint_files.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/slice_reader.h"
 #include "proto/refusal.h"
 #include "tensor/buffer.h"
 
@@ -26,43 +30,77 @@ bool TakeNumber(absl::string_view text, size_t least_digits, uint64_t* number) {
          absl::SimpleAtoi(text, number);
 }
 
-absl::Status VerifyFile(const std::string& directory,
-                        const v1::ShardFile& file) {
-  const std::string path = absl::StrCat(directory, "/", file.name());
-  ASSIGN_OR_RETURN(const FileSum sum, SumFile(path));
-  if (sum.bytes != file.bytes()) {
-    return absl::DataLossError(absl::StrCat("'", path, "' has ", sum.bytes,
-                                            " bytes; the manifest says ",
-                                            file.bytes()));
-  }
-  if (sum.crc32c != file.crc32c()) {
-    return absl::DataLossError(
-        absl::StrFormat("'%s' has the crc32c %08x; the manifest says %08x",
-                        path, sum.crc32c, file.crc32c()));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status VerifyTensors(const std::string& directory,
-                           const v1::ShardFile& file, const SliceIndex& index) {
-  const std::string path = absl::StrCat(directory, "/", file.name());
-  ASSIGN_OR_RETURN(const auto open, SafetensorsFile::Open(path));
+// Whether the tensors that `file` and its base have of the slices are there.
+absl::Status CheckTensors(const v1::ShardFile& file, const SliceIndex& index,
+                          CheckpointFiles* files) {
+  const TensorSource::File whole = WholeSlicesOf(file);
+  const TensorSource::File own = {"", file.name()};
+  // A file without slices is one all the same.
+  RETURN_IF_ERROR(files->Open(own).status());
   for (const v1::SavedSlice& slice : file.slices()) {
-    const auto check = [&](const std::string& name) -> absl::Status {
-      const TensorInfo* const tensor = open->Find(name);
-      if (tensor == nullptr) {
-        return absl::DataLossError(
-            absl::StrCat("'", path, "' has no tensor '", name, "'"));
-      }
-      return CheckSavedTensor(*tensor, *index.Find(slice.variable())->variable,
-                              slice.row_begin(), slice.row_end());
+    const v1::Variable& variable = *index.Find(slice.variable())->variable;
+    const auto check = [&](const std::string& tensor) -> absl::Status {
+      ASSIGN_OR_RETURN(const TensorInfo* const info,
+                       files->Find(whole, tensor));
+      return CheckSavedTensor(*info, variable, slice.row_begin(),
+                              slice.row_end());
     };
     RETURN_IF_ERROR(check(slice.values_tensor()));
     for (const auto& [slot, tensor] : slice.slot_tensors()) {
       RETURN_IF_ERROR(check(tensor));
     }
+    for (const v1::ChangedBlocks& changed : slice.changed()) {
+      const auto check_changed =
+          [&](const std::string& tensor) -> absl::Status {
+        ASSIGN_OR_RETURN(const TensorInfo* const info,
+                         files->Find(own, tensor));
+        return CheckChangedTensor(*info, variable, slice, changed);
+      };
+      RETURN_IF_ERROR(check_changed(changed.values_tensor()));
+      for (const auto& [slot, tensor] : changed.slot_tensors()) {
+        RETURN_IF_ERROR(check_changed(tensor));
+      }
+    }
   }
   return absl::OkStatus();
+}
+
+// Whether the manifest is that of the checkpoint after which `directory` is
+// named, if it is.
+absl::Status CheckName(const std::string& directory,
+                       const v1::Manifest& manifest) {
+  const auto name = ParseCheckpointName(
+      absl::string_view(directory).substr(directory.rfind('/') + 1));
+  if (!name.has_value() || name->snapshot == manifest.snapshot()) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat("'", directory, "' holds snapshot ",
+                                          VersionName(manifest.snapshot())));
+}
+
+// Whether the index is what the files make it.
+absl::Status CheckTensorIndex(const std::string& directory,
+                              const v1::Manifest& manifest) {
+  ASSIGN_OR_RETURN(const auto expected, EncodeTensorIndex(directory, manifest));
+  if (!expected.has_value()) return absl::OkStatus();
+  const std::string path = absl::StrCat(directory, "/", kTensorIndexFile);
+  const auto found = ReadWholeFile(path, kMaxManifestBytes);
+  if (!found.ok()) return found.status();
+  if (*found == *expected) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "'", path, "' does not list the tensors of the files beside it"));
+}
+
+// The directory in which the checkpoints lie; nothing if `path` is itself one.
+absl::optional<std::string> RootOf(const std::string& path) {
+  const std::string manifest = absl::StrCat(path, "/", kManifestFile);
+  const std::string name = path.substr(path.rfind('/') + 1);
+  if (ParseCheckpointName(name).has_value() ||
+      ReadableFile::Open(manifest).ok()) {
+    return absl::nullopt;
+  }
+  const std::string below = absl::StrCat(path, "/checkpoints");
+  return IsDirectory(below) ? below : path;
 }
 
 }  // namespace
@@ -130,32 +168,141 @@ absl::StatusOr<v1::Manifest> ReadManifest(const std::string& directory) {
       absl::StrCat("'", path, "': ", manifest.status().message()));
 }
 
-absl::Status VerifyFiles(const std::string& directory,
-                         const v1::Manifest& manifest) {
-  ASSIGN_OR_RETURN(const SliceIndex index, SliceIndex::Create(manifest));
+CheckpointVerifier::CheckpointVerifier(Options options)
+    : options_(std::move(options)) {}
+
+std::vector<absl::Status> CheckpointVerifier::Faults(
+    const std::string& directory) {
+  const auto manifest = ReadManifest(directory);
+  if (!manifest.ok()) return {manifest.status()};
+  std::vector<absl::Status> faults =
+      FileFaults(directory, *manifest, /*all=*/true);
+  const absl::Status named = CheckName(directory, *manifest);
+  if (!named.ok()) faults.push_back(named);
+  // Of files that are not as they were there is nothing to be said.
+  const absl::Status index = faults.empty()
+                                 ? CheckTensorIndex(directory, *manifest)
+                                 : absl::OkStatus();
+  if (!index.ok()) faults.push_back(index);
+  return faults;
+}
+
+absl::Status CheckpointVerifier::CheckFiles(const std::string& directory,
+                                            const v1::Manifest& manifest) {
+  const auto faults = FileFaults(directory, manifest, /*all=*/false);
+  return faults.empty() ? absl::OkStatus() : faults.front();
+}
+
+std::vector<absl::Status> CheckpointVerifier::FileFaults(
+    const std::string& directory, const v1::Manifest& manifest, bool all) {
+  const auto index = SliceIndex::Create(manifest);
+  if (!index.ok()) return {index.status()};
+  CheckpointFiles files(directory);
+  read_ = 0;
+  total_ = 0;
   for (const v1::ShardFile& file : manifest.files()) {
-    RETURN_IF_ERROR(VerifyFile(directory, file));
-    RETURN_IF_ERROR(VerifyTensors(directory, file, index));
+    total_ += file.bytes();
+    if (file.has_base() && options_.sum_bases) total_ += file.base().bytes();
+  }
+  std::vector<absl::Status> faults;
+  for (const v1::ShardFile& file : manifest.files()) {
+    absl::Status status =
+        CheckSum(files.PathOf({"", file.name()}), file.bytes(), file.crc32c());
+    if (status.ok() && file.has_base() && options_.sum_bases) {
+      const absl::Status base =
+          CheckSum(files.PathOf(WholeSlicesOf(file)), file.base().bytes(),
+                   file.base().crc32c());
+      if (!base.ok()) {
+        status = absl::Status(
+            base.code(),
+            absl::StrCat("the base of '", file.name(), "': ", base.message()));
+      }
+    }
+    if (status.ok()) status = CheckTensors(file, *index, &files);
+    if (status.ok()) continue;
+    faults.push_back(status);
+    if (!all) break;
+  }
+  return faults;
+}
+
+absl::Status CheckpointVerifier::CheckSum(const std::string& path,
+                                          uint64_t bytes, uint32_t crc32c) {
+  auto known = sums_.find(path);
+  if (known == sums_.end()) {
+    ASSIGN_OR_RETURN(const FileSum sum, SumFile(path, [this](uint64_t piece) {
+                       read_ += piece;
+                       if (options_.progress) options_.progress(read_, total_);
+                     }));
+    known = sums_.emplace(path, sum).first;
+  } else {
+    read_ += bytes;  // It counts as read again.
+  }
+  const FileSum& sum = known->second;
+  if (sum.bytes != bytes) {
+    return absl::DataLossError(absl::StrCat(
+        "'", path, "' has ", sum.bytes, " bytes; the manifest says ", bytes));
+  }
+  if (sum.crc32c != crc32c) {
+    return absl::DataLossError(
+        absl::StrFormat("'%s' has the crc32c %08x; the manifest says %08x",
+                        path, sum.crc32c, crc32c));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::Manifest> VerifyCheckpoint(const std::string& directory) {
+absl::Status VerifyFiles(const std::string& directory,
+                         const v1::Manifest& manifest,
+                         const CheckpointVerifier::Options& options) {
+  return CheckpointVerifier(options).CheckFiles(directory, manifest);
+}
+
+absl::StatusOr<v1::Manifest> VerifyCheckpoint(
+    const std::string& directory, const CheckpointVerifier::Options& options) {
   ASSIGN_OR_RETURN(v1::Manifest manifest, ReadManifest(directory));
-  const auto name = ParseCheckpointName(
-      absl::string_view(directory).substr(directory.rfind('/') + 1));
-  if (name.has_value() && name->snapshot != manifest.snapshot()) {
-    return absl::DataLossError(absl::StrCat("'", directory, "' holds snapshot ",
-                                            VersionName(manifest.snapshot())));
-  }
-  RETURN_IF_ERROR(VerifyFiles(directory, manifest));
+  RETURN_IF_ERROR(CheckName(directory, manifest));
+  RETURN_IF_ERROR(VerifyFiles(directory, manifest, options));
   return manifest;
+}
+
+absl::StatusOr<std::vector<std::string>> CheckpointsAt(
+    const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string absolute, AbsolutePath(path));
+  const auto root = RootOf(absolute);
+  if (!root.has_value()) return std::vector<std::string>{absolute};
+  ASSIGN_OR_RETURN(const auto names, ListCheckpointNames(*root));
+  std::vector<std::string> paths;
+  for (const CheckpointName& name : names) {
+    paths.push_back(absl::StrCat(*root, "/", name.name));
+  }
+  if (paths.empty()) {
+    return absl::NotFoundError(absl::StrCat("no checkpoint in '", *root, "'"));
+  }
+  return paths;
 }
 
 uint64_t CheckpointBytes(const v1::Manifest& manifest) {
   uint64_t bytes = 0;
   for (const v1::ShardFile& file : manifest.files()) bytes += file.bytes();
   return bytes;
+}
+
+absl::StatusOr<absl::optional<std::string>> EncodeTensorIndex(
+    const std::string& directory, const v1::Manifest& manifest) {
+  std::map<std::string, std::string> weight_map;
+  uint64_t bytes = 0;
+  for (const v1::ShardFile& file : manifest.files()) {
+    if (file.has_base()) return absl::optional<std::string>();
+    ASSIGN_OR_RETURN(const auto open, SafetensorsFile::Open(absl::StrCat(
+                                          directory, "/", file.name())));
+    for (const TensorInfo& tensor : open->tensors()) {
+      weight_map[tensor.name] = file.name();
+      bytes += tensor.end - tensor.begin;
+    }
+  }
+  const nlohmann::json index = {{"metadata", {{"total_size", bytes}}},
+                                {"weight_map", weight_map}};
+  return absl::optional<std::string>(absl::StrCat(index.dump(2), "\n"));
 }
 
 }  // namespace paramd

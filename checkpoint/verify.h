@@ -2,14 +2,17 @@
 #define PARAMD_CHECKPOINT_VERIFY_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 
+#include "checkpoint/file.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 
 namespace paramd {
@@ -33,18 +36,75 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpointNames(
 // FAILED_PRECONDITION if it needs a newer reader, NOT_FOUND if there is none.
 absl::StatusOr<v1::Manifest> ReadManifest(const std::string& directory);
 
-// Whether the files that `manifest` names are in `directory` with the sizes,
-// checksums and tensors it says. Reads them wholly. DATA_LOSS naming the first
-// one that is not.
+// Finds what is wrong with checkpoints. A file that several of them have, as
+// the base of the others, is read once.
+//
+// Not thread-safe. Sees no change of a file that it has read.
+class CheckpointVerifier {
+ public:
+  struct Options {
+    // Whether the sizes and checksums of bases are looked at, not only their
+    // tensors: a checkpoint that is about to be committed has bases that have
+    // been committed.
+    bool sum_bases = true;
+    // Told, from time to time, how many of the `total` bytes of the checkpoint
+    // at hand have been read.
+    std::function<void(uint64_t bytes, uint64_t total)> progress = nullptr;
+  };
+
+  CheckpointVerifier() : CheckpointVerifier(Options()) {}
+  explicit CheckpointVerifier(Options options);
+
+  // Each thing that is wrong with the checkpoint in `directory`, in a sentence;
+  // empty if nothing is. Besides what VerifyCheckpoint looks at: the index for
+  // other tools.
+  std::vector<absl::Status> Faults(const std::string& directory);
+
+  // Whether the files that `manifest` names, and their bases, are in
+  // `directory` and beside it with the sizes, checksums and tensors it says.
+  // Reads them wholly. DATA_LOSS naming the first one that is not, or what
+  // opening it failed with.
+  absl::Status CheckFiles(const std::string& directory,
+                          const v1::Manifest& manifest);
+
+ private:
+  // What CheckFiles answers, the first or `all`.
+  std::vector<absl::Status> FileFaults(const std::string& directory,
+                                       const v1::Manifest& manifest, bool all);
+  absl::Status CheckSum(const std::string& path, uint64_t bytes,
+                        uint32_t crc32c);
+
+  const Options options_;
+  absl::flat_hash_map<std::string, FileSum> sums_;  // By path.
+  uint64_t read_ = 0;
+  uint64_t total_ = 0;
+};
+
+// CheckpointVerifier::CheckFiles.
 absl::Status VerifyFiles(const std::string& directory,
-                         const v1::Manifest& manifest);
+                         const v1::Manifest& manifest,
+                         const CheckpointVerifier::Options& options = {});
 
 // ReadManifest and VerifyFiles, and that a directory with a checkpoint's name
 // holds the checkpoint of that number.
-absl::StatusOr<v1::Manifest> VerifyCheckpoint(const std::string& directory);
+absl::StatusOr<v1::Manifest> VerifyCheckpoint(
+    const std::string& directory,
+    const CheckpointVerifier::Options& options = {});
 
-// Of all files that the manifest names.
+// The directories of the checkpoints at `path`, newest first: `path` is the
+// directory of a run, of its checkpoints, or of one checkpoint. NOT_FOUND
+// naming the path if there is none.
+absl::StatusOr<std::vector<std::string>> CheckpointsAt(const std::string& path);
+
+// Of all files that the manifest names, without their bases.
 uint64_t CheckpointBytes(const v1::Manifest& manifest);
+
+// The text of `model.safetensors.index.json`, with which other tools open the
+// directory as one model: every tensor and its file. Nothing if a file has a
+// base: its tensors are not all here. The files have been verified.
+inline constexpr char kTensorIndexFile[] = "model.safetensors.index.json";
+absl::StatusOr<absl::optional<std::string>> EncodeTensorIndex(
+    const std::string& directory, const v1::Manifest& manifest);
 
 }  // namespace paramd
 

@@ -8,7 +8,9 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "checkpoint/directory.h"
+#include "checkpoint/file.h"
 #include "checkpoint/shard_file.h"
+#include "checkpoint/verify.h"
 
 namespace paramd::testing {
 namespace {
@@ -16,6 +18,21 @@ namespace {
 RowShape ShapeOf(const v1::Variable& variable) {
   return *ToRowShape(
       {variable.shape().data(), static_cast<size_t>(variable.shape().size())});
+}
+
+// After the name of a slot, or of no slot: its numbers in blocks that changed.
+constexpr char kChanged[] = "+";
+
+const v1::Variable& VariableOf(const v1::Manifest& manifest,
+                               const v1::SavedSlice& slice) {
+  return *std::find_if(manifest.variables().begin(), manifest.variables().end(),
+                       [&](const v1::Variable& variable) {
+                         return variable.name() == slice.variable();
+                       });
+}
+
+uint64_t ElementsOf(const v1::Variable& variable, const v1::SavedSlice& slice) {
+  return (slice.row_end() - slice.row_begin()) * ShapeOf(variable).row_elements;
 }
 
 // `w`, `w[0:4]`, `w/slot:momentum`, `w/slot:momentum[0:4]`.
@@ -143,6 +160,98 @@ absl::StatusOr<std::string> CommitSample(
     for (const v1::LostPushes& pushes : lost) {
       if (pushes.server() == server) *file->add_lost() = pushes;
     }
+  }
+  ASSIGN_OR_RETURN(const auto committed, directory.Commit(commit));
+  return committed.path();
+}
+
+v1::WriteShard SampleIncrementWrite(const std::string& directory,
+                                    const v1::Manifest& manifest,
+                                    const v1::ShardFile& base,
+                                    const BlockChanged& changed,
+                                    BufferChain* payload) {
+  v1::WriteShard write;
+  v1::ShardFile* const file = write.mutable_file();
+  file->set_name(base.name());
+  file->set_server(base.server());
+  *file->mutable_slices() = base.slices();
+  v1::BaseFile* const from = file->mutable_base();
+  *from->mutable_snapshot() = manifest.snapshot();
+  from->set_directory(directory);
+  from->set_name(base.name());
+  from->set_bytes(base.bytes());
+  from->set_crc32c(base.crc32c());
+  for (v1::SavedSlice& slice : *file->mutable_slices()) {
+    const v1::Variable& variable = VariableOf(manifest, slice);
+    const uint64_t elements = ElementsOf(variable, slice);
+    const uint64_t blocks = BlockCount(elements);
+    for (uint64_t first = 0, end; first < blocks; first = end + 1) {
+      end = first;
+      while (end < blocks && changed(slice, end)) ++end;
+      if (end == first) continue;
+      v1::ChangedBlocks* const run = slice.add_changed();
+      run->set_first_block(first);
+      run->set_blocks(end - first);
+      const uint64_t begin = first * kBlockElements;
+      const uint64_t count = std::min(end * kBlockElements, elements) - begin;
+      const auto add = [&](const std::string& tensor, const std::string& slot) {
+        auto* const added = write.add_tensors();
+        added->set_name(absl::StrCat(tensor, "#", first));
+        added->set_dtype(v1::FLOAT32);
+        added->add_shape(count);
+        added->set_bytes(count * 4);
+        payload->push_back(SampleBytes(variable, slot + kChanged,
+                                       {slice.row_begin(), slice.row_end()})
+                               .Part(begin * 4, count * 4));
+        return added->name();
+      };
+      run->set_values_tensor(add(slice.values_tensor(), ""));
+      for (const auto& [slot, tensor] : slice.slot_tensors()) {
+        (*run->mutable_slot_tensors())[slot] = add(tensor, slot);
+      }
+    }
+  }
+  return write;
+}
+
+std::string SampleAfterIncrement(const v1::Variable& variable,
+                                 const std::string& slot,
+                                 const v1::SavedSlice& slice,
+                                 const BlockChanged& changed) {
+  const RowRange rows = {slice.row_begin(), slice.row_end()};
+  std::string bytes = FlattenForTest({SampleBytes(variable, slot, rows)});
+  const std::string after =
+      FlattenForTest({SampleBytes(variable, slot + kChanged, rows)});
+  const uint64_t block_bytes = kBlockElements * 4;
+  for (uint64_t block = 0; block * block_bytes < bytes.size(); ++block) {
+    if (!changed(slice, block)) continue;
+    bytes.replace(block * block_bytes, block_bytes,
+                  after.substr(block * block_bytes, block_bytes));
+  }
+  return bytes;
+}
+
+absl::StatusOr<std::string> CommitIncrement(const std::string& base,
+                                            const BlockChanged& changed) {
+  ASSIGN_OR_RETURN(const v1::Manifest before, ReadManifest(base));
+  CheckpointDirectory directory(DirectoryOf(base), /*nonce=*/1);
+  v1::CommitCheckpoint commit;
+  v1::Manifest* const manifest = commit.mutable_manifest();
+  *manifest = before;
+  manifest->clear_files();
+  manifest->mutable_snapshot()->set_counter(before.snapshot().counter() + 1);
+  manifest->set_global_step(before.global_step() + 10);
+  v1::PrepareCheckpoint prepare;
+  *prepare.mutable_snapshot() = manifest->snapshot();
+  ASSIGN_OR_RETURN(const auto prepared, directory.Prepare(prepare));
+  commit.set_directory(prepared.directory());
+  for (const v1::ShardFile& file : before.files()) {
+    BufferChain payload;
+    v1::WriteShard write = SampleIncrementWrite(
+        base.substr(base.rfind('/') + 1), before, file, changed, &payload);
+    write.set_directory(commit.directory());
+    ASSIGN_OR_RETURN(const auto written, WriteShardFile(write, payload));
+    *manifest->add_files() = written.file();
   }
   ASSIGN_OR_RETURN(const auto committed, directory.Commit(commit));
   return committed.path();

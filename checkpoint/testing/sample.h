@@ -2,6 +2,7 @@
 #define PARAMD_CHECKPOINT_TESTING_SAMPLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,31 @@ absl::StatusOr<std::string> CommitSample(
     const std::vector<std::string>& slots, uint64_t term, uint64_t counter,
     uint64_t step, uint32_t servers, uint64_t slice_bytes,
     const std::vector<v1::LostPushes>& lost = {});
+
+// Whether block `block` of the slice has changed since the base.
+using BlockChanged =
+    std::function<bool(const v1::SavedSlice& slice, uint64_t block)>;
+
+// What the server that wrote `base`, a file of the checkpoint that `manifest`
+// describes and that lies in a directory of the name `directory`, asks to be
+// written as a file with that base, and the payload.
+v1::WriteShard SampleIncrementWrite(const std::string& directory,
+                                    const v1::Manifest& manifest,
+                                    const v1::ShardFile& base,
+                                    const BlockChanged& changed,
+                                    BufferChain* payload);
+
+// The slice's bytes afterwards: in blocks that changed other numbers than
+// SampleBytes, pure functions of the same all the same.
+std::string SampleAfterIncrement(const v1::Variable& variable,
+                                 const std::string& slot,
+                                 const v1::SavedSlice& slice,
+                                 const BlockChanged& changed);
+
+// Commits a checkpoint with the files of the one in `base` as bases, beside it,
+// ten steps later under the next number; its path.
+absl::StatusOr<std::string> CommitIncrement(const std::string& base,
+                                            const BlockChanged& changed);
 
 v1::Version MakeVersion(uint64_t term, uint64_t counter);
 

@@ -1,0 +1,73 @@
+#include "checkpoint/checkpoint_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "checkpoint/slice_reader.h"
+#include "checkpoint/verify.h"
+
+namespace paramd {
+namespace {
+
+constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
+
+}  // namespace
+
+uint64_t CheckpointReader::Numbers::bytes() const {
+  return entry->shape.rows * entry->shape.row_elements *
+         ElementBytes(entry->variable->dtype());
+}
+
+std::string CheckpointReader::Numbers::name() const {
+  return slot.empty() ? entry->variable->name()
+                      : absl::StrCat(entry->variable->name(), "/slot:", slot);
+}
+
+absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(
+    const std::string& directory) {
+  ASSIGN_OR_RETURN(v1::Manifest manifest, ReadManifest(directory));
+  std::unique_ptr<CheckpointReader> reader(
+      new CheckpointReader(directory, std::move(manifest)));
+  // Points into the manifest, which has its final place now.
+  ASSIGN_OR_RETURN(reader->index_, SliceIndex::Create(reader->manifest_));
+  return reader;
+}
+
+absl::Status CheckpointReader::Read(const Numbers& numbers, uint64_t offset,
+                                    uint64_t length, BufferChain* out) {
+  const SliceIndex::Entry& entry = *numbers.entry;
+  const uint64_t row_bytes =
+      entry.shape.row_elements * ElementBytes(entry.variable->dtype());
+  const uint64_t end = offset + length;
+  auto saved = std::partition_point(
+      entry.saved.begin(), entry.saved.end(), [&](const auto& candidate) {
+        return candidate.slice->row_end() * row_bytes <= offset;
+      });
+  for (; saved != entry.saved.end(); ++saved) {
+    const uint64_t first = saved->slice->row_begin() * row_bytes;
+    const uint64_t last = saved->slice->row_end() * row_bytes;
+    if (first >= end) break;
+    RETURN_IF_ERROR(ReadSaved({&entry, &*saved, numbers.slot},
+                              std::max(offset, first) - first,
+                              std::min(end, last) - first, &files_, out));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::ForEachPiece(
+    const Numbers& numbers,
+    const std::function<absl::Status(const Buffer& piece)>& take) {
+  const uint64_t bytes = numbers.bytes();
+  for (uint64_t offset = 0; offset < bytes; offset += kPieceBytes) {
+    BufferChain chain;
+    RETURN_IF_ERROR(
+        Read(numbers, offset, std::min(kPieceBytes, bytes - offset), &chain));
+    for (const Buffer& piece : chain) RETURN_IF_ERROR(take(piece));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace paramd

@@ -1,0 +1,70 @@
+#ifndef PARAMD_CHECKPOINT_CHECKPOINT_READER_H_
+#define PARAMD_CHECKPOINT_CHECKPOINT_READER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "checkpoint/checkpoint_files.h"
+#include "checkpoint/manifest.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+#include "tensor/buffer.h"
+
+namespace paramd {
+
+// The variables of one checkpoint, each as one run of numbers, whatever slices
+// and files they were saved in. Holds no numbers itself.
+//
+// Not thread-safe. Does not look at checksums: that is CheckpointVerifier's.
+class CheckpointReader {
+ public:
+  // A variable's values, or one of its slots.
+  struct Numbers {
+    const SliceIndex::Entry* entry;  // Of this reader's index.
+    std::string slot;                // Empty: the values.
+
+    uint64_t bytes() const;
+    // "dense/kernel", "dense/kernel/slot:momentum".
+    std::string name() const;
+  };
+
+  // What ReadManifest fails with, or DATA_LOSS if the manifest's slices do not
+  // make up its variables.
+  static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(
+      const std::string& directory);
+
+  const std::string& directory() const { return directory_; }
+  const v1::Manifest& manifest() const { return manifest_; }
+  const SliceIndex& index() const { return index_; }
+
+  // Appends bytes [offset, offset + length). Outcomes are those of ReadSaved.
+  // REQUIRES: the range lies inside.
+  absl::Status Read(const Numbers& numbers, uint64_t offset, uint64_t length,
+                    BufferChain* out);
+
+  // Hands over all of them from front to back, at most 4 MiB at a time, until
+  // `take` returns an error, which is the result then.
+  absl::Status ForEachPiece(
+      const Numbers& numbers,
+      const std::function<absl::Status(const Buffer& piece)>& take);
+
+ private:
+  CheckpointReader(std::string directory, v1::Manifest manifest)
+      : directory_(std::move(directory)),
+        manifest_(std::move(manifest)),
+        files_(directory_) {}
+
+  const std::string directory_;
+  const v1::Manifest manifest_;
+  SliceIndex index_;
+  CheckpointFiles files_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_CHECKPOINT_CHECKPOINT_READER_H_

@@ -1,0 +1,227 @@
+#include "checkpoint/slice_reader.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "checkpoint/testing/sample.h"
+#include "tensor/shape.h"
+
+namespace paramd {
+namespace {
+
+using testing::CutForServers;
+using ::testing::HasSubstr;
+using testing::SampleAfterIncrement;
+using testing::SampleIncrementWrite;
+using testing::SampleManifest;
+using testing::SampleVariable;
+using testing::SampleWrite;
+
+// Files in memory. Counts the bytes that are read of each.
+class MapSource : public TensorSource {
+ public:
+  void Add(const std::string& directory, const v1::WriteShard& write,
+           const BufferChain& payload) {
+    ChainReader reader(payload);
+    for (const v1::WriteShard::Tensor& tensor : write.tensors()) {
+      Stored& stored = tensors_[{directory, tensor.name()}];
+      stored.info = {tensor.name(), "F32", {}, 0, tensor.bytes()};
+      stored.info.shape.assign(tensor.shape().begin(), tensor.shape().end());
+      stored.bytes = FlattenForTest(reader.Take(tensor.bytes()));
+    }
+  }
+  TensorInfo* Info(const std::string& directory, const std::string& tensor) {
+    return &tensors_.at({directory, tensor}).info;
+  }
+  void Remove(const std::string& directory, const std::string& tensor) {
+    tensors_.erase({directory, tensor});
+  }
+  std::map<std::string, uint64_t>& read() { return read_; }
+
+  absl::StatusOr<const TensorInfo*> Find(const File& file,
+                                         const std::string& tensor) override {
+    const auto found = tensors_.find({file.directory, tensor});
+    if (found == tensors_.end()) {
+      return absl::DataLossError(absl::StrCat("no tensor '", tensor, "' in '",
+                                              file.directory, "/", file.name,
+                                              "'"));
+    }
+    return &found->second.info;
+  }
+  absl::Status Read(const File& file, const std::string& tensor,
+                    uint64_t offset, uint64_t length,
+                    BufferChain* out) override {
+    read_[file.directory] += length;
+    out->push_back(Buffer::Copy(
+        tensors_.at({file.directory, tensor}).bytes.substr(offset, length)));
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Stored {
+    TensorInfo info;
+    std::string bytes;
+  };
+  std::map<std::pair<std::string, std::string>, Stored> tensors_;
+  std::map<std::string, uint64_t> read_;
+};
+
+// One server's increment over a base in the directory "base": a slice of three
+// blocks of 100, 100 and 80 elements, of which `changed` have changed.
+class SliceReaderTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { internal::cut.block_elements = 100; }
+
+  void Make(const testing::BlockChanged& changed) {
+    v1::Manifest before = SampleManifest(variables_, {"momentum"}, 1, 1, 10);
+    BufferChain payload;
+    const v1::WriteShard write =
+        SampleWrite("", CutForServers(variables_, 1, size_t{4} << 20),
+                    {"momentum"}, 0, 1, &payload);
+    source_.Add("base", write, payload);
+    payload.clear();
+    const v1::WriteShard increment =
+        SampleIncrementWrite("base", before, write.file(), changed, &payload);
+    source_.Add("", increment, payload);
+    manifest_ = SampleManifest(variables_, {"momentum"}, 1, 2, 20);
+    *manifest_.add_files() = increment.file();
+    for (const char* slot : {"", "momentum"}) {
+      expected_[slot] = SampleAfterIncrement(
+          variables_[0], slot, manifest_.files(0).slices(0), changed);
+    }
+  }
+
+  // Rows [begin, end) of values and momentum.
+  absl::StatusOr<std::string> Rows(uint64_t begin, uint64_t end) {
+    v1::ReadSlices request;
+    auto* const want = request.add_slices();
+    want->set_variable("w");
+    want->add_shape(20);
+    want->add_shape(14);
+    want->set_row_begin(begin);
+    want->set_row_end(end);
+    request.add_slots("momentum");
+    v1::ReadSlicesResult result;
+    BufferChain payload;
+    const absl::Status status =
+        ReadSlices(request, manifest_, &source_, &result, &payload);
+    if (!status.ok()) return status;
+    return FlattenForTest(payload);
+  }
+  std::string Expected(uint64_t begin, uint64_t end) {
+    std::string rows;
+    for (const char* slot : {"", "momentum"}) {
+      rows += expected_[slot].substr(begin * 56, (end - begin) * 56);
+    }
+    return rows;
+  }
+
+  const std::vector<v1::Variable> variables_ = {SampleVariable("w", {20, 14})};
+  v1::Manifest manifest_;
+  MapSource source_;
+  std::map<std::string, std::string> expected_;
+};
+
+TEST_F(SliceReaderTest, ChangedBlocksLieOverTheBaseAtAnyRows) {
+  for (int mask = 0; mask < 8; ++mask) {
+    Make([&](const auto&, uint64_t block) { return (mask >> block & 1) != 0; });
+    // Block 1 begins in row 7, block 2 in row 14.
+    for (const auto& [begin, end] :
+         std::vector<std::pair<uint64_t, uint64_t>>{{0, 20},
+                                                    {0, 1},
+                                                    {7, 8},
+                                                    {6, 15},
+                                                    {14, 15},
+                                                    {19, 20},
+                                                    {8, 10},
+                                                    {16, 20}}) {
+      const auto rows = Rows(begin, end);
+      ASSERT_TRUE(rows.ok()) << rows.status();
+      EXPECT_TRUE(*rows == Expected(begin, end))
+          << "rows " << begin << " to " << end << ", changed " << mask;
+    }
+  }
+}
+
+TEST_F(SliceReaderTest, EachByteIsReadOnceFromTheFileThatHasIt) {
+  Make([](const auto&, uint64_t block) { return block == 1; });
+  ASSERT_TRUE(Rows(0, 20).ok());
+  EXPECT_EQ(source_.read()[""], 2 * 4 * uint64_t{100});
+  EXPECT_EQ(source_.read()["base"], 2 * 4 * uint64_t{180});
+}
+
+TEST_F(SliceReaderTest, WhatIsMissingOrOfAnotherShapeIsDataLoss) {
+  const std::vector<std::pair<std::function<void(MapSource*)>, std::string>>
+      damages = {
+          {[](auto* s) { s->Remove("base", "w"); }, "no tensor 'w' in 'base/"},
+          {[](auto* s) { s->Remove("", "w#1"); }, "no tensor 'w#1' in '/"},
+          {[](auto* s) {
+             s->Info("base", "w")->shape = {14, 20};
+           },
+           "'w' is F32 14x20; rows [0, 20) of 'w' are F32 20x14"},
+          {[](auto* s) { s->Info("", "w#1")->shape = {99}; },
+           "'w#1' is F32 99; blocks [1, 2) of rows [0, 20) of 'w' are "
+           "F32 100"},
+          {[](auto* s) { s->Info("", "w/slot:momentum#1")->dtype = "F16"; },
+           "is F16 100"}};
+  for (const auto& [damage, sentence] : damages) {
+    Make([](const auto&, uint64_t block) { return block == 1; });
+    damage(&source_);
+    const absl::Status status = Rows(0, 20).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << sentence;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(sentence));
+  }
+}
+
+TEST_F(SliceReaderTest, AManifestWhoseChangedBlocksCannotBeIsDataLoss) {
+  const std::vector<std::pair<std::function<void(v1::Manifest*)>, std::string>>
+      changes = {
+          {[](auto* m) { m->mutable_files(0)->clear_base(); },
+           "changed blocks; the file has no base"},
+          {[](auto* m) { m->mutable_snapshot()->set_counter(1); },
+           "no earlier checkpoint's"},
+          {[](auto* m) {
+             m->mutable_files(0)->mutable_base()->set_directory("../else");
+           },
+           "no earlier checkpoint's"},
+          {[](auto* m) { m->mutable_files(0)->mutable_base()->set_name(""); },
+           "no earlier checkpoint's"}};
+  const std::vector<
+      std::pair<std::function<void(v1::ChangedBlocks*)>, std::string>>
+      runs = {{[](auto* r) { r->set_first_block(0); }, "blocks [0, 1)"},
+              {[](auto* r) { r->set_blocks(0); }, "blocks [2, 2)"},
+              {[](auto* r) { r->set_blocks(2); }, "blocks [2, 4)"},
+              {[](auto* r) { r->clear_values_tensor(); }, "tensor of values"},
+              {[](auto* r) { r->clear_slot_tensors(); }, "slot 'momentum'"}};
+  const auto changed = [](const auto&, uint64_t block) { return block != 1; };
+  for (const auto& [change, sentence] : changes) {
+    Make(changed);
+    change(&manifest_);
+    EXPECT_THAT(std::string(Rows(0, 1).status().message()),
+                HasSubstr(sentence));
+  }
+  for (const auto& [change, sentence] : runs) {
+    Make(changed);
+    change(manifest_.mutable_files(0)->mutable_slices(0)->mutable_changed(1));
+    const absl::Status status = Rows(0, 1).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(sentence));
+  }
+}
+
+TEST_F(SliceReaderTest, FilesWithABaseNeedAReaderOfFormatTwo) {
+  Make([](const auto&, uint64_t) { return true; });
+  EXPECT_EQ(FormatOf(manifest_), 2u);
+  manifest_.mutable_files(0)->clear_base();
+  EXPECT_EQ(FormatOf(manifest_), 1u);
+}
+
+}  // namespace
+}  // namespace paramd
