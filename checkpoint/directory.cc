@@ -157,9 +157,8 @@ absl::StatusOr<v1::CommitCheckpointResult> CheckpointDirectory::Commit(
   v1::CommitCheckpointResult result;
   result.set_path(path);
   result.set_bytes(CheckpointBytes(manifest));
-  for (const v1::Version& deleted :
-       DeleteOld(root, request.retention().keep(), manifest.snapshot())) {
-    *result.add_to_retire() = deleted;
+  for (const v1::Version& old : ChooseToRetire(root, request.retention())) {
+    *result.add_to_retire() = old;
   }
   DeleteLeftovers(root, manifest.snapshot());
   return result;
@@ -184,26 +183,69 @@ void CheckpointDirectory::DeleteLeftovers(const std::string& root,
   }
 }
 
-std::vector<v1::Version> CheckpointDirectory::DeleteOld(
-    const std::string& root, uint32_t keep, const v1::Version& newest) {
-  std::vector<v1::Version> deleted;
+// A damaged one is known by its name alone.
+absl::StatusOr<CheckpointSummary> CheckpointDirectory::SummaryOf(
+    const std::string& root, const CheckpointName& name) const {
+  const auto manifest = ReadManifest(absl::StrCat(root, "/", name.name));
+  CheckpointSummary summary;
+  summary.snapshot = name.snapshot;
+  summary.step = name.step;
+  if (manifest.ok()) summary = Summarize(*manifest);
+  if (manifest.ok() || absl::IsDataLoss(manifest.status()) ||
+      absl::IsNotFound(manifest.status())) {
+    return summary;
+  }
+  return manifest.status();
+}
+
+std::vector<v1::Version> CheckpointDirectory::ChooseToRetire(
+    const std::string& root, const v1::Retention& retention) {
   const auto committed = ListCheckpointNames(root);
-  if (!committed.ok() || keep == 0) return deleted;
-  for (size_t i = keep; i < committed->size(); ++i) {
-    const CheckpointName& old = (*committed)[i];
-    if (!(old.snapshot < newest)) continue;
-    // Invisible at one instant; a crash from here on leaves only trash.
-    const std::string trash = absl::StrCat(root, "/", kTrash, old.name);
-    const absl::Status renamed =
-        RenamePath(absl::StrCat(root, "/", old.name), trash);
-    if (renamed.ok()) {
-      deleted.push_back(old.snapshot);
-    } else {
-      Log(LogLevel::kWarning, "old checkpoint stays",
-          {{"reason", renamed.message()}});
+  if (!committed.ok()) return {};
+  std::map<std::pair<uint64_t, uint64_t>, CheckpointSummary> present;
+  std::vector<CheckpointSummary> summaries;
+  for (const CheckpointName& name : *committed) {
+    const std::pair number(name.snapshot.term(), name.snapshot.counter());
+    const auto known = summaries_.find(number);
+    auto summary = known != summaries_.end() ? known->second
+                                             : SummaryOf(root, name);
+    if (!summary.ok()) {
+      Log(LogLevel::kWarning, "no checkpoint is retired",
+          {{"reason", summary.status().message()}});
+      return {};
+    }
+    if (present.emplace(number, *summary).second) {
+      summaries.push_back(*std::move(summary));
     }
   }
-  return deleted;
+  summaries_ = std::move(present);
+  return ToRetire(retention, std::move(summaries));
+}
+
+absl::StatusOr<v1::DeleteCheckpointsResult> CheckpointDirectory::Delete(
+    const v1::DeleteCheckpoints& request) {
+  v1::DeleteCheckpointsResult result;
+  ASSIGN_OR_RETURN(const std::string root, AbsolutePath(root_));
+  const auto committed = ListCheckpointNames(root);
+  if (absl::IsNotFound(committed.status())) return result;
+  RETURN_IF_ERROR(committed.status());
+  for (const v1::Version& retired : request.snapshots()) {
+    absl::Status deleted;
+    for (const CheckpointName& old : *committed) {
+      if (old.snapshot != retired) continue;
+      // Invisible at one instant; a crash from here on leaves only trash.
+      const std::string trash = absl::StrCat(root, "/", kTrash, old.name);
+      deleted.Update(RenamePath(absl::StrCat(root, "/", old.name), trash));
+      if (deleted.ok()) deleted.Update(RemoveTree(trash));
+    }
+    if (deleted.ok()) {
+      *result.add_deleted() = retired;
+    } else {
+      Log(LogLevel::kWarning, "retired checkpoint stays",
+          {{"reason", deleted.message()}});
+    }
+  }
+  return result;
 }
 
 absl::StatusOr<v1::FindCheckpointResult> CheckpointDirectory::Find(

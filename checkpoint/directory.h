@@ -2,7 +2,9 @@
 #define PARAMD_CHECKPOINT_DIRECTORY_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -11,6 +13,7 @@
 #include "absl/types/optional.h"
 
 #include "checkpoint/file.h"
+#include "checkpoint/retention.h"
 #include "checkpoint/verify.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
@@ -45,12 +48,18 @@ class CheckpointDirectory {
 
   // Verifies the files, writes the manifest (its format and, if empty,
   // `created` are filled in) and gives the directory its committed name; then
-  // keeps the `keep` newest checkpoints (0: all) and deletes the others.
-  // DATA_LOSS if a file is not what the manifest says, ABORTED if a newer term
-  // is at work here or the snapshot is committed already: then nothing has
-  // changed. A checkpoint that cannot be deleted is logged, not an error.
+  // says which checkpoints need not stay. DATA_LOSS if a file is not what the
+  // manifest says, ABORTED if a newer term is at work here or the snapshot is
+  // committed already: then nothing has changed. Where a manifest can't be read
+  // now, or needs a newer reader, nothing is said to go; that is logged.
   absl::StatusOr<v1::CommitCheckpointResult> Commit(
       const v1::CommitCheckpoint& request);
+
+  // Deletes checkpoints that the log has as retired, whoever retired them. The
+  // result has those that are gone, also by somebody else. One that can't be
+  // deleted is logged, not an error, and is named by a later Commit again.
+  absl::StatusOr<v1::DeleteCheckpointsResult> Delete(
+      const v1::DeleteCheckpoints& request);
 
   // The newest checkpoint that is not retired and verifies; each that is passed
   // over is logged with the reason. Without a manifest if there is none at all;
@@ -69,12 +78,18 @@ class CheckpointDirectory {
                              const v1::Manifest& manifest) const;
   // Deletes what lower numbers than `snapshot` have left half-done.
   void DeleteLeftovers(const std::string& root, const v1::Version& snapshot);
-  std::vector<v1::Version> DeleteOld(const std::string& root, uint32_t keep,
-                                     const v1::Version& newest);
+  // Of committed checkpoints, by what `retention` says.
+  std::vector<v1::Version> ChooseToRetire(const std::string& root,
+                                          const v1::Retention& retention);
+  absl::StatusOr<CheckpointSummary> SummaryOf(const std::string& root,
+                                              const CheckpointName& name) const;
 
   const std::string root_;
   const uint64_t nonce_;
   const FileCalls calls_;
+  // By (term, counter), of those that are there: what is committed never
+  // changes, and manifests are long.
+  std::map<std::pair<uint64_t, uint64_t>, CheckpointSummary> summaries_;
 };
 
 }  // namespace paramd

@@ -12,9 +12,11 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/crc32c.h"
 #include "base/random.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard_file.h"
@@ -35,6 +37,7 @@ using testing::SampleBytes;
 using testing::SampleManifest;
 using testing::SampleVariable;
 using testing::SampleWrite;
+using ::testing::SizeIs;
 
 // This thread may do what anybody may, root or not, while it lives.
 class WithoutCapabilities {
@@ -101,6 +104,14 @@ class CheckpointDirectoryTest : public ::testing::Test {
     const int byte = file.get();
     file.seekp(bit / 8);
     file.put(static_cast<char>(byte ^ (1 << bit % 8)));
+  }
+
+  // Puts another manifest into a checkpoint, with its checksum.
+  void Rewrite(const std::string& path, const v1::Manifest& manifest) {
+    const std::string text = *EncodeManifest(manifest);
+    std::ofstream(path + "/manifest.json") << text;
+    std::ofstream(path + "/manifest.crc32c") << absl::StrFormat(
+        "%08x\n", Crc32c(AsBytes<char>({text.data(), text.size()})));
   }
 
   const std::string root_;
@@ -281,7 +292,7 @@ TEST_F(CheckpointDirectoryTest, AnOldTermCommitsAndDeletesNothing) {
   EXPECT_TRUE(new_chief.Commit(commit).ok());
 }
 
-TEST_F(CheckpointDirectoryTest, OnlyTheNewestStay) {
+TEST_F(CheckpointDirectoryTest, ACommitSaysWhichNeedNotStayAndDeletesNone) {
   CheckpointDirectory directory(root_, 7);
   Committed(&directory, 1, 1, 10);
   Committed(&directory, 1, 2, 20);
@@ -290,11 +301,89 @@ TEST_F(CheckpointDirectoryTest, OnlyTheNewestStay) {
   commit.mutable_retention()->set_keep(2);
   const auto result = directory.Commit(commit);
   ASSERT_TRUE(result.ok()) << result.status();
-  ASSERT_EQ(result->to_retire_size(), 2);
-  EXPECT_EQ(result->to_retire(0), MakeVersion(1, 2));
-  EXPECT_EQ(result->to_retire(1), MakeVersion(1, 1));
-  EXPECT_THAT(*ListDirectory(root_), ElementsAre("000001-00000003.step-30",
-                                                 "000001-00000004.step-40"));
+  EXPECT_THAT(result->to_retire(),
+              ElementsAre(MakeVersion(1, 1), MakeVersion(1, 2)));
+  EXPECT_THAT(*ListDirectory(root_), SizeIs(4));
+}
+
+TEST_F(CheckpointDirectoryTest, RetiredOnesAreDeletedAndAgainIsNoMistake) {
+  CheckpointDirectory directory(root_, 7);
+  v1::DeleteCheckpoints remove;
+  *remove.add_snapshots() = MakeVersion(1, 1);
+  EXPECT_TRUE(directory.Delete(remove).ok());  // No directory yet.
+  Committed(&directory, 1, 1, 10);
+  Committed(&directory, 1, 2, 20);
+  for (int again = 0; again < 2; ++again) {
+    const auto result = directory.Delete(remove);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_THAT(result->deleted(), ElementsAre(MakeVersion(1, 1)));
+    EXPECT_THAT(*ListDirectory(root_), ElementsAre("000001-00000002.step-20"));
+  }
+}
+
+TEST_F(CheckpointDirectoryTest, WhatIsDeletedMeanwhileIsNotRetiredAgain) {
+  CheckpointDirectory directory(root_, 7);
+  Committed(&directory, 1, 1, 10);
+  Committed(&directory, 1, 2, 20);
+  v1::DeleteCheckpoints remove;
+  *remove.add_snapshots() = MakeVersion(1, 1);
+  ASSERT_TRUE(directory.Delete(remove).ok());
+  v1::CommitCheckpoint commit = Written(&directory, 1, 3, 30);
+  commit.mutable_retention()->set_keep(1);
+  EXPECT_THAT(directory.Commit(commit)->to_retire(),
+              ElementsAre(MakeVersion(1, 2)));
+}
+
+TEST_F(CheckpointDirectoryTest, ADamagedOneIsRetiredInItsTurn) {
+  CheckpointDirectory directory(root_, 7);
+  FlipBit(Committed(&directory, 1, 1, 10) + "/manifest.json", 77);
+  std::filesystem::remove(Committed(&directory, 1, 2, 20) + "/manifest.json");
+  CheckpointDirectory next(root_, 8);
+  v1::CommitCheckpoint commit = Written(&next, 1, 3, 30);
+  commit.mutable_retention()->set_keep(2);
+  EXPECT_THAT(next.Commit(commit)->to_retire(),
+              ElementsAre(MakeVersion(1, 1)));
+}
+
+// What a newer paramd keeps is not for an older one to judge.
+TEST_F(CheckpointDirectoryTest, BesideAManifestOfANewerFormatNoneIsRetired) {
+  CheckpointDirectory directory(root_, 7);
+  Committed(&directory, 1, 1, 10);
+  const std::string newer = Committed(&directory, 1, 2, 20);
+  v1::Manifest manifest = *ReadManifest(newer);
+  manifest.set_min_reader(1000);
+  Rewrite(newer, manifest);
+  CheckpointDirectory next(root_, 8);
+  v1::CommitCheckpoint commit = Written(&next, 1, 3, 30);
+  commit.mutable_retention()->set_keep(1);
+  EXPECT_THAT(next.Commit(commit)->to_retire(), IsEmpty());
+}
+
+TEST_F(CheckpointDirectoryTest, AManifestOfANewerFormatIsPassedOver) {
+  CheckpointDirectory directory(root_, 7);
+  const std::string older = Committed(&directory, 1, 1, 10);
+  const std::string newer = Committed(&directory, 1, 2, 20);
+  v1::Manifest manifest = *ReadManifest(newer);
+  manifest.set_min_reader(1000);
+  Rewrite(newer, manifest);
+  EXPECT_EQ(directory.Find({})->path(), older);
+  std::filesystem::remove_all(older);
+  const auto alone = directory.Find({});
+  EXPECT_EQ(alone.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(alone.status().message()),
+              HasSubstr("needs a reader of format 1000"));
+}
+
+// The job went back to step 10, and counts on from there under a higher term.
+TEST_F(CheckpointDirectoryTest, ARewindWhoseStepsHaveTheSameNumbersIsAnother) {
+  CheckpointDirectory first(root_, 7);
+  Committed(&first, 1, 1, 10);
+  const std::string left = Committed(&first, 1, 2, 20);
+  CheckpointDirectory second(root_, 8);
+  const std::string again = Committed(&second, 2, 1, 20);
+  EXPECT_NE(left, again);
+  EXPECT_EQ(second.Find({})->path(), again);
+  EXPECT_EQ(second.Find({})->manifest().snapshot(), MakeVersion(2, 1));
 }
 
 TEST_F(CheckpointDirectoryTest, LeftoversOfLowerNumbersAreDeleted) {

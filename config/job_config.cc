@@ -136,6 +136,19 @@ void CheckConsistency(
   }
 }
 
+// Adds what the settings about checkpoints say wrongly.
+void CheckCheckpoints(
+    const v1::CheckpointConfig& config,
+    const std::function<void(const std::string& path,
+                             absl::string_view sentence)>& add) {
+  if (config.every_steps() > 0 && config.every_seconds() > 0) {
+    add("checkpoint.every_seconds",
+        absl::StrCat("makes no sense together with checkpoint.every_steps (",
+                     config.every_steps(), "): give one of them; found ",
+                     config.every_seconds()));
+  }
+}
+
 void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
               Mistakes* mistakes) {
   const auto add = [&](const std::string& path, absl::string_view sentence) {
@@ -154,6 +167,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
                              Excerpt(name), "\""));
   }
   CheckConsistency(config, add);
+  CheckCheckpoints(config.checkpoint(), add);
   if (config.input().has_directory() && config.input().directory().empty()) {
     add("input.directory", "must not be empty; name the directory of the data");
   }

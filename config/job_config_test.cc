@@ -225,6 +225,18 @@ TEST(JobConfigTest, HeartbeatsMustFitIntoTheLease) {
                         "(2999); found 1000"));
 }
 
+TEST(JobConfigTest, CheckpointsAreDueByStepsOrBySecondsNotByBoth) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"checkpoint.every_steps", "0"},
+                      {"checkpoint.every_seconds", "30"}};
+  EXPECT_EQ(LoadJob(sources)->config.checkpoint().every_seconds(), 30u);
+  sources.settings = {{"checkpoint.every_steps", "100"},
+                      {"checkpoint.every_seconds", "30"}};
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("checkpoint.every_seconds: makes no sense together "
+                        "with checkpoint.every_steps (100)"));
+}
+
 TEST(JobConfigTest, AMetricsAddressIsOneToListenAtOrEmpty) {
   JobSources sources = From(kJob);
   sources.settings = {{"metrics_address", "127.0.0.1:0"}};

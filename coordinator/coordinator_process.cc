@@ -100,6 +100,10 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
       runtime, [this](const v1::CommitCheckpoint& commit) {
         return checkpoints_.Commit(commit);
       });
+  Handle<v1::DeleteCheckpoints>(runtime,
+                                [this](const v1::DeleteCheckpoints& request) {
+                                  return checkpoints_.Delete(request);
+                                });
   Handle<v1::FindCheckpoint>(runtime, [this](const v1::FindCheckpoint& find) {
     return checkpoints_.Find(find);
   });

@@ -131,7 +131,7 @@ void Coordinator::OnLogRead(const IoResult& result, Time now, Outbox* out) {
     term =
         std::max({term, entry.term(), entry.configuration().version().term()});
     finished |= entry.has_finished();
-    if (entry.has_retired()) retired_.push_back(entry.retired());
+    if (entry.has_retired()) retired_.Read(entry.retired());
     if (entry.configuration().has_consistency()) {
       NoteLoggedMode(entry.configuration());
     }
@@ -176,8 +176,21 @@ void Coordinator::OnCheckpointFound(const IoResult& result, Time now,
   }
   const auto* found =
       DynamicCastToGenerated<v1::FindCheckpointResult>(result.head.get());
+  // What a chief that died has retired may still be there.
+  if (!retired_.logged().empty()) DeleteCheckpoints(retired_.logged(), out);
   if (found != nullptr && found->has_manifest()) {
     const v1::Manifest& manifest = found->manifest();
+    if (!manifest.job_digest().empty() &&
+        manifest.job_digest() != options_.job_digest) {
+      out->Exit(absl::InvalidArgumentError(absl::StrCat(
+          "checkpoint '", found->path(), "' is of job '", manifest.job_name(),
+          "' with other job-wide settings (digest ", manifest.job_digest(),
+          ", now ", options_.job_digest,
+          "): give the job file it was made with, or another "
+          "checkpoint.directory")));
+      return;
+    }
+    metrics_.Restored(manifest);
     portions_.Restore(manifest.input());
     steps_.Restore(manifest.global_step(), manifest.input());
     step_before_ = manifest.global_step();
@@ -227,10 +240,6 @@ void Coordinator::PlanConfiguration(Time now, Outbox* out) {
     server.generation.set_term(configuration_.version().term());
     server.generation.set_counter(++generation_counter_);
     server.next_call = now;
-  }
-  if (job.checkpoint().every_steps() > 0) {
-    const uint64_t every = job.checkpoint().every_steps();
-    next_checkpoint_step_ = (step_before_ / every + 1) * every;
   }
   SetServerMembers();
   NextVersion();

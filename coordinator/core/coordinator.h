@@ -14,10 +14,12 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
+#include "coordinator/core/checkpoint_metrics.h"
 #include "coordinator/core/loss_report.h"
 #include "coordinator/core/mode_change.h"
 #include "coordinator/core/portions.h"
 #include "coordinator/core/push_audit.h"
+#include "coordinator/core/retired_checkpoints.h"
 #include "coordinator/core/snapshot_round.h"
 #include "coordinator/core/step_times.h"
 #include "coordinator/core/sync_steps.h"
@@ -275,6 +277,8 @@ class Coordinator : public Core {
   void AdvanceRunning(Time now, Outbox* out);
   void AdvanceDrain(Time now, Outbox* out);
   bool DrainNeedsSnapshot() const;
+  bool CheckpointIsDue(Time now) const;
+  void SetNextCheckpoint(Time now);
   void OpenSnapshot(SnapshotRound::Options options, Time now, Outbox* out);
   void AdvanceSnapshot(Time now, Outbox* out);
   void AdvanceCuts(Time now, Outbox* out);
@@ -291,6 +295,11 @@ class Coordinator : public Core {
   void FailSnapshot(absl::string_view why, Time now, Outbox* out);
   void OnPrepared(const IoResult& result, Time now, Outbox* out);
   void OnCommitted(const IoResult& result, Time now, Outbox* out);
+  // Logs that they are retired, then deletes them.
+  void Retire(const v1::CommitCheckpointResult& committed, Outbox* out);
+  void OnRetired(const IoResult& result, Time now, Outbox* out);
+  void DeleteCheckpoints(const std::vector<v1::Version>& retired, Outbox* out);
+  void OnDeleted(const IoResult& result, Time now, Outbox* out);
   void OnResultWritten(const IoResult& result, Time now, Outbox* out);
   void OnEndLogged(const IoResult& result, Time now, Outbox* out);
   void TellJoining(Outbox* out);
@@ -343,6 +352,7 @@ class Coordinator : public Core {
   uint64_t step_before_ =
       0;  // Of sessions that are gone, and before a restart.
   uint64_t next_checkpoint_step_ = 0;
+  Time next_checkpoint_at_ = Time::Never();  // If a step was made since.
   // From when on a snapshot is to save steps of sync mode, in another mode.
   Time next_save_of_steps_ = Time::Never();
   bool draining_ = false;
@@ -356,6 +366,7 @@ class Coordinator : public Core {
   v1::SavedInput checkpoint_input_;
   v1::Version checkpoint_number_;
   double checkpoint_ms_ = 0;
+  CheckpointMetrics metrics_;
   LossReport loss_;
   PushAudit audit_;         // Of the newest checkpoint,
   PushAudit commit_audit_;  // and of the one that is being committed.
@@ -368,11 +379,12 @@ class Coordinator : public Core {
   Time end_deadline_;
 
   uint64_t next_log_number_ = 1;
-  // The first one's append is under way. Bound: a fence for each worker and a
-  // few entries of the job.
+  // The first one's append is under way. Bound: a fence for each worker, a few
+  // retired checkpoints and a few entries of the job.
   std::deque<std::pair<IoId, v1::LogEntry>> appends_;
   std::string run_id_;
-  std::vector<v1::Version> retired_;
+  RetiredCheckpoints retired_;
+  int deletions_ = 0;  // Under way.
   CallId next_call_ = 1;
   IoId next_io_ = 1;
   std::map<IoId, IoHandler> ios_;

@@ -39,12 +39,15 @@ void Coordinator::Advance(Time now, Outbox* out) {
                    [](const Server& s) { return s.suspected; })) {
     phase_ = Phase::kFindingCheckpoint;
     auto find = std::make_unique<v1::FindCheckpoint>();
-    for (const v1::Version& number : retired_) *find->add_retired() = number;
+    for (const v1::Version& number : retired_.logged()) {
+      *find->add_retired() = number;
+    }
     StartIo(std::move(find), &Coordinator::OnCheckpointFound, out);
   }
   if (phase_ == Phase::kFilling && EveryServerHas(configuration_.version())) {
     phase_ = Phase::kRunning;
     ChangeState(v1::RUNNING);
+    SetNextCheckpoint(now);
     out->Note(absl::StrCat("all ", servers_.size(), " servers are filled"));
   }
   if (phase_ >= Phase::kRunning && phase_ < Phase::kTellingEnd) {
@@ -102,9 +105,24 @@ void Coordinator::AdvanceRunning(Time now, Outbox* out) {
   }
   const bool unsaved = now >= next_save_of_steps_ && EveryServerIsThere();
   if (unsaved) next_save_of_steps_ = now + kSaveRetry;
-  const bool due = next_checkpoint_step_ > 0 &&
-                   global_step() >= next_checkpoint_step_ && !InputFinished();
-  if (unsaved || due) OpenSnapshot({}, now, out);
+  if (unsaved || CheckpointIsDue(now)) OpenSnapshot({}, now, out);
+}
+
+bool Coordinator::CheckpointIsDue(Time now) const {
+  const bool by_steps =
+      next_checkpoint_step_ > 0 && global_step() >= next_checkpoint_step_;
+  const bool by_time =
+      now >= next_checkpoint_at_ && global_step() > checkpoint_step_;
+  return (by_steps || by_time) && !InputFinished();
+}
+
+void Coordinator::SetNextCheckpoint(Time now) {
+  const v1::CheckpointConfig& config = options_.job.checkpoint();
+  const uint64_t every = config.every_steps();
+  if (every > 0) next_checkpoint_step_ = (global_step() / every + 1) * every;
+  if (config.every_seconds() > 0) {
+    next_checkpoint_at_ = now + absl::Seconds(config.every_seconds());
+  }
 }
 
 void Coordinator::Drain(Time now, Outbox* out) {
@@ -174,8 +192,8 @@ void Coordinator::OpenSnapshot(SnapshotRound::Options options, Time now,
   options.stopped |= IsSync();
   snapshot_.emplace(number, options, now);
   commit_started_ = false;
-  const uint64_t every = options_.job.checkpoint().every_steps();
-  if (every > 0) next_checkpoint_step_ = (global_step() / every + 1) * every;
+  metrics_.Opened();
+  SetNextCheckpoint(now);
   auto prepare = std::make_unique<v1::PrepareCheckpoint>();
   *prepare->mutable_snapshot() = number;
   StartIo(std::move(prepare), &Coordinator::OnPrepared, out);
@@ -279,9 +297,11 @@ PushAudit Coordinator::Audit(const v1::Manifest& manifest) const {
 void Coordinator::Commit(Outbox* out) {
   auto commit = std::make_unique<v1::CommitCheckpoint>();
   commit->set_directory(snapshot_->directory());
-  commit->mutable_retention()->set_keep(options_.job.checkpoint().keep());
+  *commit->mutable_retention() = RetentionOf(options_.job.checkpoint());
   v1::Manifest* const manifest = commit->mutable_manifest();
   *manifest = snapshot_->MakeManifest(options_.job, configuration_);
+  manifest->set_final(snapshot_->is_final());
+  metrics_.Fill(manifest);
   NoteLost(loss_.Complete(manifest), out);
   commit_audit_ = Audit(*manifest);
   StartIo(std::move(commit), &Coordinator::OnCommitted, out);
@@ -326,6 +346,7 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
   checkpoint_ = *committed;
   next_save_of_steps_ = Time::Never();
   loss_.Committed();
+  metrics_.Committed();
   audit_ = commit_audit_;
   if (!audit_.sentence().empty()) {
     out->Note(absl::StrCat("checkpoint ", VersionName(round.number()),
@@ -340,6 +361,7 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
   }
   out->Note(absl::StrCat("checkpoint committed at step ", checkpoint_step_,
                          ": ", checkpoint_.path()));
+  Retire(*committed, out);
   if (!round.is_final()) return;
   phase_ = Phase::kWritingResult;
   auto write = std::make_unique<v1::WriteResult>();
@@ -410,7 +432,7 @@ void Coordinator::AdvanceEnd(Time now, Outbox* out) {
   // Servers are told for as long again; they then leave by themselves.
   const absl::Duration patience =
       absl::Milliseconds(options_.job.finish_timeout_ms());
-  if ((everybody_knows_ && all_servers_know) ||
+  if ((everybody_knows_ && all_servers_know && deletions_ == 0) ||
       now >= end_deadline_ + patience) {
     AnswerParked(now, out);
     phase_ = Phase::kDone;

@@ -225,11 +225,10 @@ void Coordinator::RewindJob(Time now, Outbox* out) {
   configuration_.set_state(v1::STARTING);
   NextVersion();
   evaluation_.Clear();
+  metrics_.Rewind();
   epochs_evaluated_ = EpochsFinished();
   contributors_awaited_ = options_.workers;
   contribute_at_ = now + lease();
-  const uint64_t every = options_.job.checkpoint().every_steps();
-  if (every > 0) next_checkpoint_step_ = (checkpoint_step_ / every + 1) * every;
   phase_ = Phase::kLoggingLayout;
   starting_since_ = now;
   final_failures_ = 0;

@@ -274,6 +274,7 @@ void Coordinator::OnHeartbeat(const Message& message,
   if (index == 0 && evaluation.examples() > 0 &&
       (evaluation.epoch() > epochs_evaluated_ || evaluation.final())) {
     evaluation_ = evaluation;
+    metrics_.Evaluated(evaluation, global_step());
     epochs_evaluated_ = evaluation.epoch();
   }
   if (request.leaving()) Fence(index, now, out);

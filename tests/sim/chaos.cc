@@ -199,8 +199,9 @@ void Chaos::AddStorageFault(uint64_t chunk) {
     });
   }
   static const char* const types[] = {
-      "AppendLog",  "PrepareCheckpoint", "WriteShard",     "CommitCheckpoint",
-      "ReadSlices", "FindCheckpoint",    "ComputeGradient"};
+      "AppendLog",         "PrepareCheckpoint", "WriteShard",
+      "CommitCheckpoint",  "ReadSlices",        "FindCheckpoint",
+      "DeleteCheckpoints", "ComputeGradient"};
   Trap trap = {types[random_.Below(std::size(types))],
                random_.Chance(0.5) ? Moment::kBeforeIo : Moment::kAfterIo,
                /*kills_server=*/kind >= 4};

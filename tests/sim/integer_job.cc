@@ -45,6 +45,9 @@ void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
       static_cast<uint32_t>(steps / 8 + random.Below(steps / 8)));
   config_.mutable_checkpoint()->set_keep(
       1 + static_cast<uint32_t>(random.Below(3)));
+  config_.mutable_checkpoint()->set_keep_every_steps(
+      seed % 3 == 0 ? steps / 4 : 0);
+  config_.mutable_checkpoint()->set_keep_best(seed % 5 == 0 ? 1 : 0);
   config_.set_evaluate_every_epochs(1);
   config_.set_portion_batches(1 + static_cast<uint32_t>(random.Below(4)));
   config_.set_chunk_bytes(2 * kBlockElements * sizeof(float));

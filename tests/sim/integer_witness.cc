@@ -80,6 +80,9 @@ void IntegerWitness::ReadLog() {
       Check(content_.Configured(configuration));
       const std::string& directory =
           configuration.servers(0).restore_directory();
+      if (retired_logged_.contains(directory)) {
+        Check(Wrong("the retired checkpoint '", directory, "' is restored"));
+      }
       const v1::Manifest* begin = nullptr;
       for (const v1::Manifest& manifest : storage_.committed()) {
         if (SimStorage::PathOf(manifest.snapshot()) == directory) {
@@ -87,6 +90,9 @@ void IntegerWitness::ReadLog() {
         }
       }
       input_.Begin(term, begin);
+    }
+    if (entry.has_retired()) {
+      retired_logged_.insert(SimStorage::PathOf(entry.retired()));
     }
     if (entry.has_fence()) {
       const SessionKey session = {entry.fence().worker(),
@@ -371,6 +377,7 @@ absl::Status IntegerWitness::CheckAudit(const v1::Manifest& manifest) {
 }
 
 absl::Status IntegerWitness::CheckCheckpoints() {
+  RETURN_IF_ERROR(storage_.misuse());
   for (; checked_ < storage_.committed().size(); ++checked_) {
     const v1::Manifest& manifest = storage_.committed()[checked_];
     absl::Status status = content_.CheckCheckpoint(manifest);

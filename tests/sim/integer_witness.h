@@ -117,6 +117,7 @@ class IntegerWitness : public SimulationWatcher {
   size_t checked_ = 0;  // Checkpoints.
   std::set<uint64_t> terms_logged_;
   std::set<uint64_t> layouts_logged_;  // By term.
+  std::set<std::string> retired_logged_;  // By directory.
   std::set<SessionKey> fences_logged_;
   std::set<SessionKey> left_;  // Said that they leave.
   // By term: every session that was told in a configuration of it.

@@ -10,6 +10,7 @@
 
 #include "base/crc32c.h"
 #include "base/status_macros.h"
+#include "checkpoint/retention.h"
 #include "proto/refusal.h"
 #include "tensor/shape.h"
 
@@ -126,6 +127,9 @@ std::vector<SimStorage::Work> SimStorage::CoordinatorWorks() {
       MakeWork<v1::CommitCheckpoint>(
           kSlow,
           [this](const auto& r, const auto&) { return CommitCheckpoint(r); }),
+      MakeWork<v1::DeleteCheckpoints>(
+          kSlow,
+          [this](const auto& r, const auto&) { return DeleteCheckpoints(r); }),
       MakeWork<v1::FindCheckpoint>(
           kSlow,
           [this](const auto& r, const auto&) { return FindCheckpoint(r); }),
@@ -239,9 +243,33 @@ IoResult SimStorage::CommitCheckpoint(const v1::CommitCheckpoint& request) {
   committed_.push_back(manifest);
   visible_[{manifest.snapshot().term(), manifest.snapshot().counter()}] =
       manifest;
-  while (visible_.size() > std::max<uint32_t>(request.retention().keep(), 1)) {
-    *result->add_to_retire() = visible_.begin()->second.snapshot();
-    visible_.erase(visible_.begin());
+  std::vector<CheckpointSummary> summaries;
+  for (const auto& [number, there] : visible_) {
+    summaries.push_back(Summarize(there));
+  }
+  for (const v1::Version& old : ToRetire(request.retention(), summaries)) {
+    *result->add_to_retire() = old;
+  }
+  return Done(std::move(result));
+}
+
+IoResult SimStorage::DeleteCheckpoints(const v1::DeleteCheckpoints& request) {
+  auto result = std::make_unique<v1::DeleteCheckpointsResult>();
+  for (const v1::Version& old : request.snapshots()) {
+    const bool is_retired =
+        std::any_of(log_.begin(), log_.end(), [&](const v1::LogEntry& entry) {
+          return entry.has_retired() && entry.retired() == old;
+        });
+    const auto found = visible_.find({old.term(), old.counter()});
+    const bool is_newest =
+        found != visible_.end() && std::next(found) == visible_.end();
+    if (!is_retired || is_newest) {
+      misuse_.Update(absl::InternalError(absl::StrCat(
+          "checkpoint ", VersionName(old), " is deleted, and ",
+          is_newest ? "is the newest" : "is not retired in the log")));
+    }
+    if (found != visible_.end()) visible_.erase(found);
+    *result->add_deleted() = old;
   }
   return Done(std::move(result));
 }

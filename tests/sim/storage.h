@@ -54,6 +54,9 @@ class SimStorage {
   void Tear(const v1::WriteShard& request);
   // The next server that writes its shard finds no space for it.
   void FailNextShard() { fail_next_shard_ = true; }
+  // What of the work asked for must never be: a checkpoint is deleted that the
+  // log does not have as retired, or the newest.
+  const absl::Status& misuse() const { return misuse_; }
   // Whether it was ever full or lost results.
   bool was_bad() const { return was_bad_; }
   // The directory of a committed checkpoint.
@@ -78,6 +81,7 @@ class SimStorage {
   IoResult WriteShard(const v1::WriteShard& request,
                       const BufferChain& payload);
   IoResult CommitCheckpoint(const v1::CommitCheckpoint& request);
+  IoResult DeleteCheckpoints(const v1::DeleteCheckpoints& request);
   IoResult FindCheckpoint(const v1::FindCheckpoint& request) const;
   IoResult ReadSlices(const v1::ReadSlices& request) const;
 
@@ -92,6 +96,7 @@ class SimStorage {
   std::vector<v1::LogEntry> log_;
   std::vector<v1::Manifest> committed_;
   std::vector<v1::WriteResult> results_;
+  absl::Status misuse_;
   bool finished_ = false;
   bool full_ = false;
   bool was_bad_ = false;

@@ -148,6 +148,32 @@ TEST_F(StorageTest, ReadsRowsAcrossThePartsOfTheNewestCheckpoint) {
               ElementsAre(0, 1, 2, 3, 4, 5));
 }
 
+TEST_F(StorageTest, WhatTheLogHasAsRetiredMayBeDeleted) {
+  AddCheckpoint(1, 0);
+  AddCheckpoint(2, 0);
+  v1::Version first;
+  first.set_term(1);
+  first.set_counter(1);
+  auto* append = script_.Add<v1::AppendLog>()->mutable_entry();
+  append->set_number(1);
+  *append->mutable_retired() = first;
+  *script_.Add<v1::DeleteCheckpoints>()->add_snapshots() = first;
+  Run();
+  EXPECT_EQ(static_cast<v1::CommitCheckpointResult&>(*script_.results[5].head)
+                .to_retire_size(),
+            1);
+  EXPECT_TRUE(storage_.misuse().ok());
+}
+
+TEST_F(StorageTest, TheNewestMayNotBeDeleted) {
+  AddCheckpoint(1, 0);
+  auto* remove = script_.Add<v1::DeleteCheckpoints>()->add_snapshots();
+  remove->set_term(1);
+  remove->set_counter(1);
+  Run();
+  EXPECT_FALSE(storage_.misuse().ok());
+}
+
 TEST_F(StorageTest, Promise3_AFileThatIsNotWhatWasWrittenCommitsNothing) {
   AddCheckpoint(1, 0);
   static_cast<v1::CommitCheckpoint&>(*script_.works[2].first)
