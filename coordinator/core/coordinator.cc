@@ -201,6 +201,14 @@ void Coordinator::OnCheckpointFound(const IoResult& result, Time now,
     checkpoint_number_ = manifest.snapshot();
     for (Server& server : servers_) server.restore_directory = found->path();
     out->Note(absl::StrCat("going on from checkpoint ", found->path()));
+  } else if (!retired_.logged().empty()) {
+    // A storage that is not mounted looks empty.
+    out->Exit(absl::UnavailableError(absl::StrCat(
+        "no checkpoint is found, though checkpoint ",
+        VersionName(retired_.logged().back()),
+        " was retired for a newer one: is the directory of the checkpoints the "
+        "one that this run had?")));
+    return;
   }
   PlanConfiguration(now, out);
   if (found != nullptr) audit_ = Audit(found->manifest());

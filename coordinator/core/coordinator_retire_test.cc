@@ -126,8 +126,8 @@ TEST_F(CoordinatorRetireTest, TheManifestNamesTheNewestEvaluation) {
   EXPECT_EQ(manifest.metrics_step(), 2u);
 }
 
-TEST(CoordinatorRetireStartTest, WhatADeadChiefRetiredIsDeleted) {
-  StartedCoordinator started(JobOptions());
+// The log of a chief that died when 1.9 was retired.
+v1::ReadLogResult LogWithARetiredOne() {
   v1::ReadLogResult log;
   for (uint64_t number = 1; number <= 2; ++number) {
     v1::LogEntry* entry = log.add_entries();
@@ -137,14 +137,35 @@ TEST(CoordinatorRetireStartTest, WhatADeadChiefRetiredIsDeleted) {
   }
   log.mutable_entries(0)->set_term(1);
   *log.mutable_entries(1)->mutable_retired() = Pair(1, 9);
-  started.ReadLog(log);
+  return log;
+}
+
+TEST(CoordinatorRetireStartTest, WhatADeadChiefRetiredIsDeleted) {
+  StartedCoordinator started(JobOptions());
+  started.ReadLog(LogWithARetiredOne());
   EXPECT_FALSE(started.driver().TakeIo<v1::DeleteCheckpoints>().has_value());
   started.Append();
   started.Serve();
-  started.FindCheckpoint();
+  v1::FindCheckpointResult found;
+  found.set_path("/c/10");
+  *found.mutable_manifest()->mutable_snapshot() = Pair(1, 10);
+  started.FindCheckpoint(found);
   const auto remove = started.driver().TakeIo<v1::DeleteCheckpoints>();
   ASSERT_TRUE(remove.has_value());
   EXPECT_THAT(remove->second.snapshots(), ElementsAre(Pair(1, 9)));
+}
+
+// Else a storage that is not mounted would begin the job anew.
+TEST(CoordinatorRetireStartTest, AnEmptyDirectoryIsNotThatOfARunThatRetired) {
+  StartedCoordinator started(JobOptions());
+  started.ReadLog(LogWithARetiredOne());
+  started.Append();
+  started.Serve();
+  started.FindCheckpoint();
+  EXPECT_TRUE(started.driver().exited);
+  EXPECT_TRUE(absl::IsUnavailable(started.driver().exit_status));
+  EXPECT_THAT(std::string(started.driver().exit_status.message()),
+              HasSubstr("checkpoint 1.9 was retired for a newer one"));
 }
 
 TEST(CoordinatorRetireStartTest, ACheckpointOfAnotherJobIsRefusedByName) {

@@ -121,7 +121,7 @@ class ChaosCluster:
             time.sleep(0.01)
 
     def _wait_for_a_step(self):
-        log = self.tasks["worker-1"].log
+        log = list(self.tasks.values())[-1].log  # A worker's.
         while True:
             with open(log, encoding="utf-8") as file:
                 if "first push of generation" in file.read():

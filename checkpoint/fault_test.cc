@@ -1,0 +1,310 @@
+// What becomes of checkpoints when any one call on a file goes wrong, over a
+// whole cycle: prepare, write, commit, retire, delete, find. Always the old
+// checkpoint is found or the new one, bit for bit, never a mix; one whose
+// commit was acknowledged is; and the next chief's cycle leaves nothing behind.
+//
+// Of other faults there are tests elsewhere:
+//   a bit flip at any byte of any file         directory_test, verify_test
+//   a file that is not as reported             directory_test
+//   two chiefs, one of them paused             coordinator/two_chiefs_test
+//   two chiefs, of terms and numbers           directory_test
+//   a rewind whose steps have the same numbers directory_test, retention_test
+//   the clock set back                         retention_test
+//   a manifest of a newer format               directory_test
+//   a checkpoint of another job                coordinator_retire_test
+//   a server that has written its file and     tests/sim (chaos kills the
+//     loses the coordinator                      coordinator at each work)
+//   processes killed at any time               tests/cluster:crash_loop_test
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "checkpoint/directory.h"
+#include "checkpoint/shard_file.h"
+#include "checkpoint/testing/sample.h"
+#include "checkpoint/testing/system_calls.h"
+#include "proto/refusal.h"
+#include "tensor/buffer.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::MakeVersion;
+using testing::SampleManifest;
+using testing::SampleVariable;
+using testing::SystemCalls;
+
+constexpr uint32_t kServers = 2;
+constexpr uint64_t kRows = 6;  // Of each server; one element each.
+
+// How far a cycle has come, also seen after the process died.
+struct Progress {
+  bool committed = false;
+  bool logged = false;  // That the older ones are retired.
+};
+
+class FaultTest : public ::testing::Test {
+ protected:
+  FaultTest()
+      : directory_(absl::StrCat(
+            ::testing::TempDir(), "/",
+            ::testing::UnitTest::GetInstance()->current_test_info()->name())),
+        template_(directory_ + "/template"),
+        root_(directory_ + "/checkpoints") {
+    InitLogging("fault_test", LogLevel::kError);
+    std::filesystem::remove_all(directory_);
+    CheckpointDirectory chief(template_, 7);
+    for (const uint64_t counter : {1, 2}) {
+      Progress progress;
+      EXPECT_TRUE(Save(&chief, MakeVersion(1, counter), &progress, 10).ok());
+    }
+  }
+
+  // Element i of a checkpoint is 1000 times its counter, plus 500 in another
+  // term than the first, plus i.
+  static std::vector<float> Values(const v1::Version& number, uint64_t begin,
+                                   uint64_t end) {
+    std::vector<float> values;
+    for (uint64_t i = begin; i < end; ++i) {
+      values.push_back(1000.0f * number.counter() +
+                       (number.term() > 1 ? 500.0f : 0.0f) + i);
+    }
+    return values;
+  }
+
+  static absl::StatusOr<v1::ShardFile> WriteShardOf(
+      const std::string& directory, const v1::Version& number,
+      uint32_t server) {
+    v1::WriteShard write;
+    write.set_directory(directory);
+    write.mutable_file()->set_name(absl::StrCat("ps-", server, ".safetensors"));
+    const uint64_t begin = server * kRows;
+    v1::SavedSlice* slice = write.mutable_file()->add_slices();
+    slice->set_variable("w");
+    slice->set_row_begin(begin);
+    slice->set_row_end(begin + kRows);
+    slice->set_values_tensor(absl::StrCat("w[", begin, "]"));
+    auto* tensor = write.add_tensors();
+    tensor->set_name(slice->values_tensor());
+    tensor->set_dtype(v1::FLOAT32);
+    tensor->add_shape(kRows);
+    tensor->set_bytes(kRows * sizeof(float));
+    BufferChain payload;
+    payload.push_back(
+        Buffer::Copy(AsBytes<float>(Values(number, begin, begin + kRows))));
+    ASSIGN_OR_RETURN(const auto written, WriteShardFile(write, payload));
+    return written.file();
+  }
+
+  // One cycle of a chief and its servers, which goes on only while all is well.
+  static absl::Status Save(CheckpointDirectory* chief,
+                           const v1::Version& number, Progress* progress,
+                           uint32_t keep = 1) {
+    v1::PrepareCheckpoint prepare;
+    *prepare.mutable_snapshot() = number;
+    ASSIGN_OR_RETURN(const auto prepared, chief->Prepare(prepare));
+    v1::CommitCheckpoint commit;
+    commit.set_directory(prepared.directory());
+    commit.mutable_retention()->set_keep(keep);
+    *commit.mutable_manifest() =
+        SampleManifest({SampleVariable("w", {kServers * kRows})}, {},
+                       number.term(), number.counter(), 10 * number.counter());
+    for (uint32_t server = 0; server < kServers; ++server) {
+      ASSIGN_OR_RETURN(*commit.mutable_manifest()->add_files(),
+                       WriteShardOf(prepared.directory(), number, server));
+    }
+    ASSIGN_OR_RETURN(const auto committed, chief->Commit(commit));
+    progress->committed = true;
+    v1::DeleteCheckpoints remove;
+    *remove.mutable_snapshots() = committed.to_retire();
+    progress->logged = committed.to_retire_size() > 0;
+    RETURN_IF_ERROR(chief->Delete(remove).status());
+    return chief->Find({}).status();
+  }
+
+  // A fresh copy of the two checkpoints that are there before.
+  void Begin() {
+    std::filesystem::remove_all(root_);
+    std::filesystem::copy(template_, root_,
+                          std::filesystem::copy_options::recursive);
+    // What a crash before this one left.
+    std::filesystem::create_directories(
+        root_ + "/.tmp-000001-00000002-0000000000000001");
+  }
+
+  // The third checkpoint, by a chief that the fault hits.
+  absl::Status SaveThird(Progress* progress) {
+    CheckpointDirectory chief(root_, 8);
+    return Save(&chief, MakeVersion(1, 3), progress);
+  }
+
+  static std::vector<float> Read(const std::string& path) {
+    v1::ReadSlices read;
+    read.set_path(path);
+    auto* want = read.add_slices();
+    want->set_variable("w");
+    want->add_shape(kServers * kRows);
+    want->set_row_end(kServers * kRows);
+    v1::ReadSlicesResult result;
+    BufferChain payload;
+    const absl::Status status =
+        ReadSlicesFromCheckpoint(read, &result, &payload);
+    EXPECT_TRUE(status.ok()) << status;
+    const std::string bytes = FlattenForTest(payload);
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+
+  // What the next chief makes of it.
+  void Check(const Progress& progress) {
+    CheckpointDirectory next(root_, 9);
+    v1::FindCheckpoint find;
+    if (progress.logged) {
+      *find.add_retired() = MakeVersion(1, 1);
+      *find.add_retired() = MakeVersion(1, 2);
+    }
+    const auto found = next.Find(find);
+    ASSERT_TRUE(found.ok()) << found.status();
+    ASSERT_TRUE(found->has_manifest());
+    const v1::Version number = found->manifest().snapshot();
+    if (progress.committed || number != MakeVersion(1, 2)) {
+      EXPECT_EQ(number, MakeVersion(1, 3));
+    }
+    EXPECT_EQ(Read(found->path()), Values(number, 0, kServers * kRows));
+    Progress again;
+    const absl::Status saved = Save(&next, MakeVersion(2, 1), &again);
+    ASSERT_TRUE(saved.ok()) << saved;
+    EXPECT_EQ(Read(next.Find({})->path()),
+              Values(MakeVersion(2, 1), 0, kServers * kRows));
+    EXPECT_THAT(*ListDirectory(root_),
+                ElementsAre("000002-00000001.step-10"));
+  }
+
+  // Calls of a cycle in which nothing goes wrong.
+  uint64_t CallsOfACycle() {
+    Begin();
+    Progress progress;
+    const SystemCalls calls(SystemCalls::Fault::kNone);
+    EXPECT_TRUE(SaveThird(&progress).ok());
+    EXPECT_GT(calls.count(), 100u);
+    return calls.count();
+  }
+
+  void EveryCallFails(int error) {
+    const uint64_t last = CallsOfACycle();
+    for (uint64_t at = 1; at <= last; ++at) {
+      SCOPED_TRACE(absl::StrCat("call ", at, " of ", last));
+      Begin();
+      Progress progress;
+      {
+        const SystemCalls calls(SystemCalls::Fault::kError, at, error);
+        SaveThird(&progress).IgnoreError();
+      }
+      Check(progress);
+      if (HasFailure()) return;
+    }
+  }
+
+  void EveryCallIsTheLast(SystemCalls::Fault fault) {
+    const uint64_t last = CallsOfACycle();
+    void* const shared = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(shared, MAP_FAILED);
+    for (uint64_t at = 1; at <= last; ++at) {
+      SCOPED_TRACE(absl::StrCat("call ", at, " of ", last));
+      Begin();
+      auto* const progress = new (shared) Progress();
+      const pid_t child = fork();
+      if (child == 0) {
+        const SystemCalls calls(fault, at);
+        SaveThird(progress).IgnoreError();
+        _exit(0);
+      }
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+      Check(*progress);
+      if (HasFailure()) return;
+    }
+    munmap(shared, sizeof(Progress));
+  }
+
+  const std::string directory_;
+  const std::string template_;
+  const std::string root_;
+};
+
+TEST_F(FaultTest, Promise3_AnyCallThatFailsWithAnIoErrorLeavesOldOrNew) {
+  EveryCallFails(EIO);
+}
+
+TEST_F(FaultTest, Promise3_AnyCallThatFindsNoSpaceLeavesOldOrNew) {
+  EveryCallFails(ENOSPC);
+}
+
+TEST_F(FaultTest, Promise3_AChiefKilledAtAnyCallLeavesOldOrNew) {
+  EveryCallIsTheLast(SystemCalls::Fault::kKill);
+}
+
+TEST_F(FaultTest, Promise3_AMachineWithoutPowerAtAnyCallLeavesOldOrNew) {
+  EveryCallIsTheLast(SystemCalls::Fault::kPowerLoss);
+}
+
+TEST_F(FaultTest, ShortReadsAreReadOn) {
+  Begin();
+  Progress progress;
+  {
+    const SystemCalls calls(SystemCalls::Fault::kShortRead);
+    const absl::Status saved = SaveThird(&progress);
+    EXPECT_TRUE(saved.ok()) << saved;
+  }
+  EXPECT_TRUE(progress.committed);
+  Check(progress);
+}
+
+TEST_F(FaultTest, ADirectoryThatDisappearsIsNamedAndCommitsNothing) {
+  CheckpointDirectory chief(root_, 8);
+  v1::PrepareCheckpoint prepare;
+  *prepare.mutable_snapshot() = MakeVersion(1, 3);
+  v1::CommitCheckpoint commit;
+  commit.set_directory(chief.Prepare(prepare)->directory());
+  *commit.mutable_manifest() = SampleManifest(
+      {SampleVariable("w", {kServers * kRows})}, {}, 1, 3, 30);
+  for (uint32_t server = 0; server < kServers; ++server) {
+    *commit.mutable_manifest()->add_files() =
+        *WriteShardOf(commit.directory(), MakeVersion(1, 3), server);
+  }
+  std::filesystem::rename(root_, root_ + ".elsewhere");
+  const auto written = WriteShardOf(commit.directory(), MakeVersion(1, 3), 0);
+  EXPECT_TRUE(absl::IsNotFound(written.status()));
+  EXPECT_THAT(std::string(written.status().message()),
+              HasSubstr(*AbsolutePath(root_)));
+  const auto committed = chief.Commit(commit);
+  EXPECT_TRUE(absl::IsNotFound(committed.status()));
+  EXPECT_THAT(std::string(committed.status().message()),
+              HasSubstr(*AbsolutePath(root_)));
+  // It was not mounted for a while.
+  std::filesystem::rename(root_ + ".elsewhere", root_);
+  EXPECT_TRUE(chief.Commit(commit).ok());
+  EXPECT_EQ(Read(chief.Find({})->path()),
+            Values(MakeVersion(1, 3), 0, kServers * kRows));
+}
+
+}  // namespace
+}  // namespace paramd
