@@ -73,7 +73,7 @@ absl::Status Session::Configure(const v1::Configuration& configuration,
       if (next.server_generations[chunk.server] >
           configuration_.server_generations[chunk.server]) {
         if (chunk.done) ++operation.left;
-        chunk.done = false;
+        chunk.done = chunk.pulled = false;
         chunk.call = 0;
       }
     }
@@ -183,56 +183,69 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
   if (chunk.attempts++ > 0) ++chunks_resent_;
   calls_[chunk.call] = {op, index, chunk.server, now};
   ++servers_[chunk.server].calls;
-  const PeerId to = PeerId::Ps(chunk.server);
-  if (operation->into != nullptr) {
-    auto request = std::make_unique<v1::PullRequest>();
-    FillHeader(*operation, chunk, request->mutable_header());
-    request->set_encoding(EncodingOf(options_.pull_format));
-    if (operation->clock.has_value()) request->set_clock(*operation->clock);
-    request->set_after_step(operation->after_step);
-    for (const BlockId& id : chunk.blocks) {
-      v1::PullBlock* block = request->add_blocks();
-      block->set_slice(id.slice);
-      block->set_block(id.block);
-      *block->mutable_known() = operation->into->version(id.slice, id.block);
-    }
-    out->Send(to, chunk.call, std::move(request), {}, options_.call_deadline);
-    return;
+  BufferChain payload;
+  Outbox::Head head = operation->into != nullptr
+                          ? MakePull(*operation, chunk)
+                          : MakePush(*operation, chunk, &payload);
+  out->Send(PeerId::Ps(chunk.server), chunk.call, std::move(head),
+            std::move(payload), options_.call_deadline);
+}
+
+Outbox::Head Session::MakePull(const Operation& operation,
+                               const Chunk& chunk) const {
+  auto request = std::make_unique<v1::PullRequest>();
+  FillHeader(operation, chunk, request->mutable_header());
+  request->set_encoding(EncodingOf(options_.pull_format));
+  if (operation.clock.has_value()) request->set_clock(*operation.clock);
+  request->set_after_step(operation.after_step);
+  for (const BlockId& id : chunk.blocks) {
+    v1::PullBlock* block = request->add_blocks();
+    block->set_slice(id.slice);
+    block->set_block(id.block);
+    *block->mutable_known() = operation.into->version(id.slice, id.block);
   }
+  return request;
+}
+
+Outbox::Head Session::MakePush(const Operation& operation, const Chunk& chunk,
+                               BufferChain* payload) const {
   auto request = std::make_unique<v1::PushRequest>();
-  FillHeader(*operation, chunk, request->mutable_header());
+  const PushInfo& info = operation.push;
+  FillHeader(operation, chunk, request->mutable_header());
   request->set_encoding(EncodingOf(options_.push_format));
   request->set_acknowledged(acknowledged_);
-  request->set_clock(operation->push.clock);
-  request->set_epoch(operation->push.epoch);
-  request->set_portion(operation->push.portion);
-  request->set_offset(operation->push.offset);
-  request->set_step(operation->push.step);
-  *request->mutable_contributors() = operation->push.contributors;
-  request->set_examples(operation->push.examples);
-  BufferChain payload;
+  request->set_clock(info.clock);
+  request->set_epoch(info.epoch);
+  request->set_portion(info.portion);
+  request->set_offset(info.offset);
+  request->set_step(info.step);
+  *request->mutable_contributors() = info.contributors;
+  request->set_examples(info.examples);
+  if (info.pull_into != nullptr) {
+    request->mutable_pull()->set_encoding(EncodingOf(options_.pull_format));
+    request->mutable_pull()->set_clock(info.clock + 1);  // Behind this push.
+  }
   for (const BlockId& id : chunk.blocks) {
     const PlacedSlice& slice = placement_.slices()[id.slice];
-    const uint64_t elements = operation->gradients.empty()
+    const uint64_t elements = operation.gradients.empty()
                                   ? 0
                                   : BlockElements(slice.elements, id.block);
     v1::PushBlock* block = request->add_blocks();
     block->set_slice(id.slice);
     block->set_block(id.block);
     block->set_elements(static_cast<uint32_t>(elements));
-    if (operation->push.weights != nullptr) {
+    if (info.weights != nullptr) {
       *block->mutable_computed_on() =
-          operation->push.weights->version(id.slice, id.block);
+          info.weights->version(id.slice, id.block);
     }
     if (elements == 0) continue;
-    payload.push_back(Encoded(
-        operation->gradients[slice.variable].Part(
+    payload->push_back(Encoded(
+        operation.gradients[slice.variable].Part(
             (slice.element_begin + id.block * kBlockElements) * sizeof(float),
             elements * sizeof(float)),
         options_.push_format));
   }
-  out->Send(to, chunk.call, std::move(request), std::move(payload),
-            options_.call_deadline);
+  return request;
 }
 
 bool Session::Receive(const Message& message, Time now, Outbox* out) {
@@ -249,22 +262,10 @@ bool Session::Receive(const Message& message, Time now, Outbox* out) {
     Operation& operation = found->second;
     Chunk& chunk = operation.chunks[made.chunk];
     chunk.call = 0;
-    absl::Status status = message.status;
-    if (status.ok()) {
-      const auto* pulled =
-          google::protobuf::DynamicCastToGenerated<v1::PullReply>(message.head);
-      const auto* pushed =
-          google::protobuf::DynamicCastToGenerated<v1::PushReply>(message.head);
-      if (pulled != nullptr && operation.into != nullptr) {
-        NotePullTime(chunk.server, now - made.sent);
-        status = HandlePulled(&operation, chunk, *pulled, message.payload);
-      } else if (pushed != nullptr && operation.into == nullptr) {
-        status = HandlePushed(chunk, *pushed);
-      } else {
-        status = absl::InvalidArgumentError(
-            absl::StrCat(PeerName(message.from), " answered another method"));
-      }
-    }
+    const absl::Status status =
+        message.status.ok()
+            ? HandleAnswer(&operation, &chunk, message, now - made.sent)
+            : message.status;
     if (status.ok()) {
       MarkDone(made.op, &operation, &chunk);
     } else {
@@ -275,7 +276,33 @@ bool Session::Receive(const Message& message, Time now, Outbox* out) {
   return true;
 }
 
-absl::Status Session::HandlePulled(Operation* operation, const Chunk& chunk,
+absl::Status Session::HandleAnswer(Operation* operation, Chunk* chunk,
+                                   const Message& message,
+                                   absl::Duration time) {
+  const auto* pulled =
+      google::protobuf::DynamicCastToGenerated<v1::PullReply>(message.head);
+  const auto* pushed =
+      google::protobuf::DynamicCastToGenerated<v1::PushReply>(message.head);
+  if (pulled != nullptr && operation->into != nullptr) {
+    NotePullTime(chunk->server, time);
+    return HandlePulled(operation->into, *chunk, *pulled, message.payload);
+  }
+  if (pushed == nullptr || operation->into != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(PeerName(message.from), " answered another method"));
+  }
+  RETURN_IF_ERROR(HandlePushed(*chunk, *pushed));
+  if (operation->push.pull_into == nullptr || !pushed->has_pulled()) {
+    return absl::OkStatus();
+  }
+  NotePullTime(chunk->server, time);
+  RETURN_IF_ERROR(HandlePulled(operation->push.pull_into, *chunk,
+                               pushed->pulled(), message.payload));
+  chunk->pulled = true;
+  return absl::OkStatus();
+}
+
+absl::Status Session::HandlePulled(Weights* into, const Chunk& chunk,
                                    const v1::PullReply& reply,
                                    const BufferChain& payload) {
   // Checked whole before the first element is copied.
@@ -296,7 +323,7 @@ absl::Status Session::HandlePulled(Operation* operation, const Chunk& chunk,
                        " elements; asked was block ", id.block, " of slice ",
                        id.slice, " with ", elements));
     }
-    const v1::BlockVersion& held = operation->into->version(id.slice, id.block);
+    const v1::BlockVersion& held = into->version(id.slice, id.block);
     if (block.elements() == 0 &&
         (held.life() == 0 || held.life() != block.version().life() ||
          held.counter() != block.version().counter())) {
@@ -318,8 +345,8 @@ absl::Status Session::HandlePulled(Operation* operation, const Chunk& chunk,
   const NumberReader reader(&chain, options_.pull_format);
   for (const v1::PulledBlock& block : reply.blocks()) {
     if (block.elements() == 0) continue;
-    operation->into->Set(placement_.slices()[block.slice()], block.slice(),
-                         block.block(), block.version(), reader);
+    into->Set(placement_.slices()[block.slice()], block.slice(),
+              block.block(), block.version(), reader);
   }
   return absl::OkStatus();
 }
@@ -395,13 +422,16 @@ void Session::MarkDone(OpId op, Operation* operation, Chunk* chunk) {
   chunk->done = true;
   if (--operation->left == 0) {
     if (operation->into == nullptr) acknowledged_ = operation->push.sequence;
-    End(op, absl::OkStatus());
+    const std::vector<Chunk>& chunks = operation->chunks;
+    End(op, absl::OkStatus(),
+        std::all_of(chunks.begin(), chunks.end(),
+                    [](const Chunk& c) { return c.pulled; }));
   }
 }
 
-void Session::End(OpId op, absl::Status status) {
+void Session::End(OpId op, absl::Status status, bool pulled) {
   operations_.erase(op);
-  finished_.push_back({op, std::move(status)});
+  finished_.push_back({op, std::move(status), pulled});
 }
 
 void Session::Tick(Time now, Outbox* out) {

@@ -68,6 +68,9 @@ class Session {
     uint64_t step = 0;
     v1::Version contributors;
     uint64_t examples = 0;
+    // Takes what the servers hold behind the push, if they can say it with their
+    // answers; valid and untouched until the push has ended. Null: not asked.
+    Weights* pull_into = nullptr;
   };
 
   // An operation that has ended. Not OK: FENCED, QUARANTINED, JOB_FINISHED and
@@ -76,6 +79,9 @@ class Session {
   struct Finished {
     OpId op = 0;
     absl::Status status;
+    // Of a push: `pull_into` has every block as it was behind it. Otherwise it
+    // has some of them.
+    bool pulled = false;
   };
 
   explicit Session(const Options& options)
@@ -121,7 +127,8 @@ class Session {
   // The same, if that operation is open for longer than `patience`.
   std::string overdue(Time now, absl::Duration patience) const;
   uint64_t chunks_resent() const { return chunks_resent_; }
-  // Median of the last pull calls to `server`; zero if there was none.
+  // Median of the last calls to `server` that brought weights; zero if there was
+  // none.
   absl::Duration PullLatency(uint32_t server) const;
 
  private:
@@ -140,6 +147,7 @@ class Session {
     uint32_t server = 0;
     std::vector<BlockId> blocks;
     bool done = false;
+    bool pulled = false;  // With the answer to its push.
     Time retry_at;
     int attempts = 0;
     std::string why;          // The last failure, for people.
@@ -176,16 +184,21 @@ class Session {
                  Outbox* out);
   void FillHeader(const Operation& operation, const Chunk& chunk,
                   v1::Header* header) const;
-  absl::Status HandlePulled(Operation* operation, const Chunk& chunk,
+  absl::Status HandleAnswer(Operation* operation, Chunk* chunk,
+                            const Message& message, absl::Duration time);
+  absl::Status HandlePulled(Weights* into, const Chunk& chunk,
                             const v1::PullReply& reply,
                             const BufferChain& payload);
   absl::Status HandlePushed(const Chunk& chunk, const v1::PushReply& reply);
+  Outbox::Head MakePull(const Operation& operation, const Chunk& chunk) const;
+  Outbox::Head MakePush(const Operation& operation, const Chunk& chunk,
+                        BufferChain* payload) const;
   void HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
                      Time now, Outbox* out);
   void HandleWait(Operation* operation, Chunk* chunk,
                   const absl::Status& status, Time now, Outbox* out);
   void MarkDone(OpId op, Operation* operation, Chunk* chunk);
-  void End(OpId op, absl::Status status);
+  void End(OpId op, absl::Status status, bool pulled = false);
   static std::string WaitingFor(const Operation& operation);
   void NotePullTime(uint32_t server, absl::Duration time);
 

@@ -164,6 +164,9 @@ class Shard : public Core {
   absl::Status CheckStaying() const;
   // Notes what the session lost with an earlier life, if it says so.
   void HearLoss(const v1::PushRequest& request, Outbox* out);
+  // What the blocks of a push hold behind it, unless its sender must wait.
+  void PullBehind(PeerId from, const v1::PushRequest& request, Time now,
+                  v1::PushReply* reply, BufferChain* payload);
   // Who may push, whatever mode it is.
   absl::Status CheckPusher(const Message& message,
                            const v1::Header& header) const;

@@ -1,5 +1,6 @@
 // A server in mode BOUNDED: which pulls wait, and when they are answered.
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -11,7 +12,9 @@ namespace paramd {
 namespace {
 
 using testing::MakeConfiguration;
+using testing::Numbers;
 using testing::Pair;
+using testing::Payload;
 using testing::ShardDriver;
 using testing::Zeros;
 
@@ -207,6 +210,58 @@ TEST_F(ShardBoundedTest, TheStatusSaysWhoIsWaitedForAndHowOften) {
   EXPECT_EQ(driver_.shard().overdue(later),
             "worker-1, the slowest: others may be 1 pushes ahead of it at "
             "most");
+}
+
+// ---- weights with the answer to a push ---------------------------------------
+
+class ShardPullBehindTest : public ShardBoundedTest {
+ protected:
+  // Of worker 1; its gradient is 1 everywhere, the rate is 1.
+  ShardDriver::Answer PushAndPull(uint64_t sequence) {
+    v1::PushRequest push = driver_.MakePush(sequence, {{0, 0}}, 2);
+    push.set_clock(sequence - 1);
+    push.mutable_pull()->set_encoding(v1::FP32);
+    push.mutable_pull()->set_clock(sequence);
+    return driver_.Call(PeerId::Worker(1), push, Payload({1, 1}));
+  }
+  static const v1::PushReply& ReplyOf(const ShardDriver::Answer& answer) {
+    return static_cast<const v1::PushReply&>(*answer.head);
+  }
+};
+
+TEST_F(ShardPullBehindTest, AnAnswerHasTheWeightsAsThePushLeftThem) {
+  SetMode(v1::Consistency::ASYNC, 0);
+  Reconfigure();
+  for (uint64_t sequence = 1; sequence <= 3; ++sequence) {
+    const auto answer = PushAndPull(sequence);
+    ASSERT_TRUE(answer.status.ok());
+    const v1::PullReply& pulled = ReplyOf(answer).pulled();
+    ASSERT_EQ(pulled.blocks_size(), 1);
+    EXPECT_EQ(pulled.blocks(0).version().counter(), sequence);
+    EXPECT_EQ(pulled.blocks(0).elements(), 2u);
+    EXPECT_EQ(Numbers(answer.payload),
+              std::vector<float>(2, -static_cast<float>(sequence)));
+  }
+}
+
+TEST_F(ShardPullBehindTest, ARepeatedPushBringsThemAgain) {
+  SetMode(v1::Consistency::ASYNC, 0);
+  Reconfigure();
+  ASSERT_TRUE(PushAndPull(1).status.ok());
+  const auto answer = PushAndPull(1);
+  ASSERT_TRUE(answer.status.ok());
+  EXPECT_EQ(ReplyOf(answer).blocks(0).result(),
+            v1::PushedBlock::ALREADY_APPLIED);
+  EXPECT_EQ(Numbers(answer.payload), std::vector<float>({-1, -1}));
+}
+
+TEST_F(ShardPullBehindTest, NoWeightsForOneWhoWouldHaveToWait) {
+  EXPECT_TRUE(ReplyOf(PushAndPull(1)).has_pulled());
+  const auto answer = PushAndPull(2);  // The others are at 0, the bound is 1.
+  ASSERT_TRUE(answer.status.ok());
+  EXPECT_EQ(ReplyOf(answer).blocks(0).result(), v1::PushedBlock::APPLIED);
+  EXPECT_FALSE(ReplyOf(answer).has_pulled());
+  EXPECT_TRUE(answer.payload.empty());
 }
 
 }  // namespace

@@ -19,7 +19,11 @@ void Shard::ReceivePush(const Message& message, const v1::PushRequest& request,
   if (status.ok()) {
     gate_.Hear(request.header(), request.clock(), now);
     HearLoss(request, out);
-    out->Reply(message.call, std::move(reply));
+    BufferChain payload;
+    if (request.has_pull()) {
+      PullBehind(message.from, request, now, reply.get(), &payload);
+    }
+    out->Reply(message.call, std::move(reply), std::move(payload));
   } else {
     RefuseCall(message.call, status, out);
   }
@@ -37,6 +41,24 @@ absl::Status Shard::Push(const Message& message, const v1::PushRequest& request,
   *reply->mutable_server_generation() = generation_;
   *reply->mutable_configuration() = configuration_.version();
   return absl::OkStatus();
+}
+
+// In sync mode a push is not in before its step is decided.
+void Shard::PullBehind(PeerId from, const v1::PushRequest& request, Time now,
+                       v1::PushReply* reply, BufferChain* payload) {
+  if (IsSync()) return;
+  v1::PullRequest pull = request.pull();
+  *pull.mutable_header() = request.header();
+  for (const v1::PushBlock& pushed : request.blocks()) {
+    v1::PullBlock* const block = pull.add_blocks();
+    block->set_slice(pushed.slice());
+    block->set_block(pushed.block());
+  }
+  if (!CheckReader(from, pull).ok() || gate_.MustWait(pull, now)) return;
+  if (!Pull(pull, reply->mutable_pulled(), payload).ok()) {
+    reply->clear_pulled();
+    payload->clear();
+  }
 }
 
 absl::Status Shard::CheckPusher(const Message& message,

@@ -231,6 +231,15 @@ void IntegerWitness::Answered(const SimProcess& self, PeerId from,
                  DynamicCastToGenerated<v1::PushRequest>(&request)) {
     const auto& answer = static_cast<const v1::PushReply&>(*reply.head);
     Check(content_.Pushed(self, *push, answer));
+    if (answer.has_pulled()) {
+      v1::PullRequest pull;
+      for (const v1::PushBlock& block : push->blocks()) {
+        pull.add_blocks()->set_slice(block.slice());
+        pull.mutable_blocks(pull.blocks_size() - 1)->set_block(block.block());
+      }
+      Check(content_.Pulled(self, pull, answer.pulled(), reply.payload));
+      probes_.Hit("a push is answered with the weights behind it");
+    }
     loss_.Pushed(self.peer.index, *push, answer);
     simulation_->NoteProgress();
   } else if (const auto* seal =

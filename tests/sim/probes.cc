@@ -11,6 +11,7 @@ const std::vector<std::string>& Probes::Required() {
       "a coordinator goes on from a checkpoint",
       "a fork is given up",
       "a push before the cut is applied to both copies",
+      "a push is answered with the weights behind it",
       "a loss is reported",
       "a loss is reported of a session that pushed no more",
       "a server comes back after draining",

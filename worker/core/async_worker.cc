@@ -164,6 +164,13 @@ bool AsyncWorker::MayPull() const {
          pulls_started_ <= pushes_acknowledged_ + ahead && !idle();
 }
 
+// In other modes a server learns by the pull that the worker has got on.
+bool AsyncWorker::MayPullBehind() const {
+  return async_ && !options_.job.pull_ahead() &&
+         !draining_ && pulls_started_ == pulls_done_ &&
+         (batches_left() > 0 || !no_more_);
+}
+
 bool AsyncWorker::MayPush() const {
   const bool pulled =
       !options_.job.pull_ahead() || pulls_done_ > steps_started_;
@@ -194,6 +201,7 @@ void AsyncWorker::StartPush(Time now, Outbox* out) {
   info.portion = pushing_->portion;
   info.offset = pushing_->end;
   info.weights = &weights_[pushes_started_ % 2];
+  if (MayPullBehind()) info.pull_into = &weights_[(pulls_started_ + 1) % 2];
   session_->StartPush(MakeOp(kPush, pushes_started_), info,
                       std::move(pushing_->gradients), now, out);
 }
@@ -271,6 +279,7 @@ void AsyncWorker::OnFinished(const Session::Finished& finished, Outbox* out) {
   }
   if (kind == kPush) {
     OnPushEnded();
+    if (finished.pulled) pulls_done_ = ++pulls_started_;
   } else if (kind == kPull) {
     given_up ? --pulls_started_ : ++pulls_done_;
     if (sync_ && !given_up) {

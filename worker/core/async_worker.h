@@ -36,7 +36,8 @@ namespace paramd {
 //   - push t leaves when its gradient is ready and pull t+1 has come;
 //   - step t+1 is computed when pull t+1 has come and push t has left.
 // So pull t+1 always contains this worker's pushes up to t-1 and not t. Without,
-// pull t+1 is sent when push t is acknowledged. Either way no timing changes the
+// pull t+1 is sent when push t is acknowledged, or comes with the answers to push
+// t where nobody may have to wait for others. Either way no timing changes the
 // result of a job with one worker.
 //
 // In sync mode a step is: pull what the step before it left, compute this
@@ -136,6 +137,8 @@ class AsyncWorker : public Core {
   void NoteFirstPush(Outbox* out);
   void OnPushEnded();
   bool MayPull() const;
+  // Whether a push may ask for the weights of the step after it.
+  bool MayPullBehind() const;
   bool MayPush() const;
   bool MayCompute() const;
   bool MayEvaluate() const;
@@ -199,6 +202,7 @@ class AsyncWorker : public Core {
   PushCut cut_;
   absl::optional<Step> computing_;  // Or waiting to leave.
   absl::optional<Step> pushing_;
+  bool async_ = false;  // Nobody waits for others.
   IoId compute_io_ = 0;  // 0: none.
 
   // ---- the steps of sync mode

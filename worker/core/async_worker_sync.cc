@@ -82,6 +82,7 @@ void AsyncWorker::PushShare(Time now, Outbox* out) {
 // pushed to an earlier one is or is not in, which the servers know.
 void AsyncWorker::OnConfiguration(const v1::Configuration& configuration) {
   sync_ = configuration.consistency().mode() == v1::Consistency::SYNC;
+  async_ = configuration.consistency().mode() == v1::Consistency::ASYNC;
   if (!sync_ ||
       !cursor_.Configure(configuration.contributors(), generation_)) {
     return;

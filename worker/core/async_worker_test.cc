@@ -169,6 +169,70 @@ TEST(AsyncWorkerWithoutPullAheadTest, APullFollowsTheAcknowledgedPush) {
   EXPECT_EQ(joined.PullOf(*pull).clock(), 1u);
 }
 
+// ---- weights that come with the answers to a push ----------------------------
+
+class PullBehindPushTest : public ::testing::Test {
+ protected:
+  PullBehindPushTest() : joined_(Options()) {}
+
+  static AsyncWorker::Options Options() {
+    AsyncWorker::Options options = WorkerOptions();
+    options.job.set_pull_ahead(false);
+    return options;
+  }
+  void Join() {
+    joined_.Join();
+    joined_.GivePortion(1, 0, 4);  // Two batches.
+    joined_.AnswerPull(*joined_.TakePull(), 5);
+  }
+  absl::optional<std::pair<IoId, v1::ComputeGradient>> Compute() {
+    return joined_.driver().TakeIo<v1::ComputeGradient>();
+  }
+  Outbox::SendItem ComputeAndPush() {
+    joined_.AnswerCompute(*Compute());
+    return *joined_.TakePush();
+  }
+
+  JoinedWorker joined_;
+};
+
+TEST_F(PullBehindPushTest, TheNextStepIsComputedOnThemWithoutAPull) {
+  Join();
+  const auto push = ComputeAndPush();
+  EXPECT_TRUE(joined_.PushOf(push).has_pull());
+  EXPECT_FALSE(Compute().has_value());
+  joined_.AnswerPushWithWeights(push, 8);
+  EXPECT_FALSE(joined_.TakePull().has_value());
+  const auto compute = Compute();
+  ASSERT_TRUE(compute.has_value());
+  EXPECT_EQ(compute->second.weights_buffer(), 0u);
+  EXPECT_THAT(joined_.core().weights(0).variable(0), ElementsAre(8, 8));
+}
+
+TEST_F(PullBehindPushTest, APullFollowsWhereTheyDoNotCome) {
+  Join();
+  joined_.AnswerPush(ComputeAndPush());
+  EXPECT_FALSE(Compute().has_value());
+  const auto pull = joined_.TakePull();
+  ASSERT_TRUE(pull.has_value());
+  joined_.AnswerPull(*pull, 6);
+  EXPECT_EQ(Compute()->second.weights_buffer(), 0u);
+  EXPECT_THAT(joined_.core().weights(0).variable(0), ElementsAre(6, 6));
+}
+
+TEST_F(PullBehindPushTest, TheLastPushAsksForNone) {
+  Join();
+  joined_.GiveNoMore();
+  joined_.AnswerPushWithWeights(ComputeAndPush(), 8);
+  EXPECT_FALSE(joined_.PushOf(ComputeAndPush()).has_pull());
+}
+
+TEST_F(PullBehindPushTest, WhereOthersAreWaitedForAPushAsksForNone) {
+  joined_.SetMode(v1::Consistency::BOUNDED);
+  Join();
+  EXPECT_FALSE(joined_.PushOf(ComputeAndPush()).has_pull());
+}
+
 TEST_F(AsyncWorkerTest, Promise4_APullThatIsGivenUpIsNotedAndSentAgain) {
   driver().Advance(absl::Minutes(5));
   EXPECT_TRUE(driver().HasNote("pull given up after 5m; waiting for ps-0"));

@@ -48,6 +48,7 @@ class SessionTestBase : public ::testing::Test {
     info.portion = 7;
     info.offset = 8;
     info.weights = &weights_;
+    info.pull_into = pull_into_;
     std::vector<Buffer> gradients;
     for (const uint64_t elements : session_->placement().elements()) {
       std::vector<float> numbers(elements);
@@ -140,6 +141,7 @@ class SessionTestBase : public ::testing::Test {
 
   std::unique_ptr<Session> session_;
   Weights weights_;
+  Weights* pull_into_ = nullptr;  // Of pushes.
   Outbox out_;
   Time now_ = Time::FromNanoseconds(1000);
 };

@@ -38,6 +38,7 @@ v1::JoinReply JoinedWorker::MakeJoinReply() {
   v1::JoinReply reply;
   *reply.mutable_generation() = Pair(1, 7 + joins_++);
   *reply.mutable_configuration() = MakeConfiguration({{"a", {2}, 0}}, 1);
+  reply.mutable_configuration()->mutable_consistency()->set_mode(mode_);
   return reply;
 }
 
@@ -127,7 +128,7 @@ void JoinedWorker::AnswerPull(const Outbox::SendItem& sent, float value) {
   driver_.Reply(sent, reply, {Floats(values)});
 }
 
-void JoinedWorker::AnswerPush(const Outbox::SendItem& sent) {
+v1::PushReply JoinedWorker::PushReplyTo(const Outbox::SendItem& sent) {
   v1::PushReply reply;
   *reply.mutable_server_generation() = Pair(1, 1);
   for (const v1::PushBlock& pushed : PushOf(sent).blocks()) {
@@ -136,7 +137,27 @@ void JoinedWorker::AnswerPush(const Outbox::SendItem& sent) {
     block->set_block(pushed.block());
     block->set_result(v1::PushedBlock::APPLIED);
   }
-  driver_.Reply(sent, reply);
+  return reply;
+}
+
+void JoinedWorker::AnswerPush(const Outbox::SendItem& sent) {
+  driver_.Reply(sent, PushReplyTo(sent));
+}
+
+void JoinedWorker::AnswerPushWithWeights(const Outbox::SendItem& sent,
+                                         float value) {
+  v1::PushReply reply = PushReplyTo(sent);
+  reply.mutable_pulled()->set_encoding(v1::FP32);
+  std::vector<float> values;
+  for (const v1::PushBlock& pushed : PushOf(sent).blocks()) {
+    v1::PulledBlock* block = reply.mutable_pulled()->add_blocks();
+    block->set_slice(pushed.slice());
+    block->set_block(pushed.block());
+    block->set_elements(2);
+    block->mutable_version()->set_life(++life_);
+    values.insert(values.end(), {value, value});
+  }
+  driver_.Reply(sent, reply, {Floats(values)});
 }
 
 // ---- computing --------------------------------------------------------------

@@ -26,6 +26,9 @@ class JoinedWorker {
   AsyncWorker& core() { return core_; }
   CoreDriver& driver() { return driver_; }
 
+  // The mode of the configurations that it is told; ASYNC unless set.
+  void SetMode(v1::Consistency::Mode mode) { mode_ = mode; }
+
   // ---- the coordinator. Sessions get the generations 1.7, 1.8, ...
   v1::JoinReply MakeJoinReply();
   void Join();
@@ -58,14 +61,19 @@ class JoinedWorker {
   // All elements have this value.
   void AnswerPull(const Outbox::SendItem& sent, float value);
   void AnswerPush(const Outbox::SendItem& sent);
+  // With the weights behind it: all elements have this value.
+  void AnswerPushWithWeights(const Outbox::SendItem& sent, float value);
 
   // ---- computing
   void AnswerCompute(const std::pair<IoId, v1::ComputeGradient>& compute,
                      double loss = 1);
 
  private:
+  static v1::PushReply PushReplyTo(const Outbox::SendItem& sent);
+
   AsyncWorker core_;
   CoreDriver driver_;
+  v1::Consistency::Mode mode_ = v1::Consistency::ASYNC;
   uint64_t joins_ = 0;
   uint64_t life_ = 0;
   absl::optional<Outbox::SendItem> beat_;  // The newest, not answered.
