@@ -16,15 +16,16 @@ namespace paramd {
 namespace {
 
 // By Transfer.
-constexpr absl::string_view kNames[] = {"push", "pull", "step"};
+constexpr absl::string_view kNames[] = {"push", "pull", "step", "small"};
 
 }  // namespace
 
-Lane::Moved Lane::Move(Transfer transfer, int times) {
+Lane::Moved Lane::Move(Transfer transfer, int times, int under_way) {
   const double cpu = CpuSeconds();
   const double faults = PageFaults();
   std::istringstream answer(client_->Call(
-      absl::StrCat(transfer == Transfer::kPush ? "push " : "pull ", times)));
+      absl::StrCat(kNames[static_cast<int>(transfer)], " ", times, " ",
+                   under_way)));
   Moved moved;
   answer >> moved.seconds >> moved.p50_seconds >> moved.p99_seconds;
   CHECK(!answer.fail(), "the client answered with three numbers");
@@ -45,7 +46,7 @@ MoveRequest ParseMoveRequest(const std::string& line) {
   std::istringstream in(line);
   std::string what;
   MoveRequest request;
-  in >> what >> request.times;
+  in >> what >> request.times >> request.under_way;
   const auto* const name =
       std::find(std::begin(kNames), std::end(kNames), what);
   CHECK(!in.fail() && name != std::end(kNames), "a client is asked to move");
@@ -68,14 +69,11 @@ void Place(CpuPlacement placement, bool server) {
         "the process may stay where it may run");
 }
 
-std::string MovedLine(const std::vector<double>& seconds) {
+std::string MovedLine(double elapsed, const std::vector<double>& seconds) {
   Samples samples;
-  double sum = 0;
-  for (const double each : seconds) {
-    samples.Add(each);
-    sum += each;
-  }
-  return absl::StrCat(sum, " ", samples.Median(), " ", samples.Quantile(0.99));
+  for (const double each : seconds) samples.Add(each);
+  return absl::StrCat(elapsed, " ", samples.Median(), " ",
+                      samples.Quantile(0.99));
 }
 
 }  // namespace paramd

@@ -4,22 +4,25 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/harness/child.h"
 
 namespace paramd {
 
-// kStep: all bytes are pulled, and then pushed.
-enum class Transfer { kPush, kPull, kStep };
+// kStep: all bytes are pushed and pulled, in whatever order or at once.
+// kSmall: one number is pulled, many times, some at once.
+enum class Transfer { kPush, kPull, kStep, kSmall };
 
 // One way of moving the same bytes between two processes of this machine over
 // loopback: a server that has them, a client that pushes to it or pulls from
 // it. Not thread-safe.
 class Lane {
  public:
-  // The client answers "push N", "pull N" and "step N" with MovedLine.
-  Lane(std::string name, std::unique_ptr<Child> server,
+  // The client answers "push TIMES UNDER_WAY" and so on with MovedLine. Lanes
+  // may share a server.
+  Lane(std::string name, std::shared_ptr<Child> server,
        std::unique_ptr<Child> client)
       : name_(std::move(name)),
         server_(std::move(server)),
@@ -32,19 +35,20 @@ class Lane {
     // Of both processes.
     double cpu_seconds = 0;
     double page_faults = 0;
-    // Of one transfer of all bytes.
+    // Of one transfer of all bytes, or of one small request.
     double p50_seconds = 0;
     double p99_seconds = 0;
   };
-  // Moves all bytes `times` times, one after the other.
-  Moved Move(Transfer transfer, int times);
+  // Moves all bytes `times` times, one after the other; of small requests
+  // `under_way` are.
+  Moved Move(Transfer transfer, int times, int under_way = 1);
 
  private:
   double CpuSeconds() const;
   double PageFaults() const;
 
   const std::string name_;
-  const std::unique_ptr<Child> server_;
+  const std::shared_ptr<Child> server_;
   const std::unique_ptr<Child> client_;
 };
 
@@ -52,9 +56,13 @@ class Lane {
 struct MoveRequest {
   Transfer transfer = Transfer::kPush;
   int times = 0;
+  int under_way = 1;
 };
 MoveRequest ParseMoveRequest(const std::string& line);
-std::string MovedLine(const std::vector<double>& seconds);
+std::string MovedLine(double elapsed, const std::vector<double>& seconds);
+
+// Small requests by the dozen need as many calls at once.
+inline constexpr int kMostUnderWay = 64;
 
 // No message is larger, and no more of them are under way at once.
 inline constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
@@ -74,6 +82,9 @@ void Place(CpuPlacement placement, bool server);
 std::unique_ptr<Lane> MakeParamdLane(
     const std::vector<uint64_t>& variables, bool apply,
     CpuPlacement placement = CpuPlacement::kAnywhere);
+// Two clients of one server, which does not apply.
+std::pair<std::unique_ptr<Lane>, std::unique_ptr<Lane>> MakeTwoParamdLanes(
+    const std::vector<uint64_t>& variables);
 // Calls of gRPC whose messages are byte buffers over memory of the program:
 // what is pushed is dropped, what is pulled is copied into memory of the
 // program.

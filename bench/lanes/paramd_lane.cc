@@ -1,4 +1,5 @@
 #include <future>
+#include <map>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,7 +29,7 @@ v1::Version Numbered(uint64_t counter) {
   return version;
 }
 
-// One server, one worker, plain SGD at a rate that keeps numbers small.
+// One server, two workers, plain SGD at a rate that keeps numbers small.
 v1::Configuration ConfigurationOf(const std::vector<uint64_t>& variables) {
   v1::Configuration configuration;
   *configuration.mutable_version() = Numbered(1);
@@ -39,7 +40,11 @@ v1::Configuration ConfigurationOf(const std::vector<uint64_t>& variables) {
   v1::ServerMember* const server = configuration.add_servers();
   *server->mutable_generation() = Numbered(1);
   server->set_incarnation(1);
-  *configuration.add_workers()->mutable_generation() = Numbered(2);
+  for (uint32_t worker = 0; worker < 2; ++worker) {
+    v1::WorkerMember* const member = configuration.add_workers();
+    member->set_index(worker);
+    *member->mutable_generation() = Numbered(2 + worker);
+  }
   v1::Layout* const layout = configuration.mutable_layout();
   for (const uint64_t bytes : variables) {
     v1::Variable* const variable = layout->add_variables();
@@ -127,8 +132,9 @@ class Configurer : public Core {
 // A worker that moves everything as often as it is told, without computing.
 class Mover : public Core {
  public:
-  explicit Mover(const v1::Configuration& configuration) : session_(Options()) {
-    CHECK(session_.Configure(configuration, Numbered(2)).ok(),
+  Mover(const v1::Configuration& configuration, uint32_t worker)
+      : session_(Options(worker)) {
+    CHECK(session_.Configure(configuration, Numbered(2 + worker)).ok(),
           "the configuration fits the session");
     weights_ = Weights(session_.placement());
     for (const uint64_t elements : session_.placement().elements()) {
@@ -167,8 +173,9 @@ class Mover : public Core {
   }
 
  private:
-  static Session::Options Options() {
+  static Session::Options Options(uint32_t worker) {
     Session::Options options;
+    options.worker = worker;
     options.chunk_bytes = kChunkBytes;
     options.calls_per_server = kCallsUnderWay;
     return options;
@@ -178,10 +185,8 @@ class Mover : public Core {
     while (const auto finished = session_.TakeFinished()) {
       CHECK(finished->status.ok(), finished->status.message());
       moving_ = false;
-      if (transfer_ == Transfer::kStep && finished->op == kPull) {
-        StartPush(now, out);
-        continue;
-      }
+      CHECK(transfer_ != Transfer::kStep || finished->pulled,
+            "a step's weights come with the answers to its push");
       took_.push_back(absl::ToDoubleSeconds(now - began_));
       if (--left_ == 0) seconds_->set_value(took_);
     }
@@ -196,14 +201,14 @@ class Mover : public Core {
 
   void Move(Time now, Outbox* out) {
     began_ = now;
-    if (transfer_ == Transfer::kPush) return StartPush(now, out);
     moving_ = true;
+    if (transfer_ != Transfer::kPull) return StartPush(now, out);
     session_.StartPull(kPull, &weights_, absl::nullopt, now, out);
   }
   void StartPush(Time now, Outbox* out) {
-    moving_ = true;
     Session::PushInfo info;
     info.sequence = ++pushes_;
+    if (transfer_ == Transfer::kStep) info.pull_into = &weights_;
     session_.StartPush(kPush, info, gradients_, now, out);
   }
 
@@ -222,15 +227,66 @@ class Mover : public Core {
   uint64_t pushes_ = 0;
 };
 
-std::unique_ptr<Runtime> MakeRuntime(const std::string& host, bool server) {
+// Pulls the first block of the first variable, some at once.
+class SmallPuller : public Core {
+ public:
+  void Begin(const MoveRequest& request,
+             std::promise<std::vector<double>>* seconds) {
+    CHECK(request.under_way <= kMostUnderWay, "so many are enough");
+    left_ = request.times;
+    most_ = request.under_way;
+    seconds_ = seconds;
+    took_.clear();
+  }
+
+  void Start(Time, Outbox*) override {}
+  void Receive(Message message, Time now, Outbox* out) override {
+    CHECK(message.status.ok(), message.status.message());
+    took_.push_back(absl::ToDoubleSeconds(now - sent_.at(message.call)));
+    sent_.erase(message.call);
+    if (left_ == 0 && sent_.empty()) return seconds_->set_value(took_);
+    SendWhatMay(now, out);
+  }
+  void Completed(IoResult, Time, Outbox*) override {}
+  void Tick(Time now, Outbox* out) override { SendWhatMay(now, out); }
+  Time next_tick() const override {
+    return left_ > 0 && sent_.size() < static_cast<size_t>(most_)
+               ? Time()
+               : Time::Never();
+  }
+
+ private:
+  void SendWhatMay(Time now, Outbox* out) {
+    while (left_ > 0 && sent_.size() < static_cast<size_t>(most_)) {
+      --left_;
+      auto request = std::make_unique<v1::PullRequest>();
+      request->set_encoding(v1::FP32);
+      *request->mutable_header()->mutable_configuration() = Numbered(1);
+      request->add_blocks();
+      sent_[++calls_] = now;
+      out->Send(PeerId::Ps(0), calls_, std::move(request), {}, kLong);
+    }
+  }
+
+  int left_ = 0;
+  int most_ = 1;
+  CallId calls_ = 0;
+  std::map<CallId, Time> sent_;
+  std::promise<std::vector<double>>* seconds_ = nullptr;
+  std::vector<double> took_;
+};
+
+std::unique_ptr<Runtime> MakeRuntime(const std::string& host, PeerId self) {
+  const bool server = self == PeerId::Ps(0);
   GrpcRuntimeOptions options;
   options.self.set_type(server ? v1::PS : v1::WORKER);
-  options.incarnation = server ? 1 : 2;
+  options.self.set_index(self.index);
+  options.incarnation = server ? 1 : 2 + self.index;
   options.peers = {{PeerId::Ps(0), absl::StrCat(host, ":2222")},
                    {PeerId::Coordinator(), absl::StrCat(host, ":2223")},
-                   {PeerId::Worker(0), absl::StrCat(host, ":2223")}};
-  options.listen_address =
-      options.peers.at(server ? PeerId::Ps(0) : PeerId::Worker(0));
+                   {PeerId::Worker(0), absl::StrCat(host, ":2223")},
+                   {PeerId::Worker(1), absl::StrCat(host, ":2224")}};
+  options.listen_address = options.peers.at(self);
   auto runtime = MakeGrpcRuntime(options);
   CHECK(runtime.ok(), runtime.status().message());
   return *std::move(runtime);
@@ -243,7 +299,7 @@ std::unique_ptr<Runtime> MakeRuntime(const std::string& host, bool server) {
   options.life_seed = 1;
   Shard shard(options);
   NotApplying not_applying(&shard);
-  const std::unique_ptr<Runtime> runtime = MakeRuntime(host, /*server=*/true);
+  const std::unique_ptr<Runtime> runtime = MakeRuntime(host, PeerId::Ps(0));
   runtime->AddCore(PeerId::Ps(0),
                    apply ? static_cast<Core*>(&shard) : &not_applying);
   CHECK(runtime->Run().ok(), "the server runs as long as it is wanted");
@@ -251,23 +307,40 @@ std::unique_ptr<Runtime> MakeRuntime(const std::string& host, bool server) {
 }
 
 Child::Serve MakeClient(const std::string& host,
-                        const std::vector<uint64_t>& variables) {
+                        const std::vector<uint64_t>& variables,
+                        uint32_t worker) {
   KeepMemory();
   const v1::Configuration configuration = ConfigurationOf(variables);
   // All of it lives as long as the process.
-  auto* const runtime = MakeRuntime(host, /*server=*/false).release();
+  auto* const runtime = MakeRuntime(host, PeerId::Worker(worker)).release();
   auto* const configurer = new Configurer(configuration);
-  auto* const mover = new Mover(configuration);
+  auto* const mover = new Mover(configuration, worker);
+  auto* const puller = new SmallPuller;
   runtime->AddCore(PeerId::Coordinator(), configurer);
-  runtime->AddCore(PeerId::Worker(0), mover);
+  runtime->AddCore(PeerId::Worker(worker), mover);
+  runtime->AddCore(PeerId::Worker(1 - worker), puller);
   std::future<void> ready = configurer->ready();
   std::thread([runtime] { (void)runtime->Run(); }).detach();
   ready.wait();
-  return [runtime, mover](const std::string& line) {
+  return [runtime, mover, puller](const std::string& line) {
+    const MoveRequest request = ParseMoveRequest(line);
     std::promise<std::vector<double>> seconds;
-    runtime->Post([&] { mover->Begin(ParseMoveRequest(line), &seconds); });
-    return MovedLine(seconds.get_future().get());
+    const Time start = MonotonicNow();
+    runtime->Post([&] {
+      request.transfer == Transfer::kSmall ? puller->Begin(request, &seconds)
+                                           : mover->Begin(request, &seconds);
+    });
+    const std::vector<double> took = seconds.get_future().get();
+    return MovedLine(absl::ToDoubleSeconds(MonotonicNow() - start), took);
   };
+}
+
+std::unique_ptr<Child> MakeServer(const std::string& host, bool apply,
+                                  CpuPlacement placement) {
+  return std::make_unique<Child>("paramd-server", [&]() -> Child::Serve {
+    Place(placement, /*server=*/true);
+    ServeShard(host, apply);
+  });
 }
 
 }  // namespace
@@ -275,16 +348,27 @@ Child::Serve MakeClient(const std::string& host,
 std::unique_ptr<Lane> MakeParamdLane(const std::vector<uint64_t>& variables,
                                      bool apply, CpuPlacement placement) {
   const std::string host = DrawLoopbackHost();
-  auto server = std::make_unique<Child>("paramd-server", [&]() -> Child::Serve {
-    Place(placement, /*server=*/true);
-    ServeShard(host, apply);
-  });
+  auto server = MakeServer(host, apply, placement);
   auto client = std::make_unique<Child>("paramd-client", [&] {
     Place(placement, /*server=*/false);
-    return MakeClient(host, variables);
+    return MakeClient(host, variables, 0);
   });
   return std::make_unique<Lane>(apply ? "paramd, SGD" : "paramd",
                                 std::move(server), std::move(client));
+}
+
+std::pair<std::unique_ptr<Lane>, std::unique_ptr<Lane>> MakeTwoParamdLanes(
+    const std::vector<uint64_t>& variables) {
+  const std::string host = DrawLoopbackHost();
+  const std::shared_ptr<Child> server =
+      MakeServer(host, /*apply=*/false, CpuPlacement::kAnywhere);
+  const auto make_lane = [&](uint32_t worker) {
+    auto client = std::make_unique<Child>(
+        "paramd-client", [&] { return MakeClient(host, variables, worker); });
+    return std::make_unique<Lane>("paramd", server, std::move(client));
+  };
+  auto first = make_lane(0);
+  return {std::move(first), make_lane(1)};
 }
 
 }  // namespace paramd

@@ -106,7 +106,7 @@ class Slot {
   CHECK(server != nullptr, "gRPC listens");
   std::vector<char> memory(kChunkBytes);
   std::vector<std::unique_ptr<Slot>> slots;
-  for (int i = 0; i < 2 * kCallsUnderWay; ++i) {
+  for (int i = 0; i < 2 * kMostUnderWay; ++i) {
     slots.push_back(std::make_unique<Slot>(&service, queue.get(), &memory));
   }
   void* tag;
@@ -140,10 +140,30 @@ class RawClient {
     }
   }
 
+  // Empty answers, `most` under way at once; how long each took.
+  std::vector<double> CallEmpty(int times, int most) {
+    std::vector<double> seconds;
+    int sent = 0;
+    while (static_cast<int>(seconds.size()) < times) {
+      while (sent < times && sent - static_cast<int>(seconds.size()) < most) {
+        Send(Transfer::kPull, 0, 0);
+        ++sent;
+      }
+      void* tag;
+      bool ok;
+      CHECK(queue_.Next(&tag, &ok) && ok, "a call ends");
+      const Time sent_at = static_cast<Call*>(tag)->sent;
+      TakeIn(static_cast<Call*>(tag), Transfer::kPull);
+      seconds.push_back(absl::ToDoubleSeconds(MonotonicNow() - sent_at));
+    }
+    return seconds;
+  }
+
  private:
   struct Call {
     uint64_t begin = 0;
     uint64_t size = 0;
+    Time sent = MonotonicNow();
     grpc::ClientContext context;
     std::unique_ptr<grpc::GenericClientAsyncResponseReader> reader;
     grpc::ByteBuffer answer;
@@ -206,13 +226,18 @@ std::unique_ptr<Lane> MakeRawGrpcLane(uint64_t bytes) {
         return [raw](const std::string& line) {
           const MoveRequest request = ParseMoveRequest(line);
           std::vector<double> seconds;
-          for (int i = 0; i < request.times; ++i) {
+          const Time start = MonotonicNow();
+          if (request.transfer == Transfer::kSmall) {
+            seconds = raw->CallEmpty(request.times, request.under_way);
+          }
+          while (static_cast<int>(seconds.size()) < request.times) {
             const Time begin = MonotonicNow();
             if (request.transfer != Transfer::kPush) raw->Move(Transfer::kPull);
             if (request.transfer != Transfer::kPull) raw->Move(Transfer::kPush);
             seconds.push_back(absl::ToDoubleSeconds(MonotonicNow() - begin));
           }
-          return MovedLine(seconds);
+          return MovedLine(absl::ToDoubleSeconds(MonotonicNow() - start),
+                           seconds);
         };
       });
   return std::make_unique<Lane>("raw gRPC", std::move(server),

@@ -100,13 +100,15 @@ std::unique_ptr<Lane> MakeTcpLane(uint64_t bytes, CpuPlacement placement) {
     auto memory = std::make_shared<std::vector<char>>(bytes);
     return [fd, memory](const std::string& line) {
       const MoveRequest request = ParseMoveRequest(line);
+      CHECK(request.transfer != Transfer::kSmall, "TCP has no small requests");
       std::vector<double> seconds;
+      const Time start = MonotonicNow();
       for (int i = 0; i < request.times; ++i) {
         const Time begin = MonotonicNow();
         MoveOnce(fd, request.transfer, memory.get());
         seconds.push_back(absl::ToDoubleSeconds(MonotonicNow() - begin));
       }
-      return MovedLine(seconds);
+      return MovedLine(absl::ToDoubleSeconds(MonotonicNow() - start), seconds);
     };
   });
   close(listener);

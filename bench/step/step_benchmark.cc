@@ -41,8 +41,7 @@ void Measure(const Step& step, Report* report) {
                Figure::Peer{tcp->name(), tcp_cpu}});
 }
 
-// A scalar's step, beside one round trip of TCP between two CPUs. A step is a
-// pull and a push: two round trips.
+// A scalar's step, beside one round trip of TCP between two CPUs.
 void MeasureScalar(Report* report) {
   report->Progress("step: null_scalar");
   const auto paramd =
