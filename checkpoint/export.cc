@@ -1,0 +1,252 @@
+#include "checkpoint/export.h"
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+
+#include "base/status_macros.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/tensor_bundle.h"
+#include "tensor/buffer.h"
+
+namespace paramd {
+namespace {
+
+// A variable's values or slot, and how they are written.
+struct Exported {
+  CheckpointReader::Numbers numbers;
+  NumberFormat format;
+
+  uint64_t bytes() const {
+    return numbers.bytes() / sizeof(float) * BytesOf(format);
+  }
+  std::vector<uint64_t> shape() const {
+    const auto& shape = numbers.entry->variable->shape();
+    return {shape.begin(), shape.end()};
+  }
+};
+
+absl::string_view SafetensorsNameOf(NumberFormat format) {
+  switch (format) {
+    case NumberFormat::kFp32:
+      return "F32";
+    case NumberFormat::kBf16:
+      return "BF16";
+    case NumberFormat::kFp16:
+      return "F16";
+  }
+  return "";
+}
+
+// How many finite numbers are infinite in that format.
+uint64_t Overflowed(const Buffer& numbers, const Buffer& encoded,
+                    NumberFormat format) {
+  if (format == NumberFormat::kFp32) return 0;
+  const uint16_t infinite = format == NumberFormat::kBf16 ? 0x7f80 : 0x7c00;
+  uint64_t count = 0;
+  for (size_t i = 0; i * sizeof(float) < numbers.size(); ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, encoded.bytes().data() + i * sizeof(bits), sizeof(bits));
+    if ((bits & 0x7fff) != infinite) continue;
+    float number;
+    std::memcpy(&number, numbers.bytes().data() + i * sizeof(number),
+                sizeof(number));
+    count += std::isfinite(number);
+  }
+  return count;
+}
+
+// One export on its way into a directory that nobody else knows.
+class Exporter {
+ public:
+  Exporter(CheckpointReader* reader, const ExportOptions& options,
+           std::string directory, ExportResult* result)
+      : reader_(reader),
+        options_(options),
+        directory_(std::move(directory)),
+        result_(result) {
+    for (const SliceIndex::Entry& entry : reader->index().entries()) {
+      values_.push_back({{&entry, ""}, options.dtype});
+      if (!options.slots) continue;
+      for (const std::string& slot : reader->manifest().slots()) {
+        slots_.push_back({{&entry, slot}, NumberFormat::kFp32});
+      }
+    }
+    for (const auto* exported : {&values_, &slots_}) {
+      for (const Exported& tensor : *exported) {
+        total_ += tensor.numbers.bytes();
+        result->bytes += tensor.bytes();
+        ++result->tensors;
+      }
+    }
+  }
+
+  absl::Status Run() {
+    if (options_.layout == ExportOptions::Layout::kTensorBundle) {
+      return WriteBundle();
+    }
+    RETURN_IF_ERROR(WriteModel("model", values_));
+    return options_.slots ? WriteModel("optimizer", slots_) : absl::OkStatus();
+  }
+
+ private:
+  // Hands over the tensor's bytes as they are written.
+  absl::Status Stream(
+      const Exported& tensor,
+      const std::function<absl::Status(absl::Span<const std::byte>)>& write) {
+    return reader_->ForEachPiece(
+        tensor.numbers, [&](const Buffer& piece) -> absl::Status {
+          const Buffer encoded = Encoded(piece, tensor.format);
+          result_->overflowed += Overflowed(piece, encoded, tensor.format);
+          RETURN_IF_ERROR(write(encoded.bytes()));
+          done_ += piece.size();
+          if (options_.progress) options_.progress(done_, total_);
+          return absl::OkStatus();
+        });
+  }
+
+  absl::Status WriteFile(const std::string& name,
+                         absl::Span<const Exported> tensors) {
+    std::vector<TensorInfo> infos;
+    uint64_t end = 0;
+    for (const Exported& tensor : tensors) {
+      const uint64_t begin = end;
+      end += tensor.bytes();
+      infos.push_back({tensor.numbers.name(),
+                       std::string(SafetensorsNameOf(tensor.format)),
+                       tensor.shape(), begin, end});
+    }
+    ASSIGN_OR_RETURN(const std::string header, EncodeSafetensorsHeader(infos));
+    ASSIGN_OR_RETURN(const auto file, Create(name));
+    RETURN_IF_ERROR(file->Append(header));
+    for (const Exported& tensor : tensors) {
+      RETURN_IF_ERROR(Stream(tensor, [&](absl::Span<const std::byte> bytes) {
+        return file->Append(bytes);
+      }));
+    }
+    return file->Finish();
+  }
+
+  // How many of the tensors from `first` on go into one file.
+  size_t CountForOneFile(absl::Span<const Exported> tensors) const {
+    uint64_t bytes = 0;
+    size_t count = 0;
+    for (; count < tensors.size(); ++count) {
+      bytes += tensors[count].bytes();
+      if (count > 0 && bytes > options_.max_shard_bytes) break;
+    }
+    return count;
+  }
+
+  // `name`.safetensors, or several files and their index.
+  absl::Status WriteModel(const std::string& name,
+                          const std::vector<Exported>& tensors) {
+    std::vector<absl::Span<const Exported>> files;
+    uint64_t bytes = 0;
+    for (absl::Span<const Exported> left = tensors; !left.empty();) {
+      files.push_back(left.first(CountForOneFile(left)));
+      left.remove_prefix(files.back().size());
+    }
+    if (files.size() <= 1) {
+      return WriteFile(absl::StrCat(name, ".safetensors"), tensors);
+    }
+    std::map<std::string, std::string> weight_map;
+    for (size_t i = 0; i < files.size(); ++i) {
+      const std::string file = absl::StrFormat("%s-%05d-of-%05d.safetensors",
+                                               name, i + 1, files.size());
+      RETURN_IF_ERROR(WriteFile(file, files[i]));
+      for (const Exported& tensor : files[i]) {
+        weight_map[tensor.numbers.name()] = file;
+        bytes += tensor.bytes();
+      }
+    }
+    const nlohmann::json index = {{"metadata", {{"total_size", bytes}}},
+                                  {"weight_map", weight_map}};
+    ASSIGN_OR_RETURN(const auto file,
+                     Create(absl::StrCat(name, ".safetensors.index.json")));
+    RETURN_IF_ERROR(file->Append(absl::StrCat(index.dump(2), "\n")));
+    return file->Finish();
+  }
+
+  absl::Status WriteBundle() {
+    ASSIGN_OR_RETURN(const auto bundle,
+                     TensorBundleWriter::Create(directory_, options_.calls));
+    for (const auto* exported : {&values_, &slots_}) {
+      for (const Exported& tensor : *exported) {
+        RETURN_IF_ERROR(bundle->Begin(
+            {tensor.numbers.name(), tensor.format, tensor.shape()}));
+        RETURN_IF_ERROR(Stream(tensor, [&](absl::Span<const std::byte> bytes) {
+          return bundle->Append(bytes);
+        }));
+      }
+    }
+    return bundle->Finish();
+  }
+
+  absl::StatusOr<std::unique_ptr<NewFile>> Create(const std::string& name) {
+    return NewFile::Create(absl::StrCat(directory_, "/", name), options_.calls);
+  }
+
+  CheckpointReader* const reader_;
+  const ExportOptions& options_;
+  const std::string directory_;
+  ExportResult* const result_;
+  std::vector<Exported> values_;
+  std::vector<Exported> slots_;
+  uint64_t done_ = 0;
+  uint64_t total_ = 0;
+};
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::symlink_status(path, error).type() !=
+         std::filesystem::file_type::not_found;
+}
+
+// Two exports to one place never meet under one temporary name.
+std::string TemporaryName(const std::string& path) {
+  std::random_device random;
+  const uint64_t nonce = uint64_t{random()} << 32 | random();
+  return absl::StrCat(DirectoryOf(path), "/.", path.substr(path.rfind('/') + 1),
+                      ".", absl::Hex(nonce, absl::kZeroPad16));
+}
+
+// Writes all files and gives the directory its name.
+absl::Status Make(CheckpointReader* reader, const ExportOptions& options,
+                  const std::string& temporary, ExportResult* result) {
+  RETURN_IF_ERROR(MakeDirectories(temporary));
+  RETURN_IF_ERROR(Exporter(reader, options, temporary, result).Run());
+  RETURN_IF_ERROR(SyncDirectory(temporary));
+  ASSIGN_OR_RETURN(result->files, ListDirectory(temporary));
+  RETURN_IF_ERROR(RenamePath(temporary, result->directory));
+  return SyncDirectory(DirectoryOf(result->directory));
+}
+
+}  // namespace
+
+absl::StatusOr<ExportResult> ExportCheckpoint(CheckpointReader* reader,
+                                              const ExportOptions& options) {
+  ExportResult result;
+  ASSIGN_OR_RETURN(result.directory, AbsolutePath(options.to));
+  if (Exists(result.directory)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("'", result.directory,
+                     "' exists; an export makes a directory of its own"));
+  }
+  const std::string temporary = TemporaryName(result.directory);
+  const absl::Status made = Make(reader, options, temporary, &result);
+  if (made.ok()) return result;
+  // What writing failed with says more than what clearing up might.
+  RemoveTree(temporary).IgnoreError();
+  return made;
+}
+
+}  // namespace paramd
