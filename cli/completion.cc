@@ -86,25 +86,43 @@ std::map<std::string, std::set<std::string>> NextWords(
   return next;
 }
 
-std::string Case(const std::string& pattern, const std::string& list) {
-  return absl::StrCat("    '", pattern, "') list='", list, "' ;;\n");
+std::string Quoted(absl::string_view text) {
+  return absl::StrCat("'", text, "'");
 }
 
-// Values of flags that take one of a few, the same in all commands.
+// `pattern` is the shell's.
+std::string Case(const std::string& pattern, const std::string& list) {
+  return absl::StrCat("    ", pattern, ") list='", list, "' ;;\n");
+}
+
+// Values of flags that take one of a few, by `command flag`: of all commands if
+// they are the same in all that have such a flag.
 std::map<std::string, std::string> ValuesByFlag(
     const std::vector<CommandHelp>& commands) {
-  std::map<std::string, std::string> values;
+  // By flag, then by values: the commands.
+  std::map<std::string, std::map<std::string, std::vector<std::string>>> found;
   for (const CommandHelp& command : commands) {
     for (const Flags::Info& flag : command.flags) {
       const std::string name = absl::StrCat("--", flag.name);
       if (absl::StrContains(flag.value_name, '|')) {
-        values[name] = absl::StrReplaceAll(flag.value_name, {{"|", " "}});
+        found[name][absl::StrReplaceAll(flag.value_name, {{"|", " "}})]
+            .push_back(command.name);
       } else if (flag.name == "set") {
-        values[name] =
-            absl::StrJoin(SettingPaths(*v1::JobConfig::descriptor()), " ",
-                          [](std::string* out, const std::string& path) {
-                            absl::StrAppend(out, path, "=");
-                          });
+        found[name]
+             [absl::StrJoin(SettingPaths(*v1::JobConfig::descriptor()), " ",
+                            [](std::string* out, const std::string& path) {
+                              absl::StrAppend(out, path, "=");
+                            })]
+                 .push_back(command.name);
+      }
+    }
+  }
+  std::map<std::string, std::string> values;
+  for (const auto& [flag, lists] : found) {
+    for (const auto& [list, names] : lists) {
+      for (const std::string& name : names) {
+        values[absl::StrCat(lists.size() == 1 ? "" : Quoted(name), "*",
+                            Quoted(absl::StrCat(" ", flag)))] = list;
       }
     }
   }
@@ -114,9 +132,9 @@ std::map<std::string, std::string> ValuesByFlag(
 // Fills `list` from `flag`, `command` and whether `word` begins a flag. A flag
 // that takes any value leaves it empty.
 std::string Tables(const std::vector<CommandHelp>& commands) {
-  std::string values = "  case $flag in\n";
-  for (const auto& [flag, list] : ValuesByFlag(commands)) {
-    absl::StrAppend(&values, Case(flag, list));
+  std::string values = "  case \"$command $flag\" in\n";
+  for (const auto& [pattern, list] : ValuesByFlag(commands)) {
+    absl::StrAppend(&values, Case(pattern, list));
   }
   std::set<std::string> switches = {"--help"};
   std::string flags = "  case $command in\n";
@@ -126,14 +144,14 @@ std::string Tables(const std::vector<CommandHelp>& commands) {
       names.push_back(absl::StrCat("--", flag.name));
       if (flag.is_switch) switches.insert(names.back());
     }
-    absl::StrAppend(&flags, "    '", command.name, "'*) list='",
-                    absl::StrJoin(names, " "), "' ;;\n");
+    absl::StrAppend(&flags, Case(absl::StrCat(Quoted(command.name), "*"),
+                                 absl::StrJoin(names, " ")));
   }
   std::string words = "  case $command in\n";
   for (const auto& [begin, next] : NextWords(commands)) {
-    absl::StrAppend(&words, Case(begin, absl::StrJoin(next, " ")));
+    absl::StrAppend(&words, Case(Quoted(begin), absl::StrJoin(next, " ")));
   }
-  absl::StrAppend(&words, Case("completion", "bash zsh"));
+  absl::StrAppend(&words, Case(Quoted("completion"), "bash zsh"));
   return absl::StrCat(
       "  case $flag in ", absl::StrJoin(switches, "|"), ") flag= ;; esac\n",
       values, "  esac\n  if [[ -z $flag && $word == -* ]]; then\n", flags,

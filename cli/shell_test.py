@@ -44,7 +44,8 @@ class BashTest(unittest.TestCase):
                         set(first))
         self.assertEqual(self.complete("paramd", "ch"), ["checkpoint"])
         self.assertEqual(self.complete("paramd", "checkpoint", ""),
-                         ["inspect", "list"])
+                         ["diff", "export", "inspect", "list",
+                          "verify"])
         self.assertEqual(self.complete("paramd", "completion", ""),
                          ["bash", "zsh"])
 
@@ -58,6 +59,10 @@ class BashTest(unittest.TestCase):
                          ["--workers"])
         self.assertEqual(
             self.complete("paramd", "checkpoint", "list", "--"), ["--help"])
+        self.assertEqual(
+            self.complete("paramd", "checkpoint", "export", "runs/x", "--"),
+            ["--help", "--to", "--format", "--dtype", "--max_shard_size",
+             "--slots"])
         self.assertEqual(
             self.complete("paramd", "status", "host:1", "--form"), ["--format"])
 
@@ -73,6 +78,9 @@ class BashTest(unittest.TestCase):
         self.assertEqual(
             self.complete("paramd", "config", "print", "--format", "j"),
             ["json"])
+        self.assertEqual(
+            self.complete("paramd", "checkpoint", "export", "runs/x",
+                          "--format", ""), ["safetensors", "tensorbundle"])
         self.assertIn("optimizer.learning_rate=", self.complete(
             "paramd", "run", "--set", "optimizer."))
 
@@ -99,7 +107,8 @@ class ZshTest(unittest.TestCase):
 
     def test_the_same_as_in_bash(self):
         self.assertEqual(self.complete("paramd", "checkpoint", ""),
-                         ["inspect", "list"])
+                         ["diff", "export", "inspect", "list",
+                          "verify"])
         self.assertIn("--insecure", self.complete("paramd", "run", "--"))
         self.assertNotIn("--insecure", self.complete("paramd", "local", "--"))
         self.assertEqual(self.complete("paramd", "run", "--log_format=j"),
