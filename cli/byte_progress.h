@@ -13,8 +13,8 @@
 namespace paramd {
 
 // How a long reading or writing comes along: on a terminal one line that is
-// refreshed in place, at most ten times a second, and gone with this object;
-// nothing elsewhere.
+// refreshed in place, at most ten times a second, until End or the end of this
+// object; nothing elsewhere.
 //
 //   verifying 000001-00000010.step-9382: 43 % of 12.3 GB, 1.1 GB/s
 //
@@ -23,7 +23,7 @@ class ByteProgress {
  public:
   ByteProgress(Console* console, std::function<Time()> now)
       : console_(console), now_(std::move(now)) {}
-  ~ByteProgress() { console_->ShowBlock(""); }
+  ~ByteProgress() { End(); }
   ByteProgress(const ByteProgress&) = delete;
   ByteProgress& operator=(const ByteProgress&) = delete;
 
@@ -31,6 +31,8 @@ class ByteProgress {
   void Begin(std::string what);
   // So much of it has been done.
   void Update(uint64_t bytes, uint64_t total);
+  // It is over: the line goes.
+  void End() { console_->ShowBlock(""); }
 
  private:
   Console* const console_;

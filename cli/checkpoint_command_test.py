@@ -3,6 +3,7 @@ is read by programs that know nothing of paramd."""
 
 import json
 import os
+import pty
 import shutil
 import struct
 import subprocess
@@ -156,6 +157,26 @@ class CheckpointCommandTest(unittest.TestCase):
         self.assertEqual(lines[3], f"damaged  {full}")
         self.assertIn(f"'{first}' has the crc32c", lines[4])
         self.assertIn(f"'{second}' has 100 bytes; the manifest says", lines[5])
+
+    def test_on_a_terminal_one_line_says_how_far_it_is(self):
+        terminal, ours = pty.openpty()
+        with os.fdopen(terminal, "rb") as screen:
+            with subprocess.Popen(
+                    [BINARY, "checkpoint", "verify", self.full], stdout=ours,
+                    env={**os.environ, "TERM": "xterm"}) as process:
+                os.close(ours)
+                shown = b""
+                try:
+                    while piece := screen.read1(65536):
+                        shown += piece
+                except OSError:  # Nobody writes to the terminal any more.
+                    pass
+                self.assertEqual(process.wait(), 0)
+        name = os.path.basename(self.full)
+        lines = shown.decode().splitlines()
+        self.assertRegex(lines[0], rf"^verifying {name}: \d+ % of 28.1 MB$")
+        # In its place stands what was found.
+        self.assertRegex(lines[-1], rf"^\x1b\[1F\x1b\[Jok       {self.full}: 3")
 
     def test_what_is_typed_wrongly_is_said_and_exits_2(self):
         nowhere = self.out()

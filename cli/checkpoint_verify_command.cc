@@ -33,8 +33,10 @@ std::string Summary(const v1::Manifest& manifest) {
 
 // Says what was found; true if nothing is wrong.
 bool VerifyOne(const std::string& path, CheckpointVerifier* verifier,
-               Console* console) {
+               ByteProgress* progress, Console* console) {
+  progress->Begin(absl::StrCat("verifying ", path.substr(path.rfind('/') + 1)));
   const std::vector<absl::Status> faults = verifier->Faults(path);
+  progress->End();
   if (faults.empty()) {
     const auto manifest = ReadManifest(path);
     console->Print(absl::StrCat("ok       ", path, manifest.ok() ? ": " : "",
@@ -74,9 +76,7 @@ int CheckpointVerifyCommand(const Invocation& invocation) {
   CheckpointVerifier verifier(options);
   bool all_ok = true;
   for (const std::string& path : *paths) {
-    progress.Begin(
-        absl::StrCat("verifying ", path.substr(path.rfind('/') + 1)));
-    all_ok &= VerifyOne(path, &verifier, &console);
+    all_ok &= VerifyOne(path, &verifier, &progress, &console);
   }
   return all_ok ? kExitFinished : kExitFailed;
 }
