@@ -19,6 +19,7 @@
 #include "config/cluster_sources.h"
 #include "config/consistency.h"
 #include "config/input_files.h"
+#include "config/name_pattern.h"
 #include "config/setting.h"
 #include "config/setting_value.h"
 #include "config/task_address.h"
@@ -170,6 +171,15 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
   CheckCheckpoints(config.checkpoint(), add);
   if (config.input().has_directory() && config.input().directory().empty()) {
     add("input.directory", "must not be empty; name the directory of the data");
+  }
+  const v1::WarmStartConfig& warm_start = config.warm_start();
+  if (!warm_start.from().empty() &&
+      NamePattern(warm_start.from()).stars() !=
+          NamePattern(warm_start.variables()).stars()) {
+    add("warm_start.from",
+        absl::StrCat("must have as many * as warm_start.variables (\"",
+                     Excerpt(warm_start.variables()), "\"); found \"",
+                     Excerpt(warm_start.from()), "\""));
   }
   // A value that was refused is not there.
   if (config.has_heartbeat_ms() && config.has_lease_ms() &&

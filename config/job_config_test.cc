@@ -298,5 +298,17 @@ TEST(JobConfigTest, TheDigestIsFnv1a) {
   EXPECT_EQ(Digest("a"), "af63dc4c8601ec8c");
 }
 
+TEST(JobConfigTest, NamesOfAWarmStartHaveAsManyStarsOnBothSides) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"warm_start.path", "/base"},
+                      {"warm_start.variables", "dense_*/*"},
+                      {"warm_start.from", "layers.*.*"}};
+  EXPECT_EQ(MessageOf(sources), "");
+  sources.settings.back().second = "layers.*";
+  EXPECT_EQ(MessageOf(sources),
+            "--set: warm_start.from: must have as many * as "
+            "warm_start.variables (\"dense_*/*\"); found \"layers.*\"");
+}
+
 }  // namespace
 }  // namespace paramd

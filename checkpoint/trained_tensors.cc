@@ -1,0 +1,229 @@
+#include "checkpoint/trained_tensors.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+#include "base/status_macros.h"
+#include "checkpoint/file.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/shard_file.h"
+#include "checkpoint/verify.h"
+#include "tensor/number_reader.h"
+
+namespace paramd {
+namespace {
+
+constexpr char kIndexFile[] = "model.safetensors.index.json";
+constexpr uint64_t kMaxIndexBytes = uint64_t{256} << 20;
+
+// Null if it is none that is read.
+const NumberFormat* FormatOf(absl::string_view dtype) {
+  static constexpr NumberFormat kFp32 = NumberFormat::kFp32;
+  static constexpr NumberFormat kFp16 = NumberFormat::kFp16;
+  static constexpr NumberFormat kBf16 = NumberFormat::kBf16;
+  if (dtype == "F32") return &kFp32;
+  if (dtype == "F16") return &kFp16;
+  if (dtype == "BF16") return &kBf16;
+  return nullptr;
+}
+
+// Elements of one row.
+uint64_t RowElements(absl::Span<const uint64_t> shape) {
+  uint64_t elements = 1;
+  for (size_t i = 1; i < shape.size(); ++i) elements *= shape[i];
+  return elements;
+}
+
+absl::Status NoTensor(const std::string& name, const std::string& path) {
+  return absl::NotFoundError(
+      absl::StrCat("'", path, "' has no tensor '", name, "'"));
+}
+
+// A checkpoint of paramd, whatever slices it was saved in.
+class SavedVariables : public TrainedTensors {
+ public:
+  SavedVariables(std::string path, v1::Manifest manifest)
+      : path_(std::move(path)), manifest_(std::move(manifest)) {
+    for (const v1::Variable& variable : manifest_.variables()) {
+      by_name_[variable.name()] = &variable;
+    }
+  }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, variable] : by_name_) names.push_back(name);
+    return names;
+  }
+
+  absl::StatusOr<Tensor> Find(const std::string& name) override {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) return NoTensor(name, path_);
+    const v1::Variable& variable = *found->second;
+    return Tensor{std::string(SafetensorsDType(variable.dtype())),
+                  {variable.shape().begin(), variable.shape().end()},
+                  path_};
+  }
+
+  absl::Status Read(absl::Span<const Rows> wanted, BufferChain* out) override {
+    v1::ReadSlices request;
+    request.set_path(path_);
+    for (const Rows& rows : wanted) {
+      v1::ReadSlices::Want* const want = request.add_slices();
+      want->set_variable(rows.tensor);
+      *want->mutable_shape() = by_name_.at(rows.tensor)->shape();
+      want->set_row_begin(rows.rows.begin);
+      want->set_row_end(rows.rows.end);
+    }
+    v1::ReadSlicesResult result;
+    return ReadSlicesFromCheckpoint(request, &result, out);
+  }
+
+ private:
+  const std::string path_;
+  const v1::Manifest manifest_;
+  std::map<std::string, const v1::Variable*> by_name_;  // Into manifest_.
+};
+
+// One safetensors file or several.
+class TensorFiles : public TrainedTensors {
+ public:
+  // `paths`: in which file each tensor lies.
+  explicit TensorFiles(std::map<std::string, std::string> paths)
+      : paths_(std::move(paths)) {}
+
+  void Add(const std::string& path, std::unique_ptr<SafetensorsFile> file) {
+    for (const TensorInfo& tensor : file->tensors()) {
+      paths_[tensor.name] = path;
+    }
+    files_[path] = std::move(file);
+  }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, path] : paths_) names.push_back(name);
+    return names;
+  }
+
+  absl::StatusOr<Tensor> Find(const std::string& name) override {
+    ASSIGN_OR_RETURN(const Place place, PlaceOf(name));
+    return Tensor{place.tensor->dtype, place.tensor->shape, paths_.at(name)};
+  }
+
+  absl::Status Read(absl::Span<const Rows> wanted, BufferChain* out) override {
+    for (const Rows& rows : wanted) {
+      ASSIGN_OR_RETURN(const Place place, PlaceOf(rows.tensor));
+      const NumberFormat* const format = FormatOf(place.tensor->dtype);
+      if (format == nullptr) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "'", rows.tensor, "' in '", paths_.at(rows.tensor), "' is ",
+            place.tensor->dtype, "; F32, F16 and BF16 are read"));
+      }
+      const uint64_t row = RowElements(place.tensor->shape);
+      const uint64_t elements = (rows.rows.end - rows.rows.begin) * row;
+      const uint64_t width = BytesOf(*format);
+      BufferChain bytes;
+      RETURN_IF_ERROR(place.file->Read(*place.tensor,
+                                       rows.rows.begin * row * width,
+                                       elements * width, &bytes));
+      ChainReader reader(bytes);
+      for (Buffer& numbers : NumberReader(&reader, *format).Take(elements)) {
+        out->push_back(std::move(numbers));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Place {
+    const SafetensorsFile* file;
+    const TensorInfo* tensor;
+  };
+
+  absl::StatusOr<Place> PlaceOf(const std::string& name) {
+    const auto path = paths_.find(name);
+    if (path == paths_.end()) {
+      return NoTensor(name, paths_.empty() ? "" : paths_.begin()->second);
+    }
+    std::unique_ptr<SafetensorsFile>& file = files_[path->second];
+    if (file == nullptr) {
+      ASSIGN_OR_RETURN(file, SafetensorsFile::Open(path->second));
+    }
+    const TensorInfo* const tensor = file->Find(name);
+    if (tensor == nullptr) {
+      return absl::DataLossError(
+          absl::StrCat("'", path->second, "' has no tensor '", name,
+                       "', which the index beside it says to be there"));
+    }
+    return Place{file.get(), tensor};
+  }
+
+  std::map<std::string, std::string> paths_;
+  std::map<std::string, std::unique_ptr<SafetensorsFile>> files_;
+};
+
+absl::StatusOr<std::unique_ptr<TrainedTensors>> OpenIndex(
+    const std::string& directory) {
+  const std::string path = absl::StrCat(directory, "/", kIndexFile);
+  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path, kMaxIndexBytes));
+  const auto json =
+      nlohmann::json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
+  const auto map = json.is_object() ? json.find("weight_map") : json.end();
+  if (!json.is_object() || map == json.end() || !map->is_object()) {
+    return absl::DataLossError(
+        absl::StrCat("'", path, "' is no index: it has no \"weight_map\""));
+  }
+  std::map<std::string, std::string> paths;
+  for (const auto& [name, file] : map->items()) {
+    const std::string* const plain = file.get_ptr<const std::string*>();
+    if (plain == nullptr || !IsShardFileName(*plain)) {
+      return absl::DataLossError(
+          absl::StrCat("'", path, "' does not say in which file beside it '",
+                       name, "' lies"));
+    }
+    paths[name] = absl::StrCat(directory, "/", *plain);
+  }
+  return std::make_unique<TensorFiles>(std::move(paths));
+}
+
+}  // namespace
+
+bool IsTrainedDType(absl::string_view dtype) {
+  return FormatOf(dtype) != nullptr;
+}
+
+std::string TrainedFileIn(const std::string& directory) {
+  const auto names = ListDirectory(directory);
+  if (!names.ok()) return "";
+  for (const char* const name : {kManifestFile, kIndexFile}) {
+    if (std::binary_search(names->begin(), names->end(), name)) return name;
+  }
+  return "";
+}
+
+absl::StatusOr<std::unique_ptr<TrainedTensors>> TrainedTensors::Open(
+    const std::string& path) {
+  if (!IsDirectory(path)) {
+    ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open(path));
+    auto files =
+        std::make_unique<TensorFiles>(std::map<std::string, std::string>());
+    files->Add(path, std::move(file));
+    return std::unique_ptr<TrainedTensors>(std::move(files));
+  }
+  const std::string kind = TrainedFileIn(path);
+  if (kind == kManifestFile) {
+    ASSIGN_OR_RETURN(v1::Manifest manifest, ReadManifest(path));
+    return std::unique_ptr<TrainedTensors>(
+        std::make_unique<SavedVariables>(path, std::move(manifest)));
+  }
+  if (kind == kIndexFile) return OpenIndex(path);
+  return absl::FailedPreconditionError(absl::StrCat(
+      "'", path, "' holds neither ", kManifestFile, " nor ", kIndexFile));
+}
+
+}  // namespace paramd

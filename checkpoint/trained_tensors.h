@@ -1,0 +1,67 @@
+#ifndef PARAMD_CHECKPOINT_TRAINED_TENSORS_H_
+#define PARAMD_CHECKPOINT_TRAINED_TENSORS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "tensor/buffer.h"
+#include "tensor/shape.h"
+
+namespace paramd {
+
+// Whole tensors of something that was trained before, by name, wherever they
+// lie: a checkpoint of paramd, a safetensors file, or several of them with an
+// index. Reads only what is asked for.
+//
+// Not thread-safe.
+class TrainedTensors {
+ public:
+  struct Tensor {
+    std::string dtype;  // "F32"
+    std::vector<uint64_t> shape;
+    std::string file;  // Where it lies, for people.
+  };
+  struct Rows {
+    std::string tensor;
+    RowRange rows;
+  };
+
+  // `path` is one of:
+  //   - a directory with manifest.json: a committed checkpoint of paramd,
+  //   - a directory with model.safetensors.index.json, as Hugging Face has it,
+  //   - a safetensors file.
+  // NOT_FOUND if there is nothing, FAILED_PRECONDITION for another directory,
+  // DATA_LOSS naming what is wrong with the file.
+  static absl::StatusOr<std::unique_ptr<TrainedTensors>> Open(
+      const std::string& path);
+
+  virtual ~TrainedTensors() = default;
+
+  // In order.
+  virtual std::vector<std::string> names() const = 0;
+  // NOT_FOUND if there is none of that name; DATA_LOSS naming the file that
+  // does not have what its index says.
+  virtual absl::StatusOr<Tensor> Find(const std::string& name) = 0;
+  // Appends those rows of each as float32. FAILED_PRECONDITION if one is
+  // neither F32 nor F16 nor BF16; DATA_LOSS naming the file that is damaged.
+  // REQUIRES: Find knows the tensors, they have the rows.
+  virtual absl::Status Read(absl::Span<const Rows> wanted,
+                            BufferChain* out) = 0;
+};
+
+// Whether `dtype` is one that Read converts.
+bool IsTrainedDType(absl::string_view dtype);
+
+// What a directory holds that Open takes, by looking at names alone:
+// "manifest.json", "model.safetensors.index.json", or neither: "".
+std::string TrainedFileIn(const std::string& directory);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CHECKPOINT_TRAINED_TENSORS_H_

@@ -1,0 +1,41 @@
+#ifndef PARAMD_CHECKPOINT_WARM_START_H_
+#define PARAMD_CHECKPOINT_WARM_START_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+#include "tensor/buffer.h"
+
+namespace paramd {
+
+// Initial values out of something that was trained before. `variables` of the
+// config says which variables take them, `from` what they are called there,
+// both as NamePattern; all others, and with `allow_missing` those that are not
+// there, keep their ordinary initial values.
+
+// The config with the path of what it stands for, from the root on:
+//   - of a directory of checkpoints, or a run's with one below it, the newest
+//     checkpoint that verifies; those passed over are logged,
+//   - of a directory with model.safetensors alone, that file,
+//   - else its own.
+// INVALID_ARGUMENT, one sentence with all that does not fit, if `variables`
+// names none of `all`, or a tensor is missing, has another shape or a dtype
+// that is not read. NOT_FOUND, FAILED_PRECONDITION or DATA_LOSS naming the path
+// if there is nothing of that kind.
+absl::StatusOr<v1::WarmStartConfig> FindWarmStart(
+    const v1::WarmStartConfig& config, absl::Span<const v1::Variable> all);
+
+// The values of the wanted slices, as v1::ReadWarmStart says; nothing else is
+// read. Errors as above, and those of TrainedTensors.
+absl::Status ReadWarmStart(const v1::ReadWarmStart& request,
+                           v1::ReadWarmStartResult* result,
+                           BufferChain* payload);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CHECKPOINT_WARM_START_H_

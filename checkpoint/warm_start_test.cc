@@ -1,0 +1,270 @@
+#include "checkpoint/warm_start.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "checkpoint/file.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/testing/sample.h"
+#include "tensor/number_format.h"
+
+namespace paramd {
+namespace {
+
+using testing::CommitSample;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::SampleBytes;
+using testing::SampleVariable;
+
+std::string NewDirectory(const std::string& name) {
+  const std::string path =
+      absl::StrCat(::testing::TempDir(), "/warm-", name, "-", getpid());
+  EXPECT_TRUE(MakeDirectories(path).ok());
+  return *AbsolutePath(path);  // TempDir() may end with a slash.
+}
+
+void WriteText(const std::string& path, const std::string& text) {
+  auto file = *NewFile::Create(path);
+  EXPECT_TRUE(file->Append(absl::string_view(text)).ok());
+  EXPECT_TRUE(file->Finish().ok());
+}
+
+struct Tensor {
+  std::string dtype;
+  std::vector<uint64_t> shape;
+  std::vector<float> values;
+};
+
+// A safetensors file with these tensors.
+std::string WriteTensors(const std::string& path,
+                         const std::map<std::string, Tensor>& tensors) {
+  std::vector<TensorInfo> infos;
+  std::string data;
+  for (const auto& [name, tensor] : tensors) {
+    const NumberFormat format = tensor.dtype == "F16"    ? NumberFormat::kFp16
+                                : tensor.dtype == "BF16" ? NumberFormat::kBf16
+                                                         : NumberFormat::kFp32;
+    std::vector<std::byte> bytes(tensor.values.size() * BytesOf(format));
+    EncodeNumbers(format, tensor.values.data(), tensor.values.size(),
+                  bytes.data());
+    infos.push_back({name, tensor.dtype, tensor.shape, data.size(),
+                     data.size() + bytes.size()});
+    data.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  WriteText(path, absl::StrCat(*EncodeSafetensorsHeader(infos), data));
+  return path;
+}
+
+v1::WarmStartConfig From(const std::string& path,
+                         const std::string& variables = "*",
+                         const std::string& from = "") {
+  v1::WarmStartConfig config;
+  config.set_path(path);
+  config.set_variables(variables);
+  config.set_from(from);
+  return config;
+}
+
+std::string MistakeOf(const v1::WarmStartConfig& config,
+                      const std::vector<v1::Variable>& variables) {
+  return std::string(FindWarmStart(config, variables).status().message());
+}
+
+// Rows [begin, end) of a variable.
+v1::ReadSlices::Want Rows(const v1::Variable& variable, uint64_t begin,
+                          uint64_t end) {
+  v1::ReadSlices::Want want;
+  want.set_variable(variable.name());
+  *want.mutable_shape() = variable.shape();
+  want.set_row_begin(begin);
+  want.set_row_end(end);
+  return want;
+}
+
+struct Got {
+  absl::Status status;
+  std::vector<bool> found;
+  std::vector<float> values;
+};
+
+Got Read(const v1::WarmStartConfig& config,
+         const std::vector<v1::ReadSlices::Want>& wanted) {
+  v1::ReadWarmStart request;
+  *request.mutable_warm_start() = config;
+  for (const auto& want : wanted) *request.add_slices() = want;
+  v1::ReadWarmStartResult result;
+  BufferChain payload;
+  Got got;
+  got.status = ReadWarmStart(request, &result, &payload);
+  got.found.assign(result.found().begin(), result.found().end());
+  got.values.resize(ChainSize(payload) / sizeof(float));
+  ChainReader reader(payload);
+  reader.Read(AsWritableBytes(absl::MakeSpan(got.values)));
+  return got;
+}
+
+std::vector<float> Floats(const Buffer& buffer) {
+  std::vector<float> values(buffer.size() / sizeof(float));
+  std::memcpy(values.data(), buffer.bytes().data(), buffer.size());
+  return values;
+}
+
+// ---- what is read -----------------------------------------------------------
+
+TEST(WarmStartTest, ACheckpointGivesTheRowsThatAreWanted) {
+  const std::string root = NewDirectory("checkpoint");
+  const auto w = SampleVariable("w", {6, 2});
+  const std::string path =
+      *CommitSample(root, {w}, {"momentum"}, 1, 5, 70, 2, 16);
+  const auto found = FindWarmStart(From(path), {w});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->path(), path);
+  const Got got = Read(*found, {Rows(w, 1, 5)});
+  ASSERT_TRUE(got.status.ok()) << got.status;
+  EXPECT_EQ(got.values, Floats(SampleBytes(w, "", {1, 5})));
+}
+
+TEST(WarmStartTest, HalfPrecisionIsConverted) {
+  const std::string path =
+      WriteTensors(absl::StrCat(NewDirectory("half"), "/a.safetensors"),
+                   {{"a", {"F16", {3}, {0.5, -2, 1024}}},
+                    {"b", {"BF16", {2}, {1.5, -96}}},
+                    {"c", {"F32", {1}, {0.1f}}}});
+  const auto a = SampleVariable("a", {3});
+  const auto b = SampleVariable("b", {2});
+  const auto c = SampleVariable("c", {1});
+  ASSERT_EQ(MistakeOf(From(path), {a, b, c}), "");
+  const Got got =
+      Read(From(path), {Rows(c, 0, 1), Rows(a, 1, 3), Rows(b, 0, 2)});
+  EXPECT_THAT(got.values, ElementsAre(0.1f, -2, 1024, 1.5, -96));
+}
+
+TEST(WarmStartTest, AnIndexSaysInWhichFileATensorLies) {
+  const std::string directory = NewDirectory("index");
+  WriteTensors(absl::StrCat(directory, "/1.safetensors"),
+               {{"x.weight", {"F32", {2}, {1, 2}}}});
+  WriteTensors(absl::StrCat(directory, "/2.safetensors"),
+               {{"y.weight", {"F32", {2}, {3, 4}}}});
+  WriteText(absl::StrCat(directory, "/model.safetensors.index.json"),
+            R"({"metadata": {}, "weight_map": {
+                "x.weight": "1.safetensors", "y.weight": "2.safetensors"}})");
+  const auto x = SampleVariable("x/kernel", {2});
+  const auto y = SampleVariable("y/kernel", {2});
+  const auto config = From(directory, "*/kernel", "*.weight");
+  ASSERT_EQ(MistakeOf(config, {x, y, SampleVariable("y/bias", {1})}), "");
+  const Got got =
+      Read(config, {Rows(y, 0, 2), Rows(SampleVariable("y/bias", {1}), 0, 1),
+                    Rows(x, 0, 2)});
+  EXPECT_THAT(got.values, ElementsAre(3, 4, 1, 2));
+  EXPECT_THAT(got.found, ElementsAre(true, false, true));
+}
+
+TEST(WarmStartTest, AScalarIsOneRow) {
+  const std::string path =
+      WriteTensors(absl::StrCat(NewDirectory("scalar"), "/a.safetensors"),
+                   {{"s", {"F32", {}, {7}}}});
+  const auto s = SampleVariable("s", {});
+  ASSERT_EQ(MistakeOf(From(path), {s}), "");
+  EXPECT_THAT(Read(From(path), {Rows(s, 0, 1)}).values, ElementsAre(7));
+}
+
+// ---- what a path stands for -------------------------------------------------
+
+TEST(WarmStartTest, ADirectoryStandsForItsNewestCheckpointThatVerifies) {
+  const std::string run = NewDirectory("run");
+  const std::string root = absl::StrCat(run, "/checkpoints");
+  const auto w = SampleVariable("w", {6, 2});
+  const std::string good = *CommitSample(root, {w}, {}, 1, 5, 70, 1, 1 << 20);
+  const std::string torn = *CommitSample(root, {w}, {}, 1, 6, 80, 1, 1 << 20);
+  ASSERT_TRUE(
+      RemoveTree(absl::StrCat(torn, "/ps-00001-of-00001.safetensors")).ok());
+  EXPECT_EQ(FindWarmStart(From(root), {w})->path(), good);
+  EXPECT_EQ(FindWarmStart(From(run), {w})->path(), good);
+  EXPECT_EQ(FindWarmStart(From(torn), {w}).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST(WarmStartTest, ADirectoryOfOneFileStandsForIt) {
+  const std::string directory = NewDirectory("one");
+  const std::string path = WriteTensors(
+      absl::StrCat(directory, "/model.safetensors"), {{"s", {"F32", {}, {7}}}});
+  EXPECT_EQ(FindWarmStart(From(directory), {SampleVariable("s", {})})->path(),
+            path);
+}
+
+TEST(WarmStartTest, WhatIsNothingOfTheKindIsNamed) {
+  const std::string empty = NewDirectory("empty");
+  const auto s = SampleVariable("s", {});
+  EXPECT_EQ(MistakeOf(From(empty), {s}),
+            absl::StrCat("warm_start.path: '", empty,
+                         "' holds no checkpoint, no model.safetensors and no "
+                         "model.safetensors.index.json"));
+  EXPECT_THAT(MistakeOf(From("/no/such"), {s}), HasSubstr("'/no/such'"));
+  WriteText(absl::StrCat(empty, "/text"), "no tensors at all");
+  EXPECT_EQ(
+      FindWarmStart(From(absl::StrCat(empty, "/text")), {s}).status().code(),
+      absl::StatusCode::kDataLoss);
+  WriteText(absl::StrCat(empty, "/model.safetensors.index.json"),
+            R"({"weight_map": {"s": "../s.safetensors"}})");
+  EXPECT_THAT(MistakeOf(From(empty), {s}),
+              HasSubstr("does not say in which file beside it 's' lies"));
+}
+
+// ---- what does not fit ------------------------------------------------------
+
+TEST(WarmStartTest, AllThatDoesNotFitIsSaidAtOnce) {
+  const std::string path =
+      WriteTensors(absl::StrCat(NewDirectory("fit"), "/a.safetensors"),
+                   {{"a", {"F32", {3, 2}, std::vector<float>(6)}},
+                    {"c", {"I32", {1}, {0}}}});
+  EXPECT_EQ(
+      MistakeOf(From(path),
+                {SampleVariable("a", {2, 3}), SampleVariable("b", {4}),
+                 SampleVariable("c", {1})}),
+      absl::StrCat("warm_start: '", path, "' does not fit: 'a' in '", path,
+                   "' has the shape 3x2; variable 'a' has 2x3; there is no "
+                   "'b' for variable 'b' (4); 'c' in '",
+                   path, "' is I32; F32, F16 and BF16 are read; it has: a, c"));
+}
+
+TEST(WarmStartTest, WhatIsMissingMayKeepItsOrdinaryValues) {
+  const std::string path =
+      WriteTensors(absl::StrCat(NewDirectory("missing"), "/a.safetensors"),
+                   {{"a", {"F32", {1}, {5}}}});
+  const auto a = SampleVariable("a", {1});
+  const auto b = SampleVariable("b", {1});
+  v1::WarmStartConfig config = From(path);
+  EXPECT_THAT(MistakeOf(config, {a, b}),
+              HasSubstr("there is no 'b' for variable 'b' (1)"));
+  EXPECT_THAT(Read(config, {Rows(b, 0, 1)}).status.message(),
+              HasSubstr("there is no 'b' for variable 'b' (1)"));
+  config.set_allow_missing(true);
+  EXPECT_EQ(MistakeOf(config, {a, b}), "");
+  const Got got = Read(config, {Rows(b, 0, 1), Rows(a, 0, 1)});
+  EXPECT_THAT(got.found, ElementsAre(false, true));
+  EXPECT_THAT(got.values, ElementsAre(5));
+  // Nothing at all is a mistake all the same.
+  EXPECT_THAT(MistakeOf(config, {b}), HasSubstr("none of the 1 variables"));
+}
+
+TEST(WarmStartTest, APatternThatIsNoVariableIsAMistake) {
+  const std::string path =
+      WriteTensors(absl::StrCat(NewDirectory("pattern"), "/a.safetensors"),
+                   {{"a", {"F32", {1}, {5}}}});
+  EXPECT_THAT(MistakeOf(From(path, "b*"), {SampleVariable("a", {1})}),
+              HasSubstr("variables \"b*\" is none of the job's: a"));
+}
+
+}  // namespace
+}  // namespace paramd
