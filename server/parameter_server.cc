@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 
 #include "checkpoint/shard_file.h"
+#include "checkpoint/warm_start.h"
 #include "proto/paramd/v1/storage.pb.h"
 
 namespace paramd {
@@ -26,6 +27,14 @@ IoResult ReadSlices(const v1::ReadSlices& request) {
   auto read = std::make_unique<v1::ReadSlicesResult>();
   result.status =
       ReadSlicesFromCheckpoint(request, read.get(), &result.payload);
+  result.head = std::move(read);
+  return result;
+}
+
+IoResult ReadInitial(const v1::ReadWarmStart& request) {
+  IoResult result;
+  auto read = std::make_unique<v1::ReadWarmStartResult>();
+  result.status = ReadWarmStart(request, read.get(), &result.payload);
   result.head = std::move(read);
   return result;
 }
@@ -57,6 +66,14 @@ ParameterServer::ParameterServer(const Shard::Options& options,
       done(ReadSlices(static_cast<const v1::ReadSlices&>(*work->head)));
     });
   });
+  runtime->HandleIo(
+      v1::ReadWarmStart::descriptor(),
+      [this](Outbox::IoItem item, Runtime::IoDone done) {
+        auto work = std::make_shared<Outbox::IoItem>(std::move(item));
+        files_.Post([work, done = std::move(done)] {
+          done(ReadInitial(static_cast<const v1::ReadWarmStart&>(*work->head)));
+        });
+      });
 }
 
 }  // namespace paramd

@@ -262,6 +262,7 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request, Time now,
   *reply->mutable_configuration() = configuration_.version();
   reply->set_restored(state_ == State::kFilled);
   reply->set_bytes(content_ == nullptr ? 0 : content_->bytes());
+  if (state_ == State::kFilled) content_->Describe(reply);
   reply->set_draining(draining_);
   lost_.Save(reply->mutable_lost());
   *reply->mutable_drained_by() = drained_by_;
@@ -360,31 +361,6 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
   return absl::OkStatus();
 }
 
-void Shard::BeginFilling(const v1::ServerMember& self, Time now, Outbox* out) {
-  EndSync(RefuseForNow(v1::Refusal::NOT_READY, Name(), options_.retry_after,
-                       absl::StrCat(Name(), " takes other content")),
-          out);
-  // What was frozen belongs to the content that is replaced.
-  snapshot_.reset();
-  drained_by_.Clear();
-  lost_.Begin(options_.index, generation_);
-  AnswerParked(out);
-  filler_.reset();
-  read_io_ = 0;
-  fill_at_ = Time::Never();
-  if (self.restore_directory().empty()) {
-    filler_ = ShardFiller::FromInitialValues(content_.get(),
-                                             configuration_.seed(), &lives_);
-    state_ = State::kFilling;
-    fill_at_ = now;
-    return;
-  }
-  state_ = State::kReading;
-  read_io_ = next_io_++;
-  out->StartIo(read_io_,
-               ShardFiller::Wanted(*content_, self.restore_directory()));
-}
-
 void Shard::FenceSessions() {
   if (state_ != State::kFilled) return;
   for (Slice* const slice : content_->owned()) {
@@ -392,29 +368,6 @@ void Shard::FenceSessions() {
       slice->applied().Fence(worker, generation);
     }
   }
-}
-
-void Shard::NoteFilled(Outbox* out) const {
-  const std::string& directory = FindSelf(configuration_)->restore_directory();
-  out->Note(absl::StrCat("generation ", VersionName(generation_),
-                         " holds ", content_->owned().size(), " slices, ",
-                         content_->bytes(), " bytes, from ",
-                         directory.empty() ? "initial values" : directory));
-}
-
-absl::Status Shard::Restored(IoResult result, Time now) {
-  RETURN_IF_ERROR(result.status);
-  const auto* read =
-      dynamic_cast<const v1::ReadSlicesResult*>(result.head.get());
-  if (read == nullptr) return absl::InternalError("reading gave no result");
-  ASSIGN_OR_RETURN(
-      filler_, ShardFiller::FromCheckpoint(content_.get(), *read,
-                                           std::move(result.payload),
-                                           configuration_.run_id(), &lives_));
-  lost_.Restore(*read, configuration_.run_id());
-  state_ = State::kFilling;
-  fill_at_ = now;
-  return absl::OkStatus();
 }
 
 // ---- the end, work and time ------------------------------------------------
@@ -472,11 +425,9 @@ void Shard::Completed(IoResult result, Time now, Outbox* out) {
     const absl::Status restored = Restored(std::move(result), now);
     if (restored.ok()) return;
     state_ = State::kFailed;
-    const std::string& directory =
-        FindSelf(configuration_)->restore_directory();
-    failure_ =
-        Invalid(directory, absl::StrCat(Name(), " could not restore '",
-                                        directory, "': ", restored.message()));
+    const std::string from = FilledFrom();
+    failure_ = Invalid(from, absl::StrCat(Name(), " could not restore '", from,
+                                          "': ", restored.message()));
   }
   // Anything else is of a snapshot or a restore that was given up.
 }

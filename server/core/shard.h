@@ -43,7 +43,8 @@ namespace paramd {
 //  - What is kept for callers is bounded: sessions by the configuration,
 //    parked calls by kMostParked, snapshots by one.
 //
-// It asks the process for two kinds of work: ReadSlices and WriteShard.
+// It asks the process for three kinds of work: ReadSlices, ReadWarmStart and
+// WriteShard.
 //
 // Not thread-safe: see Core.
 class Shard : public Core {
@@ -190,6 +191,8 @@ class Shard : public Core {
   void ContinueSync(Time now, Outbox* out);
   void EndSync(const absl::Status& why, Outbox* out);
   void AnswerSync(Outbox* out);
+  // Path of what is read for it; empty: initial values are drawn.
+  std::string FilledFrom() const;
   void NoteFilled(Outbox* out) const;
   absl::Status Restored(IoResult result, Time now);
   void LeaveUndrained(Time now, Outbox* out) const;

@@ -306,6 +306,17 @@ uint64_t ShardContent::old_value_bytes() const {
   });
 }
 
+void ShardContent::Describe(v1::ConfigureReply* reply) const {
+  staleness_.Fill(reply->mutable_staleness());
+  uint64_t most = 0;
+  for (const Slice* const slice : owned_) {
+    for (int b = 0; b < slice->block_count(); ++b) {
+      most = std::max(most, slice->block(b).applied());
+    }
+  }
+  reply->set_learning_rate(optimizer_.Rate(most));
+}
+
 // A read of other content (before a restore) says nothing.
 absl::optional<uint64_t> ShardContent::StalenessOf(const v1::PushBlock& pushed,
                                                    const Block& block) const {

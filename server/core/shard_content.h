@@ -110,6 +110,8 @@ class ShardContent {
   const Counts& counts() const { return counts_; }
   // Of the blocks applied whose sender said what they were computed on.
   const StalenessCount& staleness() const { return staleness_; }
+  // Fills in what gradients are like here, for people.
+  void Describe(v1::ConfigureReply* reply) const;
 
  private:
   ShardContent(const Options& options, Optimizer optimizer);

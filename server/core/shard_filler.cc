@@ -19,6 +19,15 @@ uint64_t AppliedTo(const v1::SavedSlice& saved, uint64_t block) {
   return 0;
 }
 
+v1::ReadSlices::Want WantOf(const Slice& slice) {
+  v1::ReadSlices::Want want;
+  want.set_variable(slice.variable().name());
+  *want.mutable_shape() = slice.variable().shape();
+  want.set_row_begin(slice.rows().begin);
+  want.set_row_end(slice.rows().end);
+  return want;
+}
+
 // Of block `block` of a saved slice; 0 if it is not kept.
 float GradientRmsOf(const v1::SavedSlice& saved, uint64_t block) {
   return block < static_cast<uint64_t>(saved.gradient_rms_size())
@@ -32,6 +41,31 @@ std::unique_ptr<ShardFiller> ShardFiller::FromInitialValues(
     ShardContent* content, uint64_t seed, RandomStream* lives) {
   std::unique_ptr<ShardFiller> filler(new ShardFiller(content, lives));
   filler->seed_ = seed;
+  return filler;
+}
+
+absl::StatusOr<std::unique_ptr<ShardFiller>> ShardFiller::FromWarmStart(
+    ShardContent* content, uint64_t seed, const v1::ReadWarmStartResult& result,
+    BufferChain payload, RandomStream* lives) {
+  const auto& owned = content->owned();
+  if (static_cast<size_t>(result.found_size()) != owned.size()) {
+    return absl::DataLossError(
+        absl::StrCat("a warm start gave ", result.found_size(),
+                     " slices; this server owns ", owned.size()));
+  }
+  uint64_t bytes = 0;
+  for (size_t s = 0; s < owned.size(); ++s) {
+    if (!result.found(static_cast<int>(s))) continue;
+    bytes += owned[s]->elements() * sizeof(float);
+  }
+  if (ChainSize(payload) != bytes) {
+    return absl::DataLossError(
+        absl::StrCat("a warm start gave ", ChainSize(payload),
+                     " bytes; the slices that it found have ", bytes));
+  }
+  auto filler = FromInitialValues(content, seed, lives);
+  filler->found_.assign(result.found().begin(), result.found().end());
+  filler->payload_ = std::move(payload);
   return filler;
 }
 
@@ -62,14 +96,20 @@ std::unique_ptr<v1::ReadSlices> ShardFiller::Wanted(
   auto wanted = std::make_unique<v1::ReadSlices>();
   wanted->set_path(directory);
   for (const Slice* const slice : content.owned()) {
-    v1::ReadSlices::Want* const want = wanted->add_slices();
-    want->set_variable(slice->variable().name());
-    *want->mutable_shape() = slice->variable().shape();
-    want->set_row_begin(slice->rows().begin);
-    want->set_row_end(slice->rows().end);
+    *wanted->add_slices() = WantOf(*slice);
   }
   for (const absl::string_view slot : content.optimizer().slots()) {
     wanted->add_slots(std::string(slot));
+  }
+  return wanted;
+}
+
+std::unique_ptr<v1::ReadWarmStart> ShardFiller::Wanted(
+    const ShardContent& content, const v1::WarmStartConfig& warm_start) {
+  auto wanted = std::make_unique<v1::ReadWarmStart>();
+  *wanted->mutable_warm_start() = warm_start;
+  for (const Slice* const slice : content.owned()) {
+    *wanted->add_slices() = WantOf(*slice);
   }
   return wanted;
 }
@@ -134,7 +174,8 @@ void ShardFiller::RestoreCounts(const v1::ReadSlicesResult::Got& got,
 
 void ShardFiller::FillPart(const Slice& slice, int block, size_t part,
                            absl::Span<float> out) {
-  if (restoring_) {
+  const bool found = part == 0 && !found_.empty() && found_[slice_];
+  if (restoring_ || found) {
     CHECK(reader_.Read(AsWritableBytes(out)),
           "the payload's size was checked against the slices");
   } else if (part == 0) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,7 +20,7 @@ namespace paramd {
 // Gives the slices of a server their first content, a bounded piece of work at
 // a time: either initial values, drawn by a counter-based generator keyed by
 // (seed, variable, element) and therefore the same for any number of servers,
-// or what a checkpoint holds.
+// in part out of something that was trained before; or what a checkpoint holds.
 //
 // Not thread-safe: belongs to a Shard. The content outlives it.
 class ShardFiller {
@@ -28,6 +29,13 @@ class ShardFiller {
   static std::unique_ptr<ShardFiller> FromInitialValues(ShardContent* content,
                                                         uint64_t seed,
                                                         RandomStream* lives);
+
+  // Initial values, of which those that were found are in the payload.
+  // kDataLoss if it does not have the slices or the bytes that were asked for.
+  static absl::StatusOr<std::unique_ptr<ShardFiller>> FromWarmStart(
+      ShardContent* content, uint64_t seed,
+      const v1::ReadWarmStartResult& result, BufferChain payload,
+      RandomStream* lives);
 
   // Records of pushes are taken over only if the checkpoint is of `run_id`:
   // the sessions of another run mean nothing here. kDataLoss if the checkpoint
@@ -42,6 +50,9 @@ class ShardFiller {
   // What to ask of a checkpoint for this content.
   static std::unique_ptr<v1::ReadSlices> Wanted(const ShardContent& content,
                                                 const std::string& directory);
+  // The same of what it is to begin with.
+  static std::unique_ptr<v1::ReadWarmStart> Wanted(
+      const ShardContent& content, const v1::WarmStartConfig& warm_start);
 
  private:
   ShardFiller(ShardContent* content, RandomStream* lives)
@@ -58,6 +69,8 @@ class ShardFiller {
   RandomStream* const lives_;
   bool restoring_ = false;
   uint64_t seed_ = 0;
+  // By slice, if not restoring: its values are in the payload. Empty: none are.
+  std::vector<bool> found_;
   bool take_records_ = false;
   v1::ReadSlicesResult result_;
   BufferChain payload_;
