@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
+#include "checkpoint/warm_start.h"
 #include "google/protobuf/util/json_util.h"
 
 namespace paramd {
@@ -47,6 +50,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Create(
     ASSIGN_OR_RETURN(absolute.checkpoint_directory,
                      AbsolutePath(paths.checkpoint_directory));
   }
+  absolute.summary_directory =
+      paths.summary_directory.empty() ? SummaryDirectory(absolute.run_directory)
+                                      : paths.summary_directory;
   RETURN_IF_ERROR(CheckWritable(absolute.run_directory));
   RETURN_IF_ERROR(CheckWritable(absolute.checkpoint_directory));
   return std::unique_ptr<CoordinatorProcess>(
@@ -59,19 +65,27 @@ CoordinatorProcess::CoordinatorProcess(const Coordinator::Options& options,
       core_(options),
       log_(LogDirectory(paths.run_directory)),
       checkpoints_(paths.checkpoint_directory, options.nonce_seed),
-      storage_("storage") {}
+      summaries_(paths.summary_directory),
+      storage_("storage"),
+      summarizing_("summaries") {}
 
 std::string CoordinatorProcess::LogDirectory(const std::string& run_directory) {
   return absl::StrCat(run_directory, "/configuration");
 }
 
+std::string CoordinatorProcess::SummaryDirectory(
+    const std::string& run_directory) {
+  return absl::StrCat(run_directory, "/summaries");
+}
+
 template <typename Request, typename Work>
-void CoordinatorProcess::Handle(Runtime* runtime, Work work) {
+void CoordinatorProcess::Handle(Runtime* runtime, WorkerThread* thread,
+                                Work work) {
   runtime->HandleIo(
       Request::descriptor(),
-      [this, work](Outbox::IoItem item, Runtime::IoDone done) {
+      [thread, work](Outbox::IoItem item, Runtime::IoDone done) {
         const auto& request = static_cast<const Request&>(*item.head);
-        storage_.Post([work, request, done = std::move(done)] {
+        thread->Post([work, request, done = std::move(done)] {
           done(ToIoResult(work(request)));
         });
       });
@@ -104,12 +118,27 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
                                 [this](const v1::DeleteCheckpoints& request) {
                                   return checkpoints_.Delete(request);
                                 });
-  Handle<v1::FindCheckpoint>(runtime, [this](const v1::FindCheckpoint& find) {
-    return checkpoints_.Find(find);
-  });
+  Handle<v1::FindCheckpoint>(
+      runtime, [this](const v1::FindCheckpoint& find) { return Find(find); });
+  Handle<v1::WriteSummary>(
+      runtime, &summarizing_, [this](const v1::WriteSummary& summary) {
+        return summaries_.Write(summary, absl::Now());
+      });
   Handle<v1::WriteResult>(runtime, [this](const v1::WriteResult& result) {
     return WriteResult(result);
   });
+}
+
+absl::StatusOr<v1::FindCheckpointResult> CoordinatorProcess::Find(
+    const v1::FindCheckpoint& find) {
+  ASSIGN_OR_RETURN(v1::FindCheckpointResult found, checkpoints_.Find(find));
+  if (!found.has_manifest() && find.has_warm_start()) {
+    const std::vector<v1::Variable> variables(find.variables().begin(),
+                                              find.variables().end());
+    ASSIGN_OR_RETURN(*found.mutable_warm_start(),
+                     FindWarmStart(find.warm_start(), variables));
+  }
+  return found;
 }
 
 absl::Status CoordinatorProcess::WriteResult(

@@ -5,32 +5,38 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "checkpoint/directory.h"
 #include "coordinator/configuration_log.h"
 #include "coordinator/core/coordinator.h"
+#include "coordinator/summary/summary_writer.h"
 #include "net/runtime.h"
 #include "net/worker_thread.h"
 
 namespace paramd {
 
 // The coordinator as the chief's process has it: its core, and the thread that
-// reads and writes the configuration log, checkpoints and the run's result.
+// reads and writes the configuration log, checkpoints and the run's result, and
+// the one that writes summaries.
 //
 // Layout of a run's directory:
 //   configuration/<number>   the configuration log
 //   checkpoints/             see checkpoint/directory.h
+//   summaries/               event files, see coordinator/summary
 //   result.json              v1::WriteResult, when the job has ended
 //
 // Thread safety: Create and AddTo on one thread, before the runtime runs; then
-// only the storage thread touches the log and the directory. Outlives Run.
+// only the storage thread touches the log and the directory, and only the
+// summarizing one the event files. Outlives Run.
 class CoordinatorProcess {
  public:
   struct Paths {
     std::string run_directory;
     std::string checkpoint_directory;  // Empty: checkpoints/ in the run's.
+    std::string summary_directory;     // Empty: summaries/ in the run's.
   };
 
   // An error, naming the directory, if one of them can't be made or written.
@@ -40,22 +46,33 @@ class CoordinatorProcess {
   // Where the configuration log of a run lies.
   static std::string LogDirectory(const std::string& run_directory);
 
+  // Where the chief's summaries lie if the job does not say.
+  static std::string SummaryDirectory(const std::string& run_directory);
+
   // Adds the core and does its work.
   void AddTo(Runtime* runtime);
 
  private:
   CoordinatorProcess(const Coordinator::Options& options, const Paths& paths);
 
+  absl::StatusOr<v1::FindCheckpointResult> Find(
+      const v1::FindCheckpoint& find);
   absl::Status WriteResult(const v1::WriteResult& result) const;
-  // Makes requests of type `Request` answered by `work` on the storage thread.
+  // Makes requests of type `Request` answered by `work` on `thread`.
   template <typename Request, typename Work>
-  void Handle(Runtime* runtime, Work work);
+  void Handle(Runtime* runtime, WorkerThread* thread, Work work);
+  template <typename Request, typename Work>
+  void Handle(Runtime* runtime, Work work) {
+    Handle<Request>(runtime, &storage_, std::move(work));
+  }
 
   const Paths paths_;
   Coordinator core_;
   DirectoryLog log_;
   CheckpointDirectory checkpoints_;
-  WorkerThread storage_;  // Last: ends before what it uses.
+  SummaryWriter summaries_;
+  WorkerThread storage_;  // Last: end before what they use.
+  WorkerThread summarizing_;
 };
 
 }  // namespace paramd

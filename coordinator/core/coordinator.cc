@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "config/consistency.h"
 #include "coordinator/core/layout.h"
+#include "coordinator/core/variable_match.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -60,6 +61,7 @@ Coordinator::Coordinator(const Options& options)
                     options.job.portion_batches()),
       steps_(SyncOptions(options)),
       contributors_awaited_(options.workers),
+      summaries_(options.job.summary().every_steps()),
       run_id_(options.run_id) {}
 
 absl::Duration Coordinator::lease() const {
@@ -180,6 +182,12 @@ void Coordinator::OnCheckpointFound(const IoResult& result, Time now,
   if (!retired_.logged().empty()) DeleteCheckpoints(retired_.logged(), out);
   if (found != nullptr && found->has_manifest()) {
     const v1::Manifest& manifest = found->manifest();
+    const absl::Status same =
+        CheckVariables(found->path(), manifest, options_.variables);
+    if (!same.ok()) {
+      out->Exit(same);
+      return;
+    }
     if (!manifest.job_digest().empty() &&
         manifest.job_digest() != options_.job_digest) {
       out->Exit(absl::InvalidArgumentError(absl::StrCat(
@@ -210,6 +218,12 @@ void Coordinator::OnCheckpointFound(const IoResult& result, Time now,
         "one that this run had?")));
     return;
   }
+  if (found != nullptr && found->has_warm_start()) {
+    *configuration_.mutable_warm_start() = found->warm_start();
+    out->Note(absl::StrCat("initial values of '", found->warm_start().variables(),
+                           "' come from ", found->warm_start().path()));
+  }
+  summaries_.Begin(step_before_);
   PlanConfiguration(now, out);
   if (found != nullptr) audit_ = Audit(found->manifest());
 }

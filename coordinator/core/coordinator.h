@@ -22,6 +22,7 @@
 #include "coordinator/core/retired_checkpoints.h"
 #include "coordinator/core/snapshot_round.h"
 #include "coordinator/core/step_times.h"
+#include "coordinator/core/summaries.h"
 #include "coordinator/core/sync_steps.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/config.pb.h"
@@ -304,6 +305,8 @@ class Coordinator : public Core {
   void OnEndLogged(const IoResult& result, Time now, Outbox* out);
   void TellJoining(Outbox* out);
   void AdvanceEnd(Time now, Outbox* out);
+  void AdvanceSummary(Outbox* out);
+  void OnSummaryWritten(const IoResult& result, Time now, Outbox* out);
   bool AllInputUsed() const;
   bool InputFinished() const;
   uint32_t EpochsFinished() const;
@@ -349,6 +352,8 @@ class Coordinator : public Core {
   bool rewinding_ = false;
   absl::optional<SnapshotRound> snapshot_;
   StepTimes step_times_;
+  Summaries summaries_;
+  bool summary_failed_ = false;  // That was said.
   uint64_t step_before_ =
       0;  // Of sessions that are gone, and before a restart.
   uint64_t next_checkpoint_step_ = 0;

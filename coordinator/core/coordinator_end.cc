@@ -42,6 +42,11 @@ void Coordinator::Advance(Time now, Outbox* out) {
     for (const v1::Version& number : retired_.logged()) {
       *find->add_retired() = number;
     }
+    if (!options_.job.warm_start().path().empty()) {
+      *find->mutable_warm_start() = options_.job.warm_start();
+      find->mutable_variables()->Add(options_.variables.begin(),
+                                     options_.variables.end());
+    }
     StartIo(std::move(find), &Coordinator::OnCheckpointFound, out);
   }
   if (phase_ == Phase::kFilling && EveryServerHas(configuration_.version())) {
@@ -67,6 +72,7 @@ void Coordinator::Advance(Time now, Outbox* out) {
     AdvanceDrain(now, out);
   }
   if (snapshot_.has_value()) AdvanceSnapshot(now, out);
+  AdvanceSummary(out);
   if (phase_ == Phase::kTellingEnd) AdvanceEnd(now, out);
   AnswerParked(now, out);
   DriveServers(now, out);

@@ -131,6 +131,7 @@ void Coordinator::OnServerReply(uint32_t index, const Message& message,
     }
     server.acknowledged = configured->configuration();
     server.restored = configured->restored();
+    summaries_.Told(index, *configured);
     server.draining = configured->draining();
     server.drained_by = configured->drained_by();
     if (server.restored) {

@@ -226,6 +226,7 @@ void Coordinator::RewindJob(Time now, Outbox* out) {
   NextVersion();
   evaluation_.Clear();
   metrics_.Rewind();
+  summaries_.Begin(checkpoint_step_);
   epochs_evaluated_ = EpochsFinished();
   contributors_awaited_ = options_.workers;
   contribute_at_ = now + lease();

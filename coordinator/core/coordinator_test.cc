@@ -231,6 +231,9 @@ TEST(CoordinatorTest, AResumedRunRestoresTheNewestCheckpointThatIsNotRetired) {
   v1::FindCheckpointResult found;
   found.set_path("/c/8");
   found.mutable_manifest()->set_global_step(70);
+  for (const v1::Variable& variable : JobOptions().variables) {
+    *found.mutable_manifest()->add_variables() = variable;
+  }
   found.mutable_manifest()->mutable_input()->set_next_epoch(2);
   found.mutable_manifest()->mutable_input()->set_next_offset(4);
   driver.Complete(find->first, found);
@@ -392,6 +395,76 @@ TEST_F(RunningCoordinatorTest, StatusNamesTheJob) {
   EXPECT_EQ(status.job().epochs(), 2u);
   EXPECT_EQ(status.job().waiting_for(), "worker-0 to join");
   EXPECT_EQ(status.configuration(), started_.configuration().version());
+}
+
+// ---- what the variables begin with ------------------------------------------
+
+TEST(CoordinatorTest, EveryServerBeginsWithTheSameTrainedValues) {
+  Coordinator::Options options = JobOptions();
+  options.job.mutable_warm_start()->set_path("base");
+  StartedCoordinator started(options);
+  started.ReadLog();
+  started.Append();
+  started.Serve();
+  const auto find = started.driver().TakeIo<v1::FindCheckpoint>();
+  ASSERT_TRUE(find.has_value());
+  EXPECT_EQ(find->second.warm_start().path(), "base");
+  EXPECT_EQ(find->second.variables_size(),
+            static_cast<int>(options.variables.size()));
+  v1::FindCheckpointResult found;
+  found.mutable_warm_start()->set_path("/base/000001-00000003.step-8");
+  started.driver().Complete(find->first, found);
+  EXPECT_EQ(started.Append().configuration().warm_start().path(),
+            "/base/000001-00000003.step-8");
+}
+
+TEST(CoordinatorTest, ACheckpointOfTheRunBeatsAWarmStart) {
+  Coordinator::Options options = JobOptions();
+  options.job.mutable_warm_start()->set_path("base");
+  StartedCoordinator started(options);
+  started.ReadLog();
+  started.Append();
+  started.Serve();
+  v1::FindCheckpointResult found;
+  found.set_path("/run/checkpoints/000001-00000002.step-4");
+  found.mutable_manifest()->set_global_step(4);
+  started.FindCheckpoint(found);
+  const v1::LogEntry layout = started.Append();
+  EXPECT_FALSE(layout.configuration().has_warm_start());
+  EXPECT_EQ(layout.configuration().servers(0).restore_directory(),
+            "/run/checkpoints/000001-00000002.step-4");
+}
+
+TEST(CoordinatorTest, ACheckpointWithOtherVariablesEndsTheJob) {
+  StartedCoordinator started(JobOptions());
+  started.ReadLog();
+  started.Append();
+  started.Serve();
+  v1::FindCheckpointResult found;
+  found.set_path("/elsewhere/000001-00000002.step-4");
+  v1::Variable* const other = found.mutable_manifest()->add_variables();
+  other->set_name("other");
+  other->add_shape(7);
+  started.FindCheckpoint(found);
+  EXPECT_TRUE(started.driver().exited);
+  const absl::Status& status = started.driver().exit_status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("/elsewhere/"));
+  EXPECT_THAT(status.message(), HasSubstr("is not in it"));
+  EXPECT_THAT(status.message(), HasSubstr("'other' (7) is not one of"));
+}
+
+TEST(CoordinatorTest, AWarmStartThatDoesNotFitEndsTheJob) {
+  Coordinator::Options options = JobOptions();
+  options.job.mutable_warm_start()->set_path("base");
+  StartedCoordinator started(options);
+  started.ReadLog();
+  started.Append();
+  started.Serve();
+  const auto find = started.driver().TakeIo<v1::FindCheckpoint>();
+  started.driver().End(find->first, absl::InvalidArgumentError("no 'w'"));
+  EXPECT_TRUE(started.driver().exited);
+  EXPECT_EQ(started.driver().exit_status.message(), "no 'w'");
 }
 
 }  // namespace

@@ -275,6 +275,7 @@ void Coordinator::OnHeartbeat(const Message& message,
       (evaluation.epoch() > epochs_evaluated_ || evaluation.final())) {
     evaluation_ = evaluation;
     metrics_.Evaluated(evaluation, global_step());
+    summaries_.Evaluated(evaluation);
     epochs_evaluated_ = evaluation.epoch();
   }
   if (request.leaving()) Fence(index, now, out);

@@ -47,7 +47,7 @@ Coordinator::Options JobOptions() {
 }
 
 StartedCoordinator::StartedCoordinator(const Coordinator::Options& options)
-    : core_(options), driver_(&core_) {
+    : variables_(options.variables), core_(options), driver_(&core_) {
   for (uint32_t s = 0; s < options.servers; ++s) {
     servers_.push_back({100 + s});
   }
@@ -69,7 +69,11 @@ v1::LogEntry StartedCoordinator::Append() {
   return append->second.entry();
 }
 
-void StartedCoordinator::FindCheckpoint(const v1::FindCheckpointResult& found) {
+void StartedCoordinator::FindCheckpoint(v1::FindCheckpointResult found) {
+  if (found.has_manifest() && found.manifest().variables().empty()) {
+    *found.mutable_manifest()->mutable_variables() = {variables_.begin(),
+                                                      variables_.end()};
+  }
   const auto find = driver_.TakeIo<v1::FindCheckpoint>();
   CHECK(find.has_value(), "a checkpoint is looked for");
   driver_.Complete(find->first, found);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "coordinator/core/coordinator.h"
 #include "coordinator/core/testing/core_driver.h"
@@ -38,7 +39,8 @@ class StartedCoordinator {
   void ReadLog(const v1::ReadLogResult& log = {});
   // The next append, which succeeds. REQUIRES: there is one.
   v1::LogEntry Append();
-  void FindCheckpoint(const v1::FindCheckpointResult& found = {});
+  // `found`: of the job's variables unless it names others.
+  void FindCheckpoint(v1::FindCheckpointResult found = {});
   // All of it, up to servers that are filled.
   void Run();
 
@@ -97,6 +99,7 @@ class StartedCoordinator {
 
   void AnswerConfigure(const Outbox::SendItem& sent);
 
+  const std::vector<v1::Variable> variables_;
   Coordinator core_;
   CoreDriver driver_;
   std::vector<Server> servers_;

@@ -1,0 +1,136 @@
+#include "coordinator/core/summaries.h"
+
+#include <algorithm>
+#include <string>
+
+namespace paramd {
+namespace {
+
+using Scalars = google::protobuf::Map<std::string, double>;
+
+// Means are over examples: a worker counts as much as it is fast.
+void AddWorkers(const std::vector<const v1::WorkerStats*>& workers,
+                Scalars* scalars) {
+  double examples = 0;
+  double loss = 0;
+  for (const v1::WorkerStats* const stats : workers) {
+    examples += stats->examples_per_second();
+    loss += stats->examples_per_second() * stats->loss();
+  }
+  (*scalars)["workers"] = static_cast<double>(workers.size());
+  if (examples == 0) return;  // Nobody has said anything yet.
+  (*scalars)["examples_per_second"] = examples;
+  (*scalars)["train/loss"] = loss / examples;
+}
+
+void AddStaleness(const v1::Staleness& staleness, Scalars* scalars) {
+  if (staleness.blocks() == 0) return;
+  (*scalars)["staleness/mean"] = static_cast<double>(staleness.sum()) /
+                                 static_cast<double>(staleness.blocks());
+  int highest = staleness.histogram_size() - 1;
+  while (highest > 0 && staleness.histogram(highest) == 0) --highest;
+  (*scalars)["staleness/max"] =
+      static_cast<double>((uint64_t{1} << std::max(highest, 0)) - 1);
+}
+
+void AddEvaluation(const v1::Evaluation& evaluation, Scalars* scalars) {
+  (*scalars)["evaluation/accuracy"] =
+      static_cast<double>(evaluation.correct()) /
+      static_cast<double>(evaluation.examples());
+  (*scalars)["evaluation/loss"] = evaluation.loss();
+}
+
+// now - before, or all of `now` if it began anew.
+v1::Staleness Difference(const v1::Staleness& now,
+                         const v1::Staleness& before) {
+  if (now.blocks() < before.blocks() ||
+      now.histogram_size() != before.histogram_size()) {
+    return now;
+  }
+  v1::Staleness difference;
+  difference.set_blocks(now.blocks() - before.blocks());
+  difference.set_sum(now.sum() - before.sum());
+  for (int i = 0; i < now.histogram_size(); ++i) {
+    difference.add_histogram(now.histogram(i) - before.histogram(i));
+  }
+  return difference;
+}
+
+void Add(const v1::Staleness& staleness, v1::Staleness* sum) {
+  sum->set_blocks(sum->blocks() + staleness.blocks());
+  sum->set_sum(sum->sum() + staleness.sum());
+  for (int i = 0; i < staleness.histogram_size(); ++i) {
+    if (i == sum->histogram_size()) sum->add_histogram(0);
+    sum->set_histogram(i, sum->histogram(i) + staleness.histogram(i));
+  }
+}
+
+}  // namespace
+
+void Summaries::Begin(uint64_t step) {
+  if (every_steps_ == 0) return;
+  begin_ = step;
+  evaluation_.reset();
+  next_ = (step / every_steps_ + 1) * every_steps_;
+}
+
+void Summaries::Told(uint32_t server, const v1::ConfigureReply& reply) {
+  Server& known = servers_[server];
+  known.newest = reply.staleness();
+  known.learning_rate = reply.learning_rate();
+}
+
+void Summaries::Evaluated(const v1::Evaluation& evaluation) {
+  evaluation_ = evaluation;
+}
+
+bool Summaries::IsDue(uint64_t step) const {
+  if (every_steps_ == 0 || writing_) return false;
+  return begin_.has_value() || evaluation_.has_value() || step >= next_;
+}
+
+std::unique_ptr<v1::WriteSummary> Summaries::Take(
+    uint64_t step, const std::vector<const v1::WorkerStats*>& workers) {
+  auto summary = std::make_unique<v1::WriteSummary>();
+  writing_ = true;
+  if (begin_.has_value()) {
+    summary->set_step(*begin_);
+    summary->set_restarted(true);
+    begin_.reset();
+    return summary;
+  }
+  summary->set_step(step);
+  Scalars* const scalars = summary->mutable_scalars();
+  if (step >= next_) {
+    next_ = (step / every_steps_ + 1) * every_steps_;
+    AddWorkers(workers, scalars);
+    AddStaleness(TakeStaleness(), scalars);
+    if (LearningRate() > 0) (*scalars)["learning_rate"] = LearningRate();
+  }
+  if (evaluation_.has_value()) AddEvaluation(*evaluation_, scalars);
+  evaluation_.reset();
+  return summary;
+}
+
+v1::Staleness Summaries::TakeStaleness() {
+  v1::Staleness sum;
+  for (auto& [index, server] : servers_) {
+    Add(Difference(server.newest, server.taken), &sum);
+    server.taken = server.newest;
+  }
+  return sum;
+}
+
+// Of the server that is furthest, as schedules fall; the others follow.
+double Summaries::LearningRate() const {
+  double lowest = 0;
+  for (const auto& [index, server] : servers_) {
+    if (server.learning_rate > 0 &&
+        (lowest == 0 || server.learning_rate < lowest)) {
+      lowest = server.learning_rate;
+    }
+  }
+  return lowest;
+}
+
+}  // namespace paramd

@@ -1,0 +1,65 @@
+#ifndef PARAMD_COORDINATOR_CORE_SUMMARIES_H_
+#define PARAMD_COORDINATOR_CORE_SUMMARIES_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/types/optional.h"
+
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+
+namespace paramd {
+
+// What is written for TensorBoard, and when: every so many steps, and at once
+// when the job goes on from a step or an evaluation was made.
+//
+// Invariant: one summary is under way at a time. What is due meanwhile is in
+// the next one.
+//
+// Not thread-safe: lives inside the coordinator's core.
+class Summaries {
+ public:
+  // 0: nothing is ever written.
+  explicit Summaries(uint64_t every_steps) : every_steps_(every_steps) {}
+
+  // The job goes on from this step: what was written for later ones is void.
+  void Begin(uint64_t step);
+  // What server `server` said last. Counts that are lower than before are those
+  // of another life.
+  void Told(uint32_t server, const v1::ConfigureReply& reply);
+  void Evaluated(const v1::Evaluation& evaluation);
+
+  // Whether there is something to write at this step.
+  bool IsDue(uint64_t step) const;
+  // The summary of it; `workers` are the newest words of those that live. It is
+  // under way until Written. REQUIRES: IsDue(step).
+  std::unique_ptr<v1::WriteSummary> Take(
+      uint64_t step, const std::vector<const v1::WorkerStats*>& workers);
+  void Written() { writing_ = false; }
+
+ private:
+  struct Server {
+    v1::Staleness newest;
+    v1::Staleness taken;  // Of the summary before.
+    double learning_rate = 0;
+  };
+
+  // Since the last call.
+  v1::Staleness TakeStaleness();
+  double LearningRate() const;
+
+  const uint64_t every_steps_;
+  uint64_t next_ = 0;
+  bool writing_ = false;
+  // Those that are to be written.
+  absl::optional<uint64_t> begin_;
+  absl::optional<v1::Evaluation> evaluation_;
+  std::map<uint32_t, Server> servers_;  // Bound: the job's servers.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_SUMMARIES_H_

@@ -1,0 +1,66 @@
+#include "coordinator/core/variable_match.h"
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "tensor/shape.h"
+
+namespace paramd {
+namespace {
+
+// Differences that are said; of a large model all may differ.
+constexpr size_t kMost = 50;
+
+using ShapesByName = std::map<std::string, std::string>;
+
+template <typename Variables>
+ShapesByName ShapesOf(const Variables& variables) {
+  ShapesByName shapes;
+  for (const v1::Variable& variable : variables) {
+    shapes[variable.name()] = ShapeName(
+        {variable.shape().data(), static_cast<size_t>(variable.shape_size())});
+  }
+  return shapes;
+}
+
+}  // namespace
+
+absl::Status CheckVariables(const std::string& path,
+                            const v1::Manifest& manifest,
+                            const std::vector<v1::Variable>& variables) {
+  const ShapesByName saved = ShapesOf(manifest.variables());
+  const ShapesByName wanted = ShapesOf(variables);
+  std::vector<std::string> differences;
+  for (const auto& [name, shape] : wanted) {
+    const auto there = saved.find(name);
+    if (there == saved.end()) {
+      differences.push_back(
+          absl::StrCat("'", name, "' (", shape, ") is not in it"));
+    } else if (there->second != shape) {
+      differences.push_back(absl::StrCat("'", name, "' has the shape ",
+                                         there->second, " there and ", shape,
+                                         " here"));
+    }
+  }
+  for (const auto& [name, shape] : saved) {
+    if (wanted.count(name) != 0) continue;
+    differences.push_back(
+        absl::StrCat("'", name, "' (", shape, ") is not one of the job's"));
+  }
+  if (differences.empty()) return absl::OkStatus();
+  const size_t all = differences.size();
+  if (all > kMost) {
+    differences.resize(kMost);
+    differences.push_back(absl::StrCat("and ", all - kMost, " more"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "checkpoint '", path,
+      "' has other variables than the job: ", absl::StrJoin(differences, "; "),
+      "; a job with another model is another one: give it a run_dir and a "
+      "checkpoint.directory of its own, and warm_start.path to begin with what "
+      "fits (warm_start.variables, warm_start.allow_missing)"));
+}
+
+}  // namespace paramd

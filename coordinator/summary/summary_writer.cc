@@ -1,0 +1,125 @@
+#include "coordinator/summary/summary_writer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+
+#include "base/crc32c.h"
+#include "base/status_macros.h"
+
+namespace paramd {
+namespace {
+
+constexpr absl::string_view kPrefix = "events.out.tfevents.";
+
+uint32_t MaskedCrc32c(absl::string_view bytes) {
+  const uint32_t crc =
+      Crc32c({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+template <typename Number>
+void AppendLittleEndian(Number number, std::string* out) {
+  for (size_t i = 0; i < sizeof(number); ++i) {
+    out->push_back(static_cast<char>(number >> (8 * i)));
+  }
+}
+
+std::string HostName() {
+  char name[256] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0) return "unknown";
+  return name;
+}
+
+// The seconds of the name of an event file; -1 if it is none.
+int64_t SecondsOf(absl::string_view name) {
+  int64_t seconds = -1;
+  if (!absl::ConsumePrefix(&name, kPrefix) ||
+      !absl::SimpleAtoi(name.substr(0, name.find('.')), &seconds)) {
+    return -1;
+  }
+  return seconds;
+}
+
+summary::Event EventAt(uint64_t step, absl::Time now) {
+  summary::Event event;
+  event.set_wall_time(absl::ToDoubleSeconds(now - absl::UnixEpoch()));
+  event.set_step(static_cast<int64_t>(step));
+  return event;
+}
+
+}  // namespace
+
+std::string TfRecord(absl::string_view data) {
+  std::string record;
+  AppendLittleEndian(uint64_t{data.size()}, &record);
+  AppendLittleEndian(MaskedCrc32c(record), &record);
+  absl::StrAppend(&record, data);
+  AppendLittleEndian(MaskedCrc32c(data), &record);
+  return record;
+}
+
+SummaryWriter::SummaryWriter(std::string directory, const FileCalls& calls)
+    : directory_(std::move(directory)), calls_(calls) {}
+
+SummaryWriter::~SummaryWriter() {
+  if (file_ != nullptr) file_->Finish().IgnoreError();
+}
+
+absl::Status SummaryWriter::Write(const v1::WriteSummary& summary,
+                                  absl::Time now) {
+  if (file_ == nullptr) RETURN_IF_ERROR(Open(now));
+  if (summary.restarted()) {
+    summary::Event start = EventAt(summary.step(), now);
+    start.mutable_session_log()->set_status(summary::SessionLog::START);
+    RETURN_IF_ERROR(Append(start));
+  }
+  if (summary.scalars().empty()) return absl::OkStatus();
+  summary::Event event = EventAt(summary.step(), now);
+  const std::map<std::string, double> by_tag(summary.scalars().begin(),
+                                             summary.scalars().end());
+  for (const auto& [tag, scalar] : by_tag) {
+    auto* const value = event.mutable_summary()->add_value();
+    value->set_tag(tag);
+    value->set_simple_value(static_cast<float>(scalar));
+  }
+  return Append(event);
+}
+
+absl::Status SummaryWriter::Open(absl::Time now) {
+  RETURN_IF_ERROR(MakeDirectories(directory_));
+  ASSIGN_OR_RETURN(const auto names, ListDirectory(directory_));
+  int64_t seconds = absl::ToUnixSeconds(now);
+  for (const std::string& name : names) {
+    seconds = std::max(seconds, SecondsOf(name) + 1);
+  }
+  ASSIGN_OR_RETURN(
+      file_,
+      NewFile::Create(absl::StrFormat("%s/%s%010d.%s.%d", directory_, kPrefix,
+                                      seconds, HostName(), getpid()),
+                      calls_));
+  summary::Event version = EventAt(0, now);
+  version.set_file_version("brain.Event:2");
+  version.mutable_source_metadata()->set_writer("paramd");
+  return Append(version);
+}
+
+absl::Status SummaryWriter::Append(const summary::Event& event) {
+  const absl::Status written =
+      file_->Append(absl::string_view(TfRecord(event.SerializeAsString())));
+  if (written.ok()) return written;
+  // What it has stays; the rest of the record would be taken for its end.
+  file_->Finish().IgnoreError();
+  file_.reset();
+  return written;
+}
+
+}  // namespace paramd
