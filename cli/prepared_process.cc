@@ -47,10 +47,7 @@ absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster,
   } else if (cluster.worker_index() >= 0) {
     role.worker = cluster.worker_index();
   } else {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "TF_CONFIG: task.type: the role ", TaskTypeName(cluster.self.type),
-        " is not built yet: start no such task; the chief evaluates, as "
-        "evaluate_every_epochs says"));
+    role.evaluator = cluster.self.index;
   }
   return role;
 }
@@ -58,6 +55,9 @@ absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster,
 // "ps-0", "worker-1"; "paramd" if the whole job is in this process.
 std::string NameOf(const PreparedProcess& prepared) {
   if (prepared.cluster.standalone) return "paramd";
+  if (prepared.role.evaluator.has_value()) {
+    return absl::StrCat("evaluator-", *prepared.role.evaluator);
+  }
   return prepared.role.server.has_value()
              ? absl::StrCat("ps-", *prepared.role.server)
              : absl::StrCat("worker-", *prepared.role.worker);
@@ -151,7 +151,8 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
 }
 
 absl::Status MakeRuntime(bool insecure, PreparedProcess* prepared) {
-  if (prepared->cluster.standalone) {
+  // An evaluator talks to nobody.
+  if (prepared->cluster.standalone || prepared->role.evaluator.has_value()) {
     prepared->runtime = MakeInProcessRuntime();
     return absl::OkStatus();
   }
@@ -240,10 +241,11 @@ absl::Status PrepareToLinger(const RunOptions& options,
     prepared->finished[1] = FinishedJob(alone ? 0 : role.servers, term);
     prepared->runtime->AddCore(PeerId::Coordinator(), &prepared->finished[1]);
   }
-  prepared->runtime->AddCore(role.server.has_value()
-                                 ? PeerId::Ps(*role.server)
-                                 : PeerId::Worker(*role.worker),
-                             &prepared->finished[0]);
+  prepared->runtime->AddCore(
+      role.server.has_value()
+          ? PeerId::Ps(*role.server)
+          : PeerId::Worker(role.worker.value_or(role.evaluator.value_or(0))),
+      &prepared->finished[0]);
   prepared->runtime->OnStatus(
       [last, facts = prepared->facts.get()](v1::StatusReply* status) {
         *status = last;

@@ -46,6 +46,13 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Create(
     RETURN_IF_ERROR(process->CreateWorker());
     if (role.is_chief()) RETURN_IF_ERROR(process->CreateCoordinator());
   }
+  if (role.evaluator.has_value()) {
+    EvaluatorProcess::Options options;
+    options.index = *role.evaluator;
+    options.job = job.config;
+    options.job_digest = job.digest;
+    ASSIGN_OR_RETURN(process->evaluator_, EvaluatorProcess::Create(options));
+  }
   return process;
 }
 
@@ -79,6 +86,7 @@ absl::Status Process::CreateCoordinator() {
   CoordinatorProcess::Paths paths;
   paths.run_directory = job_.config.run_dir();
   paths.checkpoint_directory = job_.config.checkpoint().directory();
+  paths.summary_directory = job_.config.summary().directory();
   ASSIGN_OR_RETURN(coordinator_, CoordinatorProcess::Create(options, paths));
   return absl::OkStatus();
 }
@@ -102,6 +110,7 @@ void Process::AddTo(Runtime* runtime) {
   }
   if (coordinator_ != nullptr) coordinator_->AddTo(runtime);
   if (worker_ != nullptr) worker_->AddTo(runtime);
+  if (evaluator_ != nullptr) evaluator_->AddTo(runtime);
 }
 
 }  // namespace paramd

@@ -12,6 +12,7 @@
 #include "coordinator/coordinator_process.h"
 #include "net/runtime.h"
 #include "server/parameter_server.h"
+#include "worker/evaluator/evaluator_process.h"
 #include "worker/worker_process.h"
 
 namespace paramd {
@@ -20,6 +21,7 @@ namespace paramd {
 struct ProcessRole {
   absl::optional<uint32_t> server;
   absl::optional<uint32_t> worker;  // Worker 0 is the chief and coordinates.
+  absl::optional<uint32_t> evaluator;
   uint32_t servers = 1;
   uint32_t workers = 1;
   // Which process of its task this is, and which one, known to have ended, was
@@ -31,7 +33,7 @@ struct ProcessRole {
 };
 
 // The parts that do the work of a role: a server's shard, a worker with its
-// data and model, the coordinator. Data and directories are opened by Create,
+// data and model, the coordinator, an evaluator. Data and directories are opened by Create,
 // so that everything wrong with them is said before a port is bound.
 //
 // Thread safety: Create, AddTo and the destructor on the thread that runs the
@@ -56,6 +58,7 @@ class Process {
   std::unique_ptr<WorkerProcess> worker_;
   std::unique_ptr<CoordinatorProcess> coordinator_;
   std::unique_ptr<ParameterServer> server_;
+  std::unique_ptr<EvaluatorProcess> evaluator_;
 };
 
 }  // namespace paramd

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "worker/evaluation.h"
 #include "worker/input/open_dataset.h"
 
 namespace paramd {
@@ -12,7 +13,6 @@ namespace {
 
 using ::google::protobuf::DynamicCastToGenerated;
 
-constexpr uint64_t kEvaluationBatch = 500;
 constexpr absl::Duration kInputPatience = absl::Minutes(5);
 
 std::vector<uint64_t> GradientBytes(const Model& model) {
@@ -178,22 +178,18 @@ IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request) {
   IoResult result;
   const std::vector<absl::Span<const float>> weights =
       core_.weights(request.weights_buffer()).variables();
-  BatchAssembler assembler(*test_, absl::nullopt);
-  Batch batch;
-  BatchResult sum;
-  for (uint64_t begin = 0; begin < test_->size(); begin += kEvaluationBatch) {
-    const uint64_t end = std::min(test_->size(), begin + kEvaluationBatch);
-    result.status = assembler.Assemble(ToRange(1, begin, end), &batch);
-    if (!result.status.ok()) return result;
-    sum += evaluator_->Evaluate(weights, batch);
+  const auto sum = EvaluateOn(*test_, weights, evaluator_.get());
+  if (!sum.ok()) {
+    result.status = sum.status();
+    return result;
   }
   auto head = std::make_unique<v1::EvaluateWeightsResult>();
   v1::Evaluation* evaluation = head->mutable_evaluation();
   evaluation->set_epoch(request.epoch());
   evaluation->set_final(request.final());
-  evaluation->set_examples(sum.examples);
-  evaluation->set_correct(sum.correct);
-  evaluation->set_loss(sum.mean_loss());
+  evaluation->set_examples(sum->examples);
+  evaluation->set_correct(sum->correct);
+  evaluation->set_loss(sum->mean_loss());
   result.head = std::move(head);
   return result;
 }

@@ -133,15 +133,6 @@ class AddressesTest(unittest.TestCase):
                 f"answers: ps[0] differs: worker-0 has '{second}', ps-1 has "
                 f"'{first}'; give every process the same cluster"))
 
-    def test_a_role_that_is_not_built_yet(self):
-        for flags in ((), ("--linger_when_finished",)):
-            run = self.start("evaluator-0", *flags, cluster={
-                **self.cluster.cluster, "evaluator": ["127.0.0.1:9"]})
-            self.assert_ends(run, 2, re.escape(
-                "TF_CONFIG: task.type: the role evaluator is not built yet: "
-                "start no such task; the chief evaluates, as "
-                "evaluate_every_epochs says"))
-
     def test_a_chief_of_another_job(self):
         chief = self.start("worker-0", "--name=other")
         chief.wait_for(" ready")

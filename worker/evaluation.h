@@ -1,0 +1,19 @@
+#ifndef PARAMD_WORKER_EVALUATION_H_
+#define PARAMD_WORKER_EVALUATION_H_
+
+#include "absl/status/statusor.h"
+
+#include "worker/input/dataset.h"
+#include "worker/model/model.h"
+
+namespace paramd {
+
+// The model's result on all examples of `data` with these weights. The same
+// bits wherever it is computed. An error if an example can't be read.
+// REQUIRES: as Model::Evaluate.
+absl::StatusOr<BatchResult> EvaluateOn(const Dataset& data, WeightSpans weights,
+                                       Model* model);
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_EVALUATION_H_

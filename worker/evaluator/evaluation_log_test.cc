@@ -1,0 +1,83 @@
+#include "worker/evaluator/evaluation_log.h"
+
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+#include "checkpoint/file.h"
+
+namespace paramd {
+namespace {
+
+v1::Version Number(uint64_t term, uint64_t counter) {
+  v1::Version version;
+  version.set_term(term);
+  version.set_counter(counter);
+  return version;
+}
+
+std::string Path(const std::string& name) {
+  return absl::StrCat(::testing::TempDir(), "/", name, "-", getpid());
+}
+
+EvaluationLog::Line Line(const v1::Version& number, uint64_t step) {
+  EvaluationLog::Line line;
+  line.number = number;
+  line.step = step;
+  line.examples = 8;
+  line.correct = 7;
+  line.loss = 0.5;
+  line.seconds = 0.25;
+  return line;
+}
+
+TEST(EvaluationLogTest, ALineSaysWhatACheckpointCameTo) {
+  const std::string path = Path("line");
+  auto log = EvaluationLog::Open(path);
+  ASSERT_TRUE(log.ok()) << log.status();
+  EXPECT_EQ(log->last_step(), 0u);
+  ASSERT_TRUE(log->Append(Line(Number(1, 5), 90)).ok());
+  EXPECT_EQ(*ReadWholeFile(path, 1000),
+            "{\"accuracy\":0.875,\"correct\":7,\"examples\":8,\"loss\":0.5,"
+            "\"number\":\"1.5\",\"seconds\":0.25,\"step\":90}\n");
+}
+
+TEST(EvaluationLogTest, WhoStartsAgainKnowsWhatIsThere) {
+  const std::string path = Path("again");
+  {
+    auto log = EvaluationLog::Open(path);
+    ASSERT_TRUE(log->Append(Line(Number(1, 5), 90)).ok());
+    ASSERT_TRUE(log->Append(Line(Number(2, 1), 80)).ok());
+  }
+  const auto log = EvaluationLog::Open(path);
+  ASSERT_TRUE(log.ok()) << log.status();
+  EXPECT_TRUE(log->Has(Number(1, 5)));
+  EXPECT_TRUE(log->Has(Number(2, 1)));
+  EXPECT_FALSE(log->Has(Number(1, 6)));
+  EXPECT_EQ(log->last_step(), 80u);
+}
+
+TEST(EvaluationLogTest, LinesThatItCannotReadAreKept) {
+  const std::string path = Path("kept");
+  auto file = *NewFile::Create(path);
+  ASSERT_TRUE(file->Append(absl::string_view("note\n{\"number\": 5}")).ok());
+  ASSERT_TRUE(file->Finish().ok());
+  auto log = EvaluationLog::Open(path);
+  ASSERT_TRUE(log.ok()) << log.status();
+  ASSERT_TRUE(log->Append(Line(Number(1, 5), 90)).ok());
+  EXPECT_EQ(ReadWholeFile(path, 1000)->substr(0, 20),
+            "note\n{\"number\": 5}\n{");
+}
+
+TEST(EvaluationLogTest, WhatCannotBeWrittenIsNotThere) {
+  auto log = EvaluationLog::Open("/proc/none/evaluation.jsonl");
+  ASSERT_TRUE(log.ok()) << log.status();
+  EXPECT_FALSE(log->Append(Line(Number(1, 5), 90)).ok());
+  EXPECT_FALSE(log->Has(Number(1, 5)));
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,206 @@
+#include "worker/evaluator/evaluator_process.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "checkpoint/file.h"
+#include "checkpoint/shard_file.h"
+#include "checkpoint/verify.h"
+#include "proto/refusal.h"
+#include "worker/evaluation.h"
+#include "worker/input/open_dataset.h"
+
+namespace paramd {
+namespace {
+
+// "eval", "eval-2".
+std::string Numbered(absl::string_view name, uint32_t index) {
+  return index == 0 ? std::string(name) : absl::StrCat(name, "-", index);
+}
+
+std::string SummaryDirectory(const EvaluatorProcess::Options& options) {
+  const std::string& said = options.job.summary().directory();
+  return absl::StrCat(
+      said.empty() ? absl::StrCat(options.job.run_dir(), "/summaries") : said,
+      "/", Numbered("eval", options.index));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<EvaluatorProcess>> EvaluatorProcess::Create(
+    const Options& options) {
+  const std::string& run_dir = options.job.run_dir();
+  if (run_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "run_dir is missing: an evaluator needs --run_dir, where the "
+        "checkpoints are and where it writes evaluation.jsonl");
+  }
+  ASSIGN_OR_RETURN(const auto training, OpenTrainingData(options.job.input()));
+  ASSIGN_OR_RETURN(auto test,
+                   OpenTestData(options.job.input(), training->spec()));
+  ASSIGN_OR_RETURN(auto model,
+                   Model::Create(options.job.model(), training->spec()));
+  RETURN_IF_ERROR(MakeDirectories(run_dir));
+  ASSIGN_OR_RETURN(
+      auto log,
+      EvaluationLog::Open(absl::StrCat(
+          run_dir, "/", Numbered("evaluation", options.index), ".jsonl")));
+  return std::unique_ptr<EvaluatorProcess>(new EvaluatorProcess(
+      options, std::move(test), std::move(model), std::move(log)));
+}
+
+EvaluatorProcess::EvaluatorProcess(const Options& options,
+                                   std::unique_ptr<Dataset> test,
+                                   std::unique_ptr<Model> model,
+                                   EvaluationLog log)
+    : options_(options),
+      root_(options.job.checkpoint().directory()),
+      test_(std::move(test)),
+      model_(std::move(model)),
+      log_(std::move(log)),
+      evaluating_("evaluate") {
+  if (options.job.summary().every_steps() > 0) {
+    summaries_.emplace(SummaryDirectory(options));
+  }
+}
+
+void EvaluatorProcess::AddTo(Runtime* runtime) {
+  // A name in this process alone: it calls nobody.
+  runtime->AddCore(PeerId::Worker(options_.index), &core_);
+  runtime->HandleIo(
+      v1::EvaluateNewest::descriptor(),
+      [this](Outbox::IoItem /*item*/, Runtime::IoDone done) {
+        evaluating_.Post([this, done = std::move(done)] {
+          auto looked = EvaluateNewest();
+          IoResult result;
+          result.status = looked.status();
+          if (looked.ok()) {
+            result.head = std::make_unique<v1::EvaluateNewestResult>(*looked);
+          }
+          done(std::move(result));
+        });
+      });
+}
+
+absl::StatusOr<v1::EvaluateNewestResult> EvaluatorProcess::EvaluateNewest() {
+  const auto names = ListCheckpointNames(root_);
+  if (!names.ok() || names->empty()) return v1::EvaluateNewestResult();
+  const CheckpointName& newest = names->front();
+  if (newest.snapshot == settled_) return settled_result_;
+  const std::string path = absl::StrCat(root_, "/", newest.name);
+  const auto manifest = ReadManifest(path);
+  if (!manifest.ok()) {
+    PassOver(path, newest.snapshot, manifest.status());
+    return v1::EvaluateNewestResult();
+  }
+  if (manifest->job_digest() != options_.job_digest) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "checkpoint '", path, "' is of job '", manifest->job_name(),
+        "' with digest ", manifest->job_digest(), "; this one has ",
+        options_.job_digest, ": give the job file it was made with"));
+  }
+  if (!log_.Has(newest.snapshot)) {
+    RETURN_IF_ERROR(Evaluate(path, *manifest));
+    if (!log_.Has(newest.snapshot)) return v1::EvaluateNewestResult();
+  }
+  settled_ = newest.snapshot;
+  settled_result_.set_final(manifest->final());
+  return settled_result_;
+}
+
+absl::Status EvaluatorProcess::Evaluate(const std::string& path,
+                                        const v1::Manifest& manifest) {
+  const Time begin = MonotonicNow();
+  const auto weights = ReadWeights(path);
+  if (!weights.ok()) {
+    PassOver(path, manifest.snapshot(), weights.status());
+    return absl::OkStatus();
+  }
+  const std::vector<absl::Span<const float>> spans(weights->begin(),
+                                                   weights->end());
+  ASSIGN_OR_RETURN(const BatchResult result,
+                   EvaluateOn(*test_, spans, model_.get()));
+  EvaluationLog::Line line;
+  line.number = manifest.snapshot();
+  line.step = manifest.global_step();
+  line.examples = result.examples;
+  line.correct = result.correct;
+  line.loss = result.mean_loss();
+  line.seconds = absl::ToDoubleSeconds(MonotonicNow() - begin);
+  Log(LogLevel::kInfo, "evaluated",
+      {{"checkpoint", path},
+       {"step", line.step},
+       {"accuracy", result.accuracy()},
+       {"loss", line.loss},
+       {"seconds", line.seconds}});
+  return Write(line);
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> EvaluatorProcess::ReadWeights(
+    const std::string& path) const {
+  v1::ReadSlices request;
+  request.set_path(path);
+  std::vector<std::vector<float>> weights;
+  for (const v1::Variable& variable : model_->variables()) {
+    v1::ReadSlices::Want* const want = request.add_slices();
+    want->set_variable(variable.name());
+    *want->mutable_shape() = variable.shape();
+    want->set_row_end(variable.shape_size() == 0 ? 1 : variable.shape(0));
+    uint64_t elements = 1;
+    for (const uint64_t dimension : variable.shape()) elements *= dimension;
+    weights.emplace_back(elements);
+  }
+  v1::ReadSlicesResult result;
+  BufferChain payload;
+  RETURN_IF_ERROR(ReadSlicesFromCheckpoint(request, &result, &payload));
+  ChainReader reader(payload);
+  for (std::vector<float>& values : weights) {
+    if (!reader.Read(AsWritableBytes(absl::MakeSpan(values)))) {
+      return absl::DataLossError(
+          absl::StrCat("'", path, "' has fewer numbers than the model"));
+    }
+  }
+  return weights;
+}
+
+absl::Status EvaluatorProcess::Write(const EvaluationLog::Line& line) {
+  v1::WriteSummary summary;
+  summary.set_step(line.step);
+  // The job went back: what was written for later steps is void.
+  summary.set_restarted(line.step <= log_.last_step());
+  RETURN_IF_ERROR(log_.Append(line));
+  if (!summaries_.has_value()) return absl::OkStatus();
+  auto& scalars = *summary.mutable_scalars();
+  scalars["evaluation/accuracy"] =
+      static_cast<double>(line.correct) / static_cast<double>(line.examples);
+  scalars["evaluation/loss"] = line.loss;
+  const absl::Status written = summaries_->Write(summary, absl::Now());
+  if (!written.ok() && !summary_failed_) {
+    summary_failed_ = true;
+    Log(LogLevel::kWarning, "no summaries for TensorBoard",
+        {{"why", written.message()}});
+  }
+  return absl::OkStatus();
+}
+
+void EvaluatorProcess::PassOver(const std::string& path,
+                                const v1::Version& number,
+                                const absl::Status& why) {
+  if (!IsDirectory(path)) {
+    Log(LogLevel::kInfo, "a checkpoint was deleted before it was evaluated",
+        {{"path", path}});
+    return;
+  }
+  Log(LogLevel::kWarning, "a checkpoint is passed over",
+      {{"path", path}, {"why", why.message()}});
+  settled_ = number;
+  settled_result_.set_final(false);
+}
+
+}  // namespace paramd

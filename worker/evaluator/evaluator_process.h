@@ -1,0 +1,85 @@
+#ifndef PARAMD_WORKER_EVALUATOR_EVALUATOR_PROCESS_H_
+#define PARAMD_WORKER_EVALUATOR_EVALUATOR_PROCESS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+
+#include "coordinator/summary/summary_writer.h"
+#include "net/runtime.h"
+#include "net/worker_thread.h"
+#include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+#include "worker/core/evaluator.h"
+#include "worker/evaluator/evaluation_log.h"
+#include "worker/input/dataset.h"
+#include "worker/model/model.h"
+
+namespace paramd {
+
+// An evaluator as a process has it: its core, and the thread that evaluates.
+//
+// In the run's directory it writes, N being the task's index and left out for
+// 0:
+//   evaluation-N.jsonl   see EvaluationLog
+//   summaries/eval-N/    event files; elsewhere as summary.directory says
+//
+// Thread safety: Create and AddTo on one thread, before the runtime runs; then
+// only its own thread touches anything but the core. Outlives Run.
+class EvaluatorProcess {
+ public:
+  struct Options {
+    uint32_t index = 0;
+    v1::JobConfig job;  // Checked, with every default filled in.
+    std::string job_digest;
+  };
+
+  // Opens the data, the model and what was evaluated before. Their errors;
+  // INVALID_ARGUMENT without a run_dir.
+  static absl::StatusOr<std::unique_ptr<EvaluatorProcess>> Create(
+      const Options& options);
+
+  // Adds the core and does its work.
+  void AddTo(Runtime* runtime);
+
+  // Evaluates the newest checkpoint, unless that is done, or it can't be read:
+  // one that is deleted meanwhile is passed over, one that is damaged is said
+  // once. INVALID_ARGUMENT if it is another job's; what the disk answered if
+  // the result can't be written.
+  absl::StatusOr<v1::EvaluateNewestResult> EvaluateNewest();
+
+ private:
+  EvaluatorProcess(const Options& options, std::unique_ptr<Dataset> test,
+                   std::unique_ptr<Model> model, EvaluationLog log);
+
+  absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
+      const std::string& path) const;
+  absl::Status Evaluate(const std::string& path, const v1::Manifest& manifest);
+  absl::Status Write(const EvaluationLog::Line& line);
+  // The checkpoint can't be evaluated: again later if it is gone, never if it
+  // is there.
+  void PassOver(const std::string& path, const v1::Version& number,
+                const absl::Status& why);
+
+  const Options options_;
+  const std::string root_;  // Of the checkpoints.
+  const std::unique_ptr<Dataset> test_;
+  const std::unique_ptr<Model> model_;
+  EvaluationLog log_;
+  absl::optional<SummaryWriter> summaries_;  // If the job wants any.
+  bool summary_failed_ = false;
+  // The newest one that is settled, and whether it is the last.
+  v1::Version settled_;
+  v1::EvaluateNewestResult settled_result_;
+  Evaluator core_;
+  WorkerThread evaluating_;  // Last: ends before what it uses.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_EVALUATOR_EVALUATOR_PROCESS_H_

@@ -1,0 +1,161 @@
+#include "worker/evaluator/evaluator_process.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "checkpoint/file.h"
+#include "checkpoint/testing/sample.h"
+#include "worker/input/testing/idx_test_files.h"
+
+namespace paramd {
+namespace {
+
+using testing::CommitSample;
+using ::testing::HasSubstr;
+using testing::SampleVariable;
+
+// Four images of 2 x 2 in two classes; the model is one dense layer.
+class EvaluatorProcessTest : public ::testing::Test {
+ protected:
+  EvaluatorProcessTest() {
+    const std::string images = WriteTestFile(
+        "images", IdxBytes({4, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 200, 100, 0, 1,
+                                       255, 255, 0, 0}));
+    const std::string labels =
+        WriteTestFile("labels", IdxBytes({4}, {0, 1, 0, 1}));
+    v1::JobConfig& job = options_.job;
+    job.set_run_dir(absl::StrCat(
+        ::testing::TempDir(), "/evaluator-",
+        ::testing::UnitTest::GetInstance()->current_test_info()->name(), "-",
+        getpid()));
+    job.mutable_checkpoint()->set_directory(root());
+    job.mutable_summary()->set_every_steps(100);
+    job.mutable_input()->set_format(v1::InputConfig::IDX);
+    job.mutable_input()->set_train_images(images);
+    job.mutable_input()->set_train_labels(labels);
+    job.mutable_input()->set_test_images(images);
+    job.mutable_input()->set_test_labels(labels);
+    job.mutable_model()->add_layers()->mutable_flatten();
+    job.mutable_model()->add_layers()->mutable_dense()->set_units(2);
+    job.mutable_model()->set_loss(v1::SOFTMAX_CROSS_ENTROPY);
+  }
+
+  std::string root() const {
+    return absl::StrCat(options_.job.run_dir(), "/checkpoints");
+  }
+  // Its path.
+  std::string Commit(uint64_t counter, uint64_t step) {
+    return *CommitSample(root(),
+                         {SampleVariable("dense_1/kernel", {4, 2}),
+                          SampleVariable("dense_1/bias", {2})},
+                         {}, 1, counter, step, 2, 16);
+  }
+  std::unique_ptr<EvaluatorProcess> Start() {
+    auto process = EvaluatorProcess::Create(options_);
+    EXPECT_TRUE(process.ok()) << process.status();
+    return *std::move(process);
+  }
+  std::vector<std::string> Lines() {
+    const auto text = ReadWholeFile(
+        absl::StrCat(options_.job.run_dir(), "/evaluation.jsonl"), 100'000);
+    if (!text.ok()) return {};
+    return absl::StrSplit(*text, '\n', absl::SkipEmpty());
+  }
+
+  EvaluatorProcess::Options options_;
+};
+
+TEST_F(EvaluatorProcessTest, WithoutACheckpointThereIsNothingToDo) {
+  const auto process = Start();
+  const auto looked = process->EvaluateNewest();
+  ASSERT_TRUE(looked.ok()) << looked.status();
+  EXPECT_FALSE(looked->final());
+  EXPECT_TRUE(Lines().empty());
+}
+
+TEST_F(EvaluatorProcessTest, OfSeveralCheckpointsTheNewestIsEvaluatedOnce) {
+  Commit(1, 10);
+  Commit(2, 20);
+  const auto process = Start();
+  ASSERT_TRUE(process->EvaluateNewest().ok());
+  ASSERT_TRUE(process->EvaluateNewest().ok());
+  ASSERT_EQ(Lines().size(), 1u);
+  EXPECT_THAT(Lines()[0], HasSubstr("\"number\":\"1.2\""));
+  EXPECT_THAT(Lines()[0], HasSubstr("\"step\":20"));
+  EXPECT_THAT(Lines()[0], HasSubstr("\"examples\":4"));
+  Commit(3, 30);
+  ASSERT_TRUE(process->EvaluateNewest().ok());
+  EXPECT_EQ(Lines().size(), 2u);
+  const auto events =
+      ListDirectory(absl::StrCat(options_.job.run_dir(), "/summaries/eval"));
+  ASSERT_TRUE(events.ok()) << events.status();
+  EXPECT_EQ(events->size(), 1u);
+}
+
+TEST_F(EvaluatorProcessTest, StartedAgainItDoesNotEvaluateWhatIsDone) {
+  Commit(1, 10);
+  ASSERT_TRUE(Start()->EvaluateNewest().ok());
+  ASSERT_TRUE(Start()->EvaluateNewest().ok());
+  EXPECT_EQ(Lines().size(), 1u);
+}
+
+TEST_F(EvaluatorProcessTest, ADamagedCheckpointIsPassedOver) {
+  const std::string path = Commit(1, 10);
+  ASSERT_TRUE(
+      RemoveTree(absl::StrCat(path, "/ps-00001-of-00002.safetensors")).ok());
+  const auto process = Start();
+  ASSERT_TRUE(process->EvaluateNewest().ok());
+  EXPECT_TRUE(Lines().empty());
+  Commit(2, 20);
+  ASSERT_TRUE(process->EvaluateNewest().ok());
+  EXPECT_EQ(Lines().size(), 1u);
+}
+
+TEST_F(EvaluatorProcessTest, ADeletedCheckpointIsNotMissed) {
+  const auto process = Start();
+  ASSERT_TRUE(RemoveTree(Commit(1, 10)).ok());
+  ASSERT_TRUE(process->EvaluateNewest().ok());
+  Commit(2, 20);
+  ASSERT_TRUE(process->EvaluateNewest().ok());
+  EXPECT_EQ(Lines().size(), 1u);
+}
+
+TEST_F(EvaluatorProcessTest, ACheckpointOfAnotherJobEndsIt) {
+  Commit(1, 10);
+  options_.job_digest = "feed";
+  const absl::Status status = Start()->EvaluateNewest().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("000001-00000001.step-10' is of"));
+  EXPECT_THAT(status.message(), HasSubstr("this one has feed"));
+}
+
+TEST_F(EvaluatorProcessTest, WithoutARunDirectoryItDoesNotStart) {
+  options_.job.clear_run_dir();
+  const absl::Status status = EvaluatorProcess::Create(options_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("run_dir is missing"));
+}
+
+TEST_F(EvaluatorProcessTest, AnotherEvaluatorHasFilesOfItsOwn) {
+  Commit(1, 10);
+  options_.index = 2;
+  ASSERT_TRUE(Start()->EvaluateNewest().ok());
+  EXPECT_TRUE(Lines().empty());
+  EXPECT_TRUE(
+      ReadWholeFile(absl::StrCat(options_.job.run_dir(), "/evaluation-2.jsonl"),
+                    1000)
+          .ok());
+  EXPECT_TRUE(
+      IsDirectory(absl::StrCat(options_.job.run_dir(), "/summaries/eval-2")));
+}
+
+}  // namespace
+}  // namespace paramd
