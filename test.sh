@@ -74,15 +74,17 @@ install_what_is_missing() {
   fi
 }
 
-# Makes .venv, where the `safetensors` of PyPI lies beside the distribution's
-# Python packages. Without it the tests that need it skip themselves.
+# Makes .venv, where `safetensors` and `tensorboard` of PyPI lie beside the
+# distribution's Python packages. Without it the tests that need them skip
+# themselves. A later tensorboard wants a protobuf that the code of the
+# distribution's protoc does not work with.
 make_python() {
-  if $install && ! .venv/bin/python -c 'import safetensors.numpy' 2>/dev/null
-  then
-    echo "installing safetensors and numpy from PyPI in .venv"
+  if $install && ! .venv/bin/python -c \
+    'import safetensors.numpy, tensorboard' 2>/dev/null; then
+    echo "installing safetensors, numpy and tensorboard from PyPI in .venv"
     if ! { /usr/bin/python3 -m venv --system-site-packages .venv &&
       .venv/bin/python -m pip install --quiet 'safetensors>=0.4' \
-        'numpy>=1.24'; } >.bazel/pip.log 2>&1; then
+        'numpy>=1.24' 'tensorboard==2.19.*'; } >.bazel/pip.log 2>&1; then
       tail -n 5 .bazel/pip.log
       echo "going on without them"
     fi

@@ -1,0 +1,132 @@
+"""What is done with a trained model while and after it is trained: it is
+evaluated by a task of its own, another job begins with it, and TensorBoard
+shows how it went."""
+
+import glob
+import json
+import os
+import signal
+import tempfile
+import unittest
+
+from tests.cluster import paramd
+
+try:
+    from tensorboard.backend.event_processing import event_accumulator
+except ImportError:
+    event_accumulator = None
+
+
+class TrainedTest(unittest.TestCase):
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        self.job = os.path.join(self.directory, "job.json")
+        with open(self.job, "w", encoding="utf-8") as file:
+            json.dump({**paramd.tiny_job(self.directory), "epochs": 5,
+                       "summary": {"every_steps": 5},
+                       "checkpoint": {"every_steps": 10}}, file)
+
+    def start(self, run, *flags, environment=None):
+        run = paramd.Run("run", "--job", self.job, "--run_dir",
+                         os.path.join(self.directory, run), *flags,
+                         directory=self.directory, environment=environment)
+        self.addCleanup(run.kill)
+        return run
+
+    def evaluator(self, run, *flags):
+        task = {"task": {"type": "evaluator", "index": 0}}
+        return self.start(run, *flags,
+                          environment={"TF_CONFIG": json.dumps(task)})
+
+    def train(self, run, *flags):
+        process = self.start(run, *flags)
+        self.assertEqual(process.wait(), 0, process.output)
+        return self.result(run)
+
+    def result(self, run):
+        with open(os.path.join(self.directory, run, "result.json"),
+                  encoding="utf-8") as file:
+            return json.load(file)
+
+    def evaluations(self, run):
+        with open(os.path.join(self.directory, run, "evaluation.jsonl"),
+                  encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def newest(self, run):
+        return os.path.join(
+            self.directory, run, "checkpoints",
+            paramd.checkpoints(os.path.join(self.directory, run))[-1])
+
+    def test_an_evaluator_ends_with_what_the_chief_found(self):
+        evaluator = self.evaluator("run")
+        evaluator.wait_for(" ready")
+        result = self.train("run")
+        self.assertEqual(evaluator.wait(), 0, evaluator.output)
+        last = self.evaluations("run")[-1]
+        evaluation = result["evaluation"]
+        self.assertEqual(last["step"], int(result["global_step"]))
+        self.assertEqual(last["correct"], int(evaluation["correct"]))
+        self.assertEqual(last["examples"], int(evaluation["examples"]))
+        self.assertEqual(last["accuracy"], int(evaluation["correct"]) /
+                         int(evaluation["examples"]))
+        self.assertEqual(last["loss"], evaluation["loss"])
+        # Started again, it has nothing to do.
+        before = self.evaluations("run")
+        again = self.evaluator("run")
+        self.assertEqual(again.wait(), 0, again.output)
+        self.assertEqual(self.evaluations("run"), before)
+
+    def test_an_evaluator_leaves_when_it_is_told_to(self):
+        evaluator = self.evaluator("run")
+        evaluator.wait_for(" ready")
+        evaluator.signal(signal.SIGTERM)
+        self.assertEqual(evaluator.wait(), 143, evaluator.output)
+
+    def test_a_job_begins_with_what_another_one_has_learnt(self):
+        # Steps so small that they change nothing.
+        still = ("--set", "optimizer.learning_rate=1e-30")
+        trained = self.train("trained")
+        warm = self.train("warm", *still, "--set",
+                          f"warm_start.path={self.directory}/trained")
+        cold = self.train("cold", *still)
+        self.assertEqual(warm["evaluation"], {
+            **trained["evaluation"], "epoch": warm["evaluation"]["epoch"]})
+        self.assertEqual(paramd.tensors(self.newest("warm")),
+                         paramd.tensors(self.newest("trained")))
+        self.assertNotEqual(paramd.tensors(self.newest("warm")),
+                            paramd.tensors(self.newest("cold")))
+        self.assertNotEqual(cold["evaluation"]["loss"],
+                            warm["evaluation"]["loss"])
+
+    def test_what_a_job_cannot_begin_with_is_said_and_nothing_is_trained(self):
+        self.train("trained")
+        run = self.start(
+            "other", "--set", f"warm_start.path={self.directory}/trained",
+            "--set", "model.layers=[\"flatten\",{\"dense\":12}]")
+        self.assertEqual(run.wait(), 2, run.output)
+        self.assertIn("'dense_1/kernel' in '" + self.newest("trained") +
+                      "' has the shape 16x10; variable 'dense_1/kernel' has "
+                      "16x12", run.output)
+        self.assertIn("'dense_1/bias'", run.output)
+
+    @unittest.skipIf(event_accumulator is None,
+                     "needs tensorboard from PyPI")
+    def test_tensorboard_shows_how_it_went(self):
+        result = self.train("run")
+        summaries = os.path.join(self.directory, "run", "summaries")
+        self.assertEqual(
+            len(glob.glob(os.path.join(summaries, "events.out.tfevents.*"))),
+            1)
+        events = event_accumulator.EventAccumulator(summaries)
+        events.Reload()
+        last = events.Scalars("evaluation/accuracy")[-1]
+        self.assertEqual(last.step, int(result["global_step"]))
+        self.assertAlmostEqual(
+            last.value, int(result["evaluation"]["correct"]) /
+            int(result["evaluation"]["examples"]), places=6)
+
+
+if __name__ == "__main__":
+    unittest.main()
