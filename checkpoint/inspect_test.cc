@@ -93,9 +93,29 @@ TEST_F(InspectTest, WhatIsLostIsListedByWorkerAndServer) {
   const std::string text = *InspectCheckpoint(run_);
   EXPECT_THAT(text,
               ContainsRegex("lost +worker +generation +pushes +found by"));
-  EXPECT_THAT(text, ContainsRegex(
-                        "ps-1 +worker-3 +1.7 +81 to 100 +generation 1.20\n"));
+  EXPECT_THAT(
+      text, ContainsRegex("ps-1 +worker-3 +1.7 +81 to 100 +generation 1.20\n"));
   EXPECT_THAT(text, ContainsRegex("ps-0 +- +- +7 of sessions long gone"));
+}
+
+TEST_F(InspectTest, WhatAnIncrementHasAsItsBaseIsShown) {
+  const auto path = testing::CommitIncrement(
+      Commit(1, 10),
+      [](const auto& slice, uint64_t) { return slice.variable() == "scale"; });
+  ASSERT_TRUE(path.ok()) << path.status();
+  EXPECT_THAT(*ListCheckpoints(run_),
+              HasSubstr("ok, incremental, base 000001-00000001.step-10\n"));
+  const std::string text = *InspectCheckpoint(run_);
+  EXPECT_THAT(text, ContainsRegex("ps-00001-of-00002.safetensors +ps-0 .* "
+                                  "000001-00000001.step-10/ps-00001-of-00002"));
+  // The number of the increment, not the base's.
+  const auto scale = [](const std::string& all) {
+    return all.substr(all.find("scale "));
+  };
+  const auto base =
+      InspectCheckpoint(run_ + "/checkpoints/000001-00000001.step-10");
+  ASSERT_TRUE(base.ok()) << base.status();
+  EXPECT_NE(scale(text), scale(*base));
 }
 
 TEST_F(InspectTest, ADamagedOneIsRefusedByName) {
