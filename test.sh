@@ -25,7 +25,8 @@ readonly EVENTS=.bazel/test-events
 readonly ALL_SECONDS=$((84 * 60))
 # Packages without threads: ThreadSanitizer has nothing to look for there.
 readonly SINGLE_THREADED=(
-  client/core config coordinator/core server/core tests/sim worker/core
+  bench checkpoint client/core config coordinator/core proto server/core tensor
+  tests/sim worker/core worker/device worker/model
 )
 BAZEL_SECONDS= # bazel_here is interrupted after so many; empty: never
 progress=--noshow_progress
