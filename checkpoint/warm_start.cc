@@ -110,6 +110,16 @@ absl::StatusOr<std::string> Resolve(const std::string& config_path) {
                    " and no ", kOneFile, ".index.json"));
 }
 
+// What is not there, or not of the kind, is the setting's mistake.
+absl::Status AsOfThePath(const absl::Status& status) {
+  const bool is_mistake = absl::IsNotFound(status) ||
+                          absl::IsPermissionDenied(status) ||
+                          absl::IsFailedPrecondition(status);
+  return absl::Status(
+      is_mistake ? absl::StatusCode::kInvalidArgument : status.code(),
+      absl::StrCat("warm_start.path: ", status.message()));
+}
+
 absl::Status CheckAll(const v1::WarmStartConfig& config,
                       absl::Span<const v1::Variable> all,
                       TrainedTensors* tensors) {
@@ -155,15 +165,12 @@ absl::Status CheckAll(const v1::WarmStartConfig& config,
 absl::StatusOr<v1::WarmStartConfig> FindWarmStart(
     const v1::WarmStartConfig& config, absl::Span<const v1::Variable> all) {
   v1::WarmStartConfig found = config;
-  auto path = Resolve(config.path());
-  if (!path.ok()) {
-    return absl::Status(
-        path.status().code(),
-        absl::StrCat("warm_start.path: ", path.status().message()));
-  }
-  found.set_path(*std::move(path));
-  ASSIGN_OR_RETURN(const auto tensors, TrainedTensors::Open(found.path()));
-  RETURN_IF_ERROR(CheckAll(found, all, tensors.get()));
+  const auto path = Resolve(config.path());
+  if (!path.ok()) return AsOfThePath(path.status());
+  found.set_path(*path);
+  const auto tensors = TrainedTensors::Open(found.path());
+  if (!tensors.ok()) return AsOfThePath(tensors.status());
+  RETURN_IF_ERROR(CheckAll(found, all, tensors->get()));
   return found;
 }
 

@@ -25,8 +25,8 @@ namespace paramd {
 //   - else its own.
 // INVALID_ARGUMENT, one sentence with all that does not fit, if `variables`
 // names none of `all`, or a tensor is missing, has another shape or a dtype
-// that is not read. NOT_FOUND, FAILED_PRECONDITION or DATA_LOSS naming the path
-// if there is nothing of that kind.
+// that is not read; the same if there is nothing of that kind. DATA_LOSS if
+// what is there is damaged.
 absl::StatusOr<v1::WarmStartConfig> FindWarmStart(
     const v1::WarmStartConfig& config, absl::Span<const v1::Variable> all);
 

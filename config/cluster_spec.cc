@@ -144,16 +144,18 @@ void Judge::ReadWithoutCluster() {
   const TaskType type = gathered_.type.has_value()
                             ? TypeNamed(gathered_.type->value)
                             : TaskType::kWorker;
+  if (type == TaskType::kEvaluator) {
+    spec_.standalone = false;
+    spec_.self = {TaskType::kEvaluator, is_first ? 0 : index_->value};
+    spec_.type_from = spec_.index_from = gathered_.task_flag.empty()
+                                             ? gathered_.variable
+                                             : gathered_.task_flag;
+    return;
+  }
   if (!gathered_.task_flag.empty()) {
     mistakes_.Add(Place{gathered_.task_flag}, "",
                   "names a task, but there is no cluster that it could belong "
                   "to; give --cluster or TF_CONFIG");
-    return;
-  }
-  if (type == TaskType::kEvaluator) {
-    spec_.standalone = false;
-    spec_.self = {TaskType::kEvaluator, is_first ? 0 : index_->value};
-    spec_.type_from = spec_.index_from = gathered_.variable;
     return;
   }
   const bool may_be_alone =

@@ -375,6 +375,17 @@ TEST(ClusterSpecTest, FlagsWithoutATaskOrWithoutAClusterAreNamed) {
             "belong to; give --cluster or TF_CONFIG");
 }
 
+TEST(ClusterSpecTest, AnEvaluatorByFlagsNeedsNoCluster) {
+  ClusterSources sources;
+  sources.task_type = "evaluator";
+  absl::StatusOr<ClusterSpec> spec = ReadCluster(sources);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(Reading(*spec), "evaluator-0 of  ps ");
+  EXPECT_EQ(spec->type_from, "--task_type");
+  sources.task_index = "1";
+  EXPECT_EQ(Reading(*ReadCluster(sources)), "evaluator-1 of  ps ");
+}
+
 TEST(ClusterSpecTest, AnIndexFromAroundIsNoted) {
   ClusterSources sources;
   sources.environment = {{"TF_CONFIG", WithTask(R"({"type": "worker"})")}};
