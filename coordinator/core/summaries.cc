@@ -71,6 +71,7 @@ void Summaries::Begin(uint64_t step) {
   if (every_steps_ == 0) return;
   begin_ = step;
   evaluation_.reset();
+  told_.Clear();
   next_ = (step / every_steps_ + 1) * every_steps_;
 }
 
@@ -81,7 +82,11 @@ void Summaries::Told(uint32_t server, const v1::ConfigureReply& reply) {
 }
 
 void Summaries::Evaluated(const v1::Evaluation& evaluation) {
-  evaluation_ = evaluation;
+  if (evaluation.epoch() == told_.epoch() &&
+      evaluation.final() == told_.final()) {
+    return;
+  }
+  evaluation_ = told_ = evaluation;
 }
 
 bool Summaries::IsDue(uint64_t step) const {

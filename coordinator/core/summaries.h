@@ -30,6 +30,7 @@ class Summaries {
   // What server `server` said last. Counts that are lower than before are those
   // of another life.
   void Told(uint32_t server, const v1::ConfigureReply& reply);
+  // The newest one, which may be told again and again.
   void Evaluated(const v1::Evaluation& evaluation);
 
   // Whether there is something to write at this step.
@@ -57,6 +58,7 @@ class Summaries {
   // Those that are to be written.
   absl::optional<uint64_t> begin_;
   absl::optional<v1::Evaluation> evaluation_;
+  v1::Evaluation told_;  // The last one.
   std::map<uint32_t, Server> servers_;  // Bound: the job's servers.
 };
 

@@ -31,6 +31,7 @@ v1::ConfigureReply Server(std::vector<uint64_t> histogram, uint64_t sum,
 
 v1::Evaluation Evaluation(uint64_t correct, double loss) {
   v1::Evaluation evaluation;
+  evaluation.set_epoch(1);
   evaluation.set_examples(1000);
   evaluation.set_correct(correct);
   evaluation.set_loss(loss);
@@ -133,6 +134,20 @@ TEST(SummariesTest, TheRateIsThatOfTheServerWhichIsFurthest) {
   summaries.Told(0, Server({}, 0, 0.25));
   summaries.Told(1, Server({}, 0, 0.125));
   EXPECT_EQ(summaries.Take(2, {})->scalars().at("learning_rate"), 0.125);
+}
+
+TEST(SummariesTest, AnEvaluationThatIsToldAgainIsWrittenOnce) {
+  Summaries summaries = Begun(100);
+  v1::Evaluation evaluation = Evaluation(875, 0.25);
+  for (int i = 0; i < 2; ++i) {
+    summaries.Evaluated(evaluation);
+    ASSERT_TRUE(summaries.IsDue(10)) << i;
+    summaries.Take(10, {});
+    summaries.Written();
+    summaries.Evaluated(evaluation);
+    EXPECT_FALSE(summaries.IsDue(10)) << i;
+    evaluation.set_final(true);
+  }
 }
 
 TEST(SummariesTest, AnEvaluationIsWrittenAtOnceAndAlone) {

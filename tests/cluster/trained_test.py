@@ -121,6 +121,8 @@ class TrainedTest(unittest.TestCase):
             1)
         events = event_accumulator.EventAccumulator(summaries)
         events.Reload()
+        steps = [event.step for event in events.Scalars("evaluation/loss")]
+        self.assertEqual(steps.count(steps[-1]), 1, steps)
         last = events.Scalars("evaluation/accuracy")[-1]
         self.assertEqual(last.step, int(result["global_step"]))
         self.assertAlmostEqual(
