@@ -50,9 +50,8 @@ absl::optional<v1::Version> SnapshotOf(absl::string_view name) {
 
 }  // namespace
 
-CheckpointDirectory::CheckpointDirectory(std::string root, uint64_t nonce,
-                                         const FileCalls& calls)
-    : root_(std::move(root)), nonce_(nonce), calls_(calls) {}
+CheckpointDirectory::CheckpointDirectory(std::string root, uint64_t nonce)
+    : root_(std::move(root)), nonce_(nonce) {}
 
 absl::Status CheckpointDirectory::CheckTerm(
     const std::vector<std::string>& names, const v1::Version& snapshot) const {
@@ -117,7 +116,7 @@ absl::Status CheckpointDirectory::WriteManifest(
     const std::string path = absl::StrCat(directory, "/", name);
     // What an attempt before this one left.
     RETURN_IF_ERROR(RemoveTree(path));
-    ASSIGN_OR_RETURN(const auto file, NewFile::Create(path, calls_));
+    ASSIGN_OR_RETURN(const auto file, NewFile::Create(path));
     RETURN_IF_ERROR(file->Append(content));
     return file->Finish();
   };

@@ -37,8 +37,7 @@ namespace paramd {
 class CheckpointDirectory {
  public:
   // `root` is made by the first Prepare. `nonce` is this process's own.
-  CheckpointDirectory(std::string root, uint64_t nonce,
-                      const FileCalls& calls = {});
+  CheckpointDirectory(std::string root, uint64_t nonce);
 
   // Makes the directory for a snapshot's files; the same call again answers the
   // same. An error names the directory that cannot be made or written; ABORTED
@@ -86,7 +85,6 @@ class CheckpointDirectory {
 
   const std::string root_;
   const uint64_t nonce_;
-  const FileCalls calls_;
   // By (term, counter), of those that are there: what is committed never
   // changes, and manifests are long.
   std::map<std::pair<uint64_t, uint64_t>, CheckpointSummary> summaries_;

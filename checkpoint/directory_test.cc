@@ -6,7 +6,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -403,20 +402,6 @@ TEST_F(CheckpointDirectoryTest, AHigherLeftoverOfTheSameTermIsLeftAlone) {
   const v1::CommitCheckpoint higher = Written(&directory, 1, 3, 30);
   Committed(&directory, 1, 2, 20);
   EXPECT_TRUE(directory.Commit(higher).ok());
-}
-
-TEST_F(CheckpointDirectoryTest, AFullDiskLeavesNoCheckpointAndSaysSo) {
-  FileCalls full;
-  full.write = [](int, const void*, size_t) -> ssize_t {
-    errno = ENOSPC;
-    return -1;
-  };
-  CheckpointDirectory directory(root_, 7, full);
-  const auto result = directory.Commit(Written(&directory, 1, 1, 10));
-  EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(result.status().message()),
-              HasSubstr("no space left on device"));
-  EXPECT_FALSE(directory.Find({})->has_manifest());
 }
 
 TEST_F(CheckpointDirectoryTest, ADirectoryThatCannotBeMadeIsNamed) {

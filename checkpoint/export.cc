@@ -178,7 +178,7 @@ class Exporter {
 
   absl::Status WriteBundle() {
     ASSIGN_OR_RETURN(const auto bundle,
-                     TensorBundleWriter::Create(directory_, options_.calls));
+                     TensorBundleWriter::Create(directory_));
     for (const auto* exported : {&values_, &slots_}) {
       for (const Exported& tensor : *exported) {
         RETURN_IF_ERROR(bundle->Begin(
@@ -192,7 +192,7 @@ class Exporter {
   }
 
   absl::StatusOr<std::unique_ptr<NewFile>> Create(const std::string& name) {
-    return NewFile::Create(absl::StrCat(directory_, "/", name), options_.calls);
+    return NewFile::Create(absl::StrCat(directory_, "/", name));
   }
 
   CheckpointReader* const reader_;

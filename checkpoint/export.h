@@ -36,7 +36,6 @@ struct ExportOptions {
   bool slots = false;
   // Told how many of the `total` bytes of the checkpoint have been read.
   std::function<void(uint64_t bytes, uint64_t total)> progress = nullptr;
-  FileCalls calls = {};
 };
 
 struct ExportResult {

@@ -14,6 +14,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "checkpoint/testing/sample.h"
+#include "checkpoint/testing/system_calls.h"
 
 namespace paramd {
 namespace {
@@ -24,6 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::SampleBytes;
 using testing::SampleVariable;
+using testing::SystemCalls;
 
 class ExportTest : public ::testing::Test {
  protected:
@@ -183,17 +185,14 @@ TEST_F(ExportTest, WhatFailsLeavesNothing) {
   for (const auto layout : {ExportOptions::Layout::kSafetensors,
                             ExportOptions::Layout::kTensorBundle}) {
     options_.layout = layout;
-    // Every n-th write fails, until all succeed.
-    static int writes_left;
-    options_.calls.write = [](int fd, const void* bytes, size_t length) {
-      if (writes_left-- > 0) return ::write(fd, bytes, length);
-      errno = ENOSPC;
-      return ssize_t{-1};
-    };
+    // The disk is full from some call on, until it is after the last write.
     int failures = 0;
-    for (int n = 0;; ++n) {
-      writes_left = n;
-      const auto result = Export();
+    for (int n = 1;; ++n) {
+      absl::StatusOr<ExportResult> result;
+      {
+        const SystemCalls full(SystemCalls::Fault::kFull, n, ENOSPC);
+        result = Export();
+      }
       if (result.ok()) break;
       ++failures;
       EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);

@@ -192,8 +192,7 @@ class FaultTest : public ::testing::Test {
     ASSERT_TRUE(saved.ok()) << saved;
     EXPECT_EQ(Read(next.Find({})->path()),
               Values(MakeVersion(2, 1), 0, kServers * kRows));
-    EXPECT_THAT(*ListDirectory(root_),
-                ElementsAre("000002-00000001.step-10"));
+    EXPECT_THAT(*ListDirectory(root_), ElementsAre("000002-00000001.step-10"));
   }
 
   // Calls of a cycle in which nothing goes wrong.
@@ -266,11 +265,26 @@ TEST_F(FaultTest, Promise3_AMachineWithoutPowerAtAnyCallLeavesOldOrNew) {
   EveryCallIsTheLast(SystemCalls::Fault::kPowerLoss);
 }
 
-TEST_F(FaultTest, ShortReadsAreReadOn) {
+TEST_F(FaultTest, AFullDiskIsOneSentenceWithThePath) {
+  for (const int error : {ENOSPC, EDQUOT}) {
+    Begin();
+    Progress progress;
+    {
+      const SystemCalls calls(SystemCalls::Fault::kFull, 0, error);
+      const absl::Status saved = SaveThird(&progress);
+      EXPECT_TRUE(absl::IsResourceExhausted(saved)) << saved;
+      EXPECT_THAT(std::string(saved.message()), HasSubstr(".ps-0.safetensors"));
+    }
+    EXPECT_FALSE(progress.committed);
+    Check(progress);
+  }
+}
+
+TEST_F(FaultTest, ShortReadsAndWritesGoOn) {
   Begin();
   Progress progress;
   {
-    const SystemCalls calls(SystemCalls::Fault::kShortRead);
+    const SystemCalls calls(SystemCalls::Fault::kShort);
     const absl::Status saved = SaveThird(&progress);
     EXPECT_TRUE(saved.ok()) << saved;
   }
@@ -284,8 +298,8 @@ TEST_F(FaultTest, ADirectoryThatDisappearsIsNamedAndCommitsNothing) {
   *prepare.mutable_snapshot() = MakeVersion(1, 3);
   v1::CommitCheckpoint commit;
   commit.set_directory(chief.Prepare(prepare)->directory());
-  *commit.mutable_manifest() = SampleManifest(
-      {SampleVariable("w", {kServers * kRows})}, {}, 1, 3, 30);
+  *commit.mutable_manifest() =
+      SampleManifest({SampleVariable("w", {kServers * kRows})}, {}, 1, 3, 30);
   for (uint32_t server = 0; server < kServers; ++server) {
     *commit.mutable_manifest()->add_files() =
         *WriteShardOf(commit.directory(), MakeVersion(1, 3), server);

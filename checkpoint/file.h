@@ -1,14 +1,12 @@
 #ifndef PARAMD_CHECKPOINT_FILE_H_
 #define PARAMD_CHECKPOINT_FILE_H_
 
-#include <sys/types.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,20 +14,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
+#include "checkpoint/storage.h"
+
 namespace paramd {
-
-// The calls that a full or a broken disk makes fail; a test puts its own in.
-// On NFS "no space" may come from fsync or close only, so all are checked.
-struct FileCalls {
-  ssize_t (*write)(int, const void*, size_t) = ::write;
-  int (*sync)(int) = ::fsync;
-  int (*close)(int) = ::close;
-};
-
-// "cannot <what> '<path>': no space left on device", with the code that belongs
-// to the errno value `error`.
-absl::Status FileError(int error, absl::string_view what,
-                       absl::string_view path);
 
 // A file that is being written and that nobody else had before.
 //
@@ -37,11 +24,9 @@ absl::Status FileError(int error, absl::string_view what,
 // object is. Not thread-safe.
 class NewFile {
  public:
-  // ALREADY_EXISTS if there is something of that name; otherwise what open(2)
-  // failed with.
-  static absl::StatusOr<std::unique_ptr<NewFile>> Create(
-      std::string path, const FileCalls& calls = {});
-  ~NewFile();
+  // ALREADY_EXISTS if there is something of that name; otherwise what its
+  // storage failed with.
+  static absl::StatusOr<std::unique_ptr<NewFile>> Create(std::string path);
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
@@ -60,13 +45,11 @@ class NewFile {
   uint32_t crc32c() const { return crc32c_; }
 
  private:
-  NewFile(std::string path, int fd, const FileCalls& calls)
-      : path_(std::move(path)), fd_(fd), calls_(calls) {}
+  NewFile(std::string path, std::unique_ptr<Storage::Writer> writer)
+      : path_(std::move(path)), writer_(std::move(writer)) {}
 
   const std::string path_;
-  int fd_;
-  const FileCalls calls_;
-  bool keep_ = false;
+  const std::unique_ptr<Storage::Writer> writer_;
   uint64_t bytes_ = 0;
   uint32_t crc32c_ = 0;
 };
@@ -75,24 +58,24 @@ class NewFile {
 class ReadableFile {
  public:
   static absl::StatusOr<std::unique_ptr<ReadableFile>> Open(std::string path);
-  ~ReadableFile();
   ReadableFile(const ReadableFile&) = delete;
   ReadableFile& operator=(const ReadableFile&) = delete;
 
   // Fills `out` from `offset`; DATA_LOSS if the file ends before.
-  absl::Status ReadAt(uint64_t offset, absl::Span<std::byte> out) const;
+  absl::Status ReadAt(uint64_t offset, absl::Span<std::byte> out) const {
+    return reader_->ReadAt(offset, out);
+  }
 
   // When it was opened.
-  uint64_t size() const { return size_; }
+  uint64_t size() const { return reader_->size(); }
   const std::string& path() const { return path_; }
 
  private:
-  ReadableFile(std::string path, int fd, uint64_t size)
-      : path_(std::move(path)), fd_(fd), size_(size) {}
+  ReadableFile(std::string path, std::unique_ptr<Storage::Reader> reader)
+      : path_(std::move(path)), reader_(std::move(reader)) {}
 
   const std::string path_;
-  const int fd_;
-  const uint64_t size_;
+  const std::unique_ptr<Storage::Reader> reader_;
 };
 
 // The whole file; RESOURCE_EXHAUSTED if it is longer than `limit`.
@@ -128,7 +111,7 @@ absl::Status RenamePath(const std::string& from, const std::string& to);
 // Deletes a file, or a directory with what is in it. OK if there is none.
 absl::Status RemoveTree(const std::string& path);
 
-// The path from the root of the file system.
+// The path from the root of the file system; of another storage as it is.
 absl::StatusOr<std::string> AbsolutePath(const std::string& path);
 
 // The directory that `path` lies in.

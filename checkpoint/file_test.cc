@@ -109,13 +109,6 @@ TEST_F(FileTest, DirectoriesAreMadeListedAndRemoved) {
             absl::StatusCode::kNotFound);
 }
 
-TEST(FileErrorTest, IsASentenceWithThePath) {
-  const absl::Status status = FileError(ENOSPC, "write", "/data/w");
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(status.message(),
-            "cannot write '/data/w': no space left on device");
-}
-
 TEST(PathTest, IsMadeAbsoluteAndSplit) {
   EXPECT_EQ(*AbsolutePath("/a/b/../c/"), "/a/c");
   EXPECT_EQ(AbsolutePath("x")->front(), '/');

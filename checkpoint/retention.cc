@@ -37,8 +37,7 @@ class Staying {
       const auto [found, is_new] =
           first.emplace(checkpoints_[i].step / steps, i);
       // Of two with one step the newer is the one that the job went on from.
-      if (!is_new &&
-          checkpoints_[i].step == checkpoints_[found->second].step) {
+      if (!is_new && checkpoints_[i].step == checkpoints_[found->second].step) {
         found->second = i;
       }
     }

@@ -89,13 +89,12 @@ absl::StatusOr<std::vector<TensorInfo>> PlanShardFile(
 }
 
 absl::StatusOr<v1::WriteShardResult> WriteShardFile(
-    const v1::WriteShard& request, const BufferChain& payload,
-    const FileCalls& calls) {
+    const v1::WriteShard& request, const BufferChain& payload) {
   ASSIGN_OR_RETURN(const std::vector<TensorInfo> tensors,
                    PlanShardFile(request, ChainSize(payload)));
   ASSIGN_OR_RETURN(const std::string header, EncodeSafetensorsHeader(tensors));
   ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file,
-                   NewFile::Create(TemporaryName(request), calls));
+                   NewFile::Create(TemporaryName(request)));
   RETURN_IF_ERROR(file->Append(header));
   ChainReader reader(payload);
   for (auto bytes = reader.Next(kAppendBytes); !bytes.empty();

@@ -25,8 +25,7 @@ absl::StatusOr<std::vector<TensorInfo>> PlanShardFile(
 // the file is durable and the result is the request's `file` with size and
 // crc32c. On error nothing is left behind. The payload is not copied.
 absl::StatusOr<v1::WriteShardResult> WriteShardFile(
-    const v1::WriteShard& request, const BufferChain& payload,
-    const FileCalls& calls = {});
+    const v1::WriteShard& request, const BufferChain& payload);
 
 // Reads slices out of the committed checkpoint at `request.path()`; outcomes
 // are those of ReadSlices, and DATA_LOSS naming the file that is damaged. Reads

@@ -1,6 +1,5 @@
 #include "checkpoint/shard_file.h"
 
-#include <cerrno>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -127,42 +126,6 @@ TEST_F(ShardFileTest, ARequestThatDoesNotFitIsRefusedAndLeavesNothing) {
         << i;
   }
   EXPECT_THAT(*ListDirectory(directory_), IsEmpty());
-}
-
-TEST_F(ShardFileTest, AFullDiskIsOneSentenceAndLeavesNothing) {
-  FileCalls at_write, at_sync, at_close;
-  at_write.write = [](int fd, const void* bytes, size_t length) -> ssize_t {
-    // The first call fits, the next one does not.
-    if (lseek(fd, 0, SEEK_CUR) == 0) return ::write(fd, bytes, length / 2);
-    errno = ENOSPC;
-    return -1;
-  };
-  at_sync.sync = [](int) { return errno = EDQUOT, -1; };
-  at_close.close = [](int fd) {
-    ::close(fd);
-    return errno = EIO, -1;
-  };
-  for (const FileCalls& calls : {at_write, at_sync, at_close}) {
-    const auto result = WriteShardFile(request_, payload_, calls);
-    EXPECT_FALSE(result.ok());
-    EXPECT_THAT(std::string(result.status().message()),
-                HasSubstr("ps-00001-of-00001.safetensors"));
-    EXPECT_THAT(*ListDirectory(directory_), IsEmpty());
-  }
-  EXPECT_THAT(
-      std::string(
-          WriteShardFile(request_, payload_, at_write).status().message()),
-      HasSubstr("no space left on device"));
-}
-
-TEST_F(ShardFileTest, AShortWriteIsContinued) {
-  FileCalls calls;
-  calls.write = [](int fd, const void* bytes, size_t length) {
-    return ::write(fd, bytes, length > 5 ? length / 3 : length);
-  };
-  const auto result = WriteShardFile(request_, payload_, calls);
-  EXPECT_EQ(result->file().crc32c(),
-            WriteShardFile(request_, payload_)->file().crc32c());
 }
 
 TEST_F(ShardFileTest, AMissingDirectoryIsNamed) {

@@ -54,13 +54,12 @@ uint64_t DataTypeOf(NumberFormat format) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TensorBundleWriter>> TensorBundleWriter::Create(
-    const std::string& directory, const FileCalls& calls) {
+    const std::string& directory) {
   ASSIGN_OR_RETURN(auto data,
                    NewFile::Create(absl::StrCat(directory, "/", kPrefix,
-                                                ".data-00000-of-00001"),
-                                   calls));
+                                                ".data-00000-of-00001")));
   return std::unique_ptr<TensorBundleWriter>(
-      new TensorBundleWriter(directory, calls, std::move(data)));
+      new TensorBundleWriter(directory, std::move(data)));
 }
 
 absl::Status TensorBundleWriter::Begin(const Tensor& tensor) {
@@ -109,8 +108,7 @@ std::string TensorBundleWriter::Encode(const Entry& entry) {
 absl::Status TensorBundleWriter::WriteIndex() const {
   ASSIGN_OR_RETURN(
       const auto file,
-      NewFile::Create(absl::StrCat(directory_, "/", kPrefix, ".index"),
-                      calls_));
+      NewFile::Create(absl::StrCat(directory_, "/", kPrefix, ".index")));
   SortedTableWriter table(file.get());
   RETURN_IF_ERROR(table.Add("", {kHeader, sizeof(kHeader) - 1}));
   for (const auto& [name, entry] : entries_) {
@@ -125,7 +123,7 @@ absl::Status TensorBundleWriter::Finish() {
   RETURN_IF_ERROR(WriteIndex());
   ASSIGN_OR_RETURN(
       const auto state,
-      NewFile::Create(absl::StrCat(directory_, "/checkpoint"), calls_));
+      NewFile::Create(absl::StrCat(directory_, "/checkpoint")));
   RETURN_IF_ERROR(state->Append(
       absl::StrCat("model_checkpoint_path: \"", kPrefix,
                    "\"\nall_model_checkpoint_paths: \"", kPrefix, "\"\n")));

@@ -38,7 +38,7 @@ class TensorBundleWriter {
 
   // Makes the data file in `directory`; what that fails with.
   static absl::StatusOr<std::unique_ptr<TensorBundleWriter>> Create(
-      const std::string& directory, const FileCalls& calls = {});
+      const std::string& directory);
 
   // What is appended from now on is this tensor's. INVALID_ARGUMENT if there is
   // one of that name, or its name is empty.
@@ -57,18 +57,14 @@ class TensorBundleWriter {
     uint32_t crc32c = 0;
   };
 
-  TensorBundleWriter(std::string directory, const FileCalls& calls,
-                     std::unique_ptr<NewFile> data)
-      : directory_(std::move(directory)),
-        calls_(calls),
-        data_(std::move(data)) {}
+  TensorBundleWriter(std::string directory, std::unique_ptr<NewFile> data)
+      : directory_(std::move(directory)), data_(std::move(data)) {}
 
   // A BundleEntryProto.
   static std::string Encode(const Entry& entry);
   absl::Status WriteIndex() const;
 
   const std::string directory_;
-  const FileCalls calls_;
   const std::unique_ptr<NewFile> data_;
   std::map<std::string, Entry> entries_;  // In the order of the table.
   Entry* current_ = nullptr;

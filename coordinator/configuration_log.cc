@@ -16,6 +16,7 @@
 #include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
+#include "checkpoint/file_error.h"
 #include "tensor/buffer.h"
 
 namespace paramd {

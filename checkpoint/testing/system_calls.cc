@@ -20,11 +20,11 @@
 #include <vector>
 
 // libc's function behind the one of the same name here.
-#define REAL(name)                                                \
-  ([] {                                                           \
-    static const auto real = reinterpret_cast<decltype(&::name)>( \
-        dlsym(RTLD_NEXT, #name));                                 \
-    return real;                                                  \
+#define REAL(name)                                                    \
+  ([] {                                                               \
+    static const auto real =                                          \
+        reinterpret_cast<decltype(&::name)>(dlsym(RTLD_NEXT, #name)); \
+    return real;                                                      \
   }())
 
 namespace paramd::testing {
@@ -39,6 +39,7 @@ struct State {
   uint64_t at = 0;
   int error = 0;
   uint64_t calls = 0;
+  bool is_full = false;  // A write was torn.
   // What would not survive: files of which something is not synced, and names
   // whose directory is not.
   std::set<std::string> torn;
@@ -73,7 +74,10 @@ void LosePower() {
 
 // Whether the call at hand is the one that fails, with errno set.
 bool Fails() {
-  if (state == nullptr || ++state->calls != state->at) return false;
+  if (state == nullptr || ++state->calls != state->at ||
+      state->fault == Fault::kFull) {
+    return false;
+  }
   if (state->fault == Fault::kPowerLoss) LosePower();
   if (state->fault != Fault::kError) {
     kill(getpid(), SIGKILL);
@@ -84,6 +88,24 @@ bool Fails() {
 
 // Of the three standard ones nothing is counted.
 bool Fails(int fd) { return fd > 2 && Fails(); }
+
+// Whether there is no space for what is written there, with errno set. There
+// is for half of the first that comes.
+bool IsFull(int fd, size_t* length) {
+  if (state == nullptr || state->fault != Fault::kFull || fd <= 2 ||
+      state->calls < state->at) {
+    return false;
+  }
+  errno = state->error;
+  *length /= 2;
+  return std::exchange(state->is_full, true) || *length == 0;
+}
+
+size_t LengthOf(size_t length) {
+  return state != nullptr && state->fault == Fault::kShort
+             ? std::min(length, kShortBytes)
+             : length;
+}
 
 void Wrote(int fd) {
   if (state != nullptr && fd > 2) state->torn.insert(PathOf(fd));
@@ -147,18 +169,15 @@ int openat(int directory, const char* path, int flags, ...) {
 }
 
 ssize_t write(int fd, const void* bytes, size_t length) {
-  if (Fails(fd)) return -1;
+  if (Fails(fd) || paramd::testing::IsFull(fd, &length)) return -1;
   paramd::testing::Wrote(fd);
+  length = paramd::testing::LengthOf(length);
   return REAL(write)(fd, bytes, length);
 }
 
 ssize_t pread(int fd, void* bytes, size_t length, off_t offset) {
   if (Fails(fd)) return -1;
-  const auto* const state = paramd::testing::state;
-  if (state != nullptr && state->fault == paramd::testing::Fault::kShortRead) {
-    length = std::min(length, paramd::testing::kShortBytes);
-  }
-  return REAL(pread)(fd, bytes, length, offset);
+  return REAL(pread)(fd, bytes, paramd::testing::LengthOf(length), offset);
 }
 
 int fsync(int fd) {

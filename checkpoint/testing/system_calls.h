@@ -21,7 +21,8 @@ class SystemCalls {
     kError,      // The call fails with `error`, done or not.
     kKill,       // The process dies before it.
     kPowerLoss,  // The same, and what was not synced is torn or undone.
-    kShortRead,  // Every read, from the first on, gets a few bytes.
+    kFull,       // Of writes from there on the first is torn, all others fail.
+    kShort,      // Every read and write is of a few bytes.
   };
 
   // From now on call number `at`, from 1 on, goes wrong.

@@ -67,8 +67,8 @@ std::string TfRecord(absl::string_view data) {
   return record;
 }
 
-SummaryWriter::SummaryWriter(std::string directory, const FileCalls& calls)
-    : directory_(std::move(directory)), calls_(calls) {}
+SummaryWriter::SummaryWriter(std::string directory)
+    : directory_(std::move(directory)) {}
 
 SummaryWriter::~SummaryWriter() {
   if (file_ != nullptr) file_->Finish().IgnoreError();
@@ -104,8 +104,7 @@ absl::Status SummaryWriter::Open(absl::Time now) {
   ASSIGN_OR_RETURN(
       file_,
       NewFile::Create(absl::StrFormat("%s/%s%010d.%s.%d", directory_, kPrefix,
-                                      seconds, HostName(), getpid()),
-                      calls_));
+                                      seconds, HostName(), getpid())));
   summary::Event version = EventAt(0, now);
   version.set_file_version("brain.Event:2");
   version.mutable_source_metadata()->set_writer("paramd");

@@ -28,7 +28,7 @@ namespace paramd {
 class SummaryWriter {
  public:
   // The directory and the file are made by the first Write.
-  explicit SummaryWriter(std::string directory, const FileCalls& calls = {});
+  explicit SummaryWriter(std::string directory);
   // Closes the file, durably.
   ~SummaryWriter();
   SummaryWriter(const SummaryWriter&) = delete;
@@ -45,7 +45,6 @@ class SummaryWriter {
   absl::Status Append(const summary::Event& event);
 
   const std::string directory_;
-  const FileCalls calls_;
   std::unique_ptr<NewFile> file_;
 };
 

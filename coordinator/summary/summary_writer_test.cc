@@ -12,8 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
+#include "checkpoint/testing/system_calls.h"
+
 namespace paramd {
 namespace {
+
+using testing::SystemCalls;
 
 std::string NewDirectory(const std::string& name) {
   return absl::StrCat(::testing::TempDir(), "/", name, "-", getpid());
@@ -111,25 +115,17 @@ TEST(SummaryWriterTest, ALaterFileHasALaterNameAlsoIfTheClockWasSetBack) {
   EXPECT_TRUE(absl::StrContains(files[2], ".0000001002.")) << files[2];
 }
 
-int calls_until_full = 0;
-ssize_t WriteUntilFull(int fd, const void* bytes, size_t length) {
-  if (calls_until_full-- > 0) return ::write(fd, bytes, length);
-  if (calls_until_full == -1) return ::write(fd, bytes, length / 2);
-  errno = ENOSPC;
-  return -1;
-}
-
 TEST(SummaryWriterTest, NothingIsWrittenBehindATornRecord) {
   const std::string directory = NewDirectory("torn");
-  calls_until_full = 2;
-  FileCalls calls;
-  calls.write = WriteUntilFull;
-  SummaryWriter writer(directory, calls);
+  SummaryWriter writer(directory);
   EXPECT_TRUE(writer.Write(Scalar(1, "workers", 1), At(1000)).ok());
-  const absl::Status full = writer.Write(Scalar(2, "workers", 1), At(1001));
+  absl::Status full;
+  {
+    const SystemCalls calls(SystemCalls::Fault::kFull, 0, ENOSPC);
+    full = writer.Write(Scalar(2, "workers", 1), At(1001));
+  }
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(absl::StrContains(full.message(), directory)) << full;
-  calls_until_full = 100;
   EXPECT_TRUE(writer.Write(Scalar(3, "workers", 1), At(1002)).ok());
   const auto files = FilesIn(directory);
   ASSERT_EQ(files.size(), 2u);
