@@ -1,0 +1,372 @@
+// What a checkpoint costs a server that goes on with pushes, and how fast it is
+// saved and restored, beside a sequential writer and reader of the same bytes.
+#include <fcntl.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "bench/harness/report.h"
+#include "bench/harness/samples.h"
+#include "checkpoint/directory.h"
+#include "checkpoint/file.h"
+#include "checkpoint/shard_file.h"
+#include "server/core/shard.h"
+#include "server/core/testing/configurations.h"
+#include "tensor/buffer.h"
+#include "tensor/shape.h"
+
+namespace paramd {
+namespace {
+
+using testing::MakeAdamConfiguration;
+using testing::MakeSeal;
+using testing::Pair;
+using testing::Zeros;
+
+constexpr uint64_t kRowElements = 1024;
+constexpr uint64_t kBytesPerElement = 3 * sizeof(float);  // With two moments.
+constexpr size_t kPieceBytes = size_t{8} << 20;
+constexpr double kSecondsBetween = 30;  // Checkpoints.
+
+double Seconds(Time begin) {
+  return absl::ToDoubleSeconds(MonotonicNow() - begin);
+}
+
+double ResidentBytes() {
+  const std::string statm = [] {
+    std::FILE* const file = std::fopen("/proc/self/statm", "r");
+    char text[256] = {};
+    CHECK(file != nullptr && std::fgets(text, sizeof(text), file) != nullptr,
+          "/proc says how much memory there is");
+    std::fclose(file);
+    return std::string(text);
+  }();
+  return std::strtod(statm.c_str() + statm.find(' '), nullptr) *
+         static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+// Its pages are on disk, and not in memory.
+void Forget(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  CHECK(fd >= 0 && fsync(fd) == 0 &&
+            posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0,
+        path);
+  close(fd);
+}
+
+// Seconds to write so many bytes as one durable file.
+double WritePlainly(const std::string& path, uint64_t bytes) {
+  const std::vector<std::byte> piece(kPieceBytes, std::byte{42});
+  const Time begin = MonotonicNow();
+  const int fd =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  CHECK(fd >= 0, path);
+  for (uint64_t left = bytes; left > 0;) {
+    const ssize_t written =
+        write(fd, piece.data(), std::min<uint64_t>(left, piece.size()));
+    CHECK(written > 0, path);
+    left -= written;
+  }
+  CHECK(fsync(fd) == 0 && close(fd) == 0, path);
+  return Seconds(begin);
+}
+
+double ReadPlainly(const std::string& path) {
+  std::vector<std::byte> piece(kPieceBytes);
+  Forget(path);
+  const Time begin = MonotonicNow();
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  CHECK(fd >= 0, path);
+  while (read(fd, piece.data(), piece.size()) > 0) {
+  }
+  close(fd);
+  return Seconds(begin);
+}
+
+// A server's core, called as its process does: pushes on this thread, files on
+// another. Not thread-safe.
+class Server {
+ public:
+  Server(uint64_t bytes, std::string root)
+      : shard_(Options()),
+        configuration_(MakeAdamConfiguration({Zeros(
+            "w", {bytes / kBytesPerElement / kRowElements, kRowElements})})),
+        directory_(std::move(root), /*nonce=*/1) {
+    Outbox out;
+    shard_.Start(now_, &out);
+    v1::ConfigureRequest request;
+    request.mutable_header()->set_term(1);
+    *request.mutable_configuration() = configuration_;
+    Receive(PeerId::Coordinator(), request, {});
+    while (shard_.next_tick() <= now_) shard_.Tick(now_, &out);
+    gradient_ = Buffer::Allocate(kBlockElements * sizeof(float));
+    for (std::byte& byte : gradient_.mutable_bytes()) byte = std::byte{0};
+    for (int s = 0; s < layout().slices_size(); ++s) {
+      const v1::Slice& slice = layout().slices(s);
+      uint64_t left = (slice.row_end() - slice.row_begin()) * kRowElements;
+      for (uint32_t b = 0; left > 0; ++b) {
+        const uint64_t elements = std::min<uint64_t>(left, kBlockElements);
+        chunks_.push_back(MakeChunk(s, b, elements));
+        left -= elements;
+      }
+    }
+  }
+  ~Server() {
+    if (writer_.joinable()) writer_.join();
+  }
+
+  size_t chunks() const { return chunks_.size(); }
+  uint64_t bytes() const {
+    return layout().variables(0).shape(0) * kRowElements * kBytesPerElement;
+  }
+
+  // Every `stride`th block, one chunk each: how long each took. Empty: the
+  // snapshot that is being written has been, before the first.
+  void Push(size_t stride, Samples* milliseconds) {
+    for (size_t c = 0; c < chunks_.size(); c += stride) {
+      const Time begin = MonotonicNow();
+      v1::PushRequest& chunk = chunks_[c];
+      chunk.mutable_header()->set_sequence(pushes_ + 1);
+      Receive(PeerId::Worker(1), chunk,
+              {gradient_.Part(0, chunk.blocks(0).elements() * sizeof(float))});
+      milliseconds->Add(1e3 * Seconds(begin));
+    }
+    ++pushes_;
+  }
+
+  // Freezes all blocks and begins to write them.
+  void BeginSave() {
+    v1::PrepareCheckpoint prepare;
+    *prepare.mutable_snapshot() = Pair(1, ++snapshots_);
+    const auto prepared = directory_.Prepare(prepare);
+    CHECK(prepared.ok(), prepared.status().message());
+    prepared_ = prepared->directory();
+    v1::SealRequest seal = MakeSeal(snapshots_);
+    seal.set_directory(prepared_);
+    seal.set_file_name("ps-0.safetensors");
+    written_ = false;
+    Receive(PeerId::Coordinator(), seal, {});
+    CHECK(writer_.joinable(), "a sealed server writes");
+  }
+  bool HasWritten() const { return written_; }
+  // Commits what has been written, alone; the path.
+  std::string EndSave() {
+    writer_.join();
+    Outbox out;
+    IoResult result;
+    result.io = io_;
+    result.head = std::make_unique<v1::WriteShardResult>(result_);
+    shard_.Completed(std::move(result), now_, &out);
+    v1::CommitCheckpoint commit;
+    commit.set_directory(prepared_);
+    v1::Manifest* const manifest = commit.mutable_manifest();
+    *manifest->mutable_snapshot() = Pair(1, snapshots_);
+    *manifest->mutable_variables() = layout().variables();
+    *manifest->add_files() = result_.file();
+    manifest->add_slots("momentum");
+    manifest->add_slots("variance");
+    const auto committed = directory_.Commit(commit);
+    CHECK(committed.ok(), committed.status().message());
+    return committed->path();
+  }
+
+  // As a server that begins does, slice by slice, once the chief has verified.
+  void Restore() {
+    const auto found = directory_.Find({});
+    CHECK(found.ok(), found.status().message());
+    for (const v1::Slice& slice : layout().slices()) {
+      v1::ReadSlices read;
+      read.set_path(found->path());
+      read.add_slots("momentum");
+      read.add_slots("variance");
+      auto* const want = read.add_slices();
+      want->set_variable("w");
+      *want->mutable_shape() = layout().variables(0).shape();
+      want->set_row_begin(slice.row_begin());
+      want->set_row_end(slice.row_end());
+      v1::ReadSlicesResult result;
+      BufferChain payload;
+      const absl::Status status =
+          ReadSlicesFromCheckpoint(read, &result, &payload);
+      CHECK(status.ok(), status.message());
+    }
+  }
+
+ private:
+  static Shard::Options Options() {
+    Shard::Options options;
+    options.incarnation = 100;
+    options.life_seed = 1;
+    return options;
+  }
+  static v1::PushRequest MakeChunk(uint32_t slice, uint32_t block,
+                                   uint64_t elements) {
+    v1::PushRequest request;
+    request.mutable_header()->set_worker(1);
+    *request.mutable_header()->mutable_generation() = Pair(1, 11);
+    request.set_encoding(v1::FP32);
+    v1::PushBlock* const pushed = request.add_blocks();
+    pushed->set_slice(slice);
+    pushed->set_block(block);
+    pushed->set_elements(elements);
+    return request;
+  }
+  const v1::Layout& layout() const { return configuration_.layout(); }
+
+  void Receive(PeerId from, const google::protobuf::Message& head,
+               BufferChain payload) {
+    Outbox out;
+    Message message;
+    message.from = from;
+    message.call = 1;
+    message.head = &head;
+    message.payload = std::move(payload);
+    shard_.Receive(std::move(message), now_, &out);
+    for (Outbox::IoItem& item : out.ios) {
+      CHECK(!writer_.joinable(), "one file is written at a time");
+      io_ = item.io;
+      writer_ = std::thread([this, work = std::move(item)]() mutable {
+        const auto written = WriteShardFile(
+            static_cast<const v1::WriteShard&>(*work.head), work.payload);
+        CHECK(written.ok(), written.status().message());
+        work.payload.clear();
+        result_ = *written;
+        written_ = true;
+      });
+    }
+  }
+
+  Shard shard_;
+  const v1::Configuration configuration_;
+  CheckpointDirectory directory_;
+  const Time now_ = Time::FromNanoseconds(1);
+  std::vector<v1::PushRequest> chunks_;
+  Buffer gradient_;
+  uint64_t pushes_ = 0;
+  uint64_t snapshots_ = 0;
+  std::string prepared_;
+  std::thread writer_;
+  IoId io_ = 0;
+  v1::WriteShardResult result_;  // Once written_.
+  std::atomic<bool> written_ = false;
+};
+
+void MeasureDisk(const std::string& directory, Server* server, Report* report) {
+  report->Progress("disk");
+  const std::string plain = directory + "/plain";
+  const double megabytes = 1e-6 * static_cast<double>(server->bytes());
+  Samples save, write, restore, read;
+  const int rounds = report->quick() ? 2 : 5;
+  for (int round = -1; round < rounds; ++round) {
+    const double plain_write = WritePlainly(plain, server->bytes());
+    const Time begin = MonotonicNow();
+    server->BeginSave();
+    const std::string path = server->EndSave();
+    const double saved = Seconds(begin);
+    const double plain_read = ReadPlainly(plain);
+    Forget(path + "/ps-0.safetensors");
+    const Time found = MonotonicNow();
+    server->Restore();
+    const double restored = Seconds(found);
+    CHECK(RemoveTree(path).ok(), path);
+    if (round < 0) continue;
+    save.Add(megabytes / saved);
+    write.Add(megabytes / plain_write);
+    restore.Add(megabytes / restored);
+    read.Add(megabytes / plain_read);
+  }
+  report->Add({"save_over_disk", "MB/s", save,
+               Figure::Peer{"sequential writer", write}});
+  report->Add({"restore_over_disk", "MB/s", restore,
+               Figure::Peer{"sequential reader", read}});
+}
+
+void MeasurePushes(Server* server, Report* report) {
+  report->Progress("push");
+  Samples added, calm_p99, lost, allowed;
+  const int rounds = report->quick() ? 2 : 5;
+  const int calm_pushes = report->quick() ? 5 : 20;
+  for (int round = -1; round < rounds; ++round) {
+    Samples calm, saving;
+    const Time calm_begin = MonotonicNow();
+    for (int push = 0; push < calm_pushes; ++push) server->Push(1, &calm);
+    const double push_seconds = Seconds(calm_begin) / calm_pushes;
+    const Time begin = MonotonicNow();
+    server->BeginSave();
+    int pushes = 0;
+    for (; !server->HasWritten(); ++pushes) server->Push(1, &saving);
+    const double late = Seconds(begin) - pushes * push_seconds;
+    CHECK(RemoveTree(server->EndSave()).ok(), "a checkpoint is deleted");
+    if (round < 0) continue;
+    calm_p99.Add(calm.Quantile(0.99));
+    added.Add(saving.Quantile(0.99) - calm.Quantile(0.99));
+    lost.Add(late / kSecondsBetween);
+    allowed.Add(0.02);
+  }
+  report->Add({"push_p99_added_ms", "ms", added,
+               Figure::Peer{"a calm push's p99", calm_p99}});
+  report->Add({"throughput_lost", "", lost, Figure::Peer{"allowed", allowed}});
+}
+
+void MeasureMemory(Server* server, Report* report) {
+  report->Progress("memory");
+  constexpr size_t kStride = 8;
+  Samples extra, overwritten, unused;
+  const double blocks =
+      static_cast<double>((server->chunks() + kStride - 1) / kStride);
+  for (int round = -1; round < (report->quick() ? 1 : 3); ++round) {
+    server->Push(kStride, &unused);
+    malloc_trim(0);  // What is free is not counted as there before.
+    const double before = ResidentBytes();
+    server->BeginSave();
+    double most = before;
+    while (!server->HasWritten()) {
+      server->Push(kStride, &unused);
+      most = std::max(most, ResidentBytes());
+    }
+    CHECK(RemoveTree(server->EndSave()).ok(), "a checkpoint is deleted");
+    if (round < 0) continue;
+    extra.Add(1e-6 * (most - before));
+    overwritten.Add(1e-6 * blocks * kBlockElements * kBytesPerElement);
+  }
+  report->Add({"extra_memory", "MB", extra,
+               Figure::Peer{"overwritten meanwhile", overwritten}});
+}
+
+void Run(Report* report) {
+  const char* const temporary = std::getenv("TMPDIR");
+  const std::string directory =
+      absl::StrCat(temporary == nullptr ? "/tmp" : temporary,
+                   "/paramd-checkpoint-benchmark-", getpid());
+  CHECK(MakeDirectories(directory).ok(), directory);
+  {
+    const uint64_t bytes = report->quick() ? 100'000'000 : 500'000'000;
+    Server server(bytes, directory + "/checkpoints");
+    if (report->Wants("disk")) MeasureDisk(directory, &server, report);
+    if (report->Wants("push")) MeasurePushes(&server, report);
+    if (report->Wants("memory")) MeasureMemory(&server, report);
+  }
+  CHECK(RemoveTree(directory).ok(), directory);
+}
+
+}  // namespace
+}  // namespace paramd
+
+int main(int argc, char** argv) {
+  paramd::Report report("checkpoint", argc, argv);
+  paramd::Run(&report);
+}
