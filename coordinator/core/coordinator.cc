@@ -153,6 +153,7 @@ void Coordinator::OnLogRead(const IoResult& result, Time now, Outbox* out) {
     phase_ = Phase::kTellingEnd;
     for (uint32_t w = 0; w < options_.workers; ++w) yet_to_hear_.insert(w);
     end_deadline_ = now + absl::Milliseconds(options_.job.finish_timeout_ms());
+    if (!retired_.logged().empty()) DeleteCheckpoints(retired_.logged(), out);
     return;
   }
   phase_ = Phase::kTakingTerm;

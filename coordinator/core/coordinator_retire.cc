@@ -19,8 +19,7 @@ void Coordinator::Retire(const v1::CommitCheckpointResult& committed,
   if (!work.to_delete.empty()) DeleteCheckpoints(work.to_delete, out);
 }
 
-void Coordinator::OnRetired(const IoResult& result, Time /*now*/,
-                            Outbox* out) {
+void Coordinator::OnRetired(const IoResult& result, Time /*now*/, Outbox* out) {
   if (!result.status.ok()) {
     out->Exit(result.status);
     return;

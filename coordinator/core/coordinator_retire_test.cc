@@ -155,6 +155,18 @@ TEST(CoordinatorRetireStartTest, WhatADeadChiefRetiredIsDeleted) {
   EXPECT_THAT(remove->second.snapshots(), ElementsAre(Pair(1, 9)));
 }
 
+TEST(CoordinatorRetireStartTest, WhatAFinishedRunLeftOfThemIsDeletedToo) {
+  StartedCoordinator started(JobOptions());
+  v1::ReadLogResult log = LogWithARetiredOne();
+  *log.add_entries() = log.entries(1);
+  log.mutable_entries(2)->set_number(3);
+  log.mutable_entries(2)->mutable_finished();
+  started.ReadLog(log);
+  const auto remove = started.driver().TakeIo<v1::DeleteCheckpoints>();
+  ASSERT_TRUE(remove.has_value());
+  EXPECT_THAT(remove->second.snapshots(), ElementsAre(Pair(1, 9)));
+}
+
 // Else a storage that is not mounted would begin the job anew.
 TEST(CoordinatorRetireStartTest, AnEmptyDirectoryIsNotThatOfARunThatRetired) {
   StartedCoordinator started(JobOptions());

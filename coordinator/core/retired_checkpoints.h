@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "google/protobuf/repeated_ptr_field.h"
+
 #include "proto/paramd/v1/types.pb.h"
 
 namespace paramd {
