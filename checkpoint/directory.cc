@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/nonce_file.h"
 #include "proto/refusal.h"
 #include "tensor/buffer.h"
 
@@ -76,8 +77,10 @@ absl::StatusOr<v1::PrepareCheckpointResult> CheckpointDirectory::Prepare(
   const std::string directory =
       absl::StrCat(root, "/", TemporaryName(request.snapshot(), nonce_));
   RETURN_IF_ERROR(MakeDirectories(directory));
+  RETURN_IF_ERROR(WriteNonceFile(directory, nonce_));
   v1::PrepareCheckpointResult result;
   result.set_directory(directory);
+  result.set_nonce(nonce_);
   return result;
 }
 
@@ -141,6 +144,8 @@ absl::StatusOr<v1::CommitCheckpointResult> CheckpointDirectory::Commit(
   verify.sum_bases = false;  // Committed, and summed again when it is restored.
   RETURN_IF_ERROR(VerifyFiles(request.directory(), manifest, verify));
   RETURN_IF_ERROR(WriteManifest(request.directory(), manifest));
+  RETURN_IF_ERROR(
+      RemoveTree(absl::StrCat(request.directory(), "/", kNonceFile)));
   const std::string path = absl::StrCat(
       root, "/",
       FormatCheckpointName(manifest.snapshot(), manifest.global_step()));

@@ -88,15 +88,23 @@ absl::StatusOr<std::vector<TensorInfo>> PlanShardFile(
   return tensors;
 }
 
-absl::StatusOr<v1::WriteShardResult> WriteShardFile(
-    const v1::WriteShard& request, const BufferChain& payload) {
+absl::StatusOr<BufferChain> ShardFileBytes(const v1::WriteShard& request,
+                                           const BufferChain& payload) {
   ASSIGN_OR_RETURN(const std::vector<TensorInfo> tensors,
                    PlanShardFile(request, ChainSize(payload)));
   ASSIGN_OR_RETURN(const std::string header, EncodeSafetensorsHeader(tensors));
+  BufferChain bytes = {Buffer::Copy(header)};
+  bytes.insert(bytes.end(), payload.begin(), payload.end());
+  return bytes;
+}
+
+absl::StatusOr<v1::WriteShardResult> WriteShardFile(
+    const v1::WriteShard& request, const BufferChain& payload) {
+  ASSIGN_OR_RETURN(const BufferChain file_bytes,
+                   ShardFileBytes(request, payload));
   ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file,
                    NewFile::Create(TemporaryName(request)));
-  RETURN_IF_ERROR(file->Append(header));
-  ChainReader reader(payload);
+  ChainReader reader(file_bytes);
   for (auto bytes = reader.Next(kAppendBytes); !bytes.empty();
        bytes = reader.Next(kAppendBytes)) {
     RETURN_IF_ERROR(file->Append(bytes));

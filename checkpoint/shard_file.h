@@ -20,6 +20,11 @@ namespace paramd {
 absl::StatusOr<std::vector<TensorInfo>> PlanShardFile(
     const v1::WriteShard& request, uint64_t payload_bytes);
 
+// All bytes of the file, those of the payload by reference. Errors are those of
+// PlanShardFile.
+absl::StatusOr<BufferChain> ShardFileBytes(const v1::WriteShard& request,
+                                           const BufferChain& payload);
+
 // Writes `payload` as the safetensors file `request.file().name()` in
 // `request.directory()`: under a temporary name, synced, then renamed. On OK
 // the file is durable and the result is the request's `file` with size and
