@@ -106,7 +106,8 @@ void Process::AddTo(Runtime* runtime) {
     options.spike_factor = job_.config.spike_factor();
     options.pull_ahead = job_.config.pull_ahead();
     options.kernels = KernelsFor(job_.config.cpu());
-    server_ = std::make_unique<ParameterServer>(options, runtime);
+    server_ = std::make_unique<ParameterServer>(
+        options, job_.config.checkpoint().directory(), runtime);
   }
   if (coordinator_ != nullptr) coordinator_->AddTo(runtime);
   if (worker_ != nullptr) worker_->AddTo(runtime);

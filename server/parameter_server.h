@@ -1,6 +1,8 @@
 #ifndef PARAMD_SERVER_PARAMETER_SERVER_H_
 #define PARAMD_SERVER_PARAMETER_SERVER_H_
 
+#include <string>
+
 #include "net/runtime.h"
 #include "net/worker_thread.h"
 #include "server/core/shard.h"
@@ -15,16 +17,20 @@ namespace paramd {
 // that is being written.
 //
 //   ParameterServer server({.index = 0, .incarnation = id, .life_seed = seed},
-//                          runtime.get());
+//                          /*checkpoint_directory=*/"", runtime.get());
 //   return runtime->Run();
 class ParameterServer {
  public:
   // Registers everything with `runtime`; at most one server a runtime.
-  ParameterServer(const Shard::Options& options, Runtime* runtime);
+  // `checkpoint_directory`: where this process has the directory in which the
+  // chief keeps checkpoints; empty or relative: under the chief's path.
+  ParameterServer(const Shard::Options& options,
+                  std::string checkpoint_directory, Runtime* runtime);
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;
 
  private:
+  const std::string checkpoint_directory_;
   Shard shard_;
   WorkerThread files_;
 };

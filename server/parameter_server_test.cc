@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 
 #include "checkpoint/directory.h"
+#include "checkpoint/file.h"
 #include "net/in_process_runtime.h"
 #include "proto/refusal.h"
 #include "server/core/testing/configurations.h"
@@ -81,12 +82,13 @@ v1::Header Snapshot() {
 
 // Fills a server as the configuration says, does `steps` and ends the job.
 void RunServer(const v1::Configuration& configuration,
-               const std::function<void(Script*)>& steps) {
+               const std::function<void(Script*)>& steps,
+               const std::string& checkpoint_directory = "") {
   auto runtime = MakeInProcessRuntime();
   Shard::Options options;
   options.incarnation = 100;
   options.life_seed = 1;
-  ParameterServer server(options, runtime.get());
+  ParameterServer server(options, checkpoint_directory, runtime.get());
   Script script;
   runtime->AddCore(PeerId::Coordinator(), &script);
 
@@ -183,6 +185,100 @@ TEST(ParameterServerTest, Promise3_WhatIsSavedIsRestoredByAnother) {
   ASSERT_EQ(saved[0].size(), 262144u);
   ASSERT_EQ(saved[1].size(), 4u * 262144);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(saved[i], restored[i]) << i;
+}
+
+// Seals snapshot 1.1 into `directory`, with this nonce.
+void AddSeal(const std::string& directory, uint64_t nonce,
+             std::function<void(const v1::WrittenReply&)> use, Script* script) {
+  auto seal = std::make_unique<v1::SealRequest>();
+  *seal->mutable_header() = Snapshot();
+  seal->set_directory(directory);
+  seal->set_nonce(nonce);
+  seal->set_file_name("ps-0.safetensors");
+  *seal->add_server_generations() = Pair(1, 1);
+  script->Add(std::move(seal), {}, ExpectOk);
+  auto written = std::make_unique<v1::WrittenRequest>();
+  *written->mutable_header() = Snapshot();
+  script->Add(std::move(written), {}, [use](const Message& message) {
+    ASSERT_TRUE(message.status.ok()) << message.status;
+    use(static_cast<const v1::WrittenReply&>(*message.head));
+  });
+}
+
+TEST(ParameterServerTest, Promise3_WhatIsNotSeenHereIsHandedOverByteForByte) {
+  const std::string root = ::testing::TempDir() + "/unseen/here";
+  CheckpointDirectory directory(root, /*nonce=*/7);
+  v1::PrepareCheckpoint prepare;
+  *prepare.mutable_snapshot() = Pair(1, 1);
+  const auto prepared = directory.Prepare(prepare);
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  const v1::Configuration configuration =
+      MakeAdamConfiguration({Uniform("w", {1280, 1024}),
+                             Uniform("row", {1, 1100000}), Zeros("s", {})});
+  // The directory by the server's own name for its parent.
+  RunServer(configuration,
+            [&](Script* script) {
+              AddSeal("/elsewhere/" + prepared->directory().substr(
+                                          prepared->directory().rfind('/') + 1),
+                      prepared->nonce(),
+                      [](const v1::WrittenReply& reply) {
+                        EXPECT_FALSE(reply.unseen());
+                        EXPECT_GT(reply.file().bytes(), 28000000u);
+                      },
+                      script);
+            },
+            root);
+  const auto file = ReadWholeFile(
+      prepared->directory() + "/ps-0.safetensors", uint64_t{1} << 30);
+  ASSERT_TRUE(file.ok()) << file.status();
+
+  std::string fetched;
+  RunServer(configuration, [&](Script* script) {
+    AddSeal(prepared->directory(), prepared->nonce() + 1,
+            [](const v1::WrittenReply& reply) {
+              EXPECT_TRUE(reply.unseen());
+              EXPECT_EQ(reply.file().slices_size(), 4);
+            },
+            script);
+    // As many windows as it takes, and one at the end.
+    for (uint64_t offset = 0; offset < file->size() + 1; offset += 3000000) {
+      auto fetch = std::make_unique<v1::FetchShardRequest>();
+      *fetch->mutable_header() = Snapshot();
+      fetch->set_offset(offset);
+      fetch->set_limit(3000000);
+      script->Add(std::move(fetch), {}, [&](const Message& message) {
+        ASSERT_TRUE(message.status.ok()) << message.status;
+        fetched += FlattenForTest(message.payload);
+      });
+    }
+  });
+  EXPECT_TRUE(fetched == *file) << fetched.size() << " of " << file->size();
+}
+
+TEST(ParameterServerTest, ACheckpointThatIsNotSeenIsRefusedByName) {
+  v1::Configuration configuration = MakeAdamConfiguration({Zeros("s", {})});
+  configuration.mutable_servers(0)->set_restore_directory("/not/there");
+  auto runtime = MakeInProcessRuntime();
+  Shard::Options options;
+  options.incarnation = 100;
+  ParameterServer server(options, "/nor/here", runtime.get());
+  Script script;
+  runtime->AddCore(PeerId::Coordinator(), &script);
+  auto configure = std::make_unique<v1::ConfigureRequest>();
+  *configure->mutable_configuration() = configuration;
+  std::string sentence;
+  script.Add(std::move(configure), {}, [&](const Message& message) {
+    sentence = std::string(message.status.message());
+  });
+  auto finish = std::make_unique<v1::FinishRequest>();
+  finish->mutable_header()->set_term(1);
+  finish->set_everybody_knows(true);
+  script.Add(std::move(finish), {}, ExpectOk);
+  EXPECT_TRUE(runtime->Run().ok());
+  EXPECT_EQ(sentence,
+            "ps-0 could not restore '/not/there': this process does not see "
+            "that directory: it must have the same storage as the chief, there "
+            "or at its own checkpoint.directory");
 }
 
 }  // namespace

@@ -42,6 +42,31 @@ class NumberReader {
     });
   }
 
+  // Whether the next `elements` are all positive zeros. Reads none of them, and
+  // looks no further than the first that is not. REQUIRES: that many remain.
+  bool NextAreZeros(size_t elements) const {
+    ChainReader ahead = *reader_;
+    for (size_t left = elements * BytesOf(format_); left > 0;) {
+      const absl::Span<const std::byte> span = ahead.Next(left);
+      CHECK(!span.empty(), "the chain has all the bytes that are asked about");
+      const bool zeros =
+          span[0] == std::byte{0} &&
+          std::memcmp(span.data(), span.data() + 1, span.size() - 1) == 0;
+      if (!zeros) return false;
+      left -= span.size();
+    }
+    return true;
+  }
+
+  // Passes over the next `elements`. REQUIRES: that many remain.
+  void Skip(size_t elements) const {
+    for (size_t left = elements * BytesOf(format_); left > 0;) {
+      const size_t passed = reader_->Next(left).size();
+      CHECK(passed > 0, "the chain has all the bytes that are passed over");
+      left -= passed;
+    }
+  }
+
   // The next `elements` as float32: references, or a new buffer. REQUIRES: that
   // many remain.
   BufferChain Take(size_t elements) const {

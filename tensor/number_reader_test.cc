@@ -95,5 +95,34 @@ TEST(NumberReaderDeathTest, AChainThatIsTooShortBreaksTheInvariant) {
                "the chain ends with a whole element");
 }
 
+TEST(NumberReaderTest, ZerosAreSeenWithoutBeingRead) {
+  // Pieces that begin and end anywhere: 5 zeros, then a one.
+  std::string bytes(24, '\0');
+  bytes[23] = '\x3f';
+  const BufferChain chain = {Buffer::Copy(bytes.substr(0, 3)),
+                             Buffer::Copy(bytes.substr(3, 6)),
+                             Buffer::Copy(bytes.substr(9))};
+  ChainReader reader(chain);
+  const NumberReader numbers(&reader);
+  EXPECT_TRUE(numbers.NextAreZeros(0));
+  EXPECT_TRUE(numbers.NextAreZeros(5));
+  EXPECT_FALSE(numbers.NextAreZeros(6));
+  EXPECT_EQ(reader.remaining(), 24u);
+  numbers.Skip(4);
+  EXPECT_EQ(reader.remaining(), 8u);
+  EXPECT_FALSE(numbers.NextAreZeros(2));
+  ChainReader half(chain);
+  EXPECT_TRUE(NumberReader(&half, NumberFormat::kBf16).NextAreZeros(11));
+  EXPECT_FALSE(NumberReader(&half, NumberFormat::kBf16).NextAreZeros(12));
+}
+
+TEST(NumberReaderTest, ANegativeZeroIsNotOneOfThem) {
+  const std::vector<float> numbers = {0, -0.0f};
+  const BufferChain chain = {
+      Buffer::Copy(AsBytes(absl::MakeConstSpan(numbers)))};
+  ChainReader reader(chain);
+  EXPECT_FALSE(NumberReader(&reader).NextAreZeros(2));
+}
+
 }  // namespace
 }  // namespace paramd

@@ -44,8 +44,30 @@ v1::BlockVersion Block::version() const {
   return version;
 }
 
+v1::BlockVersion Block::changed() const {
+  v1::BlockVersion version;
+  version.set_life(life_);
+  version.set_counter(changed_);
+  return version;
+}
+
+bool Block::Rests(const Optimizer& optimizer) {
+  if (!slots_are_zeros_.has_value()) {
+    const BufferChain slots = {slots_};
+    ChainReader reader(slots);
+    slots_are_zeros_ =
+        NumberReader(&reader).NextAreZeros(slots_.size() / sizeof(float));
+  }
+  return optimizer.RestsOnZeros(*slots_are_zeros_);
+}
+
 void Block::Apply(const Optimizer& optimizer, const NumberReader& gradient,
                   SpareBuffers* spare, const GradientAge& age) {
+  if (gradient.NextAreZeros(elements_) && Rests(optimizer)) {
+    gradient.Skip(elements_);
+    ++applied_;
+    return;
+  }
   Buffer fresh_values;
   Buffer fresh_slots;
   float* const new_values = Target(&values_, &fresh_values, spare);
@@ -59,7 +81,8 @@ void Block::Apply(const Optimizer& optimizer, const NumberReader& gradient,
                   age);
   Replace(&values_, std::move(fresh_values), spare);
   Replace(&slots_, std::move(fresh_slots), spare);
-  ++applied_;
+  changed_ = ++applied_;
+  slots_are_zeros_ = slots_.empty();
 }
 
 absl::Span<float> Block::mutable_values() {
@@ -67,6 +90,7 @@ absl::Span<float> Block::mutable_values() {
 }
 
 absl::Span<float> Block::mutable_slot(size_t slot) {
+  slots_are_zeros_.reset();
   return {MutableFloats(&slots_) + slot * elements_, elements_};
 }
 

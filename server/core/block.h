@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 
 #include "proto/paramd/v1/types.pb.h"
@@ -36,13 +37,19 @@ class Block {
   // Pushes contained, those before a restore included.
   uint64_t applied() const { return applied_; }
 
+  // The version as of the push that last changed a number: of two contents of
+  // one life, one made from the other by pushes, the numbers are the same if
+  // and only if this is. A gradient of zeros need not change any.
+  v1::BlockVersion changed() const;
+
   // References to the present content: values, and all slots one after another.
   const Buffer& values() const { return values_; }
   const Buffer& slots() const { return slots_; }
 
   // Reads the gradient of this block and applies it. Replaced buffers go to
-  // `spare`. REQUIRES: 4 * elements() bytes of finite numbers remain; somebody
-  // holds a reference to age.values, if any.
+  // `spare`; where no number would change, none is replaced. REQUIRES: 4 *
+  // elements() bytes of finite numbers remain; somebody holds a reference to
+  // age.values, if any.
   void Apply(const Optimizer& optimizer, const NumberReader& gradient,
              SpareBuffers* spare, const GradientAge& age = {});
 
@@ -53,12 +60,17 @@ class Block {
   // To fill a fresh block. REQUIRES: no reference was handed out.
   absl::Span<float> mutable_values();
   absl::Span<float> mutable_slot(size_t slot);
-  void set_applied(uint64_t applied) { applied_ = applied; }
+  void set_applied(uint64_t applied) { applied_ = changed_ = applied; }
 
  private:
+  // Whether a gradient of zeros changes nothing; looks at the slots once.
+  bool Rests(const Optimizer& optimizer);
+
   size_t elements_;
   uint64_t life_;
   uint64_t applied_ = 0;
+  uint64_t changed_ = 0;  // What applied_ was after it.
+  absl::optional<bool> slots_are_zeros_;  // Unset: not known.
   GradientRms gradient_rms_;
   Buffer values_;
   Buffer slots_;

@@ -1,6 +1,7 @@
 #include "server/core/block.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,70 @@ TEST(BlockTest, TheVersionNamesTheLifeAndCountsPushes) {
   Push(sgd, {1}, &block, &spare);
   EXPECT_EQ(block.version().counter(), 41u);
   EXPECT_EQ(block.applied(), 41u);
+}
+
+v1::OptimizerConfig Config(const char* kind) {
+  v1::OptimizerConfig config;
+  config.set_learning_rate(0.5);
+  const std::string name = kind;
+  if (name == "sgd") config.mutable_sgd();
+  if (name == "momentum") config.mutable_sgd()->set_momentum(0.9);
+  if (name == "adagrad") config.mutable_adagrad();
+  if (name == "adam") config.mutable_adam();
+  return config;
+}
+
+// What it is while a block rests is what each optimizer's arithmetic gives.
+TEST(BlockTest, AGradientOfZerosIsCountedAndChangesWhatTheOptimizerWould) {
+  for (const char* const kind : {"sgd", "momentum", "adagrad", "adam"}) {
+    const Optimizer optimizer = *Optimizer::Create(Config(kind), 0);
+    const size_t slots = optimizer.slots().size();
+    Block block(3, slots, /*life=*/9);
+    const std::vector<float> begin = {-0.0f, 2, -3};
+    std::copy(begin.begin(), begin.end(), block.mutable_values().begin());
+    for (size_t s = 0; s < slots; ++s) {
+      const auto slot = block.mutable_slot(s);
+      std::fill(slot.begin(), slot.end(), optimizer.initial_slot());
+    }
+    SpareBuffers spare;
+    std::vector<float> values = begin;
+    std::vector<float> beside = Numbers(block.slots());
+    uint64_t applied = 0;
+    for (const float gradient : {0.0f, 0.0f, 0.5f, 0.0f}) {
+      const std::vector<float> gradients(3, gradient);
+      const BufferChain chain = {
+          Buffer::Copy(AsBytes(absl::MakeConstSpan(gradients)))};
+      ChainReader reader(chain);
+      optimizer.Apply(&reader, applied++,
+                      {3, values.data(), beside.data(), values.data(),
+                       beside.data()});
+      Push(optimizer, gradients, &block, &spare);
+      EXPECT_EQ(std::memcmp(values.data(), Numbers(block.values()).data(),
+                            3 * sizeof(float)),
+                0)
+          << kind << " after " << applied;
+      EXPECT_EQ(Numbers(block.slots()), beside) << kind;
+      EXPECT_EQ(block.applied(), applied);
+    }
+    // Momentum goes on where there was a gradient once.
+    const bool rests = slots == 0 || std::string(kind) == "adagrad";
+    EXPECT_EQ(block.changed().counter(), rests ? 3u : 4u) << kind;
+    EXPECT_EQ(block.changed().life(), 9u);
+  }
+}
+
+TEST(BlockTest, NothingIsReplacedWhereNoNumberChanges) {
+  const Optimizer sgd = Make(false);
+  SpareBuffers spare;
+  Block block = Filled(sgd, {1, 2, 3});
+  const Buffer reader = block.values();
+  Push(sgd, {0, 0, 0}, &block, &spare);
+  EXPECT_EQ(block.values().bytes().data(), reader.bytes().data());
+  EXPECT_EQ(block.version().counter(), 1u);
+  EXPECT_EQ(block.changed().counter(), 0u);
+  Push(sgd, {0, -0.0f, 0}, &block, &spare);
+  EXPECT_EQ(block.changed().counter(), 2u)
+      << "subtracting a negative zero may change the sign of a zero";
 }
 
 }  // namespace

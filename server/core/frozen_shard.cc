@@ -1,19 +1,46 @@
 #include "server/core/frozen_shard.h"
 
 #include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 
 namespace paramd {
 namespace {
 
-void AddTensor(const Slice& slice, const std::string& name,
+// Consecutive blocks of a slice.
+struct Run {
+  int begin;
+  int end;
+};
+
+void AddTensor(const std::string& name, absl::Span<const uint64_t> shape,
                v1::WriteShard* head) {
   v1::WriteShard::Tensor* const tensor = head->add_tensors();
   tensor->set_name(name);
   tensor->set_dtype(v1::FLOAT32);
-  for (const uint64_t dimension : slice.TensorShape()) {
+  uint64_t bytes = sizeof(float);
+  for (const uint64_t dimension : shape) {
     tensor->add_shape(dimension);
+    bytes *= dimension;
   }
-  tensor->set_bytes(slice.elements() * sizeof(float));
+  tensor->set_bytes(bytes);
+}
+
+void AddValues(const SnapshotFork& fork, const Slice& slice, const Run& run,
+               FrozenShard* frozen) {
+  for (int b = run.begin; b < run.end; ++b) {
+    frozen->payload.push_back(fork.block(slice, b).values());
+  }
+}
+
+void AddSlot(const SnapshotFork& fork, const Slice& slice, const Run& run,
+             size_t slot, FrozenShard* frozen) {
+  for (int b = run.begin; b < run.end; ++b) {
+    const Block& block = fork.block(slice, b);
+    const size_t bytes = block.elements() * sizeof(float);
+    frozen->payload.push_back(block.slots().Part(slot * bytes, bytes));
+  }
 }
 
 void AddAppliedRuns(const SnapshotFork& fork, const Slice& slice,
@@ -41,44 +68,120 @@ void AddGradientRms(const SnapshotFork& fork, const Slice& slice,
   if (!any) saved->clear_gradient_rms();
 }
 
-void AddSlice(const SnapshotFork& fork, const Slice& slice,
-              absl::Span<const absl::string_view> slots, FrozenShard* frozen) {
+v1::SavedSlice* AddSlice(const SnapshotFork& fork, const Slice& slice,
+                         absl::Span<const absl::string_view> slots,
+                         FrozenShard* frozen) {
   v1::SavedSlice* const saved = frozen->head->mutable_file()->add_slices();
   saved->set_variable(slice.variable().name());
   saved->set_row_begin(slice.rows().begin);
   saved->set_row_end(slice.rows().end);
   saved->set_values_tensor(slice.TensorName());
+  for (const absl::string_view slot : slots) {
+    (*saved->mutable_slot_tensors())[std::string(slot)] =
+        slice.TensorName(slot);
+  }
   AddAppliedRuns(fork, slice, saved);
   AddGradientRms(fork, slice, saved);
   fork.record(slice).Save(saved);
+  return saved;
+}
 
-  AddTensor(slice, saved->values_tensor(), frozen->head.get());
-  for (int b = 0; b < slice.block_count(); ++b) {
-    frozen->payload.push_back(fork.block(slice, b).values());
-  }
+void AddWhole(const SnapshotFork& fork, const Slice& slice,
+              absl::Span<const absl::string_view> slots, FrozenShard* frozen) {
+  AddSlice(fork, slice, slots, frozen);
+  const Run all = {0, slice.block_count()};
+  AddTensor(slice.TensorName(), slice.TensorShape(), frozen->head.get());
+  AddValues(fork, slice, all, frozen);
   for (size_t s = 0; s < slots.size(); ++s) {
-    const std::string name = slice.TensorName(slots[s]);
-    (*saved->mutable_slot_tensors())[std::string(slots[s])] = name;
-    AddTensor(slice, name, frozen->head.get());
-    for (int b = 0; b < slice.block_count(); ++b) {
-      const Block& block = fork.block(slice, b);
-      const size_t bytes = block.elements() * sizeof(float);
-      frozen->payload.push_back(block.slots().Part(s * bytes, bytes));
+    AddTensor(slice.TensorName(slots[s]), slice.TensorShape(),
+              frozen->head.get());
+    AddSlot(fork, slice, all, s, frozen);
+  }
+}
+
+// "w[0:512]/blocks:2:3".
+std::string RunName(const Slice& slice, absl::string_view slot,
+                    const Run& run) {
+  return absl::StrCat(slice.TensorName(slot), "/blocks:", run.begin, ":",
+                      run.end);
+}
+
+void AddRun(const SnapshotFork& fork, const Slice& slice, const Run& run,
+            absl::Span<const absl::string_view> slots, v1::SavedSlice* saved,
+            FrozenShard* frozen) {
+  v1::ChangedBlocks* const changed = saved->add_changed();
+  changed->set_first_block(run.begin);
+  changed->set_blocks(run.end - run.begin);
+  uint64_t elements = 0;
+  for (int b = run.begin; b < run.end; ++b) elements += slice.block_elements(b);
+  changed->set_values_tensor(RunName(slice, "", run));
+  AddTensor(changed->values_tensor(), {elements}, frozen->head.get());
+  AddValues(fork, slice, run, frozen);
+  for (size_t s = 0; s < slots.size(); ++s) {
+    const std::string name = RunName(slice, slots[s], run);
+    (*changed->mutable_slot_tensors())[std::string(slots[s])] = name;
+    AddTensor(name, {elements}, frozen->head.get());
+    AddSlot(fork, slice, run, s, frozen);
+  }
+}
+
+// The blocks of the slice that the base has not.
+std::vector<Run> ChangedRuns(const ShardContent& content, const Slice& slice) {
+  std::vector<Run> runs;
+  for (int b = 0; b < slice.block_count(); ++b) {
+    if (content.whole_files().IsUnchanged(slice, b,
+                                          content.fork().block(slice, b))) {
+      continue;
+    }
+    if (runs.empty() || runs.back().end != b) runs.push_back({b, b});
+    runs.back().end = b + 1;
+  }
+  return runs;
+}
+
+// At most half of the numbers: with more, a file that refers to no other is
+// worth its bytes.
+bool FewChanged(const ShardContent& content) {
+  uint64_t changed = 0;
+  uint64_t all = 0;
+  for (const Slice* const slice : content.owned()) {
+    all += slice->elements();
+    for (const Run& run : ChangedRuns(content, *slice)) {
+      for (int b = run.begin; b < run.end; ++b) {
+        changed += slice->block_elements(b);
+      }
     }
   }
+  return changed <= all / 2;
 }
 
 }  // namespace
 
-FrozenShard Freeze(const ShardContent& content, const std::string& directory,
-                   const v1::ShardFile& file) {
+FrozenShard Freeze(const v1::SealRequest& request, const v1::ShardFile& file,
+                   ShardContent* content) {
   FrozenShard frozen;
   frozen.head = std::make_unique<v1::WriteShard>();
-  frozen.head->set_directory(directory);
+  frozen.head->set_directory(request.directory());
+  frozen.head->set_nonce(request.nonce());
   *frozen.head->mutable_file() = file;
-  for (const Slice* const slice : content.owned()) {
-    AddSlice(content.fork(), *slice, content.optimizer().slots(), &frozen);
+  const SnapshotFork& fork = content->fork();
+  const auto slots = content->optimizer().slots();
+  if (content->whole_files().Use(request.base()) && FewChanged(*content)) {
+    *frozen.head->mutable_file()->mutable_base()->mutable_snapshot() =
+        request.base();
+    for (const Slice* const slice : content->owned()) {
+      v1::SavedSlice* const saved = AddSlice(fork, *slice, slots, &frozen);
+      for (const Run& run : ChangedRuns(*content, *slice)) {
+        AddRun(fork, *slice, run, slots, saved, &frozen);
+      }
+    }
+    return frozen;
   }
+  for (const Slice* const slice : content->owned()) {
+    AddWhole(fork, *slice, slots, &frozen);
+  }
+  content->whole_files().Add(request.header().snapshot(), fork,
+                             content->owned());
   return frozen;
 }
 

@@ -63,6 +63,11 @@ class Optimizer {
   // Names of what lies beside a value: none, "momentum", "accumulator", or
   // "momentum" and "variance".
   absl::Span<const absl::string_view> slots() const;
+  // Whether a gradient of zeros leaves each bit of values and slots as it is,
+  // however often it is applied.
+  bool RestsOnZeros(bool slots_are_zeros) const {
+    return kind_ == Kind::kSgd || kind_ == Kind::kAdagrad || slots_are_zeros;
+  }
   // What every slot begins with.
   float initial_slot() const { return initial_slot_; }
 

@@ -11,11 +11,6 @@
 namespace paramd {
 namespace {
 
-// Its calls come every heartbeat, a second unless told.
-constexpr absl::Duration kCoordinatorSilence = absl::Seconds(5);
-// A pull that is kept for longer is told to people.
-constexpr absl::Duration kPullPatience = absl::Seconds(3);
-
 absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
   return Refuse(v1::Refusal::INVALID, entity, sentence);
 }
@@ -82,6 +77,13 @@ void Shard::ReceiveControl(const Message& message, Time now, Outbox* out) {
   } else if (const auto* written =
                  dynamic_cast<const v1::WrittenRequest*>(message.head)) {
     Written(message.call, *written, now, out);
+  } else if (const auto* fetch =
+                 dynamic_cast<const v1::FetchShardRequest*>(message.head)) {
+    auto reply = std::make_unique<v1::FetchShardReply>();
+    BufferChain payload;
+    const absl::Status status = FetchShard(*fetch, reply.get(), &payload);
+    if (!status.ok()) return RefuseCall(message.call, status, out);
+    out->Reply(message.call, std::move(reply), std::move(payload));
   } else if (const auto* decide =
                  dynamic_cast<const v1::DecideRequest*>(message.head)) {
     Decide(message.call, *decide, now, out);
@@ -250,6 +252,7 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request, Time now,
     content_->fork().Hear(request.header().snapshot());
     content_->fork().End(request.committed());
   }
+  ForgetUnseen(request);
   // One snapshot is open at a time: where a later one is, and this one was not
   // committed, it never will be. What is pushed is applied again, or no worker
   // would ever reach the later one's cut.
@@ -370,141 +373,7 @@ void Shard::FenceSessions() {
   }
 }
 
-// ---- the end, work and time ------------------------------------------------
-
-absl::Status Shard::Finish(const v1::FinishRequest& request, Time now,
-                           Outbox* out) {
-  RETURN_IF_ERROR(CheckTerm(request.header().term()));
-  term_ = request.header().term();
-  EndSync(Refuse(v1::Refusal::JOB_FINISHED, Name(), "the job has finished"),
-          out);
-  if (!finished_) leave_at_ = now + options_.finish_timeout;
-  finished_ = true;
-  if (request.everybody_knows()) {
-    leave_at_ = Time::Never();
-    out->Exit(absl::OkStatus());
-  }
-  return absl::OkStatus();
-}
-
-void Shard::Drain(Time now, Outbox* out) {
-  if (finished_) return;  // On its way out already.
-  if (state_ != State::kFilled || now - heard_ > options_.lease) {
-    LeaveUndrained(now, out);
-    return;
-  }
-  draining_ = true;
-  out->Note(absl::StrCat("draining: ", Name(),
-                         " asks the coordinator for a checkpoint"));
-}
-
-void Shard::LeaveUndrained(Time now, Outbox* out) const {
-  if (state_ == State::kFilled) {
-    out->Note(absl::StrCat(Name(), " leaves without a checkpoint: no ",
-                           "coordinator for ",
-                           absl::FormatDuration(now - heard_),
-                           "; what came after the last one is lost"));
-  }
-  out->Exit(absl::OkStatus());
-}
-
-void Shard::Completed(IoResult result, Time now, Outbox* out) {
-  if (snapshot_.has_value() && result.io == snapshot_->io &&
-      !snapshot_->ended) {
-    const auto* written =
-        dynamic_cast<const v1::WriteShardResult*>(result.head.get());
-    snapshot_->ended = true;
-    snapshot_->written = result.status;
-    if (result.status.ok() && written == nullptr) {
-      snapshot_->written = absl::InternalError("writing gave no result");
-    }
-    if (snapshot_->written.ok()) snapshot_->file = written->file();
-    content_->fork().Release();
-    AnswerParked(out);
-  } else if (state_ == State::kReading && result.io == read_io_) {
-    const absl::Status restored = Restored(std::move(result), now);
-    if (restored.ok()) return;
-    state_ = State::kFailed;
-    const std::string from = FilledFrom();
-    failure_ = Invalid(from, absl::StrCat(Name(), " could not restore '", from,
-                                          "': ", restored.message()));
-  }
-  // Anything else is of a snapshot or a restore that was given up.
-}
-
-void Shard::Tick(Time now, Outbox* out) {
-  gate_.Wake(now);
-  if (filler_ != nullptr) {
-    fill_at_ = now;
-    if (filler_->Step()) {
-      filler_.reset();
-      fill_at_ = Time::Never();
-      state_ = State::kFilled;
-      FenceSessions();
-      NoteFilled(out);
-      const absl::Status begun = ConfigureSync(configuration_, out);
-      if (!begun.ok()) {
-        state_ = State::kFailed;
-        failure_ = begun;
-      }
-    }
-  }
-  ContinueSync(now, out);
-  if (draining_ && !finished_ && now - heard_ > options_.lease) {
-    LeaveUndrained(now, out);
-    return;
-  }
-  if (!finished_ && now >= LosesPatience()) {
-    out->Exit(absl::UnavailableError(absl::StrCat(
-        Name(), " has not heard of a coordinator for ",
-        absl::FormatDuration(LosesPatience() - heard_),
-        ": is the chief running?")));
-    return;
-  }
-  // Those parked first are due first.
-  while (!parked_.empty() && parked_.front().deadline <= now) {
-    AnswerWritten(parked_.front().call, out);
-    parked_.erase(parked_.begin());
-  }
-  ReleasePulls(now, out);
-  if (leave_at_ <= now) {
-    leave_at_ = Time::Never();
-    out->Exit(absl::OkStatus());
-  }
-}
-
-Time Shard::next_tick() const {
-  Time next =
-      std::min({fill_at_, leave_at_, apply_at_, gate_.next_tick()});
-  if (sync_ != nullptr) next = std::min(next, sync_->next_tick());
-  if (!finished_) {
-    next = std::min(next, LosesPatience());
-    if (draining_) {
-      next = std::min(next, heard_ + options_.lease + absl::Milliseconds(1));
-    }
-  }
-  if (!parked_.empty()) next = std::min(next, parked_.front().deadline);
-  return next;
-}
-
-Time Shard::LosesPatience() const {
-  return heard_ + (IsZero(configuration_.version())
-                       ? options_.start_timeout
-                       : options_.coordinator_patience);
-}
-
-std::string Shard::overdue(Time now) const {
-  if (draining_ && !finished_) {
-    return absl::StrCat("the coordinator to save ", Name());
-  }
-  const std::string slowest = gate_.overdue(now, kPullPatience);
-  if (!slowest.empty()) return slowest;
-  if (finished_ || now - heard_ < kCoordinatorSilence) return "";
-  return IsZero(configuration_.version())
-             ? absl::StrCat("the coordinator, in the chief's process, to call ",
-                            Name())
-             : "the coordinator to call again";
-}
+// ---- for people -------------------------------------------------------------
 
 void Shard::FillStatus(v1::StatusReply* status) const {
   status->mutable_task()->set_type(v1::PS);

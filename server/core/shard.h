@@ -22,6 +22,7 @@
 #include "server/core/shard_content.h"
 #include "server/core/shard_filler.h"
 #include "server/core/sync_step.h"
+#include "server/core/unseen_file.h"
 #include "tensor/core.h"
 
 namespace paramd {
@@ -107,7 +108,8 @@ class Shard : public Core {
   enum class State { kNone, kReading, kFilling, kFilled, kFailed };
 
   // The newest snapshot that was sealed here. Its frozen content lives in the
-  // work of writing it, until that ends.
+  // work of writing it, until that ends, or in the file that can't be written
+  // here, until its fate is known.
   struct Snapshot {
     v1::Version number;
     std::string directory;
@@ -115,6 +117,8 @@ class Shard : public Core {
     bool ended = false;
     absl::Status written;
     v1::ShardFile file;
+    // It could not be written where it is wanted.
+    absl::optional<UnseenFile> unseen;
   };
   struct Parked {
     CallId call;
@@ -145,6 +149,10 @@ class Shard : public Core {
                     v1::SealReply* reply);
   void Written(CallId call, const v1::WrittenRequest& request, Time now,
                Outbox* out);
+  absl::Status FetchShard(const v1::FetchShardRequest& request,
+                          v1::FetchShardReply* reply,
+                          BufferChain* payload) const;
+  void ForgetUnseen(const v1::ConfigureRequest& request);
   absl::Status Finish(const v1::FinishRequest& request, Time now, Outbox* out);
 
   bool IsSync() const {

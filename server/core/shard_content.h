@@ -18,6 +18,7 @@
 #include "server/core/snapshot_fork.h"
 #include "server/core/spare_buffers.h"
 #include "server/core/staleness_count.h"
+#include "server/core/whole_files.h"
 #include "tensor/buffer.h"
 #include "tensor/number_format.h"
 #include "tensor/number_reader.h"
@@ -92,6 +93,10 @@ class ShardContent {
   SnapshotFork& fork() { return fork_; }
   const SnapshotFork& fork() const { return fork_; }
 
+  // What files of it are known to hold.
+  WholeFiles& whole_files() { return whole_files_; }
+  const WholeFiles& whole_files() const { return whole_files_; }
+
   // The workers whose reads are kept, as far as the optimizer has use for them.
   void SetWorkers(const std::vector<uint32_t>& workers);
   // Bytes of values that are kept only for that.
@@ -147,6 +152,7 @@ class ShardContent {
   std::vector<Slice*> owned_;
   uint64_t bytes_ = 0;
   SnapshotFork fork_;
+  WholeFiles whole_files_;
   SpareBuffers spare_;
   Counts counts_;
   StalenessCount staleness_;

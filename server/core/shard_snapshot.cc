@@ -13,6 +13,9 @@
 namespace paramd {
 namespace {
 
+// For the head of a reply.
+constexpr size_t kReplyHeadBytes = 1024;
+
 absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
   return Refuse(v1::Refusal::INVALID, entity, sentence);
 }
@@ -72,7 +75,7 @@ absl::Status Shard::Seal(const v1::SealRequest& request, Outbox* out,
   *snapshot_->file.mutable_server_generation() = generation_;
   lost_.Save(snapshot_->file.mutable_lost());
   content_->fork().Seal(number, content_->owned());
-  FrozenShard frozen = Freeze(*content_, request.directory(), snapshot_->file);
+  FrozenShard frozen = Freeze(request, snapshot_->file, content_.get());
   out->StartIo(snapshot_->io, std::move(frozen.head),
                std::move(frozen.payload));
   term_ = std::max(request.header().term(), number.term());
@@ -135,7 +138,48 @@ void Shard::AnswerWritten(CallId call, Outbox* out) const {
   auto reply = std::make_unique<v1::WrittenReply>();
   *reply->mutable_snapshot() = snapshot_->number;
   *reply->mutable_file() = snapshot_->file;
+  reply->set_unseen(snapshot_->unseen.has_value());
   out->Reply(call, std::move(reply));
+}
+
+absl::Status Shard::FetchShard(const v1::FetchShardRequest& request,
+                               v1::FetchShardReply* reply,
+                               BufferChain* payload) const {
+  const v1::Version& number = request.header().snapshot();
+  RETURN_IF_ERROR(CheckRunning());
+  RETURN_IF_ERROR(
+      CheckTerm(std::max(request.header().term(), number.term())));
+  if (!snapshot_.has_value() || number != snapshot_->number ||
+      !snapshot_->unseen.has_value()) {
+    return Refuse(v1::Refusal::SUPERSEDED, VersionName(number),
+                  absl::StrCat(Name(), " keeps no file of snapshot ",
+                               VersionName(number)));
+  }
+  const UnseenFile& file = *snapshot_->unseen;
+  const uint64_t most = std::max(options_.max_reply_bytes, 2 * kReplyHeadBytes);
+  if (request.offset() > file.total() || request.limit() == 0) {
+    return Invalid(
+        VersionName(number),
+        absl::StrCat(request.limit(), " bytes from ", request.offset(),
+                     " are asked of ", snapshot_->file.name(),
+                     ", which has ", file.total()));
+  }
+  *payload = file.Window(
+      request.offset(),
+      std::min<uint64_t>(request.limit(), most - kReplyHeadBytes));
+  *reply->mutable_snapshot() = number;
+  reply->set_offset(request.offset());
+  reply->set_total(file.total());
+  return absl::OkStatus();
+}
+
+// Once it is committed, or never will be, nobody fetches it any more.
+void Shard::ForgetUnseen(const v1::ConfigureRequest& request) {
+  if (!snapshot_.has_value()) return;
+  if (!(request.committed() < snapshot_->number) ||
+      request.header().snapshot() > snapshot_->number) {
+    snapshot_->unseen.reset();
+  }
 }
 
 }  // namespace paramd

@@ -279,5 +279,178 @@ TEST(ShardSnapshotReadyTest, AnEmptyServerCannotBeSealed) {
             v1::Refusal::NOT_READY);
 }
 
+// ---- files with a base
+
+// 20 blocks of which the last is trained, as the last layer of a model may be:
+// the gradients of all others are zeros.
+class IncrementalTest : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kBlocks = 20;
+  static constexpr uint64_t kBlockBytes = 3 * 262144 * sizeof(float);
+
+  IncrementalTest() {
+    driver_.MakeReady(
+        MakeAdamConfiguration({Zeros("body", {kBlocks - 1, 262144}),
+                               Zeros("head", {1, 262144})}));
+  }
+
+  // A push of all blocks, with this gradient in the trained one.
+  void Push(uint64_t sequence, float gradient) {
+    for (uint32_t b = 0; b < kBlocks; ++b) {
+      // Slices of four blocks each, and the last one.
+      const ShardDriver::Place place = {b / 4, b % 4};
+      const bool trained = b + 1 == kBlocks;
+      ASSERT_TRUE(
+          driver_
+              .Push(driver_.MakePush(
+                        sequence, {trained ? ShardDriver::Place(5, 0) : place},
+                        262144),
+                    std::vector<float>(262144, trained ? gradient : 0))
+              .ok());
+    }
+  }
+  // Seals with this base; bytes of all tensors.
+  uint64_t Seal(uint64_t counter, uint64_t base) {
+    v1::SealRequest seal = MakeSeal(counter);
+    if (base != 0) *seal.mutable_base() = testing::Pair(1, base);
+    EXPECT_TRUE(driver_.Ask<v1::SealReply>(kChief, seal).ok());
+    IoResult result;
+    result.io = driver_.ios.back().io;
+    auto written = std::make_unique<v1::WriteShardResult>();
+    *written->mutable_file() = file();
+    result.head = std::move(written);
+    uint64_t bytes = 0;
+    for (const auto& tensor : Work().tensors()) bytes += tensor.bytes();
+    EXPECT_EQ(bytes, ChainSize(driver_.ios.back().payload));
+    driver_.Complete(std::move(result));
+    return bytes;
+  }
+  const v1::WriteShard& Work() {
+    return static_cast<const v1::WriteShard&>(*driver_.ios.back().head);
+  }
+  const v1::ShardFile& file() { return Work().file(); }
+
+  ShardDriver driver_;
+};
+
+TEST_F(IncrementalTest, OfAJobThatTrainsItsLastLayerOnlyThatIsWritten) {
+  Push(1, 1);
+  const uint64_t whole = Seal(1, /*base=*/0);
+  EXPECT_EQ(whole, kBlocks * kBlockBytes);
+  EXPECT_FALSE(file().has_base());
+  for (uint64_t later = 2; later <= 4; ++later) {
+    Push(later, 1);
+    const uint64_t bytes = Seal(later, /*base=*/1);
+    EXPECT_EQ(bytes, kBlockBytes);
+    EXPECT_LE(6 * bytes, whole);
+    EXPECT_EQ(file().base().snapshot(), Pair(1, 1));
+  }
+  ASSERT_EQ(file().slices_size(), 6);
+  EXPECT_EQ(file().slices(0).changed_size(), 0);
+  const v1::SavedSlice& head = file().slices(5);
+  EXPECT_EQ(head.values_tensor(), "head") << "the base's";
+  ASSERT_EQ(head.changed_size(), 1);
+  const v1::ChangedBlocks& changed = head.changed(0);
+  EXPECT_EQ(changed.first_block(), 0u);
+  EXPECT_EQ(changed.blocks(), 1u);
+  EXPECT_EQ(changed.values_tensor(), "head/blocks:0:1");
+  EXPECT_EQ(changed.slot_tensors().at("variance"),
+            "head/slot:variance/blocks:0:1");
+  EXPECT_EQ(Work().tensors(0).name(), "head/blocks:0:1");
+  ASSERT_EQ(Work().tensors(0).shape_size(), 1);
+  EXPECT_EQ(Work().tensors(0).shape(0), 262144u);
+  // Counts and records are whole in each manifest.
+  for (const v1::SavedSlice& slice : file().slices()) {
+    EXPECT_EQ(slice.applied(0).applied(), 4u);
+    EXPECT_EQ(slice.records(1).sequence(), 4u);
+  }
+}
+
+TEST_F(IncrementalTest, ConsecutiveBlocksShareATensor) {
+  Seal(1, /*base=*/0);
+  for (const uint32_t block : {0, 1, 3}) {
+    ASSERT_TRUE(driver_
+                    .Push(driver_.MakePush(1, {{1, block}}, 262144),
+                          std::vector<float>(262144, 1))
+                    .ok());
+  }
+  Seal(2, /*base=*/1);
+  const v1::SavedSlice& slice = file().slices(1);
+  ASSERT_EQ(slice.changed_size(), 2);
+  EXPECT_EQ(slice.changed(0).values_tensor(), "body[4:8]/blocks:0:2");
+  EXPECT_EQ(slice.changed(1).values_tensor(), "body[4:8]/blocks:3:4");
+  EXPECT_EQ(slice.changed(1).first_block(), 3u);
+  EXPECT_EQ(Work().tensors(0).shape(0), 2u * 262144);
+  const std::vector<float> all = Numbers(driver_.ios.back().payload);
+  EXPECT_EQ(all[0], driver_.Pull(1, 0)[0]);
+  EXPECT_EQ(all[2 * 262144], 0.1f) << "momentum follows the values";
+}
+
+TEST_F(IncrementalTest, AServerThatDoesNotKnowTheBaseWritesAll) {
+  EXPECT_EQ(Seal(2, /*base=*/1), kBlocks * kBlockBytes);
+  EXPECT_FALSE(file().has_base());
+  // Nor is a snapshot that was never committed ever named.
+  Push(1, 1);
+  EXPECT_EQ(Seal(3, /*base=*/1), kBlocks * kBlockBytes);
+  EXPECT_EQ(Seal(4, /*base=*/3), 0u);
+}
+
+TEST_F(IncrementalTest, WithMoreThanHalfChangedAllIsWritten) {
+  Seal(1, /*base=*/0);
+  for (uint32_t b = 0; b < 11; ++b) {
+    ASSERT_TRUE(driver_
+                    .Push(driver_.MakePush(1, {{b / 4, b % 4}}, 262144),
+                          std::vector<float>(262144, 1))
+                    .ok());
+    const bool most = b + 1 > kBlocks / 2;
+    EXPECT_EQ(Seal(2 + b, /*base=*/1), (most ? kBlocks : b + 1) * kBlockBytes);
+    EXPECT_NE(file().has_base(), most);
+  }
+}
+
+// ---- files that can't be written where they are wanted
+
+TEST_F(ShardSnapshotTest, AFileThatIsNotSeenIsKeptUntilItsFateIsKnown) {
+  v1::SealRequest seal = MakeSeal(1);
+  seal.set_nonce(17);
+  ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, seal).ok());
+  EXPECT_EQ(Work().nonce(), 17u);
+  const auto fetch = [&](uint64_t offset, uint32_t limit) {
+    v1::FetchShardRequest request;
+    *request.mutable_header() = MakeWritten(1).header();
+    request.set_offset(offset);
+    request.set_limit(limit);
+    return driver_.Call(kChief, request);
+  };
+  EXPECT_EQ(Reason(fetch(0, 4).status), v1::Refusal::SUPERSEDED)
+      << "it is being written";
+  IoResult unseen = Ended(absl::OkStatus());
+  static_cast<v1::WriteShardResult&>(*unseen.head).set_unseen(true);
+  unseen.payload = {Buffer::Copy("file "), Buffer::Copy("as bytes")};
+  driver_.Complete(std::move(unseen));
+  const auto written = driver_.Ask<v1::WrittenReply>(kChief, MakeWritten(1));
+  ASSERT_TRUE(written.ok()) << written.status();
+  EXPECT_TRUE(written->unseen());
+  EXPECT_EQ(written->file().slices_size(), 2);
+
+  const auto window = fetch(3, 6);
+  ASSERT_TRUE(window.status.ok()) << window.status;
+  const auto& reply = static_cast<const v1::FetchShardReply&>(*window.head);
+  EXPECT_EQ(reply.snapshot(), Pair(1, 1));
+  EXPECT_EQ(reply.offset(), 3u);
+  EXPECT_EQ(reply.total(), 13u);
+  EXPECT_EQ(FlattenForTest(window.payload), "e as b");
+  EXPECT_EQ(FlattenForTest(fetch(3, 6).payload), "e as b") << "again";
+  EXPECT_EQ(FlattenForTest(fetch(9, 100).payload), "ytes");
+  EXPECT_EQ(fetch(14, 1).status.message(),
+            "1 bytes from 14 are asked of ps-0, which has 13");
+  EXPECT_EQ(Reason(fetch(0, 0).status), v1::Refusal::INVALID);
+
+  ASSERT_TRUE(driver_.Configure(Config(), /*committed=*/Pair(1, 1)).ok());
+  const absl::Status gone = fetch(0, 4).status;
+  EXPECT_EQ(Reason(gone), v1::Refusal::SUPERSEDED);
+  EXPECT_EQ(gone.message(), "ps-0 keeps no file of snapshot 1.1");
+}
+
 }  // namespace
 }  // namespace paramd

@@ -1,0 +1,56 @@
+#ifndef PARAMD_SERVER_CORE_WHOLE_FILES_H_
+#define PARAMD_SERVER_CORE_WHOLE_FILES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/optional.h"
+
+#include "proto/paramd/v1/types.pb.h"
+#include "server/core/slice.h"
+#include "server/core/snapshot_fork.h"
+
+namespace paramd {
+
+// Of files with all blocks that this server has written: which numbers they
+// hold. So that a later file may leave out what an earlier one has.
+//
+// It knows two at most: the newest, which may not be committed yet, and the one
+// that files refer to at present, which is.
+//
+// Invariant: what it says is unchanged has the same bits in that file. It rests
+// on Block::changed, so on its own memory alone, and ends with the content.
+//
+// Not thread-safe: lives inside a ShardContent, whose slices outlive it.
+class WholeFiles {
+ public:
+  // All blocks of `slices` are written, as of snapshot `number`. REQUIRES: the
+  // fork is sealed for it.
+  void Add(const v1::Version& number, const SnapshotFork& fork,
+           const std::vector<Slice*>& slices);
+
+  // Files refer to that of snapshot `base` from now on; zero: to none. False if
+  // it is not known: then they refer to none.
+  bool Use(const v1::Version& base);
+  // Whether the file in use has the numbers of this block, which is one of the
+  // slice as it is in a later snapshot. REQUIRES: Use said true.
+  bool IsUnchanged(const Slice& slice, int block, const Block& frozen) const;
+
+ private:
+  struct Life {
+    uint64_t life;
+    uint64_t changed;
+  };
+  struct File {
+    v1::Version number;
+    absl::flat_hash_map<const Slice*, std::vector<Life>> blocks;
+  };
+
+  absl::optional<File> newest_;
+  absl::optional<File> base_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_SERVER_CORE_WHOLE_FILES_H_
