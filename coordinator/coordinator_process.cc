@@ -124,6 +124,16 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
       runtime, &summarizing_, [this](const v1::WriteSummary& summary) {
         return summaries_.Write(summary, absl::Now());
       });
+  runtime->HandleIo(
+      v1::WriteFetched::descriptor(),
+      [this](Outbox::IoItem item, Runtime::IoDone done) {
+        auto work = std::make_shared<Outbox::IoItem>(std::move(item));
+        storage_.Post([this, work, done = std::move(done)] {
+          done(ToIoResult(
+              fetched_.Write(static_cast<const v1::WriteFetched&>(*work->head),
+                             work->payload)));
+        });
+      });
   Handle<v1::WriteResult>(runtime, [this](const v1::WriteResult& result) {
     return WriteResult(result);
   });

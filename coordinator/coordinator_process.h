@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "checkpoint/directory.h"
+#include "checkpoint/fetched_files.h"
 #include "coordinator/configuration_log.h"
 #include "coordinator/core/coordinator.h"
 #include "coordinator/summary/summary_writer.h"
@@ -70,6 +71,7 @@ class CoordinatorProcess {
   Coordinator core_;
   DirectoryLog log_;
   CheckpointDirectory checkpoints_;
+  FetchedFiles fetched_;
   SummaryWriter summaries_;
   WorkerThread storage_;  // Last: end before what they use.
   WorkerThread summarizing_;

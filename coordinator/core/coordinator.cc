@@ -61,6 +61,8 @@ Coordinator::Coordinator(const Options& options)
                     options.job.portion_batches()),
       steps_(SyncOptions(options)),
       contributors_awaited_(options.workers),
+      bases_(options.job.checkpoint().incremental()),
+      relay_(options.window_bytes),
       summaries_(options.job.summary().every_steps()),
       run_id_(options.run_id) {}
 
@@ -82,9 +84,10 @@ void Coordinator::Start(Time now, Outbox* out) {
   StartIo(std::make_unique<v1::ReadLog>(), &Coordinator::OnLogRead, out);
 }
 
-void Coordinator::StartIo(Outbox::Head head, IoHandler handler, Outbox* out) {
+void Coordinator::StartIo(Outbox::Head head, IoHandler handler, Outbox* out,
+                          BufferChain payload) {
   ios_[next_io_] = handler;
-  out->StartIo(next_io_++, std::move(head));
+  out->StartIo(next_io_++, std::move(head), std::move(payload));
 }
 
 void Coordinator::Append(v1::LogEntry entry, IoHandler handler, Outbox* out) {

@@ -14,12 +14,15 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
+#include "coordinator/core/base_files.h"
 #include "coordinator/core/checkpoint_metrics.h"
 #include "coordinator/core/loss_report.h"
+#include "coordinator/core/members.h"
 #include "coordinator/core/mode_change.h"
 #include "coordinator/core/portions.h"
 #include "coordinator/core/push_audit.h"
 #include "coordinator/core/retired_checkpoints.h"
+#include "coordinator/core/shard_relay.h"
 #include "coordinator/core/snapshot_round.h"
 #include "coordinator/core/step_times.h"
 #include "coordinator/core/summaries.h"
@@ -57,6 +60,8 @@ class Coordinator : public Core {
     uint32_t workers = 1;
     uint64_t examples = 0;  // In the training set.
     uint64_t nonce_seed = 0;
+    // Of a server's file that goes through here, how much at once.
+    uint32_t window_bytes = 4 << 20;
   };
 
   explicit Coordinator(const Options& options);
@@ -92,67 +97,15 @@ class Coordinator : public Core {
     kTellingEnd,
     kDone,
   };
-  enum class ServerCall {
-    kNone,
-    kRecall,
-    kConfigure,
-    kSeal,
-    kWritten,
-    kFinish
-  };
-
-  struct Server {
-    uint64_t incarnation = 0;  // 0: not heard of yet.
-    Time heard;                // If it was.
-    v1::Version generation;
-    std::string restore_directory;
-    bool suspected = true;  // To be recalled before anything else.
-    bool restored = false;
-    v1::Version acknowledged;  // Newest configuration it has.
-    v1::Version told_committed;  // By the newest call.
-    bool draining = false;       // As it said last.
-    v1::Version drained_by;      // The same.
-    bool drained = false;        // It was told that it may leave.
-    int end_told = 0;   // 1: told of the end; 2: and that everybody knows.
-    int end_asked = 0;  // What the call under way tells.
-    ServerCall call = ServerCall::kNone;
-    CallId call_id = 0;
-    v1::Version asked;  // The snapshot of the call under way, or the last one.
-    Time next_call;
-    Time next_keepalive;
-    std::string why;  // The last failure, for people.
-    CallId decide_id = 0;  // Of the Decide under way.
-    Time next_decide;
-  };
-  struct Worker {
-    uint64_t incarnation = 0;
-    uint64_t left_sessions = 0;  // Of that process, before this one.
-    v1::Version generation;
-    v1::Version admitted;  // The configuration that has it.
-    std::string host;
-    uint32_t pid = 0;
-    Time heard;
-    v1::HeartbeatRequest last;  // Newest heartbeat.
-    uint64_t acknowledged = 0;  // Pushes.
-    uint64_t start_clock = 0;
-    uint64_t clock() const { return start_clock + acknowledged; }
-    CallId parked = 0;          // Call of it, if it is not answered yet.
-    Time parked_until;
-    uint64_t portion_number = 0;
-    v1::PortionReply portion_reply;
-    bool fencing = false;
-    bool fence_logged = false;  // Or being logged.
-  };
-  struct Joining {
-    CallId call = 0;
-    v1::JoinRequest request;
-    Time since;         // When this incarnation was first heard.
-    Time answer_until;  // The parked call.
-  };
+  using ServerCall = ServerSeen::Call;
+  using Server = ServerSeen;
+  using Worker = WorkerSeen;
+  using Joining = JoiningSeen;
   using IoHandler = void (Coordinator::*)(const IoResult&, Time, Outbox*);
 
   // ---- starting
-  void StartIo(Outbox::Head head, IoHandler handler, Outbox* out);
+  void StartIo(Outbox::Head head, IoHandler handler, Outbox* out,
+               BufferChain payload = {});
   // One entry is appended at a time, in this order: storage need not keep one.
   void Append(v1::LogEntry entry, IoHandler handler, Outbox* out);
   void AppendNext(Outbox* out);
@@ -291,6 +244,12 @@ class Coordinator : public Core {
   PushAudit Audit(const v1::Manifest& manifest) const;
   // Starts to commit the snapshot, with all that it knows to be lost.
   void Commit(Outbox* out);
+  // A server's file, written by itself or window by window through here.
+  void OnWritten(uint32_t server, const v1::WrittenReply& reply, Time now,
+                 Outbox* out);
+  void OnFetched(uint32_t server, const v1::FetchShardReply& reply,
+                 const BufferChain& payload, Time now, Outbox* out);
+  void OnFetchedWritten(const IoResult& result, Time now, Outbox* out);
   void GiveUpSnapshot(absl::string_view why, Time now, Outbox* out);
   // The same, because it can't be written: the last one only so many times.
   void FailSnapshot(absl::string_view why, Time now, Outbox* out);
@@ -351,6 +310,8 @@ class Coordinator : public Core {
   // A server came back without its shard: all go back to the checkpoint.
   bool rewinding_ = false;
   absl::optional<SnapshotRound> snapshot_;
+  BaseFiles bases_;
+  ShardRelay relay_;
   StepTimes step_times_;
   Summaries summaries_;
   bool summary_failed_ = false;  // That was said.
@@ -394,6 +355,8 @@ class Coordinator : public Core {
   IoId next_io_ = 1;
   std::map<IoId, IoHandler> ios_;
   std::map<IoId, uint32_t> fences_;  // Which worker a fence's append is about.
+  // Of which snapshot and server a window is written.
+  std::map<IoId, std::pair<v1::Version, uint32_t>> windows_;
 };
 
 }  // namespace paramd

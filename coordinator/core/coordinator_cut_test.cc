@@ -1,6 +1,9 @@
 // Snapshots while pushes go on.
 #include <algorithm>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 #include "coordinator/core/coordinator.h"
@@ -301,6 +304,195 @@ TEST_F(CoordinatorCutTest, AFailureOfAnEarlierSnapshotIsNotThatOfTheNext) {
   driver().Fail(*late, full);
   EXPECT_FALSE(driver().exited);
   EXPECT_FALSE(driver().HasNote("checkpoint 1.3 was given up"));
+}
+
+// ---- bases, and files that come through here
+
+class CoordinatorFilesTest : public ::testing::Test {
+ protected:
+  CoordinatorFilesTest() : started_(Options()) {
+    started_.Run();
+    started_.Serve();
+    worker_ = started_.Join(0);
+    started_.Serve();
+    started_.CatchUp(&worker_);
+    started_.file(0).set_server(0);
+    started_.file(1).set_server(1);
+  }
+  static Coordinator::Options Options() {
+    Coordinator::Options options = JobOptions();
+    options.workers = 1;
+    options.window_bytes = 10;
+    options.job.mutable_checkpoint()->set_every_steps(1);
+    options.job.mutable_checkpoint()->set_incremental(2);
+    return options;
+  }
+  CoreDriver& driver() { return started_.driver(); }
+
+  // One push later: up to the seal, of which both servers are told this.
+  v1::SealRequest Seal() {
+    const uint64_t sequence = worker_.beat.header().sequence() + 1;
+    worker_.beat.mutable_header()->set_sequence(sequence);
+    started_.Beat(&worker_);
+    v1::PrepareCheckpointResult prepared;
+    prepared.set_directory("/dir");
+    prepared.set_nonce(77);
+    driver().Complete(driver().TakeIo<v1::PrepareCheckpoint>()->first,
+                      prepared);
+    started_.CatchUp(&worker_);
+    started_.Cut(&worker_, sequence);
+    v1::SealRequest seal;
+    for (uint32_t s = 0; s < 2; ++s) {
+      const auto sent = driver().TakeSend<v1::SealRequest>(PeerId::Ps(s));
+      seal = static_cast<const v1::SealRequest&>(*sent->head);
+      v1::SealReply reply;
+      *reply.mutable_snapshot() = seal.header().snapshot();
+      driver().Reply(*sent, reply);
+    }
+    return seal;
+  }
+  v1::Manifest Commit(const std::vector<v1::Version>& retired = {}) {
+    const auto commit = driver().TakeIo<v1::CommitCheckpoint>();
+    if (!commit.has_value()) return {};
+    v1::CommitCheckpointResult committed;
+    committed.set_path(absl::StrCat(
+        "/run/", VersionName(commit->second.manifest().snapshot())));
+    for (const v1::Version& old : retired) *committed.add_to_retire() = old;
+    driver().Complete(commit->first, committed);
+    return commit->second.manifest();
+  }
+  // A whole checkpoint; `based`: ps-1 refers to its base.
+  v1::Manifest Checkpoint(bool based,
+                          const std::vector<v1::Version>& retired = {}) {
+    const v1::SealRequest seal = Seal();
+    started_.file(1).clear_base();
+    if (based) {
+      *started_.file(1).mutable_base()->mutable_snapshot() = seal.base();
+    }
+    EXPECT_TRUE(started_.Write(0) && started_.Write(1));
+    return Commit(retired);
+  }
+  void SayUnseen(uint32_t server, const v1::Version& snapshot) {
+    v1::WrittenReply unseen;
+    *unseen.mutable_snapshot() = snapshot;
+    unseen.set_unseen(true);
+    unseen.mutable_file()->set_server(server);
+    unseen.mutable_file()->set_name("part");
+    driver().Reply(*driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(server)),
+                   unseen);
+  }
+  // Of a file of 15 bytes.
+  v1::FetchShardReply Window(const v1::Version& snapshot, uint64_t offset) {
+    v1::FetchShardReply window;
+    *window.mutable_snapshot() = snapshot;
+    window.set_offset(offset);
+    window.set_total(15);
+    return window;
+  }
+
+  StartedCoordinator started_;
+  Worker worker_;
+};
+
+TEST_F(CoordinatorFilesTest, SoManyCheckpointsReferToOneThenOneHasAllBlocks) {
+  EXPECT_TRUE(IsZero(Seal().base())) << "none is committed";
+  EXPECT_TRUE(started_.Write(0) && started_.Write(1));
+  Commit();
+  const v1::Manifest second = Checkpoint(/*based=*/true);
+  ASSERT_EQ(second.files_size(), 2);
+  EXPECT_FALSE(second.files(0).has_base());
+  EXPECT_EQ(second.files(1).base().snapshot(), Pair(1, 1));
+  EXPECT_EQ(second.files(1).base().directory(), "1.1");
+  EXPECT_EQ(second.files(1).base().name(), "file-1");
+  EXPECT_EQ(Checkpoint(/*based=*/true).files(1).base().snapshot(), Pair(1, 1));
+  EXPECT_TRUE(IsZero(Seal().base()));
+}
+
+TEST_F(CoordinatorFilesTest, ABaseThatIsToBeDeletedIsReferredToNoMore) {
+  Checkpoint(/*based=*/false);
+  Checkpoint(/*based=*/true, /*retired=*/{Pair(1, 1)});
+  EXPECT_TRUE(IsZero(Seal().base()));
+}
+
+TEST_F(CoordinatorFilesTest, AFileThatRefersToAnotherBaseIsNotCommitted) {
+  Checkpoint(/*based=*/false);
+  Seal();
+  *started_.file(1).mutable_base()->mutable_snapshot() = Pair(1, 9);
+  EXPECT_TRUE(started_.Write(0) && started_.Write(1));
+  EXPECT_FALSE(driver().TakeIo<v1::CommitCheckpoint>().has_value());
+  EXPECT_TRUE(driver().HasNote(
+      "checkpoint 1.2 was given up: 'file-1' of ps-1 refers to its file of "
+      "checkpoint 1.9, not of 1.1"));
+}
+
+TEST_F(CoordinatorFilesTest, AFileThatItsServerCannotWriteComesInWindows) {
+  const v1::SealRequest seal = Seal();
+  EXPECT_EQ(seal.nonce(), 77u);
+  const v1::Version snapshot = seal.header().snapshot();
+  ASSERT_TRUE(started_.Write(0));
+  SayUnseen(1, snapshot);
+  EXPECT_TRUE(driver().HasNote(
+      "ps-1 does not see '/dir'; its part goes through the chief"));
+  for (const uint64_t offset : {0, 10}) {
+    const auto fetch = driver().TakeSend<v1::FetchShardRequest>(PeerId::Ps(1));
+    ASSERT_TRUE(fetch.has_value());
+    const auto& asked = static_cast<const v1::FetchShardRequest&>(*fetch->head);
+    EXPECT_EQ(asked.offset(), offset);
+    EXPECT_EQ(asked.limit(), 10u);
+    EXPECT_EQ(asked.header().term(), 1u);
+    EXPECT_EQ(asked.header().snapshot(), snapshot);
+    driver().Reply(*fetch, Window(snapshot, offset),
+                   {Buffer::Copy(std::string(offset == 0 ? 10 : 5, 'x'))});
+    EXPECT_FALSE(driver().TakeSend<v1::FetchShardRequest>().has_value())
+        << "a window at a time";
+    const auto write = driver().TakeIo<v1::WriteFetched>();
+    ASSERT_TRUE(write.has_value());
+    EXPECT_EQ(write->second.directory(), "/dir");
+    EXPECT_EQ(write->second.name(), "part");
+    EXPECT_EQ(write->second.offset(), offset);
+    v1::WriteFetchedResult written;
+    written.set_bytes(offset == 0 ? 10 : 15);
+    written.set_crc32c(5);
+    driver().Complete(write->first, written);
+  }
+  const v1::Manifest manifest = Commit();
+  ASSERT_EQ(manifest.files_size(), 2);
+  EXPECT_EQ(manifest.files(1).name(), "part");
+  EXPECT_EQ(manifest.files(1).bytes(), 15u);
+  EXPECT_EQ(manifest.files(1).crc32c(), 5u);
+}
+
+TEST_F(CoordinatorFilesTest, AWindowThatIsNotWrittenEndsTheSnapshotAlone) {
+  const v1::Version snapshot = Seal().header().snapshot();
+  SayUnseen(1, snapshot);
+  driver().Reply(*driver().TakeSend<v1::FetchShardRequest>(PeerId::Ps(1)),
+                 Window(snapshot, 0), {Buffer::Copy(std::string(10, 'x'))});
+  driver().End(driver().TakeIo<v1::WriteFetched>()->first,
+               absl::ResourceExhaustedError("no space"));
+  EXPECT_TRUE(driver().HasNote(
+      "checkpoint 1.1 was given up: the part of ps-1: no space"));
+  EXPECT_FALSE(driver().exited);
+}
+
+TEST_F(CoordinatorFilesTest, AWindowOfAnEarlierSnapshotChangesNothing) {
+  const v1::Version snapshot = Seal().header().snapshot();
+  SayUnseen(1, snapshot);
+  driver().Reply(*driver().TakeSend<v1::FetchShardRequest>(PeerId::Ps(1)),
+                 Window(snapshot, 0), {Buffer::Copy(std::string(10, 'x'))});
+  const auto late = driver().TakeIo<v1::WriteFetched>();
+  driver().Fail(*driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(0)),
+                Refuse(v1::Refusal::INVALID, "file", "disk full"));
+  driver().Advance(absl::Seconds(1));
+  started_.Serve();
+  const v1::Version next = Seal().header().snapshot();
+  SayUnseen(1, next);
+  v1::WriteFetchedResult written;
+  written.set_bytes(10);
+  driver().Complete(late->first, written);
+  const auto fetch = driver().TakeSend<v1::FetchShardRequest>(PeerId::Ps(1));
+  ASSERT_TRUE(fetch.has_value());
+  EXPECT_EQ(static_cast<const v1::FetchShardRequest&>(*fetch->head).offset(),
+            0u);
 }
 
 }  // namespace

@@ -196,6 +196,7 @@ void Coordinator::OpenSnapshot(SnapshotRound::Options options, Time now,
   options.servers = options_.servers;
   // In sync mode no step is decided until every server is frozen.
   options.stopped |= IsSync();
+  options.base = bases_.Next();
   snapshot_.emplace(number, options, now);
   commit_started_ = false;
   metrics_.Opened();
@@ -209,7 +210,7 @@ void Coordinator::OnPrepared(const IoResult& result, Time now, Outbox* out) {
   const auto* prepared =
       DynamicCastToGenerated<v1::PrepareCheckpointResult>(result.head.get());
   if (!result.status.ok() || prepared == nullptr) {
-    snapshot_->Prepared("", {});
+    snapshot_->Prepared({}, {});
     FailSnapshot(result.status.message(), now, out);
     return;
   }
@@ -217,7 +218,8 @@ void Coordinator::OnPrepared(const IoResult& result, Time now, Outbox* out) {
   for (const Server& server : servers_) {
     generations.push_back(server.generation);
   }
-  snapshot_->Prepared(prepared->directory(), std::move(generations));
+  snapshot_->Prepared(*prepared, std::move(generations));
+  relay_.Begin(snapshot_->number(), snapshot_->directory());
   out->Note(absl::StrCat(
       "checkpoint ", VersionName(snapshot_->number()),
       IsSync() ? ": no step is decided until every server is frozen"
@@ -310,6 +312,7 @@ void Coordinator::Commit(Outbox* out) {
   metrics_.Fill(manifest);
   NoteLost(loss_.Complete(manifest), out);
   commit_audit_ = Audit(*manifest);
+  bases_.Committing(*manifest);
   StartIo(std::move(commit), &Coordinator::OnCommitted, out);
 }
 
@@ -353,6 +356,8 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
   next_save_of_steps_ = Time::Never();
   loss_.Committed();
   metrics_.Committed();
+  bases_.Committed(checkpoint_.path());
+  for (const v1::Version& old : checkpoint_.to_retire()) bases_.Retired(old);
   audit_ = commit_audit_;
   if (!audit_.sentence().empty()) {
     out->Note(absl::StrCat("checkpoint ", VersionName(round.number()),

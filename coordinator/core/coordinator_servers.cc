@@ -38,7 +38,10 @@ Coordinator::Due Coordinator::NextCall(uint32_t index) const {
     return {ServerCall::kSeal, server.next_call};
   }
   if (snapshot_.has_value() && snapshot_->NeedsWritten(index)) {
-    return {ServerCall::kWritten, server.next_call};
+    if (relay_.NeedsFetch(index)) return {ServerCall::kFetch, server.next_call};
+    if (!relay_.IsWriting(index)) {
+      return {ServerCall::kWritten, server.next_call};
+    }
   }
   return {ServerCall::kConfigure,
           std::max(server.next_call, server.next_keepalive)};
@@ -63,7 +66,9 @@ void Coordinator::CallServer(uint32_t index, ServerCall call, Time /*now*/,
   server.told_committed = checkpoint_number_;
   server.asked = snapshot_.has_value() ? snapshot_->number() : v1::Version();
   absl::Duration deadline = kServerCallDeadline;
-  if (call == ServerCall::kWritten) deadline = kWrittenDeadline;
+  if (call == ServerCall::kWritten || call == ServerCall::kFetch) {
+    deadline = kWrittenDeadline;
+  }
   if (call == ServerCall::kFinish) deadline = kFinishDeadline;
   out->Send(PeerId::Ps(index), server.call_id, MakeCall(index, call), {},
             deadline);
@@ -93,6 +98,12 @@ Outbox::Head Coordinator::MakeCall(uint32_t index, ServerCall call) const {
     auto written = std::make_unique<v1::WrittenRequest>();
     fill(written->mutable_header());
     return written;
+  }
+  if (call == ServerCall::kFetch) {
+    auto fetch =
+        std::make_unique<v1::FetchShardRequest>(relay_.FetchFor(index));
+    fill(fetch->mutable_header());
+    return fetch;
   }
   if (call == ServerCall::kFinish) {
     auto finish = std::make_unique<v1::FinishRequest>();
@@ -153,9 +164,10 @@ void Coordinator::OnServerReply(uint32_t index, const Message& message,
     }
   } else if (const auto* written =
                  DynamicCastToGenerated<v1::WrittenReply>(message.head)) {
-    if (snapshot_.has_value() && written->snapshot() == snapshot_->number()) {
-      snapshot_->Written(index, written->file());
-    }
+    OnWritten(index, *written, now, out);
+  } else if (const auto* fetched =
+                 DynamicCastToGenerated<v1::FetchShardReply>(message.head)) {
+    OnFetched(index, *fetched, message.payload, now, out);
   } else if (call == ServerCall::kFinish) {
     server.end_told = server.end_asked;
   }
@@ -251,7 +263,8 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
   } else if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
              absl::IsResourceExhausted(status)) {
     server.suspected = true;
-  } else if (call == ServerCall::kSeal || call == ServerCall::kWritten) {
+  } else if (call == ServerCall::kSeal || call == ServerCall::kWritten ||
+             call == ServerCall::kFetch) {
     // An earlier one is given up already.
     if (snapshot_.has_value() && server.asked == snapshot_->number()) {
       FailSnapshot(absl::StrCat("ps-", index, ": ", server.why), now, out);

@@ -45,9 +45,9 @@ void SnapshotRound::Pause(absl::Duration pause) {
   sealed_at_ = sealed_at_ + pause;
 }
 
-void SnapshotRound::Prepared(std::string directory,
+void SnapshotRound::Prepared(const v1::PrepareCheckpointResult& prepared,
                              std::vector<v1::Version> server_generations) {
-  directory_ = std::move(directory);
+  prepared_ = prepared;
   server_generations_ = std::move(server_generations);
   phase_ = Phase::kCutting;
 }
@@ -93,7 +93,9 @@ v1::SealRequest SnapshotRound::SealFor(uint32_t server) const {
   v1::SealRequest request;
   *request.mutable_header()->mutable_snapshot() = number_;
   request.mutable_header()->set_term(number_.term());
-  request.set_directory(directory_);
+  request.set_directory(prepared_.directory());
+  request.set_nonce(prepared_.nonce());
+  *request.mutable_base() = options_.base;
   request.set_stopped(options_.stopped);
   request.set_file_name(absl::StrFormat("ps-%05d-of-%05d.safetensors",
                                         server + 1, files_.size()));

@@ -10,6 +10,7 @@
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
 
 namespace paramd {
 
@@ -34,6 +35,7 @@ class SnapshotRound {
     uint32_t servers = 1;
     bool final = false;    // The last of the job.
     bool stopped = false;  // Nothing is pushed behind the cuts before the seal.
+    v1::Version base = {};  // To refer to for what has not changed. Zero: none.
   };
 
   SnapshotRound(const v1::Version& number, const Options& options, Time now)
@@ -49,7 +51,8 @@ class SnapshotRound {
   bool stopped() const { return options_.stopped; }
   Phase phase() const { return phase_; }
   Time opened() const { return opened_; }
-  const std::string& directory() const { return directory_; }
+  const std::string& directory() const { return prepared_.directory(); }
+  const v1::Version& base() const { return options_.base; }
   uint64_t step() const { return step_; }
   Time sealed_at() const { return sealed_at_; }
   // What was left of the input at the cut.
@@ -62,7 +65,7 @@ class SnapshotRound {
   // Nobody was heard for so long, and it waits for nobody the less.
   void Pause(absl::Duration pause);
   // preparing → cutting: opened under these generations of the servers.
-  void Prepared(std::string directory,
+  void Prepared(const v1::PrepareCheckpointResult& prepared,
                 std::vector<v1::Version> server_generations);
   // A worker's cut; of another snapshot: no change.
   void Cut(uint32_t worker, const v1::WorkerCut& cut);
@@ -103,7 +106,7 @@ class SnapshotRound {
   const Options options_;
   Time opened_;
   Phase phase_ = Phase::kPreparing;
-  std::string directory_;
+  v1::PrepareCheckpointResult prepared_;
   std::map<uint32_t, v1::WorkerCut> cuts_;
   std::vector<v1::Portion> used_behind_;  // Bound: input used while it is open.
   uint64_t pushes_behind_ = 0;            // Of workers that are gone.

@@ -33,7 +33,12 @@ class SnapshotRoundTest : public ::testing::Test {
   SnapshotRoundTest()
       : round_(Pair(3, 7), {.servers = 2}, Time::FromNanoseconds(5)) {}
 
-  void Prepare() { round_.Prepared("/dir", {Pair(3, 1), Pair(3, 2)}); }
+  void Prepare() {
+    v1::PrepareCheckpointResult prepared;
+    prepared.set_directory("/dir");
+    prepared.set_nonce(42);
+    round_.Prepared(prepared, {Pair(3, 1), Pair(3, 2)});
+  }
   void BeginSeal() {
     v1::SavedInput input;
     input.set_next_epoch(2);

@@ -1,0 +1,81 @@
+#ifndef PARAMD_COORDINATOR_CORE_MEMBERS_H_
+#define PARAMD_COORDINATOR_CORE_MEMBERS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "base/time.h"
+#include "proto/paramd/v1/cluster.pb.h"
+#include "tensor/message.h"
+
+// What the coordinator has heard of each process, and asks it at present: plain
+// values of its own.
+namespace paramd {
+
+// A server, as the coordinator sees it.
+struct ServerSeen {
+  enum class Call {
+    kNone,
+    kRecall,
+    kConfigure,
+    kSeal,
+    kWritten,
+    kFetch,
+    kFinish
+  };
+
+  uint64_t incarnation = 0;  // 0: not heard of yet.
+  Time heard;                // If it was.
+  v1::Version generation;
+  std::string restore_directory;
+  bool suspected = true;  // To be recalled before anything else.
+  bool restored = false;
+  v1::Version acknowledged;  // Newest configuration it has.
+  v1::Version told_committed;  // By the newest call.
+  bool draining = false;       // As it said last.
+  v1::Version drained_by;      // The same.
+  bool drained = false;        // It was told that it may leave.
+  int end_told = 0;   // 1: told of the end; 2: and that everybody knows.
+  int end_asked = 0;  // What the call under way tells.
+  Call call = Call::kNone;
+  CallId call_id = 0;
+  v1::Version asked;  // The snapshot of the call under way, or the last one.
+  Time next_call;
+  Time next_keepalive;
+  std::string why;  // The last failure, for people.
+  CallId decide_id = 0;  // Of the Decide under way.
+  Time next_decide;
+};
+
+// A worker that has a session.
+struct WorkerSeen {
+  uint64_t incarnation = 0;
+  uint64_t left_sessions = 0;  // Of that process, before this one.
+  v1::Version generation;
+  v1::Version admitted;  // The configuration that has it.
+  std::string host;
+  uint32_t pid = 0;
+  Time heard;
+  v1::HeartbeatRequest last;  // Newest heartbeat.
+  uint64_t acknowledged = 0;  // Pushes.
+  uint64_t start_clock = 0;
+  uint64_t clock() const { return start_clock + acknowledged; }
+  CallId parked = 0;          // Call of it, if it is not answered yet.
+  Time parked_until;
+  uint64_t portion_number = 0;
+  v1::PortionReply portion_reply;
+  bool fencing = false;
+  bool fence_logged = false;  // Or being logged.
+};
+
+// A process that asks to join, and has no session yet.
+struct JoiningSeen {
+  CallId call = 0;
+  v1::JoinRequest request;
+  Time since;         // When this incarnation was first heard.
+  Time answer_until;  // The parked call.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_MEMBERS_H_
