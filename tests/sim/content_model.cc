@@ -338,7 +338,7 @@ float ContentModel::Wanted(const Content& content, uint32_t block, uint64_t e,
 void ContentModel::ApplyAdam(PushIndex push, uint32_t block,
                              BlockStory* story) const {
   const IntegerJob::BlockPlace& place = job_.blocks()[block];
-  const float coefficient = ledger_.push(push).coefficients[place.variable];
+  const float coefficient = ledger_.push(push).coefficients[block];
   std::vector<float> gradient;
   for (uint64_t e = place.first_element;
        e < place.first_element + place.elements; ++e) {
@@ -367,7 +367,7 @@ void ContentModel::Apply(PushIndex push, uint32_t block, Content* content,
   story.pushes.push_back(push);
   if (story.has.size() <= push) story.has.resize(push + 64);
   story.has[push] = true;
-  story.sum += known.coefficients[place.variable];
+  story.sum += known.coefficients[block];
   SliceStory& slice = content->slices[place.slice];
   Record& record = slice.records[known.session.worker];
   const auto newest = std::pair(record.generation, record.sequence);

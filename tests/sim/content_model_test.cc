@@ -84,7 +84,7 @@ class ContentModelTest : public ::testing::Test {
   }
   float CoefficientOf(uint64_t sequence) {
     return job_.Coefficient({1, (sequence - 1) * IntegerJob::kBatch},
-                            job_.blocks()[0].variable);
+                            /*block=*/0);
   }
 
   const FineCut cut_{{.block_elements = 16, .slice_bytes = 128}};

@@ -10,7 +10,8 @@
 
 namespace paramd {
 
-IntegerJob::IntegerJob(uint64_t seed, const Options& options) : seed_(seed) {
+IntegerJob::IntegerJob(uint64_t seed, const Options& options)
+    : seed_(seed), touched_(options.touched) {
   DrawConfig(options, seed);
   for (uint32_t epoch = 1; epoch <= config_.epochs(); ++epoch) {
     for (uint64_t begin = 0; begin < examples_; begin += kBatch) {
@@ -48,6 +49,7 @@ void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
   config_.mutable_checkpoint()->set_keep_every_steps(
       seed % 3 == 0 ? steps / 4 : 0);
   config_.mutable_checkpoint()->set_keep_best(seed % 5 == 0 ? 1 : 0);
+  config_.mutable_checkpoint()->set_incremental(options.incremental);
   config_.set_evaluate_every_epochs(1);
   config_.set_portion_batches(1 + static_cast<uint32_t>(random.Below(4)));
   config_.set_chunk_bytes(2 * kBlockElements * sizeof(float));
@@ -99,43 +101,63 @@ void IntegerJob::AddVariable(const std::string& name,
   }
 }
 
-float IntegerJob::Coefficient(const BatchPlace& batch, size_t v) const {
+float IntegerJob::OfVariable(const BatchPlace& batch, size_t v) const {
   const CounterRandom random(StableHash("coefficient", seed_ * 8 + v));
   const uint64_t counter = uint64_t{batch.epoch} << 32 | batch.begin;
   const float size = 1.0f + static_cast<float>(random.Below(500, counter));
   return batch.begin / kBatch % 2 == 0 ? size : -size;
 }
 
-BufferChain IntegerJob::Gradient(const BatchPlace& batch) const {
-  BufferChain gradients;
-  for (size_t v = 0; v < patterns_.size(); ++v) {
-    const float coefficient = Coefficient(batch, v);
-    std::vector<float> gradient(patterns_[v].size());
-    for (size_t e = 0; e < gradient.size(); ++e) {
-      gradient[e] = coefficient * patterns_[v][e];
-    }
-    gradients.push_back(Buffer::Copy(AsBytes<float>(gradient)));
+float IntegerJob::Coefficient(const BatchPlace& batch, size_t block) const {
+  const BlockPlace& place = blocks_[block];
+  if (touched_ < 1 && variables_[place.variable].shape_size() == 2) {
+    const CounterRandom random(StableHash("touched", seed_ * 4096 + block));
+    const uint64_t counter = uint64_t{batch.epoch} << 32 | batch.begin;
+    if (random.Uniform(counter) >= touched_) return 0;
   }
-  return gradients;
+  return OfVariable(batch, place.variable);
+}
+
+BufferChain IntegerJob::Gradient(const BatchPlace& batch) const {
+  std::vector<std::vector<float>> gradients;
+  for (const auto& pattern : patterns_) gradients.emplace_back(pattern.size());
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    const BlockPlace& place = blocks_[b];
+    const float coefficient = Coefficient(batch, b);
+    for (uint64_t e = 0; e < place.elements; ++e) {
+      const uint64_t element = place.first_element + e;
+      gradients[place.variable][element] =
+          coefficient * patterns_[place.variable][element];
+    }
+  }
+  BufferChain chain;
+  for (const auto& gradient : gradients) {
+    chain.push_back(Buffer::Copy(AsBytes<float>(gradient)));
+  }
+  return chain;
 }
 
 absl::Status IntegerJob::CheckValues(
     size_t v, absl::Span<const float> values,
     const std::multiset<BatchPlace>& batches) const {
-  float sum = 0;
-  for (const BatchPlace& batch : batches) sum += Coefficient(batch, v);
   if (values.size() != patterns_[v].size()) {
     return absl::DataLossError(absl::StrCat("'", variables_[v].name(), "' has ",
                                             values.size(), " values"));
   }
-  for (size_t e = 0; e < values.size(); ++e) {
-    const float wanted = ValueOf(v, e, sum);
-    if (values[e] == wanted) continue;
-    return absl::DataLossError(absl::StrCat(
-        "element ", e, " of '", variables_[v].name(), "' is ", values[e], ", ",
-        (values[e] - initial_[v]) / patterns_[v][e], " in coefficients; ",
-        wanted, " (", -sum, ") is the sum over its ", batches.size(),
-        " batches"));
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    if (blocks_[b].variable != v) continue;
+    float sum = 0;
+    for (const BatchPlace& batch : batches) sum += Coefficient(batch, b);
+    const uint64_t first = blocks_[b].first_element;
+    for (uint64_t e = first; e < first + blocks_[b].elements; ++e) {
+      const float wanted = ValueOf(v, e, sum);
+      if (values[e] == wanted) continue;
+      return absl::DataLossError(absl::StrCat(
+          "element ", e, " of '", variables_[v].name(), "' is ", values[e],
+          ", ", (values[e] - initial_[v]) / patterns_[v][e],
+          " in coefficients; ", wanted, " (", -sum, ") is the sum over its ",
+          batches.size(), " batches"));
+    }
   }
   return absl::OkStatus();
 }

@@ -49,6 +49,11 @@ class IntegerJob {
     // optimizer makes of the gradients in the order in which they came.
     bool adam = false;
     uint32_t backup_workers = 0;
+    // How likely a batch has anything but zeros for a block of the larger
+    // variables.
+    double touched = 1;
+    // As in v1::CheckpointConfig.
+    uint32_t incremental = 0;
   };
   static constexpr uint32_t kBatch = 4;
 
@@ -83,8 +88,9 @@ class IntegerJob {
   const std::vector<SlicePlace>& slices() const { return slices_; }
   const std::vector<BlockPlace>& blocks() const { return blocks_; }
 
-  // What a batch adds, by variable: never 0, so that one that is missing shows.
-  float Coefficient(const BatchPlace& batch, size_t v) const;
+  // What a batch adds to a block, by the block's number: not 0 unless
+  // Options::touched says so, so that one that is missing shows.
+  float Coefficient(const BatchPlace& batch, size_t block) const;
   // Element `e` of variable `v` where the coefficients of what is in sum up to
   // `sum`.
   float ValueOf(size_t v, uint64_t e, float sum) const {
@@ -105,7 +111,10 @@ class IntegerJob {
   void DrawConfig(const Options& options, uint64_t seed);
   void AddVariable(const std::string& name, std::vector<uint64_t> shape);
 
+  float OfVariable(const BatchPlace& batch, size_t v) const;
+
   const uint64_t seed_;
+  const double touched_;
   v1::JobConfig config_;
   uint64_t examples_ = 0;
   std::vector<v1::Variable> variables_;

@@ -1,6 +1,7 @@
 #include "tests/sim/integer_job.h"
 
 #include <cstring>
+#include <set>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -83,6 +84,40 @@ TEST(IntegerJobTest, BlocksAreThoseOfTheLayoutThatACoordinatorPlans) {
   }
   EXPECT_EQ(blocks, job.blocks().size());
   EXPECT_GT(blocks, job.slices().size()) << "slices have several blocks";
+}
+
+TEST(IntegerJobTest, ABatchMayHaveZerosForWholeBlocks) {
+  const FineCut cut({.block_elements = 16, .slice_bytes = 128});
+  const IntegerJob all(1);
+  const IntegerJob job(1, {.touched = 0.1});
+  uint64_t zeros = 0;
+  uint64_t numbers = 0;
+  for (const BatchPlace& batch : job.batches()) {
+    const BufferChain gradient = job.Gradient(batch);
+    for (size_t b = 0; b < job.blocks().size(); ++b) {
+      const IntegerJob::BlockPlace& place = job.blocks()[b];
+      const float coefficient = job.Coefficient(batch, b);
+      const bool is_small = job.variables()[place.variable].shape_size() < 2;
+      if (is_small || coefficient != 0) {
+        EXPECT_EQ(coefficient, all.Coefficient(batch, b));
+      }
+      zeros += coefficient == 0 ? 1 : 0;
+      numbers += coefficient != 0 && !is_small ? 1 : 0;
+      const auto* first = reinterpret_cast<const float*>(
+          gradient[place.variable].bytes().data());
+      for (uint64_t e = 0; e < place.elements; ++e) {
+        ASSERT_EQ(first[place.first_element + e] != 0, coefficient != 0);
+      }
+    }
+  }
+  EXPECT_GT(zeros, 5 * numbers);
+  EXPECT_GT(numbers, 0u);
+  for (size_t v = 0; v < job.variables().size(); ++v) {
+    const std::multiset<BatchPlace> batches(job.batches().begin(),
+                                            job.batches().end());
+    EXPECT_TRUE(job.CheckNotTorn(v, After(job, v, batches)).ok());
+    EXPECT_TRUE(job.CheckValues(v, After(job, v, batches), batches).ok());
+  }
 }
 
 }  // namespace

@@ -24,14 +24,26 @@ Cut DrawCut(uint64_t seed) {
           .slice_bytes = 2 * elements * sizeof(float)};
 }
 
+// With checkpoints that hold what has changed since another one.
+bool IsIncremental(uint64_t seed) { return seed % 3 == 0; }
+// With servers that do not always see the directory.
+bool HasBlindServers(uint64_t seed) { return seed % 5 == 2; }
+
 IntegerJob::Options JobOptions(uint64_t seed) {
-  if (IsGentle(seed)) return {};
+  IntegerJob::Options options;
+  if (IsIncremental(seed)) {
+    RandomStream random(StableHash("incremental", seed));
+    options.incremental = 1 + static_cast<uint32_t>(random.Below(4));
+    options.touched = 0.003;
+  }
+  if (IsGentle(seed)) return options;
   RandomStream random(StableHash("lease", seed));
   // Two epochs of at least 150 batches; some leases are shorter than some
   // silences.
-  return {.examples = 600,
-          .lease = absl::Milliseconds(5000 + random.Below(10000)),
-          .adam = seed % 4 == 1};
+  options.examples = 600;
+  options.lease = absl::Milliseconds(5000 + random.Below(10000));
+  options.adam = seed % 4 == 1;
+  return options;
 }
 
 // One run of the job, in one life of the cluster or two: the second goes on
@@ -44,7 +56,10 @@ class IntegerRun {
         cut_(DrawCut(seed)),
         job_(seed, JobOptions(seed)),
         witness_(job_, storage_, &report_.probes),
-        random_(StableHash("lives", seed)) {}
+        random_(StableHash("lives", seed)),
+        blind_(StableHash("blind", seed)) {
+    if (HasBlindServers(seed)) storage_.Blind(0.3, &blind_);
+  }
 
   WorkloadReport Run() {
     const uint64_t steps = job_.batches().size();
@@ -128,6 +143,15 @@ class IntegerRun {
     report_.faults.Add(simulation.fault_counts());
   }
 
+  uint64_t CountBased() const {
+    uint64_t based = 0;
+    for (const v1::Manifest& manifest : storage_.committed()) {
+      based += std::any_of(manifest.files().begin(), manifest.files().end(),
+                           [](const auto& file) { return file.has_base(); });
+    }
+    return based;
+  }
+
   WorkloadReport Done() {
     report_.checkpoints = storage_.committed().size();
     report_.pushes = witness_.ledger().pushes();
@@ -149,6 +173,9 @@ class IntegerRun {
          counts.applied_to_both},
         {"a fork is given up", counts.forks_given_up},
         {"a stamp of an ended snapshot is ignored", counts.late_stamps},
+        {"a checkpoint has a base", CountBased()},
+        {"a server restores from a file with a base", storage_.based_reads()},
+        {"a file goes through the chief", storage_.fetched()},
         {"a loss is reported", witness_.loss().reported()},
         {"a loss is reported of a session that pushed no more",
          witness_.loss().reported_unheard()},
@@ -174,6 +201,7 @@ class IntegerRun {
   WorkloadReport report_;
   IntegerWitness witness_;
   RandomStream random_;
+  RandomStream blind_;
 };
 
 }  // namespace

@@ -12,9 +12,10 @@ void Intruder::Spoil(PeerId server, const v1::PushRequest& push,
                      const BatchPlace& batch) {
   Chunk chunk = {server, push, {}};
   for (const v1::PushBlock& block : push.blocks()) {
-    const IntegerJob::BlockPlace& place =
-        job_.blocks()[job_.slices()[block.slice()].first_block + block.block()];
-    const float coefficient = job_.Coefficient(batch, place.variable);
+    const uint32_t number =
+        job_.slices()[block.slice()].first_block + block.block();
+    const IntegerJob::BlockPlace& place = job_.blocks()[number];
+    const float coefficient = job_.Coefficient(batch, number);
     for (uint64_t e = 0; e < place.elements; ++e) {
       const uint64_t element = place.first_element + e;
       chunk.payload.push_back(coefficient *

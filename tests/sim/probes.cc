@@ -8,7 +8,9 @@ const std::vector<std::string>& Probes::Required() {
   static const auto* const required = new std::vector<std::string>{
       "a block is forked at the seal",
       "a block is forked by a stamp",
+      "a checkpoint has a base",
       "a coordinator goes on from a checkpoint",
+      "a file goes through the chief",
       "a fork is given up",
       "a push before the cut is applied to both copies",
       "a push is answered with the weights behind it",
@@ -17,6 +19,7 @@ const std::vector<std::string>& Probes::Required() {
       "a server comes back after draining",
       "a server comes back without its shard",
       "a server leaves when its snapshot is committed",
+      "a server restores from a file with a base",
       "a snapshot is given up",
       "a spoiled chunk is refused",
       "a stamp of an ended snapshot is ignored",

@@ -58,8 +58,8 @@ absl::StatusOr<PushLedger::PushIndex> PushLedger::See(
   push.sequence = header.sequence();
   push.stamp = NumberOf(header.snapshot());
   push.batch = place;
-  for (size_t v = 0; v < job_.variables().size(); ++v) {
-    push.coefficients.push_back(job_.Coefficient(place, v));
+  for (size_t b = 0; b < job_.blocks().size(); ++b) {
+    push.coefficients.push_back(job_.Coefficient(place, b));
   }
   return known->second;
 }

@@ -45,7 +45,7 @@ class PushLedger {
     uint64_t sequence = 0;
     Number stamp;  // The snapshot behind whose cut it comes.
     BatchPlace batch;
-    std::vector<float> coefficients;  // By variable.
+    std::vector<float> coefficients;  // By block.
   };
 
   explicit PushLedger(const IntegerJob& job) : job_(job) {}

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <set>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -43,6 +45,25 @@ IoResult Done(std::unique_ptr<M> head) {
   IoResult result;
   result.head = std::move(head);
   return result;
+}
+
+// What every directory's nonce is.
+constexpr uint64_t kNonce = 17;
+
+template <typename Tensors>
+const std::string& TensorOf(const Tensors& named, const std::string& slot) {
+  static const std::string none;
+  if (slot.empty()) return named.values_tensor();
+  const auto tensor = named.slot_tensors().find(slot);
+  return tensor == named.slot_tensors().end() ? none : tensor->second;
+}
+
+// A file as it travels: the request to write it, and the payload.
+std::string FileText(const v1::WriteShard& request,
+                     const BufferChain& payload) {
+  const std::string head = request.SerializeAsString();
+  return absl::StrCat(absl::Dec(head.size(), absl::kZeroPad8), head,
+                      FlattenForTest(payload));
 }
 
 constexpr absl::Duration kFast = absl::Milliseconds(50);
@@ -100,6 +121,11 @@ void SimStorage::LoseResults(double chance, RandomStream* random) {
   was_bad_ = true;
 }
 
+void SimStorage::Blind(double chance, RandomStream* random) {
+  blind_ = chance;
+  blind_random_ = random;
+}
+
 void SimStorage::Tear(const v1::WriteShard& request) {
   const auto directory = files_.find(request.directory());
   if (directory == files_.end()) return;
@@ -124,6 +150,10 @@ std::vector<SimStorage::Work> SimStorage::CoordinatorWorks() {
       MakeWork<v1::PrepareCheckpoint>(
           kFast,
           [this](const auto& r, const auto&) { return PrepareCheckpoint(r); }),
+      MakeWork<v1::WriteFetched>(kFast,
+                                 [this](const auto& r, const auto& payload) {
+                                   return WriteFetched(r, payload);
+                                 }),
       MakeWork<v1::CommitCheckpoint>(
           kSlow,
           [this](const auto& r, const auto&) { return CommitCheckpoint(r); }),
@@ -181,6 +211,7 @@ IoResult SimStorage::AppendLog(const v1::AppendLog& request) {
 IoResult SimStorage::PrepareCheckpoint(const v1::PrepareCheckpoint& request) {
   auto result = std::make_unique<v1::PrepareCheckpointResult>();
   result->set_directory(PreparedPathOf(request.snapshot()));
+  result->set_nonce(kNonce);
   files_[result->directory()].clear();
   return Done(std::move(result));
 }
@@ -191,6 +222,19 @@ IoResult SimStorage::WriteShard(const v1::WriteShard& request,
   if (directory == files_.end()) {
     return Failed(absl::NotFoundError(
         absl::StrCat("no directory '", request.directory(), "'")));
+  }
+  if (request.nonce() != 0 && blind_ > 0 && blind_random_->Chance(blind_)) {
+    auto unseen = std::make_unique<v1::WriteShardResult>();
+    *unseen->mutable_file() = request.file();
+    unseen->set_unseen(true);
+    v1::WriteShard seen = request;
+    seen.clear_nonce();
+    IoResult result = Done(std::move(unseen));
+    const std::string text = FileText(seen, payload);
+    // In pieces, as a header and blocks are.
+    result.payload = {Buffer::Copy(text.substr(0, text.size() / 3)),
+                      Buffer::Copy(text.substr(text.size() / 3))};
+    return result;
   }
   Tensors tensors;
   ChainReader reader(payload);
@@ -220,6 +264,61 @@ IoResult SimStorage::WriteShard(const v1::WriteShard& request,
   return Done(std::move(result));
 }
 
+IoResult SimStorage::WriteFetched(const v1::WriteFetched& request,
+                                  const BufferChain& payload) {
+  const std::string path =
+      absl::StrCat(request.directory(), "/", request.name());
+  if (request.offset() == 0) fetching_[path].clear();
+  std::string& text = fetching_[path];
+  if (text.size() != request.offset()) {
+    return Failed(absl::FailedPreconditionError(
+        absl::StrCat("bytes from ", request.offset(), " of '", path,
+                     "' were to be written; it has ", text.size())));
+  }
+  text += FlattenForTest(payload);
+  auto result = std::make_unique<v1::WriteFetchedResult>();
+  result->set_bytes(text.size());
+  if (text.size() == request.total()) {
+    const size_t head_end = 8 + std::stoul(text.substr(0, 8));
+    v1::WriteShard write;
+    if (!write.ParseFromString(text.substr(8, head_end - 8)) ||
+        write.directory() != request.directory() ||
+        write.file().name() != request.name()) {
+      return Failed(
+          absl::InvalidArgumentError(absl::StrCat("'", path, "' is no file")));
+    }
+    IoResult written =
+        WriteShard(write, {Buffer::Copy(text.substr(head_end))});
+    if (!written.status.ok()) return written;
+    result->set_crc32c(
+        static_cast<const v1::WriteShardResult&>(*written.head)
+            .file()
+            .crc32c());
+    ++fetched_files_;
+    fetching_.erase(path);
+  }
+  return Done(std::move(result));
+}
+
+absl::Status SimStorage::CheckBase(const v1::ShardFile& file) const {
+  if (!file.has_base()) return absl::OkStatus();
+  const v1::BaseFile& base = file.base();
+  const std::string path = absl::StrCat("checkpoints/", base.directory());
+  const auto manifest =
+      visible_.find({base.snapshot().term(), base.snapshot().counter()});
+  if (manifest != visible_.end() && path == PathOf(base.snapshot())) {
+    for (const v1::ShardFile& known : manifest->second.files()) {
+      if (known.name() == base.name() && known.crc32c() == base.crc32c() &&
+          known.bytes() == base.bytes() && !known.has_base()) {
+        return absl::OkStatus();
+      }
+    }
+  }
+  return absl::DataLossError(
+      absl::StrCat("file '", file.name(), "' has for its base '", base.name(),
+                   "' in '", base.directory(), "', which is not there"));
+}
+
 IoResult SimStorage::CommitCheckpoint(const v1::CommitCheckpoint& request) {
   const v1::Manifest& manifest = request.manifest();
   const auto prepared = files_.find(request.directory());
@@ -235,6 +334,8 @@ IoResult SimStorage::CommitCheckpoint(const v1::CommitCheckpoint& request) {
       return Failed(absl::DataLossError(
           absl::StrCat("file '", file.name(), "' is not what was written")));
     }
+    const absl::Status base = CheckBase(file);
+    if (!base.ok()) return Failed(base);
     result->set_bytes(result->bytes() + file.bytes());
   }
   result->set_path(PathOf(manifest.snapshot()));
@@ -290,7 +391,7 @@ IoResult SimStorage::FindCheckpoint(const v1::FindCheckpoint& request) const {
   return Done(std::move(result));
 }
 
-IoResult SimStorage::ReadSlices(const v1::ReadSlices& request) const {
+IoResult SimStorage::ReadSlices(const v1::ReadSlices& request) {
   const auto manifest =
       std::find_if(visible_.begin(), visible_.end(), [&](const auto& entry) {
         return PathOf(entry.second.snapshot()) == request.path();
@@ -302,6 +403,11 @@ IoResult SimStorage::ReadSlices(const v1::ReadSlices& request) const {
   auto head = std::make_unique<v1::ReadSlicesResult>();
   *head->mutable_manifest() = manifest->second;
   IoResult result;
+  for (const v1::ShardFile& file : manifest->second.files()) {
+    const absl::Status base = CheckBase(file);
+    if (!base.ok()) return Failed(base);
+    based_reads_ += file.has_base() ? 1 : 0;
+  }
   for (const v1::ReadSlices::Want& want : request.slices()) {
     v1::ReadSlicesResult::Got* const got = head->add_slices();
     auto values = ReadRows(request.path(), manifest->second, want, "", got);
@@ -318,6 +424,43 @@ IoResult SimStorage::ReadSlices(const v1::ReadSlices& request) const {
   return result;
 }
 
+absl::StatusOr<std::string> SimStorage::ReadSlice(
+    const std::string& path, const v1::ShardFile& file,
+    const v1::SavedSlice& saved, const std::string& slot,
+    uint64_t bytes) const {
+  const auto find = [&](const std::string& directory, const std::string& name,
+                        const std::string& tensor,
+                        uint64_t size) -> absl::StatusOr<std::string> {
+    const auto files = files_.find(directory);
+    if (files != files_.end() && files->second.contains(name)) {
+      const Tensors& tensors = files->second.at(name);
+      const auto found = tensors.find(tensor);
+      if (found != tensors.end() && found->second.size() == size) {
+        return found->second;
+      }
+    }
+    return absl::DataLossError(absl::StrCat("file '", directory, "/", name,
+                                            "' has no tensor '", tensor,
+                                            "' of ", size, " bytes"));
+  };
+  const std::string& whole = TensorOf(saved, slot);
+  if (!file.has_base()) return find(path, file.name(), whole, bytes);
+  ASSIGN_OR_RETURN(std::string slice, find(PathOf(file.base().snapshot()),
+                                           file.base().name(), whole, bytes));
+  const uint64_t block_bytes = kBlockElements * sizeof(float);
+  for (const v1::ChangedBlocks& changed : saved.changed()) {
+    const uint64_t begin = changed.first_block() * block_bytes;
+    const uint64_t end =
+        std::min(begin + changed.blocks() * block_bytes, bytes);
+    if (begin >= end) return absl::DataLossError("a run of no blocks");
+    ASSIGN_OR_RETURN(
+        const std::string run,
+        find(path, file.name(), TensorOf(changed, slot), end - begin));
+    slice.replace(begin, end - begin, run);
+  }
+  return slice;
+}
+
 absl::StatusOr<std::string> SimStorage::ReadRows(
     const std::string& path, const v1::Manifest& manifest,
     const v1::ReadSlices::Want& want, const std::string& slot,
@@ -331,22 +474,13 @@ absl::StatusOr<std::string> SimStorage::ReadRows(
       const uint64_t begin = std::max(saved.row_begin(), want.row_begin());
       const uint64_t end = std::min(saved.row_end(), want.row_end());
       if (saved.variable() != want.variable() || begin >= end) continue;
-      const auto tensor = slot.empty() ? saved.values_tensor()
-                          : saved.slot_tensors().count(slot) > 0
-                              ? saved.slot_tensors().at(slot)
-                              : "";
-      const Tensors& tensors = files_.at(path).at(file.name());
-      const auto bytes = tensors.find(tensor);
-      if (bytes == tensors.end() ||
-          bytes->second.size() !=
-              (saved.row_end() - saved.row_begin()) * row_bytes) {
-        return absl::DataLossError(absl::StrCat("file '", file.name(),
-                                                "' has no tensor '", tensor,
-                                                "' of the right size"));
-      }
+      ASSIGN_OR_RETURN(
+          const std::string slice,
+          ReadSlice(path, file, saved, slot,
+                    (saved.row_end() - saved.row_begin()) * row_bytes));
       std::memcpy(
           rows.data() + (begin - want.row_begin()) * row_bytes,
-          bytes->second.data() + (begin - saved.row_begin()) * row_bytes,
+          slice.data() + (begin - saved.row_begin()) * row_bytes,
           (end - begin) * row_bytes);
       found += end - begin;
       if (got == nullptr) continue;

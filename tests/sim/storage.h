@@ -57,6 +57,13 @@ class SimStorage {
   // What of the work asked for must never be: a checkpoint is deleted that the
   // log does not have as retired, or the newest.
   const absl::Status& misuse() const { return misuse_; }
+  // From now on a server that writes its shard does not see the directory, with
+  // this chance.
+  void Blind(double chance, RandomStream* random);
+  // Files that came through the coordinator.
+  uint64_t fetched() const { return fetched_files_; }
+  // Reads of checkpoints that have a base.
+  uint64_t based_reads() const { return based_reads_; }
   // Whether it was ever full or lost results.
   bool was_bad() const { return was_bad_; }
   // The directory of a committed checkpoint.
@@ -80,11 +87,22 @@ class SimStorage {
   IoResult PrepareCheckpoint(const v1::PrepareCheckpoint& request);
   IoResult WriteShard(const v1::WriteShard& request,
                       const BufferChain& payload);
+  IoResult WriteFetched(const v1::WriteFetched& request,
+                        const BufferChain& payload);
   IoResult CommitCheckpoint(const v1::CommitCheckpoint& request);
   IoResult DeleteCheckpoints(const v1::DeleteCheckpoints& request);
+  // Whether the file, if it has a base, finds it as it was written.
+  absl::Status CheckBase(const v1::ShardFile& file) const;
   IoResult FindCheckpoint(const v1::FindCheckpoint& request) const;
-  IoResult ReadSlices(const v1::ReadSlices& request) const;
+  IoResult ReadSlices(const v1::ReadSlices& request);
 
+  // A slice's values, or those of a slot: the file's own, or the base's and what
+  // has changed since.
+  absl::StatusOr<std::string> ReadSlice(const std::string& path,
+                                        const v1::ShardFile& file,
+                                        const v1::SavedSlice& saved,
+                                        const std::string& slot,
+                                        uint64_t bytes) const;
   // Rows [begin, end) of a variable's values or slot; appends what the
   // checkpoint says about them to `got` unless null.
   absl::StatusOr<std::string> ReadRows(const std::string& path,
@@ -101,6 +119,11 @@ class SimStorage {
   bool full_ = false;
   bool was_bad_ = false;
   bool fail_next_shard_ = false;
+  double blind_ = 0;
+  RandomStream* blind_random_ = nullptr;
+  std::map<std::string, std::string> fetching_;  // By path.
+  uint64_t fetched_files_ = 0;
+  uint64_t based_reads_ = 0;
   double lose_result_ = 0;
   RandomStream* random_ = nullptr;
   // By path: a directory prepared or committed, then by file.
