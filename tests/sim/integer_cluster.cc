@@ -200,7 +200,7 @@ void IntegerCluster::AddCoordinator(absl::Duration start_within) {
   options.examples = job_.examples();
   options.nonce_seed = random_.Bits();
   // Several windows of each file that goes through it.
-  options.window_bytes = 3000;
+  options.window_bytes = 5000;
   auto added = std::make_unique<Coordinator>(options);
   coordinator_ = added.get();
   cores_.push_back(std::move(added));

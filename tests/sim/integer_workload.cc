@@ -27,7 +27,7 @@ Cut DrawCut(uint64_t seed) {
 // With checkpoints that hold what has changed since another one.
 bool IsIncremental(uint64_t seed) { return seed % 3 == 0; }
 // With servers that do not always see the directory.
-bool HasBlindServers(uint64_t seed) { return seed % 5 == 2; }
+bool HasBlindServers(uint64_t seed) { return seed % 7 == 2; }
 
 IntegerJob::Options JobOptions(uint64_t seed) {
   IntegerJob::Options options;

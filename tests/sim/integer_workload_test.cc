@@ -48,8 +48,9 @@ TEST_P(IntegerWorkloadTest, Promise1_EachBlockIsExplainedOn100Networks) {
   }
   // Of so few seeds nothing is sure about how often what comes.
   if (EveryInstructionCostsTen()) return;
-  // In the others the job was over before there was a checkpoint to go on from.
-  EXPECT_GE(complete, 19 * incomplete);
+  // In the others the job was over before there was a checkpoint to go on from,
+  // which takes longer where it goes through the chief.
+  EXPECT_GE(complete, 12 * incomplete);
   EXPECT_EQ(absl::StrJoin(all.probes.Missing(), "\n"), "") << "never reached";
   // A fault that was never met proves nothing.
   for (const char* fault :

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 
 #include "base/crc32c.h"
 #include "base/status_macros.h"
@@ -61,7 +63,14 @@ const std::string& TensorOf(const Tensors& named, const std::string& slot) {
 // A file as it travels: the request to write it, and the payload.
 std::string FileText(const v1::WriteShard& request,
                      const BufferChain& payload) {
-  const std::string head = request.SerializeAsString();
+  std::string head;
+  {
+    // Maps in one order: the same seed gives the same bytes.
+    google::protobuf::io::StringOutputStream stream(&head);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    request.SerializeToCodedStream(&coded);
+  }
   return absl::StrCat(absl::Dec(head.size(), absl::kZeroPad8), head,
                       FlattenForTest(payload));
 }
