@@ -279,7 +279,8 @@ TEST_F(FaultTest, AFullDiskIsOneSentenceWithThePath) {
       const SystemCalls calls(SystemCalls::Fault::kFull, 0, error);
       const absl::Status saved = SaveThird(&progress);
       EXPECT_TRUE(absl::IsResourceExhausted(saved)) << saved;
-      EXPECT_THAT(std::string(saved.message()), HasSubstr(".ps-0.safetensors"));
+      EXPECT_THAT(std::string(saved.message()),
+                  HasSubstr(*AbsolutePath(root_) + "/.tmp-000001-00000003"));
     }
     EXPECT_FALSE(progress.committed);
     Check(progress);
