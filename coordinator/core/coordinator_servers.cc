@@ -20,6 +20,11 @@ constexpr absl::Duration kFinishDeadline = absl::Seconds(1);
 constexpr absl::Duration kServerRetry = absl::Milliseconds(200);
 constexpr absl::Duration kFillingPoll = absl::Milliseconds(20);
 
+std::string OtherJob(uint32_t server, const std::string& why) {
+  if (absl::StartsWith(why, absl::StrCat("ps-", server, " at "))) return why;
+  return absl::StrCat("ps-", server, " refuses this job: ", why);
+}
+
 }  // namespace
 
 Coordinator::Due Coordinator::NextCall(uint32_t index) const {
@@ -242,10 +247,7 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
       return;
     case v1::Refusal::OTHER_JOB:
     case v1::Refusal::PROTOCOL:
-      out->Exit(absl::InvalidArgumentError(
-          absl::StartsWith(server.why, absl::StrCat("ps-", index, " at "))
-              ? server.why
-              : absl::StrCat("ps-", index, " refuses this job: ", server.why)));
+      out->Exit(absl::InvalidArgumentError(OtherJob(index, server.why)));
       return;
     case v1::Refusal::JOB_FINISHED:
       // Before the end it is a server that is left over from another run.

@@ -16,6 +16,30 @@ namespace {
 constexpr absl::Duration kJoinPatience = absl::Seconds(2);
 constexpr absl::Duration kLongestTurn = absl::Milliseconds(500);
 
+// Whether somebody of this job asks, and for itself.
+absl::Status CheckJoin(PeerId from, const v1::JoinRequest& request,
+                       uint32_t workers, const std::string& job_digest) {
+  const uint32_t index = request.task().index();
+  const std::string name = absl::StrCat("worker-", index);
+  if (request.task().type() != v1::WORKER || index >= workers) {
+    return Refuse(v1::Refusal::INVALID, name,
+                  absl::StrCat(name, " is not one of the ", workers,
+                               " workers of this job"));
+  }
+  if (from != PeerId::Worker(index)) {
+    return Refuse(v1::Refusal::NOT_ALLOWED, name,
+                  absl::StrCat(PeerName(from), " joins in the name of ", name));
+  }
+  if (request.job_digest() != job_digest) {
+    return Refuse(
+        v1::Refusal::OTHER_JOB, name,
+        absl::StrCat(name, " has job-wide settings with digest ",
+                     request.job_digest(), ", the chief ", job_digest,
+                     ": give both the same job file"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool Coordinator::IsLive(const Worker& worker, Time now) const {
@@ -42,23 +66,10 @@ void Coordinator::OnJoin(const Message& message, const v1::JoinRequest& request,
     out->Refuse(message.call,
                 Refuse(reason, absl::StrCat("worker-", index), sentence));
   };
-  if (request.task().type() != v1::WORKER || index >= options_.workers) {
-    refuse(v1::Refusal::INVALID,
-           absl::StrCat("worker-", index, " is not one of the ",
-                        options_.workers, " workers of this job"));
-    return;
-  }
-  if (message.from != PeerId::Worker(index)) {
-    refuse(v1::Refusal::NOT_ALLOWED,
-           absl::StrCat(PeerName(message.from), " joins in the name of worker-",
-                        index));
-    return;
-  }
-  if (request.job_digest() != options_.job_digest) {
-    refuse(v1::Refusal::OTHER_JOB,
-           absl::StrCat("worker-", index, " has job-wide settings with digest ",
-                        request.job_digest(), ", the chief ",
-                        options_.job_digest, ": give both the same job file"));
+  const absl::Status ours =
+      CheckJoin(message.from, request, options_.workers, options_.job_digest);
+  if (!ours.ok()) {
+    out->Refuse(message.call, ours);
     return;
   }
   if (phase_ >= Phase::kTellingEnd) {
