@@ -25,6 +25,8 @@ absl::StatusCode CodeOf(v1::Refusal::Reason reason) {
       return absl::StatusCode::kPermissionDenied;
     case v1::Refusal::TASK_TAKEN:
       return absl::StatusCode::kAlreadyExists;
+    case v1::Refusal::DAMAGED:
+      return absl::StatusCode::kDataLoss;
     default:
       return absl::StatusCode::kFailedPrecondition;
   }

@@ -11,7 +11,8 @@ namespace paramd {
 // An error status that carries `refusal` in its details. The code follows from
 // the reason (WRONG_OWNER, FENCED, OLD_TERM … are FAILED_PRECONDITION, NOT_READY
 // and RETRY are UNAVAILABLE, OVER_LIMIT is RESOURCE_EXHAUSTED, INVALID and
-// QUARANTINED are INVALID_ARGUMENT, NOT_ALLOWED is PERMISSION_DENIED).
+// QUARANTINED are INVALID_ARGUMENT, NOT_ALLOWED is PERMISSION_DENIED, DAMAGED is
+// DATA_LOSS).
 absl::Status Refuse(const v1::Refusal& refusal, absl::string_view sentence);
 
 // The same with nothing but a reason and the entity it is about.
