@@ -77,7 +77,9 @@ WorkerProcess::WorkerProcess(const AsyncWorker::Options& options,
       prefetcher_(*training_, InputOptions(options.job)),
       assembler_(*training_, options.job.seed()),
       computing_("compute"),
-      evaluating_("evaluate") {}
+      evaluating_("evaluate") {
+  model_->set_abandoned(&abandoned_);
+}
 
 void WorkerProcess::AddTo(Runtime* runtime) {
   runtime->AddCore(PeerId::Worker(options_.index), &core_);
@@ -98,10 +100,16 @@ void WorkerProcess::AddTo(Runtime* runtime) {
       [this](Outbox::IoItem item, Runtime::IoDone done) {
         const auto request =
             static_cast<const v1::ComputeGradient&>(*item.head);
+        abandoned_ = false;  // The one before it has ended.
         computing_.Post([this, request, done = std::move(done)] {
           done(Compute(request));
         });
       });
+  runtime->HandleIo(v1::AbandonGradient::descriptor(),
+                    [this](Outbox::IoItem, Runtime::IoDone done) {
+                      abandoned_ = true;
+                      done({});
+                    });
   runtime->HandleIo(
       v1::EvaluateWeights::descriptor(),
       [this](Outbox::IoItem item, Runtime::IoDone done) {
@@ -157,6 +165,10 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request) {
         core_.weights(request.weights_buffer()).variables(), **batch,
         static_cast<float>(divisor), gradients.mutables);
     if (request.portion() != 0) prefetcher_.Recycle(*std::move(batch));
+    if (abandoned_) {
+      result.status = absl::CancelledError("the gradient was abandoned");
+      return result;
+    }
     if (sum.buffers.empty()) {
       sum = std::move(gradients);
     } else {

@@ -1,6 +1,7 @@
 #ifndef PARAMD_WORKER_WORKER_PROCESS_H_
 #define PARAMD_WORKER_WORKER_PROCESS_H_
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -59,6 +60,8 @@ class WorkerProcess {
   const std::unique_ptr<Model> model_;
   const std::unique_ptr<Model> evaluator_;
   GradientPool pool_;
+  // Set by the loop, read by the computing thread; nothing else depends on it.
+  std::atomic<bool> abandoned_{false};
   AsyncWorker core_;
   Prefetcher prefetcher_;
   BatchAssembler assembler_;  // The computing thread's.

@@ -245,6 +245,18 @@ TEST_F(WorkerProcessTest, AGradientIsOfTheLeasedExamplesOnThePulledWeights) {
   EXPECT_NE(bias[0], 0);
 }
 
+TEST_F(WorkerProcessTest, OnlyTheGradientUnderWayIsAbandoned) {
+  Join();
+  GivePortion(0, 4);
+  AnswerPull(0);
+  AnswerPull(0);
+  EXPECT_TRUE(Do<v1::FetchPortion>().status.ok());
+  driver_->ios.push_back({98, std::make_unique<v1::AbandonGradient>(), {}});
+  EXPECT_TRUE(Do<v1::AbandonGradient>().status.ok());
+  const IoResult result = Do<v1::ComputeGradient>();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+}
+
 TEST_F(WorkerProcessTest, TheLastBatchOfAPortionIsShort) {
   Join();
   GivePortion(0, 4);

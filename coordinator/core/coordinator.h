@@ -157,6 +157,7 @@ class Coordinator : public Core {
   // a change of the mode.
   bool TellsSnapshot() const;
   bool StopsWorkers() const;
+  uint64_t LeftOutStep(const Worker& worker) const;
   // The session's input is used behind a cut that is not known yet.
   bool IsBehindUnknownCut(const v1::Header& header) const;
   bool HasNews(const Worker& worker) const;

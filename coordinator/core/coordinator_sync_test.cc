@@ -26,7 +26,8 @@ Coordinator::Options SyncOptions(uint32_t backup_workers = 0) {
 
 class CoordinatorSyncTest : public ::testing::Test {
  protected:
-  CoordinatorSyncTest() : started_(SyncOptions()) {
+  explicit CoordinatorSyncTest(uint32_t backup_workers = 0)
+      : started_(SyncOptions(backup_workers)) {
     started_.Run();
     started_.Serve();
   }
@@ -201,6 +202,24 @@ TEST_F(CoordinatorSyncTest, BackupWorkersMustLeaveSomebody) {
   EXPECT_TRUE(all.driver().exited);
   EXPECT_THAT(all.driver().exit_status.message(),
               HasSubstr("backup_workers is 2 of 2 workers"));
+}
+
+class CoordinatorBackupTest : public CoordinatorSyncTest {
+ protected:
+  CoordinatorBackupTest() : CoordinatorSyncTest(/*backup_workers=*/1) {}
+};
+
+TEST_F(CoordinatorBackupTest, WhoIsLeftOutOfAStepHearsOfItAtOnce) {
+  Begin();
+  for (auto& worker : workers_) started_.CatchUp(&worker);
+  Decide(0, 0, {0});
+  Decide(1, 0, {0});
+  EXPECT_FALSE(started_.TakeNews(&workers_[0]));
+  ASSERT_TRUE(started_.TakeNews(&workers_[1]));
+  EXPECT_EQ(started_.news().left_out_step(), 1u);
+  // Once.
+  started_.CatchUp(&workers_[1]);
+  EXPECT_NE(workers_[1].parked, 0u);
 }
 
 TEST_F(CoordinatorSyncTest, ASlowStepIsToldByNameAndAQuickOneIsNot) {

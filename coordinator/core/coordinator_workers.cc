@@ -311,6 +311,10 @@ bool Coordinator::StopsWorkers() const {
          (change_.has_value() && change_->stops_workers());
 }
 
+uint64_t Coordinator::LeftOutStep(const Worker& worker) const {
+  return IsSync() ? steps_.LeftOutStep(worker.last.header().worker()) : 0;
+}
+
 v1::HeartbeatReply Coordinator::NewsFor(const Worker& worker) const {
   v1::HeartbeatReply reply;
   if (configuration_.version() > worker.last.header().configuration()) {
@@ -319,6 +323,7 @@ v1::HeartbeatReply Coordinator::NewsFor(const Worker& worker) const {
   reply.set_state(configuration_.state());
   if (TellsSnapshot()) *reply.mutable_snapshot() = snapshot_->number();
   reply.set_stop(StopsWorkers());
+  reply.set_left_out_step(LeftOutStep(worker));
   if (worker.last.header().worker() == 0) {
     reply.set_evaluate_epoch(EpochToEvaluate());
     reply.set_evaluate_final(phase_ == Phase::kEvaluating);
@@ -334,6 +339,7 @@ bool Coordinator::HasNews(const Worker& worker) const {
   return configuration_.version() > known.header().configuration() ||
          configuration_.state() != known.state() ||
          snapshot != known.snapshot() || StopsWorkers() != known.stop() ||
+         LeftOutStep(worker) != known.left_out_step() ||
          (chief && EpochToEvaluate() != known.evaluate_epoch()) ||
          (chief && (phase_ == Phase::kEvaluating) != known.evaluate_final());
 }

@@ -19,6 +19,7 @@ void SyncSteps::Restore(uint64_t step, const v1::SavedInput& input) {
   step_ = step;
   decided_.clear();
   decided_examples_ = 0;
+  left_out_.clear();
   contributors_.Clear();
   servers_.assign(servers_.size(), {.applied = step, .complete = {}});
 }
@@ -79,8 +80,16 @@ bool SyncSteps::Decide(Time now) {
   decided_at_ = now;
   ++step_;
   input_.Advance(StepExamples());
+  for (const uint32_t worker : contributors_.workers()) {
+    if (absl::c_count(decided_, worker) == 0) left_out_[worker] = step_;
+  }
   for (Server& server : servers_) server.complete.clear();
   return true;
+}
+
+uint64_t SyncSteps::LeftOutStep(uint32_t worker) const {
+  const auto found = left_out_.find(worker);
+  return found == left_out_.end() ? 0 : found->second;
 }
 
 v1::DecideRequest SyncSteps::RequestFor(uint32_t server) const {

@@ -2,6 +2,7 @@
 #define PARAMD_COORDINATOR_CORE_SYNC_STEPS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,9 @@ class SyncSteps {
   bool Decide(Time now);
   // The newest decided step.
   uint64_t step() const { return step_; }
+  // The newest decided step to which the worker should have contributed and did
+  // not. 0: there is none.
+  uint64_t LeftOutStep(uint32_t worker) const;
   bool finished() const { return input_.finished(); }
   const InputCursor& input() const { return input_; }
 
@@ -96,6 +100,7 @@ class SyncSteps {
   uint64_t step_ = 0;
   std::vector<uint32_t> decided_;   // Of step_: whose contributions.
   uint64_t decided_examples_ = 0;   // The same: dropped ones included.
+  std::map<uint32_t, uint64_t> left_out_;  // By worker; as LeftOutStep.
   Time decided_at_;
   v1::Contributors contributors_;
   std::vector<Server> servers_;

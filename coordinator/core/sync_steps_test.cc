@@ -160,6 +160,19 @@ TEST_F(SyncStepsTest, WithBackupWorkersTheSlowestAreLeftOut) {
   EXPECT_EQ(steps_->RequestFor(0).examples(), 6u);
 }
 
+TEST_F(SyncStepsTest, WhoIsLeftOutIsKnownUntilTheJobGoesBack) {
+  Begin(Small(/*backup_workers=*/1), {0, 1, 2});
+  EXPECT_EQ(steps_->LeftOutStep(1), 0u);
+  Answer(0, 0, {0, 2});
+  Answer(1, 0, {0, 1, 2});
+  ASSERT_TRUE(steps_->Decide(now_));
+  EXPECT_EQ(steps_->LeftOutStep(1), 1u);
+  EXPECT_EQ(steps_->LeftOutStep(0), 0u);
+  EXPECT_EQ(steps_->LeftOutStep(9), 0u);
+  steps_->Restore(0, v1::SavedInput());
+  EXPECT_EQ(steps_->LeftOutStep(1), 0u);
+}
+
 TEST_F(SyncStepsTest, AStepIsNeverOfWorkersWithoutExamplesAlone) {
   Begin(Small(/*backup_workers=*/2), {0, 1, 2});
   Answer(0, 0, {0, 1, 2});

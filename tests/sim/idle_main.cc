@@ -10,7 +10,7 @@
 namespace paramd {
 namespace {
 
-constexpr uint64_t kSeeds = 5;
+constexpr uint64_t kSeeds = 20;
 
 // The mean over the seeds; negative if one failed.
 double MeanIdleShare(const char* staleness, bool by_chance) {

@@ -80,18 +80,31 @@ class SlowedWorker : public Core {
 
   void NoteCompute(const Outbox& out, Time now) {
     for (const Outbox::IoItem& io : out.ios) {
+      if (io.head->GetDescriptor() == v1::AbandonGradient::descriptor()) {
+        Abandon(now);
+      }
       if (io.head->GetDescriptor() != v1::ComputeGradient::descriptor()) {
         continue;
       }
       const bool slow = IsNextSlow();
       compute_ = io.io;
       ready_ = now + job_.step * (slow ? job_.slowed : 1);
-      const Time until = from_ + job_.window;
-      const Time begin = std::clamp(now, from_, until);
-      const Time end = std::clamp(ready_, from_, until);
-      busy_ += end - begin;
-      if (begin < end) ++steps_;
+      const absl::Duration computing = InWindow(now, ready_);
+      busy_ += computing;
+      if (computing > absl::ZeroDuration()) ++steps_;
     }
+  }
+
+  // It ends at once.
+  void Abandon(Time now) {
+    if (compute_ == 0) return;
+    busy_ -= InWindow(now, ready_);
+    ready_ = now;
+  }
+
+  absl::Duration InWindow(Time begin, Time end) const {
+    const Time until = from_ + job_.window;
+    return std::clamp(end, from_, until) - std::clamp(begin, from_, until);
   }
 
   AsyncWorker worker_;
@@ -206,6 +219,8 @@ class IdleRun {
     const PeerId self = PeerId::Worker(index);
     const Simulation::IoDelay at_once = {.longest = absl::Microseconds(10)};
     simulation_.HandleIo(self, v1::FetchPortion::descriptor(), at_once,
+                         [](Outbox::IoItem) { return IoResult{}; });
+    simulation_.HandleIo(self, v1::AbandonGradient::descriptor(), at_once,
                          [](Outbox::IoItem) { return IoResult{}; });
     simulation_.HandleIo(
         self, v1::ComputeGradient::descriptor(), at_once,

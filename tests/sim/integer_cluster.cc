@@ -230,6 +230,8 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
         return Compute(*worker,
                        static_cast<const v1::ComputeGradient&>(*item.head));
       });
+  simulation_.HandleIo(self, v1::AbandonGradient::descriptor(), {},
+                       [](Outbox::IoItem) { return IoResult{}; });
   simulation_.HandleIo(
       self, v1::EvaluateWeights::descriptor(),
       {.shortest = absl::Milliseconds(1), .longest = absl::Seconds(1)},

@@ -47,6 +47,8 @@ class Trainer {
          [this](Outbox::IoItem item) {
            return Compute(static_cast<const v1::ComputeGradient&>(*item.head));
          }},
+        {v1::AbandonGradient::descriptor(), absl::Milliseconds(1),
+         [](Outbox::IoItem) { return IoResult{}; }},
         {v1::EvaluateWeights::descriptor(), absl::Seconds(1),
          [this](Outbox::IoItem item) {
            return Evaluate(static_cast<const v1::EvaluateWeights&>(*item.head));

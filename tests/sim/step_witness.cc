@@ -68,6 +68,12 @@ void StepWitness::Answered(const SimProcess& self, PeerId /*from*/,
                  dynamic_cast<const v1::PullRequest*>(&request)) {
     const auto* pulled = dynamic_cast<const v1::PullReply*>(reply.head.get());
     if (pulled != nullptr) CheckPull(self, *pull, *pulled);
+  } else if (const auto* beat =
+                 dynamic_cast<const v1::HeartbeatRequest*>(&request)) {
+    const auto* news = dynamic_cast<const v1::HeartbeatReply*>(reply.head.get());
+    if (news != nullptr && news->left_out_step() > beat->left_out_step()) {
+      report_.probes.Hit("sync: a worker hears that it is left out");
+    }
   } else if (const auto* decided =
                  dynamic_cast<const v1::DecideReply*>(reply.head.get())) {
     uint64_t& applied =

@@ -28,7 +28,8 @@ TEST(SyncWorkloadTest, Promise6_EveryBatchIsInOnceWhoeverDies) {
   for (const char* probe :
        {"sync: an empty share", "sync: a share is late",
         "sync: a share comes again when its step is in",
-        "sync: a share comes too early or too late"}) {
+        "sync: a share comes too early or too late",
+        "sync: a worker hears that it is left out"}) {
     EXPECT_GT(all.probes.Of(probe), 0u) << probe;
   }
 }

@@ -127,6 +127,7 @@ class AsyncWorker : public Core {
   void PushShare(Time now, Outbox* out);
   void OnConfiguration(const v1::Configuration& configuration);
   void OnLate(uint64_t decided);
+  void OnLeftOut(uint64_t step, Outbox* out);
   void StartEvaluation(Time now, Outbox* out);
   void AdvanceCoordinator(Time now, Outbox* out);
   void OnFinished(const Session::Finished& finished, Outbox* out);

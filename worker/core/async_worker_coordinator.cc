@@ -262,6 +262,7 @@ v1::HeartbeatRequest AsyncWorker::MakeHeartbeat() const {
   request.set_state(news_.state());
   *request.mutable_snapshot() = news_.snapshot();
   request.set_stop(news_.stop());
+  request.set_left_out_step(news_.left_out_step());
   request.set_evaluate_epoch(news_.evaluate_epoch());
   request.set_evaluate_final(news_.evaluate_final());
   return request;
@@ -331,6 +332,7 @@ void AsyncWorker::OnHeartbeat(const Message& message, Time now, Outbox* out) {
       return;
     }
   }
+  OnLeftOut(news_.left_out_step(), out);
   if (news_.state() == v1::FINISHED) phase_ = Phase::kEnding;
 }
 

@@ -106,4 +106,16 @@ void AsyncWorker::OnLate(uint64_t decided) {
   cursor_.Decided(decided);
 }
 
+// What is still computed for that step is of no use any more. A share that was
+// pushed is refused as LATE.
+void AsyncWorker::OnLeftOut(uint64_t step, Outbox* out) {
+  if (!sync_ || !computing_.has_value() || computing_->number > step) return;
+  ++late_;
+  computing_.reset();
+  cursor_.Decided(step);
+  if (compute_io_ != 0) {
+    out->StartIo(next_io_++, std::make_unique<v1::AbandonGradient>());
+  }
+}
+
 }  // namespace paramd

@@ -193,6 +193,45 @@ TEST_F(AsyncWorkerSyncTest, WhoIsLateGoesOnBehindTheNewestStep) {
   EXPECT_EQ(status.worker().late(), 1u);
 }
 
+TEST_F(AsyncWorkerSyncTest, AShareThatIsOfNoUseAnyMoreIsAbandoned) {
+  Join();
+  Pull(0);
+  const auto compute = driver().TakeIo<v1::ComputeGradient>();
+  ASSERT_TRUE(compute.has_value());
+  v1::HeartbeatReply news;
+  news.set_state(v1::RUNNING);
+  news.set_left_out_step(1);
+  worker_.AnswerBeat(news);
+  EXPECT_TRUE(driver().TakeIo<v1::AbandonGradient>().has_value());
+  EXPECT_EQ(worker_.TakeBeat().left_out_step(), 1u);
+  // Its buffer is read until the work has ended.
+  EXPECT_FALSE(worker_.TakePull().has_value());
+  driver().End(compute->first, absl::CancelledError("abandoned"), nullptr, {});
+  EXPECT_FALSE(driver().exited);
+  EXPECT_FALSE(worker_.TakePush().has_value());
+  Pull(1);
+  EXPECT_EQ(Compute().begin(), 6u);
+  EXPECT_EQ(Push().step(), 2u);
+  v1::StatusReply status;
+  worker_.core().FillStatus(&status);
+  EXPECT_EQ(status.worker().late(), 1u);
+}
+
+TEST_F(AsyncWorkerSyncTest, AShareOfALaterStepIsNotAbandoned) {
+  Join();
+  Pull(0);
+  Compute();
+  Push();
+  Pull(1);
+  v1::HeartbeatReply news;
+  news.set_state(v1::RUNNING);
+  news.set_left_out_step(1);
+  worker_.AnswerBeat(news);
+  EXPECT_FALSE(driver().TakeIo<v1::AbandonGradient>().has_value());
+  Compute();
+  EXPECT_EQ(Push().step(), 2u);
+}
+
 TEST_F(AsyncWorkerSyncTest, WhatIsQuarantinedEndsTheWorker) {
   Join();
   Pull(0);

@@ -231,6 +231,7 @@ ConstMatrix Model::Input(size_t stage, const Batch& batch) {
 void Model::Forward(WeightSpans weights, const Batch& batch) {
   Reserve(std::max<size_t>(batch.size(), 1));
   for (size_t i = 0; i < stages_.size(); ++i) {
+    if (IsAbandoned()) return;
     const Stage& stage = stages_[i];
     stage.layer->Forward(
         weights.subspan(stage.first_variable, stage.layer->variables().size()),
@@ -242,6 +243,7 @@ void Model::Backward(WeightSpans weights, const Batch& batch,
                      GradientSpans gradients) {
   const size_t rows = batch.size();
   for (size_t i = stages_.size(); i-- > 0;) {
+    if (IsAbandoned()) return;
     const Stage& stage = stages_[i];
     const size_t count = stage.layer->variables().size();
     Layer::BackwardPass pass;

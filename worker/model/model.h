@@ -1,6 +1,7 @@
 #ifndef PARAMD_WORKER_MODEL_MODEL_H_
 #define PARAMD_WORKER_MODEL_MODEL_H_
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -52,6 +53,12 @@ class Model {
   BatchResult ComputeGradient(WeightSpans weights, const Batch& batch,
                               float divisor, GradientSpans gradients);
 
+  // While `*abandoned` is true, ComputeGradient ends behind the layer it is at;
+  // its result and gradients are then of no use. It outlives the model's calls.
+  void set_abandoned(const std::atomic<bool>* abandoned) {
+    abandoned_ = abandoned;
+  }
+
   // The result alone. REQUIRES: as above.
   BatchResult Evaluate(WeightSpans weights, const Batch& batch);
 
@@ -66,6 +73,9 @@ class Model {
 
   Model(std::vector<std::unique_ptr<Layer>> layers, uint64_t input_width);
 
+  bool IsAbandoned() const {
+    return abandoned_ != nullptr && abandoned_->load(std::memory_order_relaxed);
+  }
   void Reserve(size_t rows);
   void CheckSizes(WeightSpans weights, const Batch& batch) const;
   Matrix Output(size_t stage, size_t rows);
@@ -79,6 +89,7 @@ class Model {
   std::vector<v1::Variable> variables_;
   std::vector<size_t> variable_sizes_;
   size_t reserved_rows_ = 0;
+  const std::atomic<bool>* abandoned_ = nullptr;
   // The gradient by a stage's output, and by its input; they change places.
   std::vector<float> gradient_;
   std::vector<float> next_gradient_;

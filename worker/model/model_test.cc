@@ -1,5 +1,6 @@
 #include "worker/model/model.h"
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -149,6 +150,21 @@ TEST(ModelTest, ABatchWithoutExamplesGivesZeros) {
   EXPECT_EQ(result.examples, 0u);
   for (const auto& gradient : trained.gradients) {
     EXPECT_THAT(gradient, testing::Each(0.0f));
+  }
+}
+
+TEST(ModelTest, AnAbandonedGradientIsNotComputed) {
+  Trained trained(Config({"f", "5", "r", "4"}), kInput);
+  std::atomic<bool> abandoned = true;
+  trained.model->set_abandoned(&abandoned);
+  trained.ComputeGradient(RandomBatch(9, 1), 9);
+  for (const auto& gradient : trained.gradients) {
+    EXPECT_THAT(gradient, testing::Each(testing::IsNan()));
+  }
+  abandoned = false;
+  trained.ComputeGradient(RandomBatch(9, 1), 9);
+  for (const auto& gradient : trained.gradients) {
+    EXPECT_THAT(gradient, testing::Each(testing::Not(testing::IsNan())));
   }
 }
 

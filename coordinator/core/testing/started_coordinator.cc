@@ -207,6 +207,7 @@ bool StartedCoordinator::TakeNews(Worker* worker) {
   beat.set_state(news_.state());
   *beat.mutable_snapshot() = news_.snapshot();
   beat.set_stop(news_.stop());
+  beat.set_left_out_step(news_.left_out_step());
   beat.set_evaluate_epoch(news_.evaluate_epoch());
   beat.set_evaluate_final(news_.evaluate_final());
   return true;
