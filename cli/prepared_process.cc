@@ -139,6 +139,7 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
       absl::StrSplit(prepared.job.job_wide_text, '\n', absl::SkipEmpty());
   options.cluster = EntriesToAgree(cluster);
   options.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
+  options.shared_memory = prepared.job.config.shared_memory();
   // An address that this process is not told is empty.
   for (size_t i = 0; i < cluster.ps.size(); ++i) {
     if (cluster.ps[i].empty()) continue;

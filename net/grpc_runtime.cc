@@ -21,6 +21,8 @@
 #include "net/listen_address.h"
 #include "net/listener.h"
 #include "net/mailbox.h"
+#include "net/memory_listener.h"
+#include "net/memory_socket.h"
 #include "net/method_table.h"
 #include "net/operator_socket.h"
 #include "net/peer_link.h"
@@ -59,9 +61,10 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
  public:
   explicit GrpcRuntime(GrpcRuntimeOptions options)
       : options_(std::move(options)),
-        self_{options_.self,     options_.incarnation, options_.build,
-              options_.job_name, options_.job_digest,  options_.job_settings,
-              options_.cluster},
+        self_{options_.self,       options_.incarnation,
+              options_.build,      options_.job_name,
+              options_.job_digest, options_.job_settings,
+              options_.cluster,    {}},
         mailbox_(std::make_shared<Mailbox>([this] { Wake(); })),
         host_(this, mailbox_) {}
   ~GrpcRuntime() override { Close(); }
@@ -106,6 +109,7 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
     GrpcRuntime* const runtime_;
   };
 
+  std::unique_ptr<MemoryListener> ShareMemory();
   void Send(CallId id, PeerId from, Outbox::SendItem item) override;
   void Cancel(CallId id) override;
   void Reply(Outbox::ReplyItem item) override {
@@ -127,7 +131,7 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
   void Close();
 
   const GrpcRuntimeOptions options_;
-  const Identity self_;
+  Identity self_;  // Complete, and the same for good, from Listen on.
   const std::shared_ptr<Mailbox> mailbox_;
   CoreHost host_;
   WakeTag wake_tag_{this};
@@ -156,11 +160,31 @@ absl::Status GrpcRuntime::Listen() {
           {{"why", socket.status().message()}});
     }
   }
+  std::unique_ptr<MemoryListener> memories = ShareMemory();
   ASSIGN_OR_RETURN(server_,
                    RequestServer::Make(
                        std::move(listener), &self_, &host_,
                        [this](absl::Status status) { host_.End(status); }));
+  server_->ShareMemory(std::move(memories));
   return absl::OkStatus();
+}
+
+// Parameter servers are who payloads come from and go to; the others make the
+// memory. Null: there is nothing to listen for.
+std::unique_ptr<MemoryListener> GrpcRuntime::ShareMemory() {
+  if (!options_.shared_memory) return nullptr;
+  if (self_.task.type() != v1::PS) {
+    self_.shared_memory.set_machine(SharedMachineName());
+    return nullptr;
+  }
+  auto memories = MemoryListener::Start();
+  if (!memories.ok()) {
+    Log(LogLevel::kWarning, "no memory is shared",
+        {{"why", memories.status().message()}});
+    return nullptr;
+  }
+  self_.shared_memory = (*memories)->offer();
+  return *std::move(memories);
 }
 
 absl::Status GrpcRuntime::Run() {

@@ -35,6 +35,9 @@ struct GrpcRuntimeOptions {
   std::string build;
   // Where each peer listens. Coordinator() is the chief.
   std::map<PeerId, std::string> peers;
+  // Payloads to and from processes of this machine go through shared memory,
+  // if the other side agrees and it can be had; else, as ever, in messages.
+  bool shared_memory = true;
   absl::Duration hello_deadline = absl::Seconds(5);
   // How long the end of Run waits until answers given are sent.
   absl::Duration drain_deadline = absl::Seconds(2);
@@ -42,8 +45,8 @@ struct GrpcRuntimeOptions {
 
 // A runtime whose cores talk to other processes over gRPC and to each other by
 // reference. One completion queue, read by the thread in Run; a second thread
-// does nothing but accept connections. Listens from now on; requests wait until
-// Run.
+// does nothing but accept connections, and a parameter server has a third that
+// takes over memory to share. Listens from now on; requests wait until Run.
 //
 // kAlreadyExists if the port is in use; kInvalidArgument if the address cannot
 // be bound, or not without TLS. Each is one sentence that names the address.

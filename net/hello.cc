@@ -137,6 +137,9 @@ v1::HelloReply AnswerHello(const Identity& self) {
   v1::HelloReply hello;
   FillJob(self, &hello);
   hello.set_protocol(kProtocolMax);
+  if (!self.shared_memory.socket().empty()) {
+    *hello.mutable_shared_memory() = self.shared_memory;
+  }
   return hello;
 }
 

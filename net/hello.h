@@ -28,6 +28,9 @@ struct Identity {
   std::vector<std::string> job_settings;
   // As of EntriesToAgree. Beyond 512 KiB they are not sent.
   std::vector<std::string> cluster;
+  // The machine, to share memory with its other processes, and the socket if
+  // they may hand over any; empty: payloads travel in messages.
+  v1::SharedMemoryOffer shared_memory;
 };
 
 v1::HelloRequest MakeHello(const Identity& self);

@@ -16,9 +16,11 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/status_macros.h"
 #include "net/caller.h"
 #include "net/completion.h"
 #include "net/grpc_status.h"
+#include "net/payload_path.h"
 #include "net/unreached.h"
 #include "net/wire_message.h"
 #include "proto/refusal.h"
@@ -77,6 +79,11 @@ bool IsUnresolved(const absl::Status& status) {
          absl::StartsWith(status.message(), "DNS resolution failed");
 }
 
+void NotShared(PeerId peer, const absl::Status& why) {
+  Log(LogLevel::kWarning, "memory is not shared",
+      {{"with", PeerName(peer)}, {"why", why.message()}});
+}
+
 // Who answers instead, from the entry that differs.
 std::string WhyRefused(absl::string_view entry, absl::string_view sentence) {
   if (entry == "task") return std::string(sentence);
@@ -121,6 +128,11 @@ class PeerLink::Call : public Completion {
 
   const CallId id;
   const Method& method;
+  // Has the memory that request and answer may lie in; null: there is none.
+  std::shared_ptr<MemoryDial> shared;
+  SharedMemory* memory() const {
+    return shared == nullptr ? nullptr : shared->memory();
+  }
   bool cancelled = false;
   grpc::ByteBuffer reply;
   grpc::Status status;
@@ -150,8 +162,9 @@ class PeerLink::HelloCall : public Completion {
   void Cancel() { context_.TryCancel(); }
   void Complete(bool) override {
     absl::Status status = FromGrpcStatus(status_);
-    if (status.ok()) status = Check();
-    link_->Greeted(status);
+    v1::SharedMemoryOffer offer;
+    if (status.ok()) status = Check(&offer);
+    link_->Greeted(status, std::move(offer));
     delete this;
   }
 
@@ -162,11 +175,12 @@ class PeerLink::HelloCall : public Completion {
                                             : PeerId();
   }
 
-  absl::Status Check() const {
+  absl::Status Check(v1::SharedMemoryOffer* offer) const {
     const auto message = DecodeMessage(reply_, *method_.reply);
     if (!message.ok()) return message.status();
-    return CheckHelloReply(*link_->self_, link_->peer_,
-                           static_cast<const v1::HelloReply&>(*message->head));
+    const auto& reply = static_cast<const v1::HelloReply&>(*message->head);
+    *offer = reply.shared_memory();
+    return CheckHelloReply(*link_->self_, link_->peer_, reply);
   }
 
   PeerLink* const link_;
@@ -190,23 +204,30 @@ PeerLink::PeerLink(PeerId peer, std::string address, const Identity* self,
 }
 
 PeerLink::~PeerLink() {
+  StopSharing();
   CHECK(under_way_.empty() && hello_ == nullptr,
         "calls have left the queue before their link goes");
 }
 
 void PeerLink::Send(CallId id, PeerId from, Outbox::SendItem item,
                     const Method& method) {
-  grpc::ByteBuffer request = EncodeMessage(*item.head, item.payload);
-  if (request.Length() > method.most_bytes()) {
+  const bool reached = state_ == State::kGreeted &&
+                       control_channel_->GetState(/*try_to_connect=*/false) ==
+                           GRPC_CHANNEL_READY;
+  auto shared = reached ? Shared() : nullptr;
+  OutgoingMessage request =
+      EncodeRequest(method, *item.head, item.payload,
+                    shared == nullptr ? nullptr : shared->memory());
+  if (request.size > method.most_bytes()) {
     host_->Replied(
         id,
         Refuse(v1::Refusal::OVER_LIMIT, method.name,
-               absl::StrCat("a ", method.name, " request of ", request.Length(),
+               absl::StrCat("a ", method.name, " request of ", request.size,
                             " bytes; the limit is ", method.most_bytes())),
         nullptr, {});
     return;
   }
-  if (waiting_.size() >= kMostWaiting) {
+  if (!reached && waiting_.size() >= kMostWaiting) {
     host_->Replied(
         id,
         RefuseForNow(
@@ -217,10 +238,9 @@ void PeerLink::Send(CallId id, PeerId from, Outbox::SendItem item,
   }
   auto call =
       std::make_unique<Call>(this, id, from, MonotonicNow() + item.deadline,
-                             method, std::move(request));
-  if (state_ == State::kGreeted &&
-      control_channel_->GetState(/*try_to_connect=*/false) ==
-          GRPC_CHANNEL_READY) {
+                             method, std::move(request.bytes));
+  call->shared = std::move(shared);
+  if (reached) {
     Begin(std::move(call));
     return;
   }
@@ -260,13 +280,16 @@ void PeerLink::Greet() {
     connect_again_ = Time::Never();
     Connect();
   }
+  StopSharing();
   state_ = State::kGreeting;
   hello_ = new HelloCall(this);
 }
 
-void PeerLink::Greeted(absl::Status status) {
+void PeerLink::Greeted(absl::Status status, v1::SharedMemoryOffer offer) {
   hello_ = nullptr;
   state_ = status.ok() ? State::kGreeted : State::kStrange;
+  offer_ = std::move(offer);
+  if (status.ok()) ShareMemory();
   std::deque<std::unique_ptr<Call>> calls;
   calls.swap(waiting_);
   if (status.ok()) {
@@ -295,24 +318,74 @@ void PeerLink::Begin(std::unique_ptr<Call> call) {
   begun->Begin((begun->method.bulk ? bulk_ : control_).get(), queue_);
 }
 
+// Null: there is nothing to share, or not yet.
+std::shared_ptr<MemoryDial> PeerLink::Shared() {
+  if (dial_ == nullptr) return nullptr;
+  if (dial_->memory() == nullptr) {
+    const absl::Status status = dial_->Look();
+    if (absl::IsNotFound(status)) return nullptr;
+    if (!status.ok()) {
+      NotShared(peer_, status);
+      dial_.reset();
+      return nullptr;
+    }
+    Log(LogLevel::kInfo, "sharing memory", {{"with", PeerName(peer_)}});
+  } else if (dial_->memory()->worn()) {
+    StopSharing();
+    ShareMemory();
+    return nullptr;
+  }
+  return dial_;
+}
+
+void PeerLink::ShareMemory() {
+  const std::string& machine = self_->shared_memory.machine();
+  if (machine.empty() || machine != offer_.machine()) return;
+  auto dial = MemoryDial::Begin(offer_);
+  if (!dial.ok()) return NotShared(peer_, dial.status());
+  dial_ = *std::move(dial);
+}
+
+void PeerLink::StopSharing() {
+  if (dial_ != nullptr && dial_->memory() != nullptr) {
+    const SharedMemory& memory = *dial_->memory();
+    Log(LogLevel::kInfo, "shared memory is not used any more",
+        {{"with", PeerName(peer_)},
+         {"sent_bytes", memory.put_bytes()},
+         {"received_bytes", memory.taken_bytes()},
+         {"without_room", memory.without_room()}});
+  }
+  dial_.reset();
+}
+
 void PeerLink::Finished(Call* call) {
   under_way_.erase(call->id);
-  if (call->cancelled) return;
   absl::Status status = FromGrpcStatus(call->status);
+  WireMessage message;
+  if (status.ok()) status = Received(call, &message);
+  // Whoever refuses has read what it refuses.
+  if (call->memory() != nullptr && !status.ok() &&
+      RefusalOf(status).reason() == v1::Refusal::REASON_UNSPECIFIED) {
+    call->memory()->CountLoss();
+  }
+  if (call->cancelled) return;
   if (status.ok()) {
-    auto message = DecodeMessage(call->reply, *call->method.reply);
-    if (message.ok()) {
-      host_->Replied(call->id, absl::OkStatus(), std::move(message->head),
-                     std::move(message->payload));
-      return;
-    }
-    status = message.status();
+    host_->Replied(call->id, absl::OkStatus(), std::move(message.head),
+                   std::move(message.payload));
+    return;
   }
   // What could not be reached may be somebody else when it can.
   if (IsConnectionLoss(status) && state_ == State::kGreeted) {
     state_ = State::kStrange;
   }
   host_->Replied(call->id, Explain(std::move(status)), nullptr, {});
+}
+
+absl::Status PeerLink::Received(Call* call, WireMessage* message) {
+  ASSIGN_OR_RETURN(*message, DecodeMessage(call->reply, *call->method.reply));
+  const auto shared = TakeShared(message);
+  if (!shared.has_value()) return absl::OkStatus();
+  return TakeSharedPayload(*shared, call->memory(), message);
 }
 
 // Says whose connection it is, and in a few words why it is of no use. Refusals

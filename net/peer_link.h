@@ -15,7 +15,9 @@
 #include "base/time.h"
 #include "net/core_host.h"
 #include "net/hello.h"
+#include "net/memory_dial.h"
 #include "net/method_table.h"
+#include "net/wire_message.h"
 
 namespace paramd {
 
@@ -32,6 +34,10 @@ namespace paramd {
 // deadlines) and fail as it does. Every call ends in one CoreHost::Replied,
 // unless it was cancelled. What fails for want of a connection says whose and
 // why in a few words: "ps-1 at 10.0.0.7:7077: refused".
+//
+// Memory is shared with a peer of this machine that offers it in Hello, from
+// when the peer has taken it over until the next Hello; calls under way keep
+// it. What fails of that is logged, and payloads travel in messages.
 //
 // Not thread-safe: lives on the loop thread. Outlived by host and queue; calls
 // under way must have left the queue before it goes (see CancelAll).
@@ -57,7 +63,11 @@ class PeerLink {
 
   void Connect();
   void Greet();
-  void Greeted(absl::Status status);
+  void Greeted(absl::Status status, v1::SharedMemoryOffer offer);
+  void ShareMemory();
+  void StopSharing();
+  std::shared_ptr<MemoryDial> Shared();
+  absl::Status Received(Call* call, WireMessage* message);
   void Begin(std::unique_ptr<Call> call);
   void Finished(Call* call);
   absl::Status Explain(const absl::Status& status) const;
@@ -74,6 +84,9 @@ class PeerLink {
   // When to look up anew a name that has no address. Never: it has one.
   Time connect_again_ = Time::Never();
   State state_ = State::kStrange;
+  v1::SharedMemoryOffer offer_;  // Of the last Hello.
+  // Null: nothing is shared. Shared with the calls that use its memory.
+  std::shared_ptr<MemoryDial> dial_;
   HelloCall* hello_ = nullptr;  // Under way if kGreeting. Owned by the queue.
   std::deque<std::unique_ptr<Call>> waiting_;
   absl::flat_hash_map<CallId, Call*> under_way_;  // Owned by the queue.

@@ -17,6 +17,7 @@
 #include "base/status_macros.h"
 #include "net/completion.h"
 #include "net/grpc_status.h"
+#include "net/payload_path.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -33,6 +34,13 @@ constexpr int kMostReceiveBytes = 16 << 20;
 // them at every completion, so they are few.
 constexpr int kAheadBulk = 8;
 constexpr int kAheadControl = 2;
+
+absl::Status CheckSize(const Method& method, size_t bytes) {
+  if (bytes <= method.most_bytes()) return absl::OkStatus();
+  return Refuse(v1::Refusal::OVER_LIMIT, method.name,
+                absl::StrCat("a ", method.name, " request of ", bytes,
+                             " bytes; the limit is ", method.most_bytes()));
+}
 
 }  // namespace
 
@@ -87,6 +95,8 @@ class RequestServer::Request : public Completion {
   grpc::ServerContext context;
   grpc::ByteBuffer bytes;
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> writer{&context};
+  // Where the answer's payload may lie; null: in the message.
+  std::shared_ptr<SharedMemory> memory;
   Time deadline = Time::Never();
   bool answered = false;
 
@@ -184,12 +194,7 @@ void RequestServer::Arrived(Request* request) {
 absl::Status RequestServer::Take(Request* request) {
   const Method& method = request->method;
   RETURN_IF_ERROR(refuse_all_);
-  if (request->bytes.Length() > method.most_bytes()) {
-    return Refuse(
-        v1::Refusal::OVER_LIMIT, method.name,
-        absl::StrCat("a ", method.name, " request of ", request->bytes.Length(),
-                     " bytes; the limit is ", method.most_bytes()));
-  }
+  RETURN_IF_ERROR(CheckSize(method, request->bytes.Length()));
   const auto& metadata = request->context.client_metadata();
   const auto said = metadata.find(kCallerKey);
   ASSIGN_OR_RETURN(const Caller caller,
@@ -201,11 +206,24 @@ absl::Status RequestServer::Take(Request* request) {
   RETURN_IF_ERROR(CheckAllowed(caller, method));
   ASSIGN_OR_RETURN(WireMessage message,
                    DecodeMessage(request->bytes, *method.request));
-  request->bytes.Clear();
+  RETURN_IF_ERROR(TakePayload(request, &message));
   if (method.served_by == PeerId::Kind::kOutside) {
     return TakeControl(request, caller, message);
   }
   return GiveToCore(request, caller, std::move(message));
+}
+
+// What lies in shared memory comes into the message as if it had been there.
+absl::Status RequestServer::TakePayload(Request* request,
+                                        WireMessage* message) {
+  const size_t bytes = request->bytes.Length();
+  request->bytes.Clear();
+  const auto shared = TakeShared(message);
+  if (!shared.has_value()) return absl::OkStatus();
+  if (memories_ != nullptr) request->memory = memories_->Find(shared->memory());
+  RETURN_IF_ERROR(TakeSharedPayload(*shared, request->memory.get(), message));
+  if (shared->pieces().empty()) return absl::OkStatus();
+  return CheckSize(request->method, bytes + ChainSize(message->payload));
 }
 
 absl::Status RequestServer::TakeControl(Request* request, const Caller& caller,
@@ -282,17 +300,18 @@ void RequestServer::Answer(Request* request, const absl::Status& status,
     return;
   }
   const Method& method = request->method;
-  const grpc::ByteBuffer bytes = EncodeMessage(*head, payload);
-  if (bytes.Length() > method.most_bytes()) {
+  const OutgoingMessage message =
+      EncodeReply(method, *head, payload, request->memory.get());
+  if (message.size > method.most_bytes()) {
     const absl::Status refusal = Refuse(
         v1::Refusal::OVER_LIMIT, method.name,
-        absl::StrCat("the answer to ", method.name, " has ", bytes.Length(),
+        absl::StrCat("the answer to ", method.name, " has ", message.size,
                      " bytes; the limit is ", method.most_bytes()));
     CountRefusal(request->context.peer(), refusal);
     request->writer.FinishWithError(ToGrpcStatus(refusal), tag);
     return;
   }
-  request->writer.Finish(bytes, grpc::Status::OK, tag);
+  request->writer.Finish(message.bytes, grpc::Status::OK, tag);
 }
 
 void RequestServer::Expire(Time now) {

@@ -21,6 +21,7 @@
 #include "net/health.h"
 #include "net/hello.h"
 #include "net/listener.h"
+#include "net/memory_listener.h"
 #include "net/method_table.h"
 #include "net/reflection.h"
 #include "net/stream_server.h"
@@ -46,6 +47,12 @@ class RequestServer {
       std::unique_ptr<Listener> listener, const Identity* self, CoreHost* host,
       std::function<void(absl::Status)> stop);
   ~RequestServer();
+
+  // Payloads may also lie in memory that `memories` takes over; null: in none.
+  // REQUIRES: called before Start.
+  void ShareMemory(std::unique_ptr<MemoryListener> memories) {
+    memories_ = std::move(memories);
+  }
 
   // All the process's operations may use it.
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
@@ -79,6 +86,7 @@ class RequestServer {
   void Expect(int method);
   void Arrived(Request* request);
   absl::Status Take(Request* request);
+  absl::Status TakePayload(Request* request, WireMessage* message);
   absl::Status TakeControl(Request* request, const Caller& caller,
                            const WireMessage& message);
   absl::Status GiveToCore(Request* request, const Caller& caller,
@@ -98,6 +106,7 @@ class RequestServer {
   Health health_;
   Reflection reflection_;
   StreamServer streams_;
+  std::unique_ptr<MemoryListener> memories_;  // May be null.
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;

@@ -19,6 +19,7 @@ namespace paramd {
 namespace {
 
 constexpr uint32_t kPayloadTag = kPayloadField << 3 | 2;
+constexpr uint32_t kSharedTag = kSharedField << 3 | 2;
 constexpr size_t kMostVarintBytes = 10;
 
 size_t VarintSize(uint64_t value) {
@@ -198,13 +199,24 @@ bool HasPayloadField(const google::protobuf::Descriptor* type) {
   return type->FindFieldByNumber(kPayloadField) != nullptr;
 }
 
+bool HasSharedField(const google::protobuf::Descriptor* type) {
+  return type->FindFieldByNumber(kSharedField) != nullptr;
+}
+
 grpc::ByteBuffer EncodeMessage(const google::protobuf::Message& head,
-                               const BufferChain& payload) {
+                               const BufferChain& payload,
+                               const v1::SharedPayload* shared) {
   const size_t payload_bytes = ChainSize(payload);
   CHECK(payload_bytes == 0 || HasPayloadField(head.GetDescriptor()),
         "only messages with a payload field carry one");
-  const size_t head_bytes = head.ByteSizeLong();
-  size_t prefix_bytes = head_bytes;
+  CHECK(shared == nullptr || HasSharedField(head.GetDescriptor()),
+        "only messages with a field for it speak of shared memory");
+  size_t prefix_bytes = head.ByteSizeLong();
+  if (shared != nullptr) {
+    const size_t shared_bytes = shared->ByteSizeLong();
+    prefix_bytes +=
+        VarintSize(kSharedTag) + VarintSize(shared_bytes) + shared_bytes;
+  }
   if (payload_bytes > 0) {
     prefix_bytes += VarintSize(kPayloadTag) + VarintSize(payload_bytes);
   }
@@ -227,6 +239,11 @@ grpc::ByteBuffer EncodeMessage(const google::protobuf::Message& head,
     auto* out = const_cast<uint8_t*>(run.begin());
     if (first) {
       out = head.SerializeWithCachedSizesToArray(out);
+      if (shared != nullptr) {
+        out = WriteVarint(kSharedTag, out);
+        out = WriteVarint(static_cast<size_t>(shared->GetCachedSize()), out);
+        out = shared->SerializeWithCachedSizesToArray(out);
+      }
       if (payload_bytes > 0) {
         out = WriteVarint(payload_bytes, WriteVarint(kPayloadTag, out));
       }

@@ -9,6 +9,7 @@
 #include "google/protobuf/message.h"
 #include "grpcpp/support/byte_buffer.h"
 
+#include "proto/paramd/v1/data.pb.h"
 #include "tensor/buffer.h"
 
 namespace paramd {
@@ -18,20 +19,24 @@ namespace paramd {
 // generated code; here the payload never enters protobuf, a string or one run
 // of bytes.
 
-// The number of the field that carries a payload.
+// The number of the field that carries a payload, and of the one that says
+// where in shared memory it lies instead.
 inline constexpr int kPayloadField = 1000;
+inline constexpr int kSharedField = 1001;
 // Pieces of a payload from this size on travel by reference; smaller ones are
 // copied beside their neighbours.
 inline constexpr size_t kByReferenceBytes = 4096;
 // The longest head, and the longest message without a payload field.
 inline constexpr size_t kMostHeadBytes = size_t{1} << 20;
 
-// The bytes of `head` and then of `payload`. Big pieces of the payload are
-// referenced until gRPC has sent them, which may be after the call's end.
-// REQUIRES: head's own payload field is empty; a head without such a field has
-// no payload.
+// The bytes of `head`, of `shared` as its field unless that is null, and then
+// of `payload`. Big pieces of the payload are referenced until gRPC has sent
+// them, which may be after the call's end. REQUIRES: head's own fields of these
+// numbers are empty; a head without such a field has no payload, or no
+// `shared`.
 grpc::ByteBuffer EncodeMessage(const google::protobuf::Message& head,
-                               const BufferChain& payload);
+                               const BufferChain& payload,
+                               const v1::SharedPayload* shared = nullptr);
 
 struct WireMessage {
   std::unique_ptr<google::protobuf::Message> head;
@@ -46,8 +51,10 @@ struct WireMessage {
 absl::StatusOr<WireMessage> DecodeMessage(
     const grpc::ByteBuffer& bytes, const google::protobuf::Message& prototype);
 
-// Whether messages of this type may carry a payload.
+// Whether messages of this type may carry a payload, or say where in shared
+// memory one lies or may lie.
 bool HasPayloadField(const google::protobuf::Descriptor* type);
+bool HasSharedField(const google::protobuf::Descriptor* type);
 
 }  // namespace paramd
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "google/protobuf/stubs/logging.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "grpcpp/support/slice.h"
@@ -78,6 +79,32 @@ TEST(WireMessageTest, WhatIsEncodedIsWhatProtobufWouldWrite) {
     v1::PushRequest whole = head;
     whole.set_payload(FlattenForTest(payload));
     ASSERT_EQ(Flatten(EncodeMessage(head, payload)), whole.SerializeAsString());
+  }
+}
+
+TEST(WireMessageTest, WhereAPayloadLiesIsWrittenBeforeIt) {
+  RandomStream random(4);
+  for (int i = 0; i < 300; ++i) {
+    const v1::PushRequest head = RandomHead(&random);
+    const BufferChain payload = RandomPayload(&random);
+    v1::SharedPayload shared;
+    shared.set_memory(random.Bits());
+    for (uint64_t n = random.Below(3); n > 0; --n) {
+      shared.add_pieces()->set_offset(random.Bits());
+    }
+    v1::PushRequest whole = head;
+    *whole.mutable_shared() = shared;
+    const std::string bytes = Flatten(EncodeMessage(head, payload, &shared));
+    const size_t payload_bytes = ChainSize(payload);
+    ASSERT_TRUE(absl::StartsWith(bytes, whole.SerializeAsString()));
+    v1::PushRequest parsed;
+    ASSERT_TRUE(parsed.ParseFromString(bytes));
+    ASSERT_EQ(parsed.payload().size(), payload_bytes);
+    const auto decoded =
+        DecodeMessage(Cut(bytes, &random), v1::PushRequest::default_instance());
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    ASSERT_TRUE(MessageDifferencer::Equals(*decoded->head, whole));
+    ASSERT_EQ(ChainSize(decoded->payload), payload_bytes);
   }
 }
 
