@@ -67,6 +67,10 @@ class DenseBenchmark {
       if (report_.Wants(SizeName(bytes))) OfSize(bytes);
     }
     if (report_.Wants("500x4kib")) SmallVariables();
+    for (const uint64_t bytes : {kMib, 64 * kMib}) {
+      if (report_.Wants("shared_memory")) SharedMemory(bytes);
+    }
+    if (!over_tcp_.empty()) Add("shared_memory_cpu_over_tcp", "", over_tcp_);
     if (over_raw_.empty()) return;
     Add("cpu_s_per_gb_over_raw_grpc", "", over_raw_);
     Add("apply_over_push", "", apply_over_push_);
@@ -128,6 +132,31 @@ class DenseBenchmark {
     }
   }
 
+  // The same bytes through memory that both processes see.
+  void SharedMemory(uint64_t bytes) {
+    const std::string size = SizeName(bytes);
+    report_.Progress(absl::StrCat("dense: shared memory, ", size));
+    std::vector<std::unique_ptr<Lane>> lanes;
+    for (const PayloadPath path :
+         {PayloadPath::kSharedMemory, PayloadPath::kTcp}) {
+      lanes.push_back(MakeParamdLane({bytes}, /*apply=*/false,
+                                     CpuPlacement::kAnywhere, path));
+    }
+    for (const Transfer transfer : {Transfer::kPush, Transfer::kPull}) {
+      const auto moved =
+          Interleave(lanes, transfer, bytes, BytesARound(bytes), rounds());
+      const std::string name =
+          absl::StrCat(transfer == Transfer::kPush ? "push_" : "pull_", size,
+                       "_shared_memory.");
+      AddPair(name + "cpu_s_per_gb", "CPU-s/GB", moved[0].cpu_s_per_gb,
+              "over TCP", moved[1].cpu_s_per_gb);
+      AddPair(name + "gb_per_s", "GB/s", moved[0].gb_per_s, "over TCP",
+              moved[1].gb_per_s);
+      over_tcp_.Add(moved[0].cpu_s_per_gb.Median() /
+                    moved[1].cpu_s_per_gb.Median());
+    }
+  }
+
   void AddTransfer(const std::string& name, const Measured& paramd,
                    const Measured& raw, const Measured& tcp) {
     AddPair(name + ".cpu_s_per_gb", "CPU-s/GB", paramd.cpu_s_per_gb, raw.name,
@@ -151,7 +180,7 @@ class DenseBenchmark {
   }
 
   Report report_;
-  Samples over_raw_, apply_over_push_, page_faults_;
+  Samples over_raw_, apply_over_push_, page_faults_, over_tcp_;
 };
 
 }  // namespace

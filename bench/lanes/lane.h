@@ -74,6 +74,8 @@ enum class CpuPlacement {
   // The server on one CPU, the client on another.
   kApart,
 };
+// How a worker and a server of paramd reach each other.
+enum class PayloadPath { kTcp, kSharedMemory };
 // For a child: from now on it runs where it may, and nowhere else.
 void Place(CpuPlacement placement, bool server);
 
@@ -81,8 +83,9 @@ void Place(CpuPlacement placement, bool server);
 // Without `apply` the server acknowledges pushes and changes nothing.
 std::unique_ptr<Lane> MakeParamdLane(
     const std::vector<uint64_t>& variables, bool apply,
-    CpuPlacement placement = CpuPlacement::kAnywhere);
-// Two clients of one server, which does not apply.
+    CpuPlacement placement = CpuPlacement::kAnywhere,
+    PayloadPath path = PayloadPath::kTcp);
+// Two clients of one server, which does not apply, over TCP.
 std::pair<std::unique_ptr<Lane>, std::unique_ptr<Lane>> MakeTwoParamdLanes(
     const std::vector<uint64_t>& variables);
 // Calls of gRPC whose messages are byte buffers over memory of the program:

@@ -276,9 +276,11 @@ class SmallPuller : public Core {
   std::vector<double> took_;
 };
 
-std::unique_ptr<Runtime> MakeRuntime(const std::string& host, PeerId self) {
+std::unique_ptr<Runtime> MakeRuntime(const std::string& host, PeerId self,
+                                     PayloadPath path) {
   const bool server = self == PeerId::Ps(0);
   GrpcRuntimeOptions options;
+  options.shared_memory = path == PayloadPath::kSharedMemory;
   options.self.set_type(server ? v1::PS : v1::WORKER);
   options.self.set_index(self.index);
   options.incarnation = server ? 1 : 2 + self.index;
@@ -292,14 +294,16 @@ std::unique_ptr<Runtime> MakeRuntime(const std::string& host, PeerId self) {
   return *std::move(runtime);
 }
 
-[[noreturn]] void ServeShard(const std::string& host, bool apply) {
+[[noreturn]] void ServeShard(const std::string& host, bool apply,
+                             PayloadPath path) {
   KeepMemory();
   Shard::Options options;
   options.incarnation = 1;
   options.life_seed = 1;
   Shard shard(options);
   NotApplying not_applying(&shard);
-  const std::unique_ptr<Runtime> runtime = MakeRuntime(host, PeerId::Ps(0));
+  const std::unique_ptr<Runtime> runtime =
+      MakeRuntime(host, PeerId::Ps(0), path);
   runtime->AddCore(PeerId::Ps(0),
                    apply ? static_cast<Core*>(&shard) : &not_applying);
   CHECK(runtime->Run().ok(), "the server runs as long as it is wanted");
@@ -307,12 +311,13 @@ std::unique_ptr<Runtime> MakeRuntime(const std::string& host, PeerId self) {
 }
 
 Child::Serve MakeClient(const std::string& host,
-                        const std::vector<uint64_t>& variables,
-                        uint32_t worker) {
+                        const std::vector<uint64_t>& variables, uint32_t worker,
+                        PayloadPath path) {
   KeepMemory();
   const v1::Configuration configuration = ConfigurationOf(variables);
   // All of it lives as long as the process.
-  auto* const runtime = MakeRuntime(host, PeerId::Worker(worker)).release();
+  auto* const runtime =
+      MakeRuntime(host, PeerId::Worker(worker), path).release();
   auto* const configurer = new Configurer(configuration);
   auto* const mover = new Mover(configuration, worker);
   auto* const puller = new SmallPuller;
@@ -336,35 +341,39 @@ Child::Serve MakeClient(const std::string& host,
 }
 
 std::unique_ptr<Child> MakeServer(const std::string& host, bool apply,
-                                  CpuPlacement placement) {
+                                  CpuPlacement placement, PayloadPath path) {
   return std::make_unique<Child>("paramd-server", [&]() -> Child::Serve {
     Place(placement, /*server=*/true);
-    ServeShard(host, apply);
+    ServeShard(host, apply, path);
   });
 }
 
 }  // namespace
 
 std::unique_ptr<Lane> MakeParamdLane(const std::vector<uint64_t>& variables,
-                                     bool apply, CpuPlacement placement) {
+                                     bool apply, CpuPlacement placement,
+                                     PayloadPath path) {
   const std::string host = DrawLoopbackHost();
-  auto server = MakeServer(host, apply, placement);
+  auto server = MakeServer(host, apply, placement, path);
   auto client = std::make_unique<Child>("paramd-client", [&] {
     Place(placement, /*server=*/false);
-    return MakeClient(host, variables, 0);
+    return MakeClient(host, variables, 0, path);
   });
-  return std::make_unique<Lane>(apply ? "paramd, SGD" : "paramd",
-                                std::move(server), std::move(client));
+  const bool shared = path == PayloadPath::kSharedMemory;
+  return std::make_unique<Lane>(
+      absl::StrCat(shared ? "shared memory" : "paramd", apply ? ", SGD" : ""),
+      std::move(server), std::move(client));
 }
 
 std::pair<std::unique_ptr<Lane>, std::unique_ptr<Lane>> MakeTwoParamdLanes(
     const std::vector<uint64_t>& variables) {
   const std::string host = DrawLoopbackHost();
-  const std::shared_ptr<Child> server =
-      MakeServer(host, /*apply=*/false, CpuPlacement::kAnywhere);
+  const std::shared_ptr<Child> server = MakeServer(
+      host, /*apply=*/false, CpuPlacement::kAnywhere, PayloadPath::kTcp);
   const auto make_lane = [&](uint32_t worker) {
-    auto client = std::make_unique<Child>(
-        "paramd-client", [&] { return MakeClient(host, variables, worker); });
+    auto client = std::make_unique<Child>("paramd-client", [&] {
+      return MakeClient(host, variables, worker, PayloadPath::kTcp);
+    });
     return std::make_unique<Lane>("paramd", server, std::move(client));
   };
   auto first = make_lane(0);
