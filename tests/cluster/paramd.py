@@ -112,6 +112,12 @@ class Run:
                   encoding="utf-8") as file:
             return json.load(file)
 
+    def tensors(self):
+        """What it trained: those of its newest checkpoint."""
+        root = self.run_directory()
+        return tensors(os.path.join(root, "checkpoints",
+                                    checkpoints(root)[-1]))
+
     def accuracy(self):
         evaluation = self.result()["evaluation"]
         return int(evaluation["correct"]) / int(evaluation["examples"])

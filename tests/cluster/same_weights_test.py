@@ -34,9 +34,7 @@ def final_tensors(*command):
     run = paramd.Run(*command)
     code = run.wait()
     assert code == 0, run.output
-    root = run.run_directory()
-    newest = paramd.checkpoints(root)[-1]
-    return paramd.tensors(os.path.join(root, "checkpoints", newest))
+    return run.tensors()
 
 
 class SameWeightsTest(unittest.TestCase):
