@@ -10,6 +10,8 @@
 namespace paramd {
 namespace {
 
+constexpr uint32_t kPolynomial = 0x82F63B78;
+
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
 // Tables for slicing by 8 (Kounavis and Berry, 2005).
@@ -18,7 +20,7 @@ constexpr Tables MakeTables() {
   for (uint32_t i = 0; i < 256; ++i) {
     uint32_t crc = i;
     for (int bit = 0; bit < 8; ++bit) {
-      crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82F63B78 : 0);
+      crc = (crc >> 1) ^ ((crc & 1) != 0 ? kPolynomial : 0);
     }
     tables[0][i] = crc;
   }
@@ -52,7 +54,30 @@ __attribute__((target("sse4.2"))) uint32_t Crc32cSse42(
 }
 #endif
 
+// Product of two polynomials modulo that of the checksum; the highest bit is
+// the coefficient of x^0.
+uint32_t Multiply(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t bit = uint32_t{1} << 31; a != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    a &= ~bit;
+    b = (b >> 1) ^ ((b & 1) != 0 ? kPolynomial : 0);
+  }
+  return product;
+}
+
 }  // namespace
+
+// Behind each byte the first checksum is multiplied by x^8.
+uint32_t Crc32cOfBoth(uint32_t first, uint32_t second, uint64_t second_bytes) {
+  uint32_t factor = uint32_t{1} << 31;
+  uint32_t power = uint32_t{1} << 23;
+  for (uint64_t left = second_bytes; left > 0; left >>= 1) {
+    if ((left & 1) != 0) factor = Multiply(power, factor);
+    power = Multiply(power, power);
+  }
+  return Multiply(factor, first) ^ second;
+}
 
 uint32_t Crc32cPortable(absl::Span<const std::byte> bytes, uint32_t crc) {
   const std::byte* p = bytes.data();

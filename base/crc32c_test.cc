@@ -30,5 +30,21 @@ TEST(Crc32cTest, FastAndPortableAgreeOnEveryLengthAndContinue) {
   }
 }
 
+TEST(Crc32cTest, TheSumOfTwoPartsIsThatOfTheWhole) {
+  std::vector<std::byte> bytes(100000);
+  uint32_t state = 1;
+  for (std::byte& byte : bytes) {
+    state = state * 1664525 + 1013904223;
+    byte = static_cast<std::byte>(state >> 24);
+  }
+  const absl::Span<const std::byte> all(bytes);
+  for (const size_t cut : {0, 1, 7, 8, 4096, 65537, 99999, 100000}) {
+    EXPECT_EQ(Crc32cOfBoth(Crc32c(all.first(cut)), Crc32c(all.subspan(cut)),
+                           all.size() - cut),
+              Crc32c(all))
+        << cut;
+  }
+}
+
 }  // namespace
 }  // namespace paramd
