@@ -51,6 +51,7 @@ struct ExportResult {
 // (slots: `w/slot:momentum`), for other programs. The directory appears at one
 // instant, complete and durable, or not at all; what is written first lies
 // beside it under a hidden name. Holds at most 8 MiB of numbers at a time.
+// What an export to the same place left there when it was killed is deleted.
 // ALREADY_EXISTS if there is something at `to`; otherwise what reading or
 // writing fails with, and nothing is left.
 absl::StatusOr<ExportResult> ExportCheckpoint(CheckpointReader* reader,

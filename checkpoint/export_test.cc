@@ -1,5 +1,9 @@
 #include "checkpoint/export.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -178,6 +182,29 @@ TEST_F(ExportTest, SomethingThatExistsIsNotTouched) {
   EXPECT_THAT(std::string(result.status().message()),
               HasSubstr("/out' exists; an export makes a directory"));
   EXPECT_THAT(*ListDirectory(root_), ElementsAre("checkpoints", "out"));
+}
+
+TEST_F(ExportTest, WhatAKilledExportLeftIsDeletedByTheNext) {
+  const std::string left = root_ + "/.out.0123456789abcdef";
+  const std::string others[] = {root_ + "/.out.0123456789abcde",
+                                root_ + "/.out2.0123456789abcdef",
+                                root_ + "/.out.0123456789abcdeg"};
+  std::filesystem::create_directories(left);
+  for (const std::string& other : others) {
+    std::filesystem::create_directories(other);
+  }
+  // Another export to the same place, which goes on.
+  const std::string at_work = root_ + "/.out.00000000000000aa";
+  std::filesystem::create_directories(at_work);
+  const int fd = open(at_work.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(flock(fd, LOCK_EX), 0);
+  ASSERT_TRUE(Export().ok());
+  EXPECT_FALSE(std::filesystem::exists(left));
+  for (const std::string& other : others) {
+    EXPECT_TRUE(std::filesystem::exists(other)) << other;
+  }
+  EXPECT_TRUE(std::filesystem::exists(at_work));
+  close(fd);
 }
 
 TEST_F(ExportTest, WhatFailsLeavesNothing) {
