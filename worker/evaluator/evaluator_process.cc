@@ -91,39 +91,56 @@ void EvaluatorProcess::AddTo(Runtime* runtime) {
 absl::StatusOr<v1::EvaluateNewestResult> EvaluatorProcess::EvaluateNewest() {
   const auto names = ListCheckpointNames(root_);
   if (!names.ok() || names->empty()) return v1::EvaluateNewestResult();
-  const CheckpointName& newest = names->front();
-  if (newest.snapshot == settled_) return settled_result_;
-  const std::string path = absl::StrCat(root_, "/", newest.name);
-  const auto manifest = ReadManifest(path);
-  if (!manifest.ok()) {
-    PassOver(path, newest.snapshot, manifest.status());
-    return v1::EvaluateNewestResult();
+  const v1::Version newest = names->front().snapshot;
+  if (newest == settled_) return settled_result_;
+  bool final = false;
+  for (const CheckpointName& name : *names) {
+    ASSIGN_OR_RETURN(const Looked looked, Look(name));
+    if (looked.outcome == Outcome::kGone) return v1::EvaluateNewestResult();
+    // Of the newest, also where its numbers are damaged.
+    if (name.snapshot == newest) final = looked.final;
+    if (looked.outcome == Outcome::kEvaluated) break;
   }
+  settled_ = newest;
+  settled_result_.set_final(final);
+  return settled_result_;
+}
+
+absl::StatusOr<EvaluatorProcess::Looked> EvaluatorProcess::Look(
+    const CheckpointName& name) {
+  const std::string path = absl::StrCat(root_, "/", name.name);
+  const auto manifest = ReadManifest(path);
+  if (!manifest.ok()) return PassOver(path, manifest.status());
+  Looked looked;
+  looked.final = manifest->final();
   if (manifest->job_digest() != options_.job_digest) {
     return absl::InvalidArgumentError(absl::StrCat(
         "checkpoint '", path, "' is of job '", manifest->job_name(),
         "' with digest ", manifest->job_digest(), "; this one has ",
         options_.job_digest, ": give the job file it was made with"));
   }
-  if (!log_.Has(newest.snapshot)) {
-    RETURN_IF_ERROR(Evaluate(path, *manifest));
-    if (!log_.Has(newest.snapshot)) return v1::EvaluateNewestResult();
+  // An older one, beside damaged ones, may lie before what was evaluated.
+  if (log_.Has(name.snapshot) ||
+      (name.snapshot < settled_ &&
+       manifest->global_step() <= log_.last_step())) {
+    return looked;
   }
-  settled_ = newest.snapshot;
-  settled_result_.set_final(manifest->final());
-  return settled_result_;
-}
-
-absl::Status EvaluatorProcess::Evaluate(const std::string& path,
-                                        const v1::Manifest& manifest) {
   const Time begin = MonotonicNow();
   const auto weights = ReadWeights(path);
   if (!weights.ok()) {
-    PassOver(path, manifest.snapshot(), weights.status());
-    return absl::OkStatus();
+    Looked passed = PassOver(path, weights.status());
+    passed.final = looked.final;
+    return passed;
   }
-  const std::vector<absl::Span<const float>> spans(weights->begin(),
-                                                   weights->end());
+  RETURN_IF_ERROR(Evaluate(path, *manifest, *weights, begin));
+  return looked;
+}
+
+absl::Status EvaluatorProcess::Evaluate(
+    const std::string& path, const v1::Manifest& manifest,
+    const std::vector<std::vector<float>>& weights, Time begin) {
+  const std::vector<absl::Span<const float>> spans(weights.begin(),
+                                                   weights.end());
   ASSIGN_OR_RETURN(const BatchResult result,
                    EvaluateOn(*test_, spans, model_.get()));
   EvaluationLog::Line line;
@@ -189,18 +206,19 @@ absl::Status EvaluatorProcess::Write(const EvaluationLog::Line& line) {
   return absl::OkStatus();
 }
 
-void EvaluatorProcess::PassOver(const std::string& path,
-                                const v1::Version& number,
-                                const absl::Status& why) {
+EvaluatorProcess::Looked EvaluatorProcess::PassOver(const std::string& path,
+                                                    const absl::Status& why) {
   if (!IsDirectory(path)) {
     Log(LogLevel::kInfo, "a checkpoint was deleted before it was evaluated",
         {{"path", path}});
-    return;
+    return {.outcome = Outcome::kGone};
   }
-  Log(LogLevel::kWarning, "a checkpoint is passed over",
-      {{"path", path}, {"why", why.message()}});
-  settled_ = number;
-  settled_result_.set_final(false);
+  if (passed_over_.insert(path).second) {
+    Log(LogLevel::kWarning,
+        "a checkpoint is passed over, the one before it is evaluated",
+        {{"path", path}, {"why", why.message()}});
+  }
+  return {.outcome = Outcome::kDamaged};
 }
 
 }  // namespace paramd

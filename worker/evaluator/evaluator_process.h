@@ -3,12 +3,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 
+#include "base/time.h"
+#include "checkpoint/verify.h"
 #include "coordinator/summary/summary_writer.h"
 #include "net/runtime.h"
 #include "net/worker_thread.h"
@@ -47,9 +51,9 @@ class EvaluatorProcess {
   // Adds the core and does its work.
   void AddTo(Runtime* runtime);
 
-  // Evaluates the newest checkpoint, unless that is done, or it can't be read:
-  // one that is deleted meanwhile is passed over, one that is damaged is said
-  // once. INVALID_ARGUMENT if it is another job's; what the disk answered if
+  // Evaluates the newest checkpoint, unless that is done. One that is damaged is
+  // said once, and the one before it is evaluated in its place; one that is
+  // deleted meanwhile ends the look. INVALID_ARGUMENT if it is another job's; what the disk answered if
   // the result can't be written.
   absl::StatusOr<v1::EvaluateNewestResult> EvaluateNewest();
 
@@ -59,12 +63,20 @@ class EvaluatorProcess {
 
   absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
       const std::string& path) const;
-  absl::Status Evaluate(const std::string& path, const v1::Manifest& manifest);
+  enum class Outcome { kEvaluated, kDamaged, kGone };
+  struct Looked {
+    Outcome outcome = Outcome::kEvaluated;
+    bool final = false;  // Its manifest says so.
+  };
+  // Evaluates one checkpoint, unless that is done.
+  absl::StatusOr<Looked> Look(const CheckpointName& name);
+  // `begin`: when reading its weights began.
+  absl::Status Evaluate(const std::string& path, const v1::Manifest& manifest,
+                        const std::vector<std::vector<float>>& weights,
+                        Time begin);
   absl::Status Write(const EvaluationLog::Line& line);
-  // The checkpoint can't be evaluated: again later if it is gone, never if it
-  // is there.
-  void PassOver(const std::string& path, const v1::Version& number,
-                const absl::Status& why);
+  // The checkpoint can't be evaluated: it is gone, or damaged.
+  Looked PassOver(const std::string& path, const absl::Status& why);
 
   const Options options_;
   const std::string root_;  // Of the checkpoints.
@@ -73,6 +85,7 @@ class EvaluatorProcess {
   EvaluationLog log_;
   absl::optional<SummaryWriter> summaries_;  // If the job wants any.
   bool summary_failed_ = false;
+  std::set<std::string> passed_over_;  // That was said. Bound: the run's.
   // The newest one that is settled, and whether it is the last.
   v1::Version settled_;
   v1::EvaluateNewestResult settled_result_;

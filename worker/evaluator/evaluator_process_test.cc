@@ -119,6 +119,26 @@ TEST_F(EvaluatorProcessTest, ADamagedCheckpointIsPassedOver) {
   EXPECT_EQ(Lines().size(), 1u);
 }
 
+TEST_F(EvaluatorProcessTest, InPlaceOfADamagedOneTheOneBeforeIsEvaluated) {
+  Commit(1, 10);
+  const std::string path = Commit(2, 20);
+  ASSERT_TRUE(
+      RemoveTree(absl::StrCat(path, "/ps-00001-of-00002.safetensors")).ok());
+  const auto process = Start();
+  ASSERT_TRUE(process->EvaluateNewest().ok());
+  ASSERT_TRUE(process->EvaluateNewest().ok());
+  ASSERT_EQ(Lines().size(), 1u);
+  EXPECT_THAT(Lines()[0], HasSubstr("\"number\":\"1.1\""));
+  // The next damaged one is followed by nothing new, the next right one is.
+  const std::string third = Commit(3, 30);
+  ASSERT_TRUE(RemoveTree(absl::StrCat(third, "/manifest.crc32c")).ok());
+  ASSERT_TRUE(process->EvaluateNewest().ok());
+  EXPECT_EQ(Lines().size(), 1u);
+  Commit(4, 40);
+  ASSERT_TRUE(process->EvaluateNewest().ok());
+  EXPECT_EQ(Lines().size(), 2u);
+}
+
 TEST_F(EvaluatorProcessTest, ADeletedCheckpointIsNotMissed) {
   const auto process = Start();
   ASSERT_TRUE(RemoveTree(Commit(1, 10)).ok());
