@@ -1,5 +1,6 @@
 #include "checkpoint/directory.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -47,6 +48,27 @@ absl::optional<v1::Version> SnapshotOf(absl::string_view name) {
   snapshot.set_term(term);
   snapshot.set_counter(counter);
   return snapshot;
+}
+
+bool IsRetired(const v1::Version& snapshot,
+               const v1::FindCheckpoint& request) {
+  return std::find(request.retired().begin(), request.retired().end(),
+                   snapshot) != request.retired().end();
+}
+
+// The manifest of the checkpoint at `path`, unless something is wrong with it
+// that can be told without reading numbers, or is known.
+absl::StatusOr<v1::Manifest> LookAt(const std::string& path,
+                                    const v1::Version& snapshot,
+                                    const v1::FindCheckpoint& request) {
+  for (const v1::FindCheckpoint::Damaged& damaged : request.damaged()) {
+    if (damaged.snapshot() == snapshot) {
+      return absl::DataLossError(damaged.why());
+    }
+  }
+  CheckpointVerifier::Options verify;
+  verify.sums = CheckpointVerifier::Options::Sums::kNone;
+  return VerifyCheckpoint(path, verify);
 }
 
 }  // namespace
@@ -133,6 +155,8 @@ absl::StatusOr<v1::CommitCheckpointResult> CheckpointDirectory::Commit(
     const v1::CommitCheckpoint& request) {
   ASSIGN_OR_RETURN(const std::string root, AbsolutePath(root_));
   RETURN_IF_ERROR(CheckCommit(root, request));
+  ASSIGN_OR_RETURN(const auto others, ListCheckpointNames(root));
+  RETURN_IF_ERROR(CheckRun(root, others, request.manifest().run_id()));
   v1::Manifest manifest = request.manifest();
   manifest.set_format(FormatOf(manifest));
   manifest.set_min_reader(FormatOf(manifest));
@@ -141,7 +165,7 @@ absl::StatusOr<v1::CommitCheckpointResult> CheckpointDirectory::Commit(
                                           absl::UTCTimeZone()));
   }
   CheckpointVerifier::Options verify;
-  verify.sum_bases = false;  // Committed, and summed again when it is restored.
+  verify.sums = CheckpointVerifier::Options::Sums::kOwn;  // Committed, and summed again when it is restored.
   RETURN_IF_ERROR(VerifyFiles(request.directory(), manifest, verify));
   RETURN_IF_ERROR(WriteManifest(request.directory(), manifest));
   RETURN_IF_ERROR(
@@ -252,6 +276,28 @@ absl::StatusOr<v1::DeleteCheckpointsResult> CheckpointDirectory::Delete(
   return result;
 }
 
+absl::Status CheckpointDirectory::CheckRun(
+    const std::string& root, const std::vector<CheckpointName>& committed,
+    const std::string& run_id) {
+  for (const CheckpointName& name : committed) {
+    if (run_id.empty() || own_.contains(name.name)) continue;
+    const std::string path = absl::StrCat(root, "/", name.name);
+    const auto manifest = ReadManifest(path);
+    if (!manifest.ok()) continue;
+    if (manifest->run_id().empty() || manifest->run_id() == run_id) {
+      own_.insert(name.name);
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "checkpoint '", path, "' is of run ", manifest->run_id(),
+        ", and this is run ", run_id,
+        ": go on with that run in its own run_dir (--resume), or give this one "
+        "another checkpoint.directory; warm_start.path begins with its "
+        "weights"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::FindCheckpointResult> CheckpointDirectory::Find(
     const v1::FindCheckpoint& request) {
   v1::FindCheckpointResult result;
@@ -259,19 +305,16 @@ absl::StatusOr<v1::FindCheckpointResult> CheckpointDirectory::Find(
   const auto committed = ListCheckpointNames(root);
   if (absl::IsNotFound(committed.status())) return result;
   RETURN_IF_ERROR(committed.status());
+  RETURN_IF_ERROR(CheckRun(root, *committed, request.run_id()));
   absl::Status newest_fault;
   for (const CheckpointName& candidate : *committed) {
     const std::string path = absl::StrCat(root, "/", candidate.name);
-    bool retired = false;
-    for (const v1::Version& version : request.retired()) {
-      retired |= version == candidate.snapshot;
-    }
-    if (retired) {
+    if (IsRetired(candidate.snapshot, request)) {
       Log(LogLevel::kInfo, "checkpoint passed over",
           {{"path", path}, {"reason", "it is retired"}});
       continue;
     }
-    auto manifest = VerifyCheckpoint(path);
+    auto manifest = LookAt(path, candidate.snapshot, request);
     if (manifest.ok()) {
       result.set_path(path);
       *result.mutable_manifest() = *std::move(manifest);

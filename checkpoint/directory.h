@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,11 +46,12 @@ class CheckpointDirectory {
   absl::StatusOr<v1::PrepareCheckpointResult> Prepare(
       const v1::PrepareCheckpoint& request);
 
-  // Verifies the files, writes the manifest (its format and, if empty,
+  // Reads the files back, writes the manifest (its format and, if empty,
   // `created` are filled in) and gives the directory its committed name; then
   // says which checkpoints need not stay. DATA_LOSS if a file is not what the
   // manifest says, ABORTED if a newer term is at work here or the snapshot is
-  // committed already: then nothing has changed. Where a manifest can't be read
+  // committed already, INVALID_ARGUMENT if there are another run's checkpoints:
+  // then nothing has changed. Where a manifest can't be read
   // now, or needs a newer reader, nothing is said to go; that is logged.
   absl::StatusOr<v1::CommitCheckpointResult> Commit(
       const v1::CommitCheckpoint& request);
@@ -60,9 +62,12 @@ class CheckpointDirectory {
   absl::StatusOr<v1::DeleteCheckpointsResult> Delete(
       const v1::DeleteCheckpoints& request);
 
-  // The newest checkpoint that is not retired and verifies; each that is passed
-  // over is logged with the reason. Without a manifest if there is none at all;
-  // DATA_LOSS naming the newest's fault if there are some and none verifies.
+  // The newest checkpoint that is not retired, not known as damaged, and whose
+  // manifest, sizes and tensors are right; each that is passed over is logged
+  // with the reason. Whether the numbers are what was written is for those to
+  // find out who read them (RestoreReader). Without a manifest if there is none
+  // at all; DATA_LOSS naming the newest's fault if there are some and none is
+  // right; INVALID_ARGUMENT naming both runs if one is another run's.
   absl::StatusOr<v1::FindCheckpointResult> Find(
       const v1::FindCheckpoint& request);
 
@@ -70,6 +75,11 @@ class CheckpointDirectory {
   // ABORTED if something of a higher term lies in `names`.
   absl::Status CheckTerm(const std::vector<std::string>& names,
                          const v1::Version& snapshot) const;
+  // INVALID_ARGUMENT if one of the checkpoints is not of run `run_id`, unless
+  // that or the checkpoint's is empty. One that can't be read is of no run.
+  absl::Status CheckRun(const std::string& root,
+                        const std::vector<CheckpointName>& committed,
+                        const std::string& run_id);
   // ABORTED if `snapshot` must not be committed into `root`.
   absl::Status CheckCommit(const std::string& root,
                            const v1::CommitCheckpoint& request) const;
@@ -88,6 +98,7 @@ class CheckpointDirectory {
   // By (term, counter), of those that are there: what is committed never
   // changes, and manifests are long.
   std::map<std::pair<uint64_t, uint64_t>, CheckpointSummary> summaries_;
+  std::set<std::string> own_;  // Names of those known to be of the run.
 };
 
 }  // namespace paramd

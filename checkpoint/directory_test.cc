@@ -199,11 +199,55 @@ TEST_F(CheckpointDirectoryTest, ADamagedOneIsPassedOverForAnOlderOne) {
   const std::string newer = Committed(&directory, 1, 2, 20);
   std::filesystem::resize_file(newer + "/ps-00002-of-00003.safetensors", 100);
   EXPECT_EQ(directory.Find({})->path(), older);
-  FlipBit(older + "/ps-00001-of-00003.safetensors", 8 * 500);
+  std::filesystem::resize_file(older + "/ps-00001-of-00003.safetensors", 100);
   const auto none = directory.Find({});
   EXPECT_EQ(none.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(none.status().message()),
               HasSubstr("ps-00002-of-00003.safetensors' has 100 bytes"));
+}
+
+TEST_F(CheckpointDirectoryTest, OneThatAReaderFoundDamagedIsPassedOver) {
+  CheckpointDirectory directory(root_, 7);
+  const std::string older = Committed(&directory, 1, 1, 10);
+  Committed(&directory, 1, 2, 20);
+  v1::FindCheckpoint find;
+  v1::FindCheckpoint::Damaged* damaged = find.add_damaged();
+  *damaged->mutable_snapshot() = MakeVersion(1, 2);
+  damaged->set_why("ps-2 could not read it");
+  EXPECT_EQ(directory.Find(find)->path(), older);
+  damaged = find.add_damaged();
+  *damaged->mutable_snapshot() = MakeVersion(1, 1);
+  damaged->set_why("nor this one");
+  const auto none = directory.Find(find);
+  EXPECT_EQ(none.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(none.status().message()),
+              HasSubstr("of the newest: ps-2 could not read it"));
+}
+
+TEST_F(CheckpointDirectoryTest, AnotherRunsCheckpointsAreRefusedByName) {
+  CheckpointDirectory first(root_, 7);
+  v1::CommitCheckpoint commit = Written(&first, 1, 1, 10);
+  commit.mutable_manifest()->set_run_id("run-a");
+  const std::string path = first.Commit(commit)->path();
+
+  CheckpointDirectory second(root_, 8);
+  v1::FindCheckpoint find;
+  find.set_run_id("run-a");
+  EXPECT_EQ(second.Find(find)->path(), path);
+  CheckpointDirectory third(root_, 9);
+  find.set_run_id("run-b");
+  const auto found = third.Find(find);
+  EXPECT_EQ(found.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(found.status().message()),
+              HasSubstr("checkpoint '" + path +
+                        "' is of run run-a, and this is run run-b: "));
+  // One that began when there was none yet commits nothing, deletes nothing.
+  commit = Written(&third, 1, 2, 20);
+  commit.mutable_manifest()->set_run_id("run-b");
+  commit.mutable_retention()->set_keep(1);
+  EXPECT_EQ(third.Commit(commit).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(second.Find({})->path(), path);
 }
 
 TEST_F(CheckpointDirectoryTest, AnyFlippedBitIsSeen) {

@@ -57,6 +57,8 @@ class SafetensorsFile {
 
   // In the order of their bytes.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  // Where in the file the tensors' bytes begin.
+  uint64_t data_begin() const { return data_begin_; }
   // Null if there is none.
   const TensorInfo* Find(absl::string_view name) const;
 

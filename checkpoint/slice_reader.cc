@@ -111,6 +111,22 @@ absl::Status ReadPart(const Part& part, const SliceIndex::Entry& entry,
                    (part.end - first) * row_bytes, source, payload);
 }
 
+void NoteSource(const SliceIndex::Saved& saved, v1::Manifest* manifest) {
+  v1::ShardFile* file = nullptr;
+  for (v1::ShardFile& known : *manifest->mutable_files()) {
+    if (known.name() == saved.file->name()) file = &known;
+  }
+  if (file == nullptr) {
+    file = manifest->add_files();
+    file->set_name(saved.file->name());
+    *file->mutable_lost() = saved.file->lost();
+  }
+  v1::SavedSlice* const slice = file->add_slices();
+  slice->set_variable(saved.slice->variable());
+  slice->set_row_begin(saved.slice->row_begin());
+  slice->set_row_end(saved.slice->row_end());
+}
+
 }  // namespace
 
 TensorSource::File WholeSlicesOf(const v1::ShardFile& saved) {
@@ -146,10 +162,8 @@ absl::Status ReadSaved(const SavedNumbers& numbers, uint64_t begin,
 }
 
 absl::Status ReadSlices(const v1::ReadSlices& request,
-                        const v1::Manifest& manifest, TensorSource* source,
+                        const SliceIndex& index, TensorSource* source,
                         v1::ReadSlicesResult* result, BufferChain* payload) {
-  ASSIGN_OR_RETURN(const SliceIndex index, SliceIndex::Create(manifest));
-  *result->mutable_manifest() = manifest;
   for (const v1::ReadSlices::Want& want : request.slices()) {
     const SliceIndex::Entry* const entry = index.Find(want.variable());
     RETURN_IF_ERROR(CheckWant(want, entry));
@@ -160,6 +174,7 @@ absl::Status ReadSlices(const v1::ReadSlices& request,
       piece->set_row_begin(part.begin);
       piece->set_row_end(part.end);
       *piece->mutable_saved() = *part.saved->slice;
+      NoteSource(*part.saved, result->mutable_manifest());
       RETURN_IF_ERROR(ReadPart(part, *entry, "", source, payload));
     }
     for (const std::string& slot : request.slots()) {
@@ -169,6 +184,16 @@ absl::Status ReadSlices(const v1::ReadSlices& request,
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status ReadSlices(const v1::ReadSlices& request,
+                        const v1::Manifest& manifest, TensorSource* source,
+                        v1::ReadSlicesResult* result, BufferChain* payload) {
+  ASSIGN_OR_RETURN(const SliceIndex index, SliceIndex::Create(manifest));
+  const absl::Status read =
+      ReadSlices(request, index, source, result, payload);
+  *result->mutable_manifest() = manifest;
+  return read;
 }
 
 }  // namespace paramd

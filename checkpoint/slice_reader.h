@@ -56,12 +56,19 @@ struct SavedNumbers {
 absl::Status ReadSaved(const SavedNumbers& numbers, uint64_t begin,
                        uint64_t end, TensorSource* source, BufferChain* out);
 
-// Reads the rows that `request` wants, in whatever slices `manifest` has them:
-// for each wanted slice in order its values, then each wanted slot. `result`
-// says which pieces they came from. INVALID_ARGUMENT naming the variable if the
+// Reads the rows that `request` wants, in whatever slices the manifest of
+// `index` has them: for each wanted slice in order its values, then each wanted
+// slot. `result` says which pieces they came from; to its manifest are added the
+// files that have them, with no more than what of these slices tells them apart,
+// and what they list as lost. INVALID_ARGUMENT naming the variable if the
 // checkpoint does not have it, or with another shape; FAILED_PRECONDITION if it
 // was saved without a wanted slot; DATA_LOSS if manifest and files disagree.
 // On error `result` and `payload` hold a part.
+absl::Status ReadSlices(const v1::ReadSlices& request,
+                        const SliceIndex& index, TensorSource* source,
+                        v1::ReadSlicesResult* result, BufferChain* payload);
+
+// The same, with the whole manifest for a result's.
 absl::Status ReadSlices(const v1::ReadSlices& request,
                         const v1::Manifest& manifest, TensorSource* source,
                         v1::ReadSlicesResult* result, BufferChain* payload);

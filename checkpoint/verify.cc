@@ -202,15 +202,16 @@ std::vector<absl::Status> CheckpointVerifier::FileFaults(
   total_ = 0;
   for (const v1::ShardFile& file : manifest.files()) {
     total_ += file.bytes();
-    if (file.has_base() && options_.sum_bases) total_ += file.base().bytes();
+    if (file.has_base() && options_.sums == Options::Sums::kAll) total_ += file.base().bytes();
   }
   std::vector<absl::Status> faults;
   for (const v1::ShardFile& file : manifest.files()) {
     absl::Status status =
-        CheckSum(files.PathOf({"", file.name()}), file.bytes(), file.crc32c());
-    if (status.ok() && file.has_base() && options_.sum_bases) {
+        CheckFile(files.PathOf({"", file.name()}), file.bytes(), file.crc32c());
+    if (status.ok() && file.has_base() &&
+        options_.sums != Options::Sums::kOwn) {
       const absl::Status base =
-          CheckSum(files.PathOf(WholeSlicesOf(file)), file.base().bytes(),
+          CheckFile(files.PathOf(WholeSlicesOf(file)), file.base().bytes(),
                    file.base().crc32c());
       if (!base.ok()) {
         status = absl::Status(
@@ -226,8 +227,12 @@ std::vector<absl::Status> CheckpointVerifier::FileFaults(
   return faults;
 }
 
-absl::Status CheckpointVerifier::CheckSum(const std::string& path,
-                                          uint64_t bytes, uint32_t crc32c) {
+absl::Status CheckpointVerifier::CheckFile(const std::string& path,
+                                           uint64_t bytes, uint32_t crc32c) {
+  if (options_.sums == Options::Sums::kNone) {
+    ASSIGN_OR_RETURN(const auto file, ReadableFile::Open(path));
+    return CheckSize(path, file->size(), bytes);
+  }
   auto known = sums_.find(path);
   if (known == sums_.end()) {
     ASSIGN_OR_RETURN(const FileSum sum, SumFile(path, [this](uint64_t piece) {
@@ -238,17 +243,23 @@ absl::Status CheckpointVerifier::CheckSum(const std::string& path,
   } else {
     read_ += bytes;  // It counts as read again.
   }
-  const FileSum& sum = known->second;
-  if (sum.bytes != bytes) {
-    return absl::DataLossError(absl::StrCat(
-        "'", path, "' has ", sum.bytes, " bytes; the manifest says ", bytes));
-  }
-  if (sum.crc32c != crc32c) {
-    return absl::DataLossError(
-        absl::StrFormat("'%s' has the crc32c %08x; the manifest says %08x",
-                        path, sum.crc32c, crc32c));
-  }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(CheckSize(path, known->second.bytes, bytes));
+  return CheckSum(path, known->second.crc32c, crc32c);
+}
+
+absl::Status CheckSize(const std::string& path, uint64_t found,
+                       uint64_t expected) {
+  if (found == expected) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "'", path, "' has ", found, " bytes; the manifest says ", expected));
+}
+
+absl::Status CheckSum(const std::string& path, uint32_t found,
+                      uint32_t expected) {
+  if (found == expected) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrFormat("'%s' has the crc32c %08x; the manifest says %08x", path,
+                      found, expected));
 }
 
 absl::Status VerifyFiles(const std::string& directory,

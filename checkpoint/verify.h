@@ -43,10 +43,16 @@ absl::StatusOr<v1::Manifest> ReadManifest(const std::string& directory);
 class CheckpointVerifier {
  public:
   struct Options {
-    // Whether the sizes and checksums of bases are looked at, not only their
-    // tensors: a checkpoint that is about to be committed has bases that have
-    // been committed.
-    bool sum_bases = true;
+    // Of which files the checksums are looked at, for which they are read
+    // wholly. Sizes and tensors always are, but for the sizes of kOwn's bases.
+    enum class Sums {
+      kAll,
+      // Not of bases: a checkpoint that is about to be committed has bases that
+      // have been committed.
+      kOwn,
+      kNone,
+    };
+    Sums sums = Sums::kAll;
     // Told, from time to time, how many of the `total` bytes of the checkpoint
     // at hand have been read.
     std::function<void(uint64_t bytes, uint64_t total)> progress = nullptr;
@@ -62,7 +68,7 @@ class CheckpointVerifier {
 
   // Whether the files that `manifest` names, and their bases, are in
   // `directory` and beside it with the sizes, checksums and tensors it says.
-  // Reads them wholly. DATA_LOSS naming the first one that is not, or what
+  // Reads them wholly unless told. DATA_LOSS naming the first one that is not, or what
   // opening it failed with.
   absl::Status CheckFiles(const std::string& directory,
                           const v1::Manifest& manifest);
@@ -71,14 +77,21 @@ class CheckpointVerifier {
   // What CheckFiles answers, the first or `all`.
   std::vector<absl::Status> FileFaults(const std::string& directory,
                                        const v1::Manifest& manifest, bool all);
-  absl::Status CheckSum(const std::string& path, uint64_t bytes,
-                        uint32_t crc32c);
+  absl::Status CheckFile(const std::string& path, uint64_t bytes,
+                         uint32_t crc32c);
 
   const Options options_;
   absl::flat_hash_map<std::string, FileSum> sums_;  // By path.
   uint64_t read_ = 0;
   uint64_t total_ = 0;
 };
+
+// DATA_LOSS naming the file and both numbers unless what was found is what the
+// manifest says.
+absl::Status CheckSize(const std::string& path, uint64_t found,
+                       uint64_t expected);
+absl::Status CheckSum(const std::string& path, uint32_t found,
+                      uint32_t expected);
 
 // CheckpointVerifier::CheckFiles.
 absl::Status VerifyFiles(const std::string& directory,

@@ -180,7 +180,7 @@ TEST_F(VerifyTest, BeforeACommitTheBasesSumsMayBeTakenOnTrust) {
   file.put('\x55');
   file.close();
   CheckpointVerifier::Options options;
-  options.sum_bases = false;
+  options.sums = CheckpointVerifier::Options::Sums::kOwn;
   EXPECT_TRUE(VerifyCheckpoint(increment_, options).ok());
   EXPECT_FALSE(VerifyCheckpoint(increment_).ok());
 }

@@ -67,7 +67,8 @@ CoordinatorProcess::CoordinatorProcess(const Coordinator::Options& options,
       checkpoints_(paths.checkpoint_directory, options.nonce_seed),
       summaries_(paths.summary_directory),
       storage_("storage"),
-      summarizing_("summaries") {}
+      summarizing_("summaries"),
+      reading_("restore") {}
 
 std::string CoordinatorProcess::LogDirectory(const std::string& run_directory) {
   return absl::StrCat(run_directory, "/configuration");
@@ -134,6 +135,14 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
                              work->payload)));
         });
       });
+  runtime->HandleIo(
+      v1::ReadForServer::descriptor(),
+      [this](Outbox::IoItem item, Runtime::IoDone done) {
+        auto work = std::make_shared<Outbox::IoItem>(std::move(item));
+        reading_.Post([this, work, done = std::move(done)] {
+          done(Read(static_cast<const v1::ReadForServer&>(*work->head)));
+        });
+      });
   Handle<v1::WriteResult>(runtime, [this](const v1::WriteResult& result) {
     return WriteResult(result);
   });
@@ -149,6 +158,18 @@ absl::StatusOr<v1::FindCheckpointResult> CoordinatorProcess::Find(
                      FindWarmStart(find.warm_start(), variables));
   }
   return found;
+}
+
+IoResult CoordinatorProcess::Read(const v1::ReadForServer& request) {
+  RestoreReader& reader = readers_[request.server()];
+  IoResult result;
+  auto read = std::make_unique<v1::ReadSlicesResult>();
+  result.status = reader.Read(request.read(), read.get(), &result.payload);
+  result.head = std::move(read);
+  if (request.read().last() || !result.status.ok()) {
+    readers_.erase(request.server());
+  }
+  return result;
 }
 
 absl::Status CoordinatorProcess::WriteResult(

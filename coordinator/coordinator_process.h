@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/fetched_files.h"
+#include "checkpoint/restore_reader.h"
 #include "coordinator/configuration_log.h"
 #include "coordinator/core/coordinator.h"
 #include "coordinator/summary/summary_writer.h"
@@ -20,8 +22,8 @@
 namespace paramd {
 
 // The coordinator as the chief's process has it: its core, and the thread that
-// reads and writes the configuration log, checkpoints and the run's result, and
-// the one that writes summaries.
+// reads and writes the configuration log, checkpoints and the run's result, the
+// one that writes summaries, and the one that reads what a server does not see.
 //
 // Layout of a run's directory:
 //   configuration/<number>   the configuration log
@@ -30,8 +32,9 @@ namespace paramd {
 //   result.json              v1::WriteResult, when the job has ended
 //
 // Thread safety: Create and AddTo on one thread, before the runtime runs; then
-// only the storage thread touches the log and the directory, and only the
-// summarizing one the event files. Outlives Run.
+// only the storage thread touches the log and the directory, only the
+// summarizing one the event files, and only the reading one the readers.
+// Outlives Run.
 class CoordinatorProcess {
  public:
   struct Paths {
@@ -58,6 +61,7 @@ class CoordinatorProcess {
 
   absl::StatusOr<v1::FindCheckpointResult> Find(
       const v1::FindCheckpoint& find);
+  IoResult Read(const v1::ReadForServer& request);
   absl::Status WriteResult(const v1::WriteResult& result) const;
   // Makes requests of type `Request` answered by `work` on `thread`.
   template <typename Request, typename Work>
@@ -72,9 +76,11 @@ class CoordinatorProcess {
   DirectoryLog log_;
   CheckpointDirectory checkpoints_;
   FetchedFiles fetched_;
+  std::map<uint32_t, RestoreReader> readers_;  // By server that sees nothing.
   SummaryWriter summaries_;
   WorkerThread storage_;  // Last: end before what they use.
   WorkerThread summarizing_;
+  WorkerThread reading_;
 };
 
 }  // namespace paramd

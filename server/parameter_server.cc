@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
 #include "checkpoint/file.h"
@@ -48,20 +47,17 @@ IoResult WriteShard(const std::string& root, const v1::WriteShard& asked,
   return result;
 }
 
-IoResult ReadSlices(const std::string& root, const v1::ReadSlices& asked) {
+IoResult ReadSlices(const std::string& root, const v1::ReadSlices& asked,
+                    RestoreReader* reader) {
   IoResult result;
+  auto read = std::make_unique<v1::ReadSlicesResult>();
   v1::ReadSlices request = asked;
   request.set_path(SeenAs(root, asked.path()));
-  if (!IsDirectory(request.path())) request.set_path(asked.path());
-  if (!IsDirectory(request.path())) {
-    result.status = absl::NotFoundError(
-        "this process does not see that directory: it must have the same "
-        "storage as the chief, there or at its own checkpoint.directory");
-    return result;
+  if (IsDirectory(request.path())) {
+    result.status = reader->Read(request, read.get(), &result.payload);
+  } else {
+    read->set_unseen(true);
   }
-  auto read = std::make_unique<v1::ReadSlicesResult>();
-  result.status =
-      ReadSlicesFromCheckpoint(request, read.get(), &result.payload);
   result.head = std::move(read);
   return result;
 }
@@ -103,7 +99,8 @@ ParameterServer::ParameterServer(const Shard::Options& options,
     auto work = std::make_shared<Outbox::IoItem>(std::move(item));
     files_.Post([this, work, done = std::move(done)] {
       done(ReadSlices(checkpoint_directory_,
-                      static_cast<const v1::ReadSlices&>(*work->head)));
+                      static_cast<const v1::ReadSlices&>(*work->head),
+                      &restore_));
     });
   });
   runtime->HandleIo(

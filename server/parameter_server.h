@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "checkpoint/restore_reader.h"
 #include "net/runtime.h"
 #include "net/worker_thread.h"
 #include "server/core/shard.h"
@@ -32,6 +33,7 @@ class ParameterServer {
  private:
   const std::string checkpoint_directory_;
   Shard shard_;
+  RestoreReader restore_;  // Of files_.
   WorkerThread files_;
 };
 

@@ -63,6 +63,7 @@ Coordinator::Coordinator(const Options& options)
       contributors_awaited_(options.workers),
       bases_(options.job.checkpoint().incremental()),
       relay_(options.window_bytes),
+      fills_(options.fill_bytes),
       summaries_(options.job.summary().every_steps()),
       run_id_(options.run_id) {}
 
@@ -203,7 +204,7 @@ void Coordinator::OnCheckpointFound(const IoResult& result, Time now,
       return;
     }
     metrics_.Restored(manifest);
-    portions_.Restore(manifest.input());
+    portions_.Restart(manifest.input());  // A newer one may have been damaged.
     steps_.Restore(manifest.global_step(), manifest.input());
     step_before_ = manifest.global_step();
     epochs_evaluated_ = portions_.epochs_finished();
@@ -265,6 +266,7 @@ void Coordinator::PlanConfiguration(Time now, Outbox* out) {
   for (Server& server : servers_) {
     server.generation.set_term(configuration_.version().term());
     server.generation.set_counter(++generation_counter_);
+    server.restored = false;
     server.next_call = now;
   }
   SetServerMembers();

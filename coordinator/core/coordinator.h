@@ -16,6 +16,7 @@
 
 #include "coordinator/core/base_files.h"
 #include "coordinator/core/checkpoint_metrics.h"
+#include "coordinator/core/fill_relay.h"
 #include "coordinator/core/loss_report.h"
 #include "coordinator/core/members.h"
 #include "coordinator/core/mode_change.h"
@@ -62,6 +63,8 @@ class Coordinator : public Core {
     uint64_t nonce_seed = 0;
     // Of a server's file that goes through here, how much at once.
     uint32_t window_bytes = 4 << 20;
+    // Of a slice for such a server.
+    uint32_t fill_bytes = 1 << 20;
   };
 
   explicit Coordinator(const Options& options);
@@ -115,6 +118,12 @@ class Coordinator : public Core {
   void OnLayoutLogged(const IoResult& result, Time now, Outbox* out);
   void PlanConfiguration(Time now, Outbox* out);
 
+  // Looks for the newest checkpoint that nobody found damaged.
+  void FindCheckpoint(Outbox* out);
+  // Begins anew from an older checkpoint.
+  void PassOver(const std::string& why, Outbox* out);
+  bool IsPassedOver(const std::string& path) const;
+
   // ---- servers
   void DriveServers(Time now, Outbox* out);
   // What the server is to be asked next, and when.
@@ -123,7 +132,9 @@ class Coordinator : public Core {
     Time at = Time::Never();
   };
   Due NextCall(uint32_t server) const;
-  Outbox::Head MakeCall(uint32_t server, ServerCall call) const;
+  // `payload`: what is sent with it.
+  Outbox::Head MakeCall(uint32_t server, ServerCall call,
+                        BufferChain* payload) const;
   void CallServer(uint32_t server, ServerCall call, Time now, Outbox* out);
   void OnServerReply(uint32_t server, const Message& message, Time now,
                      Outbox* out);
@@ -131,10 +142,13 @@ class Coordinator : public Core {
                   Outbox* out);
   void OnServerFailed(uint32_t server, ServerCall call,
                       const absl::Status& status, Time now, Outbox* out);
-  void OnNotRestored(uint32_t index, Time now, Outbox* out);
+  void OnNotRestored(uint32_t index, bool is_damaged, Time now, Outbox* out);
   void SetServerMembers();
   void OnNewServer(uint32_t server, Time now, Outbox* out);
   void RestoreFromNewest(Server* server);
+  // Slices for servers that do not see the checkpoint.
+  void AdvanceFills(Outbox* out);
+  void OnSlicesRead(const IoResult& result, Time now, Outbox* out);
   bool EveryServerHas(const v1::Version& version) const;
   bool EveryServerIsThere() const;
 
@@ -313,6 +327,13 @@ class Coordinator : public Core {
   absl::optional<SnapshotRound> snapshot_;
   BaseFiles bases_;
   ShardRelay relay_;
+  FillRelay fills_;
+  // A checkpoint that a server could not restore.
+  struct Damaged {
+    std::string path;
+    v1::FindCheckpoint::Damaged what;
+  };
+  std::vector<Damaged> damaged_;
   StepTimes step_times_;
   Summaries summaries_;
   bool summary_failed_ = false;  // That was said.
@@ -356,6 +377,8 @@ class Coordinator : public Core {
   IoId next_io_ = 1;
   std::map<IoId, IoHandler> ios_;
   std::map<IoId, uint32_t> fences_;  // Which worker a fence's append is about.
+  // Of which server, and of which generation of it, a slice is read.
+  std::map<IoId, std::pair<v1::Version, uint32_t>> fill_reads_;
   // Of which snapshot and server a window is written.
   std::map<IoId, std::pair<v1::Version, uint32_t>> windows_;
 };

@@ -37,17 +37,7 @@ void Coordinator::Advance(Time now, Outbox* out) {
   if (phase_ == Phase::kRecalling &&
       std::none_of(servers_.begin(), servers_.end(),
                    [](const Server& s) { return s.suspected; })) {
-    phase_ = Phase::kFindingCheckpoint;
-    auto find = std::make_unique<v1::FindCheckpoint>();
-    for (const v1::Version& number : retired_.logged()) {
-      *find->add_retired() = number;
-    }
-    if (!options_.job.warm_start().path().empty()) {
-      *find->mutable_warm_start() = options_.job.warm_start();
-      find->mutable_variables()->Add(options_.variables.begin(),
-                                     options_.variables.end());
-    }
-    StartIo(std::move(find), &Coordinator::OnCheckpointFound, out);
+    FindCheckpoint(out);
   }
   if (phase_ == Phase::kFilling && EveryServerHas(configuration_.version())) {
     phase_ = Phase::kRunning;
@@ -75,6 +65,7 @@ void Coordinator::Advance(Time now, Outbox* out) {
   AdvanceSummary(out);
   if (phase_ == Phase::kTellingEnd) AdvanceEnd(now, out);
   AnswerParked(now, out);
+  AdvanceFills(out);
   DriveServers(now, out);
   DriveDecides(now, out);
 }

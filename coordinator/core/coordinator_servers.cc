@@ -36,7 +36,11 @@ Coordinator::Due Coordinator::NextCall(uint32_t index) const {
   }
   if (server.suspected) return {ServerCall::kRecall, server.next_call};
   if (phase_ < Phase::kFilling) return {};
-  if (server.acknowledged < configuration_.version() || !server.restored) {
+  if (server.acknowledged < configuration_.version()) {
+    return {ServerCall::kConfigure, server.next_call};
+  }
+  if (!server.restored) {
+    if (fills_.NeedsFill(index)) return {ServerCall::kFill, server.next_call};
     return {ServerCall::kConfigure, server.next_call};
   }
   if (snapshot_.has_value() && snapshot_->NeedsSeal(index)) {
@@ -75,11 +79,14 @@ void Coordinator::CallServer(uint32_t index, ServerCall call, Time /*now*/,
     deadline = kWrittenDeadline;
   }
   if (call == ServerCall::kFinish) deadline = kFinishDeadline;
-  out->Send(PeerId::Ps(index), server.call_id, MakeCall(index, call), {},
-            deadline);
+  BufferChain payload;
+  Outbox::Head head = MakeCall(index, call, &payload);
+  out->Send(PeerId::Ps(index), server.call_id, std::move(head),
+            std::move(payload), deadline);
 }
 
-Outbox::Head Coordinator::MakeCall(uint32_t index, ServerCall call) const {
+Outbox::Head Coordinator::MakeCall(uint32_t index, ServerCall call,
+                                   BufferChain* payload) const {
   const auto fill = [&](v1::Header* header) {
     header->set_term(configuration_.version().term());
     *header->mutable_configuration() = configuration_.version();
@@ -109,6 +116,12 @@ Outbox::Head Coordinator::MakeCall(uint32_t index, ServerCall call) const {
         std::make_unique<v1::FetchShardRequest>(relay_.FetchFor(index));
     fill(fetch->mutable_header());
     return fetch;
+  }
+  if (call == ServerCall::kFill) {
+    auto filling =
+        std::make_unique<v1::FillRequest>(fills_.FillFor(index, payload));
+    fill(filling->mutable_header());
+    return filling;
   }
   if (call == ServerCall::kFinish) {
     auto finish = std::make_unique<v1::FinishRequest>();
@@ -154,6 +167,7 @@ void Coordinator::OnServerReply(uint32_t index, const Message& message,
       loss_.Told(index, server.generation, configured->lost());
     }
     server.next_keepalive = now + heartbeat();
+    fills_.Told(configuration_, index, *configured);
     if (!IsZero(server.drained_by) &&
         !(server.told_committed < server.drained_by)) {
       server.drained = server.suspected = true;
@@ -173,6 +187,9 @@ void Coordinator::OnServerReply(uint32_t index, const Message& message,
   } else if (const auto* fetched =
                  DynamicCastToGenerated<v1::FetchShardReply>(message.head)) {
     OnFetched(index, *fetched, message.payload, now, out);
+  } else if (const auto* filled =
+                 DynamicCastToGenerated<v1::FillReply>(message.head)) {
+    fills_.Filled(index, *filled);
   } else if (call == ServerCall::kFinish) {
     server.end_told = server.end_asked;
   }
@@ -258,6 +275,7 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
     default:
       break;
   }
+  if (IsPassedOver(refusal.entity())) return;  // It takes another one.
   if (call == ServerCall::kFinish) {
     // A server that has heard of the end leaves by itself; another one is asked
     // again, it may be there yet or come.
@@ -271,27 +289,13 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
     if (snapshot_.has_value() && server.asked == snapshot_->number()) {
       FailSnapshot(absl::StrCat("ps-", index, ": ", server.why), now, out);
     }
-  } else if (call == ServerCall::kConfigure &&
+  } else if ((call == ServerCall::kConfigure || call == ServerCall::kFill) &&
              !server.restore_directory.empty() &&
              refusal.entity() == server.restore_directory) {
-    OnNotRestored(index, now, out);
+    OnNotRestored(index, refusal.reason() == v1::Refusal::DAMAGED, now, out);
   } else {
     out->Exit(absl::FailedPreconditionError(
         absl::StrCat("ps-", index, ": ", server.why)));
-  }
-}
-
-// A checkpoint is deleted when a later one is committed, which may be known only
-// after the server failed; or never, if the answer was lost.
-void Coordinator::OnNotRestored(uint32_t index, Time now, Outbox* out) {
-  const Server& server = servers_[index];
-  if (server.restore_directory != checkpoint_.path()) {
-    OnNewServer(index, now, out);
-  } else if (!snapshot_.has_value() ||
-             snapshot_->phase() != SnapshotRound::Phase::kCommitting) {
-    out->Exit(absl::AbortedError(
-        absl::StrCat("ps-", index, ": ", server.why,
-                     "; the next coordinator looks for another checkpoint")));
   }
 }
 

@@ -21,6 +21,7 @@ struct ServerSeen {
     kSeal,
     kWritten,
     kFetch,
+    kFill,
     kFinish
   };
 

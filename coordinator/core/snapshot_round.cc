@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "config/optimizer_slots.h"
 #include "coordinator/core/portions.h"
 #include "proto/refusal.h"
 
@@ -134,9 +135,8 @@ v1::Manifest SnapshotRound::MakeManifest(
     *manifest.add_sessions() = session;
   }
   *manifest.mutable_input() = input_;
-  if (configuration.optimizer().has_adam()) {
-    manifest.add_slots("momentum");
-    manifest.add_slots("variance");
+  for (const absl::string_view slot : SlotsOf(configuration.optimizer())) {
+    manifest.add_slots(std::string(slot));
   }
   return manifest;
 }

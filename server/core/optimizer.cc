@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "config/optimizer_slots.h"
 
 namespace paramd {
 namespace {
@@ -15,9 +16,6 @@ namespace {
 constexpr double kDefaultLambda = 0.04;
 constexpr double kDefaultEpsilon = 1e-7;
 constexpr double kDefaultAccumulator = 0.1;
-constexpr absl::string_view kMomentumSlots[] = {"momentum"};
-constexpr absl::string_view kAdagradSlots[] = {"accumulator"};
-constexpr absl::string_view kAdamSlots[] = {"momentum", "variance"};
 
 absl::Status CheckDecay(absl::string_view name, double value) {
   if (value >= 0 && value < 1) return absl::OkStatus();
@@ -90,6 +88,7 @@ absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerConfig& config,
 
 Optimizer::Optimizer(const v1::OptimizerConfig& config, uint64_t decay_steps)
     : kind_(KindOf(config)),
+      slots_(SlotsOf(config)),
       momentum_(config.sgd().momentum()),
       nesterov_(config.sgd().nesterov()),
       initial_slot_(
@@ -120,20 +119,6 @@ Optimizer::Kind Optimizer::KindOf(const v1::OptimizerConfig& config) {
   if (config.has_adam()) return Kind::kAdam;
   if (config.has_adagrad()) return Kind::kAdagrad;
   return config.sgd().momentum() > 0 ? Kind::kMomentum : Kind::kSgd;
-}
-
-absl::Span<const absl::string_view> Optimizer::slots() const {
-  switch (kind_) {
-    case Kind::kSgd:
-      return {};
-    case Kind::kMomentum:
-      return kMomentumSlots;
-    case Kind::kAdagrad:
-      return kAdagradSlots;
-    case Kind::kAdam:
-      return kAdamSlots;
-  }
-  return {};
 }
 
 double Optimizer::Rate(uint64_t applied) const {

@@ -62,7 +62,7 @@ class Optimizer {
 
   // Names of what lies beside a value: none, "momentum", "accumulator", or
   // "momentum" and "variance".
-  absl::Span<const absl::string_view> slots() const;
+  absl::Span<const absl::string_view> slots() const { return slots_; }
   // Whether a gradient of zeros leaves each bit of values and slots as it is,
   // however often it is applied.
   bool RestsOnZeros(bool slots_are_zeros) const {
@@ -107,6 +107,7 @@ class Optimizer {
                  const Arrays& arrays) const;
 
   Kind kind_;
+  absl::Span<const absl::string_view> slots_;
   double momentum_;
   bool nesterov_;
   float initial_slot_;

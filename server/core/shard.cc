@@ -84,6 +84,12 @@ void Shard::ReceiveControl(const Message& message, Time now, Outbox* out) {
     const absl::Status status = FetchShard(*fetch, reply.get(), &payload);
     if (!status.ok()) return RefuseCall(message.call, status, out);
     out->Reply(message.call, std::move(reply), std::move(payload));
+  } else if (const auto* fill =
+                 dynamic_cast<const v1::FillRequest*>(message.head)) {
+    auto reply = std::make_unique<v1::FillReply>();
+    const absl::Status status =
+        Fill(*fill, message.payload, now, reply.get());
+    answer(status, std::move(reply));
   } else if (const auto* decide =
                  dynamic_cast<const v1::DecideRequest*>(message.head)) {
     Decide(message.call, *decide, now, out);
@@ -261,7 +267,10 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request, Time now,
     drained_by_.Clear();
   }
   if (state_ == State::kFailed) return failure_;
-  if (state_ != State::kNone) RETURN_IF_ERROR(CheckFilled());
+  reply->set_unseen(handed_ != nullptr);
+  if (state_ != State::kNone && handed_ == nullptr) {
+    RETURN_IF_ERROR(CheckFilled());
+  }
   *reply->mutable_configuration() = configuration_.version();
   reply->set_restored(state_ == State::kFilled);
   reply->set_bytes(content_ == nullptr ? 0 : content_->bytes());

@@ -16,6 +16,7 @@
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
+#include "server/core/handed_slices.h"
 #include "server/core/lost_pushes.h"
 #include "server/core/optimizer_kernels.h"
 #include "server/core/pull_gate.h"
@@ -77,6 +78,9 @@ class Shard : public Core {
     double spike_factor = 0;
     bool pull_ahead = false;
     const OptimizerKernels* kernels = &MachineKernels();
+    // Of a checkpoint that is restored, how much is read at once. Twice as much
+    // is held, beside the content.
+    uint64_t restore_window_bytes = 16 << 20;
     // Of a pull's answer.
     size_t max_reply_bytes = (4 << 20) + (64 << 10);
   };
@@ -101,11 +105,11 @@ class Shard : public Core {
  private:
   // Where the content stands.
   //
-  //   kNone ──Configure──► kFilling ──────────────► kFilled
-  //     └─────Configure──► kReading ──► kFilling       │
-  //                           └──► kFailed ◄── (again from kReading or
-  //                                             kFilling by a new generation)
-  enum class State { kNone, kReading, kFilling, kFilled, kFailed };
+  //   kNone ──Configure──► kFilling ──────► kFilled
+  //                         │    ▲             │
+  //                         ▼    └─ a new generation, from all three
+  //                      kFailed
+  enum class State { kNone, kFilling, kFilled, kFailed };
 
   // The newest snapshot that was sealed here. Its frozen content lives in the
   // work of writing it, until that ends, or in the file that can't be written
@@ -153,6 +157,8 @@ class Shard : public Core {
                           v1::FetchShardReply* reply,
                           BufferChain* payload) const;
   void ForgetUnseen(const v1::ConfigureRequest& request);
+  absl::Status Fill(const v1::FillRequest& request, const BufferChain& payload,
+                    Time now, v1::FillReply* reply);
   absl::Status Finish(const v1::FinishRequest& request, Time now, Outbox* out);
 
   bool IsSync() const {
@@ -202,7 +208,17 @@ class Shard : public Core {
   // Path of what is read for it; empty: initial values are drawn.
   std::string FilledFrom() const;
   void NoteFilled(Outbox* out) const;
-  absl::Status Restored(IoResult result, Time now);
+  void NoteProgress(Time now, Outbox* out);
+  ShardFiller::Options FillerOptions();
+  ShardFiller::Checkpoint CheckpointOf(const v1::ServerMember& self) const;
+  // Starts what is to be read next.
+  void ReadOn(Outbox* out);
+  // Fills in a piece of what is there; kFilled with the last one.
+  void FillOn(Time now, Outbox* out);
+  // What filler_ wanted was read, or not.
+  void HearRead(const IoResult& result, Time now, Outbox* out);
+  absl::Status TakeRead(const IoResult& result);
+  void FailFilling(const absl::Status& why);
   void LeaveUndrained(Time now, Outbox* out) const;
   void AnswerParked(Outbox* out);
   void AnswerWritten(CallId call, Outbox* out) const;
@@ -228,9 +244,10 @@ class Shard : public Core {
   LostPushes lost_;  // With earlier lives of content_.
   std::unique_ptr<SyncStep> sync_;  // Sync mode, while filled; or null.
   Time apply_at_ = Time::Never();
-  std::unique_ptr<ShardFiller> filler_;
+  std::unique_ptr<ShardFiller> filler_;    // While kFilling.
+  std::unique_ptr<HandedSlices> handed_;  // If the coordinator brings them.
   Time fill_at_ = Time::Never();
-  IoId read_io_ = 0;
+  Time next_progress_;
   IoId next_io_ = 1;
 
   absl::optional<Snapshot> snapshot_;

@@ -16,10 +16,6 @@ constexpr absl::Duration kCoordinatorSilence = absl::Seconds(5);
 // A pull that is kept for longer is told to people.
 constexpr absl::Duration kPullPatience = absl::Seconds(3);
 
-absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
-  return Refuse(v1::Refusal::INVALID, entity, sentence);
-}
-
 }  // namespace
 
 absl::Status Shard::Finish(const v1::FinishRequest& request, Time now,
@@ -76,34 +72,15 @@ void Shard::Completed(IoResult result, Time now, Outbox* out) {
     }
     content_->fork().Release();
     AnswerParked(out);
-  } else if (state_ == State::kReading && result.io == read_io_) {
-    const absl::Status restored = Restored(std::move(result), now);
-    if (restored.ok()) return;
-    state_ = State::kFailed;
-    const std::string from = FilledFrom();
-    failure_ = Invalid(from, absl::StrCat(Name(), " could not restore '", from,
-                                          "': ", restored.message()));
+  } else if (filler_ != nullptr && filler_->Wants(result.io)) {
+    HearRead(result, now, out);
   }
   // Anything else is of a snapshot or a restore that was given up.
 }
 
 void Shard::Tick(Time now, Outbox* out) {
   gate_.Wake(now);
-  if (filler_ != nullptr) {
-    fill_at_ = now;
-    if (filler_->Step()) {
-      filler_.reset();
-      fill_at_ = Time::Never();
-      state_ = State::kFilled;
-      FenceSessions();
-      NoteFilled(out);
-      const absl::Status begun = ConfigureSync(configuration_, out);
-      if (!begun.ok()) {
-        state_ = State::kFailed;
-        failure_ = begun;
-      }
-    }
-  }
+  if (filler_ != nullptr) FillOn(now, out);
   ContinueSync(now, out);
   if (draining_ && !finished_ && now - heard_ > options_.lease) {
     LeaveUndrained(now, out);

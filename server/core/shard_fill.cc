@@ -9,6 +9,18 @@
 #include "server/core/shard.h"
 
 namespace paramd {
+namespace {
+
+// How often it is said how far a server is that takes long to fill.
+constexpr absl::Duration kProgress = absl::Seconds(10);
+
+// A checkpoint that is not what was written, or can't be read where it lies,
+// is given up for an older one; everything else is the job's mistake.
+bool IsDamage(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsUnknown(status);
+}
+
+}  // namespace
 
 void Shard::BeginFilling(const v1::ServerMember& self, Time now, Outbox* out) {
   EndSync(RefuseForNow(v1::Refusal::NOT_READY, Name(), options_.retry_after,
@@ -19,25 +31,45 @@ void Shard::BeginFilling(const v1::ServerMember& self, Time now, Outbox* out) {
   drained_by_.Clear();
   lost_.Begin(options_.index, generation_);
   AnswerParked(out);
-  filler_.reset();
-  read_io_ = 0;
-  fill_at_ = Time::Never();
-  const bool from_checkpoint = !self.restore_directory().empty();
-  if (!from_checkpoint && !configuration_.has_warm_start()) {
-    filler_ = ShardFiller::FromInitialValues(content_.get(),
-                                             configuration_.seed(), &lives_);
-    state_ = State::kFilling;
-    fill_at_ = now;
-    return;
-  }
-  state_ = State::kReading;
-  read_io_ = next_io_++;
-  if (from_checkpoint) {
-    out->StartIo(read_io_,
-                 ShardFiller::Wanted(*content_, self.restore_directory()));
+  handed_.reset();
+  const ShardFiller::Options options = FillerOptions();
+  if (!self.restore_directory().empty()) {
+    filler_ = std::make_unique<ShardFiller>(options, CheckpointOf(self));
+  } else if (configuration_.has_warm_start()) {
+    filler_ =
+        std::make_unique<ShardFiller>(options, configuration_.warm_start());
   } else {
-    out->StartIo(read_io_,
-                 ShardFiller::Wanted(*content_, configuration_.warm_start()));
+    filler_ = std::make_unique<ShardFiller>(options);
+  }
+  state_ = State::kFilling;
+  fill_at_ = filler_->CanStep() || filler_->done() ? now : Time::Never();
+  next_progress_ = now + kProgress;
+  ReadOn(out);
+}
+
+ShardFiller::Options Shard::FillerOptions() {
+  ShardFiller::Options options;
+  options.content = content_.get();
+  options.lives = &lives_;
+  options.seed = configuration_.seed();
+  options.window_bytes = options_.restore_window_bytes;
+  return options;
+}
+
+ShardFiller::Checkpoint Shard::CheckpointOf(
+    const v1::ServerMember& self) const {
+  ShardFiller::Checkpoint checkpoint;
+  checkpoint.directory = self.restore_directory();
+  checkpoint.run_id = configuration_.run_id();
+  checkpoint.check.set_index(options_.index);
+  checkpoint.check.set_of(configuration_.servers_size());
+  return checkpoint;
+}
+
+void Shard::ReadOn(Outbox* out) {
+  if (handed_ != nullptr) return;
+  while (auto wanted = filler_->NextRead(next_io_)) {
+    out->StartIo(next_io_++, std::move(wanted));
   }
 }
 
@@ -54,27 +86,107 @@ void Shard::NoteFilled(Outbox* out) const {
                          from.empty() ? "initial values" : from));
 }
 
-absl::Status Shard::Restored(IoResult result, Time now) {
-  RETURN_IF_ERROR(result.status);
-  if (const auto* warm =
-          dynamic_cast<const v1::ReadWarmStartResult*>(result.head.get())) {
-    ASSIGN_OR_RETURN(filler_, ShardFiller::FromWarmStart(
-                                  content_.get(), configuration_.seed(), *warm,
-                                  std::move(result.payload), &lives_));
-    state_ = State::kFilling;
-    fill_at_ = now;
-    return absl::OkStatus();
-  }
+void Shard::NoteProgress(Time now, Outbox* out) {
+  if (now < next_progress_) return;
+  next_progress_ = now + kProgress;
+  const std::string from = FilledFrom();
+  out->Note(absl::StrCat(filler_->filled_bytes(), " of ", content_->bytes(),
+                         " bytes are filled, from ",
+                         from.empty() ? "initial values" : from));
+}
+
+void Shard::FillOn(Time now, Outbox* out) {
+  if (filler_->CanStep()) filler_->Step();
+  ReadOn(out);
+  fill_at_ = filler_->CanStep() ? now : Time::Never();
+  NoteProgress(now, out);
+  if (!filler_->done()) return;
+  filler_.reset();
+  handed_.reset();
+  fill_at_ = Time::Never();
+  state_ = State::kFilled;
+  FenceSessions();
+  NoteFilled(out);
+  const absl::Status begun = ConfigureSync(configuration_, out);
+  if (begun.ok()) return;
+  state_ = State::kFailed;
+  failure_ = begun;
+}
+
+void Shard::HearRead(const IoResult& result, Time now, Outbox* out) {
   const auto* read =
       dynamic_cast<const v1::ReadSlicesResult*>(result.head.get());
-  if (read == nullptr) return absl::InternalError("reading gave no result");
-  ASSIGN_OR_RETURN(
-      filler_, ShardFiller::FromCheckpoint(content_.get(), *read,
-                                           std::move(result.payload),
-                                           configuration_.run_id(), &lives_));
-  lost_.Restore(*read, configuration_.run_id());
-  state_ = State::kFilling;
+  if (result.status.ok() && read != nullptr && read->unseen()) {
+    ShardFiller::Options options = FillerOptions();
+    options.window_bytes = 0;  // A slice at a time.
+    filler_ = std::make_unique<ShardFiller>(
+        options, CheckpointOf(*FindSelf(configuration_)));
+    handed_ = std::make_unique<HandedSlices>(content_.get());
+    out->Note(absl::StrCat(Name(), " does not see '", FilledFrom(),
+                           "'; its slices come through the chief"));
+    return;
+  }
+  const absl::Status taken = TakeRead(result);
+  if (!taken.ok()) return FailFilling(taken);
   fill_at_ = now;
+}
+
+absl::Status Shard::TakeRead(const IoResult& result) {
+  RETURN_IF_ERROR(result.status);
+  RETURN_IF_ERROR(filler_->Take(result));
+  if (const auto* read =
+          dynamic_cast<const v1::ReadSlicesResult*>(result.head.get())) {
+    lost_.Restore(*read, configuration_.run_id());
+  }
+  return absl::OkStatus();
+}
+
+void Shard::FailFilling(const absl::Status& why) {
+  filler_.reset();
+  handed_.reset();
+  fill_at_ = Time::Never();
+  state_ = State::kFailed;
+  const std::string from = FilledFrom();
+  failure_ = Refuse(
+      IsDamage(why) ? v1::Refusal::DAMAGED : v1::Refusal::INVALID, from,
+      absl::StrCat(Name(), " could not restore '", from, "': ", why.message()));
+}
+
+absl::Status Shard::Fill(const v1::FillRequest& request,
+                         const BufferChain& payload, Time now,
+                         v1::FillReply* reply) {
+  const v1::Header& header = request.header();
+  RETURN_IF_ERROR(CheckRunning());
+  RETURN_IF_ERROR(CheckTerm(header.term()));
+  RETURN_IF_ERROR(CheckKnown(header));
+  if (state_ == State::kFailed) return failure_;
+  const bool is_meant = header.server_generation() == generation_;
+  if (is_meant && state_ == State::kFilled) {
+    reply->set_slice(static_cast<uint32_t>(content_->owned().size()));
+    return absl::OkStatus();
+  }
+  if (!is_meant || handed_ == nullptr) {
+    return RefuseForNow(v1::Refusal::NOT_READY, Name(), options_.retry_after,
+                        absl::StrCat(Name(), " wants nothing from the "
+                                             "coordinator"));
+  }
+  if (filler_->full()) {
+    return RefuseForNow(v1::Refusal::RETRY, Name(), options_.retry_after,
+                        absl::StrCat(Name(), " is filling in what came"));
+  }
+  ASSIGN_OR_RETURN(const bool is_whole, handed_->Add(request, payload));
+  if (is_whole) {
+    IoResult slice = handed_->Take();
+    slice.io = next_io_++;
+    filler_->NextRead(slice.io);  // It was read by somebody else.
+    const absl::Status taken = TakeRead(slice);
+    if (!taken.ok()) {
+      FailFilling(taken);
+      return failure_;
+    }
+    fill_at_ = now;
+  }
+  *reply = handed_->next();
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
+#include "base/status_macros.h"
 
 namespace paramd {
 namespace {
@@ -37,108 +38,179 @@ float GradientRmsOf(const v1::SavedSlice& saved, uint64_t block) {
 
 }  // namespace
 
-std::unique_ptr<ShardFiller> ShardFiller::FromInitialValues(
-    ShardContent* content, uint64_t seed, RandomStream* lives) {
-  std::unique_ptr<ShardFiller> filler(new ShardFiller(content, lives));
-  filler->seed_ = seed;
-  return filler;
+ShardFiller::ShardFiller(const Options& options)
+    : options_(options), source_(Source::kInitial), asked_all_(true) {}
+
+ShardFiller::ShardFiller(const Options& options,
+                         const v1::WarmStartConfig& warm_start)
+    : options_(options),
+      source_(Source::kWarmStart),
+      warm_start_(warm_start),
+      asked_all_(options.content->owned().empty()) {}
+
+ShardFiller::ShardFiller(const Options& options, const Checkpoint& checkpoint)
+    : options_(options),
+      source_(Source::kCheckpoint),
+      checkpoint_(checkpoint) {}
+
+uint64_t ShardFiller::BytesOf(size_t slice) const {
+  const ShardContent& content = *options_.content;
+  return content.owned()[slice]->elements() * sizeof(float) *
+         (1 + content.optimizer().slots().size());
 }
 
-absl::StatusOr<std::unique_ptr<ShardFiller>> ShardFiller::FromWarmStart(
-    ShardContent* content, uint64_t seed, const v1::ReadWarmStartResult& result,
-    BufferChain payload, RandomStream* lives) {
-  const auto& owned = content->owned();
-  if (static_cast<size_t>(result.found_size()) != owned.size()) {
-    return absl::DataLossError(
-        absl::StrCat("a warm start gave ", result.found_size(),
-                     " slices; this server owns ", owned.size()));
-  }
+std::unique_ptr<google::protobuf::Message> ShardFiller::NextRead(IoId io) {
+  if (asked_all_ || full()) return nullptr;
+  const size_t first = asked_;
   uint64_t bytes = 0;
-  for (size_t s = 0; s < owned.size(); ++s) {
-    if (!result.found(static_cast<int>(s))) continue;
-    bytes += owned[s]->elements() * sizeof(float);
+  while (asked_ < slices() &&
+         (asked_ == first || bytes + BytesOf(asked_) <= options_.window_bytes)) {
+    bytes += BytesOf(asked_++);
   }
-  if (ChainSize(payload) != bytes) {
-    return absl::DataLossError(
-        absl::StrCat("a warm start gave ", ChainSize(payload),
-                     " bytes; the slices that it found have ", bytes));
+  asked_all_ = asked_ == slices();
+  Window& window = windows_.emplace_back();
+  window.io = io;
+  window.first = first;
+  window.end = asked_;
+  const auto add_wants = [&](auto* wanted) {
+    for (size_t s = first; s < asked_; ++s) {
+      *wanted->add_slices() = WantOf(*options_.content->owned()[s]);
+    }
+  };
+  if (source_ == Source::kWarmStart) {
+    auto wanted = std::make_unique<v1::ReadWarmStart>();
+    *wanted->mutable_warm_start() = warm_start_;
+    add_wants(wanted.get());
+    return wanted;
   }
-  auto filler = FromInitialValues(content, seed, lives);
-  filler->found_.assign(result.found().begin(), result.found().end());
-  filler->payload_ = std::move(payload);
-  return filler;
-}
-
-absl::StatusOr<std::unique_ptr<ShardFiller>> ShardFiller::FromCheckpoint(
-    ShardContent* content, const v1::ReadSlicesResult& result,
-    BufferChain payload, absl::string_view run_id, RandomStream* lives) {
-  const size_t slices = content->owned().size();
-  if (static_cast<size_t>(result.slices_size()) != slices) {
-    return absl::DataLossError(
-        absl::StrCat("checkpoint gave ", result.slices_size(),
-                     " slices; this server owns ", slices));
-  }
-  if (ChainSize(payload) != content->bytes()) {
-    return absl::DataLossError(absl::StrCat(
-        "checkpoint gave ", ChainSize(payload),
-        " bytes; the slices of this server have ", content->bytes()));
-  }
-  std::unique_ptr<ShardFiller> filler(new ShardFiller(content, lives));
-  filler->restoring_ = true;
-  filler->take_records_ = result.manifest().run_id() == run_id;
-  filler->result_ = result;
-  filler->payload_ = std::move(payload);
-  return filler;
-}
-
-std::unique_ptr<v1::ReadSlices> ShardFiller::Wanted(
-    const ShardContent& content, const std::string& directory) {
   auto wanted = std::make_unique<v1::ReadSlices>();
-  wanted->set_path(directory);
-  for (const Slice* const slice : content.owned()) {
-    *wanted->add_slices() = WantOf(*slice);
-  }
-  for (const absl::string_view slot : content.optimizer().slots()) {
+  wanted->set_path(checkpoint_.directory);
+  *wanted->mutable_check() = checkpoint_.check;
+  wanted->set_first(first == 0);
+  wanted->set_last(asked_all_);
+  add_wants(wanted.get());
+  for (const absl::string_view slot : options_.content->optimizer().slots()) {
     wanted->add_slots(std::string(slot));
   }
   return wanted;
 }
 
-std::unique_ptr<v1::ReadWarmStart> ShardFiller::Wanted(
-    const ShardContent& content, const v1::WarmStartConfig& warm_start) {
-  auto wanted = std::make_unique<v1::ReadWarmStart>();
-  *wanted->mutable_warm_start() = warm_start;
-  for (const Slice* const slice : content.owned()) {
-    *wanted->add_slices() = WantOf(*slice);
-  }
-  return wanted;
+bool ShardFiller::Wants(IoId io) const {
+  return std::any_of(
+      windows_.begin(), windows_.end(),
+      [io](const Window& window) { return window.io == io && !window.there; });
 }
 
-bool ShardFiller::Step() {
-  const size_t parts = 1 + content_->optimizer().slots().size();
+absl::Status ShardFiller::Take(const IoResult& result) {
+  Window& window =
+      *std::find_if(windows_.begin(), windows_.end(),
+                    [&](const Window& w) { return w.io == result.io; });
+  const uint64_t bytes = ChainSize(result.payload);
+  if (const auto* slices =
+          dynamic_cast<const v1::ReadSlicesResult*>(result.head.get())) {
+    RETURN_IF_ERROR(TakeSlices(*slices, bytes, &window));
+    take_records_ = slices->manifest().run_id() == checkpoint_.run_id;
+  } else if (const auto* found = dynamic_cast<const v1::ReadWarmStartResult*>(
+                 result.head.get())) {
+    RETURN_IF_ERROR(TakeFound(*found, bytes, &window));
+  } else {
+    return absl::InternalError("reading gave no result");
+  }
+  window.payload = result.payload;
+  window.reader.emplace(window.payload);
+  window.there = true;
+  DropFilledWindow();
+  return absl::OkStatus();
+}
+
+absl::Status ShardFiller::TakeSlices(const v1::ReadSlicesResult& read,
+                                     uint64_t payload, Window* window) const {
+  const size_t wanted = window->end - window->first;
+  if (static_cast<size_t>(read.slices_size()) != wanted) {
+    return absl::DataLossError(absl::StrCat("checkpoint gave ",
+                                            read.slices_size(), " slices; ",
+                                            wanted, " were asked for"));
+  }
+  uint64_t bytes = 0;
+  for (size_t s = window->first; s < window->end; ++s) bytes += BytesOf(s);
+  if (payload != bytes) {
+    return absl::DataLossError(absl::StrCat("checkpoint gave ", payload,
+                                            " bytes; the slices asked for have ",
+                                            bytes));
+  }
+  window->read = read;
+  return absl::OkStatus();
+}
+
+absl::Status ShardFiller::TakeFound(const v1::ReadWarmStartResult& read,
+                                    uint64_t payload, Window* window) const {
+  const size_t wanted = window->end - window->first;
+  if (static_cast<size_t>(read.found_size()) != wanted) {
+    return absl::DataLossError(absl::StrCat("a warm start gave ",
+                                            read.found_size(), " slices; ",
+                                            wanted, " were asked for"));
+  }
+  uint64_t bytes = 0;
+  for (size_t s = 0; s < wanted; ++s) {
+    if (!read.found(static_cast<int>(s))) continue;
+    bytes += options_.content->owned()[window->first + s]->elements() *
+             sizeof(float);
+  }
+  if (payload != bytes) {
+    return absl::DataLossError(
+        absl::StrCat("a warm start gave ", payload,
+                     " bytes; the slices that it found have ", bytes));
+  }
+  window->found.assign(read.found().begin(), read.found().end());
+  return absl::OkStatus();
+}
+
+bool ShardFiller::CanStep() const {
+  if (slice_ == slices()) return false;
+  return source_ == Source::kInitial ||
+         (!windows_.empty() && windows_.front().there);
+}
+
+bool ShardFiller::done() const {
+  return slice_ == slices() && asked_all_ && windows_.empty();
+}
+
+void ShardFiller::Step() {
+  const size_t parts = 1 + options_.content->optimizer().slots().size();
   size_t filled = 0;
-  while (slice_ < content_->owned().size() && filled < kBlockElements) {
-    Slice* const slice = content_->owned()[slice_];
+  while (CanStep() && filled < kBlockElements) {
+    Slice* const slice = options_.content->owned()[slice_];
     if (part_ == 0 && block_ == 0) BeginSlice(slice);
     Block& block = slice->block(block_);
     FillPart(
         *slice, block_, part_,
         part_ == 0 ? block.mutable_values() : block.mutable_slot(part_ - 1));
     filled += block.elements();
+    filled_bytes_ += block.elements() * sizeof(float);
     if (++block_ < slice->block_count()) continue;
     block_ = 0;
     if (++part_ < parts) continue;
     part_ = 0;
     ++slice_;
+    DropFilledWindow();
   }
-  return slice_ == content_->owned().size();
+}
+
+void ShardFiller::DropFilledWindow() {
+  if (!windows_.empty() && windows_.front().there &&
+      windows_.front().end == slice_) {
+    windows_.pop_front();
+  }
 }
 
 void ShardFiller::BeginSlice(Slice* slice) {
   uint64_t life = 0;
-  while (life == 0) life = lives_->Bits();
-  slice->CreateBlocks(content_->optimizer().slots().size(), life);
-  if (restoring_) RestoreCounts(result_.slices(slice_), slice);
+  while (life == 0) life = options_.lives->Bits();
+  slice->CreateBlocks(options_.content->optimizer().slots().size(), life);
+  if (source_ != Source::kCheckpoint) return;
+  const Window& window = windows_.front();
+  RestoreCounts(window.read.slices(static_cast<int>(slice_ - window.first)),
+                slice);
 }
 
 void ShardFiller::RestoreCounts(const v1::ReadSlicesResult::Got& got,
@@ -174,14 +246,16 @@ void ShardFiller::RestoreCounts(const v1::ReadSlicesResult::Got& got,
 
 void ShardFiller::FillPart(const Slice& slice, int block, size_t part,
                            absl::Span<float> out) {
-  const bool found = part == 0 && !found_.empty() && found_[slice_];
-  if (restoring_ || found) {
-    CHECK(reader_.Read(AsWritableBytes(out)),
+  const bool found = source_ == Source::kWarmStart && part == 0 &&
+                     windows_.front().found[slice_ - windows_.front().first];
+  if (source_ == Source::kCheckpoint || found) {
+    CHECK(windows_.front().reader->Read(AsWritableBytes(out)),
           "the payload's size was checked against the slices");
   } else if (part == 0) {
     FillInitial(slice, slice.first_element() + kBlockElements * block, out);
   } else {
-    std::fill(out.begin(), out.end(), content_->optimizer().initial_slot());
+    std::fill(out.begin(), out.end(),
+              options_.content->optimizer().initial_slot());
   }
 }
 
@@ -192,7 +266,7 @@ void ShardFiller::FillInitial(const Slice& slice, uint64_t first,
     std::fill(out.begin(), out.end(), 0.0f);
     return;
   }
-  const CounterRandom random(StableHash(slice.variable().name(), seed_));
+  const CounterRandom random(StableHash(slice.variable().name(), options_.seed));
   const float low = init.low();
   const float width = init.high() - init.low();
   for (size_t i = 0; i < out.size(); ++i) {

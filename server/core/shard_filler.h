@@ -2,18 +2,20 @@
 #define PARAMD_SERVER_CORE_SHARD_FILLER_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 
 #include "base/random.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "server/core/shard_content.h"
 #include "tensor/buffer.h"
+#include "tensor/message.h"
 
 namespace paramd {
 
@@ -22,63 +24,105 @@ namespace paramd {
 // (seed, variable, element) and therefore the same for any number of servers,
 // in part out of something that was trained before; or what a checkpoint holds.
 //
+// What is read comes in windows, runs of whole slices in order. While one is
+// filled in, the next is read.
+//
+// Bound: two windows, each of window_bytes or of one slice.
+//
 // Not thread-safe: belongs to a Shard. The content outlives it.
 class ShardFiller {
  public:
-  // `lives` yields the random lives of the slices, in both.
-  static std::unique_ptr<ShardFiller> FromInitialValues(ShardContent* content,
-                                                        uint64_t seed,
-                                                        RandomStream* lives);
+  struct Options {
+    ShardContent* content = nullptr;
+    RandomStream* lives = nullptr;  // Yields the random lives of the slices.
+    uint64_t seed = 0;
+    uint64_t window_bytes = 16 << 20;
+  };
+  // A checkpoint, and of which run this server is. Records of pushes are taken
+  // over only from a checkpoint of that run: the sessions of another one mean
+  // nothing here.
+  struct Checkpoint {
+    std::string directory;
+    std::string run_id;
+    // The share of the files that this server checks.
+    v1::ReadSlices::Share check;
+  };
 
-  // Initial values, of which those that were found are in the payload.
-  // kDataLoss if it does not have the slices or the bytes that were asked for.
-  static absl::StatusOr<std::unique_ptr<ShardFiller>> FromWarmStart(
-      ShardContent* content, uint64_t seed,
-      const v1::ReadWarmStartResult& result, BufferChain payload,
-      RandomStream* lives);
+  // Asks for nothing.
+  explicit ShardFiller(const Options& options);
+  // Those that are found are taken, the others drawn.
+  ShardFiller(const Options& options, const v1::WarmStartConfig& warm_start);
+  ShardFiller(const Options& options, const Checkpoint& checkpoint);
+  ShardFiller(const ShardFiller&) = delete;
+  ShardFiller& operator=(const ShardFiller&) = delete;
 
-  // Records of pushes are taken over only if the checkpoint is of `run_id`:
-  // the sessions of another run mean nothing here. kDataLoss if the checkpoint
-  // does not have the slices or the bytes that were asked for.
-  static absl::StatusOr<std::unique_ptr<ShardFiller>> FromCheckpoint(
-      ShardContent* content, const v1::ReadSlicesResult& result,
-      BufferChain payload, absl::string_view run_id, RandomStream* lives);
+  // Work that is to be started under the number `io`; null if there is none
+  // now.
+  std::unique_ptr<google::protobuf::Message> NextRead(IoId io);
+  // Whether what `io` ends with is to be handed to Take.
+  bool Wants(IoId io) const;
+  // What was read. kDataLoss if it does not have the slices or the bytes that
+  // were asked for. REQUIRES: Wants(result.io), it ended well.
+  absl::Status Take(const IoResult& result);
 
-  // Fills about a block's worth; true if everything is filled now.
-  bool Step();
+  // Whether Step has something to do now.
+  bool CanStep() const;
+  // Fills about a block's worth. REQUIRES: CanStep().
+  void Step();
+  // Nothing more is read until something is filled in.
+  bool full() const { return windows_.size() == kMostWindows; }
+  // Everything is filled, and all that was asked for has come.
+  bool done() const;
 
-  // What to ask of a checkpoint for this content.
-  static std::unique_ptr<v1::ReadSlices> Wanted(const ShardContent& content,
-                                                const std::string& directory);
-  // The same of what it is to begin with.
-  static std::unique_ptr<v1::ReadWarmStart> Wanted(
-      const ShardContent& content, const v1::WarmStartConfig& warm_start);
+  // Of values and slots that are filled.
+  uint64_t filled_bytes() const { return filled_bytes_; }
 
  private:
-  ShardFiller(ShardContent* content, RandomStream* lives)
-      : content_(content), lives_(lives), reader_(payload_) {}
+  // One is filled in while the next is read.
+  static constexpr size_t kMostWindows = 2;
 
+  enum class Source { kInitial, kWarmStart, kCheckpoint };
+  // Slices [first, end) of those owned.
+  struct Window {
+    IoId io;
+    size_t first;
+    size_t end;
+    bool there = false;
+    v1::ReadSlicesResult read;
+    // Of a warm start, by slice: its values are in the payload.
+    std::vector<bool> found;
+    BufferChain payload;
+    absl::optional<ChainReader> reader;  // Of the payload, once it is there.
+  };
+
+  absl::Status TakeSlices(const v1::ReadSlicesResult& read, uint64_t payload,
+                          Window* window) const;
+  absl::Status TakeFound(const v1::ReadWarmStartResult& read, uint64_t payload,
+                         Window* window) const;
   void BeginSlice(Slice* slice);
   void RestoreCounts(const v1::ReadSlicesResult::Got& got, Slice* slice);
   // Fills part `part` of a block: 0 is its values, n its slot n - 1.
   void FillPart(const Slice& slice, int block, size_t part,
                 absl::Span<float> out);
   void FillInitial(const Slice& slice, uint64_t first, absl::Span<float> out);
+  void DropFilledWindow();
+  size_t slices() const { return options_.content->owned().size(); }
+  // Values and slots.
+  uint64_t BytesOf(size_t slice) const;
 
-  ShardContent* const content_;
-  RandomStream* const lives_;
-  bool restoring_ = false;
-  uint64_t seed_ = 0;
-  // By slice, if not restoring: its values are in the payload. Empty: none are.
-  std::vector<bool> found_;
+  const Options options_;
+  const Source source_;
+  const Checkpoint checkpoint_;
+  const v1::WarmStartConfig warm_start_;
   bool take_records_ = false;
-  v1::ReadSlicesResult result_;
-  BufferChain payload_;
-  ChainReader reader_;
+  std::deque<Window> windows_;  // In order.
+  size_t asked_ = 0;            // Slices.
+  bool asked_all_ = false;
   // What is filled next.
   size_t slice_ = 0;
   size_t part_ = 0;
   int block_ = 0;
+  uint64_t filled_bytes_ = 0;
 };
 
 }  // namespace paramd

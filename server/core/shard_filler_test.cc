@@ -29,10 +29,10 @@ std::unique_ptr<ShardContent> Filled(const v1::Configuration& configuration,
                                      uint32_t server = 0) {
   auto content = Content(configuration, server);
   RandomStream lives(server);
-  auto filler = ShardFiller::FromInitialValues(content.get(),
-                                               configuration.seed(), &lives);
-  while (!filler->Step()) {
-  }
+  ShardFiller filler({.content = content.get(),
+                      .lives = &lives,
+                      .seed = configuration.seed()});
+  while (!filler.done()) filler.Step();
   return content;
 }
 
@@ -96,18 +96,39 @@ TEST(ShardFillerTest, EverySliceGetsALifeOfItsOwn) {
 TEST(ShardFillerTest, AStepIsAboutABlock) {
   const auto content = Content(MakeConfiguration({Zeros("w", {4, 262144})}));
   RandomStream lives(1);
-  auto filler = ShardFiller::FromInitialValues(content.get(), 7, &lives);
-  EXPECT_FALSE(filler->Step());
-  EXPECT_FALSE(filler->Step());
-  EXPECT_FALSE(filler->Step());
-  EXPECT_TRUE(filler->Step());
+  ShardFiller filler({.content = content.get(), .lives = &lives, .seed = 7});
+  for (uint64_t blocks = 1; blocks <= 4; ++blocks) {
+    EXPECT_FALSE(filler.done());
+    filler.Step();
+    EXPECT_EQ(filler.filled_bytes(), blocks << 20);
+  }
+  EXPECT_TRUE(filler.done());
 }
 
-TEST(ShardFillerTest, WantedNamesSlicesAndSlots) {
+// What `filler` wants to be read next as `io`; null: nothing.
+std::unique_ptr<v1::ReadSlices> NextSlices(ShardFiller* filler, IoId io) {
+  auto wanted = filler->NextRead(io);
+  return std::unique_ptr<v1::ReadSlices>(
+      static_cast<v1::ReadSlices*>(wanted.release()));
+}
+
+TEST(ShardFillerTest, WhatIsToBeReadNamesSlicesAndSlotsAndTheShareToCheck) {
   const auto content =
       Content(MakeAdamConfiguration({Zeros("w", {1280, 1024})}, 2), 1);
-  const auto wanted = ShardFiller::Wanted(*content, "/dir");
+  RandomStream lives(1);
+  ShardFiller::Checkpoint checkpoint;
+  checkpoint.directory = "/dir";
+  checkpoint.check.set_index(1);
+  checkpoint.check.set_of(2);
+  ShardFiller filler({.content = content.get(), .lives = &lives}, checkpoint);
+  const auto wanted = NextSlices(&filler, 5);
+  ASSERT_NE(wanted, nullptr);
+  EXPECT_TRUE(filler.Wants(5));
   EXPECT_EQ(wanted->path(), "/dir");
+  EXPECT_EQ(wanted->check().index(), 1u);
+  EXPECT_EQ(wanted->check().of(), 2u);
+  EXPECT_TRUE(wanted->first());
+  EXPECT_TRUE(wanted->last());
   ASSERT_EQ(wanted->slices_size(), 1);
   EXPECT_EQ(wanted->slices(0).variable(), "w");
   EXPECT_EQ(wanted->slices(0).shape(1), 1024u);
@@ -116,6 +137,91 @@ TEST(ShardFillerTest, WantedNamesSlicesAndSlots) {
   ASSERT_EQ(wanted->slots_size(), 2);
   EXPECT_EQ(wanted->slots(0), "momentum");
   EXPECT_EQ(wanted->slots(1), "variance");
+  EXPECT_EQ(filler.NextRead(6), nullptr);
+}
+
+TEST(ShardFillerTest, AServerWithoutSlicesChecksItsShareAllTheSame) {
+  const auto content = Content(MakeConfiguration({Zeros("w", {3})}, 2), 1);
+  ASSERT_TRUE(content->owned().empty());
+  RandomStream lives(1);
+  ShardFiller filler({.content = content.get(), .lives = &lives},
+                     ShardFiller::Checkpoint());
+  const auto wanted = NextSlices(&filler, 5);
+  ASSERT_NE(wanted, nullptr);
+  EXPECT_TRUE(wanted->first() && wanted->last());
+  EXPECT_FALSE(filler.done());
+  IoResult result;
+  result.io = 5;
+  result.head = std::make_unique<v1::ReadSlicesResult>();
+  EXPECT_TRUE(filler.Take(result).ok());
+  EXPECT_TRUE(filler.done());
+}
+
+// Five slices of 2 numbers, in windows of two slices.
+class WindowTest : public ::testing::Test {
+ protected:
+  WindowTest()
+      : content_(Content(
+            MakeConfiguration({Zeros("a", {2}), Zeros("b", {2}),
+                               Zeros("c", {2}), Zeros("d", {2}),
+                               Zeros("e", {2})}))),
+        filler_({.content = content_.get(),
+                 .lives = &lives_,
+                 .window_bytes = 16},
+                ShardFiller::Checkpoint()) {}
+
+  absl::Status Take(IoId io, int slices, const std::vector<float>& numbers) {
+    auto read = std::make_unique<v1::ReadSlicesResult>();
+    for (int s = 0; s < slices; ++s) read->add_slices()->add_pieces();
+    IoResult result;
+    result.io = io;
+    result.head = std::move(read);
+    result.payload = Payload(numbers);
+    return filler_.Take(result);
+  }
+
+  RandomStream lives_{3};
+  std::unique_ptr<ShardContent> content_;
+  ShardFiller filler_;
+};
+
+TEST_F(WindowTest, TwoAreReadAtATimeAndFilledInOrderWhicheverComesFirst) {
+  const auto first = NextSlices(&filler_, 1);
+  const auto second = NextSlices(&filler_, 2);
+  ASSERT_EQ(first->slices_size(), 2);
+  EXPECT_TRUE(first->first());
+  EXPECT_FALSE(first->last());
+  ASSERT_EQ(second->slices_size(), 2);
+  EXPECT_FALSE(second->first());
+  EXPECT_EQ(NextSlices(&filler_, 3), nullptr);
+  EXPECT_TRUE(filler_.full());
+
+  ASSERT_TRUE(Take(2, 2, {5, 6, 7, 8}).ok());
+  EXPECT_FALSE(filler_.CanStep()) << "what is before it is not there";
+  ASSERT_TRUE(Take(1, 2, {1, 2, 3, 4}).ok());
+  EXPECT_FALSE(filler_.Wants(1));
+  while (filler_.CanStep()) filler_.Step();
+  EXPECT_FALSE(filler_.done());
+  const auto last = NextSlices(&filler_, 3);
+  ASSERT_EQ(last->slices_size(), 1);
+  EXPECT_TRUE(last->last());
+  ASSERT_TRUE(Take(3, 1, {9, 10}).ok());
+  while (filler_.CanStep()) filler_.Step();
+  EXPECT_TRUE(filler_.done());
+  for (int s = 0; s < 5; ++s) {
+    EXPECT_EQ(Values(*content_->owned()[s]),
+              (std::vector<float>{2.0f * s + 1, 2.0f * s + 2}));
+  }
+}
+
+TEST_F(WindowTest, AWindowOfAnotherSizeIsDataLoss) {
+  NextSlices(&filler_, 1);
+  EXPECT_EQ(Take(1, 1, {1, 2}),
+            absl::DataLossError("checkpoint gave 1 slices; 2 were asked for"));
+  EXPECT_EQ(Take(1, 2, {1, 2}),
+            absl::DataLossError("checkpoint gave 8 bytes; the slices asked for "
+                                "have 16"));
+  EXPECT_FALSE(filler_.CanStep());
 }
 
 class RestoreTest : public ::testing::Test {
@@ -146,12 +252,22 @@ class RestoreTest : public ::testing::Test {
     payload_ = Payload(numbers);
   }
 
-  Slice& Restore(absl::string_view run_id = "run") {
-    auto filler = ShardFiller::FromCheckpoint(content_.get(), result_, payload_,
-                                              run_id, &lives_);
-    EXPECT_TRUE(filler.ok()) << filler.status();
-    while (!(*filler)->Step()) {
-    }
+  absl::Status Take(ShardFiller* filler) {
+    filler->NextRead(1);
+    IoResult result;
+    result.io = 1;
+    result.head = std::make_unique<v1::ReadSlicesResult>(result_);
+    result.payload = payload_;
+    return filler->Take(result);
+  }
+  Slice& Restore(const std::string& run_id = "run") {
+    ShardFiller::Checkpoint checkpoint;
+    checkpoint.run_id = run_id;
+    ShardFiller filler({.content = content_.get(), .lives = &lives_},
+                       checkpoint);
+    const absl::Status taken = Take(&filler);
+    EXPECT_TRUE(taken.ok()) << taken;
+    while (!filler.done()) filler.Step();
     return *content_->owned()[0];
   }
 
@@ -251,22 +367,6 @@ TEST_F(RestoreTest, Promise3_RunningGradientsComeFromTheSamePiece) {
 
 TEST_F(RestoreTest, WhereNoneWasKeptTheRunningGradientBeginsAnew) {
   EXPECT_EQ(Restore().block(1).gradient_rms().value(), 0);
-}
-
-TEST_F(RestoreTest, TooFewBytesAreDataLoss) {
-  const auto filler = ShardFiller::FromCheckpoint(content_.get(), result_,
-                                                  Payload({1}), "run", &lives_);
-  EXPECT_EQ(filler.status(),
-            absl::DataLossError("checkpoint gave 4 bytes; the slices of this "
-                                "server have 3600000"));
-}
-
-TEST_F(RestoreTest, TooFewSlicesAreDataLoss) {
-  const auto filler = ShardFiller::FromCheckpoint(
-      content_.get(), v1::ReadSlicesResult(), payload_, "run", &lives_);
-  EXPECT_EQ(
-      filler.status(),
-      absl::DataLossError("checkpoint gave 0 slices; this server owns 1"));
 }
 
 }  // namespace

@@ -183,6 +183,8 @@ void IntegerCluster::AddServer(uint32_t index, absl::Duration start_within) {
   options.incarnation = random_.Bits() | 1;
   options.life_seed = random_.Bits();
   options.lease = absl::Milliseconds(job_.config().lease_ms());
+  // Several windows of what is restored.
+  options.restore_window_bytes = 5000;
   cores_.push_back(std::make_unique<Shard>(options));
   const PeerId self = PeerId::Ps(index);
   storage_.ServeShard(self, &simulation_);
@@ -201,6 +203,7 @@ void IntegerCluster::AddCoordinator(absl::Duration start_within) {
   options.nonce_seed = random_.Bits();
   // Several windows of each file that goes through it.
   options.window_bytes = 5000;
+  options.fill_bytes = 700;
   auto added = std::make_unique<Coordinator>(options);
   coordinator_ = added.get();
   cores_.push_back(std::move(added));

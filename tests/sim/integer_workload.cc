@@ -176,6 +176,7 @@ class IntegerRun {
         {"a checkpoint has a base", CountBased()},
         {"a server restores from a file with a base", storage_.based_reads()},
         {"a file goes through the chief", storage_.fetched()},
+        {"a slice goes through the chief", storage_.reads_for_servers()},
         {"a loss is reported", witness_.loss().reported()},
         {"a loss is reported of a session that pushed no more",
          witness_.loss().reported_unheard()},

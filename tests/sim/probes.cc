@@ -11,6 +11,7 @@ const std::vector<std::string>& Probes::Required() {
       "a checkpoint has a base",
       "a coordinator goes on from a checkpoint",
       "a file goes through the chief",
+      "a slice goes through the chief",
       "a fork is given up",
       "a push before the cut is applied to both copies",
       "a push is answered with the weights behind it",

@@ -60,6 +60,31 @@ const std::string& TensorOf(const Tensors& named, const std::string& slot) {
   return tensor == named.slot_tensors().end() ? none : tensor->second;
 }
 
+// Of the files that have the wanted rows, what they list as lost.
+v1::Manifest SourcesOf(const v1::ReadSlices& request,
+                       const v1::Manifest& manifest) {
+  v1::Manifest sources;
+  sources.set_run_id(manifest.run_id());
+  for (const v1::ShardFile& file : manifest.files()) {
+    const auto has = [&file](const v1::ReadSlices::Want& want) {
+      return std::any_of(file.slices().begin(), file.slices().end(),
+                         [&want](const v1::SavedSlice& slice) {
+                           return slice.variable() == want.variable() &&
+                                  slice.row_begin() < want.row_end() &&
+                                  want.row_begin() < slice.row_end();
+                         });
+    };
+    if (!std::any_of(request.slices().begin(), request.slices().end(), has)) {
+      continue;
+    }
+    v1::ShardFile* const source = sources.add_files();
+    source->set_name(file.name());
+    *source->mutable_lost() = file.lost();
+    *source->mutable_slices() = file.slices();
+  }
+  return sources;
+}
+
 // A file as it travels: the request to write it, and the payload.
 std::string FileText(const v1::WriteShard& request,
                      const BufferChain& payload) {
@@ -81,7 +106,8 @@ constexpr absl::Duration kSlow = absl::Seconds(1);
 bool Writes(const google::protobuf::Descriptor* type) {
   return type != v1::ReadLog::descriptor() &&
          type != v1::FindCheckpoint::descriptor() &&
-         type != v1::ReadSlices::descriptor();
+         type != v1::ReadSlices::descriptor() &&
+         type != v1::ReadForServer::descriptor();
 }
 
 void Serve(PeerId self, std::vector<SimStorage::Work> works,
@@ -172,6 +198,11 @@ std::vector<SimStorage::Work> SimStorage::CoordinatorWorks() {
       MakeWork<v1::FindCheckpoint>(
           kSlow,
           [this](const auto& r, const auto&) { return FindCheckpoint(r); }),
+      MakeWork<v1::ReadForServer>(kSlow,
+                                  [this](const auto& r, const auto&) {
+                                    ++reads_for_servers_;
+                                    return ReadSlices(r.read());
+                                  }),
       MakeWork<v1::WriteSummary>(
           kFast, [](const auto&, const auto&) { return IoResult{}; }),
       MakeWork<v1::WriteResult>(kFast,
@@ -189,7 +220,15 @@ std::vector<SimStorage::Work> SimStorage::ShardWorks() {
                                  return WriteShard(r, payload);
                                }),
       MakeWork<v1::ReadSlices>(
-          kSlow, [this](const auto& r, const auto&) { return ReadSlices(r); }),
+          kSlow,
+          [this](const auto& r, const auto&) {
+            if (blind_ == 0 || !blind_random_->Chance(blind_)) {
+              return ReadSlices(r);
+            }
+            auto unseen = std::make_unique<v1::ReadSlicesResult>();
+            unseen->set_unseen(true);
+            return Done(std::move(unseen));
+          }),
   };
 }
 
@@ -389,12 +428,16 @@ IoResult SimStorage::DeleteCheckpoints(const v1::DeleteCheckpoints& request) {
 IoResult SimStorage::FindCheckpoint(const v1::FindCheckpoint& request) const {
   auto result = std::make_unique<v1::FindCheckpointResult>();
   for (auto it = visible_.rbegin(); it != visible_.rend(); ++it) {
-    const bool retired =
+    const bool passed_over =
         std::any_of(request.retired().begin(), request.retired().end(),
                     [&](const v1::Version& version) {
                       return version == it->second.snapshot();
+                    }) ||
+        std::any_of(request.damaged().begin(), request.damaged().end(),
+                    [&](const v1::FindCheckpoint::Damaged& damaged) {
+                      return damaged.snapshot() == it->second.snapshot();
                     });
-    if (retired) continue;
+    if (passed_over) continue;
     result->set_path(PathOf(it->second.snapshot()));
     *result->mutable_manifest() = it->second;
     break;
@@ -412,7 +455,11 @@ IoResult SimStorage::ReadSlices(const v1::ReadSlices& request) {
         absl::StrCat("no checkpoint '", request.path(), "'")));
   }
   auto head = std::make_unique<v1::ReadSlicesResult>();
-  *head->mutable_manifest() = manifest->second;
+  if (request.check().of() == 0) {
+    *head->mutable_manifest() = manifest->second;
+  } else {
+    *head->mutable_manifest() = SourcesOf(request, manifest->second);
+  }
   IoResult result;
   for (const v1::ShardFile& file : manifest->second.files()) {
     const absl::Status base = CheckBase(file);

@@ -62,6 +62,8 @@ class SimStorage {
   void Blind(double chance, RandomStream* random);
   // Files that came through the coordinator.
   uint64_t fetched() const { return fetched_files_; }
+  // Slices that came through the coordinator.
+  uint64_t reads_for_servers() const { return reads_for_servers_; }
   // Reads of checkpoints that have a base.
   uint64_t based_reads() const { return based_reads_; }
   // Whether it was ever full or lost results.
@@ -123,6 +125,7 @@ class SimStorage {
   RandomStream* blind_random_ = nullptr;
   std::map<std::string, std::string> fetching_;  // By path.
   uint64_t fetched_files_ = 0;
+  uint64_t reads_for_servers_ = 0;
   uint64_t based_reads_ = 0;
   double lose_result_ = 0;
   RandomStream* random_ = nullptr;

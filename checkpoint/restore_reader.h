@@ -1,0 +1,47 @@
+#ifndef PARAMD_CHECKPOINT_RESTORE_READER_H_
+#define PARAMD_CHECKPOINT_RESTORE_READER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "proto/paramd/v1/storage.pb.h"
+#include "tensor/buffer.h"
+
+namespace paramd {
+
+// Reads the slices that one server restores, some at a time, and establishes on
+// the way that whole files are what their manifest says: what is read for the
+// slices is summed as it comes, and only the rest of the files that the reader
+// is to check is read besides. So where a checkpoint is restored onto the
+// servers that wrote it, every byte of it is read once.
+//
+// Invariant: the last slices are answered OK only if every file of the share,
+// and its base, has the size and checksum of the manifest. All that was read
+// before counts only then.
+//
+// Not thread-safe.
+class RestoreReader {
+ public:
+  RestoreReader();
+  ~RestoreReader();
+
+  // As v1::ReadSlices says. The result's manifest has the run and, of the files
+  // that the slices come from, their names and what they list as lost.
+  // NOT_FOUND if there is no such checkpoint, DATA_LOSS naming what is damaged,
+  // and the other outcomes of ReadSlices in slice_reader.h. On error `result`
+  // and `payload` hold a part.
+  absl::Status Read(const v1::ReadSlices& request,
+                    v1::ReadSlicesResult* result, BufferChain* payload);
+
+ private:
+  struct Open;
+
+  std::string path_;
+  std::unique_ptr<Open> open_;  // Null: nothing of `path_` was read yet.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_CHECKPOINT_RESTORE_READER_H_

@@ -1,0 +1,143 @@
+#include "coordinator/core/fill_relay.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/check.h"
+#include "config/optimizer_slots.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+
+void FillRelay::Begin(const v1::Configuration& configuration,
+                      uint32_t server) {
+  const v1::ServerMember& member =
+      configuration.servers(static_cast<int>(server));
+  const auto known = ways_.find(server);
+  if (known != ways_.end() &&
+      known->second.generation == member.generation()) {
+    return;
+  }
+  Way& way = ways_[server];
+  way = {};
+  way.generation = member.generation();
+  way.all.set_path(member.restore_directory());
+  way.all.mutable_check()->set_index(server);
+  way.all.mutable_check()->set_of(configuration.servers_size());
+  for (const absl::string_view slot : SlotsOf(configuration.optimizer())) {
+    way.all.add_slots(std::string(slot));
+  }
+  const v1::Layout& layout = configuration.layout();
+  for (const v1::Slice& slice : layout.slices()) {
+    if (slice.server() != server) continue;
+    const v1::Variable& variable =
+        layout.variables(static_cast<int>(slice.variable()));
+    v1::ReadSlices::Want* const want = way.all.add_slices();
+    want->set_variable(variable.name());
+    *want->mutable_shape() = variable.shape();
+    want->set_row_begin(slice.row_begin());
+    want->set_row_end(slice.row_end());
+  }
+}
+
+void FillRelay::Told(const v1::Configuration& configuration, uint32_t server,
+                     const v1::ConfigureReply& reply) {
+  if (reply.restored()) End(server);
+  if (reply.unseen() && reply.configuration() == configuration.version()) {
+    Begin(configuration, server);
+  }
+}
+
+bool FillRelay::NeedsRead(uint32_t server) const {
+  const auto way = ways_.find(server);
+  return way != ways_.end() && way->second.stage == Stage::kToRead;
+}
+
+std::unique_ptr<v1::ReadForServer> FillRelay::Read(uint32_t server) {
+  Way& way = ways_.at(server);
+  way.stage = Stage::kReading;
+  const int slices = way.all.slices_size();
+  auto work = std::make_unique<v1::ReadForServer>();
+  work->set_server(server);
+  v1::ReadSlices* const read = work->mutable_read();
+  read->set_path(way.all.path());
+  *read->mutable_slots() = way.all.slots();
+  *read->mutable_check() = way.all.check();
+  read->set_first(way.slice == 0);
+  read->set_last(way.slice + 1 >= slices);
+  if (way.slice < slices) *read->add_slices() = way.all.slices(way.slice);
+  return work;
+}
+
+absl::Status FillRelay::Done(uint32_t server, const v1::Version& generation,
+                             const v1::ReadSlicesResult& result,
+                             BufferChain payload) {
+  const auto found = ways_.find(server);
+  if (found == ways_.end() || found->second.generation != generation ||
+      found->second.stage != Stage::kReading) {
+    return absl::OkStatus();
+  }
+  Way& way = found->second;
+  const int asked = way.slice < way.all.slices_size() ? 1 : 0;
+  way.total = ChainSize(payload);
+  if (result.slices_size() != asked || (way.total > 0) != (asked > 0)) {
+    return absl::DataLossError(
+        absl::StrCat("slice ", way.slice, " of ps-", server, " is ",
+                     result.slices_size(), " slices and ", way.total,
+                     " bytes in '", way.all.path(), "'"));
+  }
+  way.stage = Stage::kToSend;
+  way.offset = 0;
+  way.bytes = std::move(payload);
+  way.head.Clear();
+  way.head.set_run_id(result.manifest().run_id());
+  for (const v1::ShardFile& file : result.manifest().files()) {
+    way.head.mutable_lost()->MergeFrom(file.lost());
+  }
+  if (asked == 0) return absl::OkStatus();
+  for (const auto& piece : result.slices(0).pieces()) {
+    v1::FillRequest::Piece* const sent = way.head.add_pieces();
+    sent->set_row_begin(piece.row_begin());
+    sent->set_row_end(piece.row_end());
+    *sent->mutable_saved() = piece.saved();
+  }
+  return absl::OkStatus();
+}
+
+bool FillRelay::NeedsFill(uint32_t server) const {
+  const auto way = ways_.find(server);
+  return way != ways_.end() && way->second.stage == Stage::kToSend;
+}
+
+v1::FillRequest FillRelay::FillFor(uint32_t server,
+                                   BufferChain* payload) const {
+  const Way& way = ways_.at(server);
+  CHECK(way.stage == Stage::kToSend, "what is sent has been read");
+  v1::FillRequest fill;
+  if (way.offset == 0) fill = way.head;
+  fill.set_slice(static_cast<uint32_t>(way.slice));
+  fill.set_offset(way.offset);
+  fill.set_total(way.total);
+  ChainReader reader(way.bytes);
+  for (uint64_t left = way.offset; left > 0;) left -= reader.Next(left).size();
+  *payload = reader.Take(std::min(piece_bytes_, way.total - way.offset));
+  return fill;
+}
+
+void FillRelay::Filled(uint32_t server, const v1::FillReply& reply) {
+  const auto found = ways_.find(server);
+  if (found == ways_.end() || found->second.stage != Stage::kToSend) return;
+  Way& way = found->second;
+  if (reply.slice() == static_cast<uint32_t>(way.slice) && way.total > 0) {
+    way.offset = std::min(reply.offset(), way.total);
+    if (way.offset < way.total) return;
+  }
+  way.bytes.clear();
+  way.slice = static_cast<int>(reply.slice());
+  way.stage =
+      way.slice < way.all.slices_size() ? Stage::kToRead : Stage::kSent;
+}
+
+}  // namespace paramd

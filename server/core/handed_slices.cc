@@ -1,0 +1,86 @@
+#include "server/core/handed_slices.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+absl::Status Invalid(uint32_t slice, absl::string_view sentence) {
+  return Refuse(v1::Refusal::INVALID, absl::StrCat("slice ", slice), sentence);
+}
+
+// What the first piece says of the slice, as a reader would.
+v1::ReadSlicesResult ReadOf(const v1::FillRequest& request) {
+  v1::ReadSlicesResult read;
+  read.mutable_manifest()->set_run_id(request.run_id());
+  v1::ShardFile* const file = read.mutable_manifest()->add_files();
+  *file->mutable_lost() = request.lost();
+  v1::ReadSlicesResult::Got* const got = read.add_slices();
+  for (const v1::FillRequest::Piece& piece : request.pieces()) {
+    v1::ReadSlicesResult::Piece* const taken = got->add_pieces();
+    taken->set_row_begin(piece.row_begin());
+    taken->set_row_end(piece.row_end());
+    *taken->mutable_saved() = piece.saved();
+    v1::SavedSlice* const source = file->add_slices();
+    source->set_variable(piece.saved().variable());
+    source->set_row_begin(piece.saved().row_begin());
+  }
+  return read;
+}
+
+}  // namespace
+
+uint64_t HandedSlices::total() const {
+  if (slice_ >= content_->owned().size()) return 0;
+  return content_->owned()[slice_]->elements() * sizeof(float) *
+         (1 + content_->optimizer().slots().size());
+}
+
+v1::FillReply HandedSlices::next() const {
+  v1::FillReply next;
+  next.set_slice(slice_);
+  next.set_offset(ChainSize(bytes_));
+  return next;
+}
+
+absl::StatusOr<bool> HandedSlices::Add(const v1::FillRequest& request,
+                                       const BufferChain& payload) {
+  const uint64_t had = ChainSize(bytes_);
+  if (request.slice() != slice_ || request.offset() != had) return false;
+  const bool is_end = slice_ == content_->owned().size();
+  if (is_end && (slice_ > 0 || took_nothing_)) return false;
+  const uint64_t bytes = ChainSize(payload);
+  if (request.total() != total()) {
+    return Invalid(slice_, absl::StrCat("slice ", slice_, " has ", total(),
+                                        " bytes here; ", request.total(),
+                                        " are to come"));
+  }
+  if (bytes > total() - had || (bytes == 0 && !is_end)) {
+    return Invalid(slice_, absl::StrCat(bytes, " bytes from ", had, " of ",
+                                        total(), " of slice ", slice_));
+  }
+  if (had == 0 && !is_end) read_ = ReadOf(request);
+  bytes_.insert(bytes_.end(), payload.begin(), payload.end());
+  return had + bytes == total();
+}
+
+IoResult HandedSlices::Take() {
+  IoResult result;
+  result.head = std::make_unique<v1::ReadSlicesResult>(std::move(read_));
+  result.payload = std::move(bytes_);
+  read_.Clear();
+  bytes_.clear();
+  if (content_->owned().empty()) {
+    took_nothing_ = true;
+  } else {
+    ++slice_;
+  }
+  return result;
+}
+
+}  // namespace paramd
