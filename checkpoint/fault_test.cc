@@ -34,6 +34,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "checkpoint/directory.h"
+#include "checkpoint/restore_reader.h"
 #include "checkpoint/shard_file.h"
 #include "checkpoint/testing/sample.h"
 #include "checkpoint/testing/system_calls.h"
@@ -66,8 +67,12 @@ struct Progress {
 
 class FaultTest : public ::testing::Test {
  protected:
-  FaultTest()
-      : directory_(absl::StrCat(
+  // Of which server the blocks changed since the base, in incremental files.
+  static constexpr uint32_t kChangedServer = 0;
+
+  explicit FaultTest(bool incremental = false)
+      : incremental_(incremental),
+        directory_(absl::StrCat(
             ::testing::TempDir(), "/",
             ::testing::UnitTest::GetInstance()->current_test_info()->name())),
         template_(directory_ + "/template"),
@@ -77,8 +82,28 @@ class FaultTest : public ::testing::Test {
     CheckpointDirectory chief(template_, 7);
     for (const uint64_t counter : {1, 2}) {
       Progress progress;
-      EXPECT_TRUE(Save(&chief, MakeVersion(1, counter), &progress, 10).ok());
+      EXPECT_TRUE(
+          Save(&chief, template_, MakeVersion(1, counter), &progress, 10).ok());
     }
+  }
+
+  // Whether its files have those of 1.1 as their bases.
+  bool HasBase(const v1::Version& number) const {
+    return incremental_ && number.term() == 1 && number.counter() > 1;
+  }
+
+  // All of them.
+  std::vector<float> Expected(const v1::Version& number) const {
+    std::vector<float> values;
+    for (uint32_t server = 0; server < kServers; ++server) {
+      const bool own = !HasBase(number) || server == kChangedServer;
+      for (const float value :
+           Values(own ? number : MakeVersion(1, 1), server * kRows,
+                  (server + 1) * kRows)) {
+        values.push_back(value);
+      }
+    }
+    return values;
   }
 
   // Element i of a checkpoint is 1000 times its counter, plus 500 in another
@@ -93,9 +118,10 @@ class FaultTest : public ::testing::Test {
     return values;
   }
 
+  // `base`: the same server's file of 1.1; null: it has all blocks itself.
   static absl::StatusOr<v1::ShardFile> WriteShardOf(
-      const std::string& directory, const v1::Version& number,
-      uint32_t server) {
+      const std::string& directory, const v1::Version& number, uint32_t server,
+      const v1::ShardFile* base = nullptr) {
     v1::WriteShard write;
     write.set_directory(directory);
     write.mutable_file()->set_name(absl::StrCat("ps-", server, ".safetensors"));
@@ -105,8 +131,25 @@ class FaultTest : public ::testing::Test {
     slice->set_row_begin(begin);
     slice->set_row_end(begin + kRows);
     slice->set_values_tensor(absl::StrCat("w[", begin, "]"));
+    std::string tensor_name = slice->values_tensor();
+    if (base != nullptr) {
+      v1::BaseFile* const file = write.mutable_file()->mutable_base();
+      *file->mutable_snapshot() = MakeVersion(1, 1);
+      file->set_directory("000001-00000001.step-10");
+      file->set_name(base->name());
+      file->set_bytes(base->bytes());
+      file->set_crc32c(base->crc32c());
+      if (server != kChangedServer) {
+        ASSIGN_OR_RETURN(const auto written, WriteShardFile(write, {}));
+        return written.file();
+      }
+      tensor_name += "/blocks[0:1]";
+      v1::ChangedBlocks* const changed = slice->add_changed();
+      changed->set_blocks(1);
+      changed->set_values_tensor(tensor_name);
+    }
     auto* tensor = write.add_tensors();
-    tensor->set_name(slice->values_tensor());
+    tensor->set_name(tensor_name);
     tensor->set_dtype(v1::FLOAT32);
     tensor->add_shape(kRows);
     tensor->set_bytes(kRows * sizeof(float));
@@ -118,9 +161,9 @@ class FaultTest : public ::testing::Test {
   }
 
   // One cycle of a chief and its servers, which goes on only while all is well.
-  static absl::Status Save(CheckpointDirectory* chief,
-                           const v1::Version& number, Progress* progress,
-                           uint32_t keep = 1) {
+  absl::Status Save(CheckpointDirectory* chief, const std::string& root,
+                    const v1::Version& number, Progress* progress,
+                    uint32_t keep = 1) const {
     v1::PrepareCheckpoint prepare;
     *prepare.mutable_snapshot() = number;
     ASSIGN_OR_RETURN(const auto prepared, chief->Prepare(prepare));
@@ -130,9 +173,15 @@ class FaultTest : public ::testing::Test {
     *commit.mutable_manifest() =
         SampleManifest({SampleVariable("w", {kServers * kRows})}, {},
                        number.term(), number.counter(), 10 * number.counter());
+    v1::Manifest base;
+    if (HasBase(number)) {
+      ASSIGN_OR_RETURN(base, ReadManifest(root + "/000001-00000001.step-10"));
+    }
     for (uint32_t server = 0; server < kServers; ++server) {
-      ASSIGN_OR_RETURN(*commit.mutable_manifest()->add_files(),
-                       WriteShardOf(prepared.directory(), number, server));
+      ASSIGN_OR_RETURN(
+          *commit.mutable_manifest()->add_files(),
+          WriteShardOf(prepared.directory(), number, server,
+                       HasBase(number) ? &base.files(server) : nullptr));
     }
     ASSIGN_OR_RETURN(const auto committed, chief->Commit(commit));
     progress->committed = true;
@@ -156,7 +205,7 @@ class FaultTest : public ::testing::Test {
   // The third checkpoint, by a chief that the fault hits.
   absl::Status SaveThird(Progress* progress) {
     CheckpointDirectory chief(root_, 8);
-    return Save(&chief, MakeVersion(1, 3), progress);
+    return Save(&chief, root_, MakeVersion(1, 3), progress);
   }
 
   static std::vector<float> Read(const std::string& path) {
@@ -166,10 +215,11 @@ class FaultTest : public ::testing::Test {
     want->set_variable("w");
     want->add_shape(kServers * kRows);
     want->set_row_end(kServers * kRows);
+    read.mutable_check()->set_of(1);
+    read.set_last(true);
     v1::ReadSlicesResult result;
     BufferChain payload;
-    const absl::Status status =
-        ReadSlicesFromCheckpoint(read, &result, &payload);
+    const absl::Status status = RestoreReader().Read(read, &result, &payload);
     EXPECT_TRUE(status.ok()) << status;
     const std::string bytes = FlattenForTest(payload);
     std::vector<float> values(bytes.size() / sizeof(float));
@@ -182,7 +232,7 @@ class FaultTest : public ::testing::Test {
     CheckpointDirectory next(root_, 9);
     v1::FindCheckpoint find;
     if (progress.logged) {
-      *find.add_retired() = MakeVersion(1, 1);
+      if (!incremental_) *find.add_retired() = MakeVersion(1, 1);
       *find.add_retired() = MakeVersion(1, 2);
     }
     const auto found = next.Find(find);
@@ -192,12 +242,12 @@ class FaultTest : public ::testing::Test {
     if (progress.committed || number != MakeVersion(1, 2)) {
       EXPECT_EQ(number, MakeVersion(1, 3));
     }
-    EXPECT_EQ(Read(found->path()), Values(number, 0, kServers * kRows));
+    EXPECT_EQ(Read(found->path()), Expected(number));
     Progress again;
-    const absl::Status saved = Save(&next, MakeVersion(2, 1), &again);
+    const absl::Status saved = Save(&next, root_, MakeVersion(2, 1), &again);
     ASSERT_TRUE(saved.ok()) << saved;
     EXPECT_EQ(Read(next.Find({})->path()),
-              Values(MakeVersion(2, 1), 0, kServers * kRows));
+              Expected(MakeVersion(2, 1)));
     EXPECT_THAT(*ListDirectory(root_), ElementsAre("000002-00000001.step-10"));
   }
 
@@ -250,6 +300,7 @@ class FaultTest : public ::testing::Test {
     munmap(shared, sizeof(Progress));
   }
 
+  const bool incremental_;
   const std::string directory_;
   const std::string template_;
   const std::string root_;
@@ -268,6 +319,24 @@ TEST_F(FaultTest, Promise3_AChiefKilledAtAnyCallLeavesOldOrNew) {
 }
 
 TEST_F(FaultTest, Promise3_AMachineWithoutPowerAtAnyCallLeavesOldOrNew) {
+  EveryCallIsTheLast(SystemCalls::Fault::kPowerLoss);
+}
+
+// 1.2 and 1.3 have 1.1 for their base.
+class IncrementalFaultTest : public FaultTest {
+ protected:
+  IncrementalFaultTest() : FaultTest(/*incremental=*/true) {}
+};
+
+TEST_F(IncrementalFaultTest, Promise3_AnyCallThatFailsLeavesOldOrNew) {
+  EveryCallFails(EIO);
+}
+
+TEST_F(IncrementalFaultTest, Promise3_AChiefKilledAtAnyCallLeavesOldOrNew) {
+  EveryCallIsTheLast(SystemCalls::Fault::kKill);
+}
+
+TEST_F(IncrementalFaultTest, Promise3_NoPowerAtAnyCallLeavesOldOrNew) {
   EveryCallIsTheLast(SystemCalls::Fault::kPowerLoss);
 }
 
