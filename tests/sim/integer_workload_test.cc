@@ -72,6 +72,27 @@ TEST_P(IntegerWorkloadTest, Promise1_EachBlockIsExplainedOn100Networks) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, IntegerWorkloadTest, ::testing::Range(0, 10));
 
+// With Adam, whose moments tell the order. Of each block of each checkpoint
+// ContentModel replays the pushes before its cut, in the order in which the
+// server said that it applied them to what is frozen, and compares every bit of
+// values and moments; which pushes those are the records in the manifest say.
+TEST(IntegerSnapshotTest, Promise3_ASnapshotIsTheReplayOfThePushesThatItNames) {
+  const uint64_t last = EveryInstructionCostsTen() ? 5 : 77;
+  WorkloadReport all;
+  for (uint64_t seed = 1; seed <= last; seed += 4) {
+    const WorkloadReport report = RunIntegerWorkload(seed, false);
+    ASSERT_TRUE(report.status.ok()) << report.status;
+    all.checkpoints += report.checkpoints;
+    all.probes.Add(report.probes);
+  }
+  EXPECT_GE(all.checkpoints, last / 4);
+  if (EveryInstructionCostsTen()) return;
+  // Where the frozen order is not the live one.
+  EXPECT_GT(all.probes.Of("a block is forked by a stamp"), 0u);
+  EXPECT_GT(all.probes.Of("a push before the cut is applied to both copies"),
+            0u);
+}
+
 TEST(IntegerWorkloadCasesTest, SeedsThatFailedOnceDoNotFailAgain) {
   std::ifstream file("tests/sim/cases.txt");
   int cases = 0;

@@ -1,259 +1,22 @@
 #include "tests/sim/model_workload.h"
 
 #include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 
-#include "base/check.h"
 #include "base/random.h"
 #include "base/status_macros.h"
-#include "coordinator/core/coordinator.h"
 #include "net/in_process_runtime.h"
-#include "server/core/shard.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/storage.h"
-#include "worker/core/async_worker.h"
-#include "worker/input/batch_assembler.h"
-#include "worker/model/model.h"
 
 namespace paramd {
-namespace {
-
-// The real model on the weights of a worker's core.
-class Trainer {
- public:
-  Trainer(const ModelJob& job, const AsyncWorker& worker)
-      : worker_(worker),
-        test_(*job.test),
-        batch_size_(job.config.batch_per_replica()),
-        assembler_(*job.training, job.config.seed()) {
-    auto model = Model::Create(job.config.model(), job.training->spec());
-    CHECK(model.ok(), "a ModelJob has a model that makes sense");
-    model_ = *std::move(model);
-  }
-
-  const std::vector<v1::Variable>& variables() const {
-    return model_->variables();
-  }
-
-  std::vector<SimStorage::Work> Works() {
-    return {
-        {v1::FetchPortion::descriptor(), absl::Milliseconds(1),
-         [](Outbox::IoItem) { return IoResult{}; }},
-        {v1::ComputeGradient::descriptor(), absl::Milliseconds(50),
-         [this](Outbox::IoItem item) {
-           return Compute(static_cast<const v1::ComputeGradient&>(*item.head));
-         }},
-        {v1::AbandonGradient::descriptor(), absl::Milliseconds(1),
-         [](Outbox::IoItem) { return IoResult{}; }},
-        {v1::EvaluateWeights::descriptor(), absl::Seconds(1),
-         [this](Outbox::IoItem item) {
-           return Evaluate(static_cast<const v1::EvaluateWeights&>(*item.head));
-         }},
-    };
-  }
-
- private:
-  // A share of several batches is the sum of their gradients, in their order.
-  IoResult Compute(const v1::ComputeGradient& request) {
-    IoResult result;
-    BatchResult computed;
-    const auto weights = worker_.weights(request.weights_buffer()).variables();
-    std::vector<std::vector<float>> sum;
-    for (uint64_t begin = request.begin(); begin < request.end();
-         begin += batch_size_) {
-      Batch batch;
-      result.status = assembler_.Assemble(
-          {.epoch = request.epoch(),
-           .begin = begin,
-           .end = std::min(begin + batch_size_, request.end())},
-          &batch);
-      if (!result.status.ok()) return result;
-      const uint64_t divisor =
-          request.divide_by() > 0 ? request.divide_by() : batch.size();
-      Add(Gradient(weights, batch, divisor, &computed), &sum);
-    }
-    for (const std::vector<float>& gradient : sum) {
-      result.payload.push_back(Buffer::Copy(AsBytes<float>(gradient)));
-    }
-    auto head = std::make_unique<v1::ComputeGradientResult>();
-    head->set_loss(computed.loss_sum);
-    head->set_correct(computed.correct);
-    head->set_examples(computed.examples);
-    result.head = std::move(head);
-    return result;
-  }
-
-  std::vector<std::vector<float>> Gradient(
-      const std::vector<absl::Span<const float>>& weights, const Batch& batch,
-      uint64_t divisor, BatchResult* computed) {
-    std::vector<std::vector<float>> gradients;
-    for (const absl::Span<const float> variable : weights) {
-      gradients.emplace_back(variable.size());
-    }
-    std::vector<absl::Span<float>> spans;
-    for (std::vector<float>& gradient : gradients) {
-      spans.push_back(absl::MakeSpan(gradient));
-    }
-    *computed += model_->ComputeGradient(weights, batch,
-                                         static_cast<float>(divisor), spans);
-    return gradients;
-  }
-
-  static void Add(std::vector<std::vector<float>> gradients,
-                  std::vector<std::vector<float>>* sum) {
-    if (sum->empty()) {
-      *sum = std::move(gradients);
-      return;
-    }
-    for (size_t v = 0; v < gradients.size(); ++v) {
-      for (size_t i = 0; i < gradients[v].size(); ++i) {
-        (*sum)[v][i] += gradients[v][i];
-      }
-    }
-  }
-
-  IoResult Evaluate(const v1::EvaluateWeights& request) {
-    IoResult result;
-    Batch batch;
-    BatchAssembler assembler(test_, absl::nullopt);
-    result.status = assembler.Assemble(
-        {.epoch = 0, .begin = 0, .end = test_.size()}, &batch);
-    if (!result.status.ok()) return result;
-    const BatchResult evaluated = model_->Evaluate(
-        worker_.weights(request.weights_buffer()).variables(), batch);
-    auto head = std::make_unique<v1::EvaluateWeightsResult>();
-    v1::Evaluation* const evaluation = head->mutable_evaluation();
-    evaluation->set_epoch(request.epoch());
-    evaluation->set_final(request.final());
-    evaluation->set_examples(evaluated.examples);
-    evaluation->set_correct(evaluated.correct);
-    evaluation->set_loss(evaluated.mean_loss());
-    result.head = std::move(head);
-    return result;
-  }
-
-  const AsyncWorker& worker_;
-  const Dataset& test_;
-  const uint64_t batch_size_;
-  BatchAssembler assembler_;
-  std::unique_ptr<Model> model_;
-};
-
-// Names as SimStorage::ReadVariable takes them: "" stands for the values.
-std::set<std::string> ValuesAndSlots(const v1::Manifest& manifest) {
-  std::set<std::string> names = {""};
-  for (const v1::ShardFile& file : manifest.files()) {
-    for (const v1::SavedSlice& slice : file.slices()) {
-      for (const auto& [slot, tensor] : slice.slot_tensors()) {
-        names.insert(slot);
-      }
-    }
-  }
-  return names;
-}
-
-// The cores of the job and the work outside them, for any transport. The job
-// must outlive it.
-class ModelCluster {
- public:
-  ModelCluster(const ModelJob& job, uint64_t seed) {
-    RandomStream random(StableHash("processes", seed));
-    for (uint32_t i = 0; i < job.servers; ++i) {
-      Shard::Options options;
-      options.index = i;
-      options.incarnation = random.Bits() | 1;
-      options.life_seed = random.Bits();
-      options.park_timeout = absl::Milliseconds(job.config.park_timeout_ms());
-      options.finish_timeout =
-          absl::Milliseconds(job.config.finish_timeout_ms());
-      options.spike_factor = job.config.spike_factor();
-      options.pull_ahead = job.config.pull_ahead();
-      shards_.push_back(std::make_unique<Shard>(options));
-    }
-    for (uint32_t i = 0; i < job.workers; ++i) {
-      AsyncWorker::Options worker;
-      worker.index = i;
-      worker.incarnation = random.Bits() | 1;
-      worker.job = job.config;
-      worker.job_digest = job.digest;
-      worker.examples = job.training->size();
-      workers_.push_back(std::make_unique<AsyncWorker>(worker));
-      trainers_.push_back(std::make_unique<Trainer>(job, *workers_.back()));
-    }
-    Coordinator::Options options;
-    options.job = job.config;
-    options.job_digest = job.digest;
-    options.run_id = "model-1";
-    options.variables = trainers_[0]->variables();
-    options.servers = job.servers;
-    options.workers = job.workers;
-    options.examples = job.training->size();
-    options.nonce_seed = random.Bits();
-    coordinator_ = std::make_unique<Coordinator>(options);
-  }
-
-  // Each node with its core and its work.
-  template <typename Function>
-  void ForEachNode(Function add) {
-    for (uint32_t i = 0; i < shards_.size(); ++i) {
-      add(PeerId::Ps(i), shards_[i].get(), storage_.ShardWorks());
-    }
-    add(PeerId::Coordinator(), coordinator_.get(), storage_.CoordinatorWorks());
-    for (uint32_t i = 0; i < workers_.size(); ++i) {
-      add(PeerId::Worker(i), workers_[i].get(), trainers_[i]->Works());
-    }
-  }
-
-  // Out of the newest checkpoint.
-  absl::StatusOr<TrainedWeights> Trained() {
-    if (storage_.results().size() != 1) {
-      return absl::DataLossError("the job did not write its result once");
-    }
-    const v1::Manifest& manifest = storage_.committed().back();
-    TrainedWeights trained;
-    for (const v1::Variable& variable : trainers_[0]->variables()) {
-      for (const std::string& slot : ValuesAndSlots(manifest)) {
-        ASSIGN_OR_RETURN(
-            const std::vector<float> values,
-            storage_.ReadVariable(manifest, variable.name(), slot));
-        trained[absl::StrCat(variable.name(),
-                             slot.empty() ? "" : "/slot:", slot)] =
-            FlattenForTest({Buffer::Copy(AsBytes<float>(values))});
-      }
-    }
-    return trained;
-  }
-
-  const SimStorage& storage() const { return storage_; }
-
- private:
-  SimStorage storage_;
-  std::vector<std::unique_ptr<Shard>> shards_;
-  std::vector<std::unique_ptr<AsyncWorker>> workers_;
-  std::vector<std::unique_ptr<Trainer>> trainers_;
-  std::unique_ptr<Coordinator> coordinator_;
-};
-
-absl::Status Compare(const TrainedWeights& trained,
-                     const TrainedWeights& expected) {
-  for (const auto& [name, bytes] : expected) {
-    const auto found = trained.find(name);
-    if (found == trained.end() || found->second != bytes) {
-      return absl::DataLossError(
-          absl::StrCat("'", name, "' has other bits than in one process"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 absl::StatusOr<TrainedWeights> TrainModelInProcess(const ModelJob& job) {
-  ModelCluster cluster(job, /*seed=*/0);
+  SimStorage storage;
+  ModelCluster cluster(job, /*seed=*/0, &storage);
   const std::unique_ptr<Runtime> runtime = MakeInProcessRuntime();
   cluster.ForEachNode(
       [&](PeerId self, Core* core, std::vector<SimStorage::Work> works) {
@@ -280,7 +43,8 @@ ModelReport RunModelWorkload(const ModelJob& job, uint64_t seed, bool verbose,
   options.event_limit = 50'000'000;
   options.replay_command = absl::StrCat("bazel run //tests/sim -- ", job.flags,
                                         " --seed=", seed, " --verbose");
-  ModelCluster cluster(job, seed);
+  SimStorage storage;
+  ModelCluster cluster(job, seed, &storage);
   Simulation simulation(std::move(options));
   cluster.ForEachNode(
       [&](PeerId self, Core* core, std::vector<SimStorage::Work> works) {
@@ -294,12 +58,12 @@ ModelReport RunModelWorkload(const ModelJob& job, uint64_t seed, bool verbose,
   if (simulation.Run().ok()) {
     auto newest = cluster.Trained();
     if (newest.ok()) trained = *std::move(newest);
-    simulation.Fail(newest.ok() ? Compare(trained, expected) : newest.status());
+    simulation.Fail(newest.ok() ? CompareWeights(trained, expected) : newest.status());
   }
   return {{.status = simulation.failure(),
            .trace_hash = simulation.trace_hash(),
            .events = simulation.events(),
-           .checkpoints = cluster.storage().committed().size(),
+           .checkpoints = storage.committed().size(),
            .faults = simulation.fault_counts()},
           std::move(trained)};
 }

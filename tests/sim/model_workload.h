@@ -2,19 +2,14 @@
 #define PARAMD_TESTS_SIM_MODEL_WORKLOAD_H_
 
 #include <cstdint>
-#include <map>
-#include <string>
 
 #include "absl/status/statusor.h"
 
+#include "tests/sim/model_cluster.h"
 #include "tests/sim/model_job.h"
 #include "tests/sim/workload_report.h"
 
 namespace paramd {
-
-// What a training came to: the bytes of each variable, and of each of its slots
-// under "<variable>/slot:<slot>", as the last checkpoint has them.
-using TrainedWeights = std::map<std::string, std::string>;
 
 // A coordinator, the job's servers and one worker train it in the in-process
 // runtime: real time, no fault.

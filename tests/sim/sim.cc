@@ -22,6 +22,7 @@
 #include "checkpoint/safetensors.h"
 #include "tests/sim/bounded_workload.h"
 #include "tests/sim/integer_workload.h"
+#include "tests/sim/cut_workload.h"
 #include "tests/sim/mode_workload.h"
 #include "tests/sim/model_workload.h"
 #include "tests/sim/sync_workload.h"
@@ -30,12 +31,14 @@ namespace paramd {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: sim [--workload=integers|sync|mode|bounded|model|in_step | "
+    "usage: sim [--workload=integers|sync|mode|bounded|cut|model|in_step | "
     "--job=FILE\n"
     "           [--servers=N]] [--seed=N]\n"
     "           [--seeds=N | --minutes=N] [--until_failure] [--trace_hash] "
     "[--verbose] [--weights=FILE]\n"
-    "  --workload    in_step: the model in sync mode, on three workers\n"
+    "  --workload    in_step: the model in sync mode, on three workers; cut: "
+    "stopped and\n"
+    "                restored at any moment, onto other servers\n"
     "  --job         the model workload on this job and the data it names\n"
     "  --servers     how many servers the job has, 2 unless told\n"
     "  --seed        the first seed, 1 unless told, drawn with --minutes\n"
@@ -71,12 +74,19 @@ WorkloadReport RunBounded(uint64_t seed, bool verbose) {
 }
 
 // Null: there is none of that name.
+// What it is compared with is trained once for all seeds.
+WorkloadReport RunCut(uint64_t seed, bool verbose) {
+  static CutWorkload* const cuts = new CutWorkload();
+  return cuts->Run(seed, verbose);
+}
+
 WorkloadRun RunOf(absl::string_view workload) {
   static constexpr std::pair<absl::string_view, WorkloadRun> kRuns[] = {
       {"integers", RunIntegerWorkload},
       {"sync", RunSyncWorkload},
       {"mode", RunModeWorkload},
-      {"bounded", RunBounded}};
+      {"bounded", RunBounded},
+      {"cut", RunCut}};
   for (const auto& [name, run] : kRuns) {
     if (name == workload) return run;
   }

@@ -1,0 +1,80 @@
+#ifndef PARAMD_TESTS_SIM_CUT_WORKLOAD_H_
+#define PARAMD_TESTS_SIM_CUT_WORKLOAD_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "tests/sim/model_cluster.h"
+#include "tests/sim/model_job.h"
+#include "tests/sim/workload_report.h"
+
+namespace paramd {
+
+// A job in sync mode that is cut off, every process at once, at any moment of
+// its life, and goes on from its newest checkpoint on a number of servers of
+// its own: what it comes to must be what it comes to uninterrupted, bit for
+// bit: values, the optimizer's slots, the steps that each block has applied and,
+// from its 50th on, its running gradient.
+//
+// The seed draws 1 to 3 workers, 1 to 3 servers before the cut and as many
+// behind it, how often there is a checkpoint, the network, and the cut: one of
+// the moments of that job at which a process acts.
+//
+// Not thread-safe.
+class CutWorkload {
+ public:
+  // 6 epochs of 29 batches, of each step as many as there are workers.
+  CutWorkload() : CutWorkload(/*epochs=*/6) {}
+  explicit CutWorkload(uint32_t epochs);
+
+  // kDataLoss if something is other than uninterrupted; what the simulation
+  // fails with.
+  WorkloadReport Run(uint64_t seed, bool verbose);
+
+  // Of the runs so far: those that went on from a checkpoint, and those of
+  // these that did on another number of servers.
+  uint64_t restored() const { return restored_; }
+  uint64_t moved() const { return moved_; }
+  // And those that did when running gradients are kept.
+  uint64_t warm() const { return warm_; }
+
+ private:
+  struct Uninterrupted {
+    TrainedWeights weights;
+    std::map<std::string, std::string> counts;
+  };
+  struct Draw {
+    uint32_t workers;
+    uint32_t servers_before;
+    uint32_t servers_after;
+    uint64_t every_steps;
+    uint64_t seed;
+  };
+  // Until all have ended, or behind moment `cut`, if that is not 0.
+  struct Life {
+    uint64_t cut = 0;
+    uint64_t seed = 0;
+    bool verbose = false;
+  };
+
+  ModelJob JobOf(const Draw& draw, uint32_t servers) const;
+  const Uninterrupted& ExpectedOf(const Draw& draw);
+  // Of an uninterrupted life, about.
+  uint64_t MomentsOf(const Draw& draw);
+  // Runs one life of the cluster; how many moments it had.
+  absl::StatusOr<uint64_t> Live(const ModelJob& job, const Life& life,
+                                ModelCluster* cluster, WorkloadReport* report);
+
+  const uint32_t epochs_;
+  std::map<uint32_t, Uninterrupted> expected_;  // By workers.
+  std::map<std::tuple<uint32_t, uint32_t, uint64_t>, uint64_t> moments_;
+  uint64_t restored_ = 0;
+  uint64_t moved_ = 0;
+  uint64_t warm_ = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_TESTS_SIM_CUT_WORKLOAD_H_

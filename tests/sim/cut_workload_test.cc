@@ -1,0 +1,27 @@
+#include "tests/sim/cut_workload.h"
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+// Fewer where every instruction costs ten.
+uint64_t Cuts() { return std::getenv("PARAMD_SANITIZER") == nullptr ? 40 : 4; }
+
+// 1,000 by: bazel run //tests/sim -- --workload=cut --seeds=1000
+TEST(CutWorkloadTest, Promise3_RestoredAndContinuedItIsAsIfNeverStopped) {
+  CutWorkload cuts;
+  for (uint64_t seed = 1; seed <= Cuts(); ++seed) {
+    const WorkloadReport report = cuts.Run(seed, /*verbose=*/false);
+    ASSERT_TRUE(report.status.ok()) << report.status;
+  }
+  EXPECT_GE(cuts.restored(), Cuts() / 2);
+  EXPECT_GE(cuts.moved(), Cuts() / 4);
+  EXPECT_GT(cuts.warm(), 0u);
+}
+
+}  // namespace
+}  // namespace paramd
