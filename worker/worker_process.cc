@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "proto/paramd/v1/compute.pb.h"
 #include "worker/evaluation.h"
 #include "worker/input/open_dataset.h"
 
@@ -101,10 +102,17 @@ void WorkerProcess::AddTo(Runtime* runtime) {
         const auto request =
             static_cast<const v1::ComputeGradient&>(*item.head);
         abandoned_ = false;  // The one before it has ended.
+        ready_.Begin();
         computing_.Post([this, request, done = std::move(done)] {
-          done(Compute(request));
+          IoResult result = Compute(request);
+          ready_.End();
+          done(std::move(result));
         });
       });
+  runtime->HandleIo(v1::TakeGradients::descriptor(),
+                    [this](Outbox::IoItem, Runtime::IoDone done) {
+                      ready_.Take(std::move(done));
+                    });
   runtime->HandleIo(v1::AbandonGradient::descriptor(),
                     [this](Outbox::IoItem, Runtime::IoDone done) {
                       abandoned_ = true;
@@ -161,9 +169,13 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request) {
     const uint64_t divisor =
         request.divide_by() > 0 ? request.divide_by() : (*batch)->size();
     GradientPool::Set gradients = pool_.Take();
+    const bool is_whole = begin == request.begin() && range.end == request.end();
     computed += model_->ComputeGradient(
         core_.weights(request.weights_buffer()).variables(), **batch,
-        static_cast<float>(divisor), gradients.mutables);
+        static_cast<float>(divisor), gradients.mutables, [&](size_t variable) {
+          const auto v = static_cast<uint32_t>(variable);
+          if (is_whole) ready_.Add(v, gradients.buffers[v]);
+        });
     if (request.portion() != 0) prefetcher_.Recycle(*std::move(batch));
     if (abandoned_) {
       result.status = absl::CancelledError("the gradient was abandoned");

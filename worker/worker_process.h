@@ -15,6 +15,7 @@
 #include "worker/input/dataset.h"
 #include "worker/input/prefetcher.h"
 #include "worker/model/model.h"
+#include "worker/ready_gradients.h"
 
 namespace paramd {
 
@@ -62,6 +63,7 @@ class WorkerProcess {
   GradientPool pool_;
   // Set by the loop, read by the computing thread; nothing else depends on it.
   std::atomic<bool> abandoned_{false};
+  ReadyGradients ready_;
   AsyncWorker core_;
   Prefetcher prefetcher_;
   BatchAssembler assembler_;  // The computing thread's.

@@ -46,6 +46,11 @@ bool IsWorthARetry(const absl::Status& status, v1::Refusal::Reason reason) {
   }
 }
 
+bool IsWhole(const std::vector<Buffer>& gradients) {
+  return std::none_of(gradients.begin(), gradients.end(),
+                      [](const Buffer& gradient) { return gradient.empty(); });
+}
+
 }  // namespace
 
 absl::Status Session::Configure(const v1::Configuration& configuration,
@@ -102,14 +107,35 @@ void Session::StartPush(OpId op, const PushInfo& info,
   const bool empty = info.step > 0 && info.examples == 0;
   CHECK(gradients.size() == (empty ? 0 : placement_.elements().size()),
         "a push has one gradient for each variable");
-  for (size_t v = 0; v < gradients.size(); ++v) {
-    CHECK(gradients[v].size() == placement_.elements()[v] * sizeof(float),
-          "a gradient has the size of its variable");
-  }
+  CheckSizes(gradients);
   Operation operation;
   operation.push = info;
   operation.gradients = std::move(gradients);
+  operation.whole = IsWhole(operation.gradients);
   StartOperation(op, std::move(operation), now, out);
+}
+
+void Session::AddGradients(OpId op, const std::vector<Buffer>& gradients,
+                           Time now, Outbox* out) {
+  const auto found = operations_.find(op);
+  if (found == operations_.end() || found->second.whole) return;
+  CheckSizes(gradients);
+  Operation& operation = found->second;
+  for (size_t v = 0; v < gradients.size(); ++v) {
+    if (operation.gradients[v].empty()) operation.gradients[v] = gradients[v];
+  }
+  operation.whole = IsWhole(operation.gradients);
+  // Until now it was not the servers that it waited for.
+  if (operation.whole) operation.started = now;
+  SendWhatMay(now, out);
+}
+
+void Session::CheckSizes(const std::vector<Buffer>& gradients) const {
+  for (size_t v = 0; v < gradients.size(); ++v) {
+    CHECK(gradients[v].empty() ||
+              gradients[v].size() == placement_.elements()[v] * sizeof(float),
+          "a gradient has the size of its variable");
+  }
 }
 
 void Session::StartOperation(OpId op, Operation operation, Time now,
@@ -156,9 +182,18 @@ void Session::SendWhatMay(Time now, Outbox* out) {
       const Chunk& chunk = operation.chunks[c];
       if (chunk.done || chunk.call != 0 || chunk.retry_at > now) continue;
       if (servers_[chunk.server].calls >= options_.calls_per_server) continue;
-      SendChunk(op, &operation, c, now, out);
+      if (IsReady(operation, chunk)) SendChunk(op, &operation, c, now, out);
     }
   }
+}
+
+bool Session::IsReady(const Operation& operation, const Chunk& chunk) const {
+  if (operation.whole) return true;
+  return std::none_of(
+      chunk.blocks.begin(), chunk.blocks.end(), [&](const BlockId& id) {
+        const uint32_t variable = placement_.slices()[id.slice].variable;
+        return operation.gradients[variable].empty();
+      });
 }
 
 void Session::FillHeader(const Operation& operation, const Chunk& chunk,
@@ -437,7 +472,9 @@ void Session::End(OpId op, absl::Status status, bool pulled) {
 void Session::Tick(Time now, Outbox* out) {
   std::vector<OpId> late;
   for (const auto& [op, operation] : operations_) {
-    if (now - operation.started >= options_.give_up_after) late.push_back(op);
+    if (operation.whole && now - operation.started >= options_.give_up_after) {
+      late.push_back(op);
+    }
   }
   for (const OpId op : late) {
     const Operation& operation = operations_[op];
@@ -455,11 +492,14 @@ void Session::Tick(Time now, Outbox* out) {
 Time Session::next_tick() const {
   Time next = Time::Never();
   for (const auto& [op, operation] : operations_) {
-    next = std::min(next, operation.started + options_.give_up_after);
+    if (operation.whole) {
+      next = std::min(next, operation.started + options_.give_up_after);
+    }
     for (const Chunk& chunk : operation.chunks) {
       const bool waits =
           !chunk.done && chunk.call == 0 &&
-          servers_[chunk.server].calls < options_.calls_per_server;
+          servers_[chunk.server].calls < options_.calls_per_server &&
+          IsReady(operation, chunk);
       if (waits) next = std::min(next, chunk.retry_at);
     }
   }
@@ -477,14 +517,14 @@ std::string Session::waiting_for() const {
   return operations_.empty() ? "" : WaitingFor(operations_.begin()->second);
 }
 
-std::string Session::WaitingFor(const Operation& operation) {
+std::string Session::WaitingFor(const Operation& operation) const {
   for (const Chunk& chunk : operation.chunks) {
     if (chunk.done || chunk.slower.empty()) continue;
     return absl::StrCat(chunk.slower, ", the slowest, to get on: ps-",
                         chunk.server, " keeps a pull until then");
   }
   for (const Chunk& chunk : operation.chunks) {
-    if (chunk.done) continue;
+    if (chunk.done || !IsReady(operation, chunk)) continue;
     return absl::StrCat("ps-", chunk.server, " to answer a ",
                         operation.into == nullptr ? "push" : "pull",
                         chunk.why.empty() ? "" : ": ", chunk.why);

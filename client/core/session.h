@@ -109,10 +109,15 @@ class Session {
   void StartPull(OpId op, Weights* into, absl::optional<uint64_t> clock,
                  uint64_t after_step, Time now, Outbox* out);
   // Pushes one gradient for each variable, float, row-major; none where a step
-  // has no examples.
+  // has no examples. An empty one is still being computed and follows by
+  // AddGradients; what waits for it leaves then.
   // REQUIRES: configured(), no push is open, sizes match the placement.
   void StartPush(OpId op, const PushInfo& info, std::vector<Buffer> gradients,
                  Time now, Outbox* out);
+  // Those of them that the push does not have yet and that are not empty here.
+  // No change if it has ended. REQUIRES: as above.
+  void AddGradients(OpId op, const std::vector<Buffer>& gradients, Time now,
+                    Outbox* out);
   // Forgets an operation: its answers change nothing, it is never finished.
   void Cancel(OpId op) { operations_.erase(op); }
 
@@ -161,6 +166,7 @@ class Session {
     uint64_t after_step = 0;
     PushInfo push;
     std::vector<Buffer> gradients;
+    bool whole = true;  // No gradient is missing.
     std::vector<Chunk> chunks;
     size_t left = 0;  // Chunks not done.
     Time started;
@@ -179,7 +185,10 @@ class Session {
 
   void StartOperation(OpId op, Operation operation, Time now, Outbox* out);
   std::vector<Chunk> CutIntoChunks(Time now);
+  void CheckSizes(const std::vector<Buffer>& gradients) const;
   void SendWhatMay(Time now, Outbox* out);
+  // Its gradients are there.
+  bool IsReady(const Operation& operation, const Chunk& chunk) const;
   void SendChunk(OpId op, Operation* operation, size_t chunk, Time now,
                  Outbox* out);
   void FillHeader(const Operation& operation, const Chunk& chunk,
@@ -199,7 +208,7 @@ class Session {
                   const absl::Status& status, Time now, Outbox* out);
   void MarkDone(OpId op, Operation* operation, Chunk* chunk);
   void End(OpId op, absl::Status status, bool pulled = false);
-  static std::string WaitingFor(const Operation& operation);
+  std::string WaitingFor(const Operation& operation) const;
   void NotePullTime(uint32_t server, absl::Duration time);
 
   const Options options_;

@@ -221,17 +221,29 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
   options.job = job_.config();
   options.job_digest = kDigest;
   options.examples = job_.examples();
+  // In half of the jobs gradients leave as they are computed.
+  if (job_.config().seed() % 2 == 1) options.layers_from_bytes = 0;
   auto added = std::make_unique<AsyncWorker>(options);
   AsyncWorker* const worker = added.get();
   cores_.push_back(std::move(added));
   const PeerId self = PeerId::Worker(index);
   simulation_.HandleIo(self, v1::FetchPortion::descriptor(), {},
                        [](Outbox::IoItem) { return IoResult{}; });
+  const auto computed = std::make_shared<Computed>();
   simulation_.HandleIo(
       self, v1::ComputeGradient::descriptor(), kComputing,
-      [this, worker](Outbox::IoItem item) {
-        return Compute(*worker,
-                       static_cast<const v1::ComputeGradient&>(*item.head));
+      [this, worker, computed](Outbox::IoItem item) {
+        const auto& request =
+            static_cast<const v1::ComputeGradient&>(*item.head);
+        IoResult result = Compute(*worker, request);
+        *computed = {item.io, result.payload};
+        return result;
+      });
+  simulation_.HandleIo(
+      self, v1::TakeGradients::descriptor(), kComputing,
+      [this, computed](Outbox::IoItem item) {
+        return TakeGradients(
+            static_cast<const v1::TakeGradients&>(*item.head), *computed);
       });
   simulation_.HandleIo(self, v1::AbandonGradient::descriptor(), {},
                        [](Outbox::IoItem) { return IoResult{}; });
@@ -251,6 +263,22 @@ void IntegerCluster::CheckWeights(const AsyncWorker& worker, uint32_t buffer) {
   for (size_t v = 0; v < variables.size(); ++v) {
     simulation_.Fail(job_.CheckNotTorn(v, variables[v]));
   }
+}
+
+// Those of the last variables, if it has been computed by now.
+IoResult IntegerCluster::TakeGradients(const v1::TakeGradients& request,
+                                       const Computed& computed) {
+  auto head = std::make_unique<v1::TakeGradientsResult>();
+  IoResult result;
+  if (request.computation() == computed.io) {
+    const size_t variables = computed.gradients.size();
+    for (size_t v = random_.Below(variables); v < variables; ++v) {
+      head->add_variables(static_cast<uint32_t>(v));
+      result.payload.push_back(computed.gradients[v]);
+    }
+  }
+  result.head = std::move(head);
+  return result;
 }
 
 IoResult IntegerCluster::Compute(const AsyncWorker& worker,

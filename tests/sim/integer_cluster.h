@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "coordinator/core/coordinator.h"
+#include "proto/paramd/v1/compute.pb.h"
 #include "server/core/shard.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/integer_witness.h"
@@ -81,6 +82,12 @@ class IntegerCluster {
   uint64_t intrusions_refused() const { return intruder_.refused(); }
 
  private:
+  // What a worker has computed last, and as which work.
+  struct Computed {
+    IoId io = 0;
+    BufferChain gradients;
+  };
+
   absl::Duration DrawStart();
   void AddServer(uint32_t index, absl::Duration start_within);
   void AddCoordinator(absl::Duration start_within);
@@ -95,6 +102,8 @@ class IntegerCluster {
   void CheckWeights(const AsyncWorker& worker, uint32_t buffer);
   IoResult Compute(const AsyncWorker& worker,
                    const v1::ComputeGradient& request);
+  IoResult TakeGradients(const v1::TakeGradients& request,
+                         const Computed& computed);
   IoResult Evaluate(const AsyncWorker& worker,
                     const v1::EvaluateWeights& request);
 

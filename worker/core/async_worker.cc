@@ -1,7 +1,6 @@
 #include "worker/core/async_worker.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -64,8 +63,10 @@ void AsyncWorker::Receive(Message message, Time now, Outbox* out) {
 }
 
 void AsyncWorker::Completed(IoResult result, Time now, Outbox* out) {
-  if (result.io == compute_io_) {
-    OnGradient(result, out);
+  if (result.io == take_io_) {
+    OnTaken(result, now, out);
+  } else if (result.io == compute_io_) {
+    OnGradient(result, now, out);
     const auto* computed =
         DynamicCastToGenerated<v1::ComputeGradientResult>(result.head.get());
     if (computed != nullptr) UpdateStats(*computed, now);
@@ -160,7 +161,10 @@ void AsyncWorker::StartEvaluation(Time now, Outbox* out) {
 
 bool AsyncWorker::MayPull() const {
   const uint64_t ahead = options_.job.pull_ahead() ? 1 : 0;
-  return !draining_ && pulls_started_ == pulls_done_ &&
+  // What is computed for a push that has ended still reads its weights.
+  const bool reads = compute_io_ != 0 && !computing_.has_value() &&
+                     !pushing_.has_value();
+  return !draining_ && !reads && pulls_started_ == pulls_done_ &&
          pulls_started_ <= pushes_acknowledged_ + ahead && !idle();
 }
 
@@ -174,7 +178,7 @@ bool AsyncWorker::MayPullBehind() const {
 bool AsyncWorker::MayPush() const {
   const bool pulled =
       !options_.job.pull_ahead() || pulls_done_ > steps_started_;
-  return computing_.has_value() && computing_->computed &&
+  return computing_.has_value() && computing_->has_gradients() &&
          !pushing_.has_value() && pulled && !news_.stop();
 }
 
@@ -225,37 +229,14 @@ void AsyncWorker::StartCompute(Outbox* out) {
   compute->set_begin(begin);
   compute->set_end(end);
   compute->set_weights_buffer(steps_started_ % 2);
-  compute_io_ = next_io_++;
-  out->StartIo(compute_io_, std::move(compute));
-}
-
-void AsyncWorker::OnGradient(const IoResult& result, Outbox* out) {
-  compute_io_ = 0;
-  if (phase_ != Phase::kRunning || !computing_.has_value()) return;
-  const auto* computed =
-      DynamicCastToGenerated<v1::ComputeGradientResult>(result.head.get());
-  if (!result.status.ok() || computed == nullptr) {
-    out->Exit(result.status.ok() ? absl::InternalError("no gradient came")
-                                 : result.status);
-    return;
-  }
-  if (!std::isfinite(computed->loss())) {
-    out->Exit(absl::FailedPreconditionError(absl::StrCat(
-        "the loss is ", computed->loss(), " at step ", steps_started_,
-        " of worker-", options_.index, " (epoch ", computing_->epoch,
-        "); nothing of this step was pushed: lower optimizer.learning_rate or "
-        "look at the input")));
-    return;
-  }
-  computing_->computed = true;
-  computing_->gradients.assign(result.payload.begin(), result.payload.end());
+  StartComputing(std::move(compute), out);
 }
 
 void AsyncWorker::OnFinished(const Session::Finished& finished, Outbox* out) {
   const OperationKind kind = KindOf(finished.op);
   const v1::Refusal refusal = RefusalOf(finished.status);
   if (refusal.reason() == v1::Refusal::LATE && kind == kPush) {
-    OnLate(refusal.step());
+    OnLate(refusal.step(), out);
     return;
   }
   const bool given_up = absl::IsDeadlineExceeded(finished.status);

@@ -40,6 +40,10 @@ namespace paramd {
 // t where nobody may have to wait for others. Either way no timing changes the
 // result of a job with one worker.
 //
+// A large gradient begins to leave when that of the last layers is there
+// (TakeGradients), if the push may leave at all by then; what is computed later
+// follows.
+//
 // In sync mode a step is: pull what the step before it left, compute this
 // worker's share of the step's examples, push it; the next pull waits on the
 // servers until all contributions are in. Other contributors make a step that is
@@ -70,6 +74,8 @@ class AsyncWorker : public Core {
     v1::JobConfig job;  // Checked, with every default filled in.
     std::string job_digest;
     uint64_t examples = 0;  // In the training set; for sync mode.
+    // A gradient of so many bytes leaves layer by layer as it is computed.
+    uint64_t layers_from_bytes = uint64_t{2} << 20;
   };
   static constexpr int kEvaluationBuffer = 2;
 
@@ -106,8 +112,12 @@ class AsyncWorker : public Core {
     uint64_t end = 0;
     uint64_t number = 0;    // Sync mode: of the job's step,
     uint64_t examples = 0;  // and of how many examples this is.
+    IoId io = 0;            // Of its computation.
     bool computed = false;
+    // Until they are pushed; empty ones are still computed.
     std::vector<Buffer> gradients;
+
+    bool has_gradients() const { return computed || !gradients.empty(); }
   };
   // One call to the coordinator that is repeated until it is answered.
   struct CoordinatorCall {
@@ -126,7 +136,7 @@ class AsyncWorker : public Core {
   void StartShare(Outbox* out);
   void PushShare(Time now, Outbox* out);
   void OnConfiguration(const v1::Configuration& configuration);
-  void OnLate(uint64_t decided);
+  void OnLate(uint64_t decided, Outbox* out);
   void OnLeftOut(uint64_t step, Outbox* out);
   void StartEvaluation(Time now, Outbox* out);
   void AdvanceCoordinator(Time now, Outbox* out);
@@ -147,7 +157,13 @@ class AsyncWorker : public Core {
   bool WantsPortion() const;
   void StartPush(Time now, Outbox* out);
   void StartCompute(Outbox* out);
-  void OnGradient(const IoResult& result, Outbox* out);
+  void StartComputing(std::unique_ptr<v1::ComputeGradient> compute,
+                      Outbox* out);
+  void AbandonComputing(Outbox* out);
+  void OnGradient(const IoResult& result, Time now, Outbox* out);
+  absl::Status CheckGradient(const IoResult& result) const;
+  void TakeGradients(Outbox* out);
+  void OnTaken(const IoResult& result, Time now, Outbox* out);
   void OnEvaluated(const IoResult& result, Outbox* out);
   void UpdateStats(const v1::ComputeGradientResult& result, Time now);
 
@@ -205,6 +221,8 @@ class AsyncWorker : public Core {
   absl::optional<Step> pushing_;
   bool async_ = false;  // Nobody waits for others.
   IoId compute_io_ = 0;  // 0: none.
+  IoId take_io_ = 0;     // Of TakeGradients,
+  IoId taken_from_ = 0;  // and the computation whose they are.
 
   // ---- the steps of sync mode
   bool sync_ = false;

@@ -15,7 +15,9 @@ void AsyncWorker::AdvanceSync(Time now, Outbox* out) {
                         now, out);
   }
   if (MayComputeStep()) StartShare(out);
-  if (computing_.has_value() && computing_->computed) PushShare(now, out);
+  if (computing_.has_value() && computing_->has_gradients()) {
+    PushShare(now, out);
+  }
 }
 
 // The servers have this worker's share of the next step.
@@ -59,8 +61,7 @@ void AsyncWorker::StartShare(Outbox* out) {
   compute->set_end(share.range.end);
   compute->set_weights_buffer(pulls_done_ % 2);
   compute->set_divide_by(share.step_examples);
-  compute_io_ = next_io_++;
-  out->StartIo(compute_io_, std::move(compute));
+  StartComputing(std::move(compute), out);
 }
 
 void AsyncWorker::PushShare(Time now, Outbox* out) {
@@ -100,22 +101,24 @@ void AsyncWorker::OnConfiguration(const v1::Configuration& configuration) {
   }
 }
 
-void AsyncWorker::OnLate(uint64_t decided) {
+void AsyncWorker::OnLate(uint64_t decided, Outbox* out) {
   ++late_;
+  AbandonComputing(out);
   pushing_.reset();
   cursor_.Decided(decided);
 }
 
 // What is still computed for that step is of no use any more. A share that was
-// pushed is refused as LATE.
+// pushed whole is refused as LATE.
 void AsyncWorker::OnLeftOut(uint64_t step, Outbox* out) {
-  if (!sync_ || !computing_.has_value() || computing_->number > step) return;
-  ++late_;
-  computing_.reset();
-  cursor_.Decided(step);
-  if (compute_io_ != 0) {
-    out->StartIo(next_io_++, std::make_unique<v1::AbandonGradient>());
+  if (!sync_ || cursor_.step() > step || compute_io_ == 0) return;
+  if (pushing_.has_value()) {
+    session_->Cancel(MakeOp(kPush, pushes_started_));
+  } else if (!computing_.has_value()) {
+    return;
   }
+  computing_.reset();
+  OnLate(step, out);
 }
 
 }  // namespace paramd

@@ -4,6 +4,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "client/core/testing/configurations.h"
+#include "proto/paramd/v1/compute.pb.h"
 #include "proto/refusal.h"
 #include "worker/core/async_worker.h"
 #include "worker/core/testing/joined_worker.h"
@@ -18,6 +20,7 @@ using ::paramd::testing::WorkerOptions;
 AsyncWorker::Options SyncOptions() {
   AsyncWorker::Options options = WorkerOptions();
   options.job.set_pull_ahead(false);
+  options.layers_from_bytes = 1;
   options.examples = 10;
   return options;
 }
@@ -215,6 +218,30 @@ TEST_F(AsyncWorkerSyncTest, AShareThatIsOfNoUseAnyMoreIsAbandoned) {
   v1::StatusReply status;
   worker_.core().FillStatus(&status);
   EXPECT_EQ(status.worker().late(), 1u);
+}
+
+TEST_F(AsyncWorkerSyncTest, AShareThatHasBegunToLeaveIsAbandonedToo) {
+  Join();
+  Pull(0);
+  const auto compute = driver().TakeIo<v1::ComputeGradient>();
+  const auto take = driver().TakeIo<v1::TakeGradients>();
+  ASSERT_TRUE(compute.has_value() && take.has_value());
+  v1::TakeGradientsResult taken;
+  taken.add_variables(0);
+  driver().Complete(take->first, taken, {testing::Floats({1, 2})});
+  ASSERT_TRUE(worker_.TakePush().has_value());
+  v1::HeartbeatReply news;
+  news.set_state(v1::RUNNING);
+  news.set_left_out_step(1);
+  worker_.AnswerBeat(news);
+  EXPECT_TRUE(driver().TakeIo<v1::AbandonGradient>().has_value());
+  driver().End(compute->first, absl::CancelledError("abandoned"), nullptr, {});
+  EXPECT_FALSE(driver().exited);
+  Pull(1);
+  EXPECT_EQ(Compute().begin(), 6u);
+  const v1::PushRequest push = Push();
+  EXPECT_EQ(push.step(), 2u);
+  EXPECT_EQ(push.header().sequence(), 2u);
 }
 
 TEST_F(AsyncWorkerSyncTest, AShareOfALaterStepIsNotAbandoned) {

@@ -1,6 +1,7 @@
 #include "worker/model/model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <string>
@@ -169,7 +170,8 @@ Model::Model(std::vector<std::unique_ptr<Layer>> layers, uint64_t input_width)
 }
 
 BatchResult Model::ComputeGradient(WeightSpans weights, const Batch& batch,
-                                   float divisor, GradientSpans gradients) {
+                                   float divisor, GradientSpans gradients,
+                                   Ready ready) {
   CHECK(divisor > 0, "the divisor of a gradient is above 0");
   CheckSizes(weights, batch);
   CHECK(gradients.size() == variables_.size(),
@@ -183,7 +185,11 @@ BatchResult Model::ComputeGradient(WeightSpans weights, const Batch& batch,
   const BatchResult result =
       SoftmaxCrossEntropy(output, batch.labels, 1.0f / divisor,
                           {gradient_.data(), output.rows, output.columns});
-  Backward(weights, batch, gradients);
+  if (std::isfinite(result.loss_sum)) {
+    Backward(weights, batch, gradients, ready);
+  } else {
+    Backward(weights, batch, gradients, [](size_t) {});
+  }
   return result;
 }
 
@@ -240,7 +246,7 @@ void Model::Forward(WeightSpans weights, const Batch& batch) {
 }
 
 void Model::Backward(WeightSpans weights, const Batch& batch,
-                     GradientSpans gradients) {
+                     GradientSpans gradients, Ready ready) {
   const size_t rows = batch.size();
   for (size_t i = stages_.size(); i-- > 0;) {
     if (IsAbandoned()) return;
@@ -257,6 +263,7 @@ void Model::Backward(WeightSpans weights, const Batch& batch,
       pass.input_gradient = {next_gradient_.data(), rows, pass.input.columns};
     }
     stage.layer->Backward(pass);
+    for (size_t v = count; v-- > 0;) ready(stage.first_variable + v);
     std::swap(gradient_, next_gradient_);
   }
 }

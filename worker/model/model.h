@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
 #include "proto/paramd/v1/config.pb.h"
@@ -48,10 +49,14 @@ class Model {
   // mode the global batch. A batch without examples gives zeros. Returns the
   // result before the weights change; a loss that is not finite is the caller's
   // to refuse.
+  // `ready` hears of each variable, the last layer's first, when its gradient is
+  // computed; of none if the loss is not finite.
   // REQUIRES: spans have the sizes of the variables, the batch is one of the
   // input that the model was created for, divisor > 0.
+  using Ready = absl::FunctionRef<void(size_t variable)>;
   BatchResult ComputeGradient(WeightSpans weights, const Batch& batch,
-                              float divisor, GradientSpans gradients);
+                              float divisor, GradientSpans gradients,
+                              Ready ready = [](size_t) {});
 
   // While `*abandoned` is true, ComputeGradient ends behind the layer it is at;
   // its result and gradients are then of no use. It outlives the model's calls.
@@ -82,7 +87,7 @@ class Model {
   ConstMatrix Input(size_t stage, const Batch& batch);
   void Forward(WeightSpans weights, const Batch& batch);
   void Backward(WeightSpans weights, const Batch& batch,
-                GradientSpans gradients);
+                GradientSpans gradients, Ready ready);
 
   const uint64_t input_width_;
   std::vector<Stage> stages_;

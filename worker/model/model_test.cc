@@ -153,6 +153,27 @@ TEST(ModelTest, ABatchWithoutExamplesGivesZeros) {
   }
 }
 
+TEST(ModelTest, GradientsAreReadyFromTheLastVariableToTheFirst) {
+  Trained trained(Config({"f", "5", "r", "4"}), kInput);
+  std::vector<size_t> ready;
+  trained.model->ComputeGradient(
+      trained.weight_views, RandomBatch(9, 1), 9, trained.gradient_views,
+      [&](size_t variable) {
+        ready.push_back(variable);
+        EXPECT_THAT(trained.gradients[variable],
+                    testing::Each(testing::Not(testing::IsNan())));
+      });
+  EXPECT_THAT(ready, ElementsAre(3, 2, 1, 0));
+}
+
+TEST(ModelTest, NoGradientOfALossThatIsNotFiniteIsReady) {
+  Trained trained(Config({"f", "5", "r", "4"}), kInput);
+  trained.values[3][0] = std::numeric_limits<float>::quiet_NaN();
+  trained.model->ComputeGradient(trained.weight_views, RandomBatch(9, 1), 9,
+                                 trained.gradient_views,
+                                 [](size_t) { FAIL() << "a gradient of NaN"; });
+}
+
 TEST(ModelTest, AnAbandonedGradientIsNotComputed) {
   Trained trained(Config({"f", "5", "r", "4"}), kInput);
   std::atomic<bool> abandoned = true;
