@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "cli/memory_limit.h"
 #include "server/core/optimizer_kernels.h"
 
 namespace paramd {
@@ -103,6 +104,8 @@ void Process::AddTo(Runtime* runtime) {
     options.start_timeout = absl::Milliseconds(job_.config.start_timeout_ms());
     options.lease = absl::Milliseconds(job_.config.lease_ms());
     options.sync_park_bytes = job_.config.sync_park_bytes();
+    options.memory_limit_bytes = MemoryLimitOf(
+        job_.config.memory_limit_bytes(), MemoryOfThisProcess());
     options.spike_factor = job_.config.spike_factor();
     options.pull_ahead = job_.config.pull_ahead();
     options.kernels = KernelsFor(job_.config.cpu());

@@ -186,6 +186,9 @@ void CoreHost::Empty(PeerId self, Outbox* out, Time now) {
       transport_->Reply(std::move(reply));
     }
   }
+  if (out->cancels_oldest_reply && transport_ != nullptr) {
+    transport_->CancelOldestReply();
+  }
   for (Outbox::SendItem& send : out->sends) {
     EmptySend(self, std::move(send), now);
   }

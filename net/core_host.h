@@ -46,6 +46,8 @@ class CoreHost {
     // The answer to the request that Request() called item.call. Ids that the
     // transport has dropped are ignored.
     virtual void Reply(Outbox::ReplyItem item) = 0;
+    // Gives up the oldest answer that is being sent for long, if there is one.
+    virtual void CancelOldestReply() {}
   };
 
   // `transport` may be null: then no peer is outside. Not owned.

@@ -31,6 +31,8 @@ class RecordingTransport : public CoreHost::Transport {
   void Reply(Outbox::ReplyItem item) override {
     replies.push_back(std::move(item));
   }
+  void CancelOldestReply() override { ++given_up; }
+  int given_up = 0;
   std::vector<CallId> sent, cancelled;
   std::vector<Outbox::ReplyItem> replies;
 };

@@ -115,6 +115,9 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
   void Reply(Outbox::ReplyItem item) override {
     server_->Reply(std::move(item));
   }
+  void CancelOldestReply() override {
+    server_->CancelOldestReply(MonotonicNow());
+  }
 
   // Called with the mailbox's lock held; at most once until RunPosted.
   void Wake() {

@@ -2,7 +2,9 @@
 // runtime_test.cc.
 #include "net/grpc_runtime.h"
 
+#include <cstring>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -317,6 +319,28 @@ TEST_F(GrpcRuntimeTest, RequestsBeyondTheBoundAreRefusedWithAHint) {
     EXPECT_EQ(RefusalOf(status).reason(), v1::Refusal::OVER_LIMIT);
     EXPECT_EQ(RefusalOf(status).retry_after_ms(), 100u);
   }
+}
+
+TEST_F(GrpcRuntimeTest, Promise8_AnAnswerThatNobodyReadsIsGivenUpForMemory) {
+  Buffer payload = Buffer::Allocate(size_t{4} << 20);
+  std::memset(payload.mutable_bytes().data(), 1, payload.size());
+  shard_.on_receive = [&](Message m, Time now, Outbox* out) {
+    out->Reply(m.call, std::make_unique<v1::PullReply>(), {payload});
+    shard_.tick = now;
+  };
+  std::promise<void> free;
+  shard_.on_tick = [&](Time now, Outbox* out) {
+    shard_.tick = payload.unique() ? Time::Never()
+                                   : now + absl::Milliseconds(20);
+    payload.unique() ? free.set_value() : out->CancelOldestReply();
+  };
+  ps_->Start();
+  RawStream reader(ps_address_, kPull);
+  ASSERT_TRUE(reader.Send(v1::PullRequest()));
+  reader.HalfClose();
+  free.get_future().wait();
+  EXPECT_FALSE(reader.Read().has_value());
+  EXPECT_FALSE(reader.Finish().ok());
 }
 
 TEST_F(GrpcRuntimeTest, StatusSaysWhoIsThereAndWhatTheFillersSay) {

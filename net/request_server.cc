@@ -27,6 +27,8 @@ constexpr size_t kMostWaiting = 1024;
 constexpr absl::Duration kLongestWait = absl::Seconds(60);
 // A caller ends its call at its own deadline, with a better sentence.
 constexpr absl::Duration kGrace = absl::Milliseconds(100);
+// Who reads at all has taken an answer by then.
+constexpr absl::Duration kReplyGrace = absl::Seconds(1);
 // gRPC's own wall. What lies between it and a method's limit is refused with a
 // sentence, and the connection stays.
 constexpr int kMostReceiveBytes = 16 << 20;
@@ -82,6 +84,8 @@ class RequestServer::Request : public Completion {
   void Complete(bool ok) override {
     if (answered) {
       --server_->answers_under_way_;
+      server_->pinned_bytes_ -= payload_bytes;
+      server_->long_answers_.erase(answer);
       delete this;
     } else if (!ok) {  // The server is shutting down.
       delete this;
@@ -99,6 +103,11 @@ class RequestServer::Request : public Completion {
   std::shared_ptr<SharedMemory> memory;
   Time deadline = Time::Never();
   bool answered = false;
+  // From when its answer is being sent: its number, when that was, what of it
+  // is by reference.
+  uint64_t answer = 0;
+  Time answered_at;
+  uint64_t payload_bytes = 0;
 
  private:
   RequestServer* const server_;
@@ -293,6 +302,8 @@ void RequestServer::Answer(Request* request, const absl::Status& status,
                            const google::protobuf::Message* head,
                            const BufferChain& payload) {
   request->answered = true;
+  request->answer = ++next_answer_;
+  request->answered_at = MonotonicNow();
   ++answers_under_way_;
   void* const tag = static_cast<Completion*>(request);
   if (!status.ok()) {
@@ -311,7 +322,29 @@ void RequestServer::Answer(Request* request, const absl::Status& status,
     request->writer.FinishWithError(ToGrpcStatus(refusal), tag);
     return;
   }
+  // A payload in shared memory is not in it.
+  if (message.bytes.Length() >= kByReferenceBytes) {
+    request->payload_bytes = message.bytes.Length();
+    pinned_bytes_ += request->payload_bytes;
+    long_answers_[request->answer] = request;
+  }
   request->writer.Finish(message.bytes, grpc::Status::OK, tag);
+}
+
+void RequestServer::CancelOldestReply(Time now) {
+  if (long_answers_.empty()) return;
+  Request* const oldest = long_answers_.begin()->second;
+  if (now - oldest->answered_at < kReplyGrace) return;
+  // Its completion comes, and with it the end of the request.
+  long_answers_.erase(long_answers_.begin());
+  const std::string peer = oldest->context.peer();
+  oldest->context.TryCancel();
+  if (++given_up_; (given_up_ & (given_up_ - 1)) != 0) return;
+  Log(LogLevel::kWarning, "answer given up: its caller does not read it",
+      {{"caller", IdentifyCaller("", peer)->address},
+       {"times", given_up_},
+       {"bytes", oldest->payload_bytes},
+       {"pinned", pinned_bytes_}});
 }
 
 void RequestServer::Expire(Time now) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -63,9 +64,14 @@ class RequestServer {
   void SetDraining() { health_.SetDraining(); }
   // As CoreHost::Transport.
   void Reply(Outbox::ReplyItem item);
+  // Cancels the call whose answer, one of 4 KiB at least, is being sent for the
+  // longest time, if that is a second: a caller that does not read pins memory.
+  void CancelOldestReply(Time now);
   // Refuses what waits beyond its deadline, tells what has changed.
   void Expire(Time now);
   Time next_deadline() const;
+  // Of answers that are not sent yet.
+  uint64_t pinned_bytes() const { return pinned_bytes_; }
   // Answers that are not sent yet.
   int answers_under_way() const {
     return answers_under_way_ + streams_.ends_under_way();
@@ -116,6 +122,10 @@ class RequestServer {
   absl::Status refuse_all_;  // Not OK: the answer to everything.
   int requests_left_ = 0;    // Posted ahead, waiting or being answered.
   int answers_under_way_ = 0;
+  std::map<uint64_t, Request*> long_answers_;  // Of those, by age.
+  uint64_t next_answer_ = 0;
+  uint64_t pinned_bytes_ = 0;
+  uint64_t given_up_ = 0;
   uint64_t over_limit_ = 0;
   uint64_t strangers_ = 0;
   bool shut_down_ = false;

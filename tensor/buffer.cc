@@ -18,7 +18,8 @@ Buffer Buffer::Allocate(size_t size) {
   static_assert(sizeof(Store) <= kAlignment);
   void* memory =
       ::operator new(kAlignment + size, std::align_val_t{kAlignment});
-  Store* store = new (memory) Store{{1}, &Buffer::FreeAllocated, memory};
+  Store* store = new (memory) Store{
+      {1}, &Buffer::FreeAllocated, memory, /*writable=*/true};
   return Buffer(store,
                 {static_cast<const std::byte*>(memory) + kAlignment, size});
 }
@@ -42,7 +43,12 @@ Buffer Buffer::Copy(const std::string& bytes) {
 
 Buffer Buffer::Foreign(absl::Span<const std::byte> bytes,
                        void (*release)(void*), void* context) {
-  return Buffer(new Store{{1}, release, context}, bytes);
+  return Buffer(new Store{{1}, release, context, /*writable=*/false}, bytes);
+}
+
+Buffer Buffer::Writable(absl::Span<std::byte> bytes, void (*release)(void*),
+                        void* context) {
+  return Buffer(new Store{{1}, release, context, /*writable=*/true}, bytes);
 }
 
 Buffer Buffer::Part(size_t offset, size_t length) const {
@@ -54,7 +60,7 @@ Buffer Buffer::Part(size_t offset, size_t length) const {
 }
 
 absl::Span<std::byte> Buffer::mutable_bytes() {
-  CHECK(unique() && store_->release == &Buffer::FreeAllocated,
+  CHECK(unique() && store_->writable,
         "only the single holder of an allocated buffer writes to it");
   return {const_cast<std::byte*>(bytes_.data()), bytes_.size()};
 }

@@ -16,7 +16,7 @@ namespace paramd {
 // it is released. Copying adds a reference and copies no byte.
 //
 // Invariant: the bytes do not change while more than one reference exists. The
-// one holder of a unique() buffer made by Allocate may write to it.
+// one holder of a unique() buffer made by Allocate or Writable may write to it.
 //
 // Thread safety: distinct Buffers of the same bytes may be copied and dropped
 // on any threads. Memory order: a drop releases, unique() acquires, so whoever
@@ -48,6 +48,9 @@ class Buffer {
   // drops the last reference; it must be short and take no lock.
   static Buffer Foreign(absl::Span<const std::byte> bytes,
                         void (*release)(void*), void* context);
+  // The same of bytes that the one holder of the buffer may write to.
+  static Buffer Writable(absl::Span<std::byte> bytes, void (*release)(void*),
+                         void* context);
 
   absl::Span<const std::byte> bytes() const { return bytes_; }
   size_t size() const { return bytes_.size(); }
@@ -62,7 +65,7 @@ class Buffer {
     return store_ != nullptr &&
            store_->references.load(std::memory_order_acquire) == 1;
   }
-  // REQUIRES: unique(), and made by Allocate or Copy.
+  // REQUIRES: unique(), and made by Allocate, Copy or Writable.
   absl::Span<std::byte> mutable_bytes();
 
  private:
@@ -70,6 +73,7 @@ class Buffer {
     std::atomic<int64_t> references;
     void (*release)(void*);
     void* context;
+    bool writable;
   };
 
   Buffer(Store* store, absl::Span<const std::byte> bytes)

@@ -9,20 +9,22 @@ namespace {
 constexpr uint32_t kSign = 0x80000000;
 constexpr uint32_t kInfinity = 0x7f800000;
 
-// The loops below have no branch in them, so that compilers make them wide.
+#define PARAMD_INLINE inline __attribute__((always_inline))
 
-uint16_t ToBf16(float number) {
+// Without a branch, so that compilers make the loops below wide.
+
+PARAMD_INLINE uint16_t ToBf16(float number) {
   const uint32_t bits = std::bit_cast<uint32_t>(number);
   const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   const uint32_t quiet = (bits >> 16) | 0x40;
   return static_cast<uint16_t>((bits & ~kSign) > kInfinity ? quiet : rounded);
 }
 
-float FromBf16(uint16_t half) {
+PARAMD_INLINE float FromBf16(uint16_t half) {
   return std::bit_cast<float>(uint32_t{half} << 16);
 }
 
-uint16_t ToFp16(float number) {
+PARAMD_INLINE uint16_t ToFp16(float number) {
   const uint32_t bits = std::bit_cast<uint32_t>(number);
   const uint32_t sign = (bits & kSign) >> 16;
   const uint32_t magnitude = bits & ~kSign;
@@ -44,7 +46,7 @@ uint16_t ToFp16(float number) {
   return static_cast<uint16_t>(sign | half);
 }
 
-float FromFp16(uint16_t half) {
+PARAMD_INLINE float FromFp16(uint16_t half) {
   const uint32_t sign = uint32_t{half & 0x8000u} << 16;
   const uint32_t magnitude = half & 0x7fffu;
   const uint32_t normal = (magnitude << 13) + (uint32_t{112} << 23);
@@ -57,6 +59,76 @@ float FromFp16(uint16_t half) {
   return std::bit_cast<float>(sign | (magnitude >= 0x7c00 ? special : finite));
 }
 
+template <uint16_t (*kTo)(float)>
+PARAMD_INLINE void Encode(const float* numbers, size_t count, std::byte* out) {
+  for (size_t i = 0; i < count; ++i) {
+    const uint16_t half = kTo(numbers[i]);
+    std::memcpy(out + 2 * i, &half, 2);
+  }
+}
+
+template <float (*kFrom)(uint16_t)>
+PARAMD_INLINE void Decode(const std::byte* bytes, size_t count, float* out) {
+  for (size_t i = 0; i < count; ++i) {
+    uint16_t half;
+    std::memcpy(&half, bytes + 2 * i, 2);
+    out[i] = kFrom(half);
+  }
+}
+
+struct Codecs {
+  void (*to_bf16)(const float* numbers, size_t count, std::byte* out);
+  void (*from_bf16)(const std::byte* bytes, size_t count, float* out);
+  void (*to_fp16)(const float* numbers, size_t count, std::byte* out);
+  void (*from_fp16)(const std::byte* bytes, size_t count, float* out);
+};
+
+// The same loops for other instructions, so the same bits.
+#define PARAMD_CODECS(NAME, ATTRIBUTES)                                       \
+  struct NAME {                                                               \
+    ATTRIBUTES static void ToBf(const float* __restrict numbers,              \
+                                size_t count, std::byte* __restrict out) {    \
+      Encode<&ToBf16>(numbers, count, out);                                   \
+    }                                                                         \
+    ATTRIBUTES static void FromBf(const std::byte* __restrict bytes,          \
+                                  size_t count, float* __restrict out) {      \
+      Decode<&FromBf16>(bytes, count, out);                                   \
+    }                                                                         \
+    ATTRIBUTES static void ToFp(const float* __restrict numbers,              \
+                                size_t count, std::byte* __restrict out) {    \
+      Encode<&ToFp16>(numbers, count, out);                                   \
+    }                                                                         \
+    ATTRIBUTES static void FromFp(const std::byte* __restrict bytes,          \
+                                  size_t count, float* __restrict out) {      \
+      Decode<&FromFp16>(bytes, count, out);                                   \
+    }                                                                         \
+    static constexpr Codecs kCodecs = {&ToBf, &FromBf, &ToFp, &FromFp};       \
+  }
+
+PARAMD_CODECS(Portable, );
+#if defined(__x86_64__)
+PARAMD_CODECS(Avx2, __attribute__((target("avx2"))));
+PARAMD_CODECS(
+    Avx512, __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw"))));
+#endif
+
+Codecs MachineCodecs() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512bw")) {
+    return Avx512::kCodecs;
+  }
+  if (__builtin_cpu_supports("avx2")) return Avx2::kCodecs;
+#endif
+  return Portable::kCodecs;
+}
+
+const Codecs& TheCodecs() {
+  static const Codecs codecs = MachineCodecs();
+  return codecs;
+}
+
 }  // namespace
 
 void EncodeNumbers(NumberFormat format, const float* numbers, size_t count,
@@ -66,17 +138,9 @@ void EncodeNumbers(NumberFormat format, const float* numbers, size_t count,
       std::memcpy(out, numbers, count * sizeof(float));
       return;
     case NumberFormat::kBf16:
-      for (size_t i = 0; i < count; ++i) {
-        const uint16_t half = ToBf16(numbers[i]);
-        std::memcpy(out + 2 * i, &half, 2);
-      }
-      return;
+      return TheCodecs().to_bf16(numbers, count, out);
     case NumberFormat::kFp16:
-      for (size_t i = 0; i < count; ++i) {
-        const uint16_t half = ToFp16(numbers[i]);
-        std::memcpy(out + 2 * i, &half, 2);
-      }
-      return;
+      return TheCodecs().to_fp16(numbers, count, out);
   }
 }
 
@@ -87,19 +151,9 @@ void DecodeNumbers(NumberFormat format, const std::byte* bytes, size_t count,
       std::memcpy(out, bytes, count * sizeof(float));
       return;
     case NumberFormat::kBf16:
-      for (size_t i = 0; i < count; ++i) {
-        uint16_t half;
-        std::memcpy(&half, bytes + 2 * i, 2);
-        out[i] = FromBf16(half);
-      }
-      return;
+      return TheCodecs().from_bf16(bytes, count, out);
     case NumberFormat::kFp16:
-      for (size_t i = 0; i < count; ++i) {
-        uint16_t half;
-        std::memcpy(&half, bytes + 2 * i, 2);
-        out[i] = FromFp16(half);
-      }
-      return;
+      return TheCodecs().from_fp16(bytes, count, out);
   }
 }
 

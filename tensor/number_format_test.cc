@@ -104,6 +104,27 @@ TEST_P(HalfTest, EveryNanStaysNan) {
   }
 }
 
+// Wide instructions do the former, scalar ones the latter.
+TEST_P(HalfTest, ManyAtOnceHaveTheBitsOfEachAlone) {
+  std::vector<float> numbers;
+  for (uint32_t bits = 0; bits < 0xffff0000; bits += 40503) {
+    numbers.push_back(std::bit_cast<float>(bits));
+  }
+  std::vector<std::byte> bytes(2 * numbers.size());
+  EncodeNumbers(GetParam(), numbers.data(), numbers.size(), bytes.data());
+  std::vector<float> back(numbers.size());
+  DecodeNumbers(GetParam(), bytes.data(), back.size(), back.data());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    std::byte alone[2];
+    EncodeNumbers(GetParam(), &numbers[i], 1, alone);
+    ASSERT_EQ(std::memcmp(alone, &bytes[2 * i], 2), 0) << numbers[i];
+    float decoded;
+    DecodeNumbers(GetParam(), alone, 1, &decoded);
+    ASSERT_EQ(std::bit_cast<uint32_t>(decoded),
+              std::bit_cast<uint32_t>(back[i]));
+  }
+}
+
 TEST_P(HalfTest, AnyAddressWillDo) {
   std::vector<float> numbers(1000);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25f * i - 100;

@@ -62,6 +62,9 @@ class Outbox {
   }
   // One sentence for the log, lower case, without a full stop.
   void Note(std::string sentence) { notes.push_back(std::move(sentence)); }
+  // Memory is short: of the answers that are being sent for long, the one begun
+  // first is given up, so that what it holds is free.
+  void CancelOldestReply() { cancels_oldest_reply = true; }
   // This process is done: it ends with `status` (OK: exit 0) once what is in
   // this outbox has been sent.
   void Exit(absl::Status status) {
@@ -73,6 +76,7 @@ class Outbox {
   std::vector<SendItem> sends;
   std::vector<IoItem> ios;
   std::vector<std::string> notes;
+  bool cancels_oldest_reply = false;
   bool exited = false;
   absl::Status exit_status;
 };

@@ -15,6 +15,7 @@
 #include "bench/harness/report.h"
 #include "bench/harness/samples.h"
 #include "server/core/block.h"
+#include "server/core/memory_budget.h"
 #include "server/core/optimizer.h"
 #include "server/core/optimizer_kernels.h"
 #include "tensor/shape.h"
@@ -62,10 +63,11 @@ class Applying : public Work {
       : optimizer_(*Optimizer::Create(config, 0)),
         read_(read),
         gradients_(gradients),
-        spare_(2 * kBlocks + 2) {
+        spare_(&memory_) {
     for (int b = 0; b < kBlocks; ++b) {
       Block& block =
-          blocks_.emplace_back(kBlockElements, optimizer_.slots().size(), 1);
+          blocks_.emplace_back(kBlockElements, optimizer_.slots().size(), 1,
+                               &spare_);
       std::fill(block.mutable_values().begin(), block.mutable_values().end(),
                 0);
       for (size_t s = 0; s < optimizer_.slots().size(); ++s) {
@@ -92,6 +94,7 @@ class Applying : public Work {
   const Optimizer optimizer_;
   const bool read_;
   const std::vector<BufferChain>* const gradients_;
+  MemoryBudget memory_;
   SpareBuffers spare_;
   std::vector<Block> blocks_;
 };

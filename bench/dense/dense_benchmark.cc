@@ -71,6 +71,7 @@ class DenseBenchmark {
       if (report_.Wants("shared_memory")) SharedMemory(bytes);
     }
     if (!over_tcp_.empty()) Add("shared_memory_cpu_over_tcp", "", over_tcp_);
+    if (report_.Wants("bf16")) Bf16();
     if (over_raw_.empty()) return;
     Add("cpu_s_per_gb_over_raw_grpc", "", over_raw_);
     Add("apply_over_push", "", apply_over_push_);
@@ -78,7 +79,8 @@ class DenseBenchmark {
   }
 
  private:
-  int rounds() const { return report_.quick() ? 2 : 5; }
+  // Fewer say more about the scheduler than about the lanes.
+  int rounds() const { return 5; }
   // Small ones take longer a byte.
   uint64_t BytesARound(uint64_t bytes) const {
     const uint64_t most = report_.quick() ? 256 * kMib : kKib * kMib;
@@ -139,8 +141,8 @@ class DenseBenchmark {
     std::vector<std::unique_ptr<Lane>> lanes;
     for (const PayloadPath path :
          {PayloadPath::kSharedMemory, PayloadPath::kTcp}) {
-      lanes.push_back(MakeParamdLane({bytes}, /*apply=*/false,
-                                     CpuPlacement::kAnywhere, path));
+      lanes.push_back(
+          MakeParamdLane({bytes}, /*apply=*/false, {.path = path}));
     }
     for (const Transfer transfer : {Transfer::kPush, Transfer::kPull}) {
       const auto moved =
@@ -155,6 +157,32 @@ class DenseBenchmark {
       over_tcp_.Add(moved[0].cpu_s_per_gb.Median() /
                     moved[1].cpu_s_per_gb.Median());
     }
+  }
+
+  // As many numbers in half the bytes: what each costs, pushed and pulled.
+  void Bf16() {
+    report_.Progress("dense: 64 MiB of fp32, as bf16");
+    const uint64_t bytes = 64 * kMib;
+    std::vector<std::unique_ptr<Lane>> lanes;
+    for (const NumberFormat format :
+         {NumberFormat::kBf16, NumberFormat::kFp32}) {
+      lanes.push_back(
+          MakeParamdLane({bytes}, /*apply=*/true, {.format = format}));
+    }
+    const auto move = [&](Transfer transfer) {
+      return Interleave(lanes, transfer, bytes, BytesARound(bytes), rounds());
+    };
+    const auto pushed = move(Transfer::kPush);
+    const auto pulled = move(Transfer::kPull);
+    AddPair("push_bf16_64mib.cpu_s_per_gb_of_fp32", "CPU-s/GB",
+            pushed[0].cpu_s_per_gb, "fp32", pushed[1].cpu_s_per_gb);
+    AddPair("pull_bf16_64mib.cpu_s_per_gb_of_fp32", "CPU-s/GB",
+            pulled[0].cpu_s_per_gb, "fp32", pulled[1].cpu_s_per_gb);
+    Samples ratio;
+    ratio.Add(
+        (pushed[0].cpu_s_per_gb.Median() + pulled[0].cpu_s_per_gb.Median()) /
+        (pushed[1].cpu_s_per_gb.Median() + pulled[1].cpu_s_per_gb.Median()));
+    Add("bf16_cpu_per_parameter_over_fp32", "", ratio);
   }
 
   void AddTransfer(const std::string& name, const Measured& paramd,

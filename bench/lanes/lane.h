@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/harness/child.h"
+#include "tensor/number_format.h"
 
 namespace paramd {
 
@@ -76,6 +77,12 @@ enum class CpuPlacement {
 };
 // How a worker and a server of paramd reach each other.
 enum class PayloadPath { kTcp, kSharedMemory };
+// What may differ between lanes of paramd.
+struct ParamdWay {
+  CpuPlacement placement = CpuPlacement::kAnywhere;
+  PayloadPath path = PayloadPath::kTcp;
+  NumberFormat format = NumberFormat::kFp32;
+};
 // For a child: from now on it runs where it may, and nowhere else.
 void Place(CpuPlacement placement, bool server);
 
@@ -83,8 +90,7 @@ void Place(CpuPlacement placement, bool server);
 // Without `apply` the server acknowledges pushes and changes nothing.
 std::unique_ptr<Lane> MakeParamdLane(
     const std::vector<uint64_t>& variables, bool apply,
-    CpuPlacement placement = CpuPlacement::kAnywhere,
-    PayloadPath path = PayloadPath::kTcp);
+    const ParamdWay& way = {});
 // Two clients of one server, which does not apply, over TCP.
 std::pair<std::unique_ptr<Lane>, std::unique_ptr<Lane>> MakeTwoParamdLanes(
     const std::vector<uint64_t>& variables);

@@ -132,8 +132,9 @@ class Configurer : public Core {
 // A worker that moves everything as often as it is told, without computing.
 class Mover : public Core {
  public:
-  Mover(const v1::Configuration& configuration, uint32_t worker)
-      : session_(Options(worker)) {
+  Mover(const v1::Configuration& configuration, uint32_t worker,
+        NumberFormat format)
+      : session_(Options(worker, format)) {
     CHECK(session_.Configure(configuration, Numbered(2 + worker)).ok(),
           "the configuration fits the session");
     weights_ = Weights(session_.placement());
@@ -173,8 +174,9 @@ class Mover : public Core {
   }
 
  private:
-  static Session::Options Options(uint32_t worker) {
+  static Session::Options Options(uint32_t worker, NumberFormat format) {
     Session::Options options;
+    options.push_format = options.pull_format = format;
     options.worker = worker;
     options.chunk_bytes = kChunkBytes;
     options.calls_per_server = kCallsUnderWay;
@@ -312,14 +314,14 @@ std::unique_ptr<Runtime> MakeRuntime(const std::string& host, PeerId self,
 
 Child::Serve MakeClient(const std::string& host,
                         const std::vector<uint64_t>& variables, uint32_t worker,
-                        PayloadPath path) {
+                        const ParamdWay& way) {
   KeepMemory();
   const v1::Configuration configuration = ConfigurationOf(variables);
   // All of it lives as long as the process.
   auto* const runtime =
-      MakeRuntime(host, PeerId::Worker(worker), path).release();
+      MakeRuntime(host, PeerId::Worker(worker), way.path).release();
   auto* const configurer = new Configurer(configuration);
-  auto* const mover = new Mover(configuration, worker);
+  auto* const mover = new Mover(configuration, worker, way.format);
   auto* const puller = new SmallPuller;
   runtime->AddCore(PeerId::Coordinator(), configurer);
   runtime->AddCore(PeerId::Worker(worker), mover);
@@ -351,15 +353,14 @@ std::unique_ptr<Child> MakeServer(const std::string& host, bool apply,
 }  // namespace
 
 std::unique_ptr<Lane> MakeParamdLane(const std::vector<uint64_t>& variables,
-                                     bool apply, CpuPlacement placement,
-                                     PayloadPath path) {
+                                     bool apply, const ParamdWay& way) {
   const std::string host = DrawLoopbackHost();
-  auto server = MakeServer(host, apply, placement, path);
+  auto server = MakeServer(host, apply, way.placement, way.path);
   auto client = std::make_unique<Child>("paramd-client", [&] {
-    Place(placement, /*server=*/false);
-    return MakeClient(host, variables, 0, path);
+    Place(way.placement, /*server=*/false);
+    return MakeClient(host, variables, 0, way);
   });
-  const bool shared = path == PayloadPath::kSharedMemory;
+  const bool shared = way.path == PayloadPath::kSharedMemory;
   return std::make_unique<Lane>(
       absl::StrCat(shared ? "shared memory" : "paramd", apply ? ", SGD" : ""),
       std::move(server), std::move(client));
@@ -372,7 +373,7 @@ std::pair<std::unique_ptr<Lane>, std::unique_ptr<Lane>> MakeTwoParamdLanes(
       host, /*apply=*/false, CpuPlacement::kAnywhere, PayloadPath::kTcp);
   const auto make_lane = [&](uint32_t worker) {
     auto client = std::make_unique<Child>("paramd-client", [&] {
-      return MakeClient(host, variables, worker, PayloadPath::kTcp);
+      return MakeClient(host, variables, worker, ParamdWay());
     });
     return std::make_unique<Lane>("paramd", server, std::move(client));
   };

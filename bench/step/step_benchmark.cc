@@ -22,7 +22,8 @@ struct Step {
 void Measure(const Step& step, Report* report) {
   report->Progress("step: " + step.name);
   const auto paramd =
-      MakeParamdLane(step.variables, /*apply=*/true, step.placement);
+      MakeParamdLane(step.variables, /*apply=*/true,
+                     {.placement = step.placement});
   const auto tcp = MakeTcpLane(step.bytes, step.placement);
   Samples seconds, tcp_seconds, cpu, tcp_cpu;
   const int rounds = report->quick() ? 3 : 7;
@@ -45,7 +46,8 @@ void Measure(const Step& step, Report* report) {
 void MeasureScalar(Report* report) {
   report->Progress("step: null_scalar");
   const auto paramd =
-      MakeParamdLane({sizeof(float)}, /*apply=*/true, CpuPlacement::kApart);
+      MakeParamdLane({sizeof(float)}, /*apply=*/true,
+                     {.placement = CpuPlacement::kApart});
   const auto tcp = MakeTcpLane(sizeof(float), CpuPlacement::kApart);
   Samples seconds, round_trip;
   const int rounds = report->quick() ? 3 : 7;

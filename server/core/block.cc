@@ -29,13 +29,14 @@ void Replace(Buffer* present, Buffer fresh, SpareBuffers* spare) {
 
 }  // namespace
 
-Block::Block(size_t elements, size_t slot_count, uint64_t life)
+Block::Block(size_t elements, size_t slot_count, uint64_t life,
+             SpareBuffers* spare)
     : elements_(elements),
       life_(life),
-      values_(Buffer::Allocate(elements * sizeof(float))),
+      values_(spare->Take(elements * sizeof(float))),
       slots_(slot_count == 0
                  ? Buffer()
-                 : Buffer::Allocate(elements * slot_count * sizeof(float))) {}
+                 : spare->Take(elements * slot_count * sizeof(float))) {}
 
 v1::BlockVersion Block::version() const {
   v1::BlockVersion version;

@@ -28,8 +28,10 @@ namespace paramd {
 class Block {
  public:
   // Content undefined until it is filled through the mutable spans. `life`, not
-  // zero, names this content: no other ever has the same.
-  Block(size_t elements, size_t slot_count, uint64_t life);
+  // zero, names this content: no other ever has the same. Memory comes from
+  // `spare`.
+  Block(size_t elements, size_t slot_count, uint64_t life,
+        SpareBuffers* spare);
 
   size_t elements() const { return elements_; }
   // Changes with every push.
@@ -45,6 +47,13 @@ class Block {
   // References to the present content: values, and all slots one after another.
   const Buffer& values() const { return values_; }
   const Buffer& slots() const { return slots_; }
+
+  // Bytes of both, and how many of them a push would have to replace.
+  size_t bytes() const { return values_.size() + slots_.size(); }
+  size_t read_bytes() const {
+    return (values_.unique() ? 0 : values_.size()) +
+           (slots_.unique() ? 0 : slots_.size());
+  }
 
   // Reads the gradient of this block and applies it. Replaced buffers go to
   // `spare`; where no number would change, none is replaced. REQUIRES: 4 *

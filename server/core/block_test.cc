@@ -22,7 +22,8 @@ Optimizer Make(bool adam) {
 }
 
 Block Filled(const Optimizer& optimizer, const std::vector<float>& values) {
-  Block block(values.size(), optimizer.slots().size(), /*life=*/9);
+  SpareBuffers memory;
+  Block block(values.size(), optimizer.slots().size(), /*life=*/9, &memory);
   std::copy(values.begin(), values.end(), block.mutable_values().begin());
   for (size_t s = 0; s < optimizer.slots().size(); ++s) {
     std::fill(block.mutable_slot(s).begin(), block.mutable_slot(s).end(), 0.0f);
@@ -120,7 +121,8 @@ TEST(BlockTest, AGradientOfZerosIsCountedAndChangesWhatTheOptimizerWould) {
   for (const char* const kind : {"sgd", "momentum", "adagrad", "adam"}) {
     const Optimizer optimizer = *Optimizer::Create(Config(kind), 0);
     const size_t slots = optimizer.slots().size();
-    Block block(3, slots, /*life=*/9);
+    SpareBuffers memory;
+    Block block(3, slots, /*life=*/9, &memory);
     const std::vector<float> begin = {-0.0f, 2, -3};
     std::copy(begin.begin(), begin.end(), block.mutable_values().begin());
     for (size_t s = 0; s < slots; ++s) {

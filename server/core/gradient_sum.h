@@ -26,6 +26,8 @@ class GradientSum {
   bool empty() const { return size_ == 0; }
   // Bytes that are held.
   size_t size() const { return size_; }
+  // Of those, what is not this sum's own memory.
+  size_t borrowed_bytes() const { return own_ ? 0 : size_; }
   // To be read and dropped, before anything else is added.
   const BufferChain& chain() const { return chain_; }
   // Forgets what was added; written memory goes to `spare`.

@@ -21,6 +21,15 @@ void OldValues::SetWorkers(const std::vector<uint32_t>& workers) {
   for (const uint32_t worker : workers) workers_[worker];
 }
 
+bool OldValues::Clear() {
+  bool any = false;
+  for (auto& [worker, reads] : workers_) {
+    any |= !reads.empty();
+    reads.clear();
+  }
+  return any;
+}
+
 void OldValues::Read(uint32_t worker, Place place,
                      const v1::BlockVersion& version, const Buffer& values) {
   const auto reads = workers_.find(worker);

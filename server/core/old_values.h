@@ -30,6 +30,9 @@ class OldValues {
   // A worker that pulls ahead has read twice when its push comes.
   explicit OldValues(size_t versions_kept) : versions_kept_(versions_kept) {}
 
+  // Forgets every read; returns whether there was one.
+  bool Clear();
+
   // Whose reads are kept; those of others are dropped.
   void SetWorkers(const std::vector<uint32_t>& workers);
 

@@ -27,7 +27,8 @@ Shard::Shard(const Options& options)
       lives_(options.life_seed),
       gate_({.server = Name(),
              .lease = options.lease,
-             .park_timeout = options.park_timeout}) {}
+             .park_timeout = options.park_timeout}),
+      memory_(options.memory_limit_bytes) {}
 
 void Shard::Start(Time now, Outbox*) { heard_ = now; }
 
@@ -35,6 +36,8 @@ void Shard::Receive(Message message, Time now, Outbox* out) {
   // A server calls nobody, so nobody owes it a reply.
   if (message.is_reply) return;
   gate_.Wake(now);
+  if (content_ != nullptr) content_->spare().Tick(now);
+  const uint64_t refusals = memory_.refusals();
   if (const auto* pull = dynamic_cast<const v1::PullRequest*>(message.head)) {
     ReceivePull(message, *pull, now, out);
   } else if (const auto* push =
@@ -51,6 +54,8 @@ void Shard::Receive(Message message, Time now, Outbox* out) {
   }
   ContinueSync(now, out);
   ReleasePulls(now, out);
+  // What is read of old blocks may go when its readers do.
+  if (memory_.refusals() > refusals) out->CancelOldestReply();
 }
 
 void Shard::ReceiveControl(const Message& message, Time now, Outbox* out) {
@@ -344,6 +349,8 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
                                     .max_reply_bytes = options_.max_reply_bytes,
                                     .spike_factor = options_.spike_factor,
                                     .pull_ahead = options_.pull_ahead,
+                                    .memory = &memory_,
+                                    .retry_after = options_.retry_after,
                                     .kernels = options_.kernels}));
   } else if (content_ != nullptr &&
              layout.SerializeAsString() !=
@@ -392,7 +399,11 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   *status->mutable_configuration() = configuration_.version();
   v1::ServerStats* const stats = status->mutable_server();
   stats->set_restored(state_ == State::kFilled);
+  stats->set_memory_bytes(memory_.used());
+  stats->set_memory_limit_bytes(memory_.limit());
+  stats->set_memory_refusals(memory_.refusals());
   if (content_ == nullptr) return;
+  stats->set_spare_bytes(content_->spare().bytes());
   const ShardContent::Counts& counts = content_->counts();
   stats->set_bytes(content_->bytes());
   stats->set_pushes_lost(lost_.total());

@@ -18,6 +18,7 @@
 #include "proto/paramd/v1/storage.pb.h"
 #include "server/core/handed_slices.h"
 #include "server/core/lost_pushes.h"
+#include "server/core/memory_budget.h"
 #include "server/core/optimizer_kernels.h"
 #include "server/core/pull_gate.h"
 #include "server/core/shard_content.h"
@@ -44,6 +45,8 @@ namespace paramd {
 //    PullGate.
 //  - What is kept for callers is bounded: sessions by the configuration,
 //    parked calls by kMostParked, snapshots by one.
+//  - Memory is asked for before it is taken: a MemoryBudget says whether a push,
+//    a pull or a step may go on.
 //
 // It asks the process for three kinds of work: ReadSlices, ReadWarmStart and
 // WriteShard.
@@ -74,6 +77,8 @@ class Shard : public Core {
     absl::Duration retry_after = absl::Milliseconds(20);
     // Sync mode: of gradients that wait for others.
     uint64_t sync_park_bytes = 256 << 20;
+    // Of all that a MemoryBudget counts; 0: no limit.
+    uint64_t memory_limit_bytes = 0;
     // As in ShardContent::Options.
     double spike_factor = 0;
     bool pull_ahead = false;
@@ -240,6 +245,7 @@ class Shard : public Core {
 
   State state_ = State::kNone;
   absl::Status failure_;
+  MemoryBudget memory_;
   std::unique_ptr<ShardContent> content_;
   LostPushes lost_;  // With earlier lives of content_.
   std::unique_ptr<SyncStep> sync_;  // Sync mode, while filled; or null.

@@ -80,11 +80,30 @@ absl::StatusOr<std::unique_ptr<ShardContent>> ShardContent::Create(
   std::unique_ptr<ShardContent> content(
       new ShardContent(options, *std::move(optimizer)));
   RETURN_IF_ERROR(content->AddSlices(configuration.layout()));
+  RETURN_IF_ERROR(content->CheckMemory(configuration));
   return content;
 }
 
+absl::Status ShardContent::CheckMemory(
+    const v1::Configuration& configuration) const {
+  if (options_.memory == nullptr) return absl::OkStatus();
+  const uint64_t weights = bytes_ / (1 + optimizer_.slots().size());
+  const bool sums =
+      configuration.consistency().mode() == v1::Consistency::SYNC &&
+      configuration.workers_size() > 1;
+  const absl::Status status =
+      options_.memory->CheckParts({{"weights", weights},
+                                   {"slots", bytes_ - weights},
+                                   {"sums of gradients", sums ? weights : 0}});
+  if (status.ok()) return status;
+  return Invalid("memory_limit_bytes",
+                 absl::StrCat("the variables do not fit: ", status.message()));
+}
+
 ShardContent::ShardContent(const Options& options, Optimizer optimizer)
-    : options_(options), optimizer_(std::move(optimizer)) {
+    : options_(options),
+      spare_(options.memory),
+      optimizer_(std::move(optimizer)) {
   if (optimizer_.compensates()) old_values_.emplace(options.pull_ahead ? 2 : 1);
 }
 
@@ -119,7 +138,7 @@ absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
     if (s.server() != options_.server) continue;
     slices_.back() = std::make_unique<Slice>(
         layout.variables(s.variable()), shapes[s.variable()].row_elements,
-        RowRange{s.row_begin(), s.row_end()});
+        RowRange{s.row_begin(), s.row_end()}, &spare_);
     owned_.push_back(slices_.back().get());
     elements += owned_.back()->elements();
     if (elements > kMaxElements) {
@@ -175,7 +194,8 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
     if (wanted.known().life() != version.life() ||
         wanted.known().counter() != version.counter()) {
       pulled->set_elements(static_cast<uint32_t>(block.elements()));
-      payload->push_back(Encoded(block.values(), format));
+      ASSIGN_OR_RETURN(Buffer encoded, Encode(block.values(), format));
+      payload->push_back(std::move(encoded));
       bytes += payload->back().size();
     }
     if (bytes > options_.max_reply_bytes) {
@@ -191,12 +211,67 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
   return absl::OkStatus();
 }
 
+absl::StatusOr<Buffer> ShardContent::Encode(const Buffer& values,
+                                            NumberFormat format) {
+  if (format == NumberFormat::kFp32) return values;
+  const size_t count = values.size() / sizeof(float);
+  const size_t bytes = count * BytesOf(format);
+  RETURN_IF_ERROR(MakeRoom("a pull", [bytes] { return bytes; }));
+  Buffer encoded = options_.memory == nullptr
+                       ? Buffer::Allocate(bytes)
+                       : options_.memory->account().Allocate(bytes);
+  EncodeNumbers(format, reinterpret_cast<const float*>(values.bytes().data()),
+                count, encoded.mutable_bytes().data());
+  return encoded;
+}
+
+absl::Status ShardContent::MakeRoom(absl::string_view what,
+                                    const std::function<uint64_t()>& needed) {
+  MemoryBudget* const memory = options_.memory;
+  if (memory == nullptr || memory->Fits(needed())) return absl::OkStatus();
+  // Recycled memory may be what a snapshot's copy is held by besides.
+  spare_.Clear();
+  if (memory->Fits(needed())) return absl::OkStatus();
+  if (old_values_.has_value() && old_values_->Clear()) {
+    const uint64_t times = ++old_values_dropped_;
+    if ((times & (times - 1)) == 0) {
+      notes_.push_back(absl::StrCat(
+          "memory is used up (memory_limit_bytes): gradients are applied "
+          "without compensation for their age, ", times, " times by now"));
+    }
+    if (memory->Fits(needed())) return absl::OkStatus();
+  }
+  return memory->RefuseNow(absl::StrCat("ps-", options_.server), what, needed(),
+                           options_.retry_after);
+}
+
+std::vector<std::string> ShardContent::TakeNotes() {
+  std::vector<std::string> notes = quarantine_.TakeNotes();
+  notes.insert(notes.end(), notes_.begin(), notes_.end());
+  notes_.clear();
+  return notes;
+}
+
+uint64_t ShardContent::BytesToApply(
+    const v1::PushRequest& request,
+    const std::vector<Decision>& decisions) const {
+  uint64_t bytes = 0;
+  for (const Decision& decision : decisions) {
+    if (decision.admission != AppliedPushes::Admission::kApply) continue;
+    bytes += fork_.BytesToChange(request.header().snapshot(), *decision.slice,
+                                 decision.block);
+  }
+  return bytes;
+}
+
 absl::Status ShardContent::Push(const v1::PushRequest& request,
                                 const BufferChain& payload,
                                 v1::PushReply* reply) {
   const auto decisions = Check(request, payload);
   if (!decisions.ok()) return decisions.status();
   fork_.Hear(request.header().snapshot());
+  RETURN_IF_ERROR(MakeRoom(
+      "a push", [&] { return BytesToApply(request, *decisions); }));
   ChainReader gradient(payload);
   const size_t element_bytes = BytesOf(*FormatOf(request.encoding()));
   for (int i = 0; i < request.blocks_size(); ++i) {

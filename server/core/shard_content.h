@@ -2,7 +2,9 @@
 #define PARAMD_SERVER_CORE_SHARD_CONTENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -11,6 +13,7 @@
 
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "server/core/memory_budget.h"
 #include "server/core/old_values.h"
 #include "server/core/optimizer.h"
 #include "server/core/quarantine_count.h"
@@ -42,12 +45,17 @@ class ShardContent {
     double spike_factor = 0;
     // Workers read again before they push what they computed on the last read.
     bool pull_ahead = false;
+    // What its memory is counted in, and how long after a refusal for it asking
+    // again makes sense. Null: in nothing. Outlives the content.
+    MemoryBudget* memory = nullptr;
+    absl::Duration retry_after = absl::Milliseconds(20);
     // What gradients are applied with.
     const OptimizerKernels* kernels = &MachineKernels();
   };
 
   // Slices without blocks, for a ShardFiller to fill. Refused as INVALID, by
-  // naming variable or slice, if the configuration makes no sense.
+  // naming variable or slice, if the configuration makes no sense, or with what
+  // needs how much memory if it does not fit.
   static absl::StatusOr<std::unique_ptr<ShardContent>> Create(
       const v1::Configuration& configuration, const Options& options);
 
@@ -62,14 +70,15 @@ class ShardContent {
 
   // Blocks whose version is not the known one, by reference. Refused as
   // WRONG_OWNER, INVALID (no such slice or block, unknown encoding) or
-  // OVER_LIMIT. REQUIRES: filled.
+  // OVER_LIMIT (a reply too long, or no memory to encode it). REQUIRES: filled.
   absl::Status Pull(const v1::PullRequest& request, v1::PullReply* reply,
                     BufferChain* payload);
 
   // Checks the whole chunk, then applies each block that is not in yet, and to
   // what an open snapshot holds of it if the push is before its cut. Refused
-  // as WRONG_OWNER, FENCED, QUARANTINED or INVALID, in which case nothing
-  // changed. REQUIRES: filled.
+  // as WRONG_OWNER, FENCED, QUARANTINED or INVALID, or OVER_LIMIT where there is
+  // no memory for the blocks that others read, in which case nothing changed.
+  // REQUIRES: filled.
   absl::Status Push(const v1::PushRequest& request, const BufferChain& payload,
                     v1::PushReply* reply);
 
@@ -89,6 +98,17 @@ class ShardContent {
   // block's size.
   void ApplyBlock(Slice* slice, int block, ChainReader* gradient);
 
+  // Makes room for `needed()` more bytes, which it asks again after each of:
+  // dropping recycled memory, and the reads that it keeps for gradients' ages.
+  // Refused as OVER_LIMIT, for now, if they do not fit even then; `what` wants
+  // them.
+  absl::Status MakeRoom(absl::string_view what,
+                        const std::function<uint64_t()>& needed);
+  MemoryBudget* memory() { return options_.memory; }
+  // Where memory of blocks, and of what is made of them, comes from.
+  SpareBuffers& spare() { return spare_; }
+  const SpareBuffers& spare() const { return spare_; }
+
   // What a snapshot holds of it.
   SnapshotFork& fork() { return fork_; }
   const SnapshotFork& fork() const { return fork_; }
@@ -103,7 +123,7 @@ class ShardContent {
   uint64_t old_value_bytes() const;
 
   // What is to be logged since the last call.
-  std::vector<std::string> TakeNotes() { return quarantine_.TakeNotes(); }
+  std::vector<std::string> TakeNotes();
 
   struct Counts {
     uint64_t pulls = 0;
@@ -122,6 +142,11 @@ class ShardContent {
   ShardContent(const Options& options, Optimizer optimizer);
 
   absl::Status AddSlices(const v1::Layout& layout);
+  // What lasts, summed up, must fit.
+  absl::Status CheckMemory(const v1::Configuration& configuration) const;
+  absl::StatusOr<Buffer> Encode(const Buffer& values, NumberFormat format);
+  uint64_t BytesToApply(const v1::PushRequest& request,
+                        const std::vector<Decision>& decisions) const;
   absl::StatusOr<Slice*> Find(uint32_t slice, uint32_t block) const;
   absl::StatusOr<std::vector<Decision>> CheckPush(
       const v1::PushRequest& request, const BufferChain& payload) const;
@@ -145,6 +170,7 @@ class ShardContent {
                                        const Block& block) const;
 
   const Options options_;
+  SpareBuffers spare_;
   Optimizer optimizer_;
   // By place in the layout; null if it belongs to another server.
   std::vector<std::unique_ptr<Slice>> slices_;
@@ -153,11 +179,12 @@ class ShardContent {
   uint64_t bytes_ = 0;
   SnapshotFork fork_;
   WholeFiles whole_files_;
-  SpareBuffers spare_;
   Counts counts_;
   StalenessCount staleness_;
   QuarantineCount quarantine_;
   absl::optional<OldValues> old_values_;  // If the optimizer has use for them.
+  uint64_t old_values_dropped_ = 0;       // For want of memory, how often.
+  std::vector<std::string> notes_;
 };
 
 }  // namespace paramd

@@ -80,8 +80,11 @@ void Shard::Completed(IoResult result, Time now, Outbox* out) {
 
 void Shard::Tick(Time now, Outbox* out) {
   gate_.Wake(now);
+  if (content_ != nullptr) content_->spare().Tick(now);
+  const uint64_t refusals = memory_.refusals();
   if (filler_ != nullptr) FillOn(now, out);
   ContinueSync(now, out);
+  if (memory_.refusals() > refusals) out->CancelOldestReply();
   if (draining_ && !finished_ && now - heard_ > options_.lease) {
     LeaveUndrained(now, out);
     return;
@@ -109,6 +112,9 @@ Time Shard::next_tick() const {
   Time next =
       std::min({fill_at_, leave_at_, apply_at_, gate_.next_tick()});
   if (sync_ != nullptr) next = std::min(next, sync_->next_tick());
+  if (content_ != nullptr) {
+    next = std::min(next, content_->spare().next_tick());
+  }
   if (!finished_) {
     next = std::min(next, LosesPatience());
     if (draining_) {

@@ -39,6 +39,7 @@ void Shard::EndSync(const absl::Status& why, Outbox* out) {
   AnswerSync(out);
   gate_.Follow(nullptr);
   sync_.reset();
+  memory_.SetKept(0);
   apply_at_ = Time::Never();
 }
 
@@ -68,9 +69,11 @@ void Shard::Decide(CallId call, const v1::DecideRequest& request, Time now,
 void Shard::ContinueSync(Time now, Outbox* out) {
   if (sync_ == nullptr) return;
   // As much as one turn may take.
-  sync_->ApplySome(kBlockElements);
+  const absl::Status applied = sync_->ApplySome(kBlockElements);
   sync_->Tick(now);
-  apply_at_ = sync_->applying() ? now : Time::Never();
+  apply_at_ = !sync_->applying() ? Time::Never()
+              : applied.ok()     ? now
+                                 : now + options_.retry_after;
   AnswerSync(out);
 }
 

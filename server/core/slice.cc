@@ -4,12 +4,14 @@
 
 namespace paramd {
 
-Slice::Slice(const v1::Variable& variable, uint64_t row_elements, RowRange rows)
+Slice::Slice(const v1::Variable& variable, uint64_t row_elements, RowRange rows,
+             SpareBuffers* spare)
     : variable_(variable),
       row_elements_(row_elements),
       rows_(rows),
       whole_(rows.begin == 0 &&
              rows.end == (variable.shape().empty() ? 1 : variable.shape(0))),
+      spare_(spare),
       block_count_(static_cast<int>(BlockCount(elements()))),
       applied_(block_count_) {}
 
@@ -35,7 +37,7 @@ void Slice::CreateBlocks(size_t slot_count, uint64_t life) {
   blocks_.clear();
   blocks_.reserve(block_count_);
   for (int b = 0; b < block_count_; ++b) {
-    blocks_.emplace_back(block_elements(b), slot_count, life);
+    blocks_.emplace_back(block_elements(b), slot_count, life, spare_);
   }
 }
 

@@ -20,9 +20,11 @@ namespace paramd {
 // Not thread-safe: lives inside a ShardContent.
 class Slice {
  public:
-  // Has no blocks yet. REQUIRES: `rows` lie inside the variable, whose rows
-  // have `row_elements` each.
-  Slice(const v1::Variable& variable, uint64_t row_elements, RowRange rows);
+  // Has no blocks yet; their memory will come from `spare`, which outlives it.
+  // REQUIRES: `rows` lie inside the variable, whose rows have `row_elements`
+  // each.
+  Slice(const v1::Variable& variable, uint64_t row_elements, RowRange rows,
+        SpareBuffers* spare);
 
   const v1::Variable& variable() const { return variable_; }
   RowRange rows() const { return rows_; }
@@ -56,6 +58,7 @@ class Slice {
   uint64_t row_elements_;
   RowRange rows_;
   bool whole_;
+  SpareBuffers* spare_;
   int block_count_;
   std::vector<Block> blocks_;
   AppliedPushes applied_;

@@ -13,7 +13,8 @@ v1::Variable Variable(std::initializer_list<uint64_t> shape) {
 }
 
 TEST(SliceTest, TheLastBlockHasTheRest) {
-  Slice slice(Variable({300, 1000}), 1000, {0, 300});
+  SpareBuffers spare;
+  Slice slice(Variable({300, 1000}), 1000, {0, 300}, &spare);
   EXPECT_EQ(slice.block_count(), 2);
   EXPECT_EQ(slice.block_elements(0), 262144u);
   EXPECT_EQ(slice.block_elements(1), 37856u);
@@ -23,13 +24,15 @@ TEST(SliceTest, TheLastBlockHasTheRest) {
 }
 
 TEST(SliceTest, ABlockThatIsJustFullIsTheLast) {
-  const Slice slice(Variable({512, 512}), 512, {0, 512});
+  SpareBuffers spare;
+  const Slice slice(Variable({512, 512}), 512, {0, 512}, &spare);
   EXPECT_EQ(slice.block_count(), 1);
   EXPECT_EQ(slice.block_elements(0), 262144u);
 }
 
 TEST(SliceTest, AScalarIsOneRowOfOneElement) {
-  const Slice slice(Variable({}), 1, {0, 1});
+  SpareBuffers spare;
+  const Slice slice(Variable({}), 1, {0, 1}, &spare);
   EXPECT_TRUE(slice.whole());
   EXPECT_EQ(slice.block_count(), 1);
   EXPECT_EQ(slice.block_elements(0), 1u);
@@ -37,14 +40,16 @@ TEST(SliceTest, AScalarIsOneRowOfOneElement) {
 }
 
 TEST(SliceTest, AWholeVariableIsSavedUnderItsPlainName) {
-  const Slice slice(Variable({4, 3}), 3, {0, 4});
+  SpareBuffers spare;
+  const Slice slice(Variable({4, 3}), 3, {0, 4}, &spare);
   EXPECT_EQ(slice.TensorName(), "w");
   EXPECT_EQ(slice.TensorName("momentum"), "w/slot:momentum");
   EXPECT_EQ(slice.TensorShape(), (std::vector<uint64_t>{4, 3}));
 }
 
 TEST(SliceTest, APartIsSavedWithItsRows) {
-  const Slice slice(Variable({4, 3}), 3, {1, 3});
+  SpareBuffers spare;
+  const Slice slice(Variable({4, 3}), 3, {1, 3}, &spare);
   EXPECT_EQ(slice.TensorName(), "w[1:3]");
   EXPECT_EQ(slice.TensorName("variance"), "w/slot:variance[1:3]");
   EXPECT_EQ(slice.TensorShape(), (std::vector<uint64_t>{2, 3}));

@@ -45,6 +45,25 @@ SnapshotFork::Twin SnapshotFork::BeforeChange(const v1::Version& stamp,
   return {frozen.has_value() ? &*frozen : nullptr, &forked->second.record};
 }
 
+// A push before the cut that comes late needs nothing where its block has been
+// changed behind the cut: the two copies are apart then. Where the push behind
+// the cut was of zeros and changed nothing, they are not, but there was room for
+// that; it may be gone, and refusing would make the snapshot wait for memory
+// that only its end frees.
+uint64_t SnapshotFork::BytesToChange(const v1::Version& stamp,
+                                     const Slice& slice, int block) const {
+  const Block& live = slice.block(block);
+  if (state_ == State::kSealed || IsZero(number_)) return live.read_bytes();
+  const auto forked = slices_.find(&slice);
+  const bool is_forked = forked != slices_.end() &&
+                         forked->second.blocks[block].has_value();
+  if (stamp == number_) return is_forked ? live.read_bytes() : live.bytes();
+  if (!is_forked) return live.read_bytes();
+  const Block& frozen = *forked->second.blocks[block];
+  if (BytesApart(frozen.values(), live.values()) == 0) return 0;
+  return frozen.read_bytes() + live.read_bytes();
+}
+
 bool SnapshotFork::MaySeal(const v1::Version& number) const {
   return number > number_ || (number == number_ && state_ != State::kSealed);
 }

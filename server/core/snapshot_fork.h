@@ -52,6 +52,11 @@ class SnapshotFork {
   // A push with this stamp is about to change the block: forks it if the push
   // is behind the cut. REQUIRES: it was admitted, Hear(stamp).
   Twin BeforeChange(const v1::Version& stamp, const Slice& slice, int block);
+  // So much memory the block takes at most, and its copy, when a push with this
+  // stamp changes them now. Not counted is a copy that is due since a push
+  // behind the cut that changed no number.
+  uint64_t BytesToChange(const v1::Version& stamp, const Slice& slice,
+                         int block) const;
 
   // False if a higher number was heard of, or the snapshot has ended.
   bool MaySeal(const v1::Version& number) const;

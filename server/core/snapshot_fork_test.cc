@@ -27,8 +27,8 @@ class SnapshotForkTest : public ::testing::Test {
   SnapshotForkTest()
       : optimizer_(*Optimizer::Create(
             MakeAdamConfiguration({Zeros("a", {1})}).optimizer(), 0)),
-        a_(Zeros("a", {kElements}), 1, {0, kElements}),
-        b_(Zeros("b", {kElements}), 1, {0, kElements}) {
+        a_(Zeros("a", {kElements}), 1, {0, kElements}, &spare_),
+        b_(Zeros("b", {kElements}), 1, {0, kElements}, &spare_) {
     for (Slice* const slice : {&a_, &b_}) {
       slice->CreateBlocks(/*slot_count=*/2, /*life=*/7);
       for (int b = 0; b < 2; ++b) Zero(&slice->block(b));

@@ -2,32 +2,65 @@
 #define PARAMD_SERVER_CORE_SPARE_BUFFERS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+
+#include "base/time.h"
+#include "server/core/memory_budget.h"
 #include "tensor/buffer.h"
 
 namespace paramd {
 
-// Buffers that blocks have replaced while a reply or a snapshot still read
-// them, to be written to again once those are done: memory that is already
-// mapped, where a fresh megabyte costs a page fault for every 4 KiB.
+// Where blocks get their memory, and buffers that they have replaced while a
+// reply or a snapshot still read them, to be written to again once those are
+// done: memory that is already mapped, where a fresh megabyte costs a page
+// fault for every 4 KiB. What was given last is taken first: it may still be in
+// a cache.
 //
-// Invariant: holds at most `most_buffers`; the oldest is given back to the
-// system first. Not thread-safe: belongs to one shard.
+// Bound: as many as were ever in use at once; what is not used for kKept goes
+// back to the system, and all of it where the budget wants the room.
+//
+// Not thread-safe: belongs to one shard.
 class SpareBuffers {
  public:
-  explicit SpareBuffers(size_t most_buffers = 32) : most_(most_buffers) {}
+  static constexpr absl::Duration kKept = absl::Seconds(60);
+
+  // With a budget, which outlives this, memory comes from its account.
+  explicit SpareBuffers(MemoryBudget* budget = nullptr) : budget_(budget) {}
 
   // `size` bytes that nobody else holds, of undefined content.
   Buffer Take(size_t size);
-  // A buffer made by Buffer::Allocate that others may still read.
+  // A buffer of which others may still read.
   void Give(Buffer replaced);
+  // Drops them all.
+  void Clear();
 
-  size_t count() const { return buffers_.size(); }
+  // It is that late now: drops what was given before the last kKept and not
+  // taken since.
+  void Tick(Time now);
+  Time next_tick() const { return drop_at_; }
+
+  size_t count() const { return count_; }
+  uint64_t bytes() const { return bytes_; }
 
  private:
-  const size_t most_;
-  std::deque<Buffer> buffers_;
+  struct Spare {
+    Buffer buffer;
+    Time given;
+  };
+
+  Buffer Allocate(size_t size);
+
+  MemoryBudget* const budget_;
+  Time now_;
+  Time drop_at_ = Time::Never();
+  // By size, the oldest first.
+  absl::flat_hash_map<size_t, std::deque<Spare>> spares_;
+  size_t count_ = 0;
+  uint64_t bytes_ = 0;
 };
 
 }  // namespace paramd

@@ -1,9 +1,15 @@
 #include "server/core/spare_buffers.h"
 
+#include <vector>
+
 #include "gtest/gtest.h"
 
 namespace paramd {
 namespace {
+
+constexpr size_t kMib = size_t{1} << 20;
+
+Time At(absl::Duration after) { return Time::FromNanoseconds(1) + after; }
 
 TEST(SpareBuffersTest, ABufferIsTakenAgainOnlyWhenNobodyElseReadsIt) {
   SpareBuffers spare;
@@ -27,12 +33,81 @@ TEST(SpareBuffersTest, OnlyTheWantedSizeIsTaken) {
   EXPECT_EQ(spare.Take(16).size(), 16u);
   EXPECT_EQ(spare.Take(8).bytes().data(), place);
   EXPECT_EQ(spare.count(), 0u);
+  EXPECT_EQ(spare.bytes(), 0u);
 }
 
-TEST(SpareBuffersTest, Promise8_TheListIsBounded) {
-  SpareBuffers spare(2);
-  for (int i = 0; i < 10; ++i) spare.Give(Buffer::Allocate(8));
+TEST(SpareBuffersTest, TheLastOneGivenIsTakenFirst) {
+  SpareBuffers spare;
+  Buffer first = Buffer::Allocate(8);
+  Buffer last = Buffer::Allocate(8);
+  const std::byte* const place = last.bytes().data();
+  spare.Give(std::move(first));
+  spare.Give(std::move(last));
+  EXPECT_EQ(spare.Take(8).bytes().data(), place);
+}
+
+TEST(SpareBuffersTest, Promise8_WhatIsNotUsedForAMinuteGoesBack) {
+  MemoryBudget budget;
+  SpareBuffers spare(&budget);
+  spare.Tick(At(absl::ZeroDuration()));
+  EXPECT_EQ(spare.next_tick(), Time::Never());
+  std::vector<Buffer> peak;
+  for (int i = 0; i < 10; ++i) peak.push_back(spare.Take(100));
+  for (Buffer& buffer : peak) spare.Give(std::move(buffer));
+  peak.clear();
+  EXPECT_EQ(budget.used(), 1000u);
+  EXPECT_EQ(spare.next_tick(), At(absl::Seconds(60)));
+  // Two of them go on being used.
+  for (int second = 20; second < 60; second += 20) {
+    spare.Tick(At(absl::Seconds(second)));
+    Buffer a = spare.Take(100);
+    Buffer b = spare.Take(100);
+    spare.Give(std::move(a));
+    spare.Give(std::move(b));
+  }
+  spare.Tick(At(absl::Seconds(60) - absl::Nanoseconds(1)));
+  EXPECT_EQ(spare.count(), 10u);
+  spare.Tick(At(absl::Seconds(60)));
   EXPECT_EQ(spare.count(), 2u);
+  EXPECT_EQ(budget.used(), 200u);
+  EXPECT_EQ(spare.next_tick(), At(absl::Seconds(100)));
+  spare.Tick(At(absl::Seconds(100)));
+  EXPECT_EQ(spare.count(), 0u);
+  EXPECT_EQ(spare.bytes(), 0u);
+  EXPECT_EQ(budget.used(), 0u);
+  EXPECT_EQ(spare.next_tick(), Time::Never());
+}
+
+TEST(SpareBuffersTest, BlocksLieTwoToAHugePage) {
+  MemoryBudget budget;
+  SpareBuffers spare(&budget);
+  const Buffer first = spare.Take(kMib);
+  EXPECT_EQ(spare.count(), 1u);
+  const Buffer second = spare.Take(kMib);
+  EXPECT_EQ(spare.count(), 0u);
+  EXPECT_EQ(second.bytes().data(), first.bytes().data() + kMib);
+  EXPECT_EQ(spare.Take(4 * kMib).size(), 4 * kMib);
+  EXPECT_EQ(budget.used(), 2 * kMib);
+}
+
+TEST(SpareBuffersTest, Promise8_WhereOnlyOneBlockFitsThereIsNoSecond) {
+  MemoryBudget budget(kMib);
+  SpareBuffers spare(&budget);
+  const Buffer block = spare.Take(kMib);
+  EXPECT_EQ(budget.used(), kMib);
+  EXPECT_EQ(spare.count(), 0u);
+}
+
+TEST(SpareBuffersTest, ClearDropsThemAll) {
+  MemoryBudget budget;
+  SpareBuffers spare(&budget);
+  const Buffer read = spare.Take(8);
+  spare.Give(read);
+  spare.Give(budget.account().Allocate(16));
+  spare.Clear();
+  EXPECT_EQ(spare.count(), 0u);
+  EXPECT_EQ(budget.used(), 8u) << "what is read stays";
+  EXPECT_TRUE(read.unique());
 }
 
 }  // namespace

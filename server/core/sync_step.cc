@@ -40,14 +40,16 @@ absl::Status Late(uint64_t step, uint32_t worker) {
 }  // namespace
 
 SyncStep::SyncStep(const Options& options, ShardContent* content)
-    : options_(options), content_(*content) {
+    : options_(options), content_(*content), spare_(content->spare()) {
   for (Slice* const slice : content_.owned()) {
     first_block_[slice] = blocks_.size();
     for (int b = 0; b < slice->block_count(); ++b) {
       BlockState& state = blocks_.emplace_back();
       state.slice = slice;
       state.block = b;
-      shard_bytes_ += slice->block_elements(b) * sizeof(float);
+      const uint64_t bytes = slice->block_elements(b) * sizeof(float);
+      shard_bytes_ += bytes;
+      largest_block_bytes_ = std::max(largest_block_bytes_, bytes);
     }
   }
 }
@@ -107,6 +109,14 @@ void SyncStep::DropGathered() {
     block.sum.Clear(&spare_);
     block.next = 0;
   }
+  summed_bytes_ = borrowed_bytes_ = 0;
+  CountKept();
+}
+
+// Of memory that gRPC received: what waits, and sums of one gradient.
+void SyncStep::CountKept() {
+  if (content_.memory() == nullptr) return;
+  content_.memory()->SetKept(parked_bytes_ + borrowed_bytes_);
 }
 
 // ---- gathering -------------------------------------------------------------
@@ -194,6 +204,7 @@ absl::Status SyncStep::Gather(
     if (!contribution->in[index]) missing.push_back(index);
   }
   RETURN_IF_ERROR(CheckRoom(*contribution, *place, missing));
+  RETURN_IF_ERROR(MakeRoom(*contribution, *place, missing));
   ChainReader reader(payload);
   for (size_t i = 0; i < decisions.size(); ++i) {
     const size_t index = IndexOf(decisions[i]);
@@ -210,6 +221,7 @@ absl::Status SyncStep::Gather(
     --contribution->missing;
     if (eager()) AddInOrder(index);
   }
+  CountKept();
   return absl::OkStatus();
 }
 
@@ -271,8 +283,44 @@ void SyncStep::AddInOrder(size_t index) {
     if (it == contributions_.end() || !it->second.in[index]) return;
     BufferChain gradient = std::exchange(it->second.gradient[index], {});
     parked_bytes_ -= ChainSize(gradient);
-    block.sum.Add(std::move(gradient), &spare_);
+    AddTo(&block, std::move(gradient));
   }
+}
+
+// What waits must leave room for the sums, or nothing would ever be added.
+absl::Status SyncStep::MakeRoom(const Contribution& contribution, size_t place,
+                                const std::vector<size_t>& blocks) {
+  if (content_.memory() == nullptr || contribution.examples == 0) {
+    return absl::OkStatus();
+  }
+  uint64_t wanted = 0;
+  bool waits = false;
+  for (const size_t index : blocks) {
+    const BlockState& block = blocks_[index];
+    const bool is_next = eager() && block.next == place;
+    waits |= !is_next;
+    if (is_next && block.sum.size() > 0 && block.sum.borrowed_bytes() == 0) {
+      continue;
+    }
+    wanted += block.slice->block_elements(block.block) * sizeof(float);
+  }
+  if (wanted == 0) return absl::OkStatus();
+  if (waits) {
+    wanted += largest_block_bytes_;
+    if (eager()) wanted += shard_bytes_ - summed_bytes_;
+  }
+  return content_.MakeRoom(
+      absl::StrCat("a gradient of step ", step_ + 1, ", which waits for ",
+                   waiting_for()),
+      [wanted] { return wanted; });
+}
+
+void SyncStep::AddTo(BlockState* block, BufferChain gradient) {
+  summed_bytes_ -= block->sum.size();
+  borrowed_bytes_ -= block->sum.borrowed_bytes();
+  block->sum.Add(std::move(gradient), &spare_);
+  summed_bytes_ += block->sum.size();
+  borrowed_bytes_ += block->sum.borrowed_bytes();
 }
 
 // ---- deciding and applying -------------------------------------------------
@@ -365,20 +413,31 @@ void SyncStep::BeginApplying(const v1::DecideRequest& request) {
   if (blocks_.empty()) EndApplying();
 }
 
-void SyncStep::ApplySome(size_t elements) {
+absl::Status SyncStep::ApplySome(size_t elements) {
   for (size_t done = 0; applying_ && done < elements;) {
     const BlockState& block = blocks_[applied_blocks_];
+    RETURN_IF_ERROR(content_.MakeRoom(
+        absl::StrCat("step ", step_ + 1),
+        [this, &block] { return BytesToApply(block); }));
     done += block.slice->block_elements(block.block);
     ApplyBlock(applied_blocks_);
     if (++applied_blocks_ == blocks_.size()) EndApplying();
   }
+  return absl::OkStatus();
+}
+
+// At most: of what others read of the block, and of a sum of several.
+uint64_t SyncStep::BytesToApply(const BlockState& block) const {
+  const bool sums = !eager() || scale_ != 1;
+  return block.slice->block(block.block).read_bytes() +
+         (sums ? block.slice->block_elements(block.block) * sizeof(float) : 0);
 }
 
 void SyncStep::ApplyBlock(size_t index) {
   BlockState& block = blocks_[index];
   for (const uint32_t worker : decided_) {
     Contribution& contribution = contributions_[worker];
-    block.sum.Add(std::exchange(contribution.gradient[index], {}), &spare_);
+    AddTo(&block, std::exchange(contribution.gradient[index], {}));
   }
   if (scale_ != 1) block.sum.Scale(scale_, &spare_);
   if (!block.sum.empty()) {
@@ -392,7 +451,10 @@ void SyncStep::ApplyBlock(size_t index) {
           "sessions change only when the decided step is applied");
     block.slice->applied().MarkApplied(push, block.block);
   }
+  summed_bytes_ -= block.sum.size();
+  borrowed_bytes_ -= block.sum.borrowed_bytes();
   block.sum.Clear(&spare_);
+  CountKept();
 }
 
 void SyncStep::EndApplying() {

@@ -65,7 +65,8 @@ class SyncStep {
   // A chunk of a contribution: its blocks are HELD, or already applied.
   // Refused, with nothing changed: as in ShardContent::Check; LATE if its step
   // was decided without it; NOT_READY if its step or contributors are not known
-  // yet or no more; RETRY, naming whom it waits for, if there is no room for it.
+  // yet or no more; RETRY, naming whom it waits for, if there is no room for it;
+  // OVER_LIMIT if there is no memory.
   absl::Status Push(const v1::PushRequest& request, const BufferChain& payload,
                     v1::PushReply* reply);
   // Applies the step it tells, if that is the next one; answered when
@@ -74,8 +75,9 @@ class SyncStep {
   // not the next one, or of contributions that are not here).
   void Decide(CallId call, const v1::DecideRequest& request, Time now);
 
-  // Applies up to `elements` more of a decided step.
-  void ApplySome(size_t elements);
+  // Applies up to `elements` more of a decided step. OVER_LIMIT if there is no
+  // memory to go on with now: later there may be.
+  absl::Status ApplySome(size_t elements);
   bool applying() const { return applying_; }
 
   // Answers a Decide that was kept for long enough.
@@ -121,7 +123,13 @@ class SyncStep {
       const v1::PushRequest& request);
   absl::Status CheckRoom(const Contribution& contribution, size_t place,
                          const std::vector<size_t>& blocks) const;
+  // Memory for those blocks of a contribution. Refused as OVER_LIMIT, for now.
+  absl::Status MakeRoom(const Contribution& contribution, size_t place,
+                        const std::vector<size_t>& blocks);
   void AddInOrder(size_t block);
+  void AddTo(BlockState* block, BufferChain gradient);
+  void CountKept();
+  uint64_t BytesToApply(const BlockState& block) const;
   absl::Status CheckDecision(const v1::DecideRequest& request) const;
   bool IsAdmitted(uint32_t worker) const;
   void BeginApplying(const v1::DecideRequest& request);
@@ -144,14 +152,18 @@ class SyncStep {
   std::vector<BlockState> blocks_;
   absl::flat_hash_map<const Slice*, size_t> first_block_;
   uint64_t shard_bytes_ = 0;  // Of one contribution.
+  uint64_t largest_block_bytes_ = 0;
   std::map<uint32_t, Contribution> contributions_;  // Bound: workers_.
   uint64_t parked_bytes_ = 0;
+  // Of all sums; and of those that are one gradient, which was received.
+  uint64_t summed_bytes_ = 0;
+  uint64_t borrowed_bytes_ = 0;
 
   bool applying_ = false;
   size_t applied_blocks_ = 0;
   std::vector<uint32_t> decided_;  // Whose contributions are applied.
   float scale_ = 1;
-  SpareBuffers spare_;
+  SpareBuffers& spare_;  // The content's.
 
   absl::optional<CallId> decide_call_;
   Time decide_deadline_;

@@ -25,7 +25,7 @@ class WholeFilesTest : public ::testing::Test {
   WholeFilesTest()
       : optimizer_(*Optimizer::Create(
             MakeConfiguration({Zeros("a", {1})}).optimizer(), 0)),
-        slice_(Zeros("a", {kElements}), 1, {0, kElements}) {
+        slice_(Zeros("a", {kElements}), 1, {0, kElements}, &spare_) {
     Begin(/*life=*/7);
   }
 

@@ -177,6 +177,18 @@ void IntegerCluster::Add(PeerId task, absl::Duration start_within) {
   }
 }
 
+// Of an average server: its content and as much again and a fifth, for copies.
+uint64_t IntegerCluster::TightMemory() const {
+  uint64_t bytes = 0;
+  for (const v1::Variable& variable : job_.variables()) {
+    uint64_t elements = 1;
+    for (const uint64_t dimension : variable.shape()) elements *= dimension;
+    bytes += elements * sizeof(float);
+  }
+  if (job_.config().optimizer().has_adam()) bytes *= 3;
+  return bytes * 11 / (5 * options_.servers);
+}
+
 void IntegerCluster::AddServer(uint32_t index, absl::Duration start_within) {
   Shard::Options options;
   options.index = index;
@@ -185,6 +197,7 @@ void IntegerCluster::AddServer(uint32_t index, absl::Duration start_within) {
   options.lease = absl::Milliseconds(job_.config().lease_ms());
   // Several windows of what is restored.
   options.restore_window_bytes = 5000;
+  if (options_.tight_memory) options.memory_limit_bytes = TightMemory();
   cores_.push_back(std::make_unique<Shard>(options));
   const PeerId self = PeerId::Ps(index);
   storage_.ServeShard(self, &simulation_);

@@ -44,6 +44,8 @@ class IntegerCluster {
     bool gentle = false;
     // Joins later, when a script says so.
     bool last_worker_is_late = false;
+    // Servers have little more memory than their content needs.
+    bool tight_memory = false;
     // The weights of the last evaluation have every batch once, whoever died.
     bool exact = false;
     // Sums are scaled, so what is in weights can't be told from them.
@@ -89,6 +91,7 @@ class IntegerCluster {
   };
 
   absl::Duration DrawStart();
+  uint64_t TightMemory() const;
   void AddServer(uint32_t index, absl::Duration start_within);
   void AddCoordinator(absl::Duration start_within);
   void AddWorker(uint32_t index, absl::Duration start_within);

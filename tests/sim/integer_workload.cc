@@ -120,7 +120,8 @@ class IntegerRun {
          .servers = 3 + static_cast<uint32_t>(random_.Below(2)),
          .workers = 4 + static_cast<uint32_t>(random_.Below(2)),
          .gentle = IsGentle(seed_),
-         .last_worker_is_late = true},
+         .last_worker_is_late = true,
+         .tight_memory = seed_ % 5 == 3},
         job_, &witness_, &storage_, &simulation);
     const Chaos chaos(*options, &cluster, witness_, &storage_, &report_.probes,
                       &simulation);

@@ -33,6 +33,7 @@ const std::vector<std::string>& Probes::Required() {
       "a server refuses PullRequest as NOT_READY",
       "a server refuses PushRequest as FENCED",
       "a server refuses PushRequest as NOT_READY",
+      "a server refuses PushRequest as OVER_LIMIT",
       "the coordinator refuses HeartbeatRequest as NOT_READY",
       "the coordinator refuses HeartbeatRequest as SUPERSEDED",
       "the coordinator refuses JoinRequest as NOT_READY",

@@ -127,6 +127,7 @@ void ShardDriver::Collect(Outbox* out) {
     CHECK(first, "a call is answered once");
   }
   CHECK(out->sends.empty(), "a server calls nobody");
+  replies_given_up += out->cancels_oldest_reply ? 1 : 0;
   for (Outbox::IoItem& io : out->ios) ios.push_back(std::move(io));
   for (std::string& note : out->notes) notes.push_back(std::move(note));
   if (!out->exited) return;

@@ -80,6 +80,7 @@ class ShardDriver {
 
   std::vector<Outbox::IoItem> ios;
   std::vector<std::string> notes;
+  int replies_given_up = 0;  // How often the shard wanted one to be.
   bool exited = false;
   absl::Status exit_status;
 

@@ -1,0 +1,58 @@
+#ifndef PARAMD_TENSOR_MEMORY_ACCOUNT_H_
+#define PARAMD_TENSOR_MEMORY_ACCOUNT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "tensor/buffer.h"
+
+namespace paramd {
+
+// Makes buffers and knows how many bytes of them exist, whoever holds them by
+// now: a reply on its way counts until it is sent.
+//
+// Invariant: bytes() is the sum of the sizes of the buffers that were made here
+// and whose last reference is not dropped.
+//
+// Thread safety: buffers are made on one thread; they may be dropped, and
+// bytes() be called, on any. They may outlive the account.
+class MemoryAccount {
+ public:
+  MemoryAccount() : bytes_(std::make_shared<std::atomic<uint64_t>>(0)) {}
+  MemoryAccount(const MemoryAccount&) = delete;
+  MemoryAccount& operator=(const MemoryAccount&) = delete;
+
+  uint64_t bytes() const { return bytes_->load(std::memory_order_relaxed); }
+
+  // `size` bytes, 64-byte aligned, not initialised.
+  Buffer Allocate(size_t size);
+
+  // Of x86-64, and of AArch64 with pages of 4 KiB.
+  static constexpr size_t kHugePage = size_t{2} << 20;
+  // Two buffers of half a huge page each on one that the kernel may back with
+  // it, so that the first touch of 2 MiB is one page fault, not 512. A buffer
+  // that is dropped goes back to the system at once. Two of Allocate where
+  // there is no such page.
+  std::pair<Buffer, Buffer> AllocateHalves();
+  // The same of one buffer of whole huge pages. REQUIRES: size % kHugePage == 0.
+  Buffer AllocateHuge(size_t size);
+
+ private:
+  // Shared: buffers that others hold are uncounted when they are dropped, which
+  // may be after the account's end.
+  using Counter = std::shared_ptr<std::atomic<uint64_t>>;
+  struct Counted;
+  class HugePages;
+
+  Buffer Count(std::byte* memory, size_t size,
+               std::shared_ptr<HugePages> pages);
+
+  const Counter bytes_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_TENSOR_MEMORY_ACCOUNT_H_
