@@ -12,7 +12,7 @@ SAMPLE = re.compile(
     rf'({NAME})(?:\{{{NAME}="[^"\\\n]*"(?:,{NAME}="[^"\\\n]*")*\}})? (\S+)')
 OURS = re.compile(
     r"paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|bytes|blocks|epochs|processes"
-    r"|pulls|pushes|shards|steps|per_example|per_second)(_total)?")
+    r"|pulls|pushes|refusals|shards|steps|per_example|per_second)(_total)?")
 
 
 def parse(text):

@@ -76,7 +76,8 @@ std::map<std::string, double> Samples(const v1::StatusReply& status) {
 TEST(MetricsTest, EveryNameKeepsToTheRule) {
   const std::regex rule(
       "paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|bytes|blocks|epochs|"
-      "processes|pulls|pushes|shards|steps|per_example|per_second)(_total)?");
+      "processes|pulls|pushes|refusals|shards|steps|per_example|per_second)"
+      "(_total)?");
   std::set<std::string> names;
   for (const MetricInfo& metric : AllMetrics()) {
     EXPECT_TRUE(std::regex_match(metric.name, rule)) << metric.name;
