@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "proto/paramd/v1/compute.pb.h"
 #include "worker/input/batch_assembler.h"
 #include "worker/model/model.h"
 
@@ -41,6 +42,9 @@ class ModelTrainer {
            return Compute(static_cast<const v1::ComputeGradient&>(*item.head));
          }},
         {v1::AbandonGradient::descriptor(), absl::Milliseconds(1),
+         [](Outbox::IoItem) { return IoResult{}; }},
+        // Here gradients leave as a whole.
+        {v1::TakeGradients::descriptor(), absl::Milliseconds(1),
          [](Outbox::IoItem) { return IoResult{}; }},
         {v1::EvaluateWeights::descriptor(), absl::Seconds(1),
          [this](Outbox::IoItem item) {
