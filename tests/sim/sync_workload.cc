@@ -201,21 +201,36 @@ class SyncRun {
                : absl::DataLossError("a push was left partial");
   }
 
-  // By worker, the newest push in a slice: term, counter and sequence.
-  using Newest =
-      std::map<uint32_t, std::tuple<uint64_t, uint64_t, uint64_t>>;
+  // By worker, how many of its pushes are in a slice, and the newest one: term,
+  // counter and sequence; zeros where a fence that came between two seals hides
+  // it.
+  struct Pushes {
+    uint64_t count = 0;
+    std::tuple<uint64_t, uint64_t, uint64_t> newest;
+  };
+  using Newest = std::map<uint32_t, Pushes>;
 
   // A step has the same contributions everywhere.
   static absl::Status CheckRecords(const v1::SavedSlice& slice,
                                    Newest* newest) {
     for (const v1::PushRecord& record : slice.records()) {
-      const std::tuple push(record.generation().term(),
-                            record.generation().counter(), record.sequence());
-      const auto [known, added] = newest->try_emplace(record.worker(), push);
-      if (known->second == push) continue;
+      Pushes pushes = {.count = record.earlier(), .newest = {}};
+      if (record.sequence() > 0) {
+        ++pushes.count;
+        pushes.newest = {record.generation().term(),
+                         record.generation().counter(), record.sequence()};
+      }
+      Pushes& known = newest->try_emplace(record.worker(), pushes).first->second;
+      if (known.newest == std::tuple<uint64_t, uint64_t, uint64_t>()) {
+        known.newest = pushes.newest;
+      }
+      const bool same =
+          record.sequence() == 0 || known.newest == pushes.newest;
+      if (known.count == pushes.count && same) continue;
       return absl::DataLossError(absl::StrCat(
-          "'", slice.variable(), "' has push ", record.sequence(),
-          " of worker-", record.worker(), ", which another slice has not"));
+          "'", slice.variable(), "' has ", pushes.count, " pushes of worker-",
+          record.worker(), " up to ", record.sequence(), ", another slice ",
+          known.count));
     }
     return absl::OkStatus();
   }
