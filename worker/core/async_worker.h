@@ -47,7 +47,8 @@ namespace paramd {
 // In sync mode a step is: pull what the step before it left, compute this
 // worker's share of the step's examples, push it; the next pull waits on the
 // servers until all contributions are in. Other contributors make a step that is
-// not decided begin anew.
+// not decided begin anew. One that was decided without this worker is abandoned
+// while it is computed, as soon as the worker hears of it.
 //
 // For a snapshot nothing stops: the worker says which push is its last in it, and
 // stamps the later ones (see PushCut). Told to stop, it opens no push for as long
