@@ -1,7 +1,6 @@
 #include "tests/sim/integer_workload.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -9,20 +8,16 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
+#include "tests/sim/few_seeds.h"
 
 namespace paramd {
 namespace {
-
-// Fewer where every instruction costs ten.
-bool EveryInstructionCostsTen() {
-  return std::getenv("PARAMD_SANITIZER") != nullptr;
-}
 
 // Seeds 100 * GetParam() + 1 to 100 * (GetParam() + 1).
 class IntegerWorkloadTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(IntegerWorkloadTest, Promise1_EachBlockIsExplainedOn100Networks) {
-  const uint64_t seeds = EveryInstructionCostsTen() ? 8 : 100;
+  const uint64_t seeds = FewSeeds() ? 8 : 100;
   const uint64_t first = uint64_t{100} * GetParam() + 1;
   WorkloadReport all;
   uint64_t complete = 0;
@@ -46,8 +41,7 @@ TEST_P(IntegerWorkloadTest, Promise1_EachBlockIsExplainedOn100Networks) {
       ++incomplete;
     }
   }
-  // Of so few seeds nothing is sure about how often what comes.
-  if (EveryInstructionCostsTen()) return;
+  if (FewSeeds()) return;
   // In the others the job was over before there was a checkpoint to go on from,
   // which takes longer where it goes through the chief.
   EXPECT_GE(complete, 12 * incomplete);
@@ -77,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, IntegerWorkloadTest, ::testing::Range(0, 10));
 // server said that it applied them to what is frozen, and compares every bit of
 // values and moments; which pushes those are the records in the manifest say.
 TEST(IntegerSnapshotTest, Promise3_ASnapshotIsTheReplayOfThePushesThatItNames) {
-  const uint64_t last = EveryInstructionCostsTen() ? 5 : 77;
+  const uint64_t last = FewSeeds() ? 5 : 77;
   WorkloadReport all;
   for (uint64_t seed = 1; seed <= last; seed += 4) {
     const WorkloadReport report = RunIntegerWorkload(seed, false);
@@ -85,8 +79,8 @@ TEST(IntegerSnapshotTest, Promise3_ASnapshotIsTheReplayOfThePushesThatItNames) {
     all.checkpoints += report.checkpoints;
     all.probes.Add(report.probes);
   }
+  if (FewSeeds()) return;
   EXPECT_GE(all.checkpoints, last / 4);
-  if (EveryInstructionCostsTen()) return;
   // Where the frozen order is not the live one.
   EXPECT_GT(all.probes.Of("a block is forked by a stamp"), 0u);
   EXPECT_GT(all.probes.Of("a push before the cut is applied to both copies"),

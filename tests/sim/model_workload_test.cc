@@ -1,9 +1,9 @@
 #include "tests/sim/model_workload.h"
 
 #include <cstdint>
-#include <cstdlib>
 
 #include "gtest/gtest.h"
+#include "tests/sim/few_seeds.h"
 
 namespace paramd {
 namespace {
@@ -23,10 +23,7 @@ TEST(ModelWorkloadTest, TheSameBitsInOneProcessAndOnAnyNetwork) {
   }
 }
 
-// Fewer where every instruction costs ten.
-uint32_t Epochs() {
-  return std::getenv("PARAMD_SANITIZER") == nullptr ? 35 : 3;
-}
+uint32_t Epochs() { return FewSeeds() ? 3 : 35; }
 
 TEST(ModelWorkloadTest, Promise6_WorkersInStepGiveTheBitsOfOneThatAccumulates) {
   for (const uint32_t workers : {1, 2, 3, 4}) {
