@@ -251,8 +251,8 @@ Outbox::Head Session::MakePush(const Operation& operation, const Chunk& chunk,
   request->set_acknowledged(acknowledged_);
   request->set_clock(info.clock);
   request->set_epoch(info.epoch);
-  request->set_portion(info.portion);
-  request->set_offset(info.offset);
+  request->set_input_begin(info.input_begin);
+  request->set_input_end(info.input_end);
   request->set_step(info.step);
   *request->mutable_contributors() = info.contributors;
   request->set_examples(info.examples);

@@ -58,8 +58,8 @@ class Session {
     uint64_t clock = 0;
     v1::Version snapshot;
     uint32_t epoch = 0;
-    uint64_t portion = 0;
-    uint64_t offset = 0;
+    uint64_t input_begin = 0;
+    uint64_t input_end = 0;
     // What the gradient was computed on, unchanged until the push has ended.
     // Null: not told.
     const Weights* weights = nullptr;

@@ -92,8 +92,8 @@ TEST_F(SessionTest, ARequestSaysWhoAsksAndWhomItMeans) {
   EXPECT_EQ(header.server_generation(), Pair(1, 2));
   EXPECT_EQ(request.encoding(), v1::FP32);
   EXPECT_EQ(request.epoch(), 6u);
-  EXPECT_EQ(request.portion(), 7u);
-  EXPECT_EQ(request.offset(), 8u);
+  EXPECT_EQ(request.input_begin(), 7u);
+  EXPECT_EQ(request.input_end(), 8u);
 }
 
 TEST_F(SessionTest, APushSaysWhatItWasComputedOn) {

@@ -27,10 +27,7 @@ absl::StatusOr<PushLedger::PushIndex> PushLedger::See(
     return absl::DataLossError(
         absl::StrCat(name, " comes from ", PeerName(from)));
   }
-  // The offset is that up to which the input is used by this push.
-  const uint64_t batch = job_.config().batch_per_replica();
-  const BatchPlace place = {request.epoch(),
-                            (request.offset() - 1) / batch * batch};
+  const BatchPlace place = {request.epoch(), request.input_begin()};
   const auto [known, is_new] =
       by_sequence_.try_emplace({session, header.sequence()}, pushes_.size());
   if (!is_new) {

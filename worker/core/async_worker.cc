@@ -202,8 +202,8 @@ void AsyncWorker::StartPush(Time now, Outbox* out) {
   info.clock = clock();
   info.snapshot = cut_.stamp();
   info.epoch = pushing_->epoch;
-  info.portion = pushing_->portion;
-  info.offset = pushing_->end;
+  info.input_begin = pushing_->begin;
+  info.input_end = pushing_->end;
   info.weights = &weights_[pushes_started_ % 2];
   if (MayPullBehind()) info.pull_into = &weights_[(pulls_started_ + 1) % 2];
   session_->StartPush(MakeOp(kPush, pushes_started_), info,
@@ -222,6 +222,7 @@ void AsyncWorker::StartCompute(Outbox* out) {
   computing_.emplace();
   computing_->portion = leased->portion.id();
   computing_->epoch = leased->portion.epoch();
+  computing_->begin = begin;
   computing_->end = end;
   auto compute = std::make_unique<v1::ComputeGradient>();
   compute->set_epoch(leased->portion.epoch());

@@ -110,6 +110,7 @@ class AsyncWorker : public Core {
   struct Step {
     uint64_t portion = 0;
     uint32_t epoch = 0;
+    uint64_t begin = 0;
     uint64_t end = 0;
     uint64_t number = 0;    // Sync mode: of the job's step,
     uint64_t examples = 0;  // and of how many examples this is.

@@ -48,6 +48,7 @@ void AsyncWorker::StartShare(Outbox* out) {
   ++steps_started_;
   computing_.emplace();
   computing_->epoch = share.range.epoch;
+  computing_->begin = share.range.begin;
   computing_->end = share.range.end;
   computing_->number = cursor_.step();
   computing_->examples = share.range.size();
@@ -71,7 +72,8 @@ void AsyncWorker::PushShare(Time now, Outbox* out) {
   info.sequence = ++pushes_started_;
   info.clock = clock();
   info.epoch = pushing_->epoch;
-  info.offset = pushing_->end;
+  info.input_begin = pushing_->begin;
+  info.input_end = pushing_->end;
   info.step = pushing_->number;
   info.contributors = cursor_.contributors().version();
   info.examples = pushing_->examples;

@@ -134,8 +134,8 @@ TEST_F(AsyncWorkerTest, APushSaysWhereInTheInputItWasMade) {
   const auto sent = Push();
   const v1::PushRequest& push = joined_.PushOf(*sent);
   EXPECT_EQ(push.epoch(), 1u);
-  EXPECT_EQ(push.portion(), 1u);
-  EXPECT_EQ(push.offset(), 2u);
+  EXPECT_EQ(push.input_begin(), 0u);
+  EXPECT_EQ(push.input_end(), 2u);
   EXPECT_EQ(push.header().generation(), Pair(1, 7));
 }
 

@@ -45,8 +45,8 @@ class SessionTestBase : public ::testing::Test {
     info.sequence = sequence;
     info.snapshot = Pair(1, 2);
     info.epoch = 6;
-    info.portion = 7;
-    info.offset = 8;
+    info.input_begin = 7;
+    info.input_end = 8;
     info.weights = &weights_;
     info.pull_into = pull_into_;
     std::vector<Buffer> gradients;
