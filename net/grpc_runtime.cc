@@ -15,6 +15,7 @@
 #include "base/lock_cycles.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "net/busy_poll.h"
 #include "net/completion.h"
 #include "net/core_host.h"
 #include "net/hello.h"
@@ -109,6 +110,12 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
     GrpcRuntime* const runtime_;
   };
 
+  // What the queue has to tell.
+  struct Ended {
+    void* tag = nullptr;
+    bool ok = false;
+  };
+
   std::unique_ptr<MemoryListener> ShareMemory();
   void Send(CallId id, PeerId from, Outbox::SendItem item) override;
   void Cancel(CallId id) override;
@@ -129,7 +136,8 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
   }
 
   // One completion, if one comes before `until`.
-  bool Look(gpr_timespec until);
+  bool Look(Time until);
+  bool Next(gpr_timespec until, Ended* ended);
   void SendAnswers();
   void Close();
 
@@ -142,6 +150,7 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
   std::unique_ptr<RequestServer> server_;
   grpc::Alarm alarm_;
   std::map<PeerId, std::unique_ptr<PeerLink>> links_;
+  BusyPoll busy_poll_;
   bool closed_ = false;
 };
 
@@ -204,25 +213,36 @@ absl::Status GrpcRuntime::Run() {
     const Time next_look = host_.TellWaits(MonotonicNow());
     // Something may be left to do at once: then one look, without waiting.
     const bool busy = turns == kTurnsPerLook || host_.has_waiting_events();
-    Look(busy ? gpr_inf_past(GPR_CLOCK_MONOTONIC)
-              : ToGrpcTime(
-                    std::min({host_.next_wakeup(), server_->next_deadline(),
-                              next_look})));
+    Look(busy ? Time()
+              : std::min({host_.next_wakeup(), server_->next_deadline(),
+                          next_look}));
   }
   SendAnswers();
   Close();
   return host_.end_status();
 }
 
-bool GrpcRuntime::Look(gpr_timespec until) {
-  void* tag;
-  bool ok;
-  if (server_->queue()->AsyncNext(&tag, &ok, until) !=
-      grpc::CompletionQueue::GOT_EVENT) {
-    return false;
+bool GrpcRuntime::Look(Time until) {
+  const Time began = MonotonicNow();
+  const Time patient = std::min(until, began + busy_poll_.Patience(began));
+  Ended ended;
+  bool came = false;
+  Time now = began;
+  int times = 0;
+  for (; !came && now < patient; ++times) {
+    came = Next(gpr_inf_past(GPR_CLOCK_MONOTONIC), &ended);
+    now = MonotonicNow();
   }
-  static_cast<Completion*>(tag)->Complete(ok);
+  // What was there at once would not have been slept for.
+  if (!came || times > 1) busy_poll_.Asked(now - began, came);
+  if (!came && !Next(ToGrpcTime(until), &ended)) return false;
+  static_cast<Completion*>(ended.tag)->Complete(ended.ok);
   return true;
+}
+
+bool GrpcRuntime::Next(gpr_timespec until, Ended* ended) {
+  return server_->queue()->AsyncNext(&ended->tag, &ended->ok, until) ==
+         grpc::CompletionQueue::GOT_EVENT;
 }
 
 void GrpcRuntime::Send(CallId id, PeerId from, Outbox::SendItem item) {
@@ -256,7 +276,7 @@ void GrpcRuntime::SendAnswers() {
   const Time until = MonotonicNow() + options_.drain_deadline;
   server_->RefuseAll(absl::UnavailableError("this process is ending"));
   while (server_->answers_under_way() > 0 && MonotonicNow() < until) {
-    Look(ToGrpcTime(until));
+    Look(until);
   }
 }
 
@@ -269,7 +289,7 @@ void GrpcRuntime::Close() {
   server_->Shutdown();
   // Nothing may be started on a queue that is shut down.
   while (server_->requests_left() > 0) {
-    Look(gpr_inf_future(GPR_CLOCK_MONOTONIC));
+    Look(Time::Never());
   }
   server_->queue()->Shutdown();
   void* tag;
