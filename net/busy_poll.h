@@ -27,8 +27,8 @@ class BusyPoll {
   // What falling asleep and being woken costs, measured; see
   // docs/decisions/0019-busy-polling.md.
   static constexpr absl::Duration kSleepCost = absl::Microseconds(50);
-  static constexpr absl::Duration kPeriod = absl::Milliseconds(250);
-  static constexpr absl::Duration kMostLost = absl::Microseconds(1250);
+  static constexpr absl::Duration kPeriod = absl::Milliseconds(125);
+  static constexpr absl::Duration kMostLost = absl::Milliseconds(1);
 
   // A wait begins: how long to ask before sleeping. Zero: sleep at once.
   absl::Duration Patience(Time now);
