@@ -15,6 +15,9 @@ namespace paramd {
 
 // The key of the call metadata in which a caller says who it is.
 inline constexpr char kCallerKey[] = "paramd-caller";
+// The key under which it says which shard of a server it means: "0", "1", ….
+// Without it: the first.
+inline constexpr char kShardKey[] = "paramd-shard";
 
 // Who makes a call. Filled in one place, IdentifyCaller.
 struct Caller {

@@ -65,7 +65,8 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
         self_{options_.self,       options_.incarnation,
               options_.build,      options_.job_name,
               options_.job_digest, options_.job_settings,
-              options_.cluster,    {}},
+              options_.cluster,    {},
+              options_.shards_per_server},
         mailbox_(std::make_shared<Mailbox>([this] { Wake(); })),
         host_(this, mailbox_) {}
   ~GrpcRuntime() override { Close(); }
@@ -88,6 +89,9 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
     return status;
   }
   void Post(std::function<void()> f) override { mailbox_->Post(std::move(f)); }
+  std::function<void()> Waker() override {
+    return [mailbox = mailbox_] { mailbox->Post([] {}); };
+  }
   void Drain(absl::Status status, absl::Duration timeout) override {
     mailbox_->Post([this, status, timeout] {
       server_->SetDraining();

@@ -26,6 +26,8 @@ struct GrpcRuntimeOptions {
   // that can't be, it is logged, and nobody is an operator.
   std::string operator_socket;
   v1::Task self;
+  // Each ps task has so many servers: their peers are ps t * N to t * N + N - 1.
+  uint32_t shards_per_server = 1;
   uint64_t incarnation = 0;
   // Compared in Hello with those of every peer; empty: not compared.
   std::string job_name;

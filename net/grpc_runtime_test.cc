@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -158,6 +159,61 @@ TEST_F(GrpcRuntimeTest, AWrongRoleIsRefusedByName) {
   ps_->Stop();
   EXPECT_EQ(ps_->Wait().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(received_, 2);
+}
+
+// Two tasks of two shards: this is the second one, with ps 2 and 3.
+TEST(GrpcRuntimeShardsTest, ACallReachesTheShardThatItMeans) {
+  const std::string host = DrawLoopbackHost();
+  const auto options = [&](v1::TaskType type, uint32_t index, int port) {
+    GrpcRuntimeOptions made =
+        Options(type, index, absl::StrCat(host, ":", port));
+    made.shards_per_server = 2;
+    return made;
+  };
+  auto runtime = MakeGrpcRuntime(options(v1::PS, 1, 2222));
+  ASSERT_TRUE(runtime.ok()) << runtime.status();
+  Process ps(*std::move(runtime));
+  ToyCore shards[2];
+  for (uint32_t shard : {0, 1}) {
+    ps.runtime().AddCore(PeerId::Ps(2 + shard), &shards[shard]);
+    shards[shard].on_receive = [shard](Message m, Time, Outbox* out) {
+      auto reply = std::make_unique<v1::PullReply>();
+      reply->mutable_server_generation()->set_counter(shard);
+      out->Reply(m.call, std::move(reply));
+    };
+  }
+  ps.Start();
+
+  GrpcRuntimeOptions worker_options = options(v1::WORKER, 0, 2223);
+  for (uint32_t server : {2, 3}) {
+    worker_options.peers[PeerId::Ps(server)] = absl::StrCat(host, ":2222");
+  }
+  auto worker_runtime = MakeGrpcRuntime(worker_options);
+  ASSERT_TRUE(worker_runtime.ok()) << worker_runtime.status();
+  ToyCore worker;
+  std::map<CallId, uint64_t> answered;
+  worker.on_start = [&](Time, Outbox* out) {
+    for (uint32_t server : {2, 3}) {
+      out->Send(PeerId::Ps(server), server,
+                std::make_unique<v1::PullRequest>(), {}, absl::Seconds(60));
+    }
+  };
+  worker.on_receive = [&](Message m, Time, Outbox* out) {
+    EXPECT_TRUE(m.status.ok()) << m.status;
+    if (!m.status.ok()) return out->Exit(m.status);
+    answered[m.call] = static_cast<const v1::PullReply*>(m.head)
+                           ->server_generation()
+                           .counter();
+    if (answered.size() == 2) out->Exit(absl::OkStatus());
+  };
+  (*worker_runtime)->AddCore(PeerId::Worker(0), &worker);
+  EXPECT_TRUE((*worker_runtime)->Run().ok());
+  EXPECT_EQ(answered[2], 0u);
+  EXPECT_EQ(answered[3], 1u);
+
+  // Who says nothing means the first.
+  RawCaller caller(absl::StrCat(host, ":2222"));
+  EXPECT_TRUE(caller.Call(kPull, "", "").ok());
 }
 
 TEST_F(GrpcRuntimeTest, AnOverlongMessageIsRefusedAndTheConnectionSurvives) {

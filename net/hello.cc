@@ -153,7 +153,7 @@ absl::Status CheckHelloReply(const Identity& self, PeerId expected,
                              const v1::HelloReply& theirs) {
   RETURN_IF_ERROR(
       CheckProtocol(self, theirs.task(), theirs.protocol(), theirs.protocol()));
-  const v1::Task task = TaskOf(expected);
+  const v1::Task task = TaskOf(expected, self.shards_per_server);
   if (theirs.task().type() != task.type() ||
       theirs.task().index() != task.index()) {
     return Refuse(
@@ -164,12 +164,13 @@ absl::Status CheckHelloReply(const Identity& self, PeerId expected,
   return CompareJob(self, theirs);
 }
 
-v1::Task TaskOf(PeerId peer) {
+v1::Task TaskOf(PeerId peer, uint32_t shards_per_server) {
   v1::Task task;
   task.set_index(peer.index);
   switch (peer.kind) {
     case PeerId::Kind::kPs:
       task.set_type(v1::PS);
+      task.set_index(peer.index / shards_per_server);
       break;
     case PeerId::Kind::kWorker:
     case PeerId::Kind::kCoordinator:

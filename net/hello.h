@@ -31,6 +31,8 @@ struct Identity {
   // The machine, to share memory with its other processes, and the socket if
   // they may hand over any; empty: payloads travel in messages.
   v1::SharedMemoryOffer shared_memory;
+  // Task t has the servers t * N to t * N + N - 1.
+  uint32_t shards_per_server = 1;
 };
 
 v1::HelloRequest MakeHello(const Identity& self);
@@ -47,8 +49,8 @@ absl::Status CheckHello(const Identity& self, const v1::HelloRequest& theirs);
 absl::Status CheckHelloReply(const Identity& self, PeerId expected,
                              const v1::HelloReply& theirs);
 
-// The task that a peer is: the coordinator is worker 0.
-v1::Task TaskOf(PeerId peer);
+// The task that a peer is, or is part of: the coordinator is worker 0.
+v1::Task TaskOf(PeerId peer, uint32_t shards_per_server = 1);
 
 }  // namespace paramd
 

@@ -31,6 +31,9 @@ class InProcessRuntime : public Runtime {
     return status;
   }
   void Post(std::function<void()> f) override { mailbox_->Post(std::move(f)); }
+  std::function<void()> Waker() override {
+    return [mailbox = mailbox_] { mailbox->Post([] {}); };
+  }
   void Drain(absl::Status status, absl::Duration timeout) override {
     mailbox_->Post([this, status, timeout] {
       host_.Drain(status, timeout, MonotonicNow());

@@ -112,6 +112,10 @@ class PeerLink::Call : public Completion {
         deadline_(deadline),
         request_(std::move(request)) {
     context_.AddMetadata(kCallerKey, CallerText(from));
+    const uint32_t shards = link->self_->shards_per_server;
+    if (shards > 1 && link->peer_.kind == PeerId::Kind::kPs) {
+      context_.AddMetadata(kShardKey, absl::StrCat(link->peer_.index % shards));
+    }
   }
 
   void Begin(grpc::GenericStub* stub, grpc::CompletionQueue* queue) {

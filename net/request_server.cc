@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "grpcpp/impl/rpc_service_method.h"
 #include "grpcpp/impl/service_type.h"
@@ -15,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "net/caller.h"
 #include "net/completion.h"
 #include "net/grpc_status.h"
 #include "net/payload_path.h"
@@ -42,6 +44,14 @@ absl::Status CheckSize(const Method& method, size_t bytes) {
   return Refuse(v1::Refusal::OVER_LIMIT, method.name,
                 absl::StrCat("a ", method.name, " request of ", bytes,
                              " bytes; the limit is ", method.most_bytes()));
+}
+
+// Empty: nothing.
+absl::string_view SaidUnder(const char* key,
+                            const grpc::ServerContext& context) {
+  const auto said = context.client_metadata().find(key);
+  if (said == context.client_metadata().end()) return "";
+  return {said->second.data(), said->second.size()};
 }
 
 }  // namespace
@@ -204,13 +214,8 @@ absl::Status RequestServer::Take(Request* request) {
   const Method& method = request->method;
   RETURN_IF_ERROR(refuse_all_);
   RETURN_IF_ERROR(CheckSize(method, request->bytes.Length()));
-  const auto& metadata = request->context.client_metadata();
-  const auto said = metadata.find(kCallerKey);
   ASSIGN_OR_RETURN(const Caller caller,
-                   IdentifyCaller(said == metadata.end()
-                                      ? absl::string_view()
-                                      : absl::string_view(said->second.data(),
-                                                          said->second.size()),
+                   IdentifyCaller(SaidUnder(kCallerKey, request->context),
                                   request->context.peer()));
   RETURN_IF_ERROR(CheckAllowed(caller, method));
   ASSIGN_OR_RETURN(WireMessage message,
@@ -265,12 +270,13 @@ absl::Status RequestServer::TakeControl(Request* request, const Caller& caller,
 absl::Status RequestServer::GiveToCore(Request* request, const Caller& caller,
                                        WireMessage message) {
   const Method& method = request->method;
-  const PeerId core = CoreOf(method);
+  ASSIGN_OR_RETURN(const uint32_t shard, ShardOf(*request));
+  const PeerId core = CoreOf(method, shard);
   if (!host_->Serves(core)) {
     return absl::UnimplementedError(absl::StrCat(
         method.name, " is served by ", PeerName(core), "; this is ",
         PeerName(self_->task.type() == v1::PS
-                     ? PeerId::Ps(self_->task.index())
+                     ? FirstServer()
                      : PeerId::Worker(self_->task.index()))));
   }
   if (waiting_.size() >= kMostWaiting) {
@@ -380,9 +386,27 @@ void RequestServer::Shutdown() {
   server_->Shutdown(std::chrono::system_clock::now());
 }
 
-PeerId RequestServer::CoreOf(const Method& method) const {
+PeerId RequestServer::FirstServer() const {
+  return PeerId::Ps(self_->task.index() * self_->shards_per_server);
+}
+
+PeerId RequestServer::CoreOf(const Method& method, uint32_t shard) const {
   const bool is_ps = method.served_by == PeerId::Kind::kPs;
-  return {method.served_by, is_ps ? self_->task.index() : 0};
+  return {method.served_by, is_ps ? FirstServer().index + shard : 0};
+}
+
+// Zero where there is one.
+absl::StatusOr<uint32_t> RequestServer::ShardOf(const Request& request) const {
+  const absl::string_view said = SaidUnder(kShardKey, request.context);
+  uint32_t shard = 0;
+  if (said.empty() || (absl::SimpleAtoi(said, &shard) &&
+                       shard < self_->shards_per_server)) {
+    return shard;
+  }
+  return Refuse(v1::Refusal::INVALID, kShardKey,
+                absl::StrCat(kShardKey, " is '", said.substr(0, 64),
+                             "'; a server has ", self_->shards_per_server,
+                             " shards, numbered from 0"));
 }
 
 // What nobody but the streams knows is served everywhere.
@@ -392,7 +416,7 @@ bool RequestServer::IsServed(
   for (const Method& method : MethodTable::Get().methods()) {
     if (!absl::StartsWith(method.path, prefix)) continue;
     return method.served_by == PeerId::Kind::kOutside ||
-           host_->Serves(CoreOf(method));
+           host_->Serves(CoreOf(method, /*shard=*/0));
   }
   return true;
 }

@@ -100,7 +100,9 @@ class RequestServer {
   void Answer(Request* request, const absl::Status& status,
               const google::protobuf::Message* head,
               const BufferChain& payload);
-  PeerId CoreOf(const Method& method) const;
+  PeerId FirstServer() const;
+  PeerId CoreOf(const Method& method, uint32_t shard) const;
+  absl::StatusOr<uint32_t> ShardOf(const Request& request) const;
   bool IsServed(const google::protobuf::ServiceDescriptor* service) const;
   bool IsRestored() const;
   void CountRefusal(const std::string& peer, const absl::Status& status);

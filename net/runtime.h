@@ -48,6 +48,9 @@ class Runtime {
   // Runs `f` on the loop thread, in the order of posting. Dropped if the loop
   // has ended.
   virtual void Post(std::function<void()> f) = 0;
+  // Makes the loop look whose tick is due. What it returns may be called on any
+  // thread, also when the runtime is gone: then it does nothing.
+  virtual std::function<void()> Waker() = 0;
 
   // Starts the cores and drives them. Returns OK when every core has called
   // Outbox::Exit with OK (one that has is called no more), at once with the

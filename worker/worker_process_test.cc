@@ -44,6 +44,9 @@ class FakeRuntime : public Runtime {
   }
   v1::StatusReply Status() override { return {}; }
   void Post(std::function<void()>) override {}
+  std::function<void()> Waker() override {
+    return [] {};
+  }
   absl::Status Run() override { return absl::OkStatus(); }
   void Drain(absl::Status, absl::Duration) override {}
   void Stop(absl::Status) override {}

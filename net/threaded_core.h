@@ -1,0 +1,87 @@
+#ifndef PARAMD_NET_THREADED_CORE_H_
+#define PARAMD_NET_THREADED_CORE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+
+#include "base/mutex.h"
+#include "net/mailbox.h"
+#include "net/runtime.h"
+#include "tensor/core.h"
+
+namespace paramd {
+
+// A core on a thread of its own, behind one for a Runtime: what comes is handed
+// over to the thread, what the core answers is handed back and leaves with the
+// next tick. A core sees nothing of it: it is called by its thread alone, one
+// event after the other, in the order in which they came.
+//
+// Bound: as many events wait as calls and works are open; the runtime bounds
+// both. What comes behind a core's Exit is dropped; its caller is answered when
+// the process ends or its deadline comes.
+//
+// Thread safety: as a Core, on the loop thread. The core is used by nobody else
+// until this is gone.
+class ThreadedCore : public Core {
+ public:
+  // `wake` is the runtime's Waker. The core is not owned and outlives this.
+  ThreadedCore(absl::string_view name, Core* core, std::function<void()> wake);
+  // What waits is dropped, and so is what works outside say from now on.
+  ~ThreadedCore() override;
+
+  // As in Runtime, on the core's thread: work of this type goes to `handler`,
+  // the other to the runtime. REQUIRES: called before Start.
+  void HandleIo(const google::protobuf::Descriptor* type,
+                Runtime::IoHandler handler);
+
+  void Start(Time now, Outbox* out) override;
+  void Receive(Message message, Time now, Outbox* out) override;
+  void Completed(IoResult result, Time now, Outbox* out) override;
+  void Tick(Time now, Outbox* out) override ABSL_LOCKS_EXCLUDED(mutex_);
+  Time next_tick() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  void Drain(Time now, Outbox* out) override;
+  // As of the last second.
+  std::string overdue(Time now) const override ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Runs `f` between two events of the core and waits for that: a turn of the
+  // core, as a rule a millisecond. REQUIRES: not on the core's thread.
+  void Look(const std::function<void()>& f) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  using Call = std::function<void(Time now, Outbox* out)>;
+
+  void Give(Call call);
+  void Run();
+  // On the core's thread.
+  void Do(const Call& call) ABSL_LOCKS_EXCLUDED(mutex_);
+  void StartIos(Outbox* out);
+  void HandBack(Outbox out) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SayWhomItWaitsFor(Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  Core* const core_;
+  const std::function<void()> wake_;
+  // Shared with works that end when this is gone.
+  const std::shared_ptr<Mailbox> events_;
+  mutable Mutex mutex_;
+  CondVar looked_;
+  std::vector<Outbox> done_ ABSL_GUARDED_BY(mutex_);
+  std::string overdue_ ABSL_GUARDED_BY(mutex_);
+  // Of the core's thread.
+  absl::flat_hash_map<const google::protobuf::Descriptor*, Runtime::IoHandler>
+      io_handlers_;
+  bool started_ = false;
+  bool exited_ = false;
+  bool stopping_ = false;
+  Time says_next_;
+  std::thread thread_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_NET_THREADED_CORE_H_
