@@ -85,6 +85,8 @@ class CoreHost {
   // Returns when it wants to be called next: every second.
   Time TellWaits(Time now);
   bool has_waiting_events() const { return !events_.empty(); }
+  // Requests of cores that have no answer yet.
+  size_t open_calls() const { return calls_.size(); }
 
   // Tells every core to drain; the end is then `status`, at `timeout` at the
   // latest. Again, or after the end: no change.

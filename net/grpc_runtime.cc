@@ -34,6 +34,9 @@ namespace {
 
 // Events given to cores before the queue is looked at again.
 constexpr int kTurnsPerLook = 16;
+// Of more calls under way the answers come in bunches to who sleeps meanwhile:
+// asking would take them one by one.
+constexpr size_t kMostCallsToAskFor = 8;
 
 // gRPC is never shut down: its end waits for its own threads, up to 10 s if one
 // of them is helping with a write. It and protobuf write to stderr in their own
@@ -228,7 +231,9 @@ absl::Status GrpcRuntime::Run() {
 
 bool GrpcRuntime::Look(Time until) {
   const Time began = MonotonicNow();
-  const Time patient = std::min(until, began + busy_poll_.Patience(began));
+  const bool asks = host_.open_calls() <= kMostCallsToAskFor;
+  const Time patient =
+      asks ? std::min(until, began + busy_poll_.Patience(began)) : began;
   Ended ended;
   bool came = false;
   Time now = began;

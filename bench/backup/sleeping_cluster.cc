@@ -167,7 +167,7 @@ Child::Serve ServeShard(const std::string& host, uint32_t workers) {
   Shard::Options options;
   options.incarnation = 100;
   options.life_seed = 1;
-  new ParameterServer(options, "", runtime);
+  new ParameterServer({options}, "", runtime);
   std::thread([runtime] { Run(runtime); }).detach();
   return [](const std::string&) { return std::string(); };
 }
