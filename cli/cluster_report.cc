@@ -1,5 +1,6 @@
 #include "cli/cluster_report.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -23,6 +24,14 @@ std::string NameOf(const v1::Task& task) {
                       "-", task.index());
 }
 
+// Whether a member is the process that says `status`, or one of its shards.
+bool IsOf(const v1::Task& member, const v1::StatusReply& status) {
+  const auto shards = static_cast<uint32_t>(std::max(1, status.shards_size()));
+  return member.type() == status.task().type() &&
+         member.index() / shards == status.task().index();
+}
+
+// Of a process with several shards: of the one that is `task`.
 v1::ProcessAnswer AnswerOf(const v1::Task& task, const std::string& address,
                            absl::StatusOr<v1::StatusReply> status) {
   v1::ProcessAnswer answer;
@@ -30,7 +39,14 @@ v1::ProcessAnswer AnswerOf(const v1::Task& task, const std::string& address,
   answer.set_address(address);
   if (status.ok()) {
     *answer.mutable_status() = *std::move(status);
-    answer.mutable_status()->clear_job();
+    v1::StatusReply& said = *answer.mutable_status();
+    said.clear_job();
+    if (said.shards_size() > 0) {
+      const auto shards = static_cast<uint32_t>(said.shards_size());
+      *said.mutable_server() =
+          said.shards(static_cast<int>(task.index() % shards));
+      said.clear_shards();
+    }
   } else {
     answer.set_error(std::string(status.status().message()));
   }
@@ -66,11 +82,10 @@ void AskMembers(const std::string& address, const v1::StatusReply& asked,
   std::vector<std::string> addresses;
   std::vector<int> rows;
   for (const v1::Member& member : report->job().members()) {
-    const std::string name = NameOf(member.task());
     v1::ProcessAnswer* row = report->add_processes();
-    if (name == NameOf(asked.task())) {
+    if (IsOf(member.task(), asked)) {
       *row = AnswerOf(member.task(), address, asked);
-    } else if (name == NameOf(chief.task())) {
+    } else if (IsOf(member.task(), chief)) {
       *row = AnswerOf(member.task(), asked.chief_address(), chief);
     } else if (member.address().empty()) {
       *row = AnswerOf(

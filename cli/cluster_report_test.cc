@@ -138,6 +138,20 @@ TEST_F(ClusterReportTest, AMemberWithoutAnAddressIsNotAsked) {
             "the chief is not told where it listens");
 }
 
+TEST_F(ClusterReportTest, EachShardOfAProcessHasItsOwnFigures) {
+  v1::StatusReply& ps = replies_["p0:1"];
+  for (const uint64_t pulls : {10, 11}) ps.add_shards()->set_pulls(pulls);
+  AddMember(v1::PS, 1, v1::Member::ALIVE, "p0:1");
+  for (const char* asked : {"p0:1", "w0:1"}) {
+    const auto report = ReportAt(asked);
+    ASSERT_EQ(report->processes_size(), 4);
+    EXPECT_EQ(report->processes(0).status().server().pulls(), 10u);
+    EXPECT_EQ(report->processes(3).name(), "ps-1");
+    EXPECT_EQ(report->processes(3).status().server().pulls(), 11u);
+    EXPECT_EQ(report->processes(3).status().shards_size(), 0);
+  }
+}
+
 TEST_F(ClusterReportTest, NobodyAtTheAddressIsAnErrorThatNamesIt) {
   EXPECT_EQ(ReportAt("x:1").status(),
             absl::UnavailableError("x:1 can't be reached: refused"));
@@ -189,6 +203,8 @@ void AppendKeys(const google::protobuf::Descriptor& type,
     // `job` is left out of each process's own status.
     if (key == "processes[].status.job") continue;
     keys->push_back(key);
+    // Each shard is a process of the report.
+    if (key == "processes[].status.shards") continue;
     if (field.message_type() == nullptr ||
         field.message_type() == v1::Version::descriptor()) {
       continue;

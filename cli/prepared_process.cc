@@ -24,8 +24,11 @@ namespace paramd {
 namespace {
 
 absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster,
+                                   const v1::JobConfig& job,
                                    const RunOptions& options) {
   ProcessRole role;
+  role.shards = job.shards_per_server();
+  role.servers = role.shards;
   role.incarnation = DrawIncarnation();
   if (!options.incarnation.empty()) {
     ASSIGN_OR_RETURN(role.incarnation,
@@ -40,7 +43,7 @@ absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster,
     role.worker = 0;
     return role;
   }
-  role.servers = static_cast<uint32_t>(cluster.ps.size());
+  role.servers = static_cast<uint32_t>(cluster.ps.size()) * role.shards;
   role.workers = static_cast<uint32_t>(cluster.workers.size());
   if (cluster.is_ps()) {
     role.server = cluster.self.index;
@@ -138,12 +141,15 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   options.job_settings =
       absl::StrSplit(prepared.job.job_wide_text, '\n', absl::SkipEmpty());
   options.cluster = EntriesToAgree(cluster);
+  options.cluster.push_back(
+      absl::StrCat("shards_per_server=", prepared.role.shards));
   options.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
   options.shared_memory = prepared.job.config.shared_memory();
   // An address that this process is not told is empty.
-  for (size_t i = 0; i < cluster.ps.size(); ++i) {
-    if (cluster.ps[i].empty()) continue;
-    options.peers[PeerId::Ps(static_cast<uint32_t>(i))] = cluster.ps[i];
+  options.shards_per_server = prepared.role.shards;
+  for (uint32_t server = 0; server < prepared.role.servers; ++server) {
+    const std::string& address = cluster.ps[server / prepared.role.shards];
+    if (!address.empty()) options.peers[PeerId::Ps(server)] = address;
   }
   if (!cluster.chief_address().empty()) {
     options.peers[PeerId::Coordinator()] = cluster.chief_address();
@@ -209,7 +215,9 @@ absl::Status Prepare(const RunOptions& options, PreparedProcess* prepared) {
   prepared->job = std::move(all.job);
   prepared->cluster = std::move(all.cluster);
   if (!prepared->cluster.nothing_to_do().empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(prepared->role, RoleIn(prepared->cluster, options));
+  ASSIGN_OR_RETURN(
+      prepared->role,
+      RoleIn(prepared->cluster, prepared->job.config, options));
   LogStart(*prepared);
   RETURN_IF_ERROR(SettleRunDirectory(prepared));
   ASSIGN_OR_RETURN(prepared->process,
@@ -218,7 +226,8 @@ absl::Status Prepare(const RunOptions& options, PreparedProcess* prepared) {
   prepared->process->AddTo(prepared->runtime.get());
   // After those of the parts: it adds to what they say.
   prepared->facts = std::make_unique<ProcessFacts>(
-      prepared->cluster, absl::StrCat(ParamdVersion(), " ", ParamdCommit()));
+      prepared->cluster, prepared->role.shards,
+      absl::StrCat(ParamdVersion(), " ", ParamdCommit()));
   prepared->runtime->OnStatus(
       [facts = prepared->facts.get()](v1::StatusReply* status) {
         facts->Fill(status);
@@ -236,17 +245,22 @@ absl::Status PrepareToLinger(const RunOptions& options,
   RETURN_IF_ERROR(MakeRuntime(options.insecure, prepared));
   const ProcessRole& role = prepared->role;
   const uint64_t term = last.configuration().term();
-  prepared->finished.assign(2, FinishedJob(/*servers=*/0, term));
-  if (role.is_chief()) {
-    const bool alone = role.server.has_value();
-    prepared->finished[1] = FinishedJob(alone ? 0 : role.servers, term);
-    prepared->runtime->AddCore(PeerId::Coordinator(), &prepared->finished[1]);
+  std::vector<PeerId> names = {
+      PeerId::Worker(role.worker.value_or(role.evaluator.value_or(0)))};
+  if (role.server.has_value()) {
+    names.clear();
+    for (uint32_t shard = 0; shard < role.shards; ++shard) {
+      names.push_back(PeerId::Ps(*role.server * role.shards + shard));
+    }
   }
-  prepared->runtime->AddCore(
-      role.server.has_value()
-          ? PeerId::Ps(*role.server)
-          : PeerId::Worker(role.worker.value_or(role.evaluator.value_or(0))),
-      &prepared->finished[0]);
+  if (role.is_chief()) names.push_back(PeerId::Coordinator());
+  prepared->finished.assign(names.size(), FinishedJob(/*servers=*/0, term));
+  if (role.is_chief() && !role.server.has_value()) {
+    prepared->finished.back() = FinishedJob(role.servers, term);
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    prepared->runtime->AddCore(names[i], &prepared->finished[i]);
+  }
   prepared->runtime->OnStatus(
       [last, facts = prepared->facts.get()](v1::StatusReply* status) {
         *status = last;

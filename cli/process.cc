@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -93,28 +95,37 @@ absl::Status Process::CreateCoordinator() {
 }
 
 void Process::AddTo(Runtime* runtime) {
-  if (role_.server.has_value()) {
+  if (role_.server.has_value()) CreateServer(runtime);
+  if (coordinator_ != nullptr) coordinator_->AddTo(runtime);
+  if (worker_ != nullptr) worker_->AddTo(runtime);
+  if (evaluator_ != nullptr) evaluator_->AddTo(runtime);
+}
+
+void Process::CreateServer(Runtime* runtime) {
+  const uint64_t memory = MemoryLimitOf(job_.config.memory_limit_bytes(),
+                                        MemoryOfThisProcess());
+  std::vector<Shard::Options> shards;
+  for (uint32_t shard = 0; shard < role_.shards; ++shard) {
     Shard::Options options;
-    options.index = *role_.server;
+    options.index = *role_.server * role_.shards + shard;
     options.incarnation = role_.incarnation;
-    options.life_seed = StableHash("life", role_.incarnation);
+    options.life_seed = StableHash("life", role_.incarnation + shard);
     options.park_timeout = absl::Milliseconds(job_.config.park_timeout_ms());
     options.finish_timeout =
         absl::Milliseconds(job_.config.finish_timeout_ms());
     options.start_timeout = absl::Milliseconds(job_.config.start_timeout_ms());
     options.lease = absl::Milliseconds(job_.config.lease_ms());
     options.sync_park_bytes = job_.config.sync_park_bytes();
-    options.memory_limit_bytes = MemoryLimitOf(
-        job_.config.memory_limit_bytes(), MemoryOfThisProcess());
+    // Zero is no limit.
+    options.memory_limit_bytes =
+        memory == 0 ? 0 : std::max<uint64_t>(1, memory / role_.shards);
     options.spike_factor = job_.config.spike_factor();
     options.pull_ahead = job_.config.pull_ahead();
     options.kernels = KernelsFor(job_.config.cpu());
-    server_ = std::make_unique<ParameterServer>(
-        options, job_.config.checkpoint().directory(), runtime);
+    shards.push_back(options);
   }
-  if (coordinator_ != nullptr) coordinator_->AddTo(runtime);
-  if (worker_ != nullptr) worker_->AddTo(runtime);
-  if (evaluator_ != nullptr) evaluator_->AddTo(runtime);
+  server_ = std::make_unique<ParameterServer>(
+      shards, job_.config.checkpoint().directory(), runtime);
 }
 
 }  // namespace paramd

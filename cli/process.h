@@ -19,11 +19,13 @@ namespace paramd {
 
 // Which tasks one process is, and of how many there are.
 struct ProcessRole {
+  // The ps task; its servers are server * shards and the next ones.
   absl::optional<uint32_t> server;
   absl::optional<uint32_t> worker;  // Worker 0 is the chief and coordinates.
   absl::optional<uint32_t> evaluator;
-  uint32_t servers = 1;
+  uint32_t servers = 1;  // Of all ps tasks together.
   uint32_t workers = 1;
+  uint32_t shards = 1;  // Servers of each ps task.
   // Which process of its task this is, and which one, known to have ended, was
   // the one before; 0: nobody knows.
   uint64_t incarnation = 0;
@@ -52,6 +54,7 @@ class Process {
 
   absl::Status CreateWorker();
   absl::Status CreateCoordinator();
+  void CreateServer(Runtime* runtime);
 
   const ProcessRole role_;
   const LoadedJob job_;

@@ -10,8 +10,10 @@
 
 namespace paramd {
 
-ProcessFacts::ProcessFacts(const ClusterSpec& cluster, std::string build)
+ProcessFacts::ProcessFacts(const ClusterSpec& cluster, uint32_t shards,
+                           std::string build)
     : cluster_(cluster),
+      shards_(shards),
       build_(std::move(build)),
       host_(ReadHostName()),
       started_(MonotonicNow()) {}
@@ -26,11 +28,11 @@ void ProcessFacts::Fill(v1::StatusReply* status) const {
   status->set_chief_address(cluster_.chief_address());
   if (!status->has_job()) return;
   for (v1::Member& member : *status->mutable_job()->mutable_members()) {
+    const bool is_ps = member.task().type() == v1::PS;
     const std::vector<std::string>& addresses =
-        member.task().type() == v1::PS ? cluster_.ps : cluster_.workers;
-    if (member.task().index() < addresses.size()) {
-      member.set_address(addresses[member.task().index()]);
-    }
+        is_ps ? cluster_.ps : cluster_.workers;
+    const uint32_t task = member.task().index() / (is_ps ? shards_ : 1);
+    if (task < addresses.size()) member.set_address(addresses[task]);
   }
 }
 

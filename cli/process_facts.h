@@ -1,6 +1,7 @@
 #ifndef PARAMD_CLI_PROCESS_FACTS_H_
 #define PARAMD_CLI_PROCESS_FACTS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "base/time.h"
@@ -16,13 +17,15 @@ namespace paramd {
 // Immutable, hence thread-safe.
 class ProcessFacts {
  public:
-  ProcessFacts(const ClusterSpec& cluster, std::string build);
+  // `shards`: servers of each ps task.
+  ProcessFacts(const ClusterSpec& cluster, uint32_t shards, std::string build);
 
   // Adds it to `status`; to the members of the job, their addresses.
   void Fill(v1::StatusReply* status) const;
 
  private:
   const ClusterSpec cluster_;
+  const uint32_t shards_;
   const std::string build_;
   const std::string host_;
   const Time started_;  // When this was made.

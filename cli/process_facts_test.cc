@@ -16,7 +16,8 @@ ClusterSpec ClusterOf(TaskId self) {
 }
 
 TEST(ProcessFactsTest, AProcessSaysWhereItAndItsChiefAre) {
-  const ProcessFacts facts(ClusterOf({TaskType::kPs, 1}), "0.1 abc");
+  const ProcessFacts facts(ClusterOf({TaskType::kPs, 1}), /*shards=*/1,
+                           "0.1 abc");
   v1::StatusReply status;
   facts.Fill(&status);
   EXPECT_EQ(status.build(), "0.1 abc");
@@ -27,7 +28,7 @@ TEST(ProcessFactsTest, AProcessSaysWhereItAndItsChiefAre) {
 }
 
 TEST(ProcessFactsTest, TheChiefSaysWhereEveryMemberIsThatItIsToldOf) {
-  const ProcessFacts facts(ClusterOf({TaskType::kWorker, 0}), "");
+  const ProcessFacts facts(ClusterOf({TaskType::kWorker, 0}), /*shards=*/1, "");
   v1::StatusReply status;
   for (const auto& [type, index] :
        {std::pair(v1::PS, 1), std::pair(v1::WORKER, 0),
@@ -41,6 +42,19 @@ TEST(ProcessFactsTest, TheChiefSaysWhereEveryMemberIsThatItIsToldOf) {
   EXPECT_EQ(status.job().members(1).address(), "w0:1");
   EXPECT_EQ(status.job().members(2).address(), "");
   EXPECT_EQ(status.job().members(3).address(), "");
+}
+
+TEST(ProcessFactsTest, ShardsAreWhereTheirTaskIs) {
+  const ProcessFacts facts(ClusterOf({TaskType::kWorker, 0}), /*shards=*/2, "");
+  v1::StatusReply status;
+  for (const uint32_t server : {0, 1, 2, 3}) {
+    v1::Member* member = status.mutable_job()->add_members();
+    member->mutable_task()->set_type(v1::PS);
+    member->mutable_task()->set_index(server);
+  }
+  facts.Fill(&status);
+  EXPECT_EQ(status.job().members(1).address(), "p0:1");
+  EXPECT_EQ(status.job().members(2).address(), "p1:1");
 }
 
 }  // namespace

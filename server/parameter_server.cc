@@ -1,5 +1,6 @@
 #include "server/parameter_server.h"
 
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -7,9 +8,13 @@
 
 #include "checkpoint/file.h"
 #include "checkpoint/nonce_file.h"
+#include "checkpoint/restore_reader.h"
 #include "checkpoint/shard_file.h"
 #include "checkpoint/warm_start.h"
+#include "net/threaded_core.h"
+#include "net/worker_thread.h"
 #include "proto/paramd/v1/storage.pb.h"
+#include "server/shard_stats.h"
 
 namespace paramd {
 namespace {
@@ -72,45 +77,106 @@ IoResult ReadInitial(const v1::ReadWarmStart& request) {
 
 }  // namespace
 
-ParameterServer::ParameterServer(const Shard::Options& options,
-                                 std::string checkpoint_directory,
-                                 Runtime* runtime)
-    : checkpoint_directory_(std::move(checkpoint_directory)),
-      shard_(options),
-      files_("ps-files") {
-  runtime->AddCore(PeerId::Ps(options.index), &shard_);
-  runtime->OnStatus(
-      [this](v1::StatusReply* status) { shard_.FillStatus(status); });
+// One shard, and what works for it outside.
+class ParameterServer::Part {
+ public:
+  Part(const Shard::Options& options, const std::string& checkpoint_directory)
+      : checkpoint_directory_(checkpoint_directory),
+        shard_(options),
+        files_("ps-files") {}
+
+  // On the runtime's thread.
+  void ServeOn(PeerId self, Runtime* runtime) {
+    runtime->AddCore(self, &shard_);
+    HandleIos([&](const auto* type, Runtime::IoHandler handler) {
+      runtime->HandleIo(type, std::move(handler));
+    });
+  }
+
+  // On a thread of its own.
+  void ServeBeside(PeerId self, Runtime* runtime) {
+    threaded_ = std::make_unique<ThreadedCore>(PeerName(self), &shard_,
+                                               runtime->Waker());
+    HandleIos([&](const auto* type, Runtime::IoHandler handler) {
+      threaded_->HandleIo(type, std::move(handler));
+    });
+    runtime->AddCore(self, threaded_.get());
+  }
+
+  void FillStatus(v1::StatusReply* status) const {
+    if (threaded_ == nullptr) return shard_.FillStatus(status);
+    threaded_->Look([&] { shard_.FillStatus(status); });
+  }
+
+ private:
+  using Work = std::function<IoResult(const Outbox::IoItem& item)>;
+
+  template <typename HandleIo>
+  void HandleIos(HandleIo handle) {
+    handle(v1::WriteShard::descriptor(), OnFiles([this](const auto& item) {
+             return WriteShard(checkpoint_directory_,
+                               static_cast<const v1::WriteShard&>(*item.head),
+                               item.payload);
+           }));
+    handle(v1::ReadSlices::descriptor(), OnFiles([this](const auto& item) {
+             return ReadSlices(checkpoint_directory_,
+                               static_cast<const v1::ReadSlices&>(*item.head),
+                               &restore_);
+           }));
+    handle(v1::ReadWarmStart::descriptor(), OnFiles([](const auto& item) {
+             return ReadInitial(
+                 static_cast<const v1::ReadWarmStart&>(*item.head));
+           }));
+  }
+
   // Shared only because std::function must be copyable. The frozen bytes go
   // with the item: whoever drops it last releases them.
-  runtime->HandleIo(v1::WriteShard::descriptor(), [this](Outbox::IoItem item,
-                                                         Runtime::IoDone done) {
-    auto work = std::make_shared<Outbox::IoItem>(std::move(item));
-    files_.Post([this, work, done = std::move(done)] {
-      const auto& request = static_cast<const v1::WriteShard&>(*work->head);
-      IoResult result =
-          WriteShard(checkpoint_directory_, request, work->payload);
-      work->payload.clear();
-      done(std::move(result));
-    });
-  });
-  runtime->HandleIo(v1::ReadSlices::descriptor(), [this](Outbox::IoItem item,
-                                                         Runtime::IoDone done) {
-    auto work = std::make_shared<Outbox::IoItem>(std::move(item));
-    files_.Post([this, work, done = std::move(done)] {
-      done(ReadSlices(checkpoint_directory_,
-                      static_cast<const v1::ReadSlices&>(*work->head),
-                      &restore_));
-    });
-  });
-  runtime->HandleIo(
-      v1::ReadWarmStart::descriptor(),
-      [this](Outbox::IoItem item, Runtime::IoDone done) {
-        auto work = std::make_shared<Outbox::IoItem>(std::move(item));
-        files_.Post([work, done = std::move(done)] {
-          done(ReadInitial(static_cast<const v1::ReadWarmStart&>(*work->head)));
-        });
+  Runtime::IoHandler OnFiles(Work work) {
+    return [this, work = std::move(work)](Outbox::IoItem item,
+                                          Runtime::IoDone done) {
+      auto held = std::make_shared<Outbox::IoItem>(std::move(item));
+      files_.Post([work, held, done = std::move(done)] {
+        IoResult result = work(*held);
+        held->payload.clear();
+        done(std::move(result));
       });
+    };
+  }
+
+  const std::string checkpoint_directory_;
+  Shard shard_;
+  RestoreReader restore_;  // Of files_.
+  WorkerThread files_;
+  std::unique_ptr<ThreadedCore> threaded_;  // Null: there is one shard.
+};
+
+ParameterServer::ParameterServer(const std::vector<Shard::Options>& shards,
+                                 const std::string& checkpoint_directory,
+                                 Runtime* runtime) {
+  for (const Shard::Options& options : shards) {
+    const PeerId self = PeerId::Ps(options.index);
+    parts_.push_back(std::make_unique<Part>(options, checkpoint_directory));
+    if (shards.size() == 1) {
+      parts_.back()->ServeOn(self, runtime);
+    } else {
+      parts_.back()->ServeBeside(self, runtime);
+    }
+  }
+  runtime->OnStatus([this](v1::StatusReply* status) { FillStatus(status); });
+}
+
+ParameterServer::~ParameterServer() = default;
+
+void ParameterServer::FillStatus(v1::StatusReply* status) const {
+  if (parts_.size() == 1) return parts_.front()->FillStatus(status);
+  for (const auto& part : parts_) {
+    v1::StatusReply one;
+    part->FillStatus(&one);
+    *status->mutable_generation() = one.generation();
+    *status->mutable_configuration() = one.configuration();
+    *status->add_shards() = one.server();
+  }
+  *status->mutable_server() = TogetherOf(status->shards());
 }
 
 }  // namespace paramd

@@ -88,7 +88,7 @@ void RunServer(const v1::Configuration& configuration,
   Shard::Options options;
   options.incarnation = 100;
   options.life_seed = 1;
-  ParameterServer server(options, checkpoint_directory, runtime.get());
+  ParameterServer server({options}, checkpoint_directory, runtime.get());
   Script script;
   runtime->AddCore(PeerId::Coordinator(), &script);
 
@@ -263,7 +263,7 @@ TEST(ParameterServerTest, ACheckpointThatIsNotSeenIsLeftToTheCoordinator) {
   auto runtime = MakeInProcessRuntime();
   Shard::Options options;
   options.incarnation = 100;
-  ParameterServer server(options, "/nor/here", runtime.get());
+  ParameterServer server({options}, "/nor/here", runtime.get());
   Script script;
   runtime->AddCore(PeerId::Coordinator(), &script);
   auto configure = std::make_unique<v1::ConfigureRequest>();

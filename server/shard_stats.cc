@@ -1,0 +1,64 @@
+#include "server/shard_stats.h"
+
+#include <algorithm>
+
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+
+namespace paramd {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// Numbers are added, those of lists each to its own; the rest is left.
+void Add(const Message& from, Message* to) {
+  const auto* const reflection = from.GetReflection();
+  const auto* const type = from.GetDescriptor();
+  for (int i = 0; i < type->field_count(); ++i) {
+    const FieldDescriptor* const field = type->field(i);
+    if (field->is_repeated()) {
+      if (field->cpp_type() != FieldDescriptor::CPPTYPE_UINT64) continue;
+      for (int n = 0; n < reflection->FieldSize(from, field); ++n) {
+        const uint64_t number = reflection->GetRepeatedUInt64(from, field, n);
+        if (n == reflection->FieldSize(*to, field)) {
+          reflection->AddUInt64(to, field, number);
+          continue;
+        }
+        const uint64_t before = reflection->GetRepeatedUInt64(*to, field, n);
+        reflection->SetRepeatedUInt64(to, field, n, before + number);
+      }
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_UINT64) {
+      reflection->SetUInt64(to, field,
+                            reflection->GetUInt64(*to, field) +
+                                reflection->GetUInt64(from, field));
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+      reflection->SetDouble(to, field,
+                            reflection->GetDouble(*to, field) +
+                                reflection->GetDouble(from, field));
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE &&
+               reflection->HasField(from, field)) {
+      Add(reflection->GetMessage(from, field),
+          reflection->MutableMessage(to, field));
+    }
+  }
+}
+
+}  // namespace
+
+v1::ServerStats TogetherOf(
+    const google::protobuf::RepeatedPtrField<v1::ServerStats>& shards) {
+  v1::ServerStats together;
+  bool restored = !shards.empty();
+  uint64_t step = shards.empty() ? 0 : shards[0].step();
+  for (const v1::ServerStats& shard : shards) {
+    Add(shard, &together);
+    restored = restored && shard.restored();
+    step = std::min(step, shard.step());
+  }
+  together.set_restored(restored);
+  together.set_step(step);
+  return together;
+}
+
+}  // namespace paramd
