@@ -202,7 +202,22 @@ absl::Status Shard::Recall(const v1::RecallRequest& request,
   if (!IsZero(configuration_.version())) {
     *reply->mutable_configuration() = configuration_;
   }
+  FillRecalled(reply);
   return absl::OkStatus();
+}
+
+void Shard::FillRecalled(v1::RecallReply* reply) const {
+  if (state_ != State::kFilled) return;
+  reply->set_filled(true);
+  progress_.Fill(reply);
+  if (content_->owned().empty()) return;
+  v1::SavedSlice slice;
+  content_->owned().front()->applied().Save(&slice);
+  uint64_t pushes = 0;
+  for (const v1::PushRecord& record : slice.records()) {
+    pushes += record.earlier() + (record.missing_blocks().empty() ? 1 : 0);
+  }
+  reply->set_pushes(pushes);
 }
 
 absl::Status Shard::CheckTerm(uint64_t term) const {
@@ -259,6 +274,7 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request, Time now,
                                 " was told before with other content"));
   }
   term_ = term;
+  if (request.has_input_left()) progress_.SetLeft(request.input_left());
   if (content_ != nullptr) {
     content_->fork().Hear(request.header().snapshot());
     content_->fork().End(request.committed());

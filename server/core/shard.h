@@ -21,6 +21,7 @@
 #include "server/core/memory_budget.h"
 #include "server/core/optimizer_kernels.h"
 #include "server/core/pull_gate.h"
+#include "server/core/session_progress.h"
 #include "server/core/shard_content.h"
 #include "server/core/shard_filler.h"
 #include "server/core/sync_step.h"
@@ -34,7 +35,9 @@ namespace paramd {
 // itself when told, and ends when the job does.
 //
 // Invariants:
-//  - Nothing of a coordinator below the highest term heard is obeyed.
+//  - Nothing of a coordinator below the highest term heard is obeyed, and no
+//    push is applied between the recall by a new one and its configuration: what
+//    it was told of the pushes here stays true.
 //  - Only the sessions of the configuration push; an earlier generation never
 //    does again. What was sent to an earlier life of the server is not applied.
 //  - A refused call changed nothing.
@@ -152,6 +155,7 @@ class Shard : public Core {
   void Decide(CallId call, const v1::DecideRequest& request, Time now,
               Outbox* out);
   absl::Status Recall(const v1::RecallRequest& request, v1::RecallReply* reply);
+  void FillRecalled(v1::RecallReply* reply) const;
   absl::Status Configure(const v1::ConfigureRequest& request, Time now,
                          Outbox* out, v1::ConfigureReply* reply);
   absl::Status Seal(const v1::SealRequest& request, Outbox* out,
@@ -191,6 +195,7 @@ class Shard : public Core {
   absl::Status CheckPusher(const Message& message,
                            const v1::Header& header) const;
   absl::Status CheckMeant(const v1::Header& header) const;
+  absl::Status CheckConfigured() const;
   absl::Status CheckSession(const Message& message,
                             const v1::Header& header) const;
   absl::Status CheckKnown(const v1::Header& header) const;
@@ -248,6 +253,7 @@ class Shard : public Core {
   MemoryBudget memory_;
   std::unique_ptr<ShardContent> content_;
   LostPushes lost_;  // With earlier lives of content_.
+  SessionProgress progress_;  // Of this one, by pushes outside of sync mode.
   std::unique_ptr<SyncStep> sync_;  // Sync mode, while filled; or null.
   Time apply_at_ = Time::Never();
   std::unique_ptr<ShardFiller> filler_;    // While kFilling.

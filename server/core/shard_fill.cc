@@ -30,6 +30,11 @@ void Shard::BeginFilling(const v1::ServerMember& self, Time now, Outbox* out) {
   snapshot_.reset();
   drained_by_.Clear();
   lost_.Begin(options_.index, generation_);
+  uint64_t blocks = 0;
+  for (const Slice* const slice : content_->owned()) {
+    blocks += slice->block_count();
+  }
+  progress_.Begin(blocks);
   AnswerParked(out);
   handed_.reset();
   const ShardFiller::Options options = FillerOptions();

@@ -1,4 +1,5 @@
 // A shard's dealings with pushes.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +20,12 @@ void Shard::ReceivePush(const Message& message, const v1::PushRequest& request,
   if (status.ok()) {
     gate_.Hear(request.header(), request.clock(), now);
     HearLoss(request, out);
+    progress_.Applied(
+        request, std::count_if(reply->blocks().begin(), reply->blocks().end(),
+                               [](const v1::PushedBlock& block) {
+                                 return block.result() ==
+                                        v1::PushedBlock::APPLIED;
+                               }));
     BufferChain payload;
     if (request.has_pull()) {
       PullBehind(message.from, request, now, reply.get(), &payload);
@@ -65,10 +72,20 @@ absl::Status Shard::CheckPusher(const Message& message,
                                 const v1::Header& header) const {
   RETURN_IF_ERROR(CheckRunning());
   RETURN_IF_ERROR(CheckSession(message, header));
+  RETURN_IF_ERROR(CheckConfigured());
   RETURN_IF_ERROR(CheckKnown(header));
   RETURN_IF_ERROR(CheckMeant(header));
   RETURN_IF_ERROR(CheckFilled());
   return CheckStaying();
+}
+
+absl::Status Shard::CheckConfigured() const {
+  if (configuration_.version().term() >= term_) return absl::OkStatus();
+  return RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
+                      options_.retry_after,
+                      absl::StrCat("the coordinator of term ", term_,
+                                   " takes over and has not configured ",
+                                   Name(), " yet"));
 }
 
 // Its sender may have left that push behind since, and what it holds

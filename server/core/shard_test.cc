@@ -93,11 +93,11 @@ TEST(ShardRecallTest, AfterARecallLowerTermsAreRefusedEverywhere) {
   EXPECT_FALSE(driver.exited);
 }
 
-TEST(ShardRecallTest, WorkersGoOnUnderTheLastConfiguration) {
+TEST(ShardRecallTest, ReadersGoOnUnderTheLastConfiguration) {
   ShardDriver driver;
   driver.MakeReady(Small());
+  ASSERT_TRUE(driver.Push(PushTo(driver, 1), {1, 1}).ok());
   ASSERT_TRUE(driver.Ask<v1::RecallReply>(kChief, Recall(2)).ok());
-  EXPECT_TRUE(driver.Push(PushTo(driver, 1), {1, 1}).ok());
   EXPECT_EQ(driver.Pull(0), std::vector<float>(2, -1.0f));
 }
 

@@ -1,0 +1,104 @@
+#include "server/core/session_progress.h"
+
+#include <algorithm>
+
+namespace paramd {
+namespace {
+
+uint64_t SizeOf(const v1::SavedInput& left) {
+  uint64_t size = 0;
+  for (const v1::SavedInput::Range& range : left.remaining()) {
+    size += range.end() - range.begin();
+  }
+  return size;
+}
+
+// What was handed out, and of that what was used, only grows.
+bool IsOlder(const v1::SavedInput& a, const v1::SavedInput& b) {
+  return std::make_tuple(a.next_epoch(), a.next_offset(), SizeOf(b)) <
+         std::make_tuple(b.next_epoch(), b.next_offset(), SizeOf(a));
+}
+
+}  // namespace
+
+void SessionProgress::Begin(uint64_t blocks) {
+  *this = SessionProgress();
+  blocks_ = blocks;
+}
+
+void SessionProgress::SetLeft(const v1::SavedInput& left) {
+  if (has_left_ && IsOlder(left, left_)) return;
+  left_ = left;
+  has_left_ = true;
+  for (auto it = used_.begin(); it != used_.end();) {
+    const auto& [epoch, begin] = it->first;
+    it = IsLeft(epoch, begin, it->second) ? std::next(it) : used_.erase(it);
+  }
+}
+
+bool SessionProgress::IsLeft(uint32_t epoch, uint64_t begin,
+                             uint64_t end) const {
+  if (epoch > left_.next_epoch()) return true;
+  if (epoch == left_.next_epoch() && end > left_.next_offset()) return true;
+  return std::any_of(left_.remaining().begin(), left_.remaining().end(),
+                     [&](const v1::SavedInput::Range& range) {
+                       return range.epoch() == epoch && range.begin() < end &&
+                              begin < range.end();
+                     });
+}
+
+void SessionProgress::Applied(const v1::PushRequest& request, uint64_t blocks) {
+  const v1::Header& header = request.header();
+  Session& session =
+      sessions_[{header.generation().term(), header.generation().counter(),
+                 header.worker()}];
+  if (header.sequence() < session.sequence) return;
+  if (header.sequence() > session.sequence) {
+    session.sequence = header.sequence();
+    session.blocks = 0;
+  }
+  session.blocks += blocks;
+  if (session.blocks == blocks_) {
+    session.whole = session.sequence;
+    Use(request.epoch(), request.input_begin(), request.input_end());
+  }
+  if (sessions_.size() > kMostSessions) sessions_.erase(sessions_.begin());
+}
+
+void SessionProgress::Use(uint32_t epoch, uint64_t begin, uint64_t end) {
+  if (begin >= end) return;
+  auto next = used_.lower_bound({epoch, begin});
+  if (next != used_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first.first == epoch && before->second >= begin) {
+      begin = before->first.second;
+      end = std::max(end, before->second);
+      next = used_.erase(before);
+    }
+  }
+  while (next != used_.end() && next->first.first == epoch &&
+         next->first.second <= end) {
+    end = std::max(end, next->second);
+    next = used_.erase(next);
+  }
+  if (used_.size() < kMostRanges) used_[{epoch, begin}] = end;
+}
+
+void SessionProgress::Fill(v1::RecallReply* reply) const {
+  if (has_left_) *reply->mutable_input_left() = left_;
+  for (const auto& [place, end] : used_) {
+    v1::SavedInput::Range* const range = reply->add_input_used();
+    range->set_epoch(place.first);
+    range->set_begin(place.second);
+    range->set_end(end);
+  }
+  for (const auto& [key, session] : sessions_) {
+    v1::SavedSession* const saved = reply->add_sessions();
+    saved->mutable_generation()->set_term(std::get<0>(key));
+    saved->mutable_generation()->set_counter(std::get<1>(key));
+    saved->set_worker(std::get<2>(key));
+    saved->set_sequence(session.whole);
+  }
+}
+
+}  // namespace paramd

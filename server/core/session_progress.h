@@ -1,0 +1,65 @@
+#ifndef PARAMD_SERVER_CORE_SESSION_PROGRESS_H_
+#define PARAMD_SERVER_CORE_SESSION_PROGRESS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+
+namespace paramd {
+
+// How far the sessions of one life of a server have come, and what of the input
+// is used by pushes that are wholly in: what a coordinator that takes over has
+// to know. A push of which a block was in when this life began, out of a
+// checkpoint, never counts as whole: its input is used again rather than not at
+// all.
+//
+// Not thread-safe: belongs to a Shard.
+class SessionProgress {
+ public:
+  // A life begins that owns so many blocks.
+  void Begin(uint64_t blocks);
+
+  // What a coordinator says is left of the input, by what workers have
+  // reported. Only the newest word counts: the input only gets less.
+  void SetLeft(const v1::SavedInput& left);
+
+  // So many blocks of this chunk were applied, none of them before.
+  void Applied(const v1::PushRequest& request, uint64_t blocks);
+
+  // What is to be said of it.
+  void Fill(v1::RecallReply* reply) const;
+
+  // Beyond these the oldest sessions, and input just used, are forgotten.
+  static constexpr size_t kMostSessions = 4096;
+  static constexpr size_t kMostRanges = 4096;
+
+ private:
+  // Term, counter, worker.
+  using SessionKey = std::tuple<uint64_t, uint64_t, uint32_t>;
+  struct Session {
+    uint64_t sequence = 0;  // The newest push,
+    uint64_t blocks = 0;    // and how many blocks of it are in.
+    uint64_t whole = 0;     // The newest that is wholly in.
+  };
+
+  void Use(uint32_t epoch, uint64_t begin, uint64_t end);
+  bool IsLeft(uint32_t epoch, uint64_t begin, uint64_t end) const;
+
+  uint64_t blocks_ = 0;
+  std::map<SessionKey, Session> sessions_;  // Bound: kMostSessions.
+  v1::SavedInput left_;
+  bool has_left_ = false;
+  // Ends by epoch and begin; apart, and what of it is left by left_. Bound:
+  // kMostRanges.
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t> used_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_SERVER_CORE_SESSION_PROGRESS_H_
