@@ -8,11 +8,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
-#include "base/check.h"
 #include "base/random.h"
 #include "config/consistency.h"
-#include "coordinator/core/layout.h"
-#include "coordinator/core/variable_match.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -22,14 +19,6 @@ using ::google::protobuf::DynamicCastToGenerated;
 
 constexpr absl::Duration kSlowStep = absl::Seconds(3);
 constexpr absl::Duration kPeriod = absl::Milliseconds(100);
-
-// Pushes of an epoch, or in sync mode steps.
-uint64_t StepsPerEpoch(const v1::JobConfig& job, bool sync, uint32_t workers,
-                       uint64_t examples) {
-  uint64_t batch = job.batch_per_replica();
-  if (sync) batch *= std::max(uint64_t{job.accumulate()}, uint64_t{1}) * workers;
-  return (examples + batch - 1) / batch;
-}
 
 SyncSteps::Options SyncOptions(const Coordinator::Options& options) {
   SyncSteps::Options sync;
@@ -173,117 +162,6 @@ void Coordinator::OnTermTaken(const IoResult& result, Time now, Outbox* out) {
   }
   for (Server& server : servers_) server.next_call = now;
   phase_ = Phase::kRecalling;
-}
-
-void Coordinator::OnCheckpointFound(const IoResult& result, Time now,
-                                    Outbox* out) {
-  if (!result.status.ok()) {
-    out->Exit(result.status);
-    return;
-  }
-  const auto* found =
-      DynamicCastToGenerated<v1::FindCheckpointResult>(result.head.get());
-  // What a chief that died has retired may still be there.
-  if (!retired_.logged().empty()) DeleteCheckpoints(retired_.logged(), out);
-  if (found != nullptr && found->has_manifest()) {
-    const v1::Manifest& manifest = found->manifest();
-    const absl::Status same =
-        CheckVariables(found->path(), manifest, options_.variables);
-    if (!same.ok()) {
-      out->Exit(same);
-      return;
-    }
-    if (!manifest.job_digest().empty() &&
-        manifest.job_digest() != options_.job_digest) {
-      out->Exit(absl::InvalidArgumentError(absl::StrCat(
-          "checkpoint '", found->path(), "' is of job '", manifest.job_name(),
-          "' with other job-wide settings (digest ", manifest.job_digest(),
-          ", now ", options_.job_digest,
-          "): give the job file it was made with, or another "
-          "checkpoint.directory")));
-      return;
-    }
-    metrics_.Restored(manifest);
-    portions_.Restart(manifest.input());  // A newer one may have been damaged.
-    steps_.Restore(manifest.global_step(), manifest.input());
-    step_before_ = manifest.global_step();
-    epochs_evaluated_ = portions_.epochs_finished();
-    checkpoint_input_ = manifest.input();
-    checkpoint_.set_path(found->path());
-    checkpoint_step_ = step_before_;
-    checkpoint_number_ = manifest.snapshot();
-    for (Server& server : servers_) server.restore_directory = found->path();
-    out->Note(absl::StrCat("going on from checkpoint ", found->path()));
-  } else if (!retired_.logged().empty()) {
-    // A storage that is not mounted looks empty.
-    out->Exit(absl::UnavailableError(absl::StrCat(
-        "no checkpoint is found, though checkpoint ",
-        VersionName(retired_.logged().back()),
-        " was retired for a newer one: is the directory of the checkpoints the "
-        "one that this run had?")));
-    return;
-  }
-  if (found != nullptr && found->has_warm_start()) {
-    *configuration_.mutable_warm_start() = found->warm_start();
-    out->Note(absl::StrCat("initial values of '", found->warm_start().variables(),
-                           "' come from ", found->warm_start().path()));
-  }
-  summaries_.Begin(step_before_);
-  PlanConfiguration(now, out);
-  if (found != nullptr) audit_ = Audit(found->manifest());
-}
-
-void Coordinator::PlanConfiguration(Time now, Outbox* out) {
-  auto layout = PlanLayout(options_.variables, options_.servers);
-  if (!layout.ok()) {
-    out->Exit(layout.status());
-    return;
-  }
-  const v1::JobConfig& job = options_.job;
-  *configuration_.mutable_layout() = *std::move(layout);
-  *configuration_.mutable_optimizer() = job.optimizer();
-  const auto consistency = ParseStaleness(job.staleness());
-  CHECK(consistency.ok(), "the job's settings were checked");
-  *configuration_.mutable_consistency() = logged_mode_.value_or(*consistency);
-  if (IsSync()) {
-    configuration_.mutable_consistency()->set_backup_workers(
-        job.backup_workers());
-    if (job.backup_workers() >= options_.workers) {
-      out->Exit(absl::InvalidArgumentError(absl::StrCat(
-          "backup_workers is ", job.backup_workers(), " of ", options_.workers,
-          " workers: at least one must be left to contribute")));
-      return;
-    }
-  }
-  const uint64_t decay_steps =
-      job.optimizer().decay_steps() > 0
-          ? job.optimizer().decay_steps()
-          : StepsPerEpoch(job, IsSync(), options_.workers, options_.examples) *
-                job.epochs();
-  configuration_.set_decay_steps(logged_decay_steps_.value_or(decay_steps));
-  configuration_.set_seed(job.seed());
-  configuration_.set_state(v1::STARTING);
-  for (Server& server : servers_) {
-    server.generation.set_term(configuration_.version().term());
-    server.generation.set_counter(++generation_counter_);
-    server.restored = false;
-    server.next_call = now;
-  }
-  SetServerMembers();
-  NextVersion();
-  phase_ = Phase::kLoggingLayout;
-  v1::LogEntry entry;
-  *entry.mutable_configuration() = configuration_;
-  Append(std::move(entry), &Coordinator::OnLayoutLogged, out);
-}
-
-void Coordinator::OnLayoutLogged(const IoResult& result, Time /*now*/,
-                                 Outbox* out) {
-  if (!result.status.ok()) {
-    out->Exit(result.status);
-    return;
-  }
-  phase_ = Phase::kFilling;
 }
 
 void Coordinator::NextVersion() {

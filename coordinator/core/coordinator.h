@@ -28,6 +28,7 @@
 #include "coordinator/core/step_times.h"
 #include "coordinator/core/summaries.h"
 #include "coordinator/core/sync_steps.h"
+#include "coordinator/core/take_over.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
@@ -115,8 +116,16 @@ class Coordinator : public Core {
   void OnLogRead(const IoResult& result, Time now, Outbox* out);
   void OnTermTaken(const IoResult& result, Time now, Outbox* out);
   void OnCheckpointFound(const IoResult& result, Time now, Outbox* out);
+  absl::Status CheckFound(const v1::FindCheckpointResult& found) const;
+  void GoOnFrom(const TakeOver::Newest& newest);
+  // Why servers take it; empty: they keep what they hold.
+  std::string WhyRestore(const TakeOver::Newest& newest) const;
+  void TakeOverServers(const TakeOver::Newest& newest, Outbox* out);
+  void RestoreServers(const TakeOver::Newest& newest, const std::string& why,
+                      Outbox* out);
   void OnLayoutLogged(const IoResult& result, Time now, Outbox* out);
-  void PlanConfiguration(Time now, Outbox* out);
+  void PlanConfiguration(const TakeOver::Newest& newest, Time now,
+                         Outbox* out);
 
   // Looks for the newest checkpoint that nobody found damaged.
   void FindCheckpoint(Outbox* out);
@@ -326,6 +335,7 @@ class Coordinator : public Core {
   bool rewinding_ = false;
   absl::optional<SnapshotRound> snapshot_;
   BaseFiles bases_;
+  TakeOver take_over_;
   ShardRelay relay_;
   FillRelay fills_;
   // A checkpoint that a server could not restore.

@@ -133,6 +133,7 @@ Outbox::Head Coordinator::MakeCall(uint32_t index, ServerCall call,
   fill(configure->mutable_header());
   *configure->mutable_committed() = checkpoint_number_;
   *configure->mutable_configuration() = configuration_;
+  if (!IsSync()) *configure->mutable_input_left() = portions_.Save({});
   return configure;
 }
 
@@ -199,6 +200,7 @@ void Coordinator::OnRecalled(uint32_t index, const v1::RecallReply& reply,
                              Time now, Outbox* out) {
   Server& server = servers_[index];
   server.suspected = false;
+  if (phase_ == Phase::kRecalling) take_over_.Recalled(index, reply);
   if (server.incarnation == reply.incarnation()) return;
   const bool is_new_life = server.incarnation != 0;
   server.incarnation = reply.incarnation();

@@ -55,6 +55,34 @@ std::vector<v1::LostPushes> LossReport::Restoring(
   return found;
 }
 
+void LossReport::TakeOver(const v1::Manifest* newest,
+                          const std::vector<v1::Version>& lives,
+                          const std::vector<v1::SavedSession>& sessions) {
+  for (uint32_t s = 0; s < lives.size(); ++s) servers_[s].generation = lives[s];
+  std::map<uint32_t, v1::Version> saved;  // By worker.
+  if (newest != nullptr) {
+    for (const v1::ShardFile& file : newest->files()) {
+      committed_contents_[file.server()] = {PositionsOf(file), file.lost()};
+      for (const auto& [worker, position] :
+           committed_contents_[file.server()].positions) {
+        saved[worker] = std::max(saved[worker], position.first);
+      }
+      Server& server = servers_[file.server()];
+      for (const v1::LostPushes& lost : file.lost()) {
+        // The life that wrote the file knows of what it has heard itself.
+        if (lost.server_generation() == server.generation) {
+          server.added.push_back(lost);
+        }
+      }
+    }
+  }
+  for (const v1::SavedSession& session : sessions) {
+    // All of an earlier session is in the checkpoint.
+    if (session.generation() < saved[session.worker()]) continue;
+    Ended(session.worker(), session.generation(), session.sequence(), {});
+  }
+}
+
 void LossReport::Rewind() {
   ended_.clear();
   sealed_.clear();

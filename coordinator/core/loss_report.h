@@ -35,6 +35,13 @@ class LossReport {
   // the sessions that have ended, which it will never hear.
   std::vector<v1::LostPushes> Restoring(uint32_t server,
                                         const v1::Version& generation);
+  // Begins with what a coordinator finds whose servers keep what they hold: the
+  // newest checkpoint (null: none), the present life of each server, and how far
+  // the sessions came that have ended with the last coordinator, oldest first.
+  // REQUIRES: no server was restored by itself since that checkpoint.
+  void TakeOver(const v1::Manifest* newest,
+                const std::vector<v1::Version>& lives,
+                const std::vector<v1::SavedSession>& sessions);
   // All servers go back to the newest checkpoint, and the input with them: what
   // came since is computed again, and not lost.
   void Rewind();

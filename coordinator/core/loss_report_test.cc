@@ -278,5 +278,43 @@ TEST_F(LossReportTest, NumbersOfSessionsLongGoneAreAddedUp) {
   EXPECT_EQ(report_.pushes(), 14u);
 }
 
+// What a coordinator knows that takes over life 1.20, whose newest checkpoint
+// has push 80 of session 1.7 of worker 1 and lists pushes 3 to 5 of session 1.6
+// as lost.
+class LossReportTakeOverTest : public LossReportTest {
+ protected:
+  LossReportTakeOverTest() {
+    v1::Manifest newest;
+    AddFile(20, &newest);
+    AddRecord(7, 80, &newest);
+    *newest.mutable_files(0)->add_lost() = Lost(1, 6, 3, 5);
+    taken_over_.TakeOver(&newest, {Pair(1, 20)},
+                         {At(1, 6, 9), At(1, 7, 82), At(1, 8, 4)});
+  }
+  LossReport taken_over_;
+};
+
+TEST_F(LossReportTakeOverTest, WhatTheCheckpointListsIsListedAgain) {
+  EXPECT_EQ(taken_over_.pushes(), 3u);
+  taken_over_.Told(0, Pair(1, 20), {});
+  EXPECT_EQ(taken_over_.pushes(), 3u);
+  taken_over_.Sealing(Pair(2, 1), {});
+  EXPECT_TRUE(taken_over_.Complete(&manifest_).empty());
+  ASSERT_EQ(manifest_.files(0).lost_size(), 1);
+  EXPECT_EQ(manifest_.files(0).lost(0).SerializeAsString(),
+            Lost(1, 6, 3, 5).SerializeAsString());
+}
+
+TEST_F(LossReportTakeOverTest, ALaterLifeLosesWhatCameBehindTheCheckpoint) {
+  const auto lost = taken_over_.Restoring(0, Pair(2, 9));
+  ASSERT_EQ(lost.size(), 2u);
+  EXPECT_EQ(lost[0].generation(), Pair(1, 7));
+  EXPECT_EQ(lost[0].from(), 81u);
+  EXPECT_EQ(lost[0].to(), 82u);
+  EXPECT_EQ(lost[1].generation(), Pair(1, 8));
+  EXPECT_EQ(lost[1].from(), 1u);
+  EXPECT_EQ(lost[1].to(), 4u);
+}
+
 }  // namespace
 }  // namespace paramd

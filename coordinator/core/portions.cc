@@ -29,13 +29,14 @@ void Portions::Restore(const v1::SavedInput& saved) {
     if (epoch == next_epoch_) left = examples_ - next_offset_;
   }
   for (const v1::SavedInput::Range& range : saved.remaining()) {
-    v1::Portion portion;
-    portion.set_id(next_id_++);
-    portion.set_epoch(range.epoch());
-    portion.set_begin(range.begin());
-    portion.set_end(range.end());
     unfinished_[range.epoch()] += range.end() - range.begin();
-    again_.push_back(portion);
+    for (uint64_t begin = range.begin(); begin < range.end(); begin += size_) {
+      v1::Portion& portion = again_.emplace_back();
+      portion.set_id(next_id_++);
+      portion.set_epoch(range.epoch());
+      portion.set_begin(begin);
+      portion.set_end(std::min(begin + size_, range.end()));
+    }
   }
   for (auto it = unfinished_.begin(); it != unfinished_.end();) {
     it = it->second == 0 ? unfinished_.erase(it) : std::next(it);

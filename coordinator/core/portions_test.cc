@@ -109,5 +109,20 @@ TEST(PortionsTest, ASavedInputGoesOnExactlyWhereItWas) {
   EXPECT_TRUE(after.finished());
 }
 
+TEST(PortionsTest, WhatIsLeftTogetherIsHandedOutInPortions) {
+  v1::SavedInput saved;
+  saved.set_next_epoch(2);
+  v1::SavedInput::Range* const range = saved.add_remaining();
+  range->set_epoch(1);
+  range->set_begin(6);
+  range->set_end(16);
+  Portions portions(20, 1, 4);
+  portions.Restart(saved);
+  EXPECT_EQ(portions.Take(0)->end(), 10u);
+  EXPECT_EQ(portions.Take(0)->end(), 14u);
+  EXPECT_EQ(portions.Take(0)->end(), 16u);
+  EXPECT_FALSE(portions.Take(0).has_value());
+}
+
 }  // namespace
 }  // namespace paramd

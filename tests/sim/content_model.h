@@ -94,6 +94,17 @@ class ContentModel {
   // The configuration of this version; null if it was never told.
   const v1::Configuration* ConfigurationOf(const v1::Version& version) const;
 
+  // The term whose coordinator filled the servers on which this term's goes on:
+  // terms of one line are one story.
+  uint64_t LineOf(uint64_t term) const;
+  // Whether every block has this push, under this configuration.
+  bool IsWhole(PushLedger::PushIndex push,
+               const v1::Configuration& configuration) const;
+  // Whether one of its servers was restored by itself.
+  bool IsLossy(const v1::Configuration& configuration) const;
+  // The batches that are in every block of the others, by whatever push.
+  std::set<BatchPlace> BatchesIn(const v1::Configuration& configuration) const;
+
   // All of a checkpoint, against the story at its seal.
   absl::Status CheckCheckpoint(const v1::Manifest& manifest);
 
@@ -159,6 +170,9 @@ class ContentModel {
   absl::StatusOr<Content*> Find(const SimProcess& process, uint32_t server,
                                 const v1::Version& generation);
   absl::Status Restore(const Beginning& beginning, Content* content) const;
+  bool IsLossy(const ServerLife& life) const;
+  ServerLife OwnerOf(uint32_t block,
+                     const v1::Configuration& configuration) const;
   absl::StatusOr<const v1::Manifest*> ManifestOf(
       const std::string& directory) const;
   absl::StatusOr<const Content*> SealedContent(const v1::Manifest& manifest,
@@ -189,6 +203,7 @@ class ContentModel {
   const SimStorage& storage_;
   const Optimizer optimizer_;
   std::map<Number, v1::Configuration> configurations_;
+  std::map<uint64_t, uint64_t> lines_;  // By term.
   std::map<ServerLife, Beginning> beginnings_;
   std::map<ServerLife, Content> contents_;
   std::map<ServerLife, Content> begun_;  // As they were then.

@@ -45,7 +45,8 @@ class ContentModelTest : public ::testing::Test {
     SetGeneration(7, push.mutable_header()->mutable_generation());
     push.mutable_header()->set_sequence(sequence);
     push.set_epoch(1);
-    push.set_offset(sequence * IntegerJob::kBatch);
+    push.set_input_begin((sequence - 1) * IntegerJob::kBatch);
+    push.set_input_end(sequence * IntegerJob::kBatch);
     EXPECT_TRUE(ledger_.See(PeerId::Worker(1), push).ok());
     return push;
   }

@@ -54,6 +54,43 @@ void InputModel::Begin(uint64_t term, const v1::Manifest* manifest) {
   }
 }
 
+absl::Status InputModel::TakeOver(uint64_t term, uint64_t before,
+                                  const v1::SavedInput& input,
+                                  const std::set<BatchPlace>& in,
+                                  bool lossy) {
+  const Term& earlier = terms_[before];
+  Term& begun = terms_[term] = Term();
+  const std::set<BatchPlace> left = LeftOf(input, job_);
+  for (const auto& [place, known] : earlier.batches) {
+    const bool is_left = left.contains(place);
+    const bool is_done = known.state == Batch::State::kDone;
+    const bool is_used =
+        is_done || (known.state == Batch::State::kLeased && known.whole);
+    if (!is_left && !is_done && !in.contains(place)) {
+      return Wrong(NameOf(place), " is left out in term ", term,
+                   ", and not in every block");
+    }
+    if (is_left && is_used && !lossy) {
+      return Wrong(NameOf(place), " is done again in term ", term,
+                   ", and its push is whole");
+    }
+    Batch& batch = begun.batches[place];
+    batch.times = known.times;
+    batch.state = is_left ? Batch::State::kFree : Batch::State::kDone;
+  }
+  return absl::OkStatus();
+}
+
+uint64_t InputModel::NewestOf(
+    const std::function<bool(uint64_t term)>& is_one) const {
+  for (auto term = terms_.rbegin(); term != terms_.rend(); ++term) {
+    if (is_one(term->first) && !term->second.batches.empty()) {
+      return term->first;
+    }
+  }
+  return 0;
+}
+
 absl::Status InputModel::HandedOut(const v1::PortionRequest& request,
                                    const v1::PortionReply& reply) {
   const SessionKey session = {request.header().worker(),

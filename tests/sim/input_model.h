@@ -2,6 +2,7 @@
 #define PARAMD_TESTS_SIM_INPUT_MODEL_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -32,6 +33,15 @@ class InputModel {
 
   // A new coordinator goes on from this checkpoint; null: from the beginning.
   void Begin(uint64_t term, const v1::Manifest* manifest);
+  // A new coordinator goes on where term `before` was, whose servers keep what
+  // they hold: with this input left. Fails if it leaves out a batch that is not in
+  // every block, or has one done again whose holder's push is whole; `lossy`:
+  // unless a server was restored by itself.
+  absl::Status TakeOver(uint64_t term, uint64_t before,
+                        const v1::SavedInput& left,
+                        const std::set<BatchPlace>& in, bool lossy);
+  // The newest of these terms that had input to hand out; 0: none.
+  uint64_t NewestOf(const std::function<bool(uint64_t term)>& is_one) const;
   absl::Status HandedOut(const v1::PortionRequest& request,
                          const v1::PortionReply& reply);
   // A session is gone; `in_good_order` if it said before that it leaves.

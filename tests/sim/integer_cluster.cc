@@ -309,7 +309,8 @@ IoResult IntegerCluster::Compute(const AsyncWorker& worker,
 IoResult IntegerCluster::Evaluate(const AsyncWorker& worker,
                                   const v1::EvaluateWeights& request) {
   CheckWeights(worker, request.weights_buffer());
-  if (request.final() && (options_.gentle || options_.exact)) {
+  if (request.final() && (options_.gentle || options_.exact) &&
+      !storage_.first_take_over().has_value()) {
     const auto variables = worker.weights(request.weights_buffer()).variables();
     const std::multiset<BatchPlace> all(job_.batches().begin(),
                                         job_.batches().end());

@@ -78,6 +78,10 @@ void IntegerWitness::ReadLog() {
       const uint64_t term = configuration.version().term();
       layouts_logged_.insert(term);
       Check(content_.Configured(configuration));
+      if (entry.has_input_left()) {
+        Check(TakenOver(configuration, entry.input_left()));
+        continue;
+      }
       const std::string& directory =
           configuration.servers(0).restore_directory();
       if (retired_logged_.contains(directory)) {
@@ -101,6 +105,20 @@ void IntegerWitness::ReadLog() {
       input_.Fenced(session, left_.contains(session));
     }
   }
+}
+
+absl::Status IntegerWitness::TakenOver(const v1::Configuration& configuration,
+                                       const v1::SavedInput& left) {
+  const uint64_t term = configuration.version().term();
+  const bool lossy = content_.IsLossy(configuration);
+  probes_.Hit(lossy ? "servers are taken over, one of which had lost pushes"
+                    : "servers are taken over");
+  loss_.TakenOver(configuration);
+  const uint64_t before = input_.NewestOf([&](uint64_t earlier) {
+    return earlier < term && content_.LineOf(earlier) == content_.LineOf(term);
+  });
+  return input_.TakeOver(term, before, left, content_.BatchesIn(configuration),
+                         lossy);
 }
 
 void IntegerWitness::Sent(const SimProcess& self, PeerId, const Head& request) {

@@ -92,6 +92,8 @@ class IntegerWitness : public SimulationWatcher {
 
  private:
   void ReadLog();
+  absl::Status TakenOver(const v1::Configuration& configuration,
+                         const v1::SavedInput& left);
   absl::Status CheckFence(const SimProcess& self, uint32_t worker);
   absl::Status CheckJoined(uint32_t worker, const v1::JoinReply& reply) const;
   void NoteLeftBehind(const v1::JoinRequest& join);

@@ -39,6 +39,17 @@ void LossModel::Cut(const v1::HeartbeatRequest& request) {
   cuts_[NumberOf(cut.snapshot())][KeyOf(request.header())] = cut.sequence();
 }
 
+void LossModel::TakenOver(const v1::Configuration& configuration) {
+  for (auto [session, whole] : sessions_.whole()) {
+    for (;; ++whole) {
+      const auto next = ledger_.Find(session, whole + 1);
+      if (!next.ok() || !content_.IsWhole(*next, configuration)) break;
+    }
+    uint64_t& known = taken_over_[session];
+    known = std::max(known, whole);
+  }
+}
+
 void LossModel::Pushed(uint32_t server, const v1::PushRequest& request,
                        const v1::PushReply& reply) {
   spoke_.insert({{server, NumberOf(reply.server_generation())},
@@ -129,9 +140,16 @@ absl::Status LossModel::AddLost(const v1::Manifest& manifest,
   const auto sealed = sealed_.find(NumberOf(manifest.snapshot()));
   if (sealed == sealed_.end()) return absl::OkStatus();
   const auto cuts = cuts_.find(NumberOf(manifest.snapshot()));
-  for (const auto& [session, whole] : sealed->second.whole) {
-    // What came before a change of coordinators was taken back with its input.
-    if (session.generation.first != file.server_generation().term()) continue;
+  for (const auto& [session, heard] : sealed->second.whole) {
+    // What came before a line was taken back with its input.
+    if (content_.LineOf(session.generation.first) !=
+        content_.LineOf(file.server_generation().term())) {
+      continue;
+    }
+    const auto taken_over = taken_over_.find(session);
+    const uint64_t whole = taken_over == taken_over_.end()
+                               ? heard
+                               : std::max(heard, taken_over->second);
     uint64_t least = whole;
     const auto noted = sealed->second.noted.find(session);
     if (sealed->second.live.contains(session)) {

@@ -39,6 +39,9 @@ class LossModel {
   void Noted(const v1::Header& header);
   // A worker's heartbeat reaches a coordinator.
   void Cut(const v1::HeartbeatRequest& request);
+  // A coordinator takes over servers that keep what they hold: what is whole
+  // there of sessions that end with that counts as acknowledged.
+  void TakenOver(const v1::Configuration& configuration);
   // A server has answered a push.
   void Pushed(uint32_t server, const v1::PushRequest& request,
               const v1::PushReply& reply);
@@ -77,6 +80,7 @@ class LossModel {
   const SessionModel& sessions_;
   const SimStorage& storage_;
   std::map<SessionKey, uint64_t> noted_;
+  std::map<SessionKey, uint64_t> taken_over_;
   std::map<Number, std::map<SessionKey, uint64_t>> cuts_;  // By snapshot.
   std::map<Number, Sealed> sealed_;                        // By snapshot.
   // Who pushed to which life of which server.

@@ -13,7 +13,8 @@ namespace paramd {
 // drained, paused, cut off or slow.
 //
 // Checked: what StepWitness says; the job ends; and where no worker and no server
-// was killed, every checkpoint has each batch that its input says is used exactly
+// was killed, and before a coordinator takes over servers with open pushes,
+// every checkpoint has each batch that its input says is used exactly
 // once in every block, and the weights at the end have all of them. Where some
 // were, no block is torn.
 WorkloadReport RunModeWorkload(uint64_t seed, bool verbose);

@@ -28,6 +28,7 @@ const std::vector<std::string>& Probes::Required() {
       "a worker is fenced or leaves",
       "a worker joins again in the same process",
       "a worker leaves in good order",
+      "servers are taken over",
       "a server refuses ConfigureRequest as NOT_READY",
       "a server refuses ConfigureRequest as OLD_TERM",
       "a server refuses PullRequest as NOT_READY",

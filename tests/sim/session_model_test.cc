@@ -45,7 +45,8 @@ class SessionModelTest : public ::testing::Test {
     SetSession(push.mutable_header());
     push.mutable_header()->set_sequence(sequence);
     push.set_epoch(1);
-    push.set_offset(sequence * IntegerJob::kBatch);
+    push.set_input_begin((sequence - 1) * IntegerJob::kBatch);
+    push.set_input_end(sequence * IntegerJob::kBatch);
     return push;
   }
   absl::Status Send(uint64_t sequence) {

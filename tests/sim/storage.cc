@@ -240,6 +240,13 @@ void SimStorage::ServeShard(PeerId self, Simulation* simulation) {
   Serve(self, ShardWorks(), simulation);
 }
 
+absl::optional<uint64_t> SimStorage::first_take_over() const {
+  for (const v1::LogEntry& entry : log_) {
+    if (entry.has_input_left()) return entry.configuration().version().term();
+  }
+  return absl::nullopt;
+}
+
 IoResult SimStorage::ReadLog() const {
   auto result = std::make_unique<v1::ReadLogResult>();
   for (const v1::LogEntry& entry : log_) *result->add_entries() = entry;

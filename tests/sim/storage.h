@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 
 #include "base/random.h"
 #include "proto/paramd/v1/cluster.pb.h"
@@ -38,6 +39,10 @@ class SimStorage {
   void ServeShard(PeerId self, Simulation* simulation);
 
   const std::vector<v1::LogEntry>& log() const { return log_; }
+  // The first term whose coordinator took over servers that keep what they hold.
+  // From then on an open push, whose session ended with that, may have been done
+  // twice in some blocks.
+  absl::optional<uint64_t> first_take_over() const;
   // Every checkpoint ever committed, in order: deleted ones can be read here
   // too, though not by a server.
   const std::vector<v1::Manifest>& committed() const { return committed_; }

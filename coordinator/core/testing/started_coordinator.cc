@@ -93,7 +93,7 @@ void StartedCoordinator::Run() {
 void StartedCoordinator::Serve() {
   for (;;) {
     if (const auto recall = driver_.TakeSend<v1::RecallRequest>()) {
-      v1::RecallReply reply;
+      v1::RecallReply reply = recalled(recall->to.index);
       reply.set_incarnation(incarnation(recall->to.index));
       if (gone(recall->to.index)) {
         driver_.Fail(*recall, absl::UnavailableError("refused"));

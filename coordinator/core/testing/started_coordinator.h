@@ -56,6 +56,10 @@ class StartedCoordinator {
   void DrainServer(uint32_t server) { servers_[server].draining = true; }
   // What the server will write, but for its name: what it has and has lost.
   v1::ShardFile& file(uint32_t server) { return servers_[server].file; }
+  // What the server answers to the recall, but for its incarnation.
+  v1::RecallReply& recalled(uint32_t server) {
+    return servers_[server].recalled;
+  }
   bool gone(uint32_t server) const { return servers_[server].gone; }
   // Answers every Recall and Configure that is open, as filled servers do,
   // until there is none.
@@ -95,6 +99,7 @@ class StartedCoordinator {
     v1::Version drained_by = {};
     bool gone = false;
     v1::ShardFile file = {};
+    v1::RecallReply recalled = {};
   };
 
   void AnswerConfigure(const Outbox::SendItem& sent);

@@ -1,0 +1,197 @@
+// How a coordinator begins: from the newest checkpoint, or with what the servers
+// of its predecessor hold.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "config/consistency.h"
+#include "coordinator/core/coordinator.h"
+#include "coordinator/core/layout.h"
+#include "coordinator/core/variable_match.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+
+namespace {
+
+using ::google::protobuf::DynamicCastToGenerated;
+
+// Pushes of an epoch, or in sync mode steps.
+uint64_t StepsPerEpoch(const v1::JobConfig& job, bool sync, uint32_t workers,
+                       uint64_t examples) {
+  uint64_t batch = job.batch_per_replica();
+  if (sync) batch *= std::max(uint64_t{job.accumulate()}, uint64_t{1}) * workers;
+  return (examples + batch - 1) / batch;
+}
+
+}  // namespace
+
+void Coordinator::OnCheckpointFound(const IoResult& result, Time now,
+                                    Outbox* out) {
+  const auto* found =
+      DynamicCastToGenerated<v1::FindCheckpointResult>(result.head.get());
+  absl::Status status = result.status;
+  if (status.ok() && found == nullptr) {
+    status = absl::InternalError("looking for a checkpoint gave no result");
+  }
+  if (status.ok()) status = CheckFound(*found);
+  if (!status.ok()) {
+    out->Exit(status);
+    return;
+  }
+  // What a chief that died has retired may still be there.
+  if (!retired_.logged().empty()) DeleteCheckpoints(retired_.logged(), out);
+  TakeOver::Newest newest;
+  if (found->has_manifest()) newest = {&found->manifest(), found->path()};
+  if (found->has_warm_start()) {
+    *configuration_.mutable_warm_start() = found->warm_start();
+  }
+  PlanConfiguration(newest, now, out);
+  audit_ = Audit(found->manifest());
+}
+
+absl::Status Coordinator::CheckFound(
+    const v1::FindCheckpointResult& found) const {
+  if (!found.has_manifest()) {
+    if (retired_.logged().empty()) return absl::OkStatus();
+    // A storage that is not mounted looks empty.
+    return absl::UnavailableError(absl::StrCat(
+        "no checkpoint is found, though checkpoint ",
+        VersionName(retired_.logged().back()),
+        " was retired for a newer one: is the directory of the checkpoints the "
+        "one that this run had?"));
+  }
+  const v1::Manifest& manifest = found.manifest();
+  RETURN_IF_ERROR(
+      CheckVariables(found.path(), manifest, options_.variables));
+  if (manifest.job_digest().empty() ||
+      manifest.job_digest() == options_.job_digest) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "checkpoint '", found.path(), "' is of job '", manifest.job_name(),
+      "' with other job-wide settings (digest ", manifest.job_digest(),
+      ", now ", options_.job_digest,
+      "): give the job file it was made with, or another "
+      "checkpoint.directory"));
+}
+
+void Coordinator::PlanConfiguration(const TakeOver::Newest& newest, Time now,
+                                    Outbox* out) {
+  auto layout = PlanLayout(options_.variables, options_.servers);
+  if (!layout.ok()) {
+    out->Exit(layout.status());
+    return;
+  }
+  const v1::JobConfig& job = options_.job;
+  *configuration_.mutable_layout() = *std::move(layout);
+  *configuration_.mutable_optimizer() = job.optimizer();
+  const auto consistency = ParseStaleness(job.staleness());
+  CHECK(consistency.ok(), "the job's settings were checked");
+  *configuration_.mutable_consistency() = logged_mode_.value_or(*consistency);
+  if (IsSync()) {
+    configuration_.mutable_consistency()->set_backup_workers(
+        job.backup_workers());
+    if (job.backup_workers() >= options_.workers) {
+      out->Exit(absl::InvalidArgumentError(absl::StrCat(
+          "backup_workers is ", job.backup_workers(), " of ", options_.workers,
+          " workers: at least one must be left to contribute")));
+      return;
+    }
+  }
+  const uint64_t decay_steps =
+      job.optimizer().decay_steps() > 0
+          ? job.optimizer().decay_steps()
+          : StepsPerEpoch(job, IsSync(), options_.workers, options_.examples) *
+                job.epochs();
+  configuration_.set_decay_steps(logged_decay_steps_.value_or(decay_steps));
+  configuration_.set_seed(job.seed());
+  configuration_.set_state(v1::STARTING);
+  if (newest.manifest != nullptr) GoOnFrom(newest);
+  v1::LogEntry entry;
+  const std::string why = WhyRestore(newest);
+  if (why.empty()) {
+    TakeOverServers(newest, out);
+    *entry.mutable_input_left() = portions_.Save({});
+  } else {
+    RestoreServers(newest, why, out);
+  }
+  take_over_ = TakeOver();
+  summaries_.Begin(step_before_);
+  for (Server& server : servers_) {
+    server.restored = false;
+    server.next_call = now;
+  }
+  SetServerMembers();
+  NextVersion();
+  phase_ = Phase::kLoggingLayout;
+  *entry.mutable_configuration() = configuration_;
+  Append(std::move(entry), &Coordinator::OnLayoutLogged, out);
+}
+
+void Coordinator::GoOnFrom(const TakeOver::Newest& newest) {
+  const v1::Manifest& manifest = *newest.manifest;
+  metrics_.Restored(manifest);
+  portions_.Restart(manifest.input());  // A newer one may have been damaged.
+  steps_.Restore(manifest.global_step(), manifest.input());
+  step_before_ = manifest.global_step();
+  epochs_evaluated_ = portions_.epochs_finished();
+  checkpoint_input_ = manifest.input();
+  checkpoint_.set_path(newest.path);
+  checkpoint_step_ = step_before_;
+  checkpoint_number_ = manifest.snapshot();
+}
+
+// In sync mode the servers go back to one step together.
+std::string Coordinator::WhyRestore(const TakeOver::Newest& newest) const {
+  if (IsSync() || mode_changed_) return "staleness is or was 'sync'";
+  return take_over_.WhyNot(configuration_.layout(), newest);
+}
+
+void Coordinator::TakeOverServers(const TakeOver::Newest& newest, Outbox* out) {
+  std::vector<v1::Version> lives;
+  for (uint32_t s = 0; s < servers_.size(); ++s) {
+    servers_[s].generation = take_over_.generation(s);
+    servers_[s].restore_directory = take_over_.restore_directory(s);
+    lives.push_back(servers_[s].generation);
+  }
+  // The first ones of a term are of servers that begin together.
+  generation_counter_ = servers_.size();
+  portions_.Restart(
+      take_over_.InputLeft(options_.examples, options_.job.epochs()));
+  step_before_ = std::max(step_before_, take_over_.pushes());
+  loss_.TakeOver(newest.manifest, lives, take_over_.Sessions());
+  out->Note(absl::StrCat("the servers keep what they hold; taking over at step ",
+                         step_before_));
+}
+
+void Coordinator::RestoreServers(const TakeOver::Newest& newest,
+                                 const std::string& why, Outbox* out) {
+  for (Server& server : servers_) {
+    server.generation.set_term(configuration_.version().term());
+    server.generation.set_counter(++generation_counter_);
+    server.restore_directory = newest.path;
+  }
+  if (newest.manifest != nullptr) {
+    out->Note(absl::StrCat("going on from checkpoint ", newest.path, " (", why, ")"));
+  } else if (configuration_.has_warm_start()) {
+    const v1::WarmStartConfig& from = configuration_.warm_start();
+    out->Note(absl::StrCat("initial values of '", from.variables(),
+                           "' come from ", from.path()));
+  }
+}
+
+void Coordinator::OnLayoutLogged(const IoResult& result, Time /*now*/,
+                                 Outbox* out) {
+  if (!result.status.ok()) {
+    out->Exit(result.status);
+    return;
+  }
+  phase_ = Phase::kFilling;
+}
+
+}  // namespace paramd

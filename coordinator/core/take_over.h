@@ -1,0 +1,58 @@
+#ifndef PARAMD_COORDINATOR_CORE_TAKE_OVER_H_
+#define PARAMD_COORDINATOR_CORE_TAKE_OVER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+#include "proto/paramd/v1/types.pb.h"
+
+namespace paramd {
+
+// What a new coordinator learns from servers that its predecessor has filled,
+// so that they keep what they hold and the job goes on from there.
+//
+// Not thread-safe: lives inside the coordinator's core.
+class TakeOver {
+ public:
+  // What server `server` answers to the recall, instead of what it said before.
+  void Recalled(uint32_t server, const v1::RecallReply& reply);
+
+  // The newest checkpoint; neither is set if there is none.
+  struct Newest {
+    const v1::Manifest* manifest = nullptr;
+    std::string path;
+  };
+  // Why all have to begin with the newest checkpoint; empty: they keep what they
+  // hold under this layout. They do if all of them hold it and it is what came
+  // of that checkpoint, without a server that was restored by itself since:
+  // which pushes that one has lost only the last coordinator could complete.
+  std::string WhyNot(const v1::Layout& layout, const Newest& newest) const;
+
+  // What follows REQUIRES that they keep it.
+  const v1::Version& generation(uint32_t server) const;
+  std::string restore_directory(uint32_t server) const;
+  // What is not used by a push that is wholly in on every server.
+  v1::SavedInput InputLeft(uint64_t examples, uint32_t epochs) const;
+  // The newest push of each session that is wholly in on every server, by
+  // generation; those without one are left out.
+  std::vector<v1::SavedSession> Sessions() const;
+  // Of all sessions that ever were.
+  uint64_t pushes() const;
+
+ private:
+  const v1::ServerMember* Member(uint32_t server) const;
+  bool WroteIt(const v1::Manifest& manifest) const;
+  bool BeganTogetherWith(const std::string& path) const;
+  // Whether the layout gives it something.
+  bool Owns(uint32_t server) const;
+
+  std::map<uint32_t, v1::RecallReply> replies_;  // By server.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_TAKE_OVER_H_

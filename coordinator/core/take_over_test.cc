@@ -1,0 +1,161 @@
+#include "coordinator/core/take_over.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "coordinator/core/testing/started_coordinator.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using testing::Pair;
+
+constexpr uint64_t kExamples = 100;
+constexpr uint32_t kEpochs = 2;
+
+// Three servers that coordinator 4 has filled together from checkpoint "/c";
+// the last one owns nothing.
+class TakeOverTest : public ::testing::Test {
+ protected:
+  TakeOverTest() : replies_(3) {
+    v1::Configuration configuration;
+    *configuration.mutable_version() = Pair(4, 9);
+    for (uint32_t s = 0; s < 3; ++s) {
+      v1::ServerMember* const member = configuration.add_servers();
+      member->set_index(s);
+      member->set_restore_directory("/c");
+      *member->mutable_generation() = Pair(4, s + 1);
+    }
+    configuration.mutable_layout()->add_slices();
+    configuration.mutable_layout()->add_slices()->set_server(1);
+    for (uint32_t s = 0; s < 3; ++s) {
+      replies_[s].set_filled(true);
+      *replies_[s].mutable_generation() = Pair(4, s + 1);
+      *replies_[s].mutable_configuration() = configuration;
+      replies_[s].mutable_input_left()->set_next_epoch(1);
+    }
+    for (uint32_t s = 0; s < 3; ++s) {
+      v1::ShardFile* const file = manifest_.add_files();
+      file->set_server(s);
+      *file->mutable_server_generation() = Pair(4, s + 1);
+    }
+  }
+
+  TakeOver Recalled() const {
+    TakeOver take_over;
+    for (uint32_t s = 0; s < replies_.size(); ++s) {
+      take_over.Recalled(s, replies_[s]);
+    }
+    return take_over;
+  }
+  std::string WhyNot(const TakeOver::Newest& newest) const {
+    return Recalled().WhyNot(replies_[0].configuration().layout(), newest);
+  }
+  // Server `server` is a life that was restored by itself.
+  void RestoreAlone(uint32_t server) {
+    *replies_[server].mutable_generation() = Pair(4, 12);
+  }
+  void Use(uint32_t server, uint64_t begin, uint64_t end) {
+    v1::SavedInput::Range* const range = replies_[server].add_input_used();
+    range->set_epoch(1);
+    range->set_begin(begin);
+    range->set_end(end);
+  }
+  void See(uint32_t server, uint64_t counter, uint64_t sequence) {
+    v1::SavedSession* const session = replies_[server].add_sessions();
+    session->set_worker(7);
+    *session->mutable_generation() = Pair(4, counter);
+    session->set_sequence(sequence);
+  }
+
+  std::vector<v1::RecallReply> replies_;
+  v1::Manifest manifest_;  // Written by these lives.
+};
+
+TEST_F(TakeOverTest, ServersThatBeganTogetherWithTheNewestKeepWhatTheyHold) {
+  EXPECT_EQ(WhyNot({nullptr, "/c"}), "");
+  EXPECT_EQ(Recalled().generation(1), Pair(4, 2));
+  EXPECT_EQ(Recalled().restore_directory(1), "/c");
+}
+
+TEST_F(TakeOverTest, ThoseThatWroteTheNewestDoTheSame) {
+  RestoreAlone(1);
+  *manifest_.mutable_files(1)->mutable_server_generation() = Pair(4, 12);
+  EXPECT_EQ(WhyNot({&manifest_, "/later"}), "");
+}
+
+TEST_F(TakeOverTest, OneThatWasRestoredSinceTheNewestMakesAllRestore) {
+  RestoreAlone(1);
+  EXPECT_EQ(WhyNot({&manifest_, "/later"}),
+            "a server was restored since the newest checkpoint");
+  EXPECT_EQ(WhyNot({nullptr, "/c"}),
+            "a server was restored since the newest checkpoint");
+}
+
+TEST_F(TakeOverTest, WhatCameOfAnotherCheckpointIsNotKept) {
+  EXPECT_NE(WhyNot({nullptr, "/other"}), "");
+  *replies_[2].mutable_generation() = Pair(3, 3);
+  EXPECT_NE(WhyNot({nullptr, "/c"}), "") << "of two starts";
+  EXPECT_NE(WhyNot({&manifest_, "/later"}), "");
+  manifest_.mutable_files()->RemoveLast();
+  EXPECT_NE(WhyNot({&manifest_, "/later"}), "") << "of fewer servers";
+}
+
+TEST_F(TakeOverTest, OneThatHoldsNothingMakesAllRestore) {
+  replies_[1].set_filled(false);
+  EXPECT_EQ(WhyNot({nullptr, "/c"}), "ps-1 holds nothing");
+  EXPECT_NE(TakeOver().WhyNot({}, {}), "") << "nobody was asked";
+}
+
+TEST_F(TakeOverTest, UnderAnotherLayoutAllRestore) {
+  v1::Layout other = replies_[0].configuration().layout();
+  other.add_slices();
+  EXPECT_EQ(Recalled().WhyNot(other, {nullptr, "/c"}),
+            "ps-0 has another layout");
+}
+
+TEST_F(TakeOverTest, InputIsUsedWhenEveryServerThatOwnsSomethingHasIt) {
+  Use(0, 0, 30);
+  Use(1, 20, 50);
+  const v1::SavedInput left = Recalled().InputLeft(kExamples, kEpochs);
+  ASSERT_EQ(left.remaining_size(), 1);
+  EXPECT_EQ(left.remaining(0).begin(), 0u);
+  EXPECT_EQ(left.remaining(0).end(), 20u);
+  EXPECT_EQ(left.next_epoch(), 1u);
+  EXPECT_EQ(left.next_offset(), 30u);
+}
+
+TEST_F(TakeOverTest, WhatWorkersReportedAsUsedOneServerNeedHaveHeard) {
+  replies_[1].mutable_input_left()->set_next_offset(60);
+  Use(0, 50, 70);
+  Use(1, 60, 70);
+  const v1::SavedInput left = Recalled().InputLeft(kExamples, kEpochs);
+  EXPECT_EQ(left.remaining_size(), 0);
+  EXPECT_EQ(left.next_offset(), 70u);
+}
+
+TEST_F(TakeOverTest, ASessionHasComeAsFarAsOnEveryServer) {
+  See(0, 5, 3);
+  See(1, 5, 2);
+  See(0, 6, 9);  // Of which server 1 has nothing.
+  See(0, 7, 0);
+  See(1, 7, 1);
+  const std::vector<v1::SavedSession> sessions = Recalled().Sessions();
+  ASSERT_EQ(sessions.size(), 1u);
+  EXPECT_EQ(sessions[0].generation(), Pair(4, 5));
+  EXPECT_EQ(sessions[0].worker(), 7u);
+  EXPECT_EQ(sessions[0].sequence(), 2u);
+}
+
+TEST_F(TakeOverTest, PushesAreThoseOfTheServerThatHasCountedMost) {
+  replies_[0].set_pushes(4);
+  replies_[1].set_pushes(9);
+  EXPECT_EQ(Recalled().pushes(), 9u);
+}
+
+}  // namespace
+}  // namespace paramd
