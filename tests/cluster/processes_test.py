@@ -116,9 +116,12 @@ class ProcessesTest(unittest.TestCase):
         run.signal(signal.SIGINT)
         self.assertEqual(run.wait(), 130, run.output)
 
-    def test_a_killed_chief_goes_on_from_the_newest_checkpoint(self):
+    def test_Promise5_a_killed_chief_takes_over_what_servers_hold(self):
         run = self.check_restart("worker-0")
-        self.assertIn("going on from checkpoint", run.log("worker-0"))
+        self.assertRegex(run.log("worker-0"), "the servers keep what they "
+                         r"hold; taking over at step [1-9]\d*")
+        for server in ("ps-0", "ps-1"):
+            self.assertEqual(run.log(server).count(" holds "), 1)
 
     def test_a_finished_run_stays_finished(self):
         run = self.start()
