@@ -299,6 +299,9 @@ TEST_F(LossReportTakeOverTest, WhatTheCheckpointListsIsListedAgain) {
   taken_over_.Told(0, Pair(1, 20), {});
   EXPECT_EQ(taken_over_.pushes(), 3u);
   taken_over_.Sealing(Pair(2, 1), {});
+  // The server has heard the sessions that pushed to it.
+  *manifest_.mutable_files(0)->add_lost() = Lost(1, 7, 81, 80);
+  *manifest_.mutable_files(0)->add_lost() = Lost(1, 8, 1, 0);
   EXPECT_TRUE(taken_over_.Complete(&manifest_).empty());
   ASSERT_EQ(manifest_.files(0).lost_size(), 1);
   EXPECT_EQ(manifest_.files(0).lost(0).SerializeAsString(),

@@ -16,6 +16,7 @@ void TakeOver::Recalled(uint32_t server, const v1::RecallReply& reply) {
 
 std::string TakeOver::WhyNot(const v1::Layout& layout,
                              const Newest& newest) const {
+  if (replies_.empty()) return "no server was asked what it holds";
   const std::string wanted = layout.SerializeAsString();
   for (const auto& [server, reply] : replies_) {
     if (!reply.filled() || !reply.has_input_left() ||

@@ -215,7 +215,8 @@ void Shard::FillRecalled(v1::RecallReply* reply) const {
   content_->owned().front()->applied().Save(&slice);
   uint64_t pushes = 0;
   for (const v1::PushRecord& record : slice.records()) {
-    pushes += record.earlier() + (record.missing_blocks().empty() ? 1 : 0);
+    const bool is_in = record.sequence() > 0 && record.missing_blocks().empty();
+    pushes += record.earlier() + (is_in ? 1 : 0);
   }
   reply->set_pushes(pushes);
 }
