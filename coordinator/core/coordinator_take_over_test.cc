@@ -111,7 +111,7 @@ TEST_F(CoordinatorTakeOverTest, OneThatCameBackEmptyMakesAllRestore) {
     EXPECT_EQ(server.restore_directory(), "/c");
   }
   EXPECT_TRUE(
-      driver().HasNote("going on from checkpoint /c (ps-1 holds nothing)"));
+      driver().HasNote("going on from checkpoint /c (ps-1 is empty)"));
 }
 
 TEST_F(CoordinatorTakeOverTest, InSyncModeAllGoBackToOneStep) {

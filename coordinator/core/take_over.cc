@@ -21,7 +21,7 @@ std::string TakeOver::WhyNot(const v1::Layout& layout,
   for (const auto& [server, reply] : replies_) {
     if (!reply.filled() || !reply.has_input_left() ||
         Member(server) == nullptr) {
-      return absl::StrCat("ps-", server, " holds nothing");
+      return absl::StrCat("ps-", server, " is empty");
     }
     if (reply.configuration().layout().SerializeAsString() != wanted) {
       return absl::StrCat("ps-", server, " has another layout");

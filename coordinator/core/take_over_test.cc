@@ -105,9 +105,9 @@ TEST_F(TakeOverTest, WhatCameOfAnotherCheckpointIsNotKept) {
   EXPECT_NE(WhyNot({&manifest_, "/later"}), "") << "of fewer servers";
 }
 
-TEST_F(TakeOverTest, OneThatHoldsNothingMakesAllRestore) {
+TEST_F(TakeOverTest, OneThatIsEmptyMakesAllRestore) {
   replies_[1].set_filled(false);
-  EXPECT_EQ(WhyNot({nullptr, "/c"}), "ps-1 holds nothing");
+  EXPECT_EQ(WhyNot({nullptr, "/c"}), "ps-1 is empty");
   EXPECT_NE(TakeOver().WhyNot({}, {}), "") << "nobody was asked";
 }
 
