@@ -52,6 +52,29 @@ __attribute__((target("sse4.2"))) uint32_t Crc32cSse42(
   }
   return ~tail;
 }
+
+// The instruction takes a word each cycle, but one that needs its result waits
+// for three: so three parts of a long run at once.
+constexpr size_t kLong = size_t{256} << 10;
+
+__attribute__((target("sse4.2"))) uint32_t Crc32cOfThirds(
+    absl::Span<const std::byte> bytes, uint32_t crc) {
+  const size_t part = bytes.size() / 3 / 8 * 8;
+  const std::byte* const p = bytes.data();
+  uint64_t states[3] = {~crc, 0xFFFFFFFF, 0xFFFFFFFF};
+  for (size_t at = 0; at < part; at += 8) {
+    for (size_t i = 0; i < 3; ++i) {
+      uint64_t word;
+      std::memcpy(&word, p + i * part + at, 8);
+      states[i] = _mm_crc32_u64(states[i], word);
+    }
+  }
+  uint32_t sum = ~static_cast<uint32_t>(states[0]);
+  for (size_t i = 1; i < 3; ++i) {
+    sum = Crc32cOfBoth(sum, ~static_cast<uint32_t>(states[i]), part);
+  }
+  return Crc32cSse42(bytes.subspan(3 * part), sum);
+}
 #endif
 
 // Product of two polynomials modulo that of the checksum; the highest bit is
@@ -102,7 +125,10 @@ uint32_t Crc32cPortable(absl::Span<const std::byte> bytes, uint32_t crc) {
 uint32_t Crc32c(absl::Span<const std::byte> bytes, uint32_t crc) {
 #if defined(__x86_64__)
   static const bool has_sse42 = __builtin_cpu_supports("sse4.2");
-  if (has_sse42) return Crc32cSse42(bytes, crc);
+  if (has_sse42) {
+    return bytes.size() < kLong ? Crc32cSse42(bytes, crc)
+                                : Crc32cOfThirds(bytes, crc);
+  }
 #endif
   return Crc32cPortable(bytes, crc);
 }

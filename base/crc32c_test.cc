@@ -30,6 +30,19 @@ TEST(Crc32cTest, FastAndPortableAgreeOnEveryLengthAndContinue) {
   }
 }
 
+// Of long runs three parts are taken at once.
+TEST(Crc32cTest, FastAndPortableAgreeOnLongRuns) {
+  RandomStream random(5);
+  std::string text(1 << 20, '\0');
+  for (char& c : text) c = static_cast<char>(random.Bits());
+  const absl::Span<const std::byte> all = Bytes(text);
+  for (const size_t size : {262143, 262144, 262145, 262151, 262168, 1048576}) {
+    const auto run = all.first(size);
+    EXPECT_EQ(Crc32c(run), Crc32cPortable(run, 0)) << size;
+    EXPECT_EQ(Crc32c(run, 77), Crc32cPortable(run, 77)) << size;
+  }
+}
+
 TEST(Crc32cTest, TheSumOfTwoPartsIsThatOfTheWhole) {
   std::vector<std::byte> bytes(100000);
   uint32_t state = 1;

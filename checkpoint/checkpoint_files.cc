@@ -42,7 +42,7 @@ absl::StatusOr<const SafetensorsFile*> CheckpointFiles::Open(const File& file) {
   auto found = open_.find(path);
   if (found == open_.end()) {
     if (open_.size() >= kMaxOpenFiles) open_.clear();
-    ASSIGN_OR_RETURN(auto opened, SafetensorsFile::Open(path));
+    ASSIGN_OR_RETURN(auto opened, SafetensorsFile::Open(path, &buffers_));
     found = open_.emplace(path, std::move(opened)).first;
   }
   return found->second.get();

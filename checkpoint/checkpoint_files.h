@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "checkpoint/read_buffers.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/slice_reader.h"
 #include "tensor/buffer.h"
@@ -28,7 +29,8 @@ class CheckpointFiles : public TensorSource {
 
   absl::StatusOr<const TensorInfo*> Find(const File& file,
                                          const std::string& tensor) override;
-  // Reads at most 4 MiB at once and no byte that is not wanted.
+  // Reads at most 4 MiB at once and no byte that is not wanted, into memory that
+  // is used again when `out` is gone.
   absl::Status Read(const File& file, const std::string& tensor,
                     uint64_t offset, uint64_t length,
                     BufferChain* out) override;
@@ -38,6 +40,7 @@ class CheckpointFiles : public TensorSource {
 
  private:
   const std::string directory_;
+  ReadBuffers buffers_;
   std::map<std::string, std::unique_ptr<SafetensorsFile>> open_;  // By path.
 };
 

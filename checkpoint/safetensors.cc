@@ -298,7 +298,7 @@ absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(
 }
 
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(
-    const std::string& path) {
+    const std::string& path, ReadBuffers* buffers) {
   ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file,
                    ReadableFile::Open(path));
   const auto damaged = [&path](absl::string_view why) {
@@ -326,8 +326,10 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(
   const uint64_t data_begin = kLengthBytes + length;
   auto tensors = ParseSafetensorsHeader(header, file->size() - data_begin);
   if (!tensors.ok()) return damaged(tensors.status().message());
-  return std::unique_ptr<SafetensorsFile>(
+  std::unique_ptr<SafetensorsFile> opened(
       new SafetensorsFile(std::move(file), data_begin, *std::move(tensors)));
+  opened->buffers_ = buffers;
+  return opened;
 }
 
 SafetensorsFile::SafetensorsFile(std::unique_ptr<ReadableFile> file,
@@ -352,8 +354,11 @@ absl::Status SafetensorsFile::Read(const TensorInfo& tensor, uint64_t offset,
         "the range lies inside the tensor");
   uint64_t at = data_begin_ + tensor.begin + offset;
   while (length > 0) {
-    Buffer piece = Buffer::Allocate(std::min(length, kReadBytes));
+    const size_t size = std::min(length, kReadBytes);
+    Buffer piece =
+        buffers_ == nullptr ? Buffer::Allocate(size) : buffers_->Take(size);
     RETURN_IF_ERROR(file_->ReadAt(at, piece.mutable_bytes()));
+    if (buffers_ != nullptr) buffers_->Keep(piece);
     at += piece.size();
     length -= piece.size();
     out->push_back(std::move(piece));

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 
 #include "checkpoint/file.h"
+#include "checkpoint/read_buffers.h"
 #include "tensor/buffer.h"
 
 namespace paramd {
@@ -48,12 +49,14 @@ absl::StatusOr<std::string> EncodeSafetensorsHeader(
 absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(
     absl::string_view json, uint64_t data_bytes);
 
-// An open safetensors file. Immutable, hence thread-safe.
+// An open safetensors file. Immutable, hence thread-safe unless it reads into
+// `buffers`, which are not.
 class SafetensorsFile {
  public:
-  // DATA_LOSS naming the file and what is wrong with its header.
+  // DATA_LOSS naming the file and what is wrong with its header. What is read
+  // comes in `buffers`, which outlive it, or in fresh ones.
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(
-      const std::string& path);
+      const std::string& path, ReadBuffers* buffers = nullptr);
 
   // In the order of their bytes.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
@@ -76,6 +79,7 @@ class SafetensorsFile {
   const uint64_t data_begin_;
   const std::vector<TensorInfo> tensors_;
   absl::flat_hash_map<absl::string_view, const TensorInfo*> by_name_;
+  ReadBuffers* buffers_ = nullptr;  // Where set, by Open alone.
 };
 
 }  // namespace paramd

@@ -9,7 +9,9 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -168,7 +170,12 @@ class Server {
     Receive(PeerId::Coordinator(), request, {});
     while (shard_.next_tick() <= now_) shard_.Tick(now_, &out);
     gradient_ = Buffer::Allocate(kBlockElements * sizeof(float));
-    for (std::byte& byte : gradient_.mutable_bytes()) byte = std::byte{0};
+    // One of zeros would change nothing, and cost nothing.
+    std::byte* const numbers = gradient_.mutable_bytes().data();
+    for (uint64_t i = 0; i < kBlockElements; ++i) {
+      const float value = 1e-3f * static_cast<float>(1 + i % 7);
+      std::memcpy(numbers + i * sizeof(float), &value, sizeof(float));
+    }
     for (int s = 0; s < layout().slices_size(); ++s) {
       const v1::Slice& slice = layout().slices(s);
       uint64_t left = (slice.row_end() - slice.row_begin()) * kRowElements;
@@ -361,37 +368,76 @@ class Server {
   std::atomic<bool> written_ = false;
 };
 
+// MB/s, of what is measured and of its peer.
+struct DiskSamples {
+  Samples save, write, read, read_plainly, restore, read_freshly;
+};
+
+// The times of the two, of which each begins every other time: a disk that gave
+// much just now may give less.
+std::pair<double, double> InTurn(int round,
+                                 const std::function<double()>& one,
+                                 const std::function<double()>& other) {
+  if (round % 2 == 0) {
+    const double first = one();
+    return {first, other()};
+  }
+  const double first = other();
+  return {one(), first};
+}
+
+// Each reads the same file, which is on disk and not in memory.
+void MeasureReading(const std::string& path, int round, Server* server,
+                    DiskSamples* samples) {
+  const std::string file = path + "/ps-0.safetensors";
+  const double megabytes = 1e-6 * static_cast<double>(server->bytes());
+  const auto after_forgetting = [&](void (Server::*restore)()) {
+    return [&file, server, restore] {
+      Forget(file);
+      const Time begin = MonotonicNow();
+      (server->*restore)();
+      return Seconds(begin);
+    };
+  };
+  const auto [read, plainly] =
+      InTurn(round, after_forgetting(&Server::Read),
+             [&] { return ReadPlainly(file); });
+  const auto [restored, freshly] =
+      InTurn(round, after_forgetting(&Server::Restore),
+             [&] { return ReadPlainly(file, /*fresh=*/true); });
+  if (round < 0) return;
+  samples->read.Add(megabytes / read);
+  samples->read_plainly.Add(megabytes / plainly);
+  samples->restore.Add(megabytes / restored);
+  samples->read_freshly.Add(megabytes / freshly);
+}
+
 void MeasureDisk(const std::string& directory, Server* server, Report* report) {
   report->Progress("disk");
   const std::string plain = directory + "/plain";
   const double megabytes = 1e-6 * static_cast<double>(server->bytes());
-  Samples save, write, read, read_plainly, restore, read_freshly;
-  const int rounds = report->quick() ? 2 : 5;
-  for (int round = -1; round < rounds; ++round) {
-    const double plain_write = WritePlainly(plain, server->bytes());
-    const Time begin = MonotonicNow();
-    server->BeginSave();
-    const std::string path = server->EndSave();
-    const double saved = Seconds(begin);
-    const double plain_read = ReadPlainly(plain);
-    Forget(path + "/ps-0.safetensors");
-    const Time read_begin = MonotonicNow();
-    server->Read();
-    const double read_seconds = Seconds(read_begin);
-    const double fresh_read = ReadPlainly(plain, /*fresh=*/true);
-    Forget(path + "/ps-0.safetensors");
-    const Time restore_begin = MonotonicNow();
-    server->Restore();
-    const double restored = Seconds(restore_begin);
+  DiskSamples samples;
+  const int rounds = report->quick() ? 2 : 6;
+  Samples unused;
+  server->Push(1, &unused);  // What is written is no zeros.
+  for (int round = -2; round < rounds; ++round) {
+    std::string path;
+    const auto [saved, written] = InTurn(
+        round,
+        [&] {
+          const Time begin = MonotonicNow();
+          server->BeginSave();
+          path = server->EndSave();
+          return Seconds(begin);
+        },
+        [&] { return WritePlainly(plain, server->bytes()); });
+    MeasureReading(path, round, server, &samples);
     CHECK(RemoveTree(path).ok(), path);
     if (round < 0) continue;
-    save.Add(megabytes / saved);
-    write.Add(megabytes / plain_write);
-    read.Add(megabytes / read_seconds);
-    read_plainly.Add(megabytes / plain_read);
-    restore.Add(megabytes / restored);
-    read_freshly.Add(megabytes / fresh_read);
+    samples.save.Add(megabytes / saved);
+    samples.write.Add(megabytes / written);
   }
+  auto& [save, write, read, read_plainly, restore, read_freshly] = samples;
   report->Add({"save_over_disk", "MB/s", save,
                Figure::Peer{"sequential writer", write}});
   report->Add({"restore_over_disk", "MB/s", read,
@@ -400,41 +446,64 @@ void MeasureDisk(const std::string& directory, Server* server, Report* report) {
                Figure::Peer{"reader into fresh memory", read_freshly}});
 }
 
-void MeasurePushes(Server* server, Report* report) {
+// What pushes feel of one checkpoint.
+struct Felt {
+  double calm_p99 = 0;  // ms
+  double saving_p99 = 0;
+  double late = 0;  // Seconds, of all of them together.
+};
+
+Felt PushWhileSaving(int calm_pushes, Server* server) {
+  Samples calm, saving;
+  const Time calm_begin = MonotonicNow();
+  for (int push = 0; push < calm_pushes; ++push) server->Push(1, &calm);
+  const double push_seconds = Seconds(calm_begin) / calm_pushes;
+  const Time begin = MonotonicNow();
+  server->BeginSave();
+  int pushes = 0;
+  for (; !server->HasWritten(); ++pushes) server->Push(1, &saving);
+  Felt felt;
+  felt.late = Seconds(begin) - pushes * push_seconds;
+  CHECK(RemoveTree(server->EndSave()).ok(), "a checkpoint is deleted");
+  felt.calm_p99 = calm.Quantile(0.99);
+  felt.saving_p99 = saving.Quantile(0.99);
+  return felt;
+}
+
+// Of a server that has memory from the checkpoint before, which it keeps for a
+// minute, and of one that has none.
+void MeasurePushes(const std::function<std::unique_ptr<Server>()>& make_server,
+                   Report* report) {
   report->Progress("push");
-  Samples added, calm_p99, lost, allowed;
+  Samples added, calm_p99, first_added, first_calm_p99, lost, allowed;
   const int rounds = report->quick() ? 2 : 5;
   const int calm_pushes = report->quick() ? 5 : 20;
-  for (int round = -1; round < rounds; ++round) {
-    Samples calm, saving;
-    const Time calm_begin = MonotonicNow();
-    for (int push = 0; push < calm_pushes; ++push) server->Push(1, &calm);
-    const double push_seconds = Seconds(calm_begin) / calm_pushes;
-    const Time begin = MonotonicNow();
-    server->BeginSave();
-    int pushes = 0;
-    for (; !server->HasWritten(); ++pushes) server->Push(1, &saving);
-    const double late = Seconds(begin) - pushes * push_seconds;
-    CHECK(RemoveTree(server->EndSave()).ok(), "a checkpoint is deleted");
-    if (round < 0) continue;
-    calm_p99.Add(calm.Quantile(0.99));
-    added.Add(saving.Quantile(0.99) - calm.Quantile(0.99));
-    lost.Add(late / kSecondsBetween);
+  for (int round = 0; round < rounds; ++round) {
+    const std::unique_ptr<Server> server = make_server();
+    const Felt first = PushWhileSaving(calm_pushes, server.get());
+    first_calm_p99.Add(first.calm_p99);
+    first_added.Add(first.saving_p99 - first.calm_p99);
+    const Felt next = PushWhileSaving(calm_pushes, server.get());
+    calm_p99.Add(next.calm_p99);
+    added.Add(next.saving_p99 - next.calm_p99);
+    lost.Add(next.late / kSecondsBetween);
     allowed.Add(0.02);
   }
   report->Add({"push_p99_added_ms", "ms", added,
                Figure::Peer{"a calm push's p99", calm_p99}});
+  report->Add({"push_p99_added_first_ms", "ms", first_added,
+               Figure::Peer{"a calm push's p99", first_calm_p99}});
   report->Add({"throughput_lost", "", lost, Figure::Peer{"allowed", allowed}});
 }
 
-void MeasureMemory(Server* server, Report* report) {
+// Of a server that has no memory to spare from earlier ones, each time.
+void MeasureMemory(const std::function<std::unique_ptr<Server>()>& make_server,
+                   Report* report) {
   report->Progress("memory");
   constexpr size_t kStride = 8;
   Samples extra, overwritten, unused;
-  const double blocks =
-      static_cast<double>((server->chunks() + kStride - 1) / kStride);
-  for (int round = -1; round < (report->quick() ? 1 : 3); ++round) {
-    server->Push(kStride, &unused);
+  for (int round = 0; round < (report->quick() ? 1 : 3); ++round) {
+    const std::unique_ptr<Server> server = make_server();
     malloc_trim(0);  // What is free is not counted as there before.
     const double before = ResidentBytes();
     server->BeginSave();
@@ -444,9 +513,10 @@ void MeasureMemory(Server* server, Report* report) {
       most = std::max(most, ResidentBytes());
     }
     CHECK(RemoveTree(server->EndSave()).ok(), "a checkpoint is deleted");
-    if (round < 0) continue;
+    const size_t blocks = (server->chunks() + kStride - 1) / kStride;
     extra.Add(1e-6 * (most - before));
-    overwritten.Add(1e-6 * blocks * kBlockElements * kBytesPerElement);
+    overwritten.Add(1e-6 * static_cast<double>(blocks) * kBlockElements *
+                    kBytesPerElement);
   }
   report->Add({"extra_memory", "MB", extra,
                Figure::Peer{"overwritten meanwhile", overwritten}});
@@ -458,13 +528,15 @@ void Run(Report* report) {
       absl::StrCat(temporary == nullptr ? "/tmp" : temporary,
                    "/paramd-checkpoint-benchmark-", getpid());
   CHECK(MakeDirectories(directory).ok(), directory);
-  {
+  const auto make_server = [&] {
     const uint64_t bytes = report->quick() ? 100'000'000 : 500'000'000;
-    Server server(bytes, directory + "/checkpoints");
-    if (report->Wants("disk")) MeasureDisk(directory, &server, report);
-    if (report->Wants("push")) MeasurePushes(&server, report);
-    if (report->Wants("memory")) MeasureMemory(&server, report);
+    return std::make_unique<Server>(bytes, directory + "/checkpoints");
+  };
+  if (report->Wants("disk")) {
+    MeasureDisk(directory, make_server().get(), report);
   }
+  if (report->Wants("push")) MeasurePushes(make_server, report);
+  if (report->Wants("memory")) MeasureMemory(make_server, report);
   CHECK(RemoveTree(directory).ok(), directory);
 }
 

@@ -1,13 +1,14 @@
 #include "server/core/spare_buffers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace paramd {
 namespace {
 
-// While a snapshot reads thousands, looking at each would cost more than a fresh
-// one.
+// At each end. While a snapshot reads thousands, looking at each would cost more
+// than a fresh one; the oldest it has mostly done with.
 constexpr size_t kMostLookedAt = 32;
 
 }  // namespace
@@ -16,16 +17,25 @@ Buffer SpareBuffers::Take(size_t size) {
   const auto spares = spares_.find(size);
   if (spares == spares_.end()) return Allocate(size);
   std::deque<Spare>& of_size = spares->second;
-  const size_t end = of_size.size();
-  for (size_t i = end; i > end - std::min(end, kMostLookedAt); --i) {
-    if (!of_size[i - 1].buffer.unique()) continue;
-    Buffer taken = std::move(of_size[i - 1].buffer);
-    of_size.erase(of_size.begin() + static_cast<std::ptrdiff_t>(i - 1));
-    --count_;
-    bytes_ -= size;
-    return taken;
+  const auto is_free = [](const Spare& spare) { return spare.buffer.unique(); };
+  const auto looked_at = static_cast<std::ptrdiff_t>(
+      std::min(of_size.size(), kMostLookedAt));
+  auto taken = of_size.end();
+  const auto newest = std::find_if(of_size.rbegin(),
+                                   of_size.rbegin() + looked_at, is_free);
+  if (newest != of_size.rbegin() + looked_at) {
+    taken = std::next(newest).base();
+  } else {
+    const auto end = of_size.begin() + looked_at;
+    const auto oldest = std::find_if(of_size.begin(), end, is_free);
+    if (oldest == end) return Allocate(size);
+    taken = oldest;
   }
-  return Allocate(size);
+  Buffer buffer = std::move(taken->buffer);
+  of_size.erase(taken);
+  --count_;
+  bytes_ -= size;
+  return buffer;
 }
 
 void SpareBuffers::Give(Buffer replaced) {

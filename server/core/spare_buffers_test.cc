@@ -46,6 +46,21 @@ TEST(SpareBuffersTest, TheLastOneGivenIsTakenFirst) {
   EXPECT_EQ(spare.Take(8).bytes().data(), place);
 }
 
+// As while a snapshot reads what pushes have replaced.
+TEST(SpareBuffersTest, BehindManyThatAreReadTheOldestIsTaken) {
+  SpareBuffers spare;
+  Buffer oldest = Buffer::Allocate(8);
+  const std::byte* const place = oldest.bytes().data();
+  spare.Give(std::move(oldest));
+  std::vector<Buffer> read;
+  for (int i = 0; i < 100; ++i) {
+    read.push_back(Buffer::Allocate(8));
+    spare.Give(read.back());
+  }
+  EXPECT_EQ(spare.Take(8).bytes().data(), place);
+  EXPECT_EQ(spare.count(), 100u);
+}
+
 TEST(SpareBuffersTest, Promise8_WhatIsNotUsedForAMinuteGoesBack) {
   MemoryBudget budget;
   SpareBuffers spare(&budget);
