@@ -12,8 +12,9 @@
 //   the clock set back                         retention_test
 //   a manifest of a newer format               directory_test
 //   a checkpoint of another job                coordinator_retire_test
-//   a server that has written its file and     tests/sim (chaos kills the
-//     loses the coordinator                      coordinator at each work)
+//   a server that has written its file and     shard_snapshot_test, tests/sim
+//     loses the coordinator                      (the coordinator dies at any work)
+//   a bit flip found while restoring           restore_reader_test, tests/sim
 //   processes killed at any time               tests/cluster:crash_loop_test
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -261,14 +262,18 @@ class FaultTest : public ::testing::Test {
     return calls.count();
   }
 
-  void EveryCallFails(int error) {
-    const uint64_t last = CallsOfACycle();
+  // Each alone, or all whose numbers are multiples of its: of those in the second
+  // half there is no other.
+  void EveryCallFails(int error,
+                      SystemCalls::Fault fault = SystemCalls::Fault::kError) {
+    const bool alone = fault == SystemCalls::Fault::kError;
+    const uint64_t last = CallsOfACycle() / (alone ? 1 : 2);
     for (uint64_t at = 1; at <= last; at += CallsApart()) {
       SCOPED_TRACE(absl::StrCat("call ", at, " of ", last));
       Begin();
       Progress progress;
       {
-        const SystemCalls calls(SystemCalls::Fault::kError, at, error);
+        const SystemCalls calls(fault, at, error);
         SaveThird(&progress).IgnoreError();
       }
       Check(progress);
@@ -312,6 +317,12 @@ TEST_F(FaultTest, Promise3_AnyCallThatFailsWithAnIoErrorLeavesOldOrNew) {
 
 TEST_F(FaultTest, Promise3_AnyCallThatFindsNoSpaceLeavesOldOrNew) {
   EveryCallFails(ENOSPC);
+}
+
+// So does what is done because one of them failed.
+TEST_F(FaultTest, Promise3_EveryNthCallThatFailsLeavesOldOrNew) {
+  EveryCallFails(EIO, SystemCalls::Fault::kEveryError);
+  EveryCallFails(ENOSPC, SystemCalls::Fault::kEveryError);
 }
 
 TEST_F(FaultTest, Promise3_AChiefKilledAtAnyCallLeavesOldOrNew) {

@@ -74,14 +74,15 @@ void LosePower() {
 
 // Whether the call at hand is the one that fails, with errno set.
 bool Fails() {
-  if (state == nullptr || ++state->calls != state->at ||
+  if (state == nullptr) return false;
+  ++state->calls;
+  const bool every = state->fault == Fault::kEveryError;
+  if ((every ? state->calls % state->at != 0 : state->calls != state->at) ||
       state->fault == Fault::kFull) {
     return false;
   }
   if (state->fault == Fault::kPowerLoss) LosePower();
-  if (state->fault != Fault::kError) {
-    kill(getpid(), SIGKILL);
-  }
+  if (state->fault != Fault::kError && !every) kill(getpid(), SIGKILL);
   errno = state->error;
   return true;
 }

@@ -19,6 +19,7 @@ class SystemCalls {
   enum class Fault {
     kNone,
     kError,      // The call fails with `error`, done or not.
+    kEveryError,  // So does each whose number is a multiple of `at`.
     kKill,       // The process dies before it.
     kPowerLoss,  // The same, and what was not synced is torn or undone.
     kFull,       // Of writes from there on the first is torn, all others fail.

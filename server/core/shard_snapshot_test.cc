@@ -163,6 +163,27 @@ TEST_F(ShardSnapshotTest, ALaterCoordinatorDropsTheFork) {
   EXPECT_EQ(status.server().frozen_bytes(), 0u);
 }
 
+// Nobody knows whether its file will ever be committed; the next coordinator's
+// snapshot is another.
+TEST_F(ShardSnapshotTest, Promise3_OneThatReportedItsFileMayLoseTheCoordinator) {
+  ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
+  const CallId call = driver_.Begin(kChief, MakeWritten(1));
+  driver_.Complete(Ended(absl::OkStatus()));
+  ASSERT_TRUE(driver_.Take(call).status.ok());
+  v1::RecallRequest recall;
+  recall.mutable_header()->set_term(2);
+  recall.set_run_id("run");
+  recall.set_job_digest("digest");
+  ASSERT_TRUE(driver_.Ask<v1::RecallReply>(kChief, recall).ok());
+  v1::StatusReply status;
+  driver_.shard().FillStatus(&status);
+  EXPECT_EQ(status.server().frozen_bytes(), 0u);
+  for (const auto& late : {driver_.Call(kChief, MakeWritten(1)).status,
+                           driver_.Call(kChief, MakeSeal(1)).status}) {
+    EXPECT_EQ(Reason(late), v1::Refusal::OLD_TERM);
+  }
+}
+
 TEST_F(ShardSnapshotTest, BlocksOfEqualCountAreOneRun) {
   ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
   const v1::SavedSlice& big = Work().file().slices(1);
