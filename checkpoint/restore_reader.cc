@@ -22,10 +22,14 @@ class SummedFiles : public TensorSource {
  public:
   explicit SummedFiles(std::string directory) : files_(std::move(directory)) {}
 
-  // From now on what is read of this file counts.
-  void Sum(const File& file, uint64_t bytes, uint32_t crc32c) {
-    sums_[files_.PathOf(file)].expected = {bytes, crc32c};
+  // What the manifest says of a file.
+  void Expect(const File& file, const FileSum& expected, bool share) {
+    const std::string path = files_.PathOf(file);
+    expected_[path] = expected;
+    if (share) sums_[path];
   }
+  // From now on what is read of any file counts.
+  void SumAll() { all_ = true; }
 
   absl::StatusOr<const TensorInfo*> Find(const File& file,
                                          const std::string& tensor) override {
@@ -36,36 +40,37 @@ class SummedFiles : public TensorSource {
                     BufferChain* out) override {
     const size_t had = out->size();
     RETURN_IF_ERROR(files_.Read(file, tensor, offset, length, out));
-    const auto sum = sums_.find(files_.PathOf(file));
+    const std::string path = files_.PathOf(file);
+    if (all_) sums_[path];
+    const auto sum = sums_.find(path);
     if (sum == sums_.end()) return absl::OkStatus();
     ASSIGN_OR_RETURN(const SafetensorsFile* const open, files_.Open(file));
     uint64_t at = open->data_begin() + open->Find(tensor)->begin + offset;
     for (size_t i = had; i < out->size(); ++i) {
-      sum->second.read.Add(at, (*out)[i].bytes());
+      sum->second.Add(at, (*out)[i].bytes());
       at += (*out)[i].size();
     }
     return absl::OkStatus();
   }
 
-  // Whether all files of which Sum was called are what it said.
+  // Whether the files that count are what the manifest says.
   absl::Status Check() {
     for (auto& [path, sum] : sums_) {
+      const FileSum& expected = expected_.at(path);
       ASSIGN_OR_RETURN(const auto file, ReadableFile::Open(path));
-      RETURN_IF_ERROR(CheckSize(path, file->size(), sum.expected.bytes));
-      ASSIGN_OR_RETURN(const FileSum found, sum.read.Finish(*file));
-      RETURN_IF_ERROR(CheckSum(path, found.crc32c, sum.expected.crc32c));
+      RETURN_IF_ERROR(CheckSize(path, file->size(), expected.bytes));
+      ASSIGN_OR_RETURN(const FileSum found, sum.Finish(*file));
+      RETURN_IF_ERROR(CheckSum(path, found.crc32c, expected.crc32c));
     }
     return absl::OkStatus();
   }
 
  private:
-  struct Summed {
-    FileSum expected;
-    RangeSum read;
-  };
-
   CheckpointFiles files_;
-  std::map<std::string, Summed> sums_;  // By path.
+  bool all_ = false;
+  // By path: what each file should be, and what was read of those that count.
+  std::map<std::string, FileSum> expected_;
+  std::map<std::string, RangeSum> sums_;
 };
 
 }  // namespace
@@ -91,13 +96,15 @@ absl::Status RestoreReader::Read(const v1::ReadSlices& request,
     ASSIGN_OR_RETURN(open->index, SliceIndex::Create(open->manifest));
     const v1::ReadSlices::Share& share = request.check();
     for (int f = 0; f < open->manifest.files_size(); ++f) {
-      if (share.of() == 0 || f % share.of() != share.index()) continue;
+      const bool is_own = share.of() != 0 && f % share.of() == share.index();
       const v1::ShardFile& file = open->manifest.files(f);
-      open->files.Sum({"", file.name()}, file.bytes(), file.crc32c());
+      open->files.Expect({"", file.name()}, {file.bytes(), file.crc32c()},
+                         is_own);
       if (!file.has_base()) continue;
-      open->files.Sum(WholeSlicesOf(file), file.base().bytes(),
-                      file.base().crc32c());
+      open->files.Expect(WholeSlicesOf(file),
+                         {file.base().bytes(), file.base().crc32c()}, is_own);
     }
+    if (share.alone()) open->files.SumAll();
     path_ = request.path();
     open_ = std::move(open);
   }

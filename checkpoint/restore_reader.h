@@ -18,8 +18,9 @@ namespace paramd {
 // servers that wrote it, every byte of it is read once.
 //
 // Invariant: the last slices are answered OK only if every file of the share,
-// and its base, has the size and checksum of the manifest. All that was read
-// before counts only then.
+// and its base, has the size and checksum of the manifest; for a reader that is
+// alone also every file that its slices came from. All that was read before
+// counts only then.
 //
 // Not thread-safe.
 class RestoreReader {

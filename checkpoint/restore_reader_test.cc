@@ -107,6 +107,7 @@ struct Restore {
   std::string path;
   uint32_t servers = 1;
   size_t at_once = 2;
+  bool alone = false;
 };
 
 class RestoreReaderTest : public ::testing::Test {
@@ -138,6 +139,7 @@ class RestoreReaderTest : public ::testing::Test {
       request.set_last(at + restore.at_once >= own.size());
       request.mutable_check()->set_index(server);
       request.mutable_check()->set_of(restore.servers);
+      request.mutable_check()->set_alone(restore.alone);
       for (const std::string& slot : slots_) request.add_slots(slot);
       for (size_t s = at; s < std::min(at + restore.at_once, own.size()); ++s) {
         v1::ReadSlices::Want* const want = request.add_slices();
@@ -277,6 +279,37 @@ TEST_F(RestoreReaderTest, WhatIsDamagedIsNamed) {
   const absl::Status read = Read({path_, 3}, 1).status();
   EXPECT_THAT(std::string(read.message()),
               HasSubstr("ps-00002-of-00003.safetensors' has the crc32c "));
+}
+
+// Onto four servers what three wrote: the rows of most come from files that are
+// others' to check.
+TEST_F(RestoreReaderTest, Promise3_WhoComesBackAloneChecksAllThatItReads) {
+  const auto base = CommitIncrement(
+      path_, [](const v1::SavedSlice& slice, uint64_t /*block*/) {
+        return slice.variable() == "bias";
+      });
+  ASSERT_TRUE(base.ok()) << base.status();
+  int unseen = 0;
+  for (const std::string& restored : {path_, *base}) {
+    for (uint32_t server = 0; server < 4; ++server) {
+      const std::string right = *Read({restored, 4, 2, true}, server);
+      for (const char* name :
+           {"ps-00001-of-00003.safetensors", "ps-00002-of-00003.safetensors",
+            "ps-00003-of-00003.safetensors"}) {
+        const std::string file = absl::StrCat(path_, "/", name);
+        for (uint64_t at = 0; at < std::filesystem::file_size(file); at += 97) {
+          FlipBit(file, at * 8 + at % 8);
+          const auto shared = Read({restored, 4, 2, false}, server);
+          const auto alone = Read({restored, 4, 2, true}, server);
+          FlipBit(file, at * 8 + at % 8);
+          EXPECT_TRUE(absl::IsDataLoss(alone.status()) || *alone == right)
+              << name << " byte " << at;
+          unseen += shared.ok() && *shared != right ? 1 : 0;
+        }
+      }
+    }
+  }
+  EXPECT_GT(unseen, 0) << "the others' shares are not what is tested";
 }
 
 TEST_F(RestoreReaderTest, WithoutAShareNothingIsChecked) {

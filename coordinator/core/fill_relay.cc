@@ -26,6 +26,7 @@ void FillRelay::Begin(const v1::Configuration& configuration,
   way.all.set_path(member.restore_directory());
   way.all.mutable_check()->set_index(server);
   way.all.mutable_check()->set_of(configuration.servers_size());
+  way.all.mutable_check()->set_alone(configuration.state() != v1::STARTING);
   for (const absl::string_view slot : SlotsOf(configuration.optimizer())) {
     way.all.add_slots(std::string(slot));
   }

@@ -114,6 +114,13 @@ absl::Status Shard::Pull(const v1::PullRequest& request, v1::PullReply* reply,
   RETURN_IF_ERROR(CheckRunning());
   RETURN_IF_ERROR(CheckKnown(request.header()));
   RETURN_IF_ERROR(CheckFilled());
+  // What a checkpoint held is not known to be right before all servers say so;
+  // only who does not belong to this configuration asks already.
+  if (configuration_.state() == v1::STARTING) {
+    return RefuseForNow(
+        v1::Refusal::NOT_READY, Name(), options_.retry_after,
+        absl::StrCat(Name(), " is filled; the other servers are not all yet"));
+  }
   RETURN_IF_ERROR(content_->Pull(request, reply, payload));
   if (sync_ != nullptr) reply->set_step(sync_->step());
   *reply->mutable_server_generation() = generation_;

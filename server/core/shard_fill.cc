@@ -68,6 +68,7 @@ ShardFiller::Checkpoint Shard::CheckpointOf(
   checkpoint.run_id = configuration_.run_id();
   checkpoint.check.set_index(options_.index);
   checkpoint.check.set_of(configuration_.servers_size());
+  checkpoint.check.set_alone(configuration_.state() != v1::STARTING);
   return checkpoint;
 }
 

@@ -81,6 +81,25 @@ TEST_F(ShardRestoreTest, Promise1_ARestoredServerKnowsWhatItContains) {
             "generation 1.1 holds 1 slices, 8 bytes, from /from");
 }
 
+// Another one may find yet that a file is damaged, which has numbers of this.
+TEST_F(ShardRestoreTest, Promise3_NobodyReadsBeforeAllServersAreFilled) {
+  configuration_.set_state(v1::STARTING);
+  configuration_ = Next(configuration_);
+  EXPECT_FALSE(driver_.Configure(configuration_).ok());
+  driver_.Complete(Read({3, 4}));
+  driver_.MakeReady(configuration_);
+  v1::PullRequest pull;
+  pull.set_encoding(v1::FP32);
+  pull.add_blocks();
+  const absl::Status early = driver_.Call(PeerId::Worker(1), pull).status;
+  EXPECT_EQ(Reason(early), v1::Refusal::NOT_READY);
+  EXPECT_EQ(early.message(),
+            "ps-0 is filled; the other servers are not all yet");
+  configuration_.set_state(v1::RUNNING);
+  driver_.MakeReady(configuration_ = Next(configuration_));
+  EXPECT_EQ(driver_.Pull(0), (std::vector<float>{3, 4}));
+}
+
 TEST_F(ShardRestoreTest, WhatCannotBeReadIsSaidInTheAnswer) {
   IoResult failed;
   failed.io = driver_.ios[0].io;
