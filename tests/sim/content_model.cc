@@ -30,7 +30,8 @@ ContentModel::ContentModel(const IntegerJob& job, const PushLedger& ledger,
       storage_(storage),
       optimizer_(*Optimizer::Create(job.config().optimizer(), 0)) {}
 
-absl::Status ContentModel::Configured(const v1::Configuration& configuration) {
+absl::Status ContentModel::Configured(const v1::Configuration& configuration,
+                                      bool is_layout) {
   const auto [known, is_new] = configurations_.try_emplace(
       NumberOf(configuration.version()), configuration);
   if (!is_new) return absl::OkStatus();
@@ -40,7 +41,7 @@ absl::Status ContentModel::Configured(const v1::Configuration& configuration) {
     Beginning beginning;
     beginning.directory = member.restore_directory();
     beginning.incarnation = member.incarnation();
-    beginning.first = configuration.version().counter() == 1;
+    beginning.first = is_layout;
     for (const v1::Slice& slice : configuration.layout().slices()) {
       beginning.slices.push_back(slice.server() == member.index());
     }

@@ -69,9 +69,10 @@ class ContentModel {
   ContentModel(const IntegerJob& job, const PushLedger& ledger,
                const SimStorage& storage);
 
-  // A coordinator tells a configuration; kDataLoss if it gives a generation to
-  // a second process.
-  absl::Status Configured(const v1::Configuration& configuration);
+  // A coordinator tells a configuration, or logs it as a layout with which all
+  // servers begin; kDataLoss if it gives a generation to a second process.
+  absl::Status Configured(const v1::Configuration& configuration,
+                          bool is_layout);
   // What a server answered.
   absl::Status Pulled(const SimProcess& server, const v1::PullRequest& request,
                       const v1::PullReply& reply, const BufferChain& payload);
@@ -163,7 +164,7 @@ class ContentModel {
     std::string directory;
     uint64_t incarnation = 0;
     std::vector<bool> slices;  // Owned.
-    bool first = false;        // Of its term.
+    bool first = false;        // With all others.
   };
   using ServerLife = std::pair<uint32_t, Number>;
 

@@ -32,7 +32,7 @@ class ContentModelTest : public ::testing::Test {
     for (size_t s = 0; s < job_.slices().size(); ++s) {
       configuration_.mutable_layout()->add_slices();
     }
-    EXPECT_TRUE(content_.Configured(configuration_).ok());
+    EXPECT_TRUE(content_.Configured(configuration_, true).ok());
   }
   static void SetGeneration(uint64_t counter, v1::Version* generation) {
     generation->set_term(1);
@@ -156,7 +156,7 @@ TEST_F(ContentModelTest, AGenerationIsOfOneProcess) {
   v1::Configuration other = configuration_;
   other.mutable_version()->set_counter(2);
   other.mutable_servers(0)->set_incarnation(101);
-  ExpectWrong(content_.Configured(other), "two processes are given ps-0");
+  ExpectWrong(content_.Configured(other, false), "two processes are given ps-0");
 }
 
 }  // namespace

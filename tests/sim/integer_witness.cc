@@ -33,6 +33,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kNotes[] = {
     {"is back after it was stopped", "a server comes back after draining"},
     {"going on from checkpoint", "a coordinator goes on from a checkpoint"},
     {"is gone after", "a worker is fenced or leaves"},
+    {"is passed over", "a damaged checkpoint is passed over"},
     {"joining again", "a worker joins again in the same process"},
     {"leaves without a checkpoint", "a server drains without a coordinator"},
     {"is finished already", "a coordinator finds its run finished"},
@@ -77,7 +78,8 @@ void IntegerWitness::ReadLog() {
       const v1::Configuration& configuration = entry.configuration();
       const uint64_t term = configuration.version().term();
       layouts_logged_.insert(term);
-      Check(content_.Configured(configuration));
+      Check(content_.Configured(configuration,
+                                /*is_layout=*/!entry.has_input_left()));
       if (entry.has_input_left()) {
         Check(TakenOver(configuration, entry.input_left()));
         continue;
@@ -162,7 +164,8 @@ absl::Status IntegerWitness::SentByCoordinator(const SimProcess&,
   if (const auto* configure =
           DynamicCastToGenerated<v1::ConfigureRequest>(&request)) {
     RETURN_IF_ERROR(CheckLogged(configure->configuration()));
-    return content_.Configured(configure->configuration());
+    return content_.Configured(configure->configuration(),
+                               /*is_layout=*/false);
   }
   if (const auto* recall =
           DynamicCastToGenerated<v1::RecallRequest>(&request)) {

@@ -29,6 +29,11 @@ bool IsIncremental(uint64_t seed) { return seed % 3 == 0; }
 // With servers that do not always see the directory.
 bool HasBlindServers(uint64_t seed) { return seed % 7 == 2; }
 
+// With checkpoints that are damaged when they are to be restored.
+bool HasDamage(uint64_t seed) {
+  return seed % 7 == 0 || seed % 7 == 3 || seed % 21 == 16;
+}
+
 IntegerJob::Options JobOptions(uint64_t seed) {
   IntegerJob::Options options;
   if (IsIncremental(seed)) {
@@ -57,8 +62,16 @@ class IntegerRun {
         job_(seed, JobOptions(seed)),
         witness_(job_, storage_, &report_.probes),
         random_(StableHash("lives", seed)),
-        blind_(StableHash("blind", seed)) {
+        blind_(StableHash("blind", seed)),
+        damage_(StableHash("damage", seed)) {
     if (HasBlindServers(seed)) storage_.Blind(0.3, &blind_);
+    if (!HasDamage(seed)) return;
+    // While the job runs files may be based on one that turns out damaged, and
+    // who finds it ends the chief.
+    const bool while_running = !IsIncremental(seed) && !IsGentle(seed);
+    storage_.Damaging({.when_found = 0.8,
+                       .when_read = while_running ? 0.5 : 0,
+                       .random = &damage_});
   }
 
   WorkloadReport Run() {
@@ -178,6 +191,10 @@ class IntegerRun {
         {"a server restores from a file with a base", storage_.based_reads()},
         {"a file goes through the chief", storage_.fetched()},
         {"a slice goes through the chief", storage_.reads_for_servers()},
+        {"a checkpoint is damaged", storage_.damaged()},
+        {"a server finds a file damaged", storage_.damage_found()},
+        {"a server that came back finds a file damaged",
+         storage_.damage_found_alone()},
         {"a loss is reported", witness_.loss().reported()},
         {"a loss is reported of a session that pushed no more",
          witness_.loss().reported_unheard()},
@@ -204,6 +221,7 @@ class IntegerRun {
   IntegerWitness witness_;
   RandomStream random_;
   RandomStream blind_;
+  RandomStream damage_;
 };
 
 }  // namespace

@@ -29,7 +29,7 @@ class SessionModelTest : public ::testing::Test {
     worker->set_index(1);
     Set(7, worker->mutable_generation());
     Set(7, joined_.mutable_generation());
-    EXPECT_TRUE(content_.Configured(configuration).ok());
+    EXPECT_TRUE(content_.Configured(configuration, true).ok());
     EXPECT_TRUE(sessions_.Joined(1, joined_).ok());
   }
   static void Set(uint64_t counter, v1::Version* version) {

@@ -1,9 +1,7 @@
 #include "tests/sim/storage.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
-#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -16,24 +14,12 @@
 #include "base/status_macros.h"
 #include "checkpoint/retention.h"
 #include "proto/refusal.h"
-#include "tensor/shape.h"
 
 namespace paramd {
 namespace {
 
 std::string PreparedPathOf(const v1::Version& snapshot) {
   return absl::StrCat(SimStorage::PathOf(snapshot), ".partial");
-}
-
-uint32_t CrcOf(const std::map<std::string, std::string>& tensors) {
-  uint32_t crc = 0;
-  for (const auto& [name, bytes] : tensors) {
-    crc = Crc32c(
-        absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()),
-                            bytes.size()),
-        crc);
-  }
-  return crc;
 }
 
 IoResult Failed(absl::Status status) {
@@ -51,39 +37,6 @@ IoResult Done(std::unique_ptr<M> head) {
 
 // What every directory's nonce is.
 constexpr uint64_t kNonce = 17;
-
-template <typename Tensors>
-const std::string& TensorOf(const Tensors& named, const std::string& slot) {
-  static const std::string none;
-  if (slot.empty()) return named.values_tensor();
-  const auto tensor = named.slot_tensors().find(slot);
-  return tensor == named.slot_tensors().end() ? none : tensor->second;
-}
-
-// Of the files that have the wanted rows, what they list as lost.
-v1::Manifest SourcesOf(const v1::ReadSlices& request,
-                       const v1::Manifest& manifest) {
-  v1::Manifest sources;
-  sources.set_run_id(manifest.run_id());
-  for (const v1::ShardFile& file : manifest.files()) {
-    const auto has = [&file](const v1::ReadSlices::Want& want) {
-      return std::any_of(file.slices().begin(), file.slices().end(),
-                         [&want](const v1::SavedSlice& slice) {
-                           return slice.variable() == want.variable() &&
-                                  slice.row_begin() < want.row_end() &&
-                                  want.row_begin() < slice.row_end();
-                         });
-    };
-    if (!std::any_of(request.slices().begin(), request.slices().end(), has)) {
-      continue;
-    }
-    v1::ShardFile* const source = sources.add_files();
-    source->set_name(file.name());
-    *source->mutable_lost() = file.lost();
-    *source->mutable_slices() = file.slices();
-  }
-  return sources;
-}
 
 // A file as it travels: the request to write it, and the payload.
 std::string FileText(const v1::WriteShard& request,
@@ -170,6 +123,17 @@ void SimStorage::Tear(const v1::WriteShard& request) {
     torn[request.tensors(0).name()] =
         std::string(request.tensors(0).bytes() / 2, '\0');
   }
+}
+
+uint32_t SimStorage::CrcOf(const Tensors& tensors) {
+  uint32_t crc = 0;
+  for (const auto& [name, bytes] : tensors) {
+    crc = Crc32c(
+        absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()),
+                            bytes.size()),
+        crc);
+  }
+  return crc;
 }
 
 std::string SimStorage::PathOf(const v1::Version& snapshot) {
@@ -407,6 +371,7 @@ IoResult SimStorage::CommitCheckpoint(const v1::CommitCheckpoint& request) {
   }
   for (const v1::Version& old : ToRetire(request.retention(), summaries)) {
     *result->add_to_retire() = old;
+    to_retire_.insert({old.term(), old.counter()});
   }
   return Done(std::move(result));
 }
@@ -430,156 +395,6 @@ IoResult SimStorage::DeleteCheckpoints(const v1::DeleteCheckpoints& request) {
     *result->add_deleted() = old;
   }
   return Done(std::move(result));
-}
-
-IoResult SimStorage::FindCheckpoint(const v1::FindCheckpoint& request) const {
-  auto result = std::make_unique<v1::FindCheckpointResult>();
-  for (auto it = visible_.rbegin(); it != visible_.rend(); ++it) {
-    const bool passed_over =
-        std::any_of(request.retired().begin(), request.retired().end(),
-                    [&](const v1::Version& version) {
-                      return version == it->second.snapshot();
-                    }) ||
-        std::any_of(request.damaged().begin(), request.damaged().end(),
-                    [&](const v1::FindCheckpoint::Damaged& damaged) {
-                      return damaged.snapshot() == it->second.snapshot();
-                    });
-    if (passed_over) continue;
-    result->set_path(PathOf(it->second.snapshot()));
-    *result->mutable_manifest() = it->second;
-    break;
-  }
-  return Done(std::move(result));
-}
-
-IoResult SimStorage::ReadSlices(const v1::ReadSlices& request) {
-  const auto manifest =
-      std::find_if(visible_.begin(), visible_.end(), [&](const auto& entry) {
-        return PathOf(entry.second.snapshot()) == request.path();
-      });
-  if (manifest == visible_.end()) {
-    return Failed(absl::NotFoundError(
-        absl::StrCat("no checkpoint '", request.path(), "'")));
-  }
-  auto head = std::make_unique<v1::ReadSlicesResult>();
-  if (request.check().of() == 0) {
-    *head->mutable_manifest() = manifest->second;
-  } else {
-    *head->mutable_manifest() = SourcesOf(request, manifest->second);
-  }
-  IoResult result;
-  for (const v1::ShardFile& file : manifest->second.files()) {
-    const absl::Status base = CheckBase(file);
-    if (!base.ok()) return Failed(base);
-    based_reads_ += file.has_base() ? 1 : 0;
-  }
-  for (const v1::ReadSlices::Want& want : request.slices()) {
-    v1::ReadSlicesResult::Got* const got = head->add_slices();
-    auto values = ReadRows(request.path(), manifest->second, want, "", got);
-    if (!values.ok()) return Failed(values.status());
-    result.payload.push_back(Buffer::Copy(*values));
-    for (const std::string& slot : request.slots()) {
-      auto slots =
-          ReadRows(request.path(), manifest->second, want, slot, nullptr);
-      if (!slots.ok()) return Failed(slots.status());
-      result.payload.push_back(Buffer::Copy(*slots));
-    }
-  }
-  result.head = std::move(head);
-  return result;
-}
-
-absl::StatusOr<std::string> SimStorage::ReadSlice(
-    const std::string& path, const v1::ShardFile& file,
-    const v1::SavedSlice& saved, const std::string& slot,
-    uint64_t bytes) const {
-  const auto find = [&](const std::string& directory, const std::string& name,
-                        const std::string& tensor,
-                        uint64_t size) -> absl::StatusOr<std::string> {
-    const auto files = files_.find(directory);
-    if (files != files_.end() && files->second.contains(name)) {
-      const Tensors& tensors = files->second.at(name);
-      const auto found = tensors.find(tensor);
-      if (found != tensors.end() && found->second.size() == size) {
-        return found->second;
-      }
-    }
-    return absl::DataLossError(absl::StrCat("file '", directory, "/", name,
-                                            "' has no tensor '", tensor,
-                                            "' of ", size, " bytes"));
-  };
-  const std::string& whole = TensorOf(saved, slot);
-  if (!file.has_base()) return find(path, file.name(), whole, bytes);
-  ASSIGN_OR_RETURN(std::string slice, find(PathOf(file.base().snapshot()),
-                                           file.base().name(), whole, bytes));
-  const uint64_t block_bytes = kBlockElements * sizeof(float);
-  for (const v1::ChangedBlocks& changed : saved.changed()) {
-    const uint64_t begin = changed.first_block() * block_bytes;
-    const uint64_t end =
-        std::min(begin + changed.blocks() * block_bytes, bytes);
-    if (begin >= end) return absl::DataLossError("a run of no blocks");
-    ASSIGN_OR_RETURN(
-        const std::string run,
-        find(path, file.name(), TensorOf(changed, slot), end - begin));
-    slice.replace(begin, end - begin, run);
-  }
-  return slice;
-}
-
-absl::StatusOr<std::string> SimStorage::ReadRows(
-    const std::string& path, const v1::Manifest& manifest,
-    const v1::ReadSlices::Want& want, const std::string& slot,
-    v1::ReadSlicesResult::Got* got) const {
-  ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(want.shape()));
-  const uint64_t row_bytes = shape.row_elements * sizeof(float);
-  std::string rows((want.row_end() - want.row_begin()) * row_bytes, '\0');
-  uint64_t found = 0;
-  for (const v1::ShardFile& file : manifest.files()) {
-    for (const v1::SavedSlice& saved : file.slices()) {
-      const uint64_t begin = std::max(saved.row_begin(), want.row_begin());
-      const uint64_t end = std::min(saved.row_end(), want.row_end());
-      if (saved.variable() != want.variable() || begin >= end) continue;
-      ASSIGN_OR_RETURN(
-          const std::string slice,
-          ReadSlice(path, file, saved, slot,
-                    (saved.row_end() - saved.row_begin()) * row_bytes));
-      std::memcpy(
-          rows.data() + (begin - want.row_begin()) * row_bytes,
-          slice.data() + (begin - saved.row_begin()) * row_bytes,
-          (end - begin) * row_bytes);
-      found += end - begin;
-      if (got == nullptr) continue;
-      v1::ReadSlicesResult::Piece* const piece = got->add_pieces();
-      piece->set_row_begin(begin);
-      piece->set_row_end(end);
-      *piece->mutable_saved() = saved;
-    }
-  }
-  if (found != want.row_end() - want.row_begin()) {
-    return absl::DataLossError(absl::StrCat(
-        "the checkpoint has ", found, " of ", want.row_end() - want.row_begin(),
-        " rows of '", want.variable(), "'"));
-  }
-  return rows;
-}
-
-absl::StatusOr<std::vector<float>> SimStorage::ReadVariable(
-    const v1::Manifest& manifest, const std::string& variable,
-    const std::string& slot) const {
-  v1::ReadSlices::Want want;
-  for (const v1::Variable& known : manifest.variables()) {
-    if (known.name() != variable) continue;
-    ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(known.shape()));
-    want.set_variable(variable);
-    *want.mutable_shape() = known.shape();
-    want.set_row_end(shape.rows);
-  }
-  ASSIGN_OR_RETURN(
-      const std::string bytes,
-      ReadRows(PathOf(manifest.snapshot()), manifest, want, slot, nullptr));
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
 }
 
 }  // namespace paramd

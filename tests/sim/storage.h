@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,6 +66,20 @@ class SimStorage {
   // From now on a server that writes its shard does not see the directory, with
   // this chance.
   void Blind(double chance, RandomStream* random);
+  // Now and then a file of a checkpoint that is about to be restored turns out
+  // damaged: a bit of it has turned, or its end is gone. Only if an older one is
+  // whole and stays, so the job can go on.
+  struct Damage {
+    double when_found = 0;  // Chance, when a coordinator finds a checkpoint.
+    double when_read = 0;   // When a server alone begins to read one.
+    RandomStream* random = nullptr;
+  };
+  void Damaging(const Damage& damage) { damage_ = damage; }
+  // Checkpoints of which a file was damaged, and reads that found it: all, and
+  // those of servers that come back while the others run.
+  uint64_t damaged() const { return damaged_.size(); }
+  uint64_t damage_found() const { return damage_found_; }
+  uint64_t damage_found_alone() const { return found_alone_; }
   // Files that came through the coordinator.
   uint64_t fetched() const { return fetched_files_; }
   // Slices that came through the coordinator.
@@ -77,7 +92,8 @@ class SimStorage {
   static std::string PathOf(const v1::Version& snapshot);
 
   // A variable's values, or those of a slot of it if `slot` is not empty, out
-  // of the checkpoint with this manifest. kDataLoss naming what is missing.
+  // of the checkpoint with this manifest, as they were written. kDataLoss naming
+  // what is missing.
   absl::StatusOr<std::vector<float>> ReadVariable(
       const v1::Manifest& manifest, const std::string& variable,
       const std::string& slot) const;
@@ -85,10 +101,12 @@ class SimStorage {
  private:
   using Number = std::pair<uint64_t, uint64_t>;        // (term, counter)
   using Tensors = std::map<std::string, std::string>;  // By name.
+  using Files = std::map<std::string, std::map<std::string, Tensors>>;
 
   template <typename Request, typename Function>
   Work MakeWork(absl::Duration longest, Function work);
 
+  static uint32_t CrcOf(const Tensors& tensors);
   IoResult ReadLog() const;
   IoResult AppendLog(const v1::AppendLog& request);
   IoResult PrepareCheckpoint(const v1::PrepareCheckpoint& request);
@@ -98,21 +116,36 @@ class SimStorage {
                         const BufferChain& payload);
   IoResult CommitCheckpoint(const v1::CommitCheckpoint& request);
   IoResult DeleteCheckpoints(const v1::DeleteCheckpoints& request);
-  // Whether the file, if it has a base, finds it as it was written.
+  // Whether the file, if it has a base, finds the one that it had then.
   absl::Status CheckBase(const v1::ShardFile& file) const;
-  IoResult FindCheckpoint(const v1::FindCheckpoint& request) const;
+  IoResult FindCheckpoint(const v1::FindCheckpoint& request);
   IoResult ReadSlices(const v1::ReadSlices& request);
 
-  // A slice's values, or those of a slot: the file's own, or the base's and what
-  // has changed since.
-  absl::StatusOr<std::string> ReadSlice(const std::string& path,
+  // Damages the checkpoint with this chance, if an older one is left.
+  void MayDamage(const v1::Manifest& manifest, double chance);
+  bool IsWhole(const v1::Manifest& manifest) const;
+  // What lies there now under that name; null: nothing.
+  const Tensors* FileNow(const std::string& directory,
+                         const std::string& name) const;
+  // Whether the file that `expected` says so of has its size, and its checksum
+  // if `sum`; of a base the same. kDataLoss naming it if not.
+  absl::Status CheckFile(const std::string& path, const v1::ShardFile& expected,
+                         bool sum) const;
+  // The files of the reader's share, and those that it reads from if alone.
+  absl::Status CheckShare(const v1::ReadSlices& request,
+                          const v1::Manifest& manifest) const;
+
+  // Of the files as they were written, or as they are now: a slice's values, or
+  // those of a slot: the file's own, or the base's and what has changed since.
+  enum class View { kWritten, kNow };
+  absl::StatusOr<std::string> ReadSlice(View view, const std::string& path,
                                         const v1::ShardFile& file,
                                         const v1::SavedSlice& saved,
                                         const std::string& slot,
                                         uint64_t bytes) const;
   // Rows [begin, end) of a variable's values or slot; appends what the
   // checkpoint says about them to `got` unless null.
-  absl::StatusOr<std::string> ReadRows(const std::string& path,
+  absl::StatusOr<std::string> ReadRows(View view, const std::string& path,
                                        const v1::Manifest& manifest,
                                        const v1::ReadSlices::Want& want,
                                        const std::string& slot,
@@ -135,8 +168,13 @@ class SimStorage {
   double lose_result_ = 0;
   RandomStream* random_ = nullptr;
   // By path: a directory prepared or committed, then by file.
-  std::map<std::string, std::map<std::string, Tensors>> files_;
+  Files files_;
   std::map<Number, v1::Manifest> visible_;
+  Damage damage_;
+  Files damaged_;  // Files that are not what was written any more.
+  std::set<Number> to_retire_;  // That some commit said need not stay.
+  uint64_t damage_found_ = 0;
+  uint64_t found_alone_ = 0;
 };
 
 }  // namespace paramd

@@ -174,6 +174,64 @@ TEST_F(StorageTest, TheNewestMayNotBeDeleted) {
   EXPECT_FALSE(storage_.misuse().ok());
 }
 
+TEST_F(StorageTest, Promise3_DamageIsFoundByWhoeverChecksTheFile) {
+  AddCheckpoint(1, 100);
+  AddCheckpoint(2, 0);
+  static_cast<v1::CommitCheckpoint&>(*script_.works[5].first)
+      .mutable_retention()
+      ->set_keep(2);
+  script_.Add<v1::FindCheckpoint>();
+  const auto add_read = [this](uint32_t of, bool alone) {
+    auto* const read = script_.Add<v1::ReadSlices>();
+    read->set_path("checkpoints/1.2");
+    read->set_first(true);
+    read->set_last(true);
+    read->mutable_check()->set_index(of / 2);
+    read->mutable_check()->set_of(of);
+    read->mutable_check()->set_alone(alone);
+    auto* const want = read->add_slices();
+    want->set_variable("w");
+    want->add_shape(3);
+    want->add_shape(2);
+    want->set_row_end(3);
+  };
+  add_read(1, false);
+  add_read(2, false);  // Of two: the only file is the first one's to check.
+  add_read(2, true);
+  auto* const again = script_.Add<v1::FindCheckpoint>()->add_damaged();
+  again->mutable_snapshot()->set_term(1);
+  again->mutable_snapshot()->set_counter(2);
+  RandomStream random(1);
+  storage_.Damaging({.when_found = 1, .random = &random});
+  Run();
+  EXPECT_EQ(storage_.damaged(), 1u) << "the older one is left whole";
+  EXPECT_TRUE(absl::IsDataLoss(script_.results[7].status));
+  const IoResult& unchecked = script_.results[8];
+  if (unchecked.status.ok()) {
+    EXPECT_NE(FlattenForTest(unchecked.payload),
+              FlattenForTest(script_.works[4].second));
+  } else {
+    EXPECT_TRUE(absl::IsDataLoss(unchecked.status)) << "its end is gone";
+  }
+  EXPECT_TRUE(absl::IsDataLoss(script_.results[9].status));
+  EXPECT_EQ(storage_.damage_found(), 2u);
+  EXPECT_EQ(
+      static_cast<v1::FindCheckpointResult&>(*script_.results[10].head).path(),
+      "checkpoints/1.1");
+  EXPECT_THAT(*storage_.ReadVariable(storage_.committed()[1], "w", ""),
+              ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+TEST_F(StorageTest, Promise3_TheOnlyCheckpointIsNotDamaged) {
+  AddCheckpoint(1, 100);
+  AddCheckpoint(2, 0);  // Keeps one.
+  script_.Add<v1::FindCheckpoint>();
+  RandomStream random(1);
+  storage_.Damaging({.when_found = 1, .random = &random});
+  Run();
+  EXPECT_EQ(storage_.damaged(), 0u);
+}
+
 TEST_F(StorageTest, Promise3_AFileThatIsNotWhatWasWrittenCommitsNothing) {
   AddCheckpoint(1, 0);
   static_cast<v1::CommitCheckpoint&>(*script_.works[2].first)

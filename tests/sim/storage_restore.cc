@@ -1,0 +1,324 @@
+// What is read of checkpoints, and what may be wrong with them by then.
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "proto/refusal.h"
+#include "tensor/shape.h"
+#include "tests/sim/storage.h"
+
+namespace paramd {
+namespace {
+
+IoResult Failed(absl::Status status) {
+  IoResult result;
+  result.status = std::move(status);
+  return result;
+}
+
+template <typename Tensors>
+const std::string& TensorOf(const Tensors& named, const std::string& slot) {
+  static const std::string none;
+  if (slot.empty()) return named.values_tensor();
+  const auto tensor = named.slot_tensors().find(slot);
+  return tensor == named.slot_tensors().end() ? none : tensor->second;
+}
+
+uint64_t SizeOf(const std::map<std::string, std::string>& tensors) {
+  uint64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += tensor.size();
+  return bytes;
+}
+
+// Of the files that have the wanted rows, what they list as lost.
+v1::Manifest SourcesOf(const v1::ReadSlices& request,
+                       const v1::Manifest& manifest) {
+  v1::Manifest sources;
+  sources.set_run_id(manifest.run_id());
+  for (const v1::ShardFile& file : manifest.files()) {
+    const auto has = [&file](const v1::ReadSlices::Want& want) {
+      return std::any_of(file.slices().begin(), file.slices().end(),
+                         [&want](const v1::SavedSlice& slice) {
+                           return slice.variable() == want.variable() &&
+                                  slice.row_begin() < want.row_end() &&
+                                  want.row_begin() < slice.row_end();
+                         });
+    };
+    if (!std::any_of(request.slices().begin(), request.slices().end(), has)) {
+      continue;
+    }
+    v1::ShardFile* const source = sources.add_files();
+    source->set_name(file.name());
+    *source->mutable_lost() = file.lost();
+    *source->mutable_slices() = file.slices();
+  }
+  return sources;
+}
+
+}  // namespace
+
+IoResult SimStorage::FindCheckpoint(const v1::FindCheckpoint& request) {
+  auto result = std::make_unique<v1::FindCheckpointResult>();
+  for (auto it = visible_.rbegin(); it != visible_.rend(); ++it) {
+    const bool passed_over =
+        std::any_of(request.retired().begin(), request.retired().end(),
+                    [&](const v1::Version& version) {
+                      return version == it->second.snapshot();
+                    }) ||
+        std::any_of(request.damaged().begin(), request.damaged().end(),
+                    [&](const v1::FindCheckpoint::Damaged& damaged) {
+                      return damaged.snapshot() == it->second.snapshot();
+                    });
+    if (passed_over) continue;
+    MayDamage(it->second, damage_.when_found);
+    const auto& files = it->second.files();
+    const std::string path = PathOf(it->second.snapshot());
+    // The chief looks at sizes, and leaves sums to those who read.
+    if (!std::all_of(files.begin(), files.end(), [&](const auto& file) {
+          return CheckFile(path, file, /*sum=*/false).ok();
+        })) {
+      continue;
+    }
+    result->set_path(path);
+    *result->mutable_manifest() = it->second;
+    break;
+  }
+  IoResult done;
+  done.head = std::move(result);
+  return done;
+}
+
+IoResult SimStorage::ReadSlices(const v1::ReadSlices& request) {
+  const auto manifest =
+      std::find_if(visible_.begin(), visible_.end(), [&](const auto& entry) {
+        return PathOf(entry.second.snapshot()) == request.path();
+      });
+  if (manifest == visible_.end()) {
+    return Failed(absl::NotFoundError(
+        absl::StrCat("no checkpoint '", request.path(), "'")));
+  }
+  auto head = std::make_unique<v1::ReadSlicesResult>();
+  if (request.check().of() == 0) {
+    *head->mutable_manifest() = manifest->second;
+  } else {
+    *head->mutable_manifest() = SourcesOf(request, manifest->second);
+  }
+  IoResult result;
+  for (const v1::ShardFile& file : manifest->second.files()) {
+    const absl::Status base = CheckBase(file);
+    if (!base.ok()) return Failed(base);
+    based_reads_ += file.has_base() ? 1 : 0;
+  }
+  if (request.first() && request.check().alone()) {
+    MayDamage(manifest->second, damage_.when_read);
+  }
+  const absl::Status checked = CheckShare(request, manifest->second);
+  if (!checked.ok()) {
+    ++damage_found_;
+    found_alone_ += request.check().alone() ? 1 : 0;
+    return Failed(checked);
+  }
+  for (const v1::ReadSlices::Want& want : request.slices()) {
+    v1::ReadSlicesResult::Got* const got = head->add_slices();
+    auto values =
+        ReadRows(View::kNow, request.path(), manifest->second, want, "", got);
+    if (!values.ok()) return Failed(values.status());
+    result.payload.push_back(Buffer::Copy(*values));
+    for (const std::string& slot : request.slots()) {
+      auto slots = ReadRows(View::kNow, request.path(), manifest->second, want,
+                            slot, nullptr);
+      if (!slots.ok()) return Failed(slots.status());
+      result.payload.push_back(Buffer::Copy(*slots));
+    }
+  }
+  result.head = std::move(head);
+  return result;
+}
+
+bool SimStorage::IsWhole(const v1::Manifest& manifest) const {
+  const std::string path = PathOf(manifest.snapshot());
+  return std::all_of(
+      manifest.files().begin(), manifest.files().end(), [&](const auto& file) {
+        return CheckBase(file).ok() && CheckFile(path, file, /*sum=*/true).ok();
+      });
+}
+
+void SimStorage::MayDamage(const v1::Manifest& manifest, double chance) {
+  if (chance == 0 || !damage_.random->Chance(chance)) return;
+  const auto newest = visible_.find(
+      {manifest.snapshot().term(), manifest.snapshot().counter()});
+  const bool one_is_left =
+      std::any_of(visible_.begin(), newest, [this](const auto& older) {
+        return !to_retire_.contains(older.first) && IsWhole(older.second);
+      });
+  const std::string path = PathOf(manifest.snapshot());
+  if (!one_is_left || damaged_.contains(path)) return;
+  const auto& [name, tensors] = *std::next(
+      files_.at(path).begin(),
+      static_cast<int64_t>(damage_.random->Below(files_.at(path).size())));
+  if (tensors.empty()) return;  // A server without slices.
+  Tensors& damaged = damaged_[path][name] = tensors;
+  std::string& tensor =
+      std::next(damaged.begin(),
+                static_cast<int64_t>(damage_.random->Below(damaged.size())))
+          ->second;
+  const uint64_t byte = damage_.random->Below(tensor.size());
+  if (damage_.random->Chance(0.2)) {
+    tensor.resize(byte);
+  } else {
+    tensor[byte] = static_cast<char>(tensor[byte] ^
+                                     (1 << damage_.random->Below(8)));
+  }
+}
+
+const SimStorage::Tensors* SimStorage::FileNow(const std::string& directory,
+                                               const std::string& name) const {
+  for (const Files* files : {&damaged_, &files_}) {
+    const auto there = files->find(directory);
+    if (there == files->end()) continue;
+    const auto file = there->second.find(name);
+    if (file != there->second.end()) return &file->second;
+  }
+  return nullptr;
+}
+
+absl::Status SimStorage::CheckFile(const std::string& path,
+                                   const v1::ShardFile& expected,
+                                   bool sum) const {
+  const auto check = [&](const std::string& directory, const auto& file) {
+    const Tensors* const now = FileNow(directory, file.name());
+    if (now != nullptr && SizeOf(*now) == SizeOf(files_.at(directory).at(
+                                              file.name())) &&
+        (!sum || CrcOf(*now) == file.crc32c())) {
+      return absl::OkStatus();
+    }
+    return absl::DataLossError(
+        absl::StrCat("'", directory, "/", file.name(), "' is damaged"));
+  };
+  RETURN_IF_ERROR(check(path, expected));
+  return expected.has_base()
+             ? check(PathOf(expected.base().snapshot()), expected.base())
+             : absl::OkStatus();
+}
+
+absl::Status SimStorage::CheckShare(const v1::ReadSlices& request,
+                                    const v1::Manifest& manifest) const {
+  const v1::ReadSlices::Share& share = request.check();
+  const v1::Manifest sources = SourcesOf(request, manifest);
+  const auto is_source = [&sources](const v1::ShardFile& file) {
+    return std::any_of(
+        sources.files().begin(), sources.files().end(),
+        [&file](const auto& source) { return source.name() == file.name(); });
+  };
+  for (int f = 0; f < manifest.files_size(); ++f) {
+    const v1::ShardFile& file = manifest.files(f);
+    const bool is_own = request.last() && share.of() != 0 &&
+                        f % share.of() == share.index();
+    if (is_own || (share.alone() && is_source(file))) {
+      RETURN_IF_ERROR(CheckFile(request.path(), file, /*sum=*/true));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> SimStorage::ReadSlice(
+    View view, const std::string& path, const v1::ShardFile& file,
+    const v1::SavedSlice& saved, const std::string& slot,
+    uint64_t bytes) const {
+  const auto find = [&](const std::string& directory, const std::string& name,
+                        const std::string& tensor,
+                        uint64_t size) -> absl::StatusOr<std::string> {
+    const auto written = files_.find(directory);
+    if (written != files_.end() && written->second.contains(name)) {
+      const Tensors& tensors = view == View::kNow ? *FileNow(directory, name)
+                                                  : written->second.at(name);
+      const auto found = tensors.find(tensor);
+      if (found != tensors.end() && found->second.size() == size) {
+        return found->second;
+      }
+    }
+    return absl::DataLossError(absl::StrCat("file '", directory, "/", name,
+                                            "' has no tensor '", tensor,
+                                            "' of ", size, " bytes"));
+  };
+  const std::string& whole = TensorOf(saved, slot);
+  if (!file.has_base()) return find(path, file.name(), whole, bytes);
+  ASSIGN_OR_RETURN(std::string slice, find(PathOf(file.base().snapshot()),
+                                           file.base().name(), whole, bytes));
+  const uint64_t block_bytes = kBlockElements * sizeof(float);
+  for (const v1::ChangedBlocks& changed : saved.changed()) {
+    const uint64_t begin = changed.first_block() * block_bytes;
+    const uint64_t end =
+        std::min(begin + changed.blocks() * block_bytes, bytes);
+    if (begin >= end) return absl::DataLossError("a run of no blocks");
+    ASSIGN_OR_RETURN(
+        const std::string run,
+        find(path, file.name(), TensorOf(changed, slot), end - begin));
+    slice.replace(begin, end - begin, run);
+  }
+  return slice;
+}
+
+absl::StatusOr<std::string> SimStorage::ReadRows(
+    View view, const std::string& path, const v1::Manifest& manifest,
+    const v1::ReadSlices::Want& want, const std::string& slot,
+    v1::ReadSlicesResult::Got* got) const {
+  ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(want.shape()));
+  const uint64_t row_bytes = shape.row_elements * sizeof(float);
+  std::string rows((want.row_end() - want.row_begin()) * row_bytes, '\0');
+  uint64_t found = 0;
+  for (const v1::ShardFile& file : manifest.files()) {
+    for (const v1::SavedSlice& saved : file.slices()) {
+      const uint64_t begin = std::max(saved.row_begin(), want.row_begin());
+      const uint64_t end = std::min(saved.row_end(), want.row_end());
+      if (saved.variable() != want.variable() || begin >= end) continue;
+      ASSIGN_OR_RETURN(
+          const std::string slice,
+          ReadSlice(view, path, file, saved, slot,
+                    (saved.row_end() - saved.row_begin()) * row_bytes));
+      std::memcpy(
+          rows.data() + (begin - want.row_begin()) * row_bytes,
+          slice.data() + (begin - saved.row_begin()) * row_bytes,
+          (end - begin) * row_bytes);
+      found += end - begin;
+      if (got == nullptr) continue;
+      v1::ReadSlicesResult::Piece* const piece = got->add_pieces();
+      piece->set_row_begin(begin);
+      piece->set_row_end(end);
+      *piece->mutable_saved() = saved;
+    }
+  }
+  if (found != want.row_end() - want.row_begin()) {
+    return absl::DataLossError(absl::StrCat(
+        "the checkpoint has ", found, " of ", want.row_end() - want.row_begin(),
+        " rows of '", want.variable(), "'"));
+  }
+  return rows;
+}
+
+absl::StatusOr<std::vector<float>> SimStorage::ReadVariable(
+    const v1::Manifest& manifest, const std::string& variable,
+    const std::string& slot) const {
+  v1::ReadSlices::Want want;
+  for (const v1::Variable& known : manifest.variables()) {
+    if (known.name() != variable) continue;
+    ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(known.shape()));
+    want.set_variable(variable);
+    *want.mutable_shape() = known.shape();
+    want.set_row_end(shape.rows);
+  }
+  ASSIGN_OR_RETURN(
+      const std::string bytes,
+      ReadRows(View::kWritten, PathOf(manifest.snapshot()), manifest, want,
+               slot, nullptr));
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+}  // namespace paramd
