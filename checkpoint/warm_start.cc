@@ -49,6 +49,17 @@ std::string FirstOf(std::vector<std::string> names, size_t most,
       all > most ? absl::StrCat(separator, "and ", all - most, " more") : "");
 }
 
+// Whether the variable keeps its ordinary values, as it may, because there is no
+// such tensor, or one of another shape.
+bool IsLeftOut(const v1::WarmStartConfig& config, const std::string& variable,
+               absl::Span<const uint64_t> shape,
+               const absl::StatusOr<TrainedTensors::Tensor>& tensor) {
+  const bool fits = tensor.ok()
+                        ? absl::MakeConstSpan(tensor->shape) == shape
+                        : !absl::IsNotFound(tensor.status());
+  return !fits && MatchesAny(config.allow_missing(), variable);
+}
+
 // What keeps a tensor from being a variable's values; empty: nothing.
 std::string Mistake(const std::string& variable,
                     absl::Span<const uint64_t> shape, const std::string& name,
@@ -131,14 +142,14 @@ absl::Status CheckAll(const v1::WarmStartConfig& config,
     if (!name.has_value()) continue;
     ++chosen;
     const auto tensor = tensors->Find(*name);
+    const auto shape = SpanOf(variable.shape());
+    if (IsLeftOut(config, variable.name(), shape, tensor)) continue;
     std::string mistake;
     if (absl::IsNotFound(tensor.status())) {
-      if (config.allow_missing()) continue;
-      mistake = Missing(variable.name(), SpanOf(variable.shape()), *name);
+      mistake = Missing(variable.name(), shape, *name);
     } else {
       RETURN_IF_ERROR(tensor.status());
-      mistake =
-          Mistake(variable.name(), SpanOf(variable.shape()), *name, *tensor);
+      mistake = Mistake(variable.name(), shape, *name, *tensor);
     }
     ++found;
     if (!mistake.empty()) mistakes.push_back(std::move(mistake));
@@ -186,8 +197,8 @@ absl::Status ReadWarmStart(const v1::ReadWarmStart& request,
     if (!name.has_value()) continue;
     const auto tensor = tensors->Find(*name);
     const auto shape = SpanOf(want.shape());
+    if (IsLeftOut(config, want.variable(), shape, tensor)) continue;
     if (absl::IsNotFound(tensor.status())) {
-      if (config.allow_missing()) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           "'", config.path(), "': ", Missing(want.variable(), shape, *name)));
     }

@@ -15,8 +15,9 @@ namespace paramd {
 
 // Initial values out of something that was trained before. `variables` of the
 // config says which variables take them, `from` what they are called there,
-// both as NamePattern; all others, and with `allow_missing` those that are not
-// there, keep their ordinary initial values.
+// both as NamePattern; all others, and of those that `allow_missing` names
+// (MatchesAny) the ones that are not there in their shape, keep their ordinary
+// initial values.
 
 // The config with the path of what it stands for, from the root on:
 //   - of a directory of checkpoints, or a run's with one below it, the newest

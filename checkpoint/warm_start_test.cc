@@ -249,13 +249,30 @@ TEST(WarmStartTest, WhatIsMissingMayKeepItsOrdinaryValues) {
               HasSubstr("there is no 'b' for variable 'b' (1)"));
   EXPECT_THAT(Read(config, {Rows(b, 0, 1)}).status.message(),
               HasSubstr("there is no 'b' for variable 'b' (1)"));
-  config.set_allow_missing(true);
+  config.set_allow_missing("c,x*");
+  EXPECT_THAT(MistakeOf(config, {a, b}), HasSubstr("there is no 'b'"));
+  config.set_allow_missing("c,b*");
   EXPECT_EQ(MistakeOf(config, {a, b}), "");
   const Got got = Read(config, {Rows(b, 0, 1), Rows(a, 0, 1)});
   EXPECT_THAT(got.found, ElementsAre(false, true));
   EXPECT_THAT(got.values, ElementsAre(5));
   // Nothing at all is a mistake all the same.
   EXPECT_THAT(MistakeOf(config, {b}), HasSubstr("none of the 1 variables"));
+}
+
+TEST(WarmStartTest, WhatMayBeMissingMayHaveAnotherShape) {
+  const std::string path =
+      WriteTensors(absl::StrCat(NewDirectory("reshaped"), "/a.safetensors"),
+                   {{"a", {"F32", {1}, {5}}}, {"b", {"F32", {2}, {6, 7}}}});
+  const auto a = SampleVariable("a", {1});
+  const auto b = SampleVariable("b", {3});
+  v1::WarmStartConfig config = From(path);
+  EXPECT_THAT(MistakeOf(config, {a, b}), HasSubstr("has the shape 2"));
+  config.set_allow_missing("b");
+  EXPECT_EQ(MistakeOf(config, {a, b}), "");
+  const Got got = Read(config, {Rows(a, 0, 1), Rows(b, 0, 3)});
+  EXPECT_THAT(got.found, ElementsAre(true, false));
+  EXPECT_THAT(got.values, ElementsAre(5));
 }
 
 TEST(WarmStartTest, APatternThatIsNoVariableIsAMistake) {

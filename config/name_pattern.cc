@@ -41,4 +41,12 @@ std::string NamePattern::Fill(absl::Span<const std::string> texts) const {
   return name;
 }
 
+bool MatchesAny(absl::string_view patterns, absl::string_view name) {
+  for (const absl::string_view pattern :
+       absl::StrSplit(patterns, ',', absl::SkipEmpty())) {
+    if (NamePattern(pattern).Match(name).has_value()) return true;
+  }
+  return false;
+}
+
 }  // namespace paramd

@@ -34,6 +34,12 @@ class NamePattern {
   std::vector<std::string> parts_;  // What stands around the stars.
 };
 
+// Whether one of the patterns, which are separated by commas, is such a name.
+// No pattern at all: no.
+//
+//   MatchesAny("head/*,*/bias", "dense_2/bias");  // true
+bool MatchesAny(absl::string_view patterns, absl::string_view name);
+
 }  // namespace paramd
 
 #endif  // PARAMD_CONFIG_NAME_PATTERN_H_

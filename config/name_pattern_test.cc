@@ -42,5 +42,14 @@ TEST(NamePatternTest, TextsAreFilledIn) {
   EXPECT_EQ(NamePattern("a*").stars(), 1u);
 }
 
+TEST(NamePatternTest, OneOfSeveralIsEnough) {
+  EXPECT_TRUE(MatchesAny("head/*,*/bias", "dense_2/bias"));
+  EXPECT_TRUE(MatchesAny("head/*,*/bias", "head/kernel"));
+  EXPECT_TRUE(MatchesAny("*", "w"));
+  EXPECT_FALSE(MatchesAny("head/*,*/bias", "dense_2/kernel"));
+  EXPECT_FALSE(MatchesAny("", "w"));
+  EXPECT_FALSE(MatchesAny(",", ""));
+}
+
 }  // namespace
 }  // namespace paramd

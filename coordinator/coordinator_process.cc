@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
 #include "checkpoint/warm_start.h"
+#include "coordinator/core/variable_match.h"
 #include "google/protobuf/util/json_util.h"
 
 namespace paramd {
@@ -151,12 +152,24 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
 absl::StatusOr<v1::FindCheckpointResult> CoordinatorProcess::Find(
     const v1::FindCheckpoint& find) {
   ASSIGN_OR_RETURN(v1::FindCheckpointResult found, checkpoints_.Find(find));
-  if (!found.has_manifest() && find.has_warm_start()) {
-    const std::vector<v1::Variable> variables(find.variables().begin(),
-                                              find.variables().end());
-    ASSIGN_OR_RETURN(*found.mutable_warm_start(),
-                     FindWarmStart(find.warm_start(), variables));
+  const std::vector<v1::Variable> variables(find.variables().begin(),
+                                            find.variables().end());
+  v1::WarmStartConfig warm_start = find.warm_start();
+  if (found.has_manifest()) {
+    if (find.allow_missing().empty()) return found;
+    ASSIGN_OR_RETURN(const auto differences,
+                     CheckVariables(found.path(), found.manifest(), variables,
+                                    find.allow_missing()));
+    if (differences.empty()) return found;
+    warm_start.Clear();
+    warm_start.set_path(found.path());
+    warm_start.set_variables("*");
+    warm_start.set_allow_missing(find.allow_missing());
+  } else if (!find.has_warm_start()) {
+    return found;
   }
+  ASSIGN_OR_RETURN(*found.mutable_warm_start(),
+                   FindWarmStart(warm_start, variables));
   return found;
 }
 

@@ -120,6 +120,7 @@ void Coordinator::OnLogRead(const IoResult& result, Time now, Outbox* out) {
   }
   uint64_t term = 0;
   bool finished = false;
+  std::string digest;
   for (const v1::LogEntry& entry : log->entries()) {
     next_log_number_ = entry.number() + 1;
     run_id_ = entry.run_id();
@@ -130,13 +131,16 @@ void Coordinator::OnLogRead(const IoResult& result, Time now, Outbox* out) {
     if (entry.configuration().has_consistency()) {
       NoteLoggedMode(entry.configuration());
     }
-    if (entry.job_digest() != options_.job_digest) {
-      out->Exit(absl::InvalidArgumentError(absl::StrCat(
-          "run ", run_id_, " was started with other job-wide settings (digest ",
-          entry.job_digest(), ", now ", options_.job_digest,
-          "): give the job file it was started with, or start a new run")));
-      return;
-    }
+    // Later ones are other only where one may go on with other variables.
+    if (digest.empty() || entry.has_configuration()) digest = entry.job_digest();
+  }
+  if (log->entries_size() > 0 && digest != options_.job_digest &&
+      options_.job.checkpoint().allow_missing().empty()) {
+    out->Exit(absl::InvalidArgumentError(absl::StrCat(
+        "run ", run_id_, " was started with other job-wide settings (digest ",
+        digest, ", now ", options_.job_digest,
+        "): give the job file it was started with, or start a new run")));
+    return;
   }
   configuration_.mutable_version()->set_term(term + 1);
   configuration_.set_run_id(run_id_);

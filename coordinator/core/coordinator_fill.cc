@@ -23,9 +23,10 @@ void Coordinator::FindCheckpoint(Outbox* out) {
   }
   if (!options_.job.warm_start().path().empty()) {
     *find->mutable_warm_start() = options_.job.warm_start();
-    find->mutable_variables()->Add(options_.variables.begin(),
-                                   options_.variables.end());
   }
+  find->mutable_variables()->Add(options_.variables.begin(),
+                                 options_.variables.end());
+  find->set_allow_missing(options_.job.checkpoint().allow_missing());
   StartIo(std::move(find), &Coordinator::OnCheckpointFound, out);
 }
 

@@ -47,7 +47,9 @@ void Coordinator::OnCheckpointFound(const IoResult& result, Time now,
   if (!retired_.logged().empty()) DeleteCheckpoints(retired_.logged(), out);
   TakeOver::Newest newest;
   if (found->has_manifest()) newest = {&found->manifest(), found->path()};
+  // Of other variables no server can restore it.
   if (found->has_warm_start()) {
+    newest.path.clear();
     *configuration_.mutable_warm_start() = found->warm_start();
   }
   PlanConfiguration(newest, now, out);
@@ -66,9 +68,10 @@ absl::Status Coordinator::CheckFound(
         "one that this run had?"));
   }
   const v1::Manifest& manifest = found.manifest();
-  RETURN_IF_ERROR(
-      CheckVariables(found.path(), manifest, options_.variables));
-  if (manifest.job_digest().empty() ||
+  ASSIGN_OR_RETURN(const std::vector<std::string> differences,
+                   CheckVariables(found.path(), manifest, options_.variables,
+                                  options_.job.checkpoint().allow_missing()));
+  if (!differences.empty() || manifest.job_digest().empty() ||
       manifest.job_digest() == options_.job_digest) {
     return absl::OkStatus();
   }
@@ -133,17 +136,20 @@ void Coordinator::PlanConfiguration(const TakeOver::Newest& newest, Time now,
   Append(std::move(entry), &Coordinator::OnLayoutLogged, out);
 }
 
+// Of a checkpoint with other variables servers take the values, as for a warm
+// start. A step is what every block has taken, and theirs have taken none.
 void Coordinator::GoOnFrom(const TakeOver::Newest& newest) {
   const v1::Manifest& manifest = *newest.manifest;
-  metrics_.Restored(manifest);
+  const bool of_others = newest.path.empty();
+  metrics_.Restored(of_others ? v1::Manifest() : manifest);
   portions_.Restart(manifest.input());  // A newer one may have been damaged.
-  steps_.Restore(manifest.global_step(), manifest.input());
-  step_before_ = manifest.global_step();
+  step_before_ = of_others ? 0 : manifest.global_step();
+  steps_.Restore(step_before_, manifest.input());
   epochs_evaluated_ = portions_.epochs_finished();
   checkpoint_input_ = manifest.input();
   checkpoint_.set_path(newest.path);
   checkpoint_step_ = step_before_;
-  checkpoint_number_ = manifest.snapshot();
+  checkpoint_number_ = of_others ? v1::Version() : manifest.snapshot();
 }
 
 // In sync mode the servers go back to one step together.
@@ -176,7 +182,16 @@ void Coordinator::RestoreServers(const TakeOver::Newest& newest,
     server.generation.set_counter(++generation_counter_);
     server.restore_directory = newest.path;
   }
-  if (newest.manifest != nullptr) {
+  if (newest.manifest != nullptr && newest.path.empty()) {
+    const std::string& path = configuration_.warm_start().path();
+    const auto differences =
+        CheckVariables(path, *newest.manifest, options_.variables, "*");
+    for (const std::string& difference : *differences) {
+      out->Note(absl::StrCat("checkpoint ", path, ": ", difference));
+    }
+    out->Note(absl::StrCat("going on with values and input of checkpoint ", path,
+                           "; slots and counts begin anew"));
+  } else if (newest.manifest != nullptr) {
     out->Note(absl::StrCat("going on from checkpoint ", newest.path, " (", why, ")"));
   } else if (configuration_.has_warm_start()) {
     const v1::WarmStartConfig& from = configuration_.warm_start();

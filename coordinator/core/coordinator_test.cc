@@ -454,6 +454,85 @@ TEST(CoordinatorTest, ACheckpointWithOtherVariablesEndsTheJob) {
   EXPECT_THAT(status.message(), HasSubstr("'other' (7) is not one of"));
 }
 
+// What the process around it finds where the job's head is another than the
+// checkpoint's, which is of a job with that digest.
+v1::FindCheckpointResult WithAnotherHead(const Coordinator::Options& options) {
+  v1::FindCheckpointResult found;
+  found.set_path("/run/checkpoints/000001-00000002.step-4");
+  v1::Manifest* const manifest = found.mutable_manifest();
+  *manifest->mutable_variables() = {options.variables.begin(),
+                                    options.variables.end()};
+  manifest->mutable_variables(0)->set_name("head");
+  manifest->set_job_digest("another");
+  manifest->set_global_step(4);
+  manifest->mutable_input()->set_next_epoch(2);
+  *manifest->mutable_snapshot() = Pair(1, 2);
+  found.mutable_warm_start()->set_path(found.path());
+  return found;
+}
+
+TEST(CoordinatorTest, ARunMayGoOnWithOtherVariablesWhereThatIsAllowed) {
+  Coordinator::Options options = JobOptions();
+  const std::string changed = options.variables[0].name();
+  options.job.mutable_checkpoint()->set_allow_missing("head," + changed);
+  StartedCoordinator started(options);
+  v1::ReadLogResult log;
+  v1::LogEntry* const entry = log.add_entries();
+  entry->set_number(1);
+  entry->set_run_id("run");
+  entry->set_job_digest("another");
+  entry->set_term(1);
+  started.ReadLog(log);
+  started.Append();
+  started.Serve();
+  const auto find = started.driver().TakeIo<v1::FindCheckpoint>();
+  ASSERT_TRUE(find.has_value());
+  EXPECT_EQ(find->second.allow_missing(), "head," + changed);
+  started.driver().Complete(find->first, WithAnotherHead(options));
+  EXPECT_TRUE(started.driver().HasNote("'head' ("));
+  EXPECT_TRUE(started.driver().HasNote("slots and counts begin anew"));
+  const v1::LogEntry layout = started.Append();
+  EXPECT_EQ(layout.job_digest(), "digest");
+  EXPECT_EQ(layout.configuration().warm_start().path(),
+            "/run/checkpoints/000001-00000002.step-4");
+  EXPECT_EQ(layout.configuration().servers(0).restore_directory(), "");
+  v1::StatusReply status;
+  started.core().FillStatus(&status);
+  EXPECT_EQ(status.job().global_step(), 0u);
+  EXPECT_EQ(status.job().epochs_done(), 1u);
+}
+
+TEST(CoordinatorTest, WhatIsNotAllowedToBeMissingEndsTheJob) {
+  Coordinator::Options options = JobOptions();
+  options.job.mutable_checkpoint()->set_allow_missing("head");
+  StartedCoordinator started(options);
+  started.ReadLog();
+  started.Append();
+  started.Serve();
+  started.FindCheckpoint(WithAnotherHead(options));
+  EXPECT_TRUE(absl::IsInvalidArgument(started.driver().exit_status));
+  EXPECT_THAT(started.driver().exit_status.message(),
+              HasSubstr("is not in it; checkpoint.allow_missing"));
+}
+
+// A start that was refused has logged its term.
+TEST(CoordinatorTest, TheLayoutsSayWhichSettingsARunHas) {
+  for (const char* const newest : {"digest", "another"}) {
+    StartedCoordinator started(JobOptions());
+    v1::ReadLogResult log;
+    for (const char* const digest : {"first", newest, "refused"}) {
+      v1::LogEntry* const entry = log.add_entries();
+      entry->set_number(static_cast<uint64_t>(log.entries_size()));
+      entry->set_run_id("run");
+      entry->set_job_digest(digest);
+      entry->set_term(1);
+      if (digest == newest) entry->mutable_configuration();
+    }
+    started.ReadLog(log);
+    EXPECT_EQ(started.driver().exited, std::string(newest) == "another");
+  }
+}
+
 TEST(CoordinatorTest, AWarmStartThatDoesNotFitEndsTheJob) {
   Coordinator::Options options = JobOptions();
   options.job.mutable_warm_start()->set_path("base");

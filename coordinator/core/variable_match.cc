@@ -1,10 +1,12 @@
 #include "coordinator/core/variable_match.h"
 
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "config/name_pattern.h"
 #include "tensor/shape.h"
 
 namespace paramd {
@@ -27,29 +29,33 @@ ShapesByName ShapesOf(const Variables& variables) {
 
 }  // namespace
 
-absl::Status CheckVariables(const std::string& path,
-                            const v1::Manifest& manifest,
-                            const std::vector<v1::Variable>& variables) {
+absl::StatusOr<std::vector<std::string>> CheckVariables(
+    const std::string& path, const v1::Manifest& manifest,
+    const std::vector<v1::Variable>& variables,
+    absl::string_view allow_missing) {
   const ShapesByName saved = ShapesOf(manifest.variables());
   const ShapesByName wanted = ShapesOf(variables);
+  std::vector<std::string> allowed;
   std::vector<std::string> differences;
+  const auto add = [&](const std::string& name, std::string sentence) {
+    (MatchesAny(allow_missing, name) ? allowed : differences)
+        .push_back(std::move(sentence));
+  };
   for (const auto& [name, shape] : wanted) {
     const auto there = saved.find(name);
     if (there == saved.end()) {
-      differences.push_back(
-          absl::StrCat("'", name, "' (", shape, ") is not in it"));
+      add(name, absl::StrCat("'", name, "' (", shape, ") is not in it"));
     } else if (there->second != shape) {
-      differences.push_back(absl::StrCat("'", name, "' has the shape ",
-                                         there->second, " there and ", shape,
-                                         " here"));
+      add(name, absl::StrCat("'", name, "' has the shape ", there->second,
+                             " there and ", shape, " here"));
     }
   }
   for (const auto& [name, shape] : saved) {
     if (wanted.count(name) != 0) continue;
-    differences.push_back(
+    add(name,
         absl::StrCat("'", name, "' (", shape, ") is not one of the job's"));
   }
-  if (differences.empty()) return absl::OkStatus();
+  if (differences.empty()) return allowed;
   const size_t all = differences.size();
   if (all > kMost) {
     differences.resize(kMost);
@@ -58,9 +64,10 @@ absl::Status CheckVariables(const std::string& path,
   return absl::InvalidArgumentError(absl::StrCat(
       "checkpoint '", path,
       "' has other variables than the job: ", absl::StrJoin(differences, "; "),
-      "; a job with another model is another one: give it a run_dir and a "
-      "checkpoint.directory of its own, and warm_start.path to begin with what "
-      "fits (warm_start.variables, warm_start.allow_missing)"));
+      "; checkpoint.allow_missing names those with which this run may go on all "
+      "the same; a job with another model may also be another one, with a "
+      "run_dir and a checkpoint.directory of its own, and begin with what fits "
+      "of this (warm_start)"));
 }
 
 }  // namespace paramd

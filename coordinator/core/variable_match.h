@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/types.pb.h"
@@ -12,11 +13,13 @@
 namespace paramd {
 
 // Whether the checkpoint at `path` has the variables of the job, all of them
-// and no others, in their shapes. INVALID_ARGUMENT, one sentence that names
-// each that is missing, left over or of another shape, with its shapes.
-absl::Status CheckVariables(const std::string& path,
-                            const v1::Manifest& manifest,
-                            const std::vector<v1::Variable>& variables);
+// and no others, in their shapes; those that `allow_missing` names (MatchesAny)
+// need not. The differences that there are, each with name and shapes.
+// INVALID_ARGUMENT, one sentence with all that may not be, if there are others.
+absl::StatusOr<std::vector<std::string>> CheckVariables(
+    const std::string& path, const v1::Manifest& manifest,
+    const std::vector<v1::Variable>& variables,
+    absl::string_view allow_missing);
 
 }  // namespace paramd
 

@@ -8,7 +8,9 @@
 namespace paramd {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 v1::Variable Variable(const std::string& name,
                       std::initializer_list<uint64_t> shape) {
@@ -27,22 +29,42 @@ v1::Manifest With(const std::vector<v1::Variable>& variables) {
 TEST(VariableMatchTest, TheSameVariablesInAnyOrderMatch) {
   EXPECT_TRUE(CheckVariables("/c",
                              With({Variable("a", {2}), Variable("b", {})}),
-                             {Variable("b", {}), Variable("a", {2})})
-                  .ok());
+                             {Variable("b", {}), Variable("a", {2})}, "")
+                  ->empty());
 }
 
 TEST(VariableMatchTest, EveryDifferenceIsNamedWithItsShapes) {
   const absl::Status status = CheckVariables(
       "/run/checkpoints/c",
       With({Variable("a", {2, 3}), Variable("b", {4}), Variable("s", {})}),
-      {Variable("a", {3, 2}), Variable("c", {5, 6}), Variable("s", {})});
+      {Variable("a", {3, 2}), Variable("c", {5, 6}), Variable("s", {})}, "")
+                                  .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(),
               HasSubstr("checkpoint '/run/checkpoints/c' has other variables "
                         "than the job: 'a' has the shape 2x3 there and 3x2 "
                         "here; 'c' (5x6) is not in it; 'b' (4) is not one of "
                         "the job's; "));
-  EXPECT_THAT(status.message(), HasSubstr("warm_start.allow_missing"));
+  EXPECT_THAT(status.message(), HasSubstr("checkpoint.allow_missing"));
+}
+
+TEST(VariableMatchTest, WhatMayDifferIsNamedToo) {
+  const v1::Manifest manifest =
+      With({Variable("head/w", {2, 3}), Variable("old", {4}),
+            Variable("s", {})});
+  const std::vector<v1::Variable> job = {
+      Variable("head/w", {2, 5}), Variable("head/b", {5}), Variable("s", {})};
+  const auto all = CheckVariables("/c", manifest, job, "head/*,old");
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_THAT(*all,
+              ElementsAre("'head/b' (5) is not in it",
+                          "'head/w' has the shape 2x3 there and 2x5 here",
+                          "'old' (4) is not one of the job's"));
+  const absl::Status one =
+      CheckVariables("/c", manifest, job, "head/*").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(one));
+  EXPECT_THAT(one.message(), HasSubstr("'old' (4) is not one"));
+  EXPECT_THAT(one.message(), Not(HasSubstr("head/b")));
 }
 
 TEST(VariableMatchTest, OfMoreDifferencesThanCanBeReadTheFirstAreNamed) {
@@ -50,7 +72,8 @@ TEST(VariableMatchTest, OfMoreDifferencesThanCanBeReadTheFirstAreNamed) {
   for (int i = 0; i < 60; ++i) {
     variables.push_back(Variable("v" + std::to_string(i), {1}));
   }
-  const absl::Status status = CheckVariables("/c", With({}), variables);
+  const absl::Status status =
+      CheckVariables("/c", With({}), variables, "").status();
   EXPECT_THAT(status.message(), HasSubstr("; and 10 more; "));
 }
 

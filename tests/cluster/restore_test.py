@@ -65,6 +65,85 @@ class RestoreTest(unittest.TestCase):
         self.assertIn(f"going on from checkpoint {older}", output)
 
 
+class OtherVariablesTest(unittest.TestCase):
+    """A run whose job gets another last layer."""
+
+    def setUp(self):
+        self.cluster = paramd.Cluster(servers=2, workers=1)
+        self.before = self.interrupted()
+
+    def start(self, task, units, *flags):
+        run = self.cluster.start(
+            task, "--set", f"epochs={EPOCHS}", "--set",
+            "checkpoint.every_steps=40", "--set", "checkpoint.keep=10",
+            "--set", "model.layers=[\"flatten\",{\"dense\":8},{\"dense\":"
+            f"{units}}}]", *flags)
+        self.addCleanup(run.kill)
+        return run
+
+    def start_all(self, units, *flags):
+        runs = [self.start(task, units, *flags) for task in self.cluster.tasks]
+        return runs[-1], runs[:-1]
+
+    def interrupted(self):
+        """The newest checkpoint of a killed job."""
+        chief, servers = self.start_all(10)
+        chief.wait_for("checkpoint committed")
+        for run in [chief, *servers]:
+            run.kill()
+        return self.committed()[-1]
+
+    def committed(self):
+        root = os.path.join(self.cluster.run_directory, "checkpoints")
+        return [os.path.join(root, name)
+                for name in paramd.checkpoints(self.cluster.run_directory)]
+
+    def refused(self, units, *flags):
+        """What the chief says when it ends with 2."""
+        chief, servers = self.start_all(units, *flags)
+        self.assertEqual(chief.wait(), 2, chief.output)
+        for run in servers:
+            run.kill()
+        self.assertEqual(self.committed()[-1], self.before)
+        return chief.output
+
+    def finish(self, units, *flags):
+        chief, servers = self.start_all(units, *flags)
+        for run in [chief, *servers]:
+            self.assertEqual(run.wait(), 0, run.output)
+        return chief.output
+
+    def test_what_is_missing_is_named_and_only_allowed_by_its_name(self):
+        self.assertIn("other job-wide settings", self.refused(12))
+        output = self.refused(12, "--set", "checkpoint.allow_missing=*/bias")
+        self.assertIn("'dense_2/kernel' has the shape 8x10 there and 8x12 here",
+                      output)
+        self.assertNotIn("'dense_2/bias'", output)
+        # Neither keeps the job as it was from going on.
+        old = paramd.tensors(self.before)
+        chief, servers = self.start_all(10)
+        chief.wait_for(f"going on from checkpoint {self.before}")
+        for run in [chief, *servers]:
+            run.kill()
+        # With a rate of next to nothing the other layer stays as it was.
+        changed = ("--set", "checkpoint.allow_missing=dense_2/*",
+                   "--set", "optimizer.learning_rate=1e-30")
+        self.before = self.committed()[-1]
+        old = paramd.tensors(self.before)
+        output = self.finish(12, *changed)
+        self.assertIn(f"going on with values and input of checkpoint "
+                      f"{self.before}; slots and counts begin anew", output)
+        self.assertIn("'dense_2/bias' has the shape 10 there and 12 here",
+                      output)
+        new = paramd.tensors(self.committed()[-1])
+        self.assertEqual(new["dense_1/kernel"], old["dense_1/kernel"])
+        self.assertEqual(new["dense_1/bias"], old["dense_1/bias"])
+        self.assertEqual(len(new["dense_2/kernel"]), 8 * 12 * 4)
+        # Nothing that was trained on before is trained on again.
+        left = 8 * EPOCHS - int(self.before.rsplit("-", 1)[1])
+        self.assertTrue(self.committed()[-1].endswith(f".step-{left}"))
+
+
 class AnotherRunTest(unittest.TestCase):
 
     def test_its_checkpoints_are_refused_in_a_sentence(self):
