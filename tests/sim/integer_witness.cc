@@ -230,7 +230,8 @@ void IntegerWitness::Received(const SimProcess& self, PeerId,
     LastHeard& newest = heard_[key.worker];
     if (!(key < newest.session)) newest = {key, self, simulation_->elapsed()};
     loss_.Cut(*heartbeat);
-    if (heartbeat->leaving()) left_.insert(KeyOf(heartbeat->header()));
+    // Of a session that is being fenced it comes too late.
+    if (heartbeat->leaving() && !gone_.contains(key)) left_.insert(key);
   } else if (const auto* join =
                  DynamicCastToGenerated<v1::JoinRequest>(&request)) {
     said_ended_.insert(join->replaces());
@@ -397,6 +398,8 @@ void IntegerWitness::Noted(const SimProcess& self, absl::string_view note) {
       absl::ConsumePrefix(&note, "worker-") &&
       absl::SimpleAtoi(note.substr(0, note.find(' ')), &worker)) {
     Check(CheckFence(self, worker));
+    const auto newest = newest_listed_.find(worker);
+    if (newest != newest_listed_.end()) gone_.insert(newest->second);
   }
 }
 

@@ -121,7 +121,8 @@ class IntegerWitness : public SimulationWatcher {
   std::set<uint64_t> layouts_logged_;  // By term.
   std::set<std::string> retired_logged_;  // By directory.
   std::set<SessionKey> fences_logged_;
-  std::set<SessionKey> left_;  // Said that they leave.
+  std::set<SessionKey> left_;  // Said that they leave, before they were gone,
+  std::set<SessionKey> gone_;  // as the coordinator noted.
   // By term: every session that was told in a configuration of it.
   std::map<uint64_t, std::set<SessionKey>> told_;
   std::map<SessionKey, uint64_t> incarnations_;
