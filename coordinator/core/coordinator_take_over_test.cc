@@ -138,7 +138,7 @@ TEST_F(CoordinatorTakeOverTest, Promise1_WhatAServerLosesLaterIsSaid) {
   driver().Advance(absl::Seconds(1));
   second_->Serve();
   // Not by a number that a start gives.
-  const v1::ServerMember& restored = second_->configuration().servers(1);
+  const v1::ServerMember restored = second_->configuration().servers(1);
   EXPECT_GT(restored.generation(), Pair(2, 2));
   EXPECT_EQ(second_->configuration().servers(0).generation(),
             before_.servers(0).generation());
