@@ -21,7 +21,8 @@ class TakeOver {
   // What server `server` answers to the recall, instead of what it said before.
   void Recalled(uint32_t server, const v1::RecallReply& reply);
 
-  // The newest checkpoint; neither is set if there is none.
+  // The newest checkpoint; neither is set if there is none, and no path if its
+  // variables are others, so that no server restores it.
   struct Newest {
     const v1::Manifest* manifest = nullptr;
     std::string path;
