@@ -23,6 +23,7 @@ _REASONS = {
     "slow": "slow tests run with --all, without sanitizers",
     "no_asan": "marked as not for AddressSanitizer",
     "no_tsan": "marked as not for ThreadSanitizer",
+    "sanitized": "under --all with AddressSanitizer alone",
     "single-threaded": "without threads: nothing for ThreadSanitizer",
 }
 
