@@ -141,6 +141,7 @@ class WorkerProcessTest : public ::testing::Test {
   }
   void GivePortion(uint64_t begin, uint64_t end) {
     v1::PortionReply reply;
+    reply.set_term(1);
     reply.mutable_portion()->set_id(1);
     reply.mutable_portion()->set_epoch(1);
     reply.mutable_portion()->set_begin(begin);
@@ -306,6 +307,7 @@ TEST_F(WorkerProcessTest, APortionOutsideTheDataIsRefused) {
 TEST_F(WorkerProcessTest, AnEvaluationIsOfTheWholeTestSet) {
   Join();
   v1::HeartbeatReply news;
+  news.set_term(1);
   news.set_evaluate_epoch(1);
   driver_->Reply(*driver_->TakeSend<v1::HeartbeatRequest>(), news);
   AnswerPull(0);  // Of training,

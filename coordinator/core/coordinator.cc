@@ -128,6 +128,10 @@ void Coordinator::OnLogRead(const IoResult& result, Time now, Outbox* out) {
         std::max({term, entry.term(), entry.configuration().version().term()});
     finished |= entry.has_finished();
     if (entry.has_retired()) retired_.Read(entry.retired());
+    if (entry.has_fence()) {
+      v1::Version& newest = logged_fences_[entry.fence().worker()];
+      newest = std::max(newest, entry.fence().generation());
+    }
     if (entry.configuration().has_consistency()) {
       NoteLoggedMode(entry.configuration());
     }
@@ -246,7 +250,9 @@ Time Coordinator::next_tick() const {
 // ---- for people -------------------------------------------------------------
 
 std::string Coordinator::waiting_for() const {
-  if (phase_ < Phase::kRecalling) return "the configuration log";
+  if (phase_ < Phase::kRecalling || phase_ == Phase::kLoggingLayout) {
+    return "the configuration log";
+  }
   for (uint32_t s = 0; s < servers_.size(); ++s) {
     const Server& server = servers_[s];
     const std::string why =
@@ -262,6 +268,10 @@ std::string Coordinator::waiting_for() const {
   if (IsChangingMode()) {
     return absl::StrCat(ModeChangeWaitsFor(), ", to change staleness ",
                         change_->Name());
+  }
+  if (phase_ == Phase::kAdopting) {
+    return absl::StrCat("worker-", holders_.awaited(),
+                        " to say what it holds of the input");
   }
   if (phase_ == Phase::kRunning && !draining_ &&
       workers_.size() < options_.workers) {

@@ -17,6 +17,7 @@
 #include "coordinator/core/base_files.h"
 #include "coordinator/core/checkpoint_metrics.h"
 #include "coordinator/core/fill_relay.h"
+#include "coordinator/core/input_holders.h"
 #include "coordinator/core/loss_report.h"
 #include "coordinator/core/members.h"
 #include "coordinator/core/mode_change.h"
@@ -40,8 +41,8 @@ namespace paramd {
 // generations, the layout, snapshots, the input's portions, the end.
 //
 //   reading log ─► taking term ─► recalling ─► finding checkpoint ─► logging
-//   layout ─► filling ─► running ─► evaluating ─► saving ─► writing result ─►
-//   logging end ─► telling end ─► done
+//   layout ─► filling ─► adopting ─► running ─► evaluating ─► saving ─► writing
+//   result ─► logging end ─► telling end ─► done
 //
 // Invariants: what must survive is appended to the configuration log before
 // anyone is told. A worker learns its generation only when every server has it
@@ -93,6 +94,7 @@ class Coordinator : public Core {
     kFindingCheckpoint,
     kLoggingLayout,
     kFilling,
+    kAdopting,
     kRunning,
     kEvaluating,
     kSaving,
@@ -123,6 +125,10 @@ class Coordinator : public Core {
   void TakeOverServers(const TakeOver::Newest& newest, Outbox* out);
   void RestoreServers(const TakeOver::Newest& newest, const std::string& why,
                       Outbox* out);
+  // Those that the servers know go on under this coordinator.
+  void TakeOverSessions(const TakeOver::Newest& newest,
+                        const std::vector<v1::Version>& lives);
+  void BeginRunning(Time now);
   void OnLayoutLogged(const IoResult& result, Time now, Outbox* out);
   void PlanConfiguration(const TakeOver::Newest& newest, Time now,
                          Outbox* out);
@@ -169,6 +175,10 @@ class Coordinator : public Core {
   void AnswerJoin(uint32_t index, Outbox* out);
   void RefuseLateJoins(Time now, Outbox* out);
   void SetWorkerMembers();
+  // True, and the call answered, if the worker has not told what it holds.
+  bool AskWhatItHolds(const Message& message,
+                      const v1::HeartbeatRequest& request, Outbox* out);
+  void FenceSilent(Time now, Outbox* out);
   void OnHeartbeat(const Message& message, const v1::HeartbeatRequest& request,
                    Time now, Outbox* out);
   void OnTakePortion(const Message& message, const v1::PortionRequest& request,
@@ -336,6 +346,8 @@ class Coordinator : public Core {
   absl::optional<SnapshotRound> snapshot_;
   BaseFiles bases_;
   TakeOver take_over_;
+  std::map<uint32_t, v1::Version> logged_fences_;  // The newest of each worker.
+  InputHolders holders_;
   ShardRelay relay_;
   FillRelay fills_;
   // A checkpoint that a server could not restore.

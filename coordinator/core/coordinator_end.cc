@@ -40,12 +40,12 @@ void Coordinator::Advance(Time now, Outbox* out) {
     FindCheckpoint(out);
   }
   if (phase_ == Phase::kFilling && EveryServerHas(configuration_.version())) {
-    phase_ = Phase::kRunning;
-    ChangeState(v1::RUNNING);
-    SetNextCheckpoint(now);
+    phase_ = Phase::kAdopting;
     out->Note(absl::StrCat("all ", servers_.size(), " servers are filled"));
   }
-  if (phase_ >= Phase::kRunning && phase_ < Phase::kTellingEnd) {
+  if (phase_ == Phase::kAdopting) FenceSilent(now, out);
+  if (phase_ == Phase::kAdopting && holders_.complete()) BeginRunning(now);
+  if (phase_ >= Phase::kAdopting && phase_ < Phase::kTellingEnd) {
     AdmitJoining(now, out);
   }
   AdvanceModeChange(out);
@@ -87,13 +87,17 @@ bool Coordinator::AllInputUsed() const {
          });
 }
 
-void Coordinator::AdvanceRunning(Time now, Outbox* out) {
-  // Input that a silent worker holds is what everybody else waits for.
+// Input that a silent worker holds is what everybody else waits for.
+void Coordinator::FenceSilent(Time now, Outbox* out) {
   for (auto& [index, worker] : workers_) {
     if (!worker.fencing && now - worker.heard > lease()) {
       Fence(index, now, out);
     }
   }
+}
+
+void Coordinator::AdvanceRunning(Time now, Outbox* out) {
+  FenceSilent(now, out);
   if (snapshot_.has_value() || change_.has_value() || draining_) return;
   if (AllInputUsed()) {
     phase_ = Phase::kEvaluating;

@@ -1,6 +1,7 @@
 // How a coordinator begins: from the newest checkpoint, or with what the servers
 // of its predecessor hold.
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -124,13 +125,17 @@ void Coordinator::PlanConfiguration(const TakeOver::Newest& newest, Time now,
     RestoreServers(newest, why, out);
   }
   take_over_ = TakeOver();
-  summaries_.Begin(step_before_);
+  summaries_.Begin(global_step());
   for (Server& server : servers_) {
     server.restored = false;
     server.next_call = now;
   }
   SetServerMembers();
+  SetWorkerMembers();
   NextVersion();
+  for (auto& [index, worker] : workers_) {
+    worker.admitted = configuration_.version();
+  }
   phase_ = Phase::kLoggingLayout;
   *entry.mutable_configuration() = configuration_;
   Append(std::move(entry), &Coordinator::OnLayoutLogged, out);
@@ -167,20 +172,60 @@ void Coordinator::TakeOverServers(const TakeOver::Newest& newest, Outbox* out) {
   }
   // The first ones of a term are of servers that begin together.
   generation_counter_ = servers_.size();
-  portions_.Restart(
-      take_over_.InputLeft(options_.examples, options_.job.epochs()));
-  step_before_ = std::max(step_before_, take_over_.pushes());
-  loss_.TakeOver(newest.manifest, lives, take_over_.Sessions());
+  // Nothing is filled that would have to be found right first.
+  configuration_.set_state(v1::RUNNING);
+  TakeOverSessions(newest, lives);
   out->Note(absl::StrCat("the servers keep what they hold; taking over at step ",
-                         step_before_));
+                         global_step(), ", with ", workers_.size(),
+                         " sessions that go on"));
+}
+
+void Coordinator::TakeOverSessions(const TakeOver::Newest& newest,
+                                   const std::vector<v1::Version>& lives) {
+  const auto going_on = take_over_.SessionsThatGoOn(logged_fences_);
+  std::set<uint32_t> awaited;
+  for (const auto& [index, member] : going_on) {
+    Worker& worker = workers_[index];
+    worker.incarnation = member.incarnation();
+    worker.left_sessions = member.left_sessions();
+    worker.generation = member.generation();
+    worker.host = member.host();
+    worker.pid = member.pid();
+    worker.start_clock = member.start_clock();
+    awaited.insert(index);
+  }
+  std::vector<v1::SavedSession> ended;
+  for (v1::SavedSession& session : take_over_.Sessions()) {
+    const auto worker = workers_.find(session.worker());
+    if (worker != workers_.end() &&
+        worker->second.generation == session.generation()) {
+      worker->second.acknowledged = session.sequence();
+    } else {
+      ended.push_back(std::move(session));
+    }
+  }
+  const uint64_t saved = step_before_;
+  step_before_ = take_over_.PushesWithout(going_on);
+  step_before_ += saved - std::min(saved, global_step());
+  loss_.TakeOver(newest.manifest, lives, ended);
+  const v1::SavedInput left =
+      take_over_.InputLeft(options_.examples, options_.job.epochs());
+  portions_.Restart(left);
+  holders_.Await(left, std::move(awaited));
 }
 
 void Coordinator::RestoreServers(const TakeOver::Newest& newest,
                                  const std::string& why, Outbox* out) {
-  for (Server& server : servers_) {
+  // Of servers that were taken over before one of them was lost.
+  EndSessions("all servers go back to a checkpoint: join again", out);
+  holders_ = InputHolders();
+  loss_ = LossReport();
+  for (uint32_t s = 0; s < servers_.size(); ++s) {
+    Server& server = servers_[s];
     server.generation.set_term(configuration_.version().term());
     server.generation.set_counter(++generation_counter_);
     server.restore_directory = newest.path;
+    fills_.End(s);  // From a checkpoint that was passed over.
   }
   if (newest.manifest != nullptr && newest.path.empty()) {
     const std::string& path = configuration_.warm_start().path();
@@ -200,13 +245,24 @@ void Coordinator::RestoreServers(const TakeOver::Newest& newest,
   }
 }
 
-void Coordinator::OnLayoutLogged(const IoResult& result, Time /*now*/,
+void Coordinator::OnLayoutLogged(const IoResult& result, Time now,
                                  Outbox* out) {
   if (!result.status.ok()) {
     out->Exit(result.status);
     return;
   }
   phase_ = Phase::kFilling;
+  for (auto& [index, worker] : workers_) worker.heard = now;
+}
+
+void Coordinator::BeginRunning(Time now) {
+  phase_ = Phase::kRunning;
+  if (configuration_.state() == v1::RUNNING) {
+    holders_.HandOver(options_.examples, options_.job.epochs(), &portions_);
+  } else {
+    ChangeState(v1::RUNNING);
+  }
+  SetNextCheckpoint(now);
 }
 
 }  // namespace paramd

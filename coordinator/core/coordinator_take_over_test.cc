@@ -71,7 +71,8 @@ TEST_F(CoordinatorTakeOverTest, Promise5_ServersKeepWhatTheyHold) {
   }
   EXPECT_EQ(after.workers_size(), 0);
   EXPECT_TRUE(driver().HasNote(
-      "the servers keep what they hold; taking over at step 2"));
+      "the servers keep what they hold; taking over at step 2, with 0 sessions "
+      "that go on"));
   second_->Serve();
   EXPECT_TRUE(driver().HasNote("all 2 servers are filled"));
 
@@ -82,6 +83,158 @@ TEST_F(CoordinatorTakeOverTest, Promise5_ServersKeepWhatTheyHold) {
   EXPECT_EQ(reply.portion().epoch(), 1u);
   EXPECT_EQ(reply.portion().begin(), 4u);
   EXPECT_EQ(reply.portion().end(), 8u);
+}
+
+// Worker 1 has a session too, of two pushes that are in everywhere, and is in
+// the middle of its second portion.
+class CoordinatorTakeOverSessionsTest : public CoordinatorTakeOverTest {
+ protected:
+  CoordinatorTakeOverSessionsTest() {
+    v1::WorkerMember* const member = before_.add_workers();
+    member->set_index(1);
+    *member->mutable_generation() = Pair(1, 8);
+    member->set_incarnation(201);
+    member->set_start_clock(3);
+    member->set_host("host");
+    member->set_pid(4001);
+  }
+
+  void BeginWithSession() {
+    Begin();
+    for (uint32_t s = 0; s < 2; ++s) {
+      v1::SavedSession* const session = second_->recalled(s).add_sessions();
+      session->set_worker(1);
+      *session->mutable_generation() = Pair(1, 8);
+      session->set_sequence(2);
+      second_->recalled(s).set_pushes(4);
+    }
+    second_->Serve();
+    second_->FindCheckpoint();
+    logged_ = second_->Append();
+    worker_.index = 1;
+    v1::Header* const header = worker_.beat.mutable_header();
+    header->set_worker(1);
+    *header->mutable_generation() = Pair(1, 8);
+    *header->mutable_configuration() = before_.version();
+    worker_.beat.set_number(40);
+    worker_.portion_number = 5;
+  }
+  // It holds [6, 8) of epoch 1, nothing of it used.
+  void Tell() {
+    v1::HeldInput* const held = worker_.beat.mutable_held();
+    held->set_term(2);
+    held->set_last_portion(9);
+    held->set_answered(5);
+    v1::HeldInput::Part* const part = held->add_parts();
+    part->mutable_portion()->set_id(9);
+    part->mutable_portion()->set_epoch(1);
+    part->mutable_portion()->set_begin(6);
+    part->mutable_portion()->set_end(8);
+    part->set_used_to(6);
+    second_->Beat(&worker_);
+    worker_.beat.clear_held();
+  }
+
+  v1::LogEntry logged_;
+  StartedCoordinator::Worker worker_;
+};
+
+TEST_F(CoordinatorTakeOverSessionsTest, Promise5_ASessionGoesOn) {
+  BeginWithSession();
+  ASSERT_EQ(logged_.configuration().workers_size(), 1);
+  EXPECT_EQ(logged_.configuration().workers(0).generation(), Pair(1, 8));
+  EXPECT_EQ(logged_.configuration().workers(0).start_clock(), 3u);
+  EXPECT_EQ(logged_.configuration().state(), v1::RUNNING);
+  EXPECT_TRUE(driver().HasNote(
+      "taking over at step 4, with 1 sessions that go on"));
+  second_->Serve();
+  EXPECT_EQ(second_->core().waiting_for(),
+            "worker-1 to say what it holds of the input");
+
+  second_->Beat(&worker_);
+  ASSERT_TRUE(second_->TakeNews(&worker_));
+  EXPECT_TRUE(second_->news().tell_held());
+  EXPECT_EQ(second_->news().term(), 2u);
+  EXPECT_FALSE(second_->news().has_configuration()) << "it has not told";
+  Tell();
+  ASSERT_TRUE(second_->TakeNews(&worker_));
+  EXPECT_FALSE(second_->news().tell_held());
+  EXPECT_EQ(second_->news().configuration().version().term(), 2u);
+  EXPECT_TRUE(driver().HasNote("worker-1 goes on as generation 1.8"));
+  v1::StatusReply status;
+  second_->core().FillStatus(&status);
+  EXPECT_EQ(status.job().global_step(), 4u);
+}
+
+TEST_F(CoordinatorTakeOverSessionsTest, Promise1_NothingIsHandedOutBeforeAllHaveTold) {
+  BeginWithSession();
+  second_->Serve();
+  const CoreDriver::Answer refused = second_->TakePortion(&worker_, 6, 0);
+  EXPECT_EQ(RefusalOf(refused.status).reason(), v1::Refusal::RETRY);
+  const CallId join = second_->BeginJoin(0, 300);
+  second_->Serve();
+  EXPECT_FALSE(driver().answered(join));
+  Tell();
+  second_->Serve();
+  ASSERT_TRUE(driver().answered(join));
+  // What it holds is nobody else's: [4, 6) and then epoch 2.
+  const v1::PortionReply gap = second_->NextPortion(&worker_, 0);
+  EXPECT_EQ(gap.portion().begin(), 4u);
+  EXPECT_EQ(gap.portion().end(), 6u);
+  EXPECT_GT(gap.portion().id(), 9u);
+  EXPECT_EQ(second_->NextPortion(&worker_, 9).portion().epoch(), 2u);
+}
+
+TEST_F(CoordinatorTakeOverSessionsTest, OneThatIsNotHeardIsFencedAfterItsLease) {
+  BeginWithSession();
+  second_->Serve();
+  driver().Advance(absl::Seconds(9));
+  EXPECT_FALSE(driver().HasNote("worker-1 (process 4001 on host) is gone"));
+  driver().Advance(absl::Seconds(2));
+  EXPECT_TRUE(driver().HasNote("worker-1 (process 4001 on host) is gone after 2"));
+  EXPECT_TRUE(second_->Append().has_fence());
+  second_->Serve();
+  StartedCoordinator::Worker chief = second_->Join(0);
+  EXPECT_EQ(second_->NextPortion(&chief, 0).portion().begin(), 4u);
+}
+
+TEST_F(CoordinatorTakeOverSessionsTest, OneWhoseFenceIsLoggedDoesNotGoOn) {
+  v1::LogEntry* const entry = log_.add_entries();
+  entry->set_number(3);
+  entry->set_run_id("run");
+  entry->set_job_digest("digest");
+  entry->mutable_fence()->set_worker(1);
+  *entry->mutable_fence()->mutable_generation() = Pair(1, 8);
+  BeginWithSession();
+  EXPECT_EQ(logged_.configuration().workers_size(), 0);
+  second_->Serve();
+  second_->Beat(&worker_);
+  const CoreDriver::Answer answer = driver().Take(worker_.parked);
+  EXPECT_EQ(RefusalOf(answer.status).entity(), "session");
+}
+
+TEST_F(CoordinatorTakeOverSessionsTest, BeforeTheLayoutIsLoggedNobodyIsSentAway) {
+  Begin();
+  worker_.index = 1;
+  worker_.beat.mutable_header()->set_worker(1);
+  *worker_.beat.mutable_header()->mutable_generation() = Pair(1, 8);
+  second_->Beat(&worker_);
+  const CoreDriver::Answer answer = driver().Take(worker_.parked);
+  EXPECT_EQ(RefusalOf(answer.status).reason(), v1::Refusal::NOT_READY);
+  EXPECT_EQ(RefusalOf(answer.status).entity(), "") << "it keeps its session";
+  EXPECT_EQ(RefusalOf(answer.status).waiting_for(), "ps-0 to be there");
+}
+
+TEST_F(CoordinatorTakeOverSessionsTest, OneThatLeavesDoesSoWhenAllHaveTold) {
+  BeginWithSession();
+  second_->Serve();
+  worker_.beat.set_leaving(true);
+  worker_.beat.mutable_cut()->set_sequence(2);
+  worker_.beat.mutable_cut()->set_last_portion(9);
+  Tell();
+  second_->TakeNews(&worker_);
+  second_->Beat(&worker_);
+  EXPECT_TRUE(driver().HasNote("worker-1 (process 4001 on host) is gone"));
 }
 
 TEST_F(CoordinatorTakeOverTest, WhatIsUsedIsSaidToServers) {

@@ -136,6 +136,7 @@ void Coordinator::AdmitJoining(Time now, Outbox* out) {
                         IsSync());
   const bool held =
       sealing || draining_ || IsChangingMode() ||
+      phase_ == Phase::kAdopting ||
       (IsSync() && (!steps_.settled() || rewinding_));
   std::vector<uint32_t> answered;
   bool changed = false;
@@ -208,6 +209,9 @@ void Coordinator::SetWorkerMembers() {
     *member->mutable_generation() = worker.generation;
     member->set_incarnation(worker.incarnation);
     member->set_start_clock(worker.start_clock);
+    member->set_host(worker.host);
+    member->set_pid(worker.pid);
+    member->set_left_sessions(worker.left_sessions);
   }
 }
 
@@ -233,6 +237,14 @@ Coordinator::Worker* Coordinator::FindSession(const Message& message,
                 Refuse(v1::Refusal::NOT_ALLOWED, name,
                        absl::StrCat(PeerName(message.from),
                                     " speaks in the name of ", name)));
+    return nullptr;
+  }
+  if (phase_ < Phase::kFilling) {
+    // Which sessions go on is not known yet.
+    out->Refuse(message.call,
+                RefuseForNow(v1::Refusal::NOT_READY, waiting_for(), heartbeat(),
+                             absl::StrCat("a coordinator that has just begun "
+                                          "waits for ", waiting_for())));
     return nullptr;
   }
   if (worker != workers_.end() &&
@@ -270,6 +282,7 @@ void Coordinator::OnHeartbeat(const Message& message,
                        "a later heartbeat of this session is known"));
     return;
   }
+  if (AskWhatItHolds(message, request, out)) return;
   if (worker->parked != 0) AnswerHeartbeat(worker, out);
   worker->last = request;
   worker->acknowledged =
@@ -289,7 +302,31 @@ void Coordinator::OnHeartbeat(const Message& message,
     summaries_.Evaluated(evaluation);
     epochs_evaluated_ = evaluation.epoch();
   }
-  if (request.leaving()) Fence(index, now, out);
+  // What it holds is not leased to it before.
+  if (request.leaving() && phase_ >= Phase::kRunning) Fence(index, now, out);
+}
+
+// With the next one it tells. Until then it has no configuration of this term,
+// and servers take nothing of it.
+bool Coordinator::AskWhatItHolds(const Message& message,
+                                 const v1::HeartbeatRequest& request,
+                                 Outbox* out) {
+  const uint32_t index = request.header().worker();
+  if (!holders_.IsAwaited(index)) return false;
+  const uint64_t term = configuration_.version().term();
+  if (request.has_held() && request.held().term() == term) {
+    holders_.Told(index, request.held());
+    workers_.at(index).portion_number = request.held().answered();
+    out->Note(absl::StrCat("worker-", index, " goes on as generation ",
+                           VersionName(request.header().generation())));
+    return false;
+  }
+  auto reply = std::make_unique<v1::HeartbeatReply>();
+  reply->set_term(term);
+  reply->set_tell_held(true);
+  reply->set_state(configuration_.state());
+  out->Reply(message.call, std::move(reply));
+  return true;
 }
 
 uint32_t Coordinator::EpochToEvaluate() const {
@@ -320,6 +357,7 @@ v1::HeartbeatReply Coordinator::NewsFor(const Worker& worker) const {
   if (configuration_.version() > worker.last.header().configuration()) {
     *reply.mutable_configuration() = configuration_;
   }
+  reply.set_term(configuration_.version().term());
   reply.set_state(configuration_.state());
   if (TellsSnapshot()) *reply.mutable_snapshot() = snapshot_->number();
   reply.set_stop(StopsWorkers());
@@ -373,6 +411,13 @@ void Coordinator::OnTakePortion(const Message& message,
                                 Outbox* out) {
   Worker* worker = FindSession(message, request.header(), now, out);
   if (worker == nullptr) return;
+  if (phase_ < Phase::kRunning) {
+    out->Refuse(message.call,
+                RefuseForNow(v1::Refusal::RETRY, waiting_for(), heartbeat(),
+                             absl::StrCat("no input is handed out yet: waiting "
+                                          "for ", waiting_for())));
+    return;
+  }
   if (request.number() < worker->portion_number) {
     out->Refuse(message.call,
                 Refuse(v1::Refusal::SUPERSEDED, "portion",
@@ -403,8 +448,9 @@ void Coordinator::OnTakePortion(const Message& message,
     }
     worker->portion_reply.set_no_more(portions_.finished());
   }
-  out->Reply(message.call,
-             std::make_unique<v1::PortionReply>(worker->portion_reply));
+  auto reply = std::make_unique<v1::PortionReply>(worker->portion_reply);
+  reply->set_term(configuration_.version().term());
+  out->Reply(message.call, std::move(reply));
 }
 
 void Coordinator::Fence(uint32_t index, Time /*now*/, Outbox* out) {
@@ -458,6 +504,7 @@ void Coordinator::OnFenced(const IoResult& result, Time /*now*/, Outbox* out) {
     }
     loss_.Ended(index, worker.generation, worker.acknowledged, cut);
   }
+  holders_.Gone(index);
   highest_clock_ = std::max(highest_clock_, worker.clock());
   step_times_.Rest(index);
   const auto used = portions_.Return(

@@ -51,6 +51,15 @@ void InputLeft::Remove(const v1::SavedInput::Range& range) {
   if (found->second.empty()) left_.erase(found);
 }
 
+uint64_t InputLeft::First(uint32_t epoch, uint64_t begin, uint64_t end) const {
+  const auto found = left_.find(epoch);
+  if (found == left_.end()) return end;
+  for (const auto& range : found->second) {
+    if (range.second > begin) return std::clamp(range.first, begin, end);
+  }
+  return end;
+}
+
 std::pair<uint32_t, uint64_t> InputLeft::Next() const {
   for (uint32_t epoch = epochs_; epoch > 0; --epoch) {
     const auto found = left_.find(epoch);

@@ -24,6 +24,8 @@ class InputLeft {
   void Add(const InputLeft& other);
   void Intersect(const InputLeft& other);
   void Remove(const v1::SavedInput::Range& range);
+  // The first example of [begin, end) that is left; `end` if none is.
+  uint64_t First(uint32_t epoch, uint64_t begin, uint64_t end) const;
 
   // As text of a manifest. From its next example on all is left, and it is not
   // before that of `known`: what comes before is `remaining`.

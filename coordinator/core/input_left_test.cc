@@ -117,5 +117,17 @@ TEST(InputLeftTest, WhatTheJobDoesNotHaveIsLeftOut) {
   EXPECT_EQ(TextOf(Left(left)), "then 3:90");
 }
 
+TEST(InputLeftTest, FindsTheFirstThatIsLeftOfARange) {
+  v1::SavedInput saved = From(2, 60);
+  *saved.add_remaining() = Range(1, 20, 40);
+  const InputLeft left = Left(saved);
+  EXPECT_EQ(left.First(1, 0, 30), 20u);
+  EXPECT_EQ(left.First(1, 25, 30), 25u);
+  EXPECT_EQ(left.First(1, 40, 50), 50u) << "nothing is";
+  EXPECT_EQ(left.First(1, 0, 10), 10u);
+  EXPECT_EQ(left.First(2, 0, 100), 60u);
+  EXPECT_EQ(left.First(9, 0, 5), 5u) << "no such epoch";
+}
+
 }  // namespace
 }  // namespace paramd

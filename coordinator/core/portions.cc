@@ -66,6 +66,12 @@ absl::optional<v1::Portion> Portions::Take(uint32_t worker) {
   return portion;
 }
 
+void Portions::Lease(uint32_t worker, const v1::Portion& portion) {
+  SkipIds(portion.id());
+  leases_[portion.id()] = {worker, portion};
+  unfinished_[portion.epoch()] += portion.end() - portion.begin();
+}
+
 std::vector<v1::Portion> Portions::Finish(uint32_t worker, uint64_t id) {
   std::vector<v1::Portion> finished;
   for (auto it = leases_.begin(); it != leases_.end() && it->first <= id;) {

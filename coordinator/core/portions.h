@@ -1,6 +1,7 @@
 #ifndef PARAMD_COORDINATOR_CORE_PORTIONS_H_
 #define PARAMD_COORDINATOR_CORE_PORTIONS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -32,6 +33,11 @@ class Portions {
 
   // The next portion, leased to `worker`; unset if none is left to hand out.
   absl::optional<v1::Portion> Take(uint32_t worker);
+  // What `worker` holds since before Restart(), and nobody else. Its id is above
+  // all that the worker has used, and later ones are above it.
+  void Lease(uint32_t worker, const v1::Portion& portion);
+  // Ids from here on are above this one.
+  void SkipIds(uint64_t id) { next_id_ = std::max(next_id_, id + 1); }
   // All leases of `worker` with ids up to `id` are used up, and returned. Again:
   // no change.
   std::vector<v1::Portion> Finish(uint32_t worker, uint64_t id);
@@ -60,7 +66,7 @@ class Portions {
   static void AddLeft(const v1::Portion& portion, v1::SavedInput* saved);
 
  private:
-  struct Lease {
+  struct Leased {
     uint32_t worker;
     v1::Portion portion;
   };
@@ -74,7 +80,7 @@ class Portions {
   uint64_t next_offset_ = 0;
   uint64_t next_id_ = 1;
   std::deque<v1::Portion> again_;
-  std::map<uint64_t, Lease> leases_;         // By id. Bound: each worker's.
+  std::map<uint64_t, Leased> leases_;        // By id. Bound: each worker's.
   std::map<uint32_t, uint64_t> unfinished_;  // Examples left, by open epoch.
 };
 

@@ -124,5 +124,26 @@ TEST(PortionsTest, WhatIsLeftTogetherIsHandedOutInPortions) {
   EXPECT_FALSE(portions.Take(0).has_value());
 }
 
+TEST(PortionsTest, WhatIsHeldSinceBeforeIsItsHoldersAndLaterIdsAreAboveIt) {
+  Portions portions(8, 1, 4);
+  v1::SavedInput saved;
+  saved.set_next_epoch(1);
+  saved.set_next_offset(4);
+  portions.Restart(saved);
+  v1::Portion held;
+  held.set_id(17);
+  held.set_epoch(1);
+  held.set_end(4);
+  portions.Lease(3, held);
+  const auto other = portions.Take(1);
+  EXPECT_EQ(other->begin(), 4u);
+  EXPECT_GT(other->id(), 17u);
+  EXPECT_EQ(portions.Save({}).remaining_size(), 2);
+  portions.Finish(1, other->id());
+  EXPECT_FALSE(portions.finished());
+  EXPECT_EQ(portions.Finish(3, 17).size(), 1u);
+  EXPECT_TRUE(portions.finished());
+}
+
 }  // namespace
 }  // namespace paramd

@@ -106,6 +106,25 @@ v1::SavedInput TakeOver::InputLeft(uint64_t examples, uint32_t epochs) const {
   return left.Save(known);
 }
 
+std::map<uint32_t, v1::WorkerMember> TakeOver::SessionsThatGoOn(
+    const std::map<uint32_t, v1::Version>& fenced) const {
+  const v1::Configuration* newest = nullptr;
+  for (const auto& [server, reply] : replies_) {
+    if (newest == nullptr ||
+        newest->version() < reply.configuration().version()) {
+      newest = &reply.configuration();
+    }
+  }
+  std::map<uint32_t, v1::WorkerMember> sessions;
+  for (const v1::WorkerMember& member : newest->workers()) {
+    const auto fence = fenced.find(member.index());
+    const bool is_fenced =
+        fence != fenced.end() && !(fence->second < member.generation());
+    if (member.index() != 0 && !is_fenced) sessions[member.index()] = member;
+  }
+  return sessions;
+}
+
 std::vector<v1::SavedSession> TakeOver::Sessions() const {
   using Key = std::tuple<uint64_t, uint64_t, uint32_t>;
   struct Seen {
@@ -136,10 +155,20 @@ std::vector<v1::SavedSession> TakeOver::Sessions() const {
   return sessions;
 }
 
-uint64_t TakeOver::pushes() const {
+uint64_t TakeOver::PushesWithout(
+    const std::map<uint32_t, v1::WorkerMember>& going_on) const {
   uint64_t most = 0;
   for (const auto& [server, reply] : replies_) {
-    most = std::max(most, reply.pushes());
+    uint64_t pushes = reply.pushes();
+    for (const v1::SavedSession& session : reply.sessions()) {
+      const auto member = going_on.find(session.worker());
+      if (member == going_on.end() ||
+          member->second.generation() != session.generation()) {
+        continue;
+      }
+      pushes -= std::min(pushes, session.sequence());
+    }
+    most = std::max(most, pushes);
   }
   return most;
 }

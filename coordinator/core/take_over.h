@@ -38,11 +38,17 @@ class TakeOver {
   std::string restore_directory(uint32_t server) const;
   // What is not used by a push that is wholly in on every server.
   v1::SavedInput InputLeft(uint64_t examples, uint32_t epochs) const;
+  // The sessions that the servers know, by worker. Not among them: worker 0's,
+  // whose process was the coordinator's, and those whose fence is logged:
+  // `fenced` has the newest of each worker.
+  std::map<uint32_t, v1::WorkerMember> SessionsThatGoOn(
+      const std::map<uint32_t, v1::Version>& fenced) const;
   // The newest push of each session that is wholly in on every server, by
   // generation; those without one are left out.
   std::vector<v1::SavedSession> Sessions() const;
-  // Of all sessions that ever were.
-  uint64_t pushes() const;
+  // Pushes of all sessions that ever were, without those that go on.
+  uint64_t PushesWithout(
+      const std::map<uint32_t, v1::WorkerMember>& going_on) const;
 
  private:
   const v1::ServerMember* Member(uint32_t server) const;

@@ -151,10 +151,40 @@ TEST_F(TakeOverTest, ASessionHasComeAsFarAsOnEveryServer) {
   EXPECT_EQ(sessions[0].sequence(), 2u);
 }
 
+TEST_F(TakeOverTest, SessionsGoOnThatTheNewestConfigurationHas) {
+  const auto add = [this](uint32_t server, uint32_t worker, uint64_t counter) {
+    v1::WorkerMember* const member =
+        replies_[server].mutable_configuration()->add_workers();
+    member->set_index(worker);
+    *member->mutable_generation() = Pair(4, counter);
+  };
+  for (uint32_t s = 0; s < 3; ++s) {
+    for (uint32_t w = 0; w < 3; ++w) add(s, w, 5 + w);
+  }
+  *replies_[1].mutable_configuration()->mutable_version() = Pair(4, 10);
+  add(1, 7, 9);
+  const auto all = Recalled().SessionsThatGoOn({});
+  ASSERT_EQ(all.size(), 3u) << "worker 0 was of the last coordinator's process";
+  EXPECT_EQ(all.at(1).generation(), Pair(4, 6));
+  EXPECT_EQ(all.at(2).generation(), Pair(4, 7));
+  EXPECT_EQ(all.at(7).generation(), Pair(4, 9));
+  const auto some =
+      Recalled().SessionsThatGoOn({{1, Pair(4, 6)}, {2, Pair(4, 3)}});
+  EXPECT_EQ(some.count(1), 0u) << "its fence is logged";
+  EXPECT_EQ(some.count(2), 1u) << "that of a session before it is";
+}
+
 TEST_F(TakeOverTest, PushesAreThoseOfTheServerThatHasCountedMost) {
   replies_[0].set_pushes(4);
   replies_[1].set_pushes(9);
-  EXPECT_EQ(Recalled().pushes(), 9u);
+  EXPECT_EQ(Recalled().PushesWithout({}), 9u);
+  // Those of sessions that go on count with them.
+  See(0, 5, 3);
+  See(1, 5, 2);
+  See(1, 6, 1);
+  v1::WorkerMember member;
+  *member.mutable_generation() = Pair(4, 5);
+  EXPECT_EQ(Recalled().PushesWithout({{7, member}}), 7u);
 }
 
 }  // namespace

@@ -196,6 +196,7 @@ class Shard : public Core {
                            const v1::Header& header) const;
   absl::Status CheckMeant(const v1::Header& header) const;
   absl::Status CheckConfigured() const;
+  absl::Status CheckTakenOver(const v1::Header& header) const;
   absl::Status CheckSession(const Message& message,
                             const v1::Header& header) const;
   absl::Status CheckKnown(const v1::Header& header) const;

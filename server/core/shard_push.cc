@@ -73,6 +73,7 @@ absl::Status Shard::CheckPusher(const Message& message,
   RETURN_IF_ERROR(CheckRunning());
   RETURN_IF_ERROR(CheckSession(message, header));
   RETURN_IF_ERROR(CheckConfigured());
+  RETURN_IF_ERROR(CheckTakenOver(header));
   RETURN_IF_ERROR(CheckKnown(header));
   RETURN_IF_ERROR(CheckMeant(header));
   RETURN_IF_ERROR(CheckFilled());
@@ -86,6 +87,20 @@ absl::Status Shard::CheckConfigured() const {
                       absl::StrCat("the coordinator of term ", term_,
                                    " takes over and has not configured ",
                                    Name(), " yet"));
+}
+
+// A session that goes on under a new coordinator has told it first what it holds
+// of the input: what it pushes before that might be handed out to somebody else.
+absl::Status Shard::CheckTakenOver(const v1::Header& header) const {
+  const uint64_t term = configuration_.version().term();
+  if (header.generation().term() == term || header.term() == term) {
+    return absl::OkStatus();
+  }
+  return RefuseForNow(
+      v1::Refusal::NOT_READY, "coordinator", options_.retry_after,
+      absl::StrCat("the coordinator of term ", term,
+                   " has not heard yet what worker-", header.worker(),
+                   " holds of the input"));
 }
 
 // Its sender may have left that push behind since, and what it holds

@@ -32,8 +32,10 @@ class ShardTakeOverTest : public ::testing::Test {
   }
   // Of examples 2 * sequence - 2 and the next one.
   absl::Status Push(uint64_t sequence,
-                    const std::vector<ShardDriver::Place>& blocks) {
+                    const std::vector<ShardDriver::Place>& blocks,
+                    uint64_t term = 1) {
     v1::PushRequest push = driver_.MakePush(sequence, blocks, 2);
+    push.mutable_header()->set_term(term);
     push.set_epoch(1);
     push.set_input_begin(2 * sequence - 2);
     push.set_input_end(2 * sequence);
@@ -81,7 +83,23 @@ TEST_F(ShardTakeOverTest, Promise1_UntilItIsConfiguredItTakesNoPush) {
 
   *configuration_.mutable_version() = Pair(2, 1);
   ASSERT_TRUE(driver_.Configure(configuration_)->restored());
-  EXPECT_TRUE(Push(1, {{1, 0}}).ok());
+  EXPECT_TRUE(Push(1, {{1, 0}}, /*term=*/2).ok());
+  EXPECT_EQ(driver_.Pull(0), (std::vector<float>{-1, -1}));
+}
+
+TEST_F(ShardTakeOverTest, Promise1_ASessionThatGoesOnIsHeardByItsCoordinatorFirst) {
+  ASSERT_TRUE(Push(1, {{0, 0}}).ok());
+  ASSERT_TRUE(Recall(2).ok());
+  *configuration_.mutable_version() = Pair(2, 1);
+  ASSERT_TRUE(driver_.Configure(configuration_)->restored());
+  const absl::Status refused = Push(1, {{1, 0}});
+  EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::NOT_READY);
+  EXPECT_EQ(refused.message(),
+            "the coordinator of term 2 has not heard yet what worker-1 holds of "
+            "the input");
+  EXPECT_TRUE(Push(1, {{1, 0}}, /*term=*/2).ok());
+  // What was in is known.
+  EXPECT_TRUE(Push(1, {{0, 0}}, /*term=*/2).ok());
   EXPECT_EQ(driver_.Pull(0), (std::vector<float>{-1, -1}));
 }
 

@@ -1,5 +1,8 @@
 #include "tests/sim/input_model.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
@@ -81,6 +84,42 @@ absl::Status InputModel::TakeOver(uint64_t term, uint64_t before,
   return absl::OkStatus();
 }
 
+InputModel::Term& InputModel::TermOf(const SessionKey& session) {
+  const auto found = goes_on_in_.find(session);
+  return terms_[found == goes_on_in_.end() ? session.generation.first
+                                           : found->second];
+}
+
+// What is in every block may be unheard of by its worker.
+absl::Status InputModel::GoesOn(const SessionKey& session,
+                                const v1::HeldInput& held) {
+  const Term& before = TermOf(session);
+  Term& term = terms_[held.term()];
+  goes_on_in_[session] = held.term();
+  for (const v1::HeldInput::Part& part : held.parts()) {
+    const v1::Portion& portion = part.portion();
+    for (uint64_t begin = portion.begin(); begin < portion.end();
+         begin += IntegerJob::kBatch) {
+      const BatchPlace place = {portion.epoch(), begin};
+      Batch& batch = term.batches[place];
+      if (batch.state == Batch::State::kLeased && batch.holder != session) {
+        return Wrong(SessionName(session), " holds ", NameOf(place),
+                     ", which ", SessionName(batch.holder), " was given");
+      }
+      batch.is_held = batch.state == Batch::State::kDone;
+      if (!batch.is_held) {
+        batch.state = begin < part.used_to() ? Batch::State::kDone
+                                             : Batch::State::kLeased;
+      }
+      batch.holder = session;
+      batch.pushed = before.batches.at(place).pushed;
+      batch.portion = portion.id();
+      batch.times = std::max(batch.times, before.batches.at(place).times);
+    }
+  }
+  return absl::OkStatus();
+}
+
 uint64_t InputModel::NewestOf(
     const std::function<bool(uint64_t term)>& is_one) const {
   for (auto term = terms_.rbegin(); term != terms_.rend(); ++term) {
@@ -95,7 +134,7 @@ absl::Status InputModel::HandedOut(const v1::PortionRequest& request,
                                    const v1::PortionReply& reply) {
   const SessionKey session = {request.header().worker(),
                               NumberOf(request.header().generation())};
-  const auto found = terms_.find(session.generation.first);
+  const auto found = terms_.find(reply.term());
   if (found == terms_.end()) {
     return Wrong("input is handed out in a term that nobody has logged");
   }
@@ -129,6 +168,7 @@ absl::Status InputModel::HandedOut(const v1::PortionRequest& request,
     batch->second.state = Batch::State::kLeased;
     batch->second.holder = session;
     batch->second.portion = portion.id();
+    batch->second.pushed = false;
     batch->second.whole = false;
     ++batch->second.times;
   }
@@ -136,8 +176,8 @@ absl::Status InputModel::HandedOut(const v1::PortionRequest& request,
 }
 
 void InputModel::Fenced(const SessionKey& session, bool in_good_order) {
-  Term& term = terms_[session.generation.first];
-  term.fenced.insert(session);
+  Term& term = TermOf(session);
+  fenced_.insert(session);
   for (auto& [place, batch] : term.batches) {
     if (batch.state != Batch::State::kLeased || batch.holder != session) {
       continue;
@@ -149,18 +189,20 @@ void InputModel::Fenced(const SessionKey& session, bool in_good_order) {
 }
 
 absl::Status InputModel::Pushed(const PushLedger::Push& push) {
-  Term& term = terms_[push.session.generation.first];
-  const Batch& batch = term.batches[push.batch];
-  if (term.fenced.contains(push.session) ||
-      (batch.state == Batch::State::kLeased && batch.holder == push.session)) {
-    return absl::OkStatus();
+  Batch& batch = TermOf(push.session).batches[push.batch];
+  if (fenced_.contains(push.session)) return absl::OkStatus();
+  const bool is_given = batch.state == Batch::State::kLeased || batch.is_held;
+  if (is_given && batch.holder == push.session) {
+    if (!std::exchange(batch.pushed, true)) return absl::OkStatus();
+    return Wrong(SessionName(push.session), " pushes ", NameOf(push.batch),
+                 " a second time");
   }
   return Wrong(SessionName(push.session), " pushes ", NameOf(push.batch),
                ", which it was not given");
 }
 
 void InputModel::Whole(const PushLedger::Push& push) {
-  Batch& batch = terms_[push.session.generation.first].batches[push.batch];
+  Batch& batch = TermOf(push.session).batches[push.batch];
   if (batch.state == Batch::State::kLeased && batch.holder == push.session) {
     batch.whole = true;
     batch.stamp = push.stamp;

@@ -18,7 +18,7 @@ namespace paramd {
 
 // Who has which batch of the input, by what coordinators handed out and logged:
 // of each coordinator's term its own picture, which begins with the checkpoint
-// that the term goes on from.
+// that the term goes on from, or with what the servers hold and sessions tell.
 //
 // Fails the run if a batch is handed out that somebody has or that is done; if
 // a worker pushes a batch that it was not given, or reports a portion as used
@@ -40,12 +40,16 @@ class InputModel {
   absl::Status TakeOver(uint64_t term, uint64_t before,
                         const v1::SavedInput& left,
                         const std::set<BatchPlace>& in, bool lossy);
+  // A session goes on under the coordinator that `held` names, and holds this.
+  // Fails if somebody else has something of it.
+  absl::Status GoesOn(const SessionKey& session, const v1::HeldInput& held);
   // The newest of these terms that had input to hand out; 0: none.
   uint64_t NewestOf(const std::function<bool(uint64_t term)>& is_one) const;
   absl::Status HandedOut(const v1::PortionRequest& request,
                          const v1::PortionReply& reply);
   // A session is gone; `in_good_order` if it said before that it leaves.
   void Fenced(const SessionKey& session, bool in_good_order);
+  // Once for each handing out.
   absl::Status Pushed(const PushLedger::Push& push);
   void Whole(const PushLedger::Push& push);
 
@@ -65,19 +69,27 @@ class InputModel {
     enum class State { kFree, kLeased, kDone } state = State::kFree;
     SessionKey holder;
     uint64_t portion = 0;
-    bool whole = false;      // The holder's push of it,
-    Number stamp;            // which has this one.
+    bool pushed = false;     // By its holder,
+    bool whole = false;      // whose push of it is whole
+    Number stamp;            // and has this one.
     bool was_whole = false;  // That of a session that was killed.
+    // Done, by such a session; the holder goes on, and makes it again.
+    bool is_held = false;
     uint32_t times = 0;
   };
   struct Term {
     std::map<BatchPlace, Batch> batches;
     std::map<SessionKey, uint64_t> answered;  // Newest portion request.
-    std::set<SessionKey> fenced;
   };
+
+  // That of the coordinator which the session has told last what it holds.
+  Term& TermOf(const SessionKey& session);
 
   const IntegerJob& job_;
   std::map<uint64_t, Term> terms_;
+  // Of sessions that go on; else that of their generation.
+  std::map<SessionKey, uint64_t> goes_on_in_;
+  std::set<SessionKey> fenced_;
   std::map<Number, std::map<BatchPlace, Batch>> cuts_;
   uint64_t handed_out_again_ = 0;
 };

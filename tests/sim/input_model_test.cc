@@ -29,6 +29,7 @@ class InputModelTest : public ::testing::Test {
     request.set_number(number);
     request.set_finished_id(finished);
     v1::PortionReply reply;
+    reply.set_term(1);
     if (begin < end) {
       reply.mutable_portion()->set_id(number);
       reply.mutable_portion()->set_epoch(1);
@@ -118,6 +119,7 @@ TEST_F(InputModelTest, ATermBeginsWithWhatItsCheckpointLeaves) {
   request.mutable_header()->mutable_generation()->set_term(2);
   request.set_number(1);
   v1::PortionReply reply;
+  reply.set_term(2);
   reply.mutable_portion()->set_epoch(1);
   reply.mutable_portion()->set_end(kBatch);
   ExpectWrong(input_.HandedOut(request, reply), "which is somebody's or done");

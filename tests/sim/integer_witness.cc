@@ -35,6 +35,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kNotes[] = {
     {"is gone after", "a worker is fenced or leaves"},
     {"is passed over", "a damaged checkpoint is passed over"},
     {"joining again", "a worker joins again in the same process"},
+    {"goes on as generation", "a session goes on under a new coordinator"},
     {"leaves without a checkpoint", "a server drains without a coordinator"},
     {"is finished already", "a coordinator finds its run finished"},
     {"drained: all of", "a server leaves when its snapshot is committed"},
@@ -116,6 +117,12 @@ absl::Status IntegerWitness::TakenOver(const v1::Configuration& configuration,
   probes_.Hit(lossy ? "servers are taken over, one of which had lost pushes"
                     : "servers are taken over");
   loss_.TakenOver(configuration);
+  for (const v1::WorkerMember& worker : configuration.workers()) {
+    const SessionKey key = {worker.index(), NumberOf(worker.generation())};
+    if (fences_logged_.contains(key)) {
+      return Wrong(SessionName(key), " goes on, whose fence is logged");
+    }
+  }
   const uint64_t before = input_.NewestOf([&](uint64_t earlier) {
     return earlier < term && content_.LineOf(earlier) == content_.LineOf(term);
   });
@@ -287,7 +294,19 @@ void IntegerWitness::Answered(const SimProcess& self, PeerId from,
     loss_.Noted(heartbeat->header());
     const auto& answer = static_cast<const v1::HeartbeatReply&>(*reply.head);
     snapshot_open_ = !IsZero(answer.snapshot());
+    if (heartbeat->has_held() && heartbeat->held().term() == answer.term()) {
+      Check(GoesOn(KeyOf(heartbeat->header()), heartbeat->held()));
+    }
   }
+}
+
+// With the first heartbeat that a coordinator has from it.
+absl::Status IntegerWitness::GoesOn(const SessionKey& session,
+                                    const v1::HeldInput& held) {
+  uint64_t& told = goes_on_in_[session];
+  if (held.term() <= told) return absl::OkStatus();
+  told = held.term();
+  return input_.GoesOn(session, held);
 }
 
 void IntegerWitness::ProbeRefusal(const SimProcess& self, const Head& request,

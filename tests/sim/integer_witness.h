@@ -94,6 +94,7 @@ class IntegerWitness : public SimulationWatcher {
   void ReadLog();
   absl::Status TakenOver(const v1::Configuration& configuration,
                          const v1::SavedInput& left);
+  absl::Status GoesOn(const SessionKey& session, const v1::HeldInput& held);
   absl::Status CheckFence(const SimProcess& self, uint32_t worker);
   absl::Status CheckJoined(uint32_t worker, const v1::JoinReply& reply) const;
   void NoteLeftBehind(const v1::JoinRequest& join);
@@ -121,6 +122,7 @@ class IntegerWitness : public SimulationWatcher {
   std::set<uint64_t> layouts_logged_;  // By term.
   std::set<std::string> retired_logged_;  // By directory.
   std::set<SessionKey> fences_logged_;
+  std::map<SessionKey, uint64_t> goes_on_in_;  // The newest term.
   std::set<SessionKey> left_;  // Said that they leave, before they were gone,
   std::set<SessionKey> gone_;  // as the coordinator noted.
   // By term: every session that was told in a configuration of it.

@@ -46,10 +46,6 @@ absl::StatusOr<PushLedger::PushIndex> PushLedger::See(
   if (job_.batches().count(place) == 0) {
     return absl::DataLossError(absl::StrCat(name, " is of no batch"));
   }
-  if (!by_batch_.try_emplace({session, place}, pushes_.size()).second) {
-    return absl::DataLossError(
-        absl::StrCat(name, " is of a batch that it pushed before"));
-  }
   Push& push = pushes_.emplace_back();
   push.session = session;
   push.sequence = header.sequence();

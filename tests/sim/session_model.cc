@@ -30,6 +30,7 @@ absl::Status SessionModel::Joined(uint32_t worker, const v1::JoinReply& reply) {
   const bool has_spoken = session.heartbeat > 0 || session.opened > 0;
   if (!is_new && has_spoken) return absl::OkStatus();
   newest_[worker] = key;
+  session.term = reply.configuration().version().term();
   session.block_server.clear();
   for (const IntegerJob::BlockPlace& block : job_.blocks()) {
     session.block_server.push_back(
@@ -199,7 +200,10 @@ absl::Status SessionModel::HearsHeartbeat(const v1::HeartbeatRequest& request,
     return absl::OkStatus();
   }
   session.heartbeat_open = false;
-  if (reply == nullptr) return absl::OkStatus();
+  if (reply == nullptr || reply->term() < session.term) {
+    return absl::OkStatus();
+  }
+  session.term = reply->term();
   session.stopped = reply->stop();
   if (NumberOf(reply->snapshot()) > session.snapshot) {
     session.snapshot = NumberOf(reply->snapshot());

@@ -69,6 +69,7 @@ class SessionModel {
     std::vector<bool> acknowledged;  // Its blocks.
     uint64_t heartbeat = 0;          // The newest sent.
     bool heartbeat_open = false;
+    uint64_t term = 0;  // The newest of which a coordinator was heard.
     Number snapshot;   // The newest heard of,
     uint64_t cut = 0;  // and the push opened last by then.
     bool stopped = false;

@@ -149,6 +149,7 @@ TEST_F(SessionModelTest, NobodyOpensAPushWhileItIsToldToStop) {
   const v1::HeartbeatRequest beat = BeatOf(0);
   EXPECT_TRUE(sessions_.SendsHeartbeat(beat).ok());
   v1::HeartbeatReply reply;
+  reply.set_term(1);
   reply.set_stop(true);
   EXPECT_TRUE(sessions_.HearsHeartbeat(beat, &reply).ok());
   ExpectWrong(Send(1), "is opened while its worker is told to stop");

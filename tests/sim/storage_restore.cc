@@ -64,16 +64,20 @@ v1::Manifest SourcesOf(const v1::ReadSlices& request,
 
 IoResult SimStorage::FindCheckpoint(const v1::FindCheckpoint& request) {
   auto result = std::make_unique<v1::FindCheckpointResult>();
+  bool is_damaged = false;
   for (auto it = visible_.rbegin(); it != visible_.rend(); ++it) {
-    const bool passed_over =
+    const bool is_retired =
         std::any_of(request.retired().begin(), request.retired().end(),
                     [&](const v1::Version& version) {
                       return version == it->second.snapshot();
-                    }) ||
+                    });
+    if (is_retired) continue;
+    const bool passed_over =
         std::any_of(request.damaged().begin(), request.damaged().end(),
                     [&](const v1::FindCheckpoint::Damaged& damaged) {
                       return damaged.snapshot() == it->second.snapshot();
                     });
+    is_damaged |= passed_over;
     if (passed_over) continue;
     MayDamage(it->second, damage_.when_found);
     const auto& files = it->second.files();
@@ -82,11 +86,15 @@ IoResult SimStorage::FindCheckpoint(const v1::FindCheckpoint& request) {
     if (!std::all_of(files.begin(), files.end(), [&](const auto& file) {
           return CheckFile(path, file, /*sum=*/false).ok();
         })) {
+      is_damaged = true;
       continue;
     }
     result->set_path(path);
     *result->mutable_manifest() = it->second;
     break;
+  }
+  if (is_damaged && !result->has_manifest()) {
+    return Failed(absl::DataLossError("no checkpoint verifies"));
   }
   IoResult done;
   done.head = std::move(result);

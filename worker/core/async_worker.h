@@ -180,6 +180,8 @@ class AsyncWorker : public Core {
   // Ends the session or the process where the refusal says so.
   void OnCoordinatorRefused(const absl::Status& status, Time now, Outbox* out);
   v1::HeartbeatRequest MakeHeartbeat() const;
+  // Of the input, for a coordinator that has taken this session over.
+  v1::HeldInput MakeHeld() const;
   bool HasNewsToTell() const;
   // As far as the pushes begun: what remains of the input behind them.
   v1::WorkerCut PresentCut() const;
@@ -251,6 +253,7 @@ class AsyncWorker : public Core {
   std::string last_wait_;  // Whom the coordinator last said it waits for.
   CoordinatorCall heartbeat_call_;
   Time heard_;  // When the coordinator last answered.
+  uint64_t term_ = 0;  // The newest of which a coordinator answered.
   uint64_t heartbeat_number_ = 0;
   v1::HeartbeatRequest told_;  // The newest heartbeat sent.
   v1::HeartbeatReply news_;    // The newest answer.

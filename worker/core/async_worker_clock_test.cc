@@ -78,6 +78,7 @@ TEST_F(AsyncWorkerClockTest, WhoHasNothingToDoSaysSoAtOnce) {
   Join(v1::Consistency::BOUNDED);
   EXPECT_FALSE(Told()->no_input()) << "it has asked for some";
   v1::PortionReply none;
+  none.set_term(1);
   driver().Reply(*driver().TakeSend<v1::PortionRequest>(), none);
   EXPECT_TRUE(Told()->no_input());
   driver().Advance(absl::Milliseconds(50));

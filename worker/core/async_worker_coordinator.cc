@@ -67,6 +67,7 @@ void AsyncWorker::OnJoined(const v1::JoinReply& reply, Time now, Outbox* out) {
     return;
   }
   generation_ = reply.generation();
+  term_ = reply.configuration().version().term();
   start_clock_ = reply.start_clock();
   cut_.BeginSession();
   clock_teller_.BeginSession();
@@ -175,7 +176,7 @@ void AsyncWorker::RaiseClock(const v1::Configuration& configuration) {
 
 bool AsyncWorker::WantsPortion() const {
   return phase_ == Phase::kRunning && !sync_ && !draining_ && !no_more_ &&
-         portion_call_.call == 0 &&
+         portion_call_.call == 0 && !news_.tell_held() &&
          batches_left() < options_.job.portion_batches();
 }
 
@@ -206,7 +207,7 @@ void AsyncWorker::OnPortion(const Message& message, Time now, Outbox* out) {
   portion_call_.call = 0;
   portion_call_.retry_at = now;
   const auto* reply = DynamicCastToGenerated<v1::PortionReply>(message.head);
-  if (!message.status.ok() || reply == nullptr) {
+  if (!message.status.ok() || reply == nullptr || reply->term() < term_) {
     portion_call_.retry_at = now + kRetry;
     OnCoordinatorRefused(message.status, now, out);
     return;
@@ -251,6 +252,19 @@ v1::WorkerCut AsyncWorker::MakeCut() const {
   return news_.stop() ? PresentCut() : v1::WorkerCut();
 }
 
+v1::HeldInput AsyncWorker::MakeHeld() const {
+  v1::HeldInput held;
+  held.set_term(term_);
+  for (const Leased& leased : portions_) {
+    v1::HeldInput::Part* const part = held.add_parts();
+    *part->mutable_portion() = leased.portion;
+    part->set_used_to(leased.acknowledged);
+  }
+  held.set_last_portion(last_portion_);
+  held.set_answered(portion_number_ - (portion_answered_ ? 0 : 1));
+  return held;
+}
+
 v1::HeartbeatRequest AsyncWorker::MakeHeartbeat() const {
   v1::HeartbeatRequest request;
   *request.mutable_header() = MakeHeader();
@@ -265,6 +279,7 @@ v1::HeartbeatRequest AsyncWorker::MakeHeartbeat() const {
   request.set_left_out_step(news_.left_out_step());
   request.set_evaluate_epoch(news_.evaluate_epoch());
   request.set_evaluate_final(news_.evaluate_final());
+  if (news_.tell_held()) *request.mutable_held() = MakeHeld();
   return request;
 }
 
@@ -307,13 +322,16 @@ void AsyncWorker::OnHeartbeat(const Message& message, Time now, Outbox* out) {
     return;
   }
   const auto* reply = DynamicCastToGenerated<v1::HeartbeatReply>(message.head);
-  if (!message.status.ok() || reply == nullptr) {
+  if (!message.status.ok() || reply == nullptr || reply->term() < term_) {
     heartbeat_call_.retry_at = now + kRetry;
     OnCoordinatorRefused(message.status, now, out);
     return;
   }
   heard_ = now;
+  term_ = reply->term();
   news_ = *reply;
+  // Of an earlier coordinator it takes nothing any more.
+  if (news_.tell_held()) portion_call_ = {.call = 0, .retry_at = now};
   cut_.Heard(told_.cut());
   if (cut_.IsAsked(news_.snapshot())) {
     v1::WorkerCut cut = PresentCut();

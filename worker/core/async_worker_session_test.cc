@@ -190,6 +190,12 @@ class AsyncWorkerSessionTest : public ::testing::Test {
   JoinedWorker joined_;
 };
 
+v1::PortionReply NoneNow() {
+  v1::PortionReply reply;
+  reply.set_term(1);
+  return reply;
+}
+
 TEST_F(AsyncWorkerSessionTest,
        Promise1_APortionRequestKeepsItsNumberUntilAnswered) {
   const auto first = Portion();
@@ -199,7 +205,7 @@ TEST_F(AsyncWorkerSessionTest,
   const auto again = Portion();
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(PortionOf(*again).number(), 1u);
-  driver().Reply(*again, v1::PortionReply());  // None now.
+  driver().Reply(*again, NoneNow());
   driver().Advance(absl::Milliseconds(50));
   const auto next = Portion();
   ASSERT_TRUE(next.has_value());
@@ -228,12 +234,12 @@ TEST_F(AsyncWorkerSessionTest,
   joined_.AnswerPull(*joined_.TakePull(), 5);
   joined_.AnswerPull(*joined_.TakePull(), 6);
   joined_.AnswerCompute(*driver().TakeIo<v1::ComputeGradient>());
-  driver().Reply(*open, v1::PortionReply());
+  driver().Reply(*open, NoneNow());
   driver().Advance(absl::Milliseconds(50));
   const auto before = Portion();
   EXPECT_EQ(PortionOf(*before).finished_id(), 0u);
   joined_.AnswerPush(*joined_.TakePush());
-  driver().Reply(*before, v1::PortionReply());
+  driver().Reply(*before, NoneNow());
   driver().Advance(absl::Milliseconds(50));
   EXPECT_EQ(PortionOf(*Portion()).finished_id(), 1u);
 }

@@ -52,6 +52,7 @@ void JoinedWorker::GivePortion(uint64_t id, uint64_t begin, uint64_t end) {
   const auto asked = driver_.TakeSend<v1::PortionRequest>();
   CHECK(asked.has_value(), "the worker asks for a portion");
   v1::PortionReply reply;
+  reply.set_term(1);
   reply.mutable_portion()->set_id(id);
   reply.mutable_portion()->set_epoch(1);
   reply.mutable_portion()->set_begin(begin);
@@ -63,6 +64,7 @@ void JoinedWorker::GiveNoMore() {
   const auto asked = driver_.TakeSend<v1::PortionRequest>();
   CHECK(asked.has_value(), "the worker asks for a portion");
   v1::PortionReply reply;
+  reply.set_term(1);
   reply.set_no_more(true);
   driver_.Reply(*asked, reply);
 }
@@ -84,7 +86,9 @@ void JoinedWorker::AnswerBeat(const v1::HeartbeatReply& news) {
   CHECK(beat_.has_value(), "a heartbeat is open");
   const Outbox::SendItem sent = *std::move(beat_);
   beat_.reset();
-  driver_.Reply(sent, news);
+  v1::HeartbeatReply said = news;
+  said.set_term(std::max<uint64_t>(news.term(), 1));
+  driver_.Reply(sent, said);
 }
 
 void JoinedWorker::AnswerHold(const v1::Version& snapshot) {

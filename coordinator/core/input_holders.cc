@@ -1,0 +1,66 @@
+#include "coordinator/core/input_holders.h"
+
+#include <utility>
+
+#include "coordinator/core/input_left.h"
+
+namespace paramd {
+namespace {
+
+v1::SavedInput::Range RangeOf(const v1::Portion& portion) {
+  v1::SavedInput::Range range;
+  range.set_epoch(portion.epoch());
+  range.set_begin(portion.begin());
+  range.set_end(portion.end());
+  return range;
+}
+
+}  // namespace
+
+void InputHolders::Await(const v1::SavedInput& left,
+                         std::set<uint32_t> workers) {
+  left_ = left;
+  used_.clear();
+  awaited_ = std::move(workers);
+  held_.clear();
+}
+
+void InputHolders::Told(uint32_t worker, const v1::HeldInput& held) {
+  if (awaited_.erase(worker) == 0) return;
+  held_[worker] = held;
+  for (const v1::HeldInput::Part& part : held.parts()) {
+    used_.push_back(RangeOf(part.portion()));
+    used_.back().set_end(part.used_to());
+  }
+}
+
+void InputHolders::Gone(uint32_t worker) {
+  awaited_.erase(worker);
+  held_.erase(worker);
+}
+
+// Of a part that is held, what comes first may be in every block without the
+// worker having heard it.
+void InputHolders::HandOver(uint64_t examples, uint32_t epochs,
+                            Portions* portions) const {
+  InputLeft left(left_, examples, epochs);
+  for (const v1::SavedInput::Range& used : used_) left.Remove(used);
+  InputLeft free = left;
+  for (const auto& [worker, held] : held_) {
+    for (const v1::HeldInput::Part& part : held.parts()) {
+      free.Remove(RangeOf(part.portion()));
+    }
+  }
+  portions->Restart(free.Save(left_));
+  for (const auto& [worker, held] : held_) {
+    portions->SkipIds(held.last_portion());
+    for (const v1::HeldInput::Part& part : held.parts()) {
+      v1::Portion portion = part.portion();
+      portion.set_begin(
+          left.First(portion.epoch(), portion.begin(), portion.end()));
+      if (portion.begin() < portion.end()) portions->Lease(worker, portion);
+    }
+  }
+}
+
+}  // namespace paramd
