@@ -106,6 +106,20 @@ TEST_F(CoordinatorFillTest, AnAnswerAboutThePassedOverOneThatComesLateIsNone) {
   EXPECT_TRUE(driver().HasNote("all 2 servers are filled"));
 }
 
+// Or its damage would be taken for that of the next one.
+TEST_F(CoordinatorFillTest, NothingIsReadOfOneThatWasPassedOver) {
+  const auto first = TakeConfigure(0);
+  const auto second = TakeConfigure(1);
+  driver().Fail(first, Damaged("/c/8"));
+  v1::ConfigureReply reply = Reply(second);
+  reply.set_unseen(true);
+  driver().Reply(second, reply);
+  started_.FindCheckpoint(Found(7));
+  started_.Append();
+  driver().Advance(absl::Milliseconds(30));
+  EXPECT_FALSE(driver().TakeIo<v1::ReadForServer>().has_value());
+}
+
 TEST_F(CoordinatorFillTest, WhereNoneIsRightTheJobEnds) {
   driver().Fail(TakeConfigure(0), Damaged("/c/8"));
   const auto find = driver().TakeIo<v1::FindCheckpoint>();
