@@ -54,24 +54,30 @@ __attribute__((target("sse4.2"))) uint32_t Crc32cSse42(
 }
 
 // The instruction takes a word each cycle, but one that needs its result waits
-// for three: so three parts of a long run at once.
+// for three: so three parts of a long run at once. Each sum is a variable of its
+// own: an array of three is kept in memory, and that is no faster than one part
+// (6 GB/s; these 15 to 27).
 constexpr size_t kLong = size_t{256} << 10;
 
 __attribute__((target("sse4.2"))) uint32_t Crc32cOfThirds(
     absl::Span<const std::byte> bytes, uint32_t crc) {
   const size_t part = bytes.size() / 3 / 8 * 8;
-  const std::byte* const p = bytes.data();
-  uint64_t states[3] = {~crc, 0xFFFFFFFF, 0xFFFFFFFF};
-  for (size_t at = 0; at < part; at += 8) {
-    for (size_t i = 0; i < 3; ++i) {
-      uint64_t word;
-      std::memcpy(&word, p + i * part + at, 8);
-      states[i] = _mm_crc32_u64(states[i], word);
-    }
+  uint64_t first = ~crc;
+  uint64_t second = 0xFFFFFFFF;
+  uint64_t third = 0xFFFFFFFF;
+  const std::byte* p = bytes.data();
+  for (const std::byte* const end = p + part; p < end; p += 8) {
+    uint64_t word, word_of_second, word_of_third;
+    std::memcpy(&word, p, 8);
+    std::memcpy(&word_of_second, p + part, 8);
+    std::memcpy(&word_of_third, p + 2 * part, 8);
+    first = _mm_crc32_u64(first, word);
+    second = _mm_crc32_u64(second, word_of_second);
+    third = _mm_crc32_u64(third, word_of_third);
   }
-  uint32_t sum = ~static_cast<uint32_t>(states[0]);
-  for (size_t i = 1; i < 3; ++i) {
-    sum = Crc32cOfBoth(sum, ~static_cast<uint32_t>(states[i]), part);
+  uint32_t sum = ~static_cast<uint32_t>(first);
+  for (const uint64_t next : {second, third}) {
+    sum = Crc32cOfBoth(sum, ~static_cast<uint32_t>(next), part);
   }
   return Crc32cSse42(bytes.subspan(3 * part), sum);
 }
