@@ -8,8 +8,8 @@ namespace {
 
 // What malloc does not ask the kernel for each time.
 constexpr size_t kLeastBytes = size_t{64} << 10;
-// Two windows of 16 MiB of a server that restores, and what is between them.
-constexpr uint64_t kMostBytes = uint64_t{48} << 20;
+// Three windows of 16 MiB of a server that restores, and what is between them.
+constexpr uint64_t kMostBytes = uint64_t{64} << 20;
 
 }  // namespace
 

@@ -17,7 +17,7 @@ namespace paramd {
 //   ... fill piece.mutable_bytes() ...
 //   buffers.Keep(piece);
 //
-// Bound: 48 MiB of pieces that nobody else need hold.
+// Bound: 64 MiB of pieces that nobody else need hold.
 //
 // Not thread-safe; pieces may be dropped on any thread, also when this is gone.
 class ReadBuffers {

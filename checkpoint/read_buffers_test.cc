@@ -33,9 +33,9 @@ TEST(ReadBuffersTest, AnotherSizeIsAnotherPiece) {
 TEST(ReadBuffersTest, WhatIsKeptHasABound) {
   ReadBuffers buffers;
   for (int i = 0; i < 20; ++i) buffers.Keep(Buffer::Allocate(kPiece));
-  EXPECT_EQ(buffers.bytes(), 12 * kPiece);
+  EXPECT_EQ(buffers.bytes(), 16 * kPiece);
   buffers.Keep(Buffer::Allocate(100));
-  EXPECT_EQ(buffers.bytes(), 12 * kPiece);
+  EXPECT_EQ(buffers.bytes(), 16 * kPiece);
 }
 
 TEST(ReadBuffersTest, APieceOutlivesIt) {

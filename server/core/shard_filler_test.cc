@@ -157,14 +157,15 @@ TEST(ShardFillerTest, AServerWithoutSlicesChecksItsShareAllTheSame) {
   EXPECT_TRUE(filler.done());
 }
 
-// Five slices of 2 numbers, in windows of two slices.
+// Seven slices of 2 numbers, in windows of two slices.
 class WindowTest : public ::testing::Test {
  protected:
   WindowTest()
       : content_(Content(
             MakeConfiguration({Zeros("a", {2}), Zeros("b", {2}),
                                Zeros("c", {2}), Zeros("d", {2}),
-                               Zeros("e", {2})}))),
+                               Zeros("e", {2}), Zeros("f", {2}),
+                               Zeros("g", {2})}))),
         filler_({.content = content_.get(),
                  .lives = &lives_,
                  .window_bytes = 16},
@@ -185,30 +186,33 @@ class WindowTest : public ::testing::Test {
   ShardFiller filler_;
 };
 
-TEST_F(WindowTest, TwoAreReadAtATimeAndFilledInOrderWhicheverComesFirst) {
+TEST_F(WindowTest, ThreeAreReadAtATimeAndFilledInOrderWhicheverComesFirst) {
   const auto first = NextSlices(&filler_, 1);
   const auto second = NextSlices(&filler_, 2);
+  const auto third = NextSlices(&filler_, 3);
   ASSERT_EQ(first->slices_size(), 2);
   EXPECT_TRUE(first->first());
   EXPECT_FALSE(first->last());
   ASSERT_EQ(second->slices_size(), 2);
   EXPECT_FALSE(second->first());
-  EXPECT_EQ(NextSlices(&filler_, 3), nullptr);
+  ASSERT_EQ(third->slices_size(), 2);
+  EXPECT_EQ(NextSlices(&filler_, 4), nullptr);
   EXPECT_TRUE(filler_.full());
 
   ASSERT_TRUE(Take(2, 2, {5, 6, 7, 8}).ok());
+  ASSERT_TRUE(Take(3, 2, {9, 10, 11, 12}).ok());
   EXPECT_FALSE(filler_.CanStep()) << "what is before it is not there";
   ASSERT_TRUE(Take(1, 2, {1, 2, 3, 4}).ok());
   EXPECT_FALSE(filler_.Wants(1));
   while (filler_.CanStep()) filler_.Step();
   EXPECT_FALSE(filler_.done());
-  const auto last = NextSlices(&filler_, 3);
+  const auto last = NextSlices(&filler_, 4);
   ASSERT_EQ(last->slices_size(), 1);
   EXPECT_TRUE(last->last());
-  ASSERT_TRUE(Take(3, 1, {9, 10}).ok());
+  ASSERT_TRUE(Take(4, 1, {13, 14}).ok());
   while (filler_.CanStep()) filler_.Step();
   EXPECT_TRUE(filler_.done());
-  for (int s = 0; s < 5; ++s) {
+  for (int s = 0; s < 7; ++s) {
     EXPECT_EQ(Values(*content_->owned()[s]),
               (std::vector<float>{2.0f * s + 1, 2.0f * s + 2}));
   }

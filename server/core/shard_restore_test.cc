@@ -1,3 +1,4 @@
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -150,9 +151,10 @@ TEST_F(ShardRestoreTest, OnlyDamageIsWhatAnOlderCheckpointMayMend) {
 // the checkpoint.
 class ShardHandedTest : public ::testing::Test {
  protected:
-  ShardHandedTest()
-      : configuration_(
-            MakeAdamConfiguration({Zeros("w", {2}), Zeros("b", {2})})) {
+  explicit ShardHandedTest(
+      std::initializer_list<v1::Variable> variables = {Zeros("w", {2}),
+                                                       Zeros("b", {2})})
+      : configuration_(MakeAdamConfiguration(variables)) {
     configuration_.mutable_servers(0)->set_restore_directory("/from");
     (void)driver_.Configure(configuration_);
     auto unseen = std::make_unique<v1::ReadSlicesResult>();
@@ -251,13 +253,21 @@ TEST_F(ShardHandedTest, WhatIsForAnotherLifeOrTermIsRefused) {
   EXPECT_EQ(Reason(Fill(earlier, {1, 2}).status()), v1::Refusal::OLD_TERM);
 }
 
-TEST_F(ShardHandedTest, ASliceThatIsNotFilledInYetKeepsTheNextAway) {
-  ExpectNext(Fill(Piece(0, 0), {1, 2, 3, 4, 5, 6}), 1, 0);
-  ExpectNext(Fill(Piece(1, 0), {7, 8, 9, 10, 11, 12}), 2, 0);
-  EXPECT_EQ(Reason(Fill(Piece(1, 0), {7, 8, 9, 10, 11, 12}).status()),
+class ManySlicesHandedTest : public ShardHandedTest {
+ protected:
+  ManySlicesHandedTest()
+      : ShardHandedTest({Zeros("a", {2}), Zeros("b", {2}), Zeros("c", {2}),
+                         Zeros("d", {2})}) {}
+};
+
+TEST_F(ManySlicesHandedTest, OnesThatAreNotFilledInYetKeepTheNextAway) {
+  for (uint32_t slice = 0; slice < 3; ++slice) {
+    ExpectNext(Fill(Piece(slice, 0), {1, 2, 3, 4, 5, 6}), slice + 1, 0);
+  }
+  EXPECT_EQ(Reason(Fill(Piece(3, 0), {7, 8, 9, 10, 11, 12}).status()),
             v1::Refusal::RETRY);
   driver_.Settle();
-  ExpectNext(Fill(Piece(1, 0), {7, 8, 9, 10, 11, 12}), 2, 0);
+  ExpectNext(Fill(Piece(3, 0), {7, 8, 9, 10, 11, 12}), 4, 0);
 }
 
 TEST_F(ShardHandedTest, AnotherGenerationBeginsAnew) {
