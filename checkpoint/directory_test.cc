@@ -429,6 +429,18 @@ TEST_F(CheckpointDirectoryTest, ARewindWhoseStepsHaveTheSameNumbersIsAnother) {
   EXPECT_EQ(second.Find({})->manifest().snapshot(), MakeVersion(2, 1));
 }
 
+// The same under one coordinator, whose servers go back.
+TEST_F(CheckpointDirectoryTest, SoIsOneOfTheSameTerm) {
+  CheckpointDirectory directory(root_, 7);
+  Committed(&directory, 1, 1, 10);
+  const std::string left = Committed(&directory, 1, 2, 20);
+  const std::string again = Committed(&directory, 1, 3, 20);
+  EXPECT_NE(left, again);
+  EXPECT_EQ(directory.Find({})->path(), again);
+  std::filesystem::remove(again + "/manifest.json");
+  EXPECT_EQ(directory.Find({})->path(), left);
+}
+
 TEST_F(CheckpointDirectoryTest, LeftoversOfLowerNumbersAreDeleted) {
   CheckpointDirectory crashed(root_, 7);
   Written(&crashed, 1, 1, 10);

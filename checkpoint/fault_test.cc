@@ -209,7 +209,7 @@ class FaultTest : public ::testing::Test {
     return Save(&chief, root_, MakeVersion(1, 3), progress);
   }
 
-  static std::vector<float> Read(const std::string& path) {
+  static absl::StatusOr<std::vector<float>> TryRead(const std::string& path) {
     v1::ReadSlices read;
     read.set_path(path);
     auto* want = read.add_slices();
@@ -220,12 +220,68 @@ class FaultTest : public ::testing::Test {
     read.set_last(true);
     v1::ReadSlicesResult result;
     BufferChain payload;
-    const absl::Status status = RestoreReader().Read(read, &result, &payload);
-    EXPECT_TRUE(status.ok()) << status;
+    RETURN_IF_ERROR(RestoreReader().Read(read, &result, &payload));
     const std::string bytes = FlattenForTest(payload);
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
+  }
+  static std::vector<float> Read(const std::string& path) {
+    const auto values = TryRead(path);
+    EXPECT_TRUE(values.ok()) << values.status();
+    return values.value_or(std::vector<float>());
+  }
+
+  // What a job that goes on restores, all of it or an error.
+  absl::Status RestoreNewest(v1::Version* number,
+                             std::vector<float>* values) const {
+    CheckpointDirectory chief(root_, 9);
+    ASSIGN_OR_RETURN(const auto found, chief.Find({}));
+    if (!found.has_manifest()) return absl::NotFoundError("nothing is found");
+    ASSIGN_OR_RETURN(*values, TryRead(found.path()));
+    *number = found.manifest().snapshot();
+    return absl::OkStatus();
+  }
+
+  // Whatever call goes wrong while it is restored.
+  void EveryCallOfARestoreFails(SystemCalls::Fault fault) {
+    Begin();
+    Progress progress;
+    CheckpointDirectory chief(root_, 8);
+    ASSERT_TRUE(
+        Save(&chief, root_, MakeVersion(1, 3), &progress, /*keep=*/10).ok());
+    v1::Version number;
+    std::vector<float> values;
+    uint64_t last = 0;
+    {
+      const SystemCalls calls(SystemCalls::Fault::kNone);
+      ASSERT_TRUE(RestoreNewest(&number, &values).ok());
+      last = calls.count();
+    }
+    ASSERT_GT(last, 10u);
+    EXPECT_EQ(number, MakeVersion(1, 3));
+    uint64_t failed = 0;
+    for (uint64_t at = 1; at <= last; ++at) {
+      SCOPED_TRACE(absl::StrCat("call ", at, " of ", last));
+      absl::Status restored;
+      {
+        const SystemCalls calls(fault, at, EIO);
+        restored = RestoreNewest(&number, &values);
+      }
+      if (restored.ok()) {
+        EXPECT_EQ(values, Expected(number));
+      } else {
+        ++failed;
+        EXPECT_THAT(std::string(restored.message()),
+                    HasSubstr(*AbsolutePath(root_)));
+        // For which a server takes an older one, and does not end the job.
+        EXPECT_TRUE(absl::IsUnknown(restored) || absl::IsDataLoss(restored))
+            << restored;
+      }
+    }
+    EXPECT_GT(failed, 0u);
+    ASSERT_TRUE(RestoreNewest(&number, &values).ok());
+    EXPECT_EQ(values, Expected(MakeVersion(1, 3)));
   }
 
   // What the next chief makes of it.
@@ -333,6 +389,11 @@ TEST_F(FaultTest, Promise3_AMachineWithoutPowerAtAnyCallLeavesOldOrNew) {
   EveryCallIsTheLast(SystemCalls::Fault::kPowerLoss);
 }
 
+TEST_F(FaultTest, Promise3_AnyCallOfARestoreThatFailsGivesAllOrAnError) {
+  EveryCallOfARestoreFails(SystemCalls::Fault::kError);
+  EveryCallOfARestoreFails(SystemCalls::Fault::kEveryError);
+}
+
 // 1.2 and 1.3 have 1.1 for their base.
 class IncrementalFaultTest : public FaultTest {
  protected:
@@ -341,6 +402,20 @@ class IncrementalFaultTest : public FaultTest {
 
 TEST_F(IncrementalFaultTest, Promise3_AnyCallThatFailsLeavesOldOrNew) {
   EveryCallFails(EIO);
+}
+
+TEST_F(IncrementalFaultTest, Promise3_AnyCallThatFindsNoSpaceLeavesOldOrNew) {
+  EveryCallFails(ENOSPC);
+}
+
+TEST_F(IncrementalFaultTest, Promise3_EveryNthCallThatFailsLeavesOldOrNew) {
+  EveryCallFails(EIO, SystemCalls::Fault::kEveryError);
+}
+
+TEST_F(IncrementalFaultTest,
+       Promise3_AnyCallOfARestoreThatFailsGivesAllOrAnError) {
+  EveryCallOfARestoreFails(SystemCalls::Fault::kError);
+  EveryCallOfARestoreFails(SystemCalls::Fault::kEveryError);
 }
 
 TEST_F(IncrementalFaultTest, Promise3_AChiefKilledAtAnyCallLeavesOldOrNew) {

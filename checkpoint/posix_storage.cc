@@ -121,8 +121,10 @@ class Posix : public Storage {
     const int fd = OpenRetrying(path.c_str(), O_RDONLY);
     if (fd < 0) return FileError(errno, "open", path);
     struct stat info;
-    if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    const int error = ::fstat(fd, &info) == 0 ? 0 : errno;
+    if (error != 0 || !S_ISREG(info.st_mode)) {
       ::close(fd);
+      if (error != 0) return FileError(error, "look at", path);
       return absl::FailedPreconditionError(
           absl::StrCat("'", path, "' is not a regular file"));
     }
