@@ -1,6 +1,7 @@
 // A new coordinator and the servers of the one before it.
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "gtest/gtest.h"
 
@@ -278,6 +279,92 @@ TEST_F(CoordinatorTakeOverTest, InSyncModeAllGoBackToOneStep) {
   const v1::LogEntry logged = second_->Append();
   EXPECT_FALSE(logged.has_input_left());
   EXPECT_EQ(logged.configuration().servers(0).generation().term(), 2u);
+}
+
+// A run that goes on with another last layer (checkpoint.allow_missing) and whose
+// coordinator dies before the first checkpoint with that layer.
+class OtherVariablesTakeOverTest : public CoordinatorTakeOverTest {
+ protected:
+  OtherVariablesTakeOverTest() {
+    const std::string changed = options_.variables[0].name();
+    options_.job.mutable_checkpoint()->set_allow_missing("head," + changed);
+    found_.set_path("/run/checkpoints/000000-00000002.step-4");
+    v1::Manifest* const manifest = found_.mutable_manifest();
+    *manifest->mutable_variables() = {options_.variables.begin(),
+                                      options_.variables.end()};
+    manifest->mutable_variables(0)->set_name("head");
+    *manifest->mutable_snapshot() = Pair(0, 2);
+    manifest->set_global_step(4);
+    manifest->mutable_input()->set_next_epoch(1);
+    manifest->mutable_input()->set_next_offset(2);
+    for (int s = 0; s < 2; ++s) {
+      // A session of the coordinator that committed it.
+      v1::PushRecord* const record =
+          manifest->add_files()->add_slices()->add_records();
+      record->set_worker(0);
+      *record->mutable_generation() = Pair(0, 7);
+      record->set_sequence(4);
+    }
+    found_.mutable_warm_start()->set_path(found_.path());
+    *log_.mutable_entries(1)->mutable_configuration()->mutable_warm_start() =
+        found_.warm_start();
+    before_ = log_.entries(1).configuration();
+  }
+
+  void TakeOver() {
+    Begin(options_);
+    second_->Serve();
+    second_->FindCheckpoint(found_);
+  }
+
+  Coordinator::Options options_ = JobOptions();
+  v1::FindCheckpointResult found_;
+};
+
+TEST_F(OtherVariablesTakeOverTest, Promise5_ServersKeepWhatTheyHold) {
+  TakeOver();
+  const v1::LogEntry logged = second_->Append();
+  for (int s = 0; s < 2; ++s) {
+    EXPECT_EQ(logged.configuration().servers(s).generation(),
+              before_.servers(s).generation());
+  }
+  EXPECT_TRUE(driver().HasNote(
+      "the servers keep what they hold; taking over at step 2"));
+  // Not where the checkpoint was: two more pushes are in.
+  EXPECT_EQ(logged.input_left().next_offset(), 4u);
+}
+
+TEST_F(OtherVariablesTakeOverTest, Promise1_WhatAServerLosesLaterIsSaid) {
+  TakeOver();
+  second_->Append();
+  second_->Serve();
+  second_->Restart(1);
+  second_->recalled(1) = v1::RecallReply();
+  driver().Advance(absl::Seconds(1));
+  second_->Serve();
+  const v1::Configuration& after = second_->configuration();
+  EXPECT_EQ(after.servers(0).generation(), before_.servers(0).generation());
+  EXPECT_GT(after.servers(1).generation(), Pair(2, 2));
+  EXPECT_EQ(after.servers(1).restore_directory(), "");
+  EXPECT_EQ(after.warm_start().path(), found_.path());
+  // All that the session pushed since it began; what the checkpoint has of
+  // another one says nothing about it.
+  EXPECT_TRUE(driver().HasNote(
+      "lost: pushes 1 to 2 of worker-0 generation 1.7, which an earlier life of "
+      "ps-1 had acknowledged"));
+}
+
+TEST_F(OtherVariablesTakeOverTest, WhereOneIsEmptyAllBeginWithItsValues) {
+  Begin(options_);
+  second_->recalled(1) = v1::RecallReply();
+  second_->Serve();
+  second_->FindCheckpoint(found_);
+  const v1::LogEntry logged = second_->Append();
+  EXPECT_EQ(logged.configuration().warm_start().path(), found_.path());
+  for (const v1::ServerMember& server : logged.configuration().servers()) {
+    EXPECT_EQ(server.generation().term(), 2u);
+    EXPECT_EQ(server.restore_directory(), "");
+  }
 }
 
 TEST_F(CoordinatorTakeOverTest, Promise1_WhatAServerLosesLaterIsSaid) {
