@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
 #include "checkpoint/warm_start.h"
@@ -66,6 +67,7 @@ CoordinatorProcess::CoordinatorProcess(const Coordinator::Options& options,
       core_(options),
       log_(LogDirectory(paths.run_directory)),
       checkpoints_(paths.checkpoint_directory, options.nonce_seed),
+      committed_(paths.run_directory),
       summaries_(paths.summary_directory),
       storage_("storage"),
       summarizing_("summaries"),
@@ -113,9 +115,8 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
         return checkpoints_.Prepare(prepare);
       });
   Handle<v1::CommitCheckpoint>(
-      runtime, [this](const v1::CommitCheckpoint& commit) {
-        return checkpoints_.Commit(commit);
-      });
+      runtime,
+      [this](const v1::CommitCheckpoint& commit) { return Commit(commit); });
   Handle<v1::DeleteCheckpoints>(runtime,
                                 [this](const v1::DeleteCheckpoints& request) {
                                   return checkpoints_.Delete(request);
@@ -149,9 +150,24 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
   });
 }
 
+absl::StatusOr<v1::CommitCheckpointResult> CoordinatorProcess::Commit(
+    const v1::CommitCheckpoint& commit) {
+  ASSIGN_OR_RETURN(auto committed, checkpoints_.Commit(commit));
+  const absl::Status noted = committed_.Committed(paths_.checkpoint_directory);
+  if (!noted.ok()) {
+    Log(LogLevel::kWarning, "the note of checkpoints cannot be written",
+        {{"reason", noted.message()}});
+  }
+  return committed;
+}
+
 absl::StatusOr<v1::FindCheckpointResult> CoordinatorProcess::Find(
     const v1::FindCheckpoint& find) {
   ASSIGN_OR_RETURN(v1::FindCheckpointResult found, checkpoints_.Find(find));
+  if (!found.has_manifest()) {
+    RETURN_IF_ERROR(
+        committed_.CheckNoneIsMissing(paths_.checkpoint_directory));
+  }
   const std::vector<v1::Variable> variables(find.variables().begin(),
                                             find.variables().end());
   v1::WarmStartConfig warm_start = find.warm_start();

@@ -13,6 +13,7 @@
 #include "checkpoint/directory.h"
 #include "checkpoint/fetched_files.h"
 #include "checkpoint/restore_reader.h"
+#include "coordinator/committed_note.h"
 #include "coordinator/configuration_log.h"
 #include "coordinator/core/coordinator.h"
 #include "coordinator/summary/summary_writer.h"
@@ -28,6 +29,7 @@ namespace paramd {
 // Layout of a run's directory:
 //   configuration/<number>   the configuration log
 //   checkpoints/             see checkpoint/directory.h
+//   committed                where it has checkpoints, see committed_note.h
 //   summaries/               event files, see coordinator/summary
 //   result.json              v1::WriteResult, when the job has ended
 //
@@ -61,6 +63,8 @@ class CoordinatorProcess {
 
   absl::StatusOr<v1::FindCheckpointResult> Find(
       const v1::FindCheckpoint& find);
+  absl::StatusOr<v1::CommitCheckpointResult> Commit(
+      const v1::CommitCheckpoint& commit);
   IoResult Read(const v1::ReadForServer& request);
   absl::Status WriteResult(const v1::WriteResult& result) const;
   // Makes requests of type `Request` answered by `work` on `thread`.
@@ -75,6 +79,7 @@ class CoordinatorProcess {
   Coordinator core_;
   DirectoryLog log_;
   CheckpointDirectory checkpoints_;
+  CommittedNote committed_;
   FetchedFiles fetched_;
   std::map<uint32_t, RestoreReader> readers_;  // By server that sees nothing.
   SummaryWriter summaries_;

@@ -65,6 +65,25 @@ class RestoreTest(unittest.TestCase):
         self.assertIn(f"going on from checkpoint {older}", output)
 
 
+    def test_Promise3_a_directory_that_is_gone_is_no_fresh_start(self):
+        checkpoints = self.interrupted()
+        root = os.path.dirname(checkpoints[0])
+        os.rename(root, root + ".elsewhere")
+        self.start_all()
+        chief = self.runs["worker-0"]
+        self.assertEqual(chief.wait(), 138, chief.output)
+        self.assertIn(f"no checkpoint is found in '{root}', though this run has "
+                      f"committed some in '{root}'", chief.output)
+        for run in self.runs.values():
+            run.kill()
+        # It was not mounted for a while.
+        os.rmdir(root)
+        os.rename(root + ".elsewhere", root)
+        self.start_all()
+        self.assertIn(f"going on from checkpoint {checkpoints[-1]}",
+                      self.finish())
+
+
 class OtherVariablesTest(unittest.TestCase):
     """A run whose job gets another last layer."""
 
