@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -92,28 +93,57 @@ double WritePlainly(const std::string& path, uint64_t bytes) {
   return Seconds(begin);
 }
 
-// Into memory that is used again and again, or `fresh`: that nobody has
-// touched.
-double ReadPlainly(const std::string& path, bool fresh = false) {
+// Memory on huge pages, as blocks have it, that nobody has touched.
+class FreshMemory {
+ public:
+  explicit FreshMemory(size_t bytes)
+      : bytes_(bytes),
+        memory_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    CHECK(memory_ != MAP_FAILED, "there is memory");
+    madvise(memory_, bytes_, MADV_HUGEPAGE);
+  }
+  ~FreshMemory() { munmap(memory_, bytes_); }
+  FreshMemory(const FreshMemory&) = delete;
+  FreshMemory& operator=(const FreshMemory&) = delete;
+
+  std::byte* data() const { return static_cast<std::byte*>(memory_); }
+
+ private:
+  const size_t bytes_;
+  void* const memory_;
+};
+
+// From now on there is so much free memory that the host of a virtual machine
+// has backed: it was touched just now.
+void HaveMemoryAtHand(size_t bytes) {
+  bytes += bytes / 4;
+  const FreshMemory memory(bytes);
+  for (size_t at = 0; at < bytes; at += 4096) memory.data()[at] = std::byte{1};
+}
+
+// Such a host takes it back after a while.
+void HaveNoMemoryAtHand() {
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+}
+
+// Into memory that is used again and again, or `fresh`.
+double ReadPlainly(const std::string& path, bool fresh) {
   Forget(path);
-  std::vector<std::byte> warm(kPieceBytes);
+  const std::unique_ptr<std::byte[]> warm(new std::byte[kPieceBytes]());
   const Time begin = MonotonicNow();
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   CHECK(fd >= 0, path);
   const size_t bytes = static_cast<size_t>(lseek(fd, 0, SEEK_END));
   lseek(fd, 0, SEEK_SET);
-  void* const memory =
-      mmap(nullptr, fresh ? bytes + kPieceBytes : kPieceBytes,
-           PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CHECK(memory != MAP_FAILED, "there is memory to read into");
-  auto* const all = static_cast<std::byte*>(memory);
+  const FreshMemory all(bytes + kPieceBytes);
   for (size_t at = 0;;) {
-    const ssize_t got = read(fd, fresh ? all + at : warm.data(), kPieceBytes);
+    const ssize_t got =
+        read(fd, fresh ? all.data() + at : warm.get(), kPieceBytes);
     if (got <= 0) break;
     at += static_cast<size_t>(got);
   }
   const double seconds = Seconds(begin);
-  munmap(memory, fresh ? bytes + kPieceBytes : kPieceBytes);
   close(fd);
   return seconds;
 }
@@ -370,7 +400,10 @@ class Server {
 
 // MB/s, of what is measured and of its peer.
 struct DiskSamples {
-  Samples save, write, read, read_plainly, restore, read_freshly;
+  Samples save, write;
+  Samples read, read_plainly;
+  Samples fill, read_beside_fill;
+  Samples fill_freshly, read_freshly;
 };
 
 // The times of the two, of which each begins every other time: a disk that gave
@@ -391,25 +424,38 @@ void MeasureReading(const std::string& path, int round, Server* server,
                     DiskSamples* samples) {
   const std::string file = path + "/ps-0.safetensors";
   const double megabytes = 1e-6 * static_cast<double>(server->bytes());
-  const auto after_forgetting = [&](void (Server::*restore)()) {
-    return [&file, server, restore] {
+  // With memory that is at hand, or `fresh`.
+  const auto have_memory = [&](bool fresh) {
+    fresh ? HaveNoMemoryAtHand() : HaveMemoryAtHand(server->bytes());
+  };
+  const auto restoring = [&](void (Server::*restore)(), bool fresh) {
+    return [&have_memory, &file, server, restore, fresh] {
+      have_memory(fresh);
       Forget(file);
       const Time begin = MonotonicNow();
       (server->*restore)();
       return Seconds(begin);
     };
   };
-  const auto [read, plainly] =
-      InTurn(round, after_forgetting(&Server::Read),
-             [&] { return ReadPlainly(file); });
-  const auto [restored, freshly] =
-      InTurn(round, after_forgetting(&Server::Restore),
-             [&] { return ReadPlainly(file, /*fresh=*/true); });
+  const auto reading = [&](bool fresh) {
+    return [&have_memory, &file, fresh] {
+      have_memory(fresh);
+      return ReadPlainly(file, fresh);
+    };
+  };
+  const auto compare = [&](void (Server::*restore)(), bool fresh,
+                           Samples* ours, Samples* plain) {
+    const auto [restored, read] =
+        InTurn(round, restoring(restore, fresh), reading(fresh));
+    if (round < 0) return;
+    ours->Add(megabytes / restored);
+    plain->Add(megabytes / read);
+  };
+  compare(&Server::Read, false, &samples->read, &samples->read_plainly);
+  compare(&Server::Restore, false, &samples->fill, &samples->read_beside_fill);
   if (round < 0) return;
-  samples->read.Add(megabytes / read);
-  samples->read_plainly.Add(megabytes / plainly);
-  samples->restore.Add(megabytes / restored);
-  samples->read_freshly.Add(megabytes / freshly);
+  compare(&Server::Restore, true, &samples->fill_freshly,
+          &samples->read_freshly);
 }
 
 void MeasureDisk(const std::string& directory, Server* server, Report* report) {
@@ -437,13 +483,16 @@ void MeasureDisk(const std::string& directory, Server* server, Report* report) {
     samples.save.Add(megabytes / saved);
     samples.write.Add(megabytes / written);
   }
-  auto& [save, write, read, read_plainly, restore, read_freshly] = samples;
+  auto& [save, write, read, read_plainly, fill, read_beside_fill, fill_freshly,
+         read_freshly] = samples;
   report->Add({"save_over_disk", "MB/s", save,
                Figure::Peer{"sequential writer", write}});
   report->Add({"restore_over_disk", "MB/s", read,
                Figure::Peer{"sequential reader", read_plainly}});
-  report->Add({"restore_filled", "MB/s", restore,
-               Figure::Peer{"reader into fresh memory", read_freshly}});
+  report->Add({"restore_filled", "MB/s", fill,
+               Figure::Peer{"sequential reader", read_beside_fill}});
+  report->Add({"restore_filled_fresh", "MB/s", fill_freshly,
+               Figure::Peer{"reader into fresh huge pages", read_freshly}});
 }
 
 // What pushes feel of one checkpoint.
