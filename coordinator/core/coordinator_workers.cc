@@ -504,11 +504,12 @@ void Coordinator::OnFenced(const IoResult& result, Time /*now*/, Outbox* out) {
     }
     loss_.Ended(index, worker.generation, worker.acknowledged, cut);
   }
-  holders_.Gone(index);
   highest_clock_ = std::max(highest_clock_, worker.clock());
   step_times_.Rest(index);
-  const auto used = portions_.Return(
-      index, worker.last.leaving() ? &worker.last.cut() : nullptr);
+  const v1::WorkerCut* const cut =
+      worker.last.leaving() ? &worker.last.cut() : nullptr;
+  holders_.Gone(index, cut);
+  const auto used = portions_.Return(index, cut);
   if (snapshot_.has_value()) {
     snapshot_->Used(index, used);
     snapshot_->Gone(index, worker.acknowledged);

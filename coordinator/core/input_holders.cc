@@ -34,9 +34,15 @@ void InputHolders::Told(uint32_t worker, const v1::HeldInput& held) {
   }
 }
 
-void InputHolders::Gone(uint32_t worker) {
+void InputHolders::Gone(uint32_t worker, const v1::WorkerCut* cut) {
   awaited_.erase(worker);
-  held_.erase(worker);
+  const auto held = held_.find(worker);
+  if (held == held_.end()) return;
+  for (const v1::HeldInput::Part& part : held->second.parts()) {
+    used_.push_back(RangeOf(part.portion()));
+    used_.back().set_end(Portions::Left(part.portion(), cut).begin());
+  }
+  held_.erase(held);
 }
 
 // Of a part that is held, what comes first may be in every block without the

@@ -28,8 +28,9 @@ class InputHolders {
   bool complete() const { return awaited_.empty(); }
   // No change if the worker is not awaited.
   void Told(uint32_t worker, const v1::HeldInput& held);
-  // Its session has ended: what it has not used is nobody's.
-  void Gone(uint32_t worker);
+  // Its session has ended: what it has not used is nobody's. `cut`: what it said
+  // last of that, as it left; null: no more than it told.
+  void Gone(uint32_t worker, const v1::WorkerCut* cut = nullptr);
 
   // What nobody holds is to be handed out; the rest is leased to who holds it,
   // as far as it is not used.

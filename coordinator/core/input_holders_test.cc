@@ -123,6 +123,21 @@ TEST_F(InputHoldersTest, AllIsFinishedWhenAllIsUsed) {
   EXPECT_TRUE(portions_.finished());
 }
 
+TEST_F(InputHoldersTest, Promise1_WhatOneThatLeavesHasUsedMeanwhileIsUsed) {
+  holders_.Await(left_, {1, 2});
+  v1::HeldInput held = Held(3);
+  AddPart(3, 20, 60, 20, &held);
+  holders_.Told(1, held);
+  v1::WorkerCut cut;
+  cut.set_last_portion(3);
+  *cut.add_remaining() = held.parts(0).portion();
+  cut.mutable_remaining(0)->set_begin(50);
+  holders_.Gone(1, &cut);
+  holders_.Gone(2, &cut);
+  holders_.HandOver(kExamples, kEpochs, &portions_);
+  EXPECT_EQ(Take(2).begin(), 50u);
+}
+
 TEST_F(InputHoldersTest, WhatOneThatIsGoneHasNotUsedIsNobodys) {
   holders_.Await(left_, {1});
   v1::HeldInput held = Held(3);
