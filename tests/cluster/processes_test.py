@@ -122,6 +122,9 @@ class ProcessesTest(unittest.TestCase):
                          r"hold; taking over at step [1-9]\d*")
         for server in ("ps-0", "ps-1"):
             self.assertEqual(run.log(server).count(" holds "), 1)
+        # The other worker keeps its session.
+        self.assertIn("worker-1 goes on as generation", run.log("worker-0"))
+        self.assertEqual(run.log("worker-1").count("joined as generation"), 1)
 
     def test_a_finished_run_stays_finished(self):
         run = self.start()
