@@ -369,6 +369,8 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
                          ": ", checkpoint_.path()));
   Retire(*committed, out);
   if (!round.is_final()) return;
+  // What a server has lost meanwhile is in it, and nothing is restored any more.
+  loss_.Rewind();
   phase_ = Phase::kWritingResult;
   auto write = std::make_unique<v1::WriteResult>();
   *write->mutable_evaluation() = evaluation_;

@@ -406,6 +406,27 @@ TEST_F(CoordinatorEndTest, TheResultSaysWhatTheRunCameTo) {
   EXPECT_EQ(result.pushes_doubled(), 2u);
 }
 
+TEST_F(CoordinatorEndTest, WhatIsLostDuringTheLastCommitIsInTheCheckpoint) {
+  other_.beat.mutable_header()->set_sequence(3);
+  other_.beat.set_leaving(true);
+  started_.Beat(&other_);
+  EXPECT_TRUE(started_.Append().has_fence());
+  other_ = started_.Join(1);
+  CatchUp();
+  UseUpAllInput();
+  EvaluateFinally();
+  Prepare();
+  started_.Cut(&chief_, 8);
+  started_.Cut(&other_, 1);
+  SealAndWrite();
+  started_.Restart(1);
+  driver().Advance(absl::Seconds(1));
+  CatchUp();
+  EXPECT_TRUE(driver().HasNote("lost: pushes 1 to 3 of worker-1"));
+  Commit("/final");
+  EXPECT_EQ(WriteResult().pushes_lost(), 0u);
+}
+
 TEST_F(CoordinatorEndTest, Promise7_TheEndIsLoggedBeforeAnyoneIsTold) {
   UseUpAllInput();
   EvaluateFinally();
