@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "proto/refusal.h"
@@ -13,6 +14,8 @@
 namespace paramd {
 namespace {
 
+using ::testing::Contains;
+using ::testing::Not;
 using testing::MakeAdamConfiguration;
 using testing::MakeConfiguration;
 using testing::Pair;
@@ -145,6 +148,34 @@ TEST_F(ShardRestoreTest, OnlyDamageIsWhatAnOlderCheckpointMayMend) {
   driver_.Complete(std::move(failed));
   EXPECT_EQ(Reason(driver_.Configure(configuration_).status()),
             v1::Refusal::INVALID);
+}
+
+TEST(ShardRestoreProgressTest, Promise4_WhatTakesLongSaysHowFarItIs) {
+  Shard::Options options;
+  options.incarnation = 100;
+  options.restore_window_bytes = 8;
+  ShardDriver driver(options);
+  v1::Configuration configuration =
+      MakeConfiguration({Zeros("a", {2}), Zeros("b", {2})});
+  configuration.mutable_servers(0)->set_restore_directory("/from");
+  (void)driver.Configure(configuration);
+  ASSERT_EQ(driver.ios.size(), 2u);
+  for (size_t window = 0; window < 2; ++window) {
+    auto read = std::make_unique<v1::ReadSlicesResult>();
+    read->add_slices();
+    IoResult result;
+    result.io = driver.ios[window].io;
+    result.head = std::move(read);
+    result.payload = Payload({1, 2});
+    driver.Advance(absl::Seconds(window == 0 ? 11 : 3));
+    driver.Complete(std::move(result));
+    driver.Settle();
+  }
+  EXPECT_THAT(driver.notes,
+              Contains("8 of 16 bytes are filled, from /from").Times(1));
+  EXPECT_THAT(driver.notes,
+              Not(Contains("16 of 16 bytes are filled, from /from")))
+      << "only every ten seconds";
 }
 
 // Two slices of two numbers with Adam's moments, of a server that does not see
