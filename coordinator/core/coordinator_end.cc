@@ -127,7 +127,7 @@ void Coordinator::SetNextCheckpoint(Time now) {
 }
 
 void Coordinator::Drain(Time now, Outbox* out) {
-  if (phase_ < Phase::kRunning) {
+  if (phase_ < Phase::kAdopting) {
     out->Exit(absl::OkStatus());
     return;
   }

@@ -164,7 +164,8 @@ void Coordinator::OnServerReply(uint32_t index, const Message& message,
     summaries_.Told(index, *configured);
     server.draining = configured->draining();
     server.drained_by = configured->drained_by();
-    if (server.restored) {
+    // Behind the last checkpoint nothing can be lost.
+    if (server.restored && phase_ < Phase::kWritingResult) {
       loss_.Told(index, server.generation, configured->lost());
     }
     server.next_keepalive = now + heartbeat();

@@ -182,7 +182,8 @@ void Coordinator::TakeOverServers(const TakeOver::Newest& newest, Outbox* out) {
 
 void Coordinator::TakeOverSessions(const TakeOver::Newest& newest,
                                    const std::vector<v1::Version>& lives) {
-  const auto going_on = take_over_.SessionsThatGoOn(logged_fences_);
+  const auto going_on = take_over_.SessionsThatGoOn(
+      configuration_.consistency().mode(), logged_fences_);
   std::set<uint32_t> awaited;
   for (const auto& [index, member] : going_on) {
     Worker& worker = workers_[index];
@@ -252,7 +253,9 @@ void Coordinator::OnLayoutLogged(const IoResult& result, Time now,
     return;
   }
   phase_ = Phase::kFilling;
+  // Nobody has spoken yet: who asks to join instead waits for the lease.
   for (auto& [index, worker] : workers_) worker.heard = now;
+  for (auto& [index, joining] : joining_) joining.since = now;
 }
 
 void Coordinator::BeginRunning(Time now) {

@@ -199,6 +199,48 @@ TEST_F(CoordinatorTakeOverSessionsTest, OneThatIsNotHeardIsFencedAfterItsLease) 
   EXPECT_EQ(second_->NextPortion(&chief, 0).portion().begin(), 4u);
 }
 
+// It may have asked long before: the session that was taken over has not spoken
+// since.
+TEST_F(CoordinatorTakeOverSessionsTest, Promise5_ANewProcessIsNotSentAwayForADeadOne) {
+  Begin();
+  second_->BeginJoin(1, 999);
+  driver().Advance(absl::Seconds(5));
+  second_->Serve();
+  second_->FindCheckpoint();
+  EXPECT_EQ(second_->Append().configuration().workers_size(), 1);
+  const CallId join = second_->BeginJoin(1, 999);
+  second_->Serve();
+  driver().Advance(absl::Seconds(3));
+  ASSERT_TRUE(driver().answered(join));
+  const v1::Refusal refusal = RefusalOf(driver().Take(join).status);
+  EXPECT_EQ(refusal.reason(), v1::Refusal::NOT_READY);
+  EXPECT_EQ(refusal.waiting_for(),
+            "the lease of the process 4001 on host that was worker-1 before");
+}
+
+TEST_F(CoordinatorTakeOverSessionsTest, BehindAModeThatServersHaveNotHeardOfSessionsEnd) {
+  v1::Consistency* const mode = log_.mutable_entries(1)
+                                    ->mutable_configuration()
+                                    ->mutable_consistency();
+  mode->set_mode(v1::Consistency::BOUNDED);
+  mode->set_bound(8);
+  BeginWithSession();
+  EXPECT_TRUE(logged_.has_input_left());
+  EXPECT_EQ(logged_.configuration().workers_size(), 0);
+}
+
+TEST_F(CoordinatorTakeOverSessionsTest, OneThatDrainsMeanwhileTakesACheckpointFirst) {
+  BeginWithSession();
+  second_->Serve();
+  driver().Drain();
+  EXPECT_FALSE(driver().exited);
+  Tell();
+  second_->Serve();
+  driver().Advance(absl::Seconds(1));
+  second_->Serve();
+  EXPECT_TRUE(driver().TakeIo<v1::PrepareCheckpoint>().has_value());
+}
+
 TEST_F(CoordinatorTakeOverSessionsTest, OneWhoseFenceIsLoggedDoesNotGoOn) {
   v1::LogEntry* const entry = log_.add_entries();
   entry->set_number(3);

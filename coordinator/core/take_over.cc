@@ -107,6 +107,7 @@ v1::SavedInput TakeOver::InputLeft(uint64_t examples, uint32_t epochs) const {
 }
 
 std::map<uint32_t, v1::WorkerMember> TakeOver::SessionsThatGoOn(
+    v1::Consistency::Mode mode,
     const std::map<uint32_t, v1::Version>& fenced) const {
   const v1::Configuration* newest = nullptr;
   for (const auto& [server, reply] : replies_) {
@@ -116,6 +117,7 @@ std::map<uint32_t, v1::WorkerMember> TakeOver::SessionsThatGoOn(
     }
   }
   std::map<uint32_t, v1::WorkerMember> sessions;
+  if (newest->consistency().mode() != mode) return sessions;
   for (const v1::WorkerMember& member : newest->workers()) {
     const auto fence = fenced.find(member.index());
     const bool is_fenced =

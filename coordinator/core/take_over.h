@@ -40,8 +40,10 @@ class TakeOver {
   v1::SavedInput InputLeft(uint64_t examples, uint32_t epochs) const;
   // The sessions that the servers know, by worker. Not among them: worker 0's,
   // whose process was the coordinator's, and those whose fence is logged:
-  // `fenced` has the newest of each worker.
+  // `fenced` has the newest of each worker. None if servers have not heard yet
+  // that the mode is `mode` now: their start clocks are of the one before.
   std::map<uint32_t, v1::WorkerMember> SessionsThatGoOn(
+      v1::Consistency::Mode mode,
       const std::map<uint32_t, v1::Version>& fenced) const;
   // The newest push of each session that is wholly in on every server, by
   // generation; those without one are left out.

@@ -159,19 +159,24 @@ TEST_F(TakeOverTest, SessionsGoOnThatTheNewestConfigurationHas) {
     *member->mutable_generation() = Pair(4, counter);
   };
   for (uint32_t s = 0; s < 3; ++s) {
+    replies_[s].mutable_configuration()->mutable_consistency()->set_mode(
+        v1::Consistency::ASYNC);
     for (uint32_t w = 0; w < 3; ++w) add(s, w, 5 + w);
   }
   *replies_[1].mutable_configuration()->mutable_version() = Pair(4, 10);
   add(1, 7, 9);
-  const auto all = Recalled().SessionsThatGoOn({});
+  const auto all = Recalled().SessionsThatGoOn(v1::Consistency::ASYNC, {});
   ASSERT_EQ(all.size(), 3u) << "worker 0 was of the last coordinator's process";
   EXPECT_EQ(all.at(1).generation(), Pair(4, 6));
   EXPECT_EQ(all.at(2).generation(), Pair(4, 7));
   EXPECT_EQ(all.at(7).generation(), Pair(4, 9));
   const auto some =
-      Recalled().SessionsThatGoOn({{1, Pair(4, 6)}, {2, Pair(4, 3)}});
+      Recalled().SessionsThatGoOn(
+          v1::Consistency::ASYNC, {{1, Pair(4, 6)}, {2, Pair(4, 3)}});
   EXPECT_EQ(some.count(1), 0u) << "its fence is logged";
   EXPECT_EQ(some.count(2), 1u) << "that of a session before it is";
+  EXPECT_TRUE(Recalled().SessionsThatGoOn(v1::Consistency::BOUNDED, {}).empty())
+      << "servers have not heard of that mode";
 }
 
 TEST_F(TakeOverTest, PushesAreThoseOfTheServerThatHasCountedMost) {

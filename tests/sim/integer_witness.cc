@@ -97,6 +97,7 @@ void IntegerWitness::ReadLog() {
         }
       }
       input_.Begin(term, begin);
+      told_[term].clear();  // All sessions end with it.
     }
     if (entry.has_retired()) {
       retired_logged_.insert(SimStorage::PathOf(entry.retired()));
