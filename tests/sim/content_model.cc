@@ -35,8 +35,11 @@ absl::Status ContentModel::Configured(const v1::Configuration& configuration,
   const auto [known, is_new] = configurations_.try_emplace(
       NumberOf(configuration.version()), configuration);
   if (!is_new) return absl::OkStatus();
+  const uint64_t term = configuration.version().term();
   const uint64_t filled = configuration.servers(0).generation().term();
-  lines_.try_emplace(configuration.version().term(), LineOf(filled));
+  lines_.try_emplace(term, LineOf(filled));
+  // One that took servers over may have them restore after all.
+  if (is_layout) lines_[term] = term;
   for (const v1::ServerMember& member : configuration.servers()) {
     Beginning beginning;
     beginning.directory = member.restore_directory();
