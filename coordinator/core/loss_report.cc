@@ -68,6 +68,10 @@ void LossReport::TakeOver(const v1::Manifest* newest,
         saved[worker] = std::max(saved[worker], position.first);
       }
       Server& server = servers_[file.server()];
+      // And has what it had then.
+      if (file.server_generation() == server.generation) {
+        server.restored = committed_contents_[file.server()];
+      }
       for (const v1::LostPushes& lost : file.lost()) {
         // The life that wrote the file knows of what it has heard itself.
         if (lost.server_generation() == server.generation) {

@@ -308,6 +308,17 @@ TEST_F(LossReportTakeOverTest, WhatTheCheckpointListsIsListedAgain) {
             Lost(1, 6, 3, 5).SerializeAsString());
 }
 
+// A session that goes on and has not pushed to this life of the server yet.
+TEST_F(LossReportTest, WhatTheLifeThatWroteTheCheckpointHasIsNotLost) {
+  v1::Manifest newest;
+  AddFile(20, &newest);
+  AddRecord(7, 80, &newest);
+  LossReport report;
+  report.TakeOver(&newest, {Pair(1, 20)}, {});
+  report.Sealing(Pair(2, 1), {At(1, 7, 80)});
+  EXPECT_TRUE(report.Complete(&manifest_).empty());
+}
+
 TEST_F(LossReportTakeOverTest, ALaterLifeLosesWhatCameBehindTheCheckpoint) {
   const auto lost = taken_over_.Restoring(0, Pair(2, 9));
   ASSERT_EQ(lost.size(), 2u);

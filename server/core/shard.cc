@@ -269,8 +269,8 @@ absl::Status Shard::Configure(const v1::ConfigureRequest& request, Time now,
                      Name(), " has ", VersionName(known)));
   }
   reply->set_incarnation(options_.incarnation);
-  if (IsZero(known) && NamesAnotherProcess(told)) {
-    // Made before this process started: the answer says who is here now.
+  if (IsOfAnEarlierProcess(told)) {
+    // The answer says who is here now.
     return absl::OkStatus();
   }
   if (told.version() > known) {
@@ -323,9 +323,16 @@ const v1::ServerMember* Shard::FindSelf(
   return nullptr;
 }
 
-bool Shard::NamesAnotherProcess(const v1::Configuration& configuration) const {
-  const v1::ServerMember* const self = FindSelf(configuration);
-  return self != nullptr && self->incarnation() != options_.incarnation;
+// Made before this process started, or by a coordinator of a later term that has
+// not heard that an earlier one gave it its generation.
+bool Shard::IsOfAnEarlierProcess(const v1::Configuration& told) const {
+  const v1::ServerMember* const self = FindSelf(told);
+  if (self == nullptr || self->incarnation() == options_.incarnation) {
+    return false;
+  }
+  const v1::Version& known = configuration_.version();
+  return IsZero(known) || (told.version().term() > known.term() &&
+                           !(self->generation() > generation_));
 }
 
 absl::Status Shard::CheckMember(const v1::Configuration& configuration,

@@ -235,7 +235,7 @@ class Shard : public Core {
   void AnswerWritten(CallId call, Outbox* out) const;
   const v1::ServerMember* FindSelf(
       const v1::Configuration& configuration) const;
-  bool NamesAnotherProcess(const v1::Configuration& configuration) const;
+  bool IsOfAnEarlierProcess(const v1::Configuration& told) const;
   std::string Name() const;
   // When it has heard of no coordinator for long enough.
   Time LosesPatience() const;

@@ -103,6 +103,23 @@ TEST_F(ShardTakeOverTest, Promise1_ASessionThatGoesOnIsHeardByItsCoordinatorFirs
   EXPECT_EQ(driver_.Pull(0), (std::vector<float>{-1, -1}));
 }
 
+// The coordinator of term 2 had asked the process before this one.
+TEST_F(ShardTakeOverTest, Promise5_ALaterCoordinatorHearsThatAnotherProcessIsHere) {
+  v1::Configuration told = configuration_;
+  *told.mutable_version() = Pair(2, 1);
+  told.mutable_servers(0)->set_incarnation(
+      configuration_.servers(0).incarnation() + 1);
+  v1::ConfigureRequest configure;
+  *configure.mutable_configuration() = told;
+  configure.mutable_header()->set_term(2);
+  const auto reply =
+      driver_.Ask<v1::ConfigureReply>(PeerId::Coordinator(), configure);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->incarnation(), configuration_.servers(0).incarnation());
+  EXPECT_FALSE(reply->restored());
+  EXPECT_FALSE(reply->has_configuration());
+}
+
 TEST_F(ShardTakeOverTest, OneThatIsNotFilledSaysNothing) {
   ShardDriver empty;
   v1::RecallRequest recall;

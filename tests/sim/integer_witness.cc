@@ -123,6 +123,7 @@ absl::Status IntegerWitness::TakenOver(const v1::Configuration& configuration,
     if (fences_logged_.contains(key)) {
       return Wrong(SessionName(key), " goes on, whose fence is logged");
     }
+    gone_.erase(key);  // For a coordinator that could not log it any more.
   }
   const uint64_t before = input_.NewestOf([&](uint64_t earlier) {
     return earlier < term && content_.LineOf(earlier) == content_.LineOf(term);
