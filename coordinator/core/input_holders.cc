@@ -27,8 +27,14 @@ void InputHolders::Await(const v1::SavedInput& left,
 
 void InputHolders::Told(uint32_t worker, const v1::HeldInput& held) {
   if (awaited_.erase(worker) == 0) return;
-  held_[worker] = held;
+  v1::HeldInput& known = held_[worker];
+  known.set_last_portion(held.last_portion());
   for (const v1::HeldInput::Part& part : held.parts()) {
+    if (part.used_to() < part.portion().begin() ||
+        part.portion().end() < part.used_to()) {
+      continue;
+    }
+    *known.add_parts() = part;
     used_.push_back(RangeOf(part.portion()));
     used_.back().set_end(part.used_to());
   }

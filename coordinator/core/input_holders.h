@@ -26,7 +26,7 @@ class InputHolders {
   // One of them; 0 if nobody is awaited.
   uint32_t awaited() const { return awaited_.empty() ? 0 : *awaited_.begin(); }
   bool complete() const { return awaited_.empty(); }
-  // No change if the worker is not awaited.
+  // No change if the worker is not awaited. A part that can't be is left out.
   void Told(uint32_t worker, const v1::HeldInput& held);
   // Its session has ended: what it has not used is nobody's. `cut`: what it said
   // last of that, as it left; null: no more than it told.

@@ -79,6 +79,18 @@ TEST_F(InputHoldersTest, Promise1_WhatIsHeldIsLeasedAndNobodyElseGetsIt) {
   EXPECT_EQ(used[0].end(), 70u);
 }
 
+TEST_F(InputHoldersTest, Promise9_APartThatCannotBeChangesNothing) {
+  holders_.Await(left_, {1});
+  v1::HeldInput held = Held(9);
+  AddPart(7, 70, 30, 70, &held);
+  AddPart(8, 30, 40, 50, &held);
+  AddPart(9, 30, 40, 20, &held);
+  holders_.Told(1, held);
+  holders_.HandOver(kExamples, kEpochs, &portions_);
+  EXPECT_EQ(Take(2).begin(), 20u);
+  EXPECT_EQ(Take(2).begin(), 60u);
+}
+
 TEST_F(InputHoldersTest, WhatIsUsedOfAPartIsUsedForGood) {
   holders_.Await(left_, {1});
   v1::HeldInput held = Held(3);
