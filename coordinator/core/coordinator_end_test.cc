@@ -101,11 +101,18 @@ class CoordinatorEndTest : public ::testing::Test {
     chief_.beat.mutable_evaluation()->set_final(true);
     started_.Beat(&chief_);
   }
-  void SaveFinally() {
+  void ComeToTheEnd() {
+    UseUpAllInput();
+    EvaluateFinally();
+  }
+  void WriteFinally() {
     Prepare();
     started_.Cut(&chief_, 8);
     started_.Cut(&other_, 1);
     SealAndWrite();
+  }
+  void SaveFinally() {
+    WriteFinally();
     Commit("/final");
   }
   v1::WriteResult WriteResult() {
@@ -116,8 +123,7 @@ class CoordinatorEndTest : public ::testing::Test {
   }
   // Up to the entry in the log.
   void End() {
-    UseUpAllInput();
-    EvaluateFinally();
+    ComeToTheEnd();
     SaveFinally();
     WriteResult();
     EXPECT_TRUE(started_.Append().has_finished());
@@ -394,8 +400,7 @@ TEST_F(CoordinatorEndTest, TheResultSaysWhatTheRunCameTo) {
   applied->set_applied(2);
   applied->set_blocks(1);
   Pass(absl::Seconds(1));
-  UseUpAllInput();
-  EvaluateFinally();
+  ComeToTheEnd();
   SaveFinally();
   const v1::WriteResult result = WriteResult();
   EXPECT_EQ(result.evaluation().correct(), 9u);
@@ -413,23 +418,17 @@ TEST_F(CoordinatorEndTest, WhatIsLostDuringTheLastCommitIsInTheCheckpoint) {
   EXPECT_TRUE(started_.Append().has_fence());
   other_ = started_.Join(1);
   CatchUp();
-  UseUpAllInput();
-  EvaluateFinally();
-  Prepare();
-  started_.Cut(&chief_, 8);
-  started_.Cut(&other_, 1);
-  SealAndWrite();
+  ComeToTheEnd();
+  WriteFinally();
   started_.Restart(1);
-  driver().Advance(absl::Seconds(1));
-  CatchUp();
+  Pass(absl::Seconds(1));
   EXPECT_TRUE(driver().HasNote("lost: pushes 1 to 3 of worker-1"));
   Commit("/final");
   EXPECT_EQ(WriteResult().pushes_lost(), 0u);
 }
 
 TEST_F(CoordinatorEndTest, Promise7_TheEndIsLoggedBeforeAnyoneIsTold) {
-  UseUpAllInput();
-  EvaluateFinally();
+  ComeToTheEnd();
   SaveFinally();
   WriteResult();
   started_.CatchUp(&other_);
@@ -521,8 +520,7 @@ TEST_F(LateWorkerTest, Promise7_AWorkerWithoutASessionIsStillToldTheEnd) {
 }
 
 TEST_F(CoordinatorEndTest, Promise3_TheLastCheckpointIsTriedThreeTimes) {
-  UseUpAllInput();
-  EvaluateFinally();
+  ComeToTheEnd();
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(driver().exited);
     driver().End(driver().TakeIo<v1::PrepareCheckpoint>()->first,
@@ -535,8 +533,7 @@ TEST_F(CoordinatorEndTest, Promise3_TheLastCheckpointIsTriedThreeTimes) {
 
 TEST_F(CoordinatorEndTest,
        Promise3_TheLastCheckpointWaitsForAServerThatIsAway) {
-  UseUpAllInput();
-  EvaluateFinally();
+  ComeToTheEnd();
   Prepare();
   started_.Cut(&chief_, 8);
   started_.Cut(&other_, 1);
@@ -561,8 +558,7 @@ TEST_F(CoordinatorEndTest,
 }
 
 TEST_F(CoordinatorEndTest, Promise3_ALostServerIsNoFailureOfTheLastCheckpoint) {
-  UseUpAllInput();
-  EvaluateFinally();
+  ComeToTheEnd();
   for (int i = 0; i < 4; ++i) {
     Prepare();
     started_.Restart(1);
@@ -574,8 +570,7 @@ TEST_F(CoordinatorEndTest, Promise3_ALostServerIsNoFailureOfTheLastCheckpoint) {
 }
 
 TEST_F(CoordinatorEndTest, AResultThatCannotBeWrittenEndsTheProcessUnfinished) {
-  UseUpAllInput();
-  EvaluateFinally();
+  ComeToTheEnd();
   SaveFinally();
   driver().End(driver().TakeIo<v1::WriteResult>()->first,
                absl::InternalError("no space"));
