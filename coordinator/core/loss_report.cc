@@ -61,6 +61,10 @@ void LossReport::TakeOver(const v1::Manifest* newest,
   for (uint32_t s = 0; s < lives.size(); ++s) servers_[s].generation = lives[s];
   std::map<uint32_t, v1::Version> saved;  // By worker.
   if (newest != nullptr) {
+    for (const v1::SavedSession& session : newest->ended()) {
+      Ended(session.worker(), session.generation(), session.ended_with(), {});
+      ended_.back().in = session.sequence();
+    }
     for (const v1::ShardFile& file : newest->files()) {
       committed_contents_[file.server()] = {PositionsOf(file), file.lost()};
       for (const auto& [worker, position] :
@@ -81,7 +85,7 @@ void LossReport::TakeOver(const v1::Manifest* newest,
     }
   }
   for (const v1::SavedSession& session : sessions) {
-    // All of an earlier session is in the checkpoint.
+    // All else of an earlier session is in the checkpoint.
     if (session.generation() < saved[session.worker()]) continue;
     Ended(session.worker(), session.generation(), session.sequence(), {});
   }
@@ -138,6 +142,15 @@ std::vector<v1::LostPushes> LossReport::Complete(v1::Manifest* manifest) {
   for (v1::ShardFile& file : *manifest->mutable_files()) {
     CompleteFile(&file, &found);
     sealed_contents_[file.server()] = {PositionsOf(file), file.lost()};
+  }
+  for (size_t i = 0; i < sealed_ended_; ++i) {
+    const EndedSession& ended = ended_[i];
+    const uint64_t in = std::max(ended.in, ended.UpTo(sealing_));
+    if (in == ended.session.sequence()) continue;
+    v1::SavedSession* const behind = manifest->add_ended();
+    *behind = ended.session;
+    behind->set_sequence(in);
+    behind->set_ended_with(ended.session.sequence());
   }
   return found;
 }

@@ -246,6 +246,39 @@ TEST_F(LossReportTest, WhatASessionPushedBehindItsCutIsOfTheNextSnapshot) {
   EXPECT_EQ(Listed(manifest_), "1/7:81-84@20 1/7:85-90@20 ");
 }
 
+// The coordinator dies, and then a server. The session's successor has pushed
+// before the seal, so that no record names it any more.
+TEST_F(LossReportTest, Promise1_TheManifestSaysWhatWasPushedBehindACut) {
+  report_.Ended(1, Pair(1, 7), 90, {Pair(1, 2), 84});
+  report_.Ended(2, Pair(1, 8), 9, {});
+  Seal({At(1, 9, 1)});
+  AddRecord(9, 1, &manifest_);
+  report_.Complete(&manifest_);
+  ASSERT_EQ(manifest_.ended_size(), 1);
+  EXPECT_EQ(manifest_.ended(0).worker(), 1u);
+  EXPECT_EQ(manifest_.ended(0).sequence(), 84u);
+  EXPECT_EQ(manifest_.ended(0).ended_with(), 90u);
+
+  LossReport taken_over;
+  taken_over.TakeOver(&manifest_, {Pair(1, 20)}, {At(1, 7, 90)});
+  const auto lost = taken_over.Restoring(0, Pair(2, 9));
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].generation(), Pair(1, 7));
+  EXPECT_EQ(lost[0].from(), 85u);
+  EXPECT_EQ(lost[0].to(), 90u);
+}
+
+TEST_F(LossReportTest, TheNextManifestHasNothingBehindTheCutOfTheOneBefore) {
+  report_.Ended(1, Pair(1, 7), 90, {Pair(1, 2), 84});
+  Seal({});
+  v1::Manifest second = manifest_;
+  report_.Complete(&second);
+  report_.Committed();
+  Seal({});
+  report_.Complete(&manifest_);
+  EXPECT_EQ(manifest_.ended_size(), 0);
+}
+
 TEST_F(LossReportTest, WhatIsComputedAgainIsNotLost) {
   Seal({At(1, 7, 83)});
   v1::Manifest second = manifest_;

@@ -222,7 +222,9 @@ void Shard::FillRecalled(v1::RecallReply* reply) const {
   content_->owned().front()->applied().Save(&slice);
   uint64_t pushes = 0;
   for (const v1::PushRecord& record : slice.records()) {
-    const bool is_in = record.sequence() > 0 && record.missing_blocks().empty();
+    const bool is_in = record.sequence() > 0 &&
+                       record.missing_blocks().empty() &&
+                       !progress_.IsOpen(record);
     pushes += record.earlier() + (is_in ? 1 : 0);
   }
   reply->set_pushes(pushes);

@@ -68,7 +68,7 @@ TEST_F(ShardTakeOverTest, ItSaysWhatItHoldsAndWhichPushesAreIn) {
   ASSERT_EQ(told->sessions_size(), 1);
   EXPECT_EQ(told->sessions(0).worker(), 1u);
   EXPECT_EQ(told->sessions(0).sequence(), 1u);
-  EXPECT_EQ(told->pushes(), 2u);
+  EXPECT_EQ(told->pushes(), 1u) << "its worker will count the open one";
 }
 
 TEST_F(ShardTakeOverTest, Promise1_UntilItIsConfiguredItTakesNoPush) {
