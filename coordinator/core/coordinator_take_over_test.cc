@@ -100,8 +100,9 @@ class CoordinatorTakeOverSessionsTest : public CoordinatorTakeOverTest {
     member->set_pid(4001);
   }
 
-  void BeginWithSession() {
-    Begin();
+  void BeginWithSession(const Coordinator::Options& options = JobOptions(),
+                        const v1::FindCheckpointResult& found = {}) {
+    Begin(options);
     for (uint32_t s = 0; s < 2; ++s) {
       v1::SavedSession* const session = second_->recalled(s).add_sessions();
       session->set_worker(1);
@@ -110,7 +111,7 @@ class CoordinatorTakeOverSessionsTest : public CoordinatorTakeOverTest {
       second_->recalled(s).set_pushes(4);
     }
     second_->Serve();
-    second_->FindCheckpoint();
+    second_->FindCheckpoint(found);
     logged_ = second_->Append();
     worker_.index = 1;
     v1::Header* const header = worker_.beat.mutable_header();
@@ -120,17 +121,22 @@ class CoordinatorTakeOverSessionsTest : public CoordinatorTakeOverTest {
     worker_.beat.set_number(40);
     worker_.portion_number = 5;
   }
-  // It holds [6, 8) of epoch 1, nothing of it used.
-  void Tell() {
+  static v1::Portion Held() {
+    v1::Portion portion;
+    portion.set_id(9);
+    portion.set_epoch(1);
+    portion.set_begin(6);
+    portion.set_end(8);
+    return portion;
+  }
+  // It holds that, nothing of it used.
+  void Tell(uint64_t term = 2) {
     v1::HeldInput* const held = worker_.beat.mutable_held();
-    held->set_term(2);
+    held->set_term(term);
     held->set_last_portion(9);
     held->set_answered(5);
     v1::HeldInput::Part* const part = held->add_parts();
-    part->mutable_portion()->set_id(9);
-    part->mutable_portion()->set_epoch(1);
-    part->mutable_portion()->set_begin(6);
-    part->mutable_portion()->set_end(8);
+    *part->mutable_portion() = Held();
     part->set_used_to(6);
     second_->Beat(&worker_);
     worker_.beat.clear_held();
@@ -278,6 +284,135 @@ TEST_F(CoordinatorTakeOverSessionsTest, OneThatLeavesDoesSoWhenAllHaveTold) {
   second_->TakeNews(&worker_);
   second_->Beat(&worker_);
   EXPECT_TRUE(driver().HasNote("worker-1 (process 4001 on host) is gone"));
+}
+
+// Worker 2 has a session too, which holds nothing.
+TEST_F(CoordinatorTakeOverSessionsTest, OneThatLeavesWaitsForTheOthersToTell) {
+  Coordinator::Options options = JobOptions();
+  options.workers = 3;
+  v1::WorkerMember* const member = before_.add_workers();
+  member->set_index(2);
+  *member->mutable_generation() = Pair(1, 9);
+  member->set_incarnation(202);
+  BeginWithSession(options);
+  second_->Serve();
+  worker_.beat.set_leaving(true);
+  worker_.beat.mutable_cut()->set_sequence(2);
+  worker_.beat.mutable_cut()->set_last_portion(9);
+  *worker_.beat.mutable_cut()->add_remaining() = Held();
+  worker_.beat.mutable_cut()->mutable_remaining(0)->set_begin(7);
+  Tell();
+  second_->TakeNews(&worker_);
+  second_->Beat(&worker_);
+  EXPECT_FALSE(driver().HasNote("worker-1 (process 4001 on host) is gone"));
+
+  StartedCoordinator::Worker other;
+  other.index = 2;
+  v1::Header* const header = other.beat.mutable_header();
+  header->set_worker(2);
+  *header->mutable_generation() = Pair(1, 9);
+  other.beat.mutable_held()->set_term(2);
+  second_->Beat(&other);
+  EXPECT_FALSE(driver().HasNote("worker-1 (process 4001 on host) is gone"));
+  second_->TakeNews(&worker_);
+  second_->Beat(&worker_);
+  EXPECT_TRUE(driver().HasNote("worker-1 (process 4001 on host) is gone"));
+  second_->Append();
+  EXPECT_EQ(second_->NextPortion(&other, 0).portion().begin(), 4u);
+  // What it left.
+  const v1::Portion left = second_->NextPortion(&other, 1).portion();
+  EXPECT_EQ(left.epoch(), 1u);
+  EXPECT_EQ(left.begin(), 7u);
+  EXPECT_EQ(left.end(), 8u);
+}
+
+TEST_F(CoordinatorTakeOverSessionsTest, Promise5_TheThirdCoordinatorAsksAgain) {
+  BeginWithSession();
+  second_->Serve();
+  v1::LogEntry* const term = log_.add_entries();
+  term->set_number(3);
+  term->set_term(2);
+  term->set_run_id("run");
+  term->set_job_digest("digest");
+  *log_.add_entries() = logged_;
+  before_ = logged_.configuration();
+  BeginWithSession();
+  ASSERT_EQ(logged_.configuration().version().term(), 3u);
+  ASSERT_EQ(logged_.configuration().workers_size(), 1);
+  EXPECT_EQ(logged_.configuration().workers(0).generation(), Pair(1, 8));
+  second_->Serve();
+  // What it says to the second one is no answer: it may be told input by that
+  // one still.
+  Tell(2);
+  ASSERT_TRUE(second_->TakeNews(&worker_));
+  EXPECT_TRUE(second_->news().tell_held());
+  EXPECT_EQ(second_->news().term(), 3u);
+  Tell(3);
+  EXPECT_TRUE(driver().HasNote("worker-1 goes on as generation 1.8"));
+}
+
+TEST_F(CoordinatorTakeOverSessionsTest, Promise5_AServerThatIsLostMeanwhileEndsNoSession) {
+  BeginWithSession();
+  second_->Serve();
+  second_->Restart(1);
+  second_->recalled(1) = v1::RecallReply();
+  driver().Advance(absl::Seconds(1));
+  second_->Serve();
+  EXPECT_TRUE(driver().HasNote("lost: pushes 1 to 2 of worker-0 generation 1.7"));
+  EXPECT_FALSE(driver().HasNote("of worker-1 generation 1.8"))
+      << "the server hears that itself";
+  EXPECT_EQ(second_->core().waiting_for(),
+            "worker-1 to say what it holds of the input");
+  Tell();
+  EXPECT_TRUE(driver().HasNote("worker-1 goes on as generation 1.8"));
+  const v1::Configuration after = second_->configuration();
+  EXPECT_EQ(after.servers(0).generation(), before_.servers(0).generation());
+  EXPECT_GT(after.servers(1).generation(), before_.servers(1).generation());
+  ASSERT_EQ(after.workers_size(), 1);
+  EXPECT_EQ(second_->NextPortion(&worker_, 0).portion().begin(), 4u);
+}
+
+// A server that was taken over is lost, and finds the checkpoint damaged.
+TEST_F(CoordinatorTakeOverSessionsTest, BehindACheckpointPassedOverSessionsEnd) {
+  v1::FindCheckpointResult found;
+  found.set_path("/c/8");
+  *found.mutable_manifest()->mutable_snapshot() = Pair(1, 8);
+  for (v1::ServerMember& server : *before_.mutable_servers()) {
+    server.set_restore_directory("/c/8");
+  }
+  BeginWithSession(JobOptions(), found);
+  Tell();
+  EXPECT_TRUE(driver().HasNote("worker-1 goes on as generation 1.8"));
+  second_->Restart(1);
+  second_->recalled(1) = v1::RecallReply();
+  const auto asked = driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1));
+  driver().Fail(*asked, absl::UnavailableError("gone"));
+  driver().Advance(absl::Seconds(1));
+  const auto recall = driver().TakeSend<v1::RecallRequest>(PeerId::Ps(1));
+  ASSERT_TRUE(recall.has_value());
+  v1::RecallReply recalled;
+  recalled.set_incarnation(second_->incarnation(1));
+  driver().Reply(*recall, recalled);
+  const auto restore = driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1));
+  ASSERT_TRUE(restore.has_value());
+  driver().Fail(*restore, Refuse(v1::Refusal::DAMAGED, "/c/8", "it is torn"));
+  EXPECT_TRUE(driver().HasNote("checkpoint /c/8 is passed over"));
+  found.set_path("/c/7");
+  *found.mutable_manifest()->mutable_snapshot() = Pair(1, 7);
+  found.mutable_manifest()->mutable_input()->set_next_epoch(1);
+  found.mutable_manifest()->mutable_input()->set_next_offset(2);
+  second_->FindCheckpoint(found);
+  const v1::Configuration after = second_->Append().configuration();
+  EXPECT_EQ(after.workers_size(), 0);
+  EXPECT_GT(after.servers(0).generation().term(), 1u);
+  driver().Advance(absl::Seconds(1));
+  second_->Serve();
+  worker_.parked = 0;
+  second_->Beat(&worker_);
+  EXPECT_EQ(RefusalOf(driver().Take(worker_.parked).status).entity(), "session");
+  // Nothing that it held is kept for it.
+  StartedCoordinator::Worker chief = second_->Join(0);
+  EXPECT_EQ(second_->NextPortion(&chief, 0).portion().begin(), 2u);
 }
 
 TEST_F(CoordinatorTakeOverTest, WhatIsUsedIsSaidToServers) {
