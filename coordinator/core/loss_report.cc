@@ -60,11 +60,8 @@ void LossReport::TakeOver(const v1::Manifest* newest,
                           const std::vector<v1::SavedSession>& sessions) {
   for (uint32_t s = 0; s < lives.size(); ++s) servers_[s].generation = lives[s];
   std::map<uint32_t, v1::Version> saved;  // By worker.
+  bool wrote_it = newest != nullptr;
   if (newest != nullptr) {
-    for (const v1::SavedSession& session : newest->ended()) {
-      Ended(session.worker(), session.generation(), session.ended_with(), {});
-      ended_.back().in = session.sequence();
-    }
     for (const v1::ShardFile& file : newest->files()) {
       committed_contents_[file.server()] = {PositionsOf(file), file.lost()};
       for (const auto& [worker, position] :
@@ -75,6 +72,8 @@ void LossReport::TakeOver(const v1::Manifest* newest,
       // And has what it had then.
       if (file.server_generation() == server.generation) {
         server.restored = committed_contents_[file.server()];
+      } else {
+        wrote_it = false;
       }
       for (const v1::LostPushes& lost : file.lost()) {
         // The life that wrote the file knows of what it has heard itself.
@@ -82,6 +81,13 @@ void LossReport::TakeOver(const v1::Manifest* newest,
           server.added.push_back(lost);
         }
       }
+    }
+  }
+  // What lives that began with it do not have was computed again.
+  if (wrote_it) {
+    for (const v1::SavedSession& session : newest->ended()) {
+      Ended(session.worker(), session.generation(), session.ended_with(), {});
+      ended_.back().in = session.sequence();
     }
   }
   for (const v1::SavedSession& session : sessions) {

@@ -266,6 +266,11 @@ TEST_F(LossReportTest, Promise1_TheManifestSaysWhatWasPushedBehindACut) {
   EXPECT_EQ(lost[0].generation(), Pair(1, 7));
   EXPECT_EQ(lost[0].from(), 85u);
   EXPECT_EQ(lost[0].to(), 90u);
+
+  // Of a life that began with the checkpoint that was computed again.
+  LossReport later;
+  later.TakeOver(&manifest_, {Pair(2, 1)}, {});
+  EXPECT_TRUE(later.Restoring(0, Pair(3, 9)).empty());
 }
 
 TEST_F(LossReportTest, TheNextManifestHasNothingBehindTheCutOfTheOneBefore) {
