@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "cli/exit_code.h"
 #include "cli/incarnation.h"
+#include "cli/memory_limit.h"
 #include "cli/run_directory.h"
 #include "cli/version.h"
 #include "config/cluster_agreement.h"
@@ -145,6 +146,9 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
       absl::StrCat("shards_per_server=", prepared.role.shards));
   options.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
   options.shared_memory = prepared.job.config.shared_memory();
+  options.memory_limit_bytes =
+      MemoryLimitOf(prepared.job.config.memory_limit_bytes(),
+                    MemoryOfThisProcess());
   // An address that this process is not told is empty.
   options.shards_per_server = prepared.role.shards;
   for (uint32_t server = 0; server < prepared.role.servers; ++server) {

@@ -185,6 +185,9 @@ absl::Status GrpcRuntime::Listen() {
                        std::move(listener), &self_, &host_,
                        [this](absl::Status status) { host_.End(status); }));
   server_->ShareMemory(std::move(memories));
+  if (options_.memory_limit_bytes > 0) {
+    server_->LimitReceived(options_.memory_limit_bytes);
+  }
   return absl::OkStatus();
 }
 

@@ -40,6 +40,9 @@ struct GrpcRuntimeOptions {
   // Payloads to and from processes of this machine go through shared memory,
   // if the other side agrees and it can be had; else, as ever, in messages.
   bool shared_memory = true;
+  // Of what is being received, or was and is held: callers that make it more lose
+  // their connections. At least 256 MiB; 0: no limit.
+  uint64_t memory_limit_bytes = 0;
   absl::Duration hello_deadline = absl::Seconds(5);
   // How long the end of Run waits until answers given are sent.
   absl::Duration drain_deadline = absl::Seconds(2);

@@ -2,7 +2,10 @@
 // runtime_test.cc.
 #include "net/grpc_runtime.h"
 
+#include <unistd.h>
+
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <map>
@@ -21,6 +24,7 @@
 #include "net/operator_socket.h"
 #include "net/testing/loopback_address.h"
 #include "net/testing/raw_caller.h"
+#include "net/testing/raw_connection.h"
 #include "net/testing/raw_stream.h"
 #include "net/testing/toy_core.h"
 #include "proto/grpc/health/v1/health.pb.h"
@@ -55,8 +59,17 @@ GrpcRuntimeOptions Options(v1::TaskType type, uint32_t index,
   options.job_digest = "aaaa";
   options.job_settings = {"seed=1"};
   options.cluster = {"ps=1"};
+  options.memory_limit_bytes = 1;
   options.listen_address = address;
   return options;
+}
+
+// Of this process, as /proc/self/statm says.
+uint64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t size = 0, resident = 0;
+  file >> size >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 // A process: a runtime and the thread that runs it.
@@ -234,6 +247,34 @@ TEST_F(GrpcRuntimeTest, AnOverlongMessageIsRefusedAndTheConnectionSurvives) {
       caller.Call(kPush, "worker/1", push.SerializeAsString()).status().code(),
       absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(caller.Call(kPull, "", "").ok());
+}
+
+TEST_F(GrpcRuntimeTest, Promise8_AClaimOfFourGigabytesTakesNoMemory) {
+  ps_->Start();
+  RawCaller other(ps_address_);
+  ASSERT_TRUE(other.Call(kPull, "", "").ok());
+  const uint64_t before = ResidentBytes();
+  std::vector<std::unique_ptr<RawConnection>> claimants;
+  for (int i = 0; i < 8; ++i) {
+    claimants.push_back(std::make_unique<RawConnection>(ps_address_));
+    claimants.back()->Call(kPush);
+    // Not compressed, 2^32 - 1 bytes long.
+    claimants.back()->SendData(std::string("\0\xff\xff\xff\xff", 5));
+  }
+  EXPECT_LT(ResidentBytes(), before + (uint64_t{16} << 20));
+  // They send what they have promised.
+  const std::string part(1 << 20, 'x');
+  for (auto& claimant : claimants) {
+    for (int i = 0; i < 128 && claimant->SendData(part); ++i) {
+    }
+  }
+  // Of 1 GiB, 256 MiB; a sanitizer keeps as much of what was freed.
+  EXPECT_LT(ResidentBytes(), before + (uint64_t{640} << 20));
+  EXPECT_TRUE(other.Call(kPull, "", "").ok() || other.Call(kPull, "", "").ok())
+      << "its connection may be among those that were closed";
+  ps_->Stop();
+  (void)ps_->Wait();
+  EXPECT_LE(received_, 3) << "none of them reached the core";
 }
 
 TEST_F(GrpcRuntimeTest, MalformedBytesAreRefusedAndReachNoCore) {

@@ -34,6 +34,8 @@ constexpr absl::Duration kReplyGrace = absl::Seconds(1);
 // gRPC's own wall. What lies between it and a method's limit is refused with a
 // sentence, and the connection stays.
 constexpr int kMostReceiveBytes = 16 << 20;
+// Below it gRPC would shrink the windows of a few workers' pushes.
+constexpr uint64_t kLeastReceived = 256 << 20;
 // Requests posted ahead, by method. The distribution's gRPC walks over all of
 // them at every completion, so they are few.
 constexpr int kAheadBulk = 8;
@@ -136,6 +138,7 @@ absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
       grpc::InsecureServerCredentials());
   builder.RegisterService(made->service_.get());
   made->streams_.AddTo(&builder);
+  builder.SetResourceQuota(made->received_);
   builder.SetMaxReceiveMessageSize(kMostReceiveBytes);
   builder.SetMaxSendMessageSize(-1);
   builder.AddChannelArgument("grpc.max_concurrent_streams", 64);
@@ -160,6 +163,10 @@ absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
         acceptor->HandleNewConnection(&connection);
       });
   return made;
+}
+
+void RequestServer::LimitReceived(uint64_t bytes) {
+  received_.Resize(std::max(bytes, kLeastReceived));
 }
 
 RequestServer::RequestServer(const Identity* self, CoreHost* host,

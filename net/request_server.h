@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "grpcpp/completion_queue.h"
+#include "grpcpp/resource_quota.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 
@@ -54,6 +55,10 @@ class RequestServer {
   void ShareMemory(std::unique_ptr<MemoryListener> memories) {
     memories_ = std::move(memories);
   }
+
+  // What gRPC may hold of what it receives; no less than 256 MiB. Beyond that it
+  // closes connections: it checks a message's length only when it has all of it.
+  void LimitReceived(uint64_t bytes);
 
   // All the process's operations may use it.
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
@@ -115,6 +120,7 @@ class RequestServer {
   Reflection reflection_;
   StreamServer streams_;
   std::unique_ptr<MemoryListener> memories_;  // May be null.
+  grpc::ResourceQuota received_{"received"};
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;

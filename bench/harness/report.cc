@@ -15,9 +15,11 @@ namespace {
 
 std::string Number(double value) { return absl::StrFormat("%.6g", value); }
 
-std::string Ratio(const Figure& figure) {
-  return absl::StrFormat("%.3f",
-                         figure.values.Median() / figure.peer->values.Median());
+// `none` beside a peer of 0.
+std::string Ratio(const Figure& figure, absl::string_view none) {
+  const double peer = figure.peer->values.Median();
+  return peer == 0 ? std::string(none)
+                   : absl::StrFormat("%.3f", figure.values.Median() / peer);
 }
 
 }  // namespace
@@ -70,7 +72,8 @@ std::string Report::JsonLine(const std::string& bench, const Figure& figure) {
   if (figure.peer.has_value()) {
     absl::StrAppend(
         &line, R"(, "peer": ")", figure.peer->name, R"(", "peer_value": )",
-        Number(figure.peer->values.Median()), R"(, "ratio": )", Ratio(figure));
+        Number(figure.peer->values.Median()), R"(, "ratio": )",
+        Ratio(figure, "null"));
   }
   return absl::StrCat(line, "}");
 }
@@ -83,7 +86,7 @@ std::string Report::TableLine(const Figure& figure) {
                                    Number(figure.values.High()), ")"));
   if (figure.peer.has_value()) {
     absl::StrAppendFormat(&line, "  %-14s %12s %7s", figure.peer->name,
-                          Number(figure.peer->values.Median()), Ratio(figure));
+                          Number(figure.peer->values.Median()), Ratio(figure, "-"));
   }
   return line;
 }

@@ -34,6 +34,15 @@ TEST(ReportTest, ALineOfJsonHasThePeerAndTheRatioToIt) {
             R"("peer": "raw gRPC", "peer_value": 0.4, "ratio": 1.250})");
 }
 
+TEST(ReportTest, BesideAPeerOfZeroThereIsNoRatio) {
+  Figure figure = BesidePeer();
+  figure.peer->values = Samples();
+  figure.peer->values.Add(0);
+  EXPECT_NE(Report::JsonLine("dense", figure).find(R"("ratio": null})"),
+            std::string::npos);
+  EXPECT_EQ(Report::TableLine(figure).find("inf"), std::string::npos);
+}
+
 TEST(ReportTest, ALineOfTheTableNamesMetricPeerAndRatio) {
   const std::string line = Report::TableLine(BesidePeer());
   EXPECT_NE(line.find("push.cpu_s_per_gb"), std::string::npos);
