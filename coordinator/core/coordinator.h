@@ -18,11 +18,11 @@
 #include "coordinator/core/checkpoint_metrics.h"
 #include "coordinator/core/fill_relay.h"
 #include "coordinator/core/input_holders.h"
+#include "coordinator/core/job_audit.h"
 #include "coordinator/core/loss_report.h"
 #include "coordinator/core/members.h"
 #include "coordinator/core/mode_change.h"
 #include "coordinator/core/portions.h"
-#include "coordinator/core/push_audit.h"
 #include "coordinator/core/retired_checkpoints.h"
 #include "coordinator/core/shard_relay.h"
 #include "coordinator/core/snapshot_round.h"
@@ -275,7 +275,6 @@ class Coordinator : public Core {
   void NoteEndedSessions();
   static void NoteLost(const std::vector<v1::LostPushes>& lost, Outbox* out);
   // Nothing, once blocks have counted both pushes and steps.
-  PushAudit Audit(const v1::Manifest& manifest) const;
   // Starts to commit the snapshot, with all that it knows to be lost.
   void Commit(Outbox* out);
   // A server's file, written by itself or window by window through here.
@@ -378,8 +377,7 @@ class Coordinator : public Core {
   double checkpoint_ms_ = 0;
   CheckpointMetrics metrics_;
   LossReport loss_;
-  PushAudit audit_;         // Of the newest checkpoint,
-  PushAudit commit_audit_;  // and of the one that is being committed.
+  JobAudit audit_;
   bool mode_changed_ = false;  // To or from sync, in this run.
   bool commit_started_ = false;
   int final_failures_ = 0;

@@ -293,10 +293,6 @@ void Coordinator::NoteLost(const std::vector<v1::LostPushes>& lost,
   }
 }
 
-PushAudit Coordinator::Audit(const v1::Manifest& manifest) const {
-  return mode_changed_ ? PushAudit() : PushAudit(manifest, IsSync());
-}
-
 void Coordinator::Commit(Outbox* out) {
   auto commit = std::make_unique<v1::CommitCheckpoint>();
   commit->set_directory(snapshot_->directory());
@@ -306,7 +302,7 @@ void Coordinator::Commit(Outbox* out) {
   manifest->set_final(snapshot_->is_final());
   metrics_.Fill(manifest);
   NoteLost(loss_.Complete(manifest), out);
-  commit_audit_ = Audit(*manifest);
+  audit_.Committing(*manifest, IsSync());
   bases_.Committing(*manifest);
   StartIo(std::move(commit), &Coordinator::OnCommitted, out);
 }
@@ -353,7 +349,7 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
   metrics_.Committed();
   bases_.Committed(checkpoint_.path());
   for (const v1::Version& old : checkpoint_.to_retire()) bases_.Retired(old);
-  audit_ = commit_audit_;
+  audit_.Committed();
   if (!audit_.sentence().empty()) {
     out->Note(absl::StrCat("checkpoint ", VersionName(round.number()),
                            " is wrong: ", audit_.sentence()));

@@ -160,6 +160,7 @@ void Coordinator::NoteLoggedMode(const v1::Configuration& logged) {
       IsSyncMode(*logged_mode_) != IsSyncMode(logged.consistency());
   if (changed) logged_decay_steps_ = logged.decay_steps();
   mode_changed_ |= changed;
+  if (changed) audit_.ModeChanged();
   logged_mode_ = logged.consistency();
 }
 
@@ -226,6 +227,7 @@ void Coordinator::OnModeLogged(const IoResult& result, Time now, Outbox* out) {
 void Coordinator::GoOnInMode(const v1::Consistency& mode, Time now,
                              Outbox* out) {
   mode_changed_ = true;
+  audit_.ModeChanged();
   next_save_of_steps_ = IsSync() ? now : Time::Never();
   const uint64_t step = global_step();
   const v1::SavedInput left =

@@ -54,7 +54,9 @@ void Coordinator::OnCheckpointFound(const IoResult& result, Time now,
     *configuration_.mutable_warm_start() = found->warm_start();
   }
   PlanConfiguration(newest, now, out);
-  audit_ = Audit(found->manifest());
+  if (found->has_manifest() && !found->has_warm_start()) {
+    audit_.Found(found->manifest(), IsSync());
+  }
 }
 
 absl::Status Coordinator::CheckFound(

@@ -13,7 +13,9 @@ namespace paramd {
 // records beside them say are in it. More applications than pushes means that
 // one was applied twice; fewer, that one is gone and nobody reported it.
 //
-// In sync mode a block counts steps, and all of them are the checkpoint's.
+// In sync mode a block counts steps, and all of them are the checkpoint's. With a
+// `base` only what came since that checkpoint is compared, in the slices of both:
+// the counts of what it has may be of another kind.
 //
 // A slice that names the most partial pushes it can is passed over: it may have
 // had more.
@@ -22,7 +24,11 @@ namespace paramd {
 class PushAudit {
  public:
   PushAudit() = default;
-  PushAudit(const v1::Manifest& manifest, bool sync);
+  // `base`, if not null: an earlier checkpoint of this mode.
+  PushAudit(const v1::Manifest& manifest, bool sync,
+            const v1::Manifest* base = nullptr);
+
+  static bool HaveSameSlices(const v1::Manifest& a, const v1::Manifest& b);
 
   // Applications that some block has beyond its pushes, and pushes that some
   // block has no application of: the most of any block.

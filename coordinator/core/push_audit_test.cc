@@ -117,6 +117,37 @@ TEST_F(PushAuditTest, InSyncModeEveryBlockHasEveryStep) {
   Expect(0, 2, /*sync=*/true);
 }
 
+// Blocks that count 100 steps and pushes together.
+TEST_F(PushAuditTest, BesideAnEarlierCheckpointWhatCameSinceCounts) {
+  AddRun(100, 2);
+  AddRun(99, 1);
+  AddRecord(0, 40, 39)->add_missing_blocks(2);
+  const v1::Manifest base = manifest_;
+  slice_->mutable_applied(0)->set_applied(103);
+  slice_->mutable_applied(1)->set_applied(103);
+  slice_->clear_records();
+  AddRecord(0, 43, 42);
+  EXPECT_EQ(PushAudit(manifest_, false, &base).sentence(), "");
+  slice_->mutable_applied(0)->set_applied(105);
+  slice_->mutable_applied(1)->set_applied(102);
+  const PushAudit wrong(manifest_, false, &base);
+  EXPECT_EQ(wrong.doubled(), 2u);
+  EXPECT_EQ(wrong.missing(), 1u);
+  EXPECT_EQ(wrong.sentence(),
+            "block 0 of 'w[0:4]' in 'ps-0' has taken 5 pushes; by its records "
+            "it has 3");
+}
+
+TEST_F(PushAuditTest, WhatTheEarlierCheckpointDoesNotHaveIsPassedOver) {
+  AddRun(9, 3);
+  AddRecord(0, 4, 3);
+  v1::Manifest base = manifest_;
+  EXPECT_TRUE(PushAudit::HaveSameSlices(base, manifest_));
+  base.mutable_files(0)->mutable_slices(0)->set_row_end(2);
+  EXPECT_FALSE(PushAudit::HaveSameSlices(base, manifest_));
+  EXPECT_EQ(PushAudit(manifest_, false, &base).sentence(), "");
+}
+
 TEST_F(PushAuditTest, AnEmptyCheckpointHasNothingWrong) { Expect(0, 0); }
 
 }  // namespace

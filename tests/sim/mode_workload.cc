@@ -233,6 +233,14 @@ class ModeRun {
                          status.message()));
       }
     }
+    for (const v1::WriteResult& result : storage_.results()) {
+      const bool lost = KindOf(seed_) == Kind::kCalm && result.pushes_lost() > 0;
+      if (lost || result.pushes_doubled() > 0) {
+        return absl::DataLossError(absl::StrCat(
+            "the coordinator counts ", result.pushes_lost(),
+            " lost pushes and ", result.pushes_doubled(), " doubled ones"));
+      }
+    }
     const v1::SavedInput& left = storage_.committed().back().input();
     if (!left.remaining().empty() ||
         left.next_epoch() <= job_.config().epochs()) {
