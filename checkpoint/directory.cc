@@ -18,6 +18,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/nonce_file.h"
+#include "checkpoint/read_again.h"
 #include "proto/refusal.h"
 #include "tensor/buffer.h"
 
@@ -307,6 +308,7 @@ absl::StatusOr<v1::FindCheckpointResult> CheckpointDirectory::Find(
   RETURN_IF_ERROR(committed.status());
   RETURN_IF_ERROR(CheckRun(root, *committed, request.run_id()));
   absl::Status newest_fault;
+  bool may_pass = false;
   for (const CheckpointName& candidate : *committed) {
     const std::string path = absl::StrCat(root, "/", candidate.name);
     if (IsRetired(candidate.snapshot, request)) {
@@ -323,11 +325,16 @@ absl::StatusOr<v1::FindCheckpointResult> CheckpointDirectory::Find(
     Log(LogLevel::kWarning, "checkpoint passed over",
         {{"path", path}, {"reason", manifest.status().message()}});
     if (newest_fault.ok()) newest_fault = manifest.status();
+    may_pass |= MayPass(manifest.status());
   }
   if (newest_fault.ok()) return result;
-  return absl::DataLossError(
+  return absl::Status(
+      may_pass ? absl::StatusCode::kUnavailable : absl::StatusCode::kDataLoss,
       absl::StrCat("no checkpoint in '", root,
-                   "' verifies; of the newest: ", newest_fault.message()));
+                   "' verifies; of the newest: ", newest_fault.message(),
+                   " (`paramd checkpoint verify ", root,
+                   "` names all that is wrong: mend it, or move the directory "
+                   "away to begin the run anew)"));
 }
 
 }  // namespace paramd

@@ -66,8 +66,9 @@ class CheckpointDirectory {
   // manifest, sizes and tensors are right; each that is passed over is logged
   // with the reason. Whether the numbers are what was written is for those to
   // find out who read them (RestoreReader). Without a manifest if there is none
-  // at all; DATA_LOSS naming the newest's fault if there are some and none is
-  // right; INVALID_ARGUMENT naming both runs if one is another run's.
+  // at all; DATA_LOSS naming the newest's fault and what to do if there are some
+  // and none is right, UNAVAILABLE if one of them could not be read for a reason
+  // that may pass; INVALID_ARGUMENT naming both runs if one is another run's.
   absl::StatusOr<v1::FindCheckpointResult> Find(
       const v1::FindCheckpoint& request);
 

@@ -35,6 +35,8 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "checkpoint/directory.h"
+#include "checkpoint/file_error.h"
+#include "checkpoint/read_again.h"
 #include "checkpoint/restore_reader.h"
 #include "checkpoint/shard_file.h"
 #include "checkpoint/testing/sample.h"
@@ -79,6 +81,7 @@ class FaultTest : public ::testing::Test {
         template_(directory_ + "/template"),
         root_(directory_ + "/checkpoints") {
     InitLogging("fault_test", LogLevel::kError);
+    PauseReadsForTest([](absl::Duration) {});
     std::filesystem::remove_all(directory_);
     CheckpointDirectory chief(template_, 7);
     for (const uint64_t counter : {1, 2}) {
@@ -232,19 +235,24 @@ class FaultTest : public ::testing::Test {
     return values.value_or(std::vector<float>());
   }
 
-  // What a job that goes on restores, all of it or an error.
+  // What a job that goes on restores, all of it or an error; no number if none
+  // was found. (That its directory seems to be gone is CommittedNote's to say.)
   absl::Status RestoreNewest(v1::Version* number,
                              std::vector<float>* values) const {
+    number->Clear();
     CheckpointDirectory chief(root_, 9);
     ASSIGN_OR_RETURN(const auto found, chief.Find({}));
-    if (!found.has_manifest()) return absl::NotFoundError("nothing is found");
-    ASSIGN_OR_RETURN(*values, TryRead(found.path()));
+    if (!found.has_manifest()) {
+      return absl::NotFoundError(*AbsolutePath(root_) + " has none");
+    }
     *number = found.manifest().snapshot();
+    ASSIGN_OR_RETURN(*values, TryRead(found.path()));
     return absl::OkStatus();
   }
 
   // Whatever call goes wrong while it is restored.
-  void EveryCallOfARestoreFails(SystemCalls::Fault fault) {
+  void EveryCallOfARestoreFails(SystemCalls::Fault fault, int error) {
+    SCOPED_TRACE(absl::StrCat("error ", error));
     Begin();
     Progress progress;
     CheckpointDirectory chief(root_, 8);
@@ -265,7 +273,7 @@ class FaultTest : public ::testing::Test {
       SCOPED_TRACE(absl::StrCat("call ", at, " of ", last));
       absl::Status restored;
       {
-        const SystemCalls calls(fault, at, EIO);
+        const SystemCalls calls(fault, at, error);
         restored = RestoreNewest(&number, &values);
       }
       if (restored.ok()) {
@@ -274,12 +282,16 @@ class FaultTest : public ::testing::Test {
         ++failed;
         EXPECT_THAT(std::string(restored.message()),
                     HasSubstr(*AbsolutePath(root_)));
-        // For which a server takes an older one, and does not end the job.
-        EXPECT_TRUE(absl::IsUnknown(restored) || absl::IsDataLoss(restored))
+        // For which an older one is taken, and the job does not end.
+        EXPECT_TRUE(IsZero(number) || absl::IsUnavailable(restored) ||
+                    absl::IsDataLoss(restored))
             << restored;
       }
     }
-    EXPECT_GT(failed, 0u);
+    // What passes is tried again.
+    const bool may_pass = MayPass(FileError(error, "read", root_));
+    const bool is_alone = fault == SystemCalls::Fault::kError;
+    EXPECT_EQ(failed > 0, !may_pass || !is_alone) << failed;
     ASSERT_TRUE(RestoreNewest(&number, &values).ok());
     EXPECT_EQ(values, Expected(MakeVersion(1, 3)));
   }
@@ -390,8 +402,10 @@ TEST_F(FaultTest, Promise3_AMachineWithoutPowerAtAnyCallLeavesOldOrNew) {
 }
 
 TEST_F(FaultTest, Promise3_AnyCallOfARestoreThatFailsGivesAllOrAnError) {
-  EveryCallOfARestoreFails(SystemCalls::Fault::kError);
-  EveryCallOfARestoreFails(SystemCalls::Fault::kEveryError);
+  for (const int error : {EIO, ESTALE, ETIMEDOUT, ENOENT, EACCES}) {
+    EveryCallOfARestoreFails(SystemCalls::Fault::kError, error);
+    EveryCallOfARestoreFails(SystemCalls::Fault::kEveryError, error);
+  }
 }
 
 // 1.2 and 1.3 have 1.1 for their base.
@@ -414,8 +428,10 @@ TEST_F(IncrementalFaultTest, Promise3_EveryNthCallThatFailsLeavesOldOrNew) {
 
 TEST_F(IncrementalFaultTest,
        Promise3_AnyCallOfARestoreThatFailsGivesAllOrAnError) {
-  EveryCallOfARestoreFails(SystemCalls::Fault::kError);
-  EveryCallOfARestoreFails(SystemCalls::Fault::kEveryError);
+  for (const int error : {EIO, ESTALE, ETIMEDOUT, ENOENT, EACCES}) {
+    EveryCallOfARestoreFails(SystemCalls::Fault::kError, error);
+    EveryCallOfARestoreFails(SystemCalls::Fault::kEveryError, error);
+  }
 }
 
 TEST_F(IncrementalFaultTest, Promise3_AChiefKilledAtAnyCallLeavesOldOrNew) {

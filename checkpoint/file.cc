@@ -9,6 +9,7 @@
 #include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "checkpoint/file_error.h"
+#include "checkpoint/read_again.h"
 
 namespace paramd {
 namespace {
@@ -52,9 +53,27 @@ absl::Status NewFile::FinishAs(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<ReadableFile>> ReadableFile::Open(
     std::string path) {
-  ASSIGN_OR_RETURN(auto reader, StorageOf(path).Open(path));
+  std::unique_ptr<Storage::Reader> reader;
+  RETURN_IF_ERROR(ReadAgain([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(reader, StorageOf(path).Open(path));
+    return absl::OkStatus();
+  }));
   return std::unique_ptr<ReadableFile>(
       new ReadableFile(std::move(path), std::move(reader)));
+}
+
+absl::Status ReadableFile::ReadAt(uint64_t offset,
+                                  absl::Span<std::byte> out) const {
+  const absl::Status first = reader_->ReadAt(offset, out);
+  if (!MayPass(first)) return first;
+  bool is_first = true;
+  return ReadAgain([&]() -> absl::Status {
+    if (std::exchange(is_first, false)) return first;
+    // A handle that is stale stays so. Another one of this name may be another
+    // file, of another size: whoever reads a checkpoint looks at its sum.
+    ASSIGN_OR_RETURN(const auto again, StorageOf(path_).Open(path_));
+    return again->ReadAt(offset, out);
+  });
 }
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path,
@@ -91,7 +110,11 @@ absl::StatusOr<FileSum> SumFile(
 
 absl::StatusOr<std::vector<std::string>> ListDirectory(
     const std::string& path) {
-  ASSIGN_OR_RETURN(std::vector<std::string> names, StorageOf(path).List(path));
+  std::vector<std::string> names;
+  RETURN_IF_ERROR(ReadAgain([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(names, StorageOf(path).List(path));
+    return absl::OkStatus();
+  }));
   std::sort(names.begin(), names.end());
   return names;
 }

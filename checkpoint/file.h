@@ -54,7 +54,9 @@ class NewFile {
   uint32_t crc32c_ = 0;
 };
 
-// A file that is read. Thread-safe: every read names its offset.
+// A file that is read. What may pass, a stale handle for one, is tried again
+// for some seconds (read_again.h), by its name. Thread-safe: every read names
+// its offset.
 class ReadableFile {
  public:
   static absl::StatusOr<std::unique_ptr<ReadableFile>> Open(std::string path);
@@ -62,9 +64,7 @@ class ReadableFile {
   ReadableFile& operator=(const ReadableFile&) = delete;
 
   // Fills `out` from `offset`; DATA_LOSS if the file ends before.
-  absl::Status ReadAt(uint64_t offset, absl::Span<std::byte> out) const {
-    return reader_->ReadAt(offset, out);
-  }
+  absl::Status ReadAt(uint64_t offset, absl::Span<std::byte> out) const;
 
   // When it was opened.
   uint64_t size() const { return reader_->size(); }
@@ -92,7 +92,8 @@ absl::StatusOr<FileSum> SumFile(
     const std::string& path,
     const std::function<void(uint64_t bytes)>& progress = nullptr);
 
-// Names in a directory, sorted, without "." and "..".
+// Names in a directory, sorted, without "." and "..". What may pass is tried
+// again.
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
 
 bool IsDirectory(const std::string& path);

@@ -11,11 +11,29 @@
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/range_sum.h"
+#include "checkpoint/read_again.h"
 #include "checkpoint/slice_reader.h"
 #include "checkpoint/verify.h"
 
 namespace paramd {
 namespace {
+
+// What reading a file of the checkpoint failed with: whatever it is, an older
+// checkpoint may be whole.
+absl::Status OfFile(const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(MayPass(status) ? absl::StatusCode::kUnavailable
+                                      : absl::StatusCode::kDataLoss,
+                      status.message());
+}
+
+absl::StatusOr<v1::Manifest> ReadManifestOf(const std::string& path) {
+  auto manifest = ReadManifest(path);
+  // It needs a newer reader.
+  if (absl::IsFailedPrecondition(manifest.status())) return manifest;
+  if (!manifest.ok()) return OfFile(manifest.status());
+  return manifest;
+}
 
 // The files of a checkpoint, and sums of what is read of some of them.
 class SummedFiles : public TensorSource {
@@ -33,13 +51,15 @@ class SummedFiles : public TensorSource {
 
   absl::StatusOr<const TensorInfo*> Find(const File& file,
                                          const std::string& tensor) override {
-    return files_.Find(file, tensor);
+    auto found = files_.Find(file, tensor);
+    if (!found.ok()) return OfFile(found.status());
+    return found;
   }
   absl::Status Read(const File& file, const std::string& tensor,
                     uint64_t offset, uint64_t length,
                     BufferChain* out) override {
     const size_t had = out->size();
-    RETURN_IF_ERROR(files_.Read(file, tensor, offset, length, out));
+    RETURN_IF_ERROR(OfFile(files_.Read(file, tensor, offset, length, out)));
     const std::string path = files_.PathOf(file);
     if (all_) sums_[path];
     const auto sum = sums_.find(path);
@@ -56,16 +76,20 @@ class SummedFiles : public TensorSource {
   // Whether the files that count are what the manifest says.
   absl::Status Check() {
     for (auto& [path, sum] : sums_) {
-      const FileSum& expected = expected_.at(path);
-      ASSIGN_OR_RETURN(const auto file, ReadableFile::Open(path));
-      RETURN_IF_ERROR(CheckSize(path, file->size(), expected.bytes));
-      ASSIGN_OR_RETURN(const FileSum found, sum.Finish(*file));
-      RETURN_IF_ERROR(CheckSum(path, found.crc32c, expected.crc32c));
+      RETURN_IF_ERROR(OfFile(CheckFile(path, expected_.at(path), &sum)));
     }
     return absl::OkStatus();
   }
 
  private:
+  static absl::Status CheckFile(const std::string& path,
+                                const FileSum& expected, RangeSum* sum) {
+    ASSIGN_OR_RETURN(const auto file, ReadableFile::Open(path));
+    RETURN_IF_ERROR(CheckSize(path, file->size(), expected.bytes));
+    ASSIGN_OR_RETURN(const FileSum found, sum->Finish(*file));
+    return CheckSum(path, found.crc32c, expected.crc32c);
+  }
+
   CheckpointFiles files_;
   bool all_ = false;
   // By path: what each file should be, and what was read of those that count.
@@ -92,7 +116,7 @@ absl::Status RestoreReader::Read(const v1::ReadSlices& request,
   if (request.first() || request.path() != path_) open_.reset();
   if (open_ == nullptr) {
     auto open = std::make_unique<Open>(request.path());
-    ASSIGN_OR_RETURN(open->manifest, ReadManifest(request.path()));
+    ASSIGN_OR_RETURN(open->manifest, ReadManifestOf(request.path()));
     ASSIGN_OR_RETURN(open->index, SliceIndex::Create(open->manifest));
     const v1::ReadSlices::Share& share = request.check();
     for (int f = 0; f < open->manifest.files_size(); ++f) {

@@ -324,8 +324,32 @@ TEST_F(RestoreReaderTest, WithoutAShareNothingIsChecked) {
   EXPECT_TRUE(reader.Read(request, &result, &payload).ok());
 }
 
-TEST_F(RestoreReaderTest, ACheckpointThatIsGoneIsNotFound) {
-  EXPECT_TRUE(absl::IsNotFound(ReadAll({root_ + "/gone", 1})));
+// An older one may be there.
+TEST_F(RestoreReaderTest, ACheckpointThatIsGoneIsNamed) {
+  const absl::Status read = ReadAll({root_ + "/gone", 1});
+  EXPECT_TRUE(absl::IsDataLoss(read)) << read;
+  EXPECT_THAT(std::string(read.message()), HasSubstr("/gone/manifest.json'"));
+}
+
+TEST_F(RestoreReaderTest, AFileThatIsGoneSinceItWasListedIsNamed) {
+  std::filesystem::remove(path_ + "/ps-00002-of-00003.safetensors");
+  const absl::Status read = ReadAll({path_, 3});
+  EXPECT_TRUE(absl::IsDataLoss(read)) << read;
+  EXPECT_THAT(std::string(read.message()),
+              HasSubstr("/ps-00002-of-00003.safetensors': no such file"));
+}
+
+// Of another checkpoint it would be no other.
+TEST_F(RestoreReaderTest, WhatIsAskedWronglyIsNoDamage) {
+  RestoreReader reader;
+  v1::ReadSlices request;
+  request.set_path(path_);
+  request.set_first(true);
+  request.add_slices()->set_variable("another");
+  v1::ReadSlicesResult result;
+  BufferChain payload;
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(reader.Read(request, &result, &payload)));
 }
 
 TEST_F(RestoreReaderTest, WhatTheFilesListAsLostComesWithTheirSlices) {

@@ -349,12 +349,13 @@ class Coordinator : public Core {
   InputHolders holders_;
   ShardRelay relay_;
   FillRelay fills_;
-  // A checkpoint that a server could not restore.
+  // Checkpoints that a server could not restore, and whether it may later.
   struct Damaged {
     std::string path;
     v1::FindCheckpoint::Damaged what;
   };
   std::vector<Damaged> damaged_;
+  bool damage_may_pass_ = false;
   StepTimes step_times_;
   Summaries summaries_;
   bool summary_failed_ = false;  // That was said.

@@ -74,10 +74,11 @@ void Coordinator::OnSlicesRead(const IoResult& result, Time now, Outbox* out) {
   }
   if (status.ok()) return;
   fills_.End(server);
-  const bool is_damaged = absl::IsDataLoss(status) || absl::IsUnknown(status);
+  const bool may_pass = absl::IsUnavailable(status);
+  damage_may_pass_ |= may_pass;
   servers_[server].why =
       absl::StrCat("'", path, "' can't be read for it: ", status.message());
-  OnNotRestored(server, is_damaged, now, out);
+  OnNotRestored(server, may_pass || absl::IsDataLoss(status), now, out);
 }
 
 // A checkpoint is deleted when a later one is committed, which may be known only

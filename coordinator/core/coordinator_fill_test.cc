@@ -128,6 +128,22 @@ TEST_F(CoordinatorFillTest, WhereNoneIsRightTheJobEnds) {
   EXPECT_TRUE(absl::IsDataLoss(driver().exit_status));
 }
 
+// Supervisors start the next chief, who may read what could not be read now.
+TEST_F(CoordinatorFillTest, WhereNoneCanBeReadNowTheJobIsTriedAgain) {
+  v1::Refusal refusal;
+  refusal.set_reason(v1::Refusal::DAMAGED);
+  refusal.set_entity("/c/8");
+  refusal.set_retry_after_ms(20);
+  driver().Fail(TakeConfigure(0), Refuse(refusal, "a stale file handle"));
+  EXPECT_TRUE(driver().HasNote("checkpoint /c/8 is passed over: ps-0: "
+                               "a stale file handle"));
+  const auto find = driver().TakeIo<v1::FindCheckpoint>();
+  driver().End(find->first, absl::DataLossError("no checkpoint verifies"));
+  EXPECT_TRUE(driver().exited);
+  EXPECT_EQ(driver().exit_status,
+            absl::UnavailableError("no checkpoint verifies"));
+}
+
 TEST_F(CoordinatorFillTest, WhileTheJobRunsDamageIsTheNextChiefs) {
   started_.Serve();
   started_.Restart(1);
@@ -216,6 +232,16 @@ TEST_F(CoordinatorBlindTest, DamageThatIsFoundForItIsPassedOverToo) {
   const auto find = driver().TakeIo<v1::FindCheckpoint>();
   ASSERT_TRUE(find.has_value());
   EXPECT_EQ(find->second.damaged(0).snapshot(), Pair(1, 8));
+}
+
+TEST_F(CoordinatorBlindTest, WhatCannotBeReadForItIsPassedOverToo) {
+  const auto read = driver().TakeIo<v1::ReadForServer>();
+  driver().End(read->first, absl::UnavailableError("a stale file handle"));
+  EXPECT_TRUE(driver().HasNote("checkpoint /c/8 is passed over: ps-1: '/c/8' "
+                               "can't be read for it: a stale file handle"));
+  driver().End(driver().TakeIo<v1::FindCheckpoint>()->first,
+               absl::DataLossError("no checkpoint verifies"));
+  EXPECT_TRUE(absl::IsUnavailable(driver().exit_status));
 }
 
 TEST_F(CoordinatorBlindTest, DamageThatTwoFindIsPassedOverOnce) {

@@ -295,7 +295,9 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
   } else if ((call == ServerCall::kConfigure || call == ServerCall::kFill) &&
              !server.restore_directory.empty() &&
              refusal.entity() == server.restore_directory) {
-    OnNotRestored(index, refusal.reason() == v1::Refusal::DAMAGED, now, out);
+    const bool is_damaged = refusal.reason() == v1::Refusal::DAMAGED;
+    damage_may_pass_ |= is_damaged && refusal.retry_after_ms() > 0;
+    OnNotRestored(index, is_damaged, now, out);
   } else {
     out->Exit(absl::FailedPreconditionError(
         absl::StrCat("ps-", index, ": ", server.why)));

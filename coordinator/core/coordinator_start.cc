@@ -40,6 +40,10 @@ void Coordinator::OnCheckpointFound(const IoResult& result, Time now,
     status = absl::InternalError("looking for a checkpoint gave no result");
   }
   if (status.ok()) status = CheckFound(*found);
+  // The next coordinator may read what no server could now.
+  if (absl::IsDataLoss(status) && damage_may_pass_) {
+    status = absl::UnavailableError(status.message());
+  }
   if (!status.ok()) {
     out->Exit(status);
     return;

@@ -14,10 +14,22 @@ namespace {
 // How often it is said how far a server is that takes long to fill.
 constexpr absl::Duration kProgress = absl::Seconds(10);
 
-// A checkpoint that is not what was written, or can't be read where it lies,
-// is given up for an older one; everything else is the job's mistake.
-bool IsDamage(const absl::Status& status) {
-  return absl::IsDataLoss(status) || absl::IsUnknown(status);
+// A checkpoint that is not what was written, or can't be read where it lies, is
+// given up for an older one; everything else is the job's mistake. `from` may be
+// read later if there is a time to ask again.
+v1::Refusal RefusalFor(const absl::Status& status, const std::string& from,
+                       absl::Duration retry_after) {
+  const bool may_pass = absl::IsUnavailable(status);
+  v1::Refusal refusal;
+  refusal.set_entity(from);
+  refusal.set_reason(may_pass || absl::IsDataLoss(status)
+                         ? v1::Refusal::DAMAGED
+                         : v1::Refusal::INVALID);
+  if (may_pass) {
+    refusal.set_retry_after_ms(
+        static_cast<uint32_t>(absl::ToInt64Milliseconds(retry_after)));
+  }
+  return refusal;
 }
 
 }  // namespace
@@ -154,7 +166,7 @@ void Shard::FailFilling(const absl::Status& why) {
   state_ = State::kFailed;
   const std::string from = FilledFrom();
   failure_ = Refuse(
-      IsDamage(why) ? v1::Refusal::DAMAGED : v1::Refusal::INVALID, from,
+      RefusalFor(why, from, options_.retry_after),
       absl::StrCat(Name(), " could not restore '", from, "': ", why.message()));
 }
 

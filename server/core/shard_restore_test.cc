@@ -111,11 +111,25 @@ TEST_F(ShardRestoreTest, WhatCannotBeReadIsSaidInTheAnswer) {
   driver_.Complete(std::move(failed));
   const absl::Status refused = driver_.Configure(configuration_).status();
   EXPECT_EQ(Reason(refused), v1::Refusal::DAMAGED);
+  EXPECT_EQ(RefusalOf(refused).retry_after_ms(), 0u);
   EXPECT_EQ(refused.message(),
             "ps-0 could not restore '/from': ps-0.safetensors is damaged");
   // It may take another checkpoint yet: who pushes waits.
   EXPECT_EQ(Reason(driver_.Push(PushTo(driver_, 9), {1, 1}).status()),
             v1::Refusal::NOT_READY);
+}
+
+// The checkpoint is given up too; only at its end it matters that it may be read
+// later.
+TEST_F(ShardRestoreTest, WhatMayPassIsDamageWithATimeToAskAgain) {
+  IoResult failed;
+  failed.io = driver_.ios[0].io;
+  failed.status = absl::UnavailableError("cannot read '/from/ps': stale");
+  driver_.Complete(std::move(failed));
+  const absl::Status refused = driver_.Configure(configuration_).status();
+  EXPECT_EQ(Reason(refused), v1::Refusal::DAMAGED);
+  EXPECT_EQ(RefusalOf(refused).entity(), "/from");
+  EXPECT_GT(RefusalOf(refused).retry_after_ms(), 0u);
 }
 
 TEST_F(ShardRestoreTest, AWrongSizeIsSaidInTheAnswer) {

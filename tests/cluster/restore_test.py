@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import unittest
 
 from tests.cluster import paramd
@@ -64,6 +65,48 @@ class RestoreTest(unittest.TestCase):
                       ".safetensors' has the crc32c ", output)
         self.assertIn(f"going on from checkpoint {older}", output)
 
+    def start_with_part_of(self, checkpoints, gone):
+        """Starts all; ps-1 sees the checkpoints elsewhere, where its files of
+        those in `gone` are missing."""
+        elsewhere = os.path.join(self.cluster.run_directory, "elsewhere")
+        shutil.copytree(os.path.dirname(checkpoints[0]), elsewhere)
+        for directory in gone:
+            os.remove(os.path.join(elsewhere, os.path.basename(directory),
+                                   "ps-00002-of-00002.safetensors"))
+        for task in self.cluster.tasks:
+            own = ["--set", f"checkpoint.directory={elsewhere}"]
+            self.runs[task] = self.cluster.start(
+                task, *(own if task == "ps-1" else []))
+            self.addCleanup(self.runs[task].kill)
+        return elsewhere
+
+    def test_Promise3_what_a_server_cannot_read_is_passed_over(self):
+        checkpoints = self.interrupted()
+        older, newest = checkpoints[-2:]
+        elsewhere = self.start_with_part_of(checkpoints, [newest])
+        output = self.finish()
+        self.assertIn(f"checkpoint {newest} is passed over: ps-1: ps-1 could "
+                      f"not restore '{newest}': cannot open '{elsewhere}/"
+                      f"{os.path.basename(newest)}/ps-00002-of-00002"
+                      ".safetensors': no such file or directory", output)
+        self.assertIn(f"going on from checkpoint {older}", output)
+
+    def test_Promise3_where_a_server_can_read_none_nothing_begins_anew(self):
+        checkpoints = self.interrupted()
+        self.start_with_part_of(checkpoints, checkpoints)
+        chief = self.runs["worker-0"]
+        self.assertEqual(chief.wait(), 1, chief.output)
+        root = os.path.dirname(checkpoints[0])
+        for directory in checkpoints:
+            self.assertIn(f"checkpoint {directory} is passed over: ps-1: ",
+                          chief.output)
+        self.assertIn(f"no checkpoint in '{root}' verifies; of the newest: ",
+                      chief.output)
+        self.assertIn(f"(`paramd checkpoint verify {root}` names all that is "
+                      "wrong: mend it, or move the directory away to begin the "
+                      "run anew)", chief.output)
+        self.assertEqual(paramd.checkpoints(self.cluster.run_directory),
+                         [os.path.basename(path) for path in checkpoints])
 
     def test_Promise3_a_directory_that_is_gone_is_no_fresh_start(self):
         checkpoints = self.interrupted()

@@ -34,6 +34,9 @@ bool HasDamage(uint64_t seed) {
   return seed % 7 == 0 || seed % 7 == 3 || seed % 21 == 16;
 }
 
+// With checkpoints that can't be read now and then.
+bool HasUnreadable(uint64_t seed) { return seed % 7 == 5 && !IsGentle(seed); }
+
 IntegerJob::Options JobOptions(uint64_t seed) {
   IntegerJob::Options options;
   if (IsIncremental(seed)) {
@@ -63,7 +66,9 @@ class IntegerRun {
         witness_(job_, storage_, &report_.probes),
         random_(StableHash("lives", seed)),
         blind_(StableHash("blind", seed)),
-        damage_(StableHash("damage", seed)) {
+        damage_(StableHash("damage", seed)),
+        unreadable_(StableHash("unreadable", seed)) {
+    if (HasUnreadable(seed)) storage_.Unreadable(0.15, &unreadable_);
     if (HasBlindServers(seed)) storage_.Blind(0.3, &blind_);
     if (!HasDamage(seed)) return;
     // While the job runs files may be based on one that turns out damaged, and
@@ -195,6 +200,7 @@ class IntegerRun {
         {"a server finds a file damaged", storage_.damage_found()},
         {"a server that came back finds a file damaged",
          storage_.damage_found_alone()},
+        {"a checkpoint can't be read now", storage_.unread()},
         {"a loss is reported", witness_.loss().reported()},
         {"a loss is reported of a session that pushed no more",
          witness_.loss().reported_unheard()},
@@ -222,6 +228,7 @@ class IntegerRun {
   RandomStream random_;
   RandomStream blind_;
   RandomStream damage_;
+  RandomStream unreadable_;
 };
 
 }  // namespace

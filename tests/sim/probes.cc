@@ -8,6 +8,7 @@ const std::vector<std::string>& Probes::Required() {
   static const auto* const required = new std::vector<std::string>{
       "a block is forked at the seal",
       "a block is forked by a stamp",
+      "a checkpoint can't be read now",
       "a checkpoint has a base",
       "a coordinator goes on from a checkpoint",
       "a damaged checkpoint is passed over",

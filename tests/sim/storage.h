@@ -75,6 +75,11 @@ class SimStorage {
     RandomStream* random = nullptr;
   };
   void Damaging(const Damage& damage) { damage_ = damage; }
+  // From now on a checkpoint can't be read at the moment, with this chance each
+  // time somebody looks at it or reads a piece of it. Nothing is wrong with it.
+  void Unreadable(double chance, RandomStream* random);
+  // How often.
+  uint64_t unread() const { return unread_; }
   // Checkpoints of which a file was damaged, and reads that found it: all, and
   // those of servers that come back while the others run.
   uint64_t damaged() const { return damaged_.size(); }
@@ -121,6 +126,8 @@ class SimStorage {
   IoResult FindCheckpoint(const v1::FindCheckpoint& request);
   IoResult ReadSlices(const v1::ReadSlices& request);
 
+  // Whether this checkpoint can't be read now.
+  bool IsUnreadable();
   // Damages the checkpoint with this chance, if an older one is left.
   void MayDamage(const v1::Manifest& manifest, double chance);
   bool IsWhole(const v1::Manifest& manifest) const;
@@ -171,6 +178,9 @@ class SimStorage {
   Files files_;
   std::map<Number, v1::Manifest> visible_;
   Damage damage_;
+  double unreadable_ = 0;
+  RandomStream* unreadable_random_ = nullptr;
+  uint64_t unread_ = 0;
   Files damaged_;  // Files that are not what was written any more.
   std::set<Number> to_retire_;  // That some commit said need not stay.
   uint64_t damage_found_ = 0;

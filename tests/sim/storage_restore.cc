@@ -62,9 +62,21 @@ v1::Manifest SourcesOf(const v1::ReadSlices& request,
 
 }  // namespace
 
+void SimStorage::Unreadable(double chance, RandomStream* random) {
+  unreadable_ = chance;
+  unreadable_random_ = random;
+}
+
+bool SimStorage::IsUnreadable() {
+  if (unreadable_ == 0 || !unreadable_random_->Chance(unreadable_)) return false;
+  ++unread_;
+  return true;
+}
+
 IoResult SimStorage::FindCheckpoint(const v1::FindCheckpoint& request) {
   auto result = std::make_unique<v1::FindCheckpointResult>();
   bool is_damaged = false;
+  bool may_pass = false;
   for (auto it = visible_.rbegin(); it != visible_.rend(); ++it) {
     const bool is_retired =
         std::any_of(request.retired().begin(), request.retired().end(),
@@ -79,6 +91,10 @@ IoResult SimStorage::FindCheckpoint(const v1::FindCheckpoint& request) {
                     });
     is_damaged |= passed_over;
     if (passed_over) continue;
+    if (IsUnreadable()) {
+      may_pass = true;
+      continue;
+    }
     MayDamage(it->second, damage_.when_found);
     const auto& files = it->second.files();
     const std::string path = PathOf(it->second.snapshot());
@@ -92,6 +108,9 @@ IoResult SimStorage::FindCheckpoint(const v1::FindCheckpoint& request) {
     result->set_path(path);
     *result->mutable_manifest() = it->second;
     break;
+  }
+  if (may_pass && !result->has_manifest()) {
+    return Failed(absl::UnavailableError("no checkpoint can be read now"));
   }
   if (is_damaged && !result->has_manifest()) {
     return Failed(absl::DataLossError("no checkpoint verifies"));
@@ -109,6 +128,10 @@ IoResult SimStorage::ReadSlices(const v1::ReadSlices& request) {
   if (manifest == visible_.end()) {
     return Failed(absl::NotFoundError(
         absl::StrCat("no checkpoint '", request.path(), "'")));
+  }
+  if (IsUnreadable()) {
+    return Failed(absl::UnavailableError(absl::StrCat(
+        "cannot read '", request.path(), "': stale file handle")));
   }
   auto head = std::make_unique<v1::ReadSlicesResult>();
   if (request.check().of() == 0) {

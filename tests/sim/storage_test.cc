@@ -222,6 +222,19 @@ TEST_F(StorageTest, Promise3_DamageIsFoundByWhoeverChecksTheFile) {
               ElementsAre(0, 1, 2, 3, 4, 5));
 }
 
+TEST_F(StorageTest, Promise3_WhatCannotBeReadNowIsThereLater) {
+  AddCheckpoint(1, 100);
+  script_.Add<v1::FindCheckpoint>();
+  script_.Add<v1::ReadSlices>()->set_path("checkpoints/1.1");
+  RandomStream random(1);
+  storage_.Unreadable(1, &random);
+  Run();
+  EXPECT_TRUE(absl::IsUnavailable(script_.results[3].status));
+  EXPECT_TRUE(absl::IsUnavailable(script_.results[4].status));
+  EXPECT_EQ(storage_.unread(), 2u);
+  EXPECT_EQ(storage_.damaged(), 0u);
+}
+
 TEST_F(StorageTest, Promise3_TheOnlyCheckpointIsNotDamaged) {
   AddCheckpoint(1, 100);
   AddCheckpoint(2, 0);  // Keeps one.
