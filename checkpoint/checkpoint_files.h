@@ -22,8 +22,10 @@ namespace paramd {
 // Not thread-safe.
 class CheckpointFiles : public TensorSource {
  public:
-  explicit CheckpointFiles(std::string directory)
-      : directory_(std::move(directory)) {}
+  // Keeps at most so many bytes to read into again.
+  explicit CheckpointFiles(std::string directory,
+                           uint64_t spare_bytes = ReadBuffers::kRestoreBytes)
+      : directory_(std::move(directory)), buffers_(spare_bytes) {}
 
   std::string PathOf(const File& file) const;
 

@@ -18,7 +18,8 @@
 namespace paramd {
 
 // The variables of one checkpoint, each as one run of numbers, whatever slices
-// and files they were saved in. Holds no numbers itself.
+// and files they were saved in. Holds no numbers itself but what was read
+// last, at most 8 MiB, to read into again.
 //
 // Not thread-safe. Does not look at checksums: that is CheckpointVerifier's.
 class CheckpointReader {
@@ -57,7 +58,7 @@ class CheckpointReader {
   CheckpointReader(std::string directory, v1::Manifest manifest)
       : directory_(std::move(directory)),
         manifest_(std::move(manifest)),
-        files_(directory_) {}
+        files_(directory_, /*spare_bytes=*/uint64_t{8} << 20) {}
 
   const std::string directory_;
   const v1::Manifest manifest_;

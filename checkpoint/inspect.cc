@@ -21,6 +21,12 @@
 namespace paramd {
 namespace {
 
+CheckpointVerifier::Options WithoutNumbers() {
+  CheckpointVerifier::Options options;
+  options.sums = CheckpointVerifier::Options::Sums::kNone;
+  return options;
+}
+
 std::string SizeName(uint64_t bytes) {
   if (bytes < 1000) return absl::StrCat(bytes, " B");
   static constexpr const char* kUnits[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
@@ -158,12 +164,12 @@ std::string Lost(const v1::Manifest& manifest) {
   return any ? absl::StrCat(table.Text(), "\n") : "";
 }
 
-absl::StatusOr<std::string> Variables(CheckpointReader* reader) {
+absl::StatusOr<std::string> Variables(CheckpointReader* reader, bool values) {
   Table table;
-  table.Add({"variable", "shape", "parts", "slots", "min", "max", "mean",
-             "not finite"});
+  std::vector<std::string> heads = {"variable", "shape", "parts", "slots"};
+  if (values) heads.insert(heads.end(), {"min", "max", "mean", "not finite"});
+  table.Add(std::move(heads));
   for (const SliceIndex::Entry& entry : reader->index().entries()) {
-    ASSIGN_OR_RETURN(const Range range, RangeOf(entry, reader));
     std::vector<std::string> slots;
     for (const auto& slot : entry.saved.front().slice->slot_tensors()) {
       slots.push_back(slot.first);
@@ -175,7 +181,10 @@ absl::StatusOr<std::string> Variables(CheckpointReader* reader) {
         ShapeName({shape.data(), static_cast<size_t>(shape.size())}),
         absl::StrCat(entry.saved.size()),
         slots.empty() ? "-" : absl::StrJoin(slots, ",")};
-    for (std::string& cell : range.Cells()) cells.push_back(std::move(cell));
+    if (values) {
+      ASSIGN_OR_RETURN(const Range range, RangeOf(entry, reader));
+      for (std::string& cell : range.Cells()) cells.push_back(std::move(cell));
+    }
     table.Add(std::move(cells));
   }
   return table.Text();
@@ -195,7 +204,7 @@ std::string StateOf(const v1::Manifest& manifest) {
 
 absl::StatusOr<std::string> ListCheckpoints(const std::string& path) {
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, CheckpointsAt(path));
-  CheckpointVerifier verifier;
+  CheckpointVerifier verifier(WithoutNumbers());
   Table table;
   table.Add({"checkpoint", "step", "created", "size", "files", "state"});
   for (const std::string& checkpoint : paths) {
@@ -216,11 +225,13 @@ absl::StatusOr<std::string> ListCheckpoints(const std::string& path) {
   return table.Text();
 }
 
-absl::StatusOr<std::string> InspectCheckpoint(const std::string& path) {
+absl::StatusOr<std::string> InspectCheckpoint(const std::string& path,
+                                              bool values) {
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, CheckpointsAt(path));
-  RETURN_IF_ERROR(VerifyCheckpoint(paths.front()).status());
+  const auto verify = values ? CheckpointVerifier::Options() : WithoutNumbers();
+  RETURN_IF_ERROR(VerifyCheckpoint(paths.front(), verify).status());
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(paths.front()));
-  ASSIGN_OR_RETURN(const std::string variables, Variables(reader.get()));
+  ASSIGN_OR_RETURN(const std::string variables, Variables(reader.get(), values));
   const v1::Manifest& manifest = reader->manifest();
   return absl::StrCat(Summary(paths.front(), manifest), "\n", Files(manifest),
                       "\n", Lost(manifest), variables);

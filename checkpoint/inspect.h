@@ -12,14 +12,17 @@ namespace paramd {
 // NOT_FOUND naming the path if there is no checkpoint.
 
 // A line for each checkpoint, newest first: number, step, when it was made, its
-// size, files, and `ok` or what is wrong with it. Reads all files wholly.
+// size, files, and `ok` or what is wrong with it, as far as it takes no reading
+// of numbers: manifests, sizes, headers.
 absl::StatusOr<std::string> ListCheckpoints(const std::string& path);
 
 // What is in one checkpoint, that of the highest number if `path` has several:
-// its manifest in short, then each variable with shape, parts, slots and the
-// range and mean of its values. Holds at most 4 MiB of values at a time.
-// DATA_LOSS naming what is wrong with the checkpoint.
-absl::StatusOr<std::string> InspectCheckpoint(const std::string& path);
+// its manifest in short, then each variable with shape, parts and slots; if
+// `values`, the range and mean of its values too, for which all files are read
+// and their checksums looked at, at most 8 MiB at a time. DATA_LOSS naming what
+// is wrong with the checkpoint.
+absl::StatusOr<std::string> InspectCheckpoint(const std::string& path,
+                                              bool values = false);
 
 }  // namespace paramd
 

@@ -1,6 +1,7 @@
 #include "checkpoint/inspect.h"
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -68,10 +69,26 @@ TEST_F(InspectTest, OneIsDescribedByRunDirectoryAndPathAlike) {
     const auto text = InspectCheckpoint(path);
     ASSERT_TRUE(text.ok()) << text.status();
     EXPECT_THAT(*text, HasSubstr("snapshot    1.2\nstep        20\n"));
-    EXPECT_THAT(*text, ContainsRegex("layer/kernel +37x11 +5 +momentum +-0."));
+    EXPECT_THAT(*text, ContainsRegex("layer/kernel +37x11 +5 +momentum\n"));
     EXPECT_THAT(*text, ContainsRegex("scale +scalar +1 +momentum"));
     EXPECT_THAT(*text, ContainsRegex("ps-00001-of-00002.safetensors +ps-0"));
   }
+}
+
+TEST_F(InspectTest, NumbersAreReadOnlyIfTheyAreAskedFor) {
+  const std::string path = Commit(1, 10);
+  EXPECT_THAT(*InspectCheckpoint(run_, /*values=*/true),
+              ContainsRegex("layer/kernel +37x11 +5 +momentum +-0."));
+  std::fstream file(path + "/ps-00001-of-00002.safetensors",
+                    std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-3, std::ios::end);
+  file.put('!');
+  file.close();
+  EXPECT_THAT(*ListCheckpoints(run_), HasSubstr(" ok\n"));
+  EXPECT_THAT(*InspectCheckpoint(run_), HasSubstr("layer/kernel"));
+  const auto text = InspectCheckpoint(run_, /*values=*/true);
+  EXPECT_EQ(text.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(text.status().message()), HasSubstr("crc32c"));
 }
 
 TEST_F(InspectTest, WhatIsLostIsListedByWorkerAndServer) {
@@ -105,7 +122,7 @@ TEST_F(InspectTest, WhatAnIncrementHasAsItsBaseIsShown) {
   ASSERT_TRUE(path.ok()) << path.status();
   EXPECT_THAT(*ListCheckpoints(run_),
               HasSubstr("ok, incremental, base 000001-00000001.step-10\n"));
-  const std::string text = *InspectCheckpoint(run_);
+  const std::string text = *InspectCheckpoint(run_, /*values=*/true);
   EXPECT_THAT(text, ContainsRegex("ps-00001-of-00002.safetensors +ps-0 .* "
                                   "000001-00000001.step-10/ps-00001-of-00002"));
   // The number of the increment, not the base's.
@@ -113,7 +130,7 @@ TEST_F(InspectTest, WhatAnIncrementHasAsItsBaseIsShown) {
     return all.substr(all.find("scale "));
   };
   const auto base =
-      InspectCheckpoint(run_ + "/checkpoints/000001-00000001.step-10");
+      InspectCheckpoint(run_ + "/checkpoints/000001-00000001.step-10", true);
   ASSERT_TRUE(base.ok()) << base.status();
   EXPECT_NE(scale(text), scale(*base));
 }

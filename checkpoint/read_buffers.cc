@@ -8,8 +8,6 @@ namespace {
 
 // What malloc does not ask the kernel for each time.
 constexpr size_t kLeastBytes = size_t{64} << 10;
-// Three windows of 16 MiB of a server that restores, and what is between them.
-constexpr uint64_t kMostBytes = uint64_t{64} << 20;
 
 }  // namespace
 
@@ -29,7 +27,7 @@ void ReadBuffers::Keep(const Buffer& piece) {
   if (piece.size() < kLeastBytes) return;
   kept_.push_back(piece);
   bytes_ += piece.size();
-  while (bytes_ > kMostBytes) {
+  while (bytes_ > most_bytes_) {
     bytes_ -= kept_.front().size();
     kept_.pop_front();
   }

@@ -17,11 +17,17 @@ namespace paramd {
 //   ... fill piece.mutable_bytes() ...
 //   buffers.Keep(piece);
 //
-// Bound: 64 MiB of pieces that nobody else need hold.
+// Bound: `most_bytes` of pieces that nobody else need hold.
 //
 // Not thread-safe; pieces may be dropped on any thread, also when this is gone.
 class ReadBuffers {
  public:
+  // Three windows of 16 MiB of a server that restores, and what is between them.
+  static constexpr uint64_t kRestoreBytes = uint64_t{64} << 20;
+
+  explicit ReadBuffers(uint64_t most_bytes = kRestoreBytes)
+      : most_bytes_(most_bytes) {}
+
   // The single holder of so many bytes, of which nothing is known.
   Buffer Take(size_t size);
   // To be used again when its other holders have dropped it. What is small is
@@ -31,6 +37,7 @@ class ReadBuffers {
   uint64_t bytes() const { return bytes_; }
 
  private:
+  const uint64_t most_bytes_;
   std::deque<Buffer> kept_;  // Oldest first.
   uint64_t bytes_ = 0;
 };

@@ -38,6 +38,14 @@ TEST(ReadBuffersTest, WhatIsKeptHasABound) {
   EXPECT_EQ(buffers.bytes(), 16 * kPiece);
 }
 
+TEST(ReadBuffersTest, WhoReadsOnePieceAtATimeKeepsLess) {
+  ReadBuffers buffers(2 * kPiece);
+  // No two of a size, so none is used again.
+  for (size_t i = 0; i < 20; ++i) buffers.Keep(buffers.Take(kPiece - i));
+  EXPECT_LE(buffers.bytes(), 2 * kPiece);
+  EXPECT_GT(buffers.bytes(), kPiece);
+}
+
 TEST(ReadBuffersTest, APieceOutlivesIt) {
   Buffer piece;
   {

@@ -1,14 +1,22 @@
+#include <cstdio>
+
 #include "checkpoint/inspect.h"
 #include "cli/command.h"
-#include "cli/path_command.h"
+#include "cli/exit_code.h"
+#include "cli/flags.h"
 
 namespace paramd {
 
 int CheckpointListCommand(const Invocation& invocation) {
-  return RunPathCommand(
-      {"checkpoint list", "Lists the checkpoints of a run, newest first.",
-       ListCheckpoints},
-      invocation);
+  Flags flags("checkpoint list", "PATH",
+              "Lists the checkpoints of a run, newest first.");
+  flags.AllowArguments(1, 1, "PATH, the directory of a run or a checkpoint");
+  if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
+  const auto text = ListCheckpoints(flags.arguments()[0]);
+  PrintError(text.status());
+  if (!text.ok()) return ExitCodeAtStart(text.status());
+  std::fputs(text->c_str(), stdout);
+  return kExitFinished;
 }
 
 }  // namespace paramd
