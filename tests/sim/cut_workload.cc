@@ -1,15 +1,18 @@
 #include "tests/sim/cut_workload.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 
 #include "base/check.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "tests/sim/faults.h"
+#include "tests/sim/fine_cut.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/storage.h"
 
@@ -17,7 +20,16 @@ namespace paramd {
 namespace {
 
 constexpr uint64_t kEverySteps[] = {1, 4, 11};
+// Of the first layer's 36 rows the others never change. Two rows are a block,
+// eight a slice.
+constexpr uint64_t kLit = 6;
+constexpr Cut kFine = {.block_elements = 32, .slice_bytes = 512};
 constexpr uint64_t kWarmUp = 50;  // Of a block's running gradient.
+
+bool HasBase(const v1::Manifest& manifest) {
+  return std::any_of(manifest.files().begin(), manifest.files().end(),
+                     [](const v1::ShardFile& file) { return file.has_base(); });
+}
 
 // `running`: the running gradients, too.
 absl::Status CompareCounts(const std::map<std::string, std::string>& counts,
@@ -39,8 +51,10 @@ absl::Status CompareCounts(const std::map<std::string, std::string>& counts,
 CutWorkload::CutWorkload(uint32_t epochs) : epochs_(epochs) {}
 
 ModelJob CutWorkload::JobOf(const Draw& draw, uint32_t servers) const {
-  ModelJob job = DrawnModelJob();
+  ModelJob job =
+      draw.incremental > 0 ? DrawnModelJob(kLit) : DrawnModelJob();
   job.flags = "--workload=cut";
+  job.config.mutable_checkpoint()->set_incremental(draw.incremental);
   job.config.set_epochs(epochs_);
   job.config.set_staleness("sync");
   job.config.set_pull_ahead(false);
@@ -54,7 +68,8 @@ ModelJob CutWorkload::JobOf(const Draw& draw, uint32_t servers) const {
 }
 
 const CutWorkload::Uninterrupted& CutWorkload::ExpectedOf(const Draw& draw) {
-  const auto known = expected_.find(draw.workers);
+  const std::pair key(draw.workers, draw.incremental > 0);
+  const auto known = expected_.find(key);
   if (known != expected_.end()) return known->second;
   const ModelJob job = JobOf(draw, /*servers=*/2);
   SimStorage storage;
@@ -65,7 +80,7 @@ const CutWorkload::Uninterrupted& CutWorkload::ExpectedOf(const Draw& draw) {
   auto trained = cluster.Trained();
   CHECK(trained.ok(), trained.status().ToString());
   return expected_
-      .emplace(draw.workers,
+      .emplace(key,
                Uninterrupted{*std::move(trained), cluster.Counts()})
       .first->second;
 }
@@ -104,7 +119,8 @@ absl::StatusOr<uint64_t> CutWorkload::Live(const ModelJob& job,
 }
 
 uint64_t CutWorkload::MomentsOf(const Draw& draw) {
-  const std::tuple key(draw.workers, draw.servers_before, draw.every_steps);
+  const std::tuple key(draw.workers, draw.servers_before, draw.every_steps,
+                       draw.incremental);
   const auto known = moments_.find(key);
   if (known != moments_.end()) return known->second;
   const ModelJob job = JobOf(draw, draw.servers_before);
@@ -124,6 +140,9 @@ WorkloadReport CutWorkload::Run(uint64_t seed, bool verbose) {
   draw.servers_after = static_cast<uint32_t>(1 + random.Below(3));
   draw.every_steps = kEverySteps[random.Below(3)];
   draw.seed = seed;
+  draw.incremental = seed % 3 == 0 ? 1 + seed / 3 % 4 : 0;
+  absl::optional<FineCut> fine;
+  if (draw.incremental > 0) fine.emplace(kFine);
   const uint64_t cut = 1 + random.Below(MomentsOf(draw));
   const Uninterrupted& expected = ExpectedOf(draw);
 
@@ -147,6 +166,10 @@ WorkloadReport CutWorkload::Run(uint64_t seed, bool verbose) {
     warm_ += running ? 1 : 0;
     report.resumed = true;
     moved_ += draw.servers_after != draw.servers_before;
+    if (HasBase(storage.committed().back())) {
+      ++based_;
+      report.probes.Hit("a job goes on from files with a base");
+    }
   }
   const ModelJob after = JobOf(draw, draw.servers_after);
   ModelCluster cluster(after, 2 * seed + 1, &storage);

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "tests/sim/model_cluster.h"
 #include "tests/sim/model_job.h"
@@ -18,6 +19,7 @@ namespace paramd {
 // bit: values, the optimizer's slots, the steps that each block has applied and,
 // from its 50th on, its running gradient.
 //
+// In every third seed most blocks never change, and checkpoints have bases.
 // The seed draws 1 to 3 workers, 1 to 3 servers before the cut and as many
 // behind it, how often there is a checkpoint, the network, and the cut: one of
 // the moments of that job at which a process acts.
@@ -37,6 +39,8 @@ class CutWorkload {
   // these that did on another number of servers.
   uint64_t restored() const { return restored_; }
   uint64_t moved() const { return moved_; }
+  // And those that did from a checkpoint whose files have a base.
+  uint64_t based() const { return based_; }
   // And those that did when running gradients are kept.
   uint64_t warm() const { return warm_; }
 
@@ -51,6 +55,7 @@ class CutWorkload {
     uint32_t servers_after;
     uint64_t every_steps;
     uint64_t seed;
+    uint32_t incremental;  // As checkpoint.incremental. 0: no bases.
   };
   // Until all have ended, or behind moment `cut`, if that is not 0.
   struct Life {
@@ -68,10 +73,13 @@ class CutWorkload {
                                 ModelCluster* cluster, WorkloadReport* report);
 
   const uint32_t epochs_;
-  std::map<uint32_t, Uninterrupted> expected_;  // By workers.
-  std::map<std::tuple<uint32_t, uint32_t, uint64_t>, uint64_t> moments_;
+  // By workers, and whether most blocks never change.
+  std::map<std::pair<uint32_t, bool>, Uninterrupted> expected_;
+  std::map<std::tuple<uint32_t, uint32_t, uint64_t, uint32_t>, uint64_t>
+      moments_;
   uint64_t restored_ = 0;
   uint64_t moved_ = 0;
+  uint64_t based_ = 0;
   uint64_t warm_ = 0;
 };
 

@@ -85,6 +85,8 @@ TEST(IntegerSnapshotTest, Promise3_ASnapshotIsTheReplayOfThePushesThatItNames) {
   EXPECT_GT(all.probes.Of("a block is forked by a stamp"), 0u);
   EXPECT_GT(all.probes.Of("a push before the cut is applied to both copies"),
             0u);
+  // Where files have bases, both are read for it.
+  EXPECT_GT(all.probes.Of("a checkpoint has a base"), 0u);
 }
 
 TEST(IntegerWorkloadCasesTest, SeedsThatFailedOnceDoNotFailAgain) {

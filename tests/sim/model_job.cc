@@ -16,7 +16,7 @@ namespace {
 // Labelled noise: every value is a pure function of its place.
 class DrawnDataset : public Dataset {
  public:
-  DrawnDataset() {
+  explicit DrawnDataset(uint64_t lit) : lit_(lit) {
     spec_.example_shape = {6, 6};
     spec_.classes = 5;
   }
@@ -30,6 +30,10 @@ class DrawnDataset : public Dataset {
       const CounterRandom random(StableHash("example", index));
       batch->labels.push_back(index % spec_.classes);
       for (uint64_t i = 0; i < spec_.example_size(); ++i) {
+        if (i >= lit_) {
+          batch->examples.push_back(0);
+          continue;
+        }
         // A third of the values say the label.
         batch->examples.push_back(i % 3 == 0 && i % 5 == batch->labels.back()
                                       ? 1.0f
@@ -40,6 +44,7 @@ class DrawnDataset : public Dataset {
   }
 
  private:
+  const uint64_t lit_;
   InputSpec spec_;
 };
 
@@ -79,13 +84,13 @@ v1::JobConfig DrawnConfig() {
 
 }  // namespace
 
-ModelJob DrawnModelJob() {
+ModelJob DrawnModelJob(uint64_t lit) {
   ModelJob job;
   job.flags = "--workload=model";
   job.config = DrawnConfig();
   job.digest = "digest of the model";
-  job.training = std::make_unique<DrawnDataset>();
-  job.test = std::make_unique<DrawnDataset>();
+  job.training = std::make_unique<DrawnDataset>(lit);
+  job.test = std::make_unique<DrawnDataset>(lit);
   return job;
 }
 

@@ -23,8 +23,10 @@ struct ModelJob {
   std::unique_ptr<const Dataset> test;
 };
 
-// A small network with Adam, on examples drawn from a generator.
-ModelJob DrawnModelJob();
+// A small network with Adam, on examples of 36 numbers drawn from a generator,
+// of which only the first `lit` are ever other than 0: nothing changes what the
+// first layer does with the others.
+ModelJob DrawnModelJob(uint64_t lit = 36);
 
 // The job of a job file, of which environment and flags change nothing, on the
 // files that it names. The errors of LoadJob, of the data and of the model.
