@@ -1,6 +1,7 @@
 """paramd checkpoint verify, diff and export, as typed; what an export contains
 is read by programs that know nothing of paramd."""
 
+import importlib.util
 import json
 import os
 import pty
@@ -337,6 +338,30 @@ class CheckpointCommandTest(unittest.TestCase):
         # To the nearest, ties to even: by the definition, of finite numbers.
         expected = (bits + 0x7fff + (bits >> 16 & 1)) >> 16
         self.assertTrue((halves == expected).all())
+
+    @NEEDS_LIBRARIES
+    @unittest.skipIf(importlib.util.find_spec("torch") is None,
+                     "needs torch, which no script of ours installs")
+    def test_torch_opens_an_export_as_the_transformers_library_does(self):
+        import torch  # pylint: disable=import-outside-toplevel
+        from safetensors.torch import load_file  # pylint: disable=import-outside-toplevel
+        for dtype, name in ((torch.float32, "fp32"), (torch.bfloat16, "bf16"),
+                            (torch.float16, "fp16")):
+            out = f"{self.out()}-{name}"
+            code, _, errors = paramd("export", self.runs, "--to", out,
+                                     "--dtype", name, "--max_shard_size=4MB")
+            self.assertEqual((code, errors), (0, ""))
+            with open(os.path.join(out, "model.safetensors.index.json"),
+                      encoding="utf-8") as file:
+                weight_map = json.load(file)["weight_map"]
+            state = {}
+            for shard in sorted(set(weight_map.values())):
+                state.update(load_file(os.path.join(out, shard)))
+            self.assertEqual(set(state), set(SHAPES))
+            for variable, values in state.items():
+                whole = torch.from_numpy(numpy.array(self.whole(variable)))
+                self.assertEqual(values.dtype, dtype)
+                self.assertTrue(torch.equal(values, whole.to(dtype)), variable)
 
     @NEEDS_LIBRARIES
     def test_a_tensor_bundle(self):
