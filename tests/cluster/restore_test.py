@@ -127,6 +127,39 @@ class RestoreTest(unittest.TestCase):
                       self.finish())
 
 
+class NewWorkersTest(unittest.TestCase):
+
+    def start_all(self, cluster):
+        runs = [cluster.start(
+            task, "--set=staleness=sync",
+            "--set=optimizer={\"adam\": {}, \"learning_rate\": 0.01}",
+            "--set=checkpoint.every_steps=20", f"--set=epochs={EPOCHS}")
+                for task in cluster.tasks]
+        for run in runs:
+            self.addCleanup(run.kill)
+        return runs
+
+    def trained(self, cluster):
+        for run in self.start_all(cluster):
+            self.assertEqual(run.wait(), 0, run.output)
+        root = os.path.join(cluster.run_directory, "checkpoints")
+        newest = paramd.checkpoints(cluster.run_directory)[-1]
+        return paramd.tensors(os.path.join(root, newest))
+
+    def test_Promise3_new_workers_go_on_as_the_old_ones_would_have(self):
+        calm = self.trained(paramd.Cluster(servers=2, workers=3))
+        cut_off = paramd.Cluster(servers=2, workers=3)
+        for lives in range(3):
+            runs = self.start_all(cut_off)
+            if lives > 0:
+                runs[-3].wait_for("going on from checkpoint")
+            for _ in range(2):
+                runs[-3].wait_for("checkpoint committed")
+            for run in runs:
+                run.kill()
+        self.assertEqual(self.trained(cut_off), calm)
+
+
 class OtherVariablesTest(unittest.TestCase):
     """A run whose job gets another last layer."""
 

@@ -89,6 +89,16 @@ class ArrowTest(PlantedTree):
         self.assertEqual([], self.violations_in(
             {"base/a.cc": '#include "absl/synchronization/mutex.h"\n'}))
 
+    def test_a_worker_draws_nothing_but_the_order_of_examples(self):
+        for header in ('"base/random.h"', "<random>", '"absl/random/random.h"'):
+            self.assert_refused(
+                {"worker/model/dropout.cc": f"#include {header}\n"},
+                "worker/model/dropout.cc:1", "a worker has no state")
+        self.assertEqual([], self.violations_in(
+            {path: '#include "base/random.h"\n' for path in rooms.MAY_DRAW} |
+            {"worker/a_test.cc": '#include "base/random.h"\n',
+             "worker/testing/b.h": '#include "base/random.h"\n'}))
+
     def test_a_name_at_the_top_that_is_not_on_the_map_is_refused(self):
         self.assert_refused({"util/a.h": ""}, "util")
         self.assert_refused({"a.cc": "", "base/b.h": ""}, "a.cc")

@@ -42,6 +42,14 @@ CORES = {
     "worker/core": _UNDER_CORES + ["client/core", "coordinator/core"],
 }
 
+# What a worker does follows from its weights and its input: of what it is made of
+# nothing draws numbers but these. docs/decisions/0024-workers-have-no-state.md
+_DRAWS = ("base/random.h", "random", "absl/random/")
+MAY_DRAW = {
+    "worker/input/example_order.cc",  # A function of seed and epoch.
+    "client/core/session.h",  # The first id of its requests, of no account.
+}
+
 # Any other name at the top of the tree needs a decision page.
 TOP_LEVEL = set(MAY_INCLUDE) | {
     ".bazelignore", ".bazelrc", ".bazelrc.local", ".ci", ".clang-format",
@@ -146,6 +154,7 @@ class Tree:
                 found.append(f"{path}: a source belongs in a room")
                 continue
             found += self._check_arrows(path)
+            found += self._check_drawing(path)
             if core_of(path):
                 found += self._check_core(path)
         return found
@@ -206,6 +215,15 @@ class Tree:
                   room != "base"):
                 found.append(f"{where}: use base/mutex.h")
         return found
+
+    def _check_drawing(self, path):
+        if (not path.startswith(("worker/", "client/")) or path in MAY_DRAW or
+                "/testing/" in path or path.endswith("_test.cc")):
+            return []
+        return [f"{path}:{include.line}: includes {include.path}: a worker has "
+                "no state, and nothing to draw"
+                for include in self._includes[path]
+                if include.path.startswith(_DRAWS)]
 
     def _check_core(self, path):
         """The core's own lines, and those of every header that it reaches."""
