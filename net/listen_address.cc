@@ -21,6 +21,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "net/loopback.h"
 
 namespace paramd {
 namespace {
@@ -30,18 +31,6 @@ constexpr int kBacklog = 4096;
 constexpr int kUserTimeoutMs = 20000;
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-bool IsLoopback(const sockaddr* address) {
-  if (address->sa_family == AF_INET) {
-    const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
-    return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-  }
-  if (address->sa_family == AF_INET6) {
-    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
-    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-  }
-  return false;
-}
 
 absl::Status CheckPort(const std::string& address) {
   const size_t colon = address.rfind(':');

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "net/listen_address.h"
+#include "net/loopback.h"
 
 namespace paramd {
 namespace {
@@ -94,6 +95,7 @@ void Listener::Accept(int listening_fd) {
   struct stat status = {};
   fstat(fd, &status);
   open_.emplace_back(fd, status.st_ino);
+  if (StaysOnMachine(fd)) SendUnpaced(fd);
   take_(listening_fd, fd);
 }
 

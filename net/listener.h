@@ -19,6 +19,8 @@ namespace paramd {
 // Listens and accepts, in place of gRPC's own listener, which takes any number
 // of connections and, once the process has no descriptor left, none ever again.
 //
+// What is sent over a connection that does not leave the machine is not paced.
+//
 // Invariant: of what it accepted at most 1,024 connections are open, or half as
 // many as the process may have descriptors, if that is less. Beyond that the
 // newest is closed at once, counted and logged.

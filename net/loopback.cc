@@ -1,0 +1,92 @@
+#include "net/loopback.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <cstring>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+
+namespace paramd {
+namespace {
+
+// Every Linux has it, and lets everybody choose it.
+constexpr absl::string_view kUnpaced = "reno";
+constexpr absl::string_view kPaced = "bbr";
+constexpr size_t kMostNameBytes = 16;  // The kernel's TCP_CA_NAME_MAX.
+
+bool IsLoopbackText(const std::string& host) {
+  sockaddr_in v4 = {};
+  sockaddr_in6 v6 = {};
+  if (inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    return IsLoopback(reinterpret_cast<const sockaddr*>(&v4));
+  }
+  if (inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) != 1) return false;
+  v6.sin6_family = AF_INET6;
+  return IsLoopback(reinterpret_cast<const sockaddr*>(&v6));
+}
+
+bool SameHost(const sockaddr_storage& a, const sockaddr_storage& b) {
+  if (a.ss_family != b.ss_family) return false;
+  if (a.ss_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in&>(a).sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in&>(b).sin_addr.s_addr;
+  }
+  return a.ss_family == AF_INET6 &&
+         IN6_ARE_ADDR_EQUAL(
+             &reinterpret_cast<const sockaddr_in6&>(a).sin6_addr,
+             &reinterpret_cast<const sockaddr_in6&>(b).sin6_addr);
+}
+
+}  // namespace
+
+bool IsLoopback(const sockaddr* address) {
+  if (address->sa_family == AF_INET) {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
+    return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+  }
+  if (address->sa_family == AF_INET6) {
+    const in6_addr& v6 =
+        reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(&v6) ||
+           (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+  }
+  return false;
+}
+
+bool IsLoopback(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  if (colon == absl::string_view::npos) return false;
+  absl::string_view host = address.substr(0, colon);
+  if (host == "localhost") return true;
+  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+  return IsLoopbackText(std::string(host));
+}
+
+bool StaysOnMachine(int fd) {
+  sockaddr_storage here = {}, there = {};
+  socklen_t here_size = sizeof(here), there_size = sizeof(there);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&here), &here_size) != 0 ||
+      getpeername(fd, reinterpret_cast<sockaddr*>(&there), &there_size) != 0) {
+    return false;
+  }
+  return IsLoopback(reinterpret_cast<const sockaddr*>(&there)) ||
+         SameHost(here, there);
+}
+
+void SendUnpaced(int fd) {
+  char name[kMostNameBytes] = {};
+  socklen_t size = sizeof(name) - 1;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) != 0 ||
+      !absl::StartsWith(name, kPaced)) {
+    return;
+  }
+  setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kUnpaced.data(),
+             static_cast<socklen_t>(kUnpaced.size()));
+}
+
+}  // namespace paramd
