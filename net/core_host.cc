@@ -91,6 +91,7 @@ void CoreHost::Replied(CallId id, absl::Status status, Outbox::Head head,
   event.message.call = it->second.call;
   event.message.is_reply = true;
   event.message.status = std::move(status);
+  event.message.in_shared_memory = share_memory_.contains(it->second.to);
   if (event.message.status.ok()) {
     event.head = std::move(head);
     event.message.payload = std::move(payload);
@@ -98,6 +99,14 @@ void CoreHost::Replied(CallId id, absl::Status status, Outbox::Head head,
   deadlines_.erase({it->second.deadline, id});
   calls_.erase(it);
   events_.push_back(std::move(event));
+}
+
+void CoreHost::SharesMemory(PeerId peer, bool shares) {
+  if (shares) {
+    share_memory_.insert(peer);
+  } else {
+    share_memory_.erase(peer);
+  }
 }
 
 bool CoreHost::Turn(Time now) {

@@ -75,6 +75,9 @@ class CoreHost {
   // answer after the deadline) are ignored.
   void Replied(CallId id, absl::Status status, Outbox::Head head,
                BufferChain payload);
+  // Whether payloads of calls to `peer` go through shared memory, from now on;
+  // its replies say so.
+  void SharesMemory(PeerId peer, bool shares);
 
   // Gives what is due: deadlines, ticks, and the oldest waiting event. False if
   // there was nothing.
@@ -151,6 +154,7 @@ class CoreHost {
   std::deque<Event> events_;
   CallId next_id_ = 1;
   absl::flat_hash_map<CallId, OpenCall> calls_;
+  absl::flat_hash_set<PeerId> share_memory_;
   std::set<std::pair<Time, CallId>> deadlines_;  // One for each of calls_.
   absl::flat_hash_set<std::pair<PeerId, IoId>> open_ios_;  // Bound: 4,096.
   Time looked_at_waits_;

@@ -1,5 +1,6 @@
 #include "net/core_host.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -115,6 +116,32 @@ TEST_F(CoreHostTest, ACallIsAnsweredAtItsDeadlineAndNotAgain) {
                        "1 at 3: ps-0 did not answer within 3s",
                        "2 at 4: ps-5 did not answer within 4s"}));
   EXPECT_EQ(transport_.cancelled, transport_.sent);
+}
+
+TEST_F(CoreHostTest, RepliesSayWhetherTheirPeerSharesMemory) {
+  worker_.on_start = [&](Time, Outbox* out) {
+    for (CallId call = 1; call <= 4; ++call) {
+      out->Send(PeerId::Ps(call == 2), call, Request(1), {}, absl::Seconds(1));
+    }
+  };
+  std::map<CallId, bool> shared;
+  worker_.on_receive = [&](Message m, Time, Outbox*) {
+    shared[m.call] = m.in_shared_memory;
+  };
+  host_.AddCore(PeerId::Worker(0), &worker_);
+  host_.Start(At(0));
+  const auto reply = [&](int call) {
+    host_.Replied(transport_.sent[call - 1], absl::OkStatus(), Request(1), {});
+  };
+  reply(1);
+  host_.SharesMemory(PeerId::Ps(0), true);
+  reply(2);
+  reply(3);
+  host_.SharesMemory(PeerId::Ps(0), false);
+  reply(4);
+  TurnUntilIdle(At(0));
+  EXPECT_EQ(shared, (std::map<CallId, bool>{
+                        {1, false}, {2, false}, {3, true}, {4, false}}));
 }
 
 TEST_F(CoreHostTest, ARequestFromOutsideIsAnsweredThroughTheTransport) {

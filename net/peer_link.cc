@@ -140,6 +140,8 @@ class PeerLink::Call : public Completion {
   SharedMemory* memory() const {
     return shared == nullptr ? nullptr : shared->memory();
   }
+  // The memory took the request's payload, or there was none to take.
+  bool had_room = false;
   bool cancelled = false;
   grpc::ByteBuffer reply;
   grpc::Status status;
@@ -222,9 +224,10 @@ void PeerLink::Send(CallId id, PeerId from, Outbox::SendItem item,
                        control_channel_->GetState(/*try_to_connect=*/false) ==
                            GRPC_CHANNEL_READY;
   auto shared = reached ? Shared() : nullptr;
+  SharedMemory* const memory = shared == nullptr ? nullptr : shared->memory();
+  const uint64_t without_room = memory == nullptr ? 0 : memory->without_room();
   OutgoingMessage request =
-      EncodeRequest(method, *item.head, item.payload,
-                    shared == nullptr ? nullptr : shared->memory());
+      EncodeRequest(method, *item.head, item.payload, memory);
   if (request.size > method.most_bytes()) {
     host_->Replied(
         id,
@@ -246,6 +249,8 @@ void PeerLink::Send(CallId id, PeerId from, Outbox::SendItem item,
   auto call =
       std::make_unique<Call>(this, id, from, MonotonicNow() + item.deadline,
                              method, std::move(request.bytes));
+  call->had_room =
+      memory != nullptr && memory->without_room() == without_room;
   call->shared = std::move(shared);
   if (reached) {
     Begin(std::move(call));
@@ -377,6 +382,7 @@ void PeerLink::Finished(Call* call) {
   }
   if (call->cancelled) return;
   if (status.ok()) {
+    host_->SharesMemory(peer_, call->had_room);
     host_->Replied(call->id, absl::OkStatus(), std::move(message.head),
                    std::move(message.payload));
     return;
@@ -391,7 +397,13 @@ void PeerLink::Finished(Call* call) {
 absl::Status PeerLink::Received(Call* call, WireMessage* message) {
   ASSIGN_OR_RETURN(*message, DecodeMessage(call->reply, *call->method.reply));
   const auto shared = TakeShared(message);
-  if (!shared.has_value()) return absl::OkStatus();
+  if (!shared.has_value()) {
+    // The peer's part of the memory had no room.
+    if (ChainSize(message->payload) >= SharedMemory::kLeastBytes) {
+      call->had_room = false;
+    }
+    return absl::OkStatus();
+  }
   return TakeSharedPayload(*shared, call->memory(), message);
 }
 

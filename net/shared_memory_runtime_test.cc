@@ -146,6 +146,7 @@ TEST_F(SharedMemoryRuntimeTest, PayloadsGoBothWaysThroughOneMemory) {
     EXPECT_TRUE(m.status.ok()) << m.status;
     EXPECT_EQ(FlattenForTest(m.payload), Pattern(kBig, n));
     const uint64_t memory = MemoryOf(m.payload);
+    EXPECT_EQ(m.in_shared_memory, memory != 0);
     ++answered[memory];
     return memory != 0 && answered[memory] == 20;
   });
@@ -161,6 +162,7 @@ TEST_F(SharedMemoryRuntimeTest, EitherSideTurnsItOff) {
     EXPECT_TRUE(m.status.ok()) << m.status;
     EXPECT_EQ(FlattenForTest(m.payload), Pattern(kBig, n));
     EXPECT_EQ(MemoryOf(m.payload), 0u);
+    EXPECT_FALSE(m.in_shared_memory);
     return n == 50;
   };
   Push(through_messages, /*shared_memory=*/false);
@@ -181,15 +183,18 @@ TEST_F(SharedMemoryRuntimeTest, WhatAServerKeepsIsNotWrittenOver) {
   server_->Start();
   // More than the arena holds: the others come in messages.
   uint64_t last = 0;
+  std::map<bool, int> said;
   Push([&](uint64_t n, const Message& m) {
     EXPECT_TRUE(m.status.ok()) << m.status;
     last = n;
+    ++said[m.in_shared_memory];
     return n == 100;
   });
   server_.reset();
   ASSERT_EQ(kept.size(), last);
   EXPECT_GT(in_memory, 10);
   EXPECT_LT(in_memory, 60);
+  EXPECT_EQ(said[true], in_memory) << "the worker hears that there is no room";
   // Also when who sent it has gone.
   for (uint64_t n = 1; n <= last; ++n) {
     ASSERT_EQ(FlattenForTest(kept[n - 1]), Pattern(kBig, n)) << n;

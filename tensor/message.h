@@ -53,6 +53,9 @@ struct Message {
   absl::Status status;
   const google::protobuf::Message* head = nullptr;
   BufferChain payload;
+  // Of a reply: payloads of this call went through memory that both processes
+  // see, or would have.
+  bool in_shared_memory = false;
 };
 
 // What became of work started with Outbox::StartIo. `head` may be null.

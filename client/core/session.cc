@@ -17,6 +17,10 @@ namespace {
 // Calls of a session are told from other calls of the same node by this bit.
 constexpr CallId kSessionCall = CallId{1} << 63;
 constexpr size_t kPullTimes = 64;
+// A message takes no more.
+constexpr uint64_t kMostChunkBytes = uint64_t{4} << 20;
+// Of a chunk above chunk_bytes: the rest of a message has room for their heads.
+constexpr size_t kMostBlocks = 1024;
 // After a server has kept a pull for long and gave it back.
 constexpr absl::Duration kAskAgain = absl::Milliseconds(10);
 
@@ -152,17 +156,18 @@ void Session::StartOperation(OpId op, Operation operation, Time now,
 std::vector<Session::Chunk> Session::CutIntoChunks(Time now) {
   std::vector<Chunk> chunks;
   std::vector<size_t> open(placement_.servers(), SIZE_MAX);
-  std::vector<uint64_t> bytes(placement_.servers(), 0);
   const auto& slices = placement_.slices();
   for (uint32_t s = 0; s < slices.size(); ++s) {
     const uint32_t server = slices[s].server;
     for (uint32_t b = 0; b < slices[s].blocks; ++b) {
       const uint64_t size =
           BlockElements(slices[s].elements, b) * sizeof(float);
-      if (open[server] == SIZE_MAX ||
-          bytes[server] + size > options_.chunk_bytes) {
+      const Chunk* const last =
+          open[server] == SIZE_MAX ? nullptr : &chunks[open[server]];
+      if (last == nullptr || last->bytes + size > MostBytes(server) ||
+          (last->bytes + size > options_.chunk_bytes &&
+           last->blocks.size() >= kMostBlocks)) {
         open[server] = chunks.size();
-        bytes[server] = 0;
         Chunk& chunk = chunks.emplace_back();
         chunk.server = server;
         chunk.retry_at = now;
@@ -170,10 +175,26 @@ std::vector<Session::Chunk> Session::CutIntoChunks(Time now) {
             CounterRandom(options_.request_id_seed).Bits(next_request_++);
       }
       chunks[open[server]].blocks.push_back({s, b});
-      bytes[server] += size;
+      chunks[open[server]].bytes += size;
     }
   }
   return chunks;
+}
+
+uint64_t Session::MostBytes(uint32_t server) const {
+  if (!servers_[server].in_shared_memory) return options_.chunk_bytes;
+  return std::max(options_.chunk_bytes,
+                  std::min(4 * options_.chunk_bytes, kMostChunkBytes));
+}
+
+// A pull that a server keeps waiting takes nothing of a push's share.
+bool Session::HasRoom(OpId op, const Chunk& chunk) const {
+  const Server& server = servers_[chunk.server];
+  if (server.calls >= options_.calls_per_server) return false;
+  const auto under_way = server.bytes.find(op);
+  return under_way == server.bytes.end() ||
+         under_way->second + chunk.bytes <=
+             options_.calls_per_server * options_.chunk_bytes;
 }
 
 void Session::SendWhatMay(Time now, Outbox* out) {
@@ -181,7 +202,7 @@ void Session::SendWhatMay(Time now, Outbox* out) {
     for (size_t c = 0; c < operation.chunks.size(); ++c) {
       const Chunk& chunk = operation.chunks[c];
       if (chunk.done || chunk.call != 0 || chunk.retry_at > now) continue;
-      if (servers_[chunk.server].calls >= options_.calls_per_server) continue;
+      if (!HasRoom(op, chunk)) continue;
       if (IsReady(operation, chunk)) SendChunk(op, &operation, c, now, out);
     }
   }
@@ -216,8 +237,9 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
   Chunk& chunk = operation->chunks[index];
   chunk.call = kSessionCall | next_call_++;
   if (chunk.attempts++ > 0) ++chunks_resent_;
-  calls_[chunk.call] = {op, index, chunk.server, now};
+  calls_[chunk.call] = {op, index, chunk.server, chunk.bytes, now};
   ++servers_[chunk.server].calls;
+  servers_[chunk.server].bytes[op] += chunk.bytes;
   BufferChain payload;
   Outbox::Head head = operation->into != nullptr
                           ? MakePull(*operation, chunk)
@@ -289,7 +311,7 @@ bool Session::Receive(const Message& message, Time now, Outbox* out) {
   if (call == calls_.end()) return true;  // Its second answer.
   const Call made = call->second;
   calls_.erase(call);
-  --servers_[made.server].calls;
+  EndCall(made, message);
   const auto found = operations_.find(made.op);
   // A chunk that was reset meanwhile has another call or none.
   if (found != operations_.end() &&
@@ -309,6 +331,15 @@ bool Session::Receive(const Message& message, Time now, Outbox* out) {
   }
   SendWhatMay(now, out);
   return true;
+}
+
+void Session::EndCall(const Call& call, const Message& message) {
+  Server& server = servers_[call.server];
+  --server.calls;
+  uint64_t& bytes = server.bytes[call.op];
+  bytes -= call.bytes;
+  if (bytes == 0) server.bytes.erase(call.op);
+  if (message.status.ok()) server.in_shared_memory = message.in_shared_memory;
 }
 
 absl::Status Session::HandleAnswer(Operation* operation, Chunk* chunk,
@@ -497,8 +528,7 @@ Time Session::next_tick() const {
     }
     for (const Chunk& chunk : operation.chunks) {
       const bool waits =
-          !chunk.done && chunk.call == 0 &&
-          servers_[chunk.server].calls < options_.calls_per_server &&
+          !chunk.done && chunk.call == 0 && HasRoom(op, chunk) &&
           IsReady(operation, chunk);
       if (waits) next = std::min(next, chunk.retry_at);
     }

@@ -39,10 +39,14 @@ class Session {
 
   struct Options {
     uint32_t worker = 0;
-    // Of float32; in another format a chunk of as many numbers is shorter.
+    // Of float32; in another format a chunk of as many numbers is shorter. Where
+    // a server's payloads go through shared memory, a chunk has up to four times
+    // as many, 4 MiB at most: there what counts is the number of calls.
     uint64_t chunk_bytes = uint64_t{1} << 20;
     NumberFormat push_format = NumberFormat::kFp32;
     NumberFormat pull_format = NumberFormat::kFp32;
+    // Of one push or pull, together of as many bytes as so many chunks of
+    // chunk_bytes.
     int calls_per_server = 4;
     absl::Duration call_deadline = absl::Seconds(10);
     // A push or pull that takes longer is given up.
@@ -150,6 +154,7 @@ class Session {
   // Blocks of one operation that travel in one message.
   struct Chunk {
     uint32_t server = 0;
+    uint64_t bytes = 0;
     std::vector<BlockId> blocks;
     bool done = false;
     bool pulled = false;  // With the answer to its push.
@@ -176,10 +181,13 @@ class Session {
     OpId op = 0;
     size_t chunk = 0;
     uint32_t server = 0;
+    uint64_t bytes = 0;
     Time sent;
   };
   struct Server {
     int calls = 0;
+    std::map<OpId, uint64_t> bytes;  // Under way, of each operation with any.
+    bool in_shared_memory = false;   // As its last answer said.
     std::deque<absl::Duration> pull_times;  // At most 64.
   };
 
@@ -187,12 +195,17 @@ class Session {
   std::vector<Chunk> CutIntoChunks(Time now);
   void CheckSizes(const std::vector<Buffer>& gradients) const;
   void SendWhatMay(Time now, Outbox* out);
+  // Of a chunk.
+  uint64_t MostBytes(uint32_t server) const;
+  // Its call may be made beside those that are under way.
+  bool HasRoom(OpId op, const Chunk& chunk) const;
   // Its gradients are there.
   bool IsReady(const Operation& operation, const Chunk& chunk) const;
   void SendChunk(OpId op, Operation* operation, size_t chunk, Time now,
                  Outbox* out);
   void FillHeader(const Operation& operation, const Chunk& chunk,
                   v1::Header* header) const;
+  void EndCall(const Call& call, const Message& message);
   absl::Status HandleAnswer(Operation* operation, Chunk* chunk,
                             const Message& message, absl::Duration time);
   absl::Status HandlePulled(Weights* into, const Chunk& chunk,

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -25,7 +26,26 @@ using testing::Pair;
 
 using testing::kOp;
 
-using SessionTest = testing::SessionTestBase;
+class SessionTest : public testing::SessionTestBase {
+ protected:
+  // One variable of nine blocks on ps-0.
+  static v1::Configuration NineBlocks() {
+    return MakeConfiguration({{"w", {9 * kBlockElements}, 0}}, 1);
+  }
+  // Pushes, and answers each chunk as it comes; how many blocks each had.
+  std::vector<int> BlocksOfEachPush(uint64_t sequence) {
+    std::vector<int> blocks;
+    Push(sequence);
+    for (auto sent = Sent(); !sent.empty(); sent = Sent()) {
+      for (const Outbox::SendItem& item : sent) {
+        blocks.push_back(HeadOf<v1::PushRequest>(item).blocks_size());
+        Answer(item, PushReplyTo(item));
+      }
+    }
+    EXPECT_TRUE(End().ok());
+    return blocks;
+  }
+};
 
 // ---- chunks -----------------------------------------------------------------
 
@@ -74,6 +94,58 @@ TEST_F(SessionTest, Promise8_AtMostCallsPerServerAreUnderWay) {
   const auto first = Sent();
   ASSERT_EQ(first.size(), 2u);
   Answer(first[0], PushReplyTo(first[0]));
+  EXPECT_EQ(Sent().size(), 1u);
+}
+
+TEST_F(SessionTest, AChunkThroughSharedMemoryIsUpToFourTimesAsLong) {
+  Session::Options options;
+  options.chunk_bytes = kBlockElements * sizeof(float);
+  Use(NineBlocks(), options);
+  in_shared_memory_ = true;
+  EXPECT_EQ(BlocksOfEachPush(1), (std::vector<int>(9, 1)))
+      << "until the first answer nobody knows";
+  EXPECT_EQ(BlocksOfEachPush(2), (std::vector<int>{4, 4, 1}));
+  in_shared_memory_ = false;
+  EXPECT_EQ(BlocksOfEachPush(3), (std::vector<int>{4, 4, 1}));
+  EXPECT_EQ(BlocksOfEachPush(4), (std::vector<int>(9, 1)));
+}
+
+TEST_F(SessionTest, AChunkThroughSharedMemoryHasAtMost4MiB) {
+  Session::Options options;
+  options.chunk_bytes = 3 << 20;
+  Use(NineBlocks(), options);
+  in_shared_memory_ = true;
+  EXPECT_EQ(BlocksOfEachPush(1), (std::vector<int>{3, 3, 3}));
+  EXPECT_EQ(BlocksOfEachPush(2), (std::vector<int>{4, 4, 1}));
+}
+
+TEST_F(SessionTest, AChunkAboveItsUsualSizeHasAtMost1024Blocks) {
+  std::vector<testing::OwnedVariable> variables;
+  for (int v = 0; v < 1100; ++v) {
+    variables.push_back({absl::StrCat("v", v), {2}, 0});
+  }
+  Session::Options options;
+  options.chunk_bytes = 500 * 2 * sizeof(float);
+  Use(MakeConfiguration(variables, 1), options);
+  in_shared_memory_ = true;
+  EXPECT_EQ(BlocksOfEachPush(1), (std::vector<int>{500, 500, 100}));
+  EXPECT_EQ(BlocksOfEachPush(2), (std::vector<int>{1024, 76}));
+}
+
+TEST_F(SessionTest, Promise8_LongChunksTakeTheShareOfAsManyShortOnes) {
+  Session::Options options;
+  options.chunk_bytes = kBlockElements * sizeof(float);
+  Use(NineBlocks(), options);
+  in_shared_memory_ = true;
+  (void)BlocksOfEachPush(1);
+  Pull(kOp + 1);
+  EXPECT_EQ(Sent().size(), 1u) << "four blocks are under way";
+  EXPECT_EQ(session_->next_tick(), now_ + absl::Minutes(5))
+      << "nothing is to be done before the answer";
+  Push(2);
+  const auto sent = Sent();
+  EXPECT_EQ(sent.size(), 1u) << "a pull takes nothing of a push's share";
+  Answer(sent[0], PushReplyTo(sent[0]));
   EXPECT_EQ(Sent().size(), 1u);
 }
 

@@ -61,6 +61,8 @@ std::string Age(int64_t now, int64_t since) {
 Simulation::Simulation(Options options)
     : options_(std::move(options)),
       random_(options_.seed),
+      shares_memory_(options_.seed % 11 == 4),
+      memory_(StableHash("memory", options_.seed)),
       network_(options_.faults, &random_),
       trace_(options_.verbose) {}
 
@@ -244,6 +246,7 @@ void Simulation::DeliverReply(Event event) {
   message.status = event.status;
   message.head = event.head.get();
   message.payload = Arrive(event);
+  message.in_shared_memory = shares_memory_ && memory_.Chance(0.8);
   Outbox out;
   node->core->Receive(std::move(message), NodeTime(*node), &out);
   Empty(node, std::move(out));

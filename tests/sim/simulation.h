@@ -36,7 +36,8 @@ namespace paramd {
 // some time or DEADLINE_EXCEEDED at its deadline, whether or not the receiver
 // acted; delivers a request twice, under two call ids; delivers a request long
 // after the sender was told that it failed; delivers a reply to a call that was
-// settled before. Nodes share no payload, and each has a clock of its own.
+// settled before. In every eleventh seed it says now and then that payloads go
+// through shared memory, and takes it back. Nodes share no payload, and each has a clock of its own.
 //
 // A task has one node that others reach, and any number of orphans: processes
 // that were replaced and do not know it yet. What they have sent and send still
@@ -287,6 +288,9 @@ class Simulation {
 
   const Options options_;
   RandomStream random_;
+  // Most answers say that payloads go through shared memory.
+  const bool shares_memory_;
+  RandomStream memory_;
   SimNetwork network_;
   EventTrace trace_;
   int64_t now_ = 1;

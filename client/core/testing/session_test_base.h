@@ -75,6 +75,7 @@ class SessionTestBase : public ::testing::Test {
     message.status = std::move(status);
     message.head = head;
     message.payload = std::move(payload);
+    message.in_shared_memory = in_shared_memory_;
     EXPECT_TRUE(session_->Receive(message, now_, &out_));
   }
   void Answer(const Outbox::SendItem& sent,
@@ -139,6 +140,7 @@ class SessionTestBase : public ::testing::Test {
   }
   bool IsOpen() { return absl::IsUnknown(End()); }
 
+  bool in_shared_memory_ = false;  // What servers' answers say.
   std::unique_ptr<Session> session_;
   Weights weights_;
   Weights* pull_into_ = nullptr;  // Of pushes.
