@@ -15,6 +15,10 @@
 namespace paramd {
 namespace {
 
+// So long a manifest (as protocol buffer; its text is about six times as long)
+// nobody reads line by line.
+constexpr size_t kLinesBytes = size_t{4} << 20;
+
 absl::Status Damaged(absl::string_view why) {
   return absl::DataLossError(absl::StrCat("the manifest ", why));
 }
@@ -133,7 +137,8 @@ absl::Status CheckTensorIs(const TensorInfo& tensor,
 
 absl::StatusOr<std::string> EncodeManifest(const v1::Manifest& manifest) {
   google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
+  // Half of what is written in lines is space.
+  options.add_whitespace = manifest.ByteSizeLong() < kLinesBytes;
   options.preserve_proto_field_names = true;
   std::string text;
   const auto status =

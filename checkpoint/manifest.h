@@ -27,7 +27,8 @@ inline constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
 inline constexpr char kManifestFile[] = "manifest.json";
 inline constexpr char kManifestSumFile[] = "manifest.crc32c";
 
-// The manifest as text. RESOURCE_EXHAUSTED above kMaxManifestBytes.
+// The manifest as text, for people in lines unless that makes it long.
+// RESOURCE_EXHAUSTED above kMaxManifestBytes.
 absl::StatusOr<std::string> EncodeManifest(const v1::Manifest& manifest);
 
 // Keys that this version does not know are passed over; a manifest that needs a

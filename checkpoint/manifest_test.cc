@@ -47,6 +47,35 @@ TEST(ManifestTest, ReadsWhatItWrote) {
   EXPECT_EQ(*EncodeManifest(*read), *text);
 }
 
+// Of terabytes and many workers a manifest is long, and half of it were space.
+TEST(ManifestTest, ALongOneIsWrittenWithoutSpace) {
+  constexpr int kWorkers = 32;
+  constexpr int kSlices = 8000;
+  v1::Manifest manifest = Sample();
+  v1::ShardFile* const file = manifest.mutable_files(0);
+  for (int s = 0; s < kSlices; ++s) {
+    v1::SavedSlice* const slice = file->add_slices();
+    slice->set_variable("w");
+    slice->set_values_tensor("w[1024:2048]");
+    for (uint32_t worker = 0; worker < kWorkers; ++worker) {
+      v1::PushRecord* const record = slice->add_records();
+      record->set_worker(worker);
+      *record->mutable_generation() = testing::MakeVersion(1, worker + 1);
+      record->set_sequence(123456);
+      record->set_earlier(123455);
+    }
+  }
+  const auto text = EncodeManifest(manifest);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_LT(text->size(), uint64_t{kSlices} * (kWorkers + 2) * 100);
+  EXPECT_EQ(text->find('\n'), std::string::npos);
+  const auto read = ParseManifest(*text);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->files(0).slices_size(), file->slices_size());
+  // For people.
+  EXPECT_THAT(*EncodeManifest(Sample()), HasSubstr("\n"));
+}
+
 TEST(ManifestTest, KeysOfALaterVersionArePassedOver) {
   EXPECT_TRUE(
       ParseManifest(R"({"format": 2, "min_reader": 1, "later": {"x": 1}})")
