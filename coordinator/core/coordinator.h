@@ -274,7 +274,6 @@ class Coordinator : public Core {
   std::string SnapshotWaitsFor() const;
   void NoteEndedSessions();
   static void NoteLost(const std::vector<v1::LostPushes>& lost, Outbox* out);
-  // Nothing, once blocks have counted both pushes and steps.
   // Starts to commit the snapshot, with all that it knows to be lost.
   void Commit(Outbox* out);
   // A server's file, written by itself or window by window through here.
@@ -359,8 +358,7 @@ class Coordinator : public Core {
   StepTimes step_times_;
   Summaries summaries_;
   bool summary_failed_ = false;  // That was said.
-  uint64_t step_before_ =
-      0;  // Of sessions that are gone, and before a restart.
+  uint64_t step_before_ = 0;  // Of sessions that are gone, before a restart too.
   uint64_t next_checkpoint_step_ = 0;
   Time next_checkpoint_at_ = Time::Never();  // If a step was made since.
   // From when on a snapshot is to save steps of sync mode, in another mode.

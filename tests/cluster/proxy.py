@@ -64,8 +64,10 @@ class Proxy:
         await asyncio.sleep(seconds)
         self._loses_answers = False
         for writer in self._writers:
-            writer.get_extra_info("socket").setsockopt(
-                socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            end = writer.get_extra_info("socket")
+            if end.fileno() == -1:
+                continue  # Already closed; its other half has not ended yet.
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             writer.transport.abort()
 
     async def _hold(self, seconds):
