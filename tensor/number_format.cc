@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/check.h"
+
 namespace paramd {
 namespace {
 
@@ -76,11 +78,24 @@ PARAMD_INLINE void Decode(const std::byte* bytes, size_t count, float* out) {
   }
 }
 
+// Those with all bits of the exponent are not.
+PARAMD_INLINE bool Finite(const std::byte* bytes, size_t count,
+                          uint16_t exponent) {
+  uint16_t found = 0;
+  for (size_t i = 0; i < count; ++i) {
+    uint16_t half;
+    std::memcpy(&half, bytes + 2 * i, 2);
+    found |= (half & exponent) == exponent ? 1 : 0;
+  }
+  return found == 0;
+}
+
 struct Codecs {
   void (*to_bf16)(const float* numbers, size_t count, std::byte* out);
   void (*from_bf16)(const std::byte* bytes, size_t count, float* out);
   void (*to_fp16)(const float* numbers, size_t count, std::byte* out);
   void (*from_fp16)(const std::byte* bytes, size_t count, float* out);
+  bool (*finite)(const std::byte* bytes, size_t count, uint16_t exponent);
 };
 
 // The same loops for other instructions, so the same bits.
@@ -102,7 +117,12 @@ struct Codecs {
                                   size_t count, float* __restrict out) {      \
       Decode<&FromFp16>(bytes, count, out);                                   \
     }                                                                         \
-    static constexpr Codecs kCodecs = {&ToBf, &FromBf, &ToFp, &FromFp};       \
+    ATTRIBUTES static bool AllFinite(const std::byte* bytes, size_t count,    \
+                                     uint16_t exponent) {                     \
+      return Finite(bytes, count, exponent);                                  \
+    }                                                                         \
+    static constexpr Codecs kCodecs = {&ToBf, &FromBf, &ToFp, &FromFp,        \
+                                       &AllFinite};                           \
   }
 
 PARAMD_CODECS(Portable, );
@@ -155,6 +175,12 @@ void DecodeNumbers(NumberFormat format, const std::byte* bytes, size_t count,
     case NumberFormat::kFp16:
       return TheCodecs().from_fp16(bytes, count, out);
   }
+}
+
+bool AreFinite(NumberFormat format, const std::byte* bytes, size_t count) {
+  const bool is_bf16 = format == NumberFormat::kBf16;
+  CHECK(is_bf16 || format == NumberFormat::kFp16, "a format of two bytes");
+  return TheCodecs().finite(bytes, count, is_bf16 ? 0x7f80 : 0x7c00);
 }
 
 Buffer Encoded(Buffer numbers, NumberFormat format) {

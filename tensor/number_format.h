@@ -31,6 +31,9 @@ void EncodeNumbers(NumberFormat format, const float* numbers, size_t count,
 void DecodeNumbers(NumberFormat format, const std::byte* bytes, size_t count,
                    float* out);
 
+// Whether none of `count` numbers in a format of two bytes is infinite or NaN.
+bool AreFinite(NumberFormat format, const std::byte* bytes, size_t count);
+
 // A buffer of float32 in that format: the same one, or a new one.
 Buffer Encoded(Buffer numbers, NumberFormat format);
 

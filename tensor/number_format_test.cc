@@ -59,6 +59,17 @@ TEST_P(HalfTest, EveryHalfIsReadAsItsDefinitionSays) {
   }
 }
 
+TEST_P(HalfTest, EveryHalfIsFiniteAsItsDefinitionSays) {
+  for (int half = 0; half < 1 << 16; ++half) {
+    std::byte bytes[2];
+    const auto bits = static_cast<uint16_t>(half);
+    std::memcpy(bytes, &bits, 2);
+    ASSERT_EQ(AreFinite(GetParam(), bytes, 1),
+              std::isfinite(MeaningOf(GetParam(), half)))
+        << half;
+  }
+}
+
 TEST_P(HalfTest, EveryHalfIsWrittenAsItself) {
   for (int half = 0; half < 1 << 16; ++half) {
     const float number = Decoded(GetParam(), half);

@@ -24,6 +24,8 @@ class NumberReader {
   NumberReader(ChainReader* reader, NumberFormat format = NumberFormat::kFp32)
       : reader_(reader), format_(format) {}
 
+  NumberFormat format() const { return format_; }
+
   // Calls use(bytes, offset, count) for runs of whole float32 elements at any
   // address, which together are the next `elements`; reads these. Another
   // format is decoded on the way, in runs that stay in the first cache.
@@ -40,6 +42,24 @@ class NumberReader {
         use(reinterpret_cast<const std::byte*>(run), offset + begin, length);
       }
     });
+  }
+
+  // Writes the next `elements` to `out`. REQUIRES: that many remain.
+  void ReadTo(float* out, size_t elements) const {
+    ForEachPiece(elements, [&](const std::byte* bytes, size_t offset,
+                               size_t count) {
+      DecodeNumbers(format_, bytes, count, out + offset);
+    });
+  }
+
+  // Whether none of the next `elements` is infinite or NaN; reads these, and
+  // decodes nothing. REQUIRES: that many remain, in a format of two bytes.
+  bool ReadFinite(size_t elements) const {
+    bool finite = true;
+    ForEachPiece(elements, [&](const std::byte* bytes, size_t, size_t count) {
+      finite = AreFinite(format_, bytes, count) && finite;
+    });
+    return finite;
   }
 
   // Whether the next `elements` are all positive zeros. Reads none of them, and
@@ -75,11 +95,7 @@ class NumberReader {
     }
     if (elements == 0) return {};
     Buffer decoded = Buffer::Allocate(elements * sizeof(float));
-    std::byte* const out = decoded.mutable_bytes().data();
-    ForEachRun(
-        elements, [out](const std::byte* run, size_t offset, size_t count) {
-          std::memcpy(out + offset * sizeof(float), run, count * sizeof(float));
-        });
+    ReadTo(reinterpret_cast<float*>(decoded.mutable_bytes().data()), elements);
     return {std::move(decoded)};
   }
 

@@ -1,6 +1,7 @@
 #include "tensor/number_reader.h"
 
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -41,6 +42,40 @@ BufferChain Cut(NumberFormat format, const std::vector<float>& numbers,
 }
 
 class NumberReaderTest : public testing::TestWithParam<NumberFormat> {};
+
+TEST_P(NumberReaderTest, NumbersAreWrittenInOrderHoweverTheyAreCut) {
+  RandomStream random(4);
+  for (int round = 0; round < 200; ++round) {
+    const std::vector<float> numbers = Numbers(2 + random.Below(5000));
+    const BufferChain chain = Cut(GetParam(), numbers, &random);
+    ChainReader reader(chain);
+    std::vector<float> read(numbers.size());
+    const size_t first = random.Below(numbers.size());
+    NumberReader(&reader, GetParam()).ReadTo(read.data(), first);
+    NumberReader(&reader, GetParam())
+        .ReadTo(&read[first], numbers.size() - first);
+    EXPECT_EQ(read, numbers);
+    EXPECT_EQ(reader.remaining(), 0u);
+  }
+}
+
+TEST_P(NumberReaderTest, WhatIsNotFiniteIsFoundHoweverItIsCut) {
+  if (GetParam() == NumberFormat::kFp32) return;  // Of two bytes.
+  RandomStream random(5);
+  const float bad[] = {std::numeric_limits<float>::infinity(),
+                       -std::numeric_limits<float>::infinity(),
+                       std::numeric_limits<float>::quiet_NaN()};
+  for (int round = 0; round < 200; ++round) {
+    std::vector<float> numbers = Numbers(1 + random.Below(5000));
+    const bool finite = random.Chance(0.5);
+    if (!finite) numbers[random.Below(numbers.size())] = bad[random.Below(3)];
+    const BufferChain chain = Cut(GetParam(), numbers, &random);
+    ChainReader reader(chain);
+    EXPECT_EQ(NumberReader(&reader, GetParam()).ReadFinite(numbers.size()),
+              finite);
+    EXPECT_EQ(reader.remaining(), 0u);
+  }
+}
 
 TEST_P(NumberReaderTest, RunsAreAllNumbersInOrderHoweverTheyAreCut) {
   RandomStream random(3);

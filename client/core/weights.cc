@@ -30,13 +30,9 @@ std::vector<absl::Span<const float>> Weights::variables() const {
 void Weights::Set(const PlacedSlice& slice, uint32_t slice_id, uint32_t block,
                   const v1::BlockVersion& version, const NumberReader& values) {
   const uint64_t begin = slice.element_begin + block * kBlockElements;
-  std::byte* const out =
-      values_[slice.variable].mutable_bytes().data() + begin * sizeof(float);
-  values.ForEachRun(BlockElements(slice.elements, block),
-                    [out](const std::byte* run, size_t offset, size_t count) {
-                      std::memcpy(out + offset * sizeof(float), run,
-                                  count * sizeof(float));
-                    });
+  auto* const out =
+      reinterpret_cast<float*>(values_[slice.variable].mutable_bytes().data());
+  values.ReadTo(out + begin, BlockElements(slice.elements, block));
   versions_[slice_id][block] = version;
 }
 

@@ -215,6 +215,9 @@ void Optimizer::Apply(const NumberReader& gradient, uint64_t applied,
 
 bool Optimizer::ReadFinite(const NumberReader& gradient,
                            size_t elements) const {
+  if (gradient.format() != NumberFormat::kFp32) {
+    return gradient.ReadFinite(elements);
+  }
   bool finite = true;
   gradient.ForEachRun(elements, [&](const std::byte* g, size_t, size_t count) {
     finite = kernels_->all_finite(g, count) && finite;
