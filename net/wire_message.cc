@@ -21,6 +21,8 @@ namespace {
 constexpr uint32_t kPayloadTag = kPayloadField << 3 | 2;
 constexpr uint32_t kSharedTag = kSharedField << 3 | 2;
 constexpr size_t kMostVarintBytes = 10;
+// A head from this size on has many parts.
+constexpr size_t kLeastArenaBytes = 256;
 
 size_t VarintSize(uint64_t value) {
   size_t size = 1;
@@ -275,7 +277,8 @@ absl::StatusOr<WireMessage> DecodeMessage(
                                   " bytes; the limit is ", kMostHeadBytes));
   }
   WireMessage message;
-  message.head.reset(prototype.New());
+  message.head = head_bytes < kLeastArenaBytes ? Head(prototype.New())
+                                               : MakeHeadLike(prototype);
   if (!ParseHead(slices, head_bytes, message.head.get())) {
     return Malformed(prototype, "the head is not of this type");
   }

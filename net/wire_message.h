@@ -11,6 +11,7 @@
 
 #include "proto/paramd/v1/data.pb.h"
 #include "tensor/buffer.h"
+#include "tensor/message.h"
 
 namespace paramd {
 
@@ -39,7 +40,7 @@ grpc::ByteBuffer EncodeMessage(const google::protobuf::Message& head,
                                const v1::SharedPayload* shared = nullptr);
 
 struct WireMessage {
-  std::unique_ptr<google::protobuf::Message> head;
+  Head head;
   // References into what was received, cut wherever the network cut it.
   BufferChain payload;
 };

@@ -58,11 +58,30 @@ struct Message {
   bool in_shared_memory = false;
 };
 
+// Ends a message that is on the heap, or alone in an arena of its own.
+struct HeadDeleter {
+  HeadDeleter() = default;
+  // Of what std::make_unique has made.
+  template <typename T>
+  HeadDeleter(std::default_delete<T>) {}
+  void operator()(google::protobuf::Message* head) const;
+};
+using Head = std::unique_ptr<google::protobuf::Message, HeadDeleter>;
+
+// An empty message of the type of `prototype` whose parts take no allocation
+// each: for one that names blocks, maybe by the hundred.
+Head MakeHeadLike(const google::protobuf::Message& prototype);
+template <typename T>
+std::unique_ptr<T, HeadDeleter> MakeHead() {
+  return std::unique_ptr<T, HeadDeleter>(
+      static_cast<T*>(MakeHeadLike(T::default_instance()).release()));
+}
+
 // What became of work started with Outbox::StartIo. `head` may be null.
 struct IoResult {
   IoId io = 0;
   absl::Status status;
-  std::unique_ptr<google::protobuf::Message> head;
+  Head head;
   BufferChain payload;
 };
 

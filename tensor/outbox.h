@@ -19,7 +19,7 @@ namespace paramd {
 // Not thread-safe: lives for one call of one core.
 class Outbox {
  public:
-  using Head = std::unique_ptr<google::protobuf::Message>;
+  using Head = paramd::Head;
 
   struct ReplyItem {
     CallId call;

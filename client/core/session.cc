@@ -250,7 +250,7 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
 
 Outbox::Head Session::MakePull(const Operation& operation,
                                const Chunk& chunk) const {
-  auto request = std::make_unique<v1::PullRequest>();
+  auto request = MakeHead<v1::PullRequest>();
   FillHeader(operation, chunk, request->mutable_header());
   request->set_encoding(EncodingOf(options_.pull_format));
   if (operation.clock.has_value()) request->set_clock(*operation.clock);
@@ -266,7 +266,7 @@ Outbox::Head Session::MakePull(const Operation& operation,
 
 Outbox::Head Session::MakePush(const Operation& operation, const Chunk& chunk,
                                BufferChain* payload) const {
-  auto request = std::make_unique<v1::PushRequest>();
+  auto request = MakeHead<v1::PushRequest>();
   const PushInfo& info = operation.push;
   FillHeader(operation, chunk, request->mutable_header());
   request->set_encoding(EncodingOf(options_.push_format));

@@ -49,7 +49,7 @@ absl::Status Shard::CheckReader(PeerId from,
 
 void Shard::AnswerPull(CallId call, const v1::PullRequest& request,
                        Outbox* out) {
-  auto reply = std::make_unique<v1::PullReply>();
+  auto reply = MakeHead<v1::PullReply>();
   BufferChain payload;
   const absl::Status status = Pull(request, reply.get(), &payload);
   if (!status.ok()) return RefuseCall(call, status, out);

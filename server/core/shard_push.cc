@@ -15,7 +15,7 @@ namespace paramd {
 
 void Shard::ReceivePush(const Message& message, const v1::PushRequest& request,
                         Time now, Outbox* out) {
-  auto reply = std::make_unique<v1::PushReply>();
+  auto reply = MakeHead<v1::PushReply>();
   const absl::Status status = Push(message, request, reply.get());
   if (status.ok()) {
     gate_.Hear(request.header(), request.clock(), now);

@@ -21,7 +21,7 @@ class ShardDriver {
  public:
   struct Answer {
     absl::Status status;
-    std::unique_ptr<google::protobuf::Message> head;
+    Head head;
     BufferChain payload;
   };
 
