@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -264,12 +265,15 @@ TEST_F(GrpcRuntimeTest, Promise8_AClaimOfFourGigabytesTakesNoMemory) {
   EXPECT_LT(ResidentBytes(), before + (uint64_t{16} << 20));
   // They send what they have promised.
   const std::string part(1 << 20, 'x');
+  int sent = 0;
   for (auto& claimant : claimants) {
-    for (int i = 0; i < 128 && claimant->SendData(part); ++i) {
-    }
+    for (int i = 0; i < 128 && claimant->SendData(part); ++i) ++sent;
   }
-  // Of 1 GiB, 256 MiB; a sanitizer keeps as much of what was freed.
-  EXPECT_LT(ResidentBytes(), before + (uint64_t{640} << 20));
+  EXPECT_LT(sent, 8 * 128) << "nobody lost the connection";
+  // A sanitizer keeps what was freed.
+  if (std::getenv("PARAMD_SANITIZER") == nullptr) {
+    EXPECT_LT(ResidentBytes(), before + (uint64_t{512} << 20));
+  }
   EXPECT_TRUE(other.Call(kPull, "", "").ok() || other.Call(kPull, "", "").ok())
       << "its connection may be among those that were closed";
   ps_->Stop();

@@ -253,6 +253,9 @@ std::string Coordinator::waiting_for() const {
   if (phase_ < Phase::kRecalling || phase_ == Phase::kLoggingLayout) {
     return "the configuration log";
   }
+  if (rewinding_ && !MayRewind() && snapshot_.has_value()) {
+    return SnapshotWaitsFor();
+  }
   for (uint32_t s = 0; s < servers_.size(); ++s) {
     const Server& server = servers_[s];
     const std::string why =
@@ -273,6 +276,10 @@ std::string Coordinator::waiting_for() const {
     return absl::StrCat("worker-", holders_.awaited(),
                         " to say what it holds of the input");
   }
+  if (snapshot_.has_value()) {
+    const std::string whom = SnapshotWaitsFor();
+    if (!whom.empty()) return whom;
+  }
   if (phase_ == Phase::kRunning && !draining_ &&
       workers_.size() < options_.workers) {
     for (uint32_t w = 0; w < options_.workers; ++w) {
@@ -280,7 +287,6 @@ std::string Coordinator::waiting_for() const {
       return absl::StrCat("worker-", w, " to join");
     }
   }
-  if (snapshot_.has_value()) return SnapshotWaitsFor();
   if (draining_ && phase_ < Phase::kSaving) {
     return DrainNeedsSnapshot() ? "a checkpoint to leave with"
                                 : "worker-0 and the servers to leave";

@@ -234,6 +234,34 @@ TEST_F(CoordinatorCutTest, Promise4_ASnapshotWaitsForThreeStepsOfTheLongest) {
       "checkpoint 1.1 was given up: waited too long for worker-0"));
 }
 
+TEST_F(CoordinatorCutTest, Promise4_StorageThatNeverAnswersEndsTheCoordinator) {
+  chief_.beat.mutable_header()->set_sequence(5);
+  started_.Beat(&chief_);
+  EXPECT_EQ(started_.core().waiting_for(), "storage for checkpoint 1.1")
+      << "though worker 2 is not there";
+  Pass(15 * 60);
+  EXPECT_FALSE(driver().exited);
+  Pass(2);
+  EXPECT_TRUE(driver().exited);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(driver().exit_status));
+  EXPECT_EQ(driver().exit_status.message(),
+            "waited too long for storage for checkpoint 1.1");
+}
+
+TEST_F(CoordinatorCutTest, Promise4_NorIsACommitWaitedForWithoutEnd) {
+  Open();
+  started_.Cut(&chief_, 5);
+  started_.Cut(&other_, 0);
+  CatchUp();
+  SealBoth();
+  EXPECT_TRUE(started_.Write(0) && started_.Write(1));
+  EXPECT_TRUE(driver().TakeIo<v1::CommitCheckpoint>().has_value());
+  Pass(29 * 60);
+  EXPECT_FALSE(driver().exited);
+  Pass(62);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(driver().exit_status));
+}
+
 TEST_F(CoordinatorCutTest, ASnapshotToLeaveWithStopsWorkers) {
   started_.DrainServer(1);
   Pass(1);

@@ -14,7 +14,8 @@ namespace {
 using ::google::protobuf::DynamicCastToGenerated;
 
 // A snapshot that is not sealed within the first, or not written within the
-// second, is given up.
+// second, is given up. Storage that takes as long for its own work ends the
+// coordinator.
 constexpr absl::Duration kSealPatience = absl::Seconds(60);
 constexpr absl::Duration kWritePatience = absl::Minutes(15);
 constexpr int kFinalAttempts = 3;
@@ -234,6 +235,12 @@ void Coordinator::AdvanceSnapshot(Time now, Outbox* out) {
   if (WaitsTooLong(now)) {
     const std::string why =
         absl::StrCat("waited too long for ", SnapshotWaitsFor());
+    if (phase == SnapshotRound::Phase::kPreparing ||
+        phase == SnapshotRound::Phase::kCommitting) {
+      // What became of it the next coordinator reads.
+      out->Exit(absl::DeadlineExceededError(why));
+      return;
+    }
     const bool writing = !snapshot_->is_open() && EveryServerIsThere();
     writing ? FailSnapshot(why, now, out) : GiveUpSnapshot(why, now, out);
     return;
@@ -252,8 +259,14 @@ bool Coordinator::WaitsTooLong(Time now) const {
     return now - snapshot_->opened() >
            std::max(kSealPatience, 3 * step_times_.longest());
   }
-  return snapshot_->phase() == SnapshotRound::Phase::kWriting &&
-         now - snapshot_->sealed_at() > kWritePatience;
+  switch (snapshot_->phase()) {
+    case SnapshotRound::Phase::kPreparing:
+      return now - snapshot_->opened() > kWritePatience;
+    case SnapshotRound::Phase::kCommitting:
+      return now - snapshot_->sealed_at() > 2 * kWritePatience;
+    default:
+      return now - snapshot_->sealed_at() > kWritePatience;
+  }
 }
 
 void Coordinator::AdvanceCuts(Time now, Outbox* out) {

@@ -245,8 +245,8 @@ void Coordinator::GoOnInMode(const v1::Consistency& mode, Time now,
   }
 }
 
-// What a server loses is computed again in sync mode. Behind it, it is not: but
-// the next snapshot saves the steps, and is opened at once.
+// What a server loses is computed again in sync mode, and behind it until the
+// steps are saved.
 void Coordinator::NoteEndedSessions() {
   if (IsSync()) return;
   for (const auto& [index, worker] : workers_) {

@@ -363,6 +363,42 @@ TEST_F(FromSyncTest, ItsStepsAreSavedAgainIfThatFails) {
   EXPECT_EQ(Save().global_step(), 1u);
 }
 
+// Nobody could say what it lost: a session of sync mode has no push of its own.
+TEST_F(FromSyncTest, Promise1_AServerLostBeforeTheyAreSavedTakesAllBack) {
+  ApplyStep();
+  GoAsync();
+  driver().End(driver().TakeIo<v1::PrepareCheckpoint>()->first,
+               absl::ResourceExhaustedError("disk is full"));
+  started_.Serve();
+  for (auto& worker : workers_) started_.TakeNews(&worker);
+  workers_[0] = started_.Join(0);
+  workers_[0].beat.mutable_header()->set_sequence(1);  // The newest push.
+  started_.Beat(&workers_[0]);
+  started_.Restart(1);
+  driver().Advance(absl::Seconds(1));
+  started_.Serve();
+  // A second try has begun, and fails.
+  EXPECT_EQ(Waits(), "storage for checkpoint 1.3");
+  driver().End(driver().TakeIo<v1::PrepareCheckpoint>()->first,
+               absl::ResourceExhaustedError("disk is full"));
+  EXPECT_TRUE(driver().HasNote(
+      "all servers go back to step 0, the initial values; 2 steps are computed "
+      "again"));
+  EXPECT_EQ(started_.Append().configuration().workers_size(), 0);
+  driver().Advance(absl::Seconds(1));
+  started_.Serve();
+  EXPECT_FALSE(driver().HasNote("lost: pushes"));
+  started_.TakeNews(&workers_[0]);
+  StartedCoordinator::Worker worker = started_.Join(0);
+  const v1::Portion portion = started_.NextPortion(&worker, 0).portion();
+  EXPECT_EQ(portion.epoch(), 1u);
+  EXPECT_EQ(portion.begin(), 0u);
+  v1::StatusReply status;
+  started_.core().FillStatus(&status);
+  EXPECT_EQ(status.job().global_step(), 0u);
+  EXPECT_EQ(status.job().pushes_lost(), 0u);
+}
+
 TEST_F(FromSyncTest, AServerLostWhileTheModeIsLoggedTakesAllBackInTheNewMode) {
   Decide(0, 0, {0, 1});
   Decide(1, 0, {0, 1});

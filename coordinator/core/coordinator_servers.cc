@@ -224,7 +224,9 @@ void Coordinator::OnNewServer(uint32_t index, Time now, Outbox* out) {
       checkpoint_.path().empty() ? "initial values" : checkpoint_.path(),
       drained ? ", which is all it had" : ", what came after is lost"));
   GiveUpSnapshot(absl::StrCat("ps-", index, " was lost"), now, out);
-  if (IsSync() && phase_ >= Phase::kRunning && phase_ < Phase::kWritingResult) {
+  // Of steps of sync mode that no checkpoint has nobody could say what is lost.
+  const bool of_steps = IsSync() || next_save_of_steps_ != Time::Never();
+  if (of_steps && phase_ >= Phase::kRunning && phase_ < Phase::kWritingResult) {
     rewinding_ = true;  // It gets its generation with all the others.
     return;
   }

@@ -207,7 +207,7 @@ void Coordinator::RewindJob(Time now, Outbox* out) {
   }
   rewinding_ = false;
   GiveUpSnapshot("all servers go back to the newest checkpoint", now, out);
-  const uint64_t lost = steps_.step() - checkpoint_step_;
+  const uint64_t lost = global_step() - std::min(global_step(), checkpoint_step_);
   out->Note(absl::StrCat("all servers go back to step ", checkpoint_step_, ", ",
                          checkpoint_.path().empty() ? "the initial values"
                                                     : checkpoint_.path(),
@@ -215,12 +215,12 @@ void Coordinator::RewindJob(Time now, Outbox* out) {
   steps_.Restore(checkpoint_step_, checkpoint_input_);
   portions_.Restart(checkpoint_input_);
   step_before_ = checkpoint_step_;
-  loss_.Rewind();
   for (Server& server : servers_) {
     RestoreFromNewest(&server);
     server.next_call = now;
   }
   EndSessions("the servers went back to a checkpoint: join again", out);
+  loss_.Rewind();  // What the sessions pushed too.
   SetServerMembers();
   configuration_.set_state(v1::STARTING);
   NextVersion();

@@ -6,6 +6,9 @@ namespace paramd {
 
 void JobAudit::ModeChanged() {
   mode_changed_ = true;
+  if (doubled() + missing() > 0 && !newest_.sentence().empty()) {
+    before_ = newest_;
+  }
   base_.reset();
   next_base_.reset();
 }

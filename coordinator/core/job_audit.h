@@ -1,6 +1,7 @@
 #ifndef PARAMD_COORDINATOR_CORE_JOB_AUDIT_H_
 #define PARAMD_COORDINATOR_CORE_JOB_AUDIT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -29,9 +30,14 @@ class JobAudit {
   // It is.
   void Committed();
 
-  // Of the newest checkpoint, as of PushAudit.
-  uint64_t doubled() const { return newest_.doubled(); }
-  uint64_t missing() const { return newest_.missing(); }
+  // As of PushAudit: of the newest checkpoint, and of what was wrong before the
+  // mode was changed.
+  uint64_t doubled() const {
+    return std::max(before_.doubled(), newest_.doubled());
+  }
+  uint64_t missing() const {
+    return std::max(before_.missing(), newest_.missing());
+  }
   const std::string& sentence() const { return newest_.sentence(); }
 
  private:
@@ -39,6 +45,7 @@ class JobAudit {
   // The first checkpoint behind the newest change.
   absl::optional<v1::Manifest> base_;
   PushAudit newest_;
+  PushAudit before_;
   absl::optional<v1::Manifest> next_base_;
   PushAudit next_;
 };

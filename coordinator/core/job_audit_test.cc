@@ -53,9 +53,20 @@ TEST_F(JobAuditTest, BehindAChangeOfModeWhatCameSinceCounts) {
   audit_.ModeChanged();
   Commit(Checkpoint(20, 12, 20));
   Commit(Checkpoint(25, 17, 25));
-  EXPECT_EQ(audit_.doubled() + audit_.missing(), 0u);
+  EXPECT_EQ(audit_.sentence(), "");
+  EXPECT_EQ(audit_.doubled(), 1u) << "it stays";
   Commit(Checkpoint(25, 18, 26));
   EXPECT_EQ(audit_.missing(), 1u);
+}
+
+TEST_F(JobAuditTest, WhatWasWrongBeforeStaysSaid) {
+  Commit(Checkpoint(12, 10, 10));
+  audit_.ModeChanged();
+  Commit(Checkpoint(15, 10, 15), /*sync=*/true);
+  audit_.ModeChanged();
+  Commit(Checkpoint(18, 10, 18), /*sync=*/true);
+  EXPECT_EQ(audit_.doubled(), 2u);
+  EXPECT_EQ(audit_.sentence(), "") << "of the newest";
 }
 
 TEST_F(JobAuditTest, OneThatWasBegunBeforeTheChangeIsNoBase) {

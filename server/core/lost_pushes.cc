@@ -22,7 +22,8 @@ void LostPushes::Begin(uint32_t server, const v1::Version& generation) {
   generation_ = generation;
   has_.clear();
   kept_.clear();
-  long_gone_ = 0;
+  known_.clear();
+  nameless_.clear();
   heard_.clear();
 }
 
@@ -50,27 +51,28 @@ void LostPushes::Restore(const v1::ReadSlicesResult& content,
   }
 }
 
+// What is read in windows, or by several slices of one file, comes again.
 void LostPushes::Keep(const v1::LostPushes& lost) {
   if (lost.to() < lost.from()) return;
   if (IsZero(lost.generation())) {
-    long_gone_ += CountOf(lost);
+    nameless_[lost.server()] = CountOf(lost);
     return;
   }
-  // Servers that took slices of one file keep the same of it.
-  const auto is_same = [&lost](const v1::LostPushes& kept) {
-    return kept.worker() == lost.worker() && kept.from() == lost.from() &&
-           kept.server() == lost.server() &&
-           kept.generation() == lost.generation() &&
-           kept.server_generation() == lost.server_generation();
-  };
-  if (std::any_of(kept_.begin(), kept_.end(), is_same)) return;
+  const v1::Version& generation = lost.generation();
+  const v1::Version& life = lost.server_generation();
+  const Key key(lost.worker(), generation.term(), generation.counter(),
+                lost.from(), lost.server(), life.term(), life.counter());
+  if (!known_.insert(key).second) return;
   uint64_t& newest = has_[{lost.worker(), lost.generation()}];
   newest = std::max(newest, lost.to());
-  if (kept_.size() == kMostKept) {
-    long_gone_ += CountOf(kept_.front());
-    kept_.erase(kept_.begin());
-  }
   kept_.push_back(lost);
+}
+
+uint64_t LostPushes::Nameless(size_t dropped) const {
+  uint64_t pushes = 0;
+  for (const auto& [server, count] : nameless_) pushes += count;
+  for (size_t i = 0; i < dropped; ++i) pushes += CountOf(kept_[i]);
+  return pushes;
 }
 
 absl::optional<v1::LostPushes> LostPushes::Hear(uint32_t worker,
@@ -94,19 +96,20 @@ absl::optional<v1::LostPushes> LostPushes::Hear(uint32_t worker,
 }
 
 void LostPushes::Save(List* lost) const {
-  if (long_gone_ > 0) {
+  const size_t dropped = kept_.size() - std::min(kept_.size(), kMostKept);
+  const uint64_t nameless = Nameless(dropped);
+  if (nameless > 0) {
     v1::LostPushes* const gone = lost->Add();
     gone->set_from(1);
-    gone->set_to(long_gone_);
+    gone->set_to(nameless);
     gone->set_server(server_);
   }
-  for (const v1::LostPushes& kept : kept_) *lost->Add() = kept;
+  for (size_t i = dropped; i < kept_.size(); ++i) *lost->Add() = kept_[i];
   for (const auto& [session, heard] : heard_) *lost->Add() = heard;
 }
 
 uint64_t LostPushes::total() const {
-  uint64_t total = long_gone_;
-  for (const v1::LostPushes& kept : kept_) total += CountOf(kept);
+  uint64_t total = Nameless(kept_.size());
   for (const auto& [session, heard] : heard_) total += CountOf(heard);
   return total;
 }

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,8 +33,8 @@ class LostPushes {
  public:
   // A life of server `server` begins, with initial values so far.
   void Begin(uint32_t server, const v1::Version& generation);
-  // Its content is this, as far as the checkpoint is of `run_id`: the sessions
-  // of another run mean nothing here.
+  // A part of its content is this, as far as the checkpoint is of `run_id`: the
+  // sessions of another run mean nothing here.
   void Restore(const v1::ReadSlicesResult& content, absl::string_view run_id);
 
   // A chunk of this session, made for this life, says which push its worker
@@ -60,13 +62,21 @@ class LostPushes {
     }
   };
 
+  // Worker, generation, first push, server and its generation.
+  using Key = std::tuple<uint32_t, uint64_t, uint64_t, uint64_t, uint32_t,
+                         uint64_t, uint64_t>;
+
   void Keep(const v1::LostPushes& lost);
+  // Pushes without names, with those of the first `dropped` of kept_.
+  uint64_t Nameless(size_t dropped) const;
 
   uint32_t server_ = 0;
   v1::Version generation_;
   std::map<Session, uint64_t, Earlier> has_;  // Newest push restored.
-  std::vector<v1::LostPushes> kept_;          // Bound: kMostKept.
-  uint64_t long_gone_ = 0;                    // Pushes of those dropped.
+  // As the checkpoint's files list them. Bound: kMostKept for each file.
+  std::vector<v1::LostPushes> kept_;
+  std::set<Key> known_;                  // Of kept_.
+  std::map<uint32_t, uint64_t> nameless_;  // By the server whose file has it.
   // Bound: one for each worker, that of the configuration this life began with.
   std::map<Session, v1::LostPushes, Earlier> heard_;
 };

@@ -33,6 +33,7 @@ class LostPushesTest : public ::testing::Test {
   // A file of the checkpoint that has slice `variable` and lists these.
   v1::ShardFile* AddFile(const std::string& variable) {
     v1::ShardFile* const file = content_.mutable_manifest()->add_files();
+    file->set_name(variable);
     file->add_slices()->set_variable(variable);
     return file;
   }
@@ -67,6 +68,25 @@ class LostPushesTest : public ::testing::Test {
   v1::ReadSlicesResult content_;
   LostPushes lost_;
 };
+
+// Each window of a file brings its manifest along.
+TEST_F(LostPushesTest, Promise1_AFileThatIsReadInWindowsCountsOnce) {
+  AddSlice("a", 7, 80);
+  v1::ShardFile* const file = AddFile("a");
+  v1::LostPushes* const nameless = file->add_lost();
+  nameless->set_from(1);
+  nameless->set_to(40);
+  for (size_t i = 0; i < LostPushes::kMostKept; ++i) {
+    AddLost(2 * i + 1, 2 * i + 1, file);
+  }
+  Restore();
+  Restore();
+  EXPECT_EQ(lost_.total(), 40 + LostPushes::kMostKept);
+  // For another life of the server it does again.
+  lost_.Begin(3, Pair(1, 21));
+  Restore();
+  EXPECT_EQ(lost_.total(), 40 + LostPushes::kMostKept);
+}
 
 TEST_F(LostPushesTest, Promise1_WhatIsAcknowledgedAndNotRestoredIsLost) {
   AddSlice("a", 7, 80);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 
 #include "base/random.h"
 #include "base/status_macros.h"
@@ -126,6 +127,7 @@ class ModeRun {
     simulation_.OnMoment([this, cluster](Moment moment, const SimProcess&,
                                          PeerId, const auto& head) {
       MeetChange(cluster, moment, head);
+      MeetSave(cluster, head);
     });
     if (KindOf(seed_) == Kind::kChiefDies) return;
     absl::Duration at;
@@ -168,6 +170,39 @@ class ModeRun {
     const absl::Duration soon = absl::Milliseconds(random_.Below(400));
     simulation_.At(simulation_.elapsed() + soon,
                    [=, this] { KillChief(cluster, late); });
+  }
+
+  // A server dies while the steps of sync mode that was left are not saved: they
+  // are computed again on all of them.
+  void MeetSave(IntegerCluster* cluster, const google::protobuf::Message& head) {
+    const auto* append = dynamic_cast<const v1::AppendLog*>(&head);
+    // A new coordinator has had all of them restored.
+    if (append != nullptr && append->entry().term() > 0) {
+      committed_in_sync_.reset();
+    }
+    if (append != nullptr && append->entry().has_configuration()) {
+      const auto mode = append->entry().configuration().consistency().mode();
+      const bool leaves = newest_mode_ == v1::Consistency::SYNC;
+      if (leaves && mode != v1::Consistency::SYNC) {
+        committed_in_sync_ = storage_.committed().size();
+      }
+      newest_mode_ = mode;
+    }
+    const bool saves =
+        dynamic_cast<const v1::PrepareCheckpoint*>(&head) != nullptr;
+    if (!saves || committed_in_sync_ != storage_.committed().size() ||
+        !random_.Chance(0.3)) {
+      return;
+    }
+    committed_in_sync_.reset();
+    report_.probes.Hit("mode: a server dies before the steps are saved");
+    ++report_.hits;
+    simulation_.CountFault("kill before a save", "ps");
+    std::vector<PeerId> servers = cluster->tasks();
+    std::erase_if(servers, [](PeerId task) {
+      return task.kind != PeerId::Kind::kPs;
+    });
+    cluster->Kill(servers[random_.Below(servers.size())], random_.Chance(0.5));
   }
 
   void KillChief(IntegerCluster* cluster, bool late_work) {
@@ -286,6 +321,10 @@ class ModeRun {
   SimStorage storage_;
   WorkloadReport report_;
   uint64_t deaths_ = 0;  // Of the chief, at changes, still to come.
+  // As the log has it, or is about to.
+  v1::Consistency::Mode newest_mode_ = v1::Consistency::ASYNC;
+  // Since sync mode was left, if its steps are not saved.
+  absl::optional<size_t> committed_in_sync_;
   Simulation simulation_;
   StepWitness witness_;
 };

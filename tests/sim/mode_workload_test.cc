@@ -22,6 +22,7 @@ TEST(ModeWorkloadTest, Promise1_NoChangeOfTheModeSkipsOrRepeatsABatch) {
   EXPECT_GE(probes.Of("mode: from sync"), Seeds() / 6);
   EXPECT_GT(probes.Of("mode: the chief dies during a change"), 0u);
   EXPECT_GT(probes.Of("mode: the chief dies around the entry"), 0u);
+  EXPECT_GT(probes.Of("mode: a server dies before the steps are saved"), 0u);
 }
 
 TEST(ModeWorkloadTest, ASeedIsTheSameEventsAgain) {
