@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kReadBytes = uint64_t{1} << 20;
+constexpr uint64_t kReadBytes = uint64_t{4} << 20;
 
 // Bits of an element; 0 if the format has no such dtype.
 uint64_t DTypeBits(absl::string_view dtype) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -83,11 +84,17 @@ absl::Status SessionModel::SendsPush(PushLedger::PushIndex index) {
     return Wrong(ledger_.NameOf(index),
                  " is opened while its worker is told to stop");
   }
-  if (push.stamp != session.snapshot) {
+  if (session.cut_may_be_next && push.stamp == session.snapshot_before) {
+    session.cut = push.sequence;
+  }
+  session.cut_may_be_next = false;
+  const Number wanted = push.sequence == session.cut ? session.snapshot_before
+                                                     : session.snapshot;
+  if (push.stamp != wanted) {
     return Wrong(ledger_.NameOf(index), " has the stamp of snapshot ",
                  push.stamp.first, "-", push.stamp.second,
-                 "; its worker has heard of ", session.snapshot.first, "-",
-                 session.snapshot.second);
+                 "; when it was opened its worker had heard of ", wanted.first,
+                 "-", wanted.second);
   }
   session.opened = push.sequence;
   session.push = index;
@@ -167,18 +174,23 @@ absl::Status SessionModel::SendsHeartbeat(const v1::HeartbeatRequest& request) {
   if (request.leaving() && session.whole != session.opened) {
     return Wrong(SessionName(key), " leaves before its push is whole");
   }
-  return request.has_cut() ? CheckCut(key, request.cut(), session)
+  return request.has_cut() ? CheckCut(key, request.cut(), &session)
                            : absl::OkStatus();
 }
 
 // One that names no snapshot is as of now.
 absl::Status SessionModel::CheckCut(const SessionKey& key,
                                     const v1::WorkerCut& cut,
-                                    const Session& session) const {
+                                    Session* found) const {
   if (cut.ByteSizeLong() == 0) return absl::OkStatus();
+  Session& session = *found;
   const Number number = NumberOf(cut.snapshot());
   if (number != Number() && number != session.snapshot) {
     return Wrong(SessionName(key), " cuts a snapshot that is not the newest");
+  }
+  if (number != Number() && std::exchange(session.cut_may_be_next, false) &&
+      cut.sequence() == session.cut + 1) {
+    ++session.cut;
   }
   const uint64_t wanted = number == Number() ? session.opened : session.cut;
   if (cut.sequence() == wanted &&
@@ -206,8 +218,10 @@ absl::Status SessionModel::HearsHeartbeat(const v1::HeartbeatRequest& request,
   session.term = reply->term();
   session.stopped = reply->stop();
   if (NumberOf(reply->snapshot()) > session.snapshot) {
-    session.snapshot = NumberOf(reply->snapshot());
+    session.snapshot_before =
+        std::exchange(session.snapshot, NumberOf(reply->snapshot()));
     session.cut = session.opened;
+    session.cut_may_be_next = session.whole == session.opened;
   }
   if (reply->has_configuration()) Learn(reply->configuration(), &session);
   return absl::OkStatus();

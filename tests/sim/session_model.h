@@ -72,12 +72,16 @@ class SessionModel {
     uint64_t term = 0;  // The newest of which a coordinator was heard.
     Number snapshot;   // The newest heard of,
     uint64_t cut = 0;  // and the push opened last by then.
+    // The next push may have been open already, no chunk of it complete: its
+    // worker's cut or its stamp, that of this snapshot, says so.
+    bool cut_may_be_next = false;
+    Number snapshot_before;
     bool stopped = false;
   };
 
   void Learn(const v1::Configuration& configuration, Session* session);
   absl::Status CheckCut(const SessionKey& key, const v1::WorkerCut& cut,
-                        const Session& session) const;
+                        Session* session) const;
   absl::Status CheckCount(const SessionKey& key, uint64_t told,
                           const char* what) const;
   absl::Status FinishIfWhole(Session* session);
