@@ -1,6 +1,7 @@
 #include "net/testing/raw_connection.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -80,7 +81,8 @@ bool RawConnection::SendData(absl::string_view data) {
   while (!data.empty() && !over_) {
     const int64_t window =
         std::min({connection_window_, stream_window_, kMostInAFrame});
-    if (window <= 0) {
+    // The end may lie there unread while a window is still open.
+    if (window <= 0 || HasMore()) {
       if (!ReadFrame()) return false;
       continue;
     }
@@ -97,6 +99,11 @@ std::string RawConnection::ReadToTheEnd() {
   while (!over_ && ReadFrame()) {
   }
   return headers_;
+}
+
+bool RawConnection::HasMore() const {
+  pollfd more{fd_, POLLIN, 0};
+  return poll(&more, 1, 0) > 0;
 }
 
 bool RawConnection::ReadFrame() {

@@ -29,6 +29,8 @@ class RawConnection {
   std::string ReadToTheEnd();
 
  private:
+  // Whether reading would not block.
+  bool HasMore() const;
   // False if nothing comes any more.
   bool ReadFrame();
   bool ReadBytes(size_t bytes, std::string* into);
