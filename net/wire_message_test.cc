@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/stubs/logging.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "grpcpp/support/slice.h"
@@ -12,6 +13,7 @@
 
 #include "base/random.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
 
 namespace paramd {
 namespace {
@@ -177,6 +179,19 @@ std::string MessageOf(const std::string& bytes) {
                                    v1::PushRequest::default_instance())
                          .status()
                          .message());
+}
+
+TEST(WireMessageTest, ALargeHeadHasItsMaps) {
+  v1::ShardFile whole;
+  for (int i = 0; i < 20; ++i) {
+    v1::SavedSlice* const slice = whole.add_slices();
+    slice->set_variable(std::string(20, 'v'));
+    (*slice->mutable_slot_tensors())["momentum"] = absl::StrCat("tensor-", i);
+  }
+  const auto decoded =
+      DecodeMessage(EncodeMessage(whole, {}), whole.default_instance());
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  ASSERT_TRUE(MessageDifferencer::Equals(*decoded->head, whole));
 }
 
 TEST(WireMessageTest, WhatIsWrongIsNamed) {
