@@ -6,9 +6,7 @@ namespace paramd {
 
 void JobAudit::ModeChanged() {
   mode_changed_ = true;
-  if (doubled() + missing() > 0 && !newest_.sentence().empty()) {
-    before_ = newest_;
-  }
+  KeepCounts();
   base_.reset();
   next_base_.reset();
 }
@@ -34,7 +32,13 @@ void JobAudit::Committing(const v1::Manifest& manifest, bool sync) {
 
 void JobAudit::Committed() {
   newest_ = next_;
+  if (mode_changed_) KeepCounts();
   if (next_base_.has_value()) base_ = std::exchange(next_base_, absl::nullopt);
+}
+
+void JobAudit::KeepCounts() {
+  doubled_before_ = doubled();
+  missing_before_ = missing();
 }
 
 }  // namespace paramd

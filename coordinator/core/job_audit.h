@@ -30,22 +30,27 @@ class JobAudit {
   // It is.
   void Committed();
 
-  // As of PushAudit: of the newest checkpoint, and of what was wrong before the
-  // mode was changed.
+  // As of PushAudit: of the newest checkpoint, or the most that was found since
+  // the mode was changed, and before.
   uint64_t doubled() const {
-    return std::max(before_.doubled(), newest_.doubled());
+    return std::max(doubled_before_, newest_.doubled());
   }
   uint64_t missing() const {
-    return std::max(before_.missing(), newest_.missing());
+    return std::max(missing_before_, newest_.missing());
   }
+  // Of the newest checkpoint, as of PushAudit.
   const std::string& sentence() const { return newest_.sentence(); }
 
  private:
+  // What follows may be compared with another base and find less.
+  void KeepCounts();
+
   bool mode_changed_ = false;
   // The first checkpoint behind the newest change.
   absl::optional<v1::Manifest> base_;
   PushAudit newest_;
-  PushAudit before_;
+  uint64_t doubled_before_ = 0;
+  uint64_t missing_before_ = 0;
   absl::optional<v1::Manifest> next_base_;
   PushAudit next_;
 };

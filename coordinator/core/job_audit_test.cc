@@ -57,6 +57,8 @@ TEST_F(JobAuditTest, BehindAChangeOfModeWhatCameSinceCounts) {
   EXPECT_EQ(audit_.doubled(), 1u) << "it stays";
   Commit(Checkpoint(25, 18, 26));
   EXPECT_EQ(audit_.missing(), 1u);
+  audit_.ModeChanged();
+  EXPECT_EQ(audit_.doubled(), 1u) << "of the first change, still";
 }
 
 TEST_F(JobAuditTest, WhatWasWrongBeforeStaysSaid) {
@@ -87,6 +89,8 @@ TEST_F(JobAuditTest, WithOtherSlicesTheNextOneIsTheBase) {
   EXPECT_EQ(audit_.doubled() + audit_.missing(), 0u);
   Commit(Checkpoint(15, 8, 14, /*rows=*/2));
   EXPECT_EQ(audit_.doubled(), 1u);
+  Commit(Checkpoint(16, 9, 15, /*rows=*/4));
+  EXPECT_EQ(audit_.doubled(), 1u) << "it stays";
 }
 
 }  // namespace
