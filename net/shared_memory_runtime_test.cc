@@ -254,13 +254,13 @@ TEST_F(SharedMemoryRuntimeTest, AServerThatStartsAnewIsHandedNewMemory) {
 TEST_F(SharedMemoryRuntimeTest, MemoryIsRenewedWhenCallsWereLostInIt) {
   server_->answers = false;
   std::vector<uint64_t> memories;  // In the order of coming.
-  server_->on_push = [&](const Message& m) {
+  server_->on_push = [&, server = server_.get()](const Message& m) {
     const uint64_t memory = MemoryOf(m.payload);
     if (memory == 0) return;
     if (memories.empty() || memories.back() != memory) {
       memories.push_back(memory);
     }
-    if (memories.size() == 3) server_->answers = true;
+    if (memories.size() == 3) server->answers = true;
   };
   server_->Start();
   Push(
