@@ -252,12 +252,12 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
         *computed = {item.io, result.payload};
         return result;
       });
-  simulation_.HandleIo(
-      self, v1::TakeGradients::descriptor(), kComputing,
-      [this, computed](Outbox::IoItem item) {
-        return TakeGradients(
-            static_cast<const v1::TakeGradients&>(*item.head), *computed);
-      });
+  simulation_.HandleIo(self, v1::TakeGradients::descriptor(), kComputing,
+                       [this, computed](Outbox::IoItem item) {
+                         return TakeGradients(
+                             static_cast<const v1::TakeGradients&>(*item.head),
+                             *computed);
+                       });
   simulation_.HandleIo(self, v1::AbandonGradient::descriptor(), {},
                        [](Outbox::IoItem) { return IoResult{}; });
   simulation_.HandleIo(
@@ -302,7 +302,16 @@ IoResult IntegerCluster::Compute(const AsyncWorker& worker,
   head->set_examples(request.end() - request.begin());
   IoResult result;
   result.head = std::move(head);
-  result.payload = job_.Gradient({request.epoch(), request.begin()});
+  const BatchPlace batch = {request.epoch(), request.begin()};
+  if (!job_.is_rounded()) {
+    result.payload = job_.Gradient(batch);
+    return result;
+  }
+  const auto values = worker.weights(request.weights_buffer()).variables();
+  for (const std::vector<float>& gradient : job_.RoundedGradient(
+           batch, {values.begin(), values.end()}, request.divide_by())) {
+    result.payload.push_back(Buffer::Copy(AsBytes<float>(gradient)));
+  }
   return result;
 }
 

@@ -11,7 +11,7 @@
 namespace paramd {
 
 IntegerJob::IntegerJob(uint64_t seed, const Options& options)
-    : seed_(seed), touched_(options.touched) {
+    : seed_(seed), touched_(options.touched), rounded_(options.rounded) {
   DrawConfig(options, seed);
   for (uint32_t epoch = 1; epoch <= config_.epochs(); ++epoch) {
     for (uint64_t begin = 0; begin < examples_; begin += kBatch) {
@@ -30,8 +30,9 @@ void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
   RandomStream random(StableHash("integer job", seed));
   config_.set_name("integers");
   config_.set_seed(seed);
-  options.adam ? void(config_.mutable_optimizer()->mutable_adam())
-               : void(config_.mutable_optimizer()->mutable_sgd());
+  options.adam || options.rounded
+      ? void(config_.mutable_optimizer()->mutable_adam())
+      : void(config_.mutable_optimizer()->mutable_sgd());
   config_.mutable_optimizer()->set_learning_rate(1);
   config_.mutable_optimizer()->set_schedule(v1::OptimizerConfig::CONSTANT);
   config_.mutable_optimizer()->set_decay_steps(0);
@@ -46,8 +47,8 @@ void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
       static_cast<uint32_t>(steps / 8 + random.Below(steps / 8)));
   config_.mutable_checkpoint()->set_keep(
       1 + static_cast<uint32_t>(random.Below(3)));
-  config_.mutable_checkpoint()->set_keep_every_steps(
-      seed % 3 == 0 ? steps / 4 : 0);
+  config_.mutable_checkpoint()->set_keep_every_steps(seed % 3 == 0 ? steps / 4
+                                                                   : 0);
   config_.mutable_checkpoint()->set_keep_best(seed % 5 == 0 ? 1 : 0);
   config_.mutable_checkpoint()->set_incremental(options.incremental);
   config_.set_evaluate_every_epochs(1);
@@ -135,6 +136,24 @@ BufferChain IntegerJob::Gradient(const BatchPlace& batch) const {
     chain.push_back(Buffer::Copy(AsBytes<float>(gradient)));
   }
   return chain;
+}
+
+std::vector<std::vector<float>> IntegerJob::RoundedGradient(
+    const BatchPlace& batch, const std::vector<absl::Span<const float>>& values,
+    uint64_t step_examples) const {
+  std::vector<std::vector<float>> gradients;
+  for (const auto& pattern : patterns_) gradients.emplace_back(pattern.size());
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    const BlockPlace& place = blocks_[b];
+    const size_t v = place.variable;
+    const float coefficient = Coefficient(batch, b) / 3;
+    for (uint64_t i = 0; i < place.elements; ++i) {
+      const uint64_t e = place.first_element + i;
+      gradients[v][e] = (coefficient * patterns_[v][e] + values[v][e]) /
+                        static_cast<float>(step_examples);
+    }
+  }
+  return gradients;
 }
 
 absl::Status IntegerJob::CheckValues(

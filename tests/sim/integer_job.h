@@ -49,6 +49,8 @@ class IntegerJob {
     // optimizer makes of the gradients in the order in which they came.
     bool adam = false;
     uint32_t backup_workers = 0;
+    // With Adam: RoundedGradient is what workers compute.
+    bool rounded = false;
     // How likely a batch has anything but zeros for a block of the larger
     // variables.
     double touched = 1;
@@ -82,6 +84,7 @@ class IntegerJob {
   const std::vector<v1::Variable>& variables() const { return variables_; }
   uint64_t examples() const { return examples_; }
   bool is_adam() const { return config_.optimizer().has_adam(); }
+  bool is_rounded() const { return rounded_; }
   // Every batch of every epoch.
   const std::set<BatchPlace>& batches() const { return batches_; }
 
@@ -97,6 +100,15 @@ class IntegerJob {
     return initial_[v] - sum * patterns_[v][e];
   }
 
+  size_t elements(size_t v) const { return patterns_[v].size(); }
+
+  // By variable, the gradient of a batch whose step has so many examples, at
+  // these values: one in whose sums it shows in which order they were made, and
+  // of which values each was.
+  std::vector<std::vector<float>> RoundedGradient(
+      const BatchPlace& batch,
+      const std::vector<absl::Span<const float>>& values,
+      uint64_t step_examples) const;
   // One buffer a variable.
   BufferChain Gradient(const BatchPlace& batch) const;
   // OK if `values` of variable `v` are the initial ones minus the gradients of
@@ -115,6 +127,7 @@ class IntegerJob {
 
   const uint64_t seed_;
   const double touched_;
+  const bool rounded_;
   v1::JobConfig config_;
   uint64_t examples_ = 0;
   std::vector<v1::Variable> variables_;

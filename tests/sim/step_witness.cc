@@ -27,17 +27,64 @@ void StepWitness::Sent(const SimProcess& self, PeerId to, const Head& request) {
   } else if (const auto* configure =
                  dynamic_cast<const v1::ConfigureRequest*>(&request)) {
     if (self.peer == PeerId::Coordinator()) {
+      const v1::Contributors& told = configure->configuration().contributors();
+      contributors_[VersionName(told.version())] = told;
       CheckMode(configure->configuration());
     }
   }
 }
 
+// The newest step of the contributors before them is told again with theirs.
+void StepWitness::NoteDecision(const v1::DecideRequest& decide) {
+  const auto told = contributors_.find(VersionName(decide.contributors()));
+  if (told == contributors_.end() || decide.workers().empty() ||
+      decide.step() < told->second.first_step()) {
+    return;
+  }
+  Decided& known = steps_[decide.step()][decide.contributors().term()];
+  if (known.contributors > decide.contributors()) return;
+  known = {decide.contributors(),
+           {{told->second.workers().begin(), told->second.workers().end()},
+            {decide.workers().begin(), decide.workers().end()}}};
+}
+
+absl::StatusOr<std::vector<DecidedStep>> StepWitness::StepsOf(
+    const v1::Manifest& manifest) const {
+  std::vector<DecidedStep> steps(manifest.global_step());
+  uint64_t term = manifest.snapshot().term();
+  for (uint64_t s = steps.size(); s > 0; --s) {
+    const auto decided = steps_.find(s);
+    if (decided == steps_.end()) {
+      return absl::DataLossError(absl::StrCat("step ", s, " was not decided"));
+    }
+    if (!decided->second.contains(term)) term = TermBefore(term, s);
+    const auto of_term = decided->second.find(term);
+    if (of_term == decided->second.end()) {
+      return absl::DataLossError(absl::StrCat(
+          "step ", s, " was decided by none that the checkpoint goes back to"));
+    }
+    steps[s - 1] = of_term->second.step;
+  }
+  return steps;
+}
+
+uint64_t StepWitness::TermBefore(uint64_t term, uint64_t step) const {
+  uint64_t before = 0;
+  for (const v1::Manifest& manifest : storage_.committed()) {
+    const uint64_t other = manifest.snapshot().term();
+    if (manifest.global_step() == step && other < term) {
+      before = std::max(before, other);
+    }
+  }
+  return before;
+}
+
 void StepWitness::CheckDecision(PeerId to, const v1::DecideRequest& decide) {
+  NoteDecision(decide);
   const auto key =
       std::make_pair(VersionName(decide.contributors()), decide.step());
-  const std::string what =
-      absl::StrCat(absl::StrJoin(decide.workers(), ","), " of ",
-                   decide.examples(), " examples");
+  const std::string what = absl::StrCat(absl::StrJoin(decide.workers(), ","),
+                                        " of ", decide.examples(), " examples");
   const auto [known, added] = decided_.try_emplace(key, what);
   if (known->second == what || decide.workers().empty()) return;
   Wrong("step ", decide.step(), " is of workers ", what, " for ", PeerName(to),
@@ -46,8 +93,7 @@ void StepWitness::CheckDecision(PeerId to, const v1::DecideRequest& decide) {
 
 void StepWitness::CheckMode(const v1::Configuration& configuration) {
   for (; log_read_ < storage_.log().size(); ++log_read_) {
-    const v1::Configuration& logged =
-        storage_.log()[log_read_].configuration();
+    const v1::Configuration& logged = storage_.log()[log_read_].configuration();
     logged_modes_.emplace(logged.version().term(),
                           StalenessText(logged.consistency()));
   }
@@ -70,7 +116,8 @@ void StepWitness::Answered(const SimProcess& self, PeerId /*from*/,
     if (pulled != nullptr) CheckPull(self, *pull, *pulled);
   } else if (const auto* beat =
                  dynamic_cast<const v1::HeartbeatRequest*>(&request)) {
-    const auto* news = dynamic_cast<const v1::HeartbeatReply*>(reply.head.get());
+    const auto* news =
+        dynamic_cast<const v1::HeartbeatReply*>(reply.head.get());
     if (news != nullptr && news->left_out_step() > beat->left_out_step()) {
       report_.probes.Hit("sync: a worker hears that it is left out");
     }

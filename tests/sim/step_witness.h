@@ -8,19 +8,23 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+#include "tests/sim/sequential_steps.h"
 #include "tests/sim/simulation_watcher.h"
 #include "tests/sim/storage.h"
 #include "tests/sim/workload_report.h"
 
 namespace paramd {
 
-// Sees what coordinators decide and servers answer in a job that is in sync mode
-// or may come to be, and fails the run if
+// Sees what coordinators decide and servers answer in a job that is in sync
+// mode or may come to be, and fails the run if
 //  - a step is of other contributions for one server than for another;
 //  - a contribution is taken for a step that the server has applied without it;
 //  - a pull is answered before the step that it is to see;
@@ -37,12 +41,22 @@ class StepWitness : public SimulationWatcher {
   StepWitness(const SimStorage& storage, WorkloadReport* report, Fail fail)
       : storage_(storage), report_(*report), fail_(std::move(fail)) {}
 
+  // What the steps that a checkpoint has are of: as the newest contributors of
+  // its term decided each; those that this term found, as that one did whose
+  // checkpoint it went on from. kDataLoss if one was not decided.
+  absl::StatusOr<std::vector<DecidedStep>> StepsOf(
+      const v1::Manifest& manifest) const;
+
   void Sent(const SimProcess& self, PeerId to, const Head& request) override;
   void Answered(const SimProcess& self, PeerId from, const Head& request,
                 const Outbox::ReplyItem& reply) override;
 
  private:
   void CheckDecision(PeerId to, const v1::DecideRequest& decide);
+  void NoteDecision(const v1::DecideRequest& decide);
+  // Of the newest checkpoint of this step that this term may have gone on from;
+  // 0 if there is none.
+  uint64_t TermBefore(uint64_t term, uint64_t step) const;
   void CheckMode(const v1::Configuration& configuration);
   void CheckPull(const SimProcess& self, const v1::PullRequest& pull,
                  const v1::PullReply& reply);
@@ -57,6 +71,14 @@ class StepWitness : public SimulationWatcher {
   const Fail fail_;
   // By contributors and step, what it is of.
   std::map<std::pair<std::string, uint64_t>, std::string> decided_;
+  struct Decided {
+    v1::Version contributors;
+    DecidedStep step;
+  };
+  // By step and the term of its coordinator.
+  std::map<uint64_t, std::map<uint64_t, Decided>> steps_;
+  // By version.
+  std::map<std::string, v1::Contributors> contributors_;
   // By server and contributors, the newest step applied.
   std::map<std::pair<PeerId, std::string>, uint64_t> applied_;
   size_t log_read_ = 0;

@@ -24,7 +24,7 @@ TEST(SyncWorkloadTest, Promise6_EveryBatchIsInOnceWhoeverDies) {
   EXPECT_GE(all.hits, 2 * Seeds());
   // What was never met proves nothing.
   for (const char* probe :
-       {"sync: an empty share", "sync: a share is late",
+       {"sync: the bits of one process", "sync: an empty share", "sync: a share is late",
         "sync: a share comes again when its step is in",
         "sync: a share comes too early or too late",
         "sync: a worker hears that it is left out"}) {
