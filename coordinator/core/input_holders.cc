@@ -51,8 +51,9 @@ void InputHolders::Gone(uint32_t worker, const v1::WorkerCut* cut) {
   held_.erase(held);
 }
 
-// Of a part that is held, what comes first may be in every block without the
-// worker having heard it.
+// Of a part that is held, some may be in every block without the worker having
+// heard it: its own push, or one of somebody who had that input before and is
+// dead.
 void InputHolders::HandOver(uint64_t examples, uint32_t epochs,
                             Portions* portions) const {
   InputLeft left(left_, examples, epochs);
@@ -68,9 +69,12 @@ void InputHolders::HandOver(uint64_t examples, uint32_t epochs,
     portions->SkipIds(held.last_portion());
     for (const v1::HeldInput::Part& part : held.parts()) {
       v1::Portion portion = part.portion();
-      portion.set_begin(
-          left.First(portion.epoch(), portion.begin(), portion.end()));
-      if (portion.begin() < portion.end()) portions->Lease(worker, portion);
+      for (const auto& [begin, end] :
+           left.Among(portion.epoch(), portion.begin(), portion.end())) {
+        portion.set_begin(begin);
+        portion.set_end(end);
+        portions->Lease(worker, portion);
+      }
     }
   }
 }

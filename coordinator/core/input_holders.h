@@ -12,8 +12,8 @@
 
 namespace paramd {
 
-// Which input the sessions hold that a new coordinator has taken over. Only they
-// know it, so nothing is handed out before each has told or is gone.
+// Which input the sessions hold that a new coordinator has taken over. Only
+// they know it, so nothing is handed out before each has told or is gone.
 //
 // Not thread-safe: lives inside the coordinator's core.
 class InputHolders {
@@ -28,8 +28,8 @@ class InputHolders {
   bool complete() const { return awaited_.empty(); }
   // No change if the worker is not awaited. A part that can't be is left out.
   void Told(uint32_t worker, const v1::HeldInput& held);
-  // Its session has ended: what it has not used is nobody's. `cut`: what it said
-  // last of that, as it left; null: no more than it told.
+  // Its session has ended: what it has not used is nobody's. `cut`: what it
+  // said last of that, as it left; null: no more than it told.
   void Gone(uint32_t worker, const v1::WorkerCut* cut = nullptr);
 
   // What nobody holds is to be handed out; the rest is leased to who holds it,

@@ -105,7 +105,8 @@ TEST_F(InputHoldersTest, WhatIsUsedOfAPartIsUsedForGood) {
   EXPECT_EQ(Take(2).begin(), 50u);
 }
 
-TEST_F(InputHoldersTest, APushThatIsInEverywhereIsUsedThoughItsWorkerHasNotHeard) {
+TEST_F(InputHoldersTest,
+       APushThatIsInEverywhereIsUsedThoughItsWorkerHasNotHeard) {
   holders_.Await(left_, {1});
   v1::HeldInput held = Held(3);
   AddPart(3, 10, 50, 10, &held);
@@ -113,6 +114,35 @@ TEST_F(InputHoldersTest, APushThatIsInEverywhereIsUsedThoughItsWorkerHasNotHeard
   holders_.HandOver(kExamples, kEpochs, &portions_);
   portions_.Return(1);
   EXPECT_EQ(Take(2).begin(), 20u);
+}
+
+TEST_F(InputHoldersTest, Promise1_WhatADeadOnePushedInTheMiddleIsNotHandedOut) {
+  // [40, 50) is in everywhere.
+  left_.set_next_offset(50);
+  v1::SavedInput::Range* const before = left_.add_remaining();
+  before->set_epoch(1);
+  before->set_begin(20);
+  before->set_end(40);
+  holders_.Await(left_, {1});
+  v1::HeldInput held = Held(3);
+  AddPart(3, 20, 60, 20, &held);
+  holders_.Told(1, held);
+  holders_.HandOver(kExamples, kEpochs, &portions_);
+  v1::WorkerCut cut;
+  cut.set_last_portion(3);
+  *cut.add_remaining() = held.parts(0).portion();
+  cut.mutable_remaining(0)->set_begin(30);
+  const v1::SavedInput saved = portions_.Save({{1, cut}});
+  ASSERT_EQ(saved.remaining_size(), 2);
+  EXPECT_EQ(saved.remaining(0).begin(), 30u);
+  EXPECT_EQ(saved.remaining(0).end(), 40u);
+  portions_.Return(1, &cut);
+  v1::Portion again = Take(2);
+  EXPECT_EQ(again.begin(), 30u);
+  EXPECT_EQ(again.end(), 40u);
+  again = Take(2);
+  EXPECT_EQ(again.begin(), 50u);
+  EXPECT_EQ(again.end(), 60u);
 }
 
 TEST_F(InputHoldersTest, AllIsFinishedWhenAllIsUsed) {

@@ -51,13 +51,11 @@ void InputLeft::Remove(const v1::SavedInput::Range& range) {
   if (found->second.empty()) left_.erase(found);
 }
 
-uint64_t InputLeft::First(uint32_t epoch, uint64_t begin, uint64_t end) const {
+InputLeft::Ranges InputLeft::Among(uint32_t epoch, uint64_t begin,
+                                   uint64_t end) const {
   const auto found = left_.find(epoch);
-  if (found == left_.end()) return end;
-  for (const auto& range : found->second) {
-    if (range.second > begin) return std::clamp(range.first, begin, end);
-  }
-  return end;
+  if (found == left_.end() || begin >= end) return {};
+  return Intersection(found->second, {{begin, end}});
 }
 
 std::pair<uint32_t, uint64_t> InputLeft::Next() const {
@@ -73,8 +71,8 @@ std::pair<uint32_t, uint64_t> InputLeft::Next() const {
 }
 
 v1::SavedInput InputLeft::Save(const v1::SavedInput& known) const {
-  const std::pair<uint32_t, uint64_t> next = std::max(
-      Next(), std::make_pair(known.next_epoch(), known.next_offset()));
+  const std::pair<uint32_t, uint64_t> next =
+      std::max(Next(), std::make_pair(known.next_epoch(), known.next_offset()));
   v1::SavedInput saved;
   saved.set_next_epoch(next.first);
   saved.set_next_offset(next.second);

@@ -16,6 +16,9 @@ namespace paramd {
 // Not thread-safe.
 class InputLeft {
  public:
+  // [begin, end), in order and apart.
+  using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
+
   // Nothing is left of a job with so many epochs.
   InputLeft(uint64_t examples, uint32_t epochs);
   // What the job does not have is left out.
@@ -24,17 +27,14 @@ class InputLeft {
   void Add(const InputLeft& other);
   void Intersect(const InputLeft& other);
   void Remove(const v1::SavedInput::Range& range);
-  // The first example of [begin, end) that is left; `end` if none is.
-  uint64_t First(uint32_t epoch, uint64_t begin, uint64_t end) const;
+  // What is left of [begin, end) of an epoch.
+  Ranges Among(uint32_t epoch, uint64_t begin, uint64_t end) const;
 
   // As text of a manifest. From its next example on all is left, and it is not
   // before that of `known`: what comes before is `remaining`.
   v1::SavedInput Save(const v1::SavedInput& known) const;
 
  private:
-  // [begin, end), in order and apart.
-  using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
-
   // The epoch and the first example of it behind which all is left.
   std::pair<uint32_t, uint64_t> Next() const;
 

@@ -117,16 +117,19 @@ TEST(InputLeftTest, WhatTheJobDoesNotHaveIsLeftOut) {
   EXPECT_EQ(TextOf(Left(left)), "then 3:90");
 }
 
-TEST(InputLeftTest, FindsTheFirstThatIsLeftOfARange) {
+TEST(InputLeftTest, FindsWhatIsLeftOfARange) {
   v1::SavedInput saved = From(2, 60);
   *saved.add_remaining() = Range(1, 20, 40);
   const InputLeft left = Left(saved);
-  EXPECT_EQ(left.First(1, 0, 30), 20u);
-  EXPECT_EQ(left.First(1, 25, 30), 25u);
-  EXPECT_EQ(left.First(1, 40, 50), 50u) << "nothing is";
-  EXPECT_EQ(left.First(1, 0, 10), 10u);
-  EXPECT_EQ(left.First(2, 0, 100), 60u);
-  EXPECT_EQ(left.First(9, 0, 5), 5u) << "no such epoch";
+  *saved.add_remaining() = Range(1, 50, 60);
+  const InputLeft more = Left(saved);
+  using Ranges = InputLeft::Ranges;
+  EXPECT_EQ(left.Among(1, 0, 30), (Ranges{{20, 30}}));
+  EXPECT_EQ(more.Among(1, 25, 100), (Ranges{{25, 40}, {50, 60}}));
+  EXPECT_EQ(left.Among(1, 40, 50), Ranges()) << "nothing is";
+  EXPECT_EQ(left.Among(1, 30, 30), Ranges());
+  EXPECT_EQ(left.Among(2, 0, 100), (Ranges{{60, 100}}));
+  EXPECT_EQ(left.Among(9, 0, 5), Ranges()) << "no such epoch";
 }
 
 }  // namespace

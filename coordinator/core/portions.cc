@@ -62,13 +62,13 @@ absl::optional<v1::Portion> Portions::Take(uint32_t worker) {
   }
   // A new id for each lease: one worker's ids grow in the order of use.
   portion.set_id(next_id_++);
-  leases_[portion.id()] = {worker, portion};
+  leases_.emplace(portion.id(), Leased{worker, portion});
   return portion;
 }
 
 void Portions::Lease(uint32_t worker, const v1::Portion& portion) {
   SkipIds(portion.id());
-  leases_[portion.id()] = {worker, portion};
+  leases_.emplace(portion.id(), Leased{worker, portion});
   unfinished_[portion.epoch()] += portion.end() - portion.begin();
 }
 

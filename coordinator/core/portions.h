@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/types/optional.h"
+
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 
@@ -33,13 +34,14 @@ class Portions {
 
   // The next portion, leased to `worker`; unset if none is left to hand out.
   absl::optional<v1::Portion> Take(uint32_t worker);
-  // What `worker` holds since before Restart(), and nobody else. Its id is above
-  // all that the worker has used, and later ones are above it.
+  // What `worker` holds since before Restart(), and nobody else: a portion, or
+  // part by part what is left of it. Its id is above all that the worker has
+  // used, and later ones are above it.
   void Lease(uint32_t worker, const v1::Portion& portion);
   // Ids from here on are above this one.
   void SkipIds(uint64_t id) { next_id_ = std::max(next_id_, id + 1); }
-  // All leases of `worker` with ids up to `id` are used up, and returned. Again:
-  // no change.
+  // All leases of `worker` with ids up to `id` are used up, and returned.
+  // Again: no change.
   std::vector<v1::Portion> Finish(uint32_t worker, uint64_t id);
   // What the leases of a worker that is gone have left is handed out again: as
   // its cut says, as in Save, or, without one, all of them. Returns what they
@@ -59,8 +61,9 @@ class Portions {
   // nothing is.
   v1::SavedInput Save(const std::map<uint32_t, v1::WorkerCut>& cuts) const;
 
-  // What is left of a lease if its worker used it as far as `cut` says; null: it
-  // used nothing. A cut can't say more than the lease has. May be empty.
+  // What is left of a lease, or of a part of one, if its worker used it as far
+  // as `cut` says; null: it used nothing. A cut can't say more than the lease
+  // has. May be empty.
   static v1::Portion Left(const v1::Portion& leased, const v1::WorkerCut* cut);
   // Adds it to `saved`, unless it is empty.
   static void AddLeft(const v1::Portion& portion, v1::SavedInput* saved);
@@ -80,7 +83,7 @@ class Portions {
   uint64_t next_offset_ = 0;
   uint64_t next_id_ = 1;
   std::deque<v1::Portion> again_;
-  std::map<uint64_t, Leased> leases_;        // By id. Bound: each worker's.
+  std::multimap<uint64_t, Leased> leases_;   // By id. Bound: each worker's.
   std::map<uint32_t, uint64_t> unfinished_;  // Examples left, by open epoch.
 };
 
