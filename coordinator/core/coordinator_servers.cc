@@ -25,6 +25,16 @@ std::string OtherJob(uint32_t server, const std::string& why) {
   return absl::StrCat("ps-", server, " refuses this job: ", why);
 }
 
+bool IsOfSnapshot(ServerSeen::Call call) {
+  return call == ServerSeen::Call::kSeal ||
+         call == ServerSeen::Call::kWritten || call == ServerSeen::Call::kFetch;
+}
+
+bool Restores(ServerSeen::Call call) {
+  return call == ServerSeen::Call::kConfigure ||
+         call == ServerSeen::Call::kFill;
+}
+
 }  // namespace
 
 Coordinator::Due Coordinator::NextCall(uint32_t index) const {
@@ -288,14 +298,12 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
   } else if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
              absl::IsResourceExhausted(status)) {
     server.suspected = true;
-  } else if (call == ServerCall::kSeal || call == ServerCall::kWritten ||
-             call == ServerCall::kFetch) {
+  } else if (IsOfSnapshot(call)) {
     // An earlier one is given up already.
     if (snapshot_.has_value() && server.asked == snapshot_->number()) {
       FailSnapshot(absl::StrCat("ps-", index, ": ", server.why), now, out);
     }
-  } else if ((call == ServerCall::kConfigure || call == ServerCall::kFill) &&
-             !server.restore_directory.empty() &&
+  } else if (Restores(call) && !server.restore_directory.empty() &&
              refusal.entity() == server.restore_directory) {
     const bool is_damaged = refusal.reason() == v1::Refusal::DAMAGED;
     damage_may_pass_ |= is_damaged && refusal.retry_after_ms() > 0;
