@@ -176,6 +176,19 @@ TEST_F(ClusterReportTest, PeopleReadOneLineForEachProcessAndWhoWaits) {
             "coordinator waits for worker-1 to join, for 12 s\n");
 }
 
+TEST_F(ClusterReportTest, Promise4_WhoWaitsIsNamedWithItsGeneration) {
+  v1::StatusReply& ps = replies_["p0:1"];
+  ps.mutable_generation()->set_term(1);
+  ps.mutable_generation()->set_counter(3);
+  v1::Wait* const wait = ps.add_waits();
+  wait->set_who("ps-0");
+  wait->set_whom("the coordinator to call again");
+  wait->set_since_ms(7000);
+  EXPECT_THAT(RenderReport(*ReportAt("w0:1")),
+              HasSubstr("\nps-0 generation 1.3 waits for the coordinator to "
+                        "call again, for 7.0 s\n"));
+}
+
 TEST_F(ClusterReportTest, WhatAServerLostIsShownWithItAndWithTheJob) {
   replies_["p0:1"].mutable_server()->set_pushes_lost(1234);
   replies_["w0:1"].mutable_job()->set_pushes_lost(1240);

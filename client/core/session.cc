@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "config/wire_format.h"
+#include "proto/member_name.h"
 #include "proto/refusal.h"
 #include "tensor/number_reader.h"
 
@@ -548,18 +549,27 @@ std::string Session::waiting_for() const {
 }
 
 std::string Session::WaitingFor(const Operation& operation) const {
+  const std::string self =
+      WorkerName(options_.worker, configuration_.generation);
   for (const Chunk& chunk : operation.chunks) {
     if (chunk.done || chunk.slower.empty()) continue;
-    return absl::StrCat(chunk.slower, ", the slowest, to get on: ps-",
-                        chunk.server, " keeps a pull until then");
+    return absl::StrCat(chunk.slower,
+                        operation.after_step > 0 ? ": "
+                                                 : ", the slowest, to get on: ",
+                        NameOfServer(chunk.server), " keeps a pull of ",
+                        self, " until then");
   }
   for (const Chunk& chunk : operation.chunks) {
     if (chunk.done || !IsReady(operation, chunk)) continue;
-    return absl::StrCat("ps-", chunk.server, " to answer a ",
-                        operation.into == nullptr ? "push" : "pull",
-                        chunk.why.empty() ? "" : ": ", chunk.why);
+    return absl::StrCat(NameOfServer(chunk.server), " to answer a ",
+                        operation.into == nullptr ? "push" : "pull", " of ",
+                        self, chunk.why.empty() ? "" : ": ", chunk.why);
   }
   return "";
+}
+
+std::string Session::NameOfServer(uint32_t server) const {
+  return ServerName(server, configuration_.server_generations[server]);
 }
 
 std::string Session::overdue(Time now, absl::Duration patience) const {

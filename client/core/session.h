@@ -222,6 +222,7 @@ class Session {
   void MarkDone(OpId op, Operation* operation, Chunk* chunk);
   void End(OpId op, absl::Status status, bool pulled = false);
   std::string WaitingFor(const Operation& operation) const;
+  std::string NameOfServer(uint32_t server) const;
   void NotePullTime(uint32_t server, absl::Duration time);
 
   const Options options_;

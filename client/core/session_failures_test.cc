@@ -81,7 +81,8 @@ TEST_P(PassingRefusalTest, TheChunkIsSentAgainNotBeforeTheHintAndNamesWhy) {
   Answer(sent[0], RefuseForNow(GetParam(), "coordinator", absl::Seconds(3),
                                "so says the server"));
   EXPECT_EQ(session_->waiting_for(),
-            "ps-0 to answer a push: so says the server");
+            "ps-0 generation 1.1 to answer a push of worker-3 generation 1.9: "
+            "so says the server");
   EXPECT_EQ(session_->next_tick() - now_, absl::Seconds(3));
   TickAt(now_ + absl::Milliseconds(2999));
   EXPECT_TRUE(Sent().empty());
@@ -140,8 +141,8 @@ TEST_F(SessionFailuresTest, Promise4_AGivenUpPushNamesWhomItWaitedFor) {
   const absl::Status end = End();
   EXPECT_TRUE(absl::IsDeadlineExceeded(end)) << end;
   EXPECT_EQ(end.message(),
-            "push given up after 30s; waiting for ps-1 to answer a push: "
-            "connection refused");
+            "push given up after 30s; waiting for ps-1 generation 1.2 to "
+            "answer a push of worker-3 generation 1.9: connection refused");
   EXPECT_EQ(session_->next_tick(), Time::Never());
 }
 
@@ -161,7 +162,8 @@ TEST_F(SessionFailuresTest, Promise4_AGivenUpPullNamesItsOwnServer) {
   session_->StartPull(1, &weights_, 4, now_, &out_);
   TickAt(now_ + absl::Minutes(1));
   EXPECT_EQ(End().message(),
-            "pull given up after 5m; waiting for ps-1 to answer a pull");
+            "pull given up after 5m; waiting for ps-1 generation 1.2 to answer "
+            "a pull of worker-3 generation 1.9");
 }
 
 TEST_F(SessionFailuresTest, ThePushAfterOneThatWasGivenUpSaysSo) {
@@ -265,7 +267,8 @@ TEST_F(SessionFailuresTest, WithNothingOpenNobodyIsWaitedForAndNoTickIsWanted) {
 TEST_F(SessionFailuresTest, Promise4_TheOldestOpenOperationIsNamed) {
   Use(Small());
   Pull();
-  EXPECT_EQ(session_->waiting_for(), "ps-0 to answer a pull");
+  EXPECT_EQ(session_->waiting_for(),
+            "ps-0 generation 1.1 to answer a pull of worker-3 generation 1.9");
 }
 
 }  // namespace

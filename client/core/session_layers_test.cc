@@ -82,7 +82,8 @@ TEST_F(SessionLayersTest, WhatIsStillComputedIsNoServersFault) {
   EXPECT_TRUE(IsOpen());
   Add({0, 1});
   EXPECT_EQ(Sent().size(), 2u);
-  EXPECT_EQ(session_->waiting_for(), "ps-0 to answer a push");
+  EXPECT_EQ(session_->waiting_for(),
+            "ps-0 generation 1.1 to answer a push of worker-3 generation 1.9");
   TickAt(now_ + absl::Minutes(4));
   EXPECT_TRUE(IsOpen());
   TickAt(now_ + absl::Minutes(2));

@@ -20,7 +20,7 @@ class SessionWaitTest : public testing::SessionTestBase {
     v1::Refusal refusal;
     refusal.set_reason(v1::Refusal::WAIT);
     refusal.set_entity("worker-3");
-    refusal.set_waiting_for("worker-1");
+    refusal.set_waiting_for("worker-1 generation 1.8");
     return Refuse(refusal, absl::StrCat("worker-1 is at clock ", clock));
   }
 };
@@ -35,8 +35,9 @@ TEST_F(SessionWaitTest, Promise4_AWaitIsLoggedOnceAndAskedAgain) {
     sent = Sent();
     ASSERT_EQ(sent.size(), 2u) << "asked again";
   }
-  EXPECT_EQ(out_.notes, std::vector<std::string>{
-                            "waiting for worker-1: worker-1 is at clock 0"});
+  EXPECT_EQ(out_.notes,
+            std::vector<std::string>{"waiting for worker-1 generation 1.8: "
+                                     "worker-1 is at clock 0"});
   for (const Outbox::SendItem& call : sent) {
     const v1::PullReply reply = PullReplyTo(call);
     Answer(call, reply, Values(reply, 5));
@@ -58,13 +59,30 @@ TEST_F(SessionWaitTest, AfterAWaitThereIsNoBackOff) {
 
 TEST_F(SessionWaitTest, Promise4_PeopleAreToldWhomItWaitsFor) {
   const auto sent = Sent();
-  EXPECT_EQ(session_->waiting_for(), "ps-0 to answer a pull");
+  EXPECT_EQ(session_->waiting_for(),
+            "ps-0 generation 1.1 to answer a pull of worker-3 generation 1.9");
   Answer(sent[1], Wait(0));
   EXPECT_EQ(session_->waiting_for(),
-            "worker-1, the slowest, to get on: ps-1 keeps a pull until then");
+            "worker-1 generation 1.8, the slowest, to get on: ps-1 generation "
+            "1.2 keeps a pull of worker-3 generation 1.9 until then");
   EXPECT_EQ(session_->overdue(now_ + absl::Seconds(3), absl::Seconds(3)), "");
   EXPECT_EQ(session_->overdue(now_ + absl::Seconds(4), absl::Seconds(3)),
             session_->waiting_for());
+}
+
+TEST_F(SessionWaitTest, Promise4_WhoIsMissingInAStepIsNotCalledTheSlowest) {
+  for (const Outbox::SendItem& call : Sent()) Answer(call, Wait(0));
+  session_->Cancel(kOp);
+  session_->StartPull(kOp + 1, &weights_, absl::nullopt, /*after_step=*/4, now_,
+                      &out_);
+  const auto sent = Sent();
+  Answer(sent[0],
+         RefuseForNow(v1::Refusal::WAIT,
+                      "worker-1 generation 1.8 to contribute to step 5",
+                      absl::ZeroDuration(), "it reads after step 4"));
+  EXPECT_EQ(session_->waiting_for(),
+            "worker-1 generation 1.8 to contribute to step 5: ps-0 generation "
+            "1.1 keeps a pull of worker-3 generation 1.9 until then");
 }
 
 TEST_F(SessionWaitTest, Promise4_AWaitHasADeadline) {
@@ -73,8 +91,9 @@ TEST_F(SessionWaitTest, Promise4_AWaitHasADeadline) {
   const absl::Status given_up = End();
   EXPECT_TRUE(absl::IsDeadlineExceeded(given_up));
   EXPECT_EQ(given_up.message(),
-            "pull given up after 5m; waiting for worker-1, the slowest, to get "
-            "on: ps-0 keeps a pull until then");
+            "pull given up after 5m; waiting for worker-1 generation 1.8, the "
+            "slowest, to get on: ps-0 generation 1.1 keeps a pull of worker-3 "
+            "generation 1.9 until then");
 }
 
 TEST_F(SessionWaitTest, APushSaysTheClockItIsGiven) {

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "config/consistency.h"
+#include "proto/member_name.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -31,12 +32,15 @@ SyncSteps::Options SyncOptions(const Coordinator::Options& options) {
   return sync;
 }
 
-// "ps-0 at host:1: refused", "ps-0 to be there: did not answer".
-std::string Missing(const std::string& name, absl::string_view why) {
-  if (absl::StartsWith(why, absl::StrCat(name, " at "))) {
-    return std::string(why);
+// "ps-0 generation 1.2 at host:1: refused", "ps-0 to be there: did not answer".
+std::string Missing(uint32_t server, const v1::Version& generation,
+                    absl::string_view why) {
+  const std::string name = ServerName(server, generation);
+  const bool is_named =
+      absl::ConsumePrefix(&why, ServerName(server, v1::Version()) + " ");
+  if (is_named && absl::StartsWith(why, "at ")) {
+    return absl::StrCat(name, " ", why);
   }
-  absl::ConsumePrefix(&why, absl::StrCat(name, " "));
   return absl::StrCat(name, " to be there", why.empty() ? "" : ": ", why);
 }
 
@@ -261,11 +265,11 @@ std::string Coordinator::waiting_for() const {
     const std::string why =
         server.why.empty() ? "" : absl::StrCat(": ", server.why);
     if (phase_ < Phase::kTellingEnd && server.suspected) {
-      return Missing(absl::StrCat("ps-", s), server.why);
+      return Missing(s, server.generation, server.why);
     }
     if (phase_ >= Phase::kFilling && phase_ < Phase::kTellingEnd &&
         !server.restored) {
-      return absl::StrCat("ps-", s, " to be filled", why);
+      return absl::StrCat(NameOfServer(s), " to be filled", why);
     }
   }
   if (IsChangingMode()) {
@@ -273,7 +277,7 @@ std::string Coordinator::waiting_for() const {
                         change_->Name());
   }
   if (phase_ == Phase::kAdopting) {
-    return absl::StrCat("worker-", holders_.awaited(),
+    return absl::StrCat(NameOfWorker(holders_.awaited()),
                         " to say what it holds of the input");
   }
   if (snapshot_.has_value()) {
@@ -288,11 +292,13 @@ std::string Coordinator::waiting_for() const {
     }
   }
   if (draining_ && phase_ < Phase::kSaving) {
-    return DrainNeedsSnapshot() ? "a checkpoint to leave with"
-                                : "worker-0 and the servers to leave";
+    if (DrainNeedsSnapshot()) return "a checkpoint to leave with";
+    return absl::StrCat(NameOfWorker(0), " and the servers to leave");
   }
-  if (IsSync() && phase_ == Phase::kRunning) return steps_.waiting_for();
-  if (phase_ == Phase::kEvaluating) return "worker-0 to evaluate";
+  if (IsSync() && phase_ == Phase::kRunning) return StepWaitsFor();
+  if (phase_ == Phase::kEvaluating) {
+    return absl::StrCat(NameOfWorker(0), " to evaluate");
+  }
   if (phase_ == Phase::kTellingEnd) return "all processes to hear of the end";
   if (phase_ == Phase::kFindingCheckpoint) return "the newest checkpoint";
   return "";
@@ -300,11 +306,36 @@ std::string Coordinator::waiting_for() const {
 
 std::string Coordinator::SnapshotWaitsFor() const {
   if (IsSync() && snapshot_->phase() == SnapshotRound::Phase::kCutting) {
-    return steps_.waiting_for();
+    return StepWaitsFor();
   }
-  std::map<uint32_t, bool> live;
-  for (const auto& [index, worker] : workers_) live[index] = !worker.fencing;
+  std::map<uint32_t, v1::Version> live;
+  for (const auto& [index, worker] : workers_) {
+    if (!worker.fencing) live[index] = worker.generation;
+  }
   return snapshot_->waiting_for(live);
+}
+
+std::string Coordinator::StepWaitsFor() const {
+  return steps_.waiting_for(contributing_, ServerGenerations());
+}
+
+std::string Coordinator::NameOfWorker(uint32_t worker) const {
+  const auto found = workers_.find(worker);
+  return WorkerName(worker, found == workers_.end()
+                                ? v1::Version()
+                                : found->second.generation);
+}
+
+std::string Coordinator::NameOfServer(uint32_t server) const {
+  return ServerName(server, servers_[server].generation);
+}
+
+std::vector<v1::Version> Coordinator::ServerGenerations() const {
+  std::vector<v1::Version> generations;
+  for (const Server& server : servers_) {
+    generations.push_back(server.generation);
+  }
+  return generations;
 }
 
 std::string Coordinator::overdue(Time now) const {
@@ -312,7 +343,7 @@ std::string Coordinator::overdue(Time now) const {
   const bool steps = IsSync() && phase_ == Phase::kRunning &&
                      now - steps_.decided_at() < kSlowStep;
   const std::string whom = waiting_for();
-  return steps && whom == steps_.waiting_for() ? "" : whom;
+  return steps && whom == StepWaitsFor() ? "" : whom;
 }
 
 void Coordinator::FillStatus(v1::StatusReply* status) const {

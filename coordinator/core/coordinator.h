@@ -272,6 +272,11 @@ class Coordinator : public Core {
   void AdvanceCuts(Time now, Outbox* out);
   bool WaitsTooLong(Time now) const;
   std::string SnapshotWaitsFor() const;
+  std::string StepWaitsFor() const;
+  // The newest session of the worker, if it has one, and the server's life.
+  std::string NameOfWorker(uint32_t worker) const;
+  std::string NameOfServer(uint32_t server) const;
+  std::vector<v1::Version> ServerGenerations() const;
   void NoteEndedSessions();
   static void NoteLost(const std::vector<v1::LostPushes>& lost, Outbox* out);
   // Starts to commit the snapshot, with all that it knows to be lost.

@@ -192,7 +192,8 @@ TEST_F(CoordinatorCutTest, AWorkerThatJoinsIsAdmittedAndItsCutWaitedFor) {
   started_.Cut(&other_, 0);
   EXPECT_FALSE(IsSealing());
   EXPECT_EQ(started_.core().waiting_for(),
-            "worker-2 to say its last push for checkpoint 1.1");
+            "worker-2 generation 1.5 to say its last push for checkpoint "
+            "1.1");
   started_.CatchUp(&third);
   EXPECT_EQ(third.beat.snapshot(), Pair(1, 1));
   started_.Cut(&third, 0);

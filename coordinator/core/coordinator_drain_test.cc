@@ -105,7 +105,8 @@ TEST_F(CoordinatorDrainTest, AServerThatDrainsGetsASnapshotAndHearsOfItsCommit) 
   EXPECT_TRUE(started_.gone(1));
   PassHeartbeat();
   EXPECT_FALSE(Prepare());
-  EXPECT_EQ(started_.core().waiting_for(), "ps-1 to be there: refused");
+  EXPECT_EQ(started_.core().waiting_for(),
+            "ps-1 generation 1.2 to be there: refused");
 }
 
 TEST_F(CoordinatorDrainTest, Promise5_ItsSuccessorTakesItsCheckpoint) {

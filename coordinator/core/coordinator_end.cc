@@ -210,11 +210,7 @@ void Coordinator::OnPrepared(const IoResult& result, Time now, Outbox* out) {
     FailSnapshot(result.status.message(), now, out);
     return;
   }
-  std::vector<v1::Version> generations;
-  for (const Server& server : servers_) {
-    generations.push_back(server.generation);
-  }
-  snapshot_->Prepared(*prepared, std::move(generations));
+  snapshot_->Prepared(*prepared, ServerGenerations());
   relay_.Begin(snapshot_->number(), snapshot_->directory());
   out->Note(absl::StrCat(
       "checkpoint ", VersionName(snapshot_->number()),

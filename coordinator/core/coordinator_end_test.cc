@@ -168,7 +168,8 @@ TEST_F(CoordinatorEndTest, Promise3_NothingIsSealedBeforeEveryWorkerHasCut) {
   started_.Cut(&chief_, 5);
   EXPECT_FALSE(driver().TakeSend<v1::SealRequest>().has_value());
   EXPECT_EQ(started_.core().waiting_for(),
-            "worker-1 to say its last push for checkpoint 1.1");
+            "worker-1 generation 1.4 to say its last push for checkpoint "
+            "1.1");
   started_.Cut(&other_, 0);
   EXPECT_TRUE(driver().TakeSend<v1::SealRequest>().has_value());
 }
@@ -293,8 +294,8 @@ TEST_F(CoordinatorEndTest, Promise4_ASnapshotThatWaitsTooLongIsGivenUpByName) {
     CatchUp();  // Worker 1 lives, and does not say its cut.
   }
   EXPECT_TRUE(driver().HasNote(
-      "checkpoint 1.1 was given up: waited too long for worker-1 to say its "
-      "last push for checkpoint 1.1"));
+      "checkpoint 1.1 was given up: waited too long for worker-1 generation "
+      "1.4 to say its last push for checkpoint 1.1"));
 }
 
 TEST_F(CoordinatorEndTest, Promise5_ASilentWorkerIsFencedWhileASnapshotWaits) {
@@ -373,7 +374,8 @@ TEST_F(CoordinatorEndTest, ACommitThatFailsIsNotedAndTheJobGoesOn) {
 TEST_F(CoordinatorEndTest, TheEndBeginsWhenAllInputIsUsedAndEveryWorkerSaysSo) {
   UseUpAllInput();
   EXPECT_EQ(started_.configuration().state(), v1::FINISHING);
-  EXPECT_EQ(started_.core().waiting_for(), "worker-0 to evaluate");
+  EXPECT_EQ(started_.core().waiting_for(),
+            "worker-0 generation 1.3 to evaluate");
   CatchUp();
   EXPECT_TRUE(chief_.beat.evaluate_final());
   EXPECT_FALSE(other_.beat.evaluate_final());
@@ -551,7 +553,7 @@ TEST_F(CoordinatorEndTest,
   EXPECT_FALSE(driver().exited);
   EXPECT_TRUE(driver().ios.empty());
   EXPECT_EQ(started_.core().waiting_for(),
-            "ps-1 to be there: connection refused");
+            "ps-1 generation 1.2 to be there: connection refused");
   Pass(absl::Seconds(1));
   SaveFinally();
   EXPECT_EQ(WriteResult().checkpoint_path(), "/final");

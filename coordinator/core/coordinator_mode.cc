@@ -136,7 +136,7 @@ std::string Coordinator::ModeChangeWaitsFor() const {
   }
   for (const auto& [index, worker] : workers_) {
     if (worker.fencing || change_->HasCut(index)) continue;
-    return absl::StrCat("worker-", index, " to stop");
+    return absl::StrCat(NameOfWorker(index), " to stop");
   }
   return "the configuration log to have a fence";
 }

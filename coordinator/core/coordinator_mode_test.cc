@@ -103,9 +103,13 @@ TEST_F(ToSyncTest, WorkersStopThenTheModeIsLoggedAndAllBeginAnew) {
   const v1::Portion first = started_.NextPortion(&workers_[0], 0).portion();
   const v1::Portion second = started_.NextPortion(&workers_[1], 0).portion();
   const CallId set = Set();
-  EXPECT_EQ(Waits(), "worker-0 to stop, to change staleness from async to sync");
+  EXPECT_EQ(Waits(),
+            "worker-0 generation 1.3 to stop, to change staleness from async "
+            "to sync");
   Stop(0, 1, first, 2);
-  EXPECT_EQ(Waits(), "worker-1 to stop, to change staleness from async to sync");
+  EXPECT_EQ(Waits(),
+            "worker-1 generation 1.4 to stop, to change staleness from async "
+            "to sync");
   Stop(1, 0, second, 4, /*acknowledged=*/false);
   EXPECT_FALSE(IsLogging());
   Stop(1, 1, second, 6);
@@ -163,7 +167,7 @@ TEST_F(ToSyncTest, NobodyJoinsAndNoSecondSettingIsTakenMeanwhile) {
   EXPECT_EQ(RefusalOf(second).reason(), v1::Refusal::RETRY);
   EXPECT_THAT(std::string(second.message()),
               HasSubstr("waiting for staleness to change from async to sync: "
-                        "worker-0 to stop"));
+                        "worker-0 generation 1.3 to stop"));
   EXPECT_TRUE(driver().HasNote(
       "an operator changes staleness from async to sync: workers stop"));
 }
@@ -310,7 +314,7 @@ TEST_F(FromSyncTest, TheModeIsLoggedBetweenTwoStepsAndTheRestIsHandedOut) {
   Decide(0, 1, {});
   const CallId set = driver().Begin(PeerId{}, Staleness("4"));
   EXPECT_FALSE(driver().TakeIo<v1::AppendLog>().has_value());
-  EXPECT_EQ(Waits(), "ps-1 to apply step 1");
+  EXPECT_EQ(Waits(), "ps-1 generation 1.2 to apply step 1");
   Decide(1, 1, {0, 1});
   const v1::LogEntry entry = started_.Append();
   EXPECT_EQ(entry.configuration().consistency().bound(), 4u);

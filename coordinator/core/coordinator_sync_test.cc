@@ -228,7 +228,7 @@ TEST_F(CoordinatorSyncTest, ASlowStepIsToldByNameAndAQuickOneIsNot) {
   Decide(1, 0, {0});
   EXPECT_EQ(started_.core().overdue(driver().now()), "");
   EXPECT_EQ(started_.core().overdue(driver().now() + absl::Seconds(4)),
-            "worker-1 to contribute to step 1");
+            "worker-1 generation 1.4 to contribute to step 1");
 }
 
 }  // namespace

@@ -156,7 +156,7 @@ TEST_F(CoordinatorTakeOverSessionsTest, Promise5_ASessionGoesOn) {
       "taking over at step 4, with 1 sessions that go on"));
   second_->Serve();
   EXPECT_EQ(second_->core().waiting_for(),
-            "worker-1 to say what it holds of the input");
+            "worker-1 generation 1.8 to say what it holds of the input");
 
   second_->Beat(&worker_);
   ASSERT_TRUE(second_->TakeNews(&worker_));
@@ -221,7 +221,8 @@ TEST_F(CoordinatorTakeOverSessionsTest, Promise5_ANewProcessIsNotSentAwayForADea
   const v1::Refusal refusal = RefusalOf(driver().Take(join).status);
   EXPECT_EQ(refusal.reason(), v1::Refusal::NOT_READY);
   EXPECT_EQ(refusal.waiting_for(),
-            "the lease of the process 4001 on host that was worker-1 before");
+            "the lease of the process 4001 on host that was worker-1 "
+            "generation 1.8 before");
 }
 
 TEST_F(CoordinatorTakeOverSessionsTest, BehindAModeThatServersHaveNotHeardOfSessionsEnd) {
@@ -362,7 +363,7 @@ TEST_F(CoordinatorTakeOverSessionsTest, Promise5_AServerThatIsLostMeanwhileEndsN
   EXPECT_FALSE(driver().HasNote("of worker-1 generation 1.8"))
       << "the server hears that itself";
   EXPECT_EQ(second_->core().waiting_for(),
-            "worker-1 to say what it holds of the input");
+            "worker-1 generation 1.8 to say what it holds of the input");
   Tell();
   EXPECT_TRUE(driver().HasNote("worker-1 goes on as generation 1.8"));
   const v1::Configuration after = second_->configuration();

@@ -206,7 +206,8 @@ TEST(CoordinatorTest, RunningBeginsWhenEveryServerIsFilled) {
   driver.Fail(*slow, RefuseForNow(v1::Refusal::NOT_READY, "ps-1",
                                   absl::Milliseconds(20), "still filling"));
   EXPECT_EQ(started.configuration().state(), v1::STARTING);
-  EXPECT_EQ(started.core().waiting_for(), "ps-1 to be filled: still filling");
+  EXPECT_EQ(started.core().waiting_for(),
+            "ps-1 generation 1.2 to be filled: still filling");
   driver.Advance(absl::Milliseconds(20));
   started.Serve();
   EXPECT_EQ(started.configuration().state(), v1::RUNNING);
@@ -317,7 +318,7 @@ TEST_F(RunningCoordinatorTest, Promise4_AServerThatIsGoneIsNamedUntilItIsBack) {
   driver().Fail(*driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1)),
                 absl::UnavailableError("connection refused"));
   EXPECT_EQ(started_.core().waiting_for(),
-            "ps-1 to be there: connection refused");
+            "ps-1 generation 1.2 to be there: connection refused");
   driver().Advance(absl::Milliseconds(200));
   started_.Serve();  // The same process: it had only been out of reach.
   EXPECT_EQ(started_.core().waiting_for(), "");

@@ -117,8 +117,8 @@ void Coordinator::RefuseLateJoins(Time now, Outbox* out) {
     if (worker != workers_.end() &&
         worker->second.incarnation != joining.request.incarnation()) {
       whom = absl::StrCat("the lease of the process ", worker->second.pid,
-                          " on ", worker->second.host, " that was worker-",
-                          index, " before");
+                          " on ", worker->second.host, " that was ",
+                          NameOfWorker(index), " before");
     }
     out->Refuse(joining.call, RefuseForNow(v1::Refusal::NOT_READY, whom,
                                            absl::Milliseconds(50),

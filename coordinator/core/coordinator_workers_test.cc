@@ -85,7 +85,8 @@ TEST_F(CoordinatorWorkersTest,
   driver().Advance(absl::Seconds(2));
   const v1::Refusal refusal = RefusalOf(driver().Take(call).status);
   EXPECT_EQ(refusal.reason(), v1::Refusal::NOT_READY);
-  EXPECT_EQ(refusal.waiting_for(), "ps-1 to be there: connection refused");
+  EXPECT_EQ(refusal.waiting_for(),
+            "ps-1 generation 1.2 to be there: connection refused");
   EXPECT_GT(refusal.retry_after_ms(), 0u);
 }
 
@@ -172,7 +173,8 @@ TEST_F(CoordinatorWorkersTest, Promise4_ASecondProcessWaitsByName) {
   const v1::Refusal refusal = RefusalOf(driver().Take(second).status);
   EXPECT_EQ(refusal.reason(), v1::Refusal::NOT_READY);
   EXPECT_EQ(refusal.waiting_for(),
-            "the lease of the process 4001 on host that was worker-1 before");
+            "the lease of the process 4001 on host that was worker-1 "
+            "generation 1.3 before");
 }
 
 TEST_F(CoordinatorWorkersTest, Promise5_ASuccessorTakesOverAfterTheLease) {

@@ -8,6 +8,7 @@
 
 #include "config/optimizer_slots.h"
 #include "coordinator/core/portions.h"
+#include "proto/member_name.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -142,24 +143,26 @@ v1::Manifest SnapshotRound::MakeManifest(
 }
 
 std::string SnapshotRound::waiting_for(
-    const std::map<uint32_t, bool>& live_workers) const {
+    const std::map<uint32_t, v1::Version>& sessions) const {
   const std::string name =
       absl::StrCat(" for checkpoint ", VersionName(number_));
   if (phase_ == Phase::kCutting) {
-    for (const auto& [worker, live] : live_workers) {
-      if (live && !HasCut(worker)) {
-        return absl::StrCat("worker-", worker, " to say its last push", name);
+    for (const auto& [worker, generation] : sessions) {
+      const std::string session = WorkerName(worker, generation);
+      if (!HasCut(worker)) {
+        return absl::StrCat(session, " to say its last push", name);
       }
-      if (live && !HasAcknowledged(worker)) {
-        return absl::StrCat("push ", cuts_.at(worker).sequence(), " of worker-",
-                            worker, " to be acknowledged", name);
+      if (!HasAcknowledged(worker)) {
+        return absl::StrCat("push ", cuts_.at(worker).sequence(), " of ",
+                            session, " to be acknowledged", name);
       }
     }
     return absl::StrCat("the servers to know all workers", name);
   }
   for (uint32_t s = 0; s < sealed_.size(); ++s) {
-    if (NeedsSeal(s)) return absl::StrCat("ps-", s, " to freeze", name);
-    if (NeedsWritten(s)) return absl::StrCat("ps-", s, " to write", name);
+    if (!NeedsSeal(s) && !NeedsWritten(s)) continue;
+    return absl::StrCat(ServerName(s, server_generations_[s]),
+                        NeedsSeal(s) ? " to freeze" : " to write", name);
   }
   return phase_ == Phase::kWriting || phase_ == Phase::kSealing
              ? ""

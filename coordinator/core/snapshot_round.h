@@ -98,8 +98,9 @@ class SnapshotRound {
   v1::Manifest MakeManifest(const v1::JobConfig& job,
                             const v1::Configuration& configuration) const;
 
-  // Whom it waits for, for people.
-  std::string waiting_for(const std::map<uint32_t, bool>& live_workers) const;
+  // Whom it waits for, for people. `sessions`: those that live, by worker.
+  std::string waiting_for(
+      const std::map<uint32_t, v1::Version>& sessions) const;
 
  private:
   const v1::Version number_;

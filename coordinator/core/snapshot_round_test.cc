@@ -227,25 +227,29 @@ TEST_F(SnapshotRoundTest, TheManifestSaysWhoseItIsAndWhatIsInIt) {
 }
 
 TEST_F(SnapshotRoundTest, Promise4_EachPhaseNamesWhomItWaitsFor) {
-  const std::map<uint32_t, bool> workers = {{0, true}, {1, false}, {2, true}};
+  const std::map<uint32_t, v1::Version> workers = {{0, Pair(3, 4)},
+                                                   {2, Pair(3, 6)}};
   EXPECT_EQ(round_.waiting_for(workers), "storage for checkpoint 3.7");
   Prepare();
   round_.Cut(0, CutOf(Pair(3, 7), 1));
   EXPECT_EQ(round_.waiting_for(workers),
-            "worker-2 to say its last push for checkpoint 3.7");
+            "worker-2 generation 3.6 to say its last push for checkpoint 3.7");
   v1::WorkerCut cut = CutOf(Pair(3, 7), 8);
   cut.set_acknowledged(false);
   round_.Cut(2, cut);
   EXPECT_EQ(round_.waiting_for(workers),
-            "push 8 of worker-2 to be acknowledged for checkpoint 3.7");
+            "push 8 of worker-2 generation 3.6 to be acknowledged for "
+            "checkpoint 3.7");
   round_.Cut(2, CutOf(Pair(3, 7), 8));  // Worker 1 does not live.
   EXPECT_EQ(round_.waiting_for(workers),
             "the servers to know all workers for checkpoint 3.7");
   BeginSeal();
   round_.Sealed(0);
-  EXPECT_EQ(round_.waiting_for(workers), "ps-1 to freeze for checkpoint 3.7");
+  EXPECT_EQ(round_.waiting_for(workers),
+            "ps-1 generation 3.2 to freeze for checkpoint 3.7");
   round_.Sealed(1);
-  EXPECT_EQ(round_.waiting_for(workers), "ps-0 to write for checkpoint 3.7");
+  EXPECT_EQ(round_.waiting_for(workers),
+            "ps-0 generation 3.1 to write for checkpoint 3.7");
   round_.Written(0, {});
   round_.Written(1, {});
   EXPECT_EQ(round_.waiting_for(workers), "storage for checkpoint 3.7");

@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
+#include "proto/member_name.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -123,15 +124,21 @@ bool SyncSteps::MustAsk(uint32_t server) const {
                             static_cast<size_t>(contributors_.workers_size());
 }
 
-std::string SyncSteps::waiting_for() const {
+std::string SyncSteps::waiting_for(
+    const std::map<uint32_t, v1::Version>& sessions,
+    const std::vector<v1::Version>& lives) const {
   for (size_t s = 0; s < servers_.size(); ++s) {
-    if (servers_[s].applied != step_) {
-      return absl::StrCat("ps-", s, " to apply step ", step_);
-    }
+    if (servers_[s].applied == step_) continue;
+    const v1::Version life = s < lives.size() ? lives[s] : v1::Version();
+    return absl::StrCat(ServerName(s, life), " to apply step ", step_);
   }
   const absl::optional<uint32_t> worker = missing();
   if (!worker.has_value()) return "";
-  return absl::StrCat("worker-", *worker, " to contribute to step ", step_ + 1);
+  const auto session = sessions.find(*worker);
+  return absl::StrCat(
+      WorkerName(*worker,
+                 session == sessions.end() ? v1::Version() : session->second),
+      " to contribute to step ", step_ + 1);
 }
 
 absl::optional<uint32_t> SyncSteps::missing() const {

@@ -76,8 +76,10 @@ class SyncSteps {
   // The first contributor, in their order, whose contribution to the next step
   // is not wholly everywhere; unset: nobody's, or there is no such step.
   absl::optional<uint32_t> missing() const;
-  // Whom the next step waits for; empty: nobody.
-  std::string waiting_for() const;
+  // Whom the next step waits for; empty: nobody. By their sessions and lives, as
+  // far as these are told.
+  std::string waiting_for(const std::map<uint32_t, v1::Version>& sessions,
+                          const std::vector<v1::Version>& lives) const;
   Time decided_at() const { return decided_at_; }
 
  private:

@@ -50,6 +50,12 @@ class SyncStepsTest : public ::testing::Test {
     steps_->Answered(server, reply);
   }
 
+  // Sessions 1.5 and 1.6 on lives 1.1 and 1.2.
+  std::string Waits() const {
+    return steps_->waiting_for({{0, Pair(1, 5)}, {1, Pair(1, 6)}},
+                               {Pair(1, 1), Pair(1, 2)});
+  }
+
   uint64_t version_ = 0;
   const Time now_ = Time::FromNanoseconds(1);
   absl::optional<SyncSteps> steps_;
@@ -62,7 +68,7 @@ TEST_F(SyncStepsTest, AStepIsDecidedWhenAllContributionsAreOnEveryServer) {
   Answer(0, 0, {0, 1});
   Answer(1, 0, {1});
   EXPECT_FALSE(steps_->Decide(now_));
-  EXPECT_EQ(steps_->waiting_for(), "worker-0 to contribute to step 1");
+  EXPECT_EQ(Waits(), "worker-0 generation 1.5 to contribute to step 1");
   Answer(1, 0, {0, 1});
   EXPECT_TRUE(steps_->Decide(now_));
   EXPECT_EQ(steps_->step(), 1u);
@@ -80,7 +86,8 @@ TEST_F(SyncStepsTest, TheNextStepWaitsUntilEveryServerHasAppliedTheOneBefore) {
   ASSERT_TRUE(steps_->Decide(now_));
   EXPECT_FALSE(steps_->settled());
   Answer(0, 1, {0});
-  EXPECT_EQ(steps_->waiting_for(), "ps-1 to apply step 1");
+  EXPECT_EQ(Waits(), "ps-1 generation 1.2 to apply step 1");
+  EXPECT_EQ(steps_->waiting_for({}, {}), "ps-1 to apply step 1");
   // An answer that was under way says nothing of the next step.
   Answer(1, 0, {0});
   EXPECT_FALSE(steps_->Decide(now_));
@@ -117,7 +124,7 @@ TEST_F(SyncStepsTest, TheInputIsTakenInStepsOfAllContributors) {
   }
   EXPECT_THAT(examples, ElementsAre(4, 4, 2, 4, 4, 2));
   EXPECT_FALSE(steps_->Decide(now_));
-  EXPECT_EQ(steps_->waiting_for(), "");
+  EXPECT_EQ(Waits(), "");
 }
 
 TEST_F(SyncStepsTest, ChangedContributorsBeginWithTheNextStepAndItsInput) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "proto/member_name.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -15,10 +16,6 @@ namespace {
 constexpr absl::Duration kLongestTurn = absl::Milliseconds(500);
 // Where parking is over its limit.
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(100);
-
-std::string WorkerName(uint32_t worker) {
-  return absl::StrCat("worker-", worker);
-}
 
 }  // namespace
 
@@ -106,7 +103,8 @@ std::vector<PullGate::Parked> PullGate::TakeLate(Time now) {
 }
 
 absl::Status PullGate::WhyWait(const v1::PullRequest& pull, Time now) const {
-  const std::string reader = WorkerName(pull.header().worker());
+  const std::string reader =
+      WorkerName(pull.header().worker(), pull.header().generation());
   if (is_sync_) {
     const std::string whom =
         sync_ == nullptr ? "the coordinator" : sync_->waiting_for();
@@ -116,7 +114,7 @@ absl::Status PullGate::WhyWait(const v1::PullRequest& pull, Time now) const {
                                      whom));
   }
   const auto slowest = clocks_.slowest(now);
-  const std::string whom = WorkerName(slowest->worker);
+  const std::string whom = WorkerName(slowest->worker, slowest->generation);
   v1::Refusal refusal;
   refusal.set_reason(v1::Refusal::WAIT);
   refusal.set_entity(reader);
@@ -142,7 +140,7 @@ std::string PullGate::overdue(Time now, absl::Duration patience) const {
   if (is_sync_) return sync_ == nullptr ? "" : sync_->waiting_for();
   const auto slowest = clocks_.slowest(now);
   if (!slowest.has_value()) return "";
-  return absl::StrCat(WorkerName(slowest->worker),
+  return absl::StrCat(WorkerName(slowest->worker, slowest->generation),
                       ", the slowest: others may be ", bound_,
                       " pushes ahead of it at most");
 }

@@ -136,11 +136,12 @@ TEST_F(PullGateTest, Promise4_AWaitEndsAndNamesWhomItWasFor) {
   ASSERT_EQ(late.size(), 1u);
   const absl::Status why = gate_.WhyWait(late[0].request, At(6));
   EXPECT_EQ(RefusalOf(why).reason(), v1::Refusal::WAIT);
-  EXPECT_EQ(RefusalOf(why).entity(), "worker-1");
-  EXPECT_EQ(RefusalOf(why).waiting_for(), "worker-0");
+  EXPECT_EQ(RefusalOf(why).entity(), "worker-1 generation 1.11");
+  EXPECT_EQ(RefusalOf(why).waiting_for(), "worker-0 generation 1.10");
   EXPECT_EQ(why.message(),
-            "worker-1 is at clock 7, more than 2 ahead of worker-0, which is "
-            "at clock 2 and was heard 3s ago by ps-0");
+            "worker-1 generation 1.11 is at clock 7, more than 2 ahead of "
+            "worker-0 generation 1.10, which is at clock 2 and was heard 3s "
+            "ago by ps-0");
 }
 
 TEST_F(PullGateTest, ASilentWorkerIsNotWaitedForBeyondItsLease) {
@@ -202,8 +203,8 @@ TEST_F(PullGateTest, PeopleAreToldWhomPullsWaitFor) {
   ASSERT_TRUE(gate_.Park(1, PullOf(1, 3), At(1)).ok());
   EXPECT_EQ(gate_.overdue(At(2), absl::Seconds(3)), "");
   EXPECT_EQ(gate_.overdue(At(5), absl::Seconds(3)),
-            "worker-0, the slowest: others may be 2 pushes ahead of it at "
-            "most");
+            "worker-0 generation 1.10, the slowest: others may be 2 pushes "
+            "ahead of it at most");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "proto/member_name.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -13,11 +14,6 @@ namespace {
 
 absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
   return Refuse(v1::Refusal::INVALID, entity, sentence);
-}
-
-std::string WorkerName(uint32_t worker, const v1::Version& generation) {
-  return absl::StrCat("worker-", worker, " generation ",
-                      VersionName(generation));
 }
 
 }  // namespace

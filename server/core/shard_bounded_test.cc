@@ -99,7 +99,7 @@ TEST_F(ShardBoundedTest, Promise4_AWaitingPullIsToldForWhom) {
   ASSERT_TRUE(driver_.answered(pull));
   const absl::Status why = driver_.Take(pull).status;
   EXPECT_EQ(Reason(why), v1::Refusal::WAIT);
-  EXPECT_EQ(RefusalOf(why).waiting_for(), "worker-1");
+  EXPECT_EQ(RefusalOf(why).waiting_for(), "worker-1 generation 1.11");
   EXPECT_EQ(RefusalOf(why).version(), Pair(1, 1));
 }
 
@@ -208,8 +208,8 @@ TEST_F(ShardBoundedTest, TheStatusSaysWhoIsWaitedForAndHowOften) {
   EXPECT_EQ(status.server().pulls_waiting(), 1u);
   const Time later = Time::FromNanoseconds(1) + absl::Seconds(4);
   EXPECT_EQ(driver_.shard().overdue(later),
-            "worker-1, the slowest: others may be 1 pushes ahead of it at "
-            "most");
+            "worker-1 generation 1.11, the slowest: others may be 1 pushes "
+            "ahead of it at most");
 }
 
 // ---- weights with the answer to a push ---------------------------------------

@@ -37,7 +37,8 @@ TEST_F(ShardDrainTest, ItAsksForASnapshotAndStays) {
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_TRUE(reply->draining());
   EXPECT_EQ(reply->drained_by(), Pair(0, 0));
-  EXPECT_EQ(driver_.shard().overdue(Time()), "the coordinator to save ps-0");
+  EXPECT_EQ(driver_.shard().overdue(Time()),
+            "the coordinator to save ps-0 generation 1.1");
 }
 
 TEST_F(ShardDrainTest, Promise1_NothingIsAppliedAfterTheSnapshotItLeavesWith) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "proto/member_name.h"
 #include "proto/refusal.h"
 #include "server/core/shard.h"
 
@@ -133,7 +134,8 @@ Time Shard::LosesPatience() const {
 
 std::string Shard::overdue(Time now) const {
   if (draining_ && !finished_) {
-    return absl::StrCat("the coordinator to save ", Name());
+    return absl::StrCat("the coordinator to save ",
+                        ServerName(options_.index, generation_));
   }
   const std::string slowest = gate_.overdue(now, kPullPatience);
   if (!slowest.empty()) return slowest;

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "config/wire_format.h"
+#include "proto/member_name.h"
 #include "proto/refusal.h"
 #include "tensor/number_reader.h"
 
@@ -25,7 +26,7 @@ absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
 }
 
 std::string WorkerName(uint32_t worker) {
-  return absl::StrCat("worker-", worker);
+  return paramd::WorkerName(worker, v1::Version());
 }
 
 absl::Status Late(uint64_t step, uint32_t worker) {
@@ -58,7 +59,10 @@ SyncStep::SyncStep(const Options& options, ShardContent* content)
 
 absl::Status SyncStep::Configure(const v1::Configuration& configuration) {
   const v1::Contributors& told = configuration.contributors();
-  if (told.version() == contributors_) return absl::OkStatus();
+  if (told.version() == contributors_) {
+    NoteSessions(configuration);
+    return absl::OkStatus();
+  }
   const std::string version = VersionName(told.version());
   const uint32_t backup = configuration.consistency().backup_workers();
   if (told.version() < contributors_ || told.first_step() == 0 ||
@@ -88,8 +92,16 @@ absl::Status SyncStep::Configure(const v1::Configuration& configuration) {
   contributors_ = told.version();
   workers_.assign(told.workers().begin(), told.workers().end());
   backup_workers_ = backup;
+  NoteSessions(configuration);
   AnswerDecide();
   return absl::OkStatus();
+}
+
+void SyncStep::NoteSessions(const v1::Configuration& configuration) {
+  sessions_.clear();
+  for (const v1::WorkerMember& member : configuration.workers()) {
+    sessions_[member.index()] = member.generation();
+  }
 }
 
 absl::optional<size_t> SyncStep::PlaceOf(uint32_t worker) const {
@@ -523,7 +535,10 @@ std::string SyncStep::waiting_for() const {
       names.push_back("others");
       break;
     }
-    names.push_back(WorkerName(worker));
+    const auto session = sessions_.find(worker);
+    names.push_back(session == sessions_.end()
+                        ? WorkerName(worker)
+                        : WorkerName(worker, session->second));
   }
   if (names.empty()) {
     return absl::StrCat("the coordinator to decide step ", step_ + 1);

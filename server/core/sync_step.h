@@ -110,6 +110,7 @@ class SyncStep {
     std::vector<BufferChain> gradient;  // By block; empty if it is summed.
   };
 
+  void NoteSessions(const v1::Configuration& configuration);
   absl::Status CheckStep(const v1::PushRequest& request) const;
   absl::Status AnswerDecided(
       const v1::PushRequest& request,
@@ -147,6 +148,7 @@ class SyncStep {
   ShardContent& content_;
   v1::Version contributors_;
   std::vector<uint32_t> workers_;  // In the order of summation.
+  std::map<uint32_t, v1::Version> sessions_;  // By worker, for people.
   uint32_t backup_workers_ = 0;
   uint64_t step_ = 0;
   std::vector<BlockState> blocks_;

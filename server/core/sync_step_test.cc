@@ -373,8 +373,9 @@ TEST_F(SyncStepTest, APullWaitsForTheStepItNamesAndHearsForWhom) {
   const absl::Status waits = RefusalOfCall(call);
   EXPECT_EQ(RefusalOf(waits).reason(), v1::Refusal::WAIT);
   EXPECT_EQ(waits.message(),
-            "worker-1 reads after step 1 and waits for worker-0, worker-2 to "
-            "contribute to step 1");
+            "worker-1 generation 1.11 reads after step 1 and waits for "
+            "worker-0 generation 1.10, worker-2 generation 1.12 to contribute "
+            "to step 1");
 
   const CallId again = driver_->Begin(PeerId::Worker(1), pull);
   Contribute(0, 1, {1, 1, 1});

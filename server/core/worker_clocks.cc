@@ -72,7 +72,7 @@ absl::optional<WorkerClocks::Slowest> WorkerClocks::slowest(Time now) const {
   for (const auto& [worker, session] : sessions_) {
     if (!Counts(session, now)) continue;
     if (slowest.has_value() && slowest->clock <= session.clock) continue;
-    slowest = {worker, session.clock, session.heard};
+    slowest = {worker, session.generation, session.clock, session.heard};
   }
   return slowest;
 }

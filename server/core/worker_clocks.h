@@ -29,6 +29,7 @@ class WorkerClocks {
   // The worker that everybody else waits for.
   struct Slowest {
     uint32_t worker = 0;
+    v1::Version generation;
     uint64_t clock = 0;
     Time heard;
   };

@@ -26,8 +26,10 @@ class BoundedTest(unittest.TestCase):
         stopped = self.runs["worker-1"]
         stopped.wait_for("joined as generation")
         stopped.signal(signal.SIGSTOP)
-        self.runs["worker-0"].wait_for("waiting for worker-1: worker-0 ")
-        self.assertIn("more than 4 ahead of worker-1",
+        waiting = r"waiting for worker-1 generation ([0-9.]+): worker-0 "
+        self.runs["worker-0"].wait_for("waiting for worker-1 generation ")
+        self.assertRegex(self.runs["worker-0"].output, waiting)
+        self.assertIn("more than 4 ahead of worker-1 generation ",
                       self.runs["worker-0"].output)
         stopped.signal(signal.SIGCONT)
         for task, run in self.runs.items():

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "proto/member_name.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -141,13 +142,13 @@ void BoundWitness::HearTell(const v1::TellClockRequest& told, Time now) {
   session->second.no_input = told.no_input();
 }
 
-absl::optional<std::pair<uint32_t, uint64_t>> BoundWitness::Slowest(
-    Time now) const {
-  absl::optional<std::pair<uint32_t, uint64_t>> slowest;
+absl::optional<std::pair<uint32_t, BoundWitness::Session>>
+BoundWitness::Slowest(Time now) const {
+  absl::optional<std::pair<uint32_t, Session>> slowest;
   for (const auto& [worker, session] : sessions_) {
     if (session.no_input || now - session.heard > options_.lease) continue;
-    if (!slowest.has_value() || session.clock < slowest->second) {
-      slowest = {worker, session.clock};
+    if (!slowest.has_value() || session.clock < slowest->second.clock) {
+      slowest = {worker, session};
     }
   }
   return slowest;
@@ -157,7 +158,7 @@ bool BoundWitness::MayRead(const v1::PullRequest& pull, Time now) const {
   const auto slowest = Slowest(now);
   return !bounded() || !slowest.has_value() ||
          pull.clock() <=
-             slowest->second + configuration_.consistency().bound();
+             slowest->second.clock + configuration_.consistency().bound();
 }
 
 void BoundWitness::CheckAnswers(const Outbox& out, Time now) {
@@ -192,7 +193,8 @@ void BoundWitness::CheckAnswer(const Pull& pull, const absl::Status& status,
   ++counts_.told;
   const auto slowest = Slowest(now);
   if (!slowest.has_value() ||
-      refusal.waiting_for() != absl::StrCat("worker-", slowest->first)) {
+      refusal.waiting_for() !=
+          WorkerName(slowest->first, slowest->second.generation)) {
     Fail(absl::StrCat("a pull was told to wait for ", refusal.waiting_for()));
   }
 }

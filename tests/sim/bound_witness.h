@@ -85,8 +85,8 @@ class BoundWitness : public Core {
   void TakeOver(const v1::Configuration& told, Time now);
   void Hear(const v1::Header& header, uint64_t clock, Time now);
   void HearTell(const v1::TellClockRequest& told, Time now);
-  // The worker and the lowest clock of those that count.
-  absl::optional<std::pair<uint32_t, uint64_t>> Slowest(Time now) const;
+  // The worker and the session of the lowest clock of those that count.
+  absl::optional<std::pair<uint32_t, Session>> Slowest(Time now) const;
   bool MayRead(const v1::PullRequest& pull, Time now) const;
   void CheckAnswers(const Outbox& out, Time now);
   void CheckAnswer(const Pull& pull, const absl::Status& status, Time now);

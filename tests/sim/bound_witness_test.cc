@@ -40,7 +40,9 @@ class BoundWitnessTest : public ::testing::Test {
     told->mutable_consistency()->set_mode(v1::Consistency::BOUNDED);
     told->mutable_consistency()->set_bound(2);
     for (uint32_t worker = 0; worker < 2; ++worker) {
-      told->add_workers()->set_index(worker);
+      v1::WorkerMember* const member = told->add_workers();
+      member->set_index(worker);
+      *member->mutable_generation() = GenerationOf(worker);
     }
     core_.receive = [&](const Message& message, Outbox* out) {
       auto reply = std::make_unique<v1::ConfigureReply>();
@@ -50,6 +52,18 @@ class BoundWitnessTest : public ::testing::Test {
     Send(configure);
   }
 
+  static v1::Version GenerationOf(uint32_t worker) {
+    v1::Version generation;
+    generation.set_term(1);
+    generation.set_counter(3 + worker);
+    return generation;
+  }
+  static v1::Header HeaderOf(uint32_t worker) {
+    v1::Header header;
+    header.set_worker(worker);
+    *header.mutable_generation() = GenerationOf(worker);
+    return header;
+  }
   void Send(const google::protobuf::Message& head) {
     Message message;
     message.call = ++call_;
@@ -59,7 +73,7 @@ class BoundWitnessTest : public ::testing::Test {
   }
   void Pull(uint32_t worker, uint64_t clock, bool answered) {
     v1::PullRequest pull;
-    pull.mutable_header()->set_worker(worker);
+    *pull.mutable_header() = HeaderOf(worker);
     pull.set_clock(clock);
     core_.receive = [&](const Message& message, Outbox* out) {
       if (answered) {
@@ -70,7 +84,7 @@ class BoundWitnessTest : public ::testing::Test {
   }
   void Tell(uint32_t worker, uint64_t clock, bool no_input = false) {
     v1::TellClockRequest told;
-    told.mutable_header()->set_worker(worker);
+    *told.mutable_header() = HeaderOf(worker);
     told.set_clock(clock);
     told.set_no_input(no_input);
     told.set_number(++number_);
@@ -104,7 +118,7 @@ TEST_F(BoundWitnessTest, WhatIsWithinTheBoundIsFine) {
   core_.tick = [this](Outbox* out) {
     v1::Refusal wait;
     wait.set_reason(v1::Refusal::WAIT);
-    wait.set_waiting_for("worker-1");
+    wait.set_waiting_for("worker-1 generation 1.4");
     out->Refuse(call_, Refuse(wait, "wait"));
   };
   TickAfter(absl::Seconds(4));
@@ -156,16 +170,16 @@ TEST_F(BoundWitnessTest, AWaitWithoutEndIsFound) {
   EXPECT_THAT(failure_, HasSubstr("waits for 6s"));
 }
 
-TEST_F(BoundWitnessTest, AWaitForTheWrongOneIsFound) {
+TEST_F(BoundWitnessTest, AWaitForTheWrongSessionIsFound) {
   Pull(0, 3, /*answered=*/false);
   core_.tick = [this](Outbox* out) {
     v1::Refusal wait;
     wait.set_reason(v1::Refusal::WAIT);
-    wait.set_waiting_for("worker-0");
+    wait.set_waiting_for("worker-1 generation 1.3");
     out->Refuse(call_, Refuse(wait, "wait"));
   };
   TickAfter(absl::Seconds(4));
-  EXPECT_THAT(failure_, HasSubstr("was told to wait for worker-0"));
+  EXPECT_THAT(failure_, HasSubstr("was told to wait for worker-1 generation"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
+#include "proto/member_name.h"
 #include "proto/refusal.h"
 #include "worker/core/operation_kind.h"
 
@@ -394,7 +395,8 @@ std::string AsyncWorker::waiting_for() const {
                         join_why_.empty() ? "" : ": ", join_why_);
   }
   if (session_.has_value() && sync_ && !cursor_.contributes()) {
-    return absl::StrCat("the coordinator to let worker-", options_.index,
+    return absl::StrCat("the coordinator to let ",
+                        WorkerName(options_.index, generation_),
                         " contribute");
   }
   return session_.has_value() ? session_->waiting_for() : "";

@@ -50,7 +50,8 @@ TEST_F(AsyncWorkerDrainTest, Promise1_ThePushUnderWayIsWaitedFor) {
   TrainToTheSecondStep();
   driver().Drain();
   EXPECT_FALSE(driver().TakeSend<v1::HeartbeatRequest>().has_value());
-  EXPECT_EQ(joined_.core().waiting_for(), "ps-0 to answer a push");
+  EXPECT_EQ(joined_.core().waiting_for(),
+            "ps-0 generation 1.1 to answer a push of worker-3 generation 1.7");
   joined_.AnswerPush(*push_);
   EXPECT_TRUE(joined_.TakeBeat().leaving());
 }

@@ -55,7 +55,8 @@ TEST_F(JoiningWorkerTest, JoinedItAsksForInputWeightsAndNews) {
   EXPECT_EQ(beat.header().worker(), 3u);
   EXPECT_EQ(beat.header().generation(), Pair(1, 7));
   EXPECT_EQ(beat.header().configuration(), Pair(1, 1));
-  EXPECT_EQ(joined_.core().waiting_for(), "ps-0 to answer a pull");
+  EXPECT_EQ(joined_.core().waiting_for(),
+            "ps-0 generation 1.1 to answer a pull of worker-3 generation 1.7");
 }
 
 TEST_F(JoiningWorkerTest, Promise4_NotReadyIsAskedAgainAfterTheHintAndNamed) {

@@ -1,0 +1,28 @@
+#include "proto/member_name.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+std::string Name(absl::string_view role, uint32_t index,
+                 const v1::Version& generation) {
+  const std::string name = absl::StrCat(role, "-", index);
+  if (IsZero(generation)) return name;
+  return absl::StrCat(name, " generation ", VersionName(generation));
+}
+
+}  // namespace
+
+std::string WorkerName(uint32_t worker, const v1::Version& generation) {
+  return Name("worker", worker, generation);
+}
+
+std::string ServerName(uint32_t server, const v1::Version& generation) {
+  return Name("ps", server, generation);
+}
+
+}  // namespace paramd

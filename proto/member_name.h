@@ -1,0 +1,21 @@
+#ifndef PARAMD_PROTO_MEMBER_NAME_H_
+#define PARAMD_PROTO_MEMBER_NAME_H_
+
+#include <cstdint>
+#include <string>
+
+#include "proto/paramd/v1/types.pb.h"
+
+// Members by the name that logs and waits give them.
+namespace paramd {
+
+// The session: "worker-1 generation 1.4". "worker-1" if the generation is zero:
+// it has none.
+std::string WorkerName(uint32_t worker, const v1::Version& generation);
+
+// The life: "ps-0 generation 1.2", "ps-0".
+std::string ServerName(uint32_t server, const v1::Version& generation);
+
+}  // namespace paramd
+
+#endif  // PARAMD_PROTO_MEMBER_NAME_H_
