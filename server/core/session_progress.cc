@@ -1,6 +1,8 @@
 #include "server/core/session_progress.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace paramd {
 namespace {
@@ -22,8 +24,26 @@ bool IsOlder(const v1::SavedInput& a, const v1::SavedInput& b) {
 }  // namespace
 
 void SessionProgress::Begin(uint64_t blocks) {
+  std::set<SessionKey> living = std::move(living_);
   *this = SessionProgress();
+  living_ = std::move(living);
   blocks_ = blocks;
+}
+
+void SessionProgress::SetLiving(
+    const std::map<uint32_t, v1::Version>& sessions) {
+  living_.clear();
+  for (const auto& [worker, generation] : sessions) {
+    living_.insert({generation.term(), generation.counter(), worker});
+  }
+}
+
+void SessionProgress::ForgetEnded() {
+  auto oldest = sessions_.begin();
+  while (sessions_.size() > kMostSessions && oldest != sessions_.end()) {
+    oldest = living_.contains(oldest->first) ? std::next(oldest)
+                                             : sessions_.erase(oldest);
+  }
 }
 
 void SessionProgress::SetLeft(const v1::SavedInput& left) {
@@ -62,7 +82,7 @@ void SessionProgress::Applied(const v1::PushRequest& request, uint64_t blocks) {
     session.whole = session.sequence;
     Use(request.epoch(), request.input_begin(), request.input_end());
   }
-  if (sessions_.size() > kMostSessions) sessions_.erase(sessions_.begin());
+  ForgetEnded();
 }
 
 void SessionProgress::Use(uint32_t epoch, uint64_t begin, uint64_t end) {

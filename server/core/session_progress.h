@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -22,8 +23,11 @@ namespace paramd {
 // Not thread-safe: belongs to a Shard.
 class SessionProgress {
  public:
-  // A life begins that owns so many blocks.
+  // A life begins that owns so many blocks. Who lives stays as it is.
   void Begin(uint64_t blocks);
+
+  // Those that live, by worker, from now on: they are never forgotten.
+  void SetLiving(const std::map<uint32_t, v1::Version>& sessions);
 
   // What a coordinator says is left of the input, by what workers have
   // reported. Only the newest word counts: the input only gets less.
@@ -38,7 +42,8 @@ class SessionProgress {
   // What is to be said of it.
   void Fill(v1::RecallReply* reply) const;
 
-  // Beyond these the oldest sessions, and input just used, are forgotten.
+  // Beyond these the oldest sessions that have ended, and input just used, are
+  // forgotten.
   static constexpr size_t kMostSessions = 4096;
   static constexpr size_t kMostRanges = 4096;
 
@@ -51,11 +56,14 @@ class SessionProgress {
     uint64_t whole = 0;     // The newest that is wholly in.
   };
 
+  void ForgetEnded();
   void Use(uint32_t epoch, uint64_t begin, uint64_t end);
   bool IsLeft(uint32_t epoch, uint64_t begin, uint64_t end) const;
 
   uint64_t blocks_ = 0;
-  std::map<SessionKey, Session> sessions_;  // Bound: kMostSessions.
+  std::set<SessionKey> living_;  // Bound: the workers of a configuration.
+  // Bound: kMostSessions, or as many as live.
+  std::map<SessionKey, Session> sessions_;
   v1::SavedInput left_;
   bool has_left_ = false;
   // Ends by epoch and begin; apart, and what of it is left by left_. Bound:

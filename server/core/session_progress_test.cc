@@ -1,6 +1,8 @@
 #include "server/core/session_progress.h"
 
 #include <cstdint>
+#include <map>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -23,6 +25,15 @@ class SessionProgressTest : public ::testing::Test {
     push.set_input_begin(input);
     push.set_input_end(input + 10);
     progress_.Applied(push, blocks);
+  }
+
+  void SetLiving(const std::vector<uint32_t>& workers) {
+    std::map<uint32_t, v1::Version> sessions;
+    for (const uint32_t worker : workers) {
+      sessions[worker].set_term(1);
+      sessions[worker].set_counter(worker + 1);
+    }
+    progress_.SetLiving(sessions);
   }
 
   v1::RecallReply Told() const {
@@ -137,6 +148,42 @@ TEST_F(SessionProgressTest, ItIsBounded) {
   EXPECT_EQ(told.input_used_size(),
             static_cast<int>(SessionProgress::kMostRanges));
   EXPECT_EQ(told.input_used(0).begin(), 0u);  // and input is used again.
+}
+
+TEST_F(SessionProgressTest, Promise1_ASessionThatLivesIsNeverForgotten) {
+  SetLiving({0, 5});
+  Apply(0, 7, 3, 0);
+  Apply(5, 8, 2, 20);
+  // Others come and go.
+  for (uint32_t w = 6; w < SessionProgress::kMostSessions + 20; ++w) {
+    Apply(w, 1, 3, 0);
+  }
+  v1::RecallReply told = Told();
+  ASSERT_EQ(told.sessions_size(),
+            static_cast<int>(SessionProgress::kMostSessions));
+  EXPECT_EQ(told.sessions(0).worker(), 0u);
+  EXPECT_EQ(told.sessions(0).sequence(), 7u);
+  EXPECT_EQ(told.sessions(1).worker(), 5u);
+  EXPECT_EQ(told.sessions(1).sequence(), 0u) << "its push is open";
+  EXPECT_GT(told.sessions(2).worker(), 6u);
+
+  SetLiving({5});  // The other has ended, and is the oldest.
+  Apply(SessionProgress::kMostSessions + 20, 1, 3, 0);
+  told = Told();
+  ASSERT_EQ(told.sessions_size(),
+            static_cast<int>(SessionProgress::kMostSessions));
+  EXPECT_EQ(told.sessions(0).worker(), 5u);
+}
+
+TEST_F(SessionProgressTest, Promise1_WhoLivesIsKeptThoughMoreLiveThanTheBound) {
+  std::vector<uint32_t> all;
+  for (uint32_t w = 0; w < SessionProgress::kMostSessions + 5; ++w) {
+    all.push_back(w);
+  }
+  SetLiving(all);
+  progress_.Begin(/*blocks=*/3);  // Another life, with the same sessions.
+  for (const uint32_t w : all) Apply(w, 1, 3, 0);
+  EXPECT_EQ(Told().sessions_size(), static_cast<int>(all.size()));
 }
 
 }  // namespace

@@ -396,6 +396,7 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
   for (const v1::WorkerMember& worker : configuration.workers()) {
     sessions_[worker.index()] = worker.generation();
   }
+  progress_.SetLiving(sessions_);
   gate_.Configure(configuration, now);
   if (content_ != nullptr) {
     SetContentWorkers();
