@@ -2,6 +2,8 @@
 
 #include "gtest/gtest.h"
 
+#include "tests/sim/few_seeds.h"
+
 namespace paramd {
 namespace {
 
@@ -27,21 +29,30 @@ TEST(IdleShareTest, WithoutSlackEveryStepWaitsForTheSlowest) {
   EXPECT_GT(IdleShare("0"), 0.35);
 }
 
+uint64_t Seeds() { return FewSeeds() ? 1 : 10; }
+
+// Of all seeds together.
 uint64_t Steps(uint32_t backup_workers, int slowed) {
   IdleJob job;
   job.staleness = "sync";
   job.backup_workers = backup_workers;
   job.slowed = slowed;
   job.window = absl::Minutes(1);
-  const auto report = MeasureIdleShare(job);
-  EXPECT_TRUE(report.ok()) << report.status();
-  return report.ok() ? report->job_steps : 0;
+  uint64_t steps = 0;
+  for (job.seed = 1; job.seed <= Seeds(); ++job.seed) {
+    const auto report = MeasureIdleShare(job);
+    EXPECT_TRUE(report.ok()) << report.status();
+    if (report.ok()) steps += report->job_steps;
+  }
+  return steps;
 }
 
 TEST(IdleShareTest, ABackupWorkerHidesTheSlowestOfAStep) {
-  const uint64_t clean = Steps(/*backup_workers=*/0, /*slowed=*/1);
-  EXPECT_LT(Steps(/*backup_workers=*/0, /*slowed=*/4), clean * 0.6);
-  EXPECT_GT(Steps(/*backup_workers=*/1, /*slowed=*/4), clean * 0.8);
+  const double clean = Steps(/*backup_workers=*/0, /*slowed=*/1);
+  EXPECT_GT(clean / Steps(/*backup_workers=*/0, /*slowed=*/4), 1.8);
+  // 1.15 of twenty seeds over two minutes; chance moves the last digit.
+  EXPECT_LT(clean / Steps(/*backup_workers=*/1, /*slowed=*/4),
+            FewSeeds() ? 1.25 : 1.16);
 }
 
 }  // namespace
