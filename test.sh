@@ -11,8 +11,9 @@ Runs the suite. Above the last line, "N passed, N failed", stands what was
 skipped and why. Exits 0 if nothing failed.
 
   --all         also slow tests, AddressSanitizer with UndefinedBehaviorSanitizer,
-                ThreadSanitizer and clang's thread-safety analysis. What
-                AddressSanitizer runs is run without it only where that may differ
+                ThreadSanitizer, clang's thread-safety analysis and a few of the
+                bugs planted for the simulator. What AddressSanitizer runs is
+                run without it only where that may differ
   --no-install  install nothing; go on with what is there
 END
 }
@@ -24,6 +25,9 @@ readonly EVENTS=.bazel/test-events
 # For all that Bazel does under --all. It takes less than two thirds of it on two
 # idle cores; the rest is for busy ones.
 readonly ALL_SECONDS=$((84 * 60))
+# Of the simulator's planted bugs so many are looked for under --all, and none of
+# them is begun after so many seconds but the first.
+readonly PLANTED_BUGS=5 PLANTED_SECONDS=150
 # Under --all a test that AddressSanitizer runs is not also built plain, except
 # where -O2 may change what comes out, where a sanitizer leaves seeds out, and what
 # runs paramd itself and costs no compiling.
@@ -176,6 +180,31 @@ limit_time() {
   fi
 }
 
+# Shows that the simulator finds bugs: a few of those planted for it, others with
+# every commit. The copy of the tree that they are put into is built with the
+# outputs of the plain run, so that only what they change is compiled.
+find_planted_bugs() {
+  echo "== planted bugs: $PLANTED_BUGS, others with every commit"
+  command -v patch >/dev/null || {
+    echo "planted bugs: there is no program patch" >>"$EVENTS/left_out"
+    return
+  }
+  local base
+  limit_time
+  base=$(bazel_here info output_base 2>>"$EVENTS/query.log") || base=
+  if [ -z "$base" ]; then
+    echo "planted bugs: Bazel does not say where its outputs are" \
+      >>"$EVENTS/failed"
+    return
+  fi
+  BAZEL="bazel --output_user_root=$PWD/.bazel --output_base=$base" \
+    COPY=$PWD/.bazel/planted \
+    BUDGET=$PLANTED_SECONDS LIMIT=$BAZEL_SECONDS RESULTS=$EVENTS \
+    tests/sim/find_planted.sh --slice="$PLANTED_BUGS" || true
+  [ -s "$EVENTS/planted" ] ||
+    echo "planted bugs: none was looked for" >>"$EVENTS/failed"
+}
+
 analyse_with_clang() {
   echo "== clang: thread-safety analysis"
   local code=0
@@ -221,10 +250,12 @@ if $all; then
   mapfile -t options < <(tsan_options)
   run_tests asan slow,no_asan --config=asan --build_tests_only
   run_tests plain ""
+  find_planted_bugs
   run_tests tsan slow,no_tsan --config=tsan --build_tests_only "${options[@]}"
   analyse_with_clang
 else
   run_tests plain slow
-  echo "asan, tsan and clang's analysis: only with --all" >"$EVENTS/left_out"
+  echo "asan, tsan, clang's analysis and planted bugs: only with --all" \
+    >"$EVENTS/left_out"
 fi
 python3 .ci/results.py "$EVENTS"

@@ -6,6 +6,8 @@ Usage: results.py FOLDER, which ./test.sh fills:
   skipped        lines "LABEL NAME TAG": left out of NAME for its tag
   failed         sentences, each a failure besides those of tests
   left_out       sentences about what was not meant to run
+  planted        names of planted bugs that were looked for
+  found          those of them that were found
 
 Prints the failed and the skipped, then "N passed, N failed". A test that should
 have run and left no result failed, and so did one that Bazel calls failed though
@@ -24,6 +26,7 @@ _REASONS = {
     "no_asan": "marked as not for AddressSanitizer",
     "no_tsan": "marked as not for ThreadSanitizer",
     "sanitized": "under --all with AddressSanitizer alone",
+    "time": "the time for it was up",
     "single-threaded": "without threads: nothing for ThreadSanitizer",
 }
 
@@ -81,6 +84,14 @@ class Tally:
             else:
                 self.failed.append(f"{title} was not built or not run")
 
+    def add_planted(self, planted, found):
+        """Counts planted bugs by name: each that is not found is a failure."""
+        for name in planted:
+            if name in found:
+                self.passed += 1
+            else:
+                self.failed.append(f"planted bug {name} was not found")
+
     def report(self, left_out, out):
         """Prints all of it; the last line is the count. Returns the exit code."""
         for name in self.failed:
@@ -126,6 +137,8 @@ def tally_of(folder):
         name = os.path.basename(path)[:-len(".expected")]
         events = _lines(os.path.join(folder, name + ".json"))
         tally.add_run(name, _lines(path), results_of(events))
+    tally.add_planted(_lines(os.path.join(folder, "planted")),
+                      _lines(os.path.join(folder, "found")))
     tally.failed += _lines(os.path.join(folder, "failed"))
     for line in _lines(os.path.join(folder, "skipped")):
         label, name, tag = line.split()

@@ -108,5 +108,14 @@ class ResultsTest(unittest.TestCase):
              "sanitizers", "skipped: asan: only with --all",
              "1 passed, 0 failed"], lines)
 
+    def test_a_planted_bug_that_is_found_passed_and_another_failed(self):
+        (self.folder / "planted").write_text("01-a\n02-b\n03-c\n")
+        (self.folder / "found").write_text("01-a\n03-c\n")
+        (self.folder / "skipped").write_text("04-d planted time\n")
+        self.assertEqual(
+            (1, ["FAILED: planted bug 02-b was not found",
+                 "skipped: planted 04-d: the time for it was up",
+                 "2 passed, 1 failed"]), self.report())
+
     def test_an_interrupted_bazels_half_line_is_no_result(self):
         self.assertEqual({}, results.results_of(['{"id": {"testRes']))

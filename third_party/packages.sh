@@ -12,7 +12,7 @@ BUILD_PACKAGES=(
 DATA_PACKAGES=(dataset-fashion-mnist)
 # Besides, to test.
 TEST_PACKAGES=(
-  ca-certificates libgmock-dev libgtest-dev protobuf-compiler-grpc
+  ca-certificates libgmock-dev libgtest-dev patch protobuf-compiler-grpc
   python3-grpcio python3-jsonschema python3-protobuf python3-venv
 )
 # Besides, to analyse.
