@@ -31,10 +31,9 @@ absl::StatusOr<const TensorInfo*> CheckpointFiles::Find(
 }
 
 absl::Status CheckpointFiles::Read(const File& file, const std::string& tensor,
-                                   uint64_t offset, uint64_t length,
-                                   BufferChain* out) {
+                                   uint64_t offset, absl::Span<std::byte> out) {
   ASSIGN_OR_RETURN(const SafetensorsFile* const open, Open(file));
-  return open->Read(*open->Find(tensor), offset, length, out);
+  return open->ReadInto(*open->Find(tensor), offset, out);
 }
 
 absl::StatusOr<const SafetensorsFile*> CheckpointFiles::Open(const File& file) {
@@ -42,7 +41,7 @@ absl::StatusOr<const SafetensorsFile*> CheckpointFiles::Open(const File& file) {
   auto found = open_.find(path);
   if (found == open_.end()) {
     if (open_.size() >= kMaxOpenFiles) open_.clear();
-    ASSIGN_OR_RETURN(auto opened, SafetensorsFile::Open(path, &buffers_));
+    ASSIGN_OR_RETURN(auto opened, SafetensorsFile::Open(path));
     found = open_.emplace(path, std::move(opened)).first;
   }
   return found->second.get();

@@ -8,11 +8,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
-#include "checkpoint/read_buffers.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/slice_reader.h"
-#include "tensor/buffer.h"
 
 namespace paramd {
 
@@ -22,27 +21,21 @@ namespace paramd {
 // Not thread-safe.
 class CheckpointFiles : public TensorSource {
  public:
-  // Keeps at most so many bytes to read into again.
-  explicit CheckpointFiles(std::string directory,
-                           uint64_t spare_bytes = ReadBuffers::kRestoreBytes)
-      : directory_(std::move(directory)), buffers_(spare_bytes) {}
+  explicit CheckpointFiles(std::string directory)
+      : directory_(std::move(directory)) {}
 
   std::string PathOf(const File& file) const;
 
   absl::StatusOr<const TensorInfo*> Find(const File& file,
                                          const std::string& tensor) override;
-  // Reads at most 4 MiB at once and no byte that is not wanted, into memory that
-  // is used again when `out` is gone.
   absl::Status Read(const File& file, const std::string& tensor,
-                    uint64_t offset, uint64_t length,
-                    BufferChain* out) override;
+                    uint64_t offset, absl::Span<std::byte> out) override;
 
   // Valid until another file is asked for.
   absl::StatusOr<const SafetensorsFile*> Open(const File& file);
 
  private:
   const std::string directory_;
-  ReadBuffers buffers_;
   std::map<std::string, std::unique_ptr<SafetensorsFile>> open_;  // By path.
 };
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "checkpoint/read_target.h"
 #include "checkpoint/slice_reader.h"
 #include "checkpoint/verify.h"
 
@@ -42,6 +43,7 @@ absl::Status CheckpointReader::Read(const Numbers& numbers, uint64_t offset,
   const uint64_t row_bytes =
       entry.shape.row_elements * ElementBytes(entry.variable->dtype());
   const uint64_t end = offset + length;
+  ChainTarget target(&buffers_, out);
   auto saved = std::partition_point(
       entry.saved.begin(), entry.saved.end(), [&](const auto& candidate) {
         return candidate.slice->row_end() * row_bytes <= offset;
@@ -52,7 +54,7 @@ absl::Status CheckpointReader::Read(const Numbers& numbers, uint64_t offset,
     if (first >= end) break;
     RETURN_IF_ERROR(ReadSaved({&entry, &*saved, numbers.slot},
                               std::max(offset, first) - first,
-                              std::min(end, last) - first, &files_, out));
+                              std::min(end, last) - first, &files_, &target));
   }
   return absl::OkStatus();
 }

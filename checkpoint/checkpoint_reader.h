@@ -12,6 +12,7 @@
 
 #include "checkpoint/checkpoint_files.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/read_buffers.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "tensor/buffer.h"
 
@@ -58,12 +59,14 @@ class CheckpointReader {
   CheckpointReader(std::string directory, v1::Manifest manifest)
       : directory_(std::move(directory)),
         manifest_(std::move(manifest)),
-        files_(directory_, /*spare_bytes=*/uint64_t{8} << 20) {}
+        files_(directory_),
+        buffers_(uint64_t{8} << 20) {}
 
   const std::string directory_;
   const v1::Manifest manifest_;
   SliceIndex index_;
   CheckpointFiles files_;
+  ReadBuffers buffers_;
 };
 
 }  // namespace paramd

@@ -7,11 +7,14 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "checkpoint/blocks_target.h"
 #include "checkpoint/checkpoint_files.h"
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/range_sum.h"
 #include "checkpoint/read_again.h"
+#include "checkpoint/read_buffers.h"
+#include "checkpoint/read_target.h"
 #include "checkpoint/slice_reader.h"
 #include "checkpoint/verify.h"
 
@@ -56,20 +59,15 @@ class SummedFiles : public TensorSource {
     return found;
   }
   absl::Status Read(const File& file, const std::string& tensor,
-                    uint64_t offset, uint64_t length,
-                    BufferChain* out) override {
-    const size_t had = out->size();
-    RETURN_IF_ERROR(OfFile(files_.Read(file, tensor, offset, length, out)));
+                    uint64_t offset, absl::Span<std::byte> out) override {
+    RETURN_IF_ERROR(OfFile(files_.Read(file, tensor, offset, out)));
     const std::string path = files_.PathOf(file);
     if (all_) sums_[path];
     const auto sum = sums_.find(path);
     if (sum == sums_.end()) return absl::OkStatus();
     ASSIGN_OR_RETURN(const SafetensorsFile* const open, files_.Open(file));
-    uint64_t at = open->data_begin() + open->Find(tensor)->begin + offset;
-    for (size_t i = had; i < out->size(); ++i) {
-      sum->second.Add(at, (*out)[i].bytes());
-      at += (*out)[i].size();
-    }
+    sum->second.Add(open->data_begin() + open->Find(tensor)->begin + offset,
+                    out);
     return absl::OkStatus();
   }
 
@@ -105,6 +103,23 @@ struct RestoreReader::Open {
   v1::Manifest manifest;
   SliceIndex index;  // Points into the manifest.
   SummedFiles files;
+  ReadBuffers buffers;
+
+  absl::Status ReadTo(const v1::ReadSlices& request,
+                      v1::ReadSlicesResult* result, BufferChain* payload) {
+    if (!payload->empty()) {
+      auto blocks = BlocksTarget::Create(request, payload);
+      if (blocks.ok()) {
+        RETURN_IF_ERROR(ReadSlices(request, index, &files, result, &*blocks));
+        if (blocks->full()) return absl::OkStatus();
+        return absl::DataLossError(
+            absl::StrCat("'", request.path(), "' has less than was asked for"));
+      }
+      payload->clear();
+    }
+    ChainTarget chain(&buffers, payload);
+    return ReadSlices(request, index, &files, result, &chain);
+  }
 };
 
 RestoreReader::RestoreReader() = default;
@@ -133,8 +148,7 @@ absl::Status RestoreReader::Read(const v1::ReadSlices& request,
     open_ = std::move(open);
   }
   result->mutable_manifest()->set_run_id(open_->manifest.run_id());
-  RETURN_IF_ERROR(
-      ReadSlices(request, open_->index, &open_->files, result, payload));
+  RETURN_IF_ERROR(open_->ReadTo(request, result, payload));
   if (!request.last()) return absl::OkStatus();
   const std::unique_ptr<Open> open = std::move(open_);
   return open->files.Check();

@@ -30,10 +30,13 @@ class RestoreReader {
 
   // As v1::ReadSlices says. The result's manifest has the run and, of the files
   // that the slices come from, their names and what they list as lost.
-  // DATA_LOSS naming the file that is damaged, gone or can't be read, UNAVAILABLE
-  // if it can't be read for a reason that may pass (read_again.h), and the other
-  // outcomes of ReadSlices in slice_reader.h, which no other checkpoint would
-  // mend. On error `result` and `payload` hold a part.
+  // DATA_LOSS naming the file that is damaged, gone or can't be read,
+  // UNAVAILABLE if it can't be read for a reason that may pass (read_again.h),
+  // and the other outcomes of ReadSlices in slice_reader.h, which no other
+  // checkpoint would mend. On error `result` and `payload` hold a part.
+  //
+  // A payload that is memory of blocks (BlocksTarget) is read into; into
+  // another one that is not empty nothing is, and it is dropped.
   absl::Status Read(const v1::ReadSlices& request,
                     v1::ReadSlicesResult* result, BufferChain* payload);
 

@@ -108,7 +108,48 @@ struct Restore {
   uint32_t servers = 1;
   size_t at_once = 2;
   bool alone = false;
+  bool in_place = false;  // Into the memory of blocks.
 };
+
+constexpr uint64_t kBlockBytes = 100;
+
+// Of what a server with these slices has.
+BufferChain MemoryOf(const v1::ReadSlices& request) {
+  BufferChain memory;
+  for (const v1::ReadSlices::Want& want : request.slices()) {
+    uint64_t left = (want.row_end() - want.row_begin()) * sizeof(float);
+    for (int d = 1; d < want.shape_size(); ++d) left *= want.shape(d);
+    for (uint64_t bytes = 0; left > 0; left -= bytes) {
+      bytes = std::min(left, kBlockBytes);
+      memory.push_back(Buffer::Allocate(bytes));
+      memory.push_back(Buffer::Allocate(request.slots_size() * bytes));
+    }
+  }
+  return memory;
+}
+
+// What such memory holds, in the order in which it was asked for.
+std::string InOrder(const v1::ReadSlices& request, const BufferChain& memory) {
+  std::string bytes;
+  auto buffer = memory.begin();
+  for (const v1::ReadSlices::Want& want : request.slices()) {
+    uint64_t left = (want.row_end() - want.row_begin()) * sizeof(float);
+    for (int d = 1; d < want.shape_size(); ++d) left *= want.shape(d);
+    std::vector<std::string> slots(request.slots_size());
+    while (left > 0) {
+      bytes += FlattenForTest({*buffer});
+      const size_t size = buffer->size();
+      left -= size;
+      const std::string both = FlattenForTest({*++buffer});
+      for (size_t s = 0; s < slots.size(); ++s) {
+        slots[s] += both.substr(s * size, size);
+      }
+      ++buffer;
+    }
+    for (const std::string& slot : slots) bytes += slot;
+  }
+  return bytes;
+}
 
 class RestoreReaderTest : public ::testing::Test {
  protected:
@@ -150,8 +191,16 @@ class RestoreReaderTest : public ::testing::Test {
       }
       v1::ReadSlicesResult result;
       BufferChain payload;
+      if (restore.in_place) payload = MemoryOf(request);
+      const std::byte* const memory =
+          payload.empty() ? nullptr : payload[0].bytes().data();
       const absl::Status read = reader.Read(request, &result, &payload);
       if (!read.ok()) return read;
+      if (restore.in_place && !payload.empty()) {
+        EXPECT_EQ(payload[0].bytes().data(), memory);
+        bytes += InOrder(request, payload);
+        continue;
+      }
       EXPECT_EQ(result.manifest().run_id(),
                 ReadManifest(path_)->run_id());
       bytes += FlattenForTest(payload);
@@ -204,6 +253,11 @@ class RestoreReaderTest : public ::testing::Test {
           const absl::Status read = ReadAll({restored, servers});
           EXPECT_TRUE(absl::IsDataLoss(read))
               << name << " byte " << at << " on " << servers << ": " << read;
+          const absl::Status in_place =
+              ReadAll({restored, servers, 2, false, true});
+          EXPECT_TRUE(absl::IsDataLoss(in_place))
+              << name << " byte " << at << " on " << servers << ": "
+              << in_place;
         }
         FlipBit(file, at * 8 + at % 8);
       }
@@ -224,6 +278,18 @@ TEST_F(RestoreReaderTest, Promise3_AnyNumberOfServersReadsWhatThreeWrote) {
     for (const size_t at_once : {1, 3, 100}) {
       for (uint32_t server = 0; server < servers; ++server) {
         const auto read = Read({path_, servers, at_once}, server);
+        ASSERT_TRUE(read.ok()) << read.status();
+        EXPECT_TRUE(*read == Expected(servers, server)) << servers << server;
+      }
+    }
+  }
+}
+
+TEST_F(RestoreReaderTest, Promise3_WhatIsReadIntoBlocksIsTheSame) {
+  for (const uint32_t servers : {1, 2, 3, 5}) {
+    for (const size_t at_once : {1, 3, 100}) {
+      for (uint32_t server = 0; server < servers; ++server) {
+        const auto read = Read({path_, servers, at_once, false, true}, server);
         ASSERT_TRUE(read.ok()) << read.status();
         EXPECT_TRUE(*read == Expected(servers, server)) << servers << server;
       }
@@ -300,7 +366,8 @@ TEST_F(RestoreReaderTest, Promise3_WhoComesBackAloneChecksAllThatItReads) {
         for (uint64_t at = 0; at < std::filesystem::file_size(file); at += 97) {
           FlipBit(file, at * 8 + at % 8);
           const auto shared = Read({restored, 4, 2, false}, server);
-          const auto alone = Read({restored, 4, 2, true}, server);
+          const bool in_place = at % 2 == 0;
+          const auto alone = Read({restored, 4, 2, true, in_place}, server);
           FlipBit(file, at * 8 + at % 8);
           EXPECT_TRUE(absl::IsDataLoss(alone.status()) || *alone == right)
               << name << " byte " << at;

@@ -298,7 +298,7 @@ absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(
 }
 
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(
-    const std::string& path, ReadBuffers* buffers) {
+    const std::string& path) {
   ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file,
                    ReadableFile::Open(path));
   const auto damaged = [&path](absl::string_view why) {
@@ -326,10 +326,8 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(
   const uint64_t data_begin = kLengthBytes + length;
   auto tensors = ParseSafetensorsHeader(header, file->size() - data_begin);
   if (!tensors.ok()) return damaged(tensors.status().message());
-  std::unique_ptr<SafetensorsFile> opened(
+  return std::unique_ptr<SafetensorsFile>(
       new SafetensorsFile(std::move(file), data_begin, *std::move(tensors)));
-  opened->buffers_ = buffers;
-  return opened;
 }
 
 SafetensorsFile::SafetensorsFile(std::unique_ptr<ReadableFile> file,
@@ -349,21 +347,23 @@ const TensorInfo* SafetensorsFile::Find(absl::string_view name) const {
 
 absl::Status SafetensorsFile::Read(const TensorInfo& tensor, uint64_t offset,
                                    uint64_t length, BufferChain* out) const {
-  CHECK(offset <= tensor.end - tensor.begin &&
-            length <= tensor.end - tensor.begin - offset,
-        "the range lies inside the tensor");
-  uint64_t at = data_begin_ + tensor.begin + offset;
   while (length > 0) {
-    const size_t size = std::min(length, kReadBytes);
-    Buffer piece =
-        buffers_ == nullptr ? Buffer::Allocate(size) : buffers_->Take(size);
-    RETURN_IF_ERROR(file_->ReadAt(at, piece.mutable_bytes()));
-    if (buffers_ != nullptr) buffers_->Keep(piece);
-    at += piece.size();
+    Buffer piece = Buffer::Allocate(std::min(length, kReadBytes));
+    RETURN_IF_ERROR(ReadInto(tensor, offset, piece.mutable_bytes()));
+    offset += piece.size();
     length -= piece.size();
     out->push_back(std::move(piece));
   }
   return absl::OkStatus();
+}
+
+absl::Status SafetensorsFile::ReadInto(const TensorInfo& tensor,
+                                       uint64_t offset,
+                                       absl::Span<std::byte> out) const {
+  CHECK(offset <= tensor.end - tensor.begin &&
+            out.size() <= tensor.end - tensor.begin - offset,
+        "the range lies inside the tensor");
+  return file_->ReadAt(data_begin_ + tensor.begin + offset, out);
 }
 
 }  // namespace paramd

@@ -13,7 +13,6 @@
 #include "absl/types/span.h"
 
 #include "checkpoint/file.h"
-#include "checkpoint/read_buffers.h"
 #include "tensor/buffer.h"
 
 namespace paramd {
@@ -49,14 +48,12 @@ absl::StatusOr<std::string> EncodeSafetensorsHeader(
 absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(
     absl::string_view json, uint64_t data_bytes);
 
-// An open safetensors file. Immutable, hence thread-safe unless it reads into
-// `buffers`, which are not.
+// An open safetensors file. Immutable, hence thread-safe.
 class SafetensorsFile {
  public:
-  // DATA_LOSS naming the file and what is wrong with its header. What is read
-  // comes in `buffers`, which outlive it, or in fresh ones.
+  // DATA_LOSS naming the file and what is wrong with its header.
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(
-      const std::string& path, ReadBuffers* buffers = nullptr);
+      const std::string& path);
 
   // In the order of their bytes.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
@@ -70,6 +67,9 @@ class SafetensorsFile {
   // tensors(), the range lies inside.
   absl::Status Read(const TensorInfo& tensor, uint64_t offset, uint64_t length,
                     BufferChain* out) const;
+  // Fills `out` with the bytes from `offset` on. As above.
+  absl::Status ReadInto(const TensorInfo& tensor, uint64_t offset,
+                        absl::Span<std::byte> out) const;
 
  private:
   SafetensorsFile(std::unique_ptr<ReadableFile> file, uint64_t data_begin,
@@ -79,7 +79,6 @@ class SafetensorsFile {
   const uint64_t data_begin_;
   const std::vector<TensorInfo> tensors_;
   absl::flat_hash_map<absl::string_view, const TensorInfo*> by_name_;
-  ReadBuffers* buffers_ = nullptr;  // Where set, by Open alone.
 };
 
 }  // namespace paramd

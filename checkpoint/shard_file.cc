@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_files.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/read_target.h"
 #include "checkpoint/slice_reader.h"
 #include "checkpoint/verify.h"
 
@@ -123,7 +124,9 @@ absl::Status ReadSlicesFromCheckpoint(const v1::ReadSlices& request,
                                       BufferChain* payload) {
   ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(request.path()));
   CheckpointFiles source(request.path());
-  return ReadSlices(request, manifest, &source, result, payload);
+  ReadBuffers buffers;
+  ChainTarget target(&buffers, payload);
+  return ReadSlices(request, manifest, &source, result, &target);
 }
 
 }  // namespace paramd

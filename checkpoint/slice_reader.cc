@@ -70,9 +70,25 @@ const std::string* TensorOf(const Tensors& tensors, const std::string& slot) {
   return found == tensors.slot_tensors().end() ? nullptr : &found->second;
 }
 
+// Bytes [begin, end) of a tensor that was found.
+absl::Status ReadTensor(const TensorSource::File& file,
+                        const std::string& tensor, uint64_t begin, uint64_t end,
+                        TensorSource* source, ReadTarget* out) {
+  while (begin < end) {
+    const absl::Span<std::byte> memory = out->Next(end - begin);
+    if (memory.empty()) {
+      return absl::DataLossError(absl::StrCat("'", file.name, "' has more of '",
+                                              tensor, "' than was asked for"));
+    }
+    RETURN_IF_ERROR(source->Read(file, tensor, begin, memory));
+    begin += memory.size();
+  }
+  return absl::OkStatus();
+}
+
 // Bytes [begin, end) of a whole slice's tensor.
 absl::Status ReadWhole(const SavedNumbers& numbers, uint64_t begin,
-                       uint64_t end, TensorSource* source, BufferChain* out) {
+                       uint64_t end, TensorSource* source, ReadTarget* out) {
   if (begin >= end) return absl::OkStatus();
   const v1::SavedSlice& slice = *numbers.saved->slice;
   const std::string& tensor = *TensorOf(slice, numbers.slot);
@@ -80,13 +96,13 @@ absl::Status ReadWhole(const SavedNumbers& numbers, uint64_t begin,
   ASSIGN_OR_RETURN(const TensorInfo* const info, source->Find(file, tensor));
   RETURN_IF_ERROR(CheckSavedTensor(*info, *numbers.entry->variable,
                                    slice.row_begin(), slice.row_end()));
-  return source->Read(file, tensor, begin, end - begin, out);
+  return ReadTensor(file, tensor, begin, end, source, out);
 }
 
 // Bytes [begin, end) of a tensor of changed blocks.
 absl::Status ReadChanged(const SavedNumbers& numbers,
                          const v1::ChangedBlocks& changed, uint64_t begin,
-                         uint64_t end, TensorSource* source, BufferChain* out) {
+                         uint64_t end, TensorSource* source, ReadTarget* out) {
   const v1::SavedSlice& slice = *numbers.saved->slice;
   const std::string* const tensor = TensorOf(changed, numbers.slot);
   const TensorSource::File file = {"", numbers.saved->file->name()};
@@ -98,17 +114,17 @@ absl::Status ReadChanged(const SavedNumbers& numbers,
   ASSIGN_OR_RETURN(const TensorInfo* const info, source->Find(file, *tensor));
   RETURN_IF_ERROR(
       CheckChangedTensor(*info, *numbers.entry->variable, slice, changed));
-  return source->Read(file, *tensor, begin, end - begin, out);
+  return ReadTensor(file, *tensor, begin, end, source, out);
 }
 
 absl::Status ReadPart(const Part& part, const SliceIndex::Entry& entry,
                       const std::string& slot, TensorSource* source,
-                      BufferChain* payload) {
+                      ReadTarget* out) {
   const uint64_t row_bytes =
       entry.shape.row_elements * ElementBytes(entry.variable->dtype());
   const uint64_t first = part.saved->slice->row_begin();
   return ReadSaved({&entry, part.saved, slot}, (part.begin - first) * row_bytes,
-                   (part.end - first) * row_bytes, source, payload);
+                   (part.end - first) * row_bytes, source, out);
 }
 
 void NoteSource(const SliceIndex::Saved& saved, v1::Manifest* manifest) {
@@ -135,7 +151,7 @@ TensorSource::File WholeSlicesOf(const v1::ShardFile& saved) {
 }
 
 absl::Status ReadSaved(const SavedNumbers& numbers, uint64_t begin,
-                       uint64_t end, TensorSource* source, BufferChain* out) {
+                       uint64_t end, TensorSource* source, ReadTarget* out) {
   const v1::SavedSlice& slice = *numbers.saved->slice;
   const SliceIndex::Entry& entry = *numbers.entry;
   if (TensorOf(slice, numbers.slot) == nullptr) {
@@ -161,9 +177,9 @@ absl::Status ReadSaved(const SavedNumbers& numbers, uint64_t begin,
   return ReadWhole(numbers, begin, end, source, out);
 }
 
-absl::Status ReadSlices(const v1::ReadSlices& request,
-                        const SliceIndex& index, TensorSource* source,
-                        v1::ReadSlicesResult* result, BufferChain* payload) {
+absl::Status ReadSlices(const v1::ReadSlices& request, const SliceIndex& index,
+                        TensorSource* source, v1::ReadSlicesResult* result,
+                        ReadTarget* out) {
   for (const v1::ReadSlices::Want& want : request.slices()) {
     const SliceIndex::Entry* const entry = index.Find(want.variable());
     RETURN_IF_ERROR(CheckWant(want, entry));
@@ -175,11 +191,11 @@ absl::Status ReadSlices(const v1::ReadSlices& request,
       piece->set_row_end(part.end);
       *piece->mutable_saved() = *part.saved->slice;
       NoteSource(*part.saved, result->mutable_manifest());
-      RETURN_IF_ERROR(ReadPart(part, *entry, "", source, payload));
+      RETURN_IF_ERROR(ReadPart(part, *entry, "", source, out));
     }
     for (const std::string& slot : request.slots()) {
       for (const Part& part : parts) {
-        RETURN_IF_ERROR(ReadPart(part, *entry, slot, source, payload));
+        RETURN_IF_ERROR(ReadPart(part, *entry, slot, source, out));
       }
     }
   }
@@ -188,10 +204,9 @@ absl::Status ReadSlices(const v1::ReadSlices& request,
 
 absl::Status ReadSlices(const v1::ReadSlices& request,
                         const v1::Manifest& manifest, TensorSource* source,
-                        v1::ReadSlicesResult* result, BufferChain* payload) {
+                        v1::ReadSlicesResult* result, ReadTarget* out) {
   ASSIGN_OR_RETURN(const SliceIndex index, SliceIndex::Create(manifest));
-  const absl::Status read =
-      ReadSlices(request, index, source, result, payload);
+  const absl::Status read = ReadSlices(request, index, source, result, out);
   *result->mutable_manifest() = manifest;
   return read;
 }

@@ -6,11 +6,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/read_target.h"
 #include "checkpoint/safetensors.h"
 #include "proto/paramd/v1/storage.pb.h"
-#include "tensor/buffer.h"
 
 namespace paramd {
 
@@ -31,10 +32,9 @@ class TensorSource {
   // there is none, or what opening the file failed with.
   virtual absl::StatusOr<const TensorInfo*> Find(const File& file,
                                                  const std::string& tensor) = 0;
-  // Appends bytes [offset, offset + length) of a tensor that Find found.
+  // Fills `out` with the bytes from `offset` on of a tensor that Find found.
   virtual absl::Status Read(const File& file, const std::string& tensor,
-                            uint64_t offset, uint64_t length,
-                            BufferChain* out) = 0;
+                            uint64_t offset, absl::Span<std::byte> out) = 0;
 };
 
 // The file that has the tensors which `saved` names for whole slices: `saved`
@@ -48,30 +48,31 @@ struct SavedNumbers {
   std::string slot;  // Empty: the values.
 };
 
-// Appends bytes [begin, end) of them as they were in the checkpoint: where the
+// Reads bytes [begin, end) of them as they were in the checkpoint: where the
 // file has a base, the base's tensor with the blocks that changed laid over it.
 // FAILED_PRECONDITION naming the variable if it was saved without that slot,
-// DATA_LOSS if manifest and files disagree; then `out` holds a part.
-// REQUIRES: the range lies inside the slice.
+// DATA_LOSS if manifest and files disagree, or `out` has no room for all; then
+// it holds a part. REQUIRES: the range lies inside the slice.
 absl::Status ReadSaved(const SavedNumbers& numbers, uint64_t begin,
-                       uint64_t end, TensorSource* source, BufferChain* out);
+                       uint64_t end, TensorSource* source, ReadTarget* out);
 
 // Reads the rows that `request` wants, in whatever slices the manifest of
 // `index` has them: for each wanted slice in order its values, then each wanted
-// slot. `result` says which pieces they came from; to its manifest are added the
-// files that have them, with no more than what of these slices tells them apart,
-// and what they list as lost. INVALID_ARGUMENT naming the variable if the
-// checkpoint does not have it, or with another shape; FAILED_PRECONDITION if it
-// was saved without a wanted slot; DATA_LOSS if manifest and files disagree.
-// On error `result` and `payload` hold a part.
-absl::Status ReadSlices(const v1::ReadSlices& request,
-                        const SliceIndex& index, TensorSource* source,
-                        v1::ReadSlicesResult* result, BufferChain* payload);
+// slot. `result` says which pieces they came from; to its manifest are added
+// the files that have them, with no more than what of these slices tells them
+// apart, and what they list as lost. INVALID_ARGUMENT naming the variable if
+// the checkpoint does not have it, or with another shape; FAILED_PRECONDITION
+// if it was saved without a wanted slot; DATA_LOSS if manifest and files
+// disagree, or `out` has no room for all. On error `result` and `out` hold a
+// part.
+absl::Status ReadSlices(const v1::ReadSlices& request, const SliceIndex& index,
+                        TensorSource* source, v1::ReadSlicesResult* result,
+                        ReadTarget* out);
 
 // The same, with the whole manifest for a result's.
 absl::Status ReadSlices(const v1::ReadSlices& request,
                         const v1::Manifest& manifest, TensorSource* source,
-                        v1::ReadSlicesResult* result, BufferChain* payload);
+                        v1::ReadSlicesResult* result, ReadTarget* out);
 
 }  // namespace paramd
 

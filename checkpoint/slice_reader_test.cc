@@ -1,5 +1,6 @@
 #include "checkpoint/slice_reader.h"
 
+#include <cstring>
 #include <functional>
 #include <map>
 #include <string>
@@ -56,11 +57,10 @@ class MapSource : public TensorSource {
     return &found->second.info;
   }
   absl::Status Read(const File& file, const std::string& tensor,
-                    uint64_t offset, uint64_t length,
-                    BufferChain* out) override {
-    read_[file.directory] += length;
-    out->push_back(Buffer::Copy(
-        tensors_.at({file.directory, tensor}).bytes.substr(offset, length)));
+                    uint64_t offset, absl::Span<std::byte> out) override {
+    read_[file.directory] += out.size();
+    const std::string& bytes = tensors_.at({file.directory, tensor}).bytes;
+    std::memcpy(out.data(), bytes.data() + offset, out.size());
     return absl::OkStatus();
   }
 
@@ -110,8 +110,10 @@ class SliceReaderTest : public ::testing::Test {
     request.add_slots("momentum");
     v1::ReadSlicesResult result;
     BufferChain payload;
+    ReadBuffers buffers;
+    ChainTarget target(&buffers, &payload);
     const absl::Status status =
-        ReadSlices(request, manifest_, &source_, &result, &payload);
+        ReadSlices(request, manifest_, &source_, &result, &target);
     if (!status.ok()) return status;
     return FlattenForTest(payload);
   }

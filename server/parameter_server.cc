@@ -52,15 +52,18 @@ IoResult WriteShard(const std::string& root, const v1::WriteShard& asked,
   return result;
 }
 
+// Into `memory`, if there is any.
 IoResult ReadSlices(const std::string& root, const v1::ReadSlices& asked,
-                    RestoreReader* reader) {
+                    BufferChain memory, RestoreReader* reader) {
   IoResult result;
+  result.payload = std::move(memory);
   auto read = std::make_unique<v1::ReadSlicesResult>();
   v1::ReadSlices request = asked;
   request.set_path(SeenAs(root, asked.path()));
   if (IsDirectory(request.path())) {
     result.status = reader->Read(request, read.get(), &result.payload);
   } else {
+    result.payload.clear();
     read->set_unseen(true);
   }
   result.head = std::move(read);
@@ -109,7 +112,7 @@ class ParameterServer::Part {
   }
 
  private:
-  using Work = std::function<IoResult(const Outbox::IoItem& item)>;
+  using Work = std::function<IoResult(Outbox::IoItem& item)>;
 
   template <typename HandleIo>
   void HandleIos(HandleIo handle) {
@@ -118,10 +121,10 @@ class ParameterServer::Part {
                                static_cast<const v1::WriteShard&>(*item.head),
                                item.payload);
            }));
-    handle(v1::ReadSlices::descriptor(), OnFiles([this](const auto& item) {
+    handle(v1::ReadSlices::descriptor(), OnFiles([this](auto& item) {
              return ReadSlices(checkpoint_directory_,
                                static_cast<const v1::ReadSlices&>(*item.head),
-                               &restore_);
+                               std::exchange(item.payload, {}), &restore_);
            }));
     handle(v1::ReadWarmStart::descriptor(), OnFiles([](const auto& item) {
              return ReadInitial(

@@ -156,6 +156,7 @@ class ReadingThread {
     thread_.Post([this, work] {
       IoResult result;
       result.io = work->io;
+      result.payload = std::exchange(work->payload, {});
       auto read = std::make_unique<v1::ReadSlicesResult>();
       result.status =
           reader_.Read(static_cast<const v1::ReadSlices&>(*work->head),

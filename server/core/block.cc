@@ -31,12 +31,23 @@ void Replace(Buffer* present, Buffer fresh, SpareBuffers* spare) {
 
 Block::Block(size_t elements, size_t slot_count, uint64_t life,
              SpareBuffers* spare)
+    : Block(elements, life, MakeMemory(elements, slot_count, spare)) {}
+
+Block::Block(size_t elements, uint64_t life, BlockMemory memory)
     : elements_(elements),
       life_(life),
-      values_(spare->Take(elements * sizeof(float))),
-      slots_(slot_count == 0
-                 ? Buffer()
-                 : spare->Take(elements * slot_count * sizeof(float))) {}
+      values_(std::move(memory.values)),
+      slots_(std::move(memory.slots)) {}
+
+BlockMemory Block::MakeMemory(size_t elements, size_t slot_count,
+                              SpareBuffers* spare) {
+  BlockMemory memory;
+  memory.values = spare->Take(elements * sizeof(float));
+  if (slot_count > 0) {
+    memory.slots = spare->Take(elements * slot_count * sizeof(float));
+  }
+  return memory;
+}
 
 v1::BlockVersion Block::version() const {
   v1::BlockVersion version;

@@ -16,6 +16,13 @@
 
 namespace paramd {
 
+// What a block's content lies in: its values, and all its slots one after
+// another, empty without slots.
+struct BlockMemory {
+  Buffer values;
+  Buffer slots;
+};
+
 // Consecutive elements of a slice with their slots and the count of pushes that
 // they contain: the unit of atomicity, versioning and copy-on-write.
 //
@@ -30,8 +37,12 @@ class Block {
   // Content undefined until it is filled through the mutable spans. `life`, not
   // zero, names this content: no other ever has the same. Memory comes from
   // `spare`.
-  Block(size_t elements, size_t slot_count, uint64_t life,
-        SpareBuffers* spare);
+  Block(size_t elements, size_t slot_count, uint64_t life, SpareBuffers* spare);
+  // The content is what lies in `memory`.
+  Block(size_t elements, uint64_t life, BlockMemory memory);
+
+  static BlockMemory MakeMemory(size_t elements, size_t slot_count,
+                                SpareBuffers* spare);
 
   size_t elements() const { return elements_; }
   // Changes with every push.

@@ -70,6 +70,7 @@ ShardFiller::Options Shard::FillerOptions() {
   options.lives = &lives_;
   options.seed = configuration_.seed();
   options.window_bytes = options_.restore_window_bytes;
+  options.in_place = true;
   return options;
 }
 
@@ -86,8 +87,10 @@ ShardFiller::Checkpoint Shard::CheckpointOf(
 
 void Shard::ReadOn(Outbox* out) {
   if (handed_ != nullptr) return;
-  while (auto wanted = filler_->NextRead(next_io_)) {
-    out->StartIo(next_io_++, std::move(wanted));
+  for (;;) {
+    ShardFiller::Read read = filler_->NextRead(next_io_);
+    if (read.head == nullptr) return;
+    out->StartIo(next_io_++, std::move(read.head), std::move(read.memory));
   }
 }
 
@@ -137,6 +140,7 @@ void Shard::HearRead(const IoResult& result, Time now, Outbox* out) {
   if (result.status.ok() && read != nullptr && read->unseen()) {
     ShardFiller::Options options = FillerOptions();
     options.window_bytes = 0;  // A slice at a time.
+    options.in_place = false;
     filler_ = std::make_unique<ShardFiller>(
         options, CheckpointOf(*FindSelf(configuration_)));
     handed_ = std::make_unique<HandedSlices>(content_.get());

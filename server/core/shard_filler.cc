@@ -29,6 +29,14 @@ v1::ReadSlices::Want WantOf(const Slice& slice) {
   return want;
 }
 
+// Has the system back memory of undefined content.
+void TouchPages(absl::Span<std::byte> memory) {
+  constexpr size_t kPageBytes = 4096;
+  for (size_t at = 0; at < memory.size(); at += kPageBytes) {
+    memory[at] = std::byte{0};
+  }
+}
+
 // Of block `block` of a saved slice; 0 if it is not kept.
 float GradientRmsOf(const v1::SavedSlice& saved, uint64_t block) {
   return block < static_cast<uint64_t>(saved.gradient_rms_size())
@@ -46,32 +54,45 @@ ShardFiller::ShardFiller(const Options& options,
     : options_(options),
       source_(Source::kWarmStart),
       warm_start_(warm_start),
-      asked_all_(options.content->owned().empty()) {}
+      asked_all_(options.content->owned().empty()),
+      window_end_(EndOfWindow(0)) {}
 
 ShardFiller::ShardFiller(const Options& options, const Checkpoint& checkpoint)
     : options_(options),
       source_(Source::kCheckpoint),
-      checkpoint_(checkpoint) {}
+      checkpoint_(checkpoint),
+      window_end_(EndOfWindow(0)) {}
 
 uint64_t ShardFiller::BytesOf(size_t slice) const {
   const ShardContent& content = *options_.content;
-  return content.owned()[slice]->elements() * sizeof(float) *
-         (1 + content.optimizer().slots().size());
+  return content.owned()[slice]->elements() * sizeof(float) * (1 + slots());
 }
 
-std::unique_ptr<google::protobuf::Message> ShardFiller::NextRead(IoId io) {
-  if (asked_all_ || full()) return nullptr;
-  const size_t first = asked_;
+size_t ShardFiller::EndOfWindow(size_t first) const {
+  size_t end = first;
   uint64_t bytes = 0;
-  while (asked_ < slices() &&
-         (asked_ == first || bytes + BytesOf(asked_) <= options_.window_bytes)) {
-    bytes += BytesOf(asked_++);
+  while (end < slices() &&
+         (end == first || bytes + BytesOf(end) <= options_.window_bytes)) {
+    bytes += BytesOf(end++);
   }
+  return end;
+}
+
+ShardFiller::Read ShardFiller::NextRead(IoId io) {
+  Read read;
+  if (asked_all_ || full() || CanPrepare()) return read;
+  const size_t first = asked_;
+  asked_ = window_end_;
+  window_end_ = EndOfWindow(asked_);
   asked_all_ = asked_ == slices();
   Window& window = windows_.emplace_back();
   window.io = io;
   window.first = first;
   window.end = asked_;
+  read.memory = std::exchange(prepared_, {});
+  for (const Buffer& buffer : read.memory) {
+    window.asked_into.push_back(buffer.bytes().data());
+  }
   const auto add_wants = [&](auto* wanted) {
     for (size_t s = first; s < asked_; ++s) {
       *wanted->add_slices() = WantOf(*options_.content->owned()[s]);
@@ -81,7 +102,8 @@ std::unique_ptr<google::protobuf::Message> ShardFiller::NextRead(IoId io) {
     auto wanted = std::make_unique<v1::ReadWarmStart>();
     *wanted->mutable_warm_start() = warm_start_;
     add_wants(wanted.get());
-    return wanted;
+    read.head = std::move(wanted);
+    return read;
   }
   auto wanted = std::make_unique<v1::ReadSlices>();
   wanted->set_path(checkpoint_.directory);
@@ -92,7 +114,8 @@ std::unique_ptr<google::protobuf::Message> ShardFiller::NextRead(IoId io) {
   for (const absl::string_view slot : options_.content->optimizer().slots()) {
     wanted->add_slots(std::string(slot));
   }
-  return wanted;
+  read.head = std::move(wanted);
+  return read;
 }
 
 bool ShardFiller::Wants(IoId io) const {
@@ -117,7 +140,14 @@ absl::Status ShardFiller::Take(const IoResult& result) {
     return absl::InternalError("reading gave no result");
   }
   window.payload = result.payload;
-  window.reader.emplace(window.payload);
+  window.in_place =
+      !window.asked_into.empty() &&
+      std::equal(window.payload.begin(), window.payload.end(),
+                 window.asked_into.begin(), window.asked_into.end(),
+                 [](const Buffer& buffer, const std::byte* begin) {
+                   return buffer.bytes().data() == begin;
+                 });
+  if (!window.in_place) window.reader.emplace(window.payload);
   window.there = true;
   DropFilledWindow();
   return absl::OkStatus();
@@ -165,7 +195,27 @@ absl::Status ShardFiller::TakeFound(const v1::ReadWarmStartResult& read,
   return absl::OkStatus();
 }
 
-bool ShardFiller::CanStep() const {
+bool ShardFiller::CanStep() const { return CanFill() || CanPrepare(); }
+
+bool ShardFiller::CanPrepare() const {
+  return options_.in_place && source_ == Source::kCheckpoint && !asked_all_ &&
+         !full() && prepare_slice_ < window_end_;
+}
+
+void ShardFiller::PrepareBlock() {
+  const Slice& slice = *options_.content->owned()[prepare_slice_];
+  BlockMemory memory = slice.MakeMemory(prepare_block_, slots());
+  for (Buffer* const buffer : {&memory.values, &memory.slots}) {
+    if (buffer->empty()) continue;
+    TouchPages(buffer->mutable_bytes());
+    prepared_.push_back(std::move(*buffer));
+  }
+  if (++prepare_block_ < slice.block_count()) return;
+  prepare_block_ = 0;
+  ++prepare_slice_;
+}
+
+bool ShardFiller::CanFill() const {
   if (slice_ == slices()) return false;
   return source_ == Source::kInitial ||
          (!windows_.empty() && windows_.front().there);
@@ -175,11 +225,18 @@ bool ShardFiller::done() const {
   return slice_ == slices() && asked_all_ && windows_.empty();
 }
 
-void ShardFiller::Step() {
-  const size_t parts = 1 + options_.content->optimizer().slots().size();
+void ShardFiller::Step() { CanFill() ? Fill() : PrepareBlock(); }
+
+void ShardFiller::Fill() {
+  const size_t parts = 1 + slots();
   size_t filled = 0;
-  while (CanStep() && filled < kBlockElements) {
+  while (CanFill() && filled < kBlockElements) {
     Slice* const slice = options_.content->owned()[slice_];
+    if (!windows_.empty() && windows_.front().in_place) {
+      AdoptSlice(slice);
+      filled += slice->elements();
+      continue;
+    }
     if (part_ == 0 && block_ == 0) BeginSlice(slice);
     Block& block = slice->block(block_);
     FillPart(
@@ -203,10 +260,29 @@ void ShardFiller::DropFilledWindow() {
   }
 }
 
-void ShardFiller::BeginSlice(Slice* slice) {
+uint64_t ShardFiller::NextLife() {
   uint64_t life = 0;
   while (life == 0) life = options_.lives->Bits();
-  slice->CreateBlocks(options_.content->optimizer().slots().size(), life);
+  return life;
+}
+
+void ShardFiller::AdoptSlice(Slice* slice) {
+  Window& window = windows_.front();
+  std::vector<BlockMemory> memory(slice->block_count());
+  for (BlockMemory& block : memory) {
+    block.values = std::move(window.payload[window.adopted++]);
+    if (slots() > 0) block.slots = std::move(window.payload[window.adopted++]);
+  }
+  slice->CreateBlocks(NextLife(), std::move(memory));
+  RestoreCounts(window.read.slices(static_cast<int>(slice_ - window.first)),
+                slice);
+  filled_bytes_ += BytesOf(slice_);
+  ++slice_;
+  DropFilledWindow();
+}
+
+void ShardFiller::BeginSlice(Slice* slice) {
+  slice->CreateBlocks(slots(), NextLife());
   if (source_ != Source::kCheckpoint) return;
   const Window& window = windows_.front();
   RestoreCounts(window.read.slices(static_cast<int>(slice_ - window.first)),

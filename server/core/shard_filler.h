@@ -25,9 +25,12 @@ namespace paramd {
 // in part out of something that was trained before; or what a checkpoint holds.
 //
 // What is read comes in windows, runs of whole slices in order. While one is
-// filled in, the next are read.
+// filled in, the next are read; or, in place, they are read into memory that
+// becomes their blocks', touched before by this thread so that the one that
+// reads need not wait for the kernel to clear it.
 //
-// Bound: three windows, each of window_bytes or of one slice.
+// Bound: three windows, each of window_bytes or of one slice; in place, that is
+// memory of the content and no other.
 //
 // Not thread-safe: belongs to a Shard. The content outlives it.
 class ShardFiller {
@@ -37,6 +40,9 @@ class ShardFiller {
     RandomStream* lives = nullptr;  // Yields the random lives of the slices.
     uint64_t seed = 0;
     uint64_t window_bytes = 16 << 20;
+    // A checkpoint is read by somebody who gets the blocks' memory with the
+    // request.
+    bool in_place = false;
   };
   // A checkpoint, and of which run this server is. Records of pushes are taken
   // over only from a checkpoint of that run: the sessions of another one mean
@@ -56,18 +62,25 @@ class ShardFiller {
   ShardFiller(const ShardFiller&) = delete;
   ShardFiller& operator=(const ShardFiller&) = delete;
 
-  // Work that is to be started under the number `io`; null if there is none
-  // now.
-  std::unique_ptr<google::protobuf::Message> NextRead(IoId io);
+  struct Read {
+    std::unique_ptr<google::protobuf::Message> head;
+    // In place: what is read goes here, as BlocksTarget in checkpoint/ has it.
+    BufferChain memory;
+  };
+  // Work that is to be started under the number `io`, without a head if there
+  // is none now.
+  Read NextRead(IoId io);
   // Whether what `io` ends with is to be handed to Take.
   bool Wants(IoId io) const;
-  // What was read. kDataLoss if it does not have the slices or the bytes that
-  // were asked for. REQUIRES: Wants(result.io), it ended well.
+  // What was read; in place also if it lies elsewhere. kDataLoss if it does not
+  // have the slices or the bytes that were asked for. REQUIRES:
+  // Wants(result.io), it ended well.
   absl::Status Take(const IoResult& result);
 
   // Whether Step has something to do now.
   bool CanStep() const;
-  // Fills about a block's worth. REQUIRES: CanStep().
+  // Fills about a block's worth, or makes so much memory ready to be read into.
+  // REQUIRES: CanStep().
   void Step();
   // Nothing more is read until something is filled in.
   bool full() const { return windows_.size() == kMostWindows; }
@@ -90,6 +103,11 @@ class ShardFiller {
     size_t first;
     size_t end;
     bool there = false;
+    // Where the memory that went with the request begins, buffer by buffer.
+    std::vector<const std::byte*> asked_into;
+    // The payload lies there: it is the blocks' content.
+    bool in_place = false;
+    size_t adopted = 0;  // Buffers of it.
     v1::ReadSlicesResult read;
     // Of a warm start, by slice: its values are in the payload.
     std::vector<bool> found;
@@ -101,6 +119,17 @@ class ShardFiller {
                           Window* window) const;
   absl::Status TakeFound(const v1::ReadWarmStartResult& read, uint64_t payload,
                          Window* window) const;
+  uint64_t NextLife();
+  size_t slots() const { return options_.content->optimizer().slots().size(); }
+  // Where the window that begins with this slice ends.
+  size_t EndOfWindow(size_t first) const;
+  // Whether memory of the next window is still to be made.
+  bool CanPrepare() const;
+  void PrepareBlock();
+  // Takes what was read in place as the content of the slice.
+  void AdoptSlice(Slice* slice);
+  bool CanFill() const;
+  void Fill();
   void BeginSlice(Slice* slice);
   void RestoreCounts(const v1::ReadSlicesResult::Got& got, Slice* slice);
   // Fills part `part` of a block: 0 is its values, n its slot n - 1.
@@ -120,6 +149,12 @@ class ShardFiller {
   std::deque<Window> windows_;  // In order.
   size_t asked_ = 0;            // Slices.
   bool asked_all_ = false;
+  // In place: the memory of the next window so far, and for which block the
+  // next is.
+  BufferChain prepared_;
+  size_t window_end_ = 0;
+  size_t prepare_slice_ = 0;
+  int prepare_block_ = 0;
   // What is filled next.
   size_t slice_ = 0;
   size_t part_ = 0;

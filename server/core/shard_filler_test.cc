@@ -107,7 +107,7 @@ TEST(ShardFillerTest, AStepIsAboutABlock) {
 
 // What `filler` wants to be read next as `io`; null: nothing.
 std::unique_ptr<v1::ReadSlices> NextSlices(ShardFiller* filler, IoId io) {
-  auto wanted = filler->NextRead(io);
+  auto wanted = filler->NextRead(io).head;
   return std::unique_ptr<v1::ReadSlices>(
       static_cast<v1::ReadSlices*>(wanted.release()));
 }
@@ -137,7 +137,7 @@ TEST(ShardFillerTest, WhatIsToBeReadNamesSlicesAndSlotsAndTheShareToCheck) {
   ASSERT_EQ(wanted->slots_size(), 2);
   EXPECT_EQ(wanted->slots(0), "momentum");
   EXPECT_EQ(wanted->slots(1), "variance");
-  EXPECT_EQ(filler.NextRead(6), nullptr);
+  EXPECT_EQ(filler.NextRead(6).head, nullptr);
 }
 
 TEST(ShardFillerTest, AServerWithoutSlicesChecksItsShareAllTheSame) {
@@ -226,6 +226,120 @@ TEST_F(WindowTest, AWindowOfAnotherSizeIsDataLoss) {
             absl::DataLossError("checkpoint gave 8 bytes; the slices asked for "
                                 "have 16"));
   EXPECT_FALSE(filler_.CanStep());
+}
+
+// Two slices of two blocks each, in windows of one; slots of Adam.
+class InPlaceTest : public ::testing::Test {
+ protected:
+  InPlaceTest()
+      : content_(Content(MakeAdamConfiguration(
+            {Zeros("a", {300, 1000}), Zeros("b", {300, 1000})}))),
+        filler_({.content = content_.get(),
+                 .lives = &lives_,
+                 .window_bytes = 1,
+                 .in_place = true},
+                ShardFiller::Checkpoint()) {}
+
+  // Steps until there is something to read.
+  ShardFiller::Read Ask(IoId io) {
+    ShardFiller::Read read = filler_.NextRead(io);
+    while (read.head == nullptr && filler_.CanStep()) {
+      filler_.Step();
+      read = filler_.NextRead(io);
+    }
+    return read;
+  }
+  absl::Status Take(IoId io, BufferChain payload) {
+    auto read = std::make_unique<v1::ReadSlicesResult>();
+    auto* const piece = read->add_slices()->add_pieces();
+    piece->set_row_end(300);
+    piece->mutable_saved()->set_row_end(300);
+    piece->mutable_saved()->add_applied()->set_applied(5);
+    piece->mutable_saved()->mutable_applied(0)->set_blocks(2);
+    IoResult result;
+    result.io = io;
+    result.head = std::move(read);
+    result.payload = std::move(payload);
+    return filler_.Take(result);
+  }
+  static void Write(Buffer* buffer, float first) {
+    auto* const numbers =
+        reinterpret_cast<float*>(buffer->mutable_bytes().data());
+    for (size_t i = 0; i < buffer->size() / sizeof(float); ++i) {
+      numbers[i] = first + static_cast<float>(i);
+    }
+  }
+
+  RandomStream lives_{3};
+  std::unique_ptr<ShardContent> content_;
+  ShardFiller filler_;
+};
+
+TEST_F(InPlaceTest, MemoryIsMadeABlockAStepBeforeItIsAskedFor) {
+  EXPECT_EQ(filler_.NextRead(1).head, nullptr);
+  filler_.Step();
+  EXPECT_EQ(filler_.NextRead(1).head, nullptr);
+  filler_.Step();
+  const ShardFiller::Read read = filler_.NextRead(1);
+  ASSERT_NE(read.head, nullptr);
+  ASSERT_EQ(read.memory.size(), 4u);
+  EXPECT_EQ(read.memory[0].size(), 262144u * 4);
+  EXPECT_EQ(read.memory[1].size(), 262144u * 8);
+  EXPECT_EQ(read.memory[2].size(), 37856u * 4);
+  EXPECT_EQ(read.memory[3].size(), 37856u * 8);
+  for (const Buffer& buffer : read.memory) EXPECT_TRUE(buffer.unique());
+  EXPECT_EQ(filler_.filled_bytes(), 0u);
+}
+
+TEST_F(InPlaceTest, WhatLiesThereIsTheContentWithoutACopy) {
+  ShardFiller::Read first = Ask(1);
+  ShardFiller::Read second = Ask(2);
+  ASSERT_NE(second.head, nullptr);
+  EXPECT_TRUE(static_cast<const v1::ReadSlices&>(*second.head).last());
+  EXPECT_FALSE(filler_.CanStep());
+  const std::byte* const values = first.memory[2].bytes().data();
+  const std::byte* const slots = first.memory[3].bytes().data();
+  Write(&first.memory[2], 7);
+  Write(&first.memory[3], 100);
+  ASSERT_TRUE(Take(2, std::move(second.memory)).ok());
+  EXPECT_FALSE(filler_.CanStep()) << "what is before it is not there";
+  ASSERT_TRUE(Take(1, std::move(first.memory)).ok());
+  while (filler_.CanStep()) filler_.Step();
+  EXPECT_TRUE(filler_.done());
+  EXPECT_EQ(filler_.filled_bytes(), 2u * 300000 * 12);
+  const Block& block = content_->owned()[0]->block(1);
+  EXPECT_EQ(block.values().bytes().data(), values);
+  EXPECT_EQ(block.slots().bytes().data(), slots);
+  EXPECT_EQ(Numbers({block.values()}).front(), 7);
+  EXPECT_EQ(Numbers({block.slots()}).back(), 100 + 2 * 37856 - 1);
+  EXPECT_TRUE(block.values().unique() && block.slots().unique());
+  EXPECT_EQ(block.applied(), 5u);
+  EXPECT_NE(block.version().life(),
+            content_->owned()[1]->block(1).version().life());
+}
+
+TEST_F(InPlaceTest, WhatWasReadElsewhereIsFilledIn) {
+  Ask(1);
+  std::vector<float> numbers;
+  for (int i = 0; i < 900000; ++i) numbers.push_back(i);
+  ASSERT_TRUE(Take(1, Payload(numbers)).ok());
+  while (filler_.CanStep()) filler_.Step();
+  const Block& block = content_->owned()[0]->block(1);
+  EXPECT_EQ(Numbers({block.values()}).front(), 262144);
+  EXPECT_EQ(Numbers({block.slots()})[37856], 600000 + 262144);
+}
+
+TEST_F(InPlaceTest, LessMemoryThanWasGivenIsDataLoss) {
+  ShardFiller::Read read = Ask(1);
+  read.memory.pop_back();
+  EXPECT_TRUE(absl::IsDataLoss(Take(1, std::move(read.memory))));
+}
+
+TEST_F(InPlaceTest, WhatWasAskedForMayOutliveIt) {
+  ShardFiller::Read read = Ask(1);
+  content_.reset();
+  Write(&read.memory[0], 1);
+  EXPECT_EQ(Numbers({read.memory[0]}).front(), 1);
 }
 
 class RestoreTest : public ::testing::Test {

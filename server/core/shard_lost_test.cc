@@ -31,6 +31,7 @@ class ShardLostTest : public ::testing::Test {
     *self->mutable_generation() = Pair(1, 20);
     self->set_restore_directory("/from");
     (void)driver_.Configure(configuration_);
+    driver_.Settle();
     auto read = std::make_unique<v1::ReadSlicesResult>();
     read->mutable_manifest()->set_run_id("run");
     auto* const piece = read->add_slices()->add_pieces();

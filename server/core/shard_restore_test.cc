@@ -1,3 +1,4 @@
+#include <cstring>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -47,6 +48,7 @@ class ShardRestoreTest : public ::testing::Test {
     configuration_.mutable_servers(0)->set_restore_directory("/from");
     EXPECT_EQ(Reason(driver_.Configure(configuration_).status()),
               v1::Refusal::NOT_READY);
+    driver_.Settle();
     EXPECT_EQ(driver_.ios.size(), 1u);
   }
 
@@ -139,12 +141,26 @@ TEST_F(ShardRestoreTest, AWrongSizeIsSaidInTheAnswer) {
             "slices asked for have 8");
 }
 
+TEST_F(ShardRestoreTest, WhatIsReadIntoItsMemoryIsItsContent) {
+  IoResult read = Read({});
+  read.payload = std::exchange(driver_.ios[0].payload, {});
+  ASSERT_EQ(read.payload.size(), 1u);
+  const std::vector<float> numbers = {3, 4};
+  std::memcpy(read.payload[0].mutable_bytes().data(), numbers.data(), 8);
+  driver_.Complete(std::move(read));
+  driver_.MakeReady(configuration_);
+  EXPECT_EQ(driver_.Pull(0), numbers);
+  ASSERT_TRUE(driver_.Push(PushTo(driver_, 7), {1, 1}).ok());
+  EXPECT_NE(driver_.Pull(0), numbers);
+}
+
 TEST_F(ShardRestoreTest, ALaterGenerationReadsAgain) {
   IoResult late = Read({3, 4});
   v1::Configuration again = Next(configuration_);
   *again.mutable_servers(0)->mutable_generation() = Pair(1, 9);
   again.mutable_servers(0)->set_restore_directory("/other");
   (void)driver_.Configure(again);
+  driver_.Settle();
   ASSERT_EQ(driver_.ios.size(), 2u);
   driver_.Complete(std::move(late));
   EXPECT_EQ(driver_.Settle(), 0) << "what was asked for before is dropped";
@@ -173,6 +189,7 @@ TEST(ShardRestoreProgressTest, Promise4_WhatTakesLongSaysHowFarItIs) {
       MakeConfiguration({Zeros("a", {2}), Zeros("b", {2})});
   configuration.mutable_servers(0)->set_restore_directory("/from");
   (void)driver.Configure(configuration);
+  driver.Settle();
   ASSERT_EQ(driver.ios.size(), 2u);
   for (size_t window = 0; window < 2; ++window) {
     auto read = std::make_unique<v1::ReadSlicesResult>();
@@ -202,6 +219,7 @@ class ShardHandedTest : public ::testing::Test {
       : configuration_(MakeAdamConfiguration(variables)) {
     configuration_.mutable_servers(0)->set_restore_directory("/from");
     (void)driver_.Configure(configuration_);
+    driver_.Settle();
     auto unseen = std::make_unique<v1::ReadSlicesResult>();
     unseen->set_unseen(true);
     IoResult result;
@@ -320,6 +338,7 @@ TEST_F(ShardHandedTest, AnotherGenerationBeginsAnew) {
   v1::Configuration again = Next(configuration_);
   *again.mutable_servers(0)->mutable_generation() = Pair(1, 9);
   (void)driver_.Configure(again);
+  driver_.Settle();
   EXPECT_EQ(driver_.ios.size(), 2u) << "it looks whether it sees this one";
   EXPECT_EQ(Reason(Fill(Piece(0, 8), {3, 4}).status()),
             v1::Refusal::NOT_READY);

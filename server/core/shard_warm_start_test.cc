@@ -76,6 +76,7 @@ TEST_F(ShardWarmStartTest, ACheckpointOfTheRunBeatsIt) {
   ShardDriver driver;
   EXPECT_EQ(Reason(driver.Configure(configuration_).status()),
             v1::Refusal::NOT_READY);
+  driver.Settle();
   EXPECT_EQ(static_cast<const v1::ReadSlices&>(*driver.ios[0].head).path(),
             "/from");
 }

@@ -1,6 +1,10 @@
 #include "server/core/slice.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+
+#include "base/check.h"
 
 namespace paramd {
 
@@ -34,10 +38,21 @@ size_t Slice::block_elements(int block) const {
 }
 
 void Slice::CreateBlocks(size_t slot_count, uint64_t life) {
+  std::vector<BlockMemory> memory;
+  memory.reserve(block_count_);
+  for (int b = 0; b < block_count_; ++b) {
+    memory.push_back(MakeMemory(b, slot_count));
+  }
+  CreateBlocks(life, std::move(memory));
+}
+
+void Slice::CreateBlocks(uint64_t life, std::vector<BlockMemory> memory) {
+  CHECK(memory.size() == static_cast<size_t>(block_count_),
+        "each block has memory");
   blocks_.clear();
   blocks_.reserve(block_count_);
   for (int b = 0; b < block_count_; ++b) {
-    blocks_.emplace_back(block_elements(b), slot_count, life, spare_);
+    blocks_.emplace_back(block_elements(b), life, std::move(memory[b]));
   }
 }
 

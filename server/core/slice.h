@@ -47,6 +47,12 @@ class Slice {
 
   // Fresh blocks of undefined content, for the caller to fill.
   void CreateBlocks(size_t slot_count, uint64_t life);
+  // Fresh blocks of what lies in `memory`, one each.
+  void CreateBlocks(uint64_t life, std::vector<BlockMemory> memory);
+  // For a block that is to be.
+  BlockMemory MakeMemory(int block, size_t slot_count) const {
+    return Block::MakeMemory(block_elements(block), slot_count, spare_);
+  }
   Block& block(int block) { return blocks_[block]; }
   const Block& block(int block) const { return blocks_[block]; }
 

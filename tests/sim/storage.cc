@@ -10,8 +10,10 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 
+#include "base/check.h"
 #include "base/crc32c.h"
 #include "base/status_macros.h"
+#include "checkpoint/blocks_target.h"
 #include "checkpoint/retention.h"
 #include "proto/refusal.h"
 
@@ -61,6 +63,21 @@ bool Writes(const google::protobuf::Descriptor* type) {
          type != v1::FindCheckpoint::descriptor() &&
          type != v1::ReadSlices::descriptor() &&
          type != v1::ReadForServer::descriptor();
+}
+
+// What was read lies in the blocks' memory that came with the request.
+void PutInto(const v1::ReadSlices& request, BufferChain memory,
+             IoResult* result) {
+  if (memory.empty()) return;
+  auto target = BlocksTarget::Create(request, &memory);
+  CHECK(target.ok(), target.status().message());
+  ChainReader reader(result->payload);
+  while (!target->full()) {
+    CHECK(reader.Read(target->Next(reader.remaining())),
+          "as much was read as there is memory for");
+  }
+  CHECK(reader.remaining() == 0, "there is memory for all that was read");
+  result->payload = std::move(memory);
 }
 
 void Serve(PeerId self, std::vector<SimStorage::Work> works,
@@ -185,9 +202,11 @@ std::vector<SimStorage::Work> SimStorage::ShardWorks() {
                                }),
       MakeWork<v1::ReadSlices>(
           kSlow,
-          [this](const auto& r, const auto&) {
+          [this](const auto& r, auto& memory) {
             if (blind_ == 0 || !blind_random_->Chance(blind_)) {
-              return ReadSlices(r);
+              IoResult result = ReadSlices(r);
+              if (result.status.ok()) PutInto(r, std::move(memory), &result);
+              return result;
             }
             auto unseen = std::make_unique<v1::ReadSlicesResult>();
             unseen->set_unseen(true);

@@ -1,0 +1,35 @@
+#include "checkpoint/read_target.h"
+
+#include <algorithm>
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+constexpr uint64_t kPiece = uint64_t{4} << 20;
+
+TEST(ChainTargetTest, WhatIsReadIsAppendedInPiecesOfAtMostFourMebibytes) {
+  ReadBuffers buffers;
+  BufferChain chain = {Buffer::Copy("before")};
+  ChainTarget target(&buffers, &chain);
+  EXPECT_EQ(target.Next(kPiece + 3).size(), kPiece);
+  const absl::Span<std::byte> rest = target.Next(3);
+  ASSERT_EQ(rest.size(), 3u);
+  std::fill(rest.begin(), rest.end(), std::byte{'x'});
+  ASSERT_EQ(chain.size(), 3u);
+  EXPECT_EQ(FlattenForTest({chain[0], chain[2]}), "beforexxx");
+}
+
+TEST(ChainTargetTest, MemoryIsUsedAgainWhenTheChainIsGone) {
+  ReadBuffers buffers;
+  BufferChain chain;
+  ChainTarget target(&buffers, &chain);
+  const std::byte* const first = target.Next(kPiece).data();
+  EXPECT_NE(target.Next(kPiece).data(), first);
+  chain.clear();
+  EXPECT_EQ(target.Next(kPiece).data(), first);
+}
+
+}  // namespace
+}  // namespace paramd
