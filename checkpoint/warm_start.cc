@@ -179,10 +179,15 @@ absl::StatusOr<v1::WarmStartConfig> FindWarmStart(
   const auto path = Resolve(config.path());
   if (!path.ok()) return AsOfThePath(path.status());
   found.set_path(*path);
-  const auto tensors = TrainedTensors::Open(found.path());
-  if (!tensors.ok()) return AsOfThePath(tensors.status());
-  RETURN_IF_ERROR(CheckAll(found, all, tensors->get()));
+  RETURN_IF_ERROR(CheckWarmStart(found, all));
   return found;
+}
+
+absl::Status CheckWarmStart(const v1::WarmStartConfig& config,
+                            absl::Span<const v1::Variable> all) {
+  const auto tensors = TrainedTensors::Open(config.path());
+  if (!tensors.ok()) return AsOfThePath(tensors.status());
+  return CheckAll(config, all, tensors->get());
 }
 
 absl::Status ReadWarmStart(const v1::ReadWarmStart& request,

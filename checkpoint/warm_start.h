@@ -31,6 +31,11 @@ namespace paramd {
 absl::StatusOr<v1::WarmStartConfig> FindWarmStart(
     const v1::WarmStartConfig& config, absl::Span<const v1::Variable> all);
 
+// Whether what lies at config.path(), a path that FindWarmStart gives, is what it
+// takes; errors as above. It is not verified once more.
+absl::Status CheckWarmStart(const v1::WarmStartConfig& config,
+                            absl::Span<const v1::Variable> all);
+
 // The values of the wanted slices, as v1::ReadWarmStart says; nothing else is
 // read. Errors as above, and those of TrainedTensors.
 absl::Status ReadWarmStart(const v1::ReadWarmStart& request,

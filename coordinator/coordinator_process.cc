@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
 #include "checkpoint/warm_start.h"
-#include "coordinator/core/variable_match.h"
+#include "coordinator/restorable.h"
 #include "google/protobuf/util/json_util.h"
 
 namespace paramd {
@@ -163,29 +163,15 @@ absl::StatusOr<v1::CommitCheckpointResult> CoordinatorProcess::Commit(
 
 absl::StatusOr<v1::FindCheckpointResult> CoordinatorProcess::Find(
     const v1::FindCheckpoint& find) {
-  ASSIGN_OR_RETURN(v1::FindCheckpointResult found, checkpoints_.Find(find));
-  if (!found.has_manifest()) {
-    RETURN_IF_ERROR(
-        committed_.CheckNoneIsMissing(paths_.checkpoint_directory));
-  }
+  ASSIGN_OR_RETURN(v1::FindCheckpointResult found,
+                   FindRestorable(find, &checkpoints_));
+  if (found.has_manifest()) return found;
+  RETURN_IF_ERROR(committed_.CheckNoneIsMissing(paths_.checkpoint_directory));
+  if (!find.has_warm_start()) return found;
   const std::vector<v1::Variable> variables(find.variables().begin(),
                                             find.variables().end());
-  v1::WarmStartConfig warm_start = find.warm_start();
-  if (found.has_manifest()) {
-    if (find.allow_missing().empty()) return found;
-    ASSIGN_OR_RETURN(const auto differences,
-                     CheckVariables(found.path(), found.manifest(), variables,
-                                    find.allow_missing()));
-    if (differences.empty()) return found;
-    warm_start.Clear();
-    warm_start.set_path(found.path());
-    warm_start.set_variables("*");
-    warm_start.set_allow_missing(find.allow_missing());
-  } else if (!find.has_warm_start()) {
-    return found;
-  }
   ASSIGN_OR_RETURN(*found.mutable_warm_start(),
-                   FindWarmStart(warm_start, variables));
+                   FindWarmStart(find.warm_start(), variables));
   return found;
 }
 
