@@ -50,6 +50,17 @@ absl::Status CompareCounts(const std::map<std::string, std::string>& counts,
 
 CutWorkload::CutWorkload(uint32_t epochs) : epochs_(epochs) {}
 
+CutWorkload::Draw CutWorkload::DrawFrom(uint64_t seed, RandomStream* random) {
+  Draw draw;
+  draw.workers = static_cast<uint32_t>(1 + random->Below(3));
+  draw.servers_before = static_cast<uint32_t>(1 + random->Below(3));
+  draw.servers_after = static_cast<uint32_t>(1 + random->Below(3));
+  draw.every_steps = kEverySteps[random->Below(3)];
+  draw.seed = seed;
+  draw.incremental = seed % 3 == 0 ? 1 + seed / 3 % 4 : 0;
+  return draw;
+}
+
 ModelJob CutWorkload::JobOf(const Draw& draw, uint32_t servers) const {
   ModelJob job =
       draw.incremental > 0 ? DrawnModelJob(kLit) : DrawnModelJob();
@@ -134,13 +145,7 @@ uint64_t CutWorkload::MomentsOf(const Draw& draw) {
 
 WorkloadReport CutWorkload::Run(uint64_t seed, bool verbose) {
   RandomStream random(StableHash("cut", seed));
-  Draw draw;
-  draw.workers = static_cast<uint32_t>(1 + random.Below(3));
-  draw.servers_before = static_cast<uint32_t>(1 + random.Below(3));
-  draw.servers_after = static_cast<uint32_t>(1 + random.Below(3));
-  draw.every_steps = kEverySteps[random.Below(3)];
-  draw.seed = seed;
-  draw.incremental = seed % 3 == 0 ? 1 + seed / 3 % 4 : 0;
+  const Draw draw = DrawFrom(seed, &random);
   absl::optional<FineCut> fine;
   if (draw.incremental > 0) fine.emplace(kFine);
   const uint64_t cut = 1 + random.Below(MomentsOf(draw));

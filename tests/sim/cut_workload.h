@@ -64,6 +64,7 @@ class CutWorkload {
     bool verbose = false;
   };
 
+  static Draw DrawFrom(uint64_t seed, RandomStream* random);
   ModelJob JobOf(const Draw& draw, uint32_t servers) const;
   const Uninterrupted& ExpectedOf(const Draw& draw);
   // Of an uninterrupted life, about.
