@@ -54,7 +54,6 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   args.SetInt("grpc.keepalive_timeout_ms", bulk ? 20000 : 10000);
   args.SetInt("grpc.keepalive_permit_without_calls", 1);
   args.SetInt("grpc.http2.max_pings_without_data", 0);
-  if (bulk) args.SetInt("grpc.experimental.tcp_read_chunk_size", 1 << 20);
   args.SetMaxReceiveMessageSize(
       static_cast<int>(bulk ? kMostBulkBytes : kMostControlBytes));
   args.SetMaxSendMessageSize(-1);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
+#include "grpc/slice.h"
 #include "grpcpp/support/slice.h"
 
 #include "base/check.h"
@@ -37,18 +38,40 @@ uint8_t* WriteVarint(uint64_t value, uint8_t* out) {
   return out;
 }
 
-// Runs on any gRPC thread, under its locks: one decrement and a delete.
-void DropReference(void* buffer) {
-  TakeOver(buffer);
-  delete static_cast<Buffer*>(buffer);
-}
+// What one message sends by reference, kept until gRPC has done with all of it:
+// with a count for each, a message of many small pieces spends its time on
+// their allocations.
+class SentPieces {
+ public:
+  grpc::Slice Add(const Buffer& piece) {
+    auto* const bytes = const_cast<uint8_t*>(
+        reinterpret_cast<const uint8_t*>(piece.bytes().data()));
+    if (kept_ != nullptr) {
+      kept_->push_back(piece);
+      grpc_slice next = first_;  // Under the same count.
+      next.data.refcounted.bytes = bytes;
+      next.data.refcounted.length = piece.size();
+      return grpc::Slice(next, grpc::Slice::ADD_REF);
+    }
+    kept_ = new std::vector<Buffer>{piece};
+    first_ = grpc_slice_new_with_user_data(bytes, piece.size(), &Drop, kept_);
+    return grpc::Slice(first_, grpc::Slice::STEAL_REF);
+  }
+  // Behind the last one: now the slices may go to gRPC.
+  void HandOverAll() {
+    if (kept_ != nullptr) HandOver(kept_);
+  }
 
-grpc::Slice ByReference(const Buffer& piece) {
-  auto* held = new Buffer(piece);
-  HandOver(held);
-  return grpc::Slice(const_cast<std::byte*>(held->bytes().data()), held->size(),
-                     &DropReference, held);
-}
+ private:
+  // Runs on any gRPC thread, under its locks: decrements and deletes.
+  static void Drop(void* kept) {
+    TakeOver(kept);
+    delete static_cast<std::vector<Buffer>*>(kept);
+  }
+
+  std::vector<Buffer>* kept_ = nullptr;  // Of the slices.
+  grpc_slice first_;
+};
 
 void DropSlice(void* slice) { delete static_cast<grpc::Slice*>(slice); }
 
@@ -82,6 +105,15 @@ class SliceCursor {
 
   // False if the bytes end or the number is longer than 64 bits.
   bool ReadVarint(uint64_t* value) {
+    if (offset_ + 1 < SizeHere()) {  // Most are of one byte.
+      *value = slices_[index_].begin()[offset_];
+      if (*value < 0x80) {
+        ++offset_;
+        ++position_;
+        --remaining_;
+        return true;
+      }
+    }
     *value = 0;
     for (size_t i = 0; i < kMostVarintBytes; ++i) {
       if (remaining_ == 0) return false;
@@ -108,6 +140,9 @@ class SliceCursor {
   }
 
  private:
+  size_t SizeHere() const {
+    return index_ < slices_.size() ? slices_[index_].size() : 0;
+  }
   // Leaves index_ at a slice that has a byte at offset_, if any remains.
   void Advance(size_t length) {
     position_ += length;
@@ -223,11 +258,13 @@ grpc::ByteBuffer EncodeMessage(const google::protobuf::Message& head,
     prefix_bytes += VarintSize(kPayloadTag) + VarintSize(payload_bytes);
   }
   std::vector<grpc::Slice> slices;
+  slices.reserve(1 + payload.size());
+  SentPieces pieces;
   size_t next = 0;
   while (slices.empty() || next < payload.size()) {
     const bool first = slices.empty();
     if (!first && payload[next].size() >= kByReferenceBytes) {
-      slices.push_back(ByReference(payload[next++]));
+      slices.push_back(pieces.Add(payload[next++]));
       continue;
     }
     // A run of small pieces, the first one behind the head.
@@ -257,6 +294,7 @@ grpc::ByteBuffer EncodeMessage(const google::protobuf::Message& head,
     }
     slices.push_back(std::move(run));
   }
+  pieces.HandOverAll();
   return grpc::ByteBuffer(slices.data(), slices.size());
 }
 

@@ -144,6 +144,34 @@ TEST(WireMessageTest, BigPiecesTravelByReferenceAndSmallOnesAreCopied) {
   EXPECT_TRUE(big.unique());
 }
 
+TEST(WireMessageTest, ManyPiecesTravelInOrderAndAreKeptUntilTheLastIsGone) {
+  RandomStream random(5);
+  const Buffer whole = Buffer::Copy(RandomBytes(5 * kByReferenceBytes, &random));
+  BufferChain payload;
+  for (const size_t part : {0, 1, 2, 4, 3}) {  // Some beside each other.
+    payload.push_back(whole.Part(part * kByReferenceBytes, kByReferenceBytes));
+    payload.push_back(Buffer::Copy(RandomBytes(kByReferenceBytes, &random)));
+    payload.push_back(Buffer::Copy(RandomBytes(7, &random)));
+    payload.push_back(payload.front());
+    payload.push_back(whole.Part(kByReferenceBytes, kByReferenceBytes));
+  }
+  const std::string all = FlattenForTest(payload);
+  v1::PushRequest head;
+  head.set_payload(all);
+  std::vector<grpc::Slice> slices;
+  {
+    const grpc::ByteBuffer bytes = EncodeMessage(v1::PushRequest(), payload);
+    EXPECT_EQ(Flatten(bytes), head.SerializeAsString());
+    ASSERT_TRUE(bytes.Dump(&slices).ok());
+  }
+  payload.clear();
+  const grpc::Slice last = slices.back();
+  slices.clear();
+  EXPECT_FALSE(whole.unique());
+  EXPECT_EQ(std::string(last.begin(), last.end()),
+            all.substr(all.size() - last.size()));
+}
+
 TEST(WireMessageTest, ADecodedPayloadRefersToWhatWasReceived) {
   v1::PullReply whole;
   whole.set_payload(std::string(100000, 'p'));
