@@ -1,5 +1,6 @@
 #include "server/core/shard_content.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -53,6 +54,24 @@ absl::StatusOr<RowShape> CheckVariable(const v1::Variable& variable) {
                                       "': ", shape.status().message()));
   }
   return shape;
+}
+
+// The index of a block that was named before. Sessions name blocks in order:
+// then there is none.
+absl::optional<int> NamedTwice(const v1::PushRequest& request) {
+  const auto id = [](const v1::PushBlock& block) {
+    return uint64_t{block.slice()} << 32 | block.block();
+  };
+  const auto& blocks = request.blocks();
+  const auto unordered = std::adjacent_find(
+      blocks.begin(), blocks.end(),
+      [&](const auto& one, const auto& next) { return id(one) >= id(next); });
+  if (unordered == blocks.end()) return absl::nullopt;
+  absl::flat_hash_set<uint64_t> seen;
+  for (int i = 0; i < blocks.size(); ++i) {
+    if (!seen.insert(id(blocks[i])).second) return i;
+  }
+  return absl::nullopt;
 }
 
 absl::StatusOr<NumberFormat> FormatIn(v1::Encoding encoding) {
@@ -177,6 +196,8 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
                                 v1::PullReply* reply, BufferChain* payload) {
   ASSIGN_OR_RETURN(const NumberFormat format, FormatIn(request.encoding()));
   size_t bytes = kHeadBytesPerBlock;
+  reply->mutable_blocks()->Reserve(request.blocks_size());
+  payload->reserve(request.blocks_size());
   for (const v1::PullBlock& wanted : request.blocks()) {
     ASSIGN_OR_RETURN(Slice* const slice, Find(wanted.slice(), wanted.block()));
     const Block& block = slice->block(wanted.block());
@@ -274,6 +295,7 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
       "a push", [&] { return BytesToApply(request, *decisions); }));
   ChainReader gradient(payload);
   const size_t element_bytes = BytesOf(*FormatOf(request.encoding()));
+  reply->mutable_blocks()->Reserve(request.blocks_size());
   for (int i = 0; i < request.blocks_size(); ++i) {
     const Decision& decision = (*decisions)[i];
     const auto& [slice, index, admission, mean_square] = decision;
@@ -414,17 +436,17 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
   const bool empty = request.step() > 0 && request.examples() == 0;
   std::vector<Decision> decisions;
   decisions.reserve(request.blocks_size());
-  absl::flat_hash_set<uint64_t> seen;
   uint64_t bytes = 0;
   for (const v1::PushBlock& block : request.blocks()) {
     ASSIGN_OR_RETURN(const Decision decision, CheckBlock(block, push, empty));
-    if (!seen.insert(uint64_t{block.slice()} << 32 | block.block()).second) {
-      return Invalid(decision.slice->variable().name(),
-                     absl::StrCat("chunk names block ", block.block(), " of '",
-                                  decision.slice->TensorName(), "' twice"));
-    }
     decisions.push_back(decision);
     bytes += block.elements() * BytesOf(format);
+  }
+  if (const auto twice = NamedTwice(request); twice.has_value()) {
+    const Decision& decision = decisions[*twice];
+    return Invalid(decision.slice->variable().name(),
+                   absl::StrCat("chunk names block ", decision.block, " of '",
+                                decision.slice->TensorName(), "' twice"));
   }
   const size_t received = ChainSize(payload);
   if (bytes != received) {
