@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "tensor/stream_copy.h"
+
 namespace paramd {
 
 Weights::Weights(const Placement& placement) {
@@ -30,9 +32,20 @@ std::vector<absl::Span<const float>> Weights::variables() const {
 void Weights::Set(const PlacedSlice& slice, uint32_t slice_id, uint32_t block,
                   const v1::BlockVersion& version, const NumberReader& values) {
   const uint64_t begin = slice.element_begin + block * kBlockElements;
+  Buffer& variable = values_[slice.variable];
   auto* const out =
-      reinterpret_cast<float*>(values_[slice.variable].mutable_bytes().data());
-  values.ReadTo(out + begin, BlockElements(slice.elements, block));
+      reinterpret_cast<float*>(variable.mutable_bytes().data()) + begin;
+  const size_t elements = BlockElements(slice.elements, block);
+  if (variable.size() >= kLeastStreamedBytes &&
+      values.format() == NumberFormat::kFp32) {
+    values.ForEachRun(elements, [&](const std::byte* bytes, size_t offset,
+                                    size_t count) {
+      StreamCopy(reinterpret_cast<std::byte*>(out + offset), bytes,
+                 count * sizeof(float));
+    });
+  } else {
+    values.ReadTo(out, elements);
+  }
   versions_[slice_id][block] = version;
 }
 

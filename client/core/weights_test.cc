@@ -1,9 +1,12 @@
 #include "client/core/weights.h"
 
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "client/core/testing/configurations.h"
+#include "tensor/stream_copy.h"
 
 namespace paramd {
 namespace {
@@ -46,6 +49,26 @@ TEST(WeightsTest, ABlockLandsAtItsPlaceAndLeavesTheOthersAlone) {
   EXPECT_EQ(weights.version(1, 1).life(), 5u);
   EXPECT_EQ(weights.version(1, 1).counter(), 3u);
   EXPECT_EQ(weights.version(1, 0).life(), 0u);
+}
+
+TEST(WeightsTest, AVariableThatNoCacheHoldsIsFilledAsWell) {
+  const uint64_t elements = kLeastStreamedBytes / sizeof(float);
+  const Placement placement = *Placement::Create(
+      MakeConfiguration({{"a", {elements}, 0}}, 1).layout(), 1);
+  Weights weights(placement);
+  std::vector<float> numbers(kBlockElements);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 1.0f + static_cast<float>(i);
+  const absl::Span<const std::byte> bytes =
+      AsBytes(absl::MakeConstSpan(numbers));
+  const BufferChain chain = {Buffer::Copy(bytes.first(4001)),
+                             Buffer::Copy(bytes.subspan(4001))};
+  ChainReader reader(chain);
+  weights.Set(placement.slices()[0], 0, 2, Life(5, 1), &reader);
+  const absl::Span<const float> a = weights.variable(0);
+  EXPECT_EQ(a.subspan(2 * kBlockElements, kBlockElements),
+            absl::MakeConstSpan(numbers));
+  EXPECT_EQ(a[2 * kBlockElements - 1], 0);
+  EXPECT_EQ(a[3 * kBlockElements], 0);
 }
 
 }  // namespace
