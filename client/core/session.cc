@@ -256,6 +256,7 @@ Outbox::Head Session::MakePull(const Operation& operation,
   request->set_encoding(EncodingOf(options_.pull_format));
   if (operation.clock.has_value()) request->set_clock(*operation.clock);
   request->set_after_step(operation.after_step);
+  request->mutable_blocks()->Reserve(static_cast<int>(chunk.blocks.size()));
   for (const BlockId& id : chunk.blocks) {
     v1::PullBlock* block = request->add_blocks();
     block->set_slice(id.slice);
@@ -283,6 +284,8 @@ Outbox::Head Session::MakePush(const Operation& operation, const Chunk& chunk,
     request->mutable_pull()->set_encoding(EncodingOf(options_.pull_format));
     request->mutable_pull()->set_clock(info.clock + 1);  // Behind this push.
   }
+  request->mutable_blocks()->Reserve(static_cast<int>(chunk.blocks.size()));
+  payload->reserve(chunk.blocks.size());
   for (const BlockId& id : chunk.blocks) {
     const PlacedSlice& slice = placement_.slices()[id.slice];
     const uint64_t elements = operation.gradients.empty()
