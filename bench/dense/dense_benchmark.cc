@@ -124,6 +124,8 @@ class DenseBenchmark {
     lanes.push_back(MakeParamdLane(std::vector<uint64_t>(500, 4 * kKib),
                                    /*apply=*/true));
     lanes.push_back(MakeParamdLane({bytes}, /*apply=*/true));
+    double small = 0;
+    double one = 0;
     for (const Transfer transfer : {Transfer::kPush, Transfer::kPull}) {
       const auto moved =
           Interleave(lanes, transfer, bytes, BytesARound(bytes) / 4, rounds());
@@ -131,7 +133,12 @@ class DenseBenchmark {
                            "_500x4kib.cpu_s_per_gb"),
               "CPU-s/GB", moved[0].cpu_s_per_gb, "one variable",
               moved[1].cpu_s_per_gb);
+      small += moved[0].cpu_s_per_gb.Median();
+      one += moved[1].cpu_s_per_gb.Median();
     }
+    Samples ratio;
+    ratio.Add(small / one);
+    Add("small_variables_cpu_over_one", "", ratio);
   }
 
   // The same bytes through memory that both processes see.
