@@ -75,7 +75,7 @@ class LostPushes {
   std::map<Session, uint64_t, Earlier> has_;  // Newest push restored.
   // As the checkpoint's files list them. Bound: kMostKept for each file.
   std::vector<v1::LostPushes> kept_;
-  std::set<Key> known_;                  // Of kept_.
+  std::set<Key> known_;                    // Of kept_.
   std::map<uint32_t, uint64_t> nameless_;  // By the server whose file has it.
   // Bound: one for each worker, that of the configuration this life began with.
   std::map<Session, v1::LostPushes, Earlier> heard_;
