@@ -222,7 +222,9 @@ class FaultTest : public ::testing::Test {
     read.mutable_check()->set_of(1);
     read.set_last(true);
     v1::ReadSlicesResult result;
-    BufferChain payload;
+    // As servers do, into their memory.
+    BufferChain payload = {
+        Buffer::Allocate(kServers * kRows * sizeof(float))};
     RETURN_IF_ERROR(RestoreReader().Read(read, &result, &payload));
     const std::string bytes = FlattenForTest(payload);
     std::vector<float> values(bytes.size() / sizeof(float));

@@ -308,6 +308,11 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
     const bool is_damaged = refusal.reason() == v1::Refusal::DAMAGED;
     damage_may_pass_ |= is_damaged && refusal.retry_after_ms() > 0;
     OnNotRestored(index, is_damaged, now, out);
+  } else if (Restores(call) && refusal.reason() == v1::Refusal::DAMAGED &&
+             refusal.retry_after_ms() > 0) {
+    // Of a warm start, which stands for no other: it may be read later.
+    out->Exit(
+        absl::AbortedError(absl::StrCat("ps-", index, ": ", server.why)));
   } else {
     out->Exit(absl::FailedPreconditionError(
         absl::StrCat("ps-", index, ": ", server.why)));

@@ -547,5 +547,34 @@ TEST(CoordinatorTest, AWarmStartThatDoesNotFitEndsTheJob) {
   EXPECT_EQ(started.driver().exit_status.message(), "no 'w'");
 }
 
+TEST(CoordinatorTest, AWarmStartThatMayBeReadLaterIsTriedByTheNextStart) {
+  for (const bool may_pass : {false, true}) {
+    Coordinator::Options options = JobOptions();
+    options.job.mutable_warm_start()->set_path("base");
+    StartedCoordinator started(options);
+    started.ReadLog();
+    started.Append();
+    started.Serve();
+    v1::FindCheckpointResult found;
+    found.mutable_warm_start()->set_path("/base");
+    started.FindCheckpoint(found);
+    started.Append();
+    const auto sent =
+        started.driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(0));
+    ASSERT_TRUE(sent.has_value());
+    v1::Refusal refusal;
+    refusal.set_entity("/base");
+    refusal.set_reason(v1::Refusal::DAMAGED);
+    if (may_pass) refusal.set_retry_after_ms(10);
+    started.driver().Fail(*sent, Refuse(refusal, "stale file handle"));
+    ASSERT_TRUE(started.driver().exited);
+    EXPECT_EQ(started.driver().exit_status.code(),
+              may_pass ? absl::StatusCode::kAborted
+                       : absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(started.driver().exit_status.message(),
+              "ps-0: stale file handle");
+  }
+}
+
 }  // namespace
 }  // namespace paramd
