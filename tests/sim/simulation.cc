@@ -271,7 +271,8 @@ void Simulation::DoIo(Event event) {
     if (late_work_.contains(event.node.life)) {
       Trace(event);
       network_.Count("late_work", event.head->GetDescriptor()->name());
-      event.work->handler({event.io, Clone(*event.head), event.payload});
+      event.work->handler(
+          {event.io, Clone(*event.head), std::move(event.payload)});
     }
     return;
   }
