@@ -187,8 +187,8 @@ TEST(GrpcRuntimeShardsTest, ACallReachesTheShardThatItMeans) {
   };
   auto runtime = MakeGrpcRuntime(options(v1::PS, 1, 2222));
   ASSERT_TRUE(runtime.ok()) << runtime.status();
-  Process ps(*std::move(runtime));
   ToyCore shards[2];
+  Process ps(*std::move(runtime));
   for (uint32_t shard : {0, 1}) {
     ps.runtime().AddCore(PeerId::Ps(2 + shard), &shards[shard]);
     shards[shard].on_receive = [shard](Message m, Time, Outbox* out) {
