@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/crc32c.h"
+#include "proto/paramd/v1/storage.pb.h"
 
 namespace paramd {
 namespace {
@@ -78,11 +79,10 @@ absl::Status Simulation::Run() {
   const int64_t stall = absl::ToInt64Nanoseconds(options_.stall_limit);
   while (failure_.ok()) {
     const bool over =
-        std::all_of(nodes_.begin(), nodes_.end(),
-                    [](const auto& entry) {
-                      return entry.second.exited ||
-                             entry.first.kind == PeerId::Kind::kOutside;
-                    });
+        std::all_of(nodes_.begin(), nodes_.end(), [](const auto& entry) {
+          return entry.second.exited ||
+                 entry.first.kind == PeerId::Kind::kOutside;
+        });
     if (over || ended_) return absl::OkStatus();
     if (queue_.empty()) {
       Fail(absl::DeadlineExceededError("nothing is left that could happen"));
@@ -515,6 +515,12 @@ void Simulation::ScheduleTick(Node* node) {
   Schedule(at, std::move(event));
 }
 
+// Memory that is to be read into has no content yet.
+bool Simulation::IsEmpty(const Event& event) {
+  return event.kind == Kind::kIoEffect &&
+         event.head->GetDescriptor() == v1::ReadSlices::descriptor();
+}
+
 void Simulation::Trace(const Event& event) {
   const bool is_message = event.call != nullptr;
   const bool is_request = event.kind == Kind::kRequest;
@@ -523,19 +529,20 @@ void Simulation::Trace(const Event& event) {
                                     : event.call->to;
   const google::protobuf::Message* const head =
       is_request ? event.call->head.get() : event.head.get();
-  trace_.Add(
-      {.at = now_,
-       .kind = kKindNames[static_cast<int>(event.kind)],
-       .node = event.node.peer,
-       .from = other,
-       .is_message = is_message,
-       .head = head,
-       .head_hash = is_request   ? event.call->head_hash
-                    : is_message ? event.head_hash
-                                 : EventTrace::HashOf(head),
-       .payload_crc = is_message ? event.payload_crc : Crc(event.payload),
-       .payload_bytes = ChainSize(event.payload),
-       .status = event.status});
+  trace_.Add({.at = now_,
+              .kind = kKindNames[static_cast<int>(event.kind)],
+              .node = event.node.peer,
+              .from = other,
+              .is_message = is_message,
+              .head = head,
+              .head_hash = is_request   ? event.call->head_hash
+                           : is_message ? event.head_hash
+                                        : EventTrace::HashOf(head),
+              .payload_crc = is_message       ? event.payload_crc
+                             : IsEmpty(event) ? 0
+                                              : Crc(event.payload),
+              .payload_bytes = ChainSize(event.payload),
+              .status = event.status});
 }
 
 }  // namespace paramd

@@ -284,6 +284,7 @@ class Simulation {
   void ScheduleTick(Node* node);
   void AppendWaits(const Node& node, std::string* text) const;
 
+  static bool IsEmpty(const Event& event);
   void Trace(const Event& event);
 
   const Options options_;
