@@ -57,7 +57,9 @@ absl::StatusOr<std::vector<DecidedStep>> StepWitness::StepsOf(
     if (decided == steps_.end()) {
       return absl::DataLossError(absl::StrCat("step ", s, " was not decided"));
     }
-    if (!decided->second.contains(term)) term = TermBefore(term, s);
+    while (term > 0 && !decided->second.contains(term)) {
+      term = TermBefore(term, s);
+    }
     const auto of_term = decided->second.find(term);
     if (of_term == decided->second.end()) {
       return absl::DataLossError(absl::StrCat(
