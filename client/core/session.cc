@@ -296,8 +296,7 @@ Outbox::Head Session::MakePush(const Operation& operation, const Chunk& chunk,
     block->set_block(id.block);
     block->set_elements(static_cast<uint32_t>(elements));
     if (info.weights != nullptr) {
-      *block->mutable_computed_on() =
-          info.weights->version(id.slice, id.block);
+      *block->mutable_computed_on() = info.weights->version(id.slice, id.block);
     }
     if (elements == 0) continue;
     payload->push_back(Encoded(
@@ -415,8 +414,8 @@ absl::Status Session::HandlePulled(Weights* into, const Chunk& chunk,
   const NumberReader reader(&chain, options_.pull_format);
   for (const v1::PulledBlock& block : reply.blocks()) {
     if (block.elements() == 0) continue;
-    into->Set(placement_.slices()[block.slice()], block.slice(),
-              block.block(), block.version(), reader);
+    into->Set(placement_.slices()[block.slice()], block.slice(), block.block(),
+              block.version(), reader);
   }
   return absl::OkStatus();
 }
@@ -515,11 +514,10 @@ void Session::Tick(Time now, Outbox* out) {
     const Operation& operation = operations_[op];
     const bool push = operation.into == nullptr;
     if (push) acknowledged_ = operation.push.sequence;
-    const std::string sentence =
-        absl::StrCat(push ? "push" : "pull", " given up after ",
-                     absl::FormatDuration(options_.give_up_after),
-                     "; waiting for ", WaitingFor(operation));
-    End(op, absl::DeadlineExceededError(sentence));
+    End(op, absl::DeadlineExceededError(
+                absl::StrCat(push ? "push" : "pull", " given up after ",
+                             absl::FormatDuration(options_.give_up_after),
+                             "; waiting for ", WaitingFor(operation))));
   }
   SendWhatMay(now, out);
 }
@@ -531,9 +529,8 @@ Time Session::next_tick() const {
       next = std::min(next, operation.started + options_.give_up_after);
     }
     for (const Chunk& chunk : operation.chunks) {
-      const bool waits =
-          !chunk.done && chunk.call == 0 && HasRoom(op, chunk) &&
-          IsReady(operation, chunk);
+      const bool waits = !chunk.done && chunk.call == 0 && HasRoom(op, chunk) &&
+                         IsReady(operation, chunk);
       if (waits) next = std::min(next, chunk.retry_at);
     }
   }
@@ -556,11 +553,10 @@ std::string Session::WaitingFor(const Operation& operation) const {
       WorkerName(options_.worker, configuration_.generation);
   for (const Chunk& chunk : operation.chunks) {
     if (chunk.done || chunk.slower.empty()) continue;
-    return absl::StrCat(chunk.slower,
-                        operation.after_step > 0 ? ": "
-                                                 : ", the slowest, to get on: ",
-                        NameOfServer(chunk.server), " keeps a pull of ",
-                        self, " until then");
+    return absl::StrCat(
+        chunk.slower,
+        operation.after_step > 0 ? ": " : ", the slowest, to get on: ",
+        NameOfServer(chunk.server), " keeps a pull of ", self, " until then");
   }
   for (const Chunk& chunk : operation.chunks) {
     if (chunk.done || !IsReady(operation, chunk)) continue;
@@ -576,10 +572,12 @@ std::string Session::NameOfServer(uint32_t server) const {
 }
 
 std::string Session::overdue(Time now, absl::Duration patience) const {
-  const bool late = std::any_of(
-      operations_.begin(), operations_.end(),
-      [&](const auto& o) { return now - o.second.started > patience; });
-  return late ? waiting_for() : "";
+  const auto is_late = [&](const auto& operation) {
+    return now - operation.second.started > patience;
+  };
+  return std::any_of(operations_.begin(), operations_.end(), is_late)
+             ? waiting_for()
+             : "";
 }
 
 absl::Duration Session::PullLatency(uint32_t server) const {
@@ -588,9 +586,9 @@ absl::Duration Session::PullLatency(uint32_t server) const {
   }
   std::vector<absl::Duration> times(servers_[server].pull_times.begin(),
                                     servers_[server].pull_times.end());
-  std::nth_element(times.begin(), times.begin() + times.size() / 2,
-                   times.end());
-  return times[times.size() / 2];
+  const auto middle = times.begin() + times.size() / 2;
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
 }
 
 void Session::NotePullTime(uint32_t server, absl::Duration time) {

@@ -36,6 +36,7 @@ class CoordinatorEndTest : public ::testing::Test {
     CatchUp();
   }
   CoreDriver& driver() { return started_.driver(); }
+  std::string Waits() { return started_.core().waiting_for(); }
   void CatchUp() {
     started_.Serve();
     started_.CatchUp(&chief_);
@@ -167,7 +168,7 @@ TEST_F(CoordinatorEndTest, Promise3_NothingIsSealedBeforeEveryWorkerHasCut) {
   Prepare();
   started_.Cut(&chief_, 5);
   EXPECT_FALSE(driver().TakeSend<v1::SealRequest>().has_value());
-  EXPECT_EQ(started_.core().waiting_for(),
+  EXPECT_EQ(Waits(),
             "worker-1 generation 1.4 to say its last push for checkpoint "
             "1.1");
   started_.Cut(&other_, 0);
@@ -324,7 +325,8 @@ TEST_F(CoordinatorEndTest, AfterAGivenUpSnapshotTheNextOneHasAHigherNumber) {
   ReachStep(10);
   const auto prepare = driver().TakeIo<v1::PrepareCheckpoint>();
   ASSERT_TRUE(prepare.has_value());
-  EXPECT_EQ(prepare->second.snapshot(), Pair(1, 3)) << "1.2 says it was given up";
+  EXPECT_EQ(prepare->second.snapshot(), Pair(1, 3))
+      << "1.2 says it was given up";
 }
 
 TEST_F(CoordinatorEndTest,
@@ -351,8 +353,7 @@ TEST_F(CoordinatorEndTest,
   driver().Fail(*driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1)),
                 Refuse(v1::Refusal::INVALID, "/first", "could not restore"));
   EXPECT_FALSE(driver().exited);
-  EXPECT_EQ(started_.configuration().servers(1).restore_directory(),
-            "/second");
+  EXPECT_EQ(started_.configuration().servers(1).restore_directory(), "/second");
   // There is no later one that is known.
   driver().Advance(absl::Seconds(1));
   driver().Fail(*driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1)),
@@ -374,8 +375,7 @@ TEST_F(CoordinatorEndTest, ACommitThatFailsIsNotedAndTheJobGoesOn) {
 TEST_F(CoordinatorEndTest, TheEndBeginsWhenAllInputIsUsedAndEveryWorkerSaysSo) {
   UseUpAllInput();
   EXPECT_EQ(started_.configuration().state(), v1::FINISHING);
-  EXPECT_EQ(started_.core().waiting_for(),
-            "worker-0 generation 1.3 to evaluate");
+  EXPECT_EQ(Waits(), "worker-0 generation 1.3 to evaluate");
   CatchUp();
   EXPECT_TRUE(chief_.beat.evaluate_final());
   EXPECT_FALSE(other_.beat.evaluate_final());
@@ -445,7 +445,7 @@ TEST_F(CoordinatorEndTest, Promise7_ItEndsWhenAllWorkersAndServersKnow) {
   End();
   CatchUp();  // Servers have answered what they were asked before.
   EXPECT_EQ(AnswerFinish(), 0);
-  EXPECT_EQ(started_.core().waiting_for(), "all processes to hear of the end");
+  EXPECT_EQ(Waits(), "all processes to hear of the end");
   started_.Beat(&chief_);
   EXPECT_TRUE(driver().sends.empty());
   started_.Beat(&other_);
@@ -552,8 +552,7 @@ TEST_F(CoordinatorEndTest,
   }
   EXPECT_FALSE(driver().exited);
   EXPECT_TRUE(driver().ios.empty());
-  EXPECT_EQ(started_.core().waiting_for(),
-            "ps-1 generation 1.2 to be there: connection refused");
+  EXPECT_EQ(Waits(), "ps-1 generation 1.2 to be there: connection refused");
   Pass(absl::Seconds(1));
   SaveFinally();
   EXPECT_EQ(WriteResult().checkpoint_path(), "/final");

@@ -1,4 +1,5 @@
-// The coordinator's dealings with servers: who is there, what each is told next.
+// The coordinator's dealings with servers: who is there, what each is told
+// next.
 #include <algorithm>
 #include <utility>
 
@@ -33,6 +34,17 @@ bool IsOfSnapshot(ServerSeen::Call call) {
 bool Restores(ServerSeen::Call call) {
   return call == ServerSeen::Call::kConfigure ||
          call == ServerSeen::Call::kFill;
+}
+
+// How the job ends for what a server can't do. A warm start stands for no other
+// one: where it may be read later, the job may begin again.
+absl::Status EndFor(ServerSeen::Call call, const v1::Refusal& refusal,
+                    const std::string& why) {
+  const bool may_pass = Restores(call) &&
+                        refusal.reason() == v1::Refusal::DAMAGED &&
+                        refusal.retry_after_ms() > 0;
+  return may_pass ? absl::AbortedError(why)
+                  : absl::FailedPreconditionError(why);
 }
 
 }  // namespace
@@ -228,8 +240,9 @@ void Coordinator::OnNewServer(uint32_t index, Time now, Outbox* out) {
   server.draining = false;
   server.drained_by.Clear();
   out->Note(absl::StrCat(
-      "ps-", index, drained ? " is back after it was stopped"
-                            : " came back without its shard",
+      "ps-", index,
+      drained ? " is back after it was stopped"
+              : " came back without its shard",
       "; it takes ",
       checkpoint_.path().empty() ? "initial values" : checkpoint_.path(),
       drained ? ", which is all it had" : ", what came after is lost"));
@@ -308,14 +321,9 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
     const bool is_damaged = refusal.reason() == v1::Refusal::DAMAGED;
     damage_may_pass_ |= is_damaged && refusal.retry_after_ms() > 0;
     OnNotRestored(index, is_damaged, now, out);
-  } else if (Restores(call) && refusal.reason() == v1::Refusal::DAMAGED &&
-             refusal.retry_after_ms() > 0) {
-    // Of a warm start, which stands for no other: it may be read later.
-    out->Exit(
-        absl::AbortedError(absl::StrCat("ps-", index, ": ", server.why)));
   } else {
-    out->Exit(absl::FailedPreconditionError(
-        absl::StrCat("ps-", index, ": ", server.why)));
+    out->Exit(
+        EndFor(call, refusal, absl::StrCat("ps-", index, ": ", server.why)));
   }
 }
 
