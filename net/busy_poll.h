@@ -26,7 +26,7 @@ class BusyPoll {
   static constexpr absl::Duration kPatience = absl::Microseconds(200);
   // What falling asleep and being woken costs, measured; see
   // docs/decisions/0019-busy-polling.md.
-  static constexpr absl::Duration kSleepCost = absl::Microseconds(50);
+  static constexpr absl::Duration kSleepCost = absl::Microseconds(80);
   static constexpr absl::Duration kPeriod = absl::Milliseconds(125);
   static constexpr absl::Duration kMostLost = absl::Milliseconds(1);
 

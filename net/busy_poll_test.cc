@@ -47,7 +47,7 @@ TEST(BusyPollTest, AnEventThatComesLateCostsMoreThanASleep) {
   for (; poll.Patience(now) > absl::ZeroDuration(); ++times) {
     poll.Asked(BusyPoll::kPatience, /*came=*/true);
   }
-  EXPECT_EQ(times, 7);  // Of 150 us each beyond the sleep.
+  EXPECT_EQ(times, 9);  // Of 120 us each beyond the sleep.
 }
 
 TEST(BusyPollTest, WhatWasSavedIsNotSpentLater) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -70,23 +71,29 @@ bool SharedMemory::Put(const BufferChain& payload, v1::SharedPayload* shared) {
   return true;
 }
 
-// The lowest, so that the same few pages are used again and again, while they
-// are in the cache.
 absl::optional<size_t> SharedMemory::Reserve(size_t units) {
-  size_t first = 0;
   for (auto it = held_.begin(); it != held_.end();) {
-    const auto [unit, count] = *it;
-    const auto& word = mapping_->word(written_, unit);
-    if (word.load(std::memory_order_acquire) == kFree) {
-      it = held_.erase(it);
-      continue;
-    }
-    if (unit - first >= units) break;
-    first = unit + count;
-    ++it;
+    const auto& word = mapping_->word(written_, it->first);
+    const bool free = word.load(std::memory_order_acquire) == kFree;
+    it = free ? held_.erase(it) : std::next(it);
   }
-  if (units > SharedMapping::kUnits - first) return absl::nullopt;
-  held_.emplace(first, units);
+  if (next_ > kWalkUnits) next_ = 0;
+  auto first = FirstGap(next_, units);
+  if (!first.has_value()) first = FirstGap(0, units);
+  if (!first.has_value()) return absl::nullopt;
+  held_.emplace(*first, units);
+  next_ = *first + units;
+  return first;
+}
+
+absl::optional<size_t> SharedMemory::FirstGap(size_t from, size_t units) const {
+  size_t first = from;
+  for (const auto& [unit, count] : held_) {
+    if (unit + count <= first) continue;
+    if (unit >= first + units) break;
+    first = unit + count;
+  }
+  if (first + units > SharedMapping::kUnits) return absl::nullopt;
   return first;
 }
 

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -56,6 +57,18 @@ class SharedMemoryTest : public testing::Test {
     v1::SharedPayload shared;
     EXPECT_TRUE(client_->Put({Buffer::Copy(bytes)}, &shared));
     return shared;
+  }
+  // Puts payloads that are dropped at once, three times around; whether one lay
+  // where `sought` says.
+  bool PutsWhere(size_t size,
+                 const std::function<bool(const v1::SharedPayload&)>& sought) {
+    bool found = false;
+    for (size_t put = 0; put < 3 * kArena; put += size) {
+      const v1::SharedPayload shared = Put(Pattern(size, put));
+      found = found || sought(shared);
+      (void)Take(shared);
+    }
+    return found;
   }
   BufferChain Take(const v1::SharedPayload& shared) {
     auto taken = server_->Take(shared);
@@ -113,43 +126,62 @@ TEST_F(SharedMemoryTest, APieceIsReusedWhenItsReceiverHasDroppedItNotBefore) {
   const v1::SharedPayload first = Put(Pattern(40 * kKib, 1));
   BufferChain held = Take(first);
   Buffer part = held[0].Part(5, 10);
-  const v1::SharedPayload second = Put(Pattern(40 * kKib, 2));
-  EXPECT_NE(second.pieces(0).offset(), first.pieces(0).offset());
+  const auto is_first = [&](const v1::SharedPayload& shared) {
+    return shared.pieces(0).offset() == first.pieces(0).offset();
+  };
+  EXPECT_FALSE(PutsWhere(40 * kKib, is_first));
   EXPECT_EQ(FlattenForTest(held), Pattern(40 * kKib, 1));
   held.clear();
   // A part is enough to keep it.
-  EXPECT_NE(Put(Pattern(40 * kKib, 3)).pieces(0).offset(),
-            first.pieces(0).offset());
+  EXPECT_FALSE(PutsWhere(40 * kKib, is_first));
   EXPECT_EQ(std::memcmp(part.bytes().data(), &Pattern(40 * kKib, 1)[5], 10), 0);
   part = Buffer();
-  EXPECT_EQ(Put(Pattern(40 * kKib, 4)).pieces(0).offset(),
-            first.pieces(0).offset());
+  EXPECT_TRUE(PutsWhere(40 * kKib, is_first));
 }
 
 TEST_F(SharedMemoryTest, APieceThatNobodyTookIsNotReused) {
   const v1::SharedPayload lost = Put(Pattern(kUnit, 1));
-  for (uint64_t i = 2; i < 10; ++i) {
-    const v1::SharedPayload shared = Put(Pattern(kUnit, i));
-    EXPECT_EQ(shared.pieces(0).offset(), kUnit);
-    (void)Take(shared);
-  }
+  EXPECT_FALSE(PutsWhere(kUnit, [&](const v1::SharedPayload& shared) {
+    return shared.pieces(0).offset() == lost.pieces(0).offset();
+  }));
   EXPECT_EQ(FlattenForTest(Take(lost)), Pattern(kUnit, 1));
 }
 
-TEST_F(SharedMemoryTest, TheLowestPieceThatIsLargeEnoughIsUsed) {
+TEST_F(SharedMemoryTest, PiecesWalkOverAsMuchAsTheCachesOfOneCpu) {
+  const size_t piece = 24 * kUnit;
+  std::vector<uint64_t> offsets;
+  for (int i = 0; i < 12; ++i) {
+    const v1::SharedPayload shared = Put(Pattern(piece, i));
+    offsets.push_back(shared.pieces(0).offset() / piece);
+    (void)Take(shared);
+  }
+  EXPECT_EQ(offsets,
+            (std::vector<uint64_t>{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5}));
+}
+
+TEST_F(SharedMemoryTest, ThePieceThatIsLargeEnoughAndNextIsUsed) {
   std::vector<BufferChain> held;
   std::vector<uint64_t> offsets;
-  for (const size_t units : {2, 1, 3, 1}) {
+  const auto put = [&](size_t units) {
     const v1::SharedPayload shared = Put(Pattern(units * kUnit, units));
     offsets.push_back(shared.pieces(0).offset() / kUnit);
     held.push_back(Take(shared));
-  }
+  };
+  for (const size_t units : {2, 1, 3, 130}) put(units);
   EXPECT_EQ(offsets, (std::vector<uint64_t>{0, 2, 3, 6}));
   held[0].clear();
   held[2].clear();
-  EXPECT_EQ(Put(Pattern(3 * kUnit, 5)).pieces(0).offset() / kUnit, 3u);
-  EXPECT_EQ(Put(Pattern(kUnit + 1, 6)).pieces(0).offset() / kUnit, 0u);
-  EXPECT_EQ(Put(Pattern(2 * kUnit, 7)).pieces(0).offset() / kUnit, 7u);
+  offsets.clear();
+  // From the beginning, past what is held, around it, and on from there.
+  for (const size_t units : {3, 2, 4}) put(units);
+  EXPECT_EQ(offsets, (std::vector<uint64_t>{3, 136, 138}));
+  offsets.clear();
+  held[4].clear();
+  for (const size_t units : {2, 2, 880}) put(units);
+  EXPECT_EQ(offsets, (std::vector<uint64_t>{0, 3, 142}));
+  offsets.clear();
+  put(1);
+  EXPECT_EQ(offsets, (std::vector<uint64_t>{5})) << "the end has no room";
 }
 
 TEST_F(SharedMemoryTest, AFullArenaHasNoRoom) {

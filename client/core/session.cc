@@ -184,18 +184,19 @@ std::vector<Session::Chunk> Session::CutIntoChunks(Time now) {
 
 uint64_t Session::MostBytes(uint32_t server) const {
   if (!servers_[server].in_shared_memory) return options_.chunk_bytes;
-  return std::max(options_.chunk_bytes,
-                  std::min(4 * options_.chunk_bytes, kMostChunkBytes));
+  return std::min(4 * options_.chunk_bytes, kMostChunkBytes);
 }
 
-// A pull that a server keeps waiting takes nothing of a push's share.
+// A pull that a server keeps waiting takes nothing of a push's share. With two
+// chunks under way both ends have something to do.
 bool Session::HasRoom(OpId op, const Chunk& chunk) const {
   const Server& server = servers_[chunk.server];
   if (server.calls >= options_.calls_per_server) return false;
   const auto under_way = server.bytes.find(op);
   return under_way == server.bytes.end() ||
          under_way->second + chunk.bytes <=
-             options_.calls_per_server * options_.chunk_bytes;
+             std::max(options_.calls_per_server * options_.chunk_bytes,
+                      2 * MostBytes(chunk.server));
 }
 
 void Session::SendWhatMay(Time now, Outbox* out) {

@@ -46,7 +46,7 @@ class Session {
     NumberFormat push_format = NumberFormat::kFp32;
     NumberFormat pull_format = NumberFormat::kFp32;
     // Of one push or pull, together of as many bytes as so many chunks of
-    // chunk_bytes.
+    // chunk_bytes, or as two of the longer ones through shared memory.
     int calls_per_server = 4;
     absl::Duration call_deadline = absl::Seconds(10);
     // A push or pull that takes longer is given up.
