@@ -106,6 +106,11 @@ void Measure(const std::string& paramd, const Shape& shape, Report* report) {
 int main(int argc, char** argv) {
   paramd::Report report("train", argc, argv);
   const std::string paramd = std::filesystem::absolute("cli/paramd");
+  if (!std::filesystem::exists(paramd)) {
+    std::fprintf(stderr, "there is no %s; start it with\n"
+                         "  bazel run //bench/train\n", paramd.c_str());
+    return 1;
+  }
   for (const paramd::Shape& shape : paramd::Shapes()) {
     const bool wanted =
         report.quick() ? shape.part == "sgd" : report.Wants(shape.part);
