@@ -29,6 +29,7 @@ std::string AddressOf(absl::string_view grpc_peer) {
   if (!absl::ConsumePrefix(&address, "ipv4:")) {
     absl::ConsumePrefix(&address, "ipv6:");
   }
+  if (!absl::StrContains(address, '%')) return std::string(address);
   return absl::StrReplaceAll(address, {{"%5B", "["}, {"%5D", "]"}});
 }
 

@@ -53,12 +53,12 @@ void PrepareLibraries() {
   google::protobuf::SetLogHandler(nullptr);
 }
 
-gpr_timespec ToGrpcTime(Time time) {
+gpr_timespec ToGrpcTime(Time time, Time now) {
   if (time == Time::Never()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-  const int64_t left =
-      std::max<int64_t>(0, absl::ToInt64Nanoseconds(time - MonotonicNow()));
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                      gpr_time_from_nanos(left, GPR_TIMESPAN));
+  if (time <= now) return gpr_inf_past(GPR_CLOCK_MONOTONIC);
+  return gpr_time_add(
+      gpr_now(GPR_CLOCK_MONOTONIC),
+      gpr_time_from_nanos(absl::ToInt64Nanoseconds(time - now), GPR_TIMESPAN));
 }
 
 class GrpcRuntime : public Runtime, private CoreHost::Transport {
@@ -142,8 +142,8 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
     for (const auto& f : mailbox_->Take()) f();
   }
 
-  // One completion, if one comes before `until`.
-  bool Look(Time until);
+  // One completion, if one comes before `until`; it is `now`.
+  bool Look(Time until, Time now);
   bool Next(gpr_timespec until, Ended* ended);
   void SendAnswers();
   void Close();
@@ -211,35 +211,38 @@ std::unique_ptr<MemoryListener> GrpcRuntime::ShareMemory() {
 
 absl::Status GrpcRuntime::Run() {
   server_->Start();
-  host_.Start(MonotonicNow());
+  Time now = MonotonicNow();
+  host_.Start(now);
   while (!host_.ended()) {
     int turns = 0;
-    while (!host_.ended() && turns < kTurnsPerLook &&
-           host_.Turn(MonotonicNow())) {
-      ++turns;
-    }
+    do {
+      if (!host_.Turn(now)) break;
+      now = MonotonicNow();
+    } while (!host_.ended() && ++turns < kTurnsPerLook &&
+             host_.has_waiting_events());
     if (host_.ended()) break;
-    server_->Expire(MonotonicNow());
-    const Time next_look = host_.TellWaits(MonotonicNow());
-    // Something may be left to do at once: then one look, without waiting.
-    const bool busy = turns == kTurnsPerLook || host_.has_waiting_events();
-    Look(busy ? Time()
-              : std::min({host_.next_wakeup(), server_->next_deadline(),
-                          next_look}));
+    server_->Expire(now);
+    const Time next_look = host_.TellWaits(now);
+    // Something is left to do at once: then one look, without waiting.
+    const Time until = host_.has_waiting_events()
+                           ? Time()
+                           : std::min({host_.next_wakeup(),
+                                       server_->next_deadline(), next_look});
+    Look(until, now);
+    now = MonotonicNow();
   }
   SendAnswers();
   Close();
   return host_.end_status();
 }
 
-bool GrpcRuntime::Look(Time until) {
-  const Time began = MonotonicNow();
+bool GrpcRuntime::Look(Time until, Time now) {
+  const Time began = now;
   const bool asks = host_.open_calls() <= kMostCallsToAskFor;
   const Time patient =
       asks ? std::min(until, began + busy_poll_.Patience(began)) : began;
   Ended ended;
   bool came = false;
-  Time now = began;
   int times = 0;
   for (; !came && now < patient; ++times) {
     came = Next(gpr_inf_past(GPR_CLOCK_MONOTONIC), &ended);
@@ -247,7 +250,7 @@ bool GrpcRuntime::Look(Time until) {
   }
   // What was there at once would not have been slept for.
   if (!came || times > 1) busy_poll_.Asked(now - began, came);
-  if (!came && !Next(ToGrpcTime(until), &ended)) return false;
+  if (!came && !Next(ToGrpcTime(until, now), &ended)) return false;
   static_cast<Completion*>(ended.tag)->Complete(ended.ok);
   return true;
 }
@@ -287,8 +290,9 @@ void GrpcRuntime::Cancel(CallId id) {
 void GrpcRuntime::SendAnswers() {
   const Time until = MonotonicNow() + options_.drain_deadline;
   server_->RefuseAll(absl::UnavailableError("this process is ending"));
-  while (server_->answers_under_way() > 0 && MonotonicNow() < until) {
-    Look(until);
+  for (Time now = MonotonicNow();
+       server_->answers_under_way() > 0 && now < until; now = MonotonicNow()) {
+    Look(until, now);
   }
 }
 
@@ -301,7 +305,7 @@ void GrpcRuntime::Close() {
   server_->Shutdown();
   // Nothing may be started on a queue that is shut down.
   while (server_->requests_left() > 0) {
-    Look(Time::Never());
+    Look(Time::Never(), MonotonicNow());
   }
   server_->queue()->Shutdown();
   void* tag;

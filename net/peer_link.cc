@@ -1,12 +1,12 @@
 #include "net/peer_link.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "grpc/support/time.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
@@ -66,8 +66,9 @@ void SetDeadline(Time deadline, grpc::ClientContext* context) {
   if (deadline == Time::Never()) return;
   const absl::Duration left =
       std::min(deadline - MonotonicNow(), absl::Hours(24));
-  context->set_deadline(std::chrono::system_clock::now() +
-                        absl::ToChronoMicroseconds(left));
+  // Counted from when the call begins.
+  context->set_deadline(
+      gpr_time_from_micros(absl::ToInt64Microseconds(left), GPR_TIMESPAN));
 }
 
 // gRPC's own UNAVAILABLE, as opposed to a core's refusal for now.

@@ -316,7 +316,6 @@ void RequestServer::Answer(Request* request, const absl::Status& status,
                            const BufferChain& payload) {
   request->answered = true;
   request->answer = ++next_answer_;
-  request->answered_at = MonotonicNow();
   ++answers_under_way_;
   void* const tag = static_cast<Completion*>(request);
   if (!status.ok()) {
@@ -338,6 +337,7 @@ void RequestServer::Answer(Request* request, const absl::Status& status,
   // A payload in shared memory is not in it.
   if (message.bytes.Length() >= kByReferenceBytes) {
     request->payload_bytes = message.bytes.Length();
+    request->answered_at = MonotonicNow();
     pinned_bytes_ += request->payload_bytes;
     long_answers_[request->answer] = request;
   }
