@@ -32,6 +32,17 @@ class ModeTest(unittest.TestCase):
                              self.cluster.run_directory)
         self.assertEqual(command.wait(), 0, command.output)
 
+    def global_step(self):
+        status = paramd.Run("status", "--format=json",
+                            self.cluster.address("worker-0"))
+        self.assertEqual(status.wait(), 0, status.output)
+        return int(json.loads(status.output)["job"].get("global_step", 0))
+
+    def wait_for_a_step(self):
+        before = self.global_step()
+        while self.global_step() == before:
+            pass
+
     def test_every_example_is_used_once_through_async_sync_4_and_async(self):
         chief = self.runs["worker-0"]
         chief.wait_for("worker-0 joined", "worker-1 joined")
@@ -39,6 +50,7 @@ class ModeTest(unittest.TestCase):
             self.set(value)
             if value == "sync":
                 chief.wait_for("are of 2 workers")
+                self.wait_for_a_step()
         for task, run in self.runs.items():
             self.assertEqual(run.wait(), 0, f"{task}: {run.output}")
         changes = CHANGED.findall(chief.output)
