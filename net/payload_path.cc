@@ -70,7 +70,6 @@ OutgoingMessage EncodeReply(const Method& method,
 }
 
 absl::optional<v1::SharedPayload> TakeShared(WireMessage* message) {
-  if (!message->names_shared) return absl::nullopt;
   google::protobuf::Message& head = *message->head;
   const auto* const field =
       head.GetDescriptor()->FindFieldByNumber(kSharedField);

@@ -83,6 +83,19 @@ TEST_F(PayloadPathTest, AnAnswerSpeaksOfMemoryOnlyIfItsPayloadLiesThere) {
   EXPECT_EQ(FlattenForTest(received->payload), big_);
 }
 
+TEST_F(PayloadPathTest, ARequestThatHasNoPayloadNamesTheMemoryForItsAnswer) {
+  const Method& pull = MethodOf(v1::PullRequest::descriptor());
+  v1::PullRequest head;
+  head.set_clock(7);
+  auto received = DecodeMessage(EncodeRequest(pull, head, {}, &*client_).bytes,
+                                *pull.request);
+  ASSERT_TRUE(received.ok()) << received.status();
+  const auto shared = TakeShared(&*received);
+  ASSERT_TRUE(shared.has_value());
+  EXPECT_EQ(shared->memory(), kId);
+  EXPECT_EQ(received->head->SerializeAsString(), head.SerializeAsString());
+}
+
 TEST_F(PayloadPathTest, WithoutMemoryNothingIsSaidOfIt) {
   const BufferChain payload = {Buffer::Copy(big_)};
   const OutgoingMessage sent = EncodeRequest(push_, head_, payload, nullptr);

@@ -56,7 +56,8 @@ uint64_t MemoryOf(const BufferChain& payload) {
   return 0;
 }
 
-// A parameter server that answers a push with what was pushed.
+// A parameter server that answers a push with what was pushed, and a pull with
+// Pattern(kBig, clock).
 class Server {
  public:
   explicit Server(const std::string& address, bool shared_memory = true) {
@@ -68,6 +69,11 @@ class Server {
     if (!runtime.ok()) return;
     runtime_ = *std::move(runtime);
     core_.on_receive = [this](Message m, Time, Outbox* out) {
+      if (const auto* pull = dynamic_cast<const v1::PullRequest*>(m.head)) {
+        out->Reply(m.call, std::make_unique<v1::PullReply>(),
+                   {Buffer::Copy(Pattern(kBig, pull->clock()))});
+        return;
+      }
       if (on_push) on_push(m);
       if (answers) {
         out->Reply(m.call, std::make_unique<v1::PushReply>(),
@@ -108,10 +114,11 @@ class SharedMemoryRuntimeTest : public testing::Test {
   std::string ServerAddress() const { return absl::StrCat(host_, ":2222"); }
 
   // Runs a worker that pushes Pattern(kBig, n), n = 1, 2, …, one after the
-  // other, until `enough` accepts an answer; after a failure n comes again.
-  void Push(std::function<bool(uint64_t n, const Message&)> enough,
-            bool shared_memory = true,
-            absl::Duration deadline = absl::Seconds(60)) {
+  // other, or pulls it, until `enough` accepts an answer; after a failure n
+  // comes again.
+  void Exchange(std::function<bool(uint64_t n, const Message&)> enough,
+                bool shared_memory = true,
+                absl::Duration deadline = absl::Seconds(60)) {
     GrpcRuntimeOptions options;
     options.self.set_type(v1::WORKER);
     options.listen_address = absl::StrCat(host_, ":2223");
@@ -122,6 +129,12 @@ class SharedMemoryRuntimeTest : public testing::Test {
     ToyCore worker;
     uint64_t n = 1;
     worker.on_start = worker.on_tick = [&](Time, Outbox* out) {
+      if (pulls_) {
+        auto pull = std::make_unique<v1::PullRequest>();
+        pull->set_clock(n);
+        out->Send(PeerId::Ps(0), n, std::move(pull), {}, deadline);
+        return;
+      }
       out->Send(PeerId::Ps(0), n, std::make_unique<v1::PushRequest>(),
                 {Buffer::Copy(Pattern(kBig, n))}, deadline);
     };
@@ -136,13 +149,27 @@ class SharedMemoryRuntimeTest : public testing::Test {
 
   std::string host_;
   std::unique_ptr<Server> server_;
+  bool pulls_ = false;
 };
+
+TEST_F(SharedMemoryRuntimeTest, AnAnswerGoesThroughItWhereOnlyItHasAPayload) {
+  server_->Start();
+  pulls_ = true;
+  int in_messages = 0, in_memory = 0;
+  Exchange([&](uint64_t n, const Message& m) {
+    EXPECT_TRUE(m.status.ok()) << m.status;
+    EXPECT_EQ(FlattenForTest(m.payload), Pattern(kBig, n));
+    ++(MemoryOf(m.payload) != 0 ? in_memory : in_messages);
+    return in_memory == 20 || in_messages == 20000;
+  });
+  EXPECT_EQ(in_memory, 20);
+}
 
 TEST_F(SharedMemoryRuntimeTest, PayloadsGoBothWaysThroughOneMemory) {
   std::map<uint64_t, int> pushed, answered;  // By memory.
   server_->on_push = [&](const Message& m) { ++pushed[MemoryOf(m.payload)]; };
   server_->Start();
-  Push([&](uint64_t n, const Message& m) {
+  Exchange([&](uint64_t n, const Message& m) {
     EXPECT_TRUE(m.status.ok()) << m.status;
     EXPECT_EQ(FlattenForTest(m.payload), Pattern(kBig, n));
     const uint64_t memory = MemoryOf(m.payload);
@@ -165,12 +192,12 @@ TEST_F(SharedMemoryRuntimeTest, EitherSideTurnsItOff) {
     EXPECT_FALSE(m.in_shared_memory);
     return n == 50;
   };
-  Push(through_messages, /*shared_memory=*/false);
+  Exchange(through_messages, /*shared_memory=*/false);
   server_.reset();
   server_ = std::make_unique<Server>(ServerAddress(), /*shared_memory=*/false);
   ASSERT_TRUE(server_->listens());
   server_->Start();
-  Push(through_messages);
+  Exchange(through_messages);
 }
 
 TEST_F(SharedMemoryRuntimeTest, WhatAServerKeepsIsNotWrittenOver) {
@@ -184,7 +211,7 @@ TEST_F(SharedMemoryRuntimeTest, WhatAServerKeepsIsNotWrittenOver) {
   // More than the arena holds: the others come in messages.
   uint64_t last = 0;
   std::map<bool, int> said;
-  Push([&](uint64_t n, const Message& m) {
+  Exchange([&](uint64_t n, const Message& m) {
     EXPECT_TRUE(m.status.ok()) << m.status;
     last = n;
     ++said[m.in_shared_memory];
@@ -213,7 +240,7 @@ TEST_F(SharedMemoryRuntimeTest, AWorkerThatStartsAnewHasNewMemory) {
   };
   server_->Start();
   for (int life = 0; life < 2; ++life) {
-    Push([&](uint64_t, const Message& m) {
+    Exchange([&](uint64_t, const Message& m) {
       EXPECT_TRUE(m.status.ok()) << m.status;
       const uint64_t memory = MemoryOf(m.payload);
       if (memory != 0) memories.push_back(memory);
@@ -232,7 +259,7 @@ TEST_F(SharedMemoryRuntimeTest, AServerThatStartsAnewIsHandedNewMemory) {
   uint64_t before = 0;
   BufferChain kept;
   uint64_t kept_n = 0;
-  Push([&](uint64_t n, const Message& m) {
+  Exchange([&](uint64_t n, const Message& m) {
     if (!m.status.ok()) return false;
     const uint64_t memory = MemoryOf(m.payload);
     EXPECT_EQ(FlattenForTest(m.payload), Pattern(kBig, n));
@@ -263,7 +290,7 @@ TEST_F(SharedMemoryRuntimeTest, MemoryIsRenewedWhenCallsWereLostInIt) {
     if (memories.size() == 3) server->answers = true;
   };
   server_->Start();
-  Push(
+  Exchange(
       [&](uint64_t, const Message& m) {
         EXPECT_TRUE(m.status.ok() ||
                     m.status.code() == absl::StatusCode::kDeadlineExceeded)

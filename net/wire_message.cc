@@ -185,9 +185,9 @@ bool SkipField(uint64_t tag, SliceCursor* cursor) {
 }
 
 // Moves to the first byte of the payload, or to the end; the length of the
-// head. Says so if that speaks of shared memory.
+// head.
 absl::StatusOr<size_t> FindPayload(const google::protobuf::Message& prototype,
-                                   SliceCursor* cursor, bool* names_shared) {
+                                   SliceCursor* cursor) {
   while (cursor->remaining() > 0) {
     const size_t head_bytes = cursor->position();
     uint64_t tag;
@@ -196,7 +196,6 @@ absl::StatusOr<size_t> FindPayload(const google::protobuf::Message& prototype,
                        absl::StrCat("no field at byte ", head_bytes));
     }
     if (tag != kPayloadTag) {
-      *names_shared |= tag == kSharedTag;
       if (SkipField(tag, cursor)) continue;
       return Malformed(prototype, absl::StrCat("field ", tag >> 3, " at byte ",
                                                head_bytes, " is cut short"));
@@ -306,18 +305,17 @@ absl::StatusOr<WireMessage> DecodeMessage(
     return Malformed(prototype, "no bytes, or compressed ones");
   }
   SliceCursor cursor(slices);
-  WireMessage message;
   size_t head_bytes = cursor.remaining();
   const bool may_have_payload = HasPayloadField(prototype.GetDescriptor());
   if (may_have_payload) {
-    ASSIGN_OR_RETURN(head_bytes,
-                     FindPayload(prototype, &cursor, &message.names_shared));
+    ASSIGN_OR_RETURN(head_bytes, FindPayload(prototype, &cursor));
   }
   if (head_bytes > kMostHeadBytes) {
     return Malformed(prototype,
                      absl::StrCat("the head has ", head_bytes,
                                   " bytes; the limit is ", kMostHeadBytes));
   }
+  WireMessage message;
   message.head = head_bytes < kLeastArenaBytes ? Head(prototype.New())
                                                : MakeHeadLike(prototype);
   if (!ParseHead(slices, head_bytes, message.head.get())) {

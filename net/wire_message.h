@@ -43,8 +43,6 @@ struct WireMessage {
   Head head;
   // References into what was received, cut wherever the network cut it.
   BufferChain payload;
-  // The head says something of shared memory.
-  bool names_shared = false;
 };
 
 // The message in `bytes`, its head of the type of `prototype`.
