@@ -5,15 +5,27 @@
 #include <new>
 
 #include "base/check.h"
+#include "tensor/huge_pages.h"
 
 namespace paramd {
 namespace {
 
 constexpr size_t kAlignment = 64;
+// Less is kept by the allocator, which then takes no page fault.
+constexpr size_t kLeastOnHugePages = 2 * HugePages::kBytes;
 
 }  // namespace
 
 Buffer Buffer::Allocate(size_t size) {
+  if (size >= kLeastOnHugePages) {
+    if (auto pages = HugePages::Map(size)) {
+      std::byte* const begin = pages->begin();
+      return Writable(
+          {begin, size},
+          [](void* context) { delete static_cast<HugePages*>(context); },
+          pages.release());
+    }
+  }
   // The count lies in the cache line before the bytes: one allocation.
   static_assert(sizeof(Store) <= kAlignment);
   void* memory =

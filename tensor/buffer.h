@@ -39,7 +39,9 @@ class Buffer {
   }
   ~Buffer() { Drop(); }
 
-  // `size` bytes, 64-byte aligned, not initialised.
+  // `size` bytes, 64-byte aligned, not initialised; from 4 MiB on of huge pages,
+  // as far as the kernel gives them, and given back to it with the last
+  // reference.
   static Buffer Allocate(size_t size);
   // A copy of `bytes`.
   static Buffer Copy(absl::Span<const std::byte> bytes);

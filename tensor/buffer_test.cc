@@ -46,6 +46,18 @@ TEST(BufferTest, AllocatedBytesAreAligned) {
   EXPECT_EQ(a.size(), 100u);
 }
 
+TEST(BufferTest, MuchMemoryIsOfHugePages) {
+  constexpr size_t kSize = (size_t{4} << 20) + 3;
+  Buffer big = Buffer::Allocate(kSize);
+  EXPECT_EQ(big.size(), kSize);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(big.bytes().data()) % (2 << 20), 0u);
+  big.mutable_bytes()[kSize - 1] = std::byte{9};
+  Buffer end = big.Part(kSize - 1, 1);
+  EXPECT_FALSE(big.unique());
+  big = Buffer();
+  EXPECT_EQ(end.bytes()[0], std::byte{9});
+}
+
 TEST(ChainReaderTest, ReadsAcrossPiecesAndStopsAtTheEnd) {
   const BufferChain chain = {Buffer::Copy(std::string("ab")), Buffer(),
                              Buffer::Copy(std::string("cdefg"))};

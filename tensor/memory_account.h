@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tensor/buffer.h"
+#include "tensor/huge_pages.h"
 
 namespace paramd {
 
@@ -30,14 +31,12 @@ class MemoryAccount {
   // `size` bytes, 64-byte aligned, not initialised.
   Buffer Allocate(size_t size);
 
-  // Of x86-64, and of AArch64 with pages of 4 KiB.
-  static constexpr size_t kHugePage = size_t{2} << 20;
   // Two buffers of half a huge page each on one that the kernel may back with
   // it, so that the first touch of 2 MiB is one page fault, not 512. A buffer
   // that is dropped goes back to the system at once. Two of Allocate where
   // there is no such page.
   std::pair<Buffer, Buffer> AllocateHalves();
-  // The same of one buffer of whole huge pages. REQUIRES: size % kHugePage == 0.
+  // The same of one buffer of whole huge pages. REQUIRES: size % HugePages::kBytes == 0.
   Buffer AllocateHuge(size_t size);
 
  private:
@@ -45,7 +44,6 @@ class MemoryAccount {
   // may be after the account's end.
   using Counter = std::shared_ptr<std::atomic<uint64_t>>;
   struct Counted;
-  class HugePages;
 
   Buffer Count(std::byte* memory, size_t size,
                std::shared_ptr<HugePages> pages);

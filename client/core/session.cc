@@ -147,22 +147,31 @@ void Session::StartOperation(OpId op, Operation operation, Time now,
                              Outbox* out) {
   CHECK(configured(), "a session is configured before it is used");
   operation.started = now;
-  operation.chunks = CutIntoChunks(now);
+  operation.chunks = CutIntoChunks(operation, now);
   operation.left = operation.chunks.size();
   operations_[op] = std::move(operation);
   if (operations_[op].left == 0) End(op, absl::OkStatus());
   SendWhatMay(now, out);
 }
 
-std::vector<Session::Chunk> Session::CutIntoChunks(Time now) {
+size_t Session::WireBytes(const Operation& operation) const {
+  const size_t pulled = BytesOf(options_.pull_format);
+  if (operation.into != nullptr) return pulled;
+  const size_t pushed = BytesOf(options_.push_format);
+  return operation.push.pull_into == nullptr ? pushed
+                                             : std::max(pushed, pulled);
+}
+
+std::vector<Session::Chunk> Session::CutIntoChunks(const Operation& operation,
+                                                   Time now) {
+  const size_t width = WireBytes(operation);
   std::vector<Chunk> chunks;
   std::vector<size_t> open(placement_.servers(), SIZE_MAX);
   const auto& slices = placement_.slices();
   for (uint32_t s = 0; s < slices.size(); ++s) {
     const uint32_t server = slices[s].server;
     for (uint32_t b = 0; b < slices[s].blocks; ++b) {
-      const uint64_t size =
-          BlockElements(slices[s].elements, b) * sizeof(float);
+      const uint64_t size = BlockElements(slices[s].elements, b) * width;
       const Chunk* const last =
           open[server] == SIZE_MAX ? nullptr : &chunks[open[server]];
       if (last == nullptr || last->bytes + size > MostBytes(server) ||

@@ -39,7 +39,7 @@ class Session {
 
   struct Options {
     uint32_t worker = 0;
-    // Of float32; in another format a chunk of as many numbers is shorter. Where
+    // As numbers are written on the wire, there or back, whichever is more. Where
     // a server's payloads go through shared memory, a chunk has up to four times
     // as many, 4 MiB at most: there what counts is the number of calls.
     uint64_t chunk_bytes = uint64_t{1} << 20;
@@ -192,7 +192,9 @@ class Session {
   };
 
   void StartOperation(OpId op, Operation operation, Time now, Outbox* out);
-  std::vector<Chunk> CutIntoChunks(Time now);
+  std::vector<Chunk> CutIntoChunks(const Operation& operation, Time now);
+  // Of a number in the operation's messages.
+  size_t WireBytes(const Operation& operation) const;
   void CheckSizes(const std::vector<Buffer>& gradients) const;
   void SendWhatMay(Time now, Outbox* out);
   // Of a chunk.

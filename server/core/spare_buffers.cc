@@ -73,13 +73,13 @@ void SpareBuffers::Tick(Time now) {
 Buffer SpareBuffers::Allocate(size_t size) {
   if (budget_ == nullptr) return Buffer::Allocate(size);
   MemoryAccount& account = budget_->account();
-  if (size == MemoryAccount::kHugePage / 2 &&
-      budget_->Fits(MemoryAccount::kHugePage)) {
+  if (size == HugePages::kBytes / 2 &&
+      budget_->Fits(HugePages::kBytes)) {
     auto [taken, left] = account.AllocateHalves();
     Give(std::move(left));
     return std::move(taken);
   }
-  if (size > 0 && size % MemoryAccount::kHugePage == 0) {
+  if (size > 0 && size % HugePages::kBytes == 0) {
     return account.AllocateHuge(size);
   }
   return account.Allocate(size);
