@@ -145,7 +145,6 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
   // One completion, if one comes before `until`; it is `now`.
   bool Look(Time until, Time now);
   bool Next(gpr_timespec until, Ended* ended);
-  void ExpireCalls(Time now);
   void SendAnswers();
   void Close();
 
@@ -158,7 +157,6 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
   std::unique_ptr<RequestServer> server_;
   grpc::Alarm alarm_;
   std::map<PeerId, std::unique_ptr<PeerLink>> links_;
-  Time calls_due_ = Time::Never();  // When links_ have to look at their calls.
   BusyPoll busy_poll_;
   bool closed_ = false;
 };
@@ -224,14 +222,12 @@ absl::Status GrpcRuntime::Run() {
              host_.has_waiting_events());
     if (host_.ended()) break;
     server_->Expire(now);
-    ExpireCalls(now);
     const Time next_look = host_.TellWaits(now);
     // Something is left to do at once: then one look, without waiting.
     const Time until = host_.has_waiting_events()
                            ? Time()
                            : std::min({host_.next_wakeup(),
-                                       server_->next_deadline(), calls_due_,
-                                       next_look});
+                                       server_->next_deadline(), next_look});
     Look(until, now);
     now = MonotonicNow();
   }
@@ -281,19 +277,13 @@ void GrpcRuntime::Send(CallId id, PeerId from, Outbox::SendItem item) {
     }
     link = std::make_unique<PeerLink>(item.to, address->second, &self_,
                                       options_.hello_deadline, &host_,
-                                      server_->queue(), &calls_due_);
+                                      server_->queue());
   }
   link->Send(id, from, std::move(item), *method);
 }
 
 void GrpcRuntime::Cancel(CallId id) {
   for (const auto& [peer, link] : links_) link->Cancel(id);
-}
-
-void GrpcRuntime::ExpireCalls(Time now) {
-  if (now < calls_due_) return;
-  calls_due_ = Time::Never();
-  for (const auto& [peer, link] : links_) link->Expire(now);
 }
 
 // Answers that were given are sent; nobody is left without one.

@@ -41,7 +41,9 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   args.SetInt("grpc.use_local_subchannel_pool", 1);
   args.SetInt("grpc.enable_retries", 0);
   args.SetInt("grpc.enable_http_proxy", 0);
-  args.SetInt("grpc.enable_deadline_checking", 0);  // Expire does that.
+  // CoreHost ends calls at their deadlines; a Hello, on the other connection, is
+  // no call of a core.
+  if (bulk) args.SetInt("grpc.enable_deadline_checking", 0);
   args.SetInt("grpc.service_config_disable_resolution", 1);
   args.SetInt("grpc.dns_min_time_between_resolutions_ms",
               static_cast<int>(absl::ToInt64Milliseconds(kLookUp)));
@@ -63,7 +65,6 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                    args);
 }
 
-// The peer is told.
 void SetDeadline(Time deadline, grpc::ClientContext* context) {
   if (deadline == Time::Never()) return;
   const absl::Duration left =
@@ -71,14 +72,6 @@ void SetDeadline(Time deadline, grpc::ClientContext* context) {
   // Counted from when the call begins.
   context->set_deadline(
       gpr_time_from_micros(absl::ToInt64Microseconds(left), GPR_TIMESPAN));
-}
-
-// How a call ended, in gRPC's words if it `expired` here.
-absl::Status StatusOf(const grpc::Status& status, bool expired) {
-  if (expired && status.error_code() == grpc::StatusCode::CANCELLED) {
-    return absl::DeadlineExceededError("Deadline Exceeded");
-  }
-  return FromGrpcStatus(status);
 }
 
 // gRPC's own UNAVAILABLE, as opposed to a core's refusal for now.
@@ -121,8 +114,8 @@ class PeerLink::Call : public Completion {
        const Method& method, grpc::ByteBuffer request)
       : id(id),
         method(method),
-        deadline(deadline),
         link_(link),
+        deadline_(deadline),
         request_(std::move(request)) {
     context_.AddMetadata(kCallerKey, CallerText(from));
     const uint32_t shards = link->self_->shards_per_server;
@@ -132,7 +125,7 @@ class PeerLink::Call : public Completion {
   }
 
   void Begin(grpc::GenericStub* stub, grpc::CompletionQueue* queue) {
-    SetDeadline(deadline, &context_);
+    SetDeadline(deadline_, &context_);
     reader_ = stub->PrepareUnaryCall(&context_, method.path, request_, queue);
     reader_->StartCall();
     reader_->Finish(&reply, &status, static_cast<Completion*>(this));
@@ -145,8 +138,6 @@ class PeerLink::Call : public Completion {
 
   const CallId id;
   const Method& method;
-  const Time deadline;
-  bool expired = false;
   // Has the memory that request and answer may lie in; null: there is none.
   std::shared_ptr<MemoryDial> shared;
   SharedMemory* memory() const {
@@ -160,6 +151,7 @@ class PeerLink::Call : public Completion {
 
  private:
   PeerLink* const link_;
+  const Time deadline_;
   grpc::ByteBuffer request_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> reader_;
@@ -168,11 +160,10 @@ class PeerLink::Call : public Completion {
 class PeerLink::HelloCall : public Completion {
  public:
   explicit HelloCall(PeerLink* link)
-      : deadline(MonotonicNow() + link->hello_deadline_),
-        link_(link),
+      : link_(link),
         method_(*MethodTable::Get().OfRequest(v1::HelloRequest::descriptor())) {
     context_.AddMetadata(kCallerKey, CallerText(PeerOf(*link->self_)));
-    SetDeadline(deadline, &context_);
+    SetDeadline(MonotonicNow() + link->hello_deadline_, &context_);
     reader_ = link->control_->PrepareUnaryCall(
         &context_, method_.path, EncodeMessage(MakeHello(*link->self_), {}),
         link->queue_);
@@ -182,15 +173,12 @@ class PeerLink::HelloCall : public Completion {
 
   void Cancel() { context_.TryCancel(); }
   void Complete(bool) override {
-    absl::Status status = StatusOf(status_, expired);
+    absl::Status status = FromGrpcStatus(status_);
     v1::SharedMemoryOffer offer;
     if (status.ok()) status = Check(&offer);
     link_->Greeted(status, std::move(offer));
     delete this;
   }
-
-  const Time deadline;
-  bool expired = false;
 
  private:
   static PeerId PeerOf(const Identity& self) {
@@ -217,14 +205,13 @@ class PeerLink::HelloCall : public Completion {
 
 PeerLink::PeerLink(PeerId peer, std::string address, const Identity* self,
                    absl::Duration hello_deadline, CoreHost* host,
-                   grpc::CompletionQueue* queue, Time* due)
+                   grpc::CompletionQueue* queue)
     : peer_(peer),
       address_(std::move(address)),
       self_(self),
       hello_deadline_(hello_deadline),
       host_(host),
-      queue_(queue),
-      due_(due) {
+      queue_(queue) {
   Connect();
 }
 
@@ -288,19 +275,6 @@ void PeerLink::Cancel(CallId id) {
   if (it != waiting_.end()) waiting_.erase(it);
 }
 
-void PeerLink::Expire(Time now) {
-  const auto look = [&](auto* call) {
-    if (call->deadline > now) {
-      *due_ = std::min(*due_, call->deadline);
-    } else if (!call->expired) {
-      call->expired = true;
-      call->Cancel();
-    }
-  };
-  for (const auto& [id, call] : under_way_) look(call);
-  if (hello_ != nullptr) look(hello_);
-}
-
 void PeerLink::CancelAll() {
   waiting_.clear();
   for (const auto& [id, call] : under_way_) call->Cancel();
@@ -324,7 +298,6 @@ void PeerLink::Greet() {
   StopSharing();
   state_ = State::kGreeting;
   hello_ = new HelloCall(this);
-  *due_ = std::min(*due_, hello_->deadline);
 }
 
 void PeerLink::Greeted(absl::Status status, v1::SharedMemoryOffer offer) {
@@ -357,7 +330,6 @@ void PeerLink::Greeted(absl::Status status, v1::SharedMemoryOffer offer) {
 void PeerLink::Begin(std::unique_ptr<Call> call) {
   Call* const begun = call.release();
   under_way_[begun->id] = begun;
-  *due_ = std::min(*due_, begun->deadline);
   begun->Begin((begun->method.bulk ? bulk_ : control_).get(), queue_);
 }
 
@@ -403,7 +375,7 @@ void PeerLink::StopSharing() {
 
 void PeerLink::Finished(Call* call) {
   under_way_.erase(call->id);
-  absl::Status status = StatusOf(call->status, call->expired);
+  absl::Status status = FromGrpcStatus(call->status);
   WireMessage message;
   if (status.ok()) status = Received(call, &message);
   // Whoever refuses has read what it refuses.

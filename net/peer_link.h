@@ -39,17 +39,13 @@ namespace paramd {
 // when the peer has taken it over until the next Hello; calls under way keep
 // it. What fails of that is logged, and payloads travel in messages.
 //
-// Deadlines are kept here, by one look at the calls under way when one is due:
-// gRPC would set a timer for each, and again in the peer.
-//
 // Not thread-safe: lives on the loop thread. Outlived by host and queue; calls
 // under way must have left the queue before it goes (see CancelAll).
 class PeerLink {
  public:
-  // `due`: lowered so that Expire is called no later than a deadline.
   PeerLink(PeerId peer, std::string address, const Identity* self,
            absl::Duration hello_deadline, CoreHost* host,
-           grpc::CompletionQueue* queue, Time* due);
+           grpc::CompletionQueue* queue);
   ~PeerLink();
 
   // As CoreHost::Transport. A message above the method's limit fails with
@@ -57,8 +53,6 @@ class PeerLink {
   void Send(CallId id, PeerId from, Outbox::SendItem item,
             const Method& method);
   void Cancel(CallId id);
-  // Ends calls whose deadline has come.
-  void Expire(Time now);
   // Ends every call; their completions still come out of the queue.
   void CancelAll();
 
@@ -84,7 +78,6 @@ class PeerLink {
   const absl::Duration hello_deadline_;
   CoreHost* const host_;
   grpc::CompletionQueue* const queue_;
-  Time* const due_;
   std::shared_ptr<grpc::Channel> control_channel_;
   std::unique_ptr<grpc::GenericStub> control_;
   std::unique_ptr<grpc::GenericStub> bulk_;

@@ -143,7 +143,6 @@ absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
   builder.SetMaxSendMessageSize(-1);
   builder.AddChannelArgument("grpc.max_concurrent_streams", 64);
   builder.AddChannelArgument("grpc.per_message_compression", 0);
-  builder.AddChannelArgument("grpc.enable_deadline_checking", 0);  // Expire.
   builder.AddChannelArgument("grpc.keepalive_time_ms", 30000);
   builder.AddChannelArgument("grpc.keepalive_timeout_ms", 20000);
   builder.AddChannelArgument("grpc.keepalive_permit_without_calls", 1);

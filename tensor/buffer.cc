@@ -11,13 +11,14 @@ namespace paramd {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// Less is kept by the allocator, which then takes no page fault.
-constexpr size_t kLeastOnHugePages = 2 * HugePages::kBytes;
+// What is not larger is kept by the allocator, which then takes no page fault:
+// pieces that files are read in have 4 MiB.
+constexpr size_t kMostAllocated = 2 * HugePages::kBytes;
 
 }  // namespace
 
 Buffer Buffer::Allocate(size_t size) {
-  if (size >= kLeastOnHugePages) {
+  if (size > kMostAllocated) {
     if (auto pages = HugePages::Map(size)) {
       std::byte* const begin = pages->begin();
       return Writable(

@@ -39,7 +39,7 @@ class Buffer {
   }
   ~Buffer() { Drop(); }
 
-  // `size` bytes, 64-byte aligned, not initialised; from 4 MiB on of huge pages,
+  // `size` bytes, 64-byte aligned, not initialised; above 4 MiB of huge pages,
   // as far as the kernel gives them, and given back to it with the last
   // reference.
   static Buffer Allocate(size_t size);

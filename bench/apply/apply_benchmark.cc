@@ -99,15 +99,34 @@ class Applying : public Work {
   std::vector<Block> blocks_;
 };
 
+// As many numbers as a set of blocks has, on the same kinds of pages: what is
+// written to on huge ones, what is read as gradients are received.
+class Limit : public Work {
+ public:
+  Limit()
+      : to_(Buffer::Allocate(sizeof(float) * kBlocks * kBlockElements)),
+        from_(size_t{kBlocks} * kBlockElements, 1.0f) {
+    std::memset(to_.mutable_bytes().data(), 0, to_.size());
+  }
+
+ protected:
+  float* to() {
+    return reinterpret_cast<float*>(to_.mutable_bytes().data());
+  }
+  const float* from() const { return from_.data(); }
+  size_t count() const { return from_.size(); }
+
+ private:
+  Buffer to_;
+  const std::vector<float> from_;
+};
+
 // a += b over as many numbers, in loops that the compiler makes wide: the same
 // reads and writes as plain SGD.
-class Adding : public Work {
+class Adding : public Limit {
  public:
-  Adding()
-      : to_(size_t{kBlocks} * kBlockElements),
-        from_(size_t{kBlocks} * kBlockElements, 1.0f) {}
-  double Bytes() const override { return 12.0 * to_.size(); }
-  void Do() override { Add(to_.data(), from_.data(), to_.size()); }
+  double Bytes() const override { return 12.0 * count(); }
+  void Do() override { Add(to(), from(), count()); }
 
  private:
   __attribute__((target("avx2"))) static void Add(float* __restrict to,
@@ -115,21 +134,15 @@ class Adding : public Work {
                                                   size_t count) {
     for (size_t i = 0; i < count; ++i) to[i] += from[i];
   }
-
-  std::vector<float> to_, from_;
 };
 
-class Copying : public Work {
+class Copying : public Limit {
  public:
-  Copying() : to_(size_t{kBlocks} << 20), from_(size_t{kBlocks} << 20, 1) {}
-  double Bytes() const override { return 2.0 * to_.size(); }
+  double Bytes() const override { return 8.0 * count(); }
   void Do() override {
-    std::memcpy(to_.data(), from_.data(), to_.size());
-    asm volatile("" : : "r"(to_.data()) : "memory");
+    std::memcpy(to(), from(), count() * sizeof(float));
+    asm volatile("" : : "r"(to()) : "memory");
   }
-
- private:
-  std::vector<char> to_, from_;
 };
 
 // One read of as many gradients: for finite numbers, or their mean square too.
@@ -179,7 +192,7 @@ std::vector<std::pair<std::string, v1::OptimizerConfig>> Optimizers() {
 void Run(Report* report) {
   std::vector<BufferChain> gradients;
   for (int b = 0; b < kBlocks; ++b) gradients.push_back(MakeGradient(b));
-  const int rounds = report->quick() ? 3 : 15;
+  const int rounds = report->quick() ? 5 : 15;
   Samples limit;
   Adding adding;
   Copying copying;
@@ -198,10 +211,14 @@ void Run(Report* report) {
     for (const bool read : {false, true}) {
       report->Progress(absl::StrCat("apply: ", name));
       Applying applying(config, read, &gradients);
-      Samples gb_per_s, share;
+      Samples gb_per_s, share, parameters;
       measure(&applying, &gb_per_s, &share);
       const std::string metric = absl::StrCat(name, read ? "_replaced" : "");
+      for (const double rate : gb_per_s.values()) {
+        parameters.Add(rate * kBlocks * kBlockElements / applying.Bytes());
+      }
       report->Add({metric + "_gb_per_s", "GB/s", gb_per_s, {}});
+      report->Add({metric + "_parameters_per_s", "1e9/s", parameters, {}});
       report->Add({metric + "_roofline", "", share, {}});
     }
   }

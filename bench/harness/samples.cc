@@ -16,4 +16,12 @@ double Samples::Quantile(double q) const {
   return *at;
 }
 
+double Samples::Median() const {
+  CHECK(!values_.empty(), "something was measured");
+  std::vector<double> sorted = values_;
+  std::sort(sorted.begin(), sorted.end());
+  const size_t size = sorted.size();
+  return (sorted[(size - 1) / 2] + sorted[size / 2]) / 2;
+}
+
 }  // namespace paramd

@@ -12,9 +12,11 @@ class Samples {
   bool empty() const { return values_.empty(); }
   // The share `q` of all samples is not above this. REQUIRES: !empty().
   double Quantile(double q) const;
-  double Median() const { return Quantile(0.5); }
+  // Of an even number: between the two in the middle. REQUIRES: !empty().
+  double Median() const;
   double Low() const { return Quantile(0); }
   double High() const { return Quantile(1); }
+  const std::vector<double>& values() const { return values_; }
 
  private:
   std::vector<double> values_;

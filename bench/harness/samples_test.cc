@@ -14,7 +14,7 @@ Samples Of(std::initializer_list<double> values) {
 TEST(SamplesTest, TheMedianIsTheMiddleOne) {
   EXPECT_EQ(Of({5, 1, 3}).Median(), 3);
   EXPECT_EQ(Of({7}).Median(), 7);
-  EXPECT_EQ(Of({4, 1, 3, 2}).Median(), 2);
+  EXPECT_EQ(Of({4, 1, 3, 2}).Median(), 2.5);
 }
 
 TEST(SamplesTest, TheEndsAreTheLowestAndTheHighest) {

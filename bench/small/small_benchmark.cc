@@ -17,7 +17,7 @@ void MeasureRate(Report* report) {
   const auto paramd = MakeParamdLane({sizeof(float)}, /*apply=*/false);
   const auto raw = MakeRawGrpcLane(sizeof(float));
   const int times = report->quick() ? 10000 : 50000;
-  const int rounds = report->quick() ? 3 : 7;
+  const int rounds = report->quick() ? 5 : 7;
   Samples rate, raw_rate, cpu, raw_cpu;
   for (int round = -1; round < rounds; ++round) {
     const Lane::Moved ours = paramd->Move(Transfer::kSmall, times, kUnderWay);

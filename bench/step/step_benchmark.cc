@@ -26,7 +26,7 @@ void Measure(const Step& step, Report* report) {
                      {.placement = step.placement});
   const auto tcp = MakeTcpLane(step.bytes, step.placement);
   Samples seconds, tcp_seconds, cpu, tcp_cpu;
-  const int rounds = report->quick() ? 3 : 7;
+  const int rounds = report->quick() ? 5 : 7;
   for (int round = -1; round < rounds; ++round) {
     const Lane::Moved ours = paramd->Move(Transfer::kStep, step.times);
     const Lane::Moved theirs = tcp->Move(Transfer::kStep, step.times);
@@ -36,7 +36,7 @@ void Measure(const Step& step, Report* report) {
     cpu.Add(1e6 * ours.cpu_seconds / step.times);
     tcp_cpu.Add(1e6 * theirs.cpu_seconds / step.times);
   }
-  report->Add({step.name + ".p50_us", "us", seconds,
+  report->Add({step.name, "us", seconds,
                Figure::Peer{tcp->name(), tcp_seconds}});
   report->Add({step.name + ".cpu_us", "CPU-us", cpu,
                Figure::Peer{tcp->name(), tcp_cpu}});
@@ -50,7 +50,7 @@ void MeasureScalar(Report* report) {
                      {.placement = CpuPlacement::kApart});
   const auto tcp = MakeTcpLane(sizeof(float), CpuPlacement::kApart);
   Samples seconds, round_trip;
-  const int rounds = report->quick() ? 3 : 7;
+  const int rounds = report->quick() ? 5 : 7;
   for (int round = -1; round < rounds; ++round) {
     const double ours = paramd->Move(Transfer::kStep, 2000).p50_seconds;
     const double theirs = tcp->Move(Transfer::kPull, 5000).p50_seconds;

@@ -20,8 +20,6 @@ constexpr CallId kSessionCall = CallId{1} << 63;
 constexpr size_t kPullTimes = 64;
 // A message takes no more.
 constexpr uint64_t kMostChunkBytes = uint64_t{4} << 20;
-// Of a chunk above chunk_bytes: the rest of a message has room for their heads.
-constexpr size_t kMostBlocks = 1024;
 // After a server has kept a pull for long and gave it back.
 constexpr absl::Duration kAskAgain = absl::Milliseconds(10);
 
@@ -164,29 +162,20 @@ size_t Session::WireBytes(const Operation& operation) const {
 
 std::vector<Session::Chunk> Session::CutIntoChunks(const Operation& operation,
                                                    Time now) {
-  const size_t width = WireBytes(operation);
+  ChunkLimits limits;
+  limits.number_bytes = WireBytes(operation);
+  limits.chunk_bytes = options_.chunk_bytes;
+  for (uint32_t server = 0; server < placement_.servers(); ++server) {
+    limits.most_bytes.push_back(MostBytes(server));
+  }
+  limits.one_by_one = !operation.whole;
   std::vector<Chunk> chunks;
-  std::vector<size_t> open(placement_.servers(), SIZE_MAX);
-  const auto& slices = placement_.slices();
-  for (uint32_t s = 0; s < slices.size(); ++s) {
-    const uint32_t server = slices[s].server;
-    for (uint32_t b = 0; b < slices[s].blocks; ++b) {
-      const uint64_t size = BlockElements(slices[s].elements, b) * width;
-      const Chunk* const last =
-          open[server] == SIZE_MAX ? nullptr : &chunks[open[server]];
-      if (last == nullptr || last->bytes + size > MostBytes(server) ||
-          (last->bytes + size > options_.chunk_bytes &&
-           last->blocks.size() >= kMostBlocks)) {
-        open[server] = chunks.size();
-        Chunk& chunk = chunks.emplace_back();
-        chunk.server = server;
-        chunk.retry_at = now;
-        chunk.request_id =
-            CounterRandom(options_.request_id_seed).Bits(next_request_++);
-      }
-      chunks[open[server]].blocks.push_back({s, b});
-      chunks[open[server]].bytes += size;
-    }
+  for (BlockChunk& cut : paramd::CutIntoChunks(placement_, limits)) {
+    Chunk& chunk = chunks.emplace_back();
+    static_cast<BlockChunk&>(chunk) = std::move(cut);
+    chunk.retry_at = now;
+    chunk.request_id =
+        CounterRandom(options_.request_id_seed).Bits(next_request_++);
   }
   return chunks;
 }

@@ -13,6 +13,7 @@
 #include "absl/types/optional.h"
 
 #include "base/random.h"
+#include "client/core/chunks.h"
 #include "client/core/placement.h"
 #include "client/core/weights.h"
 #include "proto/paramd/v1/cluster.pb.h"
@@ -147,15 +148,8 @@ class Session {
     std::vector<v1::Version> server_generations;
     bool IsZero() const { return server_generations.empty(); }
   };
-  struct BlockId {
-    uint32_t slice = 0;
-    uint32_t block = 0;
-  };
-  // Blocks of one operation that travel in one message.
-  struct Chunk {
-    uint32_t server = 0;
-    uint64_t bytes = 0;
-    std::vector<BlockId> blocks;
+  // Of one operation.
+  struct Chunk : BlockChunk {
     bool done = false;
     bool pulled = false;  // With the answer to its push.
     Time retry_at;
