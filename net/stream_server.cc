@@ -41,7 +41,8 @@ class StreamServer::Call final : public Stream {
   }
   // Ends the call now, even if the caller does not take what was written.
   void Cut(const absl::Status& status) {
-    if (writing_) context_.TryCancel();
+    if (writing_ || finished_) context_.TryCancel();
+    if (finished_) ExpectSilence();  // It is over in a moment.
     Finish(status);
   }
 
@@ -57,7 +58,7 @@ class StreamServer::Call final : public Stream {
     finished_ = true;
     end_ = status;
     ++server_->ends_under_way_;
-    ExpectSilence();
+    Hear();  // Who reads takes the end by then.
     if (!writing_) SendEnd();
   }
   void ExpectSilence() override {

@@ -57,7 +57,8 @@ class StreamHandler {
 //
 // Invariant: at most 256 calls are open. Beyond that the caller that has been
 // silent longest loses its call (RESOURCE_EXHAUSTED, counted); nobody may be
-// silent for more than 60 s, unless the handler expects it.
+// silent for more than 60 s, unless the handler expects it, nor leave the end of
+// a call unread for as long.
 //
 // Not thread-safe: lives on the loop thread. The queue outlives it; its calls
 // must have left the queue before it goes (see calls_left).
@@ -101,7 +102,7 @@ class StreamServer {
   grpc::ServerCompletionQueue* queue_ = nullptr;
   absl::flat_hash_map<std::string, MakeHandler> methods_;
   std::set<Call*> open_;  // Owned by the queue.
-  // Of the open calls that are not expected to be silent.
+  // Of the open calls that are not expected to be silent, and of ended ones.
   std::set<std::pair<Time, Call*>> deadlines_;
   absl::Status refuse_all_;
   int calls_left_ = 0;

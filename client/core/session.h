@@ -40,9 +40,10 @@ class Session {
 
   struct Options {
     uint32_t worker = 0;
-    // As numbers are written on the wire, there or back, whichever is more. Where
-    // a server's payloads go through shared memory, a chunk has up to four times
-    // as many, 4 MiB at most: there what counts is the number of calls.
+    // As numbers are written on the wire, there or back, whichever is more.
+    // Where a server's payloads go through shared memory, a chunk has up to
+    // four times as many, 4 MiB at most: there what counts is the number of
+    // calls.
     uint64_t chunk_bytes = uint64_t{1} << 20;
     NumberFormat push_format = NumberFormat::kFp32;
     NumberFormat pull_format = NumberFormat::kFp32;

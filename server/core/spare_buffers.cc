@@ -73,8 +73,7 @@ void SpareBuffers::Tick(Time now) {
 Buffer SpareBuffers::Allocate(size_t size) {
   if (budget_ == nullptr) return Buffer::Allocate(size);
   MemoryAccount& account = budget_->account();
-  if (size == HugePages::kBytes / 2 &&
-      budget_->Fits(HugePages::kBytes)) {
+  if (size == HugePages::kBytes / 2 && budget_->Fits(HugePages::kBytes)) {
     auto [taken, left] = account.AllocateHalves();
     Give(std::move(left));
     return std::move(taken);
