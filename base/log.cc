@@ -7,6 +7,8 @@
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
+#include "base/escape.h"
+
 namespace paramd {
 namespace {
 
@@ -41,18 +43,20 @@ LogFormat& Format() {
 }
 
 void AppendValue(const std::string& value, std::string* line) {
-  if (value.empty() || value.find_first_of(" =\"\n\t") != std::string::npos) {
+  if (value.empty() || value.find_first_of(" =\"\n\t") != std::string::npos ||
+      EscapeControls(value) != value) {
     const std::string escaped = absl::StrReplaceAll(
         value, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}, {"\t", "\\t"}});
-    absl::StrAppend(line, "\"", escaped, "\"");
+    absl::StrAppend(line, "\"", EscapeControls(escaped), "\"");
   } else {
     line->append(value);
   }
 }
 
 std::string TextLine(absl::string_view event,
-                     std::initializer_list<LogField> fields) {
-  std::string line = absl::StrReplaceAll(event, {{"\n", "\\n"}});
+                     absl::Span<const LogField> fields) {
+  std::string line =
+      EscapeControls(absl::StrReplaceAll(event, {{"\n", "\\n"}}));
   for (const LogField& field : fields) {
     absl::StrAppend(&line, " ", field.key, "=");
     AppendValue(field.value, &line);
@@ -60,10 +64,11 @@ std::string TextLine(absl::string_view event,
   return line;
 }
 
-// A JSON string; what is no UTF-8 becomes U+FFFD.
+// A JSON string in ASCII, so without a byte that a terminal would obey; what is
+// no UTF-8 becomes U+FFFD.
 std::string Quoted(absl::string_view text) {
   return nlohmann::json(std::string(text))
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      .dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
 }
 
 bool IsReserved(absl::string_view key) {
@@ -79,13 +84,17 @@ bool IsJsonNumber(const LogField& field) {
 
 // What follows `{"time": …,"level": …,"task": …,`.
 std::string JsonMembers(absl::string_view event,
-                        std::initializer_list<LogField> fields) {
+                        absl::Span<const LogField> said,
+                        absl::Span<const LogField> fields) {
   std::string line = absl::StrCat("\"message\":", Quoted(event));
-  for (const LogField& field : fields) {
-    absl::StrAppend(
-        &line, ",",
-        Quoted(absl::StrCat(IsReserved(field.key) ? "field_" : "", field.key)),
-        ":", IsJsonNumber(field) ? field.value : Quoted(field.value));
+  for (const auto& some : {said, fields}) {
+    for (const LogField& field : some) {
+      absl::StrAppend(&line, ",",
+                      Quoted(absl::StrCat(
+                          IsReserved(field.key) ? "field_" : "", field.key)),
+                      ":",
+                      IsJsonNumber(field) ? field.value : Quoted(field.value));
+    }
   }
   return line;
 }
@@ -119,10 +128,16 @@ bool ParseLogLevel(absl::string_view text, LogLevel* level) {
 
 void Log(LogLevel level, absl::string_view event,
          std::initializer_list<LogField> fields) {
+  LogSentence(level, event, {}, fields);
+}
+
+void LogSentence(LogLevel level, absl::string_view sentence,
+                 absl::Span<const LogField> said,
+                 std::initializer_list<LogField> fields) {
   if (!Logger()->should_log(ToSpdlog(level))) return;
   const std::string line = Format() == LogFormat::kJson
-                               ? JsonMembers(event, fields)
-                               : TextLine(event, fields);
+                               ? JsonMembers(sentence, said, fields)
+                               : TextLine(sentence, fields);
   Logger()->log(ToSpdlog(level), "{}", line);
 }
 

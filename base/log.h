@@ -2,30 +2,15 @@
 #define PARAMD_BASE_LOG_H_
 
 #include <initializer_list>
-#include <string>
-#include <type_traits>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+#include "base/log_field.h"
 
 namespace paramd {
 
-enum class LogLevel { kDebug, kInfo, kWarning, kError };
-
 enum class LogFormat { kText, kJson };
-
-// One key and its value in a log line.
-struct LogField {
-  template <typename T>
-  LogField(absl::string_view k, const T& v)
-      : key(k), value(absl::StrCat(v)), is_number(std::is_arithmetic_v<T>) {}
-  LogField(absl::string_view k, bool v)
-      : key(k), value(v ? "true" : "false"), is_number(true) {}
-  absl::string_view key;
-  std::string value;
-  bool is_number;  // Or true or false: stands without quotes in JSON.
-};
 
 // Lines go to stderr, one for each event. As text: `time level task event
 // key=value …`, the time in local time; values with a space, quote or equals
@@ -45,6 +30,12 @@ bool ParseLogLevel(absl::string_view text, LogLevel* level);
 // Log(LogLevel::kInfo, "checkpoint committed", {{"step", 5000}});
 void Log(LogLevel level, absl::string_view event,
          std::initializer_list<LogField> fields = {});
+
+// The same of a sentence that has the values of `said` in it: they are fields of
+// the JSON, and text does not repeat them.
+void LogSentence(LogLevel level, absl::string_view sentence,
+                 absl::Span<const LogField> said,
+                 std::initializer_list<LogField> fields = {});
 
 }  // namespace paramd
 

@@ -33,6 +33,29 @@ TEST(LogTest, AnEventStaysInItsLine) {
               HasSubstr(R"(info paramd two\nlines)"));
 }
 
+TEST(LogTest, WhatATerminalWouldObeyIsEscaped) {
+  EXPECT_THAT(Logged("\x1b[2J\r"), HasSubstr(R"(key="\x1b[2J\x0d")"));
+  EXPECT_THAT(Logged("a\x7f"), HasSubstr(R"(key="a\x7f")"));
+  // C1 as UTF-8, and alone as a terminal of eight bits takes it.
+  EXPECT_THAT(Logged("\xc2\x9b" "31m"), HasSubstr(R"(key="\xc2\x9b31m")"));
+  EXPECT_THAT(Logged("\x9b"), HasSubstr(R"(key="\x9b")"));
+  EXPECT_THAT(Logged("größe→\U0001F600"), HasSubstr("key=größe→\U0001F600\n"));
+  testing::internal::CaptureStderr();
+  Log(LogLevel::kInfo, "a stranger's \x1b]0;title\x07");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr(R"(a stranger's \x1b]0;title\x07)"));
+}
+
+TEST(LogTest, AsJsonNothingIsWrittenThatATerminalWouldObey) {
+  testing::internal::CaptureStderr();
+  InitLogging("ps-0", LogLevel::kInfo, LogFormat::kJson);
+  Log(LogLevel::kWarning, "\x7f", {{"key", "\xc2\x9b" "31m\x1b"}});
+  InitLogging("paramd", LogLevel::kInfo);
+  const std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(line, HasSubstr(R"("\u009b31m\u001b")"));
+  EXPECT_THAT(line, HasSubstr(R"("message":"\u007f")"));
+}
+
 // What one event looks like as JSON; the format is text again after it.
 template <typename Value>
 nlohmann::json LoggedAsJson(absl::string_view key, const Value& value) {

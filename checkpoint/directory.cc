@@ -74,8 +74,18 @@ absl::StatusOr<v1::Manifest> LookAt(const std::string& path,
 
 }  // namespace
 
+bool IsPreparedName(absl::string_view name) {
+  const auto snapshot = SnapshotOf(name);
+  uint64_t nonce;
+  return snapshot.has_value() &&
+         absl::SimpleHexAtoi(name.substr(name.rfind('-') + 1), &nonce) &&
+         name == TemporaryName(*snapshot, nonce);
+}
+
 CheckpointDirectory::CheckpointDirectory(std::string root, uint64_t nonce)
-    : root_(std::move(root)), nonce_(nonce) {}
+    : root_(std::move(root)),
+      nonce_(nonce),
+      held_(AbsolutePath(root_).value_or(root_), nonce) {}
 
 absl::Status CheckpointDirectory::CheckTerm(
     const std::vector<std::string>& names, const v1::Version& snapshot) const {
@@ -93,13 +103,18 @@ absl::Status CheckpointDirectory::CheckTerm(
 absl::StatusOr<v1::PrepareCheckpointResult> CheckpointDirectory::Prepare(
     const v1::PrepareCheckpoint& request) {
   ASSIGN_OR_RETURN(const std::string root, AbsolutePath(root_));
-  RETURN_IF_ERROR(MakeDirectories(root));
+  if (held_.held()) RETURN_IF_ERROR(held_.Check());
+  if (IsDirectory(root)) {
+    ASSIGN_OR_RETURN(const auto others, ListCheckpointNames(root));
+    RETURN_IF_ERROR(CheckRun(root, others, request.run_id()));
+  }
+  RETURN_IF_ERROR(held_.Make(request.run_id()));
   ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(root));
   RETURN_IF_ERROR(CheckTerm(names, request.snapshot()));
   DeleteLeftovers(root, request.snapshot());
   const std::string directory =
       absl::StrCat(root, "/", TemporaryName(request.snapshot(), nonce_));
-  RETURN_IF_ERROR(MakeDirectories(directory));
+  RETURN_IF_ERROR(MakeDirectory(directory));
   RETURN_IF_ERROR(WriteNonceFile(directory, nonce_));
   v1::PrepareCheckpointResult result;
   result.set_directory(directory);
@@ -155,6 +170,7 @@ absl::Status CheckpointDirectory::WriteManifest(
 absl::StatusOr<v1::CommitCheckpointResult> CheckpointDirectory::Commit(
     const v1::CommitCheckpoint& request) {
   ASSIGN_OR_RETURN(const std::string root, AbsolutePath(root_));
+  RETURN_IF_ERROR(held_.Check());
   RETURN_IF_ERROR(CheckCommit(root, request));
   ASSIGN_OR_RETURN(const auto others, ListCheckpointNames(root));
   RETURN_IF_ERROR(CheckRun(root, others, request.manifest().run_id()));
@@ -174,6 +190,7 @@ absl::StatusOr<v1::CommitCheckpointResult> CheckpointDirectory::Commit(
   const std::string path = absl::StrCat(
       root, "/",
       FormatCheckpointName(manifest.snapshot(), manifest.global_step()));
+  RETURN_IF_ERROR(held_.Check());
   RETURN_IF_ERROR(CheckCommit(root, request));
   const absl::Status renamed = RenamePath(request.directory(), path);
   if (absl::IsAlreadyExists(renamed)) {
@@ -182,6 +199,7 @@ absl::StatusOr<v1::CommitCheckpointResult> CheckpointDirectory::Commit(
   }
   RETURN_IF_ERROR(renamed);
   RETURN_IF_ERROR(SyncDirectory(root));
+  RETURN_IF_ERROR(held_.Check());  // It was renamed in there.
 
   v1::CommitCheckpointResult result;
   result.set_path(path);
@@ -255,12 +273,13 @@ absl::StatusOr<v1::DeleteCheckpointsResult> CheckpointDirectory::Delete(
     const v1::DeleteCheckpoints& request) {
   v1::DeleteCheckpointsResult result;
   ASSIGN_OR_RETURN(const std::string root, AbsolutePath(root_));
-  const auto committed = ListCheckpointNames(root);
-  if (absl::IsNotFound(committed.status())) return result;
-  RETURN_IF_ERROR(committed.status());
+  const absl::Status held = held_.Check();
+  if (!held_.held() && absl::IsNotFound(held)) return result;
+  RETURN_IF_ERROR(held);
+  ASSIGN_OR_RETURN(const auto committed, ListCheckpointNames(root));
   for (const v1::Version& retired : request.snapshots()) {
     absl::Status deleted;
-    for (const CheckpointName& old : *committed) {
+    for (const CheckpointName& old : committed) {
       if (old.snapshot != retired) continue;
       // Invisible at one instant; a crash from here on leaves only trash.
       const std::string trash = absl::StrCat(root, "/", kTrash, old.name);
@@ -303,13 +322,15 @@ absl::StatusOr<v1::FindCheckpointResult> CheckpointDirectory::Find(
     const v1::FindCheckpoint& request) {
   v1::FindCheckpointResult result;
   ASSIGN_OR_RETURN(const std::string root, AbsolutePath(root_));
-  const auto committed = ListCheckpointNames(root);
-  if (absl::IsNotFound(committed.status())) return result;
-  RETURN_IF_ERROR(committed.status());
-  RETURN_IF_ERROR(CheckRun(root, *committed, request.run_id()));
+  const absl::Status held = held_.Check();
+  if (!held_.held() && absl::IsNotFound(held)) return result;
+  if (held_.lost()) return absl::UnavailableError(held.message());
+  RETURN_IF_ERROR(held);
+  ASSIGN_OR_RETURN(const auto committed, ListCheckpointNames(root));
+  RETURN_IF_ERROR(CheckRun(root, committed, request.run_id()));
   absl::Status newest_fault;
   bool may_pass = false;
-  for (const CheckpointName& candidate : *committed) {
+  for (const CheckpointName& candidate : committed) {
     const std::string path = absl::StrCat(root, "/", candidate.name);
     if (IsRetired(candidate.snapshot, request)) {
       Log(LogLevel::kInfo, "checkpoint passed over",

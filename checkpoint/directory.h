@@ -14,12 +14,16 @@
 #include "absl/types/optional.h"
 
 #include "checkpoint/file.h"
+#include "checkpoint/held_directory.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/verify.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 
 namespace paramd {
+
+// Whether Prepare gives this name to a directory: ".tmp-000001-00000006-<nonce>".
+bool IsPreparedName(absl::string_view name);
 
 // The directory in which a run's checkpoints lie, as the chief works on it:
 //
@@ -28,11 +32,14 @@ namespace paramd {
 //     one safetensors file a server
 //   .tmp-000001-00000006-<nonce>/   being written, invisible to readers
 //   .trash-…/                       being deleted
+//   run                             whose they are, see held_directory.h
 //
 // Invariant: what has a committed name was complete and durable before it got
 // it; nothing else makes a checkpoint. Every step can be cut off by a crash:
 // the leftovers are deleted by a later Prepare or Commit of a higher number,
-// never by a lower one, so an old chief deletes nothing of a new one.
+// never by a lower one, so an old chief deletes nothing of a new one. It is the
+// same directory for as long as this lives: where its path leads elsewhere,
+// nothing is written, and everything fails with HeldDirectory's sentence.
 //
 // Thread safety: not thread-safe; several processes may have one directory.
 class CheckpointDirectory {
@@ -42,7 +49,8 @@ class CheckpointDirectory {
 
   // Makes the directory for a snapshot's files; the same call again answers the
   // same. An error names the directory that cannot be made or written; ABORTED
-  // if a newer term is at work here.
+  // if a newer term is at work here, INVALID_ARGUMENT if there are another run's
+  // checkpoints.
   absl::StatusOr<v1::PrepareCheckpointResult> Prepare(
       const v1::PrepareCheckpoint& request);
 
@@ -72,6 +80,8 @@ class CheckpointDirectory {
   absl::StatusOr<v1::FindCheckpointResult> Find(
       const v1::FindCheckpoint& request);
 
+  const HeldDirectory& held() const { return held_; }
+
  private:
   // ABORTED if something of a higher term lies in `names`.
   absl::Status CheckTerm(const std::vector<std::string>& names,
@@ -96,6 +106,7 @@ class CheckpointDirectory {
 
   const std::string root_;
   const uint64_t nonce_;
+  HeldDirectory held_;
   // By (term, counter), of those that are there: what is committed never
   // changes, and manifests are long.
   std::map<std::pair<uint64_t, uint64_t>, CheckpointSummary> summaries_;

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 
 #include "base/crc32c.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard_file.h"
@@ -503,6 +504,82 @@ TEST_F(CheckpointDirectoryTest, ANewerFormatIsRefusedByName) {
   EXPECT_EQ(parsed.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(parsed.status().message()),
               HasSubstr("needs a reader of format 3"));
+}
+
+// ---- a directory that is not the one that it was ------------------------------
+
+// Of the sample's run; others are of other runs, or chiefs.
+class HeldDirectoryTest : public CheckpointDirectoryTest {
+ protected:
+  HeldDirectoryTest() {
+    InitLogging("directory_test", LogLevel::kError);
+    EXPECT_TRUE(Prepare(&directory_, 1).ok());
+  }
+  static absl::Status Prepare(CheckpointDirectory* directory, uint64_t counter,
+                              const std::string& run_id = "sample-1") {
+    v1::PrepareCheckpoint prepare;
+    *prepare.mutable_snapshot() = MakeVersion(1, counter);
+    prepare.set_run_id(run_id);
+    return directory->Prepare(prepare).status();
+  }
+  void ExpectLost(absl::StatusCode code, const std::string& why) {
+    const absl::Status prepared = Prepare(&directory_, 2);
+    EXPECT_EQ(prepared.code(), code) << prepared;
+    EXPECT_THAT(std::string(prepared.message()), HasSubstr(why));
+    EXPECT_TRUE(directory_.held().lost());
+    v1::DeleteCheckpoints remove;
+    *remove.add_snapshots() = MakeVersion(1, 1);
+    EXPECT_FALSE(directory_.Delete(remove).ok());
+    EXPECT_TRUE(absl::IsUnavailable(directory_.Find({}).status()));
+  }
+
+  CheckpointDirectory directory_{root_, 7};
+  const std::string away_ = root_ + ".away";
+};
+
+TEST_F(HeldDirectoryTest, Promise3_OneThatIsGoneIsNotMadeAgain) {
+  std::filesystem::rename(root_, away_);
+  ExpectLost(absl::StatusCode::kNotFound, *AbsolutePath(root_));
+  EXPECT_FALSE(std::filesystem::exists(root_));
+  // It was not mounted for a while.
+  std::filesystem::rename(away_, root_);
+  EXPECT_TRUE(Prepare(&directory_, 2).ok());
+  EXPECT_FALSE(directory_.held().lost());
+}
+
+TEST_F(HeldDirectoryTest, Promise3_IntoAnotherOneNothingIsWritten) {
+  const v1::CommitCheckpoint commit = Written(&directory_, 1, 2, 20);
+  std::filesystem::rename(root_, away_);
+  std::filesystem::create_directory(root_);
+  ExpectLost(absl::StatusCode::kFailedPrecondition, "instead of the directory");
+  EXPECT_FALSE(directory_.Commit(commit).ok());
+  EXPECT_THAT(*ListDirectory(root_), IsEmpty());
+  std::filesystem::remove(root_);
+  std::filesystem::rename(away_, root_);
+  EXPECT_TRUE(directory_.Commit(commit).ok());
+}
+
+TEST_F(HeldDirectoryTest, OneThatIsMountedAgainIsKnownByItsMarker) {
+  Committed(&directory_, 1, 1, 10);
+  std::filesystem::rename(root_, away_);
+  std::filesystem::copy(away_, root_,
+                        std::filesystem::copy_options::recursive);
+  EXPECT_TRUE(Prepare(&directory_, 2).ok());
+  EXPECT_EQ(directory_.Find({})->manifest().snapshot(), MakeVersion(1, 1));
+}
+
+TEST_F(HeldDirectoryTest, OneThatWasEmptiedIsAnother) {
+  std::filesystem::remove(root_ + "/.run");
+  ExpectLost(absl::StatusCode::kFailedPrecondition, "/.run' is gone");
+}
+
+TEST_F(HeldDirectoryTest, OneThatAnotherRunHasTakenIsNamedWithBothRuns) {
+  CheckpointDirectory successor(root_, 8), other(root_, 9);
+  EXPECT_TRUE(Prepare(&successor, 2).ok());
+  EXPECT_EQ(successor.held().marker(), directory_.held().marker());
+  EXPECT_TRUE(Prepare(&other, 3, "b").ok());
+  ExpectLost(absl::StatusCode::kFailedPrecondition,
+             "of run b; this is run sample-1");
 }
 
 }  // namespace

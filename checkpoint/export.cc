@@ -4,9 +4,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <random>
@@ -15,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/types/optional.h"
 #include "nlohmann/json.hpp"
 
 #include "base/status_macros.h"
@@ -25,22 +28,29 @@
 namespace paramd {
 namespace {
 
-// A variable's values or slot, and how they are written.
+// A variable's values or slot and how they are written, or its step count.
 struct Exported {
   CheckpointReader::Numbers numbers;
   NumberFormat format;
+  absl::optional<int64_t> step = absl::nullopt;  // A scalar, instead.
 
   uint64_t bytes() const {
-    return numbers.bytes() / sizeof(float) * BytesOf(format);
+    return step.has_value() ? sizeof(*step)
+                            : numbers.bytes() / sizeof(float) * BytesOf(format);
+  }
+  uint64_t bytes_to_read() const {
+    return step.has_value() ? 0 : numbers.bytes();
   }
   std::vector<uint64_t> shape() const {
+    if (step.has_value()) return {};
     const auto& shape = numbers.entry->variable->shape();
     return {shape.begin(), shape.end()};
   }
 };
 
-absl::string_view SafetensorsNameOf(NumberFormat format) {
-  switch (format) {
+absl::string_view SafetensorsNameOf(const Exported& tensor) {
+  if (tensor.step.has_value()) return "I64";
+  switch (tensor.format) {
     case NumberFormat::kFp32:
       return "F32";
     case NumberFormat::kBf16:
@@ -69,6 +79,19 @@ uint64_t Overflowed(const Buffer& numbers, const Buffer& encoded,
   return count;
 }
 
+// How often the blocks of a variable were updated: the least and the most.
+std::pair<uint64_t, uint64_t> UpdatesOf(const SliceIndex::Entry& entry) {
+  uint64_t least = std::numeric_limits<uint64_t>::max();
+  uint64_t most = 0;
+  for (const SliceIndex::Saved& saved : entry.saved) {
+    for (const v1::AppliedRun& run : saved.slice->applied()) {
+      least = std::min(least, run.applied());
+      most = std::max(most, run.applied());
+    }
+  }
+  return {std::min(least, most), most};
+}
+
 // One export on its way into a directory that nobody else knows.
 class Exporter {
  public:
@@ -78,6 +101,15 @@ class Exporter {
         options_(options),
         directory_(std::move(directory)),
         result_(result) {
+    // First those of eight bytes, so that all lie where readers want them.
+    for (const SliceIndex::Entry& entry : reader->index().entries()) {
+      if (!options.slots) continue;
+      const auto [least, most] = UpdatesOf(entry);
+      result->uneven += least < most;
+      slots_.push_back({{&entry, "step"},
+                        NumberFormat::kFp32,
+                        static_cast<int64_t>(most)});
+    }
     for (const SliceIndex::Entry& entry : reader->index().entries()) {
       values_.push_back({{&entry, ""}, options.dtype});
       if (!options.slots) continue;
@@ -87,7 +119,7 @@ class Exporter {
     }
     for (const auto* exported : {&values_, &slots_}) {
       for (const Exported& tensor : *exported) {
-        total_ += tensor.numbers.bytes();
+        total_ += tensor.bytes_to_read();
         result->bytes += tensor.bytes();
         ++result->tensors;
       }
@@ -107,6 +139,7 @@ class Exporter {
   absl::Status Stream(
       const Exported& tensor,
       const std::function<absl::Status(absl::Span<const std::byte>)>& write) {
+    if (tensor.step.has_value()) return write(AsBytes<int64_t>({*tensor.step}));
     return reader_->ForEachPiece(
         tensor.numbers, [&](const Buffer& piece) -> absl::Status {
           const Buffer encoded = Encoded(piece, tensor.format);
@@ -126,7 +159,7 @@ class Exporter {
       const uint64_t begin = end;
       end += tensor.bytes();
       infos.push_back({tensor.numbers.name(),
-                       std::string(SafetensorsNameOf(tensor.format)),
+                       std::string(SafetensorsNameOf(tensor)),
                        tensor.shape(), begin, end});
     }
     ASSIGN_OR_RETURN(const std::string header, EncodeSafetensorsHeader(infos));
@@ -187,7 +220,8 @@ class Exporter {
     for (const auto* exported : {&values_, &slots_}) {
       for (const Exported& tensor : *exported) {
         RETURN_IF_ERROR(bundle->Begin(
-            {tensor.numbers.name(), tensor.format, tensor.shape()}));
+            {tensor.numbers.name(), tensor.format, tensor.shape(),
+             tensor.step.has_value()}));
         RETURN_IF_ERROR(Stream(tensor, [&](absl::Span<const std::byte> bytes) {
           return bundle->Append(bytes);
         }));

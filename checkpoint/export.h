@@ -33,7 +33,7 @@ struct ExportOptions {
   NumberFormat dtype = NumberFormat::kFp32;
   // kSafetensors: a file has one tensor, or several of so many bytes together.
   uint64_t max_shard_bytes = 5'000'000'000;
-  bool slots = false;
+  bool slots = false;  // With how often each variable was updated.
   // Told how many of the `total` bytes of the checkpoint have been read.
   std::function<void(uint64_t bytes, uint64_t total)> progress = nullptr;
 };
@@ -45,10 +45,13 @@ struct ExportResult {
   uint64_t bytes = 0;  // Of the tensors.
   // Finite numbers that are too large for the dtype and became infinite.
   uint64_t overflowed = 0;
+  // With slots: variables whose blocks have not all been updated as often.
+  uint64_t uneven = 0;
 };
 
 // Writes the variables of a checkpoint, each merged into one tensor of its name
-// (slots: `w/slot:momentum`), for other programs. The directory appears at one
+// (slots: `w/slot:momentum`, and as `w/slot:step` the updates that its blocks
+// have taken: the most, where they differ), for other programs. The directory appears at one
 // instant, complete and durable, or not at all; what is written first lies
 // beside it under a hidden name. Holds at most 8 MiB of numbers at a time.
 // What an export to the same place left there when it was killed is deleted.

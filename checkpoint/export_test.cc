@@ -7,18 +7,23 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
+#include "base/crc32c.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/testing/sample.h"
 #include "checkpoint/testing/system_calls.h"
+#include "checkpoint/verify.h"
 
 namespace paramd {
 namespace {
@@ -106,12 +111,43 @@ TEST_F(ExportTest, SlotsLieInAFileOfTheirOwn) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_THAT(result->files,
               ElementsAre("model.safetensors", "optimizer.safetensors"));
-  EXPECT_EQ(result->bytes, uint64_t{572 * (2 + 4 + 4)});
+  EXPECT_EQ(result->bytes, uint64_t{572 * (2 + 4 + 4) + 3 * 8});
   EXPECT_EQ(Tensor("optimizer.safetensors", "bias/slot:variance", "F32", {131}),
             Sample(1, "variance"));
   EXPECT_EQ(Tensor("optimizer.safetensors", "layer/kernel/slot:momentum", "F32",
                    {40, 11}),
             Sample(0, "momentum"));
+}
+
+TEST_F(ExportTest, WithTheSlotsGoesHowOftenTheyWereUpdated) {
+  v1::Manifest manifest = *ReadManifest(checkpoint_);
+  uint64_t applied = 940;
+  for (v1::ShardFile& file : *manifest.mutable_files()) {
+    for (v1::SavedSlice& slice : *file.mutable_slices()) {
+      slice.clear_applied();
+      slice.add_applied()->set_applied(
+          slice.variable() == "bias" ? ++applied : 7);
+      slice.mutable_applied(0)->set_blocks(1);
+    }
+  }
+  const std::string text = *EncodeManifest(manifest);
+  std::ofstream(checkpoint_ + "/manifest.json") << text;
+  std::ofstream(checkpoint_ + "/manifest.crc32c") << absl::StrFormat(
+      "%08x\n", Crc32c(AsBytes<char>({text.data(), text.size()})));
+  options_.slots = true;
+  const auto result = Export();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->uneven, 1u);
+  const auto step = [&](const std::string& variable) {
+    int64_t number = 0;
+    const std::string bytes = Tensor("optimizer.safetensors",
+                                     variable + "/slot:step", "I64", {});
+    EXPECT_EQ(bytes.size(), sizeof(number));
+    std::memcpy(&number, bytes.data(), sizeof(number));
+    return number;
+  };
+  EXPECT_EQ(step("layer/kernel"), 7);
+  EXPECT_EQ(step("bias"), static_cast<int64_t>(applied));
 }
 
 TEST_F(ExportTest, FewerBitsAreThoseOfTheNearestNumber) {
@@ -168,9 +204,9 @@ TEST_F(ExportTest, ABundleHasAnIndexDataAndTheStateFile) {
   EXPECT_THAT(
       result->files,
       ElementsAre("checkpoint", "ckpt.data-00000-of-00001", "ckpt.index"));
-  EXPECT_EQ(result->tensors, 9u);
+  EXPECT_EQ(result->tensors, 12u);
   EXPECT_EQ(std::filesystem::file_size(root_ + "/out/ckpt.data-00000-of-00001"),
-            uint64_t{572 * 12});
+            uint64_t{572 * 12 + 3 * 8});
   EXPECT_THAT(*ReadWholeFile(root_ + "/out/checkpoint", 1000),
               HasSubstr("model_checkpoint_path: \"ckpt\"\n"));
 }

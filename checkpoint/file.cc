@@ -127,8 +127,12 @@ absl::Status MakeDirectories(const std::string& path) {
   if (IsDirectory(path)) return absl::OkStatus();
   const std::string above = DirectoryOf(path);
   if (above != path) RETURN_IF_ERROR(MakeDirectories(above));
+  return MakeDirectory(path);
+}
+
+absl::Status MakeDirectory(const std::string& path) {
   RETURN_IF_ERROR(StorageOf(path).MakeDirectory(path));
-  return SyncDirectory(above);
+  return SyncDirectory(DirectoryOf(path));
 }
 
 absl::Status SyncDirectory(const std::string& path) {

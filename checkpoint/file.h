@@ -102,6 +102,10 @@ bool IsDirectory(const std::string& path);
 // is there already.
 absl::Status MakeDirectories(const std::string& path);
 
+// Makes the directory in one that is there, durably. OK if it is there already;
+// NOT_FOUND if the one above it is not.
+absl::Status MakeDirectory(const std::string& path);
+
 // Makes the names in a directory durable.
 absl::Status SyncDirectory(const std::string& path);
 

@@ -1,5 +1,7 @@
 #include "checkpoint/file.h"
 
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -46,6 +48,15 @@ TEST_F(FileTest, AFinishedFileStaysWithItsSum) {
   EXPECT_EQ(SumFile(path)->crc32c,
             Crc32c(AsBytes<char>({text.data(), text.size()})));
   EXPECT_EQ(SumFile(path)->bytes, 11u);
+}
+
+TEST_F(FileTest, APipeIsNoFileAndDoesNotHoldItsReaderUp) {
+  const std::string path = directory_ + "/pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0666), 0);
+  const absl::Status refused = ReadWholeFile(path, 100).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.message(),
+            absl::StrCat("'", path, "' is not a regular file"));
 }
 
 TEST_F(FileTest, AnUnfinishedFileIsGone) {

@@ -166,8 +166,8 @@ absl::StatusOr<v1::Manifest> ParseManifest(absl::string_view text) {
   const auto status = google::protobuf::util::JsonStringToMessage(
       {text.data(), text.size()}, &manifest, options);
   if (!status.ok()) {
-    return Damaged(
-        absl::StrCat("is not JSON of a manifest: ", status.ToString()));
+    // What the parser says quotes the file, which may be anybody's.
+    return Damaged("is not JSON of a manifest");
   }
   if (manifest.format() == 0 || manifest.min_reader() == 0) {
     return Damaged("does not say its format and min_reader");

@@ -1,6 +1,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -106,8 +107,53 @@ class PosixReader : public Storage::Reader {
   const uint64_t size_;
 };
 
+// As the file system knows it: nobody else has its number while it is open.
+class PosixHeld : public Storage::Held {
+ public:
+  PosixHeld(std::string path, int fd, const struct stat& info)
+      : path_(std::move(path)), fd_(fd), info_(info) {}
+  ~PosixHeld() override { ::close(fd_); }
+
+  absl::Status Check() const override {
+    struct stat there;
+    if (::stat(path_.c_str(), &there) != 0) {
+      return FileError(errno, "find", path_);
+    }
+    if (there.st_dev == info_.st_dev && there.st_ino == info_.st_ino) {
+      return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", path_, "' leads to ", Name(there),
+                     " instead of the directory that was opened, ",
+                     Name(info_)));
+  }
+
+ private:
+  static std::string Name(const struct stat& info) {
+    return absl::StrCat("inode ", info.st_ino, " of device ",
+                        gnu_dev_major(info.st_dev), ":",
+                        gnu_dev_minor(info.st_dev));
+  }
+
+  const std::string path_;
+  const int fd_;
+  const struct stat info_;
+};
+
 class Posix : public Storage {
  public:
+  absl::StatusOr<std::unique_ptr<Held>> Hold(const std::string& path) override {
+    const int fd = OpenRetrying(path.c_str(), O_RDONLY | O_DIRECTORY);
+    if (fd < 0) return FileError(errno, "open directory", path);
+    struct stat info;
+    if (::fstat(fd, &info) == 0) {
+      return std::make_unique<PosixHeld>(path, fd, info);
+    }
+    const int error = errno;
+    ::close(fd);
+    return FileError(error, "look at", path);
+  }
+
   absl::StatusOr<std::unique_ptr<Writer>> Create(
       const std::string& path) override {
     const int fd =
@@ -118,7 +164,9 @@ class Posix : public Storage {
 
   absl::StatusOr<std::unique_ptr<Reader>> Open(
       const std::string& path) override {
-    const int fd = OpenRetrying(path.c_str(), O_RDONLY);
+    // What is no file, a pipe without a writer for one, must not hold us up.
+    const int fd =
+        OpenRetrying(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return FileError(errno, "open", path);
     struct stat info;
     const int error = ::fstat(fd, &info) == 0 ? 0 : errno;

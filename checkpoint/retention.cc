@@ -24,9 +24,12 @@ class Staying {
     }
   }
 
+  // Of several with one step the newest alone: the others hold nothing else, and
+  // would take the place of what the job can fall back to.
   void AddNewest(uint32_t count) {
-    for (size_t i = checkpoints_.size(); i-- > 0 && count > 0; --count) {
-      stays_.insert(i);
+    std::set<uint64_t> steps;
+    for (size_t i = checkpoints_.size(); i-- > 0 && steps.size() < count;) {
+      if (steps.insert(checkpoints_[i].step).second) stays_.insert(i);
     }
   }
 

@@ -60,6 +60,13 @@ class RetentionTest : public ::testing::Test {
   absl::Time now_ = absl::UnixEpoch();
 };
 
+// As a job's end makes them, when what comes after the last one fails.
+TEST_F(RetentionTest, SeveralOfOneStepTakeTheOneBeforeNotAway) {
+  Add({10, 20, 30, 30, 30});
+  retention_.set_keep(3);
+  EXPECT_THAT(Gone(), ElementsAre(3, 4));
+}
+
 TEST_F(RetentionTest, TheNewestStay) {
   Add({10, 20, 30, 40});
   retention_.set_keep(2);

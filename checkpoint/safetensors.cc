@@ -316,8 +316,9 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(
   // Checked before a byte is allocated for it.
   if (length > file->size() - kLengthBytes ||
       length > kMaxSafetensorsHeaderBytes) {
-    return damaged(absl::StrCat("the header says it has ", length,
-                                " bytes; the file has ", file->size()));
+    // Not the length: of a file of another kind these are its first bytes.
+    return damaged(absl::StrCat("the header is longer than what the file has, ",
+                                file->size(), " bytes"));
   }
   std::string header(length, '\0');
   RETURN_IF_ERROR(file->ReadAt(

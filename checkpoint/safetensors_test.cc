@@ -243,7 +243,7 @@ TEST(SafetensorsFileTest, AHeaderLongerThanTheFileIsNotAllocated) {
         SafetensorsFile::Open(Write("long", LittleEndian(length) + "{} "));
     EXPECT_EQ(file.status().code(), absl::StatusCode::kDataLoss);
     EXPECT_THAT(std::string(file.status().message()),
-                HasSubstr(absl::StrCat("says it has ", length, " bytes")));
+                HasSubstr("the header is longer than what the file has"));
   }
 }
 

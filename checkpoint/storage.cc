@@ -10,6 +10,9 @@ namespace {
 // Of paths whose scheme nobody has added.
 class NoStorage : public Storage {
  public:
+  absl::StatusOr<std::unique_ptr<Held>> Hold(const std::string& path) override {
+    return Refuse(path);
+  }
   absl::StatusOr<std::unique_ptr<Writer>> Create(
       const std::string& path) override {
     return Refuse(path);

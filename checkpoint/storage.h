@@ -52,8 +52,22 @@ class Storage {
     virtual uint64_t size() const = 0;
   };
 
+  // A directory that is kept open. Not thread-safe.
+  class Held {
+   public:
+    virtual ~Held() = default;
+    // OK while its path leads to it. NOT_FOUND if that leads nowhere,
+    // FAILED_PRECONDITION naming both if it leads to another one.
+    virtual absl::Status Check() const { return absl::OkStatus(); }
+  };
+
   virtual ~Storage() = default;
 
+  // Opens a directory that is there. A storage that has none holds nothing.
+  virtual absl::StatusOr<std::unique_ptr<Held>> Hold(
+      const std::string& /*path*/) {
+    return std::make_unique<Held>();
+  }
   // ALREADY_EXISTS if there is something of that name.
   virtual absl::StatusOr<std::unique_ptr<Writer>> Create(
       const std::string& path) = 0;

@@ -39,8 +39,9 @@ void AppendMessage(uint64_t field, const std::string& message,
 }
 
 // A value of TensorFlow's DataType.
-uint64_t DataTypeOf(NumberFormat format) {
-  switch (format) {
+uint64_t DataTypeOf(const TensorBundleWriter::Tensor& tensor) {
+  if (tensor.is_int64) return 9;
+  switch (tensor.format) {
     case NumberFormat::kFp32:
       return 1;
     case NumberFormat::kBf16:
@@ -93,7 +94,7 @@ std::string TensorBundleWriter::Encode(const Entry& entry) {
     AppendMessage(2, dimension, &shape);
   }
   std::string encoded;
-  AppendInteger(1, DataTypeOf(entry.tensor.format), &encoded);
+  AppendInteger(1, DataTypeOf(entry.tensor), &encoded);
   AppendMessage(2, shape, &encoded);
   AppendInteger(4, entry.offset, &encoded);
   AppendInteger(5, entry.bytes, &encoded);

@@ -34,6 +34,7 @@ class TensorBundleWriter {
     std::string name;
     NumberFormat format = NumberFormat::kFp32;
     std::vector<uint64_t> shape = {};
+    bool is_int64 = false;  // Instead of the format.
   };
 
   // Makes the data file in `directory`; what that fails with.

@@ -90,12 +90,36 @@ class SavedVariables : public TrainedTensors {
   std::map<std::string, const v1::Variable*> by_name_;  // Into manifest_.
 };
 
+// What torch.save writes: a zip archive, or a pickle in its second protocol.
+bool IsOfTorchSave(const std::string& path) {
+  const auto file = ReadableFile::Open(path);
+  char begin[4] = {};
+  if (!file.ok() ||
+      !(*file)->ReadAt(0, AsWritableBytes(absl::MakeSpan(begin))).ok()) {
+    return false;
+  }
+  const absl::string_view text(begin, sizeof(begin));
+  return text == "PK\x03\x04" || absl::StartsWith(text, "\x80\x02");
+}
+
+// What SafetensorsFile::Open answers, but FAILED_PRECONDITION naming what it is
+// where it is another thing.
+absl::StatusOr<std::unique_ptr<SafetensorsFile>> OpenFile(
+    const std::string& path) {
+  auto file = SafetensorsFile::Open(path);
+  if (!absl::IsDataLoss(file.status()) || !IsOfTorchSave(path)) return file;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "'", path, "' is no safetensors file but one of torch.save; let "
+      "safetensors.torch.save_file write the weights again"));
+}
+
 // One safetensors file or several.
 class TensorFiles : public TrainedTensors {
  public:
-  // `paths`: in which file each tensor lies.
-  explicit TensorFiles(std::map<std::string, std::string> paths)
-      : paths_(std::move(paths)) {}
+  // `paths`: in which file each tensor lies, as `index` says, a file's path.
+  explicit TensorFiles(std::map<std::string, std::string> paths,
+                       std::string index = "")
+      : paths_(std::move(paths)), index_(std::move(index)) {}
 
   void Add(const std::string& path, std::unique_ptr<SafetensorsFile> file) {
     for (const TensorInfo& tensor : file->tensors()) {
@@ -152,7 +176,13 @@ class TensorFiles : public TrainedTensors {
     }
     std::unique_ptr<SafetensorsFile>& file = files_[path->second];
     if (file == nullptr) {
-      ASSIGN_OR_RETURN(file, SafetensorsFile::Open(path->second));
+      auto open = OpenFile(path->second);
+      if (absl::IsNotFound(open.status())) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "'", path->second, "' is missing, in which '", index_,
+            "' says tensors to be"));
+      }
+      ASSIGN_OR_RETURN(file, std::move(open));
     }
     const TensorInfo* const tensor = file->Find(name);
     if (tensor == nullptr) {
@@ -164,6 +194,7 @@ class TensorFiles : public TrainedTensors {
   }
 
   std::map<std::string, std::string> paths_;
+  const std::string index_;
   std::map<std::string, std::unique_ptr<SafetensorsFile>> files_;
 };
 
@@ -188,7 +219,7 @@ absl::StatusOr<std::unique_ptr<TrainedTensors>> OpenIndex(
     }
     paths[name] = absl::StrCat(directory, "/", *plain);
   }
-  return std::make_unique<TensorFiles>(std::move(paths));
+  return std::make_unique<TensorFiles>(std::move(paths), path);
 }
 
 }  // namespace
@@ -209,7 +240,7 @@ std::string TrainedFileIn(const std::string& directory) {
 absl::StatusOr<std::unique_ptr<TrainedTensors>> TrainedTensors::Open(
     const std::string& path) {
   if (!IsDirectory(path)) {
-    ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open(path));
+    ASSIGN_OR_RETURN(auto file, OpenFile(path));
     auto files =
         std::make_unique<TensorFiles>(std::map<std::string, std::string>());
     files->Add(path, std::move(file));

@@ -1,10 +1,13 @@
 #include "checkpoint/warm_start.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/optional.h"
@@ -15,15 +18,17 @@
 #include "checkpoint/trained_tensors.h"
 #include "checkpoint/verify.h"
 #include "config/name_pattern.h"
+#include "tensor/number_reader.h"
 #include "tensor/shape.h"
 
 namespace paramd {
 namespace {
 
-constexpr char kOneFile[] = "model.safetensors";
 // Mistakes that are said in full, and names of what is there.
 constexpr size_t kMostMistakes = 20;
 constexpr size_t kMostNames = 8;
+// Of a tensor that is transposed, read at once.
+constexpr uint64_t kWindowBytes = uint64_t{4} << 20;
 
 using Shape = google::protobuf::RepeatedField<uint64_t>;
 
@@ -34,10 +39,21 @@ absl::Span<const uint64_t> SpanOf(const Shape& shape) {
 // What `variable` is called there; nothing if it keeps its ordinary values.
 absl::optional<std::string> SourceName(const v1::WarmStartConfig& config,
                                        const std::string& variable) {
-  const auto texts = NamePattern(config.variables()).Match(variable);
-  if (!texts.has_value()) return absl::nullopt;
-  if (config.from().empty()) return variable;
-  return NamePattern(config.from()).Fill(*texts);
+  return Renamed(config.variables(), config.from(), variable);
+}
+
+bool IsTransposed(const v1::WarmStartConfig& config,
+                  const std::string& variable) {
+  return MatchesAny(config.transpose(), variable);
+}
+
+// The shape that the variable has there.
+std::vector<uint64_t> ShapeThere(const v1::WarmStartConfig& config,
+                                 const std::string& variable,
+                                 absl::Span<const uint64_t> shape) {
+  std::vector<uint64_t> there(shape.begin(), shape.end());
+  if (IsTransposed(config, variable)) std::reverse(there.begin(), there.end());
+  return there;
 }
 
 std::string FirstOf(std::vector<std::string> names, size_t most,
@@ -54,20 +70,36 @@ std::string FirstOf(std::vector<std::string> names, size_t most,
 bool IsLeftOut(const v1::WarmStartConfig& config, const std::string& variable,
                absl::Span<const uint64_t> shape,
                const absl::StatusOr<TrainedTensors::Tensor>& tensor) {
-  const bool fits = tensor.ok()
-                        ? absl::MakeConstSpan(tensor->shape) == shape
-                        : !absl::IsNotFound(tensor.status());
+  const bool fits =
+      tensor.ok() ? tensor->shape == ShapeThere(config, variable, shape)
+                  : !absl::IsNotFound(tensor.status());
   return !fits && MatchesAny(config.allow_missing(), variable);
 }
 
 // What keeps a tensor from being a variable's values; empty: nothing.
-std::string Mistake(const std::string& variable,
+std::string Mistake(const v1::WarmStartConfig& config,
+                    const std::string& variable,
                     absl::Span<const uint64_t> shape, const std::string& name,
                     const TrainedTensors::Tensor& tensor) {
-  if (absl::MakeConstSpan(tensor.shape) != shape) {
-    return absl::StrCat("'", name, "' in '", tensor.file, "' has the shape ",
-                        ShapeName(tensor.shape), "; variable '", variable,
-                        "' has ", ShapeName(shape));
+  const bool transposed = IsTransposed(config, variable);
+  if (transposed && shape.size() > 2) {
+    return absl::StrCat("variable '", variable, "' (", ShapeName(shape),
+                        ") is no matrix: only a matrix is transposed");
+  }
+  const std::vector<uint64_t> there = ShapeThere(config, variable, shape);
+  if (tensor.shape != there) {
+    const std::vector<uint64_t> exchanged(tensor.shape.rbegin(),
+                                          tensor.shape.rend());
+    return absl::StrCat(
+        "'", name, "' in '", tensor.file, "' has the shape ",
+        ShapeName(tensor.shape), "; variable '", variable, "' has ",
+        ShapeName(shape),
+        transposed ? absl::StrCat(", transposed ", ShapeName(there)) : "",
+        exchanged == there && there.size() == 2
+            ? absl::StrCat(transposed ? " (it fits as it is: take it out of "
+                                      : " (it fits transposed: name it in ",
+                           "warm_start.transpose)")
+            : "");
   }
   if (!IsTrainedDType(tensor.dtype)) {
     return absl::StrCat("'", name, "' in '", tensor.file, "' is ", tensor.dtype,
@@ -108,8 +140,8 @@ absl::StatusOr<std::string> Resolve(const std::string& config_path) {
   }
   if (!TrainedFileIn(path).empty()) return path;
   ASSIGN_OR_RETURN(const auto names, ListDirectory(path));
-  if (std::binary_search(names.begin(), names.end(), kOneFile)) {
-    return absl::StrCat(path, "/", kOneFile);
+  if (std::binary_search(names.begin(), names.end(), kTrainedFile)) {
+    return absl::StrCat(path, "/", kTrainedFile);
   }
   for (const std::string& root : {path, absl::StrCat(path, "/checkpoints")}) {
     if (!IsDirectory(root)) continue;
@@ -117,8 +149,8 @@ absl::StatusOr<std::string> Resolve(const std::string& config_path) {
     if (!newest.empty()) return newest;
   }
   return absl::FailedPreconditionError(
-      absl::StrCat("'", path, "' holds no checkpoint, no ", kOneFile,
-                   " and no ", kOneFile, ".index.json"));
+      absl::StrCat("'", path, "' holds no checkpoint, no ", kTrainedFile,
+                   " and no ", kTrainedFile, ".index.json"));
 }
 
 // What is not there, or not of the kind, is the setting's mistake.
@@ -129,6 +161,24 @@ absl::Status AsOfThePath(const absl::Status& status) {
   return absl::Status(
       is_mistake ? absl::StatusCode::kInvalidArgument : status.code(),
       absl::StrCat("warm_start.path: ", status.message()));
+}
+
+// A matrix that fits either way is taken as it lies, which may not be meant.
+void WarnOfSquares(const v1::WarmStartConfig& config,
+                   absl::Span<const v1::Variable> all) {
+  for (const v1::Variable& variable : all) {
+    const auto name = SourceName(config, variable.name());
+    if (!name.has_value() || *name == variable.name() ||
+        variable.shape_size() != 2 ||
+        variable.shape(0) != variable.shape(1) ||
+        IsTransposed(config, variable.name())) {
+      continue;
+    }
+    Log(LogLevel::kWarning,
+        "a square matrix is taken as it lies, inputs by outputs; if it is of "
+        "PyTorch, name the variable in warm_start.transpose",
+        {{"variable", variable.name()}, {"from", *name}});
+  }
 }
 
 absl::Status CheckAll(const v1::WarmStartConfig& config,
@@ -147,9 +197,13 @@ absl::Status CheckAll(const v1::WarmStartConfig& config,
     std::string mistake;
     if (absl::IsNotFound(tensor.status())) {
       mistake = Missing(variable.name(), shape, *name);
+    } else if (absl::IsFailedPrecondition(tensor.status())) {
+      mistake = std::string(tensor.status().message());
+      // One file may have many of them.
+      if (absl::c_linear_search(mistakes, mistake)) mistake.clear();
     } else {
       RETURN_IF_ERROR(tensor.status());
-      mistake = Mistake(variable.name(), shape, *name, *tensor);
+      mistake = Mistake(config, variable.name(), shape, *name, *tensor);
     }
     ++found;
     if (!mistake.empty()) mistakes.push_back(std::move(mistake));
@@ -180,6 +234,7 @@ absl::StatusOr<v1::WarmStartConfig> FindWarmStart(
   if (!path.ok()) return AsOfThePath(path.status());
   found.set_path(*path);
   RETURN_IF_ERROR(CheckWarmStart(found, all));
+  WarnOfSquares(found, all);
   return found;
 }
 
@@ -190,12 +245,122 @@ absl::Status CheckWarmStart(const v1::WarmStartConfig& config,
   return CheckAll(config, all, tensors->get());
 }
 
+namespace {
+
+// Rows of a variable, in the order in which they are wanted.
+struct WantedRows {
+  std::string tensor;
+  RowRange rows;
+  // Of the variable, if the tensor is its transpose; else empty.
+  std::vector<uint64_t> transposed_to;
+};
+
+// INVALID_ARGUMENT naming the first of `numbers`, which are the rows `wanted`,
+// that training can't begin with: all others would become like it.
+absl::Status CheckFinite(absl::Span<const TrainedTensors::Rows> wanted,
+                         const BufferChain& numbers, TrainedTensors* tensors) {
+  ChainReader reader(numbers);
+  for (const TrainedTensors::Rows& rows : wanted) {
+    ASSIGN_OR_RETURN(const auto tensor, tensors->Find(rows.tensor));
+    ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(tensor.shape));
+    absl::optional<std::pair<uint64_t, float>> wrong;
+    NumberReader(&reader).ForEachRun(
+        (rows.rows.end - rows.rows.begin) * shape.row_elements,
+        [&](const std::byte* bytes, size_t offset, size_t count) {
+          for (size_t i = 0; i < count && !wrong.has_value(); ++i) {
+            float number;
+            std::memcpy(&number, bytes + i * sizeof(number), sizeof(number));
+            if (!std::isfinite(number)) wrong.emplace(offset + i, number);
+          }
+        });
+    if (!wrong.has_value()) continue;
+    const auto [element, number] = *wrong;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", rows.tensor, "' in '", tensor.file, "' is ",
+        std::isnan(number) ? "not a number" : "infinite", " at row ",
+        rows.rows.begin + element / shape.row_elements, ", element ",
+        element % shape.row_elements, ": nothing can be trained from it"));
+  }
+  return absl::OkStatus();
+}
+
+// Adds the rows `wanted` to *out, checked.
+absl::Status ReadFinite(absl::Span<const TrainedTensors::Rows> wanted,
+                        TrainedTensors* tensors, BufferChain* out) {
+  BufferChain numbers;
+  RETURN_IF_ERROR(tensors->Read(wanted, &numbers));
+  RETURN_IF_ERROR(CheckFinite(wanted, numbers, tensors));
+  out->insert(out->end(), numbers.begin(), numbers.end());
+  return absl::OkStatus();
+}
+
+// Those rows of the transpose of one tensor, which is read once, in windows.
+absl::Status ReadTransposed(absl::Span<const WantedRows> wanted,
+                            TrainedTensors* tensors, BufferChain* out) {
+  const uint64_t rows = wanted[0].transposed_to[0];
+  const uint64_t columns = wanted[0].transposed_to[1];
+  std::vector<Buffer> parts;
+  for (const WantedRows& want : wanted) {
+    parts.push_back(Buffer::Allocate((want.rows.end - want.rows.begin) *
+                                     columns * sizeof(float)));
+  }
+  const uint64_t window =
+      std::max<uint64_t>(1, kWindowBytes / (rows * sizeof(float)));
+  std::vector<float> read;
+  for (uint64_t begin = 0; begin < columns; begin += window) {
+    const uint64_t end = std::min(columns, begin + window);
+    BufferChain chain;
+    RETURN_IF_ERROR(
+        ReadFinite({{wanted[0].tensor, {begin, end}}}, tensors, &chain));
+    read.resize((end - begin) * rows);
+    ChainReader(chain).Read(AsWritableBytes(absl::MakeSpan(read)));
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      auto* const to = reinterpret_cast<float*>(parts[i].mutable_bytes().data());
+      const RowRange& part = wanted[i].rows;
+      for (uint64_t row = part.begin; row < part.end; ++row) {
+        for (uint64_t c = begin; c < end; ++c) {
+          to[(row - part.begin) * columns + c] = read[(c - begin) * rows + row];
+        }
+      }
+    }
+  }
+  for (Buffer& part : parts) out->push_back(std::move(part));
+  return absl::OkStatus();
+}
+
+absl::Status ReadAll(absl::Span<const WantedRows> wanted,
+                     TrainedTensors* tensors, BufferChain* out) {
+  while (!wanted.empty()) {
+    // As many as lie there in the same way; transposed, of one tensor.
+    const WantedRows& first = wanted[0];
+    size_t count = 1;
+    while (count < wanted.size() &&
+           wanted[count].transposed_to == first.transposed_to &&
+           (first.transposed_to.empty() ||
+            wanted[count].tensor == first.tensor)) {
+      ++count;
+    }
+    const auto part = wanted.first(count);
+    wanted.remove_prefix(count);
+    if (!first.transposed_to.empty()) {
+      RETURN_IF_ERROR(ReadTransposed(part, tensors, out));
+      continue;
+    }
+    std::vector<TrainedTensors::Rows> rows;
+    for (const WantedRows& want : part) rows.push_back({want.tensor, want.rows});
+    RETURN_IF_ERROR(ReadFinite(rows, tensors, out));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status ReadWarmStart(const v1::ReadWarmStart& request,
                            v1::ReadWarmStartResult* result,
                            BufferChain* payload) {
   const v1::WarmStartConfig& config = request.warm_start();
   ASSIGN_OR_RETURN(const auto tensors, TrainedTensors::Open(config.path()));
-  std::vector<TrainedTensors::Rows> wanted;
+  std::vector<WantedRows> wanted;
   for (const v1::ReadSlices::Want& want : request.slices()) {
     result->add_found(false);
     const auto name = SourceName(config, want.variable());
@@ -208,7 +373,7 @@ absl::Status ReadWarmStart(const v1::ReadWarmStart& request,
           "'", config.path(), "': ", Missing(want.variable(), shape, *name)));
     }
     RETURN_IF_ERROR(tensor.status());
-    const std::string mistake = Mistake(want.variable(), shape, *name, *tensor);
+    const std::string mistake = Mistake(config, want.variable(), shape, *name, *tensor);
     if (!mistake.empty()) return absl::InvalidArgumentError(mistake);
     ASSIGN_OR_RETURN(const RowShape rows, ToRowShape(shape));
     if (want.row_begin() >= want.row_end() || want.row_end() > rows.rows) {
@@ -217,9 +382,14 @@ absl::Status ReadWarmStart(const v1::ReadWarmStart& request,
           want.variable(), "' do not exist; it has ", rows.rows));
     }
     result->set_found(result->found_size() - 1, true);
-    wanted.push_back({*name, {want.row_begin(), want.row_end()}});
+    WantedRows& rows_wanted = wanted.emplace_back();
+    rows_wanted.tensor = *name;
+    rows_wanted.rows = {want.row_begin(), want.row_end()};
+    if (shape.size() == 2 && IsTransposed(config, want.variable())) {
+      rows_wanted.transposed_to = {shape.begin(), shape.end()};
+    }
   }
-  return tensors->Read(wanted, payload);
+  return ReadAll(wanted, tensors.get(), payload);
 }
 
 }  // namespace paramd

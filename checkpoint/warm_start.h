@@ -14,10 +14,13 @@
 namespace paramd {
 
 // Initial values out of something that was trained before. `variables` of the
-// config says which variables take them, `from` what they are called there,
-// both as NamePattern; all others, and of those that `allow_missing` names
-// (MatchesAny) the ones that are not there in their shape, keep their ordinary
-// initial values.
+// config says which variables take them, `from` what they are called there
+// (Renamed), `transpose` (MatchesAny) which matrices lie there with rows and
+// columns exchanged; all others, and of those that `allow_missing` names the ones
+// that are not there in their shape, keep their ordinary initial values.
+
+// What one file with everything is called, as Hugging Face has it.
+inline constexpr char kTrainedFile[] = "model.safetensors";
 
 // The config with the path of what it stands for, from the root on:
 //   - of a directory of checkpoints, or a run's with one below it, the newest

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <string>
@@ -233,7 +234,8 @@ TEST(WarmStartTest, AllThatDoesNotFitIsSaidAtOnce) {
                 {SampleVariable("a", {2, 3}), SampleVariable("b", {4}),
                  SampleVariable("c", {1})}),
       absl::StrCat("warm_start: '", path, "' does not fit: 'a' in '", path,
-                   "' has the shape 3x2; variable 'a' has 2x3; there is no "
+                   "' has the shape 3x2; variable 'a' has 2x3 (it fits "
+                   "transposed: name it in warm_start.transpose); there is no "
                    "'b' for variable 'b' (4); 'c' in '",
                    path, "' is I32; F32, F16 and BF16 are read; it has: a, c"));
 }
@@ -275,12 +277,135 @@ TEST(WarmStartTest, WhatMayBeMissingMayHaveAnotherShape) {
   EXPECT_THAT(got.values, ElementsAre(5));
 }
 
+TEST(WarmStartTest, SeveralPatternsNameSeveralKindsOfVariables) {
+  const std::string path = WriteTensors(
+      absl::StrCat(NewDirectory("patterns"), "/model.safetensors"),
+      {{"1.weight", {"F32", {2, 1}, {1, 2}}}, {"1.bias", {"F32", {2}, {3, 4}}}});
+  const v1::Variable kernel = SampleVariable("dense_1/kernel", {2, 1});
+  const v1::Variable bias = SampleVariable("dense_1/bias", {2});
+  const v1::Variable other = SampleVariable("other", {2});
+  const v1::WarmStartConfig config =
+      From(path, "dense_*/kernel,dense_*/bias", "*.weight,*.bias");
+  EXPECT_EQ(MistakeOf(config, {kernel, bias, other}), "");
+  const Got got =
+      Read(config, {Rows(kernel, 0, 2), Rows(bias, 0, 2), Rows(other, 0, 2)});
+  EXPECT_THAT(got.found, ElementsAre(true, true, false));
+  EXPECT_THAT(got.values, ElementsAre(1, 2, 3, 4));
+}
+
+TEST(WarmStartTest, AMatrixIsTransposedIfThatIsSaid) {
+  const std::string path = WriteTensors(
+      absl::StrCat(NewDirectory("transposed"), "/model.safetensors"),
+      {{"square", {"F32", {2, 2}, {1, 2, 3, 4}}},
+       {"wide", {"F16", {2, 3}, {1, 2, 3, 4, 5, 6}}},
+       {"bias", {"F32", {2}, {7, 8}}}});
+  const v1::Variable square = SampleVariable("square", {2, 2});
+  const v1::Variable wide = SampleVariable("wide", {3, 2});
+  const v1::Variable bias = SampleVariable("bias", {2});
+  v1::WarmStartConfig config = From(path);
+  EXPECT_THAT(MistakeOf(config, {square, wide, bias}),
+              HasSubstr("'wide' has 3x2 (it fits transposed: name it in "
+                        "warm_start.transpose)"));
+  config.set_transpose("*");
+  EXPECT_EQ(MistakeOf(config, {square, wide, bias}), "");
+  // Slices of one variable one after the other, and the other way round.
+  const Got got = Read(
+      config, {Rows(square, 0, 2), Rows(wide, 0, 1), Rows(wide, 1, 3),
+               Rows(bias, 0, 2), Rows(wide, 2, 3), Rows(square, 1, 2)});
+  ASSERT_TRUE(got.status.ok()) << got.status;
+  EXPECT_THAT(got.values,
+              ElementsAre(1, 3, 2, 4, 1, 4, 2, 5, 3, 6, 7, 8, 3, 6, 2, 4));
+  EXPECT_THAT(MistakeOf(config, {SampleVariable("wide", {2, 3})}),
+              HasSubstr("has 2x3, transposed 3x2 (it fits as it is: take it out "
+                        "of warm_start.transpose)"));
+}
+
+TEST(WarmStartTest, AMatrixThatIsTransposedIsReadInWindows) {
+  // Of 4 MiB: three rows of the tensor each.
+  constexpr uint64_t kRows = 300'000;
+  std::vector<float> values(kRows * 7);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const std::string path = WriteTensors(
+      absl::StrCat(NewDirectory("windows"), "/model.safetensors"),
+      {{"w", {"F32", {7, kRows}, values}}});
+  v1::WarmStartConfig config = From(path);
+  config.set_transpose("w");
+  const Got got = Read(config, {Rows(SampleVariable("w", {kRows, 7}), 299'998, kRows)});
+  ASSERT_TRUE(got.status.ok()) << got.status;
+  ASSERT_EQ(got.values.size(), 14u);
+  for (uint64_t column = 0; column < 7; ++column) {
+    EXPECT_EQ(got.values[column], column * kRows + 299'998);
+    EXPECT_EQ(got.values[7 + column], column * kRows + 299'999);
+  }
+}
+
+TEST(WarmStartTest, ASquareMatrixOfAnotherNameIsTakenAsItLiesWithAWarning) {
+  const std::string path = WriteTensors(
+      absl::StrCat(NewDirectory("square"), "/model.safetensors"),
+      {{"1.weight", {"F32", {2, 2}, {1, 2, 3, 4}}}});
+  const v1::Variable kernel = SampleVariable("dense_1/kernel", {2, 2});
+  v1::WarmStartConfig config = From(path, "dense_*/kernel", "*.weight");
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(FindWarmStart(config, {kernel}).ok());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("name the variable in warm_start.transpose variable="
+                        "dense_1/kernel from=1.weight"));
+  config.set_transpose("dense_*/kernel");
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(FindWarmStart(config, {kernel}).ok());
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
 TEST(WarmStartTest, APatternThatIsNoVariableIsAMistake) {
   const std::string path =
       WriteTensors(absl::StrCat(NewDirectory("pattern"), "/a.safetensors"),
                    {{"a", {"F32", {1}, {5}}}});
   EXPECT_THAT(MistakeOf(From(path, "b*"), {SampleVariable("a", {1})}),
               HasSubstr("variables \"b*\" is none of the job's: a"));
+}
+
+TEST(WarmStartTest, AFileThatAnIndexNamesAndThatIsMissingIsNamedOnce) {
+  const std::string directory = NewDirectory("shard");
+  WriteText(absl::StrCat(directory, "/model.safetensors.index.json"),
+            R"({"weight_map": {"x": "2.safetensors", "y": "2.safetensors"}})");
+  EXPECT_THAT(
+      MistakeOf(From(directory),
+                {SampleVariable("x", {1}), SampleVariable("y", {1})}),
+      HasSubstr(absl::StrCat(
+          "does not fit: '", directory, "/2.safetensors' is missing, in which '",
+          directory, "/model.safetensors.index.json' says tensors to be; it")));
+}
+
+TEST(WarmStartTest, AFileOfTorchSaveIsNoSafetensorsFile) {
+  const std::string directory = NewDirectory("torch");
+  int n = 0;
+  for (const std::string& text :
+       {absl::StrCat("PK\x03\x04", std::string(60, '\0')),
+        absl::StrCat("\x80\x02", std::string(60, '.'))}) {
+    const std::string path = absl::StrCat(directory, "/", ++n, ".pt");
+    WriteText(path, text);
+    const auto found = FindWarmStart(From(path), {SampleVariable("x", {1})});
+    EXPECT_TRUE(absl::IsInvalidArgument(found.status())) << found.status();
+    EXPECT_THAT(std::string(found.status().message()),
+                HasSubstr(absl::StrCat("'", path, "' is no safetensors file but "
+                                       "one of torch.save")));
+  }
+}
+
+TEST(WarmStartTest, AWeightThatIsNotANumberIsNamedWithItsPlace) {
+  const std::string path = WriteTensors(
+      absl::StrCat(NewDirectory("nan"), "/a.safetensors"),
+      {{"a", {"F32", {3, 2}, {1, 2, 3, 4, 5, std::nanf("")}}},
+       {"b", {"BF16", {2}, {1, INFINITY}}}});
+  const auto a = SampleVariable("a", {3, 2});
+  const auto b = SampleVariable("b", {2});
+  EXPECT_TRUE(Read(From(path), {Rows(a, 0, 2), Rows(b, 0, 1)}).status.ok());
+  const Got nan = Read(From(path), {Rows(b, 0, 1), Rows(a, 1, 3)});
+  EXPECT_TRUE(absl::IsInvalidArgument(nan.status));
+  EXPECT_THAT(std::string(nan.status.message()),
+              HasSubstr("a.safetensors' is not a number at row 2, element 1"));
+  EXPECT_THAT(std::string(Read(From(path), {Rows(b, 0, 2)}).status.message()),
+              HasSubstr("'b' in '"));
 }
 
 }  // namespace

@@ -203,6 +203,21 @@ class CheckpointCommandTest(unittest.TestCase):
             self.assertIn(sentence, errors)
             self.assertEqual(errors.count("\n"), 1)
 
+    # ---- a result that nobody gets ----
+
+    def test_a_command_whose_output_cannot_be_written_fails(self):
+        for command in (["checkpoint", "verify", self.full],
+                        ["checkpoint", "inspect", self.full],
+                        ["checkpoint", "list", self.runs],
+                        ["checkpoint", "diff", self.full, self.full],
+                        ["version"], ["man"], ["completion", "bash"],
+                        ["--help"], ["checkpoint", "verify", "--help"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([BINARY, *command], stdout=full, text=True,
+                                      stderr=subprocess.PIPE, check=False)
+            self.assertEqual(done.returncode, 1, command)
+            self.assertIn("cannot be written", done.stderr)
+
     # ---- diff ----
 
     def test_diff_of_a_checkpoint_with_itself(self):
@@ -294,9 +309,10 @@ class CheckpointCommandTest(unittest.TestCase):
             "model-00002-of-00003.safetensors",
             "model-00003-of-00003.safetensors",
             "model.safetensors.index.json",
-            "optimizer-00001-of-00003.safetensors",
-            "optimizer-00002-of-00003.safetensors",
-            "optimizer-00003-of-00003.safetensors",
+            "optimizer-00001-of-00004.safetensors",
+            "optimizer-00002-of-00004.safetensors",
+            "optimizer-00003-of-00004.safetensors",
+            "optimizer-00004-of-00004.safetensors",
             "optimizer.safetensors.index.json"])
         with open(os.path.join(out, "model.safetensors.index.json"),
                   encoding="utf-8") as file:
@@ -313,7 +329,14 @@ class CheckpointCommandTest(unittest.TestCase):
             total += values.nbytes
         self.assertEqual(index["metadata"]["total_size"], total)
         with safetensors.safe_open(
-                os.path.join(out, "optimizer-00002-of-00003.safetensors"),
+                os.path.join(out, "optimizer-00001-of-00004.safetensors"),
+                framework="numpy") as file:
+            self.assertEqual(sorted(file.keys()),
+                             sorted(name + "/slot:step" for name in SHAPES))
+            self.assertEqual(file.get_tensor("wide/slot:step").dtype,
+                             numpy.int64)
+        with safetensors.safe_open(
+                os.path.join(out, "optimizer-00003-of-00004.safetensors"),
                 framework="numpy") as file:
             self.assertEqual(list(file.keys()), ["wide/slot:momentum"])
             self.assertTrue((file.get_tensor("wide/slot:momentum")
@@ -369,7 +392,7 @@ class CheckpointCommandTest(unittest.TestCase):
         code, printed, errors = paramd("export", self.runs, "--to", out,
                                        "--format=tensorbundle", "--slots")
         self.assertEqual((code, errors), (0, ""))
-        self.assertTrue(printed.startswith(f"{out}: 8 tensors, "), printed)
+        self.assertTrue(printed.startswith(f"{out}: 12 tensors, "), printed)
         with open(os.path.join(out, "checkpoint"), encoding="utf-8") as file:
             self.assertEqual(file.read(), 'model_checkpoint_path: "ckpt"\n'
                              'all_model_checkpoint_paths: "ckpt"\n')
@@ -379,13 +402,17 @@ class CheckpointCommandTest(unittest.TestCase):
         self.assertEqual(header, {1: 1, 3: b"\x08\x01"})
         names = [key.decode() for key, _ in entries[1:]]
         self.assertEqual(names, sorted(
-            [*SHAPES, *(name + "/slot:momentum" for name in SHAPES)],
+            [*SHAPES, *(name + "/slot:momentum" for name in SHAPES),
+             *(name + "/slot:step" for name in SHAPES)],
             key=str.encode))
         with open(os.path.join(out, "ckpt.data-00000-of-00001"), "rb") as file:
             data = file.read()
         for key, value in entries[1:]:
             name, _, slot = key.decode().partition("/slot:")
             entry = dict(fields(value))
+            if slot == "step":
+                self.assertEqual((entry[1], entry[5]), (9, 8))
+                continue
             self.assertEqual(entry[1], 1)
             shape = tuple(dict(fields(size))[1]
                           for _, size in fields(entry[2]))

@@ -109,6 +109,12 @@ int CheckpointExportCommand(const Invocation& invocation) {
                  absl::StrCat(result->overflowed).c_str(),
                  wanted.dtype.c_str());
   }
+  if (result->uneven > 0) {
+    std::fprintf(stderr,
+                 "paramd: not all rows of %s variables have been updated as "
+                 "often; /slot:step is the most\n",
+                 absl::StrCat(result->uneven).c_str());
+  }
   std::printf("%s: %s tensors, %s, in\n", result->directory.c_str(),
               absl::StrCat(result->tensors).c_str(),
               BytesText(result->bytes).c_str());

@@ -148,6 +148,10 @@ std::string FiguresText(const v1::ProcessAnswer& answer) {
       figures.push_back(
           absl::StrCat(WithCommas(worker.quarantined()), " quarantined"));
     }
+    if (worker.spoiled_sessions() > 0) {
+      figures.push_back(absl::StrCat(WithCommas(worker.spoiled_sessions()),
+                                     " sessions spoiled"));
+    }
   }
   return absl::StrJoin(figures, " · ");
 }
@@ -191,6 +195,11 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
                           WithCommas(job.checkpoint_step()),
                           job.checkpoint_path());
   }
+  if (!job.checkpoint_failure().empty()) {
+    absl::StrAppend(text, "the newest checkpoint failed (",
+                    WithCommas(job.checkpoints_failed()),
+                    " in all): ", job.checkpoint_failure(), "\n");
+  }
   const v1::Evaluation& evaluation = job.evaluation();
   if (evaluation.examples() > 0) {
     absl::StrAppendFormat(
@@ -198,6 +207,29 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
         static_cast<double>(evaluation.correct()) / evaluation.examples(),
         evaluation.epoch());
   }
+}
+
+// Where every server has said what it holds.
+void AppendBalance(const v1::ClusterReport& report, std::string* text) {
+  uint64_t all = 0;
+  uint64_t most = 0;
+  std::string fullest;
+  uint64_t servers = 0;
+  for (const v1::ProcessAnswer& answer : report.processes()) {
+    const v1::ServerStats& server = answer.status().server();
+    if (!answer.status().has_server()) continue;
+    if (!server.restored()) return;
+    ++servers;
+    all += server.bytes();
+    if (fullest.empty() || server.bytes() > most) fullest = answer.name();
+    most = std::max(most, server.bytes());
+  }
+  if (servers < 2 || servers < report.job().servers() || all == 0) return;
+  absl::StrAppendFormat(
+      text, "balance: %s has the most, %s, %.2f times its share\n", fullest,
+      BytesText(most),
+      static_cast<double>(most) * static_cast<double>(servers) /
+          static_cast<double>(all));
 }
 
 void AppendAsked(const v1::ProcessAnswer& answer, std::string* text) {
@@ -263,6 +295,7 @@ std::string RenderReport(const v1::ClusterReport& report) {
   std::string text;
   if (report.has_job()) {
     AppendJob(report.job(), &text);
+    AppendBalance(report, &text);
   } else {
     absl::StrAppend(&text, "the job is not known: ", report.job_error(), "\n");
   }

@@ -198,6 +198,26 @@ TEST_F(ClusterReportTest, WhatAServerLostIsShownWithItAndWithTheJob) {
   EXPECT_THAT(text, HasSubstr("0 blocks applied · 1,234 pushes lost\n"));
 }
 
+TEST_F(ClusterReportTest, TheFullestServerIsNamedOnceAllHoldTheirs) {
+  EXPECT_THAT(RenderReport(*ReportAt("w0:1")), Not(HasSubstr("balance")))
+      << "one server has all";
+  v1::StatusReply& second = replies_["p1:1"];
+  *second.mutable_task() = TaskOf(v1::PS, 1);
+  second.mutable_server()->set_bytes(1560000);
+  replies_["w0:1"].mutable_job()->set_servers(2);
+  AddMember(v1::PS, 1, v1::Member::ALIVE, "p1:1");
+  EXPECT_THAT(RenderReport(*ReportAt("w0:1")), Not(HasSubstr("balance")))
+      << "it is still filled";
+  second.mutable_server()->set_restored(true);
+  EXPECT_THAT(
+      RenderReport(*ReportAt("w0:1")),
+      HasSubstr(
+          "balance: ps-1 has the most, 1.6 MB, 1.20 times its share\n"));
+  replies_.erase("p1:1");
+  EXPECT_THAT(RenderReport(*ReportAt("w0:1")), Not(HasSubstr("balance")))
+      << "it does not answer";
+}
+
 TEST_F(ClusterReportTest, ProgramsReadEveryKeyAlsoOfZero) {
   const std::string json = *ReportJson(*ReportAt("p0:1"));
   EXPECT_THAT(json, HasSubstr("\"asked\": \"p0:1\""));

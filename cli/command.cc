@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -15,8 +16,9 @@ namespace paramd {
 const std::vector<Command>& Commands() {
   static const auto* commands = new std::vector<Command>{
       {"run", "one process of a cluster, or the whole job in this one",
-       RunCommand},
-      {"local", "a whole cluster of processes on this machine", LocalCommand},
+       RunCommand, /*prints_progress=*/true},
+      {"local", "a whole cluster of processes on this machine", LocalCommand,
+       /*prints_progress=*/true},
       {"checkpoint list", "the checkpoints of a run", CheckpointListCommand},
       {"checkpoint inspect", "what a checkpoint contains",
        CheckpointInspectCommand},
@@ -73,6 +75,42 @@ std::string Help() {
   return help;
 }
 
+// The commands of a group: "checkpoint list" and its like. Empty: it is none.
+std::string HelpOfGroup(const std::string& group) {
+  std::string help;
+  for (const Command& command : Commands()) {
+    if (!absl::StartsWith(command.name, group + " ")) continue;
+    absl::StrAppendFormat(&help, "  %-20s %s\n", command.name,
+                          command.sentence);
+  }
+  if (help.empty()) return help;
+  return absl::StrCat("usage: paramd ", group, " COMMAND [flags]\n\n", help,
+                      "\n'paramd ", group, " COMMAND --help' explains one.\n");
+}
+
+bool AsksForHelp(const std::string& word) {
+  return word == "--help" || word == "-h" || word == "help";
+}
+
+// "help run" means "run --help", "--version" the command.
+std::vector<std::string> Canonical(std::vector<std::string> words) {
+  if (words.size() > 1 && AsksForHelp(words[0])) {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  if (!words.empty() && words[0] == "--version") words[0] = "version";
+  return words;
+}
+
+// A result that nobody gets, as on a full disk, is none.
+int Finish(const Command& command, int exit_code) {
+  const bool is_written = std::fflush(stdout) == 0 && !std::ferror(stdout);
+  if (is_written || command.prints_progress) return exit_code;
+  std::fprintf(stderr, "paramd: the output of '%s' cannot be written\n",
+               command.name.c_str());
+  return exit_code == kExitFinished ? kExitFailed : exit_code;
+}
+
 int Unknown(const std::vector<std::string>& words) {
   std::vector<std::string> known;
   for (const Command& command : Commands()) known.push_back(command.name);
@@ -105,21 +143,30 @@ absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags,
 }
 
 int Dispatch(absl::Span<char* const> words) {
-  const std::vector<std::string> given(words.begin() + 1, words.end());
-  if (given.empty() || given[0] == "--help" || given[0] == "-h" ||
-      given[0] == "help") {
+  const std::vector<std::string> given =
+      Canonical({words.begin() + 1, words.end()});
+  if (given.empty() || AsksForHelp(given[0])) {
     std::fputs(Help().c_str(), given.empty() ? stderr : stdout);
-    return given.empty() ? kExitBadConfiguration : kExitFinished;
+    return Finish({"--help", "", nullptr}, given.empty() ? kExitBadConfiguration
+                                                         : kExitFinished);
   }
   for (const Command& command : Commands()) {
     const std::vector<std::string> name = absl::StrSplit(command.name, ' ');
     if (given.size() >= name.size() &&
         std::equal(name.begin(), name.end(), given.begin())) {
-      return command.run(
-          {words[0], {given.begin() + name.size(), given.end()}});
+      return Finish(command,
+                    command.run({words[0],
+                                 {given.begin() + name.size(), given.end()}}));
     }
   }
-  return Unknown(given);
+  const bool is_alone = given.size() == 1;
+  const std::string group = HelpOfGroup(given[0]);
+  if (group.empty() || (!is_alone && !AsksForHelp(given[1]))) {
+    return Unknown(given);
+  }
+  std::fputs(group.c_str(), is_alone ? stderr : stdout);
+  return Finish({"--help", "", nullptr},
+                is_alone ? kExitBadConfiguration : kExitFinished);
 }
 
 }  // namespace paramd

@@ -28,6 +28,9 @@ struct Command {
   std::string name;  // "local", "checkpoint inspect"
   std::string sentence;
   int (*run)(const Invocation& invocation);
+  // What it prints is how a job goes. The exit code is that of the job, whoever
+  // reads along; else a command whose output cannot be written has failed.
+  bool prints_progress = false;
 };
 
 // Each stands in a file of its own.
@@ -59,7 +62,7 @@ absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags,
                                absl::Status* wrong = nullptr);
 
 // Finds the subcommand that `words`, argv, name and runs it. Without one, or
-// with --help: shows all. An unknown one is named with its nearest, exit 2.
+// with --help: shows all, or those of a group ("checkpoint"). An unknown one is named with its nearest, exit 2.
 int Dispatch(absl::Span<char* const> words);
 
 }  // namespace paramd

@@ -1,8 +1,12 @@
 """paramd config check and print, as typed."""
 
 import json
+import os
 import subprocess
+import tempfile
 import unittest
+
+from tests.cluster import paramd
 
 JOB = "config/examples/fashion_mnist.json"
 
@@ -32,6 +36,42 @@ class ConfigCheckTest(unittest.TestCase):
         code, _, errors = config("check")
         self.assertEqual(code, 2)
         self.assertIn("--job FILE is missing", errors)
+
+
+class ConfigCheckDataTest(unittest.TestCase):
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+
+    def check(self, layers, *arguments, **environment):
+        job = paramd.tiny_job(self.directory)
+        job["model"]["layers"] = layers
+        path = os.path.join(self.directory, "job.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(job, file)
+        return config("check", "--job", path, *arguments, **environment)
+
+    def test_a_model_that_does_not_fit_the_data_is_found(self):
+        code, out, errors = self.check([{"dense": 10}])
+        self.assertEqual(code, 2, out)
+        self.assertIn("dense layer 'dense_1' needs a flat input", errors)
+        code, out, errors = self.check(["flatten", {"dense": 9}])
+        self.assertEqual(code, 2, out)
+        self.assertIn("gives 9 values; the input has 10 classes", errors)
+
+    def test_what_was_not_checked_is_said(self):
+        code, out, errors = self.check(["flatten", {"dense": 10}],
+                                       PARAMD_EPOCH="3")
+        self.assertEqual(code, 0, errors)
+        self.assertIn("nothing is wrong", out)
+        self.assertIn("not checked: whether what the job writes", out)
+        self.assertIn("PARAMD_EPOCH", errors)
+        code, out, errors = self.check(
+            [{"dense": 10}], "--task_type=ps", "--task_index=0",
+            "--cluster=ps=127.0.0.1:22;worker=127.0.0.3:22")
+        self.assertEqual(code, 0, errors)
+        self.assertIn("not checked: the data, and whether the model fits it "
+                      "(ps-0 reads none); whether the other tasks", out)
 
 
 class ConfigPrintTest(unittest.TestCase):

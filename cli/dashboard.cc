@@ -39,6 +39,14 @@ uint32_t CurrentEpoch(const ClusterView& view) {
                   static_cast<uint32_t>(std::max(view.epochs_done, 0.0)) + 1);
 }
 
+// ", 2m10s left" if that is known.
+std::string LeftText(const ClusterView& view) {
+  if (!view.left.has_value()) return "";
+  return absl::StrCat(
+      ", ", absl::FormatDuration(absl::Trunc(*view.left, absl::Seconds(1))),
+      " left");
+}
+
 std::string Bar(double fraction) {
   std::string bar;
   for (size_t cell = 0; cell < kBarCells; ++cell) {
@@ -72,7 +80,8 @@ std::string Header(const ClusterView& view) {
       Padded(left, 60), "  ",
       absl::StrFormat("epoch %d/%d  %s %.0f %%", CurrentEpoch(view),
                       view.epochs, Bar(Fraction(view)),
-                      std::floor(100 * Fraction(view))));
+                      std::floor(100 * Fraction(view))),
+      LeftText(view));
 }
 
 std::string ServerText(const ClusterView::Server& server) {
@@ -195,8 +204,10 @@ void FillView(const std::vector<ProcessReport>& servers,
     row.is_chief = i == 0;
     row.note = workers[i].note;
     const auto& status = workers[i].status;
-    if (status.has_value() && status->worker().examples_per_second() > 0) {
-      row.examples_per_second = status->worker().examples_per_second();
+    if (status.has_value() && status->worker().epoch() > 0) {
+      // One that does not answer trains nothing that anybody knows of.
+      row.examples_per_second =
+          row.note.empty() ? status->worker().examples_per_second() : 0;
       row.loss = status->worker().loss();
     }
     view->workers.push_back(std::move(row));
@@ -253,8 +264,9 @@ std::string RenderBlock(const ClusterView& view, int width) {
 std::string RenderLine(const ClusterView& view) {
   const Summary sum = SumUp(view);
   std::string line = absl::StrFormat(
-      "epoch %d/%d  %.0f %%  %s ex/s  loss %s  %s  %s", CurrentEpoch(view),
-      view.epochs, std::floor(100 * Fraction(view)), RateText(sum.rate.Total()),
+      "epoch %d/%d  %.0f %% of the job%s  %s ex/s  loss %s  %s  %s",
+      CurrentEpoch(view), view.epochs, std::floor(100 * Fraction(view)),
+      LeftText(view), RateText(sum.rate.Total()),
       LossText(sum.loss.Mean()), PushText(view), CheckpointText(view));
   if (view.accuracy.has_value()) {
     absl::StrAppendFormat(&line, "  test accuracy %.3f after epoch %d",
@@ -278,6 +290,9 @@ std::string RenderEnd(const EndView& view) {
                     "   (opens in safetensors)\n", "pushes:        ",
                     WithCommas(view.pushes_lost), " lost, ",
                     WithCommas(view.pushes_doubled), " doubled\n");
+  }
+  for (const std::string& warning : view.warnings) {
+    absl::StrAppend(&text, "warning:       ", warning, "\n");
   }
   const std::string program = ShellQuoted(view.program);
   const std::string local =

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 
 #include "proto/paramd/v1/cluster.pb.h"
@@ -36,6 +37,7 @@ struct ClusterView {
   std::string staleness;
   uint32_t epochs = 0;
   double epochs_done = 0;
+  absl::optional<absl::Duration> left;  // See RemainingTime.
   std::vector<Server> servers;
   std::vector<Worker> workers;
   uint64_t pushes = 0;
@@ -81,6 +83,8 @@ struct EndView {
   // Of that checkpoint.
   uint64_t pushes_lost = 0;
   uint64_t pushes_doubled = 0;
+  // By what the job seems to have learnt nothing.
+  std::vector<std::string> warnings;
 };
 
 // The result and three commands to try next, ready to be pasted into a shell.

@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_split.h"
 
+#include "cli/remaining_time.h"
+
 namespace paramd {
 namespace {
 
@@ -90,7 +92,7 @@ TEST(DashboardTest, ManyProcessesAreSummedUp) {
 TEST(DashboardTest, OneLineSaysTheSame) {
   ClusterView view = Running();
   EXPECT_EQ(RenderLine(view),
-            "epoch 3/5  52 %  18,340 ex/s  loss 0.289  "
+            "epoch 3/5  52 % of the job  18,340 ex/s  loss 0.289  "
             "pushes 5,120 applied · 0 given up  "
             "checkpoint at step 5000  2.1 MB  41 ms");
   view.accuracy = 0.8812;
@@ -98,6 +100,36 @@ TEST(DashboardTest, OneLineSaysTheSame) {
   view.waiting_for = "ps-1";
   EXPECT_THAT(RenderLine(view),
               HasSubstr("test accuracy 0.881 after epoch 2  waiting for ps-1"));
+}
+
+TEST(DashboardTest, WhatIsLeftIsSaidWhereItIsKnown) {
+  ClusterView view = Running();
+  view.left = absl::Seconds(130.7);
+  EXPECT_THAT(RenderLine(view), HasSubstr("52 % of the job, 2m10s left  "));
+  EXPECT_THAT(RenderBlock(view, 120), HasSubstr("52 %, 2m10s left\n"));
+}
+
+TEST(RemainingTimeTest, ItFollowsFromTheLastMinute) {
+  RemainingTime remaining;
+  Time now = Time() + absl::Seconds(5);
+  EXPECT_EQ(remaining.Take(1, 10, now), absl::nullopt);
+  EXPECT_EQ(remaining.Take(2, 10, now + absl::Seconds(10)),
+            absl::Seconds(80));
+  // An epoch takes twice as long now.
+  for (int second = 20; second <= 200; second += 10) {
+    remaining.Take(1.5 + second / 20.0, 20, now + absl::Seconds(second));
+  }
+  EXPECT_EQ(remaining.Take(12, 20, now + absl::Seconds(210)),
+            absl::Seconds(160));
+}
+
+TEST(RemainingTimeTest, NothingIsKnownOfAJobThatStandsOrWentBackOrIsDone) {
+  RemainingTime remaining;
+  const Time now = Time() + absl::Seconds(5);
+  remaining.Take(5, 10, now);
+  EXPECT_EQ(remaining.Take(5, 10, now + absl::Seconds(10)), absl::nullopt);
+  EXPECT_EQ(remaining.Take(3, 10, now + absl::Seconds(20)), absl::nullopt);
+  EXPECT_EQ(remaining.Take(10, 10, now + absl::Seconds(30)), absl::nullopt);
 }
 
 TEST(DashboardTest, AFinishedJobIsAtItsLastEpoch) {
@@ -114,6 +146,7 @@ TEST(DashboardTest, FiguresComeFromTheProcessesThemselves) {
   chief.status.emplace();
   chief.status->mutable_worker()->set_examples_per_second(10);
   chief.status->mutable_worker()->set_loss(0.5);
+  chief.status->mutable_worker()->set_epoch(1);
   chief.status->mutable_worker()->add_pull_p50_ms(0.5);
   v1::JobStats* job = chief.status->mutable_job();
   job->set_epochs_done(1.5);
@@ -144,6 +177,29 @@ TEST(DashboardTest, FiguresComeFromTheProcessesThemselves) {
   EXPECT_EQ(view.accuracy, 0.8);
   EXPECT_EQ(view.waiting_for, "ps-1");
   EXPECT_FALSE(view.checkpoint_step.has_value());
+}
+
+TEST(DashboardTest, AWorkerThatIsStalledOrDoesNotAnswerTrainsNothing) {
+  ProcessReport stalled, silent;
+  for (ProcessReport* report : {&stalled, &silent}) {
+    report->status.emplace();
+    report->status->mutable_worker()->set_epoch(1);
+    report->status->mutable_worker()->set_loss(0.5);
+  }
+  silent.status->mutable_worker()->set_examples_per_second(4000);
+  silent.note = "no answer";
+  ClusterView view;
+  FillView({}, {stalled, silent}, &view);
+  EXPECT_EQ(view.workers[0].examples_per_second, 0);
+  EXPECT_EQ(view.workers[1].examples_per_second, 0);
+  EXPECT_THAT(RenderLine(view), HasSubstr("  0 ex/s  loss 0.500"));
+}
+
+TEST(DashboardTest, TheEndSaysWhatTheJobSeemsNotToHaveLearnt) {
+  EndView end;
+  end.warnings = {"1000 of 10000 examples are right"};
+  EXPECT_THAT(RenderEnd(end),
+              HasSubstr("warning:       1000 of 10000 examples are right\n"));
 }
 
 TEST(DashboardTest, TheEndNamesTheResultAndThreeCommands) {

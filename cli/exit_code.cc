@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <string>
 
+#include "base/escape.h"
+
 namespace paramd {
 
 std::vector<std::pair<int, std::string>> ExitCodeMeanings() {
@@ -15,7 +17,7 @@ std::vector<std::pair<int, std::string>> ExitCodeMeanings() {
       {kExitInterrupted, "interrupted (Ctrl-C)"},
       {kExitRetry, "lost something that may come back"},
       {kExitStopped,
-       "stopped by SIGTERM, after it finished what was in flight"},
+       "stopped by SIGTERM or SIGHUP, after it finished what was in flight"},
   };
 }
 
@@ -32,7 +34,7 @@ int ExitCodeOf(const absl::Status& status, int signal) {
       return kExitBadConfiguration;
     case absl::StatusCode::kCancelled:
       if (signal == SIGINT) return kExitInterrupted;
-      if (signal == SIGTERM) return kExitStopped;
+      if (signal != 0) return kExitStopped;  // SIGTERM, SIGHUP.
       return kExitFailed;
     default:
       return kExitFailed;
@@ -53,7 +55,8 @@ int ExitCodeAtStart(const absl::Status& status) {
 
 void PrintError(const absl::Status& status) {
   if (status.ok()) return;
-  std::fprintf(stderr, "paramd: %s\n", std::string(status.message()).c_str());
+  std::fprintf(stderr, "paramd: %s\n",
+               EscapeControls(status.message()).c_str());
 }
 
 }  // namespace paramd

@@ -25,8 +25,8 @@ std::vector<std::pair<int, std::string>> ExitCodeMeanings();
 // The code for a process that ran and ended with `status`: OK 0; UNAVAILABLE,
 // ABORTED and DEADLINE_EXCEEDED 138; ALREADY_EXISTS (a living process has this
 // task) and INVALID_ARGUMENT (what it was told does not fit the others or the
-// run) 2; CANCELLED 130 after SIGINT and 143 after SIGTERM (`signal` is the
-// one that came, 0 if none did); anything else 1.
+// run) 2; CANCELLED 130 after SIGINT and 143 after SIGTERM and SIGHUP (`signal`
+// is the one that came, 0 if none did); anything else 1.
 int ExitCodeOf(const absl::Status& status, int signal);
 
 // The code for a process that could not begin: as above, but what the

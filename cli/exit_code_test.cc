@@ -25,6 +25,7 @@ TEST(ExitCodeTest, SaysWhetherToRetry) {
 TEST(ExitCodeTest, ACancelledProcessSaysWhichSignalItWas) {
   EXPECT_EQ(ExitCodeOf(absl::CancelledError(""), SIGINT), 130);
   EXPECT_EQ(ExitCodeOf(absl::CancelledError(""), SIGTERM), 143);
+  EXPECT_EQ(ExitCodeOf(absl::CancelledError(""), SIGHUP), 143);
   EXPECT_EQ(ExitCodeOf(absl::CancelledError(""), 0), 1);
 }
 

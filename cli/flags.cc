@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -61,7 +62,7 @@ void Flags::AddJobSettings(std::vector<Setting>* target) {
   Flag set;
   set.name = "set";
   set.value_name = "KEY=VALUE";
-  set.sentence = "any setting of the job file: --set optimizer.beta1=0.8";
+  set.sentence = "any setting of the job file: --set optimizer.adam.beta1=0.8";
   set.is_set = true;
   flags_.push_back(std::move(set));
   const google::protobuf::Descriptor& job = *v1::JobConfig::descriptor();
@@ -102,10 +103,27 @@ const Flags::Flag* Flags::Find(absl::string_view name) const {
   return found == flags_.end() ? nullptr : &*found;
 }
 
+std::vector<std::string> Flags::SettingsNamed(absl::string_view name) const {
+  std::vector<std::string> paths;
+  if (settings_ == nullptr) return paths;
+  for (const std::string& path : SettingPaths(*v1::JobConfig::descriptor())) {
+    if (path == name || absl::EndsWith(path, absl::StrCat(".", name))) {
+      paths.push_back(path);
+    }
+  }
+  return paths;
+}
+
 absl::Status Flags::Unknown(absl::string_view name) const {
   std::vector<std::string> known = {"help"};
   for (const Flag& flag : flags_) known.push_back(flag.name);
   const std::string nearest = NearestName(name, known);
+  const std::vector<std::string> inside = SettingsNamed(name);
+  if (!inside.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown flag --", name, "; did you mean --set ",
+                     absl::StrJoin(inside, "=VALUE or --set "), "=VALUE?"));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "unknown flag --", name,
       nearest.empty()

@@ -90,6 +90,8 @@ class Flags {
 
   const Flag* Find(absl::string_view name) const;
   absl::Status Assign(const Flag& flag, absl::string_view value);
+  // Settings inside of others that end in `name`: no flags of their own.
+  std::vector<std::string> SettingsNamed(absl::string_view name) const;
   absl::Status Unknown(absl::string_view name) const;
 
   const std::string command_;

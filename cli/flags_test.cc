@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "config/setting.h"
+#include "proto/paramd/v1/config.pb.h"
+
 namespace paramd {
 namespace {
 
@@ -61,6 +64,20 @@ TEST_F(FlagsTest, AnUnknownFlagIsRefusedNamingTheNearest) {
   EXPECT_EQ(Mistake({"--qqqqqq"}),
             "unknown flag --qqqqqq; 'paramd local --help' lists all");
   EXPECT_THAT(Mistake({"-x"}), HasSubstr("flags begin with --"));
+}
+
+TEST_F(FlagsTest, ASettingInsideOthersIsNamedWithItsPath) {
+  EXPECT_EQ(Mistake({"--learning_rate", "0.1"}),
+            "unknown flag --learning_rate; did you mean "
+            "--set optimizer.learning_rate=VALUE?");
+}
+
+TEST_F(FlagsTest, TheExampleOfASettingIsOne) {
+  const std::string help = flags_.Help();
+  const size_t begin = help.find(": --set ") + 8;
+  const std::string path = help.substr(begin, help.find('=', begin) - begin);
+  EXPECT_THAT(SettingPaths(*v1::JobConfig::descriptor()),
+              testing::Contains(path));
 }
 
 TEST_F(FlagsTest, EverySettingOfTheJobFileCanBeGiven) {

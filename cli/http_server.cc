@@ -10,8 +10,11 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 #include "base/clock.h"
 
@@ -20,6 +23,7 @@ namespace {
 
 constexpr size_t kMostConnections = 32;
 constexpr size_t kMostRequestBytes = 8 << 10;
+constexpr absl::Duration kAcceptAgain = absl::Milliseconds(100);
 
 int PortOf(int socket) {
   sockaddr_storage name = {};
@@ -28,6 +32,14 @@ int PortOf(int socket) {
   return ntohs(name.ss_family == AF_INET6
                    ? reinterpret_cast<const sockaddr_in6&>(name).sin6_port
                    : reinterpret_cast<const sockaddr_in&>(name).sin_port);
+}
+
+// "host:port", "[host]:port" or "host" without the rest.
+absl::string_view HostIn(absl::string_view value) {
+  if (absl::ConsumePrefix(&value, "[")) {
+    return value.substr(0, value.find(']'));
+  }
+  return value.substr(0, value.find(':'));
 }
 
 bool MayComeLater(int error) {
@@ -42,6 +54,8 @@ absl::string_view ReasonOf(int code) {
       return "Not Found";
     case 405:
       return "Method Not Allowed";
+    case 421:
+      return "Misdirected Request";
     default:
       return "Bad Request";
   }
@@ -58,9 +72,10 @@ std::string Render(const HttpServer::Response& response, bool with_body) {
 }  // namespace
 
 HttpServer::HttpServer(std::vector<int> listeners, Handler handler,
-                       absl::Duration patience)
+                       HostCheck is_ours, absl::Duration patience)
     : listeners_(std::move(listeners)),
       handler_(std::move(handler)),
+      is_ours_(std::move(is_ours)),
       patience_(patience),
       port_(PortOf(listeners_[0])),
       stop_(eventfd(0, EFD_CLOEXEC)),
@@ -76,13 +91,15 @@ HttpServer::~HttpServer() {
 
 void HttpServer::Loop() {
   while (true) {
-    const bool full = connections_.size() >= kMostConnections;
+    // Without a descriptor left a listener would be ready all the time.
+    const bool waits = MonotonicNow() < accept_again_;
+    const bool full = waits || connections_.size() >= kMostConnections;
     std::vector<pollfd> fds = {{stop_, POLLIN, 0}};
     for (const int listener : listeners_) {
       fds.push_back({listener, static_cast<short>(full ? 0 : POLLIN), 0});
     }
     const size_t first = fds.size();
-    Time until = Time::Never();
+    Time until = waits ? accept_again_ : Time::Never();
     for (const Connection& connection : connections_) {
       const bool reads = connection.answer.empty();
       fds.push_back(
@@ -114,15 +131,23 @@ void HttpServer::Loop() {
     }
     connections_ = std::move(open);
     for (size_t i = 0; i < listeners_.size(); ++i) {
-      if (fds[i + 1].revents != 0) Accept(listeners_[i]);
+      if (fds[i + 1].revents != 0 && !Accept(listeners_[i])) {
+        accept_again_ = MonotonicNow() + kAcceptAgain;
+        ++without_descriptor_;
+      }
     }
   }
 }
 
-void HttpServer::Accept(int listener) {
+bool HttpServer::Accept(int listener) {
   const int fd =
       accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (fd >= 0) connections_.push_back({fd, MonotonicNow() + patience_});
+  if (fd >= 0) {
+    connections_.push_back({fd, MonotonicNow() + patience_});
+    return true;
+  }
+  return errno != EMFILE && errno != ENFILE && errno != ENOBUFS &&
+         errno != ENOMEM;
 }
 
 bool HttpServer::Read(Connection* connection) {
@@ -158,8 +183,30 @@ std::string HttpServer::AnswerTo(const std::string& request) const {
     return Render({405, "text/plain", "only GET and HEAD are answered\n"},
                   true);
   }
+  if (!IsForUs(request)) {
+    return Render({421, "text/plain", "the Host of the request is not this\n"},
+                  true);
+  }
   const std::string path(words[1].substr(0, words[1].find('?')));
   return Render(handler_(path), words[0] == "GET");
+}
+
+// A request that names no host does not come from a page.
+bool HttpServer::IsForUs(const std::string& request) const {
+  if (is_ours_ == nullptr) return true;
+  const absl::string_view head =
+      absl::string_view(request).substr(0, request.find("\r\n\r\n"));
+  for (absl::string_view line : absl::StrSplit(head, "\r\n")) {
+    const size_t colon = line.find(':');
+    if (colon == absl::string_view::npos ||
+        !absl::EqualsIgnoreCase(line.substr(0, colon), "host")) {
+      continue;
+    }
+    if (!is_ours_(HostIn(absl::StripAsciiWhitespace(line.substr(colon + 1))))) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace paramd

@@ -1,11 +1,14 @@
 #ifndef PARAMD_CLI_HTTP_SERVER_H_
 #define PARAMD_CLI_HTTP_SERVER_H_
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 #include "base/time.h"
@@ -32,9 +35,14 @@ class HttpServer {
   // While it runs other connections wait.
   using Handler = std::function<Response(const std::string& path)>;
 
+  // Whether it answers a request for this host, without port or brackets. A page
+  // of a stranger that a browser here shows reaches us under a name of its own.
+  using HostCheck = std::function<bool(absl::string_view host)>;
+
   // Answers whoever connects to one of `listeners`, listening sockets that do
-  // not block, at least one; closes them at its end.
+  // not block, at least one; closes them at its end. `is_ours` null: any host.
   HttpServer(std::vector<int> listeners, Handler handler,
+             HostCheck is_ours = nullptr,
              absl::Duration patience = absl::Seconds(5));
   // Closes all connections and joins the thread.
   ~HttpServer();
@@ -43,6 +51,8 @@ class HttpServer {
 
   // Of the first of them.
   int port() const { return port_; }
+  // Any thread: how often somebody had to wait for want of a descriptor.
+  uint64_t without_descriptor() const { return without_descriptor_; }
 
  private:
   struct Connection {
@@ -54,18 +64,23 @@ class HttpServer {
   };
 
   void Loop();
-  void Accept(int listener);
+  // False if the process has no descriptor left for whoever waits.
+  bool Accept(int listener);
   // Each false: the connection is over.
   bool Read(Connection* connection);
   static bool Write(Connection* connection);
   std::string AnswerTo(const std::string& request) const;
+  bool IsForUs(const std::string& request) const;
 
   const std::vector<int> listeners_;
   const Handler handler_;
+  const HostCheck is_ours_;  // May be null.
   const absl::Duration patience_;
   int port_ = 0;
   const int stop_;  // An eventfd: readable when the thread shall end.
   std::vector<Connection> connections_;
+  Time accept_again_;  // Not before: there was no descriptor.
+  std::atomic<uint64_t> without_descriptor_{0};
   std::thread thread_;
 };
 

@@ -3,15 +3,19 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 
+#include "base/clock.h"
 #include "net/listen_address.h"
 
 namespace paramd {
@@ -39,13 +43,16 @@ class HttpServerTest : public ::testing::Test {
   int Connect() { return Connect(server_->port()); }
   static int Connect(int port) {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ConnectTo(port, fd);
+    return fd;
+  }
+  static void ConnectTo(int port, int fd) {
     sockaddr_in address = {};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address.sin_port = htons(static_cast<uint16_t>(port));
     EXPECT_EQ(
         connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-    return fd;
   }
 
   static void Send(int fd, const std::string& text) {
@@ -105,7 +112,7 @@ TEST_F(HttpServerTest, AnEndlessRequestIsClosed) {
 }
 
 TEST_F(HttpServerTest, WhoStaysSilentIsHungUpOn) {
-  server_ = std::make_unique<HttpServer>(Listeners(), nullptr,
+  server_ = std::make_unique<HttpServer>(Listeners(), nullptr, nullptr,
                                          /*patience=*/absl::Milliseconds(5));
   EXPECT_EQ(ReceiveAll(Connect()), "");
 }
@@ -117,6 +124,25 @@ TEST_F(HttpServerTest, MoreConnectionsThanItHoldsAreAnsweredInTheEnd) {
   Send(last, "GET /last HTTP/1.1\r\n\r\n");
   for (const int fd : idle) close(fd);
   EXPECT_THAT(ReceiveAll(last), EndsWith("said /last"));
+}
+
+TEST_F(HttpServerTest, WithoutADescriptorItWaitsAndDoesNotSpin) {
+  const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  rlimit before = {};
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit few = before;
+  few.rlim_cur = 64;
+  setrlimit(RLIMIT_NOFILE, &few);
+  std::vector<int> hoard;
+  for (int fd; (fd = open("/dev/null", O_RDONLY)) >= 0;) hoard.push_back(fd);
+  const Time began = MonotonicNow();
+  ConnectTo(server_->port(), client);
+  while (server_->without_descriptor() < 3) std::this_thread::yield();
+  EXPECT_GE(MonotonicNow() - began, absl::Milliseconds(200));
+  for (const int fd : hoard) close(fd);
+  setrlimit(RLIMIT_NOFILE, &before);
+  Send(client, "GET /late HTTP/1.1\r\n\r\n");
+  EXPECT_THAT(ReceiveAll(client), EndsWith("said /late"));
 }
 
 TEST_F(HttpServerTest, AnEndWhileSomebodyIsConnectedIsAnEnd) {

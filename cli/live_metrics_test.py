@@ -11,7 +11,8 @@ NAME = r"[a-z][a-z_]*"
 SAMPLE = re.compile(
     rf'({NAME})(?:\{{{NAME}="[^"\\\n]*"(?:,{NAME}="[^"\\\n]*")*\}})? (\S+)')
 OURS = re.compile(
-    r"paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|bytes|blocks|epochs|processes"
+    r"paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|bytes|blocks|checkpoints"
+    r"|directories|epochs|processes|sessions"
     r"|pulls|pushes|refusals|shards|steps|per_example|per_second)(_total)?")
 
 

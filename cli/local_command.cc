@@ -15,6 +15,7 @@
 #include "cli/kill_plan.h"
 #include "cli/loopback.h"
 #include "cli/rejoin_watch.h"
+#include "cli/remaining_time.h"
 #include "cli/run_directory.h"
 #include "cli/run_result.h"
 #include "cli/status_poller.h"
@@ -22,6 +23,7 @@
 #include "cli/supervisor.h"
 #include "cli/termination_log.h"
 #include "cli/version.h"
+#include "coordinator/chief_lease.h"
 
 namespace paramd {
 namespace {
@@ -40,15 +42,19 @@ struct LocalOptions {
 };
 
 // Where this run writes: what the job says, or the next free directory below
-// runs/, or with --resume the newest one there.
+// runs/, or with --resume the newest one there. ALREADY_EXISTS if it is running.
 absl::StatusOr<std::string> ChooseRunDirectory(const v1::JobConfig& job,
                                                bool resume) {
-  if (!job.run_dir().empty()) {
-    RETURN_IF_ERROR(UseRunDirectory(job.run_dir(), resume));
-    return job.run_dir();
+  std::string run_dir = job.run_dir();
+  if (!run_dir.empty()) {
+    RETURN_IF_ERROR(UseRunDirectory(run_dir, resume));
+  } else {
+    ASSIGN_OR_RETURN(run_dir, resume ? NewestRunDirectory("runs", job.name())
+                                     : MakeRunDirectory("runs", job.name()));
   }
-  return resume ? NewestRunDirectory("runs", job.name())
-                : MakeRunDirectory("runs", job.name());
+  // Before anything of the other's is written over, its logs for one.
+  RETURN_IF_ERROR(ChiefLease::CheckFree(run_dir));
+  return run_dir;
 }
 
 // One cluster on this machine, from its first process to its last.
@@ -205,7 +211,9 @@ class LocalCluster {
 
   void OnTick() {
     ++ticks_;
-    const ClusterView view = View();
+    ClusterView view = View();
+    view.left =
+        remaining_.Take(view.epochs_done, view.epochs, MonotonicNow());
     if (console_.in_place()) {
       console_.ShowBlock(RenderBlock(view, TerminalWidth(stdout)));
     } else if (ticks_ % kTicksPerLine == 0) {
@@ -241,6 +249,7 @@ class LocalCluster {
   RandomStream random_;
   Succession succession_;
   RejoinWatch rejoins_;
+  RemainingTime remaining_;
   int64_t ticks_ = 0;
   const StatusPoller* poller_ = nullptr;    // While RunAt is.
   Supervisor* supervisor_ = nullptr;        // While RunAt is.
@@ -270,6 +279,18 @@ void PrintFailure(const Supervisor::Outcome& outcome, Console* console) {
   for (const std::string& line : outcome.last_lines) {
     std::fprintf(stderr, "  %s\n", line.c_str());
   }
+}
+
+// The command line that goes on with what was interrupted.
+std::string ResumeCommand(const Invocation& invocation) {
+  std::string command =
+      absl::StrCat(ShellQuoted(invocation.program), " local");
+  bool resumes = false;
+  for (const std::string& argument : invocation.arguments) {
+    absl::StrAppend(&command, " ", ShellQuoted(argument));
+    resumes |= argument == "--resume" || argument == "--resume=true";
+  }
+  return resumes ? command : absl::StrCat(command, " --resume");
 }
 
 void PrintEnd(const Invocation& invocation, const LocalOptions& options,
@@ -310,6 +331,12 @@ Supervisor::Outcome RunJob(const Invocation& invocation,
     PrintEnd(invocation, options, *run_dir, cluster.console());
   } else {
     PrintFailure(outcome, cluster.console());
+    if (outcome.exit_code == kExitInterrupted ||
+        outcome.exit_code == kExitStopped ||
+        outcome.exit_code == kExitRetry) {
+      cluster.console()->Say(
+          absl::StrCat("to go on: ", ResumeCommand(invocation)));
+    }
   }
   return outcome;
 }
@@ -324,6 +351,7 @@ std::string ReasonOf(const Supervisor::Outcome& outcome) {
 }  // namespace
 
 int LocalCommand(const Invocation& invocation) {
+  CatchSupervisorSignals();
   LocalOptions options;
   Flags flags("local", "--job FILE [flags]",
               "Runs a whole cluster of processes on this machine.");
@@ -335,7 +363,6 @@ int LocalCommand(const Invocation& invocation) {
     outcome = {.exit_code = *exit_code,
                .sentence = std::string(wrong.message())};
   } else if (const auto job = options.job.Load(); job.ok()) {
-    CatchSupervisorSignals();
     termination_log = job->config.termination_log();
     outcome = RunJob(invocation, options, job->config);
   } else {

@@ -6,6 +6,8 @@ import unittest
 
 from tests.cluster.paramd import Cluster
 
+# A job as tiny learns nothing, which is a warning.
+LEVELS = ("info", "warning")
 # Conventions ask for this order.
 START = ["starting", "configured", "listening", "recovered", "ready"]
 
@@ -32,7 +34,7 @@ class LogFormatTest(unittest.TestCase):
         self.assertLess(messages.index("ready"), messages.index("ended"))
 
     def test_text_begins_and_ends_as_promised(self):
-        line = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3} info "
+        line = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3} (?:info|warning) "
                           r"(ps|worker)-0 (\w+)")
         for task, lines in self.train().items():
             matches = [line.match(text) for text in lines]
@@ -49,7 +51,7 @@ class LogFormatTest(unittest.TestCase):
                 self.assertEqual(list(event)[:4],
                                  ["time", "level", "task", "message"])
                 self.assertEqual(event["task"], task)
-                self.assertEqual(event["level"], "info")
+                self.assertIn(event["level"], LEVELS)
             self.assert_starts_in_order([e["message"] for e in events])
             by_message = {e["message"]: e for e in events}
             self.assertEqual(by_message["listening"]["address"],
@@ -57,6 +59,24 @@ class LogFormatTest(unittest.TestCase):
             self.assertEqual(by_message["configured"]["servers"], 1)
             self.assertEqual(by_message["recovered"]["log_entries"], 0)
             self.assertEqual(by_message["ended"]["exit_code"], 0)
+
+    def test_json_has_what_a_sentence_says_as_fields(self):
+        events = [json.loads(line)
+                  for line in self.train("--log_format=json")["worker-0"]]
+
+        def event(beginning):
+            return [e for e in events if e["message"].startswith(beginning)][-1]
+
+        evaluation = event("evaluation after epoch")
+        self.assertEqual(
+            {key: type(evaluation[key]) for key in ("epoch", "accuracy", "loss")},
+            {"epoch": int, "accuracy": float, "loss": float})
+        self.assertEqual(evaluation["core"], "worker-0")
+        committed = event("checkpoint committed")
+        self.assertEqual(
+            committed["message"], "checkpoint committed at step "
+            f"{committed['step']}: {committed['path']}")
+        self.assertEqual(event("worker-0 joined")["worker"], 0)
 
     def test_a_chief_that_starts_again_says_what_it_found(self):
         self.train()

@@ -14,6 +14,8 @@ namespace paramd {
 namespace {
 
 constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
+// Below it gRPC shrinks the windows of a few workers' pushes.
+constexpr uint64_t kLeastReceived = uint64_t{256} << 20;
 
 // The file's one number. None where it has none, as "max".
 uint64_t NumberIn(const std::string& path) {
@@ -68,6 +70,14 @@ uint64_t MemoryOfMachine(const std::string& root) {
 }
 
 }  // namespace
+
+MemoryLimits MemoryLimitsOf(uint64_t configured, uint64_t found) {
+  if (configured != 0) return {configured, configured};
+  const uint64_t both = found / 10 * 9;
+  const uint64_t received =
+      std::min(both / 2, std::max(both / 8, kLeastReceived));
+  return {both - received, received};
+}
 
 uint64_t MemoryOfThisProcess(const std::string& root) {
   const uint64_t memory = std::min(LimitOfGroups(root), MemoryOfMachine(root));

@@ -11,11 +11,17 @@ namespace paramd {
 // `root` stands for "/", for tests.
 uint64_t MemoryOfThisProcess(const std::string& root = "");
 
-// What a server may hold: `configured`, or where that is 0, nine tenths of
-// `found`.
-inline uint64_t MemoryLimitOf(uint64_t configured, uint64_t found) {
-  return configured != 0 ? configured : found / 10 * 9;
-}
+// What a server may hold, and what may have been received and not been taken
+// yet. 0: no limit.
+struct MemoryLimits {
+  uint64_t held = 0;
+  uint64_t received = 0;
+};
+
+// `configured` for each of the two; or where that is 0, nine tenths of `found`
+// together: for what is received an eighth of it, 256 MiB at least, but no more
+// than half.
+MemoryLimits MemoryLimitsOf(uint64_t configured, uint64_t found);
 
 }  // namespace paramd
 

@@ -266,6 +266,9 @@ constexpr Metric kMetrics[] = {
     {"paramd_worker_quarantined_pushes_total", kCounter, "",
      "Pushes that a server refused for their numbers.",
      OfWorker<&v1::WorkerStats::quarantined>},
+    {"paramd_worker_spoiled_sessions_total", kCounter, "",
+     "Sessions that ended because a server held what they had not sent.",
+     OfWorker<&v1::WorkerStats::spoiled_sessions>},
     {"paramd_worker_median_pull_seconds", kGauge, "server",
      "Median duration of the last pulls from one server.", FillPulls},
 
@@ -291,6 +294,13 @@ constexpr Metric kMetrics[] = {
     {"paramd_job_doubled_pushes", kGauge, "",
      "Pushes that some block of the newest checkpoint has twice: never any.",
      OfJob<&v1::JobStats::pushes_doubled>},
+    {"paramd_job_failed_checkpoints_total", kCounter, "",
+     "Checkpoints that were given up; the log says why.",
+     OfJob<&v1::JobStats::checkpoints_failed>},
+    {"paramd_job_lost_checkpoint_directories", kGauge, "",
+     "1 while the path of the checkpoint directory leads to another one, or to "
+     "none, so that nothing is committed; else 0.",
+     OfJob<&v1::JobStats::checkpoint_directory_lost>},
     {"paramd_job_member_processes", kGauge, "type, state",
      "Members of the job that are awaited, starting, alive or lost.",
      [](const Source& from, Samples* to) {

@@ -1,8 +1,12 @@
 #include "cli/metrics_endpoint.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 
@@ -18,6 +22,28 @@
 
 namespace paramd {
 
+namespace {
+
+bool IsAddress(absl::string_view host) {
+  const std::string text(host);
+  in6_addr address;
+  return inet_pton(AF_INET, text.c_str(), &address) == 1 ||
+         inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+// Who is known to listen on this machine alone is asked for by an address or by
+// a name that everybody has for it. Others may know us by any name.
+HttpServer::HostCheck HostsOf(const MetricsEndpoint::Options& options,
+                              const std::string& own_host) {
+  if (options.insecure) return nullptr;
+  return [own_host](absl::string_view host) {
+    return IsAddress(host) || absl::EqualsIgnoreCase(host, "localhost") ||
+           absl::EqualsIgnoreCase(host, own_host);
+  };
+}
+
+}  // namespace
+
 // The newest status, and the question for the next.
 class MetricsEndpoint::Statuses
     : public std::enable_shared_from_this<Statuses> {
@@ -26,9 +52,12 @@ class MetricsEndpoint::Statuses
 
   void SetSource(AskStatus ask) {
     MutexLock lock(&mutex_);
+    // What a question that is being put has captured may go behind this.
+    while (is_asking_) changed_.Wait(&mutex_);
     ask_ = std::move(ask);
     ++question_;
     is_open_ = false;
+    changed_.NotifyAll();
   }
 
   // What a scrape gets.
@@ -55,12 +84,17 @@ class MetricsEndpoint::Statuses
       MutexLock lock(&mutex_);
       if (is_open_ || ask_ == nullptr) return;
       is_open_ = true;
+      is_asking_ = true;
       ask = ask_;
       question = question_;
     }
     ask([self = shared_from_this(), question](v1::StatusReply status) {
       self->Answered(question, std::move(status));
     });
+    ask = nullptr;
+    MutexLock lock(&mutex_);
+    is_asking_ = false;
+    changed_.NotifyAll();
   }
 
   void Answered(uint64_t question, v1::StatusReply status) {
@@ -78,6 +112,7 @@ class MetricsEndpoint::Statuses
   AskStatus ask_ ABSL_GUARDED_BY(mutex_);
   uint64_t question_ ABSL_GUARDED_BY(mutex_) = 0;  // One for each source.
   bool is_open_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_asking_ ABSL_GUARDED_BY(mutex_) = false;  // ask_ is being called.
   absl::optional<v1::StatusReply> newest_ ABSL_GUARDED_BY(mutex_);
   Time taken_ ABSL_GUARDED_BY(mutex_);
 };
@@ -104,7 +139,8 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(
         }
         return {200, "text/plain; version=0.0.4; charset=utf-8",
                 prometheus::TextSerializer().Serialize(statuses->Collect())};
-      });
+      },
+      HostsOf(options, endpoint->host_));
   return endpoint;
 }
 

@@ -6,6 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <future>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -29,7 +32,8 @@ int PortOf(const MetricsEndpoint& endpoint) {
 }
 
 // The whole answer to one GET, headers included.
-std::string Get(const MetricsEndpoint& endpoint, const std::string& path) {
+std::string Get(const MetricsEndpoint& endpoint, const std::string& path,
+                const std::string& host = "localhost") {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -38,7 +42,8 @@ std::string Get(const MetricsEndpoint& endpoint, const std::string& path) {
   EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)),
             0);
   const std::string request = absl::StrCat(
-      "GET ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+      "GET ", path, " HTTP/1.1\r\nHost: ", host,
+      "\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(write(fd, request.data(), request.size()),
             static_cast<ssize_t>(request.size()));
   std::string answer;
@@ -106,6 +111,52 @@ TEST(MetricsEndpointTest, WithoutAnAnswerTheLastStatusIsServedAndAskedForOnce) {
   // And one after the endpoint is gone does no harm.
   endpoint.reset();
   open(WithPulls(9));
+}
+
+TEST(MetricsEndpointTest, NobodyIsAskedAnyMoreWhenTheSourceHasChanged) {
+  auto endpoint = Endpoint();
+  std::promise<void> asked, release;
+  std::atomic<bool> is_over{false};
+  endpoint->SetSource([&](auto done) {
+    asked.set_value();
+    release.get_future().wait();
+    is_over = true;
+    done(WithPulls(1));
+  });
+  std::thread scrape([&] { Get(*endpoint, "/metrics"); });
+  asked.get_future().wait();
+  std::promise<void> changing;
+  std::thread change([&] {
+    changing.set_value();
+    endpoint->SetSource(nullptr);
+    EXPECT_TRUE(is_over) << "what it captured may be gone now";
+  });
+  changing.get_future().wait();
+  release.set_value();
+  change.join();
+  scrape.join();
+}
+
+TEST(MetricsEndpointTest, APageOfAnotherNameIsNotAnswered) {
+  const auto endpoint = Endpoint();
+  for (const char* const host :
+       {"127.0.0.1", "127.0.0.1:9090", "localhost:1", "LOCALHOST", "[::1]:9090",
+        "10.1.2.3"}) {
+    EXPECT_THAT(Get(*endpoint, "/metrics", host), StartsWith("HTTP/1.1 200"))
+        << host;
+  }
+  for (const char* const host :
+       {"evil.example", "evil.example:9090", "127.0.0.1.evil.example", "",
+        "localhost.evil.example"}) {
+    EXPECT_THAT(Get(*endpoint, "/metrics", host), StartsWith("HTTP/1.1 421"))
+        << host;
+  }
+  // Who listens for others may be known to them by any name.
+  const auto open =
+      MetricsEndpoint::Listen({.address = "0.0.0.0:0", .insecure = true});
+  ASSERT_TRUE(open.ok()) << open.status();
+  EXPECT_THAT(Get(**open, "/metrics", "ps-0.job.svc"),
+              StartsWith("HTTP/1.1 200"));
 }
 
 TEST(MetricsEndpointTest, WhereItCannotListenItSaysWhy) {

@@ -44,6 +44,8 @@ v1::StatusReply Everything() {
   job->set_pushes_doubled(6);
   job->set_checkpoint_bytes(5);
   job->set_checkpoint_ms(1500);
+  job->set_checkpoints_failed(9);
+  job->set_checkpoint_directory_lost(true);
   job->mutable_evaluation()->set_examples(8);
   job->mutable_evaluation()->set_correct(6);
   for (const auto state : {v1::Member::ALIVE, v1::Member::LOST}) {
@@ -75,8 +77,9 @@ std::map<std::string, double> Samples(const v1::StatusReply& status) {
 
 TEST(MetricsTest, EveryNameKeepsToTheRule) {
   const std::regex rule(
-      "paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|bytes|blocks|epochs|"
-      "processes|pulls|pushes|refusals|shards|steps|per_example|per_second)"
+      "paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|bytes|blocks|checkpoints|"
+      "directories|epochs|processes|pulls|pushes|refusals|sessions|shards|"
+      "steps|per_example|per_second)"
       "(_total)?");
   std::set<std::string> names;
   for (const MetricInfo& metric : AllMetrics()) {
@@ -120,6 +123,8 @@ TEST(MetricsTest, FiguresAreInBaseUnits) {
   EXPECT_EQ(samples.at("paramd_server_lost_pushes"), 4);
   EXPECT_EQ(samples.at("paramd_job_lost_pushes"), 5);
   EXPECT_EQ(samples.at("paramd_job_doubled_pushes"), 6);
+  EXPECT_EQ(samples.at("paramd_job_failed_checkpoints_total"), 9);
+  EXPECT_EQ(samples.at("paramd_job_lost_checkpoint_directories"), 1);
   EXPECT_EQ(samples.at("paramd_worker_median_pull_seconds{server=ps-0}"),
             0.002);
   EXPECT_EQ(samples.at("paramd_job_state_info{state=running}"), 1);

@@ -72,11 +72,12 @@ absl::StatusOr<std::string> OnlyChiefSocket(const std::string& root) {
   std::vector<std::string> found;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(root, error)) {
-    const std::string socket = ChiefSocket(entry.path().string());
-    if (OperatorAddress::Of(socket).ok()) found.push_back(socket);
+    const std::string run_dir = entry.path().string();
+    const auto address = OperatorAddress::Of(ChiefSocket(run_dir));
+    if (address.ok() && (*address)->IsAlive()) found.push_back(run_dir);
   }
   std::sort(found.begin(), found.end());
-  if (found.size() == 1) return found[0];
+  if (found.size() == 1) return ChiefSocket(found[0]);
   if (found.empty()) {
     return absl::NotFoundError(
         absl::StrCat("no run under '", root, "' has a chief that listens here: "

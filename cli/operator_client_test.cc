@@ -40,14 +40,27 @@ TEST_F(OperatorClientTest, TheOneRunWithAChiefIsFound) {
 }
 
 TEST_F(OperatorClientTest, SeveralRunsAreNamed) {
-  const std::string first = ChiefSocket(MakeRun("a-1"));
-  const std::string second = ChiefSocket(MakeRun("a-2"));
-  const auto one = OperatorSocket::Bind(first);
-  const auto other = OperatorSocket::Bind(second);
+  const std::string first = MakeRun("a-1");
+  const std::string second = MakeRun("a-2");
+  const auto one = OperatorSocket::Bind(ChiefSocket(first));
+  const auto other = OperatorSocket::Bind(ChiefSocket(second));
   EXPECT_EQ(OnlyChiefSocket(root_).status(),
             absl::InvalidArgumentError(
                 absl::StrCat("several runs have a chief: ", first, ", ",
                              second, "; name one with --run_dir")));
+}
+
+TEST_F(OperatorClientTest, TheSocketOfAKilledChiefIsNoRunWithAChief) {
+  const std::string dead = ChiefSocket(MakeRun("a-1"));
+  {
+    const auto bound = OperatorSocket::Bind(absl::StrCat(dead, ".bound"));
+    ASSERT_TRUE(bound.ok());
+    ASSERT_EQ(rename(absl::StrCat(dead, ".bound").c_str(), dead.c_str()), 0);
+  }
+  EXPECT_TRUE(absl::IsNotFound(OnlyChiefSocket(root_).status()));
+  const std::string run = MakeRun("a-2");
+  const auto socket = OperatorSocket::Bind(ChiefSocket(run));
+  EXPECT_EQ(*OnlyChiefSocket(root_), ChiefSocket(run));
 }
 
 TEST_F(OperatorClientTest, WithoutASocketThereIsNobodyToAsk) {

@@ -147,10 +147,15 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   options.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
   options.shared_memory = prepared.job.config.shared_memory();
   options.memory_limit_bytes =
-      MemoryLimitOf(prepared.job.config.memory_limit_bytes(),
-                    MemoryOfThisProcess());
+      MemoryLimitsOf(prepared.job.config.memory_limit_bytes(),
+                     MemoryOfThisProcess())
+          .received;
   // An address that this process is not told is empty.
   options.shards_per_server = prepared.role.shards;
+  // Workers call the servers, and one of them: the chief.
+  if (prepared.role.server.has_value() || prepared.role.is_chief()) {
+    options.workers = static_cast<uint32_t>(cluster.workers.size());
+  }
   for (uint32_t server = 0; server < prepared.role.servers; ++server) {
     const std::string& address = cluster.ps[server / prepared.role.shards];
     if (!address.empty()) options.peers[PeerId::Ps(server)] = address;
@@ -204,7 +209,11 @@ absl::Status LogRecovered(const PreparedProcess& prepared) {
       const std::vector<v1::LogEntry> entries,
       DirectoryLog(CoordinatorProcess::LogDirectory(run_dir)).ReadAll());
   bool finished = false;
-  for (const v1::LogEntry& entry : entries) finished |= entry.has_finished();
+  for (const v1::LogEntry& entry : entries) {
+    // One that went on for more epochs is not, any more.
+    if (entry.has_configuration()) finished = false;
+    finished |= entry.has_finished();
+  }
   Log(LogLevel::kInfo, "recovered",
       {{"run_dir", run_dir},
        {"log_entries", entries.size()},

@@ -11,6 +11,8 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "cli/memory_limit.h"
+#include "cli/run_directory.h"
+#include "coordinator/chief_lease.h"
 #include "server/core/optimizer_kernels.h"
 
 namespace paramd {
@@ -76,6 +78,8 @@ absl::Status Process::CreateWorker() {
 }
 
 absl::Status Process::CreateCoordinator() {
+  // What is wrong with it the coordinator says.
+  UseRunDirectory(job_.config.run_dir(), /*may_hold_a_run=*/true).IgnoreError();
   Coordinator::Options options;
   options.job = job_.config;
   options.job_digest = job_.digest;
@@ -85,12 +89,20 @@ absl::Status Process::CreateCoordinator() {
   options.servers = role_.servers;
   options.workers = role_.workers;
   options.examples = worker_->examples();
+  options.data = worker_->data();
   options.nonce_seed = StableHash("nonce", role_.incarnation);
   CoordinatorProcess::Paths paths;
   paths.run_directory = job_.config.run_dir();
   paths.checkpoint_directory = job_.config.checkpoint().directory();
   paths.summary_directory = job_.config.summary().directory();
-  ASSIGN_OR_RETURN(coordinator_, CoordinatorProcess::Create(options, paths));
+  ChiefLease::Options chief;
+  chief.host = HostName();
+  chief.pid = static_cast<uint32_t>(getpid());
+  chief.incarnation = role_.incarnation;
+  chief.replaces = role_.replaces;
+  chief.heartbeat = absl::Milliseconds(job_.config.heartbeat_ms());
+  ASSIGN_OR_RETURN(coordinator_,
+                   CoordinatorProcess::Create(options, paths, chief));
   return absl::OkStatus();
 }
 
@@ -101,9 +113,19 @@ void Process::AddTo(Runtime* runtime) {
   if (evaluator_ != nullptr) evaluator_->AddTo(runtime);
 }
 
+absl::Status Process::Run(Runtime* runtime) {
+  if (coordinator_ == nullptr) return runtime->Run();
+  coordinator_->lease()->Keep(
+      [runtime](absl::Status status) { runtime->Stop(std::move(status)); });
+  absl::Status status = runtime->Run();
+  coordinator_->lease()->LetGo();
+  return status;
+}
+
 void Process::CreateServer(Runtime* runtime) {
-  const uint64_t memory = MemoryLimitOf(job_.config.memory_limit_bytes(),
-                                        MemoryOfThisProcess());
+  const uint64_t memory = MemoryLimitsOf(job_.config.memory_limit_bytes(),
+                                         MemoryOfThisProcess())
+                              .held;
   std::vector<Shard::Options> shards;
   for (uint32_t shard = 0; shard < role_.shards; ++shard) {
     Shard::Options options;
@@ -125,7 +147,10 @@ void Process::CreateServer(Runtime* runtime) {
     shards.push_back(options);
   }
   server_ = std::make_unique<ParameterServer>(
-      shards, job_.config.checkpoint().directory(), runtime);
+      shards,
+      OwnDirectories::Settings{job_.config.checkpoint().directory(),
+                               job_.config.warm_start().path()},
+      runtime);
 }
 
 }  // namespace paramd

@@ -49,6 +49,10 @@ class Process {
   // Called once.
   void AddTo(Runtime* runtime);
 
+  // The runtime's Run. A chief says meanwhile that it is alive, and stops the
+  // runtime with ALREADY_EXISTS if another one has taken over.
+  absl::Status Run(Runtime* runtime);
+
  private:
   Process(const ProcessRole& role, const LoadedJob& job);
 

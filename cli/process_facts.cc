@@ -9,6 +9,26 @@
 #include "config/environment.h"
 
 namespace paramd {
+namespace {
+
+// Of a job that is in this process alone: the chief.
+v1::Task TaskOf(const ClusterSpec& cluster) {
+  v1::Task task;
+  const int worker = cluster.standalone ? 0 : cluster.worker_index();
+  if (cluster.is_ps()) {
+    task.set_type(v1::PS);
+    task.set_index(cluster.self.index);
+  } else if (worker >= 0) {
+    task.set_type(v1::WORKER);
+    task.set_index(worker);
+  } else {
+    task.set_type(v1::EVALUATOR);
+    task.set_index(cluster.self.index);
+  }
+  return task;
+}
+
+}  // namespace
 
 ProcessFacts::ProcessFacts(const ClusterSpec& cluster, uint32_t shards,
                            std::string build)
@@ -19,6 +39,7 @@ ProcessFacts::ProcessFacts(const ClusterSpec& cluster, uint32_t shards,
       started_(MonotonicNow()) {}
 
 void ProcessFacts::Fill(v1::StatusReply* status) const {
+  *status->mutable_task() = TaskOf(cluster_);
   status->set_build(build_);
   status->set_host(host_);
   status->set_pid(static_cast<uint32_t>(getpid()));

@@ -27,6 +27,22 @@ TEST(ProcessFactsTest, AProcessSaysWhereItAndItsChiefAre) {
   EXPECT_FALSE(status.has_job());
 }
 
+TEST(ProcessFactsTest, AProcessSaysWhichTaskItIs) {
+  const auto task_of = [](const ClusterSpec& cluster) {
+    v1::StatusReply status;
+    ProcessFacts(cluster, /*shards=*/1, "").Fill(&status);
+    return status.task();
+  };
+  EXPECT_EQ(task_of(ClusterOf({TaskType::kPs, 1})).type(), v1::PS);
+  EXPECT_EQ(task_of(ClusterOf({TaskType::kWorker, 1})).index(), 1u);
+  const v1::Task evaluator = task_of(ClusterOf({TaskType::kEvaluator, 2}));
+  EXPECT_EQ(evaluator.type(), v1::EVALUATOR);
+  EXPECT_EQ(evaluator.index(), 2u);
+  ClusterSpec alone;
+  EXPECT_EQ(task_of(alone).type(), v1::WORKER);
+  EXPECT_EQ(task_of(alone).index(), 0u);
+}
+
 TEST(ProcessFactsTest, TheChiefSaysWhereEveryMemberIsThatItIsToldOf) {
   const ProcessFacts facts(ClusterOf({TaskType::kWorker, 0}), /*shards=*/1, "");
   v1::StatusReply status;

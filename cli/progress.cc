@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/clock.h"
+
 namespace paramd {
 
 Progress::Progress(ClusterView view, Console* console, Runtime* runtime,
@@ -34,6 +36,8 @@ void Progress::Loop() {
 void Progress::Draw() {
   const ProcessReport report = {runtime_->Status(), ""};
   FillView({report}, {report}, &view_);
+  view_.left =
+      remaining_.Take(view_.epochs_done, view_.epochs, MonotonicNow());
   console_->Print(absl::StrCat(RenderLine(view_), "\n"));
 }
 

@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "cli/console.h"
 #include "cli/dashboard.h"
+#include "cli/remaining_time.h"
 #include "net/runtime.h"
 
 namespace paramd {
@@ -32,6 +33,7 @@ class Progress {
   void Draw();  // On the runtime's loop thread.
 
   ClusterView view_;
+  RemainingTime remaining_;  // Of the loop thread, as view_.
   Console* const console_;
   Runtime* const runtime_;
   const absl::Duration period_;

@@ -1,8 +1,10 @@
-#include <csignal>
+#include <unistd.h>
+
 #include <cstdio>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 
 #include "base/log.h"
 #include "cli/command.h"
@@ -54,69 +56,121 @@ Ended EndOf(const PreparedProcess& prepared, const absl::Status& status,
   return {ExitCodeOf(status, signal), std::string(status.message())};
 }
 
-// Runs the runtime. What came of it, and the signal that told it to end; 0:
-// none did.
-absl::Status RunUntilTold(PreparedProcess* prepared, int* signal) {
+absl::Status StoppedBy(int signal) {
+  return absl::CancelledError(absl::StrCat("stopped by ", SignalName(signal)));
+}
+
+// A job that can't be loaded says nothing of its own.
+std::string TerminationLogOf(const RunOptions& options,
+                             const PreparedProcess& prepared) {
+  return prepared.job.config.has_termination_log()
+             ? prepared.job.config.termination_log()
+             : options.process.job.Raw("termination_log", kTerminationLog);
+}
+
+// Says why, if it is not finished.
+void WriteReason(const std::string& path, const Ended& ended) {
+  if (ended.exit_code == kExitFinished) return;
+  WriteTerminationLog(path, ended.reason);
+}
+
+// What a signal does before anything has begun, and while data is read.
+SignalWatcher::Handler EndBeforeReady(const std::string& termination_log) {
+  return [termination_log](int signal) {
+    const absl::Status status = StoppedBy(signal);
+    const Ended ended = {ExitCodeOf(status, signal),
+                         std::string(status.message())};
+    Log(LogLevel::kInfo, "ended before it was ready",
+        {{"signal", SignalName(signal)}, {"exit_code", ended.exit_code}});
+    WriteReason(termination_log, ended);
+    _exit(ended.exit_code);
+  };
+}
+
+// What a signal does when the runtime has ended and what it had is released,
+// which may take as long as a step of the work that is under way.
+SignalWatcher::Handler EndAtOnce(const std::string& termination_log,
+                                 const Ended& ended) {
+  return [termination_log, ended](int signal) {
+    Log(LogLevel::kInfo, "ended at once",
+        {{"signal", SignalName(signal)}, {"exit_code", ended.exit_code}});
+    WriteReason(termination_log, ended);
+    _exit(ended.exit_code);
+  };
+}
+
+// Runs the runtime; what came of it. A signal before drains, one behind it ends
+// the process at once.
+absl::Status RunUntilTold(const std::string& termination_log,
+                          PreparedProcess* prepared, SignalWatcher* watcher) {
   Runtime* runtime = prepared->runtime.get();
   const absl::Duration drain_timeout =
       absl::Milliseconds(prepared->job.config.drain_timeout_ms());
-  SignalWatcher watcher([runtime, drain_timeout](int number) {
+  watcher->Handle([runtime, drain_timeout](int signal) {
+    // First of all: the line waits for whoever reads stderr.
+    runtime->Drain(StoppedBy(signal), drain_timeout);
     Log(LogLevel::kInfo, "draining",
-        {{"signal", number}, {"at_most", absl::FormatDuration(drain_timeout)}});
-    runtime->Drain(
-        absl::CancelledError(absl::StrCat(
-            "stopped by ", number == SIGTERM ? "SIGTERM" : "SIGINT")),
-        drain_timeout);
+        {{"signal", SignalName(signal)},
+         {"at_most", absl::FormatDuration(drain_timeout)}});
   });
   Log(LogLevel::kInfo, "ready");
-  const absl::Status status = runtime->Run();
-  watcher.Stop();
-  *signal = watcher.signal();
+  const absl::Status status = prepared->process != nullptr
+                                  ? prepared->process->Run(runtime)
+                                  : runtime->Run();
+  watcher->Handle(EndAtOnce(
+      termination_log, {ExitCodeOf(status, watcher->signal()),
+                        std::string(status.message())}));
   return status;
 }
 
 // Stays until it is told to end, which is a good end.
-Ended Linger(const RunOptions& options, PreparedProcess* prepared) {
+Ended Linger(const RunOptions& options, PreparedProcess* prepared,
+             SignalWatcher* watcher) {
   Log(LogLevel::kInfo, "the job is finished; staying until SIGTERM");
-  int signal = 0;
   absl::Status status = PrepareToLinger(options, prepared);
-  if (status.ok()) status = RunUntilTold(prepared, &signal);
-  if (absl::IsCancelled(status) && signal != 0) return {};
-  return EndOf(*prepared, status, signal);
+  if (status.ok()) {
+    status =
+        RunUntilTold(TerminationLogOf(options, *prepared), prepared, watcher);
+  }
+  if (absl::IsCancelled(status) && watcher->signal() != 0) return {};
+  return EndOf(*prepared, status, watcher->signal());
 }
 
 Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
-                  PreparedProcess* prepared) {
+                  PreparedProcess* prepared, SignalWatcher* watcher) {
   Console console(stdout, stderr, /*in_place=*/false);
   absl::optional<Progress> progress;
   if (prepared->cluster.standalone) {
     progress.emplace(EmptyView(prepared->job.config), &console,
                      prepared->runtime.get(), absl::Seconds(5));
   }
-  int signal = 0;
-  const absl::Status status = RunUntilTold(prepared, &signal);
+  const absl::Status status =
+      RunUntilTold(TerminationLogOf(options, *prepared), prepared, watcher);
   progress.reset();
   if (status.ok() && prepared->cluster.standalone) {
     PrintEnd(invocation, options, *prepared, &console);
   }
-  const bool lingers =
-      status.ok() && signal == 0 && prepared->job.config.linger_when_finished();
-  const Ended ended =
-      lingers ? Linger(options, prepared) : EndOf(*prepared, status, signal);
+  const bool lingers = status.ok() && watcher->signal() == 0 &&
+                       prepared->job.config.linger_when_finished();
+  const Ended ended = lingers
+                          ? Linger(options, prepared, watcher)
+                          : EndOf(*prepared, status, watcher->signal());
   Log(LogLevel::kInfo, "ended", {{"exit_code", ended.exit_code}});
   return ended;
 }
 
 // From the configuration to the end.
 Ended PrepareAndRun(const Invocation& invocation, const RunOptions& options,
-                    PreparedProcess* prepared) {
+                    PreparedProcess* prepared, SignalWatcher* watcher) {
   const absl::Status status = Prepare(options, prepared);
   if (!status.ok()) {
     Complain(*prepared, status);
     return {ExitCodeAtStart(status), std::string(status.message())};
   }
   const std::string nothing_to_do = prepared->cluster.nothing_to_do();
-  if (nothing_to_do.empty()) return RunPrepared(invocation, options, prepared);
+  if (nothing_to_do.empty()) {
+    return RunPrepared(invocation, options, prepared, watcher);
+  }
   std::printf("paramd: %s\n", nothing_to_do.c_str());
   return {};
 }
@@ -124,6 +178,7 @@ Ended PrepareAndRun(const Invocation& invocation, const RunOptions& options,
 }  // namespace
 
 int RunCommand(const Invocation& invocation) {
+  SignalWatcher::Catch();
   RunOptions options;
   Flags flags("run", "--job FILE [flags]",
               "Runs one process of a cluster: the task that TF_CONFIG names. "
@@ -139,6 +194,7 @@ int RunCommand(const Invocation& invocation) {
                 "its lease need not run out",
                 &options.replaces);
   options.process.AddTo(&flags);
+  absl::optional<SignalWatcher> watcher;  // Until all below is released.
   PreparedProcess prepared;
   Ended ended;
   absl::Status wrong;
@@ -146,17 +202,10 @@ int RunCommand(const Invocation& invocation) {
     ended = {*exit_code, std::string(wrong.message())};
   } else {
     KeepMemory();
-    SignalWatcher::Catch();
-    ended = PrepareAndRun(invocation, options, &prepared);
+    watcher.emplace(EndBeforeReady(TerminationLogOf(options, prepared)));
+    ended = PrepareAndRun(invocation, options, &prepared, &*watcher);
   }
-  if (ended.exit_code != kExitFinished) {
-    // A job that can't be loaded says nothing.
-    WriteTerminationLog(
-        prepared.job.config.has_termination_log()
-            ? prepared.job.config.termination_log()
-            : options.process.job.Raw("termination_log", kTerminationLog),
-        ended.reason);
-  }
+  WriteReason(TerminationLogOf(options, prepared), ended);
   return ended.exit_code;
 }
 

@@ -32,6 +32,9 @@ absl::Status CannotMake(absl::string_view path, const std::error_code& error) {
   return absl::InternalError(sentence);
 }
 
+// Of a run: weights, logs and the operators' sockets are nobody else's.
+constexpr mode_t kRunMode = 0700;
+
 absl::Status MakeAll(absl::string_view path) {
   std::error_code error;
   fs::create_directories(ToPath(path), error);
@@ -70,7 +73,7 @@ absl::StatusOr<std::string> MakeRunDirectory(absl::string_view root,
   for (uint64_t number = LargestNumber(root, name) + 1;; ++number) {
     const std::string path = Numbered(root, name, number);
     // mkdir(2) decides between two that chose the same number.
-    if (mkdir(path.c_str(), 0777) == 0) return path;
+    if (mkdir(path.c_str(), kRunMode) == 0) return path;
     if (errno != EEXIST) {
       return CannotMake(path, std::error_code(errno, std::generic_category()));
     }
@@ -88,8 +91,11 @@ absl::StatusOr<std::string> NewestRunDirectory(absl::string_view root,
 }
 
 absl::Status UseRunDirectory(absl::string_view path, bool may_hold_a_run) {
-  RETURN_IF_ERROR(MakeAll(path));
   std::error_code error;
+  const fs::path run = PathFromRoot(path);
+  RETURN_IF_ERROR(MakeAll(run.parent_path().string()));
+  // One that is there keeps its mode; what is no directory is an error.
+  if (mkdir(run.c_str(), kRunMode) != 0) RETURN_IF_ERROR(MakeAll(path));
   if (!may_hold_a_run && !fs::is_empty(ToPath(path), error) && !error) {
     return absl::FailedPreconditionError(
         absl::StrCat("the run directory '", path,
@@ -102,7 +108,9 @@ std::string PathFromRoot(absl::string_view path) {
   std::error_code error;
   const fs::path absolute = fs::absolute(ToPath(path), error);
   if (error) return std::string(path);
-  return absolute.lexically_normal().string();
+  std::string text = absolute.lexically_normal().string();
+  if (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
 }
 
 std::string ShortPath(absl::string_view path) {

@@ -56,6 +56,21 @@ TEST_F(RunDirectoryTest, ADirectoryThatHoldsARunIsUsedOnlyToGoOn) {
   EXPECT_TRUE(UseRunDirectory(path, /*may_hold_a_run=*/true).ok());
 }
 
+TEST_F(RunDirectoryTest, ARunIsItsUsersAloneUnlessItsDirectoryIsThere) {
+  using std::filesystem::perms;
+  const auto mode = [](const std::string& path) {
+    return std::filesystem::status(path).permissions();
+  };
+  EXPECT_EQ(mode(*MakeRunDirectory(root_, "job")), perms::owner_all);
+  ASSERT_TRUE(UseRunDirectory(root_ + "/a/b/", false).ok());
+  EXPECT_EQ(mode(root_ + "/a/b"), perms::owner_all);
+  EXPECT_NE(mode(root_ + "/a") & perms::group_read, perms::none);
+  std::filesystem::create_directories(root_ + "/open");
+  std::filesystem::permissions(root_ + "/open", perms::all);
+  ASSERT_TRUE(UseRunDirectory(root_ + "/open", false).ok());
+  EXPECT_EQ(mode(root_ + "/open"), perms::all);
+}
+
 TEST_F(RunDirectoryTest, PathsAreShownFromTheWorkingDirectory) {
   EXPECT_EQ(ShortPath(PathFromRoot("runs/job-1")), "runs/job-1");
   EXPECT_EQ(ShortPath("/nowhere/job-1"), "/nowhere/job-1");

@@ -41,6 +41,7 @@ void FillEnd(const v1::WriteResult& result, EndView* view) {
   view->seconds = result.seconds();
   view->pushes_lost = result.pushes_lost();
   view->pushes_doubled = result.pushes_doubled();
+  view->warnings.assign(result.warnings().begin(), result.warnings().end());
   view->checkpoint_path = result.checkpoint_path().empty()
                               ? ""
                               : ShortPath(result.checkpoint_path());

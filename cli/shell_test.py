@@ -22,6 +22,23 @@ def printed(*arguments):
     return out
 
 
+class HelpTest(unittest.TestCase):
+
+    def test_help_is_found_wherever_it_is_asked_for(self):
+        self.assertEqual(printed("help", "run"), printed("run", "--help"))
+        self.assertEqual(printed("help", "checkpoint", "list"),
+                         printed("checkpoint", "list", "--help"))
+        self.assertEqual(printed("--version"), printed("version"))
+        for words in (("checkpoint", "--help"), ("help", "checkpoint"),
+                      ("checkpoint", "help")):
+            self.assertIn("checkpoint verify", printed(*words))
+            self.assertNotIn("status", printed(*words))
+        code, out, errors = paramd("checkpoint")
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("checkpoint verify", errors)
+        self.assertEqual(paramd("checkpoint", "lisst")[0], 2)
+
+
 class BashTest(unittest.TestCase):
 
     def complete(self, *words):

@@ -24,11 +24,37 @@ void OnSignal(int signal) {
 
 }  // namespace
 
+absl::string_view SignalName(int signal) {
+  switch (signal) {
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGINT:
+      return "SIGINT";
+    case SIGHUP:
+      return "SIGHUP";
+    default:
+      return "a signal";
+  }
+}
+
+StopSignals::Verdict StopSignals::Take(Time now) {
+  if (!any_) {
+    any_ = true;
+    first_ = now;
+    return Verdict::kFirst;
+  }
+  return now - first_ < repeat_ ? Verdict::kRepeat : Verdict::kSecond;
+}
+
 void SignalPipe::Catch(std::initializer_list<int> signals) {
   if (ends[0] < 0) {
     CHECK(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0, "there are descriptors");
   }
+  std::signal(SIGPIPE, SIG_IGN);
   for (const int signal : signals) {
+    struct sigaction before = {};
+    sigaction(signal, nullptr, &before);
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;
     struct sigaction action = {};
     action.sa_handler = OnSignal;
     action.sa_flags = SA_RESTART;

@@ -5,36 +5,52 @@
 #include <functional>
 #include <thread>
 
+#include "absl/time/time.h"
+
+#include "base/mutex.h"
+#include "cli/signal_pipe.h"
+
 namespace paramd {
 
-// Waits for SIGINT and SIGTERM on a thread of its own. The first one is handed
-// to `on_signal`, on that thread, which asks the process to end in good order;
-// a second one ends it at once with 128 + its number.
+// Waits for SIGINT, SIGTERM and SIGHUP on a thread of its own, from a process's
+// first step to its last. The first one is handed to the handler of the step
+// that is under way, on another thread; it ends the process or asks it to end
+// in good order. A repeat within StopSignals::kRepeat counts once; a later one
+// is logged and ends the process at once with 128 + its number, whatever the
+// handler waits for and whether or not anybody reads stderr.
 //
-// Thread-safe. One at a time in a process.
+// Thread-safe. One in a process.
 class SignalWatcher {
  public:
+  using Handler = std::function<void(int signal)>;
+
   // What arrives from now on waits for the watcher. Called first of all.
   static void Catch();
 
-  explicit SignalWatcher(std::function<void(int signal)> on_signal);
+  explicit SignalWatcher(Handler handler,
+                         absl::Duration repeat = StopSignals::kRepeat);
   ~SignalWatcher();
   SignalWatcher(const SignalWatcher&) = delete;
   SignalWatcher& operator=(const SignalWatcher&) = delete;
 
-  // Watches no more; what comes later waits for the next watcher. Called once
-  // at most.
-  void Stop();
+  // The next step has begun: a first signal goes to `handler`. The one before
+  // is not called any more, nor being called, when this returns.
+  void Handle(Handler handler);
 
   // The first signal that came; 0: none yet.
   int signal() const { return signal_; }
 
  private:
   void Loop();
+  void OnSignal(int signal);
+  void OnFirst(int signal);
 
-  const std::function<void(int)> on_signal_;
+  StopSignals signals_;  // Of the thread.
   std::atomic<int> signal_{0};
+  Mutex mutex_;
+  Handler handler_ ABSL_GUARDED_BY(mutex_);
   int stop_ = -1;  // An eventfd: readable when the thread shall end.
+  std::thread first_;  // Calls the handler; started by the other one.
   std::thread thread_;
 };
 

@@ -11,7 +11,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "google/protobuf/message.h"
 
+#include "base/escape.h"
 #include "net/unreached.h"
 
 namespace paramd {
@@ -24,11 +27,41 @@ constexpr char kMethod[] = "/paramd.v1.Control/Status";
 
 // The name of `address` for gRPC, which would take "unix:7077" for a file.
 std::string TargetOf(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  const bool is_bare_ipv6 = address.find(':') != colon && address[0] != '[';
-  return is_bare_ipv6 ? absl::StrCat("dns:///[", address.substr(0, colon), "]",
-                                     address.substr(colon))
-                      : absl::StrCat("dns:///", address);
+  return absl::StrCat("dns:///", address);
+}
+
+// A line break in a name would be a line of its own.
+std::string Escaped(const std::string& text) {
+  return EscapeControls(absl::StrReplaceAll(text, {{"\n", "\\n"}}));
+}
+
+// Whoever answers is a stranger, and people read it on a terminal.
+void EscapeTexts(google::protobuf::Message* message) {
+  using google::protobuf::FieldDescriptor;
+  const google::protobuf::Reflection& reflection = *message->GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(*message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const bool is_text = field->type() == FieldDescriptor::TYPE_STRING;
+    const bool is_message = field->message_type() != nullptr;
+    if (!field->is_repeated()) {
+      if (is_text) {
+        reflection.SetString(message, field,
+                             Escaped(reflection.GetString(*message, field)));
+      }
+      if (is_message) EscapeTexts(reflection.MutableMessage(message, field));
+      continue;
+    }
+    const int size = reflection.FieldSize(*message, field);
+    for (int i = 0; i < size && is_text; ++i) {
+      reflection.SetRepeatedString(
+          message, field, i,
+          Escaped(reflection.GetRepeatedString(*message, field, i)));
+    }
+    for (int i = 0; i < size && is_message; ++i) {
+      EscapeTexts(reflection.MutableRepeatedMessage(message, field, i));
+    }
+  }
 }
 
 struct Question {
@@ -41,7 +74,10 @@ struct Question {
 absl::StatusOr<v1::StatusReply> AnswerTo(Question* question,
                                          absl::Duration deadline) {
   const grpc::Status& status = question->status;
-  if (status.ok()) return std::move(question->reply);
+  if (status.ok()) {
+    EscapeTexts(&question->reply);
+    return std::move(question->reply);
+  }
   switch (status.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return absl::UnavailableError(
@@ -49,7 +85,8 @@ absl::StatusOr<v1::StatusReply> AnswerTo(Question* question,
     case grpc::StatusCode::UNIMPLEMENTED:
       return absl::UnavailableError("not a paramd process");
     default:
-      return absl::UnavailableError(WhyUnreached(status.error_message()));
+      return absl::UnavailableError(
+          Escaped(WhyUnreached(status.error_message())));
   }
 }
 
@@ -67,6 +104,10 @@ StatusClient::StatusClient(const std::vector<std::string>& addresses) {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Whoever listens there must not have an answer inflated without bounds.
+  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
+                   1 << GRPC_COMPRESS_NONE);
   for (const std::string& address : addresses) {
     stubs_.push_back(std::make_unique<Stub>(grpc::CreateCustomChannel(
         TargetOf(address), grpc::InsecureChannelCredentials(), arguments)));

@@ -28,7 +28,8 @@ class StatusClient {
 
   // Blocks until each has answered, failed, or `deadline` has passed for it. In
   // the order of the addresses; UNAVAILABLE with the reason in a few words for
-  // one that did not answer as a process of paramd does.
+  // one that did not answer as a process of paramd does. Texts in the answers
+  // have nothing that a terminal would obey (EscapeControls).
   std::vector<absl::StatusOr<v1::StatusReply>> Ask(absl::Duration deadline,
                                                    Patience patience);
 

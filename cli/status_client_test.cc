@@ -88,8 +88,19 @@ TEST(StatusClientTest, TheReasonIsSaidInAFewWords) {
             absl::UnavailableError("not a paramd process"));
 }
 
-TEST(StatusClientTest, AnIpv6AddressMayStandWithoutBrackets) {
-  const std::string reason(Ask("::1:1", absl::Minutes(1)).status().message());
+TEST(StatusClientTest, WhatATerminalWouldObeyIsEscaped) {
+  v1::StatusReply reply;
+  reply.set_host("\x1b[2Jbox\nps-1");
+  reply.mutable_job()->set_checkpoint_path("\xc2\x9b" "31m\r");
+  FakeProcess process(reply);
+  const auto answer = Ask(process.address(), absl::Minutes(1));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->host(), R"(\x1b[2Jbox\nps-1)");
+  EXPECT_EQ(answer->job().checkpoint_path(), R"(\xc2\x9b31m\x0d)");
+}
+
+TEST(StatusClientTest, AnIpv6AddressStandsInBrackets) {
+  const std::string reason(Ask("[::1]:1", absl::Minutes(1)).status().message());
   EXPECT_TRUE(reason == "refused" || reason == "no route") << reason;
 }
 

@@ -13,13 +13,12 @@
 
 #include "base/clock.h"
 #include "cli/exit_code.h"
-#include "cli/signal_pipe.h"
 
 namespace paramd {
 namespace {
 
-// Between the two signals to processes whose chief is gone.
-constexpr absl::Duration kHurry = absl::Seconds(1);
+// What processes have left to end whose chief is gone.
+constexpr absl::Duration kWithoutChief = absl::Seconds(1);
 
 }  // namespace
 
@@ -199,8 +198,9 @@ void Supervisor::OnFailure(Slot* slot, int exit_code) {
     return;
   }
   const bool gave_up = RestartPolicy::IsWorthRestarting(exit_code);
-  Stop({.exit_code = exit_code == kExitBadConfiguration ? kExitBadConfiguration
-                                                        : kExitFailed,
+  const bool says_why =
+      exit_code == kExitBadConfiguration || exit_code == kExitRetry;
+  Stop({.exit_code = says_why ? exit_code : kExitFailed,
         .sentence = absl::StrCat(
             name, " exited ", exit_code,
             gave_up ? absl::StrCat(" and its ", slot->policy.restarts(),
@@ -212,26 +212,43 @@ void Supervisor::OnFailure(Slot* slot, int exit_code) {
 void Supervisor::Stop(Outcome outcome) {
   outcome_ = std::move(outcome);
   phase_ = Phase::kStopping;
-  deadline_ = MonotonicNow() + options_.drain_timeout;
   bool chief_is_gone = false;
   for (const auto& slot : slots_) {
     slot->start_at = Time::Never();
     chief_is_gone |= slot->task.is_chief && !slot->process.has_value();
   }
-  // Then nobody can save anything: a second signal says that it is urgent.
-  if (chief_is_gone) hurry_at_ = MonotonicNow() + kHurry;
+  deadline_ = MonotonicNow() + options_.drain_timeout;
+  overdue_ = "did not stop in time";
+  if (chief_is_gone && kWithoutChief < options_.drain_timeout) {
+    deadline_ = MonotonicNow() + kWithoutChief;
+    overdue_ = "can save nothing without the chief";
+  }
   SignalAll(SIGTERM);
 }
 
 void Supervisor::OnSignal(int signal) {
   if (signal == SIGCHLD) return;
-  const bool again = phase_ == Phase::kStopping;
-  if (phase_ == Phase::kRunning || phase_ == Phase::kFinishing) {
-    Stop({.exit_code = signal == SIGINT ? kExitInterrupted : kExitStopped,
-          .sentence = signal == SIGINT ? "interrupted" : "stopped"});
-  } else if (again) {
-    deadline_ = MonotonicNow();
+  switch (signals_.Take(MonotonicNow())) {
+    case StopSignals::Verdict::kFirst:
+      return StopFor(signal);
+    case StopSignals::Verdict::kRepeat:
+      return;
+    case StopSignals::Verdict::kSecond:
+      if (phase_ != Phase::kStopping) return;
+      deadline_ = MonotonicNow();
+      overdue_ = absl::StrCat("did not stop before a second signal, ",
+                              SignalName(signal));
   }
+}
+
+void Supervisor::StopFor(int signal) {
+  if (phase_ != Phase::kRunning && phase_ != Phase::kFinishing) {
+    Say(absl::StrCat(SignalName(signal),
+                     ": stopping already; again in two seconds kills"));
+    return;
+  }
+  Stop({.exit_code = signal == SIGINT ? kExitInterrupted : kExitStopped,
+        .sentence = signal == SIGINT ? "interrupted" : "stopped"});
 }
 
 void Supervisor::HandleSignals() {
@@ -239,10 +256,6 @@ void Supervisor::HandleSignals() {
 }
 
 void Supervisor::CheckDeadline() {
-  if (MonotonicNow() >= hurry_at_) {
-    hurry_at_ = Time::Never();
-    SignalAll(SIGTERM);
-  }
   if (MonotonicNow() < deadline_ || !AnyRunning()) return;
   std::vector<std::string> names;
   for (const auto& slot : slots_) {
@@ -254,8 +267,7 @@ void Supervisor::CheckDeadline() {
                      absl::FormatDuration(options_.finish_grace),
                      " of the chief; killed"));
   } else {
-    Say(absl::StrCat(absl::StrJoin(names, ", "),
-                     " did not stop in time; killed"));
+    Say(absl::StrCat(absl::StrJoin(names, ", "), " ", overdue_, "; killed"));
   }
   phase_ = Phase::kKilled;
   SignalAll(SIGKILL);
@@ -269,7 +281,7 @@ void Supervisor::SignalAll(int signal) {
 
 void Supervisor::Wait() {
   std::vector<pollfd> fds = {{SignalPipe::fd(), POLLIN, 0}};
-  Time until = std::min({next_tick_, deadline_, hurry_at_});
+  Time until = std::min(next_tick_, deadline_);
   for (const auto& slot : slots_) {
     if (slot->process.has_value()) {
       fds.push_back({slot->process->output(), POLLIN, 0});

@@ -16,6 +16,7 @@
 #include "base/time.h"
 #include "cli/child_process.h"
 #include "cli/restart_policy.h"
+#include "cli/signal_pipe.h"
 
 namespace paramd {
 
@@ -52,7 +53,8 @@ class Supervisor {
  public:
   struct Options {
     RestartPolicy::Options restarts;
-    // From SIGTERM to SIGKILL.
+    // From SIGTERM to SIGKILL. Without a chief nobody can save anything: it is
+    // a second at most.
     absl::Duration drain_timeout = absl::Seconds(25);
     // From the chief's end to that of the last process.
     absl::Duration finish_grace = absl::Seconds(15);
@@ -88,8 +90,11 @@ class Supervisor {
 
   // Blocks until every process has ended. 0: the chief's process exited 0 (what
   // did not end after it in time is named by on_event and killed); 1 or 2: that
-  // of a task that failed for good (1 also when its restarts are used up, or
-  // nothing could be started); 130 and 143 after SIGINT and SIGTERM.
+  // of a task that failed for good (1 also when one that was killed or crashed
+  // has used up its restarts, or nothing could be started); 138: one that ended
+  // so has used them up; 130 after SIGINT, 143 after SIGTERM and SIGHUP.
+  // A signal that repeats the first one (StopSignals) changes nothing; a later
+  // one is named by on_event and kills what still runs.
   Outcome Run();
 
   // Ends the task's process as a crash would; it is restarted like one. The
@@ -125,6 +130,7 @@ class Supervisor {
   void OnExit(Slot* slot, int exit_code);
   void OnFailure(Slot* slot, int exit_code);
   void OnSignal(int signal);
+  void StopFor(int signal);
   void HandleSignals();
   void CheckDeadline();
   void Stop(Outcome outcome);
@@ -138,7 +144,8 @@ class Supervisor {
   Phase phase_ = Phase::kRunning;
   Outcome outcome_;
   Time deadline_ = Time::Never();  // Of the present phase.
-  Time hurry_at_ = Time::Never();  // When SIGTERM is sent again.
+  std::string overdue_;  // Said behind the names of those that pass it.
+  StopSignals signals_;
   Time next_tick_;
 };
 

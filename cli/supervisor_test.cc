@@ -140,13 +140,19 @@ TEST_F(SupervisorTest, ATaskThatIsKilledOnPurposeIsRestarted) {
   EXPECT_THAT(events_, ElementsAre(HasSubstr("ps-0 exited 137; restart 1")));
 }
 
-TEST_F(SupervisorTest, UsedUpRestartsStopTheClusterWithOne) {
+TEST_F(SupervisorTest, UsedUpRestartsStopTheClusterAsTheLastProcessEnded) {
   options_.restarts.most_restarts = 1;
-  Add("worker-0", "exec sleep 1000");
-  Add("ps-0", "exit 138");
-  const auto outcome = Run();
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.sentence, "ps-0 exited 138 and its 1 restarts are used up");
+  for (const auto& [end, code] :
+       {std::pair("exit 138", 138), std::pair("kill -9 $$", 1)}) {
+    tasks_.clear();
+    Add("worker-0", "exec sleep 1000");
+    Add("ps-0", end);
+    const auto outcome = Run();
+    EXPECT_EQ(outcome.exit_code, code);
+    EXPECT_EQ(outcome.sentence,
+              absl::StrCat("ps-0 exited ", states_[1].exit_code,
+                           " and its 1 restarts are used up"));
+  }
 }
 
 TEST_F(SupervisorTest, AFailureStopsTheClusterWithItsLastTwentyLines) {
@@ -209,6 +215,34 @@ TEST_F(SupervisorTest, InterruptAndTerminationEndAllTasks) {
     EXPECT_EQ(Run().exit_code, code);
     EXPECT_THAT(events_, IsEmpty());
   }
+}
+
+TEST_F(SupervisorTest, ASignalThatComesTwiceAtOnceKillsNobody) {
+  Add("worker-0",
+      "trap 'touch $DIR/told; until [ -e $DIR/late ]; do sleep 0.01; done; "
+      "exit 143' TERM; touch $DIR/ready; while :; do sleep 0.01; done");
+  options_.tick = absl::Milliseconds(1);
+  int told = 0;
+  options_.on_tick = [&] {
+    if (!std::filesystem::exists(directory_ + "/ready")) return;
+    if (told++ == 0) {
+      raise(SIGTERM);
+      raise(SIGTERM);
+    } else if (std::filesystem::exists(directory_ + "/told")) {
+      std::ofstream(directory_ + "/late");
+    }
+  };
+  EXPECT_EQ(Run().exit_code, 143);
+  EXPECT_THAT(events_, IsEmpty());
+  EXPECT_EQ(states_[0].exit_code, 143);
+}
+
+TEST_F(SupervisorTest, WithoutTheChiefNobodyIsWaitedForLong) {
+  Add("worker-0", "until [ -e $DIR/deaf ]; do sleep 0.01; done; exit 1");
+  Add("ps-0", "trap '' TERM; touch $DIR/deaf; while :; do sleep 1; done");
+  EXPECT_EQ(Run().exit_code, 1);
+  EXPECT_THAT(events_, ElementsAre("ps-0 can save nothing without the chief; "
+                                   "killed"));
 }
 
 TEST_F(SupervisorTest, TheDeathOfTheParentLeavesNoProcess) {

@@ -276,5 +276,33 @@ TEST(ClusterMistakesTest, HostileValuesAreRefusedWithASentence) {
   EXPECT_THAT(MessageOf("{\"task\": 1e999}"), HasSubstr("overflow"));
 }
 
+TEST(ClusterMistakesTest, ATypeThatIsNearlyOneOfOursIsRefusedWithTheNearest) {
+  const std::pair<std::string, std::string> all[] = {
+      {"Worker", "worker"},   {"workers", "worker"}, {"worker_hosts", "worker"},
+      {"wroker", "worker"},   {"local", "worker"},   {"PS", "ps"},
+      {"ps_hosts", "ps"},     {"evalutor", "evaluator"}};
+  for (const auto& [written, meant] : all) {
+    const absl::Status status =
+        ParseTfConfig(absl::StrCat(
+                          R"({"cluster": {"worker": ["a:1"], "ps": ["b:1"], ")",
+                          written, R"(": ["c:1"]}, "task": {"type": ")",
+                          written, R"(", "index": 0}})"))
+            .status();
+    EXPECT_THAT(std::string(status.message()),
+                testing::HasSubstr(absl::StrCat("did you mean '", meant, "'?")))
+        << written;
+  }
+}
+
+TEST(ClusterMistakesTest, ATypeThatIsFarFromOursHasNothingToDo) {
+  for (const char* written : {"tensorboard", "launcher", "driver", "psql"}) {
+    const auto cluster = ParseTfConfig(absl::StrCat(
+        R"({"cluster": {"worker": ["a:1"], "ps": ["b:1"], ")", written,
+        R"(": ["c:1"]}, "task": {"type": ")", written, R"(", "index": 0}})"));
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    EXPECT_NE(cluster->nothing_to_do(), "");
+  }
+}
+
 }  // namespace
 }  // namespace paramd

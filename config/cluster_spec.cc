@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 #include "config/cluster_description.h"
 #include "config/json_value.h"
@@ -32,6 +33,22 @@ TaskType TypeNamed(absl::string_view name) {
     if (name == TaskTypeName(type)) return type;
   }
   return TaskType::kOther;
+}
+
+// The type of ours that `name`, which is none, is likely meant to be: "Worker",
+// "workers", "ps_hosts". Empty if none is near.
+std::string MeantType(absl::string_view name) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  // TensorFlow's name for a process that trains alone.
+  if (lower == "local" || lower == "localhost") return "worker";
+  for (const absl::string_view known : {"chief", "worker", "ps", "evaluator"}) {
+    absl::string_view rest = lower;
+    if (!absl::ConsumePrefix(&rest, known)) continue;
+    const bool means_it = rest.empty() || rest == "s" || rest[0] == '_' ||
+                          rest[0] == '-' || absl::ascii_isdigit(rest[0]);
+    if (means_it) return std::string(known);
+  }
+  return NearestName(name, {"chief", "worker", "evaluator", "master"});
 }
 
 // "; call 'worker_hosts' 'worker'" if a job is likely meant to be a known one.
@@ -215,6 +232,15 @@ void Judge::ResolveType() {
   const TaskType known = TypeNamed(name);
   if (known != TaskType::kOther) {
     type_ = known;
+    return;
+  }
+  const std::string meant = MeantType(name);
+  if (cluster_->Find(name) != nullptr && !meant.empty()) {
+    mistakes_.Add(gathered_.type->place, gathered_.type->path,
+                  absl::StrCat("\"", Excerpt(name),
+                               "\" is no task type, though the cluster lists "
+                               "it; did you mean '",
+                               meant, "'?"));
     return;
   }
   if (cluster_->Find(name) != nullptr) {

@@ -250,9 +250,9 @@ constexpr Form kForms[] = {
      "[\"a:1\"]}}\r\n ",
      "ps-0 of a:1 ps p:1"},
     {"IPv6",
-     R"({"cluster": {"worker": ["::1:5"], "ps": ["[::1]:6"]},
+     R"({"cluster": {"worker": ["[::1]:5"], "ps": ["[::1]:6"]},
          "task": {"type": "ps", "index": 0}})",
-     "ps-0 of ::1:5 ps [::1]:6"},
+     "ps-0 of [::1]:5 ps [::1]:6"},
 };
 
 TEST(ClusterSpecTest, EveryFormHasItsReading) {

@@ -15,17 +15,31 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 #include "config/cluster_sources.h"
 #include "config/consistency.h"
 #include "config/input_files.h"
 #include "config/name_pattern.h"
 #include "config/setting.h"
-#include "config/setting_value.h"
+#include "config/setting_changes.h"
 #include "config/task_address.h"
 
 namespace paramd {
 namespace {
+
+// Whether each of the patterns `from` has one of `to` at its place, with as many
+// stars; where `to` is empty, names stay.
+bool FitTogether(absl::string_view from, absl::string_view to) {
+  const std::vector<absl::string_view> patterns = absl::StrSplit(from, ',');
+  const std::vector<absl::string_view> names = absl::StrSplit(to, ',');
+  return to.empty() ||
+         std::equal(patterns.begin(), patterns.end(), names.begin(),
+                    names.end(), [](auto pattern, auto name) {
+                      return NamePattern(pattern).stars() ==
+                             NamePattern(name).stars();
+                    });
+}
 
 // Reads at most one byte more than is allowed. False, with `error` set.
 bool ReadFile(const std::string& path, std::string* text, std::string* error) {
@@ -173,12 +187,11 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
     add("input.directory", "must not be empty; name the directory of the data");
   }
   const v1::WarmStartConfig& warm_start = config.warm_start();
-  if (!warm_start.from().empty() &&
-      NamePattern(warm_start.from()).stars() !=
-          NamePattern(warm_start.variables()).stars()) {
+  if (!FitTogether(warm_start.variables(), warm_start.from())) {
     add("warm_start.from",
         absl::StrCat("must have as many * as warm_start.variables (\"",
-                     Excerpt(warm_start.variables()), "\"); found \"",
+                     Excerpt(warm_start.variables()), "\") and as many names, "
+                     "in the same order; found \"",
                      Excerpt(warm_start.from()), "\""));
   }
   // A value that was refused is not there.
@@ -240,9 +253,8 @@ void SetRunDirectory(absl::string_view run_dir, v1::JobConfig* config) {
 
 std::string JobWideText(const v1::JobConfig& config) {
   std::string text;
-  for (const SettingValue& value : ValuesOf(config)) {
-    if (value.is_local) continue;
-    absl::StrAppend(&text, value.path, "=", value.json, "\n");
+  for (const std::string& line : RecordedSettings(config)) {
+    absl::StrAppend(&text, line, "\n");
   }
   return text;
 }

@@ -307,7 +307,8 @@ TEST(JobConfigTest, NamesOfAWarmStartHaveAsManyStarsOnBothSides) {
   sources.settings.back().second = "layers.*";
   EXPECT_EQ(MessageOf(sources),
             "--set: warm_start.from: must have as many * as "
-            "warm_start.variables (\"dense_*/*\"); found \"layers.*\"");
+            "warm_start.variables (\"dense_*/*\") and as many names, in the "
+            "same order; found \"layers.*\"");
 }
 
 }  // namespace

@@ -56,6 +56,10 @@ Json SchemaOfValue(const FieldDescriptor& field) {
       return SchemaOf(*field.message_type());
     case FieldDescriptor::CPPTYPE_STRING:
       schema["type"] = "string";
+      if (TakesNumber(field)) {
+        schema["type"] = {"string", "integer"};
+        schema["minimum"] = 0;
+      }
       return schema;
     case FieldDescriptor::CPPTYPE_BOOL:
       schema["type"] = "boolean";

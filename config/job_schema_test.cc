@@ -20,7 +20,12 @@ std::string Read(const std::string& path) {
   return std::string((std::istreambuf_iterator<char>(file)), {});
 }
 
-bool IsOfType(const Json& value, const std::string& type) {
+bool IsOfType(const Json& value, const Json& type) {
+  if (type.is_array()) {
+    return std::any_of(type.begin(), type.end(), [&](const Json& one) {
+      return IsOfType(value, one);
+    });
+  }
   return (type == "object" && value.is_object()) ||
          (type == "array" && value.is_array()) ||
          (type == "string" && value.is_string()) ||

@@ -1,6 +1,7 @@
 #include "config/json_value.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -133,6 +134,13 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(number_float_t value, const string_t&) override {
     JsonValue* number = Put(Kind::kNumber, 1);
     number->number = value;
+    // 1e3 is as whole as 1000, as far as a double tells whole numbers apart.
+    constexpr double kMost = uint64_t{1} << 53;
+    number->is_whole = std::trunc(value) == value && std::abs(value) <= kMost;
+    if (number->is_whole) {
+      number->is_negative = value < 0;
+      number->magnitude = static_cast<uint64_t>(std::abs(value));
+    }
     number->is_negative = value < 0;
     return true;
   }

@@ -40,7 +40,7 @@ TEST(JsonValueTest, EveryValueKnowsItsLine) {
 
 TEST(JsonValueTest, NumbersKeepTheirKind) {
   const Parsed parsed =
-      Parse("[18446744073709551615, -9223372036854775808, 1.5, -2, 5.0]");
+      Parse("[18446744073709551615, -9223372036854775808, 1.5, -2, 5.0, 1e3, 1e300]");
   ASSERT_TRUE(parsed.value) << parsed.message;
   const auto& e = parsed.value->elements;
   EXPECT_TRUE(e[0].is_whole);
@@ -49,7 +49,10 @@ TEST(JsonValueTest, NumbersKeepTheirKind) {
   EXPECT_EQ(e[1].magnitude, 9223372036854775808u);
   EXPECT_FALSE(e[2].is_whole);
   EXPECT_EQ(e[3].Describe(), "-2");
-  EXPECT_FALSE(e[4].is_whole);
+  EXPECT_TRUE(e[4].is_whole);
+  EXPECT_EQ(e[5].magnitude, 1000u);
+  EXPECT_TRUE(e[5].is_whole);
+  EXPECT_FALSE(e[6].is_whole);
 }
 
 TEST(JsonValueTest, ARepeatedKeyIsNamedAndItsFirstValueHolds) {

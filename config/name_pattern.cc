@@ -49,4 +49,19 @@ bool MatchesAny(absl::string_view patterns, absl::string_view name) {
   return false;
 }
 
+absl::optional<std::string> Renamed(absl::string_view from,
+                                    absl::string_view to,
+                                    absl::string_view name) {
+  const std::vector<absl::string_view> patterns = absl::StrSplit(from, ',');
+  const std::vector<absl::string_view> names = absl::StrSplit(to, ',');
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    const auto texts = NamePattern(patterns[i]).Match(name);
+    if (!texts.has_value()) continue;
+    if (to.empty()) return std::string(name);
+    CHECK(i < names.size(), "there is a name for each pattern");
+    return NamePattern(names[i]).Fill(*texts);
+  }
+  return absl::nullopt;
+}
+
 }  // namespace paramd

@@ -51,5 +51,13 @@ TEST(NamePatternTest, OneOfSeveralIsEnough) {
   EXPECT_FALSE(MatchesAny(",", ""));
 }
 
+TEST(NamePatternTest, ANameIsThatOfTheFirstPatternWhichFits) {
+  EXPECT_EQ(Renamed("*/kernel,*/bias", "*.weight,*.bias", "dense_1/bias"),
+            "dense_1.bias");
+  EXPECT_EQ(Renamed("a*,*", "x*,y*", "ab"), "xb");
+  EXPECT_EQ(Renamed("a,b", "", "b"), "b");
+  EXPECT_EQ(Renamed("a,b", "", "c"), absl::nullopt);
+}
+
 }  // namespace
 }  // namespace paramd

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -91,6 +92,15 @@ std::string FormatNumber(double number) {
     return absl::StrFormat("%.0f", number);
   }
   return absl::StrFormat("%.9g", number);
+}
+
+bool TakesNumber(const FieldDescriptor& field) {
+  absl::string_view example = SettingOf(field).example_json();
+  uint64_t number = 0;
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING &&
+         absl::ConsumePrefix(&example, "\"") &&
+         absl::ConsumeSuffix(&example, "\"") &&
+         absl::SimpleAtoi(example, &number);
 }
 
 std::string BoundsOf(const FieldDescriptor& field) {

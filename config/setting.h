@@ -43,6 +43,10 @@ std::string FormatNumber(double number);
 // "at least 1, at most 100"; empty if every value of the type is admitted.
 std::string BoundsOf(const google::protobuf::FieldDescriptor& field);
 
+// Whether a setting that is a text may be a whole number, as in "staleness": 8:
+// its example is one.
+bool TakesNumber(const google::protobuf::FieldDescriptor& field);
+
 // Every path of `message` that holds no list index, messages and lists as a
 // whole included, in the order of config.proto.
 std::vector<std::string> SettingPaths(

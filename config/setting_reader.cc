@@ -223,6 +223,11 @@ void SettingReader::ReadField(const JsonValue& value, const JsonSource& source,
       return ReadMessage(value, source, path,
                          reflection.MutableMessage(parent, &field));
     case FieldDescriptor::CPPTYPE_STRING:
+      if (TakesNumber(field) && value.kind == Kind::kNumber && value.is_whole &&
+          !value.is_negative) {
+        reflection.SetString(parent, &field, absl::StrCat(value.magnitude));
+        return;
+      }
       if (value.kind != Kind::kString) break;
       reflection.SetString(parent, &field, value.text);
       return;

@@ -67,6 +67,17 @@ TEST_F(SettingReaderTest, AWrongTypeIsNamedWithAnExample) {
   EXPECT_FALSE(config_.has_epochs());
 }
 
+TEST_F(SettingReaderTest, ANumberMayBeWrittenAsItIsMeant) {
+  Read(R"({"staleness": 8, "epochs": 1e1, "seed": 7.0})");
+  EXPECT_EQ(Message(), "");
+  EXPECT_EQ(config_.staleness(), "8");
+  EXPECT_EQ(config_.epochs(), 10u);
+  EXPECT_EQ(config_.seed(), 7u);
+  Assign("epochs", "1e3");
+  EXPECT_EQ(Message(), "");
+  EXPECT_EQ(config_.epochs(), 1000u);
+}
+
 TEST_F(SettingReaderTest, BoundsAreNamed) {
   Read(R"({"epochs": 0, "seed": -1, "chunk_bytes": 5000000,
            "batch_per_replica": 99999999999999999999,

@@ -1,7 +1,9 @@
 #include "config/setting_value.h"
 
 #include <charconv>
+#include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "config/json_value.h"
@@ -39,29 +41,48 @@ std::string ValueText(const Message& message, const FieldDescriptor& field) {
   }
 }
 
-void Append(const Message& message, const std::string& path, bool is_local,
+bool IsDefault(const std::string& json, const FieldDescriptor& field) {
+  const std::string& by_default = SettingOf(field).default_json();
+  double ours = 0, theirs = 0;
+  return json == by_default ||
+         (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE &&
+          absl::SimpleAtod(json, &ours) &&
+          absl::SimpleAtod(by_default, &theirs) && ours == theirs);
+}
+
+// Adds what lies in `message`, of which `around` is known.
+void Append(const Message& message, const SettingValue& around,
             std::vector<SettingValue>* values) {
   const Descriptor& type = *message.GetDescriptor();
   const Reflection& reflection = *message.GetReflection();
-  if (type.field_count() == 0) values->push_back({path, "{}", is_local});
+  if (type.field_count() == 0) {
+    values->push_back(around);
+    values->back().json = "{}";
+  }
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
-    const bool is_local_here =
-        is_local || SettingOf(field).scope() == v1::SCOPE_LOCAL;
-    const std::string inside =
-        absl::StrCat(path, path.empty() ? "" : ".", field.name());
+    const v1::SettingOptions& options = SettingOf(field);
+    SettingValue inside = around;
+    inside.is_local |= options.scope() == v1::SCOPE_LOCAL;
+    inside.may_change |= options.may_change();
+    absl::StrAppend(&inside.path, around.path.empty() ? "" : ".", field.name());
     if (field.is_repeated()) {
       for (int j = 0; j < reflection.FieldSize(message, &field); ++j) {
-        Append(reflection.GetRepeatedMessage(message, &field, j),
-               absl::StrCat(inside, "[", j, "]"), is_local_here, values);
+        SettingValue element = inside;
+        absl::StrAppend(&element.path, "[", j, "]");
+        element.part_of = element.path;
+        Append(reflection.GetRepeatedMessage(message, &field, j), element,
+               values);
       }
     } else if (!reflection.HasField(message, &field)) {
       continue;
     } else if (field.message_type() != nullptr) {
-      Append(reflection.GetMessage(message, &field), inside, is_local_here,
-             values);
+      if (IsAlternative(field)) inside.part_of = inside.path;
+      Append(reflection.GetMessage(message, &field), inside, values);
     } else {
-      values->push_back({inside, ValueText(message, field), is_local_here});
+      inside.json = ValueText(message, field);
+      inside.is_default = IsDefault(inside.json, field);
+      values->push_back(std::move(inside));
     }
   }
 }
@@ -70,7 +91,7 @@ void Append(const Message& message, const std::string& path, bool is_local,
 
 std::vector<SettingValue> ValuesOf(const Message& message) {
   std::vector<SettingValue> values;
-  Append(message, "", false, &values);
+  Append(message, SettingValue(), &values);
   return values;
 }
 

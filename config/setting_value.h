@@ -13,6 +13,11 @@ struct SettingValue {
   std::string path;  // "model.layers[1].dense.units"
   std::string json;  // "512"; "{}" for a message that says all by being there
   bool is_local = false;  // each process may have its own
+  bool may_change = false;  // a run may go on with another one
+  bool is_default = false;  // what it is where nobody says it
+  // The innermost list element or alternative that it is part of, as in
+  // "model.layers[1].dense"; empty for what every job has.
+  std::string part_of;
 };
 
 // Every value that `message` has, in the order of its descriptor, all the way

@@ -48,6 +48,7 @@ void Append(const Descriptor& message, const SettingHelp& around,
     help.example_json = options.example_json();
     help.is_required = options.required();
     help.is_local = around.is_local || options.scope() == v1::SCOPE_LOCAL;
+    help.may_change = around.may_change || options.may_change();
     help.is_alternative = IsAlternative(field);
     help.is_inside_list = around.is_inside_list;
     help.field = &field;

@@ -20,6 +20,7 @@ struct SettingHelp {
   std::string example_json;
   bool is_required = false;
   bool is_local = false;        // each process may have its own
+  bool may_change = false;      // a run may go on with another value
   bool is_alternative = false;  // one of several that exclude each other
   bool is_inside_list = false;
   const google::protobuf::FieldDescriptor* field = nullptr;

@@ -34,7 +34,11 @@ std::string DefaultOf(const SettingHelp& help) {
 std::string Row(const SettingHelp& help) {
   return absl::StrCat("| `", KeyOf(help.path), "` | ", help.sentence,
                       help.is_alternative ? " *(one of these)*" : "",
-                      help.is_local ? " *(local)*" : "", " | ", help.type,
+                      help.is_local                        ? " *(local)*"
+                      : help.may_change && help.field->message_type() == nullptr
+                          ? " *(may change)*"
+                          : "",
+                      " | ", help.type,
                       help.bounds.empty() ? "" : ", ", help.bounds, " | ",
                       DefaultOf(help), " | ", Code(help.example_json), " |\n");
 }

@@ -22,6 +22,13 @@ absl::optional<std::string> WrongHost(absl::string_view host) {
                             absl::EndsWith(host, "]") && host.size() > 2;
   if (has_brackets) host = host.substr(1, host.size() - 2);
   const bool is_ipv6 = absl::StrContains(host, ":");
+  // Some read the last of "fe80::1:7077" as a port, some as an address. "::" is
+  // nobody's: see IsPlaceholder.
+  if (is_ipv6 && !has_brackets && host != "::") {
+    return absl::StrCat("\"", Excerpt(host),
+                        "\" for a host; an IPv6 address stands in brackets, as "
+                        "in [::1]:7077");
+  }
   const auto is_allowed = [is_ipv6](char c) {
     return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_' ||
            (is_ipv6 && (c == ':' || c == '%'));

@@ -14,8 +14,8 @@ namespace paramd {
 constexpr int kMostTasks = 65536;
 
 // Nullopt if `address` is host:port as a task may have it, else what is wrong:
-// `"a:0" has port 0; ports are from 1 to 65535`. The last colon divides, so
-// that IPv6 addresses may stand with and without brackets. `source` names the
+// `"a:0" has port 0; ports are from 1 to 65535`. IPv6 addresses stand in
+// brackets: [::1]:7077. `source` names the
 // variable or flag that the address stands in. For one that this process shall
 // listen at, port 0 may be any: `least_port` is 0 then.
 absl::optional<std::string> WrongAddress(absl::string_view address,

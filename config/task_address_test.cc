@@ -10,8 +10,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(TaskAddressTest, NamesAndNumbersWithPortsAreRight) {
-  for (const char* address : {"a:1", "a.b-c_d:65535", "10.0.0.1:2222", "::1:80",
-                              "[fe80::1%eth0]:80"}) {
+  for (const char* address : {"a:1", "a.b-c_d:65535", "10.0.0.1:2222",
+                              "[::1]:80", "[fe80::1%eth0]:80", ":::80"}) {
     EXPECT_EQ(WrongAddress(address, "TF_CONFIG"), absl::nullopt) << address;
   }
 }
@@ -30,6 +30,9 @@ TEST(TaskAddressTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(wrong("a:99999999999999"), HasSubstr("from 1 to 65535"));
   EXPECT_THAT(wrong("a:-1"), HasSubstr("wants a number"));
   EXPECT_THAT(wrong(":1"), HasSubstr("for a host"));
+  EXPECT_THAT(wrong("fe80::1:7077"),
+              HasSubstr("has \"fe80::1\" for a host; an IPv6 address stands in "
+                        "brackets, as in [::1]:7077"));
   EXPECT_THAT(wrong("a/b:1"), HasSubstr("has \"a/b\" for a host"));
   EXPECT_THAT(wrong("a b:1"), HasSubstr("for a host"));
   EXPECT_THAT(wrong("[a]:1"), HasSubstr("for a host"));

@@ -11,21 +11,28 @@ namespace paramd {
 // may lie on a storage of their own, and one that is not mounted looks empty: a
 // job that began anew there would train for days before anybody notices.
 //
-//   <run_dir>/committed      the directory of the checkpoints, one line
+//   <run_dir>/committed      the directory of the checkpoints, then what its
+//                            marker says (held_directory.h), a line each
 //
 // Not thread-safe.
 class CommittedNote {
  public:
   explicit CommittedNote(std::string run_directory);
 
-  // A checkpoint was committed in `directory`. OK once that is written down and
-  // durable; writes only what is not known yet.
-  absl::Status Committed(const std::string& directory);
+  // A checkpoint was committed in `directory`, whose marker is `marker`. OK once
+  // that is written down and durable; writes only what is not known yet.
+  absl::Status Committed(const std::string& directory,
+                         const std::string& marker);
 
   // No checkpoint is found in `directory`. OK if the run never had one;
   // UNAVAILABLE naming both directories and the note if it had; what reading
   // the note failed with.
   absl::Status CheckNoneIsMissing(const std::string& directory) const;
+
+  // Checkpoints are found in `directory`. OK unless another one, by its marker,
+  // has those that the run committed last: UNAVAILABLE naming both.
+  absl::Status CheckIsSame(const std::string& directory,
+                           const std::string& marker) const;
 
  private:
   const std::string path_;

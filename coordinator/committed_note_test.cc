@@ -31,7 +31,7 @@ TEST_F(CommittedNoteTest, ARunThatHadNoCheckpointMissesNone) {
 }
 
 TEST_F(CommittedNoteTest, Promise3_OneThatHadSomeIsNotBegunAnewInSilence) {
-  ASSERT_TRUE(CommittedNote(run_).Committed("/mnt/x").ok());
+  ASSERT_TRUE(CommittedNote(run_).Committed("/mnt/x", "").ok());
   const absl::Status missing = CommittedNote(run_).CheckNoneIsMissing("/mnt/y");
   EXPECT_TRUE(absl::IsUnavailable(missing));
   EXPECT_THAT(std::string(missing.message()),
@@ -41,23 +41,40 @@ TEST_F(CommittedNoteTest, Promise3_OneThatHadSomeIsNotBegunAnewInSilence) {
 
 TEST_F(CommittedNoteTest, AnotherDirectoryReplacesTheOne) {
   CommittedNote note(run_);
-  ASSERT_TRUE(note.Committed("/mnt/x").ok());
-  ASSERT_TRUE(note.Committed("/mnt/y").ok());
+  ASSERT_TRUE(note.Committed("/mnt/x", "").ok());
+  ASSERT_TRUE(note.Committed("/mnt/y", "").ok());
   EXPECT_THAT(std::string(note.CheckNoneIsMissing("/mnt/y").message()),
               HasSubstr("some in '/mnt/y':"));
 }
 
+TEST_F(CommittedNoteTest, Promise3_AnOlderDirectoryOfTheRunIsNotTakenInSilence) {
+  CommittedNote note(run_);
+  EXPECT_TRUE(note.CheckIsSame("/mnt/x", "r 01\n").ok());
+  ASSERT_TRUE(note.Committed("/mnt/x", "").ok());
+  EXPECT_TRUE(note.CheckIsSame("/mnt/x", "r 01\n").ok());
+  ASSERT_TRUE(note.Committed("/mnt/x", "r 02\n").ok());
+  EXPECT_TRUE(note.CheckIsSame("/mnt/y", "r 02\n").ok());
+  for (const char* marker : {"r 01\n", ""}) {
+    const absl::Status other = note.CheckIsSame("/mnt/x", marker);
+    EXPECT_TRUE(absl::IsUnavailable(other));
+    EXPECT_THAT(std::string(other.message()),
+                AllOf(HasSubstr("'/mnt/x'"), HasSubstr("that one's is r 02:")));
+  }
+  EXPECT_THAT(std::string(note.CheckNoneIsMissing("/mnt/x").message()),
+              HasSubstr("some in '/mnt/x':"));
+}
+
 TEST_F(CommittedNoteTest, WhatIsKnownIsNotWrittenAgain) {
   CommittedNote note(run_);
-  ASSERT_TRUE(note.Committed("/mnt/x").ok());
+  ASSERT_TRUE(note.Committed("/mnt/x", "").ok());
   std::filesystem::remove(run_ + "/committed");
-  ASSERT_TRUE(note.Committed("/mnt/x").ok());
+  ASSERT_TRUE(note.Committed("/mnt/x", "").ok());
   EXPECT_FALSE(std::filesystem::exists(run_ + "/committed"));
 }
 
 TEST_F(CommittedNoteTest, ARunDirectoryThatIsGoneIsNamed) {
   std::filesystem::remove_all(run_);
-  EXPECT_THAT(std::string(CommittedNote(run_).Committed("/mnt/x").message()),
+  EXPECT_THAT(std::string(CommittedNote(run_).Committed("/mnt/x", "").message()),
               HasSubstr(run_ + "/committed"));
 }
 

@@ -146,11 +146,12 @@ absl::Status DirectoryLog::WriteAndLink(const v1::LogEntry& entry) {
   return absl::OkStatus();
 }
 
-absl::Status DirectoryLog::Append(const v1::LogEntry& entry) {
+absl::StatusOr<std::string> DirectoryLog::Store(const v1::LogEntry& entry) {
   if (entry.number() == 0) {
     return absl::InvalidArgumentError("log entries are numbered from 1");
   }
-  RETURN_IF_ERROR(MakeDirectories(directory_));
+  // One that has entries is not made again: it would have none of them.
+  if (entry.number() == 1) RETURN_IF_ERROR(MakeDirectories(directory_));
   ASSIGN_OR_RETURN(const std::vector<uint64_t> before, Numbers());
   if (entry.number() > 1 &&
       !std::binary_search(before.begin(), before.end(), entry.number() - 1)) {
@@ -161,15 +162,23 @@ absl::Status DirectoryLog::Append(const v1::LogEntry& entry) {
   RETURN_IF_ERROR(WriteAndLink(entry));
   ASSIGN_OR_RETURN(const v1::LogEntry there, Read(entry.number()));
   ASSIGN_OR_RETURN(const std::vector<uint64_t> after, Numbers());
-  if (there.nonce() != entry.nonce() || after.empty() ||
-      after.back() != entry.number()) {
-    return absl::AbortedError(
-        absl::StrCat("log entry ", entry.number(), " in '", directory_,
-                     there.nonce() == entry.nonce()
-                         ? "' is not the newest: another coordinator is at work"
-                         : "' is another coordinator's"));
+  if (there.nonce() != entry.nonce()) return "is another coordinator's";
+  if (after.empty() || after.back() != entry.number()) {
+    return "is not the newest: another coordinator is at work";
   }
-  return absl::OkStatus();
+  return "";
+}
+
+absl::Status DirectoryLog::Append(const v1::LogEntry& entry) {
+  const absl::StatusOr<std::string> others = Store(entry);
+  // A file server that fails over (ESTALE) is not another coordinator.
+  if (absl::IsAborted(others.status())) {
+    return absl::UnavailableError(others.status().message());
+  }
+  RETURN_IF_ERROR(others.status());
+  if (others->empty()) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("log entry ", entry.number(), " in '",
+                                         directory_, "' ", *others));
 }
 
 }  // namespace paramd

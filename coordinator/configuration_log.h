@@ -29,7 +29,7 @@ class DirectoryLog {
   // somebody else's entry or there are newer ones; OK again for the same nonce.
   // INVALID_ARGUMENT for number 0, FAILED_PRECONDITION if the number before has
   // no entry. With any other error the entry may be in or not: the caller steps
-  // down.
+  // down. An error of a file is never ABORTED.
   absl::Status Append(const v1::LogEntry& entry);
 
   // All entries, 1, 2, 3 …; none if there is no directory. DATA_LOSS naming the
@@ -43,6 +43,9 @@ class DirectoryLog {
   std::string PathOf(uint64_t number) const;
   // Writes the entry as a durable file of its own, then links it to its number.
   absl::Status WriteAndLink(const v1::LogEntry& entry);
+  // What is found under its number then: empty if `entry` is in as the newest
+  // one, else what another coordinator has done.
+  absl::StatusOr<std::string> Store(const v1::LogEntry& entry);
 
   const std::string directory_;
 };

@@ -83,6 +83,14 @@ TEST_F(DirectoryLogTest, NumbersAreDense) {
   EXPECT_TRUE(log.ReadAll()->empty());
 }
 
+TEST_F(DirectoryLogTest, OneThatIsGoneIsNotMadeAgain) {
+  DirectoryLog log(directory_);
+  ASSERT_TRUE(log.Append(Entry(1, 7)).ok());
+  std::filesystem::remove_all(directory_);
+  EXPECT_TRUE(absl::IsFailedPrecondition(log.Append(Entry(2, 7))));
+  EXPECT_FALSE(std::filesystem::exists(directory_));
+}
+
 TEST_F(DirectoryLogTest, OfManyWhoRaceForANumberOneWins) {
   constexpr int kAppenders = 8;
   for (uint64_t number = 1; number <= 10; ++number) {

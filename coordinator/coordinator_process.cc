@@ -40,10 +40,25 @@ absl::Status CheckWritable(const std::string& directory) {
   return absl::OkStatus();
 }
 
+// What the run's directory has no space for, or loses, is no reason to stay away:
+// space is freed and file systems are mounted again.
+absl::Status MayComeBack(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kResourceExhausted:  // ENOSPC, EDQUOT
+    case absl::StatusCode::kUnknown:            // EIO
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kFailedPrecondition:
+      return absl::UnavailableError(status.message());
+    default:
+      return status;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Create(
-    const Coordinator::Options& options, const Paths& paths) {
+    const Coordinator::Options& options, const Paths& paths,
+    ChiefLease::Options chief) {
   Paths absolute;
   ASSIGN_OR_RETURN(absolute.run_directory, AbsolutePath(paths.run_directory));
   absolute.checkpoint_directory =
@@ -56,9 +71,19 @@ absl::StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Create(
       paths.summary_directory.empty() ? SummaryDirectory(absolute.run_directory)
                                       : paths.summary_directory;
   RETURN_IF_ERROR(CheckWritable(absolute.run_directory));
+  // One that had checkpoints is not made anew.
+  if (!IsDirectory(absolute.checkpoint_directory)) {
+    RETURN_IF_ERROR(
+        CommittedNote(absolute.run_directory)
+            .CheckNoneIsMissing(absolute.checkpoint_directory));
+  }
   RETURN_IF_ERROR(CheckWritable(absolute.checkpoint_directory));
-  return std::unique_ptr<CoordinatorProcess>(
+  chief.run_directory = absolute.run_directory;
+  ASSIGN_OR_RETURN(auto lease, ChiefLease::Take(chief));
+  std::unique_ptr<CoordinatorProcess> process(
       new CoordinatorProcess(options, absolute));
+  process->lease_ = std::move(lease);
+  return process;
 }
 
 CoordinatorProcess::CoordinatorProcess(const Coordinator::Options& options,
@@ -95,10 +120,21 @@ void CoordinatorProcess::Handle(Runtime* runtime, WorkerThread* thread,
       });
 }
 
+template <typename Request, typename Work>
+void CoordinatorProcess::HandleCheckpoints(Runtime* runtime, Work work) {
+  Handle<Request>(runtime, [this, work](const Request& request) {
+    auto result = work(request);
+    directory_lost_.store(checkpoints_.held().lost());
+    return result;
+  });
+}
+
 void CoordinatorProcess::AddTo(Runtime* runtime) {
   runtime->AddCore(PeerId::Coordinator(), &core_);
-  runtime->OnStatus(
-      [this](v1::StatusReply* status) { core_.FillStatus(status); });
+  runtime->OnStatus([this](v1::StatusReply* status) {
+    core_.FillStatus(status);
+    status->mutable_job()->set_checkpoint_directory_lost(directory_lost_);
+  });
   Handle<v1::ReadLog>(
       runtime,
       [this](const v1::ReadLog&) -> absl::StatusOr<v1::ReadLogResult> {
@@ -108,20 +144,20 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
         return result;
       });
   Handle<v1::AppendLog>(runtime, [this](const v1::AppendLog& append) {
-    return log_.Append(append.entry());
+    return MayComeBack(log_.Append(append.entry()));
   });
-  Handle<v1::PrepareCheckpoint>(
+  HandleCheckpoints<v1::PrepareCheckpoint>(
       runtime, [this](const v1::PrepareCheckpoint& prepare) {
         return checkpoints_.Prepare(prepare);
       });
-  Handle<v1::CommitCheckpoint>(
+  HandleCheckpoints<v1::CommitCheckpoint>(
       runtime,
       [this](const v1::CommitCheckpoint& commit) { return Commit(commit); });
-  Handle<v1::DeleteCheckpoints>(runtime,
-                                [this](const v1::DeleteCheckpoints& request) {
-                                  return checkpoints_.Delete(request);
-                                });
-  Handle<v1::FindCheckpoint>(
+  HandleCheckpoints<v1::DeleteCheckpoints>(
+      runtime, [this](const v1::DeleteCheckpoints& request) {
+        return checkpoints_.Delete(request);
+      });
+  HandleCheckpoints<v1::FindCheckpoint>(
       runtime, [this](const v1::FindCheckpoint& find) { return Find(find); });
   Handle<v1::WriteSummary>(
       runtime, &summarizing_, [this](const v1::WriteSummary& summary) {
@@ -146,14 +182,15 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
         });
       });
   Handle<v1::WriteResult>(runtime, [this](const v1::WriteResult& result) {
-    return WriteResult(result);
+    return MayComeBack(WriteResult(result));
   });
 }
 
 absl::StatusOr<v1::CommitCheckpointResult> CoordinatorProcess::Commit(
     const v1::CommitCheckpoint& commit) {
   ASSIGN_OR_RETURN(auto committed, checkpoints_.Commit(commit));
-  const absl::Status noted = committed_.Committed(paths_.checkpoint_directory);
+  const absl::Status noted = committed_.Committed(
+      paths_.checkpoint_directory, checkpoints_.held().marker());
   if (!noted.ok()) {
     Log(LogLevel::kWarning, "the note of checkpoints cannot be written",
         {{"reason", noted.message()}});
@@ -165,7 +202,11 @@ absl::StatusOr<v1::FindCheckpointResult> CoordinatorProcess::Find(
     const v1::FindCheckpoint& find) {
   ASSIGN_OR_RETURN(v1::FindCheckpointResult found,
                    FindRestorable(find, &checkpoints_));
-  if (found.has_manifest()) return found;
+  if (found.has_manifest()) {
+    RETURN_IF_ERROR(committed_.CheckIsSame(paths_.checkpoint_directory,
+                                           checkpoints_.held().marker()));
+    return found;
+  }
   RETURN_IF_ERROR(committed_.CheckNoneIsMissing(paths_.checkpoint_directory));
   if (!find.has_warm_start()) return found;
   const std::vector<v1::Variable> variables(find.variables().begin(),

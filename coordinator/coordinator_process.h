@@ -1,6 +1,7 @@
 #ifndef PARAMD_COORDINATOR_COORDINATOR_PROCESS_H_
 #define PARAMD_COORDINATOR_COORDINATOR_PROCESS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 #include "checkpoint/directory.h"
 #include "checkpoint/fetched_files.h"
 #include "checkpoint/restore_reader.h"
+#include "coordinator/chief_lease.h"
 #include "coordinator/committed_note.h"
 #include "coordinator/configuration_log.h"
 #include "coordinator/core/coordinator.h"
@@ -28,6 +30,7 @@ namespace paramd {
 //
 // Layout of a run's directory:
 //   configuration/<number>   the configuration log
+//   configuration/chief      who is the chief, see chief_lease.h
 //   checkpoints/             see checkpoint/directory.h
 //   committed                where it has checkpoints, see committed_note.h
 //   summaries/               event files, see coordinator/summary
@@ -46,8 +49,15 @@ class CoordinatorProcess {
   };
 
   // An error, naming the directory, if one of them can't be made or written.
+  // ALREADY_EXISTS if a living process is the chief of the run; `chief` says who
+  // this one is, and its directory is that of `paths`.
   static absl::StatusOr<std::unique_ptr<CoordinatorProcess>> Create(
-      const Coordinator::Options& options, const Paths& paths);
+      const Coordinator::Options& options, const Paths& paths,
+      ChiefLease::Options chief);
+
+  // Around Run of the runtime: the run keeps this chief, and is stopped if
+  // another one takes over.
+  ChiefLease* lease() { return lease_.get(); }
 
   // Where the configuration log of a run lies.
   static std::string LogDirectory(const std::string& run_directory);
@@ -65,6 +75,9 @@ class CoordinatorProcess {
       const v1::FindCheckpoint& find);
   absl::StatusOr<v1::CommitCheckpointResult> Commit(
       const v1::CommitCheckpoint& commit);
+  // Does work on checkpoints, and notes whether their directory is lost.
+  template <typename Request, typename Work>
+  void HandleCheckpoints(Runtime* runtime, Work work);
   IoResult Read(const v1::ReadForServer& request);
   absl::Status WriteResult(const v1::WriteResult& result) const;
   // Makes requests of type `Request` answered by `work` on `thread`.
@@ -76,9 +89,11 @@ class CoordinatorProcess {
   }
 
   const Paths paths_;
+  std::unique_ptr<ChiefLease> lease_;
   Coordinator core_;
   DirectoryLog log_;
   CheckpointDirectory checkpoints_;
+  std::atomic<bool> directory_lost_{false};  // As checkpoints_ says.
   CommittedNote committed_;
   FetchedFiles fetched_;
   std::map<uint32_t, RestoreReader> readers_;  // By server that sees nothing.

@@ -2,6 +2,7 @@
 // somewhere between reading the log and deleting: nothing disappears that the
 // other may restore. What a chief does in which order is the coordinator's core
 // and has its test there.
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include "checkpoint/directory.h"
 #include "checkpoint/file.h"
 #include "checkpoint/testing/sample.h"
+#include "checkpoint/testing/system_calls.h"
 #include "coordinator/configuration_log.h"
 #include "proto/refusal.h"
 
@@ -23,6 +25,7 @@ namespace {
 using ::testing::ElementsAre;
 using testing::MakeVersion;
 using testing::SampleVariable;
+using testing::SystemCalls;
 
 class Chief {
  public:
@@ -143,6 +146,22 @@ TEST_F(TwoChiefsTest, ARetiredOneIsNotRestoredThoughTheNewestIsDamaged) {
   ASSERT_TRUE(second_->TakeTerm(2).ok());
   DamageTheNewest();
   EXPECT_FALSE(second_->Find().ok());
+}
+
+// Whichever call of an append it meets.
+TEST_F(TwoChiefsTest, AStaleFileHandleIsNotTakenForAnotherChief) {
+  bool met = true;
+  uint64_t failed = 0;
+  for (uint64_t at = 1; met && at < 200; ++at) {
+    Chief chief(absl::StrCat(run_, "/", at), 1);
+    ASSERT_TRUE(chief.TakeTerm(1).ok());
+    const SystemCalls stale(SystemCalls::Fault::kError, at, ESTALE);
+    const absl::Status status = chief.LogRetired(1);
+    met = stale.count() >= at;
+    EXPECT_FALSE(absl::IsAborted(status)) << "call " << at << ": " << status;
+    if (absl::IsUnavailable(status)) ++failed;
+  }
+  EXPECT_GT(failed, 3u);
 }
 
 }  // namespace

@@ -83,6 +83,40 @@ absl::StatusOr<Caller> IdentifyCaller(absl::string_view text,
   return caller;
 }
 
+std::string ProcessText(uint64_t incarnation) {
+  return incarnation == 0
+             ? ""
+             : absl::StrCat(absl::Hex(incarnation, absl::kZeroPad16));
+}
+
+absl::Status CheckMeant(absl::string_view meant, absl::string_view process,
+                        const Caller& caller, const Method& method) {
+  if (meant == process || process.empty()) return absl::OkStatus();
+  if (!meant.empty()) {
+    return Refuse(v1::Refusal::NOT_READY, kIncarnationKey,
+                  absl::StrCat("a call of ", method.name, " is for process ",
+                               meant.substr(0, 16), "; this is process ",
+                               process, ": say Hello to it first"));
+  }
+  const bool is_task = caller.role == v1::ROLE_PS ||
+                       caller.role == v1::ROLE_WORKER ||
+                       caller.role == v1::ROLE_CHIEF;
+  if (!is_task || method.served_by == PeerId::Kind::kOutside) {
+    return absl::OkStatus();
+  }
+  return Refuse(v1::Refusal::INVALID, kIncarnationKey,
+                absl::StrCat("a call of ", method.name, " by a ",
+                             RoleName(caller.role), " has no ",
+                             kIncarnationKey, ": say Hello, and with each call "
+                             "the incarnation that answered it"));
+}
+
+bool IsForAnotherProcess(const absl::Status& status) {
+  const v1::Refusal refusal = RefusalOf(status);
+  return refusal.reason() == v1::Refusal::NOT_READY &&
+         refusal.entity() == kIncarnationKey;
+}
+
 absl::Status CheckAllowed(const Caller& caller, const Method& method) {
   const std::vector<v1::Role>& callers = method.callers;
   const auto may = [&](v1::Role role) {

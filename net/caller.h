@@ -1,6 +1,7 @@
 #ifndef PARAMD_NET_CALLER_H_
 #define PARAMD_NET_CALLER_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -18,6 +19,9 @@ inline constexpr char kCallerKey[] = "paramd-caller";
 // The key under which it says which shard of a server it means: "0", "1", ….
 // Without it: the first.
 inline constexpr char kShardKey[] = "paramd-shard";
+// The key under which it says which process it means: the incarnation that
+// answered its Hello, as ProcessText.
+inline constexpr char kIncarnationKey[] = "paramd-incarnation";
 
 // Who makes a call. Filled in one place, IdentifyCaller.
 struct Caller {
@@ -41,6 +45,19 @@ std::string CallerText(PeerId self);
 // value is not role/index.
 absl::StatusOr<Caller> IdentifyCaller(absl::string_view text,
                                       absl::string_view grpc_peer);
+
+// An incarnation as 16 hexadecimal digits; empty for 0, which is no process.
+std::string ProcessText(uint64_t incarnation);
+
+// Whether a call that says `meant` under kIncarnationKey is for `process`, both
+// as ProcessText; one that is empty is nobody's to compare. NOT_READY, with that
+// key as the entity, if it is for another: whoever calls says Hello again, and
+// learns who is here. INVALID if a task of the job says nothing and calls what
+// a core serves; anybody else may call whoever is there.
+absl::Status CheckMeant(absl::string_view meant, absl::string_view process,
+                        const Caller& caller, const Method& method);
+// Whether that is what a call was refused for.
+bool IsForAnotherProcess(const absl::Status& status);
 
 // kPermissionDenied (NOT_ALLOWED), naming the method, the caller's role and the
 // roles that may, if the table in services.proto does not allow the call. What

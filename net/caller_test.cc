@@ -43,6 +43,40 @@ TEST(CallerTest, WhatIsNoRoleAndIndexIsInvalid) {
   }
 }
 
+TEST(CallerTest, ACallForAnotherProcessIsRefusedByNumber) {
+  const std::string process = ProcessText(0x2a);
+  EXPECT_EQ(process, "000000000000002a");
+  const Method& push = MethodOf(v1::PushRequest());
+  for (const char* who : {"worker/1", "chief/0", "operator/0", ""}) {
+    const Caller caller = *IdentifyCaller(who, "ipv4:10.0.0.1:5");
+    EXPECT_TRUE(CheckMeant(process, process, caller, push).ok());
+    const absl::Status refused =
+        CheckMeant(ProcessText(7), process, caller, push);
+    EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::NOT_READY);
+    EXPECT_TRUE(IsForAnotherProcess(refused));
+    EXPECT_EQ(refused.message(),
+              "a call of Push is for process 0000000000000007; this is process "
+              "000000000000002a: say Hello to it first");
+  }
+}
+
+TEST(CallerTest, ATaskSaysWhichProcessItMeansAndAnybodyElseNeedNot) {
+  const Method& push = MethodOf(v1::PushRequest());
+  for (const char* who : {"worker/1", "chief/0", "ps/0"}) {
+    const Caller task = *IdentifyCaller(who, "");
+    const absl::Status refused = CheckMeant("", "2a", task, push);
+    EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::INVALID);
+    EXPECT_FALSE(IsForAnotherProcess(refused));
+    EXPECT_TRUE(absl::StrContains(refused.message(), kIncarnationKey));
+    EXPECT_TRUE(
+        CheckMeant("", "2a", task, MethodOf(v1::HelloRequest())).ok());
+    // One that has no incarnation is not asked for.
+    EXPECT_TRUE(CheckMeant("", ProcessText(0), task, push).ok());
+  }
+  EXPECT_TRUE(CheckMeant("", "2a", *IdentifyCaller("", ""),
+                         MethodOf(v1::PullRequest())).ok());
+}
+
 TEST(CallerTest, TheTableDecidesWhoMayCall) {
   const Caller worker = *IdentifyCaller("worker/1", "ipv4:10.0.0.1:5");
   EXPECT_TRUE(CheckAllowed(worker, MethodOf(v1::PushRequest())).ok());

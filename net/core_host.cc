@@ -25,6 +25,10 @@ void CoreHost::AddCore(PeerId self, Core* core) {
   order_.push_back(self);
 }
 
+void CoreHost::OnExpired(PeerId self, std::function<void(CallId)> f) {
+  cores_.at(self).expired = std::move(f);
+}
+
 void CoreHost::HandleIo(const google::protobuf::Descriptor* type,
                         Runtime::IoHandler handler) {
   io_handlers_[type] = std::move(handler);
@@ -79,6 +83,13 @@ CallId CoreHost::Request(PeerId from, PeerId to, Outbox::Head head,
   events_.push_back(
       RequestEvent(from, to, id, std::move(head), std::move(payload)));
   return id;
+}
+
+void CoreHost::Expired(PeerId to, CallId id) {
+  const auto core = cores_.find(to);
+  if (core != cores_.end() && core->second.expired != nullptr) {
+    core->second.expired(id);
+  }
 }
 
 void CoreHost::Replied(CallId id, absl::Status status, Outbox::Head head,
@@ -202,8 +213,9 @@ void CoreHost::Empty(PeerId self, Outbox* out, Time now) {
     EmptySend(self, std::move(send), now);
   }
   for (Outbox::IoItem& io : out->ios) EmptyIo(self, std::move(io));
-  for (const std::string& note : out->notes) {
-    Log(LogLevel::kInfo, note, {{"core", PeerName(self)}});
+  for (const Outbox::NoteItem& note : out->notes) {
+    LogSentence(note.level, note.sentence, note.said,
+                {{"core", PeerName(self)}});
   }
   if (out->exited) Exited(self, std::move(out->exit_status));
 }
@@ -291,6 +303,7 @@ bool CoreHost::Expire(Time now) {
     const CallId id = deadlines_.begin()->second;
     const OpenCall& call = calls_.at(id);
     if (call.outside && transport_ != nullptr) transport_->Cancel(id);
+    if (!call.outside) Expired(call.to, id);
     Replied(id,
             absl::DeadlineExceededError(
                 absl::StrCat(PeerName(call.to), " did not answer within ",

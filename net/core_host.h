@@ -55,6 +55,7 @@ class CoreHost {
 
   // As in Runtime.
   void AddCore(PeerId self, Core* core);
+  void OnExpired(PeerId self, std::function<void(CallId)> f);
   void HandleIo(const google::protobuf::Descriptor* type,
                 Runtime::IoHandler handler);
   void OnStatus(std::function<void(v1::StatusReply*)> fill);
@@ -71,6 +72,8 @@ class CoreHost {
   // REQUIRES: Serves(to).
   CallId Request(PeerId from, PeerId to, Outbox::Head head,
                  BufferChain payload);
+  // Nobody waits any more for the answer to Request(id), made for `to`.
+  void Expired(PeerId to, CallId id);
   // Takes in the answer to a request given to Transport::Send. Unknown ids (an
   // answer after the deadline) are ignored.
   void Replied(CallId id, absl::Status status, Outbox::Head head,
@@ -113,6 +116,7 @@ class CoreHost {
     Core* core;
     bool exited = false;
     Wait wait = {};
+    std::function<void(CallId)> expired = nullptr;
   };
   // A request of one of our cores that has no answer yet.
   struct OpenCall {

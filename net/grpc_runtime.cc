@@ -1,6 +1,7 @@
 #include "net/grpc_runtime.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,7 @@
 #include "net/busy_poll.h"
 #include "net/completion.h"
 #include "net/core_host.h"
+#include "net/descriptors.h"
 #include "net/hello.h"
 #include "net/listen_address.h"
 #include "net/listener.h"
@@ -77,6 +79,9 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
   absl::Status Listen();
 
   void AddCore(PeerId self, Core* core) override { host_.AddCore(self, core); }
+  void OnExpired(PeerId self, std::function<void(CallId)> f) override {
+    host_.OnExpired(self, std::move(f));
+  }
   void HandleIo(const google::protobuf::Descriptor* type,
                 IoHandler handler) override {
     host_.HandleIo(type, std::move(handler));
@@ -148,6 +153,8 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
   void SendAnswers();
   void Close();
 
+  PeerId ProcessOf(PeerId peer) const;
+
   const GrpcRuntimeOptions options_;
   Identity self_;  // Complete, and the same for good, from Listen on.
   const std::shared_ptr<Mailbox> mailbox_;
@@ -156,19 +163,26 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
   std::unique_ptr<OperatorSocket> operator_socket_;  // May be null.
   std::unique_ptr<RequestServer> server_;
   grpc::Alarm alarm_;
-  std::map<PeerId, std::unique_ptr<PeerLink>> links_;
+  std::map<PeerId, std::unique_ptr<PeerLink>> links_;  // One for a process.
   BusyPoll busy_poll_;
   bool closed_ = false;
 };
 
 absl::Status GrpcRuntime::Listen() {
+  RaiseDescriptorLimit();
+  std::set<PeerId> called;
+  for (const auto& [peer, address] : options_.peers) {
+    called.insert(ProcessOf(peer));
+  }
+  RETURN_IF_ERROR(CheckDescriptors(options_.workers, called.size()));
   if (!options_.insecure) {
     RETURN_IF_ERROR(CheckListenAddress(options_.listen_address));
   }
   ASSIGN_OR_RETURN(
       std::unique_ptr<Listener> listener,
       Listener::Bind(options_.listen_address,
-                     /*or_everywhere=*/options_.insecure));
+                     /*or_everywhere=*/options_.insecure,
+                     ConnectionsOf(options_.workers)));
   if (!options_.operator_socket.empty()) {
     auto socket = OperatorSocket::Bind(options_.operator_socket);
     if (socket.ok()) {
@@ -185,6 +199,8 @@ absl::Status GrpcRuntime::Listen() {
                        std::move(listener), &self_, &host_,
                        [this](absl::Status status) { host_.End(status); }));
   server_->ShareMemory(std::move(memories));
+  server_->LimitUnread(options_.longest_unread);
+  server_->MakeRoomFor(options_.workers);
   if (options_.memory_limit_bytes > 0) {
     server_->LimitReceived(options_.memory_limit_bytes);
   }
@@ -264,22 +280,29 @@ void GrpcRuntime::Send(CallId id, PeerId from, Outbox::SendItem item) {
   const Method* method =
       MethodTable::Get().OfRequest(item.head->GetDescriptor());
   CHECK(method != nullptr, "a core sends requests of services.proto");
-  std::unique_ptr<PeerLink>& link = links_[item.to];
+  const PeerId process = ProcessOf(item.to);
+  std::unique_ptr<PeerLink>& link = links_[process];
   if (link == nullptr) {
     const auto address = options_.peers.find(item.to);
     if (address == options_.peers.end()) {
-      links_.erase(item.to);
+      links_.erase(process);
       host_.Replied(id,
                     absl::UnavailableError(absl::StrCat(
                         PeerName(item.to), " is not a known peer")),
                     nullptr, {});
       return;
     }
-    link = std::make_unique<PeerLink>(item.to, address->second, &self_,
+    link = std::make_unique<PeerLink>(process, address->second, &self_,
                                       options_.hello_deadline, &host_,
                                       server_->queue());
   }
   link->Send(id, from, std::move(item), *method);
+}
+
+// The first of those that are in one process with it.
+PeerId GrpcRuntime::ProcessOf(PeerId peer) const {
+  if (peer.kind != PeerId::Kind::kPs) return peer;
+  return PeerId::Ps(peer.index - peer.index % options_.shards_per_server);
 }
 
 void GrpcRuntime::Cancel(CallId id) {

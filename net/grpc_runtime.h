@@ -28,6 +28,9 @@ struct GrpcRuntimeOptions {
   v1::Task self;
   // Each ps task has so many servers: their peers are ps t * N to t * N + N - 1.
   uint32_t shards_per_server = 1;
+  // That call this process: there is room for the connections and calls of all
+  // of them, and MakeGrpcRuntime fails where there cannot be.
+  uint32_t workers = 0;
   uint64_t incarnation = 0;
   // Compared in Hello with those of every peer; empty: not compared.
   std::string job_name;
@@ -44,6 +47,9 @@ struct GrpcRuntimeOptions {
   // their connections. At least 256 MiB; 0: no limit.
   uint64_t memory_limit_bytes = 0;
   absl::Duration hello_deadline = absl::Seconds(5);
+  // A caller that has not taken an answer by then loses its call: as long as the
+  // end of a stream, see StreamServer.
+  absl::Duration longest_unread = absl::Seconds(60);
   // How long the end of Run waits until answers given are sent.
   absl::Duration drain_deadline = absl::Seconds(2);
 };
@@ -54,7 +60,8 @@ struct GrpcRuntimeOptions {
 // takes over memory to share. Listens from now on; requests wait until Run.
 //
 // kAlreadyExists if the port is in use; kInvalidArgument if the address cannot
-// be bound, or not without TLS. Each is one sentence that names the address.
+// be bound, or not without TLS, or if the process may not open as many files as
+// it needs, after its limit was raised as far as it may be. Each is one sentence that names the address.
 absl::StatusOr<std::unique_ptr<Runtime>> MakeGrpcRuntime(
     GrpcRuntimeOptions options);
 

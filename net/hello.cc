@@ -18,6 +18,10 @@ constexpr uint64_t kLargestChunkBytes = uint64_t{1} << 20;
 constexpr size_t kMostClusterBytes = size_t{512} << 10;
 constexpr size_t kMostSettingsBytes = size_t{64} << 10;
 constexpr size_t kMostQuotedBytes = 200;
+// Beside cluster and settings: a few names.
+constexpr size_t kMostNameBytes = size_t{16} << 10;
+// Of the cluster, where each ps has one, and settings.
+constexpr int kMostEntries = 16384;
 
 std::string TaskName(const v1::Task& task) {
   switch (task.type()) {
@@ -51,6 +55,44 @@ absl::Status RefuseOther(const Identity& self, const v1::Task& peer,
 std::vector<std::string> Lines(
     const google::protobuf::RepeatedPtrField<std::string>& lines) {
   return {lines.begin(), lines.end()};
+}
+
+size_t SizeOf(const google::protobuf::RepeatedPtrField<std::string>& lines) {
+  size_t bytes = 0;
+  for (const std::string& line : lines) bytes += line.size();
+  return bytes;
+}
+
+// Whether it is as short as the Hello of any process of paramd: comparing has a
+// bound then, whoever says it.
+template <typename Hello>
+absl::Status CheckCost(const Hello& theirs) {
+  const auto refuse = [](absl::string_view what, size_t found, size_t most) {
+    return Refuse(v1::Refusal::OVER_LIMIT, "Hello",
+                  absl::StrCat("a Hello with ", found, " ", what,
+                               "; the limit is ", most));
+  };
+  const size_t names = theirs.build().size() + theirs.job_name().size() +
+                       theirs.job_digest().size();
+  if (names > kMostNameBytes) {
+    return refuse("bytes of names", names, kMostNameBytes);
+  }
+  if (theirs.cluster_size() > kMostEntries) {
+    return refuse("entries of the cluster", theirs.cluster_size(),
+                  kMostEntries);
+  }
+  if (theirs.job_settings_size() > kMostEntries) {
+    return refuse("settings", theirs.job_settings_size(), kMostEntries);
+  }
+  if (const size_t bytes = SizeOf(theirs.cluster());
+      bytes > kMostClusterBytes) {
+    return refuse("bytes of the cluster", bytes, kMostClusterBytes);
+  }
+  if (const size_t bytes = SizeOf(theirs.job_settings());
+      bytes > kMostSettingsBytes) {
+    return refuse("bytes of settings", bytes, kMostSettingsBytes);
+  }
+  return absl::OkStatus();
 }
 
 template <typename Hello>
@@ -144,6 +186,7 @@ v1::HelloReply AnswerHello(const Identity& self) {
 }
 
 absl::Status CheckHello(const Identity& self, const v1::HelloRequest& theirs) {
+  RETURN_IF_ERROR(CheckCost(theirs));
   RETURN_IF_ERROR(CheckProtocol(self, theirs.task(), theirs.protocol_min(),
                                 theirs.protocol_max()));
   return CompareJob(self, theirs);
@@ -151,6 +194,7 @@ absl::Status CheckHello(const Identity& self, const v1::HelloRequest& theirs) {
 
 absl::Status CheckHelloReply(const Identity& self, PeerId expected,
                              const v1::HelloReply& theirs) {
+  RETURN_IF_ERROR(CheckCost(theirs));
   RETURN_IF_ERROR(
       CheckProtocol(self, theirs.task(), theirs.protocol(), theirs.protocol()));
   const v1::Task task = TaskOf(expected, self.shards_per_server);

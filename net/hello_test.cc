@@ -1,5 +1,6 @@
 #include "net/hello.h"
 
+#include <functional>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -123,6 +124,46 @@ TEST(HelloTest, RangesOfProtocolsMustMeet) {
   hello.set_protocol_max(0);
   EXPECT_EQ(RefusalOf(CheckHello(Self(PeerId::Ps(0)), hello)).reason(),
             v1::Refusal::PROTOCOL);
+}
+
+TEST(HelloTest, Promise8_AHelloThatIsTooLongIsNotCompared) {
+  const Identity ps = Self(PeerId::Ps(0));
+  const auto told = [&](const std::function<void(v1::HelloRequest*)>& change) {
+    v1::HelloRequest hello = MakeHello(Self(PeerId::Worker(1)));
+    hello.set_job_name("of another job");
+    change(&hello);
+    const absl::Status refused = CheckHello(ps, hello);
+    EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::OVER_LIMIT) << refused;
+    return std::string(refused.message());
+  };
+  EXPECT_EQ(told([](v1::HelloRequest* hello) {
+              for (int i = 0; i < 20000; ++i) hello->add_cluster("");
+            }),
+            "a Hello with 20003 entries of the cluster; the limit is 16384");
+  EXPECT_EQ(told([](v1::HelloRequest* hello) {
+              for (int i = 0; i < 20000; ++i) hello->add_job_settings("");
+            }),
+            "a Hello with 20003 settings; the limit is 16384");
+  EXPECT_EQ(told([](v1::HelloRequest* hello) {
+              hello->clear_cluster();
+              hello->add_cluster(std::string(524289, 'x'));
+            }),
+            "a Hello with 524289 bytes of the cluster; the limit is 524288");
+  EXPECT_EQ(told([](v1::HelloRequest* hello) {
+              hello->clear_job_settings();
+              hello->add_job_settings(std::string(65537, 'x'));
+            }),
+            "a Hello with 65537 bytes of settings; the limit is 65536");
+  EXPECT_EQ(told([](v1::HelloRequest* hello) {
+              hello->set_build(std::string(16384, 'x'));
+            }).substr(0, 15),
+            "a Hello with 16");
+  v1::HelloReply reply = AnswerHello(ps);
+  for (int i = 0; i < 20000; ++i) reply.add_cluster("");
+  EXPECT_EQ(RefusalOf(CheckHelloReply(Self(PeerId::Worker(1)), PeerId::Ps(0),
+                                      reply))
+                .reason(),
+            v1::Refusal::OVER_LIMIT);
 }
 
 }  // namespace

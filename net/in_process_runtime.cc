@@ -18,6 +18,9 @@ class InProcessRuntime : public Runtime {
   ~InProcessRuntime() override { mailbox_->Close(); }
 
   void AddCore(PeerId self, Core* core) override { host_.AddCore(self, core); }
+  void OnExpired(PeerId self, std::function<void(CallId)> f) override {
+    host_.OnExpired(self, std::move(f));
+  }
   void HandleIo(const google::protobuf::Descriptor* type,
                 IoHandler handler) override {
     host_.HandleIo(type, std::move(handler));

@@ -13,6 +13,7 @@
 #include <memory>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -128,6 +129,27 @@ absl::StatusOr<std::vector<int>> ListenEverywhere(const std::string& address,
   return std::vector<int>{fd};
 }
 
+// Whether the host is a name for others that means only this machine to itself:
+// Debian's /etc/hosts gives a machine's own name 127.0.1.1.
+bool IsNameOfLoopback(const std::string& address, const addrinfo* addresses) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  addrinfo numeric = {};
+  numeric.ai_flags = AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  const bool is_number =
+      host[0] == '[' ||
+      getaddrinfo(host.c_str(), nullptr, &numeric, &found) == 0;
+  if (found != nullptr) freeaddrinfo(found);
+  if (is_number || absl::EqualsIgnoreCase(host, "localhost") ||
+      absl::EndsWithIgnoreCase(host, ".localhost")) {
+    return false;
+  }
+  for (const addrinfo* a = addresses; a != nullptr; a = a->ai_next) {
+    if (!IsLoopback(a->ai_addr)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 absl::Status CheckListenAddress(const std::string& address) {
@@ -153,6 +175,17 @@ absl::StatusOr<std::vector<int>> ListenAt(const std::string& address,
     const absl::string_view why = addresses.status().message();
     if (or_everywhere) return ListenEverywhere(address, why);
     return NotHere(address, why);
+  }
+  if (or_everywhere && IsNameOfLoopback(address, addresses->get())) {
+    return ListenEverywhere(address,
+                            "its name is a loopback address on this machine "
+                            "(/etc/hosts), where others don't reach it");
+  }
+  if (IsNameOfLoopback(address, addresses->get())) {
+    Log(LogLevel::kWarning, "only this machine can reach it",
+        {{"address", address},
+         {"why", "its name is a loopback address here (/etc/hosts); pass "
+                 "--insecure to listen on all addresses"}});
   }
   std::vector<int> sockets;
   std::set<std::string> seen;

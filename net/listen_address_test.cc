@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -125,6 +126,31 @@ TEST_F(ListenAtTest, ANameWithoutAnAddressMayMeanEverywhere) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("listening on all addresses of this machine port=0 "
                         "instead_of=ps-0.invalid:0 why="));
+}
+
+// As Debian's installer has it in /etc/hosts.
+TEST_F(ListenAtTest, TheOwnNameThatIsALoopbackAddressIsForTheOthersToo) {
+  char name[256] = {};
+  ASSERT_EQ(gethostname(name, sizeof(name) - 1), 0);
+  const std::string address = absl::StrCat(name, ":0");
+  if (absl::EqualsIgnoreCase(name, "localhost") ||
+      !CheckListenAddress(address).ok()) {
+    GTEST_SKIP() << name << " is no loopback address here";
+  }
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(IsEverywhere(Listen(address, /*or_everywhere=*/true)[0]));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("listening on all addresses of this machine"));
+  close(sockets_[0]);
+  sockets_.clear();
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(IsEverywhere(Listen(address, /*or_everywhere=*/false)[0]));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("only this machine can reach it"));
+}
+
+TEST_F(ListenAtTest, LocalhostIsThisMachineAlone) {
+  EXPECT_FALSE(IsEverywhere(Listen("localhost:0", /*or_everywhere=*/true)[0]));
 }
 
 TEST_F(ListenAtTest, ANameWithoutAnAddressIsRefusedOtherwise) {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,9 +22,11 @@ namespace paramd {
 //
 // What is sent over a connection that does not leave the machine is not paced.
 //
-// Invariant: of what it accepted at most 1,024 connections are open, or half as
-// many as the process may have descriptors, if that is less. Beyond that the
-// newest is closed at once, counted and logged.
+// Invariant: of what it accepted by its own sockets at most `most` connections are
+// open, or half as many as the process may have descriptors, if that is less; by
+// sockets that were added, 32. Beyond that the newest is closed at once, counted
+// and logged. So strangers who take all connections of the first kind keep none of
+// the second away.
 //
 // Thread safety: used on one thread; accepts on a thread of its own.
 class Listener {
@@ -34,13 +37,13 @@ class Listener {
 
   // Binds `address` as ListenAt does, with its errors.
   static absl::StatusOr<std::unique_ptr<Listener>> Bind(
-      const std::string& address, bool or_everywhere);
+      const std::string& address, bool or_everywhere, size_t most);
   // Stops accepting and closes its sockets; accepted connections stay.
   ~Listener();
 
   // Also accepts on `fd`, which listens, does not block and outlives this.
   // REQUIRES: called before Start.
-  void Add(int fd) { added_.push_back(fd); }
+  void Add(int fd) { added_.listening.push_back(fd); }
 
   // Begins to accept. REQUIRES: called once.
   void Start(Take take);
@@ -51,21 +54,28 @@ class Listener {
   uint64_t without_descriptor() const { return without_descriptor_; }
 
  private:
-  explicit Listener(int stop);
+  // Sockets, and how many connections of theirs may be open.
+  struct Sockets {
+    std::vector<int> listening;
+    size_t most;
+    // Of the thread: descriptor and inode of what was accepted, some of it closed
+    // meanwhile.
+    std::vector<std::pair<int, ino_t>> open;
+
+    bool HasRoom();
+  };
+
+  Listener(int stop, size_t most);
   void Run();
-  void Accept(int listening_fd);
-  bool HasRoom();
-  void Count(const char* what, std::atomic<uint64_t>* times);
+  void AcceptAll(Sockets* sockets);
+  void Accept(int listening_fd, Sockets* sockets);
+  void Count(const char* what, size_t most, std::atomic<uint64_t>* times);
 
   const int stop_;  // Readable when the thread is to end.
-  const size_t most_;
-  std::vector<int> listening_;
-  std::vector<int> added_;  // Not owned.
+  Sockets own_;
+  Sockets added_;  // Somebody else's.
   Take take_;
-  // Of the thread.
-  // Descriptor and inode of what was accepted, some of it closed meanwhile.
-  std::vector<std::pair<int, ino_t>> open_;
-  bool out_of_descriptors_ = false;
+  bool out_of_descriptors_ = false;  // Of the thread.
   std::atomic<uint64_t> closed_at_once_{0};
   std::atomic<uint64_t> without_descriptor_{0};
   std::thread thread_;

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 
 #include "base/mutex.h"
+#include "net/listen_address.h"
 #include "net/testing/loopback_address.h"
 
 namespace paramd {
@@ -58,7 +59,7 @@ class ListenerTest : public testing::Test {
     absl::StatusOr<std::unique_ptr<Listener>> listener;
     do {
       host_ = DrawLoopbackHost();
-      listener = Listener::Bind(absl::StrCat(host_, ":", kPort), false);
+      listener = Listener::Bind(absl::StrCat(host_, ":", kPort), false, 1024);
     } while (!listener.ok());
     listener_ = *std::move(listener);
     setrlimit(RLIMIT_NOFILE, &before_);
@@ -117,6 +118,25 @@ TEST_F(ListenerTest, Promise8_ConnectionsBeyondTheBoundAreClosedAtOnce) {
   EXPECT_FALSE(Connect()->IsGreeted());
 }
 
+TEST_F(ListenerTest, WhatIsAddedHasConnectionsOfItsOwn) {
+  const std::string other = absl::StrCat(host_, ":", kPort + 1);
+  const auto added = ListenAt(other, /*or_everywhere=*/false);
+  ASSERT_TRUE(added.ok()) << added.status();
+  listener_->Add((*added)[0]);
+  Start();
+  std::vector<std::unique_ptr<Client>> strangers;
+  for (int i = 0; i < kMost; ++i) strangers.push_back(Connect());
+  EXPECT_FALSE(Connect()->IsGreeted());
+  std::vector<std::unique_ptr<Client>> operators;
+  for (int i = 0; i < 32; ++i) {
+    operators.push_back(std::make_unique<Client>(host_, kPort + 1));
+    EXPECT_TRUE(operators.back()->IsGreeted()) << i;
+  }
+  EXPECT_FALSE(Client(host_, kPort + 1).IsGreeted());
+  listener_.reset();
+  close((*added)[0]);
+}
+
 TEST_F(ListenerTest, WithoutADescriptorConnectionsWaitAndAreTakenLater) {
   const auto client = Connect();
   std::vector<int> hoard;
@@ -140,7 +160,7 @@ TEST_F(ListenerTest, WhoConnectsBeforeTheStartIsTaken) {
 }
 
 TEST_F(ListenerTest, WhatCannotBeBoundIsSaid) {
-  const auto second = Listener::Bind(absl::StrCat(host_, ":", kPort), false);
+  const auto second = Listener::Bind(absl::StrCat(host_, ":", kPort), false, 1024);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
 }
 

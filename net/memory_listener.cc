@@ -110,7 +110,10 @@ int MemoryListener::Patience() const {
 bool MemoryListener::Accept() {
   OwnedFd fd(accept4(listening_.get(), nullptr, nullptr,
                      SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (fd.get() < 0) return errno != EMFILE && errno != ENFILE;
+  if (fd.get() < 0) {
+    return errno != EMFILE && errno != ENFILE && errno != ENOBUFS &&
+           errno != ENOMEM;
+  }
   absl::Status status = CheckSameUser(fd.get());
   if (status.ok() && connections_.size() >= kMostMemories) {
     status = absl::ResourceExhaustedError(

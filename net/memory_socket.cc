@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <fstream>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -61,6 +62,25 @@ union Control {
   char bytes[CMSG_SPACE(sizeof(int))];
   cmsghdr aligned;
 };
+
+// Every descriptor that came, or it would stay open: CMSG_SPACE has room for two
+// where one is wanted.
+std::vector<OwnedFd> ReceivedIn(msghdr* message) {
+  std::vector<OwnedFd> received;
+  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr;
+       header = CMSG_NXTHDR(message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+      continue;
+    }
+    const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd;
+      memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+      received.emplace_back(fd);
+    }
+  }
+  return received;
+}
 
 }  // namespace
 
@@ -150,19 +170,12 @@ absl::StatusOr<OwnedFd> ReceiveMemory(int fd) {
   message.msg_control = control.bytes;
   message.msg_controllen = sizeof(control.bytes);
   const ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  const cmsghdr* const header = got < 0 ? nullptr : CMSG_FIRSTHDR(&message);
-  OwnedFd memory;
-  if (header != nullptr && header->cmsg_level == SOL_SOCKET &&
-      header->cmsg_type == SCM_RIGHTS &&
-      header->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int received;
-    memcpy(&received, CMSG_DATA(header), sizeof(int));
-    memory = OwnedFd(received);
-  }
-  if (got != sizeof(format) || format != kFormat || memory.get() < 0) {
+  std::vector<OwnedFd> received;
+  if (got >= 0) received = ReceivedIn(&message);
+  if (got != sizeof(format) || format != kFormat || received.size() != 1) {
     return absl::UnavailableError("no memory was handed over");
   }
-  return memory;
+  return std::move(received[0]);
 }
 
 absl::Status SendMemoryId(int fd, uint64_t id) {

@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -69,6 +71,41 @@ TEST(MemorySocketTest, WhatIsNoMemoryIsNotTaken) {
   EXPECT_EQ(ReceiveMemory(server.get()).status(), none);
   client = OwnedFd();
   EXPECT_EQ(ReceiveMemory(server.get()).status(), none);
+}
+
+// Of files that this process has open under this inode.
+int OpenOf(ino_t inode) {
+  int count = 0;
+  for (int fd = 0; fd < 1024; ++fd) {
+    struct stat file = {};
+    if (fstat(fd, &file) == 0 && file.st_ino == inode) ++count;
+  }
+  return count;
+}
+
+TEST(MemorySocketTest, MoreDescriptorsThanOneAreRefusedAndClosed) {
+  const auto [client, server] = Connected();
+  const OwnedFd memory(memfd_create("test", MFD_CLOEXEC));
+  const ino_t inode = InodeOf(memory.get());
+  for (const size_t count : {size_t{2}, size_t{3}, size_t{200}}) {
+    const std::vector<int> fds(count, memory.get());
+    std::vector<char> control(CMSG_SPACE(count * sizeof(int)));
+    char format = 1;
+    iovec content = {&format, 1};
+    msghdr message = {};
+    message.msg_iov = &content;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(header), fds.data(), count * sizeof(int));
+    ASSERT_EQ(sendmsg(client.get(), &message, 0), 1);
+    EXPECT_FALSE(ReceiveMemory(server.get()).ok()) << count;
+    EXPECT_EQ(OpenOf(inode), 1) << count;
+  }
 }
 
 TEST(MemorySocketTest, ANameIsListenedAtByOneAndConnectedToByAnybody) {

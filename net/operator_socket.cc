@@ -122,4 +122,19 @@ absl::StatusOr<std::unique_ptr<OperatorAddress>> OperatorAddress::Of(
 
 OperatorAddress::~OperatorAddress() { close(directory_); }
 
+bool OperatorAddress::IsAlive() const {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return true;  // Not known; whoever calls it finds out.
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::string path = target_.substr(target_.find(':') + 1);
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const bool refused =
+      connect(fd, reinterpret_cast<const sockaddr*>(&address),
+              sizeof(address)) != 0 &&
+      errno == ECONNREFUSED;
+  close(fd);
+  return !refused;
+}
+
 }  // namespace paramd

@@ -47,6 +47,9 @@ class OperatorAddress {
       const std::string& path);
   ~OperatorAddress();
 
+  // Whether a process listens there: one that was killed leaves its socket.
+  bool IsAlive() const;
+
   // "unix:/proc/self/fd/7/worker-0.sock"
   const std::string& target() const { return target_; }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "grpc/compression.h"
 #include "grpc/support/time.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
@@ -49,6 +50,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
               static_cast<int>(absl::ToInt64Milliseconds(kLookUp)));
   args.SetInt("grpc.per_message_compression", 0);
   args.SetInt("grpc.per_message_decompression", 0);
+  args.SetInt("grpc.compression_enabled_algorithms_bitset",
+              1 << GRPC_COMPRESS_NONE);
   args.SetInt("grpc.initial_reconnect_backoff_ms", 100);
   args.SetInt("grpc.min_reconnect_backoff_ms", 1000);
   args.SetInt("grpc.max_reconnect_backoff_ms", 1000);
@@ -110,21 +113,26 @@ std::string WhyRefused(absl::string_view entry, absl::string_view sentence) {
 // owns it.
 class PeerLink::Call : public Completion {
  public:
-  Call(PeerLink* link, CallId id, PeerId from, Time deadline,
+  Call(PeerLink* link, CallId id, PeerId from, PeerId to, Time deadline,
        const Method& method, grpc::ByteBuffer request)
       : id(id),
+        to(to),
         method(method),
         link_(link),
         deadline_(deadline),
         request_(std::move(request)) {
     context_.AddMetadata(kCallerKey, CallerText(from));
     const uint32_t shards = link->self_->shards_per_server;
-    if (shards > 1 && link->peer_.kind == PeerId::Kind::kPs) {
-      context_.AddMetadata(kShardKey, absl::StrCat(link->peer_.index % shards));
+    if (shards > 1 && to.kind == PeerId::Kind::kPs) {
+      context_.AddMetadata(kShardKey, absl::StrCat(to.index % shards));
     }
   }
 
-  void Begin(grpc::GenericStub* stub, grpc::CompletionQueue* queue) {
+  // `process`: whom it is for; empty: whoever is there.
+  void Begin(const std::string& process, grpc::GenericStub* stub,
+             grpc::CompletionQueue* queue) {
+    meant = process;
+    if (!meant.empty()) context_.AddMetadata(kIncarnationKey, meant);
     SetDeadline(deadline_, &context_);
     reader_ = stub->PrepareUnaryCall(&context_, method.path, request_, queue);
     reader_->StartCall();
@@ -137,6 +145,7 @@ class PeerLink::Call : public Completion {
   }
 
   const CallId id;
+  const PeerId to;
   const Method& method;
   // Has the memory that request and answer may lie in; null: there is none.
   std::shared_ptr<MemoryDial> shared;
@@ -146,6 +155,7 @@ class PeerLink::Call : public Completion {
   // The memory took the request's payload, or there was none to take.
   bool had_room = false;
   bool cancelled = false;
+  std::string meant;  // As ProcessText.
   grpc::ByteBuffer reply;
   grpc::Status status;
 
@@ -174,9 +184,9 @@ class PeerLink::HelloCall : public Completion {
   void Cancel() { context_.TryCancel(); }
   void Complete(bool) override {
     absl::Status status = FromGrpcStatus(status_);
-    v1::SharedMemoryOffer offer;
-    if (status.ok()) status = Check(&offer);
-    link_->Greeted(status, std::move(offer));
+    v1::HelloReply reply;
+    if (status.ok()) status = Check(&reply);
+    link_->Greeted(status, std::move(reply));
     delete this;
   }
 
@@ -187,12 +197,11 @@ class PeerLink::HelloCall : public Completion {
                                             : PeerId();
   }
 
-  absl::Status Check(v1::SharedMemoryOffer* offer) const {
+  absl::Status Check(v1::HelloReply* reply) const {
     const auto message = DecodeMessage(reply_, *method_.reply);
     if (!message.ok()) return message.status();
-    const auto& reply = static_cast<const v1::HelloReply&>(*message->head);
-    *offer = reply.shared_memory();
-    return CheckHelloReply(*link_->self_, link_->peer_, reply);
+    *reply = static_cast<const v1::HelloReply&>(*message->head);
+    return CheckHelloReply(*link_->self_, link_->peer_, *reply);
   }
 
   PeerLink* const link_;
@@ -244,14 +253,15 @@ void PeerLink::Send(CallId id, PeerId from, Outbox::SendItem item,
     host_->Replied(
         id,
         RefuseForNow(
-            v1::Refusal::OVER_LIMIT, PeerName(peer_), absl::Milliseconds(100),
-            absl::StrCat(kMostWaiting, " calls wait for ", PeerName(peer_))),
+            v1::Refusal::OVER_LIMIT, PeerName(item.to), absl::Milliseconds(100),
+            absl::StrCat(kMostWaiting, " calls wait for ", PeerName(item.to))),
         nullptr, {});
     return;
   }
   auto call =
-      std::make_unique<Call>(this, id, from, MonotonicNow() + item.deadline,
-                             method, std::move(request.bytes));
+      std::make_unique<Call>(this, id, from, item.to,
+                             MonotonicNow() + item.deadline, method,
+                             std::move(request.bytes));
   call->had_room =
       memory != nullptr && memory->without_room() == without_room;
   call->shared = std::move(shared);
@@ -300,10 +310,11 @@ void PeerLink::Greet() {
   hello_ = new HelloCall(this);
 }
 
-void PeerLink::Greeted(absl::Status status, v1::SharedMemoryOffer offer) {
+void PeerLink::Greeted(absl::Status status, v1::HelloReply reply) {
   hello_ = nullptr;
   state_ = status.ok() ? State::kGreeted : State::kStrange;
-  offer_ = std::move(offer);
+  process_ = ProcessText(reply.incarnation());
+  offer_ = std::move(*reply.mutable_shared_memory());
   if (status.ok()) ShareMemory();
   std::deque<std::unique_ptr<Call>> calls;
   calls.swap(waiting_);
@@ -320,17 +331,17 @@ void PeerLink::Greeted(absl::Status status, v1::SharedMemoryOffer offer) {
   if (IsUnresolved(status) && connect_again_ == Time::Never()) {
     connect_again_ = MonotonicNow() + kLookUp;
   }
-  status = Explain(status);
-  Log(LogLevel::kDebug, "hello failed", {{"why", status.message()}});
+  Log(LogLevel::kDebug, "hello failed",
+      {{"why", Explain(peer_, status).message()}});
   for (const auto& call : calls) {
-    host_->Replied(call->id, status, nullptr, {});
+    host_->Replied(call->id, Explain(call->to, status), nullptr, {});
   }
 }
 
 void PeerLink::Begin(std::unique_ptr<Call> call) {
   Call* const begun = call.release();
   under_way_[begun->id] = begun;
-  begun->Begin((begun->method.bulk ? bulk_ : control_).get(), queue_);
+  begun->Begin(process_, (begun->method.bulk ? bulk_ : control_).get(), queue_);
 }
 
 // Null: there is nothing to share, or not yet.
@@ -385,16 +396,22 @@ void PeerLink::Finished(Call* call) {
   }
   if (call->cancelled) return;
   if (status.ok()) {
-    host_->SharesMemory(peer_, call->had_room);
+    host_->SharesMemory(call->to, call->had_room);
     host_->Replied(call->id, absl::OkStatus(), std::move(message.head),
                    std::move(message.payload));
     return;
+  }
+  if (IsForAnotherProcess(status)) {
+    // A connection may still lead to whoever was there before: new ones lead to
+    // the same process, and Hello finds out which.
+    if (call->meant == process_) connect_again_ = Time();
+    status = absl::UnavailableError("another process answers");
   }
   // What could not be reached may be somebody else when it can.
   if (IsConnectionLoss(status) && state_ == State::kGreeted) {
     state_ = State::kStrange;
   }
-  host_->Replied(call->id, Explain(std::move(status)), nullptr, {});
+  host_->Replied(call->id, Explain(call->to, status), nullptr, {});
 }
 
 absl::Status PeerLink::Received(Call* call, WireMessage* message) {
@@ -412,7 +429,7 @@ absl::Status PeerLink::Received(Call* call, WireMessage* message) {
 
 // Says whose connection it is, and in a few words why it is of no use. Refusals
 // of the peer for other reasons are left as they are.
-absl::Status PeerLink::Explain(const absl::Status& status) const {
+absl::Status PeerLink::Explain(PeerId to, const absl::Status& status) const {
   const v1::Refusal refusal = RefusalOf(status);
   std::string why;
   if (refusal.reason() == v1::Refusal::OTHER_JOB) {
@@ -423,8 +440,8 @@ absl::Status PeerLink::Explain(const absl::Status& status) const {
   } else {
     return status;
   }
-  absl::Status explained(status.code(), absl::StrCat(PeerName(peer_), " at ",
-                                                     address_, ": ", why));
+  absl::Status explained(
+      status.code(), absl::StrCat(PeerName(to), " at ", address_, ": ", why));
   status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
     explained.SetPayload(type, payload);
   });

@@ -21,18 +21,21 @@
 
 namespace paramd {
 
-// The way to one peer: a small connection for control and one for bulk, so that
-// a heartbeat never queues behind weights. Made when first used.
+// The way to one process, with all its shards: a small connection for control and
+// one for bulk, so that a heartbeat never queues behind weights. Made when first
+// used.
 //
 //        ┌──── a call ────► GREETING ── Hello accepted ──► GREETED
 //     STRANGE ◄── Hello failed ──┘                            │
-//        ▲            the control connection was lost,        │
-//        └─────────── or a call failed for want of one ───────┘
+//        ▲            the control connection was lost, a call │
+//        └─────────── failed for want of one, or met another ─┘
+//                     process
 //
 // Invariant: no call travels before a Hello was accepted on the present control
-// connection; calls that come earlier wait for it (at most 1,024; within their
-// deadlines) and fail as it does. Every call ends in one CoreHost::Replied,
-// unless it was cancelled. What fails for want of a connection says whose and
+// connection, and each says which process answered that: another one, which a
+// connection may lead to at any time, refuses it. Calls that come earlier wait
+// for Hello (at most 1,024; within their deadlines) and fail as it does. Every
+// call ends in one CoreHost::Replied, unless it was cancelled. What fails for want of a connection says whose and
 // why in a few words: "ps-1 at 10.0.0.7:7077: refused".
 //
 // Memory is shared with a peer of this machine that offers it in Hello, from
@@ -43,12 +46,13 @@ namespace paramd {
 // under way must have left the queue before it goes (see CancelAll).
 class PeerLink {
  public:
+  // `peer`: the process's peer, the first one of a server of several shards.
   PeerLink(PeerId peer, std::string address, const Identity* self,
            absl::Duration hello_deadline, CoreHost* host,
            grpc::CompletionQueue* queue);
   ~PeerLink();
 
-  // As CoreHost::Transport. A message above the method's limit fails with
+  // As CoreHost::Transport; to any peer of the process. A message above the method's limit fails with
   // OVER_LIMIT and is not sent.
   void Send(CallId id, PeerId from, Outbox::SendItem item,
             const Method& method);
@@ -63,14 +67,14 @@ class PeerLink {
 
   void Connect();
   void Greet();
-  void Greeted(absl::Status status, v1::SharedMemoryOffer offer);
+  void Greeted(absl::Status status, v1::HelloReply reply);
   void ShareMemory();
   void StopSharing();
   std::shared_ptr<MemoryDial> Shared();
   absl::Status Received(Call* call, WireMessage* message);
   void Begin(std::unique_ptr<Call> call);
   void Finished(Call* call);
-  absl::Status Explain(const absl::Status& status) const;
+  absl::Status Explain(PeerId to, const absl::Status& status) const;
 
   const PeerId peer_;
   const std::string address_;
@@ -81,10 +85,12 @@ class PeerLink {
   std::shared_ptr<grpc::Channel> control_channel_;
   std::unique_ptr<grpc::GenericStub> control_;
   std::unique_ptr<grpc::GenericStub> bulk_;
-  // When to look up anew a name that has no address. Never: it has one.
+  // From when on the next Hello takes new connections: a name that has no address
+  // is looked up anew.
   Time connect_again_ = Time::Never();
   State state_ = State::kStrange;
-  v1::SharedMemoryOffer offer_;  // Of the last Hello.
+  std::string process_;          // Who answered the last Hello.
+  v1::SharedMemoryOffer offer_;  // What it offered.
   // Null: nothing is shared. Shared with the calls that use its memory.
   std::shared_ptr<MemoryDial> dial_;
   HelloCall* hello_ = nullptr;  // Under way if kGreeting. Owned by the queue.

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "grpc/compression.h"
 #include "grpcpp/impl/rpc_service_method.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/security/server_credentials.h"
@@ -25,7 +26,9 @@
 namespace paramd {
 namespace {
 
-constexpr size_t kMostWaiting = 1024;
+// As many calls of one kind as a worker has under way, to one shard: no more
+// than a server keeps of its pulls, and of any kind on a connection.
+constexpr size_t kCallsOfAWorker = 64;
 constexpr absl::Duration kLongestWait = absl::Seconds(60);
 // A caller ends its call at its own deadline, with a better sentence.
 constexpr absl::Duration kGrace = absl::Milliseconds(100);
@@ -87,6 +90,7 @@ class RequestServer::Request : public Completion {
         method(MethodTable::Get().methods()[index]),
         server_(server) {
     ++server->requests_left_;
+    context.AsyncNotifyWhenDone(static_cast<Completion*>(&end_));
     server->service_->Expect(index, &context, &bytes, &writer,
                              server->queue_.get(),
                              static_cast<Completion*>(this));
@@ -98,7 +102,9 @@ class RequestServer::Request : public Completion {
       --server_->answers_under_way_;
       server_->pinned_bytes_ -= payload_bytes;
       server_->long_answers_.erase(answer);
-      delete this;
+      if (is_unread) server_->unread_.erase(unread);
+      sent_ = true;
+      DeleteIfOver();
     } else if (!ok) {  // The server is shutting down.
       delete this;
     } else {
@@ -113,8 +119,14 @@ class RequestServer::Request : public Completion {
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> writer{&context};
   // Where the answer's payload may lie; null: in the message.
   std::shared_ptr<SharedMemory> memory;
+  PeerId core;  // Who has it.
+  // While it waits for its core: its id there, and for which shard and method.
+  CallId id = 0;
+  size_t waits_in = 0;
   Time deadline = Time::Never();
   bool answered = false;
+  bool is_unread = false;
+  std::list<Request*>::iterator unread;  // If so: its place.
   // From when its answer is being sent: its number, when that was, what of it
   // is by reference.
   uint64_t answer = 0;
@@ -122,7 +134,29 @@ class RequestServer::Request : public Completion {
   uint64_t payload_bytes = 0;
 
  private:
+  // The call is over: its caller has the answer, or has gone.
+  class End : public Completion {
+   public:
+    explicit End(Request* request) : request_(request) {}
+    void Complete(bool) override { request_->Ended(); }
+
+   private:
+    Request* const request_;
+  };
+
+  void Ended() {
+    over_ = true;
+    if (!answered) server_->Gone(this);
+    DeleteIfOver();
+  }
+  void DeleteIfOver() {
+    if (over_ && sent_) delete this;
+  }
+
   RequestServer* const server_;
+  End end_{this};
+  bool sent_ = false;
+  bool over_ = false;
 };
 
 absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
@@ -141,8 +175,14 @@ absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
   builder.SetResourceQuota(made->received_);
   builder.SetMaxReceiveMessageSize(kMostReceiveBytes);
   builder.SetMaxSendMessageSize(-1);
-  builder.AddChannelArgument("grpc.max_concurrent_streams", 64);
+  builder.AddChannelArgument(
+      "grpc.max_concurrent_streams",
+      static_cast<int>(kCallsOfAWorker * self->shards_per_server));
   builder.AddChannelArgument("grpc.per_message_compression", 0);
+  // A message is inflated outside of every limit: 16 MiB may become 16 GB.
+  builder.AddChannelArgument("grpc.per_message_decompression", 0);
+  builder.AddChannelArgument("grpc.compression_enabled_algorithms_bitset",
+                             1 << GRPC_COMPRESS_NONE);
   builder.AddChannelArgument("grpc.keepalive_time_ms", 30000);
   builder.AddChannelArgument("grpc.keepalive_timeout_ms", 20000);
   builder.AddChannelArgument("grpc.keepalive_permit_without_calls", 1);
@@ -165,6 +205,12 @@ absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
   return made;
 }
 
+void RequestServer::MakeRoomFor(uint32_t workers) {
+  most_waiting_in_ = std::max(kLeastWaitingIn, kCallsOfAWorker * workers);
+  most_unread_ = std::max(
+      kLeastUnread, kCallsOfAWorker * workers * self_->shards_per_server);
+}
+
 void RequestServer::LimitReceived(uint64_t bytes) {
   received_.Resize(std::max(bytes, kLeastReceived));
 }
@@ -172,13 +218,16 @@ void RequestServer::LimitReceived(uint64_t bytes) {
 RequestServer::RequestServer(const Identity* self, CoreHost* host,
                              std::function<void(absl::Status)> stop)
     : self_(self),
+      process_(ProcessText(self->incarnation)),
       host_(host),
       stop_(std::move(stop)),
       service_(std::make_unique<RawService>()),
       health_([this] { return IsRestored(); }),
       reflection_({v1::MethodRules::descriptor()->file(),
                    grpc::health::v1::HealthCheckRequest::descriptor()->file()},
-                  [this](const auto* service) { return IsServed(service); }) {
+                  [this](const auto* service) { return IsServed(service); }),
+      waiting_in_(self->shards_per_server *
+                  MethodTable::Get().methods().size()) {
   health_.AddTo(&streams_);
   reflection_.AddTo(&streams_);
 }
@@ -219,11 +268,14 @@ void RequestServer::Arrived(Request* request) {
 // OK if somebody answers, or has answered.
 absl::Status RequestServer::Take(Request* request) {
   const Method& method = request->method;
-  RETURN_IF_ERROR(refuse_all_);
-  RETURN_IF_ERROR(CheckSize(method, request->bytes.Length()));
   ASSIGN_OR_RETURN(const Caller caller,
                    IdentifyCaller(SaidUnder(kCallerKey, request->context),
                                   request->context.peer()));
+  // What is another process's is not looked at.
+  RETURN_IF_ERROR(CheckMeant(SaidUnder(kIncarnationKey, request->context),
+                             process_, caller, method));
+  RETURN_IF_ERROR(refuse_all_);
+  RETURN_IF_ERROR(CheckSize(method, request->bytes.Length()));
   RETURN_IF_ERROR(CheckAllowed(caller, method));
   ASSIGN_OR_RETURN(WireMessage message,
                    DecodeMessage(request->bytes, *method.request));
@@ -286,18 +338,25 @@ absl::Status RequestServer::GiveToCore(Request* request, const Caller& caller,
                      ? FirstServer()
                      : PeerId::Worker(self_->task.index()))));
   }
-  if (waiting_.size() >= kMostWaiting) {
-    return RefuseForNow(
-        v1::Refusal::OVER_LIMIT, PeerName(core), absl::Milliseconds(100),
-        absl::StrCat(kMostWaiting, " requests wait for ", PeerName(core)));
+  const size_t methods = MethodTable::Get().methods().size();
+  request->waits_in = shard * methods + static_cast<size_t>(request->index);
+  if (waiting_in_[request->waits_in] >= most_waiting_in_) {
+    return RefuseForNow(v1::Refusal::OVER_LIMIT, PeerName(core),
+                        absl::Milliseconds(100),
+                        absl::StrCat(most_waiting_in_, " calls of ",
+                                     method.name, " wait for ",
+                                     PeerName(core)));
   }
   const absl::Duration patience = absl::FromChrono(
       request->context.deadline() - std::chrono::system_clock::now());
   request->deadline =
       MonotonicNow() + std::min(patience + kGrace, kLongestWait);
+  request->core = core;
   const CallId id = host_->Request(caller.task, core, std::move(message.head),
                                    std::move(message.payload));
+  request->id = id;
   waiting_[id] = request;
+  ++waiting_in_[request->waits_in];
   deadlines_.insert({request->deadline, id});
   return absl::OkStatus();
 }
@@ -306,9 +365,20 @@ void RequestServer::Reply(Outbox::ReplyItem item) {
   const auto it = waiting_.find(item.call);
   if (it == waiting_.end()) return;
   Request* const request = it->second;
-  deadlines_.erase({request->deadline, item.call});
-  waiting_.erase(it);
+  Forget(request);
   Answer(request, item.status, item.head.get(), item.payload);
+}
+
+void RequestServer::Forget(Request* request) {
+  deadlines_.erase({request->deadline, request->id});
+  waiting_.erase(request->id);
+  --waiting_in_[request->waits_in];
+}
+
+void RequestServer::Gone(Request* request) {
+  host_->Expired(request->core, request->id);
+  Forget(request);
+  Answer(request, absl::CancelledError("its caller has gone"), nullptr, {});
 }
 
 void RequestServer::Answer(Request* request, const absl::Status& status,
@@ -316,6 +386,9 @@ void RequestServer::Answer(Request* request, const absl::Status& status,
                            const BufferChain& payload) {
   request->answered = true;
   request->answer = ++next_answer_;
+  request->answered_at = MonotonicNow();
+  request->unread = unread_.insert(unread_.end(), request);
+  request->is_unread = true;
   ++answers_under_way_;
   void* const tag = static_cast<Completion*>(request);
   if (!status.ok()) {
@@ -337,7 +410,6 @@ void RequestServer::Answer(Request* request, const absl::Status& status,
   // A payload in shared memory is not in it.
   if (message.bytes.Length() >= kByReferenceBytes) {
     request->payload_bytes = message.bytes.Length();
-    request->answered_at = MonotonicNow();
     pinned_bytes_ += request->payload_bytes;
     long_answers_[request->answer] = request;
   }
@@ -362,18 +434,45 @@ void RequestServer::CancelOldestReply(Time now) {
 
 void RequestServer::Expire(Time now) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-    Reply({deadlines_.begin()->second,
+    const CallId id = deadlines_.begin()->second;
+    host_->Expired(waiting_.at(id)->core, id);
+    Reply({id,
            absl::DeadlineExceededError("no answer within the deadline"),
            nullptr,
            {}});
   }
+  CutUnread(now);
   streams_.Expire(now);
   health_.Tick(now);
 }
 
+// With how long an answer that is not read yet.
+absl::Duration RequestServer::Patience() const {
+  return unread_.size() > most_unread_ ? kReplyGrace : longest_unread_;
+}
+
+// Its completion comes, and with it the end of the request.
+void RequestServer::CutUnread(Time now) {
+  while (!unread_.empty()) {
+    Request* const oldest = unread_.front();
+    if (now - oldest->answered_at < Patience()) return;
+    unread_.pop_front();
+    oldest->is_unread = false;
+    const std::string peer = oldest->context.peer();
+    oldest->context.TryCancel();
+    if (++cut_; (cut_ & (cut_ - 1)) != 0) continue;
+    Log(LogLevel::kWarning, "call cut: its caller does not take the answer",
+        {{"caller", IdentifyCaller("", peer)->address}, {"times", cut_}});
+  }
+}
+
 Time RequestServer::next_deadline() const {
-  const Time answer =
+  const Time wait =
       deadlines_.empty() ? Time::Never() : deadlines_.begin()->first;
+  const Time unread = unread_.empty()
+                          ? Time::Never()
+                          : unread_.front()->answered_at + Patience();
+  const Time answer = std::min(wait, unread);
   return std::min({answer, streams_.next_deadline(), health_.next_tick()});
 }
 
@@ -440,18 +539,25 @@ bool RequestServer::IsRestored() const {
 void RequestServer::CountRefusal(const std::string& peer,
                                  const absl::Status& status) {
   const v1::Refusal::Reason reason = RefusalOf(status).reason();
-  const bool is_stranger =
-      reason == v1::Refusal::OTHER_JOB || reason == v1::Refusal::PROTOCOL;
-  if (!is_stranger && status.code() != absl::StatusCode::kResourceExhausted) {
-    return;
+  uint64_t* times = nullptr;
+  const char* what = "";
+  if (IsForAnotherProcess(status)) {
+    times = &for_others_;
+    what = "call for another process refused";
+  } else if (reason == v1::Refusal::OTHER_JOB ||
+             reason == v1::Refusal::PROTOCOL) {
+    times = &strangers_;
+    what = "stranger refused";
+  } else if (status.code() == absl::StatusCode::kResourceExhausted) {
+    times = &over_limit_;
+    what = "request over a limit";
   }
-  uint64_t& times = is_stranger ? strangers_ : over_limit_;
-  ++times;
-  if ((times & (times - 1)) != 0) return;
-  Log(LogLevel::kWarning,
-      is_stranger ? "stranger refused" : "request over a limit",
+  if (times == nullptr) return;
+  ++*times;
+  if ((*times & (*times - 1)) != 0) return;
+  Log(LogLevel::kWarning, what,
       {{"caller", IdentifyCaller("", peer)->address},
-       {"times", times},
+       {"times", *times},
        {"what", status.message()}});
 }
 

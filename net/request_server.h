@@ -1,13 +1,16 @@
 #ifndef PARAMD_NET_REQUEST_SERVER_H_
 #define PARAMD_NET_REQUEST_SERVER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -36,8 +39,12 @@ namespace paramd {
 // and reflection are beside them, see StreamServer.
 //
 // Invariant: every request is answered exactly once: by its core, or refused at
-// the caller's deadline (60 s if it gave none). Bound: 1,024 requests wait for
-// their core; more are refused with OVER_LIMIT and a retry hint.
+// the caller's deadline (60 s if it gave none), or forgotten when its caller has
+// gone. Bound: of each method 1,024 requests wait for a core, or 64 for each
+// worker if that is more; more are refused with OVER_LIMIT and a retry hint. So
+// calls that a core keeps take nothing of those that would release them. A call
+// whose answer is not taken within longest_unread is cut; of more than 4,096 such
+// answers the oldest is, if that is a second old.
 //
 // Not thread-safe: lives on the loop thread, the one that reads queue(). The
 // host outlives it.
@@ -56,9 +63,15 @@ class RequestServer {
     memories_ = std::move(memories);
   }
 
+  // So many workers call. REQUIRES: called before Start.
+  void MakeRoomFor(uint32_t workers);
+
   // What gRPC may hold of what it receives; no less than 256 MiB. Beyond that it
   // closes connections: it checks a message's length only when it has all of it.
   void LimitReceived(uint64_t bytes);
+
+  // As GrpcRuntimeOptions says.
+  void LimitUnread(absl::Duration longest) { longest_unread_ = longest; }
 
   // All the process's operations may use it.
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
@@ -72,7 +85,8 @@ class RequestServer {
   // Cancels the call whose answer, one of 4 KiB at least, is being sent for the
   // longest time, if that is a second: a caller that does not read pins memory.
   void CancelOldestReply(Time now);
-  // Refuses what waits beyond its deadline, tells what has changed.
+  // Refuses what waits beyond its deadline, cuts the calls whose answers nobody
+  // takes, tells what has changed.
   void Expire(Time now);
   Time next_deadline() const;
   // Of answers that are not sent yet.
@@ -91,6 +105,8 @@ class RequestServer {
  private:
   class RawService;
   class Request;
+  static constexpr size_t kLeastWaitingIn = 1024;
+  static constexpr size_t kLeastUnread = 4096;
 
   RequestServer(const Identity* self, CoreHost* host,
                 std::function<void(absl::Status)> stop);
@@ -102,9 +118,15 @@ class RequestServer {
                            const WireMessage& message);
   absl::Status GiveToCore(Request* request, const Caller& caller,
                           WireMessage message);
+  // It waits for its core no more.
+  void Forget(Request* request);
+  // Its caller has gone, and waits no more for an answer.
+  void Gone(Request* request);
   void Answer(Request* request, const absl::Status& status,
               const google::protobuf::Message* head,
               const BufferChain& payload);
+  absl::Duration Patience() const;
+  void CutUnread(Time now);
   PeerId FirstServer() const;
   PeerId CoreOf(const Method& method, uint32_t shard) const;
   absl::StatusOr<uint32_t> ShardOf(const Request& request) const;
@@ -113,6 +135,7 @@ class RequestServer {
   void CountRefusal(const std::string& peer, const absl::Status& status);
 
   const Identity* const self_;
+  const std::string process_;  // As callers say whom they mean.
   CoreHost* const host_;
   const std::function<void(absl::Status)> stop_;
   std::unique_ptr<RawService> service_;
@@ -126,16 +149,23 @@ class RequestServer {
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
   absl::flat_hash_map<CallId, Request*> waiting_;  // Owned by themselves.
+  std::vector<size_t> waiting_in_;  // Of those, for each shard by method.
+  size_t most_waiting_in_ = kLeastWaitingIn;
   std::set<std::pair<Time, CallId>> deadlines_;    // One for each of waiting_.
   absl::Status refuse_all_;  // Not OK: the answer to everything.
   int requests_left_ = 0;    // Posted ahead, waiting or being answered.
   int answers_under_way_ = 0;
+  absl::Duration longest_unread_ = absl::Seconds(60);
+  size_t most_unread_ = kLeastUnread;  // Beyond, the oldest are cut sooner.
+  std::list<Request*> unread_;  // Those whose calls are not cut yet, by age.
   std::map<uint64_t, Request*> long_answers_;  // Of those, by age.
   uint64_t next_answer_ = 0;
   uint64_t pinned_bytes_ = 0;
   uint64_t given_up_ = 0;
+  uint64_t cut_ = 0;
   uint64_t over_limit_ = 0;
   uint64_t strangers_ = 0;
+  uint64_t for_others_ = 0;
   bool shut_down_ = false;
 };
 

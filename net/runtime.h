@@ -36,6 +36,9 @@ class Runtime {
 
   // REQUIRES: no core of this name was added. Not owned.
   virtual void AddCore(PeerId self, Core* core) = 0;
+  // Tells `f` of each request to the core `self` whose caller has stopped waiting
+  // before it was answered. Called on the loop thread.
+  virtual void OnExpired(PeerId self, std::function<void(CallId)> f) = 0;
   // Work whose head is of `type` goes to `handler`. Work without a handler
   // completes with UNIMPLEMENTED; beyond 4,096 open works, RESOURCE_EXHAUSTED.
   virtual void HandleIo(const google::protobuf::Descriptor* type,

@@ -7,12 +7,17 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "base/clock.h"
+#include "proto/refusal.h"
 
 namespace paramd {
 namespace {
 
 constexpr absl::Duration kSayEvery = absl::Seconds(1);
+// Above what RequestServer lets wait: this bounds what nobody waits for any more.
+constexpr size_t kMostQueued = 16384;
 
 template <typename T>
 void Append(std::vector<T> from, std::vector<T>* to) {
@@ -37,17 +42,12 @@ bool IsEmpty(const Outbox& out) {
          out.notes.empty() && !out.cancels_oldest_reply && !out.exited;
 }
 
-// A message whose head is its own.
-struct OwnedMessage {
-  Message message;
-  Outbox::Head head;
-};
-
 }  // namespace
 
 ThreadedCore::ThreadedCore(absl::string_view name, Core* core,
                            std::function<void()> wake)
-    : core_(core),
+    : name_(name),
+      core_(core),
       wake_(std::move(wake)),
       events_(std::make_shared<Mailbox>()),
       thread_([this] { Run(); }) {
@@ -73,18 +73,62 @@ void ThreadedCore::Start(Time, Outbox*) {
   });
 }
 
-// std::function copies what it holds, hence shared_ptr here and below.
-void ThreadedCore::Receive(Message message, Time, Outbox*) {
-  auto held = std::make_shared<OwnedMessage>();
+void ThreadedCore::Receive(Message message, Time, Outbox* out) {
+  OwnedMessage owned;
   if (message.head != nullptr) {
-    held->head.reset(message.head->New());
-    held->head->CopyFrom(*message.head);
+    owned.head.reset(message.head->New());
+    owned.head->CopyFrom(*message.head);
   }
-  held->message = std::move(message);
-  held->message.head = held->head.get();
-  Give([this, held](Time now, Outbox* out) {
-    core_->Receive(std::move(held->message), now, out);
-  });
+  owned.message = std::move(message);
+  owned.message.head = owned.head.get();
+  if (owned.message.is_reply) {
+    // std::function copies what it holds, hence shared_ptr here and below.
+    auto held = std::make_shared<OwnedMessage>(std::move(owned));
+    Give([this, held](Time now, Outbox* out) {
+      core_->Receive(std::move(held->message), now, out);
+    });
+    return;
+  }
+  const CallId call = owned.message.call;
+  if (Queue(std::move(owned))) {
+    events_->Post([this, call] {
+      const auto request = TakeUp(call);
+      if (request == nullptr) return;
+      Do([&](Time now, Outbox* out) {
+        core_->Receive(std::move(request->message), now, out);
+      });
+    });
+    return;
+  }
+  out->Refuse(call, RefuseForNow(v1::Refusal::OVER_LIMIT, name_,
+                                 absl::Milliseconds(100),
+                                 absl::StrCat(kMostQueued,
+                                              " requests wait for the thread "
+                                              "of ", name_)));
+}
+
+bool ThreadedCore::Queue(OwnedMessage request) {
+  auto held = std::make_unique<OwnedMessage>(std::move(request));
+  const MutexLock lock(&mutex_);
+  if (queued_ == kMostQueued) return false;
+  ++queued_;
+  const CallId call = held->message.call;
+  requests_[call] = std::move(held);
+  return true;
+}
+
+std::unique_ptr<ThreadedCore::OwnedMessage> ThreadedCore::TakeUp(CallId call) {
+  const MutexLock lock(&mutex_);
+  --queued_;
+  auto request = requests_.extract(call);
+  return request.empty() ? nullptr : std::move(request.mapped());
+}
+
+void ThreadedCore::Withdraw(CallId call) {
+  std::unique_ptr<OwnedMessage> dropped;  // Without the lock.
+  const MutexLock lock(&mutex_);
+  auto request = requests_.extract(call);
+  if (!request.empty()) dropped = std::move(request.mapped());
 }
 
 void ThreadedCore::Completed(IoResult result, Time, Outbox*) {

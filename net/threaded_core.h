@@ -22,9 +22,11 @@ namespace paramd {
 // next tick. A core sees nothing of it: it is called by its thread alone, one
 // event after the other, in the order in which they came.
 //
-// Bound: as many events wait as calls and works are open; the runtime bounds
-// both. What comes behind a core's Exit is dropped; its caller is answered when
-// the process ends or its deadline comes.
+// Bound: 16,384 requests wait for the core's thread; one more is refused
+// (OVER_LIMIT). One whose caller waits no more is dropped, but counts until its
+// turn comes. Replies and works are bounded by what the core itself has asked.
+// What comes behind a core's Exit is dropped; its caller is answered when the
+// process ends or its deadline comes.
 //
 // Thread safety: as a Core, on the loop thread. The core is used by nobody else
 // until this is gone.
@@ -41,7 +43,8 @@ class ThreadedCore : public Core {
                 Runtime::IoHandler handler);
 
   void Start(Time now, Outbox* out) override;
-  void Receive(Message message, Time now, Outbox* out) override;
+  void Receive(Message message, Time now, Outbox* out) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void Completed(IoResult result, Time now, Outbox* out) override;
   void Tick(Time now, Outbox* out) override ABSL_LOCKS_EXCLUDED(mutex_);
   Time next_tick() const override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -49,14 +52,27 @@ class ThreadedCore : public Core {
   // As of the last second.
   std::string overdue(Time now) const override ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // The core is not given this request any more, if it has not been yet.
+  void Withdraw(CallId call) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Runs `f` between two events of the core and waits for that: a turn of the
   // core, as a rule a millisecond. REQUIRES: not on the core's thread.
   void Look(const std::function<void()>& f) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   using Call = std::function<void(Time now, Outbox* out)>;
+  // A message whose head is its own.
+  struct OwnedMessage {
+    Message message;
+    Outbox::Head head;
+  };
 
   void Give(Call call);
+  // False: it is refused.
+  bool Queue(OwnedMessage request) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Null: it was withdrawn.
+  std::unique_ptr<OwnedMessage> TakeUp(CallId call)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void Run();
   // On the core's thread.
   void Do(const Call& call) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -64,6 +80,7 @@ class ThreadedCore : public Core {
   void HandBack(Outbox out) ABSL_LOCKS_EXCLUDED(mutex_);
   void SayWhomItWaitsFor(Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  const std::string name_;
   Core* const core_;
   const std::function<void()> wake_;
   // Shared with works that end when this is gone.
@@ -71,6 +88,11 @@ class ThreadedCore : public Core {
   mutable Mutex mutex_;
   CondVar looked_;
   std::vector<Outbox> done_ ABSL_GUARDED_BY(mutex_);
+  // Requests that the core's thread has not taken up, and how many of events_
+  // stand for one, withdrawn ones among them.
+  absl::flat_hash_map<CallId, std::unique_ptr<OwnedMessage>> requests_
+      ABSL_GUARDED_BY(mutex_);
+  size_t queued_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string overdue_ ABSL_GUARDED_BY(mutex_);
   // Of the core's thread.
   absl::flat_hash_map<const google::protobuf::Descriptor*, Runtime::IoHandler>

@@ -1,6 +1,7 @@
 #include "net/threaded_core.h"
 
 #include <cstring>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,7 +11,10 @@
 #include "gtest/gtest.h"
 
 #include "net/in_process_runtime.h"
+#include "net/testing/toy_core.h"
 #include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/data.pb.h"
+#include "proto/refusal.h"
 
 namespace paramd {
 namespace {
@@ -178,6 +182,80 @@ TEST(ThreadedCoreTest, WorkThatEndsBehindItsEndIsDropped) {
   }
   late(IoResult());
   EXPECT_EQ(core.count(), 1);
+}
+
+v1::PullRequest& SomeRequest() {
+  static auto* const request = new v1::PullRequest();
+  return *request;
+}
+
+Message RequestOf(CallId call) {
+  Message message;
+  message.from = PeerId::Worker(1);
+  message.call = call;
+  message.head = &SomeRequest();
+  return message;
+}
+
+// A core whose thread is busy with request 1 until Finish.
+class ThreadedCoreQueueTest : public ::testing::Test {
+ protected:
+  ThreadedCoreQueueTest() {
+    core_.on_receive = [this](Message message, Time, Outbox*) {
+      received_.push_back(message.call);
+      if (message.call != 1) return;
+      busy_.set_value();
+      release_.get_future().wait();
+    };
+    Outbox out;
+    threaded_.Start(Time(), &out);
+    EXPECT_TRUE(Give(1));
+    busy_.get_future().wait();
+  }
+  // Whether it was taken; what it was told if not.
+  bool Give(CallId call) {
+    Outbox out;
+    threaded_.Receive(RequestOf(call), Time(), &out);
+    if (out.replies.empty()) return true;
+    EXPECT_EQ(out.replies[0].call, call);
+    refusal_ = out.replies[0].status;
+    return false;
+  }
+  // Lets the core go on until it has done all it was given.
+  void Finish() {
+    release_.set_value();
+    threaded_.Look([] {});
+  }
+
+  ToyCore core_;
+  std::promise<void> busy_, release_;
+  std::vector<CallId> received_;  // Of the core's thread but for Look.
+  absl::Status refusal_;
+  ThreadedCore threaded_{"toy", &core_, [] {}};
+};
+
+TEST_F(ThreadedCoreQueueTest, WhatIsWithdrawnDoesNotReachTheCore) {
+  EXPECT_TRUE(Give(2));
+  EXPECT_TRUE(Give(3));
+  threaded_.Withdraw(2);
+  threaded_.Withdraw(1);  // Too late.
+  threaded_.Withdraw(9);  // Nobody's.
+  Finish();
+  EXPECT_EQ(received_, (std::vector<CallId>{1, 3}));
+}
+
+TEST_F(ThreadedCoreQueueTest, Promise8_WhatIsQueuedCountsAlsoIfNobodyWaits) {
+  for (CallId call = 2; call <= 16385; ++call) {
+    ASSERT_TRUE(Give(call)) << call;
+    threaded_.Withdraw(call);
+  }
+  EXPECT_FALSE(Give(16386));
+  EXPECT_EQ(refusal_.message(), "16384 requests wait for the thread of toy");
+  EXPECT_EQ(RefusalOf(refusal_).reason(), v1::Refusal::OVER_LIMIT);
+  Finish();
+  EXPECT_TRUE(Give(16387));
+  threaded_.Look([] {});
+  EXPECT_EQ(received_, (std::vector<CallId>{1, 16387}));
 }
 
 }  // namespace

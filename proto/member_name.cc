@@ -1,6 +1,7 @@
 #include "proto/member_name.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 
 #include "proto/refusal.h"
@@ -23,6 +24,10 @@ std::string WorkerName(uint32_t worker, const v1::Version& generation) {
 
 std::string ServerName(uint32_t server, const v1::Version& generation) {
   return Name("ps", server, generation);
+}
+
+std::string ServerFileName(uint32_t server, uint32_t servers) {
+  return absl::StrFormat("ps-%05d-of-%05d.safetensors", server + 1, servers);
 }
 
 }  // namespace paramd

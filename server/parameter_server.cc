@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "checkpoint/file.h"
+#include "base/log.h"
 #include "checkpoint/nonce_file.h"
 #include "checkpoint/restore_reader.h"
 #include "checkpoint/shard_file.h"
@@ -19,21 +19,16 @@
 namespace paramd {
 namespace {
 
-// Where this process has what the coordinator calls `directory`: beneath a root
-// of its own, if it was given one.
-std::string SeenAs(const std::string& root, const std::string& directory) {
-  if (root.empty() || root[0] != '/') return directory;
-  return absl::StrCat(root, "/", directory.substr(directory.rfind('/') + 1));
-}
-
 // What is not seen here is somebody else's to write.
-IoResult WriteShard(const std::string& root, const v1::WriteShard& asked,
+IoResult WriteShard(const OwnDirectories& own, const v1::WriteShard& asked,
                     const BufferChain& payload) {
   IoResult result;
+  const auto directory = own.Prepared(asked.directory());
+  result.status = directory.status();
+  if (!directory.ok()) return result;
   v1::WriteShard request = asked;
-  request.set_directory(SeenAs(root, asked.directory()));
-  if (asked.nonce() != 0 &&
-      !HasNonceFile(request.directory(), asked.nonce())) {
+  request.set_directory(*directory);
+  if (directory->empty() || !HasNonceFile(*directory, asked.nonce())) {
     auto bytes = ShardFileBytes(request, payload);
     result.status = bytes.status();
     if (!bytes.ok()) return result;
@@ -53,14 +48,17 @@ IoResult WriteShard(const std::string& root, const v1::WriteShard& asked,
 }
 
 // Into `memory`, if there is any.
-IoResult ReadSlices(const std::string& root, const v1::ReadSlices& asked,
+IoResult ReadSlices(const OwnDirectories& own, const v1::ReadSlices& asked,
                     BufferChain memory, RestoreReader* reader) {
   IoResult result;
+  const auto directory = own.Committed(asked.path());
+  result.status = directory.status();
+  if (!directory.ok()) return result;
   result.payload = std::move(memory);
   auto read = std::make_unique<v1::ReadSlicesResult>();
   v1::ReadSlices request = asked;
-  request.set_path(SeenAs(root, asked.path()));
-  if (IsDirectory(request.path())) {
+  request.set_path(*directory);
+  if (!directory->empty()) {
     result.status = reader->Read(request, read.get(), &result.payload);
   } else {
     result.payload.clear();
@@ -70,8 +68,14 @@ IoResult ReadSlices(const std::string& root, const v1::ReadSlices& asked,
   return result;
 }
 
-IoResult ReadInitial(const v1::ReadWarmStart& request) {
+IoResult ReadInitial(const OwnDirectories& own,
+                     const v1::ReadWarmStart& asked) {
   IoResult result;
+  const auto path = own.WarmStart(asked.warm_start().path());
+  result.status = path.status();
+  if (!path.ok()) return result;
+  v1::ReadWarmStart request = asked;
+  request.mutable_warm_start()->set_path(*path);
   auto read = std::make_unique<v1::ReadWarmStartResult>();
   result.status = ReadWarmStart(request, read.get(), &result.payload);
   result.head = std::move(read);
@@ -83,8 +87,9 @@ IoResult ReadInitial(const v1::ReadWarmStart& request) {
 // One shard, and what works for it outside.
 class ParameterServer::Part {
  public:
-  Part(const Shard::Options& options, const std::string& checkpoint_directory)
-      : checkpoint_directory_(checkpoint_directory),
+  // `directories` outlives it.
+  Part(const Shard::Options& options, const OwnDirectories* directories)
+      : directories_(directories),
         shard_(options),
         files_("ps-files") {}
 
@@ -104,6 +109,8 @@ class ParameterServer::Part {
       threaded_->HandleIo(type, std::move(handler));
     });
     runtime->AddCore(self, threaded_.get());
+    runtime->OnExpired(
+        self, [core = threaded_.get()](CallId call) { core->Withdraw(call); });
   }
 
   void FillStatus(v1::StatusReply* status) const {
@@ -117,17 +124,18 @@ class ParameterServer::Part {
   template <typename HandleIo>
   void HandleIos(HandleIo handle) {
     handle(v1::WriteShard::descriptor(), OnFiles([this](const auto& item) {
-             return WriteShard(checkpoint_directory_,
+             return WriteShard(*directories_,
                                static_cast<const v1::WriteShard&>(*item.head),
                                item.payload);
            }));
     handle(v1::ReadSlices::descriptor(), OnFiles([this](auto& item) {
-             return ReadSlices(checkpoint_directory_,
+             return ReadSlices(*directories_,
                                static_cast<const v1::ReadSlices&>(*item.head),
                                std::exchange(item.payload, {}), &restore_);
            }));
-    handle(v1::ReadWarmStart::descriptor(), OnFiles([](const auto& item) {
+    handle(v1::ReadWarmStart::descriptor(), OnFiles([this](const auto& item) {
              return ReadInitial(
+                 *directories_,
                  static_cast<const v1::ReadWarmStart&>(*item.head));
            }));
   }
@@ -146,7 +154,7 @@ class ParameterServer::Part {
     };
   }
 
-  const std::string checkpoint_directory_;
+  const OwnDirectories* const directories_;
   Shard shard_;
   RestoreReader restore_;  // Of files_.
   WorkerThread files_;
@@ -154,11 +162,17 @@ class ParameterServer::Part {
 };
 
 ParameterServer::ParameterServer(const std::vector<Shard::Options>& shards,
-                                 const std::string& checkpoint_directory,
-                                 Runtime* runtime) {
+                                 const OwnDirectories::Settings& settings,
+                                 Runtime* runtime)
+    : directories_(settings) {
+  if (directories_.checkpoints().empty()) {
+    Log(LogLevel::kInfo,
+        "checkpoint.directory and run_dir are not set here: this server's part "
+        "of each checkpoint goes through the chief");
+  }
   for (const Shard::Options& options : shards) {
     const PeerId self = PeerId::Ps(options.index);
-    parts_.push_back(std::make_unique<Part>(options, checkpoint_directory));
+    parts_.push_back(std::make_unique<Part>(options, &directories_));
     if (shards.size() == 1) {
       parts_.back()->ServeOn(self, runtime);
     } else {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/own_directories.h"
 #include "net/runtime.h"
 #include "server/core/shard.h"
 
@@ -20,16 +21,17 @@ namespace paramd {
 // that are being written.
 //
 //   ParameterServer server({{.index = 0, .incarnation = id, .life_seed = seed}},
-//                          /*checkpoint_directory=*/"", runtime.get());
+//                          {.checkpoint_directory = "run/checkpoints"},
+//                          runtime.get());
 //   return runtime->Run();
 class ParameterServer {
  public:
   // Registers everything with `runtime`; at most one server a runtime.
-  // `shards`: of each, at least one, their indices in a row.
-  // `checkpoint_directory`: where this process has the directory in which the
-  // chief keeps checkpoints; empty or relative: under the chief's path.
+  // `shards`: of each, at least one, their indices in a row. `settings`: of this
+  // process; files that lie elsewhere are nobody's to name. Where it has no
+  // checkpoint_directory, its files go through the chief.
   ParameterServer(const std::vector<Shard::Options>& shards,
-                  const std::string& checkpoint_directory, Runtime* runtime);
+                  const OwnDirectories::Settings& settings, Runtime* runtime);
   ~ParameterServer();
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;
@@ -39,6 +41,7 @@ class ParameterServer {
 
   void FillStatus(v1::StatusReply* status) const;
 
+  const OwnDirectories directories_;
   std::vector<std::unique_ptr<Part>> parts_;
 };
 

@@ -83,12 +83,12 @@ v1::Header Snapshot() {
 // Fills a server as the configuration says, does `steps` and ends the job.
 void RunServer(const v1::Configuration& configuration,
                const std::function<void(Script*)>& steps,
-               const std::string& checkpoint_directory = "") {
+               const std::string& checkpoint_directory) {
   auto runtime = MakeInProcessRuntime();
   Shard::Options options;
   options.incarnation = 100;
   options.life_seed = 1;
-  ParameterServer server({options}, checkpoint_directory, runtime.get());
+  ParameterServer server({options}, {checkpoint_directory, ""}, runtime.get());
   Script script;
   runtime->AddCore(PeerId::Coordinator(), &script);
 
@@ -151,7 +151,8 @@ TEST(ParameterServerTest, Promise3_WhatIsSavedIsRestoredByAnother) {
     auto seal = std::make_unique<v1::SealRequest>();
     *seal->mutable_header() = Snapshot();
     seal->set_directory(prepared->directory());
-    seal->set_file_name("ps-0.safetensors");
+    seal->set_nonce(prepared->nonce());
+    seal->set_file_name("ps-00001-of-00001.safetensors");
     *seal->add_server_generations() = Pair(1, 1);
     script->Add(std::move(seal), {}, ExpectOk);
     auto written = std::make_unique<v1::WrittenRequest>();
@@ -160,7 +161,7 @@ TEST(ParameterServerTest, Promise3_WhatIsSavedIsRestoredByAnother) {
       ASSERT_TRUE(message.status.ok()) << message.status;
       file = static_cast<const v1::WrittenReply&>(*message.head).file();
     });
-  });
+  }, root);
 
   v1::CommitCheckpoint commit;
   commit.set_directory(prepared->directory());
@@ -181,25 +182,33 @@ TEST(ParameterServerTest, Promise3_WhatIsSavedIsRestoredByAnother) {
     AddPull(1, 1, &restored[0], script);
     AddPull(2, 4, &restored[1], script);
     AddPull(3, 1, &restored[2], script);
-  });
+  }, root);
   ASSERT_EQ(saved[0].size(), 262144u);
   ASSERT_EQ(saved[1].size(), 4u * 262144);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(saved[i], restored[i]) << i;
 }
 
-// Seals snapshot 1.1 into `directory`, with this nonce.
+// Seals snapshot 1.1 into `directory`, with this nonce. Null: it is no name of
+// one, and refused.
 void AddSeal(const std::string& directory, uint64_t nonce,
              std::function<void(const v1::WrittenReply&)> use, Script* script) {
   auto seal = std::make_unique<v1::SealRequest>();
   *seal->mutable_header() = Snapshot();
   seal->set_directory(directory);
   seal->set_nonce(nonce);
-  seal->set_file_name("ps-0.safetensors");
+  seal->set_file_name("ps-00001-of-00001.safetensors");
   *seal->add_server_generations() = Pair(1, 1);
   script->Add(std::move(seal), {}, ExpectOk);
   auto written = std::make_unique<v1::WrittenRequest>();
   *written->mutable_header() = Snapshot();
-  script->Add(std::move(written), {}, [use](const Message& message) {
+  script->Add(std::move(written), {}, [use, directory](const Message& message) {
+    if (use == nullptr) {
+      EXPECT_EQ(message.status.message(),
+                "ps-0 could not write snapshot 1.1: '" + directory +
+                    "' does not have the name of a directory that a snapshot "
+                    "is written into");
+      return;
+    }
     ASSERT_TRUE(message.status.ok()) << message.status;
     use(static_cast<const v1::WrittenReply&>(*message.head));
   });
@@ -229,7 +238,7 @@ TEST(ParameterServerTest, Promise3_WhatIsNotSeenHereIsHandedOverByteForByte) {
             },
             root);
   const auto file = ReadWholeFile(
-      prepared->directory() + "/ps-0.safetensors", uint64_t{1} << 30);
+      prepared->directory() + "/ps-00001-of-00001.safetensors", uint64_t{1} << 30);
   ASSERT_TRUE(file.ok()) << file.status();
 
   std::string fetched;
@@ -251,19 +260,53 @@ TEST(ParameterServerTest, Promise3_WhatIsNotSeenHereIsHandedOverByteForByte) {
         fetched += FlattenForTest(message.payload);
       });
     }
-  });
+  }, root);
   EXPECT_TRUE(fetched == *file) << fetched.size() << " of " << file->size();
+}
+
+TEST(ParameterServerTest, NothingIsWrittenOutsideOfTheOwnDirectory) {
+  const std::string home = ::testing::TempDir() + "/outside";
+  CheckpointDirectory others(home + "/others", /*nonce=*/7);
+  v1::PrepareCheckpoint prepare;
+  *prepare.mutable_snapshot() = Pair(1, 1);
+  const auto prepared = others.Prepare(prepare);
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  const v1::Configuration configuration =
+      MakeAdamConfiguration({Uniform("w", {1280, 1024}),
+                             Uniform("row", {1, 1100000}), Zeros("s", {})});
+  for (const std::string& root : {home + "/own", std::string()}) {
+    RunServer(
+        configuration,
+        [&](Script* script) {
+          AddSeal(
+              prepared->directory(), prepared->nonce(),
+              [](const v1::WrittenReply& reply) {
+                EXPECT_TRUE(reply.unseen());
+              },
+              script);
+        },
+        root);
+  }
+  RunServer(
+      configuration,
+      [&](Script* script) {
+        AddSeal(home + "/others", prepared->nonce(), nullptr, script);
+      },
+      home + "/own");
+  EXPECT_EQ(ListDirectory(prepared->directory())->size(), 1u) << "the nonce";
+  EXPECT_FALSE(IsDirectory(home + "/own"));
 }
 
 TEST(ParameterServerTest, ACheckpointThatIsNotSeenIsLeftToTheCoordinator) {
   v1::Configuration configuration = MakeAdamConfiguration({Zeros("s", {})});
-  configuration.mutable_servers(0)->set_restore_directory("/not/there");
+  configuration.mutable_servers(0)->set_restore_directory(
+      "/not/there/000001-00000005.step-9");
   bool unseen = false;
   std::vector<float> pulled;
   auto runtime = MakeInProcessRuntime();
   Shard::Options options;
   options.incarnation = 100;
-  ParameterServer server({options}, "/nor/here", runtime.get());
+  ParameterServer server({options}, {"/nor/here", ""}, runtime.get());
   Script script;
   runtime->AddCore(PeerId::Coordinator(), &script);
   auto configure = std::make_unique<v1::ConfigureRequest>();

@@ -52,7 +52,8 @@ class SlowReadersTest : public ::testing::Test {
     shard.life_seed = 1;
     shard.memory_limit_bytes = kLimit;
     server_ = std::make_unique<ParameterServer>(
-        std::vector<Shard::Options>{shard}, "", runtime_.get());
+        std::vector<Shard::Options>{shard}, OwnDirectories::Settings(),
+        runtime_.get());
     thread_ = std::thread([this] { (void)runtime_->Run(); });
     caller_ = std::make_unique<RawCaller>(address_);
     Configure();

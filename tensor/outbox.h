@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/log_field.h"
 #include "tensor/message.h"
 
 namespace paramd {
@@ -60,8 +61,20 @@ class Outbox {
   void StartIo(IoId io, Head head, BufferChain payload = {}) {
     ios.push_back({io, std::move(head), std::move(payload)});
   }
-  // One sentence for the log, lower case, without a full stop.
-  void Note(std::string sentence) { notes.push_back(std::move(sentence)); }
+  // One sentence for the log, lower case, without a full stop; and what stands
+  // in it, for who reads the log by program.
+  struct NoteItem {
+    LogLevel level;
+    std::string sentence;
+    std::vector<LogField> said;
+  };
+  void Note(std::string sentence, std::vector<LogField> said = {}) {
+    notes.push_back({LogLevel::kInfo, std::move(sentence), std::move(said)});
+  }
+  // The same of what somebody should look at.
+  void Warn(std::string sentence, std::vector<LogField> said = {}) {
+    notes.push_back({LogLevel::kWarning, std::move(sentence), std::move(said)});
+  }
   // Memory is short: of the answers that are being sent for long, the one begun
   // first is given up, so that what it holds is free.
   void CancelOldestReply() { cancels_oldest_reply = true; }
@@ -75,7 +88,7 @@ class Outbox {
   std::vector<ReplyItem> replies;
   std::vector<SendItem> sends;
   std::vector<IoItem> ios;
-  std::vector<std::string> notes;
+  std::vector<NoteItem> notes;
   bool cancels_oldest_reply = false;
   bool exited = false;
   absl::Status exit_status;

@@ -39,7 +39,7 @@ inline Cut cut;
 
 // A slice's elements lie in blocks of this many, fewer in the last.
 inline constexpr const uint64_t& kBlockElements = internal::cut.block_elements;
-// A slice is as many whole rows as fit in this many bytes, at least one row.
+// A slice is whole rows of at most so many bytes, at least one row.
 inline constexpr const uint64_t& kSliceBytes = internal::cut.slice_bytes;
 
 inline uint64_t BlockCount(uint64_t slice_elements) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "checkpoint/file.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "worker/evaluation.h"
 #include "worker/input/open_dataset.h"
@@ -47,6 +48,12 @@ Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
 
 }  // namespace
 
+absl::Status WorkerProcess::Check(const v1::JobConfig& job) {
+  ASSIGN_OR_RETURN(const auto training, OpenTrainingData(job.input()));
+  RETURN_IF_ERROR(OpenTestData(job.input(), training->spec()).status());
+  return Model::Create(job.model(), training->spec()).status();
+}
+
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
     const AsyncWorker::Options& options) {
   ASSIGN_OR_RETURN(auto training, OpenTrainingData(options.job.input()));
@@ -58,6 +65,10 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
                    Model::Create(options.job.model(), training->spec()));
   AsyncWorker::Options worker = options;
   worker.examples = training->size();
+  worker.data = training->Describe();
+  ASSIGN_OR_RETURN(*worker.data.mutable_directory(),
+                   AbsolutePath(options.job.input().directory()));
+  worker.data.set_host(options.host);
   return std::unique_ptr<WorkerProcess>(
       new WorkerProcess(worker, std::move(training), std::move(test),
                         std::move(model), std::move(evaluator)));
@@ -214,6 +225,7 @@ IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request) {
   evaluation->set_examples(sum->examples);
   evaluation->set_correct(sum->correct);
   evaluation->set_loss(sum->mean_loss());
+  evaluation->set_classes(test_->spec().classes);
   result.head = std::move(head);
   return result;
 }

@@ -34,11 +34,15 @@ class WorkerProcess {
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> Create(
       const AsyncWorker::Options& options);
 
+  // The errors that Create has for such a job.
+  static absl::Status Check(const v1::JobConfig& job);
+
   // What the coordinator has to know of the job.
   const std::vector<v1::Variable>& variables() const {
     return model_->variables();
   }
   uint64_t examples() const { return training_->size(); }
+  const v1::DataSet& data() const { return options_.data; }
 
   // Adds the core and does its work.
   void AddTo(Runtime* runtime);

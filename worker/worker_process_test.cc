@@ -35,6 +35,7 @@ class FakeRuntime : public Runtime {
     name = self;
     core = added;
   }
+  void OnExpired(PeerId, std::function<void(CallId)>) override {}
   void HandleIo(const google::protobuf::Descriptor* type,
                 IoHandler handler) override {
     handlers[type] = std::move(handler);

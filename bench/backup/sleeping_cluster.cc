@@ -167,7 +167,7 @@ Child::Serve ServeShard(const std::string& host, uint32_t workers) {
   Shard::Options options;
   options.incarnation = 100;
   options.life_seed = 1;
-  new ParameterServer({options}, "", runtime);
+  new ParameterServer({options}, {}, runtime);
   std::thread([runtime] { Run(runtime); }).detach();
   return [](const std::string&) { return std::string(); };
 }
@@ -185,7 +185,7 @@ void AddCoordinator(const SleepingCluster::Options& cluster,
   options.nonce_seed = 1;
   CoordinatorProcess::Paths paths;
   paths.run_directory = job.config.run_dir();
-  auto made = CoordinatorProcess::Create(options, paths);
+  auto made = CoordinatorProcess::Create(options, paths, {});
   CHECK(made.ok(), made.status().message());
   made->release()->AddTo(runtime);
 }

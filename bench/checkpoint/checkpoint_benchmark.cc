@@ -249,7 +249,6 @@ class Server {
     prepared_ = prepared->directory();
     v1::SealRequest seal = MakeSeal(snapshots_);
     seal.set_directory(prepared_);
-    seal.set_file_name("ps-0.safetensors");
     written_ = false;
     Receive(PeerId::Coordinator(), seal, {});
     CHECK(writer_.joinable(), "a sealed server writes");
@@ -423,7 +422,7 @@ std::pair<double, double> InTurn(int round,
 // Each reads the same file, which is on disk and not in memory.
 void MeasureReading(const std::string& path, int round, Server* server,
                     DiskSamples* samples) {
-  const std::string file = path + "/ps-0.safetensors";
+  const std::string file = path + "/ps-00001-of-00001.safetensors";
   const double megabytes = 1e-6 * static_cast<double>(server->bytes());
   // With memory that is at hand, or `fresh`.
   const auto have_memory = [&](bool fresh) {

@@ -75,6 +75,7 @@ class NotApplying : public Core {
     }
     auto reply = std::make_unique<v1::PushReply>();
     *reply->mutable_server_generation() = push->header().server_generation();
+    reply->set_incarnation(push->header().server_incarnation());
     for (const v1::PushBlock& block : push->blocks()) {
       v1::PushedBlock* const pushed = reply->add_blocks();
       pushed->set_slice(block.slice());

@@ -73,6 +73,7 @@ absl::Status Session::Configure(const v1::Configuration& configuration,
   next.generation = generation;
   for (const v1::ServerMember& member : configuration.servers()) {
     next.server_generations.push_back(member.generation());
+    next.incarnations.push_back(member.incarnation());
   }
   // An acknowledgement counts only for the life of the server that gave it.
   for (auto& [op, operation] : operations_) {
@@ -225,6 +226,7 @@ void Session::FillHeader(const Operation& operation, const Chunk& chunk,
   *header->mutable_generation() = configuration_.generation;
   *header->mutable_server_generation() =
       configuration_.server_generations[chunk.server];
+  header->set_server_incarnation(configuration_.incarnations[chunk.server]);
   header->set_request_id(chunk.request_id);
   if (operation.into == nullptr) {
     header->set_sequence(operation.push.sequence);
@@ -315,8 +317,10 @@ bool Session::Receive(const Message& message, Time now, Outbox* out) {
   calls_.erase(call);
   EndCall(made, message);
   const auto found = operations_.find(made.op);
-  // A chunk that was reset meanwhile has another call or none.
+  // A chunk that was reset meanwhile has another call or none, and an operation
+  // that was given up and begun again may be cut into fewer.
   if (found != operations_.end() &&
+      made.chunk < found->second.chunks.size() &&
       found->second.chunks[made.chunk].call == message.call) {
     Operation& operation = found->second;
     Chunk& chunk = operation.chunks[made.chunk];
@@ -344,112 +348,13 @@ void Session::EndCall(const Call& call, const Message& message) {
   if (message.status.ok()) server.in_shared_memory = message.in_shared_memory;
 }
 
-absl::Status Session::HandleAnswer(Operation* operation, Chunk* chunk,
-                                   const Message& message,
-                                   absl::Duration time) {
-  const auto* pulled =
-      google::protobuf::DynamicCastToGenerated<v1::PullReply>(message.head);
-  const auto* pushed =
-      google::protobuf::DynamicCastToGenerated<v1::PushReply>(message.head);
-  if (pulled != nullptr && operation->into != nullptr) {
-    NotePullTime(chunk->server, time);
-    return HandlePulled(operation->into, *chunk, *pulled, message.payload);
-  }
-  if (pushed == nullptr || operation->into != nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(PeerName(message.from), " answered another method"));
-  }
-  RETURN_IF_ERROR(HandlePushed(*chunk, *pushed));
-  if (operation->push.pull_into == nullptr || !pushed->has_pulled()) {
-    return absl::OkStatus();
-  }
-  NotePullTime(chunk->server, time);
-  RETURN_IF_ERROR(HandlePulled(operation->push.pull_into, *chunk,
-                               pushed->pulled(), message.payload));
-  chunk->pulled = true;
-  return absl::OkStatus();
-}
-
-absl::Status Session::HandlePulled(Weights* into, const Chunk& chunk,
-                                   const v1::PullReply& reply,
-                                   const BufferChain& payload) {
-  // Checked whole before the first element is copied.
-  if (reply.blocks_size() != static_cast<int>(chunk.blocks.size())) {
-    return absl::UnavailableError("a pull's answer has not all blocks");
-  }
-  uint64_t bytes = 0;
-  for (int i = 0; i < reply.blocks_size(); ++i) {
-    const v1::PulledBlock& block = reply.blocks(i);
-    const BlockId& id = chunk.blocks[i];
-    const uint64_t elements =
-        BlockElements(placement_.slices()[id.slice].elements, id.block);
-    if (block.slice() != id.slice || block.block() != id.block ||
-        (block.elements() != 0 && block.elements() != elements)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a pull's answer has block ", block.block(),
-                       " of slice ", block.slice(), " with ", block.elements(),
-                       " elements; asked was block ", id.block, " of slice ",
-                       id.slice, " with ", elements));
-    }
-    const v1::BlockVersion& held = into->version(id.slice, id.block);
-    if (block.elements() == 0 &&
-        (held.life() == 0 || held.life() != block.version().life() ||
-         held.counter() != block.version().counter())) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "a pull's answer says that block ", id.block, " of slice ", id.slice,
-          " has not changed; its version here is another"));
-    }
-    bytes += block.elements() * BytesOf(options_.pull_format);
-  }
-  const v1::Encoding encoding = EncodingOf(options_.pull_format);
-  if (bytes != ChainSize(payload) ||
-      (bytes > 0 && reply.encoding() != encoding)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a pull's answer has ", ChainSize(payload), " bytes of encoding ",
-        static_cast<int>(reply.encoding()), "; its blocks need ", bytes,
-        " of encoding ", static_cast<int>(encoding)));
-  }
-  ChainReader chain(payload);
-  const NumberReader reader(&chain, options_.pull_format);
-  for (const v1::PulledBlock& block : reply.blocks()) {
-    if (block.elements() == 0) continue;
-    into->Set(placement_.slices()[block.slice()], block.slice(), block.block(),
-              block.version(), reader);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Session::HandlePushed(const Chunk& chunk,
-                                   const v1::PushReply& reply) {
-  if (reply.server_generation() !=
-      configuration_.server_generations[chunk.server]) {
-    return absl::UnavailableError(absl::StrCat(
-        "ps-", chunk.server, " answered for another of its lives"));
-  }
-  // In the order in which they were sent.
-  size_t answered = 0;
-  for (const v1::PushedBlock& block : reply.blocks()) {
-    if (answered == chunk.blocks.size()) break;
-    const BlockId& id = chunk.blocks[answered];
-    if (block.slice() == id.slice && block.block() == id.block &&
-        block.result() != v1::PushedBlock::RESULT_UNSPECIFIED) {
-      ++answered;
-    }
-  }
-  if (answered < chunk.blocks.size()) {
-    return absl::UnavailableError(
-        absl::StrCat("ps-", chunk.server, " answered for ", answered, " of ",
-                     chunk.blocks.size(), " blocks"));
-  }
-  return absl::OkStatus();
-}
-
 void Session::HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
                             Time now, Outbox* out) {
   const v1::Refusal refusal = RefusalOf(status);
   Operation& operation = operations_[op];
   if (refusal.reason() == v1::Refusal::SUPERSEDED &&
       operation.into == nullptr) {
+    if (chunk->attempts == 1) return End(op, NotSentByUs(operation, *chunk));
     MarkDone(op, &operation, chunk);
     return;
   }

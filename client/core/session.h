@@ -31,7 +31,8 @@ namespace paramd {
 // Invariant: a push is finished only when each of its blocks was acknowledged
 // by the present life of the server that owns it, was superseded, or was given
 // up. A resent block keeps its push number and stamp, so the server applies it
-// at most once. At most one push is open at a time.
+// at most once. At most one push is open at a time. What another process than
+// the one of the configuration answers is not taken.
 //
 // Not thread-safe: part of a core, called from the core's thread only.
 class Session {
@@ -80,8 +81,9 @@ class Session {
   };
 
   // An operation that has ended. Not OK: FENCED, QUARANTINED, JOB_FINISHED and
-  // other refusals that no retry mends, with the server's sentence;
-  // DEADLINE_EXCEEDED if it was given up.
+  // other refusals that no retry mends, with the server's sentence; SUPERSEDED if
+  // a server holds what was sent to it for the first time, so that somebody else
+  // pushes as this session; DEADLINE_EXCEEDED if it was given up.
   struct Finished {
     OpId op = 0;
     absl::Status status;
@@ -147,6 +149,7 @@ class Session {
     v1::Version version;
     v1::Version generation;  // The worker's.
     std::vector<v1::Version> server_generations;
+    std::vector<uint64_t> incarnations;  // Of the servers' processes.
     bool IsZero() const { return server_generations.empty(); }
   };
   // Of one operation.
@@ -208,7 +211,13 @@ class Session {
   absl::Status HandlePulled(Weights* into, const Chunk& chunk,
                             const v1::PullReply& reply,
                             const BufferChain& payload);
-  absl::Status HandlePushed(const Chunk& chunk, const v1::PushReply& reply);
+  absl::Status HandlePushed(const Operation& operation, const Chunk& chunk,
+                            const v1::PushReply& reply);
+  // Who answers is who the configuration says.
+  absl::Status CheckAnswerer(uint32_t server, uint64_t incarnation) const;
+  // What is sent once only nobody has got before.
+  absl::Status NotSentByUs(const Operation& operation,
+                           const Chunk& chunk) const;
   Outbox::Head MakePull(const Operation& operation, const Chunk& chunk) const;
   Outbox::Head MakePush(const Operation& operation, const Chunk& chunk,
                         BufferChain* payload) const;

@@ -25,15 +25,100 @@ using SessionFailuresTest = testing::SessionTestBase;
 
 // ---- refusals ---------------------------------------------------------------
 
-TEST_F(SessionFailuresTest, SupersededEndsAChunkOfAPush) {
+TEST_F(SessionFailuresTest, SupersededEndsAResentChunkOfAPush) {
   Use(Small());
   Push(1);
+  for (const auto& item : Sent()) {
+    Answer(item, absl::UnavailableError("connection reset"));
+  }
+  TickWhenWanted();
   const auto sent = Sent();
+  ASSERT_EQ(sent.size(), 2u);
   Answer(sent[0], Refuse(v1::Refusal::SUPERSEDED, "push", "later one known"));
   Answer(sent[1],
          PushReplyTo(sent[1], Pair(1, 2), v1::PushedBlock::SUPERSEDED));
   EXPECT_TRUE(End().ok());
 }
+
+// Whoever pushed it did so under this session's name.
+TEST_F(SessionFailuresTest, Promise1_WhatIsInAtItsFirstSendingIsNoSuccess) {
+  const auto end_of = [&](const auto& answer) {
+    Use(Small());
+    Push(7);
+    answer(Sent()[1]);
+    return End();
+  };
+  for (const auto result :
+       {v1::PushedBlock::ALREADY_APPLIED, v1::PushedBlock::SUPERSEDED}) {
+    const absl::Status end = end_of([&](const Outbox::SendItem& sent) {
+      Answer(sent, PushReplyTo(sent, Pair(1, 2), result));
+    });
+    EXPECT_EQ(RefusalOf(end).reason(), v1::Refusal::SUPERSEDED);
+    EXPECT_EQ(end.message(),
+              "ps-1 generation 1.2 holds push 7 of worker-3 generation 1.9 or a "
+              "later one, and was sent it for the first time: another process "
+              "pushes as this session");
+  }
+  const absl::Status refused = end_of([&](const Outbox::SendItem& sent) {
+    Answer(sent, Refuse(v1::Refusal::SUPERSEDED, "push", "later one known"));
+  });
+  EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::SUPERSEDED);
+}
+
+// ---- other processes --------------------------------------------------------
+
+class OtherProcessTest : public SessionFailuresTest {
+ protected:
+  // Generations of two runs are the same, their processes never are.
+  void SetUp() override {
+    v1::Configuration configuration = Small();
+    configuration.mutable_servers(0)->set_incarnation(0xa0);
+    configuration.mutable_servers(1)->set_incarnation(0xa1);
+    Use(configuration);
+  }
+};
+
+TEST_F(OtherProcessTest, ACallSaysWhichProcessItMeans) {
+  Pull();
+  EXPECT_EQ(HeadOf<v1::PullRequest>(Sent()[1]).header().server_incarnation(),
+            0xa1u);
+  session_->Cancel(kOp);
+  Push(1);
+  EXPECT_EQ(HeadOf<v1::PushRequest>(Sent()[1]).header().server_incarnation(),
+            0xa1u);
+}
+
+TEST_F(OtherProcessTest, Promise2_WeightsThatItAnswersAreNotTaken) {
+  Pull();
+  const auto sent = Sent();
+  v1::PullReply reply = PullReplyTo(sent[0]);
+  reply.set_incarnation(0xb0);
+  Answer(sent[0], reply, Values(reply, 5));
+  EXPECT_THAT(weights_.variable(0), ::testing::Each(0));
+  EXPECT_TRUE(IsOpen());
+  EXPECT_EQ(session_->waiting_for(),
+            "ps-0 generation 1.1 to answer a pull of worker-3 generation 1.9: "
+            "ps-0 generation 1.1 is process 00000000000000a0 in configuration "
+            "1.1; process 00000000000000b0 answered");
+  TickWhenWanted();
+  const auto again = Sent();
+  reply.set_incarnation(0xa0);
+  Answer(again[0], reply, Values(reply, 5));
+  EXPECT_THAT(weights_.variable(0), ::testing::Each(5));
+}
+
+TEST_F(OtherProcessTest, Promise1_ItsAcknowledgementOfAPushDoesNotCount) {
+  Push(1);
+  const auto sent = Sent();
+  for (const auto& item : sent) {
+    v1::PushReply reply = PushReplyTo(item);
+    reply.set_incarnation(0xb0);
+    Answer(item, reply);
+  }
+  EXPECT_TRUE(IsOpen());
+}
+
+// -----------------------------------------------------------------------------
 
 TEST_F(SessionFailuresTest, Promise2_SupersededIsNoAnswerToAPull) {
   Use(Small());
@@ -144,6 +229,31 @@ TEST_F(SessionFailuresTest, Promise4_AGivenUpPushNamesWhomItWaitedFor) {
             "push given up after 30s; waiting for ps-1 generation 1.2 to "
             "answer a push of worker-3 generation 1.9: connection refused");
   EXPECT_EQ(session_->next_tick(), Time::Never());
+}
+
+// Through shared memory chunks are longer, so the second one has fewer.
+TEST_F(SessionFailuresTest, AnAnswerToAGivenUpPullIsNoneToItsSuccessor) {
+  Session::Options options;
+  options.chunk_bytes = kBlockElements * sizeof(float);
+  options.give_up_after = absl::Seconds(30);
+  Use(ThreeBlocks(), options);
+  in_shared_memory_ = true;
+  Pull();
+  const auto first = Sent();
+  ASSERT_EQ(first.size(), 3u);
+  const v1::PullReply reply = PullReplyTo(first[0]);
+  Answer(first[0], reply, Values(reply, 1));
+  TickAt(now_ + absl::Seconds(30));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(End()));
+  Pull();
+  const auto again = Sent();
+  ASSERT_EQ(again.size(), 1u);
+  const v1::PullReply late = PullReplyTo(first[2]);
+  Answer(first[2], late, Values(late, 2));
+  EXPECT_TRUE(IsOpen());
+  const v1::PullReply whole = PullReplyTo(again[0]);
+  Answer(again[0], whole, Values(whole, 3));
+  EXPECT_TRUE(End().ok());
 }
 
 TEST_F(SessionFailuresTest, Promise4_AGivenUpPullNamesItsOwnServer) {

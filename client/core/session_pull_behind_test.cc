@@ -103,7 +103,10 @@ TEST_F(SessionPullBehindTest, ASupersededChunkBringsNoWeights) {
   const auto sent = Sent();
   AnswerWithWeights(sent[0], 7);
   AnswerWithWeights(sent[1], 7);
-  Answer(sent[2], Refuse(v1::Refusal::SUPERSEDED, "push", "a later one is in"));
+  Answer(sent[2], absl::UnavailableError("connection reset"));
+  TickWhenWanted();
+  Answer(Sent()[0],
+         Refuse(v1::Refusal::SUPERSEDED, "push", "a later one is in"));
   const auto finished = Finished();
   ASSERT_TRUE(finished.has_value());
   EXPECT_FALSE(finished->pulled);

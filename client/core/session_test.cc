@@ -350,6 +350,10 @@ TEST_F(SessionTest, Promise1_ARepeatedBlockCountsAsAcknowledged) {
   Use(ThreeBlocks());
   Push(1);
   for (const auto& item : Sent()) {
+    Answer(item, absl::UnavailableError("connection reset"));
+  }
+  TickWhenWanted();
+  for (const auto& item : Sent()) {
     Answer(item,
            PushReplyTo(item, Pair(1, 1), v1::PushedBlock::ALREADY_APPLIED));
   }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
@@ -32,6 +33,9 @@ SyncSteps::Options SyncOptions(const Coordinator::Options& options) {
   return sync;
 }
 
+// Of servers that can't be reached, in a sentence.
+constexpr size_t kMostNamed = 16;
+
 // "ps-0 generation 1.2 at host:1: refused", "ps-0 to be there: did not answer".
 std::string Missing(uint32_t server, const v1::Version& generation,
                     absl::string_view why) {
@@ -58,7 +62,8 @@ Coordinator::Coordinator(const Options& options)
       relay_(options.window_bytes),
       fills_(options.fill_bytes),
       summaries_(options.job.summary().every_steps()),
-      run_id_(options.run_id) {}
+      run_id_(options.run_id),
+      record_(options.job, options.job_digest, options.data) {}
 
 absl::Duration Coordinator::lease() const {
   return absl::Milliseconds(options_.job.lease_ms());
@@ -89,6 +94,9 @@ void Coordinator::Append(v1::LogEntry entry, IoHandler handler, Outbox* out) {
   entry.set_nonce(CounterRandom(options_.nonce_seed).Bits(entry.number()));
   entry.set_run_id(run_id_);
   entry.set_job_digest(options_.job_digest);
+  if (entry.kind_case() == v1::LogEntry::kTerm || entry.has_configuration()) {
+    *entry.mutable_job() = record_.ours();
+  }
   ios_[next_io_] = handler;
   appends_.emplace_back(next_io_++, std::move(entry));
   if (appends_.size() == 1) AppendNext(out);
@@ -108,10 +116,22 @@ void Coordinator::Completed(IoResult result, Time now, Outbox* out) {
   ios_.erase(io);
   if (!appends_.empty() && appends_.front().first == result.io) {
     appends_.pop_front();
+    // Who only takes its term may take the next one.
+    if (absl::IsAborted(result.status) && phase_ > Phase::kTakingTerm) {
+      result.status = TermLost(result.status.message());
+    }
     if (!appends_.empty() && result.status.ok()) AppendNext(out);
   }
   (this->*handler)(result, now, out);
   Advance(now, out);
+}
+
+// No code for which a supervisor would start this process again: two that both
+// come back would end each other for ever.
+absl::Status Coordinator::TermLost(absl::string_view how) {
+  return absl::AlreadyExistsError(
+      absl::StrCat("another chief has taken over this run, and nothing counts "
+                   "that this one still does: ", how));
 }
 
 void Coordinator::OnLogRead(const IoResult& result, Time now, Outbox* out) {
@@ -123,14 +143,12 @@ void Coordinator::OnLogRead(const IoResult& result, Time now, Outbox* out) {
     return;
   }
   uint64_t term = 0;
-  bool finished = false;
-  std::string digest;
   for (const v1::LogEntry& entry : log->entries()) {
     next_log_number_ = entry.number() + 1;
     run_id_ = entry.run_id();
     term =
         std::max({term, entry.term(), entry.configuration().version().term()});
-    finished |= entry.has_finished();
+    record_.Read(entry);
     if (entry.has_retired()) retired_.Read(entry.retired());
     if (entry.has_fence()) {
       v1::Version& newest = logged_fences_[entry.fence().worker()];
@@ -139,27 +157,26 @@ void Coordinator::OnLogRead(const IoResult& result, Time now, Outbox* out) {
     if (entry.configuration().has_consistency()) {
       NoteLoggedMode(entry.configuration());
     }
-    // Later ones are other only where one may go on with other variables.
-    if (digest.empty() || entry.has_configuration()) digest = entry.job_digest();
   }
-  if (log->entries_size() > 0 && digest != options_.job_digest &&
-      options_.job.checkpoint().allow_missing().empty()) {
-    out->Exit(absl::InvalidArgumentError(absl::StrCat(
-        "run ", run_id_, " was started with other job-wide settings (digest ",
-        digest, ", now ", options_.job_digest,
-        "): give the job file it was started with, or start a new run")));
+  const absl::Status same = record_.Begin(run_id_);
+  if (!same.ok()) {
+    out->Exit(same);
     return;
   }
   configuration_.mutable_version()->set_term(term + 1);
   configuration_.set_run_id(run_id_);
   configuration_.set_job_digest(options_.job_digest);
-  if (finished) {
+  if (record_.finished()) {
     out->Note(absl::StrCat("run ", run_id_, " is finished already"));
     phase_ = Phase::kTellingEnd;
     for (uint32_t w = 0; w < options_.workers; ++w) yet_to_hear_.insert(w);
     end_deadline_ = now + absl::Milliseconds(options_.job.finish_timeout_ms());
     if (!retired_.logged().empty()) DeleteCheckpoints(retired_.logged(), out);
     return;
+  }
+  if (!record_.changes().empty()) {
+    out->Note(absl::StrCat("run ", run_id_, " goes on with other settings: ",
+                           record_.changes()));
   }
   phase_ = Phase::kTakingTerm;
   v1::LogEntry entry;
@@ -253,6 +270,29 @@ Time Coordinator::next_tick() const {
 
 // ---- for people -------------------------------------------------------------
 
+std::string Coordinator::ServersAwaited() const {
+  if (phase_ >= Phase::kTellingEnd) return "";
+  std::vector<std::string> missing;
+  std::string unfilled;
+  for (uint32_t s = 0; s < servers_.size(); ++s) {
+    const Server& server = servers_[s];
+    if (server.suspected) {
+      missing.push_back(Missing(s, server.generation, server.why));
+    } else if (unfilled.empty() && phase_ >= Phase::kFilling &&
+               !server.restored) {
+      unfilled = absl::StrCat(NameOfServer(s), " to be filled",
+                              server.why.empty() ? "" : ": ", server.why);
+    }
+  }
+  if (missing.empty()) return unfilled;
+  const size_t named = std::min(missing.size(), kMostNamed);
+  return absl::StrCat(
+      absl::StrJoin(missing.begin(), missing.begin() + named, ", "),
+      named == missing.size()
+          ? ""
+          : absl::StrCat(" and ", missing.size() - named, " more"));
+}
+
 std::string Coordinator::waiting_for() const {
   if (phase_ < Phase::kRecalling || phase_ == Phase::kLoggingLayout) {
     return "the configuration log";
@@ -260,18 +300,8 @@ std::string Coordinator::waiting_for() const {
   if (rewinding_ && !MayRewind() && snapshot_.has_value()) {
     return SnapshotWaitsFor();
   }
-  for (uint32_t s = 0; s < servers_.size(); ++s) {
-    const Server& server = servers_[s];
-    const std::string why =
-        server.why.empty() ? "" : absl::StrCat(": ", server.why);
-    if (phase_ < Phase::kTellingEnd && server.suspected) {
-      return Missing(s, server.generation, server.why);
-    }
-    if (phase_ >= Phase::kFilling && phase_ < Phase::kTellingEnd &&
-        !server.restored) {
-      return absl::StrCat(NameOfServer(s), " to be filled", why);
-    }
-  }
+  const std::string servers = ServersAwaited();
+  if (!servers.empty()) return servers;
   if (IsChangingMode()) {
     return absl::StrCat(ModeChangeWaitsFor(), ", to change staleness ",
                         change_->Name());
@@ -298,6 +328,10 @@ std::string Coordinator::waiting_for() const {
   if (IsSync() && phase_ == Phase::kRunning) return StepWaitsFor();
   if (phase_ == Phase::kEvaluating) {
     return absl::StrCat(NameOfWorker(0), " to evaluate");
+  }
+  if (phase_ == Phase::kSaving && final_failures_ > 0) {
+    return absl::StrCat("the last checkpoint, which is tried again: ",
+                        checkpoint_failure_);
   }
   if (phase_ == Phase::kTellingEnd) return "all processes to hear of the end";
   if (phase_ == Phase::kFindingCheckpoint) return "the newest checkpoint";
@@ -350,7 +384,7 @@ void Coordinator::FillStatus(v1::StatusReply* status) const {
   *status->mutable_configuration() = configuration_.version();
   v1::JobStats* job = status->mutable_job();
   job->set_name(options_.job.name());
-  job->set_state(configuration_.state());
+  job->set_state(StateForPeople());
   job->set_epochs(options_.job.epochs());
   job->set_epochs_done(IsSync() ? steps_.input().epochs_done()
                                 : portions_.epochs_done());
@@ -370,6 +404,8 @@ void Coordinator::FillStatus(v1::StatusReply* status) const {
     job->set_checkpoint_bytes(checkpoint_.bytes());
     job->set_checkpoint_ms(checkpoint_ms_);
   }
+  job->set_checkpoints_failed(checkpoints_failed_);
+  job->set_checkpoint_failure(checkpoint_failure_);
   job->set_pushes_lost(loss_.pushes() + audit_.missing());
   job->set_pushes_doubled(audit_.doubled());
   if (evaluation_.examples() > 0) *job->mutable_evaluation() = evaluation_;

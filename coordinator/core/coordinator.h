@@ -24,6 +24,7 @@
 #include "coordinator/core/mode_change.h"
 #include "coordinator/core/portions.h"
 #include "coordinator/core/retired_checkpoints.h"
+#include "coordinator/core/run_record.h"
 #include "coordinator/core/shard_relay.h"
 #include "coordinator/core/snapshot_round.h"
 #include "coordinator/core/step_times.h"
@@ -62,6 +63,7 @@ class Coordinator : public Core {
     uint32_t servers = 1;
     uint32_t workers = 1;
     uint64_t examples = 0;  // In the training set.
+    v1::DataSet data;       // The training set itself; workers must have it too.
     uint64_t nonce_seed = 0;
     // Of a server's file that goes through here, how much at once.
     uint32_t window_bytes = 4 << 20;
@@ -115,6 +117,7 @@ class Coordinator : public Core {
   // One entry is appended at a time, in this order: storage need not keep one.
   void Append(v1::LogEntry entry, IoHandler handler, Outbox* out);
   void AppendNext(Outbox* out);
+  static absl::Status TermLost(absl::string_view how);
   void OnLogRead(const IoResult& result, Time now, Outbox* out);
   void OnTermTaken(const IoResult& result, Time now, Outbox* out);
   void OnCheckpointFound(const IoResult& result, Time now, Outbox* out);
@@ -130,6 +133,7 @@ class Coordinator : public Core {
                         const std::vector<v1::Version>& lives);
   void BeginRunning(Time now);
   void OnLayoutLogged(const IoResult& result, Time now, Outbox* out);
+  uint64_t DecaySteps() const;
   void PlanConfiguration(const TakeOver::Newest& newest, Time now,
                          Outbox* out);
 
@@ -265,6 +269,9 @@ class Coordinator : public Core {
   void AdvanceRunning(Time now, Outbox* out);
   void AdvanceDrain(Time now, Outbox* out);
   bool DrainNeedsSnapshot() const;
+  bool IsUntouched() const;
+  // The servers that are not there, or one that is not filled; empty: none.
+  std::string ServersAwaited() const;
   bool CheckpointIsDue(Time now) const;
   void SetNextCheckpoint(Time now);
   void OpenSnapshot(SnapshotRound::Options options, Time now, Outbox* out);
@@ -288,8 +295,13 @@ class Coordinator : public Core {
                  const BufferChain& payload, Time now, Outbox* out);
   void OnFetchedWritten(const IoResult& result, Time now, Outbox* out);
   void GiveUpSnapshot(absl::string_view why, Time now, Outbox* out);
-  // The same, because it can't be written: the last one only so many times.
+  // The same, because it can't be written: the last one only for so long.
   void FailSnapshot(absl::string_view why, Time now, Outbox* out);
+  void NoteFailure(const v1::Version& number, absl::string_view why,
+                   Outbox* out);
+  void LastOneFailed(const absl::Status& why, Time now, Outbox* out);
+  // Of a checkpoint with all blocks, about.
+  uint64_t BytesOfACheckpoint() const;
   void OnPrepared(const IoResult& result, Time now, Outbox* out);
   void OnCommitted(const IoResult& result, Time now, Outbox* out);
   // Logs that they are retired, then deletes them.
@@ -301,6 +313,7 @@ class Coordinator : public Core {
   void OnEndLogged(const IoResult& result, Time now, Outbox* out);
   void TellJoining(Outbox* out);
   void AdvanceEnd(Time now, Outbox* out);
+  uint64_t ToldStep() const;
   void AdvanceSummary(Outbox* out);
   void OnSummaryWritten(const IoResult& result, Time now, Outbox* out);
   bool AllInputUsed() const;
@@ -312,6 +325,8 @@ class Coordinator : public Core {
   uint64_t global_step() const;
   void FillServers(v1::JobStats* job) const;
   void FillWorkers(v1::JobStats* job) const;
+  void FillWorker(const Worker& worker, v1::Member* member) const;
+  v1::JobState StateForPeople() const;
   absl::Duration lease() const;
   absl::Duration heartbeat() const;
 
@@ -328,7 +343,9 @@ class Coordinator : public Core {
   uint64_t snapshot_counter_ = 0;
   std::vector<Server> servers_;
   std::map<uint32_t, Worker> workers_;   // Bound: options_.workers.
-  std::map<uint32_t, Joining> joining_;  // Bound: options_.workers.
+  // Those that went without a word and were not replaced: for people.
+  std::map<uint32_t, Worker> lost_workers_;  // Bound: options_.workers.
+  std::map<uint32_t, Joining> joining_;      // Bound: options_.workers.
   uint64_t highest_clock_ = 0;           // Of sessions that are gone.
   absl::optional<v1::Consistency> logged_mode_;  // The newest in the log.
   // As of the newest change to or from sync in the log.
@@ -384,7 +401,11 @@ class Coordinator : public Core {
   JobAudit audit_;
   bool mode_changed_ = false;  // To or from sync, in this run.
   bool commit_started_ = false;
+  uint64_t checkpoints_failed_ = 0;
+  std::string checkpoint_failure_;  // Of the newest. Empty: it was committed.
   int final_failures_ = 0;
+  Time final_failing_since_;
+  Time next_final_snapshot_;  // Not before: the last one has failed.
   bool everybody_knows_ = false;
   // Workers without a session that have not asked since the end.
   std::set<uint32_t> yet_to_hear_;
@@ -395,6 +416,7 @@ class Coordinator : public Core {
   // retired checkpoints and a few entries of the job.
   std::deque<std::pair<IoId, v1::LogEntry>> appends_;
   std::string run_id_;
+  RunRecord record_;
   RetiredCheckpoints retired_;
   int deletions_ = 0;  // Under way.
   CallId next_call_ = 1;

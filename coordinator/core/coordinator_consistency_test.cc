@@ -218,7 +218,7 @@ TEST_F(CoordinatorConsistencyTest, ACoordinatorWithoutItsLogEnds) {
   ASSERT_TRUE(append.has_value());
   driver().End(append->first, absl::AbortedError("taken"));
   EXPECT_TRUE(driver().exited);
-  EXPECT_TRUE(absl::IsAborted(driver().exit_status));
+  EXPECT_TRUE(absl::IsAlreadyExists(driver().exit_status));
 }
 
 TEST(CoordinatorModeTest, BeforeTheJobRunsASettingIsToBeAskedAgain) {

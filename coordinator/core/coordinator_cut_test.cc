@@ -220,7 +220,7 @@ TEST_F(CoordinatorCutTest, ServersHearThatASnapshotWasGivenUp) {
                 absl::UnavailableError("reset"));
   driver().Advance(absl::Seconds(1));
   started_.Serve();
-  EXPECT_TRUE(driver().HasNote("checkpoint 1.1 was given up: ps-1 was lost"));
+  EXPECT_TRUE(driver().HasWarning("checkpoint 1.1 was given up: ps-1 was lost"));
   EXPECT_EQ(ConfigureNames(1), Pair(1, 2));
 }
 
@@ -229,9 +229,9 @@ TEST_F(CoordinatorCutTest, Promise4_ASnapshotWaitsForThreeStepsOfTheLongest) {
   other_.beat.mutable_header()->set_sequence(1);
   Open();
   Pass(110);
-  EXPECT_FALSE(driver().HasNote("checkpoint 1.1 was given up"));
+  EXPECT_FALSE(driver().HasWarning("checkpoint 1.1 was given up"));
   Pass(12);
-  EXPECT_TRUE(driver().HasNote(
+  EXPECT_TRUE(driver().HasWarning(
       "checkpoint 1.1 was given up: waited too long for worker-0"));
 }
 
@@ -314,7 +314,7 @@ TEST_F(CoordinatorCutTest, Promise4_APauseOfTheChiefIsNoLongStep) {
   Open();
   started_.Cut(&chief_, 5);
   Pass(61);
-  EXPECT_TRUE(driver().HasNote("checkpoint 1.1 was given up"));
+  EXPECT_TRUE(driver().HasWarning("checkpoint 1.1 was given up"));
 }
 
 TEST_F(CoordinatorCutTest, AFailureOfAnEarlierSnapshotIsNotThatOfTheNext) {
@@ -326,13 +326,13 @@ TEST_F(CoordinatorCutTest, AFailureOfAnEarlierSnapshotIsNotThatOfTheNext) {
   const auto late = driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(0));
   ASSERT_TRUE(late.has_value());
   driver().Fail(*driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(1)), full);
-  EXPECT_TRUE(driver().HasNote("checkpoint 1.1 was given up: ps-1: disk full"));
+  EXPECT_TRUE(driver().HasWarning("checkpoint 1.1 was given up: ps-1: disk full"));
   chief_.beat.mutable_header()->set_sequence(10);
   started_.Beat(&chief_);
   Prepare();
   driver().Fail(*late, full);
   EXPECT_FALSE(driver().exited);
-  EXPECT_FALSE(driver().HasNote("checkpoint 1.3 was given up"));
+  EXPECT_FALSE(driver().HasWarning("checkpoint 1.3 was given up"));
 }
 
 // ---- bases, and files that come through here
@@ -449,7 +449,7 @@ TEST_F(CoordinatorFilesTest, AFileThatRefersToAnotherBaseIsNotCommitted) {
   *started_.file(1).mutable_base()->mutable_snapshot() = Pair(1, 9);
   EXPECT_TRUE(started_.Write(0) && started_.Write(1));
   EXPECT_FALSE(driver().TakeIo<v1::CommitCheckpoint>().has_value());
-  EXPECT_TRUE(driver().HasNote(
+  EXPECT_TRUE(driver().HasWarning(
       "checkpoint 1.2 was given up: 'file-1' of ps-1 refers to its file of "
       "checkpoint 1.9, not of 1.1"));
 }
@@ -498,7 +498,7 @@ TEST_F(CoordinatorFilesTest, AWindowThatIsNotWrittenEndsTheSnapshotAlone) {
                  Window(snapshot, 0), {Buffer::Copy(std::string(10, 'x'))});
   driver().End(driver().TakeIo<v1::WriteFetched>()->first,
                absl::ResourceExhaustedError("no space"));
-  EXPECT_TRUE(driver().HasNote(
+  EXPECT_TRUE(driver().HasWarning(
       "checkpoint 1.1 was given up: the part of ps-1: no space"));
   EXPECT_FALSE(driver().exited);
 }

@@ -139,6 +139,19 @@ TEST_F(CoordinatorDrainTest, BeforeTheJobRunsItLeavesAtOnce) {
   EXPECT_TRUE(young.driver().exit_status.ok());
 }
 
+TEST_F(CoordinatorDrainTest, BeforeAnybodyHasPushedItNeedsNoServer) {
+  StartedCoordinator young(JobOptions());
+  young.Run();
+  young.Serve();
+  young.driver().Drain();
+  EXPECT_FALSE(young.driver().exited);  // Do servers drain too?
+  young.driver().Advance(absl::Seconds(1));
+  young.Serve();
+  EXPECT_FALSE(young.driver().TakeIo<v1::PrepareCheckpoint>().has_value());
+  EXPECT_TRUE(young.driver().exited);
+  EXPECT_TRUE(young.driver().exit_status.ok());
+}
+
 TEST_F(CoordinatorDrainTest, ItLeavesWithACheckpointAndAfterItsOwnWorker) {
   driver().Drain();
   EXPECT_FALSE(Prepare());  // Do servers drain too?

@@ -1,10 +1,13 @@
 // The coordinator while the job runs: snapshots, evaluations and the end.
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 
+#include "config/optimizer_slots.h"
 #include "coordinator/core/coordinator.h"
 #include "proto/refusal.h"
 
@@ -18,7 +21,9 @@ using ::google::protobuf::DynamicCastToGenerated;
 // coordinator.
 constexpr absl::Duration kSealPatience = absl::Seconds(60);
 constexpr absl::Duration kWritePatience = absl::Minutes(15);
+// The last one is tried so often, and for the drain_timeout, at least.
 constexpr int kFinalAttempts = 3;
+constexpr absl::Duration kFinalRetry = absl::Seconds(2);
 // Between checkpoints to leave with, should one fail.
 constexpr absl::Duration kDrainRetry = absl::Seconds(1);
 // The same behind sync mode.
@@ -56,7 +61,7 @@ void Coordinator::Advance(Time now, Outbox* out) {
     phase_ = Phase::kSaving;
   }
   if (phase_ == Phase::kSaving && !snapshot_.has_value() &&
-      EveryServerIsThere()) {
+      now >= next_final_snapshot_ && EveryServerIsThere()) {
     OpenSnapshot({.final = true}, now, out);
   }
   if (phase_ == Phase::kRunning || phase_ == Phase::kEvaluating) {
@@ -152,19 +157,26 @@ bool Coordinator::DrainNeedsSnapshot() const {
   const bool one_has_left =
       std::any_of(servers_.begin(), servers_.end(),
                   [](const Server& s) { return s.drained; });
-  const bool own = draining_ && !one_has_left &&
+  const bool own = draining_ && !one_has_left && !IsUntouched() &&
                    (IsZero(drain_number_) || checkpoint_number_ < drain_number_);
   return servers_need || own;
 }
 
+// Nobody has pushed anything yet, and nobody is there who could.
+bool Coordinator::IsUntouched() const {
+  return workers_.empty() && global_step() == 0;
+}
+
 void Coordinator::AdvanceDrain(Time now, Outbox* out) {
   if (out->exited || snapshot_.has_value() || IsChangingMode()) return;
+  // An untouched server may have left at once.
+  const bool asked =
+      !draining_ ||
+      std::all_of(servers_.begin(), servers_.end(), [this](const Server& s) {
+        return s.drained || s.heard > drain_started_ ||
+               (s.suspected && IsUntouched());
+      });
   if (DrainNeedsSnapshot()) {
-    const bool asked =
-        !draining_ ||
-        std::all_of(servers_.begin(), servers_.end(), [this](const Server& s) {
-          return s.drained || s.heard > drain_started_;
-        });
     const bool all_here =
         std::none_of(servers_.begin(), servers_.end(),
                      [](const Server& s) { return s.suspected; });
@@ -177,7 +189,7 @@ void Coordinator::AdvanceDrain(Time now, Outbox* out) {
   const bool servers_know =
       std::all_of(servers_.begin(), servers_.end(),
                   [](const Server& s) { return s.drained || !s.draining; });
-  if (draining_ && servers_know && !workers_.contains(0)) {
+  if (draining_ && asked && servers_know && !workers_.contains(0)) {
     AnswerParked(now, out);
     phase_ = Phase::kDone;
     out->Exit(absl::OkStatus());
@@ -199,6 +211,7 @@ void Coordinator::OpenSnapshot(SnapshotRound::Options options, Time now,
   SetNextCheckpoint(now);
   auto prepare = std::make_unique<v1::PrepareCheckpoint>();
   *prepare->mutable_snapshot() = number;
+  prepare->set_run_id(run_id_);
   StartIo(std::move(prepare), &Coordinator::OnPrepared, out);
 }
 
@@ -294,11 +307,15 @@ void Coordinator::AdvanceCuts(Time now, Outbox* out) {
 void Coordinator::NoteLost(const std::vector<v1::LostPushes>& lost,
                            Outbox* out) {
   for (const v1::LostPushes& pushes : lost) {
-    out->Note(absl::StrCat(
+    out->Warn(absl::StrCat(
         "lost: pushes ", pushes.from(), " to ", pushes.to(), " of worker-",
         pushes.worker(), " generation ", VersionName(pushes.generation()),
         ", which an earlier life of ps-", pushes.server(),
-        " had acknowledged; it has pushed nothing there since"));
+        " had acknowledged; it has pushed nothing there since"),
+              {{"from", pushes.from()},
+               {"to", pushes.to()},
+               {"worker", pushes.worker()},
+               {"server", pushes.server()}});
   }
 }
 
@@ -309,6 +326,7 @@ void Coordinator::Commit(Outbox* out) {
   v1::Manifest* const manifest = commit->mutable_manifest();
   *manifest = snapshot_->MakeManifest(options_.job, configuration_);
   manifest->set_final(snapshot_->is_final());
+  *manifest->mutable_job() = record_.ours();
   metrics_.Fill(manifest);
   NoteLost(loss_.Complete(manifest), out);
   audit_.Committing(*manifest, IsSync());
@@ -323,19 +341,58 @@ void Coordinator::GiveUpSnapshot(absl::string_view why, Time /*now*/,
       snapshot_->phase() == SnapshotRound::Phase::kCommitting) {
     return;  // Nothing of a server's is open in these.
   }
-  out->Note(absl::StrCat("checkpoint ", VersionName(snapshot_->number()),
-                         " was given up: ", why));
+  NoteFailure(snapshot_->number(), why, out);
   snapshot_.reset();
   ++snapshot_counter_;
+}
+
+void Coordinator::NoteFailure(const v1::Version& number, absl::string_view why,
+                              Outbox* out) {
+  ++checkpoints_failed_;
+  checkpoint_failure_ = std::string(why);
+  out->Warn(
+      absl::StrCat("checkpoint ", VersionName(number), " was given up: ", why));
 }
 
 void Coordinator::FailSnapshot(absl::string_view why, Time now, Outbox* out) {
   const bool final = snapshot_.has_value() && snapshot_->is_final();
   GiveUpSnapshot(why, now, out);
-  if (final && !snapshot_.has_value() && ++final_failures_ == kFinalAttempts) {
-    out->Exit(absl::FailedPreconditionError(
-        absl::StrCat("the last checkpoint can't be written: ", why)));
+  if (final && !snapshot_.has_value()) {
+    LastOneFailed(absl::UnavailableError(why), now, out);
   }
+}
+
+uint64_t Coordinator::BytesOfACheckpoint() const {
+  uint64_t elements = 0;
+  for (const v1::Variable& variable : options_.variables) {
+    elements += std::accumulate(variable.shape().begin(),
+                                variable.shape().end(), uint64_t{1},
+                                std::multiplies<uint64_t>());
+  }
+  return elements * sizeof(float) *
+         (1 + SlotsOf(configuration_.optimizer()).size());
+}
+
+// Nothing is lost by waiting for space: all input is used up.
+void Coordinator::LastOneFailed(const absl::Status& why, Time now,
+                                Outbox* out) {
+  if (++final_failures_ == 1) final_failing_since_ = now;
+  next_final_snapshot_ = now + kFinalRetry;
+  if (final_failures_ < kFinalAttempts ||
+      now - final_failing_since_ <
+          absl::Milliseconds(options_.job.drain_timeout_ms())) {
+    return;
+  }
+  // Another run's directory stays so.
+  const bool may_pass = !absl::IsInvalidArgument(why);
+  out->Exit(absl::Status(
+      may_pass ? absl::StatusCode::kUnavailable : why.code(),
+      absl::StrCat("the last checkpoint can't be written: ", why.message(),
+                   may_pass
+                       ? absl::StrCat("; it takes about ", BytesOfACheckpoint(),
+                                      " bytes: see to it, and go on with "
+                                      "--resume")
+                       : "")));
 }
 
 void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
@@ -344,15 +401,13 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
   const auto* committed =
       DynamicCastToGenerated<v1::CommitCheckpointResult>(result.head.get());
   if (!result.status.ok() || committed == nullptr) {
-    out->Note(absl::StrCat("checkpoint ", VersionName(round.number()),
-                           " was given up: ", result.status.message()));
+    NoteFailure(round.number(), result.status.message(), out);
     ++snapshot_counter_;
-    if (round.is_final() && ++final_failures_ == kFinalAttempts) {
-      out->Exit(result.status);
-    }
+    if (round.is_final()) LastOneFailed(result.status, now, out);
     return;
   }
   checkpoint_ = *committed;
+  checkpoint_failure_.clear();
   next_save_of_steps_ = Time::Never();
   loss_.Committed();
   metrics_.Committed();
@@ -360,8 +415,9 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
   for (const v1::Version& old : checkpoint_.to_retire()) bases_.Retired(old);
   audit_.Committed();
   if (!audit_.sentence().empty()) {
-    out->Note(absl::StrCat("checkpoint ", VersionName(round.number()),
-                           " is wrong: ", audit_.sentence()));
+    out->Warn(absl::StrCat("checkpoint ", VersionName(round.number()),
+                           " is wrong: ", audit_.sentence()),
+              {{"checkpoint", VersionName(round.number())}});
   }
   checkpoint_number_ = round.number();
   checkpoint_step_ = round.step();
@@ -371,7 +427,11 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
     if (server.draining) server.next_keepalive = now;
   }
   out->Note(absl::StrCat("checkpoint committed at step ", checkpoint_step_,
-                         ": ", checkpoint_.path()));
+                         ": ", checkpoint_.path()),
+            {{"step", checkpoint_step_},
+             {"path", checkpoint_.path()},
+             {"bytes", checkpoint_.bytes()},
+             {"duration_ms", checkpoint_ms_}});
   Retire(*committed, out);
   if (!round.is_final()) return;
   // What a server has lost meanwhile is in it, and nothing is restored any more.
@@ -385,6 +445,14 @@ void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
   write->set_checkpoint_path(checkpoint_.path());
   write->set_pushes_lost(loss_.pushes() + audit_.missing());
   write->set_pushes_doubled(audit_.doubled());
+  for (const v1::ChangedSetting& changed : record_.changed()) {
+    *write->add_changed() = changed;
+  }
+  for (std::string& warning :
+       TrainingWarnings(evaluation_, summaries_.training())) {
+    out->Warn(warning);
+    write->add_warnings(std::move(warning));
+  }
   StartIo(std::move(write), &Coordinator::OnResultWritten, out);
 }
 

@@ -158,7 +158,10 @@ void Coordinator::NoteLoggedMode(const v1::Configuration& logged) {
   const bool changed =
       logged_mode_.has_value() &&
       IsSyncMode(*logged_mode_) != IsSyncMode(logged.consistency());
-  if (changed) logged_decay_steps_ = logged.decay_steps();
+  // Later ones are of a run that went on with other settings.
+  if (changed || logged_decay_steps_.has_value()) {
+    logged_decay_steps_ = logged.decay_steps();
+  }
   mode_changed_ |= changed;
   if (changed) audit_.ModeChanged();
   logged_mode_ = logged.consistency();

@@ -109,7 +109,11 @@ void Coordinator::CallServer(uint32_t index, ServerCall call, Time /*now*/,
 
 Outbox::Head Coordinator::MakeCall(uint32_t index, ServerCall call,
                                    BufferChain* payload) const {
+  // Who is there is what a recall asks for, and a configuration says by itself.
+  const bool is_meant =
+      call != ServerCall::kRecall && call != ServerCall::kConfigure;
   const auto fill = [&](v1::Header* header) {
+    if (is_meant) header->set_server_incarnation(servers_[index].incarnation);
     header->set_term(configuration_.version().term());
     *header->mutable_configuration() = configuration_.version();
     *header->mutable_server_generation() = servers_[index].generation;
@@ -287,8 +291,7 @@ void Coordinator::OnServerFailed(uint32_t index, ServerCall call,
       server.suspected = true;
       return;
     case v1::Refusal::OLD_TERM:
-      out->Exit(absl::AbortedError(
-          absl::StrCat("another coordinator has taken over: ", server.why)));
+      out->Exit(TermLost(server.why));
       return;
     case v1::Refusal::OTHER_JOB:
     case v1::Refusal::PROTOCOL:

@@ -78,16 +78,24 @@ absl::Status Coordinator::CheckFound(
   ASSIGN_OR_RETURN(const std::vector<std::string> differences,
                    CheckVariables(found.path(), manifest, options_.variables,
                                   options_.job.checkpoint().allow_missing()));
-  if (!differences.empty() || manifest.job_digest().empty() ||
-      manifest.job_digest() == options_.job_digest) {
-    return absl::OkStatus();
+  if (!differences.empty()) return absl::OkStatus();
+  return record_.CheckManifest(found.path(), manifest);
+}
+
+// Of a mode that was changed to the log knows how many its steps were then;
+// epochs that were added since come on top.
+uint64_t Coordinator::DecaySteps() const {
+  const v1::JobConfig& job = options_.job;
+  const bool logged =
+      logged_decay_steps_.has_value() && !record_.decay_changed();
+  if (job.optimizer().decay_steps() > 0) {
+    return logged ? *logged_decay_steps_ : job.optimizer().decay_steps();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "checkpoint '", found.path(), "' is of job '", manifest.job_name(),
-      "' with other job-wide settings (digest ", manifest.job_digest(),
-      ", now ", options_.job_digest,
-      "): give the job file it was made with, or another "
-      "checkpoint.directory"));
+  const int64_t epoch =
+      StepsPerEpoch(job, IsSync(), options_.workers, options_.examples);
+  if (!logged) return epoch * job.epochs();
+  const int64_t all = *logged_decay_steps_ + epoch * record_.more_epochs();
+  return std::max<int64_t>(all, 1);
 }
 
 void Coordinator::PlanConfiguration(const TakeOver::Newest& newest, Time now,
@@ -97,6 +105,7 @@ void Coordinator::PlanConfiguration(const TakeOver::Newest& newest, Time now,
     out->Exit(layout.status());
     return;
   }
+  out->Note(BalanceText(*layout, options_.servers));
   const v1::JobConfig& job = options_.job;
   *configuration_.mutable_layout() = *std::move(layout);
   *configuration_.mutable_optimizer() = job.optimizer();
@@ -113,12 +122,7 @@ void Coordinator::PlanConfiguration(const TakeOver::Newest& newest, Time now,
       return;
     }
   }
-  const uint64_t decay_steps =
-      job.optimizer().decay_steps() > 0
-          ? job.optimizer().decay_steps()
-          : StepsPerEpoch(job, IsSync(), options_.workers, options_.examples) *
-                job.epochs();
-  configuration_.set_decay_steps(logged_decay_steps_.value_or(decay_steps));
+  configuration_.set_decay_steps(DecaySteps());
   configuration_.set_seed(job.seed());
   configuration_.set_state(v1::STARTING);
   if (newest.manifest != nullptr) GoOnFrom(newest);
@@ -183,7 +187,8 @@ void Coordinator::TakeOverServers(const TakeOver::Newest& newest, Outbox* out) {
   TakeOverSessions(newest, lives);
   out->Note(absl::StrCat("the servers keep what they hold; taking over at step ",
                          global_step(), ", with ", workers_.size(),
-                         " sessions that go on"));
+                         " sessions that go on"),
+            {{"step", global_step()}, {"sessions", workers_.size()}});
 }
 
 void Coordinator::TakeOverSessions(const TakeOver::Newest& newest,
@@ -244,7 +249,9 @@ void Coordinator::RestoreServers(const TakeOver::Newest& newest,
     out->Note(absl::StrCat("going on with values and input of checkpoint ", path,
                            "; slots and counts begin anew"));
   } else if (newest.manifest != nullptr) {
-    out->Note(absl::StrCat("going on from checkpoint ", newest.path, " (", why, ")"));
+    out->Note(absl::StrCat("going on from checkpoint ", newest.path, " (", why,
+                           ")"),
+              {{"path", newest.path}, {"step", step_before_}});
   } else if (configuration_.has_warm_start()) {
     const v1::WarmStartConfig& from = configuration_.warm_start();
     out->Note(absl::StrCat("initial values of '", from.variables(),

@@ -32,27 +32,42 @@ void Coordinator::FillServers(v1::JobStats* job) const {
   }
 }
 
+void Coordinator::FillWorker(const Worker& worker, v1::Member* member) const {
+  // Its first heartbeat says that it was told its generation.
+  member->set_state(!IsLive(worker, last_event_) ? v1::Member::LOST
+                    : worker.last.number() > 0   ? v1::Member::ALIVE
+                                                 : v1::Member::STARTING);
+  *member->mutable_generation() = worker.generation;
+  member->set_incarnation(worker.incarnation);
+  member->set_host(worker.host);
+  member->set_pid(worker.pid);
+  member->set_silent_ms(Milliseconds(last_event_ - worker.heard));
+  member->set_pushes(worker.acknowledged);
+  member->set_clock(worker.last.clock());
+}
+
 void Coordinator::FillWorkers(v1::JobStats* job) const {
   for (uint32_t w = 0; w < options_.workers; ++w) {
     v1::Member* member = AddMember(v1::WORKER, w, job);
     const auto known = workers_.find(w);
-    if (known == workers_.end()) {
-      if (joining_.count(w) != 0) member->set_state(v1::Member::STARTING);
-      continue;
+    const auto lost = lost_workers_.find(w);
+    if (known != workers_.end()) {
+      FillWorker(known->second, member);
+    } else if (joining_.count(w) != 0) {
+      member->set_state(v1::Member::STARTING);
+    } else if (lost != lost_workers_.end()) {
+      FillWorker(lost->second, member);
     }
-    const Worker& worker = known->second;
-    // Its first heartbeat says that it was told its generation.
-    member->set_state(!IsLive(worker, last_event_) ? v1::Member::LOST
-                      : worker.last.number() > 0   ? v1::Member::ALIVE
-                                                   : v1::Member::STARTING);
-    *member->mutable_generation() = worker.generation;
-    member->set_incarnation(worker.incarnation);
-    member->set_host(worker.host);
-    member->set_pid(worker.pid);
-    member->set_silent_ms(Milliseconds(last_event_ - worker.heard));
-    member->set_pushes(worker.acknowledged);
-    member->set_clock(worker.last.clock());
   }
+}
+
+v1::JobState Coordinator::StateForPeople() const {
+  if (configuration_.state() != v1::JOB_STATE_UNSPECIFIED) {
+    return configuration_.state();
+  }
+  // Of a run that had ended before this process began, or that is yet to be
+  // found.
+  return phase_ >= Phase::kTellingEnd ? v1::FINISHED : v1::STARTING;
 }
 
 }  // namespace paramd

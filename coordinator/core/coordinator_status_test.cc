@@ -81,5 +81,38 @@ TEST(CoordinatorStatusTest, AWorkerIsAliveFromItsFirstHeartbeatToItsLease) {
   EXPECT_EQ(MemberOf(started, 3).silent_ms(), 10100u);
 }
 
+TEST(CoordinatorStatusTest, AWorkerThatWasKilledIsLostUntilAnotherComes) {
+  StartedCoordinator started(JobOptions());
+  started.Run();
+  StartedCoordinator::Worker worker = started.Join(1);
+  started.Beat(&worker);
+  started.driver().Advance(absl::Milliseconds(10100));
+  started.Append();  // The fence: its session is over.
+  started.driver().Advance(absl::Seconds(60));
+  const v1::Member lost = MemberOf(started, 3);
+  EXPECT_EQ(lost.state(), v1::Member::LOST);
+  EXPECT_EQ(lost.pid(), 4001u);
+  EXPECT_GE(lost.silent_ms(), 70000u);
+  started.BeginJoin(1, 202);
+  EXPECT_EQ(MemberOf(started, 3).state(), v1::Member::STARTING);
+}
+
+TEST(CoordinatorStatusTest, AWorkerThatHasLeftIsAwaited) {
+  StartedCoordinator started(JobOptions());
+  started.Run();
+  StartedCoordinator::Worker worker = started.Join(1);
+  worker.beat.set_leaving(true);
+  started.Beat(&worker);
+  started.Append();
+  EXPECT_EQ(MemberOf(started, 3).state(), v1::Member::AWAITED);
+}
+
+TEST(CoordinatorStatusTest, AJobIsStartingBeforeAnythingIsKnownOfIt) {
+  StartedCoordinator started(JobOptions());
+  v1::StatusReply status;
+  started.core().FillStatus(&status);
+  EXPECT_EQ(status.job().state(), v1::STARTING);
+}
+
 }  // namespace
 }  // namespace paramd

@@ -31,8 +31,11 @@ v1::WriteSummary TakeSummary(CoreDriver* driver) {
 void Push(StartedCoordinator* started, StartedCoordinator::Worker* worker,
           uint64_t pushes) {
   worker->beat.mutable_header()->set_sequence(pushes);
-  worker->beat.mutable_stats()->set_examples_per_second(500);
-  worker->beat.mutable_stats()->set_loss(0.75);
+  v1::WorkerStats* const stats = worker->beat.mutable_stats();
+  stats->set_pushes(pushes);
+  stats->set_examples_per_second(500);
+  stats->set_examples(10 * pushes);
+  stats->set_loss_sum(7.5 * pushes);
   started->Beat(worker);
 }
 
@@ -53,6 +56,22 @@ TEST(CoordinatorSummaryTest, EverySoManyStepsOneIsWritten) {
   EXPECT_EQ(summary.scalars().at("train/loss"), 0.75);
   EXPECT_EQ(summary.scalars().at("examples_per_second"), 1000);
   EXPECT_EQ(summary.scalars().at("workers"), 2);
+}
+
+TEST(CoordinatorSummaryTest, ALossStandsAtTheStepUpToWhichItWasTold) {
+  StartedCoordinator started(EverySteps(3));
+  started.Run();
+  TakeSummary(&started.driver());
+  auto chief = started.Join(0);
+  // A request for a portion has said that there are more pushes already.
+  chief.beat.mutable_header()->set_sequence(9);
+  chief.beat.mutable_stats()->set_pushes(4);
+  chief.beat.mutable_stats()->set_examples(40);
+  chief.beat.mutable_stats()->set_loss_sum(20);
+  started.Beat(&chief);
+  const auto summary = TakeSummary(&started.driver());
+  EXPECT_EQ(summary.step(), 4u);
+  EXPECT_EQ(summary.scalars().at("train/loss"), 0.5);
 }
 
 TEST(CoordinatorSummaryTest, ARunThatGoesOnSaysFromWhichStep) {

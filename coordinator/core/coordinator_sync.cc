@@ -133,7 +133,9 @@ void Coordinator::OnContributorsLogged(const IoResult& result, Time now,
   NextVersion();
   out->Note(absl::StrCat("step ", steps_.step() + 1, " and those after it are ",
                          "of ", steps_.contributors().workers_size(),
-                         " workers"));
+                         " workers"),
+            {{"step", steps_.step() + 1},
+             {"workers", steps_.contributors().workers_size()}});
 }
 
 // ---- telling servers --------------------------------------------------------
@@ -157,6 +159,7 @@ void Coordinator::DriveDecides(Time now, Outbox* out) {
     header->set_term(configuration_.version().term());
     *header->mutable_configuration() = server.acknowledged;
     *header->mutable_server_generation() = server.generation;
+    header->set_server_incarnation(server.incarnation);
     server.decide_id = next_call_++;
     out->Send(PeerId::Ps(s), server.decide_id, std::move(request), {},
               kDecideDeadline);
@@ -211,7 +214,8 @@ void Coordinator::RewindJob(Time now, Outbox* out) {
   out->Note(absl::StrCat("all servers go back to step ", checkpoint_step_, ", ",
                          checkpoint_.path().empty() ? "the initial values"
                                                     : checkpoint_.path(),
-                         "; ", lost, " steps are computed again"));
+                         "; ", lost, " steps are computed again"),
+            {{"step", checkpoint_step_}, {"steps_lost", lost}});
   steps_.Restore(checkpoint_step_, checkpoint_input_);
   portions_.Restart(checkpoint_input_);
   step_before_ = checkpoint_step_;
@@ -233,6 +237,7 @@ void Coordinator::RewindJob(Time now, Outbox* out) {
   phase_ = Phase::kLoggingLayout;
   starting_since_ = now;
   final_failures_ = 0;
+  next_final_snapshot_ = now;
   next_save_of_steps_ = Time::Never();
   v1::LogEntry entry;
   *entry.mutable_configuration() = configuration_;

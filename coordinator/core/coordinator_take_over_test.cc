@@ -272,7 +272,8 @@ TEST_F(CoordinatorTakeOverSessionsTest, BeforeTheLayoutIsLoggedNobodyIsSentAway)
   const CoreDriver::Answer answer = driver().Take(worker_.parked);
   EXPECT_EQ(RefusalOf(answer.status).reason(), v1::Refusal::NOT_READY);
   EXPECT_EQ(RefusalOf(answer.status).entity(), "") << "it keeps its session";
-  EXPECT_EQ(RefusalOf(answer.status).waiting_for(), "ps-0 to be there");
+  EXPECT_EQ(RefusalOf(answer.status).waiting_for(),
+            "ps-0 to be there, ps-1 to be there");
 }
 
 TEST_F(CoordinatorTakeOverSessionsTest, OneThatLeavesDoesSoWhenAllHaveTold) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "coordinator/core/coordinator.h"
+#include "proto/member_name.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -18,24 +19,34 @@ constexpr absl::Duration kLongestTurn = absl::Milliseconds(500);
 
 // Whether somebody of this job asks, and for itself.
 absl::Status CheckJoin(PeerId from, const v1::JoinRequest& request,
-                       uint32_t workers, const std::string& job_digest) {
+                       const Coordinator::Options& options) {
   const uint32_t index = request.task().index();
   const std::string name = absl::StrCat("worker-", index);
-  if (request.task().type() != v1::WORKER || index >= workers) {
+  if (request.task().type() != v1::WORKER || index >= options.workers) {
     return Refuse(v1::Refusal::INVALID, name,
-                  absl::StrCat(name, " is not one of the ", workers,
+                  absl::StrCat(name, " is not one of the ", options.workers,
                                " workers of this job"));
   }
   if (from != PeerId::Worker(index)) {
     return Refuse(v1::Refusal::NOT_ALLOWED, name,
                   absl::StrCat(PeerName(from), " joins in the name of ", name));
   }
-  if (request.job_digest() != job_digest) {
+  if (request.job_digest() != options.job_digest) {
     return Refuse(
         v1::Refusal::OTHER_JOB, name,
         absl::StrCat(name, " has job-wide settings with digest ",
-                     request.job_digest(), ", the chief ", job_digest,
+                     request.job_digest(), ", the chief ", options.job_digest,
                      ": give both the same job file"));
+  }
+  const std::string difference = DataDifference(request.data(), options.data);
+  if (!difference.empty()) {
+    return Refuse(
+        v1::Refusal::OTHER_JOB, name,
+        absl::StrCat(name, " on ", request.host(),
+                     " has read other training data, in '",
+                     request.data().directory(), "', than the chief on ",
+                     options.data.host(), ", in '", options.data.directory(),
+                     "': ", difference, ": give both the same data"));
   }
   return absl::OkStatus();
 }
@@ -66,8 +77,7 @@ void Coordinator::OnJoin(const Message& message, const v1::JoinRequest& request,
     out->Refuse(message.call,
                 Refuse(reason, absl::StrCat("worker-", index), sentence));
   };
-  const absl::Status ours =
-      CheckJoin(message.from, request, options_.workers, options_.job_digest);
+  const absl::Status ours = CheckJoin(message.from, request, options_);
   if (!ours.ok()) {
     out->Refuse(message.call, ours);
     return;
@@ -199,6 +209,7 @@ void Coordinator::Admit(uint32_t index, const v1::JoinRequest& request,
   worker.heard = now;
   worker.start_clock = StartClock(now);
   workers_[index] = std::move(worker);
+  lost_workers_.erase(index);
 }
 
 void Coordinator::SetWorkerMembers() {
@@ -223,7 +234,9 @@ void Coordinator::AnswerJoin(uint32_t index, Outbox* out) {
   reply->set_start_clock(worker.start_clock);
   out->Reply(joining_[index].call, std::move(reply));
   out->Note(absl::StrCat("worker-", index, " joined as generation ",
-                         VersionName(worker.generation)));
+                         VersionName(worker.generation)),
+            {{"worker", index},
+             {"generation", VersionName(worker.generation)}});
   joining_.erase(index);
 }
 
@@ -247,9 +260,22 @@ Coordinator::Worker* Coordinator::FindSession(const Message& message,
                                           "waits for ", waiting_for())));
     return nullptr;
   }
-  if (worker != workers_.end() &&
-      worker->second.generation == header.generation() &&
-      !worker->second.fencing) {
+  const bool is_session = worker != workers_.end() &&
+                          worker->second.generation == header.generation();
+  if (is_session && header.incarnation() != 0 &&
+      header.incarnation() != worker->second.incarnation) {
+    // Two runs count their generations alike.
+    out->Refuse(
+        message.call,
+        Refuse(v1::Refusal::OTHER_JOB, "session",
+               absl::StrCat(WorkerName(header.worker(), header.generation()),
+                            " is process ", worker->second.pid, " on ",
+                            worker->second.host, " in run ", run_id_,
+                            ", which answers here; who calls is of another "
+                            "run")));
+    return nullptr;
+  }
+  if (is_session && !worker->second.fencing) {
     worker->second.heard = now;
     return &worker->second;
   }
@@ -294,6 +320,10 @@ void Coordinator::OnHeartbeat(const Message& message,
                      : step_times_.Count(index, worker->acknowledged, now);
   if (snapshot_.has_value()) snapshot_->Cut(index, request.cut());
   if (change_.has_value()) change_->Heard(request);
+  summaries_.training().Told(
+      index, worker->generation,
+      worker->generation.term() < configuration_.version().term(),
+      request.stats());
   const v1::Evaluation& evaluation = request.evaluation();
   if (index == 0 && evaluation.examples() > 0 &&
       (evaluation.epoch() > epochs_evaluated_ || evaluation.final())) {
@@ -317,8 +347,11 @@ bool Coordinator::AskWhatItHolds(const Message& message,
   if (request.has_held() && request.held().term() == term) {
     holders_.Told(index, request.held());
     workers_.at(index).portion_number = request.held().answered();
-    out->Note(absl::StrCat("worker-", index, " goes on as generation ",
-                           VersionName(request.header().generation())));
+    const std::string generation =
+        VersionName(request.header().generation());
+    out->Note(
+        absl::StrCat("worker-", index, " goes on as generation ", generation),
+        {{"worker", index}, {"generation", generation}});
     return false;
   }
   auto reply = std::make_unique<v1::HeartbeatReply>();
@@ -424,6 +457,16 @@ void Coordinator::OnTakePortion(const Message& message,
                        "a later portion request of this session is known"));
     return;
   }
+  // A worker numbers its next one when it has the answer.
+  if (request.number() > worker->portion_number + 1) {
+    out->Refuse(
+        message.call,
+        Refuse(v1::Refusal::INVALID, "portion",
+               absl::StrCat("portion request ", request.number(), " of worker-",
+                            request.header().worker(), " does not follow ",
+                            worker->portion_number)));
+    return;
+  }
   if (IsBehindUnknownCut(request.header())) {
     out->Refuse(
         message.call,
@@ -460,7 +503,11 @@ void Coordinator::Fence(uint32_t index, Time /*now*/, Outbox* out) {
   out->Note(absl::StrCat("worker-", index, " (process ", worker.pid, " on ",
                          worker.host, ") is gone after ", worker.acknowledged,
                          " pushes; what it had left of its input is handed "
-                         "out again"));
+                         "out again"),
+            {{"worker", index},
+             {"pid", worker.pid},
+             {"host", worker.host},
+             {"pushes", worker.acknowledged}});
   // In sync mode it waits until no step is half applied; where all sessions are
   // about to end, so does this one.
   if (!IsSync() && !IsLoggingEndOfSessions()) LogFence(index, out);
@@ -514,6 +561,7 @@ void Coordinator::OnFenced(const IoResult& result, Time /*now*/, Outbox* out) {
     snapshot_->Used(index, used);
     snapshot_->Gone(index, worker.acknowledged);
   }
+  if (!worker.last.leaving()) lost_workers_[index] = worker;
   workers_.erase(index);
   SetWorkerMembers();
   NextVersion();

@@ -146,6 +146,23 @@ TEST_F(CoordinatorWorkersTest, AWorkerWithOtherSettingsIsRefusedByBothDigests) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("the chief digest"));
 }
 
+TEST_F(CoordinatorWorkersTest, AWorkerWithOtherDataIsRefusedByBothDirectories) {
+  v1::JoinRequest request;
+  request.mutable_task()->set_type(v1::WORKER);
+  request.mutable_task()->set_index(1);
+  request.set_job_digest("digest");
+  request.set_host("there");
+  request.mutable_data()->set_directory("/data/b");
+  request.mutable_data()->set_examples(10000);
+  const absl::Status status = driver().Call(PeerId::Worker(1), request).status;
+  EXPECT_EQ(RefusalOf(status).reason(), v1::Refusal::OTHER_JOB);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("worker-1 on there has read other training data, in "
+                        "'/data/b', than the chief"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("10000 examples, not 0"));
+}
+
 TEST_F(CoordinatorWorkersTest,
        ASecondProcessIsRefusedWhenTheFirstIsHeardAgain) {
   Worker worker = started_.Join(1);
@@ -261,7 +278,7 @@ TEST_F(CoordinatorWorkersTest, AFenceThatSomebodyElseLoggedMakesItStepDown) {
   Pass(absl::Seconds(11));
   driver().End(driver().TakeIo<v1::AppendLog>()->first,
                absl::AbortedError("number 3 is taken"));
-  EXPECT_TRUE(absl::IsAborted(driver().exit_status));
+  EXPECT_TRUE(absl::IsAlreadyExists(driver().exit_status));
 }
 
 TEST_F(CoordinatorWorkersTest, ASilentWorkerIsFencedAndItsInputHandedOutAgain) {
@@ -290,6 +307,20 @@ TEST_F(CoordinatorWorkersTest, AWorkerThatLeavesIsFencedAtOnce) {
   started_.Beat(&worker);
   EXPECT_EQ(started_.Append().fence().worker(), 1u);
   EXPECT_EQ(ReasonOf(worker.parked), v1::Refusal::FENCED);
+}
+
+// Two runs count their generations alike.
+TEST_F(CoordinatorWorkersTest, AWorkerOfAnotherRunIsRefusedByName) {
+  Worker worker = started_.Join(1);
+  v1::HeartbeatRequest beat = worker.beat;
+  beat.set_number(beat.number() + 1);
+  beat.mutable_header()->set_incarnation(999);
+  const absl::Status refused =
+      driver().Call(PeerId::Worker(1), beat).status;
+  EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::OTHER_JOB);
+  EXPECT_EQ(RefusalOf(refused).entity(), "session");
+  // It changed nothing.
+  started_.CatchUp(&worker);
 }
 
 TEST_F(CoordinatorWorkersTest, AnEarlierGenerationIsFencedByName) {
@@ -459,12 +490,23 @@ TEST_F(CoordinatorWorkersTest, Promise1_TheSameNumberGetsTheSamePortion) {
 
 TEST_F(CoordinatorWorkersTest, APortionRequestOfALowerNumberHandsOutNothing) {
   Worker worker = started_.Join(1);
+  const v1::PortionReply first = PortionOf(started_.TakePortion(&worker, 1, 0));
+  EXPECT_EQ(RefusalOf(started_.TakePortion(&worker, 0, 0).status).reason(),
+            v1::Refusal::SUPERSEDED);
   const v1::PortionReply second =
       PortionOf(started_.TakePortion(&worker, 2, 0));
-  EXPECT_EQ(RefusalOf(started_.TakePortion(&worker, 1, 0).status).reason(),
-            v1::Refusal::SUPERSEDED);
-  const v1::PortionReply third = PortionOf(started_.TakePortion(&worker, 3, 0));
-  EXPECT_EQ(third.portion().begin(), second.portion().end());
+  EXPECT_EQ(second.portion().begin(), first.portion().end());
+}
+
+TEST_F(CoordinatorWorkersTest, APortionRequestFarAheadStarvesNobody) {
+  Worker worker = started_.Join(1);
+  started_.TakePortion(&worker, 1, 0);
+  const absl::Status refused =
+      started_.TakePortion(&worker, 1000000000, 0).status;
+  EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::INVALID);
+  EXPECT_EQ(refused.message(),
+            "portion request 1000000000 of worker-1 does not follow 1");
+  EXPECT_TRUE(PortionOf(started_.TakePortion(&worker, 2, 0)).has_portion());
 }
 
 TEST_F(CoordinatorWorkersTest, PortionsEndWhenAllInputWasUsedAndNotBefore) {

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "tensor/shape.h"
 
@@ -13,6 +16,12 @@ namespace {
 
 constexpr size_t kMaxVariables = 1000000;
 constexpr size_t kMaxNameBytes = 512;
+// The server with the fewest bytes has at most its share, so one more slice
+// takes it at most a quarter above.
+constexpr uint64_t kSlicesInAShare = 4;
+// What a slice costs (its record of pushes, its place in every request) does not
+// depend on its length.
+constexpr uint64_t kLeastSliceBytes = uint64_t{16} << 10;
 
 absl::Status CheckVariable(const v1::Variable& variable) {
   if (variable.name().empty() || variable.name().size() > kMaxNameBytes) {
@@ -27,9 +36,23 @@ absl::Status CheckVariable(const v1::Variable& variable) {
   return absl::OkStatus();
 }
 
-void CutIntoSlices(const RowShape& shape, uint32_t index, v1::Layout* layout) {
+uint64_t LongestSlice(const std::vector<RowShape>& shapes, uint32_t servers) {
+  if (servers == 1) return kSliceBytes;
+  const uint64_t pieces = kSlicesInAShare * servers;
+  uint64_t bytes = 0;
+  for (const RowShape& shape : shapes) {
+    // A model of 2^64 bytes is possible; its sum would not be.
+    bytes = std::min(pieces * kSliceBytes,
+                     bytes + shape.rows * shape.row_elements * sizeof(float));
+  }
+  return std::clamp(bytes / pieces, std::min(kLeastSliceBytes, kSliceBytes),
+                    kSliceBytes);
+}
+
+void CutIntoSlices(const RowShape& shape, uint64_t longest, uint32_t index,
+                   v1::Layout* layout) {
   const uint64_t row_bytes = shape.row_elements * sizeof(float);
-  const uint64_t rows = std::max<uint64_t>(1, kSliceBytes / row_bytes);
+  const uint64_t rows = std::max<uint64_t>(1, longest / row_bytes);
   for (uint64_t begin = 0; begin < shape.rows; begin += rows) {
     v1::Slice* slice = layout->add_slices();
     slice->set_variable(index);
@@ -81,12 +104,39 @@ absl::StatusOr<v1::Layout> PlanLayout(
       return absl::InvalidArgumentError(absl::StrCat(
           "variable '", variable.name(), "': ", shape.status().message()));
     }
-    CutIntoSlices(*shape, layout.variables_size(), &layout);
     shapes.push_back(*shape);
     *layout.add_variables() = variable;
   }
+  const uint64_t longest = LongestSlice(shapes, servers);
+  for (uint32_t v = 0; v < shapes.size(); ++v) {
+    CutIntoSlices(shapes[v], longest, v, &layout);
+  }
   GiveToServers(shapes, servers, &layout);
   return layout;
+}
+
+std::vector<uint64_t> BytesOfServers(const v1::Layout& layout,
+                                     uint32_t servers) {
+  std::vector<uint64_t> bytes(servers, 0);
+  for (const v1::Slice& slice : layout.slices()) {
+    const auto shape =
+        ToRowShape(layout.variables(static_cast<int>(slice.variable())).shape());
+    CHECK(shape.ok(), "the layout was planned from valid shapes");
+    bytes[slice.server()] += (slice.row_end() - slice.row_begin()) *
+                             shape->row_elements * sizeof(float);
+  }
+  return bytes;
+}
+
+std::string BalanceText(const v1::Layout& layout, uint32_t servers) {
+  const std::vector<uint64_t> bytes = BytesOfServers(layout, servers);
+  const auto most = std::max_element(bytes.begin(), bytes.end());
+  const uint64_t all = std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
+  return absl::StrFormat(
+      "the layout has %d slices with %d bytes of values on %d servers; ps-%d "
+      "has the most, %.2f times its share",
+      layout.slices_size(), all, servers, most - bytes.begin(),
+      static_cast<double>(*most) * servers / static_cast<double>(all));
 }
 
 }  // namespace paramd

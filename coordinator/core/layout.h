@@ -2,6 +2,7 @@
 #define PARAMD_COORDINATOR_CORE_LAYOUT_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -10,14 +11,27 @@
 
 namespace paramd {
 
-// Cuts the variables into slices (as many whole rows as fit in 4 MiB, at least
-// one) and gives each, largest first, to the server with the fewest bytes; of
-// equals, to the lowest. The same input gives the same layout everywhere.
+// Cuts the variables into slices of whole rows and gives each, largest first, to
+// the server with the fewest bytes; of equals, to the lowest. A slice has at most
+// 4 MiB and, on several servers, a quarter of a server's share of the model, but
+// need not have less than 16 KiB; a row is never cut. So nobody holds more than
+// 1.25 times its share where the model has 64 KiB for each server and no row is
+// longer than a quarter of that share. The same input gives the same layout
+// everywhere.
 // kInvalidArgument naming the variable whose name (1 to 512 bytes, once), type
 // or shape is not valid, or if there are over 1,000,000.
 // REQUIRES: servers > 0.
 absl::StatusOr<v1::Layout> PlanLayout(
     const std::vector<v1::Variable>& variables, uint32_t servers);
+
+// The bytes of the values that each server holds.
+std::vector<uint64_t> BytesOfServers(const v1::Layout& layout,
+                                     uint32_t servers);
+
+// How evenly, for people: "the layout has 3 slices with 1600000 bytes of values
+// on 2 servers; ps-1 has the most, 1.02 times its share".
+// REQUIRES: what PlanLayout made for so many servers.
+std::string BalanceText(const v1::Layout& layout, uint32_t servers);
 
 }  // namespace paramd
 

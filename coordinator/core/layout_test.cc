@@ -1,5 +1,8 @@
 #include "coordinator/core/layout.h"
 
+#include <algorithm>
+#include <numeric>
+#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -8,6 +11,7 @@
 namespace paramd {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 v1::Variable Make(const std::string& name, std::vector<uint64_t> shape) {
@@ -18,26 +22,83 @@ v1::Variable Make(const std::string& name, std::vector<uint64_t> shape) {
   return variable;
 }
 
-TEST(PlanLayoutTest, ASmallVariableIsOneSlice) {
-  const auto layout = PlanLayout({Make("w", {784, 10})}, 3);
-  ASSERT_TRUE(layout.ok());
-  ASSERT_EQ(layout->slices_size(), 1);
-  EXPECT_EQ(layout->slices(0).row_end(), 784u);
+// Of the fullest server, in servers' shares.
+double MostOf(const std::vector<v1::Variable>& variables, uint32_t servers) {
+  const std::vector<uint64_t> bytes =
+      BytesOfServers(*PlanLayout(variables, servers), servers);
+  return static_cast<double>(*std::max_element(bytes.begin(), bytes.end())) *
+         servers / std::accumulate(bytes.begin(), bytes.end(), 0.0);
 }
 
-TEST(PlanLayoutTest, FiveMebibytesAreTwoSlicesOfWholeRows) {
-  const auto layout = PlanLayout({Make("w", {1280, 1024})}, 2);
+// Layers of a dense network for pictures of 784 numbers.
+std::vector<v1::Variable> DenseModel(uint64_t width) {
+  return {Make("hidden/kernel", {784, width}), Make("hidden/bias", {width}),
+          Make("output/kernel", {width, 10}), Make("output/bias", {10})};
+}
+
+TEST(PlanLayoutTest, ASmallVariableIsOneSlice) {
+  const auto layout = PlanLayout({Make("w", {400, 10})}, 3);
+  ASSERT_TRUE(layout.ok());
+  ASSERT_EQ(layout->slices_size(), 1);
+  EXPECT_EQ(layout->slices(0).row_end(), 400u);
+}
+
+TEST(PlanLayoutTest, FiveMebibytesOnOneServerAreTwoSlicesOfWholeRows) {
+  const auto layout = PlanLayout({Make("w", {1280, 1024})}, 1);
   ASSERT_TRUE(layout.ok());
   ASSERT_EQ(layout->slices_size(), 2);
   EXPECT_EQ(layout->slices(0).row_end(), 1024u);
   EXPECT_EQ(layout->slices(1).row_begin(), 1024u);
-  EXPECT_NE(layout->slices(0).server(), layout->slices(1).server());
+}
+
+TEST(PlanLayoutTest, ALargeModelHasSlicesOfFourMebibytes) {
+  const auto layout = PlanLayout({Make("w", {32768, 1024})}, 8);
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(layout->slices_size(), 32);
+}
+
+TEST(PlanLayoutTest, AModelOf400KilobytesLiesOnBothServers) {
+  EXPECT_LE(MostOf(DenseModel(126), 2), 1.25);
+  EXPECT_LE(MostOf({Make("w", {100000})}, 2), 1.25);
+}
+
+TEST(PlanLayoutTest, NobodyHoldsMoreThanAQuarterAboveItsShare) {
+  for (const uint32_t servers : {2, 3, 5, 8, 32}) {
+    // 64 KiB for each server, and what is a little or much more.
+    for (const uint64_t elements : {16384, 20000, 100003, 1000000, 5000000}) {
+      const uint64_t all = elements * servers;
+      EXPECT_LE(MostOf({Make("w", {all})}, servers), 1.25)
+          << all << " elements on " << servers;
+      EXPECT_LE(MostOf({Make("one", {all / 2}), Make("rows", {all / 100, 25}),
+                        Make("rest", {all / 4 + 1}), Make("bias", {10})},
+                       servers),
+                1.25)
+          << all << " elements of several on " << servers;
+    }
+  }
+}
+
+TEST(PlanLayoutTest, AModelTooSmallToSpreadIsNotCutFiner) {
+  const auto layout = PlanLayout({Make("w", {16383})}, 4);
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(layout->slices_size(), 4) << "16 KiB each";
+}
+
+TEST(PlanLayoutTest, TheBalanceIsSaidInOneSentence) {
+  const auto layout =
+      PlanLayout({Make("w", {3, 4000}), Make("b", {4000})}, 3);
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(BalanceText(*layout, 3),
+            "the layout has 4 slices with 64000 bytes of values on 3 servers; "
+            "ps-0 has the most, 1.50 times its share");
 }
 
 TEST(PlanLayoutTest, ARowAboveFourMebibytesIsASliceOfItsOwn) {
-  const auto layout = PlanLayout({Make("w", {2, 2000000})}, 1);
-  ASSERT_TRUE(layout.ok());
-  EXPECT_EQ(layout->slices_size(), 2);
+  for (const uint32_t servers : {1, 3}) {
+    const auto layout = PlanLayout({Make("w", {2, 2000000})}, servers);
+    ASSERT_TRUE(layout.ok());
+    EXPECT_EQ(layout->slices_size(), 2);
+  }
 }
 
 TEST(PlanLayoutTest, BytesAreSpreadOverTheServers) {
@@ -46,8 +107,7 @@ TEST(PlanLayoutTest, BytesAreSpreadOverTheServers) {
        Make("d", {1000, 1000})},
       2);
   ASSERT_TRUE(layout.ok());
-  EXPECT_NE(layout->slices(1).server(), layout->slices(3).server());
-  EXPECT_NE(layout->slices(0).server(), layout->slices(2).server());
+  EXPECT_THAT(BytesOfServers(*layout, 2), ElementsAre(4000400, 4000400));
 }
 
 TEST(PlanLayoutTest, BadVariablesAreNamed) {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
 #include "config/optimizer_slots.h"
 #include "coordinator/core/portions.h"
@@ -99,8 +98,8 @@ v1::SealRequest SnapshotRound::SealFor(uint32_t server) const {
   request.set_nonce(prepared_.nonce());
   *request.mutable_base() = options_.base;
   request.set_stopped(options_.stopped);
-  request.set_file_name(absl::StrFormat("ps-%05d-of-%05d.safetensors",
-                                        server + 1, files_.size()));
+  request.set_file_name(
+      ServerFileName(server, static_cast<uint32_t>(files_.size())));
   for (const v1::Version& generation : server_generations_) {
     *request.add_server_generations() = generation;
   }

@@ -8,19 +8,14 @@ namespace {
 
 using Scalars = google::protobuf::Map<std::string, double>;
 
-// Means are over examples: a worker counts as much as it is fast.
 void AddWorkers(const std::vector<const v1::WorkerStats*>& workers,
                 Scalars* scalars) {
   double examples = 0;
-  double loss = 0;
   for (const v1::WorkerStats* const stats : workers) {
     examples += stats->examples_per_second();
-    loss += stats->examples_per_second() * stats->loss();
   }
   (*scalars)["workers"] = static_cast<double>(workers.size());
-  if (examples == 0) return;  // Nobody has said anything yet.
   (*scalars)["examples_per_second"] = examples;
-  (*scalars)["train/loss"] = loss / examples;
 }
 
 void AddStaleness(const v1::Staleness& staleness, Scalars* scalars) {
@@ -68,6 +63,7 @@ void Add(const v1::Staleness& staleness, v1::Staleness* sum) {
 }  // namespace
 
 void Summaries::Begin(uint64_t step) {
+  training_.Begin(step);
   if (every_steps_ == 0) return;
   begin_ = step;
   evaluation_.reset();
@@ -89,13 +85,15 @@ void Summaries::Evaluated(const v1::Evaluation& evaluation) {
   evaluation_ = told_ = evaluation;
 }
 
-bool Summaries::IsDue(uint64_t step) const {
+bool Summaries::IsDue(uint64_t step, bool ending) const {
   if (every_steps_ == 0 || writing_) return false;
-  return begin_.has_value() || evaluation_.has_value() || step >= next_;
+  return begin_.has_value() || evaluation_.has_value() ||
+         HasFigures(step, ending);
 }
 
 std::unique_ptr<v1::WriteSummary> Summaries::Take(
-    uint64_t step, const std::vector<const v1::WorkerStats*>& workers) {
+    uint64_t step, const std::vector<const v1::WorkerStats*>& workers,
+    bool ending) {
   auto summary = std::make_unique<v1::WriteSummary>();
   writing_ = true;
   if (begin_.has_value()) {
@@ -106,8 +104,9 @@ std::unique_ptr<v1::WriteSummary> Summaries::Take(
   }
   summary->set_step(step);
   Scalars* const scalars = summary->mutable_scalars();
-  if (step >= next_) {
+  if (HasFigures(step, ending)) {
     next_ = (step / every_steps_ + 1) * every_steps_;
+    if (training_.has_news()) (*scalars)["train/loss"] = training_.TakeMean();
     AddWorkers(workers, scalars);
     AddStaleness(TakeStaleness(), scalars);
     if (LearningRate() > 0) (*scalars)["learning_rate"] = LearningRate();

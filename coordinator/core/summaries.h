@@ -8,6 +8,7 @@
 
 #include "absl/types/optional.h"
 
+#include "coordinator/core/training_loss.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 
@@ -33,12 +34,19 @@ class Summaries {
   // The newest one, which may be told again and again.
   void Evaluated(const v1::Evaluation& evaluation);
 
-  // Whether there is something to write at this step.
-  bool IsDue(uint64_t step) const;
+  // Of the loss, which counts whether or not summaries are written.
+  TrainingLoss& training() { return training_; }
+  const TrainingLoss& training() const { return training_; }
+
+  // Whether there is something to write at this step, up to which workers have
+  // told their losses. `ending`: nothing may come after it, so that what is new
+  // is written however few steps it is of.
+  bool IsDue(uint64_t step, bool ending = false) const;
   // The summary of it; `workers` are the newest words of those that live. It is
-  // under way until Written. REQUIRES: IsDue(step).
+  // under way until Written. REQUIRES: IsDue(step, ending).
   std::unique_ptr<v1::WriteSummary> Take(
-      uint64_t step, const std::vector<const v1::WorkerStats*>& workers);
+      uint64_t step, const std::vector<const v1::WorkerStats*>& workers,
+      bool ending = false);
   void Written() { writing_ = false; }
 
  private:
@@ -50,6 +58,9 @@ class Summaries {
 
   // Since the last call.
   v1::Staleness TakeStaleness();
+  bool HasFigures(uint64_t step, bool ending) const {
+    return step >= next_ || (ending && training_.has_news());
+  }
   double LearningRate() const;
 
   const uint64_t every_steps_;
@@ -60,6 +71,7 @@ class Summaries {
   absl::optional<v1::Evaluation> evaluation_;
   v1::Evaluation told_;  // The last one.
   std::map<uint32_t, Server> servers_;  // Bound: the job's servers.
+  TrainingLoss training_;
 };
 
 }  // namespace paramd

@@ -8,11 +8,20 @@
 namespace paramd {
 namespace {
 
-v1::WorkerStats Worker(double examples_per_second, double loss) {
+v1::WorkerStats Worker(double examples_per_second) {
   v1::WorkerStats stats;
   stats.set_examples_per_second(examples_per_second);
-  stats.set_loss(loss);
   return stats;
+}
+
+// As told by worker 0 since it joined.
+void Train(uint64_t examples, double loss, Summaries* summaries) {
+  v1::WorkerStats stats;
+  stats.set_examples(examples);
+  stats.set_loss_sum(loss);
+  v1::Version generation;
+  generation.set_term(1);
+  summaries->training().Told(0, generation, /*taken_over=*/false, stats);
 }
 
 v1::ConfigureReply Server(std::vector<uint64_t> histogram, uint64_t sum,
@@ -85,22 +94,42 @@ TEST(SummariesTest, NothingIsDueIfNothingIsAskedFor) {
   EXPECT_FALSE(summaries.IsDue(1'000'000));
 }
 
-TEST(SummariesTest, TheLossIsTheMeanOverExamples) {
+TEST(SummariesTest, TheRateIsThatOfAllWorkers) {
   Summaries summaries = Begun(1);
-  const v1::WorkerStats fast = Worker(300, 1.0);
-  const v1::WorkerStats slow = Worker(100, 2.0);
-  const auto summary = summaries.Take(1, {&fast, &slow});
-  EXPECT_EQ(summary->scalars().at("train/loss"), 1.25);
+  const v1::WorkerStats fast = Worker(300);
+  const v1::WorkerStats slow = Worker(100);
+  auto summary = summaries.Take(1, {&fast, &slow});
   EXPECT_EQ(summary->scalars().at("examples_per_second"), 400);
   EXPECT_EQ(summary->scalars().at("workers"), 2);
+  summaries.Written();
+  const v1::WorkerStats stalled;
+  summary = summaries.Take(2, {&stalled});
+  EXPECT_EQ(summary->scalars().at("examples_per_second"), 0);
 }
 
-TEST(SummariesTest, WithoutAWordOfAWorkerThereIsNoLoss) {
+TEST(SummariesTest, TheLossHasOnePointForEachNewValue) {
   Summaries summaries = Begun(1);
-  const v1::WorkerStats silent;
-  const auto summary = summaries.Take(1, {&silent});
-  EXPECT_EQ(summary->scalars().count("train/loss"), 0u);
-  EXPECT_EQ(summary->scalars().at("workers"), 1);
+  EXPECT_EQ(summaries.Take(1, {})->scalars().count("train/loss"), 0u);
+  summaries.Written();
+  Train(100, 125, &summaries);
+  EXPECT_EQ(summaries.Take(2, {})->scalars().at("train/loss"), 1.25);
+  summaries.Written();
+  EXPECT_EQ(summaries.Take(3, {})->scalars().count("train/loss"), 0u);
+  summaries.Written();
+  Train(200, 175, &summaries);
+  EXPECT_EQ(summaries.Take(4, {})->scalars().at("train/loss"), 0.5);
+}
+
+TEST(SummariesTest, AJobThatEndsBeforeItsFirstSummaryIsDueHasALoss) {
+  Summaries summaries = Begun(100);
+  Train(100, 125, &summaries);
+  EXPECT_FALSE(summaries.IsDue(7));
+  ASSERT_TRUE(summaries.IsDue(7, /*ending=*/true));
+  const auto summary = summaries.Take(7, {}, /*ending=*/true);
+  EXPECT_EQ(summary->step(), 7u);
+  EXPECT_EQ(summary->scalars().at("train/loss"), 1.25);
+  summaries.Written();
+  EXPECT_FALSE(summaries.IsDue(7, /*ending=*/true));
 }
 
 TEST(SummariesTest, StalenessIsThatSinceTheSummaryBefore) {

@@ -12,26 +12,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 
-#include "base/crc32c.h"
 #include "base/status_macros.h"
+#include "coordinator/summary/tf_record.h"
+#include "coordinator/summary/written_scalars.h"
 
 namespace paramd {
 namespace {
 
 constexpr absl::string_view kPrefix = "events.out.tfevents.";
-
-uint32_t MaskedCrc32c(absl::string_view bytes) {
-  const uint32_t crc =
-      Crc32c({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
-  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
-}
-
-template <typename Number>
-void AppendLittleEndian(Number number, std::string* out) {
-  for (size_t i = 0; i < sizeof(number); ++i) {
-    out->push_back(static_cast<char>(number >> (8 * i)));
-  }
-}
 
 std::string HostName() {
   char name[256] = {};
@@ -56,16 +44,16 @@ summary::Event EventAt(uint64_t step, absl::Time now) {
   return event;
 }
 
-}  // namespace
-
-std::string TfRecord(absl::string_view data) {
-  std::string record;
-  AppendLittleEndian(uint64_t{data.size()}, &record);
-  AppendLittleEndian(MaskedCrc32c(record), &record);
-  absl::StrAppend(&record, data);
-  AppendLittleEndian(MaskedCrc32c(data), &record);
-  return record;
+template <typename Scalars>
+void AddScalars(const Scalars& scalars, summary::Event* event) {
+  for (const auto& [tag, scalar] : scalars) {
+    auto* const value = event->mutable_summary()->add_value();
+    value->set_tag(tag);
+    value->set_simple_value(static_cast<float>(scalar));
+  }
 }
+
+}  // namespace
 
 SummaryWriter::SummaryWriter(std::string directory)
     : directory_(std::move(directory)) {}
@@ -81,21 +69,33 @@ absl::Status SummaryWriter::Write(const v1::WriteSummary& summary,
     summary::Event start = EventAt(summary.step(), now);
     start.mutable_session_log()->set_status(summary::SessionLog::START);
     RETURN_IF_ERROR(Append(start));
+    RETURN_IF_ERROR(WriteAgain(summary.step(), now));
   }
   if (summary.scalars().empty()) return absl::OkStatus();
   summary::Event event = EventAt(summary.step(), now);
   const std::map<std::string, double> by_tag(summary.scalars().begin(),
                                              summary.scalars().end());
-  for (const auto& [tag, scalar] : by_tag) {
-    auto* const value = event.mutable_summary()->add_value();
-    value->set_tag(tag);
-    value->set_simple_value(static_cast<float>(scalar));
-  }
+  AddScalars(by_tag, &event);
+  return Append(event);
+}
+
+absl::Status SummaryWriter::WriteAgain(uint64_t step, absl::Time now) {
+  ASSIGN_OR_RETURN(auto names, ListDirectory(directory_));
+  names.erase(std::remove_if(
+                  names.begin(), names.end(),
+                  [](const std::string& name) { return SecondsOf(name) < 0; }),
+              names.end());
+  const auto scalars = WrittenScalarsAt(step, directory_, names);
+  if (scalars.empty()) return absl::OkStatus();
+  summary::Event event = EventAt(step, now);
+  AddScalars(scalars, &event);
   return Append(event);
 }
 
 absl::Status SummaryWriter::Open(absl::Time now) {
-  RETURN_IF_ERROR(MakeDirectories(directory_));
+  // One that is gone is not made again: it may be on another file system.
+  if (!made_) RETURN_IF_ERROR(MakeDirectories(directory_));
+  made_ = true;
   ASSIGN_OR_RETURN(const auto names, ListDirectory(directory_));
   int64_t seconds = absl::ToUnixSeconds(now);
   for (const std::string& name : names) {

@@ -35,22 +35,23 @@ class SummaryWriter {
   SummaryWriter& operator=(const SummaryWriter&) = delete;
 
   // Writes the scalars; before them, if the summary says `restarted`, that all
-  // that was written for its step or a later one is void. What the disk
+  // that was written for its step or a later one is void, and each tag that had a
+  // value by then once more, at that step: TensorBoard's fast loader, which is the
+  // default, passes over the first, and drops of a tag only what is not below its
+  // newest point. What the disk
   // answered, naming the path, if that is impossible: the summary is lost and
   // the next one is tried as if nothing had been.
   absl::Status Write(const v1::WriteSummary& summary, absl::Time now);
 
  private:
   absl::Status Open(absl::Time now);
+  absl::Status WriteAgain(uint64_t step, absl::Time now);
   absl::Status Append(const summary::Event& event);
 
   const std::string directory_;
+  bool made_ = false;  // The directory.
   std::unique_ptr<NewFile> file_;
 };
-
-// `data` as a record of TFRecord: its length and their masked checksums around
-// it.
-std::string TfRecord(absl::string_view data);
 
 }  // namespace paramd
 

@@ -13,6 +13,8 @@
 #include "gtest/gtest.h"
 
 #include "checkpoint/testing/system_calls.h"
+#include "coordinator/summary/event.pb.h"
+#include "coordinator/summary/tf_record.h"
 
 namespace paramd {
 namespace {
@@ -48,14 +50,10 @@ std::vector<summary::Event> EventsOf(const std::string& path) {
   std::vector<summary::Event> events;
   const std::string text = *ReadWholeFile(path, uint64_t{1} << 20);
   absl::string_view rest = text;
-  while (!rest.empty()) {
-    uint64_t length = 0;
-    std::memcpy(&length, rest.data(), sizeof(length));
-    const absl::string_view data = rest.substr(12, length);
-    EXPECT_TRUE(absl::StartsWith(rest, TfRecord(data)));
-    EXPECT_TRUE(events.emplace_back().ParseFromString(std::string(data)));
-    rest.remove_prefix(TfRecord(data).size());
+  while (const auto data = TakeTfRecord(&rest)) {
+    EXPECT_TRUE(events.emplace_back().ParseFromString(std::string(*data)));
   }
+  EXPECT_TRUE(rest.empty());
   return events;
 }
 
@@ -101,6 +99,56 @@ TEST(SummaryWriterTest, ARestartIsSaidBeforeWhatComesAfterIt) {
   EXPECT_EQ(events[1].step(), 300);
   EXPECT_EQ(events[1].session_log().status(), summary::SessionLog::START);
   EXPECT_EQ(events[2].step(), 400);
+}
+
+TEST(TfRecordTest, WhatIsNotWholeOrDamagedIsNoRecord) {
+  const std::string record = TfRecord("paramd");
+  for (size_t size = 0; size < record.size(); ++size) {
+    absl::string_view rest = absl::string_view(record).substr(0, size);
+    EXPECT_FALSE(TakeTfRecord(&rest).has_value()) << size;
+  }
+  for (size_t at = 0; at < record.size(); ++at) {
+    std::string damaged = record;
+    damaged[at] = static_cast<char>(damaged[at] ^ 4);
+    absl::string_view rest = damaged;
+    EXPECT_FALSE(TakeTfRecord(&rest).has_value()) << at;
+  }
+}
+
+TEST(SummaryWriterTest, AScalarThatIsZeroHasItsValue) {
+  const std::string directory = NewDirectory("zero");
+  SummaryWriter writer(directory);
+  EXPECT_TRUE(writer.Write(Scalar(1, "staleness/mean", 0), At(1000)).ok());
+  const auto events =
+      EventsOf(absl::StrCat(directory, "/", FilesIn(directory)[0]));
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[1].summary().value(0).value_case(),
+            summary::Summary::Value::kSimpleValue);
+}
+
+TEST(SummaryWriterTest, ARestartWritesAgainWhatEachTagHadAtItsStep) {
+  const std::string directory = NewDirectory("again");
+  {
+    SummaryWriter writer(directory);
+    EXPECT_TRUE(writer.Write(Scalar(100, "workers", 1), At(1000)).ok());
+    EXPECT_TRUE(writer.Write(Scalar(300, "workers", 3), At(1000)).ok());
+    EXPECT_TRUE(writer.Write(Scalar(400, "late", 9), At(1000)).ok());
+  }
+  {
+    // By this one 300 is void, also for the life behind it.
+    SummaryWriter writer(directory);
+    EXPECT_TRUE(writer.Write(Restart(200), At(1001)).ok());
+  }
+  SummaryWriter writer(directory);
+  EXPECT_TRUE(writer.Write(Restart(350), At(1002)).ok());
+  const auto files = FilesIn(directory);
+  ASSERT_EQ(files.size(), 3u);
+  const auto events = EventsOf(absl::StrCat(directory, "/", files[2]));
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[2].step(), 350);
+  ASSERT_EQ(events[2].summary().value_size(), 1);
+  EXPECT_EQ(events[2].summary().value(0).tag(), "workers");
+  EXPECT_EQ(events[2].summary().value(0).simple_value(), 1);
 }
 
 TEST(SummaryWriterTest, ALaterFileHasALaterNameAlsoIfTheClockWasSetBack) {

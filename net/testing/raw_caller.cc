@@ -1,6 +1,8 @@
 #include "net/testing/raw_caller.h"
 
 #include <chrono>
+#include <string>
+#include <utility>
 
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
@@ -40,20 +42,37 @@ struct OpenCall {
 
 }  // namespace
 
-RawCaller::RawCaller(const std::string& address) : channel_(Connect(address)) {}
+RawCaller::RawCaller(const std::string& address, std::string process)
+    : channel_(Connect(address)), process_(std::move(process)) {}
 
 absl::StatusOr<std::string> RawCaller::Call(const std::string& path,
                                             const std::string& caller,
                                             const std::string& request) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::seconds(60));
-  if (!caller.empty()) context.AddMetadata("paramd-caller", caller);
+  return Finish(path, caller, request, &context);
+}
+
+absl::StatusOr<std::string> RawCaller::CallCompressed(
+    const std::string& path, const std::string& caller,
+    const std::string& request) {
+  grpc::ClientContext context;
+  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  return Finish(path, caller, request, &context);
+}
+
+absl::StatusOr<std::string> RawCaller::Finish(const std::string& path,
+                                              const std::string& caller,
+                                              const std::string& request,
+                                              grpc::ClientContext* context) {
+  context->set_deadline(std::chrono::system_clock::now() +
+                        std::chrono::seconds(60));
+  if (!caller.empty()) context->AddMetadata("paramd-caller", caller);
+  if (!process_.empty()) context->AddMetadata("paramd-incarnation", process_);
   const grpc::Slice slice(request);
   const grpc::ByteBuffer bytes(&slice, 1);
   grpc::CompletionQueue queue;
   grpc::GenericStub stub(channel_);
-  auto reader = stub.PrepareUnaryCall(&context, path, bytes, &queue);
+  auto reader = stub.PrepareUnaryCall(context, path, bytes, &queue);
   reader->StartCall();
   grpc::ByteBuffer reply;
   grpc::Status status;
@@ -63,6 +82,53 @@ absl::StatusOr<std::string> RawCaller::Call(const std::string& path,
   queue.Next(&tag, &ok);
   if (!status.ok()) return FromGrpcStatus(status);
   return Flatten(reply);
+}
+
+struct ManyCalls::State {
+  grpc::CompletionQueue queue;
+  std::vector<std::unique_ptr<OpenCall>> open;
+  size_t left = 0;
+};
+
+ManyCalls::ManyCalls(const std::string& address, const std::string& path,
+                     const Options& options)
+    : state_(std::make_unique<State>()) {
+  const grpc::Slice nothing;
+  const grpc::ByteBuffer bytes(&nothing, 1);
+  for (int caller = 0; caller < options.callers; ++caller) {
+    grpc::GenericStub stub(Connect(address));
+    for (int i = 0; i < options.shards * options.calls_each; ++i) {
+      auto call = std::make_unique<OpenCall>();
+      call->context.AddMetadata("paramd-shard",
+                                std::to_string(i % options.shards));
+      if (!options.who.empty()) {
+        call->context.AddMetadata("paramd-caller", options.who);
+        call->context.AddMetadata("paramd-incarnation", options.process);
+      }
+      call->reader =
+          stub.PrepareUnaryCall(&call->context, path, bytes, &state_->queue);
+      call->reader->StartCall();
+      call->reader->Finish(&call->reply, &call->status, call.get());
+      state_->open.push_back(std::move(call));
+    }
+  }
+  state_->left = state_->open.size();
+}
+
+ManyCalls::~ManyCalls() {
+  for (const auto& call : state_->open) call->context.TryCancel();
+  (void)Wait();
+}
+
+absl::Status ManyCalls::Wait() {
+  absl::Status first;
+  void* tag;
+  bool ok;
+  for (; state_->left > 0; --state_->left) {
+    state_->queue.Next(&tag, &ok);
+    first.Update(FromGrpcStatus(static_cast<OpenCall*>(tag)->status));
+  }
+  return first;
 }
 
 std::vector<absl::Status> CallAtOnce(const std::string& address,

@@ -16,6 +16,16 @@ absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
   return Refuse(v1::Refusal::INVALID, entity, sentence);
 }
 
+// Every request to a server has one as its first field.
+const v1::Header& HeaderOf(const google::protobuf::Message& request) {
+  const auto* field = request.GetDescriptor()->FindFieldByNumber(1);
+  if (field == nullptr || field->message_type() != v1::Header::descriptor()) {
+    return v1::Header::default_instance();
+  }
+  return static_cast<const v1::Header&>(
+      request.GetReflection()->GetMessage(request, field));
+}
+
 }  // namespace
 
 Shard::Shard(const Options& options)
@@ -31,6 +41,10 @@ void Shard::Start(Time now, Outbox*) { heard_ = now; }
 void Shard::Receive(Message message, Time now, Outbox* out) {
   // A server calls nobody, so nobody owes it a reply.
   if (message.is_reply) return;
+  if (const absl::Status status = CheckProcess(HeaderOf(*message.head));
+      !status.ok()) {
+    return RefuseCall(message.call, status, out);
+  }
   gate_.Wake(now);
   if (content_ != nullptr) content_->spare().Tick(now);
   const uint64_t refusals = memory_.refusals();
@@ -121,6 +135,7 @@ absl::Status Shard::Pull(const v1::PullRequest& request, v1::PullReply* reply,
   if (sync_ != nullptr) reply->set_step(sync_->step());
   *reply->mutable_server_generation() = generation_;
   *reply->mutable_configuration() = configuration_.version();
+  reply->set_incarnation(options_.incarnation);
   return absl::OkStatus();
 }
 
@@ -224,6 +239,21 @@ void Shard::FillRecalled(v1::RecallReply* reply) const {
     pushes += record.earlier() + (is_in ? 1 : 0);
   }
   reply->set_pushes(pushes);
+}
+
+// Before it is configured a process is nobody's yet.
+absl::Status Shard::CheckProcess(const v1::Header& header) const {
+  const uint64_t meant = header.server_incarnation();
+  if (meant == 0 || meant == options_.incarnation ||
+      IsZero(configuration_.version())) {
+    return absl::OkStatus();
+  }
+  return RefuseForNow(
+      v1::Refusal::NOT_READY, "coordinator", options_.retry_after,
+      absl::StrCat("a call is for process ",
+                   absl::Hex(meant, absl::kZeroPad16), "; this ", Name(),
+                   " is process ",
+                   absl::Hex(options_.incarnation, absl::kZeroPad16)));
 }
 
 absl::Status Shard::CheckTerm(uint64_t term) const {
@@ -397,6 +427,7 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
     sessions_[worker.index()] = worker.generation();
   }
   progress_.SetLiving(sessions_);
+  push_numbers_.SetLiving(sessions_);
   gate_.Configure(configuration, now);
   if (content_ != nullptr) {
     SetContentWorkers();

@@ -21,6 +21,7 @@
 #include "server/core/memory_budget.h"
 #include "server/core/optimizer_kernels.h"
 #include "server/core/pull_gate.h"
+#include "server/core/push_numbers.h"
 #include "server/core/session_progress.h"
 #include "server/core/shard_content.h"
 #include "server/core/shard_filler.h"
@@ -38,6 +39,8 @@ namespace paramd {
 //  - Nothing of a coordinator below the highest term heard is obeyed, and no
 //    push is applied between the recall by a new one and its configuration: what
 //    it was told of the pushes here stays true.
+//  - What is meant for another process, though it be the same server of the same
+//    generation, is refused before it is looked at: two runs count alike.
 //  - Only the sessions of the configuration push; an earlier generation never
 //    does again. What was sent to an earlier life of the server is not applied.
 //  - A refused call changed nothing.
@@ -109,6 +112,9 @@ class Shard : public Core {
   void FillStatus(v1::StatusReply* status) const;
 
   static constexpr size_t kMostParked = 16;
+  // A stamp or a seal so far beyond the newest snapshot heard of waits until the
+  // coordinator has told of it: between two of its calls it opens fewer.
+  static constexpr uint64_t kMostSnapshotsAhead = 16;
 
  private:
   // Where the content stands.
@@ -180,12 +186,16 @@ class Shard : public Core {
   // Refuses, with what every refusal of this server says: term and version.
   void RefuseCall(CallId call, const absl::Status& status, Outbox* out) const;
 
+  absl::Status CheckProcess(const v1::Header& header) const;
   absl::Status CheckTerm(uint64_t term) const;
   absl::Status CheckRun(const std::string& run_id,
                         const std::string& job_digest) const;
   absl::Status CheckRunning() const;
   absl::Status CheckFilled() const;
   absl::Status CheckStaying() const;
+  // Whether a snapshot of this number can have been opened by now.
+  absl::Status CheckSnapshot(const v1::Version& number) const;
+  absl::Status CheckSeal(const v1::SealRequest& request) const;
   // Notes what the session lost with an earlier life, if it says so.
   void HearLoss(const v1::PushRequest& request, Outbox* out);
   // What the blocks of a push hold behind it, unless its sender must wait.
@@ -231,6 +241,8 @@ class Shard : public Core {
   absl::Status TakeRead(const IoResult& result);
   void FailFilling(const absl::Status& why);
   void LeaveUndrained(Time now, Outbox* out) const;
+  // Whether what it holds may be more than what it was filled with.
+  bool HoldsPushes() const;
   void AnswerParked(Outbox* out);
   void AnswerWritten(CallId call, Outbox* out) const;
   const v1::ServerMember* FindSelf(
@@ -254,6 +266,7 @@ class Shard : public Core {
   MemoryBudget memory_;
   std::unique_ptr<ShardContent> content_;
   LostPushes lost_;  // With earlier lives of content_.
+  PushNumbers push_numbers_;  // Of this one.
   SessionProgress progress_;  // Of this one, by pushes outside of sync mode.
   std::unique_ptr<SyncStep> sync_;  // Sync mode, while filled; or null.
   Time apply_at_ = Time::Never();

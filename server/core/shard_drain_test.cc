@@ -29,6 +29,18 @@ TEST_F(ShardDrainTest, OneThatHoldsNothingLeavesAtOnce) {
   EXPECT_TRUE(driver_.exit_status.ok());
 }
 
+TEST_F(ShardDrainTest, BeforeAnythingWasPushedItLeavesAtOnceAndLosesNothing) {
+  v1::Configuration starting = Config();
+  starting.set_state(v1::STARTING);
+  driver_.MakeReady(starting);
+  driver_.Drain();
+  EXPECT_TRUE(driver_.exited);
+  EXPECT_TRUE(driver_.exit_status.ok());
+  for (const std::string& note : driver_.notes) {
+    EXPECT_EQ(note.find("lost"), std::string::npos) << note;
+  }
+}
+
 TEST_F(ShardDrainTest, ItAsksForASnapshotAndStays) {
   driver_.MakeReady(Config());
   driver_.Drain();

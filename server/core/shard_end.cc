@@ -36,7 +36,7 @@ absl::Status Shard::Finish(const v1::FinishRequest& request, Time now,
 
 void Shard::Drain(Time now, Outbox* out) {
   if (finished_) return;  // On its way out already.
-  if (state_ != State::kFilled || now - heard_ > options_.lease) {
+  if (!HoldsPushes() || now - heard_ > options_.lease) {
     LeaveUndrained(now, out);
     return;
   }
@@ -45,8 +45,13 @@ void Shard::Drain(Time now, Outbox* out) {
                          " asks the coordinator for a checkpoint"));
 }
 
+// Before the job runs nothing is applied to what it was filled with.
+bool Shard::HoldsPushes() const {
+  return state_ == State::kFilled && configuration_.state() != v1::STARTING;
+}
+
 void Shard::LeaveUndrained(Time now, Outbox* out) const {
-  if (state_ == State::kFilled) {
+  if (HoldsPushes()) {
     out->Note(absl::StrCat(Name(), " leaves without a checkpoint: no ",
                            "coordinator for ",
                            absl::FormatDuration(now - heard_),

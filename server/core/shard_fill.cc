@@ -42,6 +42,7 @@ void Shard::BeginFilling(const v1::ServerMember& self, Time now, Outbox* out) {
   snapshot_.reset();
   drained_by_.Clear();
   lost_.Begin(options_.index, generation_);
+  push_numbers_.Begin(generation_);
   uint64_t blocks = 0;
   for (const Slice* const slice : content_->owned()) {
     blocks += slice->block_count();
@@ -104,7 +105,10 @@ void Shard::NoteFilled(Outbox* out) const {
   out->Note(absl::StrCat("generation ", VersionName(generation_), " holds ",
                          content_->owned().size(), " slices, ",
                          content_->bytes(), " bytes, from ",
-                         from.empty() ? "initial values" : from));
+                         from.empty() ? "initial values" : from),
+            {{"generation", VersionName(generation_)},
+             {"slices", content_->owned().size()},
+             {"bytes", content_->bytes()}});
 }
 
 void Shard::NoteProgress(Time now, Outbox* out) {
@@ -113,7 +117,9 @@ void Shard::NoteProgress(Time now, Outbox* out) {
   const std::string from = FilledFrom();
   out->Note(absl::StrCat(filler_->filled_bytes(), " of ", content_->bytes(),
                          " bytes are filled, from ",
-                         from.empty() ? "initial values" : from));
+                         from.empty() ? "initial values" : from),
+            {{"filled_bytes", filler_->filled_bytes()},
+             {"bytes", content_->bytes()}});
 }
 
 void Shard::FillOn(Time now, Outbox* out) {

@@ -41,12 +41,15 @@ void Shard::ReceivePush(const Message& message, const v1::PushRequest& request,
 absl::Status Shard::Push(const Message& message, const v1::PushRequest& request,
                          v1::PushReply* reply) {
   RETURN_IF_ERROR(CheckPusher(message, request.header()));
+  RETURN_IF_ERROR(CheckSnapshot(request.header().snapshot()));
+  RETURN_IF_ERROR(push_numbers_.Hear(request.header()));
   RETURN_IF_ERROR(CheckContributors());
   RETURN_IF_ERROR(IsSync()
                       ? sync_->Push(request, message.payload, reply)
                       : content_->Push(request, message.payload, reply));
   *reply->mutable_server_generation() = generation_;
   *reply->mutable_configuration() = configuration_.version();
+  reply->set_incarnation(options_.incarnation);
   return absl::OkStatus();
 }
 
@@ -121,10 +124,13 @@ void Shard::HearLoss(const v1::PushRequest& request, Outbox* out) {
   const auto lost = lost_.Hear(header.worker(), header.generation(),
                                request.acknowledged());
   if (!lost.has_value()) return;
-  out->Note(absl::StrCat(
+  out->Warn(absl::StrCat(
       "lost: pushes ", lost->from(), " to ", lost->to(), " of worker-",
       lost->worker(), " generation ", VersionName(lost->generation()),
-      ", which an earlier life of ", Name(), " had acknowledged"));
+      ", which an earlier life of ", Name(), " had acknowledged"),
+            {{"from", lost->from()},
+             {"to", lost->to()},
+             {"worker", lost->worker()}});
 }
 
 absl::Status Shard::CheckStaying() const {
@@ -133,6 +139,22 @@ absl::Status Shard::CheckStaying() const {
       v1::Refusal::NOT_READY, Name(), options_.retry_after,
       absl::StrCat(Name(), " was told to stop; its successor goes on from "
                            "snapshot ", VersionName(drained_by_)));
+}
+
+absl::Status Shard::CheckSnapshot(const v1::Version& number) const {
+  v1::Version newest = content_->fork().number();
+  const uint64_t term = configuration_.version().term();
+  if (newest.term() < term) {
+    newest.Clear();
+    newest.set_term(term);
+  }
+  newest.set_counter(newest.counter() + kMostSnapshotsAhead);
+  if (!(number > newest)) return absl::OkStatus();
+  return RefuseForNow(
+      v1::Refusal::NOT_READY, "coordinator", options_.retry_after,
+      absl::StrCat(Name(), " has not heard of snapshot ", VersionName(number),
+                   " yet; the newest it knows is ",
+                   VersionName(content_->fork().number())));
 }
 
 void Shard::SetContentWorkers() {

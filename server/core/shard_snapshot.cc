@@ -3,9 +3,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "proto/member_name.h"
 #include "proto/refusal.h"
 #include "server/core/frozen_shard.h"
 #include "server/core/shard.h"
@@ -13,6 +15,8 @@
 namespace paramd {
 namespace {
 
+// Written is answered before the coordinator's call ends.
+constexpr absl::Duration kMostWrittenPark = absl::Seconds(5);
 // For the head of a reply.
 constexpr size_t kReplyHeadBytes = 1024;
 
@@ -32,14 +36,7 @@ absl::Status Shard::Seal(const v1::SealRequest& request, Outbox* out,
     return RefuseForNow(v1::Refusal::RETRY, Name(), options_.retry_after,
                         absl::StrCat(Name(), " is applying a step"));
   }
-  const int index = static_cast<int>(options_.index);
-  if (index >= request.server_generations_size() ||
-      request.server_generations(index) != generation_) {
-    return Invalid(Name(),
-                   absl::StrCat("snapshot ", VersionName(number),
-                                " was not opened under generation ",
-                                VersionName(generation_), " of ", Name()));
-  }
+  RETURN_IF_ERROR(CheckSeal(request));
   if (snapshot_.has_value() && number < snapshot_->number) {
     return Refuse(
         v1::Refusal::SUPERSEDED, VersionName(number),
@@ -54,13 +51,10 @@ absl::Status Shard::Seal(const v1::SealRequest& request, Outbox* out,
   }
   *reply->mutable_snapshot() = number;
   if (again) {
-    if (request.directory() == snapshot_->directory &&
-        request.file_name() == snapshot_->file.name()) {
-      return absl::OkStatus();
-    }
+    if (request.directory() == snapshot_->directory) return absl::OkStatus();
     return Invalid(VersionName(number),
                    absl::StrCat("snapshot ", VersionName(number),
-                                " was sealed before into another file"));
+                                " was sealed before into another directory"));
   }
   snapshot_.reset();
   AnswerParked(out);
@@ -80,6 +74,34 @@ absl::Status Shard::Seal(const v1::SealRequest& request, Outbox* out,
                std::move(frozen.payload));
   term_ = std::max(request.header().term(), number.term());
   return absl::OkStatus();
+}
+
+absl::Status Shard::CheckSeal(const v1::SealRequest& request) const {
+  const v1::Version& number = request.header().snapshot();
+  const int index = static_cast<int>(options_.index);
+  if (index >= request.server_generations_size() ||
+      request.server_generations(index) != generation_) {
+    return Invalid(Name(),
+                   absl::StrCat("snapshot ", VersionName(number),
+                                " was not opened under generation ",
+                                VersionName(generation_), " of ", Name()));
+  }
+  const std::string name =
+      ServerFileName(options_.index, configuration_.servers_size());
+  if (request.file_name() != name) {
+    return Invalid(VersionName(number),
+                   absl::StrCat("snapshot ", VersionName(number), " of ",
+                                Name(), " is to be written into '",
+                                absl::CHexEscape(request.file_name()),
+                                "'; its file is '", name, "'"));
+  }
+  // Without one nobody could tell whose the directory is.
+  if (request.nonce() == 0) {
+    return Invalid(VersionName(number),
+                   absl::StrCat("the directory of snapshot ",
+                                VersionName(number), " has no nonce"));
+  }
+  return CheckSnapshot(number);
 }
 
 void Shard::Written(CallId call, const v1::WrittenRequest& request, Time now,
@@ -102,7 +124,8 @@ void Shard::Written(CallId call, const v1::WrittenRequest& request, Time now,
   }
   if (!status.ok()) return RefuseCall(call, status, out);
   if (snapshot_->ended) return AnswerWritten(call, out);
-  parked_.push_back({call, now + options_.park_timeout});
+  parked_.push_back(
+      {call, now + std::min(options_.park_timeout, kMostWrittenPark)});
 }
 
 void Shard::AnswerParked(Outbox* out) {

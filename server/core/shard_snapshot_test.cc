@@ -82,7 +82,7 @@ TEST_F(ShardSnapshotTest, Promise3_ValuesSlotsCountsAndRecordsAreOfOneInstant) {
   EXPECT_EQ(all[6 + 300000 + 262144], 0.1f) << "its momentum";
 
   const v1::ShardFile& file = work.file();
-  EXPECT_EQ(file.name(), "ps-0");
+  EXPECT_EQ(file.name(), "ps-00001-of-00001.safetensors");
   EXPECT_EQ(file.server(), 0u);
   EXPECT_EQ(file.server_generation(), Pair(1, 1));
   ASSERT_EQ(file.slices_size(), 2);
@@ -197,15 +197,85 @@ TEST_F(ShardSnapshotTest, TheSameSealAgainFreezesNothingAnew) {
   EXPECT_EQ(again->snapshot(), Pair(1, 1));
   EXPECT_EQ(driver_.ios.size(), 1u);
   v1::SealRequest other = MakeSeal(1);
-  other.set_file_name("elsewhere");
+  other.set_directory("/elsewhere");
   EXPECT_EQ(driver_.Call(kChief, other).status.message(),
-            "snapshot 1.1 was sealed before into another file");
+            "snapshot 1.1 was sealed before into another directory");
+}
+
+TEST_F(ShardSnapshotTest, AFileNameThatTheServerDoesNotFormItselfIsRefused) {
+  for (const char* const name :
+       {"ps-00002-of-00001.safetensors", "../ps-00001-of-00001.safetensors",
+        "model.safetensors", ""}) {
+    v1::SealRequest seal = MakeSeal(1);
+    seal.set_file_name(name);
+    const absl::Status refused = driver_.Call(kChief, seal).status;
+    EXPECT_EQ(refused.message(),
+              absl::StrCat("snapshot 1.1 of ps-0 is to be written into '", name,
+                           "'; its file is 'ps-00001-of-00001.safetensors'"));
+    EXPECT_EQ(Reason(refused), v1::Refusal::INVALID);
+  }
+  EXPECT_TRUE(driver_.ios.empty());
+}
+
+TEST_F(ShardSnapshotTest, ADirectoryWithoutANonceIsRefused) {
+  v1::SealRequest seal = MakeSeal(1);
+  seal.clear_nonce();
+  EXPECT_EQ(driver_.Call(kChief, seal).status.message(),
+            "the directory of snapshot 1.1 has no nonce");
+  EXPECT_TRUE(driver_.ios.empty());
+}
+
+TEST_F(ShardSnapshotTest, ANumberThatNobodyCanHaveOpenedSealsNothing) {
+  const absl::Status refused = driver_.Call(kChief, MakeSeal(999)).status;
+  EXPECT_EQ(Reason(refused), v1::Refusal::NOT_READY);
+  EXPECT_EQ(refused.message(),
+            "ps-0 has not heard of snapshot 1.999 yet; the newest it knows is "
+            "0.0");
+  // The next one is sealed as ever.
+  EXPECT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
+  EXPECT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(17)).ok());
+  EXPECT_EQ(Reason(driver_.Call(kChief, MakeSeal(34)).status),
+            v1::Refusal::NOT_READY);
+}
+
+TEST_F(ShardSnapshotTest, AStampThatNobodyCanHaveHeardEndsNoSnapshot) {
+  v1::PushRequest push = driver_.MakePush(1, {{0, 0}}, 2);
+  *push.mutable_header()->mutable_snapshot() = Pair(1, 1000000000);
+  EXPECT_EQ(Reason(driver_.Push(push, {1, 1}).status()),
+            v1::Refusal::NOT_READY);
+  *push.mutable_header()->mutable_snapshot() = Pair(2, 1);
+  EXPECT_EQ(Reason(driver_.Push(push, {1, 1}).status()),
+            v1::Refusal::NOT_READY);
+  EXPECT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
+}
+
+TEST_F(ShardSnapshotTest, APushFarAheadOfItsSessionSilencesItNot) {
+  ASSERT_TRUE(driver_.Push(driver_.MakePush(1, {{0, 0}}, 2), {1, 1}).ok());
+  const absl::Status refused =
+      driver_.Push(driver_.MakePush(1000000000, {{0, 0}}, 2), {1, 1}).status();
+  EXPECT_EQ(Reason(refused), v1::Refusal::INVALID);
+  const auto next = driver_.Push(driver_.MakePush(2, {{0, 0}}, 2), {1, 1});
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(next->blocks(0).result(), v1::PushedBlock::APPLIED);
 }
 
 TEST_F(ShardSnapshotTest, ALowerSnapshotIsSuperseded) {
   ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(2)).ok());
   EXPECT_EQ(Reason(driver_.Call(kChief, MakeSeal(1)).status),
             v1::Refusal::SUPERSEDED);
+}
+
+TEST_F(ShardSnapshotTest, WrittenIsAnsweredBeforeItsCallerGivesUp) {
+  Shard::Options options;
+  options.incarnation = 100;
+  options.park_timeout = absl::Seconds(50);
+  ShardDriver driver(options);
+  driver.MakeReady(Config());
+  ASSERT_TRUE(driver.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
+  const CallId call = driver.Begin(kChief, MakeWritten(1));
+  driver.Advance(absl::Seconds(5));
+  ASSERT_TRUE(driver.answered(call));
+  EXPECT_EQ(Reason(driver.Take(call).status), v1::Refusal::WAIT);
 }
 
 TEST_F(ShardSnapshotTest, ASealOfAnotherLifeIsRefused) {
@@ -464,7 +534,8 @@ TEST_F(ShardSnapshotTest, AFileThatIsNotSeenIsKeptUntilItsFateIsKnown) {
   EXPECT_EQ(FlattenForTest(fetch(3, 6).payload), "e as b") << "again";
   EXPECT_EQ(FlattenForTest(fetch(9, 100).payload), "ytes");
   EXPECT_EQ(fetch(14, 1).status.message(),
-            "1 bytes from 14 are asked of ps-0, which has 13");
+            "1 bytes from 14 are asked of ps-00001-of-00001.safetensors, which "
+            "has 13");
   EXPECT_EQ(Reason(fetch(0, 0).status), v1::Refusal::INVALID);
 
   ASSERT_TRUE(driver_.Configure(Config(), /*committed=*/Pair(1, 1)).ok());

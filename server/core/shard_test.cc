@@ -377,10 +377,32 @@ TEST(ShardSessionTest, ALaterLifeOfTheServerIsWaitedFor) {
             "ps-0 is generation 1.1; generation 1.2 is meant");
 }
 
-TEST(ShardSessionTest, AnswersSayGenerationAndConfiguration) {
+// Two runs of one job count their generations alike.
+TEST(ShardSessionTest, Promise1_ACallForAnotherProcessChangesNothing) {
+  ShardDriver driver;
+  driver.MakeReady(Small());
+  v1::PushRequest push = PushTo(driver, 1);
+  push.mutable_header()->set_server_incarnation(7);
+  const absl::Status refused = driver.Push(push, {1, 1}).status();
+  EXPECT_EQ(Reason(refused), v1::Refusal::NOT_READY);
+  EXPECT_EQ(refused.message(),
+            "a call is for process 0000000000000007; this ps-0 is process "
+            "0000000000000064");
+  v1::FinishRequest finish;
+  *finish.mutable_header() = push.header();
+  EXPECT_EQ(Reason(driver.Call(PeerId::Coordinator(), finish).status),
+            v1::Refusal::NOT_READY);
+  push.mutable_header()->set_server_incarnation(100);
+  const auto reply = driver.Push(push, {1, 1});
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->blocks(0).result(), v1::PushedBlock::APPLIED);
+}
+
+TEST(ShardSessionTest, AnswersSayProcessGenerationAndConfiguration) {
   ShardDriver driver;
   driver.MakeReady(Small());
   const auto reply = driver.Push(PushTo(driver, 1), {1, 1});
+  EXPECT_EQ(reply->incarnation(), 100u);
   EXPECT_EQ(reply->server_generation(), Pair(1, 1));
   EXPECT_EQ(reply->configuration(), Pair(1, 1));
 }

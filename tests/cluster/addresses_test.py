@@ -44,7 +44,8 @@ class AddressesTest(unittest.TestCase):
         run = self.start_with_server_0_at("worker-0", address)
         self.assert_ends(
             run, 138, "not started within 5s; waiting for "
-            f"ps-0 at {re.escape(address)}: {reason}")
+            f"ps-0 at {re.escape(address)}: {reason}, " +
+            self.at("ps-1") + "refused")
 
     def test_a_name_that_resolves_to_nothing(self):
         # The second where there is no DNS at all.

@@ -45,6 +45,21 @@ class BadInputTest(unittest.TestCase):
         run = self.run_job()
         self.assertEqual(run.process.returncode, 0, run.output)
 
+    def test_a_worker_with_other_labels(self):
+        cluster = paramd.Cluster(servers=1, workers=2)
+        self.job = paramd.tiny_job(self.data)
+        self.write("train-labels-idx1-ubyte.gz",
+                   paramd.idx((64,), bytes(9 - i % 10 for i in range(64))))
+        runs = [cluster.start("ps-0"), cluster.start("worker-0"),
+                cluster.start("worker-1", "--set",
+                              f"input.directory={self.data}")]
+        for run in runs:
+            self.addCleanup(run.kill)
+        runs[-1].wait()
+        sentence = self.assert_refused(runs[-1], 2, f"in '{self.data}'",
+                                       f"in '{cluster.directory}'")
+        self.assertRegex(sentence, r": other labels \(crc32c \w+, not \w+\)")
+
     def test_an_unknown_key(self):
         self.job["epoch"] = 3
         run = self.run_job()

@@ -1,8 +1,11 @@
 """Processes that are told to stop: nothing is lost, and they say 143."""
 
+import gzip
 import json
 import os
+import select
 import signal
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -89,7 +92,12 @@ class DrainTest(unittest.TestCase):
         server.signal(signal.SIGTERM)
         server.wait_for("draining: ps-1 asks the coordinator")
         server.signal(signal.SIGTERM)
+        server.wait_for("a repeat of the signal counts once")
+        while server.process.poll() is None:  # Until it is none any more.
+            server.signal(signal.SIGTERM)
+            select.select([], [], [], 0.1)
         self.assertEqual(server.wait(), STOPPED)
+        self.assertIn("a second signal: ending at once", server.output)
         self.assertNotIn("drained:", server.output)
 
 
@@ -122,6 +130,41 @@ class FirstProcessTest(unittest.TestCase):
         os.kill(child, signal.SIGTERM)
         self.assertEqual(run.wait(), STOPPED, run.output)
         self.assertIn("ended exit_code=143", run.output)
+
+
+class EveryStepTest(unittest.TestCase):
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        self.job = os.path.join(self.directory, "job.json")
+        with open(self.job, "w", encoding="utf-8") as file:
+            json.dump(paramd.tiny_job(self.directory), file)
+
+    def test_one_that_still_reads_its_data_ends_at_once(self):
+        images = os.path.join(self.directory, "train-images-idx3-ubyte.gz")
+        count = 40_000_000  # Seconds to read.
+        with gzip.open(images, "wb", compresslevel=1) as file:
+            file.write(struct.pack(">4i", 0x803, count, 4, 4))
+            for _ in range(count // 1_000_000):
+                file.write(bytes(16_000_000))
+        for number, code in ((signal.SIGTERM, STOPPED), (signal.SIGINT, 130),
+                             (signal.SIGHUP, STOPPED)):
+            run = paramd.Run("run", "--job", self.job)
+            self.addCleanup(run.kill)
+            run.wait_for("configured")
+            run.signal(number)
+            self.assertEqual(run.wait(), code, run.output)
+            self.assertIn("ended before it was ready", run.output)
+
+    def test_a_reader_that_goes_away_ends_nobody(self):
+        run = paramd.Run("local", "--job", self.job,
+                         f"--run_dir={self.directory}/run")
+        self.addCleanup(run.kill)
+        run.process.stdout.readline()
+        run.process.stdout.close()
+        self.assertEqual(run.process.wait(), 0)
+        self.assertTrue(
+            os.path.exists(os.path.join(self.directory, "run/result.json")))
 
 
 if __name__ == "__main__":

@@ -64,6 +64,9 @@ class ProcessesTest(unittest.TestCase):
         run.wait_for("checkpoint committed at step")
         run.signal(signal.SIGINT)
         self.assertEqual(run.wait(), 130, run.output)
+        self.assertIn(f"to go on: {paramd.BINARY} local --job "
+                      f"{paramd.SMALL_JOB} {ENDLESS} "
+                      "--set=checkpoint.every_steps=500 --resume\n", run.output)
         root = run.run_directory()
         newest = paramd.checkpoints(root)[-1]
         again = paramd.Run("local", "--job", paramd.SMALL_JOB, ENDLESS,

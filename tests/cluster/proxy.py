@@ -23,7 +23,7 @@ class Proxy:
         self._latency = latency
         self._held_until = 0.0
         self._loses_answers = False
-        self._writers = set()
+        self._writers = {}  # Both ends of each connection, the oldest first.
         self._tasks = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
@@ -36,6 +36,13 @@ class Proxy:
         So what was asked is done, and nobody hears of it.
         """
         self._call(self._cut(seconds)).result()
+
+    def lead_to(self, target):
+        """What is opened from now on leads to `target`.
+
+        The connection that was opened first stays, the others are reset.
+        """
+        self._call(self._lead_to(target)).result()
 
     def hold(self, seconds):
         """Nothing passes for so long; then all of it does."""
@@ -63,7 +70,15 @@ class Proxy:
         self._loses_answers = True
         await asyncio.sleep(seconds)
         self._loses_answers = False
-        for writer in self._writers:
+        self._reset(list(self._writers))
+
+    async def _lead_to(self, target):
+        self._target = target
+        self._reset(list(self._writers)[2:])
+
+    @staticmethod
+    def _reset(writers):
+        for writer in writers:
             end = writer.get_extra_info("socket")
             if end.fileno() == -1:
                 continue  # Already closed; its other half has not ended yet.
@@ -83,16 +98,16 @@ class Proxy:
     async def _serve(self, reader, writer):
         task = asyncio.current_task()
         self._tasks.add(task)
-        self._writers.add(writer)
+        self._writers[writer] = None
         try:
             far_reader, far_writer = await asyncio.open_connection(
                 *self._split(self._target))
         except OSError:  # Nobody is there now.
             writer.close()
-            self._writers.discard(writer)
+            self._writers.pop(writer, None)
             self._tasks.discard(task)
             return
-        self._writers.add(far_writer)
+        self._writers[far_writer] = None
         ends = (writer, far_writer)
         try:
             await asyncio.gather(self._pump(reader, far_writer, ends),
@@ -100,7 +115,7 @@ class Proxy:
         finally:
             for end in ends:
                 end.close()
-                self._writers.discard(end)
+                self._writers.pop(end, None)
             self._tasks.discard(task)
 
     async def _pump(self, reader, writer, ends):

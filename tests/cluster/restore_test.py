@@ -119,8 +119,7 @@ class RestoreTest(unittest.TestCase):
                       f"committed some in '{root}'", chief.output)
         for run in self.runs.values():
             run.kill()
-        # It was not mounted for a while.
-        os.rmdir(root)
+        # It was not mounted for a while, and nobody made it meanwhile.
         os.rename(root + ".elsewhere", root)
         self.start_all()
         self.assertIn(f"going on from checkpoint {checkpoints[-1]}",
@@ -209,7 +208,8 @@ class OtherVariablesTest(unittest.TestCase):
         return chief.output
 
     def test_what_is_missing_is_named_and_only_allowed_by_its_name(self):
-        self.assertIn("other job-wide settings", self.refused(12))
+        self.assertRegex(self.refused(12), r"is of another job: "
+                         r"model\.layers\[\d\]\.dense\.units is 12, was 10")
         output = self.refused(12, "--set", "checkpoint.allow_missing=*/bias")
         self.assertIn("'dense_2/kernel' has the shape 8x10 there and 8x12 here",
                       output)
@@ -239,6 +239,51 @@ class OtherVariablesTest(unittest.TestCase):
         self.assertTrue(self.committed()[-1].endswith(f".step-{left}"))
 
 
+class OneRunTest(unittest.TestCase):
+    """A run that is started again: in one process, in the same directory."""
+
+    def setUp(self):
+        self.cluster = paramd.Cluster(servers=1, workers=1)
+
+    def start(self, *flags):
+        run = paramd.Run("run", "--job", self.cluster.job, "--run_dir",
+                         self.cluster.run_directory, *flags)
+        self.addCleanup(run.kill)
+        return run
+
+    def result(self):
+        with open(os.path.join(self.cluster.run_directory, "result.json"),
+                  encoding="utf-8") as file:
+            return json.load(file)
+
+    def test_it_goes_on_for_more_epochs_though_it_has_ended(self):
+        first = self.start()
+        self.assertEqual(first.wait(), 0, first.output)
+        self.assertEqual(self.result()["global_step"], "8")
+        second = self.start("--epochs", "3")
+        self.assertEqual(second.wait(), 0, second.output)
+        self.assertIn("goes on with other settings: epochs is 3, was 1",
+                      second.output)
+        self.assertEqual(self.result()["global_step"], "24")
+        self.assertEqual(self.result()["changed"],
+                         [{"name": "epochs", "before": "1", "now": "3"}])
+        other = self.start("--epochs", "3", "--seed", "9")
+        self.assertEqual(other.wait(), 2, other.output)
+        self.assertIn("is of another job: seed is 9, was 1", other.output)
+
+    def test_its_chief_refuses_a_second_one_while_it_lives(self):
+        first = self.start("--epochs", "100000")
+        first.wait_for("ready")
+        for _ in range(2):
+            second = self.start("--epochs", "100000")
+            self.assertEqual(second.wait(), 2, second.output)
+            self.assertIn(f"is process {first.process.pid} on ", second.output)
+        self.assertIsNone(first.process.poll())
+        first.kill()
+        after = self.start("--epochs", "100000")
+        after.wait_for("ready")
+
+
 class AnotherRunTest(unittest.TestCase):
 
     def test_its_checkpoints_are_refused_in_a_sentence(self):
@@ -251,7 +296,8 @@ class AnotherRunTest(unittest.TestCase):
         self.addCleanup(first.kill)
         self.assertEqual(first.wait(), 0, first.output)
         before = sorted(os.listdir(directory))
-        self.assertEqual(len(before), 1)
+        self.assertEqual(before[0], ".run")
+        self.assertEqual(len(before), 2)
 
         second = paramd.Run(*arguments, directory=first.directory)
         self.addCleanup(second.kill)

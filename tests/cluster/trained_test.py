@@ -5,7 +5,9 @@ shows how it went."""
 import glob
 import json
 import os
+import re
 import signal
+import struct
 import tempfile
 import unittest
 
@@ -15,6 +17,34 @@ try:
     from tensorboard.backend.event_processing import event_accumulator
 except ImportError:
     event_accumulator = None
+
+
+def example_of_the_docs():
+    """The job settings that docs/warm-start.md shows for PyTorch's model."""
+    with open("docs/warm-start.md", encoding="utf-8") as file:
+        example = re.search(
+            r"trained_test.py runs this one.*?```json\n(.*?)```", file.read(),
+            re.DOTALL)
+    return json.loads(example[1])
+
+
+def transposed(matrix, rows, columns):
+    numbers = struct.unpack(f"<{rows * columns}f", matrix)
+    return struct.pack(f"<{rows * columns}f", *(
+        numbers[row * columns + column]
+        for column in range(columns) for row in range(rows)))
+
+
+def save_safetensors(path, tensors):
+    """`tensors`: the shape and the bytes of each, by name."""
+    header, data = {}, b""
+    for name, (shape, content) in tensors.items():
+        header[name] = {"dtype": "F32", "shape": shape,
+                        "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
 
 
 class TrainedTest(unittest.TestCase):
@@ -99,6 +129,43 @@ class TrainedTest(unittest.TestCase):
                             paramd.tensors(self.newest("cold")))
         self.assertNotEqual(cold["evaluation"]["loss"],
                             warm["evaluation"]["loss"])
+
+    def test_a_job_that_has_learnt_nothing_says_so_at_the_end(self):
+        run = self.start("still", "--set", "optimizer.learning_rate=1e-30")
+        self.assertEqual(run.wait(), 0, run.output)
+        (warning,) = self.result("still")["warnings"]
+        self.assertRegex(warning, "of 64 examples of the test set are right, as "
+                         "many as guessing among 10 classes gives")
+        self.assertIn(f"warning paramd {warning}", run.output)
+        self.assertIn(f"warning:       {warning}\n", run.output)
+
+    def test_a_model_of_pytorch_is_taken_as_the_docs_say(self):
+        layers = ("--set",
+                  'model.layers=["flatten",{"dense":16},"relu",{"dense":10}]')
+        self.train("trained", *layers)
+        trained = paramd.tensors(self.newest("trained"))
+        pytorch = os.path.join(self.directory, "pytorch")
+        os.mkdir(pytorch)
+        # torch.nn.Linear has its weight as outputs by inputs; the first one is
+        # square.
+        save_safetensors(os.path.join(pytorch, "model.safetensors"), {
+            "1.weight": ([16, 16], transposed(trained["dense_1/kernel"], 16, 16)),
+            "1.bias": ([16], trained["dense_1/bias"]),
+            "3.weight": ([10, 16], transposed(trained["dense_2/kernel"], 16, 10)),
+            "3.bias": ([10], trained["dense_2/bias"]),
+        })
+        settings = {**example_of_the_docs()["warm_start"], "path": pytorch}
+        flags = [flag for key, value in settings.items()
+                 for flag in ("--set", f"warm_start.{key}={value}")]
+        # Steps so small that they change nothing.
+        still = ("--set", "optimizer.learning_rate=1e-30")
+        self.train("warm", *layers, *still, *flags)
+        self.assertEqual(paramd.tensors(self.newest("warm")), trained)
+        untold = self.start("untold", *layers, *still, *flags,
+                            "--set", "warm_start.transpose=")
+        self.assertEqual(untold.wait(), 2, untold.output)
+        self.assertIn("(it fits transposed: name it in warm_start.transpose)",
+                      untold.output)
 
     def test_what_a_job_cannot_begin_with_is_said_and_nothing_is_trained(self):
         self.train("trained")

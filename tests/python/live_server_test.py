@@ -21,8 +21,8 @@ from tests.python import live_server
 RATE = 0.5
 DEADLINE = 60  # Seconds; nothing here takes long.
 
-CHIEF = (("paramd-caller", "chief/0"),)
-WORKER = (("paramd-caller", "worker/1"),)
+CHIEF = ("paramd-caller", "chief/0")
+WORKER = ("paramd-caller", "worker/1")
 
 ONE = types_pb2.Version(term=1, counter=1)
 
@@ -52,13 +52,18 @@ class LiveServerTest(unittest.TestCase):
             protocol_min=1, protocol_max=1, build="python", **fields)
         return self.control.Hello(request, timeout=DEADLINE)
 
+    def as_task(self, caller):
+        """A task of the job says which process it means."""
+        process = f"{self.hello().incarnation:016x}"
+        return (caller, ("paramd-incarnation", process))
+
     def configure(self):
         """As coordinator: gives the server one variable, a 3x2 of zeros."""
         recalled = self.server.Recall(
             cluster_pb2.RecallRequest(
                 header=types_pb2.Header(term=1), run_id="run",
                 job_digest="digest"),
-            metadata=CHIEF, timeout=DEADLINE)
+            metadata=self.as_task(CHIEF), timeout=DEADLINE)
         configuration = cluster_pb2.Configuration(
             version=ONE, run_id="run", job_digest="digest", seed=1,
             consistency=cluster_pb2.Consistency(
@@ -82,7 +87,7 @@ class LiveServerTest(unittest.TestCase):
         while True:
             try:
                 reply = self.server.Configure(
-                    request, metadata=CHIEF, timeout=DEADLINE)
+                    request, metadata=self.as_task(CHIEF), timeout=DEADLINE)
             except grpc.RpcError as error:
                 # Until the slices are filled.
                 if refusal_of(error).reason != types_pb2.Refusal.NOT_READY:
@@ -98,7 +103,7 @@ class LiveServerTest(unittest.TestCase):
                 encoding=types_pb2.FP32),
             timeout=DEADLINE)
 
-    def push(self, gradient, sequence, metadata=WORKER):
+    def push(self, gradient, sequence, caller=WORKER):
         request = data_pb2.PushRequest(
             header=types_pb2.Header(
                 term=1, configuration=ONE, worker=1, generation=ONE,
@@ -107,7 +112,8 @@ class LiveServerTest(unittest.TestCase):
                 slice=0, block=0, elements=len(gradient))],
             encoding=types_pb2.FP32, clock=sequence,
             payload=struct.pack(f"<{len(gradient)}f", *gradient))
-        return self.server.Push(request, metadata=metadata, timeout=DEADLINE)
+        return self.server.Push(
+            request, metadata=self.as_task(caller), timeout=DEADLINE)
 
     def weights(self):
         return list(struct.unpack("<6f", self.pull().payload))
@@ -128,6 +134,17 @@ class LiveServerTest(unittest.TestCase):
         self.assertEqual(refusal_of(error).reason, types_pb2.Refusal.OTHER_JOB)
         self.assertEqual(refusal_of(error).entity, "job_digest")
         self.assertIn("'another'", error.details())
+
+    def test_a_task_that_does_not_say_which_process_it_means_is_refused(self):
+        self.configure()
+        for said, reason in (((), types_pb2.Refusal.INVALID),
+                             ((("paramd-incarnation", "0" * 15 + "7"),),
+                              types_pb2.Refusal.NOT_READY)):
+            error = self.refused(
+                self.server.Push, data_pb2.PushRequest(),
+                metadata=(WORKER, *said), timeout=DEADLINE)
+            self.assertEqual(refusal_of(error).reason, reason)
+            self.assertEqual(refusal_of(error).entity, "paramd-incarnation")
 
     def test_a_push_moves_the_weights_once_however_often_it_comes(self):
         self.hello()
@@ -162,7 +179,8 @@ class LiveServerTest(unittest.TestCase):
 
     def test_who_says_nothing_about_himself_may_read_and_not_write(self):
         self.configure()
-        error = self.refused(self.push, [1.0] * 6, sequence=1, metadata=())
+        error = self.refused(self.push, [1.0] * 6, sequence=1,
+                             caller=("paramd-caller", ""))
         self.assertEqual(error.code(), grpc.StatusCode.PERMISSION_DENIED)
         self.assertEqual(refusal_of(error).reason,
                          types_pb2.Refusal.NOT_ALLOWED)
@@ -215,10 +233,12 @@ class LiveServerTest(unittest.TestCase):
         request = cluster_pb2.FinishRequest(
             header=types_pb2.Header(term=1),
             finished=cluster_pb2.Finished(exit_code=0, reason="done"))
-        self.server.Finish(request, metadata=CHIEF, timeout=DEADLINE)
+        self.server.Finish(
+            request, metadata=self.as_task(CHIEF), timeout=DEADLINE)
         error = self.refused(self.push, [1.0] * 6, sequence=1)
         self.assertEqual(refusal_of(error).reason,
                          types_pb2.Refusal.JOB_FINISHED)
         request.everybody_knows = True
-        self.server.Finish(request, metadata=CHIEF, timeout=DEADLINE)
+        self.server.Finish(
+            request, metadata=self.as_task(CHIEF), timeout=DEADLINE)
         self.assertEqual(self.process.wait(), 0)

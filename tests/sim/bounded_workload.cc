@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/random.h"
+#include "config/consistency.h"
 #include "coordinator/core/coordinator.h"
 #include "server/core/shard.h"
 #include "tests/sim/clock_ledger.h"
@@ -68,12 +69,16 @@ class BoundedRun : private SimulationWatcher {
     if (random_.Chance(0.7)) CrashWorkers();
     if (random_.Chance(0.3)) CrashServer();
     if (random_.Chance(0.4)) CutOff();
+    if (RandomStream(StableHash("bounded chief", seed)).Chance(0.25)) {
+      CrashChief();
+    }
   }
 
   BoundedReport Run() {
     if (simulation_.Run().ok() && storage_.results().size() != 1) {
       simulation_.Fail(absl::DataLossError("the job did not end"));
     }
+    simulation_.Fail(CheckModes());
     report_.status = simulation_.failure();
     report_.trace_hash = simulation_.trace_hash();
     report_.events = simulation_.events();
@@ -89,6 +94,26 @@ class BoundedRun : private SimulationWatcher {
  private:
   void Sent(const SimProcess& self, PeerId, const Head& request) override {
     simulation_.Fail(ledger_.See(self.peer, request, simulation_.elapsed()));
+  }
+
+  // A new coordinator begins in the mode in which the last one was.
+  absl::Status CheckModes() const {
+    const v1::Configuration* before = nullptr;
+    for (const v1::LogEntry& entry : storage_.log()) {
+      if (!entry.has_configuration()) continue;
+      const v1::Configuration& now = entry.configuration();
+      if (before != nullptr &&
+          before->version().term() != now.version().term() &&
+          StalenessText(before->consistency()) !=
+              StalenessText(now.consistency())) {
+        return absl::DataLossError(
+            absl::StrCat("term ", now.version().term(), " begins in mode ",
+                         StalenessText(now.consistency()), "; it was ",
+                         StalenessText(before->consistency())));
+      }
+      before = &now;
+    }
+    return absl::OkStatus();
   }
 
   struct Server {
@@ -166,9 +191,9 @@ class BoundedRun : private SimulationWatcher {
     options.workers = kWorkers;
     options.examples = job_.examples();
     options.nonce_seed = random_.Bits();
-    coordinator_ = std::make_unique<Coordinator>(options);
+    coordinators_.push_back(std::make_unique<Coordinator>(options));
     storage_.ServeCoordinator(PeerId::Coordinator(), &simulation_);
-    simulation_.AddNode(PeerId::Coordinator(), coordinator_.get());
+    simulation_.AddNode(PeerId::Coordinator(), coordinators_.back().get());
   }
 
   void AddWorkerAt(uint32_t index, absl::Duration at) {
@@ -242,6 +267,25 @@ class BoundedRun : private SimulationWatcher {
     });
   }
 
+  // The coordinator and worker-0, which are one process. The next one takes over
+  // what servers and workers hold.
+  void CrashChief() {
+    const auto after =
+        absl::Milliseconds(3000 + random_.Below(9000)) +
+        (faults_.ghost > 0 ? faults_.ghost_delay : absl::ZeroDuration());
+    simulation_.At(DrawTime(), [this, after] {
+      if (!IsUp(PeerId::Coordinator()) || !IsUp(PeerId::Worker(0))) return;
+      ++report_.chief_crashes;
+      Crash(PeerId::Coordinator());
+      Crash(PeerId::Worker(0));
+      AddWorkerAt(0, simulation_.elapsed() + after);
+      simulation_.At(simulation_.elapsed() + after, [this] {
+        down_.erase(PeerId::Coordinator());
+        AddCoordinator();
+      });
+    });
+  }
+
   // Long enough that a lease runs out.
   void CutOff() {
     const bool server = random_.Chance(0.5);
@@ -299,7 +343,7 @@ class BoundedRun : private SimulationWatcher {
   SimStorage storage_;
   Simulation simulation_;
   std::vector<Server> servers_;
-  std::unique_ptr<Coordinator> coordinator_;
+  std::vector<std::unique_ptr<Coordinator>> coordinators_;  // Of all lives.
   std::vector<std::unique_ptr<AsyncWorker>> workers_;
   std::set<PeerId> down_;
   BoundedReport report_;

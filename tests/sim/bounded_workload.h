@@ -11,13 +11,14 @@ namespace paramd {
 struct BoundedReport : WorkloadReport {
   BoundWitness::Counts bound;  // Of all servers together.
   uint64_t crashes = 0;        // Of workers and servers.
+  uint64_t chief_crashes = 0;
   uint64_t joins = 0;          // Workers that came late, or again.
   uint64_t settings = 0;       // Changes of the staleness.
 };
 
 // Workers of unequal speed train under a bound on the network that the seed
 // draws, while workers die, some of them for ever, one comes late, a server
-// loses its shard and an operator changes the bound.
+// loses its shard, the chief dies and an operator changes the bound.
 //
 // Checked: what BoundWitness says of every server; no session begins below the
 // clocks of those that were there; a clock never falls; the job ends, so nobody

@@ -1,6 +1,7 @@
 #include "tests/sim/cut_workload.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -20,10 +21,18 @@ namespace paramd {
 namespace {
 
 constexpr uint64_t kEverySteps[] = {1, 4, 11};
-// Of the first layer's 36 rows the others never change. Two rows are a block,
-// eight a slice.
+// Of the first layer's 36 rows the others never change. Two rows are a block.
 constexpr uint64_t kLit = 6;
-constexpr Cut kFine = {.block_elements = 32, .slice_bytes = 512};
+constexpr uint64_t kFineBlock = 32;
+// Eight, six and ten rows, which are whole blocks; five and seven, so that
+// blocks behind the first slice have other rows.
+constexpr uint64_t kFineSlices[] = {512, 384, 640, 320, 448};
+Cut FineOf(uint64_t slice_bytes) {
+  return {.block_elements = kFineBlock, .slice_bytes = slice_bytes};
+}
+bool AreWholeBlocks(uint64_t slice_bytes) {
+  return slice_bytes % (kFineBlock * sizeof(float)) == 0;
+}
 constexpr uint64_t kWarmUp = 50;  // Of a block's running gradient.
 
 bool HasBase(const v1::Manifest& manifest) {
@@ -58,6 +67,11 @@ CutWorkload::Draw CutWorkload::DrawFrom(uint64_t seed, RandomStream* random) {
   draw.every_steps = kEverySteps[random->Below(3)];
   draw.seed = seed;
   draw.incremental = seed % 3 == 0 ? 1 + seed / 3 % 4 : 0;
+  if (draw.incremental > 0) {
+    RandomStream slices(StableHash("slices of a cut job", seed));
+    draw.slices_before = kFineSlices[slices.Below(std::size(kFineSlices))];
+    draw.slices_after = kFineSlices[slices.Below(std::size(kFineSlices))];
+  }
   return draw;
 }
 
@@ -78,10 +92,17 @@ ModelJob CutWorkload::JobOf(const Draw& draw, uint32_t servers) const {
   return job;
 }
 
-const CutWorkload::Uninterrupted& CutWorkload::ExpectedOf(const Draw& draw) {
-  const std::pair key(draw.workers, draw.incremental > 0);
+absl::optional<FineCut> CutWorkload::CutInto(uint64_t slice_bytes) {
+  if (slice_bytes == 0) return absl::nullopt;
+  return absl::optional<FineCut>(absl::in_place, FineOf(slice_bytes));
+}
+
+const CutWorkload::Uninterrupted& CutWorkload::ExpectedOf(
+    const Draw& draw, uint64_t slices) {
+  const std::pair key(draw.workers, slices);
   const auto known = expected_.find(key);
   if (known != expected_.end()) return known->second;
+  const absl::optional<FineCut> fine = CutInto(slices);
   const ModelJob job = JobOf(draw, /*servers=*/2);
   SimStorage storage;
   ModelCluster cluster(job, /*seed=*/0, &storage);
@@ -131,9 +152,10 @@ absl::StatusOr<uint64_t> CutWorkload::Live(const ModelJob& job,
 
 uint64_t CutWorkload::MomentsOf(const Draw& draw) {
   const std::tuple key(draw.workers, draw.servers_before, draw.every_steps,
-                       draw.incremental);
+                       draw.incremental, draw.slices_before);
   const auto known = moments_.find(key);
   if (known != moments_.end()) return known->second;
+  const absl::optional<FineCut> fine = CutInto(draw.slices_before);
   const ModelJob job = JobOf(draw, draw.servers_before);
   SimStorage storage;
   ModelCluster cluster(job, /*seed=*/1, &storage);
@@ -146,15 +168,13 @@ uint64_t CutWorkload::MomentsOf(const Draw& draw) {
 WorkloadReport CutWorkload::Run(uint64_t seed, bool verbose) {
   RandomStream random(StableHash("cut", seed));
   const Draw draw = DrawFrom(seed, &random);
-  absl::optional<FineCut> fine;
-  if (draw.incremental > 0) fine.emplace(kFine);
   const uint64_t cut = 1 + random.Below(MomentsOf(draw));
-  const Uninterrupted& expected = ExpectedOf(draw);
 
   SimStorage storage;
   WorkloadReport report;
   const ModelJob before = JobOf(draw, draw.servers_before);
   {
+    const absl::optional<FineCut> fine = CutInto(draw.slices_before);
     ModelCluster cluster(before, 2 * seed, &storage);
     report.status =
         Live(before, {cut, seed, verbose}, &cluster, &report)
@@ -165,18 +185,27 @@ WorkloadReport CutWorkload::Run(uint64_t seed, bool verbose) {
   const uint64_t step = storage.committed().empty()
                             ? 0
                             : storage.committed().back().global_step();
-  const bool running = !is_cut || step == 0 || step >= kWarmUp;
+  // And where blocks have other rows, not all of a running one is theirs.
+  const bool same_blocks = draw.slices_before == draw.slices_after ||
+                           (AreWholeBlocks(draw.slices_before) &&
+                            AreWholeBlocks(draw.slices_after));
+  const bool running =
+      !is_cut || step == 0 || (step >= kWarmUp && same_blocks);
   if (is_cut && !storage.committed().empty()) {
     ++restored_;
     warm_ += running ? 1 : 0;
     report.resumed = true;
     moved_ += draw.servers_after != draw.servers_before;
+    recut_ += draw.slices_after != draw.slices_before;
     if (HasBase(storage.committed().back())) {
       ++based_;
       report.probes.Hit("a job goes on from files with a base");
     }
   }
   const ModelJob after = JobOf(draw, draw.servers_after);
+  const uint64_t slices = is_cut ? draw.slices_after : draw.slices_before;
+  const Uninterrupted& expected = ExpectedOf(draw, slices);
+  const absl::optional<FineCut> fine = CutInto(slices);
   ModelCluster cluster(after, 2 * seed + 1, &storage);
   if (is_cut) {
     report.status =

@@ -7,6 +7,9 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/types/optional.h"
+
+#include "tests/sim/fine_cut.h"
 #include "tests/sim/model_cluster.h"
 #include "tests/sim/model_job.h"
 #include "tests/sim/workload_report.h"
@@ -19,7 +22,9 @@ namespace paramd {
 // bit: values, the optimizer's slots, the steps that each block has applied and,
 // from its 50th on, its running gradient.
 //
-// In every third seed most blocks never change, and checkpoints have bases.
+// In every third seed most blocks never change, and checkpoints have bases; then
+// slices are cut at other rows behind the cut, mostly, and half of the time blocks
+// are as well.
 // The seed draws 1 to 3 workers, 1 to 3 servers before the cut and as many
 // behind it, how often there is a checkpoint, the network, and the cut: one of
 // the moments of that job at which a process acts.
@@ -39,6 +44,8 @@ class CutWorkload {
   // these that did on another number of servers.
   uint64_t restored() const { return restored_; }
   uint64_t moved() const { return moved_; }
+  // And those that did in other slices than those that were saved.
+  uint64_t recut() const { return recut_; }
   // And those that did from a checkpoint whose files have a base.
   uint64_t based() const { return based_; }
   // And those that did when running gradients are kept.
@@ -56,6 +63,9 @@ class CutWorkload {
     uint64_t every_steps;
     uint64_t seed;
     uint32_t incremental;  // As checkpoint.incremental. 0: no bases.
+    // Bytes of a slice. 0: as in production.
+    uint64_t slices_before = 0;
+    uint64_t slices_after = 0;
   };
   // Until all have ended, or behind moment `cut`, if that is not 0.
   struct Life {
@@ -66,7 +76,9 @@ class CutWorkload {
 
   static Draw DrawFrom(uint64_t seed, RandomStream* random);
   ModelJob JobOf(const Draw& draw, uint32_t servers) const;
-  const Uninterrupted& ExpectedOf(const Draw& draw);
+  // With slices of so many bytes.
+  const Uninterrupted& ExpectedOf(const Draw& draw, uint64_t slices);
+  static absl::optional<FineCut> CutInto(uint64_t slice_bytes);
   // Of an uninterrupted life, about.
   uint64_t MomentsOf(const Draw& draw);
   // Runs one life of the cluster; how many moments it had.
@@ -74,12 +86,14 @@ class CutWorkload {
                                 ModelCluster* cluster, WorkloadReport* report);
 
   const uint32_t epochs_;
-  // By workers, and whether most blocks never change.
-  std::map<std::pair<uint32_t, bool>, Uninterrupted> expected_;
-  std::map<std::tuple<uint32_t, uint32_t, uint64_t, uint32_t>, uint64_t>
+  // By workers, and bytes of a slice.
+  std::map<std::pair<uint32_t, uint64_t>, Uninterrupted> expected_;
+  std::map<std::tuple<uint32_t, uint32_t, uint64_t, uint32_t, uint64_t>,
+           uint64_t>
       moments_;
   uint64_t restored_ = 0;
   uint64_t moved_ = 0;
+  uint64_t recut_ = 0;
   uint64_t based_ = 0;
   uint64_t warm_ = 0;
 };

@@ -20,6 +20,7 @@ TEST(CutWorkloadTest, Promise3_RestoredAndContinuedItIsAsIfNeverStopped) {
   if (FewSeeds()) return;
   EXPECT_GE(cuts.restored(), Cuts() / 2);
   EXPECT_GE(cuts.moved(), Cuts() / 4);
+  EXPECT_GT(cuts.recut(), 0u);
   EXPECT_GT(cuts.based(), 0u);
   EXPECT_GT(cuts.warm(), 0u);
 }

@@ -69,11 +69,13 @@ absl::Status InputModel::TakeOver(uint64_t term, uint64_t before,
     const bool is_done = known.state == Batch::State::kDone;
     const bool is_used =
         is_done || (known.state == Batch::State::kLeased && known.whole);
-    if (!is_left && !is_done && !in.contains(place)) {
+    // What is missing of it servers may have told, or its worker.
+    const bool given_up = WasGivenUp(place);
+    if (!is_left && !is_done && !in.contains(place) && !given_up) {
       return Wrong(NameOf(place), " is left out in term ", term,
                    ", and not in every block");
     }
-    if (is_left && is_used && !lossy) {
+    if (is_left && is_used && !lossy && !given_up) {
       return Wrong(NameOf(place), " is done again in term ", term,
                    ", and its push is whole");
     }
@@ -112,9 +114,13 @@ absl::Status InputModel::GoesOn(const SessionKey& session,
                                              : Batch::State::kLeased;
       }
       batch.holder = session;
-      batch.pushed = before.batches.at(place).pushed;
+      const Batch& was = before.batches.at(place);
+      batch.pushed = was.pushed;
+      // Since the session said what it holds.
+      batch.whole = was.whole && was.holder == session;
+      batch.stamp = was.stamp;
       batch.portion = portion.id();
-      batch.times = std::max(batch.times, before.batches.at(place).times);
+      batch.times = std::max(batch.times, was.times);
     }
   }
   return absl::OkStatus();
@@ -202,6 +208,7 @@ absl::Status InputModel::Pushed(const PushLedger::Push& push) {
 }
 
 void InputModel::Whole(const PushLedger::Push& push) {
+  if (push.given_up) given_up_.insert(push.batch);
   Batch& batch = TermOf(push.session).batches[push.batch];
   if (batch.state == Batch::State::kLeased && batch.holder == push.session) {
     batch.whole = true;

@@ -51,7 +51,12 @@ class InputModel {
   void Fenced(const SessionKey& session, bool in_good_order);
   // Once for each handing out.
   absl::Status Pushed(const PushLedger::Push& push);
+  // Every block of it is acknowledged, or its worker has given it up.
   void Whole(const PushLedger::Push& push);
+  // Some push of it was given up, so it need not be in every block.
+  bool WasGivenUp(const BatchPlace& batch) const {
+    return given_up_.contains(batch);
+  }
 
   // The snapshot's cut is complete: this is what its manifest must say.
   void Cut(const Number& snapshot);
@@ -90,6 +95,7 @@ class InputModel {
   // Of sessions that go on; else that of their generation.
   std::map<SessionKey, uint64_t> goes_on_in_;
   std::set<SessionKey> fenced_;
+  std::set<BatchPlace> given_up_;
   std::map<Number, std::map<BatchPlace, Batch>> cuts_;
   uint64_t handed_out_again_ = 0;
 };

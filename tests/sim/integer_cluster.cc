@@ -234,6 +234,7 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
   options.job = job_.config();
   options.job_digest = kDigest;
   options.examples = job_.examples();
+  options.give_up_after = options_.give_up_after;
   // In half of the jobs gradients leave as they are computed.
   if (job_.config().seed() % 2 == 1) options.layers_from_bytes = 0;
   auto added = std::make_unique<AsyncWorker>(options);

@@ -48,6 +48,8 @@ class IntegerCluster {
     bool tight_memory = false;
     // The weights of the last evaluation have every batch once, whoever died.
     bool exact = false;
+    // A push or pull that takes longer is given up.
+    absl::Duration give_up_after = absl::Minutes(5);
     // Sums are scaled, so what is in weights can't be told from them.
     bool scaled = false;
   };

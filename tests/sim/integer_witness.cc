@@ -66,6 +66,7 @@ void IntegerWitness::Begin(Simulation* simulation) {
   snapshot_open_ = false;
   joining_.clear();
   heard_.clear();
+  pushed_as_.clear();
   processes_.clear();
   said_ended_.clear();
   jumped_ = -absl::InfiniteDuration();
@@ -139,6 +140,7 @@ void IntegerWitness::Sent(const SimProcess& self, PeerId, const Head& request) {
     const size_t before = ledger_.pushes();
     const auto index = ledger_.See(self.peer, *push);
     if (!index.ok()) return Check(index.status());
+    pushed_as_[self] = KeyOf(push->header());
     if (ledger_.pushes() > before) Check(input_.Pushed(ledger_.push(*index)));
     Check(sessions_.SendsPush(*index));
   } else if (const auto* heartbeat =
@@ -413,6 +415,7 @@ void IntegerWitness::Noted(const SimProcess& self, absl::string_view note) {
   for (const auto& [part, name] : kNotes) {
     if (absl::StrContains(note, part)) probes_.Hit(name);
   }
+  if (absl::StrContains(note, "push given up after")) Check(GivesUp(self));
   uint32_t worker = 0;
   if (self.peer == PeerId::Coordinator() &&
       absl::StrContains(note, "is gone after") &&
@@ -422,6 +425,19 @@ void IntegerWitness::Noted(const SimProcess& self, absl::string_view note) {
     const auto newest = newest_listed_.find(worker);
     if (newest != newest_listed_.end()) gone_.insert(newest->second);
   }
+}
+
+absl::Status IntegerWitness::GivesUp(const SimProcess& self) {
+  const auto session = pushed_as_.find(self);
+  if (session == pushed_as_.end()) {
+    return Wrong(PeerName(self.peer), " gives up a push that it never sent");
+  }
+  ASSIGN_OR_RETURN(const PushLedger::PushIndex push,
+                   sessions_.GivesUp(session->second));
+  ledger_.GivesUp(push);
+  input_.Whole(ledger_.push(push));
+  probes_.Hit("a push is given up");
+  return absl::OkStatus();
 }
 
 absl::Status IntegerWitness::CheckAudit(const v1::Manifest& manifest) {
@@ -471,7 +487,8 @@ absl::Status IntegerWitness::CheckEnd(bool exactly_once,
           found == contents[b].batches.end() ? 0 : found->second;
       const uint32_t most =
           exactly_once ? 1 : input_.TimesHandedOut(last, place);
-      const uint32_t least = exactly_once || !contents[b].lossy ? 1 : 0;
+      const bool may_lack = contents[b].lossy || input_.WasGivenUp(place);
+      const uint32_t least = exactly_once || !may_lack ? 1 : 0;
       if (least <= times && times <= most) continue;
       return Wrong("batch ", place.begin, " of epoch ", place.epoch, " is ",
                    times, " times in block ", b, "; it may be from ", least,

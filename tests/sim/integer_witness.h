@@ -99,6 +99,7 @@ class IntegerWitness : public SimulationWatcher {
   absl::Status CheckJoined(uint32_t worker, const v1::JoinReply& reply) const;
   void NoteLeftBehind(const v1::JoinRequest& join);
   absl::Status SentByCoordinator(const SimProcess& self, const Head& request);
+  absl::Status GivesUp(const SimProcess& self);
   static absl::Status CheckAudit(const v1::Manifest& manifest);
   absl::Status CheckLogged(const v1::Configuration& configuration);
   absl::Status HeardByWorker(const SimProcess& self, const Head& request,
@@ -128,6 +129,7 @@ class IntegerWitness : public SimulationWatcher {
   // By term: every session that was told in a configuration of it.
   std::map<uint64_t, std::set<SessionKey>> told_;
   std::map<SessionKey, uint64_t> incarnations_;
+  std::map<SimProcess, SessionKey> pushed_as_;  // Last.
   std::map<uint64_t, SimProcess> processes_;  // That join, by incarnation,
   std::set<uint64_t> said_ended_;  // and those of which a successor said so.
   // Joins by incarnation and sessions left, and the sessions that were.

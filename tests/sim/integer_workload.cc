@@ -37,6 +37,16 @@ bool HasDamage(uint64_t seed) {
 // With checkpoints that can't be read now and then.
 bool HasUnreadable(uint64_t seed) { return seed % 7 == 5 && !IsGentle(seed); }
 
+// With entries of the log that take long, so that others join and go meanwhile.
+bool HasSlowLog(uint64_t seed) { return seed % 5 == 4; }
+
+// Whether a server that is away for a little long is waited for.
+absl::Duration DrawGiveUp(uint64_t seed) {
+  if (IsGentle(seed) || seed % 6 != 1) return absl::Minutes(5);
+  RandomStream random(StableHash("give up", seed));
+  return absl::Milliseconds(1500 + random.Below(4000));
+}
+
 IntegerJob::Options JobOptions(uint64_t seed) {
   IntegerJob::Options options;
   if (IsIncremental(seed)) {
@@ -69,6 +79,7 @@ class IntegerRun {
         damage_(StableHash("damage", seed)),
         unreadable_(StableHash("unreadable", seed)) {
     if (HasUnreadable(seed)) storage_.Unreadable(0.15, &unreadable_);
+    if (HasSlowLog(seed)) storage_.SlowLog(absl::Seconds(3));
     if (HasBlindServers(seed)) storage_.Blind(0.3, &blind_);
     if (!HasDamage(seed)) return;
     // While the job runs files may be based on one that turns out damaged, and
@@ -139,7 +150,8 @@ class IntegerRun {
          .workers = 4 + static_cast<uint32_t>(random_.Below(2)),
          .gentle = IsGentle(seed_),
          .last_worker_is_late = true,
-         .tight_memory = seed_ % 5 == 3},
+         .tight_memory = seed_ % 5 == 3,
+         .give_up_after = DrawGiveUp(seed_)},
         job_, &witness_, &storage_, &simulation);
     const Chaos chaos(*options, &cluster, witness_, &storage_, &report_.probes,
                       &simulation);

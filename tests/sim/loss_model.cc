@@ -164,7 +164,9 @@ absl::Status LossModel::AddLost(const v1::Manifest& manifest,
       if (!(ledger_.push(push).stamp < sealed->first)) break;
       ASSIGN_OR_RETURN(const bool lacks, content_.Lacks(manifest, file, push));
       if (!lacks) continue;
-      if (n <= least) must->insert({session, n});
+      // Whether one that was given up ever reached the server nobody can tell.
+      const bool given_up = ledger_.push(push).given_up;
+      if (n <= least && !given_up) must->insert({session, n});
       may->insert({session, n});
     }
   }

@@ -29,6 +29,8 @@ using Moment = Simulation::Moment;
 enum class Kind { kCalm, kChiefDies, kAnything };
 
 Kind KindOf(uint64_t seed) { return static_cast<Kind>(seed % 3); }
+// With entries of the log that take long, so that others join and go meanwhile.
+bool HasSlowLog(uint64_t seed) { return seed % 4 == 3; }
 bool IsExact(uint64_t seed) { return KindOf(seed) != Kind::kAnything; }
 
 Cut DrawCut(uint64_t seed) {
@@ -75,6 +77,7 @@ class ModeRun {
 
   WorkloadReport Run() {
     simulation_.Watch(&witness_);
+    if (HasSlowLog(seed_)) storage_.SlowLog(absl::Seconds(3));
     IntegerCluster cluster(
         {.seed = seed_,
          .servers = 1 + static_cast<uint32_t>(random_.Below(3)),

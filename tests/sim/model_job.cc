@@ -22,6 +22,7 @@ class DrawnDataset : public Dataset {
   }
   const InputSpec& spec() const override { return spec_; }
   uint64_t size() const override { return 230; }
+  v1::DataSet Describe() const override { return {}; }
   absl::Status Read(absl::Span<const uint32_t> indices,
                     Batch* batch) const override {
     batch->examples.clear();

@@ -16,6 +16,7 @@ const std::vector<std::string>& Probes::Required() {
       "a slice goes through the chief",
       "a fork is given up",
       "a push before the cut is applied to both copies",
+      "a push is given up",
       "a push is answered with the weights behind it",
       "a loss is reported",
       "a loss is reported of a session that pushed no more",

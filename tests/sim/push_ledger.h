@@ -46,6 +46,7 @@ class PushLedger {
     Number stamp;  // The snapshot behind whose cut it comes.
     BatchPlace batch;
     std::vector<float> coefficients;  // By block.
+    bool given_up = false;
   };
 
   explicit PushLedger(const IntegerJob& job) : job_(job) {}
@@ -58,6 +59,9 @@ class PushLedger {
   absl::StatusOr<PushIndex> Find(const v1::Header& header) const;
   absl::StatusOr<PushIndex> Find(const SessionKey& session,
                                  uint64_t sequence) const;
+
+  // Its worker waits for it no longer, and goes on with the next one.
+  void GivesUp(PushIndex index) { pushes_[index].given_up = true; }
 
   const Push& push(PushIndex index) const { return pushes_[index]; }
   size_t pushes() const { return pushes_.size(); }

@@ -123,6 +123,18 @@ absl::Status SessionModel::HearsPush(const v1::PushRequest& request,
   return FinishIfWhole(&session);
 }
 
+absl::StatusOr<PushLedger::PushIndex> SessionModel::GivesUp(
+    const SessionKey& key) {
+  const auto found = sessions_.find(key);
+  if (found == sessions_.end() || found->second.opened == 0) {
+    return Wrong(SessionName(key), " gives a push up, and has opened none");
+  }
+  // It may be whole here: an answer that came too late for its call was not
+  // taken.
+  found->second.whole = found->second.opened;
+  return found->second.push;
+}
+
 absl::Status SessionModel::FinishIfWhole(Session* session) {
   if (!std::all_of(session->acknowledged.begin(), session->acknowledged.end(),
                    [](bool b) { return b; })) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
@@ -26,6 +27,9 @@ namespace paramd {
 // coordinator of more pushes than are whole, or of a cut that is not the push
 // that it had opened last when it heard of the snapshot; and if a push that is whole is not in the content of
 // every server generation that acknowledged it.
+//
+// A push that is given up is open no longer: it counts as whole in all that its
+// worker tells, whatever of it is in.
 //
 // Not thread-safe. Job, ledger and content outlive it.
 class SessionModel {
@@ -47,6 +51,9 @@ class SessionModel {
   absl::Status SendsPortion(const v1::PortionRequest& request);
   absl::Status HearsPush(const v1::PushRequest& request,
                          const v1::PushReply& reply);
+  // It notes that it waits for its open push no longer, which counts from now on
+  // as one that is whole. That push; kDataLoss if it has opened none.
+  absl::StatusOr<PushLedger::PushIndex> GivesUp(const SessionKey& session);
   absl::Status HearsHeartbeat(const v1::HeartbeatRequest& request,
                               const v1::HeartbeatReply* reply);
 

@@ -111,6 +111,23 @@ TEST_F(SessionModelTest, APushFollowsTheOneThatIsWhole) {
   ExpectWrong(Send(2), "is opened before push 1 is acknowledged");
 }
 
+TEST_F(SessionModelTest, APushThatIsGivenUpCountsAndTheNextMayFollow) {
+  const SessionKey session = {1, {1, 7}};
+  EXPECT_FALSE(sessions_.GivesUp(session).ok()) << "none was opened";
+  ASSERT_TRUE(Send(1).ok());
+  EXPECT_FALSE(Send(2).ok());
+}
+
+TEST_F(SessionModelTest, APushBehindOneThatWasGivenUpIsTheNext) {
+  ASSERT_TRUE(Send(1).ok());
+  const auto given_up = sessions_.GivesUp({1, {1, 7}});
+  ASSERT_TRUE(given_up.ok());
+  EXPECT_EQ(ledger_.push(*given_up).sequence, 1u);
+  EXPECT_FALSE(sessions_.HasOpenPush(1));
+  EXPECT_TRUE(Send(2).ok());
+  EXPECT_TRUE(sessions_.HasOpenPush(1));
+}
+
 TEST_F(SessionModelTest, APushIsWholeWhenEveryBlockIsAcknowledged) {
   EXPECT_TRUE(Send(1).ok());
   EXPECT_TRUE(Acknowledge(1).ok());

@@ -209,7 +209,8 @@ void Simulation::DeliverRequest(Event event) {
   Trace(event);
   if (watcher_ != nullptr) watcher_->Received(self, from, *event.call->head);
   const CallId id = next_delivery_++;
-  node->incoming[id] = {event.call, now_};
+  const bool again = std::exchange(event.call->received, true);
+  node->incoming[id] = {event.call, now_, again};
   Message message;
   message.from = from;
   message.call = id;
@@ -320,9 +321,9 @@ void Simulation::Tick(const Event& event) {
 }
 
 void Simulation::Empty(Node* node, Outbox out) {
-  for (const std::string& note : out.notes) {
-    trace_.AddNote(now_, node->self.peer, note);
-    if (watcher_ != nullptr) watcher_->Noted(node->self, note);
+  for (const Outbox::NoteItem& note : out.notes) {
+    trace_.AddNote(now_, node->self.peer, note.sentence);
+    if (watcher_ != nullptr) watcher_->Noted(node->self, note.sentence);
   }
   for (Outbox::ReplyItem& item : out.replies) Answer(node, std::move(item));
   for (Outbox::SendItem& item : out.sends) Send(node, std::move(item));
@@ -403,6 +404,7 @@ void Simulation::Answer(Node* node, Outbox::ReplyItem item) {
                      ", which it does not have or has answered")));
   }
   const CallRef call = found->second.call;
+  const bool again = found->second.again;
   node->incoming.erase(found);
   if (item.status.ok() == (item.head == nullptr)) {
     return Fail(absl::InternalError(
@@ -412,7 +414,8 @@ void Simulation::Answer(Node* node, Outbox::ReplyItem item) {
   if (watcher_ != nullptr) {
     watcher_->Answered(node->self, call->from.peer, *call->head, item);
   }
-  if (call->reset) return;
+  // A call has one answer: that to what came first of it.
+  if (call->reset || again) return;
   const SimNetwork::Fate fate =
       network_.OfReply({node->self.peer, call->from.peer, &call->type(), now_});
   if (fate.fails_at.has_value()) {

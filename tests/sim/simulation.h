@@ -195,6 +195,7 @@ class Simulation {
     int64_t deadline_at = 0;
     bool settled = false;
     bool reset = false;
+    bool received = false;  // Once, at least.
 
     const std::string& type() const { return head->GetDescriptor()->name(); }
   };
@@ -229,6 +230,7 @@ class Simulation {
   struct Delivery {
     CallRef call;
     int64_t since = 0;
+    bool again = false;  // Not the first of its call.
   };
   struct Node {
     SimProcess self;

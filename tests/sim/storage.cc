@@ -162,7 +162,8 @@ std::vector<SimStorage::Work> SimStorage::CoordinatorWorks() {
       MakeWork<v1::ReadLog>(
           kFast, [this](const auto&, const auto&) { return ReadLog(); }),
       MakeWork<v1::AppendLog>(
-          kFast, [this](const auto& r, const auto&) { return AppendLog(r); }),
+          longest_append_,
+          [this](const auto& r, const auto&) { return AppendLog(r); }),
       MakeWork<v1::PrepareCheckpoint>(
           kFast,
           [this](const auto& r, const auto&) { return PrepareCheckpoint(r); }),

@@ -58,6 +58,9 @@ class SimStorage {
   void LoseResults(double chance, RandomStream* random);
   // A server died while it wrote: the file is there, and its end is not.
   void Tear(const v1::WriteShard& request);
+  // From now on an entry of the log takes up to so long to be written, for the
+  // processes that are served from now on.
+  void SlowLog(absl::Duration longest) { longest_append_ = longest; }
   // The next server that writes its shard finds no space for it.
   void FailNextShard() { fail_next_shard_ = true; }
   // What of the work asked for must never be: a checkpoint is deleted that the
@@ -166,6 +169,7 @@ class SimStorage {
   bool full_ = false;
   bool was_bad_ = false;
   bool fail_next_shard_ = false;
+  absl::Duration longest_append_ = absl::Milliseconds(50);
   double blind_ = 0;
   RandomStream* blind_random_ = nullptr;
   std::map<std::string, std::string> fetching_;  // By path.

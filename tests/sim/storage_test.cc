@@ -77,6 +77,7 @@ class StorageTest : public ::testing::Test {
     commit->mutable_retention()->set_keep(1);
     v1::Manifest* manifest = commit->mutable_manifest();
     *manifest->mutable_snapshot() = snapshot;
+    manifest->set_global_step(counter);
     v1::Variable* variable = manifest->add_variables();
     variable->set_name("w");
     variable->add_shape(3);

@@ -15,7 +15,6 @@ namespace {
 
 using ::google::protobuf::DynamicCastToGenerated;
 
-constexpr absl::Duration kStatsWindow = absl::Seconds(1);
 // A pull or push that is open for longer is told to people.
 constexpr absl::Duration kOverdue = absl::Seconds(3);
 
@@ -33,7 +32,6 @@ AsyncWorker::AsyncWorker(const Options& options)
 
 void AsyncWorker::Start(Time now, Outbox* out) {
   started_ = now;
-  stats_since_ = now;
   SendJoin(out);
 }
 
@@ -67,10 +65,10 @@ void AsyncWorker::Completed(IoResult result, Time now, Outbox* out) {
   if (result.io == take_io_) {
     OnTaken(result, now, out);
   } else if (result.io == compute_io_) {
-    OnGradient(result, now, out);
     const auto* computed =
         DynamicCastToGenerated<v1::ComputeGradientResult>(result.head.get());
-    if (computed != nullptr) UpdateStats(*computed, now);
+    if (computed != nullptr) OnFigures(result.io, *computed, now);
+    OnGradient(result, now, out);
   } else if (result.io == evaluate_io_) {
     OnEvaluated(result, out);
   } else if (!result.status.ok()) {
@@ -80,6 +78,7 @@ void AsyncWorker::Completed(IoResult result, Time now, Outbox* out) {
 }
 
 void AsyncWorker::Tick(Time now, Outbox* out) {
+  figures_.Tick(now);
   const absl::Duration patience =
       absl::Milliseconds(options_.job.start_timeout_ms());
   if (phase_ == Phase::kJoining && now - started_ > patience) {
@@ -93,7 +92,7 @@ void AsyncWorker::Tick(Time now, Outbox* out) {
 }
 
 Time AsyncWorker::next_tick() const {
-  Time next = Time::Never();
+  Time next = figures_.next_tick();
   if (MayJoin()) next = std::min(next, join_call_.retry_at);
   if (WantsPortion()) next = std::min(next, portion_call_.retry_at);
   if (heartbeat_call_.call == 0) {
@@ -115,7 +114,7 @@ void AsyncWorker::Advance(Time now, Outbox* out) {
   while (phase_ == Phase::kRunning && session_.has_value()) {
     const auto finished = session_->TakeFinished();
     if (!finished.has_value()) break;
-    OnFinished(*finished, out);
+    OnFinished(*finished, now, out);
   }
   if (out->exited || phase_ == Phase::kJoining) return;
   if (phase_ == Phase::kRunning) AdvancePipeline(now, out);
@@ -234,11 +233,16 @@ void AsyncWorker::StartCompute(Outbox* out) {
   StartComputing(std::move(compute), out);
 }
 
-void AsyncWorker::OnFinished(const Session::Finished& finished, Outbox* out) {
+void AsyncWorker::OnFinished(const Session::Finished& finished, Time now,
+                             Outbox* out) {
   const OperationKind kind = KindOf(finished.op);
   const v1::Refusal refusal = RefusalOf(finished.status);
   if (refusal.reason() == v1::Refusal::LATE && kind == kPush) {
     OnLate(refusal.step(), out);
+    return;
+  }
+  if (refusal.reason() == v1::Refusal::SUPERSEDED && kind == kPush) {
+    OnSpoiled(finished.status, now, out);
     return;
   }
   const bool given_up = absl::IsDeadlineExceeded(finished.status);
@@ -250,6 +254,8 @@ void AsyncWorker::OnFinished(const Session::Finished& finished, Outbox* out) {
     }
   } else if (kind == kPush && !given_up) {
     quarantine_.Applied();
+    figures_.Acknowledged(pushing_->number, pushing_->computed_examples,
+                          pushing_->loss);
     NoteFirstPush(out);
   }
   if (given_up) {
@@ -286,11 +292,24 @@ bool AsyncWorker::OnQuarantined(const absl::Status& status, Outbox* out) {
   const absl::Status enough = quarantine_.Refused(status.message());
   if (!enough.ok()) out->Exit(enough);
   if (enough.ok() && quarantine_.is_worth_a_note()) {
-    out->Note(absl::StrCat("push ", pushes_started_, " given up (",
+    out->Warn(absl::StrCat("push ", pushes_started_, " given up (",
                            quarantine_.total(),
-                           " so far): ", status.message()));
+                           " so far): ", status.message()),
+              {{"push", pushes_started_},
+               {"quarantined", quarantine_.total()}});
   }
   return true;
+}
+
+// Another generation fences who pushes as this one; what is not in is computed
+// again.
+void AsyncWorker::OnSpoiled(const absl::Status& status, Time now,
+                            Outbox* out) {
+  ++spoiled_sessions_;
+  if (draining_) return out->Exit(absl::AbortedError(status.message()));
+  out->Warn(absl::StrCat("session ended (", spoiled_sessions_,
+                         " so far), joining again: ", status.message()));
+  JoinAgain(now);
 }
 
 void AsyncWorker::OnOperationFailed(const absl::Status& status, Outbox* out) {
@@ -306,7 +325,8 @@ void AsyncWorker::OnOperationFailed(const absl::Status& status, Outbox* out) {
 void AsyncWorker::NoteFirstPush(Outbox* out) {
   if (std::exchange(first_push_noted_, true)) return;
   out->Note(absl::StrCat("first push of generation ", VersionName(generation_),
-                         " acknowledged"));
+                         " acknowledged"),
+            {{"generation", VersionName(generation_)}});
 }
 
 void AsyncWorker::OnPushEnded() {
@@ -336,11 +356,14 @@ void AsyncWorker::OnEvaluated(const IoResult& result, Outbox* out) {
     return;
   }
   evaluation_ = evaluated->evaluation();
+  const double accuracy = static_cast<double>(evaluation_.correct()) /
+                          std::max<uint64_t>(1, evaluation_.examples());
   out->Note(absl::StrCat("evaluation after epoch ", evaluation_.epoch(),
-                         ": accuracy ",
-                         static_cast<double>(evaluation_.correct()) /
-                             std::max<uint64_t>(1, evaluation_.examples()),
-                         ", loss ", evaluation_.loss()));
+                         ": accuracy ", accuracy, ", loss ",
+                         evaluation_.loss()),
+            {{"epoch", evaluation_.epoch()},
+             {"accuracy", accuracy},
+             {"loss", evaluation_.loss()}});
 }
 
 bool AsyncWorker::idle() const {
@@ -363,30 +386,35 @@ uint64_t AsyncWorker::batches_left() const {
 
 // ---- for people -------------------------------------------------------------
 
-void AsyncWorker::UpdateStats(const v1::ComputeGradientResult& result,
-                              Time now) {
-  stats_examples_ += result.examples();
-  stats_loss_ += result.loss();
-  const absl::Duration passed = now - stats_since_;
-  if (passed < kStatsWindow || stats_examples_ == 0) return;
-  stats_.set_examples_per_second(stats_examples_ /
-                                 absl::ToDoubleSeconds(passed));
-  stats_.set_loss(stats_loss_ / stats_examples_);
+void AsyncWorker::OnFigures(IoId io, const v1::ComputeGradientResult& result,
+                            Time now) {
+  figures_.Computed(result.examples(), result.loss(), now);
   if (!portions_.empty()) {
-    stats_.set_epoch(portions_.front().portion.epoch());
+    epoch_ = portions_.front().portion.epoch();
   } else if (computing_.has_value()) {
-    stats_.set_epoch(computing_->epoch);
+    epoch_ = computing_->epoch;
   }
-  stats_.clear_pull_p50_ms();
-  if (session_.has_value()) {
-    for (uint32_t s = 0; s < session_->placement().servers(); ++s) {
-      stats_.add_pull_p50_ms(
-          absl::ToDoubleMilliseconds(session_->PullLatency(s)));
-    }
+  for (absl::optional<Step>* step : {&computing_, &pushing_}) {
+    if (!step->has_value() || (*step)->io != io) continue;
+    (*step)->computed_examples = result.examples();
+    (*step)->loss = result.loss();
   }
-  stats_since_ = now;
-  stats_examples_ = 0;
-  stats_loss_ = 0;
+}
+
+v1::WorkerStats AsyncWorker::MakeStats() const {
+  v1::WorkerStats stats;
+  figures_.Fill(&stats);
+  stats.set_epoch(epoch_);
+  stats.set_pushes(pushes_acknowledged_);
+  stats.set_given_up(given_up_);
+  stats.set_late(late_);
+  stats.set_quarantined(quarantine_.total());
+  stats.set_spoiled_sessions(spoiled_sessions_);
+  if (!session_.has_value() || epoch_ == 0) return stats;
+  for (uint32_t s = 0; s < session_->placement().servers(); ++s) {
+    stats.add_pull_p50_ms(absl::ToDoubleMilliseconds(session_->PullLatency(s)));
+  }
+  return stats;
 }
 
 std::string AsyncWorker::waiting_for() const {
@@ -412,11 +440,7 @@ void AsyncWorker::FillStatus(v1::StatusReply* status) const {
   if (session_.has_value()) {
     *status->mutable_configuration() = session_->configuration_version();
   }
-  *status->mutable_worker() = stats_;
-  status->mutable_worker()->set_pushes(pushes_acknowledged_);
-  status->mutable_worker()->set_given_up(given_up_);
-  status->mutable_worker()->set_late(late_);
-  status->mutable_worker()->set_quarantined(quarantine_.total());
+  *status->mutable_worker() = MakeStats();
 }
 
 }  // namespace paramd

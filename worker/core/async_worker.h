@@ -20,6 +20,7 @@
 #include "worker/core/push_cut.h"
 #include "worker/core/quarantine_watch.h"
 #include "worker/core/sync_cursor.h"
+#include "worker/core/training_figures.h"
 
 namespace paramd {
 
@@ -75,6 +76,9 @@ class AsyncWorker : public Core {
     v1::JobConfig job;  // Checked, with every default filled in.
     std::string job_digest;
     uint64_t examples = 0;  // In the training set; for sync mode.
+    v1::DataSet data;       // The training set; the chief must have it too.
+    // A push or pull that takes longer is given up.
+    absl::Duration give_up_after = absl::Minutes(5);
     // A gradient of so many bytes leaves layer by layer as it is computed.
     uint64_t layers_from_bytes = uint64_t{2} << 20;
   };
@@ -114,7 +118,9 @@ class AsyncWorker : public Core {
     uint64_t end = 0;
     uint64_t number = 0;    // Sync mode: of the job's step,
     uint64_t examples = 0;  // and of how many examples this is.
-    IoId io = 0;            // Of its computation.
+    IoId io = 0;            // Of its computation,
+    uint64_t computed_examples = 0;  // and what came of it.
+    double loss = 0;
     bool computed = false;
     // Until they are pushed; empty ones are still computed.
     std::vector<Buffer> gradients;
@@ -142,7 +148,9 @@ class AsyncWorker : public Core {
   void OnLeftOut(uint64_t step, Outbox* out);
   void StartEvaluation(Time now, Outbox* out);
   void AdvanceCoordinator(Time now, Outbox* out);
-  void OnFinished(const Session::Finished& finished, Outbox* out);
+  void OnFinished(const Session::Finished& finished, Time now, Outbox* out);
+  // Somebody else pushed as this session.
+  void OnSpoiled(const absl::Status& status, Time now, Outbox* out);
   void OnOperationFailed(const absl::Status& status, Outbox* out);
   // True if the worker goes on: the push is given up.
   bool OnQuarantined(const absl::Status& status, Outbox* out);
@@ -167,7 +175,9 @@ class AsyncWorker : public Core {
   void TakeGradients(Outbox* out);
   void OnTaken(const IoResult& result, Time now, Outbox* out);
   void OnEvaluated(const IoResult& result, Outbox* out);
-  void UpdateStats(const v1::ComputeGradientResult& result, Time now);
+  void OnFigures(IoId io, const v1::ComputeGradientResult& result, Time now);
+  // What people see.
+  v1::WorkerStats MakeStats() const;
 
   void SendJoin(Outbox* out);
   void OnJoined(const v1::JoinReply& reply, Time now, Outbox* out);
@@ -265,11 +275,10 @@ class AsyncWorker : public Core {
   uint64_t evaluations_ = 0;
 
   // ---- figures for people
-  Time stats_since_;
-  uint64_t stats_examples_ = 0;
-  double stats_loss_ = 0;
-  v1::WorkerStats stats_;
+  TrainingFigures figures_;
+  uint32_t epoch_ = 0;
   uint64_t given_up_ = 0;
+  uint64_t spoiled_sessions_ = 0;
   QuarantineWatch quarantine_;
 
   CallId next_call_ = 1;

@@ -41,6 +41,7 @@ void AsyncWorker::SendJoin(Outbox* out) {
   join->set_host(options_.host);
   join->set_pid(options_.pid);
   join->set_job_digest(options_.job_digest);
+  *join->mutable_data() = options_.data;
   join_call_.call = next_call_++;
   join_call_.retry_at = Time::Never();
   out->Send(PeerId::Coordinator(), join_call_.call, std::move(join), {},
@@ -53,6 +54,7 @@ void AsyncWorker::OnJoined(const v1::JoinReply& reply, Time now, Outbox* out) {
   options.chunk_bytes = options_.job.chunk_bytes();
   options.push_format = FormatOf(options_.job.push_format());
   options.pull_format = FormatOf(options_.job.pull_format());
+  options.give_up_after = options_.give_up_after;
   options.request_id_seed = options_.incarnation + sessions_;
   options.first_call = ++sessions_ << 32;
   // A pull may be kept for as long as the mode says.
@@ -69,6 +71,7 @@ void AsyncWorker::OnJoined(const v1::JoinReply& reply, Time now, Outbox* out) {
   generation_ = reply.generation();
   term_ = reply.configuration().version().term();
   start_clock_ = reply.start_clock();
+  figures_.BeginSession(now);
   cut_.BeginSession();
   clock_teller_.BeginSession();
   clock_teller_.Configure(reply.configuration());
@@ -81,7 +84,8 @@ void AsyncWorker::OnJoined(const v1::JoinReply& reply, Time now, Outbox* out) {
   heartbeat_call_.retry_at = now;
   join_why_.clear();
   last_wait_.clear();
-  out->Note(absl::StrCat("joined as generation ", VersionName(generation_)));
+  out->Note(absl::StrCat("joined as generation ", VersionName(generation_)),
+            {{"generation", VersionName(generation_)}});
 }
 
 void AsyncWorker::OnJoinFailed(const absl::Status& status, Time now,
@@ -185,6 +189,7 @@ v1::Header AsyncWorker::MakeHeader() const {
   *header.mutable_configuration() = session_->configuration_version();
   header.set_term(header.configuration().term());
   header.set_worker(options_.index);
+  header.set_incarnation(options_.incarnation);
   *header.mutable_generation() = generation_;
   header.set_sequence(pushes_acknowledged_);
   *header.mutable_snapshot() = cut_.stamp();
@@ -304,11 +309,7 @@ void AsyncWorker::SendHeartbeat(Time /*now*/, Outbox* out) {
   told_ = MakeHeartbeat();
   told_.set_number(++heartbeat_number_);
   auto request = std::make_unique<v1::HeartbeatRequest>(told_);
-  *request->mutable_stats() = stats_;
-  request->mutable_stats()->set_pushes(pushes_acknowledged_);
-  request->mutable_stats()->set_given_up(given_up_);
-  request->mutable_stats()->set_late(late_);
-  request->mutable_stats()->set_quarantined(quarantine_.total());
+  *request->mutable_stats() = MakeStats();
   heartbeat_call_.call = next_call_++;
   out->Send(PeerId::Coordinator(), heartbeat_call_.call, std::move(request), {},
             kCallDeadline + absl::Milliseconds(options_.job.heartbeat_ms()));
@@ -367,6 +368,9 @@ void AsyncWorker::OnCoordinatorRefused(const absl::Status& status, Time now,
     out->Exit(absl::AbortedError(status.message()));
   } else if (refusal.reason() == v1::Refusal::JOB_FINISHED) {
     out->Exit(absl::OkStatus());
+  } else if (refusal.reason() == v1::Refusal::OTHER_JOB ||
+             refusal.reason() == v1::Refusal::PROTOCOL) {
+    out->Exit(absl::InvalidArgumentError(status.message()));
   } else if (gone) {
     out->Note("the coordinator knows no such session; joining again");
     JoinAgain(now);

@@ -360,6 +360,35 @@ TEST_F(AsyncWorkerSessionTest, Promise1_AJoinSaysHowManySessionsWereLeft) {
 }
 
 TEST_F(AsyncWorkerSessionTest,
+       Promise1_ASessionThatSomebodyElsePushesAsIsLeftForAnother) {
+  joined_.GivePortion(1, 0, 16);
+  joined_.AnswerPull(*joined_.TakePull(), 5);
+  joined_.AnswerPull(*joined_.TakePull(), 6);
+  joined_.AnswerCompute(*driver().TakeIo<v1::ComputeGradient>());
+  const auto push = joined_.TakePush();
+  ASSERT_TRUE(push.has_value());
+  v1::PushReply reply = joined_.PushReplyTo(*push);
+  reply.mutable_blocks(0)->set_result(v1::PushedBlock::ALREADY_APPLIED);
+  driver().Reply(*push, reply);
+  EXPECT_TRUE(driver().HasNote("another process pushes as this session"));
+  // It joins when what it computes has ended.
+  joined_.AnswerCompute(*driver().TakeIo<v1::ComputeGradient>());
+  driver().Advance(absl::ZeroDuration());
+  const auto join = Join();
+  ASSERT_TRUE(join.has_value());
+  EXPECT_EQ(static_cast<const v1::JoinRequest&>(*join->head).left_sessions(),
+            1u);
+  v1::StatusReply status;
+  joined_.core().FillStatus(&status);
+  EXPECT_EQ(status.worker().spoiled_sessions(), 1u);
+}
+
+TEST_F(AsyncWorkerSessionTest, AnotherRunsCoordinatorEndsTheProcess) {
+  RefuseBeat(v1::Refusal::OTHER_JOB);
+  EXPECT_TRUE(absl::IsInvalidArgument(driver().exit_status));
+}
+
+TEST_F(AsyncWorkerSessionTest,
        Promise1_ANewSessionCountsFromOneAndHasNewInput) {
   const auto old_pull = joined_.TakePull();
   const auto old_portion = Portion();
@@ -467,15 +496,19 @@ TEST_F(AsyncWorkerSessionTest, Promise7_AServerThatHasFinishedIsNoFailure) {
 TEST_F(AsyncWorkerSessionTest, FiguresAreOfTheLastSecond) {
   joined_.GivePortion(1, 0, 16);
   joined_.AnswerPull(*joined_.TakePull(), 5);
-  driver().Advance(absl::Seconds(2));
+  driver().Advance(absl::Seconds(1));
   joined_.AnswerCompute(*driver().TakeIo<v1::ComputeGradient>(), /*loss=*/3);
   v1::StatusReply status;
   joined_.core().FillStatus(&status);
-  EXPECT_EQ(status.worker().examples_per_second(), 1.0);
+  EXPECT_EQ(status.worker().examples_per_second(), 2.0);
   EXPECT_EQ(status.worker().loss(), 1.5);
   EXPECT_EQ(status.worker().epoch(), 1u);
   EXPECT_EQ(status.worker().pull_p50_ms_size(), 1);
   EXPECT_EQ(status.generation(), Pair(1, 7));
+  // The servers are silent: what it waits for is no training.
+  driver().Advance(absl::Seconds(4));
+  joined_.core().FillStatus(&status);
+  EXPECT_EQ(status.worker().examples_per_second(), 0);
 }
 
 }  // namespace

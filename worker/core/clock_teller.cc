@@ -19,7 +19,10 @@ void ClockTeller::BeginSession() {
 void ClockTeller::Configure(const v1::Configuration& configuration) {
   bounded_ =
       configuration.consistency().mode() == v1::Consistency::BOUNDED;
-  servers_ = configuration.servers_size();
+  servers_.clear();
+  for (const v1::ServerMember& server : configuration.servers()) {
+    servers_.push_back(server.incarnation());
+  }
   if (!bounded_) no_input_told_.reset();
 }
 
@@ -30,13 +33,14 @@ bool ClockTeller::IsDue(const State& state, Time now) const {
 void ClockTeller::Tell(const State& state, const v1::Header& header, Time now,
                        CallId* next_call, Outbox* out) {
   ++number_;
-  for (int server = 0; server < servers_; ++server) {
+  for (size_t server = 0; server < servers_.size(); ++server) {
     auto told = std::make_unique<v1::TellClockRequest>();
     *told->mutable_header() = header;
+    told->mutable_header()->set_server_incarnation(servers_[server]);
     told->set_clock(state.clock);
     told->set_no_input(state.no_input);
     told->set_number(number_);
-    out->Send(PeerId::Ps(server), (*next_call)++, std::move(told), {},
+    out->Send(PeerId::Ps(static_cast<uint32_t>(server)), (*next_call)++, std::move(told), {},
               std::max(every_, kShortestDeadline));
   }
   no_input_told_ = state.no_input;

@@ -2,6 +2,7 @@
 #define PARAMD_WORKER_CORE_CLOCK_TELLER_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
@@ -42,7 +43,7 @@ class ClockTeller {
  private:
   const absl::Duration every_;
   bool bounded_ = false;
-  int servers_ = 0;
+  std::vector<uint64_t> servers_;  // The incarnation of each.
   uint64_t number_ = 0;
   absl::optional<bool> no_input_told_;
   Time next_;

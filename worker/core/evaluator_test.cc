@@ -24,7 +24,12 @@ class EvaluatorTest : public ::testing::Test {
     driver_.Complete(io->first, result);
   }
 
-  Evaluator evaluator_;
+  // Ends it without a checkpoint.
+  void FoundNothing(const absl::Status& why) {
+    driver_.End(driver_.TakeIo<v1::EvaluateNewest>()->first, why);
+  }
+
+  Evaluator evaluator_{absl::Seconds(30)};
   CoreDriver driver_;
 };
 
@@ -53,6 +58,45 @@ TEST_F(EvaluatorTest, ALookThatFailsEndsIt) {
               absl::InvalidArgumentError("another job's"));
   EXPECT_TRUE(driver_.exited);
   EXPECT_EQ(driver_.exit_status.message(), "another job's");
+}
+
+TEST_F(EvaluatorTest, Promise4_ItSaysWhatItWaitsForUntilItIsThere) {
+  EXPECT_EQ(evaluator_.overdue(Time()), "");
+  FoundNothing(absl::NotFoundError("directory /x"));
+  EXPECT_EQ(evaluator_.overdue(Time()), "directory /x");
+  driver_.Advance(absl::Seconds(1));
+  FoundNothing(absl::UnavailableError("the first checkpoint"));
+  EXPECT_EQ(evaluator_.overdue(Time()), "the first checkpoint");
+  driver_.Advance(absl::Seconds(1));
+  Looked(/*final=*/false);
+  EXPECT_EQ(evaluator_.overdue(Time()), "");
+}
+
+TEST_F(EvaluatorTest, Promise4_ForARunThatIsNotThereItWaitsTheStartTimeout) {
+  for (int second = 0; second < 30; ++second) {
+    FoundNothing(absl::NotFoundError("directory /x"));
+    ASSERT_FALSE(driver_.exited);
+    driver_.Advance(absl::Seconds(1));
+  }
+  FoundNothing(absl::NotFoundError("directory /x"));
+  EXPECT_EQ(driver_.exit_status,
+            absl::UnavailableError(
+                "waited 30s (start_timeout_ms) for directory /x"));
+}
+
+TEST_F(EvaluatorTest, ARunWithoutACheckpointIsWaitedForAsLongAsItTakes) {
+  for (int second = 0; second < 100; ++second) {
+    FoundNothing(absl::UnavailableError("the first checkpoint"));
+    driver_.Advance(absl::Seconds(1));
+  }
+  EXPECT_FALSE(driver_.exited);
+}
+
+TEST_F(EvaluatorTest, ToldToLeaveItWaitsForNothing) {
+  driver_.Drain();
+  FoundNothing(absl::NotFoundError("directory /x"));
+  EXPECT_TRUE(driver_.exited);
+  EXPECT_TRUE(driver_.exit_status.ok());
 }
 
 TEST_F(EvaluatorTest, ToldToLeaveItEndsWhatIsUnderWay) {

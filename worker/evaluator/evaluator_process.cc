@@ -12,6 +12,7 @@
 #include "checkpoint/file.h"
 #include "checkpoint/shard_file.h"
 #include "checkpoint/verify.h"
+#include "config/setting_changes.h"
 #include "proto/refusal.h"
 #include "worker/evaluation.h"
 #include "worker/input/open_dataset.h"
@@ -46,7 +47,6 @@ absl::StatusOr<std::unique_ptr<EvaluatorProcess>> EvaluatorProcess::Create(
                    OpenTestData(options.job.input(), training->spec()));
   ASSIGN_OR_RETURN(auto model,
                    Model::Create(options.job.model(), training->spec()));
-  RETURN_IF_ERROR(MakeDirectories(run_dir));
   ASSIGN_OR_RETURN(
       auto log,
       EvaluationLog::Open(absl::StrCat(
@@ -64,6 +64,7 @@ EvaluatorProcess::EvaluatorProcess(const Options& options,
       test_(std::move(test)),
       model_(std::move(model)),
       log_(std::move(log)),
+      core_(absl::Milliseconds(options.job.start_timeout_ms())),
       evaluating_("evaluate") {
   if (options.job.summary().every_steps() > 0) {
     summaries_.emplace(SummaryDirectory(options));
@@ -90,7 +91,7 @@ void EvaluatorProcess::AddTo(Runtime* runtime) {
 
 absl::StatusOr<v1::EvaluateNewestResult> EvaluatorProcess::EvaluateNewest() {
   const auto names = ListCheckpointNames(root_);
-  if (!names.ok() || names->empty()) return v1::EvaluateNewestResult();
+  if (!names.ok() || names->empty()) return NothingThere();
   const v1::Version newest = names->front().snapshot;
   if (newest == settled_) return settled_result_;
   bool final = false;
@@ -106,6 +107,35 @@ absl::StatusOr<v1::EvaluateNewestResult> EvaluatorProcess::EvaluateNewest() {
   return settled_result_;
 }
 
+absl::Status EvaluatorProcess::NothingThere() const {
+  const std::string& run_dir = options_.job.run_dir();
+  if (IsDirectory(run_dir) || IsDirectory(root_)) {
+    return absl::UnavailableError(
+        absl::StrCat("the first checkpoint below '", root_, "'"));
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "the chief to make the run's directory '", run_dir,
+      "', which is not there: is it the chief's run_dir, on storage that this "
+      "machine sees?"));
+}
+
+absl::Status EvaluatorProcess::CheckJob(const std::string& path,
+                                        const v1::Manifest& manifest) const {
+  const auto& settings = manifest.job().settings();
+  std::string difference;
+  if (settings.empty() && manifest.job_digest() != options_.job_digest) {
+    difference = "an earlier version did not write down in what";
+  } else if (!settings.empty()) {
+    difference = ChangesText(
+        ChangesSince({settings.begin(), settings.end()}, options_.job).may_not);
+  }
+  if (difference.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("checkpoint '", path, "' is of job '", manifest.job_name(),
+                   "' with other settings: ", difference,
+                   ": give the job file it was made with"));
+}
+
 absl::StatusOr<EvaluatorProcess::Looked> EvaluatorProcess::Look(
     const CheckpointName& name) {
   const std::string path = absl::StrCat(root_, "/", name.name);
@@ -113,12 +143,7 @@ absl::StatusOr<EvaluatorProcess::Looked> EvaluatorProcess::Look(
   if (!manifest.ok()) return PassOver(path, manifest.status());
   Looked looked;
   looked.final = manifest->final();
-  if (manifest->job_digest() != options_.job_digest) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "checkpoint '", path, "' is of job '", manifest->job_name(),
-        "' with digest ", manifest->job_digest(), "; this one has ",
-        options_.job_digest, ": give the job file it was made with"));
-  }
+  RETURN_IF_ERROR(CheckJob(path, *manifest));
   // An older one, beside damaged ones, may lie before what was evaluated.
   if (log_.Has(name.snapshot) ||
       (name.snapshot < settled_ &&
@@ -191,6 +216,8 @@ absl::Status EvaluatorProcess::Write(const EvaluationLog::Line& line) {
   summary.set_step(line.step);
   // The job went back: what was written for later steps is void.
   summary.set_restarted(line.step <= log_.last_step());
+  // The checkpoints may lie elsewhere.
+  RETURN_IF_ERROR(MakeDirectories(options_.job.run_dir()));
   RETURN_IF_ERROR(log_.Append(line));
   if (!summaries_.has_value()) return absl::OkStatus();
   auto& scalars = *summary.mutable_scalars();

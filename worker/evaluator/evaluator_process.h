@@ -53,7 +53,8 @@ class EvaluatorProcess {
 
   // Evaluates the newest checkpoint, unless that is done. One that is damaged is
   // said once, and the one before it is evaluated in its place; one that is
-  // deleted meanwhile ends the look. INVALID_ARGUMENT if it is another job's; what the disk answered if
+  // deleted meanwhile ends the look. UNAVAILABLE if there is none yet, NOT_FOUND
+  // if there is no run either; nothing is made there. INVALID_ARGUMENT if it is another job's; what the disk answered if
   // the result can't be written.
   absl::StatusOr<v1::EvaluateNewestResult> EvaluateNewest();
 
@@ -63,12 +64,16 @@ class EvaluatorProcess {
 
   absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
       const std::string& path) const;
+  absl::Status NothingThere() const;
   enum class Outcome { kEvaluated, kDamaged, kGone };
   struct Looked {
     Outcome outcome = Outcome::kEvaluated;
     bool final = false;  // Its manifest says so.
   };
   // Evaluates one checkpoint, unless that is done.
+  // INVALID_ARGUMENT naming the settings, if the checkpoint is of another job.
+  absl::Status CheckJob(const std::string& path,
+                        const v1::Manifest& manifest) const;
   absl::StatusOr<Looked> Look(const CheckpointName& name);
   // `begin`: when reading its weights began.
   absl::Status Evaluate(const std::string& path, const v1::Manifest& manifest,

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 
+#include "proto/paramd/v1/snapshot.pb.h"
 #include "worker/input/batch.h"
 
 namespace paramd {
@@ -20,6 +21,9 @@ class Dataset {
 
   // Number of examples; at least 1, below 2^32.
   virtual uint64_t size() const = 0;
+
+  // What tells it from another one: all but the directory and the host.
+  virtual v1::DataSet Describe() const = 0;
 
   // Overwrites the batch's examples and labels with those of `indices`, in that
   // order; its memory is reused. An error if the examples can't be read; the

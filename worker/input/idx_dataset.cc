@@ -8,7 +8,9 @@
 #include "absl/strings/str_join.h"
 
 #include "base/check.h"
+#include "base/crc32c.h"
 #include "base/status_macros.h"
+#include "tensor/buffer.h"
 #include "worker/input/idx_file.h"
 
 namespace paramd {
@@ -71,6 +73,19 @@ IdxDataset::IdxDataset(InputSpec spec, std::vector<uint8_t> images,
     : spec_(std::move(spec)),
       images_(std::move(images)),
       labels_(std::move(labels)) {}
+
+v1::DataSet IdxDataset::Describe() const {
+  v1::DataSet data;
+  data.set_examples(labels_.size());
+  for (const uint64_t dimension : spec_.example_shape) {
+    data.add_example_shape(dimension);
+  }
+  data.set_example_type("uint8");
+  data.set_classes(spec_.classes);
+  data.set_examples_crc32c(Crc32c(AsBytes<uint8_t>(images_)));
+  data.set_labels_crc32c(Crc32c(AsBytes<uint8_t>(labels_)));
+  return data;
+}
 
 absl::Status IdxDataset::Read(absl::Span<const uint32_t> indices,
                               Batch* batch) const {

@@ -30,6 +30,8 @@ class IdxDataset : public Dataset {
 
   const InputSpec& spec() const override { return spec_; }
   uint64_t size() const override { return labels_.size(); }
+  // Goes through all bytes: they lie in memory, and a sample would miss a label.
+  v1::DataSet Describe() const override;
   absl::Status Read(absl::Span<const uint32_t> indices,
                     Batch* batch) const override;
 

@@ -45,6 +45,27 @@ TEST(IdxDatasetTest, ExamplesAreReadInTheOrderAskedForAsFractions) {
   EXPECT_THAT(batch.examples, ElementsAre(1 / 255.0f, 2 / 255.0f, 0, 1));
 }
 
+TEST(IdxDatasetTest, OneOtherLabelOrPixelMakesItAnotherDataSet) {
+  const auto describe = [](const std::string& images,
+                           const std::string& labels) {
+    return (*IdxDataset::Open(images, labels))->Describe();
+  };
+  const v1::DataSet data = describe(Images(), Labels());
+  EXPECT_EQ(data.examples(), 3u);
+  EXPECT_THAT(data.example_shape(), ElementsAre(1, 2));
+  EXPECT_EQ(data.example_type(), "uint8");
+  EXPECT_EQ(data.classes(), 5u);
+  const v1::DataSet relabelled =
+      describe(Images(), WriteTestFile("other", IdxBytes({3}, {4, 0, 2})));
+  EXPECT_EQ(relabelled.examples_crc32c(), data.examples_crc32c());
+  EXPECT_NE(relabelled.labels_crc32c(), data.labels_crc32c());
+  const v1::DataSet redrawn = describe(
+      WriteTestFile("drawn", IdxBytes({3, 1, 2}, {0, 255, 51, 0, 1, 3})),
+      Labels());
+  EXPECT_NE(redrawn.examples_crc32c(), data.examples_crc32c());
+  EXPECT_EQ(redrawn.labels_crc32c(), data.labels_crc32c());
+}
+
 TEST(IdxDatasetTest, AnotherNumberOfLabelsIsRefused) {
   const std::string labels = WriteTestFile("few", IdxBytes({2}, {0, 1}));
   ExpectInvalid(IdxDataset::Open(Images(), labels),

@@ -1,13 +1,17 @@
 #include "worker/input/idx_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include <zlib.h>
 
 #include "base/status_macros.h"
@@ -23,6 +27,26 @@ struct GzClose {
 };
 using GzFile = std::unique_ptr<gzFile_s, GzClose>;
 
+// What is no file, a pipe without a writer for one, would hold us up.
+absl::StatusOr<GzFile> OpenFile(const std::string& path) {
+  const auto cannot = [&path](int error) {
+    return absl::ErrnoToStatus(error, absl::StrCat("cannot open '", path, "'"));
+  };
+  const int fd =
+      open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0) return cannot(errno);
+  struct stat info = {};
+  if (fstat(fd, &info) == 0 && !S_ISREG(info.st_mode)) {
+    close(fd);
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", path, "' is not a regular file"));
+  }
+  GzFile file(gzdopen(fd, "rb"));
+  if (file != nullptr) return file;
+  close(fd);
+  return cannot(ENOMEM);
+}
+
 // Reads up to `size` bytes; fewer only where the file ends, which zlib says by
 // Z_BUF_ERROR if it ends inside a compressed stream.
 absl::StatusOr<size_t> ReadBytes(gzFile file, const std::string& path,
@@ -31,9 +55,9 @@ absl::StatusOr<size_t> ReadBytes(gzFile file, const std::string& path,
   const int got = gzread(file, out, static_cast<unsigned>(size));
   if (got >= 0) return static_cast<size_t>(got);
   int code = Z_OK;
-  // zlib puts the path before its words.
+  // zlib puts the descriptor before its words.
   absl::string_view text = gzerror(file, &code);
-  absl::ConsumePrefix(&text, absl::StrCat(path, ": "));
+  if (absl::StartsWith(text, "<fd:")) text.remove_prefix(text.find(' ') + 1);
   if (code == Z_ERRNO) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot read '", path, "'"));
   }
@@ -139,12 +163,7 @@ absl::Status ReadContent(gzFile file, const std::string& path, uint64_t total,
 }  // namespace
 
 absl::StatusOr<IdxFile> ReadIdxFile(const std::string& path, int dimensions) {
-  errno = 0;
-  const GzFile file(gzopen(path.c_str(), "rb"));
-  if (file == nullptr) {
-    return absl::ErrnoToStatus(errno == 0 ? ENOMEM : errno,
-                               absl::StrCat("cannot open '", path, "'"));
-  }
+  ASSIGN_OR_RETURN(const GzFile file, OpenFile(path));
   gzbuffer(file.get(), 1 << 17);
   IdxFile out;
   RETURN_IF_ERROR(ReadHeader(file.get(), path, dimensions, &out));

@@ -1,5 +1,7 @@
 #include "worker/input/idx_file.h"
 
+#include <sys/stat.h>
+
 #include <string>
 #include <vector>
 
@@ -58,10 +60,13 @@ TEST(IdxFileTest, AMissingFileIsNotFound) {
               HasSubstr("cannot open '/nowhere/f'"));
 }
 
-TEST(IdxFileTest, ADirectoryCannotBeRead) {
-  const auto file = ReadIdxFile(testing::TempDir(), 1);
-  EXPECT_THAT(std::string(file.status().message()),
-              HasSubstr(absl::StrCat("cannot read '", testing::TempDir())));
+TEST(IdxFileTest, WhatIsNoFileIsRefusedAndDoesNotHoldItsReaderUp) {
+  ExpectRefused(testing::TempDir(), 1, absl::StatusCode::kFailedPrecondition,
+                "is not a regular file");
+  const std::string pipe = absl::StrCat(testing::TempDir(), "/pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0666), 0);
+  ExpectRefused(pipe, 1, absl::StatusCode::kFailedPrecondition,
+                "is not a regular file");
 }
 
 TEST(IdxFileTest, ATruncatedFileIsRefused) {

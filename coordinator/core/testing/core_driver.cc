@@ -91,6 +91,13 @@ bool CoreDriver::HasNote(const std::string& part) const {
   });
 }
 
+bool CoreDriver::HasWarning(const std::string& part) const {
+  return std::any_of(warnings.begin(), warnings.end(),
+                     [&](const std::string& warning) {
+                       return warning.find(part) != std::string::npos;
+                     });
+}
+
 void CoreDriver::Receive(Message message) {
   Outbox out;
   core_->Receive(std::move(message), now_, &out);
@@ -109,7 +116,10 @@ void CoreDriver::Collect(Outbox* out) {
   }
   for (Outbox::SendItem& item : out->sends) sends.push_back(std::move(item));
   for (Outbox::IoItem& item : out->ios) ios.push_back(std::move(item));
-  for (std::string& note : out->notes) notes.push_back(std::move(note));
+  for (Outbox::NoteItem& note : out->notes) {
+    if (note.level == LogLevel::kWarning) warnings.push_back(note.sentence);
+    notes.push_back(std::move(note.sentence));
+  }
   if (!out->exited || exited) return;
   exited = true;
   exit_status = out->exit_status;

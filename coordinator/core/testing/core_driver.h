@@ -91,10 +91,12 @@ class CoreDriver {
   void Drain();
 
   bool HasNote(const std::string& part) const;
+  bool HasWarning(const std::string& part) const;
 
   std::vector<Outbox::SendItem> sends;
   std::vector<Outbox::IoItem> ios;
-  std::vector<std::string> notes;
+  std::vector<std::string> notes;     // Warnings among them.
+  std::vector<std::string> warnings;
   bool exited = false;
   absl::Status exit_status;
 

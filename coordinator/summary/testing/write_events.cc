@@ -20,6 +20,11 @@ bool Write(const char* directory, uint64_t begin, uint64_t end, double loss) {
     summary.set_step(step);
     (*summary.mutable_scalars())["train/loss"] = loss;
     (*summary.mutable_scalars())["workers"] = 2;
+    (*summary.mutable_scalars())["staleness/mean"] = 0;
+    summary.mutable_scalars()->erase("evaluation/accuracy");
+    if (step == 20 || step == 50) {
+      (*summary.mutable_scalars())["evaluation/accuracy"] = step / 100.0;
+    }
     written &= writer.Write(summary, now).ok();
   }
   return written;
@@ -34,7 +39,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   return paramd::Write(argv[1], 0, 50, 1.0) &&
-                 paramd::Write(argv[1], 30, 60, 0.5)
+                 paramd::Write(argv[1], 30, 40, 0.5)
              ? 0
              : 1;
 }

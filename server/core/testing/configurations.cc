@@ -81,7 +81,8 @@ v1::SealRequest MakeSeal(uint64_t counter) {
   seal.mutable_header()->set_term(1);
   *seal.mutable_header()->mutable_snapshot() = Pair(1, counter);
   seal.set_directory("/checkpoint");
-  seal.set_file_name("ps-0");
+  seal.set_nonce(42);
+  seal.set_file_name("ps-00001-of-00001.safetensors");
   seal.set_stopped(true);
   *seal.add_server_generations() = Pair(1, 1);
   return seal;

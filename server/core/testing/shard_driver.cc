@@ -129,7 +129,9 @@ void ShardDriver::Collect(Outbox* out) {
   CHECK(out->sends.empty(), "a server calls nobody");
   replies_given_up += out->cancels_oldest_reply ? 1 : 0;
   for (Outbox::IoItem& io : out->ios) ios.push_back(std::move(io));
-  for (std::string& note : out->notes) notes.push_back(std::move(note));
+  for (Outbox::NoteItem& note : out->notes) {
+    notes.push_back(std::move(note.sentence));
+  }
   if (!out->exited) return;
   exited = true;
   exit_status = out->exit_status;

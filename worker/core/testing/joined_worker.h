@@ -62,6 +62,8 @@ class JoinedWorker {
   // All elements have this value.
   void AnswerPull(const Outbox::SendItem& sent, float value);
   void AnswerPush(const Outbox::SendItem& sent);
+  // That all of it was applied.
+  static v1::PushReply PushReplyTo(const Outbox::SendItem& sent);
   // With the weights behind it: all elements have this value.
   void AnswerPushWithWeights(const Outbox::SendItem& sent, float value);
 
@@ -70,8 +72,6 @@ class JoinedWorker {
                      double loss = 1);
 
  private:
-  static v1::PushReply PushReplyTo(const Outbox::SendItem& sent);
-
   AsyncWorker core_;
   CoreDriver driver_;
   v1::Consistency::Mode mode_ = v1::Consistency::ASYNC;

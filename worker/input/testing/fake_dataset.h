@@ -25,6 +25,7 @@ class FakeDataset : public Dataset {
 
   const InputSpec& spec() const override { return spec_; }
   uint64_t size() const override { return size_; }
+  v1::DataSet Describe() const override { return {}; }
   absl::Status Read(absl::Span<const uint32_t> indices,
                     Batch* batch) const override {
     batch->examples.clear();

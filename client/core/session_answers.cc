@@ -1,0 +1,144 @@
+// What servers answer to a session.
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "client/core/session.h"
+#include "config/wire_format.h"
+#include "proto/member_name.h"
+#include "proto/refusal.h"
+#include "tensor/number_reader.h"
+
+namespace paramd {
+
+absl::Status Session::HandleAnswer(Operation* operation, Chunk* chunk,
+                                   const Message& message,
+                                   absl::Duration time) {
+  const auto* pulled =
+      google::protobuf::DynamicCastToGenerated<v1::PullReply>(message.head);
+  const auto* pushed =
+      google::protobuf::DynamicCastToGenerated<v1::PushReply>(message.head);
+  if (pulled != nullptr && operation->into != nullptr) {
+    NotePullTime(chunk->server, time);
+    return HandlePulled(operation->into, *chunk, *pulled, message.payload);
+  }
+  if (pushed == nullptr || operation->into != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(PeerName(message.from), " answered another method"));
+  }
+  RETURN_IF_ERROR(HandlePushed(*operation, *chunk, *pushed));
+  if (operation->push.pull_into == nullptr || !pushed->has_pulled()) {
+    return absl::OkStatus();
+  }
+  NotePullTime(chunk->server, time);
+  RETURN_IF_ERROR(HandlePulled(operation->push.pull_into, *chunk,
+                               pushed->pulled(), message.payload));
+  chunk->pulled = true;
+  return absl::OkStatus();
+}
+
+absl::Status Session::HandlePulled(Weights* into, const Chunk& chunk,
+                                   const v1::PullReply& reply,
+                                   const BufferChain& payload) {
+  // Checked whole before the first element is copied.
+  RETURN_IF_ERROR(CheckAnswerer(chunk.server, reply.incarnation()));
+  if (reply.blocks_size() != static_cast<int>(chunk.blocks.size())) {
+    return absl::UnavailableError("a pull's answer has not all blocks");
+  }
+  uint64_t bytes = 0;
+  for (int i = 0; i < reply.blocks_size(); ++i) {
+    const v1::PulledBlock& block = reply.blocks(i);
+    const BlockId& id = chunk.blocks[i];
+    const uint64_t elements =
+        BlockElements(placement_.slices()[id.slice].elements, id.block);
+    if (block.slice() != id.slice || block.block() != id.block ||
+        (block.elements() != 0 && block.elements() != elements)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a pull's answer has block ", block.block(),
+                       " of slice ", block.slice(), " with ", block.elements(),
+                       " elements; asked was block ", id.block, " of slice ",
+                       id.slice, " with ", elements));
+    }
+    const v1::BlockVersion& held = into->version(id.slice, id.block);
+    if (block.elements() == 0 &&
+        (held.life() == 0 || held.life() != block.version().life() ||
+         held.counter() != block.version().counter())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a pull's answer says that block ", id.block, " of slice ", id.slice,
+          " has not changed; its version here is another"));
+    }
+    bytes += block.elements() * BytesOf(options_.pull_format);
+  }
+  const v1::Encoding encoding = EncodingOf(options_.pull_format);
+  if (bytes != ChainSize(payload) ||
+      (bytes > 0 && reply.encoding() != encoding)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a pull's answer has ", ChainSize(payload), " bytes of encoding ",
+        static_cast<int>(reply.encoding()), "; its blocks need ", bytes,
+        " of encoding ", static_cast<int>(encoding)));
+  }
+  ChainReader chain(payload);
+  const NumberReader reader(&chain, options_.pull_format);
+  for (const v1::PulledBlock& block : reply.blocks()) {
+    if (block.elements() == 0) continue;
+    into->Set(placement_.slices()[block.slice()], block.slice(), block.block(),
+              block.version(), reader);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::CheckAnswerer(uint32_t server,
+                                    uint64_t incarnation) const {
+  if (incarnation == configuration_.incarnations[server]) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(absl::StrCat(
+      NameOfServer(server), " is process ",
+      absl::Hex(configuration_.incarnations[server], absl::kZeroPad16),
+      " in configuration ", VersionName(configuration_.version),
+      "; process ", absl::Hex(incarnation, absl::kZeroPad16), " answered"));
+}
+
+absl::Status Session::NotSentByUs(const Operation& operation,
+                                  const Chunk& chunk) const {
+  return Refuse(
+      v1::Refusal::SUPERSEDED, NameOfServer(chunk.server),
+      absl::StrCat(NameOfServer(chunk.server), " holds push ",
+                   operation.push.sequence, " of ",
+                   WorkerName(options_.worker, configuration_.generation),
+                   " or a later one, and was sent it for the first time: "
+                   "another process pushes as this session"));
+}
+
+absl::Status Session::HandlePushed(const Operation& operation,
+                                   const Chunk& chunk,
+                                   const v1::PushReply& reply) {
+  RETURN_IF_ERROR(CheckAnswerer(chunk.server, reply.incarnation()));
+  if (reply.server_generation() !=
+      configuration_.server_generations[chunk.server]) {
+    return absl::UnavailableError(absl::StrCat(
+        "ps-", chunk.server, " answered for another of its lives"));
+  }
+  // In the order in which they were sent.
+  size_t answered = 0;
+  for (const v1::PushedBlock& block : reply.blocks()) {
+    if (answered == chunk.blocks.size()) break;
+    if (chunk.attempts == 1 &&
+        (block.result() == v1::PushedBlock::ALREADY_APPLIED ||
+         block.result() == v1::PushedBlock::SUPERSEDED)) {
+      return NotSentByUs(operation, chunk);
+    }
+    const BlockId& id = chunk.blocks[answered];
+    if (block.slice() == id.slice && block.block() == id.block &&
+        block.result() != v1::PushedBlock::RESULT_UNSPECIFIED) {
+      ++answered;
+    }
+  }
+  if (answered < chunk.blocks.size()) {
+    return absl::UnavailableError(
+        absl::StrCat("ps-", chunk.server, " answered for ", answered, " of ",
+                     chunk.blocks.size(), " blocks"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace paramd

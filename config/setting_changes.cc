@@ -1,0 +1,87 @@
+#include "config/setting_changes.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+
+#include "config/setting_value.h"
+
+namespace paramd {
+namespace {
+
+std::string OrNotThere(const std::string& value) {
+  return value.empty() ? "not there" : value;
+}
+
+using Values = std::map<std::string, std::string>;  // By path.
+
+bool HasPart(const Values& values, const std::string& part) {
+  if (part.empty()) return true;
+  if (values.count(part) > 0) return true;
+  const std::string inside = absl::StrCat(part, ".");
+  const auto next = values.lower_bound(inside);
+  return next != values.end() && absl::StartsWith(next->first, inside);
+}
+
+// Whether a record without `value` means it all the same: it was written by a
+// version that did not know the setting, or nobody had said it.
+bool IsMeant(const Values& recorded, const SettingValue& value) {
+  return value.is_default && HasPart(recorded, value.part_of);
+}
+
+}  // namespace
+
+std::vector<std::string> RecordedSettings(const v1::JobConfig& config) {
+  std::vector<std::string> lines;
+  for (const SettingValue& value : ValuesOf(config)) {
+    if (!value.is_local) {
+      lines.push_back(absl::StrCat(value.path, "=", value.json));
+    }
+  }
+  return lines;
+}
+
+SettingChanges ChangesSince(const std::vector<std::string>& recorded,
+                            const v1::JobConfig& job) {
+  Values before;
+  for (const absl::string_view line : recorded) {
+    const size_t equals = line.find('=');
+    if (equals == absl::string_view::npos) continue;
+    before.emplace(line.substr(0, equals), line.substr(equals + 1));
+  }
+  Values gone = before;
+  SettingChanges changes;
+  const bool other_model = !job.checkpoint().allow_missing().empty();
+  const auto add = [&](const Difference& difference, bool may_change) {
+    const bool may = may_change || (other_model && absl::StartsWith(
+                                                       difference.name,
+                                                       "model."));
+    (may ? changes.may : changes.may_not).push_back(difference);
+  };
+  for (const SettingValue& value : ValuesOf(job)) {
+    if (value.is_local) continue;
+    const auto found = before.find(value.path);
+    gone.erase(value.path);
+    if (found == before.end() && IsMeant(before, value)) continue;
+    const std::string was = found == before.end() ? "" : found->second;
+    if (was != value.json) {
+      add({value.path, value.json, was}, value.may_change);
+    }
+  }
+  for (const auto& [path, was] : gone) add({path, "", was}, false);
+  return changes;
+}
+
+std::string ChangesText(const std::vector<Difference>& changes) {
+  return absl::StrJoin(
+      changes, "; ", [](std::string* out, const Difference& change) {
+        absl::StrAppend(out, change.name, " is ", OrNotThere(change.ours),
+                        ", was ", OrNotThere(change.theirs));
+      });
+}
+
+}  // namespace paramd

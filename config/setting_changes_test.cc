@@ -1,0 +1,84 @@
+#include "config/setting_changes.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::IsEmpty;
+
+v1::JobConfig Job() {
+  v1::JobConfig job;
+  job.set_name("digits");
+  job.set_seed(1);
+  job.set_run_dir("/runs/1");
+  job.set_epochs(5);
+  job.mutable_model()->add_layers()->mutable_dense()->set_units(10);
+  job.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
+  job.mutable_optimizer()->set_learning_rate(0.1);
+  job.mutable_checkpoint()->set_every_steps(100);
+  return job;
+}
+
+TEST(SettingChangesTest, TheSameJobElsewhereHasNotChanged) {
+  v1::JobConfig job = Job();
+  job.set_run_dir("/runs/2");
+  const SettingChanges changes = ChangesSince(RecordedSettings(Job()), job);
+  EXPECT_THAT(changes.may, IsEmpty());
+  EXPECT_THAT(changes.may_not, IsEmpty());
+}
+
+TEST(SettingChangesTest, EpochsRateScheduleAndCheckpointsMayChange) {
+  v1::JobConfig job = Job();
+  job.set_epochs(20);
+  job.mutable_optimizer()->set_learning_rate(0.01);
+  job.mutable_optimizer()->set_schedule(v1::OptimizerConfig::COSINE);
+  job.mutable_checkpoint()->set_every_steps(50);
+  const SettingChanges changes = ChangesSince(RecordedSettings(Job()), job);
+  EXPECT_THAT(changes.may_not, IsEmpty());
+  EXPECT_EQ(ChangesText(changes.may),
+            "optimizer.learning_rate is 0.01, was 0.1; optimizer.schedule is "
+            "\"cosine\", was not there; epochs is 20, was 5; "
+            "checkpoint.every_steps is 50, was 100");
+}
+
+TEST(SettingChangesTest, WhatMakesAnotherJobIsNamedWithBothValues) {
+  v1::JobConfig job = Job();
+  job.set_seed(7);
+  job.mutable_model()->mutable_layers(0)->mutable_dense()->set_units(12);
+  job.mutable_optimizer()->mutable_adam()->set_beta1(0.9);
+  const SettingChanges changes = ChangesSince(RecordedSettings(Job()), job);
+  EXPECT_THAT(changes.may, IsEmpty());
+  EXPECT_EQ(ChangesText(changes.may_not),
+            "seed is 7, was 1; model.layers[0].dense.units is 12, was 10; "
+            "optimizer.adam.beta1 is 0.9, was not there; "
+            "optimizer.sgd.momentum is not there, was 0.9");
+}
+
+TEST(SettingChangesTest, ASettingThatTheRecordLacksHadItsDefault) {
+  v1::JobConfig job = Job();
+  job.set_accumulate(1);
+  job.mutable_optimizer()->mutable_sgd()->set_nesterov(false);
+  SettingChanges changes = ChangesSince(RecordedSettings(Job()), job);
+  EXPECT_THAT(changes.may, IsEmpty());
+  EXPECT_THAT(changes.may_not, IsEmpty());
+
+  job.set_accumulate(2);
+  changes = ChangesSince(RecordedSettings(Job()), job);
+  EXPECT_EQ(ChangesText(changes.may_not), "accumulate is 2, was not there");
+}
+
+TEST(SettingChangesTest, WhereVariablesMayBeOthersTheModelMayButNotTheSeed) {
+  v1::JobConfig job = Job();
+  job.mutable_checkpoint()->set_allow_missing("head/*");
+  job.mutable_model()->mutable_layers(0)->mutable_dense()->set_units(12);
+  job.set_seed(7);
+  const SettingChanges changes = ChangesSince(RecordedSettings(Job()), job);
+  EXPECT_EQ(ChangesText(changes.may),
+            "model.layers[0].dense.units is 12, was 10");
+  EXPECT_EQ(ChangesText(changes.may_not), "seed is 7, was 1");
+}
+
+}  // namespace
+}  // namespace paramd

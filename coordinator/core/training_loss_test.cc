@@ -1,0 +1,135 @@
+#include "coordinator/core/training_loss.h"
+
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+v1::Version Generation(uint64_t counter) {
+  v1::Version version;
+  version.set_term(1);
+  version.set_counter(counter);
+  return version;
+}
+
+v1::WorkerStats Sums(uint64_t examples, double loss) {
+  v1::WorkerStats stats;
+  stats.set_examples(examples);
+  stats.set_loss_sum(loss);
+  return stats;
+}
+
+v1::Evaluation Evaluation(uint64_t correct, double loss) {
+  v1::Evaluation evaluation;
+  evaluation.set_examples(10'000);
+  evaluation.set_correct(correct);
+  evaluation.set_classes(10);
+  evaluation.set_loss(loss);
+  return evaluation;
+}
+
+TEST(TrainingLossTest, EachExampleIsInOneMean) {
+  TrainingLoss loss;
+  loss.Begin(0);
+  EXPECT_FALSE(loss.has_news());
+  loss.Told(0, Generation(1), false, Sums(300, 300));
+  loss.Told(1, Generation(2), false, Sums(100, 200));
+  ASSERT_TRUE(loss.has_news());
+  EXPECT_EQ(loss.TakeMean(), 1.25);
+  loss.Told(0, Generation(1), false, Sums(300, 300));
+  EXPECT_FALSE(loss.has_news()) << "it was told again";
+  loss.Told(0, Generation(1), false, Sums(310, 305));
+  EXPECT_EQ(loss.TakeMean(), 0.5);
+}
+
+TEST(TrainingLossTest, AnotherSessionCountsAnew) {
+  TrainingLoss loss;
+  loss.Begin(0);
+  loss.Told(0, Generation(1), false, Sums(300, 300));
+  loss.TakeMean();
+  loss.Told(0, Generation(2), false, Sums(10, 5));
+  EXPECT_EQ(loss.TakeMean(), 0.5);
+}
+
+TEST(TrainingLossTest, OneThatIsTakenOverCountsFromWhatItTellsFirst) {
+  TrainingLoss loss;
+  loss.Begin(100);
+  loss.Told(0, Generation(1), true, Sums(300, 300));
+  EXPECT_FALSE(loss.has_news());
+  loss.Told(0, Generation(1), true, Sums(310, 305));
+  EXPECT_EQ(loss.TakeMean(), 0.5);
+}
+
+TEST(TrainingLossTest, WhatWasToldOfStepsThatAreMadeAgainIsInNoMean) {
+  TrainingLoss loss;
+  loss.Begin(0);
+  loss.Told(0, Generation(1), false, Sums(300, 300));
+  loss.Begin(0);
+  EXPECT_FALSE(loss.has_news());
+}
+
+TEST(TrainingWarningsTest, AJobThatHasLearntNeedsNone) {
+  TrainingLoss loss;
+  loss.Begin(0);
+  loss.Told(0, Generation(1), false, Sums(2'000, 4'600));
+  loss.Told(0, Generation(1), false, Sums(4'000, 5'000));
+  EXPECT_EQ(loss.first(), 2.3);
+  EXPECT_EQ(loss.newest(), 0.2);
+  EXPECT_THAT(TrainingWarnings(Evaluation(8'800, 0.3), loss), IsEmpty());
+  EXPECT_THAT(TrainingWarnings(v1::Evaluation(), loss), IsEmpty());
+}
+
+TEST(TrainingWarningsTest, AnAccuracyThatGuessingHasIsSaid) {
+  EXPECT_THAT(TrainingWarnings(Evaluation(1'000, 2.3), TrainingLoss()),
+              ElementsAre(HasSubstr("1000 of 10000 examples")));
+  EXPECT_THAT(TrainingWarnings(Evaluation(1'080, 2.3), TrainingLoss()),
+              ElementsAre(HasSubstr("guessing among 10 classes")));
+  EXPECT_THAT(TrainingWarnings(Evaluation(1'100, 2.3), TrainingLoss()),
+              IsEmpty());
+}
+
+TEST(TrainingWarningsTest, OfFewExamplesNobodyCanTellWhetherTheyWereGuessed) {
+  v1::Evaluation evaluation = Evaluation(8, 0.1);
+  evaluation.set_classes(2);
+  evaluation.set_examples(8);
+  EXPECT_THAT(TrainingWarnings(evaluation, TrainingLoss()), IsEmpty());
+  evaluation.set_examples(60);
+  EXPECT_THAT(TrainingWarnings(evaluation, TrainingLoss()),
+              ElementsAre(HasSubstr("8 of 60 examples")));
+}
+
+TEST(TrainingWarningsTest, ALossThatIsNotFiniteIsSaid) {
+  EXPECT_THAT(
+      TrainingWarnings(
+          Evaluation(5'000, std::numeric_limits<double>::infinity()),
+          TrainingLoss()),
+      ElementsAre(HasSubstr("the loss on the test set is inf")));
+}
+
+TEST(TrainingWarningsTest, ALossAboveItsStartIsSaid) {
+  TrainingLoss loss;
+  loss.Begin(0);
+  loss.Told(0, Generation(1), false, Sums(1'000, 2'000));
+  loss.Told(0, Generation(1), false, Sums(2'000, 5'000));
+  EXPECT_THAT(
+      TrainingWarnings(Evaluation(5'000, 3), loss),
+      ElementsAre(HasSubstr("is 3 at the end, above the 2 that it began")));
+}
+
+TEST(TrainingWarningsTest, ALossThatBeganInAnEarlierRunIsComparedWithNothing) {
+  TrainingLoss loss;
+  loss.Begin(500);
+  loss.Told(0, Generation(1), false, Sums(1'000, 200));
+  loss.Told(0, Generation(1), false, Sums(2'000, 450));
+  EXPECT_THAT(TrainingWarnings(Evaluation(9'000, 0.3), loss), IsEmpty());
+}
+
+}  // namespace
+}  // namespace paramd

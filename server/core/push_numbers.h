@@ -1,0 +1,47 @@
+#ifndef PARAMD_SERVER_CORE_PUSH_NUMBERS_H_
+#define PARAMD_SERVER_CORE_PUSH_NUMBERS_H_
+
+#include <cstdint>
+#include <map>
+
+#include "absl/status/status.h"
+
+#include "proto/paramd/v1/types.pb.h"
+
+namespace paramd {
+
+// How far the pushes of each session are, as far as one life of a server has
+// heard. A worker opens push n+1 when push n is acknowledged or given up, so
+// what comes is at most as many ahead as were given up in a row without a word
+// to this server. A number far beyond is not the worker's; taken for its newest
+// push it would make all that the worker sends an old one, for good.
+//
+// Not thread-safe: belongs to a Shard.
+class PushNumbers {
+ public:
+  // A push that never reached a server takes minutes to be given up, or a
+  // worker ends after quarantine_limit of them.
+  static constexpr uint64_t kMostAhead = 1024;
+
+  // A life begins. Nothing is known of sessions that are older than it: they
+  // may be anywhere.
+  void Begin(const v1::Version& generation);
+  // The sessions that live, by worker; others are forgotten.
+  void SetLiving(const std::map<uint32_t, v1::Version>& sessions);
+  // A chunk of this push came. Refused as INVALID, with nothing noted, if its
+  // number is too far ahead.
+  absl::Status Hear(const v1::Header& header);
+
+ private:
+  struct Session {
+    v1::Version generation;
+    uint64_t newest = 0;
+  };
+
+  v1::Version life_;
+  std::map<uint32_t, Session> sessions_;  // Bound: workers that live.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_SERVER_CORE_PUSH_NUMBERS_H_

@@ -1,0 +1,77 @@
+#include "worker/core/training_figures.h"
+
+#include <algorithm>
+
+namespace paramd {
+namespace {
+
+constexpr absl::Duration kWindow = absl::Seconds(1);
+constexpr absl::Duration kShortestStall = absl::Seconds(2);
+
+}  // namespace
+
+void TrainingFigures::BeginSession(Time now) {
+  since_ = last_ = now;
+  examples_ = 0;
+  loss_ = 0;
+  stalled_ = false;
+  told_step_ = 0;
+  told_examples_ = 0;
+  told_loss_ = 0;
+}
+
+void TrainingFigures::Computed(uint64_t examples, double loss, Time now) {
+  gap_ = now - last_;
+  last_ = now;
+  if (examples == 0) return;
+  // The first is worth telling, however short the job.
+  if (told_examples_ == 0) mean_loss_ = loss / examples;
+  if (stalled_) {
+    // The time in which nothing was done is not that of this one.
+    stalled_ = false;
+    since_ = now;
+    return;
+  }
+  examples_ += examples;
+  loss_ += loss;
+  const absl::Duration passed = now - since_;
+  if (passed < kWindow) return;
+  rate_ = examples_ / absl::ToDoubleSeconds(passed);
+  mean_loss_ = loss_ / examples_;
+  since_ = now;
+  examples_ = 0;
+  loss_ = 0;
+}
+
+void TrainingFigures::Acknowledged(uint64_t step, uint64_t examples,
+                                   double loss) {
+  told_step_ = std::max(told_step_, step);
+  told_examples_ += examples;
+  told_loss_ += loss;
+}
+
+void TrainingFigures::Tick(Time now) {
+  if (now < next_tick()) return;
+  stalled_ = true;
+  rate_ = 0;
+  examples_ = 0;
+  loss_ = 0;
+}
+
+Time TrainingFigures::next_tick() const {
+  return stalled_ ? Time::Never() : last_ + patience();
+}
+
+absl::Duration TrainingFigures::patience() const {
+  return std::max(kShortestStall, 3 * gap_);
+}
+
+void TrainingFigures::Fill(v1::WorkerStats* stats) const {
+  stats->set_examples_per_second(rate_);
+  stats->set_loss(mean_loss_);
+  stats->set_step(told_step_);
+  stats->set_examples(told_examples_);
+  stats->set_loss_sum(told_loss_);
+}
+
+}  // namespace paramd

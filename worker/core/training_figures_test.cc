@@ -1,0 +1,91 @@
+#include "worker/core/training_figures.h"
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+Time At(double seconds) {
+  return Time::FromNanoseconds(1) + absl::Seconds(seconds);
+}
+
+v1::WorkerStats Of(const TrainingFigures& figures) {
+  v1::WorkerStats stats;
+  figures.Fill(&stats);
+  return stats;
+}
+
+// Ticks when it wants to, up to `now`.
+void PassUntil(Time now, TrainingFigures* figures) {
+  while (figures->next_tick() <= now) figures->Tick(figures->next_tick());
+}
+
+TEST(TrainingFiguresTest, RateAndLossAreOfTheLastSecond) {
+  TrainingFigures figures;
+  figures.BeginSession(At(0));
+  for (int i = 1; i <= 8; ++i) figures.Computed(10, 20, At(0.25 * i));
+  EXPECT_EQ(Of(figures).examples_per_second(), 40);
+  EXPECT_EQ(Of(figures).loss(), 2);
+}
+
+TEST(TrainingFiguresTest, AStalledWorkerTrainsNoExamplesASecond) {
+  TrainingFigures figures;
+  figures.BeginSession(At(0));
+  for (int i = 1; i <= 8; ++i) figures.Computed(10, 20, At(0.25 * i));
+  PassUntil(At(3.9), &figures);
+  EXPECT_EQ(Of(figures).examples_per_second(), 40);
+  PassUntil(At(4.1), &figures);
+  EXPECT_EQ(Of(figures).examples_per_second(), 0);
+  EXPECT_EQ(Of(figures).loss(), 2) << "which it still has";
+  EXPECT_EQ(figures.next_tick(), Time::Never());
+}
+
+TEST(TrainingFiguresTest, BehindAStallTheRateIsThatOfWhatComesThen) {
+  TrainingFigures figures;
+  figures.BeginSession(At(0));
+  figures.Computed(10, 20, At(1));
+  PassUntil(At(100), &figures);
+  figures.Computed(10, 20, At(100));
+  EXPECT_EQ(Of(figures).examples_per_second(), 0);
+  figures.Computed(10, 20, At(100.5));
+  figures.Computed(10, 20, At(101));
+  EXPECT_EQ(Of(figures).examples_per_second(), 20);
+}
+
+TEST(TrainingFiguresTest, GradientsThatTakeLongAreNoStall) {
+  TrainingFigures figures;
+  figures.BeginSession(At(0));
+  for (int i = 1; i <= 3; ++i) {
+    PassUntil(At(10 * i), &figures);
+    figures.Computed(10, 20, At(10 * i));
+  }
+  PassUntil(At(59), &figures);
+  EXPECT_EQ(Of(figures).examples_per_second(), 1);
+  PassUntil(At(61), &figures);
+  EXPECT_EQ(Of(figures).examples_per_second(), 0);
+}
+
+TEST(TrainingFiguresTest, AJobOfOneStepHasALoss) {
+  TrainingFigures figures;
+  figures.BeginSession(At(0));
+  figures.Computed(10, 25, At(0.01));
+  EXPECT_EQ(Of(figures).loss(), 2.5);
+}
+
+TEST(TrainingFiguresTest, SumsAreOfThePushesThatAreInAndOfTheSession) {
+  TrainingFigures figures;
+  figures.BeginSession(At(0));
+  figures.Computed(10, 25, At(0.1));
+  EXPECT_EQ(Of(figures).examples(), 0u);
+  figures.Acknowledged(/*step=*/7, 10, 25);
+  figures.Acknowledged(/*step=*/8, 6, 5);
+  EXPECT_EQ(Of(figures).examples(), 16u);
+  EXPECT_EQ(Of(figures).loss_sum(), 30);
+  EXPECT_EQ(Of(figures).step(), 8u);
+  figures.BeginSession(At(1));
+  EXPECT_EQ(Of(figures).examples(), 0u);
+  EXPECT_EQ(Of(figures).step(), 0u);
+}
+
+}  // namespace
+}  // namespace paramd
