@@ -27,6 +27,7 @@ namespace {
 // Of one length, so that it is replaced by one write and never cut short.
 constexpr size_t kFileBytes = 1024;
 constexpr int kPatience = 3;  // Heartbeats.
+constexpr uint32_t kLongestBeatMs = 600'000;  // As heartbeat_ms may be.
 
 std::string PathIn(const std::string& run_directory) {
   return absl::StrCat(run_directory, "/configuration/chief");
@@ -58,6 +59,7 @@ absl::optional<v1::ChiefLease> Read(const std::string& path) {
                          .ok()) {
     return v1::ChiefLease();
   }
+  lease.set_beat_ms(std::min(lease.beat_ms(), kLongestBeatMs));
   return lease;
 }
 
@@ -83,6 +85,22 @@ bool IsLocked(const std::string& path) {
   return is_locked;
 }
 
+// What /proc says of a process in one line; empty if there is none.
+std::string StatOf(absl::string_view process) {
+  std::ifstream file(absl::StrCat("/proc/", process, "/stat"));
+  std::string text;
+  std::getline(file, text);
+  return text;
+}
+
+// The name of its program, up to 15 characters.
+std::string ProgramIn(const std::string& stat) {
+  const size_t begin = stat.find('(');
+  const size_t end = stat.rfind(')');
+  return begin < end && end < stat.size() ? stat.substr(begin, end - begin)
+                                          : "";
+}
+
 bool HasBeaten(const v1::ChiefLease& before, const v1::ChiefLease& now) {
   return now.incarnation() != before.incarnation() ||
          now.beat() != before.beat();
@@ -105,9 +123,8 @@ std::string ChiefLease::BootOfThisMachine() {
 
 bool ChiefLease::AnotherLives(uint32_t pid) {
   if (pid == static_cast<uint32_t>(::getpid())) return false;
-  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-  std::string text;
-  std::getline(file, text);
+  const std::string text = StatOf(absl::StrCat(pid));
+  if (ProgramIn(text) != ProgramIn(StatOf("self"))) return false;
   // After the name: state, five numbers, flags.
   const std::vector<std::string> fields =
       absl::StrSplit(text.substr(text.rfind(')') + 1), ' ', absl::SkipEmpty());

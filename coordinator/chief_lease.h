@@ -55,7 +55,8 @@ class ChiefLease {
   };
   // What /proc says; empty if it says nothing.
   static std::string BootOfThisMachine();
-  // That /proc shows a process `pid` that is neither this one nor ending.
+  // That /proc shows a process `pid` of this program that is neither this one nor
+  // ending. Another program has only got a number that was a chief's before.
   static bool AnotherLives(uint32_t pid);
 
   // ALREADY_EXISTS naming host and process if a living one is the chief. It takes

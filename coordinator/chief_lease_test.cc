@@ -1,9 +1,11 @@
 #include "coordinator/chief_lease.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -120,8 +122,37 @@ TEST_F(ChiefLeaseTest, ALockedChiefWhoseProcessIsNotSeenLivesIfItsFileChanges) {
   ::close(held);
 }
 
+TEST_F(ChiefLeaseTest, AWaitForAnotherIsNoLongerThanAHeartbeatMayBe) {
+  std::filesystem::create_directories(run_ + "/configuration");
+  std::ofstream(File()) << "{\"incarnation\":\"1\",\"beat_ms\":4000000000}";
+  ChiefLease::Options options = Process(2);
+  options.wait = [](absl::Duration time) {
+    EXPECT_EQ(time, absl::Minutes(10));
+  };
+  EXPECT_TRUE(ChiefLease::Take(options).ok());
+}
+
+// Another process of this program, which lives until it is ended.
+class Twin {
+ public:
+  Twin() : pid_(::fork()) {
+    if (pid_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) ::pause();
+  }
+  ~Twin() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  const pid_t pid_;
+};
+
 TEST_F(ChiefLeaseTest, NeitherAnEndedProcessNorThisOneIsAnotherThatLives) {
-  EXPECT_TRUE(ChiefLease::AnotherLives(::getppid()));
+  EXPECT_TRUE(ChiefLease::AnotherLives(Twin().pid()));
+  EXPECT_FALSE(ChiefLease::AnotherLives(1)) << "another program";
   EXPECT_FALSE(ChiefLease::AnotherLives(::getpid()));
   const pid_t ended = ::fork();
   if (ended == 0) ::_exit(0);
@@ -214,8 +245,9 @@ TEST_F(ChiefLeaseTest, WhatCannotBeReadIsWatchedAndThenPassedOver) {
 
 TEST_F(ChiefLeaseTest, ADirectoryIsFreeUnlessALivingChiefOfThisMachineHasIt) {
   EXPECT_TRUE(ChiefLease::CheckFree(run_).ok());
+  const Twin chief;
   auto first = ChiefLease::Take(
-      Process(::getppid(), ChiefLease::BootOfThisMachine()));
+      Process(chief.pid(), ChiefLease::BootOfThisMachine()));
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_TRUE(absl::IsAlreadyExists(ChiefLease::CheckFree(run_)));
   first->reset();
