@@ -390,8 +390,9 @@ void Coordinator::LastOneFailed(const absl::Status& why, Time now,
       absl::StrCat("the last checkpoint can't be written: ", why.message(),
                    may_pass
                        ? absl::StrCat("; it takes about ", BytesOfACheckpoint(),
-                                      " bytes: see to it, and go on with "
-                                      "--resume")
+                                      " bytes: see to it, and start the job "
+                                      "again in its run_dir (paramd local: "
+                                      "--resume)")
                        : "")));
 }
 

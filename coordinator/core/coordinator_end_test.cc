@@ -546,7 +546,8 @@ TEST_F(CoordinatorEndTest, Promise3_TheLastCheckpointIsTriedForTheDrainTimeout) 
   EXPECT_TRUE(absl::IsUnavailable(driver().exit_status));
   EXPECT_THAT(std::string(driver().exit_status.message()),
               HasSubstr("the last checkpoint can't be written: no space; it "
-                        "takes about 16 bytes"));
+                        "takes about 16 bytes: see to it, and start the job "
+                        "again in its run_dir (paramd local: --resume)"));
 }
 
 TEST_F(CoordinatorEndTest,
