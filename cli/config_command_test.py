@@ -37,6 +37,15 @@ class ConfigCheckTest(unittest.TestCase):
         self.assertEqual(code, 2)
         self.assertIn("--job FILE is missing", errors)
 
+    def test_a_host_that_is_no_task_of_the_cluster_is_one_sentence(self):
+        code, _, errors = config(
+            "check", "--job", JOB, "--task_from_hostname",
+            "--cluster=chief=a-0:1;ps=b-{0..1}:1")
+        self.assertEqual(code, 2, errors)
+        self.assertRegex(errors, "^paramd: --task_from_hostname: host name "
+                         '".*": .*is that of no task of the cluster; its hosts '
+                         'are called as in "a-0:1"\n$')
+
 
 class ConfigCheckDataTest(unittest.TestCase):
 

@@ -97,8 +97,12 @@ std::string ManPage(const std::vector<CommandHelp>& commands,
   AppendSection("ENVIRONMENT", &page);
   AppendTerm("TF_CONFIG", "who takes part, and which task this process is.",
              &page);
-  AppendTerm("PARAMD_CLUSTER, PARAMD_TASK_TYPE, PARAMD_TASK_INDEX",
-             "as --cluster, --task_type and --task_index.", &page);
+  AppendTerm(
+      "PARAMD_CLUSTER, PARAMD_TASK_TYPE, PARAMD_TASK_INDEX, "
+      "PARAMD_TASK_FROM_HOSTNAME",
+      "as the flags --cluster, --task_type, --task_index and "
+      "--task_from_hostname.",
+      &page);
   AppendTerm("PARAMD_*", "settings, see above.", &page);
   return page;
 }

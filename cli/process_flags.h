@@ -18,6 +18,7 @@ struct ProcessFlags {
   std::string cluster;
   std::string task_type;
   std::string task_index;
+  bool task_from_hostname = false;
 
   // Declares the flags. `flags` must not outlive this. Called after the
   // subcommand has declared its own.

@@ -65,11 +65,102 @@ ClusterDescription DescribeVariable(const Variables& environment,
   return {};
 }
 
+// "--task_from_hostname", or the variable that stands for it, if it is on; else
+// empty.
+std::string HostNameFlag(const ClusterSources& sources, Mistakes* mistakes) {
+  if (sources.task_from_hostname) return "--task_from_hostname";
+  const std::string variable = "PARAMD_TASK_FROM_HOSTNAME";
+  const absl::optional<std::string> set =
+      FindVariable(sources.environment, variable);
+  if (!set.has_value() || *set == "false") return "";
+  if (*set == "true") return variable;
+  mistakes->Add(
+      Place{variable}, "",
+      absl::StrCat("wants true or false, found \"", Excerpt(*set), "\""));
+  return "";
+}
+
+std::string FirstLabel(absl::string_view host) {
+  return std::string(host.substr(0, host.find_first_of(".:")));
+}
+
+struct NamedTask {
+  const ListedJob* job = nullptr;
+  int index = 0;
+  std::string address;
+};
+
+// The tasks whose hosts begin with `label`; the chief before the worker that is
+// the same process.
+std::vector<NamedTask> TasksOfHost(const ClusterDescription& cluster,
+                                   absl::string_view label) {
+  std::vector<NamedTask> found;
+  for (const bool chiefs : {true, false}) {
+    for (const ListedJob& job : cluster.jobs) {
+      if (AreSameType(job.name, "chief") != chiefs) continue;
+      for (const auto& [index, address] : job.tasks) {
+        const bool is_listed_again =
+            !found.empty() && found.back().address == address;
+        if (FirstLabel(address) != label || is_listed_again) continue;
+        found.push_back({&job, index, address});
+      }
+    }
+  }
+  return found;
+}
+
+// Why no task is at this host.
+std::string WhyNotThere(const ClusterDescription& cluster,
+                        absl::string_view label) {
+  const absl::optional<int> ordinal = OrdinalOf(label);
+  const std::string* example = nullptr;
+  for (const ListedJob& job : cluster.jobs) {
+    for (const auto& [index, address] : job.tasks) {
+      if (example == nullptr) example = &address;
+      const absl::optional<int> present = OrdinalOf(address);
+      if (!ordinal.has_value() || !present.has_value()) continue;
+      const auto sibling = WithOrdinal(address, *present, *ordinal);
+      if (!sibling.has_value() || FirstLabel(*sibling) != label) continue;
+      return absl::StrCat("ends in ", *ordinal, ", but '", job.path, "' has ",
+                          job.tasks.size(),
+                          job.tasks.size() == 1 ? " task" : " tasks",
+                          ", and none of them there");
+    }
+  }
+  return absl::StrCat(
+      ordinal.has_value() ? "is that of no task of the cluster"
+                          : "ends in no index and is that of no task of the "
+                            "cluster",
+      "; its hosts are called as in \"", Excerpt(*example), "\"");
+}
+
+// REQUIRES: gathered->cluster.has_tasks().
+void FindTaskByHostName(const std::string& host_name, const std::string& flag,
+                        GatheredCluster* gathered, Mistakes* mistakes) {
+  const Place place{
+      absl::StrCat(flag, ": host name \"", Excerpt(host_name), "\"")};
+  const std::string label = FirstLabel(host_name);
+  const std::vector<NamedTask> found = TasksOfHost(gathered->cluster, label);
+  if (found.size() == 1) {
+    gathered->type = {found[0].job->name, place, ""};
+    gathered->index = {found[0].index, place, ""};
+    return;
+  }
+  mistakes->Add(
+      place, "",
+      found.empty()
+          ? WhyNotThere(gathered->cluster, label)
+          : absl::StrCat("is that of several tasks, at ", found[0].address,
+                         " and ", found[1].address,
+                         "; give --task_type and --task_index instead"));
+}
+
 }  // namespace
 
 const std::vector<std::string>& ClusterVariables() {
   static const auto* const kVariables = new std::vector<std::string>(
-      {"PARAMD_CLUSTER", "PARAMD_TASK_TYPE", "PARAMD_TASK_INDEX"});
+      {"PARAMD_CLUSTER", "PARAMD_TASK_TYPE", "PARAMD_TASK_INDEX",
+       "PARAMD_TASK_FROM_HOSTNAME"});
   return *kVariables;
 }
 
@@ -79,8 +170,11 @@ GatheredCluster GatherCluster(const ClusterSources& sources,
   const auto cluster = FindFlag(sources.cluster, "cluster", environment);
   const auto type = FindFlag(sources.task_type, "task_type", environment);
   const auto index = FindFlag(sources.task_index, "task_index", environment);
-  const WantedOfCluster wanted = {!cluster.has_value(), !type.has_value(),
-                                  !index.has_value()};
+  const std::string by_host = HostNameFlag(sources, mistakes);
+  const bool asks_task = by_host.empty();
+  const WantedOfCluster wanted = {!cluster.has_value(),
+                                  asks_task && !type.has_value(),
+                                  asks_task && !index.has_value()};
   ClusterDescription variable;
   if (wanted.cluster || wanted.task_type || wanted.task_index) {
     variable = DescribeVariable(environment, wanted, mistakes);
@@ -114,6 +208,17 @@ GatheredCluster GatherCluster(const ClusterSources& sources,
           ? DescribeClusterFlag(cluster->name, cluster->value, mistakes)
           : std::move(variable);
   gathered.cluster_is_flag = cluster.has_value();
+  if (by_host.empty()) return gathered;
+  if (type.has_value() || index.has_value()) {
+    mistakes->Add(Place{by_host}, "",
+                  absl::StrCat("stands beside ", gathered.task_flag,
+                               "; both say which task this is: give one"));
+    return gathered;
+  }
+  gathered.task_flag = by_host;
+  if (gathered.cluster.has_tasks()) {
+    FindTaskByHostName(sources.host_name, by_host, &gathered, mistakes);
+  }
   return gathered;
 }
 

@@ -18,8 +18,12 @@ struct ClusterSources {
   absl::optional<std::string> cluster;
   absl::optional<std::string> task_type;
   absl::optional<std::string> task_index;
+  // The switch --task_from_hostname: the task is the one whose address has this
+  // host's name.
+  bool task_from_hostname = false;
   // All variables of the process. Those that count: PARAMD_CLUSTER,
-  // PARAMD_TASK_TYPE and PARAMD_TASK_INDEX stand for the flags; TF_CONFIG;
+  // PARAMD_TASK_TYPE, PARAMD_TASK_INDEX and PARAMD_TASK_FROM_HOSTNAME stand for
+  // the flags; TF_CONFIG;
   // CLUSTER_SPEC (Vertex AI) without TF_CONFIG; JOB_COMPLETION_INDEX and
   // VC_TASK_INDEX.
   Variables environment;
@@ -50,7 +54,10 @@ struct GatheredCluster {
 // Reads every source for its form; what is wrong is added to `mistakes` and
 // left out. What a flag gives is not looked at in the variables. It is a
 // mistake to take one's type from a flag and the index of another type from
-// TF_CONFIG.
+// TF_CONFIG. With --task_from_hostname type and index are those of the one task
+// whose host begins with the same label as this host's name ("train-ps-3" of
+// "train-ps-3.train:7077"); it is a mistake if there is none or several, or
+// beside --task_type and --task_index.
 GatheredCluster GatherCluster(const ClusterSources& sources,
                               Mistakes* mistakes);
 

@@ -1,5 +1,6 @@
 #include "config/cluster_sources.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -119,6 +120,91 @@ TEST_F(ClusterSourcesTest, AHostWithoutAnOrdinalTellsNothing) {
   sources_.host_name = "laptop";
   EXPECT_EQ(FindIndexAround(sources_, &mistakes_), absl::nullopt);
   EXPECT_EQ(Message(), "");
+}
+
+class TaskFromHostnameTest : public ClusterSourcesTest {
+ protected:
+  TaskFromHostnameTest() {
+    sources_.cluster =
+        "chief=train-chief-0.train:7077;ps=train-ps-{0..3}.train:7077;"
+        "worker=train-worker-{0..1}.train:7077";
+    sources_.task_from_hostname = true;
+  }
+  // "ps 2", or what is wrong, of the host of that name.
+  std::string TaskOf(const std::string& host_name) {
+    mistakes_ = Mistakes();
+    sources_.host_name = host_name;
+    const GatheredCluster gathered = Gather();
+    if (!mistakes_.empty()) return Message();
+    return absl::StrCat(gathered.type->value, " ", gathered.index->value);
+  }
+};
+
+TEST_F(TaskFromHostnameTest, TheHostsFirstLabelSaysTypeAndIndex) {
+  EXPECT_EQ(TaskOf("train-ps-2"), "ps 2");
+  EXPECT_EQ(TaskOf("train-worker-1.train.default.svc.cluster.local"),
+            "worker 1");
+  EXPECT_EQ(TaskOf("train-chief-0"), "chief 0");
+  EXPECT_EQ(Gather().type->place.source,
+            "--task_from_hostname: host name \"train-chief-0\"");
+}
+
+TEST_F(TaskFromHostnameTest, AVariableStandsForTheFlag) {
+  sources_.task_from_hostname = false;
+  sources_.environment = {{"PARAMD_TASK_FROM_HOSTNAME", "true"}};
+  EXPECT_EQ(TaskOf("train-ps-2"), "ps 2");
+  sources_.environment = {{"PARAMD_TASK_FROM_HOSTNAME", "yes"}};
+  EXPECT_EQ(TaskOf("train-ps-2"),
+            "PARAMD_TASK_FROM_HOSTNAME: wants true or false, found \"yes\"");
+  sources_.environment = {{"PARAMD_TASK_FROM_HOSTNAME", "false"}};
+  sources_.host_name = "train-ps-2";
+  mistakes_ = Mistakes();
+  EXPECT_EQ(Gather().type, absl::nullopt);
+}
+
+TEST_F(TaskFromHostnameTest, TheTaskInTfConfigIsNotRead) {
+  sources_.environment = {{"TF_CONFIG", kWorker1}};
+  sources_.cluster = absl::nullopt;
+  EXPECT_EQ(TaskOf("c"), "ps 0");
+}
+
+TEST_F(TaskFromHostnameTest, AHostWithoutAnIndexIsNamed) {
+  EXPECT_EQ(TaskOf("laptop"),
+            "--task_from_hostname: host name \"laptop\": ends in no index and "
+            "is that of no task of the cluster; its hosts are called as in "
+            "\"train-chief-0.train:7077\"");
+}
+
+TEST_F(TaskFromHostnameTest, AnIndexOutOfRangeIsNamed) {
+  EXPECT_EQ(TaskOf("train-ps-4"),
+            "--task_from_hostname: host name \"train-ps-4\": ends in 4, but "
+            "'ps' has 4 tasks, and none of them there");
+}
+
+TEST_F(TaskFromHostnameTest, AHostOfAnotherClusterIsNamed) {
+  EXPECT_EQ(TaskOf("other-ps-1"),
+            "--task_from_hostname: host name \"other-ps-1\": is that of no "
+            "task of the cluster; its hosts are called as in "
+            "\"train-chief-0.train:7077\"");
+}
+
+TEST_F(TaskFromHostnameTest, OfAHostWithSeveralTasksNoneIsTaken) {
+  sources_.cluster = "ps=a:1;worker=a:2";
+  EXPECT_EQ(TaskOf("a"),
+            "--task_from_hostname: host name \"a\": is that of several tasks, "
+            "at a:1 and a:2; give --task_type and --task_index instead");
+}
+
+TEST_F(TaskFromHostnameTest, AChiefThatIsListedAgainIsTheChief) {
+  sources_.cluster = "worker=a:1,b:1;chief=a:1;ps=c:1";
+  EXPECT_EQ(TaskOf("a"), "chief 0");
+}
+
+TEST_F(TaskFromHostnameTest, AnotherFlagForTheTaskIsAMistake) {
+  sources_.task_index = "1";
+  EXPECT_EQ(TaskOf("train-ps-2"),
+            "--task_from_hostname: stands beside --task_index; both say which "
+            "task this is: give one");
 }
 
 }  // namespace

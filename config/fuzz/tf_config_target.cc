@@ -85,5 +85,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   paramd::Check(sources);
   sources.task_index = text;
   paramd::Check(sources);
+  sources.task_type = sources.task_index = absl::nullopt;
+  sources.task_from_hostname = true;
+  paramd::Check(sources);
   return 0;
 }
