@@ -1,0 +1,182 @@
+{{/* The name of everything: short enough for a pod's host name. */}}
+{{- define "paramd.name" -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "paramd.selector" -}}
+app.kubernetes.io/name: paramd
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "paramd.labels" -}}
+{{ include "paramd.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "paramd.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "paramd.claim" -}}
+{{ .Values.storage.existingClaim | default (include "paramd.name" .) }}
+{{- end }}
+
+{{/* Who takes part, for --task_from_hostname. */}}
+{{- define "paramd.cluster" -}}
+{{- $name := include "paramd.name" . -}}
+{{- $middle := ternary "-0" "" (eq .Values.controller "jobset") -}}
+{{- $end := printf ".%s:%d" $name (int .Values.port) -}}
+chief={{ $name }}-chief{{ $middle }}-0{{ $end }}
+ps={{ $name }}-ps{{ $middle }}-{0..{{ sub (int .Values.ps.count) 1 }}}{{ $end }}
+{{- if gt (int .Values.worker.count) 1 }}
+worker={{ $name }}-worker{{ $middle }}-{0..{{ sub (int .Values.worker.count) 2 }}}{{ $end }}
+{{- end }}
+{{- end }}
+
+{{/* How many pods of a role there are: (dict "root" $ "role" "ps"). The chief is one
+     of the workers. */}}
+{{- define "paramd.count" -}}
+{{- if eq .role "ps" }}{{ .root.Values.ps.count }}
+{{- else if eq .role "worker" }}{{ sub (int .root.Values.worker.count) 1 }}
+{{- else }}1{{ end -}}
+{{- end }}
+
+{{/* spec of an Indexed Job: (dict "root" $ "role" "ps"). */}}
+{{- define "paramd.jobSpec" -}}
+completionMode: Indexed
+completions: {{ include "paramd.count" . }}
+parallelism: {{ include "paramd.count" . }}
+podReplacementPolicy: Failed
+backoffLimitPerIndex: {{ .root.Values.retries }}
+maxFailedIndexes: 0
+podFailurePolicy:
+  rules:
+    - action: FailJob
+      onExitCodes: {operator: In, values: [1, 2]}
+    - action: Ignore
+      onPodConditions:
+        - {type: DisruptionTarget, status: "True"}
+template:
+  {{- include "paramd.podTemplate" . | nindent 2 }}
+{{- end }}
+
+{{/* The template of a pod: (dict "root" $ "role" "ps"). */}}
+{{- define "paramd.podTemplate" -}}
+{{- $values := .root.Values -}}
+{{- $of := eq .role "ps" | ternary $values.ps $values.worker -}}
+{{- $tfjob := eq $values.controller "tfjob" -}}
+metadata:
+  labels:
+    {{- include "paramd.selector" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .role }}
+    {{- with $values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with $values.podAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  {{- if eq $values.controller "plain" }}
+  subdomain: {{ include "paramd.name" .root }}
+  {{- end }}
+  {{- if not $tfjob }}
+  restartPolicy: Never
+  {{- end }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds }}
+  {{- with $values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  {{- with $of.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $of.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: {{ int $values.userId }}
+    runAsGroup: {{ int $values.userId }}
+    fsGroup: {{ int $values.userId }}
+    fsGroupChangePolicy: OnRootMismatch
+    seccompProfile: {type: RuntimeDefault}
+  {{- if eq .role "ps" }}
+  topologySpreadConstraints:
+    - maxSkew: 1
+      topologyKey: kubernetes.io/hostname
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "paramd.selector" .root | nindent 10 }}
+          app.kubernetes.io/component: ps
+  {{- end }}
+  containers:
+    - name: {{ ternary "tensorflow" "paramd" $tfjob }}
+      image: {{ include "paramd.image" .root | quote }}
+      imagePullPolicy: {{ $values.image.pullPolicy }}
+      args:
+        - run
+        - --job=/etc/paramd/job.json
+        {{- if not $tfjob }}
+        - --task_from_hostname
+        {{- end }}
+        - --insecure
+      {{- if or (not $tfjob) $values.extraEnv }}
+      env:
+        {{- if not $tfjob }}
+        - name: PARAMD_CLUSTER
+          valueFrom:
+            configMapKeyRef: {name: {{ include "paramd.name" .root }}-job, key: cluster}
+        {{- end }}
+        {{- with $values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- end }}
+      ports:
+        - {name: {{ ternary "tfjob-port" "grpc" $tfjob }}, containerPort: {{ int $values.port }}}
+        - {name: metrics, containerPort: {{ int $values.metricsPort }}}
+      resources:
+        {{- toYaml $of.resources | nindent 8 }}
+      startupProbe:
+        grpc: {port: {{ int $values.port }}, service: liveness}
+        periodSeconds: 2
+        timeoutSeconds: 5
+        failureThreshold: 300
+      livenessProbe:
+        grpc: {port: {{ int $values.port }}, service: liveness}
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
+      readinessProbe:
+        grpc: {port: {{ int $values.port }}, service: readiness}
+        periodSeconds: 5
+        timeoutSeconds: 5
+      securityContext:
+        {{- include "paramd.containerSecurity" . | nindent 8 }}
+      terminationMessagePolicy: FallbackToLogsOnError
+      volumeMounts:
+        - {name: job, mountPath: /etc/paramd, readOnly: true}
+        - {name: train, mountPath: /train}
+  volumes:
+    - name: job
+      configMap: {name: {{ include "paramd.name" .root }}-job}
+    - name: train
+      persistentVolumeClaim: {claimName: {{ include "paramd.claim" .root }}}
+{{- end }}
+
+{{- define "paramd.containerSecurity" -}}
+allowPrivilegeEscalation: false
+privileged: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}

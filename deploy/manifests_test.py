@@ -1,0 +1,176 @@
+"""Manifests are valid for Kubernetes and agree with each other and paramd."""
+
+import copy
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+try:
+    import yaml  # pylint: disable=unused-import
+except ImportError as missing:
+    raise unittest.SkipTest("needs PyYAML, which kubernetes-validate of PyPI "
+                            "brings") from missing
+
+from deploy.testing import kustomize
+from deploy.testing import pods
+from deploy.testing.manifest_checks import ManifestChecks, of_kind
+from tests.cluster import paramd
+
+try:
+    from deploy.testing import schemas
+except ImportError:
+    schemas = None
+
+ROOT = "deploy/kustomize"
+JOBS = ["base", "jobset", "tfjob", "overlays/gpu", "overlays/nfs",
+        "overlays/monitoring"]
+# What `paramd run` may have besides what `paramd config check` knows.
+RUN_ONLY = {"--insecure"}
+
+
+def rendered(name):
+    return kustomize.render(os.path.join(ROOT, name))
+
+
+@unittest.skipUnless(schemas, "needs kubernetes-validate of PyPI")
+class SchemaTest(unittest.TestCase):
+
+    def test_every_object_is_valid(self):
+        valid = []
+        for name in JOBS:
+            for document in rendered(name):
+                with self.subTest(job=name, kind=document["kind"],
+                                  object=document["metadata"]["name"]):
+                    if document not in valid:
+                        schemas.check(document)
+                        valid.append(document)
+
+    def check_refused(self, kind, change, sentence, name="overlays/monitoring"):
+        (document, *_) = of_kind(rendered(name), kind)
+        document = copy.deepcopy(document)
+        change(document)
+        with self.assertRaisesRegex(schemas.Wrong, sentence):
+            schemas.check(document)
+
+    def test_an_unknown_kind_is_refused(self):
+        self.check_refused("Job", lambda o: o.update(kind="Jobs"),
+                           "unknown kind batch/v1")
+        self.check_refused("PodMonitor",
+                           lambda o: o.update(apiVersion="m.io/v1"),
+                           "unknown kind m.io/v1")
+
+    def test_an_unknown_field_is_refused(self):
+        self.check_refused("Job", lambda o: o["spec"].update(completion=1),
+                           "'completion' was unexpected")
+        self.check_refused(
+            "JobSet", lambda o: o["spec"]["replicatedJobs"][0]["template"]
+            ["spec"]["template"]["spec"].update(restart="x"),
+            "'restart' was unexpected", name="jobset")
+        self.check_refused("TFJob",
+                           lambda o: o["spec"].update(cleanPodPolicy="None"),
+                           "'cleanPodPolicy' was unexpected", name="tfjob")
+        self.check_refused("PodMonitor", lambda o: o.update(extra=1),
+                           "unknown: .'extra'.")
+
+
+class RenderTest(unittest.TestCase):
+
+    @unittest.skipUnless(shutil.which("kubectl"), "needs kubectl")
+    def test_kubectl_renders_the_same(self):
+        def key(document):
+            return document["kind"], document["metadata"]["name"]
+
+        # kustomize refuses Bazel's links, since they lead out of the folder.
+        copied = os.path.join(tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"]),
+                              "kustomize")
+        shutil.copytree(ROOT, copied)
+        for name in JOBS:
+            done = subprocess.run(
+                ["kubectl", "kustomize", os.path.join(copied, name)],
+                capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(
+                sorted(filter(None, yaml.safe_load_all(done.stdout)), key=key),
+                sorted(rendered(name), key=key), name)
+
+
+class ManifestsTest(ManifestChecks, unittest.TestCase):
+    jobs = {name: rendered(name) for name in JOBS}
+
+
+class BinaryTest(unittest.TestCase):
+    """The binary takes what the manifests tell it."""
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+
+    def check(self, objects, pod, *more):
+        """`paramd config check` with what the pod's container is told."""
+        job = os.path.join(self.directory, "job.json")
+        with open(job, "w", encoding="utf-8") as file:
+            file.write(pods.config_map(objects, "train-job")["job.json"])
+        command, *arguments = pod.container["args"]
+        self.assertEqual(command, "run")
+        arguments = [a.replace("/etc/paramd/job.json", job)
+                     for a in arguments if a not in RUN_ONLY]
+        # What the claim would hold.
+        arguments += [f"--set=input.directory={self.directory}", *more]
+        return subprocess.run(
+            [*in_a_pod(pod), os.path.abspath("cli/paramd"), "config", "check",
+             *arguments], env=pod.environment, capture_output=True, text=True,
+            check=False)
+
+    @unittest.skipUnless(
+        subprocess.run(["unshare", "--map-root-user", "--uts", "true"],
+                       check=False, stderr=subprocess.DEVNULL).returncode == 0,
+        "no process may have a host name of its own here")
+    def test_every_argument_is_known_and_every_pod_is_its_task(self):
+        for name in ("base", "jobset", "tfjob"):
+            objects = rendered(name)
+            seen = []
+            for pod in pods.pods_of(objects):
+                done = self.check(objects, pod)
+                wrong = [line for line in done.stderr.splitlines()
+                         if "input." not in line]
+                self.assertEqual(wrong, [], f"{name} {pod.host_name}")
+                done = self.check(objects, pod, "--task_type=x")
+                seen.append(done.returncode)
+            self.assertEqual(set(seen), {2}, name)
+
+    def test_run_knows_what_check_does_not(self):
+        done = subprocess.run(["cli/paramd", "run", "--help"],
+                              capture_output=True, text=True, check=False)
+        for flag in RUN_ONLY:
+            self.assertIn(flag, done.stdout)
+
+
+class ProbesTest(unittest.TestCase):
+
+    def test_the_binary_serves_what_is_probed(self):
+        try:
+            from deploy.testing import probe
+        except ImportError:
+            self.skipTest("needs python3-grpcio")
+        cluster = paramd.Cluster(servers=1, workers=1)
+        server = cluster.start("ps-0")
+        self.addCleanup(server.kill)
+        server.wait_for(" ready")
+        asked = {pod.container[kind]["grpc"]["service"]
+                 for name in JOBS for pod in pods.pods_of(rendered(name))
+                 for kind in ("startupProbe", "livenessProbe",
+                              "readinessProbe")}
+        for service in asked:
+            self.assertTrue(probe.serves(cluster.address("ps-0"), service))
+        self.assertFalse(probe.serves(cluster.address("ps-0"), "other"))
+
+
+def in_a_pod(pod):
+    """The command that gives the next one the pod's host name."""
+    return ["/usr/bin/unshare", "--map-root-user", "--uts", "/bin/sh", "-c",
+            f'hostname {pod.host_name}; exec "$@"', "sh"]
+
+
+if __name__ == "__main__":
+    unittest.main()

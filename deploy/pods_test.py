@@ -1,0 +1,163 @@
+"""Runs the pods of the manifests, each in namespaces of its own.
+
+The job trains, loses pods as in a cluster, and ends with exit code 0. Skips itself
+with the reason where network namespaces can't be created.
+"""
+
+import json
+import os
+import tempfile
+import time
+import unittest
+
+try:
+    import grpc  # pylint: disable=unused-import
+    import yaml  # pylint: disable=unused-import
+except ImportError as missing:
+    raise unittest.SkipTest("needs python3-grpcio and PyYAML") from missing
+
+from deploy.testing import kustomize
+from deploy.testing import machine
+from deploy.testing import pods
+from tests.cluster import paramd
+
+RETRY, STOPPED, BAD_CONFIGURATION = 138, 143, 2
+
+
+def setUpModule():
+    try:
+        machine.enter()
+    except OSError as error:
+        raise unittest.SkipTest(str(error)) from error
+    PodsTest.dns = machine.Dns()
+
+
+class PodsTest(unittest.TestCase):
+    dns = None  # Once this process has a network of its own.
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        self.claim = self.folder("claim")
+        self.job = self.folder("job")
+        self.roots = 0
+
+    def folder(self, name):
+        path = os.path.join(self.directory, name)
+        os.mkdir(path)
+        return path
+
+    def load(self, name, **changes):
+        """The pods of a kustomization, by host name, and their job file."""
+        objects = kustomize.render(f"deploy/kustomize/{name}")
+        job = json.loads(pods.config_map(objects, "train-job")["job.json"])
+        os.mkdir(os.path.join(self.claim, "data"))
+        tiny = paramd.tiny_job(os.path.join(self.claim, "data"))
+        tiny.pop("input")
+        job.update(tiny, **changes)
+        with open(os.path.join(self.job, "job.json"), "w",
+                  encoding="utf-8") as file:
+            json.dump(job, file)
+        return {pod.host_name: pod for pod in pods.pods_of(objects)}
+
+    def start(self, pod, claim=None):
+        self.roots += 1
+        root = os.path.join(self.directory, f"root{self.roots}")
+        entry = machine.make_root(root, paramd.BINARY)
+        running = machine.RunningPod(pod, root, entry, claim or self.claim,
+                                     self.job, self.dns, self.directory)
+        self.addCleanup(running.kill)
+        return running
+
+    def assert_all_finish(self, running):
+        codes = {pod.pod.host_name: pod.wait() for pod in running}
+        self.assertEqual(set(codes.values()), {0}, "\n".join(
+            f"{pod.pod.host_name}:\n{pod.output()}" for pod in running))
+        with open(os.path.join(self.claim, "run", "result.json"),
+                  encoding="utf-8") as file:
+            result = json.load(file)
+        self.assertEqual(int(result["pushes_doubled"]), 0, result)
+
+
+class LifeTest(PodsTest):
+
+    def test_pods_that_are_lost_are_replaced_and_the_job_ends(self):
+        all_pods = self.load("base", epochs=5000,
+                             checkpoint={"every_seconds": 1})
+        running = {}
+        # Whoever needs the others comes first, and asks for names that are not.
+        for name in ("train-chief-0", "train-worker-0", "train-ps-1",
+                     "train-ps-0"):
+            running[name] = self.start(all_pods[name])
+            running[name].wait_until_serving("liveness")
+            self.assertTrue(running[name].probe("readiness"), name)
+            self.assertFalse(running[name].probe("other"))
+            uid, capabilities = running[name].user_and_capabilities()
+            self.assertEqual((uid, capabilities), (65532, 0))
+        chief = running["train-chief-0"]
+        chief.wait_for("checkpoint")
+        self.assertGreater(self.dns.negative_answers, 0)
+
+        running["train-ps-1"].kill()
+        begin = time.monotonic()
+        server = running["train-ps-1"] = self.start(all_pods["train-ps-1"])
+        server.wait_until_serving("readiness")
+        up = time.monotonic() - begin
+        server.wait_until_serving("restored")
+        found = time.monotonic() - begin - self.dns.PUBLISHED_AFTER
+        print(f"ps-1 was ready {up:.2f} s after its start, and filled "
+              f"{found:.2f} s after its name led to its new address")
+        # gRPC by itself would ask for the name again after 30 s.
+        self.assertLess(found, 15)
+
+        worker = running["train-worker-0"]
+        worker.terminate()
+        self.assertEqual(worker.wait(), STOPPED, worker.output())
+        self.assertIn("SIGTERM", worker.termination_message())
+        running["train-worker-0"] = self.start(all_pods["train-worker-0"])
+        running["train-worker-0"].wait_for("acknowledged")
+        self.assert_all_finish(running.values())
+
+    def test_a_job_set_trains_to_its_end(self):
+        all_pods = self.load("jobset", epochs=5)
+        self.assert_all_finish([self.start(pod) for pod in all_pods.values()])
+
+    def test_a_tf_job_trains_to_its_end(self):
+        all_pods = self.load("tfjob", epochs=5)
+        self.assert_all_finish([self.start(pod) for pod in all_pods.values()])
+
+
+class MistakesTest(PodsTest):
+
+    def assert_ends(self, pod, code, sentence, claim=None):
+        running = self.start(pod, claim)
+        self.assertEqual(running.wait(), code, running.output())
+        self.assertRegex(running.termination_message(), sentence)
+
+    def test_a_host_name_without_an_index(self):
+        pod = self.load("base")["train-ps-0"]
+        pod.host_name = "train-ps"
+        self.assert_ends(pod, BAD_CONFIGURATION,
+                         'host name "train-ps": ends in no index')
+
+    def test_an_index_out_of_range(self):
+        pod = self.load("base")["train-ps-0"]
+        pod.host_name = "train-ps-2"
+        self.assert_ends(pod, BAD_CONFIGURATION,
+                         "ends in 2, but 'ps' has 2 tasks")
+
+    def test_a_service_that_never_resolves(self):
+        pod = self.load("base", start_timeout_ms=4000)["train-chief-0"]
+        self.assert_ends(
+            pod, RETRY,
+            "waiting for ps-0 at train-ps-0.train:7077: no such host")
+
+    def test_a_claim_that_is_read_only(self):
+        pod = self.load("base")["train-chief-0"]
+        for mount in pod.container["volumeMounts"]:
+            mount["readOnly"] = True
+        self.assert_ends(pod, BAD_CONFIGURATION,
+                         "'/train/run': read-only file system")
+
+
+if __name__ == "__main__":
+    unittest.main()

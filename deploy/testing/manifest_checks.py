@@ -1,0 +1,229 @@
+"""What holds of every job that deploy/ renders, whoever rendered it."""
+
+import json
+import re
+
+from deploy.testing import pods
+
+# Volumes that the profile "restricted" allows, as far as they are used.
+ALLOWED_VOLUMES = {"name", "configMap", "persistentVolumeClaim", "emptyDir",
+                   "secret"}
+# After any other code a task is started again.
+FINAL_CODES = [1, 2]
+
+
+def of_kind(objects, kind):
+    return [o for o in objects if o["kind"] == kind]
+
+
+def selects(selector, labels):
+    return selector["matchLabels"].items() <= labels.items()
+
+
+def addresses(pod):
+    """Host and port of every task that the container is told of."""
+    if "TF_CONFIG" in pod.environment:
+        cluster = json.loads(pod.environment["TF_CONFIG"])["cluster"]
+        return {address for tasks in cluster.values() for address in tasks}
+    found = set()
+    for tasks in pod.environment["PARAMD_CLUSTER"].split():
+        for address in tasks.split("=", 1)[1].split(","):
+            ranges = re.search(r"\{(\d+)\.\.(\d+)\}", address)
+            if not ranges:
+                found.add(address)
+                continue
+            for index in range(int(ranges[1]), int(ranges[2]) + 1):
+                found.add(address.replace(ranges[0], str(index)))
+    return found
+
+
+def job_of(objects):
+    """The job file."""
+    return json.loads(pods.config_map(objects, "train-job")["job.json"])
+
+
+class ManifestChecks:
+    """Tests of rendered jobs; mix it into a unittest.TestCase.
+
+    A subclass sets `jobs`, from name to objects, and `roles` if its pods
+    have others.
+    """
+
+    jobs = {}
+    roles = ["ps", "ps", "worker", "chief"]
+
+    def for_each_pod(self):
+        for name, objects in self.jobs.items():
+            for pod in pods.pods_of(objects):
+                with self.subTest(job=name, pod=pod.host_name):
+                    yield objects, pod
+
+    def test_there_are_pods_of_every_role(self):
+        for name, objects in self.jobs.items():
+            self.assertEqual([pod.role for pod in pods.pods_of(objects)],
+                             self.roles, name)
+
+    def test_names_have_at_most_63_characters(self):
+        for objects, pod in self.for_each_pod():
+            names = [o["metadata"]["name"] for o in objects]
+            for label in names + [pod.name, *pod.dns_name.split(".")]:
+                self.assertRegex(label, "^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
+
+    def test_the_cluster_is_exactly_the_pods(self):
+        for name, objects in self.jobs.items():
+            all_pods = pods.pods_of(objects)
+            for pod in all_pods:
+                (port,) = [p["containerPort"] for p in pod.container["ports"]
+                           if p["name"] in ("grpc", "tfjob-port")]
+                self.assertEqual(
+                    addresses(pod),
+                    {f"{other.dns_name}:{port}" for other in all_pods}, name)
+
+    def test_ports_are_those_that_the_others_know(self):
+        for objects, pod in self.for_each_pod():
+            ports = {p["name"]: p["containerPort"]
+                     for p in pod.container["ports"]}
+            grpc = ports.get("grpc") or ports["tfjob-port"]
+            for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+                self.assertEqual(pod.container[probe]["grpc"]["port"], grpc)
+            job = job_of(objects)
+            self.assertEqual(job["metrics_address"],
+                             f"0.0.0.0:{ports['metrics']}")
+            (policy,) = of_kind(objects, "NetworkPolicy")
+            open_ports = {port["port"] for rule in policy["spec"]["ingress"]
+                          for port in rule["ports"]}
+            self.assertEqual(open_ports, {grpc, ports["metrics"]})
+            for service in of_kind(objects, "Service"):
+                for port in service["spec"]["ports"]:
+                    self.assertEqual(ports[port["targetPort"]], port["port"])
+
+    def test_selectors_match_labels(self):
+        for objects, pod in self.for_each_pod():
+            for service in of_kind(objects, "Service"):
+                self.assertLessEqual(service["spec"]["selector"].items(),
+                                     pod.labels.items())
+            for policy in of_kind(objects, "NetworkPolicy"):
+                own = policy["spec"]["podSelector"]
+                self.assertTrue(selects(own, pod.labels))
+                self.assertIn({"podSelector": own},
+                              policy["spec"]["ingress"][0]["from"])
+                self.assertIn({"podSelector": own},
+                              policy["spec"]["egress"][0]["to"])
+            for monitor in of_kind(objects, "PodMonitor"):
+                self.assertTrue(
+                    selects(monitor["spec"]["selector"], pod.labels))
+                self.assertIn(monitor["spec"]["podMetricsEndpoints"][0]["port"],
+                              [p["name"] for p in pod.container["ports"]])
+            for spread in pod.spec.get("topologySpreadConstraints", []):
+                self.assertTrue(selects(spread["labelSelector"], pod.labels))
+
+    def test_the_budget_is_of_the_servers_and_lets_one_go(self):
+        for name, objects in self.jobs.items():
+            (budget,) = of_kind(objects, "PodDisruptionBudget")
+            chosen = [pod for pod in pods.pods_of(objects)
+                      if selects(budget["spec"]["selector"], pod.labels)]
+            self.assertEqual({pod.role for pod in chosen}, {"ps"}, name)
+            self.assertEqual(budget["spec"]["minAvailable"], len(chosen) - 1)
+
+    def test_servers_are_spread_over_nodes(self):
+        for _, pod in self.for_each_pod():
+            keys = [spread["topologyKey"] for spread in
+                    pod.spec.get("topologySpreadConstraints", [])]
+            self.assertEqual(
+                keys, ["kubernetes.io/hostname"] if pod.role == "ps" else [])
+
+    def test_names_lead_to_pods_that_are_not_ready(self):
+        for objects in self.jobs.values():
+            for service in of_kind(objects, "Service"):
+                self.assertEqual(service["spec"]["clusterIP"], "None")
+                self.assertIs(service["spec"]["publishNotReadyAddresses"], True)
+            for job_set in of_kind(objects, "JobSet"):
+                network = job_set["spec"]["network"]
+                self.assertIs(network["publishNotReadyAddresses"], True)
+
+    def test_no_pod_has_a_privilege(self):
+        for _, pod in self.for_each_pod():
+            context = pod.spec["securityContext"]
+            self.assertIs(context["runAsNonRoot"], True)
+            self.assertGreater(context["runAsUser"], 0)
+            self.assertEqual(context["seccompProfile"],
+                             {"type": "RuntimeDefault"})
+            self.assertIs(pod.spec["automountServiceAccountToken"], False)
+            for key in ("hostNetwork", "hostPID", "hostIPC"):
+                self.assertNotIn(key, pod.spec)
+            inside = pod.container["securityContext"]
+            self.assertIs(inside["allowPrivilegeEscalation"], False)
+            self.assertIs(inside["privileged"], False)
+            self.assertIs(inside["readOnlyRootFilesystem"], True)
+            self.assertEqual(inside["capabilities"], {"drop": ["ALL"]})
+            for port in pod.container["ports"]:
+                self.assertNotIn("hostPort", port)
+            for volume in pod.spec["volumes"]:
+                self.assertLessEqual(set(volume), ALLOWED_VOLUMES)
+
+    def test_what_is_mounted_exists(self):
+        for objects, pod in self.for_each_pod():
+            volumes = {volume["name"]: volume for volume in pod.spec["volumes"]}
+            claims = [o["metadata"]["name"]
+                      for o in of_kind(objects, "PersistentVolumeClaim")]
+            for mount in pod.container["volumeMounts"]:
+                volume = volumes[mount["name"]]
+                if "configMap" in volume:
+                    pods.config_map(objects, volume["configMap"]["name"])
+                else:
+                    self.assertIn(volume["persistentVolumeClaim"]["claimName"],
+                                  claims)
+            for claim in of_kind(objects, "PersistentVolumeClaim"):
+                wanted = claim["spec"].get("volumeName")
+                if wanted:
+                    self.assertIn(wanted,
+                                  [o["metadata"]["name"] for o in
+                                   of_kind(objects, "PersistentVolume")])
+
+    def test_what_is_written_lies_on_the_claim(self):
+        for objects, pod in self.for_each_pod():
+            job = job_of(objects)
+            (mount,) = [m["mountPath"] for m in pod.container["volumeMounts"]
+                        if not m.get("readOnly")]
+            for path in (job["run_dir"], job["input"]["directory"]):
+                self.assertTrue(path.startswith(mount + "/"), path)
+
+    def test_memory_has_a_limit_which_is_what_is_asked_for(self):
+        for _, pod in self.for_each_pod():
+            resources = pod.container["resources"]
+            self.assertEqual(resources["limits"]["memory"],
+                             resources["requests"]["memory"])
+
+    def test_a_drain_ends_within_the_grace(self):
+        for objects, pod in self.for_each_pod():
+            drain = job_of(objects).get("drain_timeout_ms", 25000)
+            self.assertGreater(pod.spec["terminationGracePeriodSeconds"] * 1000,
+                               drain + 5000)
+
+    def test_exit_codes_that_are_final_end_the_job(self):
+        for name, objects in self.jobs.items():
+            for job in of_kind(objects, "TFJob"):
+                # 1 to 127 are final there, so none of the others may be below.
+                for replica in job["spec"]["tfReplicaSpecs"].values():
+                    self.assertEqual(replica["restartPolicy"], "ExitCode")
+            for pod in pods.pods_of(objects):
+                for rule in pod.failure_policy:
+                    codes = rule.get("onExitCodes", {}).get("values")
+                    final = rule["action"] == "FailJob"
+                    self.assertEqual(codes, FINAL_CODES if final else None)
+                self.assertEqual(pod.spec.get("restartPolicy", "Never"),
+                                 "Never")
+
+    def test_the_job_set_ends_with_its_chief_and_for_what_is_final(self):
+        job_sets = [job_set for objects in self.jobs.values()
+                    for job_set in of_kind(objects, "JobSet")]
+        self.assertTrue(job_sets)
+        for job_set in job_sets:
+            names = [job["name"] for job in job_set["spec"]["replicatedJobs"]]
+            self.assertIn("chief", names)
+            self.assertEqual(
+                job_set["spec"]["successPolicy"],
+                {"operator": "All", "targetReplicatedJobs": ["chief"]})
+            (rule,) = job_set["spec"]["failurePolicy"]["rules"]
+            self.assertEqual(rule["action"], "FailJobSet")
+            self.assertEqual(rule["onJobFailureReasons"], ["PodFailurePolicy"])
