@@ -211,7 +211,8 @@ class CheckpointCommandTest(unittest.TestCase):
                         ["checkpoint", "list", self.runs],
                         ["checkpoint", "diff", self.full, self.full],
                         ["version"], ["man"], ["completion", "bash"],
-                        ["--help"], ["checkpoint", "verify", "--help"]):
+                        ["--help"], ["checkpoint", "verify", "--help"],
+                        ["help", "run"], ["local", "--help"]):
             with open("/dev/full", "w", encoding="utf-8") as full:
                 done = subprocess.run([BINARY, *command], stdout=full, text=True,
                                       stderr=subprocess.PIPE, check=False)

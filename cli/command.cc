@@ -108,6 +108,7 @@ int Finish(const Command& command, int exit_code) {
   if (is_written || command.prints_progress) return exit_code;
   std::fprintf(stderr, "paramd: the output of '%s' cannot be written\n",
                command.name.c_str());
+  std::clearerr(stdout);  // Said once.
   return exit_code == kExitFinished ? kExitFailed : exit_code;
 }
 
@@ -139,7 +140,7 @@ absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags,
   if (!parsed.ok()) return kExitBadConfiguration;
   if (!flags->help_wanted()) return absl::nullopt;
   std::fputs(flags->Help().c_str(), stdout);
-  return kExitFinished;
+  return Finish({"--help", "", nullptr}, kExitFinished);
 }
 
 int Dispatch(absl::Span<char* const> words) {
