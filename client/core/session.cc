@@ -82,6 +82,8 @@ absl::Status Session::Configure(const v1::Configuration& configuration,
       if (next.server_generations[chunk.server] >
           configuration_.server_generations[chunk.server]) {
         if (chunk.done) ++operation.left;
+        // The snapshot that the new life began with may have it.
+        chunk.may_be_in |= chunk.done || chunk.call != 0;
         chunk.done = chunk.pulled = false;
         chunk.call = 0;
       }
@@ -354,7 +356,7 @@ void Session::HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
   Operation& operation = operations_[op];
   if (refusal.reason() == v1::Refusal::SUPERSEDED &&
       operation.into == nullptr) {
-    if (chunk->attempts == 1) return End(op, NotSentByUs(operation, *chunk));
+    if (!chunk->may_be_in) return End(op, NotSentByUs(operation, *chunk));
     MarkDone(op, &operation, chunk);
     return;
   }
@@ -370,6 +372,10 @@ void Session::HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
   if (refusal.reason() == v1::Refusal::WAIT && operation.into != nullptr) {
     HandleWait(&operation, chunk, status, now, out);
     return;
+  }
+  // A refusal in words says that nothing of it was applied.
+  if (refusal.reason() == v1::Refusal::REASON_UNSPECIFIED) {
+    chunk->may_be_in = true;
   }
   chunk->slower.clear();
   chunk->why = std::string(status.message());

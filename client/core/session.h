@@ -82,8 +82,8 @@ class Session {
 
   // An operation that has ended. Not OK: FENCED, QUARANTINED, JOB_FINISHED and
   // other refusals that no retry mends, with the server's sentence; SUPERSEDED if
-  // a server holds what was sent to it for the first time, so that somebody else
-  // pushes as this session; DEADLINE_EXCEEDED if it was given up.
+  // a server holds what it cannot have from here, so that somebody else pushes as
+  // this session; DEADLINE_EXCEEDED if it was given up.
   struct Finished {
     OpId op = 0;
     absl::Status status;
@@ -158,6 +158,8 @@ class Session {
     bool pulled = false;  // With the answer to its push.
     Time retry_at;
     int attempts = 0;
+    // The server may have it: a sending has had no answer that says.
+    bool may_be_in = false;
     std::string why;          // The last failure, for people.
     std::string slower;       // Whom the mode makes it wait for; "": nobody.
     CallId call = 0;          // 0: not under way.
@@ -215,7 +217,7 @@ class Session {
                             const v1::PushReply& reply);
   // Who answers is who the configuration says.
   absl::Status CheckAnswerer(uint32_t server, uint64_t incarnation) const;
-  // What is sent once only nobody has got before.
+  // Somebody else has sent it.
   absl::Status NotSentByUs(const Operation& operation,
                            const Chunk& chunk) const;
   Outbox::Head MakePull(const Operation& operation, const Chunk& chunk) const;

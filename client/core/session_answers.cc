@@ -105,8 +105,8 @@ absl::Status Session::NotSentByUs(const Operation& operation,
       absl::StrCat(NameOfServer(chunk.server), " holds push ",
                    operation.push.sequence, " of ",
                    WorkerName(options_.worker, configuration_.generation),
-                   " or a later one, and was sent it for the first time: "
-                   "another process pushes as this session"));
+                   " or a later one, which it cannot have from there: another "
+                   "process pushes as this session"));
 }
 
 absl::Status Session::HandlePushed(const Operation& operation,
@@ -122,7 +122,7 @@ absl::Status Session::HandlePushed(const Operation& operation,
   size_t answered = 0;
   for (const v1::PushedBlock& block : reply.blocks()) {
     if (answered == chunk.blocks.size()) break;
-    if (chunk.attempts == 1 &&
+    if (!chunk.may_be_in &&
         (block.result() == v1::PushedBlock::ALREADY_APPLIED ||
          block.result() == v1::PushedBlock::SUPERSEDED)) {
       return NotSentByUs(operation, chunk);

@@ -40,6 +40,44 @@ TEST_F(SessionFailuresTest, SupersededEndsAResentChunkOfAPush) {
   EXPECT_TRUE(End().ok());
 }
 
+TEST_F(SessionFailuresTest,
+       Promise1_WhatIsInAfterNothingButRefusalsIsNoSuccess) {
+  for (const auto reason : {v1::Refusal::NOT_READY, v1::Refusal::OVER_LIMIT}) {
+    Use(Small());
+    Push(7);
+    const auto first = Sent();
+    Answer(first[0], PushReplyTo(first[0]));
+    Answer(first[1], Refuse(reason, "ps-1", "not now"));
+    TickWhenWanted();
+    const auto again = Sent();
+    ASSERT_EQ(again.size(), 1u);
+    Answer(again[0],
+           PushReplyTo(again[0], Pair(1, 2), v1::PushedBlock::ALREADY_APPLIED));
+    EXPECT_EQ(RefusalOf(End()).reason(), v1::Refusal::SUPERSEDED);
+  }
+}
+
+// What was lost before may have come, whatever is answered afterwards.
+TEST_F(SessionFailuresTest, ALostSendingMayBeInAfterARefusalToo) {
+  for (const absl::Status& lost :
+       {absl::DeadlineExceededError("no answer"),
+        absl::UnavailableError("connection reset"),
+        absl::CancelledError("its caller has gone")}) {
+    Use(Small());
+    Push(7);
+    const auto first = Sent();
+    Answer(first[0], PushReplyTo(first[0]));
+    Answer(first[1], lost);
+    TickWhenWanted();
+    Answer(Sent()[0], Refuse(v1::Refusal::NOT_READY, "ps-1", "not now"));
+    TickWhenWanted();
+    const auto again = Sent();
+    Answer(again[0],
+           PushReplyTo(again[0], Pair(1, 2), v1::PushedBlock::ALREADY_APPLIED));
+    EXPECT_TRUE(End().ok()) << lost;
+  }
+}
+
 // Whoever pushed it did so under this session's name.
 TEST_F(SessionFailuresTest, Promise1_WhatIsInAtItsFirstSendingIsNoSuccess) {
   const auto end_of = [&](const auto& answer) {
@@ -56,7 +94,7 @@ TEST_F(SessionFailuresTest, Promise1_WhatIsInAtItsFirstSendingIsNoSuccess) {
     EXPECT_EQ(RefusalOf(end).reason(), v1::Refusal::SUPERSEDED);
     EXPECT_EQ(end.message(),
               "ps-1 generation 1.2 holds push 7 of worker-3 generation 1.9 or a "
-              "later one, and was sent it for the first time: another process "
+              "later one, which it cannot have from there: another process "
               "pushes as this session");
   }
   const absl::Status refused = end_of([&](const Outbox::SendItem& sent) {
@@ -316,6 +354,23 @@ TEST_F(SessionFailuresTest, Promise1_BlocksAcknowledgedByALostLifeAreResentToThe
   EXPECT_TRUE(IsOpen());
   Answer(again[0], PushReplyTo(again[0], Pair(1, 8)));
   EXPECT_TRUE(End().ok());
+}
+
+TEST_F(SessionFailuresTest, TheSnapshotThatALifeBeginsWithMayHoldThePush) {
+  for (const bool was_answered : {true, false}) {
+    Use(Small());
+    Push(1);
+    const auto first = Sent();
+    if (was_answered) Answer(first[0], PushReplyTo(first[0]));
+    ASSERT_TRUE(session_->Configure(WithNewLife(Small(), 0), Pair(1, 9)).ok());
+    Answer(first[1], PushReplyTo(first[1]));
+    TickAt(now_);
+    const auto again = Sent();
+    ASSERT_EQ(again.size(), 1u);
+    Answer(again[0],
+           PushReplyTo(again[0], Pair(1, 8), v1::PushedBlock::ALREADY_APPLIED));
+    EXPECT_TRUE(End().ok()) << was_answered;
+  }
 }
 
 TEST_F(SessionFailuresTest, Promise1_AnAnswerFromBeforeTheNewLifeComesTooLate) {

@@ -193,7 +193,9 @@ bool Simulation::Interrupt(Moment moment, const SimProcess& self, PeerId from,
 }
 
 void Simulation::DeliverRequest(Event event) {
-  if (event.call->reset) return;
+  // A call that was refused comes no second time: its sender counts on it that
+  // what was refused is not in.
+  if (event.call->reset || event.call->refused) return;
   Node* node = Living(event.node);
   if (node == nullptr || !node->started) {
     return FailCall(event.call, now_ + network_.DrawDelay(),
@@ -416,6 +418,7 @@ void Simulation::Answer(Node* node, Outbox::ReplyItem item) {
   }
   // A call has one answer: that to what came first of it.
   if (call->reset || again) return;
+  call->refused = !item.status.ok();
   const SimNetwork::Fate fate =
       network_.OfReply({node->self.peer, call->from.peer, &call->type(), now_});
   if (fate.fails_at.has_value()) {

@@ -196,6 +196,7 @@ class Simulation {
     bool settled = false;
     bool reset = false;
     bool received = false;  // Once, at least.
+    bool refused = false;   // What was received of it first.
 
     const std::string& type() const { return head->GetDescriptor()->name(); }
   };

@@ -306,10 +306,11 @@ bool AsyncWorker::OnQuarantined(const absl::Status& status, Outbox* out) {
 void AsyncWorker::OnSpoiled(const absl::Status& status, Time now,
                             Outbox* out) {
   ++spoiled_sessions_;
-  if (draining_) return out->Exit(absl::AbortedError(status.message()));
-  out->Warn(absl::StrCat("session ended (", spoiled_sessions_,
-                         " so far), joining again: ", status.message()));
-  JoinAgain(now);
+  out->Warn(absl::StrCat("session ended (", spoiled_sessions_, " so far), ",
+                         draining_ ? "leaving: " : "joining again: ",
+                         status.message()));
+  if (!draining_) return JoinAgain(now);
+  pushing_.reset();  // Whoever takes the portion computes it again.
 }
 
 void AsyncWorker::OnOperationFailed(const absl::Status& status, Outbox* out) {

@@ -56,6 +56,24 @@ TEST_F(AsyncWorkerDrainTest, Promise1_ThePushUnderWayIsWaitedFor) {
   EXPECT_TRUE(joined_.TakeBeat().leaving());
 }
 
+TEST_F(AsyncWorkerDrainTest, Promise1_APushThatSomebodyElseMadeIsLeftToOthers) {
+  TrainToTheSecondStep();
+  driver().Drain();
+  v1::PushReply reply = joined_.PushReplyTo(*push_);
+  reply.mutable_blocks(0)->set_result(v1::PushedBlock::ALREADY_APPLIED);
+  driver().Reply(*push_, reply);
+  EXPECT_FALSE(driver().exited);
+  EXPECT_TRUE(driver().HasNote("another process pushes as this session"));
+  const auto sent = driver().TakeSend<v1::HeartbeatRequest>();
+  ASSERT_TRUE(sent.has_value());
+  const auto& beat = static_cast<const v1::HeartbeatRequest&>(*sent->head);
+  EXPECT_TRUE(beat.leaving());
+  ASSERT_EQ(beat.cut().remaining_size(), 1);
+  EXPECT_EQ(beat.cut().remaining(0).begin(), 0u);
+  driver().Fail(*sent, Refuse(v1::Refusal::FENCED, "worker-3", "it has left"));
+  EXPECT_TRUE(driver().exit_status.ok());
+}
+
 TEST_F(AsyncWorkerDrainTest, NothingNewIsBegun) {
   TrainToTheSecondStep();
   driver().Drain();
