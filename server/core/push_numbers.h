@@ -19,8 +19,9 @@ namespace paramd {
 // Not thread-safe: belongs to a Shard.
 class PushNumbers {
  public:
-  // A push that never reached a server takes minutes to be given up, or a
-  // worker ends after quarantine_limit of them.
+  // A push that does not reach a server takes minutes to be given up. One that
+  // another server quarantines was sent here too, and is heard unless this
+  // server is away.
   static constexpr uint64_t kMostAhead = 1024;
 
   // A life begins. Nothing is known of sessions that are older than it: they
