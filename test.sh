@@ -5,15 +5,19 @@ set -euo pipefail
 
 usage() {
   cat <<'END'
-usage: ./test.sh [--all] [--no-install]
+usage: ./test.sh [--all] [--no-cache] [--no-install]
 
 Runs the suite. Above the last line, "N passed, N failed", stands what was
 skipped and why. Exits 0 if nothing failed.
 
-  --all         also slow tests, AddressSanitizer with UndefinedBehaviorSanitizer,
-                ThreadSanitizer, clang's thread-safety analysis and a few of the
-                bugs planted for the simulator. What AddressSanitizer runs is
-                run without it only where that may differ
+  --all         also slow tests, a few of the bugs planted for the simulator,
+                AddressSanitizer with UndefinedBehaviorSanitizer, ThreadSanitizer
+                and clang's thread-safety analysis. Of the sanitizers first what
+                the newest commits change, then the rest, with every commit from
+                another test on, until 50 minutes are over
+  --no-cache    begin from nothing. Else what any clone of this tree has built and
+                tested before is taken from ~/.cache/paramd ($XDG_CACHE_HOME);
+                files that nobody used for 14 days are deleted there
   --no-install  install nothing; go on with what is there
 END
 }
@@ -22,20 +26,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . third_party/packages.sh
 
 readonly EVENTS=.bazel/test-events
-# For all that Bazel does under --all. It takes less than two thirds of it on two
-# idle cores; the rest is for busy ones.
-readonly ALL_SECONDS=$((84 * 60))
+# The tests without sanitizers have so long under --all. Whatever else runs is
+# interrupted after the budget: the sum stays below what a run may take, however
+# the tree grows.
+readonly PLAIN_SECONDS=$((80 * 60)) BUDGET_SECONDS=$((50 * 60))
 # Of the simulator's planted bugs so many are looked for under --all, and none of
 # them is begun after so many seconds but the first.
 readonly PLANTED_BUGS=5 PLANTED_SECONDS=150
-# Under --all a test that AddressSanitizer runs is not also built plain, except
-# where -O2 may change what comes out, where a sanitizer leaves seeds out, and what
-# runs paramd itself and costs no compiling.
-readonly PLAIN_TOO="
-  //base/... + //net/... + //tensor/... + //tests/... + //worker/device/... +
-  //worker/model/... + //server/core:gradient_rms_test +
-  //server/core:gradient_sum_test + //server/core:optimizer_test +
-  //server/core:shard_numbers_test + kind('sh_test rule', //...)"
+# With a sanitizer so many tests are built and run at a time.
+readonly BATCH=80
+# What asks for -O3: see precompile_headers.
+readonly AT_O3='(optimizer_kernels|gradient_sum|number_format|apply_benchmark)[.]cc$'
 # Packages without threads: ThreadSanitizer has nothing to look for there.
 readonly SINGLE_THREADED=(
   bench checkpoint client/core config coordinator/core proto server/core tensor
@@ -47,10 +48,12 @@ if [ -t 2 ]; then
   progress=--show_progress
 fi
 all=false
+use_cache=true
 install=true
 for argument in "$@"; do
   case $argument in
     --all) all=true ;;
+    --no-cache) use_cache=false ;;
     --no-install) install=false ;;
     --help | -h) usage; exit 0 ;;
     *) echo "unknown option $argument" >&2; usage >&2; exit 2 ;;
@@ -88,24 +91,43 @@ install_what_is_missing() {
   fi
 }
 
-# Makes .venv, where `safetensors` and `tensorboard` of PyPI lie beside the
+# Sets cache, the folder for what is made outside of Bazel, and cached, the options
+# by which Bazel finds what it has built before.
+open_cache() {
+  local folder=${XDG_CACHE_HOME:-$HOME/.cache}/paramd
+  cache=$PWD/.bazel/cache
+  cached=()
+  if ! $use_cache; then
+    return
+  fi
+  if [[ $folder == *[,@]* ]] || ! mkdir -p "$folder"; then
+    echo "going on without a cache: it can't be in $folder"
+    return
+  fi
+  find "$folder" -type f -atime +14 -delete
+  cache=$folder/$(toolchain_name)
+  cached=("--disk_cache=$cache/bazel")
+}
+
+# Makes a Python where `safetensors` and `tensorboard` of PyPI lie beside the
 # distribution's Python packages. Without it the tests that need them skip
 # themselves. A later tensorboard wants a protobuf that the code of the
 # distribution's protoc does not work with.
 make_python() {
-  if $install && ! .venv/bin/python -c \
+  local folder=$cache/python
+  if $install && ! "$folder/bin/python" -c \
     'import safetensors.numpy, tensorboard' 2>/dev/null; then
-    echo "installing safetensors, numpy and tensorboard from PyPI in .venv"
-    if ! { /usr/bin/python3 -m venv --system-site-packages .venv &&
-      .venv/bin/python -m pip install --quiet 'safetensors>=0.4' \
+    echo "installing safetensors, numpy and tensorboard from PyPI in $folder"
+    if ! { /usr/bin/python3 -m venv --system-site-packages "$folder" &&
+      "$folder/bin/python" -m pip install --quiet 'safetensors>=0.4' \
         'numpy>=1.24' 'tensorboard==2.19.*'; } >.bazel/pip.log 2>&1; then
       tail -n 5 .bazel/pip.log
       echo "going on without them"
     fi
   fi
   PARAMD_PYTHON=/usr/bin/python3
-  if [ -x .venv/bin/python ]; then
-    PARAMD_PYTHON=$PWD/.venv/bin/python
+  if [ -x "$folder/bin/python" ]; then
+    PARAMD_PYTHON=$folder/bin/python
   fi
 }
 
@@ -124,82 +146,118 @@ leave_out() {
   mv "$EVENTS/rest" "$EVENTS/$1.expected"
 }
 
-# Lists in tagged what AddressSanitizer runs and need not run plain besides. Call
-# it after run_tests asan.
-list_sanitized_only() {
-  bazel_here query --noshow_progress "tests($PLAIN_TOO)" \
-    >"$EVENTS/plain_too" 2>>"$EVENTS/query.log" ||
-    echo "the tests that run plain too: $(grep -m1 ERROR "$EVENTS/query.log")" \
-      >>"$EVENTS/failed"
-  grep -vxFf "$EVENTS/plain_too" "$EVENTS/asan.expected" >"$EVENTS/tagged" ||
-    true
-}
-
 # Precompiles headers for configuration $1, with the options of sources that use
 # Protobuf, and puts what makes its compilations read them into options: without
-# them it only takes longer. -O1 is for libraries that ask for -O3: gcc 12 crashes
-# where the level differs from the headers'. The plain configuration does without:
-# it notices an include that is missing.
+# them it only takes longer. gcc 12 crashes where the level of optimisation is not
+# the headers', so what asks for -O3 does without. That every source includes what
+# it needs shows `bazel build //...`.
 precompile_headers() {
-  local folder=$PWD/.bazel/precompiled/$1
-  local library=-O1,-include,$folder/library.h
+  local library test
   options=()
-  if [[ $folder != *[,@]* ]] && bazel_here aquery --config="$1" \
-    --output=jsonproto --noshow_progress \
-    'mnemonic("CppCompile", //proto:refusal + //proto:refusal_test)' \
-    2>>"$EVENTS/query.log" | python3 .ci/precompile.py "$folder"; then
-    options=(
-      "--per_file_copt=_test[.]cc\$,-tests/sim@-include,$folder/test.h"
-      "--per_file_copt=[.]cc\$,-_test[.]cc\$@$library"
-      "--per_file_copt=tests/sim.*_test[.]cc\$@$library")
-  else
+  if [[ $cache == *[,@]* ]] ||
+    ! bazel_here aquery --config="$1" --output=jsonproto --noshow_progress \
+      'mnemonic("CppCompile", //proto:refusal + //proto:refusal_test)' \
+      2>>"$EVENTS/query.log" |
+    python3 .ci/precompile.py "$cache/precompiled" >"$EVENTS/headers"; then
     echo "$1: going on without precompiled headers"
+    return
+  fi
+  { read -r library && read -r test; } <"$EVENTS/headers"
+  options=(
+    "--per_file_copt=_test[.]cc\$,-tests/sim@-include,$test"
+    "--per_file_copt=[.]cc\$,-_test[.]cc\$,-$AT_O3@-include,$library"
+    "--per_file_copt=tests/sim.*_test[.]cc\$@-include,$library")
+}
+
+# Interrupts Bazel when this script has run for so many seconds.
+limit_time() {
+  if $all; then
+    BAZEL_SECONDS=$((SECONDS < $1 ? $1 - SECONDS : 1))
   fi
 }
 
-# run_tests NAME EXCLUDED_TAGS OPTION...: runs all tests without the tags and
-# leaves what should have come and what came for .ci/results.py.
+# run_tests NAME OPTION... -- PATTERN...: builds and runs tests in configuration
+# NAME and leaves what came for .ci/results.py. Fails if the time was up.
 run_tests() {
-  local name=$1 excluded=$2 tag package patterns=(//...) code=0
-  shift 2
-  cp "$EVENTS/labels" "$EVENTS/$name.expected"
-  for tag in ${excluded//,/ }; do
-    tests_tagged "$tag" >"$EVENTS/tagged" || true
-    leave_out "$name" "$tag"
-  done
-  if [ "$name" = tsan ]; then
-    for package in "${SINGLE_THREADED[@]}"; do
-      patterns+=("-//$package/...")
-      grep "^//${package}[/:]" "$EVENTS/$name.expected" >"$EVENTS/tagged" || true
-      leave_out "$name" single-threaded
-    done
-  elif $all && [ "$name" = plain ]; then
-    list_sanitized_only
-    mapfile -t -O 1 patterns < <(sed 's/^/-/' "$EVENTS/tagged")
-    leave_out "$name" sanitized
-  fi
-  echo "== $name: $(wc -l <"$EVENTS/$name.expected") test targets"
-  limit_time
-  bazel_here test --keep_going "$progress" \
-    --test_tag_filters="${excluded:+-}${excluded//,/,-}" \
-    --build_event_json_file="$EVENTS/$name.json" \
-    --test_env=PARAMD_PYTHON="$PARAMD_PYTHON" "$@" -- "${patterns[@]}" ||
-    code=$?
+  local name=$1 code=0
+  shift
+  rm -f "$EVENTS/events"
+  bazel_here test --config="$name" --keep_going "$progress" "${cached[@]}" \
+    --build_event_json_file="$EVENTS/events" \
+    --test_env=PARAMD_PYTHON="$PARAMD_PYTHON" "${options[@]}" "$@" || code=$?
+  cat "$EVENTS/events" >>"$EVENTS/$name.json" || true
   case $code in
     0 | 3) ;; # 3: all is built and some tests failed, which their results say
     8) give_up "interrupted" ;;
-    124 | 137) echo "$name: the time was up" >>"$EVENTS/failed" ;;
+    124 | 137) return 1 ;;
     *) echo "$name: not everything could be built (Bazel's exit code $code)" \
       >>"$EVENTS/failed" ;;
   esac
 }
 
-# Under --all Bazel is interrupted when the time is over; what has not run by
-# then counts as failed.
-limit_time() {
-  if $all; then
-    BAZEL_SECONDS=$((SECONDS < ALL_SECONDS ? ALL_SECONDS - SECONDS : 1))
+run_plain() {
+  cp "$EVENTS/labels" "$EVENTS/plain.expected"
+  local filter=()
+  if ! $all; then
+    filter=(--test_tag_filters=-slow)
+    tests_tagged slow >"$EVENTS/tagged" || true
+    leave_out plain slow
   fi
+  echo "== plain: $(wc -l <"$EVENTS/plain.expected") test targets"
+  precompile_headers plain
+  limit_time "$PLAIN_SECONDS"
+  run_tests plain "${filter[@]}" -- //... ||
+    echo "plain: the time was up" >>"$EVENTS/failed"
+}
+
+# Lists in NAME.wanted the tests of sanitizer NAME in the order in which they run:
+# those that the newest commits change, then the rest, from another one on with
+# every commit.
+list_sanitized() {
+  local name=$1 tag package count
+  cp "$EVENTS/labels" "$EVENTS/$name.expected"
+  for tag in slow "no_$name"; do
+    tests_tagged "$tag" >"$EVENTS/tagged" || true
+    leave_out "$name" "$tag"
+  done
+  if [ "$name" = tsan ]; then
+    for package in "${SINGLE_THREADED[@]}"; do
+      grep "^//${package}[/:]" "$EVENTS/$name.expected" >"$EVENTS/tagged" || true
+      leave_out "$name" single-threaded
+    done
+  fi
+  count=$(wc -l <"$EVENTS/$name.expected")
+  {
+    grep -xFf "$EVENTS/changed" "$EVENTS/$name.expected" || true
+    grep -vxFf "$EVENTS/changed" "$EVENTS/$name.expected" |
+      awk -v from="$((0x$(git rev-parse --short=6 HEAD 2>/dev/null || echo 0) %
+        (count + 1)))" '
+        NR > from { print } NR <= from { first[NR] = $0 }
+        END { for (i = 1; i <= from && i <= NR; ++i) print first[i] }' || true
+  } >"$EVENTS/$name.wanted"
+  rm "$EVENTS/$name.expected"
+  echo "== $name: $(grep -cxFf "$EVENTS/changed" "$EVENTS/$name.wanted") of" \
+    "$count test targets are changed and come first"
+}
+
+# Lists in changed the tests that depend on what the newest commits change: those
+# that the upstream branch does not have, or else those of the last day before HEAD.
+list_changed() {
+  local base
+  : >"$EVENTS/changed"
+  base=$(git rev-parse --quiet --verify '@{upstream}' 2>/dev/null) || base=
+  if [ -z "$base" ] || [ "$base" = "$(git rev-parse HEAD)" ]; then
+    base=$(git rev-list -1 --before="$(($(git log -1 --format=%ct) - 86400))" \
+      HEAD) || base=
+  fi
+  if [ -z "$base" ]; then
+    return # Without a history all is equal.
+  fi
+  git diff --name-only "$base" HEAD | python3 .ci/labels_of.py \
+    >"$EVENTS/changed_sources"
+  bazel_here query --noshow_progress --keep_going \
+    "tests(rdeps(//..., set($(tr '\n' ' ' <"$EVENTS/changed_sources"))))" \
+    >"$EVENTS/changed" 2>>"$EVENTS/query.log" || true
 }
 
 # Shows that the simulator finds bugs: a few of those planted for it, others with
@@ -211,20 +269,59 @@ find_planted_bugs() {
     echo "planted bugs: there is no program patch" >>"$EVENTS/left_out"
     return
   }
+  if [ "$SECONDS" -ge "$BUDGET_SECONDS" ]; then
+    echo "planted bugs: the time for them was up" >>"$EVENTS/left_out"
+    return
+  fi
   local base
-  limit_time
+  limit_time "$BUDGET_SECONDS"
   base=$(bazel_here info output_base 2>>"$EVENTS/query.log") || base=
   if [ -z "$base" ]; then
     echo "planted bugs: Bazel does not say where its outputs are" \
       >>"$EVENTS/failed"
     return
   fi
-  BAZEL="bazel --output_user_root=$PWD/.bazel --output_base=$base" \
+  printf 'build %s\n' --config=plain "${cached[@]}" "${options[@]}" \
+    >"$EVENTS/bazelrc"
+  BAZEL="bazel --bazelrc=$PWD/$EVENTS/bazelrc --output_user_root=$PWD/.bazel
+    --output_base=$base" \
     COPY=$PWD/.bazel/planted \
     BUDGET=$PLANTED_SECONDS LIMIT=$BAZEL_SECONDS RESULTS=$EVENTS \
     tests/sim/find_planted.sh --slice="$PLANTED_BUGS" || true
   [ -s "$EVENTS/planted" ] ||
     echo "planted bugs: none was looked for" >>"$EVENTS/failed"
+}
+
+# Runs the tests of both sanitizers, batch by batch, until the budget is used.
+run_sanitized() {
+  local name from batch
+  for name in asan tsan; do
+    list_sanitized "$name"
+  done
+  for ((from = 1; ; from += BATCH)); do
+    batch=
+    for name in asan tsan; do
+      mapfile -t tests < <(sed -n "$from,$((from + BATCH - 1))p" \
+        "$EVENTS/$name.wanted")
+      if [ ${#tests[@]} = 0 ]; then
+        continue
+      fi
+      if [ "$SECONDS" -ge "$BUDGET_SECONDS" ]; then
+        return
+      fi
+      batch=$from
+      echo "== $name: $from to $((from + ${#tests[@]} - 1))"
+      precompile_headers "$name"
+      if [ "$name" = tsan ]; then
+        mapfile -t -O ${#options[@]} options < <(tsan_options)
+      fi
+      limit_time "$BUDGET_SECONDS"
+      run_tests "$name" --build_tests_only -- "${tests[@]}" || return 0
+    done
+    if [ -z "$batch" ]; then
+      return
+    fi
+  done
 }
 
 analyse_with_clang() {
@@ -235,17 +332,18 @@ analyse_with_clang() {
   bazel_here query --noshow_progress \
     'kind("cc_(library|binary) rule", rdeps(//..., //base:mutex, 2))' \
     >"$EVENTS/clang.targets" 2>>"$EVENTS/query.log" || code=$?
-  limit_time
+  limit_time "$BUDGET_SECONDS"
   # Only compiled: the analysis needs no program.
   bazel_here build --config=clang --output_groups=compilation_outputs \
-    --keep_going "$progress" --target_pattern_file="$EVENTS/clang.targets" ||
-    code=$?
-  if [ "$code" = 8 ]; then
-    give_up "interrupted"
-  elif [ "$code" != 0 ]; then
-    echo "clang: not everything could be built, or the time was up (Bazel's" \
-      "exit code $code)" >>"$EVENTS/failed"
-  fi
+    "${cached[@]}" --keep_going "$progress" \
+    --target_pattern_file="$EVENTS/clang.targets" || code=$?
+  case $code in
+    0) ;;
+    8) give_up "interrupted" ;;
+    124 | 137) echo "clang: the time for it was up" >>"$EVENTS/left_out" ;;
+    *) echo "clang: not everything could be built (Bazel's exit code $code)" \
+      >>"$EVENTS/failed" ;;
+  esac
 }
 
 # ThreadSanitizer of gcc 12 finds no place for its memory where the kernel
@@ -263,22 +361,19 @@ command -v bazel >/dev/null || give_up "there is no bazel"
 rm -rf "$EVENTS"
 mkdir -p "$EVENTS"
 touch "$EVENTS/skipped" "$EVENTS/failed"
+open_cache
 make_python
 tests_tagged "" >"$EVENTS/labels" ||
   echo "some packages could not be loaded: $(grep -m1 ERROR "$EVENTS/query.log")" \
     >>"$EVENTS/failed"
 
+run_plain
 if $all; then
-  precompile_headers asan
-  run_tests asan slow,no_asan --config=asan --build_tests_only "${options[@]}"
-  run_tests plain ""
+  list_changed
   find_planted_bugs
-  precompile_headers tsan
-  mapfile -t -O ${#options[@]} options < <(tsan_options)
-  run_tests tsan slow,no_tsan --config=tsan --build_tests_only "${options[@]}"
   analyse_with_clang
+  run_sanitized
 else
-  run_tests plain slow
   echo "asan, tsan, clang's analysis and planted bugs: only with --all" \
     >"$EVENTS/left_out"
 fi

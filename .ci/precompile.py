@@ -3,15 +3,18 @@
 Usage: bazel aquery --output=jsonproto 'mnemonic("CppCompile", LABELS)' |
        precompile.py FOLDER, where LABELS are one library and one test.
 
-Writes FOLDER/library.h.gch and FOLDER/test.h.gch with the options of these two
-compilations, and the headers themselves beside them: a compilation with other
-options, for which gcc refuses the precompiled one, reads those.
+Prints the paths of library.h and test.h, each in a folder of its own below FOLDER
+that is named after the compilation. There lies the header itself, and beside it
+HEADER.gch with the options of that compilation. A compilation with other options,
+for which gcc refuses the precompiled one, reads the header.
 """
 
+import hashlib
 import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 _LIBRARY = """
 <algorithm> <array> <chrono> <cstdint> <cstring> <functional> <map> <memory>
@@ -42,23 +45,48 @@ def _without(arguments, *options):
     return kept
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
-    compilers = []
-    for action in json.load(sys.stdin)["actions"]:
+def _compilations(actions):
+    """{name of the header: (its text, the command that precompiles it)}."""
+    compilations = {}
+    for action in actions:
         arguments = action["arguments"]
         is_test = arguments[arguments.index("-c") + 1].endswith("_test.cc")
-        header = folder / ("test.h" if is_test else "library.h")
         headers = _LIBRARY + (_TEST if is_test else [])
-        header.write_text("".join(f"#include {name}\n" for name in headers))
         options = _without(arguments, "-c", "-o", "-MF")
-        options.remove("-MD")
-        compilers.append(subprocess.Popen(
-            options + ["-x", "c++-header", header, "-o", f"{header}.gch"]))
-    codes = [compiler.wait() for compiler in compilers]
-    return 0 if codes == [0, 0] else 1
+        options = [o for o in options
+                   if o != "-MD" and not o.startswith("-frandom-seed")]
+        compilations["test.h" if is_test else "library.h"] = (
+            "".join(f"#include {name}\n" for name in headers),
+            options + ["-x", "c++-header"])
+    return compilations
+
+
+def _precompile(folder, header, text, command):
+    """Makes folder/NAME/header and its .gch, unless they are there; returns the
+    header's path."""
+    name = hashlib.sha256(repr((text, command)).encode()).hexdigest()[:16]
+    made = folder / name
+    if not made.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        making = pathlib.Path(tempfile.mkdtemp(dir=folder))
+        (making / header).write_text(text)
+        subprocess.run(
+            command + [making / header, "-o", making / f"{header}.gch"],
+            check=True)
+        try:
+            making.rename(made)
+        except OSError:  # Another run was quicker.
+            if not made.exists():
+                raise
+    return made / header
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1]).resolve()
+    compilations = _compilations(json.load(sys.stdin)["actions"])
+    for header, (text, command) in sorted(compilations.items()):
+        print(_precompile(folder, header, text, command))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,6 +2,7 @@
 
 Usage: results.py FOLDER, which ./test.sh fills:
   NAME.expected  labels of the tests that configuration NAME should have run
+  NAME.wanted    labels of those that it should have run if there was time
   NAME.json      Bazel's events of that run; they name each test's test.xml
   skipped        lines "LABEL NAME TAG": left out of NAME for its tag
   failed         sentences, each a failure besides those of tests
@@ -25,7 +26,6 @@ _REASONS = {
     "slow": "slow tests run with --all, without sanitizers",
     "no_asan": "marked as not for AddressSanitizer",
     "no_tsan": "marked as not for ThreadSanitizer",
-    "sanitized": "under --all with AddressSanitizer alone",
     "time": "the time for it was up",
     "single-threaded": "without threads: nothing for ThreadSanitizer",
 }
@@ -75,12 +75,14 @@ class Tally:
         if status != "PASSED" and not failures:
             self.failed.append(f"{title} {status.lower()}")
 
-    def add_run(self, name, expected, tests):
+    def add_run(self, name, expected, wanted, tests):
         """Counts one run; `tests` is what results_of() made of its events."""
-        for label in sorted(set(expected) | set(tests)):
+        for label in sorted({*expected, *wanted, *tests}):
             title = f"{name} {label}"
             if label in tests:
                 self.add_test(title, tests[label])
+            elif label in wanted:
+                self.skipped.append((title, _REASONS["time"]))
             else:
                 self.failed.append(f"{title} was not built or not run")
 
@@ -133,10 +135,13 @@ def _lines(path):
 def tally_of(folder):
     """The Tally of all runs that left their files in the folder."""
     tally = Tally()
-    for path in sorted(glob.glob(os.path.join(folder, "*.expected"))):
-        name = os.path.basename(path)[:-len(".expected")]
-        events = _lines(os.path.join(folder, name + ".json"))
-        tally.add_run(name, _lines(path), results_of(events))
+    names = {os.path.basename(path).rsplit(".", 1)[0]
+             for kind in ("expected", "wanted")
+             for path in glob.glob(os.path.join(folder, f"*.{kind}"))}
+    for name in sorted(names):
+        path = os.path.join(folder, name)
+        tally.add_run(name, _lines(path + ".expected"), _lines(path + ".wanted"),
+                      results_of(_lines(path + ".json")))
     tally.add_planted(_lines(os.path.join(folder, "planted")),
                       _lines(os.path.join(folder, "found")))
     tally.failed += _lines(os.path.join(folder, "failed"))

@@ -82,6 +82,15 @@ class ResultsTest(unittest.TestCase):
         os.remove(self.folder / "0 %.xml")
         self.assertEqual(1, self.report("//a:b")[0])
 
+    def test_a_wanted_test_for_which_there_was_no_time_is_listed(self):
+        self.add_result("//a:b", PASSED)
+        (self.folder / "asan.wanted").write_text("//a:b\n//a:c\n")
+        (self.folder / "asan.json").write_text(
+            "".join(json.dumps(e) + "\n" for e in self.events))
+        self.assertEqual(
+            (0, ["skipped: asan //a:c: the time for it was up",
+                 "2 passed, 0 failed"]), self.report("//a:b"))
+
     def test_nothing_run_is_not_a_success(self):
         self.assertEqual((1, ["0 passed, 0 failed"]), self.report())
 

@@ -80,3 +80,12 @@ bazel_here() {
   rm -f "bazel-$(basename "$PWD")"
   return "$code"
 }
+
+# Prints a name for what compiles and what is compiled against: outputs of one
+# state of the machine's packages are of no use in another.
+toolchain_name() {
+  dpkg-query -W -f='${db:Status-Status} ${Package} ${Version}\n' '*-dev' \
+    'binutils*' 'clang*' 'cpp*' 'g++*' 'gcc*' "${BUILD_PACKAGES[@]}" \
+    "${TEST_PACKAGES[@]}" 2>/dev/null | sed -n 's/^installed //p' | sort -u |
+    sha256sum | cut -c1-16
+}
