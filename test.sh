@@ -16,8 +16,8 @@ skipped and why. Exits 0 if nothing failed.
                 the newest commits change, then the rest, with every commit from
                 another test on, until 50 minutes are over
   --no-cache    begin from nothing. Else what any clone of this tree has built and
-                tested before is taken from ~/.cache/paramd ($XDG_CACHE_HOME);
-                files that nobody used for 14 days are deleted there
+                tested before is taken from ~/.cache/paramd ($XDG_CACHE_HOME),
+                which grows to 20 GB and then forgets what is longest unused
   --no-install  install nothing; go on with what is there
 END
 }
@@ -35,6 +35,8 @@ readonly PLAIN_SECONDS=$((80 * 60)) BUDGET_SECONDS=$((50 * 60))
 readonly PLANTED_BUGS=5 PLANTED_SECONDS=150
 # With a sanitizer so many tests are built and run at a time.
 readonly BATCH=80
+# Of the cache, at the beginning of a run.
+readonly CACHE_BYTES=20000000000
 # What asks for -O3: see precompile_headers.
 readonly AT_O3='(optimizer_kernels|gradient_sum|number_format|apply_benchmark)[.]cc$'
 # Packages without threads: ThreadSanitizer has nothing to look for there.
@@ -104,9 +106,14 @@ open_cache() {
     echo "going on without a cache: it can't be in $folder"
     return
   fi
-  find "$folder" -type f -atime +14 -delete
   cache=$folder/$(toolchain_name)
+  mkdir -p "$cache/bazel" && touch "$cache"
   cached=("--disk_cache=$cache/bazel")
+  # Of packages that are not installed any more.
+  find "$folder" -mindepth 1 -maxdepth 1 -type d -mtime +14 -exec rm -rf {} +
+  find "$cache/bazel" -type f -printf '%A@ %s %p\n' | sort -rn |
+    awk -v most="$CACHE_BYTES" '{ sum += $2 }
+      sum > most { sub("^[^ ]* [^ ]* ", ""); print }' | xargs -rd '\n' rm -f
 }
 
 # Makes a Python where `safetensors` and `tensorboard` of PyPI lie beside the

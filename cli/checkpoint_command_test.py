@@ -210,7 +210,7 @@ class CheckpointCommandTest(unittest.TestCase):
                         ["checkpoint", "inspect", self.full],
                         ["checkpoint", "list", self.runs],
                         ["checkpoint", "diff", self.full, self.full],
-                        ["version"], ["man"], ["completion", "bash"],
+                        ["version"], ["completion", "bash"],
                         ["--help"], ["checkpoint", "verify", "--help"],
                         ["help", "run"], ["local", "--help"]):
             with open("/dev/full", "w", encoding="utf-8") as full:

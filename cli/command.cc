@@ -37,7 +37,6 @@ const std::vector<Command>& Commands() {
       {"set", "a setting of a running job is changed", SetCommand},
       {"completion", "completes commands and flags in bash or zsh",
        CompletionCommand},
-      {"man", "the manual page", ManCommand},
       {"version", "version and commit", VersionCommand},
   };
   return *commands;

@@ -46,7 +46,6 @@ int ConfigPrintCommand(const Invocation& invocation);
 int StatusCommand(const Invocation& invocation);
 int SetCommand(const Invocation& invocation);
 int CompletionCommand(const Invocation& invocation);
-int ManCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
 
 // All of them, in the order in which people are told.

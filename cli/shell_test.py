@@ -57,7 +57,7 @@ class BashTest(unittest.TestCase):
 
     def test_words_of_commands(self):
         first = self.complete("paramd", "")
-        self.assertLess({"run", "local", "checkpoint", "status", "man"},
+        self.assertLess({"run", "local", "checkpoint", "status"},
                         set(first))
         self.assertEqual(self.complete("paramd", "ch"), ["checkpoint"])
         self.assertEqual(self.complete("paramd", "checkpoint", ""),
@@ -141,44 +141,6 @@ class CompletionCommandTest(unittest.TestCase):
         self.assertEqual(code, 2)
         self.assertEqual(errors,
                          "paramd: the shell is bash or zsh, not 'fish'\n")
-
-
-class ManPageTest(unittest.TestCase):
-
-    def setUp(self):
-        self.page = printed("man")
-
-    def test_every_line_is_a_macro_of_man_or_text(self):
-        for line in self.page.splitlines():
-            self.assertNotEqual(line, "")
-            if line[0] in ".'":
-                self.assertRegex(line, r"^\.(TH|SH|SS|TP|PP)( |$)")
-        sections = re.findall(r"^\.SH \"?([A-Z ]+)", self.page, re.M)
-        self.assertEqual(sections, ["NAME", "SYNOPSIS", "COMMANDS", "SETTINGS",
-                                    "EXIT STATUS", "ENVIRONMENT"])
-
-    def test_every_command_flag_and_code_is_there(self):
-        listed = re.findall(r"^  (\w+(?: \w+)?)  ", printed("--help"), re.M)
-        self.assertGreater(len(listed), 8)
-        for command in listed:
-            self.assertIn(f'.SS "paramd {command}', self.page)
-        plain = self.page.replace("\\-", "-")
-        for flag in re.findall(r"^  (--\w+)", printed("run", "--help"), re.M):
-            name = flag[2:]
-            self.assertTrue(f"\\fB{flag}" in plain or f"\\fB{name}\\fR" in plain
-                            or flag == "--help", flag)
-        for code in (0, 1, 2, 130, 138, 143):
-            self.assertIn(f"\\fB{code}\\fR", self.page)
-
-    @unittest.skipUnless(shutil.which("groff"), "needs groff")
-    def test_groff_has_nothing_to_complain_about(self):
-        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww"],
-                              input=self.page, capture_output=True, text=True,
-                              check=True)
-        self.assertEqual(done.stderr, "")
-        # Bold is a character printed twice in one place.
-        text = re.sub(".\x08", "", done.stdout)
-        self.assertIn("paramd checkpoint inspect PATH", text)
 
 
 if __name__ == "__main__":

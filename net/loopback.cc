@@ -5,10 +5,9 @@
 #include <netinet/tcp.h>
 
 #include <cstring>
-#include <string>
 
 #include "absl/strings/match.h"
-#include "absl/strings/strip.h"
+#include "absl/strings/string_view.h"
 
 namespace paramd {
 namespace {
@@ -17,18 +16,6 @@ namespace {
 constexpr absl::string_view kUnpaced = "reno";
 constexpr absl::string_view kPaced = "bbr";
 constexpr size_t kMostNameBytes = 16;  // The kernel's TCP_CA_NAME_MAX.
-
-bool IsLoopbackText(const std::string& host) {
-  sockaddr_in v4 = {};
-  sockaddr_in6 v6 = {};
-  if (inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
-    v4.sin_family = AF_INET;
-    return IsLoopback(reinterpret_cast<const sockaddr*>(&v4));
-  }
-  if (inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) != 1) return false;
-  v6.sin6_family = AF_INET6;
-  return IsLoopback(reinterpret_cast<const sockaddr*>(&v6));
-}
 
 bool SameHost(const sockaddr_storage& a, const sockaddr_storage& b) {
   if (a.ss_family != b.ss_family) return false;
@@ -56,15 +43,6 @@ bool IsLoopback(const sockaddr* address) {
            (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
   }
   return false;
-}
-
-bool IsLoopback(absl::string_view address) {
-  const size_t colon = address.rfind(':');
-  if (colon == absl::string_view::npos) return false;
-  absl::string_view host = address.substr(0, colon);
-  if (host == "localhost") return true;
-  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
-  return IsLoopbackText(std::string(host));
 }
 
 bool StaysOnMachine(int fd) {

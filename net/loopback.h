@@ -3,17 +3,12 @@
 
 #include <sys/socket.h>
 
-#include "absl/strings/string_view.h"
-
 namespace paramd {
 
 // Connections that do not leave the machine. Thread-safe.
 
 // 127.0.0.0/8, also as an IPv6 address, or ::1.
 bool IsLoopback(const sockaddr* address);
-// The same of the host in "host:port", if it is written as such an address or
-// as "localhost"; false of every other name, whatever its addresses are.
-bool IsLoopback(absl::string_view address);
 // Whether the TCP connection ends where it begins: by a loopback address, or by
 // another address of this machine. False if `fd` is no such connection.
 bool StaysOnMachine(int fd);

@@ -21,9 +21,7 @@
 #include "net/caller.h"
 #include "net/completion.h"
 #include "net/grpc_status.h"
-#include "net/loopback.h"
 #include "net/payload_path.h"
-#include "net/unpaced_channel.h"
 #include "net/unreached.h"
 #include "net/wire_message.h"
 #include "proto/refusal.h"
@@ -63,7 +61,6 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   args.SetMaxReceiveMessageSize(
       static_cast<int>(bulk ? kMostBulkBytes : kMostControlBytes));
   args.SetMaxSendMessageSize(-1);
-  if (IsLoopback(address)) SendUnpaced(&args);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
                                    args);
 }
