@@ -96,7 +96,7 @@ install_what_is_missing() {
 # Sets cache, the folder for what is made outside of Bazel, and cached, the options
 # by which Bazel finds what it has built before.
 open_cache() {
-  local folder=${XDG_CACHE_HOME:-$HOME/.cache}/paramd
+  local folder=${XDG_CACHE_HOME:-${HOME:-$PWD/.bazel}/.cache}/paramd
   cache=$PWD/.bazel/cache
   cached=()
   if ! $use_cache; then
