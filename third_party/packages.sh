@@ -82,10 +82,10 @@ bazel_here() {
 }
 
 # Prints a name for what compiles and what is compiled against: outputs of one
-# state of the machine's packages are of no use in another.
+# state of the machine's packages are of no use in another. Go's are not used.
 toolchain_name() {
   dpkg-query -W -f='${db:Status-Status} ${Package} ${Version}\n' '*-dev' \
     'binutils*' 'clang*' 'cpp*' 'g++*' 'gcc*' "${BUILD_PACKAGES[@]}" \
-    "${TEST_PACKAGES[@]}" 2>/dev/null | sed -n 's/^installed //p' | sort -u |
-    sha256sum | cut -c1-16
+    "${TEST_PACKAGES[@]}" 2>/dev/null | sed -n 's/^installed //p' |
+    grep -v '^golang' | sort -u | sha256sum | cut -c1-16
 }
