@@ -125,12 +125,12 @@ void Supervisor::ReadOutput(Slot* slot) {
     absl::string_view rest(bytes, count);
     for (size_t end; (end = rest.find('\n')) != absl::string_view::npos;) {
       slot->unfinished_line.append(rest.data(), end);
-      EmitLine(slot, std::exchange(slot->unfinished_line, ""));
+      EmitLine(slot, std::exchange(slot->unfinished_line, {}));
       rest.remove_prefix(end + 1);
     }
     slot->unfinished_line.append(rest.data(), rest.size());
     if (slot->unfinished_line.size() > kLongestLine) {
-      EmitLine(slot, std::exchange(slot->unfinished_line, ""));
+      EmitLine(slot, std::exchange(slot->unfinished_line, {}));
     }
   }
 }
@@ -153,7 +153,7 @@ void Supervisor::Reap() {
     ReadOutput(slot.get());
     if (!exit_code.has_value()) continue;
     if (!slot->unfinished_line.empty()) {
-      EmitLine(slot.get(), std::exchange(slot->unfinished_line, ""));
+      EmitLine(slot.get(), std::exchange(slot->unfinished_line, {}));
     }
     slot->process.reset();
     OnExit(slot.get(), *exit_code);
