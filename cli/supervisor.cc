@@ -125,17 +125,19 @@ void Supervisor::ReadOutput(Slot* slot) {
     absl::string_view rest(bytes, count);
     for (size_t end; (end = rest.find('\n')) != absl::string_view::npos;) {
       slot->unfinished_line.append(rest.data(), end);
-      EmitLine(slot, std::exchange(slot->unfinished_line, {}));
+      EmitLine(slot);
       rest.remove_prefix(end + 1);
     }
     slot->unfinished_line.append(rest.data(), rest.size());
     if (slot->unfinished_line.size() > kLongestLine) {
-      EmitLine(slot, std::exchange(slot->unfinished_line, {}));
+      EmitLine(slot);
     }
   }
 }
 
-void Supervisor::EmitLine(Slot* slot, std::string line) {
+void Supervisor::EmitLine(Slot* slot) {
+  std::string line;
+  line.swap(slot->unfinished_line);
   if (slot->log != nullptr) {
     std::fprintf(slot->log, "%s\n", line.c_str());
     std::fflush(slot->log);
@@ -153,7 +155,7 @@ void Supervisor::Reap() {
     ReadOutput(slot.get());
     if (!exit_code.has_value()) continue;
     if (!slot->unfinished_line.empty()) {
-      EmitLine(slot.get(), std::exchange(slot->unfinished_line, {}));
+      EmitLine(slot.get());
     }
     slot->process.reset();
     OnExit(slot.get(), *exit_code);

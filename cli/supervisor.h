@@ -125,7 +125,8 @@ class Supervisor {
   void StartDue();
   void StartTask(Slot* slot);
   void ReadOutput(Slot* slot);
-  void EmitLine(Slot* slot, std::string line);
+  // The line that it has begun.
+  void EmitLine(Slot* slot);
   void Reap();
   void OnExit(Slot* slot, int exit_code);
   void OnFailure(Slot* slot, int exit_code);
