@@ -1,11 +1,11 @@
 // The coordinator and how far workers may be apart: clocks.
 #include <algorithm>
 
-#include "coordinator/core/coordinator.h"
+#include "coordinator/core/dispatcher.h"
 
 namespace paramd {
 
-uint64_t Coordinator::HighestClock() const {
+uint64_t Dispatcher::HighestClock() const {
   uint64_t highest = highest_clock_;
   for (const auto& [index, worker] : workers_) {
     highest = std::max(highest, worker.clock());
@@ -15,11 +15,11 @@ uint64_t Coordinator::HighestClock() const {
 
 // At its own minimum a joiner would be waited for until it had made up all that
 // was done before it came.
-uint64_t Coordinator::StartClock(Time now) const {
+uint64_t Dispatcher::StartClock(Time now) const {
   bool any = false;
   uint64_t lowest = 0;
   for (const auto& [index, worker] : workers_) {
-    if (!IsLive(worker, now) || worker.last.no_input()) continue;
+    if (!job_.IsLive(worker, now) || worker.last.no_input()) continue;
     lowest = any ? std::min(lowest, worker.clock()) : worker.clock();
     any = true;
   }
@@ -27,12 +27,12 @@ uint64_t Coordinator::StartClock(Time now) const {
 }
 
 // How far they came without a bound is nobody's backlog.
-void Coordinator::RaiseStartClocks() {
+void Dispatcher::RaiseStartClocks() {
   const uint64_t highest = HighestClock();
   for (auto& [index, worker] : workers_) {
     worker.start_clock += highest - worker.clock();
   }
-  SetWorkerMembers();
+  configuration_.SetWorkers(workers_);
 }
 
 }  // namespace paramd

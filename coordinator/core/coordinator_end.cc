@@ -8,85 +8,100 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/optimizer_slots.h"
-#include "coordinator/core/coordinator.h"
+#include "coordinator/core/dispatcher.h"
 #include "proto/refusal.h"
 
 namespace paramd {
 namespace {
 
-using ::google::protobuf::DynamicCastToGenerated;
-
-// A snapshot that is not sealed within the first, or not written within the
-// second, is given up. Storage that takes as long for its own work ends the
-// coordinator.
-constexpr absl::Duration kSealPatience = absl::Seconds(60);
-constexpr absl::Duration kWritePatience = absl::Minutes(15);
-// The last one is tried so often, and for the drain_timeout, at least.
-constexpr int kFinalAttempts = 3;
-constexpr absl::Duration kFinalRetry = absl::Seconds(2);
-// Between checkpoints to leave with, should one fail.
-constexpr absl::Duration kDrainRetry = absl::Seconds(1);
-// The same behind sync mode.
+// Between checkpoints to save steps of sync mode, should one fail.
 constexpr absl::Duration kSaveRetry = absl::Seconds(1);
 
 }  // namespace
 
-uint64_t Coordinator::global_step() const {
-  if (IsSync()) return steps_.step();
+uint64_t Dispatcher::global_step() const {
+  if (job_.IsSync()) return steps_.step();
   uint64_t step = step_before_;
   for (const auto& [index, worker] : workers_) step += worker.acknowledged;
   return step;
 }
 
-void Coordinator::Advance(Time now, Outbox* out) {
-  if (out->exited) return;
-  if (phase_ == Phase::kRecalling &&
+void Dispatcher::Advance(Turn* turn) {
+  if (turn->out->exited) return;
+  if (phase_ == JobPhase::kRecalling &&
       std::none_of(servers_.begin(), servers_.end(),
                    [](const Server& s) { return s.suspected; })) {
-    FindCheckpoint(out);
+    FindCheckpoint(turn);
   }
-  if (phase_ == Phase::kFilling && EveryServerHas(configuration_.version())) {
-    phase_ = Phase::kAdopting;
-    out->Note(absl::StrCat("all ", servers_.size(), " servers are filled"));
+  if (phase_ == JobPhase::kFilling &&
+      job_.EveryServerHas(configuration().version())) {
+    phase_ = JobPhase::kAdopting;
+    turn->out->Note(
+        absl::StrCat("all ", servers_.size(), " servers are filled"));
   }
-  if (phase_ == Phase::kAdopting) FenceSilent(now, out);
-  if (phase_ == Phase::kAdopting && holders_.complete()) BeginRunning(now);
-  if (phase_ >= Phase::kAdopting && phase_ < Phase::kTellingEnd) {
-    AdmitJoining(now, out);
+  if (phase_ == JobPhase::kAdopting) FenceSilent(turn);
+  if (phase_ == JobPhase::kAdopting && holders_.complete())
+    BeginRunning(turn->now);
+  if (phase_ >= JobPhase::kAdopting && phase_ < JobPhase::kTellingEnd) {
+    AdmitJoining(turn);
   }
-  AdvanceModeChange(out);
-  if (IsSync() || rewinding_) AdvanceSync(now, out);
-  if (phase_ == Phase::kRunning) AdvanceRunning(now, out);
-  if (phase_ == Phase::kEvaluating && evaluation_.final()) {
-    phase_ = Phase::kSaving;
+  modes_.Advance(Obstacles(), turn);
+  if (job_.IsSync() || rewinding_) AdvanceSync(turn);
+  if (phase_ == JobPhase::kRunning) AdvanceRunning(turn);
+  if (phase_ == JobPhase::kEvaluating && evaluations_.newest().final()) {
+    phase_ = JobPhase::kSaving;
   }
-  if (phase_ == Phase::kSaving && !snapshot_.has_value() &&
-      now >= next_final_snapshot_ && EveryServerIsThere()) {
-    OpenSnapshot({.final = true}, now, out);
+  if (phase_ == JobPhase::kSaving && checkpoints_.round() == nullptr &&
+      ending_.MaySave(turn->now) && job_.EveryServerIsThere()) {
+    OpenSnapshot({.final = true}, turn);
   }
-  if (phase_ == Phase::kRunning || phase_ == Phase::kEvaluating) {
-    AdvanceDrain(now, out);
+  if ((phase_ == JobPhase::kRunning || phase_ == JobPhase::kEvaluating) &&
+      checkpoints_.round() == nullptr && !modes_.IsUnderWay()) {
+    leaving_.Advance(checkpoints_.newest().number, turn);
+    Deliver(turn);
   }
-  if (snapshot_.has_value()) AdvanceSnapshot(now, out);
-  AdvanceSummary(out);
-  if (phase_ == Phase::kTellingEnd) AdvanceEnd(now, out);
-  AnswerParked(now, out);
-  AdvanceFills(out);
-  DriveServers(now, out);
-  DriveDecides(now, out);
+  checkpoints_.Advance(turn);
+  Deliver(turn);
+  summary_writer_.Advance(
+      ToldStep(), leaving_.draining() || phase_ >= JobPhase::kEvaluating, turn);
+  if (phase_ == JobPhase::kTellingEnd) {
+    TellJoining(turn);
+    ending_.Advance(retirement_.idle(), turn);
+    Deliver(turn);
+  }
+  AnswerParked(turn);
+  AdvanceFills(turn);
+  DriveServers(turn);
+  DriveDecides(turn);
 }
 
-bool Coordinator::InputFinished() const {
-  return IsSync() ? steps_.finished() && steps_.settled()
-                  : portions_.finished();
+uint64_t Dispatcher::StepAt(const Cuts& cuts) const {
+  uint64_t step = step_before_;
+  for (const auto& [index, cut] : cuts) {
+    if (workers_.contains(index)) step += cut.sequence();
+  }
+  return step;
 }
 
-uint32_t Coordinator::EpochsFinished() const {
-  return IsSync() ? steps_.input().epochs_finished()
-                  : portions_.epochs_finished();
+v1::SavedInput Dispatcher::InputLeft(const Cuts& cuts) const {
+  return job_.IsSync() ? steps_.input().left() : portions_.Save(cuts);
 }
 
-bool Coordinator::AllInputUsed() const {
+bool Dispatcher::IsBetweenSteps() const {
+  return steps_.settled() && !rewinding_;
+}
+
+bool Dispatcher::InputFinished() const {
+  return job_.IsSync() ? steps_.finished() && steps_.settled()
+                       : portions_.finished();
+}
+
+uint32_t Dispatcher::EpochsFinished() const {
+  return job_.IsSync() ? steps_.input().epochs_finished()
+                       : portions_.epochs_finished();
+}
+
+bool Dispatcher::AllInputUsed() const {
   return !workers_.empty() && InputFinished() &&
          std::all_of(workers_.begin(), workers_.end(), [](const auto& w) {
            return w.second.last.no_input() && !w.second.fencing;
@@ -94,431 +109,114 @@ bool Coordinator::AllInputUsed() const {
 }
 
 // Input that a silent worker holds is what everybody else waits for.
-void Coordinator::FenceSilent(Time now, Outbox* out) {
+void Dispatcher::FenceSilent(Turn* turn) {
   for (auto& [index, worker] : workers_) {
-    if (!worker.fencing && now - worker.heard > lease()) {
-      Fence(index, now, out);
+    if (!worker.fencing && turn->now - worker.heard > job_.lease()) {
+      Fence(index, turn);
     }
   }
 }
 
-void Coordinator::AdvanceRunning(Time now, Outbox* out) {
-  FenceSilent(now, out);
-  if (snapshot_.has_value() || change_.has_value() || draining_) return;
+void Dispatcher::AdvanceRunning(Turn* turn) {
+  FenceSilent(turn);
+  if (checkpoints_.round() != nullptr || modes_.change() != nullptr ||
+      leaving_.draining())
+    return;
   if (AllInputUsed()) {
-    phase_ = Phase::kEvaluating;
-    ChangeState(v1::FINISHING);
+    phase_ = JobPhase::kEvaluating;
+    configuration_.ChangeState(v1::FINISHING);
     return;
   }
-  const bool unsaved = now >= next_save_of_steps_ && EveryServerIsThere();
-  if (unsaved) next_save_of_steps_ = now + kSaveRetry;
-  if (unsaved || CheckpointIsDue(now)) OpenSnapshot({}, now, out);
+  const bool unsaved =
+      schedule_.MustSaveSteps(turn->now) && job_.EveryServerIsThere();
+  if (unsaved) schedule_.SaveSteps(turn->now + kSaveRetry);
+  const bool due =
+      schedule_.IsDue(global_step(), checkpoints_.newest().step, turn->now);
+  if (unsaved || (due && !InputFinished())) OpenSnapshot({}, turn);
 }
 
-bool Coordinator::CheckpointIsDue(Time now) const {
-  const bool by_steps =
-      next_checkpoint_step_ > 0 && global_step() >= next_checkpoint_step_;
-  const bool by_time =
-      now >= next_checkpoint_at_ && global_step() > checkpoint_step_;
-  return (by_steps || by_time) && !InputFinished();
-}
-
-void Coordinator::SetNextCheckpoint(Time now) {
-  const v1::CheckpointConfig& config = options_.job.checkpoint();
-  const uint64_t every = config.every_steps();
-  if (every > 0) next_checkpoint_step_ = (global_step() / every + 1) * every;
-  if (config.every_seconds() > 0) {
-    next_checkpoint_at_ = now + absl::Seconds(config.every_seconds());
-  }
-}
-
-void Coordinator::Drain(Time now, Outbox* out) {
-  if (phase_ < Phase::kAdopting) {
-    out->Exit(absl::OkStatus());
+void Dispatcher::Drain(Time now, Outbox* out) {
+  Turn started = Begin(now, out);
+  Turn* const turn = &started;
+  if (phase_ < JobPhase::kAdopting) {
+    turn->out->Exit(absl::OkStatus());
     return;
   }
-  if (phase_ >= Phase::kSaving) return;  // The end comes first.
-  draining_ = true;
-  drain_started_ = now;
-  out->Note("draining: a checkpoint first");
+  if (phase_ >= JobPhase::kSaving) return;  // The end comes first.
+  leaving_.Begin(turn->now);
+  turn->out->Note("draining: a checkpoint first");
   // Servers that drain too are to leave with the same one.
-  for (Server& server : servers_) server.next_keepalive = now;
-  Advance(now, out);
+  for (Server& server : servers_) server.next_keepalive = turn->now;
+  Advance(turn);
 }
 
-// Without a server that has left no push is whole: the checkpoint it left with
-// has all there is.
-bool Coordinator::DrainNeedsSnapshot() const {
-  const bool servers_need =
-      std::any_of(servers_.begin(), servers_.end(), [this](const Server& s) {
-        return s.draining && (IsZero(s.drained_by) ||
-                              checkpoint_number_ < s.drained_by);
-      });
-  const bool one_has_left =
-      std::any_of(servers_.begin(), servers_.end(),
-                  [](const Server& s) { return s.drained; });
-  const bool own = draining_ && !one_has_left && !IsUntouched() &&
-                   (IsZero(drain_number_) || checkpoint_number_ < drain_number_);
-  return servers_need || own;
-}
-
-// Nobody has pushed anything yet, and nobody is there who could.
-bool Coordinator::IsUntouched() const {
-  return workers_.empty() && global_step() == 0;
-}
-
-void Coordinator::AdvanceDrain(Time now, Outbox* out) {
-  if (out->exited || snapshot_.has_value() || IsChangingMode()) return;
-  // An untouched server may have left at once.
-  const bool asked =
-      !draining_ ||
-      std::all_of(servers_.begin(), servers_.end(), [this](const Server& s) {
-        return s.drained || s.heard > drain_started_ ||
-               (s.suspected && IsUntouched());
-      });
-  if (DrainNeedsSnapshot()) {
-    const bool all_here =
-        std::none_of(servers_.begin(), servers_.end(),
-                     [](const Server& s) { return s.suspected; });
-    if (!asked || !all_here || now < next_drain_snapshot_) return;
-    next_drain_snapshot_ = now + kDrainRetry;
-    OpenSnapshot({.stopped = true}, now, out);
-    if (draining_) drain_number_ = snapshot_->number();
-    return;
-  }
-  const bool servers_know =
-      std::all_of(servers_.begin(), servers_.end(),
-                  [](const Server& s) { return s.drained || !s.draining; });
-  if (draining_ && asked && servers_know && !workers_.contains(0)) {
-    AnswerParked(now, out);
-    phase_ = Phase::kDone;
-    out->Exit(absl::OkStatus());
-  }
-}
-
-void Coordinator::OpenSnapshot(SnapshotRound::Options options, Time now,
-                               Outbox* out) {
-  v1::Version number;
-  number.set_term(configuration_.version().term());
-  number.set_counter(++snapshot_counter_);
-  options.servers = options_.servers;
-  // In sync mode no step is decided until every server is frozen.
-  options.stopped |= IsSync();
-  options.base = bases_.Next();
-  snapshot_.emplace(number, options, now);
-  commit_started_ = false;
-  metrics_.Opened();
-  SetNextCheckpoint(now);
-  auto prepare = std::make_unique<v1::PrepareCheckpoint>();
-  *prepare->mutable_snapshot() = number;
-  prepare->set_run_id(run_id_);
-  StartIo(std::move(prepare), &Coordinator::OnPrepared, out);
-}
-
-void Coordinator::OnPrepared(const IoResult& result, Time now, Outbox* out) {
-  const auto* prepared =
-      DynamicCastToGenerated<v1::PrepareCheckpointResult>(result.head.get());
-  if (!result.status.ok() || prepared == nullptr) {
-    snapshot_->Prepared({}, {});
-    FailSnapshot(result.status.message(), now, out);
-    return;
-  }
-  snapshot_->Prepared(*prepared, ServerGenerations());
-  relay_.Begin(snapshot_->number(), snapshot_->directory());
-  out->Note(absl::StrCat(
-      "checkpoint ", VersionName(snapshot_->number()),
-      IsSync() ? ": no step is decided until every server is frozen"
-      : snapshot_->stopped()
-          ? ": workers stop at their step boundary until every server is "
-            "frozen"
-          : ": workers say which push is their last in it, and go on"));
-}
-
-void Coordinator::AdvanceSnapshot(Time now, Outbox* out) {
-  const SnapshotRound::Phase phase = snapshot_->phase();
-  if (phase == SnapshotRound::Phase::kCommitting && !commit_started_) {
-    commit_started_ = true;
-    Commit(out);
-    return;
-  }
-  if (WaitsTooLong(now)) {
-    const std::string why =
-        absl::StrCat("waited too long for ", SnapshotWaitsFor());
-    if (phase == SnapshotRound::Phase::kPreparing ||
-        phase == SnapshotRound::Phase::kCommitting) {
-      // What became of it the next coordinator reads.
-      out->Exit(absl::DeadlineExceededError(why));
-      return;
-    }
-    const bool writing = !snapshot_->is_open() && EveryServerIsThere();
-    writing ? FailSnapshot(why, now, out) : GiveUpSnapshot(why, now, out);
-    return;
-  }
-  if (phase != SnapshotRound::Phase::kCutting) return;
-  if (!IsSync()) return AdvanceCuts(now, out);
-  if (steps_.settled() && !rewinding_ &&
-      EveryServerHas(configuration_.version())) {
-    loss_.Sealing(snapshot_->number(), {});
-    snapshot_->BeginSeal(steps_.step(), steps_.input().left(), now);
-  }
-}
-
-bool Coordinator::WaitsTooLong(Time now) const {
-  if (snapshot_->is_open()) {
-    return now - snapshot_->opened() >
-           std::max(kSealPatience, 3 * step_times_.longest());
-  }
-  switch (snapshot_->phase()) {
-    case SnapshotRound::Phase::kPreparing:
-      return now - snapshot_->opened() > kWritePatience;
-    case SnapshotRound::Phase::kCommitting:
-      return now - snapshot_->sealed_at() > 2 * kWritePatience;
-    default:
-      return now - snapshot_->sealed_at() > kWritePatience;
-  }
-}
-
-void Coordinator::AdvanceCuts(Time now, Outbox* out) {
-  bool everybody_cut = true;
-  for (auto& [index, worker] : workers_) {
-    if (snapshot_->HasAcknowledged(index) && !worker.fencing) continue;
-    everybody_cut = false;
-    if (!worker.fencing && now - worker.heard > lease()) {
-      Fence(index, now, out);
+// The step up to which workers have told their losses.
+uint64_t Dispatcher::ToldStep() const {
+  uint64_t step = job_.IsSync() ? 0 : step_before_;
+  for (const auto& [index, worker] : workers_) {
+    const v1::WorkerStats& stats = worker.last.stats();
+    if (job_.IsSync()) {
+      step = std::max(step, stats.step());
+    } else {
+      step += worker.last.number() > 0 ? stats.pushes() : worker.acknowledged;
     }
   }
-  // A fence counts when every server has it.
-  if (!everybody_cut || !EveryServerHas(configuration_.version())) return;
-  uint64_t step = step_before_;
-  std::vector<v1::SavedSession> sessions;
-  for (const auto& [index, cut] : snapshot_->cuts()) {
-    const auto worker = workers_.find(index);
-    if (worker == workers_.end()) continue;
-    step += cut.sequence();
-    v1::SavedSession& session = sessions.emplace_back();
-    session.set_worker(index);
-    *session.mutable_generation() = worker->second.generation;
-    session.set_sequence(cut.sequence());
-  }
-  loss_.Sealing(snapshot_->number(), std::move(sessions));
-  snapshot_->BeginSeal(step, portions_.Save(snapshot_->cuts()), now);
+  return std::min(step, global_step());
 }
 
-void Coordinator::NoteLost(const std::vector<v1::LostPushes>& lost,
-                           Outbox* out) {
-  for (const v1::LostPushes& pushes : lost) {
-    out->Warn(absl::StrCat(
-        "lost: pushes ", pushes.from(), " to ", pushes.to(), " of worker-",
-        pushes.worker(), " generation ", VersionName(pushes.generation()),
-        ", which an earlier life of ps-", pushes.server(),
-        " had acknowledged; it has pushed nothing there since"),
-              {{"from", pushes.from()},
-               {"to", pushes.to()},
-               {"worker", pushes.worker()},
-               {"server", pushes.server()}});
-  }
+bool Dispatcher::SomebodyLeavesWithASnapshot() const {
+  return leaving_.NeedsSnapshot(checkpoints_.newest().number, job_);
 }
 
-void Coordinator::Commit(Outbox* out) {
-  auto commit = std::make_unique<v1::CommitCheckpoint>();
-  commit->set_directory(snapshot_->directory());
-  *commit->mutable_retention() = RetentionOf(options_.job.checkpoint());
-  v1::Manifest* const manifest = commit->mutable_manifest();
-  *manifest = snapshot_->MakeManifest(options_.job, configuration_);
-  manifest->set_final(snapshot_->is_final());
-  *manifest->mutable_job() = record_.ours();
-  metrics_.Fill(manifest);
-  NoteLost(loss_.Complete(manifest), out);
-  audit_.Committing(*manifest, IsSync());
-  bases_.Committing(*manifest);
-  StartIo(std::move(commit), &Coordinator::OnCommitted, out);
+ModeChanges::Obstacles Dispatcher::Obstacles(std::string waiting_for) const {
+  return {
+      .draining = leaving_.draining(),
+      .snapshot =
+          checkpoints_.round() != nullptr || SomebodyLeavesWithASnapshot(),
+      .steps_under_way = !IsBetweenSteps() || logging_contributors_,
+      .waiting_for = std::move(waiting_for),
+  };
 }
 
-void Coordinator::GiveUpSnapshot(absl::string_view why, Time /*now*/,
-                                 Outbox* out) {
-  if (!snapshot_.has_value() ||
-      snapshot_->phase() == SnapshotRound::Phase::kPreparing ||
-      snapshot_->phase() == SnapshotRound::Phase::kCommitting) {
-    return;  // Nothing of a server's is open in these.
-  }
-  NoteFailure(snapshot_->number(), why, out);
-  snapshot_.reset();
-  ++snapshot_counter_;
+v1::Version Dispatcher::OpenSnapshot(const SnapshotRound::Options& options,
+                                     Turn* turn) {
+  schedule_.Begin(global_step(), turn->now);
+  return checkpoints_.Open(options, turn);
 }
 
-void Coordinator::NoteFailure(const v1::Version& number, absl::string_view why,
-                              Outbox* out) {
-  ++checkpoints_failed_;
-  checkpoint_failure_ = std::string(why);
-  out->Warn(
-      absl::StrCat("checkpoint ", VersionName(number), " was given up: ", why));
-}
-
-void Coordinator::FailSnapshot(absl::string_view why, Time now, Outbox* out) {
-  const bool final = snapshot_.has_value() && snapshot_->is_final();
-  GiveUpSnapshot(why, now, out);
-  if (final && !snapshot_.has_value()) {
-    LastOneFailed(absl::UnavailableError(why), now, out);
-  }
-}
-
-uint64_t Coordinator::BytesOfACheckpoint() const {
-  uint64_t elements = 0;
-  for (const v1::Variable& variable : options_.variables) {
-    elements += std::accumulate(variable.shape().begin(),
-                                variable.shape().end(), uint64_t{1},
-                                std::multiplies<uint64_t>());
-  }
-  return elements * sizeof(float) *
-         (1 + SlotsOf(configuration_.optimizer()).size());
-}
-
-// Nothing is lost by waiting for space: all input is used up.
-void Coordinator::LastOneFailed(const absl::Status& why, Time now,
-                                Outbox* out) {
-  if (++final_failures_ == 1) final_failing_since_ = now;
-  next_final_snapshot_ = now + kFinalRetry;
-  if (final_failures_ < kFinalAttempts ||
-      now - final_failing_since_ <
-          absl::Milliseconds(options_.job.drain_timeout_ms())) {
-    return;
-  }
-  // Another run's directory stays so.
-  const bool may_pass = !absl::IsInvalidArgument(why);
-  out->Exit(absl::Status(
-      may_pass ? absl::StatusCode::kUnavailable : why.code(),
-      absl::StrCat("the last checkpoint can't be written: ", why.message(),
-                   may_pass
-                       ? absl::StrCat("; it takes about ", BytesOfACheckpoint(),
-                                      " bytes: see to it, and start the job "
-                                      "again in its run_dir (paramd local: "
-                                      "--resume)")
-                       : "")));
-}
-
-void Coordinator::OnCommitted(const IoResult& result, Time now, Outbox* out) {
-  const SnapshotRound round = *std::move(snapshot_);
-  snapshot_.reset();
-  const auto* committed =
-      DynamicCastToGenerated<v1::CommitCheckpointResult>(result.head.get());
-  if (!result.status.ok() || committed == nullptr) {
-    NoteFailure(round.number(), result.status.message(), out);
-    ++snapshot_counter_;
-    if (round.is_final()) LastOneFailed(result.status, now, out);
-    return;
-  }
-  checkpoint_ = *committed;
-  checkpoint_failure_.clear();
-  next_save_of_steps_ = Time::Never();
-  loss_.Committed();
-  metrics_.Committed();
-  bases_.Committed(checkpoint_.path());
-  for (const v1::Version& old : checkpoint_.to_retire()) bases_.Retired(old);
-  audit_.Committed();
-  if (!audit_.sentence().empty()) {
-    out->Warn(absl::StrCat("checkpoint ", VersionName(round.number()),
-                           " is wrong: ", audit_.sentence()),
-              {{"checkpoint", VersionName(round.number())}});
-  }
-  checkpoint_number_ = round.number();
-  checkpoint_step_ = round.step();
-  checkpoint_input_ = round.input();
-  checkpoint_ms_ = absl::ToDoubleMilliseconds(now - round.opened());
-  for (Server& server : servers_) {
-    if (server.draining) server.next_keepalive = now;
-  }
-  out->Note(absl::StrCat("checkpoint committed at step ", checkpoint_step_,
-                         ": ", checkpoint_.path()),
-            {{"step", checkpoint_step_},
-             {"path", checkpoint_.path()},
-             {"bytes", checkpoint_.bytes()},
-             {"duration_ms", checkpoint_ms_}});
-  Retire(*committed, out);
-  if (!round.is_final()) return;
-  // What a server has lost meanwhile is in it, and nothing is restored any more.
-  loss_.Rewind();
-  phase_ = Phase::kWritingResult;
+void Dispatcher::WriteResult(Turn* turn) {
+  const Checkpoints::Checkpoint& last = checkpoints_.newest();
+  CheckpointAccounts& accounts = checkpoints_.accounts();
+  // What a server has lost meanwhile is in it, and nothing is restored any
+  // more.
+  accounts.loss.Rewind();
   auto write = std::make_unique<v1::WriteResult>();
-  *write->mutable_evaluation() = evaluation_;
+  *write->mutable_evaluation() = evaluations_.newest();
   write->set_epochs(options_.job.epochs());
-  write->set_seconds(absl::ToDoubleSeconds(now - started_));
-  write->set_global_step(checkpoint_step_);
-  write->set_checkpoint_path(checkpoint_.path());
-  write->set_pushes_lost(loss_.pushes() + audit_.missing());
-  write->set_pushes_doubled(audit_.doubled());
+  write->set_seconds(absl::ToDoubleSeconds(turn->now - started_));
+  write->set_global_step(last.step);
+  write->set_checkpoint_path(last.path());
+  write->set_pushes_lost(accounts.pushes_lost());
+  write->set_pushes_doubled(accounts.pushes_doubled());
   for (const v1::ChangedSetting& changed : record_.changed()) {
     *write->add_changed() = changed;
   }
-  for (std::string& warning :
-       TrainingWarnings(evaluation_, summaries_.training())) {
-    out->Warn(warning);
+  for (std::string& warning : TrainingWarnings(
+           evaluations_.newest(), summary_writer_.summaries().training())) {
+    turn->out->Warn(warning);
     write->add_warnings(std::move(warning));
   }
-  StartIo(std::move(write), &Coordinator::OnResultWritten, out);
-}
-
-void Coordinator::OnResultWritten(const IoResult& result, Time /*now*/,
-                                  Outbox* out) {
-  if (!result.status.ok()) {
-    out->Exit(result.status);
-    return;
-  }
-  phase_ = Phase::kLoggingEnd;
-  v1::LogEntry entry;
-  entry.mutable_finished()->set_reason("all input is used up");
-  Append(std::move(entry), &Coordinator::OnEndLogged, out);
-}
-
-void Coordinator::OnEndLogged(const IoResult& result, Time now, Outbox* out) {
-  if (!result.status.ok()) {
-    out->Exit(result.status);
-    return;
-  }
-  phase_ = Phase::kTellingEnd;
-  ChangeState(v1::FINISHED);
-  end_deadline_ = now + absl::Milliseconds(options_.job.finish_timeout_ms());
-  for (uint32_t w = 0; w < options_.workers; ++w) {
-    if (!workers_.contains(w)) yet_to_hear_.insert(w);
-  }
-  for (auto& [index, joining] : joining_) {
-    if (joining.call == 0) continue;
-    yet_to_hear_.erase(index);
-    out->Refuse(joining.call, Refuse(v1::Refusal::JOB_FINISHED, "job",
-                                     "the job is finished"));
-  }
-  joining_.clear();
+  ending_.Write(std::move(write), turn);
 }
 
 // Who asked to join before the end was known.
-void Coordinator::TellJoining(Outbox* out) {
+void Dispatcher::TellJoining(Turn* turn) {
   for (auto& [index, joining] : joining_) {
     if (joining.call == 0) continue;
-    out->Refuse(joining.call, Refuse(v1::Refusal::JOB_FINISHED, "job",
-                                     "the job is finished"));
+    turn->out->Refuse(joining.call, Refuse(v1::Refusal::JOB_FINISHED, "job",
+                                           "the job is finished"));
     joining.call = 0;
-    yet_to_hear_.erase(index);
-  }
-}
-
-void Coordinator::AdvanceEnd(Time now, Outbox* out) {
-  TellJoining(out);
-  const bool all_workers_know =
-      yet_to_hear_.empty() &&
-      std::all_of(workers_.begin(), workers_.end(), [&](const auto& w) {
-        return w.second.last.state() == v1::FINISHED || !IsLive(w.second, now);
-      });
-  everybody_knows_ |= all_workers_know || now >= end_deadline_;
-  const bool all_servers_know =
-      std::all_of(servers_.begin(), servers_.end(),
-                  [](const Server& s) { return s.end_told == 2; });
-  // Servers are told for as long again; they then leave by themselves.
-  const absl::Duration patience =
-      absl::Milliseconds(options_.job.finish_timeout_ms());
-  if ((everybody_knows_ && all_servers_know && deletions_ == 0) ||
-      now >= end_deadline_ + patience) {
-    AnswerParked(now, out);
-    phase_ = Phase::kDone;
-    out->Exit(absl::OkStatus());
+    ending_.OnHeard(index);
   }
 }
 

@@ -4,18 +4,18 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "coordinator/core/coordinator.h"
+#include "coordinator/core/dispatcher.h"
 #include "proto/refusal.h"
 
 namespace paramd {
 
 using ::google::protobuf::DynamicCastToGenerated;
 
-void Coordinator::FindCheckpoint(Outbox* out) {
-  phase_ = Phase::kFindingCheckpoint;
+void Dispatcher::FindCheckpoint(Turn* turn) {
+  phase_ = JobPhase::kFindingCheckpoint;
   auto find = std::make_unique<v1::FindCheckpoint>();
-  find->set_run_id(run_id_);
-  for (const v1::Version& number : retired_.logged()) {
+  find->set_run_id(configuration().run_id());
+  for (const v1::Version& number : retirement_.logged()) {
     *find->add_retired() = number;
   }
   for (const Damaged& damaged : damaged_) {
@@ -27,40 +27,41 @@ void Coordinator::FindCheckpoint(Outbox* out) {
   find->mutable_variables()->Add(options_.variables.begin(),
                                  options_.variables.end());
   find->set_allow_missing(options_.job.checkpoint().allow_missing());
-  StartIo(std::move(find), &Coordinator::OnCheckpointFound, out);
+  turn->StartIo(std::move(find), Then(this, &Dispatcher::OnCheckpointFound));
 }
 
 // Bound: the checkpoints of the directory, each once.
-void Coordinator::PassOver(const std::string& why, Outbox* out) {
-  out->Note(absl::StrCat("checkpoint ", checkpoint_.path(),
-                         " is passed over: ", why));
+void Dispatcher::PassOver(const std::string& why, Turn* turn) {
+  turn->out->Note(absl::StrCat("checkpoint ", checkpoints_.newest().path(),
+                               " is passed over: ", why));
   Damaged& damaged = damaged_.emplace_back();
-  damaged.path = checkpoint_.path();
-  *damaged.what.mutable_snapshot() = checkpoint_number_;
+  damaged.path = checkpoints_.newest().path();
+  *damaged.what.mutable_snapshot() = checkpoints_.newest().number;
   damaged.what.set_why(why);
-  FindCheckpoint(out);
+  FindCheckpoint(turn);
 }
 
-bool Coordinator::IsPassedOver(const std::string& path) const {
+bool Dispatcher::IsPassedOver(const std::string& path) const {
   for (const Damaged& damaged : damaged_) {
     if (damaged.path == path) return true;
   }
   return false;
 }
 
-void Coordinator::AdvanceFills(Outbox* out) {
-  if (phase_ < Phase::kFilling) return;
+void Dispatcher::AdvanceFills(Turn* turn) {
+  if (phase_ < JobPhase::kFilling) return;
   for (uint32_t s = 0; s < servers_.size(); ++s) {
     if (!fills_.NeedsRead(s)) continue;
-    fill_reads_[next_io_] = {servers_[s].generation, s};
-    StartIo(fills_.Read(s), &Coordinator::OnSlicesRead, out);
+    turn->StartIo(fills_.Read(s),
+                  [this, s, generation = servers_[s].generation](
+                      const IoResult& result, Turn* later) {
+                    OnSlicesRead(s, generation, result, later);
+                  });
   }
 }
 
-void Coordinator::OnSlicesRead(const IoResult& result, Time now, Outbox* out) {
-  const auto found = fill_reads_.find(result.io);
-  const auto [generation, server] = found->second;
-  fill_reads_.erase(found);
+void Dispatcher::OnSlicesRead(uint32_t server, const v1::Version& generation,
+                              const IoResult& result, Turn* turn) {
   const std::string path = servers_[server].restore_directory;
   if (generation != servers_[server].generation || IsPassedOver(path)) return;
   absl::Status status = result.status;
@@ -78,22 +79,22 @@ void Coordinator::OnSlicesRead(const IoResult& result, Time now, Outbox* out) {
   damage_may_pass_ |= may_pass;
   servers_[server].why =
       absl::StrCat("'", path, "' can't be read for it: ", status.message());
-  OnNotRestored(server, may_pass || absl::IsDataLoss(status), now, out);
+  OnNotRestored(server, may_pass || absl::IsDataLoss(status), turn);
 }
 
-// A checkpoint is deleted when a later one is committed, which may be known only
-// after the server failed; or never, if the answer was lost.
-void Coordinator::OnNotRestored(uint32_t index, bool is_damaged, Time now,
-                                Outbox* out) {
+// A checkpoint is deleted when a later one is committed, which may be known
+// only after the server failed; or never, if the answer was lost.
+void Dispatcher::OnNotRestored(uint32_t index, bool is_damaged, Turn* turn) {
   const Server& server = servers_[index];
   const std::string why = absl::StrCat("ps-", index, ": ", server.why);
-  if (server.restore_directory != checkpoint_.path()) {
-    OnNewServer(index, now, out);
-  } else if (is_damaged && phase_ == Phase::kFilling) {
-    PassOver(why, out);
-  } else if (!snapshot_.has_value() ||
-             snapshot_->phase() != SnapshotRound::Phase::kCommitting) {
-    out->Exit(absl::AbortedError(absl::StrCat(
+  if (server.restore_directory != checkpoints_.newest().path()) {
+    OnNewServer(index, turn);
+  } else if (is_damaged && phase_ == JobPhase::kFilling) {
+    PassOver(why, turn);
+  } else if (checkpoints_.round() == nullptr ||
+             checkpoints_.round()->phase() !=
+                 SnapshotRound::Phase::kCommitting) {
+    turn->out->Exit(absl::AbortedError(absl::StrCat(
         why, "; the next coordinator looks for another checkpoint")));
   }
 }

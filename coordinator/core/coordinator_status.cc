@@ -1,5 +1,5 @@
 // What the coordinator knows of the members of the job, for people.
-#include "coordinator/core/coordinator.h"
+#include "coordinator/core/dispatcher.h"
 
 namespace paramd {
 namespace {
@@ -18,7 +18,7 @@ uint64_t Milliseconds(absl::Duration duration) {
 
 }  // namespace
 
-void Coordinator::FillServers(v1::JobStats* job) const {
+void Dispatcher::FillServers(v1::JobStats* job) const {
   for (uint32_t s = 0; s < servers_.size(); ++s) {
     const Server& server = servers_[s];
     v1::Member* member = AddMember(v1::PS, s, job);
@@ -32,11 +32,11 @@ void Coordinator::FillServers(v1::JobStats* job) const {
   }
 }
 
-void Coordinator::FillWorker(const Worker& worker, v1::Member* member) const {
+void Dispatcher::FillWorker(const Worker& worker, v1::Member* member) const {
   // Its first heartbeat says that it was told its generation.
-  member->set_state(!IsLive(worker, last_event_) ? v1::Member::LOST
-                    : worker.last.number() > 0   ? v1::Member::ALIVE
-                                                 : v1::Member::STARTING);
+  member->set_state(!job_.IsLive(worker, last_event_) ? v1::Member::LOST
+                    : worker.last.number() > 0        ? v1::Member::ALIVE
+                                                      : v1::Member::STARTING);
   *member->mutable_generation() = worker.generation;
   member->set_incarnation(worker.incarnation);
   member->set_host(worker.host);
@@ -46,7 +46,7 @@ void Coordinator::FillWorker(const Worker& worker, v1::Member* member) const {
   member->set_clock(worker.last.clock());
 }
 
-void Coordinator::FillWorkers(v1::JobStats* job) const {
+void Dispatcher::FillWorkers(v1::JobStats* job) const {
   for (uint32_t w = 0; w < options_.workers; ++w) {
     v1::Member* member = AddMember(v1::WORKER, w, job);
     const auto known = workers_.find(w);
@@ -61,13 +61,13 @@ void Coordinator::FillWorkers(v1::JobStats* job) const {
   }
 }
 
-v1::JobState Coordinator::StateForPeople() const {
-  if (configuration_.state() != v1::JOB_STATE_UNSPECIFIED) {
-    return configuration_.state();
+v1::JobState Dispatcher::StateForPeople() const {
+  if (configuration().state() != v1::JOB_STATE_UNSPECIFIED) {
+    return configuration().state();
   }
   // Of a run that had ended before this process began, or that is yet to be
   // found.
-  return phase_ >= Phase::kTellingEnd ? v1::FINISHED : v1::STARTING;
+  return phase_ >= JobPhase::kTellingEnd ? v1::FINISHED : v1::STARTING;
 }
 
 }  // namespace paramd

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "coordinator/core/coordinator.h"
+#include "coordinator/core/dispatcher.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
 
@@ -19,7 +19,7 @@ constexpr absl::Duration kLongestTurn = absl::Milliseconds(500);
 
 // Whether somebody of this job asks, and for itself.
 absl::Status CheckJoin(PeerId from, const v1::JoinRequest& request,
-                       const Coordinator::Options& options) {
+                       const CoordinatorOptions& options) {
   const uint32_t index = request.task().index();
   const std::string name = absl::StrCat("worker-", index);
   if (request.task().type() != v1::WORKER || index >= options.workers) {
@@ -53,38 +53,34 @@ absl::Status CheckJoin(PeerId from, const v1::JoinRequest& request,
 
 }  // namespace
 
-bool Coordinator::IsLive(const Worker& worker, Time now) const {
-  return !worker.fencing && now - worker.heard <= lease();
-}
-
 // Ticks come every 100 ms: where none came for long, this process itself stood
 // still (stopped, or the machine asleep), and the silence is not the workers'.
-void Coordinator::NoticePause(Time now) {
+void Dispatcher::NoticePause(Time now) {
   const absl::Duration pause = now - std::exchange(last_event_, now);
-  if (pause < std::max(lease() / 2, kLongestTurn)) return;
+  if (pause < std::max(job_.lease() / 2, kLongestTurn)) return;
   for (auto& [index, worker] : workers_) worker.heard = worker.heard + pause;
   for (auto& [index, joining] : joining_) joining.since = joining.since + pause;
   step_times_.RestAll();
   step_kept_ = now;
-  if (snapshot_.has_value()) snapshot_->Pause(pause);
+  checkpoints_.OnPause(pause);
 }
 
-void Coordinator::OnJoin(const Message& message, const v1::JoinRequest& request,
-                         Time now, Outbox* out) {
+void Dispatcher::OnJoin(const Message& message, const v1::JoinRequest& request,
+                        Turn* turn) {
   const uint32_t index = request.task().index();
   const auto refuse = [&](v1::Refusal::Reason reason,
                           const std::string& sentence) {
-    out->Refuse(message.call,
-                Refuse(reason, absl::StrCat("worker-", index), sentence));
+    turn->out->Refuse(message.call,
+                      Refuse(reason, absl::StrCat("worker-", index), sentence));
   };
   const absl::Status ours = CheckJoin(message.from, request, options_);
   if (!ours.ok()) {
-    out->Refuse(message.call, ours);
+    turn->out->Refuse(message.call, ours);
     return;
   }
-  if (phase_ >= Phase::kTellingEnd) {
+  if (phase_ >= JobPhase::kTellingEnd) {
     refuse(v1::Refusal::JOB_FINISHED, "the job is finished");
-    yet_to_hear_.erase(index);
+    ending_.OnHeard(index);
     return;
   }
   const auto worker = workers_.find(index);
@@ -102,78 +98,79 @@ void Coordinator::OnJoin(const Message& message, const v1::JoinRequest& request,
     return;
   }
   if (is_present && worker->second.left_sessions == left) {
-    worker->second.heard = now;
+    worker->second.heard = turn->now;
   }
   Joining& joining = joining_[index];
   if (joining.call != 0) {
     // The same process asks again, or a second one: one call is kept.
-    out->Refuse(joining.call,
-                RefuseForNow(v1::Refusal::NOT_READY, "",
-                             absl::Milliseconds(100), "asked again meanwhile"));
+    turn->out->Refuse(joining.call, RefuseForNow(v1::Refusal::NOT_READY, "",
+                                                 absl::Milliseconds(100),
+                                                 "asked again meanwhile"));
   }
   if (joining.request.incarnation() != request.incarnation()) {
-    joining.since = now;
+    joining.since = turn->now;
   }
   joining.call = message.call;
   joining.request = request;
-  joining.answer_until = now + kJoinPatience;
+  joining.answer_until = turn->now + kJoinPatience;
 }
 
-void Coordinator::RefuseLateJoins(Time now, Outbox* out) {
+void Dispatcher::RefuseLateJoins(Turn* turn) {
   for (auto& [index, joining] : joining_) {
-    if (joining.call == 0 || now < joining.answer_until) continue;
+    if (joining.call == 0 || turn->now < joining.answer_until) continue;
     std::string whom = waiting_for();
     const auto worker = workers_.find(index);
     if (worker != workers_.end() &&
         worker->second.incarnation != joining.request.incarnation()) {
       whom = absl::StrCat("the lease of the process ", worker->second.pid,
                           " on ", worker->second.host, " that was ",
-                          NameOfWorker(index), " before");
+                          job_.NameOfWorker(index), " before");
     }
-    out->Refuse(joining.call, RefuseForNow(v1::Refusal::NOT_READY, whom,
-                                           absl::Milliseconds(50),
-                                           absl::StrCat("waiting for ", whom)));
+    turn->out->Refuse(
+        joining.call,
+        RefuseForNow(v1::Refusal::NOT_READY, whom, absl::Milliseconds(50),
+                     absl::StrCat("waiting for ", whom)));
     joining.call = 0;
   }
 }
 
-void Coordinator::AdmitJoining(Time now, Outbox* out) {
+void Dispatcher::AdmitJoining(Turn* turn) {
   // While servers seal nobody is admitted: it has no cut. Before, that of a
   // worker that comes is waited for as everybody's. Who was admitted before is
   // always answered: it may not know.
-  const bool sealing = snapshot_.has_value() && snapshot_->is_open() &&
-                       (snapshot_->phase() == SnapshotRound::Phase::kSealing ||
-                        IsSync());
-  const bool held =
-      sealing || draining_ || IsChangingMode() ||
-      phase_ == Phase::kAdopting ||
-      (IsSync() && (!steps_.settled() || rewinding_));
+  const bool sealing =
+      checkpoints_.round() != nullptr && checkpoints_.round()->is_open() &&
+      (checkpoints_.round()->phase() == SnapshotRound::Phase::kSealing ||
+       job_.IsSync());
+  const bool held = sealing || leaving_.draining() || modes_.IsUnderWay() ||
+                    phase_ == JobPhase::kAdopting ||
+                    (job_.IsSync() && (!steps_.settled() || rewinding_));
   std::vector<uint32_t> answered;
   bool changed = false;
   for (auto& [index, joining] : joining_) {
     const auto worker = workers_.find(index);
     if (worker == workers_.end()) {
       if (held || joining.call == 0) continue;  // It has to ask again.
-      Admit(index, joining.request, now);
+      Admit(index, joining.request, turn->now);
       changed = true;
     } else if (worker->second.fencing) {
       continue;  // Its successor gets a generation of its own.
     } else if (worker->second.incarnation == joining.request.incarnation() &&
                worker->second.left_sessions < joining.request.left_sessions()) {
       // The process says that it has left that session, whatever told it to.
-      Fence(index, now, out);
+      Fence(index, turn);
     } else if (worker->second.incarnation == joining.request.incarnation()) {
-      if (joining.call != 0 && EveryServerHas(worker->second.admitted)) {
+      if (joining.call != 0 && job_.EveryServerHas(worker->second.admitted)) {
         answered.push_back(index);
       }
     } else if (joining.request.replaces() == worker->second.incarnation) {
       // Whoever started this one saw the first one end.
-      Fence(index, now, out);
-    } else if (worker->second.heard > joining.since + 2 * heartbeat()) {
+      Fence(index, turn);
+    } else if (worker->second.heard > joining.since + 2 * job_.heartbeat()) {
       // Not by what was still under way when it died.
       const Worker& first = worker->second;
       if (joining.call != 0) {
-        out->Refuse(
+        turn->out->Refuse(
             joining.call,
             Refuse(v1::Refusal::TASK_TAKEN, absl::StrCat("worker-", index),
                    absl::StrCat("worker-", index, " is process ", first.pid,
@@ -182,28 +179,27 @@ void Coordinator::AdmitJoining(Time now, Outbox* out) {
                                 "index, or stop that one")));
       }
       joining.call = 0;
-      joining.since = now;
-    } else if (!IsLive(worker->second, now)) {
-      Fence(index, now, out);
+      joining.since = turn->now;
+    } else if (!job_.IsLive(worker->second, turn->now)) {
+      Fence(index, turn);
     }
   }
   if (changed) {
-    NextVersion();
-    SetWorkerMembers();
+    configuration_.NextVersion();
+    configuration_.SetWorkers(workers_);
     for (auto& [index, worker] : workers_) {
-      if (IsZero(worker.admitted)) worker.admitted = configuration_.version();
+      if (IsZero(worker.admitted)) worker.admitted = configuration().version();
     }
   }
-  for (const uint32_t index : answered) AnswerJoin(index, out);
+  for (const uint32_t index : answered) AnswerJoin(index, turn);
 }
 
-void Coordinator::Admit(uint32_t index, const v1::JoinRequest& request,
-                        Time now) {
+void Dispatcher::Admit(uint32_t index, const v1::JoinRequest& request,
+                       Time now) {
   Worker worker;
   worker.incarnation = request.incarnation();
   worker.left_sessions = request.left_sessions();
-  worker.generation.set_term(configuration_.version().term());
-  worker.generation.set_counter(++generation_counter_);
+  worker.generation = configuration_.NewGeneration();
   worker.host = request.host();
   worker.pid = request.pid();
   worker.heard = now;
@@ -212,52 +208,40 @@ void Coordinator::Admit(uint32_t index, const v1::JoinRequest& request,
   lost_workers_.erase(index);
 }
 
-void Coordinator::SetWorkerMembers() {
-  configuration_.clear_workers();
-  for (const auto& [index, worker] : workers_) {
-    v1::WorkerMember* member = configuration_.add_workers();
-    member->set_index(index);
-    *member->mutable_generation() = worker.generation;
-    member->set_incarnation(worker.incarnation);
-    member->set_start_clock(worker.start_clock);
-    member->set_host(worker.host);
-    member->set_pid(worker.pid);
-    member->set_left_sessions(worker.left_sessions);
-  }
-}
-
-void Coordinator::AnswerJoin(uint32_t index, Outbox* out) {
+void Dispatcher::AnswerJoin(uint32_t index, Turn* turn) {
   const Worker& worker = workers_[index];
   auto reply = std::make_unique<v1::JoinReply>();
   *reply->mutable_generation() = worker.generation;
-  *reply->mutable_configuration() = configuration_;
+  *reply->mutable_configuration() = configuration();
   reply->set_start_clock(worker.start_clock);
-  out->Reply(joining_[index].call, std::move(reply));
-  out->Note(absl::StrCat("worker-", index, " joined as generation ",
-                         VersionName(worker.generation)),
-            {{"worker", index},
-             {"generation", VersionName(worker.generation)}});
+  turn->out->Reply(joining_[index].call, std::move(reply));
+  turn->out->Note(
+      absl::StrCat("worker-", index, " joined as generation ",
+                   VersionName(worker.generation)),
+      {{"worker", index}, {"generation", VersionName(worker.generation)}});
   joining_.erase(index);
 }
 
-Coordinator::Worker* Coordinator::FindSession(const Message& message,
-                                              const v1::Header& header,
-                                              Time now, Outbox* out) {
+Dispatcher::Worker* Dispatcher::FindSession(const Message& message,
+                                            const v1::Header& header,
+                                            Turn* turn) {
   const auto worker = workers_.find(header.worker());
   const std::string name = absl::StrCat("worker-", header.worker());
   if (message.from != PeerId::Worker(header.worker())) {
-    out->Refuse(message.call,
-                Refuse(v1::Refusal::NOT_ALLOWED, name,
-                       absl::StrCat(PeerName(message.from),
-                                    " speaks in the name of ", name)));
+    turn->out->Refuse(message.call,
+                      Refuse(v1::Refusal::NOT_ALLOWED, name,
+                             absl::StrCat(PeerName(message.from),
+                                          " speaks in the name of ", name)));
     return nullptr;
   }
-  if (phase_ < Phase::kFilling) {
+  if (phase_ < JobPhase::kFilling) {
     // Which sessions go on is not known yet.
-    out->Refuse(message.call,
-                RefuseForNow(v1::Refusal::NOT_READY, waiting_for(), heartbeat(),
-                             absl::StrCat("a coordinator that has just begun "
-                                          "waits for ", waiting_for())));
+    turn->out->Refuse(
+        message.call,
+        RefuseForNow(v1::Refusal::NOT_READY, waiting_for(), job_.heartbeat(),
+                     absl::StrCat("a coordinator that has just begun "
+                                  "waits for ",
+                                  waiting_for())));
     return nullptr;
   }
   const bool is_session = worker != workers_.end() &&
@@ -265,91 +249,89 @@ Coordinator::Worker* Coordinator::FindSession(const Message& message,
   if (is_session && header.incarnation() != 0 &&
       header.incarnation() != worker->second.incarnation) {
     // Two runs count their generations alike.
-    out->Refuse(
+    turn->out->Refuse(
         message.call,
         Refuse(v1::Refusal::OTHER_JOB, "session",
                absl::StrCat(WorkerName(header.worker(), header.generation()),
                             " is process ", worker->second.pid, " on ",
-                            worker->second.host, " in run ", run_id_,
+                            worker->second.host, " in run ",
+                            configuration().run_id(),
                             ", which answers here; who calls is of another "
                             "run")));
     return nullptr;
   }
   if (is_session && !worker->second.fencing) {
-    worker->second.heard = now;
+    worker->second.heard = turn->now;
     return &worker->second;
   }
   if (worker != workers_.end() &&
       header.generation() < worker->second.generation) {
-    out->Refuse(
+    turn->out->Refuse(
         message.call,
         Refuse(v1::Refusal::FENCED, name,
                absl::StrCat(name, " was replaced by process ",
                             worker->second.pid, " on ", worker->second.host)));
   } else {
-    out->Refuse(message.call,
-                Refuse(phase_ >= Phase::kTellingEnd ? v1::Refusal::JOB_FINISHED
-                                                    : v1::Refusal::NOT_READY,
-                       "session",
-                       absl::StrCat(name, " has no session here: join again")));
-    if (phase_ >= Phase::kTellingEnd) yet_to_hear_.erase(header.worker());
+    turn->out->Refuse(
+        message.call,
+        Refuse(phase_ >= JobPhase::kTellingEnd ? v1::Refusal::JOB_FINISHED
+                                               : v1::Refusal::NOT_READY,
+               "session",
+               absl::StrCat(name, " has no session here: join again")));
+    if (phase_ >= JobPhase::kTellingEnd) ending_.OnHeard(header.worker());
   }
   return nullptr;
 }
 
-void Coordinator::OnHeartbeat(const Message& message,
-                              const v1::HeartbeatRequest& request, Time now,
-                              Outbox* out) {
-  Worker* worker = FindSession(message, request.header(), now, out);
+void Dispatcher::OnHeartbeat(const Message& message,
+                             const v1::HeartbeatRequest& request, Turn* turn) {
+  Worker* worker = FindSession(message, request.header(), turn);
   if (worker == nullptr) return;
   if (request.number() <= worker->last.number()) {
-    out->Refuse(message.call,
-                Refuse(v1::Refusal::SUPERSEDED, "heartbeat",
-                       "a later heartbeat of this session is known"));
+    turn->out->Refuse(message.call,
+                      Refuse(v1::Refusal::SUPERSEDED, "heartbeat",
+                             "a later heartbeat of this session is known"));
     return;
   }
-  if (AskWhatItHolds(message, request, out)) return;
-  if (worker->parked != 0) AnswerHeartbeat(worker, out);
+  if (AskWhatItHolds(message, request, turn)) return;
+  if (worker->parked != 0) AnswerHeartbeat(worker, turn);
   worker->last = request;
   worker->acknowledged =
       std::max(worker->acknowledged, request.header().sequence());
   worker->parked = message.call;
-  worker->parked_until = now + heartbeat();
+  worker->parked_until = turn->now + job_.heartbeat();
   const uint32_t index = request.header().worker();
-  request.no_input() ? step_times_.Rest(index)
-                     : step_times_.Count(index, worker->acknowledged, now);
-  if (snapshot_.has_value()) snapshot_->Cut(index, request.cut());
-  if (change_.has_value()) change_->Heard(request);
-  summaries_.training().Told(
+  request.no_input()
+      ? step_times_.Rest(index)
+      : step_times_.Count(index, worker->acknowledged, turn->now);
+  checkpoints_.OnCut(index, request.cut());
+  modes_.OnHeartbeat(request);
+  summary_writer_.summaries().training().Told(
       index, worker->generation,
-      worker->generation.term() < configuration_.version().term(),
+      worker->generation.term() < configuration().version().term(),
       request.stats());
   const v1::Evaluation& evaluation = request.evaluation();
-  if (index == 0 && evaluation.examples() > 0 &&
-      (evaluation.epoch() > epochs_evaluated_ || evaluation.final())) {
-    evaluation_ = evaluation;
-    metrics_.Evaluated(evaluation, global_step());
-    summaries_.Evaluated(evaluation);
-    epochs_evaluated_ = evaluation.epoch();
+  if (index == 0 && evaluations_.OnHeartbeat(evaluation)) {
+    checkpoints_.accounts().metrics.Evaluated(evaluation, global_step());
+    summary_writer_.summaries().Evaluated(evaluation);
   }
   // What it holds is not leased to it before.
-  if (request.leaving() && phase_ >= Phase::kRunning) Fence(index, now, out);
+  if (request.leaving() && phase_ >= JobPhase::kRunning) Fence(index, turn);
 }
 
 // With the next one it tells. Until then it has no configuration of this term,
 // and servers take nothing of it.
-bool Coordinator::AskWhatItHolds(const Message& message,
-                                 const v1::HeartbeatRequest& request,
-                                 Outbox* out) {
+bool Dispatcher::AskWhatItHolds(const Message& message,
+                                const v1::HeartbeatRequest& request,
+                                Turn* turn) {
   const uint32_t index = request.header().worker();
   if (!holders_.IsAwaited(index)) return false;
-  const uint64_t term = configuration_.version().term();
+  const uint64_t term = configuration().version().term();
   if (request.has_held() && request.held().term() == term) {
     holders_.Told(index, request.held());
     workers_.at(index).portion_number = request.held().answered();
-    const std::string generation =
-        VersionName(request.header().generation());
-    out->Note(
+    const std::string generation = VersionName(request.header().generation());
+    turn->out->Note(
         absl::StrCat("worker-", index, " goes on as generation ", generation),
         {{"worker", index}, {"generation", generation}});
     return false;
@@ -357,109 +339,101 @@ bool Coordinator::AskWhatItHolds(const Message& message,
   auto reply = std::make_unique<v1::HeartbeatReply>();
   reply->set_term(term);
   reply->set_tell_held(true);
-  reply->set_state(configuration_.state());
-  out->Reply(message.call, std::move(reply));
+  reply->set_state(configuration().state());
+  turn->out->Reply(message.call, std::move(reply));
   return true;
 }
 
-uint32_t Coordinator::EpochToEvaluate() const {
-  const uint32_t every = options_.job.evaluate_every_epochs();
-  if (phase_ != Phase::kRunning || every == 0) return 0;
-  const uint32_t done = EpochsFinished();
-  if (done >= options_.job.epochs()) return 0;  // The final one covers it.
-  const uint32_t newest = done / every * every;
-  return newest > epochs_evaluated_ ? newest : 0;
+bool Dispatcher::StopsWorkers() const {
+  return (checkpoints_.TellsWorkers(job_) && checkpoints_.round()->stopped()) ||
+         modes_.StopsWorkers();
 }
 
-// In sync mode it is enough to decide no step meanwhile.
-bool Coordinator::TellsSnapshot() const {
-  return snapshot_.has_value() && snapshot_->is_open() && !IsSync();
+uint64_t Dispatcher::LeftOutStep(const Worker& worker) const {
+  return job_.IsSync() ? steps_.LeftOutStep(worker.last.header().worker()) : 0;
 }
 
-bool Coordinator::StopsWorkers() const {
-  return (TellsSnapshot() && snapshot_->stopped()) ||
-         (change_.has_value() && change_->stops_workers());
-}
-
-uint64_t Coordinator::LeftOutStep(const Worker& worker) const {
-  return IsSync() ? steps_.LeftOutStep(worker.last.header().worker()) : 0;
-}
-
-v1::HeartbeatReply Coordinator::NewsFor(const Worker& worker) const {
+v1::HeartbeatReply Dispatcher::NewsFor(const Worker& worker) const {
   v1::HeartbeatReply reply;
-  if (configuration_.version() > worker.last.header().configuration()) {
-    *reply.mutable_configuration() = configuration_;
+  if (configuration().version() > worker.last.header().configuration()) {
+    *reply.mutable_configuration() = configuration();
   }
-  reply.set_term(configuration_.version().term());
-  reply.set_state(configuration_.state());
-  if (TellsSnapshot()) *reply.mutable_snapshot() = snapshot_->number();
+  reply.set_term(configuration().version().term());
+  reply.set_state(configuration().state());
+  if (checkpoints_.TellsWorkers(job_))
+    *reply.mutable_snapshot() = checkpoints_.round()->number();
   reply.set_stop(StopsWorkers());
   reply.set_left_out_step(LeftOutStep(worker));
   if (worker.last.header().worker() == 0) {
-    reply.set_evaluate_epoch(EpochToEvaluate());
-    reply.set_evaluate_final(phase_ == Phase::kEvaluating);
+    reply.set_evaluate_epoch(evaluations_.EpochToEvaluate(job_));
+    reply.set_evaluate_final(phase_ == JobPhase::kEvaluating);
   }
   return reply;
 }
 
-bool Coordinator::HasNews(const Worker& worker) const {
+bool Dispatcher::HasNews(const Worker& worker) const {
   const v1::HeartbeatRequest& known = worker.last;
   const bool chief = known.header().worker() == 0;
-  const v1::Version snapshot =
-      TellsSnapshot() ? snapshot_->number() : v1::Version();
-  return configuration_.version() > known.header().configuration() ||
-         configuration_.state() != known.state() ||
+  const v1::Version snapshot = checkpoints_.TellsWorkers(job_)
+                                   ? checkpoints_.round()->number()
+                                   : v1::Version();
+  return configuration().version() > known.header().configuration() ||
+         configuration().state() != known.state() ||
          snapshot != known.snapshot() || StopsWorkers() != known.stop() ||
          LeftOutStep(worker) != known.left_out_step() ||
-         (chief && EpochToEvaluate() != known.evaluate_epoch()) ||
-         (chief && (phase_ == Phase::kEvaluating) != known.evaluate_final());
+         (chief &&
+          evaluations_.EpochToEvaluate(job_) != known.evaluate_epoch()) ||
+         (chief && (phase_ == JobPhase::kEvaluating) != known.evaluate_final());
 }
 
-void Coordinator::AnswerHeartbeat(Worker* worker, Outbox* out) {
-  out->Reply(worker->parked,
-             std::make_unique<v1::HeartbeatReply>(NewsFor(*worker)));
+void Dispatcher::AnswerHeartbeat(Worker* worker, Turn* turn) {
+  turn->out->Reply(worker->parked,
+                   std::make_unique<v1::HeartbeatReply>(NewsFor(*worker)));
   worker->parked = 0;
 }
 
-void Coordinator::AnswerParked(Time now, Outbox* out) {
+void Dispatcher::AnswerParked(Turn* turn) {
   for (auto& [index, worker] : workers_) {
     if (worker.parked == 0) continue;
     // One that acknowledges the end has nothing more to wait for.
-    if (now >= worker.parked_until || HasNews(worker) ||
+    if (turn->now >= worker.parked_until || HasNews(worker) ||
         worker.last.state() == v1::FINISHED) {
-      AnswerHeartbeat(&worker, out);
+      AnswerHeartbeat(&worker, turn);
     }
   }
-  RefuseLateJoins(now, out);
+  RefuseLateJoins(turn);
 }
 
 // What it has used since could not be told from what it had used before.
-bool Coordinator::IsBehindUnknownCut(const v1::Header& header) const {
-  return TellsSnapshot() && header.snapshot() == snapshot_->number() &&
-         !snapshot_->HasCut(header.worker());
+bool Dispatcher::IsBehindUnknownCut(const v1::Header& header) const {
+  return checkpoints_.TellsWorkers(job_) &&
+         header.snapshot() == checkpoints_.round()->number() &&
+         !checkpoints_.round()->HasCut(header.worker());
 }
 
-void Coordinator::OnTakePortion(const Message& message,
-                                const v1::PortionRequest& request, Time now,
-                                Outbox* out) {
-  Worker* worker = FindSession(message, request.header(), now, out);
+void Dispatcher::OnTakePortion(const Message& message,
+                               const v1::PortionRequest& request, Turn* turn) {
+  Worker* worker = FindSession(message, request.header(), turn);
   if (worker == nullptr) return;
-  if (phase_ < Phase::kRunning) {
-    out->Refuse(message.call,
-                RefuseForNow(v1::Refusal::RETRY, waiting_for(), heartbeat(),
-                             absl::StrCat("no input is handed out yet: waiting "
-                                          "for ", waiting_for())));
+  if (phase_ < JobPhase::kRunning) {
+    turn->out->Refuse(
+        message.call,
+        RefuseForNow(v1::Refusal::RETRY, waiting_for(), job_.heartbeat(),
+                     absl::StrCat("no input is handed out yet: waiting "
+                                  "for ",
+                                  waiting_for())));
     return;
   }
   if (request.number() < worker->portion_number) {
-    out->Refuse(message.call,
-                Refuse(v1::Refusal::SUPERSEDED, "portion",
-                       "a later portion request of this session is known"));
+    turn->out->Refuse(
+        message.call,
+        Refuse(v1::Refusal::SUPERSEDED, "portion",
+               "a later portion request of this session is known"));
     return;
   }
   // A worker numbers its next one when it has the answer.
   if (request.number() > worker->portion_number + 1) {
-    out->Refuse(
+    turn->out->Refuse(
         message.call,
         Refuse(v1::Refusal::INVALID, "portion",
                absl::StrCat("portion request ", request.number(), " of worker-",
@@ -468,13 +442,13 @@ void Coordinator::OnTakePortion(const Message& message,
     return;
   }
   if (IsBehindUnknownCut(request.header())) {
-    out->Refuse(
+    turn->out->Refuse(
         message.call,
-        RefuseForNow(
-            v1::Refusal::RETRY, "portion", heartbeat(),
-            absl::StrCat("the cut of worker-", request.header().worker(),
-                         " for snapshot ", VersionName(snapshot_->number()),
-                         " is not known yet")));
+        RefuseForNow(v1::Refusal::RETRY, "portion", job_.heartbeat(),
+                     absl::StrCat("the cut of worker-",
+                                  request.header().worker(), " for snapshot ",
+                                  VersionName(checkpoints_.round()->number()),
+                                  " is not known yet")));
     return;
   }
   // One that is asked again may know of more pushes.
@@ -484,7 +458,7 @@ void Coordinator::OnTakePortion(const Message& message,
     const uint32_t index = request.header().worker();
     worker->portion_number = request.number();
     const auto used = portions_.Finish(index, request.finished_id());
-    if (snapshot_.has_value()) snapshot_->Used(index, used);
+    checkpoints_.OnInputUsed(index, used);
     worker->portion_reply.Clear();
     if (auto portion = portions_.Take(index)) {
       *worker->portion_reply.mutable_portion() = *std::move(portion);
@@ -492,48 +466,48 @@ void Coordinator::OnTakePortion(const Message& message,
     worker->portion_reply.set_no_more(portions_.finished());
   }
   auto reply = std::make_unique<v1::PortionReply>(worker->portion_reply);
-  reply->set_term(configuration_.version().term());
-  out->Reply(message.call, std::move(reply));
+  reply->set_term(configuration().version().term());
+  turn->out->Reply(message.call, std::move(reply));
 }
 
-void Coordinator::Fence(uint32_t index, Time /*now*/, Outbox* out) {
+void Dispatcher::Fence(uint32_t index, Turn* turn) {
   Worker& worker = workers_[index];
   if (worker.fencing) return;
   worker.fencing = true;
-  out->Note(absl::StrCat("worker-", index, " (process ", worker.pid, " on ",
-                         worker.host, ") is gone after ", worker.acknowledged,
-                         " pushes; what it had left of its input is handed "
-                         "out again"),
-            {{"worker", index},
-             {"pid", worker.pid},
-             {"host", worker.host},
-             {"pushes", worker.acknowledged}});
+  turn->out->Note(
+      absl::StrCat("worker-", index, " (process ", worker.pid, " on ",
+                   worker.host, ") is gone after ", worker.acknowledged,
+                   " pushes; what it had left of its input is handed "
+                   "out again"),
+      {{"worker", index},
+       {"pid", worker.pid},
+       {"host", worker.host},
+       {"pushes", worker.acknowledged}});
   // In sync mode it waits until no step is half applied; where all sessions are
   // about to end, so does this one.
-  if (!IsSync() && !IsLoggingEndOfSessions()) LogFence(index, out);
+  if (!job_.IsSync() && !modes_.IsLoggingEndOfSessions()) LogFence(index, turn);
 }
 
-void Coordinator::LogFence(uint32_t index, Outbox* out) {
+void Dispatcher::LogFence(uint32_t index, Turn* turn) {
   Worker& worker = workers_[index];
   worker.fence_logged = true;
   v1::LogEntry entry;
   entry.mutable_fence()->set_worker(index);
   *entry.mutable_fence()->mutable_generation() = worker.generation;
-  fences_[next_io_] = index;
-  Append(std::move(entry), &Coordinator::OnFenced, out);
+  turn->Append(std::move(entry),
+               [this, index](const IoResult& result, Turn* later) {
+                 OnFenced(index, result, later);
+               });
 }
 
-void Coordinator::OnFenced(const IoResult& result, Time /*now*/, Outbox* out) {
-  const auto fence = fences_.find(result.io);
-  const uint32_t index = fence->second;
-  fences_.erase(fence);
+void Dispatcher::OnFenced(uint32_t index, const IoResult& result, Turn* turn) {
   if (!result.status.ok()) {
-    out->Exit(result.status);
+    turn->out->Exit(result.status);
     return;
   }
   Worker& worker = workers_[index];
   if (worker.parked != 0) {
-    out->Refuse(
+    turn->out->Refuse(
         worker.parked,
         worker.last.leaving()
             ? Refuse(v1::Refusal::FENCED, absl::StrCat("worker-", index),
@@ -544,12 +518,14 @@ void Coordinator::OnFenced(const IoResult& result, Time /*now*/, Outbox* out) {
   }
   step_before_ += worker.acknowledged;
   // In sync mode what a server loses is computed again.
-  if (!IsSync()) {
+  if (!job_.IsSync()) {
     LossReport::Cut cut;
-    if (snapshot_.has_value() && snapshot_->HasCut(index)) {
-      cut = {snapshot_->number(), snapshot_->cuts().at(index).sequence()};
+    const SnapshotRound* const round = checkpoints_.round();
+    if (round != nullptr && round->HasCut(index)) {
+      cut = {round->number(), round->cuts().at(index).sequence()};
     }
-    loss_.Ended(index, worker.generation, worker.acknowledged, cut);
+    checkpoints_.accounts().loss.Ended(index, worker.generation,
+                                       worker.acknowledged, cut);
   }
   highest_clock_ = std::max(highest_clock_, worker.clock());
   step_times_.Rest(index);
@@ -557,14 +533,11 @@ void Coordinator::OnFenced(const IoResult& result, Time /*now*/, Outbox* out) {
       worker.last.leaving() ? &worker.last.cut() : nullptr;
   holders_.Gone(index, cut);
   const auto used = portions_.Return(index, cut);
-  if (snapshot_.has_value()) {
-    snapshot_->Used(index, used);
-    snapshot_->Gone(index, worker.acknowledged);
-  }
+  checkpoints_.OnWorkerGone(index, worker.acknowledged, used);
   if (!worker.last.leaving()) lost_workers_[index] = worker;
   workers_.erase(index);
-  SetWorkerMembers();
-  NextVersion();
+  configuration_.SetWorkers(workers_);
+  configuration_.NextVersion();
 }
 
 }  // namespace paramd

@@ -8,6 +8,9 @@
 
 #include "coordinator/core/coordinator.h"
 #include "coordinator/core/testing/core_driver.h"
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
 
 namespace paramd::testing {
 

@@ -1,0 +1,35 @@
+#ifndef PARAMD_COORDINATOR_CORE_CHECKPOINT_ACCOUNTS_H_
+#define PARAMD_COORDINATOR_CORE_CHECKPOINT_ACCOUNTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "coordinator/core/checkpoint_metrics.h"
+#include "coordinator/core/job_audit.h"
+#include "coordinator/core/loss_report.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+#include "tensor/outbox.h"
+
+namespace paramd {
+
+// What a manifest says beside its files: the newest evaluation, which pushes are
+// lost, and whether each of the others is in once.
+struct CheckpointAccounts {
+  CheckpointMetrics metrics;
+  LossReport loss;
+  JobAudit audit;
+
+  // Into the manifest of the checkpoint that is about to be committed.
+  void Complete(v1::Manifest* manifest, bool sync, Outbox* out);
+  // It is.
+  void Committed(const v1::Version& number, Outbox* out);
+
+  uint64_t pushes_lost() const { return loss.pushes() + audit.missing(); }
+  uint64_t pushes_doubled() const { return audit.doubled(); }
+
+  static void NoteLost(const std::vector<v1::LostPushes>& lost, Outbox* out);
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_CHECKPOINT_ACCOUNTS_H_

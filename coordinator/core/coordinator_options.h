@@ -1,0 +1,32 @@
+#ifndef PARAMD_COORDINATOR_CORE_COORDINATOR_OPTIONS_H_
+#define PARAMD_COORDINATOR_CORE_COORDINATOR_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/config.pb.h"
+
+namespace paramd {
+
+// What a coordinator is told when it is made.
+struct CoordinatorOptions {
+  v1::JobConfig job;  // Checked, with every default filled in.
+  std::string job_digest;
+  std::string run_id;  // Of a new run; a log that is there has its own.
+  std::vector<v1::Variable> variables;
+  uint32_t servers = 1;
+  uint32_t workers = 1;
+  uint64_t examples = 0;  // In the training set.
+  v1::DataSet data;       // The training set itself; workers must have it too.
+  uint64_t nonce_seed = 0;
+  // Of a server's file that goes through here, how much at once.
+  uint32_t window_bytes = 4 << 20;
+  // Of a slice for such a server.
+  uint32_t fill_bytes = 1 << 20;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_COORDINATOR_OPTIONS_H_

@@ -1,0 +1,40 @@
+#include "coordinator/core/job_view.h"
+
+#include <algorithm>
+
+#include "proto/member_name.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+
+bool JobView::EveryServerHas(const v1::Version& version) const {
+  return std::all_of(servers.begin(), servers.end(), [&](const ServerSeen& s) {
+    return s.restored && !(s.acknowledged < version);
+  });
+}
+
+bool JobView::EveryServerIsThere() const {
+  return std::all_of(servers.begin(), servers.end(), [](const ServerSeen& s) {
+    return !s.suspected && s.restored;
+  });
+}
+
+std::vector<v1::Version> JobView::ServerGenerations() const {
+  std::vector<v1::Version> generations;
+  for (const ServerSeen& server : servers) {
+    generations.push_back(server.generation);
+  }
+  return generations;
+}
+
+std::string JobView::NameOfWorker(uint32_t worker) const {
+  const auto found = workers.find(worker);
+  return WorkerName(worker, found == workers.end() ? v1::Version()
+                                                   : found->second.generation);
+}
+
+std::string JobView::NameOfServer(uint32_t server) const {
+  return ServerName(server, servers[server].generation);
+}
+
+}  // namespace paramd

@@ -1,0 +1,42 @@
+#ifndef PARAMD_COORDINATOR_CORE_LEAVING_H_
+#define PARAMD_COORDINATOR_CORE_LEAVING_H_
+
+#include "coordinator/core/turn.h"
+
+namespace paramd {
+
+// Leaves in good order: processes that were told to end do so with a checkpoint
+// that has all they did, this one when the chief's own worker has left.
+//
+// Not thread-safe: a part of the coordinator's core.
+class Leaving {
+ public:
+  // This process is to leave.
+  void Begin(Time now) {
+    draining_ = true;
+    started_ = now;
+  }
+  bool draining() const { return draining_; }
+
+  // Whether somebody leaves with a checkpoint behind `newest`.
+  bool NeedsSnapshot(const v1::Version& newest, const JobView& job) const;
+  // Raises SnapshotToLeaveWith, and Reached when this process may end. REQUIRES: no
+  // snapshot is open, and the mode is not being changed.
+  void Advance(const v1::Version& newest, Turn* turn);
+  // The snapshot that was wanted has this number.
+  void OnOpened(const v1::Version& number) {
+    if (draining_) number_ = number;
+  }
+
+ private:
+  bool EveryServerWasAsked(const JobView& job) const;
+
+  bool draining_ = false;
+  Time started_;
+  v1::Version number_;  // The snapshot to leave with. Zero: none yet.
+  Time next_snapshot_;  // Not before: the last one may have failed.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_LEAVING_H_

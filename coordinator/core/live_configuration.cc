@@ -1,0 +1,55 @@
+#include "coordinator/core/live_configuration.h"
+
+namespace paramd {
+
+void LiveConfiguration::Begin(uint64_t term, const std::string& run_id,
+                              const std::string& job_digest) {
+  configuration_.mutable_version()->set_term(term);
+  configuration_.set_run_id(run_id);
+  configuration_.set_job_digest(job_digest);
+}
+
+void LiveConfiguration::NextVersion() {
+  v1::Version* const version = configuration_.mutable_version();
+  version->set_counter(version->counter() + 1);
+}
+
+void LiveConfiguration::ChangeState(v1::JobState state) {
+  configuration_.set_state(state);
+  NextVersion();
+}
+
+v1::Version LiveConfiguration::NewGeneration() {
+  v1::Version generation;
+  generation.set_term(configuration_.version().term());
+  generation.set_counter(++generation_counter_);
+  return generation;
+}
+
+void LiveConfiguration::SetServers(const std::vector<ServerSeen>& servers) {
+  configuration_.clear_servers();
+  for (uint32_t s = 0; s < servers.size(); ++s) {
+    v1::ServerMember* const member = configuration_.add_servers();
+    member->set_index(s);
+    *member->mutable_generation() = servers[s].generation;
+    member->set_incarnation(servers[s].incarnation);
+    member->set_restore_directory(servers[s].restore_directory);
+  }
+}
+
+void LiveConfiguration::SetWorkers(
+    const std::map<uint32_t, WorkerSeen>& workers) {
+  configuration_.clear_workers();
+  for (const auto& [index, worker] : workers) {
+    v1::WorkerMember* const member = configuration_.add_workers();
+    member->set_index(index);
+    *member->mutable_generation() = worker.generation;
+    member->set_incarnation(worker.incarnation);
+    member->set_start_clock(worker.start_clock);
+    member->set_host(worker.host);
+    member->set_pid(worker.pid);
+    member->set_left_sessions(worker.left_sessions);
+  }
+}
+
+}  // namespace paramd

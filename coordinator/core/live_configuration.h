@@ -1,0 +1,48 @@
+#ifndef PARAMD_COORDINATOR_CORE_LIVE_CONFIGURATION_H_
+#define PARAMD_COORDINATOR_CORE_LIVE_CONFIGURATION_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coordinator/core/members.h"
+#include "proto/paramd/v1/cluster.pb.h"
+
+namespace paramd {
+
+// The configuration that everybody is told, and the generations given out in
+// this term. Each section of it is set by one part of the coordinator.
+//
+// Invariants: a generation is given out once; versions only rise.
+//
+// Not thread-safe: lives inside the coordinator's core.
+class LiveConfiguration {
+ public:
+  const v1::Configuration& get() const { return configuration_; }
+  // What is planned as a whole. REQUIRES: nobody was told of it in this term,
+  // or NextVersion() follows.
+  v1::Configuration* mutable_plan() { return &configuration_; }
+
+  void Begin(uint64_t term, const std::string& run_id,
+             const std::string& job_digest);
+  // What has changed since is to be told.
+  void NextVersion();
+  // The same, of the job's state.
+  void ChangeState(v1::JobState state);
+  // Of a server's life, a session, or contributors.
+  v1::Version NewGeneration();
+  // The first ones of the term are those of servers that were taken over.
+  void SkipGenerations(uint64_t count) { generation_counter_ = count; }
+
+  void SetServers(const std::vector<ServerSeen>& servers);
+  void SetWorkers(const std::map<uint32_t, WorkerSeen>& workers);
+
+ private:
+  v1::Configuration configuration_;
+  uint64_t generation_counter_ = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_LIVE_CONFIGURATION_H_
