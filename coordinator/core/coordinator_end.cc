@@ -19,13 +19,6 @@ constexpr absl::Duration kSaveRetry = absl::Seconds(1);
 
 }  // namespace
 
-uint64_t Dispatcher::global_step() const {
-  if (job_.IsSync()) return steps_.step();
-  uint64_t step = step_before_;
-  for (const auto& [index, worker] : workers_) step += worker.acknowledged;
-  return step;
-}
-
 void Dispatcher::Advance(Turn* turn) {
   if (turn->out->exited) return;
   if (phase_ == JobPhase::kRecalling &&
@@ -40,13 +33,14 @@ void Dispatcher::Advance(Turn* turn) {
         absl::StrCat("all ", servers_.size(), " servers are filled"));
   }
   if (phase_ == JobPhase::kAdopting) FenceSilent(turn);
-  if (phase_ == JobPhase::kAdopting && holders_.complete())
+  if (phase_ == JobPhase::kAdopting && input_.holders().complete())
     BeginRunning(turn->now);
   if (phase_ >= JobPhase::kAdopting && phase_ < JobPhase::kTellingEnd) {
     AdmitJoining(turn);
   }
   modes_.Advance(Obstacles(), turn);
-  if (job_.IsSync() || rewinding_) AdvanceSync(turn);
+  steps_.Advance(StepObstacles(), turn);
+  Deliver(turn);
   if (phase_ == JobPhase::kRunning) AdvanceRunning(turn);
   if (phase_ == JobPhase::kEvaluating && evaluations_.newest().final()) {
     phase_ = JobPhase::kSaving;
@@ -72,33 +66,7 @@ void Dispatcher::Advance(Turn* turn) {
   AnswerParked(turn);
   AdvanceFills(turn);
   DriveServers(turn);
-  DriveDecides(turn);
-}
-
-uint64_t Dispatcher::StepAt(const Cuts& cuts) const {
-  uint64_t step = step_before_;
-  for (const auto& [index, cut] : cuts) {
-    if (workers_.contains(index)) step += cut.sequence();
-  }
-  return step;
-}
-
-v1::SavedInput Dispatcher::InputLeft(const Cuts& cuts) const {
-  return job_.IsSync() ? steps_.input().left() : portions_.Save(cuts);
-}
-
-bool Dispatcher::IsBetweenSteps() const {
-  return steps_.settled() && !rewinding_;
-}
-
-bool Dispatcher::InputFinished() const {
-  return job_.IsSync() ? steps_.finished() && steps_.settled()
-                       : portions_.finished();
-}
-
-uint32_t Dispatcher::EpochsFinished() const {
-  return job_.IsSync() ? steps_.input().epochs_finished()
-                       : portions_.epochs_finished();
+  steps_.DriveServers(turn);
 }
 
 bool Dispatcher::AllInputUsed() const {
@@ -150,18 +118,15 @@ void Dispatcher::Drain(Time now, Outbox* out) {
   Advance(turn);
 }
 
-// The step up to which workers have told their losses.
-uint64_t Dispatcher::ToldStep() const {
-  uint64_t step = job_.IsSync() ? 0 : step_before_;
-  for (const auto& [index, worker] : workers_) {
-    const v1::WorkerStats& stats = worker.last.stats();
-    if (job_.IsSync()) {
-      step = std::max(step, stats.step());
-    } else {
-      step += worker.last.number() > 0 ? stats.pushes() : worker.acknowledged;
-    }
+StepLedger::Obstacles Dispatcher::StepObstacles() const {
+  StepLedger::Obstacles obstacles;
+  obstacles.ending_sessions = modes_.IsLoggingEndOfSessions();
+  if (const SnapshotRound* const round = checkpoints_.round()) {
+    obstacles.snapshot_open = round->is_open();
+    obstacles.committing = round->phase() == SnapshotRound::Phase::kPreparing ||
+                           round->phase() == SnapshotRound::Phase::kCommitting;
   }
-  return std::min(step, global_step());
+  return obstacles;
 }
 
 bool Dispatcher::SomebodyLeavesWithASnapshot() const {
@@ -173,7 +138,7 @@ ModeChanges::Obstacles Dispatcher::Obstacles(std::string waiting_for) const {
       .draining = leaving_.draining(),
       .snapshot =
           checkpoints_.round() != nullptr || SomebodyLeavesWithASnapshot(),
-      .steps_under_way = !IsBetweenSteps() || logging_contributors_,
+      .steps_under_way = !IsBetweenSteps() || steps_.logging_contributors(),
       .waiting_for = std::move(waiting_for),
   };
 }

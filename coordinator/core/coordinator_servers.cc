@@ -153,7 +153,8 @@ Outbox::Head Dispatcher::MakeCall(uint32_t index, ServerCall call,
   fill(configure->mutable_header());
   *configure->mutable_committed() = checkpoints_.newest().number;
   *configure->mutable_configuration() = configuration();
-  if (!job_.IsSync()) *configure->mutable_input_left() = portions_.Save({});
+  if (!job_.IsSync())
+    *configure->mutable_input_left() = input_.portions().Save({});
   return configure;
 }
 
@@ -248,7 +249,7 @@ void Dispatcher::OnNewServer(uint32_t index, Turn* turn) {
   const bool of_steps = job_.IsSync() || schedule_.HasStepsToSave();
   if (of_steps && phase_ >= JobPhase::kRunning &&
       phase_ < JobPhase::kWritingResult) {
-    rewinding_ = true;  // It gets its generation with all the others.
+    steps_.GoBack();  // It gets its generation with all the others.
     return;
   }
   RestoreFromNewest(&server);

@@ -132,7 +132,7 @@ void Dispatcher::PlanConfiguration(const TakeOver::Newest& newest, Turn* turn) {
   const std::string why = WhyRestore(newest);
   if (why.empty()) {
     TakeOverServers(newest, turn);
-    *entry.mutable_input_left() = portions_.Save({});
+    *entry.mutable_input_left() = input_.portions().Save({});
   } else {
     RestoreServers(newest, why, turn);
   }
@@ -160,14 +160,15 @@ void Dispatcher::GoOnFrom(const TakeOver::Newest& newest) {
   const bool of_others = newest.path.empty();
   checkpoints_.accounts().metrics.Restored(of_others ? v1::Manifest()
                                                      : manifest);
-  portions_.Restart(manifest.input());  // A newer one may have been damaged.
-  step_before_ = of_others ? 0 : manifest.global_step();
-  steps_.Restore(step_before_, manifest.input());
-  evaluations_.GoOnBehind(portions_.epochs_finished());
+  const uint64_t step = of_others ? 0 : manifest.global_step();
+  // A newer one may have been damaged.
+  input_.GoOnFrom(step, manifest.input());
+  steps_.GoOnFrom(step, manifest.input());
+  evaluations_.GoOnBehind(input_.portions().epochs_finished());
   Checkpoints::Checkpoint found;
   found.files.set_path(newest.path);
   found.number = of_others ? v1::Version() : manifest.snapshot();
-  found.step = step_before_;
+  found.step = step;
   found.input = manifest.input();
   checkpoints_.GoOnFrom(std::move(found));
 }
@@ -223,21 +224,22 @@ void Dispatcher::TakeOverSessions(const TakeOver::Newest& newest,
       ended.push_back(std::move(session));
     }
   }
-  const uint64_t saved = step_before_;
-  step_before_ = take_over_.PushesWithout(going_on);
-  step_before_ += saved - std::min(saved, global_step());
+  // Pushes that were lost before and were counted stay counted.
+  const uint64_t saved = input_.pushes_before();
+  const uint64_t others = take_over_.PushesWithout(going_on);
+  const uint64_t known = others + input_.Pushes(job_) - saved;
   checkpoints_.accounts().loss.TakeOver(newest.manifest, lives, ended);
   const v1::SavedInput left =
       take_over_.InputLeft(options_.examples, options_.job.epochs());
-  portions_.Restart(left);
-  holders_.Await(left, std::move(awaited));
+  input_.TakeOver(others + saved - std::min(saved, known), left,
+                  std::move(awaited));
 }
 
 void Dispatcher::RestoreServers(const TakeOver::Newest& newest,
                                 const std::string& why, Turn* turn) {
   // Of servers that were taken over before one of them was lost.
   EndSessions("all servers go back to a checkpoint: join again", turn);
-  holders_ = InputHolders();
+  input_.ForgetHolders();
   checkpoints_.accounts().loss = LossReport();
   for (uint32_t s = 0; s < servers_.size(); ++s) {
     Server& server = servers_[s];
@@ -258,7 +260,7 @@ void Dispatcher::RestoreServers(const TakeOver::Newest& newest,
   } else if (newest.manifest != nullptr) {
     turn->out->Note(
         absl::StrCat("going on from checkpoint ", newest.path, " (", why, ")"),
-        {{"path", newest.path}, {"step", step_before_}});
+        {{"path", newest.path}, {"step", input_.pushes_before()}});
   } else if (configuration().has_warm_start()) {
     const v1::WarmStartConfig& from = configuration().warm_start();
     turn->out->Note(absl::StrCat("initial values of '", from.variables(),
@@ -280,7 +282,7 @@ void Dispatcher::OnLayoutLogged(const IoResult& result, Turn* turn) {
 void Dispatcher::BeginRunning(Time now) {
   phase_ = JobPhase::kRunning;
   if (configuration().state() == v1::RUNNING) {
-    holders_.HandOver(options_.examples, options_.job.epochs(), &portions_);
+    input_.HandOver(options_);
   } else {
     configuration_.ChangeState(v1::RUNNING);
   }

@@ -60,8 +60,8 @@ void Dispatcher::NoticePause(Time now) {
   if (pause < std::max(job_.lease() / 2, kLongestTurn)) return;
   for (auto& [index, worker] : workers_) worker.heard = worker.heard + pause;
   for (auto& [index, joining] : joining_) joining.since = joining.since + pause;
-  step_times_.RestAll();
-  step_kept_ = now;
+  input_.step_times().RestAll();
+  steps_.OnPause(now);
   checkpoints_.OnPause(pause);
 }
 
@@ -144,7 +144,7 @@ void Dispatcher::AdmitJoining(Turn* turn) {
        job_.IsSync());
   const bool held = sealing || leaving_.draining() || modes_.IsUnderWay() ||
                     phase_ == JobPhase::kAdopting ||
-                    (job_.IsSync() && (!steps_.settled() || rewinding_));
+                    (job_.IsSync() && !IsBetweenSteps());
   std::vector<uint32_t> answered;
   bool changed = false;
   for (auto& [index, joining] : joining_) {
@@ -302,8 +302,8 @@ void Dispatcher::OnHeartbeat(const Message& message,
   worker->parked_until = turn->now + job_.heartbeat();
   const uint32_t index = request.header().worker();
   request.no_input()
-      ? step_times_.Rest(index)
-      : step_times_.Count(index, worker->acknowledged, turn->now);
+      ? input_.step_times().Rest(index)
+      : input_.step_times().Count(index, worker->acknowledged, turn->now);
   checkpoints_.OnCut(index, request.cut());
   modes_.OnHeartbeat(request);
   summary_writer_.summaries().training().Told(
@@ -325,11 +325,10 @@ bool Dispatcher::AskWhatItHolds(const Message& message,
                                 const v1::HeartbeatRequest& request,
                                 Turn* turn) {
   const uint32_t index = request.header().worker();
-  if (!holders_.IsAwaited(index)) return false;
+  if (!input_.holders().IsAwaited(index)) return false;
   const uint64_t term = configuration().version().term();
   if (request.has_held() && request.held().term() == term) {
-    holders_.Told(index, request.held());
-    workers_.at(index).portion_number = request.held().answered();
+    input_.OnHeld(index, request.held());
     const std::string generation = VersionName(request.header().generation());
     turn->out->Note(
         absl::StrCat("worker-", index, " goes on as generation ", generation),
@@ -350,7 +349,9 @@ bool Dispatcher::StopsWorkers() const {
 }
 
 uint64_t Dispatcher::LeftOutStep(const Worker& worker) const {
-  return job_.IsSync() ? steps_.LeftOutStep(worker.last.header().worker()) : 0;
+  return job_.IsSync()
+             ? steps_.steps().LeftOutStep(worker.last.header().worker())
+             : 0;
 }
 
 v1::HeartbeatReply Dispatcher::NewsFor(const Worker& worker) const {
@@ -404,13 +405,6 @@ void Dispatcher::AnswerParked(Turn* turn) {
   RefuseLateJoins(turn);
 }
 
-// What it has used since could not be told from what it had used before.
-bool Dispatcher::IsBehindUnknownCut(const v1::Header& header) const {
-  return checkpoints_.TellsWorkers(job_) &&
-         header.snapshot() == checkpoints_.round()->number() &&
-         !checkpoints_.round()->HasCut(header.worker());
-}
-
 void Dispatcher::OnTakePortion(const Message& message,
                                const v1::PortionRequest& request, Turn* turn) {
   Worker* worker = FindSession(message, request.header(), turn);
@@ -424,50 +418,19 @@ void Dispatcher::OnTakePortion(const Message& message,
                                   waiting_for())));
     return;
   }
-  if (request.number() < worker->portion_number) {
-    turn->out->Refuse(
-        message.call,
-        Refuse(v1::Refusal::SUPERSEDED, "portion",
-               "a later portion request of this session is known"));
-    return;
+  const SnapshotRound* const round =
+      checkpoints_.TellsWorkers(job_) ? checkpoints_.round() : nullptr;
+  PortionLedger::Snapshot told;
+  if (round != nullptr) {
+    told = {round->number(), round->HasCut(request.header().worker())};
   }
-  // A worker numbers its next one when it has the answer.
-  if (request.number() > worker->portion_number + 1) {
-    turn->out->Refuse(
-        message.call,
-        Refuse(v1::Refusal::INVALID, "portion",
-               absl::StrCat("portion request ", request.number(), " of worker-",
-                            request.header().worker(), " does not follow ",
-                            worker->portion_number)));
-    return;
-  }
-  if (IsBehindUnknownCut(request.header())) {
-    turn->out->Refuse(
-        message.call,
-        RefuseForNow(v1::Refusal::RETRY, "portion", job_.heartbeat(),
-                     absl::StrCat("the cut of worker-",
-                                  request.header().worker(), " for snapshot ",
-                                  VersionName(checkpoints_.round()->number()),
-                                  " is not known yet")));
+  if (!input_.OnTake(message, request, round != nullptr ? &told : nullptr,
+                     turn)) {
     return;
   }
   // One that is asked again may know of more pushes.
   worker->acknowledged =
       std::max(worker->acknowledged, request.header().sequence());
-  if (request.number() > worker->portion_number) {
-    const uint32_t index = request.header().worker();
-    worker->portion_number = request.number();
-    const auto used = portions_.Finish(index, request.finished_id());
-    checkpoints_.OnInputUsed(index, used);
-    worker->portion_reply.Clear();
-    if (auto portion = portions_.Take(index)) {
-      *worker->portion_reply.mutable_portion() = *std::move(portion);
-    }
-    worker->portion_reply.set_no_more(portions_.finished());
-  }
-  auto reply = std::make_unique<v1::PortionReply>(worker->portion_reply);
-  reply->set_term(configuration().version().term());
-  turn->out->Reply(message.call, std::move(reply));
 }
 
 void Dispatcher::Fence(uint32_t index, Turn* turn) {
@@ -516,7 +479,6 @@ void Dispatcher::OnFenced(uint32_t index, const IoResult& result, Turn* turn) {
                      absl::StrCat("worker-", index,
                                   " has no session any more: join again")));
   }
-  step_before_ += worker.acknowledged;
   // In sync mode what a server loses is computed again.
   if (!job_.IsSync()) {
     LossReport::Cut cut;
@@ -528,12 +490,8 @@ void Dispatcher::OnFenced(uint32_t index, const IoResult& result, Turn* turn) {
                                        worker.acknowledged, cut);
   }
   highest_clock_ = std::max(highest_clock_, worker.clock());
-  step_times_.Rest(index);
-  const v1::WorkerCut* const cut =
-      worker.last.leaving() ? &worker.last.cut() : nullptr;
-  holders_.Gone(index, cut);
-  const auto used = portions_.Return(index, cut);
-  checkpoints_.OnWorkerGone(index, worker.acknowledged, used);
+  checkpoints_.OnWorkerGone(index, worker.acknowledged,
+                            input_.OnWorkerGone(index, worker));
   if (!worker.last.leaving()) lost_workers_[index] = worker;
   workers_.erase(index);
   configuration_.SetWorkers(workers_);

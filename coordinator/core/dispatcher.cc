@@ -22,17 +22,6 @@ using ::google::protobuf::DynamicCastToGenerated;
 constexpr absl::Duration kSlowStep = absl::Seconds(3);
 constexpr absl::Duration kPeriod = absl::Milliseconds(100);
 
-SyncSteps::Options SyncOptions(const CoordinatorOptions& options) {
-  SyncSteps::Options sync;
-  sync.servers = options.servers;
-  sync.examples = options.examples;
-  sync.epochs = options.job.epochs();
-  sync.batch = uint64_t{options.job.batch_per_replica()} *
-               std::max(uint64_t{options.job.accumulate()}, uint64_t{1});
-  sync.backup_workers = options.job.backup_workers();
-  return sync;
-}
-
 // Of servers that can't be reached, in a sentence.
 constexpr size_t kMostNamed = 16;
 
@@ -55,11 +44,8 @@ Dispatcher::Dispatcher(const CoordinatorOptions& options)
       job_{options_, phase_, configuration_.get(), servers_, workers_, *this},
       work_(options.job_digest, options.nonce_seed),
       servers_(options.servers),
-      portions_(options.examples, options.job.epochs(),
-                uint64_t{options.job.batch_per_replica()} *
-                    options.job.portion_batches()),
-      steps_(SyncOptions(options)),
-      contributors_awaited_(options.workers),
+      input_(options),
+      steps_(options),
       checkpoints_(options),
       schedule_(options.job.checkpoint()),
       fills_(options.fill_bytes),
@@ -109,6 +95,27 @@ void Dispatcher::On(const Reached& reached, Turn* turn) {
     joining_.clear();
   }
   if (phase_ == JobPhase::kDone) turn->out->Exit(absl::OkStatus());
+}
+
+void Dispatcher::On(const FenceIsDue& due, Turn* turn) {
+  LogFence(due.worker, turn);
+}
+
+void Dispatcher::On(const HoldsUpStep& holds_up, Turn* turn) {
+  input_.step_times().RestAll();  // That was no step of the others.
+  Fence(holds_up.worker, turn);
+}
+
+void Dispatcher::On(const ServerHeard& heard, Turn* turn) {
+  servers_[heard.server].heard = turn->now;
+}
+
+void Dispatcher::On(const ServerFailed& failed, Turn* turn) {
+  OnServerFailed(failed.server, ServerCall::kNone, failed.why, turn);
+}
+
+void Dispatcher::On(const InputUsed& used, Turn*) {
+  checkpoints_.OnInputUsed(used.worker, used.portions);
 }
 
 void Dispatcher::On(const SnapshotToLeaveWith&, Turn* turn) {
@@ -207,9 +214,9 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
   if (message.is_reply) {
     const uint32_t index = message.from.index;
     if (message.from.kind == PeerId::Kind::kPs && index < servers_.size()) {
-      servers_[index].decide_id == message.call
-          ? OnDecideReply(index, message, turn)
-          : OnServerReply(index, message, turn);
+      if (!steps_.OnReply(index, message, turn)) {
+        OnServerReply(index, message, turn);
+      }
     }
   } else if (const auto* join =
                  DynamicCastToGenerated<v1::JoinRequest>(message.head)) {
@@ -253,12 +260,11 @@ void Dispatcher::Tick(Time now, Outbox* out) {
 
 Time Dispatcher::next_tick() const {
   if (phase_ == JobPhase::kDone) return Time::Never();
-  Time next = next_periodic_;
+  Time next = std::min(next_periodic_, steps_.next_tick(job_));
   for (uint32_t s = 0; s < servers_.size(); ++s) {
     if (servers_[s].call == ServerCall::kNone) {
       next = std::min(next, NextCall(s).at);
     }
-    if (MayDecide(s)) next = std::min(next, servers_[s].next_decide);
   }
   for (const auto& [index, worker] : workers_) {
     if (worker.parked != 0) next = std::min(next, worker.parked_until);
@@ -295,7 +301,8 @@ std::string Dispatcher::waiting_for() const {
   if (phase_ < JobPhase::kRecalling || phase_ == JobPhase::kLoggingLayout) {
     return "the configuration log";
   }
-  if (rewinding_ && !MayRewind() && checkpoints_.round() != nullptr) {
+  if (steps_.going_back() && !steps_.MayGoBack(StepObstacles(), job_) &&
+      checkpoints_.round() != nullptr) {
     return checkpoints_.waiting_for(job_);
   }
   const std::string servers = ServersAwaited();
@@ -305,7 +312,7 @@ std::string Dispatcher::waiting_for() const {
                         modes_.change()->Name());
   }
   if (phase_ == JobPhase::kAdopting) {
-    return absl::StrCat(job_.NameOfWorker(holders_.awaited()),
+    return absl::StrCat(job_.NameOfWorker(input_.holders().awaited()),
                         " to say what it holds of the input");
   }
   if (checkpoints_.round() != nullptr) {
@@ -337,14 +344,10 @@ std::string Dispatcher::waiting_for() const {
   return "";
 }
 
-std::string Dispatcher::StepWaitsFor() const {
-  return steps_.waiting_for(contributing_, job_.ServerGenerations());
-}
-
 std::string Dispatcher::overdue(Time now) const {
   // A step takes its time.
   const bool steps = job_.IsSync() && phase_ == JobPhase::kRunning &&
-                     now - steps_.decided_at() < kSlowStep;
+                     now - steps_.steps().decided_at() < kSlowStep;
   const std::string whom = waiting_for();
   return steps && whom == StepWaitsFor() ? "" : whom;
 }
@@ -355,10 +358,11 @@ void Dispatcher::FillStatus(v1::StatusReply* status) const {
   job->set_name(options_.job.name());
   job->set_state(StateForPeople());
   job->set_epochs(options_.job.epochs());
-  job->set_epochs_done(job_.IsSync() ? steps_.input().epochs_done()
-                                     : portions_.epochs_done());
+  job->set_epochs_done(job_.IsSync() ? steps_.steps().input().epochs_done()
+                                     : input_.portions().epochs_done());
   job->set_global_step(global_step());
-  job->set_pushes(global_step() - std::min(global_step(), step_before_));
+  job->set_pushes(global_step() -
+                  std::min(global_step(), input_.pushes_before()));
   job->set_servers(options_.servers);
   job->set_workers(options_.workers);
   uint64_t given_up = 0;

@@ -17,15 +17,13 @@
 #include "coordinator/core/ending.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/fill_relay.h"
-#include "coordinator/core/input_holders.h"
 #include "coordinator/core/leaving.h"
 #include "coordinator/core/mode_changes.h"
-#include "coordinator/core/portions.h"
+#include "coordinator/core/portion_ledger.h"
 #include "coordinator/core/retirement.h"
 #include "coordinator/core/run_record.h"
-#include "coordinator/core/step_times.h"
+#include "coordinator/core/step_ledger.h"
 #include "coordinator/core/summary_writer.h"
-#include "coordinator/core/sync_steps.h"
 #include "coordinator/core/take_over.h"
 #include "coordinator/core/turn.h"
 #include "proto/paramd/v1/cluster.pb.h"
@@ -40,9 +38,9 @@ namespace paramd {
 //
 // Invariants: what must survive is appended to the configuration log before
 // anyone is told. A worker learns its generation only when every server has it
-// in its configuration. Every server has at most one control call under way, and
-// in sync mode one Decide beside it. There, sessions and contributors change
-// only while every server has applied the newest decided step.
+// in its configuration. Every server has at most one control call under way,
+// and in sync mode one Decide beside it. There, sessions and contributors
+// change only while every server has applied the newest decided step.
 //
 // Not thread-safe: the core of a Coordinator, which owns it.
 class Dispatcher : private JobProgress {
@@ -78,6 +76,12 @@ class Dispatcher : private JobProgress {
   void On(const CheckpointFailed& failed, Turn* turn);
   void On(const SnapshotToLeaveWith& wanted, Turn* turn);
   void On(const ModeLogged& logged, Turn* turn);
+  void On(const FenceIsDue& due, Turn* turn);
+  void On(const HoldsUpStep& holds_up, Turn* turn);
+  void On(const ServerHeard& heard, Turn* turn);
+  void On(const ServerFailed& failed, Turn* turn);
+  void On(const BackToCheckpoint& back, Turn* turn);
+  void On(const InputUsed& used, Turn* turn);
   void On(const Reached& reached, Turn* turn);
   const v1::Configuration& configuration() const {
     return configuration_.get();
@@ -91,7 +95,8 @@ class Dispatcher : private JobProgress {
   uint32_t EpochsFinished() const override;
   bool IsBetweenSteps() const override;
   std::string StepWaitsFor() const override;
-  absl::Duration LongestStep() const override { return step_times_.longest(); }
+  absl::Duration LongestStep() const override;
+  uint64_t ToldStep() const;
 
   // ---- starting
   void OnLogRead(const IoResult& result, Turn* turn);
@@ -143,7 +148,8 @@ class Dispatcher : private JobProgress {
                     const IoResult& result, Turn* turn);
 
   // ---- workers
-  void OnJoin(const Message& message, const v1::JoinRequest& request, Turn* turn);
+  void OnJoin(const Message& message, const v1::JoinRequest& request,
+              Turn* turn);
   void AdmitJoining(Turn* turn);
   void Admit(uint32_t index, const v1::JoinRequest& request, Time now);
   void AnswerJoin(uint32_t index, Turn* turn);
@@ -159,12 +165,10 @@ class Dispatcher : private JobProgress {
   // Null, and the call refused, if the header is not of a present session.
   Worker* FindSession(const Message& message, const v1::Header& header,
                       Turn* turn);
-  // Whether workers are told of the snapshot at hand, and to stop, for it or for
-  // a change of the mode.
+  // Whether workers are told of the snapshot at hand, and to stop, for it or
+  // for a change of the mode.
   bool StopsWorkers() const;
   uint64_t LeftOutStep(const Worker& worker) const;
-  // The session's input is used behind a cut that is not known yet.
-  bool IsBehindUnknownCut(const v1::Header& header) const;
   bool HasNews(const Worker& worker) const;
   v1::HeartbeatReply NewsFor(const Worker& worker) const;
   void AnswerHeartbeat(Worker* worker, Turn* turn);
@@ -187,33 +191,18 @@ class Dispatcher : private JobProgress {
   // Nobody's session goes on: all workers join again, as the sentence says.
   void EndSessions(absl::string_view why, Turn* turn);
 
-  // ---- sync mode
-  void AdvanceSync(Turn* turn);
-  // The sessions that are to contribute, by worker.
-  using Contributing = std::map<uint32_t, v1::Version>;
-  bool MayContribute(const Contributing& sessions, Time now) const;
-  void FenceWhoNeverContributes(Turn* turn);
-  absl::Duration ContributionPatience() const;
-  void LogContributors(const Contributing& sessions, Turn* turn);
-  void OnContributorsLogged(const IoResult& result, Turn* turn);
-  bool MayDecide(uint32_t server) const;
-  void DriveDecides(Turn* turn);
-  void OnDecideReply(uint32_t server, const Message& message, Turn* turn);
-  bool MayRewind() const;
-  void RewindJob(Turn* turn);
-
   // ---- snapshots and the end
   void Advance(Turn* turn);
   void AdvanceRunning(Turn* turn);
   // The servers that are not there, or one that is not filled; empty: none.
   std::string ServersAwaited() const;
   bool SomebodyLeavesWithASnapshot() const;
+  StepLedger::Obstacles StepObstacles() const;
   ModeChanges::Obstacles Obstacles(std::string waiting_for = "") const;
   v1::Version OpenSnapshot(const SnapshotRound::Options& options, Turn* turn);
   void NoteEndedSessions();
   void WriteResult(Turn* turn);
   void TellJoining(Turn* turn);
-  uint64_t ToldStep() const;
   bool AllInputUsed() const;
   void FillServers(v1::JobStats* job) const;
   void FillWorkers(v1::JobStats* job) const;
@@ -230,23 +219,13 @@ class Dispatcher : private JobProgress {
   Time next_periodic_;
   Time last_event_;
   std::vector<Server> servers_;
-  std::map<uint32_t, Worker> workers_;   // Bound: options_.workers.
+  std::map<uint32_t, Worker> workers_;  // Bound: options_.workers.
   // Those that went without a word and were not replaced: for people.
   std::map<uint32_t, Worker> lost_workers_;  // Bound: options_.workers.
   std::map<uint32_t, Joining> joining_;      // Bound: options_.workers.
-  uint64_t highest_clock_ = 0;           // Of sessions that are gone.
-  Portions portions_;  // Of the input; in sync mode steps_ has it.
-  SyncSteps steps_;
-  bool logging_contributors_ = false;
-  v1::Contributors logged_contributors_;  // Or being logged.
-  std::map<uint32_t, v1::Version> contributing_;  // Their sessions.
-  uint32_t contributors_awaited_ = 0;  // By the first step.
-  // From when on the first step is not kept for them any more.
-  Time contribute_at_ = Time::Never();
-  // When something else than workers last kept the open step.
-  Time step_kept_;
-  // A server came back without its shard: all go back to the checkpoint.
-  bool rewinding_ = false;
+  uint64_t highest_clock_ = 0;               // Of sessions that are gone.
+  PortionLedger input_;
+  StepLedger steps_;
   Checkpoints checkpoints_;
   CheckpointSchedule schedule_;
   Retirement retirement_;
@@ -256,7 +235,6 @@ class Dispatcher : private JobProgress {
   Ending ending_;
   TakeOver take_over_;
   std::map<uint32_t, v1::Version> logged_fences_;  // The newest of each worker.
-  InputHolders holders_;
   FillRelay fills_;
   // Checkpoints that a server could not restore, and whether it may later.
   struct Damaged {
@@ -265,9 +243,7 @@ class Dispatcher : private JobProgress {
   };
   std::vector<Damaged> damaged_;
   bool damage_may_pass_ = false;
-  StepTimes step_times_;
   SummaryWriter summary_writer_;
-  uint64_t step_before_ = 0;  // Of sessions that are gone, before a restart too.
 
   RunRecord record_;
 };

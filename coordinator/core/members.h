@@ -44,8 +44,6 @@ struct ServerSeen {
   Time next_call;
   Time next_keepalive;
   std::string why;  // The last failure, for people.
-  CallId decide_id = 0;  // Of the Decide under way.
-  Time next_decide;
 };
 
 // A worker that has a session.
@@ -63,8 +61,6 @@ struct WorkerSeen {
   uint64_t clock() const { return start_clock + acknowledged; }
   CallId parked = 0;          // Call of it, if it is not answered yet.
   Time parked_until;
-  uint64_t portion_number = 0;
-  v1::PortionReply portion_reply;
   bool fencing = false;
   bool fence_logged = false;  // Or being logged.
 };

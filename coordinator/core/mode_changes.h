@@ -24,10 +24,10 @@ class ModeChanges {
  public:
   // What else keeps a change back.
   struct Obstacles {
-    bool draining = false;        // The chief's process.
-    bool snapshot = false;        // One is open, or needed to leave with.
+    bool draining = false;         // The chief's process.
+    bool snapshot = false;         // One is open, or needed to leave with.
     bool steps_under_way = false;  // Sync mode does not stand still.
-    std::string waiting_for;      // Of the whole job. Empty: nobody.
+    std::string waiting_for = {};  // Of the whole job. Empty: nobody.
   };
 
   // ---- what the log says

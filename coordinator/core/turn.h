@@ -37,12 +37,37 @@ struct CheckpointFailed {
 struct SnapshotToLeaveWith {};
 // The log has the mode that an operator asked for.
 struct ModeLogged {};
+// A session is to end, which waited for its step.
+struct FenceIsDue {
+  uint32_t worker = 0;
+};
+// A worker is heard, and others wait for its contribution for too long.
+struct HoldsUpStep {
+  uint32_t worker = 0;
+};
+// A server has answered, or not as it should.
+struct ServerHeard {
+  uint32_t server = 0;
+};
+struct ServerFailed {
+  uint32_t server = 0;
+  absl::Status why;
+};
+// All servers are to restore the newest checkpoint.
+struct BackToCheckpoint {};
+// A worker has used up these portions, or parts of them.
+struct InputUsed {
+  uint32_t worker = 0;
+  std::vector<v1::Portion> portions;
+};
 // The job has come this far.
 struct Reached {
   JobPhase phase;
 };
 using Fact = std::variant<WorkerSilent, CheckpointCommitted, CheckpointFailed,
-                          SnapshotToLeaveWith, ModeLogged, Reached>;
+                          SnapshotToLeaveWith, ModeLogged, FenceIsDue,
+                          HoldsUpStep, ServerHeard, ServerFailed,
+                          BackToCheckpoint, InputUsed, Reached>;
 
 // What the dispatcher lends its parts for one event: the time, the way out, the
 // log, the configuration, and what they may read of each other.

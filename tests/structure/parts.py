@@ -16,7 +16,9 @@ PARTS = {
         "evaluations",
         "leaving",
         "mode_changes",
+        "portion_ledger",
         "retirement",
+        "step_ledger",
         "summary_writer",
     ],
 }

@@ -1,0 +1,132 @@
+#include "coordinator/core/portion_ledger.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "proto/refusal.h"
+
+namespace paramd {
+
+PortionLedger::PortionLedger(const CoordinatorOptions& options)
+    : portions_(options.examples, options.job.epochs(),
+                uint64_t{options.job.batch_per_replica()} *
+                    options.job.portion_batches()) {}
+
+// ---- beginning --------------------------------------------------------------
+
+void PortionLedger::GoOnFrom(uint64_t pushes, const v1::SavedInput& left) {
+  pushes_before_ = pushes;
+  portions_.Restart(left);
+}
+
+void PortionLedger::TakeOver(uint64_t pushes, const v1::SavedInput& left,
+                             std::set<uint32_t> holders) {
+  GoOnFrom(pushes, left);
+  holders_.Await(left, std::move(holders));
+}
+
+void PortionLedger::OnHeld(uint32_t worker, const v1::HeldInput& held) {
+  holders_.Told(worker, held);
+  answers_[worker].number = held.answered();
+}
+
+void PortionLedger::HandOver(const CoordinatorOptions& options) {
+  holders_.HandOver(options.examples, options.job.epochs(), &portions_);
+}
+
+// ---- portions ---------------------------------------------------------------
+
+bool PortionLedger::OnTake(const Message& message,
+                           const v1::PortionRequest& request,
+                           const Snapshot* told, Turn* turn) {
+  const v1::Header& header = request.header();
+  const uint32_t index = header.worker();
+  Answer& answer = answers_[index];
+  if (request.number() < answer.number) {
+    turn->out->Refuse(
+        message.call,
+        Refuse(v1::Refusal::SUPERSEDED, "portion",
+               "a later portion request of this session is known"));
+    return false;
+  }
+  // A worker numbers its next one when it has the answer.
+  if (request.number() > answer.number + 1) {
+    turn->out->Refuse(
+        message.call,
+        Refuse(v1::Refusal::INVALID, "portion",
+               absl::StrCat("portion request ", request.number(), " of worker-",
+                            index, " does not follow ", answer.number)));
+    return false;
+  }
+  // What it has used behind its cut could not be told from what it had used
+  // before.
+  if (told != nullptr && header.snapshot() == told->number && !told->has_cut) {
+    turn->out->Refuse(
+        message.call,
+        RefuseForNow(
+            v1::Refusal::RETRY, "portion", turn->job.heartbeat(),
+            absl::StrCat("the cut of worker-", index, " for snapshot ",
+                         VersionName(told->number), " is not known yet")));
+    return false;
+  }
+  if (request.number() > answer.number) {
+    answer.number = request.number();
+    turn->Raise(
+        InputUsed{index, portions_.Finish(index, request.finished_id())});
+    answer.reply.Clear();
+    if (auto portion = portions_.Take(index)) {
+      *answer.reply.mutable_portion() = *std::move(portion);
+    }
+    answer.reply.set_no_more(portions_.finished());
+  }
+  auto reply = std::make_unique<v1::PortionReply>(answer.reply);
+  reply->set_term(turn->job.configuration.version().term());
+  turn->out->Reply(message.call, std::move(reply));
+  return true;
+}
+
+std::vector<v1::Portion> PortionLedger::OnWorkerGone(uint32_t index,
+                                                     const WorkerSeen& worker) {
+  pushes_before_ += worker.acknowledged;
+  step_times_.Rest(index);
+  answers_.erase(index);
+  const v1::WorkerCut* const cut =
+      worker.last.leaving() ? &worker.last.cut() : nullptr;
+  holders_.Gone(index, cut);
+  return portions_.Return(index, cut);
+}
+
+void PortionLedger::OnSessionsEnded() {
+  step_times_.RestAll();
+  answers_.clear();
+}
+
+// ---- pushes -----------------------------------------------------------------
+
+uint64_t PortionLedger::Pushes(const JobView& job) const {
+  uint64_t pushes = pushes_before_;
+  for (const auto& [index, worker] : job.workers) pushes += worker.acknowledged;
+  return pushes;
+}
+
+uint64_t PortionLedger::PushesAt(const Cuts& cuts, const JobView& job) const {
+  uint64_t pushes = pushes_before_;
+  for (const auto& [index, cut] : cuts) {
+    if (job.workers.contains(index)) pushes += cut.sequence();
+  }
+  return pushes;
+}
+
+uint64_t PortionLedger::PushesTold(const JobView& job) const {
+  uint64_t pushes = pushes_before_;
+  for (const auto& [index, worker] : job.workers) {
+    pushes += worker.last.number() > 0 ? worker.last.stats().pushes()
+                                       : worker.acknowledged;
+  }
+  return pushes;
+}
+
+}  // namespace paramd

@@ -1,0 +1,154 @@
+#include "coordinator/core/step_ledger.h"
+
+#include "coordinator/core/testing/part_bench.h"
+#include "coordinator/core/testing/started_coordinator.h"
+#include "gtest/gtest.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using ::paramd::testing::JobOptions;
+using ::paramd::testing::Pair;
+using ::paramd::testing::PartBench;
+
+class StepLedgerTest : public ::testing::Test {
+ protected:
+  StepLedgerTest() {
+    bench_.configuration.mutable_plan()->mutable_consistency()->set_mode(
+        v1::Consistency::SYNC);
+    AddWorker(0);
+    AddWorker(1);
+  }
+  void AddWorker(uint32_t index) {
+    WorkerSeen& worker = bench_.workers[index];
+    worker.generation = Pair(1, 10 + index);
+    worker.heard = bench_.now;
+    worker.last.set_number(1);
+  }
+  void Advance(const StepLedger::Obstacles& obstacles = {}) {
+    bench_.Do([&](Turn* turn) { ledger_.Advance(obstacles, turn); });
+  }
+  void LogContributors() {
+    Advance();
+    ASSERT_EQ(1u, bench_.out.ios.size());
+    bench_.End(bench_.out.ios[0].io, absl::OkStatus(), v1::AppendLog());
+  }
+  void Drive() {
+    bench_.Do([&](Turn* turn) { ledger_.DriveServers(turn); });
+  }
+  // The answer to what the server is asked, with these contributions whole.
+  bool Answer(CallId call, uint32_t server, absl::Status status = {}) {
+    v1::DecideReply reply;
+    *reply.mutable_contributors() = ledger_.steps().contributors().version();
+    for (const uint32_t w : {0, 1}) reply.add_complete(w);
+    Message message;
+    message.call = call;
+    message.is_reply = true;
+    message.status = std::move(status);
+    message.head = &reply;
+    bool is_ours = false;
+    bench_.Do([&](Turn* turn) {
+      is_ours = ledger_.OnReply(server, message, turn);
+    });
+    return is_ours;
+  }
+
+  PartBench bench_{JobOptions()};
+  StepLedger ledger_{bench_.options};
+};
+
+TEST_F(StepLedgerTest, ContributorsAreLoggedBeforeServersAreAsked) {
+  Advance();
+  EXPECT_TRUE(ledger_.logging_contributors());
+  Drive();
+  EXPECT_TRUE(bench_.out.sends.empty());
+}
+
+TEST_F(StepLedgerTest, TheFirstStepIsKeptForEveryWorker) {
+  bench_.workers.erase(1);
+  Advance();
+  EXPECT_FALSE(ledger_.logging_contributors());
+  bench_.now =
+      bench_.now + absl::Milliseconds(bench_.options.job.start_timeout_ms());
+  Advance();
+  EXPECT_TRUE(ledger_.logging_contributors());
+}
+
+TEST_F(StepLedgerTest, AServerHasOneDecideUnderWay) {
+  LogContributors();
+  Drive();
+  EXPECT_EQ(2u, bench_.out.sends.size());
+  Drive();
+  EXPECT_TRUE(bench_.out.sends.empty());
+}
+
+TEST_F(StepLedgerTest, AStepIsDecidedWhenEveryServerHasAllOfIt) {
+  LogContributors();
+  Drive();
+  const CallId first = bench_.out.sends[0].call;
+  const CallId second = bench_.out.sends[1].call;
+  EXPECT_TRUE(Answer(first, 0));
+  Advance();
+  EXPECT_EQ(0u, ledger_.steps().step());
+  EXPECT_TRUE(Answer(second, 1));
+  Advance({.snapshot_open = true});
+  EXPECT_EQ(0u, ledger_.steps().step()) << "servers are to freeze";
+  Advance();
+  EXPECT_EQ(1u, ledger_.steps().step());
+}
+
+TEST_F(StepLedgerTest, WhatAServerAnswersIsTold) {
+  LogContributors();
+  Drive();
+  const CallId first = bench_.out.sends[0].call;
+  const CallId second = bench_.out.sends[1].call;
+  EXPECT_FALSE(Answer(first + 100, 0)) << "the answer to something else";
+  EXPECT_TRUE(bench_.facts.empty());
+  Answer(first, 0, Refuse(v1::Refusal::NOT_READY, "ps-0", "not yet"));
+  EXPECT_NE(nullptr, bench_.Raised<ServerHeard>());
+  Answer(second, 1, absl::UnavailableError("gone"));
+  EXPECT_NE(nullptr, bench_.Raised<ServerFailed>());
+}
+
+TEST_F(StepLedgerTest, AFenceWaitsUntilTheStepIsOver) {
+  bench_.workers[1].fencing = true;
+  Advance();
+  const auto* due = bench_.Raised<FenceIsDue>();
+  ASSERT_NE(nullptr, due);
+  EXPECT_EQ(1u, due->worker);
+}
+
+TEST_F(StepLedgerTest, WhoIsHeardAndNeverContributesHoldsUpTheStep) {
+  LogContributors();
+  Advance();
+  EXPECT_EQ(nullptr, bench_.Raised<HoldsUpStep>());
+  bench_.now = bench_.now + absl::Hours(1);
+  Advance();
+  ASSERT_NE(nullptr, bench_.Raised<HoldsUpStep>());
+}
+
+TEST_F(StepLedgerTest, AllGoBackWhenNothingIsBeingCommittedOrLogged) {
+  ledger_.GoBack();
+  Advance({.committing = true});
+  EXPECT_EQ(nullptr, bench_.Raised<BackToCheckpoint>());
+  Advance({.ending_sessions = true});
+  EXPECT_EQ(nullptr, bench_.Raised<BackToCheckpoint>());
+  bench_.workers[0].fencing = bench_.workers[0].fence_logged = true;
+  Advance();
+  EXPECT_EQ(nullptr, bench_.Raised<BackToCheckpoint>());
+  bench_.workers.clear();
+  Advance();
+  EXPECT_NE(nullptr, bench_.Raised<BackToCheckpoint>());
+  EXPECT_FALSE(ledger_.going_back());
+}
+
+TEST_F(StepLedgerTest, NobodyGoesBackBehindTheLastCheckpoint) {
+  ledger_.GoBack();
+  bench_.phase = JobPhase::kWritingResult;
+  Advance();
+  EXPECT_EQ(nullptr, bench_.Raised<BackToCheckpoint>());
+}
+
+}  // namespace
+}  // namespace paramd
