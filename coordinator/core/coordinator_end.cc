@@ -36,7 +36,7 @@ void Dispatcher::Advance(Turn* turn) {
   if (phase_ == JobPhase::kAdopting && input_.holders().complete())
     BeginRunning(turn->now);
   if (phase_ >= JobPhase::kAdopting && phase_ < JobPhase::kTellingEnd) {
-    AdmitJoining(turn);
+    AdvanceJoins(turn);
   }
   modes_.Advance(Obstacles(), turn);
   steps_.Advance(StepObstacles(), turn);
@@ -59,7 +59,8 @@ void Dispatcher::Advance(Turn* turn) {
   summary_writer_.Advance(
       ToldStep(), leaving_.draining() || phase_ >= JobPhase::kEvaluating, turn);
   if (phase_ == JobPhase::kTellingEnd) {
-    TellJoining(turn);
+    joins_.TellEnd(turn);
+    Deliver(turn);
     ending_.Advance(retirement_.idle(), turn);
     Deliver(turn);
   }
@@ -172,17 +173,6 @@ void Dispatcher::WriteResult(Turn* turn) {
     write->add_warnings(std::move(warning));
   }
   ending_.Write(std::move(write), turn);
-}
-
-// Who asked to join before the end was known.
-void Dispatcher::TellJoining(Turn* turn) {
-  for (auto& [index, joining] : joining_) {
-    if (joining.call == 0) continue;
-    turn->out->Refuse(joining.call, Refuse(v1::Refusal::JOB_FINISHED, "job",
-                                           "the job is finished"));
-    joining.call = 0;
-    ending_.OnHeard(index);
-  }
 }
 
 }  // namespace paramd

@@ -276,7 +276,7 @@ void Dispatcher::OnLayoutLogged(const IoResult& result, Turn* turn) {
   phase_ = JobPhase::kFilling;
   // Nobody has spoken yet: who asks to join instead waits for the lease.
   for (auto& [index, worker] : workers_) worker.heard = turn->now;
-  for (auto& [index, joining] : joining_) joining.since = turn->now;
+  joins_.BeginAnew(turn->now);
 }
 
 void Dispatcher::BeginRunning(Time now) {

@@ -53,7 +53,7 @@ void Dispatcher::FillWorkers(v1::JobStats* job) const {
     const auto lost = lost_workers_.find(w);
     if (known != workers_.end()) {
       FillWorker(known->second, member);
-    } else if (joining_.count(w) != 0) {
+    } else if (joins_.IsJoining(w)) {
       member->set_state(v1::Member::STARTING);
     } else if (lost != lost_workers_.end()) {
       FillWorker(lost->second, member);

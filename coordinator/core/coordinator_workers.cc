@@ -12,44 +12,7 @@
 namespace paramd {
 namespace {
 
-// A parked join is answered after this at the latest, below the caller's own
-// deadline; it then asks again.
-constexpr absl::Duration kJoinPatience = absl::Seconds(2);
 constexpr absl::Duration kLongestTurn = absl::Milliseconds(500);
-
-// Whether somebody of this job asks, and for itself.
-absl::Status CheckJoin(PeerId from, const v1::JoinRequest& request,
-                       const CoordinatorOptions& options) {
-  const uint32_t index = request.task().index();
-  const std::string name = absl::StrCat("worker-", index);
-  if (request.task().type() != v1::WORKER || index >= options.workers) {
-    return Refuse(v1::Refusal::INVALID, name,
-                  absl::StrCat(name, " is not one of the ", options.workers,
-                               " workers of this job"));
-  }
-  if (from != PeerId::Worker(index)) {
-    return Refuse(v1::Refusal::NOT_ALLOWED, name,
-                  absl::StrCat(PeerName(from), " joins in the name of ", name));
-  }
-  if (request.job_digest() != options.job_digest) {
-    return Refuse(
-        v1::Refusal::OTHER_JOB, name,
-        absl::StrCat(name, " has job-wide settings with digest ",
-                     request.job_digest(), ", the chief ", options.job_digest,
-                     ": give both the same job file"));
-  }
-  const std::string difference = DataDifference(request.data(), options.data);
-  if (!difference.empty()) {
-    return Refuse(
-        v1::Refusal::OTHER_JOB, name,
-        absl::StrCat(name, " on ", request.host(),
-                     " has read other training data, in '",
-                     request.data().directory(), "', than the chief on ",
-                     options.data.host(), ", in '", options.data.directory(),
-                     "': ", difference, ": give both the same data"));
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -59,167 +22,51 @@ void Dispatcher::NoticePause(Time now) {
   const absl::Duration pause = now - std::exchange(last_event_, now);
   if (pause < std::max(job_.lease() / 2, kLongestTurn)) return;
   for (auto& [index, worker] : workers_) worker.heard = worker.heard + pause;
-  for (auto& [index, joining] : joining_) joining.since = joining.since + pause;
+  joins_.OnPause(pause);
   input_.step_times().RestAll();
   steps_.OnPause(now);
   checkpoints_.OnPause(pause);
 }
 
-void Dispatcher::OnJoin(const Message& message, const v1::JoinRequest& request,
-                        Turn* turn) {
-  const uint32_t index = request.task().index();
-  const auto refuse = [&](v1::Refusal::Reason reason,
-                          const std::string& sentence) {
-    turn->out->Refuse(message.call,
-                      Refuse(reason, absl::StrCat("worker-", index), sentence));
-  };
-  const absl::Status ours = CheckJoin(message.from, request, options_);
-  if (!ours.ok()) {
-    turn->out->Refuse(message.call, ours);
-    return;
-  }
-  if (phase_ >= JobPhase::kTellingEnd) {
-    refuse(v1::Refusal::JOB_FINISHED, "the job is finished");
-    ending_.OnHeard(index);
-    return;
-  }
-  const auto worker = workers_.find(index);
-  const bool is_present = worker != workers_.end() &&
-                          worker->second.incarnation == request.incarnation();
-  const auto known = joining_.find(index);
-  const bool is_known =
-      known != joining_.end() &&
-      known->second.request.incarnation() == request.incarnation();
-  const uint64_t left =
-      std::max(is_present ? worker->second.left_sessions : 0,
-               is_known ? known->second.request.left_sessions() : 0);
-  if (request.left_sessions() < left) {
-    refuse(v1::Refusal::SUPERSEDED, "a later join of this process is known");
-    return;
-  }
-  if (is_present && worker->second.left_sessions == left) {
-    worker->second.heard = turn->now;
-  }
-  Joining& joining = joining_[index];
-  if (joining.call != 0) {
-    // The same process asks again, or a second one: one call is kept.
-    turn->out->Refuse(joining.call, RefuseForNow(v1::Refusal::NOT_READY, "",
-                                                 absl::Milliseconds(100),
-                                                 "asked again meanwhile"));
-  }
-  if (joining.request.incarnation() != request.incarnation()) {
-    joining.since = turn->now;
-  }
-  joining.call = message.call;
-  joining.request = request;
-  joining.answer_until = turn->now + kJoinPatience;
-}
-
-void Dispatcher::RefuseLateJoins(Turn* turn) {
-  for (auto& [index, joining] : joining_) {
-    if (joining.call == 0 || turn->now < joining.answer_until) continue;
-    std::string whom = waiting_for();
-    const auto worker = workers_.find(index);
-    if (worker != workers_.end() &&
-        worker->second.incarnation != joining.request.incarnation()) {
-      whom = absl::StrCat("the lease of the process ", worker->second.pid,
-                          " on ", worker->second.host, " that was ",
-                          job_.NameOfWorker(index), " before");
-    }
-    turn->out->Refuse(
-        joining.call,
-        RefuseForNow(v1::Refusal::NOT_READY, whom, absl::Milliseconds(50),
-                     absl::StrCat("waiting for ", whom)));
-    joining.call = 0;
-  }
-}
-
-void Dispatcher::AdmitJoining(Turn* turn) {
-  // While servers seal nobody is admitted: it has no cut. Before, that of a
-  // worker that comes is waited for as everybody's. Who was admitted before is
-  // always answered: it may not know.
+// While servers seal nobody is admitted: it has no cut. Before, that of a
+// worker that comes is waited for as everybody's.
+bool Dispatcher::HoldsJoins() const {
+  const SnapshotRound* const round = checkpoints_.round();
   const bool sealing =
-      checkpoints_.round() != nullptr && checkpoints_.round()->is_open() &&
-      (checkpoints_.round()->phase() == SnapshotRound::Phase::kSealing ||
-       job_.IsSync());
-  const bool held = sealing || leaving_.draining() || modes_.IsUnderWay() ||
-                    phase_ == JobPhase::kAdopting ||
-                    (job_.IsSync() && !IsBetweenSteps());
-  std::vector<uint32_t> answered;
-  bool changed = false;
-  for (auto& [index, joining] : joining_) {
-    const auto worker = workers_.find(index);
-    if (worker == workers_.end()) {
-      if (held || joining.call == 0) continue;  // It has to ask again.
-      Admit(index, joining.request, turn->now);
-      changed = true;
-    } else if (worker->second.fencing) {
-      continue;  // Its successor gets a generation of its own.
-    } else if (worker->second.incarnation == joining.request.incarnation() &&
-               worker->second.left_sessions < joining.request.left_sessions()) {
-      // The process says that it has left that session, whatever told it to.
-      Fence(index, turn);
-    } else if (worker->second.incarnation == joining.request.incarnation()) {
-      if (joining.call != 0 && job_.EveryServerHas(worker->second.admitted)) {
-        answered.push_back(index);
-      }
-    } else if (joining.request.replaces() == worker->second.incarnation) {
-      // Whoever started this one saw the first one end.
-      Fence(index, turn);
-    } else if (worker->second.heard > joining.since + 2 * job_.heartbeat()) {
-      // Not by what was still under way when it died.
-      const Worker& first = worker->second;
-      if (joining.call != 0) {
-        turn->out->Refuse(
-            joining.call,
-            Refuse(v1::Refusal::TASK_TAKEN, absl::StrCat("worker-", index),
-                   absl::StrCat("worker-", index, " is process ", first.pid,
-                                " on ", first.host,
-                                ", which is alive: give this one another "
-                                "index, or stop that one")));
-      }
-      joining.call = 0;
-      joining.since = turn->now;
-    } else if (!job_.IsLive(worker->second, turn->now)) {
-      Fence(index, turn);
-    }
-  }
-  if (changed) {
+      round != nullptr && round->is_open() &&
+      (round->phase() == SnapshotRound::Phase::kSealing || job_.IsSync());
+  return sealing || leaving_.draining() || modes_.IsUnderWay() ||
+         phase_ == JobPhase::kAdopting || (job_.IsSync() && !IsBetweenSteps());
+}
+
+void Dispatcher::AdvanceJoins(Turn* turn) {
+  joins_.Advance(HoldsJoins(), turn);
+  Deliver(turn);
+  const bool admitted =
+      std::any_of(workers_.begin(), workers_.end(),
+                  [](const auto& w) { return IsZero(w.second.admitted); });
+  if (admitted) {
     configuration_.NextVersion();
     configuration_.SetWorkers(workers_);
     for (auto& [index, worker] : workers_) {
       if (IsZero(worker.admitted)) worker.admitted = configuration().version();
     }
   }
-  for (const uint32_t index : answered) AnswerJoin(index, turn);
+  joins_.Answer(turn);
 }
 
-void Dispatcher::Admit(uint32_t index, const v1::JoinRequest& request,
-                       Time now) {
+void Dispatcher::On(const Admitted& admitted, Turn* turn) {
+  const v1::JoinRequest& request = admitted.request;
   Worker worker;
   worker.incarnation = request.incarnation();
   worker.left_sessions = request.left_sessions();
   worker.generation = configuration_.NewGeneration();
   worker.host = request.host();
   worker.pid = request.pid();
-  worker.heard = now;
-  worker.start_clock = StartClock(now);
-  workers_[index] = std::move(worker);
-  lost_workers_.erase(index);
-}
-
-void Dispatcher::AnswerJoin(uint32_t index, Turn* turn) {
-  const Worker& worker = workers_[index];
-  auto reply = std::make_unique<v1::JoinReply>();
-  *reply->mutable_generation() = worker.generation;
-  *reply->mutable_configuration() = configuration();
-  reply->set_start_clock(worker.start_clock);
-  turn->out->Reply(joining_[index].call, std::move(reply));
-  turn->out->Note(
-      absl::StrCat("worker-", index, " joined as generation ",
-                   VersionName(worker.generation)),
-      {{"worker", index}, {"generation", VersionName(worker.generation)}});
-  joining_.erase(index);
+  worker.heard = turn->now;
+  worker.start_clock = StartClock(turn->now);
+  workers_[admitted.worker] = std::move(worker);
+  lost_workers_.erase(admitted.worker);
 }
 
 Dispatcher::Worker* Dispatcher::FindSession(const Message& message,
@@ -402,7 +249,7 @@ void Dispatcher::AnswerParked(Turn* turn) {
       AnswerHeartbeat(&worker, turn);
     }
   }
-  RefuseLateJoins(turn);
+  if (joins_.HasLate(turn->now)) joins_.RefuseLate(waiting_for(), turn);
 }
 
 void Dispatcher::OnTakePortion(const Message& message,

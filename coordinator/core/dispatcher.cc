@@ -91,10 +91,22 @@ void Dispatcher::On(const Reached& reached, Turn* turn) {
   if (reached.phase == JobPhase::kDone) AnswerParked(turn);
   phase_ = reached.phase;
   if (phase_ == JobPhase::kTellingEnd) {
-    TellJoining(turn);
-    joining_.clear();
+    joins_.TellEnd(turn);
+    joins_ = Joins();
   }
   if (phase_ == JobPhase::kDone) turn->out->Exit(absl::OkStatus());
+}
+
+void Dispatcher::On(const SessionOver& over, Turn* turn) {
+  Fence(over.worker, turn);
+}
+
+void Dispatcher::On(const WorkerHeard& heard, Turn* turn) {
+  workers_.at(heard.worker).heard = turn->now;
+}
+
+void Dispatcher::On(const HeardOfEnd& heard, Turn*) {
+  ending_.OnHeard(heard.worker);
 }
 
 void Dispatcher::On(const FenceIsDue& due, Turn* turn) {
@@ -220,7 +232,7 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
     }
   } else if (const auto* join =
                  DynamicCastToGenerated<v1::JoinRequest>(message.head)) {
-    OnJoin(message, *join, turn);
+    joins_.OnJoin(message, *join, turn);
   } else if (const auto* heartbeat =
                  DynamicCastToGenerated<v1::HeartbeatRequest>(message.head)) {
     OnHeartbeat(message, *heartbeat, turn);

@@ -17,6 +17,7 @@
 #include "coordinator/core/ending.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/fill_relay.h"
+#include "coordinator/core/joins.h"
 #include "coordinator/core/leaving.h"
 #include "coordinator/core/mode_changes.h"
 #include "coordinator/core/portion_ledger.h"
@@ -64,7 +65,6 @@ class Dispatcher : private JobProgress {
   using ServerCall = ServerSeen::Call;
   using Server = ServerSeen;
   using Worker = WorkerSeen;
-  using Joining = JoiningSeen;
 
   Turn Begin(Time now, Outbox* out) {
     return Turn(now, out, job_, &configuration_, &work_);
@@ -76,6 +76,10 @@ class Dispatcher : private JobProgress {
   void On(const CheckpointFailed& failed, Turn* turn);
   void On(const SnapshotToLeaveWith& wanted, Turn* turn);
   void On(const ModeLogged& logged, Turn* turn);
+  void On(const Admitted& admitted, Turn* turn);
+  void On(const SessionOver& over, Turn* turn);
+  void On(const WorkerHeard& heard, Turn* turn);
+  void On(const HeardOfEnd& heard, Turn* turn);
   void On(const FenceIsDue& due, Turn* turn);
   void On(const HoldsUpStep& holds_up, Turn* turn);
   void On(const ServerHeard& heard, Turn* turn);
@@ -148,12 +152,8 @@ class Dispatcher : private JobProgress {
                     const IoResult& result, Turn* turn);
 
   // ---- workers
-  void OnJoin(const Message& message, const v1::JoinRequest& request,
-              Turn* turn);
-  void AdmitJoining(Turn* turn);
-  void Admit(uint32_t index, const v1::JoinRequest& request, Time now);
-  void AnswerJoin(uint32_t index, Turn* turn);
-  void RefuseLateJoins(Turn* turn);
+  bool HoldsJoins() const;
+  void AdvanceJoins(Turn* turn);
   // True, and the call answered, if the worker has not told what it holds.
   bool AskWhatItHolds(const Message& message,
                       const v1::HeartbeatRequest& request, Turn* turn);
@@ -202,7 +202,6 @@ class Dispatcher : private JobProgress {
   v1::Version OpenSnapshot(const SnapshotRound::Options& options, Turn* turn);
   void NoteEndedSessions();
   void WriteResult(Turn* turn);
-  void TellJoining(Turn* turn);
   bool AllInputUsed() const;
   void FillServers(v1::JobStats* job) const;
   void FillWorkers(v1::JobStats* job) const;
@@ -222,8 +221,8 @@ class Dispatcher : private JobProgress {
   std::map<uint32_t, Worker> workers_;  // Bound: options_.workers.
   // Those that went without a word and were not replaced: for people.
   std::map<uint32_t, Worker> lost_workers_;  // Bound: options_.workers.
-  std::map<uint32_t, Joining> joining_;      // Bound: options_.workers.
   uint64_t highest_clock_ = 0;               // Of sessions that are gone.
+  Joins joins_;
   PortionLedger input_;
   StepLedger steps_;
   Checkpoints checkpoints_;

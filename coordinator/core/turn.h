@@ -37,6 +37,22 @@ struct CheckpointFailed {
 struct SnapshotToLeaveWith {};
 // The log has the mode that an operator asked for.
 struct ModeLogged {};
+// A process gets a session.
+struct Admitted {
+  uint32_t worker = 0;
+  v1::JoinRequest request;
+};
+// A session is to end: its process said so, or another one takes its place.
+struct SessionOver {
+  uint32_t worker = 0;
+};
+// A worker's process has asked, or been told of the end without a session.
+struct WorkerHeard {
+  uint32_t worker = 0;
+};
+struct HeardOfEnd {
+  uint32_t worker = 0;
+};
 // A session is to end, which waited for its step.
 struct FenceIsDue {
   uint32_t worker = 0;
@@ -64,10 +80,11 @@ struct InputUsed {
 struct Reached {
   JobPhase phase;
 };
-using Fact = std::variant<WorkerSilent, CheckpointCommitted, CheckpointFailed,
-                          SnapshotToLeaveWith, ModeLogged, FenceIsDue,
-                          HoldsUpStep, ServerHeard, ServerFailed,
-                          BackToCheckpoint, InputUsed, Reached>;
+using Fact =
+    std::variant<WorkerSilent, CheckpointCommitted, CheckpointFailed,
+                 SnapshotToLeaveWith, ModeLogged, Admitted, SessionOver,
+                 WorkerHeard, HeardOfEnd, FenceIsDue, HoldsUpStep, ServerHeard,
+                 ServerFailed, BackToCheckpoint, InputUsed, Reached>;
 
 // What the dispatcher lends its parts for one event: the time, the way out, the
 // log, the configuration, and what they may read of each other.

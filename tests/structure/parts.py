@@ -14,6 +14,7 @@ PARTS = {
         "checkpoints",
         "ending",
         "evaluations",
+        "joins",
         "leaving",
         "mode_changes",
         "portion_ledger",
