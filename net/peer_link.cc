@@ -80,11 +80,6 @@ bool IsConnectionLoss(const absl::Status& status) {
          RefusalOf(status).reason() == v1::Refusal::REASON_UNSPECIFIED;
 }
 
-bool IsUnresolved(const absl::Status& status) {
-  return IsConnectionLoss(status) &&
-         absl::StartsWith(status.message(), "DNS resolution failed");
-}
-
 void NotShared(PeerId peer, const absl::Status& why) {
   Log(LogLevel::kWarning, "memory is not shared",
       {{"with", PeerName(peer)}, {"why", why.message()}});
@@ -297,7 +292,8 @@ void PeerLink::Connect() {
 
 void PeerLink::Greet() {
   // A channel waits up to two minutes before it looks again for a name that had
-  // no address; a new one looks at once.
+  // no address, and meanwhile dials the address that the name had before; a new
+  // one looks at once.
   if (MonotonicNow() >= connect_again_) {
     connect_again_ = Time::Never();
     Connect();
@@ -325,7 +321,7 @@ void PeerLink::Greeted(absl::Status status, v1::HelloReply reply) {
     // Whoever answers does not know Hello.
     status = absl::UnavailableError("not a paramd process");
   }
-  if (IsUnresolved(status) && connect_again_ == Time::Never()) {
+  if (IsConnectionLoss(status) && connect_again_ == Time::Never()) {
     connect_again_ = MonotonicNow() + kLookUp;
   }
   Log(LogLevel::kDebug, "hello failed",

@@ -85,8 +85,8 @@ class PeerLink {
   std::shared_ptr<grpc::Channel> control_channel_;
   std::unique_ptr<grpc::GenericStub> control_;
   std::unique_ptr<grpc::GenericStub> bulk_;
-  // From when on the next Hello takes new connections: a name that has no address
-  // is looked up anew.
+  // From when on the next Hello takes new connections: the name of a peer that
+  // was not reached is looked up anew.
   Time connect_again_ = Time::Never();
   State state_ = State::kStrange;
   std::string process_;          // Who answered the last Hello.

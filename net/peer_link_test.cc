@@ -155,6 +155,20 @@ TEST_F(MovingNameTest, ANameThatGetsAnotherAddressIsReached) {
   EXPECT_EQ(MoveAndReach(), "refused");
 }
 
+// As a pod that goes: its name has no address until the next one is there. A
+// channel of gRPC dials the old one for as long as it has no other.
+TEST_F(MovingNameTest, ANameThatLosesItsAddressIsNoLongerDialledThere) {
+  names_.SetAddress("127.255.255.254");
+  const std::string address = names_.Target("ps-0.train:2222");
+  const absl::Status refused = Unreached(address, "refused");
+  EXPECT_EQ(Call(address, absl::Seconds(60),
+                 [&](const absl::Status& told) {
+                   names_.SetAddress("0.0.0.0");  // None.
+                   return told != refused;
+                 }),
+            Unreached(address, "no such host"));
+}
+
 TEST_F(PeerLinkTest, ASocketThatNeverAnswersTimesOut) {
   const SilentSocket silent;
   EXPECT_EQ(Call(silent.address()), Unreached(silent.address(), "timed out"));
