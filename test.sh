@@ -123,11 +123,12 @@ open_cache() {
 make_python() {
   local folder=$cache/python
   if $install && ! "$folder/bin/python" -c \
-    'import safetensors.numpy, tensorboard' 2>/dev/null; then
+    'import kubernetes_validate, safetensors.numpy, tensorboard' 2>/dev/null; then
     echo "installing safetensors, numpy and tensorboard from PyPI in $folder"
     if ! { /usr/bin/python3 -m venv --system-site-packages "$folder" &&
       "$folder/bin/python" -m pip install --quiet 'safetensors>=0.4' \
-        'numpy>=1.24' 'tensorboard==2.19.*'; } >.bazel/pip.log 2>&1; then
+        'numpy>=1.24' 'tensorboard==2.19.*' kubernetes-validate
+    } >.bazel/pip.log 2>&1; then
       tail -n 5 .bazel/pip.log
       echo "going on without them"
     fi

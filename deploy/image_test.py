@@ -77,6 +77,9 @@ class ImageTest(unittest.TestCase):
         self.assertEqual(self.config["config"]["Entrypoint"],
                          ["/usr/bin/paramd"])
 
+    def test_the_number_of_processors_makes_no_threads(self):
+        self.assertIn("OPENBLAS_NUM_THREADS=1", self.config["config"]["Env"])
+
     def test_it_is_small(self):
         size = sum(os.lstat(path).st_size for path in self.files) / 1e6
         print(f"the image has {size:.0f} MB in {len(self.files)} files")

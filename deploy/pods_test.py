@@ -115,6 +115,10 @@ class LifeTest(PodsTest):
         self.assertIn("SIGTERM", worker.termination_message())
         running["train-worker-0"] = self.start(all_pods["train-worker-0"])
         running["train-worker-0"].wait_for("acknowledged")
+
+        chief.kill()
+        running["train-chief-0"] = self.start(all_pods["train-chief-0"])
+        running["train-chief-0"].wait_for("acknowledged")
         self.assert_all_finish(running.values())
 
     def test_a_job_set_trains_to_its_end(self):
@@ -150,6 +154,17 @@ class MistakesTest(PodsTest):
         self.assert_ends(
             pod, RETRY,
             "waiting for ps-0 at train-ps-0.train:7077: no such host")
+
+    def test_two_pods_with_one_index(self):
+        all_pods = self.load("base", epochs=100000)
+        running = {name: self.start(pod) for name, pod in all_pods.items()}
+        running["train-worker-0"].wait_for("acknowledged")
+        self.assert_ends(all_pods["train-worker-0"], BAD_CONFIGURATION,
+                         "worker-1 is process 1 on train-worker-0, which is "
+                         "alive")
+        self.assert_ends(all_pods["train-chief-0"], BAD_CONFIGURATION,
+                         "the chief of '/train/run' is process 1 on "
+                         "train-chief-0, which is alive")
 
     def test_a_claim_that_is_read_only(self):
         pod = self.load("base")["train-chief-0"]

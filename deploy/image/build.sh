@@ -81,6 +81,7 @@ store=(--root "$work/store" --runroot "$work/run" --storage-driver vfs)
 container=$(buildah "${store[@]}" from scratch)
 buildah "${store[@]}" copy --quiet "$container" "$work/debian/image" / >/dev/null
 buildah "${store[@]}" config --user 65532:65532 --workingdir /train \
+  --env OPENBLAS_NUM_THREADS=1 \
   --entrypoint '["/usr/bin/paramd"]' "$container"
 version=$("$binary" version | sed -n '1s/^paramd \([^ ]*\).*/\1/p')
 rm -f "$archive"

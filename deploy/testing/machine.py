@@ -54,7 +54,10 @@ def enter():
     try:
         _run("mount", "--make-rprivate", "/")
         _run("ip", "link", "set", "lo", "up")
-        _run("ip", "link", "add", "pods", "type", "bridge")
+        # Without an address of its own it takes another one with each pod, and the
+        # pods' packets for the DNS server go to the one before.
+        _run("ip", "link", "add", "pods", "address", "02:00:00:00:00:01", "type",
+             "bridge")
         _run("ip", "address", "add", f"{_NETWORK}.1/24", "dev", "pods")
         _run("ip", "link", "set", "pods", "up")
     except (subprocess.CalledProcessError, FileNotFoundError) as error:
