@@ -116,15 +116,14 @@ open_cache() {
       sum > most { sub("^[^ ]* [^ ]* ", ""); print }' | xargs -rd '\n' rm -f
 }
 
-# Makes a Python where `safetensors` and `tensorboard` of PyPI lie beside the
-# distribution's Python packages. Without it the tests that need them skip
-# themselves. A later tensorboard wants a protobuf that the code of the
-# distribution's protoc does not work with.
+# Makes a Python where packages of PyPI lie beside those of the distribution.
+# Without it the tests that need them skip themselves. A later tensorboard wants a
+# protobuf that the code of the distribution's protoc does not work with.
 make_python() {
   local folder=$cache/python
   if $install && ! "$folder/bin/python" -c \
     'import kubernetes_validate, safetensors.numpy, tensorboard' 2>/dev/null; then
-    echo "installing safetensors, numpy and tensorboard from PyPI in $folder"
+    echo "installing safetensors, tensorboard and kubernetes-validate in $folder"
     if ! { /usr/bin/python3 -m venv --system-site-packages "$folder" &&
       "$folder/bin/python" -m pip install --quiet 'safetensors>=0.4' \
         'numpy>=1.24' 'tensorboard==2.19.*' kubernetes-validate
