@@ -95,6 +95,15 @@ class BoundedRun : private SimulationWatcher {
   void Sent(const SimProcess& self, PeerId, const Head& request) override {
     simulation_.Fail(ledger_.See(self.peer, request, simulation_.elapsed()));
   }
+  void Answered(const SimProcess&, PeerId, const Head&,
+                const Outbox::ReplyItem& reply) override {
+    if (const auto* join = dynamic_cast<const v1::JoinReply*>(reply.head.get())) {
+      ledger_.Told(join->configuration());
+    } else if (const auto* news = dynamic_cast<const v1::HeartbeatReply*>(
+                   reply.head.get())) {
+      ledger_.Told(news->configuration());
+    }
+  }
 
   // A new coordinator begins in the mode in which the last one was.
   absl::Status CheckModes() const {

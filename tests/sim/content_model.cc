@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
+#include "config/wire_format.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -215,8 +216,9 @@ absl::Status ContentModel::Pulled(const SimProcess& server,
   ASSIGN_OR_RETURN(Content* const content,
                    Find(server, index, reply.server_generation()));
   const ServerLife life = {index, NumberOf(reply.server_generation())};
+  const auto format = FormatOf(reply.encoding());
+  if (!format.has_value()) return Wrong("a pull's answer has no format");
   ChainReader reader(payload);
-  std::vector<float> values;
   for (int i = 0; i < reply.blocks_size(); ++i) {
     const v1::PulledBlock& pulled = reply.blocks(i);
     ASSIGN_OR_RETURN(const uint32_t block,
@@ -232,19 +234,7 @@ absl::Status ContentModel::Pulled(const SimProcess& server,
       return Wrong(NameOf(index, life.second), " says that block ", block,
                    " is unchanged, which it is not");
     }
-    const IntegerJob::BlockPlace& place = job_.blocks()[block];
-    values.resize(place.elements);
-    if (!reader.Read(AsWritableBytes(absl::MakeSpan(values)))) {
-      return Wrong("a pull's answer is too short");
-    }
-    for (uint64_t e = 0; e < place.elements; ++e) {
-      const float wanted = Wanted(*content, block, e, /*slot=*/-1);
-      if (values[e] == wanted) continue;
-      return Wrong("element ", e, " of block ", block, " of ",
-                   NameOf(index, life.second), " is ", values[e], ", not ",
-                   wanted, ": its ", content->blocks[block].pushes.size(),
-                   " pushes are not what is in it");
-    }
+    RETURN_IF_ERROR(CheckPulled(life, block, *content, *format, &reader));
   }
   return absl::OkStatus();
 }
@@ -290,9 +280,13 @@ absl::Status ContentModel::Pushed(const SimProcess& server,
     switch (pushed.result()) {
       case v1::PushedBlock::APPLIED:
         if (is_in) return Wrong(name, " is applied a second time");
+        if (job_.SpoiledBlock(ledger_.push(push).batch) == block) {
+          return Wrong(name, " is applied, and is not finite");
+        }
         NoteFork(push, block, content);
-        Apply(push, block, content, &counts_);
-        content->log.emplace_back(push, block);
+        content->log.push_back(
+            {push, block, ReadBefore(request, pushed, life)});
+        Apply(content->log.back(), content, &counts_);
         applied = true;
         break;
       case v1::PushedBlock::ALREADY_APPLIED:
@@ -329,47 +323,14 @@ void ContentModel::NoteFork(PushIndex push, uint32_t block, Content* content) {
   if (stamp != Number() && !content->forked.empty()) ++counts_.late_stamps;
 }
 
-float ContentModel::Wanted(const Content& content, uint32_t block, uint64_t e,
-                           int slot) const {
-  const IntegerJob::BlockPlace& place = job_.blocks()[block];
-  const BlockStory& story = content.blocks[block];
-  if (slot >= 0) {
-    return story.slots.empty() ? 0 : story.slots[slot * place.elements + e];
-  }
-  return story.values.empty() ? job_.ValueOf(place.variable,
-                                             place.first_element + e, story.sum)
-                              : story.values[e];
-}
-
-void ContentModel::ApplyAdam(PushIndex push, uint32_t block,
-                             BlockStory* story) const {
-  const IntegerJob::BlockPlace& place = job_.blocks()[block];
-  const float coefficient = ledger_.push(push).coefficients[block];
-  std::vector<float> gradient;
-  for (uint64_t e = place.first_element;
-       e < place.first_element + place.elements; ++e) {
-    const float first = job_.ValueOf(place.variable, e, 0);
-    if (story->pushes.empty()) story->values.push_back(first);
-    gradient.push_back(first - job_.ValueOf(place.variable, e, coefficient));
-  }
-  story->slots.resize(place.elements * optimizer_.slots().size());
-  const BufferChain chain = {Buffer::Copy(AsBytes<float>(gradient))};
-  ChainReader reader(chain);
-  optimizer_.Apply(&reader, story->pushes.size(),
-                   {.elements = place.elements,
-                    .values = story->values.data(),
-                    .slots = story->slots.data(),
-                    .new_values = story->values.data(),
-                    .new_slots = story->slots.data()});
-}
-
-void ContentModel::Apply(PushIndex push, uint32_t block, Content* content,
+void ContentModel::Apply(const Applied& applied, Content* content,
                          Counts* counts) const {
+  const auto [push, block, read] = applied;
   if (counts != nullptr) ++counts->blocks_applied;
   const PushLedger::Push& known = ledger_.push(push);
   const IntegerJob::BlockPlace& place = job_.blocks()[block];
   BlockStory& story = content->blocks[block];
-  if (job_.is_adam()) ApplyAdam(push, block, &story);
+  if (job_.is_replayed()) Replay(applied, &story);
   story.pushes.push_back(push);
   if (story.has.size() <= push) story.has.resize(push + 64);
   story.has[push] = true;
@@ -413,9 +374,9 @@ absl::Status ContentModel::Sealed(const SimProcess& server,
   const auto [sealed, is_first] =
       sealed_.try_emplace({number, life}, begun_.at(life));
   if (!is_first) return absl::OkStatus();
-  for (const auto& [push, block] : content->log) {
-    if (ledger_.push(push).stamp < number) {
-      Apply(push, block, &sealed->second, /*counts=*/nullptr);
+  for (const Applied& applied : content->log) {
+    if (ledger_.push(applied.push).stamp < number) {
+      Apply(applied, &sealed->second, /*counts=*/nullptr);
     }
   }
   if (number > content->snapshot) {

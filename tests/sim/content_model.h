@@ -11,11 +11,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "server/core/optimizer.h"
+#include "tensor/number_format.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/push_ledger.h"
 #include "tests/sim/simulation_watcher.h"
@@ -98,6 +100,9 @@ class ContentModel {
   // The term whose coordinator filled the servers on which this term's goes on:
   // terms of one line are one story.
   uint64_t LineOf(uint64_t term) const;
+  // By worker, the newest push that is in a checkpoint, and its generation.
+  absl::StatusOr<std::map<uint32_t, std::pair<Number, uint64_t>>> NewestPushes(
+      const v1::Manifest& manifest) const;
   // Whether every block has this push, under this configuration.
   bool IsWhole(PushLedger::PushIndex push,
                const v1::Configuration& configuration) const;
@@ -124,11 +129,19 @@ class ContentModel {
 
  private:
   using PushIndex = PushLedger::PushIndex;
+  // What a server said that it applied.
+  struct Applied {
+    PushIndex push = 0;
+    uint32_t block = 0;
+    // How many pushes were in when the gradient's weights were read, if that was
+    // of this content.
+    absl::optional<uint64_t> read;
+  };
   struct BlockStory {
     std::vector<PushIndex> pushes;
     std::vector<bool> has;  // By push.
     float sum = 0;
-    // Adam: what it made of them.
+    // Of a job that is replayed: what the optimizer made of them.
     std::vector<float> values;
     std::vector<float> slots;
   };
@@ -151,8 +164,7 @@ class ContentModel {
     bool lossy = false;
     std::vector<BlockStory> blocks;  // All of the job; those owned count.
     std::vector<SliceStory> slices;
-    // What was applied since it began: push and block, in this order.
-    std::vector<std::pair<PushIndex, uint32_t>> log;
+    std::vector<Applied> log;  // Since it began, in this order.
     // Of the newest snapshot whose stamp or seal came: whether it is sealed, and
     // else which blocks pushes behind its cut have changed.
     Number snapshot;
@@ -186,9 +198,16 @@ class ContentModel {
   absl::Status CheckListed(const v1::PushRequest& request,
                            const v1::Version& configuration) const;
   // `counts`: null where a story is told again.
-  void Apply(PushIndex push, uint32_t block, Content* content,
-             Counts* counts) const;
-  void ApplyAdam(PushIndex push, uint32_t block, BlockStory* story) const;
+  void Apply(const Applied& applied, Content* content, Counts* counts) const;
+  void Replay(const Applied& applied, BlockStory* story) const;
+  // As the request says of the block.
+  absl::optional<uint64_t> ReadBefore(const v1::PushRequest& request,
+                                      const v1::PushedBlock& pushed,
+                                      const ServerLife& life) const;
+  // The next elements of a pull's answer are those of this block.
+  absl::Status CheckPulled(const ServerLife& life, uint32_t block,
+                           const Content& content, NumberFormat format,
+                           ChainReader* reader) const;
   void NoteFork(PushIndex push, uint32_t block, Content* content);
   // What element `e` of the block must be; `slot`: -1, or the optimizer's.
   float Wanted(const Content& content, uint32_t block, uint64_t e,

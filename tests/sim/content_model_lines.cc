@@ -1,8 +1,10 @@
-// What a ContentModel knows of servers that a new coordinator takes over.
+// What a ContentModel knows of servers that a new coordinator takes over, and of
+// the pushes in a checkpoint.
 #include <algorithm>
 #include <set>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "tests/sim/content_model.h"
 
 namespace paramd {
@@ -58,6 +60,23 @@ std::set<BatchPlace> ContentModel::BatchesIn(
     all = std::move(in);
   }
   return all;
+}
+
+absl::StatusOr<std::map<uint32_t, std::pair<Number, uint64_t>>>
+ContentModel::NewestPushes(const v1::Manifest& manifest) const {
+  std::map<uint32_t, std::pair<Number, uint64_t>> newest;
+  for (const v1::ShardFile& file : manifest.files()) {
+    ASSIGN_OR_RETURN(const Content* sealed, SealedContent(manifest, file));
+    for (const SliceStory& slice : sealed->slices) {
+      if (!slice.owned) continue;
+      for (const auto& [worker, record] : slice.records) {
+        if (record.sequence == 0) continue;
+        auto& known = newest[worker];
+        known = std::max(known, {record.generation, record.sequence});
+      }
+    }
+  }
+  return newest;
 }
 
 }  // namespace paramd

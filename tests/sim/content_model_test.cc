@@ -68,6 +68,7 @@ class ContentModelTest : public ::testing::Test {
     v1::PullRequest request;
     request.add_blocks();
     v1::PullReply reply;
+    reply.set_encoding(v1::FP32);
     SetGeneration(3, reply.mutable_server_generation());
     v1::PulledBlock* const block = reply.add_blocks();
     block->mutable_version()->set_life(kLife);

@@ -271,8 +271,12 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
   lives_[self] = simulation_.AddNode(self, worker, start_within);
 }
 
+bool IntegerCluster::HasExactWeights() const {
+  return !options_.scaled && !job_.is_replayed() && !job_.is_pull_rounded();
+}
+
 void IntegerCluster::CheckWeights(const AsyncWorker& worker, uint32_t buffer) {
-  if (options_.scaled || job_.is_adam()) return;
+  if (!HasExactWeights()) return;
   const auto variables = worker.weights(buffer).variables();
   for (size_t v = 0; v < variables.size(); ++v) {
     simulation_.Fail(job_.CheckNotTorn(v, variables[v]));
@@ -320,6 +324,7 @@ IoResult IntegerCluster::Evaluate(const AsyncWorker& worker,
                                   const v1::EvaluateWeights& request) {
   CheckWeights(worker, request.weights_buffer());
   if (request.final() && (options_.gentle || options_.exact) &&
+      HasExactWeights() &&
       !storage_.first_take_over().has_value()) {
     const auto variables = worker.weights(request.weights_buffer()).variables();
     const std::multiset<BatchPlace> all(job_.batches().begin(),

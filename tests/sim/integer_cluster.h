@@ -104,6 +104,8 @@ class IntegerCluster {
   // `ended`: the process before this one is gone.
   void Restart(PeerId task, bool ended, bool at_once = false);
 
+  // What is in a worker's weights can be told from them.
+  bool HasExactWeights() const;
   void CheckWeights(const AsyncWorker& worker, uint32_t buffer);
   IoResult Compute(const AsyncWorker& worker,
                    const v1::ComputeGradient& request);

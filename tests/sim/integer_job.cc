@@ -1,6 +1,7 @@
 #include "tests/sim/integer_job.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,8 +11,19 @@
 
 namespace paramd {
 
+v1::JobConfig::WireFormat IntegerJob::DrawFormat(double half,
+                                                RandomStream* random) {
+  if (!random->Chance(half)) return v1::JobConfig::WIRE_FORMAT_FP32;
+  return random->Chance(0.5) ? v1::JobConfig::WIRE_FORMAT_BF16
+                             : v1::JobConfig::WIRE_FORMAT_FP16;
+}
+
 IntegerJob::IntegerJob(uint64_t seed, const Options& options)
-    : seed_(seed), touched_(options.touched), rounded_(options.rounded) {
+    : seed_(seed),
+      touched_(options.touched),
+      rounded_(options.rounded),
+      spoiled_(options.spoiled),
+      counted_(options.counted) {
   DrawConfig(options, seed);
   for (uint32_t epoch = 1; epoch <= config_.epochs(); ++epoch) {
     for (uint64_t begin = 0; begin < examples_; begin += kBatch) {
@@ -34,8 +46,17 @@ void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
       ? void(config_.mutable_optimizer()->mutable_adam())
       : void(config_.mutable_optimizer()->mutable_sgd());
   config_.mutable_optimizer()->set_learning_rate(1);
-  config_.mutable_optimizer()->set_schedule(v1::OptimizerConfig::CONSTANT);
-  config_.mutable_optimizer()->set_decay_steps(0);
+  config_.mutable_optimizer()->set_schedule(
+      options.decay_steps > 0 ? v1::OptimizerConfig::COSINE
+                              : v1::OptimizerConfig::CONSTANT);
+  config_.mutable_optimizer()->set_decay_steps(options.decay_steps);
+  config_.mutable_optimizer()->set_staleness_treatment(
+      options.scale_rate ? v1::OptimizerConfig::SCALE_RATE
+                         : v1::OptimizerConfig::NONE);
+  config_.set_push_format(options.push_format);
+  config_.set_pull_format(options.pull_format);
+  // Nobody's are refused so often in a row.
+  config_.set_quarantine_limit(100);
   config_.set_batch_per_replica(kBatch);
   config_.set_epochs(2);
   config_.set_staleness(options.staleness);
@@ -102,10 +123,24 @@ void IntegerJob::AddVariable(const std::string& name,
   }
 }
 
+bool IntegerJob::is_replayed() const {
+  const v1::OptimizerConfig& optimizer = config_.optimizer();
+  return is_adam() || optimizer.schedule() == v1::OptimizerConfig::COSINE ||
+         optimizer.staleness_treatment() == v1::OptimizerConfig::SCALE_RATE;
+}
+
+bool IntegerJob::is_pull_rounded() const {
+  return config_.pull_format() != v1::JobConfig::WIRE_FORMAT_FP32;
+}
+
 float IntegerJob::OfVariable(const BatchPlace& batch, size_t v) const {
+  if (counted_) return 1;
   const CounterRandom random(StableHash("coefficient", seed_ * 8 + v));
   const uint64_t counter = uint64_t{batch.epoch} << 32 | batch.begin;
-  const float size = 1.0f + static_cast<float>(random.Below(500, counter));
+  // Times a pattern of up to 8 it has 8 bits: bf16 has no more.
+  const bool half = config_.push_format() != v1::JobConfig::WIRE_FORMAT_FP32;
+  const float size =
+      1.0f + static_cast<float>(random.Below(half ? 31 : 500, counter));
   return batch.begin / kBatch % 2 == 0 ? size : -size;
 }
 
@@ -119,6 +154,21 @@ float IntegerJob::Coefficient(const BatchPlace& batch, size_t block) const {
   return OfVariable(batch, place.variable);
 }
 
+absl::optional<size_t> IntegerJob::SpoiledBlock(const BatchPlace& batch) const {
+  if (spoiled_ == 0) return absl::nullopt;
+  const CounterRandom random(StableHash("spoiled", seed_));
+  const uint64_t counter = uint64_t{batch.epoch} << 32 | batch.begin;
+  if (random.Uniform(counter) >= spoiled_) return absl::nullopt;
+  return CounterRandom(StableHash("spoiled block", seed_))
+      .Below(blocks_.size(), counter);
+}
+
+float IntegerJob::SumIn(size_t block, absl::Span<const float> values) const {
+  const BlockPlace& place = blocks_[block];
+  const uint64_t e = place.first_element;
+  return (initial_[place.variable] - values[e]) / patterns_[place.variable][e];
+}
+
 BufferChain IntegerJob::Gradient(const BatchPlace& batch) const {
   std::vector<std::vector<float>> gradients;
   for (const auto& pattern : patterns_) gradients.emplace_back(pattern.size());
@@ -130,6 +180,11 @@ BufferChain IntegerJob::Gradient(const BatchPlace& batch) const {
       gradients[place.variable][element] =
           coefficient * patterns_[place.variable][element];
     }
+  }
+  if (const auto block = SpoiledBlock(batch); block.has_value()) {
+    const BlockPlace& place = blocks_[*block];
+    gradients[place.variable][place.first_element + place.elements - 1] =
+        std::numeric_limits<float>::infinity();
   }
   BufferChain chain;
   for (const auto& gradient : gradients) {

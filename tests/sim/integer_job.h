@@ -9,8 +9,10 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 
+#include "base/random.h"
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "tensor/buffer.h"
@@ -56,8 +58,22 @@ class IntegerJob {
     double touched = 1;
     // As in v1::CheckpointConfig.
     uint32_t incremental = 0;
+    // How likely a batch's gradient has a number that is not finite.
+    double spoiled = 0;
+    // Every batch adds 1: weights then say how many are in.
+    bool counted = false;
+    // How gradients travel; what is half as long is exact in either format.
+    v1::JobConfig::WireFormat push_format = v1::JobConfig::WIRE_FORMAT_FP32;
+    v1::JobConfig::WireFormat pull_format = v1::JobConfig::WIRE_FORMAT_FP32;
+    // Steps over which the rate falls along a cosine; 0: it stays.
+    uint64_t decay_steps = 0;
+    // The rate is divided by the staleness.
+    bool scale_rate = false;
   };
   static constexpr uint32_t kBatch = 4;
+  // With this chance one of the two that take half as many bytes.
+  static v1::JobConfig::WireFormat DrawFormat(double half,
+                                              RandomStream* random);
 
   // A block, by where it lies: as coordinators lay variables out, whatever the
   // number of servers. Blocks are numbered in the order of slices.
@@ -85,6 +101,11 @@ class IntegerJob {
   uint64_t examples() const { return examples_; }
   bool is_adam() const { return config_.optimizer().has_adam(); }
   bool is_rounded() const { return rounded_; }
+  // Values are not those of ValueOf, but what the optimizer makes of the gradients
+  // in the order in which they came, and of how stale they were.
+  bool is_replayed() const;
+  // Pulled values are not those that the server has.
+  bool is_pull_rounded() const;
   // Every batch of every epoch.
   const std::set<BatchPlace>& batches() const { return batches_; }
 
@@ -94,6 +115,10 @@ class IntegerJob {
   // What a batch adds to a block, by the block's number: not 0 unless
   // Options::touched says so, so that one that is missing shows.
   float Coefficient(const BatchPlace& batch, size_t block) const;
+  // The block in whose gradient of this batch a number is not finite.
+  absl::optional<size_t> SpoiledBlock(const BatchPlace& batch) const;
+  // The sum of the coefficients of what is in a block, of its variable's values.
+  float SumIn(size_t block, absl::Span<const float> values) const;
   // Element `e` of variable `v` where the coefficients of what is in sum up to
   // `sum`.
   float ValueOf(size_t v, uint64_t e, float sum) const {
@@ -128,6 +153,8 @@ class IntegerJob {
   const uint64_t seed_;
   const double touched_;
   const bool rounded_;
+  const double spoiled_;
+  const bool counted_;
   v1::JobConfig config_;
   uint64_t examples_ = 0;
   std::vector<v1::Variable> variables_;

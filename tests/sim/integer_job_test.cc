@@ -1,5 +1,6 @@
 #include "tests/sim/integer_job.h"
 
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "coordinator/core/layout.h"
+#include "tensor/number_format.h"
 #include "tests/sim/fine_cut.h"
 
 namespace paramd {
@@ -65,6 +67,50 @@ TEST(IntegerJobTest, Promise2_ATornBlockShowsAndDifferentBlocksDoNot) {
   EXPECT_FALSE(job.CheckNotTorn(v, values).ok());
   values[values.size() - 1] = old_values[values.size() - 1];
   EXPECT_TRUE(job.CheckNotTorn(v, values).ok());
+}
+
+TEST(IntegerJobTest, WhatTravelsInHalfTheBytesIsExact) {
+  const FineCut cut({.block_elements = 16, .slice_bytes = 128});
+  const IntegerJob job(3, {.push_format = v1::JobConfig::WIRE_FORMAT_BF16});
+  for (const BatchPlace& batch : job.batches()) {
+    for (const Buffer& gradient : job.Gradient(batch)) {
+      const size_t count = gradient.size() / sizeof(float);
+      const Buffer half = Encoded(gradient, NumberFormat::kBf16);
+      std::vector<float> decoded(count);
+      DecodeNumbers(NumberFormat::kBf16, half.bytes().data(), count,
+                    decoded.data());
+      ASSERT_EQ(std::memcmp(decoded.data(), gradient.bytes().data(),
+                            gradient.size()),
+                0);
+    }
+  }
+}
+
+TEST(IntegerJobTest, ASpoiledGradientIsNotFiniteInOneBlock) {
+  const FineCut cut({.block_elements = 16, .slice_bytes = 128});
+  const IntegerJob job(3, {.spoiled = 0.3});
+  size_t spoiled = 0;
+  for (const BatchPlace& batch : job.batches()) {
+    size_t wrong = 0;
+    for (const Buffer& gradient : job.Gradient(batch)) {
+      std::vector<float> values(gradient.size() / sizeof(float));
+      std::memcpy(values.data(), gradient.bytes().data(), gradient.size());
+      for (const float value : values) wrong += std::isfinite(value) ? 0 : 1;
+    }
+    EXPECT_EQ(wrong, job.SpoiledBlock(batch).has_value() ? 1u : 0u);
+    spoiled += wrong;
+  }
+  EXPECT_GT(spoiled, 0u);
+  EXPECT_LT(spoiled, job.batches().size());
+}
+
+TEST(IntegerJobTest, ACountedJobSaysHowManyBatchesAreIn) {
+  const FineCut cut({.block_elements = 16, .slice_bytes = 128});
+  const IntegerJob job(3, {.counted = true});
+  for (size_t b = 0; b < job.blocks().size(); ++b) {
+    const size_t v = job.blocks()[b].variable;
+    EXPECT_EQ(job.SumIn(b, After(job, v, {{1, 0}, {1, 4}, {1, 4}})), 3);
+  }
 }
 
 TEST(IntegerJobTest, BlocksAreThoseOfTheLayoutThatACoordinatorPlans) {

@@ -58,7 +58,8 @@ IntegerWitness::IntegerWitness(const IntegerJob& job, const SimStorage& storage,
                   input_.Whole(ledger_.push(push));
                   return absl::OkStatus();
                 }),
-      loss_(ledger_, content_, sessions_, storage) {}
+      loss_(ledger_, content_, sessions_, storage),
+      manifests_(ledger_, content_) {}
 
 void IntegerWitness::Begin(Simulation* simulation) {
   simulation_ = simulation;
@@ -98,6 +99,7 @@ void IntegerWitness::ReadLog() {
         }
       }
       input_.Begin(term, begin);
+      manifests_.Begin(term, begin);
       told_[term].clear();  // All sessions end with it.
     }
     if (entry.has_retired()) {
@@ -119,6 +121,7 @@ absl::Status IntegerWitness::TakenOver(const v1::Configuration& configuration,
   probes_.Hit(lossy ? "servers are taken over, one of which had lost pushes"
                     : "servers are taken over");
   loss_.TakenOver(configuration);
+  manifests_.TakeOver(term);
   for (const v1::WorkerMember& worker : configuration.workers()) {
     const SessionKey key = {worker.index(), NumberOf(worker.generation())};
     if (fences_logged_.contains(key)) {
@@ -187,6 +190,7 @@ absl::Status IntegerWitness::SentByCoordinator(const SimProcess&,
   if (const auto* seal = DynamicCastToGenerated<v1::SealRequest>(&request)) {
     input_.Cut(NumberOf(seal->header().snapshot()));
     loss_.Sealing(*seal);
+    manifests_.Sealing(*seal);
     snapshot_open_ = true;
   }
   return absl::OkStatus();
@@ -241,11 +245,16 @@ void IntegerWitness::Received(const SimProcess& self, PeerId,
     LastHeard& newest = heard_[key.worker];
     if (!(key < newest.session)) newest = {key, self, simulation_->elapsed()};
     loss_.Cut(*heartbeat);
+    manifests_.HeardCut(*heartbeat);
+    manifests_.Heard(heartbeat->header());
     // Of a session that is being fenced it comes too late.
     if (heartbeat->leaving() && !gone_.contains(key)) left_.insert(key);
   } else if (const auto* join =
                  DynamicCastToGenerated<v1::JoinRequest>(&request)) {
     said_ended_.insert(join->replaces());
+  } else if (const auto* portion =
+                 DynamicCastToGenerated<v1::PortionRequest>(&request)) {
+    manifests_.Heard(portion->header());
   }
 }
 
@@ -281,6 +290,7 @@ void IntegerWitness::Answered(const SimProcess& self, PeerId from,
   } else if (const auto* portion =
                  DynamicCastToGenerated<v1::PortionRequest>(&request)) {
     loss_.Noted(portion->header());
+    manifests_.Noted(portion->header());
     Check(input_.HandedOut(*portion,
                            static_cast<const v1::PortionReply&>(*reply.head)));
   } else if (DynamicCastToGenerated<v1::ConfigureRequest>(&request) !=
@@ -296,6 +306,8 @@ void IntegerWitness::Answered(const SimProcess& self, PeerId from,
   } else if (const auto* heartbeat =
                  DynamicCastToGenerated<v1::HeartbeatRequest>(&request)) {
     loss_.Noted(heartbeat->header());
+    manifests_.Noted(heartbeat->header());
+    manifests_.NotedCut(*heartbeat);
     const auto& answer = static_cast<const v1::HeartbeatReply&>(*reply.head);
     snapshot_open_ = !IsZero(answer.snapshot());
     if (heartbeat->has_held() && heartbeat->held().term() == answer.term()) {
@@ -325,9 +337,17 @@ void IntegerWitness::ProbeRefusal(const SimProcess& self, const Head& request,
 }
 
 void IntegerWitness::Heard(const SimProcess& self, PeerId, const Head& request,
-                           const absl::Status&, const Head* reply) {
+                           const absl::Status& status, const Head* reply) {
   ReadLog();
   if (self.peer.kind != PeerId::Kind::kWorker) return;
+  if (RefusalOf(status).reason() == v1::Refusal::QUARANTINED) {
+    const auto* push = DynamicCastToGenerated<v1::PushRequest>(&request);
+    if (push != nullptr &&
+        sessions_.IsOpen(KeyOf(push->header()), push->header().sequence())) {
+      probes_.Hit("a push is refused for its numbers");
+      Check(GaveUp(KeyOf(push->header())));
+    }
+  }
   if (const auto* heartbeat =
           DynamicCastToGenerated<v1::HeartbeatRequest>(&request)) {
     Check(sessions_.HearsHeartbeat(
@@ -432,11 +452,15 @@ absl::Status IntegerWitness::GivesUp(const SimProcess& self) {
   if (session == pushed_as_.end()) {
     return Wrong(PeerName(self.peer), " gives up a push that it never sent");
   }
+  probes_.Hit("a push is given up");
+  return GaveUp(session->second);
+}
+
+absl::Status IntegerWitness::GaveUp(const SessionKey& session) {
   ASSIGN_OR_RETURN(const PushLedger::PushIndex push,
-                   sessions_.GivesUp(session->second));
+                   sessions_.GivesUp(session));
   ledger_.GivesUp(push);
   input_.Whole(ledger_.push(push));
-  probes_.Hit("a push is given up");
   return absl::OkStatus();
 }
 
@@ -453,6 +477,7 @@ absl::Status IntegerWitness::CheckCheckpoints() {
     absl::Status status = content_.CheckCheckpoint(manifest);
     status.Update(input_.CheckCheckpoint(manifest));
     status.Update(loss_.CheckCheckpoint(manifest));
+    status.Update(manifests_.CheckCheckpoint(manifest));
     status.Update(CheckAudit(manifest));
     if (status.ok()) continue;
     return absl::Status(

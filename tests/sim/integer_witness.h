@@ -15,6 +15,7 @@
 #include "tests/sim/input_model.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/loss_model.h"
+#include "tests/sim/manifest_model.h"
 #include "tests/sim/probes.h"
 #include "tests/sim/push_ledger.h"
 #include "tests/sim/session_model.h"
@@ -32,7 +33,8 @@ namespace paramd {
 //    to its worker: see SessionModel. So what is missing of it later was lost
 //    with the memory of a server.
 //  - A checkpoint lists as lost just what is: see LossModel. Its two counts of
-//    the pushes in a block agree: see PushAudit.
+//    the pushes in a block agree: see PushAudit. Its step is the sum of its cuts:
+//    see ManifestModel.
 //  - A batch has one owner at a time: see InputModel. So a batch is in a block
 //    more often than once only if a worker was killed that had it.
 //  - What must survive is in the log before anybody is told; no generation,
@@ -85,6 +87,7 @@ class IntegerWitness : public SimulationWatcher {
   const SessionModel& sessions() const { return sessions_; }
   const InputModel& input() const { return input_; }
   const LossModel& loss() const { return loss_; }
+  const ManifestModel& manifests() const { return manifests_; }
   // A coordinator holds workers for a snapshot, or has one join that is not
   // answered: what a change of coordinators may hit.
   bool snapshot_open() const { return snapshot_open_; }
@@ -100,6 +103,7 @@ class IntegerWitness : public SimulationWatcher {
   void NoteLeftBehind(const v1::JoinRequest& join);
   absl::Status SentByCoordinator(const SimProcess& self, const Head& request);
   absl::Status GivesUp(const SimProcess& self);
+  absl::Status GaveUp(const SessionKey& session);
   static absl::Status CheckAudit(const v1::Manifest& manifest);
   absl::Status CheckLogged(const v1::Configuration& configuration);
   absl::Status HeardByWorker(const SimProcess& self, const Head& request,
@@ -117,6 +121,7 @@ class IntegerWitness : public SimulationWatcher {
   InputModel input_;
   SessionModel sessions_;
   LossModel loss_;
+  ManifestModel manifests_;
   size_t log_read_ = 0;
   size_t checked_ = 0;  // Checkpoints.
   std::set<uint64_t> terms_logged_;

@@ -47,8 +47,20 @@ absl::Duration DrawGiveUp(uint64_t seed) {
   return absl::Milliseconds(1500 + random.Below(4000));
 }
 
+// What is made of gradients on their way and where they are applied.
+void DrawNumbers(uint64_t seed, IntegerJob::Options* options) {
+  RandomStream random(StableHash("numbers", seed));
+  options->push_format = IntegerJob::DrawFormat(0.25, &random);
+  if (IsGentle(seed)) return;
+  options->pull_format = IntegerJob::DrawFormat(0.25, &random);
+  if (random.Chance(0.15)) options->decay_steps = 200 + random.Below(400);
+  options->scale_rate = random.Chance(0.15);
+  if (random.Chance(0.15)) options->spoiled = 0.04;
+}
+
 IntegerJob::Options JobOptions(uint64_t seed) {
   IntegerJob::Options options;
+  DrawNumbers(seed, &options);
   if (IsIncremental(seed)) {
     RandomStream random(StableHash("incremental", seed));
     options.incremental = 1 + static_cast<uint32_t>(random.Below(4));
@@ -216,6 +228,7 @@ class IntegerRun {
         {"a loss is reported", witness_.loss().reported()},
         {"a loss is reported of a session that pushed no more",
          witness_.loss().reported_unheard()},
+        {"a checkpoint's step is known", witness_.manifests().exact()},
     };
     for (const auto& [name, times] : seen) {
       if (times > 0) report_.probes.Hit(name, times);

@@ -11,6 +11,7 @@ namespace paramd {
 void Intruder::Spoil(PeerId server, const v1::PushRequest& push,
                      const BatchPlace& batch) {
   Chunk chunk = {server, push, {}};
+  chunk.head.set_encoding(v1::FP32);
   for (const v1::PushBlock& block : push.blocks()) {
     const uint32_t number =
         job_.slices()[block.slice()].first_block + block.block();

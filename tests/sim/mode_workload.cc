@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "config/consistency.h"
 #include "proto/refusal.h"
+#include "tests/sim/batch_counts.h"
 #include "tests/sim/fine_cut.h"
 #include "tests/sim/integer_cluster.h"
 #include "tests/sim/integer_job.h"
@@ -56,11 +57,30 @@ IntegerJob::Options JobOptions(uint64_t seed) {
   IntegerJob::Options options;
   options.examples = 400;
   options.staleness = DrawMode(&random);
+  options.push_format = IntegerJob::DrawFormat(0.25, &random);
+  options.pull_format = IntegerJob::DrawFormat(0.25, &random);
   if (!IsExact(seed)) {
+    options.counted = true;
     options.lease = absl::Milliseconds(6000 + random.Below(6000));
   }
   return options;
 }
+
+// Counts batches too.
+class ModeWitness : public StepWitness {
+ public:
+  ModeWitness(const SimStorage& storage, WorkloadReport* report, Fail fail,
+              BatchCounts* counts)
+      : StepWitness(storage, report, std::move(fail)), counts_(*counts) {}
+
+  void Sent(const SimProcess& self, PeerId to, const Head& request) override {
+    StepWitness::Sent(self, to, request);
+    counts_.Sent(request);
+  }
+
+ private:
+  BatchCounts& counts_;
+};
 
 class ModeRun {
  public:
@@ -73,7 +93,7 @@ class ModeRun {
         simulation_(SimulationOptions(seed, verbose)),
         witness_(storage_, &report_, [this](absl::Status status) {
           simulation_.Fail(std::move(status));
-        }) {}
+        }, &counts_) {}
 
   WorkloadReport Run() {
     simulation_.Watch(&witness_);
@@ -271,6 +291,7 @@ class ModeRun {
                          status.message()));
       }
     }
+    if (!IsExact(seed_)) RETURN_IF_ERROR(CheckCounts());
     for (const v1::WriteResult& result : storage_.results()) {
       const bool lost = KindOf(seed_) == Kind::kCalm && result.pushes_lost() > 0;
       if (lost || result.pushes_doubled() > 0) {
@@ -287,25 +308,40 @@ class ModeRun {
     return absl::OkStatus();
   }
 
-  static bool IsLeft(const BatchPlace& batch, const v1::SavedInput& input) {
-    if (batch.epoch > input.next_epoch() ||
-        (batch.epoch == input.next_epoch() &&
-         batch.begin >= input.next_offset())) {
-      return true;
-    }
-    for (const v1::SavedInput::Range& range : input.remaining()) {
-      if (batch.epoch == range.epoch() && range.begin() <= batch.begin &&
-          batch.begin < range.end()) {
-        return true;
+  // Every checkpoint, and what the job says of the last.
+  absl::Status CheckCounts() const {
+    for (const v1::Manifest& manifest : storage_.committed()) {
+      std::vector<std::vector<float>> values;
+      for (const v1::Variable& variable : job_.variables()) {
+        ASSIGN_OR_RETURN(
+            values.emplace_back(),
+            storage_.ReadVariable(manifest, variable.name(), ""));
       }
+      const absl::Status status = counts_.Check(manifest, values);
+      if (status.ok()) continue;
+      return absl::Status(
+          status.code(),
+          absl::StrCat("checkpoint ", VersionName(manifest.snapshot()), ": ",
+                       status.message()));
     }
-    return false;
+    const v1::Manifest& last = storage_.committed().back();
+    const uint64_t lost = BatchCounts::LostIn(last);
+    for (const v1::WriteResult& result : storage_.results()) {
+      if (result.checkpoint_path() != SimStorage::PathOf(last.snapshot()) ||
+          result.pushes_lost() == lost) {
+        continue;
+      }
+      return absl::DataLossError(
+          absl::StrCat("the job says that ", result.pushes_lost(),
+                       " pushes are lost; its last checkpoint lists ", lost));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckExact(const v1::Manifest& manifest) {
     std::multiset<BatchPlace> in;
     for (const BatchPlace& batch : job_.batches()) {
-      if (!IsLeft(batch, manifest.input())) in.insert(batch);
+      if (!BatchCounts::IsLeft(batch, manifest.input())) in.insert(batch);
     }
     for (size_t v = 0; v < job_.variables().size(); ++v) {
       ASSIGN_OR_RETURN(
@@ -329,7 +365,8 @@ class ModeRun {
   // Since sync mode was left, if its steps are not saved.
   absl::optional<size_t> committed_in_sync_;
   Simulation simulation_;
-  StepWitness witness_;
+  BatchCounts counts_{job_};
+  ModeWitness witness_;
 };
 
 }  // namespace

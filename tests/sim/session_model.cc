@@ -245,6 +245,12 @@ std::map<SessionKey, uint64_t> SessionModel::whole() const {
   return whole;
 }
 
+bool SessionModel::IsOpen(const SessionKey& key, uint64_t sequence) const {
+  const auto found = sessions_.find(key);
+  return found != sessions_.end() && found->second.opened == sequence &&
+         found->second.whole < sequence;
+}
+
 bool SessionModel::HasOpenPush(uint32_t worker) const {
   const auto newest = newest_.find(worker);
   if (newest == newest_.end()) return false;

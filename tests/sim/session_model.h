@@ -29,7 +29,8 @@ namespace paramd {
 // every server generation that acknowledged it.
 //
 // A push that is given up is open no longer: it counts as whole in all that its
-// worker tells, whatever of it is in.
+// worker tells, whatever of it is in. So is one that a server refuses for its
+// numbers.
 //
 // Not thread-safe. Job, ledger and content outlive it.
 class SessionModel {
@@ -58,6 +59,7 @@ class SessionModel {
                               const v1::HeartbeatReply* reply);
 
   // A push is open: some block of it is not acknowledged.
+  bool IsOpen(const SessionKey& session, uint64_t sequence) const;
   bool HasOpenPush(uint32_t worker) const;
   bool AnyOpenPush() const;
   // By session: up to which push all are whole.

@@ -193,7 +193,7 @@ bool Simulation::Interrupt(Moment moment, const SimProcess& self, PeerId from,
 }
 
 void Simulation::DeliverRequest(Event event) {
-  // A call that was refused comes no second time: its sender counts on it that
+  // A push that was refused comes no second time: its sender counts on it that
   // what was refused is not in.
   if (event.call->reset || event.call->refused) return;
   Node* node = Living(event.node);
@@ -416,9 +416,12 @@ void Simulation::Answer(Node* node, Outbox::ReplyItem item) {
   if (watcher_ != nullptr) {
     watcher_->Answered(node->self, call->from.peer, *call->head, item);
   }
-  // A call has one answer: that to what came first of it.
-  if (call->reset || again) return;
-  call->refused = !item.status.ok();
+  // Nothing repeats a push under its call: at the first sending of a chunk what is
+  // in already was pushed by somebody else. So it has one answer, that to what
+  // came first of it; of any other call either copy may be heard.
+  const bool is_push = call->type() == "PushRequest";
+  if (call->reset || (again && is_push)) return;
+  call->refused = is_push && !item.status.ok();
   const SimNetwork::Fate fate =
       network_.OfReply({node->self.peer, call->from.peer, &call->type(), now_});
   if (fate.fails_at.has_value()) {

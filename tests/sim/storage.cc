@@ -137,18 +137,18 @@ void SimStorage::Tear(const v1::WriteShard& request) {
   Tensors& torn = directory->second[request.file().name()];
   torn.clear();
   if (request.tensors_size() > 0) {
-    torn[request.tensors(0).name()] =
+    torn[request.tensors(0).name()].bytes =
         std::string(request.tensors(0).bytes() / 2, '\0');
   }
 }
 
 uint32_t SimStorage::CrcOf(const Tensors& tensors) {
   uint32_t crc = 0;
-  for (const auto& [name, bytes] : tensors) {
-    crc = Crc32c(
-        absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()),
-                            bytes.size()),
-        crc);
+  for (const auto& [name, tensor] : tensors) {
+    crc = Crc32c(absl::MakeConstSpan(
+                     reinterpret_cast<const std::byte*>(tensor.bytes.data()),
+                     tensor.bytes.size()),
+                 crc);
   }
   return crc;
 }
@@ -281,13 +281,15 @@ IoResult SimStorage::WriteShard(const v1::WriteShard& request,
   ChainReader reader(payload);
   uint64_t bytes = 0;
   for (const v1::WriteShard::Tensor& tensor : request.tensors()) {
-    std::string value(tensor.bytes(), '\0');
+    Tensor written = {std::string(tensor.bytes(), '\0'),
+                      {tensor.shape().begin(), tensor.shape().end()}};
+    std::string& value = written.bytes;
     uint64_t size = sizeof(float);
     for (const uint64_t dimension : tensor.shape()) size *= dimension;
     if (size != tensor.bytes() ||
         !reader.Read(absl::MakeSpan(reinterpret_cast<std::byte*>(value.data()),
                                     value.size())) ||
-        !tensors.emplace(tensor.name(), std::move(value)).second) {
+        !tensors.emplace(tensor.name(), std::move(written)).second) {
       return Failed(absl::InvalidArgumentError(
           absl::StrCat("tensor '", tensor.name(), "' comes twice or has not ",
                        size, " bytes")));

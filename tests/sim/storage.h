@@ -21,7 +21,9 @@
 namespace paramd {
 
 // The shared storage of a job, in maps: the configuration log and the
-// checkpoints. It outlives crashes of nodes and does what storage.proto says.
+// checkpoints. It outlives crashes of nodes and does what storage.proto says:
+// servers restore through checkpoint/'s reader, and ReadVariable, which tells
+// witnesses what was written, reads by itself.
 //
 // Not thread-safe; outlives the simulations that it serves.
 class SimStorage {
@@ -107,8 +109,12 @@ class SimStorage {
       const std::string& slot) const;
 
  private:
-  using Number = std::pair<uint64_t, uint64_t>;        // (term, counter)
-  using Tensors = std::map<std::string, std::string>;  // By name.
+  using Number = std::pair<uint64_t, uint64_t>;  // (term, counter)
+  struct Tensor {
+    std::string bytes;
+    std::vector<uint64_t> shape;
+  };
+  using Tensors = std::map<std::string, Tensor>;  // By name.
   using Files = std::map<std::string, std::map<std::string, Tensors>>;
 
   template <typename Request, typename Function>
@@ -145,21 +151,15 @@ class SimStorage {
   absl::Status CheckShare(const v1::ReadSlices& request,
                           const v1::Manifest& manifest) const;
 
-  // Of the files as they were written, or as they are now: a slice's values, or
-  // those of a slot: the file's own, or the base's and what has changed since.
-  enum class View { kWritten, kNow };
-  absl::StatusOr<std::string> ReadSlice(View view, const std::string& path,
+  // What is read for servers: of the files as they are now.
+  class Source;
+  // As it was written: a slice's values, or those of a slot: the file's own, or
+  // the base's and what has changed since.
+  absl::StatusOr<std::string> ReadSlice(const std::string& path,
                                         const v1::ShardFile& file,
                                         const v1::SavedSlice& saved,
                                         const std::string& slot,
                                         uint64_t bytes) const;
-  // Rows [begin, end) of a variable's values or slot; appends what the
-  // checkpoint says about them to `got` unless null.
-  absl::StatusOr<std::string> ReadRows(View view, const std::string& path,
-                                       const v1::Manifest& manifest,
-                                       const v1::ReadSlices::Want& want,
-                                       const std::string& slot,
-                                       v1::ReadSlicesResult::Got* got) const;
 
   std::vector<v1::LogEntry> log_;
   std::vector<v1::Manifest> committed_;

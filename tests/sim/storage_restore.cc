@@ -8,6 +8,10 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "checkpoint/read_buffers.h"
+#include "checkpoint/read_target.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/slice_reader.h"
 #include "proto/refusal.h"
 #include "tensor/shape.h"
 #include "tests/sim/storage.h"
@@ -29,9 +33,10 @@ const std::string& TensorOf(const Tensors& named, const std::string& slot) {
   return tensor == named.slot_tensors().end() ? none : tensor->second;
 }
 
-uint64_t SizeOf(const std::map<std::string, std::string>& tensors) {
+template <typename Tensors>
+uint64_t SizeOf(const Tensors& tensors) {
   uint64_t bytes = 0;
-  for (const auto& [name, tensor] : tensors) bytes += tensor.size();
+  for (const auto& [name, tensor] : tensors) bytes += tensor.bytes.size();
   return bytes;
 }
 
@@ -120,6 +125,51 @@ IoResult SimStorage::FindCheckpoint(const v1::FindCheckpoint& request) {
   return done;
 }
 
+class SimStorage::Source : public TensorSource {
+ public:
+  Source(const SimStorage& storage, std::string path)
+      : storage_(storage), path_(std::move(path)) {}
+
+  absl::StatusOr<const TensorInfo*> Find(const File& file,
+                                         const std::string& name) override {
+    const Tensor* const tensor = TensorIn(file, name);
+    if (tensor == nullptr) {
+      return absl::DataLossError(absl::StrCat("file '", file.name,
+                                              "' has no tensor '", name, "'"));
+    }
+    uint64_t bytes = sizeof(float);
+    for (const uint64_t dimension : tensor->shape) bytes *= dimension;
+    if (bytes != tensor->bytes.size()) {
+      return absl::DataLossError(
+          absl::StrCat("file '", file.name, "' ends inside '", name, "'"));
+    }
+    found_ = {name, "F32", tensor->shape, 0, bytes};
+    return &found_;
+  }
+
+  absl::Status Read(const File& file, const std::string& name, uint64_t offset,
+                    absl::Span<std::byte> out) override {
+    std::memcpy(out.data(), TensorIn(file, name)->bytes.data() + offset,
+                out.size());
+    return absl::OkStatus();
+  }
+
+ private:
+  const Tensor* TensorIn(const File& file, const std::string& name) const {
+    const Tensors* const tensors = storage_.FileNow(
+        file.directory.empty() ? path_
+                               : absl::StrCat("checkpoints/", file.directory),
+        file.name);
+    if (tensors == nullptr) return nullptr;
+    const auto found = tensors->find(name);
+    return found == tensors->end() ? nullptr : &found->second;
+  }
+
+  const SimStorage& storage_;
+  const std::string path_;
+  TensorInfo found_;
+};
+
 IoResult SimStorage::ReadSlices(const v1::ReadSlices& request) {
   const auto manifest =
       std::find_if(visible_.begin(), visible_.end(), [&](const auto& entry) {
@@ -133,13 +183,8 @@ IoResult SimStorage::ReadSlices(const v1::ReadSlices& request) {
     return Failed(absl::UnavailableError(absl::StrCat(
         "cannot read '", request.path(), "': stale file handle")));
   }
-  auto head = std::make_unique<v1::ReadSlicesResult>();
-  if (request.check().of() == 0) {
-    *head->mutable_manifest() = manifest->second;
-  } else {
-    *head->mutable_manifest() = SourcesOf(request, manifest->second);
-  }
-  IoResult result;
+  const auto index = SliceIndex::Create(manifest->second);
+  if (!index.ok()) return Failed(index.status());
   for (const v1::ShardFile& file : manifest->second.files()) {
     const absl::Status base = CheckBase(file);
     if (!base.ok()) return Failed(base);
@@ -154,19 +199,16 @@ IoResult SimStorage::ReadSlices(const v1::ReadSlices& request) {
     found_alone_ += request.check().alone() ? 1 : 0;
     return Failed(checked);
   }
-  for (const v1::ReadSlices::Want& want : request.slices()) {
-    v1::ReadSlicesResult::Got* const got = head->add_slices();
-    auto values =
-        ReadRows(View::kNow, request.path(), manifest->second, want, "", got);
-    if (!values.ok()) return Failed(values.status());
-    result.payload.push_back(Buffer::Copy(*values));
-    for (const std::string& slot : request.slots()) {
-      auto slots = ReadRows(View::kNow, request.path(), manifest->second, want,
-                            slot, nullptr);
-      if (!slots.ok()) return Failed(slots.status());
-      result.payload.push_back(Buffer::Copy(*slots));
-    }
-  }
+  auto head = std::make_unique<v1::ReadSlicesResult>();
+  IoResult result;
+  Source source(*this, request.path());
+  ReadBuffers buffers;
+  ChainTarget target(&buffers, &result.payload);
+  result.status =
+      paramd::ReadSlices(request, *index, &source, head.get(), &target);
+  if (!result.status.ok()) return Failed(result.status);
+  head->mutable_manifest()->set_run_id(manifest->second.run_id());
+  if (request.check().of() == 0) *head->mutable_manifest() = manifest->second;
   result.head = std::move(head);
   return result;
 }
@@ -197,7 +239,7 @@ void SimStorage::MayDamage(const v1::Manifest& manifest, double chance) {
   std::string& tensor =
       std::next(damaged.begin(),
                 static_cast<int64_t>(damage_.random->Below(damaged.size())))
-          ->second;
+          ->second.bytes;
   const uint64_t byte = damage_.random->Below(tensor.size());
   if (damage_.random->Chance(0.2)) {
     tensor.resize(byte);
@@ -258,7 +300,7 @@ absl::Status SimStorage::CheckShare(const v1::ReadSlices& request,
 }
 
 absl::StatusOr<std::string> SimStorage::ReadSlice(
-    View view, const std::string& path, const v1::ShardFile& file,
+    const std::string& path, const v1::ShardFile& file,
     const v1::SavedSlice& saved, const std::string& slot,
     uint64_t bytes) const {
   const auto find = [&](const std::string& directory, const std::string& name,
@@ -266,11 +308,10 @@ absl::StatusOr<std::string> SimStorage::ReadSlice(
                         uint64_t size) -> absl::StatusOr<std::string> {
     const auto written = files_.find(directory);
     if (written != files_.end() && written->second.contains(name)) {
-      const Tensors& tensors = view == View::kNow ? *FileNow(directory, name)
-                                                  : written->second.at(name);
+      const Tensors& tensors = written->second.at(name);
       const auto found = tensors.find(tensor);
-      if (found != tensors.end() && found->second.size() == size) {
-        return found->second;
+      if (found != tensors.end() && found->second.bytes.size() == size) {
+        return found->second.bytes;
       }
     }
     return absl::DataLossError(absl::StrCat("file '", directory, "/", name,
@@ -295,60 +336,35 @@ absl::StatusOr<std::string> SimStorage::ReadSlice(
   return slice;
 }
 
-absl::StatusOr<std::string> SimStorage::ReadRows(
-    View view, const std::string& path, const v1::Manifest& manifest,
-    const v1::ReadSlices::Want& want, const std::string& slot,
-    v1::ReadSlicesResult::Got* got) const {
-  ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(want.shape()));
-  const uint64_t row_bytes = shape.row_elements * sizeof(float);
-  std::string rows((want.row_end() - want.row_begin()) * row_bytes, '\0');
-  uint64_t found = 0;
-  for (const v1::ShardFile& file : manifest.files()) {
-    for (const v1::SavedSlice& saved : file.slices()) {
-      const uint64_t begin = std::max(saved.row_begin(), want.row_begin());
-      const uint64_t end = std::min(saved.row_end(), want.row_end());
-      if (saved.variable() != want.variable() || begin >= end) continue;
-      ASSIGN_OR_RETURN(
-          const std::string slice,
-          ReadSlice(view, path, file, saved, slot,
-                    (saved.row_end() - saved.row_begin()) * row_bytes));
-      std::memcpy(
-          rows.data() + (begin - want.row_begin()) * row_bytes,
-          slice.data() + (begin - saved.row_begin()) * row_bytes,
-          (end - begin) * row_bytes);
-      found += end - begin;
-      if (got == nullptr) continue;
-      v1::ReadSlicesResult::Piece* const piece = got->add_pieces();
-      piece->set_row_begin(begin);
-      piece->set_row_end(end);
-      *piece->mutable_saved() = saved;
-    }
-  }
-  if (found != want.row_end() - want.row_begin()) {
-    return absl::DataLossError(absl::StrCat(
-        "the checkpoint has ", found, " of ", want.row_end() - want.row_begin(),
-        " rows of '", want.variable(), "'"));
-  }
-  return rows;
-}
-
 absl::StatusOr<std::vector<float>> SimStorage::ReadVariable(
     const v1::Manifest& manifest, const std::string& variable,
     const std::string& slot) const {
-  v1::ReadSlices::Want want;
+  RowShape shape = {0, 0};
   for (const v1::Variable& known : manifest.variables()) {
     if (known.name() != variable) continue;
-    ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(known.shape()));
-    want.set_variable(variable);
-    *want.mutable_shape() = known.shape();
-    want.set_row_end(shape.rows);
+    ASSIGN_OR_RETURN(shape, ToRowShape(known.shape()));
   }
-  ASSIGN_OR_RETURN(
-      const std::string bytes,
-      ReadRows(View::kWritten, PathOf(manifest.snapshot()), manifest, want,
-               slot, nullptr));
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  std::vector<float> values(shape.rows * shape.row_elements);
+  uint64_t found = 0;
+  for (const v1::ShardFile& file : manifest.files()) {
+    for (const v1::SavedSlice& saved : file.slices()) {
+      if (saved.variable() != variable) continue;
+      const uint64_t elements =
+          (saved.row_end() - saved.row_begin()) * shape.row_elements;
+      ASSIGN_OR_RETURN(const std::string slice,
+                       ReadSlice(PathOf(manifest.snapshot()), file, saved, slot,
+                                 elements * sizeof(float)));
+      if (saved.row_end() > shape.rows) break;
+      std::memcpy(values.data() + saved.row_begin() * shape.row_elements,
+                  slice.data(), slice.size());
+      found += saved.row_end() - saved.row_begin();
+    }
+  }
+  if (shape.rows == 0 || found != shape.rows) {
+    return absl::DataLossError(absl::StrCat("the checkpoint has ", found, " of ",
+                                            shape.rows, " rows of '", variable,
+                                            "'"));
+  }
   return values;
 }
 

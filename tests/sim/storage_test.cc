@@ -80,6 +80,7 @@ class StorageTest : public ::testing::Test {
     manifest->set_global_step(counter);
     v1::Variable* variable = manifest->add_variables();
     variable->set_name("w");
+    variable->set_dtype(v1::FLOAT32);
     variable->add_shape(3);
     variable->add_shape(2);
     v1::ShardFile* file = write->mutable_file();

@@ -40,11 +40,16 @@ Cut DrawCut(uint64_t seed) {
 
 IntegerJob::Options JobOptions(uint64_t seed) {
   RandomStream random(StableHash("sync lease", seed));
-  return {.examples = 300,
-          .lease = absl::Milliseconds(6000 + random.Below(6000)),
-          .staleness = "sync",
-          .backup_workers = HasBackup(seed) ? 1u : 0u,
-          .rounded = IsRounded(seed)};
+  IntegerJob::Options options = {
+      .examples = 300,
+      .lease = absl::Milliseconds(6000 + random.Below(6000)),
+      .staleness = "sync",
+      .backup_workers = HasBackup(seed) ? 1u : 0u,
+      .rounded = IsRounded(seed)};
+  if (IsRounded(seed)) return options;
+  options.push_format = IntegerJob::DrawFormat(0.25, &random);
+  options.pull_format = IntegerJob::DrawFormat(0.25, &random);
+  return options;
 }
 
 class SyncRun {
