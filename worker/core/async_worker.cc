@@ -433,7 +433,13 @@ std::string AsyncWorker::waiting_for() const {
 
 std::string AsyncWorker::overdue(Time now) const {
   if (phase_ == Phase::kJoining) return waiting_for();
-  return session_.has_value() ? session_->overdue(now, kOverdue) : "";
+  if (!session_.has_value()) return "";
+  std::string whom = session_->overdue(now, kOverdue);
+  const absl::Duration beat = absl::Milliseconds(options_.job.heartbeat_ms());
+  if (whom.empty() && !silent_why_.empty() && now - heard_ > beat + kOverdue) {
+    return absl::StrCat("the coordinator to answer: ", silent_why_);
+  }
+  return whom;
 }
 
 void AsyncWorker::FillStatus(v1::StatusReply* status) const {

@@ -263,6 +263,7 @@ class AsyncWorker : public Core {
   std::string last_wait_;  // Whom the coordinator last said it waits for.
   CoordinatorCall heartbeat_call_;
   Time heard_;  // When the coordinator last answered.
+  std::string silent_why_;  // Why it has not since; empty: it has.
   uint64_t term_ = 0;  // The newest of which a coordinator answered.
   uint64_t heartbeat_number_ = 0;
   v1::HeartbeatRequest told_;  // The newest heartbeat sent.

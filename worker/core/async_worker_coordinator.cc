@@ -80,6 +80,7 @@ void AsyncWorker::OnJoined(const v1::JoinReply& reply, Time now, Outbox* out) {
   for (Weights& weights : weights_) weights = Weights(session_->placement());
   phase_ = Phase::kRunning;
   heard_ = now;
+  silent_why_.clear();
   portion_call_.retry_at = now;
   heartbeat_call_.retry_at = now;
   join_why_.clear();
@@ -329,6 +330,7 @@ void AsyncWorker::OnHeartbeat(const Message& message, Time now, Outbox* out) {
     return;
   }
   heard_ = now;
+  silent_why_.clear();
   term_ = reply->term();
   news_ = *reply;
   // Of an earlier coordinator it takes nothing any more.
@@ -374,11 +376,13 @@ void AsyncWorker::OnCoordinatorRefused(const absl::Status& status, Time now,
   } else if (gone) {
     out->Note("the coordinator knows no such session; joining again");
     JoinAgain(now);
-  } else if (now - heard_ >
-             absl::Milliseconds(options_.job.start_timeout_ms())) {
-    out->Exit(absl::UnavailableError(absl::StrCat(
-        "the coordinator has not answered for ",
-        absl::FormatDuration(now - heard_), ": ", status.message())));
+  } else {
+    silent_why_ = std::string(status.message());
+    if (now - heard_ > absl::Milliseconds(options_.job.start_timeout_ms())) {
+      out->Exit(absl::UnavailableError(absl::StrCat(
+          "the coordinator has not answered for ",
+          absl::FormatDuration(now - heard_), ": ", silent_why_)));
+    }
   }
 }
 

@@ -456,6 +456,25 @@ TEST_F(AsyncWorkerSessionTest, Promise4_ACoordinatorThatIsGoneIsNamedInTheEnd) {
               HasSubstr("the coordinator has not answered for 1m"));
 }
 
+TEST_F(AsyncWorkerSessionTest, Promise4_ASilentCoordinatorIsWaitedForByName) {
+  joined_.AnswerPull(*joined_.TakePull(), 5);  // No server is waited for.
+  const auto lose_beats = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      while (auto beat = driver().TakeSend<v1::HeartbeatRequest>()) {
+        driver().Fail(*beat, absl::UnavailableError("DNS resolution failed"));
+      }
+      driver().Advance(absl::Seconds(1));
+    }
+  };
+  lose_beats(3);
+  EXPECT_EQ(joined_.core().overdue(driver().now()), "");
+  lose_beats(3);
+  EXPECT_EQ(joined_.core().overdue(driver().now()),
+            "the coordinator to answer: DNS resolution failed");
+  joined_.AnswerBeat(v1::HeartbeatReply());
+  EXPECT_EQ(joined_.core().overdue(driver().now()), "");
+}
+
 // ---- the end ----------------------------------------------------------------
 
 TEST_F(AsyncWorkerSessionTest, Promise7_TheEndIsAcknowledgedBeforeItLeaves) {
