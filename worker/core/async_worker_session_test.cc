@@ -457,7 +457,9 @@ TEST_F(AsyncWorkerSessionTest, Promise4_ACoordinatorThatIsGoneIsNamedInTheEnd) {
 }
 
 TEST_F(AsyncWorkerSessionTest, Promise4_ASilentCoordinatorIsWaitedForByName) {
-  joined_.AnswerPull(*joined_.TakePull(), 5);  // No server is waited for.
+  while (const auto pull = joined_.TakePull()) {
+    joined_.AnswerPull(*pull, 5);  // No server is waited for.
+  }
   const auto lose_beats = [&](int seconds) {
     for (int i = 0; i < seconds; ++i) {
       while (auto beat = driver().TakeSend<v1::HeartbeatRequest>()) {
