@@ -12,14 +12,13 @@ Writes the image paramd:VERSION to ARCHIVE, an OCI archive, which
 Needs root, debootstrap and buildah, and Debian's packages from a mirror.
 
   --binary FILE  this paramd, built on Debian 12; without it Bazel builds one
-  --mirror URL   of Debian (http://mirror.example/debian)
-  --security URL of its security updates (http://mirror.example/debian-security)
+  --mirror URL   of Debian 12; without it the one that this machine's apt uses
+  --security URL of its security updates; the same
 END
 }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-binary= archive= mirror=http://mirror.example/debian
-security=http://mirror.example/debian-security
+binary= archive= mirror= security=
 while [ $# -gt 0 ]; do
   case $1 in
     --binary) binary=$2; shift ;;
@@ -41,6 +40,18 @@ for program in debootstrap buildah; do
     exit 1
   }
 done
+# address_of LABEL CODENAME: where this machine's apt has them from.
+address_of() {
+  apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' \
+    "Label: $1" "Codename: $2" | head -n 1
+}
+mirror=${mirror:-$(address_of Debian bookworm)}
+security=${security:-$(address_of Debian-Security bookworm-security)}
+if [ -z "$mirror" ] || [ -z "$security" ]; then
+  echo "apt has no sources of Debian 12 (apt-get update): give --mirror and" \
+    "--security" >&2
+  exit 1
+fi
 if [ -z "$binary" ]; then
   (cd "$root" && . third_party/packages.sh && bazel_here build //cli:paramd)
   binary=$root/bazel-bin/cli/paramd
