@@ -15,9 +15,11 @@ Without arguments: 50 kills.
 """
 
 import argparse
+import collections
 import json
 import os
 import random
+import re
 import signal
 import sys
 import tempfile
@@ -48,10 +50,16 @@ def manifest_of(checkpoint):
         return json.load(file)
 
 
+def steps_in(output):
+    """Of the checkpoints that a process said it has committed."""
+    return set(re.findall(r"checkpoint committed at step (\d+)", output))
+
+
 class CrashLoopTest(unittest.TestCase):
 
     def setUp(self):
         self.drawn = random.Random(OPTIONS.seed)
+        self.committed_steps = collections.defaultdict(set)  # By run.
         self.directory = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
         self.job = os.path.join(self.directory, "job.json")
         with open(self.job, "w", encoding="utf-8") as file:
@@ -111,6 +119,7 @@ class CrashLoopTest(unittest.TestCase):
         elif "servers are filled" in process.output:
             self.assertEqual(before, [], process.output)
         self.assertIn(code, (0, -signal.SIGKILL), process.output)
+        self.committed_steps[run] |= steps_in(process.output)
         self.check_committed(run)
         process.kill()
         return code != 0
@@ -126,11 +135,14 @@ class CrashLoopTest(unittest.TestCase):
             last = self.start(run)
             self.assertEqual(last.wait(), 0, last.output)
             self.assertEqual(paramd.tensors(self.newest(run)), self.wanted)
-            # What kills kept from being deleted is deleted in the end. Fewer stay
-            # where storage was so slow that the first has the last step already:
-            # of one step one stays.
-            self.assertLessEqual(len(self.committed(run)),
-                                 JOB["checkpoint"]["keep"])
+            self.committed_steps[run] |= steps_in(last.output)
+            # What kills kept from being deleted is deleted in the end, and no
+            # more: of one step one stays.
+            kept = len(self.committed(run))
+            self.assertLessEqual(kept, JOB["checkpoint"]["keep"])
+            self.assertGreaterEqual(
+                kept, min(JOB["checkpoint"]["keep"],
+                          len(self.committed_steps[run])), last.output)
         print(f"{kills} kills in {rounds} jobs, {restored} with a checkpoint "
               "to go on from", flush=True)
         self.assertGreater(restored, OPTIONS.kills // 3)
