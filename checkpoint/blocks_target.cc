@@ -33,10 +33,11 @@ absl::Status Misfit(const v1::ReadSlices::Want& want) {
 absl::StatusOr<BlocksTarget> BlocksTarget::Create(const v1::ReadSlices& request,
                                                   BufferChain* memory) {
   BlocksTarget target;
-  const size_t slots = static_cast<size_t>(request.slots_size());
   auto buffer = memory->begin();
   for (const v1::ReadSlices::Want& want : request.slices()) {
     ASSIGN_OR_RETURN(uint64_t left, BytesOf(want));
+    const size_t slots =
+        want.values_only() ? 0 : static_cast<size_t>(request.slots_size());
     std::vector<absl::Span<std::byte>> blocks_of_slots;
     while (left > 0) {
       if (buffer == memory->end() || !buffer->unique() || buffer->empty() ||

@@ -18,7 +18,7 @@ namespace paramd {
 // have it: into the memory of its blocks, so that nothing is copied once more.
 //
 // That memory is, for each wanted slice in order, for each of its blocks: its
-// values, then, if slots are wanted, one buffer of all of them, one after
+// values, then, if it wants slots, one buffer of all of them, one after
 // another.
 //
 // Not thread-safe. The memory outlives it.

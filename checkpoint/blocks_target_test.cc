@@ -62,6 +62,16 @@ TEST_F(BlocksTargetTest, WithoutSlotsBlocksFollowOneAnother) {
   }
 }
 
+TEST_F(BlocksTargetTest, AnUntrainedSliceHasNoSlots) {
+  request_.mutable_slices(0)->set_values_only(true);
+  request_.add_slots("momentum");
+  BufferChain memory = Memory({12, 4, 12, 12});
+  auto target = BlocksTarget::Create(request_, &memory);
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_EQ(Filled(*target, 100, memory).size(), 40u);
+  ExpectRefused(Memory({12, 12, 4, 4, 12, 12}), "of 'a'");
+}
+
 TEST_F(BlocksTargetTest, EachSlotOfASliceLiesInThatOfItsBlocks) {
   request_.clear_slices();
   Want("a", {3}, 0, 3);

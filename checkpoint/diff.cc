@@ -28,8 +28,9 @@ std::vector<Numbers> AllOf(const CheckpointReader& reader, bool slots) {
   for (const SliceIndex::Entry& entry : reader.index().entries()) {
     all.push_back({&entry, ""});
     if (!slots) continue;
-    for (const std::string& slot : reader.manifest().slots()) {
-      all.push_back({&entry, slot});
+    for (const std::string* slot :
+         SlotsOf(reader.manifest(), *entry.variable)) {
+      all.push_back({&entry, *slot});
     }
   }
   return all;

@@ -113,8 +113,9 @@ class Exporter {
     for (const SliceIndex::Entry& entry : reader->index().entries()) {
       values_.push_back({{&entry, ""}, options.dtype});
       if (!options.slots) continue;
-      for (const std::string& slot : reader->manifest().slots()) {
-        slots_.push_back({{&entry, slot}, NumberFormat::kFp32});
+      for (const std::string* slot :
+           SlotsOf(reader->manifest(), *entry.variable)) {
+        slots_.push_back({{&entry, *slot}, NumberFormat::kFp32});
       }
     }
     for (const auto* exported : {&values_, &slots_}) {

@@ -49,11 +49,12 @@ absl::Status CheckBase(const v1::Manifest& manifest,
 // of its base.
 std::string WrongInChanged(const v1::Manifest& manifest,
                            const v1::ShardFile& file,
-                           const v1::SavedSlice& slice, const RowShape& shape) {
+                           const v1::SavedSlice& slice,
+                           const SliceIndex::Entry& entry) {
   if (slice.changed_size() > 0 && !file.has_base()) {
     return "with changed blocks; the file has no base";
   }
-  const uint64_t blocks = BlockCount(SliceElements(slice, shape));
+  const uint64_t blocks = BlockCount(SliceElements(slice, entry.shape));
   uint64_t after = 0;
   for (const v1::ChangedBlocks& changed : slice.changed()) {
     const uint64_t end = uint64_t{changed.first_block()} + changed.blocks();
@@ -67,11 +68,11 @@ std::string WrongInChanged(const v1::Manifest& manifest,
     if (changed.values_tensor().empty()) {
       return "with changed blocks without a tensor of values";
     }
-    for (const std::string& slot : manifest.slots()) {
-      const auto found = changed.slot_tensors().find(slot);
+    for (const std::string* slot : SlotsOf(manifest, *entry.variable)) {
+      const auto found = changed.slot_tensors().find(*slot);
       if (found == changed.slot_tensors().end() || found->second.empty()) {
         return absl::StrCat(
-            "with changed blocks without a tensor for the slot '", slot, "'");
+            "with changed blocks without a tensor for the slot '", *slot, "'");
       }
     }
   }
@@ -79,7 +80,9 @@ std::string WrongInChanged(const v1::Manifest& manifest,
 }
 
 absl::Status CheckSlice(const v1::Manifest& manifest, const v1::ShardFile& file,
-                        const v1::SavedSlice& slice, const RowShape& shape) {
+                        const v1::SavedSlice& slice,
+                        const SliceIndex::Entry& entry) {
+  const RowShape& shape = entry.shape;
   const auto bad = [&](absl::string_view why) {
     return Damaged(absl::StrCat("has a slice of '", slice.variable(), "' in '",
                                 file.name(), "' ", why));
@@ -90,13 +93,13 @@ absl::Status CheckSlice(const v1::Manifest& manifest, const v1::ShardFile& file,
                             shape.rows));
   }
   if (slice.values_tensor().empty()) return bad("without a tensor of values");
-  for (const std::string& slot : manifest.slots()) {
-    const auto found = slice.slot_tensors().find(slot);
+  for (const std::string* slot : SlotsOf(manifest, *entry.variable)) {
+    const auto found = slice.slot_tensors().find(*slot);
     if (found == slice.slot_tensors().end() || found->second.empty()) {
-      return bad(absl::StrCat("without a tensor for its slot '", slot, "'"));
+      return bad(absl::StrCat("without a tensor for its slot '", *slot, "'"));
     }
   }
-  const std::string wrong = WrongInChanged(manifest, file, slice, shape);
+  const std::string wrong = WrongInChanged(manifest, file, slice, entry);
   return wrong.empty() ? absl::OkStatus() : bad(wrong);
 }
 
@@ -181,6 +184,12 @@ absl::StatusOr<v1::Manifest> ParseManifest(absl::string_view text) {
   return manifest;
 }
 
+absl::Span<const std::string* const> SlotsOf(const v1::Manifest& manifest,
+                                             const v1::Variable& variable) {
+  if (variable.untrained()) return {};
+  return {manifest.slots().data(), static_cast<size_t>(manifest.slots_size())};
+}
+
 uint32_t FormatOf(const v1::Manifest& manifest) {
   return std::any_of(manifest.files().begin(), manifest.files().end(),
                      [](const v1::ShardFile& file) { return file.has_base(); })
@@ -220,7 +229,7 @@ absl::StatusOr<SliceIndex> SliceIndex::Create(const v1::Manifest& manifest) {
                                     "'"));
       }
       Entry& entry = index.entries_[found->second];
-      RETURN_IF_ERROR(CheckSlice(manifest, file, slice, entry.shape));
+      RETURN_IF_ERROR(CheckSlice(manifest, file, slice, entry));
       entry.saved.push_back({&slice, &file});
     }
   }

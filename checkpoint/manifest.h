@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 #include "checkpoint/safetensors.h"
 #include "proto/paramd/v1/snapshot.pb.h"
@@ -35,6 +36,10 @@ absl::StatusOr<std::string> EncodeManifest(const v1::Manifest& manifest);
 // newer reader is FAILED_PRECONDITION naming both versions, anything that is no
 // manifest DATA_LOSS.
 absl::StatusOr<v1::Manifest> ParseManifest(absl::string_view text);
+
+// What was saved beside the values of a variable: nothing if it is untrained.
+absl::Span<const std::string* const> SlotsOf(const v1::Manifest& manifest,
+                                             const v1::Variable& variable);
 
 // The oldest format whose readers understand `manifest`.
 uint32_t FormatOf(const v1::Manifest& manifest);

@@ -193,6 +193,7 @@ absl::Status ReadSlices(const v1::ReadSlices& request, const SliceIndex& index,
       NoteSource(*part.saved, result->mutable_manifest());
       RETURN_IF_ERROR(ReadPart(part, *entry, "", source, out));
     }
+    if (want.values_only()) continue;
     for (const std::string& slot : request.slots()) {
       for (const Part& part : parts) {
         RETURN_IF_ERROR(ReadPart(part, *entry, slot, source, out));

@@ -43,10 +43,20 @@ int CheckpointDiffCommand(const Invocation& invocation);
 int CheckpointExportCommand(const Invocation& invocation);
 int ConfigCheckCommand(const Invocation& invocation);
 int ConfigPrintCommand(const Invocation& invocation);
+int ModelPrintCommand(const Invocation& invocation);
+int EvaluateCommand(const Invocation& invocation);
+int PredictCommand(const Invocation& invocation);
 int StatusCommand(const Invocation& invocation);
 int SetCommand(const Invocation& invocation);
 int CompletionCommand(const Invocation& invocation);
+int TlsInitCommand(const Invocation& invocation);
+int TlsRenewCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
+
+// What --tls_dir of a command that asks means.
+inline constexpr char kAskTlsDir[] =
+    "where processes speak TLS: the operator's certificate, of 'paramd tls "
+    "init' or an operator-0 in it";
 
 // All of them, in the order in which people are told.
 const std::vector<Command>& Commands();
@@ -61,7 +71,8 @@ absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags,
                                absl::Status* wrong = nullptr);
 
 // Finds the subcommand that `words`, argv, name and runs it. Without one, or
-// with --help: shows all, or those of a group ("checkpoint"). An unknown one is named with its nearest, exit 2.
+// with --help: shows all, or those of a group ("checkpoint"). An unknown one is
+// named with its nearest, exit 2.
 int Dispatch(absl::Span<char* const> words);
 
 }  // namespace paramd

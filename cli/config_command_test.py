@@ -63,7 +63,8 @@ class ConfigCheckDataTest(unittest.TestCase):
     def test_a_model_that_does_not_fit_the_data_is_found(self):
         code, out, errors = self.check([{"dense": 10}])
         self.assertEqual(code, 2, out)
-        self.assertIn("dense layer 'dense_1' needs a flat input", errors)
+        self.assertIn("the last layer 'dense_1' gives 4x10", errors)
+        self.assertIn('put "flatten" before it', errors)
         code, out, errors = self.check(["flatten", {"dense": 9}])
         self.assertEqual(code, 2, out)
         self.assertIn("gives 9 values; the input has 10 classes", errors)

@@ -14,6 +14,7 @@
 #include "cli/job_flags.h"
 #include "cli/kill_plan.h"
 #include "cli/loopback.h"
+#include "cli/operator_client.h"
 #include "cli/rejoin_watch.h"
 #include "cli/remaining_time.h"
 #include "cli/run_directory.h"
@@ -39,6 +40,7 @@ struct LocalOptions {
   int restarts = 3;
   bool resume = false;
   std::string kill;  // Whom, and when: see KillPlan.
+  std::string tls_dir;  // Empty: no TLS.
 };
 
 // Where this run writes: what the job says, or the next free directory below
@@ -61,11 +63,13 @@ absl::StatusOr<std::string> ChooseRunDirectory(const v1::JobConfig& job,
 class LocalCluster {
  public:
   LocalCluster(const LocalOptions& options, const v1::JobConfig& job,
-               KillPlan kills, std::string run_dir)
+               KillPlan kills, std::string run_dir,
+               std::shared_ptr<const Tls> tls)
       : options_(options),
         job_(job),
         kills_(std::move(kills)),
         run_dir_(std::move(run_dir)),
+        tls_(std::move(tls)),
         console_(stdout, stderr, StdoutIsTerminal()),
         random_(std::random_device()()) {}
 
@@ -97,6 +101,10 @@ class LocalCluster {
     }
     task.process.arguments.push_back(
         absl::StrCat("--run_dir=", PathFromRoot(run_dir_)));
+    if (!options_.tls_dir.empty()) {
+      task.process.arguments.push_back(
+          absl::StrCat("--tls_dir=", PathFromRoot(options_.tls_dir)));
+    }
     // They end, and this process says why it does.
     task.process.arguments.push_back("--linger_when_finished=false");
     task.process.arguments.push_back("--termination_log=");
@@ -129,7 +137,7 @@ class LocalCluster {
           "metrics at ", job_.metrics_address(),
           " and the ports that follow: the ps in order, then the workers"));
     }
-    StatusPoller poller(addresses, absl::Seconds(1));
+    StatusPoller poller(addresses, absl::Seconds(1), tls_);
     poller_ = &poller;
     Supervisor::Options options = MakeOptions(tasks, addresses);
     Supervisor supervisor(std::move(options), std::move(tasks));
@@ -245,6 +253,7 @@ class LocalCluster {
   const v1::JobConfig& job_;
   KillPlan kills_;
   const std::string run_dir_;
+  const std::shared_ptr<const Tls> tls_;  // May be null.
   Console console_;
   RandomStream random_;
   Succession succession_;
@@ -269,6 +278,10 @@ void AddFlags(LocalOptions* options, Flags* flags) {
       "kill this task's process in that epoch (kill -9), to see what "
       "a lost process costs; several: a,b",
       &options->kill);
+  flags->AddText("tls_dir", "DIR",
+                 "the processes speak TLS, with what 'paramd tls init' made in "
+                 "DIR for each",
+                 &options->tls_dir);
   options->job.AddTo(flags);
 }
 
@@ -320,12 +333,15 @@ Supervisor::Outcome RunJob(const Invocation& invocation,
                                               .workers = options.workers,
                                               .epochs = job.epochs()});
   if (!kills.ok()) return NotBegun(kills.status());
+  const auto tls = OperatorTls(options.tls_dir);
+  if (!tls.ok()) return NotBegun(tls.status());
   const auto run_dir = ChooseRunDirectory(job, options.resume);
   if (!run_dir.ok()) return NotBegun(run_dir.status());
   const absl::Status logs =
       UseRunDirectory(absl::StrCat(*run_dir, "/logs"), true);
   if (!logs.ok()) return NotBegun(logs);
-  LocalCluster cluster(options, job, *std::move(kills), *run_dir);
+  LocalCluster cluster(options, job, *std::move(kills), *run_dir,
+                       *tls);
   const Supervisor::Outcome outcome = cluster.Run();
   if (outcome.exit_code == kExitFinished) {
     PrintEnd(invocation, options, *run_dir, cluster.console());

@@ -222,9 +222,6 @@ constexpr Metric kMetrics[] = {
      "far "
      "too large.",
      OfServer<&v1::ServerStats::blocks_quarantined>},
-    {"paramd_server_old_value_bytes", kGauge, "",
-     "Bytes of values that are kept only to compensate for a gradient's age.",
-     OfServer<&v1::ServerStats::old_value_bytes>},
     {"paramd_server_frozen_bytes", kGauge, "",
      "Bytes of values and slots that exist twice for a snapshot.",
      OfServer<&v1::ServerStats::frozen_bytes>},

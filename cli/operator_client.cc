@@ -49,17 +49,37 @@ absl::Status CallOnce(GenericStub* stub, const v1::SetRequest& request,
 }
 
 // What is said of a call that had no answer of a process.
-absl::Status Unreached(const std::string& socket, const absl::Status& status) {
+absl::Status Unreached(const std::string& where, const Tls* tls,
+                       const absl::Status& status) {
   if (status.ok() ||
       RefusalOf(status).reason() != v1::Refusal::REASON_UNSPECIFIED) {
     return status;
   }
-  const std::string why =
-      absl::IsDeadlineExceeded(status)
-          ? "no answer in time"
-          : WhyUnreached(std::string(status.message()));
+  std::string why = absl::IsDeadlineExceeded(status) ? "no answer in time" : "";
+  if (why.empty() && tls != nullptr) why = tls->WhyFailed(status.message());
+  if (why.empty()) why = WhyUnreached(status.message());
   return absl::UnavailableError(
-      absl::StrCat("the chief at '", socket, "' can't be reached: ", why));
+      absl::StrCat("the chief at '", where, "' can't be reached: ", why));
+}
+
+// Again where that may help. `tls` explains a failure; it may be null.
+absl::StatusOr<v1::SetReply> CallUntil(absl::Time deadline, GenericStub* stub,
+                                       const std::string& where,
+                                       const Tls* tls,
+                                       const v1::SetRequest& request) {
+  v1::SetReply reply;
+  for (;;) {
+    const absl::Status status = CallOnce(stub, request, deadline, &reply);
+    if (status.ok()) return reply;
+    const v1::Refusal refusal = RefusalOf(status);
+    const absl::Duration wait = std::max(
+        kShortestWait, absl::Milliseconds(refusal.retry_after_ms()));
+    if (refusal.reason() != v1::Refusal::RETRY ||
+        absl::Now() + wait >= deadline) {
+      return Unreached(where, tls, status);
+    }
+    absl::SleepFor(wait);
+  }
 }
 
 }  // namespace
@@ -95,19 +115,25 @@ absl::StatusOr<v1::SetReply> CallSet(const std::string& socket,
   ASSIGN_OR_RETURN(const auto address, OperatorAddress::Of(socket));
   GenericStub stub(grpc::CreateChannel(address->target(),
                                        grpc::InsecureChannelCredentials()));
-  v1::SetReply reply;
-  for (;;) {
-    const absl::Status status = CallOnce(&stub, request, deadline, &reply);
-    if (status.ok()) return reply;
-    const v1::Refusal refusal = RefusalOf(status);
-    const absl::Duration wait = std::max(
-        kShortestWait, absl::Milliseconds(refusal.retry_after_ms()));
-    if (refusal.reason() != v1::Refusal::RETRY ||
-        absl::Now() + wait >= deadline) {
-      return Unreached(socket, status);
-    }
-    absl::SleepFor(wait);
-  }
+  return CallUntil(deadline, &stub, socket, nullptr, request);
+}
+
+absl::StatusOr<std::shared_ptr<const Tls>> OperatorTls(
+    const std::string& directory) {
+  if (directory.empty()) return std::shared_ptr<const Tls>();
+  ASSIGN_OR_RETURN(std::shared_ptr<const Tls> tls,
+                   Tls::MakeOperator(directory));
+  return tls;
+}
+
+absl::StatusOr<v1::SetReply> CallSetAt(const std::string& address,
+                                       const Tls& tls,
+                                       const v1::SetRequest& request,
+                                       absl::Duration timeout) {
+  const CertifiedName chief = {tls.self().job, CertifiedName::Role::kWorker, 0};
+  GenericStub stub(grpc::CreateChannel(absl::StrCat("dns:///", address),
+                                       tls.CredentialsFor(chief)));
+  return CallUntil(absl::Now() + timeout, &stub, address, &tls, request);
 }
 
 }  // namespace paramd

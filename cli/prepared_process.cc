@@ -166,14 +166,37 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   return options;
 }
 
-absl::Status MakeRuntime(bool insecure, PreparedProcess* prepared) {
+// Null without --tls_dir.
+absl::StatusOr<std::shared_ptr<const Tls>> TlsOf(
+    const RunOptions& options, const PreparedProcess& prepared) {
+  if (options.tls_dir.empty()) return std::shared_ptr<const Tls>();
+  const ProcessRole& role = prepared.role;
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<const Tls> tls,
+      Tls::Make(options.tls_dir,
+                {prepared.job.config.name(),
+                 role.server.has_value() ? CertifiedName::Role::kPs
+                                         : CertifiedName::Role::kWorker,
+                 role.server.has_value()
+                     ? *role.server
+                     : static_cast<uint32_t>(*role.worker)}));
+  Log(LogLevel::kInfo, "TLS is on",
+      {{"name", tls->self().Uri()},
+       {"certificate_until", absl::FormatTime(absl::RFC3339_sec, tls->until(),
+                                              absl::UTCTimeZone())}});
+  return tls;
+}
+
+absl::Status MakeRuntime(const RunOptions& run, PreparedProcess* prepared) {
   // An evaluator talks to nobody.
   if (prepared->cluster.standalone || prepared->role.evaluator.has_value()) {
     prepared->runtime = MakeInProcessRuntime();
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(prepared->runtime,
-                   MakeGrpcRuntime(GrpcOptions(*prepared, insecure)));
+  GrpcRuntimeOptions options = GrpcOptions(*prepared, run.insecure);
+  options.health_address = run.health_address;
+  ASSIGN_OR_RETURN(options.tls, TlsOf(run, *prepared));
+  ASSIGN_OR_RETURN(prepared->runtime, MakeGrpcRuntime(std::move(options)));
   Log(LogLevel::kInfo, "listening",
       {{"address", prepared->cluster.self_address()}});
   return absl::OkStatus();
@@ -224,6 +247,12 @@ absl::Status LogRecovered(const PreparedProcess& prepared) {
 }  // namespace
 
 absl::Status Prepare(const RunOptions& options, PreparedProcess* prepared) {
+  if (options.insecure && !options.tls_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "--insecure and --tls_dir contradict each other: with certificates "
+        "nothing is insecure, and any address can be listened on; leave "
+        "--insecure out");
+  }
   ASSIGN_OR_RETURN(Configuration all, options.process.Load());
   prepared->job = std::move(all.job);
   prepared->cluster = std::move(all.cluster);
@@ -235,7 +264,7 @@ absl::Status Prepare(const RunOptions& options, PreparedProcess* prepared) {
   RETURN_IF_ERROR(SettleRunDirectory(prepared));
   ASSIGN_OR_RETURN(prepared->process,
                    Process::Create(prepared->role, prepared->job));
-  RETURN_IF_ERROR(MakeRuntime(options.insecure, prepared));
+  RETURN_IF_ERROR(MakeRuntime(options, prepared));
   prepared->process->AddTo(prepared->runtime.get());
   // After those of the parts: it adds to what they say.
   prepared->facts = std::make_unique<ProcessFacts>(
@@ -245,7 +274,9 @@ absl::Status Prepare(const RunOptions& options, PreparedProcess* prepared) {
       [facts = prepared->facts.get()](v1::StatusReply* status) {
         facts->Fill(status);
       });
-  RETURN_IF_ERROR(ServeMetrics(options.insecure, prepared));
+  // An address for metrics that others reach is as much meant as one for calls.
+  RETURN_IF_ERROR(
+      ServeMetrics(options.insecure || !options.tls_dir.empty(), prepared));
   return LogRecovered(*prepared);
 }
 
@@ -255,7 +286,7 @@ absl::Status PrepareToLinger(const RunOptions& options,
   if (prepared->metrics != nullptr) prepared->metrics->SetSource(nullptr);
   prepared->runtime.reset();  // Its port is free again.
   prepared->process.reset();
-  RETURN_IF_ERROR(MakeRuntime(options.insecure, prepared));
+  RETURN_IF_ERROR(MakeRuntime(options, prepared));
   const ProcessRole& role = prepared->role;
   const uint64_t term = last.configuration().term();
   std::vector<PeerId> names = {

@@ -20,6 +20,8 @@ namespace paramd {
 struct RunOptions {
   ProcessFlags process;
   bool insecure = false;
+  std::string tls_dir;         // Empty: no TLS.
+  std::string health_address;  // Empty: no port of its own.
   std::string incarnation;  // As text; empty: one is drawn.
   std::string replaces;     // As text; empty: not known.
 };

@@ -65,7 +65,7 @@ Process::Process(const ProcessRole& role, const LoadedJob& job)
     : role_(role), job_(job) {}
 
 absl::Status Process::CreateWorker() {
-  AsyncWorker::Options options;
+  Worker::Options options;
   options.index = *role_.worker;
   options.incarnation = role_.incarnation;
   options.replaces = role_.replaces;
@@ -142,7 +142,6 @@ void Process::CreateServer(Runtime* runtime) {
     options.memory_limit_bytes =
         memory == 0 ? 0 : std::max<uint64_t>(1, memory / role_.shards);
     options.spike_factor = job_.config.spike_factor();
-    options.pull_ahead = job_.config.pull_ahead();
     options.kernels = KernelsFor(job_.config.cpu());
     shards.push_back(options);
   }

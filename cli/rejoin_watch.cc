@@ -7,7 +7,7 @@
 namespace paramd {
 namespace {
 
-// See AsyncWorker::NoteFirstPush.
+// See Worker::NoteFirstPush.
 constexpr absl::string_view kLineBegin = "first push of generation ";
 constexpr absl::string_view kLineEnd = " acknowledged";
 

@@ -186,6 +186,14 @@ int RunCommand(const Invocation& invocation) {
   flags.AddSwitch("insecure",
                   "also listen where other machines reach it, without TLS",
                   &options.insecure);
+  flags.AddText("tls_dir", "DIR",
+                "connections are TLS, with ca.crt, tls.crt and tls.key of DIR "
+                "or of its folder named after the task, ps-0; watched",
+                &options.tls_dir);
+  flags.AddText("health_address", "HOST:PORT",
+                "grpc.health.v1.Health there too, without TLS and with nothing "
+                "else, for probes",
+                &options.health_address);
   flags.AddText("incarnation", "HEX",
                 "whoever starts this process calls it so; drawn if not given",
                 &options.incarnation);

@@ -71,7 +71,7 @@ struct Question {
   grpc::Status status;
 };
 
-absl::StatusOr<v1::StatusReply> AnswerTo(Question* question,
+absl::StatusOr<v1::StatusReply> AnswerTo(Question* question, const Tls* tls,
                                          absl::Duration deadline) {
   const grpc::Status& status = question->status;
   if (status.ok()) {
@@ -84,10 +84,16 @@ absl::StatusOr<v1::StatusReply> AnswerTo(Question* question,
           absl::StrCat("no answer within ", absl::FormatDuration(deadline)));
     case grpc::StatusCode::UNIMPLEMENTED:
       return absl::UnavailableError("not a paramd process");
+    case grpc::StatusCode::PERMISSION_DENIED:
+      return absl::UnavailableError(Escaped(status.error_message()));
     default:
-      return absl::UnavailableError(
-          Escaped(WhyUnreached(status.error_message())));
+      break;
   }
+  const std::string why = tls == nullptr
+                              ? WhyFailedWithoutTls(status.error_message())
+                              : tls->WhyFailed(status.error_message());
+  return absl::UnavailableError(
+      Escaped(why.empty() ? WhyUnreached(status.error_message()) : why));
 }
 
 }  // namespace
@@ -98,7 +104,11 @@ struct StatusClient::Stub {
   GenericStub generic;
 };
 
-StatusClient::StatusClient(const std::vector<std::string>& addresses) {
+StatusClient::StatusClient(const std::vector<std::string>& addresses,
+                           std::shared_ptr<const Tls> tls)
+    : tls_(std::move(tls)) {
+  const auto credentials = tls_ == nullptr ? grpc::InsecureChannelCredentials()
+                                           : tls_->CredentialsForJob();
   grpc::ChannelArguments arguments;
   // A process that is restarted is heard again within a second or so.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
@@ -110,7 +120,7 @@ StatusClient::StatusClient(const std::vector<std::string>& addresses) {
                    1 << GRPC_COMPRESS_NONE);
   for (const std::string& address : addresses) {
     stubs_.push_back(std::make_unique<Stub>(grpc::CreateCustomChannel(
-        TargetOf(address), grpc::InsecureChannelCredentials(), arguments)));
+        TargetOf(address), credentials, arguments)));
   }
 }
 
@@ -139,7 +149,7 @@ std::vector<absl::StatusOr<v1::StatusReply>> StatusClient::Ask(
   }
   std::vector<absl::StatusOr<v1::StatusReply>> answers;
   for (const auto& question : questions) {
-    answers.push_back(AnswerTo(question.get(), deadline));
+    answers.push_back(AnswerTo(question.get(), tls_.get(), deadline));
   }
   return answers;
 }

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "net/tls.h"
 #include "proto/paramd/v1/cluster.pb.h"
 
 namespace paramd {
@@ -21,7 +22,9 @@ class StatusClient {
   enum class Patience { kFailAtOnce, kKeepTrying };
 
   // `addresses` are "host:port".
-  explicit StatusClient(const std::vector<std::string>& addresses);
+  // With `tls`, unless null, they have to prove that they are of its job.
+  explicit StatusClient(const std::vector<std::string>& addresses,
+                        std::shared_ptr<const Tls> tls = nullptr);
   ~StatusClient();
   StatusClient(const StatusClient&) = delete;
   StatusClient& operator=(const StatusClient&) = delete;
@@ -35,6 +38,7 @@ class StatusClient {
 
  private:
   struct Stub;
+  const std::shared_ptr<const Tls> tls_;
   std::vector<std::unique_ptr<Stub>> stubs_;
 };
 

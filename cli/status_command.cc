@@ -6,6 +6,7 @@
 #include "cli/cluster_report.h"
 #include "cli/command.h"
 #include "cli/exit_code.h"
+#include "cli/operator_client.h"
 #include "cli/status_client.h"
 #include "config/task_address.h"
 
@@ -33,18 +34,23 @@ int StatusCommand(const Invocation& invocation) {
               "Shows a running cluster, asked at the address of any one of its "
               "processes.\nExits 138 if that one can't be reached.");
   flags.AllowArguments(1, 1, "ADDRESS, host:port of a process of the cluster");
+  std::string tls_dir;
+  flags.AddText("tls_dir", "DIR", kAskTlsDir, &tls_dir);
   flags.AddText("format", "text|json", "how it is written", &format);
   flags.AddCount("timeout_ms", "how long to wait for an answer", {1, 3600000},
                  &timeout_ms);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
   const std::string& address = flags.arguments()[0];
-  const absl::Status checked = Check(address, format);
+  absl::Status checked = Check(address, format);
+  const auto tls = OperatorTls(tls_dir);
+  checked.Update(tls.status());
   PrintError(checked);
   if (!checked.ok()) return kExitBadConfiguration;
   const auto report = MakeClusterReport(
       address, [&](const std::vector<std::string>& addresses) {
-        return StatusClient(addresses).Ask(absl::Milliseconds(timeout_ms),
-                                           StatusClient::Patience::kFailAtOnce);
+        return StatusClient(addresses, *tls)
+            .Ask(absl::Milliseconds(timeout_ms),
+                 StatusClient::Patience::kFailAtOnce);
       });
   PrintError(report.status());
   if (!report.ok()) return ExitCodeAtStart(report.status());

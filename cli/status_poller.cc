@@ -7,9 +7,11 @@
 namespace paramd {
 
 StatusPoller::StatusPoller(std::vector<std::string> addresses,
-                           absl::Duration period)
+                           absl::Duration period,
+                           std::shared_ptr<const Tls> tls)
     : addresses_(std::move(addresses)),
       period_(period),
+      tls_(std::move(tls)),
       answers_(addresses_.size()),
       thread_([this] { Loop(); }) {}
 
@@ -28,7 +30,7 @@ std::vector<StatusPoller::Answer> StatusPoller::Newest() const {
 }
 
 void StatusPoller::Loop() {
-  StatusClient client(addresses_);
+  StatusClient client(addresses_, tls_);
   while (true) {
     const absl::Time next = absl::Now() + period_;
     // A call that fails at once would leave nobody polling, and a connection

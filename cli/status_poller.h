@@ -1,6 +1,7 @@
 #ifndef PARAMD_CLI_STATUS_POLLER_H_
 #define PARAMD_CLI_STATUS_POLLER_H_
 
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/types/optional.h"
 
 #include "base/mutex.h"
+#include "net/tls.h"
 #include "proto/paramd/v1/cluster.pb.h"
 
 namespace paramd {
@@ -26,7 +28,9 @@ class StatusPoller {
   };
 
   // `addresses` are "host:port"; at least one.
-  StatusPoller(std::vector<std::string> addresses, absl::Duration period);
+  // `tls` as of StatusClient.
+  StatusPoller(std::vector<std::string> addresses, absl::Duration period,
+               std::shared_ptr<const Tls> tls = nullptr);
   ~StatusPoller();
   StatusPoller(const StatusPoller&) = delete;
   StatusPoller& operator=(const StatusPoller&) = delete;
@@ -39,6 +43,7 @@ class StatusPoller {
 
   const std::vector<std::string> addresses_;
   const absl::Duration period_;
+  const std::shared_ptr<const Tls> tls_;  // May be null.
   mutable Mutex mutex_;
   CondVar changed_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,8 +1,11 @@
 #include "config/configuration.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
+#include "config/batch_rule.h"
 
 namespace paramd {
 
@@ -22,6 +25,11 @@ absl::StatusOr<Configuration> LoadConfiguration(JobSources job,
   }
   if (!loaded.ok()) return loaded.status();
   if (!spec.ok()) return spec.status();
+  const size_t workers = spec->standalone ? 1 : spec->workers.size();
+  v1::JobConfig* const config = &loaded->config;
+  const absl::Status divided =
+      DeriveBatch(static_cast<uint32_t>(std::max<size_t>(workers, 1)), config);
+  if (!divided.ok()) return divided;
   return Configuration{*std::move(loaded), *std::move(spec)};
 }
 

@@ -108,13 +108,22 @@ class Checker {
 void CheckUnder(const Message& message, const std::string& path,
                 const Origins& origins, Mistakes* mistakes) {
   const google::protobuf::Descriptor& type = *message.GetDescriptor();
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
     if (SettingOf(field).reads() == v1::READS_DIRECTORY) {
       Checker(message, path, origins, mistakes).Check(field);
-    } else if (field.message_type() != nullptr && !field.is_repeated() &&
-               message.GetReflection()->HasField(message, &field)) {
-      CheckUnder(message.GetReflection()->GetMessage(message, &field),
+    } else if (field.message_type() == nullptr) {
+      continue;
+    } else if (field.is_repeated()) {
+      for (int j = 0; j < reflection.FieldSize(message, &field); ++j) {
+        CheckUnder(
+            reflection.GetRepeatedMessage(message, &field, j),
+            absl::StrCat(JoinPath(path, field.name()), "[", j, "]"), origins,
+            mistakes);
+      }
+    } else if (reflection.HasField(message, &field)) {
+      CheckUnder(reflection.GetMessage(message, &field),
                  JoinPath(path, field.name()), origins, mistakes);
     }
   }

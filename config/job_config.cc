@@ -12,6 +12,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -113,6 +114,38 @@ std::string FlagOf(absl::string_view path) {
   return is_inside ? "--set" : absl::StrCat("--", Excerpt(path));
 }
 
+// Adds what the settings of the optimizer say wrongly.
+void CheckOptimizer(
+    const v1::OptimizerConfig& config,
+    const std::function<void(const std::string& path,
+                             absl::string_view sentence)>& add) {
+  if (config.has_adamw() && config.weight_decay() > 0) {
+    add("optimizer.weight_decay",
+        "makes no sense together with adamw, which has its own; give "
+        "optimizer.adamw.weight_decay");
+  }
+  if (config.clip_value() > 0 && config.clip_norm() > 0) {
+    add("optimizer.clip_norm",
+        "makes no sense together with optimizer.clip_value; give one of them");
+  }
+  const auto schedule = config.schedule();
+  if (schedule == v1::OptimizerConfig::STEP && config.decay_steps() == 0) {
+    add("optimizer.decay_steps",
+        "is missing; with schedule \"step\" say after how many steps the rate "
+        "falls");
+  }
+  const bool ends = schedule == v1::OptimizerConfig::POLYNOMIAL ||
+                    schedule == v1::OptimizerConfig::COSINE ||
+                    schedule == v1::OptimizerConfig::ONE_CYCLE;
+  if (ends && config.decay_steps() > 0 &&
+      config.warmup_steps() >= config.decay_steps()) {
+    add("optimizer.warmup_steps",
+        absl::StrCat("must be below optimizer.decay_steps (",
+                     config.decay_steps(), "), which it is part of; found ",
+                     config.warmup_steps()));
+  }
+}
+
 // Adds what the settings about staleness say wrongly.
 void CheckConsistency(
     const v1::JobConfig& config,
@@ -130,21 +163,12 @@ void CheckConsistency(
   if (config.backup_workers() > 0 && !sync) {
     add("backup_workers", "needs staleness \"sync\"");
   }
-  if (config.accumulate() > 1 && !sync) {
-    add("accumulate", "needs staleness \"sync\"");
+  if (config.push_every() > 1 && sync) {
+    add("push_every",
+        "makes no sense with staleness \"sync\", where a step is one push of "
+        "each worker; use accumulate");
   }
-  if (config.pull_ahead() && sync) {
-    add("pull_ahead",
-        "makes no sense with staleness \"sync\": a step begins with what the "
-        "one before it left");
-  }
-  if (config.optimizer().staleness_treatment() ==
-          v1::OptimizerConfig::COMPENSATE &&
-      (!config.optimizer().has_sgd() ||
-       config.optimizer().sgd().momentum() > 0)) {
-    add("optimizer.staleness_treatment",
-        "\"compensate\" is for plain sgd; use \"scale_rate\" or \"none\"");
-  }
+  CheckOptimizer(config.optimizer(), add);
   if (config.optimizer().sgd().nesterov() &&
       config.optimizer().sgd().momentum() == 0) {
     add("optimizer.sgd.nesterov", "needs momentum");
@@ -161,6 +185,34 @@ void CheckCheckpoints(
         absl::StrCat("makes no sense together with checkpoint.every_steps (",
                      config.every_steps(), "): give one of them; found ",
                      config.every_seconds()));
+  }
+}
+
+// Adds what the settings about the input say wrongly.
+void CheckInput(
+    const v1::InputConfig& config,
+    const std::function<void(const std::string& path,
+                             absl::string_view sentence)>& add) {
+  if (config.has_train() && !config.directory().empty()) {
+    add("input.train",
+        "makes no sense together with input.directory: give train and test, "
+        "each with a directory, or format and directory");
+  }
+  uint32_t threads = 0;
+  if (config.parallelism() != "auto" &&
+      (!absl::SimpleAtoi(config.parallelism(), &threads) || threads == 0 ||
+       threads > 1024)) {
+    add("input.parallelism",
+        absl::StrCat("must be 1 to 1024 threads or \"auto\"; found \"",
+                     Excerpt(config.parallelism()), "\""));
+  }
+  if (config.has_test() && !config.has_train()) {
+    add("input.test", "needs input.train");
+  }
+  if (!config.has_train() && config.directory().empty()) {
+    add("input.directory",
+        "must not be empty; name the directory of the data, or give "
+        "input.train");
   }
 }
 
@@ -182,9 +234,12 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
                              Excerpt(name), "\""));
   }
   CheckConsistency(config, add);
+  if (config.global_batch() > 0 && KindOf(reader.PlaceOf("batch_per_replica")) != OriginKind::kDefault) {
+    add("batch_per_replica", "follows from global_batch; give one of them");
+  }
   CheckCheckpoints(config.checkpoint(), add);
-  if (config.input().has_directory() && config.input().directory().empty()) {
-    add("input.directory", "must not be empty; name the directory of the data");
+  if (config.has_input() && !mistakes->HasAt("input")) {
+    CheckInput(config.input(), add);
   }
   const v1::WarmStartConfig& warm_start = config.warm_start();
   if (!FitTogether(warm_start.variables(), warm_start.from())) {

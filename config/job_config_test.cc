@@ -171,13 +171,8 @@ TEST(JobConfigTest, SettingsOfSyncModeNeedIt) {
   sources.settings = {{"backup_workers", "1"}, {"accumulate", "2"}};
   EXPECT_THAT(MessageOf(sources),
               HasSubstr("backup_workers: needs staleness \"sync\""));
-  EXPECT_THAT(MessageOf(sources),
-              HasSubstr("accumulate: needs staleness \"sync\""));
   sources.settings.push_back({"staleness", "sync"});
   EXPECT_EQ(MessageOf(sources), "");
-  sources.settings.push_back({"pull_ahead", "true"});
-  EXPECT_THAT(MessageOf(sources),
-              HasSubstr("pull_ahead: makes no sense with staleness \"sync\""));
 }
 
 TEST(JobConfigTest, StalenessIsAsyncSyncOrANumberOfPushes) {
@@ -195,14 +190,36 @@ TEST(JobConfigTest, StalenessIsAsyncSyncOrANumberOfPushes) {
                         "\"-1\""));
 }
 
-TEST(JobConfigTest, CompensationIsForPlainSgd) {
+TEST(JobConfigTest, WhatAnOptimizerSaysMustFitTogether) {
   JobSources sources = From(kJob);
-  sources.settings = {{"optimizer.staleness_treatment", "scale_rate"}};
-  EXPECT_EQ(MessageOf(sources), "");
-  sources.settings = {{"optimizer.staleness_treatment", "compensate"}};
-  EXPECT_EQ(MessageOf(sources),
-            "--set: optimizer.staleness_treatment: \"compensate\" is for plain "
-            "sgd; use \"scale_rate\" or \"none\"");
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+  const auto message = [&](Settings settings) {
+    sources.settings = std::move(settings);
+    return MessageOf(sources);
+  };
+  EXPECT_THAT(message({{"optimizer.adamw", "{}"},
+                       {"optimizer.weight_decay", "0.1"}}),
+              HasSubstr("optimizer.weight_decay: makes no sense together with "
+                        "adamw"));
+  EXPECT_THAT(
+      message({{"optimizer.clip_value", "1"}, {"optimizer.clip_norm", "1"}}),
+      HasSubstr("optimizer.clip_norm: makes no sense together with "
+                "optimizer.clip_value"));
+  EXPECT_THAT(message({{"optimizer.schedule", "step"}}),
+              HasSubstr("optimizer.decay_steps: is missing"));
+  EXPECT_THAT(message({{"optimizer.schedule", "cosine"},
+                       {"optimizer.decay_steps", "10"},
+                       {"optimizer.warmup_steps", "10"}}),
+              HasSubstr("optimizer.warmup_steps: must be below "
+                        "optimizer.decay_steps (10)"));
+  EXPECT_EQ(message({{"optimizer.schedule", "cosine"},
+                     {"optimizer.warmup_steps", "10"}}),
+            "");
+  EXPECT_EQ(message({{"optimizer.rate_factors",
+                      R"([{"variables": "*/bias", "factor": 2}])"}}),
+            "");
+  EXPECT_THAT(message({{"optimizer.rate_factors", R"([{"factor": 2}])"}}),
+              HasSubstr("optimizer.rate_factors[0].variables: is missing"));
 }
 
 TEST(JobConfigTest, NesterovNeedsMomentum) {

@@ -1,6 +1,10 @@
 #include "config/job_schema.h"
 
+#include <algorithm>
 #include <limits>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "nlohmann/json.hpp"
 
@@ -14,19 +18,58 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::OneofDescriptor;
 using Json = nlohmann::ordered_json;
 
-Json SchemaOf(const Descriptor& message);
+// The schemas of types that hold themselves, by name.
+using Definitions = Json;
+
+Json SchemaOf(const Descriptor& message, Definitions* definitions);
+
+bool Reaches(const Descriptor& from, const Descriptor& to,
+             std::set<const Descriptor*>* seen) {
+  for (int i = 0; i < from.field_count(); ++i) {
+    const Descriptor* inside = from.field(i)->message_type();
+    if (inside == nullptr) continue;
+    if (inside == &to) return true;
+    if (seen->insert(inside).second && Reaches(*inside, to, seen)) return true;
+  }
+  return false;
+}
+
+bool HoldsItself(const Descriptor& message) {
+  std::set<const Descriptor*> seen;
+  return Reaches(message, message, &seen);
+}
+
+// "Layer.Dense" for paramd.v1.Layer.Dense.
+std::string DefinitionName(const Descriptor& message) {
+  return message.full_name().substr(message.file()->package().size() + 1);
+}
+
+// A type holds itself through lists only, so it is enough to name it there.
+Json SchemaOfElement(const Descriptor& message, Definitions* definitions) {
+  if (!HoldsItself(message)) return SchemaOf(message, definitions);
+  const std::string name = DefinitionName(message);
+  if (!definitions->contains(name)) {
+    (*definitions)[name] = Json::object();  // Found when it is met inside.
+    Json schema = SchemaOf(message, definitions);
+    (*definitions)[name] = std::move(schema);
+  }
+  return {{"$ref", "#/definitions/" + name}};
+}
 
 // A bound of a whole number without a fraction.
 Json Number(double number, bool is_whole) {
-  return is_whole ? Json(static_cast<uint64_t>(number)) : Json(number);
+  return is_whole ? Json(static_cast<int64_t>(number)) : Json(number);
 }
 
 void AddBounds(const FieldDescriptor& field, Json* schema) {
   const v1::SettingOptions& setting = SettingOf(field);
   const bool is_whole = field.cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE;
+  const bool is_unsigned =
+      field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32 ||
+      field.cpp_type() == FieldDescriptor::CPPTYPE_UINT64;
   if (setting.has_min()) {
     (*schema)["minimum"] = Number(setting.min(), is_whole);
-  } else if (is_whole) {
+  } else if (is_unsigned) {
     (*schema)["minimum"] = 0;
   }
   if (setting.has_max()) {
@@ -42,18 +85,14 @@ void AddBounds(const FieldDescriptor& field, Json* schema) {
   }
 }
 
-Json SchemaOfValue(const FieldDescriptor& field) {
+// Of a field that is no list, or of an element of one.
+Json SchemaOfSingle(const FieldDescriptor& field, Definitions* definitions) {
   Json schema;
-  if (field.is_repeated()) {
-    schema["type"] = "array";
-    schema["items"] = SchemaOf(*field.message_type());
-    if (SettingOf(field).required()) schema["minItems"] = 1;
-    schema["maxItems"] = Number(SettingOf(field).max(), true);
-    return schema;
-  }
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      return SchemaOf(*field.message_type());
+      return field.is_repeated()
+                 ? SchemaOfElement(*field.message_type(), definitions)
+                 : SchemaOf(*field.message_type(), definitions);
     case FieldDescriptor::CPPTYPE_STRING:
       schema["type"] = "string";
       if (TakesNumber(field)) {
@@ -76,10 +115,27 @@ Json SchemaOfValue(const FieldDescriptor& field) {
   return schema;
 }
 
-Json SchemaOfField(const FieldDescriptor& field) {
+Json SchemaOfValue(const FieldDescriptor& field, Definitions* definitions) {
+  if (!field.is_repeated()) return SchemaOfSingle(field, definitions);
+  const v1::SettingOptions& setting = SettingOf(field);
+  Json list = {{"type", "array"}};
+  const Json element = list["items"] = SchemaOfSingle(field, definitions);
+  const uint32_t least = setting.required() ? 1u : setting.min_elements();
+  // An empty list stands for the default.
+  if (least > 0 && setting.default_json().empty()) {
+    list["minItems"] = std::max(least, setting.min_elements());
+  }
+  if (setting.has_max_elements()) list["maxItems"] = setting.max_elements();
+  if (field.message_type() != nullptr) return list;
+  Json schema;
+  schema["anyOf"] = Json::array({element, list});
+  return schema;
+}
+
+Json SchemaOfField(const FieldDescriptor& field, Definitions* definitions) {
   const v1::SettingOptions& setting = SettingOf(field);
   Json schema = {{"description", setting.sentence()}};
-  schema.update(SchemaOfValue(field));
+  schema.update(SchemaOfValue(field, definitions));
   if (!setting.default_json().empty()) {
     schema["default"] = Json::parse(setting.default_json());
   }
@@ -94,13 +150,13 @@ bool HasRequired(const Descriptor& message) {
   return false;
 }
 
-Json ObjectOf(const Descriptor& message) {
+Json ObjectOf(const Descriptor& message, Definitions* definitions) {
   Json schema = {{"type", "object"}, {"additionalProperties", false}};
   Json& properties = schema["properties"] = Json::object();
   Json required = Json::array();
   for (int i = 0; i < message.field_count(); ++i) {
     const FieldDescriptor& field = *message.field(i);
-    properties[field.name()] = SchemaOfField(field);
+    properties[field.name()] = SchemaOfField(field, definitions);
     if (SettingOf(field).required()) required.push_back(field.name());
   }
   if (!required.empty()) schema["required"] = required;
@@ -115,18 +171,18 @@ Json ObjectOf(const Descriptor& message) {
   return schema;
 }
 
-Json SchemaOf(const Descriptor& message) {
-  Json object = ObjectOf(message);
+Json SchemaOf(const Descriptor& message, Definitions* definitions) {
+  Json object = ObjectOf(message, definitions);
   Json short_form;
   const FieldDescriptor* shorthand = ShorthandField(message);
   const OneofDescriptor* oneof = OnlyOneof(message);
   if (shorthand != nullptr) {
-    short_form = SchemaOfValue(*shorthand);
+    short_form = SchemaOfValue(*shorthand, definitions);
   } else if (oneof != nullptr) {
     for (int i = 0; i < oneof->field_count(); ++i) {
       const FieldDescriptor& field = *oneof->field(i);
       if (field.message_type() != nullptr &&
-          !HasRequired(*field.message_type())) {
+          IsAlternative(field) && !HasRequired(*field.message_type())) {
         short_form["enum"].push_back(field.name());
       }
     }
@@ -139,13 +195,15 @@ Json SchemaOf(const Descriptor& message) {
 
 }  // namespace
 
-std::string JobSchema() {
+std::string JobSchema(const Descriptor& job) {
   Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
                  {"title", "paramd job file"}};
-  schema.update(ObjectOf(*v1::JobConfig::descriptor()));
+  Definitions definitions = Json::object();
+  schema.update(ObjectOf(job, &definitions));
   schema["properties"]["$schema"] = {
       {"description", "Where this schema is, for editors; ignored."},
       {"type", "string"}};
+  if (!definitions.empty()) schema["definitions"] = definitions;
   return schema.dump(2) + "\n";
 }
 

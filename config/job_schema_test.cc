@@ -43,8 +43,17 @@ bool IsWithin(const Json& schema, double value) {
           value < schema["exclusiveMaximum"]);
 }
 
+const Json& Schema() {
+  static const Json* const kSchema = new Json(Json::parse(JobSchema()));
+  return *kSchema;
+}
+
 // Whether `value` keeps to the words of JSON Schema that JobSchema uses.
 bool Accepts(const Json& schema, const Json& value) {
+  if (schema.count("$ref")) {
+    const std::string path = schema["$ref"].get<std::string>().substr(1);
+    return Accepts(Schema()[Json::json_pointer(path)], value);
+  }
   const auto count_of = [&](const char* word) {
     int count = 0;
     for (const Json& one : schema[word]) count += Accepts(one, value);
@@ -79,11 +88,6 @@ bool Accepts(const Json& schema, const Json& value) {
     if (!Accepts(schema["properties"][name], member)) return false;
   }
   return true;
-}
-
-const Json& Schema() {
-  static const Json* const kSchema = new Json(Json::parse(JobSchema()));
-  return *kSchema;
 }
 
 TEST(JobSchemaTest, TheSchemaInTheTreeIsUpToDate) {

@@ -76,8 +76,13 @@ std::vector<std::string> KeysOf(const Descriptor& message) {
 
 const OneofDescriptor* OnlyOneof(const Descriptor& message) {
   if (message.real_oneof_decl_count() != 1) return nullptr;
-  const OneofDescriptor* oneof = message.oneof_decl(0);
-  return oneof->field_count() == message.field_count() ? oneof : nullptr;
+  for (int i = 0; i < message.field_count(); ++i) {
+    const FieldDescriptor& field = *message.field(i);
+    const bool fits = IsAlternative(field) ? field.message_type() != nullptr
+                                           : !SettingOf(field).required();
+    if (!fits) return nullptr;
+  }
+  return message.oneof_decl(0);
 }
 
 const FieldDescriptor* ShorthandField(const Descriptor& message) {
@@ -94,6 +99,34 @@ std::string FormatNumber(double number) {
   return absl::StrFormat("%.9g", number);
 }
 
+std::string BrokenBound(const FieldDescriptor& field, double number) {
+  const v1::SettingOptions& setting = SettingOf(field);
+  if (setting.has_min() && number < setting.min()) {
+    return absl::StrCat("at least ", FormatNumber(setting.min()));
+  }
+  if (setting.has_max() && number > setting.max()) {
+    return absl::StrCat("at most ", FormatNumber(setting.max()));
+  }
+  if (setting.has_above() && number <= setting.above()) {
+    return absl::StrCat("greater than ", FormatNumber(setting.above()));
+  }
+  if (setting.has_below() && number >= setting.below()) {
+    return absl::StrCat("less than ", FormatNumber(setting.below()));
+  }
+  return "";
+}
+
+std::string BrokenLength(const FieldDescriptor& field, uint64_t elements) {
+  const v1::SettingOptions& setting = SettingOf(field);
+  if (setting.has_min_elements() && elements < setting.min_elements()) {
+    return absl::StrCat("at least ", setting.min_elements());
+  }
+  if (setting.has_max_elements() && elements > setting.max_elements()) {
+    return absl::StrCat("at most ", setting.max_elements());
+  }
+  return "";
+}
+
 bool TakesNumber(const FieldDescriptor& field) {
   absl::string_view example = SettingOf(field).example_json();
   uint64_t number = 0;
@@ -106,17 +139,21 @@ bool TakesNumber(const FieldDescriptor& field) {
 std::string BoundsOf(const FieldDescriptor& field) {
   const v1::SettingOptions& setting = SettingOf(field);
   std::vector<std::string> bounds;
-  if (setting.has_min()) {
-    bounds.push_back("at least " + FormatNumber(setting.min()));
+  const auto add = [&](absl::string_view words, double number) {
+    bounds.push_back(absl::StrCat(field.is_repeated() ? "each " : "", words,
+                                  " ", FormatNumber(number)));
+  };
+  if (setting.has_min()) add("at least", setting.min());
+  if (setting.has_above()) add("greater than", setting.above());
+  if (setting.has_max()) add("at most", setting.max());
+  if (setting.has_below()) add("less than", setting.below());
+  if (setting.has_min_elements()) {
+    bounds.push_back(absl::StrCat("at least ", setting.min_elements(),
+                                  " elements"));
   }
-  if (setting.has_above()) {
-    bounds.push_back("greater than " + FormatNumber(setting.above()));
-  }
-  if (setting.has_max()) {
-    bounds.push_back("at most " + FormatNumber(setting.max()));
-  }
-  if (setting.has_below()) {
-    bounds.push_back("less than " + FormatNumber(setting.below()));
+  if (setting.has_max_elements()) {
+    bounds.push_back(absl::StrCat("at most ", setting.max_elements(),
+                                  " elements"));
   }
   return absl::StrJoin(bounds, ", ");
 }

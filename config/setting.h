@@ -1,17 +1,18 @@
 #ifndef PARAMD_CONFIG_SETTING_H_
 #define PARAMD_CONFIG_SETTING_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "google/protobuf/descriptor.h"
 
-#include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/setting.pb.h"
 
 namespace paramd {
 
-// What config.proto says about settings, read from the descriptors. A path
+// What the field options say about settings, read from the descriptors. A path
 // names a setting from the top: "optimizer.learning_rate".
 
 const v1::SettingOptions& SettingOf(const google::protobuf::FieldDescriptor& f);
@@ -28,8 +29,8 @@ std::vector<std::string> EnumNames(const google::protobuf::EnumDescriptor& e);
 // The keys that may stand in a message.
 std::vector<std::string> KeysOf(const google::protobuf::Descriptor& message);
 
-// The oneof of a message that holds nothing else, or null: the message may be
-// written as the name of one of its fields.
+// The oneof of a message that has one, of messages, and beside it requires
+// nothing; or null. Such a message may be written as the name of one of them.
 const google::protobuf::OneofDescriptor* OnlyOneof(
     const google::protobuf::Descriptor& message);
 
@@ -40,15 +41,24 @@ const google::protobuf::FieldDescriptor* ShorthandField(
 // "0.5", "1000000".
 std::string FormatNumber(double number);
 
-// "at least 1, at most 100"; empty if every value of the type is admitted.
+// "at least 1, at most 100"; of a list "each at least 1, at most 4 elements".
+// Empty if every value of the type is admitted.
 std::string BoundsOf(const google::protobuf::FieldDescriptor& field);
+
+// What `number` breaks of the bounds of a field, or of each element of a list:
+// "at least 1". Empty: nothing.
+std::string BrokenBound(const google::protobuf::FieldDescriptor& field,
+                        double number);
+// The same of the length of a list.
+std::string BrokenLength(const google::protobuf::FieldDescriptor& field,
+                         uint64_t elements);
 
 // Whether a setting that is a text may be a whole number, as in "staleness": 8:
 // its example is one.
 bool TakesNumber(const google::protobuf::FieldDescriptor& field);
 
 // Every path of `message` that holds no list index, messages and lists as a
-// whole included, in the order of config.proto.
+// whole included, in the order of its fields.
 std::vector<std::string> SettingPaths(
     const google::protobuf::Descriptor& message);
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 
 #include "config/nearest_name.h"
 #include "config/setting.h"
@@ -38,26 +39,7 @@ bool IsMessage(const FieldDescriptor& field) {
 }
 
 bool IsFloating(const FieldDescriptor& field) {
-  return field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE ||
-         field.cpp_type() == FieldDescriptor::CPPTYPE_FLOAT;
-}
-
-// Empty if `number` is within the bounds of the field's options.
-std::string OutOfBounds(const FieldDescriptor& field, double number) {
-  const v1::SettingOptions& setting = SettingOf(field);
-  if (setting.has_min() && number < setting.min()) {
-    return absl::StrCat("at least ", FormatNumber(setting.min()));
-  }
-  if (setting.has_max() && number > setting.max()) {
-    return absl::StrCat("at most ", FormatNumber(setting.max()));
-  }
-  if (setting.has_above() && number <= setting.above()) {
-    return absl::StrCat("greater than ", FormatNumber(setting.above()));
-  }
-  if (setting.has_below() && number >= setting.below()) {
-    return absl::StrCat("less than ", FormatNumber(setting.below()));
-  }
-  return "";
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE;
 }
 
 std::vector<std::string> NamesOf(const OneofDescriptor& oneof) {
@@ -72,6 +54,80 @@ bool IsGiven(const FieldDescriptor& field, const Message& message) {
   const Reflection& reflection = *message.GetReflection();
   return field.is_repeated() ? reflection.FieldSize(message, &field) > 0
                              : reflection.HasField(message, &field);
+}
+
+// Each Put sets the field, or adds an element to a list.
+void PutText(const FieldDescriptor& field, const std::string& text,
+             Message* message) {
+  const Reflection& reflection = *message->GetReflection();
+  field.is_repeated() ? reflection.AddString(message, &field, text)
+                      : reflection.SetString(message, &field, text);
+}
+
+void PutBool(const FieldDescriptor& field, bool value, Message* message) {
+  const Reflection& reflection = *message->GetReflection();
+  field.is_repeated() ? reflection.AddBool(message, &field, value)
+                      : reflection.SetBool(message, &field, value);
+}
+
+void PutEnum(const FieldDescriptor& field, const EnumValueDescriptor& value,
+             Message* message) {
+  const Reflection& reflection = *message->GetReflection();
+  field.is_repeated() ? reflection.AddEnum(message, &field, &value)
+                      : reflection.SetEnum(message, &field, &value);
+}
+
+// REQUIRES: `value` is a number that the field's type holds.
+void PutNumber(const FieldDescriptor& field, const JsonValue& value,
+               Message* message) {
+  const Reflection& r = *message->GetReflection();
+  const bool is_list = field.is_repeated();
+  const int64_t whole = static_cast<int64_t>(
+      value.is_negative ? uint64_t{0} - value.magnitude : value.magnitude);
+  const uint32_t whole32 = static_cast<uint32_t>(value.magnitude);
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return is_list ? r.AddDouble(message, &field, value.number)
+                     : r.SetDouble(message, &field, value.number);
+    case FieldDescriptor::CPPTYPE_INT32:
+      return is_list
+                 ? r.AddInt32(message, &field, static_cast<int32_t>(whole))
+                 : r.SetInt32(message, &field, static_cast<int32_t>(whole));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return is_list ? r.AddInt64(message, &field, whole)
+                     : r.SetInt64(message, &field, whole);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return is_list ? r.AddUInt32(message, &field, whole32)
+                     : r.SetUInt32(message, &field, whole32);
+    default:
+      return is_list ? r.AddUInt64(message, &field, value.magnitude)
+                     : r.SetUInt64(message, &field, value.magnitude);
+  }
+}
+
+// The largest magnitude that a field of whole numbers holds.
+uint64_t MostOf(const FieldDescriptor& field) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return std::numeric_limits<int32_t>::max();
+    case FieldDescriptor::CPPTYPE_INT64:
+      return std::numeric_limits<int64_t>::max();
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return std::numeric_limits<uint32_t>::max();
+    default:
+      return std::numeric_limits<uint64_t>::max();
+  }
+}
+
+bool IsSigned(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_INT32 ||
+         field.cpp_type() == FieldDescriptor::CPPTYPE_INT64;
+}
+
+// Whether `text` stands for `field` as it is, whatever it would be as JSON.
+bool IsText(const FieldDescriptor& field, absl::string_view text) {
+  const bool is_list = field.is_repeated() && absl::StartsWith(text, "[");
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING && !is_list;
 }
 
 JsonValue StringValue(absl::string_view text) {
@@ -200,7 +256,7 @@ bool SettingReader::ReadShorthand(const JsonValue& value,
   const OneofDescriptor* oneof = OnlyOneof(type);
   if (oneof == nullptr || value.kind != Kind::kString) return false;
   const FieldDescriptor* kind = type.FindFieldByName(value.text);
-  if (kind == nullptr || !IsMessage(*kind)) {
+  if (kind == nullptr || !IsAlternative(*kind)) {
     Fault(value, source, path,
           absl::StrCat("unknown name ", value.Describe(),
                        NearestNameHint(value.text, NamesOf(*oneof))));
@@ -215,26 +271,31 @@ void SettingReader::ReadField(const JsonValue& value, const JsonSource& source,
                               const std::string& path, const Field& field,
                               Message* parent) {
   origins_[path] = source.At(value.line);
+  parent->GetReflection()->ClearField(parent, &field);
+  field.is_repeated() ? ReadList(value, source, path, field, parent)
+                      : ReadSingle(value, source, path, field, parent);
+}
+
+void SettingReader::ReadSingle(const JsonValue& value, const JsonSource& source,
+                               const std::string& path, const Field& field,
+                               Message* parent) {
   const Reflection& reflection = *parent->GetReflection();
-  reflection.ClearField(parent, &field);
-  if (field.is_repeated()) return ReadList(value, source, path, field, parent);
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return ReadMessage(value, source, path,
-                         reflection.MutableMessage(parent, &field));
+                         field.is_repeated()
+                             ? reflection.AddMessage(parent, &field)
+                             : reflection.MutableMessage(parent, &field));
     case FieldDescriptor::CPPTYPE_STRING:
       if (TakesNumber(field) && value.kind == Kind::kNumber && value.is_whole &&
           !value.is_negative) {
-        reflection.SetString(parent, &field, absl::StrCat(value.magnitude));
-        return;
+        return PutText(field, absl::StrCat(value.magnitude), parent);
       }
       if (value.kind != Kind::kString) break;
-      reflection.SetString(parent, &field, value.text);
-      return;
+      return PutText(field, value.text, parent);
     case FieldDescriptor::CPPTYPE_BOOL:
       if (value.kind != Kind::kBool) break;
-      reflection.SetBool(parent, &field, value.boolean);
-      return;
+      return PutBool(field, value.boolean, parent);
     case FieldDescriptor::CPPTYPE_ENUM:
       if (value.kind != Kind::kString) break;
       return ReadEnum(value, source, path, field, parent);
@@ -250,23 +311,33 @@ void SettingReader::ReadField(const JsonValue& value, const JsonSource& source,
 void SettingReader::ReadList(const JsonValue& value, const JsonSource& source,
                              const std::string& path, const Field& field,
                              Message* parent) {
-  if (value.kind != Kind::kArray) {
+  const bool is_array = value.kind == Kind::kArray;
+  const bool is_single = value.kind != Kind::kObject &&
+                         value.kind != Kind::kNull && !IsMessage(field);
+  if (!is_array && !is_single) {
     Fault(value, source, path,
           absl::StrCat("wants a list", Example(field), "; found ",
                        value.Describe()));
     return;
   }
+  const absl::Span<const JsonValue> elements =
+      is_array ? absl::MakeConstSpan(value.elements)
+               : absl::MakeConstSpan(&value, 1);
+  // An empty list stands for the default, where there is one.
+  const bool is_default =
+      elements.empty() && !SettingOf(field).default_json().empty();
   const std::string wrong =
-      OutOfBounds(field, static_cast<double>(value.elements.size()));
+      is_default ? "" : BrokenLength(field, elements.size());
   if (!wrong.empty()) {
     Fault(value, source, path,
           absl::StrCat("must have ", wrong, " elements; found ",
-                       value.elements.size()));
+                       elements.size()));
     return;
   }
-  for (size_t i = 0; i < value.elements.size(); ++i) {
-    ReadMessage(value.elements[i], source, absl::StrCat(path, "[", i, "]"),
-                parent->GetReflection()->AddMessage(parent, &field));
+  for (size_t i = 0; i < elements.size(); ++i) {
+    ReadSingle(elements[i], source,
+               is_array ? absl::StrCat(path, "[", i, "]") : path, field,
+               parent);
   }
 }
 
@@ -279,8 +350,7 @@ void SettingReader::ReadEnum(const JsonValue& value, const JsonSource& source,
     if (candidate->number() == 0 || EnumName(*candidate) != value.text) {
       continue;
     }
-    parent->GetReflection()->SetEnum(parent, &field, candidate);
-    return;
+    return PutEnum(field, *candidate, parent);
   }
   const std::vector<std::string> names = EnumNames(type);
   const std::string nearest = NearestName(value.text, names);
@@ -302,27 +372,22 @@ void SettingReader::ReadNumber(const JsonValue& value, const JsonSource& source,
                        Example(field), "; found ", value.Describe()));
     return;
   }
-  const bool is_32_bits = field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32;
-  std::string wrong = OutOfBounds(field, value.number);
-  if (wrong.empty() && !is_floating && value.is_negative) wrong = "at least 0";
-  constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
-  if (wrong.empty() && is_32_bits && value.magnitude > kMost) {
-    wrong = absl::StrCat("at most ", kMost);
+  std::string wrong = BrokenBound(field, value.number);
+  if (wrong.empty() && !is_floating) {
+    const uint64_t most = MostOf(field);
+    if (value.is_negative && !IsSigned(field)) {
+      wrong = "at least 0";
+    } else if (value.magnitude > most) {
+      wrong = value.is_negative ? absl::StrCat("at least -", most)
+                                : absl::StrCat("at most ", most);
+    }
   }
   if (!wrong.empty()) {
     Fault(value, source, path,
           absl::StrCat("must be ", wrong, "; found ", value.Describe()));
     return;
   }
-  const Reflection& reflection = *parent->GetReflection();
-  if (is_floating) {
-    reflection.SetDouble(parent, &field, value.number);
-  } else if (is_32_bits) {
-    reflection.SetUInt32(parent, &field,
-                         static_cast<uint32_t>(value.magnitude));
-  } else {
-    reflection.SetUInt64(parent, &field, value.magnitude);
-  }
+  PutNumber(field, value, parent);
 }
 
 void SettingReader::Assign(absl::string_view path, absl::string_view text,
@@ -342,11 +407,15 @@ void SettingReader::Assign(absl::string_view path, absl::string_view text,
     }
     at = JoinPath(at, field->name());
     if (i + 1 == keys.size()) {
-      const bool is_text = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
-      const auto value = ParseAssigned(text, is_text, source, at, &mistakes_);
+      const auto value = ParseAssigned(text, IsText(*field, text), source, at,
+                                       &mistakes_);
       ForgetInside(at);
       if (value) ReadField(*value, source, at, *field, message);
       return;
+    }
+    const bool is_single = i + 2 == keys.size() && !IsMessage(*field);
+    if (field->is_repeated() && is_single) {
+      return AssignElement(text, keys[i + 1], source, at, *field, message);
     }
     message = Enter(*field, keys[i + 1], source, &at, message);
     if (message == nullptr) return;
@@ -371,16 +440,46 @@ Message* SettingReader::Enter(const Field& field, absl::string_view index,
     return nullptr;
   }
   if (!field.is_repeated()) return reflection.MutableMessage(message, &field);
-  const int size = reflection.FieldSize(*message, &field);
-  int number = 0;
-  if (!absl::SimpleAtoi(index, &number) || number < 0 || number >= size) {
-    mistakes_.Add(source.At(0), *path,
-                  absl::StrCat("has ", size, " elements, numbered from 0; '",
-                               Excerpt(index), "' is none of them"));
-    return nullptr;
-  }
+  const int number = FindElement(field, index, source, *path, *message);
+  if (number < 0) return nullptr;
   absl::StrAppend(path, "[", number, "]");
   return reflection.MutableRepeatedMessage(message, &field, number);
+}
+
+int SettingReader::FindElement(const Field& field, absl::string_view index,
+                               const JsonSource& source,
+                               const std::string& path,
+                               const Message& message) {
+  const int size = message.GetReflection()->FieldSize(message, &field);
+  int number = 0;
+  if (absl::SimpleAtoi(index, &number) && number >= 0 && number < size) {
+    return number;
+  }
+  mistakes_.Add(source.At(0), path,
+                absl::StrCat("has ", size, " elements, numbered from 0; '",
+                             Excerpt(index), "' is none of them"));
+  return -1;
+}
+
+void SettingReader::AssignElement(absl::string_view text,
+                                  absl::string_view index,
+                                  const JsonSource& source,
+                                  const std::string& path, const Field& field,
+                                  Message* message) {
+  const Reflection& reflection = *message->GetReflection();
+  const int number = FindElement(field, index, source, path, *message);
+  if (number < 0) return;
+  const bool is_text = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+  const auto value = ParseAssigned(text, is_text, source, path, &mistakes_);
+  if (!value) return;
+  const int size = reflection.FieldSize(*message, &field);
+  ReadSingle(*value, source, absl::StrCat(path, "[", number, "]"), field,
+             message);
+  // A value that is wrong was not added.
+  if (reflection.FieldSize(*message, &field) == size) return;
+  reflection.SwapElements(message, &field, number, size);
+  reflection.RemoveLast(message, &field);
+  origins_[path] = source.At(0);
 }
 
 void SettingReader::ForgetInside(const std::string& path) {
@@ -411,7 +510,7 @@ void SettingReader::FillField(const std::string& path, const Field& field,
                   absl::StrCat("is missing; give it", Example(field)));
     return;
   }
-  if (field.is_repeated()) {
+  if (field.is_repeated() && IsMessage(field)) {
     for (int i = 0; i < reflection.FieldSize(*parent, &field); ++i) {
       FillDefaults(absl::StrCat(path, "[", i, "]"),
                    reflection.MutableRepeatedMessage(parent, &field, i));
@@ -419,7 +518,8 @@ void SettingReader::FillField(const std::string& path, const Field& field,
     return;
   }
   if (IsMessage(field)) {
-    if (mistakes_.HasAt(path) || (!is_given && IsAlternative(field))) return;
+    const bool may_be_absent = IsAlternative(field) || setting.may_be_absent();
+    if (mistakes_.HasAt(path) || (!is_given && may_be_absent)) return;
     return FillDefaults(path, reflection.MutableMessage(parent, &field));
   }
   if (is_given || setting.default_json().empty()) return;

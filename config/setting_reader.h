@@ -27,7 +27,7 @@ OriginKind KindOf(const Place& origin);
 absl::string_view OriginKindName(OriginKind kind);
 
 // Fills messages from JSON, walking their descriptors: names, types, bounds,
-// shorthands and defaults all come from the field options of config.proto.
+// shorthands and defaults all come from the field options (setting.proto).
 // A value that is wrong is added to `mistakes` and left out; reading goes on.
 //
 // Not thread-safe; keeps references to `origins` and `mistakes`.
@@ -66,6 +66,11 @@ class SettingReader {
   // Replaces the field's content.
   void ReadField(const JsonValue& value, const JsonSource& source,
                  const std::string& path, const Field& field, Message* parent);
+  // Sets the field, or adds an element to a list. One that is wrong is added
+  // if it is a message, else not.
+  void ReadSingle(const JsonValue& value, const JsonSource& source,
+                  const std::string& path, const Field& field,
+                  Message* parent);
   void ReadList(const JsonValue& value, const JsonSource& source,
                 const std::string& path, const Field& field, Message* parent);
   // True if `value` is a shorthand and was read as one, rightly or not.
@@ -81,6 +86,15 @@ class SettingReader {
   // added, if there is none.
   Message* Enter(const Field& field, absl::string_view index,
                  const JsonSource& source, std::string* path, Message* message);
+  // The element of a list that `index` means; -1, with a mistake added, if there
+  // is none.
+  int FindElement(const Field& field, absl::string_view index,
+                  const JsonSource& source, const std::string& path,
+                  const Message& message);
+  // Replaces an element of a list of single values.
+  void AssignElement(absl::string_view text, absl::string_view index,
+                     const JsonSource& source, const std::string& path,
+                     const Field& field, Message* message);
   void ForgetInside(const std::string& path);
 
   Origins& origins_;

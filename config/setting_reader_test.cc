@@ -61,7 +61,7 @@ TEST_F(SettingReaderTest, AWrongTypeIsNamedWithAnExample) {
                                    "7; found 1.5"));
   EXPECT_THAT(Message(), HasSubstr("log_level: wants a string"));
   EXPECT_THAT(Message(), HasSubstr("model: wants an object with the keys "
-                                   "layers, loss; found a list"));
+                                   "layers, loss, input, "));
   EXPECT_THAT(Message(), HasSubstr("batch_per_replica: wants a whole number"));
   EXPECT_THAT(Message(), HasSubstr("input: wants an object"));
   EXPECT_FALSE(config_.has_epochs());
@@ -108,7 +108,8 @@ TEST_F(SettingReaderTest, AnUnknownLayerNamesTheNearest) {
                                    "you mean 'dense'?"));
   EXPECT_THAT(Message(),
               HasSubstr("model.layers[2]: wants an object with the keys "
-                        "flatten, dense, relu; found 7"));
+                        "flatten, dense, relu, "));
+  EXPECT_THAT(Message(), HasSubstr("positional_embedding, attention; found 7"));
   EXPECT_THAT(Message(), HasSubstr("model.layers[3]: says no kind; give one "
                                    "of flatten, dense, relu"));
   EXPECT_THAT(Message(), testing::Not(HasSubstr("layers[1]: says")));
@@ -188,7 +189,8 @@ TEST_F(SettingReaderTest, AWrongAssignmentSaysWhatIsThere) {
   Assign("", "1");
   Assign("run_dir", "a\xff");
   EXPECT_THAT(Message(), HasSubstr("--set: optimizer.lr: unknown key; known "
-                                   "here: sgd, adam, adagrad, learning_rate"));
+                                   "here: sgd, adam, adagrad, adamw, rmsprop, "
+                                   "ftrl, learning_rate"));
   EXPECT_THAT(Message(), HasSubstr("--set: optimzer: unknown key; did you "
                                    "mean 'optimizer'?"));
   EXPECT_THAT(Message(), HasSubstr("model.layers: has 1 elements, numbered "

@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 
 #include "config/json_value.h"
+#include "proto/paramd/v1/config.pb.h"
 
 namespace paramd {
 namespace {
@@ -51,23 +52,21 @@ TEST(SettingTest, EverySingleValueHasADefaultOrIsRequired) {
     const v1::SettingOptions& setting = SettingOf(field);
     EXPECT_NE(setting.default_json().empty(), !setting.required())
         << field.full_name();
-    EXPECT_TRUE(field.has_presence()) << field.full_name();
+    EXPECT_TRUE(field.has_presence() || field.is_repeated())
+        << field.full_name();
   });
 }
 
 // What the reader and the digest can carry.
 TEST(SettingTest, OnlyTypesThatTheReaderKnowsAreUsed) {
   ForEachSetting([](const FieldDescriptor& field) {
-    if (field.is_repeated()) {
-      EXPECT_NE(field.message_type(), nullptr) << field.full_name();
-      return;
-    }
     EXPECT_THAT(
         field.cpp_type(),
         testing::AnyOf(
             FieldDescriptor::CPPTYPE_MESSAGE, FieldDescriptor::CPPTYPE_STRING,
             FieldDescriptor::CPPTYPE_ENUM, FieldDescriptor::CPPTYPE_BOOL,
-            FieldDescriptor::CPPTYPE_DOUBLE, FieldDescriptor::CPPTYPE_UINT32,
+            FieldDescriptor::CPPTYPE_DOUBLE, FieldDescriptor::CPPTYPE_INT32,
+            FieldDescriptor::CPPTYPE_INT64, FieldDescriptor::CPPTYPE_UINT32,
             FieldDescriptor::CPPTYPE_UINT64))
         << field.full_name();
   });
@@ -79,8 +78,30 @@ TEST(SettingTest, NumbersHaveBounds) {
     const bool is_number =
         field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32 ||
         field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE;
-    if (!is_number && !field.is_repeated()) return;
+    if (field.is_repeated()) {
+      EXPECT_TRUE(setting.has_max_elements()) << field.full_name();
+    }
+    if (!is_number) return;
     EXPECT_TRUE(setting.has_max() || setting.has_below()) << field.full_name();
+  });
+}
+
+// Help, schema and defaults would have no end.
+TEST(SettingTest, NoTypeHoldsItselfButThroughAList) {
+  std::set<const Descriptor*> around;
+  const std::function<void(const Descriptor&)> check =
+      [&](const Descriptor& type) {
+        ASSERT_TRUE(around.insert(&type).second) << type.full_name();
+        for (int i = 0; i < type.field_count(); ++i) {
+          const Descriptor* inside = type.field(i)->message_type();
+          if (inside != nullptr && !type.field(i)->is_repeated()) {
+            check(*inside);
+          }
+        }
+        around.erase(&type);
+      };
+  ForEachSetting([&](const FieldDescriptor& field) {
+    if (field.message_type() != nullptr) check(*field.message_type());
   });
 }
 
@@ -98,7 +119,9 @@ TEST(SettingTest, EnumsAreWrittenInLowerCaseWithoutTheirTypesName) {
   EXPECT_THAT(EnumNames(*v1::JobConfig::LogLevel_descriptor()),
               testing::ElementsAre("debug", "info", "warning", "error"));
   EXPECT_THAT(EnumNames(*v1::Loss_descriptor()),
-              testing::ElementsAre("softmax_cross_entropy"));
+              testing::ElementsAre("softmax_cross_entropy",
+                                   "binary_cross_entropy", "mean_squared_error",
+                                   "kl_divergence"));
 }
 
 }  // namespace

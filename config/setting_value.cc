@@ -23,22 +23,50 @@ std::string ShortestText(double number) {
   return std::string(text, end);
 }
 
-std::string ValueText(const Message& message, const FieldDescriptor& field) {
-  const Reflection& reflection = *message.GetReflection();
+// Of the field, or of element `i` of a list.
+std::string ElementText(const Message& message, const FieldDescriptor& field,
+                        int i) {
+  const Reflection& r = *message.GetReflection();
+  const bool is_list = field.is_repeated();
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_STRING:
-      return QuoteJson(reflection.GetString(message, &field));
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return reflection.GetBool(message, &field) ? "true" : "false";
+      return QuoteJson(is_list ? r.GetRepeatedString(message, &field, i)
+                               : r.GetString(message, &field));
+    case FieldDescriptor::CPPTYPE_BOOL: {
+      const bool value = is_list ? r.GetRepeatedBool(message, &field, i)
+                                 : r.GetBool(message, &field);
+      return value ? "true" : "false";
+    }
     case FieldDescriptor::CPPTYPE_ENUM:
-      return QuoteJson(EnumName(*reflection.GetEnum(message, &field)));
+      return QuoteJson(
+          EnumName(is_list ? *r.GetRepeatedEnum(message, &field, i)
+                           : *r.GetEnum(message, &field)));
     case FieldDescriptor::CPPTYPE_DOUBLE:
-      return ShortestText(reflection.GetDouble(message, &field));
+      return ShortestText(is_list ? r.GetRepeatedDouble(message, &field, i)
+                                  : r.GetDouble(message, &field));
+    case FieldDescriptor::CPPTYPE_INT32:
+      return absl::StrCat(is_list ? r.GetRepeatedInt32(message, &field, i)
+                                  : r.GetInt32(message, &field));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return absl::StrCat(is_list ? r.GetRepeatedInt64(message, &field, i)
+                                  : r.GetInt64(message, &field));
     case FieldDescriptor::CPPTYPE_UINT32:
-      return absl::StrCat(reflection.GetUInt32(message, &field));
+      return absl::StrCat(is_list ? r.GetRepeatedUInt32(message, &field, i)
+                                  : r.GetUInt32(message, &field));
     default:
-      return absl::StrCat(reflection.GetUInt64(message, &field));
+      return absl::StrCat(is_list ? r.GetRepeatedUInt64(message, &field, i)
+                                  : r.GetUInt64(message, &field));
   }
+}
+
+std::string ValueText(const Message& message, const FieldDescriptor& field) {
+  if (!field.is_repeated()) return ElementText(message, field, 0);
+  const int size = message.GetReflection()->FieldSize(message, &field);
+  std::string list;
+  for (int i = 0; i < size; ++i) {
+    absl::StrAppend(&list, i == 0 ? "" : ",", ElementText(message, field, i));
+  }
+  return absl::StrCat("[", list, "]");
 }
 
 bool IsDefault(const std::string& json, const FieldDescriptor& field) {
@@ -66,7 +94,7 @@ void Append(const Message& message, const SettingValue& around,
     inside.is_local |= options.scope() == v1::SCOPE_LOCAL;
     inside.may_change |= options.may_change();
     absl::StrAppend(&inside.path, around.path.empty() ? "" : ".", field.name());
-    if (field.is_repeated()) {
+    if (field.is_repeated() && field.message_type() != nullptr) {
       for (int j = 0; j < reflection.FieldSize(message, &field); ++j) {
         SettingValue element = inside;
         absl::StrAppend(&element.path, "[", j, "]");
@@ -74,7 +102,9 @@ void Append(const Message& message, const SettingValue& around,
         Append(reflection.GetRepeatedMessage(message, &field, j), element,
                values);
       }
-    } else if (!reflection.HasField(message, &field)) {
+    } else if (field.is_repeated()
+                   ? reflection.FieldSize(message, &field) == 0
+                   : !reflection.HasField(message, &field)) {
       continue;
     } else if (field.message_type() != nullptr) {
       if (IsAlternative(field)) inside.part_of = inside.path;

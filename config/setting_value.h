@@ -11,7 +11,9 @@ namespace paramd {
 // One value of a message of settings.
 struct SettingValue {
   std::string path;  // "model.layers[1].dense.units"
-  std::string json;  // "512"; "{}" for a message that says all by being there
+  // "512"; "[1,2]" for a list of single values; "{}" for a message that says
+  // all by being there.
+  std::string json;
   bool is_local = false;  // each process may have its own
   bool may_change = false;  // a run may go on with another one
   bool is_default = false;  // what it is where nobody says it

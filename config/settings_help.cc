@@ -1,5 +1,7 @@
 #include "config/settings_help.h"
 
+#include <map>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -15,26 +17,29 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
 std::string TypeOf(const FieldDescriptor& field) {
-  if (field.is_repeated()) return "list";
+  const bool is_list = field.is_repeated();
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      return "object";
+      return is_list ? "list" : "object";
     case FieldDescriptor::CPPTYPE_STRING:
-      return "text";
+      return is_list ? "list of texts" : "text";
     case FieldDescriptor::CPPTYPE_BOOL:
-      return "true or false";
+      return is_list ? "list of true or false" : "true or false";
     case FieldDescriptor::CPPTYPE_ENUM:
-      return absl::StrCat("one of ",
+      return absl::StrCat(is_list ? "list of " : "one of ",
                           absl::StrJoin(EnumNames(*field.enum_type()), ", "));
     case FieldDescriptor::CPPTYPE_DOUBLE:
-      return "number";
+      return is_list ? "list of numbers" : "number";
     default:
-      return "whole number";
+      return is_list ? "list of whole numbers" : "whole number";
   }
 }
 
+// The lists around a setting, by the type of their elements.
+using ListPaths = std::map<const Descriptor*, std::string>;
+
 void Append(const Descriptor& message, const SettingHelp& around,
-            std::vector<SettingHelp>* settings) {
+            const ListPaths& lists, std::vector<SettingHelp>* settings) {
   for (int i = 0; i < message.field_count(); ++i) {
     const FieldDescriptor& field = *message.field(i);
     const v1::SettingOptions& options = SettingOf(field);
@@ -52,13 +57,19 @@ void Append(const Descriptor& message, const SettingHelp& around,
     help.is_alternative = IsAlternative(field);
     help.is_inside_list = around.is_inside_list;
     help.field = &field;
+    ListPaths inside = lists;
+    if (field.is_repeated() && field.message_type() != nullptr) {
+      const auto added =
+          inside.emplace(field.message_type(), help.path + "[]");
+      if (!added.second) help.described_at = added.first->second;
+    }
     settings->push_back(help);
-    if (field.message_type() == nullptr) continue;
+    if (field.message_type() == nullptr || !help.described_at.empty()) continue;
     if (field.is_repeated()) {
       help.path += "[]";
       help.is_inside_list = true;
     }
-    Append(*field.message_type(), help, settings);
+    Append(*field.message_type(), help, inside, settings);
   }
 }
 
@@ -75,9 +86,9 @@ std::string SettingHelp::variable() const {
   return is_inside_list ? "" : EnvironmentName(path);
 }
 
-std::vector<SettingHelp> SettingsHelp() {
+std::vector<SettingHelp> SettingsHelp(const Descriptor& job) {
   std::vector<SettingHelp> settings;
-  Append(*v1::JobConfig::descriptor(), SettingHelp(), &settings);
+  Append(job, SettingHelp(), {}, &settings);
   return settings;
 }
 

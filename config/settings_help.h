@@ -6,13 +6,15 @@
 
 #include "google/protobuf/descriptor.h"
 
+#include "proto/paramd/v1/config.pb.h"
+
 namespace paramd {
 
-// What people are told about one setting, all of it from config.proto.
+// What people are told about one setting, all of it from its field's options.
 struct SettingHelp {
   std::string path;  // "optimizer.learning_rate", "model.layers[].dense.units"
   // What its value may be: "whole number", "number", "text", "one of a, b",
-  // "object", "list".
+  // "object", "list", "list of whole numbers".
   std::string type;
   std::string bounds;  // "at least 1, at most 100"; may be empty
   std::string sentence;
@@ -23,6 +25,9 @@ struct SettingHelp {
   bool may_change = false;      // a run may go on with another value
   bool is_alternative = false;  // one of several that exclude each other
   bool is_inside_list = false;
+  // Of a list inside one of the same type: the path where that is described,
+  // "model.layers[]". Else empty.
+  std::string described_at;
   const google::protobuf::FieldDescriptor* field = nullptr;
 
   // How it is given on the command line: "--epochs", "--set
@@ -32,12 +37,13 @@ struct SettingHelp {
   std::string variable() const;
 };
 
-// All settings of the job, in the order of config.proto: an object or a list
-// before what it holds.
-std::vector<SettingHelp> SettingsHelp();
+// All settings of the job, in the order of its fields: an object or a list
+// before what it holds. What holds itself is described once.
+std::vector<SettingHelp> SettingsHelp(
+    const google::protobuf::Descriptor& job = *v1::JobConfig::descriptor());
 
-// For --help: one line for each setting that holds a single value, the flags of
-// the top level first, then what --set reaches. Ends with a line break.
+// For --help: one line for each setting that is a value or a list of them, the
+// flags of the top level first, then what --set reaches. Ends with a line break.
 std::string SettingsHelpText();
 
 }  // namespace paramd

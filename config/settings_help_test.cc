@@ -40,7 +40,9 @@ TEST(SettingsHelpTest, ListsAreWalkedInto) {
   EXPECT_EQ(help.variable(), "");
   EXPECT_TRUE(HelpOf("model.layers[].dense").is_alternative);
   EXPECT_EQ(HelpOf("model.layers").type, "list");
-  EXPECT_EQ(HelpOf("model.loss").type, "one of softmax_cross_entropy");
+  EXPECT_EQ(HelpOf("model.loss").type,
+            "one of softmax_cross_entropy, binary_cross_entropy, "
+            "mean_squared_error, kl_divergence");
 }
 
 // Each of them stands in help, the documentation and the schema.

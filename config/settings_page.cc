@@ -39,7 +39,9 @@ std::string Row(const SettingHelp& help) {
                           ? " *(may change)*"
                           : "",
                       " | ", help.type,
-                      help.bounds.empty() ? "" : ", ", help.bounds, " | ",
+                      help.bounds.empty() ? "" : ", ", help.bounds,
+                      help.described_at.empty() ? "" : ", as ",
+                      Code(help.described_at), " | ",
                       DefaultOf(help), " | ", Code(help.example_json), " |\n");
 }
 
@@ -60,12 +62,12 @@ std::string Table(const std::string& around,
 
 }  // namespace
 
-std::string FillSettings(absl::string_view page) {
-  const std::vector<SettingHelp> settings = SettingsHelp();
+std::string FillSettings(absl::string_view page,
+                         const std::vector<SettingHelp>& settings) {
   std::string tables = Table("", settings);
   for (const SettingHelp& help : settings) {
     const std::string around =
-        help.type == "list" ? help.path + "[]" : help.path;
+        help.field->is_repeated() ? help.path + "[]" : help.path;
     tables += Table(around, settings);
   }
   while (absl::EndsWith(tables, "\n")) tables.pop_back();

@@ -92,6 +92,7 @@ class ChartTest(ManifestChecks, unittest.TestCase):
     def setUpClass(cls):
         cls.jobs = {name: render({"controller": name, **MONITORED})[0]
                     for name in ("plain", "jobset", "tfjob")}
+        cls.jobs["tls"], _ = render({"tls": {"enabled": True}, **MONITORED})
 
     def test_every_object_is_valid(self):
         if schemas is None:
@@ -103,7 +104,7 @@ class ChartTest(ManifestChecks, unittest.TestCase):
 
     def test_pods_are_those_of_the_kustomizations(self):
         for name, folder in (("plain", "base"), ("jobset", "jobset"),
-                             ("tfjob", "tfjob")):
+                             ("tfjob", "tfjob"), ("tls", "overlays/tls")):
             ours = pods.pods_of(self.jobs[name])
             theirs = pods.pods_of(
                 kustomize.render(f"deploy/kustomize/{folder}"))
@@ -131,9 +132,16 @@ class ChartTest(ManifestChecks, unittest.TestCase):
     def test_helm_test_asks_a_server(self):
         for objects in self.jobs.values():
             (test,) = [o for o in objects if o not in without_tests(objects)]
-            command, address = test["spec"]["containers"][0]["args"]
+            command, address, *more = test["spec"]["containers"][0]["args"]
             self.assertEqual(command, "status")
             server = pods.pods_of(objects)[0]
+            self.assertEqual(more, [a for a in server.container["args"]
+                                    if a.startswith("--tls_dir=")])
+            secrets = [source["secret"]["name"]
+                       for volume in test["spec"].get("volumes", [])
+                       for source in volume["projected"]["sources"]]
+            self.assertEqual(secrets,
+                             ["train-tls-operator-0"] if more else [])
             self.assertTrue(f"{server.dns_name}:7077".startswith(
                 address.split(":")[0]), address)
             (policy,) = of_kind(objects, "NetworkPolicy")

@@ -25,9 +25,9 @@ except ImportError:
 
 ROOT = "deploy/kustomize"
 JOBS = ["base", "jobset", "tfjob", "overlays/gpu", "overlays/nfs",
-        "overlays/monitoring"]
+        "overlays/monitoring", "overlays/tls", "overlays/cert-manager"]
 # What `paramd run` may have besides what `paramd config check` knows.
-RUN_ONLY = {"--insecure"}
+RUN_ONLY = {"--insecure", "--tls_dir", "--health_address"}
 
 
 def rendered(name):
@@ -62,6 +62,9 @@ class SchemaTest(unittest.TestCase):
                            "unknown kind m.io/v1")
 
     def test_an_unknown_field_is_refused(self):
+        self.check_refused(
+            "Certificate", lambda o: o["spec"].update(uri="x"),
+            "'uri' was unexpected", name="overlays/cert-manager")
         self.check_refused("Job", lambda o: o["spec"].update(completion=1),
                            "'completion' was unexpected")
         self.check_refused(
@@ -114,7 +117,8 @@ class BinaryTest(unittest.TestCase):
         command, *arguments = pod.container["args"]
         self.assertEqual(command, "run")
         arguments = [a.replace("/etc/paramd/job.json", job)
-                     for a in arguments if a not in RUN_ONLY]
+                     for a in arguments
+                     if a.split("=")[0] not in RUN_ONLY]
         # What the claim would hold.
         arguments += [f"--set=input.directory={self.directory}", *more]
         return subprocess.run(
@@ -127,7 +131,7 @@ class BinaryTest(unittest.TestCase):
                        check=False, stderr=subprocess.DEVNULL).returncode == 0,
         "no process may have a host name of its own here")
     def test_every_argument_is_known_and_every_pod_is_its_task(self):
-        for name in ("base", "jobset", "tfjob"):
+        for name in ("base", "jobset", "tfjob", "overlays/tls"):
             objects = rendered(name)
             seen = []
             for pod in pods.pods_of(objects):

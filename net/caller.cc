@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
+#include "base/status_macros.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -38,6 +39,29 @@ absl::Status BadCaller(absl::string_view text) {
                 absl::StrCat(kCallerKey, " is '", text.substr(0, 64),
                              "'; expected ps, worker, chief or operator with "
                              "an index, as in worker/1"));
+}
+
+absl::Status NotProved(absl::string_view sentence) {
+  return Refuse(v1::Refusal::NOT_ALLOWED, "certificate", sentence);
+}
+
+// As a certificate says. An evaluator has no methods of its own.
+void SetRole(const CertifiedName& name, Caller* caller) {
+  switch (name.role) {
+    case CertifiedName::Role::kPs:
+      caller->role = v1::ROLE_PS;
+      caller->task = PeerId::Ps(name.index);
+      break;
+    case CertifiedName::Role::kWorker:
+      caller->role = v1::ROLE_WORKER;
+      caller->task = PeerId::Worker(name.index);
+      break;
+    case CertifiedName::Role::kOperator:
+      caller->role = v1::ROLE_OPERATOR;
+      break;
+    case CertifiedName::Role::kEvaluator:
+      break;
+  }
 }
 
 }  // namespace
@@ -83,6 +107,39 @@ absl::StatusOr<Caller> IdentifyCaller(absl::string_view text,
   return caller;
 }
 
+absl::StatusOr<Caller> ProveCaller(absl::string_view text,
+                                   const Connection& connection,
+                                   absl::string_view job) {
+  ASSIGN_OR_RETURN(Caller caller, IdentifyCaller(text, connection.grpc_peer));
+  const std::string at = absl::StrCat("the caller at ", caller.address);
+  if (!connection.is_tls) {
+    if (!caller.claimed && caller.task == PeerId()) return caller;
+    return NotProved(absl::StrCat(at, " says it is ", text,
+                                  "; a task shows its certificate, and the Unix "
+                                  "socket is for operators"));
+  }
+  const auto name = NameAmong(connection.uris);
+  if (!name.ok()) {
+    return NotProved(absl::StrCat(at, " is nobody: ", name.status().message()));
+  }
+  if (name->job != job) {
+    return NotProved(absl::StrCat(at, " has a certificate of another job, ",
+                                  name->Uri(), "; this is job '", job,
+                                  "': give it one of this job"));
+  }
+  const bool is_chief = caller.role == v1::ROLE_CHIEF &&
+                        name->role == CertifiedName::Role::kWorker &&
+                        name->index == 0;
+  if (!text.empty() && !is_chief && text != name->RoleAndIndex()) {
+    return NotProved(absl::StrCat(at, " says it is ", text.substr(0, 64),
+                                  "; its certificate is that of ",
+                                  name->Uri()));
+  }
+  if (text.empty()) SetRole(*name, &caller);
+  caller.claimed = false;
+  return caller;
+}
+
 std::string ProcessText(uint64_t incarnation) {
   return incarnation == 0
              ? ""
@@ -109,6 +166,22 @@ absl::Status CheckMeant(absl::string_view meant, absl::string_view process,
                              RoleName(caller.role), " has no ",
                              kIncarnationKey, ": say Hello, and with each call "
                              "the incarnation that answered it"));
+}
+
+absl::Status CheckHelloOf(const Caller& caller, const v1::HelloRequest& hello) {
+  const bool is_task = caller.role == v1::ROLE_PS ||
+                       caller.role == v1::ROLE_WORKER ||
+                       caller.role == v1::ROLE_CHIEF;
+  if (caller.claimed || !is_task) return absl::OkStatus();
+  const v1::TaskType type = caller.role == v1::ROLE_PS ? v1::PS : v1::WORKER;
+  if (hello.task().type() == type &&
+      hello.task().index() == caller.task.index) {
+    return absl::OkStatus();
+  }
+  return NotProved(absl::StrCat(
+      "the Hello of ", CallerText(caller.task), " at ", caller.address,
+      " says it is ", v1::TaskType_Name(hello.task().type()), " ",
+      hello.task().index()));
 }
 
 bool IsForAnotherProcess(const absl::Status& status) {

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+#include "net/certified_name.h"
 #include "net/method_table.h"
 #include "proto/paramd/v1/services.pb.h"
 #include "tensor/message.h"
@@ -29,8 +31,8 @@ struct Caller {
   // unknown callers are outside.
   PeerId task;
   v1::Role role = v1::ROLE_ANYONE;
-  // True: nothing but the caller's word. There is no TLS yet, so always, but
-  // for who could open the process's Unix socket.
+  // True: nothing but the caller's word. Without TLS always, but for who could
+  // open the process's Unix socket.
   bool claimed = true;
   // "127.0.0.1:41234"
   std::string address;
@@ -46,6 +48,21 @@ std::string CallerText(PeerId self);
 absl::StatusOr<Caller> IdentifyCaller(absl::string_view text,
                                       absl::string_view grpc_peer);
 
+// How a call came to a process that speaks TLS.
+struct Connection {
+  std::string grpc_peer;
+  bool is_tls = false;  // Else over the Unix socket, the one other acceptor.
+  std::vector<std::string> uris;  // Of the caller's certificate.
+};
+
+// The same where TLS is on: whoever calls is who its certificate says, and
+// worker 0 also the chief. NOT_ALLOWED if the certificate names nobody, or
+// belongs to another job than `job`, or if `text` says another task; and for a
+// task that comes over the Unix socket, which is for operators.
+absl::StatusOr<Caller> ProveCaller(absl::string_view text,
+                                   const Connection& connection,
+                                   absl::string_view job);
+
 // An incarnation as 16 hexadecimal digits; empty for 0, which is no process.
 std::string ProcessText(uint64_t incarnation);
 
@@ -56,12 +73,16 @@ std::string ProcessText(uint64_t incarnation);
 // a core serves; anybody else may call whoever is there.
 absl::Status CheckMeant(absl::string_view meant, absl::string_view process,
                         const Caller& caller, const Method& method);
-// Whether that is what a call was refused for.
+// NOT_ALLOWED, with both, if a caller that proves which task it is says another
+// in its Hello.
+absl::Status CheckHelloOf(const Caller& caller, const v1::HelloRequest& hello);
+// Whether CheckMeant is what a call was refused for.
 bool IsForAnotherProcess(const absl::Status& status);
 
 // kPermissionDenied (NOT_ALLOWED), naming the method, the caller's role and the
 // roles that may, if the table in services.proto does not allow the call. What
-// only operators may do is allowed over the Unix socket alone.
+// only operators may do is allowed over the Unix socket, or with an operator's
+// certificate.
 absl::Status CheckAllowed(const Caller& caller, const Method& method);
 
 }  // namespace paramd

@@ -1,7 +1,9 @@
 #include "net/grpc_runtime.h"
 
 #include <algorithm>
+#include <atomic>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -40,6 +42,18 @@ constexpr int kTurnsPerLook = 16;
 // asking would take them one by one.
 constexpr size_t kMostCallsToAskFor = 8;
 
+// Whoever called learns only that its connection is lost. Logged the 1st, 2nd,
+// 4th, 8th … time. Any thread.
+void LogHandshakeFailure(absl::string_view message) {
+  static std::atomic<uint64_t> failures{0};
+  const std::string why = HandshakeFailure(message);
+  if (why.empty()) return;
+  const uint64_t times = ++failures;
+  if ((times & (times - 1)) != 0) return;
+  Log(LogLevel::kWarning, "TLS handshake failed",
+      {{"times", times}, {"why", why}});
+}
+
 // gRPC is never shut down: its end waits for its own threads, up to 10 s if one
 // of them is helping with a write. It and protobuf write to stderr in their own
 // form; what matters comes back as a status.
@@ -50,6 +64,7 @@ void PrepareLibraries() {
     return true;
   }();
   gpr_set_log_function([](gpr_log_func_args* args) {
+    LogHandshakeFailure(args->message);
     Log(LogLevel::kDebug, "grpc", {{"message", args->message}});
   });
   google::protobuf::SetLogHandler(nullptr);
@@ -175,13 +190,15 @@ absl::Status GrpcRuntime::Listen() {
     called.insert(ProcessOf(peer));
   }
   RETURN_IF_ERROR(CheckDescriptors(options_.workers, called.size()));
-  if (!options_.insecure) {
+  // With TLS, who reaches an address is not let in for that.
+  const bool anywhere = options_.insecure || options_.tls != nullptr;
+  if (!anywhere) {
     RETURN_IF_ERROR(CheckListenAddress(options_.listen_address));
   }
   ASSIGN_OR_RETURN(
       std::unique_ptr<Listener> listener,
       Listener::Bind(options_.listen_address,
-                     /*or_everywhere=*/options_.insecure,
+                     /*or_everywhere=*/anywhere,
                      ConnectionsOf(options_.workers)));
   if (!options_.operator_socket.empty()) {
     auto socket = OperatorSocket::Bind(options_.operator_socket);
@@ -196,9 +213,14 @@ absl::Status GrpcRuntime::Listen() {
   std::unique_ptr<MemoryListener> memories = ShareMemory();
   ASSIGN_OR_RETURN(server_,
                    RequestServer::Make(
-                       std::move(listener), &self_, &host_,
+                       std::move(listener), &self_, &host_, options_.tls,
                        [this](absl::Status status) { host_.End(status); }));
   server_->ShareMemory(std::move(memories));
+  if (!options_.health_address.empty()) {
+    RETURN_IF_ERROR(server_->ServeHealth(
+        options_.health_address, anywhere,
+        [mailbox = mailbox_](auto f) { mailbox->Post(std::move(f)); }));
+  }
   server_->LimitUnread(options_.longest_unread);
   server_->MakeRoomFor(options_.workers);
   if (options_.memory_limit_bytes > 0) {
@@ -293,8 +315,8 @@ void GrpcRuntime::Send(CallId id, PeerId from, Outbox::SendItem item) {
       return;
     }
     link = std::make_unique<PeerLink>(process, address->second, &self_,
-                                      options_.hello_deadline, &host_,
-                                      server_->queue());
+                                      options_.tls, options_.hello_deadline,
+                                      &host_, server_->queue());
   }
   link->Send(id, from, std::move(item), *method);
 }

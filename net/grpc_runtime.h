@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 
 #include "net/runtime.h"
+#include "net/tls.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "tensor/message.h"
 
@@ -19,9 +20,15 @@ namespace paramd {
 // One process of a cluster, as its peers see it.
 struct GrpcRuntimeOptions {
   std::string listen_address;  // "host:port"
+  // What connections to and from other processes are made with; null: no TLS, and
+  // callers are who they say they are.
+  std::shared_ptr<const Tls> tls;
   // Without TLS, also listen where others than this machine can reach it; and
   // everywhere, if the host of listen_address has no address here.
   bool insecure = false;
+  // Where probes that speak no TLS ask for its health; empty: nowhere but at
+  // listen_address.
+  std::string health_address;
   // Where operators call this process, see OperatorSocket; empty: nowhere. If
   // that can't be, it is logged, and nobody is an operator.
   std::string operator_socket;

@@ -161,8 +161,9 @@ absl::Status CheckListenAddress(const std::string& address) {
     return absl::InvalidArgumentError(absl::StrCat(
         "listening on ", address,
         " without TLS would let in anybody who "
-        "reaches it: pass --insecure if the network is trusted, or set up TLS "
-        "once this build has it; loopback addresses need neither"));
+        "reaches it: give it certificates with --tls_dir (paramd tls init makes "
+        "them), or pass --insecure if the network is trusted; loopback "
+        "addresses need neither"));
   }
   return absl::OkStatus();
 }

@@ -57,8 +57,9 @@ TEST(ListenAddressTest, LoopbackNeedsNothing) {
 TEST(ListenAddressTest, OtherAddressesNeedInsecure) {
   EXPECT_EQ(CheckListenAddress("10.1.2.3:2222").message(),
             "listening on 10.1.2.3:2222 without TLS would let in anybody who "
-            "reaches it: pass --insecure if the network is trusted, or set up "
-            "TLS once this build has it; loopback addresses need neither");
+            "reaches it: give it certificates with --tls_dir (paramd tls init "
+            "makes them), or pass --insecure if the network is trusted; "
+            "loopback addresses need neither");
 }
 
 TEST(ListenAddressTest, ANameWithoutAnAddressSaysWhatToDo) {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -44,6 +45,11 @@ class Listener {
   // Also accepts on `fd`, which listens, does not block and outlives this.
   // REQUIRES: called before Start.
   void Add(int fd) { added_.listening.push_back(fd); }
+
+  bool IsAdded(int listening_fd) const {
+    return std::find(added_.listening.begin(), added_.listening.end(),
+                     listening_fd) != added_.listening.end();
+  }
 
   // Begins to accept. REQUIRES: called once.
   void Start(Take take);

@@ -33,8 +33,9 @@ constexpr size_t kMostWaiting = 1024;
 // How often a name is looked up, at most.
 constexpr absl::Duration kLookUp = absl::Seconds(1);
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
-                                           bool bulk) {
+std::shared_ptr<grpc::Channel> MakeChannel(
+    const std::string& address,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials, bool bulk) {
   grpc::ChannelArguments args;
   // A connection of its own for each channel, instead of one per address.
   args.SetInt("grpc.use_local_subchannel_pool", 1);
@@ -61,8 +62,17 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   args.SetMaxReceiveMessageSize(
       static_cast<int>(bulk ? kMostBulkBytes : kMostControlBytes));
   args.SetMaxSendMessageSize(-1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                   args);
+  return grpc::CreateCustomChannel(address, credentials, args);
+}
+
+std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(
+    const Tls* tls, const v1::Task& peer) {
+  if (tls == nullptr) return grpc::InsecureChannelCredentials();
+  return tls->CredentialsFor({tls->self().job,
+                              peer.type() == v1::PS
+                                  ? CertifiedName::Role::kPs
+                                  : CertifiedName::Role::kWorker,
+                              peer.index()});
 }
 
 void SetDeadline(Time deadline, grpc::ClientContext* context) {
@@ -205,11 +215,15 @@ class PeerLink::HelloCall : public Completion {
 };
 
 PeerLink::PeerLink(PeerId peer, std::string address, const Identity* self,
+                   std::shared_ptr<const Tls> tls,
                    absl::Duration hello_deadline, CoreHost* host,
                    grpc::CompletionQueue* queue)
     : peer_(peer),
       address_(std::move(address)),
       self_(self),
+      tls_(std::move(tls)),
+      credentials_(
+          CredentialsOf(tls_.get(), TaskOf(peer, self->shards_per_server))),
       hello_deadline_(hello_deadline),
       host_(host),
       queue_(queue) {
@@ -284,10 +298,10 @@ void PeerLink::CancelAll() {
 }
 
 void PeerLink::Connect() {
-  control_channel_ = MakeChannel(address_, /*bulk=*/false);
+  control_channel_ = MakeChannel(address_, credentials_, /*bulk=*/false);
   control_ = std::make_unique<grpc::GenericStub>(control_channel_);
-  bulk_ =
-      std::make_unique<grpc::GenericStub>(MakeChannel(address_, /*bulk=*/true));
+  bulk_ = std::make_unique<grpc::GenericStub>(
+      MakeChannel(address_, credentials_, /*bulk=*/true));
 }
 
 void PeerLink::Greet() {
@@ -429,7 +443,9 @@ absl::Status PeerLink::Explain(PeerId to, const absl::Status& status) const {
     why = WhyRefused(refusal.entity(), status.message());
   } else if (IsConnectionLoss(status) ||
              status.code() == absl::StatusCode::kDeadlineExceeded) {
-    why = WhyUnreached(status.message());
+    why = tls_ == nullptr ? WhyFailedWithoutTls(status.message())
+                          : tls_->WhyFailed(status.message());
+    if (why.empty()) why = WhyUnreached(status.message());
   } else {
     return status;
   }

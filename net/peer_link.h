@@ -10,6 +10,7 @@
 #include "grpcpp/channel.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/security/credentials.h"
 #include "grpcpp/support/byte_buffer.h"
 
 #include "base/time.h"
@@ -17,6 +18,7 @@
 #include "net/hello.h"
 #include "net/memory_dial.h"
 #include "net/method_table.h"
+#include "net/tls.h"
 #include "net/wire_message.h"
 
 namespace paramd {
@@ -47,9 +49,10 @@ namespace paramd {
 class PeerLink {
  public:
   // `peer`: the process's peer, the first one of a server of several shards.
+  // With TLS, unless null, it has to prove that.
   PeerLink(PeerId peer, std::string address, const Identity* self,
-           absl::Duration hello_deadline, CoreHost* host,
-           grpc::CompletionQueue* queue);
+           std::shared_ptr<const Tls> tls, absl::Duration hello_deadline,
+           CoreHost* host, grpc::CompletionQueue* queue);
   ~PeerLink();
 
   // As CoreHost::Transport; to any peer of the process. A message above the method's limit fails with
@@ -79,6 +82,8 @@ class PeerLink {
   const PeerId peer_;
   const std::string address_;
   const Identity* const self_;
+  const std::shared_ptr<const Tls> tls_;  // May be null.
+  const std::shared_ptr<grpc::ChannelCredentials> credentials_;
   const absl::Duration hello_deadline_;
   CoreHost* const host_;
   grpc::CompletionQueue* const queue_;

@@ -161,13 +161,18 @@ class RequestServer::Request : public Completion {
 
 absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
     std::unique_ptr<Listener> listener, const Identity* self, CoreHost* host,
-    std::function<void(absl::Status)> stop) {
+    std::shared_ptr<const Tls> tls, std::function<void(absl::Status)> stop) {
   std::unique_ptr<RequestServer> made(
       new RequestServer(self, host, std::move(stop)));
   made->listener_ = std::move(listener);
   grpc::ServerBuilder builder;
   using Experimental = grpc::ServerBuilder::experimental_type;
+  made->tls_ = std::move(tls);
   made->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      Experimental::ExternalConnectionType::FROM_FD,
+      made->tls_ == nullptr ? grpc::InsecureServerCredentials()
+                            : made->tls_->ServerCredentials());
+  made->operators_ = builder.experimental().AddExternalConnectionAcceptor(
       Experimental::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());
   builder.RegisterService(made->service_.get());
@@ -195,14 +200,24 @@ absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
     return absl::InternalError("gRPC does not start a server");
   }
   made->listener_->Start(
-      [acceptor = made->acceptor_.get()](int listening_fd, int fd) {
-        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
-            connection;
+      [server = made.get()](int listening_fd, int fd) {
+        Acceptor::NewConnectionParameters connection;
         connection.listener_fd = listening_fd;
         connection.fd = fd;
-        acceptor->HandleNewConnection(&connection);
+        const bool is_operator = server->listener_->IsAdded(listening_fd);
+        (is_operator ? server->operators_ : server->acceptor_)
+            ->HandleNewConnection(&connection);
       });
   return made;
+}
+
+absl::Status RequestServer::ServeHealth(const std::string& address,
+                                        bool anywhere,
+                                        HealthServer::Post post) {
+  ASSIGN_OR_RETURN(health_server_,
+                   HealthServer::Listen(address, anywhere, &health_,
+                                        std::move(post)));
+  return absl::OkStatus();
 }
 
 void RequestServer::MakeRoomFor(uint32_t workers) {
@@ -251,6 +266,7 @@ void RequestServer::Start() {
     for (int n = 0; n < ahead; ++n) Expect(static_cast<int>(i));
   }
   streams_.Start(queue_.get());
+  if (health_server_ != nullptr) health_server_->Start();
 }
 
 void RequestServer::Expect(int method) {
@@ -265,12 +281,19 @@ void RequestServer::Arrived(Request* request) {
   Answer(request, status, nullptr, {});
 }
 
+absl::StatusOr<Caller> RequestServer::CallerOf(const Request& request) const {
+  const absl::string_view said = SaidUnder(kCallerKey, request.context);
+  if (tls_ == nullptr) return IdentifyCaller(said, request.context.peer());
+  const auto proof = request.context.auth_context();
+  return ProveCaller(said,
+                     {request.context.peer(), IsTls(*proof), UrisOf(*proof)},
+                     tls_->self().job);
+}
+
 // OK if somebody answers, or has answered.
 absl::Status RequestServer::Take(Request* request) {
   const Method& method = request->method;
-  ASSIGN_OR_RETURN(const Caller caller,
-                   IdentifyCaller(SaidUnder(kCallerKey, request->context),
-                                  request->context.peer()));
+  ASSIGN_OR_RETURN(const Caller caller, CallerOf(*request));
   // What is another process's is not looked at.
   RETURN_IF_ERROR(CheckMeant(SaidUnder(kIncarnationKey, request->context),
                              process_, caller, method));
@@ -305,6 +328,7 @@ absl::Status RequestServer::TakeControl(Request* request, const Caller& caller,
   if (type == v1::HelloRequest::descriptor()) {
     const auto& hello = static_cast<const v1::HelloRequest&>(*message.head);
     RETURN_IF_ERROR(CheckHello(*self_, hello));
+    RETURN_IF_ERROR(CheckHelloOf(caller, hello));
     const v1::HelloReply reply = AnswerHello(*self_);
     Answer(request, absl::OkStatus(), &reply, {});
   } else if (type == v1::StatusRequest::descriptor()) {
@@ -443,6 +467,7 @@ void RequestServer::Expire(Time now) {
   }
   CutUnread(now);
   streams_.Expire(now);
+  if (health_server_ != nullptr) health_server_->Expire(now);
   health_.Tick(now);
 }
 
@@ -473,7 +498,11 @@ Time RequestServer::next_deadline() const {
                           ? Time::Never()
                           : unread_.front()->answered_at + Patience();
   const Time answer = std::min(wait, unread);
-  return std::min({answer, streams_.next_deadline(), health_.next_tick()});
+  const Time probe = health_server_ == nullptr
+                         ? Time::Never()
+                         : health_server_->next_deadline();
+  return std::min(
+      {answer, streams_.next_deadline(), probe, health_.next_tick()});
 }
 
 void RequestServer::RefuseAll(const absl::Status& status) {
@@ -482,11 +511,13 @@ void RequestServer::RefuseAll(const absl::Status& status) {
     Reply({deadlines_.begin()->second, status, nullptr, {}});
   }
   streams_.RefuseAll(status);
+  if (health_server_ != nullptr) health_server_->RefuseAll(status);
 }
 
 void RequestServer::Shutdown() {
   if (shut_down_) return;
   shut_down_ = true;
+  if (health_server_ != nullptr) health_server_->Shutdown();
   listener_.reset();
   streams_.Stop();
   server_->Shutdown(std::chrono::system_clock::now());
@@ -545,7 +576,8 @@ void RequestServer::CountRefusal(const std::string& peer,
     times = &for_others_;
     what = "call for another process refused";
   } else if (reason == v1::Refusal::OTHER_JOB ||
-             reason == v1::Refusal::PROTOCOL) {
+             reason == v1::Refusal::PROTOCOL ||
+             RefusalOf(status).entity() == "certificate") {
     times = &strangers_;
     what = "stranger refused";
   } else if (status.code() == absl::StatusCode::kResourceExhausted) {

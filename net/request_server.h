@@ -24,12 +24,14 @@
 #include "net/caller.h"
 #include "net/core_host.h"
 #include "net/health.h"
+#include "net/health_server.h"
 #include "net/hello.h"
 #include "net/listener.h"
 #include "net/memory_listener.h"
 #include "net/method_table.h"
 #include "net/reflection.h"
 #include "net/stream_server.h"
+#include "net/tls.h"
 #include "net/wire_message.h"
 
 namespace paramd {
@@ -50,11 +52,12 @@ namespace paramd {
 // host outlives it.
 class RequestServer {
  public:
-  // Serves who connects to `listener`. kInternal if gRPC doesn't start. `stop`
-  // is called when an operator says so.
+  // Serves who connects to `listener`: over TLS with `tls`, unless null, but for
+  // the sockets that were added to it, which are the operators'. kInternal if
+  // gRPC doesn't start. `stop` is called when an operator says so.
   static absl::StatusOr<std::unique_ptr<RequestServer>> Make(
       std::unique_ptr<Listener> listener, const Identity* self, CoreHost* host,
-      std::function<void(absl::Status)> stop);
+      std::shared_ptr<const Tls> tls, std::function<void(absl::Status)> stop);
   ~RequestServer();
 
   // Payloads may also lie in memory that `memories` takes over; null: in none.
@@ -62,6 +65,11 @@ class RequestServer {
   void ShareMemory(std::unique_ptr<MemoryListener> memories) {
     memories_ = std::move(memories);
   }
+
+  // Also serves health, and nothing else, without TLS at an address of its own.
+  // REQUIRES: called before Start.
+  absl::Status ServeHealth(const std::string& address, bool anywhere,
+                           HealthServer::Post post);
 
   // So many workers call. REQUIRES: called before Start.
   void MakeRoomFor(uint32_t workers);
@@ -112,6 +120,7 @@ class RequestServer {
                 std::function<void(absl::Status)> stop);
   void Expect(int method);
   void Arrived(Request* request);
+  absl::StatusOr<Caller> CallerOf(const Request& request) const;
   absl::Status Take(Request* request);
   absl::Status TakePayload(Request* request, WireMessage* message);
   absl::Status TakeControl(Request* request, const Caller& caller,
@@ -142,10 +151,15 @@ class RequestServer {
   Health health_;
   Reflection reflection_;
   StreamServer streams_;
-  std::unique_ptr<MemoryListener> memories_;  // May be null.
+  std::unique_ptr<HealthServer> health_server_;  // May be null.
+  std::unique_ptr<MemoryListener> memories_;     // May be null.
   grpc::ResourceQuota received_{"received"};
   std::unique_ptr<Listener> listener_;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::shared_ptr<const Tls> tls_;  // May be null.
+  // Of connections from other processes, and of the operators' socket.
+  using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<Acceptor> operators_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
   absl::flat_hash_map<CallId, Request*> waiting_;  // Owned by themselves.

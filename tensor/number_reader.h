@@ -44,6 +44,13 @@ class NumberReader {
     });
   }
 
+  // The same, and they remain to be read.
+  template <typename Use>
+  void ForEachRunAhead(size_t elements, const Use& use) const {
+    ChainReader ahead = *reader_;
+    NumberReader(&ahead, format_).ForEachRun(elements, use);
+  }
+
   // Writes the next `elements` to `out`. REQUIRES: that many remain.
   void ReadTo(float* out, size_t elements) const {
     ForEachPiece(elements, [&](const std::byte* bytes, size_t offset,

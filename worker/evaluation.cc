@@ -2,10 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/types/optional.h"
-
 #include "base/status_macros.h"
-#include "worker/input/batch_assembler.h"
 
 namespace paramd {
 namespace {
@@ -14,16 +11,16 @@ constexpr uint64_t kBatch = 500;
 
 }  // namespace
 
-absl::StatusOr<BatchResult> EvaluateOn(const Dataset& data, WeightSpans weights,
-                                       Model* model) {
-  BatchAssembler assembler(data, absl::nullopt);
+absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
+                                   TrainedModel* model) {
   Batch batch;
-  BatchResult sum;
+  Metrics sum;
   for (uint64_t begin = 0; begin < data.size(); begin += kBatch) {
     const uint64_t end = std::min(data.size(), begin + kBatch);
     RETURN_IF_ERROR(
-        assembler.Assemble({.epoch = 1, .begin = begin, .end = end}, &batch));
-    sum += model->Evaluate(weights, batch);
+        data.Read({.epoch = 1, .begin = begin, .end = end}, &batch));
+    ASSIGN_OR_RETURN(const Metrics metrics, model->Evaluate(weights, batch));
+    sum += metrics;
   }
   return sum;
 }

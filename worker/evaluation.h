@@ -3,16 +3,16 @@
 
 #include "absl/status/statusor.h"
 
-#include "worker/input/dataset.h"
-#include "worker/model/model.h"
+#include "worker/input/pipeline.h"
+#include "worker/model/trained_model.h"
 
 namespace paramd {
 
 // The model's result on all examples of `data` with these weights. The same
 // bits wherever it is computed. An error if an example can't be read.
-// REQUIRES: as Model::Evaluate.
-absl::StatusOr<BatchResult> EvaluateOn(const Dataset& data, WeightSpans weights,
-                                       Model* model);
+// REQUIRES: as TrainedModel::Evaluate.
+absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
+                                   TrainedModel* model);
 
 }  // namespace paramd
 

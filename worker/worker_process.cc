@@ -6,9 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
+#include "client/core/weights.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "worker/evaluation.h"
-#include "worker/input/open_dataset.h"
+#include "worker/input/open_pipeline.h"
 
 namespace paramd {
 namespace {
@@ -17,7 +18,7 @@ using ::google::protobuf::DynamicCastToGenerated;
 
 constexpr absl::Duration kInputPatience = absl::Minutes(5);
 
-std::vector<uint64_t> GradientBytes(const Model& model) {
+std::vector<uint64_t> GradientBytes(const TrainedModel& model) {
   std::vector<uint64_t> bytes;
   for (const v1::Variable& variable : model.variables()) {
     uint64_t elements = 1;
@@ -27,19 +28,10 @@ std::vector<uint64_t> GradientBytes(const Model& model) {
   return bytes;
 }
 
-BatchSource::Options InputOptions(const v1::JobConfig& job) {
-  BatchSource::Options options;
-  options.seed = job.seed();
-  options.batch_size = job.batch_per_replica();
-  return options;
-}
-
-void Add(const GradientPool::Set& gradients, GradientPool::Set* sum) {
-  for (size_t v = 0; v < gradients.mutables.size(); ++v) {
-    const absl::Span<const float> from = gradients.mutables[v];
-    const absl::Span<float> to = sum->mutables[v];
-    for (size_t i = 0; i < to.size(); ++i) to[i] += from[i];
-  }
+// 0 where labels are no classes.
+uint32_t ClassesOf(const InputSpec& spec) {
+  const FeatureSpec* label = spec.Find("label");
+  return label == nullptr ? 0 : label->classes;
 }
 
 Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
@@ -48,50 +40,48 @@ Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
 
 }  // namespace
 
-absl::Status WorkerProcess::Check(const v1::JobConfig& job) {
-  ASSIGN_OR_RETURN(const auto training, OpenTrainingData(job.input()));
+absl::Status WorkerProcess::Check(const v1::JobConfig& job,
+                                  const ModelFactory& models) {
+  ASSIGN_OR_RETURN(const auto training,
+                   OpenTrainingData(job.input(), job.seed()));
   RETURN_IF_ERROR(OpenTestData(job.input(), training->spec()).status());
-  return Model::Create(job.model(), training->spec()).status();
+  return models(job, training->spec()).status();
 }
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
-    const AsyncWorker::Options& options) {
-  ASSIGN_OR_RETURN(auto training, OpenTrainingData(options.job.input()));
+    const Worker::Options& options, const ModelFactory& models) {
+  ASSIGN_OR_RETURN(auto training, OpenTrainingData(options.job.input(),
+                                                  options.job.seed()));
   ASSIGN_OR_RETURN(auto test,
                    OpenTestData(options.job.input(), training->spec()));
-  ASSIGN_OR_RETURN(auto model,
-                   Model::Create(options.job.model(), training->spec()));
-  ASSIGN_OR_RETURN(auto evaluator,
-                   Model::Create(options.job.model(), training->spec()));
-  AsyncWorker::Options worker = options;
+  ASSIGN_OR_RETURN(auto model, models(options.job, training->spec()));
+  Worker::Options worker = options;
   worker.examples = training->size();
   worker.data = training->Describe();
   ASSIGN_OR_RETURN(*worker.data.mutable_directory(),
-                   AbsolutePath(options.job.input().directory()));
+                   AbsolutePath(TrainingDirectory(options.job.input())));
   worker.data.set_host(options.host);
   return std::unique_ptr<WorkerProcess>(
       new WorkerProcess(worker, std::move(training), std::move(test),
-                        std::move(model), std::move(evaluator)));
+                        std::move(model)));
 }
 
-WorkerProcess::WorkerProcess(const AsyncWorker::Options& options,
-                             std::unique_ptr<Dataset> training,
-                             std::unique_ptr<Dataset> test,
-                             std::unique_ptr<Model> model,
-                             std::unique_ptr<Model> evaluator)
+WorkerProcess::WorkerProcess(const Worker::Options& options,
+                             std::unique_ptr<Pipeline> training,
+                             std::unique_ptr<Pipeline> test,
+                             std::unique_ptr<TrainedModel> model)
     : options_(options),
       training_(std::move(training)),
       test_(std::move(test)),
       model_(std::move(model)),
-      evaluator_(std::move(evaluator)),
+      evaluator_(model_->Clone()),
       pool_(GradientBytes(*model_)),
+      step_(options.job, model_.get()),
       core_(options),
-      prefetcher_(*training_, InputOptions(options.job)),
-      assembler_(*training_, options.job.seed()),
+      prefetcher_(*training_, PrefetchOptions(options.job.input(),
+                                             options.job.batch_per_replica())),
       computing_("compute"),
-      evaluating_("evaluate") {
-  model_->set_abandoned(&abandoned_);
-}
+      evaluating_("evaluate") {}
 
 void WorkerProcess::AddTo(Runtime* runtime) {
   runtime->AddCore(PeerId::Worker(options_.index), &core_);
@@ -114,8 +104,9 @@ void WorkerProcess::AddTo(Runtime* runtime) {
             static_cast<const v1::ComputeGradient&>(*item.head);
         abandoned_ = false;  // The one before it has ended.
         ready_.Begin();
-        computing_.Post([this, request, done = std::move(done)] {
-          IoResult result = Compute(request);
+        computing_.Post([this, request, weights = std::move(item.payload),
+                         done = std::move(done)]() mutable {
+          IoResult result = Compute(request, std::move(weights));
           ready_.End();
           done(std::move(result));
         });
@@ -134,8 +125,10 @@ void WorkerProcess::AddTo(Runtime* runtime) {
       [this](Outbox::IoItem item, Runtime::IoDone done) {
         const auto request =
             static_cast<const v1::EvaluateWeights&>(*item.head);
-        evaluating_.Post([this, request, done = std::move(done)] {
-          done(Evaluate(request));
+        evaluating_.Post([this, request, weights = std::move(item.payload),
+                          done = std::move(done)]() mutable {
+          IoResult result = Evaluate(request, std::move(weights));
+          done(std::move(result));
         });
       });
 }
@@ -144,9 +137,9 @@ absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::TakeBatch(
     const Portion& wanted) {
   // Batches before it belong to portions that this worker has no more.
   for (;;) {
-    ASSIGN_OR_RETURN(BatchSource::NextBatch next,
+    ASSIGN_OR_RETURN(Prefetcher::NextBatch next,
                      prefetcher_.WaitForNext(kInputPatience));
-    if (next.state != BatchSource::NextBatch::kBatch) {
+    if (next.state != Prefetcher::NextBatch::kBatch) {
       return absl::InternalError("the input has ended before the worker");
     }
     if (next.batch->range == wanted) return std::move(next.batch);
@@ -157,63 +150,50 @@ absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::TakeBatch(
 absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::Assemble(
     const Portion& wanted) {
   auto batch = std::make_unique<Batch>();
-  RETURN_IF_ERROR(assembler_.Assemble(wanted, batch.get()));
+  RETURN_IF_ERROR(training_->Read(wanted, batch.get()));
   return batch;
 }
 
-// A share of several batches is the sum of their gradients, in their order.
-IoResult WorkerProcess::Compute(const v1::ComputeGradient& request) {
+IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
+                                BufferChain weights) {
   IoResult result;
-  GradientPool::Set sum;
-  BatchResult computed;
-  const uint64_t step = options_.job.batch_per_replica();
-  for (uint64_t begin = request.begin(); begin < request.end(); begin += step) {
-    const Portion range = ToRange(request.epoch(), begin,
-                                  std::min(begin + step, request.end()));
-    // Shares of sync mode are of no portion.
-    absl::StatusOr<std::unique_ptr<Batch>> batch =
-        request.portion() == 0 ? Assemble(range) : TakeBatch(range);
-    if (!batch.ok()) {
-      result.status = batch.status();
-      return result;
+  const GradientPool::Set gradients = pool_.Take();
+  std::unique_ptr<Batch> batch;
+  const auto next = [&](const Portion& range) -> absl::StatusOr<const Batch*> {
+    if (request.portion() == 0) {  // Shares of sync mode are of no portion.
+      ASSIGN_OR_RETURN(batch, Assemble(range));
+      return batch.get();
     }
-    const uint64_t divisor =
-        request.divide_by() > 0 ? request.divide_by() : (*batch)->size();
-    GradientPool::Set gradients = pool_.Take();
-    const bool is_whole = begin == request.begin() && range.end == request.end();
-    computed += model_->ComputeGradient(
-        core_.weights(request.weights_buffer()).variables(), **batch,
-        static_cast<float>(divisor), gradients.mutables, [&](size_t variable) {
-          const auto v = static_cast<uint32_t>(variable);
-          if (is_whole) ready_.Add(v, gradients.buffers[v]);
-        });
-    if (request.portion() != 0) prefetcher_.Recycle(*std::move(batch));
-    if (abandoned_) {
-      result.status = absl::CancelledError("the gradient was abandoned");
-      return result;
-    }
-    if (sum.buffers.empty()) {
-      sum = std::move(gradients);
-    } else {
-      Add(gradients, &sum);
-    }
+    if (batch != nullptr) prefetcher_.Recycle(std::move(batch));
+    ASSIGN_OR_RETURN(batch, TakeBatch(range));
+    return batch.get();
+  };
+  const auto computed = step_.Compute(
+      request, ValuesOf(weights), next, &abandoned_, gradients.mutables,
+      [&](size_t variable) {
+        ready_.Add(static_cast<uint32_t>(variable),
+                   gradients.buffers[variable]);
+      });
+  if (batch != nullptr && request.portion() != 0) {
+    prefetcher_.Recycle(std::move(batch));
+  }
+  if (!computed.ok()) {
+    result.status = computed.status();
+    return result;
   }
   auto head = std::make_unique<v1::ComputeGradientResult>();
-  head->set_loss(computed.loss_sum);
-  head->set_correct(computed.correct);
-  head->set_examples(computed.examples);
+  head->set_loss(computed->loss_sum);
+  head->set_correct(computed->correct);
+  head->set_examples(computed->examples);
   result.head = std::move(head);
-  for (Buffer& buffer : sum.buffers) {
-    result.payload.push_back(std::move(buffer));
-  }
+  result.payload = {gradients.buffers.begin(), gradients.buffers.end()};
   return result;
 }
 
-IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request) {
+IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
+                                 BufferChain weights) {
   IoResult result;
-  const std::vector<absl::Span<const float>> weights =
-      core_.weights(request.weights_buffer()).variables();
-  const auto sum = EvaluateOn(*test_, weights, evaluator_.get());
+  const auto sum = EvaluateOn(*test_, ValuesOf(weights), evaluator_.get());
   if (!sum.ok()) {
     result.status = sum.status();
     return result;
@@ -225,7 +205,7 @@ IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request) {
   evaluation->set_examples(sum->examples);
   evaluation->set_correct(sum->correct);
   evaluation->set_loss(sum->mean_loss());
-  evaluation->set_classes(test_->spec().classes);
+  evaluation->set_classes(ClassesOf(test_->spec()));
   result.head = std::move(head);
   return result;
 }

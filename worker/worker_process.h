@@ -9,12 +9,12 @@
 #include "net/runtime.h"
 #include "net/worker_thread.h"
 #include "proto/paramd/v1/types.pb.h"
-#include "worker/core/async_worker.h"
+#include "worker/core/worker.h"
 #include "worker/gradient_pool.h"
-#include "worker/input/batch_assembler.h"
-#include "worker/input/dataset.h"
+#include "worker/gradient_step.h"
+#include "worker/input/pipeline.h"
 #include "worker/input/prefetcher.h"
-#include "worker/model/model.h"
+#include "worker/model_factory.h"
 #include "worker/ready_gradients.h"
 
 namespace paramd {
@@ -23,19 +23,20 @@ namespace paramd {
 // compute gradients and evaluate for it.
 //
 // Thread safety: Create and AddTo on one thread, before the runtime runs. Then
-// each thread touches only what is its own: the computing thread model_, pool_
-// and takes from prefetcher_; the evaluating thread evaluator_; both read the
-// weights that the core promises not to change meanwhile. The object outlives
-// the runtime's Run.
+// each thread touches only what is its own: the computing thread model_, pool_, step_
+// and takes from prefetcher_; the evaluating thread evaluator_; each reads the
+// weights that came with its work. The object outlives the runtime's Run.
 class WorkerProcess {
  public:
   // Opens the data and builds the model of `options.job`. Their errors, each
   // naming the file or the layer.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> Create(
-      const AsyncWorker::Options& options);
+      const Worker::Options& options,
+      const ModelFactory& models = BuiltInModels());
 
   // The errors that Create has for such a job.
-  static absl::Status Check(const v1::JobConfig& job);
+  static absl::Status Check(const v1::JobConfig& job,
+                            const ModelFactory& models = BuiltInModels());
 
   // What the coordinator has to know of the job.
   const std::vector<v1::Variable>& variables() const {
@@ -48,29 +49,30 @@ class WorkerProcess {
   void AddTo(Runtime* runtime);
 
  private:
-  WorkerProcess(const AsyncWorker::Options& options,
-                std::unique_ptr<Dataset> training,
-                std::unique_ptr<Dataset> test, std::unique_ptr<Model> model,
-                std::unique_ptr<Model> evaluator);
+  WorkerProcess(const Worker::Options& options,
+                std::unique_ptr<Pipeline> training,
+                std::unique_ptr<Pipeline> test,
+                std::unique_ptr<TrainedModel> model);
 
-  IoResult Compute(const v1::ComputeGradient& request);
+  // Both drop the weights.
+  IoResult Compute(const v1::ComputeGradient& request, BufferChain weights);
   // The next batch of a portion; or one that was not announced.
   absl::StatusOr<std::unique_ptr<Batch>> TakeBatch(const Portion& wanted);
   absl::StatusOr<std::unique_ptr<Batch>> Assemble(const Portion& wanted);
-  IoResult Evaluate(const v1::EvaluateWeights& request);
+  IoResult Evaluate(const v1::EvaluateWeights& request, BufferChain weights);
 
-  const AsyncWorker::Options options_;
-  const std::unique_ptr<Dataset> training_;
-  const std::unique_ptr<Dataset> test_;
-  const std::unique_ptr<Model> model_;
-  const std::unique_ptr<Model> evaluator_;
+  const Worker::Options options_;
+  const std::unique_ptr<Pipeline> training_;
+  const std::unique_ptr<Pipeline> test_;
+  const std::unique_ptr<TrainedModel> model_;
+  const std::unique_ptr<TrainedModel> evaluator_;
   GradientPool pool_;
+  GradientStep step_;
   // Set by the loop, read by the computing thread; nothing else depends on it.
   std::atomic<bool> abandoned_{false};
   ReadyGradients ready_;
-  AsyncWorker core_;
+  Worker core_;
   Prefetcher prefetcher_;
-  BatchAssembler assembler_;  // The computing thread's.
   WorkerThread computing_;   // Last: end before what they use.
   WorkerThread evaluating_;
 };

@@ -1,5 +1,6 @@
 #include "worker/worker_process.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/check.h"
 #include "client/core/testing/configurations.h"
 #include "coordinator/core/testing/core_driver.h"
 #include "proto/paramd/v1/data.pb.h"
@@ -82,7 +84,6 @@ class WorkerProcessTest : public ::testing::Test {
     job.set_seed(1);
     job.set_chunk_bytes(1 << 20);
     job.set_heartbeat_ms(1000);
-    job.set_pull_ahead(true);
     job.set_start_timeout_ms(60000);
     job.mutable_input()->set_format(v1::InputConfig::IDX);
     job.mutable_input()->set_directory(::testing::TempDir());
@@ -166,24 +167,41 @@ class WorkerProcessTest : public ::testing::Test {
     }
     driver_->Reply(*sent, reply, {Floats(std::vector<float>(elements, value))});
   }
+  void AnswerPush() {
+    const auto sent = driver_->TakeSend<v1::PushRequest>();
+    ASSERT_TRUE(sent.has_value());
+    v1::PushReply reply;
+    *reply.mutable_server_generation() = testing::Pair(1, 1);
+    for (const v1::PushBlock& pushed :
+         static_cast<const v1::PushRequest&>(*sent->head).blocks()) {
+      v1::PushedBlock* const block = reply.add_blocks();
+      block->set_slice(pushed.slice());
+      block->set_block(pushed.block());
+      block->set_result(v1::PushedBlock::APPLIED);
+    }
+    driver_->Reply(*sent, reply);
+  }
   // Does the work that the core has asked for, as a runtime would.
   template <typename Head>
   IoResult Do() {
-    auto io = driver_->TakeIo<Head>();
-    EXPECT_TRUE(io.has_value());
-    Outbox::IoItem item;
-    item.io = io->first;
-    item.head = std::make_unique<Head>(io->second);
+    auto& ios = driver_->ios;
+    const auto found = std::find_if(ios.begin(), ios.end(), [](const auto& io) {
+      return dynamic_cast<const Head*>(io.head.get()) != nullptr;
+    });
+    CHECK(found != ios.end(), "the core has asked for it");
+    Outbox::IoItem item = std::move(*found);
+    ios.erase(found);
+    const IoId io = item.io;
     std::promise<IoResult> done;
     runtime_.handlers[Head::descriptor()](
         std::move(item),
         [&done](IoResult result) { done.set_value(std::move(result)); });
     IoResult result = done.get_future().get();
-    result.io = io->first;
+    result.io = io;
     return result;
   }
 
-  AsyncWorker::Options options_;
+  Worker::Options options_;
   FakeRuntime runtime_;
   std::unique_ptr<WorkerProcess> process_;
   std::unique_ptr<CoreDriver> driver_;
@@ -254,7 +272,6 @@ TEST_F(WorkerProcessTest, OnlyTheGradientUnderWayIsAbandoned) {
   Join();
   GivePortion(0, 4);
   AnswerPull(0);
-  AnswerPull(0);
   EXPECT_TRUE(Do<v1::FetchPortion>().status.ok());
   driver_->ios.push_back({98, std::make_unique<v1::AbandonGradient>(), {}});
   EXPECT_TRUE(Do<v1::AbandonGradient>().status.ok());
@@ -266,11 +283,12 @@ TEST_F(WorkerProcessTest, TheLastBatchOfAPortionIsShort) {
   Join();
   GivePortion(0, 4);
   AnswerPull(0);
-  AnswerPull(0);
   EXPECT_TRUE(Do<v1::FetchPortion>().status.ok());
   IoResult first = Do<v1::ComputeGradient>();
   driver_->End(first.io, first.status, std::move(first.head),
                std::move(first.payload));
+  AnswerPush();
+  AnswerPull(0);
   const IoResult second = Do<v1::ComputeGradient>();
   ASSERT_TRUE(second.status.ok()) << second.status;
   EXPECT_EQ(
@@ -285,13 +303,14 @@ TEST_F(WorkerProcessTest, InputOfALostSessionIsSkipped) {
   GivePortion(3, 4);
   EXPECT_TRUE(Do<v1::FetchPortion>().status.ok());
   AnswerPull(0);
-  ASSERT_TRUE(driver_->TakeIo<v1::ComputeGradient>().has_value());
+  ASSERT_FALSE(driver_->ios.empty());
+  Outbox::IoItem item = std::move(driver_->ios.front());
+  driver_->ios.clear();
   auto later = std::make_unique<v1::ComputeGradient>();
   later->set_epoch(1);
   later->set_begin(3);
   later->set_end(4);
-  later->set_weights_buffer(1);
-  driver_->ios.push_back({99, std::move(later), {}});
+  driver_->ios.push_back({99, std::move(later), std::move(item.payload)});
   const IoResult result = Do<v1::ComputeGradient>();
   ASSERT_TRUE(result.status.ok()) << result.status;
   EXPECT_EQ(

@@ -72,7 +72,7 @@ class Applying : public Work {
                 0);
       for (size_t s = 0; s < optimizer_.slots().size(); ++s) {
         std::fill(block.mutable_slot(s).begin(), block.mutable_slot(s).end(),
-                  optimizer_.initial_slot());
+                  optimizer_.initial_slot(s));
       }
     }
   }

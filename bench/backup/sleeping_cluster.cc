@@ -21,7 +21,7 @@
 #include "net/testing/loopback_address.h"
 #include "net/worker_thread.h"
 #include "server/parameter_server.h"
-#include "worker/core/async_worker.h"
+#include "worker/core/worker.h"
 
 namespace paramd {
 namespace {
@@ -65,7 +65,7 @@ v1::Variable OnlyVariable() {
 class SleepingWorker {
  public:
   SleepingWorker(const SleepingCluster::Options& cluster,
-                 const AsyncWorker::Options& options)
+                 const Worker::Options& options)
       : cluster_(cluster),
         random_(StableHash("slow", options.index)),
         core_(options),
@@ -133,7 +133,7 @@ class SleepingWorker {
   Mutex mutex_;
   CondVar changed_;
   bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
-  AsyncWorker core_;
+  Worker core_;
   WorkerThread computing_;
 };
 
@@ -197,7 +197,7 @@ Child::Serve Work(const SleepingCluster::Options& cluster, uint32_t index,
   auto* const runtime =
       MakeRuntime(host, PeerId::Worker(index), cluster.workers).release();
   if (index == 0) AddCoordinator(cluster, job, runtime);
-  AsyncWorker::Options options;
+  Worker::Options options;
   options.index = index;
   options.incarnation = 100 + index;
   options.job = job.config;

@@ -114,6 +114,7 @@ v1::WriteShard SampleWrite(const std::string& directory,
     saved->set_row_begin(slice.rows.begin);
     saved->set_row_end(slice.rows.end);
     saved->set_values_tensor(add(""));
+    if (slice.variable->untrained()) continue;
     for (const std::string& slot : slots) {
       (*saved->mutable_slot_tensors())[slot] = add(slot);
     }

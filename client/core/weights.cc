@@ -49,4 +49,14 @@ void Weights::Set(const PlacedSlice& slice, uint32_t slice_id, uint32_t block,
   versions_[slice_id][block] = version;
 }
 
+std::vector<absl::Span<const float>> ValuesOf(const BufferChain& buffers) {
+  std::vector<absl::Span<const float>> all;
+  for (const Buffer& buffer : buffers) {
+    const absl::Span<const std::byte> bytes = buffer.bytes();
+    all.emplace_back(reinterpret_cast<const float*>(bytes.data()),
+                     bytes.size() / sizeof(float));
+  }
+  return all;
+}
+
 }  // namespace paramd

@@ -24,6 +24,11 @@ class Weights {
   // Variable `v`, row-major.
   absl::Span<const float> variable(size_t v) const;
   std::vector<absl::Span<const float>> variables() const;
+  // One buffer a variable, for whoever reads them elsewhere. While one is held
+  // there, Set may not be called.
+  BufferChain buffers() const {
+    return BufferChain(values_.begin(), values_.end());
+  }
 
   // The version of a block; all zero: never pulled.
   const v1::BlockVersion& version(uint32_t slice, uint32_t block) const {
@@ -38,6 +43,9 @@ class Weights {
   std::vector<Buffer> values_;                           // By variable.
   std::vector<std::vector<v1::BlockVersion>> versions_;  // By slice and block.
 };
+
+// The values in such buffers, which outlive what is returned.
+std::vector<absl::Span<const float>> ValuesOf(const BufferChain& buffers);
 
 }  // namespace paramd
 

@@ -6,6 +6,13 @@
 
 namespace paramd {
 
+void CheckpointAccounts::SessionsEnd(const JobView& job) {
+  if (job.IsSync()) return;
+  for (const auto& [index, worker] : job.workers) {
+    loss.Ended(index, worker.generation, worker.acknowledged, {});
+  }
+}
+
 void CheckpointAccounts::Complete(v1::Manifest* manifest, bool sync,
                                   Outbox* out) {
   metrics.Fill(manifest);

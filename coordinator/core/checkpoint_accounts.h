@@ -6,6 +6,7 @@
 
 #include "coordinator/core/checkpoint_metrics.h"
 #include "coordinator/core/job_audit.h"
+#include "coordinator/core/job_view.h"
 #include "coordinator/core/loss_report.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "tensor/outbox.h"
@@ -19,6 +20,9 @@ struct CheckpointAccounts {
   LossReport loss;
   JobAudit audit;
 
+  // All sessions end at once. In sync mode, and until its steps are saved, what
+  // a server loses is computed again.
+  void SessionsEnd(const JobView& job);
   // Into the manifest of the checkpoint that is about to be committed.
   void Complete(v1::Manifest* manifest, bool sync, Outbox* out);
   // It is.

@@ -35,6 +35,34 @@ bool WaitsTooLong(const SnapshotRound& round, const JobView& job, Time now) {
   }
 }
 
+// Raises SessionOver of those who are awaited for too long.
+bool EverybodyHasCut(const SnapshotRound& round, Turn* turn) {
+  bool all = true;
+  for (const auto& [index, worker] : turn->job.workers) {
+    if (round.HasAcknowledged(index) && !worker.fencing) continue;
+    all = false;
+    if (!worker.fencing && !turn->job.IsLive(worker, turn->now)) {
+      turn->Raise(SessionOver{index});
+    }
+  }
+  return all;
+}
+
+// How far the present sessions are at their cuts; in sync mode there are none.
+std::vector<v1::SavedSession> CutSessions(const SnapshotRound& round,
+                                          const JobView& job) {
+  std::vector<v1::SavedSession> sessions;
+  for (const auto& [index, cut] : round.cuts()) {
+    const auto worker = job.workers.find(index);
+    if (worker == job.workers.end()) continue;
+    v1::SavedSession& session = sessions.emplace_back();
+    session.set_worker(index);
+    *session.mutable_generation() = worker->second.generation;
+    session.set_sequence(cut.sequence());
+  }
+  return sessions;
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(const CoordinatorOptions& options)
@@ -89,42 +117,16 @@ void Checkpoints::Advance(Turn* turn) {
   }
   if (WaitsTooLong(*round_, turn->job, turn->now)) return EndWait(turn);
   if (phase != SnapshotRound::Phase::kCutting) return;
-  if (!turn->job.IsSync()) return AdvanceCuts(turn);
-  const JobProgress& progress = turn->job.progress;
-  if (progress.IsBetweenSteps() &&
-      turn->job.EveryServerHas(turn->job.configuration.version())) {
-    accounts_.loss.Sealing(round_->number(), {});
-    round_->BeginSeal(progress.global_step(), progress.InputLeft({}),
-                      turn->now);
-  }
-}
-
-void Checkpoints::AdvanceCuts(Turn* turn) {
   const JobView& job = turn->job;
-  bool everybody_cut = true;
-  for (const auto& [index, worker] : job.workers) {
-    if (round_->HasAcknowledged(index) && !worker.fencing) continue;
-    everybody_cut = false;
-    if (!worker.fencing && !job.IsLive(worker, turn->now)) {
-      turn->Raise(WorkerSilent{index});
-    }
-  }
+  const JobProgress& progress = job.progress;
+  const bool may_seal =
+      job.IsSync() ? progress.IsBetweenSteps() : EverybodyHasCut(*round_, turn);
   // A fence counts when every server has it.
-  if (!everybody_cut || !job.EveryServerHas(job.configuration.version())) {
-    return;
-  }
-  std::vector<v1::SavedSession> sessions;
-  for (const auto& [index, cut] : round_->cuts()) {
-    const auto worker = job.workers.find(index);
-    if (worker == job.workers.end()) continue;
-    v1::SavedSession& session = sessions.emplace_back();
-    session.set_worker(index);
-    *session.mutable_generation() = worker->second.generation;
-    session.set_sequence(cut.sequence());
-  }
-  accounts_.loss.Sealing(round_->number(), std::move(sessions));
-  round_->BeginSeal(job.progress.StepAt(round_->cuts()),
-                    job.progress.InputLeft(round_->cuts()), turn->now);
+  if (!may_seal || !job.EveryServerHas(job.configuration.version())) return;
+  accounts_.loss.Sealing(round_->number(), CutSessions(*round_, job));
+  round_->BeginSeal(
+      job.IsSync() ? progress.global_step() : progress.StepAt(round_->cuts()),
+      progress.InputLeft(round_->cuts()), turn->now);
 }
 
 void Checkpoints::EndWait(Turn* turn) {
@@ -155,17 +157,44 @@ void Checkpoints::OnInputUsed(uint32_t worker,
   if (round_.has_value()) round_->Used(worker, portions);
 }
 
-void Checkpoints::OnWorkerGone(uint32_t worker, uint64_t pushes,
-                               const std::vector<v1::Portion>& used) {
+void Checkpoints::OnSessionEnded(uint32_t worker, const WorkerSeen& session,
+                                 const std::vector<v1::Portion>& used,
+                                 const JobView& job) {
+  // In sync mode what a server loses is computed again.
+  if (!job.IsSync()) {
+    LossReport::Cut cut;
+    if (round_.has_value() && round_->HasCut(worker)) {
+      cut = {round_->number(), round_->cuts().at(worker).sequence()};
+    }
+    accounts_.loss.Ended(worker, session.generation, session.acknowledged, cut);
+  }
   if (!round_.has_value()) return;
   round_->Used(worker, used);
-  round_->Gone(worker, pushes);
+  round_->Gone(worker, session.acknowledged);
 }
 
-bool Checkpoints::OnSealed(uint32_t server, const v1::SealReply& reply) {
-  if (!round_.has_value() || reply.snapshot() != round_->number()) return false;
-  round_->Sealed(server);
-  return round_->stopped();
+bool Checkpoints::OnAnswer(uint32_t server, const Message& answer, Turn* turn) {
+  if (const auto* sealed = DynamicCastToGenerated<v1::SealReply>(answer.head)) {
+    if (!round_.has_value() || sealed->snapshot() != round_->number()) {
+      return false;
+    }
+    round_->Sealed(server);
+    return round_->stopped();
+  }
+  if (const auto* written =
+          DynamicCastToGenerated<v1::WrittenReply>(answer.head)) {
+    OnWritten(server, *written, turn);
+  } else if (const auto* fetched =
+                 DynamicCastToGenerated<v1::FetchShardReply>(answer.head)) {
+    OnFetched(server, *fetched, answer.payload, turn);
+  }
+  return false;
+}
+
+// An earlier one is given up already.
+void Checkpoints::OnCallFailed(const v1::Version& snapshot,
+                               const absl::Status& why, Turn* turn) {
+  if (round_.has_value() && snapshot == round_->number()) Fail(why, turn);
 }
 
 void Checkpoints::OnWritten(uint32_t server, const v1::WrittenReply& reply,
@@ -289,6 +318,11 @@ void Checkpoints::Drop(absl::string_view why, Turn* turn) {
 
 // ---- what is to be asked and told -------------------------------------------
 
+Checkpoints::Numbers Checkpoints::numbers() const {
+  return {round_.has_value() ? round_->number() : v1::Version(), newest_.number,
+          counter_};
+}
+
 ServerSeen::Call Checkpoints::CallFor(uint32_t server) const {
   if (!round_.has_value()) return ServerSeen::Call::kNone;
   if (round_->NeedsSeal(server)) return ServerSeen::Call::kSeal;
@@ -298,8 +332,22 @@ ServerSeen::Call Checkpoints::CallFor(uint32_t server) const {
                                   : ServerSeen::Call::kWritten;
 }
 
-v1::FetchShardRequest Checkpoints::FetchFor(uint32_t server) const {
-  return relay_.FetchFor(server);
+Outbox::Head Checkpoints::MakeCall(uint32_t server, ServerSeen::Call call,
+                                   const v1::Header& header) const {
+  if (call == ServerSeen::Call::kSeal) {
+    auto seal = std::make_unique<v1::SealRequest>(round_->SealFor(server));
+    *seal->mutable_header() = header;
+    return seal;
+  }
+  if (call == ServerSeen::Call::kFetch) {
+    auto fetch =
+        std::make_unique<v1::FetchShardRequest>(relay_.FetchFor(server));
+    *fetch->mutable_header() = header;
+    return fetch;
+  }
+  auto written = std::make_unique<v1::WrittenRequest>();
+  *written->mutable_header() = header;
+  return written;
 }
 
 bool Checkpoints::TellsWorkers(const JobView& job) const {

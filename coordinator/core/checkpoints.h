@@ -12,6 +12,7 @@
 #include "coordinator/core/base_files.h"
 #include "coordinator/core/checkpoint_accounts.h"
 #include "coordinator/core/shard_relay.h"
+#include "coordinator/core/snapshot_calls.h"
 #include "coordinator/core/snapshot_round.h"
 #include "coordinator/core/turn.h"
 
@@ -25,7 +26,7 @@ namespace paramd {
 // checkpoint is changes with its commit alone.
 //
 // Not thread-safe: a part of the coordinator's core.
-class Checkpoints {
+class Checkpoints : public SnapshotCalls {
  public:
   // A checkpoint; of no path: the job's initial values.
   struct Checkpoint {
@@ -49,40 +50,37 @@ class Checkpoints {
   // ---- a snapshot
   // The one that is under way; null: none is.
   const SnapshotRound* round() const { return round_ ? &*round_ : nullptr; }
-  // By the number of the newest one, or of one that never will be.
-  uint64_t counter() const { return counter_; }
   // REQUIRES: none is under way. Its number.
   v1::Version Open(SnapshotRound::Options options, Turn* turn);
-  // Cuts, seals and commits when it is time to. Raises WorkerSilent, and what
+  // Cuts, seals and commits when it is time to. Raises SessionOver, and what
   // Fail raises.
   void Advance(Turn* turn);
   // It is given up, since somebody is lost or all go back. No change if nothing
   // of a server's is open in it.
   void GiveUp(absl::string_view why, Turn* turn);
-  // The same in any phase, because it can't be written; raises CheckpointFailed.
-  // REQUIRES: one is under way.
+  // The same in any phase, because it can't be written; raises
+  // CheckpointFailed. REQUIRES: one is under way.
   void Fail(const absl::Status& why, Turn* turn);
 
   // ---- what is heard meanwhile; of another snapshot: no change
   void OnCut(uint32_t worker, const v1::WorkerCut& cut);
   void OnInputUsed(uint32_t worker, const std::vector<v1::Portion>& portions);
-  // Its session has ended behind so many pushes, and had used this too.
-  void OnWorkerGone(uint32_t worker, uint64_t pushes,
-                    const std::vector<v1::Portion>& used);
-  // True if the server is to apply nothing more, should it be leaving.
-  bool OnSealed(uint32_t server, const v1::SealReply& reply);
-  // A server's file, written by itself or window by window through here.
-  void OnWritten(uint32_t server, const v1::WrittenReply& reply, Turn* turn);
-  void OnFetched(uint32_t server, const v1::FetchShardReply& reply,
-                 const BufferChain& payload, Turn* turn);
+  // The session has ended, and had used this too.
+  void OnSessionEnded(uint32_t worker, const WorkerSeen& session,
+                      const std::vector<v1::Portion>& used, const JobView& job);
+  // A server's answer to a call of it. True if the server is sealed and to
+  // apply nothing more, should it be leaving.
+  bool OnAnswer(uint32_t server, const Message& answer, Turn* turn);
+  void OnCallFailed(const v1::Version& snapshot, const absl::Status& why,
+                    Turn* turn);
   // Nobody was heard for so long, since this process stood still.
   void OnPause(absl::Duration pause);
 
   // ---- what is to be asked and told
-  // kNone: nothing.
-  ServerSeen::Call CallFor(uint32_t server) const;
-  // REQUIRES: CallFor(server) says fetch.
-  v1::FetchShardRequest FetchFor(uint32_t server) const;
+  Numbers numbers() const override;
+  ServerSeen::Call CallFor(uint32_t server) const override;
+  Outbox::Head MakeCall(uint32_t server, ServerSeen::Call call,
+                        const v1::Header& header) const override;
   // Whether workers are told of it. In sync mode it is enough to decide no step
   // meanwhile.
   bool TellsWorkers(const JobView& job) const;
@@ -95,11 +93,14 @@ class Checkpoints {
   void FillStatus(v1::JobStats* job) const;
 
  private:
+  // A server's file, written by itself or window by window through here.
+  void OnWritten(uint32_t server, const v1::WrittenReply& reply, Turn* turn);
+  void OnFetched(uint32_t server, const v1::FetchShardReply& reply,
+                 const BufferChain& payload, Turn* turn);
   void OnPrepared(const IoResult& result, Turn* turn);
   void OnFetchedWritten(uint32_t server, const v1::Version& number,
                         const IoResult& result, Turn* turn);
   void OnCommitted(const IoResult& result, Turn* turn);
-  void AdvanceCuts(Turn* turn);
   void EndWait(Turn* turn);
   void Commit(Turn* turn);
   void Drop(absl::string_view why, Turn* turn);

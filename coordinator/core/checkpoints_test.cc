@@ -1,8 +1,9 @@
 #include "coordinator/core/checkpoints.h"
 
+#include "gtest/gtest.h"
+
 #include "coordinator/core/testing/part_bench.h"
 #include "coordinator/core/testing/started_coordinator.h"
-#include "gtest/gtest.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -30,18 +31,23 @@ class CheckpointsTest : public ::testing::Test {
       EXPECT_EQ(ServerSeen::Call::kSeal, checkpoints_.CallFor(s));
       v1::SealReply sealed;
       *sealed.mutable_snapshot() = checkpoints_.round()->number();
-      checkpoints_.OnSealed(s, sealed);
+      Answer(s, sealed);
     }
     for (const uint32_t s : {0, 1}) {
       EXPECT_EQ(ServerSeen::Call::kWritten, checkpoints_.CallFor(s));
       v1::WrittenReply written;
       *written.mutable_snapshot() = checkpoints_.round()->number();
-      bench_.Do([&](Turn* turn) {
-        checkpoints_.OnWritten(s, written, turn);
-      });
+      Answer(s, written);
     }
     Advance();
     return bench_.out.ios.at(0).io;
+  }
+  template <typename Reply>
+  void Answer(uint32_t server, const Reply& reply) {
+    Message message;
+    message.head = &reply;
+    bench_.Do(
+        [&](Turn* turn) { checkpoints_.OnAnswer(server, message, turn); });
   }
   void Advance() {
     bench_.Do([&](Turn* turn) { checkpoints_.Advance(turn); });
@@ -88,10 +94,10 @@ TEST_F(CheckpointsTest, OneThatCanNotBeCommittedFailsWithItsStatus) {
 
 TEST_F(CheckpointsTest, OneThatWasGivenUpTakesANumberOfItsOwn) {
   bench_.End(Open(), absl::OkStatus(), v1::PrepareCheckpointResult());
-  EXPECT_EQ(1u, checkpoints_.counter());
+  EXPECT_EQ(1u, checkpoints_.numbers().counter);
   GiveUp();
   EXPECT_EQ(nullptr, checkpoints_.round());
-  EXPECT_EQ(2u, checkpoints_.counter());
+  EXPECT_EQ(2u, checkpoints_.numbers().counter);
   Open();
   EXPECT_EQ(Pair(1, 3), checkpoints_.round()->number());
 }
@@ -106,10 +112,10 @@ TEST_F(CheckpointsTest, ASilentWorkerThatHasNotCutIsTold) {
   bench_.workers[0].heard = bench_.now;
   bench_.End(Open(), absl::OkStatus(), v1::PrepareCheckpointResult());
   Advance();
-  EXPECT_EQ(nullptr, bench_.Raised<WorkerSilent>());
+  EXPECT_EQ(nullptr, bench_.Raised<SessionOver>());
   bench_.now = bench_.now + bench_.job.lease() + absl::Milliseconds(1);
   Advance();
-  ASSERT_NE(nullptr, bench_.Raised<WorkerSilent>());
+  ASSERT_NE(nullptr, bench_.Raised<SessionOver>());
 }
 
 TEST_F(CheckpointsTest, OneThatIsNotSealedInTimeIsGivenUp) {
@@ -119,6 +125,22 @@ TEST_F(CheckpointsTest, OneThatIsNotSealedInTimeIsGivenUp) {
   Advance();
   EXPECT_EQ(nullptr, checkpoints_.round());
   EXPECT_NE("", checkpoints_.failure());
+}
+
+TEST_F(CheckpointsTest, ACallOfAnEarlierSnapshotFailsNothing) {
+  Open();
+  const v1::Version number = checkpoints_.round()->number();
+  const auto fail = [&](const v1::Version& snapshot) {
+    bench_.Do([&](Turn* turn) {
+      checkpoints_.OnCallFailed(snapshot, absl::UnavailableError("no disk"),
+                                turn);
+    });
+  };
+  fail(Pair(1, 99));
+  EXPECT_NE(nullptr, checkpoints_.round());
+  fail(number);
+  EXPECT_EQ(nullptr, checkpoints_.round());
+  EXPECT_NE(nullptr, bench_.Raised<CheckpointFailed>());
 }
 
 }  // namespace

@@ -1,17 +1,11 @@
 #include "coordinator/core/dispatcher.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 
-#include "base/random.h"
-#include "config/consistency.h"
-#include "proto/member_name.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -19,220 +13,100 @@ namespace {
 
 using ::google::protobuf::DynamicCastToGenerated;
 
-constexpr absl::Duration kSlowStep = absl::Seconds(3);
 constexpr absl::Duration kPeriod = absl::Milliseconds(100);
-
-// Of servers that can't be reached, in a sentence.
-constexpr size_t kMostNamed = 16;
-
-// "ps-0 generation 1.2 at host:1: refused", "ps-0 to be there: did not answer".
-std::string Missing(uint32_t server, const v1::Version& generation,
-                    absl::string_view why) {
-  const std::string name = ServerName(server, generation);
-  const bool is_named =
-      absl::ConsumePrefix(&why, ServerName(server, v1::Version()) + " ");
-  if (is_named && absl::StartsWith(why, "at ")) {
-    return absl::StrCat(name, " ", why);
-  }
-  return absl::StrCat(name, " to be there", why.empty() ? "" : ": ", why);
-}
+constexpr absl::Duration kLongestTurn = absl::Milliseconds(500);
+// Between checkpoints to save steps of sync mode, should one fail.
+constexpr absl::Duration kSaveRetry = absl::Seconds(1);
 
 }  // namespace
 
 Dispatcher::Dispatcher(const CoordinatorOptions& options)
-    : options_(options),
-      job_{options_, phase_, configuration_.get(), servers_, workers_, *this},
-      work_(options.job_digest, options.nonce_seed),
-      servers_(options.servers),
-      input_(options),
-      steps_(options),
-      checkpoints_(options),
-      schedule_(options.job.checkpoint()),
-      fills_(options.fill_bytes),
-      summary_writer_(options.job.summary().every_steps()),
-      record_(options.job, options.job_digest, options.data) {}
+    : parts_(options, [this] { return report_.waiting_for(); }),
+      facts_(&parts_),
+      report_(&parts_) {}
 
-// ---- starting ---------------------------------------------------------------
+// ---- events -----------------------------------------------------------------
 
 void Dispatcher::Start(Time now, Outbox* out) {
-  Turn turn = Begin(now, out);
-  started_ = now;
-  starting_since_ = now;
+  Turn turn = parts_.Begin(now, out);
   last_event_ = now;
   next_periodic_ = now + kPeriod;
-  turn.StartIo(std::make_unique<v1::ReadLog>(),
-               Then(this, &Dispatcher::OnLogRead));
+  parts_.startup.Begin(&turn);
 }
 
 // Who only takes its term may take the next one.
 void Dispatcher::Completed(IoResult result, Time now, Outbox* out) {
   NoticePause(now);
   const IoHandler handler =
-      work_.Ended(&result, phase_ > JobPhase::kTakingTerm, out);
+      parts_.work.Ended(&result, parts_.phase > JobPhase::kTakingTerm, out);
   if (handler == nullptr) return;
-  Turn turn = Begin(now, out);
+  Turn turn = parts_.Begin(now, out);
   handler(result, &turn);
-  Deliver(&turn);
+  facts_.Deliver(&turn);
   Advance(&turn);
 }
-
-// ---- facts ------------------------------------------------------------------
-
-void Dispatcher::Deliver(Turn* turn) {
-  for (std::vector<Fact> facts = turn->TakeFacts(); !facts.empty();
-       facts = turn->TakeFacts()) {
-    for (const Fact& fact : facts) {
-      std::visit([&](const auto& what) { On(what, turn); }, fact);
-    }
-  }
-}
-
-void Dispatcher::On(const Reached& reached, Turn* turn) {
-  if (reached.phase == JobPhase::kDone) AnswerParked(turn);
-  phase_ = reached.phase;
-  if (phase_ == JobPhase::kTellingEnd) {
-    joins_.TellEnd(turn);
-    joins_ = Joins();
-  }
-  if (phase_ == JobPhase::kDone) turn->out->Exit(absl::OkStatus());
-}
-
-void Dispatcher::On(const SessionOver& over, Turn* turn) {
-  Fence(over.worker, turn);
-}
-
-void Dispatcher::On(const WorkerHeard& heard, Turn* turn) {
-  workers_.at(heard.worker).heard = turn->now;
-}
-
-void Dispatcher::On(const HeardOfEnd& heard, Turn*) {
-  ending_.OnHeard(heard.worker);
-}
-
-void Dispatcher::On(const FenceIsDue& due, Turn* turn) {
-  LogFence(due.worker, turn);
-}
-
-void Dispatcher::On(const HoldsUpStep& holds_up, Turn* turn) {
-  input_.step_times().RestAll();  // That was no step of the others.
-  Fence(holds_up.worker, turn);
-}
-
-void Dispatcher::On(const ServerHeard& heard, Turn* turn) {
-  servers_[heard.server].heard = turn->now;
-}
-
-void Dispatcher::On(const ServerFailed& failed, Turn* turn) {
-  OnServerFailed(failed.server, ServerCall::kNone, failed.why, turn);
-}
-
-void Dispatcher::On(const InputUsed& used, Turn*) {
-  checkpoints_.OnInputUsed(used.worker, used.portions);
-}
-
-void Dispatcher::On(const SnapshotToLeaveWith&, Turn* turn) {
-  leaving_.OnOpened(OpenSnapshot({.stopped = true}, turn));
-}
-
-void Dispatcher::On(const WorkerSilent& silent, Turn* turn) {
-  Fence(silent.worker, turn);
-}
-
-void Dispatcher::On(const CheckpointFailed& failed, Turn* turn) {
-  if (failed.final) ending_.OnSaveFailed(failed.why, turn);
-}
-
-void Dispatcher::On(const CheckpointCommitted& committed, Turn* turn) {
-  schedule_.StepsSaved();
-  for (Server& server : servers_) {
-    if (server.draining) server.next_keepalive = turn->now;
-  }
-  retirement_.Retire(checkpoints_.newest().files.to_retire(), turn);
-  if (committed.final) WriteResult(turn);
-}
-
-void Dispatcher::OnLogRead(const IoResult& result, Turn* turn) {
-  const auto* log =
-      DynamicCastToGenerated<v1::ReadLogResult>(result.head.get());
-  if (!result.status.ok() || log == nullptr) {
-    turn->out->Exit(result.status.ok()
-                        ? absl::InternalError("the log has no answer")
-                        : result.status);
-    return;
-  }
-  uint64_t term = 0;
-  uint64_t next_number = 1;
-  std::string run_id = options_.run_id;
-  for (const v1::LogEntry& entry : log->entries()) {
-    next_number = entry.number() + 1;
-    run_id = entry.run_id();
-    term =
-        std::max({term, entry.term(), entry.configuration().version().term()});
-    record_.Read(entry);
-    if (entry.has_retired()) retirement_.Read(entry.retired());
-    if (entry.has_fence()) {
-      v1::Version& newest = logged_fences_[entry.fence().worker()];
-      newest = std::max(newest, entry.fence().generation());
-    }
-    if (entry.configuration().has_consistency() &&
-        modes_.Read(entry.configuration())) {
-      checkpoints_.accounts().audit.ModeChanged();
-    }
-  }
-  const absl::Status same = record_.Begin(run_id);
-  if (!same.ok()) {
-    turn->out->Exit(same);
-    return;
-  }
-  work_.LogRead(next_number, run_id, record_.ours());
-  configuration_.Begin(term + 1, run_id, options_.job_digest);
-  if (record_.finished()) {
-    turn->out->Note(absl::StrCat("run ", run_id, " is finished already"));
-    phase_ = JobPhase::kTellingEnd;
-    ending_.BeginTelling(turn);
-    retirement_.DeleteLogged(turn);
-    return;
-  }
-  if (!record_.changes().empty()) {
-    turn->out->Note(absl::StrCat(
-        "run ", run_id, " goes on with other settings: ", record_.changes()));
-  }
-  phase_ = JobPhase::kTakingTerm;
-  v1::LogEntry entry;
-  entry.set_term(term + 1);
-  turn->Append(std::move(entry), Then(this, &Dispatcher::OnTermTaken));
-}
-
-void Dispatcher::OnTermTaken(const IoResult& result, Turn* turn) {
-  if (!result.status.ok()) {
-    turn->out->Exit(result.status);
-    return;
-  }
-  for (Server& server : servers_) server.next_call = turn->now;
-  phase_ = JobPhase::kRecalling;
-}
-
-// ---- events -----------------------------------------------------------------
 
 void Dispatcher::Receive(Message message, Time now, Outbox* out) {
   NoticePause(now);
-  Turn turn = Begin(now, out);
+  Turn turn = parts_.Begin(now, out);
   Route(message, &turn);
-  Deliver(&turn);
+  facts_.Deliver(&turn);
   Advance(&turn);
 }
+
+void Dispatcher::Tick(Time now, Outbox* out) {
+  NoticePause(now);
+  Turn turn = parts_.Begin(now, out);
+  next_periodic_ = now + kPeriod;
+  parts_.startup.CheckPatience(&turn);
+  Advance(&turn);
+}
+
+Time Dispatcher::next_tick() const {
+  if (parts_.phase == JobPhase::kDone) return Time::Never();
+  return std::min({next_periodic_, parts_.servers.next_tick(parts_.job),
+                   parts_.input.steps().next_tick(parts_.job),
+                   parts_.sessions.next_tick()});
+}
+
+void Dispatcher::Drain(Time now, Outbox* out) {
+  Turn turn = parts_.Begin(now, out);
+  if (parts_.phase < JobPhase::kAdopting) {
+    out->Exit(absl::OkStatus());
+    return;
+  }
+  if (parts_.phase >= JobPhase::kSaving) return;  // The end comes first.
+  parts_.leaving.Begin(now);
+  out->Note("draining: a checkpoint first");
+  // Servers that drain too are to leave with the same one.
+  parts_.servers.KeepAliveAll(now);
+  Advance(&turn);
+}
+
+// Ticks come every 100 ms: where none came for long, this process itself stood
+// still (stopped, or the machine asleep), and the silence is not the workers'.
+void Dispatcher::NoticePause(Time now) {
+  const absl::Duration pause = now - std::exchange(last_event_, now);
+  if (pause < std::max(parts_.job.lease() / 2, kLongestTurn)) return;
+  parts_.sessions.OnPause(pause);
+  parts_.joins.OnPause(pause);
+  parts_.input.OnPause(now);
+  parts_.checkpoints.OnPause(pause);
+}
+
+// ---- messages ---------------------------------------------------------------
 
 void Dispatcher::Route(const Message& message, Turn* turn) {
   if (message.is_reply) {
     const uint32_t index = message.from.index;
-    if (message.from.kind == PeerId::Kind::kPs && index < servers_.size()) {
-      if (!steps_.OnReply(index, message, turn)) {
-        OnServerReply(index, message, turn);
-      }
+    if (message.from.kind == PeerId::Kind::kPs &&
+        index < parts_.options.servers &&
+        !parts_.input.steps().OnReply(index, message, turn)) {
+      parts_.servers.OnReply(index, message, turn);
     }
   } else if (const auto* join =
                  DynamicCastToGenerated<v1::JoinRequest>(message.head)) {
-    joins_.OnJoin(message, *join, turn);
+    parts_.joins.OnJoin(message, *join, turn);
   } else if (const auto* heartbeat =
                  DynamicCastToGenerated<v1::HeartbeatRequest>(message.head)) {
     OnHeartbeat(message, *heartbeat, turn);
@@ -241,11 +115,11 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
     OnTakePortion(message, *portion, turn);
   } else if (const auto* set =
                  DynamicCastToGenerated<v1::SetRequest>(message.head)) {
-    modes_.OnSet(message, *set, Obstacles(waiting_for()), turn);
+    parts_.modes.OnSet(message, *set, parts_.ToModeChange(), turn);
   } else if (DynamicCastToGenerated<v1::GetConfigurationRequest>(
                  message.head) != nullptr) {
     auto reply = std::make_unique<v1::GetConfigurationReply>();
-    *reply->mutable_configuration() = configuration();
+    *reply->mutable_configuration() = turn->job.configuration;
     turn->out->Reply(message.call, std::move(reply));
   } else {
     turn->out->Refuse(message.call,
@@ -254,142 +128,180 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
   }
 }
 
-void Dispatcher::Tick(Time now, Outbox* out) {
-  NoticePause(now);
-  Turn started = Begin(now, out);
-  Turn* const turn = &started;
-  next_periodic_ = turn->now + kPeriod;
-  const absl::Duration patience =
-      absl::Milliseconds(options_.job.start_timeout_ms());
-  if (phase_ < JobPhase::kRunning && turn->now - starting_since_ > patience) {
-    turn->out->Exit(absl::DeadlineExceededError(
-        absl::StrCat("not started within ", absl::FormatDuration(patience),
-                     "; waiting for ", waiting_for())));
+void Dispatcher::OnHeartbeat(const Message& message,
+                             const v1::HeartbeatRequest& request, Turn* turn) {
+  if (!parts_.sessions.Accept(message, request, turn) ||
+      parts_.input.portions().AskWhatItHolds(message, request, turn)) {
     return;
   }
-  Advance(turn);
+  const uint32_t index = request.header().worker();
+  const WorkerSeen& worker = parts_.sessions.all().at(index);
+  parts_.sessions.Keep(
+      message, request, [this](uint32_t w) { return parts_.NewsFor(w); }, turn);
+  parts_.input.OnHeartbeat(request, worker.acknowledged, turn->now);
+  parts_.checkpoints.OnCut(index, request.cut());
+  parts_.modes.OnHeartbeat(request);
+  Summaries& summaries = parts_.summary_writer.summaries();
+  summaries.training().Told(
+      index, worker.generation,
+      worker.generation.term() < turn->job.configuration.version().term(),
+      request.stats());
+  const v1::Evaluation& evaluation = request.evaluation();
+  if (index == 0 && parts_.evaluations.OnHeartbeat(evaluation)) {
+    parts_.checkpoints.accounts().metrics.Evaluated(evaluation,
+                                                    parts_.input.global_step());
+    summaries.Evaluated(evaluation);
+  }
+  // What it holds is not leased to it before.
+  if (request.leaving() && parts_.phase >= JobPhase::kRunning) {
+    parts_.sessions.Fence(index, turn);
+  }
 }
 
-Time Dispatcher::next_tick() const {
-  if (phase_ == JobPhase::kDone) return Time::Never();
-  Time next = std::min(next_periodic_, steps_.next_tick(job_));
-  for (uint32_t s = 0; s < servers_.size(); ++s) {
-    if (servers_[s].call == ServerCall::kNone) {
-      next = std::min(next, NextCall(s).at);
-    }
+void Dispatcher::OnTakePortion(const Message& message,
+                               const v1::PortionRequest& request, Turn* turn) {
+  if (!parts_.sessions.Accept(message, request.header(), turn)) return;
+  const JobView& job = turn->job;
+  if (job.phase < JobPhase::kRunning) {
+    const std::string whom = job.waiting_for();
+    turn->out->Refuse(
+        message.call,
+        RefuseForNow(
+            v1::Refusal::RETRY, whom, job.heartbeat(),
+            absl::StrCat("no input is handed out yet: waiting for ", whom)));
+    return;
   }
-  for (const auto& [index, worker] : workers_) {
-    if (worker.parked != 0) next = std::min(next, worker.parked_until);
+  const uint32_t index = request.header().worker();
+  const Checkpoints& checkpoints = parts_.checkpoints;
+  PortionLedger::Snapshot told;
+  const bool tells = checkpoints.TellsWorkers(job);
+  if (tells) {
+    told = {checkpoints.round()->number(), checkpoints.round()->HasCut(index)};
   }
-  return next;
+  if (!parts_.input.portions().OnTake(message, request, tells ? &told : nullptr,
+                                      turn)) {
+    return;
+  }
+  // One that is asked again may know of more pushes.
+  parts_.sessions.OnPushes(index, request.header().sequence());
 }
 
-// ---- for people -------------------------------------------------------------
+// ---- what is due ------------------------------------------------------------
 
-std::string Dispatcher::ServersAwaited() const {
-  if (phase_ >= JobPhase::kTellingEnd) return "";
-  std::vector<std::string> missing;
-  std::string unfilled;
-  for (uint32_t s = 0; s < servers_.size(); ++s) {
-    const Server& server = servers_[s];
-    if (server.suspected) {
-      missing.push_back(Missing(s, server.generation, server.why));
-    } else if (unfilled.empty() && phase_ >= JobPhase::kFilling &&
-               !server.restored) {
-      unfilled = absl::StrCat(job_.NameOfServer(s), " to be filled",
-                              server.why.empty() ? "" : ": ", server.why);
-    }
-  }
-  if (missing.empty()) return unfilled;
-  const size_t named = std::min(missing.size(), kMostNamed);
-  return absl::StrCat(
-      absl::StrJoin(missing.begin(), missing.begin() + named, ", "),
-      named == missing.size()
-          ? ""
-          : absl::StrCat(" and ", missing.size() - named, " more"));
+void Dispatcher::Advance(Turn* turn) {
+  if (turn->out->exited) return;
+  AdvanceStart(turn);
+  AdvanceJoins(turn);
+  parts_.modes.Advance(parts_.ToModeChange(), turn);
+  parts_.input.steps().Advance(parts_.ToSteps(), turn);
+  facts_.Deliver(turn);
+  AdvanceRunning(turn);
+  AdvanceEvaluation(turn);
+  AdvanceLeaving(turn);
+  parts_.checkpoints.Advance(turn);
+  facts_.Deliver(turn);
+  const bool ending =
+      parts_.leaving.draining() || parts_.phase >= JobPhase::kEvaluating;
+  parts_.summary_writer.Advance(parts_.input.ToldStep(), ending, turn);
+  AdvanceTelling(turn);
+  parts_.AnswerKept(turn);
+  parts_.servers.Advance(turn);
+  parts_.input.steps().DriveServers(turn);
 }
 
-std::string Dispatcher::waiting_for() const {
-  if (phase_ < JobPhase::kRecalling || phase_ == JobPhase::kLoggingLayout) {
-    return "the configuration log";
+void Dispatcher::AdvanceStart(Turn* turn) {
+  parts_.startup.Advance(parts_.retirement.logged(), turn);
+  facts_.Deliver(turn);
+  if (parts_.phase != JobPhase::kAdopting) return;
+  // Nothing is handed out before each session has said what it holds or is
+  // gone.
+  parts_.sessions.FenceSilent(turn);
+  facts_.Deliver(turn);
+  PortionLedger& portions = parts_.input.portions();
+  if (!portions.holders().complete()) return;
+  parts_.phase = JobPhase::kRunning;
+  if (turn->job.configuration.state() == v1::RUNNING) {
+    portions.HandOver(parts_.options);
+  } else {
+    turn->live->ChangeState(v1::RUNNING);
   }
-  if (steps_.going_back() && !steps_.MayGoBack(StepObstacles(), job_) &&
-      checkpoints_.round() != nullptr) {
-    return checkpoints_.waiting_for(job_);
-  }
-  const std::string servers = ServersAwaited();
-  if (!servers.empty()) return servers;
-  if (modes_.IsUnderWay()) {
-    return absl::StrCat(modes_.waiting_for(job_), ", to change staleness ",
-                        modes_.change()->Name());
-  }
-  if (phase_ == JobPhase::kAdopting) {
-    return absl::StrCat(job_.NameOfWorker(input_.holders().awaited()),
-                        " to say what it holds of the input");
-  }
-  if (checkpoints_.round() != nullptr) {
-    const std::string whom = checkpoints_.waiting_for(job_);
-    if (!whom.empty()) return whom;
-  }
-  if (phase_ == JobPhase::kRunning && !leaving_.draining() &&
-      workers_.size() < options_.workers) {
-    for (uint32_t w = 0; w < options_.workers; ++w) {
-      if (workers_.contains(w)) continue;
-      return absl::StrCat("worker-", w, " to join");
-    }
-  }
-  if (leaving_.draining() && phase_ < JobPhase::kSaving) {
-    if (SomebodyLeavesWithASnapshot()) return "a checkpoint to leave with";
-    return absl::StrCat(job_.NameOfWorker(0), " and the servers to leave");
-  }
-  if (job_.IsSync() && phase_ == JobPhase::kRunning) return StepWaitsFor();
-  if (phase_ == JobPhase::kEvaluating) {
-    return absl::StrCat(job_.NameOfWorker(0), " to evaluate");
-  }
-  if (phase_ == JobPhase::kSaving && ending_.failures() > 0) {
-    return absl::StrCat("the last checkpoint, which is tried again: ",
-                        checkpoints_.failure());
-  }
-  if (phase_ == JobPhase::kTellingEnd)
-    return "all processes to hear of the end";
-  if (phase_ == JobPhase::kFindingCheckpoint) return "the newest checkpoint";
-  return "";
+  parts_.schedule.Begin(parts_.input.global_step(), turn->now);
 }
 
-std::string Dispatcher::overdue(Time now) const {
-  // A step takes its time.
-  const bool steps = job_.IsSync() && phase_ == JobPhase::kRunning &&
-                     now - steps_.steps().decided_at() < kSlowStep;
-  const std::string whom = waiting_for();
-  return steps && whom == StepWaitsFor() ? "" : whom;
+void Dispatcher::AdvanceJoins(Turn* turn) {
+  if (parts_.phase < JobPhase::kAdopting ||
+      parts_.phase >= JobPhase::kTellingEnd) {
+    return;
+  }
+  parts_.joins.Advance(parts_.HoldsJoins(), turn);
+  facts_.Deliver(turn);
+  parts_.sessions.Announce(turn);
+  parts_.joins.Answer(turn);
 }
 
-void Dispatcher::FillStatus(v1::StatusReply* status) const {
-  *status->mutable_configuration() = configuration().version();
-  v1::JobStats* job = status->mutable_job();
-  job->set_name(options_.job.name());
-  job->set_state(StateForPeople());
-  job->set_epochs(options_.job.epochs());
-  job->set_epochs_done(job_.IsSync() ? steps_.steps().input().epochs_done()
-                                     : input_.portions().epochs_done());
-  job->set_global_step(global_step());
-  job->set_pushes(global_step() -
-                  std::min(global_step(), input_.pushes_before()));
-  job->set_servers(options_.servers);
-  job->set_workers(options_.workers);
-  uint64_t given_up = 0;
-  for (const auto& [index, worker] : workers_) {
-    given_up += worker.last.stats().given_up();
+bool Dispatcher::AllInputUsed() const {
+  const Sessions::Map& sessions = parts_.sessions.all();
+  return !sessions.empty() && parts_.input.InputFinished() &&
+         std::all_of(sessions.begin(), sessions.end(), [](const auto& s) {
+           return s.second.last.no_input() && !s.second.fencing;
+         });
+}
+
+void Dispatcher::AdvanceRunning(Turn* turn) {
+  if (parts_.phase != JobPhase::kRunning) return;
+  // Input that a silent worker holds is what everybody else waits for.
+  parts_.sessions.FenceSilent(turn);
+  facts_.Deliver(turn);
+  if (parts_.checkpoints.round() != nullptr ||
+      parts_.modes.change() != nullptr || parts_.leaving.draining()) {
+    return;
   }
-  job->set_given_up(given_up);
-  checkpoints_.FillStatus(job);
-  if (evaluations_.newest().examples() > 0) {
-    *job->mutable_evaluation() = evaluations_.newest();
+  if (AllInputUsed()) {
+    parts_.phase = JobPhase::kEvaluating;
+    turn->live->ChangeState(v1::FINISHING);
+    return;
   }
-  job->set_waiting_for(waiting_for());
-  job->set_staleness(StalenessText(configuration().consistency()));
-  FillServers(job);
-  FillWorkers(job);
+  CheckpointSchedule& schedule = parts_.schedule;
+  const bool unsaved =
+      schedule.MustSaveSteps(turn->now) && turn->job.EveryServerIsThere();
+  if (unsaved) schedule.SaveSteps(turn->now + kSaveRetry);
+  const bool due = schedule.IsDue(parts_.input.global_step(),
+                                  parts_.checkpoints.newest().step, turn->now);
+  if (unsaved || (due && !parts_.input.InputFinished())) {
+    parts_.OpenSnapshot({}, turn);
+  }
+}
+
+void Dispatcher::AdvanceEvaluation(Turn* turn) {
+  if (parts_.phase == JobPhase::kEvaluating &&
+      parts_.evaluations.newest().final()) {
+    parts_.phase = JobPhase::kSaving;
+  }
+  if (parts_.phase == JobPhase::kSaving &&
+      parts_.checkpoints.round() == nullptr &&
+      parts_.ending.MaySave(turn->now) && turn->job.EveryServerIsThere()) {
+    parts_.OpenSnapshot({.final = true}, turn);
+  }
+}
+
+void Dispatcher::AdvanceLeaving(Turn* turn) {
+  const bool may_leave = parts_.phase == JobPhase::kRunning ||
+                         parts_.phase == JobPhase::kEvaluating;
+  if (!may_leave || parts_.checkpoints.round() != nullptr ||
+      parts_.modes.IsUnderWay()) {
+    return;
+  }
+  parts_.leaving.Advance(parts_.checkpoints.newest().number, turn);
+  facts_.Deliver(turn);
+}
+
+void Dispatcher::AdvanceTelling(Turn* turn) {
+  if (parts_.phase != JobPhase::kTellingEnd) return;
+  parts_.joins.TellEnd(turn);
+  facts_.Deliver(turn);
+  parts_.ending.Advance(parts_.retirement.idle(), turn);
+  if (parts_.ending.everybody_knows()) parts_.servers.OnEverybodyKnows();
+  facts_.Deliver(turn);
 }
 
 }  // namespace paramd

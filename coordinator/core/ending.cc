@@ -23,14 +23,15 @@ absl::Duration FinishTimeout(const JobView& job) {
 
 // Of a checkpoint with all blocks, about.
 uint64_t BytesOfACheckpoint(const JobView& job) {
-  uint64_t elements = 0;
+  const v1::OptimizerConfig& optimizer = job.configuration.optimizer();
+  uint64_t numbers = 0;
   for (const v1::Variable& variable : job.options.variables) {
-    elements += std::accumulate(variable.shape().begin(),
-                                variable.shape().end(), uint64_t{1},
-                                std::multiplies<uint64_t>());
+    numbers += std::accumulate(variable.shape().begin(),
+                               variable.shape().end(), uint64_t{1},
+                               std::multiplies<uint64_t>()) *
+               (1 + SlotsOf(optimizer, variable).size());
   }
-  return elements * sizeof(float) *
-         (1 + SlotsOf(job.configuration.optimizer()).size());
+  return numbers * sizeof(float);
 }
 
 }  // namespace

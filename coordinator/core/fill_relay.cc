@@ -40,6 +40,7 @@ void FillRelay::Begin(const v1::Configuration& configuration,
     *want->mutable_shape() = variable.shape();
     want->set_row_begin(slice.row_begin());
     want->set_row_end(slice.row_end());
+    want->set_values_only(variable.untrained());
   }
 }
 

@@ -2,6 +2,7 @@
 #define PARAMD_COORDINATOR_CORE_JOB_VIEW_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -69,6 +70,8 @@ struct JobView {
   const std::vector<ServerSeen>& servers;
   const std::map<uint32_t, WorkerSeen>& workers;
   const JobProgress& progress;
+  // Whom everything waits for, and why; empty: nobody.
+  const std::function<std::string()> waiting_for;
 
   bool IsSync() const {
     return configuration.consistency().mode() == v1::Consistency::SYNC;

@@ -169,19 +169,15 @@ void Joins::Answer(Turn* turn) {
 
 // ---- who does not -----------------------------------------------------------
 
-bool Joins::HasLate(Time now) const {
-  return std::any_of(joining_.begin(), joining_.end(), [&](const auto& j) {
-    return j.second.call != 0 && now >= j.second.answer_until;
-  });
-}
-
-void Joins::RefuseLate(const std::string& waiting_for, Turn* turn) {
+void Joins::RefuseLate(Turn* turn) {
   for (auto& [index, joining] : joining_) {
     if (joining.call == 0 || turn->now < joining.answer_until) continue;
-    std::string whom = waiting_for;
+    std::string whom;
     const auto worker = turn->job.workers.find(index);
-    if (worker != turn->job.workers.end() &&
-        worker->second.incarnation != joining.request.incarnation()) {
+    if (worker == turn->job.workers.end() ||
+        worker->second.incarnation == joining.request.incarnation()) {
+      whom = turn->job.waiting_for();
+    } else {
       whom = absl::StrCat("the lease of the process ", worker->second.pid,
                           " on ", worker->second.host, " that was ",
                           turn->job.NameOfWorker(index), " before");

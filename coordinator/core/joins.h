@@ -27,9 +27,8 @@ class Joins {
   // Those whose session every server has. REQUIRES: what Advance raised is
   // delivered.
   void Answer(Turn* turn);
-  // Refuses what was kept for long. `waiting_for`: whom the whole job does.
-  bool HasLate(Time now) const;
-  void RefuseLate(const std::string& waiting_for, Turn* turn);
+  // Refuses what was kept for long.
+  void RefuseLate(Turn* turn);
 
   // The job is finished. Raises HeardOfEnd.
   void TellEnd(Turn* turn);

@@ -128,13 +128,18 @@ TEST_F(JoinsTest, AtTheEndWhoAsksIsTold) {
 
 TEST_F(JoinsTest, ACallIsRefusedBeforeItsDeadline) {
   Join(RequestOf(1, 7));
-  EXPECT_FALSE(joins_.HasLate(bench_.now + absl::Seconds(1)));
-  bench_.now = bench_.now + absl::Seconds(2);
-  EXPECT_TRUE(joins_.HasLate(bench_.now));
-  bench_.Do([&](Turn* turn) { joins_.RefuseLate("ps-0", turn); });
+  const auto refuse = [&](Turn* turn) { joins_.RefuseLate(turn); };
+  bench_.now = bench_.now + absl::Seconds(1);
+  bench_.Do(refuse);
+  EXPECT_TRUE(bench_.out.replies.empty());
+  bench_.now = bench_.now + absl::Seconds(1);
+  bench_.awaited = "ps-0";
+  bench_.Do(refuse);
   EXPECT_EQ(v1::Refusal::NOT_READY, Refused());
+  EXPECT_EQ("waiting for ps-0", bench_.out.replies.at(0).status.message());
   EXPECT_TRUE(joins_.IsJoining(1));
-  EXPECT_FALSE(joins_.HasLate(bench_.now));
+  bench_.Do(refuse);
+  EXPECT_TRUE(bench_.out.replies.empty());
 }
 
 }  // namespace

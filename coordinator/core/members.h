@@ -73,6 +73,9 @@ struct JoiningSeen {
   Time answer_until;  // The parked call.
 };
 
+// Adds a member of the job, for people, of which nothing is known yet.
+v1::Member* AddMember(v1::TaskType type, uint32_t index, v1::JobStats* job);
+
 }  // namespace paramd
 
 #endif  // PARAMD_COORDINATOR_CORE_MEMBERS_H_

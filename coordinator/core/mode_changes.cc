@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/batch_rule.h"
 #include "config/consistency.h"
 #include "coordinator/core/mode_setting.h"
 #include "proto/refusal.h"
@@ -28,11 +29,8 @@ uint64_t StepsOf(const v1::SavedInput& input, const v1::Consistency& mode,
                  const JobView& view) {
   const v1::JobConfig& job = view.options.job;
   const uint64_t examples = view.options.examples;
-  uint64_t batch = job.batch_per_replica();
-  if (IsSyncMode(mode)) {
-    batch *= std::max<uint64_t>(job.accumulate(), 1) *
-             std::max<uint64_t>(view.workers.size(), 1);
-  }
+  uint64_t batch = ExamplesPerPush(job, IsSyncMode(mode));
+  if (IsSyncMode(mode)) batch *= std::max<uint64_t>(view.workers.size(), 1);
   uint64_t steps = 0;
   for (const v1::SavedInput::Range& range : input.remaining()) {
     steps += DivideUp(range.end() - range.begin(), batch);
@@ -73,8 +71,7 @@ bool ModeChanges::Read(const v1::Configuration& logged) {
 
 // ---- what was asked for -----------------------------------------------------
 
-absl::Status ModeChanges::CheckMaySet(const Obstacles& obstacles,
-                                      const JobView& job) const {
+absl::Status ModeChanges::CheckMaySet(const JobView& job) const {
   if (job.phase >= JobPhase::kTellingEnd) {
     return Refuse(v1::Refusal::JOB_FINISHED, "job", "the job is finished");
   }
@@ -82,12 +79,12 @@ absl::Status ModeChanges::CheckMaySet(const Obstacles& obstacles,
     const std::string whom =
         absl::StrCat("staleness to change ", change_->Name());
     const std::string wait =
-        IsUnderWay() ? waiting_for(job) : obstacles.waiting_for;
+        IsUnderWay() ? waiting_for(job) : job.waiting_for();
     return RefuseForNow(v1::Refusal::RETRY, whom, kAskAgain,
                         absl::StrCat("waiting for ", whom,
                                      wait.empty() ? "" : ": ", wait));
   }
-  if (job.phase < JobPhase::kRunning) return AskAgain(obstacles.waiting_for);
+  if (job.phase < JobPhase::kRunning) return AskAgain(job.waiting_for());
   return absl::OkStatus();
 }
 
@@ -97,7 +94,7 @@ void ModeChanges::OnSet(const Message& message, const v1::SetRequest& request,
   const auto refuse = [&](const absl::Status& why) {
     turn->out->Refuse(message.call, why);
   };
-  const absl::Status may = CheckMaySet(obstacles, job);
+  const absl::Status may = CheckMaySet(job);
   if (!may.ok()) return refuse(may);
   auto mode = ModeToSet(request, job.options.job);
   if (!mode.ok()) return refuse(mode.status());
@@ -112,7 +109,7 @@ void ModeChanges::OnSet(const Message& message, const v1::SetRequest& request,
   ModeChange change(message.call, present, *std::move(mode));
   if (change.ends_sessions() &&
       (job.phase > JobPhase::kRunning || obstacles.draining)) {
-    return refuse(AskAgain(obstacles.waiting_for));
+    return refuse(AskAgain(job.waiting_for()));
   }
   change_.emplace(std::move(change));
   if (!change_->ends_sessions()) return Log(turn);

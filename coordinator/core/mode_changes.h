@@ -27,7 +27,6 @@ class ModeChanges {
     bool draining = false;         // The chief's process.
     bool snapshot = false;         // One is open, or needed to leave with.
     bool steps_under_way = false;  // Sync mode does not stand still.
-    std::string waiting_for = {};  // Of the whole job. Empty: nobody.
   };
 
   // ---- what the log says
@@ -74,8 +73,7 @@ class ModeChanges {
   std::string waiting_for(const JobView& job) const;
 
  private:
-  absl::Status CheckMaySet(const Obstacles& obstacles,
-                           const JobView& job) const;
+  absl::Status CheckMaySet(const JobView& job) const;
   bool MayStop(const Obstacles& obstacles, const JobView& job) const;
   bool EverybodyStopped(const JobView& job) const;
   void GiveUp(absl::string_view why, Turn* turn);

@@ -1,8 +1,9 @@
 #include "coordinator/core/mode_changes.h"
 
+#include "gtest/gtest.h"
+
 #include "coordinator/core/testing/part_bench.h"
 #include "coordinator/core/testing/started_coordinator.h"
-#include "gtest/gtest.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -24,9 +25,8 @@ class ModeChangesTest : public ::testing::Test {
     request.set_value(staleness);
     Message message;
     message.call = 5;
-    bench_.Do([&](Turn* turn) {
-      changes_.OnSet(message, request, obstacles, turn);
-    });
+    bench_.Do(
+        [&](Turn* turn) { changes_.OnSet(message, request, obstacles, turn); });
   }
   void Advance(const ModeChanges::Obstacles& obstacles = {}) {
     bench_.Do([&](Turn* turn) { changes_.Advance(obstacles, turn); });
@@ -81,8 +81,12 @@ TEST_F(ModeChangesTest, ASnapshotIsWaitedFor) {
 
 TEST_F(ModeChangesTest, AnotherOneIsRefusedMeanwhile) {
   Set("sync");
-  Set("4", {.waiting_for = "worker-1 to join"});
+  bench_.awaited = "worker-1 to join";
+  Set("4");
   EXPECT_EQ(v1::Refusal::RETRY, RefusalOf(Answer()).reason());
+  EXPECT_EQ(
+      "waiting for staleness to change from async to sync: worker-1 to join",
+      Answer().message());
 }
 
 TEST_F(ModeChangesTest, WhereTheChiefLeavesItIsGivenUp) {

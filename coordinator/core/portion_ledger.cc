@@ -1,36 +1,67 @@
 #include "coordinator/core/portion_ledger.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 
+#include "config/batch_rule.h"
 #include "proto/refusal.h"
 
 namespace paramd {
 
 PortionLedger::PortionLedger(const CoordinatorOptions& options)
     : portions_(options.examples, options.job.epochs(),
-                uint64_t{options.job.batch_per_replica()} *
+                ExamplesPerPush(options.job, /*sync=*/false) *
                     options.job.portion_batches()) {}
 
 // ---- beginning --------------------------------------------------------------
 
 void PortionLedger::GoOnFrom(uint64_t pushes, const v1::SavedInput& left) {
   pushes_before_ = pushes;
+  more_ = 0;
   portions_.Restart(left);
 }
 
-void PortionLedger::TakeOver(uint64_t pushes, const v1::SavedInput& left,
+void PortionLedger::TakeOver(const Before& before, const v1::SavedInput& left,
                              std::set<uint32_t> holders) {
-  GoOnFrom(pushes, left);
+  GoOnFrom(before.pushes + before.more, left);
+  more_ = before.more;
   holders_.Await(left, std::move(holders));
 }
 
-void PortionLedger::OnHeld(uint32_t worker, const v1::HeldInput& held) {
-  holders_.Told(worker, held);
-  answers_[worker].number = held.answered();
+// With the next one it tells. Until then it has no configuration of this term,
+// and servers take nothing of it.
+bool PortionLedger::AskWhatItHolds(const Message& message,
+                                   const v1::HeartbeatRequest& request,
+                                   Turn* turn) {
+  const uint32_t index = request.header().worker();
+  if (!holders_.IsAwaited(index)) return false;
+  const v1::Configuration& configuration = turn->job.configuration;
+  const uint64_t term = configuration.version().term();
+  if (request.has_held() && request.held().term() == term) {
+    holders_.Told(index, request.held());
+    // Of its pushes servers knew those that none of them has lost.
+    const uint64_t known = turn->job.workers.at(index).acknowledged;
+    const uint64_t pushes = request.header().sequence();
+    const uint64_t own = std::min(more_, pushes - std::min(pushes, known));
+    pushes_before_ -= own;
+    more_ -= own;
+    answers_[index].number = request.held().answered();
+    const std::string generation = VersionName(request.header().generation());
+    turn->out->Note(
+        absl::StrCat("worker-", index, " goes on as generation ", generation),
+        {{"worker", index}, {"generation", generation}});
+    return false;
+  }
+  auto reply = std::make_unique<v1::HeartbeatReply>();
+  reply->set_term(term);
+  reply->set_tell_held(true);
+  reply->set_state(configuration.state());
+  turn->out->Reply(message.call, std::move(reply));
+  return true;
 }
 
 void PortionLedger::HandOver(const CoordinatorOptions& options) {

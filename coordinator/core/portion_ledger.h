@@ -15,8 +15,8 @@
 
 namespace paramd {
 
-// The input of all modes but sync: who has which of it, and how many pushes were
-// made of it.
+// The input of all modes but sync: who has which of it, and how many pushes
+// were made of it.
 //
 // Invariant: a portion is one worker's until that has used it or is gone. A
 // repeated request has the same answer.
@@ -31,13 +31,21 @@ class PortionLedger {
   // ---- beginning
   // So many pushes were made, and this is left; nobody holds any of it.
   void GoOnFrom(uint64_t pushes, const v1::SavedInput& left);
-  // The same, but of `left` these workers hold what only they know.
-  void TakeOver(uint64_t pushes, const v1::SavedInput& left,
+  // The same, but of `left` these workers hold what only they know, and some of
+  // the pushes may be theirs: `more` are known to have been made by anybody.
+  struct Before {
+    uint64_t pushes = 0;
+    uint64_t more = 0;
+  };
+  void TakeOver(const Before& before, const v1::SavedInput& left,
                 std::set<uint32_t> holders);
   // What is awaited of workers is of no account.
   void ForgetHolders() { holders_ = InputHolders(); }
   const InputHolders& holders() const { return holders_; }
-  void OnHeld(uint32_t worker, const v1::HeldInput& held);
+  // Of a worker that has not told what it holds: whether it does with this
+  // heartbeat. If not, the call is answered by the question, and true.
+  bool AskWhatItHolds(const Message& message,
+                      const v1::HeartbeatRequest& request, Turn* turn);
   // All have told. REQUIRES: holders().complete().
   void HandOver(const CoordinatorOptions& options);
 
@@ -83,6 +91,8 @@ class PortionLedger {
   InputHolders holders_;
   std::map<uint32_t, Answer> answers_;  // By worker.
   uint64_t pushes_before_ = 0;
+  // Of these, what is a session's own as soon as it tells of them.
+  uint64_t more_ = 0;
   StepTimes step_times_;
 };
 

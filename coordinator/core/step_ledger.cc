@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 
+#include "config/batch_rule.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -25,8 +26,7 @@ SyncSteps::Options StepOptions(const CoordinatorOptions& options) {
   steps.servers = options.servers;
   steps.examples = options.examples;
   steps.epochs = options.job.epochs();
-  steps.batch = uint64_t{options.job.batch_per_replica()} *
-                std::max(uint64_t{options.job.accumulate()}, uint64_t{1});
+  steps.batch = ExamplesPerPush(options.job, /*sync=*/true);
   steps.backup_workers = options.job.backup_workers();
   return steps;
 }
@@ -206,7 +206,7 @@ bool StepLedger::OnReply(uint32_t index, const Message& message, Turn* turn) {
   const auto* decided = DynamicCastToGenerated<v1::DecideReply>(message.head);
   if (message.status.ok() && decided != nullptr) {
     steps_.Answered(index, *decided);
-    turn->Raise(ServerHeard{index});
+    turn->Raise(ServerHeard{index, absl::OkStatus()});
     return true;
   }
   call.next = turn->now + kDecideRetry;
@@ -214,10 +214,10 @@ bool StepLedger::OnReply(uint32_t index, const Message& message, Turn* turn) {
     case v1::Refusal::NOT_READY:
     case v1::Refusal::RETRY:
     case v1::Refusal::SUPERSEDED:
-      turn->Raise(ServerHeard{index});
+      turn->Raise(ServerHeard{index, absl::OkStatus()});
       break;
     default:
-      turn->Raise(ServerFailed{index, message.status});
+      turn->Raise(ServerHeard{index, message.status});
   }
   return true;
 }

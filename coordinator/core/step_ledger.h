@@ -57,7 +57,7 @@ class StepLedger {
   void Advance(const Obstacles& obstacles, Turn* turn);
   // Tells servers what is decided.
   void DriveServers(Turn* turn);
-  // False if it answers something else. Raises ServerHeard or ServerFailed.
+  // False if it answers something else. Raises ServerHeard.
   bool OnReply(uint32_t server, const Message& message, Turn* turn);
   Time next_tick(const JobView& job) const;
   bool logging_contributors() const { return logging_; }

@@ -1,8 +1,9 @@
 #include "coordinator/core/step_ledger.h"
 
+#include "gtest/gtest.h"
+
 #include "coordinator/core/testing/part_bench.h"
 #include "coordinator/core/testing/started_coordinator.h"
-#include "gtest/gtest.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -48,9 +49,8 @@ class StepLedgerTest : public ::testing::Test {
     message.status = std::move(status);
     message.head = &reply;
     bool is_ours = false;
-    bench_.Do([&](Turn* turn) {
-      is_ours = ledger_.OnReply(server, message, turn);
-    });
+    bench_.Do(
+        [&](Turn* turn) { is_ours = ledger_.OnReply(server, message, turn); });
     return is_ours;
   }
 
@@ -106,9 +106,11 @@ TEST_F(StepLedgerTest, WhatAServerAnswersIsTold) {
   EXPECT_FALSE(Answer(first + 100, 0)) << "the answer to something else";
   EXPECT_TRUE(bench_.facts.empty());
   Answer(first, 0, Refuse(v1::Refusal::NOT_READY, "ps-0", "not yet"));
-  EXPECT_NE(nullptr, bench_.Raised<ServerHeard>());
+  ASSERT_NE(nullptr, bench_.Raised<ServerHeard>());
+  EXPECT_TRUE(bench_.Raised<ServerHeard>()->status.ok());
   Answer(second, 1, absl::UnavailableError("gone"));
-  EXPECT_NE(nullptr, bench_.Raised<ServerFailed>());
+  ASSERT_NE(nullptr, bench_.Raised<ServerHeard>());
+  EXPECT_EQ("gone", bench_.Raised<ServerHeard>()->status.message());
 }
 
 TEST_F(StepLedgerTest, AFenceWaitsUntilTheStepIsOver) {

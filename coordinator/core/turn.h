@@ -2,6 +2,7 @@
 #define PARAMD_COORDINATOR_CORE_TURN_H_
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -17,12 +18,18 @@
 
 namespace paramd {
 
-// What one part tells all others. The dispatcher delivers a fact when the part
+// What one part tells all others. The FactRouter delivers a fact when the part
 // that raised it has returned, before any other part is asked.
 
-// Others wait for a worker that has been silent for longer than its lease.
-struct WorkerSilent {
-  uint32_t worker = 0;
+// What is in the log, for as long as the event lasts.
+struct LogRead {
+  const v1::ReadLogResult* log;
+};
+// It says that the run has ended.
+struct RunFinished {};
+// What the storage has to begin with, for as long as the event lasts.
+struct CheckpointFound {
+  const v1::FindCheckpointResult* found;
 };
 // A checkpoint is the newest one.
 struct CheckpointCommitted {
@@ -42,9 +49,19 @@ struct Admitted {
   uint32_t worker = 0;
   v1::JoinRequest request;
 };
-// A session is to end: its process said so, or another one takes its place.
+// A session is to end: its process said so, another one takes its place, or
+// others wait for it and its lease is over.
 struct SessionOver {
   uint32_t worker = 0;
+};
+// It is to end: its fence may be logged, unless something forbids that now.
+struct SessionFenced {
+  uint32_t worker = 0;
+};
+// The log has its fence: it has ended, and was this.
+struct SessionEnded {
+  uint32_t worker = 0;
+  WorkerSeen session;
 };
 // A worker's process has asked, or been told of the end without a session.
 struct WorkerHeard {
@@ -61,13 +78,40 @@ struct FenceIsDue {
 struct HoldsUpStep {
   uint32_t worker = 0;
 };
-// A server has answered, or not as it should.
+// A server has answered a call of another part, or not as it should.
 struct ServerHeard {
   uint32_t server = 0;
+  absl::Status status;
 };
-struct ServerFailed {
+// What a server has answered, for as long as the event lasts.
+struct ServerRecalled {
   uint32_t server = 0;
+  const v1::RecallReply* reply;
+};
+struct ServerConfigured {
+  uint32_t server = 0;
+  const v1::ConfigureReply* reply;
+};
+struct SnapshotAnswered {
+  uint32_t server = 0;
+  const Message* answer;
+};
+// A server can't do its share of this snapshot.
+struct SnapshotCallFailed {
+  v1::Version snapshot;
   absl::Status why;
+};
+// A server has nothing of what it held.
+struct ServerReborn {
+  uint32_t server = 0;
+  bool drained = false;  // It had left in good order.
+};
+// A server can't restore what it was told to.
+struct NotRestored {
+  uint32_t server = 0;
+  bool is_damaged = false;
+  bool may_pass = false;  // It may be read later.
+  std::string why;
 };
 // All servers are to restore the newest checkpoint.
 struct BackToCheckpoint {};
@@ -81,10 +125,12 @@ struct Reached {
   JobPhase phase;
 };
 using Fact =
-    std::variant<WorkerSilent, CheckpointCommitted, CheckpointFailed,
-                 SnapshotToLeaveWith, ModeLogged, Admitted, SessionOver,
+    std::variant<LogRead, RunFinished, CheckpointFound, CheckpointCommitted, CheckpointFailed, SnapshotToLeaveWith,
+                 ModeLogged, Admitted, SessionOver, SessionFenced, SessionEnded,
                  WorkerHeard, HeardOfEnd, FenceIsDue, HoldsUpStep, ServerHeard,
-                 ServerFailed, BackToCheckpoint, InputUsed, Reached>;
+                 ServerRecalled, ServerConfigured, SnapshotAnswered,
+                 SnapshotCallFailed, ServerReborn, NotRestored,
+                 BackToCheckpoint, InputUsed, Reached>;
 
 // What the dispatcher lends its parts for one event: the time, the way out, the
 // log, the configuration, and what they may read of each other.
@@ -101,6 +147,11 @@ class Turn {
   const JobView& job;
   LiveConfiguration* const live;
 
+  // The log was read: entries go on from this number, with this said in them.
+  void BeginLog(uint64_t next_number, const std::string& run_id,
+                const v1::JobRecord& job) {
+    work_->LogRead(next_number, run_id, job);
+  }
   // Work outside the cores; `handler` is called with what becomes of it.
   void StartIo(Outbox::Head head, IoHandler handler, BufferChain payload = {}) {
     work_->StartIo(std::move(head), std::move(payload), std::move(handler),

@@ -7,7 +7,7 @@ from deploy.testing import pods
 
 # Volumes that the profile "restricted" allows, as far as they are used.
 ALLOWED_VOLUMES = {"name", "configMap", "persistentVolumeClaim", "emptyDir",
-                   "secret"}
+                   "secret", "projected"}
 # After any other code a task is started again.
 FINAL_CODES = [1, 2]
 
@@ -35,6 +35,10 @@ def addresses(pod):
             for index in range(int(ranges[1]), int(ranges[2]) + 1):
                 found.add(address.replace(ranges[0], str(index)))
     return found
+
+
+def uses_tls(pod):
+    return any(a.startswith("--tls_dir=") for a in pod.container["args"])
 
 
 def job_of(objects):
@@ -84,8 +88,11 @@ class ManifestChecks:
             ports = {p["name"]: p["containerPort"]
                      for p in pod.container["ports"]}
             grpc = ports.get("grpc") or ports["tfjob-port"]
+            # The kubelet speaks no TLS.
+            asked = ports["health"] if uses_tls(pod) else grpc
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-                self.assertEqual(pod.container[probe]["grpc"]["port"], grpc)
+                self.assertEqual(pod.container[probe]["grpc"]["port"], asked)
+            self.assertEqual("health" in ports, uses_tls(pod))
             job = job_of(objects)
             self.assertEqual(job["metrics_address"],
                              f"0.0.0.0:{ports['metrics']}")
@@ -96,6 +103,48 @@ class ManifestChecks:
             for service in of_kind(objects, "Service"):
                 for port in service["spec"]["ports"]:
                     self.assertEqual(ports[port["targetPort"]], port["port"])
+
+    def test_pods_say_whether_they_are_insecure_or_speak_tls(self):
+        for _, pod in self.for_each_pod():
+            arguments = pod.container["args"]
+            self.assertNotEqual("--insecure" in arguments, uses_tls(pod))
+            if uses_tls(pod):
+                ports = {p["name"]: p["containerPort"]
+                         for p in pod.container["ports"]}
+                self.assertIn(f"--health_address=0.0.0.0:{ports['health']}",
+                              arguments)
+
+    def test_each_pod_has_the_files_of_its_task(self):
+        seen = 0
+        for objects, pod in self.for_each_pod():
+            if not uses_tls(pod):
+                continue
+            seen += 1
+            (place,) = [a.split("=")[1] for a in pod.container["args"]
+                        if a.startswith("--tls_dir=")]
+            (mount,) = [m for m in pod.container["volumeMounts"]
+                        if m["mountPath"] == place]
+            (volume,) = [v for v in pod.spec["volumes"]
+                         if v["name"] == mount["name"]]
+            files = {item["path"]: (source["secret"]["name"], item["key"])
+                     for source in volume["projected"]["sources"]
+                     for item in source["secret"]["items"]}
+            index = int(pod.host_name.rsplit("-", 1)[1])
+            task = {"ps": f"ps-{index}", "worker": f"worker-{index + 1}",
+                    "chief": "worker-0"}[pod.role]
+            made = of_kind(objects, "Certificate")
+            for key in ("ca.crt", "tls.crt", "tls.key"):
+                self.assertEqual(files[f"{task}/{key}"],
+                                 (f"train-tls-{task}", key))
+            if made:
+                (certificate,) = [c["spec"] for c in made if
+                                  c["spec"]["secretName"] == f"train-tls-{task}"]
+                job = job_of(objects)["name"]
+                self.assertEqual(
+                    certificate["uris"],
+                    [f"spiffe://paramd/{job}/{task.replace('-', '/')}"])
+        if "overlays/tls" in self.jobs:
+            self.assertGreater(seen, 0)
 
     def test_selectors_match_labels(self):
         for objects, pod in self.for_each_pod():
@@ -170,6 +219,8 @@ class ManifestChecks:
                 volume = volumes[mount["name"]]
                 if "configMap" in volume:
                     pods.config_map(objects, volume["configMap"]["name"])
+                elif "projected" in volume:
+                    self.assertTrue(uses_tls(pod))
                 else:
                     self.assertIn(volume["persistentVolumeClaim"]["claimName"],
                                   claims)

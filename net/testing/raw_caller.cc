@@ -25,12 +25,16 @@ std::string Flatten(const grpc::ByteBuffer& bytes) {
 }
 
 // A connection of its own.
-std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+std::shared_ptr<grpc::Channel> Connect(
+    const std::string& address,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials = nullptr) {
   grpc::ChannelArguments args;
   args.SetInt("grpc.use_local_subchannel_pool", 1);
   args.SetMaxReceiveMessageSize(-1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                   args);
+  return grpc::CreateCustomChannel(
+      address,
+      credentials == nullptr ? grpc::InsecureChannelCredentials() : credentials,
+      args);
 }
 
 struct OpenCall {
@@ -42,8 +46,9 @@ struct OpenCall {
 
 }  // namespace
 
-RawCaller::RawCaller(const std::string& address, std::string process)
-    : channel_(Connect(address)), process_(std::move(process)) {}
+RawCaller::RawCaller(const std::string& address, std::string process,
+                     std::shared_ptr<grpc::ChannelCredentials> credentials)
+    : channel_(Connect(address, credentials)), process_(std::move(process)) {}
 
 absl::StatusOr<std::string> RawCaller::Call(const std::string& path,
                                             const std::string& caller,

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
+#include "grpcpp/security/credentials.h"
 
 namespace paramd {
 
@@ -17,7 +18,10 @@ namespace paramd {
 class RawCaller {
  public:
   // `process`: which one it means, as ProcessText; empty: it does not say.
-  explicit RawCaller(const std::string& address, std::string process = "");
+  // `credentials` null: without TLS.
+  explicit RawCaller(
+      const std::string& address, std::string process = "",
+      std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr);
 
   // The bytes of the answer, or its status with a Refusal if it carries one.
   // `caller` empty: says nothing about itself.

@@ -63,19 +63,20 @@ v1::BlockVersion Block::changed() const {
   return version;
 }
 
-bool Block::Rests(const Optimizer& optimizer) {
+bool Block::Rests(const Optimizer& optimizer,
+                  const VariableOptions& variable) {
   if (!slots_are_zeros_.has_value()) {
     const BufferChain slots = {slots_};
     ChainReader reader(slots);
     slots_are_zeros_ =
         NumberReader(&reader).NextAreZeros(slots_.size() / sizeof(float));
   }
-  return optimizer.RestsOnZeros(*slots_are_zeros_);
+  return optimizer.RestsOnZeros(*slots_are_zeros_, variable);
 }
 
 void Block::Apply(const Optimizer& optimizer, const NumberReader& gradient,
-                  SpareBuffers* spare, const GradientAge& age) {
-  if (gradient.NextAreZeros(elements_) && Rests(optimizer)) {
+                  SpareBuffers* spare, const ApplyOptions& options) {
+  if (gradient.NextAreZeros(elements_) && Rests(optimizer, options.variable)) {
     gradient.Skip(elements_);
     ++applied_;
     return;
@@ -90,7 +91,7 @@ void Block::Apply(const Optimizer& optimizer, const NumberReader& gradient,
                    .slots = Floats(slots_),
                    .new_values = new_values,
                    .new_slots = new_slots},
-                  age);
+                  options);
   Replace(&values_, std::move(fresh_values), spare);
   Replace(&slots_, std::move(fresh_slots), spare);
   changed_ = ++applied_;

@@ -68,10 +68,9 @@ class Block {
 
   // Reads the gradient of this block and applies it. Replaced buffers go to
   // `spare`; where no number would change, none is replaced. REQUIRES: 4 *
-  // elements() bytes of finite numbers remain; somebody holds a reference to
-  // age.values, if any.
+  // elements() bytes of finite numbers remain.
   void Apply(const Optimizer& optimizer, const NumberReader& gradient,
-             SpareBuffers* spare, const GradientAge& age = {});
+             SpareBuffers* spare, const ApplyOptions& options = {});
 
   // Of the gradients applied, where that is asked for.
   GradientRms& gradient_rms() { return gradient_rms_; }
@@ -84,7 +83,7 @@ class Block {
 
  private:
   // Whether a gradient of zeros changes nothing; looks at the slots once.
-  bool Rests(const Optimizer& optimizer);
+  bool Rests(const Optimizer& optimizer, const VariableOptions& variable);
 
   size_t elements_;
   uint64_t life_;

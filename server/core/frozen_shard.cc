@@ -165,11 +165,11 @@ FrozenShard Freeze(const v1::SealRequest& request, const v1::ShardFile& file,
   frozen.head->set_nonce(request.nonce());
   *frozen.head->mutable_file() = file;
   const SnapshotFork& fork = content->fork();
-  const auto slots = content->optimizer().slots();
   if (content->whole_files().Use(request.base()) && FewChanged(*content)) {
     *frozen.head->mutable_file()->mutable_base()->mutable_snapshot() =
         request.base();
     for (const Slice* const slice : content->owned()) {
+      const auto slots = content->slots(*slice);
       v1::SavedSlice* const saved = AddSlice(fork, *slice, slots, &frozen);
       for (const Run& run : ChangedRuns(*content, *slice)) {
         AddRun(fork, *slice, run, slots, saved, &frozen);
@@ -178,7 +178,7 @@ FrozenShard Freeze(const v1::SealRequest& request, const v1::ShardFile& file,
     return frozen;
   }
   for (const Slice* const slice : content->owned()) {
-    AddWhole(fork, *slice, slots, &frozen);
+    AddWhole(fork, *slice, content->slots(*slice), &frozen);
   }
   content->whole_files().Add(request.header().snapshot(), fork,
                              content->owned());

@@ -37,8 +37,7 @@ v1::ReadSlicesResult ReadOf(const v1::FillRequest& request) {
 
 uint64_t HandedSlices::total() const {
   if (slice_ >= content_->owned().size()) return 0;
-  return content_->owned()[slice_]->elements() * sizeof(float) *
-         (1 + content_->optimizer().slots().size());
+  return content_->BytesWithSlots(*content_->owned()[slice_]);
 }
 
 v1::FillReply HandedSlices::next() const {

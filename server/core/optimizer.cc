@@ -2,215 +2,176 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
-#include "base/check.h"
 #include "base/status_macros.h"
+#include "config/name_pattern.h"
 #include "config/optimizer_slots.h"
 
 namespace paramd {
 namespace {
 
-constexpr double kDefaultLambda = 0.04;
-constexpr double kDefaultEpsilon = 1e-7;
-constexpr double kDefaultAccumulator = 0.1;
+constexpr double kAdamWDecay = 0.01;
 
-absl::Status CheckDecay(absl::string_view name, double value) {
-  if (value >= 0 && value < 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("optimizer.", name, " is ", value,
-                   "; it must be at least 0 and below 1"));
+// Untrained variables: w' = w - g.
+const Rule& Subtraction() {
+  static const Rule* const kRule = MakeSgd()->release();
+  return *kRule;
 }
 
-absl::Status CheckPositive(absl::string_view name, double value) {
-  if (value > 0 && std::isfinite(value)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("optimizer.", name, " is ", value, "; it must be above 0"));
-}
-
-absl::Status CheckTreatment(const v1::OptimizerConfig& config) {
+absl::Status CheckConfig(const v1::OptimizerConfig& config) {
   const auto treatment = config.staleness_treatment();
   if (treatment < v1::OptimizerConfig::STALENESS_TREATMENT_UNSPECIFIED ||
-      treatment > v1::OptimizerConfig::COMPENSATE) {
+      treatment > v1::OptimizerConfig::SCALE_RATE) {
     return absl::InvalidArgumentError(
         absl::StrCat("optimizer.staleness_treatment ",
                      static_cast<int>(treatment), " is unknown here"));
   }
-  if (treatment == v1::OptimizerConfig::COMPENSATE &&
-      (!config.has_sgd() || config.sgd().momentum() > 0)) {
-    return absl::InvalidArgumentError(
-        "optimizer.staleness_treatment compensate is for plain sgd alone");
-  }
-  const double lambda = config.delay_compensation();
-  if (!(lambda >= 0 && std::isfinite(static_cast<float>(lambda)))) {
+  if (config.decay() < v1::OptimizerConfig::DECAY_UNSPECIFIED ||
+      config.decay() > v1::OptimizerConfig::DECAY_L2) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "optimizer.delay_compensation is ", lambda, "; it must be at least 0"));
+        "optimizer.decay ", static_cast<int>(config.decay()),
+        " is unknown here"));
+  }
+  RETURN_IF_ERROR(CheckNotNegative("weight_decay", config.weight_decay()));
+  RETURN_IF_ERROR(
+      CheckNotNegative("adamw.weight_decay", config.adamw().weight_decay()));
+  RETURN_IF_ERROR(CheckNotNegative("clip_value", config.clip_value()));
+  RETURN_IF_ERROR(CheckNotNegative("clip_norm", config.clip_norm()));
+  for (const v1::OptimizerConfig::RateFactor& some : config.rate_factors()) {
+    RETURN_IF_ERROR(CheckNotNegative("rate_factors", some.factor()));
   }
   return absl::OkStatus();
+}
+
+double WeightDecayOf(const v1::OptimizerConfig& config) {
+  if (!config.has_adamw()) return config.weight_decay();
+  return config.adamw().has_weight_decay() ? config.adamw().weight_decay()
+                                           : kAdamWDecay;
 }
 
 }  // namespace
 
 absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerConfig& config,
                                             uint64_t decay_steps) {
-  const Optimizer optimizer(config, decay_steps);
-  if (config.kind_case() == v1::OptimizerConfig::KIND_NOT_SET) {
-    return absl::InvalidArgumentError(
-        "optimizer names none of sgd, adagrad and adam");
-  }
-  RETURN_IF_ERROR(CheckPositive("learning_rate", optimizer.learning_rate_));
-  RETURN_IF_ERROR(CheckDecay("sgd.momentum", optimizer.momentum_));
-  RETURN_IF_ERROR(CheckDecay("adam.beta1", optimizer.beta1_));
-  RETURN_IF_ERROR(CheckDecay("adam.beta2", optimizer.beta2_));
-  RETURN_IF_ERROR(CheckPositive("adagrad.epsilon", optimizer.adagrad_epsilon_));
-  if (!(optimizer.initial_slot_ >= 0 &&
-        std::isfinite(optimizer.initial_slot_))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("optimizer.adagrad.initial_accumulator is ",
-                     optimizer.initial_slot_, "; it must be at least 0"));
-  }
-  RETURN_IF_ERROR(CheckPositive("adam.epsilon", optimizer.epsilon_));
-  if (config.schedule() < v1::OptimizerConfig::SCHEDULE_UNSPECIFIED ||
-      config.schedule() > v1::OptimizerConfig::COSINE) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("optimizer.schedule ", static_cast<int>(config.schedule()),
-                     " is unknown here"));
-  }
-  if (optimizer.cosine_ && optimizer.decay_steps_ == 0) {
-    return absl::InvalidArgumentError(
-        "optimizer.schedule is cosine over 0 decay_steps");
-  }
-  RETURN_IF_ERROR(CheckTreatment(config));
-  return optimizer;
+  auto rule = MakeRule(config);
+  if (!rule.ok()) return rule.status();
+  ASSIGN_OR_RETURN(const Schedule schedule,
+                   Schedule::Create(config, decay_steps));
+  RETURN_IF_ERROR(CheckConfig(config));
+  return Optimizer(config, schedule, *std::move(rule));
 }
 
-Optimizer::Optimizer(const v1::OptimizerConfig& config, uint64_t decay_steps)
-    : kind_(KindOf(config)),
+Optimizer::Optimizer(const v1::OptimizerConfig& config,
+                     const Schedule& schedule, std::shared_ptr<const Rule> rule)
+    : config_(config),
+      schedule_(schedule),
+      rule_(std::move(rule)),
       slots_(SlotsOf(config)),
-      momentum_(config.sgd().momentum()),
-      nesterov_(config.sgd().nesterov()),
-      initial_slot_(
-          static_cast<float>(!config.has_adagrad() ? 0
-                             : config.adagrad().has_initial_accumulator()
-                                 ? config.adagrad().initial_accumulator()
-                                 : kDefaultAccumulator)),
-      adagrad_epsilon_(config.adagrad().has_epsilon()
-                           ? config.adagrad().epsilon()
-                           : kDefaultEpsilon),
-      beta1_(config.adam().has_beta1() ? config.adam().beta1() : 0.9),
-      beta2_(config.adam().has_beta2() ? config.adam().beta2() : 0.999),
-      epsilon_(config.adam().has_epsilon() ? config.adam().epsilon()
-                                           : kDefaultEpsilon),
-      learning_rate_(config.learning_rate()),
-      cosine_(config.schedule() == v1::OptimizerConfig::COSINE),
-      decay_steps_(decay_steps != 0 ? decay_steps : config.decay_steps()),
-      scale_rate_(config.staleness_treatment() ==
-                  v1::OptimizerConfig::SCALE_RATE),
-      lambda_(config.staleness_treatment() == v1::OptimizerConfig::COMPENSATE
-                  ? static_cast<float>(config.has_delay_compensation()
-                                           ? config.delay_compensation()
-                                           : kDefaultLambda)
-                  : 0),
+      weight_decay_(WeightDecayOf(config)),
+      l2_(!config.has_adamw() &&
+          config.decay() == v1::OptimizerConfig::DECAY_L2),
       kernels_(&MachineKernels()) {}
 
-Optimizer::Kind Optimizer::KindOf(const v1::OptimizerConfig& config) {
-  if (config.has_adam()) return Kind::kAdam;
-  if (config.has_adagrad()) return Kind::kAdagrad;
-  return config.sgd().momentum() > 0 ? Kind::kMomentum : Kind::kSgd;
+VariableOptions Optimizer::OptionsOf(const v1::Variable& variable) const {
+  VariableOptions options;
+  options.trained = !variable.untrained();
+  options.decays = !MatchesAny(config_.no_decay(), variable.name());
+  for (const v1::OptimizerConfig::RateFactor& some : config_.rate_factors()) {
+    if (!MatchesAny(some.variables(), variable.name())) continue;
+    options.rate_factor = some.factor();
+    break;
+  }
+  return options;
 }
 
-double Optimizer::Rate(uint64_t applied) const {
-  if (!cosine_) return learning_rate_;
-  const double done = static_cast<double>(std::min(applied, decay_steps_)) /
-                      static_cast<double>(decay_steps_);
-  return learning_rate_ * (0.5 * (1.0 + CosinePi(done)));
+absl::Status Optimizer::CheckNames(
+    absl::Span<const v1::Variable* const> variables) const {
+  std::vector<std::pair<std::string, std::string>> patterns;
+  const auto add = [&](absl::string_view setting, absl::string_view text) {
+    for (const absl::string_view pattern :
+         absl::StrSplit(text, ',', absl::SkipEmpty())) {
+      patterns.emplace_back(setting, pattern);
+    }
+  };
+  add("no_decay", config_.no_decay());
+  for (const v1::OptimizerConfig::RateFactor& some : config_.rate_factors()) {
+    add("rate_factors", some.variables());
+  }
+  for (const auto& [setting, pattern] : patterns) {
+    const bool found = std::any_of(
+        variables.begin(), variables.end(),
+        [&pattern = pattern](const v1::Variable* variable) {
+          return MatchesAny(pattern, variable->name());
+        });
+    if (found) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.", setting, " names '", pattern,
+                     "', which no variable is called"));
+  }
+  return absl::OkStatus();
 }
 
-double Optimizer::Rate(uint64_t applied, const GradientAge& age) const {
-  const double rate = Rate(applied);
-  return scale_rate_ && age.pushes > 1 ? rate / static_cast<double>(age.pushes)
-                                       : rate;
+double Optimizer::ClipScale(const NumberReader& gradient,
+                            size_t elements) const {
+  double sums[OptimizerKernels::kSumLanes] = {};
+  gradient.ForEachRunAhead(
+      elements, [&](const std::byte* g, size_t offset, size_t count) {
+        AddSquares(g, offset, count, sums);
+      });
+  double sum = 0;
+  for (const double lane : sums) sum += lane;
+  const double norm = std::sqrt(sum);
+  return norm > config_.clip_norm() ? config_.clip_norm() / norm : 1;
 }
 
-AdamStep Optimizer::StepOfAdam(uint64_t applied, const GradientAge& age) const {
-  const uint64_t t = applied + 1;
-  AdamStep step;
-  step.beta1 = static_cast<float>(beta1_);
-  step.one_minus_beta1 = static_cast<float>(1.0 - beta1_);
-  step.beta2 = static_cast<float>(beta2_);
-  step.one_minus_beta2 = static_cast<float>(1.0 - beta2_);
-  step.rate =
-      static_cast<float>(Rate(applied, age) / (1.0 - PowerOf(beta1_, t)));
-  step.correction2 = static_cast<float>(1.0 / (1.0 - PowerOf(beta2_, t)));
-  step.epsilon = static_cast<float>(epsilon_);
+Rule::Step Optimizer::StepOf(const NumberReader& gradient, uint64_t applied,
+                             size_t elements,
+                             const ApplyOptions& options) const {
+  const bool scales =
+      config_.staleness_treatment() == v1::OptimizerConfig::SCALE_RATE &&
+      options.staleness > 1;
+  Rule::Step step;
+  step.rate = Rate(applied) * options.variable.rate_factor;
+  if (scales) step.rate /= static_cast<double>(options.staleness);
+  step.number = applied + 1;
+  step.set = kernels_->set;
+  const double decay = Decay(options.variable);
+  step.adjusted =
+      decay > 0 || config_.clip_value() > 0 || config_.clip_norm() > 0;
+  step.adjustment = {std::numeric_limits<float>::infinity(), 1, 0, 1};
+  if (!step.adjusted) return step;
+  if (config_.clip_value() > 0) {
+    step.adjustment.limit = static_cast<float>(config_.clip_value());
+  }
+  if (config_.clip_norm() > 0) {
+    step.adjustment.scale = static_cast<float>(ClipScale(gradient, elements));
+  }
+  if (l2_) {
+    step.adjustment.l2 = static_cast<float>(decay);
+  } else {
+    step.adjustment.keep = static_cast<float>(1.0 - step.rate * decay);
+  }
   return step;
 }
 
-void Optimizer::ApplySgd(const NumberReader& gradient, float rate,
-                         const Arrays& arrays, const float* old_values) const {
-  gradient.ForEachRun(
-      arrays.elements, [&](const std::byte* g, size_t offset, size_t count) {
-        const float* const values = arrays.values + offset;
-        float* const new_values = arrays.new_values + offset;
-        if (old_values == nullptr) {
-          kernels_->sgd(rate, g, count, values, new_values);
-        } else {
-          kernels_->sgd_compensated(rate, lambda_, g, count, values,
-                                    old_values + offset, new_values);
-        }
-      });
-}
-
-void Optimizer::ApplyAdam(const NumberReader& gradient, const AdamStep& step,
-                          const Arrays& arrays) const {
-  const size_t n = arrays.elements;
-  gradient.ForEachRun(n, [&](const std::byte* g, size_t offset, size_t count) {
-    kernels_->adam(step, g, count,
-                   {.values = arrays.values + offset,
-                    .momentum = arrays.slots + offset,
-                    .variance = arrays.slots + n + offset,
-                    .new_values = arrays.new_values + offset,
-                    .new_momentum = arrays.new_slots + offset,
-                    .new_variance = arrays.new_slots + n + offset});
-  });
-}
-
 void Optimizer::Apply(const NumberReader& gradient, uint64_t applied,
-                      const Arrays& arrays, const GradientAge& age) const {
-  const float rate = static_cast<float>(Rate(applied, age));
-  const auto one_slot = [&arrays](size_t offset) {
-    return OneSlotArrays{.values = arrays.values + offset,
-                         .slot = arrays.slots + offset,
-                         .new_values = arrays.new_values + offset,
-                         .new_slot = arrays.new_slots + offset};
-  };
-  switch (kind_) {
-    case Kind::kSgd: {
-      const bool moved = compensates() && age.pushes > 0;
-      return ApplySgd(gradient, rate, arrays, moved ? age.values : nullptr);
-    }
-    case Kind::kMomentum: {
-      const MomentumStep step = {rate, static_cast<float>(momentum_),
-                                 nesterov_};
-      return gradient.ForEachRun(
-          arrays.elements,
-          [&](const std::byte* g, size_t offset, size_t count) {
-            kernels_->momentum(step, g, count, one_slot(offset));
-          });
-    }
-    case Kind::kAdagrad: {
-      const AdagradStep step = {rate, static_cast<float>(adagrad_epsilon_)};
-      return gradient.ForEachRun(
-          arrays.elements,
-          [&](const std::byte* g, size_t offset, size_t count) {
-            kernels_->adagrad(step, g, count, one_slot(offset));
-          });
-    }
-    case Kind::kAdam:
-      return ApplyAdam(gradient, StepOfAdam(applied, age), arrays);
+                      const Arrays& arrays, const ApplyOptions& options) const {
+  if (options.variable.trained) {
+    return rule_->Apply(
+        gradient, StepOf(gradient, applied, arrays.elements, options), arrays);
   }
+  Rule::Step step = {};
+  step.rate = 1;
+  step.set = kernels_->set;
+  Subtraction().Apply(gradient, step, arrays);
 }
 
 bool Optimizer::ReadFinite(const NumberReader& gradient,
@@ -230,34 +191,11 @@ double Optimizer::ReadMeanSquare(const NumberReader& gradient,
   double sums[OptimizerKernels::kSumLanes] = {};
   gradient.ForEachRun(elements,
                       [&](const std::byte* g, size_t offset, size_t count) {
-                        kernels_->add_squares(g, count, offset, sums);
+                        AddSquares(g, offset, count, sums);
                       });
   double sum = 0;
   for (const double lane : sums) sum += lane;
   return elements == 0 ? 0 : sum / static_cast<double>(elements);
-}
-
-double CosinePi(double x) {
-  CHECK(x >= 0.0 && x <= 1.0, "the cosine is wanted over half a turn");
-  if (x > 0.5) return -CosinePi(1.0 - x);
-  // Taylor's series in y = (pi x)^2, y <= (pi / 2)^2: the first term left out
-  // is y^12 / 24! < 1e-19.
-  constexpr double kPi = 3.14159265358979323846;
-  const double y = (kPi * x) * (kPi * x);
-  double sum = 1.0;
-  for (int n = 22; n >= 2; n -= 2) {
-    sum = 1.0 - sum * (y / (static_cast<double>(n) * (n - 1)));
-  }
-  return sum;
-}
-
-double PowerOf(double base, uint64_t exponent) {
-  double power = 1.0;
-  for (; exponent != 0; exponent >>= 1) {
-    if ((exponent & 1) != 0) power *= base;
-    base *= base;
-  }
-  return power;
 }
 
 }  // namespace paramd

@@ -2,80 +2,91 @@
 #define PARAMD_SERVER_CORE_OPTIMIZER_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-#include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/optimizer.pb.h"
+#include "proto/paramd/v1/types.pb.h"
 #include "server/core/optimizer_kernels.h"
+#include "server/core/optimizers/rule.h"
+#include "server/core/optimizers/schedule.h"
 #include "tensor/buffer.h"
 #include "tensor/number_reader.h"
 
 namespace paramd {
 
-// How old the weights were that a gradient was computed on.
-struct GradientAge {
-  // Other pushes that were applied since.
-  uint64_t pushes = 0;
-  // Those weights; null if they are not kept.
-  const float* values = nullptr;
+// How one variable is trained, as name patterns say.
+struct VariableOptions {
+  // False: a gradient is subtracted as it is, and there are no slots.
+  bool trained = true;
+  // Whether weight decay, if there is any, is for it.
+  bool decays = true;
+  // Times the learning rate.
+  double rate_factor = 1;
 };
 
-// How a gradient changes values: SGD, plain or with momentum (Nesterov's too,
-// as Sutskever et al., 2013), Adagrad (Duchi et al., 2011) or Adam (Kingma and
-// Ba, 2015, algorithm 1), with a learning rate that is constant or falls along
-// half a cosine. What is done about a gradient's age: nothing; scale_rate
-// divides the rate by the number of pushes (slots are as ever); compensate is
-// delay-compensated SGD (Zheng et al., 2017, equation 10), g + lambda * g * g *
-// (w - w_old).
+// How a gradient is applied.
+struct ApplyOptions {
+  // Other pushes that were applied since the read it was computed on.
+  uint64_t staleness = 0;
+  VariableOptions variable;
+};
+
+// How a gradient changes values: a rule (SGD, Adam, ...: see optimizers/), with
+// a learning rate that follows a schedule, weight decay and clipping. What is
+// done about staleness: nothing; or scale_rate divides the rate by the number of
+// pushes (slots are as ever). docs/optimizers.md has the formulae.
 //
 // Invariant: the result is a function of the arguments of Apply alone, the same
-// bits on every machine and however the gradient is split. The schedule and
+// bits on every machine and however the gradient is cut. The schedule and
 // Adam's bias correction follow the count that is handed in, nothing else.
 //
-// Not thread-safe while UseKernels runs; else immutable.
+// Not thread-safe while UseKernels or SetDecaySteps runs; else immutable. Copies
+// share the rule, which never changes.
 class Optimizer {
  public:
-  // Where one application reads and writes `elements` floats of values, and
-  // slots().size() times as many of slots, one slot after the other. Outputs
-  // may be the inputs.
-  struct Arrays {
-    size_t elements;
-    const float* values;
-    const float* slots;
-    float* new_values;
-    float* new_slots;
-  };
+  using Arrays = Rule::Arrays;
 
-  // `decay_steps`: applications over which the schedule falls; 0: those that
-  // `config` names. kInvalidArgument if the config has no optimizer, a constant
-  // out of its bounds, an unknown schedule, a cosine over 0 steps, or an
-  // unknown treatment of staleness, or one that the optimizer does not have.
+  // `decay_steps`: as Schedule::Create has it. kInvalidArgument if the config
+  // has no optimizer, a constant out of its bounds, an unknown or incomplete
+  // schedule, or an unknown treatment of staleness.
   static absl::StatusOr<Optimizer> Create(const v1::OptimizerConfig& config,
                                           uint64_t decay_steps);
 
   // The schedule falls over so many applications from now on; 0: as before.
   void SetDecaySteps(uint64_t decay_steps) {
-    if (decay_steps != 0) decay_steps_ = decay_steps;
+    schedule_.SetDecaySteps(decay_steps);
   }
 
-  // Names of what lies beside a value: none, "momentum", "accumulator", or
-  // "momentum" and "variance".
-  absl::Span<const absl::string_view> slots() const { return slots_; }
+  VariableOptions OptionsOf(const v1::Variable& variable) const;
+  // kInvalidArgument, naming it, if a pattern is the name of none of them.
+  absl::Status CheckNames(
+      absl::Span<const v1::Variable* const> variables) const;
+
+  // Names of what lies beside a value.
+  absl::Span<const absl::string_view> slots(
+      const VariableOptions& variable = {}) const {
+    return variable.trained ? slots_ : absl::Span<const absl::string_view>();
+  }
+  // What a slot begins with.
+  float initial_slot(size_t slot = 0) const {
+    return rule_->initial_slot(slot);
+  }
   // Whether a gradient of zeros leaves each bit of values and slots as it is,
   // however often it is applied.
-  bool RestsOnZeros(bool slots_are_zeros) const {
-    return kind_ == Kind::kSgd || kind_ == Kind::kAdagrad || slots_are_zeros;
+  bool RestsOnZeros(bool slots_are_zeros,
+                    const VariableOptions& variable = {}) const {
+    return !variable.trained ||
+           (rule_->RestsOnZeros(slots_are_zeros) && Decay(variable) == 0);
   }
-  // What every slot begins with.
-  float initial_slot() const { return initial_slot_; }
 
   // Reads the next elements of `gradient` and applies them as the one after
-  // `applied` others. REQUIRES: that many remain; age.values are apart from
-  // new_values.
+  // `applied` others. REQUIRES: that many remain.
   void Apply(const NumberReader& gradient, uint64_t applied,
-             const Arrays& arrays, const GradientAge& age = {}) const;
+             const Arrays& arrays, const ApplyOptions& options = {}) const;
 
   // Whether the next elements are finite numbers; reads them. REQUIRES: that
   // many remain.
@@ -85,50 +96,37 @@ class Optimizer {
   // and only if one of them is not. REQUIRES: as ReadFinite.
   double ReadMeanSquare(const NumberReader& gradient, size_t elements) const;
 
-  // Whether Apply has use for GradientAge::values.
-  bool compensates() const { return lambda_ > 0; }
-
   // The learning rate after `applied` applications.
-  double Rate(uint64_t applied) const;
+  double Rate(uint64_t applied) const { return schedule_.Rate(applied); }
 
   // From now on it applies with these; at first with the machine's fastest.
   void UseKernels(const OptimizerKernels& kernels) { kernels_ = &kernels; }
 
  private:
-  enum class Kind { kSgd, kMomentum, kAdagrad, kAdam };
+  Optimizer(const v1::OptimizerConfig& config, const Schedule& schedule,
+            std::shared_ptr<const Rule> rule);
 
-  explicit Optimizer(const v1::OptimizerConfig& config, uint64_t decay_steps);
-  static Kind KindOf(const v1::OptimizerConfig& config);
-  double Rate(uint64_t applied, const GradientAge& age) const;
-  AdamStep StepOfAdam(uint64_t applied, const GradientAge& age) const;
-  void ApplySgd(const NumberReader& gradient, float rate, const Arrays& arrays,
-                const float* old_values) const;
-  void ApplyAdam(const NumberReader& gradient, const AdamStep& step,
-                 const Arrays& arrays) const;
+  double Decay(const VariableOptions& variable) const {
+    return variable.decays ? weight_decay_ : 0;
+  }
+  // What to multiply the gradient by, so that its norm is at most clip_norm_.
+  // Reads nothing.
+  double ClipScale(const NumberReader& gradient, size_t elements) const;
+  Rule::Step StepOf(const NumberReader& gradient, uint64_t applied,
+                    size_t elements, const ApplyOptions& options) const;
+  void AddSquares(const std::byte* gradient, size_t offset, size_t count,
+                  double* sums) const {
+    kernels_->add_squares(gradient, count, offset, sums);
+  }
 
-  Kind kind_;
+  v1::OptimizerConfig config_;
+  Schedule schedule_;
+  std::shared_ptr<const Rule> rule_;
   absl::Span<const absl::string_view> slots_;
-  double momentum_;
-  bool nesterov_;
-  float initial_slot_;
-  double adagrad_epsilon_;
-  double beta1_;
-  double beta2_;
-  double epsilon_;
-  double learning_rate_;
-  bool cosine_;
-  uint64_t decay_steps_;
-  bool scale_rate_;
-  float lambda_;  // 0: no compensation.
+  double weight_decay_;
+  bool l2_;  // Else decoupled.
   const OptimizerKernels* kernels_;
 };
-
-// cos(pi * x) for x in [0, 1], within 1e-15, by plain operations only: the same
-// bits everywhere, which std::cos does not promise.
-double CosinePi(double x);
-
-// base^exponent by repeated squaring: the same bits everywhere.
-double PowerOf(double base, uint64_t exponent);
 
 }  // namespace paramd
 

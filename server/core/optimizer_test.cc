@@ -75,8 +75,11 @@ struct State {
 };
 
 State Start(const Optimizer& optimizer, size_t n) {
-  return {Random(1, n), std::vector<float>(n * optimizer.slots().size(),
-                                           optimizer.initial_slot())};
+  State state = {Random(1, n), {}};
+  for (size_t s = 0; s < optimizer.slots().size(); ++s) {
+    state.slots.insert(state.slots.end(), n, optimizer.initial_slot(s));
+  }
+  return state;
 }
 
 void ApplyInPlace(const Optimizer& optimizer, const BufferChain& gradient,
@@ -105,9 +108,52 @@ v1::OptimizerConfig Adagrad(double rate) {
   return config;
 }
 
+v1::OptimizerConfig Rmsprop(double rate, bool centered, double momentum) {
+  v1::OptimizerConfig config;
+  config.mutable_rmsprop()->set_centered(centered);
+  config.mutable_rmsprop()->set_momentum(momentum);
+  config.set_learning_rate(rate);
+  return config;
+}
+
+v1::OptimizerConfig Ftrl(double rate) {
+  v1::OptimizerConfig config;
+  config.mutable_ftrl()->set_l1(0.25);
+  config.mutable_ftrl()->set_l2(0.5);
+  config.set_learning_rate(rate);
+  return config;
+}
+
+std::vector<v1::OptimizerConfig> PlainConfigs() {
+  return {Sgd(0.125),
+          Momentum(0.125, false),
+          Momentum(0.125, true),
+          Adagrad(0.01),
+          Adam(0.001),
+          Rmsprop(0.01, false, 0),
+          Rmsprop(0.01, false, 0.5),
+          Rmsprop(0.01, true, 0),
+          Rmsprop(0.01, true, 0.5),
+          Ftrl(0.5)};
+}
+
+// Each of them also with decay and clipping.
 std::vector<v1::OptimizerConfig> AllConfigs() {
-  return {Sgd(0.125), Momentum(0.125, false), Momentum(0.125, true),
-          Adagrad(0.01), Adam(0.001)};
+  std::vector<v1::OptimizerConfig> configs = PlainConfigs();
+  for (v1::OptimizerConfig config : PlainConfigs()) {
+    config.set_weight_decay(0.25);
+    config.set_clip_norm(0.5);
+    configs.push_back(config);
+    config.set_decay(v1::OptimizerConfig::DECAY_L2);
+    config.clear_clip_norm();
+    config.set_clip_value(0.5);
+    configs.push_back(config);
+  }
+  v1::OptimizerConfig adamw;
+  adamw.mutable_adamw();
+  adamw.set_learning_rate(0.01);
+  configs.push_back(adamw);
+  return configs;
 }
 
 // The sets of kernels that this machine has besides the portable one.
@@ -248,35 +294,115 @@ TEST(OptimizerTest, AdagradDividesByTheRootOfTheSumOfSquares) {
   EXPECT_EQ(state.values[0], 1 - 0.5f * 3 / (4 + 1));
 }
 
-TEST(OptimizerTest, OnlyAdagradsSlotsBeginAboveZero) {
+TEST(OptimizerTest, OnlySumsOfSquaresBeginAboveZero) {
   for (const v1::OptimizerConfig& config : AllConfigs()) {
-    EXPECT_EQ(Optimizer::Create(config, 0)->initial_slot(),
-              config.has_adagrad() ? 0.1f : 0);
+    const Optimizer optimizer = *Optimizer::Create(config, 0);
+    EXPECT_EQ(optimizer.initial_slot(0),
+              config.has_adagrad() || config.has_ftrl() ? 0.1f : 0);
+    EXPECT_EQ(config.has_ftrl() ? optimizer.initial_slot(1) : 0, 0);
   }
 }
 
-TEST(OptimizerTest, CosineFallsFromTheRateToZeroAndStaysThere) {
-  v1::OptimizerConfig config = Sgd(0.25);
-  config.set_schedule(v1::OptimizerConfig::COSINE);
-  const Optimizer optimizer = *Optimizer::Create(config, 1000);
-  EXPECT_EQ(optimizer.Rate(0), 0.25);
-  EXPECT_NEAR(optimizer.Rate(500), 0.125, 1e-12);
-  EXPECT_EQ(optimizer.Rate(1000), 0.0);
-  EXPECT_EQ(optimizer.Rate(5000), 0.0);
-}
-
-TEST(OptimizerTest, CosinePiIsTheCosine) {
-  for (int i = 0; i <= 10000; ++i) {
-    const double x = i / 10000.0;
-    ASSERT_NEAR(CosinePi(x), std::cos(M_PI * x), 1e-12) << x;
+// What RestsOnZeros says is what each rule's arithmetic gives.
+TEST(OptimizerTest, WhatRestsOnZerosKeepsEachBit) {
+  for (const v1::OptimizerConfig& config : AllConfigs()) {
+    const Optimizer optimizer = *Optimizer::Create(config, 0);
+    for (const bool slots_are_zeros : {true, false}) {
+      if (!optimizer.RestsOnZeros(slots_are_zeros)) continue;
+      State state = Start(optimizer, 40);
+      if (!slots_are_zeros) {
+        ApplyInPlace(optimizer, Flat(Random(5, 40)), 0, &state);
+      }
+      const State before = state;
+      const std::vector<float> zeros(40, 0.0f);
+      ApplyInPlace(optimizer, Flat(zeros), 1, &state);
+      EXPECT_TRUE(state == before) << config.ShortDebugString();
+    }
   }
+  v1::OptimizerConfig decays = Sgd(1);
+  decays.set_weight_decay(0.1);
+  EXPECT_FALSE(Optimizer::Create(decays, 0)->RestsOnZeros(true));
+  EXPECT_TRUE(Optimizer::Create(decays, 0)->RestsOnZeros(
+      true, {.decays = false}));
 }
 
-TEST(OptimizerTest, PowerOfIsThePower) {
-  EXPECT_EQ(PowerOf(0.9, 0), 1.0);
-  EXPECT_EQ(PowerOf(0.5, 10), 1.0 / 1024);
-  EXPECT_NEAR(PowerOf(0.999, 1234567 % 10000), std::pow(0.999, 4567), 1e-12);
-  EXPECT_EQ(PowerOf(0.9, ~uint64_t{0}), 0.0);
+v1::Variable Named(const std::string& name) {
+  v1::Variable variable;
+  variable.set_name(name);
+  return variable;
+}
+
+TEST(OptimizerTest, PatternsSayWhatDecaysAndHowFast) {
+  v1::OptimizerConfig config = Sgd(0.5);
+  config.set_weight_decay(0.5);
+  config.set_no_decay("*/bias,norm*");
+  const auto add = [&](const std::string& variables, double factor) {
+    auto* const some = config.add_rate_factors();
+    some->set_variables(variables);
+    some->set_factor(factor);
+  };
+  add("head/*", 4);
+  add("*/bias", 0);
+  const Optimizer optimizer = *Optimizer::Create(config, 0);
+  const auto after = [&](const std::string& name) {
+    State state{{8}, {}};
+    const BufferChain gradient = Flat({2});
+    ChainReader reader(gradient);
+    optimizer.Apply(&reader, 0,
+                    {1, state.values.data(), nullptr, state.values.data(),
+                     nullptr},
+                    {.staleness = 0,
+                     .variable = optimizer.OptionsOf(Named(name))});
+    return state.values[0];
+  };
+  EXPECT_EQ(after("dense/kernel"), 8 - 0.5f * 0.5f * 8 - 0.5f * 2);
+  EXPECT_EQ(after("norm_1"), 8 - 0.5f * 2);
+  EXPECT_EQ(after("dense/bias"), 8);
+  EXPECT_EQ(after("head/kernel"), 8 - 2 * 0.5f * 8 - 2 * 2);
+  EXPECT_EQ(after("head/bias"), 8 - 2 * 2) << "the first entry counts";
+}
+
+TEST(OptimizerTest, APatternThatNamesNothingIsFound) {
+  v1::OptimizerConfig config = Sgd(0.5);
+  config.set_no_decay("*/bias,nrom*");
+  const v1::Variable bias = Named("dense/bias"), norm = Named("norm_1");
+  EXPECT_EQ(Optimizer::Create(config, 0)->CheckNames({&bias, &norm}).message(),
+            "optimizer.no_decay names 'nrom*', which no variable is called");
+  config.set_no_decay("*/bias,norm*");
+  EXPECT_TRUE(Optimizer::Create(config, 0)->CheckNames({&bias, &norm}).ok());
+  config.add_rate_factors()->set_variables("head/*");
+  EXPECT_EQ(
+      Optimizer::Create(config, 0)->CheckNames({&bias, &norm}).message(),
+      "optimizer.rate_factors names 'head/*', which no variable is called");
+}
+
+// A gradient of norm 5: 3, 4.
+TEST(OptimizerTest, AGradientIsClippedByItsNumbersOrItsNorm) {
+  v1::OptimizerConfig config = Sgd(1);
+  const auto after = [&] {
+    const Optimizer optimizer = *Optimizer::Create(config, 0);
+    State state{{0, 0}, {}};
+    ApplyInPlace(optimizer, Flat({-3, 4}), 0, &state);
+    return state.values;
+  };
+  config.set_clip_value(3.5);
+  EXPECT_EQ(after(), (std::vector<float>{3, -3.5}));
+  config.clear_clip_value();
+  config.set_clip_norm(2.5);
+  EXPECT_EQ(after(), (std::vector<float>{1.5, -2}));
+  config.set_clip_norm(5);
+  EXPECT_EQ(after(), (std::vector<float>{3, -4}));
+}
+
+TEST(OptimizerTest, AtARateOfZeroNoWeightMoves) {
+  for (v1::OptimizerConfig config : AllConfigs()) {
+    config.set_schedule(v1::OptimizerConfig::POLYNOMIAL);
+    const Optimizer optimizer = *Optimizer::Create(config, 10);
+    State state = Start(optimizer, 40);
+    const std::vector<float> before = state.values;
+    ApplyInPlace(optimizer, Flat(Random(5, 40)), 10, &state);
+    EXPECT_EQ(state.values, before) << config.ShortDebugString();
+  }
 }
 
 TEST(OptimizerTest, WhatIsNotFiniteIsFoundWhereverTheChainIsCut) {
@@ -339,77 +465,38 @@ TEST(OptimizerTest, TheMeanSquareIsFiniteIfAndOnlyIfAllElementsAre) {
   }
 }
 
-v1::OptimizerConfig Compensating(double lambda) {
-  v1::OptimizerConfig config = Sgd(0.5);
-  config.set_staleness_treatment(v1::OptimizerConfig::COMPENSATE);
-  config.set_delay_compensation(lambda);
-  return config;
-}
-
-TEST(OptimizerTest, CompensationFollowsThePaper) {
-  const Optimizer optimizer = *Optimizer::Create(Compensating(0.25), 0);
-  State state{{3, -1}, {}};
-  const std::vector<float> old = {1, -1};
-  const BufferChain gradient = Flat({2, 2});
-  ChainReader reader(gradient);
-  optimizer.Apply(&reader, 0,
-                  {.elements = 2,
-                   .values = state.values.data(),
-                   .slots = nullptr,
-                   .new_values = state.values.data(),
-                   .new_slots = nullptr},
-                  {.pushes = 1, .values = old.data()});
-  // 2 + 0.25 * 2 * 2 * (3 - 1) = 4, and 2 where nothing has moved.
-  EXPECT_EQ(state.values, (std::vector<float>{1, -2}));
-}
-
-TEST(OptimizerTest, AllKernelsOfTheMachineCompensateBitForBit) {
-  if (FasterKernels().empty()) GTEST_SKIP() << "this machine has no AVX2";
-  Optimizer portable = *Optimizer::Create(Compensating(0.04), 0);
-  portable.UseKernels(PortableKernels());
-  RandomStream random(9);
-  for (const size_t n : {1, 3, 8, 31, 4096, 4103}) {
-    const std::vector<float> old = Random(50, n);
-    const std::vector<float> gradient = Random(51, n);
-    State flat = Start(portable, n);
-    const State before = flat;
-    const auto apply = [&](const Optimizer& optimizer, const BufferChain& chain,
-                           State* state) {
-      ChainReader reader(chain);
-      optimizer.Apply(&reader, 0,
-                      {.elements = n,
-                       .values = state->values.data(),
-                       .slots = nullptr,
-                       .new_values = state->values.data(),
-                       .new_slots = nullptr},
-                      {.pushes = 3, .values = old.data()});
-    };
-    apply(portable, Flat(gradient), &flat);
-    for (const OptimizerKernels* const set : FasterKernels()) {
-      Optimizer faster = portable;
-      faster.UseKernels(*set);
-      State cut = before;
-      apply(faster, Cut(gradient, &random), &cut);
-      EXPECT_TRUE(flat == cut) << n;
-    }
+TEST(OptimizerTest, OfAnUntrainedVariableAGradientIsSubtractedAsItIs) {
+  for (v1::OptimizerConfig config : AllConfigs()) {
+    config.set_staleness_treatment(v1::OptimizerConfig::SCALE_RATE);
+    config.set_schedule(v1::OptimizerConfig::COSINE);
+    const Optimizer optimizer = *Optimizer::Create(config, 3);
+    v1::Variable variable;
+    EXPECT_EQ(optimizer.slots(optimizer.OptionsOf(variable)).size(),
+              optimizer.slots().size());
+    variable.set_untrained(true);
+    const VariableOptions options = optimizer.OptionsOf(variable);
+    EXPECT_TRUE(optimizer.slots(options).empty());
+    EXPECT_TRUE(optimizer.RestsOnZeros(/*slots_are_zeros=*/false, options));
+    State state{{1, 2, -3}, {}};
+    const BufferChain gradient = Flat({0.5, -4, 0});
+    ChainReader reader(gradient);
+    optimizer.Apply(&reader, /*applied=*/7,
+                    {.elements = 3,
+                     .values = state.values.data(),
+                     .slots = nullptr,
+                     .new_values = state.values.data(),
+                     .new_slots = nullptr},
+                    {.staleness = 5, .variable = options});
+    EXPECT_EQ(state.values, (std::vector<float>{0.5, 6, -3}));
   }
 }
 
 TEST(OptimizerTest, ATreatmentThatTheOptimizerHasNotIsRefused) {
-  v1::OptimizerConfig adam = Adam(1);
-  adam.set_staleness_treatment(v1::OptimizerConfig::COMPENSATE);
-  EXPECT_EQ(Optimizer::Create(adam, 0).status().message(),
-            "optimizer.staleness_treatment compensate is for plain sgd alone");
-  v1::OptimizerConfig momentum = Momentum(1, false);
-  momentum.set_staleness_treatment(v1::OptimizerConfig::COMPENSATE);
-  EXPECT_FALSE(Optimizer::Create(momentum, 0).ok());
   v1::OptimizerConfig unknown = Sgd(1);
   unknown.set_staleness_treatment(
       static_cast<v1::OptimizerConfig::StalenessTreatment>(9));
   EXPECT_EQ(Optimizer::Create(unknown, 0).status().message(),
             "optimizer.staleness_treatment 9 is unknown here");
-  EXPECT_EQ(Optimizer::Create(Compensating(-1), 0).status().message(),
-            "optimizer.delay_compensation is -1; it must be at least 0");
 }
 
 TEST(OptimizerTest, AConfigThatMakesNoSenseIsRefusedBySetting) {
@@ -418,7 +505,9 @@ TEST(OptimizerTest, AConfigThatMakesNoSenseIsRefusedBySetting) {
   };
   v1::OptimizerConfig none;
   none.set_learning_rate(1);
-  EXPECT_EQ(message(none), "optimizer names none of sgd, adagrad and adam");
+  EXPECT_EQ(message(none),
+            "optimizer names none of sgd, adam, adamw, adagrad, rmsprop and "
+            "ftrl");
   EXPECT_EQ(message(Sgd(0)),
             "optimizer.learning_rate is 0; it must be above 0");
   v1::OptimizerConfig beta = Adam(1);
@@ -441,6 +530,18 @@ TEST(OptimizerTest, AConfigThatMakesNoSenseIsRefusedBySetting) {
   v1::OptimizerConfig cosine = Sgd(1);
   cosine.set_schedule(v1::OptimizerConfig::COSINE);
   EXPECT_EQ(message(cosine), "optimizer.schedule is cosine over 0 decay_steps");
+  cosine.set_warmup_steps(5);
+  EXPECT_EQ(Optimizer::Create(cosine, 5).status().message(),
+            "optimizer.warmup_steps is 5; it must be below the 5 decay_steps");
+  v1::OptimizerConfig ftrl = Ftrl(1);
+  ftrl.mutable_ftrl()->set_initial_accumulator(0);
+  EXPECT_EQ(message(ftrl),
+            "optimizer.ftrl.initial_accumulator is 0; it must be above 0");
+  v1::OptimizerConfig adamw;
+  adamw.set_learning_rate(1);
+  adamw.mutable_adamw()->set_beta1(-1);
+  EXPECT_EQ(message(adamw),
+            "optimizer.adamw.beta1 is -1; it must be at least 0 and below 1");
   v1::OptimizerConfig unknown = Sgd(1);
   unknown.set_schedule(static_cast<v1::OptimizerConfig::Schedule>(9));
   EXPECT_EQ(message(unknown), "optimizer.schedule 9 is unknown here");

@@ -407,7 +407,6 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
                                    {.server = options_.index,
                                     .max_reply_bytes = options_.max_reply_bytes,
                                     .spike_factor = options_.spike_factor,
-                                    .pull_ahead = options_.pull_ahead,
                                     .memory = &memory_,
                                     .retry_after = options_.retry_after,
                                     .kernels = options_.kernels}));
@@ -430,7 +429,6 @@ absl::Status Shard::Accept(const v1::Configuration& configuration, Time now,
   push_numbers_.SetLiving(sessions_);
   gate_.Configure(configuration, now);
   if (content_ != nullptr) {
-    SetContentWorkers();
     content_->SetDecaySteps(configuration.decay_steps());
   }
   if (fill) {
@@ -473,7 +471,6 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   stats->set_blocks_repeated(counts.blocks_repeated);
   stats->set_blocks_refused(counts.blocks_refused);
   stats->set_blocks_quarantined(counts.blocks_quarantined);
-  stats->set_old_value_bytes(content_->old_value_bytes());
   stats->set_frozen_bytes(content_->fork().bytes());
   content_->staleness().Fill(stats->mutable_staleness());
   gate_.FillStatus(stats);

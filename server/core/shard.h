@@ -87,7 +87,6 @@ class Shard : public Core {
     uint64_t memory_limit_bytes = 0;
     // As in ShardContent::Options.
     double spike_factor = 0;
-    bool pull_ahead = false;
     const OptimizerKernels* kernels = &MachineKernels();
     // Of a checkpoint that is restored, how much is read at once. Twice as much
     // is held, beside the content.
@@ -216,7 +215,6 @@ class Shard : public Core {
                       Outbox* out);
   void BeginFilling(const v1::ServerMember& self, Time now, Outbox* out);
   void FenceSessions();
-  void SetContentWorkers();
   // Takes over the contributors of a configuration; the step stands beside the
   // content from when there are some, and until the mode is another one. Refused
   // with nothing changed.

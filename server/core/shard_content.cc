@@ -99,6 +99,10 @@ absl::StatusOr<std::unique_ptr<ShardContent>> ShardContent::Create(
   std::unique_ptr<ShardContent> content(
       new ShardContent(options, *std::move(optimizer)));
   RETURN_IF_ERROR(content->AddSlices(configuration.layout()));
+  const auto& variables = configuration.layout().variables();
+  const absl::Status named = content->optimizer_.CheckNames(
+      {variables.data(), static_cast<size_t>(variables.size())});
+  if (!named.ok()) return Invalid("optimizer", named.message());
   RETURN_IF_ERROR(content->CheckMemory(configuration));
   return content;
 }
@@ -106,7 +110,7 @@ absl::StatusOr<std::unique_ptr<ShardContent>> ShardContent::Create(
 absl::Status ShardContent::CheckMemory(
     const v1::Configuration& configuration) const {
   if (options_.memory == nullptr) return absl::OkStatus();
-  const uint64_t weights = bytes_ / (1 + optimizer_.slots().size());
+  const uint64_t weights = value_bytes_;
   const bool sums =
       configuration.consistency().mode() == v1::Consistency::SYNC &&
       configuration.workers_size() > 1;
@@ -122,9 +126,7 @@ absl::Status ShardContent::CheckMemory(
 ShardContent::ShardContent(const Options& options, Optimizer optimizer)
     : options_(options),
       spare_(options.memory),
-      optimizer_(std::move(optimizer)) {
-  if (optimizer_.compensates()) old_values_.emplace(options.pull_ahead ? 2 : 1);
-}
+      optimizer_(std::move(optimizer)) {}
 
 absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
   if (layout.variables_size() > kMaxVariables) {
@@ -159,13 +161,16 @@ absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
         layout.variables(s.variable()), shapes[s.variable()].row_elements,
         RowRange{s.row_begin(), s.row_end()}, &spare_);
     owned_.push_back(slices_.back().get());
+    owned_.back()->set_options(
+        optimizer_.OptionsOf(owned_.back()->variable()));
     elements += owned_.back()->elements();
+    bytes_ += BytesWithSlots(*owned_.back());
     if (elements > kMaxElements) {
       return Invalid("layout", absl::StrCat("more than ", kMaxElements,
                                             " elements on one server"));
     }
   }
-  bytes_ = elements * sizeof(float) * (1 + optimizer_.slots().size());
+  value_bytes_ = elements * sizeof(float);
   return absl::OkStatus();
 }
 
@@ -206,11 +211,6 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
     pulled->set_slice(wanted.slice());
     pulled->set_block(wanted.block());
     *pulled->mutable_version() = version;
-    if (old_values_.has_value() && request.has_clock()) {
-      old_values_->Read(request.header().worker(),
-                        {wanted.slice(), wanted.block()}, version,
-                        block.values());
-    }
     bytes += kHeadBytesPerBlock;
     if (wanted.known().life() != version.life() ||
         wanted.known().counter() != version.counter()) {
@@ -253,24 +253,12 @@ absl::Status ShardContent::MakeRoom(absl::string_view what,
   // Recycled memory may be what a snapshot's copy is held by besides.
   spare_.Clear();
   if (memory->Fits(needed())) return absl::OkStatus();
-  if (old_values_.has_value() && old_values_->Clear()) {
-    const uint64_t times = ++old_values_dropped_;
-    if ((times & (times - 1)) == 0) {
-      notes_.push_back(absl::StrCat(
-          "memory is used up (memory_limit_bytes): gradients are applied "
-          "without compensation for their age, ", times, " times by now"));
-    }
-    if (memory->Fits(needed())) return absl::OkStatus();
-  }
   return memory->RefuseNow(absl::StrCat("ps-", options_.server), what, needed(),
                            options_.retry_after);
 }
 
 std::vector<std::string> ShardContent::TakeNotes() {
-  std::vector<std::string> notes = quarantine_.TakeNotes();
-  notes.insert(notes.end(), notes_.begin(), notes_.end());
-  notes_.clear();
-  return notes;
+  return quarantine_.TakeNotes();
 }
 
 uint64_t ShardContent::BytesToApply(
@@ -333,12 +321,13 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::Check(
 
 void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
   Block& applied = slice->block(block);
-  if (options_.spike_factor > 0) {
+  if (options_.spike_factor > 0 && slice->options().trained) {
     ChainReader ahead = *gradient;
     const double square = optimizer_.ReadMeanSquare(&ahead, applied.elements());
     if (std::isfinite(square)) applied.gradient_rms().Add(square);
   }
-  applied.Apply(optimizer_, gradient, &spare_);
+  applied.Apply(optimizer_, gradient, &spare_,
+                {.staleness = 0, .variable = slice->options()});
   ++counts_.blocks_applied;
 }
 
@@ -354,53 +343,32 @@ void ShardContent::Apply(const v1::PushRequest& request,
       fork_.BeforeChange(request.header().snapshot(), *slice, index);
   if (twin.block != nullptr) {
     ChainReader again = *gradient;
-    ApplyTo(twin.block, AgeOf(pushed, push.worker, *twin.block), mean_square,
+    ApplyTo(twin.block, OptionsOf(pushed, *slice, *twin.block), mean_square,
             NumberReader(&again, format));
   }
   const auto staleness = StalenessOf(pushed, block);
   if (staleness.has_value()) staleness_.Add(*staleness);
-  ApplyTo(&block, AgeOf(pushed, push.worker, block), mean_square,
+  ApplyTo(&block, OptionsOf(pushed, *slice, block), mean_square,
           NumberReader(gradient, format));
   slice->applied().MarkApplied(push, index);
   if (twin.record != nullptr) twin.record->MarkApplied(push, index);
   ++counts_.blocks_applied;
 }
 
-GradientAge ShardContent::AgeOf(const v1::PushBlock& pushed, uint32_t worker,
-                                const Block& block) const {
-  GradientAge age;
-  const auto staleness = StalenessOf(pushed, block);
-  if (!staleness.has_value()) return age;
-  age.pushes = *staleness;
-  const Buffer* const old =
-      old_values_.has_value()
-          ? old_values_->Find(worker, {pushed.slice(), pushed.block()},
-                              pushed.computed_on())
-          : nullptr;
-  if (old != nullptr) {
-    age.values = reinterpret_cast<const float*>(old->bytes().data());
-  }
-  return age;
+ApplyOptions ShardContent::OptionsOf(const v1::PushBlock& pushed,
+                                     const Slice& slice,
+                                     const Block& block) const {
+  return {.staleness = StalenessOf(pushed, block).value_or(0),
+          .variable = slice.options()};
 }
 
-void ShardContent::ApplyTo(Block* block, const GradientAge& age,
+void ShardContent::ApplyTo(Block* block, const ApplyOptions& options,
                            double mean_square, const NumberReader& gradient) {
-  if (options_.spike_factor > 0) block->gradient_rms().Add(mean_square);
-  block->Apply(optimizer_, gradient, &spare_, age);
-}
-
-void ShardContent::SetWorkers(const std::vector<uint32_t>& workers) {
-  if (old_values_.has_value()) old_values_->SetWorkers(workers);
-}
-
-uint64_t ShardContent::old_value_bytes() const {
-  if (!old_values_.has_value()) return 0;
-  return old_values_->BytesBut([this](OldValues::Place place,
-                                      const Buffer& values) {
-    const Buffer& live =
-        slices_[place.first]->block(static_cast<int>(place.second)).values();
-    return live.bytes().data() == values.bytes().data();
-  });
+  // Statistics settle, and may move at any time: no size of theirs is usual.
+  if (options_.spike_factor > 0 && options.variable.trained) {
+    block->gradient_rms().Add(mean_square);
+  }
+  block->Apply(optimizer_, gradient, &spare_, options);
 }
 
 void ShardContent::Describe(v1::ConfigureReply* reply) const {
@@ -476,6 +444,7 @@ absl::Status ShardContent::CheckNumbers(
         decision.slice->block(decision.block).gradient_rms();
     // What is in already is acknowledged, whatever came since.
     if (decision.admission == AppliedPushes::Admission::kApply &&
+        decision.slice->options().trained &&
         running.IsSpike(decision.mean_square, options_.spike_factor)) {
       return refuse(absl::StrCat(
           "has a root mean square of ", std::sqrt(decision.mean_square),

@@ -14,7 +14,6 @@
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "server/core/memory_budget.h"
-#include "server/core/old_values.h"
 #include "server/core/optimizer.h"
 #include "server/core/quarantine_count.h"
 #include "server/core/slice.h"
@@ -43,8 +42,6 @@ class ShardContent {
     size_t max_reply_bytes = 0;
     // See GradientRms; 0: nothing is a spike, and nothing is kept.
     double spike_factor = 0;
-    // Workers read again before they push what they computed on the last read.
-    bool pull_ahead = false;
     // What its memory is counted in, and how long after a refusal for it asking
     // again makes sense. Null: in nothing. Outlives the content.
     MemoryBudget* memory = nullptr;
@@ -62,6 +59,14 @@ class ShardContent {
   // Those of this server, in the order of the layout.
   const std::vector<Slice*>& owned() const { return owned_; }
   const Optimizer& optimizer() const { return optimizer_; }
+  // What lies beside a value of the slice.
+  absl::Span<const absl::string_view> slots(const Slice& slice) const {
+    return optimizer_.slots(slice.options());
+  }
+  // Values and slots of the slice.
+  uint64_t BytesWithSlots(const Slice& slice) const {
+    return slice.elements() * sizeof(float) * (1 + slots(slice).size());
+  }
   // Values and slots.
   uint64_t bytes() const { return bytes_; }
 
@@ -98,10 +103,9 @@ class ShardContent {
   // block's size.
   void ApplyBlock(Slice* slice, int block, ChainReader* gradient);
 
-  // Makes room for `needed()` more bytes, which it asks again after each of:
-  // dropping recycled memory, and the reads that it keeps for gradients' ages.
-  // Refused as OVER_LIMIT, for now, if they do not fit even then; `what` wants
-  // them.
+  // Makes room for `needed()` more bytes, which it asks again after dropping
+  // recycled memory. Refused as OVER_LIMIT, for now, if they do not fit even
+  // then; `what` wants them.
   absl::Status MakeRoom(absl::string_view what,
                         const std::function<uint64_t()>& needed);
   MemoryBudget* memory() { return options_.memory; }
@@ -116,11 +120,6 @@ class ShardContent {
   // What files of it are known to hold.
   WholeFiles& whole_files() { return whole_files_; }
   const WholeFiles& whole_files() const { return whole_files_; }
-
-  // The workers whose reads are kept, as far as the optimizer has use for them.
-  void SetWorkers(const std::vector<uint32_t>& workers);
-  // Bytes of values that are kept only for that.
-  uint64_t old_value_bytes() const;
 
   // What is to be logged since the last call.
   std::vector<std::string> TakeNotes();
@@ -159,10 +158,10 @@ class ShardContent {
   bool IsFinite(const NumberReader& gradient, Decision* decision) const;
   void Apply(const v1::PushRequest& request, const v1::PushBlock& pushed,
              const Decision& decision, ChainReader* gradient);
-  // Of a gradient of `worker`, for this copy of the block.
-  GradientAge AgeOf(const v1::PushBlock& pushed, uint32_t worker,
-                    const Block& block) const;
-  void ApplyTo(Block* block, const GradientAge& age, double mean_square,
+  // How a gradient is applied to this copy of the block.
+  ApplyOptions OptionsOf(const v1::PushBlock& pushed, const Slice& slice,
+                         const Block& block) const;
+  void ApplyTo(Block* block, const ApplyOptions& options, double mean_square,
                const NumberReader& gradient);
   // How many other pushes the block has taken since the read that the gradient
   // was computed on; nullopt if that is not known.
@@ -177,14 +176,12 @@ class ShardContent {
   std::vector<uint32_t> servers_;
   std::vector<Slice*> owned_;
   uint64_t bytes_ = 0;
+  uint64_t value_bytes_ = 0;  // Of those, values.
   SnapshotFork fork_;
   WholeFiles whole_files_;
   Counts counts_;
   StalenessCount staleness_;
   QuarantineCount quarantine_;
-  absl::optional<OldValues> old_values_;  // If the optimizer has use for them.
-  uint64_t old_values_dropped_ = 0;       // For want of memory, how often.
-  std::vector<std::string> notes_;
 };
 
 }  // namespace paramd

@@ -391,7 +391,12 @@ TEST(ShardContentLayoutTest, ALayoutThatMakesNoSenseIsRefusedByName) {
             }),
             "layout names variable 'w' twice");
   EXPECT_EQ(sentence([](auto* c) { c->mutable_optimizer()->Clear(); }),
-            "optimizer names none of sgd, adagrad and adam");
+            "optimizer names none of sgd, adam, adamw, adagrad, rmsprop and "
+            "ftrl");
+  EXPECT_EQ(sentence([](auto* c) {
+              c->mutable_optimizer()->set_no_decay("w,norm*");
+            }),
+            "optimizer.no_decay names 'norm*', which no variable is called");
   EXPECT_EQ(
       sentence([](auto* c) {
         auto* init =

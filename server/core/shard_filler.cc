@@ -26,6 +26,7 @@ v1::ReadSlices::Want WantOf(const Slice& slice) {
   *want.mutable_shape() = slice.variable().shape();
   want.set_row_begin(slice.rows().begin);
   want.set_row_end(slice.rows().end);
+  want.set_values_only(!slice.options().trained);
   return want;
 }
 
@@ -65,7 +66,7 @@ ShardFiller::ShardFiller(const Options& options, const Checkpoint& checkpoint)
 
 uint64_t ShardFiller::BytesOf(size_t slice) const {
   const ShardContent& content = *options_.content;
-  return content.owned()[slice]->elements() * sizeof(float) * (1 + slots());
+  return content.BytesWithSlots(*content.owned()[slice]);
 }
 
 size_t ShardFiller::EndOfWindow(size_t first) const {
@@ -204,7 +205,7 @@ bool ShardFiller::CanPrepare() const {
 
 void ShardFiller::PrepareBlock() {
   const Slice& slice = *options_.content->owned()[prepare_slice_];
-  BlockMemory memory = slice.MakeMemory(prepare_block_, slots());
+  BlockMemory memory = slice.MakeMemory(prepare_block_, SlotsOf(slice));
   for (Buffer* const buffer : {&memory.values, &memory.slots}) {
     if (buffer->empty()) continue;
     TouchPages(buffer->mutable_bytes());
@@ -228,7 +229,6 @@ bool ShardFiller::done() const {
 void ShardFiller::Step() { CanFill() ? Fill() : PrepareBlock(); }
 
 void ShardFiller::Fill() {
-  const size_t parts = 1 + slots();
   size_t filled = 0;
   while (CanFill() && filled < kBlockElements) {
     Slice* const slice = options_.content->owned()[slice_];
@@ -246,7 +246,7 @@ void ShardFiller::Fill() {
     filled_bytes_ += block.elements() * sizeof(float);
     if (++block_ < slice->block_count()) continue;
     block_ = 0;
-    if (++part_ < parts) continue;
+    if (++part_ < 1 + SlotsOf(*slice)) continue;
     part_ = 0;
     ++slice_;
     DropFilledWindow();
@@ -271,7 +271,8 @@ void ShardFiller::AdoptSlice(Slice* slice) {
   std::vector<BlockMemory> memory(slice->block_count());
   for (BlockMemory& block : memory) {
     block.values = std::move(window.payload[window.adopted++]);
-    if (slots() > 0) block.slots = std::move(window.payload[window.adopted++]);
+    if (SlotsOf(*slice) == 0) continue;
+    block.slots = std::move(window.payload[window.adopted++]);
   }
   slice->CreateBlocks(NextLife(), std::move(memory));
   RestoreCounts(window.read.slices(static_cast<int>(slice_ - window.first)),
@@ -282,7 +283,7 @@ void ShardFiller::AdoptSlice(Slice* slice) {
 }
 
 void ShardFiller::BeginSlice(Slice* slice) {
-  slice->CreateBlocks(slots(), NextLife());
+  slice->CreateBlocks(SlotsOf(*slice), NextLife());
   if (source_ != Source::kCheckpoint) return;
   const Window& window = windows_.front();
   RestoreCounts(window.read.slices(static_cast<int>(slice_ - window.first)),
@@ -331,7 +332,7 @@ void ShardFiller::FillPart(const Slice& slice, int block, size_t part,
     FillInitial(slice, slice.first_element() + kBlockElements * block, out);
   } else {
     std::fill(out.begin(), out.end(),
-              options_.content->optimizer().initial_slot());
+              options_.content->optimizer().initial_slot(part - 1));
   }
 }
 

@@ -120,7 +120,9 @@ class ShardFiller {
   absl::Status TakeFound(const v1::ReadWarmStartResult& read, uint64_t payload,
                          Window* window) const;
   uint64_t NextLife();
-  size_t slots() const { return options_.content->optimizer().slots().size(); }
+  size_t SlotsOf(const Slice& slice) const {
+    return options_.content->slots(slice).size();
+  }
   // Where the window that begins with this slice ends.
   size_t EndOfWindow(size_t first) const;
   // Whether memory of the next window is still to be made.

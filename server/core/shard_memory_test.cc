@@ -179,28 +179,6 @@ TEST_F(ShardMemoryTest, AnEncodedReplyCountsUntilItIsSent) {
   EXPECT_EQ(Stats().memory_bytes(), kBytes);
 }
 
-TEST_F(ShardMemoryTest, WhatIsKeptForGradientsAgesGoesBeforeAPushIsRefused) {
-  v1::Configuration configuration =
-      MakeConfiguration({Zeros("w", {kElements})});
-  configuration.mutable_optimizer()->set_staleness_treatment(
-      v1::OptimizerConfig::COMPENSATE);
-  configuration.mutable_optimizer()->set_delay_compensation(0.5);
-  Start(configuration, 2 * kBytes - 1);
-  v1::PullRequest pull = PullOf(v1::FP32);
-  pull.mutable_header()->set_worker(1);
-  *pull.mutable_header()->mutable_generation() = Pair(1, 11);
-  pull.set_clock(0);
-  ASSERT_TRUE(driver_->Call(PeerId::Worker(1), pull).status.ok());
-  driver_->notes.clear();
-  EXPECT_TRUE(Push(PushOf(1)).ok());
-  ASSERT_EQ(driver_->notes.size(), 1u);
-  EXPECT_EQ(driver_->notes[0],
-            "memory is used up (memory_limit_bytes): gradients are applied "
-            "without compensation for their age, 1 times by now");
-  EXPECT_EQ(Stats().memory_refusals(), 0u);
-  EXPECT_EQ(driver_->Pull(0), All(-1));
-}
-
 // ---- snapshots -----------------------------------------------------------------
 
 TEST_F(ShardMemoryTest, Promise3_ASnapshotWithoutRoomForCopiesHoldsPushesUp) {

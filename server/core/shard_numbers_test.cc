@@ -154,24 +154,21 @@ TEST_F(NoSpikesTest, WithoutAFactorNothingIsASpikeAndNothingIsKept) {
 class StalenessTest : public ::testing::Test {
  protected:
   void Use(v1::OptimizerConfig::StalenessTreatment treatment,
-           bool pull_ahead = false, bool adam = false) {
-    Shard::Options options = Options(0);
-    options.pull_ahead = pull_ahead;
-    driver_.emplace(options);
+           bool adam = false) {
+    driver_.emplace(Options(0));
     v1::Configuration configuration =
         adam ? MakeAdamConfiguration({Zeros("w", {1})})
              : MakeConfiguration({Zeros("w", {1})});
     configuration.mutable_optimizer()->set_staleness_treatment(treatment);
-    configuration.mutable_optimizer()->set_delay_compensation(0.5);
     driver_->MakeReady(configuration);
   }
 
   // What worker 1 computes on from now on.
-  v1::BlockVersion Read(bool with_clock = true) {
+  v1::BlockVersion Read() {
     v1::PullRequest request;
     request.mutable_header()->set_worker(1);
     request.set_encoding(v1::FP32);
-    if (with_clock) request.set_clock(1);
+    request.set_clock(1);
     request.add_blocks();
     const auto reply = driver_->Ask<v1::PullReply>(PeerId::Worker(1), request);
     EXPECT_TRUE(reply.ok()) << reply.status();
@@ -203,7 +200,6 @@ TEST_F(StalenessTest, WithoutTreatmentAgeMakesNoDifference) {
   PushOfOthers(4);
   Push(1, 8, read);
   EXPECT_EQ(Value(), -12);
-  EXPECT_EQ(StatsOf(*driver_).old_value_bytes(), 0u);
 }
 
 TEST_F(StalenessTest, ScaleRateDividesByThePushesInBetween) {
@@ -241,7 +237,7 @@ TEST_F(StalenessTest, ScaleRateLeavesAdamsMomentsAsTheyAre) {
   std::vector<float> steps;
   for (const auto treatment :
        {v1::OptimizerConfig::NONE, v1::OptimizerConfig::SCALE_RATE}) {
-    Use(treatment, false, /*adam=*/true);
+    Use(treatment, /*adam=*/true);
     pushes_.clear();
     const auto read = Read();
     PushOfOthers(4);
@@ -252,64 +248,6 @@ TEST_F(StalenessTest, ScaleRateLeavesAdamsMomentsAsTheyAre) {
   }
   EXPECT_EQ(seen[0], seen[1]);
   EXPECT_NEAR(steps[0], 4 * steps[1], 1e-5 * std::abs(steps[0]));
-}
-
-// w_old = 0, w = -4, g = 2, lambda = 0.5: g + 0.5 * 2 * 2 * (-4 - 0) = -6.
-TEST_F(StalenessTest, CompensateUsesTheWeightsThatTheWorkerRead) {
-  Use(v1::OptimizerConfig::COMPENSATE);
-  const auto read = Read();
-  PushOfOthers(4);
-  Push(1, 2, read);
-  EXPECT_EQ(Value(), -4 + 6);
-}
-
-TEST_F(StalenessTest, CompensateIsPlainSgdForAFreshGradient) {
-  Use(v1::OptimizerConfig::COMPENSATE);
-  Push(1, 3e38f / 4, Read());
-  EXPECT_EQ(Value(), -3e38f / 4);
-}
-
-TEST_F(StalenessTest, CompensateDoesNothingWhereTheOldWeightsAreNotKept) {
-  Use(v1::OptimizerConfig::COMPENSATE);
-  const auto unasked = Read(/*with_clock=*/false);
-  PushOfOthers(1);
-  Push(1, 2, unasked);
-  EXPECT_EQ(Value(), -3);
-  const auto old = Read();
-  PushOfOthers(1);
-  Read();  // A worker that does not pull ahead has one read.
-  Push(1, 2, old);
-  EXPECT_EQ(Value(), -6);
-}
-
-TEST_F(StalenessTest, OfAWorkerThatPullsAheadTwoReadsAreKept) {
-  Use(v1::OptimizerConfig::COMPENSATE, /*pull_ahead=*/true);
-  const auto old = Read();
-  PushOfOthers(4);
-  Read();
-  Push(1, 2, old);
-  EXPECT_EQ(Value(), 2);
-}
-
-TEST_F(StalenessTest, Promise8_BytesThatAreKeptOnlyForThatAreCounted) {
-  Use(v1::OptimizerConfig::COMPENSATE);
-  Read();
-  EXPECT_EQ(StatsOf(*driver_).old_value_bytes(), 0u);
-  PushOfOthers(3);
-  EXPECT_EQ(StatsOf(*driver_).old_value_bytes(), sizeof(float));
-  Read();
-  EXPECT_EQ(StatsOf(*driver_).old_value_bytes(), 0u);
-}
-
-TEST_F(StalenessTest, Promise8_AWorkerThatHasLeftKeepsNothing) {
-  Use(v1::OptimizerConfig::COMPENSATE);
-  Read();
-  PushOfOthers(1);
-  v1::Configuration without = MakeConfiguration({Zeros("w", {1})});
-  without.mutable_version()->set_counter(9);
-  without.mutable_workers()->DeleteSubrange(1, 1);
-  ASSERT_TRUE(driver_->Configure(without).ok());
-  EXPECT_EQ(StatsOf(*driver_).old_value_bytes(), 0u);
 }
 
 }  // namespace

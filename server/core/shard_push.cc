@@ -157,10 +157,4 @@ absl::Status Shard::CheckSnapshot(const v1::Version& number) const {
                    VersionName(content_->fork().number())));
 }
 
-void Shard::SetContentWorkers() {
-  std::vector<uint32_t> workers;
-  for (const auto& [worker, generation] : sessions_) workers.push_back(worker);
-  content_->SetWorkers(workers);
-}
-
 }  // namespace paramd

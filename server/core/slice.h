@@ -27,6 +27,9 @@ class Slice {
         SpareBuffers* spare);
 
   const v1::Variable& variable() const { return variable_; }
+  // How the optimizer treats it.
+  const VariableOptions& options() const { return options_; }
+  void set_options(const VariableOptions& options) { options_ = options; }
   RowRange rows() const { return rows_; }
   uint64_t row_elements() const { return row_elements_; }
   // The first dimension is saved as it is for a whole variable only.
@@ -61,6 +64,7 @@ class Slice {
 
  private:
   v1::Variable variable_;
+  VariableOptions options_;
   uint64_t row_elements_;
   RowRange rows_;
   bool whole_;

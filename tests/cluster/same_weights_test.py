@@ -70,10 +70,6 @@ class SameWeightsTest(unittest.TestCase):
         self.check_three_transports(JOB, over_grpc=(1, 2, 3),
                                     in_simulator=(2, 3))
 
-    def test_one_job_that_pulls_ahead_on_three_transports(self):
-        self.check_three_transports({**JOB, "pull_ahead": True},
-                                    over_grpc=(2,), in_simulator=(3,))
-
     def simulated(self, job, servers):
         """What the simulator trains, on networks that did their worst."""
         directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
@@ -84,16 +80,12 @@ class SameWeightsTest(unittest.TestCase):
             check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("0 of 3 seeds failed", done.stdout)
-        with open(job, encoding="utf-8") as file:
-            pulls_ahead = json.load(file).get("pull_ahead", False)
         for fault in ("duplicate", "lose_request", "lose_reply"):
             self.assertIn(f"{fault} PushRequest", done.stdout)
-            if pulls_ahead:  # Otherwise weights come with answers to pushes.
-                self.assertIn(f"{fault} PullRequest", done.stdout)
         return paramd.tensors(directory)
 
-    def test_sgd_that_pulls_ahead(self):
-        job = ["--job", paramd.SMALL_JOB, "--set=pull_ahead=true"]
+    def test_sgd(self):
+        job = ["--job", paramd.SMALL_JOB]
         alone = final_tensors("run", *job)
         self.assertEqual(len(alone), 4)
         for servers in (1, 3):

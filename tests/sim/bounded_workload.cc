@@ -19,7 +19,7 @@
 #include "tests/sim/operator_core.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/storage.h"
-#include "worker/core/async_worker.h"
+#include "worker/core/worker.h"
 
 namespace paramd {
 namespace {
@@ -216,13 +216,13 @@ class BoundedRun : private SimulationWatcher {
   }
 
   void AddWorker(uint32_t index) {
-    AsyncWorker::Options options;
+    Worker::Options options;
     options.index = index;
     options.incarnation = random_.Bits() | 1;
     options.job = config_;
     options.job_digest = kDigest;
-    AsyncWorker* const worker =
-        workers_.emplace_back(std::make_unique<AsyncWorker>(options)).get();
+    Worker* const worker =
+        workers_.emplace_back(std::make_unique<Worker>(options)).get();
     const PeerId self = PeerId::Worker(index);
     simulation_.HandleIo(self, v1::FetchPortion::descriptor(), {},
                          [](Outbox::IoItem) { return IoResult{}; });
@@ -230,9 +230,9 @@ class BoundedRun : private SimulationWatcher {
     const auto longest = absl::Milliseconds(20 << random_.Below(6));
     simulation_.HandleIo(
         self, v1::ComputeGradient::descriptor(), {.longest = longest},
-        [this, worker](Outbox::IoItem item) {
-          return Compute(*worker,
-                         static_cast<const v1::ComputeGradient&>(*item.head));
+        [this](Outbox::IoItem item) {
+          return Compute(static_cast<const v1::ComputeGradient&>(*item.head),
+                         ValuesOf(item.payload));
         });
     simulation_.HandleIo(self, v1::EvaluateWeights::descriptor(), {},
                          [](Outbox::IoItem item) {
@@ -317,9 +317,8 @@ class BoundedRun : private SimulationWatcher {
     simulation_.Crash(node);
   }
 
-  IoResult Compute(const AsyncWorker& worker,
-                   const v1::ComputeGradient& request) {
-    const auto variables = worker.weights(request.weights_buffer()).variables();
+  IoResult Compute(const v1::ComputeGradient& request,
+                   const std::vector<absl::Span<const float>>& variables) {
     for (size_t v = 0; v < variables.size(); ++v) {
       simulation_.Fail(job_.CheckNotTorn(v, variables[v]));
     }
@@ -353,7 +352,7 @@ class BoundedRun : private SimulationWatcher {
   Simulation simulation_;
   std::vector<Server> servers_;
   std::vector<std::unique_ptr<Coordinator>> coordinators_;  // Of all lives.
-  std::vector<std::unique_ptr<AsyncWorker>> workers_;
+  std::vector<std::unique_ptr<Worker>> workers_;
   std::set<PeerId> down_;
   BoundedReport report_;
 };

@@ -400,7 +400,8 @@ absl::Status ContentModel::CheckCheckpoint(const v1::Manifest& manifest) {
     slots.emplace_back(slot);
   }
   for (size_t v = 0; v < job_.variables().size(); ++v) {
-    for (size_t s = 0; s < slots.size(); ++s) {
+    const size_t kept = job_.variables()[v].untrained() ? 1 : slots.size();
+    for (size_t s = 0; s < kept; ++s) {
       ASSIGN_OR_RETURN(const std::vector<float> values,
                        storage_.ReadVariable(
                            manifest, job_.variables()[v].name(), slots[s]));

@@ -73,13 +73,15 @@ void ContentModel::Replay(const Applied& applied, BlockStory* story) const {
     if (story->pushes.empty()) story->values.push_back(first);
     gradient.push_back(first - job_.ValueOf(place.variable, e, coefficient));
   }
-  story->slots.resize(place.elements * optimizer_.slots().size());
+  ApplyOptions options;
+  options.variable = optimizer_.OptionsOf(job_.variables()[place.variable]);
+  story->slots.resize(place.elements *
+                      optimizer_.slots(options.variable).size());
   const BufferChain chain = {Buffer::Copy(AsBytes<float>(gradient))};
   ChainReader reader(chain);
-  GradientAge age;
   const uint64_t before = story->pushes.size();
   if (applied.read.has_value() && *applied.read <= before) {
-    age.pushes = before - *applied.read;
+    options.staleness = before - *applied.read;
   }
   optimizer_.Apply(&reader, before,
                    {.elements = place.elements,
@@ -87,7 +89,7 @@ void ContentModel::Replay(const Applied& applied, BlockStory* story) const {
                     .slots = story->slots.data(),
                     .new_values = story->values.data(),
                     .new_slots = story->slots.data()},
-                   age);
+                   options);
 }
 
 }  // namespace paramd

@@ -82,7 +82,6 @@ ModelJob CutWorkload::JobOf(const Draw& draw, uint32_t servers) const {
   job.config.mutable_checkpoint()->set_incremental(draw.incremental);
   job.config.set_epochs(epochs_);
   job.config.set_staleness("sync");
-  job.config.set_pull_ahead(false);
   job.config.set_accumulate(1);
   // Nothing is refused, and running gradients are kept.
   job.config.set_spike_factor(1e6);

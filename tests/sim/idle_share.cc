@@ -16,7 +16,7 @@
 #include "tests/sim/integer_job.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/storage.h"
-#include "worker/core/async_worker.h"
+#include "worker/core/worker.h"
 
 namespace paramd {
 namespace {
@@ -31,7 +31,7 @@ constexpr absl::Duration kWarmUp = absl::Seconds(10);
 // it computed.
 class SlowedWorker : public Core {
  public:
-  SlowedWorker(const AsyncWorker::Options& options, const IdleJob& job)
+  SlowedWorker(const Worker::Options& options, const IdleJob& job)
       : worker_(options),
         job_(job),
         random_(StableHash("slow", job.seed * 1000 + options.index)) {}
@@ -107,7 +107,7 @@ class SlowedWorker : public Core {
     return std::clamp(end, from_, until) - std::clamp(begin, from_, until);
   }
 
-  AsyncWorker worker_;
+  Worker worker_;
   const IdleJob& job_;
   RandomStream random_;
   uint64_t drawn_ = 0;
@@ -173,7 +173,6 @@ class IdleRun {
     v1::JobConfig config = job_.config();
     config.set_staleness(idle_.staleness);
     config.set_backup_workers(idle_.backup_workers);
-    config.set_pull_ahead(false);
     config.set_evaluate_every_epochs(0);
     config.set_portion_batches(16);
     config.set_accumulate(1);
@@ -209,7 +208,7 @@ class IdleRun {
   }
 
   void AddWorker(uint32_t index) {
-    AsyncWorker::Options options;
+    Worker::Options options;
     options.index = index;
     options.incarnation = random_.Bits() | 1;
     options.job = config_;

@@ -226,7 +226,7 @@ void IntegerCluster::AddCoordinator(absl::Duration start_within) {
 }
 
 void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
-  AsyncWorker::Options options;
+  Worker::Options options;
   options.index = index;
   options.incarnation = random_.Bits() | 1;
   options.replaces = replaces_[index];
@@ -237,8 +237,8 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
   options.give_up_after = options_.give_up_after;
   // In half of the jobs gradients leave as they are computed.
   if (job_.config().seed() % 2 == 1) options.layers_from_bytes = 0;
-  auto added = std::make_unique<AsyncWorker>(options);
-  AsyncWorker* const worker = added.get();
+  auto added = std::make_unique<Worker>(options);
+  Worker* const worker = added.get();
   cores_.push_back(std::move(added));
   const PeerId self = PeerId::Worker(index);
   simulation_.HandleIo(self, v1::FetchPortion::descriptor(), {},
@@ -246,10 +246,10 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
   const auto computed = std::make_shared<Computed>();
   simulation_.HandleIo(
       self, v1::ComputeGradient::descriptor(), kComputing,
-      [this, worker, computed](Outbox::IoItem item) {
+      [this, computed](Outbox::IoItem item) {
         const auto& request =
             static_cast<const v1::ComputeGradient&>(*item.head);
-        IoResult result = Compute(*worker, request);
+        IoResult result = Compute(request, ValuesOf(item.payload));
         *computed = {item.io, result.payload};
         return result;
       });
@@ -264,9 +264,9 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
   simulation_.HandleIo(
       self, v1::EvaluateWeights::descriptor(),
       {.shortest = absl::Milliseconds(1), .longest = absl::Seconds(1)},
-      [this, worker](Outbox::IoItem item) {
-        return Evaluate(*worker,
-                        static_cast<const v1::EvaluateWeights&>(*item.head));
+      [this](Outbox::IoItem item) {
+        return Evaluate(static_cast<const v1::EvaluateWeights&>(*item.head),
+                        ValuesOf(item.payload));
       });
   lives_[self] = simulation_.AddNode(self, worker, start_within);
 }
@@ -275,11 +275,10 @@ bool IntegerCluster::HasExactWeights() const {
   return !options_.scaled && !job_.is_replayed() && !job_.is_pull_rounded();
 }
 
-void IntegerCluster::CheckWeights(const AsyncWorker& worker, uint32_t buffer) {
+void IntegerCluster::CheckWeights(const WeightValues& weights) {
   if (!HasExactWeights()) return;
-  const auto variables = worker.weights(buffer).variables();
-  for (size_t v = 0; v < variables.size(); ++v) {
-    simulation_.Fail(job_.CheckNotTorn(v, variables[v]));
+  for (size_t v = 0; v < weights.size(); ++v) {
+    simulation_.Fail(job_.CheckNotTorn(v, weights[v]));
   }
 }
 
@@ -299,9 +298,9 @@ IoResult IntegerCluster::TakeGradients(const v1::TakeGradients& request,
   return result;
 }
 
-IoResult IntegerCluster::Compute(const AsyncWorker& worker,
-                                 const v1::ComputeGradient& request) {
-  CheckWeights(worker, request.weights_buffer());
+IoResult IntegerCluster::Compute(const v1::ComputeGradient& request,
+                                 const WeightValues& weights) {
+  CheckWeights(weights);
   auto head = std::make_unique<v1::ComputeGradientResult>();
   head->set_loss(0.5);
   head->set_examples(request.end() - request.begin());
@@ -312,25 +311,23 @@ IoResult IntegerCluster::Compute(const AsyncWorker& worker,
     result.payload = job_.Gradient(batch);
     return result;
   }
-  const auto values = worker.weights(request.weights_buffer()).variables();
   for (const std::vector<float>& gradient : job_.RoundedGradient(
-           batch, {values.begin(), values.end()}, request.divide_by())) {
+           batch, {weights.begin(), weights.end()}, request.divide_by())) {
     result.payload.push_back(Buffer::Copy(AsBytes<float>(gradient)));
   }
   return result;
 }
 
-IoResult IntegerCluster::Evaluate(const AsyncWorker& worker,
-                                  const v1::EvaluateWeights& request) {
-  CheckWeights(worker, request.weights_buffer());
+IoResult IntegerCluster::Evaluate(const v1::EvaluateWeights& request,
+                                  const WeightValues& weights) {
+  CheckWeights(weights);
   if (request.final() && (options_.gentle || options_.exact) &&
       HasExactWeights() &&
       !storage_.first_take_over().has_value()) {
-    const auto variables = worker.weights(request.weights_buffer()).variables();
     const std::multiset<BatchPlace> all(job_.batches().begin(),
                                         job_.batches().end());
-    for (size_t v = 0; v < variables.size(); ++v) {
-      simulation_.Fail(job_.CheckValues(v, variables[v], all));
+    for (size_t v = 0; v < weights.size(); ++v) {
+      simulation_.Fail(job_.CheckValues(v, weights[v], all));
     }
   }
   auto head = std::make_unique<v1::EvaluateWeightsResult>();

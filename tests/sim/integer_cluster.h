@@ -19,7 +19,7 @@
 #include "tests/sim/intruder.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/storage.h"
-#include "worker/core/async_worker.h"
+#include "worker/core/worker.h"
 
 namespace paramd {
 
@@ -106,13 +106,14 @@ class IntegerCluster {
 
   // What is in a worker's weights can be told from them.
   bool HasExactWeights() const;
-  void CheckWeights(const AsyncWorker& worker, uint32_t buffer);
-  IoResult Compute(const AsyncWorker& worker,
-                   const v1::ComputeGradient& request);
+  using WeightValues = std::vector<absl::Span<const float>>;
+  void CheckWeights(const WeightValues& weights);
+  IoResult Compute(const v1::ComputeGradient& request,
+                   const WeightValues& weights);
   IoResult TakeGradients(const v1::TakeGradients& request,
                          const Computed& computed);
-  IoResult Evaluate(const AsyncWorker& worker,
-                    const v1::EvaluateWeights& request);
+  IoResult Evaluate(const v1::EvaluateWeights& request,
+                    const WeightValues& weights);
 
   const Options options_;
   const IntegerJob& job_;

@@ -61,7 +61,6 @@ void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
   config_.set_epochs(2);
   config_.set_staleness(options.staleness);
   config_.set_backup_workers(options.backup_workers);
-  config_.set_pull_ahead(options.staleness != "sync" && seed % 2 == 0);
   examples_ = options.examples > 0 ? options.examples : 60 + random.Below(60);
   const uint64_t steps = 2 * examples_ / kBatch;
   config_.mutable_checkpoint()->set_every_steps(
@@ -91,6 +90,8 @@ void IntegerJob::AddVariable(const std::string& name,
   v1::Variable& variable = variables_.emplace_back();
   variable.set_name(name);
   variable.set_dtype(v1::FLOAT32);
+  // One is not trained: it takes each gradient as it is, whatever the optimizer.
+  variable.set_untrained(name == "bias");
   RowShape rows = {1, 1};
   for (size_t i = 0; i < shape.size(); ++i) {
     variable.add_shape(shape[i]);

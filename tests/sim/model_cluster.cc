@@ -10,24 +10,21 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "client/core/weights.h"
 #include "proto/paramd/v1/compute.pb.h"
-#include "worker/input/batch_assembler.h"
-#include "worker/model/model.h"
+#include "worker/gradient_step.h"
+#include "worker/model_factory.h"
 
 namespace paramd {
 
 // The real model on the weights of a worker's core.
 class ModelTrainer {
  public:
-  ModelTrainer(const ModelJob& job, const AsyncWorker& worker)
-      : worker_(worker),
+  explicit ModelTrainer(const ModelJob& job)
+      : training_(*job.training),
         test_(*job.test),
-        batch_size_(job.config.batch_per_replica()),
-        assembler_(*job.training, job.config.seed()) {
-    auto model = Model::Create(job.config.model(), job.training->spec());
-    CHECK(model.ok(), "a ModelJob has a model that makes sense");
-    model_ = *std::move(model);
-  }
+        model_(MakeModel(job)),
+        step_(job.config, model_.get()) {}
 
   const std::vector<v1::Variable>& variables() const {
     return model_->variables();
@@ -39,7 +36,8 @@ class ModelTrainer {
          [](Outbox::IoItem) { return IoResult{}; }},
         {v1::ComputeGradient::descriptor(), absl::Milliseconds(50),
          [this](Outbox::IoItem item) {
-           return Compute(static_cast<const v1::ComputeGradient&>(*item.head));
+           return Compute(static_cast<const v1::ComputeGradient&>(*item.head),
+                          ValuesOf(item.payload));
          }},
         {v1::AbandonGradient::descriptor(), absl::Milliseconds(1),
          [](Outbox::IoItem) { return IoResult{}; }},
@@ -48,80 +46,60 @@ class ModelTrainer {
          [](Outbox::IoItem) { return IoResult{}; }},
         {v1::EvaluateWeights::descriptor(), absl::Seconds(1),
          [this](Outbox::IoItem item) {
-           return Evaluate(static_cast<const v1::EvaluateWeights&>(*item.head));
+           return Evaluate(static_cast<const v1::EvaluateWeights&>(*item.head),
+                           ValuesOf(item.payload));
          }},
     };
   }
 
  private:
-  // A share of several batches is the sum of their gradients, in their order.
-  IoResult Compute(const v1::ComputeGradient& request) {
+  static std::unique_ptr<TrainedModel> MakeModel(const ModelJob& job) {
+    auto model = BuiltInModels()(job.config, job.training->spec());
+    CHECK(model.ok(), "a ModelJob has a model that makes sense");
+    return *std::move(model);
+  }
+
+  IoResult Compute(const v1::ComputeGradient& request, WeightSpans weights) {
     IoResult result;
-    BatchResult computed;
-    const auto weights = worker_.weights(request.weights_buffer()).variables();
-    std::vector<std::vector<float>> sum;
-    for (uint64_t begin = request.begin(); begin < request.end();
-         begin += batch_size_) {
-      Batch batch;
-      result.status = assembler_.Assemble(
-          {.epoch = request.epoch(),
-           .begin = begin,
-           .end = std::min(begin + batch_size_, request.end())},
-          &batch);
-      if (!result.status.ok()) return result;
-      const uint64_t divisor =
-          request.divide_by() > 0 ? request.divide_by() : batch.size();
-      Add(Gradient(weights, batch, divisor, &computed), &sum);
+    Batch batch;
+    const auto next = [&](const Portion& range) -> absl::StatusOr<const Batch*> {
+      RETURN_IF_ERROR(training_.Read(range, &batch));
+      return &batch;
+    };
+    std::vector<Buffer> buffers;
+    std::vector<absl::Span<float>> spans;
+    for (const absl::Span<const float> variable : weights) {
+      Buffer& buffer =
+          buffers.emplace_back(Buffer::Allocate(variable.size() * sizeof(float)));
+      spans.push_back(
+          {reinterpret_cast<float*>(buffer.mutable_bytes().data()),
+           variable.size()});
     }
-    for (const std::vector<float>& gradient : sum) {
-      result.payload.push_back(Buffer::Copy(AsBytes<float>(gradient)));
+    const auto computed = step_.Compute(request, weights, next,
+                                        /*abandoned=*/nullptr, spans,
+                                        [](size_t) {});
+    if (!computed.ok()) {
+      result.status = computed.status();
+      return result;
     }
+    result.payload = {buffers.begin(), buffers.end()};
     auto head = std::make_unique<v1::ComputeGradientResult>();
-    head->set_loss(computed.loss_sum);
-    head->set_correct(computed.correct);
-    head->set_examples(computed.examples);
+    head->set_loss(computed->loss_sum);
+    head->set_correct(computed->correct);
+    head->set_examples(computed->examples);
     result.head = std::move(head);
     return result;
   }
 
-  std::vector<std::vector<float>> Gradient(
-      const std::vector<absl::Span<const float>>& weights, const Batch& batch,
-      uint64_t divisor, BatchResult* computed) {
-    std::vector<std::vector<float>> gradients;
-    for (const absl::Span<const float> variable : weights) {
-      gradients.emplace_back(variable.size());
-    }
-    std::vector<absl::Span<float>> spans;
-    for (std::vector<float>& gradient : gradients) {
-      spans.push_back(absl::MakeSpan(gradient));
-    }
-    *computed += model_->ComputeGradient(weights, batch,
-                                         static_cast<float>(divisor), spans);
-    return gradients;
-  }
-
-  static void Add(std::vector<std::vector<float>> gradients,
-                  std::vector<std::vector<float>>* sum) {
-    if (sum->empty()) {
-      *sum = std::move(gradients);
-      return;
-    }
-    for (size_t v = 0; v < gradients.size(); ++v) {
-      for (size_t i = 0; i < gradients[v].size(); ++i) {
-        (*sum)[v][i] += gradients[v][i];
-      }
-    }
-  }
-
-  IoResult Evaluate(const v1::EvaluateWeights& request) {
+  IoResult Evaluate(const v1::EvaluateWeights& request, WeightSpans weights) {
     IoResult result;
     Batch batch;
-    BatchAssembler assembler(test_, absl::nullopt);
-    result.status = assembler.Assemble(
+    result.status = test_.Read(
         {.epoch = 0, .begin = 0, .end = test_.size()}, &batch);
     if (!result.status.ok()) return result;
-    const BatchResult evaluated = model_->Evaluate(
-        worker_.weights(request.weights_buffer()).variables(), batch);
+    const auto computed = model_->Evaluate(weights, batch);
+    CHECK(computed.ok(), "the data of a ModelJob fits its model");
+    const Metrics& evaluated = *computed;
     auto head = std::make_unique<v1::EvaluateWeightsResult>();
     v1::Evaluation* const evaluation = head->mutable_evaluation();
     evaluation->set_epoch(request.epoch());
@@ -133,11 +111,10 @@ class ModelTrainer {
     return result;
   }
 
-  const AsyncWorker& worker_;
-  const Dataset& test_;
-  const uint64_t batch_size_;
-  BatchAssembler assembler_;
-  std::unique_ptr<Model> model_;
+  const Pipeline& training_;
+  const Pipeline& test_;
+  const std::unique_ptr<TrainedModel> model_;
+  GradientStep step_;
 };
 
 namespace {
@@ -170,18 +147,17 @@ ModelCluster::ModelCluster(const ModelJob& job, uint64_t seed,
     options.finish_timeout =
         absl::Milliseconds(job.config.finish_timeout_ms());
     options.spike_factor = job.config.spike_factor();
-    options.pull_ahead = job.config.pull_ahead();
     shards_.push_back(std::make_unique<Shard>(options));
   }
   for (uint32_t i = 0; i < job.workers; ++i) {
-    AsyncWorker::Options worker;
+    Worker::Options worker;
     worker.index = i;
     worker.incarnation = random.Bits() | 1;
     worker.job = job.config;
     worker.job_digest = job.digest;
     worker.examples = job.training->size();
-    workers_.push_back(std::make_unique<AsyncWorker>(worker));
-    trainers_.push_back(std::make_unique<ModelTrainer>(job, *workers_.back()));
+    workers_.push_back(std::make_unique<Worker>(worker));
+    trainers_.push_back(std::make_unique<ModelTrainer>(job));
   }
   Coordinator::Options options;
   options.job = job.config;

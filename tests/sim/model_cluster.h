@@ -14,7 +14,7 @@
 #include "server/core/shard.h"
 #include "tests/sim/model_job.h"
 #include "tests/sim/storage.h"
-#include "worker/core/async_worker.h"
+#include "worker/core/worker.h"
 
 namespace paramd {
 
@@ -51,7 +51,7 @@ class ModelCluster {
  private:
   SimStorage* const storage_;
   std::vector<std::unique_ptr<Shard>> shards_;
-  std::vector<std::unique_ptr<AsyncWorker>> workers_;
+  std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<ModelTrainer>> trainers_;
   std::unique_ptr<Coordinator> coordinator_;
 };

@@ -7,46 +7,40 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "config/job_config.h"
-#include "worker/input/open_dataset.h"
-#include "worker/model/model.h"
+#include "worker/input/open_pipeline.h"
+#include "worker/model/network.h"
 
 namespace paramd {
 namespace {
 
 // Labelled noise: every value is a pure function of its place.
-class DrawnDataset : public Dataset {
+class DrawnSource : public ExampleSource {
  public:
-  explicit DrawnDataset(uint64_t lit) : lit_(lit) {
-    spec_.example_shape = {6, 6};
-    spec_.classes = 5;
-  }
+  explicit DrawnSource(uint64_t lit)
+      : lit_(lit), spec_(LabelledImages({6, 6}, kClasses)) {}
   const InputSpec& spec() const override { return spec_; }
   uint64_t size() const override { return 230; }
   v1::DataSet Describe() const override { return {}; }
-  absl::Status Read(absl::Span<const uint32_t> indices,
-                    Batch* batch) const override {
-    batch->examples.clear();
-    batch->labels.clear();
-    for (const uint32_t index : indices) {
-      const CounterRandom random(StableHash("example", index));
-      batch->labels.push_back(index % spec_.classes);
-      for (uint64_t i = 0; i < spec_.example_size(); ++i) {
-        if (i >= lit_) {
-          batch->examples.push_back(0);
-          continue;
-        }
-        // A third of the values say the label.
-        batch->examples.push_back(i % 3 == 0 && i % 5 == batch->labels.back()
-                                      ? 1.0f
-                                      : random.Uniform(i));
-      }
+  absl::Status Read(uint64_t index, Example* example) const override {
+    const CounterRandom random(StableHash("example", index));
+    const uint64_t label = index % kClasses;
+    example->values.resize(2);
+    example->values[0].Reset(DType::kFloat32, spec_.features[0].dims);
+    example->values[1].Reset(DType::kInt32, {});
+    example->values[1].values<int32_t>()[0] = static_cast<int32_t>(label);
+    const absl::Span<float> out = example->values[0].values<float>();
+    for (uint64_t i = 0; i < out.size(); ++i) {
+      // A third of the values say the label.
+      const bool says = i % 3 == 0 && i % 5 == label;
+      out[i] = i >= lit_ ? 0 : says ? 1.0f : random.Uniform(i);
     }
     return absl::OkStatus();
   }
 
  private:
+  static constexpr uint32_t kClasses = 5;
   const uint64_t lit_;
-  InputSpec spec_;
+  const InputSpec spec_;
 };
 
 v1::JobConfig DrawnConfig() {
@@ -68,7 +62,6 @@ v1::JobConfig DrawnConfig() {
   job.set_batch_per_replica(8);
   job.set_epochs(3);
   job.set_staleness("async");
-  job.set_pull_ahead(true);
   job.mutable_checkpoint()->set_every_steps(20);
   job.mutable_checkpoint()->set_keep(3);
   job.set_evaluate_every_epochs(1);
@@ -90,8 +83,11 @@ ModelJob DrawnModelJob(uint64_t lit) {
   job.flags = "--workload=model";
   job.config = DrawnConfig();
   job.digest = "digest of the model";
-  job.training = std::make_unique<DrawnDataset>(lit);
-  job.test = std::make_unique<DrawnDataset>(lit);
+  job.training =
+      *Pipeline::Create(std::make_unique<DrawnSource>(lit), job.config.input(),
+                        {.seed = job.config.seed(), .training = true});
+  job.test = *Pipeline::Create(std::make_unique<DrawnSource>(lit),
+                               job.config.input(), {.training = false});
   return job;
 }
 
@@ -105,11 +101,11 @@ absl::StatusOr<ModelJob> LoadModelJob(const std::string& path,
   job.servers = servers;
   job.config = std::move(loaded.config);
   job.digest = std::move(loaded.digest);
-  ASSIGN_OR_RETURN(job.training, OpenTrainingData(job.config.input()));
+  ASSIGN_OR_RETURN(job.training, OpenTrainingData(job.config.input(), job.config.seed()));
   ASSIGN_OR_RETURN(job.test,
                    OpenTestData(job.config.input(), job.training->spec()));
   RETURN_IF_ERROR(
-      Model::Create(job.config.model(), job.training->spec()).status());
+      Network::Create(job.config.model(), job.training->spec()).status());
   return job;
 }
 

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 
 #include "proto/paramd/v1/config.pb.h"
-#include "worker/input/dataset.h"
+#include "worker/input/pipeline.h"
 
 namespace paramd {
 
@@ -19,8 +19,8 @@ struct ModelJob {
   std::string digest;
   uint32_t servers = 2;
   uint32_t workers = 1;
-  std::unique_ptr<const Dataset> training;
-  std::unique_ptr<const Dataset> test;
+  std::unique_ptr<const Pipeline> training;
+  std::unique_ptr<const Pipeline> test;
 };
 
 // A small network with Adam, on examples of 36 numbers drawn from a generator,

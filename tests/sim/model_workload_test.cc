@@ -29,7 +29,6 @@ TEST(ModelWorkloadTest, Promise6_WorkersInStepGiveTheBitsOfOneThatAccumulates) {
   for (const uint32_t workers : {1, 2, 3, 4}) {
     ModelJob job = DrawnModelJob();
     job.config.set_staleness("sync");
-    job.config.set_pull_ahead(false);
     // 29 batches an epoch: 1,000 steps of one worker.
     job.config.set_epochs(Epochs() * workers);
     job.config.mutable_checkpoint()->set_every_steps(100);

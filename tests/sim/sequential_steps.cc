@@ -24,7 +24,7 @@ SequentialSteps::SequentialSteps(const IntegerJob& job)
   for (size_t v = 0; v < job.variables().size(); ++v) {
     const size_t elements = job.elements(v);
     values_.emplace_back(elements, job.ValueOf(v, 0, 0));
-    slots_.emplace_back(elements * optimizer_.slots().size(),
+    slots_.emplace_back(elements * optimizer_.slots(OptionsOf(v)).size(),
                         optimizer_.initial_slot());
   }
 }
@@ -43,7 +43,8 @@ void SequentialSteps::Apply(const DecidedStep& step) {
                       .values = values_[v].data(),
                       .slots = slots_[v].data(),
                       .new_values = values_[v].data(),
-                      .new_slots = slots_[v].data()});
+                      .new_slots = slots_[v].data()},
+                     {.staleness = 0, .variable = OptionsOf(v)});
   }
   ++steps_;
   next_.begin = end;
@@ -81,9 +82,13 @@ std::vector<std::vector<float>> SequentialSteps::SumOf(const DecidedStep& step,
   return sum;
 }
 
-std::vector<std::string> SequentialSteps::names() const {
+VariableOptions SequentialSteps::OptionsOf(size_t v) const {
+  return optimizer_.OptionsOf(job_.variables()[v]);
+}
+
+std::vector<std::string> SequentialSteps::names(size_t v) const {
   std::vector<std::string> names = {""};
-  for (const absl::string_view slot : optimizer_.slots()) {
+  for (const absl::string_view slot : optimizer_.slots(OptionsOf(v))) {
     names.emplace_back(slot);
   }
   return names;

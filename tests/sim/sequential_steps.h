@@ -36,10 +36,11 @@ class SequentialSteps {
   const BatchPlace& next() const { return next_; }
   // Of variable `v`: its values, or this slot of theirs.
   std::vector<float> Numbers(size_t v, const std::string& slot) const;
-  // Names of slots, and "" for the values.
-  std::vector<std::string> names() const;
+  // Names of its slots, and "" for the values.
+  std::vector<std::string> names(size_t v) const;
 
  private:
+  VariableOptions OptionsOf(size_t v) const;
   // The sum of the shares, in their order; empty if nobody has an example.
   std::vector<std::vector<float>> SumOf(const DecidedStep& step, uint64_t end);
 

@@ -26,7 +26,7 @@ class SequentialStepsTest : public ::testing::Test {
 
 TEST_F(SequentialStepsTest, AStepTakesABatchForEachContributor) {
   SequentialSteps sequential(job_);
-  EXPECT_EQ(sequential.names(),
+  EXPECT_EQ(sequential.names(0),
             (std::vector<std::string>{"", "momentum", "variance"}));
   EXPECT_EQ(sequential.next(), (BatchPlace{1, 0}));
   sequential.Apply({{0, 1, 2}, {0, 1, 2}});

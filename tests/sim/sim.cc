@@ -234,7 +234,6 @@ absl::StatusOr<uint64_t> RunModelSeeds(const Flags& flags) {
   const uint32_t workers = flags.workload == "in_step" ? 3 : 1;
   if (workers > 1) {
     job.config.set_staleness("sync");
-    job.config.set_pull_ahead(false);
     job.config.set_accumulate(workers);
   }
   ASSIGN_OR_RETURN(const TrainedWeights expected, TrainModelInProcess(job));

@@ -211,7 +211,7 @@ class SyncRun {
           sequential.next().epoch, ", ", sequential.next().begin));
     }
     for (size_t v = 0; v < job_.variables().size(); ++v) {
-      for (const std::string& name : sequential.names()) {
+      for (const std::string& name : sequential.names(v)) {
         ASSIGN_OR_RETURN(
             const std::vector<float> numbers,
             storage_.ReadVariable(manifest, job_.variables()[v].name(), name));

@@ -26,9 +26,11 @@ class PlantedPartTest(unittest.TestCase):
 
     def violations_with(self, name, text):
         with tempfile.TemporaryDirectory() as root:
-            os.makedirs(os.path.join(root, CORE))
-            for part in parts.PARTS[CORE]:
-                self.write(root, part + ".h", "class A {\n int a_;\n};\n")
+            for core in parts.PARTS:
+                os.makedirs(os.path.join(root, core))
+                for part in parts.PARTS[core] + parts.DISPATCHERS[core]:
+                    self.write(root, f"../../{core}/{part}.h",
+                               "class A {\n int a_;\n};\n")
             self.write(root, name, text)
             return parts.violations(root)
 
@@ -49,6 +51,16 @@ class PlantedPartTest(unittest.TestCase):
                 name, f'#include "{CORE}/leaving.h"\n')
             self.assertEqual(1, len(found), found)
             self.assertIn(f"{CORE}/{name}: includes {CORE}/leaving.h", found[0])
+
+    def test_a_part_may_be_made_of_others(self):
+        include = f'#include "{CORE}/step_ledger.h"\n'
+        self.assertEqual([], self.violations_with("input_ledger.h", include))
+        self.assertTrue(self.violations_with("joins.h", include))
+
+    def test_the_dispatcher_has_the_size_of_a_part_and_includes_them(self):
+        self.assertEqual([], self.violations_with(
+            "dispatcher.cc", f'#include "{CORE}/ending.h"\n'))
+        self.assertTrue(self.violations_with("dispatcher.h", "\n" * 151))
 
     def test_a_part_that_includes_the_dispatcher_is_named(self):
         self.assertTrue(self.violations_with(

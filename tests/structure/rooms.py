@@ -39,7 +39,10 @@ CORES = {
     "server/core": _UNDER_CORES,
     "client/core": _UNDER_CORES,
     "coordinator/core": _UNDER_CORES,
-    "worker/core": _UNDER_CORES + ["client/core", "coordinator/core"],
+    "worker/core": _UNDER_CORES + ["client/core", "coordinator/core",
+                                   "worker/strategy"],
+    "worker/strategy": _UNDER_CORES + ["client/core", "coordinator/core",
+                                       "worker/core"],
 }
 
 # What a worker does follows from its weights and its input: of what it is made of
@@ -47,6 +50,13 @@ CORES = {
 _DRAWS = ("base/random.h", "random", "absl/random/")
 MAY_DRAW = {
     "worker/input/example_order.cc",  # A function of seed and epoch.
+    # Of seed, epoch, layer, the example's place in the epoch, and element.
+    "worker/model/drops.cc",
+    # Functions of seed, epoch and the offset in the epoch's order.
+    "worker/input/transform.h",
+    "worker/input/rand_augment.h",
+    "worker/input/pipeline.cc",
+    "worker/input/sources.cc",  # A function of feature and index.
     "client/core/session.h",  # The first id of its requests, of no account.
 }
 

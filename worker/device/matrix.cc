@@ -32,7 +32,7 @@ void UseOneBlasThread() {
 }
 
 // c = op(a) op(b), where the sum runs over `depth`.
-void Product(CBLAS_TRANSPOSE transpose_a, ConstMatrix a,
+void MultiplyDense(CBLAS_TRANSPOSE transpose_a, ConstMatrix a,
              CBLAS_TRANSPOSE transpose_b, ConstMatrix b, size_t depth,
              Matrix c) {
   UseOneBlasThread();
@@ -51,19 +51,41 @@ void Product(CBLAS_TRANSPOSE transpose_a, ConstMatrix a,
 void Multiply(ConstMatrix a, ConstMatrix b, Matrix c) {
   CHECK(a.columns == b.rows && a.rows == c.rows && b.columns == c.columns,
         "the shapes of a product fit");
-  Product(CblasNoTrans, a, CblasNoTrans, b, a.columns, c);
+  MultiplyDense(CblasNoTrans, a, CblasNoTrans, b, a.columns, c);
 }
 
 void MultiplyTransposedLeft(ConstMatrix a, ConstMatrix b, Matrix c) {
   CHECK(a.rows == b.rows && a.columns == c.rows && b.columns == c.columns,
         "the shapes of a product fit");
-  Product(CblasTrans, a, CblasNoTrans, b, a.rows, c);
+  MultiplyDense(CblasTrans, a, CblasNoTrans, b, a.rows, c);
 }
 
 void MultiplyTransposedRight(ConstMatrix a, ConstMatrix b, Matrix c) {
   CHECK(a.columns == b.columns && a.rows == c.rows && b.rows == c.columns,
         "the shapes of a product fit");
-  Product(CblasNoTrans, a, CblasTrans, b, a.columns, c);
+  MultiplyDense(CblasNoTrans, a, CblasTrans, b, a.columns, c);
+}
+
+void MultiplyGrid(const Product& p, const float* a, const float* b, float* c) {
+  UseOneBlasThread();
+  const auto transpose_a = p.transpose_a ? CblasTrans : CblasNoTrans;
+  const auto transpose_b = p.transpose_b ? CblasTrans : CblasNoTrans;
+  for (uint64_t o = 0; o < p.outer; ++o) {
+    for (uint64_t i = 0; i < p.inner; ++i) {
+      float* to = c + o * p.c.outer + i * p.c.inner;
+      for (uint64_t row = 0; p.k == 0 && row < p.m; ++row) {
+        std::fill_n(to + row * p.c_row(), p.n, 0.0f);
+      }
+      if (p.k == 0) continue;
+      cblas_sgemm(CblasRowMajor, transpose_a, transpose_b, BlasSize(p.m),
+                  BlasSize(p.n), BlasSize(p.k), static_cast<float>(p.scale),
+                  a + o * p.a.outer + i * p.a.inner,
+                  LeadingDimension(p.a_row()),
+                  b + o * p.b.outer + i * p.b.inner,
+                  LeadingDimension(p.b_row()), 0.0f, to,
+                  LeadingDimension(p.c_row()));
+    }
+  }
 }
 
 }  // namespace paramd

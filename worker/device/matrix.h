@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "worker/device/shapes.h"
+
 namespace paramd {
 
 // A row-major matrix of somebody else's floats, at any address.
@@ -39,6 +41,10 @@ void MultiplyTransposedLeft(ConstMatrix a, ConstMatrix b, Matrix c);
 
 // c[m,n] = a[m,k] transpose(b[n,k])
 void MultiplyTransposedRight(ConstMatrix a, ConstMatrix b, Matrix c);
+
+// The products of a grid, in order: as above, and 0 where they have no depth.
+void MultiplyGrid(const Product& product, const float* a, const float* b,
+                  float* c);
 
 }  // namespace paramd
 

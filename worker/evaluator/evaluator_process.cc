@@ -10,12 +10,12 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
-#include "checkpoint/shard_file.h"
 #include "checkpoint/verify.h"
 #include "config/setting_changes.h"
 #include "proto/refusal.h"
 #include "worker/evaluation.h"
-#include "worker/input/open_dataset.h"
+#include "worker/evaluator/checkpoint_weights.h"
+#include "worker/input/open_pipeline.h"
 
 namespace paramd {
 namespace {
@@ -35,18 +35,18 @@ std::string SummaryDirectory(const EvaluatorProcess::Options& options) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<EvaluatorProcess>> EvaluatorProcess::Create(
-    const Options& options) {
+    const Options& options, const ModelFactory& models) {
   const std::string& run_dir = options.job.run_dir();
   if (run_dir.empty()) {
     return absl::InvalidArgumentError(
         "run_dir is missing: an evaluator needs --run_dir, where the "
         "checkpoints are and where it writes evaluation.jsonl");
   }
-  ASSIGN_OR_RETURN(const auto training, OpenTrainingData(options.job.input()));
+  ASSIGN_OR_RETURN(const auto training, OpenTrainingData(options.job.input(),
+                                                        options.job.seed()));
   ASSIGN_OR_RETURN(auto test,
                    OpenTestData(options.job.input(), training->spec()));
-  ASSIGN_OR_RETURN(auto model,
-                   Model::Create(options.job.model(), training->spec()));
+  ASSIGN_OR_RETURN(auto model, models(options.job, training->spec()));
   ASSIGN_OR_RETURN(
       auto log,
       EvaluationLog::Open(absl::StrCat(
@@ -56,8 +56,8 @@ absl::StatusOr<std::unique_ptr<EvaluatorProcess>> EvaluatorProcess::Create(
 }
 
 EvaluatorProcess::EvaluatorProcess(const Options& options,
-                                   std::unique_ptr<Dataset> test,
-                                   std::unique_ptr<Model> model,
+                                   std::unique_ptr<Pipeline> test,
+                                   std::unique_ptr<TrainedModel> model,
                                    EvaluationLog log)
     : options_(options),
       root_(options.job.checkpoint().directory()),
@@ -151,7 +151,7 @@ absl::StatusOr<EvaluatorProcess::Looked> EvaluatorProcess::Look(
     return looked;
   }
   const Time begin = MonotonicNow();
-  const auto weights = ReadWeights(path);
+  const auto weights = ReadWeights(path, model_->variables());
   if (!weights.ok()) {
     Looked passed = PassOver(path, weights.status());
     passed.final = looked.final;
@@ -166,7 +166,7 @@ absl::Status EvaluatorProcess::Evaluate(
     const std::vector<std::vector<float>>& weights, Time begin) {
   const std::vector<absl::Span<const float>> spans(weights.begin(),
                                                    weights.end());
-  ASSIGN_OR_RETURN(const BatchResult result,
+  ASSIGN_OR_RETURN(const Metrics result,
                    EvaluateOn(*test_, spans, model_.get()));
   EvaluationLog::Line line;
   line.number = manifest.snapshot();
@@ -182,33 +182,6 @@ absl::Status EvaluatorProcess::Evaluate(
        {"loss", line.loss},
        {"seconds", line.seconds}});
   return Write(line);
-}
-
-absl::StatusOr<std::vector<std::vector<float>>> EvaluatorProcess::ReadWeights(
-    const std::string& path) const {
-  v1::ReadSlices request;
-  request.set_path(path);
-  std::vector<std::vector<float>> weights;
-  for (const v1::Variable& variable : model_->variables()) {
-    v1::ReadSlices::Want* const want = request.add_slices();
-    want->set_variable(variable.name());
-    *want->mutable_shape() = variable.shape();
-    want->set_row_end(variable.shape_size() == 0 ? 1 : variable.shape(0));
-    uint64_t elements = 1;
-    for (const uint64_t dimension : variable.shape()) elements *= dimension;
-    weights.emplace_back(elements);
-  }
-  v1::ReadSlicesResult result;
-  BufferChain payload;
-  RETURN_IF_ERROR(ReadSlicesFromCheckpoint(request, &result, &payload));
-  ChainReader reader(payload);
-  for (std::vector<float>& values : weights) {
-    if (!reader.Read(AsWritableBytes(absl::MakeSpan(values)))) {
-      return absl::DataLossError(
-          absl::StrCat("'", path, "' has fewer numbers than the model"));
-    }
-  }
-  return weights;
 }
 
 absl::Status EvaluatorProcess::Write(const EvaluationLog::Line& line) {

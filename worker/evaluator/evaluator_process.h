@@ -21,8 +21,8 @@
 #include "proto/paramd/v1/storage.pb.h"
 #include "worker/core/evaluator.h"
 #include "worker/evaluator/evaluation_log.h"
-#include "worker/input/dataset.h"
-#include "worker/model/model.h"
+#include "worker/input/pipeline.h"
+#include "worker/model_factory.h"
 
 namespace paramd {
 
@@ -46,7 +46,7 @@ class EvaluatorProcess {
   // Opens the data, the model and what was evaluated before. Their errors;
   // INVALID_ARGUMENT without a run_dir.
   static absl::StatusOr<std::unique_ptr<EvaluatorProcess>> Create(
-      const Options& options);
+      const Options& options, const ModelFactory& models = BuiltInModels());
 
   // Adds the core and does its work.
   void AddTo(Runtime* runtime);
@@ -59,11 +59,9 @@ class EvaluatorProcess {
   absl::StatusOr<v1::EvaluateNewestResult> EvaluateNewest();
 
  private:
-  EvaluatorProcess(const Options& options, std::unique_ptr<Dataset> test,
-                   std::unique_ptr<Model> model, EvaluationLog log);
+  EvaluatorProcess(const Options& options, std::unique_ptr<Pipeline> test,
+                   std::unique_ptr<TrainedModel> model, EvaluationLog log);
 
-  absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
-      const std::string& path) const;
   absl::Status NothingThere() const;
   enum class Outcome { kEvaluated, kDamaged, kGone };
   struct Looked {
@@ -85,8 +83,8 @@ class EvaluatorProcess {
 
   const Options options_;
   const std::string root_;  // Of the checkpoints.
-  const std::unique_ptr<Dataset> test_;
-  const std::unique_ptr<Model> model_;
+  const std::unique_ptr<Pipeline> test_;
+  const std::unique_ptr<TrainedModel> model_;
   EvaluationLog log_;
   absl::optional<SummaryWriter> summaries_;  // If the job wants any.
   bool summary_failed_ = false;

@@ -3,24 +3,45 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+#include "worker/device/tensor.h"
 
 namespace paramd {
 
-// What every example of a data set looks like.
-struct InputSpec {
-  // Shape of one example, e.g. {28, 28}.
-  std::vector<uint64_t> example_shape;
-  // Labels are below this.
-  uint32_t classes = 0;
+// One named tensor of every example.
+struct FeatureSpec {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Dims dims;             // Of one example; of one element if ragged.
+  uint32_t classes = 0;  // Above 0: its values are integers below this.
+  // Examples have any number of elements of `dims` each.
+  bool ragged = false;
 
-  // Number of values of one example.
-  uint64_t example_size() const {
+  // Values of one example, or of one element if ragged.
+  uint64_t size() const {
     uint64_t size = 1;
-    for (const uint64_t dimension : example_shape) size *= dimension;
+    for (const uint64_t dimension : dims) size *= dimension;
     return size;
   }
+  bool operator==(const FeatureSpec&) const = default;
 };
+
+// What every example of a data set looks like. Names are unique.
+struct InputSpec {
+  std::vector<FeatureSpec> features;
+
+  // Null if there is none of this name.
+  const FeatureSpec* Find(absl::string_view name) const;
+  bool operator==(const InputSpec&) const = default;
+};
+
+// "image" of float32 and "label" of int32 below `classes`: what IDX files hold.
+InputSpec LabelledImages(Dims dims, uint32_t classes);
 
 // A range of offsets into the order of one epoch's examples: [begin, end).
 struct Portion {
@@ -32,16 +53,64 @@ struct Portion {
   bool operator==(const Portion&) const = default;
 };
 
+// One feature of the examples of a batch. Its memory grows with the largest
+// batch seen and is used again.
+class Column {
+ public:
+  // Becomes `examples` examples of `spec`, whose values are not specified. A
+  // ragged column gets no elements: see ResizeRagged.
+  void Reset(const FeatureSpec& spec, uint64_t examples);
+
+  // Makes room for elements() values of each example, from its offsets, and
+  // keeps the values that are there. REQUIRES: ragged; offsets[0] is 0 and they
+  // do not fall.
+  void ResizeRagged(std::vector<uint64_t> offsets);
+
+  const std::string& name() const { return spec_.name; }
+  const FeatureSpec& spec() const { return spec_; }
+  // Of a ragged column, where each example's elements begin, and the end of the
+  // last; otherwise empty.
+  const std::vector<uint64_t>& offsets() const { return offsets_; }
+
+  // [examples, dims...]; if ragged, [elements, dims...].
+  Tensor tensor();
+  ConstTensor tensor() const;
+
+  // All values. REQUIRES: T is of the dtype.
+  template <class T>
+  absl::Span<T> values() {
+    return tensor().values<T>();
+  }
+  template <class T>
+  absl::Span<const T> values() const {
+    return tensor().values<T>();
+  }
+
+ private:
+  void Reserve();
+
+  FeatureSpec spec_;
+  uint64_t rows_ = 0;  // Examples, or elements if ragged.
+  std::vector<uint64_t> offsets_;
+  std::vector<std::byte> memory_;
+};
+
 // The examples of one step, and where in the input they stand.
 struct Batch {
-  // The offsets that the batch holds.
+  // The offsets that the batch stands for.
   Portion range;
-  // One row of example_size() values per example, each in [0, 1].
-  std::vector<float> examples;
-  // One label per example.
-  std::vector<uint32_t> labels;
+  // Fewer than range.size() where a filter left some out.
+  uint64_t examples = 0;
+  std::vector<Column> columns;
 
-  size_t size() const { return labels.size(); }
+  uint64_t size() const { return examples; }
+
+  // Becomes `count` examples of `spec`, whose values are not specified.
+  void Reset(const InputSpec& spec, uint64_t count);
+
+  // Null if there is none of this name.
+  Column* Find(absl::string_view name);
+  const Column* Find(absl::string_view name) const;
 };
 
 }  // namespace paramd

@@ -1,5 +1,6 @@
 #include "worker/input/prefetcher.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,33 +12,83 @@
 namespace paramd {
 namespace {
 
+// Threads that auto may use: what they wait for are mostly disks.
+constexpr uint32_t kMostThreads = 64;
+// A window of the tuner lasts until both are reached.
+constexpr uint64_t kWindowBatches = 8;
+constexpr absl::Duration kWindow = absl::Milliseconds(20);
+
 std::string RangeText(const Portion& range) {
   return absl::StrCat("examples [", range.begin, ", ", range.end, ") of epoch ",
                       range.epoch);
 }
 
+uint64_t ExampleBytes(const InputSpec& spec) {
+  uint64_t bytes = 0;
+  for (const FeatureSpec& feature : spec.features) {
+    bytes += feature.size() * SizeOf(feature.dtype);
+  }
+  return std::max<uint64_t>(1, bytes);
+}
+
+// A batch lies there twice: as examples, and assembled.
+uint32_t DepthWithin(const Pipeline& pipeline,
+                     const Prefetcher::Options& options) {
+  const uint64_t wanted =
+      options.depth > 0 ? options.depth : pipeline.prefetch();
+  const uint64_t batch = 2 * options.batch_size * ExampleBytes(pipeline.spec());
+  return static_cast<uint32_t>(std::clamp<uint64_t>(
+      options.memory_bytes / batch, 1, std::max<uint64_t>(1, wanted)));
+}
+
+uint32_t MostThreads(const Pipeline& pipeline,
+                     const Prefetcher::Options& options) {
+  if (options.threads > 0) return options.threads;
+  // What a thread has under way beside the batches.
+  const uint64_t example = 4 * ExampleBytes(pipeline.spec());
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(options.memory_bytes / example, 1, kMostThreads));
+}
+
 }  // namespace
 
-Prefetcher::Prefetcher(const Dataset& dataset, Options options, size_t depth)
-    : options_(std::move(options)),
-      depth_(depth),
-      assembler_(dataset, options_.seed),
+struct Prefetcher::Slot {
+  Portion range;
+  std::vector<Example> examples;
+  std::unique_ptr<Batch> batch;
+  uint64_t taken = 0;  // Examples that threads have begun with.
+  uint64_t read = 0;
+  bool done = false;
+  absl::Status status;     // Of the first example that failed,
+  uint64_t failed_at = 0;  // which is this.
+};
+
+Prefetcher::Prefetcher(const Pipeline& pipeline, Options options)
+    : pipeline_(pipeline),
+      options_(std::move(options)),
+      depth_(DepthWithin(pipeline, options_)),
       queue_(options_.batch_size, options_.max_portions),
-      thread_([this] { Run(); }) {
-  CHECK(depth_ > 0, "at least one batch is assembled ahead");
+      tuner_(MostThreads(pipeline, options_)),
+      window_begin_(MonotonicNow()) {
+  MutexLock lock(&mutex_);
+  figures_.depth = depth_;
+  figures_.threads = options_.threads > 0 ? options_.threads : 1;
+  SpawnLocked();
 }
 
 Prefetcher::~Prefetcher() {
+  std::vector<std::thread> threads;
   {
     MutexLock lock(&mutex_);
     stop_ = true;
+    threads.swap(threads_);
   }
   work_.NotifyAll();
-  thread_.join();
+  for (std::thread& thread : threads) thread.join();
 }
 
 absl::Status Prefetcher::Add(const Portion& portion) {
-  RETURN_IF_ERROR(assembler_.Check(portion));
+  RETURN_IF_ERROR(pipeline_.Check(portion));
   MutexLock lock(&mutex_);
   RETURN_IF_ERROR(queue_.Add(portion));
   examples_ahead_ += portion.size();
@@ -49,22 +100,27 @@ void Prefetcher::NoMore() {
   MutexLock lock(&mutex_);
   queue_.NoMore();
   work_.NotifyAll();
+  ready_changed_.NotifyAll();
 }
 
-absl::StatusOr<BatchSource::NextBatch> Prefetcher::Next() {
+absl::StatusOr<Prefetcher::NextBatch> Prefetcher::Next() {
   MutexLock lock(&mutex_);
   ASSIGN_OR_RETURN(NextBatch next, TakeLocked());
   awaited_ = next.state == NextBatch::kNotYet;
+  if (awaited_) ++window_waits_;
+  if (awaited_) ++figures_.waits;
   return next;
 }
 
-absl::StatusOr<BatchSource::NextBatch> Prefetcher::WaitForNext(
+absl::StatusOr<Prefetcher::NextBatch> Prefetcher::WaitForNext(
     absl::Duration timeout) {
   const Time deadline = MonotonicNow() + timeout;
   MutexLock lock(&mutex_);
-  while (true) {
+  for (bool first = true;; first = false) {
     ASSIGN_OR_RETURN(NextBatch next, TakeLocked());
     if (next.state != NextBatch::kNotYet) return next;
+    if (first) ++window_waits_;
+    if (first) ++figures_.waits;
     const absl::Duration left = deadline - MonotonicNow();
     if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError(
@@ -77,7 +133,11 @@ absl::StatusOr<BatchSource::NextBatch> Prefetcher::WaitForNext(
 
 void Prefetcher::Recycle(std::unique_ptr<Batch> batch) {
   MutexLock lock(&mutex_);
-  if (spares_.size() <= depth_) spares_.push_back(std::move(batch));
+  for (std::unique_ptr<Slot>& spare : spares_) {
+    if (spare->batch != nullptr) continue;
+    spare->batch = std::move(batch);
+    return;
+  }
 }
 
 uint64_t Prefetcher::examples_ahead() const {
@@ -90,84 +150,194 @@ std::string Prefetcher::activity() const {
   return ActivityLocked();
 }
 
-void Prefetcher::Run() {
-  bool running = true;
-  while (running) {
-    std::unique_ptr<Batch> batch;
-    absl::optional<Portion> range;
-    {
-      MutexLock lock(&mutex_);
-      range = WaitForWorkLocked();
-      assembling_ = range;
-      if (range.has_value()) batch = TakeSpareLocked();
-    }
-    absl::Status status;
-    if (range.has_value()) status = assembler_.Assemble(*range, batch.get());
-    running = range.has_value() && status.ok();
+Prefetcher::Figures Prefetcher::figures() const {
+  MutexLock lock(&mutex_);
+  return figures_;
+}
+
+void Prefetcher::Run(uint32_t thread) {
+  Time since = MonotonicNow();
+  const auto lap = [&since] {
+    const Time begin = std::exchange(since, MonotonicNow());
+    return since - begin;
+  };
+  for (;;) {
+    Work work;
     bool call = false;
     {
       MutexLock lock(&mutex_);
-      assembling_.reset();
-      if (running) ready_.push_back(std::move(batch));
-      status_ = std::move(status);
-      call = PublishLocked();
+      for (;;) {
+        if (stop_) return;
+        call = awaited_ && options_.on_ready != nullptr &&
+               (FrontIsDoneLocked() || EndedLocked());
+        if (call) break;
+        // The tuner took this one's work away.
+        const bool at_work = thread < figures_.threads;
+        if (at_work) work = TakeWorkLocked();
+        if (work.slot != nullptr) break;
+        work_.Wait(&mutex_);
+        if (at_work) figures_.idle += lap();
+        since = MonotonicNow();
+      }
+      if (call) awaited_ = false;
     }
-    if (call) options_.on_ready();
+    if (call) {
+      options_.on_ready();
+      continue;
+    }
+    Do(work);
+    const absl::Duration busy = lap();
+    MutexLock lock(&mutex_);
+    figures_.busy += busy;
   }
 }
 
-absl::optional<Portion> Prefetcher::WaitForWorkLocked() {
-  while (!stop_ && !queue_.ended()) {
-    if (ready_.size() < depth_ && queue_.examples() > 0) return queue_.Take();
-    work_.Wait(&mutex_);
+// Examples of the oldest batch first: it is wanted first.
+Prefetcher::Work Prefetcher::TakeWorkLocked() {
+  Slot* open = nullptr;
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    if (slot->taken < slot->range.size()) open = slot.get();
+    if (open != nullptr) break;
   }
-  return absl::nullopt;
+  if (open == nullptr) open = OpenSlotLocked();
+  if (open == nullptr) return {};
+  const uint64_t size = open->range.size();
+  const uint64_t share =
+      pipeline_.takes_whole_batches() ? size : size / figures_.threads;
+  Work work;
+  work.slot = open;
+  work.begin = open->taken;
+  work.end = std::min(size, work.begin + std::max<uint64_t>(1, share));
+  open->taken = work.end;
+  return work;
+}
+
+Prefetcher::Slot* Prefetcher::OpenSlotLocked() {
+  if (failed_ || slots_.size() >= depth_ || queue_.examples() == 0) {
+    return nullptr;
+  }
+  std::unique_ptr<Slot> slot;
+  if (spares_.empty()) {
+    slot = std::make_unique<Slot>();
+  } else {
+    slot = std::move(spares_.back());
+    spares_.pop_back();
+  }
+  if (slot->batch == nullptr) slot->batch = std::make_unique<Batch>();
+  slot->range = *queue_.Take();
+  if (slot->examples.size() < slot->range.size()) {
+    slot->examples.resize(slot->range.size());
+  }
+  slot->taken = 0;
+  slot->read = 0;
+  slot->done = false;
+  slots_.push_back(std::move(slot));
+  // There may be examples for others.
+  if (figures_.threads > 1) work_.NotifyAll();
+  return slots_.back().get();
+}
+
+void Prefetcher::Do(const Work& work) {
+  Slot& slot = *work.slot;
+  absl::Status status;
+  uint64_t at = work.begin;
+  for (; status.ok() && at < work.end; ++at) {
+    status = pipeline_.ReadExample(slot.range.epoch, slot.range.begin + at,
+                                   &slot.examples[at]);
+  }
+  bool last = false;
+  {
+    MutexLock lock(&mutex_);
+    if (!status.ok() && (slot.status.ok() || at < slot.failed_at)) {
+      slot.status = status;
+      slot.failed_at = at;
+    }
+    slot.read += work.end - work.begin;
+    last = slot.read == slot.range.size();
+  }
+  if (!last) return;
+  if (slot.status.ok()) {
+    status = pipeline_.Finish(
+        slot.range, absl::MakeSpan(slot.examples.data(), slot.range.size()),
+        slot.batch.get());
+  }
+  MutexLock lock(&mutex_);
+  slot.status.Update(status);
+  slot.done = true;
+  failed_ |= !slot.status.ok();
+  ++window_batches_;
+  if (options_.threads == 0) TuneLocked();
+  ready_changed_.NotifyAll();
+  if (awaited_) work_.NotifyAll();
+}
+
+bool Prefetcher::FrontIsDoneLocked() const {
+  return !slots_.empty() && slots_.front()->done;
 }
 
 bool Prefetcher::EndedLocked() const {
-  return queue_.ended() && !assembling_.has_value() && ready_.empty();
+  return queue_.ended() && slots_.empty();
 }
 
-absl::StatusOr<BatchSource::NextBatch> Prefetcher::TakeLocked() {
+absl::StatusOr<Prefetcher::NextBatch> Prefetcher::TakeLocked() {
   NextBatch next;
-  if (!ready_.empty()) {
-    next.state = NextBatch::kBatch;
-    next.batch = std::move(ready_.front());
-    ready_.pop_front();
-    examples_ahead_ -= next.batch->range.size();
-    work_.NotifyAll();
+  if (!FrontIsDoneLocked()) {
+    next.state = EndedLocked() ? NextBatch::kEnd : NextBatch::kNotYet;
     return next;
   }
-  RETURN_IF_ERROR(status_);
-  next.state = EndedLocked() ? NextBatch::kEnd : NextBatch::kNotYet;
+  RETURN_IF_ERROR(slots_.front()->status);
+  ++figures_.batches;
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    figures_.batches_ready += slot->done ? 1 : 0;
+  }
+  std::unique_ptr<Slot> slot = std::move(slots_.front());
+  slots_.pop_front();
+  next.state = NextBatch::kBatch;
+  next.batch = std::move(slot->batch);
+  examples_ahead_ -= slot->range.size();
+  if (spares_.size() <= depth_) spares_.push_back(std::move(slot));
+  work_.NotifyAll();
   return next;
 }
 
 std::string Prefetcher::ActivityLocked() const {
-  if (!status_.ok()) return "stopped by an error";
-  if (assembling_.has_value()) {
-    return absl::StrCat("assembling ", RangeText(*assembling_));
+  if (failed_) return "stopped by an error";
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    if (!slot->done) {
+      return absl::StrCat("assembling ", RangeText(slot->range));
+    }
   }
   if (queue_.ended()) return "at the end of the input";
   if (queue_.examples() == 0) return "waiting for a portion of the input";
-  if (ready_.size() >= depth_) {
-    return absl::StrCat("waiting for one of ", ready_.size(),
+  if (slots_.size() >= depth_) {
+    return absl::StrCat("waiting for one of ", slots_.size(),
                         " finished batches to be taken");
   }
   return "about to start";
 }
 
-std::unique_ptr<Batch> Prefetcher::TakeSpareLocked() {
-  if (spares_.empty()) return std::make_unique<Batch>();
-  std::unique_ptr<Batch> batch = std::move(spares_.back());
-  spares_.pop_back();
-  return batch;
+void Prefetcher::TuneLocked() {
+  const Time now = MonotonicNow();
+  const absl::Duration window = now - window_begin_;
+  if (window_batches_ < kWindowBatches || window < kWindow) return;
+  // Every eighth batch: more often than by chance.
+  tuner_.Observe(
+      static_cast<double>(window_batches_) / absl::ToDoubleSeconds(window),
+      8 * window_waits_ >= window_batches_);
+  figures_.threads = tuner_.threads();
+  SpawnLocked();
+  window_begin_ = now;
+  window_batches_ = 0;
+  window_waits_ = 0;
 }
 
-bool Prefetcher::PublishLocked() {
-  ready_changed_.NotifyAll();
-  return std::exchange(awaited_, false) && !stop_ &&
-         options_.on_ready != nullptr;
+void Prefetcher::SpawnLocked() {
+  if (stop_) return;
+  while (threads_.size() < figures_.threads) {
+    const auto number = static_cast<uint32_t>(threads_.size());
+    threads_.emplace_back([this, number] { Run(number); });
+  }
+  work_.NotifyAll();
 }
 
 }  // namespace paramd

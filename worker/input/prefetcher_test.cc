@@ -8,13 +8,13 @@
 #include "gtest/gtest.h"
 
 #include "base/mutex.h"
-#include "worker/input/direct_batch_source.h"
-#include "worker/input/testing/fake_dataset.h"
+#include "worker/input/portion_queue.h"
+#include "worker/input/testing/fake_source.h"
 
 namespace paramd {
 namespace {
 
-using NextBatch = BatchSource::NextBatch;
+using NextBatch = Prefetcher::NextBatch;
 using testing::HasSubstr;
 
 // Long enough never to pass in a test that succeeds.
@@ -43,36 +43,46 @@ class Bell {
   int rings_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-TEST(PrefetcherTest, GivesTheBatchesOfADirectSource) {
-  const FakeDataset dataset(1000);
-  const BatchSource::Options options{.seed = 3, .batch_size = 7};
-  DirectBatchSource direct(dataset, options);
-  Prefetcher prefetcher(dataset, options, /*depth=*/2);
+std::vector<float> Images(const Batch& batch) {
+  const absl::Span<const float> values = batch.Find("image")->values<float>();
+  return {values.begin(), values.end()};
+}
+
+std::vector<int32_t> Labels(const Batch& batch) {
+  const absl::Span<const int32_t> values =
+      batch.Find("label")->values<int32_t>();
+  return {values.begin(), values.end()};
+}
+
+TEST(PrefetcherTest, GivesTheBatchesOfItsPortionsThenTheEnd) {
+  const auto dataset = FakePipeline(1000, /*seed=*/3);
+  PortionQueue ranges(/*batch_size=*/7, /*max_portions=*/3);
+  Prefetcher prefetcher(*dataset, {.batch_size = 7, .depth = 2});
   for (const Portion& portion :
        {Portion{0, 0, 500}, Portion{0, 600, 611}, Portion{1, 0, 1000}}) {
-    ASSERT_TRUE(direct.Add(portion).ok());
+    ASSERT_TRUE(ranges.Add(portion).ok());
     ASSERT_TRUE(prefetcher.Add(portion).ok());
   }
-  direct.NoMore();
   prefetcher.NoMore();
-  while (true) {
-    auto expected = direct.Next();
+  Batch expected;
+  while (const auto range = ranges.Take()) {
+    ASSERT_TRUE(dataset->Read(*range, &expected).ok());
     auto actual = prefetcher.WaitForNext(kLong);
-    ASSERT_TRUE(expected.ok() && actual.ok());
-    ASSERT_EQ(actual->state, expected->state);
-    if (actual->state == NextBatch::kEnd) break;
-    EXPECT_EQ(actual->batch->range, expected->batch->range);
-    EXPECT_EQ(actual->batch->examples, expected->batch->examples);
-    EXPECT_EQ(actual->batch->labels, expected->batch->labels);
+    ASSERT_TRUE(actual.ok()) << actual.status();
+    ASSERT_EQ(actual->state, NextBatch::kBatch);
+    EXPECT_EQ(actual->batch->range, expected.range);
+    EXPECT_EQ(Images(*actual->batch), Images(expected));
+    EXPECT_EQ(Labels(*actual->batch), Labels(expected));
     prefetcher.Recycle(std::move(actual->batch));
   }
+  EXPECT_EQ(prefetcher.WaitForNext(kLong)->state, NextBatch::kEnd);
   EXPECT_EQ(prefetcher.examples_ahead(), 0u);
 }
 
 TEST(PrefetcherTest, OnReadyIsCalledWhenABatchComesAndWhenTheEndComes) {
-  const FakeDataset dataset(100);
+  const auto dataset = FakePipeline(100);
   Bell bell;
-  Prefetcher prefetcher(dataset, {.on_ready = [&] { bell.Ring(); }});
+  Prefetcher prefetcher(*dataset, {.on_ready = [&] { bell.Ring(); }});
   EXPECT_EQ(prefetcher.Next()->state, NextBatch::kNotYet);
   ASSERT_TRUE(prefetcher.Add({0, 0, 4}).ok());
   bell.WaitFor(1);
@@ -84,10 +94,10 @@ TEST(PrefetcherTest, OnReadyIsCalledWhenABatchComesAndWhenTheEndComes) {
 }
 
 TEST(PrefetcherTest, OnReadyIsNotCalledUnlessSomebodyWaits) {
-  const FakeDataset dataset(100);
+  const auto dataset = FakePipeline(100);
   Bell bell;
   {
-    Prefetcher prefetcher(dataset, {.on_ready = [&] { bell.Ring(); }});
+    Prefetcher prefetcher(*dataset, {.on_ready = [&] { bell.Ring(); }});
     ASSERT_TRUE(prefetcher.Add({0, 0, 40}).ok());
     EXPECT_EQ(prefetcher.WaitForNext(kLong)->state, NextBatch::kBatch);
   }
@@ -95,9 +105,9 @@ TEST(PrefetcherTest, OnReadyIsNotCalledUnlessSomebodyWaits) {
 }
 
 TEST(PrefetcherTest, AnEventDrivenLoopSeesEveryExampleOnce) {
-  const FakeDataset dataset(997);
+  const auto dataset = FakePipeline(997);
   Bell bell;
-  Prefetcher prefetcher(dataset,
+  Prefetcher prefetcher(*dataset,
                         {.batch_size = 5, .on_ready = [&] { bell.Ring(); }});
   std::thread coordinator([&] {
     for (uint64_t begin = 0; begin < 997; begin += 50) {
@@ -112,8 +122,7 @@ TEST(PrefetcherTest, AnEventDrivenLoopSeesEveryExampleOnce) {
     auto next = prefetcher.Next();
     switch (next->state) {
       case NextBatch::kBatch:
-        seen.insert(seen.end(), next->batch->examples.begin(),
-                    next->batch->examples.end());
+        for (const float image : Images(*next->batch)) seen.push_back(image);
         prefetcher.Recycle(std::move(next->batch));
         break;
       case NextBatch::kNotYet:
@@ -130,8 +139,8 @@ TEST(PrefetcherTest, AnEventDrivenLoopSeesEveryExampleOnce) {
 }
 
 TEST(PrefetcherTest, AWaitThatFailsNamesWhatIsWaitedFor) {
-  const FakeDataset dataset(100);
-  Prefetcher prefetcher(dataset, {});
+  const auto dataset = FakePipeline(100);
+  Prefetcher prefetcher(*dataset, {});
   EXPECT_EQ(prefetcher.WaitForNext(absl::ZeroDuration()).status(),
             absl::DeadlineExceededError(
                 "no batch came within 0: the prefetch thread is waiting for a "
@@ -139,11 +148,11 @@ TEST(PrefetcherTest, AWaitThatFailsNamesWhatIsWaitedFor) {
 }
 
 TEST(PrefetcherTest, ItsActivityNamesTheFullQueueAndTheEnd) {
-  const FakeDataset dataset(100);
+  const auto dataset = FakePipeline(100);
   Bell bell;
-  Prefetcher prefetcher(dataset,
-                        {.batch_size = 4, .on_ready = [&] { bell.Ring(); }},
-                        /*depth=*/1);
+  Prefetcher prefetcher(
+      *dataset,
+      {.batch_size = 4, .depth = 1, .on_ready = [&] { bell.Ring(); }});
   EXPECT_EQ(prefetcher.Next()->state, NextBatch::kNotYet);
   ASSERT_TRUE(prefetcher.Add({0, 0, 8}).ok());
   bell.WaitFor(1);
@@ -156,9 +165,34 @@ TEST(PrefetcherTest, ItsActivityNamesTheFullQueueAndTheEnd) {
   EXPECT_EQ(prefetcher.activity(), "at the end of the input");
 }
 
+TEST(PrefetcherTest, ARecycledBatchIsUsedAgain) {
+  const auto dataset = FakePipeline(100);
+  Prefetcher prefetcher(*dataset, {.batch_size = 4, .depth = 1});
+  ASSERT_TRUE(prefetcher.Add({0, 0, 4}).ok());
+  std::unique_ptr<Batch> batch =
+      std::move(prefetcher.WaitForNext(kLong)->batch);
+  const float* memory = batch->Find("image")->values<float>().data();
+  prefetcher.Recycle(std::move(batch));
+  ASSERT_TRUE(prefetcher.Add({0, 4, 8}).ok());
+  batch = std::move(prefetcher.WaitForNext(kLong)->batch);
+  EXPECT_EQ(batch->Find("image")->values<float>().data(), memory);
+}
+
+TEST(PrefetcherTest, APortionAfterAsManyAsMayWaitIsRefused) {
+  const auto dataset = FakePipeline(100, absl::nullopt, /*unreadable=*/0);
+  Prefetcher prefetcher(*dataset, {.max_portions = 1});
+  // Behind the error nothing is taken any more.
+  ASSERT_TRUE(prefetcher.Add({0, 0, 1}).ok());
+  ASSERT_FALSE(prefetcher.WaitForNext(kLong).ok());
+  ASSERT_TRUE(prefetcher.Add({0, 0, 50}).ok());
+  EXPECT_EQ(prefetcher.Add({0, 50, 60}).code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(prefetcher.examples_ahead(), 51u);
+}
+
 TEST(PrefetcherTest, ARefusedPortionChangesNothing) {
-  const FakeDataset dataset(100);
-  Prefetcher prefetcher(dataset, {});
+  const auto dataset = FakePipeline(100);
+  Prefetcher prefetcher(*dataset, {});
   EXPECT_EQ(prefetcher.Add({0, 0, 101}).code(), absl::StatusCode::kOutOfRange);
   prefetcher.NoMore();
   EXPECT_EQ(prefetcher.Add({0, 0, 100}).code(),
@@ -167,9 +201,8 @@ TEST(PrefetcherTest, ARefusedPortionChangesNothing) {
 }
 
 TEST(PrefetcherTest, AnUnreadableExampleComesAfterTheBatchesBeforeIt) {
-  FakeDataset dataset(100);
-  dataset.set_unreadable(5);
-  Prefetcher prefetcher(dataset, {.batch_size = 4});
+  const auto dataset = FakePipeline(100, absl::nullopt, /*unreadable=*/5);
+  Prefetcher prefetcher(*dataset, {.batch_size = 4});
   ASSERT_TRUE(prefetcher.Add({0, 0, 100}).ok());
   EXPECT_TRUE(prefetcher.WaitForNext(kLong).ok());
   EXPECT_EQ(prefetcher.WaitForNext(kLong).status().code(),
@@ -179,9 +212,9 @@ TEST(PrefetcherTest, AnUnreadableExampleComesAfterTheBatchesBeforeIt) {
 }
 
 TEST(PrefetcherTest, CanBeDestroyedAtAnyMoment) {
-  const FakeDataset dataset(1000);
+  const auto dataset = FakePipeline(1000);
   for (int i = 0; i < 50; ++i) {
-    Prefetcher prefetcher(dataset, {.seed = i, .batch_size = 3});
+    Prefetcher prefetcher(*dataset, {.batch_size = 3});
     ASSERT_TRUE(prefetcher.Add({0, 0, 1000}).ok());
     for (int j = 0; j < i % 5; ++j) {
       ASSERT_TRUE(prefetcher.WaitForNext(kLong).ok());

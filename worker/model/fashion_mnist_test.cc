@@ -1,15 +1,13 @@
+#include <algorithm>
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 
 #include "base/random.h"
-#include "worker/input/batch_assembler.h"
-#include "worker/input/direct_batch_source.h"
-#include "worker/input/open_dataset.h"
-#include "worker/model/model.h"
+#include "worker/input/open_pipeline.h"
+#include "worker/model/network.h"
 
 namespace paramd {
 namespace {
@@ -42,7 +40,7 @@ v1::ModelConfig Mlp() {
 // Plain stochastic gradient descent in one thread.
 class Trainer {
  public:
-  explicit Trainer(Model* model) : model_(*model) {
+  explicit Trainer(Network* model) : model_(*model) {
     for (const v1::Variable& variable : model_.variables()) {
       size_t size = 1;
       for (const uint64_t dimension : variable.shape()) size *= dimension;
@@ -64,8 +62,11 @@ class Trainer {
   }
 
   void Step(const Batch& batch) {
-    model_.ComputeGradient(weight_views_, batch,
-                           static_cast<float>(batch.size()), gradient_views_);
+    const auto result =
+        model_.Step(weight_views_, batch,
+                    {.divisor = static_cast<double>(batch.size())},
+                    gradient_views_, [](size_t) {});
+    ASSERT_TRUE(result.ok()) << result.status();
     for (size_t v = 0; v < weights_.size(); ++v) {
       for (size_t i = 0; i < weights_[v].size(); ++i) {
         weights_[v][i] -= kRate * gradients_[v][i];
@@ -73,12 +74,12 @@ class Trainer {
     }
   }
 
-  BatchResult Evaluate(const Batch& batch) {
-    return model_.Evaluate(weight_views_, batch);
+  Metrics Evaluate(const Batch& batch) {
+    return *model_.Evaluate(weight_views_, batch);
   }
 
  private:
-  Model& model_;
+  Network& model_;
   std::vector<std::vector<float>> weights_, gradients_;
   std::vector<absl::Span<const float>> weight_views_;
   std::vector<absl::Span<float>> gradient_views_;
@@ -88,37 +89,29 @@ TEST(FashionMnistTest, TenTimesTenThousandImagesReachASaneAccuracy) {
   if (!std::filesystem::exists(kDirectory)) {
     GTEST_SKIP() << "the Debian package dataset-fashion-mnist is not installed";
   }
-  const auto training = OpenTrainingData(FashionMnist());
+  const auto training = OpenTrainingData(FashionMnist(), /*seed=*/1);
   ASSERT_TRUE(training.ok()) << training.status();
   EXPECT_EQ((*training)->size(), 60000u);
-  EXPECT_EQ((*training)->spec().classes, 10u);
+  EXPECT_EQ((*training)->spec().Find("label")->classes, 10u);
   const auto test = OpenTestData(FashionMnist(), (*training)->spec());
   ASSERT_TRUE(test.ok()) << test.status();
   EXPECT_EQ((*test)->size(), 10000u);
-  const auto model = Model::Create(Mlp(), (*training)->spec());
+  const auto model = Network::Create(Mlp(), (*training)->spec());
   ASSERT_TRUE(model.ok()) << model.status();
   Trainer trainer(model->get());
 
-  DirectBatchSource source(**training, {.seed = 1, .batch_size = 32});
+  Batch batch;
   for (uint64_t epoch = 0; epoch < 10; ++epoch) {
-    ASSERT_TRUE(
-        source.Add({.epoch = epoch, .begin = 0, .end = kExamplesPerEpoch})
-            .ok());
-  }
-  source.NoMore();
-  while (true) {
-    auto next = source.Next();
-    ASSERT_TRUE(next.ok()) << next.status();
-    if (next->state == BatchSource::NextBatch::kEnd) break;
-    trainer.Step(*next->batch);
-    source.Recycle(std::move(next->batch));
+    for (uint64_t begin = 0; begin < kExamplesPerEpoch; begin += 32) {
+      const uint64_t end = std::min(begin + 32, kExamplesPerEpoch);
+      ASSERT_TRUE((*training)->Read({epoch, begin, end}, &batch).ok());
+      trainer.Step(batch);
+    }
   }
 
-  BatchAssembler assembler(**test, absl::nullopt);
-  BatchResult result;
-  Batch batch;
+  Metrics result;
   for (uint64_t begin = 0; begin < (*test)->size(); begin += 1000) {
-    ASSERT_TRUE(assembler.Assemble({0, begin, begin + 1000}, &batch).ok());
+    ASSERT_TRUE((*test)->Read({0, begin, begin + 1000}, &batch).ok());
     result += trainer.Evaluate(batch);
   }
   EXPECT_GT(result.accuracy(), 0.80);

@@ -1,53 +1,135 @@
 #ifndef PARAMD_WORKER_MODEL_LAYER_H_
 #define PARAMD_WORKER_MODEL_LAYER_H_
 
-#include <cstddef>
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
 
 #include "proto/paramd/v1/types.pb.h"
-#include "worker/device/matrix.h"
+#include "worker/device/device.h"
+#include "worker/model/trained_model.h"
 
 namespace paramd {
 
-// Values of variables that lie elsewhere, one span per variable.
-using WeightSpans = absl::Span<const absl::Span<const float>>;
-using GradientSpans = absl::Span<const absl::Span<float>>;
-
-// One step of a network: rows of input values (one row per example) to rows of
-// output values. Has no weights and no memory of what passed: both are handed
-// in. Immutable, hence thread-safe.
+// One step of a network, from tensors [examples, input dims...] to [examples,
+// output dims...]. Has no weights and no memory of what passed: both are handed
+// in, the memory as large as the layer says. Computes with a device alone, in
+// float32 or float64. Immutable, hence thread-safe.
 class Layer {
  public:
-  // What Backward reads and writes. `input` and `output` are those of Forward.
-  struct BackwardPass {
-    WeightSpans weights;
-    ConstMatrix input;
-    ConstMatrix output;
-    // Of the loss, by the output.
-    ConstMatrix output_gradient;
-    // Overwritten: of the loss, by the variables.
-    GradientSpans gradients;
-    // Overwritten: of the loss, by the input. Null data: nobody wants it.
-    Matrix input_gradient;
+  // What all layers of one step share.
+  struct Context {
+    Device* device = nullptr;
+    uint64_t examples = 0;
+    DType dtype = DType::kFloat32;
+    // False: the model is used; nothing is dropped, running statistics count.
+    bool training = false;
+    // Where the batch stands: what is drawn for its example i is a function of
+    // these and of first + i.
+    uint64_t seed = 0;
+    uint64_t epoch = 0;
+    uint64_t first = 0;
+    // examples / the step's divisor: the batch's part in an update.
+    double share = 1;
+    const std::atomic<bool>* abandoned = nullptr;
+
+    bool IsAbandoned() const {
+      return abandoned != nullptr && abandoned->load(std::memory_order_relaxed);
+    }
   };
 
+  struct Pass {
+    const Context* context = nullptr;
+    absl::Span<const ConstTensor> weights = {};
+    ConstTensor input = {};
+    Tensor output = {};
+    // KeptBytes, from Forward to Backward.
+    std::byte* kept = nullptr;
+    // ScratchBytes, as it was left by anybody.
+    std::byte* scratch = nullptr;
+  };
+
+  // `input`, `output` and `kept` are those of Forward in training.
+  struct BackwardPass : Pass {
+    ConstTensor output_gradient = {};
+    absl::Span<const Tensor> gradients = {};
+    // Null data: nobody wants it.
+    Tensor input_gradient = {};
+  };
+
+  Layer(std::string name, Dims input, Dims output)
+      : name_(std::move(name)),
+        input_(std::move(input)),
+        output_(std::move(output)) {}
   virtual ~Layer() = default;
 
-  // Variables of this layer, in the order of the weights it wants.
-  virtual const std::vector<v1::Variable>& variables() const = 0;
+  const std::string& name() const { return name_; }
+  // Of one example.
+  const Dims& input_dims() const { return input_; }
+  const Dims& output_dims() const { return output_; }
+  uint64_t input_size() const { return SizeOf(input_); }
+  uint64_t output_size() const { return SizeOf(output_); }
 
-  // Values in one row of output.
-  virtual size_t output_width() const = 0;
+  // In the order of the weights it wants.
+  const std::vector<v1::Variable>& variables() const { return variables_; }
 
-  // Both overwrite what they compute. REQUIRES: sizes fit, and nothing written
-  // overlaps anything read.
-  virtual void Forward(WeightSpans weights, ConstMatrix input,
-                       Matrix output) const = 0;
+  // Its output is its input in other dimensions: it is never called.
+  virtual bool is_view() const { return false; }
+
+  virtual uint64_t KeptBytes(uint64_t /*examples*/, DType) const { return 0; }
+  virtual uint64_t ScratchBytes(uint64_t /*examples*/, DType) const {
+    return 0;
+  }
+
+  // Both overwrite what they compute. REQUIRES: sizes fit, there is an example,
+  // and nothing written overlaps anything read.
+  virtual void Forward(const Pass& pass) const = 0;
   virtual void Backward(const BackwardPass& pass) const = 0;
+
+  // Of the forward pass, for one example.
+  virtual uint64_t flops() const { return output_size(); }
+  // Appends this layer, and behind it those that it holds.
+  virtual void AddCost(int depth, std::vector<LayerCost>* costs) const;
+
+ protected:
+  // Variable `<name>/<part>`, drawn uniformly from [low, high); all `low` if
+  // both are the same. Of a layer's own variables the first come first.
+  v1::Variable& AddVariable(const std::string& part, const Dims& shape,
+                            float low, float high);
+  // As above, from ±sqrt(6 / (inputs + outputs)) (Glorot and Bengio, AISTATS
+  // 2010, equation 16).
+  void AddKernel(const std::string& part, const Dims& shape, uint64_t inputs,
+                 uint64_t outputs);
+
+  std::vector<v1::Variable> variables_;
+
+ private:
+  const std::string name_;
+  const Dims input_;
+  const Dims output_;
+};
+
+// Dimensions of `examples` of these.
+Dims Batched(uint64_t examples, const Dims& dims);
+
+// Memory that is handed out from its beginning, each piece at a multiple of 64
+// bytes. From null it only counts.
+class Arena {
+ public:
+  explicit Arena(std::byte* memory) : memory_(memory) {}
+
+  Tensor Take(DType dtype, Dims dims);
+  std::byte* TakeBytes(uint64_t bytes);
+  uint64_t used() const { return used_; }
+
+ private:
+  std::byte* const memory_;
+  uint64_t used_ = 0;
 };
 
 }  // namespace paramd

@@ -44,7 +44,8 @@ class PartBench {
   explicit PartBench(CoordinatorOptions job_options)
       : options(std::move(job_options)),
         job{options,       phase,   configuration.get(),
-            servers,       workers, progress},
+            servers,       workers, progress,
+            [this] { return awaited; }},
         servers(options.servers),
         work_(options.job_digest, options.nonce_seed) {
     configuration.Begin(1, "run", options.job_digest);
@@ -89,6 +90,7 @@ class PartBench {
   JobPhase phase = JobPhase::kRunning;
   LiveConfiguration configuration;
   SetProgress progress;
+  std::string awaited;  // By everything.
   const JobView job;
   std::vector<ServerSeen> servers;
   std::map<uint32_t, WorkerSeen> workers;

@@ -8,8 +8,8 @@
 
 namespace paramd::testing {
 
-AsyncWorker::Options WorkerOptions() {
-  AsyncWorker::Options options;
+Worker::Options WorkerOptions() {
+  Worker::Options options;
   options.index = 3;
   options.incarnation = 55;
   options.replaces = 44;
@@ -21,13 +21,12 @@ AsyncWorker::Options WorkerOptions() {
   options.job.set_chunk_bytes(1 << 20);
   options.job.set_start_timeout_ms(60000);
   options.job.set_heartbeat_ms(1000);
-  options.job.set_pull_ahead(true);
   options.job.set_quarantine_limit(3);
   options.job_digest = "digest";
   return options;
 }
 
-JoinedWorker::JoinedWorker(const AsyncWorker::Options& options)
+JoinedWorker::JoinedWorker(const Worker::Options& options)
     : core_(options), driver_(&core_) {
   driver_.Start();
 }

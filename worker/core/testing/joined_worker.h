@@ -3,27 +3,29 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/types/optional.h"
 
 #include "client/core/testing/configurations.h"
+#include "client/core/weights.h"
 #include "coordinator/core/testing/core_driver.h"
 #include "proto/paramd/v1/data.pb.h"
-#include "worker/core/async_worker.h"
+#include "worker/core/worker.h"
 
 namespace paramd::testing {
 
 // Worker 3 of a job of 2 epochs in batches of 2, 8 batches a portion, heartbeat
-// 1 s, start timeout 60 s, pulling ahead; variable "a" of two elements on ps-0.
-AsyncWorker::Options WorkerOptions();
+// 1 s, start timeout 60 s; variable "a" of two elements on ps-0.
+Worker::Options WorkerOptions();
 
 // A worker's core with its servers, coordinator and computing played by the
 // test, step by step. Not thread-safe.
 class JoinedWorker {
  public:
-  explicit JoinedWorker(const AsyncWorker::Options& options);
+  explicit JoinedWorker(const Worker::Options& options);
 
-  AsyncWorker& core() { return core_; }
+  Worker& core() { return core_; }
   CoreDriver& driver() { return driver_; }
 
   // The mode of the configurations that it is told; ASYNC unless set.
@@ -68,11 +70,21 @@ class JoinedWorker {
   void AnswerPushWithWeights(const Outbox::SendItem& sent, float value);
 
   // ---- computing
+  // What "a" is in the oldest work of this type; empty: there is none.
+  template <typename Work>
+  std::vector<float> WeightsFor() const {
+    for (const Outbox::IoItem& item : driver_.ios) {
+      if (dynamic_cast<const Work*>(item.head.get()) == nullptr) continue;
+      const absl::Span<const float> values = ValuesOf(item.payload)[0];
+      return {values.begin(), values.end()};
+    }
+    return {};
+  }
   void AnswerCompute(const std::pair<IoId, v1::ComputeGradient>& compute,
                      double loss = 1);
 
  private:
-  AsyncWorker core_;
+  Worker core_;
   CoreDriver driver_;
   v1::Consistency::Mode mode_ = v1::Consistency::ASYNC;
   uint64_t joins_ = 0;

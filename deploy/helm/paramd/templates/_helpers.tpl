@@ -67,6 +67,7 @@ template:
 {{- $values := .root.Values -}}
 {{- $of := eq .role "ps" | ternary $values.ps $values.worker -}}
 {{- $tfjob := eq $values.controller "tfjob" -}}
+{{- $health := $values.tls.enabled | ternary (int $values.tls.healthPort) (int $values.port) -}}
 metadata:
   labels:
     {{- include "paramd.selector" .root | nindent 4 }}
@@ -130,7 +131,12 @@ spec:
         {{- if not $tfjob }}
         - --task_from_hostname
         {{- end }}
+        {{- if $values.tls.enabled }}
+        - --tls_dir=/etc/paramd-tls
+        - --health_address=0.0.0.0:{{ int $values.tls.healthPort }}
+        {{- else }}
         - --insecure
+        {{- end }}
       {{- if or (not $tfjob) $values.extraEnv }}
       env:
         {{- if not $tfjob }}
@@ -145,20 +151,23 @@ spec:
       ports:
         - {name: {{ ternary "tfjob-port" "grpc" $tfjob }}, containerPort: {{ int $values.port }}}
         - {name: metrics, containerPort: {{ int $values.metricsPort }}}
+        {{- if $values.tls.enabled }}
+        - {name: health, containerPort: {{ int $values.tls.healthPort }}}
+        {{- end }}
       resources:
         {{- toYaml $of.resources | nindent 8 }}
       startupProbe:
-        grpc: {port: {{ int $values.port }}, service: liveness}
+        grpc: {port: {{ $health }}, service: liveness}
         periodSeconds: 2
         timeoutSeconds: 5
         failureThreshold: 300
       livenessProbe:
-        grpc: {port: {{ int $values.port }}, service: liveness}
+        grpc: {port: {{ $health }}, service: liveness}
         periodSeconds: 10
         timeoutSeconds: 5
         failureThreshold: 6
       readinessProbe:
-        grpc: {port: {{ int $values.port }}, service: readiness}
+        grpc: {port: {{ $health }}, service: readiness}
         periodSeconds: 5
         timeoutSeconds: 5
       securityContext:
@@ -167,11 +176,37 @@ spec:
       volumeMounts:
         - {name: job, mountPath: /etc/paramd, readOnly: true}
         - {name: train, mountPath: /train}
+        {{- if $values.tls.enabled }}
+        - {name: tls, mountPath: /etc/paramd-tls, readOnly: true}
+        {{- end }}
   volumes:
     - name: job
       configMap: {name: {{ include "paramd.name" .root }}-job}
     - name: train
       persistentVolumeClaim: {claimName: {{ include "paramd.claim" .root }}}
+    {{- if $values.tls.enabled }}
+    - name: tls
+      projected:
+        # 0440
+        defaultMode: 288
+        sources:
+          {{- $first := eq .role "worker" | ternary 1 0 }}
+          {{- $task := eq .role "ps" | ternary "ps" "worker" }}
+          {{- range $i := until (int (include "paramd.count" .)) }}
+          {{- include "paramd.tlsSecret" (dict "root" $.root "task" (printf "%s-%d" $task (add $i $first))) | nindent 10 }}
+          {{- end }}
+    {{- end }}
+{{- end }}
+
+{{/* The files of one task, in the folder named after it: (dict "root" $ "task" "ps-0").
+     The chief is worker 0, and workers count from 1. */}}
+{{- define "paramd.tlsSecret" -}}
+- secret:
+    name: {{ .root.Values.tls.secrets | default (printf "%s-tls" (include "paramd.name" .root)) }}-{{ .task }}
+    items:
+      - {key: ca.crt, path: {{ .task }}/ca.crt}
+      - {key: tls.crt, path: {{ .task }}/tls.crt}
+      - {key: tls.key, path: {{ .task }}/tls.key}
 {{- end }}
 
 {{- define "paramd.containerSecurity" -}}

@@ -1,0 +1,130 @@
+"""paramd evaluate and predict, as typed, on a run's checkpoint."""
+
+import json
+import os
+import struct
+import subprocess
+import tempfile
+import unittest
+
+BINARY = os.path.abspath("cli/paramd")
+EXAMPLES = 20
+
+
+def paramd(*arguments):
+    done = subprocess.run([BINARY, *arguments], capture_output=True, text=True,
+                          check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def write_idx(path, shape, content):
+    with open(path, "wb") as file:
+        file.write(bytes([0, 0, 8, len(shape)]))
+        file.write(b"".join(struct.pack(">I", size) for size in shape))
+        file.write(bytes(content))
+
+
+class EvaluateTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        for kind in ("train", "test"):
+            write_idx(f"{cls.directory}/{kind}-images", (EXAMPLES, 2, 2),
+                      [(i * 37) % 256 for i in range(4 * EXAMPLES)])
+            write_idx(f"{cls.directory}/{kind}-labels", (EXAMPLES,),
+                      [i % 3 for i in range(EXAMPLES)])
+        job = {
+            "name": "small", "epochs": 2, "batch_per_replica": 4, "seed": 1,
+            "input": {"format": "idx", "directory": cls.directory,
+                      "train_images": "train-images",
+                      "train_labels": "train-labels",
+                      "test_images": "test-images",
+                      "test_labels": "test-labels"},
+            "model": {"layers": ["flatten", {"dense": 3}],
+                      "loss": "softmax_cross_entropy"},
+            "optimizer": {"sgd": {}, "learning_rate": 0.1},
+        }
+        cls.job = f"{cls.directory}/job.json"
+        with open(cls.job, "w", encoding="utf-8") as file:
+            json.dump(job, file)
+        cls.run_dir = f"{cls.directory}/run"
+        code, out, err = paramd("run", "--job", cls.job, "--run_dir",
+                                cls.run_dir)
+        assert code == 0, out + err
+
+    def use(self, command, *arguments):
+        return paramd(command, "--job", self.job, "--checkpoint", self.run_dir,
+                      *arguments)
+
+    def test_an_evaluation_is_that_of_the_run_itself(self):
+        code, out, err = self.use("evaluate", "--json")
+        self.assertEqual(0, code, err)
+        found = json.loads(out)
+        with open(f"{self.run_dir}/result.json", encoding="utf-8") as file:
+            result = json.load(file)
+        self.assertEqual(EXAMPLES, found["examples"])
+        self.assertEqual(10, found["step"])
+        self.assertIn(self.run_dir, found["checkpoint"])
+        evaluation = result["evaluation"]
+        self.assertAlmostEqual(
+            int(evaluation["correct"]) / int(evaluation["examples"]),
+            found["metrics"]["accuracy"], places=9)
+        self.assertAlmostEqual(evaluation["loss"], found["metrics"]["loss"],
+                               places=9)
+
+    def test_the_text_names_checkpoint_and_metrics(self):
+        code, out, err = self.use("evaluate")
+        self.assertEqual(0, code, err)
+        self.assertIn(f"step 10, {EXAMPLES} examples", out)
+        self.assertRegex(out, r"(?m)^  loss +\d")
+        self.assertRegex(out, r"(?m)^  accuracy +\d")
+
+    def test_predictions_are_in_the_order_of_the_input_in_each_format(self):
+        code, out, err = self.use("predict")
+        self.assertEqual(0, code, err)
+        lines = out.splitlines()
+        self.assertEqual("prediction_0,prediction_1,prediction_2", lines[0])
+        rows = [[float(value) for value in line.split(",")]
+                for line in lines[1:]]
+        self.assertEqual(EXAMPLES, len(rows))
+        for row in rows:
+            self.assertAlmostEqual(1, sum(row), places=5)
+        right = sum(row.index(max(row)) == i % 3 for i, row in enumerate(rows))
+        _, out, _ = self.use("evaluate", "--json")
+        self.assertAlmostEqual(json.loads(out)["metrics"]["accuracy"],
+                               right / EXAMPLES)
+        code, out, err = self.use("predict", "--format", "jsonl")
+        self.assertEqual(0, code, err)
+        self.assertEqual(rows, [json.loads(line)["prediction"]
+                                for line in out.splitlines()])
+        path = f"{self.directory}/predictions.npy"
+        code, out, err = self.use("predict", "--format", "npy", "--output", path)
+        self.assertEqual((0, ""), (code, out), err)
+        with open(path, "rb") as file:
+            file.seek(192)
+            values = struct.unpack(f"<{3 * EXAMPLES}f", file.read())
+        for a, b in zip(values, [value for row in rows for value in row]):
+            self.assertAlmostEqual(a, b, places=6)
+
+    def test_what_is_wrong_is_said_in_a_sentence(self):
+        for arguments, sentence in (
+                (["evaluate", "--job", self.job], "--checkpoint PATH is missing"),
+                (["predict", "--job", self.job, "--checkpoint", self.run_dir,
+                  "--format", "npy"], "--format npy needs --output FILE"),
+                (["predict", "--job", self.job, "--checkpoint", self.run_dir,
+                  "--format", "xml"], "--format is csv, jsonl or npy")):
+            code, _, err = paramd(*arguments)
+            self.assertEqual(2, code, arguments)
+            self.assertIn(sentence, err)
+        code, _, err = paramd("evaluate", "--job", self.job, "--checkpoint",
+                              "/nowhere")
+        self.assertNotEqual(0, code)
+        self.assertIn("/nowhere", err)
+        code, _, err = self.use("evaluate", "--set", "model.layers.1.dense=4")
+        self.assertNotEqual(0, code)
+        self.assertIn("dense_1", err)
+
+
+if __name__ == "__main__":
+    unittest.main()

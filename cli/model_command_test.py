@@ -1,0 +1,72 @@
+"""paramd model print, as typed."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+from tests.cluster import paramd
+
+
+class ModelPrintTest(unittest.TestCase):
+
+    def print_model(self, layers, *arguments):
+        directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        job = paramd.tiny_job(directory)
+        job["model"]["layers"] = layers
+        path = os.path.join(directory, "job.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(job, file)
+        done = subprocess.run(
+            ["cli/paramd", "model", "print", "--job", path, *arguments],
+            env={}, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def rows(self, layers):
+        code, out, errors = self.print_model(layers)
+        self.assertEqual(code, 0, errors)
+        return [line.split() for line in out.splitlines()]
+
+    def test_layers_have_shapes_and_costs_for_one_example(self):
+        rows = self.rows(["flatten", {"dense": 1000}, "relu", {"dense": 10}])
+        self.assertEqual(rows[0][:2], ["layer", "output"])
+        width = int(rows[1][1])
+        self.assertEqual(rows[1], ["flatten_1", str(width), "0", "0", "0"])
+        self.assertEqual(
+            rows[2], ["dense_1", "1000", f"{1000 * (width + 1):,}",
+                      f"{1000 * (2 * width + 1):,}", "4,000"])
+        self.assertEqual(rows[3], ["relu_1", "1000", "0", "1,000", "4,000"])
+        self.assertEqual(rows[4], ["dense_2", "10", "10,010", "20,010", "40"])
+        self.assertEqual(
+            rows[5], ["all", f"{1000 * (width + 1) + 10010:,}",
+                      f"{1000 * (2 * width + 1) + 21010:,}", "8,040"])
+
+    def test_what_a_residual_layer_holds_stands_below_it(self):
+        code, out, errors = self.print_model(
+            ["flatten", {"dense": 8},
+             {"residual": {"layers": [{"dense": 8}, "tanh"]}}, {"dense": 10}])
+        self.assertEqual(code, 0, errors)
+        lines = out.splitlines()
+        self.assertRegex(lines[3], r"^residual_1 +8 +72 ")
+        self.assertRegex(lines[4], r"^  dense_2 +8 +72 ")
+        self.assertRegex(lines[5], r"^  tanh_1 +8 +0 ")
+        self.assertRegex(lines[6], r"^dense_3 +10 +90 ")
+
+    def test_layers_that_do_not_fit_are_one_sentence(self):
+        code, out, errors = self.print_model(
+            ["flatten", {"residual": {"layers": [{"dense": 7}]}}])
+        self.assertEqual((code, out), (2, ""))
+        self.assertRegex(errors, "^paramd: residual layer 'residual_1' adds 7 "
+                         'of its layers to \\d+ of its input: give it a '
+                         '"shortcut" that changes the one to the other\n$')
+
+    def test_a_job_file_is_needed(self):
+        done = subprocess.run(["cli/paramd", "model", "print"], env={},
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--job FILE is missing", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,40 @@
+#include "config/batch_rule.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace paramd {
+
+uint64_t ExamplesPerGradient(const v1::JobConfig& job) {
+  return uint64_t{job.batch_per_replica()} *
+         std::max<uint64_t>(job.accumulate(), 1);
+}
+
+uint64_t ExamplesPerPush(const v1::JobConfig& job, bool sync) {
+  const uint64_t gradients =
+      sync ? 1 : std::max<uint64_t>(job.push_every(), 1);
+  return ExamplesPerGradient(job) * gradients;
+}
+
+absl::Status DeriveBatch(uint32_t workers, v1::JobConfig* job) {
+  const uint64_t global = job->global_batch();
+  if (global == 0) return absl::OkStatus();
+  const uint64_t parts =
+      std::max<uint64_t>(job->accumulate(), 1) * uint64_t{workers};
+  if (global % parts != 0) {
+    const uint64_t below = global / parts * parts;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "global_batch: ", global, " examples can't be divided by ", workers,
+        workers == 1 ? " worker" : " workers",
+        job->accumulate() > 1
+            ? absl::StrCat(" that accumulate ", job->accumulate(), " batches")
+            : "",
+        "; give ", below == 0 ? "" : absl::StrCat(below, " or "),
+        below + parts));
+  }
+  job->set_batch_per_replica(static_cast<uint32_t>(global / parts));
+  return absl::OkStatus();
+}
+
+}  // namespace paramd

@@ -1,0 +1,52 @@
+#include "config/batch_rule.h"
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+v1::JobConfig Job(uint32_t batch, uint32_t accumulate, uint32_t push_every) {
+  v1::JobConfig job;
+  job.set_batch_per_replica(batch);
+  job.set_accumulate(accumulate);
+  job.set_push_every(push_every);
+  return job;
+}
+
+TEST(BatchRuleTest, AGradientIsOfTheBatchesThatAreAccumulated) {
+  EXPECT_EQ(ExamplesPerGradient(Job(32, 1, 4)), 32u);
+  EXPECT_EQ(ExamplesPerGradient(Job(32, 3, 4)), 96u);
+  EXPECT_EQ(ExamplesPerGradient(Job(32, 0, 0)), 32u);
+}
+
+TEST(BatchRuleTest, APushIsOfSeveralGradientsWhereThereAreNoSteps) {
+  EXPECT_EQ(ExamplesPerPush(Job(32, 3, 4), /*sync=*/false), 384u);
+  EXPECT_EQ(ExamplesPerPush(Job(32, 3, 4), /*sync=*/true), 96u);
+}
+
+TEST(BatchRuleTest, TheBatchOfAReplicaFollowsFromTheGlobalOne) {
+  v1::JobConfig job = Job(32, 2, 1);
+  ASSERT_TRUE(DeriveBatch(4, &job).ok());
+  EXPECT_EQ(job.batch_per_replica(), 32u) << "there is no global batch";
+  job.set_global_batch(256);
+  ASSERT_TRUE(DeriveBatch(4, &job).ok());
+  EXPECT_EQ(job.batch_per_replica(), 32u);
+  ASSERT_TRUE(DeriveBatch(1, &job).ok());
+  EXPECT_EQ(job.batch_per_replica(), 128u);
+}
+
+TEST(BatchRuleTest, AGlobalBatchThatCannotBeDividedNamesOnesThatCan) {
+  v1::JobConfig job = Job(32, 1, 1);
+  job.set_global_batch(100);
+  EXPECT_EQ(DeriveBatch(3, &job).message(),
+            "global_batch: 100 examples can't be divided by 3 workers; give 99 "
+            "or 102");
+  job.set_accumulate(64);
+  EXPECT_EQ(DeriveBatch(2, &job).message(),
+            "global_batch: 100 examples can't be divided by 2 workers that "
+            "accumulate 64 batches; give 128");
+  EXPECT_EQ(job.batch_per_replica(), 32u);
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,71 @@
+#ifndef PARAMD_COORDINATOR_CORE_COORDINATOR_PARTS_H_
+#define PARAMD_COORDINATOR_CORE_COORDINATOR_PARTS_H_
+
+#include <functional>
+#include <string>
+
+#include "coordinator/core/checkpoint_schedule.h"
+#include "coordinator/core/checkpoints.h"
+#include "coordinator/core/ending.h"
+#include "coordinator/core/evaluations.h"
+#include "coordinator/core/input_ledger.h"
+#include "coordinator/core/joins.h"
+#include "coordinator/core/leaving.h"
+#include "coordinator/core/mode_changes.h"
+#include "coordinator/core/retirement.h"
+#include "coordinator/core/servers.h"
+#include "coordinator/core/sessions.h"
+#include "coordinator/core/startup.h"
+#include "coordinator/core/summary_writer.h"
+#include "coordinator/core/turn.h"
+
+namespace paramd {
+
+// What a coordinator is made of, and what takes more than one part to answer.
+//
+// Not thread-safe: lives inside a Dispatcher.
+struct CoordinatorParts {
+  // `waiting_for`: the whole job, for people.
+  CoordinatorParts(const CoordinatorOptions& options,
+                   std::function<std::string()> waiting_for);
+  CoordinatorParts(const CoordinatorParts&) = delete;
+
+  Turn Begin(Time now, Outbox* out) {
+    return Turn(now, out, job, &configuration, &work);
+  }
+
+  // What workers are told with an answer; and those who wait for one are.
+  Sessions::News NewsFor(uint32_t worker) const;
+  void AnswerKept(Turn* turn);
+  v1::Version OpenSnapshot(const SnapshotRound::Options& snapshot, Turn* turn);
+  // While servers seal nobody is admitted: it has no cut. Before, that of a
+  // worker that comes is waited for as everybody's.
+  bool HoldsJoins() const;
+  bool SomebodyLeavesWithASnapshot() const;
+  // What else keeps a step or a change of the mode back.
+  StepLedger::Obstacles ToSteps() const;
+  ModeChanges::Obstacles ToModeChange() const;
+
+  const CoordinatorOptions options;
+  JobPhase phase = JobPhase::kReadingLog;
+  LiveConfiguration configuration;
+  PendingWork work;
+  Checkpoints checkpoints;
+  Servers servers;
+  Sessions sessions;
+  InputLedger input;
+  const JobView job;
+  Startup startup;
+  Joins joins;
+  CheckpointSchedule schedule;
+  Retirement retirement;
+  ModeChanges modes;
+  Evaluations evaluations;
+  Leaving leaving;
+  Ending ending;
+  SummaryWriter summary_writer;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_COORDINATOR_CORE_COORDINATOR_PARTS_H_

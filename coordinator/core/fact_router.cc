@@ -1,0 +1,356 @@
+#include "coordinator/core/fact_router.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "proto/refusal.h"
+
+namespace paramd {
+
+void FactRouter::Deliver(Turn* turn) {
+  for (std::vector<Fact> facts = turn->TakeFacts(); !facts.empty();
+       facts = turn->TakeFacts()) {
+    for (const Fact& fact : facts) {
+      std::visit([&](const auto& what) { On(what, turn); }, fact);
+    }
+  }
+}
+
+// ---- the start --------------------------------------------------------------
+
+void FactRouter::On(const LogRead& read, Turn*) {
+  for (const v1::LogEntry& entry : read.log->entries()) {
+    if (entry.has_retired()) parts_.retirement.Read(entry.retired());
+    if (entry.configuration().has_consistency() &&
+        parts_.modes.Read(entry.configuration())) {
+      parts_.checkpoints.accounts().audit.ModeChanged();
+    }
+  }
+}
+
+void FactRouter::On(const RunFinished&, Turn* turn) {
+  parts_.phase = JobPhase::kTellingEnd;
+  parts_.ending.BeginTelling(turn);
+  parts_.retirement.DeleteLogged(turn);
+}
+
+void FactRouter::On(const CheckpointFound& found, Turn* turn) {
+  // What a chief that died has retired may still be there.
+  parts_.retirement.DeleteLogged(turn);
+  const ModeChanges& modes = parts_.modes;
+  const auto plan = parts_.startup.Plan(
+      *found.found,
+      {modes.logged_mode(), modes.logged_decay_steps(), modes.has_changed()},
+      turn);
+  if (!plan.ok()) {
+    turn->out->Exit(plan.status());
+    return;
+  }
+  Follow(*plan, turn);
+}
+
+void FactRouter::Follow(const StartPlan& plan, Turn* turn) {
+  *turn->live->mutable_plan() = plan.configuration;
+  CheckpointAccounts& accounts = parts_.checkpoints.accounts();
+  if (plan.newest.has_value()) {
+    const v1::Manifest& manifest = *plan.newest;
+    const bool of_others = plan.path.empty();
+    accounts.metrics.Restored(of_others ? v1::Manifest() : manifest);
+    // A newer one may have been damaged.
+    parts_.input.GoOnFrom(plan.step, manifest.input());
+    parts_.evaluations.GoOnBehind(
+        parts_.input.portions().portions().epochs_finished());
+    Checkpoints::Checkpoint newest;
+    newest.files.set_path(plan.path);
+    newest.number = of_others ? v1::Version() : manifest.snapshot();
+    newest.step = plan.step;
+    newest.input = manifest.input();
+    parts_.checkpoints.GoOnFrom(std::move(newest));
+  }
+  v1::LogEntry entry;
+  if (plan.takes_over) {
+    parts_.servers.TakeOver(plan.servers, turn);
+    parts_.sessions.TakeOver(plan.sessions);
+    accounts.loss.TakeOver(plan.newest ? &*plan.newest : nullptr,
+                           turn->job.ServerGenerations(), plan.ended_sessions);
+    std::set<uint32_t> holders;
+    for (const auto& [index, worker] : plan.sessions) holders.insert(index);
+    parts_.input.portions().TakeOver({plan.pushes_before, plan.more_pushes},
+                                     plan.input_left, std::move(holders));
+    *entry.mutable_input_left() = parts_.input.InputLeft({});
+  } else {
+    // Of servers that were taken over before one of them was lost.
+    EndSessions("all servers go back to a checkpoint: join again", turn);
+    parts_.input.portions().ForgetHolders();
+    accounts.loss = LossReport();
+    parts_.servers.RestoreAll(plan.path, turn);
+  }
+  if (plan.newest.has_value() && !plan.path.empty()) {
+    accounts.audit.Found(*plan.newest, turn->job.IsSync());
+  }
+  parts_.summary_writer.summaries().Begin(parts_.input.global_step());
+  turn->live->SetWorkers(parts_.sessions.all());
+  turn->live->NextVersion();
+  parts_.sessions.OnConfigured(turn->job.configuration.version());
+  *entry.mutable_configuration() = turn->job.configuration;
+  parts_.startup.LogLayout(std::move(entry), turn);
+}
+
+void FactRouter::On(const Reached& reached, Turn* turn) {
+  if (reached.phase == JobPhase::kDone) parts_.AnswerKept(turn);
+  parts_.phase = reached.phase;
+  switch (reached.phase) {
+    case JobPhase::kRecalling:
+      return parts_.servers.CallAll(turn->now);
+    case JobPhase::kFilling:
+      // Nobody has spoken yet: who asks to join instead waits for the lease.
+      parts_.sessions.BeginLeases(turn->now);
+      return parts_.joins.BeginAnew(turn->now);
+    case JobPhase::kTellingEnd:
+      parts_.joins.TellEnd(turn);
+      parts_.joins = Joins();
+      return;
+    case JobPhase::kDone:
+      return turn->out->Exit(absl::OkStatus());
+    default:
+      return;
+  }
+}
+
+// ---- sessions ---------------------------------------------------------------
+
+void FactRouter::On(const Admitted& admitted, Turn* turn) {
+  parts_.sessions.Admit(admitted, turn);
+}
+
+void FactRouter::On(const WorkerHeard& heard, Turn* turn) {
+  parts_.sessions.OnHeard(heard.worker, turn->now);
+}
+
+void FactRouter::On(const HeardOfEnd& heard, Turn*) {
+  parts_.ending.OnHeard(heard.worker);
+}
+
+void FactRouter::On(const SessionOver& over, Turn* turn) {
+  parts_.sessions.Fence(over.worker, turn);
+}
+
+void FactRouter::On(const HoldsUpStep& holds_up, Turn* turn) {
+  // That was no step of the others.
+  parts_.input.portions().step_times().RestAll();
+  parts_.sessions.Fence(holds_up.worker, turn);
+}
+
+// In sync mode it waits until no step is half applied; where all sessions are
+// about to end, so does this one.
+void FactRouter::On(const SessionFenced& fenced, Turn* turn) {
+  if (!turn->job.IsSync() && !parts_.modes.IsLoggingEndOfSessions()) {
+    parts_.sessions.LogFence(fenced.worker, turn);
+  }
+}
+
+void FactRouter::On(const FenceIsDue& due, Turn* turn) {
+  parts_.sessions.LogFence(due.worker, turn);
+}
+
+void FactRouter::On(const SessionEnded& ended, Turn* turn) {
+  parts_.checkpoints.OnSessionEnded(
+      ended.worker, ended.session,
+      parts_.input.portions().OnWorkerGone(ended.worker, ended.session),
+      turn->job);
+}
+
+void FactRouter::EndSessions(absl::string_view why, Turn* turn) {
+  parts_.checkpoints.accounts().SessionsEnd(turn->job);
+  parts_.sessions.EndAll(why, turn);
+  parts_.input.OnSessionsEnded();
+  turn->live->mutable_plan()->clear_contributors();
+}
+
+// ---- servers ----------------------------------------------------------------
+
+void FactRouter::On(const ServerHeard& heard, Turn* turn) {
+  parts_.servers.OnHeard(heard.server, heard.status, turn);
+}
+
+void FactRouter::On(const ServerRecalled& recalled, Turn*) {
+  if (parts_.phase == JobPhase::kRecalling) {
+    parts_.startup.OnRecalled(recalled.server, *recalled.reply);
+  }
+}
+
+void FactRouter::On(const ServerConfigured& configured, Turn*) {
+  const uint32_t index = configured.server;
+  parts_.summary_writer.summaries().Told(index, *configured.reply);
+  // Behind the last checkpoint nothing can be lost.
+  if (configured.reply->restored() && parts_.phase < JobPhase::kWritingResult) {
+    parts_.checkpoints.accounts().loss.Told(
+        index, parts_.servers.all()[index].generation,
+        configured.reply->lost());
+  }
+}
+
+void FactRouter::On(const ServerReborn& reborn, Turn* turn) {
+  const std::string& newest = parts_.checkpoints.newest().path();
+  turn->out->Note(absl::StrCat(
+      "ps-", reborn.server,
+      reborn.drained ? " is back after it was stopped"
+                     : " came back without its shard",
+      "; it takes ", newest.empty() ? "initial values" : newest,
+      reborn.drained ? ", which is all it had" : ", what came after is lost"));
+  parts_.checkpoints.GiveUp(absl::StrCat("ps-", reborn.server, " was lost"),
+                            turn);
+  // Of steps of sync mode that no checkpoint has nobody could say what is lost.
+  const bool of_steps = turn->job.IsSync() || parts_.schedule.HasStepsToSave();
+  if (of_steps && parts_.phase >= JobPhase::kRunning &&
+      parts_.phase < JobPhase::kWritingResult) {
+    // It gets its generation with all the others.
+    parts_.input.steps().GoBack();
+    return;
+  }
+  parts_.servers.Restore(reborn.server, newest, turn);
+  CheckpointAccounts::NoteLost(
+      parts_.checkpoints.accounts().loss.Restoring(
+          reborn.server, parts_.servers.all()[reborn.server].generation),
+      turn->out);
+}
+
+// A checkpoint is deleted when a later one is committed, which may be known
+// only after the server failed; or never, if the answer was lost.
+void FactRouter::On(const NotRestored& not_restored, Turn* turn) {
+  if (not_restored.may_pass) parts_.startup.OnDamageThatMayPass();
+  const Checkpoints::Checkpoint& newest = parts_.checkpoints.newest();
+  const SnapshotRound* const round = parts_.checkpoints.round();
+  const ServerSeen& server = parts_.servers.all()[not_restored.server];
+  if (server.restore_directory != newest.path()) {
+    parts_.servers.BeginAnew(not_restored.server, turn);
+  } else if (not_restored.is_damaged && parts_.phase == JobPhase::kFilling) {
+    parts_.servers.PassOver(newest.path());
+    parts_.startup.PassOver(newest.number, newest.path(), not_restored.why,
+                            parts_.retirement.logged(), turn);
+  } else if (round == nullptr ||
+             round->phase() != SnapshotRound::Phase::kCommitting) {
+    turn->out->Exit(absl::AbortedError(
+        absl::StrCat(not_restored.why,
+                     "; the next coordinator looks for another checkpoint")));
+  }
+}
+
+void FactRouter::On(const BackToCheckpoint&, Turn* turn) {
+  const Checkpoints::Checkpoint& newest = parts_.checkpoints.newest();
+  parts_.checkpoints.GiveUp("all servers go back to the newest checkpoint",
+                            turn);
+  const uint64_t step = parts_.input.global_step();
+  const uint64_t lost = step - std::min(step, newest.step);
+  turn->out->Note(
+      absl::StrCat("all servers go back to step ", newest.step, ", ",
+                   newest.path().empty() ? "the initial values" : newest.path(),
+                   "; ", lost, " steps are computed again"),
+      {{"step", newest.step}, {"steps_lost", lost}});
+  parts_.input.GoOnFrom(newest.step, newest.input);
+  parts_.servers.RestoreAll(newest.path(), turn);
+  EndSessions("the servers went back to a checkpoint: join again", turn);
+  CheckpointAccounts& accounts = parts_.checkpoints.accounts();
+  accounts.loss.Rewind();  // What the sessions pushed too.
+  accounts.metrics.Rewind();
+  turn->live->mutable_plan()->set_state(v1::STARTING);
+  turn->live->NextVersion();
+  parts_.summary_writer.summaries().Begin(newest.step);
+  parts_.evaluations.GoBackTo(parts_.input.EpochsFinished());
+  parts_.input.steps().AwaitContributors(turn->job.options.workers,
+                                         turn->now + turn->job.lease());
+  parts_.ending.OnRewind(turn->now);
+  parts_.schedule.StepsSaved();
+  parts_.startup.BeginAgain(turn->now);
+  v1::LogEntry entry;
+  *entry.mutable_configuration() = turn->job.configuration;
+  parts_.startup.LogLayout(std::move(entry), turn);
+}
+
+// ---- snapshots, the mode, the input -----------------------------------------
+
+void FactRouter::On(const SnapshotAnswered& answered, Turn* turn) {
+  Checkpoints& checkpoints = parts_.checkpoints;
+  if (checkpoints.OnAnswer(answered.server, *answered.answer, turn)) {
+    parts_.servers.OnSealedToLeave(answered.server,
+                                   checkpoints.round()->number());
+  }
+}
+
+void FactRouter::On(const SnapshotCallFailed& failed, Turn* turn) {
+  parts_.checkpoints.OnCallFailed(failed.snapshot, failed.why, turn);
+}
+
+void FactRouter::On(const SnapshotToLeaveWith&, Turn* turn) {
+  parts_.leaving.OnOpened(parts_.OpenSnapshot({.stopped = true}, turn));
+}
+
+void FactRouter::On(const CheckpointCommitted& committed, Turn* turn) {
+  parts_.schedule.StepsSaved();
+  parts_.servers.KeepAliveDraining(turn->now);
+  parts_.retirement.Retire(parts_.checkpoints.newest().files.to_retire(), turn);
+  if (committed.final) WriteResult(turn);
+}
+
+void FactRouter::On(const CheckpointFailed& failed, Turn* turn) {
+  if (failed.final) parts_.ending.OnSaveFailed(failed.why, turn);
+}
+
+void FactRouter::WriteResult(Turn* turn) {
+  const v1::Evaluation& evaluation = parts_.evaluations.newest();
+  const Checkpoints::Checkpoint& last = parts_.checkpoints.newest();
+  CheckpointAccounts& accounts = parts_.checkpoints.accounts();
+  // What a server has lost meanwhile is in it, and nothing is restored any
+  // more.
+  accounts.loss.Rewind();
+  auto write = std::make_unique<v1::WriteResult>();
+  *write->mutable_evaluation() = evaluation;
+  write->set_epochs(turn->job.options.job.epochs());
+  write->set_seconds(
+      absl::ToDoubleSeconds(turn->now - parts_.startup.started()));
+  write->set_global_step(last.step);
+  write->set_checkpoint_path(last.path());
+  write->set_pushes_lost(accounts.pushes_lost());
+  write->set_pushes_doubled(accounts.pushes_doubled());
+  for (const v1::ChangedSetting& changed : parts_.startup.record().changed()) {
+    *write->add_changed() = changed;
+  }
+  for (std::string& warning : TrainingWarnings(
+           evaluation, parts_.summary_writer.summaries().training())) {
+    turn->out->Warn(warning);
+    write->add_warnings(std::move(warning));
+  }
+  parts_.ending.Write(std::move(write), turn);
+}
+
+void FactRouter::On(const ModeLogged&, Turn* turn) {
+  const JobView& job = turn->job;
+  const ModeChange& change = *parts_.modes.change();
+  if (change.ends_sessions()) {
+    parts_.checkpoints.accounts().audit.ModeChanged();
+    parts_.schedule.SaveSteps(job.IsSync() ? turn->now : Time::Never());
+    const uint64_t step = parts_.input.global_step();
+    const v1::SavedInput left = parts_.input.InputLeft(change.cuts());
+    parts_.input.steps().AwaitContributors(parts_.sessions.all().size(),
+                                           turn->now + job.lease());
+    EndSessions("staleness was changed: join again", turn);
+    parts_.input.ChangeMode(change.to_sync(), step, left);
+  } else if (job.configuration.consistency().mode() !=
+             v1::Consistency::BOUNDED) {
+    parts_.sessions.RaiseStartClocks(turn);
+  }
+  parts_.modes.Finish(turn);
+}
+
+void FactRouter::On(const InputUsed& used, Turn*) {
+  parts_.checkpoints.OnInputUsed(used.worker, used.portions);
+}
+
+}  // namespace paramd

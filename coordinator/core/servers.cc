@@ -1,0 +1,502 @@
+#include "coordinator/core/servers.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+#include "proto/member_name.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using ::google::protobuf::DynamicCastToGenerated;
+using Call = ServerSeen::Call;
+
+constexpr absl::Duration kCallDeadline = absl::Seconds(5);
+constexpr absl::Duration kWrittenDeadline = absl::Seconds(10);
+// Short, so that a lost one is repeated several times before the end.
+constexpr absl::Duration kFinishDeadline = absl::Seconds(1);
+constexpr absl::Duration kRetry = absl::Milliseconds(200);
+constexpr absl::Duration kFillingPoll = absl::Milliseconds(20);
+
+// Of servers that can't be reached, in a sentence.
+constexpr size_t kMostNamed = 16;
+
+absl::Duration DeadlineOf(Call call) {
+  switch (call) {
+    case Call::kWritten:
+    case Call::kFetch:
+      return kWrittenDeadline;
+    case Call::kFinish:
+      return kFinishDeadline;
+    default:
+      return kCallDeadline;
+  }
+}
+
+bool IsOfSnapshot(Call call) {
+  return call == Call::kSeal || call == Call::kWritten || call == Call::kFetch;
+}
+
+bool Restores(Call call) {
+  return call == Call::kConfigure || call == Call::kFill;
+}
+
+// What a failed call says of its server.
+enum class Failure {
+  kNotYet,    // It says when to ask again.
+  kReplaced,  // The process that was there before, which ends now.
+  kTermLost,  // It obeys a later coordinator.
+  kOtherJob,
+  kJobFinished,  // It knows that, or is left over from another run.
+  kNoEnd,        // It did not hear of the end.
+  kAway,         // It did not answer.
+  kOfSnapshot,
+  kOfCheckpoint,  // It can't restore one.
+  kFatal,
+};
+
+Failure FailureOf(Call call, const absl::Status& status,
+                  const v1::Refusal& refusal) {
+  switch (refusal.reason()) {
+    case v1::Refusal::NOT_READY:
+    case v1::Refusal::WAIT:
+    case v1::Refusal::RETRY:
+      return Failure::kNotYet;
+    case v1::Refusal::FENCED:
+      return Failure::kReplaced;
+    case v1::Refusal::OLD_TERM:
+      return Failure::kTermLost;
+    case v1::Refusal::OTHER_JOB:
+    case v1::Refusal::PROTOCOL:
+      return Failure::kOtherJob;
+    case v1::Refusal::JOB_FINISHED:
+      return Failure::kJobFinished;
+    default:
+      break;
+  }
+  if (call == Call::kFinish) return Failure::kNoEnd;
+  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+      absl::IsResourceExhausted(status)) {
+    return Failure::kAway;
+  }
+  if (IsOfSnapshot(call)) return Failure::kOfSnapshot;
+  return Restores(call) && !refusal.entity().empty() ? Failure::kOfCheckpoint
+                                                     : Failure::kFatal;
+}
+
+absl::Status OtherJob(uint32_t server, const std::string& why) {
+  return absl::InvalidArgumentError(
+      absl::StartsWith(why, absl::StrCat("ps-", server, " at "))
+          ? why
+          : absl::StrCat("ps-", server, " refuses this job: ", why));
+}
+
+// How the job ends for what a server can't do. A warm start stands for no other
+// one: where it may be read later, the job may begin again.
+absl::Status EndFor(Call call, const v1::Refusal& refusal,
+                    const std::string& why) {
+  const bool may_pass = Restores(call) &&
+                        refusal.reason() == v1::Refusal::DAMAGED &&
+                        refusal.retry_after_ms() > 0;
+  return may_pass ? absl::AbortedError(why)
+                  : absl::FailedPreconditionError(why);
+}
+
+// "ps-0 generation 1.2 at host:1: refused", "ps-0 to be there: did not answer".
+std::string Missing(uint32_t server, const v1::Version& generation,
+                    absl::string_view why) {
+  const std::string name = ServerName(server, generation);
+  const bool is_named =
+      absl::ConsumePrefix(&why, ServerName(server, v1::Version()) + " ");
+  if (is_named && absl::StartsWith(why, "at ")) {
+    return absl::StrCat(name, " ", why);
+  }
+  return absl::StrCat(name, " to be there", why.empty() ? "" : ": ", why);
+}
+
+template <typename Request>
+std::unique_ptr<Request> WithHeader(const v1::Header& header) {
+  auto request = std::make_unique<Request>();
+  *request->mutable_header() = header;
+  return request;
+}
+
+}  // namespace
+
+Servers::Servers(const CoordinatorOptions& options,
+                 const SnapshotCalls& snapshots)
+    : snapshots_(snapshots),
+      servers_(options.servers),
+      fills_(options.fill_bytes) {}
+
+// ---- what they are to hold --------------------------------------------------
+
+void Servers::TakeOver(const std::vector<ServerSeen>& known, Turn* turn) {
+  for (uint32_t s = 0; s < servers_.size(); ++s) {
+    servers_[s].generation = known[s].generation;
+    servers_[s].restore_directory = known[s].restore_directory;
+    servers_[s].restored = false;
+  }
+  CallAll(turn->now);
+  // The first ones of a term are of servers that begin together.
+  turn->live->SkipGenerations(servers_.size());
+  turn->live->SetServers(servers_);
+}
+
+void Servers::RestoreAll(const std::string& checkpoint, Turn* turn) {
+  for (ServerSeen& server : servers_) {
+    server.generation = turn->live->NewGeneration();
+    server.restore_directory = checkpoint;
+    server.restored = false;
+  }
+  // Slices of another checkpoint are of no use.
+  for (uint32_t s = 0; s < servers_.size(); ++s) fills_.End(s);
+  CallAll(turn->now);
+  turn->live->SetServers(servers_);
+}
+
+void Servers::Restore(uint32_t index, const std::string& checkpoint,
+                      Turn* turn) {
+  servers_[index].generation = turn->live->NewGeneration();
+  servers_[index].restore_directory = checkpoint;
+  turn->live->SetServers(servers_);
+  turn->live->NextVersion();
+}
+
+void Servers::BeginAnew(uint32_t index, Turn* turn) {
+  ServerSeen& server = servers_[index];
+  server.restored = false;
+  server.draining = false;
+  server.drained_by.Clear();
+  turn->Raise(ServerReborn{index, std::exchange(server.drained, false)});
+}
+
+void Servers::PassOver(const std::string& checkpoint) {
+  passed_over_.insert(checkpoint);
+}
+
+// ---- calls ------------------------------------------------------------------
+
+void Servers::Advance(Turn* turn) {
+  if (turn->job.phase >= JobPhase::kFilling) ReadSlices(turn);
+  for (uint32_t s = 0; s < servers_.size(); ++s) {
+    if (servers_[s].call != Call::kNone) continue;
+    const Due due = NextCall(s, turn->job);
+    if (due.call != Call::kNone && due.at <= turn->now) {
+      CallOne(s, due.call, turn);
+    }
+  }
+}
+
+Servers::Due Servers::NextCall(uint32_t index, const JobView& job) const {
+  const ServerSeen& server = servers_[index];
+  if (job.phase < JobPhase::kRecalling || job.phase == JobPhase::kDone) {
+    return {};
+  }
+  if (job.phase == JobPhase::kTellingEnd) {
+    if (server.end_told >= (everybody_knows_ ? 2 : 1)) return {};
+    return {Call::kFinish, server.next_call};
+  }
+  if (server.suspected) return {Call::kRecall, server.next_call};
+  if (job.phase < JobPhase::kFilling) return {};
+  if (server.acknowledged < job.configuration.version()) {
+    return {Call::kConfigure, server.next_call};
+  }
+  if (!server.restored) {
+    if (fills_.NeedsFill(index)) return {Call::kFill, server.next_call};
+    return {Call::kConfigure, server.next_call};
+  }
+  const Call call = snapshots_.CallFor(index);
+  if (call != Call::kNone) return {call, server.next_call};
+  return {Call::kConfigure, std::max(server.next_call, server.next_keepalive)};
+}
+
+void Servers::CallOne(uint32_t index, Call call, Turn* turn) {
+  ServerSeen& server = servers_[index];
+  const SnapshotCalls::Numbers numbers = snapshots_.numbers();
+  server.call = call;
+  server.end_asked = everybody_knows_ ? 2 : 1;
+  server.told_committed = numbers.committed;
+  server.asked = numbers.under_way;
+  BufferChain payload;
+  Outbox::Head head = MakeCall(index, call, turn->job, &payload);
+  server.call_id = turn->Send(PeerId::Ps(index), std::move(head),
+                              std::move(payload), DeadlineOf(call));
+}
+
+Outbox::Head Servers::MakeCall(uint32_t index, Call call, const JobView& job,
+                               BufferChain* payload) const {
+  const v1::Version& version = job.configuration.version();
+  v1::Header header;
+  // Who is there is what a recall asks for, and a configuration says by itself.
+  if (call != Call::kRecall && call != Call::kConfigure) {
+    header.set_server_incarnation(servers_[index].incarnation);
+  }
+  header.set_term(version.term());
+  *header.mutable_configuration() = version;
+  *header.mutable_server_generation() = servers_[index].generation;
+  header.mutable_snapshot()->set_term(version.term());
+  header.mutable_snapshot()->set_counter(snapshots_.numbers().counter);
+  if (IsOfSnapshot(call)) return snapshots_.MakeCall(index, call, header);
+  if (call == Call::kRecall) {
+    auto recall = WithHeader<v1::RecallRequest>(header);
+    recall->set_run_id(job.configuration.run_id());
+    recall->set_job_digest(job.options.job_digest);
+    return recall;
+  }
+  if (call == Call::kFill) {
+    auto fill =
+        std::make_unique<v1::FillRequest>(fills_.FillFor(index, payload));
+    *fill->mutable_header() = std::move(header);
+    return fill;
+  }
+  if (call == Call::kFinish) {
+    auto finish = WithHeader<v1::FinishRequest>(header);
+    finish->set_everybody_knows(everybody_knows_);
+    return finish;
+  }
+  auto configure = WithHeader<v1::ConfigureRequest>(header);
+  *configure->mutable_committed() = servers_[index].told_committed;
+  *configure->mutable_configuration() = job.configuration;
+  if (!job.IsSync()) {
+    *configure->mutable_input_left() = job.progress.InputLeft({});
+  }
+  return configure;
+}
+
+void Servers::OnSealedToLeave(uint32_t index, const v1::Version& snapshot) {
+  if (servers_[index].draining) servers_[index].drained_by = snapshot;
+}
+
+void Servers::CallAll(Time now) {
+  for (ServerSeen& server : servers_) server.next_call = now;
+}
+
+void Servers::KeepAliveAll(Time now) {
+  for (ServerSeen& server : servers_) server.next_keepalive = now;
+}
+
+void Servers::KeepAliveDraining(Time now) {
+  for (ServerSeen& server : servers_) {
+    if (server.draining) server.next_keepalive = now;
+  }
+}
+
+Time Servers::next_tick(const JobView& job) const {
+  Time next = Time::Never();
+  for (uint32_t s = 0; s < servers_.size(); ++s) {
+    if (servers_[s].call == Call::kNone) {
+      next = std::min(next, NextCall(s, job).at);
+    }
+  }
+  return next;
+}
+
+// ---- answers ----------------------------------------------------------------
+
+void Servers::OnReply(uint32_t index, const Message& message, Turn* turn) {
+  ServerSeen& server = servers_[index];
+  if (server.call == Call::kNone || server.call_id != message.call) return;
+  const Call call = std::exchange(server.call, Call::kNone);
+  if (!message.status.ok()) {
+    OnFailed(index, call, message.status, turn);
+    return;
+  }
+  server.why.clear();
+  server.heard = turn->now;
+  if (const auto* recalled =
+          DynamicCastToGenerated<v1::RecallReply>(message.head)) {
+    OnRecalled(index, *recalled, turn);
+  } else if (const auto* configured =
+                 DynamicCastToGenerated<v1::ConfigureReply>(message.head)) {
+    OnConfigured(index, *configured, turn);
+  } else if (const auto* filled =
+                 DynamicCastToGenerated<v1::FillReply>(message.head)) {
+    fills_.Filled(index, *filled);
+  } else if (IsOfSnapshot(call)) {
+    turn->Raise(SnapshotAnswered{index, &message});
+  } else if (call == Call::kFinish) {
+    server.end_told = server.end_asked;
+  }
+}
+
+void Servers::OnRecalled(uint32_t index, const v1::RecallReply& reply,
+                         Turn* turn) {
+  ServerSeen& server = servers_[index];
+  server.suspected = false;
+  turn->Raise(ServerRecalled{index, &reply});
+  if (server.incarnation == reply.incarnation()) return;
+  const bool is_new_life = server.incarnation != 0;
+  server.incarnation = reply.incarnation();
+  // The layout that is being logged names its earlier life.
+  if (is_new_life && turn->job.phase >= JobPhase::kLoggingLayout) {
+    BeginAnew(index, turn);
+  }
+}
+
+void Servers::OnConfigured(uint32_t index, const v1::ConfigureReply& reply,
+                           Turn* turn) {
+  ServerSeen& server = servers_[index];
+  if (reply.incarnation() != server.incarnation) {
+    server.suspected = true;
+    return;
+  }
+  server.acknowledged = reply.configuration();
+  server.restored = reply.restored();
+  server.draining = reply.draining();
+  server.drained_by = reply.drained_by();
+  server.next_keepalive = turn->now + turn->job.heartbeat();
+  fills_.Told(turn->job.configuration, index, reply);
+  if (!IsZero(server.drained_by) &&
+      !(server.told_committed < server.drained_by)) {
+    server.drained = server.suspected = true;
+  }
+  if (!server.restored) server.next_call = turn->now + kFillingPoll;
+  turn->Raise(ServerConfigured{index, &reply});
+}
+
+void Servers::OnHeard(uint32_t index, const absl::Status& status, Turn* turn) {
+  if (!status.ok()) return OnFailed(index, Call::kNone, status, turn);
+  servers_[index].heard = turn->now;
+}
+
+void Servers::OnFailed(uint32_t index, Call call, const absl::Status& status,
+                       Turn* turn) {
+  ServerSeen& server = servers_[index];
+  const v1::Refusal refusal = RefusalOf(status);
+  if (refusal.reason() != v1::Refusal::REASON_UNSPECIFIED) {
+    server.heard = turn->now;
+  }
+  server.why = std::string(status.message());
+  server.next_call = turn->now + kRetry;
+  const std::string why = absl::StrCat("ps-", index, ": ", server.why);
+  switch (FailureOf(call, status, refusal)) {
+    case Failure::kNotYet:
+      server.next_call =
+          turn->now +
+          std::max(kFillingPoll, absl::Milliseconds(refusal.retry_after_ms()));
+      return;
+    case Failure::kReplaced:
+    case Failure::kAway:
+      server.suspected = true;
+      return;
+    case Failure::kTermLost:
+      return turn->out->Exit(TermLost(server.why));
+    case Failure::kOtherJob:
+      return turn->out->Exit(OtherJob(index, server.why));
+    case Failure::kJobFinished:
+      if (turn->job.phase == JobPhase::kTellingEnd) {
+        server.end_told = std::max(server.end_told, 1);
+      }
+      return;
+    case Failure::kNoEnd:
+      // One that has heard of the end leaves by itself; another one is asked
+      // again, it may be there yet or come.
+      if (server.end_told >= 1) server.end_told = 2;
+      return;
+    case Failure::kOfSnapshot:
+      turn->Raise(
+          SnapshotCallFailed{server.asked, absl::UnavailableError(why)});
+      return;
+    case Failure::kOfCheckpoint:
+      if (passed_over_.contains(refusal.entity())) return;  // It takes another.
+      if (refusal.entity() == server.restore_directory) {
+        const bool is_damaged = refusal.reason() == v1::Refusal::DAMAGED;
+        turn->Raise(NotRestored{index, is_damaged,
+                                is_damaged && refusal.retry_after_ms() > 0,
+                                why});
+        return;
+      }
+      [[fallthrough]];
+    case Failure::kFatal:
+      turn->out->Exit(EndFor(call, refusal, why));
+  }
+}
+
+// ---- slices for those that do not see the checkpoint ------------------------
+
+void Servers::ReadSlices(Turn* turn) {
+  for (uint32_t s = 0; s < servers_.size(); ++s) {
+    if (!fills_.NeedsRead(s)) continue;
+    turn->StartIo(fills_.Read(s),
+                  [this, s, generation = servers_[s].generation](
+                      const IoResult& result, Turn* later) {
+                    OnSlicesRead(s, generation, result, later);
+                  });
+  }
+}
+
+void Servers::OnSlicesRead(uint32_t index, const v1::Version& generation,
+                           const IoResult& result, Turn* turn) {
+  ServerSeen& server = servers_[index];
+  const std::string& path = server.restore_directory;
+  if (generation != server.generation || passed_over_.contains(path)) return;
+  absl::Status status = result.status;
+  const auto* read =
+      DynamicCastToGenerated<v1::ReadSlicesResult>(result.head.get());
+  if (status.ok() && read == nullptr) {
+    status = absl::InternalError("reading gave no result");
+  }
+  if (status.ok()) {
+    status = fills_.Done(index, generation, *read, result.payload);
+  }
+  if (status.ok()) return;
+  fills_.End(index);
+  const bool may_pass = absl::IsUnavailable(status);
+  server.why =
+      absl::StrCat("'", path, "' can't be read for it: ", status.message());
+  turn->Raise(NotRestored{index, may_pass || absl::IsDataLoss(status), may_pass,
+                          absl::StrCat("ps-", index, ": ", server.why)});
+}
+
+// ---- for people -------------------------------------------------------------
+
+std::string Servers::waiting_for(const JobView& job) const {
+  if (job.phase >= JobPhase::kTellingEnd) return "";
+  std::vector<std::string> missing;
+  std::string unfilled;
+  for (uint32_t s = 0; s < servers_.size(); ++s) {
+    const ServerSeen& server = servers_[s];
+    if (server.suspected) {
+      missing.push_back(Missing(s, server.generation, server.why));
+    } else if (unfilled.empty() && job.phase >= JobPhase::kFilling &&
+               !server.restored) {
+      unfilled = absl::StrCat(job.NameOfServer(s), " to be filled",
+                              server.why.empty() ? "" : ": ", server.why);
+    }
+  }
+  if (missing.empty()) return unfilled;
+  const size_t named = std::min(missing.size(), kMostNamed);
+  return absl::StrCat(
+      absl::StrJoin(missing.begin(), missing.begin() + named, ", "),
+      named == missing.size()
+          ? ""
+          : absl::StrCat(" and ", missing.size() - named, " more"));
+}
+
+void Servers::FillStatus(Time now, v1::JobStats* status) const {
+  for (uint32_t s = 0; s < servers_.size(); ++s) {
+    const ServerSeen& server = servers_[s];
+    v1::Member* const member = AddMember(v1::PS, s, status);
+    if (server.incarnation == 0) continue;
+    member->set_state(server.suspected  ? v1::Member::LOST
+                      : server.restored ? v1::Member::ALIVE
+                                        : v1::Member::STARTING);
+    *member->mutable_generation() = server.generation;
+    member->set_incarnation(server.incarnation);
+    member->set_silent_ms(
+        static_cast<uint64_t>(absl::ToInt64Milliseconds(now - server.heard)));
+  }
+}
+
+}  // namespace paramd

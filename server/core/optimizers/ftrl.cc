@@ -1,0 +1,102 @@
+#include <cmath>
+#include <cstring>
+
+#include "base/status_macros.h"
+#include "server/core/optimizers/rule.h"
+
+namespace paramd {
+namespace {
+
+struct FtrlConstants {
+  float one_over_rate;
+  float l1;
+  float l2;
+  float beta;
+};
+
+// FTRL-proximal (McMahan et al., 2013, algorithm 1), with the sum of squares
+// that is begun with:
+// n' = n + g * g
+// z' = z + g - (sqrt(n') - sqrt(n)) / rate * w
+// w' = 0 where |z'| <= l1, else
+//      -(z' - sign(z') * l1) / ((beta + sqrt(n')) / rate + l2)
+template <bool kAdjusted>
+PARAMD_INLINE void Ftrl(const FtrlConstants& constants,
+                        const Adjustment& adjustment, const std::byte* gradient,
+                        size_t count, const RuleArrays& arrays) {
+  const FtrlConstants c = constants;
+  const Adjustment a = adjustment;
+  const RuleArrays r = arrays;
+  PARAMD_INDEPENDENT
+  for (size_t i = 0; i < count; ++i) {
+    const float g = GradientAt<kAdjusted>(gradient, i, r.values[i], a);
+    const float w = Kept<kAdjusted>(r.values[i], a);
+    const float n = r.slots[0][i];
+    const float sum = n + g * g;
+    const float root = std::sqrt(sum);
+    const float z =
+        r.slots[1][i] + g - (root - std::sqrt(n)) * c.one_over_rate * w;
+    r.new_slots[0][i] = sum;
+    r.new_slots[1][i] = z;
+    const float beyond = z > 0.0f ? z - c.l1 : z + c.l1;
+    const float next = -beyond / ((c.beta + root) * c.one_over_rate + c.l2);
+    const float size = z > 0.0f ? z : -z;
+    r.new_values[i] = size > c.l1 ? next : 0.0f;
+  }
+}
+PARAMD_KERNEL(Ftrl, FtrlConstants);
+
+class FtrlRule : public Rule {
+ public:
+  explicit FtrlRule(const v1::OptimizerConfig::Ftrl& config, double initial)
+      : initial_(static_cast<float>(initial)),
+        l1_(static_cast<float>(config.l1())),
+        l2_(static_cast<float>(config.l2())),
+        beta_(static_cast<float>(config.beta())) {}
+
+  float initial_slot(size_t slot) const override {
+    return slot == 0 ? initial_ : 0.0f;
+  }
+  // Another rate makes another weight of the same slots.
+  bool RestsOnZeros(bool) const override { return false; }
+  void Apply(const NumberReader& gradient, const Step& step,
+             const Arrays& arrays) const override {
+    // A schedule may end at zero, where a weight stays as it is.
+    if (step.rate <= 0) return Stay(gradient, arrays);
+    RunKernel(kFtrl, {static_cast<float>(1.0 / step.rate), l1_, l2_, beta_}, 2,
+              gradient, step, arrays);
+  }
+
+ private:
+  static void Stay(const NumberReader& gradient, const Arrays& arrays) {
+    gradient.Skip(arrays.elements);
+    if (arrays.new_values == arrays.values &&
+        arrays.new_slots == arrays.slots) {
+      return;
+    }
+    std::memmove(arrays.new_values, arrays.values,
+                 arrays.elements * sizeof(float));
+    std::memmove(arrays.new_slots, arrays.slots,
+                 2 * arrays.elements * sizeof(float));
+  }
+
+  const float initial_;
+  const float l1_;
+  const float l2_;
+  const float beta_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Rule>> MakeFtrl(
+    const v1::OptimizerConfig::Ftrl& config) {
+  const double initial =
+      config.has_initial_accumulator() ? config.initial_accumulator() : 0.1;
+  RETURN_IF_ERROR(CheckPositive("ftrl.initial_accumulator", initial));
+  RETURN_IF_ERROR(CheckNotNegative("ftrl.l1", config.l1()));
+  RETURN_IF_ERROR(CheckNotNegative("ftrl.l2", config.l2()));
+  RETURN_IF_ERROR(CheckNotNegative("ftrl.beta", config.beta()));
+  return std::make_unique<FtrlRule>(config, initial);
+}
+
+}  // namespace paramd

@@ -1,0 +1,66 @@
+#include "server/core/optimizers/rule.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+namespace paramd {
+namespace {
+
+absl::Status Wrong(absl::string_view name, double value,
+                   absl::string_view bound) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("optimizer.", name, " is ", value, "; it must be ", bound));
+}
+
+// What it is but for its weight decay.
+v1::OptimizerConfig::Adam AdamOf(const v1::OptimizerConfig::AdamW& config) {
+  v1::OptimizerConfig::Adam adam;
+  if (config.has_beta1()) adam.set_beta1(config.beta1());
+  if (config.has_beta2()) adam.set_beta2(config.beta2());
+  adam.set_epsilon(config.has_epsilon() ? config.epsilon() : 1e-8);
+  return adam;
+}
+
+}  // namespace
+
+absl::Status CheckShare(absl::string_view name, double value) {
+  return value >= 0 && value < 1 ? absl::OkStatus()
+                                 : Wrong(name, value, "at least 0 and below 1");
+}
+
+absl::Status CheckPositive(absl::string_view name, double value) {
+  return value > 0 && std::isfinite(value) ? absl::OkStatus()
+                                           : Wrong(name, value, "above 0");
+}
+
+absl::Status CheckNotNegative(absl::string_view name, double value) {
+  return value >= 0 && std::isfinite(value) ? absl::OkStatus()
+                                            : Wrong(name, value, "at least 0");
+}
+
+absl::StatusOr<std::unique_ptr<const Rule>> MakeRule(
+    const v1::OptimizerConfig& config) {
+  switch (config.kind_case()) {
+    case v1::OptimizerConfig::kSgd:
+      return config.sgd().momentum() != 0 ? MakeMomentum(config.sgd())
+                                          : MakeSgd();
+    case v1::OptimizerConfig::kAdam:
+      return MakeAdam("adam", config.adam());
+    case v1::OptimizerConfig::kAdamw:
+      return MakeAdam("adamw", AdamOf(config.adamw()));
+    case v1::OptimizerConfig::kAdagrad:
+      return MakeAdagrad(config.adagrad());
+    case v1::OptimizerConfig::kRmsprop:
+      return MakeRmsprop(config.rmsprop());
+    case v1::OptimizerConfig::kFtrl:
+      return MakeFtrl(config.ftrl());
+    case v1::OptimizerConfig::KIND_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      "optimizer names none of sgd, adam, adamw, adagrad, rmsprop and "
+      "ftrl");
+}
+
+}  // namespace paramd

@@ -1,0 +1,105 @@
+#ifndef PARAMD_SERVER_CORE_OPTIMIZERS_RULE_H_
+#define PARAMD_SERVER_CORE_OPTIMIZERS_RULE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "proto/paramd/v1/optimizer.pb.h"
+#include "server/core/optimizers/kernel.h"
+#include "tensor/number_reader.h"
+
+namespace paramd {
+
+// How one optimizer changes values and what lies beside them. A new one is one
+// file here, a message in optimizer.proto, the names of its slots in
+// config/optimizer_slots.cc and a line in MakeRule.
+//
+// Invariant: the result is a function of the arguments alone, the same bits on
+// every machine and however the gradient is cut.
+//
+// Immutable, hence thread-safe.
+class Rule {
+ public:
+  // One application.
+  struct Step {
+    double rate;      // After schedule, factor and staleness.
+    uint64_t number;  // Of the application, from 1.
+    bool adjusted;    // Whether `adjustment` says anything.
+    Adjustment adjustment;
+    InstructionSet set;
+  };
+  // Where one application reads and writes `elements` floats of values, and so
+  // many times as many of slots as there are, one slot after the other. Outputs
+  // may be the inputs.
+  struct Arrays {
+    size_t elements;
+    const float* values;
+    const float* slots;
+    float* new_values;
+    float* new_slots;
+  };
+
+  virtual ~Rule() = default;
+
+  // What a slot begins with.
+  virtual float initial_slot(size_t /*slot*/) const { return 0; }
+  // Whether a gradient of zeros that is not adjusted leaves each bit of values
+  // and slots as it is, however often it is applied.
+  virtual bool RestsOnZeros(bool slots_are_zeros) const = 0;
+  // Reads the next elements of the gradient and applies them. REQUIRES: that
+  // many remain.
+  virtual void Apply(const NumberReader& gradient, const Step& step,
+                     const Arrays& arrays) const = 0;
+};
+
+// Each has its own file. kInvalidArgument names the constant that is out of its
+// bounds, Adam's as one of `name`.
+absl::StatusOr<std::unique_ptr<const Rule>> MakeSgd();
+absl::StatusOr<std::unique_ptr<const Rule>> MakeMomentum(
+    const v1::OptimizerConfig::Sgd& config);
+absl::StatusOr<std::unique_ptr<const Rule>> MakeAdam(
+    absl::string_view name, const v1::OptimizerConfig::Adam& config);
+absl::StatusOr<std::unique_ptr<const Rule>> MakeAdagrad(
+    const v1::OptimizerConfig::Adagrad& config);
+absl::StatusOr<std::unique_ptr<const Rule>> MakeRmsprop(
+    const v1::OptimizerConfig::Rmsprop& config);
+absl::StatusOr<std::unique_ptr<const Rule>> MakeFtrl(
+    const v1::OptimizerConfig::Ftrl& config);
+
+// That of `config`. kInvalidArgument also if it names none.
+absl::StatusOr<std::unique_ptr<const Rule>> MakeRule(
+    const v1::OptimizerConfig& config);
+
+// kInvalidArgument, naming optimizer.`name`, unless the value is at least 0 and
+// below 1, is above 0, or is at least 0.
+absl::Status CheckShare(absl::string_view name, double value);
+absl::Status CheckPositive(absl::string_view name, double value);
+absl::Status CheckNotNegative(absl::string_view name, double value);
+
+// Runs the kernel over the next elements of the gradient, with `slots` slots.
+template <typename Constants>
+void RunKernel(const Kernel<Constants>& kernel, const Constants& constants,
+               size_t slots, const NumberReader& gradient,
+               const Rule::Step& step, const Rule::Arrays& arrays) {
+  const auto function = kernel.For(step.set, step.adjusted);
+  gradient.ForEachRun(
+      arrays.elements, [&](const std::byte* g, size_t offset, size_t count) {
+        RuleArrays at = {};
+        at.values = arrays.values + offset;
+        at.new_values = arrays.new_values + offset;
+        for (size_t s = 0; s < slots; ++s) {
+          at.slots[s] = arrays.slots + s * arrays.elements + offset;
+          at.new_slots[s] = arrays.new_slots + s * arrays.elements + offset;
+        }
+        function(constants, step.adjustment, g, count, at);
+      });
+}
+
+}  // namespace paramd
+
+#endif  // PARAMD_SERVER_CORE_OPTIMIZERS_RULE_H_

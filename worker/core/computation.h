@@ -1,0 +1,60 @@
+#ifndef PARAMD_WORKER_CORE_COMPUTATION_H_
+#define PARAMD_WORKER_CORE_COMPUTATION_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "proto/paramd/v1/storage.pb.h"
+#include "tensor/core.h"
+#include "worker/core/worker_turn.h"
+
+namespace paramd {
+
+// The gradient that the process computes for its worker. It outlives sessions:
+// what was begun in one may end in the next, of no use any more.
+//
+// Invariant: at most one computation is under way. Until it has ended it holds
+// the weights that it was handed, which therefore do not change.
+//
+// Not thread-safe: part of a worker's core.
+class Computation {
+ public:
+  // Something is computed, of use or not.
+  bool busy() const { return io_ != 0; }
+  IoId io() const { return io_; }
+
+  // Computes on `weights`, one buffer a variable. `by_layers`: gradients of the
+  // last layers are taken as they become ready. REQUIRES: !busy().
+  void Start(std::unique_ptr<v1::ComputeGradient> compute, BufferChain weights,
+             bool by_layers, WorkerTurn* turn);
+  // What is computed is of no use any more; nothing if nothing is.
+  void Abandon(WorkerTurn* turn);
+  // Its result has come.
+  bool IsResult(const IoResult& result) const {
+    return io_ != 0 && result.io == io_;
+  }
+  void End() { io_ = 0; }
+
+  // Gradients of the last layers have come, or the news that there are none.
+  bool IsPart(const IoResult& result) const {
+    return take_io_ != 0 && result.io == take_io_;
+  }
+  // One buffer for each of `variables`, empty where it has not come; none at all
+  // if they are of no use. The next are asked for with AskForMore.
+  std::vector<Buffer> TakePart(const IoResult& result, size_t variables,
+                               WorkerTurn* turn);
+  void AskForMore(WorkerTurn* turn);
+  // Nobody takes them any more.
+  void DropPart() { take_io_ = 0; }
+
+ private:
+  IoId io_ = 0;  // 0: none.
+  bool by_layers_ = false;
+  IoId take_io_ = 0;     // Of TakeGradients,
+  IoId taken_from_ = 0;  // and the computation whose they are.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_CORE_COMPUTATION_H_

@@ -1,0 +1,42 @@
+#include "worker/core/heartbeats.h"
+
+#include <memory>
+#include <utility>
+
+namespace paramd {
+namespace {
+
+using ::google::protobuf::DynamicCastToGenerated;
+
+// Short: see InputLeases.
+constexpr absl::Duration kDeadline = absl::Seconds(1);
+constexpr absl::Duration kRetry = absl::Milliseconds(200);
+
+}  // namespace
+
+void Heartbeats::Send(const v1::HeartbeatRequest& state,
+                      const v1::WorkerStats& stats, absl::Duration every,
+                      WorkerTurn* turn) {
+  last_request_ = state;
+  last_request_.set_number(++number_);
+  auto request = std::make_unique<v1::HeartbeatRequest>(last_request_);
+  *request->mutable_stats() = stats;
+  call_ = turn->Call(std::move(request), kDeadline + every);
+}
+
+bool Heartbeats::Take(const Message& message, Time now) {
+  call_ = 0;
+  retry_at_ = now;
+  const auto* reply = DynamicCastToGenerated<v1::HeartbeatReply>(message.head);
+  if (!message.status.ok() || reply == nullptr || reply->term() < term_) {
+    retry_at_ = now + kRetry;
+    return false;
+  }
+  last_heard_ = now;
+  why_silent_.clear();
+  term_ = reply->term();
+  last_reply_ = *reply;
+  return true;
+}
+
+}  // namespace paramd

@@ -1,0 +1,290 @@
+// The parts of a worker, each without a worker.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "proto/paramd/v1/compute.pb.h"
+#include "proto/refusal.h"
+#include "worker/core/computation.h"
+#include "worker/core/heartbeats.h"
+#include "worker/core/input_leases.h"
+#include "worker/core/joining.h"
+#include "worker/core/worker_evaluation.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::HasSubstr;
+
+// One event after the other, and what the part did.
+class PartTest : public ::testing::Test {
+ protected:
+  WorkerTurn* Turn() {
+    out_ = Outbox();
+    turn_ = std::make_unique<WorkerTurn>(now_, &out_, &numbers_);
+    return turn_.get();
+  }
+  static Message Answer(CallId call, const google::protobuf::Message* head) {
+    Message message;
+    message.call = call;
+    message.is_reply = true;
+    message.head = head;
+    return message;
+  }
+  static Message Failure(CallId call, absl::Status status) {
+    Message message = Answer(call, nullptr);
+    message.status = std::move(status);
+    return message;
+  }
+  CallId sent() const { return out_.sends.at(0).call; }
+  template <typename Head>
+  const Head& Sent() const {
+    return dynamic_cast<const Head&>(*out_.sends.at(0).head);
+  }
+
+  Time now_;
+  Outbox out_;
+  WorkerNumbers numbers_;
+  std::unique_ptr<WorkerTurn> turn_;
+};
+
+// ---- input ------------------------------------------------------------------
+
+class InputLeasesTest : public PartTest {
+ protected:
+  void Give(uint64_t id, uint64_t begin, uint64_t end) {
+    v1::PortionReply reply;
+    reply.set_term(1);
+    reply.mutable_portion()->set_id(id);
+    reply.mutable_portion()->set_epoch(2);
+    reply.mutable_portion()->set_begin(begin);
+    reply.mutable_portion()->set_end(end);
+    input_.Ask(v1::Header(), Turn());
+    const CallId call = sent();
+    EXPECT_TRUE(input_.Take(Answer(call, &reply), /*term=*/1, Turn()));
+  }
+  v1::WorkerCut Cut() {
+    v1::WorkerCut cut;
+    input_.FillCut(open_, &cut);
+    return cut;
+  }
+
+  InputLeases input_{Time()};
+  absl::optional<InputLeases::Range> open_;
+};
+
+TEST_F(InputLeasesTest, BatchesFollowEachOtherAndNoneSpansTwoPortions) {
+  Give(1, 0, 5);
+  Give(2, 20, 22);
+  EXPECT_EQ(input_.BatchesLeft(4), 3u);
+  std::vector<std::pair<uint64_t, uint64_t>> taken;
+  while (const auto range = input_.TakeExamples(4)) {
+    EXPECT_EQ(range->epoch, 2u);
+    taken.emplace_back(range->begin, range->end);
+  }
+  EXPECT_THAT(taken, ::testing::ElementsAre(std::pair(0u, 4u), std::pair(4u, 5u),
+                                            std::pair(20u, 22u)));
+  EXPECT_EQ(input_.BatchesLeft(4), 0u);
+}
+
+TEST_F(InputLeasesTest, Promise1_APortionIsFinishedWhenAllOfItIsUsed) {
+  Give(7, 0, 4);
+  input_.TakeExamples(4);
+  input_.Used(7, 2);
+  EXPECT_FALSE(input_.empty());
+  EXPECT_EQ(Cut().remaining(0).begin(), 2u);
+  input_.Used(7, 4);
+  EXPECT_TRUE(input_.empty());
+  input_.Ask(v1::Header(), Turn());
+  EXPECT_EQ(Sent<v1::PortionRequest>().finished_id(), 7u);
+}
+
+TEST_F(InputLeasesTest, WhatAnOpenPushIsOfDoesNotRemain) {
+  Give(7, 0, 4);
+  open_ = input_.TakeExamples(3);
+  EXPECT_EQ(Cut().remaining(0).begin(), 3u);
+  EXPECT_EQ(Cut().last_portion(), 7u);
+}
+
+TEST_F(InputLeasesTest, Promise1_ARequestKeepsItsNumberUntilItIsAnswered) {
+  input_.Ask(v1::Header(), Turn());
+  EXPECT_FALSE(input_.may_ask());
+  const CallId call = sent();
+  EXPECT_FALSE(input_.Take(Failure(call, absl::UnavailableError("")), 1,
+                           Turn()));
+  EXPECT_GT(input_.ask_at(), now_);
+  input_.Ask(v1::Header(), Turn());
+  EXPECT_EQ(Sent<v1::PortionRequest>().number(), 1u);
+  EXPECT_EQ(input_.Held(3).answered(), 0u);
+}
+
+TEST_F(InputLeasesTest, WhatAnEarlierCoordinatorGaveIsNotTaken) {
+  v1::PortionReply reply;
+  reply.set_term(1);
+  reply.mutable_portion()->set_end(4);
+  input_.Ask(v1::Header(), Turn());
+  const CallId call = sent();
+  EXPECT_FALSE(input_.Take(Answer(call, &reply), /*term=*/2, Turn()));
+  EXPECT_TRUE(input_.empty());
+}
+
+// ---- joining ----------------------------------------------------------------
+
+class JoiningTest : public PartTest {
+ protected:
+  void Refuse(const absl::Status& why) {
+    joining_.Ask(v1::JoinRequest(), Turn());
+    const CallId call = sent();
+    EXPECT_EQ(joining_.Take(Failure(call, why), Turn()), nullptr);
+  }
+  Joining joining_{Time()};
+};
+
+TEST_F(JoiningTest, OneRequestIsUnderWayAtATime) {
+  EXPECT_TRUE(joining_.may_ask());
+  joining_.Ask(v1::JoinRequest(), Turn());
+  EXPECT_FALSE(joining_.may_ask());
+  const v1::JoinReply reply;
+  const CallId call = sent();
+  EXPECT_EQ(joining_.Take(Answer(call, &reply), Turn()), &reply);
+}
+
+TEST_F(JoiningTest, Promise4_WhoIsMissingIsStillNamedWhenNobodyAnswers) {
+  Refuse(RefuseForNow(v1::Refusal::NOT_READY, "ps-1", absl::ZeroDuration(),
+                      "waiting for ps-1"));
+  EXPECT_EQ(joining_.why(), "waiting for ps-1");
+  EXPECT_FALSE(out_.exited);
+  Refuse(absl::UnavailableError("refused"));
+  EXPECT_EQ(joining_.why(), "refused; it waited for ps-1");
+}
+
+TEST_F(JoiningTest, ATakenTaskEndsTheProcess) {
+  Refuse(paramd::Refuse(v1::Refusal::TASK_TAKEN, "worker-3", "taken"));
+  EXPECT_TRUE(absl::IsAlreadyExists(out_.exit_status));
+}
+
+// ---- heartbeats -------------------------------------------------------------
+
+TEST_F(PartTest, OnlyAnAnswerOfThePresentCoordinatorCounts) {
+  Heartbeats beats(/*term=*/2, now_);
+  EXPECT_TRUE(beats.is_due(now_));
+  beats.Send(v1::HeartbeatRequest(), v1::WorkerStats(), absl::Seconds(1),
+             Turn());
+  EXPECT_EQ(Sent<v1::HeartbeatRequest>().number(), 1u);
+  EXPECT_TRUE(beats.is_open());
+  v1::HeartbeatReply reply;
+  reply.set_term(1);
+  reply.set_stop(true);
+  EXPECT_FALSE(beats.Take(Answer(sent(), &reply), now_));
+  EXPECT_FALSE(beats.last_reply().stop());
+  beats.Unanswered(absl::UnavailableError("away"));
+  EXPECT_EQ(beats.why_silent(), "away");
+  now_ = now_ + absl::Seconds(1);
+  beats.Send(v1::HeartbeatRequest(), v1::WorkerStats(), absl::Seconds(1),
+             Turn());
+  EXPECT_EQ(Sent<v1::HeartbeatRequest>().number(), 2u);
+  reply.set_term(3);
+  EXPECT_TRUE(beats.Take(Answer(sent(), &reply), now_));
+  EXPECT_TRUE(beats.last_reply().stop());
+  EXPECT_EQ(beats.term(), 3u);
+  EXPECT_EQ(beats.last_heard(), now_);
+  EXPECT_EQ(beats.why_silent(), "");
+}
+
+// ---- computing --------------------------------------------------------------
+
+class ComputationTest : public PartTest {
+ protected:
+  void Start(bool by_layers) {
+    computation_.Start(std::make_unique<v1::ComputeGradient>(),
+                       {Buffer::Allocate(8)}, by_layers, Turn());
+  }
+  // Of variable 1 of two.
+  IoResult Part(IoId io) {
+    auto head = std::make_unique<v1::TakeGradientsResult>();
+    head->add_variables(1);
+    IoResult result;
+    result.io = io;
+    result.head = std::move(head);
+    result.payload.push_back(Buffer::Allocate(8));
+    return result;
+  }
+
+  Computation computation_;
+};
+
+TEST_F(ComputationTest, TheWorkHasTheWeights) {
+  Start(/*by_layers=*/false);
+  ASSERT_EQ(out_.ios.size(), 1u);
+  EXPECT_EQ(out_.ios[0].payload.size(), 1u);
+  EXPECT_TRUE(computation_.busy());
+  IoResult result;
+  result.io = out_.ios[0].io;
+  EXPECT_TRUE(computation_.IsResult(result));
+  computation_.End();
+  EXPECT_FALSE(computation_.busy());
+}
+
+TEST_F(ComputationTest, LayersAreTakenAsTheyBecomeReady) {
+  Start(/*by_layers=*/true);
+  ASSERT_EQ(out_.ios.size(), 2u);
+  const IoResult part = Part(out_.ios[1].io);
+  ASSERT_TRUE(computation_.IsPart(part));
+  const auto gradients = computation_.TakePart(part, 2, Turn());
+  ASSERT_EQ(gradients.size(), 2u);
+  EXPECT_TRUE(gradients[0].empty());
+  EXPECT_FALSE(gradients[1].empty());
+  computation_.AskForMore(Turn());
+  EXPECT_EQ(out_.ios.size(), 1u);
+}
+
+TEST_F(ComputationTest, APartOfTheOneBeforeIsDroppedAndAskedForAgain) {
+  Start(/*by_layers=*/true);
+  const IoResult part = Part(out_.ios[1].io);
+  computation_.End();
+  Start(/*by_layers=*/true);
+  EXPECT_EQ(out_.ios.size(), 1u);  // One question is open.
+  EXPECT_TRUE(computation_.TakePart(part, 2, Turn()).empty());
+  EXPECT_EQ(out_.ios.size(), 1u);
+}
+
+TEST_F(ComputationTest, NothingIsAbandonedWhereNothingIsComputed) {
+  computation_.Abandon(Turn());
+  EXPECT_TRUE(out_.ios.empty());
+}
+
+// ---- evaluations ------------------------------------------------------------
+
+TEST_F(PartTest, AnEvaluationThatFailsEndsTheProcess) {
+  WorkerEvaluation evaluation(/*epochs=*/2);
+  evaluation.Pulled(/*given_up=*/false, Turn());
+  ASSERT_EQ(out_.ios.size(), 1u);
+  IoResult result;
+  result.io = out_.ios[0].io;
+  ASSERT_TRUE(evaluation.IsResult(result));
+  result.status = absl::DataLossError("truncated file");
+  evaluation.Take(result, Turn());
+  EXPECT_THAT(std::string(out_.exit_status.message()),
+              HasSubstr("truncated file"));
+  EXPECT_FALSE(evaluation.busy());
+}
+
+TEST_F(PartTest, WhatWasReportedIsOfTheSessionThatHasEnded) {
+  WorkerEvaluation evaluation(/*epochs=*/2);
+  evaluation.Pulled(/*given_up=*/false, Turn());
+  auto head = std::make_unique<v1::EvaluateWeightsResult>();
+  head->mutable_evaluation()->set_epoch(1);
+  IoResult result;
+  result.io = out_.ios[0].io;
+  result.head = std::move(head);
+  evaluation.Take(result, Turn());
+  EXPECT_EQ(evaluation.newest().epoch(), 1u);
+  evaluation.EndSession();
+  EXPECT_EQ(evaluation.newest().epoch(), 0u);
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,63 @@
+#ifndef PARAMD_WORKER_CORE_WORKER_EVALUATION_H_
+#define PARAMD_WORKER_CORE_WORKER_EVALUATION_H_
+
+#include <cstdint>
+
+#include "client/core/session.h"
+#include "client/core/weights.h"
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+#include "tensor/core.h"
+#include "worker/core/worker_turn.h"
+
+namespace paramd {
+
+// The evaluations that the coordinator asks of a worker, on weights of their own,
+// beside its steps.
+//
+// Invariant: one is under way at a time; while it is computed its weights do not
+// change. It outlives a session like a Computation.
+//
+// Not thread-safe: part of a worker's core.
+class WorkerEvaluation {
+ public:
+  // `epochs`: of the job; the final evaluation counts as that of the last.
+  explicit WorkerEvaluation(uint32_t epochs) : epochs_(epochs) {}
+
+  void BeginSession(const Placement& placement) {
+    weights_ = Weights(placement);
+  }
+  // What was reported is of the session that has ended; what is computed is
+  // waited for.
+  void EndSession();
+  // It is computed: the weights are read.
+  bool busy() const { return io_ != 0; }
+
+  // Starts what `asked` says and was not done.
+  void Advance(const v1::HeartbeatReply& asked, Session* session,
+               WorkerTurn* turn);
+  // Its pull has ended; `given_up`: without weights.
+  void Pulled(bool given_up, WorkerTurn* turn);
+  bool IsResult(const IoResult& result) const {
+    return io_ != 0 && result.io == io_;
+  }
+  // Ends the process if it could not be computed.
+  void Take(const IoResult& result, WorkerTurn* turn);
+
+  // The newest; without an epoch: none.
+  const v1::Evaluation& newest() const { return newest_; }
+
+ private:
+  const uint32_t epochs_;
+  Weights weights_;
+  v1::Evaluation newest_;
+  bool under_way_ = false;
+  IoId io_ = 0;  // 0: it is not computed.
+  bool final_ = false;
+  uint32_t epoch_ = 0;
+  uint64_t pulls_ = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_CORE_WORKER_EVALUATION_H_

@@ -1,0 +1,135 @@
+#ifndef PARAMD_WORKER_DEVICE_DEVICE_H_
+#define PARAMD_WORKER_DEVICE_DEVICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "worker/device/shapes.h"
+#include "worker/device/tensor.h"
+
+namespace paramd {
+
+// Where a model computes: memory, and the primitives that layers call. Tensors
+// handed in lie in the device's memory, hold float32 or all float64, and
+// overlap only where a method says that they may. Every primitive overwrites
+// what it computes, is checked against ReferenceDevice on random input, and
+// gives the same bits for the same input on the same machine. A shape that it
+// has seen before allocates none of our memory.
+//
+// Calls are in order; a device that runs them later than it is told to ends them
+// all in Finish. Not thread-safe: one per thread.
+//
+// REQUIRES, of each: dtypes agree and sizes fit.
+class Device {
+ public:
+  // Frees itself.
+  using Memory = std::unique_ptr<void, std::function<void(void*)>>;
+
+  virtual ~Device() = default;
+
+  // Values of it are not set. Aligned to 64 bytes.
+  virtual Memory Allocate(size_t bytes) = 0;
+  // Between host memory and the device's, or inside one of them.
+  virtual void Copy(const void* from, size_t bytes, void* to) = 0;
+  virtual void Finish() {}
+
+  virtual void Multiply(const Product& product, const ConstTensor& a,
+                        const ConstTensor& b, const Tensor& c) = 0;
+
+  // Images [batch, height, width, channels], kernels [height, width, channels
+  // of a group, outputs]; `bias`, one per output, may have null data.
+  virtual void Convolve(const Convolution& shape, const ConstTensor& input,
+                        const ConstTensor& kernel, const ConstTensor& bias,
+                        const Tensor& output) = 0;
+  virtual void ConvolveBackwardInput(const Convolution& shape,
+                                     const ConstTensor& kernel,
+                                     const ConstTensor& output_gradient,
+                                     const Tensor& input_gradient) = 0;
+  virtual void ConvolveBackwardKernel(const Convolution& shape,
+                                      const ConstTensor& input,
+                                      const ConstTensor& output_gradient,
+                                      const Tensor& kernel_gradient) = 0;
+
+  // `places`, bytes of the output's dims, keeps for a maximum where in its
+  // window it was (of equal ones the first); for an average it is not used.
+  // An average is over the values inside of the image.
+  virtual void Pool(const Pooling& shape, const ConstTensor& input,
+                    const Tensor& output, const Tensor& places) = 0;
+  virtual void PoolBackward(const Pooling& shape, const ConstTensor& places,
+                            const ConstTensor& output_gradient,
+                            const Tensor& input_gradient) = 0;
+  // [batch, places, channels] to [batch, channels].
+  virtual void PoolAll(Pooling::Kind kind, const ConstTensor& input,
+                       const Tensor& output) = 0;
+  virtual void PoolAllBackward(Pooling::Kind kind, const ConstTensor& input,
+                               const ConstTensor& output,
+                               const ConstTensor& output_gradient,
+                               const Tensor& input_gradient) = 0;
+
+  // y = (x - mean) / sqrt(variance + epsilon) * scale + shift over [rows,
+  // columns]: with statistics of columns (a batch norm; the variance is the mean
+  // squared deviation). BatchNorm computes them and keeps them in `mean` and
+  // `variance`; BatchNormWith takes them.
+  virtual void BatchNorm(const Norm& norm, const ConstTensor& input,
+                         const Tensor& mean, const Tensor& variance,
+                         const Tensor& output) = 0;
+  virtual void BatchNormWith(const Norm& norm, const ConstTensor& input,
+                             const ConstTensor& mean,
+                             const ConstTensor& variance,
+                             const Tensor& output) = 0;
+  virtual void BatchNormBackward(const Norm& norm, const ConstTensor& input,
+                                 const ConstTensor& mean,
+                                 const ConstTensor& variance,
+                                 const ConstTensor& output_gradient,
+                                 const NormGradients& gradients) = 0;
+  // The same with statistics of rows.
+  virtual void LayerNorm(const Norm& norm, const ConstTensor& input,
+                         const Tensor& mean, const Tensor& variance,
+                         const Tensor& output) = 0;
+  virtual void LayerNormBackward(const Norm& norm, const ConstTensor& input,
+                                 const ConstTensor& mean,
+                                 const ConstTensor& variance,
+                                 const ConstTensor& output_gradient,
+                                 const NormGradients& gradients) = 0;
+
+  // Over the last dimension. If `causal`, row i of each square of the last two
+  // dimensions has its columns above i left out, and 0 there. `output` may be
+  // `input`, `input_gradient` may be `output_gradient`.
+  virtual void Softmax(bool causal, const ConstTensor& input,
+                       const Tensor& output) = 0;
+  virtual void SoftmaxBackward(const ConstTensor& output,
+                               const ConstTensor& output_gradient,
+                               const Tensor& input_gradient) = 0;
+
+  // rows[i] = table[indices[i]]; indices are int32 and below the table's rows.
+  virtual void Gather(const ConstTensor& table, const ConstTensor& indices,
+                      const Tensor& rows) = 0;
+  // table = 0; table[indices[i]] += rows[i], in order.
+  virtual void ScatterAdd(const ConstTensor& indices, const ConstTensor& rows,
+                          const Tensor& table) = 0;
+
+  // out[j] = the sum over rows of in[., j]; `in` is read as rows of `out`.
+  virtual void SumRows(const ConstTensor& in, const Tensor& out) = 0;
+  // out[., j] = in[., j] + row[j]. `out` may be `in`.
+  virtual void AddRow(const ConstTensor& in, const ConstTensor& row,
+                      const Tensor& out) = 0;
+  // out[i, .] = factors[i] in[i, .]. `out` may be `in`.
+  virtual void ScaleRows(const ConstTensor& in, const ConstTensor& factors,
+                         const Tensor& out) = 0;
+  // out = a + factor b. `out` may be either.
+  virtual void Add(const ConstTensor& a, double factor, const ConstTensor& b,
+                   const Tensor& out) = 0;
+  virtual void Apply(Elementwise function, const ConstTensor& in,
+                     const Tensor& out) = 0;
+  // `in_gradient` may be `out_gradient`.
+  virtual void ApplyBackward(Elementwise function, const ConstTensor& in,
+                             const ConstTensor& out,
+                             const ConstTensor& out_gradient,
+                             const Tensor& in_gradient) = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_DEVICE_DEVICE_H_

@@ -1,0 +1,84 @@
+#ifndef PARAMD_WORKER_GRADIENT_STEP_H_
+#define PARAMD_WORKER_GRADIENT_STEP_H_
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+#include "worker/input/batch.h"
+#include "worker/model/trained_model.h"
+
+namespace paramd {
+
+// What one push is computed of: gradients of `accumulate` batches each, and
+// where the mode has no steps `push_every` such gradients.
+//
+// A gradient is of the sum of its examples' losses divided by their number, in
+// sync mode by that of the whole step: so `accumulate` batches give what one
+// batch of all their examples gives, up to rounding, the short one at the end
+// included.
+//
+// With `push_every` a push is the sum of its gradients. The first is computed on
+// the weights that were pulled; behind each the worker moves its own copy of the
+// weights by a plain step, w -= optimizer.learning_rate x gradient, without
+// schedule, momentum or decay, and computes the next one there. What is untrained
+// moves by what the model says. So one worker that trains with plain SGD at a
+// constant rate does what it does without `push_every`, up to rounding; with
+// other optimizers servers see one gradient where there were several.
+//
+// Not thread-safe: of the computing thread. Keeps the memory of a step for the
+// next.
+class GradientStep {
+ public:
+  // `model` outlives it.
+  GradientStep(const v1::JobConfig& job, TrainedModel* model);
+
+  // The batch of a range of the input. Valid until the next call.
+  using NextBatch =
+      absl::FunctionRef<absl::StatusOr<const Batch*>(const Portion&)>;
+
+  // Overwrites the gradients with those of request's examples on `weights`, and
+  // says what their losses were. `ready` hears of each variable whose gradient
+  // is final before the step has ended. CANCELLED once *abandoned; the errors of
+  // `next_batch` and of the model; then gradients are of no use.
+  // REQUIRES: spans have the sizes of the model's variables.
+  absl::StatusOr<Metrics> Compute(const v1::ComputeGradient& request,
+                                  WeightSpans weights, NextBatch next_batch,
+                                  const std::atomic<bool>* abandoned,
+                                  GradientSpans gradients,
+                                  TrainedModel::Ready ready);
+
+ private:
+  using Values = std::vector<std::vector<float>>;  // By variable.
+
+  // One gradient, of [begin, end).
+  absl::StatusOr<Metrics> ComputeOne(const v1::ComputeGradient& request,
+                                     uint64_t begin, uint64_t end,
+                                     WeightSpans weights, NextBatch next_batch,
+                                     const std::atomic<bool>* abandoned,
+                                     GradientSpans gradients,
+                                     TrainedModel::Ready ready);
+  // The worker's own weights, `moved_` from `weights` on.
+  void Move(WeightSpans weights, GradientSpans gradients);
+
+  const uint64_t batch_;
+  const uint64_t gradient_examples_;
+  const float rate_;
+  const uint64_t seed_;
+  TrainedModel& model_;
+  // Of variables, made when they are first needed.
+  Values batch_gradient_;
+  Values gradient_;
+  Values moved_;
+  bool has_moved_ = false;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_GRADIENT_STEP_H_

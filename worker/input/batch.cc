@@ -1,0 +1,85 @@
+#include "worker/input/batch.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace paramd {
+namespace {
+
+template <class Named>
+Named* FindNamed(absl::Span<Named> named, absl::string_view name) {
+  for (Named& one : named) {
+    if (one.name() == name) return &one;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const FeatureSpec* InputSpec::Find(absl::string_view name) const {
+  for (const FeatureSpec& feature : features) {
+    if (feature.name == name) return &feature;
+  }
+  return nullptr;
+}
+
+InputSpec LabelledImages(Dims dims, uint32_t classes) {
+  InputSpec spec;
+  spec.features.push_back({.name = "image", .dims = std::move(dims)});
+  spec.features.push_back({.name = "label",
+                           .dtype = DType::kInt32,
+                           .dims = {},
+                           .classes = classes});
+  return spec;
+}
+
+void Column::Reset(const FeatureSpec& spec, uint64_t examples) {
+  spec_ = spec;
+  rows_ = spec.ragged ? 0 : examples;
+  offsets_.assign(spec.ragged ? examples + 1 : 0, 0);
+  Reserve();
+}
+
+void Column::ResizeRagged(std::vector<uint64_t> offsets) {
+  CHECK(spec_.ragged, "only a ragged column has offsets");
+  CHECK(!offsets.empty() && offsets.front() == 0, "offsets begin with 0");
+  offsets_ = std::move(offsets);
+  rows_ = offsets_.back();
+  Reserve();
+}
+
+Tensor Column::tensor() {
+  Tensor tensor{memory_.data(), spec_.dtype, {rows_}};
+  tensor.dims.insert(tensor.dims.end(), spec_.dims.begin(), spec_.dims.end());
+  return tensor;
+}
+
+ConstTensor Column::tensor() const {
+  ConstTensor tensor{memory_.data(), spec_.dtype, {rows_}};
+  tensor.dims.insert(tensor.dims.end(), spec_.dims.begin(), spec_.dims.end());
+  return tensor;
+}
+
+void Column::Reserve() {
+  const uint64_t bytes = rows_ * spec_.size() * SizeOf(spec_.dtype);
+  if (memory_.size() < bytes) memory_.resize(bytes);
+}
+
+void Batch::Reset(const InputSpec& spec, uint64_t count) {
+  examples = count;
+  columns.resize(spec.features.size());
+  for (size_t i = 0; i < columns.size(); ++i) {
+    columns[i].Reset(spec.features[i], count);
+  }
+}
+
+Column* Batch::Find(absl::string_view name) {
+  return FindNamed(absl::MakeSpan(columns), name);
+}
+
+const Column* Batch::Find(absl::string_view name) const {
+  return FindNamed(absl::MakeConstSpan(columns), name);
+}
+
+}  // namespace paramd

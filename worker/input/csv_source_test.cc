@@ -1,0 +1,130 @@
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "worker/input/sources.h"
+#include "worker/input/testing/idx_test_files.h"
+
+namespace paramd {
+namespace {
+
+using testing::ElementsAre;
+
+v1::InputSource::Csv Config(const std::string& path) {
+  v1::InputSource::Csv config;
+  config.add_files(path);
+  config.set_label("kind");
+  config.set_name("features");
+  config.set_separator(",");
+  config.set_header(true);
+  config.add_class_names("cat");
+  config.add_class_names("dog, big");
+  return config;
+}
+
+absl::Status ReadError(const v1::InputSource::Csv& config, uint64_t row) {
+  const auto source = OpenCsv("", config);
+  EXPECT_TRUE(source.ok()) << source.status();
+  Example example;
+  return (*source)->Read(row, &example);
+}
+
+TEST(CsvSourceTest, RowsAreReadByTheirColumns) {
+  const std::string path = WriteTestFile(
+      "a.csv", "x,kind,y\r\n1.5,cat, -2e3\r\n\r\n3,\"dog, big\",\"4\"\r\n");
+  const auto source = OpenCsv("", Config(path));
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ((*source)->size(), 2u);
+  EXPECT_EQ((*source)->spec().features[1].classes, 2u);
+  Example example;
+  ASSERT_TRUE((*source)->Read(0, &example).ok());
+  EXPECT_THAT(example.values[0].values<float>(), ElementsAre(1.5, -2000));
+  EXPECT_THAT(example.values[1].values<int32_t>(), ElementsAre(0));
+  ASSERT_TRUE((*source)->Read(1, &example).ok());
+  EXPECT_THAT(example.values[0].values<float>(), ElementsAre(3, 4));
+  EXPECT_THAT(example.values[1].values<int32_t>(), ElementsAre(1));
+  EXPECT_EQ((*source)->Where(1), absl::StrCat("'", path, "' line 4"));
+}
+
+TEST(CsvSourceTest, ColumnsAreNumberedWithoutAHeader) {
+  v1::InputSource::Csv config = Config(WriteTestFile("a.tsv", "1\t2\t3"));
+  config.set_separator("tab");
+  config.set_header(false);
+  config.set_label("0");
+  config.clear_class_names();
+  config.add_columns("2");
+  const auto source = OpenCsv("", config);
+  ASSERT_TRUE(source.ok()) << source.status();
+  Example example;
+  ASSERT_TRUE((*source)->Read(0, &example).ok());
+  EXPECT_THAT(example.values[0].values<float>(), ElementsAre(3));
+  EXPECT_THAT(example.values[1].values<float>(), ElementsAre(1));
+}
+
+TEST(CsvSourceTest, AMissingColumnIsNamedWithThoseThereAre) {
+  const std::string path = WriteTestFile("a.csv", "x,y\n1,2\n");
+  EXPECT_EQ(OpenCsv("", Config(path)).status(),
+            absl::InvalidArgumentError(absl::StrCat(
+                "'", path, "' has no column 'kind'; it has x, y")));
+}
+
+TEST(CsvSourceTest, WrongRowsAreNamedByLineAndColumn) {
+  const std::string path =
+      WriteTestFile("a.csv", "x,kind\none,cat\n1,cow\n1\n\"1,cat\n1,cat,2\n");
+  const auto error = [&](uint64_t row) {
+    return std::string(ReadError(Config(path), row).message());
+  };
+  EXPECT_EQ(error(0), absl::StrCat("'", path,
+                                   "' line 2: column 'x' needs a "
+                                   "number; found 'one'"));
+  EXPECT_EQ(error(1), absl::StrCat("'", path,
+                                   "' line 3: column 'kind' has the class "
+                                   "'cow'; the job knows cat, dog, big"));
+  EXPECT_EQ(error(2), absl::StrCat("'", path,
+                                   "' line 4: has 1 columns; 2 are "
+                                   "needed"));
+  EXPECT_EQ(error(3), absl::StrCat("'", path, "' line 5: a quote has no end"));
+  EXPECT_EQ(error(4), absl::StrCat("'", path,
+                                   "' line 6: has 3 columns; 2 are "
+                                   "needed"));
+}
+
+TEST(CsvSourceTest, ALabelOutOfRangeIsRefused) {
+  const std::string path = WriteTestFile("a.csv", "x,kind\n1,3\n1,1.5\n");
+  v1::InputSource::Csv config = Config(path);
+  config.clear_class_names();
+  config.set_classes(3);
+  EXPECT_EQ(ReadError(config, 0),
+            absl::DataLossError(absl::StrCat(
+                "'", path,
+                "' line 2: 'label' is 3; it must be at least 0 and "
+                "below 3")));
+  EXPECT_EQ(ReadError(config, 1),
+            absl::DataLossError(
+                absl::StrCat("'", path,
+                             "' line 3: column 'kind' needs a whole number; "
+                             "found '1.5'")));
+}
+
+TEST(CsvSourceTest, AFileWithoutRowsIsRefused) {
+  const std::string path = WriteTestFile("a.csv", "x,kind\n\n");
+  EXPECT_EQ(
+      OpenCsv("", Config(path)).status(),
+      absl::InvalidArgumentError(absl::StrCat("'", path, "' holds no row")));
+}
+
+TEST(CsvSourceTest, FilesWithOtherColumnsAreRefused) {
+  const std::string first = WriteTestFile("a.csv", "x,kind\n1,cat\n");
+  v1::InputSource::Csv config = Config(first);
+  const std::string second = WriteTestFile("b.csv", "y,kind\n1,cat\n");
+  config.add_files(second);
+  EXPECT_EQ(OpenCsv("", config).status(),
+            absl::DataLossError(absl::StrCat("'", second,
+                                             "' has the columns y, kind; '",
+                                             first, "' has x, kind")));
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,139 @@
+#include "worker/input/file.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/crc32c.h"
+#include "base/status_macros.h"
+
+namespace paramd {
+namespace {
+
+constexpr uint64_t kSampleBytes = 64 << 10;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(
+    const std::string& path) {
+  const int fd =
+      open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open '", path, "'"));
+  }
+  struct stat info = {};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(fd);
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", path, "' is not a regular file"));
+  }
+  return std::unique_ptr<InputFile>(
+      new InputFile(path, fd, static_cast<uint64_t>(info.st_size)));
+}
+
+InputFile::~InputFile() { close(fd_); }
+
+absl::Status InputFile::Read(uint64_t offset, absl::Span<std::byte> out) const {
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t got = pread(fd_, out.data() + done, out.size() - done,
+                              static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      return absl::ErrnoToStatus(
+          errno, absl::StrCat("cannot read '", path_, "' at byte ", offset));
+    }
+    if (got == 0) {
+      return absl::DataLossError(absl::StrCat(
+          "'", path_, "' ends at byte ", offset + done, "; ", out.size(),
+          " bytes from byte ", offset, " are needed",
+          offset + out.size() <= size_
+              ? absl::StrCat(": it had ", size_, " bytes when it was opened")
+              : ""));
+    }
+    done += static_cast<size_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+std::string PathIn(absl::string_view directory, absl::string_view name) {
+  if (directory.empty() || absl::StartsWith(name, "/")) {
+    return std::string(name);
+  }
+  return absl::StrCat(directory, absl::EndsWith(directory, "/") ? "" : "/",
+                      name);
+}
+
+absl::StatusOr<std::vector<std::string>> FindFiles(
+    const std::string& directory, const std::vector<std::string>& patterns) {
+  if (patterns.empty()) {
+    return absl::InvalidArgumentError("the input names no files");
+  }
+  std::vector<std::string> files;
+  for (const std::string& pattern : patterns) {
+    const std::string path = PathIn(directory, pattern);
+    glob_t found = {};
+    const int result = glob(path.c_str(), 0, nullptr, &found);
+    for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
+      files.emplace_back(found.gl_pathv[i]);
+    }
+    globfree(&found);
+    if (result == GLOB_NOMATCH) {
+      return absl::NotFoundError(absl::StrCat("there is no file '", path, "'"));
+    }
+    if (result != 0) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot look for files '", path, "'"));
+    }
+  }
+  return files;
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<InputFile>>> OpenFiles(
+    const std::string& directory, const std::vector<std::string>& patterns) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                   FindFiles(directory, patterns));
+  std::vector<std::unique_ptr<InputFile>> files;
+  for (const std::string& path : paths) {
+    ASSIGN_OR_RETURN(std::unique_ptr<InputFile> file, InputFile::Open(path));
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+absl::StatusOr<std::string> ReadWhole(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<InputFile> file,
+                   InputFile::Open(path));
+  std::string content(file->size(), '\0');
+  RETURN_IF_ERROR(
+      file->Read(0, absl::MakeSpan(reinterpret_cast<std::byte*>(content.data()),
+                                   content.size())));
+  return content;
+}
+
+absl::StatusOr<uint32_t> ChecksumOf(
+    absl::Span<const std::unique_ptr<InputFile>> files) {
+  std::string sample;
+  std::string text = absl::StrCat(files.size());
+  for (const std::unique_ptr<InputFile>& file : files) {
+    const uint64_t size = std::min(file->size(), kSampleBytes);
+    sample.resize(size);
+    const absl::Span<std::byte> out(reinterpret_cast<std::byte*>(sample.data()),
+                                    size);
+    for (const uint64_t begin : {uint64_t{0}, file->size() - size}) {
+      RETURN_IF_ERROR(file->Read(begin, out));
+      absl::StrAppend(&text, " ", file->size(), " ", Crc32c(out));
+    }
+  }
+  return Crc32c(absl::MakeConstSpan(
+      reinterpret_cast<const std::byte*>(text.data()), text.size()));
+}
+
+}  // namespace paramd

@@ -1,0 +1,72 @@
+#ifndef PARAMD_WORKER_INPUT_FILE_H_
+#define PARAMD_WORKER_INPUT_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace paramd {
+
+// A file that is read at any place, by pread: one that shrinks while it is read
+// is an error, where a mapping would end the process (SIGBUS).
+//
+// Thread-safe. Holds one descriptor.
+class InputFile {
+ public:
+  // The system's code if it can't be opened; FAILED_PRECONDITION if it is no
+  // regular file (a pipe without a writer would hold us up).
+  static absl::StatusOr<std::unique_ptr<InputFile>> Open(
+      const std::string& path);
+  ~InputFile();
+
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }  // When it was opened.
+
+  // Fills `out` from byte `offset` on. DATA_LOSS, with both sizes, if the file
+  // ends before; the system's code if it can't be read.
+  absl::Status Read(uint64_t offset, absl::Span<std::byte> out) const;
+
+ private:
+  InputFile(std::string path, int fd, uint64_t size)
+      : path_(std::move(path)), fd_(fd), size_(size) {}
+
+  const std::string path_;
+  const int fd_;
+  const uint64_t size_;
+};
+
+// `name` in `directory`, unless it begins with '/'.
+std::string PathIn(absl::string_view directory, absl::string_view name);
+
+// The files that the patterns ("train-*.csv") name, each pattern's in the order
+// of their names. INVALID_ARGUMENT if there are no patterns; NOT_FOUND, with
+// the pattern, if one names nothing.
+absl::StatusOr<std::vector<std::string>> FindFiles(
+    const std::string& directory, const std::vector<std::string>& patterns);
+
+// Opens all of them.
+absl::StatusOr<std::vector<std::unique_ptr<InputFile>>> OpenFiles(
+    const std::string& directory, const std::vector<std::string>& patterns);
+
+// The whole content of a file.
+absl::StatusOr<std::string> ReadWhole(const std::string& path);
+
+// Of files that are too large to be summed up as a whole: their number, sizes,
+// and the first and last 64 KiB of each.
+absl::StatusOr<uint32_t> ChecksumOf(
+    absl::Span<const std::unique_ptr<InputFile>> files);
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_INPUT_FILE_H_

@@ -1,0 +1,110 @@
+#include "worker/input/idx_source.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/check.h"
+#include "base/crc32c.h"
+#include "base/status_macros.h"
+#include "tensor/buffer.h"
+#include "worker/input/idx_file.h"
+
+namespace paramd {
+namespace {
+
+// Of the features of LabelledImages.
+constexpr size_t kImage = 0;
+constexpr size_t kLabel = 1;
+
+std::array<float, 256> MakeFractions() {
+  std::array<float, 256> fractions;
+  for (size_t i = 0; i < fractions.size(); ++i) {
+    fractions[i] = static_cast<float>(i) / 255.0f;
+  }
+  return fractions;
+}
+
+absl::Status CheckLabels(const std::string& path,
+                         const std::vector<uint8_t>& labels, uint32_t classes) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] >= classes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", path, "' gives example ", i, " the label ",
+                       labels[i], "; labels must be below ", classes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<IdxSource>> IdxSource::Open(
+    const std::string& images_path, const std::string& labels_path,
+    const absl::optional<InputSpec>& expected) {
+  // Labels first: they are small, so a wrong directory is noticed at once.
+  ASSIGN_OR_RETURN(IdxFile labels, ReadIdxFile(labels_path, 1));
+  ASSIGN_OR_RETURN(IdxFile images, ReadIdxFile(images_path, 3));
+  if (images.shape[0] != labels.shape[0]) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", images_path, "' has ", images.shape[0], " images, but '",
+        labels_path, "' has ", labels.shape[0], " labels"));
+  }
+  InputSpec spec;
+  const Dims dims(images.shape.begin() + 1, images.shape.end());
+  if (!expected.has_value()) {
+    spec = LabelledImages(
+        dims, 1u + *std::max_element(labels.bytes.begin(), labels.bytes.end()));
+  } else {
+    spec = *expected;
+    const Dims& trained = spec.features[kImage].dims;
+    if (dims != trained) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", images_path, "' has images of ", absl::StrJoin(dims, "x"),
+          "; those trained on have ", absl::StrJoin(trained, "x")));
+    }
+    RETURN_IF_ERROR(
+        CheckLabels(labels_path, labels.bytes, spec.features[kLabel].classes));
+  }
+  return std::unique_ptr<IdxSource>(new IdxSource(
+      std::move(spec), std::move(images.bytes), std::move(labels.bytes)));
+}
+
+IdxSource::IdxSource(InputSpec spec, std::vector<uint8_t> images,
+                     std::vector<uint8_t> labels)
+    : spec_(std::move(spec)),
+      images_(std::move(images)),
+      labels_(std::move(labels)) {}
+
+v1::DataSet IdxSource::Describe() const {
+  v1::DataSet data;
+  data.set_examples(labels_.size());
+  for (const uint64_t dimension : spec_.features[kImage].dims) {
+    data.add_example_shape(dimension);
+  }
+  data.set_example_type("uint8");
+  data.set_classes(spec_.features[kLabel].classes);
+  data.set_examples_crc32c(Crc32c(AsBytes<uint8_t>(images_)));
+  data.set_labels_crc32c(Crc32c(AsBytes<uint8_t>(labels_)));
+  return data;
+}
+
+absl::Status IdxSource::Read(uint64_t index, Example* example) const {
+  static const std::array<float, 256> kFractions = MakeFractions();
+  CHECK(index < labels_.size(), "an index is below the size");
+  const FeatureSpec& image = spec_.features[kImage];
+  const size_t width = image.size();
+  example->values.resize(spec_.features.size());
+  example->values[kLabel].Reset(DType::kInt32, {});
+  example->values[kLabel].values<int32_t>()[0] = labels_[index];
+  example->values[kImage].Reset(DType::kFloat32, image.dims);
+  float* out = example->values[kImage].values<float>().data();
+  const uint8_t* in = images_.data() + index * width;
+  for (size_t j = 0; j < width; ++j) out[j] = kFractions[in[j]];
+  return absl::OkStatus();
+}
+
+}  // namespace paramd

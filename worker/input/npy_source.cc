@@ -1,0 +1,377 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include <zlib.h>
+
+#include "base/crc32c.h"
+#include "base/status_macros.h"
+#include "worker/input/file.h"
+#include "worker/input/sources.h"
+#include "worker/input/transform.h"
+
+namespace paramd {
+namespace {
+
+constexpr uint64_t kMostUnpacked = uint64_t{4} << 30;
+constexpr uint64_t kMostHeader = uint64_t{1} << 20;
+
+uint32_t LittleEndian(const std::byte* bytes, int count) {
+  uint32_t number = 0;
+  for (int i = 0; i < count; ++i) {
+    number |= static_cast<uint32_t>(bytes[i]) << (8 * i);
+  }
+  return number;
+}
+
+// The bytes of an .npy file: within a file, or unpacked.
+struct Bytes {
+  std::shared_ptr<const InputFile> file;
+  uint64_t begin = 0;
+  uint64_t size = 0;
+  std::shared_ptr<const std::string> unpacked;
+  std::string name;  // For sentences.
+
+  absl::Status Read(uint64_t at, absl::Span<std::byte> out) const {
+    if (at > size || out.size() > size - at) {
+      return absl::DataLossError(
+          absl::StrCat("'", name, "' ends at byte ", size, "; ", out.size(),
+                       " bytes from byte ", at, " are needed"));
+    }
+    if (unpacked == nullptr) return file->Read(begin + at, out);
+    if (!out.empty()) {
+      std::memcpy(out.data(), unpacked->data() + at, out.size());
+    }
+    return absl::OkStatus();
+  }
+};
+
+struct Array {
+  FeatureSpec feature;
+  Bytes bytes;
+  DType stored = DType::kFloat32;
+  uint64_t data = 0;  // Where the values begin.
+  uint64_t rows = 0;
+};
+
+// ---- ZIP --------------------------------------------------------------------
+
+absl::StatusOr<std::string> Unpack(const Bytes& packed, uint64_t size) {
+  if (size > kMostUnpacked) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("'", packed.name, "' unpacks to ", size,
+                     " bytes; at most ", kMostUnpacked, " are admitted"));
+  }
+  std::string from(packed.size, '\0');
+  RETURN_IF_ERROR(packed.Read(
+      0,
+      absl::MakeSpan(reinterpret_cast<std::byte*>(from.data()), from.size())));
+  std::string to;
+  z_stream stream = {};
+  inflateInit2(&stream, -15);  // No header: ZIP has its own.
+  stream.next_in = reinterpret_cast<Bytef*>(from.data());
+  stream.avail_in = static_cast<uInt>(from.size());
+  int result = Z_OK;
+  // By pieces: the size that the file claims takes no memory by itself.
+  while (result == Z_OK && to.size() <= size) {
+    const size_t have = to.size();
+    to.resize(have + std::min<uint64_t>(size - have + 1, uint64_t{1} << 20));
+    stream.next_out = reinterpret_cast<Bytef*>(to.data() + have);
+    stream.avail_out = static_cast<uInt>(to.size() - have);
+    result = inflate(&stream, Z_NO_FLUSH);
+    to.resize(to.size() - stream.avail_out);
+  }
+  inflateEnd(&stream);
+  if (result == Z_STREAM_END && to.size() == size) return to;
+  return absl::DataLossError(
+      absl::StrCat("'", packed.name, "' is damaged: it does not unpack to the ",
+                   size, " bytes that the file says"));
+}
+
+// The member of a ZIP file, by its central directory.
+absl::StatusOr<Bytes> FindMember(std::shared_ptr<const InputFile> file,
+                                 const std::string& member) {
+  const auto damaged = [&file](absl::string_view what) {
+    return absl::DataLossError(
+        absl::StrCat("'", file->path(), "' is no ZIP file: ", what));
+  };
+  // The end record is the last, before a comment of at most 65535 bytes.
+  const uint64_t tail_size = std::min<uint64_t>(file->size(), 22 + 65535);
+  std::vector<std::byte> tail(tail_size);
+  RETURN_IF_ERROR(file->Read(file->size() - tail_size, absl::MakeSpan(tail)));
+  int64_t end = static_cast<int64_t>(tail_size) - 22;
+  while (end >= 0 &&
+         LittleEndian(&tail[static_cast<size_t>(end)], 4) != 0x06054b50) {
+    --end;
+  }
+  if (end < 0) return damaged("it has no end record");
+  const std::byte* record = &tail[static_cast<size_t>(end)];
+  const uint32_t directory_size = LittleEndian(record + 12, 4);
+  const uint32_t directory_at = LittleEndian(record + 16, 4);
+  if (uint64_t{directory_at} + directory_size > file->size()) {
+    return damaged("its directory lies beyond its end");
+  }
+  std::vector<std::byte> directory(directory_size);
+  RETURN_IF_ERROR(file->Read(directory_at, absl::MakeSpan(directory)));
+  std::vector<std::string> names;
+  for (uint64_t at = 0; at + 46 <= directory_size;) {
+    const std::byte* entry = &directory[at];
+    if (LittleEndian(entry, 4) != 0x02014b50) {
+      return damaged("its directory is damaged");
+    }
+    const uint64_t name_size = LittleEndian(entry + 28, 2);
+    const uint64_t entry_size = 46 + name_size + LittleEndian(entry + 30, 2) +
+                                LittleEndian(entry + 32, 2);
+    if (at + entry_size > directory_size) {
+      return damaged("its directory is damaged");
+    }
+    std::string name(reinterpret_cast<const char*>(entry + 46), name_size);
+    at += entry_size;
+    if (name != member && name != absl::StrCat(member, ".npy")) {
+      names.push_back(std::move(name));
+      continue;
+    }
+    const uint32_t method = LittleEndian(entry + 10, 2);
+    Bytes bytes;
+    bytes.name = absl::StrCat(file->path(), ":", name);
+    bytes.size = LittleEndian(entry + 20, 4);
+    const uint64_t unpacked_size = LittleEndian(entry + 24, 4);
+    const uint64_t local = LittleEndian(entry + 42, 4);
+    if (bytes.size == 0xffffffff || local == 0xffffffff) {
+      return absl::UnimplementedError(absl::StrCat(
+          "'", bytes.name, "' is of 4 GB or more: keep it as an .npy file"));
+    }
+    std::byte header[30];
+    RETURN_IF_ERROR(file->Read(local, absl::MakeSpan(header)));
+    bytes.begin = local + 30 + LittleEndian(header + 26, 2) +
+                  LittleEndian(header + 28, 2);
+    if (bytes.begin + bytes.size > file->size()) {
+      return damaged(absl::StrCat("'", name, "' lies beyond its end"));
+    }
+    bytes.file = file;
+    if (method == 0) return bytes;
+    if (method != 8) {
+      return absl::UnimplementedError(
+          absl::StrCat("'", bytes.name, "' is packed by method ", method,
+                       "; stored (0) and deflated (8) are known"));
+    }
+    ASSIGN_OR_RETURN(std::string content, Unpack(bytes, unpacked_size));
+    bytes.size = content.size();
+    bytes.unpacked = std::make_shared<const std::string>(std::move(content));
+    return bytes;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", file->path(), "' has no array '", member, "'; it has ",
+                   absl::StrJoin(names, ", ")));
+}
+
+// ---- .npy -------------------------------------------------------------------
+
+// What stands behind 'key': in the header's dictionary, up to its end.
+absl::string_view ValueOf(absl::string_view header, absl::string_view key) {
+  const size_t at = header.find(absl::StrCat("'", key, "':"));
+  if (at == absl::string_view::npos) return "";
+  header.remove_prefix(at + key.size() + 3);
+  while (absl::StartsWith(header, " ")) header.remove_prefix(1);
+  const size_t end =
+      absl::StartsWith(header, "(") ? header.find(')') + 1 : header.find(',');
+  return header.substr(0, end);
+}
+
+absl::StatusOr<DType> ParseType(absl::string_view text,
+                                const std::string& name) {
+  const std::pair<absl::string_view, DType> known[] = {
+      {"'<f4'", DType::kFloat32}, {"'<f8'", DType::kFloat64},
+      {"'<i4'", DType::kInt32},   {"'<i8'", DType::kInt64},
+      {"'|u1'", DType::kUInt8},   {"'|b1'", DType::kUInt8},
+  };
+  for (const auto& [word, dtype] : known) {
+    if (word == text) return dtype;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", name, "' holds ", text.empty() ? "no type" : text.substr(0, 40),
+      "; little-endian float32, float64, int32, int64, uint8 and bool are "
+      "known"));
+}
+
+absl::Status ParseHeader(Array* array) {
+  const std::string& name = array->bytes.name;
+  std::byte begin[12];
+  RETURN_IF_ERROR(array->bytes.Read(0, absl::MakeSpan(begin).subspan(0, 10)));
+  if (std::memcmp(begin, "\x93NUMPY", 6) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", name, "' is no .npy file"));
+  }
+  uint64_t size = LittleEndian(begin + 8, 2);
+  uint64_t at = 10;
+  if (begin[6] != std::byte{1}) {
+    RETURN_IF_ERROR(array->bytes.Read(0, absl::MakeSpan(begin)));
+    size = LittleEndian(begin + 8, 4);
+    at = 12;
+  }
+  if (size > kMostHeader) {
+    return absl::DataLossError(absl::StrCat("'", name, "' has a header of ",
+                                            size, " bytes; at most ",
+                                            kMostHeader, " are admitted"));
+  }
+  std::string header(size, '\0');
+  RETURN_IF_ERROR(array->bytes.Read(
+      at, absl::MakeSpan(reinterpret_cast<std::byte*>(header.data()), size)));
+  array->data = at + size;
+  ASSIGN_OR_RETURN(array->stored, ParseType(ValueOf(header, "descr"), name));
+  if (absl::StartsWith(ValueOf(header, "fortran_order"), "True")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", name,
+        "' is in Fortran's order; save it by numpy.ascontiguousarray"));
+  }
+  absl::string_view shape = ValueOf(header, "shape");
+  Dims dims;
+  uint64_t values = 1;
+  for (absl::string_view part :
+       absl::StrSplit(shape.substr(shape.empty() ? 0 : 1),
+                      absl::ByAnyChar(",)"), absl::SkipWhitespace())) {
+    uint64_t dimension = 0;
+    if (!absl::SimpleAtoi(part, &dimension) || dims.size() == 16 ||
+        (dimension > 0 && values > (uint64_t{1} << 60) / dimension)) {
+      return absl::DataLossError(
+          absl::StrCat("'", name, "' has the shape ", shape.substr(0, 60)));
+    }
+    values *= dimension;
+    dims.push_back(dimension);
+  }
+  if (dims.empty() || values == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", name, "' has the shape ",
+                     shape.empty() ? "?" : shape.substr(0, 60),
+                     "; examples need rows with values"));
+  }
+  array->rows = dims[0];
+  array->feature.dims.assign(dims.begin() + 1, dims.end());
+  const uint64_t bytes = values * SizeOf(array->stored);
+  if (array->data + bytes <= array->bytes.size) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "'", name, "' is truncated: it has ", array->bytes.size - array->data,
+      " bytes of values; its shape ", shape.substr(0, 60), " needs ", bytes));
+}
+
+absl::StatusOr<Array> OpenArray(const std::string& directory,
+                                const v1::InputSource::Npy::Array& config) {
+  Array array;
+  ASSIGN_OR_RETURN(std::shared_ptr<const InputFile> file,
+                   InputFile::Open(PathIn(directory, config.file())));
+  if (config.member().empty()) {
+    array.bytes.file = file;
+    array.bytes.size = file->size();
+    array.bytes.name = file->path();
+  } else {
+    ASSIGN_OR_RETURN(array.bytes, FindMember(file, config.member()));
+  }
+  RETURN_IF_ERROR(ParseHeader(&array));
+  array.feature.name = config.name();
+  array.feature.dtype = array.stored;
+  array.feature.classes = config.classes();
+  if (config.classes() == 0) return array;
+  const bool is_whole =
+      array.stored != DType::kFloat32 && array.stored != DType::kFloat64;
+  if (!is_whole) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", array.bytes.name, "' has classes; it is ",
+                     NameOf(array.stored), ", classes need whole numbers"));
+  }
+  array.feature.dtype = DType::kInt32;  // What losses take.
+  return array;
+}
+
+class NpySource : public ExampleSource {
+ public:
+  explicit NpySource(std::vector<Array> arrays) : arrays_(std::move(arrays)) {
+    for (const Array& array : arrays_) spec_.features.push_back(array.feature);
+  }
+
+  const InputSpec& spec() const override { return spec_; }
+  uint64_t size() const override { return arrays_[0].rows; }
+  v1::DataSet Describe() const override {
+    std::string text;
+    for (const Array& array : arrays_) {
+      absl::StrAppend(&text, array.feature.name, " ", array.bytes.size, " ",
+                      Sample(array), "\n");
+    }
+    return DescribeFiles(spec_, size(), Sum(text));
+  }
+
+  absl::Status Read(uint64_t index, Example* example) const override {
+    example->values.resize(arrays_.size());
+    for (size_t a = 0; a < arrays_.size(); ++a) {
+      const Array& array = arrays_[a];
+      OwnedTensor& value = example->values[a];
+      OwnedTensor& read =
+          array.feature.dtype == array.stored ? value : example->scratch;
+      read.Reset(array.stored, array.feature.dims);
+      const uint64_t bytes = read.bytes().size();
+      RETURN_IF_ERROR(
+          array.bytes.Read(array.data + index * bytes, read.bytes()));
+      if (array.feature.classes == 0) continue;
+      const std::string where =
+          absl::StrCat("'", array.bytes.name, "' row ", index);
+      for (uint64_t i = 0; i < read.size(); ++i) {
+        RETURN_IF_ERROR(CheckClass(
+            array.feature, static_cast<int64_t>(NumberAt(read, i)), where));
+      }
+      if (&read == &value) continue;
+      value.Reset(array.feature.dtype, array.feature.dims);
+      for (uint64_t i = 0; i < read.size(); ++i) {
+        value.values<int32_t>()[i] = static_cast<int32_t>(NumberAt(read, i));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static uint32_t Sum(absl::string_view text) {
+    return Crc32c(
+        {reinterpret_cast<const std::byte*>(text.data()), text.size()});
+  }
+  // Of the first and the last bytes.
+  static uint32_t Sample(const Array& array) {
+    const uint64_t size = std::min<uint64_t>(array.bytes.size, 64 << 10);
+    std::string sample(2 * size, '\0');
+    auto* bytes = reinterpret_cast<std::byte*>(sample.data());
+    const bool ok =
+        array.bytes.Read(0, absl::MakeSpan(bytes, size)).ok() &&
+        array.bytes
+            .Read(array.bytes.size - size, absl::MakeSpan(bytes + size, size))
+            .ok();
+    return ok ? Sum(sample) : 0;
+  }
+
+  const std::vector<Array> arrays_;
+  InputSpec spec_;
+};
+
+}  // namespace
+
+OpenedSource OpenNpy(const std::string& directory,
+                     const v1::InputSource::Npy& config) {
+  std::vector<Array> arrays;
+  for (const v1::InputSource::Npy::Array& one : config.arrays()) {
+    ASSIGN_OR_RETURN(Array array, OpenArray(directory, one));
+    if (!arrays.empty() && array.rows != arrays[0].rows) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", array.bytes.name, "' has ", array.rows, " rows; '",
+                       arrays[0].bytes.name, "' has ", arrays[0].rows));
+    }
+    arrays.push_back(std::move(array));
+  }
+  if (arrays.empty()) {
+    return absl::InvalidArgumentError("the input names no arrays");
+  }
+  return std::make_unique<NpySource>(std::move(arrays));
+}
+
+}  // namespace paramd

@@ -1,0 +1,91 @@
+#ifndef PARAMD_WORKER_INPUT_ORDER_STAGES_H_
+#define PARAMD_WORKER_INPUT_ORDER_STAGES_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+
+#include "base/mutex.h"
+#include "worker/input/example_source.h"
+#include "worker/input/stage.h"
+
+namespace paramd {
+
+// The examples of a source, in its order, in every epoch: the first stage.
+class SourceStage : public Stage {
+ public:
+  explicit SourceStage(std::unique_ptr<ExampleSource> source);
+
+  const ExampleSource& source() const { return *source_; }
+  std::vector<uint64_t> FileStarts(uint64_t epoch) const override;
+
+ protected:
+  absl::Status DoGet(const ExamplePlace& place,
+                     Example* example) const override;
+
+ private:
+  const std::unique_ptr<ExampleSource> source_;
+};
+
+// A permutation of its upstream, another one in every epoch. Keeps the orders
+// of the last epochs asked for.
+class OrderStage : public Stage {
+ public:
+  // What place i of an epoch holds: an offset of the upstream's.
+  using Order = std::vector<uint32_t>;
+  // Makes the order of an epoch; if given, also sets its FileStarts. Pure.
+  using MakeOrder =
+      std::function<Order(uint64_t epoch, std::vector<uint64_t>* file_starts)>;
+
+  OrderStage(std::string name, const Stage& upstream, MakeOrder make);
+
+  std::vector<uint64_t> FileStarts(uint64_t epoch) const override;
+
+ protected:
+  absl::Status DoGet(const ExamplePlace& place,
+                     Example* example) const override;
+
+ private:
+  struct Epoch {
+    uint64_t number = 0;
+    Order order;
+    std::vector<uint64_t> file_starts = {0};
+  };
+  // Shared with readers: it may be dropped here while one reads.
+  std::shared_ptr<const Epoch> Load(uint64_t epoch) const;
+
+  const Stage& upstream_;
+  const MakeOrder make_;
+  mutable Mutex mutex_;
+  mutable std::vector<std::shared_ptr<const Epoch>> known_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+// All examples in an order drawn for the epoch; within runs of `buffer`
+// examples if that is above 0. Keyed by (seed, epoch).
+std::unique_ptr<Stage> MakeShuffle(const Stage& upstream, uint64_t seed,
+                                   uint64_t buffer);
+
+// The files in an order drawn for the epoch, the examples of each together.
+std::unique_ptr<Stage> MakeFileShuffle(const Stage& upstream, uint64_t seed);
+
+// Takes `block_length` examples each of `cycle_length` files in turn; a file
+// that ends makes room for the next. REQUIRES: both are above 0.
+std::unique_ptr<Stage> MakeInterleave(const Stage& upstream,
+                                      uint64_t cycle_length,
+                                      uint64_t block_length);
+
+// The examples [begin, end) of the upstream. REQUIRES: begin < end <= its size.
+std::unique_ptr<Stage> MakeSlice(std::string name, const Stage& upstream,
+                                 uint64_t begin, uint64_t end);
+
+// `times` epochs of the upstream in turn make one. REQUIRES: times > 0.
+std::unique_ptr<Stage> MakeRepeat(const Stage& upstream, uint64_t times);
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_INPUT_ORDER_STAGES_H_

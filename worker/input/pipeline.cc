@@ -1,0 +1,386 @@
+#include "worker/input/pipeline.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "worker/input/cache_stage.h"
+
+namespace paramd {
+namespace {
+
+using v1::InputStage;
+
+constexpr uint64_t kMegabyte = 1000000;
+// Skipped examples that are logged one by one.
+constexpr uint64_t kMostLogged = 10;
+// Examples that are looked at to learn what a batch has: a filter may drop
+// some.
+constexpr uint64_t kMostProbed = 1000;
+
+std::string NameOf(const InputStage& stage) {
+  const auto* oneof = InputStage::descriptor()->FindOneofByName("kind");
+  const auto* field =
+      stage.GetReflection()->GetOneofFieldDescriptor(stage, oneof);
+  return field == nullptr ? "?" : field->name();
+}
+
+// Whether the stage takes part.
+bool IsOn(const InputStage& stage, bool training) {
+  switch (stage.on()) {
+    case InputStage::ON_TRAINING:
+      return training;
+    case InputStage::ON_EVALUATION:
+      return !training;
+    case InputStage::ON_BOTH:
+      return true;
+    default:
+      break;
+  }
+  const bool is_for_training = stage.has_shuffle() || stage.has_repeat() ||
+                               stage.has_flip() || stage.has_rand_augment();
+  return training || !is_for_training;
+}
+
+absl::Status CheckShape(const FeatureSpec& feature, const OwnedTensor& value) {
+  const bool fits =
+      feature.ragged ? value.dims().size() == 1 : value.dims() == feature.dims;
+  if (!fits || value.dtype() != feature.dtype) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", feature.name, "' is ", ShapeText(value.dtype(), value.dims()),
+        "; the batch has ", ShapeText(feature.dtype, feature.dims),
+        ": bring all to one shape by resize, crop or pad"));
+  }
+  return absl::OkStatus();
+}
+
+// A transform as a stage: before the batch each example passes on its own.
+class TransformStage : public Stage {
+ public:
+  TransformStage(const Stage& upstream, std::unique_ptr<Transform> transform)
+      : Stage(transform->name(), transform->spec(), upstream.size()),
+        upstream_(upstream),
+        transform_(std::move(transform)) {}
+
+  std::vector<uint64_t> FileStarts(uint64_t epoch) const override {
+    return upstream_.FileStarts(epoch);
+  }
+
+ protected:
+  absl::Status DoGet(const ExamplePlace& place,
+                     Example* example) const override {
+    RETURN_IF_ERROR(upstream_.Get(place, example));
+    if (example->dropped) return absl::OkStatus();
+    return transform_->Apply(place, example);
+  }
+
+ private:
+  const Stage& upstream_;
+  const std::unique_ptr<Transform> transform_;
+};
+
+}  // namespace
+
+// Follows the stages of a config and makes them.
+class Pipeline::Builder {
+ public:
+  Builder(Pipeline* pipeline, const Options& options)
+      : pipeline_(*pipeline), options_(options) {}
+
+  absl::Status Add(const InputStage& stage) {
+    ++position_;
+    if (!IsOn(stage, options_.training)) return absl::OkStatus();
+    const absl::Status status =
+        IsTransform(stage) ? AddTransform(stage) : AddOther(stage);
+    if (status.ok()) return status;
+    return absl::Status(status.code(),
+                        absl::StrCat("stage ", position_, " of the input, ",
+                                     NameOf(stage), ": ", status.message()));
+  }
+
+  void AddShuffle(uint64_t buffer) {
+    Push(MakeShuffle(last(), ShuffleSeed(), buffer));
+  }
+
+ private:
+  const Stage& last() const { return *pipeline_.stages_.back(); }
+  const InputSpec& spec() const {
+    return pipeline_.late_.empty() ? last().spec()
+                                   : pipeline_.late_.back()->spec();
+  }
+  void Push(std::unique_ptr<Stage> stage) {
+    pipeline_.stages_.push_back(std::move(stage));
+  }
+
+  // The first shuffle has the seed itself: the order that jobs always had.
+  uint64_t ShuffleSeed() {
+    const uint64_t number = shuffles_++;
+    return number == 0 ? options_.seed
+                       : StableHash("another shuffle", options_.seed + number);
+  }
+
+  absl::Status AddTransform(const InputStage& stage) {
+    const TransformContext context = {
+        .input = spec(),
+        .key = StableHash(NameOf(stage), options_.seed + position_),
+        .training = options_.training};
+    ASSIGN_OR_RETURN(std::unique_ptr<Transform> transform,
+                     MakeTransform(stage, context));
+    if (batched_) {
+      pipeline_.late_.push_back(std::move(transform));
+    } else {
+      Push(std::make_unique<TransformStage>(last(), std::move(transform)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddOther(const InputStage& stage) {
+    if (stage.kind_case() == InputStage::KIND_NOT_SET) {
+      return absl::InvalidArgumentError("says nothing to do");
+    }
+    if (stage.has_prefetch()) {
+      pipeline_.prefetch_ = std::max(1u, stage.prefetch().batches());
+      return absl::OkStatus();
+    }
+    if (batched_) {
+      return absl::InvalidArgumentError(
+          "must stand before batch: batches are ranges of examples");
+    }
+    const uint64_t size = last().size();
+    switch (stage.kind_case()) {
+      case InputStage::kBatch:
+        batched_ = true;
+        return absl::OkStatus();
+      case InputStage::kShuffle:
+        if (stage.shuffle().files()) {
+          Push(MakeFileShuffle(last(), ShuffleSeed()));
+          if (stage.shuffle().buffer() == 0) return absl::OkStatus();
+        }
+        AddShuffle(stage.shuffle().buffer());
+        return absl::OkStatus();
+      case InputStage::kRepeat:
+        if (stage.repeat().times() > uint64_t{0xffffffff} / size) {
+          return absl::InvalidArgumentError(
+              absl::StrCat(stage.repeat().times(), " times ", size,
+                           " examples are more than 4294967295"));
+        }
+        Push(MakeRepeat(last(), stage.repeat().times()));
+        return absl::OkStatus();
+      case InputStage::kTake:
+        Push(MakeSlice("take", last(), 0,
+                       std::min(size, stage.take().examples())));
+        return absl::OkStatus();
+      case InputStage::kSkip:
+        if (stage.skip().examples() >= size) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("leaves out ", stage.skip().examples(),
+                           " examples; there are ", size));
+        }
+        Push(MakeSlice("skip", last(), stage.skip().examples(), size));
+        return absl::OkStatus();
+      case InputStage::kInterleave:
+        Push(MakeInterleave(last(), stage.interleave().cycle_length(),
+                            stage.interleave().block_length()));
+        return absl::OkStatus();
+      case InputStage::kCache: {
+        ASSIGN_OR_RETURN(
+            std::unique_ptr<Stage> cache,
+            CacheStage::Create(last(), stage.cache().directory(),
+                               stage.cache().max_mb() * kMegabyte));
+        Push(std::move(cache));
+        return absl::OkStatus();
+      }
+      default:
+        return absl::InternalError("is not known");
+    }
+  }
+
+  Pipeline& pipeline_;
+  const Options options_;
+  uint64_t position_ = 0;
+  uint64_t shuffles_ = 0;
+  bool batched_ = false;
+};
+
+absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
+    std::unique_ptr<ExampleSource> source, const v1::InputConfig& config,
+    const Options& options) {
+  std::unique_ptr<Pipeline> pipeline(new Pipeline());
+  auto first = std::make_unique<SourceStage>(std::move(source));
+  pipeline->source_ = first.get();
+  pipeline->stages_.push_back(std::move(first));
+  pipeline->skip_errors_ = config.on_error() == v1::InputConfig::ON_ERROR_SKIP;
+  Builder builder(pipeline.get(), options);
+  if (config.stages().empty() && options.training) builder.AddShuffle(0);
+  for (const InputStage& stage : config.stages()) {
+    RETURN_IF_ERROR(builder.Add(stage));
+  }
+  RETURN_IF_ERROR(pipeline->FixSpec());
+  return pipeline;
+}
+
+// A batch has one shape: where examples may differ the first one says which, or
+// a vector becomes ragged.
+absl::Status Pipeline::FixSpec() {
+  spec_ = late_.empty() ? stages_.back()->spec() : late_.back()->spec();
+  bool varies = false;
+  for (FeatureSpec& feature : spec_.features) {
+    if (feature.dims == Dims{0}) {
+      feature.dims.clear();
+      feature.ragged = true;
+    }
+    varies |= SizeOf(feature.dims) == 0;
+  }
+  if (!varies) return absl::OkStatus();
+  Example example;
+  absl::Status status;
+  const uint64_t last = std::min(size(), kMostProbed);
+  for (uint64_t offset = 0; offset < last; ++offset) {
+    status = stages_.back()->Get({0, offset}, &example);
+    for (const auto& transform : late_) {
+      if (status.ok() && !example.dropped) {
+        status = transform->Apply({0, offset}, &example);
+      }
+    }
+    if (status.ok() && !example.dropped) break;
+    if (!status.ok() && !skip_errors_) return Named(status, example);
+    status = absl::InvalidArgumentError(absl::StrCat(
+        "none of the first ", last, " examples passes the stages"));
+  }
+  RETURN_IF_ERROR(status);
+  for (size_t f = 0; f < spec_.features.size(); ++f) {
+    Dims& dims = spec_.features[f].dims;
+    if (SizeOf(dims) == 0) dims = example.values[f].dims();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Pipeline::Check(const Portion& range) const {
+  if (range.begin < range.end && range.end <= size()) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat(
+      "portion [", range.begin, ", ", range.end, ") of epoch ", range.epoch,
+      " is not a range of the ", size(), " examples"));
+}
+
+absl::Status Pipeline::Read(const Portion& range, Batch* batch) const {
+  std::vector<Example> examples(range.size());
+  for (uint64_t i = 0; i < range.size(); ++i) {
+    RETURN_IF_ERROR(ReadExample(range.epoch, range.begin + i, &examples[i]));
+  }
+  return Finish(range, absl::MakeSpan(examples), batch);
+}
+
+absl::Status Pipeline::ReadExample(uint64_t epoch, uint64_t offset,
+                                   Example* example) const {
+  return OnError(stages_.back()->Get({epoch, offset}, example), example);
+}
+
+absl::Status Pipeline::Finish(const Portion& range,
+                              absl::Span<Example> examples,
+                              Batch* batch) const {
+  CHECK(examples.size() == range.size(), "there is an example for each offset");
+  for (const std::unique_ptr<Transform>& transform : late_) {
+    for (size_t i = 0; i < examples.size(); ++i) {
+      if (examples[i].dropped) continue;
+      RETURN_IF_ERROR(OnError(
+          transform->Apply({range.epoch, range.begin + i}, &examples[i]),
+          &examples[i]));
+    }
+  }
+  const StageClock::Scope scope(&assembling_);
+  for (Example& example : examples) {
+    for (size_t f = 0; f < spec_.features.size() && !example.dropped; ++f) {
+      RETURN_IF_ERROR(
+          OnError(CheckShape(spec_.features[f], example.values[f]), &example));
+    }
+  }
+  batch->range = range;
+  Assemble(examples, batch);
+  return absl::OkStatus();
+}
+
+void Pipeline::Assemble(absl::Span<Example> examples, Batch* batch) const {
+  const auto kept = [&examples](auto f) {
+    for (const Example& example : examples) {
+      if (!example.dropped) f(example);
+    }
+  };
+  uint64_t count = 0;
+  kept([&count](const Example&) { ++count; });
+  batch->Reset(spec_, count);
+  for (size_t f = 0; f < spec_.features.size(); ++f) {
+    Column& column = batch->columns[f];
+    if (spec_.features[f].ragged) {
+      std::vector<uint64_t> offsets = {0};
+      kept([&](const Example& example) {
+        offsets.push_back(offsets.back() + example.values[f].size());
+      });
+      column.ResizeRagged(std::move(offsets));
+    }
+    auto* to = static_cast<std::byte*>(column.tensor().data);
+    kept([&](const Example& example) {
+      const absl::Span<const std::byte> bytes = example.values[f].bytes();
+      if (bytes.empty()) return;
+      std::memcpy(to, bytes.data(), bytes.size());
+      to += bytes.size();
+    });
+  }
+}
+
+absl::Status Pipeline::OnError(const absl::Status& error,
+                               Example* example) const {
+  if (error.ok()) return error;
+  const absl::Status named = Named(error, *example);
+  if (!skip_errors_) return named;
+  example->dropped = true;
+  const uint64_t before = skipped_.fetch_add(1, std::memory_order_relaxed);
+  if (before < kMostLogged) {
+    Log(LogLevel::kWarning, "an example is skipped",
+        {{"why", named.message()}, {"skipped", before + 1}});
+  }
+  return absl::OkStatus();
+}
+
+// Sources name their files; what a map says needs it.
+absl::Status Pipeline::Named(const absl::Status& error,
+                             const Example& example) const {
+  const std::string where = source_->source().Where(example.index);
+  if (absl::StrContains(error.message(), where)) return error;
+  return absl::Status(error.code(), absl::StrCat(where, ": ", error.message()));
+}
+
+void Pipeline::Measure(InputTrace* trace) {
+  for (const auto& stage : stages_) {
+    stage->clock().Measure(stage->name().c_str(), trace);
+  }
+  for (const auto& transform : late_) {
+    transform->clock().Measure(transform->name().c_str(), trace);
+  }
+  assembling_.Measure("batch", trace);
+}
+
+std::vector<Pipeline::StageTime> Pipeline::StageTimes() const {
+  std::vector<StageTime> times;
+  absl::Duration before;
+  for (const auto& stage : stages_) {
+    const StageClock& clock = stage->clock();
+    // A cache asks less often: what its upstream took was within its time.
+    times.push_back({stage->name(), clock.calls(), clock.total() - before});
+    before = clock.total();
+  }
+  for (const auto& transform : late_) {
+    times.push_back({transform->name(), transform->clock().calls(),
+                     transform->clock().total()});
+  }
+  times.push_back({"batch", assembling_.calls(), assembling_.total()});
+  return times;
+}
+
+}  // namespace paramd

@@ -1,0 +1,111 @@
+#ifndef PARAMD_WORKER_INPUT_PIPELINE_H_
+#define PARAMD_WORKER_INPUT_PIPELINE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "proto/paramd/v1/input.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
+#include "worker/input/batch.h"
+#include "worker/input/example_source.h"
+#include "worker/input/order_stages.h"
+#include "worker/input/stage.h"
+#include "worker/input/transform.h"
+
+namespace paramd {
+
+// A source and the stages of a job file behind it: from a range of an epoch to
+// a batch. (seed, range) alone determine the batch.
+//
+// A batch is made in two steps, so that threads can share it: ReadExample of
+// each of its offsets, then Finish; or by Read, all at once.
+//
+// Thread-safe.
+class Pipeline {
+ public:
+  struct Options {
+    uint64_t seed = 0;
+    // Else for evaluation: without the stages that are for training.
+    bool training = true;
+  };
+
+  // Of the config the stages and what stands beside them are read; without
+  // stages, training examples are shuffled. INVALID_ARGUMENT, with the stage,
+  // if one does not suit; the error of the source if it can't be read.
+  static absl::StatusOr<std::unique_ptr<Pipeline>> Create(
+      std::unique_ptr<ExampleSource> source, const v1::InputConfig& config,
+      const Options& options);
+
+  // What its batches have.
+  const InputSpec& spec() const { return spec_; }
+  // Examples of an epoch; at least 1, below 2^32.
+  uint64_t size() const { return stages_.back()->size(); }
+  // What tells the source from another one: all but the directory and the host.
+  v1::DataSet Describe() const { return source_->source().Describe(); }
+
+  // OUT_OF_RANGE, naming the portion and the size, unless it is a range of at
+  // least one example of an epoch.
+  absl::Status Check(const Portion& range) const;
+
+  // Overwrites `batch` with the examples of `range`; its memory is reused. The
+  // error of the first example that can't be read or mapped; the batch is then
+  // unspecified. REQUIRES: Check(range) is OK.
+  absl::Status Read(const Portion& range, Batch* batch) const;
+
+  // Overwrites `example` with the one at `offset` of an epoch, before the
+  // stages behind `batch`. REQUIRES: offset < size().
+  absl::Status ReadExample(uint64_t epoch, uint64_t offset,
+                           Example* example) const;
+  // Overwrites `batch` with the examples of `range`, which it may change.
+  absl::Status Finish(const Portion& range, absl::Span<Example> examples,
+                      Batch* batch) const;
+
+  // Whether a thread is to take whole batches: `batch` stands before a map.
+  bool takes_whole_batches() const { return !late_.empty(); }
+  // Batches to make ahead.
+  uint32_t prefetch() const { return prefetch_; }
+  // Examples that were left out because they could not be read or mapped.
+  uint64_t skipped() const { return skipped_.load(std::memory_order_relaxed); }
+
+  // Measures each stage from now on, into `trace` if that is given, which
+  // outlives it. REQUIRES: nothing is read yet.
+  void Measure(InputTrace* trace);
+  // What each stage took itself, summed over threads, in their order; "batch"
+  // is the assembly.
+  struct StageTime {
+    std::string name;
+    uint64_t calls = 0;
+    absl::Duration time;
+  };
+  std::vector<StageTime> StageTimes() const;
+
+ private:
+  class Builder;
+  Pipeline() = default;
+
+  // Counts and logs an error where examples are skipped; returns it otherwise.
+  absl::Status OnError(const absl::Status& error, Example* example) const;
+  absl::Status Named(const absl::Status& error, const Example& example) const;
+  absl::Status FixSpec();
+  void Assemble(absl::Span<Example> examples, Batch* batch) const;
+
+  std::vector<std::unique_ptr<Stage>> stages_;  // The source's is the first.
+  const SourceStage* source_ = nullptr;
+  std::vector<std::unique_ptr<Transform>> late_;  // Behind `batch`.
+  InputSpec spec_;
+  uint32_t prefetch_ = 4;
+  bool skip_errors_ = false;
+  mutable StageClock assembling_;
+  mutable std::atomic<uint64_t> skipped_{0};
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_INPUT_PIPELINE_H_

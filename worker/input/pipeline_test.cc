@@ -1,0 +1,333 @@
+#include "worker/input/pipeline.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "worker/input/cache_stage.h"
+#include "worker/input/example_order.h"
+#include "worker/input/testing/fake_source.h"
+
+namespace paramd {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Stages = std::function<void(v1::InputConfig* config)>;
+
+absl::StatusOr<std::unique_ptr<Pipeline>> Make(
+    std::unique_ptr<ExampleSource> source, const Stages& stages,
+    Pipeline::Options options = {.seed = 3, .training = true}) {
+  v1::InputConfig config;
+  stages(&config);
+  return Pipeline::Create(std::move(source), config, options);
+}
+
+std::unique_ptr<Pipeline> Numbers(uint64_t size, const Stages& stages,
+                                  Pipeline::Options options = {
+                                      .seed = 3, .training = true}) {
+  auto pipeline = Make(std::make_unique<FakeSource>(size), stages, options);
+  EXPECT_TRUE(pipeline.ok()) << pipeline.status();
+  return *std::move(pipeline);
+}
+
+std::string Refusal(const Stages& stages) {
+  const auto pipeline = Make(std::make_unique<FakeSource>(10), stages);
+  EXPECT_EQ(pipeline.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(pipeline.status().message());
+}
+
+std::vector<float> Read(const Pipeline& pipeline, const Portion& range) {
+  Batch batch;
+  const absl::Status status = pipeline.Read(range, &batch);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(batch.range, range);
+  const absl::Span<const float> images = batch.columns[0].values<float>();
+  EXPECT_EQ(images.size(), batch.size());
+  return {images.begin(), images.end()};
+}
+
+TEST(PipelineTest, WithoutStagesTrainingExamplesComeInTheOrderOfTheSeed) {
+  const auto pipeline = FakePipeline(100, /*seed=*/3);
+  Batch batch;
+  for (const uint64_t epoch : {0u, 1u, 0u}) {
+    const Portion range{.epoch = epoch, .begin = 10, .end = 14};
+    ASSERT_TRUE(pipeline->Read(range, &batch).ok());
+    const std::vector<uint32_t> order = ExampleOrder(3, epoch, 100);
+    EXPECT_THAT(batch.Find("image")->values<float>(),
+                ElementsAre(order[10], order[11], order[12], order[13]));
+    EXPECT_EQ(batch.Find("label")->values<int32_t>()[1],
+              static_cast<int32_t>(order[11] % 10));
+    EXPECT_EQ(batch.range, range);
+    EXPECT_EQ(batch.size(), 4u);
+  }
+}
+
+TEST(PipelineTest, InEvaluationExamplesComeInTheOrderOfTheSource) {
+  const auto pipeline = FakePipeline(100);
+  EXPECT_THAT(Read(*pipeline, {5, 97, 100}), ElementsAre(97, 98, 99));
+}
+
+TEST(PipelineTest, ARangeBeyondTheEpochIsOutOfRange) {
+  const auto pipeline = FakePipeline(100, 1);
+  EXPECT_TRUE(pipeline->Check({0, 0, 100}).ok());
+  EXPECT_EQ(pipeline->Check({2, 90, 101}),
+            absl::OutOfRangeError("portion [90, 101) of epoch 2 is not a range "
+                                  "of the 100 examples"));
+  EXPECT_FALSE(pipeline->Check({0, 5, 5}).ok());
+  EXPECT_FALSE(pipeline->Check({0, 6, 5}).ok());
+}
+
+TEST(PipelineTest, TheErrorOfTheSourceIsReturnedWithItsPlace) {
+  const auto pipeline = FakePipeline(100, absl::nullopt, /*unreadable=*/7);
+  Batch batch;
+  EXPECT_EQ(pipeline->Read({0, 5, 9}, &batch),
+            absl::DataLossError("example 7: unreadable"));
+}
+
+TEST(PipelineTest, StagesStandInTheOrderOfTheJob) {
+  const auto first = Numbers(10, [](v1::InputConfig* config) {
+    config->add_stages()->mutable_skip()->set_examples(2);
+    config->add_stages()->mutable_take()->set_examples(3);
+    config->add_stages()->mutable_repeat()->set_times(2);
+  });
+  EXPECT_THAT(Read(*first, {0, 0, 6}), ElementsAre(2, 3, 4, 2, 3, 4));
+  const auto second = Numbers(10, [](v1::InputConfig* config) {
+    config->add_stages()->mutable_take()->set_examples(3);
+    config->add_stages()->mutable_repeat()->set_times(2);
+    config->add_stages()->mutable_skip()->set_examples(2);
+  });
+  EXPECT_THAT(Read(*second, {0, 0, 4}), ElementsAre(2, 0, 1, 2));
+}
+
+TEST(PipelineTest, AStageTakesPartWhereItIsOn) {
+  const Stages stages = [](v1::InputConfig* config) {
+    v1::InputStage* take = config->add_stages();
+    take->mutable_take()->set_examples(8);
+    take->set_on(v1::InputStage::ON_TRAINING);
+    v1::InputStage* skip = config->add_stages();
+    skip->mutable_skip()->set_examples(8);
+    skip->set_on(v1::InputStage::ON_EVALUATION);
+    config->add_stages()->mutable_repeat()->set_times(3);
+  };
+  EXPECT_EQ(Numbers(10, stages)->size(), 24u);
+  EXPECT_EQ(Numbers(10, stages, {.seed = 0, .training = false})->size(), 2u);
+}
+
+TEST(PipelineTest, AFilterMakesABatchSmallerAndKeepsItsRange) {
+  const auto pipeline = Numbers(20, [](v1::InputConfig* config) {
+    auto* filter = config->add_stages()->mutable_filter();
+    filter->set_feature("label");
+    filter->set_min(3);
+    filter->add_values(2);
+    filter->add_values(3);
+    filter->add_values(9);
+  });
+  EXPECT_THAT(Read(*pipeline, {0, 0, 15}), ElementsAre(3, 9, 13));
+  EXPECT_TRUE(Read(*pipeline, {0, 4, 9}).empty());
+}
+
+// Whatever stands in the pipeline, each example comes once an epoch.
+TEST(PipelineTest, EveryExampleComesOnceAnEpoch) {
+  const std::vector<Stages> pipelines = {
+      [](v1::InputConfig*) {},
+      [](v1::InputConfig* config) {
+        config->add_stages()->mutable_shuffle()->set_buffer(7);
+      },
+      [](v1::InputConfig* config) {
+        config->add_stages()->mutable_cache()->set_max_mb(1);
+        config->add_stages()->mutable_shuffle();
+        config->add_stages()->mutable_batch();
+        config->add_stages()->mutable_cast()->set_feature("label");
+      },
+      [](v1::InputConfig* config) {
+        config->add_stages()->mutable_shuffle()->set_files(true);
+        auto* interleave = config->add_stages()->mutable_interleave();
+        interleave->set_cycle_length(3);
+        interleave->set_block_length(2);
+        config->add_stages()->mutable_shuffle()->set_buffer(10);
+      }};
+  for (size_t p = 0; p < pipelines.size(); ++p) {
+    auto source = std::make_unique<FakeSource>(101);
+    source->set_file_starts({0, 20, 21, 60, 80});
+    const auto pipeline = *Make(std::move(source), pipelines[p]);
+    for (const uint64_t epoch : {0u, 1u}) {
+      std::set<float> seen;
+      for (uint64_t begin = 0; begin < 101; begin += 8) {
+        const auto batch =
+            Read(*pipeline, {epoch, begin, std::min<uint64_t>(101, begin + 8)});
+        seen.insert(batch.begin(), batch.end());
+      }
+      EXPECT_EQ(seen.size(), 101u) << "pipeline " << p;
+    }
+  }
+}
+
+TEST(PipelineTest, ACachedExampleIsReadOnce) {
+  for (const bool in_file : {false, true}) {
+    auto source = std::make_unique<FakeSource>(10);
+    FakeSource* fake = source.get();
+    const auto pipeline =
+        *Make(std::move(source), [in_file](v1::InputConfig* config) {
+          auto* cache = config->add_stages()->mutable_cache();
+          cache->set_max_mb(1);
+          if (in_file) cache->set_directory(testing::TempDir());
+          config->add_stages()->mutable_shuffle();
+        });
+    const std::vector<float> before = Read(*pipeline, {0, 0, 10});
+    const std::vector<float> other = Read(*pipeline, {1, 0, 10});
+    // Whoever read example 5 again would fail.
+    fake->set_unreadable(5);
+    EXPECT_EQ(Read(*pipeline, {0, 0, 10}), before);
+    EXPECT_EQ(Read(*pipeline, {1, 0, 10}), other);
+    EXPECT_NE(before, other);
+  }
+}
+
+TEST(PipelineTest, WhatExceedsTheCacheIsReadAgain) {
+  auto source = std::make_unique<FakeSource>(10);
+  FakeSource* fake = source.get();
+  const SourceStage first(std::move(source));
+  // Enough for some of the examples.
+  const auto cache = *CacheStage::Create(first, "", 300);
+  Example example;
+  for (uint64_t i = 0; i < 10; ++i) {
+    ASSERT_TRUE(cache->Get({0, i}, &example).ok());
+  }
+  int read = 0;
+  for (uint64_t i = 0; i < 10; ++i) {
+    fake->set_unreadable(i);
+    if (!cache->Get({4, i}, &example).ok()) {
+      ++read;
+    } else {
+      EXPECT_EQ(example.values[0].values<float>()[0], static_cast<float>(i));
+    }
+  }
+  EXPECT_GT(read, 0);
+  EXPECT_LT(read, 10);
+}
+
+TEST(PipelineTest, ACacheThatCannotHaveItsFileIsRefused) {
+  EXPECT_THAT(
+      std::string(Make(std::make_unique<FakeSource>(10),
+                       [](v1::InputConfig* config) {
+                         config->add_stages()->mutable_cache()->set_directory(
+                             "/no/such");
+                       })
+                      .status()
+                      .message()),
+      HasSubstr("cannot make a file of the cache in '/no/such'"));
+}
+
+TEST(PipelineTest, SkippedExamplesAreLeftOutAndCounted) {
+  auto source = std::make_unique<FakeSource>(10);
+  source->set_unreadable(3);
+  const auto pipeline = *Make(std::move(source), [](v1::InputConfig* config) {
+    config->set_on_error(v1::InputConfig::ON_ERROR_SKIP);
+    config->add_stages()->mutable_prefetch()->set_batches(9);
+  });
+  EXPECT_THAT(Read(*pipeline, {0, 2, 6}), ElementsAre(2, 4, 5));
+  EXPECT_EQ(pipeline->skipped(), 1u);
+  EXPECT_EQ(pipeline->prefetch(), 9u);
+}
+
+TEST(PipelineTest, StagesThatDoNotSuitAreRefused) {
+  EXPECT_EQ(Refusal([](v1::InputConfig* config) {
+              config->add_stages()->mutable_take()->set_examples(5);
+              config->add_stages()->mutable_skip()->set_examples(5);
+            }),
+            "stage 2 of the input, skip: leaves out 5 examples; there are 5");
+  EXPECT_EQ(Refusal([](v1::InputConfig* config) {
+              config->add_stages()->mutable_batch();
+              config->add_stages()->mutable_shuffle();
+            }),
+            "stage 2 of the input, shuffle: must stand before batch: batches "
+            "are ranges of examples");
+  EXPECT_EQ(Refusal([](v1::InputConfig* config) {
+              config->add_stages()->mutable_flip()->set_feature("picture");
+            }),
+            "stage 1 of the input, flip: needs the feature 'picture'; here "
+            "examples have 'image', 'label'");
+  EXPECT_EQ(Refusal([](v1::InputConfig* config) {
+              config->add_stages()->mutable_repeat()->set_times(1u << 31);
+            }),
+            "stage 1 of the input, repeat: 2147483648 times 10 examples are "
+            "more than 4294967295");
+  EXPECT_EQ(Refusal([](v1::InputConfig* config) { config->add_stages(); }),
+            "stage 1 of the input, ?: says nothing to do");
+}
+
+// Vectors of i % 4 values; every fifth is a matrix.
+class UnevenSource : public FakeSource {
+ public:
+  explicit UnevenSource(bool fixed) : FakeSource(20), fixed_(fixed) {
+    spec_.features.push_back(
+        {.name = "x", .dims = fixed ? Dims{0, 2} : Dims{0}});
+  }
+  const InputSpec& spec() const override { return spec_; }
+  absl::Status Read(uint64_t index, Example* example) const override {
+    example->values.resize(1);
+    const Dims dims = fixed_ ? Dims{index < 5 ? 3u : 4u, 2} : Dims{index % 4};
+    example->values[0].Reset(DType::kFloat32, dims);
+    for (float& v : example->values[0].values<float>()) {
+      v = static_cast<float>(index);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const bool fixed_;
+  InputSpec spec_;
+};
+
+TEST(PipelineTest, VectorsOfSeveralLengthsMakeARaggedColumn) {
+  const auto pipeline = *Make(std::make_unique<UnevenSource>(false),
+                              [](v1::InputConfig*) {}, {.training = false});
+  EXPECT_TRUE(pipeline->spec().features[0].ragged);
+  Batch batch;
+  ASSERT_TRUE(pipeline->Read({0, 1, 6}, &batch).ok());
+  EXPECT_THAT(batch.columns[0].offsets(), ElementsAre(0, 1, 3, 6, 6, 7));
+  EXPECT_THAT(batch.columns[0].values<float>(),
+              ElementsAre(1, 2, 2, 3, 3, 3, 5));
+}
+
+TEST(PipelineTest, AnExampleOfAnotherShapeThanTheFirstIsRefused) {
+  const auto pipeline = *Make(std::make_unique<UnevenSource>(true),
+                              [](v1::InputConfig*) {}, {.training = false});
+  EXPECT_THAT(pipeline->spec().features[0].dims, ElementsAre(3, 2));
+  Batch batch;
+  EXPECT_TRUE(pipeline->Read({0, 0, 5}, &batch).ok());
+  EXPECT_EQ(pipeline->Read({0, 4, 6}, &batch),
+            absl::InvalidArgumentError(
+                "example 5: 'x' is float32 4x2; the batch has float32 3x2: "
+                "bring all to one shape by resize, crop or pad"));
+}
+
+TEST(PipelineTest, TheTimeOfEachStageIsMeasured) {
+  const auto pipeline = Numbers(20, [](v1::InputConfig* config) {
+    config->add_stages()->mutable_shuffle();
+    config->add_stages()->mutable_batch();
+    config->add_stages()->mutable_cast()->set_feature("label");
+  });
+  InputTrace trace;
+  pipeline->Measure(&trace);
+  Read(*pipeline, {0, 0, 5});
+  std::vector<std::string> names;
+  std::vector<uint64_t> calls;
+  for (const Pipeline::StageTime& time : pipeline->StageTimes()) {
+    names.push_back(time.name);
+    calls.push_back(time.calls);
+  }
+  EXPECT_THAT(names, ElementsAre("read", "shuffle", "cast", "batch"));
+  EXPECT_THAT(calls, ElementsAre(5, 5, 5, 1));
+  EXPECT_THAT(trace.ToJson(), HasSubstr("\"name\":\"shuffle\""));
+  EXPECT_EQ(trace.left_out(), 0u);
+}
+
+}  // namespace
+}  // namespace paramd

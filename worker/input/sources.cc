@@ -1,0 +1,317 @@
+#include "worker/input/sources.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "worker/input/file.h"
+#include "worker/input/transform.h"
+
+namespace paramd {
+namespace {
+
+// ---- raw records ------------------------------------------------------------
+
+class RecordSource : public ExampleSource {
+ public:
+  RecordSource(InputSpec spec, uint64_t header_bytes, uint64_t record_bytes,
+               std::vector<std::unique_ptr<InputFile>> files,
+               std::vector<uint64_t> starts, uint32_t checksum)
+      : spec_(std::move(spec)),
+        header_bytes_(header_bytes),
+        record_bytes_(record_bytes),
+        files_(std::move(files)),
+        starts_(std::move(starts)),
+        checksum_(checksum) {}
+
+  const InputSpec& spec() const override { return spec_; }
+  uint64_t size() const override { return starts_.back(); }
+  v1::DataSet Describe() const override {
+    return DescribeFiles(spec_, size(), checksum_);
+  }
+  std::vector<uint64_t> FileStarts() const override {
+    return {starts_.begin(), starts_.end() - 1};
+  }
+  std::string Where(uint64_t index) const override {
+    const size_t file = FileOf(index);
+    return absl::StrCat("'", files_[file]->path(), "' record ",
+                        index - starts_[file]);
+  }
+
+  absl::Status Read(uint64_t index, Example* example) const override {
+    const size_t file = FileOf(index);
+    uint64_t at = header_bytes_ + (index - starts_[file]) * record_bytes_;
+    example->values.resize(spec_.features.size());
+    for (size_t f = 0; f < spec_.features.size(); ++f) {
+      const FeatureSpec& feature = spec_.features[f];
+      OwnedTensor& value = example->values[f];
+      value.Reset(feature.dtype, feature.dims);
+      RETURN_IF_ERROR(files_[file]->Read(at, value.bytes()));
+      at += value.bytes().size();
+      if (feature.classes == 0) continue;
+      for (uint64_t i = 0; i < value.size(); ++i) {
+        RETURN_IF_ERROR(CheckClass(
+            feature, static_cast<int64_t>(NumberAt(value, i)), Where(index)));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  size_t FileOf(uint64_t index) const {
+    size_t file = 0;
+    while (starts_[file + 1] <= index) ++file;
+    return file;
+  }
+
+  const InputSpec spec_;
+  const uint64_t header_bytes_;
+  const uint64_t record_bytes_;
+  const std::vector<std::unique_ptr<InputFile>> files_;
+  const std::vector<uint64_t> starts_;  // And the end of the last file.
+  const uint32_t checksum_;
+};
+
+// ---- text -------------------------------------------------------------------
+
+class TextSource : public ExampleSource {
+ public:
+  TextSource(uint64_t context, uint64_t stride,
+             std::vector<std::unique_ptr<InputFile>> files,
+             std::vector<uint64_t> starts, uint32_t checksum)
+      : context_(context),
+        stride_(stride),
+        files_(std::move(files)),
+        starts_(std::move(starts)),
+        checksum_(checksum) {
+    for (const char* name : {"tokens", "label"}) {
+      spec_.features.push_back({.name = name,
+                                .dtype = DType::kInt32,
+                                .dims = {context},
+                                .classes = 256});
+    }
+  }
+
+  const InputSpec& spec() const override { return spec_; }
+  uint64_t size() const override { return starts_.back(); }
+  v1::DataSet Describe() const override {
+    return DescribeFiles(spec_, size(), checksum_);
+  }
+  std::vector<uint64_t> FileStarts() const override {
+    return {starts_.begin(), starts_.end() - 1};
+  }
+
+  absl::Status Read(uint64_t index, Example* example) const override {
+    size_t file = 0;
+    while (starts_[file + 1] <= index) ++file;
+    std::vector<std::byte> bytes(context_ + 1);
+    RETURN_IF_ERROR(files_[file]->Read((index - starts_[file]) * stride_,
+                                       absl::MakeSpan(bytes)));
+    example->values.resize(2);
+    for (size_t f = 0; f < 2; ++f) {
+      example->values[f].Reset(DType::kInt32, {context_});
+      const absl::Span<int32_t> out = example->values[f].values<int32_t>();
+      for (size_t i = 0; i < context_; ++i) {
+        out[i] = static_cast<int32_t>(bytes[i + f]);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  InputSpec spec_;
+  const uint64_t context_;
+  const uint64_t stride_;
+  const std::vector<std::unique_ptr<InputFile>> files_;
+  const std::vector<uint64_t> starts_;
+  const uint32_t checksum_;
+};
+
+// ---- random numbers ---------------------------------------------------------
+
+class SyntheticSource : public ExampleSource {
+ public:
+  SyntheticSource(InputSpec spec, uint64_t examples)
+      : spec_(std::move(spec)), examples_(examples) {}
+
+  const InputSpec& spec() const override { return spec_; }
+  uint64_t size() const override { return examples_; }
+  v1::DataSet Describe() const override {
+    return DescribeFiles(spec_, examples_, 0);
+  }
+
+  absl::Status Read(uint64_t index, Example* example) const override {
+    example->values.resize(spec_.features.size());
+    for (size_t f = 0; f < spec_.features.size(); ++f) {
+      const FeatureSpec& feature = spec_.features[f];
+      OwnedTensor& value = example->values[f];
+      value.Reset(feature.dtype, feature.dims);
+      RandomStream random(StableHash(feature.name, index));
+      const uint64_t classes = feature.classes > 0 ? feature.classes : 256;
+      switch (feature.dtype) {
+        case DType::kFloat32:
+          for (float& v : value.values<float>()) v = random.Uniform();
+          break;
+        case DType::kFloat64:
+          for (double& v : value.values<double>()) v = random.Uniform();
+          break;
+        case DType::kInt32:
+          for (int32_t& v : value.values<int32_t>()) {
+            v = static_cast<int32_t>(random.Below(classes));
+          }
+          break;
+        case DType::kInt64:
+          for (int64_t& v : value.values<int64_t>()) {
+            v = static_cast<int64_t>(random.Below(classes));
+          }
+          break;
+        case DType::kUInt8:
+          for (uint8_t& v : value.values<uint8_t>()) {
+            v = static_cast<uint8_t>(
+                random.Below(std::min<uint64_t>(classes, 256)));
+          }
+          break;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const InputSpec spec_;
+  const uint64_t examples_;
+};
+
+absl::Status CheckKnownShapes(const InputSpec& spec) {
+  for (const FeatureSpec& feature : spec.features) {
+    if (feature.size() == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("feature '", feature.name, "' is ",
+                       ShapeText(feature.dtype, feature.dims),
+                       "; here every dimension must be known"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+OpenedSource OpenRecords(const std::string& directory,
+                         const v1::InputSource::Records& config) {
+  ASSIGN_OR_RETURN(InputSpec spec, ToSpec(config.features()));
+  RETURN_IF_ERROR(CheckKnownShapes(spec));
+  uint64_t record = 0;
+  for (const FeatureSpec& feature : spec.features) {
+    record += feature.size() * SizeOf(feature.dtype);
+  }
+  ASSIGN_OR_RETURN(auto files, OpenFiles(directory, {config.files().begin(),
+                                                     config.files().end()}));
+  std::vector<uint64_t> starts = {0};
+  for (const auto& file : files) {
+    const uint64_t header = config.header_bytes();
+    if (file->size() < header || (file->size() - header) % record != 0) {
+      return absl::DataLossError(absl::StrCat(
+          "'", file->path(), "' has ", file->size(), " bytes; ", header,
+          " bytes of header and records of ", record, " bytes are needed"));
+    }
+    starts.push_back(starts.back() + (file->size() - header) / record);
+  }
+  if (starts.back() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", files[0]->path(), "' holds no record"));
+  }
+  ASSIGN_OR_RETURN(const uint32_t checksum, ChecksumOf(files));
+  return std::make_unique<RecordSource>(std::move(spec), config.header_bytes(),
+                                        record, std::move(files),
+                                        std::move(starts), checksum);
+}
+
+OpenedSource OpenText(const std::string& directory,
+                      const v1::InputSource::Text& config) {
+  const uint64_t context = config.context();
+  const uint64_t stride = config.stride() > 0 ? config.stride() : context;
+  if (context == 0) {
+    return absl::InvalidArgumentError("the text has a context of 0 bytes");
+  }
+  ASSIGN_OR_RETURN(auto files, OpenFiles(directory, {config.files().begin(),
+                                                     config.files().end()}));
+  std::vector<uint64_t> starts = {0};
+  for (const auto& file : files) {
+    const uint64_t windows =
+        file->size() > context ? (file->size() - context - 1) / stride + 1 : 0;
+    starts.push_back(starts.back() + windows);
+  }
+  if (starts.back() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", files[0]->path(), "' has ", files[0]->size(),
+                     " bytes; an example needs ", context + 1));
+  }
+  ASSIGN_OR_RETURN(const uint32_t checksum, ChecksumOf(files));
+  return std::make_unique<TextSource>(context, stride, std::move(files),
+                                      std::move(starts), checksum);
+}
+
+OpenedSource OpenSynthetic(const v1::InputSource::Synthetic& config) {
+  ASSIGN_OR_RETURN(InputSpec spec, ToSpec(config.features()));
+  RETURN_IF_ERROR(CheckKnownShapes(spec));
+  if (config.examples() == 0) {
+    return absl::InvalidArgumentError("the synthetic input has no examples");
+  }
+  return std::make_unique<SyntheticSource>(std::move(spec), config.examples());
+}
+
+absl::StatusOr<InputSpec> ToSpec(
+    const google::protobuf::RepeatedPtrField<v1::InputFeature>& features) {
+  InputSpec spec;
+  for (const v1::InputFeature& feature : features) {
+    FeatureSpec one = {.name = feature.name(),
+                       .dtype = ToDType(feature.type()),
+                       .dims = {feature.dims().begin(), feature.dims().end()},
+                       .classes = feature.classes()};
+    if (spec.Find(one.name) != nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("two features have the name '", one.name, "'"));
+    }
+    if (one.classes > 0 &&
+        (one.dtype == DType::kFloat32 || one.dtype == DType::kFloat64)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("feature '", one.name, "' has classes; it is ",
+                       NameOf(one.dtype), ", classes need whole numbers"));
+    }
+    spec.features.push_back(std::move(one));
+  }
+  if (spec.features.empty()) {
+    return absl::InvalidArgumentError("the input has no features");
+  }
+  return spec;
+}
+
+v1::DataSet DescribeFiles(const InputSpec& spec, uint64_t examples,
+                          uint32_t checksum) {
+  v1::DataSet data;
+  data.set_examples(examples);
+  const FeatureSpec& first = spec.features[0];
+  for (const uint64_t dimension : first.dims) {
+    data.add_example_shape(dimension);
+  }
+  data.set_example_type(NameOf(first.dtype));
+  const FeatureSpec* label = spec.Find("label");
+  if (label != nullptr) data.set_classes(label->classes);
+  data.set_examples_crc32c(checksum);
+  return data;
+}
+
+absl::Status CheckClass(const FeatureSpec& feature, int64_t label,
+                        const std::string& where) {
+  if (feature.classes == 0 || (label >= 0 && label < feature.classes)) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(
+      absl::StrCat(where, ": '", feature.name, "' is ", label,
+                   "; it must be at least 0 and below ", feature.classes));
+}
+
+}  // namespace paramd

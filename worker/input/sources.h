@@ -1,0 +1,68 @@
+#ifndef PARAMD_WORKER_INPUT_SOURCES_H_
+#define PARAMD_WORKER_INPUT_SOURCES_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "proto/paramd/v1/input.pb.h"
+#include "worker/input/example_source.h"
+
+namespace paramd {
+
+using OpenedSource = absl::StatusOr<std::unique_ptr<ExampleSource>>;
+
+// Each opens what its part of `input.train` or `input.test` names, and makes an
+// index where it needs one. Errors name the file, the position, what was found
+// and what is needed; INVALID_ARGUMENT is of the job, DATA_LOSS of the data.
+
+// Rows of text. Values are numbers as C writes them; a value may stand in
+// double quotes. Lines end with \n or \r\n; empty lines count for nothing.
+OpenedSource OpenCsv(const std::string& directory,
+                     const v1::InputSource::Csv& config);
+
+// Arrays of NumPy in C order, of float32, float64, int32, int64, uint8 or bool;
+// .npz is a ZIP file of these (members that are stored are read in place,
+// packed ones are unpacked into memory).
+OpenedSource OpenNpy(const std::string& directory,
+                     const v1::InputSource::Npy& config);
+
+// TFRecord files of tf.Example. Lengths are checked when the file is opened,
+// the data of a record when it is read, both by their crc32c.
+OpenedSource OpenTfRecord(const std::string& directory,
+                          const v1::InputSource::TfRecord& config);
+
+// Subfolders, in the order of their names, are the classes 0, 1, 2 and so on.
+OpenedSource OpenImageFolders(const std::string& directory,
+                              const v1::InputSource::ImageFolders& config);
+
+OpenedSource OpenRecords(const std::string& directory,
+                         const v1::InputSource::Records& config);
+
+// "tokens" are the bytes of a window, "label" those one further; no window
+// spans two files.
+OpenedSource OpenText(const std::string& directory,
+                      const v1::InputSource::Text& config);
+
+// The same numbers for the same config.
+OpenedSource OpenSynthetic(const v1::InputSource::Synthetic& config);
+
+// What the config says of features. INVALID_ARGUMENT if two have one name, or
+// one of real numbers has classes.
+absl::StatusOr<InputSpec> ToSpec(
+    const google::protobuf::RepeatedPtrField<v1::InputFeature>& features);
+
+// Describes a source whose files are too large to be read for it: see
+// ChecksumOf in file.h.
+v1::DataSet DescribeFiles(const InputSpec& spec, uint64_t examples,
+                          uint32_t checksum);
+
+// DATA_LOSS, beginning with `where`, unless `label` is below the classes of
+// `feature`, if it has any.
+absl::Status CheckClass(const FeatureSpec& feature, int64_t label,
+                        const std::string& where);
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_INPUT_SOURCES_H_

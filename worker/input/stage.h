@@ -1,0 +1,70 @@
+#ifndef PARAMD_WORKER_INPUT_STAGE_H_
+#define PARAMD_WORKER_INPUT_STAGE_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "worker/input/batch.h"
+#include "worker/input/example.h"
+#include "worker/input/stage_clock.h"
+
+namespace paramd {
+
+// Where an example stands at some stage: `offset` in the order of an epoch.
+struct ExamplePlace {
+  uint64_t epoch = 0;
+  uint64_t offset = 0;
+};
+
+// A step between the files and the batch, as a function: what it gives at a
+// place depends on the job and that place alone, never on who asks, when, in
+// what order or on which thread. So any worker can take any range of an epoch.
+// A stage asks the one before it, the `upstream`.
+//
+// Thread-safe. The upstream outlives it.
+class Stage {
+ public:
+  virtual ~Stage() = default;
+
+  const std::string& name() const { return name_; }
+  // What it gives. A dimension of 0 may differ from example to example.
+  const InputSpec& spec() const { return spec_; }
+  // Examples of an epoch.
+  uint64_t size() const { return size_; }
+  StageClock& clock() const { return clock_; }
+
+  // Overwrites `example` with the one at `place`. An error that names what
+  // could not be read or mapped. REQUIRES: place.offset < size().
+  absl::Status Get(const ExamplePlace& place, Example* example) const {
+    const StageClock::Scope scope(&clock_);
+    return DoGet(place, example);
+  }
+
+  // Offsets at which another file begins in this epoch, ascending, the first of
+  // them 0. {0} where files are mixed.
+  virtual std::vector<uint64_t> FileStarts(uint64_t epoch) const {
+    (void)epoch;
+    return {0};
+  }
+
+ protected:
+  Stage(std::string name, InputSpec spec, uint64_t size)
+      : name_(std::move(name)), spec_(std::move(spec)), size_(size) {}
+
+  virtual absl::Status DoGet(const ExamplePlace& place,
+                             Example* example) const = 0;
+
+ private:
+  const std::string name_;
+  const InputSpec spec_;
+  const uint64_t size_;
+  mutable StageClock clock_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_INPUT_STAGE_H_

@@ -1,0 +1,129 @@
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "worker/input/sources.h"
+#include "worker/input/testing/idx_test_files.h"
+#include "worker/input/testing/input_test_files.h"
+
+namespace paramd {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+v1::InputSource::TfRecord Config(const std::string& path) {
+  v1::InputSource::TfRecord config;
+  config.add_files(path);
+  v1::InputFeature* x = config.add_features();
+  x->set_name("x");
+  x->add_dims(2);
+  v1::InputFeature* text = config.add_features();
+  text->set_name("text");
+  text->set_type(v1::InputFeature::TYPE_UINT8);
+  text->add_dims(0);
+  v1::InputFeature* label = config.add_features();
+  label->set_name("label");
+  label->set_type(v1::InputFeature::TYPE_INT32);
+  label->set_classes(3);
+  return config;
+}
+
+std::string Record(float x, const std::string& text, int64_t label) {
+  return TfRecordBytes(
+      TfExample({Int64Feature("label", {label}), BytesFeature("unused", "??"),
+                 FloatFeature("x", {x, x + 1}), BytesFeature("text", text)}));
+}
+
+std::string ReadError(const std::string& bytes) {
+  const auto source = OpenTfRecord("", Config(WriteTestFile("a", bytes)));
+  if (!source.ok()) return std::string(source.status().message());
+  Example example;
+  return std::string((*source)->Read(0, &example).message());
+}
+
+TEST(TfRecordSourceTest, FeaturesAreReadFromTheirLists) {
+  const std::string path =
+      WriteTestFile("a", Record(1, "one", 2) + Record(5, "", 0));
+  v1::InputSource::TfRecord config = Config(path);
+  config.add_files(WriteTestFile("b", Record(7, "seven", 1)));
+  const auto source = OpenTfRecord("", config);
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ((*source)->size(), 3u);
+  EXPECT_THAT((*source)->FileStarts(), ElementsAre(0, 2));
+  Example example;
+  ASSERT_TRUE((*source)->Read(0, &example).ok());
+  EXPECT_THAT(example.values[0].values<float>(), ElementsAre(1, 2));
+  EXPECT_THAT(example.values[1].values<uint8_t>(), ElementsAre('o', 'n', 'e'));
+  EXPECT_THAT(example.values[2].values<int32_t>(), ElementsAre(2));
+  ASSERT_TRUE((*source)->Read(1, &example).ok());
+  EXPECT_EQ(example.values[1].size(), 0u);
+  ASSERT_TRUE((*source)->Read(2, &example).ok());
+  EXPECT_THAT(example.values[0].values<float>(), ElementsAre(7, 8));
+}
+
+TEST(TfRecordSourceTest, AWrongLengthIsRefusedWhenTheFileIsOpened) {
+  std::string bytes = Record(1, "one", 2) + Record(1, "one", 2);
+  const size_t second = bytes.size() / 2;
+  bytes[second] = static_cast<char>(bytes[second] ^ 1);
+  EXPECT_THAT(ReadError(bytes),
+              HasSubstr(absl::StrCat("record at byte ", second,
+                                     ": its length has the crc32c")));
+  EXPECT_THAT(ReadError(Record(1, "one", 2).substr(0, 40)),
+              HasSubstr("record at byte 0: it says"));
+  EXPECT_THAT(ReadError(Record(1, "one", 2) + "abc"),
+              HasSubstr("3 bytes are left; a record has at least 16"));
+}
+
+TEST(TfRecordSourceTest, WrongDataAreRefusedByTheirChecksum) {
+  std::string bytes = Record(1, "one", 2);
+  bytes[20] = static_cast<char>(bytes[20] ^ 1);
+  EXPECT_THAT(ReadError(bytes), HasSubstr("record at byte 0: its data has the "
+                                          "crc32c"));
+}
+
+TEST(TfRecordSourceTest, FeaturesThatDoNotFitAreNamed) {
+  const auto error = [](const std::vector<std::string>& features) {
+    return ReadError(TfRecordBytes(TfExample(features)));
+  };
+  EXPECT_THAT(error({BytesFeature("x", "a")}),
+              HasSubstr("'x' is a bytes_list; float32 2 is needed"));
+  EXPECT_THAT(error({FloatFeature("x", {1, 2, 3})}),
+              HasSubstr("'x' has 3 values; float32 2 is needed"));
+  EXPECT_THAT(error({FloatFeature("x", {1, 2})}),
+              HasSubstr("'text' is missing; uint8 ? is needed"));
+  EXPECT_THAT(error({FloatFeature("x", {1, 2}), BytesFeature("text", "a"),
+                     Int64Feature("label", {-1})}),
+              HasSubstr("'label' is -1; it must be at least 0 and below 3"));
+  EXPECT_THAT(ReadError(TfRecordBytes("no protobuf")),
+              HasSubstr("it is no tf.Example"));
+}
+
+TEST(TfRecordSourceTest, AnEmptyFileIsRefused) {
+  EXPECT_THAT(ReadError(""), HasSubstr("holds no record"));
+}
+
+// Whatever the data are, there is a sentence or a result.
+TEST(TfRecordSourceTest, DamagedDataNeverEndTheProcess) {
+  const std::string data =
+      TfExample({FloatFeature("x", {1, 2}), BytesFeature("text", "abc"),
+                 Int64Feature("label", {1})});
+  for (size_t at = 0; at < data.size(); ++at) {
+    (void)ReadError(TfRecordBytes(data.substr(0, at)));
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string changed = data;
+      changed[at] = static_cast<char>(changed[at] ^ (1 << bit));
+      (void)ReadError(TfRecordBytes(changed));
+    }
+  }
+  const std::string file = TfRecordBytes(data);
+  for (size_t size = 1; size < file.size(); ++size) {
+    EXPECT_NE(ReadError(file.substr(0, size)), "") << size;
+  }
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,65 @@
+#include "worker/model/layer.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+namespace paramd {
+
+v1::Variable& Layer::AddVariable(const std::string& part, const Dims& shape,
+                                 float low, float high) {
+  v1::Variable& variable = variables_.emplace_back();
+  variable.set_name(absl::StrCat(name_, "/", part));
+  variable.set_dtype(v1::FLOAT32);
+  for (const uint64_t dimension : shape) variable.add_shape(dimension);
+  v1::Initializer& initializer = *variable.mutable_initializer();
+  initializer.set_kind(low == 0 && high == 0 ? v1::Initializer::ZEROS
+                                             : v1::Initializer::UNIFORM);
+  initializer.set_low(low);
+  initializer.set_high(high);
+  return variable;
+}
+
+void Layer::AddKernel(const std::string& part, const Dims& shape,
+                      uint64_t inputs, uint64_t outputs) {
+  const float limit = static_cast<float>(
+      std::sqrt(6.0 / static_cast<double>(inputs + outputs)));
+  AddVariable(part, shape, -limit, limit);
+}
+
+void Layer::AddCost(int depth, std::vector<LayerCost>* costs) const {
+  LayerCost cost;
+  cost.name = name_;
+  cost.output = output_;
+  cost.depth = depth;
+  for (const v1::Variable& variable : variables_) {
+    uint64_t size = 1;
+    for (const uint64_t dimension : variable.shape()) size *= dimension;
+    cost.parameters += size;
+  }
+  if (!is_view()) {
+    cost.flops = flops();
+    cost.activation_bytes =
+        output_size() * sizeof(float) + KeptBytes(1, DType::kFloat32);
+  }
+  costs->push_back(std::move(cost));
+}
+
+Dims Batched(uint64_t examples, const Dims& dims) {
+  Dims batched = {examples};
+  batched.insert(batched.end(), dims.begin(), dims.end());
+  return batched;
+}
+
+Tensor Arena::Take(DType dtype, Dims dims) {
+  std::byte* data = TakeBytes(SizeOf(dims) * SizeOf(dtype));
+  return {data, dtype, std::move(dims)};
+}
+
+std::byte* Arena::TakeBytes(uint64_t bytes) {
+  std::byte* data = memory_ == nullptr ? nullptr : memory_ + used_;
+  used_ += (bytes + 63) / 64 * 64;
+  return data;
+}
+
+}  // namespace paramd

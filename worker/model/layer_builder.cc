@@ -1,0 +1,333 @@
+#include "worker/model/layer_builder.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/status_macros.h"
+#include "worker/model/attention.h"
+#include "worker/model/image_layers.h"
+#include "worker/model/norm_layers.h"
+#include "worker/model/residual.h"
+#include "worker/model/simple_layers.h"
+
+namespace paramd {
+namespace {
+
+// Values of an example, of a layer's output or of a variable: BLAS counts in 32
+// bits.
+constexpr uint64_t kMaxSize = uint64_t{1} << 31;
+
+// Whether a product is below kMaxSize.
+bool Fits(const Dims& dims) {
+  uint64_t size = 1;
+  for (const uint64_t dimension : dims) {
+    if (dimension != 0 && size > (kMaxSize - 1) / dimension) return false;
+    size *= dimension;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string DimsText(const Dims& dims) {
+  return dims.empty() ? "a single value" : absl::StrJoin(dims, "x");
+}
+
+LayerBuilder::LayerBuilder(Dims input, uint64_t bound)
+    : dims_(std::move(input)), bound_(bound) {}
+
+absl::StatusOr<std::unique_ptr<Sequence>> LayerBuilder::Build(
+    const google::protobuf::RepeatedPtrField<v1::Layer>& layers) {
+  std::vector<std::unique_ptr<Layer>> made;
+  for (const v1::Layer& layer : layers) {
+    ++position_;
+    ASSIGN_OR_RETURN(made.emplace_back(), Make(layer));
+    dims_ = made.back()->output_dims();
+    if (!made.back()->is_view()) bound_ = 0;
+  }
+  return std::make_unique<Sequence>("layers", std::move(made));
+}
+
+LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
+  if (layer.kind_case() == v1::Layer::kFlatten) {
+    return std::make_unique<Reshape>(NameOf("flatten", ""), dims_,
+                                     Dims{SizeOf(dims_)});
+  }
+  switch (layer.kind_case()) {
+    case v1::Layer::kDense:
+      return MakeDense(layer.dense());
+    case v1::Layer::kRelu:
+      return MakeElementwise("relu", Elementwise::kRelu);
+    case v1::Layer::kGelu:
+      return MakeElementwise("gelu", Elementwise::kGelu);
+    case v1::Layer::kTanh:
+      return MakeElementwise("tanh", Elementwise::kTanh);
+    case v1::Layer::kSigmoid:
+      return MakeElementwise("sigmoid", Elementwise::kSigmoid);
+    case v1::Layer::kConv2D:
+      return MakeConv2d(layer.conv2d());
+    case v1::Layer::kMaxPool:
+      return MakePool("max_pool", Pooling::Kind::kMax, layer.max_pool());
+    case v1::Layer::kAveragePool:
+      return MakePool("average_pool", Pooling::Kind::kAverage,
+                      layer.average_pool());
+    case v1::Layer::kGlobalMaxPool:
+      return MakeGlobalPool("global_max_pool", Pooling::Kind::kMax);
+    case v1::Layer::kGlobalAveragePool:
+      return MakeGlobalPool("global_average_pool", Pooling::Kind::kAverage);
+    case v1::Layer::kReshape:
+      return MakeReshape(layer.reshape());
+    case v1::Layer::kResidual:
+      return MakeResidual(layer.residual());
+    case v1::Layer::kEmbedding:
+      return MakeEmbedding(layer.embedding());
+    case v1::Layer::kPositionalEmbedding:
+      return MakePositionalEmbedding(layer.positional_embedding());
+    case v1::Layer::kAttention:
+      return MakeAttention(layer.attention());
+    case v1::Layer::kBatchNorm:
+    case v1::Layer::kLayerNorm:
+    case v1::Layer::kDropout:
+      return MakeNorm(layer);
+    case v1::Layer::kFlatten:
+    case v1::Layer::KIND_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("layer ", position_, " of the model has no known kind"));
+}
+
+std::string LayerBuilder::NameOf(const std::string& kind,
+                                 const std::string& given) {
+  kind_ = kind;
+  const int count = ++counts_[kind];
+  last_ = given.empty() ? absl::StrCat(kind, "_", count) : given;
+  return last_;
+}
+
+absl::Status LayerBuilder::Wants(absl::string_view what,
+                                 absl::string_view advice) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(kind_, " layer '", last_, "' needs ", what, "; it gets ",
+                   integers() ? "integers of " : "", DimsText(dims_),
+                   advice.empty() ? "" : ": ", advice));
+}
+
+absl::Status LayerBuilder::CheckNumbers(const std::string& kind) {
+  if (!integers()) return absl::OkStatus();
+  return Wants(absl::StrCat("numbers"),
+               absl::StrCat("put \"embedding\" before \"", kind, "\""));
+}
+
+LayerBuilder::Made LayerBuilder::MakeElementwise(const std::string& kind,
+                                                 Elementwise function) {
+  std::string name = NameOf(kind, "");
+  RETURN_IF_ERROR(CheckNumbers(kind));
+  return std::make_unique<ElementwiseLayer>(std::move(name), dims_, function);
+}
+
+LayerBuilder::Made LayerBuilder::MakeDense(const v1::Layer::Dense& dense) {
+  std::string name = NameOf("dense", dense.name());
+  RETURN_IF_ERROR(CheckNumbers("dense"));
+  if (dims_.empty()) {
+    return Wants("at least one dimension",
+                 "put {\"reshape\": {\"dims\": [1]}} before it");
+  }
+  if (dense.units() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dense layer '", last_, "' has no units"));
+  }
+  if (!Fits({dims_.back(), dense.units()}) ||
+      !Fits({SizeOf(dims_) / dims_.back(), dense.units()})) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dense layer '", last_, "' from ", DimsText(dims_), " to ",
+        dense.units(), " values is too large; it may have up to ",
+        kMaxSize - 1, " weights, and outputs of one example"));
+  }
+  return std::make_unique<Dense>(std::move(name), dims_, dense.units());
+}
+
+absl::StatusOr<Dims> LayerBuilder::Image() {
+  RETURN_IF_ERROR(CheckNumbers(kind_));
+  if (dims_.size() == 2) return Dims{dims_[0], dims_[1], 1};
+  if (dims_.size() == 3) return dims_;
+  return Wants("an image [height, width, channels] or [height, width]");
+}
+
+LayerBuilder::Made LayerBuilder::MakeConv2d(const v1::Layer::Conv2d& conv) {
+  std::string name = NameOf("conv2d", conv.name());
+  ASSIGN_OR_RETURN(const Dims image, Image());
+  const Conv2d::Options options{
+      .filters = conv.filters(),
+      .groups = conv.groups(),
+      .bias = conv.bias(),
+      .sliding = {.kernel = conv.kernel(),
+                  .stride = conv.stride(),
+                  .same = conv.padding() != v1::Layer::VALID}};
+  const Sliding& sliding = options.sliding;
+  if (options.filters == 0 || sliding.kernel == 0 || sliding.stride == 0 ||
+      options.groups == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "conv2d layer '", last_,
+        "' needs filters, kernel, stride and groups of at least 1"));
+  }
+  if (image[2] % options.groups != 0 || options.filters % options.groups != 0) {
+    return Wants(absl::StrCat("channels and filters (", options.filters,
+                              ") that are multiples of its ", options.groups,
+                              " groups"));
+  }
+  if (sliding.Outputs(image[0]) == 0 || sliding.Outputs(image[1]) == 0) {
+    return Wants(absl::StrCat("an image of at least ", sliding.kernel, "x",
+                              sliding.kernel),
+                 "\"padding\": \"same\" takes any");
+  }
+  if (!Fits({sliding.kernel, sliding.kernel, image[2], options.filters}) ||
+      !Fits({image[0], image[1], options.filters})) {
+    return Wants("fewer filters or a smaller kernel: weights, and outputs of "
+                 "one example, must be below 2^31");
+  }
+  return std::make_unique<Conv2d>(std::move(name), image, options);
+}
+
+LayerBuilder::Made LayerBuilder::MakePool(const std::string& kind,
+                                          Pooling::Kind pooling,
+                                          const v1::Layer::Pool& pool) {
+  std::string name = NameOf(kind, "");
+  ASSIGN_OR_RETURN(const Dims image, Image());
+  const Sliding sliding{
+      .kernel = pool.size(),
+      .stride = pool.stride() == 0 ? pool.size() : pool.stride(),
+      .same = pool.padding() == v1::Layer::SAME};
+  if (sliding.kernel == 0 ||
+      sliding.kernel * sliding.kernel > Pooling::kMaxWindow) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kind, " layer '", last_, "' has size ", sliding.kernel,
+                     "; it must be from 1 to 16"));
+  }
+  if (sliding.Outputs(image[0]) == 0 || sliding.Outputs(image[1]) == 0) {
+    return Wants(absl::StrCat("an image of at least ", sliding.kernel, "x",
+                              sliding.kernel));
+  }
+  return std::make_unique<Pool>(std::move(name), image, pooling, sliding);
+}
+
+LayerBuilder::Made LayerBuilder::MakeGlobalPool(const std::string& kind,
+                                                Pooling::Kind pooling) {
+  std::string name = NameOf(kind, "");
+  RETURN_IF_ERROR(CheckNumbers(kind));
+  if (dims_.size() < 2) return Wants("[..., channels]");
+  return std::make_unique<GlobalPool>(std::move(name), dims_, pooling);
+}
+
+LayerBuilder::Made LayerBuilder::MakeReshape(
+    const v1::Layer::Reshape& reshape) {
+  std::string name = NameOf("reshape", "");
+  const Dims dims(reshape.dims().begin(), reshape.dims().end());
+  if (!Fits(dims) || SizeOf(dims) != SizeOf(dims_)) {
+    return Wants(absl::StrCat(DimsText(dims), ", the same number of values"));
+  }
+  return std::make_unique<Reshape>(std::move(name), dims_, dims);
+}
+
+LayerBuilder::Made LayerBuilder::MakeResidual(
+    const v1::Layer::Residual& residual) {
+  std::string name = NameOf("residual", "");
+  RETURN_IF_ERROR(CheckNumbers("residual"));
+  if (residual.layers().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("residual layer '", name, "' has no layers"));
+  }
+  const Dims input = dims_;
+  ASSIGN_OR_RETURN(std::unique_ptr<Sequence> body, Build(residual.layers()));
+  const Dims output = dims_;
+  dims_ = input;
+  std::unique_ptr<Sequence> shortcut;
+  if (!residual.shortcut().empty()) {
+    ASSIGN_OR_RETURN(shortcut, Build(residual.shortcut()));
+  }
+  if (dims_ != output) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "residual layer '", name, "' adds ", DimsText(output), " of its layers ",
+        "to ", DimsText(dims_), " of its ",
+        residual.shortcut().empty()
+            ? "input: give it a \"shortcut\" that changes the one to the other"
+            : "shortcut"));
+  }
+  last_ = name;
+  return std::make_unique<Residual>(std::move(name), std::move(body),
+                                    std::move(shortcut), residual.drop_rate());
+}
+
+LayerBuilder::Made LayerBuilder::MakeEmbedding(
+    const v1::Layer::Embedding& embedding) {
+  std::string name = NameOf("embedding", embedding.name());
+  if (!integers()) {
+    return Wants("integers below a number that the input states");
+  }
+  const uint64_t rows = embedding.rows() == 0 ? bound_ : embedding.rows();
+  if (rows < bound_) {
+    return Wants(absl::StrCat("integers below its ", rows, " rows"),
+                 absl::StrCat("they are below ", bound_));
+  }
+  if (embedding.width() == 0 || !Fits({rows, embedding.width()}) ||
+      !Fits({SizeOf(dims_), embedding.width()})) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "embedding layer '", last_, "' of ", rows, " rows of ",
+        embedding.width(), " values must have from 1 to ", kMaxSize - 1,
+        " of them"));
+  }
+  return std::make_unique<Embedding>(std::move(name), dims_, rows,
+                                     embedding.width());
+}
+
+LayerBuilder::Made LayerBuilder::MakePositionalEmbedding(
+    const v1::Layer::PositionalEmbedding& embedding) {
+  std::string name = NameOf("positional_embedding", embedding.name());
+  RETURN_IF_ERROR(CheckNumbers("positional_embedding"));
+  if (dims_.size() != 2) return Wants("a sequence [places, values]");
+  return std::make_unique<PositionalEmbedding>(std::move(name), dims_);
+}
+
+LayerBuilder::Made LayerBuilder::MakeAttention(
+    const v1::Layer::Attention& attention) {
+  std::string name = NameOf("attention", attention.name());
+  RETURN_IF_ERROR(CheckNumbers("attention"));
+  if (dims_.size() != 2) return Wants("a sequence [places, values]");
+  if (attention.heads() == 0 || dims_[1] % attention.heads() != 0) {
+    return Wants(absl::StrCat("values that are a multiple of its ",
+                              attention.heads(), " heads"));
+  }
+  if (!Fits({dims_[1], dims_[1], 3}) || !Fits({dims_[0], dims_[1], 3}) ||
+      !Fits({dims_[0], dims_[0], attention.heads()})) {
+    return Wants("a shorter sequence or fewer values: weights, and what it "
+                 "keeps of one example, must be below 2^31");
+  }
+  return std::make_unique<Attention>(std::move(name), dims_, attention.heads(),
+                                     attention.causal());
+}
+
+LayerBuilder::Made LayerBuilder::MakeNorm(const v1::Layer& layer) {
+  if (layer.has_dropout()) {
+    std::string name = NameOf("dropout", "");
+    RETURN_IF_ERROR(CheckNumbers("dropout"));
+    return std::make_unique<Dropout>(std::move(name), dims_,
+                                     layer.dropout().rate());
+  }
+  const bool batch = layer.has_batch_norm();
+  const std::string kind = batch ? "batch_norm" : "layer_norm";
+  std::string name =
+      NameOf(kind, batch ? layer.batch_norm().name() : layer.layer_norm().name());
+  RETURN_IF_ERROR(CheckNumbers(kind));
+  if (dims_.empty()) return Wants("at least one dimension");
+  if (batch) {
+    return std::make_unique<BatchNormLayer>(std::move(name), dims_,
+                                            layer.batch_norm().epsilon(),
+                                            layer.batch_norm().momentum());
+  }
+  return std::make_unique<LayerNormLayer>(std::move(name), dims_,
+                                          layer.layer_norm().epsilon());
+}
+
+}  // namespace paramd

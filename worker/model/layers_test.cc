@@ -1,0 +1,253 @@
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "worker/device/reference_device.h"
+#include "worker/model/attention.h"
+#include "worker/model/image_layers.h"
+#include "worker/model/norm_layers.h"
+#include "worker/model/residual.h"
+#include "worker/model/simple_layers.h"
+#include "worker/model/testing/layer_run.h"
+
+namespace paramd {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::string> NamesOf(const Layer& layer) {
+  std::vector<std::string> names;
+  for (const v1::Variable& variable : layer.variables()) {
+    names.push_back(variable.name());
+  }
+  return names;
+}
+
+template <class... Layers>
+std::unique_ptr<Sequence> SequenceOf(Layers... layers) {
+  std::vector<std::unique_ptr<Layer>> list;
+  (list.push_back(std::move(layers)), ...);
+  return std::make_unique<Sequence>("layers", std::move(list));
+}
+
+std::unique_ptr<Layer> DenseOf(const Dims& dims, uint64_t units) {
+  return std::make_unique<Dense>("dense", dims, units);
+}
+
+std::unique_ptr<Layer> TanhOf(const Dims& dims) {
+  return std::make_unique<ElementwiseLayer>("tanh", dims, Elementwise::kTanh);
+}
+
+Conv2d ConvOf(const Dims& image, uint64_t filters, uint64_t kernel,
+              uint64_t stride, bool same, uint64_t groups = 1,
+              bool bias = true) {
+  return Conv2d("conv2d_1", image,
+                {.filters = filters,
+                 .groups = groups,
+                 .bias = bias,
+                 .sliding = {.kernel = kernel, .stride = stride, .same = same}});
+}
+
+TEST(DenseTest, NeedsAGlorotUniformKernelAndAZeroBias) {
+  const Dense dense("dense_7", {784}, 512);
+  EXPECT_THAT(NamesOf(dense), ElementsAre("dense_7/kernel", "dense_7/bias"));
+  const v1::Variable& kernel = dense.variables()[0];
+  EXPECT_EQ(kernel.dtype(), v1::FLOAT32);
+  EXPECT_THAT(kernel.shape(), ElementsAre(784, 512));
+  EXPECT_EQ(kernel.initializer().kind(), v1::Initializer::UNIFORM);
+  EXPECT_FLOAT_EQ(kernel.initializer().high(), std::sqrt(6.0f / 1296));
+  EXPECT_EQ(kernel.initializer().low(), -kernel.initializer().high());
+  const v1::Variable& bias = dense.variables()[1];
+  EXPECT_THAT(bias.shape(), ElementsAre(512));
+  EXPECT_EQ(bias.initializer().kind(), v1::Initializer::ZEROS);
+}
+
+TEST(DenseTest, ForwardIsTheProductPlusTheBias) {
+  const Dense dense("dense_1", {2}, 3);
+  ReferenceDevice reference;
+  const LayerValues values{.examples = 2,
+                           .input = {1, 1, 0, 2},
+                           .indices = {},
+                           .weights = {{1, 2, 3, 4, 5, 6}, {10, 20, 30}},
+                           .output_gradient = {0, 0, 0, 0, 0, 0}};
+  EXPECT_THAT(RunLayer(dense, &reference, DType::kFloat64, values).output,
+              ElementsAre(15, 27, 39, 18, 30, 42));
+}
+
+TEST(LayersTest, DenseIsRight) {
+  ExpectLayerIsRight(Dense("dense", {7}, 5), 4);
+  ExpectLayerIsRight(Dense("dense", {1}, 1), 1);
+  ExpectLayerIsRight(Dense("dense", {3, 2, 4}, 5), 2);
+}
+
+TEST(LayersTest, ElementwiseFunctionsAreRight) {
+  for (const auto function : {Elementwise::kRelu, Elementwise::kGelu,
+                              Elementwise::kTanh, Elementwise::kSigmoid}) {
+    ExpectLayerIsRight(ElementwiseLayer("elementwise", {2, 3}, function), 5);
+  }
+}
+
+TEST(LayersTest, Conv2dIsRight) {
+  ExpectLayerIsRight(ConvOf({5, 4, 2}, 3, 3, 1, true), 2);
+  ExpectLayerIsRight(ConvOf({5, 6, 2}, 4, 3, 2, true, 2), 2);
+  ExpectLayerIsRight(ConvOf({6, 5, 4}, 4, 2, 1, false, 4, false), 2);
+  ExpectLayerIsRight(ConvOf({6, 6, 1}, 2, 5, 3, false), 1);
+}
+
+TEST(LayersTest, Conv2dHasTheShapesOfItsPadding) {
+  EXPECT_THAT(ConvOf({28, 28, 1}, 32, 5, 1, true).output_dims(),
+              ElementsAre(28, 28, 32));
+  EXPECT_THAT(ConvOf({7, 8, 1}, 32, 3, 2, true).output_dims(),
+              ElementsAre(4, 4, 32));
+  EXPECT_THAT(ConvOf({7, 8, 1}, 32, 3, 2, false).output_dims(),
+              ElementsAre(3, 3, 32));
+  const Conv2d grouped = ConvOf({7, 8, 4}, 6, 3, 1, true, 2);
+  EXPECT_THAT(grouped.variables()[0].shape(), ElementsAre(3, 3, 2, 6));
+}
+
+TEST(LayersTest, PoolingIsRight) {
+  for (const auto kind : {Pooling::Kind::kMax, Pooling::Kind::kAverage}) {
+    ExpectLayerIsRight(Pool("pool", {4, 6, 2}, kind, {2, 2, false}), 2);
+    ExpectLayerIsRight(Pool("pool", {5, 5, 2}, kind, {3, 2, true}), 2);
+    ExpectLayerIsRight(GlobalPool("pool", {3, 4, 2}, kind), 2);
+  }
+}
+
+TEST(LayersTest, NormsAreRight) {
+  ExpectLayerIsRight(BatchNormLayer("norm", {3, 2, 4}, 1e-5, 0.9), 3);
+  ExpectLayerIsRight(BatchNormLayer("norm", {5}, 1e-3, 0.9), 4);
+  ExpectLayerIsRight(LayerNormLayer("norm", {3, 6}, 1e-5), 3);
+}
+
+TEST(LayersTest, DropoutIsRight) {
+  ExpectLayerIsRight(Dropout("dropout_1", {3, 5}, 0.4), 6);
+}
+
+TEST(LayersTest, AttentionIsRight) {
+  ExpectLayerIsRight(Attention("attention", {4, 6}, 2, false), 2);
+  ExpectLayerIsRight(Attention("attention", {5, 4}, 1, true), 2);
+}
+
+TEST(LayersTest, EmbeddingsAreRight) {
+  ExpectLayerIsRight(Embedding("embedding", {6}, 5, 3), 2, /*bound=*/5);
+  ExpectLayerIsRight(PositionalEmbedding("position", {4, 3}), 3);
+}
+
+TEST(LayersTest, ResidualIsRight) {
+  ExpectLayerIsRight(Residual("residual",
+                              SequenceOf(DenseOf({4}, 4), TanhOf({4})), nullptr,
+                              0),
+                     3);
+  ExpectLayerIsRight(
+      Residual("residual", SequenceOf(DenseOf({4}, 6), TanhOf({6})),
+               SequenceOf(std::make_unique<Dense>("around", Dims{4}, 6)), 0),
+      3);
+  ExpectLayerIsRight(
+      Residual("residual_1", SequenceOf(DenseOf({4}, 4)), nullptr, 0.5), 8);
+}
+
+TEST(LayersTest, SequencesWithViewsAreRight) {
+  const auto view = [](const Dims& from, const Dims& to) {
+    return std::make_unique<Reshape>("reshape", from, to);
+  };
+  ExpectLayerIsRight(
+      *SequenceOf(view({2, 3}, {6}), DenseOf({6}, 4), view({4}, {2, 2}),
+                  TanhOf({2, 2}), DenseOf({2, 2}, 3), view({2, 3}, {6})),
+      3);
+  ExpectLayerIsRight(*SequenceOf(view({2, 3}, {6}), view({6}, {3, 2})), 2);
+}
+
+TEST(LayersTest, ACausalPlaceSeesNoneBehindIt) {
+  const Attention attention("attention", {5, 4}, 2, /*causal=*/true);
+  ReferenceDevice reference;
+  LayerValues values = RandomValues(attention, 1, 0, 1);
+  const auto before =
+      RunLayer(attention, &reference, DType::kFloat64, values).output;
+  for (size_t i = 3 * 4; i < values.input.size(); ++i) values.input[i] += 1;
+  const auto after =
+      RunLayer(attention, &reference, DType::kFloat64, values).output;
+  for (size_t i = 0; i < 3 * 4; ++i) EXPECT_EQ(before[i], after[i]);
+  EXPECT_NE(before[3 * 4], after[3 * 4]);
+}
+
+TEST(BatchNormLayerTest, NormalisesByTheBatchAndMovesRunningStatistics) {
+  const BatchNormLayer norm("batch_norm_1", {1}, 1e-12, 0.75);
+  EXPECT_THAT(NamesOf(norm),
+              ElementsAre("batch_norm_1/scale", "batch_norm_1/shift",
+                          "batch_norm_1/mean", "batch_norm_1/variance"));
+  EXPECT_FALSE(norm.variables()[1].untrained());
+  EXPECT_TRUE(norm.variables()[2].untrained());
+  EXPECT_EQ(norm.variables()[3].initializer().low(), 1);
+  ReferenceDevice reference;
+  LayerValues values{.examples = 4,
+                     .input = {1, 3, 5, 7},
+                     .indices = {},
+                     .weights = {{2}, {1}, {0}, {1}},
+                     .output_gradient = {0, 0, 0, 0},
+                     .training = true,
+                     .share = 0.5};
+  const auto trained = RunLayer(norm, &reference, DType::kFloat64, values);
+  const double deviation = std::sqrt(5.0);
+  EXPECT_NEAR(trained.output[0], -3 / deviation * 2 + 1, 1e-9);
+  EXPECT_NEAR(trained.output[3], 3 / deviation * 2 + 1, 1e-9);
+  // Subtracted: 0 becomes 0 + (1 - 0.75) * 0.5 * 4, and 1 moves towards 5.
+  EXPECT_NEAR(trained.gradients[2][0], -0.25 * 0.5 * 4, 1e-9);
+  EXPECT_NEAR(trained.gradients[3][0], -0.25 * 0.5 * (5 - 1), 1e-9);
+
+  values.training = false;
+  values.weights = {{2}, {1}, {3}, {4}};
+  EXPECT_THAT(RunLayer(norm, &reference, DType::kFloat64, values).output,
+              ElementsAre(testing::DoubleNear(-1, 1e-9),
+                          testing::DoubleNear(1, 1e-9),
+                          testing::DoubleNear(3, 1e-9),
+                          testing::DoubleNear(5, 1e-9)));
+}
+
+TEST(BatchNormLayerTest, SharesOfReplicasAddUpToTheMeanOverThem) {
+  const BatchNormLayer norm("norm", {1}, 1e-5, 0.9);
+  ReferenceDevice reference;
+  LayerValues values{.examples = 2,
+                     .input = {1, 3},
+                     .indices = {},
+                     .weights = {{1}, {0}, {0.5}, {1}},
+                     .output_gradient = {0, 0},
+                     .training = true,
+                     .share = 2.0 / 8};
+  const double first =
+      RunLayer(norm, &reference, DType::kFloat64, values).gradients[2][0];
+  values.examples = 6;
+  values.input = {4, 4, 4, 8, 8, 8};
+  values.output_gradient.assign(6, 0);
+  values.share = 6.0 / 8;
+  const double second =
+      RunLayer(norm, &reference, DType::kFloat64, values).gradients[2][0];
+  EXPECT_NEAR(0.5 - (first + second),
+              0.9 * 0.5 + 0.1 * (2.0 * 2 + 6.0 * 6) / 8, 1e-12);
+}
+
+TEST(DropoutTest, DropsByTheRateAndKeepsTheMean) {
+  const Dropout dropout("dropout_1", {1000}, 0.25);
+  ReferenceDevice reference;
+  LayerValues values{.examples = 4};
+  values.input.assign(4000, 1);
+  values.output_gradient.assign(4000, 1);
+  const auto result = RunLayer(dropout, &reference, DType::kFloat64, values);
+  double sum = 0;
+  for (const double value : result.output) {
+    EXPECT_TRUE(value == 0 || value == 1 / 0.75);
+    sum += value;
+  }
+  EXPECT_NEAR(sum / 4000, 1, 0.03);
+  EXPECT_EQ(result.output, result.input_gradient);
+  values.training = false;
+  EXPECT_EQ(RunLayer(dropout, &reference, DType::kFloat64, values).output,
+            values.input);
+}
+
+}  // namespace
+}  // namespace paramd

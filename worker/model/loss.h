@@ -1,0 +1,85 @@
+#ifndef PARAMD_WORKER_MODEL_LOSS_H_
+#define PARAMD_WORKER_MODEL_LOSS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/optional.h"
+
+#include "proto/paramd/v1/model.pb.h"
+#include "worker/device/tensor.h"
+#include "worker/model/metrics.h"
+
+namespace paramd {
+
+// What is minimised, and what is counted. The loss of an example is the mean
+// over its labels, of which it has one or, of a sequence, one per place; those
+// that are ignored count in nothing. Reads and writes host memory, float32 or
+// float64. Immutable, hence thread-safe.
+//
+// Of outputs z and the label:
+//   softmax cross entropy  w[l] * -sum_j q[j] log softmax(z)[j], where q is
+//                          1 - smoothing at l, and smoothing / classes each
+//   binary cross entropy   the mean over j of log(1 + exp(z)) - y z
+//   mean squared error     the mean over j of (z - y)^2
+//   KL divergence          sum_j y log(y / softmax(z)[j])
+// all computed so that they overflow for no finite z; a z that is not finite
+// makes the sum not finite.
+class Loss {
+ public:
+  struct Options {
+    v1::Loss kind = v1::LOSS_UNSPECIFIED;
+    double label_smoothing = 0;
+    std::vector<double> class_weights = {};  // Empty: 1 each.
+    absl::optional<int32_t> ignore_label = {};
+    std::vector<Metrics::Sum> metrics = {};
+  };
+
+  // `outputs`: of one example, its last dimension the classes where there are
+  // some. REQUIRES: the metrics are of this kind of loss.
+  Loss(Options options, Dims outputs);
+
+  // INVALID_ARGUMENT, naming the example, if a label is out of range.
+  // REQUIRES, of this and of Compute: the target has the dims and the dtype that
+  // TargetIsIndex and the outputs ask for.
+  absl::Status Check(const ConstTensor& target) const;
+
+  // Whether the target is the number of a class (int32), else it is numbers
+  // (float32) like the outputs.
+  bool TargetIsIndex() const {
+    return options_.kind == v1::SOFTMAX_CROSS_ENTROPY;
+  }
+
+  // If `gradient` has data it is overwritten with the derivative of the sum of
+  // the losses times `scale`. `scored`: scores are kept for the area under a
+  // curve. REQUIRES: Check(target) is OK.
+  Metrics Compute(const ConstTensor& outputs, const ConstTensor& target,
+                  double scale, const Tensor& gradient, bool scored) const;
+
+  // What the outputs stand for: probabilities where the loss has classes or is
+  // binary, else themselves.
+  void Predict(const ConstTensor& outputs, const Tensor& prediction) const;
+
+ private:
+  template <class T>
+  struct Work;
+
+  template <class T>
+  void Classes(const Work<T>& work, Metrics* metrics) const;
+  template <class T>
+  void Numbers(const Work<T>& work, Metrics* metrics) const;
+  template <class T>
+  void Divergence(const Work<T>& work, Metrics* metrics) const;
+  template <class T>
+  void CountClass(const T* row, uint64_t label, uint64_t largest, double loss,
+                  bool scored, Metrics* metrics) const;
+
+  const Options options_;
+  const uint64_t outputs_;  // Of one example.
+  const uint64_t classes_;  // The last dimension.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_MODEL_LOSS_H_

@@ -1,0 +1,238 @@
+#include "worker/model/loss.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// Outputs and a label, and the loss over them.
+struct Case {
+  Loss::Options options;
+  Dims outputs;  // Of one example.
+  std::vector<double> values;
+  std::vector<int32_t> classes;  // The label, or
+  std::vector<float> numbers;
+
+  Metrics Compute(const std::vector<double>& at, double scale,
+                  std::vector<double>* gradient) const {
+    const Loss loss(options, outputs);
+    const uint64_t examples = at.size() / SizeOf(outputs);
+    Dims dims = {examples};
+    dims.insert(dims.end(), outputs.begin(), outputs.end());
+    const ConstTensor target =
+        classes.empty()
+            ? ConstTensor(numbers.data(), DType::kFloat32,
+                          {examples, numbers.size() / examples})
+            : ConstTensor(classes.data(), DType::kInt32,
+                          {examples, classes.size() / examples});
+    EXPECT_TRUE(loss.Check(target).ok());
+    Tensor into;
+    if (gradient != nullptr) into = {gradient->data(), DType::kFloat64, dims};
+    return loss.Compute(ConstTensor(at.data(), DType::kFloat64, dims), target,
+                        scale, into, /*scored=*/true);
+  }
+
+  Metrics Compute() const { return Compute(values, 1, nullptr); }
+
+  void ExpectGradientsMatchDifferences() const {
+    constexpr double kScale = 0.5;
+    constexpr double kStep = 1e-5;
+    std::vector<double> gradient(values.size(), kNaN);
+    EXPECT_EQ(Compute(values, kScale, &gradient).loss_sum, Compute().loss_sum);
+    for (size_t i = 0; i < values.size(); ++i) {
+      std::vector<double> moved = values;
+      moved[i] = values[i] + kStep;
+      const double above = Compute(moved, 1, nullptr).loss_sum;
+      moved[i] = values[i] - kStep;
+      const double below = Compute(moved, 1, nullptr).loss_sum;
+      EXPECT_NEAR(gradient[i], kScale * (above - below) / (2 * kStep), 1e-8)
+          << i;
+    }
+  }
+};
+
+Case Softmax(Dims outputs, std::vector<double> values,
+             std::vector<int32_t> classes) {
+  return {.options = {.kind = v1::SOFTMAX_CROSS_ENTROPY},
+          .outputs = std::move(outputs),
+          .values = std::move(values),
+          .classes = std::move(classes),
+          .numbers = {}};
+}
+
+Case Numbers(v1::Loss kind, Dims outputs, std::vector<double> values,
+             std::vector<float> numbers) {
+  return {.options = {.kind = kind},
+          .outputs = std::move(outputs),
+          .values = std::move(values),
+          .classes = {},
+          .numbers = std::move(numbers)};
+}
+
+TEST(SoftmaxCrossEntropyTest, LossIsMinusTheLogOfTheLabelsProbability) {
+  const Metrics result =
+      Softmax({3}, {0, 0, 0, 0, std::log(3.0), 0}, {2, 1}).Compute();
+  EXPECT_NEAR(result.loss_sum, std::log(3.0) + std::log(5.0 / 3), 1e-12);
+  EXPECT_EQ(result.examples, 2u);
+}
+
+TEST(SoftmaxCrossEntropyTest, CorrectIsWhereTheLabelHasTheLargestOutput) {
+  const Metrics result =
+      Softmax({2}, {1, 2, 2, 1, 3, 3}, {1, 1, 0}).Compute();
+  EXPECT_EQ(result.correct, 2u);
+  EXPECT_DOUBLE_EQ(result.accuracy(), 2.0 / 3);
+}
+
+TEST(SoftmaxCrossEntropyTest, LargeOutputsDoNotOverflow) {
+  const Case large = Softmax({2}, {1e308, -1e308}, {0});
+  std::vector<double> gradient(2);
+  EXPECT_EQ(large.Compute(large.values, 1, &gradient).loss_sum, 0);
+  EXPECT_EQ(gradient[0], 0);
+}
+
+TEST(LossTest, AnOutputThatIsNotFiniteShowsInTheLoss) {
+  for (const double bad : {kNaN, std::numeric_limits<double>::infinity()}) {
+    for (size_t place = 0; place < 3; ++place) {
+      std::vector<double> outputs = {1, 2, 3};
+      outputs[place] = bad;
+      EXPECT_FALSE(
+          std::isfinite(Softmax({3}, outputs, {0}).Compute().loss_sum));
+      for (const auto kind : {v1::MEAN_SQUARED_ERROR, v1::KL_DIVERGENCE,
+                              v1::BINARY_CROSS_ENTROPY}) {
+        EXPECT_FALSE(std::isfinite(
+            Numbers(kind, {3}, outputs, {0, 0.5, 0.5}).Compute().loss_sum));
+      }
+    }
+  }
+}
+
+const std::vector<double> kOutputs = {0.5, -1, 2, 0.25, 1, -0.5, 0, 3};
+
+TEST(LossTest, SoftmaxCrossEntropyGradientsMatchDifferences) {
+  Case loss = Softmax({4}, kOutputs, {2, 1});
+  loss.ExpectGradientsMatchDifferences();
+  loss.options.label_smoothing = 0.2;
+  loss.ExpectGradientsMatchDifferences();
+  loss.options.class_weights = {1, 0.25, 3, 2};
+  loss.ExpectGradientsMatchDifferences();
+  Case places = Softmax({2, 4}, kOutputs, {2, 1});
+  places.ExpectGradientsMatchDifferences();
+  places.options.ignore_label = 2;
+  places.ExpectGradientsMatchDifferences();
+}
+
+TEST(LossTest, OtherGradientsMatchDifferences) {
+  Numbers(v1::BINARY_CROSS_ENTROPY, {4}, kOutputs, {0, 1, 1, 0, 0.5, 1, 0, 0})
+      .ExpectGradientsMatchDifferences();
+  Numbers(v1::MEAN_SQUARED_ERROR, {2, 2}, kOutputs, {0, 1, 5, 0, -3, 1, 0, 0})
+      .ExpectGradientsMatchDifferences();
+  Numbers(v1::KL_DIVERGENCE, {4}, kOutputs,
+          {0.5, 0.5, 0, 0, 0.1f, 0.2f, 0.3f, 0.4f})
+      .ExpectGradientsMatchDifferences();
+}
+
+TEST(LossTest, SmoothingSpreadsTheLabelEvenly) {
+  Case loss = Softmax({2}, {0, std::log(3.0)}, {1});
+  loss.options.label_smoothing = 0.2;
+  EXPECT_NEAR(loss.Compute().loss_sum,
+              -(0.9 * std::log(0.75) + 0.1 * std::log(0.25)), 1e-12);
+}
+
+TEST(LossTest, WeightsAreFactorsOfTheirClass) {
+  Case loss = Softmax({2}, {0, 0, 0, 0}, {0, 1});
+  loss.options.class_weights = {1, 5};
+  EXPECT_NEAR(loss.Compute().loss_sum, 6 * std::log(2.0), 1e-12);
+}
+
+TEST(LossTest, AnIgnoredLabelCountsInNothing) {
+  Case loss = Softmax({3, 2}, {0, 0, 9, 0, 0, 1}, {0, -1, 1});
+  loss.options.ignore_label = -1;
+  loss.options.metrics = {{.kind = Metrics::Kind::kPerplexity}};
+  const Metrics result = loss.Compute();
+  const double first = std::log(2.0);
+  const double last = std::log(1 + std::exp(-1.0));
+  EXPECT_NEAR(result.loss_sum, (first + last) / 2, 1e-12);
+  EXPECT_EQ(result.examples, 1u);
+  EXPECT_EQ(result.labels, 2u);
+  EXPECT_EQ(result.correct, 2u);
+  EXPECT_NEAR(result.Values()[1].value, std::exp((first + last) / 2), 1e-12);
+
+  Case all = Softmax({2}, {0, 0}, {-1});
+  all.options.ignore_label = -1;
+  std::vector<double> gradient(2, kNaN);
+  EXPECT_EQ(all.Compute(all.values, 1, &gradient).loss_sum, 0);
+  EXPECT_EQ(gradient, (std::vector<double>{0, 0}));
+}
+
+TEST(LossTest, TopKCountsLabelsAmongTheLargest) {
+  Case loss = Softmax({4}, {4, 3, 2, 1, 1, 1, 1, 1, 9, 8, 7, 6}, {1, 1, 3});
+  loss.options.metrics = {{.kind = Metrics::Kind::kTopK, .k = 2}};
+  EXPECT_DOUBLE_EQ(loss.Compute().Values()[1].value, 2.0 / 3);
+}
+
+TEST(LossTest, MeansAreOverTheOutputsOfAnExample) {
+  EXPECT_DOUBLE_EQ(
+      Numbers(v1::MEAN_SQUARED_ERROR, {2}, {1, 2, 3, 4}, {1, 0, 0, 4})
+          .Compute()
+          .mean_loss(),
+      (4.0 / 2 + 9.0 / 2) / 2);
+  EXPECT_NEAR(Numbers(v1::BINARY_CROSS_ENTROPY, {2}, {0, 0}, {1, 0})
+                  .Compute()
+                  .loss_sum,
+              std::log(2.0), 1e-12);
+}
+
+TEST(LossTest, DivergenceFromTheSameProbabilitiesIsZero) {
+  const Case same = Numbers(v1::KL_DIVERGENCE, {2}, {0, std::log(3.0)},
+                            {0.25, 0.75});
+  EXPECT_NEAR(same.Compute().loss_sum, 0, 1e-7);
+}
+
+TEST(LossTest, ScoresAreOfBinaryAndOfTwoClasses) {
+  Case binary = Numbers(v1::BINARY_CROSS_ENTROPY, {1}, {0.1, 0.4, 0.35, 0.8},
+                        {0, 0, 1, 1});
+  binary.options.metrics = {{.kind = Metrics::Kind::kAuc}};
+  EXPECT_DOUBLE_EQ(binary.Compute().Values()[1].value, 0.75);
+  Case two = Softmax({2}, {0, 0.1, 0, 0.4, 0, 0.35, 0, 0.8}, {0, 0, 1, 1});
+  two.options.metrics = {{.kind = Metrics::Kind::kAuc}};
+  EXPECT_DOUBLE_EQ(two.Compute().Values()[1].value, 0.75);
+}
+
+TEST(LossTest, LabelsOutOfRangeAreNamed) {
+  const Loss classes({.kind = v1::SOFTMAX_CROSS_ENTROPY, .ignore_label = -1},
+                     {3});
+  const std::vector<int32_t> labels = {0, -1, 3};
+  EXPECT_EQ(
+      classes.Check(ConstTensor(labels.data(), DType::kInt32, {3})).message(),
+      "the label of example 2 of the batch is 3; it must be from 0 to 2");
+  const Loss binary({.kind = v1::BINARY_CROSS_ENTROPY}, {1});
+  const std::vector<float> numbers = {1, 1.5f};
+  EXPECT_EQ(binary.Check(ConstTensor(numbers.data(), DType::kFloat32, {2, 1}))
+                .message(),
+            "the label of example 1 of the batch has 1.5; the loss needs "
+            "numbers from 0 to 1");
+}
+
+TEST(LossTest, PredictionsAreProbabilitiesWhereThereAreClasses) {
+  const std::vector<float> outputs = {0, std::log(3.0f)};
+  std::vector<float> out(2);
+  const ConstTensor from(outputs.data(), DType::kFloat32, {1, 2});
+  const Tensor to{out.data(), DType::kFloat32, {1, 2}};
+  Loss({.kind = v1::SOFTMAX_CROSS_ENTROPY}, {2}).Predict(from, to);
+  EXPECT_FLOAT_EQ(out[1], 0.75f);
+  Loss({.kind = v1::BINARY_CROSS_ENTROPY}, {2}).Predict(from, to);
+  EXPECT_FLOAT_EQ(out[0], 0.5f);
+  EXPECT_FLOAT_EQ(out[1], 0.75f);
+  Loss({.kind = v1::MEAN_SQUARED_ERROR}, {2}).Predict(from, to);
+  EXPECT_EQ(out, outputs);
+}
+
+}  // namespace
+}  // namespace paramd

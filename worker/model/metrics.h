@@ -1,0 +1,70 @@
+#ifndef PARAMD_WORKER_MODEL_METRICS_H_
+#define PARAMD_WORKER_MODEL_METRICS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+
+namespace paramd {
+
+struct NamedValue {
+  std::string name;
+  double value = 0;
+};
+
+// What a loss says about the examples of a batch, and the metrics that a model
+// names. All are sums, so those of batches and replicas are merged by adding.
+struct Metrics {
+  // What a model counts besides its loss.
+  enum class Kind : uint8_t {
+    kAccuracy,
+    kTopK,
+    // exp of the mean loss of a label.
+    kPerplexity,
+    kMeanSquaredError,
+    // The area under the receiver operating characteristic, exact: the share of
+    // pairs (a positive, a negative) in which the positive scores higher, ties
+    // counted as half.
+    kAuc,
+  };
+  // One metric: `sum` over what it is a mean of, and how many there were.
+  struct Sum {
+    Kind kind = Kind::kAccuracy;
+    uint32_t k = 0;  // Of kTopK.
+    double sum = 0;
+    double count = 0;
+  };
+  // What the area is computed from.
+  struct Score {
+    float score = 0;
+    bool positive = false;
+  };
+
+  double loss_sum = 0;  // Of the examples' losses.
+  uint64_t examples = 0;
+  // Labels whose output is the largest (of equal ones the first counts), out of
+  // `labels`: one per example, or per position of a sequence; those that the
+  // loss ignores count in neither.
+  uint64_t correct = 0;
+  uint64_t labels = 0;
+  // In the order in which the model names them.
+  absl::InlinedVector<Sum, 4> sums = {};
+  // Of kAuc; empty otherwise, and after a training step.
+  std::vector<Score> scores = {};
+
+  // REQUIRES: both are of the same model, or one has no sums.
+  Metrics& operator+=(const Metrics& other);
+
+  double mean_loss() const;  // 0 if there are no examples.
+  double accuracy() const;   // 0 if there are no labels.
+
+  // "loss", then the model's metrics by name: "accuracy", "top_5",
+  // "perplexity", "mse", "auc". An area without both kinds of examples is NaN.
+  std::vector<NamedValue> Values() const;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_MODEL_METRICS_H_

@@ -1,0 +1,78 @@
+#include "worker/model/metrics.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+double Area(std::vector<Metrics::Score> scores) {
+  Metrics metrics;
+  metrics.sums.push_back({.kind = Metrics::Kind::kAuc});
+  metrics.scores = std::move(scores);
+  return metrics.Values()[1].value;
+}
+
+TEST(MetricsTest, OfNoExamplesAreZero) {
+  EXPECT_EQ(Metrics().mean_loss(), 0);
+  EXPECT_EQ(Metrics().accuracy(), 0);
+}
+
+TEST(MetricsTest, AreMergedByAdding) {
+  Metrics first{.loss_sum = 3, .examples = 2, .correct = 1, .labels = 2};
+  first.sums.push_back(
+      {.kind = Metrics::Kind::kTopK, .k = 3, .sum = 1, .count = 2});
+  first.sums.push_back(
+      {.kind = Metrics::Kind::kPerplexity, .sum = 3, .count = 2});
+  Metrics second{.loss_sum = 1, .examples = 6, .correct = 2, .labels = 6};
+  second.sums.push_back(
+      {.kind = Metrics::Kind::kTopK, .k = 3, .sum = 3, .count = 6});
+  second.sums.push_back(
+      {.kind = Metrics::Kind::kPerplexity, .sum = 1, .count = 6});
+  Metrics sum;
+  sum += first;
+  sum += second;
+  EXPECT_DOUBLE_EQ(sum.mean_loss(), 0.5);
+  EXPECT_DOUBLE_EQ(sum.accuracy(), 3.0 / 8);
+  const std::vector<NamedValue> values = sum.Values();
+  ASSERT_EQ(values.size(), 3u);
+  EXPECT_EQ(values[0].name, "loss");
+  EXPECT_EQ(values[1].name, "top_3");
+  EXPECT_DOUBLE_EQ(values[1].value, 0.5);
+  EXPECT_EQ(values[2].name, "perplexity");
+  EXPECT_DOUBLE_EQ(values[2].value, std::exp(0.5));
+}
+
+TEST(MetricsTest, AnAreaCountsTheOrderedPairsAndHalfOfTheTies) {
+  EXPECT_DOUBLE_EQ(Area({{0.1f, false}, {0.4f, false}, {0.35f, true},
+                         {0.8f, true}}),
+                   0.75);
+  EXPECT_DOUBLE_EQ(Area({{1, true}, {1, false}, {1, false}}), 0.5);
+  EXPECT_DOUBLE_EQ(Area({{2, false}, {1, true}}), 0);
+  EXPECT_DOUBLE_EQ(Area({{1, false}, {2, true}, {2, false}, {3, true}}), 0.875);
+}
+
+TEST(MetricsTest, AnAreaOfOneKindOrOfNaNIsNaN) {
+  EXPECT_TRUE(std::isnan(Area({})));
+  EXPECT_TRUE(std::isnan(Area({{1, true}, {2, true}})));
+  EXPECT_TRUE(std::isnan(
+      Area({{std::numeric_limits<float>::quiet_NaN(), true}, {2, false}})));
+}
+
+TEST(MetricsTest, AreasOfReplicasAreThatOfAllTheirScores) {
+  Metrics first;
+  first.sums.push_back({.kind = Metrics::Kind::kAuc});
+  Metrics second = first;
+  first.scores = {{0.1f, false}, {0.8f, true}};
+  second.scores = {{0.4f, false}, {0.35f, true}};
+  first += second;
+  EXPECT_DOUBLE_EQ(first.Values()[1].value, 0.75);
+}
+
+}  // namespace
+}  // namespace paramd

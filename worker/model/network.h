@@ -1,0 +1,87 @@
+#ifndef PARAMD_WORKER_MODEL_NETWORK_H_
+#define PARAMD_WORKER_MODEL_NETWORK_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/paramd/v1/model.pb.h"
+#include "worker/device/device.h"
+#include "worker/input/batch.h"
+#include "worker/model/loss.h"
+#include "worker/model/network_plan.h"
+#include "worker/model/trained_model.h"
+
+namespace paramd {
+
+// The built-in model: layers and a loss from a job file. Computes on a device of
+// its own. Keeps the memory of a step's intermediate values for the next: it
+// grows with the largest batch seen, and a step that needs no more allocates none
+// of ours but for what a metric keeps.
+//
+//   ASSIGN_OR_RETURN(auto model, Network::Create(job.model(), input.spec()));
+//   for (const v1::Variable& variable : model->variables()) ...
+class Network : public TrainedModel {
+ public:
+  using MakeDevice = std::function<std::unique_ptr<Device>()>;
+
+  // On the processor, or on what `make_device` gives.
+  // INVALID_ARGUMENT, a sentence that names the layer, what it gets and what it
+  // needs: see PlanNetwork.
+  static absl::StatusOr<std::unique_ptr<Network>> Create(
+      const v1::ModelConfig& config, const InputSpec& input,
+      MakeDevice make_device = nullptr);
+
+  const std::vector<v1::Variable>& variables() const override {
+    return plan_->variables;
+  }
+  std::unique_ptr<TrainedModel> Clone() const override;
+  absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
+                               const StepOptions& options,
+                               GradientSpans gradients, Ready ready) override;
+  absl::StatusOr<Metrics> Evaluate(WeightSpans weights,
+                                   const Batch& batch) override;
+  absl::Status Predict(WeightSpans weights, const Batch& batch,
+                       Batch* out) override;
+  ModelCost cost() const override;
+
+ private:
+  // Device memory that grows.
+  struct Memory {
+    Device::Memory data;
+    uint64_t bytes = 0;
+  };
+
+  // `plan` is shared by clones: it is never changed.
+  Network(std::shared_ptr<const NetworkPlan> plan, MakeDevice make_device);
+
+  // What the layers and the loss read. INVALID_ARGUMENT: it does not fit.
+  absl::Status CheckBatch(const Batch& batch) const;
+  absl::Status CheckIndices(const ConstTensor& input) const;
+  void CheckWeights(WeightSpans weights) const;
+  Layer::Context ContextOf(const Batch& batch);
+  std::byte* Reserve(uint64_t bytes, Memory* memory);
+  // A pass over the batch, forward; its output is in memory of ours.
+  Layer::Pass Forward(const Layer::Context& context, WeightSpans weights,
+                      const Batch& batch);
+  void Backward(const Layer::Context& context, const Layer::Pass& forward,
+                const ConstTensor& output_gradient, GradientSpans gradients,
+                Ready ready);
+
+  const std::shared_ptr<const NetworkPlan> plan_;
+  const MakeDevice make_device_;
+  const std::unique_ptr<Device> device_;
+  Memory kept_;
+  Memory scratch_;
+  Memory output_;
+  Memory output_gradient_;
+  // Of further uses of a shared variable.
+  Memory further_;
+  std::vector<ConstTensor> weights_;
+  std::vector<Tensor> gradients_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_MODEL_NETWORK_H_

@@ -1,0 +1,272 @@
+#include "worker/model/network_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/status_macros.h"
+#include "worker/model/layer_builder.h"
+
+namespace paramd {
+namespace {
+
+std::string LossName(v1::Loss loss) {
+  switch (loss) {
+    case v1::SOFTMAX_CROSS_ENTROPY:
+      return "softmax_cross_entropy";
+    case v1::BINARY_CROSS_ENTROPY:
+      return "binary_cross_entropy";
+    case v1::MEAN_SQUARED_ERROR:
+      return "mean_squared_error";
+    case v1::KL_DIVERGENCE:
+      return "kl_divergence";
+    default:
+      return "";
+  }
+}
+
+std::string NamesOf(const InputSpec& input) {
+  return absl::StrJoin(input.features, ", ",
+                       [](std::string* out, const FeatureSpec& feature) {
+                         absl::StrAppend(out, "'", feature.name, "'");
+                       });
+}
+
+absl::StatusOr<FeatureSpec> LabelOf(const v1::ModelConfig& config,
+                                    const InputSpec& input) {
+  const std::string name = config.label().empty() ? "label" : config.label();
+  const FeatureSpec* feature = input.Find(name);
+  if (feature != nullptr) return *feature;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the loss reads the feature '", name,
+                   "'; the input has ", NamesOf(input)));
+}
+
+absl::StatusOr<FeatureSpec> InputOf(const v1::ModelConfig& config,
+                                    const InputSpec& input,
+                                    const std::string& label) {
+  const FeatureSpec* found = nullptr;
+  if (!config.input().empty()) {
+    found = input.Find(config.input());
+    if (found != nullptr) return *found;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model reads the feature '", config.input(),
+                     "'; the input has ", NamesOf(input)));
+  }
+  for (const FeatureSpec& feature : input.features) {
+    if (feature.name == label) continue;
+    if (found != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the model reads one feature; the input has ", NamesOf(input),
+          ": name one of them by \"input\""));
+    }
+    found = &feature;
+  }
+  if (found != nullptr) return *found;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the input has no feature but '", label,
+                   "' that the model could read"));
+}
+
+absl::Status CheckInput(const FeatureSpec& input) {
+  if (input.ragged) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the model reads the feature '", input.name,
+        "', whose examples have any number of elements; it needs them all of "
+        "one length"));
+  }
+  const bool integers = input.dtype == DType::kInt32 && input.classes > 0;
+  if (input.dtype != DType::kFloat32 && !integers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the model reads the feature '", input.name, "' of ",
+        NameOf(input.dtype),
+        "; it needs float32, or int32 below a number that the input states"));
+  }
+  uint64_t size = 1;
+  for (const uint64_t dimension : input.dims) {
+    // BLAS counts in 32 bits.
+    if (dimension == 0 ||
+        size > std::numeric_limits<int32_t>::max() / dimension) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("examples of ", DimsText(input.dims),
+                       " values can't be trained on"));
+    }
+    size *= dimension;
+  }
+  return absl::OkStatus();
+}
+
+// Whether the loss can take what comes out, for this label.
+absl::Status CheckOutput(v1::Loss loss, const LayerBuilder& built,
+                         const FeatureSpec& label) {
+  const Dims& output = built.dims();
+  const std::string has =
+      absl::StrCat("; the last layer '", built.last(), "' gives ",
+                   DimsText(output), " and the label '", label.name, "' is ",
+                   NameOf(label.dtype), " of ", DimsText(label.dims));
+  if (label.ragged) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the loss needs labels of one length; those of '",
+                     label.name, "' have any"));
+  }
+  if (loss != v1::SOFTMAX_CROSS_ENTROPY) {
+    if (label.dtype == DType::kFloat32 &&
+        SizeOf(label.dims) == SizeOf(output)) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("the loss ", LossName(loss),
+                     " needs a float32 label of one number for each output",
+                     has));
+  }
+  if (label.dtype != DType::kInt32 || output.empty() ||
+      Dims(output.begin(), output.end() - 1) != label.dims) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the loss softmax_cross_entropy needs an int32 label, and for each of "
+        "its numbers one output per class",
+        has,
+        label.dtype == DType::kInt32 && label.dims.empty() && output.size() > 1
+            ? ": put \"flatten\" before it"
+            : ""));
+  }
+  if (output.back() < label.classes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the last layer '", built.last(), "' gives ", output.back(),
+        " values; the input has ", label.classes,
+        " classes and needs one each"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Metrics::Sum> MetricOf(const v1::ModelConfig& config, int metric,
+                                      uint64_t classes) {
+  const v1::Loss loss = config.loss();
+  const bool of_classes = loss == v1::SOFTMAX_CROSS_ENTROPY;
+  const bool binary = loss == v1::BINARY_CROSS_ENTROPY;
+  std::string name;
+  switch (metric) {
+    case v1::ModelConfig::ACCURACY:
+      if (of_classes || binary) return Metrics::Sum{};
+      name = "accuracy";
+      break;
+    case v1::ModelConfig::TOP_K:
+      if (of_classes) {
+        return Metrics::Sum{.kind = Metrics::Kind::kTopK,
+                            .k = config.top_k() == 0 ? 5 : config.top_k()};
+      }
+      name = "top_k";
+      break;
+    case v1::ModelConfig::PERPLEXITY:
+      if (of_classes) return Metrics::Sum{.kind = Metrics::Kind::kPerplexity};
+      name = "perplexity";
+      break;
+    case v1::ModelConfig::MSE:
+      if (loss == v1::MEAN_SQUARED_ERROR) {
+        return Metrics::Sum{.kind = Metrics::Kind::kMeanSquaredError};
+      }
+      name = "mse";
+      break;
+    default:
+      if (binary || (of_classes && classes == 2)) {
+        return Metrics::Sum{.kind = Metrics::Kind::kAuc};
+      }
+      name = "auc";
+      break;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("the metric ", name, " can't be had of the loss ",
+                   LossName(loss), " over ", classes, " outputs"));
+}
+
+absl::StatusOr<std::unique_ptr<Loss>> LossOf(const v1::ModelConfig& config,
+                                             const Dims& output) {
+  const uint64_t classes = output.empty() ? 1 : output.back();
+  Loss::Options options;
+  options.kind = config.loss();
+  options.label_smoothing = config.label_smoothing();
+  if (config.has_ignore_label()) options.ignore_label = config.ignore_label();
+  options.class_weights.assign(config.class_weights().begin(),
+                               config.class_weights().end());
+  if (!options.class_weights.empty() &&
+      options.class_weights.size() != classes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "there are ", options.class_weights.size(),
+        " class_weights; the last layer gives ", classes, " classes"));
+  }
+  const bool of_classes = config.loss() == v1::SOFTMAX_CROSS_ENTROPY;
+  if (!of_classes && (options.label_smoothing > 0 ||
+                      !options.class_weights.empty())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "label_smoothing and class_weights are of softmax_cross_entropy; the "
+        "loss is ",
+        LossName(config.loss())));
+  }
+  for (const int metric : config.metrics()) {
+    ASSIGN_OR_RETURN(options.metrics.emplace_back(),
+                     MetricOf(config, metric, classes));
+  }
+  if (config.metrics().empty() &&
+      (of_classes || config.loss() == v1::BINARY_CROSS_ENTROPY)) {
+    options.metrics.emplace_back();
+  }
+  return std::make_unique<Loss>(std::move(options), output);
+}
+
+// Layers of one name share their variables.
+absl::Status ShareVariables(NetworkPlan* plan) {
+  absl::flat_hash_map<std::string, size_t> known;
+  for (const v1::Variable& variable : plan->layers->variables()) {
+    const auto [found, added] =
+        known.emplace(variable.name(), plan->variables.size());
+    plan->shared.push_back(found->second);
+    if (added) {
+      plan->variables.push_back(variable);
+      continue;
+    }
+    const v1::Variable& first = plan->variables[found->second];
+    if (std::equal(first.shape().begin(), first.shape().end(),
+                   variable.shape().begin(), variable.shape().end())) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the shared variable '", variable.name(), "' is ",
+        absl::StrJoin(first.shape(), "x"), " in one layer and ",
+        absl::StrJoin(variable.shape(), "x"), " in another"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
+    const v1::ModelConfig& config, const InputSpec& input) {
+  if (config.layers().empty()) {
+    return absl::InvalidArgumentError("the model has no layers");
+  }
+  if (LossName(config.loss()).empty()) {
+    return absl::InvalidArgumentError("the model has no known loss");
+  }
+  auto plan = std::make_unique<NetworkPlan>();
+  ASSIGN_OR_RETURN(plan->label, LabelOf(config, input));
+  ASSIGN_OR_RETURN(plan->input, InputOf(config, input, plan->label.name));
+  RETURN_IF_ERROR(CheckInput(plan->input));
+  if (plan->input.dtype == DType::kInt32) {
+    plan->input_bound = plan->input.classes;
+  }
+  LayerBuilder builder(plan->input.dims, plan->input_bound);
+  ASSIGN_OR_RETURN(plan->layers, builder.Build(config.layers()));
+  if (plan->layers->flops() == 0 && plan->layers->variables().empty()) {
+    return absl::InvalidArgumentError(
+        "the model computes nothing; give it at least one dense layer");
+  }
+  RETURN_IF_ERROR(CheckOutput(config.loss(), builder, plan->label));
+  ASSIGN_OR_RETURN(plan->loss, LossOf(config, builder.dims()));
+  RETURN_IF_ERROR(ShareVariables(plan.get()));
+  return plan;
+}
+
+}  // namespace paramd

@@ -1,0 +1,130 @@
+#include "worker/model/residual.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "worker/model/drops.h"
+
+namespace paramd {
+
+Residual::Residual(std::string name, std::unique_ptr<Sequence> body,
+                   std::unique_ptr<Sequence> shortcut, double drop_rate)
+    : Layer(std::move(name), body->input_dims(), body->output_dims()),
+      body_(std::move(body)),
+      shortcut_(std::move(shortcut)),
+      drop_rate_(drop_rate) {
+  variables_ = body_->variables();
+  if (shortcut_ == nullptr) return;
+  variables_.insert(variables_.end(), shortcut_->variables().begin(),
+                    shortcut_->variables().end());
+}
+
+Residual::Kept Residual::Lay(uint64_t examples, DType dtype,
+                             std::byte* memory) const {
+  Arena arena(memory);
+  Kept kept;
+  kept.body = arena.Take(dtype, Batched(examples, output_dims()));
+  kept.of_body = arena.TakeBytes(body_->KeptBytes(examples, dtype));
+  if (shortcut_ != nullptr) {
+    kept.shortcut = arena.Take(dtype, Batched(examples, output_dims()));
+    kept.of_shortcut = arena.TakeBytes(shortcut_->KeptBytes(examples, dtype));
+  }
+  if (drop_rate_ > 0) kept.factors = arena.Take(dtype, {examples});
+  kept.bytes = arena.used();
+  return kept;
+}
+
+uint64_t Residual::KeptBytes(uint64_t examples, DType dtype) const {
+  return Lay(examples, dtype, nullptr).bytes;
+}
+
+uint64_t Residual::ScratchBytes(uint64_t examples, DType dtype) const {
+  Arena arena(nullptr);
+  arena.Take(dtype, Batched(examples, output_dims()));
+  arena.Take(dtype, Batched(examples, input_dims()));
+  const uint64_t shortcut =
+      shortcut_ == nullptr ? 0 : shortcut_->ScratchBytes(examples, dtype);
+  return arena.used() +
+         std::max(body_->ScratchBytes(examples, dtype), shortcut);
+}
+
+Layer::Pass Residual::BodyPass(const Pass& pass, const Kept& kept) const {
+  Pass inner = pass;
+  inner.weights = pass.weights.first(body_->variables().size());
+  inner.output = kept.body;
+  inner.kept = kept.of_body;
+  return inner;
+}
+
+Layer::Pass Residual::ShortcutPass(const Pass& pass, const Kept& kept) const {
+  Pass inner = pass;
+  inner.weights = pass.weights.subspan(body_->variables().size());
+  inner.output = kept.shortcut;
+  inner.kept = kept.of_shortcut;
+  return inner;
+}
+
+void Residual::Forward(const Pass& pass) const {
+  const Context& context = *pass.context;
+  const Kept kept = Lay(context.examples, context.dtype, pass.kept);
+  body_->Forward(BodyPass(pass, kept));
+  ConstTensor around = pass.input;
+  if (shortcut_ != nullptr) {
+    shortcut_->Forward(ShortcutPass(pass, kept));
+    around = kept.shortcut;
+  }
+  ConstTensor body = kept.body;
+  if (drop_rate_ > 0 && context.training) {
+    DrawFactors(context, name(), drop_rate_, /*width=*/1, kept.factors);
+    context.device->ScaleRows(body, kept.factors, pass.output);
+    body = pass.output;
+  }
+  context.device->Add(body, 1, around, pass.output);
+}
+
+void Residual::Backward(const BackwardPass& pass) const {
+  const Context& context = *pass.context;
+  const Kept kept = Lay(context.examples, context.dtype, pass.kept);
+  Arena arena(pass.scratch);
+  const Tensor scaled =
+      arena.Take(context.dtype, Batched(context.examples, output_dims()));
+  const Tensor around =
+      arena.Take(context.dtype, Batched(context.examples, input_dims()));
+  BackwardPass inner = pass;
+  static_cast<Pass&>(inner) = BodyPass(pass, kept);
+  inner.scratch = pass.scratch + arena.used();
+  inner.gradients = pass.gradients.first(body_->variables().size());
+  if (drop_rate_ > 0) {
+    context.device->ScaleRows(pass.output_gradient, kept.factors, scaled);
+    inner.output_gradient = scaled;
+  }
+  body_->Backward(inner);
+  const bool wanted = pass.input_gradient.data != nullptr;
+  if (shortcut_ == nullptr) {
+    if (!wanted) return;
+    context.device->Add(pass.input_gradient, 1, pass.output_gradient,
+                        pass.input_gradient);
+    return;
+  }
+  static_cast<Pass&>(inner) = ShortcutPass(pass, kept);
+  inner.scratch = pass.scratch + arena.used();
+  inner.gradients = pass.gradients.subspan(body_->variables().size());
+  inner.output_gradient = pass.output_gradient;
+  if (wanted) inner.input_gradient.data = around.data;
+  shortcut_->Backward(inner);
+  if (!wanted) return;
+  context.device->Add(pass.input_gradient, 1, around, pass.input_gradient);
+}
+
+uint64_t Residual::flops() const {
+  return body_->flops() + output_size() +
+         (shortcut_ == nullptr ? 0 : shortcut_->flops());
+}
+
+void Residual::AddCost(int depth, std::vector<LayerCost>* costs) const {
+  Layer::AddCost(depth, costs);
+  body_->AddCost(depth + 1, costs);
+  if (shortcut_ != nullptr) shortcut_->AddCost(depth + 1, costs);
+}
+
+}  // namespace paramd

@@ -1,0 +1,50 @@
+#ifndef PARAMD_WORKER_MODEL_RESIDUAL_H_
+#define PARAMD_WORKER_MODEL_RESIDUAL_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/model/sequence.h"
+
+namespace paramd {
+
+// y = body(x) + shortcut(x). With a drop rate above 0 (stochastic depth, Huang
+// et al., ECCV 2016), in training an example takes the shortcut alone with that
+// probability; of the others the body is divided by 1 - rate. Its variables are
+// those of the body, then those of the shortcut.
+class Residual : public Layer {
+ public:
+  // No shortcut: the input as it is. REQUIRES: both give the same dims.
+  Residual(std::string name, std::unique_ptr<Sequence> body,
+           std::unique_ptr<Sequence> shortcut, double drop_rate);
+
+  uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
+  uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
+  void Forward(const Pass& pass) const override;
+  void Backward(const BackwardPass& pass) const override;
+  uint64_t flops() const override;
+  void AddCost(int depth, std::vector<LayerCost>* costs) const override;
+
+ private:
+  struct Kept {
+    Tensor body;
+    Tensor shortcut;
+    Tensor factors;  // One per example; without a drop rate none.
+    std::byte* of_body = nullptr;
+    std::byte* of_shortcut = nullptr;
+    uint64_t bytes = 0;
+  };
+
+  Kept Lay(uint64_t examples, DType dtype, std::byte* memory) const;
+  Pass BodyPass(const Pass& pass, const Kept& kept) const;
+  Pass ShortcutPass(const Pass& pass, const Kept& kept) const;
+
+  const std::unique_ptr<Sequence> body_;
+  const std::unique_ptr<Sequence> shortcut_;
+  const double drop_rate_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_MODEL_RESIDUAL_H_

@@ -1,0 +1,161 @@
+#include "worker/model/sequence.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace paramd {
+namespace {
+
+// As an Arena hands it out.
+uint64_t Aligned(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+Sequence::Sequence(std::string name, std::vector<std::unique_ptr<Layer>> layers)
+    : Layer(std::move(name), layers.front()->input_dims(),
+            layers.back()->output_dims()) {
+  for (std::unique_ptr<Layer>& layer : layers) {
+    if (!layer->is_view()) last_ = size();
+    Stage stage;
+    stage.first_variable = variables_.size();
+    variables_.insert(variables_.end(), layer->variables().begin(),
+                      layer->variables().end());
+    stage.layer = std::move(layer);
+    stages_.push_back(std::move(stage));
+  }
+}
+
+uint64_t Sequence::OutputBytes(int stage, uint64_t examples,
+                               DType dtype) const {
+  if (stage == last_) return 0;
+  return Aligned(examples * stages_[stage].layer->output_size() *
+                 SizeOf(dtype));
+}
+
+uint64_t Sequence::StageBytes(int stage, uint64_t examples,
+                              DType dtype) const {
+  const Layer& layer = *stages_[stage].layer;
+  if (layer.is_view()) return 0;
+  return OutputBytes(stage, examples, dtype) +
+         Aligned(layer.KeptBytes(examples, dtype));
+}
+
+uint64_t Sequence::GradientBytes(uint64_t examples, DType dtype) const {
+  uint64_t largest = 0;
+  for (const Stage& stage : stages_) {
+    largest = std::max(largest, stage.layer->input_size());
+  }
+  return Aligned(examples * largest * SizeOf(dtype));
+}
+
+uint64_t Sequence::KeptBytes(uint64_t examples, DType dtype) const {
+  uint64_t bytes = 0;
+  for (int i = 0; i < size(); ++i) bytes += StageBytes(i, examples, dtype);
+  return bytes;
+}
+
+uint64_t Sequence::ScratchBytes(uint64_t examples, DType dtype) const {
+  uint64_t bytes = 0;
+  for (const Stage& stage : stages_) {
+    bytes = std::max(bytes, stage.layer->ScratchBytes(examples, dtype));
+  }
+  return 2 * GradientBytes(examples, dtype) + bytes;
+}
+
+int Sequence::Before(int stage) const {
+  while (--stage >= 0 && stages_[stage].layer->is_view()) {
+  }
+  return stage;
+}
+
+Layer::Pass Sequence::Enter(int i, const Pass& pass, std::byte* kept) const {
+  const Stage& stage = stages_[i];
+  const Layer& layer = *stage.layer;
+  const Context& context = *pass.context;
+  const int before = Before(i);
+  Pass inner;
+  inner.context = &context;
+  inner.weights =
+      pass.weights.subspan(stage.first_variable, layer.variables().size());
+  inner.input = pass.input;
+  if (before >= 0) {
+    inner.input.data =
+        kept - StageBytes(before, context.examples, context.dtype);
+    inner.input.dtype = context.dtype;
+  }
+  inner.input.dims = Batched(context.examples, layer.input_dims());
+  inner.output = {i == last_ ? pass.output.data : kept, context.dtype,
+                  Batched(context.examples, layer.output_dims())};
+  inner.kept = kept + OutputBytes(i, context.examples, context.dtype);
+  inner.scratch =
+      pass.scratch + 2 * GradientBytes(context.examples, context.dtype);
+  return inner;
+}
+
+void Sequence::Forward(const Pass& pass) const {
+  const Context& context = *pass.context;
+  std::byte* kept = pass.kept;
+  for (int i = 0; i < size(); ++i) {
+    const Layer& layer = *stages_[i].layer;
+    if (layer.is_view()) continue;
+    if (context.IsAbandoned()) return;
+    layer.Forward(Enter(i, pass, kept));
+    kept += StageBytes(i, context.examples, context.dtype);
+  }
+  if (last_ < 0) {
+    context.device->Copy(pass.input.data,
+                         pass.input.size() * SizeOf(pass.input.dtype),
+                         pass.output.data);
+  }
+}
+
+void Sequence::BackwardWith(const BackwardPass& pass,
+                            const Written& written) const {
+  const Context& context = *pass.context;
+  const uint64_t bytes = GradientBytes(context.examples, context.dtype);
+  std::byte* kept = pass.kept + KeptBytes(context.examples, context.dtype);
+  const void* gradient = pass.output_gradient.data;
+  std::byte* next = pass.scratch;
+  for (int i = last_; i >= 0; i = Before(i)) {
+    if (context.IsAbandoned()) return;
+    const Stage& stage = stages_[i];
+    const Layer& layer = *stage.layer;
+    kept -= StageBytes(i, context.examples, context.dtype);
+    BackwardPass inner;
+    static_cast<Pass&>(inner) = Enter(i, pass, kept);
+    inner.output_gradient = ConstTensor(gradient, context.dtype,
+                                        inner.output.dims);
+    inner.gradients =
+        pass.gradients.subspan(stage.first_variable, layer.variables().size());
+    inner.input_gradient = {Before(i) < 0 ? pass.input_gradient.data : next,
+                            context.dtype, inner.input.dims};
+    layer.Backward(inner);
+    if (context.IsAbandoned()) return;
+    for (size_t v = layer.variables().size(); written && v-- > 0;) {
+      written(stage.first_variable + v);
+    }
+    gradient = next;
+    next = next == pass.scratch ? pass.scratch + bytes : pass.scratch;
+  }
+  if (last_ < 0 && pass.input_gradient.data != nullptr) {
+    context.device->Copy(pass.output_gradient.data,
+                         pass.output_gradient.size() * SizeOf(context.dtype),
+                         pass.input_gradient.data);
+  }
+}
+
+uint64_t Sequence::flops() const {
+  uint64_t sum = 0;
+  for (const Stage& stage : stages_) {
+    if (!stage.layer->is_view()) sum += stage.layer->flops();
+  }
+  return sum;
+}
+
+void Sequence::AddCost(int depth, std::vector<LayerCost>* costs) const {
+  for (const Stage& stage : stages_) stage.layer->AddCost(depth, costs);
+}
+
+}  // namespace paramd

@@ -1,0 +1,60 @@
+#ifndef PARAMD_WORKER_MODEL_SEQUENCE_H_
+#define PARAMD_WORKER_MODEL_SEQUENCE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/model/layer.h"
+
+namespace paramd {
+
+// Layers one after the other. Its variables are all of theirs, from the first
+// layer to the last.
+class Sequence : public Layer {
+ public:
+  // Hears of a variable of the sequence when its gradient is written.
+  using Written = std::function<void(size_t variable)>;
+
+  // REQUIRES: each layer takes what the one before it gives; there is one.
+  Sequence(std::string name, std::vector<std::unique_ptr<Layer>> layers);
+
+  uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
+  uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
+  // Both end behind the layer they are at when the step is abandoned.
+  void Forward(const Pass& pass) const override;
+  void Backward(const BackwardPass& pass) const override {
+    BackwardWith(pass, nullptr);
+  }
+  // `written` may be null.
+  void BackwardWith(const BackwardPass& pass, const Written& written) const;
+  uint64_t flops() const override;
+  void AddCost(int depth, std::vector<LayerCost>* costs) const override;
+
+ private:
+  struct Stage {
+    std::unique_ptr<Layer> layer;
+    size_t first_variable = 0;
+  };
+
+  // Kept memory is that of one stage behind the other, each its output and what
+  // its layer keeps. The last that is no view writes to the sequence's output.
+  uint64_t OutputBytes(int stage, uint64_t examples, DType dtype) const;
+  uint64_t StageBytes(int stage, uint64_t examples, DType dtype) const;
+  uint64_t GradientBytes(uint64_t examples, DType dtype) const;
+  // The nearest stage before this one that is no view, or -1.
+  int Before(int stage) const;
+  // The pass of a stage whose memory begins at `kept`.
+  Pass Enter(int stage, const Pass& pass, std::byte* kept) const;
+
+  int size() const { return static_cast<int>(stages_.size()); }
+
+  std::vector<Stage> stages_;
+  // The last layer that is no view; -1 if all are.
+  int last_ = -1;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_MODEL_SEQUENCE_H_

@@ -1,0 +1,92 @@
+#ifndef PARAMD_WORKER_MODEL_SIMPLE_LAYERS_H_
+#define PARAMD_WORKER_MODEL_SIMPLE_LAYERS_H_
+
+#include <string>
+#include <utility>
+
+#include "worker/model/layer.h"
+
+namespace paramd {
+
+// The same values in other dimensions.
+class Reshape : public Layer {
+ public:
+  using Layer::Layer;
+
+  bool is_view() const override { return true; }
+  void Forward(const Pass&) const override {}
+  void Backward(const BackwardPass&) const override {}
+};
+
+// A function of each element.
+class ElementwiseLayer : public Layer {
+ public:
+  ElementwiseLayer(std::string name, Dims dims, Elementwise function)
+      : Layer(std::move(name), dims, dims), function_(function) {}
+
+  void Forward(const Pass& pass) const override;
+  void Backward(const BackwardPass& pass) const override;
+
+ private:
+  const Elementwise function_;
+};
+
+// y = x W + b over the last dimension. Variables: <name>/kernel [inputs, units],
+// <name>/bias [units], zeros.
+class Dense : public Layer {
+ public:
+  // REQUIRES: the input has a dimension.
+  Dense(std::string name, const Dims& input, uint64_t units);
+
+  void Forward(const Pass& pass) const override;
+  void Backward(const BackwardPass& pass) const override;
+  uint64_t flops() const override {
+    return (2 * inputs_ + 1) * output_size();
+  }
+
+ private:
+  const uint64_t inputs_;
+  const uint64_t units_;
+};
+
+// In training, an element is 0 with probability `rate`, else divided by 1 -
+// rate (Srivastava et al., JMLR 2014).
+class Dropout : public Layer {
+ public:
+  Dropout(std::string name, Dims dims, double rate)
+      : Layer(std::move(name), dims, dims), rate_(rate) {}
+
+  uint64_t KeptBytes(uint64_t examples, DType dtype) const override {
+    return examples * output_size() * SizeOf(dtype);
+  }
+  void Forward(const Pass& pass) const override;
+  void Backward(const BackwardPass& pass) const override;
+
+ private:
+  Tensor Factors(const Pass& pass) const;
+
+  const double rate_;
+};
+
+// A row of <name>/table [rows, width] for each integer of the input.
+class Embedding : public Layer {
+ public:
+  Embedding(std::string name, const Dims& input, uint64_t rows, uint64_t width);
+
+  void Forward(const Pass& pass) const override;
+  void Backward(const BackwardPass& pass) const override;
+  uint64_t flops() const override { return 0; }
+};
+
+// Adds <name>/table [places, values] to each example [places, values].
+class PositionalEmbedding : public Layer {
+ public:
+  PositionalEmbedding(std::string name, Dims dims);
+
+  void Forward(const Pass& pass) const override;
+  void Backward(const BackwardPass& pass) const override;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_MODEL_SIMPLE_LAYERS_H_

@@ -1,0 +1,225 @@
+#include "worker/model/testing/layer_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "gtest/gtest.h"
+
+#include "base/random.h"
+#include "worker/device/cpu_device.h"
+#include "worker/device/float_type.h"
+#include "worker/device/reference_device.h"
+
+namespace paramd {
+namespace {
+
+uint64_t VariableSize(const v1::Variable& variable) {
+  uint64_t size = 1;
+  for (const uint64_t dimension : variable.shape()) size *= dimension;
+  return size;
+}
+
+Dims ShapeOf(const v1::Variable& variable) {
+  return Dims(variable.shape().begin(), variable.shape().end());
+}
+
+std::vector<double> Random(uint64_t size, RandomStream* random) {
+  std::vector<double> values(size);
+  for (double& value : values) {
+    value = 0.05 + 0.95 * double{random->Uniform()};
+    if (random->Chance(0.5)) value = -value;
+  }
+  return values;
+}
+
+// Device memory of these values, or NaN; float32 or float64.
+class Held {
+ public:
+  Held(uint64_t size, DType dtype)
+      : bytes_(size * SizeOf(dtype), std::byte{0xff}), dtype_(dtype) {}
+  Held(const std::vector<double>& values, DType dtype)
+      : Held(values.size(), dtype) {
+    WithFloatType(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      std::transform(values.begin(), values.end(), tensor({values.size()})
+                                                       .values<T>()
+                                                       .begin(),
+                     [](double value) { return static_cast<T>(value); });
+    });
+  }
+
+  Tensor tensor(Dims dims) {
+    return {bytes_.data(), dtype_, std::move(dims)};
+  }
+  std::vector<double> values() {
+    std::vector<double> values;
+    WithFloatType(dtype_, [&](auto zero) {
+      using T = decltype(zero);
+      const auto all = tensor({bytes_.size() / sizeof(T)}).values<T>();
+      values.assign(all.begin(), all.end());
+    });
+    return values;
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  DType dtype_;
+};
+
+double SumOf(const LayerResult& result, const LayerValues& values) {
+  double sum = 0;
+  for (size_t i = 0; i < result.output.size(); ++i) {
+    sum += result.output[i] * values.output_gradient[i];
+  }
+  return sum;
+}
+
+void ExpectDifferencesMatch(const Layer& layer, const std::string& what,
+                            const std::vector<double>& gradient,
+                            LayerValues* values, std::vector<double>* moved) {
+  ReferenceDevice reference;
+  constexpr double kStep = 1e-5;
+  for (size_t i = 0; i < moved->size(); ++i) {
+    double& value = (*moved)[i];
+    const double before = value;
+    const auto at = [&](double there) {
+      value = there;
+      return SumOf(
+          RunLayer(layer, &reference, DType::kFloat64, *values, false),
+          *values);
+    };
+    const double difference =
+        (at(before + kStep) - at(before - kStep)) / (2 * kStep);
+    value = before;
+    ASSERT_NEAR(gradient[i], difference, 1e-6 * (1 + std::abs(difference)))
+        << layer.name() << ", by " << what << ", element " << i;
+  }
+}
+
+void ExpectNear(const std::vector<double>& found,
+                const std::vector<double>& wanted, const std::string& what) {
+  ASSERT_EQ(found.size(), wanted.size());
+  double largest = 1;
+  for (const double value : wanted) {
+    largest = std::max(largest, std::abs(value));
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    ASSERT_NEAR(found[i], wanted[i], 2e-5 * largest)
+        << what << ", element " << i;
+  }
+}
+
+}  // namespace
+
+LayerValues RandomValues(const Layer& layer, uint64_t examples, uint64_t bound,
+                         uint64_t seed) {
+  RandomStream random(seed);
+  LayerValues values;
+  values.examples = examples;
+  values.input = Random(examples * layer.input_size(), &random);
+  for (size_t i = 0; bound > 0 && i < values.input.size(); ++i) {
+    values.indices.push_back(static_cast<int32_t>(random.Below(bound)));
+  }
+  for (const v1::Variable& variable : layer.variables()) {
+    values.weights.push_back(Random(VariableSize(variable), &random));
+    if (!variable.untrained()) continue;
+    for (double& value : values.weights.back()) value = std::abs(value);
+  }
+  values.output_gradient = Random(examples * layer.output_size(), &random);
+  return values;
+}
+
+LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
+                     const LayerValues& values, bool wants_input) {
+  Layer::Context context;
+  context.device = device;
+  context.examples = values.examples;
+  context.dtype = dtype;
+  context.training = values.training;
+  context.share = values.share;
+  Held input(values.input, dtype);
+  Held output(values.output_gradient.size(), dtype);
+  Held output_gradient(values.output_gradient, dtype);
+  Held input_gradient(values.input.size(), dtype);
+  std::vector<Held> weights;
+  std::vector<Held> gradients;
+  std::vector<ConstTensor> weight_views;
+  std::vector<Tensor> gradient_views;
+  for (const std::vector<double>& one : values.weights) {
+    weights.emplace_back(one, dtype);
+    gradients.emplace_back(one.size(), dtype);
+  }
+  for (size_t v = 0; v < weights.size(); ++v) {
+    const Dims shape = ShapeOf(layer.variables()[v]);
+    weight_views.push_back(weights[v].tensor(shape));
+    gradient_views.push_back(gradients[v].tensor(shape));
+  }
+  const auto kept = device->Allocate(layer.KeptBytes(values.examples, dtype));
+  const auto scratch =
+      device->Allocate(layer.ScratchBytes(values.examples, dtype));
+  std::memset(kept.get(), 0xff, layer.KeptBytes(values.examples, dtype));
+  std::memset(scratch.get(), 0xff, layer.ScratchBytes(values.examples, dtype));
+
+  Layer::BackwardPass pass;
+  pass.context = &context;
+  pass.weights = weight_views;
+  const Dims in = Batched(values.examples, layer.input_dims());
+  const Dims out = Batched(values.examples, layer.output_dims());
+  pass.input = input.tensor(in);
+  if (!values.indices.empty()) {
+    pass.input = ConstTensor(values.indices.data(), DType::kInt32, in);
+  }
+  pass.output = output.tensor(out);
+  pass.kept = static_cast<std::byte*>(kept.get());
+  pass.scratch = static_cast<std::byte*>(scratch.get());
+  layer.Forward(pass);
+  LayerResult result;
+  result.output = output.values();
+  if (!values.training) return result;
+  pass.output_gradient = output_gradient.tensor(out);
+  pass.gradients = gradient_views;
+  pass.input_gradient = {nullptr, dtype, in};
+  if (wants_input) pass.input_gradient = input_gradient.tensor(in);
+  layer.Backward(pass);
+  for (Held& gradient : gradients) {
+    result.gradients.push_back(gradient.values());
+  }
+  if (wants_input) result.input_gradient = input_gradient.values();
+  return result;
+}
+
+void ExpectLayerIsRight(const Layer& layer, uint64_t examples,
+                        uint64_t bound) {
+  ReferenceDevice reference;
+  LayerValues values = RandomValues(layer, examples, bound, 1);
+  const bool wants_input = bound == 0;
+  const LayerResult right =
+      RunLayer(layer, &reference, DType::kFloat64, values, wants_input);
+  if (wants_input) {
+    ExpectDifferencesMatch(layer, "the input", right.input_gradient, &values,
+                           &values.input);
+  }
+  for (size_t v = 0; v < values.weights.size(); ++v) {
+    if (layer.variables()[v].untrained()) continue;
+    ExpectDifferencesMatch(layer, layer.variables()[v].name(),
+                           right.gradients[v], &values, &values.weights[v]);
+  }
+  EXPECT_EQ(
+      RunLayer(layer, &reference, DType::kFloat64, values, false).gradients,
+      right.gradients);
+  CpuDevice cpu;
+  const LayerResult fast =
+      RunLayer(layer, &cpu, DType::kFloat32, values, wants_input);
+  ExpectNear(fast.output, right.output, layer.name());
+  ExpectNear(fast.input_gradient, right.input_gradient,
+             layer.name() + ", by the input");
+  for (size_t v = 0; v < values.weights.size(); ++v) {
+    ExpectNear(fast.gradients[v], right.gradients[v],
+               layer.variables()[v].name());
+  }
+}
+
+}  // namespace paramd

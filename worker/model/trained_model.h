@@ -1,0 +1,108 @@
+#ifndef PARAMD_WORKER_MODEL_TRAINED_MODEL_H_
+#define PARAMD_WORKER_MODEL_TRAINED_MODEL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "proto/paramd/v1/types.pb.h"
+#include "worker/device/tensor.h"
+#include "worker/model/metrics.h"
+
+namespace paramd {
+
+struct Batch;
+
+// Values of variables that lie elsewhere, one span per variable.
+using WeightSpans = absl::Span<const absl::Span<const float>>;
+using GradientSpans = absl::Span<const absl::Span<float>>;
+
+// What one layer costs, for one example: what a user looks at first, and what
+// cuts a model into stages.
+struct LayerCost {
+  std::string name;  // "dense_1"
+  Dims output;
+  uint64_t parameters = 0;
+  // Floating-point operations of the forward pass; a multiplication and an
+  // addition are two.
+  uint64_t flops = 0;
+  // Kept from the forward pass for the backward pass, the output included.
+  uint64_t activation_bytes = 0;
+  // Of a layer that holds layers, which come after it. They are in its figures.
+  int depth = 0;
+};
+
+struct ModelCost {
+  std::vector<LayerCost> layers;
+  // Over the layers of depth 0; a shared variable counts once.
+  uint64_t parameters = 0;
+  uint64_t flops = 0;
+  uint64_t activation_bytes = 0;
+};
+
+// A model as the training loop sees it. Owns no weights: they are handed in, one
+// span per variable in the order of variables(), and may lie anywhere. The same
+// weights, batch and options give the same bits.
+//
+// Not thread-safe: one per thread, by Clone; weights may be shared.
+class TrainedModel {
+ public:
+  // Hears of a variable when its gradient is final.
+  using Ready = absl::FunctionRef<void(size_t variable)>;
+
+  struct StepOptions {
+    // The examples of the batch, or in sync mode those of the global batch.
+    double divisor = 1;
+    // If set, it outlives the call; once it is true the step ends behind the
+    // layer it is at, and result and gradients are of no use.
+    const std::atomic<bool>* abandoned = nullptr;
+    // The job's. What is drawn in a step is a function of this, of the epoch and
+    // of an example's place in the epoch's order.
+    uint64_t seed = 0;
+  };
+
+  virtual ~TrainedModel() = default;
+
+  // From the first layer to the last.
+  virtual const std::vector<v1::Variable>& variables() const = 0;
+
+  // Another one with the same variables, for another thread.
+  virtual std::unique_ptr<TrainedModel> Clone() const = 0;
+
+  // Overwrites the gradients with the derivative, by each variable, of the sum
+  // of the examples' losses divided by the divisor. What is overwritten for an
+  // untrained variable is what is subtracted from it to update it. `ready` hears
+  // of each variable, the last layer's first; of none if the loss is not finite,
+  // which is the caller's to refuse. A batch without examples gives zeros.
+  // INVALID_ARGUMENT, gradients undefined and none ready: the batch does not fit
+  // the model; the sentence names feature, example and value.
+  // REQUIRES: spans have the sizes of the variables, divisor > 0.
+  virtual absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
+                                       const StepOptions& options,
+                                       GradientSpans gradients,
+                                       Ready ready) = 0;
+
+  // Losses and metrics alone, as the model is used, not trained: nothing is
+  // dropped, running statistics count. Fails as Step does.
+  virtual absl::StatusOr<Metrics> Evaluate(WeightSpans weights,
+                                           const Batch& batch) = 0;
+
+  // Overwrites `out` with one column, "prediction", of the model's outputs: for
+  // a loss over classes their probabilities. Fails as Step does.
+  virtual absl::Status Predict(WeightSpans weights, const Batch& batch,
+                               Batch* out) = 0;
+
+  virtual ModelCost cost() const = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_MODEL_TRAINED_MODEL_H_

@@ -1,0 +1,75 @@
+#include "worker/strategy/async_plan.h"
+
+#include <memory>
+#include <utility>
+
+#include "config/batch_rule.h"
+
+namespace paramd {
+
+void AsyncPlan::Configure(const v1::Configuration& configuration,
+                          const v1::Version& /*generation*/) {
+  bounded_ = configuration.consistency().mode() != v1::Consistency::ASYNC;
+}
+
+void AsyncPlan::Advance(const View& view, WorkerTurn* turn) {
+  if (!view.draining && MayPull()) {
+    steps_.StartPull(view.clock, /*after_step=*/0, turn);
+  }
+  const auto& computing = steps_.computing();
+  if (computing.has_value() && computing->has_gradients() &&
+      !steps_.pushing().has_value() && !view.stop) {
+    StartPush(view, turn);
+  }
+  if (!view.draining && MayCompute()) StartComputing(turn);
+}
+
+void AsyncPlan::PushEnded(const TrainingStep& step) {
+  input_.Used(step.input.portion, step.input.end);
+}
+
+bool AsyncPlan::finished() const {
+  return input_.no_more() && input_.empty() && steps_.at_rest();
+}
+
+uint64_t AsyncPlan::examples_per_push() const {
+  return ExamplesPerPush(*options_.job, /*sync=*/false);
+}
+
+// What is computed for a push that has ended still reads its weights.
+bool AsyncPlan::MayPull() const {
+  return !steps_.pulling() && !steps_.computes_in_vain() &&
+         steps_.pulls() <= steps_.pushes_ended() && !finished();
+}
+
+// In mode BOUNDED a server learns by the pull that the worker has got on.
+bool AsyncPlan::MayPullBehind() const {
+  return !bounded_ && !steps_.pulling() &&
+         (input_.BatchesLeft(examples_per_push()) > 0 || !input_.no_more());
+}
+
+bool AsyncPlan::MayCompute() const {
+  return steps_.may_compute() && steps_.pulls() > steps_.computed() &&
+         input_.BatchesLeft(examples_per_push()) > 0;
+}
+
+void AsyncPlan::StartComputing(WorkerTurn* turn) {
+  TrainingStep step;
+  step.input = *input_.TakeExamples(examples_per_push());
+  auto compute = std::make_unique<v1::ComputeGradient>();
+  compute->set_epoch(step.input.epoch);
+  compute->set_portion(step.input.portion);
+  compute->set_begin(step.input.begin);
+  compute->set_end(step.input.end);
+  steps_.StartComputing(std::move(step), std::move(compute), turn);
+}
+
+void AsyncPlan::StartPush(const View& view, WorkerTurn* turn) {
+  Session::PushInfo info;
+  info.clock = view.clock;
+  info.snapshot = view.stamp;
+  info.weights = &steps_.weights();
+  steps_.StartPush(info, !view.draining && MayPullBehind(), turn);
+}
+
+}  // namespace paramd

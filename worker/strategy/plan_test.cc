@@ -1,0 +1,227 @@
+// Plans, on a session without a worker.
+#include <memory>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "client/core/testing/configurations.h"
+#include "worker/strategy/plan.h"
+
+namespace paramd {
+namespace {
+
+using testing::Floats;
+using testing::MakeConfiguration;
+using testing::Pair;
+
+// Worker 3 of batches of 2; variable "a" of two elements on ps-0. The test plays
+// the server and whoever computes.
+class PlanTest : public ::testing::Test {
+ protected:
+  PlanTest() {
+    job_.set_batch_per_replica(2);
+    job_.set_epochs(1);
+    configuration_ = MakeConfiguration({{"a", {2}, 0}}, 1);
+  }
+
+  void Begin(v1::Consistency::Mode mode) {
+    configuration_.mutable_consistency()->set_mode(mode);
+    ASSERT_TRUE(session_.Configure(configuration_, Pair(1, 7)).ok());
+    steps_.emplace(&session_, &computation_, /*layers_from_bytes=*/1000);
+    plan_ = Plan::Create(configuration_,
+                         {.worker = 3, .examples = 8, .job = &job_},
+                         &*steps_, &input_);
+    plan_->Configure(configuration_, Pair(1, 7));
+  }
+  WorkerTurn* Turn() {
+    out_ = Outbox();
+    turn_ = std::make_unique<WorkerTurn>(Time(), &out_, &numbers_);
+    return turn_.get();
+  }
+  void Advance(Plan::View view = {}) { plan_->Advance(view, Turn()); }
+  bool Pulls() const {
+    return out_.sends.size() == 1 &&
+           out_.sends[0].head->GetDescriptor() == v1::PullRequest::descriptor();
+  }
+  bool Pushes() const {
+    return out_.sends.size() == 1 &&
+           out_.sends[0].head->GetDescriptor() == v1::PushRequest::descriptor();
+  }
+  // The work that was started; null: none.
+  const v1::ComputeGradient* Computes() const {
+    return out_.ios.empty() ? nullptr
+                            : dynamic_cast<const v1::ComputeGradient*>(
+                                  out_.ios[0].head.get());
+  }
+  void Pulled() {
+    steps_->Pulled(/*given_up=*/false);
+    plan_->Pulled();
+  }
+  void Computed() {
+    auto head = std::make_unique<v1::ComputeGradientResult>();
+    head->set_loss(1);
+    head->set_examples(2);
+    IoResult result;
+    result.io = computation_.io();
+    result.head = std::move(head);
+    result.payload = {Floats({1, 2})};
+    computation_.End();
+    ASSERT_TRUE(steps_->TakeResult(result, 3, Turn()).ok());
+  }
+  void GiveInput(uint64_t begin, uint64_t end) {
+    v1::PortionReply reply;
+    reply.mutable_portion()->set_id(1);
+    reply.mutable_portion()->set_epoch(1);
+    reply.mutable_portion()->set_begin(begin);
+    reply.mutable_portion()->set_end(end);
+    Message message;
+    message.is_reply = true;
+    message.head = &reply;
+    input_.Ask(v1::Header(), Turn());
+    message.call = out_.sends.at(0).call;
+    ASSERT_TRUE(input_.Take(message, 0, Turn()));
+  }
+
+  v1::JobConfig job_;
+  v1::Configuration configuration_;
+  Session session_{Session::Options{.worker = 3}};
+  Computation computation_;
+  InputLeases input_{Time()};
+  absl::optional<Steps> steps_;
+  std::unique_ptr<Plan> plan_;
+  Outbox out_;
+  WorkerNumbers numbers_;
+  std::unique_ptr<WorkerTurn> turn_;
+};
+
+TEST_F(PlanTest, APlanIsOfOneMode) {
+  Begin(v1::Consistency::ASYNC);
+  EXPECT_TRUE(plan_->Fits(v1::Consistency::BOUNDED));
+  EXPECT_FALSE(plan_->Fits(v1::Consistency::SYNC));
+  EXPECT_TRUE(plan_->takes_portions());
+  Begin(v1::Consistency::SYNC);
+  EXPECT_TRUE(plan_->Fits(v1::Consistency::SYNC));
+  EXPECT_FALSE(plan_->Fits(v1::Consistency::ASYNC));
+  EXPECT_FALSE(plan_->takes_portions());
+}
+
+TEST_F(PlanTest, AnAsynchronousStepPullsComputesAndPushes) {
+  Begin(v1::Consistency::ASYNC);
+  Advance();
+  EXPECT_TRUE(Pulls());
+  Pulled();
+  Advance();
+  EXPECT_EQ(Computes(), nullptr) << "there is no input";
+  GiveInput(0, 4);
+  Advance();
+  ASSERT_NE(Computes(), nullptr);
+  EXPECT_EQ(Computes()->end(), 2u);
+  Computed();
+  Advance({.stop = true});
+  EXPECT_TRUE(out_.sends.empty()) << "told to stop";
+  Advance();
+  EXPECT_TRUE(Pushes());
+  plan_->PushEnded(steps_->PushEnded(/*pulled=*/false));
+  EXPECT_EQ(input_.BatchesLeft(2), 1u);
+  Advance();
+  EXPECT_TRUE(Pulls());
+  EXPECT_FALSE(plan_->finished());
+}
+
+TEST_F(PlanTest, APushIsOfAllTheGradientsThatTheJobSays) {
+  job_.set_accumulate(2);
+  job_.set_push_every(3);
+  Begin(v1::Consistency::ASYNC);
+  GiveInput(0, 20);
+  Advance();
+  Pulled();
+  Advance();
+  ASSERT_NE(Computes(), nullptr);
+  EXPECT_EQ(Computes()->end(), 12u);
+  EXPECT_EQ(Computes()->divide_by(), 0u);
+  Begin(v1::Consistency::SYNC);
+  EXPECT_EQ(plan_->examples_per_push(), 4u);
+}
+
+TEST_F(PlanTest, WhileItDrainsNothingBegins) {
+  Begin(v1::Consistency::ASYNC);
+  GiveInput(0, 4);
+  Advance({.draining = true});
+  EXPECT_TRUE(out_.sends.empty());
+  EXPECT_TRUE(out_.ios.empty());
+}
+
+class SyncPlanTest : public PlanTest {
+ protected:
+  // This worker and another one, from step 1 and the first example on.
+  SyncPlanTest() {
+    v1::Contributors* const contributors = configuration_.mutable_contributors();
+    *contributors->mutable_version() = Pair(1, 8);
+    contributors->add_workers(3);
+    contributors->add_workers(4);
+    contributors->set_first_step(1);
+    contributors->mutable_input()->set_next_epoch(1);
+    Begin(v1::Consistency::SYNC);
+  }
+};
+
+TEST_F(SyncPlanTest, AShareIsOfTheGlobalBatch) {
+  Advance();
+  EXPECT_TRUE(Pulls());
+  Pulled();
+  Advance();
+  ASSERT_NE(Computes(), nullptr);
+  EXPECT_EQ(Computes()->begin(), 0u);
+  EXPECT_EQ(Computes()->end(), 2u);
+  EXPECT_EQ(Computes()->divide_by(), 4u);
+  Computed();
+  Advance();
+  EXPECT_TRUE(Pushes());
+  EXPECT_EQ(steps_->pushing()->number, 1u);
+}
+
+TEST_F(SyncPlanTest, AStepThatWasDecidedWithoutItIsAbandoned) {
+  Advance();
+  Pulled();
+  Advance();
+  ASSERT_NE(Computes(), nullptr);
+  EXPECT_FALSE(plan_->LeftOut(0, Turn()));
+  EXPECT_TRUE(plan_->LeftOut(1, Turn()));
+  EXPECT_EQ(out_.ios.at(0).head->GetDescriptor(),
+            v1::AbandonGradient::descriptor());
+  EXPECT_FALSE(steps_->computing().has_value());
+  computation_.End();
+  Advance();
+  EXPECT_TRUE(Pulls()) << "for the step behind it";
+}
+
+TEST_F(SyncPlanTest, OtherContributorsBeginTheStepAnew) {
+  Advance();
+  Pulled();
+  Advance();
+  ASSERT_NE(Computes(), nullptr);
+  configuration_.mutable_contributors()->mutable_workers()->RemoveLast();
+  *configuration_.mutable_contributors()->mutable_version() = Pair(1, 9);
+  plan_->Configure(configuration_, Pair(1, 7));
+  EXPECT_FALSE(steps_->computing().has_value());
+  EXPECT_TRUE(steps_->computes_in_vain());
+  computation_.End();
+  Advance();
+  ASSERT_NE(Computes(), nullptr);
+  EXPECT_EQ(Computes()->divide_by(), 2u);
+}
+
+TEST_F(SyncPlanTest, WhoDoesNotContributeWaitsForTheCoordinator) {
+  EXPECT_EQ(plan_->waiting_for(Pair(1, 7)), "");
+  configuration_.mutable_contributors()->mutable_workers()->Clear();
+  *configuration_.mutable_contributors()->mutable_version() = Pair(1, 9);
+  plan_->Configure(configuration_, Pair(1, 7));
+  EXPECT_EQ(plan_->waiting_for(Pair(1, 7)),
+            "the coordinator to let worker-3 generation 1.7 contribute");
+  Advance();
+  EXPECT_TRUE(out_.sends.empty());
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,142 @@
+#include "worker/strategy/steps.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "worker/core/operation_kind.h"
+
+namespace paramd {
+
+using ::google::protobuf::DynamicCastToGenerated;
+
+Steps::Steps(Session* session, Computation* computation,
+             uint64_t layers_from_bytes)
+    : session_(session), computation_(computation) {
+  uint64_t bytes = 0;
+  for (const uint64_t elements : session->placement().elements()) {
+    bytes += elements * sizeof(float);
+  }
+  by_layers_ = bytes >= layers_from_bytes;
+  for (Weights& weights : weights_) weights = Weights(session->placement());
+}
+
+// ---- pulls ------------------------------------------------------------------
+
+void Steps::StartPull(uint64_t clock, uint64_t after_step, WorkerTurn* turn) {
+  ++pulls_started_;
+  session_->StartPull(MakeOp(kPull, pulls_started_),
+                      &weights_[pulls_started_ % 2], clock, after_step,
+                      turn->now, turn->out);
+}
+
+void Steps::CancelPull() {
+  session_->Cancel(MakeOp(kPull, pulls_started_));
+  --pulls_started_;
+}
+
+// ---- computing --------------------------------------------------------------
+
+bool Steps::computes_in_vain() const {
+  return computation_->busy() && at_rest();
+}
+
+void Steps::StartComputing(TrainingStep step,
+                           std::unique_ptr<v1::ComputeGradient> compute,
+                           WorkerTurn* turn) {
+  ++steps_started_;
+  computing_ = std::move(step);
+  if (compute == nullptr) {
+    computing_->computed = true;
+    return;
+  }
+  computation_->Start(std::move(compute), weights_[pulls_done_ % 2].buffers(),
+                      by_layers_, turn);
+  computing_->io = computation_->io();
+}
+
+void Steps::Note(IoId io, const v1::ComputeGradientResult& result) {
+  for (absl::optional<TrainingStep>* step : {&computing_, &pushing_}) {
+    if (!step->has_value() || (*step)->io != io) continue;
+    (*step)->computed_examples = result.examples();
+    (*step)->loss = result.loss();
+  }
+}
+
+void Steps::TakePart(const IoResult& part, WorkerTurn* turn) {
+  const std::vector<Buffer> gradients = computation_->TakePart(
+      part, session_->placement().elements().size(), turn);
+  const bool leaves =
+      pushing_.has_value() && pushing_->io == computation_->io();
+  // Else they are of no use any more.
+  if (gradients.empty() || !(computing_.has_value() || leaves)) return;
+  Add(gradients, turn);
+  computation_->AskForMore(turn);
+}
+
+// To the push of what is computed, if it has begun to leave.
+void Steps::Add(const std::vector<Buffer>& gradients, WorkerTurn* turn) {
+  if (!computing_.has_value()) {
+    session_->AddGradients(MakeOp(kPush, pushes_started_), gradients,
+                           turn->now, turn->out);
+    return;
+  }
+  computing_->gradients.resize(gradients.size());
+  for (size_t v = 0; v < gradients.size(); ++v) {
+    if (!gradients[v].empty()) computing_->gradients[v] = gradients[v];
+  }
+}
+
+absl::Status Steps::TakeResult(const IoResult& result, uint32_t worker,
+                               WorkerTurn* turn) {
+  const bool leaves = pushing_.has_value() && pushing_->io == result.io;
+  if (!(leaves || computing_.has_value())) return absl::OkStatus();
+  const auto* computed =
+      DynamicCastToGenerated<v1::ComputeGradientResult>(result.head.get());
+  if (!result.status.ok()) return result.status;
+  if (computed == nullptr) return absl::InternalError("no gradient came");
+  if (!std::isfinite(computed->loss())) {
+    const TrainingStep& step = computing_.has_value() ? *computing_ : *pushing_;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the loss is ", computed->loss(), " at step ", steps_started_,
+        " of worker-", worker, " (epoch ", step.input.epoch,
+        "); nothing of this step was pushed: lower optimizer.learning_rate or "
+        "look at the input"));
+  }
+  Add({result.payload.begin(), result.payload.end()}, turn);
+  if (computing_.has_value()) computing_->computed = true;
+  return absl::OkStatus();
+}
+
+// ---- pushes -----------------------------------------------------------------
+
+void Steps::StartPush(Session::PushInfo info, bool pull_behind,
+                      WorkerTurn* turn) {
+  pushing_ = std::move(computing_);
+  computing_.reset();
+  info.sequence = ++pushes_started_;
+  info.epoch = pushing_->input.epoch;
+  info.input_begin = pushing_->input.begin;
+  info.input_end = pushing_->input.end;
+  info.step = pushing_->number;
+  info.examples = pushing_->examples;
+  if (pull_behind) info.pull_into = &weights_[(pulls_started_ + 1) % 2];
+  session_->StartPush(MakeOp(kPush, pushes_started_), info,
+                      std::move(pushing_->gradients), turn->now, turn->out);
+}
+
+TrainingStep Steps::PushEnded(bool pulled) {
+  ++pushes_ended_;
+  if (pulled) pulls_done_ = ++pulls_started_;
+  TrainingStep ended = *std::move(pushing_);
+  pushing_.reset();
+  return ended;
+}
+
+void Steps::CancelPush() {
+  session_->Cancel(MakeOp(kPush, pushes_started_));
+  pushing_.reset();
+}
+
+}  // namespace paramd

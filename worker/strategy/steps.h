@@ -1,0 +1,121 @@
+#ifndef PARAMD_WORKER_STRATEGY_STEPS_H_
+#define PARAMD_WORKER_STRATEGY_STEPS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/optional.h"
+
+#include "client/core/session.h"
+#include "client/core/weights.h"
+#include "proto/paramd/v1/storage.pb.h"
+#include "tensor/core.h"
+#include "worker/core/computation.h"
+#include "worker/core/input_leases.h"
+#include "worker/core/worker_turn.h"
+
+namespace paramd {
+
+// One step of a worker: examples, and the gradient that becomes of them.
+struct TrainingStep {
+  InputLeases::Range input;
+  uint64_t number = 0;    // Sync mode: of the job's step,
+  uint64_t examples = 0;  // and of how many examples this is.
+  IoId io = 0;            // Of its computation,
+  uint64_t computed_examples = 0;  // and what came of it.
+  double loss = 0;
+  bool computed = false;
+  // Until they are pushed; empty ones are still computed.
+  std::vector<Buffer> gradients;
+
+  bool has_gradients() const { return computed || !gradients.empty(); }
+};
+
+// The steps of a worker's session: what is pulled, computed and pushed, at most
+// one of each. A plan decides what comes next; here is how it is done.
+//
+// Invariant: pulls, computations and pushes count from 1 in each session. Step t
+// is computed on weights t % 2, which do not change while they are read or their
+// push is open.
+//
+// Not thread-safe: part of a worker's core.
+class Steps {
+ public:
+  // `session`, which is configured, and `computation` outlive this.
+  // `layers_from_bytes`: a gradient of so many leaves layer by layer.
+  Steps(Session* session, Computation* computation, uint64_t layers_from_bytes);
+
+  // ---- pulls
+  bool pulling() const { return pulls_started_ != pulls_done_; }
+  uint64_t pulls() const { return pulls_done_; }
+  // Of the last pull.
+  const Weights& weights() const { return weights_[pulls_done_ % 2]; }
+  // After this step of sync mode; 0: what there is.
+  void StartPull(uint64_t clock, uint64_t after_step, WorkerTurn* turn);
+  void Pulled(bool given_up) { given_up ? --pulls_started_ : ++pulls_done_; }
+  void CancelPull();
+
+  // ---- computing
+  const absl::optional<TrainingStep>& computing() const { return computing_; }
+  // What is computed is of no step of this session any more.
+  bool computes_in_vain() const;
+  bool may_compute() const {
+    return !computing_.has_value() && !computation_->busy();
+  }
+  uint64_t computed() const { return steps_started_; }
+  // On the weights of the last pull. Without `compute` it has no examples.
+  // REQUIRES: may_compute(), !pulling(), there was a pull.
+  void StartComputing(TrainingStep step,
+                      std::unique_ptr<v1::ComputeGradient> compute,
+                      WorkerTurn* turn);
+  void DropComputing() { computing_.reset(); }
+  void AbandonComputing(WorkerTurn* turn) { computation_->Abandon(turn); }
+  // Figures that came with a computation.
+  void Note(IoId io, const v1::ComputeGradientResult& result);
+  // Gradients of the last layers; all of them. An error if there is none, or a
+  // loss that is not finite: nothing was pushed.
+  void TakePart(const IoResult& part, WorkerTurn* turn);
+  absl::Status TakeResult(const IoResult& result, uint32_t worker,
+                          WorkerTurn* turn);
+
+  // ---- pushes
+  const absl::optional<TrainingStep>& pushing() const { return pushing_; }
+  uint64_t pushes_started() const { return pushes_started_; }
+  // Acknowledged or given up.
+  uint64_t pushes_ended() const { return pushes_ended_; }
+  // Of what is computed, with what `info` says beside its number and its input.
+  // `pull_behind`: asks for the weights of the step after it.
+  // REQUIRES: computing() has gradients, nothing is pushed.
+  void StartPush(Session::PushInfo info, bool pull_behind, WorkerTurn* turn);
+  // `pulled`: with the weights that were asked for.
+  TrainingStep PushEnded(bool pulled);
+  // Somebody else computes it again.
+  void DropPush() { pushing_.reset(); }
+  void CancelPush();
+
+  // Nothing is computed for a push, and none is open.
+  bool at_rest() const {
+    return !computing_.has_value() && !pushing_.has_value();
+  }
+
+ private:
+  void Add(const std::vector<Buffer>& gradients, WorkerTurn* turn);
+
+  Session* const session_;
+  Computation* const computation_;
+  bool by_layers_ = false;
+  Weights weights_[2];
+  uint64_t pulls_started_ = 0;
+  uint64_t pulls_done_ = 0;
+  uint64_t steps_started_ = 0;  // Whose computation was started.
+  uint64_t pushes_started_ = 0;
+  uint64_t pushes_ended_ = 0;
+  absl::optional<TrainingStep> computing_;  // Or waiting to leave.
+  absl::optional<TrainingStep> pushing_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_STRATEGY_STEPS_H_
