@@ -1,5 +1,6 @@
 #include "net/openssl.h"
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -8,6 +9,11 @@
 
 namespace paramd {
 namespace {
+
+// gRPC's threads may close connections until the process has ended: OpenSSL is
+// not to clean up before. Only its first initialization can say so.
+[[maybe_unused]] const bool is_left_at_exit =
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
 
 int NoPassword(char*, int, int, void*) { return 0; }
 

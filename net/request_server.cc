@@ -200,11 +200,13 @@ absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
     return absl::InternalError("gRPC does not start a server");
   }
   made->listener_->Start(
-      [server = made.get()](int listening_fd, int fd) {
+      // The thread ends while listener_ is being reset.
+      [server = made.get(),
+       listener = made->listener_.get()](int listening_fd, int fd) {
         Acceptor::NewConnectionParameters connection;
         connection.listener_fd = listening_fd;
         connection.fd = fd;
-        const bool is_operator = server->listener_->IsAdded(listening_fd);
+        const bool is_operator = listener->IsAdded(listening_fd);
         (is_operator ? server->operators_ : server->acceptor_)
             ->HandleNewConnection(&connection);
       });
