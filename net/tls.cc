@@ -1,6 +1,5 @@
 #include "net/tls.h"
 
-#include <atomic>
 #include <functional>
 
 #include "absl/strings/match.h"
@@ -13,6 +12,7 @@
 #include "grpcpp/security/tls_credentials_options.h"
 
 #include "base/status_macros.h"
+#include "net/hand_over.h"
 
 namespace paramd {
 namespace {
@@ -29,13 +29,13 @@ class NameVerifier : public grpc::experimental::ExternalCertificateVerifier {
 
   NameVerifier(std::string expected, Expects expects)
       : expected_(std::move(expected)), expects_(std::move(expects)) {
-    is_made_.store(true, std::memory_order_release);
+    HandOver(this);  // gRPC's threads use and delete it.
   }
-  ~NameVerifier() override { is_made_.load(std::memory_order_acquire); }
+  ~NameVerifier() override { TakeOver(this); }
 
   bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
               std::function<void(grpc::Status)>, grpc::Status* status) override {
-    is_made_.load(std::memory_order_acquire);
+    TakeOver(this);
     std::vector<std::string> uris;
     for (const grpc::string_ref& uri : request->uri_names()) {
       uris.emplace_back(uri.data(), uri.size());
@@ -56,9 +56,6 @@ class NameVerifier : public grpc::experimental::ExternalCertificateVerifier {
  private:
   const std::string expected_;
   const Expects expects_;
-  // gRPC's threads use and delete this. What orders that behind the constructor
-  // is inside of gRPC, where ThreadSanitizer does not look.
-  std::atomic<bool> is_made_{false};
 };
 
 std::shared_ptr<grpc::ChannelCredentials> CredentialsThat(
