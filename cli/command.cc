@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 
 #include "cli/exit_code.h"
+#include "cli/main.h"
 #include "config/nearest_name.h"
 
 namespace paramd {
@@ -151,7 +152,7 @@ absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags,
   return Finish({"--help", "", nullptr}, kExitFinished);
 }
 
-int Dispatch(absl::Span<char* const> words) {
+int Dispatch(absl::Span<char* const> words, const ModelFactory& models) {
   const std::vector<std::string> given =
       Canonical({words.begin() + 1, words.end()});
   if (given.empty() || AsksForHelp(given[0])) {
@@ -165,7 +166,8 @@ int Dispatch(absl::Span<char* const> words) {
         std::equal(name.begin(), name.end(), given.begin())) {
       return Finish(command,
                     command.run({words[0],
-                                 {given.begin() + name.size(), given.end()}}));
+                                 {given.begin() + name.size(), given.end()},
+                                 models}));
     }
   }
   const bool is_alone = given.size() == 1;
@@ -176,6 +178,10 @@ int Dispatch(absl::Span<char* const> words) {
   std::fputs(group.c_str(), is_alone ? stderr : stdout);
   return Finish({"--help", "", nullptr},
                 is_alone ? kExitBadConfiguration : kExitFinished);
+}
+
+int Main(int argc, char** argv, const ModelFactory& models) {
+  return Dispatch({argv, static_cast<size_t>(argc)}, models);
 }
 
 }  // namespace paramd

@@ -11,6 +11,7 @@
 
 #include "cli/command_help.h"
 #include "cli/flags.h"
+#include "worker/model_factory.h"
 
 namespace paramd {
 
@@ -18,6 +19,8 @@ namespace paramd {
 struct Invocation {
   std::string program;                 // argv[0], as it was typed.
   std::vector<std::string> arguments;  // After the subcommand's name.
+  // What makes the job's model.
+  ModelFactory models = BuiltInModels();
   // If set, nothing is done but that ParseFlags hands over the flags.
   std::function<void(const Flags& flags)> describe = nullptr;
 };
@@ -70,10 +73,10 @@ std::vector<CommandHelp> DescribeCommands();
 absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags,
                                absl::Status* wrong = nullptr);
 
-// Finds the subcommand that `words`, argv, name and runs it. Without one, or
+// Finds the subcommand that `words`, argv, name and runs it with these models. Without one, or
 // with --help: shows all, or those of a group ("checkpoint"). An unknown one is
 // named with its nearest, exit 2.
-int Dispatch(absl::Span<char* const> words);
+int Dispatch(absl::Span<char* const> words, const ModelFactory& models);
 
 }  // namespace paramd
 

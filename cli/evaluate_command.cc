@@ -61,7 +61,7 @@ int EvaluateCommand(const Invocation& invocation) {
   flags.AddSwitch("json", "print one JSON object", &json);
   saved_flags.AddTo(&flags);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
-  const auto saved = OpenSavedModel(saved_flags);
+  const auto saved = OpenSavedModel(saved_flags, invocation.models);
   PrintError(saved.status());
   if (!saved.ok()) return ExitCodeAtStart(saved.status());
   const auto metrics = Evaluate(*saved);

@@ -1,5 +1,5 @@
-#include "cli/command.h"
+#include "cli/main.h"
 
 int main(int argc, char** argv) {
-  return paramd::Dispatch({argv, static_cast<size_t>(argc)});
+  return paramd::Main(argc, argv, paramd::BuiltInModels());
 }

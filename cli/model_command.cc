@@ -13,7 +13,7 @@
 #include "cli/job_flags.h"
 #include "cli/text_layout.h"
 #include "worker/input/open_pipeline.h"
-#include "worker/model/network.h"
+#include "worker/model_factory.h"
 
 namespace paramd {
 namespace {
@@ -56,11 +56,11 @@ std::string Describe(const ModelCost& cost) {
   return Table(rows);
 }
 
-absl::StatusOr<ModelCost> CostOf(const v1::JobConfig& job) {
+absl::StatusOr<ModelCost> CostOf(const v1::JobConfig& job,
+                                 const ModelFactory& models) {
   ASSIGN_OR_RETURN(const auto training, OpenTrainingData(job.input(), job.seed()));
-  ASSIGN_OR_RETURN(const auto network,
-                   Network::Create(job.model(), training->spec()));
-  return network->cost();
+  ASSIGN_OR_RETURN(const auto model, models(job, training->spec()));
+  return model->cost();
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ int ModelPrintCommand(const Invocation& invocation) {
   const absl::StatusOr<LoadedJob> loaded = job.Load();
   PrintError(loaded.status());
   if (!loaded.ok()) return kExitBadConfiguration;
-  const absl::StatusOr<ModelCost> cost = CostOf(loaded->config);
+  const absl::StatusOr<ModelCost> cost = CostOf(loaded->config, invocation.models);
   PrintError(cost.status());
   if (!cost.ok()) return kExitBadConfiguration;
   std::fputs(Describe(*cost).c_str(), stdout);

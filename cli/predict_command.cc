@@ -39,13 +39,14 @@ absl::Status Write(const SavedModel& saved, PredictionFile::Format format,
   return predictions.Finish();
 }
 
-absl::Status Predict(const Wanted& wanted) {
+absl::Status Predict(const Wanted& wanted, const ModelFactory& models) {
   ASSIGN_OR_RETURN(const auto format,
                    PredictionFile::ParseFormat(wanted.format));
   if (format == PredictionFile::Format::kNpy && wanted.output.empty()) {
     return absl::InvalidArgumentError("--format npy needs --output FILE");
   }
-  ASSIGN_OR_RETURN(const SavedModel saved, OpenSavedModel(wanted.saved));
+  ASSIGN_OR_RETURN(const SavedModel saved,
+                   OpenSavedModel(wanted.saved, models));
   if (wanted.output.empty()) return Write(saved, format, stdout);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
       std::fopen(wanted.output.c_str(), "wb"), &std::fclose);
@@ -70,7 +71,7 @@ int PredictCommand(const Invocation& invocation) {
                 &wanted.output);
   wanted.saved.AddTo(&flags);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
-  const absl::Status status = Predict(wanted);
+  const absl::Status status = Predict(wanted, invocation.models);
   PrintError(status);
   return status.ok() ? kExitFinished : ExitCodeAtStart(status);
 }

@@ -246,7 +246,8 @@ absl::Status LogRecovered(const PreparedProcess& prepared) {
 
 }  // namespace
 
-absl::Status Prepare(const RunOptions& options, PreparedProcess* prepared) {
+absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
+                     PreparedProcess* prepared) {
   if (options.insecure && !options.tls_dir.empty()) {
     return absl::InvalidArgumentError(
         "--insecure and --tls_dir contradict each other: with certificates "
@@ -263,7 +264,7 @@ absl::Status Prepare(const RunOptions& options, PreparedProcess* prepared) {
   LogStart(*prepared);
   RETURN_IF_ERROR(SettleRunDirectory(prepared));
   ASSIGN_OR_RETURN(prepared->process,
-                   Process::Create(prepared->role, prepared->job));
+                   Process::Create(prepared->role, prepared->job, models));
   RETURN_IF_ERROR(MakeRuntime(options, prepared));
   prepared->process->AddTo(prepared->runtime.get());
   // After those of the parts: it adds to what they say.

@@ -46,7 +46,8 @@ struct PreparedProcess {
 //
 // The error of the step that failed, naming the setting, file or address; what
 // was prepared before stays in `prepared`, the job as soon as it is read.
-absl::Status Prepare(const RunOptions& options, PreparedProcess* prepared);
+absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
+                     PreparedProcess* prepared);
 
 // Makes of a process whose runtime has ended one that stands there idle, under
 // the same address: whoever calls is told that the job is finished. Errors as

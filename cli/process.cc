@@ -41,14 +41,15 @@ const OptimizerKernels* KernelsFor(v1::JobConfig::Cpu cpu) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Process>> Process::Create(
-    const ProcessRole& role, const LoadedJob& job) {
+    const ProcessRole& role, const LoadedJob& job,
+    const ModelFactory& models) {
   std::unique_ptr<Process> process(new Process(role, job));
   if (KernelsFor(job.config.cpu()) == nullptr) {
     return absl::InvalidArgumentError(
         "cpu: this machine does not have these instructions; leave it out");
   }
   if (role.worker.has_value()) {
-    RETURN_IF_ERROR(process->CreateWorker());
+    RETURN_IF_ERROR(process->CreateWorker(models));
     if (role.is_chief()) RETURN_IF_ERROR(process->CreateCoordinator());
   }
   if (role.evaluator.has_value()) {
@@ -56,7 +57,8 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Create(
     options.index = *role.evaluator;
     options.job = job.config;
     options.job_digest = job.digest;
-    ASSIGN_OR_RETURN(process->evaluator_, EvaluatorProcess::Create(options));
+    ASSIGN_OR_RETURN(process->evaluator_,
+                     EvaluatorProcess::Create(options, models));
   }
   return process;
 }
@@ -64,7 +66,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Create(
 Process::Process(const ProcessRole& role, const LoadedJob& job)
     : role_(role), job_(job) {}
 
-absl::Status Process::CreateWorker() {
+absl::Status Process::CreateWorker(const ModelFactory& models) {
   Worker::Options options;
   options.index = *role_.worker;
   options.incarnation = role_.incarnation;
@@ -73,7 +75,7 @@ absl::Status Process::CreateWorker() {
   options.pid = static_cast<uint32_t>(getpid());
   options.job = job_.config;
   options.job_digest = job_.digest;
-  ASSIGN_OR_RETURN(worker_, WorkerProcess::Create(options));
+  ASSIGN_OR_RETURN(worker_, WorkerProcess::Create(options, models));
   return absl::OkStatus();
 }
 

@@ -44,7 +44,8 @@ class Process {
  public:
   // The errors of the parts, each naming the file, layer or directory.
   static absl::StatusOr<std::unique_ptr<Process>> Create(
-      const ProcessRole& role, const LoadedJob& job);
+      const ProcessRole& role, const LoadedJob& job,
+      const ModelFactory& models);
 
   // Called once.
   void AddTo(Runtime* runtime);
@@ -56,7 +57,7 @@ class Process {
  private:
   Process(const ProcessRole& role, const LoadedJob& job);
 
-  absl::Status CreateWorker();
+  absl::Status CreateWorker(const ModelFactory& models);
   absl::Status CreateCoordinator();
   void CreateServer(Runtime* runtime);
 

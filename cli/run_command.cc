@@ -162,7 +162,7 @@ Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
 // From the configuration to the end.
 Ended PrepareAndRun(const Invocation& invocation, const RunOptions& options,
                     PreparedProcess* prepared, SignalWatcher* watcher) {
-  const absl::Status status = Prepare(options, prepared);
+  const absl::Status status = Prepare(options, invocation.models, prepared);
   if (!status.ok()) {
     Complain(*prepared, status);
     return {ExitCodeAtStart(status), std::string(status.message())};

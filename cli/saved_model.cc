@@ -7,7 +7,6 @@
 #include "checkpoint/verify.h"
 #include "worker/evaluator/checkpoint_weights.h"
 #include "worker/input/open_pipeline.h"
-#include "worker/model_factory.h"
 
 namespace paramd {
 namespace {
@@ -24,7 +23,8 @@ void SavedModelFlags::AddTo(Flags* flags) {
   job.AddTo(flags);
 }
 
-absl::StatusOr<SavedModel> OpenSavedModel(const SavedModelFlags& flags) {
+absl::StatusOr<SavedModel> OpenSavedModel(const SavedModelFlags& flags,
+                                          const ModelFactory& models) {
   ASSIGN_OR_RETURN(const LoadedJob job, flags.job.Load());
   if (flags.checkpoint.empty()) {
     return absl::InvalidArgumentError(
@@ -34,7 +34,7 @@ absl::StatusOr<SavedModel> OpenSavedModel(const SavedModelFlags& flags) {
   ASSIGN_OR_RETURN(
       const auto training,
       OpenTrainingData(job.config.input(), job.config.seed()));
-  ASSIGN_OR_RETURN(saved.model, BuiltInModels()(job.config, training->spec()));
+  ASSIGN_OR_RETURN(saved.model, models(job.config, training->spec()));
   ASSIGN_OR_RETURN(saved.data,
                    OpenTestData(job.config.input(), training->spec()));
   ASSIGN_OR_RETURN(const auto paths, CheckpointsAt(flags.checkpoint));

@@ -13,6 +13,7 @@
 #include "cli/job_flags.h"
 #include "worker/input/pipeline.h"
 #include "worker/model/trained_model.h"
+#include "worker/model_factory.h"
 
 namespace paramd {
 
@@ -42,7 +43,8 @@ struct SavedModel {
 // Of a run the newest checkpoint; none that is damaged. INVALID_ARGUMENT if a
 // flag is missing or wrong; the errors of the job file, of the data, of the model
 // and of the checkpoint.
-absl::StatusOr<SavedModel> OpenSavedModel(const SavedModelFlags& flags);
+absl::StatusOr<SavedModel> OpenSavedModel(const SavedModelFlags& flags,
+                                          const ModelFactory& models);
 
 // Calls `use` with all examples, in the order of the input, so many at a time.
 // The first error.
