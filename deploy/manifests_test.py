@@ -2,6 +2,7 @@
 
 import copy
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -15,7 +16,7 @@ except ImportError as missing:
 
 from deploy.testing import kustomize
 from deploy.testing import pods
-from deploy.testing.manifest_checks import ManifestChecks, of_kind
+from deploy.testing.manifest_checks import ManifestChecks, of_kind, selects
 from tests.cluster import paramd
 
 try:
@@ -25,7 +26,8 @@ except ImportError:
 
 ROOT = "deploy/kustomize"
 JOBS = ["base", "jobset", "tfjob", "overlays/gpu", "overlays/nfs",
-        "overlays/monitoring", "overlays/tls", "overlays/cert-manager"]
+        "overlays/monitoring", "overlays/tls", "overlays/cert-manager",
+        "overlays/istio"]
 # What `paramd run` may have besides what `paramd config check` knows.
 RUN_ONLY = {"--insecure", "--tls_dir", "--health_address"}
 
@@ -74,6 +76,10 @@ class SchemaTest(unittest.TestCase):
         self.check_refused("TFJob",
                            lambda o: o["spec"].update(cleanPodPolicy="None"),
                            "'cleanPodPolicy' was unexpected", name="tfjob")
+        self.check_refused(
+            "AuthorizationPolicy",
+            lambda o: o["spec"]["rules"][0]["to"][0]["operation"].update(
+                path="/x"), "'path' was unexpected", name="overlays/istio")
         self.check_refused("PodMonitor", lambda o: o.update(extra=1),
                            "unknown: .'extra'.")
 
@@ -101,6 +107,82 @@ class RenderTest(unittest.TestCase):
 
 class ManifestsTest(ManifestChecks, unittest.TestCase):
     jobs = {name: rendered(name) for name in JOBS}
+
+
+class IstioTest(unittest.TestCase):
+    """The policies of overlays/istio say what services.proto says."""
+
+    objects = rendered("overlays/istio")
+    # The service that only one role has; all have Control.
+    SERVICES = {"ps": "ParameterServer", "chief": "Coordinator", "worker": None}
+
+    def callers(self):
+        """{(service, method): the roles that may call it}"""
+        table = {}
+        service = None
+        with open("proto/paramd/v1/services.proto", encoding="utf-8") as file:
+            text = re.sub("//.*", "", file.read())
+        for name, method, roles in re.findall(
+                r"service (\w+)|rpc (\w+)|callers: \[?([\w, ]+)", text):
+            if name:
+                service = name
+            elif method:
+                called = method
+            else:
+                table[service, called] = {
+                    role.split("_")[1].lower()
+                    for role in re.findall(r"ROLE_\w+", roles)}
+        return table
+
+    def is_allowed(self, caller, pod, path, port):
+        policies = [o["spec"] for o in of_kind(self.objects,
+                                               "AuthorizationPolicy")
+                    if selects(o["spec"]["selector"], pod.labels)]
+        self.assertEqual([p["action"] for p in policies], ["ALLOW"])
+        for rule in policies[0]["rules"]:
+            accounts = [account for source in rule.get("from", [])
+                        for account in source["source"]["serviceAccounts"]]
+            if "from" in rule and caller not in accounts:
+                continue
+            for to in rule["to"]:
+                if port in to["operation"]["ports"] and \
+                        path in to["operation"].get("paths", [path]):
+                    return True
+        return False
+
+    def test_each_role_may_call_what_the_table_of_methods_lets_it(self):
+        table = self.callers()
+        self.assertGreater(len(table), 15)
+        members = ["ps", "worker", "chief"]
+        for pod in pods.pods_of(self.objects):
+            for (service, method), callers in table.items():
+                path = f"/paramd.v1.{service}/{method}"
+                serves = service in ("Control", self.SERVICES[pod.role])
+                for role in members:
+                    self.assertEqual(
+                        self.is_allowed(f"train-{role}", pod, path, "7077"),
+                        serves and (role in callers or "anyone" in callers),
+                        f"{role} calls {path} of {pod.role}")
+                self.assertFalse(
+                    self.is_allowed("default", pod, path, "7077"), path)
+            self.assertTrue(self.is_allowed("prometheus", pod, "/metrics",
+                                            "9090"))
+
+    def test_a_pod_is_the_account_of_its_role(self):
+        accounts = [o["metadata"]["name"]
+                    for o in of_kind(self.objects, "ServiceAccount")]
+        for pod in pods.pods_of(self.objects):
+            self.assertEqual(pod.spec["serviceAccountName"],
+                             f"train-{pod.role}")
+            self.assertIn(pod.spec["serviceAccountName"], accounts)
+
+    def test_a_caller_without_a_certificate_of_the_mesh_reads_metrics_alone(self):
+        (authentication,) = of_kind(self.objects, "PeerAuthentication")
+        for pod in pods.pods_of(self.objects):
+            self.assertTrue(selects(authentication["spec"]["selector"],
+                                    pod.labels))
+        self.assertEqual(authentication["spec"]["mtls"]["mode"], "STRICT")
+        self.assertEqual(list(authentication["spec"]["portLevelMtls"]), ["9090"])
 
 
 class BinaryTest(unittest.TestCase):
