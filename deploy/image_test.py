@@ -31,7 +31,7 @@ def build(directory):
     if "PARAMD_IMAGE" in os.environ:
         return os.environ["PARAMD_IMAGE"]
     for program in ("debootstrap", "buildah"):
-        if not shutil.which(program):
+        if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin"):
             raise unittest.SkipTest(f"needs {program}")
     if os.getuid() != 0:
         raise unittest.SkipTest("needs root, as debootstrap does")

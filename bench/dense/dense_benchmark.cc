@@ -67,10 +67,8 @@ class DenseBenchmark {
       if (report_.Wants(SizeName(bytes))) OfSize(bytes);
     }
     if (report_.Wants("500x4kib")) SmallVariables();
-    for (const uint64_t bytes : {kMib, 64 * kMib}) {
-      if (report_.Wants("shared_memory")) SharedMemory(bytes);
-    }
-    if (!over_tcp_.empty()) Add("shared_memory_cpu_over_tcp", "", over_tcp_);
+    Over(PayloadPath::kSharedMemory, "shared_memory");
+    Over(PayloadPath::kTls, "tls");
     if (report_.Wants("bf16")) Bf16();
     if (over_raw_.empty()) return;
     Add("cpu_s_per_gb_over_raw_grpc", "", over_raw_);
@@ -141,29 +139,33 @@ class DenseBenchmark {
     Add("small_variables_cpu_over_one", "", ratio);
   }
 
-  // The same bytes through memory that both processes see.
-  void SharedMemory(uint64_t bytes) {
-    const std::string size = SizeName(bytes);
-    report_.Progress(absl::StrCat("dense: shared memory, ", size));
-    std::vector<std::unique_ptr<Lane>> lanes;
-    for (const PayloadPath path :
-         {PayloadPath::kSharedMemory, PayloadPath::kTcp}) {
-      lanes.push_back(
-          MakeParamdLane({bytes}, /*apply=*/false, {.path = path}));
+  // The same bytes on another way than plain TCP.
+  void Over(PayloadPath path, const std::string& name) {
+    if (!report_.Wants(name)) return;
+    Samples over_tcp;
+    for (const uint64_t bytes : {kMib, 64 * kMib}) {
+      const std::string size = SizeName(bytes);
+      report_.Progress(absl::StrCat("dense: ", name, ", ", size));
+      std::vector<std::unique_ptr<Lane>> lanes;
+      for (const PayloadPath way : {path, PayloadPath::kTcp}) {
+        lanes.push_back(
+            MakeParamdLane({bytes}, /*apply=*/false, {.path = way}));
+      }
+      for (const Transfer transfer : {Transfer::kPush, Transfer::kPull}) {
+        const auto moved =
+            Interleave(lanes, transfer, bytes, BytesARound(bytes), rounds());
+        const std::string metric =
+            absl::StrCat(transfer == Transfer::kPush ? "push_" : "pull_", size,
+                         "_", name, ".");
+        AddPair(metric + "cpu_s_per_gb", "CPU-s/GB", moved[0].cpu_s_per_gb,
+                "over TCP", moved[1].cpu_s_per_gb);
+        AddPair(metric + "gb_per_s", "GB/s", moved[0].gb_per_s, "over TCP",
+                moved[1].gb_per_s);
+        over_tcp.Add(moved[0].cpu_s_per_gb.Median() /
+                     moved[1].cpu_s_per_gb.Median());
+      }
     }
-    for (const Transfer transfer : {Transfer::kPush, Transfer::kPull}) {
-      const auto moved =
-          Interleave(lanes, transfer, bytes, BytesARound(bytes), rounds());
-      const std::string name =
-          absl::StrCat(transfer == Transfer::kPush ? "push_" : "pull_", size,
-                       "_shared_memory.");
-      AddPair(name + "cpu_s_per_gb", "CPU-s/GB", moved[0].cpu_s_per_gb,
-              "over TCP", moved[1].cpu_s_per_gb);
-      AddPair(name + "gb_per_s", "GB/s", moved[0].gb_per_s, "over TCP",
-              moved[1].gb_per_s);
-      over_tcp_.Add(moved[0].cpu_s_per_gb.Median() /
-                    moved[1].cpu_s_per_gb.Median());
-    }
+    Add(name + "_cpu_over_tcp", "", over_tcp);
   }
 
   // As many numbers in half the bytes: what each costs, pushed and pulled.
@@ -215,7 +217,7 @@ class DenseBenchmark {
   }
 
   Report report_;
-  Samples over_raw_, apply_over_push_, page_faults_, over_tcp_;
+  Samples over_raw_, apply_over_push_, page_faults_;
 };
 
 }  // namespace

@@ -76,7 +76,7 @@ enum class CpuPlacement {
   kApart,
 };
 // How a worker and a server of paramd reach each other.
-enum class PayloadPath { kTcp, kSharedMemory };
+enum class PayloadPath { kTcp, kTls, kSharedMemory };
 // What may differ between lanes of paramd.
 struct ParamdWay {
   CpuPlacement placement = CpuPlacement::kAnywhere;

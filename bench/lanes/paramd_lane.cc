@@ -13,6 +13,7 @@
 #include "client/core/session.h"
 #include "net/grpc_runtime.h"
 #include "net/keep_memory.h"
+#include "net/testing/certificates.h"
 #include "net/testing/loopback_address.h"
 #include "server/core/shard.h"
 #include "tensor/shape.h"
@@ -21,6 +22,7 @@ namespace paramd {
 namespace {
 
 constexpr absl::Duration kLong = absl::Minutes(1);
+constexpr char kJob[] = "dense";
 
 v1::Version Numbered(uint64_t counter) {
   v1::Version version;
@@ -33,7 +35,7 @@ v1::Version Numbered(uint64_t counter) {
 v1::Configuration ConfigurationOf(const std::vector<uint64_t>& variables) {
   v1::Configuration configuration;
   *configuration.mutable_version() = Numbered(1);
-  configuration.set_run_id("dense");
+  configuration.set_run_id(kJob);
   configuration.mutable_optimizer()->mutable_sgd();
   configuration.mutable_optimizer()->set_learning_rate(1e-6f);
   configuration.mutable_consistency()->set_mode(v1::Consistency::ASYNC);
@@ -279,50 +281,69 @@ class SmallPuller : public Core {
   std::vector<double> took_;
 };
 
-std::unique_ptr<Runtime> MakeRuntime(const std::string& host, PeerId self,
-                                     PayloadPath path) {
+// What both ends of a lane are told before they become processes.
+struct Ends {
+  std::string host;
+  PayloadPath path;
+  // For TLS, the directories with their certificates.
+  std::string server_tls;
+  std::string client_tls;
+};
+
+Ends EndsOf(PayloadPath path) {
+  Ends ends = {DrawLoopbackHost(), path, "", ""};
+  if (path == PayloadPath::kTls) {
+    const Authority authority = MakeAuthority(kJob);
+    ends.server_tls = CertificateDirectory(authority, kJob, "ps-0");
+    ends.client_tls = CertificateDirectory(authority, kJob, "worker-0");
+  }
+  return ends;
+}
+
+std::unique_ptr<Runtime> MakeRuntime(const Ends& ends, PeerId self) {
   const bool server = self == PeerId::Ps(0);
   GrpcRuntimeOptions options;
-  options.shared_memory = path == PayloadPath::kSharedMemory;
+  options.shared_memory = ends.path == PayloadPath::kSharedMemory;
+  if (ends.path == PayloadPath::kTls) {
+    options.tls = TlsOf(server ? ends.server_tls : ends.client_tls, kJob,
+                        server ? "ps-0" : "worker-0");
+  }
   options.self.set_type(server ? v1::PS : v1::WORKER);
   options.self.set_index(self.index);
   options.incarnation = server ? 1 : 2 + self.index;
-  options.peers = {{PeerId::Ps(0), absl::StrCat(host, ":2222")},
-                   {PeerId::Coordinator(), absl::StrCat(host, ":2223")},
-                   {PeerId::Worker(0), absl::StrCat(host, ":2223")},
-                   {PeerId::Worker(1), absl::StrCat(host, ":2224")}};
+  options.peers = {{PeerId::Ps(0), absl::StrCat(ends.host, ":2222")},
+                   {PeerId::Coordinator(), absl::StrCat(ends.host, ":2223")},
+                   {PeerId::Worker(0), absl::StrCat(ends.host, ":2223")},
+                   {PeerId::Worker(1), absl::StrCat(ends.host, ":2224")}};
   options.listen_address = options.peers.at(self);
   auto runtime = MakeGrpcRuntime(options);
   CHECK(runtime.ok(), runtime.status().message());
   return *std::move(runtime);
 }
 
-[[noreturn]] void ServeShard(const std::string& host, bool apply,
-                             PayloadPath path) {
+[[noreturn]] void ServeShard(const Ends& ends, bool apply) {
   KeepMemory();
   Shard::Options options;
   options.incarnation = 1;
   options.life_seed = 1;
   Shard shard(options);
   NotApplying not_applying(&shard);
-  const std::unique_ptr<Runtime> runtime =
-      MakeRuntime(host, PeerId::Ps(0), path);
+  const std::unique_ptr<Runtime> runtime = MakeRuntime(ends, PeerId::Ps(0));
   runtime->AddCore(PeerId::Ps(0),
                    apply ? static_cast<Core*>(&shard) : &not_applying);
   CHECK(runtime->Run().ok(), "the server runs as long as it is wanted");
   std::abort();
 }
 
-Child::Serve MakeClient(const std::string& host,
+Child::Serve MakeClient(const Ends& ends,
                         const std::vector<uint64_t>& variables, uint32_t worker,
-                        const ParamdWay& way) {
+                        NumberFormat format) {
   KeepMemory();
   const v1::Configuration configuration = ConfigurationOf(variables);
   // All of it lives as long as the process.
-  auto* const runtime =
-      MakeRuntime(host, PeerId::Worker(worker), way.path).release();
+  auto* const runtime = MakeRuntime(ends, PeerId::Worker(worker)).release();
   auto* const configurer = new Configurer(configuration);
-  auto* const mover = new Mover(configuration, worker, way.format);
+  auto* const mover = new Mover(configuration, worker, format);
   auto* const puller = new SmallPuller;
   runtime->AddCore(PeerId::Coordinator(), configurer);
   runtime->AddCore(PeerId::Worker(worker), mover);
@@ -343,38 +364,46 @@ Child::Serve MakeClient(const std::string& host,
   };
 }
 
-std::unique_ptr<Child> MakeServer(const std::string& host, bool apply,
-                                  CpuPlacement placement, PayloadPath path) {
+std::unique_ptr<Child> MakeServer(const Ends& ends, bool apply,
+                                  CpuPlacement placement) {
   return std::make_unique<Child>("paramd-server", [&]() -> Child::Serve {
     Place(placement, /*server=*/true);
-    ServeShard(host, apply, path);
+    ServeShard(ends, apply);
   });
+}
+
+std::string NameOf(PayloadPath path) {
+  switch (path) {
+    case PayloadPath::kTcp: return "paramd";
+    case PayloadPath::kTls: return "paramd, TLS";
+    case PayloadPath::kSharedMemory: return "shared memory";
+  }
+  return "";
 }
 
 }  // namespace
 
 std::unique_ptr<Lane> MakeParamdLane(const std::vector<uint64_t>& variables,
                                      bool apply, const ParamdWay& way) {
-  const std::string host = DrawLoopbackHost();
-  auto server = MakeServer(host, apply, way.placement, way.path);
+  const Ends ends = EndsOf(way.path);
+  auto server = MakeServer(ends, apply, way.placement);
   auto client = std::make_unique<Child>("paramd-client", [&] {
     Place(way.placement, /*server=*/false);
-    return MakeClient(host, variables, 0, way);
+    return MakeClient(ends, variables, 0, way.format);
   });
-  const bool shared = way.path == PayloadPath::kSharedMemory;
   return std::make_unique<Lane>(
-      absl::StrCat(shared ? "shared memory" : "paramd", apply ? ", SGD" : ""),
-      std::move(server), std::move(client));
+      absl::StrCat(NameOf(way.path), apply ? ", SGD" : ""), std::move(server),
+      std::move(client));
 }
 
 std::pair<std::unique_ptr<Lane>, std::unique_ptr<Lane>> MakeTwoParamdLanes(
     const std::vector<uint64_t>& variables) {
-  const std::string host = DrawLoopbackHost();
-  const std::shared_ptr<Child> server = MakeServer(
-      host, /*apply=*/false, CpuPlacement::kAnywhere, PayloadPath::kTcp);
+  const Ends ends = EndsOf(PayloadPath::kTcp);
+  const std::shared_ptr<Child> server =
+      MakeServer(ends, /*apply=*/false, CpuPlacement::kAnywhere);
   const auto make_lane = [&](uint32_t worker) {
     auto client = std::make_unique<Child>("paramd-client", [&] {
-      return MakeClient(host, variables, worker, ParamdWay());
+      return MakeClient(ends, variables, worker, NumberFormat::kFp32);
     });
     return std::make_unique<Lane>("paramd", server, std::move(client));
   };

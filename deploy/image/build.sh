@@ -34,6 +34,7 @@ if [ -z "$archive" ]; then
   usage >&2
   exit 2
 fi
+PATH=$PATH:/usr/sbin:/sbin # debootstrap's place
 for program in debootstrap buildah; do
   command -v "$program" >/dev/null || {
     echo "build.sh needs $program: apt-get install $program" >&2
