@@ -6,9 +6,11 @@ with the reason where network namespaces can't be created.
 
 import json
 import os
+import re
 import tempfile
 import time
 import unittest
+import urllib.request
 
 try:
     import grpc  # pylint: disable=unused-import
@@ -68,6 +70,18 @@ class PodsTest(unittest.TestCase):
         self.addCleanup(running.kill)
         return running
 
+    def assert_the_budget_follows_the_limit(self, server):
+        if server.memory_limit is None:
+            return  # No control group could be made.
+        with urllib.request.urlopen(
+                f"http://{server.address}:9090/metrics") as page:
+            (value,) = re.findall(
+                r"^paramd_server_memory_limit_bytes\S* (\S+)$",
+                page.read().decode(), re.MULTILINE)
+        # Nine tenths, of which what arrives may have 256 MiB.
+        self.assertEqual(int(float(value)),
+                         server.memory_limit // 10 * 9 - 2**28)
+
     def assert_all_finish(self, running):
         codes = {pod.pod.host_name: pod.wait() for pod in running}
         self.assertEqual(set(codes.values()), {0}, "\n".join(
@@ -96,6 +110,7 @@ class LifeTest(PodsTest):
         chief = running["train-chief-0"]
         chief.wait_for("checkpoint")
         self.assertGreater(self.dns.negative_answers, 0)
+        self.assert_the_budget_follows_the_limit(running["train-ps-0"])
 
         running["train-ps-1"].kill()
         begin = time.monotonic()

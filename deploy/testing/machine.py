@@ -2,7 +2,8 @@
 
 A pod has its own network (an address on a bridge), host name, process ids, mounts
 (the root file system is read-only) and user: the numeric one of its manifest, with
-no capability. The DNS server behaves like a cluster's: a name resolves some time
+no capability. Where the machine has control groups of version 1 that may be made, it
+has the memory limit of its container. The DNS server behaves like a cluster's: a name resolves some time
 after its pod has started, and negative answers are cached. RunningPod has what the
 kubelet does: probes, termination log, signals.
 
@@ -23,6 +24,8 @@ from deploy.testing import probe
 
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
 _NETWORK = "10.77.0"
+_GROUPS = "/sys/fs/cgroup/memory"
+_UNITS = {"Mi": 2**20, "Gi": 2**30}
 _SEARCH = ["default.svc.cluster.local", "svc.cluster.local", "cluster.local"]
 # In the pod: waits until it has a network, then executes the command. Arguments:
 # root, host name, user, command.
@@ -31,7 +34,7 @@ read -r _ || exit 1
 root=$1 name=$2 user=$3
 shift 3
 mount -t proc proc "$root/proc" && hostname "$name" &&
-  exec unshare --user --map-user="$user" --map-group="$user" \
+  exec unshare --cgroup --user --map-user="$user" --map-group="$user" \
     --root="$root" --wd=/ -- "$@"
 """
 
@@ -67,6 +70,11 @@ def enter():
 def _run(*command):
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL,
                    stderr=subprocess.PIPE)
+
+
+def _write(path, value):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(str(value))
 
 
 class Dns:
@@ -165,12 +173,15 @@ class RunningPod:
         self.pod = pod
         self.address = f"{_NETWORK}.{next(self._addresses)}"
         self._dns = dns
+        self._root = root
         self._full_name = f"{pod.dns_name}.{_SEARCH[0]}"
         self.log = os.path.join(directory,
                                 f"{pod.host_name}.{self.address}.log")
         self._prepare(root, claim, job)
         arguments = [entry, *pod.container["args"]]
         user = str(pod.spec["securityContext"]["runAsUser"])
+        self.memory_limit = None  # In bytes, if it has one.
+        self._group = self._make_group(root)
         with open(self.log, "wb") as log:
             self._process = subprocess.Popen(
                 ["unshare", "--net", "--uts", "--ipc", "--mount", "--pid",
@@ -180,9 +191,24 @@ class RunningPod:
                 stdin=subprocess.PIPE, stdout=log, stderr=log)
         self.pid = self._wait_for_child()
         self._connect()
+        if self._group:
+            _write(os.path.join(self._group, "cgroup.procs"), self.pid)
         self._process.stdin.write(b"\n")
         self._process.stdin.close()
         dns.add(self._full_name, self.address)
+
+    def _make_group(self, root):
+        """A control group with the container's limit, which it sees; or None."""
+        group = os.path.join(_GROUPS, f"paramd-{os.getpid()}-{self.address}")
+        limit = self.pod.container["resources"]["limits"]["memory"]
+        try:
+            os.mkdir(group)
+        except OSError:
+            return None
+        self.memory_limit = int(limit[:-2]) * _UNITS[limit[-2:]]
+        _write(os.path.join(group, "memory.limit_in_bytes"), self.memory_limit)
+        _run("mount", "--bind", group, root + _GROUPS)
+        return group
 
     def _prepare(self, root, claim, job):
         etc = os.path.join(root, "etc")
@@ -211,6 +237,7 @@ class RunningPod:
             _run("mount", "--bind", mounts[mount["name"]], target)
             if mount.get("readOnly"):
                 _run("mount", "-o", "remount,bind,ro", target)
+        os.makedirs(root + _GROUPS, exist_ok=True)
         _run("mount", "-o", "remount,bind,ro", root)
 
     def _wait_for_child(self):
@@ -270,6 +297,10 @@ class RunningPod:
         if self._process.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
         self._process.wait()
+        if self._group:
+            _run("umount", self._root + _GROUPS)
+            os.rmdir(self._group)
+            self._group = None
 
     def wait(self, seconds=120):
         """Until it has ended; its exit code."""
