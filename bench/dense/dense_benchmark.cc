@@ -69,6 +69,7 @@ class DenseBenchmark {
     if (report_.Wants("500x4kib")) SmallVariables();
     Over(PayloadPath::kSharedMemory, "shared_memory");
     Over(PayloadPath::kTls, "tls");
+    if (report_.Wants("tls")) TlsOverRaw();
     if (report_.Wants("bf16")) Bf16();
     if (over_raw_.empty()) return;
     Add("cpu_s_per_gb_over_raw_grpc", "", over_raw_);
@@ -166,6 +167,24 @@ class DenseBenchmark {
       }
     }
     Add(name + "_cpu_over_tcp", "", over_tcp);
+  }
+
+  // What gRPC's own TLS makes of the same bytes is the limit.
+  void TlsOverRaw() {
+    const uint64_t bytes = 64 * kMib;
+    report_.Progress("dense: tls, raw gRPC");
+    std::vector<std::unique_ptr<Lane>> lanes;
+    lanes.push_back(
+        MakeParamdLane({bytes}, /*apply=*/false, {.path = PayloadPath::kTls}));
+    lanes.push_back(MakeRawGrpcLane(bytes, /*tls=*/true));
+    Samples over_raw;
+    for (const Transfer transfer : {Transfer::kPush, Transfer::kPull}) {
+      const auto moved =
+          Interleave(lanes, transfer, bytes, BytesARound(bytes), rounds());
+      over_raw.Add(moved[0].cpu_s_per_gb.Median() /
+                   moved[1].cpu_s_per_gb.Median());
+    }
+    Add("tls_cpu_over_raw_grpc_tls", "", over_raw);
   }
 
   // As many numbers in half the bytes: what each costs, pushed and pulled.

@@ -97,7 +97,7 @@ std::pair<std::unique_ptr<Lane>, std::unique_ptr<Lane>> MakeTwoParamdLanes(
 // Calls of gRPC whose messages are byte buffers over memory of the program:
 // what is pushed is dropped, what is pulled is copied into memory of the
 // program.
-std::unique_ptr<Lane> MakeRawGrpcLane(uint64_t bytes);
+std::unique_ptr<Lane> MakeRawGrpcLane(uint64_t bytes, bool tls = false);
 // One TCP connection, read and written in the same pieces.
 std::unique_ptr<Lane> MakeTcpLane(
     uint64_t bytes, CpuPlacement placement = CpuPlacement::kAnywhere);

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "bench/lanes/lane.h"
 #include "net/keep_memory.h"
+#include "net/testing/certificates.h"
 #include "net/testing/loopback_address.h"
 
 namespace paramd {
@@ -27,6 +28,8 @@ namespace {
 constexpr char kPush[] = "/raw/Push";
 constexpr char kPull[] = "/raw/Pull";
 constexpr int kMostBytes = 8 << 20;
+constexpr char kJob[] = "raw";
+constexpr char kTask[] = "ps-0";
 
 // A message of memory that stays as it is; no byte is copied.
 grpc::ByteBuffer MessageOf(char* bytes, size_t size) {
@@ -93,11 +96,27 @@ class Slot {
   Step step_;
 };
 
-[[noreturn]] void ServeRaw(const std::string& address) {
+// What it takes to be an end of the lane: insecure, or mutual TLS.
+struct Credentials {
+  std::shared_ptr<grpc::ServerCredentials> server =
+      grpc::InsecureServerCredentials();
+  std::shared_ptr<grpc::ChannelCredentials> client =
+      grpc::InsecureChannelCredentials();
+};
+
+Credentials CredentialsOf(const std::string& tls_directory) {
+  if (tls_directory.empty()) return {};
+  // Both ends show one certificate.
+  const auto tls = TlsOf(tls_directory, kJob, kTask);
+  return {tls->ServerCredentials(), tls->CredentialsFor(tls->self())};
+}
+
+[[noreturn]] void ServeRaw(const std::string& address,
+                           const Credentials& credentials) {
   KeepMemory();
   grpc::AsyncGenericService service;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+  builder.AddListeningPort(address, credentials.server);
   builder.RegisterAsyncGenericService(&service);
   builder.SetMaxReceiveMessageSize(kMostBytes);
   const std::unique_ptr<grpc::ServerCompletionQueue> queue =
@@ -118,8 +137,9 @@ class Slot {
 // Moves memory in chunks, kCallsUnderWay of them at once.
 class RawClient {
  public:
-  RawClient(const std::string& address, uint64_t bytes)
-      : stub_(MakeChannel(address)), memory_(bytes) {}
+  RawClient(const std::string& address, const Credentials& credentials,
+            uint64_t bytes)
+      : stub_(MakeChannel(address, credentials)), memory_(bytes) {}
 
   void Move(Transfer transfer) {
     uint64_t begin = 0;
@@ -171,11 +191,10 @@ class RawClient {
   };
 
   static std::shared_ptr<grpc::Channel> MakeChannel(
-      const std::string& address) {
+      const std::string& address, const Credentials& credentials) {
     grpc::ChannelArguments args;
     args.SetMaxReceiveMessageSize(kMostBytes);
-    return grpc::CreateCustomChannel(address,
-                                     grpc::InsecureChannelCredentials(), args);
+    return grpc::CreateCustomChannel(address, credentials.client, args);
   }
   void Send(Transfer transfer, uint64_t begin, uint64_t size) {
     auto* const call = new Call;
@@ -215,14 +234,19 @@ class RawClient {
 
 }  // namespace
 
-std::unique_ptr<Lane> MakeRawGrpcLane(uint64_t bytes) {
+std::unique_ptr<Lane> MakeRawGrpcLane(uint64_t bytes, bool tls) {
   const std::string address = absl::StrCat(DrawLoopbackHost(), ":2222");
-  auto server = std::make_unique<Child>(
-      "raw-grpc-server", [&]() -> Child::Serve { ServeRaw(address); });
+  const std::string tls_directory =
+      tls ? CertificateDirectory(MakeAuthority(kJob), kJob, kTask) : "";
+  auto server =
+      std::make_unique<Child>("raw-grpc-server", [&]() -> Child::Serve {
+        ServeRaw(address, CredentialsOf(tls_directory));
+      });
   auto client =
       std::make_unique<Child>("raw-grpc-client", [&]() -> Child::Serve {
         KeepMemory();
-        auto raw = std::make_shared<RawClient>(address, bytes);
+        auto raw = std::make_shared<RawClient>(
+            address, CredentialsOf(tls_directory), bytes);
         return [raw](const std::string& line) {
           const MoveRequest request = ParseMoveRequest(line);
           std::vector<double> seconds;
@@ -240,8 +264,8 @@ std::unique_ptr<Lane> MakeRawGrpcLane(uint64_t bytes) {
                            seconds);
         };
       });
-  return std::make_unique<Lane>("raw gRPC", std::move(server),
-                                std::move(client));
+  return std::make_unique<Lane>(tls ? "raw gRPC, TLS" : "raw gRPC",
+                                std::move(server), std::move(client));
 }
 
 }  // namespace paramd
