@@ -38,7 +38,7 @@ readonly BATCH=80
 # Of the cache, at the beginning of a run.
 readonly CACHE_BYTES=20000000000
 # What asks for -O3: see precompile_headers.
-readonly AT_O3='(optimizers/[a-z]*|optimizer_kernels|gradient_sum|number_format|apply_benchmark)[.]cc$'
+readonly AT_O3='(optimizers[/:][a-z_]*|optimizer_kernels|gradient_sum|number_format|apply_benchmark)[.]cc$'
 # Packages without threads: ThreadSanitizer has nothing to look for there.
 readonly SINGLE_THREADED=(
   bench checkpoint client/core config coordinator/core proto server/core tensor
