@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/status/status.h"
+
 #include "base/status_macros.h"
 
 namespace paramd {
@@ -21,6 +23,11 @@ absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
         data.Read({.epoch = 1, .begin = begin, .end = end}, &batch));
     ASSIGN_OR_RETURN(const Metrics metrics, model->Evaluate(weights, batch));
     sum += metrics;
+  }
+  if (sum.examples == 0) {
+    return absl::InvalidArgumentError(
+        "no example to evaluate on is left behind input.stages; check the "
+        "filters among them");
   }
   return sum;
 }

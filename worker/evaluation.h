@@ -9,7 +9,8 @@
 namespace paramd {
 
 // The model's result on all examples of `data` with these weights. The same
-// bits wherever it is computed. An error if an example can't be read.
+// bits wherever it is computed. An error if an example can't be read, and
+// kInvalidArgument if the stages leave none.
 // REQUIRES: as TrainedModel::Evaluate.
 absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
                                    TrainedModel* model);

@@ -24,6 +24,7 @@ namespace paramd {
 namespace {
 
 using testing::CoreDriver;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using testing::Floats;
 using ::testing::HasSubstr;
@@ -120,6 +121,14 @@ class WorkerProcessTest : public ::testing::Test {
     Append(static_cast<uint32_t>(labels.size()), &bytes);
     bytes.append(labels.begin(), labels.end());
     Write(name, bytes);
+  }
+
+  void LeaveNoExample() {
+    auto* const filter =
+        options_.job.mutable_input()->add_stages()->mutable_filter();
+    filter->set_feature("label");
+    filter->set_min(100);
+    filter->set_max(200);
   }
 
   // ---- the process, joined to a cluster of one server
@@ -340,6 +349,35 @@ TEST_F(WorkerProcessTest, AnEvaluationIsOfTheWholeTestSet) {
   EXPECT_EQ(evaluation.examples(), 2u);
   EXPECT_EQ(evaluation.correct(), 1u);  // The same guess for both.
   EXPECT_NEAR(evaluation.loss(), std::log(2.0), 1e-5);
+}
+
+TEST_F(WorkerProcessTest, ABatchThatAFilterEmptiesChangesNoWeight) {
+  LeaveNoExample();
+  Join();
+  GivePortion(0, 4);
+  AnswerPull(0);
+  EXPECT_TRUE(Do<v1::FetchPortion>().status.ok());
+  const IoResult result = Do<v1::ComputeGradient>();
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(
+      static_cast<const v1::ComputeGradientResult&>(*result.head).examples(),
+      0u);
+  EXPECT_THAT(Numbers({result.payload[0]}), Each(0.0f));
+  EXPECT_THAT(Numbers({result.payload[1]}), Each(0.0f));
+}
+
+TEST_F(WorkerProcessTest, AnEvaluationOfNoExamplesSaysWhy) {
+  LeaveNoExample();
+  Join();
+  v1::HeartbeatReply news;
+  news.set_term(1);
+  news.set_evaluate_epoch(1);
+  driver_->Reply(*driver_->TakeSend<v1::HeartbeatRequest>(), news);
+  AnswerPull(0);
+  AnswerPull(0);
+  const absl::Status status = Do<v1::EvaluateWeights>().status;
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("filter"));
 }
 
 }  // namespace
