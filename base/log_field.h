@@ -11,14 +11,14 @@ namespace paramd {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// One key and its value in a log line. The key is a literal.
+// One key and its value in a log line.
 struct LogField {
   template <typename T>
   LogField(absl::string_view k, const T& v)
       : key(k), value(absl::StrCat(v)), is_number(std::is_arithmetic_v<T>) {}
   LogField(absl::string_view k, bool v)
       : key(k), value(v ? "true" : "false"), is_number(true) {}
-  absl::string_view key;
+  std::string key;
   std::string value;
   bool is_number;  // Or true or false: stands without quotes in JSON.
 };

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/file.h"
+#include "checkpoint/initial_values.h"
 #include "checkpoint/verify.h"
 #include "checkpoint/warm_start.h"
 
@@ -76,6 +77,13 @@ absl::StatusOr<std::string> OwnDirectories::Committed(
 absl::StatusOr<std::string> OwnDirectories::WarmStart(
     const std::string& told) const {
   const std::string name = LastOf(told);
+  if (name == kInitialValuesFile && told != warm_start_) {
+    const std::string path = absl::StrCat(checkpoints_, "/", name);
+    std::error_code error;
+    const bool is_here = !checkpoints_.empty() && !IsLink(path) &&
+                         std::filesystem::is_regular_file(path, error);
+    return is_here ? path : std::string();
+  }
   if (!warm_start_.empty()) {
     if (told == warm_start_ ||
         told == absl::StrCat(warm_start_, "/", kTrainedFile)) {

@@ -32,8 +32,9 @@ class OwnDirectories {
   absl::StatusOr<std::string> Committed(const std::string& told) const;
   // What the chief calls `told` and has found by `warm_start.path`: just that, a
   // checkpoint or a file of the one name below it (see FindWarmStart), or a
-  // committed checkpoint of the run itself. INVALID_ARGUMENT if it is none of
-  // them, naming both.
+  // committed checkpoint of the run itself; or the chief's initial values beside
+  // these, empty if they are not here. INVALID_ARGUMENT if it is none of them,
+  // naming both.
   absl::StatusOr<std::string> WarmStart(const std::string& told) const;
 
   const std::string& checkpoints() const { return checkpoints_; }

@@ -104,6 +104,14 @@ TEST_F(OwnDirectoriesTest, InitialValuesAreReadWhereTheOwnSettingSays) {
             root_ + "/000001-00000008.step-4");
 }
 
+TEST_F(OwnDirectoriesTest, TheChiefsInitialValuesLieBesideTheCheckpoints) {
+  EXPECT_EQ(*own_.WarmStart("/of/the/chief/initial.safetensors"), "");
+  std::ofstream(root_ + "/initial.safetensors") << "x";
+  EXPECT_EQ(*own_.WarmStart("/of/the/chief/initial.safetensors"),
+            root_ + "/initial.safetensors");
+  EXPECT_EQ(*OwnDirectories({}).WarmStart("/x/initial.safetensors"), "");
+}
+
 TEST_F(OwnDirectoriesTest, InitialValuesOfAnotherPathAreRefusedNamingBoth) {
   for (const std::string& told :
        {std::string("/etc/passwd"), models_ + "/../secret",

@@ -114,6 +114,21 @@ std::string AgoText(const v1::Member& member) {
   return SecondsText(static_cast<double>(member.silent_ms()) / 1000);
 }
 
+// Of a worker that waits for input a tenth of the time or more: how long, and
+// which stage takes the most. Else empty.
+std::string InputText(const v1::InputStats& input) {
+  if (input.wait_seconds() < 0.1 * input.elapsed_seconds() ||
+      input.stages().empty()) {
+    return "";
+  }
+  const auto& slowest = *std::max_element(
+      input.stages().begin(), input.stages().end(),
+      [](const auto& a, const auto& b) { return a.seconds() < b.seconds(); });
+  return absl::StrFormat("%.0f%% waiting for input: %s takes the most",
+                         100 * input.wait_seconds() / input.elapsed_seconds(),
+                         slowest.name());
+}
+
 // What a process does, by its own account.
 std::string FiguresText(const v1::ProcessAnswer& answer) {
   if (!answer.has_status()) {
@@ -152,6 +167,8 @@ std::string FiguresText(const v1::ProcessAnswer& answer) {
       figures.push_back(absl::StrCat(WithCommas(worker.spoiled_sessions()),
                                      " sessions spoiled"));
     }
+    const std::string input = InputText(worker.input());
+    if (!input.empty()) figures.push_back(input);
   }
   return absl::StrJoin(figures, " · ");
 }
@@ -202,10 +219,8 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
   }
   const v1::Evaluation& evaluation = job.evaluation();
   if (evaluation.examples() > 0) {
-    absl::StrAppendFormat(
-        text, "test accuracy: %.3f after epoch %d\n",
-        static_cast<double>(evaluation.correct()) / evaluation.examples(),
-        evaluation.epoch());
+    absl::StrAppendFormat(text, "test %s after epoch %d\n",
+                          TestText(evaluation, ": "), evaluation.epoch());
   }
 }
 

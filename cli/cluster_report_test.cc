@@ -198,6 +198,21 @@ TEST_F(ClusterReportTest, WhatAServerLostIsShownWithItAndWithTheJob) {
   EXPECT_THAT(text, HasSubstr("0 blocks applied · 1,234 pushes lost\n"));
 }
 
+TEST_F(ClusterReportTest, AWorkerThatWaitsForInputNamesItsSlowestStage) {
+  v1::InputStats& input = *replies_["w0:1"].mutable_worker()->mutable_input();
+  input.set_wait_seconds(0.9);
+  input.set_elapsed_seconds(10);
+  for (const auto& [name, seconds] :
+       {std::pair<const char*, double>{"read", 2}, {"resize", 5}, {"batch", 1}}) {
+    input.add_stages()->set_name(name);
+    input.mutable_stages(input.stages_size() - 1)->set_seconds(seconds);
+  }
+  EXPECT_THAT(RenderReport(*ReportAt("w0:1")), Not(HasSubstr("input")));
+  input.set_wait_seconds(4);
+  EXPECT_THAT(RenderReport(*ReportAt("w0:1")),
+              HasSubstr(" · 40% waiting for input: resize takes the most\n"));
+}
+
 TEST_F(ClusterReportTest, TheFullestServerIsNamedOnceAllHoldTheirs) {
   EXPECT_THAT(RenderReport(*ReportAt("w0:1")), Not(HasSubstr("balance")))
       << "one server has all";
@@ -238,7 +253,7 @@ void AppendKeys(const google::protobuf::Descriptor& type,
     keys->push_back(key);
     // Each shard is a process of the report.
     if (key == "processes[].status.shards") continue;
-    if (field.message_type() == nullptr ||
+    if (field.message_type() == nullptr || field.is_map() ||
         field.message_type() == v1::Version::descriptor()) {
       continue;
     }

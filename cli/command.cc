@@ -35,6 +35,8 @@ const std::vector<Command>& Commands() {
        ConfigPrintCommand},
       {"model print", "layers, shapes, parameters and costs of the job's model",
        ModelPrintCommand},
+      {"input bench", "how fast the job's input is, and which stage limits",
+       InputBenchCommand},
       {"evaluate", "loss and metrics of a checkpoint on the test set",
        EvaluateCommand},
       {"predict", "what a checkpoint's model says of the test set",

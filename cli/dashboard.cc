@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 
 #include "cli/text_layout.h"
+#include "proto/metric_values.h"
 
 namespace paramd {
 namespace {
@@ -226,9 +227,8 @@ void FillView(const std::vector<ProcessReport>& servers,
     view->checkpoint_ms = job.checkpoint_ms();
   }
   if (job.evaluation().examples() > 0) {
-    view->accuracy = static_cast<double>(job.evaluation().correct()) /
-                     job.evaluation().examples();
-    view->accuracy_epoch = job.evaluation().epoch();
+    view->test = TestText(job.evaluation(), " ");
+    view->test_epoch = job.evaluation().epoch();
   }
   view->waiting_for = job.waiting_for();
 }
@@ -261,6 +261,22 @@ std::string RenderBlock(const ClusterView& view, int width) {
   return block;
 }
 
+std::string TestText(const v1::Evaluation& evaluation,
+                     absl::string_view between) {
+  if (MetricValues(evaluation).empty()) {
+    return absl::StrCat("loss", between,
+                        absl::StrFormat("%.4g", evaluation.loss()));
+  }
+  std::string text;
+  for (const auto& [name, value] : MetricValues(evaluation)) {
+    const bool is_open = name == "perplexity" || name == "mse";
+    absl::StrAppend(&text, text.empty() ? "" : ", ", name, between,
+                    is_open ? absl::StrFormat("%.4g", value)
+                            : absl::StrFormat("%.3f", value));
+  }
+  return text;
+}
+
 std::string RenderLine(const ClusterView& view) {
   const Summary sum = SumUp(view);
   std::string line = absl::StrFormat(
@@ -268,9 +284,9 @@ std::string RenderLine(const ClusterView& view) {
       CurrentEpoch(view), view.epochs, std::floor(100 * Fraction(view)),
       LeftText(view), RateText(sum.rate.Total()),
       LossText(sum.loss.Mean()), PushText(view), CheckpointText(view));
-  if (view.accuracy.has_value()) {
-    absl::StrAppendFormat(&line, "  test accuracy %.3f after epoch %d",
-                          *view.accuracy, view.accuracy_epoch);
+  if (!view.test.empty()) {
+    absl::StrAppendFormat(&line, "  test %s after epoch %d", view.test,
+                          view.test_epoch);
   }
   if (!view.waiting_for.empty()) {
     absl::StrAppend(&line, "  waiting for ", view.waiting_for);
@@ -280,10 +296,10 @@ std::string RenderLine(const ClusterView& view) {
 
 std::string RenderEnd(const EndView& view) {
   std::string text;
-  if (view.accuracy.has_value()) {
-    text = absl::StrFormat(
-        "test accuracy: %.3f   (%d epoch%s, %s)\n", *view.accuracy, view.epochs,
-        view.epochs == 1 ? "" : "s", SecondsText(view.seconds));
+  if (!view.test.empty()) {
+    text = absl::StrFormat("test %s   (%d epoch%s, %s)\n", view.test,
+                           view.epochs, view.epochs == 1 ? "" : "s",
+                           SecondsText(view.seconds));
   }
   if (!view.checkpoint_path.empty()) {
     absl::StrAppend(&text, "checkpoint:    ", view.checkpoint_path,

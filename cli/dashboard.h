@@ -45,8 +45,9 @@ struct ClusterView {
   absl::optional<uint64_t> checkpoint_step;
   absl::optional<uint64_t> checkpoint_bytes;
   absl::optional<double> checkpoint_ms;
-  absl::optional<double> accuracy;  // Of the newest evaluation.
-  uint32_t accuracy_epoch = 0;
+  // What the newest evaluation came to, "accuracy 0.881"; empty: none.
+  std::string test;
+  uint32_t test_epoch = 0;
   // Whom the job waits for; empty: nobody.
   std::string waiting_for;
 };
@@ -76,7 +77,7 @@ struct EndView {
   std::string program;   // As it was called: "paramd", "bazel-bin/cli/paramd".
   std::string job_path;  // As it was given.
   std::string run_dir;
-  absl::optional<double> accuracy;
+  std::string test;  // "accuracy: 0.881"; empty: it was not evaluated.
   uint32_t epochs = 0;
   double seconds = 0;
   std::string checkpoint_path;  // Empty: none was written.
@@ -89,6 +90,11 @@ struct EndView {
 
 // The result and three commands to try next, ready to be pasted into a shell.
 std::string RenderEnd(const EndView& view);
+
+// The metrics of an evaluation, or its loss where the model has none:
+// "accuracy 0.881, top_5 0.997", with `between` between name and value.
+std::string TestText(const v1::Evaluation& evaluation,
+                     absl::string_view between);
 
 // 9240 → "9,240".
 std::string WithCommas(uint64_t number);

@@ -95,8 +95,8 @@ TEST(DashboardTest, OneLineSaysTheSame) {
             "epoch 3/5  52 % of the job  18,340 ex/s  loss 0.289  "
             "pushes 5,120 applied · 0 given up  "
             "checkpoint at step 5000  2.1 MB  41 ms");
-  view.accuracy = 0.8812;
-  view.accuracy_epoch = 2;
+  view.test = "accuracy 0.881";
+  view.test_epoch = 2;
   view.waiting_for = "ps-1";
   EXPECT_THAT(RenderLine(view),
               HasSubstr("test accuracy 0.881 after epoch 2  waiting for ps-1"));
@@ -155,7 +155,7 @@ TEST(DashboardTest, FiguresComeFromTheProcessesThemselves) {
   job->set_waiting_for("ps-1");
   job->mutable_evaluation()->set_epoch(1);
   job->mutable_evaluation()->set_examples(10);
-  job->mutable_evaluation()->set_correct(8);
+  (*job->mutable_evaluation()->mutable_metrics())["accuracy"] = 0.8;
   worker.status.emplace();
   worker.status->mutable_worker()->add_pull_p50_ms(0.7);
   silent.note = "starting";
@@ -174,7 +174,7 @@ TEST(DashboardTest, FiguresComeFromTheProcessesThemselves) {
   EXPECT_EQ(view.epochs_done, 1.5);
   EXPECT_EQ(view.pushes, 9);
   EXPECT_EQ(view.given_up, 1);
-  EXPECT_EQ(view.accuracy, 0.8);
+  EXPECT_EQ(view.test, "accuracy 0.800");
   EXPECT_EQ(view.waiting_for, "ps-1");
   EXPECT_FALSE(view.checkpoint_step.has_value());
 }
@@ -207,7 +207,7 @@ TEST(DashboardTest, TheEndNamesTheResultAndThreeCommands) {
   end.program = "bazel-bin/cli/paramd";
   end.job_path = "my job.json";
   end.run_dir = "runs/fashion-mnist-1";
-  end.accuracy = 0.8871;
+  end.test = "accuracy: 0.887";
   end.epochs = 5;
   end.seconds = 53.9;
   end.checkpoint_path = "runs/fashion-mnist-1/checkpoints/x";
@@ -224,7 +224,7 @@ TEST(DashboardTest, TheEndNamesTheResultAndThreeCommands) {
             "--servers 3 --workers 4\n"
             "  bazel-bin/cli/paramd local --job 'my job.json' "
             "--set optimizer.learning_rate=0.01\n");
-  end.accuracy.reset();
+  end.test.clear();
   end.checkpoint_path.clear();
   EXPECT_THAT(RenderEnd(end), Not(HasSubstr("accuracy")));
 }

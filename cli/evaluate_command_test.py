@@ -68,8 +68,8 @@ class EvaluateTest(unittest.TestCase):
         self.assertIn(self.run_dir, found["checkpoint"])
         evaluation = result["evaluation"]
         self.assertAlmostEqual(
-            int(evaluation["correct"]) / int(evaluation["examples"]),
-            found["metrics"]["accuracy"], places=9)
+            evaluation["metrics"]["accuracy"], found["metrics"]["accuracy"],
+            places=9)
         self.assertAlmostEqual(evaluation["loss"], found["metrics"]["loss"],
                                places=9)
 
@@ -107,13 +107,60 @@ class EvaluateTest(unittest.TestCase):
         for a, b in zip(values, [value for row in rows for value in row]):
             self.assertAlmostEqual(a, b, places=6)
 
+    def train(self, name, **changes):
+        """Runs the job with these changes. Returns its evaluation."""
+        with open(self.job, encoding="utf-8") as file:
+            job = json.load(file)
+        job.update(name=name, **changes)
+        path = f"{self.directory}/{name}.json"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(job, file)
+        code, out, err = paramd("run", "--job", path, "--run_dir",
+                                f"{self.directory}/{name}")
+        self.assertEqual(0, code, out + err)
+        with open(f"{self.directory}/{name}/result.json",
+                  encoding="utf-8") as file:
+            return json.load(file)["evaluation"]
+
+    def test_a_model_of_numbers_has_no_accuracy(self):
+        evaluation = self.train("numbers", model={
+            "input": "image", "label": "image",
+            "layers": ["flatten", {"dense": 4}],
+            "loss": "mean_squared_error", "metrics": ["mse"]})
+        self.assertEqual(["mse"], list(evaluation["metrics"]))
+        self.assertAlmostEqual(evaluation["loss"], evaluation["metrics"]["mse"])
+
+    def test_the_accuracy_of_a_sequence_is_that_of_its_labels(self):
+        path = f"{self.directory}/sequences.bin"
+        with open(path, "wb") as file:
+            file.write(struct.pack("<8i", *[1, 2, 1, 2, 2, 1, 2, 1]) * EXAMPLES)
+        source = {"records": {"files": [path], "features": [
+            {"name": name, "type": "int32", "dims": [4], "classes": 3}
+            for name in ("token", "label")]}}
+        evaluation = self.train(
+            "sequences", input={"train": source, "test": source},
+            epochs=20, optimizer={"adam": {}, "learning_rate": 0.1},
+            model={"layers": [{"embedding": {"rows": 3, "width": 4}},
+                              {"dense": 3}],
+                   "loss": "softmax_cross_entropy",
+                   "metrics": ["accuracy", "perplexity"]})
+        self.assertEqual(str(EXAMPLES), evaluation["examples"])
+        self.assertEqual(str(4 * EXAMPLES), evaluation["labels"])
+        self.assertEqual(1, evaluation["metrics"]["accuracy"])
+        self.assertLess(evaluation["metrics"]["perplexity"], 1.2)
+
     def test_what_is_wrong_is_said_in_a_sentence(self):
         for arguments, sentence in (
                 (["evaluate", "--job", self.job], "--checkpoint PATH is missing"),
                 (["predict", "--job", self.job, "--checkpoint", self.run_dir,
                   "--format", "npy"], "--format npy needs --output FILE"),
                 (["predict", "--job", self.job, "--checkpoint", self.run_dir,
-                  "--format", "xml"], "--format is csv, jsonl or npy")):
+                  "--format", "xml"], "--format is csv, jsonl or npy"),
+                (["run", "--job", self.job, "--run_dir",
+                  f"{self.directory}/other", "--set",
+                  "checkpoint.best_metric=perplexity"],
+                 "checkpoint.best_metric is perplexity; the model counts "
+                 "accuracy and the loss")):
             code, _, err = paramd(*arguments)
             self.assertEqual(2, code, arguments)
             self.assertIn(sentence, err)

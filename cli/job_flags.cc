@@ -20,6 +20,7 @@ absl::StatusOr<JobSources> JobFlags::Sources() const {
   }
   JobSources sources;
   sources.file = job_path;
+  sources.text = job_text;
   sources.environment = ReadEnvironment();
   sources.settings = settings;
   return sources;

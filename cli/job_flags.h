@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 
 #include "cli/flags.h"
 #include "config/job_config.h"
@@ -16,6 +17,9 @@ namespace paramd {
 // beat what stands in it.
 struct JobFlags {
   std::string job_path;
+  // Stands for the content of the job file, which is not opened then. No flag
+  // sets it: a program that the worker is in does.
+  absl::optional<std::string> job_text;
   std::vector<Flags::Setting> settings;
 
   // Declares --job, --set and a flag for each setting. `flags` must not outlive

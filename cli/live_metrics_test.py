@@ -13,7 +13,8 @@ SAMPLE = re.compile(
 OURS = re.compile(
     r"paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|bytes|blocks|checkpoints"
     r"|directories|epochs|processes|sessions"
-    r"|pulls|pushes|refusals|shards|steps|per_example|per_second)(_total)?")
+    r"|pulls|pushes|refusals|shards|steps|batches|examples|threads|value"
+    r"|per_example|per_second)(_total)?")
 
 
 def parse(text):

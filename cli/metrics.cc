@@ -8,6 +8,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
+#include "proto/metric_values.h"
+
 namespace paramd {
 namespace {
 
@@ -132,10 +134,22 @@ void FillPulls(const Source& from, Samples* to) {
   }
 }
 
+void FillInputStages(const Source& from, Samples* to) {
+  for (const v1::InputStats::Stage& stage : from.worker().input().stages()) {
+    to->Add(stage.seconds(), {{"stage", stage.name()}});
+  }
+}
+
 void FillAccuracy(const Source& from, Samples* to) {
-  const v1::Evaluation& evaluation = from.job().evaluation();
-  if (evaluation.examples() == 0) return;
-  to->Add(static_cast<double>(evaluation.correct()) / evaluation.examples());
+  for (const auto& [name, value] : MetricValues(from.job().evaluation())) {
+    if (name == "accuracy") to->Add(value);
+  }
+}
+
+void FillEvaluation(const Source& from, Samples* to) {
+  for (const auto& [name, value] : MetricValues(from.job().evaluation())) {
+    to->Add(value, {{"metric", name}});
+  }
 }
 
 // One figure of a role, if the process has the role.
@@ -150,6 +164,13 @@ template <auto Figure>
 void OfWorker(const Source& from, Samples* to) {
   if (from.status.has_worker()) {
     to->Add(static_cast<double>((from.worker().*Figure)()));
+  }
+}
+
+template <auto Figure>
+void OfInput(const Source& from, Samples* to) {
+  if (from.worker().has_input()) {
+    to->Add(static_cast<double>((from.worker().input().*Figure)()));
   }
 }
 
@@ -268,6 +289,25 @@ constexpr Metric kMetrics[] = {
      OfWorker<&v1::WorkerStats::spoiled_sessions>},
     {"paramd_worker_median_pull_seconds", kGauge, "server",
      "Median duration of the last pulls from one server.", FillPulls},
+    {"paramd_worker_input_batches_total", kCounter, "",
+     "Batches that were given to whoever computes gradients.",
+     OfInput<&v1::InputStats::batches>},
+    {"paramd_worker_input_ready_batches", kGauge, "",
+     "Batches that are made and wait to be computed on.",
+     OfInput<&v1::InputStats::ready_batches>},
+    {"paramd_worker_input_wait_seconds_total", kCounter, "",
+     "For how long computing waited for a batch.",
+     OfInput<&v1::InputStats::wait_seconds>},
+    {"paramd_worker_input_making_threads", kGauge, "",
+     "Threads that make batches; auto changes their number.",
+     OfInput<&v1::InputStats::threads>},
+    {"paramd_worker_input_skipped_examples_total", kCounter, "",
+     "Examples that were left out because they could not be read or mapped.",
+     OfInput<&v1::InputStats::skipped_examples>},
+    {"paramd_worker_input_stage_seconds_total", kCounter, "stage",
+     "What a stage of the input took itself, all threads together; an estimate "
+     "from one example in sixteen.",
+     FillInputStages},
 
     {"paramd_job_state_info", kGauge, "state",
      "The state of the job: starting, running, finishing or finished; always "
@@ -306,8 +346,12 @@ constexpr Metric kMetrics[] = {
     {"paramd_job_member_silence_seconds", kGauge, "task",
      "How long ago the chief heard a member; none: never.", FillSilence},
     {"paramd_evaluation_accuracy_ratio", kGauge, "",
-     "Share of the test set that the newest evaluation got right.",
+     "Share of the test set's labels that the newest evaluation got right; "
+     "none: the model has no accuracy.",
      FillAccuracy},
+    {"paramd_evaluation_metric_value", kGauge, "metric",
+     "Each metric of the model but the loss, from the newest evaluation.",
+     FillEvaluation},
     {"paramd_evaluation_loss_per_example", kGauge, "",
      "Mean loss of the newest evaluation on the test set.",
      OfEvaluation<&v1::Evaluation::loss>},

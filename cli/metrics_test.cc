@@ -37,6 +37,10 @@ v1::StatusReply Everything() {
   staleness->set_sum(21);
   for (const uint64_t count : {4, 3, 2, 1}) staleness->add_histogram(count);
   status.mutable_worker()->add_pull_p50_ms(2);
+  v1::InputStats* input = status.mutable_worker()->mutable_input();
+  input->set_wait_seconds(1.5);
+  input->add_stages()->set_name("read");
+  input->mutable_stages(0)->set_seconds(3);
   v1::JobStats* job = status.mutable_job();
   job->set_state(v1::RUNNING);
   job->set_checkpoint_path("/c");
@@ -47,7 +51,8 @@ v1::StatusReply Everything() {
   job->set_checkpoints_failed(9);
   job->set_checkpoint_directory_lost(true);
   job->mutable_evaluation()->set_examples(8);
-  job->mutable_evaluation()->set_correct(6);
+  (*job->mutable_evaluation()->mutable_metrics())["accuracy"] = 0.75;
+  (*job->mutable_evaluation()->mutable_metrics())["top_5"] = 0.875;
   for (const auto state : {v1::Member::ALIVE, v1::Member::LOST}) {
     v1::Member* member = job->add_members();
     member->mutable_task()->set_type(v1::WORKER);
@@ -77,9 +82,9 @@ std::map<std::string, double> Samples(const v1::StatusReply& status) {
 
 TEST(MetricsTest, EveryNameKeepsToTheRule) {
   const std::regex rule(
-      "paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|bytes|blocks|checkpoints|"
-      "directories|epochs|processes|pulls|pushes|refusals|sessions|shards|"
-      "steps|per_example|per_second)"
+      "paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|batches|bytes|blocks|"
+      "checkpoints|directories|epochs|examples|processes|pulls|pushes|"
+      "refusals|sessions|shards|steps|threads|value|per_example|per_second)"
       "(_total)?");
   std::set<std::string> names;
   for (const MetricInfo& metric : AllMetrics()) {
@@ -125,12 +130,16 @@ TEST(MetricsTest, FiguresAreInBaseUnits) {
   EXPECT_EQ(samples.at("paramd_job_doubled_pushes"), 6);
   EXPECT_EQ(samples.at("paramd_job_failed_checkpoints_total"), 9);
   EXPECT_EQ(samples.at("paramd_job_lost_checkpoint_directories"), 1);
+  EXPECT_EQ(samples.at("paramd_worker_input_wait_seconds_total"), 1.5);
+  EXPECT_EQ(samples.at("paramd_worker_input_stage_seconds_total{stage=read}"),
+            3);
   EXPECT_EQ(samples.at("paramd_worker_median_pull_seconds{server=ps-0}"),
             0.002);
   EXPECT_EQ(samples.at("paramd_job_state_info{state=running}"), 1);
   EXPECT_EQ(samples.at("paramd_job_member_silence_seconds{task=worker-2}"),
             0.25);
   EXPECT_EQ(samples.at("paramd_evaluation_accuracy_ratio"), 0.75);
+  EXPECT_EQ(samples.at("paramd_evaluation_metric_value{metric=top_5}"), 0.875);
   EXPECT_EQ(samples.at("paramd_checkpoint_duration_seconds"), 1.5);
 }
 

@@ -220,6 +220,28 @@ absl::Status ServeMetrics(bool insecure, PreparedProcess* prepared) {
   return absl::OkStatus();
 }
 
+// Of data that the program has, and the job may have counted too.
+absl::Status CountExamples(const RunOptions& options, v1::JobConfig* job) {
+  v1::InputConfig* const input = job->mutable_input();
+  if (options.training_examples == 0 || !input->train().has_indices()) {
+    return absl::OkStatus();
+  }
+  v1::InputSource::Indices* const train =
+      input->mutable_train()->mutable_indices();
+  if (train->examples() > 0 &&
+      train->examples() != options.training_examples) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input.train.indices.examples is ", train->examples(),
+        "; the program has ", options.training_examples, " examples"));
+  }
+  train->set_examples(options.training_examples);
+  if (options.test_examples > 0) {
+    input->mutable_test()->mutable_indices()->set_examples(
+        options.test_examples);
+  }
+  return absl::OkStatus();
+}
+
 // What the process finds of an earlier life. The chief alone keeps anything: a
 // server is filled, and a worker told, by the coordinator.
 absl::Status LogRecovered(const PreparedProcess& prepared) {
@@ -256,6 +278,7 @@ absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
   }
   ASSIGN_OR_RETURN(Configuration all, options.process.Load());
   prepared->job = std::move(all.job);
+  RETURN_IF_ERROR(CountExamples(options, &prepared->job.config));
   prepared->cluster = std::move(all.cluster);
   if (!prepared->cluster.nothing_to_do().empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(

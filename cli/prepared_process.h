@@ -1,6 +1,7 @@
 #ifndef PARAMD_CLI_PREPARED_PROCESS_H_
 #define PARAMD_CLI_PREPARED_PROCESS_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,10 @@ struct RunOptions {
   std::string health_address;  // Empty: no port of its own.
   std::string incarnation;  // As text; empty: one is drawn.
   std::string replaces;     // As text; empty: not known.
+  // Of a program that the worker is in: the examples behind the numbers that it
+  // is told (input.train.indices and input.test.indices). 0: there is none.
+  uint64_t training_examples = 0;
+  uint64_t test_examples = 0;
 };
 
 // What `paramd run` is made of, step by step; each step may find it impossible.

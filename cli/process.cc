@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "checkpoint/initial_values.h"
 #include "cli/memory_limit.h"
 #include "cli/run_directory.h"
 #include "coordinator/chief_lease.h"
@@ -91,8 +92,10 @@ absl::Status Process::CreateCoordinator() {
   options.servers = role_.servers;
   options.workers = role_.workers;
   options.examples = worker_->examples();
+  options.best_metric = worker_->best_metric();
   options.data = worker_->data();
   options.nonce_seed = StableHash("nonce", role_.incarnation);
+  RETURN_IF_ERROR(WriteInitialValuesFor(&options));
   CoordinatorProcess::Paths paths;
   paths.run_directory = job_.config.run_dir();
   paths.checkpoint_directory = job_.config.checkpoint().directory();
@@ -105,6 +108,18 @@ absl::Status Process::CreateCoordinator() {
   chief.heartbeat = absl::Milliseconds(job_.config.heartbeat_ms());
   ASSIGN_OR_RETURN(coordinator_,
                    CoordinatorProcess::Create(options, paths, chief));
+  return absl::OkStatus();
+}
+
+absl::Status Process::WriteInitialValuesFor(
+    Coordinator::Options* options) const {
+  const auto* const values = worker_->initial_values();
+  if (values == nullptr || !job_.config.warm_start().path().empty()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(options->initial_values,
+                   WriteInitialValues(job_.config.checkpoint().directory(),
+                                      options->variables, *values));
   return absl::OkStatus();
 }
 

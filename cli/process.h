@@ -59,6 +59,8 @@ class Process {
 
   absl::Status CreateWorker(const ModelFactory& models);
   absl::Status CreateCoordinator();
+  // Of a model that brings them.
+  absl::Status WriteInitialValuesFor(Coordinator::Options* options) const;
   void CreateServer(Runtime* runtime);
 
   const ProcessRole role_;

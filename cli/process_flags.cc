@@ -8,6 +8,13 @@
 namespace paramd {
 namespace {
 
+// What a server without a job file is told in its place: what every job must
+// say, of which a server uses nothing.
+constexpr char kServersName[] = "job";
+constexpr char kServersJob[] =
+    R"({"name": "job", "model": {"custom": true},
+        "optimizer": {"sgd": {}, "learning_rate": 1}})";
+
 absl::optional<std::string> IfGiven(const std::string& text) {
   if (text.empty()) return absl::nullopt;
   return text;
@@ -31,15 +38,39 @@ void ProcessFlags::AddTo(Flags* flags) {
 }
 
 absl::StatusOr<Configuration> ProcessFlags::Load() const {
+  if (job.job_path.empty()) {
+    // A server learns from the chief what is trained.
+    const auto cluster = ReadCluster(FromCluster());
+    if (cluster.ok() && cluster->is_ps()) return LoadServer();
+  }
   ASSIGN_OR_RETURN(JobSources job_sources, job.Sources());
+  return LoadConfiguration(job_sources, FromCluster());
+}
+
+absl::StatusOr<Configuration> ProcessFlags::LoadServer() const {
+  JobSources sources;
+  sources.file = "no job file";
+  sources.text = kServersJob;
+  sources.environment = ReadEnvironment();
+  sources.settings = job.settings;
+  ASSIGN_OR_RETURN(Configuration all,
+                   LoadConfiguration(sources, FromCluster()));
+  // Nobody compares it with a job of his own.
+  all.job.digest.clear();
+  all.job.job_wide_text.clear();
+  if (all.job.config.name() == kServersName) all.job.config.clear_name();
+  return all;
+}
+
+ClusterSources ProcessFlags::FromCluster() const {
   ClusterSources cluster_sources;
   cluster_sources.cluster = IfGiven(cluster);
   cluster_sources.task_type = IfGiven(task_type);
   cluster_sources.task_index = IfGiven(task_index);
   cluster_sources.task_from_hostname = task_from_hostname;
-  cluster_sources.environment = job_sources.environment;
+  cluster_sources.environment = ReadEnvironment();
   cluster_sources.host_name = ReadHostName();
-  return LoadConfiguration(job_sources, cluster_sources);
+  return cluster_sources;
 }
 
 }  // namespace paramd

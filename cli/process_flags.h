@@ -25,8 +25,13 @@ struct ProcessFlags {
   void AddTo(Flags* flags);
 
   // Everything, checked. InvalidArgument naming all mistakes, one per line;
-  // also without --job.
+  // also without --job, but for a server: it takes what is trained from the
+  // chief, and its digest is empty.
   absl::StatusOr<Configuration> Load() const;
+
+ private:
+  absl::StatusOr<Configuration> LoadServer() const;
+  ClusterSources FromCluster() const;
 };
 
 }  // namespace paramd

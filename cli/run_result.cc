@@ -34,8 +34,7 @@ absl::StatusOr<v1::WriteResult> ReadRunResult(absl::string_view run_dir) {
 
 void FillEnd(const v1::WriteResult& result, EndView* view) {
   if (result.evaluation().examples() > 0) {
-    view->accuracy = static_cast<double>(result.evaluation().correct()) /
-                     result.evaluation().examples();
+    view->test = TestText(result.evaluation(), ": ");
   }
   view->epochs = result.epochs();
   view->seconds = result.seconds();
@@ -58,9 +57,8 @@ void FinishView(const v1::WriteResult& result, ClusterView* view) {
     view->checkpoint_ms.reset();
   }
   if (result.evaluation().examples() > 0) {
-    view->accuracy = static_cast<double>(result.evaluation().correct()) /
-                     result.evaluation().examples();
-    view->accuracy_epoch = result.evaluation().epoch();
+    view->test = TestText(result.evaluation(), " ");
+    view->test_epoch = result.evaluation().epoch();
   }
 }
 

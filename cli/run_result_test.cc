@@ -27,7 +27,9 @@ class RunResultTest : public ::testing::Test {
 };
 
 TEST_F(RunResultTest, TheChiefsFiguresComeBack) {
-  Write(R"({"evaluation": {"examples": "1000", "correct": "887"}, "epochs": 5,
+  Write(R"({"evaluation": {"examples": "1000",
+                           "metrics": {"accuracy": 0.887, "top_5": 0.99}},
+            "epochs": 5,
             "seconds": 53.9, "globalStep": "9370",
             "checkpointPath": "/elsewhere/x", "later": true,
             "pushesLost": "3", "pushesDoubled": "2"})");
@@ -35,7 +37,7 @@ TEST_F(RunResultTest, TheChiefsFiguresComeBack) {
   ASSERT_TRUE(result.ok()) << result.status();
   EndView end;
   FillEnd(*result, &end);
-  EXPECT_EQ(end.accuracy, 0.887);
+  EXPECT_EQ(end.test, "accuracy: 0.887, top_5: 0.990");
   EXPECT_EQ(end.epochs, 5);
   EXPECT_EQ(end.seconds, 53.9);
   EXPECT_EQ(end.checkpoint_path, "/elsewhere/x");
@@ -81,10 +83,28 @@ TEST_F(RunResultTest, FiguresOfTheLastCheckpointStay) {
   EXPECT_EQ(view.checkpoint_bytes, 7);
 }
 
-TEST_F(RunResultTest, WithoutAnEvaluationThereIsNoAccuracy) {
+TEST_F(RunResultTest, AResultOfAnEarlierVersionHasTheAccuracyOfItsCounts) {
+  Write(R"({"evaluation": {"examples": "1000", "correct": "887"}})");
+  const auto result = ReadRunResult(directory_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EndView end;
+  FillEnd(*result, &end);
+  EXPECT_EQ(end.test, "accuracy: 0.887");
+}
+
+TEST_F(RunResultTest, AModelWithoutMetricsHasItsLoss) {
+  Write(R"({"evaluation": {"examples": "1000", "loss": 0.0121345}})");
+  const auto result = ReadRunResult(directory_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EndView end;
+  FillEnd(*result, &end);
+  EXPECT_EQ(end.test, "loss: 0.01213");
+}
+
+TEST_F(RunResultTest, WithoutAnEvaluationNothingIsSaidOfTheTestSet) {
   EndView end;
   FillEnd(v1::WriteResult(), &end);
-  EXPECT_FALSE(end.accuracy.has_value());
+  EXPECT_EQ(end.test, "");
   EXPECT_EQ(end.checkpoint_path, "");
 }
 

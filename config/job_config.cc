@@ -279,7 +279,10 @@ absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources) {
     const std::string flag = FlagOf(path);
     reader.Assign(path, value, {flag, false}, &job.config);
   }
-  reader.FillDefaults("", &job.config);
+  if (job.config.model().custom() && !job.config.has_input()) {
+    job.config.mutable_input()->mutable_train()->mutable_indices();
+  }
+  reader.FillDefaults(&job.config);
   CheckJob(job.config, reader, &mistakes);
   if (sources.check_input_files) {
     CheckInputFiles(job.config, job.origins, &mistakes);

@@ -1,5 +1,6 @@
 #include "config/job_config.h"
 
+#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -41,10 +42,10 @@ std::string MessageOf(const JobSources& sources) {
 }
 
 TEST(JobConfigTest, EveryExampleLoads) {
-  for (const char* name : {"fashion_mnist", "fashion_mnist_small",
-                           "linear_softmax", "plain_idx_files"}) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator("config/examples")) {
     JobSources sources;
-    sources.file = absl::StrCat("config/examples/", name, ".json");
+    sources.file = entry.path();
     const absl::StatusOr<LoadedJob> job = LoadJob(sources);
     ASSERT_TRUE(job.ok()) << job.status();
     EXPECT_GE(job->config.model().layers_size(), 2);
@@ -116,6 +117,23 @@ TEST(JobConfigTest, AllMistakesAreSaidAtOnce) {
           "10000; found \"x\"\n",
           "--set: optimizer.adam.beta3: unknown key; did you "
           "mean 'beta1'?"));
+}
+
+TEST(JobConfigTest, ACustomModelNeedsNoLayersNoLossAndNoInput) {
+  JobSources sources = From(R"({"name": "own", "model": {"custom": true},
+      "optimizer": {"sgd": {}, "learning_rate": 0.1}})");
+  const absl::StatusOr<LoadedJob> job = LoadJob(sources);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_TRUE(job->config.input().train().has_indices());
+  EXPECT_EQ(job->config.input().train().indices().examples(), 0u);
+  EXPECT_FALSE(job->config.model().has_loss());
+  // It may name one that paramd reads.
+  sources = From(R"({"name": "own", "model": {"custom": true},
+      "input": {"train": {"csv": {"files": "a.csv"}}},
+      "optimizer": {"sgd": {}, "learning_rate": 0.1}})");
+  EXPECT_TRUE(LoadJob(sources)->config.input().train().has_csv());
+  sources.settings = {{"model.custom", "false"}};
+  EXPECT_THAT(MessageOf(sources), HasSubstr("model.layers: is missing"));
 }
 
 TEST(JobConfigTest, HostileFilesAreRefusedWithOneSentence) {

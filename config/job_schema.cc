@@ -143,9 +143,15 @@ Json SchemaOfField(const FieldDescriptor& field, Definitions* definitions) {
   return schema;
 }
 
+// Whatever else is given.
+bool MustBeGiven(const FieldDescriptor& field) {
+  return SettingOf(field).required() &&
+         SettingOf(field).required_unless().empty();
+}
+
 bool HasRequired(const Descriptor& message) {
   for (int i = 0; i < message.field_count(); ++i) {
-    if (SettingOf(*message.field(i)).required()) return true;
+    if (MustBeGiven(*message.field(i))) return true;
   }
   return false;
 }
@@ -157,7 +163,7 @@ Json ObjectOf(const Descriptor& message, Definitions* definitions) {
   for (int i = 0; i < message.field_count(); ++i) {
     const FieldDescriptor& field = *message.field(i);
     properties[field.name()] = SchemaOfField(field, definitions);
-    if (SettingOf(field).required()) required.push_back(field.name());
+    if (MustBeGiven(field)) required.push_back(field.name());
   }
   if (!required.empty()) schema["required"] = required;
   for (int i = 0; i < message.real_oneof_decl_count(); ++i) {

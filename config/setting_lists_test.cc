@@ -32,7 +32,7 @@ class SettingListsTest : public ::testing::Test {
         ParseJson(text, source, {}, &mistakes_);
     ASSERT_TRUE(value.has_value()) << Message();
     reader_.ReadMessage(*value, source, "", &garden_);
-    reader_.FillDefaults("", &garden_);
+    reader_.FillDefaults(&garden_);
   }
   void Assign(absl::string_view path, absl::string_view text) {
     reader_.Assign(path, text, {"--set", false}, &garden_);

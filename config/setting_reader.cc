@@ -490,7 +490,28 @@ void SettingReader::ForgetInside(const std::string& path) {
   }
 }
 
-void SettingReader::FillDefaults(const std::string& path, Message* message) {
+void SettingReader::FillDefaults(Message* message) {
+  filled_ = message;
+  FillDefaultsAt("", message);
+  filled_ = nullptr;
+}
+
+bool SettingReader::IsExcused(const v1::SettingOptions& setting) const {
+  if (setting.required_unless().empty()) return false;
+  const Message* message = filled_;
+  const FieldDescriptor* field = nullptr;
+  for (const absl::string_view key :
+       absl::StrSplit(setting.required_unless(), '.')) {
+    if (field != nullptr) {
+      message = &message->GetReflection()->GetMessage(*message, field);
+    }
+    field = message->GetDescriptor()->FindFieldByName(std::string(key));
+    if (field == nullptr) return false;  // In another message's tests.
+  }
+  return message->GetReflection()->GetBool(*message, field);
+}
+
+void SettingReader::FillDefaultsAt(const std::string& path, Message* message) {
   const Descriptor& type = *message->GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
@@ -505,22 +526,22 @@ void SettingReader::FillField(const std::string& path, const Field& field,
   const v1::SettingOptions& setting = SettingOf(field);
   const bool is_given = IsGiven(field, *parent);
   if (!is_given && setting.required()) {
-    if (mistakes_.HasUnder(path)) return;
+    if (mistakes_.HasUnder(path) || IsExcused(setting)) return;
     mistakes_.Add(PlaceOf(path), path,
                   absl::StrCat("is missing; give it", Example(field)));
     return;
   }
   if (field.is_repeated() && IsMessage(field)) {
     for (int i = 0; i < reflection.FieldSize(*parent, &field); ++i) {
-      FillDefaults(absl::StrCat(path, "[", i, "]"),
-                   reflection.MutableRepeatedMessage(parent, &field, i));
+      FillDefaultsAt(absl::StrCat(path, "[", i, "]"),
+                     reflection.MutableRepeatedMessage(parent, &field, i));
     }
     return;
   }
   if (IsMessage(field)) {
     const bool may_be_absent = IsAlternative(field) || setting.may_be_absent();
     if (mistakes_.HasAt(path) || (!is_given && may_be_absent)) return;
-    return FillDefaults(path, reflection.MutableMessage(parent, &field));
+    return FillDefaultsAt(path, reflection.MutableMessage(parent, &field));
   }
   if (is_given || setting.default_json().empty()) return;
   const JsonSource source = {std::string(kDefaultSource), false};

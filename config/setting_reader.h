@@ -9,6 +9,7 @@
 
 #include "config/json_value.h"
 #include "config/mistakes.h"
+#include "proto/paramd/v1/setting.pb.h"
 
 namespace paramd {
 
@@ -47,9 +48,9 @@ class SettingReader {
               const JsonSource& source, google::protobuf::Message* root);
 
   // Sets what was not given to its default, all the way down; adds a mistake
-  // for every required setting that is missing.
-  void FillDefaults(const std::string& path,
-                    google::protobuf::Message* message);
+  // for every required setting that is missing. What it is required unless of is
+  // looked up in `message`, which is the whole job.
+  void FillDefaults(google::protobuf::Message* message);
 
   Place PlaceOf(const std::string& path) const {
     return OriginOf(origins_, path);
@@ -80,7 +81,10 @@ class SettingReader {
                   const std::string& path, const Field& field, Message* parent);
   void ReadEnum(const JsonValue& value, const JsonSource& source,
                 const std::string& path, const Field& field, Message* parent);
+  void FillDefaultsAt(const std::string& path, Message* message);
   void FillField(const std::string& path, const Field& field, Message* parent);
+  // Whether a required setting may be missing after all.
+  bool IsExcused(const v1::SettingOptions& setting) const;
   void CheckAlternatives(const std::string& path, const Message& message);
   // Steps from `message` into its field or list element. Null, with a mistake
   // added, if there is none.
@@ -99,6 +103,7 @@ class SettingReader {
 
   Origins& origins_;
   Mistakes& mistakes_;
+  const Message* filled_ = nullptr;  // In FillDefaults: the whole job.
 };
 
 // "a.b"; "b" if `path` is empty.

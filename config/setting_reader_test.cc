@@ -101,7 +101,7 @@ TEST_F(SettingReaderTest, AlternativesExcludeEachOther) {
 
 TEST_F(SettingReaderTest, AnUnknownLayerNamesTheNearest) {
   Read(R"({"model": {"layers": ["relo", {"dens": 5}, 7, {}]}})");
-  reader_.FillDefaults("", &config_);
+  reader_.FillDefaults(&config_);
   EXPECT_THAT(Message(), HasSubstr("model.layers[0]: unknown name \"relo\"; "
                                    "did you mean 'relu'?"));
   EXPECT_THAT(Message(), HasSubstr("model.layers[1].dens: unknown key; did "
@@ -126,7 +126,7 @@ TEST_F(SettingReaderTest, AListThatIsTooLongIsNotRead) {
 
 TEST_F(SettingReaderTest, MissingSettingsAreNamedOnceWithAnExample) {
   Read("{\n\"model\": {\"layers\": [\"dense\"]}, \"input\": 5}");
-  reader_.FillDefaults("", &config_);
+  reader_.FillDefaults(&config_);
   EXPECT_THAT(Message(), HasSubstr("job.json:1: name: is missing; give it, "
                                    "for example \"fashion-mnist\""));
   EXPECT_THAT(Message(), HasSubstr("job.json:1: optimizer: is missing"));
@@ -138,7 +138,7 @@ TEST_F(SettingReaderTest, MissingSettingsAreNamedOnceWithAnExample) {
 
 TEST_F(SettingReaderTest, DefaultsAreFilledInAndSaySo) {
   Read(R"({"optimizer": {"adam": {"beta1": 0.5}}, "epochs": 3})");
-  reader_.FillDefaults("", &config_);
+  reader_.FillDefaults(&config_);
   EXPECT_EQ(config_.epochs(), 3u);
   EXPECT_EQ(config_.seed(), 1u);
   EXPECT_EQ(config_.chunk_bytes(), 1048576u);

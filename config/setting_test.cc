@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -54,6 +55,23 @@ TEST(SettingTest, EverySingleValueHasADefaultOrIsRequired) {
         << field.full_name();
     EXPECT_TRUE(field.has_presence() || field.is_repeated())
         << field.full_name();
+  });
+}
+
+TEST(SettingTest, WhatASettingIsRequiredUnlessIsABoolOfTheJob) {
+  ForEachSetting([](const FieldDescriptor& field) {
+    const std::string& path = SettingOf(field).required_unless();
+    if (path.empty()) return;
+    EXPECT_TRUE(SettingOf(field).required()) << field.full_name();
+    const google::protobuf::Descriptor* message = v1::JobConfig::descriptor();
+    const FieldDescriptor* found = nullptr;
+    for (const absl::string_view key : absl::StrSplit(path, '.')) {
+      ASSERT_NE(message, nullptr) << path;
+      found = message->FindFieldByName(std::string(key));
+      ASSERT_NE(found, nullptr) << path;
+      message = found->message_type();
+    }
+    EXPECT_EQ(found->cpp_type(), FieldDescriptor::CPPTYPE_BOOL) << path;
   });
 }
 

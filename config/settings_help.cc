@@ -52,6 +52,7 @@ void Append(const Descriptor& message, const SettingHelp& around,
     help.default_json = options.default_json();
     help.example_json = options.example_json();
     help.is_required = options.required();
+    help.required_unless = options.required_unless();
     help.is_local = around.is_local || options.scope() == v1::SCOPE_LOCAL;
     help.may_change = around.may_change || options.may_change();
     help.is_alternative = IsAlternative(field);

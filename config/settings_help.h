@@ -21,6 +21,7 @@ struct SettingHelp {
   std::string default_json;  // empty: none
   std::string example_json;
   bool is_required = false;
+  std::string required_unless;  // Empty: always.
   bool is_local = false;        // each process may have its own
   bool may_change = false;      // a run may go on with another value
   bool is_alternative = false;  // one of several that exclude each other

@@ -217,6 +217,14 @@ absl::StatusOr<v1::FindCheckpointResult> CoordinatorProcess::Find(
 }
 
 IoResult CoordinatorProcess::Read(const v1::ReadForServer& request) {
+  if (request.has_initial()) {
+    IoResult result;
+    auto read = std::make_unique<v1::ReadWarmStartResult>();
+    result.status =
+        ReadWarmStart(request.initial(), read.get(), &result.payload);
+    result.head = std::move(read);
+    return result;
+  }
   RestoreReader& reader = readers_[request.server()];
   IoResult result;
   auto read = std::make_unique<v1::ReadSlicesResult>();

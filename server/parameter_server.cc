@@ -74,10 +74,13 @@ IoResult ReadInitial(const OwnDirectories& own,
   const auto path = own.WarmStart(asked.warm_start().path());
   result.status = path.status();
   if (!path.ok()) return result;
-  v1::ReadWarmStart request = asked;
-  request.mutable_warm_start()->set_path(*path);
   auto read = std::make_unique<v1::ReadWarmStartResult>();
-  result.status = ReadWarmStart(request, read.get(), &result.payload);
+  read->set_unseen(path->empty());
+  if (!path->empty()) {
+    v1::ReadWarmStart request = asked;
+    request.mutable_warm_start()->set_path(*path);
+    result.status = ReadWarmStart(request, read.get(), &result.payload);
+  }
   result.head = std::move(read);
   return result;
 }

@@ -8,8 +8,10 @@
 #include "checkpoint/file.h"
 #include "client/core/weights.h"
 #include "proto/paramd/v1/compute.pb.h"
+#include "worker/best_metric.h"
 #include "worker/evaluation.h"
 #include "worker/input/open_pipeline.h"
+#include "worker/metric_messages.h"
 
 namespace paramd {
 namespace {
@@ -17,6 +19,8 @@ namespace {
 using ::google::protobuf::DynamicCastToGenerated;
 
 constexpr absl::Duration kInputPatience = absl::Minutes(5);
+// So that clocks cost nothing beside a stage that does next to nothing.
+constexpr uint32_t kMeasuredExample = 16;
 
 std::vector<uint64_t> GradientBytes(const TrainedModel& model) {
   std::vector<uint64_t> bytes;
@@ -45,7 +49,8 @@ absl::Status WorkerProcess::Check(const v1::JobConfig& job,
   ASSIGN_OR_RETURN(const auto training,
                    OpenTrainingData(job.input(), job.seed()));
   RETURN_IF_ERROR(OpenTestData(job.input(), training->spec()).status());
-  return models(job, training->spec()).status();
+  ASSIGN_OR_RETURN(const auto model, models(job, training->spec()));
+  return BestMetric(job.checkpoint(), model->metrics()).status();
 }
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
@@ -55,22 +60,30 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   ASSIGN_OR_RETURN(auto test,
                    OpenTestData(options.job.input(), training->spec()));
   ASSIGN_OR_RETURN(auto model, models(options.job, training->spec()));
+  ASSIGN_OR_RETURN(
+      std::string best_metric,
+      BestMetric(options.job.checkpoint(), model->metrics()));
   Worker::Options worker = options;
   worker.examples = training->size();
   worker.data = training->Describe();
-  ASSIGN_OR_RETURN(*worker.data.mutable_directory(),
-                   AbsolutePath(TrainingDirectory(options.job.input())));
+  const std::string directory = TrainingDirectory(options.job.input());
+  if (!directory.empty()) {
+    ASSIGN_OR_RETURN(*worker.data.mutable_directory(), AbsolutePath(directory));
+  }
   worker.data.set_host(options.host);
+  worker.variables = model->variables();
   return std::unique_ptr<WorkerProcess>(
       new WorkerProcess(worker, std::move(training), std::move(test),
-                        std::move(model)));
+                        std::move(model), std::move(best_metric)));
 }
 
 WorkerProcess::WorkerProcess(const Worker::Options& options,
                              std::unique_ptr<Pipeline> training,
                              std::unique_ptr<Pipeline> test,
-                             std::unique_ptr<TrainedModel> model)
+                             std::unique_ptr<TrainedModel> model,
+                             std::string best_metric)
     : options_(options),
+      best_metric_(std::move(best_metric)),
       training_(std::move(training)),
       test_(std::move(test)),
       model_(std::move(model)),
@@ -78,15 +91,28 @@ WorkerProcess::WorkerProcess(const Worker::Options& options,
       pool_(GradientBytes(*model_)),
       step_(options.job, model_.get()),
       core_(options),
-      prefetcher_(*training_, PrefetchOptions(options.job.input(),
-                                             options.job.batch_per_replica())),
+      prefetcher_(*training_, PrefetcherOptions()),
       computing_("compute"),
-      evaluating_("evaluate") {}
+      evaluating_("evaluate") {
+  training_->Measure(/*trace=*/nullptr, kMeasuredExample);
+}
+
+Prefetcher::Options WorkerProcess::PrefetcherOptions() const {
+  Prefetcher::Options options = PrefetchOptions(
+      options_.job.input(), options_.job.batch_per_replica());
+  options.on_made = [model = model_.get()](const Batch& batch) {
+    model->Announce(batch);
+  };
+  return options;
+}
 
 void WorkerProcess::AddTo(Runtime* runtime) {
   runtime->AddCore(PeerId::Worker(options_.index), &core_);
   runtime->OnStatus(
-      [this](v1::StatusReply* status) { core_.FillStatus(status); });
+      [this](v1::StatusReply* status) {
+        core_.FillStatus(status);
+        FillInput(status->mutable_worker()->mutable_input());
+      });
   runtime->HandleIo(
       v1::FetchPortion::descriptor(),
       [this](Outbox::IoItem item, Runtime::IoDone done) {
@@ -133,9 +159,22 @@ void WorkerProcess::AddTo(Runtime* runtime) {
       });
 }
 
+absl::Status WorkerProcess::Announce(const v1::ComputeGradient& request) {
+  const Portion wanted =
+      ToRange(request.epoch(), request.begin(), request.end());
+  // Other contributors, or a step that begins anew: another range than that.
+  if (announced_ != wanted) RETURN_IF_ERROR(prefetcher_.Add(wanted));
+  announced_.reset();
+  if (!request.has_next()) return absl::OkStatus();
+  const v1::Portion& next = request.next();
+  announced_ = ToRange(next.epoch(), next.begin(), next.end());
+  return prefetcher_.Add(*announced_);
+}
+
 absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::TakeBatch(
     const Portion& wanted) {
-  // Batches before it belong to portions that this worker has no more.
+  // Batches before it are of portions that this worker has no more, or of
+  // steps that did not come.
   for (;;) {
     ASSIGN_OR_RETURN(Prefetcher::NextBatch next,
                      prefetcher_.WaitForNext(kInputPatience));
@@ -147,23 +186,18 @@ absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::TakeBatch(
   }
 }
 
-absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::Assemble(
-    const Portion& wanted) {
-  auto batch = std::make_unique<Batch>();
-  RETURN_IF_ERROR(training_->Read(wanted, batch.get()));
-  return batch;
-}
-
 IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
                                 BufferChain weights) {
   IoResult result;
   const GradientPool::Set gradients = pool_.Take();
+  if (request.portion() != 0) {
+    announced_.reset();
+  } else {
+    result.status = Announce(request);
+    if (!result.status.ok()) return result;
+  }
   std::unique_ptr<Batch> batch;
   const auto next = [&](const Portion& range) -> absl::StatusOr<const Batch*> {
-    if (request.portion() == 0) {  // Shares of sync mode are of no portion.
-      ASSIGN_OR_RETURN(batch, Assemble(range));
-      return batch.get();
-    }
     if (batch != nullptr) prefetcher_.Recycle(std::move(batch));
     ASSIGN_OR_RETURN(batch, TakeBatch(range));
     return batch.get();
@@ -174,25 +208,43 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
         ready_.Add(static_cast<uint32_t>(variable),
                    gradients.buffers[variable]);
       });
-  if (batch != nullptr && request.portion() != 0) {
-    prefetcher_.Recycle(std::move(batch));
-  }
+  if (batch != nullptr) prefetcher_.Recycle(std::move(batch));
   if (!computed.ok()) {
     result.status = computed.status();
     return result;
   }
   auto head = std::make_unique<v1::ComputeGradientResult>();
-  head->set_loss(computed->loss_sum);
-  head->set_correct(computed->correct);
-  head->set_examples(computed->examples);
+  SetMetrics(*computed, head.get());
   result.head = std::move(head);
   result.payload = {gradients.buffers.begin(), gradients.buffers.end()};
   return result;
 }
 
+void WorkerProcess::FillInput(v1::InputStats* stats) const {
+  const Prefetcher::Figures figures = prefetcher_.figures();
+  stats->set_batches(figures.batches);
+  stats->set_ready_batches(figures.ready_now);
+  stats->set_wait_seconds(absl::ToDoubleSeconds(figures.waited));
+  stats->set_elapsed_seconds(absl::ToDoubleSeconds(figures.elapsed));
+  stats->set_threads(figures.threads);
+  stats->set_skipped_examples(training_->skipped());
+  for (const Pipeline::StageTime& time : training_->StageTimes()) {
+    v1::InputStats::Stage* const stage = stats->add_stages();
+    stage->set_name(time.name);
+    stage->set_seconds(absl::ToDoubleSeconds(time.time));
+  }
+}
+
 IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
                                  BufferChain weights) {
   IoResult result;
+  if (!evaluator_->evaluates()) {  // Of no examples: there is nothing to say.
+    auto head = std::make_unique<v1::EvaluateWeightsResult>();
+    head->mutable_evaluation()->set_epoch(request.epoch());
+    head->mutable_evaluation()->set_final(request.final());
+    result.head = std::move(head);
+    return result;
+  }
   const auto sum = EvaluateOn(*test_, ValuesOf(weights), evaluator_.get());
   if (!sum.ok()) {
     result.status = sum.status();
@@ -202,9 +254,7 @@ IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
   v1::Evaluation* evaluation = head->mutable_evaluation();
   evaluation->set_epoch(request.epoch());
   evaluation->set_final(request.final());
-  evaluation->set_examples(sum->examples);
-  evaluation->set_correct(sum->correct);
-  evaluation->set_loss(sum->mean_loss());
+  SetMetrics(*sum, evaluation);
   evaluation->set_classes(ClassesOf(test_->spec()));
   result.head = std::move(head);
   return result;

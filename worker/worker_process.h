@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "net/runtime.h"
 #include "net/worker_thread.h"
 #include "proto/paramd/v1/types.pb.h"
@@ -23,8 +25,8 @@ namespace paramd {
 // compute gradients and evaluate for it.
 //
 // Thread safety: Create and AddTo on one thread, before the runtime runs. Then
-// each thread touches only what is its own: the computing thread model_, pool_, step_
-// and takes from prefetcher_; the evaluating thread evaluator_; each reads the
+// each thread touches only what is its own: the computing thread model_, pool_, step_,
+// announced_ and takes from prefetcher_; the evaluating thread evaluator_; each reads the
 // weights that came with its work. The object outlives the runtime's Run.
 class WorkerProcess {
  public:
@@ -42,7 +44,13 @@ class WorkerProcess {
   const std::vector<v1::Variable>& variables() const {
     return model_->variables();
   }
+  // Null: what their initializers say.
+  const std::vector<std::vector<float>>* initial_values() const {
+    return model_->initial_values();
+  }
   uint64_t examples() const { return training_->size(); }
+  // The name of what makes a checkpoint better; empty: auto.
+  const std::string& best_metric() const { return best_metric_; }
   const v1::DataSet& data() const { return options_.data; }
 
   // Adds the core and does its work.
@@ -52,16 +60,22 @@ class WorkerProcess {
   WorkerProcess(const Worker::Options& options,
                 std::unique_ptr<Pipeline> training,
                 std::unique_ptr<Pipeline> test,
-                std::unique_ptr<TrainedModel> model);
+                std::unique_ptr<TrainedModel> model,
+                std::string best_metric);
 
+  Prefetcher::Options PrefetcherOptions() const;
   // Both drop the weights.
   IoResult Compute(const v1::ComputeGradient& request, BufferChain weights);
-  // The next batch of a portion; or one that was not announced.
+  // Sync mode: has the request's examples made, unless they are being made
+  // already, and behind them those of the next one.
+  absl::Status Announce(const v1::ComputeGradient& request);
+  // REQUIRES: it was announced, or is of a portion that was fetched.
   absl::StatusOr<std::unique_ptr<Batch>> TakeBatch(const Portion& wanted);
-  absl::StatusOr<std::unique_ptr<Batch>> Assemble(const Portion& wanted);
+  void FillInput(v1::InputStats* stats) const;
   IoResult Evaluate(const v1::EvaluateWeights& request, BufferChain weights);
 
   const Worker::Options options_;
+  const std::string best_metric_;
   const std::unique_ptr<Pipeline> training_;
   const std::unique_ptr<Pipeline> test_;
   const std::unique_ptr<TrainedModel> model_;
@@ -73,6 +87,7 @@ class WorkerProcess {
   ReadyGradients ready_;
   Worker core_;
   Prefetcher prefetcher_;
+  absl::optional<Portion> announced_;  // The last, for the next step.
   WorkerThread computing_;   // Last: end before what they use.
   WorkerThread evaluating_;
 };

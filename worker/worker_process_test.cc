@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,8 @@
 #include "gtest/gtest.h"
 
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
 #include "client/core/testing/configurations.h"
 #include "coordinator/core/testing/core_driver.h"
 #include "proto/paramd/v1/data.pb.h"
@@ -66,6 +70,40 @@ void Append(uint32_t number, std::string* bytes) {
     bytes->push_back(static_cast<char>(number >> shift));
   }
 }
+
+// A model that calls `during` in each of its steps.
+class WatchedModel : public TrainedModel {
+ public:
+  WatchedModel(std::unique_ptr<TrainedModel> model,
+               std::function<void(const Batch&)> during)
+      : model_(std::move(model)), during_(std::move(during)) {}
+
+  const std::vector<v1::Variable>& variables() const override {
+    return model_->variables();
+  }
+  std::unique_ptr<TrainedModel> Clone() const override {
+    return model_->Clone();
+  }
+  absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
+                               const StepOptions& options,
+                               GradientSpans gradients, Ready ready) override {
+    during_(batch);
+    return model_->Step(weights, batch, options, gradients, ready);
+  }
+  absl::StatusOr<Metrics> Evaluate(WeightSpans weights,
+                                   const Batch& batch) override {
+    return model_->Evaluate(weights, batch);
+  }
+  absl::Status Predict(WeightSpans weights, const Batch& batch,
+                       Batch* out) override {
+    return model_->Predict(weights, batch, out);
+  }
+  ModelCost cost() const override { return model_->cost(); }
+
+ private:
+  const std::unique_ptr<TrainedModel> model_;
+  const std::function<void(const Batch&)> during_;
+};
 
 // Four training images of 2 x 2 with labels 0, 1, 0, 0; two to test on, 0 and
 // 1. The model is one dense layer of two units.
@@ -133,7 +171,13 @@ class WorkerProcessTest : public ::testing::Test {
 
   // ---- the process, joined to a cluster of one server
   void Join() {
-    auto process = WorkerProcess::Create(options_);
+    auto process = WorkerProcess::Create(
+        options_, [this](const v1::JobConfig& job, const InputSpec& input)
+                      -> absl::StatusOr<std::unique_ptr<TrainedModel>> {
+          ASSIGN_OR_RETURN(auto model, BuiltInModels()(job, input));
+          return std::make_unique<WatchedModel>(
+              std::move(model), [this](const Batch& batch) { OnStep(batch); });
+        });
     ASSERT_TRUE(process.ok()) << process.status();
     process_ = *std::move(process);
     process_->AddTo(&runtime_);
@@ -210,8 +254,40 @@ class WorkerProcessTest : public ::testing::Test {
     return result;
   }
 
+  // A share of sync mode, of a step of four examples.
+  IoResult ComputeShare(uint64_t begin, uint64_t end,
+                        absl::optional<Portion> next) {
+    auto compute = std::make_unique<v1::ComputeGradient>();
+    compute->set_epoch(1);
+    compute->set_begin(begin);
+    compute->set_end(end);
+    compute->set_divide_by(4);
+    if (next.has_value()) {
+      compute->mutable_next()->set_epoch(1);
+      compute->mutable_next()->set_begin(next->begin);
+      compute->mutable_next()->set_end(next->end);
+    }
+    driver_->ios.clear();
+    driver_->ios.push_back({99, std::move(compute),
+                            {Floats(std::vector<float>(8)),
+                             Floats(std::vector<float>(2))}});
+    return Do<v1::ComputeGradient>();
+  }
+  v1::InputStats Input() {
+    v1::StatusReply status;
+    runtime_.fill_status(&status);
+    return status.worker().input();
+  }
+  void OnStep(const Batch& batch) {
+    steps_.push_back(batch.range.begin);
+    if (!during_step_) return;
+    during_step_();
+  }
+
   Worker::Options options_;
   FakeRuntime runtime_;
+  std::function<void()> during_step_;
+  std::vector<uint64_t> steps_;  // What each began with.
   std::unique_ptr<WorkerProcess> process_;
   std::unique_ptr<CoreDriver> driver_;
 };
@@ -258,6 +334,21 @@ TEST_F(WorkerProcessTest, ItsCoreIsTheWorkerOfItsIndex) {
   EXPECT_EQ(status.generation().counter(), 7u);
 }
 
+TEST_F(WorkerProcessTest, ABestMetricThatTheModelDoesNotHaveIsRefused) {
+  EXPECT_EQ((*WorkerProcess::Create(options_))->best_metric(), "");
+  options_.job.mutable_checkpoint()->set_best_metric(
+      v1::CheckpointConfig::PERPLEXITY);
+  for (const absl::Status& status :
+       {WorkerProcess::Create(options_).status(),
+        WorkerProcess::Check(options_.job)}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("checkpoint.best_metric is perplexity"));
+  }
+  options_.job.mutable_model()->add_metrics(v1::ModelConfig::PERPLEXITY);
+  EXPECT_EQ((*WorkerProcess::Create(options_))->best_metric(), "perplexity");
+}
+
 TEST_F(WorkerProcessTest, AGradientIsOfTheLeasedExamplesOnThePulledWeights) {
   Join();
   GivePortion(0, 4);
@@ -269,6 +360,9 @@ TEST_F(WorkerProcessTest, AGradientIsOfTheLeasedExamplesOnThePulledWeights) {
       static_cast<const v1::ComputeGradientResult&>(*result.head);
   EXPECT_EQ(computed.examples(), 3u);
   EXPECT_NEAR(computed.loss(), 3 * std::log(2.0), 1e-5);
+  ASSERT_EQ(computed.metrics_size(), 1);
+  EXPECT_EQ(computed.metrics(0).name(), "accuracy");
+  EXPECT_EQ(computed.metrics(0).count(), 3);
   ASSERT_EQ(result.payload.size(), 2u);  // One run of bytes a variable.
   EXPECT_EQ(result.payload[0].size(), 8 * sizeof(float));
   const std::vector<float> bias = Numbers({result.payload[1]});
@@ -327,6 +421,44 @@ TEST_F(WorkerProcessTest, InputOfALostSessionIsSkipped) {
       1u);
 }
 
+TEST_F(WorkerProcessTest, TheNextShareIsMadeWhileOneIsComputed) {
+  Join();
+  uint64_t ready = 0;
+  during_step_ = [&] {
+    // The step does not end before the batch of the next one is there.
+    const Time begin = MonotonicNow();
+    while (ready == 0 && MonotonicNow() - begin < absl::Seconds(30)) {
+      std::this_thread::yield();
+      ready = Input().ready_batches();
+    }
+  };
+  EXPECT_TRUE(ComputeShare(0, 2, Portion{1, 2, 4}).status.ok());
+  EXPECT_EQ(ready, 1u);
+  during_step_ = nullptr;
+  EXPECT_TRUE(ComputeShare(2, 4, absl::nullopt).status.ok());
+  EXPECT_THAT(steps_, ElementsAre(0, 2));
+  EXPECT_EQ(Input().batches(), 2u);
+  EXPECT_EQ(Input().ready_batches(), 0u);
+}
+
+TEST_F(WorkerProcessTest, AShareThatWasNotExpectedIsComputedAllTheSame) {
+  Join();
+  EXPECT_TRUE(ComputeShare(0, 1, Portion{1, 1, 2}).status.ok());
+  // Other contributors; the same once more; and on from there.
+  EXPECT_TRUE(ComputeShare(3, 4, Portion{1, 1, 2}).status.ok());
+  EXPECT_TRUE(ComputeShare(3, 4, Portion{1, 1, 2}).status.ok());
+  EXPECT_TRUE(ComputeShare(1, 2, absl::nullopt).status.ok());
+  EXPECT_TRUE(ComputeShare(1, 2, absl::nullopt).status.ok());
+  EXPECT_THAT(steps_, ElementsAre(0, 3, 3, 1, 1));
+  EXPECT_EQ(Input().ready_batches(), 0u);
+}
+
+TEST_F(WorkerProcessTest, AShareOutsideTheDataIsRefused) {
+  Join();
+  EXPECT_TRUE(absl::IsOutOfRange(ComputeShare(2, 5, absl::nullopt).status));
+  EXPECT_THAT(steps_, ElementsAre());
+}
+
 TEST_F(WorkerProcessTest, APortionOutsideTheDataIsRefused) {
   Join();
   GivePortion(0, 5);  // There are 4 examples.
@@ -347,7 +479,8 @@ TEST_F(WorkerProcessTest, AnEvaluationIsOfTheWholeTestSet) {
       static_cast<const v1::EvaluateWeightsResult&>(*result.head).evaluation();
   EXPECT_EQ(evaluation.epoch(), 1u);
   EXPECT_EQ(evaluation.examples(), 2u);
-  EXPECT_EQ(evaluation.correct(), 1u);  // The same guess for both.
+  EXPECT_EQ(evaluation.labels(), 2u);
+  EXPECT_EQ(evaluation.metrics().at("accuracy"), 0.5);  // The same guess for both.
   EXPECT_NEAR(evaluation.loss(), std::log(2.0), 1e-5);
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
+
 namespace paramd {
 
 // One job from its first process to its last.
@@ -20,6 +22,20 @@ struct ClusterRun {
 // that it is given. Ends the process with a sentence if the job fails.
 ClusterRun RunCluster(const std::string& paramd,
                       std::vector<std::string> flags);
+
+// When an evaluation first gave an accuracy.
+struct AccuracyReached {
+  uint64_t epochs = 0;
+  double seconds = 0;  // From the chief's first push.
+  double cpu_seconds = 0;  // Of all processes, starting included.
+};
+
+// Runs `paramd local` with these flags until an evaluation gives `accuracy`,
+// and stops it there; nullopt if it ends before. Ends the process with a
+// sentence if the job fails.
+absl::optional<AccuracyReached> RunToAccuracy(const std::string& paramd,
+                                              std::vector<std::string> flags,
+                                              double accuracy);
 
 }  // namespace paramd
 

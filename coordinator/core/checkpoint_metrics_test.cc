@@ -8,7 +8,8 @@ namespace {
 v1::Evaluation Evaluation(uint64_t correct, double loss) {
   v1::Evaluation evaluation;
   evaluation.set_examples(10);
-  evaluation.set_correct(correct);
+  (*evaluation.mutable_metrics())["accuracy"] =
+      static_cast<double>(correct) / 10;
   evaluation.set_loss(loss);
   return evaluation;
 }
@@ -29,6 +30,20 @@ TEST(CheckpointMetricsTest, TheNewestEvaluationBeforeTheOpeningIsNamed) {
   EXPECT_EQ(manifest.metrics().at("accuracy"), 0.4);
   EXPECT_EQ(manifest.metrics().at("loss"), 1.5);
   EXPECT_EQ(manifest.metrics_step(), 20u);
+}
+
+TEST(CheckpointMetricsTest, AModelWithoutAccuracyIsNotRankedByOne) {
+  CheckpointMetrics metrics;
+  v1::Evaluation evaluation;
+  evaluation.set_examples(10);
+  evaluation.set_loss(0.5);
+  (*evaluation.mutable_metrics())["mse"] = 0.5;
+  metrics.Evaluated(evaluation, 10);
+  metrics.Opened();
+  const v1::Manifest manifest = Filled(metrics);
+  EXPECT_EQ(manifest.metrics().size(), 2u);
+  EXPECT_EQ(manifest.metrics().at("mse"), 0.5);
+  EXPECT_EQ(manifest.metrics().at("loss"), 0.5);
 }
 
 TEST(CheckpointMetricsTest, WithoutAnEvaluationThereIsNone) {
@@ -68,17 +83,19 @@ TEST(RetentionOfTest, FollowsTheSettings) {
   config.set_keep_every_steps(100);
   config.set_keep_every_hours(1.5);
   config.set_keep_best(2);
-  config.set_best_metric(v1::ACCURACY);
-  v1::Retention retention = RetentionOf(config);
+  v1::Manifest newest;
+  (*newest.mutable_metrics())["accuracy"] = 0.5;
+  v1::Retention retention = RetentionOf(config, "", newest);
   EXPECT_EQ(retention.keep(), 4u);
   EXPECT_EQ(retention.every_steps(), 100u);
   EXPECT_EQ(retention.every_hours(), 1.5);
   EXPECT_EQ(retention.best(), 2u);
   EXPECT_EQ(retention.metric(), "accuracy");
   EXPECT_FALSE(retention.lower_is_better());
-  config.set_best_metric(v1::LOSS);
-  retention = RetentionOf(config);
-  EXPECT_EQ(retention.metric(), "loss");
+  EXPECT_EQ(RetentionOf(config, "", v1::Manifest()).metric(), "loss");
+  EXPECT_TRUE(RetentionOf(config, "", v1::Manifest()).lower_is_better());
+  retention = RetentionOf(config, "perplexity", newest);
+  EXPECT_EQ(retention.metric(), "perplexity");
   EXPECT_TRUE(retention.lower_is_better());
 }
 

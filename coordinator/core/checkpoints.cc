@@ -259,12 +259,13 @@ void Checkpoints::Commit(Turn* turn) {
   const v1::JobConfig& job = turn->job.options.job;
   auto commit = std::make_unique<v1::CommitCheckpoint>();
   commit->set_directory(round_->directory());
-  *commit->mutable_retention() = RetentionOf(job.checkpoint());
   v1::Manifest* const manifest = commit->mutable_manifest();
   *manifest = round_->MakeManifest(job, turn->job.configuration);
   manifest->set_final(round_->is_final());
   *manifest->mutable_job() = turn->job_record();
   accounts_.Complete(manifest, turn->job.IsSync(), turn->out);
+  *commit->mutable_retention() = RetentionOf(
+      job.checkpoint(), turn->job.options.best_metric, *manifest);
   bases_.Committing(*manifest);
   turn->StartIo(std::move(commit), Then(this, &Checkpoints::OnCommitted));
 }

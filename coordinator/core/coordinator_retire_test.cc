@@ -109,7 +109,7 @@ TEST_F(CoordinatorRetireTest, OneThatCouldNotBeDeletedIsNotLoggedAgain) {
 TEST_F(CoordinatorRetireTest, TheCommitSaysWhatTheSettingsKeep) {
   const auto commit = Save(1).second;
   EXPECT_EQ(commit.retention().keep(), 3u);
-  EXPECT_EQ(commit.retention().metric(), "accuracy");
+  EXPECT_EQ(commit.retention().metric(), "loss") << "nothing has an accuracy";
   EXPECT_FALSE(commit.manifest().final());
 }
 
@@ -118,9 +118,11 @@ TEST_F(CoordinatorRetireTest, TheManifestNamesTheNewestEvaluation) {
   v1::Evaluation* evaluation = chief_.beat.mutable_evaluation();
   evaluation->set_epoch(1);
   evaluation->set_examples(4);
-  evaluation->set_correct(3);
+  (*evaluation->mutable_metrics())["accuracy"] = 0.75;
   evaluation->set_loss(0.5);
-  const v1::Manifest manifest = Save(2).second.manifest();
+  const v1::CommitCheckpoint commit = Save(2).second;
+  EXPECT_EQ(commit.retention().metric(), "accuracy");
+  const v1::Manifest& manifest = commit.manifest();
   EXPECT_EQ(manifest.metrics().at("accuracy"), 0.75);
   EXPECT_EQ(manifest.metrics().at("loss"), 0.5);
   EXPECT_EQ(manifest.metrics_step(), 2u);

@@ -100,7 +100,7 @@ TEST(CoordinatorSummaryTest, AnEvaluationIsWrittenWhenItArrives) {
   v1::Evaluation* const evaluation = chief.beat.mutable_evaluation();
   evaluation->set_epoch(1);
   evaluation->set_examples(8);
-  evaluation->set_correct(6);
+  (*evaluation->mutable_metrics())["accuracy"] = 0.75;
   evaluation->set_loss(0.5);
   started.Beat(&chief);
   const auto summary = TakeSummary(&started.driver());

@@ -13,18 +13,19 @@ namespace paramd {
 // Not thread-safe: a part of the coordinator's core.
 class Evaluations {
  public:
-  // Of no examples: there was none yet.
+  // Of no epoch: there was none yet. Of no examples: the model evaluates nothing.
   const v1::Evaluation& newest() const { return newest_; }
 
-  // The chief's worker says this of itself again and again. True if it is new.
+  // The chief's worker says this of itself again and again. True if it found
+  // something new.
   bool OnHeartbeat(const v1::Evaluation& evaluation) {
-    if (evaluation.examples() == 0 ||
+    if (evaluation.epoch() == 0 ||
         (evaluation.epoch() <= epochs_ && !evaluation.final())) {
       return false;
     }
     newest_ = evaluation;
     epochs_ = evaluation.epoch();
-    return true;
+    return evaluation.examples() > 0;
   }
   // 0: none. The final one covers the last epoch.
   uint32_t EpochToEvaluate(const JobView& job) const {

@@ -11,6 +11,8 @@
 
 namespace paramd {
 
+using ::google::protobuf::DynamicCastToGenerated;
+
 void FillRelay::Begin(const v1::Configuration& configuration,
                       uint32_t server) {
   const v1::ServerMember& member =
@@ -24,6 +26,9 @@ void FillRelay::Begin(const v1::Configuration& configuration,
   way = {};
   way.generation = member.generation();
   way.all.set_path(member.restore_directory());
+  if (member.restore_directory().empty()) {
+    way.initial = configuration.warm_start();
+  }
   way.all.mutable_check()->set_index(server);
   way.all.mutable_check()->set_of(configuration.servers_size());
   way.all.mutable_check()->set_alone(configuration.state() != v1::STARTING);
@@ -63,6 +68,12 @@ std::unique_ptr<v1::ReadForServer> FillRelay::Read(uint32_t server) {
   const int slices = way.all.slices_size();
   auto work = std::make_unique<v1::ReadForServer>();
   work->set_server(server);
+  if (way.initial.has_value()) {
+    v1::ReadWarmStart* const initial = work->mutable_initial();
+    *initial->mutable_warm_start() = *way.initial;
+    if (way.slice < slices) *initial->add_slices() = way.all.slices(way.slice);
+    return work;
+  }
   v1::ReadSlices* const read = work->mutable_read();
   read->set_path(way.all.path());
   *read->mutable_slots() = way.all.slots();
@@ -74,7 +85,7 @@ std::unique_ptr<v1::ReadForServer> FillRelay::Read(uint32_t server) {
 }
 
 absl::Status FillRelay::Done(uint32_t server, const v1::Version& generation,
-                             const v1::ReadSlicesResult& result,
+                             const google::protobuf::Message* result,
                              BufferChain payload) {
   const auto found = ways_.find(server);
   if (found == ways_.end() || found->second.generation != generation ||
@@ -82,30 +93,58 @@ absl::Status FillRelay::Done(uint32_t server, const v1::Version& generation,
     return absl::OkStatus();
   }
   Way& way = found->second;
-  const int asked = way.slice < way.all.slices_size() ? 1 : 0;
   way.total = ChainSize(payload);
-  if (result.slices_size() != asked || (way.total > 0) != (asked > 0)) {
-    return absl::DataLossError(
-        absl::StrCat("slice ", way.slice, " of ps-", server, " is ",
-                     result.slices_size(), " slices and ", way.total,
-                     " bytes in '", way.all.path(), "'"));
+  way.head.Clear();
+  absl::Status taken = absl::InternalError("reading gave no result");
+  if (const auto* read =
+          DynamicCastToGenerated<v1::ReadSlicesResult>(result)) {
+    taken = TakeRead(*read, &way);
+  } else if (const auto* initial =
+                 DynamicCastToGenerated<v1::ReadWarmStartResult>(result)) {
+    taken = TakeInitial(*initial, way);
+  }
+  if (!taken.ok()) {
+    return absl::Status(taken.code(), absl::StrCat(taken.message(), ", slice ",
+                                                   way.slice, " of ps-", server));
   }
   way.stage = Stage::kToSend;
   way.offset = 0;
   way.bytes = std::move(payload);
-  way.head.Clear();
-  way.head.set_run_id(result.manifest().run_id());
+  return absl::OkStatus();
+}
+
+absl::Status FillRelay::TakeRead(const v1::ReadSlicesResult& result,
+                                 Way* way) {
+  const int asked = way->slice < way->all.slices_size() ? 1 : 0;
+  if (result.slices_size() != asked || (way->total > 0) != (asked > 0)) {
+    return absl::DataLossError(
+        absl::StrCat("'", way->all.path(), "' gave ", result.slices_size(),
+                     " slices and ", way->total, " bytes"));
+  }
+  way->head.set_run_id(result.manifest().run_id());
   for (const v1::ShardFile& file : result.manifest().files()) {
-    way.head.mutable_lost()->MergeFrom(file.lost());
+    way->head.mutable_lost()->MergeFrom(file.lost());
   }
   if (asked == 0) return absl::OkStatus();
   for (const auto& piece : result.slices(0).pieces()) {
-    v1::FillRequest::Piece* const sent = way.head.add_pieces();
+    v1::FillRequest::Piece* const sent = way->head.add_pieces();
     sent->set_row_begin(piece.row_begin());
     sent->set_row_end(piece.row_end());
     *sent->mutable_saved() = piece.saved();
   }
   return absl::OkStatus();
+}
+
+// A server that is blind asks for values only where all variables have some.
+absl::Status FillRelay::TakeInitial(const v1::ReadWarmStartResult& result,
+                                    const Way& way) {
+  const int asked = way.slice < way.all.slices_size() ? 1 : 0;
+  if (result.found_size() == asked && (asked == 0 || result.found(0)) &&
+      (way.total > 0) == (asked > 0)) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(
+      absl::StrCat("'", way.initial->path(), "' gave ", way.total, " bytes"));
 }
 
 bool FillRelay::NeedsFill(uint32_t server) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/optional.h"
 
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
@@ -16,8 +17,8 @@
 
 namespace paramd {
 
-// Slices for servers that do not see the checkpoint which they are to restore,
-// on their way through the coordinator's process: for each server, one slice
+// Slices for servers that do not see the checkpoint which they are to restore, or
+// the file that initial values come out of, on their way through the coordinator's process: for each server, one slice
 // after the other is read and then sent in pieces.
 //
 //   to be read ──work──► read ──call──► a piece is there ──┬─ the last ──► done
@@ -50,10 +51,12 @@ class FillRelay {
   bool NeedsRead(uint32_t server) const;
   // REQUIRES: NeedsRead(server). From here on it is being read.
   std::unique_ptr<v1::ReadForServer> Read(uint32_t server);
-  // What was read for this generation of the server; what is for another one
-  // is dropped. kDataLoss if it is not what was asked for.
+  // What was read for this generation of the server, a ReadSlicesResult or a
+  // ReadWarmStartResult; what is for another one is dropped. kDataLoss if it is
+  // not what was asked for.
   absl::Status Done(uint32_t server, const v1::Version& generation,
-                    const v1::ReadSlicesResult& result, BufferChain payload);
+                    const google::protobuf::Message* result,
+                    BufferChain payload);
 
   bool NeedsFill(uint32_t server) const;
   // The next piece, its bytes in `payload`; of the header nothing.
@@ -67,6 +70,8 @@ class FillRelay {
   struct Way {
     v1::Version generation;
     v1::ReadSlices all;  // Every slice that the server owns.
+    // Where there is no checkpoint to restore: what initial values come out of.
+    absl::optional<v1::WarmStartConfig> initial;
     Stage stage = Stage::kToRead;
     int slice = 0;
     uint64_t offset = 0;
@@ -74,6 +79,10 @@ class FillRelay {
     v1::FillRequest head;  // Of the slice's first piece.
     BufferChain bytes;
   };
+
+  static absl::Status TakeRead(const v1::ReadSlicesResult& result, Way* way);
+  static absl::Status TakeInitial(const v1::ReadWarmStartResult& result,
+                                  const Way& way);
 
   const uint64_t piece_bytes_;
   std::map<uint32_t, Way> ways_;

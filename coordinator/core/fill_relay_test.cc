@@ -69,7 +69,7 @@ class FillRelayTest : public ::testing::Test {
     if (!bytes.empty()) {
       payload = {Buffer::Copy(bytes.substr(0, 3)), Buffer::Copy(bytes.substr(3))};
     }
-    return relay_.Done(1, Pair(1, generation), result, std::move(payload));
+    return relay_.Done(1, Pair(1, generation), &result, std::move(payload));
   }
   void Filled(uint32_t slice, uint64_t offset) {
     v1::FillReply reply;
@@ -127,6 +127,27 @@ TEST_F(FillRelayTest, OneSliceAfterTheOtherIsReadAndSentInPieces) {
   Filled(2, 0);
   EXPECT_FALSE(relay_.NeedsRead(1));
   EXPECT_FALSE(relay_.NeedsFill(1));
+}
+
+TEST_F(FillRelayTest, InitialValuesAreReadWhereThereIsNoCheckpoint) {
+  configuration_.mutable_servers(0)->clear_restore_directory();
+  configuration_.mutable_warm_start()->set_path("/from/initial.safetensors");
+  relay_.Begin(configuration_, 0);
+  const auto work = relay_.Read(0);
+  ASSERT_TRUE(work->has_initial());
+  EXPECT_EQ(work->initial().warm_start().path(), "/from/initial.safetensors");
+  ASSERT_EQ(work->initial().slices_size(), 1);
+  v1::ReadWarmStartResult result;
+  EXPECT_EQ(relay_.Done(0, Pair(1, 10), &result, {}).code(),
+            absl::StatusCode::kDataLoss);
+  result.add_found(true);
+  ASSERT_TRUE(
+      relay_.Done(0, Pair(1, 10), &result, {Buffer::Copy("abcdefgh")}).ok());
+  ASSERT_TRUE(relay_.NeedsFill(0));
+  BufferChain payload;
+  const v1::FillRequest fill = relay_.FillFor(0, &payload);
+  EXPECT_EQ(fill.total(), 8u);
+  EXPECT_EQ(fill.pieces_size(), 0);
 }
 
 TEST_F(FillRelayTest, WhatTheServerDidNotGetIsSentAgain) {
@@ -188,7 +209,8 @@ TEST_F(FillRelayTest, AServerWithoutSlicesGetsOneEmptyPieceBehindTheCheck) {
   const v1::ReadSlices read = ReadNext(2);
   EXPECT_TRUE(read.first() && read.last());
   EXPECT_EQ(read.slices_size(), 0);
-  ASSERT_TRUE(relay_.Done(2, Pair(1, 12), {}, {}).ok());
+  const v1::ReadSlicesResult nothing;
+  ASSERT_TRUE(relay_.Done(2, Pair(1, 12), &nothing, {}).ok());
   BufferChain payload;
   EXPECT_EQ(relay_.FillFor(2, &payload).total(), 0u);
   EXPECT_TRUE(payload.empty());

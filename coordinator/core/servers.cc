@@ -442,20 +442,17 @@ void Servers::OnSlicesRead(uint32_t index, const v1::Version& generation,
   const std::string& path = server.restore_directory;
   if (generation != server.generation || passed_over_.contains(path)) return;
   absl::Status status = result.status;
-  const auto* read =
-      DynamicCastToGenerated<v1::ReadSlicesResult>(result.head.get());
-  if (status.ok() && read == nullptr) {
-    status = absl::InternalError("reading gave no result");
-  }
   if (status.ok()) {
-    status = fills_.Done(index, generation, *read, result.payload);
+    status = fills_.Done(index, generation, result.head.get(), result.payload);
   }
   if (status.ok()) return;
   fills_.End(index);
   const bool may_pass = absl::IsUnavailable(status);
-  server.why =
-      absl::StrCat("'", path, "' can't be read for it: ", status.message());
-  turn->Raise(NotRestored{index, may_pass || absl::IsDataLoss(status), may_pass,
+  const bool is_damaged = absl::IsDataLoss(status) && !path.empty();
+  server.why = absl::StrCat(
+      "'", path.empty() ? turn->job.configuration.warm_start().path() : path,
+      "' can't be read for it: ", status.message());
+  turn->Raise(NotRestored{index, may_pass || is_damaged, may_pass,
                           absl::StrCat("ps-", index, ": ", server.why)});
 }
 

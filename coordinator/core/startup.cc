@@ -174,6 +174,9 @@ void Startup::Find(const std::vector<v1::Version>& retired, Turn* turn) {
   find->mutable_damaged()->Add(damaged_.begin(), damaged_.end());
   if (!options.job.warm_start().path().empty()) {
     *find->mutable_warm_start() = options.job.warm_start();
+  } else if (!options.initial_values.empty()) {
+    find->mutable_warm_start()->set_path(options.initial_values);
+    find->mutable_warm_start()->set_variables("*");
   }
   find->mutable_variables()->Add(options.variables.begin(),
                                  options.variables.end());

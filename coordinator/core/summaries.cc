@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "proto/metric_values.h"
+
 namespace paramd {
 namespace {
 
@@ -29,9 +31,9 @@ void AddStaleness(const v1::Staleness& staleness, Scalars* scalars) {
 }
 
 void AddEvaluation(const v1::Evaluation& evaluation, Scalars* scalars) {
-  (*scalars)["evaluation/accuracy"] =
-      static_cast<double>(evaluation.correct()) /
-      static_cast<double>(evaluation.examples());
+  for (const auto& [name, value] : MetricValues(evaluation)) {
+    (*scalars)["evaluation/" + name] = value;
+  }
   (*scalars)["evaluation/loss"] = evaluation.loss();
 }
 
@@ -106,7 +108,11 @@ std::unique_ptr<v1::WriteSummary> Summaries::Take(
   Scalars* const scalars = summary->mutable_scalars();
   if (HasFigures(step, ending)) {
     next_ = (step / every_steps_ + 1) * every_steps_;
-    if (training_.has_news()) (*scalars)["train/loss"] = training_.TakeMean();
+    if (training_.has_news()) {
+      for (const auto& [name, mean] : training_.TakeMeans()) {
+        (*scalars)["train/" + name] = mean;
+      }
+    }
     AddWorkers(workers, scalars);
     AddStaleness(TakeStaleness(), scalars);
     if (LearningRate() > 0) (*scalars)["learning_rate"] = LearningRate();

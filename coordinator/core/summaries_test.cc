@@ -42,7 +42,8 @@ v1::Evaluation Evaluation(uint64_t correct, double loss) {
   v1::Evaluation evaluation;
   evaluation.set_epoch(1);
   evaluation.set_examples(1000);
-  evaluation.set_correct(correct);
+  (*evaluation.mutable_metrics())["accuracy"] =
+      static_cast<double>(correct) / 1000;
   evaluation.set_loss(loss);
   return evaluation;
 }

@@ -159,16 +159,28 @@ std::vector<v1::SavedSession> TakeOver::Sessions() const {
 
 uint64_t TakeOver::PushesWithout(
     const std::map<uint32_t, v1::WorkerMember>& going_on) const {
+  const auto goes_on = [&](const v1::SavedSession& session) {
+    const auto member = going_on.find(session.worker());
+    return member != going_on.end() &&
+           member->second.generation() == session.generation();
+  };
+  std::map<uint32_t, uint64_t> most_known;  // By worker.
+  for (const auto& [server, reply] : replies_) {
+    for (const v1::SavedSession& session : reply.sessions()) {
+      if (!goes_on(session)) continue;
+      uint64_t& known = most_known[session.worker()];
+      known = std::max(known, session.sequence());
+    }
+  }
   uint64_t most = 0;
   for (const auto& [server, reply] : replies_) {
-    uint64_t pushes = reply.pushes();
+    std::map<uint32_t, uint64_t> of_sessions = most_known;
     for (const v1::SavedSession& session : reply.sessions()) {
-      const auto member = going_on.find(session.worker());
-      if (member == going_on.end() ||
-          member->second.generation() != session.generation()) {
-        continue;
-      }
-      pushes -= std::min(pushes, session.sequence());
+      if (goes_on(session)) of_sessions[session.worker()] = session.sequence();
+    }
+    uint64_t pushes = reply.pushes();
+    for (const auto& [worker, sequence] : of_sessions) {
+      pushes -= std::min(pushes, sequence);
     }
     most = std::max(most, pushes);
   }

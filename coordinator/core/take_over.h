@@ -48,7 +48,10 @@ class TakeOver {
   // The newest push of each session that is wholly in on every server, by
   // generation; those without one are left out.
   std::vector<v1::SavedSession> Sessions() const;
-  // Pushes of all sessions that ever were, without those that go on.
+  // Pushes of all sessions that ever were, without those that go on. A server
+  // that was restored since counts the pushes of a session, and does not know
+  // whose they were before it hears of it again: they are taken to be as many as
+  // any other server has.
   uint64_t PushesWithout(
       const std::map<uint32_t, v1::WorkerMember>& going_on) const;
 

@@ -190,6 +190,11 @@ TEST_F(TakeOverTest, PushesAreThoseOfTheServerThatHasCountedMost) {
   v1::WorkerMember member;
   *member.mutable_generation() = Pair(4, 5);
   EXPECT_EQ(Recalled().PushesWithout({{7, member}}), 7u);
+  // One that was restored since does not say whose pushes it has.
+  replies_[0].set_pushes(10);
+  See(0, 5, 3);
+  replies_[2].set_pushes(10);
+  EXPECT_EQ(Recalled().PushesWithout({{7, member}}), 7u);
 }
 
 }  // namespace

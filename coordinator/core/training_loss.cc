@@ -19,11 +19,11 @@ constexpr double kLuck = 3;
 constexpr double kFewestWrong = 30;
 
 // Whether somebody who guesses would have as many right. False where there are
-// too few examples to tell.
+// too few labels to tell.
 bool IsChance(const v1::Evaluation& evaluation) {
-  if (evaluation.classes() < 2 || evaluation.examples() == 0) return false;
+  if (evaluation.classes() < 2 || evaluation.labels() == 0) return false;
   const double p = 1.0 / evaluation.classes();
-  const auto n = static_cast<double>(evaluation.examples());
+  const auto n = static_cast<double>(evaluation.labels());
   if (n * (1 - p) < kFewestWrong) return false;
   return static_cast<double>(evaluation.correct()) <=
          n * p + kLuck * std::sqrt(n * p * (1 - p));
@@ -40,7 +40,7 @@ void TrainingLoss::Begin(uint64_t step) {
 
 void TrainingLoss::Told(uint32_t worker, const v1::Version& generation,
                         bool taken_over, const v1::WorkerStats& stats) {
-  const Sum now = {stats.examples(), stats.loss_sum()};
+  const Sum now = {stats.examples(), stats.loss_sum(), stats.metrics()};
   Session& session = sessions_[worker];
   if (session.generation != generation) {
     session.generation = generation;
@@ -49,21 +49,26 @@ void TrainingLoss::Told(uint32_t worker, const v1::Version& generation,
   if (now.examples <= session.told.examples) return;
   const uint64_t examples = now.examples - session.told.examples;
   const double loss = now.loss - session.told.loss;
-  session.told = now;
   for (Sum* const sum : {&news_, &sample_}) {
     sum->examples += examples;
     sum->loss += loss;
   }
+  AddMetrics(now.metrics, &news_.metrics);
+  SubtractMetrics(session.told.metrics, &news_.metrics);
+  session.told = now;
   if (sample_.examples < kSample) return;
   newest_ = sample_.mean();
   if (!first_.has_value()) first_ = newest_;
   sample_ = Sum();
 }
 
-double TrainingLoss::TakeMean() {
-  const double mean = news_.mean();
+std::map<std::string, double> TrainingLoss::TakeMeans() {
+  std::map<std::string, double> means = {{"loss", news_.mean()}};
+  for (const v1::MetricSum& sum : news_.metrics) {
+    if (sum.count() > 0) means[sum.name()] = MetricValue(sum);
+  }
   news_ = Sum();
-  return mean;
+  return means;
 }
 
 absl::optional<double> TrainingLoss::first() const {
@@ -85,10 +90,11 @@ std::vector<std::string> TrainingWarnings(const v1::Evaluation& evaluation,
   }
   if (IsChance(evaluation)) {
     warnings.push_back(absl::StrFormat(
-        "%d of %d examples of the test set are right, as many as guessing "
-        "among %d classes gives: %s",
-        evaluation.correct(), evaluation.examples(), evaluation.classes(),
-        kAdvice));
+        "%d of %d %s of the test set are right, as many as guessing among %d "
+        "classes gives: %s",
+        evaluation.correct(), evaluation.labels(),
+        evaluation.labels() == evaluation.examples() ? "examples" : "labels",
+        evaluation.classes(), kAdvice));
   }
   if (loss.first().has_value() && loss.newest().has_value() &&
       !(*loss.newest() <= *loss.first() * kClearlyAbove)) {

@@ -8,13 +8,14 @@
 
 #include "absl/types/optional.h"
 
+#include "proto/metric_values.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 
 namespace paramd {
 
-// The mean loss of what workers have trained on, out of the sums that they tell:
-// each example is in one mean, however often it is told.
+// The mean loss of what workers have trained on, and the metrics, out of the sums
+// that they tell: each example is in one mean, however often it is told.
 //
 // Not thread-safe: lives inside the coordinator's core.
 class TrainingLoss {
@@ -27,10 +28,11 @@ class TrainingLoss {
             const v1::WorkerStats& stats);
 
   bool has_news() const { return news_.examples > 0; }
-  // Of all that is new since the last call. REQUIRES: has_news().
-  double TakeMean();
+  // Of all that is new since the last call: "loss", and the metrics by name.
+  // REQUIRES: has_news().
+  std::map<std::string, double> TakeMeans();
 
-  // Of about the first thousand examples of the job, and of the newest; unset if
+  // The loss of about the first thousand examples of the job, and of the newest; unset if
   // it goes on from a step, or was too short to have both.
   absl::optional<double> first() const;
   absl::optional<double> newest() const;
@@ -40,6 +42,7 @@ class TrainingLoss {
     double mean() const { return loss / static_cast<double>(examples); }
     uint64_t examples = 0;
     double loss = 0;
+    MetricSums metrics;
   };
   struct Session {
     v1::Version generation;

@@ -1,6 +1,9 @@
 #include "coordinator/core/training_loss.h"
 
+#include <cmath>
 #include <limits>
+#include <map>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -29,6 +32,7 @@ v1::WorkerStats Sums(uint64_t examples, double loss) {
 v1::Evaluation Evaluation(uint64_t correct, double loss) {
   v1::Evaluation evaluation;
   evaluation.set_examples(10'000);
+  evaluation.set_labels(10'000);
   evaluation.set_correct(correct);
   evaluation.set_classes(10);
   evaluation.set_loss(loss);
@@ -42,20 +46,48 @@ TEST(TrainingLossTest, EachExampleIsInOneMean) {
   loss.Told(0, Generation(1), false, Sums(300, 300));
   loss.Told(1, Generation(2), false, Sums(100, 200));
   ASSERT_TRUE(loss.has_news());
-  EXPECT_EQ(loss.TakeMean(), 1.25);
+  EXPECT_EQ(loss.TakeMeans().at("loss"), 1.25);
   loss.Told(0, Generation(1), false, Sums(300, 300));
   EXPECT_FALSE(loss.has_news()) << "it was told again";
   loss.Told(0, Generation(1), false, Sums(310, 305));
-  EXPECT_EQ(loss.TakeMean(), 0.5);
+  EXPECT_EQ(loss.TakeMeans().at("loss"), 0.5);
+}
+
+TEST(TrainingLossTest, MetricsAreMergedOverWorkersByWhatTheyCounted) {
+  TrainingLoss loss;
+  loss.Begin(0);
+  const auto told = [](double correct, double labels, double nats) {
+    v1::WorkerStats stats = Sums(static_cast<uint64_t>(labels), 0);
+    v1::MetricSum* sum = stats.add_metrics();
+    sum->set_name("accuracy");
+    sum->set_sum(correct);
+    sum->set_count(labels);
+    sum = stats.add_metrics();
+    sum->set_name("perplexity");
+    sum->set_sum(nats);
+    sum->set_count(labels);
+    sum->set_exp(true);
+    return stats;
+  };
+  loss.Told(0, Generation(1), false, told(30, 60, 90));
+  loss.Told(1, Generation(2), false, told(10, 20, 70));
+  std::map<std::string, double> means = loss.TakeMeans();
+  EXPECT_EQ(means.size(), 3u);
+  EXPECT_EQ(means.at("accuracy"), 0.5);
+  EXPECT_EQ(means.at("perplexity"), std::exp(2));
+  loss.Told(0, Generation(1), false, told(38, 70, 100));
+  means = loss.TakeMeans();
+  EXPECT_EQ(means.at("accuracy"), 0.8);
+  EXPECT_EQ(means.at("perplexity"), std::exp(1));
 }
 
 TEST(TrainingLossTest, AnotherSessionCountsAnew) {
   TrainingLoss loss;
   loss.Begin(0);
   loss.Told(0, Generation(1), false, Sums(300, 300));
-  loss.TakeMean();
+  loss.TakeMeans();
   loss.Told(0, Generation(2), false, Sums(10, 5));
-  EXPECT_EQ(loss.TakeMean(), 0.5);
+  EXPECT_EQ(loss.TakeMeans().at("loss"), 0.5);
 }
 
 TEST(TrainingLossTest, OneThatIsTakenOverCountsFromWhatItTellsFirst) {
@@ -64,7 +96,7 @@ TEST(TrainingLossTest, OneThatIsTakenOverCountsFromWhatItTellsFirst) {
   loss.Told(0, Generation(1), true, Sums(300, 300));
   EXPECT_FALSE(loss.has_news());
   loss.Told(0, Generation(1), true, Sums(310, 305));
-  EXPECT_EQ(loss.TakeMean(), 0.5);
+  EXPECT_EQ(loss.TakeMeans().at("loss"), 0.5);
 }
 
 TEST(TrainingLossTest, WhatWasToldOfStepsThatAreMadeAgainIsInNoMean) {
@@ -99,10 +131,11 @@ TEST(TrainingWarningsTest, OfFewExamplesNobodyCanTellWhetherTheyWereGuessed) {
   v1::Evaluation evaluation = Evaluation(8, 0.1);
   evaluation.set_classes(2);
   evaluation.set_examples(8);
+  evaluation.set_labels(8);
   EXPECT_THAT(TrainingWarnings(evaluation, TrainingLoss()), IsEmpty());
-  evaluation.set_examples(60);
+  evaluation.set_labels(60);
   EXPECT_THAT(TrainingWarnings(evaluation, TrainingLoss()),
-              ElementsAre(HasSubstr("8 of 60 examples")));
+              ElementsAre(HasSubstr("8 of 60 labels")));
 }
 
 TEST(TrainingWarningsTest, ALossThatIsNotFiniteIsSaid) {

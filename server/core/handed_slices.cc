@@ -37,7 +37,10 @@ v1::ReadSlicesResult ReadOf(const v1::FillRequest& request) {
 
 uint64_t HandedSlices::total() const {
   if (slice_ >= content_->owned().size()) return 0;
-  return content_->BytesWithSlots(*content_->owned()[slice_]);
+  const Slice& slice = *content_->owned()[slice_];
+  return brought_ == Content::kInitialValues
+             ? slice.elements() * sizeof(float)
+             : content_->BytesWithSlots(slice);
 }
 
 v1::FillReply HandedSlices::next() const {
@@ -70,7 +73,13 @@ absl::StatusOr<bool> HandedSlices::Add(const v1::FillRequest& request,
 
 IoResult HandedSlices::Take() {
   IoResult result;
-  result.head = std::make_unique<v1::ReadSlicesResult>(std::move(read_));
+  if (brought_ == Content::kInitialValues) {
+    auto read = std::make_unique<v1::ReadWarmStartResult>();
+    if (!content_->owned().empty()) read->add_found(true);
+    result.head = std::move(read);
+  } else {
+    result.head = std::make_unique<v1::ReadSlicesResult>(std::move(read_));
+  }
   result.payload = std::move(bytes_);
   read_.Clear();
   bytes_.clear();

@@ -14,14 +14,18 @@
 namespace paramd {
 
 // The slices that a coordinator hands to a server which does not see the
-// checkpoint, on their way in: one after the other, each in pieces.
+// checkpoint, or the file that initial values come out of, on their way in: one
+// after the other, each in pieces.
 //
 // Bound: one slice.
 //
 // Not thread-safe: lives inside a Shard. The content outlives it.
 class HandedSlices {
  public:
-  explicit HandedSlices(const ShardContent* content) : content_(content) {}
+  enum class Content { kCheckpoint, kInitialValues };
+  explicit HandedSlices(const ShardContent* content,
+                        Content brought = Content::kCheckpoint)
+      : content_(content), brought_(brought) {}
 
   // What is to come next; the number of slices if nothing is.
   v1::FillReply next() const;
@@ -38,10 +42,12 @@ class HandedSlices {
   IoResult Take();
 
  private:
-  // Of values and slots of the slice that comes next.
+  // Bytes of the slice that comes next: of values, and of slots where there are
+  // any.
   uint64_t total() const;
 
   const ShardContent* const content_;
+  const Content brought_;
   uint32_t slice_ = 0;
   bool took_nothing_ = false;  // There are no slices, and that was said.
   v1::ReadSlicesResult read_;

@@ -53,6 +53,18 @@ TEST(HandedSlicesTest, PiecesMakeASliceAsIfItHadBeenRead) {
   EXPECT_FALSE(*handed.Add(Piece(1, 0, 0), {})) << "there is no such slice";
 }
 
+TEST(HandedSlicesTest, InitialValuesComeAsOutOfAWarmStart) {
+  const auto content = Content(0);
+  HandedSlices handed(content.get(), HandedSlices::Content::kInitialValues);
+  EXPECT_TRUE(*handed.Add(Piece(0, 0, 12), Payload({1, 2, 3})));
+  const IoResult taken = handed.Take();
+  EXPECT_EQ(Numbers(taken.payload), (std::vector<float>{1, 2, 3}));
+  const auto& read = static_cast<const v1::ReadWarmStartResult&>(*taken.head);
+  ASSERT_EQ(read.found_size(), 1);
+  EXPECT_TRUE(read.found(0));
+  EXPECT_EQ(handed.next().slice(), 1u);
+}
+
 TEST(HandedSlicesTest, WhatIsNotNextIsNoMistakeAndChangesNothing) {
   const auto content = Content(0);
   HandedSlices handed(content.get());

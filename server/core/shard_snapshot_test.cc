@@ -357,7 +357,7 @@ TEST_F(ShardSnapshotTest, NewContentDropsTheSnapshot) {
 
 TEST_F(ShardSnapshotTest, Promise8_ParkedCallsAreBounded) {
   ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
-  for (size_t i = 0; i < Shard::kMostParked; ++i) {
+  for (size_t i = 0; i < SnapshotKeeper::kMostParked; ++i) {
     EXPECT_FALSE(driver_.answered(driver_.Begin(kChief, MakeWritten(1))));
   }
   EXPECT_EQ(Reason(driver_.Call(kChief, MakeWritten(1)).status),

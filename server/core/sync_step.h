@@ -3,12 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
@@ -16,35 +14,26 @@
 #include "base/time.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
-#include "server/core/gradient_sum.h"
 #include "server/core/shard_content.h"
+#include "server/core/step_gradients.h"
 #include "tensor/message.h"
 
 namespace paramd {
 
-// Sync mode on one server: the step that is not decided yet, as the sum of its
-// contributions, which lies beside the blocks.
+// Sync mode on one server: the step that is not decided yet, whose contributions
+// are StepGradients beside the blocks; and the call that decides it.
 //
 //   gathering ──Decide(step, workers)──► applying ──► gathering the next step
 //       │  ▲                             a few blocks a turn
 //       └──┘ Configure: other contributors; what was gathered is dropped
 //
-// Without backup workers a gradient is added as soon as those of all earlier
-// contributors are; what comes before its turn is kept by reference, up to
-// `park_bytes`. With them nothing is added before it is decided who belongs to
-// the step.
-//
-// Invariants: no block changes before its step is decided. Contributions are
-// summed in the order of the contributors, whatever the order of arrival. A push
-// is recorded as in when its step is applied.
+// Invariants: no block changes before its step is decided. A push is recorded as
+// in when its step is applied.
 //
 // Not thread-safe: belongs to a Shard; the content outlives it.
 class SyncStep {
  public:
-  struct Options {
-    uint64_t park_bytes = 256 << 20;
-    absl::Duration retry_after = absl::Milliseconds(20);
-  };
+  using Options = StepGradients::Options;
   // A call of Decide that can be answered now: with `reply`, or refused.
   struct Answer {
     CallId call = 0;
@@ -91,26 +80,12 @@ class SyncStep {
   // The newest step applied.
   uint64_t step() const { return step_; }
   // Bytes of gradients that are kept.
-  uint64_t parked_bytes() const { return parked_bytes_; }
+  uint64_t parked_bytes() const { return gradients_.parked_bytes(); }
   // Who is missing in the next step, for people; empty: nobody.
-  std::string waiting_for() const;
+  std::string waiting_for() const { return gradients_.WaitingFor(step_ + 1); }
 
  private:
-  struct BlockState {
-    Slice* slice = nullptr;
-    int block = 0;
-    GradientSum sum;
-    size_t next = 0;  // Place in the order of what is added next.
-  };
-  struct Contribution {
-    PushId push;
-    uint64_t examples = 0;
-    size_t missing = 0;                // Blocks.
-    std::vector<bool> in;               // By block.
-    std::vector<BufferChain> gradient;  // By block; empty if it is summed.
-  };
-
-  void NoteSessions(const v1::Configuration& configuration);
+  absl::Status CheckContributors(const v1::Contributors& told) const;
   absl::Status CheckStep(const v1::PushRequest& request) const;
   absl::Status AnswerDecided(
       const v1::PushRequest& request,
@@ -119,53 +94,24 @@ class SyncStep {
   absl::Status Gather(const v1::PushRequest& request,
                       const std::vector<ShardContent::Decision>& decisions,
                       const BufferChain& payload, v1::PushReply* reply);
-  // The contribution of the worker to the next step; a new one if there is none.
-  absl::StatusOr<Contribution*> FindContribution(
-      const v1::PushRequest& request);
-  absl::Status CheckRoom(const Contribution& contribution, size_t place,
-                         const std::vector<size_t>& blocks) const;
-  // Memory for those blocks of a contribution. Refused as OVER_LIMIT, for now.
-  absl::Status MakeRoom(const Contribution& contribution, size_t place,
-                        const std::vector<size_t>& blocks);
-  void AddInOrder(size_t block);
-  void AddTo(BlockState* block, BufferChain gradient);
-  void CountKept();
-  uint64_t BytesToApply(const BlockState& block) const;
   absl::Status CheckDecision(const v1::DecideRequest& request) const;
-  bool IsAdmitted(uint32_t worker) const;
+  // Whether step `step`, for people, can be of these.
+  absl::Status CheckWorkers(const std::vector<uint32_t>& told,
+                            const std::string& step) const;
   void BeginApplying(const v1::DecideRequest& request);
-  void ApplyBlock(size_t block);
   void EndApplying();
-  void DropGathered();
   void AnswerDecide();
   void AnswerDecideWith(const std::vector<uint32_t>& complete);
-  std::vector<uint32_t> Complete() const;
-  size_t IndexOf(const ShardContent::Decision& decision) const;
-  absl::optional<size_t> PlaceOf(uint32_t worker) const;
-  bool eager() const { return backup_workers_ == 0; }
 
-  const Options options_;
+  const absl::Duration retry_after_;
   ShardContent& content_;
-  v1::Version contributors_;
-  std::vector<uint32_t> workers_;  // In the order of summation.
-  std::map<uint32_t, v1::Version> sessions_;  // By worker, for people.
-  uint32_t backup_workers_ = 0;
+  StepGradients gradients_;
   uint64_t step_ = 0;
-  std::vector<BlockState> blocks_;
-  absl::flat_hash_map<const Slice*, size_t> first_block_;
-  uint64_t shard_bytes_ = 0;  // Of one contribution.
-  uint64_t largest_block_bytes_ = 0;
-  std::map<uint32_t, Contribution> contributions_;  // Bound: workers_.
-  uint64_t parked_bytes_ = 0;
-  // Of all sums; and of those that are one gradient, which was received.
-  uint64_t summed_bytes_ = 0;
-  uint64_t borrowed_bytes_ = 0;
 
   bool applying_ = false;
   size_t applied_blocks_ = 0;
   std::vector<uint32_t> decided_;  // Whose contributions are applied.
   float scale_ = 1;
-  SpareBuffers& spare_;  // The content's.
 
   absl::optional<CallId> decide_call_;
   Time decide_deadline_;

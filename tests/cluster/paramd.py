@@ -120,7 +120,7 @@ class Run:
 
     def accuracy(self):
         evaluation = self.result()["evaluation"]
-        return int(evaluation["correct"]) / int(evaluation["examples"])
+        return evaluation["metrics"]["accuracy"]
 
     def log(self, task):
         with open(os.path.join(self.run_directory(), "logs", f"{task}.log"),

@@ -99,8 +99,7 @@ class TrainedTest(unittest.TestCase):
         self.assertEqual(last["step"], int(result["global_step"]))
         self.assertEqual(last["correct"], int(evaluation["correct"]))
         self.assertEqual(last["examples"], int(evaluation["examples"]))
-        self.assertEqual(last["accuracy"], int(evaluation["correct"]) /
-                         int(evaluation["examples"]))
+        self.assertEqual(last["accuracy"], evaluation["metrics"]["accuracy"])
         self.assertEqual(last["loss"], evaluation["loss"])
         # Started again, it has nothing to do.
         before = self.evaluations("run")
@@ -193,8 +192,7 @@ class TrainedTest(unittest.TestCase):
         last = events.Scalars("evaluation/accuracy")[-1]
         self.assertEqual(last.step, int(result["global_step"]))
         self.assertAlmostEqual(
-            last.value, int(result["evaluation"]["correct"]) /
-            int(result["evaluation"]["examples"]), places=6)
+            last.value, result["evaluation"]["metrics"]["accuracy"], places=6)
 
 
 if __name__ == "__main__":

@@ -304,6 +304,10 @@ IoResult IntegerCluster::Compute(const v1::ComputeGradient& request,
   auto head = std::make_unique<v1::ComputeGradientResult>();
   head->set_loss(0.5);
   head->set_examples(request.end() - request.begin());
+  v1::MetricSum* const accuracy = head->add_metrics();
+  accuracy->set_name("accuracy");
+  accuracy->set_sum(1);
+  accuracy->set_count(static_cast<double>(head->examples()));
   IoResult result;
   result.head = std::move(head);
   const BatchPlace batch = {request.epoch(), request.begin()};
@@ -334,7 +338,7 @@ IoResult IntegerCluster::Evaluate(const v1::EvaluateWeights& request,
   v1::Evaluation* const evaluation = head->mutable_evaluation();
   evaluation->set_epoch(request.epoch());
   evaluation->set_examples(10);
-  evaluation->set_correct(request.epoch());
+  (*evaluation->mutable_metrics())["accuracy"] = 0.1 * request.epoch();
   evaluation->set_final(request.final());
   IoResult result;
   result.head = std::move(head);

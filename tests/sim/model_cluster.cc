@@ -13,6 +13,7 @@
 #include "client/core/weights.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "worker/gradient_step.h"
+#include "worker/metric_messages.h"
 #include "worker/model_factory.h"
 
 namespace paramd {
@@ -84,9 +85,7 @@ class ModelTrainer {
     }
     result.payload = {buffers.begin(), buffers.end()};
     auto head = std::make_unique<v1::ComputeGradientResult>();
-    head->set_loss(computed->loss_sum);
-    head->set_correct(computed->correct);
-    head->set_examples(computed->examples);
+    SetMetrics(*computed, head.get());
     result.head = std::move(head);
     return result;
   }
@@ -104,9 +103,7 @@ class ModelTrainer {
     v1::Evaluation* const evaluation = head->mutable_evaluation();
     evaluation->set_epoch(request.epoch());
     evaluation->set_final(request.final());
-    evaluation->set_examples(evaluated.examples);
-    evaluation->set_correct(evaluated.correct);
-    evaluation->set_loss(evaluated.mean_loss());
+    SetMetrics(evaluated, evaluation);
     result.head = std::move(head);
     return result;
   }

@@ -26,6 +26,14 @@ PARTS = {
         "step_ledger",
         "summary_writer",
     ],
+    "server/core": [
+        "departure",
+        "restorer",
+        "session_gate",
+        "snapshot_keeper",
+        "step_keeper",
+        "worker_calls",
+    ],
     "worker/core": [
         "computation",
         "heartbeats",
@@ -53,6 +61,7 @@ DISPATCHERS = {
         "fact_router",
         "job_report",
     ],
+    "server/core": ["shard"],
     "worker/core": ["session_state", "worker"],
     "worker/strategy": [],
 }

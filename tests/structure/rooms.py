@@ -24,6 +24,7 @@ MAY_INCLUDE = {
     "coordinator": ["net", "checkpoint"],
     "worker": ["client", "coordinator"],
     "cli": "all",
+    "program": "all",
     "tests": "all",
     "bench": "all",
     "deploy": [],

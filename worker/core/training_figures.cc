@@ -18,6 +18,7 @@ void TrainingFigures::BeginSession(Time now) {
   told_step_ = 0;
   told_examples_ = 0;
   told_loss_ = 0;
+  told_metrics_.Clear();
 }
 
 void TrainingFigures::Computed(uint64_t examples, double loss, Time now) {
@@ -44,10 +45,11 @@ void TrainingFigures::Computed(uint64_t examples, double loss, Time now) {
 }
 
 void TrainingFigures::Acknowledged(uint64_t step, uint64_t examples,
-                                   double loss) {
+                                   double loss, const MetricSums& metrics) {
   told_step_ = std::max(told_step_, step);
   told_examples_ += examples;
   told_loss_ += loss;
+  AddMetrics(metrics, &told_metrics_);
 }
 
 void TrainingFigures::Tick(Time now) {
@@ -72,6 +74,7 @@ void TrainingFigures::Fill(v1::WorkerStats* stats) const {
   stats->set_step(told_step_);
   stats->set_examples(told_examples_);
   stats->set_loss_sum(told_loss_);
+  *stats->mutable_metrics() = told_metrics_;
 }
 
 }  // namespace paramd

@@ -6,6 +6,7 @@
 #include "absl/time/time.h"
 
 #include "base/time.h"
+#include "proto/metric_values.h"
 #include "proto/paramd/v1/cluster.pb.h"
 
 namespace paramd {
@@ -24,7 +25,8 @@ class TrainingFigures {
   // A gradient is there; `loss` is the sum over its examples.
   void Computed(uint64_t examples, double loss, Time now);
   // A push is in that has it, in sync mode to this step (else 0).
-  void Acknowledged(uint64_t step, uint64_t examples, double loss);
+  void Acknowledged(uint64_t step, uint64_t examples, double loss,
+                    const MetricSums& metrics);
 
   void Tick(Time now);
   // When the rate would become 0.
@@ -49,6 +51,7 @@ class TrainingFigures {
   uint64_t told_step_ = 0;
   uint64_t told_examples_ = 0;
   double told_loss_ = 0;
+  MetricSums told_metrics_;
 };
 
 }  // namespace paramd

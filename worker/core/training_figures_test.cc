@@ -77,14 +77,22 @@ TEST(TrainingFiguresTest, SumsAreOfThePushesThatAreInAndOfTheSession) {
   figures.BeginSession(At(0));
   figures.Computed(10, 25, At(0.1));
   EXPECT_EQ(Of(figures).examples(), 0u);
-  figures.Acknowledged(/*step=*/7, 10, 25);
-  figures.Acknowledged(/*step=*/8, 6, 5);
+  MetricSums metrics;
+  metrics.Add()->set_name("accuracy");
+  metrics[0].set_sum(3);
+  metrics[0].set_count(8);
+  figures.Acknowledged(/*step=*/7, 10, 25, metrics);
+  figures.Acknowledged(/*step=*/8, 6, 5, metrics);
   EXPECT_EQ(Of(figures).examples(), 16u);
   EXPECT_EQ(Of(figures).loss_sum(), 30);
   EXPECT_EQ(Of(figures).step(), 8u);
+  ASSERT_EQ(Of(figures).metrics_size(), 1);
+  EXPECT_EQ(Of(figures).metrics(0).sum(), 6);
+  EXPECT_EQ(Of(figures).metrics(0).count(), 16);
   figures.BeginSession(At(1));
   EXPECT_EQ(Of(figures).examples(), 0u);
   EXPECT_EQ(Of(figures).step(), 0u);
+  EXPECT_EQ(Of(figures).metrics_size(), 0);
 }
 
 }  // namespace

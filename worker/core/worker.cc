@@ -9,6 +9,7 @@
 #include "proto/member_name.h"
 #include "proto/refusal.h"
 #include "worker/core/operation_kind.h"
+#include "worker/core/same_model.h"
 
 namespace paramd {
 namespace {
@@ -185,6 +186,14 @@ void Worker::Join(WorkerTurn* turn) {
 }
 
 void Worker::BeginSession(const v1::JoinReply& reply, WorkerTurn* turn) {
+  if (!options_.variables.empty()) {
+    const absl::Status same = CheckSameModel(options_.index, options_.variables,
+                                             reply.configuration().layout());
+    if (!same.ok()) {
+      turn->out->Exit(same);
+      return;
+    }
+  }
   SessionState::Options options;
   options.session.worker = options_.index;
   options.session.chunk_bytes = options_.job.chunk_bytes();
@@ -309,7 +318,8 @@ void Worker::OnFinished(const Session::Finished& finished, WorkerTurn* turn) {
     if (status.ok()) {
       quarantine_.Applied();
       const TrainingStep& step = *session.steps.pushing();
-      figures_.Acknowledged(step.number, step.computed_examples, step.loss);
+      figures_.Acknowledged(step.number, step.computed_examples, step.loss,
+                            step.metrics);
       session.NoteFirstPush(turn->out);
     } else if (OnPushFailed(status, turn)) {
       return;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -12,6 +13,7 @@
 #include "client/core/session.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/types.pb.h"
 #include "tensor/core.h"
 #include "worker/core/computation.h"
 #include "worker/core/joining.h"
@@ -58,6 +60,8 @@ class Worker : public Core {
     std::string job_digest;
     uint64_t examples = 0;  // In the training set; for sync mode.
     v1::DataSet data;       // The training set; the chief must have it too.
+    // Of the model; the chief's must be the same. Empty: not compared.
+    std::vector<v1::Variable> variables;
     // A push or pull that takes longer is given up.
     absl::Duration give_up_after = absl::Minutes(5);
     // A gradient of so many bytes leaves layer by layer as it is computed.

@@ -1,11 +1,12 @@
 #include "worker/core/worker_evaluation.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
+#include "proto/metric_values.h"
 #include "worker/core/operation_kind.h"
 
 namespace paramd {
@@ -55,14 +56,15 @@ void WorkerEvaluation::Take(const IoResult& result, WorkerTurn* turn) {
     return;
   }
   newest_ = evaluated->evaluation();
-  const double accuracy = static_cast<double>(newest_.correct()) /
-                          std::max<uint64_t>(1, newest_.examples());
-  turn->out->Note(absl::StrCat("evaluation after epoch ", newest_.epoch(),
-                               ": accuracy ", accuracy, ", loss ",
-                               newest_.loss()),
-                  {{"epoch", newest_.epoch()},
-                   {"accuracy", accuracy},
-                   {"loss", newest_.loss()}});
+  if (newest_.examples() == 0) return;  // The model evaluates nothing.
+  std::vector<LogField> said = {{"epoch", newest_.epoch()}};
+  for (const auto& [name, value] : MetricValues(newest_)) {
+    said.emplace_back(name, value);
+  }
+  said.emplace_back("loss", newest_.loss());
+  turn->out->Note(absl::StrCat("evaluation after epoch ", newest_.epoch(), ": ",
+                               EvaluationText(newest_)),
+                  std::move(said));
 }
 
 }  // namespace paramd

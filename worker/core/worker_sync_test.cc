@@ -106,6 +106,19 @@ TEST_F(WorkerSyncTest, AStepIsAPullAShareAndAPushAndTheNextPullWaits) {
   EXPECT_FALSE(driver().TakeSend<v1::PortionRequest>().has_value());
 }
 
+TEST_F(WorkerSyncTest, AShareIsComputedWhileTheNextIsFetched) {
+  Join();
+  Pull(0);
+  const v1::ComputeGradient first = Compute();
+  EXPECT_EQ(first.next().epoch(), 1u);
+  EXPECT_EQ(first.next().begin(), 6u);
+  EXPECT_EQ(first.next().end(), 8u);
+  Push();
+  Pull(1);
+  // Step 3 has the examples 8 to 10, and worker 3 is the second.
+  EXPECT_FALSE(Compute().has_next());
+}
+
 TEST_F(WorkerSyncTest, AShareWithoutExamplesIsPushedWithoutNumbers) {
   Join();
   for (const uint64_t step : {0, 1}) {

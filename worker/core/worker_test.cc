@@ -290,9 +290,10 @@ TEST_F(WorkerTest, AnEvaluationPullsItsOwnCopyAndReports) {
   v1::EvaluateWeightsResult result;
   result.mutable_evaluation()->set_epoch(1);
   result.mutable_evaluation()->set_examples(10);
-  result.mutable_evaluation()->set_correct(8);
+  (*result.mutable_evaluation()->mutable_metrics())["accuracy"] = 0.8;
   driver().Complete(evaluate->first, result);
-  EXPECT_EQ(joined_.TakeBeat().evaluation().correct(), 8u);  // At once.
+  EXPECT_EQ(joined_.TakeBeat().evaluation().metrics().at("accuracy"),
+            0.8);  // At once.
   EXPECT_TRUE(driver().HasNote("evaluation after epoch 1: accuracy 0.8"));
   EXPECT_FALSE(Pull().has_value());  // Once is enough.
 }

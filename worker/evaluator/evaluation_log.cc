@@ -11,6 +11,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
+#include "proto/metric_values.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -53,15 +54,17 @@ bool EvaluationLog::Has(const v1::Version& number) const {
 
 absl::Status EvaluationLog::Append(const Line& line) {
   nlohmann::json json;
+  for (const auto& [name, value] : MetricValues(line.evaluation)) {
+    json[name] = value;
+  }
   json["number"] = VersionName(line.number);
   json["step"] = line.step;
-  json["examples"] = line.examples;
-  json["correct"] = line.correct;
-  json["accuracy"] = line.examples == 0
-                         ? 0.0
-                         : static_cast<double>(line.correct) /
-                               static_cast<double>(line.examples);
-  json["loss"] = line.loss;
+  json["examples"] = line.evaluation.examples();
+  if (line.evaluation.labels() > 0) {
+    json["labels"] = line.evaluation.labels();
+    json["correct"] = line.evaluation.correct();
+  }
+  json["loss"] = line.evaluation.loss();
   json["seconds"] = line.seconds;
   const std::string text = absl::StrCat(text_, json.dump(), "\n");
   const std::string temporary = absl::StrCat(path_, ".tmp-", getpid());

@@ -8,14 +8,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 
 namespace paramd {
 
 // What checkpoints came to, one line of JSON each, in the order of evaluation:
 //
-//   {"accuracy":0.8812,"correct":8812,"examples":10000,"loss":0.331,
-//    "number":"1.5","seconds":0.42,"step":9370}
+//   {"accuracy":0.8812,"correct":8812,"examples":10000,"labels":10000,
+//    "loss":0.331,"number":"1.5","seconds":0.42,"step":9370}
+//
+// with each metric that the model has under its name. Without "correct" and
+// "labels" where the model has nothing that can be right.
 //
 // Invariant: the file is replaced as a whole, durably; a reader never sees half
 // a line. Lines that it can't read are kept.
@@ -26,9 +30,7 @@ class EvaluationLog {
   struct Line {
     v1::Version number;  // The checkpoint's.
     uint64_t step = 0;
-    uint64_t examples = 0;
-    uint64_t correct = 0;
-    double loss = 0;
+    v1::Evaluation evaluation;
     double seconds = 0;  // That the evaluation took.
   };
 

@@ -27,9 +27,11 @@ EvaluationLog::Line Line(const v1::Version& number, uint64_t step) {
   EvaluationLog::Line line;
   line.number = number;
   line.step = step;
-  line.examples = 8;
-  line.correct = 7;
-  line.loss = 0.5;
+  line.evaluation.set_examples(8);
+  line.evaluation.set_labels(8);
+  line.evaluation.set_correct(7);
+  line.evaluation.set_loss(0.5);
+  (*line.evaluation.mutable_metrics())["accuracy"] = 0.875;
   line.seconds = 0.25;
   return line;
 }
@@ -41,8 +43,21 @@ TEST(EvaluationLogTest, ALineSaysWhatACheckpointCameTo) {
   EXPECT_EQ(log->last_step(), 0u);
   ASSERT_TRUE(log->Append(Line(Number(1, 5), 90)).ok());
   EXPECT_EQ(*ReadWholeFile(path, 1000),
-            "{\"accuracy\":0.875,\"correct\":7,\"examples\":8,\"loss\":0.5,"
-            "\"number\":\"1.5\",\"seconds\":0.25,\"step\":90}\n");
+            "{\"accuracy\":0.875,\"correct\":7,\"examples\":8,\"labels\":8,"
+            "\"loss\":0.5,\"number\":\"1.5\",\"seconds\":0.25,\"step\":90}\n");
+}
+
+TEST(EvaluationLogTest, AModelWithoutAccuracyHasItsOwnMetrics) {
+  const std::string path = Path("metrics");
+  auto log = EvaluationLog::Open(path);
+  EvaluationLog::Line line;
+  line.number = Number(1, 5);
+  line.evaluation.set_examples(8);
+  (*line.evaluation.mutable_metrics())["mse"] = 0.25;
+  ASSERT_TRUE(log->Append(line).ok());
+  EXPECT_EQ(*ReadWholeFile(path, 1000),
+            "{\"examples\":8,\"loss\":0.0,\"mse\":0.25,\"number\":\"1.5\","
+            "\"seconds\":0.0,\"step\":0}\n");
 }
 
 TEST(EvaluationLogTest, WhoStartsAgainKnowsWhatIsThere) {

@@ -12,10 +12,12 @@
 #include "checkpoint/file.h"
 #include "checkpoint/verify.h"
 #include "config/setting_changes.h"
+#include "proto/metric_values.h"
 #include "proto/refusal.h"
 #include "worker/evaluation.h"
 #include "worker/evaluator/checkpoint_weights.h"
 #include "worker/input/open_pipeline.h"
+#include "worker/metric_messages.h"
 
 namespace paramd {
 namespace {
@@ -171,16 +173,17 @@ absl::Status EvaluatorProcess::Evaluate(
   EvaluationLog::Line line;
   line.number = manifest.snapshot();
   line.step = manifest.global_step();
-  line.examples = result.examples;
-  line.correct = result.correct;
-  line.loss = result.mean_loss();
+  SetMetrics(result, &line.evaluation);
   line.seconds = absl::ToDoubleSeconds(MonotonicNow() - begin);
-  Log(LogLevel::kInfo, "evaluated",
-      {{"checkpoint", path},
-       {"step", line.step},
-       {"accuracy", result.accuracy()},
-       {"loss", line.loss},
-       {"seconds", line.seconds}});
+  std::vector<LogField> said;
+  for (const auto& [name, value] : MetricValues(line.evaluation)) {
+    said.emplace_back(name, value);
+  }
+  said.emplace_back("loss", line.evaluation.loss());
+  LogSentence(
+      LogLevel::kInfo,
+      absl::StrCat("evaluated: ", EvaluationText(line.evaluation)), said,
+      {{"checkpoint", path}, {"step", line.step}, {"seconds", line.seconds}});
   return Write(line);
 }
 
@@ -194,9 +197,10 @@ absl::Status EvaluatorProcess::Write(const EvaluationLog::Line& line) {
   RETURN_IF_ERROR(log_.Append(line));
   if (!summaries_.has_value()) return absl::OkStatus();
   auto& scalars = *summary.mutable_scalars();
-  scalars["evaluation/accuracy"] =
-      static_cast<double>(line.correct) / static_cast<double>(line.examples);
-  scalars["evaluation/loss"] = line.loss;
+  for (const auto& [name, value] : MetricValues(line.evaluation)) {
+    scalars["evaluation/" + name] = value;
+  }
+  scalars["evaluation/loss"] = line.evaluation.loss();
   const absl::Status written = summaries_->Write(summary, absl::Now());
   if (!written.ok() && !summary_failed_) {
     summary_failed_ = true;

@@ -41,10 +41,9 @@ void Column::Reset(const FeatureSpec& spec, uint64_t examples) {
   Reserve();
 }
 
-void Column::ResizeRagged(std::vector<uint64_t> offsets) {
+void Column::ResizeRagged() {
   CHECK(spec_.ragged, "only a ragged column has offsets");
-  CHECK(!offsets.empty() && offsets.front() == 0, "offsets begin with 0");
-  offsets_ = std::move(offsets);
+  CHECK(offsets_.front() == 0, "offsets begin with 0");
   rows_ = offsets_.back();
   Reserve();
 }

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 
 #include "worker/device/tensor.h"
+#include "worker/input/example.h"
 
 namespace paramd {
 
@@ -61,10 +62,12 @@ class Column {
   // ragged column gets no elements: see ResizeRagged.
   void Reset(const FeatureSpec& spec, uint64_t examples);
 
-  // Makes room for elements() values of each example, from its offsets, and
-  // keeps the values that are there. REQUIRES: ragged; offsets[0] is 0 and they
-  // do not fall.
-  void ResizeRagged(std::vector<uint64_t> offsets);
+  // Of a ragged column, for whoever fills it: one more than there are examples,
+  // the first of them 0; the others are to be set before ResizeRagged.
+  absl::Span<uint64_t> mutable_offsets() { return absl::MakeSpan(offsets_); }
+  // Makes room for the elements that the offsets say, and keeps the values that
+  // are there. REQUIRES: ragged; the offsets do not fall.
+  void ResizeRagged();
 
   const std::string& name() const { return spec_.name; }
   const FeatureSpec& spec() const { return spec_; }
@@ -102,6 +105,8 @@ struct Batch {
   // Fewer than range.size() where a filter left some out.
   uint64_t examples = 0;
   std::vector<Column> columns;
+  // Memory of who puts it together; nothing that lasts.
+  std::vector<Example> scratch;
 
   uint64_t size() const { return examples; }
 

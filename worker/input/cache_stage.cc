@@ -26,7 +26,7 @@ void AppendValue(T value, std::string* bytes) {
 // What this process wrote is read as it is; a file's checksum says whether it
 // still is that.
 template <class T>
-T TakeValue(const char** bytes) {
+T TakeValue(const std::byte** bytes) {
   T value;
   std::memcpy(&value, *bytes, sizeof(value));
   *bytes += sizeof(value);
@@ -50,8 +50,8 @@ std::string ToBytes(const Example& example) {
   return bytes;
 }
 
-void FromBytes(const std::string& bytes, Example* example) {
-  const char* at = bytes.data();
+void FromBytes(absl::Span<const std::byte> bytes, Example* example) {
+  const std::byte* at = bytes.data();
   example->index = TakeValue<uint64_t>(&at);
   example->dropped = TakeValue<bool>(&at);
   example->values.resize(TakeValue<size_t>(&at));
@@ -113,10 +113,11 @@ absl::Status CacheStage::DoGet(const ExamplePlace& place,
 
 absl::Status CacheStage::Load(const Entry& entry, Example* example) const {
   if (entry.memory != nullptr) {
-    FromBytes(*entry.memory, example);
+    FromBytes(AsSpan(*entry.memory), example);
     return absl::OkStatus();
   }
-  std::string bytes(entry.bytes, '\0');
+  example->scratch.Reset(DType::kUInt8, {entry.bytes});
+  const absl::Span<std::byte> bytes = example->scratch.bytes();
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t got = pread(fd_, bytes.data() + done, bytes.size() - done,
@@ -128,7 +129,7 @@ absl::Status CacheStage::Load(const Entry& entry, Example* example) const {
     }
     done += static_cast<size_t>(got);
   }
-  if (Crc32c(AsSpan(bytes)) != entry.crc32c) {
+  if (Crc32c(bytes) != entry.crc32c) {
     return absl::DataLossError(
         absl::StrCat("the file of the cache has other bytes at ",
                      entry.position, " than were written"));

@@ -61,7 +61,7 @@ struct Example {
   std::vector<OwnedTensor> values;
   uint64_t index = 0;    // In the source.
   bool dropped = false;  // By a filter; the values are then of no use.
-  OwnedTensor scratch;   // Of transforms.
+  OwnedTensor scratch;   // Of whichever stage is at it.
 };
 
 }  // namespace paramd

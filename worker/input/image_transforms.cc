@@ -128,30 +128,32 @@ struct Between {
   float share;  // Of the high one.
 };
 
-// Pixels are squares: the middle of the first lies at 0.5.
-std::vector<Between> Places(uint64_t from, uint64_t to) {
-  std::vector<Between> places(to);
+// Of pixel i of `to`. Pixels are squares: the middle of the first lies at 0.5.
+Between PlaceOf(uint64_t i, uint64_t from, uint64_t to) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
-  for (uint64_t i = 0; i < to; ++i) {
-    const double at = std::clamp((static_cast<double>(i) + 0.5) * scale - 0.5,
-                                 0.0, static_cast<double>(from - 1));
-    places[i].low = static_cast<uint64_t>(at);
-    places[i].high = std::min(places[i].low + 1, from - 1);
-    places[i].share =
-        static_cast<float>(at - static_cast<double>(places[i].low));
-  }
-  return places;
+  const double at = std::clamp((static_cast<double>(i) + 0.5) * scale - 0.5,
+                               0.0, static_cast<double>(from - 1));
+  Between place;
+  place.low = static_cast<uint64_t>(at);
+  place.high = std::min(place.low + 1, from - 1);
+  place.share = static_cast<float>(at - static_cast<double>(place.low));
+  return place;
 }
 
 template <class T>
 void ResizeBilinear(const OwnedTensor& in, OwnedTensor* out) {
   const uint64_t channels = ChannelsOf(in.dims());
   const uint64_t row = in.dims()[1] * channels;
-  const std::vector<Between> ys = Places(in.dims()[0], out->dims()[0]);
-  const std::vector<Between> xs = Places(in.dims()[1], out->dims()[1]);
+  const uint64_t height = out->dims()[0];
+  static thread_local std::vector<Between> xs;  // Its memory is used again.
+  xs.resize(out->dims()[1]);
+  for (uint64_t x = 0; x < xs.size(); ++x) {
+    xs[x] = PlaceOf(x, in.dims()[1], xs.size());
+  }
   const T* from = in.values<T>().data();
   T* to = out->values<T>().data();
-  for (const Between& y : ys) {
+  for (uint64_t i = 0; i < height; ++i) {
+    const Between y = PlaceOf(i, in.dims()[0], height);
     const T* low = from + y.low * row;
     const T* high = from + y.high * row;
     for (const Between& x : xs) {

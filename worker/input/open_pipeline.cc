@@ -54,6 +54,8 @@ OpenedSource OpenSource(const v1::InputSource& config) {
       return OpenText(directory, config.text());
     case v1::InputSource::kSynthetic:
       return OpenSynthetic(config.synthetic());
+    case v1::InputSource::kIndices:
+      return OpenIndices(config.indices());
     case v1::InputSource::KIND_NOT_SET:
       break;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -270,15 +271,17 @@ absl::Status Pipeline::Check(const Portion& range) const {
 }
 
 absl::Status Pipeline::Read(const Portion& range, Batch* batch) const {
-  std::vector<Example> examples(range.size());
+  std::vector<Example>& examples = batch->scratch;
+  if (examples.size() < range.size()) examples.resize(range.size());
   for (uint64_t i = 0; i < range.size(); ++i) {
     RETURN_IF_ERROR(ReadExample(range.epoch, range.begin + i, &examples[i]));
   }
-  return Finish(range, absl::MakeSpan(examples), batch);
+  return Finish(range, absl::MakeSpan(examples.data(), range.size()), batch);
 }
 
 absl::Status Pipeline::ReadExample(uint64_t epoch, uint64_t offset,
                                    Example* example) const {
+  const StageClock::Pause pause(offset % every_ != 0);
   return OnError(stages_.back()->Get({epoch, offset}, example), example);
 }
 
@@ -289,6 +292,7 @@ absl::Status Pipeline::Finish(const Portion& range,
   for (const std::unique_ptr<Transform>& transform : late_) {
     for (size_t i = 0; i < examples.size(); ++i) {
       if (examples[i].dropped) continue;
+      const StageClock::Pause pause((range.begin + i) % every_ != 0);
       RETURN_IF_ERROR(OnError(
           transform->Apply({range.epoch, range.begin + i}, &examples[i]),
           &examples[i]));
@@ -318,11 +322,12 @@ void Pipeline::Assemble(absl::Span<Example> examples, Batch* batch) const {
   for (size_t f = 0; f < spec_.features.size(); ++f) {
     Column& column = batch->columns[f];
     if (spec_.features[f].ragged) {
-      std::vector<uint64_t> offsets = {0};
+      uint64_t* offset = column.mutable_offsets().data();
       kept([&](const Example& example) {
-        offsets.push_back(offsets.back() + example.values[f].size());
+        offset[1] = offset[0] + example.values[f].size();
+        ++offset;
       });
-      column.ResizeRagged(std::move(offsets));
+      column.ResizeRagged();
     }
     auto* to = static_cast<std::byte*>(column.tensor().data);
     kept([&](const Example& example) {
@@ -356,7 +361,8 @@ absl::Status Pipeline::Named(const absl::Status& error,
   return absl::Status(error.code(), absl::StrCat(where, ": ", error.message()));
 }
 
-void Pipeline::Measure(InputTrace* trace) {
+void Pipeline::Measure(InputTrace* trace, uint32_t every) {
+  every_ = every;
   for (const auto& stage : stages_) {
     stage->clock().Measure(stage->name().c_str(), trace);
   }
@@ -368,18 +374,27 @@ void Pipeline::Measure(InputTrace* trace) {
 
 std::vector<Pipeline::StageTime> Pipeline::StageTimes() const {
   std::vector<StageTime> times;
+  std::map<std::string, int> named;
+  const auto add = [&](const std::string& name, uint64_t calls,
+                       absl::Duration time) {
+    const int number = ++named[name];
+    times.push_back({number == 1 ? name : absl::StrCat(name, "_", number),
+                     calls, time});
+  };
   absl::Duration before;
   for (const auto& stage : stages_) {
-    const StageClock& clock = stage->clock();
-    // A cache asks less often: what its upstream took was within its time.
-    times.push_back({stage->name(), clock.calls(), clock.total() - before});
-    before = clock.total();
+    const absl::Duration total = stage->clock().total();
+    // A stage that asks less often, as a cache does, took what its upstream
+    // took within its own time. The upstream may have told what it has not yet.
+    add(stage->name(), stage->clock().calls() * every_,
+        std::max(total - before, absl::ZeroDuration()) * every_);
+    before = total;
   }
   for (const auto& transform : late_) {
-    times.push_back({transform->name(), transform->clock().calls(),
-                     transform->clock().total()});
+    add(transform->name(), transform->clock().calls() * every_,
+        transform->clock().total() * every_);
   }
-  times.push_back({"batch", assembling_.calls(), assembling_.total()});
+  add("batch", assembling_.calls(), assembling_.total());
   return times;
 }
 

@@ -74,15 +74,16 @@ class Pipeline {
   // Examples that were left out because they could not be read or mapped.
   uint64_t skipped() const { return skipped_.load(std::memory_order_relaxed); }
 
-  // Measures each stage from now on, into `trace` if that is given, which
-  // outlives it. REQUIRES: nothing is read yet.
-  void Measure(InputTrace* trace);
+  // Measures what each stage does with one example in `every` from now on, into
+  // `trace` if that is given, which outlives it. REQUIRES: nothing is read yet.
+  void Measure(InputTrace* trace, uint32_t every = 1);
   // What each stage took itself, summed over threads, in their order; "batch"
-  // is the assembly.
+  // is the assembly. Of all examples, if not all are measured by extrapolation.
+  // While threads read it is right up to the examples that are under way.
   struct StageTime {
-    std::string name;
+    std::string name;  // "normalise", and of another one "normalise_2".
     uint64_t calls = 0;
-    absl::Duration time;
+    absl::Duration time;  // Never negative.
   };
   std::vector<StageTime> StageTimes() const;
 
@@ -102,6 +103,7 @@ class Pipeline {
   InputSpec spec_;
   uint32_t prefetch_ = 4;
   bool skip_errors_ = false;
+  uint32_t every_ = 1;  // Example that is measured.
   mutable StageClock assembling_;
   mutable std::atomic<uint64_t> skipped_{0};
 };

@@ -329,5 +329,26 @@ TEST(PipelineTest, TheTimeOfEachStageIsMeasured) {
   EXPECT_EQ(trace.left_out(), 0u);
 }
 
+TEST(PipelineTest, WhatIsMeasuredOnSomeExamplesIsOfAll) {
+  const auto pipeline = Numbers(20, [](v1::InputConfig* config) {
+    config->add_stages()->mutable_cast()->set_feature("label");
+    config->add_stages()->mutable_cast()->set_feature("label");
+    config->add_stages()->mutable_batch();
+    config->add_stages()->mutable_cast()->set_feature("label");
+  });
+  pipeline->Measure(nullptr, /*every=*/4);
+  Read(*pipeline, {0, 0, 8});
+  std::vector<std::string> names;
+  std::vector<uint64_t> calls;
+  for (const Pipeline::StageTime& time : pipeline->StageTimes()) {
+    names.push_back(time.name);
+    calls.push_back(time.calls);
+    EXPECT_GE(time.time, absl::ZeroDuration());
+  }
+  EXPECT_THAT(names,
+              ElementsAre("read", "cast", "cast_2", "cast_3", "batch"));
+  EXPECT_THAT(calls, ElementsAre(8, 8, 8, 8, 1));
+}
+
 }  // namespace
 }  // namespace paramd

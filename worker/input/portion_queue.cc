@@ -37,7 +37,7 @@ absl::optional<Portion> PortionQueue::Take() {
   Portion range = first;
   range.end = range.begin + std::min(batch_size_, first.size());
   first.begin = range.end;
-  if (first.begin == first.end) portions_.pop_front();
+  if (first.begin == first.end) portions_.erase(portions_.begin());
   examples_ -= range.size();
   return range;
 }

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
@@ -42,7 +42,7 @@ class PortionQueue {
  private:
   const uint64_t batch_size_;
   const size_t max_portions_;
-  std::deque<Portion> portions_;  // What is left of each; never empty ones.
+  std::vector<Portion> portions_;  // What is left of each; never empty ones.
   uint64_t examples_ = 0;
   bool no_more_ = false;
 };

@@ -15,8 +15,10 @@ namespace {
 // Threads that auto may use: what they wait for are mostly disks.
 constexpr uint32_t kMostThreads = 64;
 // A window of the tuner lasts until both are reached.
-constexpr uint64_t kWindowBatches = 8;
-constexpr absl::Duration kWindow = absl::Milliseconds(20);
+constexpr uint64_t kWindowWorks = 4;  // Of each thread.
+constexpr absl::Duration kWindow = absl::Milliseconds(100);
+// Parts of a batch, at least: work that is waited for is soon shared.
+constexpr uint32_t kParts = 8;
 
 std::string RangeText(const Portion& range) {
   return absl::StrCat("examples [", range.begin, ", ", range.end, ") of epoch ",
@@ -69,8 +71,11 @@ Prefetcher::Prefetcher(const Pipeline& pipeline, Options options)
       depth_(DepthWithin(pipeline, options_)),
       queue_(options_.batch_size, options_.max_portions),
       tuner_(MostThreads(pipeline, options_)),
-      window_begin_(MonotonicNow()) {
+      window_{.begin = MonotonicNow()} {
   MutexLock lock(&mutex_);
+  slots_.reserve(depth_);
+  spares_.reserve(depth_ + 1);
+  spare_batches_.reserve(depth_ + 1);
   figures_.depth = depth_;
   figures_.threads = options_.threads > 0 ? options_.threads : 1;
   SpawnLocked();
@@ -84,6 +89,7 @@ Prefetcher::~Prefetcher() {
     threads.swap(threads_);
   }
   work_.NotifyAll();
+  parked_.NotifyAll();
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -107,36 +113,40 @@ absl::StatusOr<Prefetcher::NextBatch> Prefetcher::Next() {
   MutexLock lock(&mutex_);
   ASSIGN_OR_RETURN(NextBatch next, TakeLocked());
   awaited_ = next.state == NextBatch::kNotYet;
-  if (awaited_) ++window_waits_;
+  if (awaited_) ++window_.waits;
   if (awaited_) ++figures_.waits;
   return next;
 }
 
 absl::StatusOr<Prefetcher::NextBatch> Prefetcher::WaitForNext(
     absl::Duration timeout) {
-  const Time deadline = MonotonicNow() + timeout;
+  const Time begin = MonotonicNow();
   MutexLock lock(&mutex_);
+  if (!first_wait_.has_value()) first_wait_ = begin;
+  Time now = begin;
   for (bool first = true;; first = false) {
     ASSIGN_OR_RETURN(NextBatch next, TakeLocked());
     if (next.state != NextBatch::kNotYet) return next;
-    if (first) ++window_waits_;
+    if (first) ++window_.waits;
     if (first) ++figures_.waits;
-    const absl::Duration left = deadline - MonotonicNow();
+    const absl::Duration left = begin + timeout - now;
     if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError(
           absl::StrCat("no batch came within ", absl::FormatDuration(timeout),
                        ": the prefetch thread is ", ActivityLocked()));
     }
+    waiting_ = true;
     ready_changed_.WaitFor(&mutex_, left);
+    waiting_ = false;
+    const Time before = std::exchange(now, MonotonicNow());
+    figures_.waited += now - before;
   }
 }
 
 void Prefetcher::Recycle(std::unique_ptr<Batch> batch) {
   MutexLock lock(&mutex_);
-  for (std::unique_ptr<Slot>& spare : spares_) {
-    if (spare->batch != nullptr) continue;
-    spare->batch = std::move(batch);
-    return;
+  if (spare_batches_.size() <= depth_) {
+    spare_batches_.push_back(std::move(batch));
   }
 }
 
@@ -152,7 +162,10 @@ std::string Prefetcher::activity() const {
 
 Prefetcher::Figures Prefetcher::figures() const {
   MutexLock lock(&mutex_);
-  return figures_;
+  Figures figures = figures_;
+  figures.ready_now = ReadyLocked();
+  if (first_wait_.has_value()) figures.elapsed = MonotonicNow() - *first_wait_;
+  return figures;
 }
 
 void Prefetcher::Run(uint32_t thread) {
@@ -171,13 +184,16 @@ void Prefetcher::Run(uint32_t thread) {
         call = awaited_ && options_.on_ready != nullptr &&
                (FrontIsDoneLocked() || EndedLocked());
         if (call) break;
-        // The tuner took this one's work away.
-        const bool at_work = thread < figures_.threads;
-        if (at_work) work = TakeWorkLocked();
+        // The tuner took this one's work away: it hears of no work.
+        if (thread >= figures_.threads) {
+          parked_.Wait(&mutex_);
+          since = MonotonicNow();
+          continue;
+        }
+        work = TakeWorkLocked();
         if (work.slot != nullptr) break;
         work_.Wait(&mutex_);
-        if (at_work) figures_.idle += lap();
-        since = MonotonicNow();
+        figures_.idle += lap();
       }
       if (call) awaited_ = false;
     }
@@ -203,7 +219,9 @@ Prefetcher::Work Prefetcher::TakeWorkLocked() {
   if (open == nullptr) return {};
   const uint64_t size = open->range.size();
   const uint64_t share =
-      pipeline_.takes_whole_batches() ? size : size / figures_.threads;
+      pipeline_.takes_whole_batches()
+          ? size
+          : size / std::max(kParts, figures_.threads);
   Work work;
   work.slot = open;
   work.begin = open->taken;
@@ -213,7 +231,7 @@ Prefetcher::Work Prefetcher::TakeWorkLocked() {
 }
 
 Prefetcher::Slot* Prefetcher::OpenSlotLocked() {
-  if (failed_ || slots_.size() >= depth_ || queue_.examples() == 0) {
+  if (FailedLocked() || slots_.size() >= depth_ || queue_.examples() == 0) {
     return nullptr;
   }
   std::unique_ptr<Slot> slot;
@@ -223,7 +241,12 @@ Prefetcher::Slot* Prefetcher::OpenSlotLocked() {
     slot = std::move(spares_.back());
     spares_.pop_back();
   }
-  if (slot->batch == nullptr) slot->batch = std::make_unique<Batch>();
+  if (spare_batches_.empty()) {
+    slot->batch = std::make_unique<Batch>();
+  } else {
+    slot->batch = std::move(spare_batches_.back());
+    spare_batches_.pop_back();
+  }
   slot->range = *queue_.Take();
   if (slot->examples.size() < slot->range.size()) {
     slot->examples.resize(slot->range.size());
@@ -254,25 +277,39 @@ void Prefetcher::Do(const Work& work) {
     }
     slot.read += work.end - work.begin;
     last = slot.read == slot.range.size();
+    ++window_.works;
+    window_.examples += work.end - work.begin;
+    if (options_.threads == 0) TuneLocked();
   }
   if (!last) return;
   if (slot.status.ok()) {
     status = pipeline_.Finish(
         slot.range, absl::MakeSpan(slot.examples.data(), slot.range.size()),
         slot.batch.get());
+    if (status.ok() && options_.on_made) options_.on_made(*slot.batch);
   }
   MutexLock lock(&mutex_);
   slot.status.Update(status);
   slot.done = true;
-  failed_ |= !slot.status.ok();
-  ++window_batches_;
-  if (options_.threads == 0) TuneLocked();
+  ++window_.batches;
   ready_changed_.NotifyAll();
   if (awaited_) work_.NotifyAll();
 }
 
 bool Prefetcher::FrontIsDoneLocked() const {
   return !slots_.empty() && slots_.front()->done;
+}
+
+bool Prefetcher::FailedLocked() const {
+  return std::any_of(slots_.begin(), slots_.end(), [](const auto& slot) {
+    return slot->done && !slot->status.ok();
+  });
+}
+
+uint64_t Prefetcher::ReadyLocked() const {
+  return static_cast<uint64_t>(
+      std::count_if(slots_.begin(), slots_.end(),
+                    [](const auto& slot) { return slot->done; }));
 }
 
 bool Prefetcher::EndedLocked() const {
@@ -287,11 +324,9 @@ absl::StatusOr<Prefetcher::NextBatch> Prefetcher::TakeLocked() {
   }
   RETURN_IF_ERROR(slots_.front()->status);
   ++figures_.batches;
-  for (const std::unique_ptr<Slot>& slot : slots_) {
-    figures_.batches_ready += slot->done ? 1 : 0;
-  }
+  figures_.batches_ready += ReadyLocked();
   std::unique_ptr<Slot> slot = std::move(slots_.front());
-  slots_.pop_front();
+  slots_.erase(slots_.begin());
   next.state = NextBatch::kBatch;
   next.batch = std::move(slot->batch);
   examples_ahead_ -= slot->range.size();
@@ -301,7 +336,7 @@ absl::StatusOr<Prefetcher::NextBatch> Prefetcher::TakeLocked() {
 }
 
 std::string Prefetcher::ActivityLocked() const {
-  if (failed_) return "stopped by an error";
+  if (FailedLocked()) return "stopped by an error";
   for (const std::unique_ptr<Slot>& slot : slots_) {
     if (!slot->done) {
       return absl::StrCat("assembling ", RangeText(slot->range));
@@ -318,17 +353,18 @@ std::string Prefetcher::ActivityLocked() const {
 
 void Prefetcher::TuneLocked() {
   const Time now = MonotonicNow();
-  const absl::Duration window = now - window_begin_;
-  if (window_batches_ < kWindowBatches || window < kWindow) return;
+  const absl::Duration time = now - window_.begin;
+  if (window_.works < kWindowWorks * figures_.threads || time < kWindow) return;
   // Every eighth batch: more often than by chance.
+  const bool waited =
+      8 * window_.waits >= std::max<uint64_t>(1, window_.batches);
   tuner_.Observe(
-      static_cast<double>(window_batches_) / absl::ToDoubleSeconds(window),
-      8 * window_waits_ >= window_batches_);
+      static_cast<double>(window_.examples) / absl::ToDoubleSeconds(time),
+      waited);
   figures_.threads = tuner_.threads();
   SpawnLocked();
-  window_begin_ = now;
-  window_batches_ = 0;
-  window_waits_ = 0;
+  window_ = {.begin = now};
+  if (waiting_ || awaited_) window_.waits = 1;
 }
 
 void Prefetcher::SpawnLocked() {
@@ -337,7 +373,7 @@ void Prefetcher::SpawnLocked() {
     const auto number = static_cast<uint32_t>(threads_.size());
     threads_.emplace_back([this, number] { Run(number); });
   }
-  work_.NotifyAll();
+  parked_.NotifyAll();
 }
 
 }  // namespace paramd

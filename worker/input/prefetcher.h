@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -56,6 +55,8 @@ class Prefetcher {
     // else. Must only post: it runs on a thread of the Prefetcher, without a
     // lock held, and must not call it.
     std::function<void()> on_ready = nullptr;
+    // Hears of each batch when it is made, well before it is taken. As on_ready.
+    std::function<void(const Batch&)> on_made = nullptr;
   };
 
   struct NextBatch {
@@ -74,7 +75,10 @@ class Prefetcher {
     uint32_t depth = 0;
     uint64_t batches = 0;        // Taken.
     uint64_t batches_ready = 0;  // Summed over the moments of taking.
-    uint64_t waits = 0;          // Takes that found no batch.
+    uint64_t ready_now = 0;
+    uint64_t waits = 0;      // Takes that found no batch.
+    absl::Duration waited;   // In WaitForNext,
+    absl::Duration elapsed;  // since its first call.
     absl::Duration busy;         // Summed over threads.
     absl::Duration idle;         // Of those at work: no room or no portion.
   };
@@ -123,12 +127,23 @@ class Prefetcher {
     uint64_t begin = 0;
     uint64_t end = 0;
   };
+  // What happened since the number of threads was last looked at.
+  struct Window {
+    Time begin;
+    uint64_t works = 0;
+    uint64_t examples = 0;
+    uint64_t batches = 0;  // Made.
+    uint64_t waits = 0;
+  };
 
   void Run(uint32_t thread);
   Work TakeWorkLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Slot* OpenSlotLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Do(const Work& work) ABSL_LOCKS_EXCLUDED(mutex_);
   bool FrontIsDoneLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t ReadyLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A batch could not be made; no slot is opened any more.
+  bool FailedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool EndedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<NextBatch> TakeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string ActivityLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -140,22 +155,23 @@ class Prefetcher {
   const uint32_t depth_;
 
   mutable Mutex mutex_;
-  CondVar work_;  // A portion, room, NoMore, more threads or the stop came.
+  CondVar work_;    // A portion, room, NoMore or the stop came.
+  CondVar parked_;  // Of threads too many: their number or the stop changed.
   CondVar ready_changed_;
   PortionQueue queue_ ABSL_GUARDED_BY(mutex_);
-  std::deque<std::unique_ptr<Slot>> slots_
+  std::vector<std::unique_ptr<Slot>> slots_
       ABSL_GUARDED_BY(mutex_);  // In order.
   std::vector<std::unique_ptr<Slot>> spares_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Batch>> spare_batches_ ABSL_GUARDED_BY(mutex_);
   uint64_t examples_ahead_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool failed_ ABSL_GUARDED_BY(mutex_) = false;  // No slot is opened any more.
-  bool awaited_ ABSL_GUARDED_BY(mutex_) = false;
+  bool awaited_ ABSL_GUARDED_BY(mutex_) = false;  // Next has said kNotYet.
+  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;  // WaitForNext.
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  Figures figures_ ABSL_GUARDED_BY(mutex_);
+  Figures figures_ ABSL_GUARDED_BY(mutex_);  // Without the state of now.
+  absl::optional<Time> first_wait_ ABSL_GUARDED_BY(mutex_);
 
   ThreadTuner tuner_ ABSL_GUARDED_BY(mutex_);
-  Time window_begin_ ABSL_GUARDED_BY(mutex_);
-  uint64_t window_batches_ ABSL_GUARDED_BY(mutex_) = 0;  // Made.
-  uint64_t window_waits_ ABSL_GUARDED_BY(mutex_) = 0;
+  Window window_ ABSL_GUARDED_BY(mutex_);
 
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
 };

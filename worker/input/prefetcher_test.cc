@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -218,6 +219,31 @@ TEST(PrefetcherTest, CanBeDestroyedAtAnyMoment) {
     ASSERT_TRUE(prefetcher.Add({0, 0, 1000}).ok());
     for (int j = 0; j < i % 5; ++j) {
       ASSERT_TRUE(prefetcher.WaitForNext(kLong).ok());
+    }
+  }
+}
+
+// Each read waits, as on a distant disk.
+class WaitingSource : public FakeSource {
+ public:
+  WaitingSource() : FakeSource(1000) {}
+  absl::Status Read(uint64_t index, Example* example) const override {
+    absl::SleepFor(absl::Milliseconds(1));
+    return FakeSource::Read(index, example);
+  }
+};
+
+TEST(PrefetcherTest, AutoAddsThreadsWhereReadingWaits) {
+  const auto dataset = *Pipeline::Create(std::make_unique<WaitingSource>(),
+                                         v1::InputConfig(), {});
+  Prefetcher prefetcher(*dataset, {.batch_size = 500, .threads = 0});
+  uint64_t epoch = 0;
+  while (prefetcher.figures().threads < 8) {
+    ASSERT_TRUE(prefetcher.Add({++epoch, 0, 1000}).ok());
+    for (int i = 0; i < 2; ++i) {
+      auto next = prefetcher.WaitForNext(kLong);
+      ASSERT_TRUE(next.ok());
+      prefetcher.Recycle(std::move(next->batch));
     }
   }
 }

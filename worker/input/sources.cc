@@ -108,9 +108,10 @@ class TextSource : public ExampleSource {
   absl::Status Read(uint64_t index, Example* example) const override {
     size_t file = 0;
     while (starts_[file + 1] <= index) ++file;
-    std::vector<std::byte> bytes(context_ + 1);
-    RETURN_IF_ERROR(files_[file]->Read((index - starts_[file]) * stride_,
-                                       absl::MakeSpan(bytes)));
+    example->scratch.Reset(DType::kUInt8, {context_ + 1});
+    const absl::Span<std::byte> bytes = example->scratch.bytes();
+    RETURN_IF_ERROR(
+        files_[file]->Read((index - starts_[file]) * stride_, bytes));
     example->values.resize(2);
     for (size_t f = 0; f < 2; ++f) {
       example->values[f].Reset(DType::kInt32, {context_});
@@ -182,6 +183,29 @@ class SyntheticSource : public ExampleSource {
 
  private:
   const InputSpec spec_;
+  const uint64_t examples_;
+};
+
+class IndexSource : public ExampleSource {
+ public:
+  explicit IndexSource(uint64_t examples) : examples_(examples) {}
+
+  const InputSpec& spec() const override { return spec_; }
+  uint64_t size() const override { return examples_; }
+  v1::DataSet Describe() const override {
+    return DescribeFiles(spec_, examples_, 0);
+  }
+
+  absl::Status Read(uint64_t index, Example* example) const override {
+    example->values.resize(1);
+    example->values[0].Reset(DType::kInt64, {});
+    example->values[0].values<int64_t>()[0] = static_cast<int64_t>(index);
+    return absl::OkStatus();
+  }
+
+ private:
+  const InputSpec spec_ = {
+      {{.name = "index", .dtype = DType::kInt64, .dims = {}}}};
   const uint64_t examples_;
 };
 
@@ -261,6 +285,16 @@ OpenedSource OpenSynthetic(const v1::InputSource::Synthetic& config) {
     return absl::InvalidArgumentError("the synthetic input has no examples");
   }
   return std::make_unique<SyntheticSource>(std::move(spec), config.examples());
+}
+
+OpenedSource OpenIndices(const v1::InputSource::Indices& config) {
+  if (config.examples() == 0) {
+    return absl::InvalidArgumentError(
+        "the input is numbers of examples (input.train.indices), but nobody says "
+        "how many: a program with a model and data of its own does; run that, "
+        "or name the data in input");
+  }
+  return std::make_unique<IndexSource>(config.examples());
 }
 
 absl::StatusOr<InputSpec> ToSpec(

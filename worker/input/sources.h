@@ -48,6 +48,9 @@ OpenedSource OpenText(const std::string& directory,
 // The same numbers for the same config.
 OpenedSource OpenSynthetic(const v1::InputSource::Synthetic& config);
 
+// One feature "index" of int64: the example's own number.
+OpenedSource OpenIndices(const v1::InputSource::Indices& config);
+
 // What the config says of features. INVALID_ARGUMENT if two have one name, or
 // one of real numbers has classes.
 absl::StatusOr<InputSpec> ToSpec(

@@ -126,6 +126,18 @@ TEST(SourcesTest, SyntheticNumbersAreTheSameEachTime) {
   EXPECT_LT(once.values[1].values<int64_t>()[0], 4);
 }
 
+TEST(SourcesTest, AnIndexIsTheExamplesOwnNumber) {
+  v1::InputSource::Indices config;
+  EXPECT_THAT(Message(OpenIndices(config)), testing::HasSubstr("nobody says"));
+  config.set_examples(5);
+  const auto source = *OpenIndices(config);
+  EXPECT_EQ(source->size(), 5u);
+  EXPECT_EQ(source->spec().features[0].name, "index");
+  Example example;
+  ASSERT_TRUE(source->Read(3, &example).ok());
+  EXPECT_EQ(example.values[0].values<int64_t>()[0], 3);
+}
+
 TEST(SourcesTest, FeaturesThatMakeNoSenseAreRefused) {
   v1::InputSource::Synthetic config;
   config.set_examples(5);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
+#include "absl/strings/str_format.h"
 
 namespace paramd {
 namespace {
@@ -13,10 +13,6 @@ uint32_t LaneOfThisThread() {
   static thread_local const uint32_t lane =
       lanes.fetch_add(1, std::memory_order_relaxed);
   return lane;
-}
-
-double Microseconds(absl::Duration duration) {
-  return absl::ToDoubleMicroseconds(duration);
 }
 
 }  // namespace
@@ -35,16 +31,18 @@ std::string InputTrace::ToJson() const {
   MutexLock lock(&mutex_);
   Time first = Time::Never();
   for (const Event& event : events_) first = std::min(first, event.begin);
-  nlohmann::json events = nlohmann::json::array();
+  std::string text = "{\"traceEvents\":[";
   for (const Event& event : events_) {
-    events.push_back({{"name", event.name},
-                      {"ph", "X"},
-                      {"pid", 1},
-                      {"tid", event.lane},
-                      {"ts", Microseconds(event.begin - first)},
-                      {"dur", Microseconds(event.end - event.begin)}});
+    absl::StrAppendFormat(
+        &text,
+        "%s\n{\"name\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,"
+        "\"ts\":%.3f,\"dur\":%.3f}",
+        text.back() == '[' ? "" : ",", event.name, event.lane,
+        absl::ToDoubleMicroseconds(event.begin - first),
+        absl::ToDoubleMicroseconds(event.end - event.begin));
   }
-  return nlohmann::json({{"traceEvents", std::move(events)}}).dump();
+  text.append("\n]}\n");
+  return text;
 }
 
 uint64_t InputTrace::left_out() const {

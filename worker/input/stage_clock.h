@@ -22,7 +22,7 @@ class InputTrace {
  public:
   static constexpr size_t kMost = 1 << 20;
 
-  // `name` lives as long as the trace.
+  // `name` lives as long as the trace and has no quotes.
   void Add(const char* name, Time begin, Time end);
   // The JSON text of the trace-event format.
   std::string ToJson() const;
@@ -61,18 +61,29 @@ class StageClock {
   // Measures from its construction to its end.
   class Scope {
    public:
-    explicit Scope(StageClock* clock) : clock_(clock) {
-      if (clock_->measuring_) begin_ = MonotonicNow();
+    explicit Scope(StageClock* clock)
+        : clock_(clock->measuring_ && !paused_ ? clock : nullptr) {
+      if (clock_ != nullptr) begin_ = MonotonicNow();
     }
     ~Scope() {
-      if (clock_->measuring_) clock_->Add(begin_, MonotonicNow());
+      if (clock_ != nullptr) clock_->Add(begin_, MonotonicNow());
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
-    StageClock* const clock_;
+    StageClock* const clock_;  // Null: not measured.
     Time begin_;
+  };
+
+  // Scopes that begin on this thread while it lives are not measured, if
+  // `paused`. At most one lives on a thread.
+  class Pause {
+   public:
+    explicit Pause(bool paused) { paused_ = paused; }
+    ~Pause() { paused_ = false; }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
   };
 
  private:
@@ -82,6 +93,8 @@ class StageClock {
                            std::memory_order_relaxed);
     if (trace_ != nullptr) trace_->Add(name_, begin, end);
   }
+
+  static inline thread_local constinit bool paused_ = false;
 
   bool measuring_ = false;
   const char* name_ = "";

@@ -14,15 +14,15 @@ namespace paramd {
 class ThreadTuner {
  public:
   // Windows for which the best number is kept.
-  static constexpr uint32_t kKeep = 50;
+  static constexpr uint32_t kKeep = 5;
 
   // REQUIRES: most > 0.
   explicit ThreadTuner(uint32_t most) : most_(most) {}
 
   uint32_t threads() const { return threads_; }
 
-  // What was measured with this number of threads over a window: batches made a
-  // second, and whether they were waited for.
+  // What was measured with this number of threads over a window: what was made
+  // a second, and whether it was waited for.
   void Observe(double rate, bool waited);
 
  private:

@@ -231,6 +231,12 @@ void Loss::Divergence(const Work<T>& work, Metrics* metrics) const {
   }
 }
 
+std::vector<std::string> Loss::metrics() const {
+  std::vector<std::string> names;
+  for (const Metrics::Sum& sum : options_.metrics) names.push_back(sum.name());
+  return names;
+}
+
 void Loss::Predict(const ConstTensor& outputs, const Tensor& prediction) const {
   WithFloatType(outputs.dtype, [&](auto zero) {
     using T = decltype(zero);

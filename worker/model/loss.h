@@ -2,6 +2,7 @@
 #define PARAMD_WORKER_MODEL_LOSS_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -56,6 +57,9 @@ class Loss {
   // curve. REQUIRES: Check(target) is OK.
   Metrics Compute(const ConstTensor& outputs, const ConstTensor& target,
                   double scale, const Tensor& gradient, bool scored) const;
+
+  // Names of what is counted.
+  std::vector<std::string> metrics() const;
 
   // What the outputs stand for: probabilities where the loss has classes or is
   // binary, else themselves.

@@ -38,23 +38,23 @@ double AreaUnderCurve(std::vector<Metrics::Score> scores) {
   return pairs / (positives * below);
 }
 
-std::string NameOf(const Metrics::Sum& sum) {
-  switch (sum.kind) {
-    case Metrics::Kind::kAccuracy:
+}  // namespace
+
+std::string Metrics::Sum::name() const {
+  switch (kind) {
+    case Kind::kAccuracy:
       return "accuracy";
-    case Metrics::Kind::kTopK:
-      return absl::StrCat("top_", sum.k);
-    case Metrics::Kind::kPerplexity:
+    case Kind::kTopK:
+      return absl::StrCat("top_", k);
+    case Kind::kPerplexity:
       return "perplexity";
-    case Metrics::Kind::kMeanSquaredError:
+    case Kind::kMeanSquaredError:
       return "mse";
-    case Metrics::Kind::kAuc:
+    case Kind::kAuc:
       return "auc";
   }
   return "";
 }
-
-}  // namespace
 
 Metrics& Metrics::operator+=(const Metrics& other) {
   loss_sum += other.loss_sum;
@@ -95,7 +95,7 @@ std::vector<NamedValue> Metrics::Values() const {
     if (sum.kind == Kind::kAccuracy) value = accuracy();
     if (sum.kind == Kind::kPerplexity) value = std::exp(mean);
     if (sum.kind == Kind::kAuc) value = AreaUnderCurve(scores);
-    values.push_back({NameOf(sum), value});
+    values.push_back({sum.name(), value});
   }
   return values;
 }

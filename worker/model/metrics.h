@@ -35,6 +35,9 @@ struct Metrics {
     uint32_t k = 0;  // Of kTopK.
     double sum = 0;
     double count = 0;
+
+    // "accuracy", "top_5", "perplexity", "mse", "auc".
+    std::string name() const;
   };
   // What the area is computed from.
   struct Score {
@@ -60,8 +63,8 @@ struct Metrics {
   double mean_loss() const;  // 0 if there are no examples.
   double accuracy() const;   // 0 if there are no labels.
 
-  // "loss", then the model's metrics by name: "accuracy", "top_5",
-  // "perplexity", "mse", "auc". An area without both kinds of examples is NaN.
+  // "loss", then the model's metrics by name. An area without both kinds of
+  // examples is NaN.
   std::vector<NamedValue> Values() const;
 };
 

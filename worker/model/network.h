@@ -45,6 +45,9 @@ class Network : public TrainedModel {
   absl::Status Predict(WeightSpans weights, const Batch& batch,
                        Batch* out) override;
   ModelCost cost() const override;
+  std::vector<std::string> metrics() const override {
+    return plan_->loss->metrics();
+  }
 
  private:
   // Device memory that grows.

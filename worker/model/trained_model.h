@@ -101,6 +101,22 @@ class TrainedModel {
                                Batch* out) = 0;
 
   virtual ModelCost cost() const = 0;
+
+  // Names of what may be counted besides the loss, as Metrics::Values has them.
+  virtual std::vector<std::string> metrics() const { return {}; }
+
+  // What the variables begin with, row-major, in their order; null: what their
+  // initializers say. Only the chief's count.
+  virtual const std::vector<std::vector<float>>* initial_values() const {
+    return nullptr;
+  }
+
+  // A batch of the input is made, and will likely be trained soon. Called on
+  // another thread, beside whatever the model does.
+  virtual void Announce(const Batch& /*batch*/) {}
+
+  // Whether Evaluate says anything. If not, it is never called.
+  virtual bool evaluates() const { return true; }
 };
 
 }  // namespace paramd

@@ -61,6 +61,7 @@ void Steps::Note(IoId io, const v1::ComputeGradientResult& result) {
     if (!step->has_value() || (*step)->io != io) continue;
     (*step)->computed_examples = result.examples();
     (*step)->loss = result.loss();
+    (*step)->metrics = result.metrics();
   }
 }
 

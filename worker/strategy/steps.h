@@ -10,6 +10,7 @@
 
 #include "client/core/session.h"
 #include "client/core/weights.h"
+#include "proto/metric_values.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/core.h"
 #include "worker/core/computation.h"
@@ -26,6 +27,7 @@ struct TrainingStep {
   IoId io = 0;            // Of its computation,
   uint64_t computed_examples = 0;  // and what came of it.
   double loss = 0;
+  MetricSums metrics;
   bool computed = false;
   // Until they are pushed; empty ones are still computed.
   std::vector<Buffer> gradients;

@@ -34,6 +34,12 @@ SyncCursor::Share SyncCursor::share() const {
   return share;
 }
 
+InputCursor::Range SyncCursor::next_range() const {
+  SyncCursor next = *this;
+  next.Decided(step_);
+  return next.finished() ? InputCursor::Range() : next.share().range;
+}
+
 void SyncCursor::Decided(uint64_t step) {
   for (; step_ <= step && !input_.finished(); ++step_) {
     input_.Advance(StepExamples());

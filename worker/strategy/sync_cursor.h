@@ -45,6 +45,9 @@ class SyncCursor {
     uint64_t step_examples = 0;
   };
   Share share() const;
+  // What it computes in the step after that one if the contributors stay; no
+  // examples at the end of the input. REQUIRES: as share().
+  InputCursor::Range next_range() const;
 
   // Steps up to this one are decided. Earlier ones than known: no change.
   void Decided(uint64_t step);

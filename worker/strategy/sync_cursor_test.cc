@@ -72,6 +72,21 @@ TEST(SyncCursorTest, AnEarlierSessionsContributionIsNotItsOwn) {
   EXPECT_TRUE(cursor.contributes());
 }
 
+TEST(SyncCursorTest, TheNextShareIsKnownBeforeItsStep) {
+  SyncCursor cursor(
+      {.worker = 5, .examples = 10, .epochs = 2, .batch = 2});
+  cursor.Configure(From(1, 1, {3, 5}), {});
+  std::vector<std::string> ranges;
+  while (!cursor.finished()) {
+    const InputCursor::Range next = cursor.next_range();
+    ranges.push_back(
+        absl::StrCat(next.epoch, ":", next.begin, "-", next.end));
+    cursor.Decided(cursor.step());
+  }
+  EXPECT_THAT(ranges, ElementsAre("1:6-8", "1:10-10", "2:2-4", "2:6-8",
+                                  "2:10-10", "0:0-0"));
+}
+
 TEST(SyncCursorTest, OtherContributorsBeginWithTheirFirstStep) {
   SyncCursor cursor = Worker(5);
   cursor.Configure(From(1, 1, {3, 5}), {});

@@ -88,6 +88,12 @@ void SyncPlan::StartShare(WorkerTurn* turn) {
     compute->set_begin(share.range.begin);
     compute->set_end(share.range.end);
     compute->set_divide_by(share.step_examples);
+    const InputCursor::Range next = cursor_.next_range();
+    if (next.size() > 0) {
+      compute->mutable_next()->set_epoch(next.epoch);
+      compute->mutable_next()->set_begin(next.begin);
+      compute->mutable_next()->set_end(next.end);
+    }
   }
   steps_.StartComputing(std::move(step), std::move(compute), turn);
 }

@@ -1,0 +1,126 @@
+/* A line fitted by a program in C: what paramd.h promises, in C and by the shared
+ * library alone. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/paramd.h"
+
+#define EXAMPLES 64
+
+static int failures = 0;
+
+static void Check(int holds, const char* what) {
+  if (holds) return;
+  fprintf(stderr, "FAILED: %s; last error: %s\n", what, paramd_error());
+  ++failures;
+}
+
+/* y = 3x - 1 at x = i / EXAMPLES, by w x + b. */
+static paramd_result Compute(const paramd_work* work) {
+  paramd_result result = {0, 0, 0, 0};
+  const float w = work->weights[0][0], b = work->weights[1][0];
+  double dw = 0, db = 0;
+  for (uint64_t i = 0; i < work->index_count; ++i) {
+    const double x = (double)work->indices[i] / EXAMPLES;
+    const double error = w * x + b - (3 * x - 1);
+    result.loss_sum += error * error;
+    dw += 2 * error * x;
+    db += 2 * error;
+    ++result.examples;
+  }
+  if (work->kind == PARAMD_STEP) {
+    work->gradients[0][0] = (float)(dw / work->divisor);
+    work->gradients[1][0] = (float)(db / work->divisor);
+  }
+  return result;
+}
+
+static paramd_worker* Start(const char* epochs, int* code) {
+  static const uint64_t shape[1] = {1};
+  static const float initial[2] = {2, 0.5f};
+  static const paramd_variable variables[2] = {{"w", shape, 1, 0, initial},
+                                               {"b", shape, 1, 0, initial + 1}};
+  const char* directory = getenv("TEST_TMPDIR");
+  const char* settings[6] = {"epochs", epochs, "run_dir", NULL, "log_level",
+                             "error"};
+  char run_dir[4096];
+  paramd_worker_options options;
+  paramd_worker* worker = NULL;
+  snprintf(run_dir, sizeof run_dir, "%s/run-%s", directory, epochs);
+  settings[3] = run_dir;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.job =
+      "{\"name\": \"line\", \"model\": {\"custom\": true}, "
+      "\"batch_per_replica\": 8, "
+      "\"optimizer\": {\"sgd\": {}, \"learning_rate\": 0.2}}";
+  options.settings = settings;
+  options.setting_count = 3;
+  options.variables = variables;
+  options.variable_count = 2;
+  options.training_examples = EXAMPLES;
+  options.test_examples = 8;
+  *code = paramd_worker_start(&options, &worker);
+  return worker;
+}
+
+static void TrainsToTheEnd(void) {
+  int code, evaluated = 0;
+  double loss = 1;
+  paramd_work work;
+  const int64_t* upcoming;
+  uint64_t count, announced = 0;
+  paramd_worker* worker = Start("60", &code);
+  Check(code == PARAMD_OK, "the worker starts");
+  while ((code = paramd_worker_next(worker, 300, &work)) == PARAMD_OK &&
+         work.kind != PARAMD_END) {
+    const paramd_result result = Compute(&work);
+    if (work.kind == PARAMD_EVALUATE) evaluated += (int)work.index_count;
+    while (paramd_worker_upcoming(worker, &upcoming, &count) == PARAMD_OK &&
+           count > 0) {
+      announced += count;
+      Check(upcoming[0] >= 0 && upcoming[0] < EXAMPLES, "they are examples");
+    }
+    if (work.kind == PARAMD_STEP) {
+      loss = result.loss_sum / (double)result.examples;
+      Check(paramd_worker_gradient_ready(worker, 1) == PARAMD_OK, "b is ready");
+    }
+    Check(paramd_worker_finish(worker, &result) == PARAMD_OK, "it finishes");
+  }
+  Check(code == PARAMD_OK && work.kind == PARAMD_END, "the job ends");
+  Check(announced > 0, "batches are announced");
+  Check(loss < 1e-3, "the line is found");
+  Check(evaluated >= 8, "the test data are evaluated");
+  Check(paramd_worker_close(worker) == PARAMD_OK, "the worker closes");
+}
+
+static void SaysWhatIsWrong(void) {
+  int code;
+  paramd_work work;
+  paramd_result result;
+  paramd_worker* worker = Start("none", &code);
+  Check(code == PARAMD_INVALID_ARGUMENT && worker == NULL, "no such number");
+  Check(strstr(paramd_error(), "epochs: wants a whole number") != NULL,
+        "it names the setting");
+  worker = Start("2", &code);
+  Check(paramd_worker_next(worker, 300, &work) == PARAMD_OK, "there is work");
+  result = Compute(&work);
+  work.gradients[0][0] = 0.0f / 0.0f;
+  Check(paramd_worker_finish(worker, &result) == PARAMD_INVALID_ARGUMENT &&
+            strstr(paramd_error(), "gradient of 'w'") != NULL,
+        "NaN is refused");
+  Check(paramd_worker_next(worker, 0, &work) == PARAMD_FAILED_PRECONDITION,
+        "one at a time");
+  Check(paramd_worker_gradient_ready(worker, 2) == PARAMD_INVALID_ARGUMENT,
+        "there is no third variable");
+  Check(paramd_worker_close(worker) == PARAMD_CANCELLED, "it leaves");
+  Check(paramd_worker_close(NULL) == PARAMD_OK, "null is left alone");
+}
+
+int main(void) {
+  Check(paramd_abi_version() == PARAMD_ABI_VERSION, "the version fits");
+  TrainsToTheEnd();
+  SaysWhatIsWrong();
+  return failures == 0 ? 0 : 1;
+}

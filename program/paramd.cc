@@ -1,0 +1,178 @@
+#include "program/paramd.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+#include "cli/version.h"
+#include "program/program_worker.h"
+
+struct paramd_worker {
+  std::unique_ptr<paramd::ProgramWorker> worker;
+  // What the work that is held points to.
+  std::vector<const float*> weights;
+  std::vector<float*> gradients;
+  std::vector<int64_t> upcoming;
+};
+
+namespace {
+
+using paramd::Metrics;
+using paramd::ProgramWork;
+using paramd::ProgramWorker;
+
+thread_local std::string last_error;
+
+int Report(const absl::Status& status) {
+  if (!status.ok()) last_error = std::string(status.message());
+  return static_cast<int>(status.code());
+}
+
+std::string OrEmpty(const char* text) { return text == nullptr ? "" : text; }
+
+uint64_t AddVariable(const paramd_variable& from,
+                     paramd::ProgramModel::Options* model) {
+  paramd::v1::Variable& variable = model->variables.emplace_back();
+  variable.set_name(OrEmpty(from.name));
+  variable.set_dtype(paramd::v1::FLOAT32);
+  variable.set_untrained(from.untrained != 0);
+  uint64_t elements = 1;
+  for (uint32_t d = 0; d < from.rank; ++d) {
+    variable.add_shape(from.shape[d]);
+    elements *= from.shape[d];
+  }
+  return elements;
+}
+
+absl::Status AddVariables(const paramd_worker_options& from,
+                          paramd::ProgramModel::Options* model) {
+  const size_t count = from.variable_count;
+  for (size_t v = 0; v < count; ++v) {
+    const paramd_variable& variable = from.variables[v];
+    const uint64_t elements = AddVariable(variable, model);
+    if ((variable.initial == nullptr) !=
+        (from.variables[0].initial == nullptr)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable '", OrEmpty(variable.name),
+          "': give initial values of all variables, or of none"));
+    }
+    if (variable.initial == nullptr) continue;
+    model->initial_values.emplace_back(variable.initial,
+                                       variable.initial + elements);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ProgramWorker::Options> ToOptions(
+    const paramd_worker_options& from) {
+  if (from.size != sizeof(paramd_worker_options)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "paramd_worker_options has ", from.size, " bytes where the library has ",
+        sizeof(paramd_worker_options),
+        ": the header is not of the same version as the library"));
+  }
+  ProgramWorker::Options options;
+  options.job_path = OrEmpty(from.job_path);
+  if (from.job != nullptr) options.job_text = from.job;
+  for (size_t s = 0; s < from.setting_count; ++s) {
+    options.settings.emplace_back(OrEmpty(from.settings[2 * s]),
+                                  OrEmpty(from.settings[2 * s + 1]));
+  }
+  const absl::Status added = AddVariables(from, &options.model);
+  if (!added.ok()) return added;
+  options.model.evaluates = from.test_examples > 0;
+  options.training_examples = from.training_examples;
+  options.test_examples = from.test_examples;
+  options.insecure = from.insecure != 0;
+  options.tls_dir = OrEmpty(from.tls_dir);
+  return options;
+}
+
+void Show(const ProgramWork& from, paramd_worker* worker, paramd_work* to) {
+  worker->weights.clear();
+  for (const auto& weights : from.weights) {
+    worker->weights.push_back(weights.data());
+  }
+  worker->gradients.clear();
+  for (const auto& gradients : from.gradients) {
+    worker->gradients.push_back(gradients.data());
+  }
+  to->kind = from.kind == ProgramWork::Kind::kStep ? PARAMD_STEP
+                                                   : PARAMD_EVALUATE;
+  to->epoch = from.range.epoch;
+  to->indices = from.indices.data();
+  to->index_count = from.indices.size();
+  to->weights = worker->weights.data();
+  to->gradients = worker->gradients.data();
+  to->divisor = from.divisor;
+}
+
+}  // namespace
+
+int paramd_abi_version(void) { return PARAMD_ABI_VERSION; }
+
+const char* paramd_version(void) {
+  static const std::string& version = *new std::string(
+      absl::StrCat(paramd::ParamdVersion(), " ", paramd::ParamdCommit()));
+  return version.c_str();
+}
+
+const char* paramd_error(void) { return last_error.c_str(); }
+
+int paramd_worker_start(const paramd_worker_options* options,
+                        paramd_worker** worker) {
+  *worker = nullptr;
+  auto converted = ToOptions(*options);
+  if (!converted.ok()) return Report(converted.status());
+  auto started = ProgramWorker::Start(*std::move(converted));
+  if (!started.ok()) return Report(started.status());
+  *worker = new paramd_worker{*std::move(started), {}, {}, {}};
+  return PARAMD_OK;
+}
+
+int paramd_worker_next(paramd_worker* worker, double seconds,
+                       paramd_work* work) {
+  *work = {};
+  const auto next = worker->worker->Next(absl::Seconds(seconds));
+  if (!next.ok()) return Report(next.status());
+  if (*next != nullptr) Show(**next, worker, work);
+  return PARAMD_OK;
+}
+
+int paramd_worker_upcoming(paramd_worker* worker, const int64_t** indices,
+                           uint64_t* count) {
+  worker->upcoming = worker->worker->TakeUpcoming();
+  *indices = worker->upcoming.data();
+  *count = worker->upcoming.size();
+  return PARAMD_OK;
+}
+
+int paramd_worker_gradient_ready(paramd_worker* worker, size_t variable) {
+  if (variable >= worker->weights.size()) {
+    return Report(absl::InvalidArgumentError(
+        absl::StrCat("there is no variable ", variable)));
+  }
+  worker->worker->GradientReady(variable);
+  return PARAMD_OK;
+}
+
+int paramd_worker_finish(paramd_worker* worker, const paramd_result* result) {
+  Metrics metrics;
+  metrics.loss_sum = result->loss_sum;
+  metrics.examples = result->examples;
+  metrics.correct = result->correct;
+  metrics.labels = result->labels;
+  return Report(worker->worker->Finish(metrics));
+}
+
+int paramd_worker_close(paramd_worker* worker) {
+  if (worker == nullptr) return PARAMD_OK;
+  const absl::Status status = worker->worker->Close();
+  delete worker;
+  return Report(status);
+}

@@ -1,0 +1,163 @@
+/* paramd inside a program: a worker of a job that keeps its own model and data.
+ *
+ *   paramd_worker_options options = {sizeof options};
+ *   options.job = "{\"name\": \"own\", \"model\": {\"custom\": true}, "
+ *                 "\"optimizer\": {\"adam\": {}, \"learning_rate\": 0.001}}";
+ *   options.variables = variables;
+ *   options.variable_count = 2;
+ *   options.training_examples = 60000;
+ *   paramd_worker* worker;
+ *   if (paramd_worker_start(&options, &worker) != PARAMD_OK) fail(paramd_error());
+ *   paramd_work work;
+ *   while (paramd_worker_next(worker, 3600, &work) == PARAMD_OK &&
+ *          work.kind != PARAMD_END) {
+ *     ... gradients of the examples work.indices into work.gradients ...
+ *     paramd_worker_finish(worker, &result);
+ *   }
+ *   paramd_worker_close(worker);
+ *
+ * Which task of which cluster this is TF_CONFIG says, as to `paramd run`; without
+ * it the servers are in this process too. paramd starts threads: fork before the
+ * first worker is started, not after.
+ *
+ * Every function returns PARAMD_OK or another paramd_code; paramd_error() is then
+ * a sentence that says what to do, good until the same thread's next call.
+ * Functions of one worker are called by one thread at a time.
+ */
+#ifndef PARAMD_PROGRAM_PARAMD_H_
+#define PARAMD_PROGRAM_PARAMD_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Grows when something is added; a library of a greater one serves. */
+#define PARAMD_ABI_VERSION 1
+
+#define PARAMD_PUBLIC __attribute__((visibility("default")))
+
+/* The numbers are gRPC's. */
+typedef enum paramd_code {
+  PARAMD_OK = 0,
+  /* Somebody told this process to stop, or it left the job. */
+  PARAMD_CANCELLED = 1,
+  /* What was given is wrong: the job, the model, a number that is not finite. */
+  PARAMD_INVALID_ARGUMENT = 3,
+  /* Nothing came in the time given. */
+  PARAMD_DEADLINE_EXCEEDED = 4,
+  /* Another process has this task. */
+  PARAMD_ALREADY_EXISTS = 6,
+  /* Not now: for instance finish without a batch. */
+  PARAMD_FAILED_PRECONDITION = 9,
+  /* Something was lost that may come back: starting again goes on. */
+  PARAMD_UNAVAILABLE = 14
+} paramd_code;
+
+/* Of the library that is loaded. */
+PARAMD_PUBLIC int paramd_abi_version(void);
+/* "0.5.0 commit" */
+PARAMD_PUBLIC const char* paramd_version(void);
+/* Of this thread's last call that failed. Never null. */
+PARAMD_PUBLIC const char* paramd_error(void);
+
+/* Numbers that servers hold for the model, float32 and row-major. */
+typedef struct paramd_variable {
+  const char* name; /* unique in the model */
+  const uint64_t* shape;
+  uint32_t rank;
+  /* Running statistics and their like: servers subtract the "gradient" as it is,
+   * no optimizer touches it. */
+  int untrained;
+  /* What it begins with: the chief's counts. Null in all variables: zeros. */
+  const float* initial;
+} paramd_variable;
+
+typedef struct paramd_worker_options {
+  size_t size; /* sizeof(paramd_worker_options) */
+  /* The job file's content; or null, and its path. With both the path is what
+   * errors call it. */
+  const char* job;
+  const char* job_path;
+  /* Settings that beat it: key 0, value 0, key 1, value 1, ... */
+  const char* const* settings;
+  size_t setting_count;
+  const paramd_variable* variables;
+  size_t variable_count;
+  uint64_t training_examples;
+  /* 0: nothing is evaluated. */
+  uint64_t test_examples;
+  /* As the flags of `paramd run`. */
+  int insecure;
+  const char* tls_dir; /* or null */
+} paramd_worker_options;
+
+typedef struct paramd_worker paramd_worker;
+
+/* Returns when this process listens and begins to look for the others. */
+PARAMD_PUBLIC int paramd_worker_start(const paramd_worker_options* options,
+                                      paramd_worker** worker);
+
+typedef enum paramd_work_kind {
+  PARAMD_END = 0, /* The job has finished. */
+  PARAMD_STEP = 1,
+  PARAMD_EVALUATE = 2
+} paramd_work_kind;
+
+/* What the program is to compute. All that it points to is the worker's, and is
+ * there until the work is finished. */
+typedef struct paramd_work {
+  int kind; /* paramd_work_kind */
+  uint64_t epoch; /* from 1 */
+  /* Numbers of examples in [0, training_examples), or test_examples. */
+  const int64_t* indices;
+  uint64_t index_count;
+  /* By variable. */
+  const float* const* weights;
+  /* Of PARAMD_STEP: where the derivative of (the sum of the examples' losses /
+   * divisor) goes, by variable. */
+  float* const* gradients;
+  double divisor;
+} paramd_work;
+
+/* Waits for the next work. PARAMD_DEADLINE_EXCEEDED: there is none yet. */
+PARAMD_PUBLIC int paramd_worker_next(paramd_worker* worker, double seconds,
+                                     paramd_work* work);
+
+/* The examples of a batch that this worker will likely be given soon, each said
+ * once: for reading ahead. A count of 0: none is known now. Good until the next
+ * call. */
+PARAMD_PUBLIC int paramd_worker_upcoming(paramd_worker* worker,
+                                         const int64_t** indices,
+                                         uint64_t* count);
+
+/* The gradient of this variable is final: it may leave while others are computed.
+ * May be left out. */
+PARAMD_PUBLIC int paramd_worker_gradient_ready(paramd_worker* worker,
+                                               size_t variable);
+
+typedef struct paramd_result {
+  double loss_sum; /* of the examples' losses */
+  uint64_t examples;
+  /* Of models whose labels are classes: how many were met, of how many. */
+  uint64_t correct;
+  uint64_t labels;
+} paramd_result;
+
+/* The work is done: its gradients are pushed. PARAMD_INVALID_ARGUMENT if the loss
+ * or a gradient is not finite: nothing was pushed, and the work is still held. */
+PARAMD_PUBLIC int paramd_worker_finish(paramd_worker* worker,
+                                       const paramd_result* result);
+
+/* Leaves the job and frees the worker; work that is held is dropped, and its
+ * examples are handed out again. PARAMD_OK if the job had finished,
+ * PARAMD_CANCELLED if not. Null is left alone. */
+PARAMD_PUBLIC int paramd_worker_close(paramd_worker* worker);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PARAMD_PROGRAM_PARAMD_H_ */

@@ -1,0 +1,179 @@
+#include "program/program_worker.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "cli/prepared_process.h"
+#include "worker/model_factory.h"
+
+namespace paramd {
+namespace {
+
+bool IsFinite(absl::Span<const float> values) {
+  // A sum is finite only if all of its terms are; one that overflows is looked
+  // at again.
+  float sum = 0;
+  for (const float value : values) sum += value * 0.0f;
+  return sum == 0;
+}
+
+RunOptions ToRunOptions(const ProgramWorker::Options& options) {
+  RunOptions run;
+  run.insecure = options.insecure;
+  run.tls_dir = options.tls_dir;
+  run.training_examples = options.training_examples;
+  run.test_examples = options.test_examples;
+  run.process.job.job_path = options.job_path;
+  run.process.job.job_text = options.job_text;
+  if (options.job_text.has_value() && options.job_path.empty()) {
+    run.process.job.job_path = "job";
+  }
+  for (const auto& [key, value] : options.settings) {
+    run.process.job.settings.emplace_back(key, value);
+  }
+  return run;
+}
+
+absl::Status CheckOptions(const ProgramWorker::Options& options) {
+  RETURN_IF_ERROR(ProgramModel::Check(options.model));
+  if (options.training_examples == 0) {
+    return absl::InvalidArgumentError("the program has no training examples");
+  }
+  if (options.model.evaluates && options.test_examples == 0) {
+    return absl::InvalidArgumentError(
+        "the program evaluates, but has no test examples");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTrains(const PreparedProcess& prepared) {
+  if (prepared.role.worker.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "TF_CONFIG says that this process is no worker; servers are started with "
+      "`paramd run`, and this program as chief or worker");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ProgramWorker>> ProgramWorker::Start(
+    Options options) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  std::unique_ptr<ProgramWorker> worker(new ProgramWorker(std::move(options)));
+  worker->process_ = std::thread([raw = worker.get()] { raw->Run(); });
+  absl::Status prepared;
+  {
+    MutexLock lock(&worker->mutex_);
+    while (!worker->prepared_.has_value()) {
+      worker->changed_.Wait(&worker->mutex_);
+    }
+    prepared = *worker->prepared_;
+  }
+  if (!prepared.ok()) return prepared;
+  return worker;
+}
+
+ProgramWorker::~ProgramWorker() { Close().IgnoreError(); }
+
+void ProgramWorker::Run() {
+  const absl::Status status = RunProcess();
+  Tell(status, nullptr);
+  MutexLock lock(&mutex_);
+  ended_ = status;
+}
+
+// All that belongs to the process is released here, after the work that the
+// program holds: until then threads wait for it.
+absl::Status ProgramWorker::RunProcess() {
+  PreparedProcess prepared;
+  const ModelFactory models =
+      [this](const v1::JobConfig&, const InputSpec&)
+      -> absl::StatusOr<std::unique_ptr<TrainedModel>> {
+    return std::make_unique<ProgramModel>(&options_.model, &exchange_);
+  };
+  RETURN_IF_ERROR(Prepare(ToRunOptions(options_), models, &prepared));
+  RETURN_IF_ERROR(CheckTrains(prepared));
+  {
+    MutexLock lock(&mutex_);
+    drain_timeout_ =
+        absl::Milliseconds(prepared.job.config.drain_timeout_ms());
+  }
+  Tell(absl::OkStatus(), prepared.runtime.get());
+  const absl::Status status = prepared.process->Run(prepared.runtime.get());
+  Complain(prepared, absl::IsCancelled(status) ? absl::OkStatus() : status);
+  {
+    MutexLock lock(&mutex_);
+    runtime_ = nullptr;
+    ended_ = status;
+  }
+  exchange_.Close();
+  return status;
+}
+
+void ProgramWorker::Tell(const absl::Status& prepared, Runtime* runtime) {
+  MutexLock lock(&mutex_);
+  runtime_ = runtime;
+  if (!prepared_.has_value()) prepared_ = prepared;
+  changed_.NotifyAll();
+}
+
+absl::StatusOr<const ProgramWork*> ProgramWorker::Next(absl::Duration timeout) {
+  if (exchange_.held() != nullptr) {
+    return absl::FailedPreconditionError(
+        "the last batch is not finished: one is computed at a time");
+  }
+  ASSIGN_OR_RETURN(const ProgramWork* const work, exchange_.Next(timeout));
+  if (work != nullptr) return work;
+  MutexLock lock(&mutex_);
+  if (ended_.has_value() && !ended_->ok()) return *ended_;
+  return nullptr;
+}
+
+absl::Status ProgramWorker::Finish(const Metrics& metrics) {
+  const ProgramWork* const work = exchange_.held();
+  if (work == nullptr) {
+    return absl::FailedPreconditionError("there is no batch to finish");
+  }
+  if (!std::isfinite(metrics.loss_sum)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the loss is ", metrics.loss_sum,
+                     "; nothing of this batch was pushed"));
+  }
+  for (size_t v = 0; v < work->gradients.size(); ++v) {
+    if (IsFinite(work->gradients[v])) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the gradient of '", options_.model.variables[v].name(),
+        "' is not finite; nothing of this batch was pushed"));
+  }
+  exchange_.Finish(metrics);
+  return absl::OkStatus();
+}
+
+void ProgramWorker::GradientReady(size_t variable) {
+  const ProgramWork* const work = exchange_.held();
+  if (work == nullptr || work->ready == nullptr) return;
+  (*work->ready)(variable);
+}
+
+absl::Status ProgramWorker::Close() {
+  if (!closed_) {
+    closed_ = true;
+    MutexLock lock(&mutex_);
+    if (runtime_ != nullptr) {
+      runtime_->Drain(absl::CancelledError("the program left the job"),
+                      drain_timeout_);
+    }
+  }
+  if (process_.joinable()) {
+    exchange_.Close();
+    if (exchange_.held() != nullptr) {
+      exchange_.Finish(absl::CancelledError("the program left the job"));
+    }
+    process_.join();
+  }
+  MutexLock lock(&mutex_);
+  return ended_.value_or(absl::OkStatus());
+}
+
+}  // namespace paramd

@@ -1,0 +1,112 @@
+#ifndef PARAMD_PROGRAM_PROGRAM_WORKER_H_
+#define PARAMD_PROGRAM_PROGRAM_WORKER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+
+#include "base/mutex.h"
+#include "net/runtime.h"
+#include "worker/program/program_exchange.h"
+#include "worker/program/program_model.h"
+
+namespace paramd {
+
+// A worker of a job inside a program that has the model and the data:
+//
+//   ProgramWorker::Options options;
+//   options.job_text = R"({"name": "own", "model": {"custom": true}, ...})";
+//   options.model.variables = ...;
+//   options.training_examples = 60000;
+//   ASSIGN_OR_RETURN(auto worker, ProgramWorker::Start(std::move(options)));
+//   for (;;) {
+//     ASSIGN_OR_RETURN(const ProgramWork* work, worker->Next(absl::Minutes(1)));
+//     if (work == nullptr) break;                  // The job has finished.
+//     Metrics metrics = ...;    // Of work->indices on work->weights; gradients
+//     RETURN_IF_ERROR(worker->Finish(metrics));    // into work->gradients.
+//   }
+//
+// Which task of which cluster it is TF_CONFIG says, as to `paramd run`; without
+// it servers, chief and worker are all in this process. Several in one process
+// share a log.
+//
+// Thread safety: Next, Finish, Fail and Close on one thread; Interrupt on any.
+// The destructor closes.
+class ProgramWorker {
+ public:
+  struct Options {
+    // The job file's path, or its content; with both, the path is what errors
+    // call it.
+    std::string job_path;
+    absl::optional<std::string> job_text;
+    // Settings that beat it, (key path, value).
+    std::vector<std::pair<std::string, std::string>> settings;
+    ProgramModel::Options model;
+    uint64_t training_examples = 0;
+    uint64_t test_examples = 0;  // Needed if model.evaluates.
+    // As the flags of `paramd run`.
+    bool insecure = false;
+    std::string tls_dir;
+  };
+
+  // Returns when the process's address is bound and its work begins: the first
+  // Next waits for the cluster. INVALID_ARGUMENT with every mistake, one a line;
+  // what else may keep a process from starting.
+  static absl::StatusOr<std::unique_ptr<ProgramWorker>> Start(Options options);
+  ~ProgramWorker();
+
+  // What the program is to compute next, which it holds until Finish or Fail.
+  // Null: the job has finished. DEADLINE_EXCEEDED if there is nothing yet;
+  // else why the process ended, as its log says. FAILED_PRECONDITION if work is
+  // held.
+  absl::StatusOr<const ProgramWork*> Next(absl::Duration timeout);
+  // Hands over what was computed. INVALID_ARGUMENT, with the work held as
+  // before, if the loss or a gradient is not a finite number, naming the
+  // variable: nothing of it is pushed. FAILED_PRECONDITION if none is held.
+  absl::Status Finish(const Metrics& metrics);
+  // The examples of a batch that this worker will likely be given soon, for a
+  // program that reads ahead; each is said once. Empty: none is known now.
+  std::vector<int64_t> TakeUpcoming() { return exchange_.TakeAnnounced(); }
+  // The gradient of this variable is final and may leave. Nothing if it is not
+  // of a step.
+  void GradientReady(size_t variable);
+
+  // Leaves: work that is held is dropped, and its examples are handed out
+  // again; the chief writes what it has. OK if the job had finished, CANCELLED
+  // if it goes on without this worker, else why the process had ended. Again:
+  // the same.
+  absl::Status Close();
+
+ private:
+  explicit ProgramWorker(Options options) : options_(std::move(options)) {}
+
+  // The process's thread: prepares, tells, runs, releases.
+  void Run();
+  absl::Status RunProcess();
+  void Tell(const absl::Status& prepared, Runtime* runtime)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const Options options_;
+  ProgramExchange exchange_;
+  Mutex mutex_;
+  CondVar changed_;
+  absl::optional<absl::Status> prepared_ ABSL_GUARDED_BY(mutex_);
+  // While it may be drained.
+  Runtime* runtime_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  absl::Duration drain_timeout_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<absl::Status> ended_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ = false;
+  std::thread process_;  // Last: it uses all of the above.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_PROGRAM_PROGRAM_WORKER_H_

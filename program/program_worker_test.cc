@@ -1,0 +1,158 @@
+#include "program/program_worker.h"
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kExamples = 64;
+
+// y = 3x - 1 at x = i / kExamples, by w x + b.
+double Input(int64_t index) { return static_cast<double>(index) / kExamples; }
+
+ProgramWorker::Options Line() {
+  ProgramWorker::Options options;
+  options.job_text = absl::StrCat(
+      R"({"name": "line", "model": {"custom": true}, "epochs": 60,
+          "batch_per_replica": 8, "log_level": "error", "run_dir": ")",
+      testing::TempDir(), "/",
+      testing::UnitTest::GetInstance()->current_test_info()->name(),
+      R"(", "optimizer": {"sgd": {}, "learning_rate": 0.2}})");
+  options.training_examples = kExamples;
+  for (const char* name : {"w", "b"}) {
+    v1::Variable& variable = options.model.variables.emplace_back();
+    variable.set_name(name);
+    variable.set_dtype(v1::FLOAT32);
+    variable.add_shape(1);
+  }
+  options.model.initial_values = {{2.0f}, {0.5f}};
+  return options;
+}
+
+Metrics Compute(const ProgramWork& work) {
+  Metrics metrics;
+  const float w = work.weights[0][0], b = work.weights[1][0];
+  double dw = 0, db = 0;
+  for (const int64_t index : work.indices) {
+    const double x = Input(index);
+    const double error = w * x + b - (3 * x - 1);
+    metrics.loss_sum += error * error;
+    dw += 2 * error * x;
+    db += 2 * error;
+    ++metrics.examples;
+  }
+  if (work.kind == ProgramWork::Kind::kStep) {
+    work.gradients[0][0] = static_cast<float>(dw / work.divisor);
+    work.gradients[1][0] = static_cast<float>(db / work.divisor);
+  }
+  return metrics;
+}
+
+absl::StatusOr<const ProgramWork*> NextOf(ProgramWorker* worker) {
+  return worker->Next(absl::Minutes(5));
+}
+
+TEST(ProgramWorkerTest, AProgramTrainsItsOwnModel) {
+  auto worker = ProgramWorker::Start(Line());
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  std::vector<int> seen(kExamples);
+  float first = 0;
+  double last_loss = 0;
+  for (int steps = 0;; ++steps) {
+    const auto work = NextOf(worker->get());
+    ASSERT_TRUE(work.ok()) << work.status();
+    if (*work == nullptr) break;
+    if (steps == 0) first = (*work)->weights[0][0];
+    if ((*work)->range.epoch == 1) {
+      for (const int64_t index : (*work)->indices) ++seen[index];
+    }
+    const Metrics metrics = Compute(**work);
+    last_loss = metrics.mean_loss();
+    ASSERT_TRUE((*worker)->Finish(metrics).ok());
+  }
+  EXPECT_EQ(first, 2.0f);  // The program's own.
+  EXPECT_THAT(seen, testing::Each(1));
+  EXPECT_LT(last_loss, 1e-3);
+  EXPECT_EQ((*worker)->Close(), absl::OkStatus());
+}
+
+TEST(ProgramWorkerTest, WhatIsEvaluatedIsTheTestData) {
+  ProgramWorker::Options options = Line();
+  options.model.evaluates = true;
+  options.test_examples = 10;
+  options.settings = {{"epochs", "1"}};
+  auto worker = ProgramWorker::Start(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  uint64_t evaluated = 0;
+  for (;;) {
+    const auto work = NextOf(worker->get());
+    ASSERT_TRUE(work.ok()) << work.status();
+    if (*work == nullptr) break;
+    if ((*work)->kind == ProgramWork::Kind::kEvaluate) {
+      evaluated += (*work)->indices.size();
+    }
+    ASSERT_TRUE((*worker)->Finish(Compute(**work)).ok());
+  }
+  EXPECT_EQ(evaluated % 10, 0u);
+  EXPECT_GE(evaluated, 10u);
+}
+
+TEST(ProgramWorkerTest, ANumberThatIsNotFiniteIsRefusedAndMayBeMended) {
+  auto worker = ProgramWorker::Start(Line());
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const auto work = NextOf(worker->get());
+  ASSERT_TRUE(work.ok()) << work.status();
+  Metrics metrics = Compute(**work);
+  (*work)->gradients[1][0] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ((*worker)->Finish(metrics).message(),
+            "the gradient of 'b' is not finite; nothing of this batch was "
+            "pushed");
+  (*work)->gradients[1][0] = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE((*worker)->Finish(metrics).ok());
+  (*work)->gradients[1][0] = std::numeric_limits<float>::max();
+  metrics.loss_sum = std::nan("");
+  EXPECT_THAT((*worker)->Finish(metrics).message(), HasSubstr("loss is nan"));
+  EXPECT_EQ((*worker)->Next(absl::ZeroDuration()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE((*worker)->Finish(Compute(**work)).ok());
+  EXPECT_EQ((*worker)->Finish(metrics).code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(ProgramWorkerTest, AProgramMayLeaveInTheMiddleOfABatch) {
+  auto worker = ProgramWorker::Start(Line());
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  ASSERT_TRUE(NextOf(worker->get()).ok());
+  EXPECT_EQ((*worker)->Close().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ((*worker)->Close().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ((*worker)->Next(absl::ZeroDuration()).status().code(),
+            absl::StatusCode::kCancelled);
+}
+
+TEST(ProgramWorkerTest, WhatCannotBeginSaysWhy) {
+  ProgramWorker::Options options = Line();
+  options.settings = {{"epochs", "none"}};
+  EXPECT_THAT(ProgramWorker::Start(options).status().message(),
+              HasSubstr("epochs: wants a whole number"));
+  options = Line();
+  options.training_examples = 0;
+  EXPECT_THAT(ProgramWorker::Start(options).status().message(),
+              HasSubstr("no training examples"));
+  options = Line();
+  options.model.initial_values = {{1}, {2, 3}};
+  EXPECT_THAT(ProgramWorker::Start(options).status().message(),
+              HasSubstr("variable 'b' has 1 elements"));
+}
+
+}  // namespace
+}  // namespace paramd

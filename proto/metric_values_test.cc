@@ -1,0 +1,70 @@
+#include "proto/metric_values.h"
+
+#include <cmath>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+v1::MetricSum Sum(const std::string& name, double sum, double count,
+                  bool exp = false) {
+  v1::MetricSum message;
+  message.set_name(name);
+  message.set_sum(sum);
+  message.set_count(count);
+  message.set_exp(exp);
+  return message;
+}
+
+TEST(MetricValuesTest, TheAccuracyComesFirstAndTheOthersByName) {
+  v1::Evaluation evaluation;
+  evaluation.set_examples(8);
+  for (const char* name : {"top_5", "auc", "accuracy"}) {
+    (*evaluation.mutable_metrics())[name] = 0.5;
+  }
+  EXPECT_THAT(MetricValues(evaluation),
+              ElementsAre(Pair("accuracy", 0.5), Pair("auc", 0.5),
+                          Pair("top_5", 0.5)));
+  EXPECT_EQ(EvaluationText(evaluation),
+            "accuracy 0.5, auc 0.5, top_5 0.5, loss 0");
+}
+
+TEST(MetricValuesTest, CountsOfAnEarlierVersionGiveTheAccuracy) {
+  v1::Evaluation evaluation;
+  evaluation.set_examples(8);
+  evaluation.set_correct(6);
+  EXPECT_THAT(MetricValues(evaluation), ElementsAre(Pair("accuracy", 0.75)));
+}
+
+TEST(MetricValuesTest, AModelThatNamesNoMetricHasNone) {
+  v1::Evaluation evaluation;
+  evaluation.set_examples(8);
+  EXPECT_THAT(MetricValues(evaluation), IsEmpty());
+  evaluation.set_labels(80);
+  evaluation.set_correct(40);
+  EXPECT_THAT(MetricValues(evaluation), IsEmpty());
+}
+
+TEST(MetricSumTest, ValuesOfReplicasAreThoseOfAllTheirExamples) {
+  MetricSums sums;
+  *sums.Add() = Sum("perplexity", 6, 2, /*exp=*/true);
+  MetricSums more;
+  *more.Add() = Sum("perplexity", 2, 6, /*exp=*/true);
+  *more.Add() = Sum("accuracy", 3, 4);
+  AddMetrics(more, &sums);
+  ASSERT_EQ(sums.size(), 2);
+  EXPECT_DOUBLE_EQ(MetricValue(sums[0]), std::exp(1));
+  EXPECT_DOUBLE_EQ(MetricValue(sums[1]), 0.75);
+  SubtractMetrics(more, &sums);
+  EXPECT_DOUBLE_EQ(MetricValue(sums[0]), std::exp(3));
+  EXPECT_TRUE(std::isnan(MetricValue(sums[1])));
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,65 @@
+"""Batches of a dataset, read ahead by processes of their own."""
+
+import concurrent.futures
+from typing import Any, Callable, Dict, List, Optional
+
+import numpy as np
+import torch
+
+# Batches that are asked for and not taken, at most: those of a portion that was
+# lost are never taken.
+_MOST = 32
+
+_dataset: Any = None
+_collate: Optional[Callable[[List[Any]], Any]] = None
+
+
+def _begin(dataset: Any, collate: Callable[[List[Any]], Any]) -> None:
+    """In each process, once."""
+    global _dataset, _collate
+    torch.set_num_threads(1)
+    _dataset, _collate = dataset, collate
+
+
+def _read(indices: List[int]) -> Any:
+    """One batch, in a process."""
+    assert _collate is not None
+    return _collate([_dataset[i] for i in indices])
+
+
+class Reader:
+    """Reads batches: here, or ahead in `processes` processes, which are spawned, so
+    that what this process has connected to stays its own."""
+
+    def __init__(self, dataset: Any, collate: Callable[[List[Any]], Any],
+                 processes: int):
+        self._dataset = dataset
+        self._collate = collate
+        self._pool: Optional[concurrent.futures.ProcessPoolExecutor] = None
+        self._asked: "Dict[bytes, concurrent.futures.Future[Any]]" = {}
+        if processes > 0:
+            self._pool = concurrent.futures.ProcessPoolExecutor(
+                processes, mp_context=torch.multiprocessing.get_context("spawn"),
+                initializer=_begin, initargs=(dataset, collate))
+
+    def ask(self, indices: np.ndarray) -> None:
+        """This batch is likely to be wanted."""
+        if self._pool is None:
+            return
+        while len(self._asked) >= _MOST:
+            self._asked.pop(next(iter(self._asked))).cancel()
+        self._asked[indices.tobytes()] = self._pool.submit(_read, indices.tolist())
+
+    def read(self, indices: np.ndarray) -> Any:
+        """The batch; the exception of the dataset."""
+        asked = self._asked.pop(indices.tobytes(), None)
+        if asked is not None:
+            return asked.result()
+        if self._pool is not None:
+            return self._pool.submit(_read, indices.tolist()).result()
+        return self._collate([self._dataset[i] for i in indices.tolist()])
+
+    def close(self) -> None:
+        """Ends the processes."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)

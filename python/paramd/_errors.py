@@ -1,0 +1,42 @@
+"""What can go wrong, one class for each thing a program may do about it."""
+
+
+class Error(Exception):
+    """The job can't go on as asked; the sentence says why and what to do.
+
+    Attributes:
+      code: the number of gRPC's status code, 0 where there is none.
+    """
+
+    def __init__(self, message: str, code: int = 0):
+        super().__init__(message)
+        self.code = code
+
+
+class InvalidArgument(Error, ValueError):
+    """The job, the model or the data is wrong. Starting again is no help."""
+
+
+class NotFinite(InvalidArgument):
+    """The loss or a gradient is NaN or infinite. Nothing of the batch was pushed,
+    and it is still to be computed: step again, skip it, or leave."""
+
+
+class Unavailable(Error):
+    """Something was lost that may come back: start the program again, and the
+    job goes on where it was."""
+
+
+class Cancelled(Error):
+    """This worker has left the job, or was told to."""
+
+
+_CLASSES = {1: Cancelled, 3: InvalidArgument, 4: Unavailable, 6: InvalidArgument,
+            10: Unavailable, 14: Unavailable}
+
+
+def make(code: int, message: str) -> Error:
+    """The exception for a status code of paramd.h."""
+    if code == 3 and message.endswith("nothing of this batch was pushed"):
+        return NotFinite(message, code)
+    return _CLASSES.get(code, Error)(message, code)

@@ -1,0 +1,53 @@
+"""The job that a program trains: a job file, and what beats it."""
+
+import json
+import os
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+
+from paramd._errors import InvalidArgument
+
+Job = Union[None, str, "os.PathLike[str]", Mapping[str, Any]]
+
+# What the program says in Python's words, by the setting that it is.
+_WORDS = {"batch_size": "batch_per_replica"}
+
+
+def read(job: Job, settings: Mapping[str, Any]) -> Dict[str, Any]:
+    """The job as a dictionary: a job file's path or content, then `settings`.
+
+    Each setting replaces the one of its name, whole. The model is the program's
+    own. Raises InvalidArgument if the file can't be read.
+    """
+    if job is None:
+        content: Dict[str, Any] = {}
+    elif isinstance(job, Mapping):
+        content = dict(job)
+    else:
+        try:
+            with open(job, encoding="utf-8") as file:
+                content = json.load(file)
+        except (OSError, ValueError) as error:
+            raise InvalidArgument(f"job file '{job}': {error}") from error
+        if not isinstance(content, dict):
+            raise InvalidArgument(f"job file '{job}': wants an object")
+    for name, value in settings.items():
+        if value is not None:
+            content[_WORDS.get(name, name)] = value
+    content.setdefault("name", "python")
+    content.setdefault("log_level", "warning")
+    model = content.setdefault("model", {})
+    if isinstance(model, dict):
+        model = dict(model)
+        model.setdefault("custom", True)
+        content["model"] = model
+    return content
+
+
+def is_standalone() -> bool:
+    """Whether TF_CONFIG describes no cluster."""
+    return not os.environ.get("TF_CONFIG", "").strip()
+
+
+def as_settings(settings: Optional[Mapping[str, str]]) -> List[Tuple[str, str]]:
+    """Dotted key and value, as the C interface takes them."""
+    return list((settings or {}).items())

@@ -1,0 +1,110 @@
+"""libparamd.so as its header program/paramd.h has it."""
+
+import ctypes
+import os
+import pathlib
+import threading
+from typing import Any, Optional
+
+from paramd._errors import Error
+
+ABI_VERSION = 1
+
+END, STEP, EVALUATE = 0, 1, 2
+OK, DEADLINE_EXCEEDED = 0, 4
+
+_c_double_p = ctypes.POINTER(ctypes.c_double)
+_c_float_p = ctypes.POINTER(ctypes.c_float)
+_c_int64_p = ctypes.POINTER(ctypes.c_int64)
+_c_uint64_p = ctypes.POINTER(ctypes.c_uint64)
+
+
+class Variable(ctypes.Structure):
+    """paramd_variable"""
+    _fields_ = [("name", ctypes.c_char_p), ("shape", _c_uint64_p),
+                ("rank", ctypes.c_uint32), ("untrained", ctypes.c_int),
+                ("initial", _c_float_p)]
+
+
+class WorkerOptions(ctypes.Structure):
+    """paramd_worker_options"""
+    _fields_ = [("size", ctypes.c_size_t), ("job", ctypes.c_char_p),
+                ("job_path", ctypes.c_char_p),
+                ("settings", ctypes.POINTER(ctypes.c_char_p)),
+                ("setting_count", ctypes.c_size_t),
+                ("variables", ctypes.POINTER(Variable)),
+                ("variable_count", ctypes.c_size_t),
+                ("training_examples", ctypes.c_uint64),
+                ("test_examples", ctypes.c_uint64),
+                ("insecure", ctypes.c_int), ("tls_dir", ctypes.c_char_p)]
+
+
+class Work(ctypes.Structure):
+    """paramd_work"""
+    _fields_ = [("kind", ctypes.c_int), ("epoch", ctypes.c_uint64),
+                ("indices", _c_int64_p), ("index_count", ctypes.c_uint64),
+                ("weights", ctypes.POINTER(_c_float_p)),
+                ("gradients", ctypes.POINTER(_c_float_p)),
+                ("divisor", ctypes.c_double)]
+
+
+class Result(ctypes.Structure):
+    """paramd_result"""
+    _fields_ = [("loss_sum", ctypes.c_double), ("examples", ctypes.c_uint64),
+                ("correct", ctypes.c_uint64), ("labels", ctypes.c_uint64)]
+
+
+_lock = threading.Lock()
+_library: Optional[Any] = None
+
+
+def _find() -> str:
+    given = os.environ.get("LIBPARAMD")
+    if given:
+        return given
+    beside = pathlib.Path(__file__).with_name("libparamd.so")
+    if beside.exists():
+        return str(beside)
+    raise Error(
+        "libparamd.so is not in this installation of paramd; install the wheel, "
+        "or name the library in the environment variable LIBPARAMD")
+
+
+def _open() -> Any:
+    path = _find()
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise Error(f"'{path}' can't be loaded: {error}") from error
+    library.paramd_abi_version.restype = ctypes.c_int
+    found = library.paramd_abi_version()
+    if found < ABI_VERSION:
+        raise Error(f"'{path}' has version {found} of the C interface; this "
+                    f"package needs {ABI_VERSION}: install both of one version")
+    library.paramd_version.restype = ctypes.c_char_p
+    library.paramd_error.restype = ctypes.c_char_p
+    worker = ctypes.c_void_p
+    library.paramd_worker_start.argtypes = [ctypes.POINTER(WorkerOptions),
+                                            ctypes.POINTER(worker)]
+    library.paramd_worker_next.argtypes = [worker, ctypes.c_double,
+                                           ctypes.POINTER(Work)]
+    library.paramd_worker_gradient_ready.argtypes = [worker, ctypes.c_size_t]
+    library.paramd_worker_upcoming.argtypes = [worker, ctypes.POINTER(_c_int64_p),
+                                               _c_uint64_p]
+    library.paramd_worker_finish.argtypes = [worker, ctypes.POINTER(Result)]
+    library.paramd_worker_close.argtypes = [worker]
+    return library
+
+
+def library() -> Any:
+    """The library, loaded when it is first asked for."""
+    global _library
+    with _lock:
+        if _library is None:
+            _library = _open()
+        return _library
+
+
+def last_error() -> str:
+    """Why this thread's last call failed."""
+    return str(library().paramd_error(), "utf-8", "replace")

@@ -1,0 +1,230 @@
+"""A worker of the C interface, with NumPy arrays in place of pointers."""
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import threading
+import weakref
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from paramd import _errors, _native
+
+# So long a call may keep Python from seeing a signal.
+_PATIENCE_SECONDS = 0.2
+
+
+class Variable(NamedTuple):
+    """Numbers that the servers hold."""
+    name: str
+    initial: np.ndarray  # float32, of the variable's shape
+    untrained: bool = False
+
+
+class Work:
+    """What is to be computed. Arrays are the worker's memory: good until it is
+    finished.
+
+    Attributes:
+      is_step: else an evaluation, which has no gradients.
+      epoch: from 1.
+      indices: int64, numbers of examples in the training or the test data.
+      weights: float32, one array a variable.
+      gradients: float32, one array a variable, to be written: of the sum of the
+        examples' losses / divisor.
+    """
+    __slots__ = ("is_step", "epoch", "indices", "weights", "gradients", "divisor")
+
+    def __init__(self, work: _native.Work, shapes: "_Shapes"):
+        self.is_step = work.kind == _native.STEP
+        self.epoch = int(work.epoch)
+        self.indices = np.ctypeslib.as_array(work.indices,
+                                             (work.index_count,)).copy()
+        self.weights = shapes.arrays(work.weights)
+        self.gradients = shapes.arrays(work.gradients) if self.is_step else []
+        self.divisor = float(work.divisor)
+
+    @property
+    def scale(self) -> float:
+        """What gradients of the mean loss of these examples are multiplied by."""
+        return len(self.indices) / self.divisor
+
+
+class _Shapes:
+    """Arrays of the variables' shapes at the worker's addresses, which come again
+    and again."""
+
+    def __init__(self, variables: Sequence[Variable]):
+        self._shapes = [variable.initial.shape for variable in variables]
+        self._known: List[Dict[int, np.ndarray]] = [{} for _ in variables]
+
+    def arrays(self, pointers: Any) -> List[np.ndarray]:
+        """One array a variable."""
+        arrays = []
+        for number, shape in enumerate(self._shapes):
+            address = ctypes.cast(pointers[number], ctypes.c_void_p).value or 0
+            array = self._known[number].get(address)
+            if array is None:
+                array = np.ctypeslib.as_array(pointers[number], shape or (1,))
+                array = array.reshape(shape)
+                self._known[number][address] = array
+            arrays.append(array)
+        return arrays
+
+
+def _leave_on_sigterm() -> None:
+    """Where the program has nothing of its own for SIGTERM, which ends pods, it
+    becomes an exit with 143: what ends well leaves the job well."""
+    if (threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
+def _close(handle: int) -> int:
+    return int(_native.library().paramd_worker_close(ctypes.c_void_p(handle)))
+
+
+class Session:
+    """One worker, from its start to its end.
+
+    Used by one thread at a time and by the process that started it: another one
+    gets an Error.
+    """
+
+    def __init__(self, job: Mapping[str, Any], variables: Sequence[Variable], *,
+                 examples: int, test_examples: int = 0, insecure: bool = False,
+                 tls_dir: Optional[str] = None):
+        self.variables = list(variables)
+        self._shapes = _Shapes(self.variables)
+        self._pid = os.getpid()
+        self._busy = threading.Lock()
+        self._held: Optional[Work] = None
+        self._ended = False
+        self._finished = False
+        library = _native.library()
+        worker = ctypes.c_void_p()
+        options, keep = self._options(job, examples, test_examples)
+        options.insecure = int(insecure)
+        options.tls_dir = tls_dir.encode() if tls_dir else None
+        code = library.paramd_worker_start(ctypes.byref(options),
+                                           ctypes.byref(worker))
+        del keep
+        if code != _native.OK:
+            raise _errors.make(code, _native.last_error())
+        _leave_on_sigterm()
+        # Also when Python ends: a worker that leaves says so.
+        self._finalizer = weakref.finalize(self, _close, worker.value or 0)
+        self._worker = worker
+
+    def _options(self, job: Mapping[str, Any], examples: int,
+                 test_examples: int) -> "tuple[_native.WorkerOptions, list[Any]]":
+        keep: List[Any] = []
+        variables = (_native.Variable * len(self.variables))()
+        for variable, to in zip(self.variables, variables):
+            initial = np.ascontiguousarray(variable.initial, np.float32)
+            dims = variable.initial.shape  # ascontiguousarray has one at least.
+            shape = (ctypes.c_uint64 * len(dims))(*dims)
+            keep += [initial, shape]
+            to.name = variable.name.encode()
+            to.shape = shape
+            to.rank = len(dims)
+            to.untrained = int(variable.untrained)
+            to.initial = initial.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+        keep.append(variables)
+        options = _native.WorkerOptions()
+        options.size = ctypes.sizeof(options)
+        options.job = json.dumps(job).encode()
+        options.variables = variables
+        options.variable_count = len(self.variables)
+        options.training_examples = examples
+        options.test_examples = test_examples
+        return options, keep
+
+    def _enter(self) -> None:
+        if os.getpid() != self._pid:
+            raise _errors.Error(
+                "this process was forked from the worker's: fork first, then start "
+                "the worker (DataLoader: multiprocessing_context='spawn')")
+        if not self._busy.acquire(blocking=False):
+            raise _errors.Error("two threads use one worker: let one of them do "
+                                "all that is asked of it")
+
+    def next(self) -> Optional[Work]:
+        """Waits for the next work, and holds it; None once the job has finished.
+        Raises what ended the worker. KeyboardInterrupt is raised here at once."""
+        self._enter()
+        try:
+            if self._held is not None:
+                raise _errors.Error("the last batch was not stepped: call step, or "
+                                    "skip to leave it out")
+            if self._ended:
+                return None
+            work = _native.Work()
+            library = _native.library()
+            while True:
+                code = library.paramd_worker_next(self._worker, _PATIENCE_SECONDS,
+                                                  ctypes.byref(work))
+                if code != _native.DEADLINE_EXCEEDED:
+                    break
+            if code != _native.OK:
+                self._ended = True
+                raise _errors.make(code, _native.last_error())
+            if work.kind == _native.END:
+                self._ended = True
+                return None
+            self._held = Work(work, self._shapes)
+            return self._held
+        finally:
+            self._busy.release()
+
+    @property
+    def held(self) -> Optional[Work]:
+        """What next returned last, unless it is finished."""
+        return self._held
+
+    def upcoming(self) -> Optional[np.ndarray]:
+        """The examples of a batch that next will likely return soon, each said
+        once; None if none is known now."""
+        indices = ctypes.POINTER(ctypes.c_int64)()
+        count = ctypes.c_uint64()
+        _native.library().paramd_worker_upcoming(
+            self._worker, ctypes.byref(indices), ctypes.byref(count))
+        if count.value == 0:
+            return None
+        found: np.ndarray = np.ctypeslib.as_array(indices, (count.value,))
+        return found.copy()
+
+    def gradient_ready(self, number: int) -> None:
+        """The gradient of this variable may leave."""
+        _native.library().paramd_worker_gradient_ready(self._worker, number)
+
+    def finish(self, mean_loss: float, correct: int = 0, labels: int = 0) -> None:
+        """Pushes the gradients. NotFinite leaves the work held."""
+        self._enter()
+        try:
+            if self._held is None:
+                raise _errors.Error("there is no batch to step: take one first")
+            count = len(self._held.indices)
+            result = _native.Result(mean_loss * count, count, correct, labels)
+            code = _native.library().paramd_worker_finish(self._worker,
+                                                          ctypes.byref(result))
+            if code != _native.OK:
+                raise _errors.make(code, _native.last_error())
+            self._held = None
+        finally:
+            self._busy.release()
+
+    def close(self) -> bool:
+        """Leaves the job; whether it had finished. Work that is held is dropped,
+        and its examples are handed out again."""
+        if os.getpid() != self._pid:
+            self._finalizer.detach()  # The worker is another process's.
+            return False
+        self._ended = True
+        self._held = None
+        code = self._finalizer()  # None: it was closed before.
+        self._finished = self._finished or code == _native.OK
+        return self._finished

@@ -1,0 +1,161 @@
+"""A cluster of processes on this machine: servers, and workers of a script."""
+
+import contextlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from typing import Any, Dict, Iterator, List, Optional, Sequence
+
+from paramd._errors import Error, InvalidArgument
+from paramd.tf_config import TFConfig
+
+_FIRST_PORT = 20000
+
+
+def program() -> str:
+    """The daemon: PATH's, or the one beside this package."""
+    beside = pathlib.Path(__file__).with_name("paramd")
+    found = os.environ.get("PARAMD") or (
+        str(beside) if beside.exists() else shutil.which("paramd"))
+    if not found:
+        raise Error("the program paramd is neither in PATH nor in this "
+                    "installation; it runs the servers")
+    return found
+
+
+def _addresses(count: int) -> List[str]:
+    """Addresses of loopback where nobody listens; another process may still take
+    one before it is bound, whereupon the start says so."""
+    while True:
+        host = (f"127.{random.randint(1, 254)}.{random.randint(0, 254)}."
+                f"{random.randint(2, 254)}")
+        with contextlib.ExitStack() as stack:
+            try:
+                for number in range(count):
+                    server = stack.enter_context(socket.socket())
+                    server.bind((host, _FIRST_PORT + number))
+            except OSError:
+                continue
+        return [f"{host}:{_FIRST_PORT + number}" for number in range(count)]
+
+
+class Local:
+    """Servers and workers of one job on this machine.
+
+        with paramd.local(servers=2, workers=["train.py"] * 2) as cluster:
+            cluster.wait()
+
+    Args:
+      servers: how many parameter servers.
+      workers: for each worker its command: a script, or a list of arguments; the
+        first is the chief. An int instead: so many are started elsewhere, with the
+        TF_CONFIG that tf_config(index) gives.
+      directory: for the logs, <task>.log; none: they go to this program's stderr.
+      server_settings: settings of the servers' own, memory_limit_bytes for one.
+    """
+
+    def __init__(self, servers: int = 1,
+                 workers: "int | Sequence[str | Sequence[str]]" = 1, *,
+                 directory: "str | os.PathLike[str] | None" = None,
+                 server_settings: Optional[Dict[str, Any]] = None):
+        commands: "Sequence[Any]" = [] if isinstance(workers, int) else workers
+        count = workers if isinstance(workers, int) else len(workers)
+        if servers < 1 or count < 1:
+            raise InvalidArgument("a cluster has at least one server and one worker")
+        addresses = _addresses(servers + count)
+        self._cluster = {"ps": addresses[:servers], "worker": addresses[servers:]}
+        self._directory = pathlib.Path(directory) if directory else None
+        if self._directory:
+            self._directory.mkdir(parents=True, exist_ok=True)
+        self._settings = [f"--set={name}={json.dumps(value)}"
+                          for name, value in (server_settings or {}).items()]
+        self._commands: Dict[str, List[str]] = {}
+        self.processes: Dict[str, "subprocess.Popen[bytes]"] = {}
+        for index in range(servers):
+            self._commands[f"ps-{index}"] = [program(), "run", *self._settings]
+        for index, command in enumerate(commands):
+            words = [command] if isinstance(command, str) else list(command)
+            if words[0].endswith(".py"):
+                words.insert(0, sys.executable)
+            self._commands[f"worker-{index}"] = words
+        try:
+            for task in self._commands:
+                self.start(task)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "Local":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def tf_config(self, index: int, task_type: str = "worker") -> str:
+        """TF_CONFIG for a task."""
+        return TFConfig(self._cluster, task_type, index).to_json()
+
+    def address(self, task: str) -> str:
+        """Where a task listens."""
+        job, index = task.rsplit("-", 1)
+        return self._cluster[job][int(index)]
+
+    def start(self, task: str) -> "subprocess.Popen[bytes]":
+        """Starts a task, "ps-0", again: one that ended, or was killed."""
+        job, index = task.rsplit("-", 1)
+        environment = dict(os.environ, TF_CONFIG=self.tf_config(int(index), job))
+        log: Any = None
+        if self._directory:
+            log = open(self._directory / f"{task}.log", "ab")
+        try:
+            self.processes[task] = subprocess.Popen(
+                self._commands[task], env=environment, stdout=log, stderr=log)
+        finally:
+            if log:
+                log.close()
+        return self.processes[task]
+
+    def wait(self, timeout: Optional[float] = None) -> None:
+        """Waits until every process has ended. Error names those that did not end
+        with 0; TimeoutError after so many seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while any(process.poll() is None for process in self.processes.values()):
+            if end is not None and time.monotonic() > end:
+                left = [task for task, process in self.processes.items()
+                        if process.poll() is None]
+                raise TimeoutError(f"still running: {', '.join(left)}")
+            time.sleep(0.05)
+        failed = [f"{task} with {process.returncode}"
+                  for task, process in self.processes.items()
+                  if process.returncode != 0]
+        if failed:
+            raise Error(f"ended: {', '.join(failed)}")
+
+    def close(self) -> None:
+        """Tells what still runs to leave, and waits for it; what takes longer than
+        half a minute is killed."""
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.terminate()
+        end = time.monotonic() + 30
+        for process in self.processes.values():
+            try:
+                process.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextlib.contextmanager
+def local(servers: int = 1,
+          workers: "int | Sequence[str | Sequence[str]]" = 1,
+          **options: Any) -> Iterator[Local]:
+    """A cluster on this machine for the time of a with block: see Local."""
+    with Local(servers, workers, **options) as cluster:
+        yield cluster

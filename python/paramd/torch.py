@@ -1,0 +1,294 @@
+"""A PyTorch training loop as a worker of a job.
+
+    import paramd.torch as ps
+
+    worker = ps.Worker(model, optimizer={"adam": {}, "learning_rate": 1e-3})
+    for epoch in worker.epochs(5):
+        for x, y in epoch.batches(dataset, batch_size=64):
+            loss = F.cross_entropy(model(x), y)
+            worker.step(loss)
+
+The optimizer is the servers'; the loop has none of its own.
+"""
+
+import threading
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+from torch.utils.data import default_collate
+
+from paramd import _errors, _job
+from paramd._ahead import Reader
+from paramd._session import Session, Variable, Work
+
+Evaluate = Callable[[torch.nn.Module, Any, Any], Any]
+
+
+def _pick(model: torch.nn.Module
+          ) -> Tuple[List[Tuple[str, torch.Tensor]], List[Tuple[str, torch.Tensor]]]:
+    """Parameters that are trained; what else travels: frozen parameters, and those
+    buffers of real numbers that state_dict has (batch norm's running statistics).
+    Other buffers are this process's own."""
+    saved = set(model.state_dict())
+    trained: List[Tuple[str, torch.Tensor]] = []
+    other: List[Tuple[str, torch.Tensor]] = []
+    for name, parameter in model.named_parameters():
+        (trained if parameter.requires_grad else other).append((name, parameter))
+    for name, buffer in model.named_buffers():
+        if buffer.is_floating_point() and name in saved:
+            other.append((name, buffer))
+    return trained, other
+
+
+def _as_numpy(tensor: torch.Tensor) -> np.ndarray:
+    values: np.ndarray = tensor.detach().to("cpu", torch.float32).numpy()
+    return values.copy()
+
+
+class Worker:
+    """A worker that trains `model`.
+
+    Its parameters and buffers become the job's variables under the names that
+    state_dict has for them; the chief's values are what the job begins with.
+    Before each batch the model gets the servers' weights. Which task of which
+    cluster this is TF_CONFIG says; without it servers, chief and worker are all in
+    this process. Nothing starts before the first batch is asked for.
+
+    Args:
+      model: on any device; parameters of any floating type, held as float32.
+      optimizer: as in the job file.
+      job: a job file's path, or its content; settings beat it.
+      test, evaluate: a dataset, and a function of (model, x, y) that gives the mean
+        loss, or (mean loss, number of labels that were met); the chief evaluates
+        after epochs. Without them nothing is evaluated.
+      missing_gradients: "zeros", or "error" if every parameter that is trained
+        has to get a gradient in every batch.
+      insecure, tls_dir: as the flags of `paramd run`.
+      settings: settings of the job file: staleness, checkpoint, run_dir and so on.
+    """
+
+    def __init__(self, model: torch.nn.Module, *, optimizer: Any = None,
+                 job: _job.Job = None, test: Optional[Sequence[Any]] = None,
+                 evaluate: Optional[Evaluate] = None,
+                 missing_gradients: str = "zeros", insecure: bool = False,
+                 tls_dir: Optional[str] = None, **settings: Any):
+        if (test is None) != (evaluate is None):
+            raise _errors.InvalidArgument("give test and evaluate, or neither")
+        if missing_gradients not in ("zeros", "error"):
+            raise _errors.InvalidArgument(
+                "missing_gradients is 'zeros' or 'error'; found "
+                f"'{missing_gradients}'")
+        self.model = model
+        self._settings = dict(settings, optimizer=optimizer)
+        self._job = job
+        self._test = test
+        self._evaluate = evaluate
+        self._refuse_missing = missing_gradients == "error"
+        self._insecure = insecure
+        self._tls_dir = tls_dir
+        self._trained, self._other = _pick(model)
+        if not self._trained:
+            raise _errors.InvalidArgument("the model has no parameter to train")
+        self._session: Optional[Session] = None
+        self._given = 0  # The data set's length, once begun.
+        self._finished = False
+        self._ahead: Optional[Work] = None  # Of the epoch that comes next.
+        self._test_collate: Callable[[List[Any]], Any] = default_collate
+        self._has: List[bool] = []
+        self._reader: Optional[Reader] = None
+        self._lock = threading.Lock()  # Gradients come on autograd's threads.
+        self._hooks = [
+            parameter.register_post_accumulate_grad_hook(self._hook_of(number))
+            for number, (_, parameter) in enumerate(self._trained)
+        ]
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def epochs(self, count: Optional[int] = None) -> "Iterator[Epoch]":
+        """The epochs of the job, one after the other; `count` beats the job's
+        setting. Ends early when the job has finished."""
+        if count is not None:
+            self._settings["epochs"] = count
+        number = 0
+        try:
+            while not self._finished:
+                number += 1
+                yield Epoch(self, number)
+        finally:
+            self.close()
+
+    def step(self, loss: torch.Tensor) -> None:
+        """Computes the gradients of the batch's mean loss, pushes them, and begins
+        to pull. Raises paramd.NotFinite, with nothing pushed and the batch still to
+        be stepped, if loss or a gradient is NaN or infinite."""
+        session = self._session
+        work = session.held if session is not None else None
+        if session is None or work is None:
+            raise _errors.Error("step without a batch: take one of epoch.batches")
+        scale = work.scale
+        self._has = [False] * len(self._trained)
+        (loss if scale == 1 else loss * scale).backward()
+        self._fill_missing(work)
+        self._fill_other(work)
+        session.finish(float(loss.detach()))
+
+    def skip(self) -> None:
+        """Leaves the last batch out: its gradients are zeros. It counts as
+        trained."""
+        session = self._session
+        work = session.held if session is not None else None
+        if session is None or work is None:
+            return
+        for gradient in work.gradients:
+            gradient.fill(0)
+        for _, parameter in self._trained:
+            parameter.grad = None
+        session.finish(0.0)
+
+    def close(self) -> bool:
+        """Leaves the job; whether it had finished. A batch that was not stepped is
+        handed out again."""
+        for hook in self._hooks:
+            hook.remove()
+        if self._reader is not None:
+            self._reader.close()
+        return self._session.close() if self._session is not None else False
+
+    # ---- below: of Epoch and the hooks
+
+    def _begin(self, dataset: Any, batch_size: Optional[int],
+               collate: Callable[[List[Any]], Any], processes: int) -> Session:
+        if self._session is not None:
+            if len(dataset) != self._given:
+                raise _errors.InvalidArgument(
+                    f"the dataset has {len(dataset)} examples; the job began with "
+                    f"{self._given}")
+            return self._session
+        self._given = len(dataset)
+        self._reader = Reader(dataset, collate, processes)
+        variables = [Variable(name, _as_numpy(tensor))
+                     for name, tensor in self._trained]
+        variables += [Variable(name, _as_numpy(tensor), untrained=True)
+                      for name, tensor in self._other]
+        settings = dict(self._settings)
+        if batch_size is not None:
+            settings["batch_size"] = batch_size
+        self._session = Session(
+            _job.read(self._job, settings), variables, examples=len(dataset),
+            test_examples=len(self._test) if self._test is not None else 0,
+            insecure=self._insecure, tls_dir=self._tls_dir)
+        return self._session
+
+    def _load(self, work: Work) -> None:
+        with torch.no_grad():
+            for (_, tensor), weights in zip(self._trained + self._other,
+                                            work.weights):
+                tensor.copy_(torch.from_numpy(weights))
+
+    def _hook_of(self, number: int) -> Callable[[torch.Tensor], None]:
+        def take(parameter: torch.Tensor) -> None:
+            with self._lock:
+                session = self._session
+                work = session.held if session is not None else None
+                if session is None or work is None or parameter.grad is None:
+                    return
+                torch.from_numpy(work.gradients[number]).copy_(
+                    parameter.grad.detach())
+                parameter.grad = None
+                self._has[number] = True
+                session.gradient_ready(number)
+        return take
+
+    def _fill_missing(self, work: Work) -> None:
+        for number, (name, _) in enumerate(self._trained):
+            if self._has[number]:
+                continue
+            if self._refuse_missing:
+                raise _errors.InvalidArgument(
+                    f"parameter '{name}' got no gradient; nothing of this batch "
+                    "was pushed")
+            work.gradients[number].fill(0)
+
+    def _fill_other(self, work: Work) -> None:
+        """What is subtracted from a running statistic to make it what it is now;
+        of a frozen parameter nothing."""
+        for number, (_, tensor) in enumerate(self._other, len(self._trained)):
+            gradient = work.gradients[number]
+            if isinstance(tensor, torch.nn.Parameter):
+                gradient.fill(0)
+                continue
+            np.subtract(work.weights[number], _as_numpy(tensor), out=gradient)
+            if work.scale != 1:
+                gradient *= work.scale
+
+    def _do_evaluation(self, session: Session, work: Work) -> None:
+        assert self._test is not None and self._evaluate is not None
+        batch = self._test_collate([self._test[int(i)] for i in work.indices])
+        training = self.model.training
+        self.model.eval()
+        try:
+            with torch.no_grad():
+                self._load(work)
+                said = self._evaluate(self.model, *batch)
+        finally:
+            self.model.train(training)
+        if isinstance(said, tuple):
+            session.finish(float(said[0]), int(said[1]), len(work.indices))
+        else:
+            session.finish(float(said))
+
+
+class Epoch:
+    """One pass over the training data, as far as this worker gets of it."""
+
+    def __init__(self, worker: Worker, number: int):
+        self.number = number  # From 1.
+        self._worker = worker
+
+    def batches(self, dataset: Any, batch_size: Optional[int] = None,
+                collate_fn: Callable[[List[Any]], Any] = default_collate,
+                num_workers: int = 0) -> Iterator[Any]:
+        """The batches of this epoch that this worker gets, each as collate_fn makes
+        it of dataset[i]; over all workers each example comes once. Every batch is
+        stepped or skipped before the next one is taken.
+
+        Args:
+          dataset: with len() and [i], the same in every process of the job. Or a
+            DataLoader, of which dataset, batch_size, collate_fn and num_workers are
+            taken; in which order examples come is the cluster's.
+          batch_size: examples in a batch; the job's setting if it is left out.
+          num_workers: processes that read batches ahead, as a DataLoader's; 0: they
+            are read here.
+        """
+        if isinstance(dataset, torch.utils.data.DataLoader):
+            loader = dataset
+            dataset, collate_fn = loader.dataset, loader.collate_fn
+            batch_size = batch_size or loader.batch_size
+            num_workers = num_workers or loader.num_workers
+        worker = self._worker
+        worker._test_collate = collate_fn
+        session = worker._begin(dataset, batch_size, collate_fn, num_workers)
+        reader = worker._reader
+        assert reader is not None
+        while True:
+            work = worker._ahead or session.next()
+            worker._ahead = None
+            if work is None:
+                worker._finished = True
+                return
+            if not work.is_step:
+                worker._do_evaluation(session, work)
+                continue
+            if work.epoch > self.number:
+                worker._ahead = work  # Of the next epoch, which begins with it.
+                return
+            batch = reader.read(work.indices)
+            while (upcoming := session.upcoming()) is not None:
+                reader.ask(upcoming)
+            worker._load(work)
+            yield batch

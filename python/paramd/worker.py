@@ -1,0 +1,112 @@
+"""A worker of functions over NumPy arrays; JAX's fit as they are."""
+
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
+
+import numpy as np
+
+from paramd import _job
+from paramd._session import Session, Variable, Work
+
+Arrays = Dict[str, np.ndarray]
+GradientFunction = Callable[[Arrays, np.ndarray],
+                            Tuple[float, Mapping[str, Any]]]
+EvaluateFunction = Callable[[Arrays, np.ndarray], Any]
+
+
+class Worker:
+    """Trains variables by a function that computes gradients.
+
+        def gradient(weights, indices):
+            error = x[indices] @ weights["w"] - y[indices]
+            return (error ** 2).mean(), {"w": 2 * x[indices].T @ error / len(error)}
+
+        worker = paramd.Worker({"w": np.zeros(3)}, gradient, examples=len(x),
+                               optimizer={"sgd": {}, "learning_rate": 0.1},
+                               batch_size=32, epochs=5)
+        weights = worker.train()
+
+    Which task of which cluster this is TF_CONFIG says; without it servers, chief
+    and worker are all in this process.
+
+    Args:
+      variables: name to initial values, of any shape; they are held as float32.
+        The chief's count.
+      gradient_function: of (weights by name, int64 numbers of examples): the mean
+        loss of these examples, and its gradients by name. A variable that is left
+        out gets a gradient of zeros.
+      examples: how many there are to train on.
+      evaluate: of the same arguments, over numbers of the test data: the mean
+        loss, or (mean loss, number of labels that were met).
+      test_examples: how many there are to evaluate on.
+      job: a job file's path, or its content; settings beat it.
+      insecure, tls_dir: as the flags of `paramd run`.
+      settings: settings of the job file: optimizer, batch_size, epochs, staleness,
+        checkpoint, run_dir and so on.
+
+    Raises paramd.InvalidArgument with every mistake, one a line.
+    """
+
+    def __init__(self, variables: Mapping[str, Any],
+                 gradient_function: GradientFunction, *, examples: int,
+                 evaluate: Optional[EvaluateFunction] = None,
+                 test_examples: int = 0, job: _job.Job = None,
+                 insecure: bool = False, tls_dir: Optional[str] = None,
+                 **settings: Any):
+        self._gradient = gradient_function
+        self._evaluate = evaluate
+        self._names = list(variables)
+        # A copy of the initial values, so that what train returns without a
+        # single step is a value too.
+        values = [Variable(name, np.array(value, np.float32))
+                  for name, value in variables.items()]
+        self.weights: Arrays = {v.name: v.initial for v in values}
+        self._session = Session(
+            _job.read(job, settings), values, examples=examples,
+            test_examples=test_examples if evaluate else 0, insecure=insecure,
+            tls_dir=tls_dir)
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def train(self) -> Arrays:
+        """Trains until the job has finished; the weights that this worker saw
+        last, by name. The checkpoint of the run has the final ones."""
+        with self:
+            while True:
+                work = self._session.next()
+                if work is None:
+                    return self.weights
+                self._do(work)
+
+    def close(self) -> bool:
+        """Leaves the job; whether it had finished."""
+        return self._session.close()
+
+    def _do(self, work: Work) -> None:
+        weights = dict(zip(self._names, work.weights))
+        if not work.is_step:
+            assert self._evaluate is not None
+            said = self._evaluate(weights, work.indices)
+            if isinstance(said, tuple):
+                self._session.finish(float(said[0]), int(said[1]),
+                                     len(work.indices))
+            else:
+                self._session.finish(float(said))
+            return
+        loss, gradients = self._gradient(weights, work.indices)
+        for name, into in zip(self._names, work.gradients):
+            gradient = gradients.get(name)
+            if gradient is None:
+                into.fill(0)
+                continue
+            gradient = np.asarray(gradient)
+            if gradient.shape != into.shape:
+                raise ValueError(f"the gradient of '{name}' is {gradient.shape}; "
+                                 f"the variable is {into.shape}")
+            np.multiply(gradient, work.scale, out=into, casting="unsafe")
+        # Behind this the arrays are the worker's again.
+        self.weights = {name: value.copy() for name, value in weights.items()}
+        self._session.finish(float(loss))

@@ -1,0 +1,147 @@
+"""Workers in Python in a cluster of processes."""
+
+import collections
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import unittest
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+LIBRARY = os.path.abspath("program/libparamd.so")
+PROGRAM = os.path.abspath("cli/paramd")
+SCRIPT = os.path.abspath("python/tests/line_worker.py")
+os.environ["LIBPARAMD"] = LIBRARY
+os.environ["PARAMD"] = PROGRAM
+os.environ["PYTHONPATH"] = os.path.abspath("python")
+sys.path.insert(0, os.path.abspath("python"))
+
+
+# So soon somebody who is gone is no longer waited for.
+PATIENCE = ("lease_ms=1500", "heartbeat_ms=300")
+
+
+@unittest.skipIf(np is None, "needs NumPy")
+class ClusterTest(unittest.TestCase):
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        self.run_dir = str(self.directory / "run")
+
+    def cluster(self, workers, settings=(), servers=2):
+        from paramd.cluster import Local
+        cluster = Local(servers,
+                        [[SCRIPT, self.run_dir, *PATIENCE, *settings]] * workers,
+                        directory=self.directory / "logs",
+                        server_settings={"lease_ms": 1500, "heartbeat_ms": 300})
+        self.addCleanup(cluster.close)
+        return cluster
+
+    def log(self, task):
+        return (self.directory / "logs" / f"{task}.log").read_text()
+
+    def steps(self, task):
+        """The examples of each step that the worker was given."""
+        return [[int(word) for word in line.split()[1:]]
+                for line in self.log(task).splitlines()
+                if line.startswith("step ")]
+
+    def wait(self, cluster):
+        try:
+            cluster.wait(100)
+        except Exception as error:
+            logs = "".join(f"== {task}\n{self.log(task)[-2000:]}"
+                           for task in cluster.processes)
+            raise AssertionError(f"{error}\n{logs}") from error
+
+    def test_a_running_cluster_says_how_it_is_and_takes_settings(self):
+        import paramd
+        cluster = self.cluster(1, ["epochs=100000"], servers=1)
+        client = paramd.Client(cluster.address("worker-0"))
+        deadline = time.monotonic() + 60
+        while not self.steps("worker-0") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertIn("job", client.status())
+        client.set("staleness", 4, run_dir=self.run_dir)
+        with self.assertRaisesRegex(paramd.InvalidArgument, "staleness"):
+            client.set("staleness", "often", run_dir=self.run_dir)
+        chief = cluster.processes["worker-0"]
+        chief.terminate()
+        self.assertEqual(chief.wait(60), 143)
+        # What it had is saved.
+        self.assertEqual(set(paramd.load(self.run_dir)), {"w", "b"})
+        with self.assertRaises(paramd.Unavailable):
+            client.status()
+
+    def test_servers_without_a_job_or_a_disk_serve_two_workers(self):
+        self.wait(self.cluster(2, ["together=2"]))
+        import paramd
+        self.assertAlmostEqual(float(paramd.load(self.run_dir)["w"]), 3,
+                               delta=0.2)
+        given = collections.Counter(
+            example for worker in range(2)
+            for step in self.steps(f"worker-{worker}") for example in step)
+        # Each example once in each epoch, whoever had it.
+        self.assertEqual(set(given.values()), {20})
+        self.assertIn("does not see", self.log("ps-0") + self.log("ps-1"))
+
+    def test_sync_workers_have_the_weights_of_one_that_accumulates(self):
+        import paramd
+        self.wait(self.cluster(2, ['staleness="sync"', "epochs=3"]))
+        together = paramd.load(self.run_dir)
+        self.run_dir = str(self.directory / "alone")
+        self.wait(self.cluster(1, ['staleness="sync"', "epochs=3",
+                                   "accumulate=2"], servers=1))
+        alone = paramd.load(self.run_dir)
+        for name, value in together.items():
+            np.testing.assert_allclose(value, alone[name], atol=1e-6)
+
+    def test_a_worker_with_another_model_is_refused_by_name(self):
+        script = self.directory / "other.py"
+        text = pathlib.Path(SCRIPT).read_text()
+        script.write_text(text.replace('"b": 0.5}', '"c": 0.5}'))
+        from paramd.cluster import Local
+        endless = [self.run_dir, *PATIENCE, "epochs=1000000"]
+        cluster = Local(1, [[SCRIPT, *endless], [str(script), *endless]],
+                        directory=self.directory / "logs",
+                        server_settings={"lease_ms": 1500, "heartbeat_ms": 300})
+        self.addCleanup(cluster.close)
+        self.assertEqual(cluster.processes["worker-1"].wait(100), 1)
+        self.assertIn("is not the chief's: its variable 2 is 'c'",
+                      self.log("worker-1"))
+
+    def test_a_killed_worker_costs_no_example(self):
+        cluster = self.cluster(2, ["together=2", "epochs=300",
+                                   "portion_batches=2"])
+        killed = 0
+        for _ in range(3):
+            before = len(self.steps("worker-1")) if killed else 0
+            deadline = time.monotonic() + 60
+            while (len(self.steps("worker-1")) <= before + 5
+                   and time.monotonic() < deadline
+                   and cluster.processes["worker-1"].poll() is None):
+                time.sleep(0.02)
+            if cluster.processes["worker-1"].poll() is not None:
+                break  # The job was quicker.
+            cluster.processes["worker-1"].kill()
+            cluster.processes["worker-1"].wait()
+            killed += 1
+            cluster.start("worker-1")
+        self.wait(cluster)
+        self.assertGreater(killed, 0)
+        with open(self.run_dir + "/result.json", encoding="utf-8") as file:
+            result = json.load(file)
+        self.assertEqual(int(result["pushes_lost"]), 0)
+        self.assertEqual(int(result["pushes_doubled"]), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,59 @@
+"""Fits y = 3x - 1 as one worker of a cluster: line_worker.py RUN_DIR [KEY=JSON...]
+
+The key `together` is no setting: so many workers begin their first step before any
+ends it, which tells the others by a file beside RUN_DIR. Prints the numbers of the examples that it was given, one line a step, and at the
+end the weights as JSON.
+"""
+
+import json
+import os
+import pathlib
+import sys
+import time
+
+import numpy as np
+
+import paramd
+
+EXAMPLES = 64
+X = np.arange(EXAMPLES) / EXAMPLES
+Y = 3 * X - 1
+
+
+def meet(count):
+    """Waits until so many workers have come here."""
+    folder = pathlib.Path(sys.argv[1] + ".met")
+    folder.mkdir(exist_ok=True)
+    task = json.loads(os.environ["TF_CONFIG"])["task"]
+    (folder / str(task["index"])).touch()
+    while len(list(folder.iterdir())) < count:
+        time.sleep(0.01)
+
+
+def gradient(weights, indices):
+    print("step", *indices, flush=True)
+    error = weights["w"] * X[indices] + weights["b"] - Y[indices]
+    return (error ** 2).mean(), {"w": 2 * (error * X[indices]).mean(),
+                                 "b": 2 * error.mean()}
+
+
+def main():
+    settings = {"epochs": 20, "batch_size": 8,
+                "optimizer": {"sgd": {}, "learning_rate": 0.2}}
+    for setting in sys.argv[2:]:
+        key, value = setting.split("=", 1)
+        settings[key] = json.loads(value)
+    together = settings.pop("together", 1)
+
+    def step(weights, indices):
+        meet(together)
+        return gradient(weights, indices)
+
+    with paramd.Worker({"w": 2.0, "b": 0.5}, step, examples=EXAMPLES,
+                       run_dir=sys.argv[1], **settings) as worker:
+        weights = worker.train()
+    print(json.dumps({name: float(value) for name, value in weights.items()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+#include "server/core/departure.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+#include "proto/member_name.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+// Its calls come every heartbeat, a second unless told.
+constexpr absl::Duration kCoordinatorSilence = absl::Seconds(5);
+
+}  // namespace
+
+void Departure::Drain(ShardTurn* turn) {
+  if (finished_) return;  // On its way out already.
+  if (!HoldsPushes() || IsLeaseOver(turn->now)) return LeaveUndrained(turn);
+  draining_ = true;
+  turn->out->Note(absl::StrCat("draining: ", view_.Name(),
+                               " asks the coordinator for a checkpoint"));
+}
+
+// Before the job runs nothing is applied to what it was filled with.
+bool Departure::HoldsPushes() const {
+  return view_.IsFilled() && view_.configuration.state() != v1::STARTING;
+}
+
+bool Departure::IsLeaseOver(Time now) const {
+  return now - heard_ > view_.options.lease;
+}
+
+void Departure::LeaveUndrained(ShardTurn* turn) const {
+  if (HoldsPushes()) {
+    turn->out->Note(absl::StrCat(
+        view_.Name(), " leaves without a checkpoint: no coordinator for ",
+        absl::FormatDuration(turn->now - heard_),
+        "; what came after the last one is lost"));
+  }
+  turn->out->Exit(absl::OkStatus());
+}
+
+void Departure::OnFinish(const v1::FinishRequest& request, ShardTurn* turn) {
+  if (!finished_) leave_at_ = turn->now + view_.options.finish_timeout;
+  finished_ = true;
+  if (request.everybody_knows()) {
+    leave_at_ = Time::Never();
+    turn->out->Exit(absl::OkStatus());
+  }
+}
+
+bool Departure::GivesUp(ShardTurn* turn) const {
+  if (finished_) return false;
+  if (draining_ && IsLeaseOver(turn->now)) {
+    LeaveUndrained(turn);
+    return true;
+  }
+  if (turn->now < LosesPatience()) return false;
+  turn->out->Exit(absl::UnavailableError(
+      absl::StrCat(view_.Name(), " has not heard of a coordinator for ",
+                   absl::FormatDuration(LosesPatience() - heard_),
+                   ": is the chief running?")));
+  return true;
+}
+
+void Departure::Advance(ShardTurn* turn) {
+  if (turn->now < leave_at_) return;
+  leave_at_ = Time::Never();
+  turn->out->Exit(absl::OkStatus());
+}
+
+Time Departure::next_tick() const {
+  if (finished_) return leave_at_;
+  Time next = LosesPatience();
+  if (draining_) {
+    next = std::min(next,
+                    heard_ + view_.options.lease + absl::Milliseconds(1));
+  }
+  return next;
+}
+
+Time Departure::LosesPatience() const {
+  return heard_ + (IsZero(view_.configuration.version())
+                       ? view_.options.start_timeout
+                       : view_.options.coordinator_patience);
+}
+
+std::string Departure::WaitsToBeSaved() const {
+  if (!draining_ || finished_) return "";
+  return absl::StrCat("the coordinator to save ",
+                      ServerName(view_.options.index, view_.generation));
+}
+
+std::string Departure::WaitsToBeCalled(Time now) const {
+  if (finished_ || now - heard_ < kCoordinatorSilence) return "";
+  return IsZero(view_.configuration.version())
+             ? absl::StrCat("the coordinator, in the chief's process, to call ",
+                            view_.Name())
+             : "the coordinator to call again";
+}
+
+}  // namespace paramd

@@ -1,0 +1,90 @@
+#include "server/core/departure.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "server/core/testing/shard_bench.h"
+
+namespace paramd {
+namespace {
+
+using ::paramd::testing::ShardBench;
+using ::testing::HasSubstr;
+
+class DepartureTest : public ::testing::Test {
+ protected:
+  DepartureTest() { departure_.Hear(bench_.now); }
+
+  void Drain() {
+    bench_.Do([&](ShardTurn* turn) { departure_.Drain(turn); });
+  }
+  void Finish(bool everybody_knows) {
+    v1::FinishRequest request;
+    request.set_everybody_knows(everybody_knows);
+    bench_.Do([&](ShardTurn* turn) { departure_.OnFinish(request, turn); });
+  }
+  // Whether it has gone when it is asked the next time it wants to be.
+  bool GoesNext() {
+    bench_.now = departure_.next_tick();
+    bench_.Do([&](ShardTurn* turn) {
+      if (!departure_.GivesUp(turn)) departure_.Advance(turn);
+    });
+    return bench_.out.exited;
+  }
+
+  ShardBench bench_;
+  Departure departure_{bench_.view};
+};
+
+TEST_F(DepartureTest, WithoutACoordinatorTheProcessEndsWithAnError) {
+  EXPECT_EQ(departure_.WaitsToBeCalled(bench_.now), "");
+  bench_.now = bench_.now + absl::Seconds(5);
+  EXPECT_EQ(departure_.WaitsToBeCalled(bench_.now),
+            "the coordinator to call again");
+  EXPECT_TRUE(GoesNext());
+  EXPECT_TRUE(absl::IsUnavailable(bench_.out.exit_status));
+}
+
+TEST_F(DepartureTest, OneThatHoldsNothingLeavesAtOnce) {
+  bench_.fill_state = FillState::kFilling;
+  Drain();
+  EXPECT_TRUE(bench_.out.exited);
+  EXPECT_TRUE(bench_.out.notes.empty());
+}
+
+TEST_F(DepartureTest, OneThatHoldsPushesWaitsToBeSaved) {
+  Drain();
+  EXPECT_FALSE(bench_.out.exited);
+  EXPECT_TRUE(departure_.draining());
+  EXPECT_EQ(departure_.WaitsToBeSaved(),
+            "the coordinator to save ps-0 generation 1.1");
+}
+
+TEST_F(DepartureTest, WhereNobodyCallsItLeavesWithoutACheckpoint) {
+  Drain();
+  EXPECT_TRUE(GoesNext());
+  EXPECT_TRUE(bench_.out.exit_status.ok());
+  ASSERT_EQ(bench_.out.notes.size(), 1u);
+  EXPECT_THAT(bench_.out.notes[0].sentence,
+              HasSubstr("leaves without a checkpoint"));
+}
+
+TEST_F(DepartureTest, AFinishedOneStaysForThoseWhoHaveNotHeard) {
+  Finish(/*everybody_knows=*/false);
+  EXPECT_TRUE(departure_.finished());
+  EXPECT_FALSE(bench_.out.exited);
+  const Time finished = bench_.now;
+  EXPECT_TRUE(GoesNext());
+  EXPECT_EQ(bench_.now, finished + bench_.options.finish_timeout);
+  EXPECT_EQ(departure_.next_tick(), Time::Never());
+}
+
+TEST_F(DepartureTest, WhenEverybodyKnowsItLeaves) {
+  Finish(/*everybody_knows=*/true);
+  EXPECT_TRUE(bench_.out.exited);
+  Drain();
+  EXPECT_FALSE(departure_.draining()) << "it is on its way out";
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,341 @@
+#include "server/core/step_gradients.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "config/wire_format.h"
+#include "proto/member_name.h"
+#include "proto/refusal.h"
+#include "tensor/number_reader.h"
+
+namespace paramd {
+namespace {
+
+constexpr size_t kMostNames = 3;
+
+absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
+  return Refuse(v1::Refusal::INVALID, entity, sentence);
+}
+
+std::string WorkerName(uint32_t worker) {
+  return paramd::WorkerName(worker, v1::Version());
+}
+
+}  // namespace
+
+StepGradients::StepGradients(const Options& options, ShardContent* content)
+    : options_(options), content_(*content), spare_(content->spare()) {
+  for (Slice* const slice : content_.owned()) {
+    first_block_[slice] = blocks_.size();
+    for (int b = 0; b < slice->block_count(); ++b) {
+      BlockState& state = blocks_.emplace_back();
+      state.slice = slice;
+      state.block = b;
+      const uint64_t bytes = slice->block_elements(b) * sizeof(float);
+      shard_bytes_ += bytes;
+      largest_block_bytes_ = std::max(largest_block_bytes_, bytes);
+    }
+  }
+}
+
+// ---- who contributes --------------------------------------------------------
+
+absl::Status StepGradients::CheckFits(int workers,
+                                      uint32_t backup_workers) const {
+  const uint64_t needed = shard_bytes_ * workers;
+  if (backup_workers == 0 || needed <= options_.park_bytes) {
+    return absl::OkStatus();
+  }
+  return Invalid(
+      "sync_park_bytes",
+      absl::StrCat("a step of ", workers, " workers has ", needed,
+                   " bytes of gradients here; sync_park_bytes is ",
+                   options_.park_bytes));
+}
+
+void StepGradients::Begin(const v1::Contributors& contributors,
+                          uint32_t backup_workers) {
+  Drop();
+  contributors_ = contributors.version();
+  workers_.assign(contributors.workers().begin(),
+                  contributors.workers().end());
+  backup_workers_ = backup_workers;
+}
+
+void StepGradients::NoteSessions(const v1::Configuration& configuration) {
+  sessions_.clear();
+  for (const v1::WorkerMember& member : configuration.workers()) {
+    sessions_[member.index()] = member.generation();
+  }
+}
+
+absl::Status StepGradients::CheckContributor(uint32_t worker) const {
+  if (absl::c_linear_search(workers_, worker)) return absl::OkStatus();
+  return Invalid(
+      WorkerName(worker),
+      absl::StrCat(WorkerName(worker), " is not one of the ", workers_.size(),
+                   " contributors ", VersionName(contributors_)));
+}
+
+std::string StepGradients::WaitingFor(uint64_t step) const {
+  const std::vector<uint32_t> complete = Complete();
+  std::vector<std::string> names;
+  for (const uint32_t worker : workers_) {
+    if (absl::c_linear_search(complete, worker)) continue;
+    if (names.size() == kMostNames) {
+      names.push_back("others");
+      break;
+    }
+    const auto session = sessions_.find(worker);
+    names.push_back(session == sessions_.end()
+                        ? WorkerName(worker)
+                        : paramd::WorkerName(worker, session->second));
+  }
+  if (names.empty()) {
+    return absl::StrCat("the coordinator to decide step ", step);
+  }
+  return absl::StrCat(absl::StrJoin(names, ", "), " to contribute to step ",
+                      step);
+}
+
+// ---- what they contribute ---------------------------------------------------
+
+absl::Status StepGradients::Add(
+    const v1::PushRequest& request,
+    const std::vector<ShardContent::Decision>& decisions,
+    const BufferChain& payload, v1::PushReply* reply) {
+  ASSIGN_OR_RETURN(Contribution* const contribution, Find(request));
+  std::vector<size_t> missing;
+  for (const ShardContent::Decision& decision : decisions) {
+    const size_t index = IndexOf(decision);
+    if (!contribution->in[index]) missing.push_back(index);
+  }
+  RETURN_IF_ERROR(CheckRoom(*contribution, request.step(), missing));
+  RETURN_IF_ERROR(MakeRoom(*contribution, request.step(), missing));
+  ChainReader reader(payload);
+  for (size_t i = 0; i < decisions.size(); ++i) {
+    const size_t index = IndexOf(decisions[i]);
+    BufferChain gradient = NumberReader(&reader, *FormatOf(request.encoding()))
+                               .Take(request.blocks(i).elements());
+    v1::PushedBlock* const pushed = reply->add_blocks();
+    pushed->set_slice(request.blocks(i).slice());
+    pushed->set_block(request.blocks(i).block());
+    pushed->set_result(v1::PushedBlock::HELD);
+    if (contribution->in[index]) continue;
+    parked_bytes_ += ChainSize(gradient);
+    contribution->gradient[index] = std::move(gradient);
+    contribution->in[index] = true;
+    --contribution->missing;
+    if (eager()) AddInOrder(index);
+  }
+  CountKept();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepGradients::Contribution*> StepGradients::Find(
+    const v1::PushRequest& request) {
+  const v1::Header& header = request.header();
+  const auto [it, added] = contributions_.try_emplace(header.worker());
+  Contribution& contribution = it->second;
+  if (added) {
+    contribution.push = {header.worker(), header.generation(),
+                         header.sequence()};
+    contribution.examples = request.examples();
+    contribution.missing = blocks_.size();
+    contribution.in.assign(blocks_.size(), false);
+    contribution.gradient.resize(blocks_.size());
+  } else if (contribution.push.generation != header.generation()) {
+    return RefuseForNow(
+        v1::Refusal::NOT_READY, "coordinator", options_.retry_after,
+        absl::StrCat("contributors ", VersionName(contributors_),
+                     " are of another session of ",
+                     WorkerName(header.worker())));
+  } else if (contribution.push.sequence != header.sequence() ||
+             contribution.examples != request.examples()) {
+    return Invalid(
+        WorkerName(header.worker()),
+        absl::StrCat("push ", header.sequence(), " of ", request.examples(),
+                     " examples is of step ", request.step(), "; push ",
+                     contribution.push.sequence, " of ", contribution.examples,
+                     " examples of ", WorkerName(header.worker()),
+                     " is here for that"));
+  }
+  return &contribution;
+}
+
+bool StepGradients::IsNext(const BlockState& block, uint32_t worker) const {
+  return eager() && block.next < workers_.size() &&
+         workers_[block.next] == worker;
+}
+
+absl::Status StepGradients::CheckRoom(const Contribution& contribution,
+                                      uint64_t step,
+                                      const std::vector<size_t>& blocks) const {
+  if (contribution.examples == 0) return absl::OkStatus();
+  uint64_t wanted = 0;
+  for (const size_t index : blocks) {
+    if (IsNext(blocks_[index], contribution.push.worker)) continue;
+    wanted += ElementsOf(index) * sizeof(float);
+  }
+  if (parked_bytes_ + wanted <= options_.park_bytes || wanted == 0) {
+    return absl::OkStatus();
+  }
+  const std::string awaited = WaitingFor(step);
+  return RefuseForNow(
+      v1::Refusal::RETRY, awaited, options_.retry_after,
+      absl::StrCat("no room for ", wanted, " bytes: ", parked_bytes_, " of ",
+                   options_.park_bytes, " wait for ", awaited));
+}
+
+// What waits must leave room for the sums, or nothing would ever be added.
+absl::Status StepGradients::MakeRoom(const Contribution& contribution,
+                                     uint64_t step,
+                                     const std::vector<size_t>& blocks) {
+  if (content_.memory() == nullptr || contribution.examples == 0) {
+    return absl::OkStatus();
+  }
+  uint64_t wanted = 0;
+  bool waits = false;
+  for (const size_t index : blocks) {
+    const BlockState& block = blocks_[index];
+    const bool is_next = IsNext(block, contribution.push.worker);
+    waits |= !is_next;
+    if (is_next && block.sum.size() > 0 && block.sum.borrowed_bytes() == 0) {
+      continue;
+    }
+    wanted += ElementsOf(index) * sizeof(float);
+  }
+  if (wanted == 0) return absl::OkStatus();
+  if (waits) {
+    wanted += largest_block_bytes_;
+    if (eager()) wanted += shard_bytes_ - summed_bytes_;
+  }
+  return content_.MakeRoom(
+      absl::StrCat("a gradient of step ", step, ", which waits for ",
+                   WaitingFor(step)),
+      [wanted] { return wanted; });
+}
+
+void StepGradients::AddInOrder(size_t index) {
+  BlockState& block = blocks_[index];
+  for (; block.next < workers_.size(); ++block.next) {
+    const auto it = contributions_.find(workers_[block.next]);
+    if (it == contributions_.end() || !it->second.in[index]) return;
+    BufferChain gradient = std::exchange(it->second.gradient[index], {});
+    parked_bytes_ -= ChainSize(gradient);
+    AddTo(&block, std::move(gradient));
+  }
+}
+
+void StepGradients::AddTo(BlockState* block, BufferChain gradient) {
+  summed_bytes_ -= block->sum.size();
+  borrowed_bytes_ -= block->sum.borrowed_bytes();
+  block->sum.Add(std::move(gradient), &spare_);
+  summed_bytes_ += block->sum.size();
+  borrowed_bytes_ += block->sum.borrowed_bytes();
+}
+
+void StepGradients::ClearSum(BlockState* block) {
+  summed_bytes_ -= block->sum.size();
+  borrowed_bytes_ -= block->sum.borrowed_bytes();
+  block->sum.Clear(&spare_);
+}
+
+// Of memory that gRPC received: what waits, and sums of one gradient.
+void StepGradients::CountKept() {
+  if (content_.memory() == nullptr) return;
+  content_.memory()->SetKept(parked_bytes_ + borrowed_bytes_);
+}
+
+std::vector<uint32_t> StepGradients::Complete() const {
+  std::vector<uint32_t> complete;
+  for (const uint32_t worker : workers_) {
+    const auto it = contributions_.find(worker);
+    if (it != contributions_.end() && it->second.missing == 0) {
+      complete.push_back(worker);
+    }
+  }
+  return complete;
+}
+
+// Its session may have been fenced since it came.
+bool StepGradients::IsAdmitted(uint32_t worker) const {
+  const PushId& push = contributions_.at(worker).push;
+  return absl::c_all_of(first_block_, [&](const auto& slice) {
+    const auto admission = slice.first->applied().Admit(push, 0);
+    return admission.ok() && *admission == AppliedPushes::Admission::kApply;
+  });
+}
+
+uint64_t StepGradients::ExamplesOf(const std::vector<uint32_t>& workers) const {
+  uint64_t examples = 0;
+  for (const uint32_t worker : workers) {
+    examples += contributions_.at(worker).examples;
+  }
+  return examples;
+}
+
+// ---- what becomes of them ---------------------------------------------------
+
+size_t StepGradients::ElementsOf(size_t index) const {
+  return blocks_[index].slice->block_elements(blocks_[index].block);
+}
+
+absl::Status StepGradients::Apply(size_t index,
+                                  const std::vector<uint32_t>& workers,
+                                  float scale, uint64_t step) {
+  BlockState& block = blocks_[index];
+  RETURN_IF_ERROR(content_.MakeRoom(
+      absl::StrCat("step ", step),
+      [&] { return BytesToApply(block, scale); }));
+  for (const uint32_t worker : workers) {
+    AddTo(&block,
+          std::exchange(contributions_.at(worker).gradient[index], {}));
+  }
+  if (scale != 1) block.sum.Scale(scale, &spare_);
+  if (!block.sum.empty()) {
+    ChainReader reader(block.sum.chain());
+    content_.ApplyBlock(block.slice, block.block, &reader);
+  }
+  for (const uint32_t worker : workers) {
+    const PushId& push = contributions_.at(worker).push;
+    const auto admission = block.slice->applied().Admit(push, block.block);
+    CHECK(admission.ok() && *admission == AppliedPushes::Admission::kApply,
+          "sessions change only when the decided step is applied");
+    block.slice->applied().MarkApplied(push, block.block);
+  }
+  ClearSum(&block);
+  CountKept();
+  return absl::OkStatus();
+}
+
+// At most: of what others read of the block, and of a sum of several.
+uint64_t StepGradients::BytesToApply(const BlockState& block,
+                                     float scale) const {
+  const bool sums = !eager() || scale != 1;
+  return block.slice->block(block.block).read_bytes() +
+         (sums ? block.slice->block_elements(block.block) * sizeof(float) : 0);
+}
+
+void StepGradients::Drop() {
+  contributions_.clear();
+  parked_bytes_ = 0;
+  for (BlockState& block : blocks_) {
+    block.sum.Clear(&spare_);
+    block.next = 0;
+  }
+  summed_bytes_ = borrowed_bytes_ = 0;
+  CountKept();
+}
+
+size_t StepGradients::IndexOf(const ShardContent::Decision& decision) const {
+  return first_block_.at(decision.slice) + decision.block;
+}
+
+}  // namespace paramd

@@ -1,0 +1,253 @@
+#include "server/core/worker_calls.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+// A pull that is kept for longer is told to people.
+constexpr absl::Duration kPullPatience = absl::Seconds(3);
+
+// Who answers a call, and how much of the job it knows.
+template <typename Reply>
+void Sign(const ShardView& view, Reply* reply) {
+  *reply->mutable_server_generation() = view.generation;
+  *reply->mutable_configuration() = view.configuration.version();
+  reply->set_incarnation(view.options.incarnation);
+}
+
+uint64_t CountApplied(const v1::PushReply& reply) {
+  return std::count_if(reply.blocks().begin(), reply.blocks().end(),
+                       [](const v1::PushedBlock& block) {
+                         return block.result() == v1::PushedBlock::APPLIED;
+                       });
+}
+
+}  // namespace
+
+WorkerCalls::WorkerCalls(const ShardOptions& options, const ShardView& view)
+    : view_(view),
+      pulls_({.server = PeerName(PeerId::Ps(options.index)),
+              .lease = options.lease,
+              .park_timeout = options.park_timeout}) {}
+
+void WorkerCalls::OnConfiguration(Time now) {
+  progress_.SetLiving(view_.sessions);
+  push_numbers_.SetLiving(view_.sessions);
+  pulls_.Configure(view_.configuration, now);
+}
+
+void WorkerCalls::BeginLife() {
+  push_numbers_.Begin(view_.generation);
+  uint64_t blocks = 0;
+  for (const Slice* const slice : view_.data.content->owned()) {
+    blocks += slice->block_count();
+  }
+  progress_.Begin(blocks);
+}
+
+void WorkerCalls::FillRecalled(v1::RecallReply* reply) const {
+  if (!view_.IsFilled()) return;
+  reply->set_filled(true);
+  progress_.Fill(reply);
+  if (view_.data.content->owned().empty()) return;
+  v1::SavedSlice slice;
+  view_.data.content->owned().front()->applied().Save(&slice);
+  uint64_t pushes = 0;
+  for (const v1::PushRecord& record : slice.records()) {
+    const bool is_in = record.sequence() > 0 &&
+                       record.missing_blocks().empty() &&
+                       !progress_.IsOpen(record);
+    pushes += record.earlier() + (is_in ? 1 : 0);
+  }
+  reply->set_pushes(pushes);
+}
+
+std::string WorkerCalls::overdue(Time now) const {
+  return pulls_.overdue(now, kPullPatience);
+}
+
+// ---- pull -------------------------------------------------------------------
+
+void WorkerCalls::OnPull(const Message& message,
+                         const v1::PullRequest& request, ShardTurn* turn) {
+  const Time now = turn->now;
+  absl::Status status = CheckReader(message.from, request);
+  if (status.ok() && request.has_clock()) {
+    pulls_.Hear(request.header(), request.clock(), now);
+  }
+  if (status.ok() && pulls_.MustWait(request, now)) {
+    status = pulls_.Park(message.call, request, now);
+    if (status.ok()) return;
+  }
+  if (!status.ok()) return turn->Refuse(message.call, status);
+  AnswerPull(message.call, request, turn);
+}
+
+// Only a session of the configuration has a clock.
+absl::Status WorkerCalls::CheckReader(PeerId from,
+                                      const v1::PullRequest& request) const {
+  if (request.after_step() > 0 && !view_.IsSync()) {
+    return view_.NotReady(
+        "session",
+        absl::StrCat("the job is not in sync mode: there is no step ",
+                     request.after_step(), " to read after"));
+  }
+  if (!pulls_.Watches(request)) return absl::OkStatus();
+  RETURN_IF_ERROR(view_.checks.CheckRunning());
+  if (from.kind != PeerId::Kind::kWorker) {
+    return Refuse(v1::Refusal::NOT_ALLOWED, PeerName(from),
+                  absl::StrCat(PeerName(from),
+                               " is no worker: its pulls have no clock"));
+  }
+  RETURN_IF_ERROR(view_.checks.CheckSession(from, request.header()));
+  RETURN_IF_ERROR(view_.checks.CheckKnown(request.header()));
+  return view_.checks.CheckFilled();
+}
+
+void WorkerCalls::AnswerPull(CallId call, const v1::PullRequest& request,
+                             ShardTurn* turn) {
+  auto reply = MakeHead<v1::PullReply>();
+  BufferChain payload;
+  const absl::Status status = Pull(request, reply.get(), &payload, turn);
+  if (!status.ok()) return turn->Refuse(call, status);
+  turn->out->Reply(call, std::move(reply), std::move(payload));
+}
+
+absl::Status WorkerCalls::Pull(const v1::PullRequest& request,
+                               v1::PullReply* reply, BufferChain* payload,
+                               ShardTurn* turn) {
+  RETURN_IF_ERROR(view_.checks.CheckRunning());
+  RETURN_IF_ERROR(view_.checks.CheckKnown(request.header()));
+  RETURN_IF_ERROR(view_.checks.CheckFilled());
+  // What a checkpoint held is not known to be right before all servers say so;
+  // only who does not belong to this configuration asks already.
+  if (view_.configuration.state() == v1::STARTING) {
+    return view_.NotReady(
+        view_.Name(), absl::StrCat(view_.Name(), " is filled; the other "
+                                                 "servers are not all yet"));
+  }
+  RETURN_IF_ERROR(turn->data.content->Pull(request, reply, payload));
+  if (turn->data.step != nullptr) reply->set_step(turn->data.step->step());
+  Sign(view_, reply);
+  return absl::OkStatus();
+}
+
+void WorkerCalls::Advance(ShardTurn* turn) {
+  const auto check = [this](const v1::PullRequest& pull) {
+    return CheckReader(PeerId::Worker(pull.header().worker()), pull);
+  };
+  const auto reader_is_refused = [&](const v1::PullRequest& pull) {
+    return !check(pull).ok();
+  };
+  for (const auto& parked : pulls_.TakeFree(reader_is_refused, turn->now)) {
+    const absl::Status status = check(parked.request);
+    status.ok() ? AnswerPull(parked.call, parked.request, turn)
+                : turn->Refuse(parked.call, status);
+  }
+  for (const PullGate::Parked& parked : pulls_.TakeLate(turn->now)) {
+    turn->Refuse(parked.call, pulls_.WhyWait(parked.request, turn->now));
+  }
+}
+
+// ---- push -------------------------------------------------------------------
+
+void WorkerCalls::OnPush(const Message& message,
+                         const v1::PushRequest& request, ShardTurn* turn) {
+  auto reply = MakeHead<v1::PushReply>();
+  const absl::Status status = Push(message, request, reply.get(), turn);
+  if (status.ok()) {
+    pulls_.Hear(request.header(), request.clock(), turn->now);
+    HearLoss(request, turn);
+    progress_.Applied(request, CountApplied(*reply));
+    BufferChain payload;
+    if (request.has_pull()) {
+      PullBehind(message.from, request, reply.get(), &payload, turn);
+    }
+    turn->out->Reply(message.call, std::move(reply), std::move(payload));
+  } else {
+    turn->Refuse(message.call, status);
+  }
+  if (turn->data.content == nullptr) return;
+  for (std::string& note : turn->data.content->TakeNotes()) {
+    turn->out->Note(std::move(note));
+  }
+}
+
+absl::Status WorkerCalls::Push(const Message& message,
+                               const v1::PushRequest& request,
+                               v1::PushReply* reply, ShardTurn* turn) {
+  const v1::Header& header = request.header();
+  RETURN_IF_ERROR(view_.checks.CheckPusher(message.from, header));
+  RETURN_IF_ERROR(view_.checks.CheckSnapshot(header.snapshot()));
+  RETURN_IF_ERROR(push_numbers_.Hear(header));
+  RETURN_IF_ERROR(view_.checks.CheckContributors());
+  RETURN_IF_ERROR(
+      view_.IsSync()
+          ? turn->data.step->Push(request, message.payload, reply)
+          : turn->data.content->Push(request, message.payload, reply));
+  Sign(view_, reply);
+  return absl::OkStatus();
+}
+
+// In sync mode a push is not in before its step is decided.
+void WorkerCalls::PullBehind(PeerId from, const v1::PushRequest& request,
+                             v1::PushReply* reply, BufferChain* payload,
+                             ShardTurn* turn) {
+  if (view_.IsSync()) return;
+  v1::PullRequest pull = request.pull();
+  *pull.mutable_header() = request.header();
+  for (const v1::PushBlock& pushed : request.blocks()) {
+    v1::PullBlock* const block = pull.add_blocks();
+    block->set_slice(pushed.slice());
+    block->set_block(pushed.block());
+  }
+  if (!CheckReader(from, pull).ok() || pulls_.MustWait(pull, turn->now)) return;
+  if (!Pull(pull, reply->mutable_pulled(), payload, turn).ok()) {
+    reply->clear_pulled();
+    payload->clear();
+  }
+}
+
+void WorkerCalls::HearLoss(const v1::PushRequest& request, ShardTurn* turn) {
+  const v1::Header& header = request.header();
+  const auto lost = turn->data.lost.Hear(header.worker(), header.generation(),
+                                         request.acknowledged());
+  if (!lost.has_value()) return;
+  turn->out->Warn(
+      absl::StrCat("lost: pushes ", lost->from(), " to ", lost->to(),
+                   " of worker-", lost->worker(), " generation ",
+                   VersionName(lost->generation()),
+                   ", which an earlier life of ", view_.Name(),
+                   " had acknowledged"),
+      {{"from", lost->from()},
+       {"to", lost->to()},
+       {"worker", lost->worker()}});
+}
+
+// ---- clocks -----------------------------------------------------------------
+
+void WorkerCalls::OnTellClock(const Message& message,
+                              const v1::TellClockRequest& request,
+                              ShardTurn* turn) {
+  const absl::Status status = CheckClock(message.from, request.header());
+  if (!status.ok()) return turn->Refuse(message.call, status);
+  pulls_.Tell(request, turn->now);
+  turn->out->Reply(message.call, std::make_unique<v1::TellClockReply>());
+}
+
+absl::Status WorkerCalls::CheckClock(PeerId from,
+                                     const v1::Header& header) const {
+  RETURN_IF_ERROR(view_.checks.CheckRunning());
+  RETURN_IF_ERROR(view_.checks.CheckSession(from, header));
+  return view_.checks.CheckKnown(header);
+}
+
+}  // namespace paramd

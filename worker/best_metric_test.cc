@@ -1,0 +1,44 @@
+#include "worker/best_metric.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Config = v1::CheckpointConfig;
+
+absl::StatusOr<std::string> Best(Config::BestMetric wanted,
+                                 const std::vector<std::string>& metrics) {
+  Config config;
+  config.set_best_metric(wanted);
+  return BestMetric(config, metrics);
+}
+
+TEST(BestMetricTest, UnlessToldTheEvaluationsDecide) {
+  EXPECT_EQ(*Best(Config::AUTO, {"mse"}), "");
+  EXPECT_EQ(*BestMetric(Config(), {}), "");
+}
+
+TEST(BestMetricTest, EveryMetricOfTheModelMayBeChosen) {
+  EXPECT_EQ(*Best(Config::LOSS, {"accuracy"}), "loss");
+  EXPECT_EQ(*Best(Config::TOP_K, {"accuracy", "top_3"}), "top_3");
+  EXPECT_EQ(*Best(Config::PERPLEXITY, {"perplexity"}), "perplexity");
+  EXPECT_EQ(*Best(Config::MSE, {"mse"}), "mse");
+  EXPECT_EQ(*Best(Config::AUC, {"accuracy", "auc"}), "auc");
+}
+
+TEST(BestMetricTest, OneThatTheModelDoesNotHaveIsRefused) {
+  absl::Status status = Best(Config::ACCURACY, {"mse"}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("checkpoint.best_metric is accuracy; the model counts "
+                        "mse and the loss: choose one"));
+  status = Best(Config::AUC, {}).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("counts the loss"));
+}
+
+}  // namespace
+}  // namespace paramd

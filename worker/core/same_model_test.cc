@@ -1,0 +1,54 @@
+#include "worker/core/same_model.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+v1::Variable MakeVariable(const std::string& name,
+                          std::vector<uint64_t> shape) {
+  v1::Variable variable;
+  variable.set_name(name);
+  for (const uint64_t dimension : shape) variable.add_shape(dimension);
+  return variable;
+}
+
+class SameModelTest : public testing::Test {
+ protected:
+  SameModelTest() {
+    *layout_.add_variables() = MakeVariable("w", {4, 2});
+    *layout_.add_variables() = MakeVariable("b", {});
+  }
+
+  std::string Message(const std::vector<v1::Variable>& ours) const {
+    return std::string(CheckSameModel(3, ours, layout_).message());
+  }
+
+  v1::Layout layout_;
+};
+
+TEST_F(SameModelTest, TheSameVariablesAreTheSameModel) {
+  EXPECT_EQ(Message({MakeVariable("w", {4, 2}), MakeVariable("b", {})}), "");
+}
+
+TEST_F(SameModelTest, TheFirstDifferenceIsNamed) {
+  EXPECT_EQ(Message({MakeVariable("w", {4, 3}), MakeVariable("c", {})}),
+            "the model of worker-3 is not the chief's: its variable 1 is 'w' of "
+            "4x3, the chief's is 'w' of 4x2; every process must build the same "
+            "model");
+  EXPECT_EQ(Message({MakeVariable("w", {4, 2})}),
+            "the model of worker-3 is not the chief's: its variable 2 is no "
+            "more, the chief's is 'b' of one number; every process must build "
+            "the same model");
+  std::vector<v1::Variable> frozen = {MakeVariable("w", {4, 2}),
+                                      MakeVariable("b", {})};
+  frozen[1].set_untrained(true);
+  EXPECT_NE(Message(frozen).find("'b' of one number, untrained"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,127 @@
+#include "worker/program/program_model.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace paramd {
+namespace {
+
+uint64_t ElementsOf(const v1::Variable& variable) {
+  uint64_t elements = 1;
+  for (const uint64_t dimension : variable.shape()) elements *= dimension;
+  return elements;
+}
+
+absl::StatusOr<absl::Span<const int64_t>> IndicesOf(const Batch& batch) {
+  const Column* const column = batch.Find("index");
+  if (column == nullptr || column->spec().dtype != DType::kInt64) {
+    return absl::InvalidArgumentError(
+        "a program's own model is told numbers of examples: its input is "
+        "{\"train\": \"indices\"}");
+  }
+  return column->values<int64_t>();
+}
+
+}  // namespace
+
+absl::Status ProgramModel::Check(const Options& options) {
+  std::set<std::string> names;
+  for (const v1::Variable& variable : options.variables) {
+    if (variable.name().empty()) {
+      return absl::InvalidArgumentError("a variable has no name");
+    }
+    if (!names.insert(variable.name()).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("two variables have the name '", variable.name(), "'"));
+    }
+    if (ElementsOf(variable) == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable '", variable.name(), "' has no elements"));
+    }
+  }
+  if (names.empty()) {
+    return absl::InvalidArgumentError("the model has no variables");
+  }
+  if (options.initial_values.empty()) return absl::OkStatus();
+  for (size_t v = 0; v < options.variables.size(); ++v) {
+    const uint64_t wanted = ElementsOf(options.variables[v]);
+    const uint64_t found = v < options.initial_values.size()
+                               ? options.initial_values[v].size()
+                               : 0;
+    if (found == wanted) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable '", options.variables[v].name(), "' has ", wanted,
+        " elements; ", found, " initial values were given"));
+  }
+  return absl::OkStatus();
+}
+
+std::unique_ptr<TrainedModel> ProgramModel::Clone() const {
+  return std::make_unique<ProgramModel>(&options_, &exchange_);
+}
+
+absl::StatusOr<Metrics> ProgramModel::Step(WeightSpans weights,
+                                           const Batch& batch,
+                                           const StepOptions& options,
+                                           GradientSpans gradients,
+                                           Ready ready) {
+  ProgramWork work;
+  auto indices = IndicesOf(batch);
+  if (!indices.ok()) return indices.status();
+  work.kind = ProgramWork::Kind::kStep;
+  work.range = batch.range;
+  work.indices = *indices;
+  work.weights = weights;
+  work.gradients = gradients;
+  work.divisor = options.divisor;
+  work.ready = &ready;
+  return Compute(work);
+}
+
+absl::StatusOr<Metrics> ProgramModel::Compute(const ProgramWork& work) {
+  absl::StatusOr<Metrics> metrics = exchange_.Do(work);
+  if (metrics.ok() && metrics->labels > 0) {
+    metrics->sums.push_back({.kind = Metrics::Kind::kAccuracy});
+  }
+  return metrics;
+}
+
+absl::StatusOr<Metrics> ProgramModel::Evaluate(WeightSpans weights,
+                                               const Batch& batch) {
+  ProgramWork work;
+  auto indices = IndicesOf(batch);
+  if (!indices.ok()) return indices.status();
+  work.kind = ProgramWork::Kind::kEvaluate;
+  work.range = batch.range;
+  work.indices = *indices;
+  work.weights = weights;
+  return Compute(work);
+}
+
+absl::Status ProgramModel::Predict(WeightSpans /*weights*/,
+                                   const Batch& /*batch*/, Batch* /*out*/) {
+  return absl::UnimplementedError(
+      "a program's own model predicts in the program");
+}
+
+ModelCost ProgramModel::cost() const {
+  ModelCost cost;
+  for (const v1::Variable& variable : options_.variables) {
+    cost.parameters += ElementsOf(variable);
+  }
+  return cost;
+}
+
+void ProgramModel::Announce(const Batch& batch) {
+  const auto indices = IndicesOf(batch);
+  if (indices.ok()) exchange_.Announce(*indices);
+}
+
+const std::vector<std::vector<float>>* ProgramModel::initial_values() const {
+  return options_.initial_values.empty() ? nullptr : &options_.initial_values;
+}
+
+}  // namespace paramd
