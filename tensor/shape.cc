@@ -29,6 +29,15 @@ absl::StatusOr<RowShape> ToRowShape(absl::Span<const uint64_t> shape) {
   return RowShape{rows, elements / rows};
 }
 
+absl::Status CheckSparseShape(absl::Span<const uint64_t> shape) {
+  if (shape.size() == 2 && shape[1] > 0 && kBlockElements % shape[1] == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a sparse variable has two dimensions, of which the second divides ",
+      kBlockElements, "; the shape is ", ShapeName(shape)));
+}
+
 std::string ShapeName(absl::Span<const uint64_t> shape) {
   return shape.empty() ? "scalar" : absl::StrJoin(shape, "x");
 }

@@ -51,6 +51,10 @@ inline uint64_t BlockElements(uint64_t slice_elements, uint64_t block) {
   return left < kBlockElements ? left : kBlockElements;
 }
 
+// A sparse variable's: kInvalidArgument unless it has two dimensions and its rows
+// as many elements as divide a block's, so that none lies in two.
+absl::Status CheckSparseShape(absl::Span<const uint64_t> shape);
+
 // "784x512"; "scalar" for an empty shape.
 std::string ShapeName(absl::Span<const uint64_t> shape);
 

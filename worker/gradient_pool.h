@@ -15,7 +15,7 @@ namespace paramd {
 // Not thread-safe: one thread takes; references may be dropped anywhere.
 class GradientPool {
  public:
-  // Bytes of each variable's gradient.
+  // Bytes of each variable's gradient; 0 where each step has another size.
   explicit GradientPool(std::vector<uint64_t> bytes)
       : bytes_(std::move(bytes)) {}
 
@@ -25,7 +25,9 @@ class GradientPool {
     std::vector<Buffer> buffers;
     std::vector<absl::Span<float>> mutables;
   };
-  Set Take();
+  // `fresh`: bytes of gradients that lie in memory of their own, by variable; 0
+  // or none: in that of the pool.
+  Set Take(absl::Span<const uint64_t> fresh = {});
 
  private:
   // More sets than are ever under way at once: computed, waiting, pushed.

@@ -43,10 +43,23 @@ GradientStep::GradientStep(const v1::JobConfig& job, TrainedModel* model)
       seed_(job.seed()),
       model_(*model) {}
 
+// A gradient, of those that make up a push, is of whole batches but the last.
+std::vector<Portion> GradientStep::BatchesOf(
+    const v1::ComputeGradient& request) const {
+  std::vector<Portion> batches;
+  for (uint64_t from = request.begin(); from < request.end(); from += batch_) {
+    batches.push_back({.epoch = request.epoch(),
+                       .begin = from,
+                       .end = std::min(from + batch_, request.end())});
+  }
+  return batches;
+}
+
 absl::StatusOr<Metrics> GradientStep::Compute(
-    const v1::ComputeGradient& request, WeightSpans weights,
+    const v1::ComputeGradient& request, WeightSpans weights, RowSpans rows,
     NextBatch next_batch, const std::atomic<bool>* abandoned,
     GradientSpans gradients, TrainedModel::Ready ready) {
+  rows_ = rows;
   // In sync mode, which says what to divide by, a step is one gradient.
   const uint64_t length =
       request.divide_by() > 0 ? request.end() : gradient_examples_;
@@ -84,6 +97,7 @@ absl::StatusOr<Metrics> GradientStep::ComputeOne(
   TrainedModel::StepOptions options;
   options.abandoned = abandoned;
   options.seed = seed_;
+  options.rows = rows_;
   const bool is_whole = end - begin <= batch_;
   Metrics sum;
   for (uint64_t from = begin; from < end; from += batch_) {

@@ -39,6 +39,11 @@ class GradientStep {
   // `model` outlives it.
   GradientStep(const v1::JobConfig& job, TrainedModel* model);
 
+  using RowSpans = absl::Span<const absl::Span<const uint32_t>>;
+
+  // The ranges whose batches Compute asks for, in order.
+  std::vector<Portion> BatchesOf(const v1::ComputeGradient& request) const;
+
   // The batch of a range of the input. Valid until the next call.
   using NextBatch =
       absl::FunctionRef<absl::StatusOr<const Batch*>(const Portion&)>;
@@ -48,8 +53,10 @@ class GradientStep {
   // is final before the step has ended. CANCELLED once *abandoned; the errors of
   // `next_batch` and of the model; then gradients are of no use.
   // REQUIRES: spans have the sizes of the model's variables.
+  // `rows`: see TrainedModel::StepOptions.
   absl::StatusOr<Metrics> Compute(const v1::ComputeGradient& request,
-                                  WeightSpans weights, NextBatch next_batch,
+                                  WeightSpans weights, RowSpans rows,
+                                  NextBatch next_batch,
                                   const std::atomic<bool>* abandoned,
                                   GradientSpans gradients,
                                   TrainedModel::Ready ready);
@@ -67,6 +74,7 @@ class GradientStep {
   // The worker's own weights, `moved_` from `weights` on.
   void Move(WeightSpans weights, GradientSpans gradients);
 
+  RowSpans rows_;  // Of the step that is computed.
   const uint64_t batch_;
   const uint64_t gradient_examples_;
   const float rate_;

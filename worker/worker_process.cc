@@ -25,7 +25,7 @@ constexpr uint32_t kMeasuredExample = 16;
 std::vector<uint64_t> GradientBytes(const TrainedModel& model) {
   std::vector<uint64_t> bytes;
   for (const v1::Variable& variable : model.variables()) {
-    uint64_t elements = 1;
+    uint64_t elements = variable.sparse() ? 0 : 1;
     for (const uint64_t dimension : variable.shape()) elements *= dimension;
     bytes.push_back(elements * sizeof(float));
   }
@@ -36,6 +36,17 @@ std::vector<uint64_t> GradientBytes(const TrainedModel& model) {
 uint32_t ClassesOf(const InputSpec& spec) {
   const FeatureSpec* label = spec.Find("label");
   return label == nullptr ? 0 : label->classes;
+}
+
+absl::Span<const uint32_t> AsRows(const Buffer& buffer) {
+  return {reinterpret_cast<const uint32_t*>(buffer.bytes().data()),
+          buffer.size() / sizeof(uint32_t)};
+}
+
+size_t CountSparse(const TrainedModel& model) {
+  return std::count_if(
+      model.variables().begin(), model.variables().end(),
+      [](const v1::Variable& variable) { return variable.sparse(); });
 }
 
 Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
@@ -137,6 +148,14 @@ void WorkerProcess::AddTo(Runtime* runtime) {
           done(std::move(result));
         });
       });
+  runtime->HandleIo(
+      v1::CollectRows::descriptor(),
+      [this](Outbox::IoItem item, Runtime::IoDone done) {
+        const auto request = static_cast<const v1::CollectRows&>(*item.head);
+        computing_.Post([this, request, done = std::move(done)]() {
+          done(CollectRows(request.compute()));
+        });
+      });
   runtime->HandleIo(v1::TakeGradients::descriptor(),
                     [this](Outbox::IoItem, Runtime::IoDone done) {
                       ready_.Take(std::move(done));
@@ -173,6 +192,12 @@ absl::Status WorkerProcess::Announce(const v1::ComputeGradient& request) {
 
 absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::TakeBatch(
     const Portion& wanted) {
+  while (!kept_.empty()) {
+    std::unique_ptr<Batch> kept = std::move(kept_.front());
+    kept_.pop_front();
+    if (kept->range == wanted) return kept;
+    prefetcher_.Recycle(std::move(kept));
+  }
   // Batches before it are of portions that this worker has no more, or of
   // steps that did not come.
   for (;;) {
@@ -186,16 +211,53 @@ absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::TakeBatch(
   }
 }
 
+absl::Status WorkerProcess::Begin(const v1::ComputeGradient& request) {
+  if (request.portion() == 0) return Announce(request);
+  announced_.reset();
+  return absl::OkStatus();
+}
+
+IoResult WorkerProcess::CollectRows(const v1::ComputeGradient& request) {
+  IoResult result;
+  result.status = Begin(request);
+  std::deque<std::unique_ptr<Batch>> batches;
+  std::vector<std::vector<uint32_t>> rows(CountSparse(*model_));
+  for (const Portion& range : step_.BatchesOf(request)) {
+    if (!result.status.ok()) return result;
+    auto batch = TakeBatch(range);
+    result.status = batch.ok()
+                        ? model_->FindRows(**batch, absl::MakeSpan(rows))
+                        : batch.status();
+    if (batch.ok()) batches.push_back(*std::move(batch));
+  }
+  if (!result.status.ok()) return result;
+  kept_ = std::move(batches);
+  for (std::vector<uint32_t>& some : rows) {
+    std::sort(some.begin(), some.end());
+    some.erase(std::unique(some.begin(), some.end()), some.end());
+    result.payload.push_back(
+        Buffer::Copy(AsBytes(absl::MakeConstSpan(some))));
+  }
+  result.head = std::make_unique<v1::CollectRowsResult>();
+  return result;
+}
+
 IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
                                 BufferChain weights) {
   IoResult result;
-  const GradientPool::Set gradients = pool_.Take();
-  if (request.portion() != 0) {
-    announced_.reset();
-  } else {
-    result.status = Announce(request);
-    if (!result.status.ok()) return result;
+  if (kept_.empty()) result.status = Begin(request);
+  if (!result.status.ok()) return result;
+  const size_t variables = model_->variables().size();
+  std::vector<uint64_t> fresh(variables);
+  std::vector<absl::Span<const uint32_t>> rows;
+  for (size_t v = 0; v < variables && weights.size() > variables; ++v) {
+    if (!model_->variables()[v].sparse()) continue;
+    fresh[v] = weights[v].size();
+    rows.push_back(AsRows(weights[variables + rows.size()]));
   }
+  std::vector<absl::Span<const float>> values = ValuesOf(weights);
+  values.resize(variables);
+  const GradientPool::Set gradients = pool_.Take(fresh);
   std::unique_ptr<Batch> batch;
   const auto next = [&](const Portion& range) -> absl::StatusOr<const Batch*> {
     if (batch != nullptr) prefetcher_.Recycle(std::move(batch));
@@ -203,7 +265,7 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
     return batch.get();
   };
   const auto computed = step_.Compute(
-      request, ValuesOf(weights), next, &abandoned_, gradients.mutables,
+      request, values, rows, next, &abandoned_, gradients.mutables,
       [&](size_t variable) {
         ready_.Add(static_cast<uint32_t>(variable),
                    gradients.buffers[variable]);

@@ -2,6 +2,7 @@
 #define PARAMD_WORKER_WORKER_PROCESS_H_
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,9 +26,10 @@ namespace paramd {
 // compute gradients and evaluate for it.
 //
 // Thread safety: Create and AddTo on one thread, before the runtime runs. Then
-// each thread touches only what is its own: the computing thread model_, pool_, step_,
-// announced_ and takes from prefetcher_; the evaluating thread evaluator_; each reads the
-// weights that came with its work. The object outlives the runtime's Run.
+// each thread touches only what is its own: the computing thread model_, pool_,
+// step_, announced_, kept_ and takes from prefetcher_; the evaluating thread
+// evaluator_; each reads the weights that came with its work. The object outlives
+// the runtime's Run.
 class WorkerProcess {
  public:
   // Opens the data and builds the model of `options.job`. Their errors, each
@@ -64,12 +66,17 @@ class WorkerProcess {
                 std::string best_metric);
 
   Prefetcher::Options PrefetcherOptions() const;
+  // Of a step of portion or share, whose examples are to be taken now.
+  absl::Status Begin(const v1::ComputeGradient& request);
+  // Fetches the examples of a computation and keeps them for it.
+  IoResult CollectRows(const v1::ComputeGradient& request);
   // Both drop the weights.
   IoResult Compute(const v1::ComputeGradient& request, BufferChain weights);
   // Sync mode: has the request's examples made, unless they are being made
   // already, and behind them those of the next one.
   absl::Status Announce(const v1::ComputeGradient& request);
-  // REQUIRES: it was announced, or is of a portion that was fetched.
+  // The kept one, if it is that. REQUIRES: it was announced, or is of a portion
+  // that was fetched.
   absl::StatusOr<std::unique_ptr<Batch>> TakeBatch(const Portion& wanted);
   void FillInput(v1::InputStats* stats) const;
   IoResult Evaluate(const v1::EvaluateWeights& request, BufferChain weights);
@@ -88,6 +95,7 @@ class WorkerProcess {
   Worker core_;
   Prefetcher prefetcher_;
   absl::optional<Portion> announced_;  // The last, for the next step.
+  std::deque<std::unique_ptr<Batch>> kept_;  // Of the step whose rows are known.
   WorkerThread computing_;   // Last: end before what they use.
   WorkerThread evaluating_;
 };

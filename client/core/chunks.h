@@ -5,21 +5,21 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+
 #include "client/core/placement.h"
+#include "client/core/sparse_rows.h"
 
 namespace paramd {
 
-// A block of a placement.
-struct BlockId {
-  uint32_t slice = 0;
-  uint32_t block = 0;
-};
-
-// Blocks of one server that travel in one message.
+// Blocks of one server that travel in one message: whole ones, or rows of blocks
+// of sparse variables.
 struct BlockChunk {
   uint32_t server = 0;
   uint64_t bytes = 0;  // Of their numbers on the wire.
   std::vector<BlockId> blocks;
+  // By block: its rows, of those of its variable. Empty: whole blocks.
+  std::vector<RowSpan> rows;
 };
 
 struct ChunkLimits {
@@ -34,10 +34,21 @@ struct ChunkLimits {
   bool one_by_one = false;
 };
 
-// All blocks in the placement's order, each in one chunk. A chunk has as many
-// as the limits allow, 16,384 at most.
+// Those blocks of the placement, in its order, each in one chunk. A chunk has as
+// many as the limits allow, 16,384 at most.
+std::vector<BlockChunk> CutIntoChunks(
+    const Placement& placement, const ChunkLimits& limits,
+    absl::FunctionRef<bool(const PlacedSlice&)> wanted);
+// The same of all.
 std::vector<BlockChunk> CutIntoChunks(const Placement& placement,
                                       const ChunkLimits& limits);
+
+// Chunks of rows. `all_blocks`: with the blocks of sparse variables of which
+// there is none, as a push needs them. `rows` null: there are none at all.
+std::vector<BlockChunk> CutRowsIntoChunks(const Placement& placement,
+                                          const SparseRows* rows,
+                                          bool all_blocks,
+                                          const ChunkLimits& limits);
 
 }  // namespace paramd
 

@@ -32,7 +32,9 @@ absl::StatusOr<PlacedSlice> Place(const v1::Slice& slice, const v1::Layout& l,
                      .server = slice.server(),
                      .element_begin = slice.row_begin() * shape.row_elements,
                      .elements = elements,
-                     .blocks = static_cast<uint32_t>(BlockCount(elements))};
+                     .blocks = static_cast<uint32_t>(BlockCount(elements)),
+                     .row_elements = shape.row_elements,
+                     .sparse = variable.sparse()};
 }
 
 }  // namespace
@@ -43,6 +45,11 @@ absl::StatusOr<Placement> Placement::Create(const v1::Layout& layout,
   placement.servers_ = servers;
   for (const v1::Variable& variable : layout.variables()) {
     ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(variable.shape()));
+    if (variable.sparse()) {
+      RETURN_IF_ERROR(CheckSparseShape(variable.shape()));
+      placement.sparse_.push_back(placement.elements_.size());
+    }
+    placement.row_elements_.push_back(shape.row_elements);
     placement.elements_.push_back(shape.rows * shape.row_elements);
     placement.names_.push_back(variable.name());
   }

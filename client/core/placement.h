@@ -19,7 +19,26 @@ struct PlacedSlice {
   uint64_t element_begin = 0;  // In the variable.
   uint64_t elements = 0;
   uint32_t blocks = 0;
+  uint64_t row_elements = 1;
+  bool sparse = false;
+
+  // Of a sparse variable: rows of a block, fewer in the last.
+  uint64_t block_rows() const { return kBlockElements / row_elements; }
   friend bool operator==(const PlacedSlice&, const PlacedSlice&) = default;
+};
+
+// A block of a placement.
+struct BlockId {
+  uint32_t slice = 0;
+  uint32_t block = 0;
+};
+
+// Of a list of rows: [begin, end).
+struct RowSpan {
+  size_t begin = 0;
+  size_t end = 0;
+
+  size_t size() const { return end - begin; }
 };
 
 // A layout, checked and unfolded: which elements of which variable are which
@@ -38,12 +57,18 @@ class Placement {
   // By variable.
   const std::vector<uint64_t>& elements() const { return elements_; }
   const std::vector<std::string>& names() const { return names_; }
+  // Which variables are sparse, ascending.
+  const std::vector<size_t>& sparse() const { return sparse_; }
+  // Elements of a row, by variable.
+  const std::vector<uint64_t>& row_elements() const { return row_elements_; }
   uint32_t servers() const { return servers_; }
 
  private:
   std::vector<PlacedSlice> slices_;
   std::vector<uint64_t> elements_;
   std::vector<std::string> names_;
+  std::vector<size_t> sparse_;
+  std::vector<uint64_t> row_elements_;
   uint32_t servers_ = 0;
 };
 

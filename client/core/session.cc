@@ -49,11 +49,6 @@ bool IsWorthARetry(const absl::Status& status, v1::Refusal::Reason reason) {
   }
 }
 
-bool IsWhole(const std::vector<Buffer>& gradients) {
-  return std::none_of(gradients.begin(), gradients.end(),
-                      [](const Buffer& gradient) { return gradient.empty(); });
-}
-
 }  // namespace
 
 absl::Status Session::Configure(const v1::Configuration& configuration,
@@ -77,7 +72,7 @@ absl::Status Session::Configure(const v1::Configuration& configuration,
   }
   // An acknowledgement counts only for the life of the server that gave it.
   for (auto& [op, operation] : operations_) {
-    if (operation.into != nullptr) continue;
+    if (!operation.is_push()) continue;
     for (Chunk& chunk : operation.chunks) {
       if (next.server_generations[chunk.server] >
           configuration_.server_generations[chunk.server]) {
@@ -108,16 +103,26 @@ void Session::StartPull(OpId op, Weights* into, absl::optional<uint64_t> clock,
   StartOperation(op, std::move(operation), now, out);
 }
 
+void Session::StartLookup(OpId op, SparseRows* rows,
+                          absl::optional<uint64_t> clock, uint64_t after_step,
+                          Time now, Outbox* out) {
+  Operation operation;
+  operation.lookup = rows;
+  operation.clock = clock;
+  operation.after_step = after_step;
+  StartOperation(op, std::move(operation), now, out);
+}
+
 void Session::StartPush(OpId op, const PushInfo& info,
                         std::vector<Buffer> gradients, Time now, Outbox* out) {
   const bool empty = info.step > 0 && info.examples == 0;
   CHECK(gradients.size() == (empty ? 0 : placement_.elements().size()),
         "a push has one gradient for each variable");
-  CheckSizes(gradients);
+  CheckSizes(gradients, info.rows);
   Operation operation;
   operation.push = info;
   operation.gradients = std::move(gradients);
-  operation.whole = IsWhole(operation.gradients);
+  operation.whole = IsWhole(operation);
   StartOperation(op, std::move(operation), now, out);
 }
 
@@ -125,23 +130,45 @@ void Session::AddGradients(OpId op, const std::vector<Buffer>& gradients,
                            Time now, Outbox* out) {
   const auto found = operations_.find(op);
   if (found == operations_.end() || found->second.whole) return;
-  CheckSizes(gradients);
   Operation& operation = found->second;
+  CheckSizes(gradients, operation.push.rows);
   for (size_t v = 0; v < gradients.size(); ++v) {
     if (operation.gradients[v].empty()) operation.gradients[v] = gradients[v];
   }
-  operation.whole = IsWhole(operation.gradients);
+  operation.whole = IsWhole(operation);
   // Until now it was not the servers that it waited for.
   if (operation.whole) operation.started = now;
   SendWhatMay(now, out);
 }
 
-void Session::CheckSizes(const std::vector<Buffer>& gradients) const {
-  for (size_t v = 0; v < gradients.size(); ++v) {
-    CHECK(gradients[v].empty() ||
-              gradients[v].size() == placement_.elements()[v] * sizeof(float),
-          "a gradient has the size of its variable");
+uint64_t Session::GradientBytes(size_t variable,
+                                const SparseRows* rows) const {
+  const auto& sparse = placement_.sparse();
+  const auto place = std::lower_bound(sparse.begin(), sparse.end(), variable);
+  if (place == sparse.end() || *place != variable) {
+    return placement_.elements()[variable] * sizeof(float);
   }
+  return rows == nullptr ? 0 : rows->values(place - sparse.begin()).size();
+}
+
+void Session::CheckSizes(const std::vector<Buffer>& gradients,
+                         const SparseRows* rows) const {
+  for (size_t v = 0; v < gradients.size(); ++v) {
+    CHECK(gradients[v].empty() || gradients[v].size() == GradientBytes(v, rows),
+          "a gradient has the size of its variable, or of its rows");
+  }
+}
+
+bool Session::HasGradient(const Operation& operation, size_t variable) const {
+  return !operation.gradients[variable].empty() ||
+         GradientBytes(variable, operation.push.rows) == 0;
+}
+
+bool Session::IsWhole(const Operation& operation) const {
+  for (size_t v = 0; v < operation.gradients.size(); ++v) {
+    if (!HasGradient(operation, v)) return false;
+  }
+  return true;
 }
 
 void Session::StartOperation(OpId op, Operation operation, Time now,
@@ -157,7 +184,7 @@ void Session::StartOperation(OpId op, Operation operation, Time now,
 
 size_t Session::WireBytes(const Operation& operation) const {
   const size_t pulled = BytesOf(options_.pull_format);
-  if (operation.into != nullptr) return pulled;
+  if (!operation.is_push()) return pulled;
   const size_t pushed = BytesOf(options_.push_format);
   return operation.push.pull_into == nullptr ? pushed
                                              : std::max(pushed, pulled);
@@ -173,12 +200,36 @@ std::vector<Session::Chunk> Session::CutIntoChunks(const Operation& operation,
   }
   limits.one_by_one = !operation.whole;
   std::vector<Chunk> chunks;
-  for (BlockChunk& cut : paramd::CutIntoChunks(placement_, limits)) {
+  for (BlockChunk& cut : BlocksOf(operation, limits)) {
     Chunk& chunk = chunks.emplace_back();
     static_cast<BlockChunk&>(chunk) = std::move(cut);
     chunk.retry_at = now;
     chunk.request_id =
         CounterRandom(options_.request_id_seed).Bits(next_request_++);
+  }
+  return chunks;
+}
+
+std::vector<BlockChunk> Session::BlocksOf(const Operation& operation,
+                                          const ChunkLimits& limits) const {
+  if (operation.lookup != nullptr) {
+    return CutRowsIntoChunks(placement_, operation.lookup,
+                             /*all_blocks=*/false, limits);
+  }
+  if (operation.into != nullptr) {
+    return paramd::CutIntoChunks(
+        placement_, limits, [&](const PlacedSlice& slice) {
+          return operation.into->has(slice.variable);
+        });
+  }
+  std::vector<BlockChunk> chunks = paramd::CutIntoChunks(
+      placement_, limits,
+      [](const PlacedSlice& slice) { return !slice.sparse; });
+  const SparseRows* const rows =
+      operation.gradients.empty() ? nullptr : operation.push.rows;
+  for (BlockChunk& chunk : CutRowsIntoChunks(placement_, rows,
+                                             /*all_blocks=*/true, limits)) {
+    chunks.push_back(std::move(chunk));
   }
   return chunks;
 }
@@ -216,7 +267,7 @@ bool Session::IsReady(const Operation& operation, const Chunk& chunk) const {
   return std::none_of(
       chunk.blocks.begin(), chunk.blocks.end(), [&](const BlockId& id) {
         const uint32_t variable = placement_.slices()[id.slice].variable;
-        return operation.gradients[variable].empty();
+        return !HasGradient(operation, variable);
       });
 }
 
@@ -230,7 +281,7 @@ void Session::FillHeader(const Operation& operation, const Chunk& chunk,
       configuration_.server_generations[chunk.server];
   header->set_server_incarnation(configuration_.incarnations[chunk.server]);
   header->set_request_id(chunk.request_id);
-  if (operation.into == nullptr) {
+  if (operation.is_push()) {
     header->set_sequence(operation.push.sequence);
     *header->mutable_snapshot() = operation.push.snapshot;
   }
@@ -245,26 +296,33 @@ void Session::SendChunk(OpId op, Operation* operation, size_t index, Time now,
   ++servers_[chunk.server].calls;
   servers_[chunk.server].bytes[op] += chunk.bytes;
   BufferChain payload;
-  Outbox::Head head = operation->into != nullptr
-                          ? MakePull(*operation, chunk)
-                          : MakePush(*operation, chunk, &payload);
+  Outbox::Head head = operation->is_push()
+                          ? MakePush(*operation, chunk, &payload)
+                          : MakePull(*operation, chunk, &payload);
   out->Send(PeerId::Ps(chunk.server), chunk.call, std::move(head),
             std::move(payload), options_.call_deadline);
 }
 
-Outbox::Head Session::MakePull(const Operation& operation,
-                               const Chunk& chunk) const {
+Outbox::Head Session::MakePull(const Operation& operation, const Chunk& chunk,
+                               BufferChain* payload) const {
   auto request = MakeHead<v1::PullRequest>();
   FillHeader(operation, chunk, request->mutable_header());
   request->set_encoding(EncodingOf(options_.pull_format));
   if (operation.clock.has_value()) request->set_clock(*operation.clock);
   request->set_after_step(operation.after_step);
   request->mutable_blocks()->Reserve(static_cast<int>(chunk.blocks.size()));
-  for (const BlockId& id : chunk.blocks) {
+  for (size_t i = 0; i < chunk.blocks.size(); ++i) {
+    const BlockId& id = chunk.blocks[i];
     v1::PullBlock* block = request->add_blocks();
     block->set_slice(id.slice);
     block->set_block(id.block);
-    *block->mutable_known() = operation.into->version(id.slice, id.block);
+    if (operation.into != nullptr) {
+      *block->mutable_known() = operation.into->version(id.slice, id.block);
+      continue;
+    }
+    block->set_rows(static_cast<uint32_t>(chunk.rows[i].size()));
+    payload->push_back(operation.lookup->NumbersIn(
+        placement_.slices()[id.slice], id, chunk.rows[i]));
   }
   return request;
 }
@@ -283,32 +341,57 @@ Outbox::Head Session::MakePush(const Operation& operation, const Chunk& chunk,
   request->set_step(info.step);
   *request->mutable_contributors() = info.contributors;
   request->set_examples(info.examples);
-  if (info.pull_into != nullptr) {
+  if (info.pull_into != nullptr && chunk.rows.empty()) {
     request->mutable_pull()->set_encoding(EncodingOf(options_.pull_format));
     request->mutable_pull()->set_clock(info.clock + 1);  // Behind this push.
   }
   request->mutable_blocks()->Reserve(static_cast<int>(chunk.blocks.size()));
   payload->reserve(chunk.blocks.size());
-  for (const BlockId& id : chunk.blocks) {
-    const PlacedSlice& slice = placement_.slices()[id.slice];
-    const uint64_t elements = operation.gradients.empty()
-                                  ? 0
-                                  : BlockElements(slice.elements, id.block);
+  for (size_t i = 0; i < chunk.blocks.size(); ++i) {
+    const BlockId& id = chunk.blocks[i];
     v1::PushBlock* block = request->add_blocks();
     block->set_slice(id.slice);
     block->set_block(id.block);
-    block->set_elements(static_cast<uint32_t>(elements));
-    if (info.weights != nullptr) {
-      *block->mutable_computed_on() = info.weights->version(id.slice, id.block);
-    }
-    if (elements == 0) continue;
-    payload->push_back(Encoded(
-        operation.gradients[slice.variable].Part(
-            (slice.element_begin + id.block * kBlockElements) * sizeof(float),
-            elements * sizeof(float)),
-        options_.push_format));
+    chunk.rows.empty()
+        ? AddBlock(operation, id, block, payload)
+        : AddRows(operation, id, chunk.rows[i], block, payload);
   }
   return request;
+}
+
+void Session::AddBlock(const Operation& operation, const BlockId& id,
+                       v1::PushBlock* block, BufferChain* payload) const {
+  const PlacedSlice& slice = placement_.slices()[id.slice];
+  if (operation.push.weights != nullptr) {
+    *block->mutable_computed_on() =
+        operation.push.weights->version(id.slice, id.block);
+  }
+  if (operation.gradients.empty()) return;
+  const uint64_t elements = BlockElements(slice.elements, id.block);
+  block->set_elements(static_cast<uint32_t>(elements));
+  payload->push_back(Encoded(
+      operation.gradients[slice.variable].Part(
+          (slice.element_begin + id.block * kBlockElements) * sizeof(float),
+          elements * sizeof(float)),
+      options_.push_format));
+}
+
+void Session::AddRows(const Operation& operation, const BlockId& id,
+                      const RowSpan& rows, v1::PushBlock* block,
+                      BufferChain* payload) const {
+  if (rows.size() == 0) return;
+  const PlacedSlice& slice = placement_.slices()[id.slice];
+  const SparseRows& all = *operation.push.rows;
+  const size_t row_bytes = slice.row_elements * sizeof(float);
+  *block->mutable_computed_on() = all.version(id);
+  block->set_rows(static_cast<uint32_t>(rows.size()));
+  block->set_elements(
+      static_cast<uint32_t>(rows.size() * slice.row_elements));
+  payload->push_back(all.NumbersIn(slice, id, rows));
+  payload->push_back(
+      Encoded(operation.gradients[slice.variable].Part(
+                  rows.begin * row_bytes, rows.size() * row_bytes),
+              options_.push_format));
 }
 
 bool Session::Receive(const Message& message, Time now, Outbox* out) {
@@ -355,7 +438,7 @@ void Session::HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
   const v1::Refusal refusal = RefusalOf(status);
   Operation& operation = operations_[op];
   if (refusal.reason() == v1::Refusal::SUPERSEDED &&
-      operation.into == nullptr) {
+      operation.is_push()) {
     if (!chunk->may_be_in) return End(op, NotSentByUs(operation, *chunk));
     MarkDone(op, &operation, chunk);
     return;
@@ -363,13 +446,13 @@ void Session::HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
   if (!IsWorthARetry(status, refusal.reason())) {
     // Given up: none of its chunks is resent.
     if (refusal.reason() == v1::Refusal::QUARANTINED &&
-        operation.into == nullptr) {
+        operation.is_push()) {
       acknowledged_ = operation.push.sequence;
     }
     End(op, status);
     return;
   }
-  if (refusal.reason() == v1::Refusal::WAIT && operation.into != nullptr) {
+  if (refusal.reason() == v1::Refusal::WAIT && !operation.is_push()) {
     HandleWait(&operation, chunk, status, now, out);
     return;
   }
@@ -400,11 +483,12 @@ void Session::HandleWait(Operation* operation, Chunk* chunk,
 void Session::MarkDone(OpId op, Operation* operation, Chunk* chunk) {
   chunk->done = true;
   if (--operation->left == 0) {
-    if (operation->into == nullptr) acknowledged_ = operation->push.sequence;
+    if (operation->is_push()) acknowledged_ = operation->push.sequence;
     const std::vector<Chunk>& chunks = operation->chunks;
     End(op, absl::OkStatus(),
-        std::all_of(chunks.begin(), chunks.end(),
-                    [](const Chunk& c) { return c.pulled; }));
+        std::all_of(chunks.begin(), chunks.end(), [](const Chunk& c) {
+          return c.pulled || !c.rows.empty();
+        }));
   }
 }
 
@@ -422,7 +506,7 @@ void Session::Tick(Time now, Outbox* out) {
   }
   for (const OpId op : late) {
     const Operation& operation = operations_[op];
-    const bool push = operation.into == nullptr;
+    const bool push = operation.is_push();
     if (push) acknowledged_ = operation.push.sequence;
     End(op, absl::DeadlineExceededError(
                 absl::StrCat(push ? "push" : "pull", " given up after ",
@@ -471,7 +555,7 @@ std::string Session::WaitingFor(const Operation& operation) const {
   for (const Chunk& chunk : operation.chunks) {
     if (chunk.done || !IsReady(operation, chunk)) continue;
     return absl::StrCat(NameOfServer(chunk.server), " to answer a ",
-                        operation.into == nullptr ? "push" : "pull", " of ",
+                        operation.is_push() ? "push" : "pull", " of ",
                         self, chunk.why.empty() ? "" : ": ", chunk.why);
   }
   return "";

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "client/core/chunks.h"
 #include "client/core/placement.h"
+#include "client/core/sparse_rows.h"
 #include "client/core/weights.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
@@ -70,13 +71,15 @@ class Session {
     // What the gradient was computed on, unchanged until the push has ended.
     // Null: not told.
     const Weights* weights = nullptr;
+    // Which rows of sparse variables it is of; as above. Null: of none.
+    const SparseRows* rows = nullptr;
     // Sync mode: the step it contributes to, as one of these contributors, and
     // how many examples it is of. Without examples it has no numbers.
     uint64_t step = 0;
     v1::Version contributors;
     uint64_t examples = 0;
-    // Takes what the servers hold behind the push, if they can say it with their
-    // answers; valid and untouched until the push has ended. Null: not asked.
+    // Takes what the servers hold behind the push, of variables that are not
+    // sparse, if they can say it with their answers; valid and untouched until the push has ended. Null: not asked.
     Weights* pull_into = nullptr;
   };
 
@@ -105,8 +108,8 @@ class Session {
   const Placement& placement() const { return placement_; }
   v1::Version configuration_version() const;
 
-  // Pulls all blocks that changed into `into`, which stays valid and untouched
-  // until the operation is finished. `clock` unset: a pull that never waits. One
+  // Pulls all blocks that changed of the variables that `into` has; it stays valid
+  // and untouched until the operation is finished. `clock` unset: a pull that never waits. One
   // that does because the mode wants it asks again until it is let, and says so
   // once.
   void StartPull(OpId op, Weights* into, absl::optional<uint64_t> clock,
@@ -116,8 +119,11 @@ class Session {
   // The same in sync mode: not before this step is applied.
   void StartPull(OpId op, Weights* into, absl::optional<uint64_t> clock,
                  uint64_t after_step, Time now, Outbox* out);
-  // Pushes one gradient for each variable, float, row-major; none where a step
-  // has no examples. An empty one is still being computed and follows by
+  // Looks those rows up, as such a pull.
+  void StartLookup(OpId op, SparseRows* rows, absl::optional<uint64_t> clock,
+                   uint64_t after_step, Time now, Outbox* out);
+  // Pushes one gradient for each variable, float, row-major, of a sparse one of
+  // the rows in `info`; none where a step has no examples. An empty one is still being computed and follows by
   // AddGradients; what waits for it leaves then.
   // REQUIRES: configured(), no push is open, sizes match the placement.
   void StartPush(OpId op, const PushInfo& info, std::vector<Buffer> gradients,
@@ -166,7 +172,10 @@ class Session {
     uint64_t request_id = 0;  // Kept over resends.
   };
   struct Operation {
-    Weights* into = nullptr;  // Null: a push.
+    bool is_push() const { return into == nullptr && lookup == nullptr; }
+
+    Weights* into = nullptr;       // A pull,
+    SparseRows* lookup = nullptr;  // or a lookup; both null: a push.
     absl::optional<uint64_t> clock;
     uint64_t after_step = 0;
     PushInfo push;
@@ -193,9 +202,17 @@ class Session {
 
   void StartOperation(OpId op, Operation operation, Time now, Outbox* out);
   std::vector<Chunk> CutIntoChunks(const Operation& operation, Time now);
+  std::vector<BlockChunk> BlocksOf(const Operation& operation,
+                                   const ChunkLimits& limits) const;
   // Of a number in the operation's messages.
   size_t WireBytes(const Operation& operation) const;
-  void CheckSizes(const std::vector<Buffer>& gradients) const;
+  // Bytes of the gradients of a push.
+  uint64_t GradientBytes(size_t variable, const SparseRows* rows) const;
+  void CheckSizes(const std::vector<Buffer>& gradients,
+                  const SparseRows* rows) const;
+  bool HasGradient(const Operation& operation, size_t variable) const;
+  // No gradient is missing.
+  bool IsWhole(const Operation& operation) const;
   void SendWhatMay(Time now, Outbox* out);
   // Of a chunk.
   uint64_t MostBytes(uint32_t server) const;
@@ -220,9 +237,24 @@ class Session {
   // Somebody else has sent it.
   absl::Status NotSentByUs(const Operation& operation,
                            const Chunk& chunk) const;
-  Outbox::Head MakePull(const Operation& operation, const Chunk& chunk) const;
+  absl::Status HandleRows(SparseRows* rows, const Chunk& chunk,
+                          const v1::PullReply& reply,
+                          const BufferChain& payload);
+  // The answer to what was asked.
+  absl::Status CheckPulled(const v1::PulledBlock& block, const BlockId& id,
+                           uint64_t elements) const;
+  // Its payload is of the size that its blocks say.
+  absl::Status CheckPayload(const v1::PullReply& reply, uint64_t elements,
+                            const BufferChain& payload) const;
+  Outbox::Head MakePull(const Operation& operation, const Chunk& chunk,
+                        BufferChain* payload) const;
   Outbox::Head MakePush(const Operation& operation, const Chunk& chunk,
                         BufferChain* payload) const;
+  void AddBlock(const Operation& operation, const BlockId& id,
+                v1::PushBlock* block, BufferChain* payload) const;
+  void AddRows(const Operation& operation, const BlockId& id,
+               const RowSpan& rows, v1::PushBlock* block,
+               BufferChain* payload) const;
   void HandleFailure(OpId op, Chunk* chunk, const absl::Status& status,
                      Time now, Outbox* out);
   void HandleWait(Operation* operation, Chunk* chunk,

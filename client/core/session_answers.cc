@@ -17,11 +17,14 @@ absl::Status Session::HandleAnswer(Operation* operation, Chunk* chunk,
       google::protobuf::DynamicCastToGenerated<v1::PullReply>(message.head);
   const auto* pushed =
       google::protobuf::DynamicCastToGenerated<v1::PushReply>(message.head);
-  if (pulled != nullptr && operation->into != nullptr) {
+  if (pulled != nullptr && !operation->is_push()) {
     NotePullTime(chunk->server, time);
-    return HandlePulled(operation->into, *chunk, *pulled, message.payload);
+    return operation->into != nullptr
+               ? HandlePulled(operation->into, *chunk, *pulled, message.payload)
+               : HandleRows(operation->lookup, *chunk, *pulled,
+                            message.payload);
   }
-  if (pushed == nullptr || operation->into != nullptr) {
+  if (pushed == nullptr || !operation->is_push()) {
     return absl::InvalidArgumentError(
         absl::StrCat(PeerName(message.from), " answered another method"));
   }
@@ -44,20 +47,15 @@ absl::Status Session::HandlePulled(Weights* into, const Chunk& chunk,
   if (reply.blocks_size() != static_cast<int>(chunk.blocks.size())) {
     return absl::UnavailableError("a pull's answer has not all blocks");
   }
-  uint64_t bytes = 0;
+  uint64_t elements = 0;
   for (int i = 0; i < reply.blocks_size(); ++i) {
     const v1::PulledBlock& block = reply.blocks(i);
     const BlockId& id = chunk.blocks[i];
-    const uint64_t elements =
-        BlockElements(placement_.slices()[id.slice].elements, id.block);
-    if (block.slice() != id.slice || block.block() != id.block ||
-        (block.elements() != 0 && block.elements() != elements)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a pull's answer has block ", block.block(),
-                       " of slice ", block.slice(), " with ", block.elements(),
-                       " elements; asked was block ", id.block, " of slice ",
-                       id.slice, " with ", elements));
-    }
+    RETURN_IF_ERROR(CheckPulled(
+        block, id,
+        block.elements() == 0
+            ? 0
+            : BlockElements(placement_.slices()[id.slice].elements, id.block)));
     const v1::BlockVersion& held = into->version(id.slice, id.block);
     if (block.elements() == 0 &&
         (held.life() == 0 || held.life() != block.version().life() ||
@@ -66,16 +64,9 @@ absl::Status Session::HandlePulled(Weights* into, const Chunk& chunk,
           "a pull's answer says that block ", id.block, " of slice ", id.slice,
           " has not changed; its version here is another"));
     }
-    bytes += block.elements() * BytesOf(options_.pull_format);
+    elements += block.elements();
   }
-  const v1::Encoding encoding = EncodingOf(options_.pull_format);
-  if (bytes != ChainSize(payload) ||
-      (bytes > 0 && reply.encoding() != encoding)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a pull's answer has ", ChainSize(payload), " bytes of encoding ",
-        static_cast<int>(reply.encoding()), "; its blocks need ", bytes,
-        " of encoding ", static_cast<int>(encoding)));
-  }
+  RETURN_IF_ERROR(CheckPayload(reply, elements, payload));
   ChainReader chain(payload);
   const NumberReader reader(&chain, options_.pull_format);
   for (const v1::PulledBlock& block : reply.blocks()) {
@@ -84,6 +75,60 @@ absl::Status Session::HandlePulled(Weights* into, const Chunk& chunk,
               block.version(), reader);
   }
   return absl::OkStatus();
+}
+
+absl::Status Session::HandleRows(SparseRows* rows, const Chunk& chunk,
+                                 const v1::PullReply& reply,
+                                 const BufferChain& payload) {
+  RETURN_IF_ERROR(CheckAnswerer(chunk.server, reply.incarnation()));
+  if (reply.blocks_size() != static_cast<int>(chunk.blocks.size())) {
+    return absl::UnavailableError("a lookup's answer has not all blocks");
+  }
+  uint64_t elements = 0;
+  for (int i = 0; i < reply.blocks_size(); ++i) {
+    const BlockId& id = chunk.blocks[i];
+    RETURN_IF_ERROR(CheckPulled(
+        reply.blocks(i), id,
+        chunk.rows[i].size() * placement_.slices()[id.slice].row_elements));
+    elements += reply.blocks(i).elements();
+  }
+  RETURN_IF_ERROR(CheckPayload(reply, elements, payload));
+  ChainReader chain(payload);
+  const NumberReader reader(&chain, options_.pull_format);
+  for (int i = 0; i < reply.blocks_size(); ++i) {
+    const BlockId& id = chunk.blocks[i];
+    rows->Set(placement_.slices()[id.slice], chunk.rows[i], reader);
+    rows->set_version(id, reply.blocks(i).version());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::CheckPulled(const v1::PulledBlock& block,
+                                  const BlockId& id, uint64_t elements) const {
+  if (block.slice() == id.slice && block.block() == id.block &&
+      block.elements() == elements) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("a pull's answer has block ", block.block(), " of slice ",
+                   block.slice(), " with ", block.elements(),
+                   " elements; asked was block ", id.block, " of slice ",
+                   id.slice, " with ", elements));
+}
+
+absl::Status Session::CheckPayload(const v1::PullReply& reply,
+                                   uint64_t elements,
+                                   const BufferChain& payload) const {
+  const uint64_t bytes = elements * BytesOf(options_.pull_format);
+  const v1::Encoding encoding = EncodingOf(options_.pull_format);
+  if (bytes == ChainSize(payload) &&
+      (bytes == 0 || reply.encoding() == encoding)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a pull's answer has ", ChainSize(payload), " bytes of encoding ",
+      static_cast<int>(reply.encoding()), "; its blocks need ", bytes,
+      " of encoding ", static_cast<int>(encoding)));
 }
 
 absl::Status Session::CheckAnswerer(uint32_t server,

@@ -1,13 +1,29 @@
 #include "client/core/weights.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "tensor/stream_copy.h"
 
 namespace paramd {
 
-Weights::Weights(const Placement& placement) {
-  for (const uint64_t elements : placement.elements()) {
+Weights::Weights(const Placement& placement)
+    : Weights(placement, /*with_sparse=*/true) {}
+
+Weights Weights::WithoutSparse(const Placement& placement) {
+  return Weights(placement, /*with_sparse=*/false);
+}
+
+Weights::Weights(const Placement& placement, bool with_sparse) {
+  for (size_t v = 0; v < placement.elements().size(); ++v) {
+    const uint64_t elements = placement.elements()[v];
+    const bool is_sparse =
+        std::binary_search(placement.sparse().begin(),
+                           placement.sparse().end(), v);
+    if (is_sparse && !with_sparse) {
+      values_.emplace_back();
+      continue;
+    }
     values_.push_back(Buffer::Allocate(elements * sizeof(float)));
     std::memset(values_.back().mutable_bytes().data(), 0,
                 elements * sizeof(float));

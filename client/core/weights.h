@@ -12,7 +12,7 @@
 
 namespace paramd {
 
-// A worker's copy of all variables, with the version of each block it holds.
+// A worker's copy of the variables, with the version of each block it holds.
 // A pull writes into it; while one is open nobody else may touch it.
 //
 // Not thread-safe. The placement is copied out of, not kept.
@@ -20,6 +20,10 @@ class Weights {
  public:
   Weights() = default;
   explicit Weights(const Placement& placement);
+  // Of sparse variables it has nothing: a step looks up what it needs of them.
+  static Weights WithoutSparse(const Placement& placement);
+
+  bool has(size_t variable) const { return !values_[variable].empty(); }
 
   // Variable `v`, row-major.
   absl::Span<const float> variable(size_t v) const;
@@ -40,6 +44,8 @@ class Weights {
            const v1::BlockVersion& version, const NumberReader& values);
 
  private:
+  Weights(const Placement& placement, bool with_sparse);
+
   std::vector<Buffer> values_;                           // By variable.
   std::vector<std::vector<v1::BlockVersion>> versions_;  // By slice and block.
 };

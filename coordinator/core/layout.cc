@@ -104,6 +104,13 @@ absl::StatusOr<v1::Layout> PlanLayout(
       return absl::InvalidArgumentError(absl::StrCat(
           "variable '", variable.name(), "': ", shape.status().message()));
     }
+    if (variable.sparse()) {
+      const absl::Status sparse = CheckSparseShape(variable.shape());
+      if (!sparse.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "variable '", variable.name(), "': ", sparse.message()));
+      }
+    }
     shapes.push_back(*shape);
     *layout.add_variables() = variable;
   }

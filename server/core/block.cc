@@ -1,5 +1,6 @@
 #include "server/core/block.h"
 
+#include <cstring>
 #include <utility>
 
 namespace paramd {
@@ -25,6 +26,15 @@ float* Target(Buffer* present, Buffer* fresh, SpareBuffers* spare) {
 void Replace(Buffer* present, Buffer fresh, SpareBuffers* spare) {
   if (fresh.empty()) return;
   spare->Give(std::exchange(*present, std::move(fresh)));
+}
+
+// Makes it a buffer that nobody else reads, with the same bytes.
+void MakeUnique(Buffer* present, SpareBuffers* spare) {
+  if (present->empty() || present->unique()) return;
+  Buffer fresh = spare->Take(present->size());
+  std::memcpy(fresh.mutable_bytes().data(), present->bytes().data(),
+              present->size());
+  Replace(present, std::move(fresh), spare);
 }
 
 }  // namespace
@@ -96,6 +106,42 @@ void Block::Apply(const Optimizer& optimizer, const NumberReader& gradient,
   Replace(&slots_, std::move(fresh_slots), spare);
   changed_ = ++applied_;
   slots_are_zeros_ = slots_.empty();
+}
+
+void Block::ApplyRows(const Optimizer& optimizer, const Rows& rows,
+                      const NumberReader& gradient, SpareBuffers* spare,
+                      const ApplyOptions& options) {
+  if (rows.numbers.empty()) {
+    ++applied_;
+    return;
+  }
+  MakeUnique(&values_, spare);
+  MakeUnique(&slots_, spare);
+  float* const values = MutableFloats(&values_);
+  float* const slots = slots_.empty() ? nullptr : MutableFloats(&slots_);
+  optimizer.ApplyRows(gradient, applied_, rows,
+                      {.elements = elements_,
+                       .values = values,
+                       .slots = slots,
+                       .new_values = values,
+                       .new_slots = slots},
+                      options);
+  changed_ = ++applied_;
+  slots_are_zeros_ = slots_.empty();
+}
+
+void Block::CopyRows(const Rows& rows, float* out) const {
+  const float* const values = Floats(values_);
+  const size_t width = rows.width;
+  // A row is seldom in a cache: those behind it are fetched meanwhile.
+  constexpr size_t kAhead = 8;
+  for (size_t i = 0; i < rows.numbers.size(); ++i) {
+    if (i + kAhead < rows.numbers.size()) {
+      __builtin_prefetch(values + rows.numbers[i + kAhead] * width);
+    }
+    std::memcpy(out + i * width, values + rows.numbers[i] * width,
+                width * sizeof(float));
+  }
 }
 
 absl::Span<float> Block::mutable_values() {

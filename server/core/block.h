@@ -72,6 +72,14 @@ class Block {
   void Apply(const Optimizer& optimizer, const NumberReader& gradient,
              SpareBuffers* spare, const ApplyOptions& options = {});
 
+  // The same for gradients of some rows: the others stay as they are.
+  // REQUIRES: as Apply, for those rows; the block has them.
+  void ApplyRows(const Optimizer& optimizer, const Rows& rows,
+                 const NumberReader& gradient, SpareBuffers* spare,
+                 const ApplyOptions& options);
+  // Copies what these rows hold to `out`, one after the other.
+  void CopyRows(const Rows& rows, float* out) const;
+
   // Of the gradients applied, where that is asked for.
   GradientRms& gradient_rms() { return gradient_rms_; }
   const GradientRms& gradient_rms() const { return gradient_rms_; }

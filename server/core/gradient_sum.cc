@@ -1,7 +1,11 @@
 #include "server/core/gradient_sum.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "absl/types/span.h"
 
@@ -23,6 +27,7 @@ void GradientSum::Add(BufferChain gradient, SpareBuffers* spare) {
     size_ = bytes;
     return;
   }
+  if (row_elements_ > 0) return AddRows(gradient, spare);
   CHECK(bytes == size_, "gradients of one block have one size");
   float* const sum = Writable(spare);
   ChainReader reader(gradient);
@@ -35,14 +40,61 @@ void GradientSum::Add(BufferChain gradient, SpareBuffers* spare) {
   }
 }
 
+// A row that one of the two has not is as it is in the other, to the bit.
+void GradientSum::AddRows(const BufferChain& gradient, SpareBuffers* spare) {
+  const size_t width = row_elements_;
+  const size_t old_count = RowsIn(size_);
+  const size_t new_count = RowsIn(ChainSize(gradient));
+  const auto* const old_rows = reinterpret_cast<uint32_t*>(Writable(spare));
+  const auto* old_values = reinterpret_cast<const float*>(old_rows + old_count);
+  ChainReader reader(gradient);
+  std::vector<uint32_t> new_rows(new_count);
+  reader.Read(AsWritableBytes(absl::MakeSpan(new_rows)));
+  std::vector<uint32_t> rows;
+  rows.reserve(old_count + new_count);
+  std::set_union(old_rows, old_rows + old_count, new_rows.begin(),
+                 new_rows.end(), std::back_inserter(rows));
+
+  const size_t size = rows.size() * (1 + width) * sizeof(float);
+  Buffer sum = spare->Take(size);
+  std::memcpy(sum.mutable_bytes().data(), rows.data(),
+              rows.size() * sizeof(uint32_t));
+  auto* out = reinterpret_cast<float*>(sum.mutable_bytes().data()) + rows.size();
+  std::vector<float> added(width);
+  const uint32_t* old_row = old_rows;
+  auto new_row = new_rows.begin();
+  for (const uint32_t row : rows) {
+    const bool is_new = new_row != new_rows.end() && *new_row == row;
+    const bool is_old = old_row != old_rows + old_count && *old_row == row;
+    if (is_new) {
+      reader.Read(AsWritableBytes(absl::MakeSpan(added)));
+      ++new_row;
+    }
+    for (size_t i = 0; i < width; ++i) {
+      out[i] = !is_old ? added[i]
+               : is_new ? old_values[i] + added[i]
+                        : old_values[i];
+    }
+    if (is_old) {
+      ++old_row;
+      old_values += width;
+    }
+    out += width;
+  }
+  chain_ = {std::move(sum)};
+  size_ = size;
+}
+
 void GradientSum::Scale(float factor, SpareBuffers* spare) {
   if (empty()) return;
   float* const sum = Writable(spare);
-  for (size_t i = 0; i < size_ / sizeof(float); ++i) sum[i] *= factor;
+  const size_t rows = row_elements_ > 0 ? RowsIn(size_) : 0;
+  for (size_t i = rows; i < size_ / sizeof(float); ++i) sum[i] *= factor;
 }
 
+// What rows lay in is of a size that does not come again.
 void GradientSum::Clear(SpareBuffers* spare) {
-  if (own_) spare->Give(std::move(chain_[0]));
+  if (own_ && row_elements_ == 0) spare->Give(std::move(chain_[0]));
   chain_.clear();
   size_ = 0;
   own_ = false;

@@ -12,12 +12,18 @@ namespace paramd {
 // added: sum = g0, then sum[i] = sum[i] + g[i]. The first one is kept by
 // reference, so a sum of one gradient has its bits and costs no copy.
 //
+// Of a sparse variable a gradient is of some rows: their numbers, ascending, 4
+// bytes each, and then the elements of each. Its sum has the rows of all.
+//
 // Not thread-safe: lives inside a SyncStep.
 class GradientSum {
  public:
-  // `gradient` has 4 bytes an element, the same number each time; an empty one
-  // (of a contributor without examples) adds nothing. Memory comes from
-  // `spare`.
+  // Above 0: gradients are of rows of so many elements. To be called first.
+  void set_row_elements(size_t elements) { row_elements_ = elements; }
+
+  // `gradient` has 4 bytes an element, the same number each time unless it is of
+  // rows; an empty one (of a contributor without examples) adds nothing. Memory
+  // comes from `spare`.
   void Add(BufferChain gradient, SpareBuffers* spare);
   // Multiplies each element by `factor`.
   void Scale(float factor, SpareBuffers* spare);
@@ -28,6 +34,8 @@ class GradientSum {
   size_t size() const { return size_; }
   // Of those, what is not this sum's own memory.
   size_t borrowed_bytes() const { return own_ ? 0 : size_; }
+  // Where it is of rows: how many.
+  uint32_t rows() const { return static_cast<uint32_t>(RowsIn(size_)); }
   // To be read and dropped, before anything else is added.
   const BufferChain& chain() const { return chain_; }
   // Forgets what was added; written memory goes to `spare`.
@@ -36,10 +44,15 @@ class GradientSum {
  private:
   // Makes the sum one buffer that may be written.
   float* Writable(SpareBuffers* spare);
+  void AddRows(const BufferChain& gradient, SpareBuffers* spare);
+  size_t RowsIn(size_t bytes) const {
+    return bytes / ((1 + row_elements_) * sizeof(float));
+  }
 
   BufferChain chain_;
   size_t size_ = 0;
   bool own_ = false;  // chain_ is one buffer of this sum's.
+  size_t row_elements_ = 0;
 };
 
 }  // namespace paramd

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -111,6 +113,62 @@ TEST(GradientSumTest, AClearedSumBeginsAnewAndGivesItsMemoryBack) {
   EXPECT_EQ(spare.count(), 1u);
   sum.Add(Payload({5}), &spare);
   EXPECT_THAT(Numbers(sum.chain()), ElementsAre(5));
+}
+
+// Of rows of two: their numbers, then their elements.
+BufferChain OfRows(const std::vector<uint32_t>& rows,
+                   const std::vector<float>& elements) {
+  BufferChain chain = {Buffer::Copy(AsBytes(absl::MakeConstSpan(rows)))};
+  for (const Buffer& buffer : Payload(elements)) chain.push_back(buffer);
+  return chain;
+}
+
+// Its bytes, of which the first `rows` words are numbers of rows.
+std::pair<std::vector<uint32_t>, std::vector<float>> RowsIn(
+    const GradientSum& sum) {
+  ChainReader reader(sum.chain());
+  std::vector<uint32_t> rows(sum.rows());
+  EXPECT_TRUE(reader.Read(AsWritableBytes(absl::MakeSpan(rows))));
+  std::vector<float> elements(rows.size() * 2);
+  EXPECT_TRUE(reader.Read(AsWritableBytes(absl::MakeSpan(elements))));
+  EXPECT_EQ(reader.remaining(), 0u);
+  return {rows, elements};
+}
+
+TEST(GradientSumTest, ASumOfRowsHasTheRowsOfAll) {
+  SpareBuffers spare;
+  GradientSum sum;
+  sum.set_row_elements(2);
+  sum.Add(OfRows({1, 5}, {1, 2, 3, 4}), &spare);
+  sum.Add(OfRows({0, 5, 9}, {10, 20, 30, 40, 50, 60}), &spare);
+  sum.Add({}, &spare);
+  const auto [rows, elements] = RowsIn(sum);
+  EXPECT_THAT(rows, ElementsAre(0, 1, 5, 9));
+  EXPECT_THAT(elements, ElementsAre(10, 20, 1, 2, 33, 44, 50, 60));
+}
+
+TEST(GradientSumTest, ARowThatOnlyOneHasKeepsItsBits) {
+  SpareBuffers spare;
+  GradientSum sum;
+  sum.set_row_elements(2);
+  sum.Add(OfRows({1}, {-0.0f, 1}), &spare);
+  sum.Add(OfRows({2}, {-0.0f, 2}), &spare);
+  for (const float element : {RowsIn(sum).second[0], RowsIn(sum).second[2]}) {
+    EXPECT_TRUE(std::signbit(element));
+  }
+}
+
+TEST(GradientSumTest, ScalingASumOfRowsLeavesTheirNumbers) {
+  SpareBuffers spare;
+  GradientSum sum;
+  sum.set_row_elements(2);
+  sum.Add(OfRows({3, 4}, {1, 2, 3, 4}), &spare);
+  sum.Scale(2, &spare);
+  const auto [rows, elements] = RowsIn(sum);
+  EXPECT_THAT(rows, ElementsAre(3, 4));
+  EXPECT_THAT(elements, ElementsAre(2, 4, 6, 8));
+  sum.Clear(&spare);
+  EXPECT_TRUE(sum.empty());
 }
 
 }  // namespace

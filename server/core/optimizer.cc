@@ -83,6 +83,7 @@ Optimizer::Optimizer(const v1::OptimizerConfig& config,
 VariableOptions Optimizer::OptionsOf(const v1::Variable& variable) const {
   VariableOptions options;
   options.trained = !variable.untrained();
+  options.sparse = variable.sparse();
   options.decays = !MatchesAny(config_.no_decay(), variable.name());
   for (const v1::OptimizerConfig::RateFactor& some : config_.rate_factors()) {
     if (!MatchesAny(some.variables(), variable.name())) continue;
@@ -172,6 +173,30 @@ void Optimizer::Apply(const NumberReader& gradient, uint64_t applied,
   step.rate = 1;
   step.set = kernels_->set;
   Subtraction().Apply(gradient, step, arrays);
+}
+
+void Optimizer::ApplyRows(const NumberReader& gradient, uint64_t applied,
+                          const Rows& rows, const Arrays& block,
+                          const ApplyOptions& options) const {
+  // Looks at no gradient yet: a norm is of one row.
+  Rule::Step step = StepOf(gradient, applied, /*elements=*/0, options);
+  for (const uint32_t row : rows.numbers) {
+    const size_t first = row * rows.width;
+    Arrays arrays = block;
+    arrays.elements = rows.width;
+    arrays.slot_stride = block.elements;
+    arrays.values += first;
+    arrays.new_values += first;
+    if (arrays.slots != nullptr) {
+      arrays.slots += first;
+      arrays.new_slots += first;
+    }
+    if (config_.clip_norm() > 0) {
+      step.adjustment.scale =
+          static_cast<float>(ClipScale(gradient, rows.width));
+    }
+    rule_->Apply(gradient, step, arrays);
+  }
 }
 
 bool Optimizer::ReadFinite(const NumberReader& gradient,

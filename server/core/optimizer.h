@@ -26,6 +26,20 @@ struct VariableOptions {
   bool decays = true;
   // Times the learning rate.
   double rate_factor = 1;
+  // A gradient is of some rows.
+  bool sparse = false;
+
+  // Gradients of a block are alike in size: what is far above is a spike.
+  // Statistics settle, and rows differ.
+  bool has_usual_size() const { return trained && !sparse; }
+};
+
+// Rows of a block, ascending, and how many elements each of them has.
+struct Rows {
+  absl::Span<const uint32_t> numbers;
+  size_t width = 1;
+
+  size_t elements() const { return numbers.size() * width; }
 };
 
 // How a gradient is applied.
@@ -87,6 +101,14 @@ class Optimizer {
   // `applied` others. REQUIRES: that many remain.
   void Apply(const NumberReader& gradient, uint64_t applied,
              const Arrays& arrays, const ApplyOptions& options = {}) const;
+
+  // The same for some rows of a block, whose gradients come one after the other:
+  // `block` has all its values and slots, which change in these rows alone.
+  // clip_norm is of each row. REQUIRES: the variable is trained, the block has
+  // the rows, inputs and outputs are the same, and what Apply requires.
+  void ApplyRows(const NumberReader& gradient, uint64_t applied,
+                 const Rows& rows, const Arrays& block,
+                 const ApplyOptions& options) const;
 
   // Whether the next elements are finite numbers; reads them. REQUIRES: that
   // many remain.

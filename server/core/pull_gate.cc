@@ -53,7 +53,7 @@ bool PullGate::MustWait(const v1::PullRequest& pull, Time now) const {
 }
 
 absl::Status PullGate::Park(CallId call, const v1::PullRequest& pull,
-                            Time now) {
+                            Time now, BufferChain rows) {
   const size_t most = sessions_ * kMostParkedEach;
   if (parked_.size() >= most) {
     v1::Refusal refusal;
@@ -65,7 +65,7 @@ absl::Status PullGate::Park(CallId call, const v1::PullRequest& pull,
                                options_.server, ", which is the limit"));
   }
   ++pulls_parked_;
-  parked_.push_back({call, pull, now});
+  parked_.push_back({call, pull, std::move(rows), now});
   return absl::OkStatus();
 }
 

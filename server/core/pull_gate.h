@@ -38,6 +38,7 @@ class PullGate {
   struct Parked {
     CallId call = 0;
     v1::PullRequest request;
+    BufferChain rows;  // Its payload.
     Time since;
   };
   static constexpr size_t kMostParkedEach = 64;
@@ -64,7 +65,8 @@ class PullGate {
   // Whether the pull must wait for somebody.
   bool MustWait(const v1::PullRequest& pull, Time now) const;
   // Keeps it. OVER_LIMIT, and nothing is kept, where too many are.
-  absl::Status Park(CallId call, const v1::PullRequest& pull, Time now);
+  absl::Status Park(CallId call, const v1::PullRequest& pull, Time now,
+                    BufferChain rows = {});
   // Takes out those that may be answered now, and those that are `hopeless`:
   // whose answer would be another refusal.
   using Predicate = std::function<bool(const v1::PullRequest& pull)>;

@@ -8,9 +8,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "config/wire_format.h"
 #include "proto/refusal.h"
+#include "server/core/row_numbers.h"
 
 namespace paramd {
 namespace {
@@ -52,6 +54,13 @@ absl::StatusOr<RowShape> CheckVariable(const v1::Variable& variable) {
   if (!shape.ok()) {
     return Invalid(name, absl::StrCat("variable '", name,
                                       "': ", shape.status().message()));
+  }
+  if (variable.sparse()) {
+    const absl::Status sparse = CheckSparseShape(variable.shape());
+    if (!sparse.ok()) return Invalid(name, sparse.message());
+    if (variable.untrained()) {
+      return Invalid(name, "a sparse variable is trained");
+    }
   }
   return shape;
 }
@@ -198,8 +207,10 @@ absl::StatusOr<Slice*> ShardContent::Find(uint32_t slice,
 }
 
 absl::Status ShardContent::Pull(const v1::PullRequest& request,
-                                v1::PullReply* reply, BufferChain* payload) {
+                                const BufferChain& rows, v1::PullReply* reply,
+                                BufferChain* payload) {
   ASSIGN_OR_RETURN(const NumberFormat format, FormatIn(request.encoding()));
+  ChainReader row_numbers(rows);
   size_t bytes = kHeadBytesPerBlock;
   reply->mutable_blocks()->Reserve(request.blocks_size());
   payload->reserve(request.blocks_size());
@@ -212,8 +223,17 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
     pulled->set_block(wanted.block());
     *pulled->mutable_version() = version;
     bytes += kHeadBytesPerBlock;
-    if (wanted.known().life() != version.life() ||
-        wanted.known().counter() != version.counter()) {
+    if (wanted.rows() > 0) {
+      ASSIGN_OR_RETURN(const auto numbers,
+                       ReadRowNumbers(*slice, wanted.block(), wanted.rows(),
+                                      &row_numbers));
+      const Rows named = {numbers, slice->row_elements()};
+      pulled->set_elements(static_cast<uint32_t>(named.elements()));
+      ASSIGN_OR_RETURN(Buffer encoded, CopyRows(block, named, format));
+      payload->push_back(std::move(encoded));
+      bytes += payload->back().size();
+    } else if (wanted.known().life() != version.life() ||
+               wanted.known().counter() != version.counter()) {
       pulled->set_elements(static_cast<uint32_t>(block.elements()));
       ASSIGN_OR_RETURN(Buffer encoded, Encode(block.values(), format));
       payload->push_back(std::move(encoded));
@@ -227,20 +247,38 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
                                  " bytes; pull fewer at a time"));
     }
   }
+  if (row_numbers.remaining() > 0) {
+    return Invalid("payload",
+                   absl::StrCat("pull has ", row_numbers.remaining(),
+                                " bytes behind the rows that it names"));
+  }
   reply->set_encoding(request.encoding());
   ++counts_.pulls;
   return absl::OkStatus();
+}
+
+absl::StatusOr<Buffer> ShardContent::AllocateReply(uint64_t bytes) {
+  RETURN_IF_ERROR(MakeRoom("a pull", [bytes] { return bytes; }));
+  return options_.memory == nullptr
+             ? Buffer::Allocate(bytes)
+             : options_.memory->account().Allocate(bytes);
+}
+
+absl::StatusOr<Buffer> ShardContent::CopyRows(const Block& block,
+                                              const Rows& rows,
+                                              NumberFormat format) {
+  ASSIGN_OR_RETURN(Buffer copy,
+                   AllocateReply(rows.elements() * sizeof(float)));
+  block.CopyRows(rows,
+                 reinterpret_cast<float*>(copy.mutable_bytes().data()));
+  return Encode(copy, format);
 }
 
 absl::StatusOr<Buffer> ShardContent::Encode(const Buffer& values,
                                             NumberFormat format) {
   if (format == NumberFormat::kFp32) return values;
   const size_t count = values.size() / sizeof(float);
-  const size_t bytes = count * BytesOf(format);
-  RETURN_IF_ERROR(MakeRoom("a pull", [bytes] { return bytes; }));
-  Buffer encoded = options_.memory == nullptr
-                       ? Buffer::Allocate(bytes)
-                       : options_.memory->account().Allocate(bytes);
+  ASSIGN_OR_RETURN(Buffer encoded, AllocateReply(count * BytesOf(format)));
   EncodeNumbers(format, reinterpret_cast<const float*>(values.bytes().data()),
                 count, encoded.mutable_bytes().data());
   return encoded;
@@ -267,6 +305,7 @@ uint64_t ShardContent::BytesToApply(
   uint64_t bytes = 0;
   for (const Decision& decision : decisions) {
     if (decision.admission != AppliedPushes::Admission::kApply) continue;
+    if (decision.slice->sparse() && decision.rows == 0) continue;
     bytes += fork_.BytesToChange(request.header().snapshot(), *decision.slice,
                                  decision.block);
   }
@@ -286,7 +325,7 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
   reply->mutable_blocks()->Reserve(request.blocks_size());
   for (int i = 0; i < request.blocks_size(); ++i) {
     const Decision& decision = (*decisions)[i];
-    const auto& [slice, index, admission, mean_square] = decision;
+    const auto& [slice, index, admission, rows, mean_square] = decision;
     const Block& block = slice->block(index);
     v1::PushedBlock* const pushed = reply->add_blocks();
     pushed->set_slice(request.blocks(i).slice());
@@ -295,7 +334,8 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
       Apply(request, request.blocks(i), decision, &gradient);
       pushed->set_result(v1::PushedBlock::APPLIED);
     } else {
-      Skip(block.elements() * element_bytes, &gradient);
+      Skip(rows * sizeof(uint32_t) + decision.elements() * element_bytes,
+           &gradient);
       const bool superseded =
           admission == AppliedPushes::Admission::kSuperseded;
       pushed->set_result(superseded ? v1::PushedBlock::SUPERSEDED
@@ -321,7 +361,7 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::Check(
 
 void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
   Block& applied = slice->block(block);
-  if (options_.spike_factor > 0 && slice->options().trained) {
+  if (options_.spike_factor > 0 && slice->options().has_usual_size()) {
     ChainReader ahead = *gradient;
     const double square = optimizer_.ReadMeanSquare(&ahead, applied.elements());
     if (std::isfinite(square)) applied.gradient_rms().Add(square);
@@ -331,24 +371,38 @@ void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
   ++counts_.blocks_applied;
 }
 
+void ShardContent::ApplyRows(Slice* slice, int block, uint32_t rows,
+                             ChainReader* gradient) {
+  const auto numbers = ReadRowNumbers(*slice, block, rows, gradient);
+  CHECK(numbers.ok(), "a chunk is checked before it is summed");
+  slice->block(block).ApplyRows(
+      optimizer_, {*numbers, slice->row_elements()}, gradient, &spare_,
+      {.staleness = 0, .variable = slice->options()});
+  ++counts_.blocks_applied;
+}
+
 void ShardContent::Apply(const v1::PushRequest& request,
                          const v1::PushBlock& pushed, const Decision& decision,
                          ChainReader* gradient) {
   const NumberFormat format = *FormatOf(request.encoding());
   const PushId push{request.header().worker(), request.header().generation(),
                     request.header().sequence()};
-  const auto& [slice, index, admission, mean_square] = decision;
+  Slice* const slice = decision.slice;
+  const int index = decision.block;
+  std::vector<uint32_t> rows(decision.rows);
+  CHECK(gradient->Read(AsWritableBytes(absl::MakeSpan(rows))),
+        "the payload's size was checked against the blocks");
   Block& block = slice->block(index);
   const SnapshotFork::Twin twin =
       fork_.BeforeChange(request.header().snapshot(), *slice, index);
   if (twin.block != nullptr) {
     ChainReader again = *gradient;
-    ApplyTo(twin.block, OptionsOf(pushed, *slice, *twin.block), mean_square,
+    ApplyTo(twin.block, OptionsOf(pushed, *slice, *twin.block), decision, rows,
             NumberReader(&again, format));
   }
   const auto staleness = StalenessOf(pushed, block);
   if (staleness.has_value()) staleness_.Add(*staleness);
-  ApplyTo(&block, OptionsOf(pushed, *slice, block), mean_square,
+  ApplyTo(&block, OptionsOf(pushed, *slice, block), decision, rows,
           NumberReader(gradient, format));
   slice->applied().MarkApplied(push, index);
   if (twin.record != nullptr) twin.record->MarkApplied(push, index);
@@ -363,10 +417,15 @@ ApplyOptions ShardContent::OptionsOf(const v1::PushBlock& pushed,
 }
 
 void ShardContent::ApplyTo(Block* block, const ApplyOptions& options,
-                           double mean_square, const NumberReader& gradient) {
-  // Statistics settle, and may move at any time: no size of theirs is usual.
-  if (options_.spike_factor > 0 && options.variable.trained) {
-    block->gradient_rms().Add(mean_square);
+                           const Decision& decision,
+                           absl::Span<const uint32_t> rows,
+                           const NumberReader& gradient) {
+  if (options.variable.sparse) {
+    return block->ApplyRows(optimizer_, {rows, decision.slice->row_elements()},
+                            gradient, &spare_, options);
+  }
+  if (options_.spike_factor > 0 && options.variable.has_usual_size()) {
+    block->gradient_rms().Add(decision.mean_square);
   }
   block->Apply(optimizer_, gradient, &spare_, options);
 }
@@ -408,7 +467,8 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
   for (const v1::PushBlock& block : request.blocks()) {
     ASSIGN_OR_RETURN(const Decision decision, CheckBlock(block, push, empty));
     decisions.push_back(decision);
-    bytes += block.elements() * BytesOf(format);
+    bytes += block.rows() * sizeof(uint32_t) +
+             block.elements() * BytesOf(format);
   }
   if (const auto twice = NamedTwice(request); twice.has_value()) {
     const Decision& decision = decisions[*twice];
@@ -439,12 +499,17 @@ absl::Status ShardContent::CheckNumbers(
                                  " in block ", decision.block, " of '",
                                  decision.slice->TensorName(), "'"));
     };
+    if (decision.rows > 0) {
+      RETURN_IF_ERROR(ReadRowNumbers(*decision.slice, decision.block,
+                                     decision.rows, &chain)
+                          .status());
+    }
     if (!IsFinite(gradient, &decision)) return refuse("is not finite");
     const GradientRms& running =
         decision.slice->block(decision.block).gradient_rms();
     // What is in already is acknowledged, whatever came since.
     if (decision.admission == AppliedPushes::Admission::kApply &&
-        decision.slice->options().trained &&
+        decision.slice->options().has_usual_size() &&
         running.IsSpike(decision.mean_square, options_.spike_factor)) {
       return refuse(absl::StrCat(
           "has a root mean square of ", std::sqrt(decision.mean_square),
@@ -458,7 +523,7 @@ absl::Status ShardContent::CheckNumbers(
 // One pass in either case.
 bool ShardContent::IsFinite(const NumberReader& gradient,
                             Decision* decision) const {
-  const size_t elements = decision->slice->block_elements(decision->block);
+  const size_t elements = decision->elements();
   if (options_.spike_factor == 0) {
     return optimizer_.ReadFinite(gradient, elements);
   }
@@ -470,15 +535,23 @@ absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
     const v1::PushBlock& block, const PushId& push, bool empty) const {
   ASSIGN_OR_RETURN(Slice* const slice, Find(block.slice(), block.block()));
   const int index = static_cast<int>(block.block());
-  const size_t elements = empty ? 0 : slice->block_elements(index);
+  const std::string& name = slice->variable().name();
+  if (block.rows() > 0 && (empty || !slice->sparse())) {
+    return Invalid(name, absl::StrCat("gradient for '", name, "' is of ",
+                                      block.rows(), " rows in block ", index,
+                                      empty ? ", and of no examples"
+                                            : "; the variable is not sparse"));
+  }
+  const size_t elements = empty             ? 0
+                          : slice->sparse() ? block.rows() * slice->row_elements()
+                                            : slice->block_elements(index);
   if (block.elements() != elements) {
-    const std::string& name = slice->variable().name();
     return Invalid(name, absl::StrCat("gradient for '", name, "' has ",
                                       block.elements(), " values in block ",
                                       index, "; the block has ", elements));
   }
   ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
-  return Decision{slice, index, admission, /*mean_square=*/0};
+  return Decision{slice, index, admission, block.rows(), /*mean_square=*/0};
 }
 
 }  // namespace paramd

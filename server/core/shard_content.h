@@ -76,8 +76,10 @@ class ShardContent {
   // Blocks whose version is not the known one, by reference. Refused as
   // WRONG_OWNER, INVALID (no such slice or block, unknown encoding) or
   // OVER_LIMIT (a reply too long, or no memory to encode it). REQUIRES: filled.
-  absl::Status Pull(const v1::PullRequest& request, v1::PullReply* reply,
-                    BufferChain* payload);
+  // `rows`: the numbers of those that it names. INVALID also if they are not
+  // rows of the blocks.
+  absl::Status Pull(const v1::PullRequest& request, const BufferChain& rows,
+                    v1::PullReply* reply, BufferChain* payload);
 
   // Checks the whole chunk, then applies each block that is not in yet, and to
   // what an open snapshot holds of it if the push is before its cut. Refused
@@ -92,7 +94,14 @@ class ShardContent {
     Slice* slice;
     int block;
     AppliedPushes::Admission admission;
+    uint32_t rows = 0;       // Of a sparse variable: that the gradient is of.
     double mean_square = 0;  // Of its gradient, if spike_factor is set.
+
+    // Of its gradient, unless that is of no examples.
+    size_t elements() const {
+      return slice->sparse() ? rows * slice->row_elements()
+                             : slice->block_elements(block);
+    }
   };
   // Checks the whole chunk as Push does, and what would become of each block;
   // changes nothing. A chunk of a contribution without examples has blocks of 0
@@ -102,6 +111,8 @@ class ShardContent {
   // Applies the gradient of one block. REQUIRES: it is finite and has the
   // block's size.
   void ApplyBlock(Slice* slice, int block, ChainReader* gradient);
+  // The same where it is sparse: `rows` numbers of rows, then their gradients.
+  void ApplyRows(Slice* slice, int block, uint32_t rows, ChainReader* gradient);
 
   // Makes room for `needed()` more bytes, which it asks again after dropping
   // recycled memory. Refused as OVER_LIMIT, for now, if they do not fit even
@@ -143,6 +154,10 @@ class ShardContent {
   absl::Status AddSlices(const v1::Layout& layout);
   // What lasts, summed up, must fit.
   absl::Status CheckMemory(const v1::Configuration& configuration) const;
+  // For what a pull is answered with. Refused as OVER_LIMIT, for now.
+  absl::StatusOr<Buffer> AllocateReply(uint64_t bytes);
+  absl::StatusOr<Buffer> CopyRows(const Block& block, const Rows& rows,
+                                  NumberFormat format);
   absl::StatusOr<Buffer> Encode(const Buffer& values, NumberFormat format);
   uint64_t BytesToApply(const v1::PushRequest& request,
                         const std::vector<Decision>& decisions) const;
@@ -161,7 +176,8 @@ class ShardContent {
   // How a gradient is applied to this copy of the block.
   ApplyOptions OptionsOf(const v1::PushBlock& pushed, const Slice& slice,
                          const Block& block) const;
-  void ApplyTo(Block* block, const ApplyOptions& options, double mean_square,
+  void ApplyTo(Block* block, const ApplyOptions& options,
+               const Decision& decision, absl::Span<const uint32_t> rows,
                const NumberReader& gradient);
   // How many other pushes the block has taken since the read that the gradient
   // was computed on; nullopt if that is not known.

@@ -32,6 +32,8 @@ class Slice {
   void set_options(const VariableOptions& options) { options_ = options; }
   RowRange rows() const { return rows_; }
   uint64_t row_elements() const { return row_elements_; }
+  // Rows are pulled and pushed by themselves; a block has whole ones.
+  bool sparse() const { return variable_.sparse(); }
   // The first dimension is saved as it is for a whole variable only.
   bool whole() const { return whole_; }
 

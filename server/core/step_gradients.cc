@@ -37,6 +37,11 @@ StepGradients::StepGradients(const Options& options, ShardContent* content)
       BlockState& state = blocks_.emplace_back();
       state.slice = slice;
       state.block = b;
+      if (slice->sparse()) {
+        // Contributions are of the rows that are used, however many it has.
+        state.sum.set_row_elements(slice->row_elements());
+        continue;
+      }
       const uint64_t bytes = slice->block_elements(b) * sizeof(float);
       shard_bytes_ += bytes;
       largest_block_bytes_ = std::max(largest_block_bytes_, bytes);
@@ -111,18 +116,26 @@ absl::Status StepGradients::Add(
     const std::vector<ShardContent::Decision>& decisions,
     const BufferChain& payload, v1::PushReply* reply) {
   ASSIGN_OR_RETURN(Contribution* const contribution, Find(request));
-  std::vector<size_t> missing;
-  for (const ShardContent::Decision& decision : decisions) {
-    const size_t index = IndexOf(decision);
-    if (!contribution->in[index]) missing.push_back(index);
+  std::vector<Missing> missing;
+  for (int i = 0; i < request.blocks_size(); ++i) {
+    const size_t index = IndexOf(decisions[i]);
+    if (contribution->in[index]) continue;
+    const uint64_t numbers = request.blocks(i).elements();
+    missing.push_back(
+        {index, (request.blocks(i).rows() + numbers) * sizeof(float)});
   }
   RETURN_IF_ERROR(CheckRoom(*contribution, request.step(), missing));
   RETURN_IF_ERROR(MakeRoom(*contribution, request.step(), missing));
   ChainReader reader(payload);
   for (size_t i = 0; i < decisions.size(); ++i) {
     const size_t index = IndexOf(decisions[i]);
-    BufferChain gradient = NumberReader(&reader, *FormatOf(request.encoding()))
-                               .Take(request.blocks(i).elements());
+    BufferChain gradient =
+        reader.Take(request.blocks(i).rows() * sizeof(uint32_t));
+    for (Buffer& numbers :
+         NumberReader(&reader, *FormatOf(request.encoding()))
+             .Take(request.blocks(i).elements())) {
+      gradient.push_back(std::move(numbers));
+    }
     v1::PushedBlock* const pushed = reply->add_blocks();
     pushed->set_slice(request.blocks(i).slice());
     pushed->set_block(request.blocks(i).block());
@@ -176,12 +189,13 @@ bool StepGradients::IsNext(const BlockState& block, uint32_t worker) const {
 
 absl::Status StepGradients::CheckRoom(const Contribution& contribution,
                                       uint64_t step,
-                                      const std::vector<size_t>& blocks) const {
+                                      const std::vector<Missing>& blocks)
+    const {
   if (contribution.examples == 0) return absl::OkStatus();
   uint64_t wanted = 0;
-  for (const size_t index : blocks) {
+  for (const auto& [index, bytes] : blocks) {
     if (IsNext(blocks_[index], contribution.push.worker)) continue;
-    wanted += ElementsOf(index) * sizeof(float);
+    wanted += bytes;
   }
   if (parked_bytes_ + wanted <= options_.park_bytes || wanted == 0) {
     return absl::OkStatus();
@@ -196,20 +210,24 @@ absl::Status StepGradients::CheckRoom(const Contribution& contribution,
 // What waits must leave room for the sums, or nothing would ever be added.
 absl::Status StepGradients::MakeRoom(const Contribution& contribution,
                                      uint64_t step,
-                                     const std::vector<size_t>& blocks) {
+                                     const std::vector<Missing>& blocks) {
   if (content_.memory() == nullptr || contribution.examples == 0) {
     return absl::OkStatus();
   }
   uint64_t wanted = 0;
   bool waits = false;
-  for (const size_t index : blocks) {
+  for (const auto& [index, bytes] : blocks) {
     const BlockState& block = blocks_[index];
     const bool is_next = IsNext(block, contribution.push.worker);
     waits |= !is_next;
+    if (block.slice->sparse()) {
+      wanted += bytes + block.sum.size();  // The sum has the rows of both.
+      continue;
+    }
     if (is_next && block.sum.size() > 0 && block.sum.borrowed_bytes() == 0) {
       continue;
     }
-    wanted += ElementsOf(index) * sizeof(float);
+    wanted += bytes;
   }
   if (wanted == 0) return absl::OkStatus();
   if (waits) {
@@ -234,15 +252,15 @@ void StepGradients::AddInOrder(size_t index) {
 }
 
 void StepGradients::AddTo(BlockState* block, BufferChain gradient) {
-  summed_bytes_ -= block->sum.size();
+  if (!block->slice->sparse()) summed_bytes_ -= block->sum.size();
   borrowed_bytes_ -= block->sum.borrowed_bytes();
   block->sum.Add(std::move(gradient), &spare_);
-  summed_bytes_ += block->sum.size();
+  if (!block->slice->sparse()) summed_bytes_ += block->sum.size();
   borrowed_bytes_ += block->sum.borrowed_bytes();
 }
 
 void StepGradients::ClearSum(BlockState* block) {
-  summed_bytes_ -= block->sum.size();
+  if (!block->slice->sparse()) summed_bytes_ -= block->sum.size();
   borrowed_bytes_ -= block->sum.borrowed_bytes();
   block->sum.Clear(&spare_);
 }
@@ -284,7 +302,9 @@ uint64_t StepGradients::ExamplesOf(const std::vector<uint32_t>& workers) const {
 // ---- what becomes of them ---------------------------------------------------
 
 size_t StepGradients::ElementsOf(size_t index) const {
-  return blocks_[index].slice->block_elements(blocks_[index].block);
+  const BlockState& block = blocks_[index];
+  return block.slice->sparse() ? block.sum.size() / sizeof(float)
+                               : block.slice->block_elements(block.block);
 }
 
 absl::Status StepGradients::Apply(size_t index,
@@ -299,8 +319,13 @@ absl::Status StepGradients::Apply(size_t index,
           std::exchange(contributions_.at(worker).gradient[index], {}));
   }
   if (scale != 1) block.sum.Scale(scale, &spare_);
-  if (!block.sum.empty()) {
-    ChainReader reader(block.sum.chain());
+  ChainReader reader(block.sum.chain());
+  if (block.slice->sparse()) {
+    // As a push without rows, it counts.
+    if (ExamplesOf(workers) > 0) {
+      content_.ApplyRows(block.slice, block.block, block.sum.rows(), &reader);
+    }
+  } else if (!block.sum.empty()) {
     content_.ApplyBlock(block.slice, block.block, &reader);
   }
   for (const uint32_t worker : workers) {
@@ -318,9 +343,18 @@ absl::Status StepGradients::Apply(size_t index,
 // At most: of what others read of the block, and of a sum of several.
 uint64_t StepGradients::BytesToApply(const BlockState& block,
                                      float scale) const {
-  const bool sums = !eager() || scale != 1;
-  return block.slice->block(block.block).read_bytes() +
-         (sums ? block.slice->block_elements(block.block) * sizeof(float) : 0);
+  const uint64_t read = block.slice->block(block.block).read_bytes();
+  if (eager() && scale == 1) return read;
+  if (!block.slice->sparse()) {
+    return read + block.slice->block_elements(block.block) * sizeof(float);
+  }
+  // Each sum is made beside the one before it.
+  uint64_t bytes = block.sum.size();
+  const size_t index = &block - blocks_.data();
+  for (const auto& [worker, contribution] : contributions_) {
+    bytes += ChainSize(contribution.gradient[index]);
+  }
+  return read + 2 * bytes;
 }
 
 void StepGradients::Drop() {

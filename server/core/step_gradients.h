@@ -77,6 +77,7 @@ class StepGradients {
   // ---- what becomes of them
 
   size_t blocks() const { return blocks_.size(); }
+  // That its gradient is of.
   size_t ElementsOf(size_t block) const;
   // Adds what these workers contributed to the block, times `scale`, and records
   // their pushes as in. OVER_LIMIT, with nothing changed, if there is no memory
@@ -103,13 +104,19 @@ class StepGradients {
     std::vector<BufferChain> gradient;  // By block; empty if it is summed.
   };
 
+  // A block of a contribution that is not here yet, and its gradient's bytes.
+  struct Missing {
+    size_t block;
+    uint64_t bytes;
+  };
+
   // The contribution of the worker to this step; a new one if there is none.
   absl::StatusOr<Contribution*> Find(const v1::PushRequest& request);
   absl::Status CheckRoom(const Contribution& contribution, uint64_t step,
-                         const std::vector<size_t>& blocks) const;
+                         const std::vector<Missing>& blocks) const;
   // Memory for those blocks of a contribution. Refused as OVER_LIMIT, for now.
   absl::Status MakeRoom(const Contribution& contribution, uint64_t step,
-                        const std::vector<size_t>& blocks);
+                        const std::vector<Missing>& blocks);
   // Whether the worker's gradient would be added at once.
   bool IsNext(const BlockState& block, uint32_t worker) const;
   void AddInOrder(size_t block);
@@ -133,7 +140,8 @@ class StepGradients {
   uint64_t largest_block_bytes_ = 0;
   std::map<uint32_t, Contribution> contributions_;  // Bound: workers_.
   uint64_t parked_bytes_ = 0;
-  // Of all sums; and of those that are one gradient, which was received.
+  // Of all sums but those of rows; and of those that are one gradient, which was
+  // received.
   uint64_t summed_bytes_ = 0;
   uint64_t borrowed_bytes_ = 0;
 };

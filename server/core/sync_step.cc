@@ -243,9 +243,9 @@ void SyncStep::BeginApplying(const v1::DecideRequest& request) {
 
 absl::Status SyncStep::ApplySome(size_t elements) {
   for (size_t done = 0; applying_ && done < elements;) {
+    done += gradients_.ElementsOf(applied_blocks_);  // Till it is applied.
     RETURN_IF_ERROR(
         gradients_.Apply(applied_blocks_, decided_, scale_, step_ + 1));
-    done += gradients_.ElementsOf(applied_blocks_);
     if (++applied_blocks_ == gradients_.blocks()) EndApplying();
   }
   return absl::OkStatus();

@@ -84,11 +84,11 @@ void WorkerCalls::OnPull(const Message& message,
     pulls_.Hear(request.header(), request.clock(), now);
   }
   if (status.ok() && pulls_.MustWait(request, now)) {
-    status = pulls_.Park(message.call, request, now);
+    status = pulls_.Park(message.call, request, now, message.payload);
     if (status.ok()) return;
   }
   if (!status.ok()) return turn->Refuse(message.call, status);
-  AnswerPull(message.call, request, turn);
+  AnswerPull(message.call, request, message.payload, turn);
 }
 
 // Only a session of the configuration has a clock.
@@ -113,17 +113,17 @@ absl::Status WorkerCalls::CheckReader(PeerId from,
 }
 
 void WorkerCalls::AnswerPull(CallId call, const v1::PullRequest& request,
-                             ShardTurn* turn) {
+                             const BufferChain& rows, ShardTurn* turn) {
   auto reply = MakeHead<v1::PullReply>();
   BufferChain payload;
-  const absl::Status status = Pull(request, reply.get(), &payload, turn);
+  const absl::Status status = Pull(request, rows, reply.get(), &payload, turn);
   if (!status.ok()) return turn->Refuse(call, status);
   turn->out->Reply(call, std::move(reply), std::move(payload));
 }
 
 absl::Status WorkerCalls::Pull(const v1::PullRequest& request,
-                               v1::PullReply* reply, BufferChain* payload,
-                               ShardTurn* turn) {
+                               const BufferChain& rows, v1::PullReply* reply,
+                               BufferChain* payload, ShardTurn* turn) {
   RETURN_IF_ERROR(view_.checks.CheckRunning());
   RETURN_IF_ERROR(view_.checks.CheckKnown(request.header()));
   RETURN_IF_ERROR(view_.checks.CheckFilled());
@@ -134,7 +134,7 @@ absl::Status WorkerCalls::Pull(const v1::PullRequest& request,
         view_.Name(), absl::StrCat(view_.Name(), " is filled; the other "
                                                  "servers are not all yet"));
   }
-  RETURN_IF_ERROR(turn->data.content->Pull(request, reply, payload));
+  RETURN_IF_ERROR(turn->data.content->Pull(request, rows, reply, payload));
   if (turn->data.step != nullptr) reply->set_step(turn->data.step->step());
   Sign(view_, reply);
   return absl::OkStatus();
@@ -149,7 +149,7 @@ void WorkerCalls::Advance(ShardTurn* turn) {
   };
   for (const auto& parked : pulls_.TakeFree(reader_is_refused, turn->now)) {
     const absl::Status status = check(parked.request);
-    status.ok() ? AnswerPull(parked.call, parked.request, turn)
+    status.ok() ? AnswerPull(parked.call, parked.request, parked.rows, turn)
                 : turn->Refuse(parked.call, status);
   }
   for (const PullGate::Parked& parked : pulls_.TakeLate(turn->now)) {
@@ -210,7 +210,7 @@ void WorkerCalls::PullBehind(PeerId from, const v1::PushRequest& request,
     block->set_block(pushed.block());
   }
   if (!CheckReader(from, pull).ok() || pulls_.MustWait(pull, turn->now)) return;
-  if (!Pull(pull, reply->mutable_pulled(), payload, turn).ok()) {
+  if (!Pull(pull, {}, reply->mutable_pulled(), payload, turn).ok()) {
     reply->clear_pulled();
     payload->clear();
   }

@@ -61,10 +61,12 @@ class WorkerCalls {
  private:
   // What would be refused is refused at once, before it is kept.
   absl::Status CheckReader(PeerId from, const v1::PullRequest& request) const;
+  // `rows`: the pull's payload.
   void AnswerPull(CallId call, const v1::PullRequest& request,
-                  ShardTurn* turn);
-  absl::Status Pull(const v1::PullRequest& request, v1::PullReply* reply,
-                    BufferChain* payload, ShardTurn* turn);
+                  const BufferChain& rows, ShardTurn* turn);
+  absl::Status Pull(const v1::PullRequest& request, const BufferChain& rows,
+                    v1::PullReply* reply, BufferChain* payload,
+                    ShardTurn* turn);
   absl::Status Push(const Message& message, const v1::PushRequest& request,
                     v1::PushReply* reply, ShardTurn* turn);
   // What the blocks of a push hold behind it, unless its sender must wait.

@@ -80,6 +80,8 @@ void ContentModel::Replay(const Applied& applied, BlockStory* story) const {
   const BufferChain chain = {Buffer::Copy(AsBytes<float>(gradient))};
   ChainReader reader(chain);
   const uint64_t before = story->pushes.size();
+  // Rows that are not named stay, whatever the optimizer does with zeros.
+  if (options.variable.sparse && coefficient == 0) return;
   if (applied.read.has_value() && *applied.read <= before) {
     options.staleness = before - *applied.read;
   }

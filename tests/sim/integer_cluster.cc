@@ -243,6 +243,11 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
   const PeerId self = PeerId::Worker(index);
   simulation_.HandleIo(self, v1::FetchPortion::descriptor(), {},
                        [](Outbox::IoItem) { return IoResult{}; });
+  simulation_.HandleIo(self, v1::CollectRows::descriptor(), kComputing,
+                       [this](Outbox::IoItem item) {
+                         return CollectRows(
+                             static_cast<const v1::CollectRows&>(*item.head));
+                       });
   const auto computed = std::make_shared<Computed>();
   simulation_.HandleIo(
       self, v1::ComputeGradient::descriptor(), kComputing,
@@ -277,9 +282,21 @@ bool IntegerCluster::HasExactWeights() const {
 
 void IntegerCluster::CheckWeights(const WeightValues& weights) {
   if (!HasExactWeights()) return;
-  for (size_t v = 0; v < weights.size(); ++v) {
+  // Of a sparse one a step has rows, which the content model has seen.
+  for (size_t v = 0; v < job_.variables().size(); ++v) {
+    if (weights[v].size() != job_.elements(v)) continue;
     simulation_.Fail(job_.CheckNotTorn(v, weights[v]));
   }
+}
+
+IoResult IntegerCluster::CollectRows(const v1::CollectRows& request) const {
+  const v1::ComputeGradient& compute = request.compute();
+  const std::vector<uint32_t> rows =
+      job_.RowsOf({compute.epoch(), compute.begin()});
+  IoResult result;
+  result.head = std::make_unique<v1::CollectRowsResult>();
+  result.payload = {Buffer::Copy(AsBytes(absl::MakeConstSpan(rows)))};
+  return result;
 }
 
 // Those of the last variables, if it has been computed by now.

@@ -108,6 +108,7 @@ class IntegerCluster {
   bool HasExactWeights() const;
   using WeightValues = std::vector<absl::Span<const float>>;
   void CheckWeights(const WeightValues& weights);
+  IoResult CollectRows(const v1::CollectRows& request) const;
   IoResult Compute(const v1::ComputeGradient& request,
                    const WeightValues& weights);
   IoResult TakeGradients(const v1::TakeGradients& request,

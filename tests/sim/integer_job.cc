@@ -10,6 +10,11 @@
 #include "tensor/shape.h"
 
 namespace paramd {
+namespace {
+
+constexpr double kSparseTouched = 0.4;
+
+}  // namespace
 
 v1::JobConfig::WireFormat IntegerJob::DrawFormat(double half,
                                                 RandomStream* random) {
@@ -36,6 +41,9 @@ IntegerJob::IntegerJob(uint64_t seed, const Options& options)
   AddVariable("kernel", {1 + random.Below(kBlockElements / 8), 23});
   AddVariable("blocks", {2, kBlockElements / 2 + 1});
   AddVariable("slices", {2, kBlockElements * 2 + 5});
+  if (options.sparse) {
+    AddVariable("rows", {kBlockElements + 1, 4}, /*sparse=*/true);
+  }
 }
 
 void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
@@ -84,7 +92,7 @@ void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
 }
 
 void IntegerJob::AddVariable(const std::string& name,
-                             std::vector<uint64_t> shape) {
+                             std::vector<uint64_t> shape, bool sparse) {
   const size_t v = variables_.size();
   const float initial = static_cast<float>(v) * 5 - 3;
   v1::Variable& variable = variables_.emplace_back();
@@ -92,6 +100,7 @@ void IntegerJob::AddVariable(const std::string& name,
   variable.set_dtype(v1::FLOAT32);
   // One is not trained: it takes each gradient as it is, whatever the optimizer.
   variable.set_untrained(name == "bias");
+  variable.set_sparse(sparse);
   RowShape rows = {1, 1};
   for (size_t i = 0; i < shape.size(); ++i) {
     variable.add_shape(shape[i]);
@@ -147,10 +156,12 @@ float IntegerJob::OfVariable(const BatchPlace& batch, size_t v) const {
 
 float IntegerJob::Coefficient(const BatchPlace& batch, size_t block) const {
   const BlockPlace& place = blocks_[block];
-  if (touched_ < 1 && variables_[place.variable].shape_size() == 2) {
+  const double touched =
+      IsSparse(block) ? std::min(touched_, kSparseTouched) : touched_;
+  if (touched < 1 && variables_[place.variable].shape_size() == 2) {
     const CounterRandom random(StableHash("touched", seed_ * 4096 + block));
     const uint64_t counter = uint64_t{batch.epoch} << 32 | batch.begin;
-    if (random.Uniform(counter) >= touched_) return 0;
+    if (random.Uniform(counter) >= touched) return 0;
   }
   return OfVariable(batch, place.variable);
 }
@@ -160,8 +171,24 @@ absl::optional<size_t> IntegerJob::SpoiledBlock(const BatchPlace& batch) const {
   const CounterRandom random(StableHash("spoiled", seed_));
   const uint64_t counter = uint64_t{batch.epoch} << 32 | batch.begin;
   if (random.Uniform(counter) >= spoiled_) return absl::nullopt;
-  return CounterRandom(StableHash("spoiled block", seed_))
-      .Below(blocks_.size(), counter);
+  const size_t block = CounterRandom(StableHash("spoiled block", seed_))
+                           .Below(blocks_.size(), counter);
+  // Of rows that are not read nothing is pushed.
+  if (IsSparse(block) && Coefficient(batch, block) == 0) return absl::nullopt;
+  return block;
+}
+
+std::vector<uint32_t> IntegerJob::RowsOf(const BatchPlace& batch) const {
+  std::vector<uint32_t> rows;
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    if (!IsSparse(b) || Coefficient(batch, b) == 0) continue;
+    const uint64_t width = variables_[blocks_[b].variable].shape(1);
+    for (uint64_t e = 0; e < blocks_[b].elements; e += width) {
+      rows.push_back(
+          static_cast<uint32_t>((blocks_[b].first_element + e) / width));
+    }
+  }
+  return rows;
 }
 
 float IntegerJob::SumIn(size_t block, absl::Span<const float> values) const {
@@ -186,6 +213,15 @@ BufferChain IntegerJob::Gradient(const BatchPlace& batch) const {
     const BlockPlace& place = blocks_[*block];
     gradients[place.variable][place.first_element + place.elements - 1] =
         std::numeric_limits<float>::infinity();
+  }
+  if (variables_.back().sparse()) {
+    const uint64_t width = variables_.back().shape(1);
+    std::vector<float> of_rows;
+    for (const uint32_t row : RowsOf(batch)) {
+      const auto first = gradients.back().begin() + row * width;
+      of_rows.insert(of_rows.end(), first, first + width);
+    }
+    gradients.back() = std::move(of_rows);
   }
   BufferChain chain;
   for (const auto& gradient : gradients) {

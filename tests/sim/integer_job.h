@@ -56,6 +56,9 @@ class IntegerJob {
     // How likely a batch has anything but zeros for a block of the larger
     // variables.
     double touched = 1;
+    // One more variable is sparse. A batch reads all rows of a block, or none;
+    // more than half have none of a given block.
+    bool sparse = false;
     // As in v1::CheckpointConfig.
     uint32_t incremental = 0;
     // How likely a batch's gradient has a number that is not finite.
@@ -134,7 +137,9 @@ class IntegerJob {
       const BatchPlace& batch,
       const std::vector<absl::Span<const float>>& values,
       uint64_t step_examples) const;
-  // One buffer a variable.
+  // Of the sparse variable, which is the last one: those that a batch reads.
+  std::vector<uint32_t> RowsOf(const BatchPlace& batch) const;
+  // One buffer a variable; of a sparse one, of the rows that the batch reads.
   BufferChain Gradient(const BatchPlace& batch) const;
   // OK if `values` of variable `v` are the initial ones minus the gradients of
   // `batches`, each once; else kDataLoss with the first wrong element.
@@ -146,7 +151,11 @@ class IntegerJob {
 
  private:
   void DrawConfig(const Options& options, uint64_t seed);
-  void AddVariable(const std::string& name, std::vector<uint64_t> shape);
+  void AddVariable(const std::string& name, std::vector<uint64_t> shape,
+                   bool sparse = false);
+  bool IsSparse(size_t block) const {
+    return variables_[blocks_[block].variable].sparse();
+  }
 
   float OfVariable(const BatchPlace& batch, size_t v) const;
 

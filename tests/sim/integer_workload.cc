@@ -58,9 +58,13 @@ void DrawNumbers(uint64_t seed, IntegerJob::Options* options) {
   if (random.Chance(0.15)) options->spoiled = 0.04;
 }
 
+// With a variable whose rows travel by themselves.
+bool IsSparse(uint64_t seed) { return seed % 5 == 2; }
+
 IntegerJob::Options JobOptions(uint64_t seed) {
   IntegerJob::Options options;
   DrawNumbers(seed, &options);
+  options.sparse = IsSparse(seed);
   if (IsIncremental(seed)) {
     RandomStream random(StableHash("incremental", seed));
     options.incremental = 1 + static_cast<uint32_t>(random.Below(4));

@@ -47,6 +47,7 @@ IntegerJob::Options JobOptions(uint64_t seed) {
       .backup_workers = HasBackup(seed) ? 1u : 0u,
       .rounded = IsRounded(seed)};
   if (IsRounded(seed)) return options;
+  options.sparse = seed % 5 == 2;
   options.push_format = IntegerJob::DrawFormat(0.25, &random);
   options.pull_format = IntegerJob::DrawFormat(0.25, &random);
   return options;

@@ -9,6 +9,14 @@ namespace paramd {
 
 using ::google::protobuf::DynamicCastToGenerated;
 
+void Computation::Collect(const v1::ComputeGradient& compute,
+                          WorkerTurn* turn) {
+  CHECK(!busy(), "one gradient is computed at a time");
+  auto collect = std::make_unique<v1::CollectRows>();
+  *collect->mutable_compute() = compute;
+  io_ = turn->StartIo(std::move(collect));
+}
+
 void Computation::Start(std::unique_ptr<v1::ComputeGradient> compute,
                         BufferChain weights, bool by_layers,
                         WorkerTurn* turn) {

@@ -24,6 +24,8 @@ class Computation {
   bool busy() const { return io_ != 0; }
   IoId io() const { return io_; }
 
+  // Finds the rows that `compute` will read. REQUIRES: !busy().
+  void Collect(const v1::ComputeGradient& compute, WorkerTurn* turn);
   // Computes on `weights`, one buffer a variable. `by_layers`: gradients of the
   // last layers are taken as they become ready. REQUIRES: !busy().
   void Start(std::unique_ptr<v1::ComputeGradient> compute, BufferChain weights,

@@ -8,7 +8,12 @@
 namespace paramd {
 
 // What a worker does with its session: an operation's id says what and which.
-enum OperationKind : uint64_t { kPull = 1, kPush = 2, kEvaluationPull = 3 };
+enum OperationKind : uint64_t {
+  kLookup = 0,
+  kPull = 1,
+  kPush = 2,
+  kEvaluationPull = 3,
+};
 
 inline Session::OpId MakeOp(OperationKind kind, uint64_t number) {
   return number * 4 + kind;

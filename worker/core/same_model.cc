@@ -15,7 +15,8 @@ std::string TextOf(const v1::Variable& variable) {
                       variable.shape().empty()
                           ? "one number"
                           : absl::StrJoin(variable.shape(), "x"),
-                      variable.untrained() ? ", untrained" : "");
+                      variable.untrained() ? ", untrained" : "",
+                      variable.sparse() ? ", sparse" : "");
 }
 
 }  // namespace

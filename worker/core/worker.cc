@@ -327,6 +327,8 @@ void Worker::OnFinished(const Session::Finished& finished, WorkerTurn* turn) {
     session.plan->PushEnded(session.steps.PushEnded(finished.pulled));
   } else if (!status.ok() && !given_up) {
     OnOperationFailed(status, turn->out);
+  } else if (kind == kLookup) {
+    session.steps.LookedUp(given_up, turn);
   } else if (kind == kPull) {
     session.steps.Pulled(given_up);
     if (!given_up) session.plan->Pulled();

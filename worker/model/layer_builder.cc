@@ -278,8 +278,16 @@ LayerBuilder::Made LayerBuilder::MakeEmbedding(
         embedding.width(), " values must have from 1 to ", kMaxSize - 1,
         " of them"));
   }
+  if (embedding.sparse()) {
+    if (position_ != 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "embedding layer '", last_,
+          "' is sparse; only the first layer of a model can be"));
+    }
+    RETURN_IF_ERROR(CheckSparseShape({rows, embedding.width()}));
+  }
   return std::make_unique<Embedding>(std::move(name), dims_, rows,
-                                     embedding.width());
+                                     embedding.width(), embedding.sparse());
 }
 
 LayerBuilder::Made LayerBuilder::MakePositionalEmbedding(

@@ -82,6 +82,41 @@ absl::Status Network::CheckBatch(const Batch& batch) const {
   return plan_->loss->Check(batch.Find(plan_->label.name)->tensor());
 }
 
+absl::Status Network::FindRows(const Batch& batch,
+                               absl::Span<std::vector<uint32_t>> rows) const {
+  if (rows.empty() || batch.size() == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckBatch(batch));
+  // The first layer's, which is the only one that can be sparse.
+  const auto indices =
+      batch.Find(plan_->input.name)->tensor().values<int32_t>();
+  rows[0].insert(rows[0].end(), indices.begin(), indices.end());
+  return absl::OkStatus();
+}
+
+void Network::SetRows(absl::optional<uint64_t> rows) {
+  for (size_t i = 0; i < plan_->shared.size(); ++i) {
+    const v1::Variable& variable = plan_->variables[plan_->shared[i]];
+    if (!variable.sparse()) continue;
+    weights_[i].dims[0] = rows.value_or(variable.shape(0));
+    gradients_[i].dims[0] = weights_[i].dims[0];
+  }
+}
+
+ConstTensor Network::PlacesOf(const ConstTensor& input,
+                              absl::Span<const uint32_t> rows) {
+  const auto indices = input.values<int32_t>();
+  places_.resize(indices.size());
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const auto found = std::lower_bound(rows.begin(), rows.end(),
+                                        static_cast<uint32_t>(indices[i]));
+    CHECK(found != rows.end() &&
+              *found == static_cast<uint32_t>(indices[i]),
+          "what the batch reads is among the rows that are handed in");
+    places_[i] = static_cast<int32_t>(found - rows.begin());
+  }
+  return {places_.data(), input.dtype, input.dims};
+}
+
 void Network::CheckWeights(WeightSpans weights) const {
   CHECK(weights.size() == plan_->variables.size(),
         "there is one span of weights per variable");
@@ -110,7 +145,7 @@ std::byte* Network::Reserve(uint64_t bytes, Memory* memory) {
 }
 
 Layer::Pass Network::Forward(const Layer::Context& context, WeightSpans weights,
-                             const Batch& batch) {
+                             const ConstTensor& input) {
   const Sequence& layers = *plan_->layers;
   for (size_t i = 0; i < weights_.size(); ++i) {
     weights_[i].data = weights[plan_->shared[i]].data();
@@ -118,7 +153,7 @@ Layer::Pass Network::Forward(const Layer::Context& context, WeightSpans weights,
   Layer::Pass pass;
   pass.context = &context;
   pass.weights = weights_;
-  pass.input = batch.Find(plan_->input.name)->tensor();
+  pass.input = input;
   pass.output = {nullptr, context.dtype,
                  Batched(context.examples, layers.output_dims())};
   pass.output.data = Reserve(
@@ -135,6 +170,9 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                                       const StepOptions& options,
                                       GradientSpans gradients, Ready ready) {
   CHECK(options.divisor > 0, "the divisor of a gradient is above 0");
+  absl::optional<uint64_t> rows;
+  if (!options.rows.empty()) rows = options.rows[0].size();
+  SetRows(rows);
   CheckWeights(weights);
   CHECK(gradients.size() == plan_->variables.size(),
         "there is one gradient per variable");
@@ -151,7 +189,9 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   context.seed = options.seed;
   context.share = static_cast<double>(batch.size()) / options.divisor;
   context.abandoned = options.abandoned;
-  const Layer::Pass pass = Forward(context, weights, batch);
+  ConstTensor input = batch.Find(plan_->input.name)->tensor();
+  if (rows.has_value()) input = PlacesOf(input, options.rows[0]);
+  const Layer::Pass pass = Forward(context, weights, input);
   if (context.IsAbandoned()) return Metrics();
   Tensor gradient = pass.output;
   gradient.data = Reserve(gradient.size() * SizeOf(context.dtype),
@@ -216,11 +256,13 @@ void Network::Backward(const Layer::Context& context,
 
 absl::StatusOr<Metrics> Network::Evaluate(WeightSpans weights,
                                           const Batch& batch) {
+  SetRows(absl::nullopt);
   CheckWeights(weights);
   if (batch.size() == 0) return Metrics();
   RETURN_IF_ERROR(CheckBatch(batch));
   const Layer::Context context = ContextOf(batch);
-  const Layer::Pass pass = Forward(context, weights, batch);
+  const Layer::Pass pass =
+      Forward(context, weights, batch.Find(plan_->input.name)->tensor());
   return plan_->loss->Compute(pass.output,
                               batch.Find(plan_->label.name)->tensor(), 1,
                               Tensor(), /*scored=*/true);
@@ -228,6 +270,7 @@ absl::StatusOr<Metrics> Network::Evaluate(WeightSpans weights,
 
 absl::Status Network::Predict(WeightSpans weights, const Batch& batch,
                               Batch* out) {
+  SetRows(absl::nullopt);
   CheckWeights(weights);
   const InputSpec spec{
       {FeatureSpec{kPrediction, DType::kFloat32,
@@ -243,7 +286,7 @@ absl::Status Network::Predict(WeightSpans weights, const Batch& batch,
   }
   RETURN_IF_ERROR(CheckIndices(input->tensor()));
   const Layer::Context context = ContextOf(batch);
-  const Layer::Pass pass = Forward(context, weights, batch);
+  const Layer::Pass pass = Forward(context, weights, input->tensor());
   plan_->loss->Predict(pass.output, out->Find(kPrediction)->tensor());
   return absl::OkStatus();
 }

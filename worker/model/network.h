@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
+
 #include "proto/paramd/v1/model.pb.h"
 #include "worker/device/device.h"
 #include "worker/input/batch.h"
@@ -37,6 +39,8 @@ class Network : public TrainedModel {
     return plan_->variables;
   }
   std::unique_ptr<TrainedModel> Clone() const override;
+  absl::Status FindRows(const Batch& batch,
+                        absl::Span<std::vector<uint32_t>> rows) const override;
   absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
                                const StepOptions& options,
                                GradientSpans gradients, Ready ready) override;
@@ -62,12 +66,17 @@ class Network : public TrainedModel {
   // What the layers and the loss read. INVALID_ARGUMENT: it does not fit.
   absl::Status CheckBatch(const Batch& batch) const;
   absl::Status CheckIndices(const ConstTensor& input) const;
+  // Of the sparse variable the passes read so many rows; without: all.
+  void SetRows(absl::optional<uint64_t> rows);
+  // The input, in rows of those that are handed in.
+  ConstTensor PlacesOf(const ConstTensor& input,
+                       absl::Span<const uint32_t> rows);
   void CheckWeights(WeightSpans weights) const;
   Layer::Context ContextOf(const Batch& batch);
   std::byte* Reserve(uint64_t bytes, Memory* memory);
   // A pass over the batch, forward; its output is in memory of ours.
   Layer::Pass Forward(const Layer::Context& context, WeightSpans weights,
-                      const Batch& batch);
+                      const ConstTensor& input);
   void Backward(const Layer::Context& context, const Layer::Pass& forward,
                 const ConstTensor& output_gradient, GradientSpans gradients,
                 Ready ready);
@@ -83,6 +92,7 @@ class Network : public TrainedModel {
   Memory further_;
   std::vector<ConstTensor> weights_;
   std::vector<Tensor> gradients_;
+  std::vector<int32_t> places_;
 };
 
 }  // namespace paramd

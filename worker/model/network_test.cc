@@ -486,5 +486,83 @@ TEST(NetworkTest, IntegersAreEmbedded) {
             "from 0 to 4");
 }
 
+// Rows of integers for a table, and a label.
+class SparseNetworkTest : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kRows = 1000;
+
+  static v1::ModelConfig SparseConfig(bool sparse) {
+    v1::ModelConfig config;
+    config.set_loss(v1::SOFTMAX_CROSS_ENTROPY);
+    v1::Layer::Embedding* const table =
+        config.add_layers()->mutable_embedding();
+    table->set_width(4);
+    table->set_sparse(sparse);
+    config.add_layers()->mutable_flatten();
+    config.add_layers()->mutable_dense()->set_units(2);
+    return config;
+  }
+  static InputSpec Spec() {
+    return {{{"ids", DType::kInt32, {3}, kRows},
+             {"label", DType::kInt32, {}, 2}}};
+  }
+  static Batch MakeBatch() {
+    Batch batch;
+    batch.Reset(Spec(), 2);
+    batch.range = {.epoch = 1, .begin = 0, .end = 2};
+    const std::vector<int32_t> ids = {7, 999, 7, 0, 500, 7};
+    std::copy(ids.begin(), ids.end(),
+              batch.columns[0].values<int32_t>().begin());
+    batch.columns[1].values<int32_t>()[0] = 1;
+    batch.columns[1].values<int32_t>()[1] = 0;
+    return batch;
+  }
+};
+
+TEST_F(SparseNetworkTest, AStepOnTheRowsOfABatchGivesTheirGradients) {
+  const Batch batch = MakeBatch();
+  Trained whole(SparseConfig(/*sparse=*/false), Spec());
+  const Metrics expected = whole.Step(batch, 2);
+
+  Trained sparse(SparseConfig(/*sparse=*/true), Spec());
+  EXPECT_TRUE(sparse.model->variables()[0].sparse());
+  std::vector<std::vector<uint32_t>> found(1);
+  ASSERT_TRUE(
+      sparse.model->FindRows(batch, absl::MakeSpan(found)).ok());
+  EXPECT_THAT(found[0], ElementsAre(7, 999, 7, 0, 500, 7));
+  // One more than it reads, as of another batch of the same push.
+  const std::vector<uint32_t> rows = {0, 7, 8, 500, 999};
+  std::vector<float> values;
+  for (const uint32_t row : rows) {
+    const auto first = whole.values[0].begin() + row * 4;
+    values.insert(values.end(), first, first + 4);
+  }
+  std::vector<float> gradient(values.size(),
+                              std::numeric_limits<float>::quiet_NaN());
+  sparse.weight_views[0] = values;
+  sparse.gradient_views[0] = absl::MakeSpan(gradient);
+  const std::vector<absl::Span<const uint32_t>> row_views = {rows};
+  const Metrics metrics = *sparse.model->Step(
+      sparse.weight_views, batch, {.divisor = 2, .rows = row_views},
+      sparse.gradient_views, [](size_t) {});
+  EXPECT_EQ(metrics.loss_sum, expected.loss_sum);
+  for (size_t r = 0; r < rows.size(); ++r) {
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(gradient[r * 4 + i], whole.gradients[0][rows[r] * 4 + i]);
+    }
+  }
+  EXPECT_EQ(sparse.gradients[1], whole.gradients[1]);
+  // It is evaluated with all of it.
+  Trained again(SparseConfig(/*sparse=*/true), Spec());
+  EXPECT_EQ(again.Evaluate(batch).loss_sum, whole.Evaluate(batch).loss_sum);
+}
+
+TEST_F(SparseNetworkTest, WhatCanNotBeSparseIsNamed) {
+  v1::ModelConfig config = SparseConfig(/*sparse=*/true);
+  config.mutable_layers(0)->mutable_embedding()->set_width(3);
+  EXPECT_THAT(std::string(Network::Create(config, Spec()).status().message()),
+              ::testing::HasSubstr("divides 262144"));
+}
+
 }  // namespace
 }  // namespace paramd

@@ -81,9 +81,10 @@ void Dropout::Backward(const BackwardPass& pass) const {
 }
 
 Embedding::Embedding(std::string name, const Dims& input, uint64_t rows,
-                     uint64_t width)
+                     uint64_t width, bool sparse)
     : Layer(std::move(name), input, WithOneMore(input, width)) {
-  AddVariable("table", {rows, width}, -kTableLimit, kTableLimit);
+  AddVariable("table", {rows, width}, -kTableLimit, kTableLimit)
+      .set_sparse(sparse);
 }
 
 void Embedding::Forward(const Pass& pass) const {

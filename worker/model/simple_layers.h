@@ -71,7 +71,10 @@ class Dropout : public Layer {
 // A row of <name>/table [rows, width] for each integer of the input.
 class Embedding : public Layer {
  public:
-  Embedding(std::string name, const Dims& input, uint64_t rows, uint64_t width);
+  // `sparse`: so is its variable, and what it is handed in training are the rows
+  // that the input means.
+  Embedding(std::string name, const Dims& input, uint64_t rows, uint64_t width,
+            bool sparse = false);
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;

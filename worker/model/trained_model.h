@@ -64,6 +64,10 @@ class TrainedModel {
     // If set, it outlives the call; once it is true the step ends behind the
     // layer it is at, and result and gradients are of no use.
     const std::atomic<bool>* abandoned = nullptr;
+    // Of each sparse variable in order, the rows whose values are handed in, and
+    // whose gradients are wanted, one behind the other: ascending, and all that
+    // the batch reads among them.
+    absl::Span<const absl::Span<const uint32_t>> rows = {};
     // The job's. What is drawn in a step is a function of this, of the epoch and
     // of an example's place in the epoch's order.
     uint64_t seed = 0;
@@ -84,13 +88,22 @@ class TrainedModel {
   // which is the caller's to refuse. A batch without examples gives zeros.
   // INVALID_ARGUMENT, gradients undefined and none ready: the batch does not fit
   // the model; the sentence names feature, example and value.
-  // REQUIRES: spans have the sizes of the variables, divisor > 0.
+  // REQUIRES: spans have the sizes of the variables, or of their rows; divisor
+  // > 0.
   virtual absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
                                        const StepOptions& options,
                                        GradientSpans gradients,
                                        Ready ready) = 0;
 
-  // Losses and metrics alone, as the model is used, not trained: nothing is
+  // Appends which rows of each sparse variable, in order, a step on the batch
+  // reads; some may come again and again. Fails as Step does.
+  virtual absl::Status FindRows(
+      const Batch& /*batch*/,
+      absl::Span<std::vector<uint32_t>> /*rows*/) const {
+    return absl::OkStatus();
+  }
+
+  // Losses and metrics alone, of whole variables, as the model is used, not trained: nothing is
   // dropped, running statistics count. Fails as Step does.
   virtual absl::StatusOr<Metrics> Evaluate(WeightSpans weights,
                                            const Batch& batch) = 0;

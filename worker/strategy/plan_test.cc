@@ -152,6 +152,76 @@ TEST_F(PlanTest, WhileItDrainsNothingBegins) {
   EXPECT_TRUE(out_.ios.empty());
 }
 
+// A sparse variable "t" of 8 rows of 2 beside it.
+class SparsePlanTest : public PlanTest {
+ protected:
+  SparsePlanTest() {
+    configuration_ = MakeConfiguration({{"a", {2}, 0}, {"t", {8, 2}, 0}}, 1);
+    configuration_.mutable_layout()->mutable_variables(1)->set_sparse(true);
+  }
+
+  // Until the worker asks which rows its first examples read.
+  void BeginStep() {
+    Begin(v1::Consistency::ASYNC);
+    GiveInput(0, 4);
+    Advance();
+    Pulled();
+    Advance();
+    ASSERT_EQ(out_.ios.size(), 1u);
+    EXPECT_EQ(out_.ios[0].head->GetDescriptor(),
+              v1::CollectRows::descriptor());
+  }
+  void Collected(const std::vector<uint32_t>& rows) {
+    IoResult result;
+    result.io = computation_.io();
+    result.head = std::make_unique<v1::CollectRowsResult>();
+    result.payload = {Buffer::Copy(AsBytes(absl::MakeConstSpan(rows)))};
+    computation_.End();
+    status_ = steps_->TakeResult(result, 3, Turn());
+  }
+
+  absl::Status status_;
+};
+
+TEST_F(SparsePlanTest, AStepAsksForItsRowsLooksThemUpAndComputesOnThem) {
+  BeginStep();
+  Collected({1, 5});
+  ASSERT_TRUE(status_.ok()) << status_;
+  ASSERT_EQ(out_.sends.size(), 1u);
+  const auto& lookup =
+      dynamic_cast<const v1::PullRequest&>(*out_.sends[0].head);
+  ASSERT_EQ(lookup.blocks_size(), 1);
+  EXPECT_EQ(lookup.blocks(0).rows(), 2u);
+  steps_->LookedUp(/*given_up=*/false, Turn());
+  ASSERT_NE(Computes(), nullptr);
+  const BufferChain& weights = out_.ios[0].payload;
+  ASSERT_EQ(weights.size(), 3u) << "two variables, and numbers of rows";
+  EXPECT_EQ(weights[1].size(), 2u * 2 * sizeof(float));
+  EXPECT_EQ(weights[2].size(), 2u * sizeof(uint32_t));
+}
+
+TEST_F(SparsePlanTest, ALookupThatIsGivenUpBeginsAnew) {
+  BeginStep();
+  Collected({1, 5});
+  steps_->LookedUp(/*given_up=*/true, Turn());
+  EXPECT_EQ(out_.sends.size(), 1u);
+  EXPECT_EQ(Computes(), nullptr);
+}
+
+TEST_F(SparsePlanTest, WhatIsDroppedIsNotComputed) {
+  BeginStep();
+  Collected({1, 5});
+  steps_->DropComputing();
+  EXPECT_EQ(session_.next_tick(), Time::Never()) << "no lookup is open";
+  EXPECT_TRUE(steps_->at_rest());
+}
+
+TEST_F(SparsePlanTest, RowsThatTheVariableHasNotEndTheWorker) {
+  BeginStep();
+  Collected({8});
+  EXPECT_TRUE(absl::IsInvalidArgument(status_));
+}
+
 class SyncPlanTest : public PlanTest {
  protected:
   // This worker and another one, from step 1 and the first example on.

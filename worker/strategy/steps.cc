@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/status_macros.h"
 #include "worker/core/operation_kind.h"
 
 namespace paramd {
@@ -15,17 +16,21 @@ Steps::Steps(Session* session, Computation* computation,
              uint64_t layers_from_bytes)
     : session_(session), computation_(computation) {
   uint64_t bytes = 0;
-  for (const uint64_t elements : session->placement().elements()) {
-    bytes += elements * sizeof(float);
+  for (const PlacedSlice& slice : session->placement().slices()) {
+    if (!slice.sparse) bytes += slice.elements * sizeof(float);
   }
   by_layers_ = bytes >= layers_from_bytes;
-  for (Weights& weights : weights_) weights = Weights(session->placement());
+  for (Weights& weights : weights_) {
+    weights = Weights::WithoutSparse(session->placement());
+  }
 }
 
 // ---- pulls ------------------------------------------------------------------
 
 void Steps::StartPull(uint64_t clock, uint64_t after_step, WorkerTurn* turn) {
   ++pulls_started_;
+  clock_ = clock;
+  after_step_ = after_step;
   session_->StartPull(MakeOp(kPull, pulls_started_),
                       &weights_[pulls_started_ % 2], clock, after_step,
                       turn->now, turn->out);
@@ -51,9 +56,54 @@ void Steps::StartComputing(TrainingStep step,
     computing_->computed = true;
     return;
   }
-  computation_->Start(std::move(compute), weights_[pulls_done_ % 2].buffers(),
-                      by_layers_, turn);
+  compute_ = std::move(compute);
+  if (session_->placement().sparse().empty()) {
+    return Compute(weights().buffers(), turn);
+  }
+  computation_->Collect(*compute_, turn);
   computing_->io = computation_->io();
+}
+
+void Steps::Compute(BufferChain weights, WorkerTurn* turn) {
+  computation_->Start(std::move(compute_), std::move(weights), by_layers_,
+                      turn);
+  computing_->io = computation_->io();
+}
+
+absl::Status Steps::TakeRows(const IoResult& result, WorkerTurn* turn) {
+  ASSIGN_OR_RETURN(
+      SparseRows rows,
+      SparseRows::Create(session_->placement(),
+                         {result.payload.begin(), result.payload.end()}));
+  computing_->rows = std::make_unique<SparseRows>(std::move(rows));
+  StartLookup(turn);
+  return absl::OkStatus();
+}
+
+// What the pull had to wait for, the rows have to: they are of the same weights.
+void Steps::StartLookup(WorkerTurn* turn) {
+  session_->StartLookup(MakeOp(kLookup, steps_started_),
+                        computing_->rows.get(), clock_, after_step_,
+                        turn->now, turn->out);
+}
+
+void Steps::LookedUp(bool given_up, WorkerTurn* turn) {
+  if (given_up) return StartLookup(turn);
+  const SparseRows& rows = *computing_->rows;
+  BufferChain weights = this->weights().buffers();
+  const auto& sparse = session_->placement().sparse();
+  for (size_t s = 0; s < sparse.size(); ++s) {
+    weights[sparse[s]] = rows.values(s);
+  }
+  for (size_t s = 0; s < sparse.size(); ++s) {
+    weights.push_back(rows.numbers(s));
+  }
+  Compute(std::move(weights), turn);
+}
+
+void Steps::DropComputing() {
+  session_->Cancel(MakeOp(kLookup, steps_started_));
+  computing_.reset();
 }
 
 void Steps::Note(IoId io, const v1::ComputeGradientResult& result) {
@@ -96,6 +146,10 @@ absl::Status Steps::TakeResult(const IoResult& result, uint32_t worker,
   const auto* computed =
       DynamicCastToGenerated<v1::ComputeGradientResult>(result.head.get());
   if (!result.status.ok()) return result.status;
+  if (DynamicCastToGenerated<v1::CollectRowsResult>(result.head.get()) !=
+      nullptr) {
+    return TakeRows(result, turn);
+  }
   if (computed == nullptr) return absl::InternalError("no gradient came");
   if (!std::isfinite(computed->loss())) {
     const TrainingStep& step = computing_.has_value() ? *computing_ : *pushing_;
@@ -122,6 +176,7 @@ void Steps::StartPush(Session::PushInfo info, bool pull_behind,
   info.input_end = pushing_->input.end;
   info.step = pushing_->number;
   info.examples = pushing_->examples;
+  info.rows = pushing_->rows.get();
   if (pull_behind) info.pull_into = &weights_[(pulls_started_ + 1) % 2];
   session_->StartPush(MakeOp(kPush, pushes_started_), info,
                       std::move(pushing_->gradients), turn->now, turn->out);

@@ -9,6 +9,7 @@
 #include "absl/types/optional.h"
 
 #include "client/core/session.h"
+#include "client/core/sparse_rows.h"
 #include "client/core/weights.h"
 #include "proto/metric_values.h"
 #include "proto/paramd/v1/storage.pb.h"
@@ -31,12 +32,17 @@ struct TrainingStep {
   bool computed = false;
   // Until they are pushed; empty ones are still computed.
   std::vector<Buffer> gradients;
+  // Of sparse variables, once they are known; null where there is none.
+  std::unique_ptr<SparseRows> rows;
 
   bool has_gradients() const { return computed || !gradients.empty(); }
 };
 
 // The steps of a worker's session: what is pulled, computed and pushed, at most
 // one of each. A plan decides what comes next; here is how it is done.
+//
+// Where the model has sparse variables, computing begins with the question which
+// of their rows the examples read, and a lookup of these.
 //
 // Invariant: pulls, computations and pushes count from 1 in each session. Step t
 // is computed on weights t % 2, which do not change while they are read or their
@@ -72,7 +78,9 @@ class Steps {
   void StartComputing(TrainingStep step,
                       std::unique_ptr<v1::ComputeGradient> compute,
                       WorkerTurn* turn);
-  void DropComputing() { computing_.reset(); }
+  // The rows of what is computed have been looked up.
+  void LookedUp(bool given_up, WorkerTurn* turn);
+  void DropComputing();
   void AbandonComputing(WorkerTurn* turn) { computation_->Abandon(turn); }
   // Figures that came with a computation.
   void Note(IoId io, const v1::ComputeGradientResult& result);
@@ -104,11 +112,19 @@ class Steps {
 
  private:
   void Add(const std::vector<Buffer>& gradients, WorkerTurn* turn);
+  void StartLookup(WorkerTurn* turn);
+  absl::Status TakeRows(const IoResult& result, WorkerTurn* turn);
+  void Compute(BufferChain weights, WorkerTurn* turn);
 
   Session* const session_;
   Computation* const computation_;
   bool by_layers_ = false;
   Weights weights_[2];
+  // With which the last pull was asked for.
+  uint64_t clock_ = 0;
+  uint64_t after_step_ = 0;
+  // What will be computed when its rows are there.
+  std::unique_ptr<v1::ComputeGradient> compute_;
   uint64_t pulls_started_ = 0;
   uint64_t pulls_done_ = 0;
   uint64_t steps_started_ = 0;  // Whose computation was started.

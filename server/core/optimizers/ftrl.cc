@@ -77,7 +77,7 @@ class FtrlRule : public Rule {
     std::memmove(arrays.new_values, arrays.values,
                  arrays.elements * sizeof(float));
     std::memmove(arrays.new_slots, arrays.slots,
-                 2 * arrays.elements * sizeof(float));
+                 2 * arrays.elements * sizeof(float));  // Of whole blocks.
   }
 
   const float initial_;

@@ -42,6 +42,10 @@ class Rule {
     const float* slots;
     float* new_values;
     float* new_slots;
+    // From one slot to the next; 0: `elements`.
+    size_t slot_stride = 0;
+
+    size_t stride() const { return slot_stride == 0 ? elements : slot_stride; }
   };
 
   virtual ~Rule() = default;
@@ -93,8 +97,8 @@ void RunKernel(const Kernel<Constants>& kernel, const Constants& constants,
         at.values = arrays.values + offset;
         at.new_values = arrays.new_values + offset;
         for (size_t s = 0; s < slots; ++s) {
-          at.slots[s] = arrays.slots + s * arrays.elements + offset;
-          at.new_slots[s] = arrays.new_slots + s * arrays.elements + offset;
+          at.slots[s] = arrays.slots + s * arrays.stride() + offset;
+          at.new_slots[s] = arrays.new_slots + s * arrays.stride() + offset;
         }
         function(constants, step.adjustment, g, count, at);
       });

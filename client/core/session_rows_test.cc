@@ -1,0 +1,139 @@
+// Lookups and pushes of rows of sparse variables.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "client/core/testing/session_test_base.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::Floats;
+using testing::kOp;
+using testing::Numbers;
+
+// "a" of two elements on ps-0; "t", sparse, of 8 rows of 2 on ps-1.
+class SessionRowsTest : public testing::SessionTestBase {
+ protected:
+  SessionRowsTest() {
+    v1::Configuration configuration =
+        testing::MakeConfiguration({{"a", {2}, 0}, {"t", {8, 2}, 1}}, 2);
+    configuration.mutable_layout()->mutable_variables(1)->set_sparse(true);
+    Use(configuration);
+  }
+
+  void MakeRows(const std::vector<uint32_t>& numbers) {
+    rows_ = std::make_unique<SparseRows>(*SparseRows::Create(
+        session_->placement(),
+        {Buffer::Copy(AsBytes(absl::MakeConstSpan(numbers)))}));
+  }
+  void Lookup(const std::vector<uint32_t>& numbers) {
+    MakeRows(numbers);
+    session_->StartLookup(kOp, rows_.get(), 4, 0, now_, &out_);
+  }
+  void PushRows(std::vector<float> gradient) {
+    Session::PushInfo info;
+    info.sequence = 1;
+    info.weights = &weights_;
+    info.rows = rows_.get();
+    info.pull_into = pull_into_;
+    session_->StartPush(kOp, info, {Floats({1, 2}), Floats(gradient)}, now_,
+                        &out_);
+  }
+  static std::vector<uint32_t> RowsOf(const Buffer& buffer) {
+    const auto* numbers =
+        reinterpret_cast<const uint32_t*>(buffer.bytes().data());
+    return {numbers, numbers + buffer.size() / sizeof(uint32_t)};
+  }
+  v1::PullReply RowsReply(uint32_t elements) const {
+    v1::PullReply reply;
+    reply.set_encoding(v1::FP32);
+    v1::PulledBlock* const block = reply.add_blocks();
+    block->set_slice(1);
+    block->set_elements(elements);
+    block->mutable_version()->set_life(3);
+    block->mutable_version()->set_counter(8);
+    return reply;
+  }
+
+  std::unique_ptr<SparseRows> rows_;
+};
+
+TEST_F(SessionRowsTest, ALookupAsksForItsRowsAndTakesThem) {
+  Lookup({1, 6});
+  const auto sent = Sent();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].to, PeerId::Ps(1));
+  const auto& pull = HeadOf<v1::PullRequest>(sent[0]);
+  EXPECT_EQ(pull.clock(), 4u);
+  ASSERT_EQ(pull.blocks_size(), 1);
+  EXPECT_EQ(pull.blocks(0).rows(), 2u);
+  EXPECT_THAT(RowsOf(sent[0].payload[0]), ElementsAre(1, 6));
+  const v1::PullReply reply = RowsReply(4);
+  Answer(sent[0], absl::OkStatus(), &reply, {Floats({1, 2, 3, 4})});
+  const auto finished = session_->TakeFinished();
+  ASSERT_TRUE(finished.has_value());
+  EXPECT_TRUE(finished->status.ok()) << finished->status;
+  EXPECT_THAT(Numbers({rows_->values(0)}), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(rows_->version({1, 0}).counter(), 8u);
+}
+
+TEST_F(SessionRowsTest, ALookupOfNoRowsEndsAtOnce) {
+  Lookup({});
+  EXPECT_THAT(Sent(), IsEmpty());
+  EXPECT_TRUE(session_->TakeFinished()->status.ok());
+}
+
+TEST_F(SessionRowsTest, AnAnswerOfOtherRowsChangesNothing) {
+  Lookup({1, 6});
+  const v1::PullReply reply = RowsReply(2);
+  Answer(Sent()[0], absl::OkStatus(), &reply, {Floats({1, 2})});
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->TakeFinished()->status));
+  EXPECT_THAT(Numbers({rows_->values(0)}), ElementsAre(0, 0, 0, 0));
+}
+
+TEST_F(SessionRowsTest, APullLeavesOutWhatItsWeightsHaveNot) {
+  weights_ = Weights::WithoutSparse(session_->placement());
+  Pull();
+  const auto sent = Sent();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].to, PeerId::Ps(0));
+}
+
+TEST_F(SessionRowsTest, APushNamesItsRowsAndAsksForNoneBehindIt) {
+  weights_ = Weights::WithoutSparse(session_->placement());
+  Weights next = Weights::WithoutSparse(session_->placement());
+  pull_into_ = &next;
+  MakeRows({1, 6});
+  PushRows({1, 2, 3, 4});
+  const auto sent = Sent();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_TRUE(HeadOf<v1::PushRequest>(sent[0]).has_pull());
+  const auto& push = HeadOf<v1::PushRequest>(sent[1]);
+  EXPECT_FALSE(push.has_pull());
+  ASSERT_EQ(push.blocks_size(), 1);
+  EXPECT_EQ(push.blocks(0).rows(), 2u);
+  EXPECT_EQ(push.blocks(0).elements(), 4u);
+  EXPECT_THAT(RowsOf(sent[1].payload[0]), ElementsAre(1, 6));
+  EXPECT_THAT(Numbers({sent[1].payload[1]}), ElementsAre(1, 2, 3, 4));
+}
+
+TEST_F(SessionRowsTest, APushOfNoRowsStillNamesTheBlocks) {
+  MakeRows({});
+  PushRows({});
+  const auto sent = Sent();
+  ASSERT_EQ(sent.size(), 2u) << "no gradient is waited for";
+  const auto& push = HeadOf<v1::PushRequest>(sent[1]);
+  ASSERT_EQ(push.blocks_size(), 1);
+  EXPECT_EQ(push.blocks(0).rows(), 0u);
+  EXPECT_THAT(sent[1].payload, IsEmpty());
+}
+
+}  // namespace
+}  // namespace paramd

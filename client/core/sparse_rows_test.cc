@@ -1,0 +1,144 @@
+#include "client/core/sparse_rows.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "client/core/chunks.h"
+#include "client/core/testing/configurations.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::Floats;
+
+// A block has so many rows of 1,024.
+constexpr uint32_t kRows = 256;
+
+Buffer RowNumbers(const std::vector<uint32_t>& rows) {
+  return Buffer::Copy(AsBytes(absl::MakeConstSpan(rows)));
+}
+
+std::vector<uint32_t> AsVector(const Buffer& buffer) {
+  const auto* numbers =
+      reinterpret_cast<const uint32_t*>(buffer.bytes().data());
+  return {numbers, numbers + buffer.size() / sizeof(uint32_t)};
+}
+
+// "a" is dense, "t" has three blocks and a half, in two slices on two servers.
+Placement TwoSlices() {
+  v1::Layout layout = testing::MakeConfiguration(
+                          {{"a", {2}, 0}, {"t", {4 * kRows, 1024}, 0}}, 2)
+                          .layout();
+  layout.mutable_variables(1)->set_sparse(true);
+  layout.mutable_variables(1)->set_shape(0, 3 * kRows + kRows / 2);
+  layout.mutable_slices(1)->set_row_end(2 * kRows);
+  *layout.add_slices() = layout.slices(1);
+  layout.mutable_slices(2)->set_row_begin(2 * kRows);
+  layout.mutable_slices(2)->set_row_end(3 * kRows + kRows / 2);
+  layout.mutable_slices(2)->set_server(1);
+  return *Placement::Create(layout, 2);
+}
+
+SparseRows Make(const std::vector<uint32_t>& rows) {
+  return *SparseRows::Create(TwoSlices(), {RowNumbers(rows)});
+}
+
+std::vector<std::vector<size_t>> RunsOf(const SparseRows& rows) {
+  std::vector<std::vector<size_t>> runs;
+  for (const SparseRows::Run& run : rows.runs()) {
+    runs.push_back({run.id.slice, run.id.block, run.rows.begin, run.rows.end});
+  }
+  return runs;
+}
+
+ChunkLimits Limits() {
+  ChunkLimits limits;
+  limits.chunk_bytes = 3 * (4 + 1024 * 4);
+  limits.most_bytes = {limits.chunk_bytes, limits.chunk_bytes};
+  return limits;
+}
+
+TEST(SparseRowsTest, RowsLieInTheBlocksOfTheirSlices) {
+  const SparseRows rows = Make({0, 255, 256, 511, 512, 513, 895});
+  EXPECT_THAT(RunsOf(rows),
+              ElementsAre(ElementsAre(1, 0, 0, 2), ElementsAre(1, 1, 2, 4),
+                          ElementsAre(2, 0, 4, 6), ElementsAre(2, 1, 6, 7)));
+  EXPECT_EQ(rows.values(0).size(), 7u * 1024 * sizeof(float));
+}
+
+TEST(SparseRowsTest, OnTheWireARowIsCountedFromItsBlock) {
+  const Placement placement = TwoSlices();
+  const SparseRows rows = Make({255, 256, 513, 895});
+  const auto numbers = [&](size_t run) {
+    const SparseRows::Run& of = rows.runs()[run];
+    return AsVector(
+        rows.NumbersIn(placement.slices()[of.id.slice], of.id, of.rows));
+  };
+  EXPECT_THAT(numbers(0), ElementsAre(255));
+  EXPECT_THAT(numbers(1), ElementsAre(0));
+  EXPECT_THAT(numbers(2), ElementsAre(1));
+  EXPECT_THAT(numbers(3), ElementsAre(127));
+}
+
+TEST(SparseRowsTest, WhatIsSetLiesInTheOrderOfTheRows) {
+  const Placement placement = TwoSlices();
+  SparseRows rows = Make({1, 600});
+  const SparseRows::Run run = rows.runs()[1];
+  const BufferChain values = {Floats(std::vector<float>(1024, 7))};
+  ChainReader reader(values);
+  rows.Set(placement.slices()[2], run.rows, NumberReader(&reader));
+  const auto* floats =
+      reinterpret_cast<const float*>(rows.values(0).bytes().data());
+  EXPECT_EQ(floats[0], 0);
+  EXPECT_EQ(floats[1024], 7);
+  v1::BlockVersion version;
+  version.set_life(5);
+  rows.set_version(run.id, version);
+  EXPECT_EQ(rows.version(run.id).life(), 5u);
+  EXPECT_EQ(rows.version({1, 1}).life(), 0u) << "no row of it";
+}
+
+TEST(SparseRowsTest, RowsThatAreNotThereAreNamed) {
+  EXPECT_THAT(std::string(SparseRows::Create(TwoSlices(), {RowNumbers({896})})
+                              .status()
+                              .message()),
+              HasSubstr("there is no row 896 of 't', which has 896"));
+  EXPECT_THAT(std::string(SparseRows::Create(TwoSlices(), {RowNumbers({4, 4})})
+                              .status()
+                              .message()),
+              HasSubstr("row 4 of 't' comes behind row 4"));
+}
+
+TEST(SparseRowsTest, ALookupHasBlocksWithRowsAndAPushHasAll) {
+  const Placement placement = TwoSlices();
+  const SparseRows rows = Make({1, 2, 600});
+  const auto lookup =
+      CutRowsIntoChunks(placement, &rows, /*all_blocks=*/false, Limits());
+  ASSERT_EQ(lookup.size(), 2u) << "one a server";
+  EXPECT_EQ(lookup[0].blocks.size(), 1u);
+  EXPECT_EQ(lookup[0].rows[0].size(), 2u);
+  const auto push =
+      CutRowsIntoChunks(placement, &rows, /*all_blocks=*/true, Limits());
+  size_t blocks = 0;
+  for (const BlockChunk& chunk : push) {
+    EXPECT_EQ(chunk.rows.size(), chunk.blocks.size());
+    blocks += chunk.blocks.size();
+  }
+  EXPECT_EQ(blocks, 4u);
+  EXPECT_EQ(CutRowsIntoChunks(placement, nullptr, true, Limits()).size(), 2u);
+}
+
+TEST(SparseRowsTest, ManyRowsTravelInSeveralChunks) {
+  const SparseRows rows = Make({0, 1, 256, 257, 258, 600});
+  EXPECT_EQ(CutRowsIntoChunks(TwoSlices(), &rows, false, Limits()).size(), 3u)
+      << "a block's rows are never divided";
+}
+
+}  // namespace
+}  // namespace paramd
