@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
+#include "tensor/shape.h"
 #include "worker/model/attention.h"
 #include "worker/model/image_layers.h"
 #include "worker/model/norm_layers.h"
