@@ -36,6 +36,40 @@ void Scale(float factor, GradientSpans gradients) {
 
 }  // namespace
 
+size_t CountSparse(absl::Span<const v1::Variable> variables) {
+  return std::count_if(
+      variables.begin(), variables.end(),
+      [](const v1::Variable& variable) { return variable.sparse(); });
+}
+
+StepWeights ReadWeights(const BufferChain& handed_out,
+                        absl::Span<const v1::Variable> variables) {
+  StepWeights weights;
+  for (size_t i = 0; i < handed_out.size(); ++i) {
+    const absl::Span<const std::byte> bytes = handed_out[i].bytes();
+    if (i < variables.size()) {
+      weights.values.emplace_back(
+          reinterpret_cast<const float*>(bytes.data()),
+          bytes.size() / sizeof(float));
+    } else {
+      weights.rows.emplace_back(
+          reinterpret_cast<const uint32_t*>(bytes.data()),
+          bytes.size() / sizeof(uint32_t));
+    }
+  }
+  return weights;
+}
+
+BufferChain PackRows(std::vector<std::vector<uint32_t>> rows) {
+  BufferChain packed;
+  for (std::vector<uint32_t>& some : rows) {
+    std::sort(some.begin(), some.end());
+    some.erase(std::unique(some.begin(), some.end()), some.end());
+    packed.push_back(Buffer::Copy(AsBytes(absl::MakeConstSpan(some))));
+  }
+  return packed;
+}
+
 GradientStep::GradientStep(const v1::JobConfig& job, TrainedModel* model)
     : batch_(job.batch_per_replica()),
       gradient_examples_(ExamplesPerGradient(job)),
@@ -56,10 +90,11 @@ std::vector<Portion> GradientStep::BatchesOf(
 }
 
 absl::StatusOr<Metrics> GradientStep::Compute(
-    const v1::ComputeGradient& request, WeightSpans weights, RowSpans rows,
+    const v1::ComputeGradient& request, const StepWeights& handed,
     NextBatch next_batch, const std::atomic<bool>* abandoned,
     GradientSpans gradients, TrainedModel::Ready ready) {
-  rows_ = rows;
+  const WeightSpans weights = handed.values;
+  rows_ = handed.rows;
   // In sync mode, which says what to divide by, a step is one gradient.
   const uint64_t length =
       request.divide_by() > 0 ? request.end() : gradient_examples_;

@@ -11,10 +11,26 @@
 
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
+#include "tensor/buffer.h"
 #include "worker/input/batch.h"
 #include "worker/model/trained_model.h"
 
 namespace paramd {
+
+// What a step is computed on: of a sparse variable some rows.
+struct StepWeights {
+  std::vector<absl::Span<const float>> values;  // By variable.
+  // By sparse variable, the numbers of its rows: see TrainedModel::StepOptions.
+  std::vector<absl::Span<const uint32_t>> rows;
+};
+
+// What came with a ComputeGradient, which outlives the result.
+StepWeights ReadWeights(const BufferChain& handed_out,
+                        absl::Span<const v1::Variable> variables);
+// What CollectRows is answered with: the rows of each sparse variable, sorted,
+// each once.
+BufferChain PackRows(std::vector<std::vector<uint32_t>> rows);
+size_t CountSparse(absl::Span<const v1::Variable> variables);
 
 // What one push is computed of: gradients of `accumulate` batches each, and
 // where the mode has no steps `push_every` such gradients.
@@ -39,8 +55,6 @@ class GradientStep {
   // `model` outlives it.
   GradientStep(const v1::JobConfig& job, TrainedModel* model);
 
-  using RowSpans = absl::Span<const absl::Span<const uint32_t>>;
-
   // The ranges whose batches Compute asks for, in order.
   std::vector<Portion> BatchesOf(const v1::ComputeGradient& request) const;
 
@@ -53,9 +67,8 @@ class GradientStep {
   // is final before the step has ended. CANCELLED once *abandoned; the errors of
   // `next_batch` and of the model; then gradients are of no use.
   // REQUIRES: spans have the sizes of the model's variables.
-  // `rows`: see TrainedModel::StepOptions.
   absl::StatusOr<Metrics> Compute(const v1::ComputeGradient& request,
-                                  WeightSpans weights, RowSpans rows,
+                                  const StepWeights& weights,
                                   NextBatch next_batch,
                                   const std::atomic<bool>* abandoned,
                                   GradientSpans gradients,
@@ -74,7 +87,7 @@ class GradientStep {
   // The worker's own weights, `moved_` from `weights` on.
   void Move(WeightSpans weights, GradientSpans gradients);
 
-  RowSpans rows_;  // Of the step that is computed.
+  absl::Span<const absl::Span<const uint32_t>> rows_;  // Of the present step.
   const uint64_t batch_;
   const uint64_t gradient_examples_;
   const float rate_;

@@ -90,7 +90,7 @@ class GradientStepTest : public ::testing::Test {
     Batch next;
     ready_.clear();
     status_ = step.Compute(
-        request, weights,
+        request, {.values = weights, .rows = {}},
         [&](const Portion& range) -> absl::StatusOr<const Batch*> {
           next.range = range;
           next.examples = range.size() - std::min(left_out_, range.size());

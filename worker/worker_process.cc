@@ -38,17 +38,6 @@ uint32_t ClassesOf(const InputSpec& spec) {
   return label == nullptr ? 0 : label->classes;
 }
 
-absl::Span<const uint32_t> AsRows(const Buffer& buffer) {
-  return {reinterpret_cast<const uint32_t*>(buffer.bytes().data()),
-          buffer.size() / sizeof(uint32_t)};
-}
-
-size_t CountSparse(const TrainedModel& model) {
-  return std::count_if(
-      model.variables().begin(), model.variables().end(),
-      [](const v1::Variable& variable) { return variable.sparse(); });
-}
-
 Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
   return {.epoch = epoch, .begin = begin, .end = end};
 }
@@ -221,7 +210,7 @@ IoResult WorkerProcess::CollectRows(const v1::ComputeGradient& request) {
   IoResult result;
   result.status = Begin(request);
   std::deque<std::unique_ptr<Batch>> batches;
-  std::vector<std::vector<uint32_t>> rows(CountSparse(*model_));
+  std::vector<std::vector<uint32_t>> rows(CountSparse(model_->variables()));
   for (const Portion& range : step_.BatchesOf(request)) {
     if (!result.status.ok()) return result;
     auto batch = TakeBatch(range);
@@ -232,12 +221,7 @@ IoResult WorkerProcess::CollectRows(const v1::ComputeGradient& request) {
   }
   if (!result.status.ok()) return result;
   kept_ = std::move(batches);
-  for (std::vector<uint32_t>& some : rows) {
-    std::sort(some.begin(), some.end());
-    some.erase(std::unique(some.begin(), some.end()), some.end());
-    result.payload.push_back(
-        Buffer::Copy(AsBytes(absl::MakeConstSpan(some))));
-  }
+  result.payload = PackRows(std::move(rows));
   result.head = std::make_unique<v1::CollectRowsResult>();
   return result;
 }
@@ -247,16 +231,10 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
   IoResult result;
   if (kept_.empty()) result.status = Begin(request);
   if (!result.status.ok()) return result;
-  const size_t variables = model_->variables().size();
-  std::vector<uint64_t> fresh(variables);
-  std::vector<absl::Span<const uint32_t>> rows;
-  for (size_t v = 0; v < variables && weights.size() > variables; ++v) {
-    if (!model_->variables()[v].sparse()) continue;
-    fresh[v] = weights[v].size();
-    rows.push_back(AsRows(weights[variables + rows.size()]));
+  std::vector<uint64_t> fresh(model_->variables().size());
+  for (size_t v = 0; v < fresh.size(); ++v) {
+    if (model_->variables()[v].sparse()) fresh[v] = weights[v].size();
   }
-  std::vector<absl::Span<const float>> values = ValuesOf(weights);
-  values.resize(variables);
   const GradientPool::Set gradients = pool_.Take(fresh);
   std::unique_ptr<Batch> batch;
   const auto next = [&](const Portion& range) -> absl::StatusOr<const Batch*> {
@@ -265,7 +243,8 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
     return batch.get();
   };
   const auto computed = step_.Compute(
-      request, values, rows, next, &abandoned_, gradients.mutables,
+      request, ReadWeights(weights, model_->variables()), next, &abandoned_,
+      gradients.mutables,
       [&](size_t variable) {
         ready_.Add(static_cast<uint32_t>(variable),
                    gradients.buffers[variable]);

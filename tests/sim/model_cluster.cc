@@ -38,7 +38,12 @@ class ModelTrainer {
         {v1::ComputeGradient::descriptor(), absl::Milliseconds(50),
          [this](Outbox::IoItem item) {
            return Compute(static_cast<const v1::ComputeGradient&>(*item.head),
-                          ValuesOf(item.payload));
+                          item.payload);
+         }},
+        {v1::CollectRows::descriptor(), absl::Milliseconds(10),
+         [this](Outbox::IoItem item) {
+           return CollectRows(
+               static_cast<const v1::CollectRows&>(*item.head).compute());
          }},
         {v1::AbandonGradient::descriptor(), absl::Milliseconds(1),
          [](Outbox::IoItem) { return IoResult{}; }},
@@ -60,7 +65,25 @@ class ModelTrainer {
     return *std::move(model);
   }
 
-  IoResult Compute(const v1::ComputeGradient& request, WeightSpans weights) {
+  IoResult CollectRows(const v1::ComputeGradient& request) {
+    IoResult result;
+    std::vector<std::vector<uint32_t>> rows(CountSparse(model_->variables()));
+    Batch batch;
+    for (const Portion& range : step_.BatchesOf(request)) {
+      result.status = training_.Read(range, &batch);
+      if (result.status.ok()) {
+        result.status = model_->FindRows(batch, absl::MakeSpan(rows));
+      }
+      if (!result.status.ok()) return result;
+    }
+    result.payload = PackRows(std::move(rows));
+    result.head = std::make_unique<v1::CollectRowsResult>();
+    return result;
+  }
+
+  IoResult Compute(const v1::ComputeGradient& request,
+                   const BufferChain& payload) {
+    const StepWeights weights = ReadWeights(payload, model_->variables());
     IoResult result;
     Batch batch;
     const auto next = [&](const Portion& range) -> absl::StatusOr<const Batch*> {
@@ -69,7 +92,7 @@ class ModelTrainer {
     };
     std::vector<Buffer> buffers;
     std::vector<absl::Span<float>> spans;
-    for (const absl::Span<const float> variable : weights) {
+    for (const absl::Span<const float> variable : weights.values) {
       Buffer& buffer =
           buffers.emplace_back(Buffer::Allocate(variable.size() * sizeof(float)));
       spans.push_back(
