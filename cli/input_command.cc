@@ -53,8 +53,13 @@ absl::StatusOr<Measured> Run(const Wanted& wanted, v1::JobConfig job,
   ASSIGN_OR_RETURN(auto pipeline,
                    OpenTrainingData(job.input(), job.seed()));
   pipeline->Measure(trace);
-  const Prefetcher::Options options =
+  Prefetcher::Options options =
       PrefetchOptions(job.input(), job.batch_per_replica());
+  // An epoch is a portion: of a few examples many of them wait.
+  options.max_portions = std::max<size_t>(
+      options.max_portions,
+      uint64_t{job.batch_per_replica()} * (pipeline->prefetch() + 1) /
+              pipeline->size() + 1);
   Prefetcher prefetcher(*pipeline, options);
   const uint64_t most = wanted.steps > 0 ? static_cast<uint64_t>(wanted.steps)
                                          : std::numeric_limits<uint64_t>::max();

@@ -60,6 +60,13 @@ class InputBenchTest(unittest.TestCase):
         lanes = {event["tid"] for event in events}
         self.assertGreaterEqual(len(lanes), 2)
 
+    def test_a_batch_may_be_larger_than_many_epochs(self):
+        code, out, errors = self.bench(
+            [{"take": {"examples": 4}}], "--steps=20",
+            "--set=batch_per_replica=2000")
+        self.assertEqual((code, errors), (0, ""))
+        self.assertRegex(out, "^80 examples in ")
+
     def test_a_trace_that_cannot_be_written_is_one_sentence(self):
         code, _, errors = self.bench(["shuffle"], "--steps=4",
                                      "--trace", "/nowhere/trace.json")

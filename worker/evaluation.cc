@@ -1,6 +1,6 @@
 #include "worker/evaluation.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "absl/status/status.h"
 
@@ -10,19 +10,28 @@ namespace paramd {
 namespace {
 
 constexpr uint64_t kBatch = 500;
+// Of a batch: with a slow disk 500 examples may take long.
+constexpr absl::Duration kPatience = absl::Hours(1);
 
 }  // namespace
 
 absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
-                                   TrainedModel* model) {
-  Batch batch;
+                                   TrainedModel* model,
+                                   Prefetcher::Options reading) {
+  reading.batch_size = kBatch;
+  Prefetcher prefetcher(data, std::move(reading));
+  RETURN_IF_ERROR(
+      prefetcher.Add({.epoch = 1, .begin = 0, .end = data.size()}));
+  prefetcher.NoMore();
   Metrics sum;
-  for (uint64_t begin = 0; begin < data.size(); begin += kBatch) {
-    const uint64_t end = std::min(data.size(), begin + kBatch);
-    RETURN_IF_ERROR(
-        data.Read({.epoch = 1, .begin = begin, .end = end}, &batch));
-    ASSIGN_OR_RETURN(const Metrics metrics, model->Evaluate(weights, batch));
+  for (;;) {
+    ASSIGN_OR_RETURN(Prefetcher::NextBatch next,
+                     prefetcher.WaitForNext(kPatience));
+    if (next.state == Prefetcher::NextBatch::kEnd) break;
+    ASSIGN_OR_RETURN(const Metrics metrics,
+                     model->Evaluate(weights, *next.batch));
     sum += metrics;
+    prefetcher.Recycle(std::move(next.batch));
   }
   if (sum.examples == 0) {
     return absl::InvalidArgumentError(

@@ -99,6 +99,7 @@ absl::StatusOr<Metrics> GradientStep::Compute(
   const uint64_t length =
       request.divide_by() > 0 ? request.end() : gradient_examples_;
   const bool is_one = request.end() - request.begin() <= length;
+  left_out_ = 0;
   if (is_one) {
     return ComputeOne(request, request.begin(), request.end(), weights,
                       next_batch, abandoned, gradients, ready);
@@ -140,6 +141,7 @@ absl::StatusOr<Metrics> GradientStep::ComputeOne(
                            .begin = from,
                            .end = std::min(from + batch_, end)};
     ASSIGN_OR_RETURN(const Batch* const batch, next_batch(range));
+    left_out_ += range.size() - batch->size();
     const uint64_t own =
         is_whole ? std::max<uint64_t>(batch->size(), 1) : end - begin;
     options.divisor =

@@ -38,7 +38,8 @@ size_t CountSparse(absl::Span<const v1::Variable> variables);
 // A gradient is of the sum of its examples' losses divided by their number, in
 // sync mode by that of the whole step: so `accumulate` batches give what one
 // batch of all their examples gives, up to rounding, the short one at the end
-// included.
+// included. Examples that the input left out count in neither; in sync mode,
+// where a worker knows its own alone, servers correct for them: see left_out.
 //
 // With `push_every` a push is the sum of its gradients. The first is computed on
 // the weights that were pulled; behind each the worker moves its own copy of the
@@ -74,6 +75,10 @@ class GradientStep {
                                   GradientSpans gradients,
                                   TrainedModel::Ready ready);
 
+  // Examples of the last request's range, as far as it has come, that the input
+  // left out: gradients are of the others.
+  uint64_t left_out() const { return left_out_; }
+
  private:
   using Values = std::vector<std::vector<float>>;  // By variable.
 
@@ -98,6 +103,7 @@ class GradientStep {
   Values gradient_;
   Values moved_;
   bool has_moved_ = false;
+  uint64_t left_out_ = 0;
 };
 
 }  // namespace paramd

@@ -97,12 +97,14 @@ class GradientStepTest : public ::testing::Test {
           return &next;
         },
         &abandoned_, spans, [&](size_t v) { ready_.push_back(v); });
+    left_out_of_request_ = step.left_out();
     return gradient;
   }
 
   LineModel model_;
   std::atomic<bool> abandoned_{false};
   uint64_t left_out_ = 0;  // Of each batch.
+  uint64_t left_out_of_request_ = 0;
   absl::StatusOr<Metrics> status_ = absl::UnknownError("");
   std::vector<size_t> ready_;
 };
@@ -136,6 +138,16 @@ TEST_F(GradientStepTest, AShareOfAStepIsDividedByAllOfIt) {
   EXPECT_FLOAT_EQ(Gradient(2, 2, 8, 0, 4, /*divide_by=*/16)[0],
                   (6 + 4 * 2) / 16.0f);
   EXPECT_THAT(model_.seen, ElementsAre(2, 2, 2)) << "nothing moves in a step";
+}
+
+TEST_F(GradientStepTest, OfAShareItIsSaidHowManyExamplesTheInputLeftOut) {
+  Gradient(4, 2, 1, 0, 8, /*divide_by=*/16);
+  EXPECT_EQ(left_out_of_request_, 0u);
+  left_out_ = 1;
+  // Servers multiply by 16 and divide by what all shares say together.
+  EXPECT_FLOAT_EQ(Gradient(4, 2, 1, 0, 8, /*divide_by=*/16)[0],
+                  (0 + 1 + 2 + 4 + 5 + 6 + 6 * 2) / 16.0f);
+  EXPECT_EQ(left_out_of_request_, 2u);
 }
 
 TEST_F(GradientStepTest, APushIsTheSumOfGradientsOnWeightsThatMove) {

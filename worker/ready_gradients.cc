@@ -9,8 +9,21 @@ namespace paramd {
 void ReadyGradients::Begin() {
   const MutexLock lock(&mutex_);
   computing_ = true;
-  ready_.clear();
+  ready_ = {};
   bytes_ = 0;
+}
+
+void ReadyGradients::SetLeftOut(uint64_t examples) {
+  const MutexLock lock(&mutex_);
+  ready_.left_out = examples;
+}
+
+ReadyGradients::Ready ReadyGradients::TakeReadyLocked() {
+  Ready taken;
+  taken.left_out = ready_.left_out;
+  taken.gradients.swap(ready_.gradients);
+  bytes_ = 0;
+  return taken;
 }
 
 void ReadyGradients::Add(uint32_t variable, Buffer gradient) {
@@ -19,11 +32,10 @@ void ReadyGradients::Add(uint32_t variable, Buffer gradient) {
   {
     const MutexLock lock(&mutex_);
     bytes_ += gradient.size();
-    ready_.emplace_back(variable, std::move(gradient));
+    ready_.gradients.emplace_back(variable, std::move(gradient));
     if (bytes_ < kAtOnceBytes || !taker_.has_value()) return;
     taker = std::exchange(taker_, absl::nullopt);
-    ready = std::exchange(ready_, {});
-    bytes_ = 0;
+    ready = TakeReadyLocked();
   }
   Answer(std::move(taker), std::move(ready));
 }
@@ -33,8 +45,7 @@ void ReadyGradients::End() {
   {
     const MutexLock lock(&mutex_);
     computing_ = false;
-    ready_.clear();
-    bytes_ = 0;
+    TakeReadyLocked();
     taker = std::exchange(taker_, absl::nullopt);
   }
   Answer(std::move(taker), {});
@@ -49,8 +60,7 @@ void ReadyGradients::Take(Runtime::IoDone done) {
     if (computing_ && bytes_ < kAtOnceBytes) {
       taker_ = std::move(done);
     } else {
-      ready = std::exchange(ready_, {});
-      bytes_ = 0;
+      ready = TakeReadyLocked();
     }
   }
   Answer(std::move(before), {});
@@ -62,7 +72,8 @@ void ReadyGradients::Answer(absl::optional<Runtime::IoDone> done,
   if (!done.has_value()) return;
   auto head = std::make_unique<v1::TakeGradientsResult>();
   IoResult result;
-  for (auto& [variable, gradient] : ready) {
+  head->set_left_out(ready.left_out);
+  for (auto& [variable, gradient] : ready.gradients) {
     head->add_variables(variable);
     result.payload.push_back(std::move(gradient));
   }

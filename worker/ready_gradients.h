@@ -20,7 +20,7 @@ namespace paramd {
 // as soon as that is kAtOnceBytes, or with nothing when the computation has
 // ended. Nothing of one computation is taken in the next.
 //
-// Thread-safe: Begin and Take on the loop thread, Add and End on the computing
+// Thread-safe: Begin and Take on the loop thread, the others on the computing
 // one. At most one Take is open: a second one answers the first with nothing.
 class ReadyGradients {
  public:
@@ -28,14 +28,21 @@ class ReadyGradients {
   static constexpr size_t kAtOnceBytes = size_t{1} << 20;
 
   void Begin() ABSL_LOCKS_EXCLUDED(mutex_);
+  // What each Take is told from now on: examples that the input left out.
+  void SetLeftOut(uint64_t examples) ABSL_LOCKS_EXCLUDED(mutex_);
   void Add(uint32_t variable, Buffer gradient) ABSL_LOCKS_EXCLUDED(mutex_);
   void End() ABSL_LOCKS_EXCLUDED(mutex_);
   // `done` gets a TakeGradientsResult.
   void Take(Runtime::IoDone done) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  using Ready = std::vector<std::pair<uint32_t, Buffer>>;
+  struct Ready {
+    std::vector<std::pair<uint32_t, Buffer>> gradients;
+    uint64_t left_out = 0;
+  };
 
+  // What is ready, which then is taken.
+  Ready TakeReadyLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Answer(absl::optional<Runtime::IoDone> done, Ready ready);
 
   Mutex mutex_;

@@ -22,6 +22,7 @@ struct Taken {
   int answers = 0;
   std::vector<uint32_t> variables;
   std::vector<size_t> sizes;
+  uint64_t left_out = 0;
 
   Runtime::IoDone Done() {
     return [this](IoResult result) {
@@ -29,6 +30,7 @@ struct Taken {
       const auto& head =
           static_cast<const v1::TakeGradientsResult&>(*result.head);
       variables.assign(head.variables().begin(), head.variables().end());
+      left_out = head.left_out();
       for (const Buffer& buffer : result.payload) {
         sizes.push_back(buffer.size());
       }
@@ -46,6 +48,24 @@ TEST(ReadyGradientsTest, WhatIsReadyIsTakenAtOnce) {
   EXPECT_EQ(taken.answers, 1);
   EXPECT_THAT(taken.variables, ElementsAre(3, 2));
   EXPECT_THAT(taken.sizes, ElementsAre(8, ReadyGradients::kAtOnceBytes));
+}
+
+TEST(ReadyGradientsTest, EachTakeIsToldWhatTheInputLeftOut) {
+  ReadyGradients ready;
+  ready.Begin();
+  ready.SetLeftOut(3);
+  for (int i = 0; i < 2; ++i) {
+    ready.Add(2, Large());
+    Taken taken;
+    ready.Take(taken.Done());
+    EXPECT_EQ(taken.left_out, 3u);
+  }
+  ready.End();
+  ready.Begin();
+  ready.Add(2, Large());
+  Taken taken;
+  ready.Take(taken.Done());
+  EXPECT_EQ(taken.left_out, 0u);
 }
 
 TEST(ReadyGradientsTest, ATakeWaitsUntilThereIsEnough) {

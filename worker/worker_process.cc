@@ -240,6 +240,8 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
   const auto next = [&](const Portion& range) -> absl::StatusOr<const Batch*> {
     if (batch != nullptr) prefetcher_.Recycle(std::move(batch));
     ASSIGN_OR_RETURN(batch, TakeBatch(range));
+    // What leaves by layers is of one batch.
+    ready_.SetLeftOut(range.size() - batch->size());
     return batch.get();
   };
   const auto computed = step_.Compute(
@@ -256,6 +258,10 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
   }
   auto head = std::make_unique<v1::ComputeGradientResult>();
   SetMetrics(*computed, head.get());
+  // Servers divide a step by this: not what a program may say.
+  if (request.divide_by() > 0) {
+    head->set_examples(request.end() - request.begin() - step_.left_out());
+  }
   result.head = std::move(head);
   result.payload = {gradients.buffers.begin(), gradients.buffers.end()};
   return result;
@@ -286,7 +292,9 @@ IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
     result.head = std::move(head);
     return result;
   }
-  const auto sum = EvaluateOn(*test_, ValuesOf(weights), evaluator_.get());
+  const auto sum = EvaluateOn(
+      *test_, ValuesOf(weights), evaluator_.get(),
+      PrefetchOptions(options_.job.input(), options_.job.batch_per_replica()));
   if (!sum.ok()) {
     result.status = sum.status();
     return result;

@@ -492,9 +492,9 @@ TEST_F(WorkerProcessTest, ABatchThatAFilterEmptiesChangesNoWeight) {
   EXPECT_TRUE(Do<v1::FetchPortion>().status.ok());
   const IoResult result = Do<v1::ComputeGradient>();
   ASSERT_TRUE(result.status.ok()) << result.status;
-  EXPECT_EQ(
-      static_cast<const v1::ComputeGradientResult&>(*result.head).examples(),
-      0u);
+  const auto& head =
+      static_cast<const v1::ComputeGradientResult&>(*result.head);
+  EXPECT_EQ(head.examples(), 0u);
   EXPECT_THAT(Numbers({result.payload[0]}), Each(0.0f));
   EXPECT_THAT(Numbers({result.payload[1]}), Each(0.0f));
 }

@@ -226,6 +226,26 @@ TEST_F(SyncStepTest, AContributionWithoutExamplesAddsNothing) {
   EXPECT_THAT(Values(), ElementsAre(-2, -2, -2));
 }
 
+TEST_F(SyncStepTest, ExamplesThatTheInputLeftOutDoNotCountInAStep) {
+  Start(Sync());
+  // Each share was to have 2, and says that it has 1.
+  for (const uint32_t worker : {0, 1, 2}) Contribute(worker, 1, {1, 2, 4});
+  Decided(BeginDecide(1, {0, 1, 2}, /*examples=*/6));
+  EXPECT_THAT(Values(), ElementsAre(-6, -12, -24));
+}
+
+TEST_F(SyncStepTest, AStepOfWhichNothingIsLeftChangesNothing) {
+  Start(Sync());
+  for (const uint32_t worker : {0, 1, 2}) {
+    v1::PushRequest empty = Head(worker, 1, 0);
+    AddBlock(0, 0, &empty);
+    AddBlock(1, 0, &empty);
+    Begin(empty, {});
+  }
+  EXPECT_EQ(Decided(BeginDecide(1, {0, 1, 2}, /*examples=*/6)).step(), 1u);
+  EXPECT_THAT(Values(), ElementsAre(0, 0, 0));
+}
+
 TEST_F(SyncStepTest, AStepOfWhatIsNotHereIsRefusedAndChangesNothing) {
   Start(Sync());
   Contribute(0, 1, {1, 1, 1});

@@ -136,6 +136,44 @@ TEST_F(WorkerSyncTest, AShareWithoutExamplesIsPushedWithoutNumbers) {
   EXPECT_EQ(push.blocks(0).elements(), 0u);
 }
 
+TEST_F(WorkerSyncTest, AShareIsOfTheExamplesThatTheInputLeft) {
+  Join();
+  Pull(0);
+  const auto compute = driver().TakeIo<v1::ComputeGradient>();
+  ASSERT_TRUE(compute.has_value());
+  v1::ComputeGradientResult result;
+  result.set_examples(1);
+  driver().Complete(compute->first, result, {testing::Floats({1, 2})});
+  EXPECT_EQ(Push().examples(), 1u);
+}
+
+TEST_F(WorkerSyncTest, AShareThatLeavesByLayersIsOfTheExamplesThatAreLeft) {
+  Join();
+  Pull(0);
+  ASSERT_TRUE(driver().TakeIo<v1::ComputeGradient>().has_value());
+  const auto take = driver().TakeIo<v1::TakeGradients>();
+  ASSERT_TRUE(take.has_value());
+  v1::TakeGradientsResult taken;
+  taken.add_variables(0);
+  taken.set_left_out(1);
+  driver().Complete(take->first, taken, {testing::Floats({1, 2})});
+  EXPECT_EQ(Push().examples(), 1u);
+}
+
+TEST_F(WorkerSyncTest, AShareOfWhichNothingIsLeftIsPushedWithoutNumbers) {
+  Join();
+  Pull(0);
+  const auto compute = driver().TakeIo<v1::ComputeGradient>();
+  ASSERT_TRUE(compute.has_value());
+  driver().Complete(compute->first, v1::ComputeGradientResult(),
+                    {testing::Floats({0, 0})});
+  const v1::PushRequest push = Push();
+  EXPECT_EQ(push.examples(), 0u);
+  ASSERT_EQ(push.blocks_size(), 1);
+  EXPECT_EQ(push.blocks(0).elements(), 0u);
+  Pull(1);
+}
+
 TEST_F(WorkerSyncTest, OneThatDoesNotContributeYetWaits) {
   *reply_.mutable_configuration() = WithContributors(1, 1, {1}, 0);
   driver().Reply(*driver().TakeSend<v1::JoinRequest>(), reply_);

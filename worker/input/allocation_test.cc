@@ -117,6 +117,21 @@ TEST(AllocationTest, WhatIsMappedAllocatesNothingPerBatch) {
             0);
 }
 
+TEST(AllocationTest, WhatIsAugmentedAllocatesNothingPerBatch) {
+  const auto pipeline = Images(R"(
+      stages { rand_augment { feature: "image" operations: 2 strength: 9 } })");
+  Batch batch;
+  const auto read = [&](uint64_t begin, uint64_t end) {
+    for (uint64_t i = begin; i < end; i += kBatch) {
+      CHECK(pipeline->Read({1, i, i + kBatch}, &batch).ok(), "it is read");
+    }
+  };
+  read(0, kExamples / 2);  // Each operation has been drawn.
+  const int before = allocations;
+  read(kExamples / 2, kExamples);
+  EXPECT_EQ(allocations - before, 0);
+}
+
 TEST(AllocationTest, WhatIsMappedInWholeBatchesAllocatesNothingPerBatch) {
   EXPECT_EQ(AllocationsOf(*Images(R"(
       stages { batch {} }

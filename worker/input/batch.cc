@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "base/check.h"
 
 namespace paramd {
@@ -67,10 +69,20 @@ void Column::Reserve() {
 
 void Batch::Reset(const InputSpec& spec, uint64_t count) {
   examples = count;
+  offsets.clear();
+  indices.clear();
+  names = nullptr;
   columns.resize(spec.features.size());
   for (size_t i = 0; i < columns.size(); ++i) {
     columns[i].Reset(spec.features[i], count);
   }
+}
+
+std::string Batch::Where(uint64_t i) const {
+  if (names == nullptr || indices.empty()) {
+    return absl::StrCat("example ", i, " of the batch");
+  }
+  return names->Where(indices[i]);
 }
 
 Column* Batch::Find(absl::string_view name) {

@@ -98,6 +98,15 @@ class Column {
   std::vector<std::byte> memory_;
 };
 
+// What tells people where in its files a source has an example.
+class ExampleNames {
+ public:
+  virtual ~ExampleNames() = default;
+
+  // Where example `index` stands, for a sentence: "'train.csv' line 18".
+  virtual std::string Where(uint64_t index) const = 0;
+};
+
 // The examples of one step, and where in the input they stand.
 struct Batch {
   // The offsets that the batch stands for.
@@ -105,13 +114,24 @@ struct Batch {
   // Fewer than range.size() where a filter left some out.
   uint64_t examples = 0;
   std::vector<Column> columns;
+  // Of each example its place in the epoch's order. Empty: all of the range.
+  std::vector<uint64_t> offsets;
+  // Of each example its number in the source, which `names` knows and which
+  // outlives the batch. Empty: nobody said.
+  std::vector<uint64_t> indices;
+  const ExampleNames* names = nullptr;
   // Memory of who puts it together; nothing that lasts.
   std::vector<Example> scratch;
 
   uint64_t size() const { return examples; }
 
-  // Becomes `count` examples of `spec`, whose values are not specified.
+  // Becomes `count` examples of `spec`, whose values are not specified; where
+  // they come from is not said.
   void Reset(const InputSpec& spec, uint64_t count);
+
+  // Example i for a sentence: its file and place, if they are known. REQUIRES:
+  // i < size().
+  std::string Where(uint64_t i) const;
 
   // Null if there is none of this name.
   Column* Find(absl::string_view name);

@@ -16,6 +16,8 @@ namespace {
 
 constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 constexpr uint64_t kMostLineBytes = uint64_t{16} << 20;
+// What some programs put before a text in UTF-8.
+constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // A row of a file: where it begins, and its line.
 struct Row {
@@ -128,9 +130,20 @@ class CsvSource : public ExampleSource {
     return absl::StrCat("'", files_[row.file]->path(), "' line ", row.line);
   }
 
+  // Behind the byte order mark, if the file has one.
+  absl::StatusOr<uint64_t> FirstByte(uint32_t file) const {
+    std::string begin(kByteOrderMark.size(), '\0');
+    if (files_[file]->size() < begin.size()) return 0;
+    RETURN_IF_ERROR(files_[file]->Read(
+        0, absl::MakeSpan(reinterpret_cast<std::byte*>(begin.data()),
+                          begin.size())));
+    return begin == kByteOrderMark ? begin.size() : 0;
+  }
+
   absl::Status FindRows(uint32_t file) {
     std::string piece(kPieceBytes, '\0');
-    uint64_t begin = 0;
+    ASSIGN_OR_RETURN(const uint64_t first, FirstByte(file));
+    uint64_t begin = first;
     uint32_t line = 1;
     bool blank = true;
     const auto end_line = [&](uint64_t end) -> absl::Status {
@@ -146,7 +159,7 @@ class CsvSource : public ExampleSource {
       return absl::OkStatus();
     };
     const uint64_t size = files_[file]->size();
-    for (uint64_t at = 0; at < size; at += kPieceBytes) {
+    for (uint64_t at = first; at < size; at += kPieceBytes) {
       const uint64_t bytes = std::min(kPieceBytes, size - at);
       RETURN_IF_ERROR(files_[file]->Read(
           at,
@@ -264,7 +277,7 @@ class CsvSource : public ExampleSource {
           Where(row), ": column '", names_[*label_column_],
           "' needs a whole number; found '", text.substr(0, 40), "'"));
     }
-    RETURN_IF_ERROR(CheckClass(label, number, Where(row)));
+    RETURN_IF_ERROR(CheckClass(label, number, [&] { return Where(row); }));
     out->values<int32_t>()[0] = static_cast<int32_t>(number);
     return absl::OkStatus();
   }

@@ -63,6 +63,19 @@ TEST(CsvSourceTest, ColumnsAreNumberedWithoutAHeader) {
   EXPECT_THAT(example.values[1].values<float>(), ElementsAre(1));
 }
 
+TEST(CsvSourceTest, AByteOrderMarkIsNoPartOfTheFirstName) {
+  const auto source = OpenCsv(
+      "", Config(WriteTestFile("a.csv", "\xef\xbb\xbfkind,x\ncat,1\n")));
+  EXPECT_TRUE(source.ok()) << source.status();
+  v1::InputSource::Csv config =
+      Config(WriteTestFile("b.csv", "\xef\xbb\xbf" "7,8\n"));
+  config.set_header(false);
+  config.clear_label();
+  Example example;
+  ASSERT_TRUE((*OpenCsv("", config))->Read(0, &example).ok());
+  EXPECT_THAT(example.values[0].values<float>(), ElementsAre(7, 8));
+}
+
 TEST(CsvSourceTest, AMissingColumnIsNamedWithThoseThereAre) {
   const std::string path = WriteTestFile("a.csv", "x,y\n1,2\n");
   EXPECT_EQ(OpenCsv("", Config(path)).status(),

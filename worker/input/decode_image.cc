@@ -136,7 +136,7 @@ absl::Status DecodeImage(absl::Span<const std::byte> bytes, uint32_t channels,
   };
   if (begins("\xff\xd8\xff", 3)) return DecodeJpeg(bytes, channels, out);
   if (begins("\x89PNG\r\n\x1a\n", 8)) return DecodePng(bytes, channels, out);
-  return absl::InvalidArgumentError(
+  return absl::DataLossError(
       absl::StrCat("neither PNG nor JPEG: it has ", bytes.size(), " bytes"));
 }
 

@@ -16,15 +16,13 @@ namespace paramd {
 
 // Examples numbered from 0, in files or drawn. Access is random: a source that
 // is read record by record makes an index when it is opened. To add a format,
-// write one of these and a branch in open_source.cc.
+// write one of these and a branch in open_pipeline.cc.
 //
 // A dimension of 0 in its spec may differ from example to example.
 //
 // Thread-safe: immutable once opened.
-class ExampleSource {
+class ExampleSource : public ExampleNames {
  public:
-  virtual ~ExampleSource() = default;
-
   virtual const InputSpec& spec() const = 0;
 
   // Number of examples; at least 1, below 2^32.
@@ -38,8 +36,7 @@ class ExampleSource {
   // REQUIRES: index < size().
   virtual absl::Status Read(uint64_t index, Example* example) const = 0;
 
-  // Where example `index` stands, for a sentence: "'train.csv' line 18".
-  virtual std::string Where(uint64_t index) const {
+  std::string Where(uint64_t index) const override {
     return absl::StrCat("example ", index);
   }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include <zlib.h>
@@ -21,6 +22,7 @@ namespace {
 
 constexpr uint64_t kMostUnpacked = uint64_t{4} << 30;
 constexpr uint64_t kMostHeader = uint64_t{1} << 20;
+constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
 uint32_t LittleEndian(const std::byte* bytes, int count) {
   uint32_t number = 0;
@@ -81,7 +83,7 @@ absl::StatusOr<std::string> Unpack(const Bytes& packed, uint64_t size) {
   // By pieces: the size that the file claims takes no memory by itself.
   while (result == Z_OK && to.size() <= size) {
     const size_t have = to.size();
-    to.resize(have + std::min<uint64_t>(size - have + 1, uint64_t{1} << 20));
+    to.resize(have + std::min(size - have + 1, kPieceBytes));
     stream.next_out = reinterpret_cast<Bytef*>(to.data() + have);
     stream.avail_out = static_cast<uInt>(to.size() - have);
     result = inflate(&stream, Z_NO_FLUSH);
@@ -92,6 +94,23 @@ absl::StatusOr<std::string> Unpack(const Bytes& packed, uint64_t size) {
   return absl::DataLossError(
       absl::StrCat("'", packed.name, "' is damaged: it does not unpack to the ",
                    size, " bytes that the file says"));
+}
+
+// Reads the whole of a member: what is damaged in it shows at no other place.
+absl::Status CheckCrc(const Bytes& member, uint32_t expected) {
+  std::vector<std::byte> piece(std::min(member.size, kPieceBytes));
+  uLong found = crc32(0, nullptr, 0);
+  for (uint64_t at = 0; at < member.size; at += kPieceBytes) {
+    const absl::Span<std::byte> out =
+        absl::MakeSpan(piece).subspan(0, member.size - at);
+    RETURN_IF_ERROR(member.Read(at, out));
+    found = crc32(found, reinterpret_cast<const Bytef*>(out.data()),
+                  static_cast<uInt>(out.size()));
+  }
+  if (found == expected) return absl::OkStatus();
+  return absl::DataLossError(absl::StrFormat(
+      "'%s' is damaged: it has the crc32 %08x; the file says %08x", member.name,
+      found, expected));
 }
 
 // The member of a ZIP file, by its central directory.
@@ -138,6 +157,7 @@ absl::StatusOr<Bytes> FindMember(std::shared_ptr<const InputFile> file,
       continue;
     }
     const uint32_t method = LittleEndian(entry + 10, 2);
+    const uint32_t crc = LittleEndian(entry + 16, 4);
     Bytes bytes;
     bytes.name = absl::StrCat(file->path(), ":", name);
     bytes.size = LittleEndian(entry + 20, 4);
@@ -155,7 +175,10 @@ absl::StatusOr<Bytes> FindMember(std::shared_ptr<const InputFile> file,
       return damaged(absl::StrCat("'", name, "' lies beyond its end"));
     }
     bytes.file = file;
-    if (method == 0) return bytes;
+    if (method == 0) {
+      RETURN_IF_ERROR(CheckCrc(bytes, crc));
+      return bytes;
+    }
     if (method != 8) {
       return absl::UnimplementedError(
           absl::StrCat("'", bytes.name, "' is packed by method ", method,
@@ -164,6 +187,7 @@ absl::StatusOr<Bytes> FindMember(std::shared_ptr<const InputFile> file,
     ASSIGN_OR_RETURN(std::string content, Unpack(bytes, unpacked_size));
     bytes.size = content.size();
     bytes.unpacked = std::make_shared<const std::string>(std::move(content));
+    RETURN_IF_ERROR(CheckCrc(bytes, crc));
     return bytes;
   }
   return absl::InvalidArgumentError(
@@ -305,6 +329,10 @@ class NpySource : public ExampleSource {
     return DescribeFiles(spec_, size(), Sum(text));
   }
 
+  std::string Where(uint64_t index) const override {
+    return Where(arrays_[0], index);
+  }
+
   absl::Status Read(uint64_t index, Example* example) const override {
     example->values.resize(arrays_.size());
     for (size_t a = 0; a < arrays_.size(); ++a) {
@@ -317,11 +345,10 @@ class NpySource : public ExampleSource {
       RETURN_IF_ERROR(
           array.bytes.Read(array.data + index * bytes, read.bytes()));
       if (array.feature.classes == 0) continue;
-      const std::string where =
-          absl::StrCat("'", array.bytes.name, "' row ", index);
       for (uint64_t i = 0; i < read.size(); ++i) {
-        RETURN_IF_ERROR(CheckClass(
-            array.feature, static_cast<int64_t>(NumberAt(read, i)), where));
+        RETURN_IF_ERROR(CheckClass(array.feature,
+                                   static_cast<int64_t>(NumberAt(read, i)),
+                                   [&] { return Where(array, index); }));
       }
       if (&read == &value) continue;
       value.Reset(array.feature.dtype, array.feature.dims);
@@ -333,6 +360,9 @@ class NpySource : public ExampleSource {
   }
 
  private:
+  static std::string Where(const Array& array, uint64_t row) {
+    return absl::StrCat("'", array.bytes.name, "' row ", row);
+  }
   static uint32_t Sum(absl::string_view text) {
     return Crc32c(
         {reinterpret_cast<const std::byte*>(text.data()), text.size()});

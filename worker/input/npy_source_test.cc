@@ -66,6 +66,25 @@ TEST(NpySourceTest, MembersOfAnNpzFileAreStoredOrPacked) {
   }
 }
 
+TEST(NpySourceTest, AMemberWithOtherBytesThanItsChecksumSaysIsRefused) {
+  const std::string array = NpyBytes("|u1", "(4,)", "abcd");
+  std::string file = ZipBytes({{"x.npy", array}}, /*deflated=*/false);
+  file[file.find("abcd")] = 'b';
+  const std::string path = WriteTestFile("a.npz", file);
+  const auto source = OpenNpy("", Config(path, "", "x"));
+  EXPECT_EQ(source.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(
+      std::string(source.status().message()),
+      testing::MatchesRegex("'" + path + ":x.npy' is damaged: it has the crc32 "
+                            "[0-9a-f]{8}; the file says [0-9a-f]{8}"));
+}
+
+TEST(NpySourceTest, ARowIsNamedByItsFile) {
+  const std::string path =
+      WriteTestFile("x.npy", NpyBytes("|u1", "(2,)", "ab"));
+  EXPECT_EQ((*OpenNpy("", Config(path)))->Where(1), "'" + path + "' row 1");
+}
+
 TEST(NpySourceTest, WhatIsNotSupportedIsNamed) {
   const std::string path =
       WriteTestFile("a.npy", NpyBytes(">f4", "(1,)", "abcd"));

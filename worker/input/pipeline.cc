@@ -319,6 +319,13 @@ void Pipeline::Assemble(absl::Span<Example> examples, Batch* batch) const {
   uint64_t count = 0;
   kept([&count](const Example&) { ++count; });
   batch->Reset(spec_, count);
+  batch->names = &source_->source();
+  const uint64_t begin = batch->range.begin;
+  for (size_t i = 0; i < examples.size(); ++i) {
+    if (examples[i].dropped) continue;
+    batch->offsets.push_back(begin + i);
+    batch->indices.push_back(examples[i].index);
+  }
   for (size_t f = 0; f < spec_.features.size(); ++f) {
     Column& column = batch->columns[f];
     if (spec_.features[f].ragged) {
@@ -353,12 +360,18 @@ absl::Status Pipeline::OnError(const absl::Status& error,
   return absl::OkStatus();
 }
 
-// Sources name their files; what a map says needs it.
+// Sources name their files; what a map says needs it. What does not suit is the
+// job's fault only if no example was read to find it.
 absl::Status Pipeline::Named(const absl::Status& error,
                              const Example& example) const {
+  const absl::StatusCode code = absl::IsInvalidArgument(error)
+                                    ? absl::StatusCode::kDataLoss
+                                    : error.code();
   const std::string where = source_->source().Where(example.index);
-  if (absl::StrContains(error.message(), where)) return error;
-  return absl::Status(error.code(), absl::StrCat(where, ": ", error.message()));
+  if (absl::StrContains(error.message(), where)) {
+    return absl::Status(code, error.message());
+  }
+  return absl::Status(code, absl::StrCat(where, ": ", error.message()));
 }
 
 void Pipeline::Measure(InputTrace* trace, uint32_t every) {

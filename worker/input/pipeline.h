@@ -38,7 +38,8 @@ class Pipeline {
 
   // Of the config the stages and what stands beside them are read; without
   // stages, training examples are shuffled. INVALID_ARGUMENT, with the stage,
-  // if one does not suit; the error of the source if it can't be read.
+  // if one does not suit; the error of the source if it can't be read; as Read
+  // if a batch's shape is that of the first example.
   static absl::StatusOr<std::unique_ptr<Pipeline>> Create(
       std::unique_ptr<ExampleSource> source, const v1::InputConfig& config,
       const Options& options);
@@ -55,8 +56,9 @@ class Pipeline {
   absl::Status Check(const Portion& range) const;
 
   // Overwrites `batch` with the examples of `range`; its memory is reused. The
-  // error of the first example that can't be read or mapped; the batch is then
-  // unspecified. REQUIRES: Check(range) is OK.
+  // error of the first example that can't be read or mapped, with its place in
+  // the files: DATA_LOSS where it does not suit a stage or the batch. The batch is
+  // then unspecified. REQUIRES: Check(range) is OK.
   absl::Status Read(const Portion& range, Batch* batch) const;
 
   // Overwrites `example` with the one at `offset` of an epoch, before the
@@ -93,6 +95,7 @@ class Pipeline {
 
   // Counts and logs an error where examples are skipped; returns it otherwise.
   absl::Status OnError(const absl::Status& error, Example* example) const;
+  // Says which example it is. INVALID_ARGUMENT becomes DATA_LOSS.
   absl::Status Named(const absl::Status& error, const Example& example) const;
   absl::Status FixSpec();
   void Assemble(absl::Span<Example> examples, Batch* batch) const;

@@ -224,6 +224,35 @@ TEST(PipelineTest, ACacheThatCannotHaveItsFileIsRefused) {
       HasSubstr("cannot make a file of the cache in '/no/such'"));
 }
 
+TEST(PipelineTest, WhatAMapFindsInAnExampleIsWrongWithTheData) {
+  const auto pipeline =
+      *Make(std::make_unique<FakeSource>(10), [](v1::InputConfig* config) {
+        auto* one_hot = config->add_stages()->mutable_one_hot();
+        one_hot->set_feature("label");
+        one_hot->set_classes(4);
+      });
+  Batch batch;
+  EXPECT_TRUE(pipeline->Read({0, 0, 4}, &batch).ok());
+  EXPECT_EQ(pipeline->Read({0, 2, 6}, &batch),
+            absl::DataLossError("example 4: one_hot of 'label': value 4 is no "
+                                "class; classes are whole numbers below 4"));
+}
+
+TEST(PipelineTest, ABatchSaysWhereItsExamplesComeFrom) {
+  const auto pipeline =
+      *Make(std::make_unique<FakeSource>(10), [](v1::InputConfig* config) {
+        config->add_stages()->mutable_skip()->set_examples(2);
+        auto* filter = config->add_stages()->mutable_filter();
+        filter->set_feature("label");
+        filter->set_min(4);
+      });
+  Batch batch;
+  ASSERT_TRUE(pipeline->Read({0, 1, 5}, &batch).ok());
+  EXPECT_THAT(batch.offsets, ElementsAre(2, 3, 4));
+  EXPECT_THAT(batch.indices, ElementsAre(4, 5, 6));
+  EXPECT_EQ(batch.Where(2), "example 6");
+}
+
 TEST(PipelineTest, SkippedExamplesAreLeftOutAndCounted) {
   auto source = std::make_unique<FakeSource>(10);
   source->set_unreadable(3);
@@ -303,7 +332,7 @@ TEST(PipelineTest, AnExampleOfAnotherShapeThanTheFirstIsRefused) {
   Batch batch;
   EXPECT_TRUE(pipeline->Read({0, 0, 5}, &batch).ok());
   EXPECT_EQ(pipeline->Read({0, 4, 6}, &batch),
-            absl::InvalidArgumentError(
+            absl::DataLossError(
                 "example 5: 'x' is float32 4x2; the batch has float32 3x2: "
                 "bring all to one shape by resize, crop or pad"));
 }

@@ -38,11 +38,18 @@ void ForEachValue(Image* image, F f) {
   for (float& value : image->values) value = f(value);
 }
 
+// What an image is changed with: memory that is used again.
+struct Work {
+  Image image;
+  Image other;
+};
+
 // Each pixel comes from where the matrix [a b; c d], around the middle, and the
 // shift say; between pixels bilinear.
 void Warp(double a, double b, double c, double d, double shift_x,
-          double shift_y, Image* image) {
-  const Image from = *image;
+          double shift_y, Work* work) {
+  Image* const image = &work->image;
+  const Image& from = work->other = *image;
   const double middle_x = static_cast<double>(from.width - 1) / 2;
   const double middle_y = static_cast<double>(from.height - 1) / 2;
   const auto value = [&from](int64_t y, int64_t x, int64_t channel) {
@@ -77,17 +84,20 @@ float Grey(const Image& image, int64_t y, int64_t x) {
          0.114f * image.at(y, x, 2);
 }
 
-// factor 0: `other`; 1: the image; beyond: away from `other`.
-void Blend(const Image& other, float factor, Image* image) {
-  for (size_t i = 0; i < image->values.size(); ++i) {
-    image->values[i] = std::clamp(
-        other.values[i] + factor * (image->values[i] - other.values[i]), 0.0f,
-        1.0f);
+// factor 0: the other; 1: the image; beyond: away from the other.
+void Blend(float factor, Work* work) {
+  const std::vector<float>& other = work->other.values;
+  std::vector<float>& values = work->image.values;
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] =
+        std::clamp(other[i] + factor * (values[i] - other[i]), 0.0f, 1.0f);
   }
 }
 
-Image GreyOf(const Image& image) {
-  Image grey = image;
+// These make the other.
+void MakeGrey(Work* work) {
+  const Image& image = work->image;
+  Image& grey = work->other = image;
   for (int64_t y = 0; y < image.height; ++y) {
     for (int64_t x = 0; x < image.width; ++x) {
       for (int64_t c = 0; c < image.channels; ++c) {
@@ -95,22 +105,22 @@ Image GreyOf(const Image& image) {
       }
     }
   }
-  return grey;
 }
 
-Image MeanOf(const Image& image) {
+void MakeMean(Work* work) {
+  MakeGrey(work);
   double sum = 0;
-  for (const float value : GreyOf(image).values) sum += double{value};
-  Image mean = image;
+  for (const float value : work->other.values) sum += double{value};
   const double count =
-      std::max<double>(1, static_cast<double>(image.values.size()));
-  ForEachValue(&mean, [&](float) { return static_cast<float>(sum / count); });
-  return mean;
+      std::max<double>(1, static_cast<double>(work->other.values.size()));
+  ForEachValue(&work->other,
+               [&](float) { return static_cast<float>(sum / count); });
 }
 
 // 3 x 3 with 5 in the middle, of 13; the border stays.
-Image SmoothOf(const Image& image) {
-  Image smooth = image;
+void MakeSmooth(Work* work) {
+  const Image& image = work->image;
+  Image& smooth = work->other = image;
   for (int64_t y = 1; y + 1 < image.height; ++y) {
     for (int64_t x = 1; x + 1 < image.width; ++x) {
       for (int64_t c = 0; c < image.channels; ++c) {
@@ -124,7 +134,6 @@ Image SmoothOf(const Image& image) {
       }
     }
   }
-  return smooth;
 }
 
 // The darkest value of each channel becomes 0, the lightest 1.
@@ -179,7 +188,8 @@ void Posterize(int bits, Image* image) {
 
 // `strength` in [0, 1]; `sign` is -1 or 1, for those that go both ways.
 void ApplyOperation(size_t operation, double strength, double sign,
-                    Image* image) {
+                    Work* work) {
+  Image* const image = &work->image;
   const double shear = sign * 0.3 * strength;
   const auto factor = static_cast<float>(1 + sign * 0.9 * strength);
   constexpr double kShare = 150.0 / 331.0;  // Of the side, at most.
@@ -187,32 +197,35 @@ void ApplyOperation(size_t operation, double strength, double sign,
     case 0:
       return;  // As it is.
     case 1:
-      return Warp(1, shear, 0, 1, 0, 0, image);
+      return Warp(1, shear, 0, 1, 0, 0, work);
     case 2:
-      return Warp(1, 0, shear, 1, 0, 0, image);
+      return Warp(1, 0, shear, 1, 0, 0, work);
     case 3:
       return Warp(1, 0, 0, 1,
                   sign * kShare * strength * static_cast<double>(image->width),
-                  0, image);
+                  0, work);
     case 4:
       return Warp(1, 0, 0, 1, 0,
                   sign * kShare * strength * static_cast<double>(image->height),
-                  image);
+                  work);
     case 5: {
       const double angle = sign * strength * std::numbers::pi / 6;
       return Warp(std::cos(angle), -std::sin(angle), std::sin(angle),
-                  std::cos(angle), 0, 0, image);
+                  std::cos(angle), 0, 0, work);
     }
     case 6:  // Brightness.
       return ForEachValue(image, [factor](float value) {
         return std::clamp(value * factor, 0.0f, 1.0f);
       });
     case 7:  // Colour.
-      return Blend(GreyOf(*image), factor, image);
+      MakeGrey(work);
+      return Blend(factor, work);
     case 8:  // Contrast.
-      return Blend(MeanOf(*image), factor, image);
+      MakeMean(work);
+      return Blend(factor, work);
     case 9:  // Sharpness.
-      return Blend(SmoothOf(*image), factor, image);
+      MakeSmooth(work);
+      return Blend(factor, work);
     case 10:
       return Posterize(8 - static_cast<int>(std::lround(4 * strength)), image);
     case 11: {  // Solarize.
@@ -232,7 +245,8 @@ void ApplyOperation(size_t operation, double strength, double sign,
 
 void RandAugment(const OwnedTensor& in, uint32_t operations, double strength,
                  RandomStream random, OwnedTensor* out) {
-  Image image;
+  static thread_local Work work;
+  Image& image = work.image;
   image.height = static_cast<int64_t>(in.dims()[0]);
   image.width = static_cast<int64_t>(in.dims()[1]);
   image.channels =
@@ -252,7 +266,7 @@ void RandAugment(const OwnedTensor& in, uint32_t operations, double strength,
     const uint64_t operation = random.Below(kOperations);
     const double sign = random.Chance(0.5) ? -1 : 1;
     ApplyOperation(operation, std::clamp(strength / 30, 0.0, 1.0), sign,
-                   &image);
+                   &work);
   }
   out->Reset(in.dtype(), in.dims());
   if (is_bytes) {

@@ -14,6 +14,14 @@
 namespace paramd {
 namespace {
 
+// The file that example `index` lies in. `starts`: the number of the first of
+// each, and behind the last file that of all. REQUIRES: index < starts.back().
+size_t FileOf(const std::vector<uint64_t>& starts, uint64_t index) {
+  return static_cast<size_t>(
+      std::upper_bound(starts.begin(), starts.end(), index) - starts.begin() -
+      1);
+}
+
 // ---- raw records ------------------------------------------------------------
 
 class RecordSource : public ExampleSource {
@@ -37,13 +45,13 @@ class RecordSource : public ExampleSource {
     return {starts_.begin(), starts_.end() - 1};
   }
   std::string Where(uint64_t index) const override {
-    const size_t file = FileOf(index);
+    const size_t file = FileOf(starts_, index);
     return absl::StrCat("'", files_[file]->path(), "' record ",
                         index - starts_[file]);
   }
 
   absl::Status Read(uint64_t index, Example* example) const override {
-    const size_t file = FileOf(index);
+    const size_t file = FileOf(starts_, index);
     uint64_t at = header_bytes_ + (index - starts_[file]) * record_bytes_;
     example->values.resize(spec_.features.size());
     for (size_t f = 0; f < spec_.features.size(); ++f) {
@@ -54,20 +62,15 @@ class RecordSource : public ExampleSource {
       at += value.bytes().size();
       if (feature.classes == 0) continue;
       for (uint64_t i = 0; i < value.size(); ++i) {
-        RETURN_IF_ERROR(CheckClass(
-            feature, static_cast<int64_t>(NumberAt(value, i)), Where(index)));
+        RETURN_IF_ERROR(CheckClass(feature,
+                                   static_cast<int64_t>(NumberAt(value, i)),
+                                   [&] { return Where(index); }));
       }
     }
     return absl::OkStatus();
   }
 
  private:
-  size_t FileOf(uint64_t index) const {
-    size_t file = 0;
-    while (starts_[file + 1] <= index) ++file;
-    return file;
-  }
-
   const InputSpec spec_;
   const uint64_t header_bytes_;
   const uint64_t record_bytes_;
@@ -104,10 +107,14 @@ class TextSource : public ExampleSource {
   std::vector<uint64_t> FileStarts() const override {
     return {starts_.begin(), starts_.end() - 1};
   }
+  std::string Where(uint64_t index) const override {
+    const size_t file = FileOf(starts_, index);
+    return absl::StrCat("'", files_[file]->path(), "' at byte ",
+                        (index - starts_[file]) * stride_);
+  }
 
   absl::Status Read(uint64_t index, Example* example) const override {
-    size_t file = 0;
-    while (starts_[file + 1] <= index) ++file;
+    const size_t file = FileOf(starts_, index);
     example->scratch.Reset(DType::kUInt8, {context_ + 1});
     const absl::Span<std::byte> bytes = example->scratch.bytes();
     RETURN_IF_ERROR(
@@ -339,12 +346,12 @@ v1::DataSet DescribeFiles(const InputSpec& spec, uint64_t examples,
 }
 
 absl::Status CheckClass(const FeatureSpec& feature, int64_t label,
-                        const std::string& where) {
+                        absl::FunctionRef<std::string()> where) {
   if (feature.classes == 0 || (label >= 0 && label < feature.classes)) {
     return absl::OkStatus();
   }
   return absl::DataLossError(
-      absl::StrCat(where, ": '", feature.name, "' is ", label,
+      absl::StrCat(where(), ": '", feature.name, "' is ", label,
                    "; it must be at least 0 and below ", feature.classes));
 }
 

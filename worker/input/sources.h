@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
 #include "proto/paramd/v1/input.pb.h"
@@ -18,13 +19,14 @@ using OpenedSource = absl::StatusOr<std::unique_ptr<ExampleSource>>;
 // and what is needed; INVALID_ARGUMENT is of the job, DATA_LOSS of the data.
 
 // Rows of text. Values are numbers as C writes them; a value may stand in
-// double quotes. Lines end with \n or \r\n; empty lines count for nothing.
+// double quotes. Lines end with \n or \r\n; empty lines and a byte order mark of
+// UTF-8 count for nothing.
 OpenedSource OpenCsv(const std::string& directory,
                      const v1::InputSource::Csv& config);
 
 // Arrays of NumPy in C order, of float32, float64, int32, int64, uint8 or bool;
 // .npz is a ZIP file of these (members that are stored are read in place,
-// packed ones are unpacked into memory).
+// packed ones are unpacked into memory; either is read whole once, for its crc32).
 OpenedSource OpenNpy(const std::string& directory,
                      const v1::InputSource::Npy& config);
 
@@ -61,10 +63,10 @@ absl::StatusOr<InputSpec> ToSpec(
 v1::DataSet DescribeFiles(const InputSpec& spec, uint64_t examples,
                           uint32_t checksum);
 
-// DATA_LOSS, beginning with `where`, unless `label` is below the classes of
+// DATA_LOSS, beginning with where(), unless `label` is below the classes of
 // `feature`, if it has any.
 absl::Status CheckClass(const FeatureSpec& feature, int64_t label,
-                        const std::string& where);
+                        absl::FunctionRef<std::string()> where);
 
 }  // namespace paramd
 

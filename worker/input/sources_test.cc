@@ -98,6 +98,31 @@ TEST(SourcesTest, TextGivesWindowsAndWhatFollows) {
   EXPECT_THAT(example.values[1].values<int32_t>(), ElementsAre('d', 'e'));
   ASSERT_TRUE((*source)->Read(3, &example).ok());
   EXPECT_THAT(example.values[1].values<int32_t>(), ElementsAre('y', 'z'));
+  EXPECT_THAT((*source)->Where(2), testing::EndsWith("a.txt' at byte 4"));
+  EXPECT_THAT((*source)->Where(3), testing::EndsWith("b.txt' at byte 0"));
+}
+
+TEST(SourcesTest, RecordsOfManyFilesAreFound) {
+  v1::InputSource::Records config = Records("");
+  config.clear_files();
+  // Files of 0, 1, 2, 0, 1, 2 records.
+  std::vector<std::string> places;
+  for (int i = 0; i < 6; ++i) {
+    const std::string path = WriteTestFile(
+        "many-" + std::to_string(i), "hh" + std::string(9 * (i % 3), '\0'));
+    config.add_files(path);
+    for (int r = 0; r < i % 3; ++r) {
+      places.push_back("'" + path + "' record " + std::to_string(r));
+    }
+  }
+  const auto source = OpenRecords("", config);
+  ASSERT_TRUE(source.ok()) << source.status();
+  ASSERT_EQ((*source)->size(), places.size());
+  Example example;
+  for (uint64_t i = 0; i < places.size(); ++i) {
+    EXPECT_EQ((*source)->Where(i), places[i]);
+    EXPECT_TRUE((*source)->Read(i, &example).ok());
+  }
 }
 
 TEST(SourcesTest, TextWithoutAWindowIsRefused) {

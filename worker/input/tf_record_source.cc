@@ -342,7 +342,8 @@ class TfRecordSource : public ExampleSource {
       return wrong(absl::StrCat("has ", values.size(), " values"));
     }
     for (size_t i = 0; i < values.size(); ++i) {
-      RETURN_IF_ERROR(CheckClass(feature, values[i], Where(index)));
+      RETURN_IF_ERROR(
+          CheckClass(feature, values[i], [&] { return Where(index); }));
       if (feature.dtype == DType::kInt64) {
         out->values<int64_t>()[i] = values[i];
       } else if (values[i] != static_cast<int32_t>(values[i])) {

@@ -17,7 +17,7 @@ void DrawFactors(const Layer::Context& context, const std::string& layer,
     const T kept = static_cast<T>(1 / (1 - rate));
     T* out = factors.values<T>().data();
     for (uint64_t i = 0; i < context.examples; ++i, out += width) {
-      const uint64_t first = (context.first + i) * pairs;
+      const uint64_t first = context.OffsetOf(i) * pairs;
       for (uint64_t j = 0; j < width; j += 2) {
         const uint64_t bits = random.Bits(first + j / 2);
         out[j] = (bits & 0xffffffff) < limit ? T(0) : kept;

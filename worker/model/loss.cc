@@ -44,7 +44,7 @@ Loss::Loss(Options options, Dims outputs)
       outputs_(SizeOf(outputs)),
       classes_(outputs.empty() ? 1 : outputs.back()) {}
 
-absl::Status Loss::Check(const ConstTensor& target) const {
+absl::Status Loss::Check(const ConstTensor& target, ExampleName name) const {
   if (target.size() == 0) return absl::OkStatus();
   const uint64_t per_example = target.size() / target.dims[0];
   if (!TargetIsIndex()) {
@@ -53,9 +53,8 @@ absl::Status Loss::Check(const ConstTensor& target) const {
                          options_.kind == v1::KL_DIVERGENCE;
     for (size_t i = 0; i < values.size(); ++i) {
       if (!bounded || (values[i] >= 0 && values[i] <= 1)) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("the label of example ", i / per_example,
-                       " of the batch has ", values[i],
+      return absl::DataLossError(
+          absl::StrCat(name(i / per_example), ": the label has ", values[i],
                        "; the loss needs numbers from 0 to 1"));
     }
     return absl::OkStatus();
@@ -64,9 +63,9 @@ absl::Status Loss::Check(const ConstTensor& target) const {
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] == options_.ignore_label) continue;
     if (labels[i] >= 0 && static_cast<uint64_t>(labels[i]) < classes_) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the label of example ", i / per_example, " of the batch is ",
-        labels[i], "; it must be from 0 to ", classes_ - 1));
+    return absl::DataLossError(absl::StrCat(
+        name(i / per_example), ": the label is ", labels[i],
+        "; it must be from 0 to ", classes_ - 1));
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
 
@@ -41,10 +42,13 @@ class Loss {
   // some. REQUIRES: the metrics are of this kind of loss.
   Loss(Options options, Dims outputs);
 
-  // INVALID_ARGUMENT, naming the example, if a label is out of range.
+  // How example i of a batch is called.
+  using ExampleName = absl::FunctionRef<std::string(uint64_t i)>;
+
+  // DATA_LOSS, naming the example, if a label is out of range.
   // REQUIRES, of this and of Compute: the target has the dims and the dtype that
   // TargetIsIndex and the outputs ask for.
-  absl::Status Check(const ConstTensor& target) const;
+  absl::Status Check(const ConstTensor& target, ExampleName name) const;
 
   // Whether the target is the number of a class (int32), else it is numbers
   // (float32) like the outputs.

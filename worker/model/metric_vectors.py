@@ -4,14 +4,15 @@
     VENV/bin/python worker/model/metric_vectors.py
 
 Each case has outputs of a model and labels, and the loss and metrics that
-scikit-learn and NumPy find for them in float64. All outputs are exact in
-float32.
+scikit-learn, SciPy and NumPy find for them in float64. All outputs and labels
+are exact in float32.
 """
 
 import json
 import os
 
 import numpy as np
+from scipy import special
 from sklearn import metrics
 
 RANDOM = np.random.default_rng(18)
@@ -100,9 +101,51 @@ def of_numbers(rows, columns):
     }, dims=[columns])
 
 
+def of_weighted_classes(rows, classes):
+    """The loss is over examples, not over the sum of their weights."""
+    z = outputs(rows, classes)
+    labels = RANDOM.integers(0, classes, rows)
+    labels[::3] = z.argmax(axis=1)[::3]
+    weights = 1 / (1 + np.arange(classes)) + 0.25
+    of_rows = weights[labels]
+    return case("SOFTMAX_CROSS_ENTROPY", z, labels, {
+        "loss": of_rows.mean() * metrics.log_loss(
+            labels, softmax(z), labels=list(range(classes)),
+            sample_weight=of_rows),
+        "accuracy": metrics.accuracy_score(labels, z.argmax(axis=1)),
+        # It measures what the model knows: without weights and smoothing.
+        "perplexity": np.exp(metrics.log_loss(
+            labels, softmax(z), labels=list(range(classes)))),
+    }, dims=[classes], class_weights=weights.tolist())
+
+
+def of_smoothed_classes(rows, classes, smoothing):
+    """Cross entropy against 1 - smoothing at the label and smoothing / classes
+    everywhere."""
+    z = outputs(rows, classes)
+    labels = RANDOM.integers(0, classes, rows)
+    wanted = np.full((rows, classes), smoothing / classes)
+    wanted[np.arange(rows), labels] += 1 - smoothing
+    return case("SOFTMAX_CROSS_ENTROPY", z, labels, {
+        "loss": -(wanted * special.log_softmax(z, axis=1)).sum(axis=1).mean(),
+        "accuracy": metrics.accuracy_score(labels, z.argmax(axis=1)),
+    }, dims=[classes], label_smoothing=smoothing)
+
+
+def of_probabilities(rows, classes):
+    """Many of the given probabilities are 0."""
+    z = outputs(rows, classes)
+    wanted = RANDOM.multinomial(16, np.full(classes, 1 / classes), rows) / 16
+    return case("KL_DIVERGENCE", z, wanted, {
+        "loss": special.rel_entr(wanted, softmax(z)).sum(axis=1).mean(),
+    }, dims=[classes])
+
+
 def main():
     cases = [of_classes(40, 10, 3), of_sequences(8, 6, 7, 2),
-             of_two_classes(120), of_binary(150), of_numbers(25, 6)]
+             of_two_classes(120), of_binary(150), of_numbers(25, 6),
+             of_weighted_classes(40, 5), of_smoothed_classes(40, 6, 0.1),
+             of_probabilities(30, 8)]
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                         "metric_vectors.json")
     with open(path, "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-// Losses and metrics beside those of scikit-learn and NumPy, which
+// Losses and metrics beside those of scikit-learn, SciPy and NumPy, which
 // metric_vectors.py found for the outputs and labels in metric_vectors.json.
 #include <algorithm>
 #include <fstream>
@@ -44,6 +44,9 @@ std::vector<Case> ReadCases() {
     Case& one = cases.emplace_back();
     EXPECT_TRUE(v1::Loss_Parse(json["loss"], &one.options.kind));
     one.options.ignore_label = -100;
+    one.options.label_smoothing = json.value("label_smoothing", 0.0);
+    one.options.class_weights =
+        json.value("class_weights", std::vector<double>());
     for (const uint64_t dim : json["dims"]) one.dims.push_back(dim);
     one.outputs = json["outputs"].get<std::vector<double>>();
     one.labels = json["labels"].get<std::vector<double>>();
@@ -83,7 +86,7 @@ Metrics Compute(const Case& one, uint64_t begin, uint64_t end) {
 template <class T>
 void ExpectMatches(double tolerance, uint64_t batch) {
   const std::vector<Case> cases = ReadCases();
-  ASSERT_EQ(cases.size(), 5u);
+  ASSERT_EQ(cases.size(), 8u);
   for (const Case& one : cases) {
     const uint64_t examples = one.outputs.size() / SizeOf(one.dims);
     Metrics sum;

@@ -14,6 +14,12 @@ namespace {
 // Counts, for each positive, the negatives that score less, and half of those
 // that score the same.
 double AreaUnderCurve(std::vector<Metrics::Score> scores) {
+  // A NaN is in no order: to sort it is undefined.
+  for (const Metrics::Score& score : scores) {
+    if (std::isnan(score.score)) {
+      return std::numeric_limits<double>::quiet_NaN();
+    }
+  }
   std::sort(scores.begin(), scores.end(),
             [](const Metrics::Score& a, const Metrics::Score& b) {
               return a.score < b.score;
@@ -31,8 +37,6 @@ double AreaUnderCurve(std::vector<Metrics::Score> scores) {
     pairs += equal_positives * (below + equal_negatives / 2);
     below += equal_negatives;
     positives += equal_positives;
-    // A NaN equals nothing, itself included.
-    if (end == i) return std::numeric_limits<double>::quiet_NaN();
     i = end;
   }
   return pairs / (positives * below);

@@ -64,7 +64,7 @@ struct Metrics {
   double accuracy() const;   // 0 if there are no labels.
 
   // "loss", then the model's metrics by name. An area without both kinds of
-  // examples is NaN.
+  // examples, or with a score that is NaN, is NaN.
   std::vector<NamedValue> Values() const;
 };
 

@@ -64,6 +64,17 @@ TEST(MetricsTest, AnAreaOfOneKindOrOfNaNIsNaN) {
       Area({{std::numeric_limits<float>::quiet_NaN(), true}, {2, false}})));
 }
 
+TEST(MetricsTest, AnAreaOfManyScoresWithANaNIsNaN) {
+  // More than std::sort puts in order by insertion.
+  std::vector<Metrics::Score> scores;
+  for (int i = 0; i < 1000; ++i) {
+    scores.push_back({i % 3 == 0 ? std::numeric_limits<float>::quiet_NaN()
+                                 : static_cast<float>(i * 7 % 31),
+                      i % 2 == 0});
+  }
+  EXPECT_TRUE(std::isnan(Area(scores)));
+}
+
 TEST(MetricsTest, AreasOfReplicasAreThatOfAllTheirScores) {
   Metrics first;
   first.sums.push_back({.kind = Metrics::Kind::kAuc});

@@ -51,7 +51,21 @@ std::unique_ptr<TrainedModel> Network::Clone() const {
   return std::unique_ptr<TrainedModel>(new Network(plan_, make_device_));
 }
 
-absl::Status Network::CheckIndices(const ConstTensor& input) const {
+absl::StatusOr<const Column*> Network::FindColumn(
+    const FeatureSpec& wanted, const Batch& batch) const {
+  const Column* column = batch.Find(wanted.name);
+  // How many classes it states is no matter: values are checked one by one.
+  if (column != nullptr && column->spec().dtype == wanted.dtype &&
+      column->spec().dims == wanted.dims && !column->spec().ragged) {
+    return column;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a batch has not the feature '", wanted.name, "' of ",
+      NameOf(wanted.dtype), " that the model was made for"));
+}
+
+absl::Status Network::CheckIndices(const Column& input,
+                                   const Batch& batch) const {
   if (plan_->input_bound == 0) return absl::OkStatus();
   const auto indices = input.values<int32_t>();
   for (size_t i = 0; i < indices.size(); ++i) {
@@ -59,27 +73,22 @@ absl::Status Network::CheckIndices(const ConstTensor& input) const {
         static_cast<uint64_t>(indices[i]) < plan_->input_bound) {
       continue;
     }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the feature '", plan_->input.name, "' of example ",
-        i / plan_->input.size(), " of the batch has ", indices[i],
-        "; it must be from 0 to ", plan_->input_bound - 1));
+    return absl::DataLossError(absl::StrCat(
+        batch.Where(i / plan_->input.size()), ": the feature '",
+        plan_->input.name, "' has ", indices[i], "; it must be from 0 to ",
+        plan_->input_bound - 1));
   }
   return absl::OkStatus();
 }
 
 absl::Status Network::CheckBatch(const Batch& batch) const {
-  for (const FeatureSpec* wanted : {&plan_->input, &plan_->label}) {
-    const Column* column = batch.Find(wanted->name);
-    if (column != nullptr && column->spec().dtype == wanted->dtype &&
-        column->spec().dims == wanted->dims && !column->spec().ragged) {
-      continue;
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a batch has not the feature '", wanted->name, "' of ",
-        NameOf(wanted->dtype), " that the model was made for"));
-  }
-  RETURN_IF_ERROR(CheckIndices(batch.Find(plan_->input.name)->tensor()));
-  return plan_->loss->Check(batch.Find(plan_->label.name)->tensor());
+  ASSIGN_OR_RETURN(const Column* const input,
+                   FindColumn(plan_->input, batch));
+  ASSIGN_OR_RETURN(const Column* const label,
+                   FindColumn(plan_->label, batch));
+  RETURN_IF_ERROR(CheckIndices(*input, batch));
+  return plan_->loss->Check(label->tensor(),
+                            [&](uint64_t i) { return batch.Where(i); });
 }
 
 absl::Status Network::FindRows(const Batch& batch,
@@ -132,6 +141,7 @@ Layer::Context Network::ContextOf(const Batch& batch) {
   context.examples = batch.size();
   context.epoch = batch.range.epoch;
   context.first = batch.range.begin;
+  context.offsets = batch.offsets;
   return context;
 }
 
@@ -278,13 +288,9 @@ absl::Status Network::Predict(WeightSpans weights, const Batch& batch,
   out->Reset(spec, batch.size());
   out->range = batch.range;
   if (batch.size() == 0) return absl::OkStatus();
-  const Column* input = batch.Find(plan_->input.name);
-  if (input == nullptr || !(input->spec() == plan_->input)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a batch has not the feature '", plan_->input.name,
-                     "' that the model was made for"));
-  }
-  RETURN_IF_ERROR(CheckIndices(input->tensor()));
+  ASSIGN_OR_RETURN(const Column* const input,
+                   FindColumn(plan_->input, batch));
+  RETURN_IF_ERROR(CheckIndices(*input, batch));
   const Layer::Context context = ContextOf(batch);
   const Layer::Pass pass = Forward(context, weights, input->tensor());
   plan_->loss->Predict(pass.output, out->Find(kPrediction)->tensor());

@@ -63,9 +63,13 @@ class Network : public TrainedModel {
   // `plan` is shared by clones: it is never changed.
   Network(std::shared_ptr<const NetworkPlan> plan, MakeDevice make_device);
 
-  // What the layers and the loss read. INVALID_ARGUMENT: it does not fit.
+  // INVALID_ARGUMENT if the batch has not that feature.
+  absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
+                                           const Batch& batch) const;
+  // What the layers and the loss read. INVALID_ARGUMENT: it is not there.
+  // DATA_LOSS: values are out of range.
   absl::Status CheckBatch(const Batch& batch) const;
-  absl::Status CheckIndices(const ConstTensor& input) const;
+  absl::Status CheckIndices(const Column& input, const Batch& batch) const;
   // Of the sparse variable the passes read so many rows; without: all.
   void SetRows(absl::optional<uint64_t> rows);
   // The input, in rows of those that are handed in.

@@ -380,6 +380,44 @@ TEST(NetworkTest, WhatIsDroppedIsTheSameHoweverTheExamplesAreDividedUp) {
   EXPECT_NE(whole.Step(all, 8).loss_sum, metrics.loss_sum);
 }
 
+// Example i of a batch, alone in one.
+Batch Only(const Batch& batch, uint64_t i) {
+  Batch only;
+  only.Reset(kInput, 1);
+  only.range = batch.range;
+  only.offsets = {batch.offsets[i]};
+  for (const char* name : {"image", "label"}) {
+    const size_t bytes = only.Find(name)->tensor().size() * 4;
+    std::memcpy(only.Find(name)->tensor().data,
+                static_cast<const std::byte*>(batch.Find(name)->tensor().data) +
+                    i * bytes,
+                bytes);
+  }
+  return only;
+}
+
+TEST(NetworkTest, WhatIsDroppedBehindAFilterFollowsThePlaceOfTheExample) {
+  const auto config = Parsed(R"(
+      layers { flatten {} } layers { dense { units: 40 } }
+      layers { dropout { rate: 0.5 } } layers { dense { units: 4 } })");
+  // A filter left out 17, 18 and 20 of [16, 24).
+  Batch batch = RandomBatch(5, 1);
+  batch.range = {.epoch = 2, .begin = 16, .end = 24};
+  batch.offsets = {16, 19, 21, 22, 23};
+  Trained whole(config, kInput);
+  const double loss = whole.Step(batch, 5).loss_sum;
+  double sum = 0;
+  for (uint64_t i = 0; i < 5; ++i) {
+    Batch only = Only(batch, i);
+    // Another cut of the epoch.
+    only.range = {.epoch = 2, .begin = batch.offsets[i], .end = 24};
+    sum += Trained(config, kInput).Step(only, 5).loss_sum;
+  }
+  EXPECT_NEAR(sum, loss, 1e-5);
+  batch.offsets = {16, 17, 18, 19, 20};
+  EXPECT_NE(whole.Step(batch, 5).loss_sum, loss);
+}
+
 TEST(NetworkTest, ACloneGivesTheSameBits) {
   Trained trained(Config({"f", "5", "r", "4"}), kInput);
   const Batch batch = RandomBatch(9, 1);
@@ -410,9 +448,26 @@ TEST(NetworkTest, ALabelOutOfRangeIsRefusedAndNothingIsReady) {
   const auto result = trained.model->Step(
       trained.weight_views, batch, {.divisor = 3}, trained.gradient_views,
       [](size_t) { FAIL() << "a gradient of a batch that does not fit"; });
-  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(result.status().message(),
-            "the label of example 1 of the batch is 4; it must be from 0 to 3");
+  EXPECT_EQ(result.status(),
+            absl::DataLossError("example 1 of the batch: the label is 4; it "
+                                "must be from 0 to 3"));
+}
+
+TEST(NetworkTest, AnExampleOfFilesIsRefusedByItsPlaceInThem) {
+  class Rows : public ExampleNames {
+    std::string Where(uint64_t index) const override {
+      return "'train.csv' line " + std::to_string(index);
+    }
+  };
+  const Rows rows;
+  Trained trained(Config({"f", "4"}), kInput);
+  Batch batch = RandomBatch(3, 1);
+  batch.indices = {7, 9, 8};
+  batch.names = &rows;
+  batch.Find("label")->values<int32_t>()[1] = -1;
+  EXPECT_EQ(trained.model->Evaluate(trained.weight_views, batch).status(),
+            absl::DataLossError("'train.csv' line 9: the label is -1; it must "
+                                "be from 0 to 3"));
 }
 
 TEST(NetworkTest, LayersThatDoNotFitAreNamed) {
@@ -482,7 +537,7 @@ TEST(NetworkTest, IntegersAreEmbedded) {
   EXPECT_EQ(trained.model->Evaluate(trained.weight_views, batch)
                 .status()
                 .message(),
-            "the feature 'text' of example 1 of the batch has 5; it must be "
+            "example 1 of the batch: the feature 'text' has 5; it must be "
             "from 0 to 4");
 }
 
@@ -562,6 +617,31 @@ TEST_F(SparseNetworkTest, WhatCanNotBeSparseIsNamed) {
   config.mutable_layers(0)->mutable_embedding()->set_width(3);
   EXPECT_THAT(std::string(Network::Create(config, Spec()).status().message()),
               ::testing::HasSubstr("divides 262144"));
+}
+
+TEST(NetworkTest, ATestSetOfFewerClassesIsEvaluatedAndPredicted) {
+  const auto text = [](uint32_t classes) {
+    return InputSpec{{FeatureSpec{.name = "text",
+                                  .dtype = DType::kInt32,
+                                  .dims = {3},
+                                  .classes = classes},
+                      FeatureSpec{.name = "label",
+                                  .dtype = DType::kInt32,
+                                  .dims = {3},
+                                  .classes = classes}}};
+  };
+  Trained trained(Parsed(R"(layers { embedding { width: 8 } }
+                            layers { dense { units: 5 } })"),
+                  text(5));
+  Batch batch;
+  batch.Reset(text(4), 2);
+  for (Column& column : batch.columns) {
+    for (int32_t& value : column.values<int32_t>()) value = 3;
+  }
+  EXPECT_EQ(trained.Evaluate(batch).labels, 6u);
+  Batch out;
+  EXPECT_EQ(trained.model->Predict(trained.weight_views, batch, &out),
+            absl::OkStatus());
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ void Sequence::Forward(const Pass& pass) const {
 }
 
 void Sequence::BackwardWith(const BackwardPass& pass,
-                            const Written& written) const {
+                            Written written) const {
   const Context& context = *pass.context;
   const uint64_t bytes = GradientBytes(context.examples, context.dtype);
   std::byte* kept = pass.kept + KeptBytes(context.examples, context.dtype);
@@ -133,7 +133,7 @@ void Sequence::BackwardWith(const BackwardPass& pass,
                             context.dtype, inner.input.dims};
     layer.Backward(inner);
     if (context.IsAbandoned()) return;
-    for (size_t v = layer.variables().size(); written && v-- > 0;) {
+    for (size_t v = layer.variables().size(); v-- > 0;) {
       written(stage.first_variable + v);
     }
     gradient = next;

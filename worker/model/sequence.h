@@ -1,10 +1,11 @@
 #ifndef PARAMD_WORKER_MODEL_SEQUENCE_H_
 #define PARAMD_WORKER_MODEL_SEQUENCE_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "absl/functional/function_ref.h"
 
 #include "worker/model/layer.h"
 
@@ -15,7 +16,7 @@ namespace paramd {
 class Sequence : public Layer {
  public:
   // Hears of a variable of the sequence when its gradient is written.
-  using Written = std::function<void(size_t variable)>;
+  using Written = absl::FunctionRef<void(size_t variable)>;
 
   // REQUIRES: each layer takes what the one before it gives; there is one.
   Sequence(std::string name, std::vector<std::unique_ptr<Layer>> layers);
@@ -25,10 +26,9 @@ class Sequence : public Layer {
   // Both end behind the layer they are at when the step is abandoned.
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override {
-    BackwardWith(pass, nullptr);
+    BackwardWith(pass, [](size_t) {});
   }
-  // `written` may be null.
-  void BackwardWith(const BackwardPass& pass, const Written& written) const;
+  void BackwardWith(const BackwardPass& pass, Written written) const;
   uint64_t flops() const override;
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
 

@@ -86,8 +86,9 @@ class TrainedModel {
   // untrained variable is what is subtracted from it to update it. `ready` hears
   // of each variable, the last layer's first; of none if the loss is not finite,
   // which is the caller's to refuse. A batch without examples gives zeros.
-  // INVALID_ARGUMENT, gradients undefined and none ready: the batch does not fit
-  // the model; the sentence names feature, example and value.
+  // Gradients undefined and none ready: INVALID_ARGUMENT if the batch does not
+  // fit the model; DATA_LOSS if an example does not, and the sentence says which,
+  // its feature and the value.
   // REQUIRES: spans have the sizes of the variables, or of their rows; divisor
   // > 0.
   virtual absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,

@@ -1,11 +1,13 @@
 #include "worker/strategy/steps.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "proto/paramd/v1/compute.pb.h"
 #include "worker/core/operation_kind.h"
 
 namespace paramd {
@@ -110,6 +112,10 @@ void Steps::Note(IoId io, const v1::ComputeGradientResult& result) {
   for (absl::optional<TrainingStep>* step : {&computing_, &pushing_}) {
     if (!step->has_value() || (*step)->io != io) continue;
     (*step)->computed_examples = result.examples();
+    if ((*step)->number > 0) {
+      (*step)->left_out = (*step)->examples - std::min((*step)->examples,
+                                                       result.examples());
+    }
     (*step)->loss = result.loss();
     (*step)->metrics = result.metrics();
   }
@@ -122,6 +128,11 @@ void Steps::TakePart(const IoResult& part, WorkerTurn* turn) {
       pushing_.has_value() && pushing_->io == computation_->io();
   // Else they are of no use any more.
   if (gradients.empty() || !(computing_.has_value() || leaves)) return;
+  if (computing_.has_value()) {
+    computing_->left_out =
+        DynamicCastToGenerated<v1::TakeGradientsResult>(part.head.get())
+            ->left_out();
+  }
   Add(gradients, turn);
   computation_->AskForMore(turn);
 }
@@ -175,8 +186,14 @@ void Steps::StartPush(Session::PushInfo info, bool pull_behind,
   info.input_begin = pushing_->input.begin;
   info.input_end = pushing_->input.end;
   info.step = pushing_->number;
-  info.examples = pushing_->examples;
   info.rows = pushing_->rows.get();
+  if (pushing_->number > 0) {
+    // Servers divide by what contributors say, so a filter changes no step's
+    // size. A share of which nothing is left has no numbers.
+    info.examples =
+        pushing_->examples - std::min(pushing_->examples, pushing_->left_out);
+    if (info.examples == 0) pushing_->gradients.clear();
+  }
   if (pull_behind) info.pull_into = &weights_[(pulls_started_ + 1) % 2];
   session_->StartPush(MakeOp(kPush, pushes_started_), info,
                       std::move(pushing_->gradients), turn->now, turn->out);

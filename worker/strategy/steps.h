@@ -27,6 +27,7 @@ struct TrainingStep {
   uint64_t examples = 0;  // and of how many examples this is.
   IoId io = 0;            // Of its computation,
   uint64_t computed_examples = 0;  // and what came of it.
+  uint64_t left_out = 0;  // Of `examples`: its gradient is of the others.
   double loss = 0;
   MetricSums metrics;
   bool computed = false;
