@@ -122,11 +122,13 @@ open_cache() {
 make_python() {
   local folder=$cache/python
   if $install && ! "$folder/bin/python" -c \
-    'import kubernetes_validate, safetensors.numpy, tensorboard' 2>/dev/null; then
-    echo "installing safetensors, tensorboard and kubernetes-validate in $folder"
+    'import kubernetes_validate, mypy, safetensors.numpy, tensorboard' \
+    2>/dev/null; then
+    echo "installing safetensors, tensorboard, kubernetes-validate and mypy in" \
+      "$folder"
     if ! { /usr/bin/python3 -m venv --system-site-packages "$folder" &&
       "$folder/bin/python" -m pip install --quiet 'safetensors>=0.4' \
-        'numpy>=1.24' 'tensorboard==2.19.*' kubernetes-validate
+        'numpy>=1.24' 'tensorboard==2.19.*' kubernetes-validate 'mypy>=1.8'
     } >.bazel/pip.log 2>&1; then
       tail -n 5 .bazel/pip.log
       echo "going on without them"

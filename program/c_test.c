@@ -1,5 +1,6 @@
 /* A line fitted by a program in C: what paramd.h promises, in C and by the shared
  * library alone. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,8 @@ static paramd_result Compute(const paramd_work* work) {
   return result;
 }
 
-static paramd_worker* Start(const char* epochs, int* code) {
+/* `size`: of the options, as the program's header has them. */
+static paramd_worker* StartSized(const char* epochs, size_t size, int* code) {
   static const uint64_t shape[1] = {1};
   static const float initial[2] = {2, 0.5f};
   static const paramd_variable variables[2] = {{"w", shape, 1, 0, initial},
@@ -50,7 +52,7 @@ static paramd_worker* Start(const char* epochs, int* code) {
   snprintf(run_dir, sizeof run_dir, "%s/run-%s", directory, epochs);
   settings[3] = run_dir;
   memset(&options, 0, sizeof options);
-  options.size = sizeof options;
+  options.size = size;
   options.job =
       "{\"name\": \"line\", \"model\": {\"custom\": true}, "
       "\"batch_per_replica\": 8, "
@@ -63,6 +65,26 @@ static paramd_worker* Start(const char* epochs, int* code) {
   options.test_examples = 8;
   *code = paramd_worker_start(&options, &worker);
   return worker;
+}
+
+static paramd_worker* Start(const char* epochs, int* code) {
+  return StartSized(epochs, sizeof(paramd_worker_options), code);
+}
+
+static void ServesAnOlderHeader(void) {
+  int code;
+  paramd_worker* worker =
+      StartSized("1", offsetof(paramd_worker_options, insecure), &code);
+  Check(code == PARAMD_OK && worker != NULL, "the end may be missing");
+  Check(paramd_worker_close(worker) == PARAMD_CANCELLED, "it leaves");
+  worker = StartSized("1", sizeof(paramd_worker_options) + 8, &code);
+  Check(code == PARAMD_INVALID_ARGUMENT && worker == NULL &&
+            strstr(paramd_error(), "of a newer version") != NULL,
+        "a newer header is refused");
+  worker = StartSized("1", 0, &code);
+  Check(code == PARAMD_INVALID_ARGUMENT && worker == NULL &&
+            strstr(paramd_error(), "set it to sizeof") != NULL,
+        "the size is set");
 }
 
 static void TrainsToTheEnd(void) {
@@ -110,6 +132,9 @@ static void SaysWhatIsWrong(void) {
   Check(paramd_worker_finish(worker, &result) == PARAMD_INVALID_ARGUMENT &&
             strstr(paramd_error(), "gradient of 'w'") != NULL,
         "NaN is refused");
+  Check(paramd_worker_gradient_ready(worker, 0) == PARAMD_INVALID_ARGUMENT,
+        "NaN does not leave");
+  Check(paramd_worker_recompute(worker) == PARAMD_OK, "it may be mended");
   Check(paramd_worker_next(worker, 0, &work) == PARAMD_FAILED_PRECONDITION,
         "one at a time");
   Check(paramd_worker_gradient_ready(worker, 2) == PARAMD_INVALID_ARGUMENT,
@@ -120,6 +145,8 @@ static void SaysWhatIsWrong(void) {
 
 int main(void) {
   Check(paramd_abi_version() == PARAMD_ABI_VERSION, "the version fits");
+  Check(paramd_crc32c("123456789", 9) == 0xe3069283, "it is crc32c");
+  ServesAnOlderHeader();
   TrainsToTheEnd();
   SaysWhatIsWrong();
   return failures == 0 ? 0 : 1;

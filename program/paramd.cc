@@ -1,5 +1,7 @@
 #include "program/paramd.h"
 
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,7 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 
+#include "base/crc32c.h"
 #include "cli/version.h"
 #include "program/program_worker.h"
 
@@ -21,6 +25,11 @@ struct paramd_worker {
 };
 
 namespace {
+
+// Programs hand these over without saying how long they are.
+static_assert(sizeof(paramd_variable) == 32);
+static_assert(sizeof(paramd_work) == 56);
+static_assert(sizeof(paramd_result) == 32);
 
 using paramd::Metrics;
 using paramd::ProgramWork;
@@ -68,14 +77,27 @@ absl::Status AddVariables(const paramd_worker_options& from,
   return absl::OkStatus();
 }
 
+// As this version has it, of a program that may be older.
+absl::StatusOr<paramd_worker_options> Whole(
+    const paramd_worker_options* given) {
+  const size_t size = given->size;
+  paramd_worker_options whole = {};
+  if (size < sizeof(whole.size)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("paramd_worker_options.size is ", size,
+                     ": set it to sizeof(paramd_worker_options)"));
+  }
+  if (size > sizeof(whole)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "paramd_worker_options has ", size, " bytes, of which the library knows ",
+        sizeof(whole), ": the header is of a newer version than the library"));
+  }
+  std::memcpy(&whole, given, size);
+  return whole;
+}
+
 absl::StatusOr<ProgramWorker::Options> ToOptions(
     const paramd_worker_options& from) {
-  if (from.size != sizeof(paramd_worker_options)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "paramd_worker_options has ", from.size, " bytes where the library has ",
-        sizeof(paramd_worker_options),
-        ": the header is not of the same version as the library"));
-  }
   ProgramWorker::Options options;
   options.job_path = OrEmpty(from.job_path);
   if (from.job != nullptr) options.job_text = from.job;
@@ -124,10 +146,17 @@ const char* paramd_version(void) {
 
 const char* paramd_error(void) { return last_error.c_str(); }
 
+uint32_t paramd_crc32c(const void* bytes, size_t size) {
+  return paramd::Crc32c(
+      absl::MakeConstSpan(static_cast<const std::byte*>(bytes), size));
+}
+
 int paramd_worker_start(const paramd_worker_options* options,
                         paramd_worker** worker) {
   *worker = nullptr;
-  auto converted = ToOptions(*options);
+  const auto whole = Whole(options);
+  if (!whole.ok()) return Report(whole.status());
+  auto converted = ToOptions(*whole);
   if (!converted.ok()) return Report(converted.status());
   auto started = ProgramWorker::Start(*std::move(converted));
   if (!started.ok()) return Report(started.status());
@@ -157,8 +186,11 @@ int paramd_worker_gradient_ready(paramd_worker* worker, size_t variable) {
     return Report(absl::InvalidArgumentError(
         absl::StrCat("there is no variable ", variable)));
   }
-  worker->worker->GradientReady(variable);
-  return PARAMD_OK;
+  return Report(worker->worker->GradientReady(variable));
+}
+
+int paramd_worker_recompute(paramd_worker* worker) {
+  return Report(worker->worker->Recompute());
 }
 
 int paramd_worker_finish(paramd_worker* worker, const paramd_result* result) {

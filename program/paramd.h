@@ -34,8 +34,10 @@
 extern "C" {
 #endif
 
-/* Grows when something is added; a library of a greater one serves. */
-#define PARAMD_ABI_VERSION 1
+/* Grows when something is added; a library of a greater one serves: only
+ * paramd_worker_options grows, by fields whose zero means what it was without
+ * them; everything else that is new is a function. */
+#define PARAMD_ABI_VERSION 2
 
 #define PARAMD_PUBLIC __attribute__((visibility("default")))
 
@@ -52,6 +54,9 @@ typedef enum paramd_code {
   PARAMD_ALREADY_EXISTS = 6,
   /* Not now: for instance finish without a batch. */
   PARAMD_FAILED_PRECONDITION = 9,
+  /* Of the batch that is held: a part of it was pushed, and the rest can't be.
+   * Of next: another process has taken this worker's place. */
+  PARAMD_ABORTED = 10,
   /* Something was lost that may come back: starting again goes on. */
   PARAMD_UNAVAILABLE = 14
 } paramd_code;
@@ -62,6 +67,9 @@ PARAMD_PUBLIC int paramd_abi_version(void);
 PARAMD_PUBLIC const char* paramd_version(void);
 /* Of this thread's last call that failed. Never null. */
 PARAMD_PUBLIC const char* paramd_error(void);
+
+/* The checksum that a checkpoint's manifest has of each of its files. */
+PARAMD_PUBLIC uint32_t paramd_crc32c(const void* bytes, size_t size);
 
 /* Numbers that servers hold for the model, float32 and row-major. */
 typedef struct paramd_variable {
@@ -76,7 +84,8 @@ typedef struct paramd_variable {
 } paramd_variable;
 
 typedef struct paramd_worker_options {
-  size_t size; /* sizeof(paramd_worker_options) */
+  /* sizeof(paramd_worker_options). What an older header lacks is zero. */
+  size_t size;
   /* The job file's content; or null, and its path. With both the path is what
    * errors call it. */
   const char* job;
@@ -133,10 +142,19 @@ PARAMD_PUBLIC int paramd_worker_upcoming(paramd_worker* worker,
                                          const int64_t** indices,
                                          uint64_t* count);
 
-/* The gradient of this variable is final: it may leave while others are computed.
- * May be left out. */
+/* The gradient of this variable is final: it is not written any more, and may
+ * leave while others are computed. May be left out. In a model of less than 1 MiB
+ * nothing leaves before it is finished. PARAMD_INVALID_ARGUMENT if it is not
+ * finite and nothing of the batch has left: the work is still held, as if nothing
+ * of it had been computed. PARAMD_ABORTED if something has left: this batch can't
+ * be finished, and paramd_worker_close hands its examples out again. */
 PARAMD_PUBLIC int paramd_worker_gradient_ready(paramd_worker* worker,
                                                size_t variable);
+
+/* Before the gradients of the work that is held are written anew, after an error
+ * of the program's own, or set to zeros to leave the batch out. PARAMD_ABORTED as
+ * above if some of them have left. */
+PARAMD_PUBLIC int paramd_worker_recompute(paramd_worker* worker);
 
 typedef struct paramd_result {
   double loss_sum; /* of the examples' losses */
@@ -146,8 +164,8 @@ typedef struct paramd_result {
   uint64_t labels;
 } paramd_result;
 
-/* The work is done: its gradients are pushed. PARAMD_INVALID_ARGUMENT if the loss
- * or a gradient is not finite: nothing was pushed, and the work is still held. */
+/* The work is done: its gradients are pushed. If the loss or a gradient is not
+ * finite, PARAMD_INVALID_ARGUMENT or PARAMD_ABORTED as above. */
 PARAMD_PUBLIC int paramd_worker_finish(paramd_worker* worker,
                                        const paramd_result* result);
 

@@ -11,6 +11,9 @@
 namespace paramd {
 namespace {
 
+// The core takes no fewer at a time (ReadyGradients).
+constexpr uint64_t kLeavingBytes = uint64_t{1} << 20;
+
 bool IsFinite(absl::Span<const float> values) {
   // A sum is finite only if all of its terms are; one that overflows is looked
   // at again.
@@ -124,6 +127,7 @@ absl::StatusOr<const ProgramWork*> ProgramWorker::Next(absl::Duration timeout) {
         "the last batch is not finished: one is computed at a time");
   }
   ASSIGN_OR_RETURN(const ProgramWork* const work, exchange_.Next(timeout));
+  ClearOutgoing();
   if (work != nullptr) return work;
   MutexLock lock(&mutex_);
   if (ended_.has_value() && !ended_->ok()) return *ended_;
@@ -135,25 +139,73 @@ absl::Status ProgramWorker::Finish(const Metrics& metrics) {
   if (work == nullptr) {
     return absl::FailedPreconditionError("there is no batch to finish");
   }
+  RETURN_IF_ERROR(outgoing_.lost);
   if (!std::isfinite(metrics.loss_sum)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the loss is ", metrics.loss_sum,
-                     "; nothing of this batch was pushed"));
+    return Refuse(absl::StrCat("the loss is ", metrics.loss_sum));
   }
   for (size_t v = 0; v < work->gradients.size(); ++v) {
-    if (IsFinite(work->gradients[v])) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the gradient of '", options_.model.variables[v].name(),
-        "' is not finite; nothing of this batch was pushed"));
+    if (!outgoing_.final[v]) RETURN_IF_ERROR(CheckGradient(*work, v));
   }
   exchange_.Finish(metrics);
   return absl::OkStatus();
 }
 
-void ProgramWorker::GradientReady(size_t variable) {
+absl::Status ProgramWorker::GradientReady(size_t variable) {
   const ProgramWork* const work = exchange_.held();
-  if (work == nullptr || work->ready == nullptr) return;
-  (*work->ready)(variable);
+  if (work == nullptr || work->ready == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(outgoing_.lost);
+  const bool is_first = !outgoing_.final[variable];
+  if (!is_first && outgoing_.left) return Recompute();
+  RETURN_IF_ERROR(CheckGradient(*work, variable));
+  if (!is_first) return absl::OkStatus();
+  outgoing_.final[variable] = true;
+  outgoing_.waiting.push_back(variable);
+  outgoing_.waiting_bytes += work->gradients[variable].size() * sizeof(float);
+  // A push that is whole could not be taken back by Finish.
+  if (++outgoing_.final_count == work->gradients.size() ||
+      outgoing_.waiting_bytes < kLeavingBytes) {
+    return absl::OkStatus();
+  }
+  outgoing_.left = true;
+  for (const size_t v : outgoing_.waiting) (*work->ready)(v);
+  outgoing_.waiting.clear();
+  outgoing_.waiting_bytes = 0;
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWorker::Recompute() {
+  if (exchange_.held() == nullptr) {
+    return absl::FailedPreconditionError("there is no batch to compute");
+  }
+  RETURN_IF_ERROR(outgoing_.lost);
+  if (outgoing_.left) return Refuse("the batch is to be computed anew");
+  ClearOutgoing();
+  return absl::OkStatus();
+}
+
+void ProgramWorker::ClearOutgoing() {
+  outgoing_ = {};
+  outgoing_.final.resize(options_.model.variables.size());
+}
+
+absl::Status ProgramWorker::CheckGradient(const ProgramWork& work,
+                                          size_t variable) {
+  if (IsFinite(work.gradients[variable])) return absl::OkStatus();
+  return Refuse(absl::StrCat("the gradient of '",
+                             options_.model.variables[variable].name(),
+                             "' is not finite"));
+}
+
+absl::Status ProgramWorker::Refuse(const std::string& why) {
+  if (!outgoing_.left) {
+    ClearOutgoing();
+    return absl::InvalidArgumentError(
+        absl::StrCat(why, "; nothing of this batch was pushed"));
+  }
+  outgoing_.lost = absl::AbortedError(
+      absl::StrCat(why, "; a part of this batch was pushed already, so this "
+                        "worker has to leave: the batch is handed out again"));
+  return outgoing_.lost;
 }
 
 absl::Status ProgramWorker::Close() {

@@ -38,8 +38,11 @@ namespace paramd {
 // it servers, chief and worker are all in this process. Several in one process
 // share a log.
 //
-// Thread safety: Next, Finish, Fail and Close on one thread; Interrupt on any.
-// The destructor closes.
+// Invariant: a number that is not finite never leaves, and the gradients of one
+// batch come from one computation: once some have left, the rest follows by
+// Finish, or the worker leaves the job and the batch is handed out again.
+//
+// Thread safety: one thread at a time. The destructor closes.
 class ProgramWorker {
  public:
   struct Options {
@@ -63,21 +66,29 @@ class ProgramWorker {
   static absl::StatusOr<std::unique_ptr<ProgramWorker>> Start(Options options);
   ~ProgramWorker();
 
-  // What the program is to compute next, which it holds until Finish or Fail.
+  // What the program is to compute next, which it holds until Finish or Close.
   // Null: the job has finished. DEADLINE_EXCEEDED if there is nothing yet;
   // else why the process ended, as its log says. FAILED_PRECONDITION if work is
   // held.
   absl::StatusOr<const ProgramWork*> Next(absl::Duration timeout);
-  // Hands over what was computed. INVALID_ARGUMENT, with the work held as
-  // before, if the loss or a gradient is not a finite number, naming the
-  // variable: nothing of it is pushed. FAILED_PRECONDITION if none is held.
+  // Hands over what was computed. FAILED_PRECONDITION if no work is held. If the
+  // loss or a gradient is not a finite number, naming the variable:
+  // INVALID_ARGUMENT while nothing of the batch has left, and the work is held
+  // as before; ABORTED if some has. Then nothing mends this batch: every call
+  // for it says the same, and Close is left.
   absl::Status Finish(const Metrics& metrics);
   // The examples of a batch that this worker will likely be given soon, for a
   // program that reads ahead; each is said once. Empty: none is known now.
   std::vector<int64_t> TakeUpcoming() { return exchange_.TakeAnnounced(); }
-  // The gradient of this variable is final and may leave. Nothing if it is not
-  // of a step.
-  void GradientReady(size_t variable);
+  // The gradient of this variable is final and may leave, which the first ones
+  // do when together they have 1 MiB; the last ones leave with Finish. Nothing
+  // if the work is no step. If it is not finite, as Finish; ABORTED also if it
+  // was final before and some have left. REQUIRES: there is such a variable.
+  absl::Status GradientReady(size_t variable);
+  // What was computed for the work that is held is void, and its gradients may
+  // be written anew. ABORTED, as Finish, if some of them have left.
+  // FAILED_PRECONDITION if none is held.
+  absl::Status Recompute();
 
   // Leaves: work that is held is dropped, and its examples are handed out
   // again; the chief writes what it has. OK if the job had finished, CANCELLED
@@ -86,6 +97,16 @@ class ProgramWorker {
   absl::Status Close();
 
  private:
+  // The gradients of the work that is held.
+  struct Outgoing {
+    std::vector<bool> final;  // By variable; finite too.
+    size_t final_count = 0;
+    std::vector<size_t> waiting;  // Those of them that have not left.
+    uint64_t waiting_bytes = 0;
+    bool left = false;  // Some have.
+    absl::Status lost;  // Why the work can't be finished.
+  };
+
   explicit ProgramWorker(Options options) : options_(std::move(options)) {}
 
   // The process's thread: prepares, tells, runs, releases.
@@ -93,9 +114,14 @@ class ProgramWorker {
   absl::Status RunProcess();
   void Tell(const absl::Status& prepared, Runtime* runtime)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  void ClearOutgoing();
+  // What is said of work that can't be taken for this reason.
+  absl::Status Refuse(const std::string& why);
+  absl::Status CheckGradient(const ProgramWork& work, size_t variable);
 
   const Options options_;
   ProgramExchange exchange_;
+  Outgoing outgoing_;
   Mutex mutex_;
   CondVar changed_;
   absl::optional<absl::Status> prepared_ ABSL_GUARDED_BY(mutex_);

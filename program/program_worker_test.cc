@@ -1,7 +1,8 @@
 #include "program/program_worker.h"
 
+#include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -55,6 +56,31 @@ Metrics Compute(const ProgramWork& work) {
     work.gradients[0][0] = static_cast<float>(dw / work.divisor);
     work.gradients[1][0] = static_cast<float>(db / work.divisor);
   }
+  return metrics;
+}
+
+// Two variables of 2 MB each, of which nothing depends.
+constexpr uint64_t kWideElements = 500'000;
+
+ProgramWorker::Options Wide() {
+  ProgramWorker::Options options = Line();
+  options.settings = {{"epochs", "1"}};
+  for (v1::Variable& variable : options.model.variables) {
+    variable.set_shape(0, kWideElements);
+  }
+  options.model.initial_values.clear();
+  return options;
+}
+
+void FillGradients(const ProgramWork& work, float value) {
+  for (const absl::Span<float> gradient : work.gradients) {
+    std::fill(gradient.begin(), gradient.end(), value);
+  }
+}
+
+Metrics MetricsOf(const ProgramWork& work) {
+  Metrics metrics;
+  metrics.examples = work.indices.size();
   return metrics;
 }
 
@@ -137,6 +163,77 @@ TEST(ProgramWorkerTest, AProgramMayLeaveInTheMiddleOfABatch) {
   EXPECT_EQ((*worker)->Close().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ((*worker)->Next(absl::ZeroDuration()).status().code(),
             absl::StatusCode::kCancelled);
+}
+
+TEST(ProgramWorkerTest, AGradientThatIsNotFiniteNeverLeaves) {
+  auto worker = ProgramWorker::Start(Wide());
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const auto work = NextOf(worker->get());
+  ASSERT_TRUE(work.ok()) << work.status();
+  FillGradients(**work, 0);
+  (*work)->gradients[1].back() = std::nanf("");
+  EXPECT_EQ((*worker)->GradientReady(1).message(),
+            "the gradient of 'b' is not finite; nothing of this batch was "
+            "pushed");
+  // Nothing of it had left: it is mended.
+  (*work)->gradients[1].back() = 0;
+  EXPECT_TRUE((*worker)->Recompute().ok());
+  EXPECT_TRUE((*worker)->GradientReady(1).ok());
+  EXPECT_TRUE((*worker)->GradientReady(0).ok());
+  EXPECT_TRUE((*worker)->Finish(MetricsOf(**work)).ok());
+  EXPECT_EQ((*worker)->Recompute().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(ProgramWorkerTest, Promise1_OfABatchThatHasBegunToLeaveNothingIsMended) {
+  std::vector<int64_t> lost;
+  {
+    auto worker = ProgramWorker::Start(Wide());
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    const auto work = NextOf(worker->get());
+    ASSERT_TRUE(work.ok()) << work.status();
+    lost.assign((*work)->indices.begin(), (*work)->indices.end());
+    FillGradients(**work, 0);
+    ASSERT_TRUE((*worker)->GradientReady(1).ok());
+    (*work)->gradients[0][7] = std::nanf("");
+    const absl::Status refused = (*worker)->GradientReady(0);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(refused.message(),
+              "the gradient of 'w' is not finite; a part of this batch was "
+              "pushed already, so this worker has to leave: the batch is handed "
+              "out again");
+    (*work)->gradients[0][7] = 0;
+    EXPECT_EQ((*worker)->GradientReady(0), refused);
+    EXPECT_EQ((*worker)->Recompute(), refused);
+    EXPECT_EQ((*worker)->Finish(MetricsOf(**work)), refused);
+    EXPECT_EQ((*worker)->Close().code(), absl::StatusCode::kCancelled);
+  }
+  // The chief has left in good order: the next one goes on where it was.
+  auto worker = ProgramWorker::Start(Wide());
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  std::vector<int> seen(kExamples);
+  for (;;) {
+    const auto work = NextOf(worker->get());
+    ASSERT_TRUE(work.ok()) << work.status();
+    if (*work == nullptr) break;
+    for (const int64_t index : (*work)->indices) ++seen[index];
+    FillGradients(**work, 0);
+    ASSERT_TRUE((*worker)->GradientReady(1).ok());
+    ASSERT_TRUE((*worker)->Finish(MetricsOf(**work)).ok());
+  }
+  EXPECT_THAT(seen, testing::Each(1));
+  EXPECT_EQ(seen[lost[0]], 1);
+}
+
+TEST(ProgramWorkerTest, ABatchThatHasBegunToLeaveIsNotComputedAnew) {
+  auto worker = ProgramWorker::Start(Wide());
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const auto work = NextOf(worker->get());
+  ASSERT_TRUE(work.ok()) << work.status();
+  FillGradients(**work, 0);
+  ASSERT_TRUE((*worker)->GradientReady(1).ok());
+  EXPECT_THAT((*worker)->GradientReady(1).message(),
+              HasSubstr("to be computed anew; a part of this batch was pushed"));
 }
 
 TEST(ProgramWorkerTest, WhatCannotBeginSaysWhy) {

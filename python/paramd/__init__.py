@@ -1,22 +1,24 @@
 """paramd for Python: a training loop of one's own as a worker of a cluster.
 
     import paramd.torch      a PyTorch loop (imports PyTorch)
+    import paramd.keras      a Keras model, with its torch backend
     paramd.Worker            functions over NumPy arrays, JAX among them
     paramd.local             servers and workers on this machine
     paramd.load              a checkpoint as NumPy arrays
-    paramd.Client            the status of a running cluster
+    paramd.Client            status, metrics and settings of a running cluster
     paramd.TFConfig          the cluster that TF_CONFIG describes
 
 Nothing is loaded or started by the import.
 """
 
 from paramd._errors import (Cancelled, Error, InvalidArgument, NotFinite,
-                            Unavailable)
+                            PartlyPushed, Unavailable)
 from paramd._version import __version__
 
 __all__ = [
-    "Cancelled", "Client", "Error", "InvalidArgument", "NotFinite", "TFConfig",
-    "Unavailable", "Worker", "__version__", "load", "local",
+    "Cancelled", "Client", "Error", "InvalidArgument", "NotFinite",
+    "PartlyPushed", "TFConfig", "Unavailable", "Worker", "__version__", "load",
+    "local",
 ]
 
 _HOMES = {

@@ -22,6 +22,13 @@ class NotFinite(InvalidArgument):
     and it is still to be computed: step again, skip it, or leave."""
 
 
+class PartlyPushed(Error):
+    """A part of the batch's gradients was pushed when the rest turned out not to be
+    finite, or when the program wanted to compute the batch anew. This worker has
+    left the job, and the batch is handed out again: start the program again, after
+    mending what gave such gradients."""
+
+
 class Unavailable(Error):
     """Something was lost that may come back: start the program again, and the
     job goes on where it was."""

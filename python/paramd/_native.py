@@ -7,11 +7,12 @@ import threading
 from typing import Any, Optional
 
 from paramd._errors import Error
+from paramd._version import __version__
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 END, STEP, EVALUATE = 0, 1, 2
-OK, DEADLINE_EXCEEDED = 0, 4
+OK, DEADLINE_EXCEEDED, ABORTED = 0, 4, 10
 
 _c_double_p = ctypes.POINTER(ctypes.c_double)
 _c_float_p = ctypes.POINTER(ctypes.c_float)
@@ -70,6 +71,15 @@ def _find() -> str:
         "or name the library in the environment variable LIBPARAMD")
 
 
+def check_version(path: str, said: str) -> None:
+    """Refuses a library or a program of another version than this package; `said`
+    begins with its own."""
+    found = said.split(" ", 1)[0]
+    if found != __version__:
+        raise Error(f"'{path}' is paramd {found}; this package is {__version__}: "
+                    "install both of one version")
+
+
 def _open() -> Any:
     path = _find()
     try:
@@ -82,13 +92,17 @@ def _open() -> Any:
         raise Error(f"'{path}' has version {found} of the C interface; this "
                     f"package needs {ABI_VERSION}: install both of one version")
     library.paramd_version.restype = ctypes.c_char_p
+    check_version(path, str(library.paramd_version(), "utf-8"))
     library.paramd_error.restype = ctypes.c_char_p
+    library.paramd_crc32c.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    library.paramd_crc32c.restype = ctypes.c_uint32
     worker = ctypes.c_void_p
     library.paramd_worker_start.argtypes = [ctypes.POINTER(WorkerOptions),
                                             ctypes.POINTER(worker)]
     library.paramd_worker_next.argtypes = [worker, ctypes.c_double,
                                            ctypes.POINTER(Work)]
     library.paramd_worker_gradient_ready.argtypes = [worker, ctypes.c_size_t]
+    library.paramd_worker_recompute.argtypes = [worker]
     library.paramd_worker_upcoming.argtypes = [worker, ctypes.POINTER(_c_int64_p),
                                                _c_uint64_p]
     library.paramd_worker_finish.argtypes = [worker, ctypes.POINTER(Result)]
@@ -103,6 +117,11 @@ def library() -> Any:
         if _library is None:
             _library = _open()
         return _library
+
+
+def crc32c(address: int, size: int) -> int:
+    """The checksum of so many bytes."""
+    return int(library().paramd_crc32c(address, size))
 
 
 def last_error() -> str:

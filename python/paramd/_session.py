@@ -1,5 +1,6 @@
 """A worker of the C interface, with NumPy arrays in place of pointers."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -7,14 +8,19 @@ import signal
 import sys
 import threading
 import weakref
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import (Any, Dict, Iterator, List, Mapping, NamedTuple, Optional,
+                    Sequence)
 
 import numpy as np
 
 from paramd import _errors, _native
 
+_CANCELLED = 1
+
 # So long a call may keep Python from seeing a signal.
 _PATIENCE_SECONDS = 0.2
+# A thread that still uses the worker is waited for, when Python ends.
+_LAST_PATIENCE_SECONDS = 5.0
 
 
 class Variable(NamedTuple):
@@ -83,8 +89,15 @@ def _leave_on_sigterm() -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
-def _close(handle: int) -> int:
-    return int(_native.library().paramd_worker_close(ctypes.c_void_p(handle)))
+def _close(handle: int, pid: int, busy: Any) -> int:
+    # A process forked from the worker's has a copy without the worker's threads.
+    # One whose other thread is in a call can't free what that uses.
+    if os.getpid() != pid or not busy.acquire(timeout=_LAST_PATIENCE_SECONDS):
+        return _CANCELLED
+    try:
+        return int(_native.library().paramd_worker_close(ctypes.c_void_p(handle)))
+    finally:
+        busy.release()
 
 
 class Session:
@@ -100,9 +113,10 @@ class Session:
         self.variables = list(variables)
         self._shapes = _Shapes(self.variables)
         self._pid = os.getpid()
-        self._busy = threading.Lock()
+        self._busy = threading.RLock()
         self._held: Optional[Work] = None
         self._ended = False
+        self._over = False  # The job has finished, as next said.
         self._finished = False
         library = _native.library()
         worker = ctypes.c_void_p()
@@ -116,7 +130,8 @@ class Session:
             raise _errors.make(code, _native.last_error())
         _leave_on_sigterm()
         # Also when Python ends: a worker that leaves says so.
-        self._finalizer = weakref.finalize(self, _close, worker.value or 0)
+        self._finalizer = weakref.finalize(self, _close, worker.value or 0,
+                                           self._pid, self._busy)
         self._worker = worker
 
     def _options(self, job: Mapping[str, Any], examples: int,
@@ -143,25 +158,43 @@ class Session:
         options.test_examples = test_examples
         return options, keep
 
-    def _enter(self) -> None:
+    def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise _errors.Error(
                 "this process was forked from the worker's: fork first, then start "
                 "the worker (DataLoader: multiprocessing_context='spawn')")
+
+    @contextlib.contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """The worker is this thread's in a with block, and in one within it. Error
+        for another thread, and for a forked process."""
+        self._check_process()
         if not self._busy.acquire(blocking=False):
             raise _errors.Error("two threads use one worker: let one of them do "
                                 "all that is asked of it")
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    def _check(self, code: int) -> None:
+        """Of a call for the work that is held."""
+        if code == _native.ABORTED:
+            raise _errors.PartlyPushed(_native.last_error(), code)
+        if code != _native.OK:
+            raise _errors.make(code, _native.last_error())
 
     def next(self) -> Optional[Work]:
         """Waits for the next work, and holds it; None once the job has finished.
-        Raises what ended the worker. KeyboardInterrupt is raised here at once."""
-        self._enter()
-        try:
+        Raises what ended the worker, Cancelled once it is closed. KeyboardInterrupt is raised here at once."""
+        with self.exclusively():
             if self._held is not None:
                 raise _errors.Error("the last batch was not stepped: call step, or "
                                     "skip to leave it out")
-            if self._ended:
+            if self._over:
                 return None
+            if self._ended:
+                raise _errors.Cancelled("this worker has left the job", _CANCELLED)
             work = _native.Work()
             library = _native.library()
             while True:
@@ -173,12 +206,10 @@ class Session:
                 self._ended = True
                 raise _errors.make(code, _native.last_error())
             if work.kind == _native.END:
-                self._ended = True
+                self._ended = self._over = True
                 return None
             self._held = Work(work, self._shapes)
             return self._held
-        finally:
-            self._busy.release()
 
     @property
     def held(self) -> Optional[Work]:
@@ -188,34 +219,51 @@ class Session:
     def upcoming(self) -> Optional[np.ndarray]:
         """The examples of a batch that next will likely return soon, each said
         once; None if none is known now."""
-        indices = ctypes.POINTER(ctypes.c_int64)()
-        count = ctypes.c_uint64()
-        _native.library().paramd_worker_upcoming(
-            self._worker, ctypes.byref(indices), ctypes.byref(count))
-        if count.value == 0:
-            return None
-        found: np.ndarray = np.ctypeslib.as_array(indices, (count.value,))
-        return found.copy()
+        with self.exclusively():
+            if self._ended:
+                return None
+            indices = ctypes.POINTER(ctypes.c_int64)()
+            count = ctypes.c_uint64()
+            _native.library().paramd_worker_upcoming(
+                self._worker, ctypes.byref(indices), ctypes.byref(count))
+            if count.value == 0:
+                return None
+            found: np.ndarray = np.ctypeslib.as_array(indices, (count.value,))
+            return found.copy()
 
     def gradient_ready(self, number: int) -> None:
-        """The gradient of this variable may leave."""
-        _native.library().paramd_worker_gradient_ready(self._worker, number)
+        """The gradient of this variable is final, and may leave. NotFinite, or
+        PartlyPushed if others have left, as finish. On any thread, while the one
+        whose the worker is waits for it."""
+        self._check_process()
+        self._check(_native.library().paramd_worker_gradient_ready(self._worker,
+                                                                   number))
+
+    def recompute(self) -> None:
+        """Before gradients of the work that is held are written anew.
+        PartlyPushed, with nothing left to do but to close, if some have left."""
+        with self.exclusively():
+            if self._held is not None:
+                self._check(
+                    _native.library().paramd_worker_recompute(self._worker))
 
     def finish(self, mean_loss: float, correct: int = 0, labels: int = 0) -> None:
-        """Pushes the gradients. NotFinite leaves the work held."""
-        self._enter()
-        try:
+        """Pushes the gradients. NotFinite leaves the work held; after PartlyPushed
+        there is nothing left to do but to close."""
+        count = len(self._held.indices) if self._held is not None else 0
+        self._finish(_native.Result(mean_loss * count, count, correct, labels))
+
+    def finish_without_examples(self) -> None:
+        """Pushes the gradients; the batch is in no figure."""
+        self._finish(_native.Result(0.0, 0, 0, 0))
+
+    def _finish(self, result: _native.Result) -> None:
+        with self.exclusively():
             if self._held is None:
                 raise _errors.Error("there is no batch to step: take one first")
-            count = len(self._held.indices)
-            result = _native.Result(mean_loss * count, count, correct, labels)
-            code = _native.library().paramd_worker_finish(self._worker,
-                                                          ctypes.byref(result))
-            if code != _native.OK:
-                raise _errors.make(code, _native.last_error())
+            self._check(_native.library().paramd_worker_finish(
+                self._worker, ctypes.byref(result)))
             self._held = None
-        finally:
-            self._busy.release()
 
     def close(self) -> bool:
         """Leaves the job; whether it had finished. Work that is held is dropped,
@@ -223,8 +271,9 @@ class Session:
         if os.getpid() != self._pid:
             self._finalizer.detach()  # The worker is another process's.
             return False
-        self._ended = True
-        self._held = None
-        code = self._finalizer()  # None: it was closed before.
-        self._finished = self._finished or code == _native.OK
-        return self._finished
+        with self.exclusively():
+            self._ended = True
+            self._held = None
+            code = self._finalizer()  # None: it was closed before.
+            self._finished = self._finished or code == _native.OK
+            return self._finished

@@ -7,10 +7,15 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
+from paramd import _native
 from paramd._errors import InvalidArgument
 
 _DTYPES = {"F32": np.float32, "F64": np.float64, "F16": np.float16,
            "I64": np.int64, "I32": np.int32, "U8": np.uint8, "BOOL": np.bool_}
+
+
+class _Damaged(Exception):
+    """What is wrong with a file of a checkpoint."""
 
 
 def _newest(path: pathlib.Path) -> pathlib.Path:
@@ -25,25 +30,62 @@ def _newest(path: pathlib.Path) -> pathlib.Path:
     raise InvalidArgument(f"there is no checkpoint in '{path}'")
 
 
-def _read(path: pathlib.Path) -> Dict[str, np.ndarray]:
-    """The tensors of a safetensors file."""
+def _check_sum(content: np.ndarray, wanted: int) -> None:
+    found = _native.crc32c(content.ctypes.data, content.size)
+    if found != wanted:
+        raise _Damaged(f"its crc32c is {found:08x}; it was written with "
+                       f"{wanted:08x}")
+
+
+def _tensor(content: np.ndarray, info: Any) -> np.ndarray:
+    """A tensor as safetensors describes it, in what follows the header."""
+    if info["dtype"] not in _DTYPES:
+        raise _Damaged(f"its numbers are {info['dtype']}, which NumPy does not have")
+    begin, end = info["data_offsets"]
+    if not 0 <= begin <= end <= content.size:
+        raise _Damaged(f"the bytes {begin} to {end} are beyond its end")
+    tensor: np.ndarray = content[begin:end].view(_DTYPES[info["dtype"]])
+    return tensor.reshape(info["shape"])
+
+
+def _read(path: pathlib.Path, file: Any) -> Dict[str, np.ndarray]:
+    """The tensors of a safetensors file that the manifest describes so."""
+    if path.stat().st_size != int(file.get("bytes", 0)):
+        raise _Damaged(f"it has {path.stat().st_size} bytes; it was written with "
+                       f"{file.get('bytes', 0)}")
     content = np.memmap(path, np.uint8, "r")
-    length = int.from_bytes(content[:8].tobytes(), "little")
-    header = json.loads(content[8:8 + length].tobytes())
-    tensors = {}
-    for name, info in header.items():
-        if name == "__metadata__":
-            continue
-        begin, end = info["data_offsets"]
-        data = content[8 + length + begin:8 + length + end]
-        tensors[name] = data.view(_DTYPES[info["dtype"]]).reshape(info["shape"])
-    return tensors
+    _check_sum(content, int(file.get("crc32c", 0)))
+    begin = 8 + int.from_bytes(content[:8].tobytes(), "little")
+    header = json.loads(content[8:begin].tobytes())
+    return {name: _tensor(content[begin:], info)
+            for name, info in header.items() if name != "__metadata__"}
+
+
+def _manifest(checkpoint: pathlib.Path) -> Any:
+    text = (checkpoint / "manifest.json").read_bytes()
+    written = checkpoint / "manifest.crc32c"
+    if written.exists():
+        _check_sum(np.frombuffer(text, np.uint8), int(written.read_text(), 16))
+    return json.loads(text)
 
 
 def _slots_of(part: Any) -> Dict[str, str]:
     """The tensors of a slice's slots by "variable/slot:name"."""
     return {f"{part['variable']}/slot:{name}": tensor
             for name, tensor in part.get("slot_tensors", {}).items()}
+
+
+def _join(manifest: Any, parts: Dict[str, List[Tuple[int, np.ndarray]]]
+          ) -> Dict[str, np.ndarray]:
+    """Whole variables of their slices, (first row, values)."""
+    shapes = {variable["name"]: [int(d) for d in variable.get("shape", [])]
+              for variable in manifest.get("variables", [])}
+    joined = {}
+    for name, slices in parts.items():
+        slices.sort(key=lambda part: part[0])
+        whole = np.concatenate([values.ravel() for _, values in slices])
+        joined[name] = whole.reshape(shapes[name.split("/slot:")[0]])
+    return joined
 
 
 def load(path: "str | os.PathLike[str]", *, slots: bool = False
@@ -55,29 +97,30 @@ def load(path: "str | os.PathLike[str]", *, slots: bool = False
         newest.
       slots: also what the optimizer keeps, as "name/slot:momentum".
 
-    Raises InvalidArgument if there is none.
+    Raises InvalidArgument if there is none, and naming the file if one is missing
+    or is not as it was written: sizes and checksums are compared.
     """
     checkpoint = _newest(pathlib.Path(path))
-    manifest: Any = json.loads((checkpoint / "manifest.json").read_text())
-    variables: Dict[str, List[Tuple[int, np.ndarray]]] = {}
-    for file in manifest.get("files", []):
-        if "base" in file:
-            raise InvalidArgument(
-                f"checkpoint '{checkpoint}' holds only what has changed since "
-                "another one; make it whole with `paramd checkpoint export`")
-        tensors = _read(checkpoint / file["name"])
-        for part in file.get("slices", []):
-            names = {part["variable"]: part["values_tensor"]}
-            if slots:
-                names.update(_slots_of(part))
-            for name, tensor in names.items():
-                variables.setdefault(name, []).append(
-                    (int(part.get("row_begin", 0)), tensors[tensor]))
-    shapes = {variable["name"]: [int(d) for d in variable.get("shape", [])]
-              for variable in manifest.get("variables", [])}
-    loaded = {}
-    for name, parts in variables.items():
-        parts.sort(key=lambda part: part[0])
-        whole = np.concatenate([values.ravel() for _, values in parts])
-        loaded[name] = whole.reshape(shapes[name.split("/slot:")[0]])
-    return loaded
+    parts: Dict[str, List[Tuple[int, np.ndarray]]] = {}
+    name = "manifest.json"
+    try:
+        manifest = _manifest(checkpoint)
+        for file in manifest.get("files", []):
+            name = file["name"]
+            if "base" in file:
+                raise _Damaged("it holds only what has changed since another one; "
+                               "make it whole with `paramd checkpoint export`")
+            tensors = _read(checkpoint / name, file)
+            for part in file.get("slices", []):
+                names = {part["variable"]: part["values_tensor"]}
+                if slots:
+                    names.update(_slots_of(part))
+                for variable, tensor in names.items():
+                    parts.setdefault(variable, []).append(
+                        (int(part.get("row_begin", 0)), tensors[tensor]))
+        return _join(manifest, parts)
+    except _Damaged as error:
+        raise InvalidArgument(f"checkpoint '{checkpoint / name}': {error}") from None
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"checkpoint '{checkpoint / name}' can't be read: {error!r}") from error

@@ -1,6 +1,7 @@
 """A cluster of processes on this machine: servers, and workers of a script."""
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -12,20 +13,33 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
+from paramd import _native
 from paramd._errors import Error, InvalidArgument
 from paramd.tf_config import TFConfig
 
 _FIRST_PORT = 20000
 
 
+@functools.lru_cache(maxsize=None)
+def _check_version(path: str) -> None:
+    try:
+        said = subprocess.run([path, "version"], check=True, capture_output=True,
+                              text=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Error(f"'{path}' does not say its version: {error}") from error
+    _native.check_version(path, said.replace("paramd ", "", 1))
+
+
 def program() -> str:
-    """The daemon: PATH's, or the one beside this package."""
+    """The daemon: PARAMD's, the one beside this package, or PATH's. Error if there
+    is none, or if it has another version than this package."""
     beside = pathlib.Path(__file__).with_name("paramd")
     found = os.environ.get("PARAMD") or (
         str(beside) if beside.exists() else shutil.which("paramd"))
     if not found:
         raise Error("the program paramd is neither in PATH nor in this "
                     "installation; it runs the servers")
+    _check_version(found)
     return found
 
 

@@ -11,6 +11,8 @@
 The optimizer is the servers'; the loop has none of its own.
 """
 
+import contextlib
+import math
 import threading
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
@@ -23,10 +25,11 @@ from paramd._ahead import Reader
 from paramd._session import Session, Variable, Work
 
 Evaluate = Callable[[torch.nn.Module, Any, Any], Any]
+# What is trained, and what else travels, by name.
+Picked = Tuple[List[Tuple[str, torch.Tensor]], List[Tuple[str, torch.Tensor]]]
 
 
-def _pick(model: torch.nn.Module
-          ) -> Tuple[List[Tuple[str, torch.Tensor]], List[Tuple[str, torch.Tensor]]]:
+def _pick(model: torch.nn.Module) -> Picked:
     """Parameters that are trained; what else travels: frozen parameters, and those
     buffers of real numbers that state_dict has (batch norm's running statistics).
     Other buffers are this process's own."""
@@ -39,6 +42,15 @@ def _pick(model: torch.nn.Module
         if buffer.is_floating_point() and name in saved:
             other.append((name, buffer))
     return trained, other
+
+
+def _length(dataset: Any, what: str) -> int:
+    if (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+            and not isinstance(dataset, torch.utils.data.IterableDataset)):
+        return len(dataset)
+    raise _errors.InvalidArgument(
+        f"{what} has no length or no [i]: the cluster hands examples out by number, "
+        "so an IterableDataset can't be trained from; give one with len() and [i]")
 
 
 def _as_numpy(tensor: torch.Tensor) -> np.ndarray:
@@ -63,7 +75,7 @@ class Worker:
         loss, or (mean loss, number of labels that were met); the chief evaluates
         after epochs. Without them nothing is evaluated.
       missing_gradients: "zeros", or "error" if every parameter that is trained
-        has to get a gradient in every batch.
+        has to get a gradient in every batch; then nothing leaves before all have.
       insecure, tls_dir: as the flags of `paramd run`.
       settings: settings of the job file: staleness, checkpoint, run_dir and so on.
     """
@@ -87,7 +99,7 @@ class Worker:
         self._refuse_missing = missing_gradients == "error"
         self._insecure = insecure
         self._tls_dir = tls_dir
-        self._trained, self._other = _pick(model)
+        self._trained, self._other = self._pick(model)
         if not self._trained:
             raise _errors.InvalidArgument("the model has no parameter to train")
         self._session: Optional[Session] = None
@@ -96,6 +108,7 @@ class Worker:
         self._ahead: Optional[Work] = None  # Of the epoch that comes next.
         self._test_collate: Callable[[List[Any]], Any] = default_collate
         self._has: List[bool] = []
+        self._stepping = False
         self._reader: Optional[Reader] = None
         self._lock = threading.Lock()  # Gradients come on autograd's threads.
         self._hooks = [
@@ -125,30 +138,44 @@ class Worker:
     def step(self, loss: torch.Tensor) -> None:
         """Computes the gradients of the batch's mean loss, pushes them, and begins
         to pull. Raises paramd.NotFinite, with nothing pushed and the batch still to
-        be stepped, if loss or a gradient is NaN or infinite."""
+        be stepped, if loss or a gradient is NaN or infinite; paramd.PartlyPushed,
+        with the job left, if gradients of the batch had left when one was found to
+        be so, or when a step of it failed before. A model of less than 1 MiB is
+        never partly pushed."""
         session = self._session
-        work = session.held if session is not None else None
-        if session is None or work is None:
+        if session is None:
             raise _errors.Error("step without a batch: take one of epoch.batches")
-        scale = work.scale
-        self._has = [False] * len(self._trained)
-        (loss if scale == 1 else loss * scale).backward()
-        self._fill_missing(work)
-        self._fill_other(work)
-        session.finish(float(loss.detach()))
+        with self._computing(session):
+            work = session.held
+            if work is None:
+                raise _errors.Error(
+                    "step without a batch: take one of epoch.batches")
+            value = float(loss.detach())
+            if not math.isfinite(value):
+                raise _errors.NotFinite(
+                    f"the loss is {value}; nothing of this batch was pushed", 3)
+            self._has = [False] * len(self._trained)
+            self._backward(loss if work.scale == 1 else loss * work.scale)
+            self._fill_missing(work)
+            self._fill_other(work)
+            session.finish(value)
 
     def skip(self) -> None:
-        """Leaves the last batch out: its gradients are zeros. It counts as
-        trained."""
+        """Leaves the last batch out: its gradients are zeros. It counts as trained,
+        but in no figure. Raises paramd.PartlyPushed, with the job left, if some of
+        its gradients have left."""
         session = self._session
-        work = session.held if session is not None else None
-        if session is None or work is None:
+        if session is None:
             return
-        for gradient in work.gradients:
-            gradient.fill(0)
-        for _, parameter in self._trained:
-            parameter.grad = None
-        session.finish(0.0)
+        with self._computing(session):
+            work = session.held
+            if work is None:
+                return
+            for gradient in work.gradients:
+                gradient.fill(0)
+            for _, parameter in self._trained:
+                parameter.grad = None
+            session.finish_without_examples()
 
     def close(self) -> bool:
         """Leaves the job; whether it had finished. A batch that was not stepped is
@@ -157,19 +184,31 @@ class Worker:
             hook.remove()
         if self._reader is not None:
             self._reader.close()
-        return self._session.close() if self._session is not None else False
+        with self._lock:  # A hook that still runs writes to the worker's memory.
+            return self._session.close() if self._session is not None else False
+
+    # ---- below: what a subclass has otherwise
+
+    def _pick(self, model: torch.nn.Module) -> Picked:
+        return _pick(model)
+
+    def _is_frozen(self, tensor: torch.Tensor) -> bool:
+        """Of what travels and is not trained: whether it stays as it is."""
+        return isinstance(tensor, torch.nn.Parameter)
 
     # ---- below: of Epoch and the hooks
 
     def _begin(self, dataset: Any, batch_size: Optional[int],
                collate: Callable[[List[Any]], Any], processes: int) -> Session:
+        length = _length(dataset, "the dataset")
         if self._session is not None:
-            if len(dataset) != self._given:
+            if length != self._given:
                 raise _errors.InvalidArgument(
-                    f"the dataset has {len(dataset)} examples; the job began with "
+                    f"the dataset has {length} examples; the job began with "
                     f"{self._given}")
             return self._session
-        self._given = len(dataset)
+        test = _length(self._test, "test") if self._test is not None else 0
+        self._given = length
         self._reader = Reader(dataset, collate, processes)
         variables = [Variable(name, _as_numpy(tensor))
                      for name, tensor in self._trained]
@@ -179,10 +218,54 @@ class Worker:
         if batch_size is not None:
             settings["batch_size"] = batch_size
         self._session = Session(
-            _job.read(self._job, settings), variables, examples=len(dataset),
-            test_examples=len(self._test) if self._test is not None else 0,
-            insecure=self._insecure, tls_dir=self._tls_dir)
+            _job.read(self._job, settings), variables, examples=length,
+            test_examples=test, insecure=self._insecure, tls_dir=self._tls_dir)
         return self._session
+
+    @contextlib.contextmanager
+    def _computing(self, session: Session) -> Iterator[None]:
+        """This thread computes the batch that is held, or another one never will."""
+        try:
+            with session.exclusively():
+                session.recompute()
+                yield
+        except _errors.PartlyPushed:
+            self.close()
+            raise
+
+    def _backward(self, loss: torch.Tensor) -> None:
+        self._stepping = True
+        try:
+            loss.backward()
+        finally:
+            self._stepping = False
+
+    def _next(self, session: Session, epoch: int) -> Optional[Work]:
+        """The next batch of this epoch; None behind its last one."""
+        with session.exclusively():
+            while True:
+                work = self._ahead or session.next()
+                self._ahead = None
+                if work is None:
+                    self._finished = True
+                    return None
+                if not work.is_step:
+                    self._do_evaluation(session, work)
+                    continue
+                if work.epoch > epoch:
+                    self._ahead = work  # Of the next epoch, which begins with it.
+                    return None
+                return work
+
+    def _read(self, session: Session, work: Work) -> Any:
+        """The batch, with the model as it is to be computed on."""
+        assert self._reader is not None
+        with session.exclusively():
+            batch = self._reader.read(work.indices)
+            while (upcoming := session.upcoming()) is not None:
+                self._reader.ask(upcoming)
+            self._load(work)
+            return batch
 
     def _load(self, work: Work) -> None:
         with torch.no_grad():
@@ -197,11 +280,16 @@ class Worker:
                 work = session.held if session is not None else None
                 if session is None or work is None or parameter.grad is None:
                     return
-                torch.from_numpy(work.gradients[number]).copy_(
-                    parameter.grad.detach())
+                if not self._stepping:
+                    return  # The program's own backward, which step adds to.
+                gradient = parameter.grad.detach()
+                if gradient.layout != torch.strided:  # Of a sparse embedding.
+                    gradient = gradient.to_dense()
+                torch.from_numpy(work.gradients[number]).copy_(gradient)
                 parameter.grad = None
                 self._has[number] = True
-                session.gradient_ready(number)
+                if not self._refuse_missing:
+                    session.gradient_ready(number)
         return take
 
     def _fill_missing(self, work: Work) -> None:
@@ -219,7 +307,7 @@ class Worker:
         of a frozen parameter nothing."""
         for number, (_, tensor) in enumerate(self._other, len(self._trained)):
             gradient = work.gradients[number]
-            if isinstance(tensor, torch.nn.Parameter):
+            if self._is_frozen(tensor):
                 gradient.fill(0)
                 continue
             np.subtract(work.weights[number], _as_numpy(tensor), out=gradient)
@@ -273,22 +361,8 @@ class Epoch:
         worker = self._worker
         worker._test_collate = collate_fn
         session = worker._begin(dataset, batch_size, collate_fn, num_workers)
-        reader = worker._reader
-        assert reader is not None
         while True:
-            work = worker._ahead or session.next()
-            worker._ahead = None
+            work = worker._next(session, self.number)
             if work is None:
-                worker._finished = True
                 return
-            if not work.is_step:
-                worker._do_evaluation(session, work)
-                continue
-            if work.epoch > self.number:
-                worker._ahead = work  # Of the next epoch, which begins with it.
-                return
-            batch = reader.read(work.indices)
-            while (upcoming := session.upcoming()) is not None:
-                reader.ask(upcoming)
-            worker._load(work)
-            yield batch
+            yield worker._read(session, work)

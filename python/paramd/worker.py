@@ -74,7 +74,7 @@ class Worker:
     def train(self) -> Arrays:
         """Trains until the job has finished; the weights that this worker saw
         last, by name. The checkpoint of the run has the final ones."""
-        with self:
+        with self, self._session.exclusively():
             while True:
                 work = self._session.next()
                 if work is None:

@@ -64,12 +64,19 @@ class ClusterTest(unittest.TestCase):
 
     def test_a_running_cluster_says_how_it_is_and_takes_settings(self):
         import paramd
-        cluster = self.cluster(1, ["epochs=100000"], servers=1)
+        from paramd.cluster import _addresses
+        address = _addresses(1)[0]
+        cluster = self.cluster(1, ["epochs=100000", f'metrics_address="{address}"'],
+                               servers=1)
         client = paramd.Client(cluster.address("worker-0"))
         deadline = time.monotonic() + 60
         while not self.steps("worker-0") and time.monotonic() < deadline:
             time.sleep(0.05)
         self.assertIn("job", client.status())
+        metrics = client.metrics(address)
+        self.assertEqual(metrics['paramd_task_info{type="worker",index="0"}'], 1)
+        with self.assertRaisesRegex(paramd.Unavailable, "no metrics from"):
+            client.metrics(cluster.address("ps-0"))
         client.set("staleness", 4, run_dir=self.run_dir)
         with self.assertRaisesRegex(paramd.InvalidArgument, "staleness"):
             client.set("staleness", "often", run_dir=self.run_dir)

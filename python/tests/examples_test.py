@@ -18,6 +18,7 @@ ENVIRONMENT = dict(os.environ, LIBPARAMD=os.path.abspath("program/libparamd.so")
 
 def can_import(module):
     return subprocess.run([sys.executable, "-c", f"import {module}"],
+                          env=dict(os.environ, KERAS_BACKEND="torch"),
                           capture_output=True, check=False).returncode == 0
 
 
@@ -54,6 +55,12 @@ class ExamplesTest(unittest.TestCase):
     def test_pytorch_mnist(self):
         said = self.run_example(sys.executable,
                                 os.path.abspath("examples/pytorch_mnist.py"))
+        self.assertGreater(float(said.split()[-1]), 0.82)
+
+    @unittest.skipUnless(can_import("keras"), "needs Keras and PyTorch")
+    def test_keras_mnist(self):
+        said = self.run_example(sys.executable,
+                                os.path.abspath("examples/keras_mnist.py"))
         self.assertGreater(float(said.split()[-1]), 0.82)
 
     @unittest.skipUnless(can_import("torch"), "needs PyTorch")

@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+import threading
 import unittest
 
 try:
@@ -32,6 +33,19 @@ def network():
     return torch.nn.Sequential(torch.nn.Linear(8, 16, bias=False),
                                torch.nn.BatchNorm1d(16),
                                torch.nn.ReLU(), torch.nn.Linear(16, 3))
+
+
+def wide():
+    """4.8 MB, of which the last layer's 1.2 MB leave before the others are there."""
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(8, 100_000), torch.nn.ReLU(),
+                               torch.nn.Linear(100_000, 3))
+
+
+def on_the_way_back(tensor, function):
+    """The same tensor, whose gradient becomes what `function` makes of it."""
+    tensor.register_hook(function)
+    return tensor
 
 
 @unittest.skipIf(torch is None, "needs PyTorch")
@@ -165,6 +179,159 @@ class TorchTest(unittest.TestCase):
         self.assertEqual(refused, 1)
         self.assertTrue(worker.close())
 
+    def test_a_gradient_that_is_not_finite_leaves_nothing_of_a_small_model(self):
+        import paramd
+        model = network()
+        worker = self.worker(model)
+        for epoch in worker.epochs(1):
+            for x, y in epoch.batches(self.data, 64):
+                hidden = on_the_way_back(model[:2](x), lambda g: g * float("nan"))
+                with self.assertRaisesRegex(paramd.NotFinite, "nothing of this"):
+                    worker.step(F.cross_entropy(model[2:](hidden), y))
+                worker.step(F.cross_entropy(model(x), y))
+        self.assertTrue(worker.close())
+
+    def test_a_wide_model_leaves_by_layers_and_learns(self):
+        losses, worker = self.train(wide(), epochs=1, batch_size=32,
+                                    optimizer={"adam": {}, "learning_rate": 1e-3})
+        self.assertTrue(worker.close())
+        self.assertLess(losses[-1], losses[0] / 2)
+
+    def first_batch(self, worker):
+        self.epochs = worker.epochs(1)  # A worker leaves when they are gone.
+        return next(next(self.epochs).batches(self.data, 64))
+
+    def leave_in_the_middle(self, spoil, refused, said):
+        """A batch of a wide model whose gradient is spoilt on its way; the rest is
+        then trained by another worker. Returns what the first one could do."""
+        import paramd
+        model = wide()
+        worker = self.worker(model, name="wide")
+        x, y = self.first_batch(worker)
+        output = model[2](on_the_way_back(model[:2](x), spoil))
+        with self.assertRaisesRegex(refused, said):
+            worker.step(F.cross_entropy(output, y))
+        return worker, lambda: self.assertEqual(
+            len(self.train(wide(), epochs=1, batch_size=64, name="wide")[0]), 4)
+
+    def test_a_gradient_that_is_not_finite_behind_others_ends_the_worker(self):
+        import paramd
+        worker, rest = self.leave_in_the_middle(
+            lambda g: g * float("nan"), paramd.PartlyPushed,
+            "gradient of '0.*' is not finite; a part of this batch was pushed")
+        with self.assertRaises(paramd.Cancelled):
+            self.first_batch(worker)
+        rest()  # The batch too: it was handed out again.
+
+    def test_what_has_begun_to_leave_is_neither_stepped_again_nor_skipped(self):
+        import paramd
+
+        def fail(gradient):
+            raise KeyError("mine")
+
+        for again in (lambda worker: worker.skip(),
+                      lambda worker: worker.step(torch.tensor(1.0))):
+            self.run_dir += "-next"
+            worker, rest = self.leave_in_the_middle(fail, KeyError, "mine")
+            with self.assertRaisesRegex(paramd.PartlyPushed, "computed anew"):
+                again(worker)
+            rest()
+
+    def test_a_small_model_is_stepped_again_after_an_exception(self):
+        model = network()
+        worker = self.worker(model)
+
+        def fail(gradient):
+            raise KeyError("mine")
+
+        for epoch in worker.epochs(1):
+            for x, y in epoch.batches(self.data, 64):
+                hidden = on_the_way_back(model[:2](x), fail)
+                with self.assertRaisesRegex(KeyError, "mine"):
+                    worker.step(F.cross_entropy(model[2:](hidden), y))
+                worker.step(F.cross_entropy(model(x), y))
+        self.assertTrue(worker.close())
+
+    def test_a_second_thread_is_refused_while_the_first_steps(self):
+        import paramd
+        model = network()
+        worker = self.worker(model)
+        refused = []
+
+        def use(worker):
+            for call in (lambda: worker.step(torch.tensor(1.0)), worker.skip,
+                         lambda: next(epoch.batches(self.data, 64))):
+                try:
+                    call()
+                except paramd.Error as error:
+                    refused.append(str(error))
+
+        def while_it_steps(gradient):
+            second = threading.Thread(target=use, args=(worker,))
+            second.start()
+            second.join()
+
+        for epoch in worker.epochs(1):
+            for number, (x, y) in enumerate(epoch.batches(self.data, 64)):
+                hidden = model[:2](x)
+                if number == 1:
+                    hidden.register_hook(while_it_steps)
+                worker.step(F.cross_entropy(model[2:](hidden), y))
+        self.assertEqual(len(refused), 3)
+        for sentence in refused:
+            self.assertIn("two threads use one worker", sentence)
+        self.assertTrue(worker.close())
+
+    def test_a_batch_that_is_skipped_is_in_no_figure(self):
+        model = network()
+        worker = self.worker(model)
+        said = []
+        for epoch in worker.epochs(1):
+            for number, (x, y) in enumerate(epoch.batches(self.data, 64)):
+                if number == 0:
+                    session = worker._session
+                    finish = session._finish
+
+                    def note(result):
+                        said.append((result.examples, result.loss_sum))
+                        finish(result)
+
+                    session._finish = note
+                if number == 1:
+                    worker.skip()
+                else:
+                    worker.step(model(x).sum() * 0 + 1)
+        self.assertTrue(worker.close())
+        self.assertEqual(said, [(64, 64), (0, 0), (64, 64), (64, 64)])
+
+    def test_a_sparse_gradient_is_trained_as_a_dense_one(self):
+        import paramd
+        saved = []
+        for sparse in (False, True):
+            torch.manual_seed(3)
+            model = torch.nn.Embedding(300, 3, sparse=sparse)
+            self.run_dir += f"-{sparse}"
+            worker = self.worker(model)
+            for epoch in worker.epochs(1):
+                for x, y in epoch.batches(self.data, 32):
+                    rows = (x[:, :2].abs() * 50).long().clamp(max=299)
+                    worker.step(F.cross_entropy(model(rows).sum(1), y))
+            saved.append(paramd.load(self.run_dir)["weight"])
+        self.assertEqual(saved[0].tolist(), saved[1].tolist())
+
+    def test_what_has_no_numbers_is_refused_in_a_sentence(self):
+        import paramd
+
+        class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                return iter([])
+
+        loader = torch.utils.data.DataLoader(Stream(), 8)
+        for dataset in (Stream(), loader, iter([])):
+            epoch = next(self.worker(network()).epochs(1))
+            with self.assertRaisesRegex(paramd.InvalidArgument, "IterableDataset"):
+                next(epoch.batches(dataset, 8))
+
     def test_a_parameter_without_a_gradient_is_zeros_or_refused_by_name(self):
         import paramd
 
@@ -182,6 +349,20 @@ class TorchTest(unittest.TestCase):
         self.run_dir += "-strict"
         with self.assertRaisesRegex(paramd.InvalidArgument, "'idle'"):
             self.train(Idle(), epochs=1, missing_gradients="error")
+
+    def test_of_a_wide_model_whose_gradients_must_all_be_there_nothing_leaves(self):
+        import paramd
+        model = wide()
+        model.idle = torch.nn.Parameter(torch.ones(2))
+        self.data = blobs(64)
+        worker = self.worker(model, missing_gradients="error")
+        for epoch in worker.epochs(1):
+            for x, y in epoch.batches(self.data, 64):
+                output = model[2](model[1](model[0](x)))
+                with self.assertRaisesRegex(paramd.InvalidArgument, "'idle'"):
+                    worker.step(F.cross_entropy(output, y))
+                worker.skip()
+        self.assertTrue(worker.close())
 
     def test_a_batch_that_was_not_stepped_is_said(self):
         import paramd

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -49,6 +50,46 @@ class ImportTest(unittest.TestCase):
             [sys.executable, "-c", code], check=True, capture_output=True,
             text=True, env=dict(os.environ, LIBPARAMD="/nowhere.so")).stdout
         self.assertIn("'/nowhere.so' can't be loaded", said)
+
+    def test_a_library_of_another_version_is_refused(self):
+        code = ("import paramd._native as n\n"
+                "n.__version__ = '9.9'\n"
+                "try:\n n.library()\n"
+                "except Exception as e:\n print(e)")
+        said = subprocess.run([sys.executable, "-c", code], check=True,
+                              capture_output=True, text=True).stdout
+        self.assertIn("this package is 9.9: install both of one version", said)
+
+    def fake_program(self, body):
+        """A program in place of the daemon, of this version."""
+        import paramd
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        path = directory.name + "/paramd"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n[ $1 = version ] && exec echo "
+                       f"'paramd {paramd.__version__} (commit x)'\n{body}\n")
+        os.chmod(path, 0o700)
+        os.environ["PARAMD"] = path
+        self.addCleanup(os.environ.__setitem__, "PARAMD", PROGRAM)
+        return path
+
+    def test_a_daemon_of_another_version_is_refused(self):
+        import paramd
+        path = self.fake_program("")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho 'paramd 9.9 (commit x)'\n")
+        with self.assertRaisesRegex(paramd.Error, "is paramd 9.9; this package is"):
+            paramd.Client("a:1").status()
+
+    def test_a_program_that_does_not_end_is_not_waited_for(self):
+        import paramd
+        from paramd import client
+        self.fake_program("exec sleep 600")
+        client._EXIT_SECONDS, before = 0, client._EXIT_SECONDS
+        self.addCleanup(setattr, client, "_EXIT_SECONDS", before)
+        with self.assertRaisesRegex(paramd.Unavailable, "`paramd set` did not end"):
+            paramd.Client("a:1").set("staleness", 4, timeout_seconds=0.5)
 
     def test_tf_config_is_read(self):
         from paramd import InvalidArgument, TFConfig
@@ -114,6 +155,38 @@ class OneProcessTest(unittest.TestCase):
         with self.assertRaisesRegex(paramd.InvalidArgument, "no checkpoint"):
             paramd.load(self.directory.name)
 
+    def test_a_checkpoint_that_is_damaged_is_refused_naming_the_file(self):
+        import paramd
+        self.worker(epochs=1).train()
+        self.assertEqual(set(paramd.load(self.run_dir)), {"w", "b"})
+        checkpoint = sorted(pathlib.Path(self.run_dir, "checkpoints").glob("[0-9]*"))
+        tensors = next(checkpoint[-1].glob("*.safetensors"))
+        manifest = checkpoint[-1] / "manifest.json"
+        for path, change, said in (
+                (tensors, lambda old: old[:-1], "it was written with"),
+                (tensors, lambda old: old[:-1] + bytes([old[-1] ^ 1]), "crc32c"),
+                (tensors, lambda old: b"", "it has 0 bytes"),
+                (manifest, lambda old: old.replace(b"w", b"v"), "crc32c")):
+            with self.subTest(said=said, path=path.name):
+                old = path.read_bytes()
+                path.write_bytes(change(old))
+                with self.assertRaisesRegex(paramd.InvalidArgument, said) as caught:
+                    paramd.load(self.run_dir)
+                self.assertIn(path.name, str(caught.exception))
+                path.write_bytes(old)
+        tensors.unlink()
+        with self.assertRaisesRegex(paramd.InvalidArgument, "can't be read"):
+            paramd.load(self.run_dir)
+
+    def test_numbers_that_numpy_does_not_have_are_named(self):
+        from paramd import checkpoint
+        with self.assertRaisesRegex(checkpoint._Damaged, "numbers are BF16"):
+            checkpoint._tensor(np.zeros(4, np.uint8),
+                               {"dtype": "BF16", "data_offsets": [0, 4]})
+        with self.assertRaisesRegex(checkpoint._Damaged, "beyond its end"):
+            checkpoint._tensor(np.zeros(4, np.uint8),
+                               {"dtype": "F32", "data_offsets": [0, 8]})
+
     def test_a_mistake_in_the_job_is_named(self):
         import paramd
         with self.assertRaisesRegex(paramd.InvalidArgument, "epochs.*whole number"):
@@ -147,32 +220,66 @@ class OneProcessTest(unittest.TestCase):
         weights = self.worker().train()
         self.assertAlmostEqual(float(weights["w"]), 3, delta=0.2)
 
-    def test_two_threads_are_told_apart(self):
+    def test_a_batch_is_finished_before_the_next(self):
         import paramd
         worker = self.worker()
         session = worker._session
         self.assertIsNotNone(session.next())
         with self.assertRaisesRegex(paramd.Error, "not stepped"):
             session.next()
-        session._busy.acquire()
-        with self.assertRaisesRegex(paramd.Error, "two threads"):
-            session.finish(0.0)
-        session._busy.release()
+        session.recompute()
         self.assertFalse(worker.close())
         self.assertFalse(worker.close())
+        with self.assertRaisesRegex(paramd.Cancelled, "has left the job"):
+            session.next()
 
-    def test_a_forked_process_is_told_so(self):
+    def test_a_second_thread_is_refused_while_the_first_computes(self):
         import paramd
-        worker = self.worker()
-        child = os.fork()
-        if child == 0:
-            try:
-                worker._session.next()
-            except paramd.Error as error:
-                os._exit(7 if "forked" in str(error) else 1)
-            os._exit(2)
-        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 7)
-        worker.close()
+        computing, told = threading.Event(), threading.Event()
+
+        def gradient(weights, indices):
+            computing.set()
+            told.wait()
+            return line_gradient(weights, indices)
+
+        worker = self.worker(gradient)
+        trained = []
+        first = threading.Thread(target=lambda: trained.append(worker.train()))
+        first.start()
+        computing.wait()
+        for call in (worker.train, worker.close, worker._session.upcoming,
+                     lambda: worker._session.finish(0.0)):
+            with self.assertRaisesRegex(paramd.Error, "two threads"):
+                call()
+        told.set()
+        first.join()
+        # It was not disturbed.
+        self.assertAlmostEqual(float(trained[0]["w"]), 3, delta=0.1)
+
+    def test_a_forked_process_ends_without_the_worker(self):
+        code = """
+import os, sys, paramd
+worker = paramd.Worker({"w": 1.0}, lambda w, i: (0.0, {}), examples=64,
+                       optimizer={"sgd": {}, "learning_rate": 0.1},
+                       batch_size=8, epochs=2, run_dir=sys.argv[1],
+                       log_level="error")
+session = worker._session
+if os.fork() == 0:
+    for call in (session.next, session.upcoming, session.recompute,
+                 lambda: session.gradient_ready(0), lambda: session.finish(0.0)):
+        try:
+            call()
+        except paramd.Error as error:
+            assert "forked" in str(error), error
+        else:
+            raise AssertionError(call)
+    sys.exit(7)  # Python's own end, at which workers leave their jobs.
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+worker.train()
+"""
+        subprocess.run([sys.executable, "-c", code, self.run_dir], check=True)
+        with open(self.run_dir + "/result.json", encoding="utf-8") as file:
+            self.assertEqual(int(json.load(file)["global_step"]), 16)
 
     def test_an_interrupt_is_raised_while_a_batch_is_waited_for(self):
         # Worker 1 of a cluster in which nobody else lives.

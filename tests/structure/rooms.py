@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "docs": [],
     "third_party": [],
     "python": [],
-    "examples": [],
+    "examples": "all",
 }
 
 # A core, and the folders that it may include besides itself.

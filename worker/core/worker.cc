@@ -406,7 +406,12 @@ void Worker::OnGradient(const IoResult& result, WorkerTurn* turn) {
   if (session_ == nullptr || session_->is_ending()) return;
   const absl::Status status =
       session_->steps.TakeResult(result, options_.index, turn);
-  if (!status.ok()) turn->out->Exit(status);
+  if (status.ok()) return;
+  if (!draining_) return turn->out->Exit(status);
+  // Whoever takes the portion computes the push that has begun to leave again.
+  turn->out->Note(absl::StrCat("the rest of the last push is not there: ",
+                               status.message()));
+  session_->steps.CancelPush();
 }
 
 // ---- for people -------------------------------------------------------------

@@ -97,6 +97,20 @@ TEST_F(WorkerLayersTest, APushThatIsRefusedOnTheWayLeavesTheRestUnsent) {
   EXPECT_TRUE(worker_.TakePull().has_value());
 }
 
+TEST_F(WorkerLayersTest, Promise1_OneThatDrainsLeavesAPushThatCannotBeEnded) {
+  Ready();
+  ASSERT_TRUE(worker_.TakePush().has_value());
+  driver().Drain();
+  driver().End(compute_->first, absl::CancelledError("the program left"));
+  EXPECT_FALSE(driver().exited);
+  EXPECT_TRUE(driver().HasNote("the rest of the last push is not there"));
+  const v1::HeartbeatRequest beat = worker_.TakeBeat();
+  EXPECT_TRUE(beat.leaving());
+  // Somebody else computes it again.
+  ASSERT_EQ(beat.cut().remaining_size(), 1);
+  EXPECT_EQ(beat.cut().remaining(0).begin(), 0u);
+}
+
 class WorkerSmallTest : public WorkerLayersTest {
  protected:
   WorkerSmallTest() : WorkerLayersTest(/*from_bytes=*/9) {}
