@@ -69,15 +69,10 @@ give_up() {
   exit 1
 }
 
-install_what_is_missing() {
-  local wanted=("${BUILD_PACKAGES[@]}" "${DATA_PACKAGES[@]}"
-    "${TEST_PACKAGES[@]}")
-  if $all; then
-    wanted+=("${CLANG_PACKAGES[@]}")
-  fi
-  command -v dpkg-query >/dev/null || return 0
+# install_missing PACKAGE...: fails if they can't be had.
+install_missing() {
   local missing
-  mapfile -t missing < <(missing_packages "${wanted[@]}")
+  mapfile -t missing < <(missing_packages "$@")
   if [ ${#missing[@]} = 0 ]; then
     return
   fi
@@ -89,7 +84,21 @@ install_what_is_missing() {
   mkdir -p .bazel
   if ! install_packages "${missing[@]}" >.bazel/install.log 2>&1; then
     tail -n 20 .bazel/install.log
-    give_up "packages could not be installed"
+    return 1
+  fi
+}
+
+install_what_is_missing() {
+  local wanted=("${BUILD_PACKAGES[@]}" "${DATA_PACKAGES[@]}"
+    "${TEST_PACKAGES[@]}")
+  if $all; then
+    wanted+=("${CLANG_PACKAGES[@]}")
+  fi
+  command -v dpkg-query >/dev/null || return 0
+  install_missing "${wanted[@]}" || give_up "packages could not be installed"
+  if $all; then
+    install_missing "${CHART_PACKAGES[@]}" || echo "going on without them"
+    install_missing "${IMAGE_PACKAGES[@]}" || echo "going on without them"
   fi
 }
 
@@ -138,6 +147,29 @@ make_python() {
   if [ -x "$folder/bin/python" ]; then
     PARAMD_PYTHON=$folder/bin/python
   fi
+}
+
+# Puts promtool beside that Python, out of Debian's package prometheus: the package
+# itself would bring a daemon, its user and 300 MB. Without it two tests skip
+# themselves.
+fetch_promtool() {
+  local programs=$cache/python/bin folder=.bazel/prometheus
+  if ! $install || ! [ -d "$programs" ] || [ -x "$programs/promtool" ] ||
+    command -v promtool >/dev/null || ! command -v apt-get >/dev/null; then
+    return
+  fi
+  echo "fetching promtool to $programs"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  if ! (cd "$folder" &&
+    { apt-get download prometheus ||
+      { as_root apt-get update && apt-get download prometheus; }; } &&
+    dpkg-deb --fsys-tarfile prometheus_*.deb | tar --extract ./usr/bin/promtool &&
+    mv usr/bin/promtool "$programs") >.bazel/promtool.log 2>&1; then
+    tail -n 5 .bazel/promtool.log
+    echo "going on without it"
+  fi
+  rm -rf "$folder"
 }
 
 # Prints the labels of the tests with the tag $1; of all, if $1 is empty.
@@ -372,6 +404,9 @@ mkdir -p "$EVENTS"
 touch "$EVENTS/skipped" "$EVENTS/failed"
 open_cache
 make_python
+if $all; then
+  fetch_promtool
+fi
 tests_tagged "" >"$EVENTS/labels" ||
   echo "some packages could not be loaded: $(grep -m1 ERROR "$EVENTS/query.log")" \
     >>"$EVENTS/failed"

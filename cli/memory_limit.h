@@ -2,14 +2,8 @@
 #define PARAMD_CLI_MEMORY_LIMIT_H_
 
 #include <cstdint>
-#include <string>
 
 namespace paramd {
-
-// How many bytes of memory this process may use: the least that a control group
-// of it allows (version 2 or 1), or that the machine has. 0 if nothing says so.
-// `root` stands for "/", for tests.
-uint64_t MemoryOfThisProcess(const std::string& root = "");
 
 // What a server may hold, and what may have been received and not been taken
 // yet. 0: no limit.
@@ -18,7 +12,8 @@ struct MemoryLimits {
   uint64_t received = 0;
 };
 
-// `configured` for each of the two; or where that is 0, nine tenths of `found`
+// `configured` for each of the two; or where that is 0, nine tenths of `found`,
+// what the process may use,
 // together: for what is received an eighth of it, 256 MiB at least, but no more
 // than half.
 MemoryLimits MemoryLimitsOf(uint64_t configured, uint64_t found);

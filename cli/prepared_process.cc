@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 
 #include "base/log.h"
+#include "base/process_limits.h"
 #include "base/status_macros.h"
 #include "cli/exit_code.h"
 #include "cli/incarnation.h"

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/process_limits.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "checkpoint/initial_values.h"

@@ -1,7 +1,7 @@
 """The Helm chart, rendered by the engine that Helm is made of.
 
-Needs Go with sprig: Debian's golang-go, golang-github-masterminds-sprig-dev and
-golang-k8s-sigs-yaml-dev.
+Needs Go with sprig: CHART_PACKAGES of third_party/packages.sh, which `test.sh --all`
+installs.
 """
 
 import copy

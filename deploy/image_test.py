@@ -117,7 +117,8 @@ class ImageTest(unittest.TestCase):
             shutil.copytree(self.root, root, symlinks=True)
             machine.mount_here(root)
             running.append(machine.RunningPod(
-                pod, root, "/usr/bin/paramd", claim, job, dns, self.directory))
+                pod, root, "/usr/bin/paramd", {"train": claim, "job": job}, dns,
+                self.directory))
             self.addCleanup(running[-1].kill)
         for pod in running:
             self.assertEqual(pod.wait(), 0, pod.output())

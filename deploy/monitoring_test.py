@@ -1,10 +1,14 @@
-"""Alerts, dashboard and metrics: promtool of Debian's package prometheus."""
+"""Alerts, dashboard and metrics: promtool of Debian's package prometheus.
+
+It lies where test.sh has put it, beside this Python, or in PATH.
+"""
 
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 import urllib.request
@@ -20,12 +24,14 @@ from deploy.testing import pods
 from tests.cluster import paramd
 
 OVERLAY = kustomize.render("deploy/kustomize/overlays/monitoring")
+PROMTOOL = shutil.which("promtool", path=os.pathsep.join(
+    [os.path.dirname(sys.executable), os.environ["PATH"]]))
 NEEDS_PROMTOOL = unittest.skipUnless(
-    shutil.which("promtool"), "needs promtool of Debian's package prometheus")
+    PROMTOOL, "needs promtool of Debian's package prometheus")
 
 
 def promtool(*arguments, text=None, folder=None):
-    done = subprocess.run(["promtool", *arguments], input=text, cwd=folder,
+    done = subprocess.run([PROMTOOL, *arguments], input=text, cwd=folder,
                           capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 

@@ -7,6 +7,9 @@ with the reason where network namespaces can't be created.
 import json
 import os
 import re
+import socket
+import ssl
+import subprocess
 import tempfile
 import time
 import unittest
@@ -21,9 +24,11 @@ except ImportError as missing:
 from deploy.testing import kustomize
 from deploy.testing import machine
 from deploy.testing import pods
+from deploy.testing import probe
+from deploy.testing.secret_volume import SecretVolume
 from tests.cluster import paramd
 
-RETRY, STOPPED, BAD_CONFIGURATION = 138, 143, 2
+FAILED, BAD_CONFIGURATION, RETRY, STOPPED = 1, 2, 138, 143
 
 
 def setUpModule():
@@ -42,6 +47,8 @@ class PodsTest(unittest.TestCase):
         self.claim = self.folder("claim")
         self.job = self.folder("job")
         self.roots = 0
+        self.secrets = {}  # Name to the folder of its files.
+        self.secret_volumes = []  # Of all pods that were started.
 
     def folder(self, name):
         path = os.path.join(self.directory, name)
@@ -61,14 +68,43 @@ class PodsTest(unittest.TestCase):
             json.dump(job, file)
         return {pod.host_name: pod for pod in pods.pods_of(objects)}
 
-    def start(self, pod, claim=None):
+    def start(self, pod):
         self.roots += 1
         root = os.path.join(self.directory, f"root{self.roots}")
+        volumes = {"train": self.claim, "job": self.job}
+        for volume in pod.spec["volumes"]:
+            if "projected" in volume:
+                secrets = SecretVolume(volume, self.secrets, f"{root}.secrets")
+                volumes[volume["name"]] = secrets.folder
+                self.secret_volumes.append(secrets)
         entry = machine.make_root(root, paramd.BINARY)
-        running = machine.RunningPod(pod, root, entry, claim or self.claim,
-                                     self.job, self.dns, self.directory)
+        running = machine.RunningPod(pod, root, entry, volumes, self.dns,
+                                     self.directory)
         self.addCleanup(running.kill)
         return running
+
+    def replace_server(self, running, pod):
+        """Kills a ps, whose next pod has another address."""
+        running[pod.host_name].kill()
+        begin = time.monotonic()
+        server = running[pod.host_name] = self.start(pod)
+        server.wait_until_serving("readiness")
+        up = time.monotonic() - begin
+        server.wait_until_serving("restored")
+        found = time.monotonic() - server.known_since()
+        print(f"{pod.host_name} was ready {up:.2f} s after its start, and "
+              f"filled {found:.2f} s after DNS told its new address")
+        # gRPC by itself would ask for the name again after 30 s.
+        self.assertLess(found, 15)
+
+    def replace_worker(self, running, pod):
+        """Deletes a worker, as a drained node does."""
+        worker = running[pod.host_name]
+        worker.terminate()
+        self.assertEqual(worker.wait(), STOPPED, worker.output())
+        self.assertIn("SIGTERM", worker.termination_message())
+        running[pod.host_name] = self.start(pod)
+        running[pod.host_name].wait_for("acknowledged")
 
     def assert_the_budget_follows_the_limit(self, server):
         if server.memory_limit is None:
@@ -112,43 +148,91 @@ class LifeTest(PodsTest):
         self.assertGreater(self.dns.negative_answers, 0)
         self.assert_the_budget_follows_the_limit(running["train-ps-0"])
 
-        running["train-ps-1"].kill()
-        begin = time.monotonic()
-        server = running["train-ps-1"] = self.start(all_pods["train-ps-1"])
-        server.wait_until_serving("readiness")
-        up = time.monotonic() - begin
-        server.wait_until_serving("restored")
-        found = time.monotonic() - begin - self.dns.PUBLISHED_AFTER
-        print(f"ps-1 was ready {up:.2f} s after its start, and filled "
-              f"{found:.2f} s after its name led to its new address")
-        # gRPC by itself would ask for the name again after 30 s.
-        self.assertLess(found, 15)
-
-        worker = running["train-worker-0"]
-        worker.terminate()
-        self.assertEqual(worker.wait(), STOPPED, worker.output())
-        self.assertIn("SIGTERM", worker.termination_message())
-        running["train-worker-0"] = self.start(all_pods["train-worker-0"])
-        running["train-worker-0"].wait_for("acknowledged")
+        self.replace_server(running, all_pods["train-ps-1"])
+        self.replace_worker(running, all_pods["train-worker-0"])
 
         chief.kill()
         running["train-chief-0"] = self.start(all_pods["train-chief-0"])
         running["train-chief-0"].wait_for("acknowledged")
         self.assert_all_finish(running.values())
 
-    def test_a_job_set_trains_to_its_end(self):
-        all_pods = self.load("jobset", epochs=5)
-        self.assert_all_finish([self.start(pod) for pod in all_pods.values()])
+    def test_a_job_set_replaces_what_it_loses_and_ends(self):
+        all_pods = self.load("jobset", epochs=5000,
+                             checkpoint={"every_seconds": 1})
+        running = {name: self.start(pod) for name, pod in all_pods.items()}
+        running["train-chief-0-0"].wait_for("checkpoint")
+        self.replace_server(running, all_pods["train-ps-0-1"])
+        self.replace_worker(running, all_pods["train-worker-0-0"])
+        self.assert_all_finish(running.values())
 
     def test_a_tf_job_trains_to_its_end(self):
         all_pods = self.load("tfjob", epochs=5)
         self.assert_all_finish([self.start(pod) for pod in all_pods.values()])
 
 
+class CertificatesTest(PodsTest):
+
+    def setUp(self):
+        super().setUp()
+        self.tls = os.path.join(self.directory, "tls")
+        self.run_paramd("tls", "init", "--job", "tiny", "--dir", self.tls,
+                        "--servers", "2", "--workers", "2")
+        self.secrets = {f"train-tls-{task}": os.path.join(self.tls, task)
+                        for task in os.listdir(self.tls)}
+
+    def run_paramd(self, *arguments):
+        subprocess.run([paramd.BINARY, *arguments], check=True,
+                       stdout=subprocess.DEVNULL)
+
+    def certificate_of(self, pod):
+        """What it shows to whom has a certificate too."""
+        context = ssl.create_default_context(
+            cafile=os.path.join(self.tls, "ca.crt"))
+        context.check_hostname = False  # The name is the task's.
+        context.load_cert_chain(os.path.join(self.tls, "operator-0", "tls.crt"),
+                                os.path.join(self.tls, "operator-0", "tls.key"))
+        context.set_alpn_protocols(["h2"])
+        with socket.create_connection((pod.address, 7077)) as connection, \
+                context.wrap_socket(connection) as secured:
+            return secured.getpeercert(binary_form=True)
+
+    def certificate_in(self, task):
+        with open(os.path.join(self.tls, task, "tls.crt"),
+                  encoding="ascii") as file:
+            return ssl.PEM_cert_to_DER_cert(file.read())
+
+    def test_pods_train_and_take_up_new_certificates(self):
+        all_pods = self.load("overlays/tls", epochs=5000,
+                             checkpoint={"every_seconds": 1})
+        running = {name: self.start(pod) for name, pod in all_pods.items()}
+        running["train-chief-0"].wait_for("checkpoint")
+        server = running["train-ps-0"]
+        self.assertTrue(server.probe("readiness"))
+        self.assertFalse(probe.serves(f"{server.address}:7077", "readiness"))
+        self.assertEqual(self.certificate_of(server),
+                         self.certificate_in("ps-0"))
+
+        old = self.certificate_in("ps-0")
+        self.run_paramd("tls", "renew", "--dir", self.tls)
+        self.assertNotEqual(self.certificate_in("ps-0"), old)
+        for volume in self.secret_volumes:
+            volume.update()
+        end = time.monotonic() + 60
+        while self.certificate_of(server) == old:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.1)
+        self.assertEqual(self.certificate_of(server),
+                         self.certificate_in("ps-0"))
+
+        # Makes and takes connections with the new ones.
+        self.replace_server(running, all_pods["train-ps-1"])
+        self.assert_all_finish(running.values())
+
+
 class MistakesTest(PodsTest):
 
-    def assert_ends(self, pod, code, sentence, claim=None):
-        running = self.start(pod, claim)
+    def assert_ends(self, pod, code, sentence):
+        running = self.start(pod)
         self.assertEqual(running.wait(), code, running.output())
         self.assertRegex(running.termination_message(), sentence)
 
@@ -187,6 +271,21 @@ class MistakesTest(PodsTest):
             mount["readOnly"] = True
         self.assert_ends(pod, BAD_CONFIGURATION,
                          "'/train/run': read-only file system")
+
+    def test_a_memory_limit_below_what_the_shard_needs(self):
+        all_pods = self.load("base", model={
+            "layers": ["flatten", {"dense": 4000}, {"dense": 4000},
+                       {"dense": 10}],
+            "loss": "softmax_cross_entropy"})
+        all_pods["train-ps-0"].container["resources"]["limits"]["memory"] = (
+            "48Mi")
+        running = {name: self.start(pod) for name, pod in all_pods.items()}
+        if running["train-ps-0"].memory_limit is None:
+            self.skipTest("no control group with a memory limit can be made")
+        chief = running["train-chief-0"]
+        self.assertEqual(chief.wait(), FAILED, chief.output())
+        self.assertRegex(chief.termination_message(),
+                         "the variables do not fit: weights .*; the limit is")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,12 @@ TEST_PACKAGES=(
 )
 # Besides, to analyse.
 CLANG_PACKAGES=(clang-14)
+# Besides, for tests that skip themselves without them: what renders the Helm chart,
+# and what builds the image.
+CHART_PACKAGES=(
+  golang-github-masterminds-sprig-dev golang-go golang-k8s-sigs-yaml-dev
+)
+IMAGE_PACKAGES=(buildah debootstrap)
 
 # Prints those of the packages named that are not installed.
 missing_packages() {

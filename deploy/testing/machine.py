@@ -3,9 +3,9 @@
 A pod has its own network (an address on a bridge), host name, process ids, mounts
 (the root file system is read-only) and user: the numeric one of its manifest, with
 no capability. Where the machine has control groups of version 1 that may be made, it
-has the memory limit of its container. The DNS server behaves like a cluster's: a name resolves some time
-after its pod has started, and negative answers are cached. RunningPod has what the
-kubelet does: probes, termination log, signals.
+has the memory limit of its container. The DNS server behaves like a cluster's: a name
+resolves some time after its pod has started, and negative answers are cached. RunningPod
+has what the kubelet does: probes, termination log, signals.
 
 Call enter() first: everything stays within this process's namespaces and ends with
 it.
@@ -89,6 +89,8 @@ class Dns:
         self._lock = threading.Lock()
         self._names = {}  # Name to (address, known from then on).
         self._missing = {}  # Name to when it may be looked up again.
+        # Name to when its address could be told first, once somebody has asked.
+        self._known = {}
         self.negative_answers = 0
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind((f"{_NETWORK}.1", 53))
@@ -98,18 +100,30 @@ class Dns:
         with self._lock:
             self._names[name] = (address,
                                  time.monotonic() + self.PUBLISHED_AFTER)
+            self._known.pop(name, None)
 
     def remove(self, name):
         with self._lock:
             self._names.pop(name, None)
 
+    def known_since(self, name):
+        """Since when whoever asks is told the address that the name has now.
+
+        KeyError if nobody has asked since then.
+        """
+        with self._lock:
+            return self._known[name]
+
     def _find(self, name):
         now = time.monotonic()
         with self._lock:
             address, since = self._names.get(name, (None, 0))
-            if address and since <= now and self._missing.get(name, 0) <= now:
+            until = self._missing.get(name, 0)
+            if address and max(since, until) <= now:
+                self._known.setdefault(name, max(since, until))
                 return address
-            self._missing.setdefault(name, now + self.NEGATIVE_TTL)
+            if until <= now:
+                self._missing[name] = now + self.NEGATIVE_TTL
             self.negative_answers += 1
             return None
 
@@ -168,8 +182,8 @@ class RunningPod:
 
     _addresses = iter(range(2, 255))
 
-    def __init__(self, pod, root, entry, claim, job, dns, directory):
-        """`root` has `entry` in it; `claim` and `job` are folders to mount."""
+    def __init__(self, pod, root, entry, volumes, dns, directory):
+        """`root` has `entry` in it; `volumes` are folders to mount, by name."""
         self.pod = pod
         self.address = f"{_NETWORK}.{next(self._addresses)}"
         self._dns = dns
@@ -177,7 +191,7 @@ class RunningPod:
         self._full_name = f"{pod.dns_name}.{_SEARCH[0]}"
         self.log = os.path.join(directory,
                                 f"{pod.host_name}.{self.address}.log")
-        self._prepare(root, claim, job)
+        self._prepare(root, volumes)
         arguments = [entry, *pod.container["args"]]
         user = str(pod.spec["securityContext"]["runAsUser"])
         self.memory_limit = None  # In bytes, if it has one.
@@ -210,7 +224,7 @@ class RunningPod:
         _run("mount", "--bind", group, root + _GROUPS)
         return group
 
-    def _prepare(self, root, claim, job):
+    def _prepare(self, root, volumes):
         etc = os.path.join(root, "etc")
         files = {
             "resolv.conf": f"nameserver {_NETWORK}.1\nsearch "
@@ -230,11 +244,10 @@ class RunningPod:
         with open(self._message, "wb"):
             pass
         mount_file(self._message, os.path.join(root, "dev", "termination-log"))
-        mounts = {"job": job, "train": claim}
         for mount in self.pod.container["volumeMounts"]:
             target = root + mount["mountPath"]
             os.makedirs(target, exist_ok=True)
-            _run("mount", "--bind", mounts[mount["name"]], target)
+            _run("mount", "--bind", volumes[mount["name"]], target)
             if mount.get("readOnly"):
                 _run("mount", "-o", "remount,bind,ro", target)
         os.makedirs(root + _GROUPS, exist_ok=True)
@@ -276,6 +289,10 @@ class RunningPod:
 
     def wait_until_serving(self, service, seconds=60):
         self._until(lambda: self.probe(service), f"is not {service}", seconds)
+
+    def known_since(self):
+        """Since when DNS tells its address."""
+        return self._dns.known_since(self._full_name)
 
     def user_and_capabilities(self):
         """Of the process, as it sees itself: (uid, effective capabilities)."""

@@ -1,5 +1,6 @@
 #include "worker/input/open_pipeline.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "base/process_limits.h"
 #include "base/status_macros.h"
 #include "worker/input/file.h"
 #include "worker/input/idx_source.h"
@@ -14,6 +16,9 @@
 
 namespace paramd {
 namespace {
+
+// Of auto: so many may wait for disks while one computes.
+constexpr uint32_t kThreadsPerProcessor = 16;
 
 // ---- the short form ---------------------------------------------------------
 
@@ -133,6 +138,9 @@ Prefetcher::Options PrefetchOptions(const v1::InputConfig& config,
   options.batch_size = batch_size;
   if (config.parallelism() == "auto") {
     options.threads = 0;
+    options.most_threads =
+        std::min(options.most_threads,
+                 kThreadsPerProcessor * ProcessorsOfThisProcess());
   } else if (!absl::SimpleAtoi(config.parallelism(), &options.threads)) {
     options.threads = 1;  // Not set: the config's reader admits nothing else.
   }

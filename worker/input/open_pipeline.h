@@ -28,7 +28,8 @@ absl::StatusOr<std::unique_ptr<Pipeline>> OpenTestData(
 // Where the training data lie: what DataSet.directory says of them.
 std::string TrainingDirectory(const v1::InputConfig& config);
 
-// What `config` says about making batches ahead.
+// What `config` says about making batches ahead; threads found by auto are at
+// most 64, and 16 for each processor of this process.
 Prefetcher::Options PrefetchOptions(const v1::InputConfig& config,
                                     uint64_t batch_size);
 

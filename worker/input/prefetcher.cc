@@ -12,8 +12,6 @@
 namespace paramd {
 namespace {
 
-// Threads that auto may use: what they wait for are mostly disks.
-constexpr uint32_t kMostThreads = 64;
 // A window of the tuner lasts until both are reached.
 constexpr uint64_t kWindowWorks = 4;  // Of each thread.
 constexpr absl::Duration kWindow = absl::Milliseconds(100);
@@ -48,8 +46,9 @@ uint32_t MostThreads(const Pipeline& pipeline,
   if (options.threads > 0) return options.threads;
   // What a thread has under way beside the batches.
   const uint64_t example = 4 * ExampleBytes(pipeline.spec());
-  return static_cast<uint32_t>(
-      std::clamp<uint64_t>(options.memory_bytes / example, 1, kMostThreads));
+  return static_cast<uint32_t>(std::clamp<uint64_t>(
+      options.memory_bytes / example, 1,
+      std::max<uint32_t>(1, options.most_threads)));
 }
 
 }  // namespace

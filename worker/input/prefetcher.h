@@ -45,8 +45,9 @@ class Prefetcher {
     uint64_t batch_size = 32;
     // Portions that may wait; more are refused.
     size_t max_portions = 1024;
-    // Threads; 0: as many as help.
+    // Threads; 0: as many as help, of most_threads.
     uint32_t threads = 1;
+    uint32_t most_threads = 64;
     // Batches to make ahead; 0: what the pipeline says.
     uint32_t depth = 0;
     // Bounds the batches and, if threads is 0, the threads.
