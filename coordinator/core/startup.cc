@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "config/batch_rule.h"
 #include "config/consistency.h"
+#include "config/server_settings.h"
 #include "coordinator/core/layout.h"
 #include "coordinator/core/variable_match.h"
 #include "proto/refusal.h"
@@ -289,6 +290,7 @@ absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
   }
   planned->set_decay_steps(DecaySteps(logged, sync, options));
   planned->set_seed(job.seed());
+  *planned->mutable_server_settings() = ServerSettingsOf(job);
   planned->set_state(v1::STARTING);
   // A step is what every block has taken; with other variables servers take the
   // values alone, which have taken none.

@@ -192,7 +192,7 @@ void SnapshotKeeper::OnWritten(CallId call, const v1::WrittenRequest& request,
   if (!status.ok()) return turn->Refuse(call, status);
   if (snapshot_->ended) return AnswerWritten(call, turn);
   parked_.push_back(
-      {call, turn->now + std::min(view_.options.park_timeout,
+      {call, turn->now + std::min(view_.settings().park_timeout,
                                   kMostWrittenPark)});
 }
 
