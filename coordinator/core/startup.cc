@@ -153,7 +153,7 @@ void Startup::Advance(const std::vector<v1::Version>& retired, Turn* turn) {
   const JobView& job = turn->job;
   if (job.phase == JobPhase::kRecalling &&
       std::none_of(job.servers.begin(), job.servers.end(),
-                   [](const ServerSeen& s) { return s.suspected; })) {
+                   [](const ServerRecord& s) { return s.suspected; })) {
     Find(retired, turn);
   }
   if (job.phase == JobPhase::kFilling &&
@@ -325,7 +325,7 @@ void Startup::PlanTakeOver(const JobView& job, StartPlan* plan) const {
   const auto going_on = take_over_.SessionsThatGoOn(
       plan->configuration.consistency().mode(), fences_);
   for (const auto& [index, member] : going_on) {
-    WorkerSeen& worker = plan->sessions[index];
+    WorkerRecord& worker = plan->sessions[index];
     worker.incarnation = member.incarnation();
     worker.left_sessions = member.left_sessions();
     worker.generation = member.generation();

@@ -280,7 +280,7 @@ absl::Status SnapshotKeeper::OnFetch(const v1::FetchShardRequest& request,
                   absl::StrCat(view_.Name(), " keeps no file of snapshot ",
                                VersionName(number)));
   }
-  const UnseenFile& file = *snapshot_->unseen;
+  const LocalShardFile& file = *snapshot_->unseen;
   const uint64_t most =
       std::max(view_.options.max_reply_bytes, 2 * kReplyHeadBytes);
   if (request.offset() > file.total() || request.limit() == 0) {
