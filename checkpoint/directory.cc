@@ -59,9 +59,9 @@ bool IsRetired(const v1::Version& snapshot,
 
 // The manifest of the checkpoint at `path`, unless something is wrong with it
 // that can be told without reading numbers, or is known.
-absl::StatusOr<v1::Manifest> LookAt(const std::string& path,
-                                    const v1::Version& snapshot,
-                                    const v1::FindCheckpoint& request) {
+absl::StatusOr<v1::Manifest> ReadValidManifest(
+    const std::string& path, const v1::Version& snapshot,
+    const v1::FindCheckpoint& request) {
   for (const v1::FindCheckpoint::Damaged& damaged : request.damaged()) {
     if (damaged.snapshot() == snapshot) {
       return absl::DataLossError(damaged.why());
@@ -337,7 +337,7 @@ absl::StatusOr<v1::FindCheckpointResult> CheckpointDirectory::Find(
           {{"path", path}, {"reason", "it is retired"}});
       continue;
     }
-    auto manifest = LookAt(path, candidate.snapshot, request);
+    auto manifest = ReadValidManifest(path, candidate.snapshot, request);
     if (manifest.ok()) {
       result.set_path(path);
       *result.mutable_manifest() = *std::move(manifest);

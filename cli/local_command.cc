@@ -165,8 +165,6 @@ class LocalCluster {
     };
     options.on_line = [this](const std::string& task, const std::string& line) {
       console_.ProcessLine(task, line);
-      const auto back = rejoins_.Printed(task, line, MonotonicNow());
-      if (back.has_value()) console_.Say(*back);
     };
     options.on_event = [this](const std::string& sentence) {
       console_.Say(sentence);
@@ -217,8 +215,25 @@ class LocalCluster {
     return answer.newest.has_value() ? "no answer" : "starting";
   }
 
+  void SayWhoIsBack() {
+    const std::vector<StatusPoller::Answer> answers = poller_->Newest();
+    for (int i = 0; i < options_.workers; ++i) {
+      const StatusPoller::Answer& answer = answers[options_.servers + i];
+      if (!answer.newest.has_value() ||
+          !answer.newest->has_first_push_ago_ms()) {
+        continue;
+      }
+      const auto back = rejoins_.Pushed(
+          absl::StrCat("worker-", i),
+          answer.received +
+              -absl::Milliseconds(answer.newest->first_push_ago_ms()));
+      if (back.has_value()) console_.Say(*back);
+    }
+  }
+
   void OnTick() {
     ++ticks_;
+    SayWhoIsBack();
     ClusterView view = View();
     view.left =
         remaining_.Take(view.epochs_done, view.epochs, MonotonicNow());

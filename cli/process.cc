@@ -150,16 +150,10 @@ void Process::CreateServer(Runtime* runtime) {
     options.index = *role_.server * role_.shards + shard;
     options.incarnation = role_.incarnation;
     options.life_seed = StableHash("life", role_.incarnation + shard);
-    options.park_timeout = absl::Milliseconds(job_.config.park_timeout_ms());
-    options.finish_timeout =
-        absl::Milliseconds(job_.config.finish_timeout_ms());
     options.start_timeout = absl::Milliseconds(job_.config.start_timeout_ms());
-    options.lease = absl::Milliseconds(job_.config.lease_ms());
-    options.sync_park_bytes = job_.config.sync_park_bytes();
     // Zero is no limit.
     options.memory_limit_bytes =
         memory == 0 ? 0 : std::max<uint64_t>(1, memory / role_.shards);
-    options.spike_factor = job_.config.spike_factor();
     options.kernels = KernelsFor(job_.config.cpu());
     shards.push_back(options);
   }

@@ -1,9 +1,13 @@
 #include "cli/process_flags.h"
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 
 #include "base/status_macros.h"
 #include "config/environment.h"
+#include "config/settings_help.h"
 
 namespace paramd {
 namespace {
@@ -14,6 +18,31 @@ constexpr char kServersName[] = "job";
 constexpr char kServersJob[] =
     R"({"name": "job", "model": {"custom": true},
         "optimizer": {"sgd": {}, "learning_rate": 1}})";
+
+// Whether a server without a job file uses this setting: what each process may
+// have its own of, the job's name, which is in its certificate, and what it may
+// read.
+bool IsOfServers(const SettingHelp& setting) {
+  return setting.is_local || setting.path == "name" ||
+         absl::StartsWith(setting.path, "warm_start");
+}
+
+// InvalidArgument naming what would have no effect on a server.
+absl::Status CheckServersSettings(
+    const std::vector<std::pair<std::string, std::string>>& settings) {
+  const std::vector<SettingHelp> known = SettingsHelp();
+  std::string mistakes;
+  for (const auto& [path, value] : settings) {
+    for (const SettingHelp& setting : known) {
+      if (setting.path != path || IsOfServers(setting)) continue;
+      absl::StrAppend(&mistakes, mistakes.empty() ? "" : "\n", path,
+                      ": a setting of the job, which a ps without --job takes "
+                      "from the chief; leave it out");
+    }
+  }
+  return mistakes.empty() ? absl::OkStatus()
+                          : absl::InvalidArgumentError(mistakes);
+}
 
 absl::optional<std::string> IfGiven(const std::string& text) {
   if (text.empty()) return absl::nullopt;
@@ -48,6 +77,7 @@ absl::StatusOr<Configuration> ProcessFlags::Load() const {
 }
 
 absl::StatusOr<Configuration> ProcessFlags::LoadServer() const {
+  RETURN_IF_ERROR(CheckServersSettings(job.settings));
   JobSources sources;
   sources.file = "no job file";
   sources.text = kServersJob;

@@ -26,7 +26,7 @@ struct ProcessFlags {
 
   // Everything, checked. InvalidArgument naming all mistakes, one per line;
   // also without --job, but for a server: it takes what is trained from the
-  // chief, and its digest is empty.
+  // chief, its digest is empty, and a setting of the job is a mistake.
   absl::StatusOr<Configuration> Load() const;
 
  private:

@@ -4,7 +4,6 @@
 #include <map>
 #include <string>
 
-#include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 
 #include "base/time.h"
@@ -12,8 +11,7 @@
 namespace paramd {
 
 // Measures how long a worker that was restarted takes until it is of use again:
-// from the start of its process to the line in which it says that its first
-// push was acknowledged.
+// from the start of its process until its first push is acknowledged.
 //
 // Not thread-safe.
 class RejoinWatch {
@@ -21,10 +19,10 @@ class RejoinWatch {
   // A process of `task` is about to start.
   void Started(const std::string& task, Time now);
 
-  // One line that it printed. A sentence for people if it says that a worker
-  // whose process is not its first is back; once for each process.
-  absl::optional<std::string> Printed(const std::string& task,
-                                      absl::string_view line, Time now);
+  // The newest status of `task` says when its process's first push was
+  // acknowledged. A sentence for people if that is a process which is not the
+  // task's first; once for each. What an earlier process said says nothing.
+  absl::optional<std::string> Pushed(const std::string& task, Time first_push);
 
  private:
   struct Task {

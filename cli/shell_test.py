@@ -1,4 +1,4 @@
-"""Completion in the shells themselves, and the manual page in groff."""
+"""Help wherever it is asked for, and completion in the shells themselves."""
 
 import os
 import re

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/clock.h"
 #include "cli/status_client.h"
 
 namespace paramd {
@@ -39,7 +40,9 @@ void StatusPoller::Loop() {
     MutexLock lock(&mutex_);
     for (size_t i = 0; i < answers.size(); ++i) {
       answers_[i].answered_last = answers[i].ok();
-      if (answers[i].ok()) answers_[i].newest = *std::move(answers[i]);
+      if (!answers[i].ok()) continue;
+      answers_[i].newest = *std::move(answers[i]);
+      answers_[i].received = MonotonicNow();
     }
     while (!stopped_ && absl::Now() < next) {
       changed_.WaitFor(&mutex_, next - absl::Now());

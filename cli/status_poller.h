@@ -10,6 +10,7 @@
 #include "absl/types/optional.h"
 
 #include "base/mutex.h"
+#include "base/time.h"
 #include "net/tls.h"
 #include "proto/paramd/v1/cluster.pb.h"
 
@@ -24,6 +25,7 @@ class StatusPoller {
  public:
   struct Answer {
     absl::optional<v1::StatusReply> newest;  // Nullopt: none ever came.
+    Time received;                           // When that came.
     bool answered_last = false;              // To the newest question.
   };
 

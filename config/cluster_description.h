@@ -30,7 +30,7 @@ struct ListedJob {
 
 // A value and where it stands.
 template <typename T>
-struct Said {
+struct Sourced {
   T value;
   Place place;
   std::string path;  // "task.index"; empty: the whole source
@@ -46,8 +46,8 @@ struct ClusterDescription {
   std::vector<ListedJob> jobs;  // in the order written; without tasks too
   bool has_task = false;        // something stands in it
   Place task_place;
-  absl::optional<Said<std::string>> task_type;
-  absl::optional<Said<int>> task_index;
+  absl::optional<Sourced<std::string>> task_type;
+  absl::optional<Sourced<int>> task_index;
   // The type that stands beside task_index, if one does, also where it is not
   // wanted.
   std::string type_beside_index;

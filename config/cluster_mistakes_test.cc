@@ -128,8 +128,8 @@ constexpr Slip kSlips[] = {
      "\"10.0.0.1:1\" does not tell its address; add it, or name a 'chief'"},
     {R"({"cluster": {"worker": ["a:1"], "ps": {"1": "p:1"}},
          "task": {"type": "worker", "index": 0}})",
-     "TF_CONFIG:1: cluster.ps: has task 1, but no task 0; who trains must know "
-     "every ps, from 0"},
+     "TF_CONFIG:1: cluster.ps: has task 1, but no task 0; a worker needs the "
+     "address of every ps, starting at index 0"},
     {R"({"cluster": {"worker": ["a:1"], "ps": ["p:1"]},
          "task": {"type": "ps", "index": 1}})",
      "TF_CONFIG:2: task.index: is 1, but 'cluster.ps' has 1 task, numbered "

@@ -30,11 +30,12 @@ absl::optional<Flag> FindFlag(const absl::optional<std::string>& value,
   return Flag{*set, variable};
 }
 
-absl::optional<Said<int>> IndexIn(absl::string_view value,
-                                  const std::string& name, Mistakes* mistakes) {
+absl::optional<Sourced<int>> IndexIn(absl::string_view value,
+                                     const std::string& name,
+                                     Mistakes* mistakes) {
   int number = 0;
   if (absl::SimpleAtoi(value, &number) && number >= 0 && number < kMostTasks) {
-    return Said<int>{number, Place{name}, ""};
+    return Sourced<int>{number, Place{name}, ""};
   }
   const absl::string_view reference = UnexpandedReference(value);
   mistakes->Add(
@@ -222,8 +223,8 @@ GatheredCluster GatherCluster(const ClusterSources& sources,
   return gathered;
 }
 
-absl::optional<Said<int>> FindIndexAround(const ClusterSources& sources,
-                                          Mistakes* mistakes) {
+absl::optional<Sourced<int>> FindIndexAround(const ClusterSources& sources,
+                                             Mistakes* mistakes) {
   for (const char* name : {"JOB_COMPLETION_INDEX", "VC_TASK_INDEX"}) {
     const absl::optional<std::string> value =
         FindVariable(sources.environment, name);
@@ -231,7 +232,7 @@ absl::optional<Said<int>> FindIndexAround(const ClusterSources& sources,
   }
   const absl::optional<int> ordinal = OrdinalOf(sources.host_name);
   if (!ordinal.has_value()) return absl::nullopt;
-  return Said<int>{
+  return Sourced<int>{
       *ordinal,
       Place{absl::StrCat("host name \"", Excerpt(sources.host_name), "\"")},
       ""};

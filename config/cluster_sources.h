@@ -45,8 +45,8 @@ struct GatheredCluster {
   // What stands there about a task, if anything does.
   bool has_task = false;
   Place task_place;
-  absl::optional<Said<std::string>> type;
-  absl::optional<Said<int>> index;
+  absl::optional<Sourced<std::string>> type;
+  absl::optional<Sourced<int>> index;
   // The flags that name a task: "--task_type"; empty if none does.
   std::string task_flag;
 };
@@ -64,8 +64,8 @@ GatheredCluster GatherCluster(const ClusterSources& sources,
 // The index of a task whom nobody tells it outright: JOB_COMPLETION_INDEX, else
 // VC_TASK_INDEX, else the end of the host's name. Nullopt if there is none of
 // them, or, with a mistake added, if the first one that is set is no index.
-absl::optional<Said<int>> FindIndexAround(const ClusterSources& sources,
-                                          Mistakes* mistakes);
+absl::optional<Sourced<int>> FindIndexAround(const ClusterSources& sources,
+                                             Mistakes* mistakes);
 
 }  // namespace paramd
 

@@ -52,7 +52,7 @@ class Checker {
   void Check(const FieldDescriptor& directory) {
     const std::string name = Text(directory);
     directory_place_ = OriginOf(origins_, JoinPath(path_, directory.name()));
-    // Said elsewhere.
+    // Already reported.
     if (name.empty() || mistakes_.HasUnder(JoinPath(path_, directory.name()))) {
       return;
     }

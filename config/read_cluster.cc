@@ -67,9 +67,9 @@ std::string RenamingHint(const ClusterDescription& cluster) {
 }
 
 // Joins the sources into one ClusterSpec. Used once.
-class Judge {
+class ClusterReader {
  public:
-  explicit Judge(const ClusterSources& sources) : sources_(sources) {}
+  explicit ClusterReader(const ClusterSources& sources) : sources_(sources) {}
   absl::StatusOr<ClusterSpec> Read();
 
  private:
@@ -109,11 +109,11 @@ class Judge {
   GatheredCluster gathered_;
   const ClusterDescription* const cluster_ = &gathered_.cluster;
   absl::optional<TaskType> type_;  // once its name is understood
-  absl::optional<Said<int>> index_;
+  absl::optional<Sourced<int>> index_;
   ClusterSpec spec_;
 };
 
-absl::StatusOr<ClusterSpec> Judge::Read() {
+absl::StatusOr<ClusterSpec> ClusterReader::Read() {
   gathered_ = GatherCluster(sources_, &mistakes_);
   index_ = gathered_.index;
   // Of a text that could not be read everything would be missing.
@@ -129,7 +129,7 @@ absl::StatusOr<ClusterSpec> Judge::Read() {
   return std::move(spec_);
 }
 
-void Judge::FindIndex() {
+void ClusterReader::FindIndex() {
   if (index_.has_value() || mistakes_.HasUnder("task.index") ||
       mistakes_.HasAt("")) {
     return;
@@ -156,7 +156,7 @@ void Judge::FindIndex() {
           "\", does not end in '-' and a number)"));
 }
 
-void Judge::ReadWithoutCluster() {
+void ClusterReader::ReadWithoutCluster() {
   const bool is_first = !index_.has_value() || index_->value == 0;
   const TaskType type = gathered_.type.has_value()
                             ? TypeNamed(gathered_.type->value)
@@ -192,7 +192,7 @@ void Judge::ReadWithoutCluster() {
                          "process"));
 }
 
-void Judge::ReadWithCluster() {
+void ClusterReader::ReadWithCluster() {
   spec_.standalone = false;
   spec_.cluster_from = cluster_->source;
   const bool is_sound = cluster_->path.empty()
@@ -220,7 +220,7 @@ void Judge::ReadWithCluster() {
   if (mistakes_.empty()) Finish();
 }
 
-void Judge::ResolveType() {
+void ClusterReader::ResolveType() {
   if (!gathered_.type.has_value()) {
     const bool is_wrong =
         mistakes_.HasAt("task") || mistakes_.HasUnder("task.type");
@@ -257,7 +257,7 @@ void Judge::ResolveType() {
           : UnexpandedSentence(reference, gathered_.type->place.source));
 }
 
-void Judge::AddMissingTask() {
+void ClusterReader::AddMissingTask() {
   if (gathered_.cluster_is_flag && !gathered_.has_task) {
     mistakes_.Add(Place{"--task_type"}, "",
                   absl::StrCat("is missing; say which task of the cluster this "
@@ -273,13 +273,13 @@ void Judge::AddMissingTask() {
   }
 }
 
-const ListedJob* Judge::ListOf(TaskType type) const {
+const ListedJob* ClusterReader::ListOf(TaskType type) const {
   if (type != TaskType::kChief) return cluster_->Find(TaskTypeName(type));
   const ListedJob* chief = cluster_->Find("chief");
   return chief != nullptr ? chief : cluster_->Find("master");
 }
 
-void Judge::ReadPs() {
+void ClusterReader::ReadPs() {
   const ListedJob* ps = ListOf(TaskType::kPs);
   if (ps == nullptr) {
     // Dynamic workers and no ps: there may be more of them than are seen.
@@ -310,10 +310,11 @@ void Judge::ReadPs() {
   mistakes_.Add(ps->place, ps->path,
                 absl::StrCat("has task ", count - 1, ", but no task ",
                              unknown - spec_.ps.begin(),
-                             "; who trains must know every ps, from 0"));
+                             "; a worker needs the address of every ps, "
+                             "starting at index 0"));
 }
 
-void Judge::ReadChief() {
+void ClusterReader::ReadChief() {
   const ListedJob* chief = cluster_->Find("chief");
   const ListedJob* master = cluster_->Find("master");
   if (chief != nullptr && master != nullptr) {
@@ -347,7 +348,7 @@ void Judge::ReadChief() {
   }
 }
 
-void Judge::ReadWorkers() {
+void ClusterReader::ReadWorkers() {
   const ListedJob* list = ListOf(TaskType::kWorker);
   spec_.knows_all_workers = !is_dynamic();
   if (list == nullptr) return;
@@ -368,7 +369,7 @@ void Judge::ReadWorkers() {
   if (list->is_object) spec_.knows_all_workers = !has_gaps && count > 1;
 }
 
-void Judge::ReadOthers() {
+void ClusterReader::ReadOthers() {
   const ListedJob* evaluators = ListOf(TaskType::kEvaluator);
   if (evaluators != nullptr) {
     for (const auto& task : evaluators->tasks) {
@@ -382,7 +383,7 @@ void Judge::ReadOthers() {
   }
 }
 
-void Judge::CheckWhoIsThere() {
+void ClusterReader::CheckWhoIsThere() {
   if (!trains_or_serves() || mistakes_.HasUnder(cluster_->path)) return;
   if (type_ == TaskType::kPs && is_dynamic()) {
     if (spec_.workers.empty()) spec_.workers.emplace_back();
@@ -413,7 +414,7 @@ void Judge::CheckWhoIsThere() {
   }
 }
 
-void Judge::CheckSelf() {
+void ClusterReader::CheckSelf() {
   if (!trains_or_serves()) return;
   const std::string name(TaskTypeName(*type_));
   const ListedJob* list = ListOf(*type_);
@@ -450,7 +451,7 @@ void Judge::CheckSelf() {
                              ", but '", list->path, "' ", has));
 }
 
-void Judge::FindUnknownChief() {
+void ClusterReader::FindUnknownChief() {
   const ListedJob& list = *ListOf(TaskType::kWorker);
   const std::string& own = list.tasks.at(index_->value);
   const absl::optional<std::string> chief = WithOrdinal(own, index_->value, 0);
@@ -470,7 +471,7 @@ void Judge::FindUnknownChief() {
                    *chief));
 }
 
-void Judge::CheckEqualAddresses() {
+void ClusterReader::CheckEqualAddresses() {
   std::map<std::string, std::string> first;
   for (const TaskType type :
        {TaskType::kPs, TaskType::kChief, TaskType::kWorker}) {
@@ -493,7 +494,7 @@ void Judge::CheckEqualAddresses() {
   }
 }
 
-void Judge::Finish() {
+void ClusterReader::Finish() {
   const bool is_only_worker = spec_.ps.empty() && spec_.worker_index() == 0 &&
                               spec_.workers.size() == 1 &&
                               spec_.knows_all_workers;
@@ -515,7 +516,7 @@ void Judge::Finish() {
 }  // namespace
 
 absl::StatusOr<ClusterSpec> ReadCluster(const ClusterSources& sources) {
-  return Judge(sources).Read();
+  return ClusterReader(sources).Read();
 }
 
 absl::StatusOr<ClusterSpec> ParseTfConfig(

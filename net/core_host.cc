@@ -10,7 +10,6 @@
 namespace paramd {
 namespace {
 
-constexpr size_t kMostOpenIos = 4096;
 // How often cores are asked whom they wait for, and how often it is said.
 constexpr absl::Duration kLookAtWaits = absl::Seconds(1);
 constexpr absl::Duration kTellWaits = absl::Seconds(5);
@@ -18,7 +17,10 @@ constexpr absl::Duration kTellWaits = absl::Seconds(5);
 }  // namespace
 
 CoreHost::CoreHost(Transport* transport, std::shared_ptr<Mailbox> mailbox)
-    : transport_(transport), mailbox_(std::move(mailbox)) {}
+    : transport_(transport),
+      work_(std::move(mailbox), [this](PeerId core, IoResult result) {
+        events_.push_back(Event::Completion(core, std::move(result)));
+      }) {}
 
 void CoreHost::AddCore(PeerId self, Core* core) {
   CHECK(cores_.emplace(self, Hosted{core}).second, "a core is added once");
@@ -27,11 +29,6 @@ void CoreHost::AddCore(PeerId self, Core* core) {
 
 void CoreHost::OnExpired(PeerId self, std::function<void(CallId)> f) {
   cores_.at(self).expired = std::move(f);
-}
-
-void CoreHost::HandleIo(const google::protobuf::Descriptor* type,
-                        Runtime::IoHandler handler) {
-  io_handlers_[type] = std::move(handler);
 }
 
 void CoreHost::OnStatus(std::function<void(v1::StatusReply*)> fill) {
@@ -64,8 +61,9 @@ void CoreHost::Start(Time now) {
   }
 }
 
-CoreHost::Event CoreHost::RequestEvent(PeerId from, PeerId to, CallId id,
-                                       Outbox::Head head, BufferChain payload) {
+CoreHost::Event CoreHost::Event::Request(PeerId from, PeerId to, CallId id,
+                                         Outbox::Head head,
+                                         BufferChain payload) {
   return {to,
           Message{.from = from,
                   .call = id,
@@ -77,11 +75,19 @@ CoreHost::Event CoreHost::RequestEvent(PeerId from, PeerId to, CallId id,
           /*is_completion=*/false, IoResult()};
 }
 
+CoreHost::Event CoreHost::Event::Completion(PeerId to, IoResult result) {
+  Event event;
+  event.to = to;
+  event.is_completion = true;
+  event.result = std::move(result);
+  return event;
+}
+
 CallId CoreHost::Request(PeerId from, PeerId to, Outbox::Head head,
                          BufferChain payload) {
   const CallId id = next_id_++;
   events_.push_back(
-      RequestEvent(from, to, id, std::move(head), std::move(payload)));
+      Event::Request(from, to, id, std::move(head), std::move(payload)));
   return id;
 }
 
@@ -212,7 +218,7 @@ void CoreHost::Empty(PeerId self, Outbox* out, Time now) {
   for (Outbox::SendItem& send : out->sends) {
     EmptySend(self, std::move(send), now);
   }
-  for (Outbox::IoItem& io : out->ios) EmptyIo(self, std::move(io));
+  for (Outbox::IoItem& io : out->ios) work_.Begin(self, std::move(io));
   for (const Outbox::NoteItem& note : out->notes) {
     LogSentence(note.level, note.sentence, note.said,
                 {{"core", PeerName(self)}});
@@ -238,51 +244,8 @@ void CoreHost::EmptySend(PeerId self, Outbox::SendItem item, Time now) {
             nullptr, {});
     return;
   }
-  events_.push_back(RequestEvent(self, to, id, std::move(item.head),
-                                 std::move(item.payload)));
-}
-
-void CoreHost::EmptyIo(PeerId self, Outbox::IoItem item) {
-  const IoId io = item.io;
-  const google::protobuf::Descriptor* type = item.head->GetDescriptor();
-  const auto fail = [&](absl::Status status) {
-    Event event;
-    event.to = self;
-    event.is_completion = true;
-    event.result.io = io;
-    event.result.status = std::move(status);
-    events_.push_back(std::move(event));
-  };
-  const auto handler = io_handlers_.find(type);
-  if (handler == io_handlers_.end()) {
-    fail(absl::UnimplementedError(
-        absl::StrCat("this process does not do ", type->name())));
-    return;
-  }
-  if (open_ios_.size() >= kMostOpenIos) {
-    fail(absl::ResourceExhaustedError(
-        absl::StrCat(kMostOpenIos, " works are under way")));
-    return;
-  }
-  CHECK(open_ios_.insert({self, io}).second, "an open work has its own id");
-  // `this` is used on the loop thread only, and the mailbox is closed before
-  // the host goes.
-  Runtime::IoDone done = [this, self, io, mailbox = mailbox_](IoResult result) {
-    result.io = io;
-    // std::function copies what it holds, an IoResult cannot be copied.
-    auto held = std::make_shared<IoResult>(std::move(result));
-    mailbox->Post([this, self, held] { Completed(self, std::move(*held)); });
-  };
-  handler->second(std::move(item), std::move(done));
-}
-
-void CoreHost::Completed(PeerId self, IoResult result) {
-  CHECK(open_ios_.erase({self, result.io}) == 1, "a work ends once");
-  Event event;
-  event.to = self;
-  event.is_completion = true;
-  event.result = std::move(result);
-  events_.push_back(std::move(event));
+  events_.push_back(Event::Request(self, to, id, std::move(item.head),
+                                   std::move(item.payload)));
 }
 
 void CoreHost::Exited(PeerId self, absl::Status status) {

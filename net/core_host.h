@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 
 #include "net/mailbox.h"
+#include "net/outside_work.h"
 #include "net/runtime.h"
 #include "tensor/core.h"
 
@@ -31,7 +32,7 @@ namespace paramd {
 // inside of another delivery.
 //
 // Not thread-safe: lives on the loop thread; only the IoDone of a work may be
-// called elsewhere, and comes back through the mailbox.
+// called elsewhere, see OutsideWork.
 class CoreHost {
  public:
   // The way to other processes. Called on the loop thread, never reentered.
@@ -57,7 +58,9 @@ class CoreHost {
   void AddCore(PeerId self, Core* core);
   void OnExpired(PeerId self, std::function<void(CallId)> f);
   void HandleIo(const google::protobuf::Descriptor* type,
-                Runtime::IoHandler handler);
+                Runtime::IoHandler handler) {
+    work_.Handle(type, std::move(handler));
+  }
   void OnStatus(std::function<void(v1::StatusReply*)> fill);
   // What the fillers say, and whom each core waits for, as of the last
   // TellWaits.
@@ -129,6 +132,10 @@ class CoreHost {
   };
   // A message or a completion on its way to the core `to`.
   struct Event {
+    static Event Request(PeerId from, PeerId to, CallId id, Outbox::Head head,
+                         BufferChain payload);
+    static Event Completion(PeerId to, IoResult result);
+
     PeerId to;
     Message message;
     Outbox::Head head;
@@ -136,31 +143,24 @@ class CoreHost {
     IoResult result;
   };
 
-  static Event RequestEvent(PeerId from, PeerId to, CallId id,
-                            Outbox::Head head, BufferChain payload);
   void Deliver(Event event, Time now);
   void Empty(PeerId self, Outbox* out, Time now);
   void EmptySend(PeerId self, Outbox::SendItem item, Time now);
-  void EmptyIo(PeerId self, Outbox::IoItem item);
   void Exited(PeerId self, absl::Status status);
-  void Completed(PeerId self, IoResult result);
   bool Expire(Time now);
   bool EndDrain(Time now);
   bool TickDue(Time now);
 
   Transport* const transport_;
-  const std::shared_ptr<Mailbox> mailbox_;
   std::map<PeerId, Hosted> cores_;
   std::vector<PeerId> order_;
-  absl::flat_hash_map<const google::protobuf::Descriptor*, Runtime::IoHandler>
-      io_handlers_;
   std::vector<std::function<void(v1::StatusReply*)>> fillers_;
   std::deque<Event> events_;
+  OutsideWork work_;
   CallId next_id_ = 1;
   absl::flat_hash_map<CallId, OpenCall> calls_;
   absl::flat_hash_set<PeerId> share_memory_;
   std::set<std::pair<Time, CallId>> deadlines_;  // One for each of calls_.
-  absl::flat_hash_set<std::pair<PeerId, IoId>> open_ios_;  // Bound: 4,096.
   Time looked_at_waits_;
   Time next_look_at_waits_;
   bool draining_ = false;

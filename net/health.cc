@@ -97,8 +97,8 @@ class Health::WatchCall : public StreamHandler {
   void Tell() {
     if (!stream_->may_write()) return;
     const Status status = health_->StatusOf(service_);
-    if (status == told_) return;
-    told_ = status;
+    if (status == last_status_) return;
+    last_status_ = status;
     HealthCheckResponse response;
     response.set_status(status);
     stream_->Write(response);
@@ -109,7 +109,7 @@ class Health::WatchCall : public StreamHandler {
   Stream* const stream_;
   bool is_watching_ = false;
   std::string service_;
-  Status told_ = HealthCheckResponse::UNKNOWN;
+  Status last_status_ = HealthCheckResponse::UNKNOWN;
 };
 
 Health::Health(std::function<bool()> restored)

@@ -6,16 +6,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "grpc/compression.h"
-#include "grpcpp/impl/rpc_service_method.h"
-#include "grpcpp/impl/service_type.h"
-#include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/async_unary_call.h"
 #include "grpcpp/support/byte_buffer.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/status_macros.h"
 #include "net/caller.h"
 #include "net/completion.h"
@@ -32,13 +27,6 @@ constexpr size_t kCallsOfAWorker = 64;
 constexpr absl::Duration kLongestWait = absl::Seconds(60);
 // A caller ends its call at its own deadline, with a better sentence.
 constexpr absl::Duration kGrace = absl::Milliseconds(100);
-// Who reads at all has taken an answer by then.
-constexpr absl::Duration kReplyGrace = absl::Seconds(1);
-// gRPC's own wall. What lies between it and a method's limit is refused with a
-// sentence, and the connection stays.
-constexpr int kMostReceiveBytes = 16 << 20;
-// Below it gRPC would shrink the windows of a few workers' pushes.
-constexpr uint64_t kLeastReceived = 256 << 20;
 // Requests posted ahead, by method. The distribution's gRPC walks over all of
 // them at every completion, so they are few.
 constexpr int kAheadBulk = 8;
@@ -51,36 +39,32 @@ absl::Status CheckSize(const Method& method, size_t bytes) {
                              " bytes; the limit is ", method.most_bytes()));
 }
 
-// Empty: nothing.
-absl::string_view SaidUnder(const char* key,
-                            const grpc::ServerContext& context) {
-  const auto said = context.client_metadata().find(key);
-  if (said == context.client_metadata().end()) return "";
-  return {said->second.data(), said->second.size()};
+PeerId FirstServer(const Identity& self) {
+  return PeerId::Ps(self.task.index() * self.shards_per_server);
+}
+
+// Which core of this process serves the method.
+PeerId CoreOf(const Identity& self, const Method& method, uint32_t shard) {
+  const bool is_ps = method.served_by == PeerId::Kind::kPs;
+  return {method.served_by, is_ps ? FirstServer(self).index + shard : 0};
+}
+
+// Zero where there is one.
+absl::StatusOr<uint32_t> ShardOf(const Identity& self,
+                                 const grpc::ServerContext& context) {
+  const absl::string_view said = MetadataOf(context, kShardKey);
+  uint32_t shard = 0;
+  if (said.empty() || (absl::SimpleAtoi(said, &shard) &&
+                       shard < self.shards_per_server)) {
+    return shard;
+  }
+  return Refuse(v1::Refusal::INVALID, kShardKey,
+                absl::StrCat(kShardKey, " is '", said.substr(0, 64),
+                             "'; a server has ", self.shards_per_server,
+                             " shards, numbered from 0"));
 }
 
 }  // namespace
-
-// The methods of services.proto, with bytes in and bytes out.
-class RequestServer::RawService : public grpc::Service {
- public:
-  RawService() {
-    int index = 0;
-    for (const Method& method : MethodTable::Get().methods()) {
-      AddMethod(new grpc::internal::RpcServiceMethod(
-          method.path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC,
-          /*handler=*/nullptr));
-      MarkMethodRaw(index++);
-    }
-  }
-
-  void Expect(int index, grpc::ServerContext* context,
-              grpc::ByteBuffer* request,
-              grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>* writer,
-              grpc::ServerCompletionQueue* queue, void* tag) {
-    RequestAsyncUnary(index, context, request, writer, queue, queue, tag);
-  }
-};
 
 // One request, from before it comes until its answer is sent.
 class RequestServer::Request : public Completion {
@@ -91,18 +75,14 @@ class RequestServer::Request : public Completion {
         server_(server) {
     ++server->requests_left_;
     context.AsyncNotifyWhenDone(static_cast<Completion*>(&end_));
-    server->service_->Expect(index, &context, &bytes, &writer,
-                             server->queue_.get(),
-                             static_cast<Completion*>(this));
+    server->grpc_->Expect(index, &context, &bytes, &writer,
+                          static_cast<Completion*>(this));
   }
   ~Request() override { --server_->requests_left_; }
 
   void Complete(bool ok) override {
     if (answered) {
-      --server_->answers_under_way_;
-      server_->pinned_bytes_ -= payload_bytes;
-      server_->long_answers_.erase(answer);
-      if (is_unread) server_->unread_.erase(unread);
+      server_->answers_.Ended(answer);
       sent_ = true;
       DeleteIfOver();
     } else if (!ok) {  // The server is shutting down.
@@ -125,13 +105,7 @@ class RequestServer::Request : public Completion {
   size_t waits_in = 0;
   Time deadline = Time::Never();
   bool answered = false;
-  bool is_unread = false;
-  std::list<Request*>::iterator unread;  // If so: its place.
-  // From when its answer is being sent: its number, when that was, what of it
-  // is by reference.
-  uint64_t answer = 0;
-  Time answered_at;
-  uint64_t payload_bytes = 0;
+  uint64_t answer = 0;  // If so: its number.
 
  private:
   // The call is over: its caller has the answer, or has gone.
@@ -164,52 +138,12 @@ absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
     std::shared_ptr<const Tls> tls, std::function<void(absl::Status)> stop) {
   std::unique_ptr<RequestServer> made(
       new RequestServer(self, host, std::move(stop)));
-  made->listener_ = std::move(listener);
-  grpc::ServerBuilder builder;
-  using Experimental = grpc::ServerBuilder::experimental_type;
-  made->tls_ = std::move(tls);
-  made->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
-      Experimental::ExternalConnectionType::FROM_FD,
-      made->tls_ == nullptr ? grpc::InsecureServerCredentials()
-                            : made->tls_->ServerCredentials());
-  made->operators_ = builder.experimental().AddExternalConnectionAcceptor(
-      Experimental::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
-  builder.RegisterService(made->service_.get());
-  made->streams_.AddTo(&builder);
-  builder.SetResourceQuota(made->received_);
-  builder.SetMaxReceiveMessageSize(kMostReceiveBytes);
-  builder.SetMaxSendMessageSize(-1);
-  builder.AddChannelArgument(
-      "grpc.max_concurrent_streams",
-      static_cast<int>(kCallsOfAWorker * self->shards_per_server));
-  builder.AddChannelArgument("grpc.per_message_compression", 0);
-  // A message is inflated outside of every limit: 16 MiB may become 16 GB.
-  builder.AddChannelArgument("grpc.per_message_decompression", 0);
-  builder.AddChannelArgument("grpc.compression_enabled_algorithms_bitset",
-                             1 << GRPC_COMPRESS_NONE);
-  builder.AddChannelArgument("grpc.keepalive_time_ms", 30000);
-  builder.AddChannelArgument("grpc.keepalive_timeout_ms", 20000);
-  builder.AddChannelArgument("grpc.keepalive_permit_without_calls", 1);
-  builder.AddChannelArgument("grpc.http2.max_pings_without_data", 0);
-  builder.AddChannelArgument("grpc.http2.min_ping_interval_without_data_ms",
-                             5000);
-  made->queue_ = builder.AddCompletionQueue();
-  made->server_ = builder.BuildAndStart();
-  if (made->server_ == nullptr) {
-    return absl::InternalError("gRPC does not start a server");
-  }
-  made->listener_->Start(
-      // The thread ends while listener_ is being reset.
-      [server = made.get(),
-       listener = made->listener_.get()](int listening_fd, int fd) {
-        Acceptor::NewConnectionParameters connection;
-        connection.listener_fd = listening_fd;
-        connection.fd = fd;
-        const bool is_operator = listener->IsAdded(listening_fd);
-        (is_operator ? server->operators_ : server->acceptor_)
-            ->HandleNewConnection(&connection);
-      });
+  ASSIGN_OR_RETURN(
+      made->grpc_,
+      GrpcServer::Make(
+          std::move(listener), std::move(tls),
+          static_cast<int>(kCallsOfAWorker * self->shards_per_server),
+          &made->streams_));
   return made;
 }
 
@@ -224,12 +158,7 @@ absl::Status RequestServer::ServeHealth(const std::string& address,
 
 void RequestServer::MakeRoomFor(uint32_t workers) {
   most_waiting_in_ = std::max(kLeastWaitingIn, kCallsOfAWorker * workers);
-  most_unread_ = std::max(
-      kLeastUnread, kCallsOfAWorker * workers * self_->shards_per_server);
-}
-
-void RequestServer::LimitReceived(uint64_t bytes) {
-  received_.Resize(std::max(bytes, kLeastReceived));
+  answers_.MakeRoomFor(kCallsOfAWorker * workers * self_->shards_per_server);
 }
 
 RequestServer::RequestServer(const Identity* self, CoreHost* host,
@@ -238,7 +167,6 @@ RequestServer::RequestServer(const Identity* self, CoreHost* host,
       process_(ProcessText(self->incarnation)),
       host_(host),
       stop_(std::move(stop)),
-      service_(std::make_unique<RawService>()),
       health_([this] { return IsRestored(); }),
       reflection_({v1::MethodRules::descriptor()->file(),
                    grpc::health::v1::HealthCheckRequest::descriptor()->file()},
@@ -249,25 +177,13 @@ RequestServer::RequestServer(const Identity* self, CoreHost* host,
   reflection_.AddTo(&streams_);
 }
 
-RequestServer::~RequestServer() {
-  listener_.reset();
-  if (server_ == nullptr && queue_ != nullptr) {
-    // It was not started: the queue is empty.
-    queue_->Shutdown();
-    void* tag;
-    bool ok;
-    while (queue_->Next(&tag, &ok)) {
-    }
-  }
-}
-
 void RequestServer::Start() {
   const auto& methods = MethodTable::Get().methods();
   for (size_t i = 0; i < methods.size(); ++i) {
     const int ahead = methods[i].bulk ? kAheadBulk : kAheadControl;
     for (int n = 0; n < ahead; ++n) Expect(static_cast<int>(i));
   }
-  streams_.Start(queue_.get());
+  streams_.Start(grpc_->queue());
   if (health_server_ != nullptr) health_server_->Start();
 }
 
@@ -279,25 +195,16 @@ void RequestServer::Arrived(Request* request) {
   Expect(request->index);
   const absl::Status status = Take(request);
   if (status.ok()) return;
-  CountRefusal(request->context.peer(), status);
+  refused_.Count(request->context.peer(), status);
   Answer(request, status, nullptr, {});
-}
-
-absl::StatusOr<Caller> RequestServer::CallerOf(const Request& request) const {
-  const absl::string_view said = SaidUnder(kCallerKey, request.context);
-  if (tls_ == nullptr) return IdentifyCaller(said, request.context.peer());
-  const auto proof = request.context.auth_context();
-  return ProveCaller(said,
-                     {request.context.peer(), IsTls(*proof), UrisOf(*proof)},
-                     tls_->self().job);
 }
 
 // OK if somebody answers, or has answered.
 absl::Status RequestServer::Take(Request* request) {
   const Method& method = request->method;
-  ASSIGN_OR_RETURN(const Caller caller, CallerOf(*request));
+  ASSIGN_OR_RETURN(const Caller caller, grpc_->CallerOf(request->context));
   // What is another process's is not looked at.
-  RETURN_IF_ERROR(CheckMeant(SaidUnder(kIncarnationKey, request->context),
+  RETURN_IF_ERROR(CheckMeant(MetadataOf(request->context, kIncarnationKey),
                              process_, caller, method));
   RETURN_IF_ERROR(refuse_all_);
   RETURN_IF_ERROR(CheckSize(method, request->bytes.Length()));
@@ -355,13 +262,13 @@ absl::Status RequestServer::TakeControl(Request* request, const Caller& caller,
 absl::Status RequestServer::GiveToCore(Request* request, const Caller& caller,
                                        WireMessage message) {
   const Method& method = request->method;
-  ASSIGN_OR_RETURN(const uint32_t shard, ShardOf(*request));
-  const PeerId core = CoreOf(method, shard);
+  ASSIGN_OR_RETURN(const uint32_t shard, ShardOf(*self_, request->context));
+  const PeerId core = CoreOf(*self_, method, shard);
   if (!host_->Serves(core)) {
     return absl::UnimplementedError(absl::StrCat(
         method.name, " is served by ", PeerName(core), "; this is ",
         PeerName(self_->task.type() == v1::PS
-                     ? FirstServer()
+                     ? FirstServer(*self_)
                      : PeerId::Worker(self_->task.index()))));
   }
   const size_t methods = MethodTable::Get().methods().size();
@@ -411,11 +318,7 @@ void RequestServer::Answer(Request* request, const absl::Status& status,
                            const google::protobuf::Message* head,
                            const BufferChain& payload) {
   request->answered = true;
-  request->answer = ++next_answer_;
-  request->answered_at = MonotonicNow();
-  request->unread = unread_.insert(unread_.end(), request);
-  request->is_unread = true;
-  ++answers_under_way_;
+  request->answer = answers_.Begin(&request->context, MonotonicNow());
   void* const tag = static_cast<Completion*>(request);
   if (!status.ok()) {
     request->writer.FinishWithError(ToGrpcStatus(status), tag);
@@ -429,33 +332,15 @@ void RequestServer::Answer(Request* request, const absl::Status& status,
         v1::Refusal::OVER_LIMIT, method.name,
         absl::StrCat("the answer to ", method.name, " has ", message.size,
                      " bytes; the limit is ", method.most_bytes()));
-    CountRefusal(request->context.peer(), refusal);
+    refused_.Count(request->context.peer(), refusal);
     request->writer.FinishWithError(ToGrpcStatus(refusal), tag);
     return;
   }
   // A payload in shared memory is not in it.
   if (message.bytes.Length() >= kByReferenceBytes) {
-    request->payload_bytes = message.bytes.Length();
-    pinned_bytes_ += request->payload_bytes;
-    long_answers_[request->answer] = request;
+    answers_.Pin(request->answer, message.bytes.Length());
   }
   request->writer.Finish(message.bytes, grpc::Status::OK, tag);
-}
-
-void RequestServer::CancelOldestReply(Time now) {
-  if (long_answers_.empty()) return;
-  Request* const oldest = long_answers_.begin()->second;
-  if (now - oldest->answered_at < kReplyGrace) return;
-  // Its completion comes, and with it the end of the request.
-  long_answers_.erase(long_answers_.begin());
-  const std::string peer = oldest->context.peer();
-  oldest->context.TryCancel();
-  if (++given_up_; (given_up_ & (given_up_ - 1)) != 0) return;
-  Log(LogLevel::kWarning, "answer given up: its caller does not read it",
-      {{"caller", IdentifyCaller("", peer)->address},
-       {"times", given_up_},
-       {"bytes", oldest->payload_bytes},
-       {"pinned", pinned_bytes_}});
 }
 
 void RequestServer::Expire(Time now) {
@@ -467,44 +352,21 @@ void RequestServer::Expire(Time now) {
            nullptr,
            {}});
   }
-  CutUnread(now);
+  answers_.CutUnread(now);
   streams_.Expire(now);
   if (health_server_ != nullptr) health_server_->Expire(now);
   health_.Tick(now);
 }
 
-// With how long an answer that is not read yet.
-absl::Duration RequestServer::Patience() const {
-  return unread_.size() > most_unread_ ? kReplyGrace : longest_unread_;
-}
-
-// Its completion comes, and with it the end of the request.
-void RequestServer::CutUnread(Time now) {
-  while (!unread_.empty()) {
-    Request* const oldest = unread_.front();
-    if (now - oldest->answered_at < Patience()) return;
-    unread_.pop_front();
-    oldest->is_unread = false;
-    const std::string peer = oldest->context.peer();
-    oldest->context.TryCancel();
-    if (++cut_; (cut_ & (cut_ - 1)) != 0) continue;
-    Log(LogLevel::kWarning, "call cut: its caller does not take the answer",
-        {{"caller", IdentifyCaller("", peer)->address}, {"times", cut_}});
-  }
-}
-
 Time RequestServer::next_deadline() const {
   const Time wait =
       deadlines_.empty() ? Time::Never() : deadlines_.begin()->first;
-  const Time unread = unread_.empty()
-                          ? Time::Never()
-                          : unread_.front()->answered_at + Patience();
-  const Time answer = std::min(wait, unread);
   const Time probe = health_server_ == nullptr
                          ? Time::Never()
                          : health_server_->next_deadline();
   return std::min(
-      {answer, streams_.next_deadline(), probe, health_.next_tick()});
+      {wait, answers_.next_deadline(), streams_.next_deadline(), probe,
+       health_.next_tick()});
 }
 
 void RequestServer::RefuseAll(const absl::Status& status) {
@@ -520,32 +382,8 @@ void RequestServer::Shutdown() {
   if (shut_down_) return;
   shut_down_ = true;
   if (health_server_ != nullptr) health_server_->Shutdown();
-  listener_.reset();
   streams_.Stop();
-  server_->Shutdown(std::chrono::system_clock::now());
-}
-
-PeerId RequestServer::FirstServer() const {
-  return PeerId::Ps(self_->task.index() * self_->shards_per_server);
-}
-
-PeerId RequestServer::CoreOf(const Method& method, uint32_t shard) const {
-  const bool is_ps = method.served_by == PeerId::Kind::kPs;
-  return {method.served_by, is_ps ? FirstServer().index + shard : 0};
-}
-
-// Zero where there is one.
-absl::StatusOr<uint32_t> RequestServer::ShardOf(const Request& request) const {
-  const absl::string_view said = SaidUnder(kShardKey, request.context);
-  uint32_t shard = 0;
-  if (said.empty() || (absl::SimpleAtoi(said, &shard) &&
-                       shard < self_->shards_per_server)) {
-    return shard;
-  }
-  return Refuse(v1::Refusal::INVALID, kShardKey,
-                absl::StrCat(kShardKey, " is '", said.substr(0, 64),
-                             "'; a server has ", self_->shards_per_server,
-                             " shards, numbered from 0"));
+  grpc_->Shutdown();
 }
 
 // What nobody but the streams knows is served everywhere.
@@ -555,7 +393,7 @@ bool RequestServer::IsServed(
   for (const Method& method : MethodTable::Get().methods()) {
     if (!absl::StartsWith(method.path, prefix)) continue;
     return method.served_by == PeerId::Kind::kOutside ||
-           host_->Serves(CoreOf(method, /*shard=*/0));
+           host_->Serves(CoreOf(*self_, method, /*shard=*/0));
   }
   return true;
 }
@@ -566,33 +404,6 @@ bool RequestServer::IsRestored() const {
   v1::StatusReply status;
   host_->FillStatus(&status);
   return status.server().restored();
-}
-
-// What somebody should look at is logged the 1st, 2nd, 4th, 8th … time.
-void RequestServer::CountRefusal(const std::string& peer,
-                                 const absl::Status& status) {
-  const v1::Refusal::Reason reason = RefusalOf(status).reason();
-  uint64_t* times = nullptr;
-  const char* what = "";
-  if (IsForAnotherProcess(status)) {
-    times = &for_others_;
-    what = "call for another process refused";
-  } else if (reason == v1::Refusal::OTHER_JOB ||
-             reason == v1::Refusal::PROTOCOL ||
-             RefusalOf(status).entity() == "certificate") {
-    times = &strangers_;
-    what = "stranger refused";
-  } else if (status.code() == absl::StatusCode::kResourceExhausted) {
-    times = &over_limit_;
-    what = "request over a limit";
-  }
-  if (times == nullptr) return;
-  ++*times;
-  if ((*times & (*times - 1)) != 0) return;
-  Log(LogLevel::kWarning, what,
-      {{"caller", IdentifyCaller("", peer)->address},
-       {"times", *times},
-       {"what", status.message()}});
 }
 
 }  // namespace paramd

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
 #include "client/core/weights.h"
@@ -110,7 +112,7 @@ void WorkerProcess::AddTo(Runtime* runtime) {
   runtime->AddCore(PeerId::Worker(options_.index), &core_);
   runtime->OnStatus(
       [this](v1::StatusReply* status) {
-        core_.FillStatus(status);
+        core_.FillStatus(MonotonicNow(), status);
         FillInput(status->mutable_worker()->mutable_input());
       });
   runtime->HandleIo(

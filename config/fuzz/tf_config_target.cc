@@ -45,8 +45,8 @@ void CheckSpec(const ClusterSpec& spec) {
   const int worker = spec.worker_index();
   CHECK(worker < static_cast<int>(spec.workers.size()), "a worker is listed");
   if (worker >= 0) {
-    CHECK(!spec.ps.empty() && spec.knows_all_ps, "who trains knows every ps");
-    CHECK(!spec.chief_address().empty(), "who trains knows the chief");
+    CHECK(!spec.ps.empty() && spec.knows_all_ps, "a worker knows every ps");
+    CHECK(!spec.chief_address().empty(), "a worker knows the chief");
     CHECK(spec.WorkerTask(worker) == spec.self || worker == 0,
           "the numbering is one to one");
     if (spec.knows_all_workers) CheckRoundTrip(spec);

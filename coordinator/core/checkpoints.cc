@@ -157,7 +157,7 @@ void Checkpoints::OnInputUsed(uint32_t worker,
   if (round_.has_value()) round_->Used(worker, portions);
 }
 
-void Checkpoints::OnSessionEnded(uint32_t worker, const WorkerSeen& session,
+void Checkpoints::OnSessionEnded(uint32_t worker, const WorkerRecord& session,
                                  const std::vector<v1::Portion>& used,
                                  const JobView& job) {
   // In sync mode what a server loses is computed again.
@@ -324,23 +324,23 @@ Checkpoints::Numbers Checkpoints::numbers() const {
           counter_};
 }
 
-ServerSeen::Call Checkpoints::CallFor(uint32_t server) const {
-  if (!round_.has_value()) return ServerSeen::Call::kNone;
-  if (round_->NeedsSeal(server)) return ServerSeen::Call::kSeal;
-  if (!round_->NeedsWritten(server)) return ServerSeen::Call::kNone;
-  if (relay_.NeedsFetch(server)) return ServerSeen::Call::kFetch;
-  return relay_.IsWriting(server) ? ServerSeen::Call::kNone
-                                  : ServerSeen::Call::kWritten;
+ServerRecord::Call Checkpoints::CallFor(uint32_t server) const {
+  if (!round_.has_value()) return ServerRecord::Call::kNone;
+  if (round_->NeedsSeal(server)) return ServerRecord::Call::kSeal;
+  if (!round_->NeedsWritten(server)) return ServerRecord::Call::kNone;
+  if (relay_.NeedsFetch(server)) return ServerRecord::Call::kFetch;
+  return relay_.IsWriting(server) ? ServerRecord::Call::kNone
+                                  : ServerRecord::Call::kWritten;
 }
 
-Outbox::Head Checkpoints::MakeCall(uint32_t server, ServerSeen::Call call,
+Outbox::Head Checkpoints::MakeCall(uint32_t server, ServerRecord::Call call,
                                    const v1::Header& header) const {
-  if (call == ServerSeen::Call::kSeal) {
+  if (call == ServerRecord::Call::kSeal) {
     auto seal = std::make_unique<v1::SealRequest>(round_->SealFor(server));
     *seal->mutable_header() = header;
     return seal;
   }
-  if (call == ServerSeen::Call::kFetch) {
+  if (call == ServerRecord::Call::kFetch) {
     auto fetch =
         std::make_unique<v1::FetchShardRequest>(relay_.FetchFor(server));
     *fetch->mutable_header() = header;

@@ -66,7 +66,7 @@ class Checkpoints : public SnapshotCalls {
   void OnCut(uint32_t worker, const v1::WorkerCut& cut);
   void OnInputUsed(uint32_t worker, const std::vector<v1::Portion>& portions);
   // The session has ended, and had used this too.
-  void OnSessionEnded(uint32_t worker, const WorkerSeen& session,
+  void OnSessionEnded(uint32_t worker, const WorkerRecord& session,
                       const std::vector<v1::Portion>& used, const JobView& job);
   // A server's answer to a call of it. True if the server is sealed and to
   // apply nothing more, should it be leaving.
@@ -78,8 +78,8 @@ class Checkpoints : public SnapshotCalls {
 
   // ---- what is to be asked and told
   Numbers numbers() const override;
-  ServerSeen::Call CallFor(uint32_t server) const override;
-  Outbox::Head MakeCall(uint32_t server, ServerSeen::Call call,
+  ServerRecord::Call CallFor(uint32_t server) const override;
+  Outbox::Head MakeCall(uint32_t server, ServerRecord::Call call,
                         const v1::Header& header) const override;
   // Whether workers are told of it. In sync mode it is enough to decide no step
   // meanwhile.

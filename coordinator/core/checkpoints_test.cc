@@ -28,13 +28,13 @@ class CheckpointsTest : public ::testing::Test {
     bench_.End(Open(options), absl::OkStatus(), prepared);
     Advance();
     for (const uint32_t s : {0, 1}) {
-      EXPECT_EQ(ServerSeen::Call::kSeal, checkpoints_.CallFor(s));
+      EXPECT_EQ(ServerRecord::Call::kSeal, checkpoints_.CallFor(s));
       v1::SealReply sealed;
       *sealed.mutable_snapshot() = checkpoints_.round()->number();
       Answer(s, sealed);
     }
     for (const uint32_t s : {0, 1}) {
-      EXPECT_EQ(ServerSeen::Call::kWritten, checkpoints_.CallFor(s));
+      EXPECT_EQ(ServerRecord::Call::kWritten, checkpoints_.CallFor(s));
       v1::WrittenReply written;
       *written.mutable_snapshot() = checkpoints_.round()->number();
       Answer(s, written);

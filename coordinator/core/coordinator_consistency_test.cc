@@ -125,7 +125,7 @@ TEST_F(CoordinatorConsistencyTest, NobodyIsToldAModeBeforeItIsLogged) {
   EXPECT_EQ(Mode(), "16");
   // At once: by the parked heartbeat and by a call to each server.
   EXPECT_TRUE(started_.TakeNews(&worker));
-  EXPECT_EQ(started_.news().configuration().consistency().bound(), 16u);
+  EXPECT_EQ(started_.last_reply().configuration().consistency().bound(), 16u);
   EXPECT_TRUE(driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(0)));
   EXPECT_TRUE(driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(1)));
   EXPECT_TRUE(driver().HasNote("an operator changed staleness from 4 to 16"));

@@ -216,7 +216,7 @@ TEST_F(CoordinatorBackupTest, WhoIsLeftOutOfAStepHearsOfItAtOnce) {
   Decide(1, 0, {0});
   EXPECT_FALSE(started_.TakeNews(&workers_[0]));
   ASSERT_TRUE(started_.TakeNews(&workers_[1]));
-  EXPECT_EQ(started_.news().left_out_step(), 1u);
+  EXPECT_EQ(started_.last_reply().left_out_step(), 1u);
   // Once.
   started_.CatchUp(&workers_[1]);
   EXPECT_NE(workers_[1].parked, 0u);

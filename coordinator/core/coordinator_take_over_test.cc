@@ -160,13 +160,13 @@ TEST_F(CoordinatorTakeOverSessionsTest, Promise5_ASessionGoesOn) {
 
   second_->Beat(&worker_);
   ASSERT_TRUE(second_->TakeNews(&worker_));
-  EXPECT_TRUE(second_->news().tell_held());
-  EXPECT_EQ(second_->news().term(), 2u);
-  EXPECT_FALSE(second_->news().has_configuration()) << "it has not told";
+  EXPECT_TRUE(second_->last_reply().tell_held());
+  EXPECT_EQ(second_->last_reply().term(), 2u);
+  EXPECT_FALSE(second_->last_reply().has_configuration()) << "it has not told";
   Tell();
   ASSERT_TRUE(second_->TakeNews(&worker_));
-  EXPECT_FALSE(second_->news().tell_held());
-  EXPECT_EQ(second_->news().configuration().version().term(), 2u);
+  EXPECT_FALSE(second_->last_reply().tell_held());
+  EXPECT_EQ(second_->last_reply().configuration().version().term(), 2u);
   EXPECT_TRUE(driver().HasNote("worker-1 goes on as generation 1.8"));
   v1::StatusReply status;
   second_->core().FillStatus(&status);
@@ -347,8 +347,8 @@ TEST_F(CoordinatorTakeOverSessionsTest, Promise5_TheThirdCoordinatorAsksAgain) {
   // one still.
   Tell(2);
   ASSERT_TRUE(second_->TakeNews(&worker_));
-  EXPECT_TRUE(second_->news().tell_held());
-  EXPECT_EQ(second_->news().term(), 3u);
+  EXPECT_TRUE(second_->last_reply().tell_held());
+  EXPECT_EQ(second_->last_reply().term(), 3u);
   Tell(3);
   EXPECT_TRUE(driver().HasNote("worker-1 goes on as generation 1.8"));
 }

@@ -364,7 +364,7 @@ TEST_F(CoordinatorWorkersTest, AKeptHeartbeatIsAnsweredAtOnceOnNews) {
   EXPECT_EQ(worker.beat.state(), v1::RUNNING);
   started_.Join(0);
   ASSERT_TRUE(started_.TakeNews(&worker));
-  EXPECT_EQ(started_.news().configuration().workers_size(), 2);
+  EXPECT_EQ(started_.last_reply().configuration().workers_size(), 2);
 }
 
 TEST_F(CoordinatorWorkersTest, AConfigurationThatIsKnownIsNotSentAgain) {
@@ -372,7 +372,7 @@ TEST_F(CoordinatorWorkersTest, AConfigurationThatIsKnownIsNotSentAgain) {
   started_.CatchUp(&worker);
   driver().Advance(absl::Seconds(1));
   ASSERT_TRUE(started_.TakeNews(&worker));
-  EXPECT_FALSE(started_.news().has_configuration());
+  EXPECT_FALSE(started_.last_reply().has_configuration());
 }
 
 TEST_F(CoordinatorWorkersTest, ALaterHeartbeatFreesTheOneThatIsKept) {

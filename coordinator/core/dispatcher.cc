@@ -135,7 +135,7 @@ void Dispatcher::OnHeartbeat(const Message& message,
     return;
   }
   const uint32_t index = request.header().worker();
-  const WorkerSeen& worker = parts_.sessions.all().at(index);
+  const WorkerRecord& worker = parts_.sessions.all().at(index);
   parts_.sessions.Keep(
       message, request, [this](uint32_t w) { return parts_.NewsFor(w); }, turn);
   parts_.input.OnHeartbeat(request, worker.acknowledged, turn->now);

@@ -109,7 +109,7 @@ void Ending::Advance(bool idle, Turn* turn) {
   everybody_knows_ |= all_workers_know || turn->now >= deadline_;
   const bool all_servers_know =
       std::all_of(job.servers.begin(), job.servers.end(),
-                  [](const ServerSeen& s) { return s.end_told == 2; });
+                  [](const ServerRecord& s) { return s.end_told == 2; });
   // Servers are told for as long again; they then leave by themselves.
   if ((everybody_knows_ && all_servers_know && idle) ||
       turn->now >= deadline_ + FinishTimeout(job)) {

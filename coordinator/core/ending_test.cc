@@ -83,7 +83,7 @@ TEST_F(EndingTest, AResultThatCanNotBeWrittenEndsTheProcess) {
 TEST_F(EndingTest, ItEndsWhenEverybodyHasHeard) {
   bench_.workers[0].heard = bench_.now;
   BeginTelling();
-  for (ServerSeen& server : bench_.servers) server.end_told = 2;
+  for (ServerRecord& server : bench_.servers) server.end_told = 2;
   Advance();
   EXPECT_FALSE(ending_.everybody_knows()) << "worker-1 has not asked";
   ending_.OnHeard(1);

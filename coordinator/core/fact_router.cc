@@ -228,7 +228,7 @@ void FactRouter::On(const NotRestored& not_restored, Turn* turn) {
   if (not_restored.may_pass) parts_.startup.OnDamageThatMayPass();
   const Checkpoints::Checkpoint& newest = parts_.checkpoints.newest();
   const SnapshotRound* const round = parts_.checkpoints.round();
-  const ServerSeen& server = parts_.servers.all()[not_restored.server];
+  const ServerRecord& server = parts_.servers.all()[not_restored.server];
   if (server.restore_directory != newest.path()) {
     parts_.servers.BeginAnew(not_restored.server, turn);
   } else if (not_restored.is_damaged && parts_.phase == JobPhase::kFilling) {

@@ -24,7 +24,7 @@ class InputLedgerTest : public ::testing::Test {
     return left;
   }
   void AddWorker(uint32_t index, uint64_t acknowledged, uint64_t told) {
-    WorkerSeen& worker = bench_.workers[index];
+    WorkerRecord& worker = bench_.workers[index];
     worker.acknowledged = acknowledged;
     worker.last.set_number(1);
     worker.last.mutable_stats()->set_pushes(told);

@@ -8,20 +8,21 @@
 namespace paramd {
 
 bool JobView::EveryServerHas(const v1::Version& version) const {
-  return std::all_of(servers.begin(), servers.end(), [&](const ServerSeen& s) {
-    return s.restored && !(s.acknowledged < version);
-  });
+  return std::all_of(servers.begin(), servers.end(),
+                     [&](const ServerRecord& s) {
+                       return s.restored && !(s.acknowledged < version);
+                     });
 }
 
 bool JobView::EveryServerIsThere() const {
-  return std::all_of(servers.begin(), servers.end(), [](const ServerSeen& s) {
+  return std::all_of(servers.begin(), servers.end(), [](const ServerRecord& s) {
     return !s.suspected && s.restored;
   });
 }
 
 std::vector<v1::Version> JobView::ServerGenerations() const {
   std::vector<v1::Version> generations;
-  for (const ServerSeen& server : servers) {
+  for (const ServerRecord& server : servers) {
     generations.push_back(server.generation);
   }
   return generations;

@@ -67,8 +67,8 @@ struct JobView {
   const CoordinatorOptions& options;
   const JobPhase& phase;
   const v1::Configuration& configuration;
-  const std::vector<ServerSeen>& servers;
-  const std::map<uint32_t, WorkerSeen>& workers;
+  const std::vector<ServerRecord>& servers;
+  const std::map<uint32_t, WorkerRecord>& workers;
   const JobProgress& progress;
   // Whom everything waits for, and why; empty: nobody.
   const std::function<std::string()> waiting_for;
@@ -84,7 +84,7 @@ struct JobView {
   }
 
   // Its session is neither silent for longer than the lease nor being fenced.
-  bool IsLive(const WorkerSeen& worker, Time now) const {
+  bool IsLive(const WorkerRecord& worker, Time now) const {
     return !worker.fencing && now - worker.heard <= lease();
   }
   bool EveryServerHas(const v1::Version& version) const;

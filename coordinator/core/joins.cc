@@ -87,7 +87,7 @@ void Joins::OnJoin(const Message& message, const v1::JoinRequest& request,
   if (is_present && worker->second.left_sessions == left) {
     turn->Raise(WorkerHeard{index});
   }
-  JoiningSeen& joining = joining_[index];
+  JoiningRecord& joining = joining_[index];
   if (joining.call != 0) {
     // The same process asks again, or a second one: one call is kept.
     turn->out->Refuse(joining.call, RefuseForNow(v1::Refusal::NOT_READY, "",
@@ -112,7 +112,7 @@ void Joins::Advance(bool held, Turn* turn) {
 // Who was admitted before is always answered: it may not know.
 void Joins::AdvanceOne(uint32_t index, bool held, Turn* turn) {
   const JobView& job = turn->job;
-  JoiningSeen& joining = joining_.at(index);
+  JoiningRecord& joining = joining_.at(index);
   const v1::JoinRequest& request = joining.request;
   const auto found = job.workers.find(index);
   if (found == job.workers.end()) {
@@ -120,7 +120,7 @@ void Joins::AdvanceOne(uint32_t index, bool held, Turn* turn) {
     if (!held && joining.call != 0) turn->Raise(Admitted{index, request});
     return;
   }
-  const WorkerSeen& present = found->second;
+  const WorkerRecord& present = found->second;
   if (present.fencing) return;  // Its successor gets a generation of its own.
   if (present.incarnation == request.incarnation()) {
     if (present.left_sessions < request.left_sessions()) {
@@ -153,7 +153,7 @@ void Joins::AdvanceOne(uint32_t index, bool held, Turn* turn) {
 
 void Joins::Answer(Turn* turn) {
   for (const uint32_t index : std::exchange(to_answer_, {})) {
-    const WorkerSeen& worker = turn->job.workers.at(index);
+    const WorkerRecord& worker = turn->job.workers.at(index);
     auto reply = std::make_unique<v1::JoinReply>();
     *reply->mutable_generation() = worker.generation;
     *reply->mutable_configuration() = turn->job.configuration;

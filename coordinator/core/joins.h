@@ -43,7 +43,7 @@ class Joins {
  private:
   void AdvanceOne(uint32_t index, bool held, Turn* turn);
 
-  std::map<uint32_t, JoiningSeen> joining_;  // Bound: the job's workers.
+  std::map<uint32_t, JoiningRecord> joining_;  // Bound: the job's workers.
   std::vector<uint32_t> to_answer_;
 };
 

@@ -33,7 +33,7 @@ class JoinsTest : public ::testing::Test {
     bench_.Do([&](Turn* turn) { joins_.Advance(held, turn); });
   }
   void AddSession(uint32_t index, uint64_t incarnation) {
-    WorkerSeen& worker = bench_.workers[index];
+    WorkerRecord& worker = bench_.workers[index];
     worker.incarnation = incarnation;
     worker.generation = Pair(1, 9);
     worker.heard = bench_.now;
@@ -65,7 +65,7 @@ TEST_F(JoinsTest, AJoinIsAnsweredWhenEveryServerHasTheSession) {
   Advance();
   bench_.Do([&](Turn* turn) { joins_.Answer(turn); });
   EXPECT_TRUE(bench_.out.replies.empty());
-  for (ServerSeen& server : bench_.servers) server.acknowledged = Pair(5, 1);
+  for (ServerRecord& server : bench_.servers) server.acknowledged = Pair(5, 1);
   Advance();
   bench_.Do([&](Turn* turn) { joins_.Answer(turn); });
   ASSERT_EQ(1u, bench_.out.replies.size());

@@ -22,12 +22,12 @@ bool IsUntouched(const JobView& job) {
 bool Leaving::NeedsSnapshot(const v1::Version& newest,
                             const JobView& job) const {
   const bool servers_need = std::any_of(
-      job.servers.begin(), job.servers.end(), [&](const ServerSeen& s) {
+      job.servers.begin(), job.servers.end(), [&](const ServerRecord& s) {
         return s.draining && (IsZero(s.drained_by) || newest < s.drained_by);
       });
   const bool one_has_left =
       std::any_of(job.servers.begin(), job.servers.end(),
-                  [](const ServerSeen& s) { return s.drained; });
+                  [](const ServerRecord& s) { return s.drained; });
   const bool own = draining_ && !one_has_left && !IsUntouched(job) &&
                    (IsZero(number_) || newest < number_);
   return servers_need || own;
@@ -35,12 +35,11 @@ bool Leaving::NeedsSnapshot(const v1::Version& newest,
 
 // Whether it drains too. An untouched server may have left at once.
 bool Leaving::EveryServerWasAsked(const JobView& job) const {
-  return !draining_ ||
-         std::all_of(job.servers.begin(), job.servers.end(),
-                     [&](const ServerSeen& s) {
-                       return s.drained || s.heard > started_ ||
-                              (s.suspected && IsUntouched(job));
-                     });
+  return !draining_ || std::all_of(job.servers.begin(), job.servers.end(),
+                                   [&](const ServerRecord& s) {
+                                     return s.drained || s.heard > started_ ||
+                                            (s.suspected && IsUntouched(job));
+                                   });
 }
 
 void Leaving::Advance(const v1::Version& newest, Turn* turn) {
@@ -49,15 +48,15 @@ void Leaving::Advance(const v1::Version& newest, Turn* turn) {
   if (NeedsSnapshot(newest, job)) {
     const bool all_here =
         std::none_of(job.servers.begin(), job.servers.end(),
-                     [](const ServerSeen& s) { return s.suspected; });
+                     [](const ServerRecord& s) { return s.suspected; });
     if (!all_here || turn->now < next_snapshot_) return;
     next_snapshot_ = turn->now + kRetry;
     turn->Raise(SnapshotToLeaveWith{});
     return;
   }
-  const bool servers_know =
-      std::all_of(job.servers.begin(), job.servers.end(),
-                  [](const ServerSeen& s) { return s.drained || !s.draining; });
+  const bool servers_know = std::all_of(
+      job.servers.begin(), job.servers.end(),
+      [](const ServerRecord& s) { return s.drained || !s.draining; });
   if (draining_ && servers_know && !job.workers.contains(0)) {
     turn->Raise(Reached{JobPhase::kDone});
   }

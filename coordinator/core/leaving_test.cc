@@ -64,7 +64,7 @@ TEST_F(LeavingTest, TheChiefLeavesBehindItsSnapshotAndItsOwnWorker) {
   leaving_.Begin(bench_.now);
   Advance();
   EXPECT_TRUE(bench_.facts.empty()) << "no server was asked whether it drains";
-  for (ServerSeen& server : bench_.servers) {
+  for (ServerRecord& server : bench_.servers) {
     server.heard = bench_.now + absl::Milliseconds(1);
   }
   Advance();
@@ -79,7 +79,7 @@ TEST_F(LeavingTest, TheChiefLeavesBehindItsSnapshotAndItsOwnWorker) {
 
 TEST_F(LeavingTest, AnUntouchedJobIsLeftWithoutASnapshot) {
   leaving_.Begin(bench_.now);
-  for (ServerSeen& server : bench_.servers) server.suspected = true;
+  for (ServerRecord& server : bench_.servers) server.suspected = true;
   Advance();
   EXPECT_TRUE(ends());
 }

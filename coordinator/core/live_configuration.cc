@@ -26,7 +26,7 @@ v1::Version LiveConfiguration::NewGeneration() {
   return generation;
 }
 
-void LiveConfiguration::SetServers(const std::vector<ServerSeen>& servers) {
+void LiveConfiguration::SetServers(const std::vector<ServerRecord>& servers) {
   configuration_.clear_servers();
   for (uint32_t s = 0; s < servers.size(); ++s) {
     v1::ServerMember* const member = configuration_.add_servers();
@@ -38,7 +38,7 @@ void LiveConfiguration::SetServers(const std::vector<ServerSeen>& servers) {
 }
 
 void LiveConfiguration::SetWorkers(
-    const std::map<uint32_t, WorkerSeen>& workers) {
+    const std::map<uint32_t, WorkerRecord>& workers) {
   configuration_.clear_workers();
   for (const auto& [index, worker] : workers) {
     v1::WorkerMember* const member = configuration_.add_workers();

@@ -35,8 +35,8 @@ class LiveConfiguration {
   // The first ones of the term are those of servers that were taken over.
   void SkipGenerations(uint64_t count) { generation_counter_ = count; }
 
-  void SetServers(const std::vector<ServerSeen>& servers);
-  void SetWorkers(const std::map<uint32_t, WorkerSeen>& workers);
+  void SetServers(const std::vector<ServerRecord>& servers);
+  void SetWorkers(const std::map<uint32_t, WorkerRecord>& workers);
 
  private:
   v1::Configuration configuration_;

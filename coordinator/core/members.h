@@ -13,7 +13,7 @@
 namespace paramd {
 
 // A server, as the coordinator sees it.
-struct ServerSeen {
+struct ServerRecord {
   enum class Call {
     kNone,
     kRecall,
@@ -47,7 +47,7 @@ struct ServerSeen {
 };
 
 // A worker that has a session.
-struct WorkerSeen {
+struct WorkerRecord {
   uint64_t incarnation = 0;
   uint64_t left_sessions = 0;  // Of that process, before this one.
   v1::Version generation;
@@ -66,7 +66,7 @@ struct WorkerSeen {
 };
 
 // A process that asks to join, and has no session yet.
-struct JoiningSeen {
+struct JoiningRecord {
   CallId call = 0;
   v1::JoinRequest request;
   Time since;         // When this incarnation was first heard.

@@ -130,7 +130,7 @@ bool ModeChanges::MayStop(const Obstacles& obstacles,
   return !obstacles.snapshot &&
          job.EveryServerHas(job.configuration.version()) &&
          std::none_of(job.servers.begin(), job.servers.end(),
-                      [](const ServerSeen& s) {
+                      [](const ServerRecord& s) {
                         return s.suspected || !IsZero(s.drained_by);
                       });
 }

@@ -119,8 +119,8 @@ bool PortionLedger::OnTake(const Message& message,
   return true;
 }
 
-std::vector<v1::Portion> PortionLedger::OnWorkerGone(uint32_t index,
-                                                     const WorkerSeen& worker) {
+std::vector<v1::Portion> PortionLedger::OnWorkerGone(
+    uint32_t index, const WorkerRecord& worker) {
   pushes_before_ += worker.acknowledged;
   step_times_.Rest(index);
   answers_.erase(index);

@@ -61,7 +61,7 @@ class PortionLedger {
               const Snapshot* told, Turn* turn);
   // It is fenced. What it has used, as far as it has said.
   std::vector<v1::Portion> OnWorkerGone(uint32_t index,
-                                        const WorkerSeen& worker);
+                                        const WorkerRecord& worker);
   void OnSessionsEnded();
   const Portions& portions() const { return portions_; }
 

@@ -79,7 +79,7 @@ TEST_F(PortionLedgerTest, WhatIsUsedIsTold) {
 TEST_F(PortionLedgerTest, WhatAWorkerThatIsGoneHeldIsHandedOutAgain) {
   ASSERT_TRUE(Take(0, 1));
   const v1::Portion held = reply_.portion();
-  WorkerSeen worker;
+  WorkerRecord worker;
   worker.acknowledged = 7;
   ledger_.OnWorkerGone(0, worker);
   EXPECT_EQ(7u, ledger_.Pushes(bench_.job));

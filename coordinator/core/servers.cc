@@ -19,7 +19,7 @@ namespace paramd {
 namespace {
 
 using ::google::protobuf::DynamicCastToGenerated;
-using Call = ServerSeen::Call;
+using Call = ServerRecord::Call;
 
 constexpr absl::Duration kCallDeadline = absl::Seconds(5);
 constexpr absl::Duration kWrittenDeadline = absl::Seconds(10);
@@ -141,7 +141,7 @@ Servers::Servers(const CoordinatorOptions& options,
 
 // ---- what they are to hold --------------------------------------------------
 
-void Servers::TakeOver(const std::vector<ServerSeen>& known, Turn* turn) {
+void Servers::TakeOver(const std::vector<ServerRecord>& known, Turn* turn) {
   for (uint32_t s = 0; s < servers_.size(); ++s) {
     servers_[s].generation = known[s].generation;
     servers_[s].restore_directory = known[s].restore_directory;
@@ -154,7 +154,7 @@ void Servers::TakeOver(const std::vector<ServerSeen>& known, Turn* turn) {
 }
 
 void Servers::RestoreAll(const std::string& checkpoint, Turn* turn) {
-  for (ServerSeen& server : servers_) {
+  for (ServerRecord& server : servers_) {
     server.generation = turn->live->NewGeneration();
     server.restore_directory = checkpoint;
     server.restored = false;
@@ -174,7 +174,7 @@ void Servers::Restore(uint32_t index, const std::string& checkpoint,
 }
 
 void Servers::BeginAnew(uint32_t index, Turn* turn) {
-  ServerSeen& server = servers_[index];
+  ServerRecord& server = servers_[index];
   server.restored = false;
   server.draining = false;
   server.drained_by.Clear();
@@ -199,7 +199,7 @@ void Servers::Advance(Turn* turn) {
 }
 
 Servers::Due Servers::NextCall(uint32_t index, const JobView& job) const {
-  const ServerSeen& server = servers_[index];
+  const ServerRecord& server = servers_[index];
   if (job.phase < JobPhase::kRecalling || job.phase == JobPhase::kDone) {
     return {};
   }
@@ -222,7 +222,7 @@ Servers::Due Servers::NextCall(uint32_t index, const JobView& job) const {
 }
 
 void Servers::CallOne(uint32_t index, Call call, Turn* turn) {
-  ServerSeen& server = servers_[index];
+  ServerRecord& server = servers_[index];
   const SnapshotCalls::Numbers numbers = snapshots_.numbers();
   server.call = call;
   server.end_asked = everybody_knows_ ? 2 : 1;
@@ -279,15 +279,15 @@ void Servers::OnSealedToLeave(uint32_t index, const v1::Version& snapshot) {
 }
 
 void Servers::CallAll(Time now) {
-  for (ServerSeen& server : servers_) server.next_call = now;
+  for (ServerRecord& server : servers_) server.next_call = now;
 }
 
 void Servers::KeepAliveAll(Time now) {
-  for (ServerSeen& server : servers_) server.next_keepalive = now;
+  for (ServerRecord& server : servers_) server.next_keepalive = now;
 }
 
 void Servers::KeepAliveDraining(Time now) {
-  for (ServerSeen& server : servers_) {
+  for (ServerRecord& server : servers_) {
     if (server.draining) server.next_keepalive = now;
   }
 }
@@ -305,7 +305,7 @@ Time Servers::next_tick(const JobView& job) const {
 // ---- answers ----------------------------------------------------------------
 
 void Servers::OnReply(uint32_t index, const Message& message, Turn* turn) {
-  ServerSeen& server = servers_[index];
+  ServerRecord& server = servers_[index];
   if (server.call == Call::kNone || server.call_id != message.call) return;
   const Call call = std::exchange(server.call, Call::kNone);
   if (!message.status.ok()) {
@@ -332,7 +332,7 @@ void Servers::OnReply(uint32_t index, const Message& message, Turn* turn) {
 
 void Servers::OnRecalled(uint32_t index, const v1::RecallReply& reply,
                          Turn* turn) {
-  ServerSeen& server = servers_[index];
+  ServerRecord& server = servers_[index];
   server.suspected = false;
   turn->Raise(ServerRecalled{index, &reply});
   if (server.incarnation == reply.incarnation()) return;
@@ -346,7 +346,7 @@ void Servers::OnRecalled(uint32_t index, const v1::RecallReply& reply,
 
 void Servers::OnConfigured(uint32_t index, const v1::ConfigureReply& reply,
                            Turn* turn) {
-  ServerSeen& server = servers_[index];
+  ServerRecord& server = servers_[index];
   if (reply.incarnation() != server.incarnation) {
     server.suspected = true;
     return;
@@ -372,7 +372,7 @@ void Servers::OnHeard(uint32_t index, const absl::Status& status, Turn* turn) {
 
 void Servers::OnFailed(uint32_t index, Call call, const absl::Status& status,
                        Turn* turn) {
-  ServerSeen& server = servers_[index];
+  ServerRecord& server = servers_[index];
   const v1::Refusal refusal = RefusalOf(status);
   if (refusal.reason() != v1::Refusal::REASON_UNSPECIFIED) {
     server.heard = turn->now;
@@ -438,7 +438,7 @@ void Servers::ReadSlices(Turn* turn) {
 
 void Servers::OnSlicesRead(uint32_t index, const v1::Version& generation,
                            const IoResult& result, Turn* turn) {
-  ServerSeen& server = servers_[index];
+  ServerRecord& server = servers_[index];
   const std::string& path = server.restore_directory;
   if (generation != server.generation || passed_over_.contains(path)) return;
   absl::Status status = result.status;
@@ -463,7 +463,7 @@ std::string Servers::waiting_for(const JobView& job) const {
   std::vector<std::string> missing;
   std::string unfilled;
   for (uint32_t s = 0; s < servers_.size(); ++s) {
-    const ServerSeen& server = servers_[s];
+    const ServerRecord& server = servers_[s];
     if (server.suspected) {
       missing.push_back(Missing(s, server.generation, server.why));
     } else if (unfilled.empty() && job.phase >= JobPhase::kFilling &&
@@ -483,7 +483,7 @@ std::string Servers::waiting_for(const JobView& job) const {
 
 void Servers::FillStatus(Time now, v1::JobStats* status) const {
   for (uint32_t s = 0; s < servers_.size(); ++s) {
-    const ServerSeen& server = servers_[s];
+    const ServerRecord& server = servers_[s];
     v1::Member* const member = AddMember(v1::PS, s, status);
     if (server.incarnation == 0) continue;
     member->set_state(server.suspected  ? v1::Member::LOST

@@ -32,11 +32,11 @@ class Servers {
   // `snapshots` outlives it.
   Servers(const CoordinatorOptions& options, const SnapshotCalls& snapshots);
 
-  const std::vector<ServerSeen>& all() const { return servers_; }
+  const std::vector<ServerRecord>& all() const { return servers_; }
 
   // ---- what they are to hold
   // This, which they hold already. In the order of the servers.
-  void TakeOver(const std::vector<ServerSeen>& known, Turn* turn);
+  void TakeOver(const std::vector<ServerRecord>& known, Turn* turn);
   // All of them this checkpoint, or if empty initial values.
   void RestoreAll(const std::string& checkpoint, Turn* turn);
   // One that comes back alone.
@@ -71,7 +71,7 @@ class Servers {
   void FillStatus(Time now, v1::JobStats* status) const;
 
  private:
-  using Call = ServerSeen::Call;
+  using Call = ServerRecord::Call;
   // What a server is to be asked next, and when.
   struct Due {
     Call call = Call::kNone;
@@ -93,7 +93,7 @@ class Servers {
                     const IoResult& result, Turn* turn);
 
   const SnapshotCalls& snapshots_;
-  std::vector<ServerSeen> servers_;
+  std::vector<ServerRecord> servers_;
   FillRelay fills_;
   std::set<std::string> passed_over_;  // Bound: checkpoints of the directory.
   bool everybody_knows_ = false;

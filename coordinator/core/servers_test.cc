@@ -16,7 +16,7 @@ using ::google::protobuf::DynamicCastToGenerated;
 using ::paramd::testing::JobOptions;
 using ::paramd::testing::Pair;
 using ::paramd::testing::PartBench;
-using Call = ServerSeen::Call;
+using Call = ServerRecord::Call;
 
 // What a snapshot asks for, as the test says.
 class SetSnapshotCalls : public SnapshotCalls {
@@ -93,7 +93,7 @@ class ServersTest : public ::testing::Test {
     for (const uint32_t s : {0, 1}) AnswerConfigure(s, true);
     bench_.phase = JobPhase::kRunning;
   }
-  const ServerSeen& server(uint32_t index) { return servers_.all()[index]; }
+  const ServerRecord& server(uint32_t index) { return servers_.all()[index]; }
   void ShowOthers() { bench_.servers = servers_.all(); }
 
   PartBench bench_{JobOptions()};

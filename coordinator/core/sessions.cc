@@ -12,7 +12,8 @@
 namespace paramd {
 namespace {
 
-v1::HeartbeatReply ReplyTo(const WorkerSeen& worker, const Sessions::News& news,
+v1::HeartbeatReply ReplyTo(const WorkerRecord& worker,
+                           const Sessions::News& news,
                            const v1::Configuration& configuration) {
   v1::HeartbeatReply reply;
   if (configuration.version() > worker.last.header().configuration()) {
@@ -29,7 +30,7 @@ v1::HeartbeatReply ReplyTo(const WorkerSeen& worker, const Sessions::News& news,
 }
 
 // Whether its newest heartbeat does not know all of it.
-bool IsNewTo(const WorkerSeen& worker, const Sessions::News& news,
+bool IsNewTo(const WorkerRecord& worker, const Sessions::News& news,
              const v1::Configuration& configuration) {
   const v1::HeartbeatRequest& known = worker.last;
   return configuration.version() > known.header().configuration() ||
@@ -40,14 +41,14 @@ bool IsNewTo(const WorkerSeen& worker, const Sessions::News& news,
          news.evaluate_final != known.evaluate_final();
 }
 
-void AnswerOne(WorkerSeen* worker, const Sessions::News& news, Turn* turn) {
+void AnswerOne(WorkerRecord* worker, const Sessions::News& news, Turn* turn) {
   turn->out->Reply(worker->parked,
                    std::make_unique<v1::HeartbeatReply>(
                        ReplyTo(*worker, news, turn->job.configuration)));
   worker->parked = 0;
 }
 
-void FillMember(const WorkerSeen& worker, const JobView& job, Time now,
+void FillMember(const WorkerRecord& worker, const JobView& job, Time now,
                 v1::Member* member) {
   // Its first heartbeat says that it was told its generation.
   member->set_state(!job.IsLive(worker, now)   ? v1::Member::LOST
@@ -69,7 +70,7 @@ void FillMember(const WorkerSeen& worker, const JobView& job, Time now,
 
 void Sessions::Admit(const Admitted& admitted, Turn* turn) {
   const v1::JoinRequest& request = admitted.request;
-  WorkerSeen worker;
+  WorkerRecord worker;
   worker.incarnation = request.incarnation();
   worker.left_sessions = request.left_sessions();
   worker.generation = turn->live->NewGeneration();
@@ -129,7 +130,7 @@ bool Sessions::Accept(const Message& message, const v1::Header& header,
     RefuseStranger(message, header, turn);
     return false;
   }
-  WorkerSeen& worker = found->second;
+  WorkerRecord& worker = found->second;
   if (header.incarnation() != 0 && header.incarnation() != worker.incarnation) {
     // Two runs count their generations alike.
     return refuse(Refuse(
@@ -185,7 +186,7 @@ bool Sessions::Accept(const Message& message,
 void Sessions::Keep(const Message& message, const v1::HeartbeatRequest& request,
                     NewsOf news_of, Turn* turn) {
   const uint32_t index = request.header().worker();
-  WorkerSeen& worker = sessions_.at(index);
+  WorkerRecord& worker = sessions_.at(index);
   if (worker.parked != 0) AnswerOne(&worker, news_of(index), turn);
   worker.last = request;
   OnPushes(index, request.header().sequence());
@@ -211,7 +212,7 @@ void Sessions::OnHeard(uint32_t worker, Time now) {
 }
 
 void Sessions::OnPushes(uint32_t index, uint64_t pushes) {
-  WorkerSeen& worker = sessions_.at(index);
+  WorkerRecord& worker = sessions_.at(index);
   worker.acknowledged = std::max(worker.acknowledged, pushes);
 }
 
@@ -236,7 +237,7 @@ void Sessions::FenceSilent(Turn* turn) {
 }
 
 void Sessions::Fence(uint32_t index, Turn* turn) {
-  WorkerSeen& worker = sessions_.at(index);
+  WorkerRecord& worker = sessions_.at(index);
   if (worker.fencing) return;
   worker.fencing = true;
   turn->out->Note(
@@ -252,7 +253,7 @@ void Sessions::Fence(uint32_t index, Turn* turn) {
 }
 
 void Sessions::LogFence(uint32_t index, Turn* turn) {
-  WorkerSeen& worker = sessions_.at(index);
+  WorkerRecord& worker = sessions_.at(index);
   worker.fence_logged = true;
   v1::LogEntry entry;
   entry.mutable_fence()->set_worker(index);
@@ -269,7 +270,7 @@ void Sessions::OnFenced(uint32_t index, const IoResult& result, Turn* turn) {
     return;
   }
   auto ended = sessions_.extract(index);
-  WorkerSeen& worker = ended.mapped();
+  WorkerRecord& worker = ended.mapped();
   if (worker.parked != 0) {
     turn->out->Refuse(
         worker.parked,

@@ -24,7 +24,7 @@ namespace paramd {
 // Not thread-safe: a part of the coordinator's core.
 class Sessions {
  public:
-  using Map = std::map<uint32_t, WorkerSeen>;  // By worker.
+  using Map = std::map<uint32_t, WorkerRecord>;  // By worker.
 
   // What a worker is told beside the configuration and the job's state.
   struct News {

@@ -84,7 +84,7 @@ class SessionsTest : public ::testing::Test {
 TEST_F(SessionsTest, WhoIsAdmittedIsInANewConfiguration) {
   const v1::Version before = bench_.configuration.get().version();
   Admit(1, 7);
-  const WorkerSeen& worker = sessions_.all().at(1);
+  const WorkerRecord& worker = sessions_.all().at(1);
   EXPECT_EQ(7u, worker.incarnation);
   EXPECT_TRUE(before < worker.admitted);
   ASSERT_EQ(1, bench_.configuration.get().workers_size());

@@ -16,7 +16,7 @@ void ShardRelay::Begin(const v1::Version& snapshot,
 
 std::string ShardRelay::Unseen(uint32_t server, const v1::ShardFile& file) {
   ways_.try_emplace(server).first->second.file = file;
-  if (!told_.insert(server).second) return "";
+  if (!named_in_log_.insert(server).second) return "";
   return absl::StrCat("ps-", server, " does not see '", directory_,
                       "'; its part goes through the chief");
 }

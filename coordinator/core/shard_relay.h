@@ -65,7 +65,7 @@ class ShardRelay {
   v1::Version snapshot_;
   std::string directory_;
   std::map<uint32_t, Way> ways_;
-  std::set<uint32_t> told_;  // In the log. Bound: the servers.
+  std::set<uint32_t> named_in_log_;  // Bound: the servers.
 };
 
 }  // namespace paramd

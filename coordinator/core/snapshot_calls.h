@@ -22,9 +22,9 @@ class SnapshotCalls {
 
   virtual Numbers numbers() const = 0;
   // Seal, written or fetch; kNone: nothing.
-  virtual ServerSeen::Call CallFor(uint32_t server) const = 0;
+  virtual ServerRecord::Call CallFor(uint32_t server) const = 0;
   // The request of it, under this header. REQUIRES: CallFor(server) is `call`.
-  virtual Outbox::Head MakeCall(uint32_t server, ServerSeen::Call call,
+  virtual Outbox::Head MakeCall(uint32_t server, ServerRecord::Call call,
                                 const v1::Header& header) const = 0;
 };
 

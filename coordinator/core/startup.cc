@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "config/batch_rule.h"
 #include "config/consistency.h"
+#include "config/server_settings.h"
 #include "coordinator/core/layout.h"
 #include "coordinator/core/variable_match.h"
 #include "proto/refusal.h"
@@ -152,7 +153,7 @@ void Startup::Advance(const std::vector<v1::Version>& retired, Turn* turn) {
   const JobView& job = turn->job;
   if (job.phase == JobPhase::kRecalling &&
       std::none_of(job.servers.begin(), job.servers.end(),
-                   [](const ServerSeen& s) { return s.suspected; })) {
+                   [](const ServerRecord& s) { return s.suspected; })) {
     Find(retired, turn);
   }
   if (job.phase == JobPhase::kFilling &&
@@ -289,6 +290,7 @@ absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
   }
   planned->set_decay_steps(DecaySteps(logged, sync, options));
   planned->set_seed(job.seed());
+  *planned->mutable_server_settings() = ServerSettingsOf(job);
   planned->set_state(v1::STARTING);
   // A step is what every block has taken; with other variables servers take the
   // values alone, which have taken none.
@@ -323,7 +325,7 @@ void Startup::PlanTakeOver(const JobView& job, StartPlan* plan) const {
   const auto going_on = take_over_.SessionsThatGoOn(
       plan->configuration.consistency().mode(), fences_);
   for (const auto& [index, member] : going_on) {
-    WorkerSeen& worker = plan->sessions[index];
+    WorkerRecord& worker = plan->sessions[index];
     worker.incarnation = member.incarnation();
     worker.left_sessions = member.left_sessions();
     worker.generation = member.generation();

@@ -27,8 +27,8 @@ struct StartPlan {
 
   // Servers keep what they hold. What follows is set only then.
   bool takes_over = false;
-  std::vector<ServerSeen> servers;          // Which lives, and of which path.
-  std::map<uint32_t, WorkerSeen> sessions;  // Those that go on, by worker.
+  std::vector<ServerRecord> servers;          // Which lives, and of which path.
+  std::map<uint32_t, WorkerRecord> sessions;  // Those that go on, by worker.
   std::vector<v1::SavedSession> ended_sessions;
   uint64_t pushes_before = 0;  // Of sessions that do not go on.
   // That the checkpoint counts besides these and what servers know of the

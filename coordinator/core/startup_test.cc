@@ -177,6 +177,16 @@ TEST_F(StartupTest, AJobGoesOnBehindItsNewestCheckpoint) {
   EXPECT_EQ("path", plan->path);
 }
 
+TEST_F(StartupTest, ServersAreToldWhatTheJobSays) {
+  Recall();
+  const auto plan = Plan(CheckpointAt(7));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const v1::ServerSettings& told = plan->configuration.server_settings();
+  EXPECT_EQ(told.lease_ms(), bench_.options.job.lease_ms());
+  EXPECT_EQ(told.finish_timeout_ms(), bench_.options.job.finish_timeout_ms());
+  EXPECT_FALSE(told.has_spike_factor()) << "this job leaves it out";
+}
+
 TEST_F(StartupTest, OfOtherVariablesNoStepIsMade) {
   Recall();
   v1::FindCheckpointResult found = CheckpointAt(7);

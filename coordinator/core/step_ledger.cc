@@ -35,7 +35,7 @@ absl::Duration StartTimeout(const JobView& job) {
   return absl::Milliseconds(job.options.job.start_timeout_ms());
 }
 
-bool IsAway(const ServerSeen& server) {
+bool IsAway(const ServerRecord& server) {
   return server.suspected || !server.restored || !IsZero(server.drained_by);
 }
 
@@ -187,7 +187,7 @@ void StepLedger::DriveServers(Turn* turn) {
   if (turn->out->exited) return;
   for (uint32_t s = 0; s < calls_.size(); ++s) {
     if (!MayCall(s, turn->job) || turn->now < calls_[s].next) continue;
-    const ServerSeen& server = turn->job.servers[s];
+    const ServerRecord& server = turn->job.servers[s];
     auto request = std::make_unique<v1::DecideRequest>(steps_.RequestFor(s));
     v1::Header* const header = request->mutable_header();
     header->set_term(turn->job.configuration.version().term());

@@ -22,7 +22,7 @@ class StepLedgerTest : public ::testing::Test {
     AddWorker(1);
   }
   void AddWorker(uint32_t index) {
-    WorkerSeen& worker = bench_.workers[index];
+    WorkerRecord& worker = bench_.workers[index];
     worker.generation = Pair(1, 10 + index);
     worker.heard = bench_.now;
     worker.last.set_number(1);

@@ -69,7 +69,7 @@ void Summaries::Begin(uint64_t step) {
   if (every_steps_ == 0) return;
   begin_ = step;
   evaluation_.reset();
-  told_.Clear();
+  last_evaluation_.Clear();
   next_ = (step / every_steps_ + 1) * every_steps_;
 }
 
@@ -80,11 +80,11 @@ void Summaries::Told(uint32_t server, const v1::ConfigureReply& reply) {
 }
 
 void Summaries::Evaluated(const v1::Evaluation& evaluation) {
-  if (evaluation.epoch() == told_.epoch() &&
-      evaluation.final() == told_.final()) {
+  if (evaluation.epoch() == last_evaluation_.epoch() &&
+      evaluation.final() == last_evaluation_.final()) {
     return;
   }
-  evaluation_ = told_ = evaluation;
+  evaluation_ = last_evaluation_ = evaluation;
 }
 
 bool Summaries::IsDue(uint64_t step, bool ending) const {
@@ -108,7 +108,7 @@ std::unique_ptr<v1::WriteSummary> Summaries::Take(
   Scalars* const scalars = summary->mutable_scalars();
   if (HasFigures(step, ending)) {
     next_ = (step / every_steps_ + 1) * every_steps_;
-    if (training_.has_news()) {
+    if (training_.has_unreported()) {
       for (const auto& [name, mean] : training_.TakeMeans()) {
         (*scalars)["train/" + name] = mean;
       }

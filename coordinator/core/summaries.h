@@ -59,7 +59,7 @@ class Summaries {
   // Since the last call.
   v1::Staleness TakeStaleness();
   bool HasFigures(uint64_t step, bool ending) const {
-    return step >= next_ || (ending && training_.has_news());
+    return step >= next_ || (ending && training_.has_unreported());
   }
   double LearningRate() const;
 
@@ -69,7 +69,7 @@ class Summaries {
   // Those that are to be written.
   absl::optional<uint64_t> begin_;
   absl::optional<v1::Evaluation> evaluation_;
-  v1::Evaluation told_;  // The last one.
+  v1::Evaluation last_evaluation_;      // That was told.
   std::map<uint32_t, Server> servers_;  // Bound: the job's servers.
   TrainingLoss training_;
 };

@@ -33,7 +33,7 @@ bool IsChance(const v1::Evaluation& evaluation) {
 
 void TrainingLoss::Begin(uint64_t step) {
   from_the_start_ = step == 0;
-  news_ = sample_ = Sum();
+  unreported_ = sample_ = Sum();
   first_.reset();
   newest_.reset();
 }
@@ -49,12 +49,12 @@ void TrainingLoss::Told(uint32_t worker, const v1::Version& generation,
   if (now.examples <= session.told.examples) return;
   const uint64_t examples = now.examples - session.told.examples;
   const double loss = now.loss - session.told.loss;
-  for (Sum* const sum : {&news_, &sample_}) {
+  for (Sum* const sum : {&unreported_, &sample_}) {
     sum->examples += examples;
     sum->loss += loss;
   }
-  AddMetrics(now.metrics, &news_.metrics);
-  SubtractMetrics(session.told.metrics, &news_.metrics);
+  AddMetrics(now.metrics, &unreported_.metrics);
+  SubtractMetrics(session.told.metrics, &unreported_.metrics);
   session.told = now;
   if (sample_.examples < kSample) return;
   newest_ = sample_.mean();
@@ -63,11 +63,11 @@ void TrainingLoss::Told(uint32_t worker, const v1::Version& generation,
 }
 
 std::map<std::string, double> TrainingLoss::TakeMeans() {
-  std::map<std::string, double> means = {{"loss", news_.mean()}};
-  for (const v1::MetricSum& sum : news_.metrics) {
+  std::map<std::string, double> means = {{"loss", unreported_.mean()}};
+  for (const v1::MetricSum& sum : unreported_.metrics) {
     if (sum.count() > 0) means[sum.name()] = MetricValue(sum);
   }
-  news_ = Sum();
+  unreported_ = Sum();
   return means;
 }
 

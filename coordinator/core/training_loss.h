@@ -27,9 +27,9 @@ class TrainingLoss {
   void Told(uint32_t worker, const v1::Version& generation, bool taken_over,
             const v1::WorkerStats& stats);
 
-  bool has_news() const { return news_.examples > 0; }
+  bool has_unreported() const { return unreported_.examples > 0; }
   // Of all that is new since the last call: "loss", and the metrics by name.
-  // REQUIRES: has_news().
+  // REQUIRES: has_unreported().
   std::map<std::string, double> TakeMeans();
 
   // The loss of about the first thousand examples of the job, and of the newest; unset if
@@ -50,7 +50,7 @@ class TrainingLoss {
   };
 
   std::map<uint32_t, Session> sessions_;  // Bound: the job's workers.
-  Sum news_;
+  Sum unreported_;
   bool from_the_start_ = false;
   Sum sample_;  // Being filled.
   absl::optional<double> first_;

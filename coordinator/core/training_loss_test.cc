@@ -42,13 +42,13 @@ v1::Evaluation Evaluation(uint64_t correct, double loss) {
 TEST(TrainingLossTest, EachExampleIsInOneMean) {
   TrainingLoss loss;
   loss.Begin(0);
-  EXPECT_FALSE(loss.has_news());
+  EXPECT_FALSE(loss.has_unreported());
   loss.Told(0, Generation(1), false, Sums(300, 300));
   loss.Told(1, Generation(2), false, Sums(100, 200));
-  ASSERT_TRUE(loss.has_news());
+  ASSERT_TRUE(loss.has_unreported());
   EXPECT_EQ(loss.TakeMeans().at("loss"), 1.25);
   loss.Told(0, Generation(1), false, Sums(300, 300));
-  EXPECT_FALSE(loss.has_news()) << "it was told again";
+  EXPECT_FALSE(loss.has_unreported()) << "it was told again";
   loss.Told(0, Generation(1), false, Sums(310, 305));
   EXPECT_EQ(loss.TakeMeans().at("loss"), 0.5);
 }
@@ -94,7 +94,7 @@ TEST(TrainingLossTest, OneThatIsTakenOverCountsFromWhatItTellsFirst) {
   TrainingLoss loss;
   loss.Begin(100);
   loss.Told(0, Generation(1), true, Sums(300, 300));
-  EXPECT_FALSE(loss.has_news());
+  EXPECT_FALSE(loss.has_unreported());
   loss.Told(0, Generation(1), true, Sums(310, 305));
   EXPECT_EQ(loss.TakeMeans().at("loss"), 0.5);
 }
@@ -104,7 +104,7 @@ TEST(TrainingLossTest, WhatWasToldOfStepsThatAreMadeAgainIsInNoMean) {
   loss.Begin(0);
   loss.Told(0, Generation(1), false, Sums(300, 300));
   loss.Begin(0);
-  EXPECT_FALSE(loss.has_news());
+  EXPECT_FALSE(loss.has_unreported());
 }
 
 TEST(TrainingWarningsTest, AJobThatHasLearntNeedsNone) {

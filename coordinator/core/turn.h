@@ -61,7 +61,7 @@ struct SessionFenced {
 // The log has its fence: it has ended, and was this.
 struct SessionEnded {
   uint32_t worker = 0;
-  WorkerSeen session;
+  WorkerRecord session;
 };
 // A worker's process has asked, or been told of the end without a session.
 struct WorkerHeard {

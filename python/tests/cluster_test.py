@@ -40,8 +40,7 @@ class ClusterTest(unittest.TestCase):
         from paramd.cluster import Local
         cluster = Local(servers,
                         [[SCRIPT, self.run_dir, *PATIENCE, *settings]] * workers,
-                        directory=self.directory / "logs",
-                        server_settings={"lease_ms": 1500, "heartbeat_ms": 300})
+                        directory=self.directory / "logs")
         self.addCleanup(cluster.close)
         return cluster
 
@@ -118,8 +117,7 @@ class ClusterTest(unittest.TestCase):
         from paramd.cluster import Local
         endless = [self.run_dir, *PATIENCE, "epochs=1000000"]
         cluster = Local(1, [[SCRIPT, *endless], [str(script), *endless]],
-                        directory=self.directory / "logs",
-                        server_settings={"lease_ms": 1500, "heartbeat_ms": 300})
+                        directory=self.directory / "logs")
         self.addCleanup(cluster.close)
         self.assertEqual(cluster.processes["worker-1"].wait(100), 1)
         self.assertIn("is not the chief's: its variable 2 is 'c'",

@@ -30,7 +30,7 @@ bool Departure::HoldsPushes() const {
 }
 
 bool Departure::IsLeaseOver(Time now) const {
-  return now - heard_ > view_.options.lease;
+  return now - heard_ > view_.settings().lease;
 }
 
 void Departure::LeaveUndrained(ShardTurn* turn) const {
@@ -44,7 +44,7 @@ void Departure::LeaveUndrained(ShardTurn* turn) const {
 }
 
 void Departure::OnFinish(const v1::FinishRequest& request, ShardTurn* turn) {
-  if (!finished_) leave_at_ = turn->now + view_.options.finish_timeout;
+  if (!finished_) leave_at_ = turn->now + view_.settings().finish_timeout;
   finished_ = true;
   if (request.everybody_knows()) {
     leave_at_ = Time::Never();
@@ -77,7 +77,7 @@ Time Departure::next_tick() const {
   Time next = LosesPatience();
   if (draining_) {
     next = std::min(next,
-                    heard_ + view_.options.lease + absl::Milliseconds(1));
+                    heard_ + view_.settings().lease + absl::Milliseconds(1));
   }
   return next;
 }

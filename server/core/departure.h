@@ -15,7 +15,7 @@ namespace paramd {
 //
 // Invariant: a process that drains waits for a snapshot only while a
 // coordinator calls; one that is finished stays until everybody knows, or
-// finish_timeout.
+// finish_timeout: its default where the job ended before a configuration came.
 //
 // Not thread-safe: a part of a Shard.
 class Departure {

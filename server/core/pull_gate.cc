@@ -21,7 +21,7 @@ constexpr absl::Duration kRetryAfter = absl::Milliseconds(100);
 
 void PullGate::Wake(Time now) {
   const absl::Duration pause = now - std::exchange(woken_, now);
-  if (!bounded_ || pause < std::max(options_.lease / 2, kLongestTurn)) return;
+  if (!bounded_ || pause < std::max(settings_.lease / 2, kLongestTurn)) return;
   clocks_.Forgive(pause);
 }
 
@@ -31,6 +31,7 @@ void PullGate::Configure(const v1::Configuration& configuration, Time now) {
       bounded_, consistency.mode() == v1::Consistency::BOUNDED);
   is_sync_ = consistency.mode() == v1::Consistency::SYNC;
   bound_ = consistency.bound();
+  settings_ = ServerSettingsIn(configuration);
   sessions_ = configuration.workers_size();
   clocks_.Configure(configuration, now);
   if (bounded_ && !was_bounded) clocks_.CountAll(now);
@@ -62,7 +63,7 @@ absl::Status PullGate::Park(CallId call, const v1::PullRequest& pull,
     refusal.set_retry_after_ms(absl::ToInt64Milliseconds(kRetryAfter));
     return Refuse(refusal,
                   absl::StrCat(most, " pulls wait for slower workers at ",
-                               options_.server, ", which is the limit"));
+                               server_, ", which is the limit"));
   }
   ++pulls_parked_;
   parked_.push_back({call, pull, std::move(rows), now});
@@ -98,7 +99,7 @@ std::vector<PullGate::Parked> PullGate::TakeFree(const Predicate& hopeless,
 std::vector<PullGate::Parked> PullGate::TakeLate(Time now) {
   if (parked_.empty()) return {};
   return Take(
-      [&](const Parked& p) { return p.since + options_.park_timeout <= now; },
+      [&](const Parked& p) { return p.since + settings_.park_timeout <= now; },
       now);
 }
 
@@ -126,12 +127,12 @@ absl::Status PullGate::WhyWait(const v1::PullRequest& pull, Time now) const {
                    slowest->clock, " and was heard ",
                    absl::FormatDuration(absl::Trunc(now - slowest->heard,
                                                     absl::Milliseconds(1))),
-                   " ago by ", options_.server));
+                   " ago by ", server_));
 }
 
 Time PullGate::next_tick() const {
   if (parked_.empty()) return Time::Never();
-  return std::min(parked_.front().since + options_.park_timeout,
+  return std::min(parked_.front().since + settings_.park_timeout,
                   clocks_.next_expiry(woken_));
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -11,6 +12,7 @@
 #include "absl/types/optional.h"
 
 #include "base/time.h"
+#include "config/server_settings.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "server/core/sync_step.h"
@@ -30,11 +32,6 @@ namespace paramd {
 // Not thread-safe: lives inside a Shard.
 class PullGate {
  public:
-  struct Options {
-    std::string server;  // Its name, for people.
-    absl::Duration lease = absl::Seconds(10);
-    absl::Duration park_timeout = absl::Seconds(5);
-  };
   struct Parked {
     CallId call = 0;
     v1::PullRequest request;
@@ -43,8 +40,8 @@ class PullGate {
   };
   static constexpr size_t kMostParkedEach = 64;
 
-  explicit PullGate(const Options& options)
-      : options_(options), clocks_(options.lease) {}
+  // `server` is its name, for people.
+  explicit PullGate(std::string server) : server_(std::move(server)) {}
 
   // To be called before anything else of an event: notices where this process
   // stood still.
@@ -89,7 +86,8 @@ class PullGate {
   template <typename Wanted>
   std::vector<Parked> Take(Wanted wanted, Time now);
 
-  const Options options_;
+  const std::string server_;
+  ServerSettings settings_;
   WorkerClocks clocks_;
   bool bounded_ = false;
   bool is_sync_ = false;

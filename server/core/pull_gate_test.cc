@@ -49,9 +49,7 @@ class PullGateTest : public ::testing::Test {
   }
 
   v1::Configuration configuration_ = MakeConfiguration({});
-  PullGate gate_{{.server = "ps-0",
-                  .lease = absl::Seconds(10),
-                  .park_timeout = absl::Seconds(5)}};
+  PullGate gate_{"ps-0"};
 };
 
 TEST_F(PullGateTest, AReaderMayBeAsFarAheadAsTheBoundAndNoFurther) {
@@ -156,9 +154,8 @@ TEST_F(PullGateTest, ASilentWorkerIsNotWaitedForBeyondItsLease) {
 }
 
 TEST_F(PullGateTest, TheTickComesWhenAWorkerStopsToCount) {
-  PullGate gate({.server = "ps-0",
-                 .lease = absl::Seconds(2),
-                 .park_timeout = absl::Seconds(5)});
+  PullGate gate("ps-0");
+  configuration_.mutable_server_settings()->set_lease_ms(2000);
   gate.Wake(At(0));
   gate.Configure(configuration_, At(0));
   ASSERT_TRUE(gate.Park(1, PullOf(1, 3), At(0)).ok());

@@ -34,7 +34,7 @@ v1::Refusal RefusalFor(const absl::Status& status, const std::string& from,
 }  // namespace
 
 void Restorer::Begin(ShardTurn* turn) {
-  handed_.reset();
+  relayed_.reset();
   const ShardFiller::Options options = FillerOptions(turn);
   const v1::Configuration& configuration = view_.configuration;
   if (!view_.FindSelf(configuration)->restore_directory().empty()) {
@@ -75,7 +75,7 @@ ShardFiller::Checkpoint Restorer::MakeCheckpoint() const {
 }
 
 void Restorer::ReadOn(ShardTurn* turn) {
-  if (handed_ != nullptr) return;
+  if (relayed_ != nullptr) return;
   for (;;) {
     ShardFiller::Read read = filler_->NextRead(turn->next_io());
     if (read.head == nullptr) return;
@@ -94,10 +94,10 @@ void Restorer::OnRead(const IoResult& result, ShardTurn* turn) {
     const auto* initial =
         dynamic_cast<const v1::ReadWarmStartResult*>(result.head.get());
     if (read != nullptr && read->unseen()) {
-      return WaitForChief(HandedSlices::Content::kCheckpoint, turn);
+      return WaitForChief(RelayedRestore::Content::kCheckpoint, turn);
     }
     if (initial != nullptr && initial->unseen()) {
-      return WaitForChief(HandedSlices::Content::kInitialValues, turn);
+      return WaitForChief(RelayedRestore::Content::kInitialValues, turn);
     }
   }
   const absl::Status taken = Take(result, turn);
@@ -105,18 +105,18 @@ void Restorer::OnRead(const IoResult& result, ShardTurn* turn) {
   fill_at_ = turn->now;
 }
 
-void Restorer::WaitForChief(HandedSlices::Content brought, ShardTurn* turn) {
+void Restorer::WaitForChief(RelayedRestore::Content brought, ShardTurn* turn) {
   ShardFiller::Options options = FillerOptions(turn);
   options.window_bytes = 0;  // A slice at a time.
   options.in_place = false;
-  if (brought == HandedSlices::Content::kCheckpoint) {
+  if (brought == RelayedRestore::Content::kCheckpoint) {
     filler_ = std::make_unique<ShardFiller>(options, MakeCheckpoint());
   } else {
     filler_ = std::make_unique<ShardFiller>(options,
                                             view_.configuration.warm_start());
   }
-  handed_ =
-      std::make_unique<HandedSlices>(turn->data.content.get(), brought);
+  relayed_ =
+      std::make_unique<RelayedRestore>(turn->data.content.get(), brought);
   turn->out->Note(absl::StrCat(view_.Name(), " does not see '", Source(),
                                "'; its slices come through the chief"));
 }
@@ -145,7 +145,7 @@ absl::Status Restorer::OnFill(const v1::FillRequest& request,
         static_cast<uint32_t>(turn->data.content->owned().size()));
     return absl::OkStatus();
   }
-  if (!is_meant || handed_ == nullptr) {
+  if (!is_meant || relayed_ == nullptr) {
     return view_.NotReady(view_.Name(),
                           absl::StrCat(view_.Name(), " wants nothing from the "
                                                      "coordinator"));
@@ -155,9 +155,9 @@ absl::Status Restorer::OnFill(const v1::FillRequest& request,
                         view_.options.retry_after,
                         absl::StrCat(view_.Name(), " is filling in what came"));
   }
-  ASSIGN_OR_RETURN(const bool is_whole, handed_->Add(request, payload));
+  ASSIGN_OR_RETURN(const bool is_whole, relayed_->Add(request, payload));
   if (is_whole) {
-    IoResult slice = handed_->Take();
+    IoResult slice = relayed_->Take();
     slice.io = turn->TakeIo();
     filler_->NextRead(slice.io);  // It was read by somebody else.
     const absl::Status taken = Take(slice, turn);
@@ -167,7 +167,7 @@ absl::Status Restorer::OnFill(const v1::FillRequest& request,
     }
     fill_at_ = turn->now;
   }
-  *reply = handed_->next();
+  *reply = relayed_->next();
   return absl::OkStatus();
 }
 
@@ -197,15 +197,15 @@ void Restorer::Fail(const absl::Status& why) {
 
 void Restorer::EndFilling(FillState state) {
   filler_.reset();
-  handed_.reset();
+  relayed_.reset();
   fill_at_ = Time::Never();
   state_ = state;
 }
 
 absl::Status Restorer::AnswerConfigure(v1::ConfigureReply* reply) const {
   if (state_ == FillState::kFailed) return failure_;
-  reply->set_unseen(handed_ != nullptr);
-  if (state_ != FillState::kNone && handed_ == nullptr) {
+  reply->set_unseen(relayed_ != nullptr);
+  if (state_ != FillState::kNone && relayed_ == nullptr) {
     RETURN_IF_ERROR(view_.checks.CheckFilled());
   }
   const ShardContent* const content = view_.data.content.get();

@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
-#include "server/core/handed_slices.h"
+#include "server/core/relayed_restore.h"
 #include "server/core/shard_filler.h"
 #include "server/core/shard_turn.h"
 #include "server/core/shard_view.h"
@@ -59,7 +59,7 @@ class Restorer {
   // Starts what is to be read next.
   void ReadOn(ShardTurn* turn);
   // What is to be read this process does not see.
-  void WaitForChief(HandedSlices::Content brought, ShardTurn* turn);
+  void WaitForChief(RelayedRestore::Content brought, ShardTurn* turn);
   absl::Status Take(const IoResult& result, ShardTurn* turn);
   void FailReading(const absl::Status& why);
   void EndFilling(FillState state);
@@ -73,7 +73,7 @@ class Restorer {
   FillState state_ = FillState::kNone;
   absl::Status failure_;
   std::unique_ptr<ShardFiller> filler_;
-  std::unique_ptr<HandedSlices> handed_;  // If the coordinator brings them.
+  std::unique_ptr<RelayedRestore> relayed_;  // If the coordinator brings them.
   Time fill_at_ = Time::Never();
   Time next_progress_;
 };

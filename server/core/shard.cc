@@ -241,7 +241,7 @@ absl::Status Shard::MakeContent(const v1::Configuration& told) {
   ShardContent::Options options;
   options.server = options_.index;
   options.max_reply_bytes = options_.max_reply_bytes;
-  options.spike_factor = options_.spike_factor;
+  options.spike_factor = ServerSettingsIn(told).spike_factor;
   options.memory = &data_.memory;
   options.retry_after = options_.retry_after;
   options.kernels = options_.kernels;

@@ -58,7 +58,7 @@ class ShardBoundedTest : public ::testing::Test {
     *told.mutable_header()->mutable_generation() = Pair(1, 10 + worker);
     told.set_clock(clock);
     told.set_no_input(no_input);
-    told.set_number(++told_);
+    told.set_number(++clocks_told_);
     return driver_.Call(PeerId::Worker(worker), told).status;
   }
   bool Served(CallId call) {
@@ -67,7 +67,7 @@ class ShardBoundedTest : public ::testing::Test {
 
   v1::Configuration configuration_;
   ShardDriver driver_;
-  uint64_t told_ = 0;
+  uint64_t clocks_told_ = 0;
 };
 
 TEST_F(ShardBoundedTest, APullTooFarAheadIsAnsweredWhenTheSlowestGotOn) {

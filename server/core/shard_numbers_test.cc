@@ -24,11 +24,10 @@ using testing::MakeSeal;
 using testing::ShardDriver;
 using testing::Zeros;
 
-Shard::Options Options(double spike_factor) {
+Shard::Options Options() {
   Shard::Options options;
   options.incarnation = 100;
   options.life_seed = 1000;
-  options.spike_factor = spike_factor;
   return options;
 }
 
@@ -45,8 +44,11 @@ v1::ServerStats StatsOf(const ShardDriver& driver) {
 class QuarantineTest : public ::testing::Test {
  protected:
   explicit QuarantineTest(double spike_factor = 10)
-      : driver_(Options(spike_factor)) {
-    driver_.MakeReady(MakeConfiguration({Zeros("w", {2}), Zeros("b", {2})}));
+      : driver_(Options()) {
+    v1::Configuration configuration =
+        MakeConfiguration({Zeros("w", {2}), Zeros("b", {2})});
+    configuration.mutable_server_settings()->set_spike_factor(spike_factor);
+    driver_.MakeReady(configuration);
     for (uint32_t i = 0; i < GradientRms::kWarmUp; ++i) {
       EXPECT_TRUE(Push({2, 2, 2, 2}).ok());
     }
@@ -155,7 +157,7 @@ class StalenessTest : public ::testing::Test {
  protected:
   void Use(v1::OptimizerConfig::StalenessTreatment treatment,
            bool adam = false) {
-    driver_.emplace(Options(0));
+    driver_.emplace(Options());
     v1::Configuration configuration =
         adam ? MakeAdamConfiguration({Zeros("w", {1})})
              : MakeConfiguration({Zeros("w", {1})});

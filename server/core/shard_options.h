@@ -10,34 +10,23 @@
 
 namespace paramd {
 
-// What a Shard is told by its process, once.
+// What a Shard is told by its process, once. What the job says comes with the
+// configuration: see ServerSettings.
 struct ShardOptions {
   // Which server this is, and which life of the process: random, not zero.
   uint32_t index = 0;
   uint64_t incarnation = 0;
   // Key of the random lives of blocks; never the same for two processes.
   uint64_t life_seed = 0;
-  // How long Written, and a pull that is too far ahead, is kept before it is
-  // answered with WAIT.
-  absl::Duration park_timeout = absl::Seconds(5);
-  // How long a finished server stays for those who have not heard of it.
-  absl::Duration finish_timeout = absl::Seconds(10);
   // Without a word from a coordinator for this long the process ends, to be
   // restarted: nobody would ever tell it the end. The first holds until one
   // has configured it.
   absl::Duration start_timeout = absl::Minutes(10);
   absl::Duration coordinator_patience = absl::Minutes(10);
-  // A server that drains does so without a coordinator that was silent for
-  // longer; readers wait for no worker that was.
-  absl::Duration lease = absl::Seconds(10);
   // After how long it is worth asking again while slices are being filled.
   absl::Duration retry_after = absl::Milliseconds(20);
-  // Sync mode: of gradients that wait for others.
-  uint64_t sync_park_bytes = 256 << 20;
   // Of all that a MemoryBudget counts; 0: no limit.
   uint64_t memory_limit_bytes = 0;
-  // As in ShardContent::Options.
-  double spike_factor = 0;
   const OptimizerKernels* kernels = &MachineKernels();
   // Of a checkpoint that is restored, how much is read at once. Twice as much
   // is held, beside the content.

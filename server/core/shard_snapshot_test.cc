@@ -266,11 +266,10 @@ TEST_F(ShardSnapshotTest, ALowerSnapshotIsSuperseded) {
 }
 
 TEST_F(ShardSnapshotTest, WrittenIsAnsweredBeforeItsCallerGivesUp) {
-  Shard::Options options;
-  options.incarnation = 100;
-  options.park_timeout = absl::Seconds(50);
-  ShardDriver driver(options);
-  driver.MakeReady(Config());
+  v1::Configuration configuration = Config();
+  configuration.mutable_server_settings()->set_park_timeout_ms(50000);
+  ShardDriver driver;
+  driver.MakeReady(configuration);
   ASSERT_TRUE(driver.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
   const CallId call = driver.Begin(kChief, MakeWritten(1));
   driver.Advance(absl::Seconds(5));

@@ -89,11 +89,10 @@ TEST(ShardUntrainedTest, HalvedNumbersAreDecodedFirst) {
 }
 
 TEST(ShardUntrainedTest, NoSizeOfItsGradientsIsASpike) {
-  Shard::Options options;
-  options.incarnation = 100;
-  options.spike_factor = 2;
-  ShardDriver driver(options);
-  driver.MakeReady(MakeBoth());
+  v1::Configuration configuration = MakeBoth();
+  configuration.mutable_server_settings()->set_spike_factor(2);
+  ShardDriver driver;
+  driver.MakeReady(configuration);
   for (uint64_t n = 1; n <= 300; ++n) {
     ASSERT_TRUE(driver.Push(MakePush(driver, n), {1, 1e-6f, 1e-6f}).ok());
   }

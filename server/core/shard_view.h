@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
+#include "config/server_settings.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "server/core/lost_pushes.h"
@@ -90,6 +91,8 @@ struct ShardView {
   bool IsSync() const {
     return configuration.consistency().mode() == v1::Consistency::SYNC;
   }
+  // What the job says to servers: defaults before the first configuration.
+  ServerSettings settings() const { return ServerSettingsIn(configuration); }
   // "ps-0".
   std::string Name() const;
   // This server in a configuration; null if it is not named there.

@@ -192,7 +192,7 @@ void SnapshotKeeper::OnWritten(CallId call, const v1::WrittenRequest& request,
   if (!status.ok()) return turn->Refuse(call, status);
   if (snapshot_->ended) return AnswerWritten(call, turn);
   parked_.push_back(
-      {call, turn->now + std::min(view_.options.park_timeout,
+      {call, turn->now + std::min(view_.settings().park_timeout,
                                   kMostWrittenPark)});
 }
 
@@ -280,7 +280,7 @@ absl::Status SnapshotKeeper::OnFetch(const v1::FetchShardRequest& request,
                   absl::StrCat(view_.Name(), " keeps no file of snapshot ",
                                VersionName(number)));
   }
-  const UnseenFile& file = *snapshot_->unseen;
+  const LocalShardFile& file = *snapshot_->unseen;
   const uint64_t most =
       std::max(view_.options.max_reply_bytes, 2 * kReplyHeadBytes);
   if (request.offset() > file.total() || request.limit() == 0) {

@@ -13,9 +13,9 @@
 #include "base/time.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
+#include "server/core/local_shard_file.h"
 #include "server/core/shard_turn.h"
 #include "server/core/shard_view.h"
-#include "server/core/unseen_file.h"
 
 namespace paramd {
 
@@ -80,7 +80,7 @@ class SnapshotKeeper {
     absl::Status written;
     v1::ShardFile file;
     // It could not be written where it is wanted.
-    absl::optional<UnseenFile> unseen;
+    absl::optional<LocalShardFile> unseen;
   };
   struct Parked {
     CallId call;

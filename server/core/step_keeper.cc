@@ -24,7 +24,7 @@ absl::Status StepKeeper::Configure(const v1::Configuration& configuration,
     return absl::OkStatus();
   }
   SyncStep::Options options;
-  options.park_bytes = view_.options.sync_park_bytes;
+  options.park_bytes = ServerSettingsIn(configuration).sync_park_bytes;
   options.retry_after = view_.options.retry_after;
   auto next = std::make_unique<SyncStep>(options, turn->data.content.get());
   RETURN_IF_ERROR(next->Configure(configuration));

@@ -40,6 +40,12 @@ v1::Configuration Sync(uint32_t backup_workers = 0) {
   return configuration;
 }
 
+// The same, with so many bytes for gradients that wait.
+v1::Configuration WithRoom(uint64_t bytes, v1::Configuration configuration) {
+  configuration.mutable_server_settings()->set_sync_park_bytes(bytes);
+  return configuration;
+}
+
 // Configuration 1.2, contributors 1.2 are these, from `first_step` on.
 v1::Configuration Changed(v1::Configuration configuration, uint64_t first_step,
                           const std::vector<uint32_t>& workers) {
@@ -312,12 +318,7 @@ TEST_F(SyncStepTest, WhatIsNotFiniteIsRefusedAndChangesNothing) {
 }
 
 TEST_F(SyncStepTest, TheNextInOrderIsAcceptedThoughThereIsNoRoom) {
-  Shard::Options options;
-  options.incarnation = 100;
-  options.life_seed = 1;
-  options.sync_park_bytes = 12;
-  driver_.emplace(options);
-  Start(Sync());
+  Start(WithRoom(12, Sync()));
   Contribute(1, 1, {1, 1, 1});
   const absl::Status refused = RefusalOfCall(Contribute(2, 1, {1, 1, 1}));
   EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::RETRY);
@@ -348,28 +349,20 @@ TEST_F(SyncStepTest, WithBackupWorkersTheSlowestIsLateAndTheSumIsScaled) {
 }
 
 TEST_F(SyncStepTest, BackupWorkersNeedRoomForAWholeStep) {
-  Shard::Options options;
-  options.incarnation = 100;
-  options.life_seed = 1;
-  options.sync_park_bytes = 35;
-  driver_.emplace(options);
-  (void)driver_->Configure(Sync(/*backup_workers=*/1));
+  const v1::Configuration configuration =
+      WithRoom(35, Sync(/*backup_workers=*/1));
+  (void)driver_->Configure(configuration);
   driver_->Settle();
-  EXPECT_EQ(driver_->Configure(Sync(1)).status().message(),
+  EXPECT_EQ(driver_->Configure(configuration).status().message(),
             "a step of 3 workers has 36 bytes of gradients here; "
             "sync_park_bytes is 35");
 }
 
 TEST_F(SyncStepTest, Promise9_ContributorsThatDoNotFitChangeNothing) {
-  Shard::Options options;
-  options.incarnation = 100;
-  options.life_seed = 1;
-  options.sync_park_bytes = 35;
-  driver_.emplace(options);
-  v1::Configuration alone = Sync(/*backup_workers=*/1);
+  v1::Configuration alone = WithRoom(35, Sync(/*backup_workers=*/1));
+  const v1::Configuration changed = Changed(alone, 1, {0, 1, 2});
   alone.clear_contributors();
   Start(alone);
-  const v1::Configuration changed = Changed(Sync(1), 1, {0, 1, 2});
   // The second time is refused as the first: it was not taken over.
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(driver_->Configure(changed).status().message(),

@@ -34,9 +34,7 @@ uint64_t CountApplied(const v1::PushReply& reply) {
 
 WorkerCalls::WorkerCalls(const ShardOptions& options, const ShardView& view)
     : view_(view),
-      pulls_({.server = PeerName(PeerId::Ps(options.index)),
-              .lease = options.lease,
-              .park_timeout = options.park_timeout}) {}
+      pulls_(PeerName(PeerId::Ps(options.index))) {}
 
 void WorkerCalls::OnConfiguration(Time now) {
   progress_.SetLiving(view_.sessions);

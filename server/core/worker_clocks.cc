@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/server_settings.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -25,6 +26,7 @@ void WorkerClocks::Configure(const v1::Configuration& configuration, Time now) {
     session.start_clock = member.start_clock();
   }
   sessions_ = std::move(next);
+  lease_ = ServerSettingsIn(configuration).lease;
 }
 
 void WorkerClocks::CountAll(Time now) {

@@ -34,9 +34,7 @@ class WorkerClocks {
     Time heard;
   };
 
-  explicit WorkerClocks(absl::Duration lease) : lease_(lease) {}
-
-  // The sessions are those of `configuration` from now on. One that is new
+  // Sessions and lease are those of `configuration` from now on. One that is new
   // counts from now on, with its start clock; one whose start clock rose is as
   // much further on.
   void Configure(const v1::Configuration& configuration, Time now);
@@ -70,7 +68,7 @@ class WorkerClocks {
   Session* Find(const v1::Header& header);
   bool Counts(const Session& session, Time now) const;
 
-  const absl::Duration lease_;
+  absl::Duration lease_;
   std::map<uint32_t, Session> sessions_;  // By worker.
 };
 

@@ -19,7 +19,11 @@ Time At(int64_t seconds) {
 // Workers 0 to 2.
 class WorkerClocksTest : public ::testing::Test {
  protected:
-  WorkerClocksTest() { clocks_.Configure(configuration_, At(0)); }
+  WorkerClocksTest() {
+    configuration_.mutable_server_settings()->set_lease_ms(
+        absl::ToInt64Milliseconds(kLease));
+    clocks_.Configure(configuration_, At(0));
+  }
 
   static v1::Header HeaderOf(uint32_t worker) {
     v1::Header header;
@@ -42,7 +46,7 @@ class WorkerClocksTest : public ::testing::Test {
   }
 
   v1::Configuration configuration_ = MakeConfiguration({});
-  WorkerClocks clocks_{kLease};
+  WorkerClocks clocks_;
 };
 
 TEST_F(WorkerClocksTest, TheSlowestHasTheLowestClockTold) {

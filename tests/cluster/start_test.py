@@ -60,6 +60,16 @@ class StartTest(unittest.TestCase):
         self.assertRegex(runs["worker-1"].output,
                          "the job is finished|joined as generation")
 
+    def test_a_server_without_a_job_takes_no_setting_of_it(self):
+        self.cluster = paramd.Cluster(servers=1, workers=1)
+        run = self.cluster.start("ps-0", "--lease_ms=9000",
+                                 "--set=spike_factor=2", job=False)
+        self.assertEqual(run.wait(), 2, run.output)
+        for setting in ("lease_ms", "spike_factor"):
+            self.assertIn(f"{setting}: a setting of the job, which a ps "
+                          "without --job takes from the chief; leave it out",
+                          run.output)
+
     def test_a_start_without_a_server_ends_and_names_it(self):
         runs = self.start_all_but("ps-1", "--start_timeout_ms=5000")
         chief = runs["worker-0"]

@@ -173,14 +173,13 @@ class BoundedRun : private SimulationWatcher {
     options.index = index;
     options.incarnation = random_.Bits() | 1;
     options.life_seed = random_.Bits();
-    options.lease = absl::Milliseconds(config_.lease_ms());
-    options.park_timeout = absl::Milliseconds(config_.park_timeout_ms());
     Server& server = servers_.emplace_back();
     server.shard = std::make_unique<Shard>(options);
     server.witness = std::make_unique<BoundWitness>(
         server.shard.get(),
         BoundWitness::Options{
-            options.lease, options.park_timeout,
+            absl::Milliseconds(config_.lease_ms()),
+            absl::Milliseconds(config_.park_timeout_ms()),
             [this, index](const absl::Status& status) {
               simulation_.Fail(absl::Status(
                   status.code(),

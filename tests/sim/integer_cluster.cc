@@ -194,7 +194,6 @@ void IntegerCluster::AddServer(uint32_t index, absl::Duration start_within) {
   options.index = index;
   options.incarnation = random_.Bits() | 1;
   options.life_seed = random_.Bits();
-  options.lease = absl::Milliseconds(job_.config().lease_ms());
   // Several windows of what is restored.
   options.restore_window_bytes = 5000;
   if (options_.tight_memory) options.memory_limit_bytes = TightMemory();

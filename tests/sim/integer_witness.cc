@@ -100,7 +100,7 @@ void IntegerWitness::ReadLog() {
       }
       input_.Begin(term, begin);
       manifests_.Begin(term, begin);
-      told_[term].clear();  // All sessions end with it.
+      listed_in_term_[term].clear();  // All sessions end with it.
     }
     if (entry.has_retired()) {
       retired_logged_.insert(SimStorage::PathOf(entry.retired()));
@@ -216,7 +216,7 @@ absl::Status IntegerWitness::CheckLogged(
                    " to a second process");
     }
   }
-  std::set<SessionKey>& told = told_[term];
+  std::set<SessionKey>& told = listed_in_term_[term];
   for (const SessionKey& key : told) {
     if (!present.contains(key) && !fences_logged_.contains(key)) {
       return Wrong("configuration ", name, " is told without ",

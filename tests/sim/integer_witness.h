@@ -132,7 +132,7 @@ class IntegerWitness : public SimulationWatcher {
   std::set<SessionKey> left_;  // Said that they leave, before they were gone,
   std::set<SessionKey> gone_;  // as the coordinator noted.
   // By term: every session that was told in a configuration of it.
-  std::map<uint64_t, std::set<SessionKey>> told_;
+  std::map<uint64_t, std::set<SessionKey>> listed_in_term_;
   std::map<SessionKey, uint64_t> incarnations_;
   std::map<SimProcess, SessionKey> pushed_as_;  // Last.
   std::map<uint64_t, SimProcess> processes_;  // That join, by incarnation,

@@ -163,10 +163,6 @@ ModelCluster::ModelCluster(const ModelJob& job, uint64_t seed,
     options.index = i;
     options.incarnation = random.Bits() | 1;
     options.life_seed = random.Bits();
-    options.park_timeout = absl::Milliseconds(job.config.park_timeout_ms());
-    options.finish_timeout =
-        absl::Milliseconds(job.config.finish_timeout_ms());
-    options.spike_factor = job.config.spike_factor();
     shards_.push_back(std::make_unique<Shard>(options));
   }
   for (uint32_t i = 0; i < job.workers; ++i) {

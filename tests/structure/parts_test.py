@@ -1,4 +1,4 @@
-"""Parts of a core do not include each other and stay small."""
+"""Parts of a core do not include each other; no class grows too large."""
 
 import os
 import tempfile
@@ -36,8 +36,9 @@ class PlantedPartTest(unittest.TestCase):
 
     @staticmethod
     def write(root, name, text):
-        with open(os.path.join(root, CORE, name), "w",
-                  encoding="utf-8") as file:
+        path = os.path.normpath(os.path.join(root, CORE, name))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
             file.write(text)
 
     def test_what_keeps_to_the_rules_is_not_named(self):
@@ -77,6 +78,22 @@ class PlantedPartTest(unittest.TestCase):
         self.assertIn("A has 21 fields", self.violations_with(
             "ending.h", "class A {\n" + " int f_ = 0;\n" * 21 + "};\n")[0])
 
+    def test_a_large_class_of_any_room_is_named(self):
+        large = "class A {\n" + " void F();\n" * 31 + "};\n"
+        for name in ("run.cc", "../../cli/run.h", "../../cli/a/b/run.cc"):
+            self.assertIn("A has 31 methods",
+                          self.violations_with(name, large)[0])
+        for name in ("../../tests/sim/run.h", "../../cli/testing/run.h"):
+            self.assertEqual([], self.violations_with(name, large))
+
+    def test_an_exception_is_not_named_as_long_as_it_is_one(self):
+        path = next(iter(parts.EXCEPTIONS))
+        (name,) = parts.EXCEPTIONS[path]
+        large = f"class {name} {{\n" + " void F();\n" * 31 + "};\n"
+        self.assertEqual([], self.violations_with(f"../../{path}", large))
+        self.assertIn(f"{name} is no exception any more", self.violations_with(
+            f"../../{path}", f"class {name} {{}};\n")[0])
+
     def test_a_part_that_is_gone_is_named(self):
         with tempfile.TemporaryDirectory() as root:
             self.assertIn("no such part", parts.violations(root)[0])
@@ -105,6 +122,33 @@ class ClassSizeTest(unittest.TestCase):
         };
         """
         self.assertEqual([("A", 4, 4)], list(parts.class_sizes(text)))
+
+    def test_guarded_fields_and_arrays_are_fields(self):
+        text = """
+        class LOCKABLE("mutex") A {
+          void F() ABSL_LOCKS_EXCLUDED(mutex_);
+          bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+          std::vector<int> ints_ ABSL_GUARDED_BY(mutex_);
+          char bytes_[kBytes];
+        };
+        """
+        self.assertEqual([("A", 1, 3)], list(parts.class_sizes(text)))
+
+    def test_classes_inside_of_others_count_by_themselves(self):
+        text = """
+        class B;
+        class A
+            : public C {
+          class D {
+            void F();
+            int a_;
+          };
+          friend class E;
+          void G();
+        };
+        """
+        self.assertEqual([("A", 1, 0), ("D", 1, 1)],
+                         list(parts.class_sizes(text)))
 
 
 if __name__ == "__main__":

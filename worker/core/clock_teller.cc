@@ -13,7 +13,7 @@ constexpr absl::Duration kShortestDeadline = absl::Milliseconds(100);
 
 void ClockTeller::BeginSession() {
   number_ = 0;
-  no_input_told_.reset();
+  last_no_input_.reset();
 }
 
 void ClockTeller::Configure(const v1::Configuration& configuration) {
@@ -23,11 +23,11 @@ void ClockTeller::Configure(const v1::Configuration& configuration) {
   for (const v1::ServerMember& server : configuration.servers()) {
     servers_.push_back(server.incarnation());
   }
-  if (!bounded_) no_input_told_.reset();
+  if (!bounded_) last_no_input_.reset();
 }
 
 bool ClockTeller::IsDue(const State& state, Time now) const {
-  return bounded_ && (no_input_told_ != state.no_input || now >= next_);
+  return bounded_ && (last_no_input_ != state.no_input || now >= next_);
 }
 
 void ClockTeller::Tell(const State& state, const v1::Header& header, Time now,
@@ -43,7 +43,7 @@ void ClockTeller::Tell(const State& state, const v1::Header& header, Time now,
     out->Send(PeerId::Ps(static_cast<uint32_t>(server)), (*next_call)++, std::move(told), {},
               std::max(every_, kShortestDeadline));
   }
-  no_input_told_ = state.no_input;
+  last_no_input_ = state.no_input;
   next_ = now + every_;
 }
 

@@ -45,7 +45,7 @@ class ClockTeller {
   bool bounded_ = false;
   std::vector<uint64_t> servers_;  // The incarnation of each.
   uint64_t number_ = 0;
-  absl::optional<bool> no_input_told_;
+  absl::optional<bool> last_no_input_;
   Time next_;
 };
 

@@ -15,10 +15,10 @@ void TrainingFigures::BeginSession(Time now) {
   examples_ = 0;
   loss_ = 0;
   stalled_ = false;
-  told_step_ = 0;
-  told_examples_ = 0;
-  told_loss_ = 0;
-  told_metrics_.Clear();
+  acknowledged_step_ = 0;
+  acknowledged_examples_ = 0;
+  acknowledged_loss_ = 0;
+  acknowledged_metrics_.Clear();
 }
 
 void TrainingFigures::Computed(uint64_t examples, double loss, Time now) {
@@ -26,7 +26,7 @@ void TrainingFigures::Computed(uint64_t examples, double loss, Time now) {
   last_ = now;
   if (examples == 0) return;
   // The first is worth telling, however short the job.
-  if (told_examples_ == 0) mean_loss_ = loss / examples;
+  if (acknowledged_examples_ == 0) mean_loss_ = loss / examples;
   if (stalled_) {
     // The time in which nothing was done is not that of this one.
     stalled_ = false;
@@ -46,10 +46,10 @@ void TrainingFigures::Computed(uint64_t examples, double loss, Time now) {
 
 void TrainingFigures::Acknowledged(uint64_t step, uint64_t examples,
                                    double loss, const MetricSums& metrics) {
-  told_step_ = std::max(told_step_, step);
-  told_examples_ += examples;
-  told_loss_ += loss;
-  AddMetrics(metrics, &told_metrics_);
+  acknowledged_step_ = std::max(acknowledged_step_, step);
+  acknowledged_examples_ += examples;
+  acknowledged_loss_ += loss;
+  AddMetrics(metrics, &acknowledged_metrics_);
 }
 
 void TrainingFigures::Tick(Time now) {
@@ -71,10 +71,10 @@ absl::Duration TrainingFigures::patience() const {
 void TrainingFigures::Fill(v1::WorkerStats* stats) const {
   stats->set_examples_per_second(rate_);
   stats->set_loss(mean_loss_);
-  stats->set_step(told_step_);
-  stats->set_examples(told_examples_);
-  stats->set_loss_sum(told_loss_);
-  *stats->mutable_metrics() = told_metrics_;
+  stats->set_step(acknowledged_step_);
+  stats->set_examples(acknowledged_examples_);
+  stats->set_loss_sum(acknowledged_loss_);
+  *stats->mutable_metrics() = acknowledged_metrics_;
 }
 
 }  // namespace paramd

@@ -48,10 +48,10 @@ class TrainingFigures {
 
   double rate_ = 0;
   double mean_loss_ = 0;
-  uint64_t told_step_ = 0;
-  uint64_t told_examples_ = 0;
-  double told_loss_ = 0;
-  MetricSums told_metrics_;
+  uint64_t acknowledged_step_ = 0;
+  uint64_t acknowledged_examples_ = 0;
+  double acknowledged_loss_ = 0;
+  MetricSums acknowledged_metrics_;
 };
 
 }  // namespace paramd

@@ -321,6 +321,7 @@ void Worker::OnFinished(const Session::Finished& finished, WorkerTurn* turn) {
       figures_.Acknowledged(step.number, step.computed_examples, step.loss,
                             step.metrics);
       session.NoteFirstPush(turn->out);
+      if (!first_push_.has_value()) first_push_ = turn->now;
     } else if (OnPushFailed(status, turn)) {
       return;
     }
@@ -471,13 +472,17 @@ std::string Worker::overdue(Time now) const {
   return whom;
 }
 
-void Worker::FillStatus(v1::StatusReply* status) const {
+void Worker::FillStatus(Time now, v1::StatusReply* status) const {
   if (session_ != nullptr) {
     *status->mutable_generation() = session_->generation();
     *status->mutable_configuration() =
         session_->session.configuration_version();
   }
   *status->mutable_worker() = MakeStats();
+  if (first_push_.has_value()) {
+    status->set_first_push_ago_ms(
+        absl::ToInt64Milliseconds(now - *first_push_));
+  }
 }
 
 }  // namespace paramd

@@ -80,7 +80,7 @@ class Worker : public Core {
   // Whom this worker waits for, and why; empty: nobody.
   std::string waiting_for() const;
   std::string overdue(Time now) const override;
-  void FillStatus(v1::StatusReply* status) const;
+  void FillStatus(Time now, v1::StatusReply* status) const;
 
  private:
   void Advance(WorkerTurn* turn);
@@ -122,6 +122,7 @@ class Worker : public Core {
   // ---- figures for people, of the process
   TrainingFigures figures_;
   QuarantineWatch quarantine_;
+  absl::optional<Time> first_push_;  // When it was acknowledged.
   uint32_t epoch_ = 0;
   uint64_t given_up_ = 0;
   uint64_t late_ = 0;

@@ -372,7 +372,7 @@ TEST_F(WorkerSessionTest,
   EXPECT_EQ(static_cast<const v1::JoinRequest&>(*join->head).left_sessions(),
             1u);
   v1::StatusReply status;
-  joined_.core().FillStatus(&status);
+  joined_.core().FillStatus(driver().now(), &status);
   EXPECT_EQ(status.worker().spoiled_sessions(), 1u);
 }
 
@@ -513,7 +513,7 @@ TEST_F(WorkerSessionTest, FiguresAreOfTheLastSecond) {
   driver().Advance(absl::Seconds(1));
   joined_.AnswerCompute(*driver().TakeIo<v1::ComputeGradient>(), /*loss=*/3);
   v1::StatusReply status;
-  joined_.core().FillStatus(&status);
+  joined_.core().FillStatus(driver().now(), &status);
   EXPECT_EQ(status.worker().examples_per_second(), 2.0);
   EXPECT_EQ(status.worker().loss(), 1.5);
   EXPECT_EQ(status.worker().epoch(), 1u);
@@ -521,8 +521,21 @@ TEST_F(WorkerSessionTest, FiguresAreOfTheLastSecond) {
   EXPECT_EQ(status.generation(), Pair(1, 7));
   // The servers are silent: what it waits for is no training.
   driver().Advance(absl::Seconds(4));
-  joined_.core().FillStatus(&status);
+  joined_.core().FillStatus(driver().now(), &status);
   EXPECT_EQ(status.worker().examples_per_second(), 0);
+}
+
+TEST_F(WorkerSessionTest, TheStatusSaysHowLongAgoTheFirstPushWas) {
+  joined_.GivePortion(1, 0, 16);
+  joined_.AnswerPull(*joined_.TakePull(), 5);
+  joined_.AnswerCompute(*driver().TakeIo<v1::ComputeGradient>());
+  v1::StatusReply status;
+  joined_.core().FillStatus(driver().now(), &status);
+  EXPECT_FALSE(status.has_first_push_ago_ms());
+  joined_.AnswerPush(*joined_.TakePush());
+  driver().Advance(absl::Seconds(2));
+  joined_.core().FillStatus(driver().now(), &status);
+  EXPECT_EQ(status.first_push_ago_ms(), 2000u);
 }
 
 }  // namespace

@@ -242,7 +242,7 @@ TEST_F(WorkerSyncTest, WhoIsLateGoesOnBehindTheNewestStep) {
   Pull(2);
   EXPECT_FALSE(driver().exited);
   v1::StatusReply status;
-  worker_.core().FillStatus(&status);
+  worker_.core().FillStatus(driver().now(), &status);
   EXPECT_EQ(status.worker().late(), 1u);
 }
 
@@ -266,7 +266,7 @@ TEST_F(WorkerSyncTest, AShareThatIsOfNoUseAnyMoreIsAbandoned) {
   EXPECT_EQ(Compute().begin(), 6u);
   EXPECT_EQ(Push().step(), 2u);
   v1::StatusReply status;
-  worker_.core().FillStatus(&status);
+  worker_.core().FillStatus(driver().now(), &status);
   EXPECT_EQ(status.worker().late(), 1u);
 }
 

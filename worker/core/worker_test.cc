@@ -151,7 +151,7 @@ TEST_F(WorkerTest, Promise4_APushThatIsGivenUpIsCountedAndTheNextGoesOn) {
   joined_.KeepBeating(absl::Minutes(5));
   EXPECT_TRUE(driver().HasNote("push given up after 5m; waiting for ps-0"));
   v1::StatusReply status;
-  joined_.core().FillStatus(&status);
+  joined_.core().FillStatus(driver().now(), &status);
   EXPECT_EQ(status.worker().given_up(), 1u);
   while (Push().has_value()) {  // It was sent again and again.
   }
@@ -222,7 +222,7 @@ TEST_F(QuarantinedWorkerTest, APushIsGivenUpAndTheNextOneFollows) {
   EXPECT_EQ(JoinedWorker::PushOf(*push).header().sequence(), 2u);
   EXPECT_EQ(JoinedWorker::PushOf(*push).acknowledged(), 1u);
   v1::StatusReply status;
-  joined_.core().FillStatus(&status);
+  joined_.core().FillStatus(driver().now(), &status);
   EXPECT_EQ(status.worker().quarantined(), 1u);
   EXPECT_EQ(status.worker().given_up(), 0u);
 }

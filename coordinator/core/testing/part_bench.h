@@ -50,7 +50,7 @@ class PartBench {
         work_(options.job_digest, options.nonce_seed) {
     configuration.Begin(1, "run", options.job_digest);
     work_.LogRead(1, "run", {});
-    for (ServerSeen& server : servers) {
+    for (ServerRecord& server : servers) {
       server.suspected = false;
       server.restored = true;
       server.acknowledged = configuration.get().version();
@@ -92,8 +92,8 @@ class PartBench {
   SetProgress progress;
   std::string awaited;  // By everything.
   const JobView job;
-  std::vector<ServerSeen> servers;
-  std::map<uint32_t, WorkerSeen> workers;
+  std::vector<ServerRecord> servers;
+  std::map<uint32_t, WorkerRecord> workers;
   Time now = Time::FromNanoseconds(1'000'000'000);
   Outbox out;
   std::vector<Fact> facts;

@@ -198,18 +198,18 @@ bool StartedCoordinator::TakeNews(Worker* worker) {
   const CoreDriver::Answer answer =
       driver_.Take(std::exchange(worker->parked, 0));
   if (!answer.status.ok()) return true;
-  news_ = static_cast<const v1::HeartbeatReply&>(*answer.head);
+  last_reply_ = static_cast<const v1::HeartbeatReply&>(*answer.head);
   v1::HeartbeatRequest& beat = worker->beat;
-  if (news_.has_configuration()) {
+  if (last_reply_.has_configuration()) {
     *beat.mutable_header()->mutable_configuration() =
-        news_.configuration().version();
+        last_reply_.configuration().version();
   }
-  beat.set_state(news_.state());
-  *beat.mutable_snapshot() = news_.snapshot();
-  beat.set_stop(news_.stop());
-  beat.set_left_out_step(news_.left_out_step());
-  beat.set_evaluate_epoch(news_.evaluate_epoch());
-  beat.set_evaluate_final(news_.evaluate_final());
+  beat.set_state(last_reply_.state());
+  *beat.mutable_snapshot() = last_reply_.snapshot();
+  beat.set_stop(last_reply_.stop());
+  beat.set_left_out_step(last_reply_.left_out_step());
+  beat.set_evaluate_epoch(last_reply_.evaluate_epoch());
+  beat.set_evaluate_final(last_reply_.evaluate_final());
   return true;
 }
 

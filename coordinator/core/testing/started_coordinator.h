@@ -92,7 +92,7 @@ class StartedCoordinator {
   void Cut(Worker* worker, uint64_t sequence);
 
   // The last answer of the coordinator to any heartbeat.
-  const v1::HeartbeatReply& news() const { return news_; }
+  const v1::HeartbeatReply& last_reply() const { return last_reply_; }
   v1::Configuration configuration();
 
  private:
@@ -111,7 +111,7 @@ class StartedCoordinator {
   Coordinator core_;
   CoreDriver driver_;
   std::vector<Server> servers_;
-  v1::HeartbeatReply news_;
+  v1::HeartbeatReply last_reply_;
 };
 
 }  // namespace paramd::testing

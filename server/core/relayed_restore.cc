@@ -1,4 +1,4 @@
-#include "server/core/handed_slices.h"
+#include "server/core/relayed_restore.h"
 
 #include <memory>
 #include <utility>
@@ -35,32 +35,31 @@ v1::ReadSlicesResult ReadOf(const v1::FillRequest& request) {
 
 }  // namespace
 
-uint64_t HandedSlices::total() const {
+uint64_t RelayedRestore::total() const {
   if (slice_ >= content_->owned().size()) return 0;
   const Slice& slice = *content_->owned()[slice_];
-  return brought_ == Content::kInitialValues
-             ? slice.elements() * sizeof(float)
-             : content_->BytesWithSlots(slice);
+  return brought_ == Content::kInitialValues ? slice.elements() * sizeof(float)
+                                             : content_->BytesWithSlots(slice);
 }
 
-v1::FillReply HandedSlices::next() const {
+v1::FillReply RelayedRestore::next() const {
   v1::FillReply next;
   next.set_slice(slice_);
   next.set_offset(ChainSize(bytes_));
   return next;
 }
 
-absl::StatusOr<bool> HandedSlices::Add(const v1::FillRequest& request,
-                                       const BufferChain& payload) {
+absl::StatusOr<bool> RelayedRestore::Add(const v1::FillRequest& request,
+                                         const BufferChain& payload) {
   const uint64_t had = ChainSize(bytes_);
   if (request.slice() != slice_ || request.offset() != had) return false;
   const bool is_end = slice_ == content_->owned().size();
   if (is_end && (slice_ > 0 || took_nothing_)) return false;
   const uint64_t bytes = ChainSize(payload);
   if (request.total() != total()) {
-    return Invalid(slice_, absl::StrCat("slice ", slice_, " has ", total(),
-                                        " bytes here; ", request.total(),
-                                        " are to come"));
+    return Invalid(
+        slice_, absl::StrCat("slice ", slice_, " has ", total(),
+                             " bytes here; ", request.total(), " are to come"));
   }
   if (bytes > total() - had || (bytes == 0 && !is_end)) {
     return Invalid(slice_, absl::StrCat(bytes, " bytes from ", had, " of ",
@@ -71,7 +70,7 @@ absl::StatusOr<bool> HandedSlices::Add(const v1::FillRequest& request,
   return had + bytes == total();
 }
 
-IoResult HandedSlices::Take() {
+IoResult RelayedRestore::Take() {
   IoResult result;
   if (brought_ == Content::kInitialValues) {
     auto read = std::make_unique<v1::ReadWarmStartResult>();

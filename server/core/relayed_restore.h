@@ -1,5 +1,5 @@
-#ifndef PARAMD_SERVER_CORE_HANDED_SLICES_H_
-#define PARAMD_SERVER_CORE_HANDED_SLICES_H_
+#ifndef PARAMD_SERVER_CORE_RELAYED_RESTORE_H_
+#define PARAMD_SERVER_CORE_RELAYED_RESTORE_H_
 
 #include <cstdint>
 
@@ -20,11 +20,11 @@ namespace paramd {
 // Bound: one slice.
 //
 // Not thread-safe: lives inside a Shard. The content outlives it.
-class HandedSlices {
+class RelayedRestore {
  public:
   enum class Content { kCheckpoint, kInitialValues };
-  explicit HandedSlices(const ShardContent* content,
-                        Content brought = Content::kCheckpoint)
+  explicit RelayedRestore(const ShardContent* content,
+                          Content brought = Content::kCheckpoint)
       : content_(content), brought_(brought) {}
 
   // What is to come next; the number of slices if nothing is.
@@ -56,4 +56,4 @@ class HandedSlices {
 
 }  // namespace paramd
 
-#endif  // PARAMD_SERVER_CORE_HANDED_SLICES_H_
+#endif  // PARAMD_SERVER_CORE_RELAYED_RESTORE_H_

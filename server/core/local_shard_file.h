@@ -1,5 +1,5 @@
-#ifndef PARAMD_SERVER_CORE_UNSEEN_FILE_H_
-#define PARAMD_SERVER_CORE_UNSEEN_FILE_H_
+#ifndef PARAMD_SERVER_CORE_LOCAL_SHARD_FILE_H_
+#define PARAMD_SERVER_CORE_LOCAL_SHARD_FILE_H_
 
 #include <cstdint>
 
@@ -12,9 +12,9 @@ namespace paramd {
 // copied, and pushes go on beside it.
 //
 // Not thread-safe: lives inside a Shard.
-class UnseenFile {
+class LocalShardFile {
  public:
-  explicit UnseenFile(BufferChain bytes);
+  explicit LocalShardFile(BufferChain bytes);
 
   uint64_t total() const { return total_; }
   // At most `limit` bytes from `offset`, by reference; fewer at the end only.
@@ -28,4 +28,4 @@ class UnseenFile {
 
 }  // namespace paramd
 
-#endif  // PARAMD_SERVER_CORE_UNSEEN_FILE_H_
+#endif  // PARAMD_SERVER_CORE_LOCAL_SHARD_FILE_H_

@@ -1,4 +1,4 @@
-#include "server/core/unseen_file.h"
+#include "server/core/local_shard_file.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,10 +7,10 @@
 
 namespace paramd {
 
-UnseenFile::UnseenFile(BufferChain bytes)
+LocalShardFile::LocalShardFile(BufferChain bytes)
     : bytes_(std::move(bytes)), total_(ChainSize(bytes_)) {}
 
-BufferChain UnseenFile::Window(uint64_t offset, uint64_t limit) const {
+BufferChain LocalShardFile::Window(uint64_t offset, uint64_t limit) const {
   CHECK(offset <= total_, "a window begins inside the file");
   ChainReader reader(bytes_);
   for (uint64_t left = offset; left > 0;) left -= reader.Next(left).size();

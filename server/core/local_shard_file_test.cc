@@ -1,4 +1,4 @@
-#include "server/core/unseen_file.h"
+#include "server/core/local_shard_file.h"
 
 #include <algorithm>
 #include <string>
@@ -13,8 +13,8 @@ BufferChain Pieces() {
           Buffer::Copy("slots")};
 }
 
-TEST(UnseenFileTest, WindowsOfAnyLengthTogetherAreTheFile) {
-  const UnseenFile file(Pieces());
+TEST(LocalShardFileTest, WindowsOfAnyLengthTogetherAreTheFile) {
+  const LocalShardFile file(Pieces());
   ASSERT_EQ(file.total(), 19u);
   for (uint64_t limit = 1; limit <= 20; ++limit) {
     std::string read;
@@ -29,9 +29,9 @@ TEST(UnseenFileTest, WindowsOfAnyLengthTogetherAreTheFile) {
   EXPECT_TRUE(file.Window(19, 4).empty());
 }
 
-TEST(UnseenFileTest, AWindowRefersToTheBytesThatAreThere) {
+TEST(LocalShardFileTest, AWindowRefersToTheBytesThatAreThere) {
   const BufferChain pieces = Pieces();
-  const UnseenFile file(pieces);
+  const LocalShardFile file(pieces);
   const BufferChain window = file.Window(7, 7);
   ASSERT_EQ(window.size(), 1u);
   EXPECT_EQ(window[0].bytes().data(), pieces[1].bytes().data());

@@ -1,4 +1,4 @@
-#include "server/core/handed_slices.h"
+#include "server/core/relayed_restore.h"
 
 #include <memory>
 #include <vector>
@@ -30,9 +30,9 @@ v1::FillRequest Piece(uint32_t slice, uint64_t offset, uint64_t total) {
   return request;
 }
 
-TEST(HandedSlicesTest, PiecesMakeASliceAsIfItHadBeenRead) {
+TEST(RelayedRestoreTest, PiecesMakeASliceAsIfItHadBeenRead) {
   const auto content = Content(0);
-  HandedSlices handed(content.get());
+  RelayedRestore handed(content.get());
   v1::FillRequest first = Piece(0, 0, 12);
   first.set_run_id("run");
   first.add_pieces()->set_row_end(3);
@@ -53,9 +53,9 @@ TEST(HandedSlicesTest, PiecesMakeASliceAsIfItHadBeenRead) {
   EXPECT_FALSE(*handed.Add(Piece(1, 0, 0), {})) << "there is no such slice";
 }
 
-TEST(HandedSlicesTest, InitialValuesComeAsOutOfAWarmStart) {
+TEST(RelayedRestoreTest, InitialValuesComeAsOutOfAWarmStart) {
   const auto content = Content(0);
-  HandedSlices handed(content.get(), HandedSlices::Content::kInitialValues);
+  RelayedRestore handed(content.get(), RelayedRestore::Content::kInitialValues);
   EXPECT_TRUE(*handed.Add(Piece(0, 0, 12), Payload({1, 2, 3})));
   const IoResult taken = handed.Take();
   EXPECT_EQ(Numbers(taken.payload), (std::vector<float>{1, 2, 3}));
@@ -65,32 +65,32 @@ TEST(HandedSlicesTest, InitialValuesComeAsOutOfAWarmStart) {
   EXPECT_EQ(handed.next().slice(), 1u);
 }
 
-TEST(HandedSlicesTest, WhatIsNotNextIsNoMistakeAndChangesNothing) {
+TEST(RelayedRestoreTest, WhatIsNotNextIsNoMistakeAndChangesNothing) {
   const auto content = Content(0);
-  HandedSlices handed(content.get());
+  RelayedRestore handed(content.get());
   EXPECT_FALSE(*handed.Add(Piece(0, 4, 12), Payload({2, 3})));
   EXPECT_FALSE(*handed.Add(Piece(1, 0, 12), Payload({2, 3})));
   EXPECT_EQ(handed.next().slice(), 0u);
   EXPECT_EQ(handed.next().offset(), 0u);
 }
 
-TEST(HandedSlicesTest, AServerWithoutSlicesGetsOneEmptyAnswer) {
+TEST(RelayedRestoreTest, AServerWithoutSlicesGetsOneEmptyAnswer) {
   const auto content = Content(2);
   ASSERT_TRUE(content->owned().empty());
-  HandedSlices handed(content.get());
+  RelayedRestore handed(content.get());
   EXPECT_TRUE(*handed.Add(Piece(0, 0, 0), {}));
   const IoResult taken = handed.Take();
-  EXPECT_EQ(
-      static_cast<const v1::ReadSlicesResult&>(*taken.head).slices_size(), 0);
+  EXPECT_EQ(static_cast<const v1::ReadSlicesResult&>(*taken.head).slices_size(),
+            0);
   EXPECT_FALSE(*handed.Add(Piece(0, 0, 0), {}));
 }
 
-TEST(HandedSlicesTest, BytesThatDoNotFitAreRefused) {
+TEST(RelayedRestoreTest, BytesThatDoNotFitAreRefused) {
   const auto content = Content(0);
-  HandedSlices handed(content.get());
-  EXPECT_EQ(RefusalOf(handed.Add(Piece(0, 0, 16), Payload({1})).status())
-                .reason(),
-            v1::Refusal::INVALID);
+  RelayedRestore handed(content.get());
+  EXPECT_EQ(
+      RefusalOf(handed.Add(Piece(0, 0, 16), Payload({1})).status()).reason(),
+      v1::Refusal::INVALID);
   EXPECT_FALSE(handed.Add(Piece(0, 0, 12), Payload({1, 2, 3, 4})).ok());
   EXPECT_FALSE(handed.Add(Piece(0, 0, 12), {}).ok());
   EXPECT_TRUE(*handed.Add(Piece(0, 0, 12), Payload({1, 2, 3})));

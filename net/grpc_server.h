@@ -1,0 +1,85 @@
+#ifndef PARAMD_NET_GRPC_SERVER_H_
+#define PARAMD_NET_GRPC_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "grpcpp/completion_queue.h"
+#include "grpcpp/resource_quota.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/async_unary_call.h"
+#include "grpcpp/support/byte_buffer.h"
+
+#include "net/caller.h"
+#include "net/listener.h"
+#include "net/stream_server.h"
+#include "net/tls.h"
+
+namespace paramd {
+
+// gRPC's server of this process, as it is set up here: the methods of
+// services.proto with bytes in and bytes out, streams beside them, connections
+// from a Listener, limits, and who calls.
+//
+// Not thread-safe: lives on the loop thread, the one that reads queue().
+class GrpcServer {
+ public:
+  // Serves who connects to `listener`: over TLS with `tls`, unless null, but
+  // for the sockets that were added to it, which are the operators'. A
+  // connection has `calls` under way at most. kInternal if gRPC doesn't start.
+  // `streams` outlives it.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Make(
+      std::unique_ptr<Listener> listener, std::shared_ptr<const Tls> tls,
+      int calls, StreamServer* streams);
+  ~GrpcServer();
+
+  // All the process's operations may use it.
+  grpc::ServerCompletionQueue* queue() { return queue_.get(); }
+
+  // Awaits a call of method `index` of MethodTable: `tag` comes out of queue()
+  // when it is there.
+  void Expect(int index, grpc::ServerContext* context,
+              grpc::ByteBuffer* request,
+              grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>* writer,
+              void* tag);
+  // As its metadata says; with TLS as its certificate proves. Refused as by
+  // IdentifyCaller and ProveCaller.
+  absl::StatusOr<Caller> CallerOf(const grpc::ServerContext& context) const;
+
+  // What gRPC may hold of what it receives; no less than 256 MiB. Beyond that
+  // it closes connections: it checks a message's length only when it has all of
+  // it.
+  void LimitReceived(uint64_t bytes);
+  // Closes the connections and cuts short what is not sent. Calls still come
+  // out of the queue until none is left. Called once.
+  void Shutdown();
+
+ private:
+  class RawService;
+  using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
+
+  GrpcServer(std::unique_ptr<Listener> listener,
+             std::shared_ptr<const Tls> tls);
+
+  std::unique_ptr<RawService> service_;
+  grpc::ResourceQuota received_{"received"};
+  std::unique_ptr<Listener> listener_;
+  const std::shared_ptr<const Tls> tls_;  // May be null.
+  // Of connections from other processes, and of the operators' socket.
+  std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<Acceptor> operators_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// What a caller's metadata has under `key`; empty: nothing.
+absl::string_view MetadataOf(const grpc::ServerContext& context,
+                             const char* key);
+
+}  // namespace paramd
+
+#endif  // PARAMD_NET_GRPC_SERVER_H_
