@@ -294,9 +294,7 @@ IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
     result.head = std::move(head);
     return result;
   }
-  const auto sum = EvaluateOn(
-      *test_, ValuesOf(weights), evaluator_.get(),
-      PrefetchOptions(options_.job.input(), options_.job.batch_per_replica()));
+  const auto sum = EvaluateOn(*test_, ValuesOf(weights), evaluator_.get());
   if (!sum.ok()) {
     result.status = sum.status();
     return result;

@@ -168,11 +168,8 @@ absl::Status EvaluatorProcess::Evaluate(
     const std::vector<std::vector<float>>& weights, Time begin) {
   const std::vector<absl::Span<const float>> spans(weights.begin(),
                                                    weights.end());
-  ASSIGN_OR_RETURN(
-      const Metrics result,
-      EvaluateOn(*test_, spans, model_.get(),
-                 PrefetchOptions(options_.job.input(),
-                                 options_.job.batch_per_replica())));
+  ASSIGN_OR_RETURN(const Metrics result,
+                   EvaluateOn(*test_, spans, model_.get()));
   EvaluationLog::Line line;
   line.number = manifest.snapshot();
   line.step = manifest.global_step();
