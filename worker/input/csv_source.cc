@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "base/random.h"
 #include "base/status_macros.h"
 #include "worker/input/file.h"
 #include "worker/input/sources.h"
@@ -80,6 +81,13 @@ class CsvSource : public ExampleSource {
     class_names_ = {config.class_names().begin(), config.class_names().end()};
     spec_.features.push_back(
         {.name = config.name(), .dims = {columns_.size()}});
+    if (config.hash_buckets() > 0) {
+      spec_.features[0].dtype = DType::kInt32;
+      spec_.features[0].classes = config.hash_buckets();
+      for (const size_t column : columns_) {
+        salts_.push_back(StableHash(names_[column], /*seed=*/0));
+      }
+    }
     if (label_column_.has_value()) {
       FeatureSpec label = {.name = "label", .dims = {}};
       label.classes = class_names_.empty()
@@ -116,10 +124,17 @@ class CsvSource : public ExampleSource {
                                               names_.size(), " are needed"));
     }
     example->values.resize(spec_.features.size());
-    example->values[0].Reset(DType::kFloat32, spec_.features[0].dims);
+    const FeatureSpec& feature = spec_.features[0];
+    example->values[0].Reset(feature.dtype, feature.dims);
     for (size_t i = 0; i < columns_.size(); ++i) {
+      const std::string& value = values[columns_[i]];
+      if (feature.dtype == DType::kInt32) {
+        example->values[0].values<int32_t>()[i] =
+            static_cast<int32_t>(BucketOf(i, value));
+        continue;
+      }
       ASSIGN_OR_RETURN(example->values[0].values<float>()[i],
-                       NumberOf(row, columns_[i], values[columns_[i]]));
+                       NumberOf(row, columns_[i], value));
     }
     if (!label_column_.has_value()) return absl::OkStatus();
     return ReadLabel(row, values[*label_column_], &example->values[1]);
@@ -241,6 +256,11 @@ class CsvSource : public ExampleSource {
         "'", files_[file]->path(), "' has no column beside the label"));
   }
 
+  uint64_t BucketOf(size_t i, absl::string_view text) const {
+    return StableHash(absl::StripAsciiWhitespace(text), salts_[i]) %
+           spec_.features[0].classes;
+  }
+
   absl::StatusOr<float> NumberOf(const Row& row, size_t column,
                                  absl::string_view text) const {
     const absl::string_view trimmed = absl::StripAsciiWhitespace(text);
@@ -289,6 +309,7 @@ class CsvSource : public ExampleSource {
   std::vector<uint64_t> starts_;
   std::vector<std::string> names_;  // Of all columns.
   std::vector<size_t> columns_;     // Of the feature.
+  std::vector<uint64_t> salts_;     // Of their hashes; none: they are numbers.
   absl::optional<size_t> label_column_;
   std::vector<std::string> class_names_;
   uint32_t checksum_ = 0;

@@ -1,9 +1,11 @@
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/random.h"
 #include "worker/input/sources.h"
 #include "worker/input/testing/idx_test_files.h"
 
@@ -61,6 +63,34 @@ TEST(CsvSourceTest, ColumnsAreNumberedWithoutAHeader) {
   ASSERT_TRUE((*source)->Read(0, &example).ok());
   EXPECT_THAT(example.values[0].values<float>(), ElementsAre(3));
   EXPECT_THAT(example.values[1].values<float>(), ElementsAre(1));
+}
+
+TEST(CsvSourceTest, TextsOfAnyKindBecomeNumbersBelowTheBuckets) {
+  v1::InputSource::Csv config = Config(
+      WriteTestFile("a.csv", "kind,site,ad\ncat,x,x\ncat,,x\ncat,x,-3.5\n"));
+  config.set_hash_buckets(1000003);
+  const auto source = OpenCsv("", config);
+  ASSERT_TRUE(source.ok()) << source.status();
+  const FeatureSpec& feature = (*source)->spec().features[0];
+  EXPECT_EQ(feature.dtype, DType::kInt32);
+  EXPECT_EQ(feature.classes, 1000003u);
+  std::vector<std::vector<int32_t>> rows;
+  for (uint64_t row = 0; row < 3; ++row) {
+    Example example;
+    ASSERT_TRUE((*source)->Read(row, &example).ok());
+    const auto values = example.values[0].values<int32_t>();
+    rows.emplace_back(values.begin(), values.end());
+    EXPECT_THAT(rows.back(),
+                ::testing::Each(::testing::AllOf(::testing::Ge(0),
+                                                 ::testing::Lt(1000003))));
+  }
+  EXPECT_NE(rows[0][0], rows[0][1]) << "each column's are its own";
+  EXPECT_NE(rows[0][0], rows[1][0]) << "nothing is a text, too";
+  EXPECT_EQ(rows[0][1], rows[1][1]);
+  EXPECT_EQ(rows[0][0], rows[2][0]);
+  // What is in checkpoints depends on it.
+  EXPECT_EQ(rows[0][0],
+            static_cast<int32_t>(StableHash("x", StableHash("site")) % 1000003));
 }
 
 TEST(CsvSourceTest, AByteOrderMarkIsNoPartOfTheFirstName) {
