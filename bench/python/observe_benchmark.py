@@ -19,6 +19,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import tempfile
@@ -42,9 +43,7 @@ class Health:
 
     def __init__(self, address):
         self._channel = grpc.insecure_channel(
-            address, [("grpc.min_reconnect_backoff_ms", 5),
-                      ("grpc.max_reconnect_backoff_ms", 5),
-                      ("grpc.initial_reconnect_backoff_ms", 5)])
+            address, [("grpc.max_reconnect_backoff_ms", 100)])
         self._check = self._channel.unary_unary("/grpc.health.v1.Health/Check")
 
     def serves(self, service):
@@ -78,14 +77,22 @@ class Job:
         threading.Thread(target=run.process.stdout.read, daemon=True).start()
         return run
 
-    def start_watched(self, task, *flags):
+    def metrics_address(self, task):
         host = self.cluster.address(task).split(":")[0]
-        return self.start(task, f"--metrics_address={host}:9090", *flags)
+        return f"{host}:{9090 + self.cluster.tasks.index(task)}"
+
+    def start_watched(self, task, *flags):
+        return self.start(task, f"--metrics_address={self.metrics_address(task)}",
+                          *flags)
 
     def scrape(self, task):
-        host = self.cluster.address(task).split(":")[0]
-        with urllib.request.urlopen(f"http://{host}:9090/metrics") as reply:
-            return reply.read().decode()
+        """The metrics; empty while nobody listens."""
+        try:
+            with urllib.request.urlopen(
+                    f"http://{self.metrics_address(task)}/metrics") as reply:
+                return reply.read().decode()
+        except OSError:
+            return ""
 
     def close(self):
         for run in self.running.values():
@@ -104,24 +111,44 @@ def processor_seconds(pid):
     return total / 1e9
 
 
+def used_by_ended():
+    """Processor seconds of all processes that were waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def wait_for_listener(address):
+    host, port = address.split(":")
+    while True:
+        try:
+            socket.create_connection((host, int(port))).close()
+            return
+        except OSError:
+            time.sleep(0.001)
+
+
 def measure_ready(rounds):
-    """Seconds until a ps, the chief and a program that only starts are there."""
+    """Seconds, and processor seconds, until a ps, the chief and a program that only
+    starts are there."""
     found = {"ps-0": [], "worker-0": [], "version": []}
     for _ in range(rounds):
         for task in ("ps-0", "worker-0"):
             job = Job(1, 1, LARGE)
-            health = Health(job.cluster.address(task))
             begin = time.monotonic()
-            job.start(task)
+            run = job.start(task)
+            wait_for_listener(job.cluster.address(task))
+            health = Health(job.cluster.address(task))
             while not health.serves("readiness"):
                 time.sleep(0.002)
-            found[task].append(time.monotonic() - begin)
+            found[task].append((time.monotonic() - begin,
+                                processor_seconds(run.process.pid)))
             health.close()
             job.close()
-        begin = time.monotonic()
+        begin, before = time.monotonic(), used_by_ended()
         subprocess.run([paramd.BINARY, "version"], check=True,
                        stdout=subprocess.DEVNULL)
-        found["version"].append(time.monotonic() - begin)
+        found["version"].append((time.monotonic() - begin,
+                                 used_by_ended() - before))
     return found
 
 
@@ -148,7 +175,7 @@ def measure_calls(times):
     for asked, other in (("ps-0", "worker-0"), ("worker-0", "ps-0")):
         still = job.running[other].process
         still.send_signal(signal.SIGSTOP)
-        time.sleep(0.5)
+        time.sleep(2)  # What is under way ends.
         pid = job.running[asked].process.pid
         health = Health(job.cluster.address(asked))
         costs[asked] = (cost_of(lambda t=asked: job.scrape(t), pid, times),
@@ -168,14 +195,10 @@ def train(epochs, watched):
     def every(seconds, call):
         def again():
             while not over.wait(seconds / WATCHED):
-                try:
-                    call()
-                except OSError:
-                    pass  # It has begun to listen, or ended.
+                call()
         threading.Thread(target=again, daemon=True).start()
 
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    begin = time.monotonic()
+    begin, before = time.monotonic(), used_by_ended()
     for task in job.cluster.tasks:
         if watched:
             job.start_watched(task, f"--epochs={epochs}", "--log_format=json")
@@ -188,12 +211,10 @@ def train(epochs, watched):
     for task, run in job.running.items():
         if run.process.wait() != 0:
             raise SystemExit(f"{task} failed")
-    took = time.monotonic() - begin
+    took, used = time.monotonic() - begin, used_by_ended() - before
     over.set()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     job.close()
-    return (after.ru_utime + after.ru_stime - before.ru_utime
-            - before.ru_stime), took
+    return used, took
 
 
 def main():
@@ -210,11 +231,14 @@ def main():
             print(f"{metric:32} {value:10.4g} {unit:4}", beside or "")
 
     rounds = 1 if options.quick else 5
-    ready = {task: statistics.median(values)
-             for task, values in measure_ready(rounds).items()}
-    for task in ("ps-0", "worker-0"):
-        report(f"ready.{task}", ready[task], "s", peer="paramd version",
-               peer_value=ready["version"])
+    ready = measure_ready(rounds)
+    for column, unit in enumerate(("s", "CPU-s")):
+        version, *tasks = (
+            statistics.median(values[column] for values in ready[name])
+            for name in ("version", "ps-0", "worker-0"))
+        for task, value in zip(("ps-0", "worker-0"), tasks):
+            report(f"ready.{task}", value, unit, peer="paramd version",
+                   peer_value=version)
     costs = measure_calls(300 if options.quick else 3000)
     for task, (scrape, probe) in costs.items():
         report(f"calls.scrape.{task}", 1e3 * scrape, "ms")
