@@ -57,11 +57,6 @@ int TlsInitCommand(const Invocation& invocation);
 int TlsRenewCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
 
-// What --tls_dir of a command that asks means.
-inline constexpr char kAskTlsDir[] =
-    "where processes speak TLS: the operator's certificate, of 'paramd tls "
-    "init' or an operator-0 in it";
-
 // All of them, in the order in which people are told.
 const std::vector<Command>& Commands();
 

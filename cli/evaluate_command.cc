@@ -4,38 +4,25 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
-#include "base/status_macros.h"
+#include "cli/chosen_model.h"
 #include "cli/command.h"
 #include "cli/exit_code.h"
 #include "cli/flags.h"
-#include "cli/saved_model.h"
+#include "worker/evaluation.h"
 
 namespace paramd {
 namespace {
 
-absl::StatusOr<Metrics> Evaluate(const SavedModel& saved) {
-  const auto weights = saved.spans();
-  Metrics sum;
-  RETURN_IF_ERROR(
-      ForEachBatch(*saved.data, [&](const Batch& batch) -> absl::Status {
-        ASSIGN_OR_RETURN(const Metrics metrics,
-                         saved.model->Evaluate(weights, batch));
-        sum += metrics;
-        return absl::OkStatus();
-      }));
-  return sum;
-}
-
-void PrintText(const SavedModel& saved, const Metrics& metrics) {
-  std::printf("%s, step %s, %s examples\n", saved.path.c_str(),
-              absl::StrCat(saved.step).c_str(),
+void PrintText(const ChosenModel& chosen, const Metrics& metrics) {
+  std::printf("%s, %s, %s examples\n", chosen.from.c_str(),
+              chosen.StepText().c_str(),
               absl::StrCat(metrics.examples).c_str());
   for (const NamedValue& value : metrics.Values()) {
     std::printf("  %-12s %.6g\n", value.name.c_str(), value.value);
   }
 }
 
-void PrintJson(const SavedModel& saved, const Metrics& metrics) {
+void PrintJson(const ChosenModel& chosen, const Metrics& metrics) {
   nlohmann::ordered_json values = nlohmann::ordered_json::object();
   for (const NamedValue& value : metrics.Values()) {
     // JSON has no other numbers.
@@ -43,31 +30,39 @@ void PrintJson(const SavedModel& saved, const Metrics& metrics) {
                              ? nlohmann::ordered_json(value.value)
                              : nlohmann::ordered_json(nullptr);
   }
-  const nlohmann::ordered_json all = {{"checkpoint", saved.path},
-                                      {"step", saved.step},
-                                      {"examples", metrics.examples},
-                                      {"metrics", values}};
+  nlohmann::ordered_json all;
+  all[chosen.live ? "live" : "checkpoint"] = chosen.from;
+  if (chosen.live) {
+    all["steps"] = {chosen.least_step, chosen.most_step};
+  } else {
+    all["step"] = chosen.least_step;
+  }
+  all["examples"] = metrics.examples;
+  all["metrics"] = values;
   std::printf("%s\n", all.dump().c_str());
 }
 
 }  // namespace
 
 int EvaluateCommand(const Invocation& invocation) {
-  SavedModelFlags saved_flags;
+  ChosenModelFlags chosen_flags;
   bool json = false;
-  Flags flags("evaluate", "--job FILE --checkpoint PATH [flags]",
-              "Computes the loss and the metrics of a checkpoint's weights on "
-              "the job's test set, in\nthis process. Changes nothing.");
+  Flags flags("evaluate",
+              "--job FILE (--checkpoint PATH|--live ADDRESS) [flags]",
+              "Computes the loss and the metrics of a checkpoint's weights, or "
+              "of those that servers\nhold now, on the job's test set, in this "
+              "process. Changes nothing.");
   flags.AddSwitch("json", "print one JSON object", &json);
-  saved_flags.AddTo(&flags);
+  chosen_flags.AddTo(&flags);
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
-  const auto saved = OpenSavedModel(saved_flags, invocation.models);
-  PrintError(saved.status());
-  if (!saved.ok()) return ExitCodeAtStart(saved.status());
-  const auto metrics = Evaluate(*saved);
+  const auto chosen = OpenChosenModel(chosen_flags, invocation.models);
+  PrintError(chosen.status());
+  if (!chosen.ok()) return ExitCodeAtStart(chosen.status());
+  const auto metrics = EvaluateOn(*chosen->data, chosen->spans(),
+                                  chosen->model.get(), chosen_flags.threads);
   PrintError(metrics.status());
   if (!metrics.ok()) return ExitCodeAtStart(metrics.status());
-  json ? PrintJson(*saved, *metrics) : PrintText(*saved, *metrics);
+  json ? PrintJson(*chosen, *metrics) : PrintText(*chosen, *metrics);
   return kExitFinished;
 }
 

@@ -73,6 +73,22 @@ class EvaluateTest(unittest.TestCase):
         self.assertAlmostEqual(evaluation["loss"], found["metrics"]["loss"],
                                places=9)
 
+    def test_threads_change_no_number(self):
+        alone = self.use("evaluate", "--json")
+        self.assertEqual(0, alone[0], alone[2])
+        self.assertEqual(alone, self.use("evaluate", "--json", "--threads=3"))
+        self.assertEqual(self.use("predict"),
+                         self.use("predict", "--threads=3"))
+
+    def test_a_test_set_that_a_filter_empties_is_said(self):
+        for command in ("evaluate", "predict"):
+            code, out, err = self.use(
+                command, "--set",
+                'input.stages=[{"filter": {"feature": "label", "max": -1}}]')
+            self.assertEqual((2, ""), (code, out), err)
+            self.assertIn("no example to evaluate on is left behind "
+                          "input.stages", err)
+
     def test_the_text_names_checkpoint_and_metrics(self):
         code, out, err = self.use("evaluate")
         self.assertEqual(0, code, err)
@@ -152,6 +168,13 @@ class EvaluateTest(unittest.TestCase):
     def test_what_is_wrong_is_said_in_a_sentence(self):
         for arguments, sentence in (
                 (["evaluate", "--job", self.job], "--checkpoint PATH is missing"),
+                (["evaluate", "--job", self.job, "--checkpoint", self.run_dir,
+                  "--live", "127.0.0.1:2222"],
+                 "--checkpoint and --live are both given"),
+                (["evaluate", "--job", self.job, "--checkpoint", self.run_dir,
+                  "--tls_dir", "tls"], "--tls_dir belongs to --live ADDRESS"),
+                (["evaluate", "--job", self.job, "--live", "nowhere"],
+                 "--live: "),
                 (["predict", "--job", self.job, "--checkpoint", self.run_dir,
                   "--format", "npy"], "--format npy needs --output FILE"),
                 (["predict", "--job", self.job, "--checkpoint", self.run_dir,

@@ -12,6 +12,11 @@
 
 namespace paramd {
 
+// What --tls_dir of a command that asks means.
+inline constexpr char kAskTlsDir[] =
+    "where processes speak TLS: the operator's certificate, of 'paramd tls "
+    "init' or an operator-0 in it";
+
 // Where the chief of the run in this directory takes operators' calls.
 std::string ChiefSocket(const std::string& run_dir);
 

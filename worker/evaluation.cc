@@ -1,9 +1,14 @@
 #include "worker/evaluation.h"
 
 #include <algorithm>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
 
-#include "absl/status/status.h"
+#include "absl/types/optional.h"
 
+#include "base/mutex.h"
 #include "base/status_macros.h"
 
 namespace paramd {
@@ -11,25 +16,139 @@ namespace {
 
 constexpr uint64_t kBatch = 500;
 
+absl::Status NoExample() {
+  return absl::InvalidArgumentError(
+      "no example to evaluate on is left behind input.stages; check the "
+      "filters among them");
+}
+
+// Hands batches to threads, and lets what they make of them be used one after
+// the other, in the order of the input: a thread that is ahead waits, so none
+// is more than a batch ahead of the slowest.
+//
+// Thread-safe.
+class Turns {
+ public:
+  explicit Turns(uint64_t batches) : batches_(batches) {}
+
+  // The next batch that nobody has; nothing if there is none or one failed.
+  absl::optional<uint64_t> Take() {
+    MutexLock lock(&mutex_);
+    if (!status_.ok() || taken_ == batches_) return absl::nullopt;
+    return taken_++;
+  }
+
+  // Waits until all batches before this one are used; false if one failed.
+  bool WaitFor(uint64_t batch) {
+    MutexLock lock(&mutex_);
+    while (status_.ok() && used_ < batch) changed_.Wait(&mutex_);
+    return status_.ok();
+  }
+
+  // REQUIRES: WaitFor has let this batch be used.
+  void End(absl::Status status) {
+    MutexLock lock(&mutex_);
+    status_ = std::move(status);
+    ++used_;
+    changed_.NotifyAll();
+  }
+
+  absl::Status status() const {
+    MutexLock lock(&mutex_);
+    return status_;
+  }
+
+ private:
+  const uint64_t batches_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t used_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+template <typename Result>
+using Compute =
+    absl::FunctionRef<absl::Status(TrainedModel*, const Batch&, Result*)>;
+
+// What one thread does.
+template <typename Result>
+void Work(const Pipeline& data, TrainedModel* model, Compute<Result> compute,
+          absl::FunctionRef<absl::Status(const Result&)> use, Turns* turns) {
+  Batch batch;
+  Result result;
+  while (const auto taken = turns->Take()) {
+    const uint64_t begin = *taken * kBatch;
+    const uint64_t end = std::min(data.size(), begin + kBatch);
+    absl::Status status =
+        data.Read({.epoch = 1, .begin = begin, .end = end}, &batch);
+    if (status.ok()) status = compute(model, batch, &result);
+    if (!turns->WaitFor(*taken)) return;
+    if (status.ok()) status = use(result);
+    turns->End(std::move(status));
+  }
+}
+
+template <typename Result>
+absl::Status InOrder(const Pipeline& data, TrainedModel* model, int threads,
+                     Compute<Result> compute,
+                     absl::FunctionRef<absl::Status(const Result&)> use) {
+  const uint64_t batches = (data.size() + kBatch - 1) / kBatch;
+  Turns turns(batches);
+  std::vector<std::unique_ptr<TrainedModel>> clones;
+  const uint64_t others =
+      std::min<uint64_t>(batches, static_cast<uint64_t>(threads)) - 1;
+  for (uint64_t i = 0; i < others; ++i) clones.push_back(model->Clone());
+  std::vector<std::thread> running;
+  for (const auto& clone : clones) {
+    running.emplace_back([&, own = clone.get()] {
+      Work<Result>(data, own, compute, use, &turns);
+    });
+  }
+  Work<Result>(data, model, compute, use, &turns);
+  for (std::thread& thread : running) thread.join();
+  return turns.status();
+}
+
 }  // namespace
 
 absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
-                                   TrainedModel* model) {
-  Batch batch;
+                                   TrainedModel* model, int threads) {
   Metrics sum;
-  for (uint64_t begin = 0; begin < data.size(); begin += kBatch) {
-    const uint64_t end = std::min(data.size(), begin + kBatch);
-    RETURN_IF_ERROR(
-        data.Read({.epoch = 1, .begin = begin, .end = end}, &batch));
-    ASSIGN_OR_RETURN(const Metrics metrics, model->Evaluate(weights, batch));
-    sum += metrics;
-  }
-  if (sum.examples == 0) {
-    return absl::InvalidArgumentError(
-        "no example to evaluate on is left behind input.stages; check the "
-        "filters among them");
-  }
+  RETURN_IF_ERROR(InOrder<Metrics>(
+      data, model, threads,
+      [&](TrainedModel* own, const Batch& batch,
+          Metrics* metrics) -> absl::Status {
+        ASSIGN_OR_RETURN(*metrics, own->Evaluate(weights, batch));
+        return absl::OkStatus();
+      },
+      [&](const Metrics& metrics) {
+        sum += metrics;
+        return absl::OkStatus();
+      }));
+  if (sum.examples == 0) return NoExample();
   return sum;
+}
+
+absl::Status PredictOn(const Pipeline& data, WeightSpans weights,
+                       TrainedModel* model, int threads,
+                       absl::FunctionRef<absl::Status(const Batch&)> use) {
+  struct Predicted {
+    uint64_t examples = 0;
+    Batch out;
+  };
+  uint64_t examples = 0;
+  RETURN_IF_ERROR(InOrder<Predicted>(
+      data, model, threads,
+      [&](TrainedModel* own, const Batch& batch, Predicted* predicted) {
+        predicted->examples = batch.size();
+        return own->Predict(weights, batch, &predicted->out);
+      },
+      [&](const Predicted& predicted) {
+        examples += predicted.examples;
+        return predicted.examples == 0 ? absl::OkStatus() : use(predicted.out);
+      }));
+  return examples == 0 ? NoExample() : absl::OkStatus();
 }
 
 }  // namespace paramd

@@ -1,6 +1,8 @@
 #ifndef PARAMD_WORKER_EVALUATION_H_
 #define PARAMD_WORKER_EVALUATION_H_
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 #include "worker/input/pipeline.h"
@@ -8,12 +10,21 @@
 
 namespace paramd {
 
-// The model's result on all examples of `data` with these weights. The same
-// bits wherever it is computed. An error if an example can't be read, and
-// kInvalidArgument if the stages leave none.
-// REQUIRES: as TrainedModel::Evaluate.
+// The model's result on all examples of `data` with these weights, computed by
+// so many threads, each with a clone of the model but for the caller's. The
+// same bits wherever and by however many it is computed: batches are the same,
+// and are added in the order of the input. An error if an example can't be
+// read, the first one in that order, and kInvalidArgument if the stages leave
+// none. REQUIRES: as TrainedModel::Evaluate; threads > 0.
 absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
-                                   TrainedModel* model);
+                                   TrainedModel* model, int threads = 1);
+
+// Calls `use`, one call at a time, with what the model predicts of all
+// examples, in the order of the input, some of them each time and never none;
+// else as EvaluateOn. Also the first error of `use`.
+absl::Status PredictOn(const Pipeline& data, WeightSpans weights,
+                       TrainedModel* model, int threads,
+                       absl::FunctionRef<absl::Status(const Batch&)> use);
 
 }  // namespace paramd
 

@@ -53,6 +53,7 @@ class TlsTest(unittest.TestCase):
         code, output = command("status", cluster.address("worker-0"), flag)
         self.assertEqual(code, 0, output)
         self.assertIn("tiny", output)
+        self.check_live_weights(cluster, tls)
         with open(os.path.join(tls, "ps-0", "tls.crt"),
                   encoding="utf-8") as file:
             before = file.read()
@@ -69,6 +70,18 @@ class TlsTest(unittest.TestCase):
         for task, run in runs.items():
             self.assertEqual(run.wait(), 0, f"{task}: {run.output}")
         self.assertTrue(paramd.checkpoints(cluster.run_directory))
+
+    def check_live_weights(self, cluster, tls):
+        """Whoever has a certificate of the job may read its weights."""
+        live = ["evaluate", "--job", cluster.job, "--live",
+                cluster.address("worker-0")]
+        for directory in (tls, os.path.join(tls, "worker-1")):
+            code, output = command(*live, f"--tls_dir={directory}")
+            self.assertEqual(code, 0, output)
+            self.assertIn("64 examples", output)
+        code, output = command(*live)
+        self.assertEqual(code, 138, output)
+        self.assertIn("if it speaks TLS, give this process --tls_dir", output)
 
     def test_who_has_no_certificate_of_the_job_is_told(self):
         cluster = self.cluster(servers=1, workers=2)

@@ -1,0 +1,302 @@
+#include "client/live_weights.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/mutex.h"
+#include "client/testing/scripted_process.h"
+#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/data.pb.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+v1::Version Number(uint64_t counter) {
+  v1::Version version;
+  version.set_term(1);
+  version.set_counter(counter);
+  return version;
+}
+
+v1::Variable MakeVariable(const std::string& name,
+                          const std::vector<uint64_t>& shape) {
+  v1::Variable variable;
+  variable.set_name(name);
+  for (const uint64_t size : shape) variable.add_shape(size);
+  return variable;
+}
+
+// One process that is the chief, and two servers that are shards of one
+// process: "w", a 3 x 2, has two rows on the first and one on the second, "b",
+// two numbers, is on the second. Element i of a variable is i in `values`.
+class LiveWeightsTest : public testing::Test {
+ protected:
+  LiveWeightsTest()
+      : process_([this](const ScriptedProcess::Call& call) {
+          return Answer(call);
+        }) {
+    MutexLock lock(&mutex_);
+    configuration_.mutable_version()->set_term(1);
+    configuration_.mutable_consistency()->set_mode(v1::Consistency::ASYNC);
+    for (uint32_t i = 0; i < 2; ++i) {
+      v1::ServerMember* const server = configuration_.add_servers();
+      server->set_index(i);
+      server->set_incarnation(7);
+      *server->mutable_generation() = Number(1);
+    }
+    v1::Layout& layout = *configuration_.mutable_layout();
+    *layout.add_variables() = MakeVariable("w", {3, 2});
+    *layout.add_variables() = MakeVariable("b", {2});
+    AddSliceLocked(0, 0, 2, 0);
+    AddSliceLocked(0, 2, 3, 1);
+    AddSliceLocked(1, 0, 2, 1);
+  }
+
+  void AddSliceLocked(uint32_t variable, uint64_t begin, uint64_t end,
+                      uint32_t server) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    v1::Slice* const slice = configuration_.mutable_layout()->add_slices();
+    slice->set_variable(variable);
+    slice->set_row_begin(begin);
+    slice->set_row_end(end);
+    slice->set_server(server);
+  }
+
+  LiveWeights Live(absl::Duration timeout = absl::Minutes(1)) const {
+    return LiveWeights({.address = process_.address(), .timeout = timeout});
+  }
+  static std::vector<v1::Variable> Both() {
+    return {MakeVariable("w", {3, 2}), MakeVariable("b", {2})};
+  }
+
+  absl::StatusOr<std::string> Answer(const ScriptedProcess::Call& call) {
+    MutexLock lock(&mutex_);
+    if (call.method == "/paramd.v1.Control/Status") return StatusLocked();
+    if (call.method == "/paramd.v1.Coordinator/GetConfiguration") {
+      v1::GetConfigurationReply reply;
+      *reply.mutable_configuration() = configuration_;
+      return reply.SerializeAsString();
+    }
+    v1::PullRequest request;
+    EXPECT_TRUE(request.ParseFromString(call.request));
+    return PullLocked(call.shard == "1" ? 1 : 0, request);
+  }
+
+  std::string StatusLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    v1::StatusReply reply;
+    reply.set_incarnation(7);
+    reply.mutable_task()->set_type(v1::WORKER);
+    if (!is_chief_) return reply.SerializeAsString();
+    reply.mutable_job()->set_waiting_for("ps-1");
+    for (uint32_t i = 0; i < 2; ++i) {
+      v1::Member* const member = reply.mutable_job()->add_members();
+      member->mutable_task()->set_type(v1::PS);
+      member->mutable_task()->set_index(i);
+      member->set_address(process_.address());
+    }
+    return reply.SerializeAsString();
+  }
+
+  absl::StatusOr<std::string> PullLocked(uint32_t server,
+                                         const v1::PullRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    ++pulls_;
+    if (!refusals_.empty()) {
+      absl::Status refusal = refusals_.back();
+      refusals_.pop_back();
+      return refusal;
+    }
+    v1::PullReply reply;
+    *reply.mutable_server_generation() =
+        Number(pulls_ <= other_generation_until_ ? 9 : 1);
+    reply.set_incarnation(7);
+    reply.set_encoding(v1::FP32);
+    reply.set_step(pulls_ <= moves_until_ ? 100 + pulls_ : 200);
+    std::string payload;
+    for (const v1::PullBlock& block : request.blocks()) {
+      const v1::Slice& slice = configuration_.layout().slices(block.slice());
+      EXPECT_EQ(slice.server(), server);
+      const uint64_t width = slice.variable() == 0 ? 2 : 1;
+      v1::PulledBlock* const pulled = reply.add_blocks();
+      pulled->set_slice(block.slice());
+      pulled->set_block(block.block());
+      pulled->mutable_version()->set_life(5);
+      pulled->mutable_version()->set_counter(reply.step() + slice.server());
+      for (uint64_t i = slice.row_begin() * width; i < slice.row_end() * width;
+           ++i) {
+        const float value = static_cast<float>(i);
+        payload.append(reinterpret_cast<const char*>(&value), sizeof(value));
+        pulled->set_elements(pulled->elements() + 1);
+      }
+    }
+    if (cut_ && !payload.empty()) payload.pop_back();
+    reply.set_payload(payload);
+    return reply.SerializeAsString();
+  }
+
+  Mutex mutex_;
+  v1::Configuration configuration_ ABSL_GUARDED_BY(mutex_);
+  bool is_chief_ ABSL_GUARDED_BY(mutex_) = true;
+  // What pulls are answered with: fewer bytes, these refusals, the last first,
+  // or up to that many pulls another generation and a step that goes on.
+  bool cut_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<absl::Status> refusals_ ABSL_GUARDED_BY(mutex_);
+  uint64_t other_generation_until_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t moves_until_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t pulls_ ABSL_GUARDED_BY(mutex_) = 0;
+  ScriptedProcess process_;  // Last: ends before what it uses.
+};
+
+TEST_F(LiveWeightsTest, AllVariablesArePulledFromAllServers) {
+  const auto variables = Live().Variables();
+  ASSERT_TRUE(variables.ok()) << variables.status();
+  ASSERT_EQ(variables->size(), 2u);
+  EXPECT_EQ((*variables)[0].name(), "w");
+  const auto pulled = Live().Pull(*variables);
+  ASSERT_TRUE(pulled.ok()) << pulled.status();
+  EXPECT_THAT(pulled->values,
+              ElementsAre(ElementsAre(0, 1, 2, 3, 4, 5), ElementsAre(0, 1)));
+  EXPECT_EQ(pulled->least_step, 200u);
+  EXPECT_EQ(pulled->most_step, 201u);
+}
+
+TEST_F(LiveWeightsTest, OneVariableIsPulledAlone) {
+  const auto pulled = Live().Pull({MakeVariable("b", {2})});
+  ASSERT_TRUE(pulled.ok()) << pulled.status();
+  EXPECT_THAT(pulled->values, ElementsAre(ElementsAre(0, 1)));
+  MutexLock lock(&mutex_);
+  EXPECT_EQ(pulls_, 1u);
+}
+
+TEST_F(LiveWeightsTest, WhatTheJobDoesNotHaveIsNamed) {
+  const auto unknown = Live().Pull({MakeVariable("v", {2})});
+  EXPECT_TRUE(absl::IsNotFound(unknown.status())) << unknown.status();
+  EXPECT_THAT(unknown.status().message(), HasSubstr("no variable 'v'"));
+  const auto other = Live().Pull({MakeVariable("b", {4})});
+  EXPECT_TRUE(absl::IsInvalidArgument(other.status())) << other.status();
+  EXPECT_EQ(other.status().message(),
+            "variable 'b' is 4 here; in the running job it is 2");
+  const auto twice =
+      Live().Pull({MakeVariable("b", {2}), MakeVariable("b", {2})});
+  EXPECT_TRUE(absl::IsInvalidArgument(twice.status())) << twice.status();
+}
+
+TEST_F(LiveWeightsTest, WhatMayPassIsTriedAgain) {
+  {
+    MutexLock lock(&mutex_);
+    refusals_ = {Refuse(v1::Refusal::NOT_READY, "ps-0", "ps-0 is filling")};
+  }
+  const auto pulled = Live().Pull(Both());
+  ASSERT_TRUE(pulled.ok()) << pulled.status();
+  EXPECT_EQ(pulled->values[0][5], 5);
+}
+
+TEST_F(LiveWeightsTest, WhatHasNotPassedInTimeIsSaid) {
+  {
+    MutexLock lock(&mutex_);
+    refusals_.assign(100,
+                     Refuse(v1::Refusal::NOT_READY, "ps-0", "ps-0 is filling"));
+  }
+  EXPECT_EQ(Live(absl::Milliseconds(300)).Pull(Both()).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST_F(LiveWeightsTest, TheEndOfTheJobIsSaidAtOnce) {
+  {
+    MutexLock lock(&mutex_);
+    refusals_ = {Refuse(v1::Refusal::JOB_FINISHED, "ps-0", "it is over")};
+  }
+  const auto pulled = Live().Pull(Both());
+  EXPECT_TRUE(absl::IsCancelled(pulled.status())) << pulled.status();
+  EXPECT_THAT(pulled.status().message(), HasSubstr("the job has ended"));
+}
+
+TEST_F(LiveWeightsTest, WhatAnotherLifeOfAServerHoldsIsNotMixedIn) {
+  {
+    MutexLock lock(&mutex_);
+    other_generation_until_ = 1;
+  }
+  const auto pulled = Live().Pull(Both());
+  ASSERT_TRUE(pulled.ok()) << pulled.status();
+  EXPECT_THAT(pulled->values[0], ElementsAre(0, 1, 2, 3, 4, 5));
+  {
+    MutexLock lock(&mutex_);
+    other_generation_until_ = 1000;
+  }
+  const auto never = Live(absl::Milliseconds(300)).Pull(Both());
+  EXPECT_TRUE(absl::IsUnavailable(never.status())) << never.status();
+  EXPECT_THAT(never.status().message(),
+              HasSubstr("was restored while its weights were pulled"));
+}
+
+TEST_F(LiveWeightsTest, InSyncModeItAsksAgainUntilAllIsOfOneStep) {
+  {
+    MutexLock lock(&mutex_);
+    configuration_.mutable_consistency()->set_mode(v1::Consistency::SYNC);
+    moves_until_ = 5;
+  }
+  const auto pulled = Live().Pull(Both());
+  ASSERT_TRUE(pulled.ok()) << pulled.status();
+  MutexLock lock(&mutex_);
+  EXPECT_EQ(pulls_, 8u) << "two servers, at steps 101 to 105, then 200";
+}
+
+TEST_F(LiveWeightsTest, AJobWhoseStepsAreFasterIsPulledAllTheSame) {
+  {
+    MutexLock lock(&mutex_);
+    configuration_.mutable_consistency()->set_mode(v1::Consistency::SYNC);
+    moves_until_ = 1000;
+  }
+  const auto pulled = Live().Pull(Both());
+  ASSERT_TRUE(pulled.ok()) << pulled.status();
+  EXPECT_LT(pulled->least_step, pulled->most_step);
+}
+
+TEST_F(LiveWeightsTest, AnAnswerThatLacksBytesIsRefused) {
+  {
+    MutexLock lock(&mutex_);
+    cut_ = true;
+  }
+  const auto pulled = Live().Pull(Both());
+  EXPECT_EQ(pulled.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(pulled.status().message(), HasSubstr("answered a pull"));
+}
+
+TEST_F(LiveWeightsTest, BeforeTheVariablesArePlacedTheChiefSaysWhy) {
+  {
+    MutexLock lock(&mutex_);
+    configuration_.clear_servers();
+  }
+  const auto pulled = Live(absl::Milliseconds(300)).Pull(Both());
+  EXPECT_TRUE(absl::IsUnavailable(pulled.status()));
+  EXPECT_EQ(pulled.status().message(),
+            "the chief has not placed the variables yet: it waits for ps-1");
+}
+
+TEST_F(LiveWeightsTest, AProcessWithoutAChiefIsNamed) {
+  {
+    MutexLock lock(&mutex_);
+    is_chief_ = false;
+  }
+  const auto pulled = Live().Pull(Both());
+  EXPECT_TRUE(absl::IsNotFound(pulled.status())) << pulled.status();
+  EXPECT_THAT(pulled.status().message(),
+              HasSubstr("is not told where its chief is"));
+}
+
+TEST_F(LiveWeightsTest, WhereNobodyListensItFailsAtOnce) {
+  LiveWeights nobody({.address = "127.77.77.77:1", .timeout = absl::Hours(1)});
+  EXPECT_EQ(nobody.Variables().status(),
+            absl::UnavailableError("the process at '127.77.77.77:1' can't be "
+                                   "reached: refused"));
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,151 @@
+#include "worker/evaluation.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "worker/input/testing/fake_source.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kExamples = 4321;
+const std::vector<v1::Variable> kNoVariables;
+
+// Predicts an example's number. The losses of batches have very different
+// sizes, so a sum tells in which order they were added.
+class NumberModel : public TrainedModel {
+ public:
+  const std::vector<v1::Variable>& variables() const override {
+    return kNoVariables;
+  }
+  std::unique_ptr<TrainedModel> Clone() const override {
+    return std::make_unique<NumberModel>();
+  }
+  absl::StatusOr<Metrics> Step(WeightSpans, const Batch&, const StepOptions&,
+                               GradientSpans, Ready) override {
+    return absl::UnimplementedError("nobody trains it");
+  }
+  absl::StatusOr<Metrics> Evaluate(WeightSpans, const Batch& batch) override {
+    Metrics metrics;
+    metrics.examples = batch.size();
+    metrics.sums.push_back({.kind = Metrics::Kind::kAuc});
+    for (const float number : batch.columns[0].values<float>()) {
+      metrics.loss_sum += number < 1000 ? 1e16 : 1 / (1 + number);
+      metrics.scores.push_back(
+          {.score = number, .positive = static_cast<int>(number) % 3 == 0});
+    }
+    return metrics;
+  }
+  absl::Status Predict(WeightSpans, const Batch& batch, Batch* out) override {
+    out->Reset({{FeatureSpec{"prediction", DType::kFloat32, {}}}},
+               batch.size());
+    const auto numbers = batch.columns[0].values<float>();
+    std::copy(numbers.begin(), numbers.end(),
+              out->columns[0].values<float>().begin());
+    return absl::OkStatus();
+  }
+  ModelCost cost() const override { return {}; }
+};
+
+std::unique_ptr<Pipeline> TestData(std::unique_ptr<FakeSource> source,
+                                   double least_label = 0) {
+  v1::InputConfig config;
+  auto* const filter = config.add_stages()->mutable_filter();
+  filter->set_feature("label");
+  filter->set_min(least_label);
+  filter->set_max(1e300);
+  auto made = Pipeline::Create(std::move(source), config, {.training = false});
+  EXPECT_TRUE(made.ok()) << made.status();
+  return *std::move(made);
+}
+
+TEST(EvaluationTest, TheNumbersAreTheSameWhateverTheNumberOfThreads) {
+  const auto data = TestData(std::make_unique<FakeSource>(kExamples));
+  NumberModel model;
+  const auto alone = EvaluateOn(*data, {}, &model);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(alone->examples, kExamples);
+  for (const int threads : {2, 3, 8, 100}) {
+    const auto shared = EvaluateOn(*data, {}, &model, threads);
+    ASSERT_TRUE(shared.ok()) << shared.status();
+    EXPECT_EQ(shared->examples, alone->examples);
+    EXPECT_EQ(shared->loss_sum, alone->loss_sum) << threads;
+    ASSERT_EQ(shared->scores.size(), alone->scores.size());
+    EXPECT_EQ(shared->Values()[1].value, alone->Values()[1].value);
+  }
+}
+
+TEST(EvaluationTest, PredictionsComeInTheOrderOfTheInput) {
+  const auto data = TestData(std::make_unique<FakeSource>(kExamples));
+  NumberModel model;
+  std::vector<float> expected(kExamples);
+  std::iota(expected.begin(), expected.end(), 0.0f);
+  for (const int threads : {1, 4}) {
+    std::vector<float> found;
+    const absl::Status status =
+        PredictOn(*data, {}, &model, threads, [&](const Batch& batch) {
+          const auto numbers = batch.columns[0].values<float>();
+          found.insert(found.end(), numbers.begin(), numbers.end());
+          return absl::OkStatus();
+        });
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_THAT(found, ElementsAreArray(expected));
+  }
+}
+
+TEST(EvaluationTest, AnExampleThatCannotBeReadEndsItBehindWhatComesBefore) {
+  auto source = std::make_unique<FakeSource>(kExamples);
+  source->set_unreadable(1600);
+  const auto data = TestData(std::move(source));
+  NumberModel model;
+  for (const int threads : {1, 4}) {
+    uint64_t used = 0;
+    const absl::Status status =
+        PredictOn(*data, {}, &model, threads, [&](const Batch& batch) {
+          used += batch.size();
+          return absl::OkStatus();
+        });
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_EQ(used, 1500u);
+    EXPECT_TRUE(
+        absl::IsDataLoss(EvaluateOn(*data, {}, &model, threads).status()));
+  }
+}
+
+TEST(EvaluationTest, WhatCannotBeUsedEndsIt) {
+  const auto data = TestData(std::make_unique<FakeSource>(kExamples));
+  NumberModel model;
+  int calls = 0;
+  const absl::Status status =
+      PredictOn(*data, {}, &model, 3, [&](const Batch& /*batch*/) {
+        return ++calls == 2 ? absl::UnavailableError("the disk is full")
+                            : absl::OkStatus();
+      });
+  EXPECT_EQ(status, absl::UnavailableError("the disk is full"));
+  EXPECT_EQ(calls, 2);
+}
+
+TEST(EvaluationTest, WhereAFilterLeavesNothingItIsSaid) {
+  const auto data = TestData(std::make_unique<FakeSource>(kExamples), 100);
+  NumberModel model;
+  const absl::Status evaluated = EvaluateOn(*data, {}, &model).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(evaluated)) << evaluated;
+  EXPECT_THAT(evaluated.message(), HasSubstr("no example to evaluate on"));
+  EXPECT_EQ(PredictOn(*data, {}, &model, 2,
+                      [](const Batch& /*batch*/) {
+                        return absl::InternalError("there is nothing to use");
+                      }),
+            evaluated);
+}
+
+}  // namespace
+}  // namespace paramd
