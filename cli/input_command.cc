@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <string>
@@ -20,6 +18,7 @@
 #include "cli/job_flags.h"
 #include "cli/text_layout.h"
 #include "config/batch_rule.h"
+#include "worker/chrome_trace.h"
 #include "worker/input/open_pipeline.h"
 
 namespace paramd {
@@ -48,7 +47,7 @@ struct Measured {
 
 // Takes batches and does nothing with them.
 absl::StatusOr<Measured> Run(const Wanted& wanted, v1::JobConfig job,
-                             InputTrace* trace) {
+                             ChromeTrace* trace) {
   RETURN_IF_ERROR(DeriveBatch(/*workers=*/1, &job));
   ASSIGN_OR_RETURN(auto pipeline,
                    OpenTrainingData(job.input(), job.seed()));
@@ -78,7 +77,9 @@ absl::StatusOr<Measured> Run(const Wanted& wanted, v1::JobConfig job,
     ASSIGN_OR_RETURN(Prefetcher::NextBatch next,
                      prefetcher.WaitForNext(kPatience));
     const Time came = MonotonicNow();
-    if (trace != nullptr) trace->Add("wait for a batch", asked, came);
+    if (trace != nullptr) {
+      trace->Add(ChromeTrace::Lane::kCompute, "wait for a batch", asked, came);
+    }
     measured.examples += next.batch->size();
     prefetcher.Recycle(std::move(next.batch));
     if (came - begin >= limit) break;
@@ -156,21 +157,13 @@ std::string Describe(const Measured& measured) {
   return text;
 }
 
-absl::Status WriteTrace(const InputTrace& trace, const std::string& path) {
-  const std::string text = trace.ToJson();
-  std::FILE* const file = std::fopen(path.c_str(), "wb");
-  const bool is_written =
-      file != nullptr &&
-      std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool is_closed = file != nullptr && std::fclose(file) == 0;
-  if (!is_written || !is_closed) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--trace: '", path, "' cannot be written: ", std::strerror(errno)));
-  }
+absl::Status WriteTrace(const ChromeTrace& trace, const std::string& path) {
+  RETURN_IF_ERROR(trace.WriteTo(path));
   if (trace.left_out() > 0) {
     std::fprintf(stderr,
-                 "paramd: the trace has the first %s events; %s more happened\n",
-                 WithCommas(InputTrace::kMost).c_str(),
+                 "paramd: the trace has the first %s events of each kind; %s "
+                 "more happened\n",
+                 WithCommas(ChromeTrace::kMost).c_str(),
                  WithCommas(trace.left_out()).c_str());
   }
   return absl::OkStatus();
@@ -178,7 +171,7 @@ absl::Status WriteTrace(const InputTrace& trace, const std::string& path) {
 
 absl::Status Bench(const Wanted& wanted) {
   ASSIGN_OR_RETURN(const LoadedJob job, wanted.job.Load());
-  InputTrace trace;
+  ChromeTrace trace("input bench");
   const bool has_trace = !wanted.trace_path.empty();
   ASSIGN_OR_RETURN(const Measured measured,
                    Run(wanted, job.config, has_trace ? &trace : nullptr));

@@ -25,6 +25,7 @@
 #include "cli/termination_log.h"
 #include "cli/version.h"
 #include "coordinator/chief_lease.h"
+#include "worker/chrome_trace.h"
 
 namespace paramd {
 namespace {
@@ -41,6 +42,7 @@ struct LocalOptions {
   bool resume = false;
   std::string kill;  // Whom, and when: see KillPlan.
   std::string tls_dir;  // Empty: no TLS.
+  std::string trace_path;  // Empty: none.
 };
 
 // Where this run writes: what the job says, or the next free directory below
@@ -105,6 +107,10 @@ class LocalCluster {
       task.process.arguments.push_back(
           absl::StrCat("--tls_dir=", PathFromRoot(options_.tls_dir)));
     }
+    if (type == "worker" && !options_.trace_path.empty()) {
+      task.process.arguments.push_back(
+          absl::StrCat("--trace=", PathFromRoot(TraceOf(index))));
+    }
     // They end, and this process says why it does.
     task.process.arguments.push_back("--linger_when_finished=false");
     task.process.arguments.push_back("--termination_log=");
@@ -116,6 +122,25 @@ class LocalCluster {
     task.process.environment =
         EnvironmentWith("TF_CONFIG", cluster.TfConfig(type, index));
     return task;
+  }
+
+  // Where a worker writes its own.
+  std::string TraceOf(int worker) const {
+    return absl::StrCat(options_.trace_path, ".worker-", worker);
+  }
+
+  // Makes one of those that the workers wrote at their end; one that was killed
+  // wrote none.
+  void JoinTraceFiles() {
+    if (options_.trace_path.empty()) return;
+    std::vector<std::string> paths;
+    for (int i = 0; i < options_.workers; ++i) paths.push_back(TraceOf(i));
+    const absl::Status status = JoinTraces(paths, options_.trace_path);
+    if (!status.ok()) {
+      return console_.Say(std::string(status.message()));
+    }
+    for (const std::string& path : paths) std::remove(path.c_str());
+    console_.Say(absl::StrCat("trace of the workers: ", options_.trace_path));
   }
 
   Supervisor::Outcome RunAt(const LoopbackCluster& cluster) {
@@ -143,6 +168,7 @@ class LocalCluster {
     Supervisor supervisor(std::move(options), std::move(tasks));
     supervisor_ = &supervisor;
     Supervisor::Outcome outcome = supervisor.Run();
+    if (!outcome.port_taken) JoinTraceFiles();
     if (outcome.exit_code == kExitFinished) ShowTheEnd();
     console_.KeepBlock();
     return outcome;
@@ -297,6 +323,7 @@ void AddFlags(LocalOptions* options, Flags* flags) {
                  "the processes speak TLS, with what 'paramd tls init' made in "
                  "DIR for each",
                  &options->tls_dir);
+  flags->AddText("trace", "FILE", kTraceFlag, &options->trace_path);
   options->job.AddTo(flags);
 }
 

@@ -288,7 +288,8 @@ absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
   LogStart(*prepared);
   RETURN_IF_ERROR(SettleRunDirectory(prepared));
   ASSIGN_OR_RETURN(prepared->process,
-                   Process::Create(prepared->role, prepared->job, models));
+                   Process::Create(prepared->role, prepared->job, models,
+                                   options.trace_path));
   RETURN_IF_ERROR(MakeRuntime(options, prepared));
   prepared->process->AddTo(prepared->runtime.get());
   // After those of the parts: it adds to what they say.

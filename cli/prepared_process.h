@@ -25,6 +25,7 @@ struct RunOptions {
   std::string health_address;  // Empty: no port of its own.
   std::string incarnation;  // As text; empty: one is drawn.
   std::string replaces;     // As text; empty: not known.
+  std::string trace_path;   // Of a worker's ChromeTrace; empty: none.
   // Of a program that the worker is in: the examples behind the numbers that it
   // is told (input.train.indices and input.test.indices). 0: there is none.
   uint64_t training_examples = 0;

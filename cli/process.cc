@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/process_limits.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "checkpoint/initial_values.h"
@@ -43,9 +44,11 @@ const OptimizerKernels* KernelsFor(v1::JobConfig::Cpu cpu) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Process>> Process::Create(
-    const ProcessRole& role, const LoadedJob& job,
-    const ModelFactory& models) {
+    const ProcessRole& role, const LoadedJob& job, const ModelFactory& models,
+    const std::string& trace_path) {
   std::unique_ptr<Process> process(new Process(role, job));
+  process->trace_path_ = trace_path;
+  RETURN_IF_ERROR(process->CreateTrace());
   if (KernelsFor(job.config.cpu()) == nullptr) {
     return absl::InvalidArgumentError(
         "cpu: this machine does not have these instructions; leave it out");
@@ -68,6 +71,33 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Create(
 Process::Process(const ProcessRole& role, const LoadedJob& job)
     : role_(role), job_(job) {}
 
+absl::Status Process::CreateTrace() {
+  if (trace_path_.empty()) return absl::OkStatus();
+  if (!role_.worker.has_value()) {
+    Log(LogLevel::kWarning, "--trace is for workers; this process writes none");
+    return absl::OkStatus();
+  }
+  trace_ = std::make_unique<ChromeTrace>(
+      absl::StrCat("worker-", *role_.worker), *role_.worker);
+  // What is wrong with the path is said now, not when the job is done.
+  return trace_->WriteTo(trace_path_);
+}
+
+void Process::WriteTrace() const {
+  if (trace_ == nullptr) return;
+  const absl::Status status = trace_->WriteTo(trace_path_);
+  if (!status.ok()) {
+    Log(LogLevel::kWarning, "no trace", {{"why", status.message()}});
+  } else if (trace_->left_out() > 0) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("the trace has the first ", ChromeTrace::kMost,
+                     " events of each kind"),
+        {{"path", trace_path_}, {"left_out", trace_->left_out()}});
+  } else {
+    Log(LogLevel::kInfo, "wrote the trace", {{"path", trace_path_}});
+  }
+}
+
 absl::Status Process::CreateWorker(const ModelFactory& models) {
   Worker::Options options;
   options.index = *role_.worker;
@@ -77,7 +107,8 @@ absl::Status Process::CreateWorker(const ModelFactory& models) {
   options.pid = static_cast<uint32_t>(getpid());
   options.job = job_.config;
   options.job_digest = job_.digest;
-  ASSIGN_OR_RETURN(worker_, WorkerProcess::Create(options, models));
+  ASSIGN_OR_RETURN(worker_, WorkerProcess::Create(options, models,
+                                                  trace_.get()));
   return absl::OkStatus();
 }
 
@@ -132,6 +163,12 @@ void Process::AddTo(Runtime* runtime) {
 }
 
 absl::Status Process::Run(Runtime* runtime) {
+  absl::Status status = RunParts(runtime);
+  WriteTrace();
+  return status;
+}
+
+absl::Status Process::RunParts(Runtime* runtime) {
   if (coordinator_ == nullptr) return runtime->Run();
   coordinator_->lease()->Keep(
       [runtime](absl::Status status) { runtime->Stop(std::move(status)); });

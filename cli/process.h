@@ -12,6 +12,7 @@
 #include "coordinator/coordinator_process.h"
 #include "net/runtime.h"
 #include "server/parameter_server.h"
+#include "worker/chrome_trace.h"
 #include "worker/evaluator/evaluator_process.h"
 #include "worker/worker_process.h"
 
@@ -43,9 +44,11 @@ struct ProcessRole {
 class Process {
  public:
   // The errors of the parts, each naming the file, layer or directory.
+  // `trace_path`: where a worker writes a ChromeTrace at the end of Run; empty:
+  // nowhere.
   static absl::StatusOr<std::unique_ptr<Process>> Create(
       const ProcessRole& role, const LoadedJob& job,
-      const ModelFactory& models);
+      const ModelFactory& models, const std::string& trace_path = "");
 
   // Called once.
   void AddTo(Runtime* runtime);
@@ -57,14 +60,19 @@ class Process {
  private:
   Process(const ProcessRole& role, const LoadedJob& job);
 
+  absl::Status CreateTrace();
   absl::Status CreateWorker(const ModelFactory& models);
   absl::Status CreateCoordinator();
   // Of a model that brings them.
   absl::Status WriteInitialValuesFor(Coordinator::Options* options) const;
   void CreateServer(Runtime* runtime);
+  absl::Status RunParts(Runtime* runtime);
+  void WriteTrace() const;
 
   const ProcessRole role_;
   const LoadedJob job_;
+  std::string trace_path_;
+  std::unique_ptr<ChromeTrace> trace_;  // Null: none is wanted.
   std::unique_ptr<WorkerProcess> worker_;
   std::unique_ptr<CoordinatorProcess> coordinator_;
   std::unique_ptr<ParameterServer> server_;

@@ -201,6 +201,7 @@ int RunCommand(const Invocation& invocation) {
                 "the process of this worker before this one, which has ended: "
                 "its lease need not run out",
                 &options.replaces);
+  flags.AddText("trace", "FILE", kTraceFlag, &options.trace_path);
   options.process.AddTo(&flags);
   absl::optional<SignalWatcher> watcher;  // Until all below is released.
   PreparedProcess prepared;

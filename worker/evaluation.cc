@@ -1,7 +1,6 @@
 #include "worker/evaluation.h"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -134,14 +133,21 @@ absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
 absl::Status PredictOn(const Pipeline& data, WeightSpans weights,
                        TrainedModel* model, int threads,
                        absl::FunctionRef<absl::Status(const Batch&)> use) {
-  std::atomic<uint64_t> examples{0};
-  RETURN_IF_ERROR(InOrder<Batch>(
+  struct Predicted {
+    uint64_t examples = 0;
+    Batch out;
+  };
+  uint64_t examples = 0;
+  RETURN_IF_ERROR(InOrder<Predicted>(
       data, model, threads,
-      [&](TrainedModel* own, const Batch& batch, Batch* out) {
-        examples += batch.size();
-        return own->Predict(weights, batch, out);
+      [&](TrainedModel* own, const Batch& batch, Predicted* predicted) {
+        predicted->examples = batch.size();
+        return own->Predict(weights, batch, &predicted->out);
       },
-      use));
+      [&](const Predicted& predicted) {
+        examples += predicted.examples;
+        return predicted.examples == 0 ? absl::OkStatus() : use(predicted.out);
+      }));
   return examples == 0 ? NoExample() : absl::OkStatus();
 }
 

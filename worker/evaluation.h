@@ -20,8 +20,8 @@ absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
                                    TrainedModel* model, int threads = 1);
 
 // Calls `use`, one call at a time, with what the model predicts of all
-// examples, in the order of the input, some hundred of them each time; else as
-// EvaluateOn. Also the first error of `use`.
+// examples, in the order of the input, some of them each time and never none;
+// else as EvaluateOn. Also the first error of `use`.
 absl::Status PredictOn(const Pipeline& data, WeightSpans weights,
                        TrainedModel* model, int threads,
                        absl::FunctionRef<absl::Status(const Batch&)> use);

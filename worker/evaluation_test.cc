@@ -20,8 +20,8 @@ using ::testing::HasSubstr;
 constexpr uint64_t kExamples = 4321;
 const std::vector<v1::Variable> kNoVariables;
 
-// Predicts an example's number. The losses of batches have very different sizes,
-// so a sum tells in which order they were added.
+// Predicts an example's number. The losses of batches have very different
+// sizes, so a sum tells in which order they were added.
 class NumberModel : public TrainedModel {
  public:
   const std::vector<v1::Variable>& variables() const override {
@@ -40,8 +40,8 @@ class NumberModel : public TrainedModel {
     metrics.sums.push_back({.kind = Metrics::Kind::kAuc});
     for (const float number : batch.columns[0].values<float>()) {
       metrics.loss_sum += number < 1000 ? 1e16 : 1 / (1 + number);
-      metrics.scores.push_back({.score = number,
-                                .positive = static_cast<int>(number) % 3 == 0});
+      metrics.scores.push_back(
+          {.score = number, .positive = static_cast<int>(number) % 3 == 0});
     }
     return metrics;
   }
@@ -59,8 +59,7 @@ class NumberModel : public TrainedModel {
 std::unique_ptr<Pipeline> TestData(std::unique_ptr<FakeSource> source,
                                    double least_label = 0) {
   v1::InputConfig config;
-  auto* const filter =
-      config.add_stages()->mutable_filter();
+  auto* const filter = config.add_stages()->mutable_filter();
   filter->set_feature("label");
   filter->set_min(least_label);
   filter->set_max(1e300);
@@ -142,7 +141,9 @@ TEST(EvaluationTest, WhereAFilterLeavesNothingItIsSaid) {
   EXPECT_TRUE(absl::IsInvalidArgument(evaluated)) << evaluated;
   EXPECT_THAT(evaluated.message(), HasSubstr("no example to evaluate on"));
   EXPECT_EQ(PredictOn(*data, {}, &model, 2,
-                      [](const Batch& /*batch*/) { return absl::OkStatus(); }),
+                      [](const Batch& /*batch*/) {
+                        return absl::InternalError("there is nothing to use");
+                      }),
             evaluated);
 }
 

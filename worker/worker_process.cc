@@ -40,6 +40,23 @@ uint32_t ClassesOf(const InputSpec& spec) {
   return label == nullptr ? 0 : label->classes;
 }
 
+// Writes a worker's pushes and pulls down.
+class TraceObserver : public StepObserver {
+ public:
+  explicit TraceObserver(ChromeTrace* trace) : trace_(trace) {}
+
+  void Pulled(bool with_push, Time begin, Time end) override {
+    trace_->Add(ChromeTrace::Lane::kPull,
+                with_push ? "pull with the push" : "pull", begin, end);
+  }
+  void Pushed(Time begin, Time end) override {
+    trace_->Add(ChromeTrace::Lane::kPush, "push", begin, end);
+  }
+
+ private:
+  ChromeTrace* const trace_;
+};
+
 Portion ToRange(uint32_t epoch, uint64_t begin, uint64_t end) {
   return {.epoch = epoch, .begin = begin, .end = end};
 }
@@ -56,39 +73,43 @@ absl::Status WorkerProcess::Check(const v1::JobConfig& job,
 }
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
-    const Worker::Options& options, const ModelFactory& models) {
-  ASSIGN_OR_RETURN(auto training, OpenTrainingData(options.job.input(),
-                                                  options.job.seed()));
-  ASSIGN_OR_RETURN(auto test,
-                   OpenTestData(options.job.input(), training->spec()));
-  ASSIGN_OR_RETURN(auto model, models(options.job, training->spec()));
+    const Worker::Options& options, const ModelFactory& models,
+    ChromeTrace* trace) {
+  Parts parts;
+  ASSIGN_OR_RETURN(parts.training, OpenTrainingData(options.job.input(),
+                                                    options.job.seed()));
+  ASSIGN_OR_RETURN(parts.test, OpenTestData(options.job.input(),
+                                            parts.training->spec()));
+  ASSIGN_OR_RETURN(parts.model, models(options.job, parts.training->spec()));
   ASSIGN_OR_RETURN(
-      std::string best_metric,
-      BestMetric(options.job.checkpoint(), model->metrics()));
+      parts.best_metric,
+      BestMetric(options.job.checkpoint(), parts.model->metrics()));
   Worker::Options worker = options;
-  worker.examples = training->size();
-  worker.data = training->Describe();
+  worker.examples = parts.training->size();
+  worker.data = parts.training->Describe();
   const std::string directory = TrainingDirectory(options.job.input());
   if (!directory.empty()) {
     ASSIGN_OR_RETURN(*worker.data.mutable_directory(), AbsolutePath(directory));
   }
   worker.data.set_host(options.host);
-  worker.variables = model->variables();
+  worker.variables = parts.model->variables();
+  if (trace != nullptr) {
+    parts.observer = std::make_unique<TraceObserver>(trace);
+    worker.observer = parts.observer.get();
+  }
   return std::unique_ptr<WorkerProcess>(
-      new WorkerProcess(worker, std::move(training), std::move(test),
-                        std::move(model), std::move(best_metric)));
+      new WorkerProcess(worker, std::move(parts), trace));
 }
 
-WorkerProcess::WorkerProcess(const Worker::Options& options,
-                             std::unique_ptr<Pipeline> training,
-                             std::unique_ptr<Pipeline> test,
-                             std::unique_ptr<TrainedModel> model,
-                             std::string best_metric)
+WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
+                             ChromeTrace* trace)
     : options_(options),
-      best_metric_(std::move(best_metric)),
-      training_(std::move(training)),
-      test_(std::move(test)),
-      model_(std::move(model)),
+      trace_(trace),
+      observer_(std::move(parts.observer)),
+      best_metric_(std::move(parts.best_metric)),
+      training_(std::move(parts.training)),
+      test_(std::move(parts.test)),
+      model_(std::move(parts.model)),
       evaluator_(model_->Clone()),
       pool_(GradientBytes(*model_)),
       step_(options.job, model_.get()),
@@ -96,7 +117,7 @@ WorkerProcess::WorkerProcess(const Worker::Options& options,
       prefetcher_(*training_, PrefetcherOptions()),
       computing_("compute"),
       evaluating_("evaluate") {
-  training_->Measure(/*trace=*/nullptr, kMeasuredExample);
+  training_->Measure(trace_, kMeasuredExample);
 }
 
 Prefetcher::Options WorkerProcess::PrefetcherOptions() const {
@@ -189,6 +210,8 @@ absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::TakeBatch(
     if (kept->range == wanted) return kept;
     prefetcher_.Recycle(std::move(kept));
   }
+  const ChromeTrace::Scope scope(trace_, ChromeTrace::Lane::kCompute,
+                                 "wait for a batch");
   // Batches before it are of portions that this worker has no more, or of
   // steps that did not come.
   for (;;) {
@@ -230,6 +253,7 @@ IoResult WorkerProcess::CollectRows(const v1::ComputeGradient& request) {
 
 IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
                                 BufferChain weights) {
+  const ChromeTrace::Scope scope(trace_, ChromeTrace::Lane::kCompute, "step");
   IoResult result;
   if (kept_.empty()) result.status = Begin(request);
   if (!result.status.ok()) return result;
@@ -294,6 +318,8 @@ IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
     result.head = std::move(head);
     return result;
   }
+  const ChromeTrace::Scope scope(trace_, ChromeTrace::Lane::kEvaluate,
+                                 "evaluate");
   const auto sum = EvaluateOn(*test_, ValuesOf(weights), evaluator_.get());
   if (!sum.ok()) {
     result.status = sum.status();

@@ -12,6 +12,7 @@
 #include "net/runtime.h"
 #include "net/worker_thread.h"
 #include "proto/paramd/v1/types.pb.h"
+#include "worker/chrome_trace.h"
 #include "worker/core/worker.h"
 #include "worker/gradient_pool.h"
 #include "worker/gradient_step.h"
@@ -34,9 +35,12 @@ class WorkerProcess {
  public:
   // Opens the data and builds the model of `options.job`. Their errors, each
   // naming the file or the layer.
+  // `trace`, if it is not null, is told what the worker does and when; names in
+  // it are valid until the process is destroyed, before which it is not.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> Create(
       const Worker::Options& options,
-      const ModelFactory& models = BuiltInModels());
+      const ModelFactory& models = BuiltInModels(),
+      ChromeTrace* trace = nullptr);
 
   // The errors that Create has for such a job.
   static absl::Status Check(const v1::JobConfig& job,
@@ -59,11 +63,16 @@ class WorkerProcess {
   void AddTo(Runtime* runtime);
 
  private:
-  WorkerProcess(const Worker::Options& options,
-                std::unique_ptr<Pipeline> training,
-                std::unique_ptr<Pipeline> test,
-                std::unique_ptr<TrainedModel> model,
-                std::string best_metric);
+  // Opened by Create.
+  struct Parts {
+    std::unique_ptr<Pipeline> training;
+    std::unique_ptr<Pipeline> test;
+    std::unique_ptr<TrainedModel> model;
+    std::unique_ptr<StepObserver> observer;  // Null without a trace.
+    std::string best_metric;
+  };
+  WorkerProcess(const Worker::Options& options, Parts parts,
+                ChromeTrace* trace);
 
   Prefetcher::Options PrefetcherOptions() const;
   // Of a step of portion or share, whose examples are to be taken now.
@@ -82,6 +91,8 @@ class WorkerProcess {
   IoResult Evaluate(const v1::EvaluateWeights& request, BufferChain weights);
 
   const Worker::Options options_;
+  ChromeTrace* const trace_;  // May be null.
+  const std::unique_ptr<StepObserver> observer_;
   const std::string best_metric_;
   const std::unique_ptr<Pipeline> training_;
   const std::unique_ptr<Pipeline> test_;

@@ -24,14 +24,17 @@ class LiveWeightsTest(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
         self.job = os.path.join(self.directory, "job.json")
+        job = paramd.tiny_job(self.directory)
+        # A variable for each of four servers.
+        job["model"]["layers"] = ["flatten", {"dense": 8}, {"dense": 10}]
         # The rate falls to 0, so that the weights stay what they are while
         # everything else goes on.
+        job["optimizer"] = {"sgd": {}, "learning_rate": 0.1,
+                            "schedule": "polynomial",
+                            "decay_steps": FROZEN_AFTER}
+        job.update(epochs=1000000, evaluate_every_epochs=0)
         with open(self.job, "w", encoding="utf-8") as file:
-            json.dump({**paramd.tiny_job(self.directory), "epochs": 1000000,
-                       "evaluate_every_epochs": 0,
-                       "optimizer": {"sgd": {}, "learning_rate": 0.1,
-                                     "schedule": "polynomial",
-                                     "decay_steps": FROZEN_AFTER}}, file)
+            json.dump(job, file)
 
     def start(self, *flags):
         """A cluster in training, and the address of one of its servers."""
@@ -39,6 +42,7 @@ class LiveWeightsTest(unittest.TestCase):
                          "--workers=2", *flags, directory=self.directory)
         self.addCleanup(run.kill)
         run.wait_for("worker processes from ")
+        run.wait_for("servers are filled")
         address = re.search(r"worker processes from (\S+:\d+)", run.output)[1]
         return run, address
 
@@ -73,7 +77,6 @@ class LiveWeightsTest(unittest.TestCase):
         saved = json.loads(out)
         self.assertGreaterEqual(saved["step"], live["steps"][0])
         self.assertEqual(saved["metrics"], live["metrics"])
-        self.assertNotAlmostEqual(saved["metrics"]["loss"], 2.3, places=1)
         code, out, err = call("predict", "--job", self.job, "--checkpoint",
                               run.run_directory())
         self.assertEqual(0, code, err)
@@ -90,9 +93,9 @@ class LiveWeightsTest(unittest.TestCase):
         self.evaluate(address)
         for changed, sentence in (
                 ("model.layers.1.dense=4", "variable 'dense_1/kernel' is 16x4 "
-                 "here; in the running job it is 16x10"),
-                ('model.layers=["flatten", {"dense": 4}, {"dense": 10}]',
-                 "dense_")):
+                 "here; in the running job it is 16x8"),
+                ('model.layers=["flatten", {"dense": 8}, {"dense": 10}, '
+                 '{"dense": 10}]', "the running job has no variable 'dense_3/")):
             code, _, err = call("evaluate", "--job", self.job, "--live",
                                 address, "--set", changed)
             self.assertEqual(2, code, err)

@@ -33,6 +33,7 @@ class SessionState {
     Plan::Options plan;
     uint64_t incarnation = 0;
     uint64_t layers_from_bytes = 0;
+    StepObserver* observer = nullptr;
   };
 
   // kInvalidArgument if the layout is broken. `computation` outlives it.

@@ -211,6 +211,7 @@ void Worker::BeginSession(const v1::JoinReply& reply, WorkerTurn* turn) {
   options.plan.job = &options_.job;
   options.incarnation = options_.incarnation;
   options.layers_from_bytes = options_.layers_from_bytes;
+  options.observer = options_.observer;
   auto session =
       SessionState::Create(options, reply, &computation_, turn->now);
   if (!session.ok()) {
@@ -325,13 +326,14 @@ void Worker::OnFinished(const Session::Finished& finished, WorkerTurn* turn) {
     } else if (OnPushFailed(status, turn)) {
       return;
     }
-    session.plan->PushEnded(session.steps.PushEnded(finished.pulled));
+    session.plan->PushEnded(
+        session.steps.PushEnded(finished.pulled, turn->now));
   } else if (!status.ok() && !given_up) {
     OnOperationFailed(status, turn->out);
   } else if (kind == kLookup) {
     session.steps.LookedUp(given_up, turn);
   } else if (kind == kPull) {
-    session.steps.Pulled(given_up);
+    session.steps.Pulled(given_up, turn->now);
     if (!given_up) session.plan->Pulled();
   } else {
     evaluation_.Pulled(given_up, turn);

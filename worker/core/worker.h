@@ -22,6 +22,7 @@
 #include "worker/core/training_figures.h"
 #include "worker/core/worker_evaluation.h"
 #include "worker/core/worker_turn.h"
+#include "worker/strategy/step_observer.h"
 
 namespace paramd {
 
@@ -66,6 +67,7 @@ class Worker : public Core {
     absl::Duration give_up_after = absl::Minutes(5);
     // A gradient of so many bytes leaves layer by layer as it is computed.
     uint64_t layers_from_bytes = uint64_t{2} << 20;
+    StepObserver* observer = nullptr;  // Outlives the worker; may be null.
   };
 
   explicit Worker(const Options& options);

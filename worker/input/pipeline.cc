@@ -279,9 +279,17 @@ absl::Status Pipeline::Read(const Portion& range, Batch* batch) const {
   return Finish(range, absl::MakeSpan(examples.data(), range.size()), batch);
 }
 
+// One of each `every_` in a row, and not always the same: in sync mode a worker
+// takes the same few of so many in a row each time.
+bool Pipeline::IsMeasured(uint64_t epoch, uint64_t offset) const {
+  const uint64_t row = offset / every_ + 31 * epoch;
+  const uint64_t place = (row * 0x9e3779b97f4a7c15 >> 40) % every_;
+  return offset % every_ == place;
+}
+
 absl::Status Pipeline::ReadExample(uint64_t epoch, uint64_t offset,
                                    Example* example) const {
-  const StageClock::Pause pause(offset % every_ != 0);
+  const StageClock::Pause pause(!IsMeasured(epoch, offset));
   return OnError(stages_.back()->Get({epoch, offset}, example), example);
 }
 
@@ -292,7 +300,7 @@ absl::Status Pipeline::Finish(const Portion& range,
   for (const std::unique_ptr<Transform>& transform : late_) {
     for (size_t i = 0; i < examples.size(); ++i) {
       if (examples[i].dropped) continue;
-      const StageClock::Pause pause((range.begin + i) % every_ != 0);
+      const StageClock::Pause pause(!IsMeasured(range.epoch, range.begin + i));
       RETURN_IF_ERROR(OnError(
           transform->Apply({range.epoch, range.begin + i}, &examples[i]),
           &examples[i]));
@@ -374,15 +382,17 @@ absl::Status Pipeline::Named(const absl::Status& error,
   return absl::Status(code, absl::StrCat(where, ": ", error.message()));
 }
 
-void Pipeline::Measure(InputTrace* trace, uint32_t every) {
+void Pipeline::Measure(ChromeTrace* trace, uint32_t every) {
+  using Lane = ChromeTrace::Lane;
   every_ = every;
   for (const auto& stage : stages_) {
-    stage->clock().Measure(stage->name().c_str(), trace);
+    stage->clock().Measure(stage->name().c_str(), trace,
+                           stage == stages_.front() ? Lane::kDisk : Lane::kCpu);
   }
   for (const auto& transform : late_) {
-    transform->clock().Measure(transform->name().c_str(), trace);
+    transform->clock().Measure(transform->name().c_str(), trace, Lane::kCpu);
   }
-  assembling_.Measure("batch", trace);
+  assembling_.Measure("batch", trace, Lane::kCpu);
 }
 
 std::vector<Pipeline::StageTime> Pipeline::StageTimes() const {

@@ -78,7 +78,7 @@ class Pipeline {
 
   // Measures what each stage does with one example in `every` from now on, into
   // `trace` if that is given, which outlives it. REQUIRES: nothing is read yet.
-  void Measure(InputTrace* trace, uint32_t every = 1);
+  void Measure(ChromeTrace* trace, uint32_t every = 1);
   // What each stage took itself, summed over threads, in their order; "batch"
   // is the assembly. Of all examples, if not all are measured by extrapolation.
   // While threads read it is right up to the examples that are under way.
@@ -93,6 +93,7 @@ class Pipeline {
   class Builder;
   Pipeline() = default;
 
+  bool IsMeasured(uint64_t epoch, uint64_t offset) const;
   // Counts and logs an error where examples are skipped; returns it otherwise.
   absl::Status OnError(const absl::Status& error, Example* example) const;
   // Says which example it is. INVALID_ARGUMENT becomes DATA_LOSS.

@@ -343,7 +343,7 @@ TEST(PipelineTest, TheTimeOfEachStageIsMeasured) {
     config->add_stages()->mutable_batch();
     config->add_stages()->mutable_cast()->set_feature("label");
   });
-  InputTrace trace;
+  ChromeTrace trace("input");
   pipeline->Measure(&trace);
   Read(*pipeline, {0, 0, 5});
   std::vector<std::string> names;
@@ -355,6 +355,7 @@ TEST(PipelineTest, TheTimeOfEachStageIsMeasured) {
   EXPECT_THAT(names, ElementsAre("read", "shuffle", "cast", "batch"));
   EXPECT_THAT(calls, ElementsAre(5, 5, 5, 1));
   EXPECT_THAT(trace.ToJson(), HasSubstr("\"name\":\"shuffle\""));
+  EXPECT_THAT(trace.ToJson(), HasSubstr("\"name\":\"disk\""));
   EXPECT_EQ(trace.left_out(), 0u);
 }
 

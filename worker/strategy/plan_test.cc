@@ -1,6 +1,8 @@
 // Plans, on a session without a worker.
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -11,9 +13,22 @@
 namespace paramd {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::Floats;
 using testing::MakeConfiguration;
 using testing::Pair;
+
+class Listener : public StepObserver {
+ public:
+  void Pulled(bool with_push, Time /*begin*/, Time /*end*/) override {
+    heard.push_back(with_push ? "pull with push" : "pull");
+  }
+  void Pushed(Time /*begin*/, Time /*end*/) override {
+    heard.push_back("push");
+  }
+
+  std::vector<std::string> heard;
+};
 
 // Worker 3 of batches of 2; variable "a" of two elements on ps-0. The test plays
 // the server and whoever computes.
@@ -25,10 +40,11 @@ class PlanTest : public ::testing::Test {
     configuration_ = MakeConfiguration({{"a", {2}, 0}}, 1);
   }
 
-  void Begin(v1::Consistency::Mode mode) {
+  void Begin(v1::Consistency::Mode mode, StepObserver* observer = nullptr) {
     configuration_.mutable_consistency()->set_mode(mode);
     ASSERT_TRUE(session_.Configure(configuration_, Pair(1, 7)).ok());
-    steps_.emplace(&session_, &computation_, /*layers_from_bytes=*/1000);
+    steps_.emplace(&session_, &computation_, /*layers_from_bytes=*/1000,
+                   observer);
     plan_ = Plan::Create(configuration_,
                          {.worker = 3, .examples = 8, .job = &job_},
                          &*steps_, &input_);
@@ -55,7 +71,7 @@ class PlanTest : public ::testing::Test {
                                   out_.ios[0].head.get());
   }
   void Pulled() {
-    steps_->Pulled(/*given_up=*/false);
+    steps_->Pulled(/*given_up=*/false, Time());
     plan_->Pulled();
   }
   void Computed() {
@@ -88,6 +104,7 @@ class PlanTest : public ::testing::Test {
   Session session_{Session::Options{.worker = 3}};
   Computation computation_;
   InputLeases input_{Time()};
+  Listener observer_;
   absl::optional<Steps> steps_;
   std::unique_ptr<Plan> plan_;
   Outbox out_;
@@ -122,11 +139,23 @@ TEST_F(PlanTest, AnAsynchronousStepPullsComputesAndPushes) {
   EXPECT_TRUE(out_.sends.empty()) << "told to stop";
   Advance();
   EXPECT_TRUE(Pushes());
-  plan_->PushEnded(steps_->PushEnded(/*pulled=*/false));
+  plan_->PushEnded(steps_->PushEnded(/*pulled=*/false, Time()));
   EXPECT_EQ(input_.BatchesLeft(2), 1u);
   Advance();
   EXPECT_TRUE(Pulls());
   EXPECT_FALSE(plan_->finished());
+}
+
+TEST_F(PlanTest, AnObserverHearsOfWhatHasEnded) {
+  Begin(v1::Consistency::ASYNC, &observer_);
+  Advance();
+  Pulled();
+  GiveInput(0, 6);
+  Advance();
+  Computed();
+  Advance();
+  plan_->PushEnded(steps_->PushEnded(/*pulled=*/true, Time()));
+  EXPECT_THAT(observer_.heard, ElementsAre("pull", "push", "pull with push"));
 }
 
 TEST_F(PlanTest, APushIsOfAllTheGradientsThatTheJobSays) {

@@ -15,8 +15,8 @@ namespace paramd {
 using ::google::protobuf::DynamicCastToGenerated;
 
 Steps::Steps(Session* session, Computation* computation,
-             uint64_t layers_from_bytes)
-    : session_(session), computation_(computation) {
+             uint64_t layers_from_bytes, StepObserver* observer)
+    : session_(session), computation_(computation), observer_(observer) {
   uint64_t bytes = 0;
   for (const PlacedSlice& slice : session->placement().slices()) {
     if (!slice.sparse) bytes += slice.elements * sizeof(float);
@@ -33,9 +33,16 @@ void Steps::StartPull(uint64_t clock, uint64_t after_step, WorkerTurn* turn) {
   ++pulls_started_;
   clock_ = clock;
   after_step_ = after_step;
+  pull_began_ = turn->now;
   session_->StartPull(MakeOp(kPull, pulls_started_),
                       &weights_[pulls_started_ % 2], clock, after_step,
                       turn->now, turn->out);
+}
+
+void Steps::Pulled(bool given_up, Time now) {
+  given_up ? --pulls_started_ : ++pulls_done_;
+  if (observer_ == nullptr || given_up) return;
+  observer_->Pulled(/*with_push=*/false, pull_began_, now);
 }
 
 void Steps::CancelPull() {
@@ -179,6 +186,7 @@ absl::Status Steps::TakeResult(const IoResult& result, uint32_t worker,
 
 void Steps::StartPush(Session::PushInfo info, bool pull_behind,
                       WorkerTurn* turn) {
+  push_began_ = turn->now;
   pushing_ = std::move(computing_);
   computing_.reset();
   info.sequence = ++pushes_started_;
@@ -199,8 +207,12 @@ void Steps::StartPush(Session::PushInfo info, bool pull_behind,
                       std::move(pushing_->gradients), turn->now, turn->out);
 }
 
-TrainingStep Steps::PushEnded(bool pulled) {
+TrainingStep Steps::PushEnded(bool pulled, Time now) {
   ++pushes_ended_;
+  if (observer_ != nullptr) {
+    observer_->Pushed(push_began_, now);
+    if (pulled) observer_->Pulled(/*with_push=*/true, push_began_, now);
+  }
   if (pulled) pulls_done_ = ++pulls_started_;
   TrainingStep ended = *std::move(pushing_);
   pushing_.reset();

@@ -17,6 +17,7 @@
 #include "worker/core/computation.h"
 #include "worker/core/input_leases.h"
 #include "worker/core/worker_turn.h"
+#include "worker/strategy/step_observer.h"
 
 namespace paramd {
 
@@ -52,9 +53,11 @@ struct TrainingStep {
 // Not thread-safe: part of a worker's core.
 class Steps {
  public:
-  // `session`, which is configured, and `computation` outlive this.
-  // `layers_from_bytes`: a gradient of so many leaves layer by layer.
-  Steps(Session* session, Computation* computation, uint64_t layers_from_bytes);
+  // `session`, which is configured, `computation` and `observer`, which may be
+  // null, outlive this. `layers_from_bytes`: a gradient of so many leaves layer
+  // by layer.
+  Steps(Session* session, Computation* computation, uint64_t layers_from_bytes,
+        StepObserver* observer = nullptr);
 
   // ---- pulls
   bool pulling() const { return pulls_started_ != pulls_done_; }
@@ -63,7 +66,7 @@ class Steps {
   const Weights& weights() const { return weights_[pulls_done_ % 2]; }
   // After this step of sync mode; 0: what there is.
   void StartPull(uint64_t clock, uint64_t after_step, WorkerTurn* turn);
-  void Pulled(bool given_up) { given_up ? --pulls_started_ : ++pulls_done_; }
+  void Pulled(bool given_up, Time now);
   void CancelPull();
 
   // ---- computing
@@ -101,7 +104,7 @@ class Steps {
   // REQUIRES: computing() has gradients, nothing is pushed.
   void StartPush(Session::PushInfo info, bool pull_behind, WorkerTurn* turn);
   // `pulled`: with the weights that were asked for.
-  TrainingStep PushEnded(bool pulled);
+  TrainingStep PushEnded(bool pulled, Time now);
   // Somebody else computes it again.
   void DropPush() { pushing_.reset(); }
   void CancelPush();
@@ -119,6 +122,7 @@ class Steps {
 
   Session* const session_;
   Computation* const computation_;
+  StepObserver* const observer_;
   bool by_layers_ = false;
   Weights weights_[2];
   // With which the last pull was asked for.
@@ -133,6 +137,8 @@ class Steps {
   uint64_t pushes_ended_ = 0;
   absl::optional<TrainingStep> computing_;  // Or waiting to leave.
   absl::optional<TrainingStep> pushing_;
+  Time pull_began_;  // The last of each.
+  Time push_began_;
 };
 
 }  // namespace paramd
