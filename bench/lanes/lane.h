@@ -91,6 +91,14 @@ void Place(CpuPlacement placement, bool server);
 std::unique_ptr<Lane> MakeParamdLane(
     const std::vector<uint64_t>& variables, bool apply,
     const ParamdWay& way = {});
+// A sparse variable on one server, of which a transfer moves so many rows, drawn
+// at random anew: a push applies its gradients by Adagrad. Over TCP.
+struct Table {
+  uint64_t rows = 0;
+  uint64_t width = 0;
+  uint64_t rows_moved = 0;
+};
+std::unique_ptr<Lane> MakeRowsLane(const Table& table);
 // Two clients of one server, which does not apply, over TCP.
 std::pair<std::unique_ptr<Lane>, std::unique_ptr<Lane>> MakeTwoParamdLanes(
     const std::vector<uint64_t>& variables);

@@ -1,5 +1,6 @@
 #include <future>
 #include <map>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "bench/lanes/lane.h"
 #include "client/core/session.h"
 #include "net/grpc_runtime.h"
@@ -60,6 +62,22 @@ v1::Configuration ConfigurationOf(const std::vector<uint64_t>& variables) {
       slice->set_row_begin(row);
       slice->set_row_end(std::min(row + step, variable->shape(0)));
     }
+  }
+  return configuration;
+}
+
+v1::Configuration ConfigurationOf(const Table& table) {
+  v1::Configuration configuration =
+      ConfigurationOf({table.rows * table.width * sizeof(float)});
+  configuration.mutable_optimizer()->mutable_adagrad();
+  v1::Variable* const variable =
+      configuration.mutable_layout()->mutable_variables(0);
+  variable->set_sparse(true);
+  variable->set_shape(0, table.rows);
+  variable->add_shape(table.width);
+  for (v1::Slice& slice : *configuration.mutable_layout()->mutable_slices()) {
+    slice.set_row_begin(slice.row_begin() / table.width);
+    slice.set_row_end(slice.row_end() / table.width);
   }
   return configuration;
 }
@@ -232,6 +250,88 @@ class Mover : public Core {
   uint64_t pushes_ = 0;
 };
 
+// The same for rows: what a worker does beside computing, from sorted numbers of
+// rows on.
+class RowMover : public Core {
+ public:
+  RowMover(const v1::Configuration& configuration, const Table& table)
+      : table_(table), random_(7), session_(Session::Options()) {
+    CHECK(session_.Configure(configuration, Numbered(2)).ok(),
+          "the configuration fits the session");
+    for (int i = 0; i < kDraws; ++i) drawn_.push_back(Draw());
+  }
+
+  void Begin(const MoveRequest& request,
+             std::promise<std::vector<double>>* seconds) {
+    left_ = request.times;
+    transfer_ = request.transfer;
+    seconds_ = seconds;
+    took_.clear();
+  }
+
+  void Start(Time, Outbox*) override {}
+  void Receive(Message message, Time now, Outbox* out) override {
+    session_.Receive(message, now, out);
+    Continue(now, out);
+  }
+  void Completed(IoResult, Time, Outbox*) override {}
+  void Tick(Time now, Outbox* out) override {
+    session_.Tick(now, out);
+    Continue(now, out);
+  }
+  Time next_tick() const override {
+    return left_ > 0 && rows_ == nullptr ? Time() : session_.next_tick();
+  }
+
+ private:
+  static constexpr int kDraws = 16;
+
+  Buffer Draw() {
+    std::set<uint32_t> rows;
+    while (rows.size() < table_.rows_moved) {
+      rows.insert(static_cast<uint32_t>(random_.Below(table_.rows)));
+    }
+    const std::vector<uint32_t> sorted(rows.begin(), rows.end());
+    return Buffer::Copy(AsBytes(absl::MakeConstSpan(sorted)));
+  }
+
+  void Continue(Time now, Outbox* out) {
+    while (const auto finished = session_.TakeFinished()) {
+      CHECK(finished->status.ok(), finished->status.message());
+      rows_ = nullptr;
+      took_.push_back(absl::ToDoubleSeconds(now - began_));
+      if (--left_ == 0) seconds_->set_value(took_);
+    }
+    if (left_ == 0 || rows_ != nullptr) return;
+    began_ = now;
+    auto rows = SparseRows::Create(session_.placement(),
+                                   {drawn_[moved_++ % kDraws]});
+    CHECK(rows.ok(), rows.status().message());
+    rows_ = std::make_unique<SparseRows>(*std::move(rows));
+    if (transfer_ != Transfer::kPush) {
+      return session_.StartLookup(1, rows_.get(), absl::nullopt, 0, now, out);
+    }
+    Session::PushInfo info;
+    info.sequence = ++pushes_;
+    info.rows = rows_.get();
+    // What was never looked up is zeros: a gradient of these.
+    session_.StartPush(2, info, {rows_->values(0)}, now, out);
+  }
+
+  const Table table_;
+  RandomStream random_;
+  Session session_;
+  std::vector<Buffer> drawn_;
+  std::unique_ptr<SparseRows> rows_;  // That are moved; null: none.
+  std::promise<std::vector<double>>* seconds_ = nullptr;
+  std::vector<double> took_;
+  Transfer transfer_ = Transfer::kPush;
+  int left_ = 0;
+  uint64_t moved_ = 0;
+  Time began_;
+  uint64_t pushes_ = 0;
+};
+
 // Pulls the first block of the first variable, some at once.
 class SmallPuller : public Core {
  public:
@@ -335,6 +435,27 @@ std::unique_ptr<Runtime> MakeRuntime(const Ends& ends, PeerId self) {
   std::abort();
 }
 
+// A client whose core is `mover`. All of it lives as long as the process.
+template <typename MoverCore>
+Child::Serve Serve(const Ends& ends, const v1::Configuration& configuration,
+                   MoverCore* mover) {
+  auto* const runtime = MakeRuntime(ends, PeerId::Worker(0)).release();
+  auto* const configurer = new Configurer(configuration);
+  runtime->AddCore(PeerId::Coordinator(), configurer);
+  runtime->AddCore(PeerId::Worker(0), mover);
+  std::future<void> ready = configurer->ready();
+  std::thread([runtime] { (void)runtime->Run(); }).detach();
+  ready.wait();
+  return [runtime, mover](const std::string& line) {
+    const MoveRequest request = ParseMoveRequest(line);
+    std::promise<std::vector<double>> seconds;
+    const Time start = MonotonicNow();
+    runtime->Post([&] { mover->Begin(request, &seconds); });
+    const std::vector<double> took = seconds.get_future().get();
+    return MovedLine(absl::ToDoubleSeconds(MonotonicNow() - start), took);
+  };
+}
+
 Child::Serve MakeClient(const Ends& ends,
                         const std::vector<uint64_t>& variables, uint32_t worker,
                         NumberFormat format) {
@@ -394,6 +515,18 @@ std::unique_ptr<Lane> MakeParamdLane(const std::vector<uint64_t>& variables,
   return std::make_unique<Lane>(
       absl::StrCat(NameOf(way.path), apply ? ", SGD" : ""), std::move(server),
       std::move(client));
+}
+
+std::unique_ptr<Lane> MakeRowsLane(const Table& table) {
+  const Ends ends = EndsOf(PayloadPath::kTcp);
+  auto server = MakeServer(ends, /*apply=*/true, CpuPlacement::kAnywhere);
+  auto client = std::make_unique<Child>("paramd-client", [&] {
+    KeepMemory();
+    const v1::Configuration configuration = ConfigurationOf(table);
+    return Serve(ends, configuration, new RowMover(configuration, table));
+  });
+  return std::make_unique<Lane>("paramd, rows", std::move(server),
+                                std::move(client));
 }
 
 std::pair<std::unique_ptr<Lane>, std::unique_ptr<Lane>> MakeTwoParamdLanes(
