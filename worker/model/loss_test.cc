@@ -209,15 +209,16 @@ TEST(LossTest, LabelsOutOfRangeAreNamed) {
   const Loss classes({.kind = v1::SOFTMAX_CROSS_ENTROPY, .ignore_label = -1},
                      {3});
   const std::vector<int32_t> labels = {0, -1, 3};
+  const auto name = [](uint64_t i) { return "row " + std::to_string(i); };
   EXPECT_EQ(
-      classes.Check(ConstTensor(labels.data(), DType::kInt32, {3})).message(),
-      "the label of example 2 of the batch is 3; it must be from 0 to 2");
+      classes.Check(ConstTensor(labels.data(), DType::kInt32, {3}), name),
+      absl::DataLossError("row 2: the label is 3; it must be from 0 to 2"));
   const Loss binary({.kind = v1::BINARY_CROSS_ENTROPY}, {1});
   const std::vector<float> numbers = {1, 1.5f};
-  EXPECT_EQ(binary.Check(ConstTensor(numbers.data(), DType::kFloat32, {2, 1}))
-                .message(),
-            "the label of example 1 of the batch has 1.5; the loss needs "
-            "numbers from 0 to 1");
+  EXPECT_EQ(
+      binary.Check(ConstTensor(numbers.data(), DType::kFloat32, {2, 1}), name),
+      absl::DataLossError("row 1: the label has 1.5; the loss needs numbers "
+                          "from 0 to 1"));
 }
 
 TEST(LossTest, PredictionsAreProbabilitiesWhereThereAreClasses) {
