@@ -2,6 +2,7 @@
 # Builds the CPU image without a registry and without Docker: Debian 12 by
 # debootstrap, the image by buildah. See build.sh --help.
 set -euo pipefail
+trap 'echo "build.sh: line $LINENO failed" >&2' ERR
 
 usage() {
   cat <<'END'
@@ -70,6 +71,9 @@ mapfile -t packages < <(ldd "$binary" |
   done | sed 's/:.*//' | sort -u)
 echo "Debian 12 with ${packages[*]}"
 install_debian() {
+  # Nobody needs what is half written after a crash.
+  mkdir -p "$work/debian/etc/dpkg/dpkg.cfg.d"
+  echo force-unsafe-io >"$work/debian/etc/dpkg/dpkg.cfg.d/unsafe-io"
   debootstrap --variant=minbase \
     --include="$(IFS=,; echo "${packages[*]}"),binutils,ca-certificates" \
     bookworm "$work/debian" "$mirror"
