@@ -3,7 +3,7 @@
     python3 examples/click_log.py DIRECTORY [--train N] [--test N] [--seed S]
 
 Each example has eight fields: keys drawn from a Zipf distribution of exponent 1.1
-over 100,000 each, written as texts. A key has a true weight, drawn from a normal
+over 10,000 each, written as texts. A key has a true weight, drawn from a normal
 distribution; an example is clicked with the probability 1 / (1 + exp(-(bias + the
 sum of its weights))). So nobody can rank the test set better than by these
 probabilities: their AUC is printed, as JSON, and written to best.json.
@@ -17,7 +17,7 @@ import os
 import numpy as np
 
 FIELDS = 8
-KEYS = 100_000
+KEYS = 10_000
 EXPONENT = 1.1
 BIAS = -1.0
 DEVIATION = 0.6
