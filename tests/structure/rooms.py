@@ -58,6 +58,7 @@ MAY_DRAW = {
     "worker/input/rand_augment.h",
     "worker/input/pipeline.cc",
     "worker/input/sources.cc",  # A function of feature and index.
+    "worker/input/csv_source.cc",  # A hash of texts.
     "client/core/session.h",  # The first id of its requests, of no account.
 }
 
