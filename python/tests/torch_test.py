@@ -36,10 +36,10 @@ def network():
 
 
 def wide():
-    """4.8 MB, of which the last layer's 1.2 MB leave before the others are there."""
+    """2.3 MB, of which the last layer's 1.1 MB leave before the others are there."""
     torch.manual_seed(3)
-    return torch.nn.Sequential(torch.nn.Linear(8, 100_000), torch.nn.ReLU(),
-                               torch.nn.Linear(100_000, 3))
+    return torch.nn.Sequential(torch.nn.Linear(8, 34_000), torch.nn.ReLU(),
+                               torch.nn.Linear(34_000, 8))
 
 
 def on_the_way_back(tensor, function):
