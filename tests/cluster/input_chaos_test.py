@@ -11,7 +11,7 @@ from tests.cluster import paramd
 
 EXAMPLES = 64
 BATCHES_PER_EPOCH = 8
-EPOCHS = 80
+EPOCHS = 40
 PORTION_BATCHES = 3
 PORTIONS = 3  # That a worker has at most.
 
@@ -37,7 +37,7 @@ class InputChaosTest(unittest.TestCase):
         cluster = self.cluster(job, 3)
         kill = chaos.Kind("kill", lambda c, task, _: c.kill(task),
                           ["worker-1", "worker-2"])
-        cluster.run([kill], faults=3)
+        cluster.run([kill], faults=2)
         self.assertTrue(cluster.struck, cluster.last_words())
         batches = BATCHES_PER_EPOCH * EPOCHS
         most = batches + cluster.fences() * PORTIONS * PORTION_BATCHES
