@@ -271,7 +271,9 @@ void StepGradients::CountKept() {
   content_.memory()->SetKept(parked_bytes_ + borrowed_bytes_);
 }
 
+// To a server without blocks nobody pushes anything.
 std::vector<uint32_t> StepGradients::Complete() const {
+  if (blocks_.empty()) return workers_;
   std::vector<uint32_t> complete;
   for (const uint32_t worker : workers_) {
     const auto it = contributions_.find(worker);
@@ -284,6 +286,7 @@ std::vector<uint32_t> StepGradients::Complete() const {
 
 // Its session may have been fenced since it came.
 bool StepGradients::IsAdmitted(uint32_t worker) const {
+  if (blocks_.empty()) return true;
   const PushId& push = contributions_.at(worker).push;
   return absl::c_all_of(first_block_, [&](const auto& slice) {
     const auto admission = slice.first->applied().Admit(push, 0);
@@ -293,6 +296,7 @@ bool StepGradients::IsAdmitted(uint32_t worker) const {
 
 uint64_t StepGradients::ExamplesOf(const std::vector<uint32_t>& workers) const {
   uint64_t examples = 0;
+  if (blocks_.empty()) return examples;
   for (const uint32_t worker : workers) {
     examples += contributions_.at(worker).examples;
   }

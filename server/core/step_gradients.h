@@ -69,7 +69,7 @@ class StepGradients {
   std::vector<uint32_t> Complete() const;
   // Whether the session of the contribution may still push. REQUIRES: it is here.
   bool IsAdmitted(uint32_t worker) const;
-  // Of those contributions.
+  // Of those contributions; 0 where there is no block to apply them to.
   uint64_t ExamplesOf(const std::vector<uint32_t>& workers) const;
   // Who is missing in step `step`, for people.
   std::string WaitingFor(uint64_t step) const;

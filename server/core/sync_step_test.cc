@@ -185,6 +185,18 @@ TEST_F(SyncStepTest, TheCoordinatorHearsWhoseContributionsAreWhole) {
   EXPECT_THAT(Decided(BeginDecide(0, {})).complete(), ElementsAre(0, 1));
 }
 
+TEST_F(SyncStepTest, Promise4_AServerWithoutSlicesKeepsNobodyWaiting) {
+  v1::Configuration configuration = MakeConfiguration({Zeros("w", {2})}, 2);
+  configuration.mutable_consistency()->set_mode(v1::Consistency::SYNC);
+  *configuration.mutable_contributors() = Sync().contributors();
+  driver_.emplace(/*index=*/1);
+  Start(configuration);
+  EXPECT_THAT(Decided(BeginDecide(0, {})).complete(), ElementsAre(0, 1, 2));
+  const v1::DecideReply decided = Decided(BeginDecide(1, {0, 1, 2}));
+  EXPECT_EQ(decided.step(), 1u);
+  EXPECT_THAT(decided.complete(), ElementsAre(0, 1, 2)) << "of the next step";
+}
+
 TEST_F(SyncStepTest, ADecidingCallIsAnsweredAfterAWhileThoughNothingCame) {
   Start(Sync());
   const CallId call = BeginDecide(0, {});

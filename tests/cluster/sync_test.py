@@ -1,5 +1,8 @@
 """Processes that die in sync mode: the steps go on, and every one is whole."""
 
+import json
+import os
+import tempfile
 import unittest
 
 from tests.cluster import paramd
@@ -33,6 +36,15 @@ class SyncTest(unittest.TestCase):
     def last_step(self, run):
         newest = paramd.checkpoints(run.run_directory())[-1]
         return int(newest.rsplit("-", 1)[1])
+
+    def test_servers_without_a_slice_keep_nobody_waiting(self):
+        directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        path = os.path.join(directory, "job.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({**paramd.tiny_job(directory), "staleness": "sync"}, file)
+        run = paramd.Run("local", "--job", path, "--servers=4", "--workers=2")
+        self.addCleanup(run.kill)
+        self.assertEqual(run.wait(), 0, run.output)
 
     def test_a_killed_worker_is_left_out_and_comes_back(self):
         run = self.check_restart("worker-1")
