@@ -67,8 +67,8 @@ v1::Configuration ConfigurationOf(const std::vector<uint64_t>& variables) {
 }
 
 v1::Configuration ConfigurationOf(const Table& table) {
-  v1::Configuration configuration =
-      ConfigurationOf({table.rows * table.width * sizeof(float)});
+  v1::Configuration configuration = ConfigurationOf(
+      std::vector<uint64_t>{table.rows * table.width * sizeof(float)});
   configuration.mutable_optimizer()->mutable_adagrad();
   v1::Variable* const variable =
       configuration.mutable_layout()->mutable_variables(0);

@@ -1,8 +1,13 @@
 // Rows of a sparse variable: how many, and how long few of them take.
+#include <cstring>
 #include <memory>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
+#include "base/clock.h"
+#include "base/random.h"
 #include "bench/harness/report.h"
 #include "bench/harness/samples.h"
 #include "bench/lanes/lane.h"
@@ -14,6 +19,33 @@ constexpr uint64_t kTableFloats = uint64_t{160} << 20;
 constexpr uint64_t kManyRows = 100000;
 constexpr uint64_t kFewRows = 32;
 
+// Millions of rows that one thread copies out of a table of the same size in a
+// second: no server can be faster.
+class LocalTable {
+ public:
+  explicit LocalTable(uint64_t width)
+      : width_(width), table_(kTableFloats, 1), rows_(kManyRows * width) {}
+
+  double Rate(int times) {
+    const Time start = MonotonicNow();
+    for (int i = 0; i < times; ++i) {
+      for (uint64_t row = 0; row < kManyRows; ++row) {
+        const uint64_t from = random_.Below(kTableFloats / width_) * width_;
+        std::memcpy(&rows_[row * width_], &table_[from],
+                    width_ * sizeof(float));
+      }
+    }
+    return 1e-6 * times * kManyRows /
+           absl::ToDoubleSeconds(MonotonicNow() - start);
+  }
+
+ private:
+  const uint64_t width_;
+  std::vector<float> table_;
+  std::vector<float> rows_;
+  RandomStream random_{7};
+};
+
 void MeasureRows(uint64_t width, Report* report) {
   report->Progress(absl::StrCat("sparse: rows of ", width));
   const auto lane = MakeRowsLane({.rows = kTableFloats / width,
@@ -21,16 +53,22 @@ void MeasureRows(uint64_t width, Report* report) {
                                   .rows_moved = kManyRows});
   const int times = report->quick() ? 20 : 100;
   const int rounds = report->quick() ? 3 : 7;
-  Samples looked_up, pushed;
+  LocalTable local(width);
+  Samples looked_up, pushed, copied;
   for (int round = -1; round < rounds; ++round) {
+    const double rate = local.Rate(times);
     const Lane::Moved pull = lane->Move(Transfer::kPull, times);
     const Lane::Moved push = lane->Move(Transfer::kPush, times);
     if (round < 0) continue;
     looked_up.Add(1e-6 * times * kManyRows / pull.cpu_seconds);
     pushed.Add(1e-6 * times * kManyRows / push.cpu_seconds);
+    copied.Add(rate);
   }
-  report->Add({absl::StrCat("lookups_of_", width), "M rows/CPU-s", looked_up});
-  report->Add({absl::StrCat("pushes_of_", width), "M rows/CPU-s", pushed});
+  const Figure::Peer peer = {"memcpy in one thread", copied};
+  report->Add({absl::StrCat("lookups_of_", width), "M rows/CPU-s", looked_up,
+               peer});
+  report->Add({absl::StrCat("pushes_of_", width), "M rows/CPU-s", pushed,
+               peer});
 }
 
 void MeasureFew(Report* report) {
