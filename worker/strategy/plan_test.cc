@@ -101,7 +101,8 @@ class PlanTest : public ::testing::Test {
 
   v1::JobConfig job_;
   v1::Configuration configuration_;
-  Session session_{Session::Options{.worker = 3}};
+  // Nothing that was sent is answered here.
+  Session session_{Session::Options{.worker = 3, .calls_per_server = 16}};
   Computation computation_;
   InputLeases input_{Time()};
   Listener observer_;
@@ -254,6 +255,47 @@ TEST_F(SparsePlanTest, RowsThatTheVariableHasNotEndTheWorker) {
   BeginStep();
   Collected({8});
   EXPECT_TRUE(absl::IsInvalidArgument(status_));
+}
+
+// What was asked of a pull that came to nothing says nothing of the weights.
+TEST_F(SparsePlanTest, RowsAreThoseOfTheWeightsThatWerePulled) {
+  v1::Contributors* const contributors = configuration_.mutable_contributors();
+  *contributors->mutable_version() = Pair(1, 8);
+  contributors->add_workers(3);
+  contributors->set_first_step(1);
+  contributors->mutable_input()->set_next_epoch(1);
+  const auto lookup = [&] {
+    Collected({1, 5});
+    return dynamic_cast<const v1::PullRequest&>(*out_.sends.at(0).head);
+  };
+  Begin(v1::Consistency::SYNC);
+  Advance();
+  Pulled();
+  Advance();
+  EXPECT_EQ(lookup().after_step(), 0u);
+  steps_->LookedUp(/*given_up=*/false, Turn());
+  IoResult result;
+  result.io = computation_.io();
+  auto computed = std::make_unique<v1::ComputeGradientResult>();
+  computed->set_examples(2);
+  steps_->Note(computation_.io(), *computed);
+  result.head = std::move(computed);
+  result.payload = {Floats({1, 2}), Floats({1, 2, 3, 4})};
+  computation_.End();
+  ASSERT_TRUE(steps_->TakeResult(result, 3, Turn()).ok());
+  Advance();
+  EXPECT_EQ(out_.sends.size(), 2u) << "blocks, and rows";
+  plan_->PushEnded(steps_->PushEnded(/*pulled=*/false, Time()));
+  Advance();
+  ASSERT_EQ(out_.sends.size(), 1u);
+  EXPECT_EQ(dynamic_cast<const v1::PullRequest&>(*out_.sends[0].head)
+                .after_step(),
+            1u);
+  // The step begins anew, on the weights that it has.
+  *contributors->mutable_version() = Pair(1, 9);
+  plan_->Configure(configuration_, Pair(1, 7));
+  Advance();
+  EXPECT_EQ(lookup().after_step(), 0u);
 }
 
 class SyncPlanTest : public PlanTest {

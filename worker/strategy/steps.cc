@@ -31,8 +31,7 @@ Steps::Steps(Session* session, Computation* computation,
 
 void Steps::StartPull(uint64_t clock, uint64_t after_step, WorkerTurn* turn) {
   ++pulls_started_;
-  clock_ = clock;
-  after_step_ = after_step;
+  asked_ = {clock, after_step};
   pull_began_ = turn->now;
   session_->StartPull(MakeOp(kPull, pulls_started_),
                       &weights_[pulls_started_ % 2], clock, after_step,
@@ -41,6 +40,7 @@ void Steps::StartPull(uint64_t clock, uint64_t after_step, WorkerTurn* turn) {
 
 void Steps::Pulled(bool given_up, Time now) {
   given_up ? --pulls_started_ : ++pulls_done_;
+  if (!given_up) obtained_ = asked_;
   if (observer_ == nullptr || given_up) return;
   observer_->Pulled(/*with_push=*/false, pull_began_, now);
 }
@@ -92,8 +92,8 @@ absl::Status Steps::TakeRows(const IoResult& result, WorkerTurn* turn) {
 // What the pull had to wait for, the rows have to: they are of the same weights.
 void Steps::StartLookup(WorkerTurn* turn) {
   session_->StartLookup(MakeOp(kLookup, steps_started_),
-                        computing_->rows.get(), clock_, after_step_,
-                        turn->now, turn->out);
+                        computing_->rows.get(), obtained_.clock,
+                        obtained_.after_step, turn->now, turn->out);
 }
 
 void Steps::LookedUp(bool given_up, WorkerTurn* turn) {

@@ -125,9 +125,13 @@ class Steps {
   StepObserver* const observer_;
   bool by_layers_ = false;
   Weights weights_[2];
-  // With which the last pull was asked for.
-  uint64_t clock_ = 0;
-  uint64_t after_step_ = 0;
+  // What a pull asks for.
+  struct Terms {
+    uint64_t clock = 0;
+    uint64_t after_step = 0;
+  };
+  Terms asked_;     // The last one.
+  Terms obtained_;  // That of the weights.
   // What will be computed when its rows are there.
   std::unique_ptr<v1::ComputeGradient> compute_;
   uint64_t pulls_started_ = 0;
