@@ -16,6 +16,13 @@ namespace {
 
 constexpr uint64_t kBatch = 500;
 
+void KeepEachOnce(std::vector<std::vector<uint32_t>>* rows) {
+  for (std::vector<uint32_t>& some : *rows) {
+    std::sort(some.begin(), some.end());
+    some.erase(std::unique(some.begin(), some.end()), some.end());
+  }
+}
+
 absl::Status NoExample() {
   return absl::InvalidArgumentError(
       "no example to evaluate on is left behind input.stages; check the "
@@ -113,13 +120,14 @@ absl::Status InOrder(const Pipeline& data, TrainedModel* model, int threads,
 }  // namespace
 
 absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
-                                   TrainedModel* model, int threads) {
+                                   TrainedModel* model, int threads,
+                                   RowNumbers rows) {
   Metrics sum;
   RETURN_IF_ERROR(InOrder<Metrics>(
       data, model, threads,
       [&](TrainedModel* own, const Batch& batch,
           Metrics* metrics) -> absl::Status {
-        ASSIGN_OR_RETURN(*metrics, own->Evaluate(weights, batch));
+        ASSIGN_OR_RETURN(*metrics, own->EvaluateRows(weights, batch, rows));
         return absl::OkStatus();
       },
       [&](const Metrics& metrics) {
@@ -128,6 +136,24 @@ absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
       }));
   if (sum.examples == 0) return NoExample();
   return sum;
+}
+
+absl::StatusOr<std::vector<std::vector<uint32_t>>> RowsReadBy(
+    const Pipeline& data, const TrainedModel& model) {
+  std::vector<std::vector<uint32_t>> rows(
+      std::count_if(model.variables().begin(), model.variables().end(),
+                    [](const v1::Variable& v) { return v.sparse(); }));
+  Batch batch;
+  for (uint64_t begin = 0; begin < data.size(); begin += kBatch) {
+    const uint64_t end = std::min(data.size(), begin + kBatch);
+    RETURN_IF_ERROR(
+        data.Read({.epoch = 1, .begin = begin, .end = end}, &batch));
+    // Else as long as the test set.
+    if (begin % (kBatch * kBatch) == 0) KeepEachOnce(&rows);
+    RETURN_IF_ERROR(model.FindRows(batch, absl::MakeSpan(rows)));
+  }
+  KeepEachOnce(&rows);
+  return rows;
 }
 
 absl::Status PredictOn(const Pipeline& data, WeightSpans weights,

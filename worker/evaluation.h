@@ -1,6 +1,9 @@
 #ifndef PARAMD_WORKER_EVALUATION_H_
 #define PARAMD_WORKER_EVALUATION_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,9 +18,15 @@ namespace paramd {
 // same bits wherever and by however many it is computed: batches are the same,
 // and are added in the order of the input. An error if an example can't be
 // read, the first one in that order, and kInvalidArgument if the stages leave
-// none. REQUIRES: as TrainedModel::Evaluate; threads > 0.
+// none. REQUIRES: as TrainedModel::EvaluateRows; threads > 0.
 absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
-                                   TrainedModel* model, int threads = 1);
+                                   TrainedModel* model, int threads = 1,
+                                   RowNumbers rows = {});
+
+// By sparse variable of the model, which of its rows the examples of `data` read;
+// each once, ascending. Fails as EvaluateOn does, but not for want of examples.
+absl::StatusOr<std::vector<std::vector<uint32_t>>> RowsReadBy(
+    const Pipeline& data, const TrainedModel& model);
 
 // Calls `use`, one call at a time, with what the model predicts of all
 // examples, in the order of the input, some of them each time and never none;

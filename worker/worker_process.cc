@@ -177,6 +177,12 @@ void WorkerProcess::AddTo(Runtime* runtime) {
                       abandoned_ = true;
                       done({});
                     });
+  runtime->HandleIo(v1::CollectEvaluationRows::descriptor(),
+                    [this](Outbox::IoItem, Runtime::IoDone done) {
+                      evaluating_.Post([this, done = std::move(done)]() {
+                        done(CollectEvaluationRows());
+                      });
+                    });
   runtime->HandleIo(
       v1::EvaluateWeights::descriptor(),
       [this](Outbox::IoItem item, Runtime::IoDone done) {
@@ -308,6 +314,16 @@ void WorkerProcess::FillInput(v1::InputStats* stats) const {
   }
 }
 
+IoResult WorkerProcess::CollectEvaluationRows() {
+  IoResult result;
+  auto rows = RowsReadBy(*test_, *evaluator_);
+  result.status = rows.status();
+  if (!rows.ok()) return result;
+  result.payload = PackRows(*std::move(rows));
+  result.head = std::make_unique<v1::CollectEvaluationRowsResult>();
+  return result;
+}
+
 IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
                                  BufferChain weights) {
   IoResult result;
@@ -320,7 +336,9 @@ IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
   }
   const ChromeTrace::Scope scope(trace_, ChromeTrace::Lane::kEvaluate,
                                  "evaluate");
-  const auto sum = EvaluateOn(*test_, ValuesOf(weights), evaluator_.get());
+  const StepWeights read = ReadWeights(weights, evaluator_->variables());
+  const auto sum = EvaluateOn(*test_, read.values, evaluator_.get(),
+                              /*threads=*/1, read.rows);
   if (!sum.ok()) {
     result.status = sum.status();
     return result;

@@ -88,6 +88,8 @@ class WorkerProcess {
   // that was fetched.
   absl::StatusOr<std::unique_ptr<Batch>> TakeBatch(const Portion& wanted);
   void FillInput(v1::InputStats* stats) const;
+  // Of the whole test set.
+  IoResult CollectEvaluationRows();
   IoResult Evaluate(const v1::EvaluateWeights& request, BufferChain weights);
 
   const Worker::Options options_;

@@ -38,6 +38,7 @@ absl::StatusOr<SparseRows> SparseRows::Create(const Placement& placement,
         "each sparse variable has rows, or none");
   SparseRows made;
   made.place_.resize(placement.elements().size());
+  made.variables_ = placement.sparse();
   made.numbers_ = std::move(numbers);
   for (size_t s = 0; s < made.numbers_.size(); ++s) {
     const size_t v = placement.sparse()[s];
@@ -73,6 +74,12 @@ absl::StatusOr<SparseRows> SparseRows::Create(const Placement& placement,
   }
   made.versions_.resize(made.runs_.size());
   return made;
+}
+
+BufferChain SparseRows::HandOut(BufferChain dense) const {
+  for (size_t s = 0; s < values_.size(); ++s) dense[variables_[s]] = values_[s];
+  dense.insert(dense.end(), numbers_.begin(), numbers_.end());
+  return dense;
 }
 
 absl::Span<const uint32_t> SparseRows::NumbersOf(uint32_t variable) const {

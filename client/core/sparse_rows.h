@@ -32,6 +32,10 @@ class SparseRows {
   // float.
   const Buffer& numbers(size_t sparse) const { return numbers_[sparse]; }
   const Buffer& values(size_t sparse) const { return values_[sparse]; }
+  // What a computation gets: `dense`, by variable, with the values of these rows
+  // in their places, and behind it their numbers.
+  BufferChain HandOut(BufferChain dense) const;
+
   // Those rows that lie in a block.
   struct Run {
     BlockId id;
@@ -55,6 +59,7 @@ class SparseRows {
   size_t RunOf(const BlockId& id) const;
 
   std::vector<size_t> place_;  // By variable: which of the sparse ones it is.
+  std::vector<size_t> variables_;  // By sparse one.
   std::vector<Buffer> numbers_;
   std::vector<Buffer> values_;
   std::vector<Run> runs_;

@@ -247,6 +247,15 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
                          return CollectRows(
                              static_cast<const v1::CollectRows&>(*item.head));
                        });
+  simulation_.HandleIo(
+      self, v1::CollectEvaluationRows::descriptor(), kComputing,
+      [this](Outbox::IoItem) {
+        IoResult result;
+        result.head = std::make_unique<v1::CollectEvaluationRowsResult>();
+        result.payload = {
+            Buffer::Copy(AsBytes(absl::MakeConstSpan(job_.AllRows())))};
+        return result;
+      });
   const auto computed = std::make_shared<Computed>();
   simulation_.HandleIo(
       self, v1::ComputeGradient::descriptor(), kComputing,
@@ -279,11 +288,12 @@ bool IntegerCluster::HasExactWeights() const {
   return !options_.scaled && !job_.is_replayed() && !job_.is_pull_rounded();
 }
 
+// Of a sparse one there are rows, which the content model has seen, and which
+// were not looked up together.
 void IntegerCluster::CheckWeights(const WeightValues& weights) {
   if (!HasExactWeights()) return;
-  // Of a sparse one a step has rows, which the content model has seen.
   for (size_t v = 0; v < job_.variables().size(); ++v) {
-    if (weights[v].size() != job_.elements(v)) continue;
+    if (job_.variables()[v].sparse()) continue;
     simulation_.Fail(job_.CheckNotTorn(v, weights[v]));
   }
 }
@@ -346,7 +356,7 @@ IoResult IntegerCluster::Evaluate(const v1::EvaluateWeights& request,
       !storage_.first_take_over().has_value()) {
     const std::multiset<BatchPlace> all(job_.batches().begin(),
                                         job_.batches().end());
-    for (size_t v = 0; v < weights.size(); ++v) {
+    for (size_t v = 0; v < job_.variables().size(); ++v) {
       simulation_.Fail(job_.CheckValues(v, weights[v], all));
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -188,6 +189,12 @@ std::vector<uint32_t> IntegerJob::RowsOf(const BatchPlace& batch) const {
           static_cast<uint32_t>((blocks_[b].first_element + e) / width));
     }
   }
+  return rows;
+}
+
+std::vector<uint32_t> IntegerJob::AllRows() const {
+  std::vector<uint32_t> rows(variables_.back().shape(0));
+  std::iota(rows.begin(), rows.end(), 0u);
   return rows;
 }
 

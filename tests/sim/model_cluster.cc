@@ -45,6 +45,8 @@ class ModelTrainer {
            return CollectRows(
                static_cast<const v1::CollectRows&>(*item.head).compute());
          }},
+        {v1::CollectEvaluationRows::descriptor(), absl::Milliseconds(10),
+         [this](Outbox::IoItem) { return CollectEvaluationRows(); }},
         {v1::AbandonGradient::descriptor(), absl::Milliseconds(1),
          [](Outbox::IoItem) { return IoResult{}; }},
         // Here gradients leave as a whole.
@@ -53,7 +55,7 @@ class ModelTrainer {
         {v1::EvaluateWeights::descriptor(), absl::Seconds(1),
          [this](Outbox::IoItem item) {
            return Evaluate(static_cast<const v1::EvaluateWeights&>(*item.head),
-                           ValuesOf(item.payload));
+                           item.payload);
          }},
     };
   }
@@ -113,13 +115,26 @@ class ModelTrainer {
     return result;
   }
 
-  IoResult Evaluate(const v1::EvaluateWeights& request, WeightSpans weights) {
+  IoResult CollectEvaluationRows() {
+    IoResult result;
+    auto rows = RowsReadBy(test_, *model_);
+    result.status = rows.status();
+    if (!rows.ok()) return result;
+    result.payload = PackRows(*std::move(rows));
+    result.head = std::make_unique<v1::CollectEvaluationRowsResult>();
+    return result;
+  }
+
+  IoResult Evaluate(const v1::EvaluateWeights& request,
+                    const BufferChain& payload) {
+    const StepWeights weights = ReadWeights(payload, model_->variables());
     IoResult result;
     Batch batch;
     result.status = test_.Read(
         {.epoch = 0, .begin = 0, .end = test_.size()}, &batch);
     if (!result.status.ok()) return result;
-    const auto computed = model_->Evaluate(weights, batch);
+    const auto computed = model_->EvaluateRows(weights.values, batch,
+                                               weights.rows);
     CHECK(computed.ok(), "the data of a ModelJob fits its model");
     const Metrics& evaluated = *computed;
     auto head = std::make_unique<v1::EvaluateWeightsResult>();

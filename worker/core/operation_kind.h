@@ -13,13 +13,14 @@ enum OperationKind : uint64_t {
   kPull = 1,
   kPush = 2,
   kEvaluationPull = 3,
+  kEvaluationLookup = 4,
 };
 
 inline Session::OpId MakeOp(OperationKind kind, uint64_t number) {
-  return number * 4 + kind;
+  return number * 8 + kind;
 }
 inline OperationKind KindOf(Session::OpId op) {
-  return static_cast<OperationKind>(op % 4);
+  return static_cast<OperationKind>(op % 8);
 }
 
 }  // namespace paramd

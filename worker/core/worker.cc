@@ -127,7 +127,7 @@ void Worker::AdvanceSession(WorkerTurn* turn) {
   SessionState& session = *session_;
   if (!session.is_ending()) {
     if (!draining_) {
-      evaluation_.Advance(session.heartbeats.last_reply(), &session.session,
+      evaluation_.Advance(session.heartbeats.last_reply(),
                           turn);
     }
     session.plan->Advance(MakeView(), turn);
@@ -221,7 +221,7 @@ void Worker::BeginSession(const v1::JoinReply& reply, WorkerTurn* turn) {
   session_ = *std::move(session);
   joining_.reset();
   figures_.BeginSession(turn->now);
-  evaluation_.BeginSession(session_->session.placement());
+  evaluation_.BeginSession(&session_->session);
   const std::string name = VersionName(session_->generation());
   turn->out->Note(absl::StrCat("joined as generation ", name),
                   {{"generation", name}});
@@ -335,6 +335,8 @@ void Worker::OnFinished(const Session::Finished& finished, WorkerTurn* turn) {
   } else if (kind == kPull) {
     session.steps.Pulled(given_up, turn->now);
     if (!given_up) session.plan->Pulled();
+  } else if (kind == kEvaluationLookup) {
+    evaluation_.LookedUp(given_up, turn);
   } else {
     evaluation_.Pulled(given_up, turn);
   }

@@ -7,19 +7,26 @@
 #include "absl/strings/str_cat.h"
 
 #include "proto/metric_values.h"
+#include "proto/paramd/v1/compute.pb.h"
 #include "worker/core/operation_kind.h"
 
 namespace paramd {
 
 using ::google::protobuf::DynamicCastToGenerated;
 
+void WorkerEvaluation::BeginSession(Session* session) {
+  session_ = session;
+  weights_ = Weights::WithoutSparse(session->placement());
+}
+
 void WorkerEvaluation::EndSession() {
+  session_ = nullptr;
   under_way_ = busy();
   newest_.Clear();
 }
 
 void WorkerEvaluation::Advance(const v1::HeartbeatReply& asked,
-                               Session* session, WorkerTurn* turn) {
+                               WorkerTurn* turn) {
   if (under_way_) return;
   const bool final = asked.evaluate_final();
   if (!(final && !newest_.final()) &&
@@ -27,10 +34,14 @@ void WorkerEvaluation::Advance(const v1::HeartbeatReply& asked,
     return;
   }
   under_way_ = true;
+  if (!session_->placement().sparse().empty() && row_numbers_.empty()) {
+    io_ = turn->StartIo(std::make_unique<v1::CollectEvaluationRows>(), {});
+    return;
+  }
   final_ = final;
   epoch_ = final ? epochs_ : asked.evaluate_epoch();
-  session->StartPull(MakeOp(kEvaluationPull, ++pulls_), &weights_,
-                     absl::nullopt, turn->now, turn->out);
+  session_->StartPull(MakeOp(kEvaluationPull, ++pulls_), &weights_,
+                      absl::nullopt, turn->now, turn->out);
 }
 
 void WorkerEvaluation::Pulled(bool given_up, WorkerTurn* turn) {
@@ -38,15 +49,40 @@ void WorkerEvaluation::Pulled(bool given_up, WorkerTurn* turn) {
     under_way_ = false;
     return;
   }
+  if (row_numbers_.empty()) return Compute(weights_.buffers(), turn);
+  auto rows = SparseRows::Create(session_->placement(), row_numbers_);
+  if (!rows.ok()) return turn->out->Exit(rows.status());
+  rows_ = std::make_unique<SparseRows>(*std::move(rows));
+  StartLookup(turn);
+}
+
+void WorkerEvaluation::StartLookup(WorkerTurn* turn) {
+  session_->StartLookup(MakeOp(kEvaluationLookup, pulls_), rows_.get(),
+                        absl::nullopt, /*after_step=*/0, turn->now, turn->out);
+}
+
+void WorkerEvaluation::LookedUp(bool given_up, WorkerTurn* turn) {
+  if (given_up) return StartLookup(turn);
+  Compute(rows_->HandOut(weights_.buffers()), turn);
+  rows_.reset();
+}
+
+void WorkerEvaluation::Compute(BufferChain weights, WorkerTurn* turn) {
   auto evaluate = std::make_unique<v1::EvaluateWeights>();
   evaluate->set_epoch(epoch_);
   evaluate->set_final(final_);
-  io_ = turn->StartIo(std::move(evaluate), weights_.buffers());
+  io_ = turn->StartIo(std::move(evaluate), std::move(weights));
 }
 
 void WorkerEvaluation::Take(const IoResult& result, WorkerTurn* turn) {
   io_ = 0;
   under_way_ = false;
+  if (result.status.ok() &&
+      DynamicCastToGenerated<v1::CollectEvaluationRowsResult>(
+          result.head.get()) != nullptr) {
+    row_numbers_ = {result.payload.begin(), result.payload.end()};
+    return;
+  }
   const auto* evaluated =
       DynamicCastToGenerated<v1::EvaluateWeightsResult>(result.head.get());
   if (!result.status.ok() || evaluated == nullptr) {

@@ -2,8 +2,11 @@
 #define PARAMD_WORKER_CORE_WORKER_EVALUATION_H_
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "client/core/session.h"
+#include "client/core/sparse_rows.h"
 #include "client/core/weights.h"
 #include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
@@ -13,7 +16,8 @@
 namespace paramd {
 
 // The evaluations that the coordinator asks of a worker, on weights of their own,
-// beside its steps.
+// beside its steps. Of sparse variables it pulls what the test set reads: which
+// rows these are it asks once, before the first evaluation.
 //
 // Invariant: one is under way at a time; while it is computed its weights do not
 // change. It outlives a session like a Computation.
@@ -24,9 +28,8 @@ class WorkerEvaluation {
   // `epochs`: of the job; the final evaluation counts as that of the last.
   explicit WorkerEvaluation(uint32_t epochs) : epochs_(epochs) {}
 
-  void BeginSession(const Placement& placement) {
-    weights_ = Weights(placement);
-  }
+  // `session`, which is configured, outlives this or EndSession.
+  void BeginSession(Session* session);
   // What was reported is of the session that has ended; what is computed is
   // waited for.
   void EndSession();
@@ -34,22 +37,31 @@ class WorkerEvaluation {
   bool busy() const { return io_ != 0; }
 
   // Starts what `asked` says and was not done.
-  void Advance(const v1::HeartbeatReply& asked, Session* session,
-               WorkerTurn* turn);
-  // Its pull has ended; `given_up`: without weights.
+  void Advance(const v1::HeartbeatReply& asked, WorkerTurn* turn);
+  // Its pull has ended, or the lookup of rows behind it; `given_up`: without
+  // weights.
   void Pulled(bool given_up, WorkerTurn* turn);
+  void LookedUp(bool given_up, WorkerTurn* turn);
   bool IsResult(const IoResult& result) const {
     return io_ != 0 && result.io == io_;
   }
-  // Ends the process if it could not be computed.
+  // Of the computation, or of the question for rows. Ends the process if it
+  // failed.
   void Take(const IoResult& result, WorkerTurn* turn);
 
   // The newest; without an epoch: none.
   const v1::Evaluation& newest() const { return newest_; }
 
  private:
+  void StartLookup(WorkerTurn* turn);
+  void Compute(BufferChain weights, WorkerTurn* turn);
+
   const uint32_t epochs_;
+  Session* session_ = nullptr;
   Weights weights_;
+  // By sparse variable, of the process; empty: not known yet.
+  std::vector<Buffer> row_numbers_;
+  std::unique_ptr<SparseRows> rows_;  // Of the evaluation; null: it needs none.
   v1::Evaluation newest_;
   bool under_way_ = false;
   IoId io_ = 0;  // 0: it is not computed.

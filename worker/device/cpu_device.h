@@ -2,6 +2,7 @@
 #define PARAMD_WORKER_DEVICE_CPU_DEVICE_H_
 
 #include <memory>
+#include <vector>
 
 #include "worker/device/reference_device.h"
 
@@ -52,6 +53,10 @@ class CpuDevice : public ReferenceDevice {
                          const ConstTensor& mean, const ConstTensor& variance,
                          const ConstTensor& output_gradient,
                          const NormGradients& gradients) override;
+  void DotPairs(const ConstTensor& input, const Tensor& output) override;
+  void DotPairsBackward(const ConstTensor& input,
+                        const ConstTensor& output_gradient,
+                        const Tensor& input_gradient) override;
   void Softmax(bool causal, const ConstTensor& input,
                const Tensor& output) override;
   void SoftmaxBackward(const ConstTensor& output,
@@ -69,6 +74,7 @@ class CpuDevice : public ReferenceDevice {
                     const Tensor& output);
 
   std::unique_ptr<OneDnn> onednn_;
+  std::vector<float> square_;  // Of one example's pairs of fields.
 };
 
 }  // namespace paramd

@@ -284,6 +284,28 @@ TEST(CpuDeviceTest, GatherAndScatterAgree) {
   });
 }
 
+TEST(CpuDeviceTest, DotsOfPairsAgree) {
+  for (const uint64_t fields : {2, 3, 26}) {
+    ExpectAgree([&](Device* device, Values* values) {
+      const uint64_t pairs = fields * (fields - 1) / 2;
+      const Tensor x = values->In({5, fields, 6});
+      const Tensor dots = values->Out({5, pairs});
+      const Tensor gradient = values->Out({5, fields, 6});
+      device->DotPairs(x, dots);
+      device->DotPairsBackward(x, values->In({5, pairs}), gradient);
+      return std::vector<Tensor>{dots, gradient};
+    });
+  }
+}
+
+TEST(CpuDeviceTest, CopiedColumnsAgree) {
+  ExpectAgree([&](Device* device, Values* values) {
+    const Tensor to = values->In({4, 9});
+    device->CopyColumns(values->In({4, 2, 3}), 1, 4, to, 3);
+    return std::vector<Tensor>{to};
+  });
+}
+
 TEST(CpuDeviceTest, RowsAgree) {
   ExpectAgree([&](Device* device, Values* values) {
     const Tensor x = values->In({30, 7});

@@ -110,6 +110,20 @@ class Device {
   virtual void ScatterAdd(const ConstTensor& indices, const ConstTensor& rows,
                           const Tensor& table) = 0;
 
+  // Of each example [fields, values] the dot products of field i with each j < i,
+  // i ascending, then j: [fields * (fields - 1) / 2]. Backward overwrites the
+  // gradient by the input.
+  virtual void DotPairs(const ConstTensor& input, const Tensor& output) = 0;
+  virtual void DotPairsBackward(const ConstTensor& input,
+                                const ConstTensor& output_gradient,
+                                const Tensor& input_gradient) = 0;
+
+  // to[., to_first + j] = from[., from_first + j] for j < columns; the other
+  // columns of `to` stay. Both are rows of their first dimension.
+  virtual void CopyColumns(const ConstTensor& from, uint64_t from_first,
+                           uint64_t columns, const Tensor& to,
+                           uint64_t to_first) = 0;
+
   // out[j] = the sum over rows of in[., j]; `in` is read as rows of `out`.
   virtual void SumRows(const ConstTensor& in, const Tensor& out) = 0;
   // out[., j] = in[., j] + row[j]. `out` may be `in`.

@@ -122,6 +122,72 @@ void ReferenceDevice::ScatterAdd(const ConstTensor& indices,
   });
 }
 
+void ReferenceDevice::DotPairs(const ConstTensor& input,
+                               const Tensor& output) {
+  const uint64_t fields = input.dims[1];
+  const uint64_t width = input.dims[2];
+  WithFloatType(output.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto from = input.values<T>();
+    T* to = output.values<T>().data();
+    for (size_t example = 0; example < from.size(); example += fields * width) {
+      const T* const x = from.data() + example;
+      for (uint64_t i = 1; i < fields; ++i) {
+        for (uint64_t j = 0; j < i; ++j, ++to) {
+          *to = 0;
+          for (uint64_t w = 0; w < width; ++w) {
+            *to += x[i * width + w] * x[j * width + w];
+          }
+        }
+      }
+    }
+  });
+}
+
+void ReferenceDevice::DotPairsBackward(const ConstTensor& input,
+                                       const ConstTensor& output_gradient,
+                                       const Tensor& input_gradient) {
+  const uint64_t fields = input.dims[1];
+  const uint64_t width = input.dims[2];
+  WithFloatType(input.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto from = input.values<T>();
+    const T* gradient = output_gradient.values<T>().data();
+    const auto to = input_gradient.values<T>();
+    std::fill(to.begin(), to.end(), T(0));
+    for (size_t example = 0; example < from.size(); example += fields * width) {
+      const T* const x = from.data() + example;
+      T* const dx = to.data() + example;
+      for (uint64_t i = 1; i < fields; ++i) {
+        for (uint64_t j = 0; j < i; ++j, ++gradient) {
+          for (uint64_t w = 0; w < width; ++w) {
+            dx[i * width + w] += *gradient * x[j * width + w];
+            dx[j * width + w] += *gradient * x[i * width + w];
+          }
+        }
+      }
+    }
+  });
+}
+
+void ReferenceDevice::CopyColumns(const ConstTensor& from, uint64_t from_first,
+                                  uint64_t columns, const Tensor& to,
+                                  uint64_t to_first) {
+  const uint64_t rows = to.dims[0];
+  if (rows == 0) return;
+  WithFloatType(to.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto source = from.values<T>();
+    const auto target = to.values<T>();
+    const uint64_t from_width = source.size() / rows;
+    const uint64_t to_width = target.size() / rows;
+    for (uint64_t row = 0; row < rows; ++row) {
+      std::copy_n(source.begin() + row * from_width + from_first, columns,
+                  target.begin() + row * to_width + to_first);
+    }
+  });
+}
+
 void ReferenceDevice::SumRows(const ConstTensor& in, const Tensor& out) {
   WithFloatType(out.dtype, [&](auto zero) {
     using T = decltype(zero);

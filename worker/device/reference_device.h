@@ -63,6 +63,13 @@ class ReferenceDevice : public Device {
               const Tensor& rows) override;
   void ScatterAdd(const ConstTensor& indices, const ConstTensor& rows,
                   const Tensor& table) override;
+  void DotPairs(const ConstTensor& input, const Tensor& output) override;
+  void DotPairsBackward(const ConstTensor& input,
+                        const ConstTensor& output_gradient,
+                        const Tensor& input_gradient) override;
+  void CopyColumns(const ConstTensor& from, uint64_t from_first,
+                   uint64_t columns, const Tensor& to,
+                   uint64_t to_first) override;
   void SumRows(const ConstTensor& in, const Tensor& out) override;
   void AddRow(const ConstTensor& in, const ConstTensor& row,
               const Tensor& out) override;

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -86,7 +88,12 @@ class CsvSource : public ExampleSource {
       spec_.features[0].classes = config.hash_buckets();
       for (const size_t column : columns_) {
         salts_.push_back(StableHash(names_[column], /*seed=*/0));
+        logs_.push_back(absl::c_linear_search(config.log_columns(),
+                                              names_[column]));
       }
+    } else if (!config.log_columns().empty()) {
+      return absl::InvalidArgumentError(
+          "csv.log_columns need hash_buckets: say how many");
     }
     if (label_column_.has_value()) {
       FeatureSpec label = {.name = "label", .dims = {}};
@@ -129,8 +136,12 @@ class CsvSource : public ExampleSource {
     for (size_t i = 0; i < columns_.size(); ++i) {
       const std::string& value = values[columns_[i]];
       if (feature.dtype == DType::kInt32) {
+        std::string category = value;
+        if (logs_[i]) {
+          ASSIGN_OR_RETURN(category, LogOf(row, columns_[i], value));
+        }
         example->values[0].values<int32_t>()[i] =
-            static_cast<int32_t>(BucketOf(i, value));
+            static_cast<int32_t>(BucketOf(i, category));
         continue;
       }
       ASSIGN_OR_RETURN(example->values[0].values<float>()[i],
@@ -251,6 +262,9 @@ class CsvSource : public ExampleSource {
     for (size_t i = 0; config.columns().empty() && i < names_.size(); ++i) {
       if (label_column_ != i) columns_.push_back(i);
     }
+    for (const std::string& name : config.log_columns()) {
+      RETURN_IF_ERROR(find(name).status());
+    }
     if (!columns_.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
         "'", files_[file]->path(), "' has no column beside the label"));
@@ -259,6 +273,16 @@ class CsvSource : public ExampleSource {
   uint64_t BucketOf(size_t i, absl::string_view text) const {
     return StableHash(absl::StripAsciiWhitespace(text), salts_[i]) %
            spec_.features[0].classes;
+  }
+
+  // The category of a number of log_columns; none is one, too.
+  absl::StatusOr<std::string> LogOf(const Row& row, size_t column,
+                                    absl::string_view text) const {
+    if (absl::StripAsciiWhitespace(text).empty()) return "";
+    ASSIGN_OR_RETURN(const float number, NumberOf(row, column, text));
+    if (!(number > 2)) return absl::StrCat(std::floor(number));
+    const double log = std::log(number);
+    return absl::StrCat("log ", std::floor(log * log));
   }
 
   absl::StatusOr<float> NumberOf(const Row& row, size_t column,
@@ -310,6 +334,7 @@ class CsvSource : public ExampleSource {
   std::vector<std::string> names_;  // Of all columns.
   std::vector<size_t> columns_;     // Of the feature.
   std::vector<uint64_t> salts_;     // Of their hashes; none: they are numbers.
+  std::vector<bool> logs_;          // Whether they are of log_columns.
   absl::optional<size_t> label_column_;
   std::vector<std::string> class_names_;
   uint32_t checksum_ = 0;

@@ -13,6 +13,7 @@ namespace paramd {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 v1::InputSource::Csv Config(const std::string& path) {
   v1::InputSource::Csv config;
@@ -56,6 +57,8 @@ TEST(CsvSourceTest, ColumnsAreNumberedWithoutAHeader) {
   config.set_header(false);
   config.set_label("0");
   config.clear_class_names();
+  config.set_classes(2);
+  config.clear_class_names();
   config.add_columns("2");
   const auto source = OpenCsv("", config);
   ASSERT_TRUE(source.ok()) << source.status();
@@ -91,6 +94,51 @@ TEST(CsvSourceTest, TextsOfAnyKindBecomeNumbersBelowTheBuckets) {
   // What is in checkpoints depends on it.
   EXPECT_EQ(rows[0][0],
             static_cast<int32_t>(StableHash("x", StableHash("site")) % 1000003));
+}
+
+// As in Criteo's log: a label, counts, and keys, without names.
+TEST(CsvSourceTest, CountsAreHashedByTheirLogarithm) {
+  v1::InputSource::Csv config = Config(WriteTestFile(
+      "a.tsv", "1\t1000\tab\n0\t1010\tcd\n0\t2\t\n1\t1\tab\n0\t\tab\n"));
+  config.set_separator("tab");
+  config.set_header(false);
+  config.set_label("0");
+  config.clear_class_names();
+  config.set_classes(2);
+  config.set_hash_buckets(1000003);
+  config.add_log_columns("1");
+  const auto source = OpenCsv("", config);
+  ASSERT_TRUE(source.ok()) << source.status();
+  std::vector<int32_t> counts;
+  for (uint64_t row = 0; row < 5; ++row) {
+    Example example;
+    ASSERT_TRUE((*source)->Read(row, &example).ok());
+    counts.push_back(example.values[0].values<int32_t>()[0]);
+  }
+  // 47.7 and 47.9; 2 and 1 are themselves, and nothing is another.
+  EXPECT_EQ(counts[0], counts[1]);
+  EXPECT_EQ(counts[0], static_cast<int32_t>(
+                           StableHash("log 47", StableHash("1")) % 1000003));
+  EXPECT_EQ(counts[2],
+            static_cast<int32_t>(StableHash("2", StableHash("1")) % 1000003));
+  EXPECT_NE(counts[2], counts[3]);
+  EXPECT_NE(counts[3], counts[4]);
+}
+
+TEST(CsvSourceTest, ColumnsOfCountsAreChecked) {
+  v1::InputSource::Csv config =
+      Config(WriteTestFile("a.csv", "kind,x\ncat,many\n"));
+  config.add_log_columns("y");
+  config.set_hash_buckets(10);
+  EXPECT_THAT(OpenCsv("", config).status().message(),
+              HasSubstr("has no column 'y'; it has kind, x"));
+  config.set_log_columns(0, "x");
+  Example example;
+  EXPECT_THAT((*OpenCsv("", config))->Read(0, &example).message(),
+              HasSubstr("line 2: column 'x' needs a number; found 'many'"));
+  config.clear_hash_buckets();
+  EXPECT_THAT(OpenCsv("", config).status().message(),
+              HasSubstr("csv.log_columns need hash_buckets"));
 }
 
 TEST(CsvSourceTest, AByteOrderMarkIsNoPartOfTheFirstName) {

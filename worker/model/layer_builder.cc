@@ -9,7 +9,9 @@
 #include "tensor/shape.h"
 #include "worker/model/attention.h"
 #include "worker/model/image_layers.h"
+#include "worker/model/interaction_layers.h"
 #include "worker/model/norm_layers.h"
+#include "worker/model/parallel.h"
 #include "worker/model/residual.h"
 #include "worker/model/simple_layers.h"
 
@@ -78,6 +80,16 @@ LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
       return MakeGlobalPool("global_max_pool", Pooling::Kind::kMax);
     case v1::Layer::kGlobalAveragePool:
       return MakeGlobalPool("global_average_pool", Pooling::Kind::kAverage);
+    case v1::Layer::kGlobalSumPool:
+      return MakeGlobalSumPool();
+    case v1::Layer::kDotInteraction:
+      return MakeInteraction("dot_interaction");
+    case v1::Layer::kFactorizationMachine:
+      return MakeInteraction("factorization_machine");
+    case v1::Layer::kCross:
+      return MakeCross(layer.cross());
+    case v1::Layer::kParallel:
+      return MakeParallel(layer.parallel());
     case v1::Layer::kReshape:
       return MakeReshape(layer.reshape());
     case v1::Layer::kResidual:
@@ -222,6 +234,91 @@ LayerBuilder::Made LayerBuilder::MakeGlobalPool(const std::string& kind,
   return std::make_unique<GlobalPool>(std::move(name), dims_, pooling);
 }
 
+LayerBuilder::Made LayerBuilder::MakeGlobalSumPool() {
+  std::string name = NameOf("global_sum_pool", "");
+  RETURN_IF_ERROR(CheckNumbers("global_sum_pool"));
+  if (dims_.size() < 2) return Wants("[..., channels]");
+  return std::make_unique<GlobalSumPool>(std::move(name), dims_);
+}
+
+LayerBuilder::Made LayerBuilder::MakeInteraction(const std::string& kind) {
+  std::string name = NameOf(kind, "");
+  RETURN_IF_ERROR(CheckNumbers(kind));
+  if (dims_.size() != 2 || dims_[0] < 2) {
+    return Wants("[fields, values] with two fields or more");
+  }
+  if (!Fits({dims_[0], dims_[0]})) return Wants("fewer fields");
+  auto dots = std::make_unique<DotInteraction>(name, dims_);
+  if (kind == "dot_interaction") return dots;
+  const uint64_t pairs = dots->output_size();
+  std::vector<std::unique_ptr<Layer>> layers;
+  layers.push_back(std::move(dots));
+  layers.push_back(
+      std::make_unique<Reshape>(name, Dims{pairs}, Dims{pairs, 1}));
+  layers.push_back(std::make_unique<GlobalSumPool>(name, Dims{pairs, 1}));
+  return std::make_unique<Sequence>(std::move(name), std::move(layers));
+}
+
+LayerBuilder::Made LayerBuilder::MakeCross(const v1::Layer::Cross& cross) {
+  std::string name = NameOf("cross", cross.name());
+  RETURN_IF_ERROR(CheckNumbers("cross"));
+  if (dims_.size() != 1) return Wants("one dimension", "put \"flatten\" before it");
+  if (cross.layers() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cross layer '", last_, "' has no layers"));
+  }
+  if (!Fits({dims_[0], dims_[0]})) {
+    return Wants("fewer values: its weights must be below 2^31");
+  }
+  return std::make_unique<Cross>(std::move(name), dims_, cross.layers());
+}
+
+LayerBuilder::Made LayerBuilder::MakeParallel(
+    const v1::Layer::Parallel& parallel) {
+  std::string name = NameOf("parallel", "");
+  const bool sum = parallel.merge() == v1::Layer::Parallel::SUM;
+  const Dims input = dims_;
+  const uint64_t bound = bound_;
+  std::vector<std::unique_ptr<Sequence>> branches;
+  uint64_t values = 0;
+  for (const v1::Layer::Branch& branch : parallel.branches()) {
+    dims_ = input;
+    bound_ = bound;
+    ASSIGN_OR_RETURN(branches.emplace_back(), BuildBranch(branch));
+    if (integers()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("branch ", branches.size(), " of parallel layer '", name,
+                       "' gives integers: put \"embedding\" in it"));
+    }
+    const Dims& first = branches.front()->output_dims();
+    if (sum && dims_ != first) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "parallel layer '", name, "' adds ", DimsText(dims_), " of branch ",
+          branches.size(), " to ", DimsText(first), " of branch 1"));
+    }
+    values += SizeOf(dims_);
+    if (!Fits({values})) {
+      kind_ = "parallel";
+      last_ = name;
+      return Wants("branches that give fewer than 2^31 values together");
+    }
+  }
+  if (branches.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parallel layer '", name, "' has no branches"));
+  }
+  last_ = name;
+  return std::make_unique<Parallel>(std::move(name), std::move(branches), sum);
+}
+
+absl::StatusOr<std::unique_ptr<Sequence>> LayerBuilder::BuildBranch(
+    const v1::Layer::Branch& branch) {
+  if (!branch.layers().empty()) return Build(branch.layers());
+  std::vector<std::unique_ptr<Layer>> as_it_is;
+  as_it_is.push_back(std::make_unique<Reshape>("branch", dims_, dims_));
+  return std::make_unique<Sequence>("layers", std::move(as_it_is));
+}
+
 LayerBuilder::Made LayerBuilder::MakeReshape(
     const v1::Layer::Reshape& reshape) {
   std::string name = NameOf("reshape", "");
@@ -279,12 +376,14 @@ LayerBuilder::Made LayerBuilder::MakeEmbedding(
         embedding.width(), " values must have from 1 to ", kMaxSize - 1,
         " of them"));
   }
+  if (sparse_.value_or(embedding.sparse()) != embedding.sparse()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "embedding layer '", last_, "' is ", embedding.sparse() ? "" : "not ",
+        "sparse as others are", embedding.sparse() ? " not" : "",
+        "; either all of a model are, or none"));
+  }
+  sparse_ = embedding.sparse();
   if (embedding.sparse()) {
-    if (position_ != 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "embedding layer '", last_,
-          "' is sparse; only the first layer of a model can be"));
-    }
     RETURN_IF_ERROR(CheckSparseShape({rows, embedding.width()}));
   }
   return std::make_unique<Embedding>(std::move(name), dims_, rows,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 
 #include "proto/paramd/v1/model.pb.h"
 #include "worker/model/sequence.h"
@@ -43,12 +44,18 @@ class LayerBuilder {
                 const v1::Layer::Pool& pool);
   Made MakeGlobalPool(const std::string& kind, Pooling::Kind pooling);
   Made MakeReshape(const v1::Layer::Reshape& reshape);
+  Made MakeGlobalSumPool();
+  Made MakeInteraction(const std::string& kind);
+  Made MakeCross(const v1::Layer::Cross& cross);
+  Made MakeParallel(const v1::Layer::Parallel& parallel);
   Made MakeResidual(const v1::Layer::Residual& residual);
   Made MakeEmbedding(const v1::Layer::Embedding& embedding);
   Made MakePositionalEmbedding(const v1::Layer::PositionalEmbedding& embedding);
   Made MakeAttention(const v1::Layer::Attention& attention);
   Made MakeNorm(const v1::Layer& layer);
 
+  absl::StatusOr<std::unique_ptr<Sequence>> BuildBranch(
+      const v1::Layer::Branch& branch);
   // `given`: a name from the job file, or empty.
   std::string NameOf(const std::string& kind, const std::string& given);
   // INVALID_ARGUMENT: "<kind> layer '<last>' needs <what>; it gets <dims>".
@@ -60,6 +67,7 @@ class LayerBuilder {
   Dims dims_;
   uint64_t bound_;
   int position_ = 0;
+  absl::optional<bool> sparse_;  // Whether embeddings are; unset: there is none.
   std::string kind_;  // Of the layer that is being made.
   std::string last_;
   std::map<std::string, int> counts_;

@@ -10,7 +10,9 @@
 #include "worker/device/reference_device.h"
 #include "worker/model/attention.h"
 #include "worker/model/image_layers.h"
+#include "worker/model/interaction_layers.h"
 #include "worker/model/norm_layers.h"
+#include "worker/model/parallel.h"
 #include "worker/model/residual.h"
 #include "worker/model/simple_layers.h"
 #include "worker/model/testing/layer_run.h"
@@ -149,6 +151,42 @@ TEST(LayersTest, ResidualIsRight) {
       3);
   ExpectLayerIsRight(
       Residual("residual_1", SequenceOf(DenseOf({4}, 4)), nullptr, 0.5), 8);
+}
+
+TEST(LayersTest, InteractionsAreRight) {
+  ExpectLayerIsRight(DotInteraction("dots", {4, 3}), 3);
+  ExpectLayerIsRight(DotInteraction("dots", {2, 1}), 1);
+  ExpectLayerIsRight(GlobalSumPool("sum", {5, 3}), 2);
+  ExpectLayerIsRight(Cross("cross", {4}, 1), 3);
+  ExpectLayerIsRight(Cross("cross", {5}, 3), 2);
+}
+
+TEST(LayersTest, AnInteractionHasEachPairOnce) {
+  const DotInteraction dots("dots", {3, 2});
+  ReferenceDevice reference;
+  const LayerValues values{.examples = 1,
+                           .input = {1, 2, 3, 4, 5, 6},
+                           .indices = {},
+                           .weights = {},
+                           .output_gradient = {0, 0, 0}};
+  EXPECT_THAT(RunLayer(dots, &reference, DType::kFloat64, values).output,
+              ElementsAre(11, 17, 39));
+}
+
+TEST(LayersTest, ParallelBranchesAreRight) {
+  for (const bool sum : {false, true}) {
+    std::vector<std::unique_ptr<Sequence>> branches;
+    branches.push_back(SequenceOf(DenseOf({2, 3}, 4), TanhOf({2, 4})));
+    branches.push_back(
+        SequenceOf(std::make_unique<Dense>("other", Dims{2, 3}, 4)));
+    if (!sum) {
+      branches.push_back(
+          SequenceOf(std::make_unique<Reshape>("flat", Dims{2, 3}, Dims{6})));
+    }
+    const Parallel parallel("parallel", std::move(branches), sum);
+    EXPECT_EQ(parallel.output_dims(), sum ? Dims({2, 4}) : Dims({22}));
+    ExpectLayerIsRight(parallel, 3);
+  }
 }
 
 TEST(LayersTest, SequencesWithViewsAreRight) {

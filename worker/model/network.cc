@@ -95,33 +95,37 @@ absl::Status Network::FindRows(const Batch& batch,
                                absl::Span<std::vector<uint32_t>> rows) const {
   if (rows.empty() || batch.size() == 0) return absl::OkStatus();
   RETURN_IF_ERROR(CheckBatch(batch));
-  // The first layer's, which is the only one that can be sparse.
+  // What takes integers is an embedding, and gets the input.
   const auto indices =
       batch.Find(plan_->input.name)->tensor().values<int32_t>();
-  rows[0].insert(rows[0].end(), indices.begin(), indices.end());
+  for (std::vector<uint32_t>& some : rows) {
+    some.insert(some.end(), indices.begin(), indices.end());
+  }
   return absl::OkStatus();
 }
 
-void Network::SetRows(absl::optional<uint64_t> rows) {
+void Network::SetRows(RowNumbers rows) {
   for (size_t i = 0; i < plan_->shared.size(); ++i) {
     const v1::Variable& variable = plan_->variables[plan_->shared[i]];
     if (!variable.sparse()) continue;
-    weights_[i].dims[0] = rows.value_or(variable.shape(0));
+    weights_[i].dims[0] = rows.empty() ? variable.shape(0) : rows[0].size();
     gradients_[i].dims[0] = weights_[i].dims[0];
   }
 }
 
-ConstTensor Network::PlacesOf(const ConstTensor& input,
-                              absl::Span<const uint32_t> rows) {
+ConstTensor Network::InputOf(const Batch& batch, RowNumbers rows) {
+  const ConstTensor input = batch.Find(plan_->input.name)->tensor();
+  if (rows.empty()) return input;
   const auto indices = input.values<int32_t>();
   places_.resize(indices.size());
   for (size_t i = 0; i < indices.size(); ++i) {
-    const auto found = std::lower_bound(rows.begin(), rows.end(),
-                                        static_cast<uint32_t>(indices[i]));
-    CHECK(found != rows.end() &&
+    const auto found =
+        std::lower_bound(rows[0].begin(), rows[0].end(),
+                         static_cast<uint32_t>(indices[i]));
+    CHECK(found != rows[0].end() &&
               *found == static_cast<uint32_t>(indices[i]),
           "what the batch reads is among the rows that are handed in");
-    places_[i] = static_cast<int32_t>(found - rows.begin());
+    places_[i] = static_cast<int32_t>(found - rows[0].begin());
   }
   return {places_.data(), input.dtype, input.dims};
 }
@@ -180,9 +184,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                                       const StepOptions& options,
                                       GradientSpans gradients, Ready ready) {
   CHECK(options.divisor > 0, "the divisor of a gradient is above 0");
-  absl::optional<uint64_t> rows;
-  if (!options.rows.empty()) rows = options.rows[0].size();
-  SetRows(rows);
+  SetRows(options.rows);
   CheckWeights(weights);
   CHECK(gradients.size() == plan_->variables.size(),
         "there is one gradient per variable");
@@ -199,9 +201,8 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   context.seed = options.seed;
   context.share = static_cast<double>(batch.size()) / options.divisor;
   context.abandoned = options.abandoned;
-  ConstTensor input = batch.Find(plan_->input.name)->tensor();
-  if (rows.has_value()) input = PlacesOf(input, options.rows[0]);
-  const Layer::Pass pass = Forward(context, weights, input);
+  const Layer::Pass pass =
+      Forward(context, weights, InputOf(batch, options.rows));
   if (context.IsAbandoned()) return Metrics();
   Tensor gradient = pass.output;
   gradient.data = Reserve(gradient.size() * SizeOf(context.dtype),
@@ -264,15 +265,15 @@ void Network::Backward(const Layer::Context& context,
   });
 }
 
-absl::StatusOr<Metrics> Network::Evaluate(WeightSpans weights,
-                                          const Batch& batch) {
-  SetRows(absl::nullopt);
+absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
+                                              const Batch& batch,
+                                              RowNumbers rows) {
+  SetRows(rows);
   CheckWeights(weights);
   if (batch.size() == 0) return Metrics();
   RETURN_IF_ERROR(CheckBatch(batch));
   const Layer::Context context = ContextOf(batch);
-  const Layer::Pass pass =
-      Forward(context, weights, batch.Find(plan_->input.name)->tensor());
+  const Layer::Pass pass = Forward(context, weights, InputOf(batch, rows));
   return plan_->loss->Compute(pass.output,
                               batch.Find(plan_->label.name)->tensor(), 1,
                               Tensor(), /*scored=*/true);
@@ -280,7 +281,7 @@ absl::StatusOr<Metrics> Network::Evaluate(WeightSpans weights,
 
 absl::Status Network::Predict(WeightSpans weights, const Batch& batch,
                               Batch* out) {
-  SetRows(absl::nullopt);
+  SetRows({});
   CheckWeights(weights);
   const InputSpec spec{
       {FeatureSpec{kPrediction, DType::kFloat32,

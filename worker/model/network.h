@@ -45,7 +45,11 @@ class Network : public TrainedModel {
                                const StepOptions& options,
                                GradientSpans gradients, Ready ready) override;
   absl::StatusOr<Metrics> Evaluate(WeightSpans weights,
-                                   const Batch& batch) override;
+                                   const Batch& batch) override {
+    return EvaluateRows(weights, batch, {});
+  }
+  absl::StatusOr<Metrics> EvaluateRows(WeightSpans weights, const Batch& batch,
+                                       RowNumbers rows) override;
   absl::Status Predict(WeightSpans weights, const Batch& batch,
                        Batch* out) override;
   ModelCost cost() const override;
@@ -70,11 +74,11 @@ class Network : public TrainedModel {
   // DATA_LOSS: values are out of range.
   absl::Status CheckBatch(const Batch& batch) const;
   absl::Status CheckIndices(const Column& input, const Batch& batch) const;
-  // Of the sparse variable the passes read so many rows; without: all.
-  void SetRows(absl::optional<uint64_t> rows);
-  // The input, in rows of those that are handed in.
-  ConstTensor PlacesOf(const ConstTensor& input,
-                       absl::Span<const uint32_t> rows);
+  // The passes read these rows of sparse variables, of each the same: all are
+  // tables for the input.
+  void SetRows(RowNumbers rows);
+  // What the layers read: the input, in places among the rows.
+  ConstTensor InputOf(const Batch& batch, RowNumbers rows);
   void CheckWeights(WeightSpans weights) const;
   Layer::Context ContextOf(const Batch& batch);
   std::byte* Reserve(uint64_t bytes, Memory* memory);

@@ -24,6 +24,10 @@ struct Batch;
 // Values of variables that lie elsewhere, one span per variable.
 using WeightSpans = absl::Span<const absl::Span<const float>>;
 using GradientSpans = absl::Span<const absl::Span<float>>;
+// Of each sparse variable in order, the rows whose values are handed in, one
+// behind the other: ascending, and all that a batch reads among them. Empty:
+// whole variables are.
+using RowNumbers = absl::Span<const absl::Span<const uint32_t>>;
 
 // What one layer costs, for one example: what a user looks at first, and what
 // cuts a model into stages.
@@ -64,10 +68,8 @@ class TrainedModel {
     // If set, it outlives the call; once it is true the step ends behind the
     // layer it is at, and result and gradients are of no use.
     const std::atomic<bool>* abandoned = nullptr;
-    // Of each sparse variable in order, the rows whose values are handed in, and
-    // whose gradients are wanted, one behind the other: ascending, and all that
-    // the batch reads among them.
-    absl::Span<const absl::Span<const uint32_t>> rows = {};
+    // Whose gradients are wanted, too.
+    RowNumbers rows = {};
     // The job's. What is drawn in a step is a function of this, of the epoch and
     // of an example's place in the epoch's order.
     uint64_t seed = 0;
@@ -104,10 +106,17 @@ class TrainedModel {
     return absl::OkStatus();
   }
 
-  // Losses and metrics alone, of whole variables, as the model is used, not trained: nothing is
+  // Losses and metrics alone, as the model is used, not trained: nothing is
   // dropped, running statistics count. Fails as Step does.
   virtual absl::StatusOr<Metrics> Evaluate(WeightSpans weights,
                                            const Batch& batch) = 0;
+  // The same where of sparse variables these rows are handed in. A model that has
+  // none need not have it.
+  virtual absl::StatusOr<Metrics> EvaluateRows(WeightSpans weights,
+                                               const Batch& batch,
+                                               RowNumbers /*rows*/) {
+    return Evaluate(weights, batch);
+  }
 
   // Overwrites `out` with one column, "prediction", of the model's outputs: for
   // a loss over classes their probabilities. Fails as Step does.

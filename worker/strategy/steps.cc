@@ -98,16 +98,7 @@ void Steps::StartLookup(WorkerTurn* turn) {
 
 void Steps::LookedUp(bool given_up, WorkerTurn* turn) {
   if (given_up) return StartLookup(turn);
-  const SparseRows& rows = *computing_->rows;
-  BufferChain weights = this->weights().buffers();
-  const auto& sparse = session_->placement().sparse();
-  for (size_t s = 0; s < sparse.size(); ++s) {
-    weights[sparse[s]] = rows.values(s);
-  }
-  for (size_t s = 0; s < sparse.size(); ++s) {
-    weights.push_back(rows.numbers(s));
-  }
-  Compute(std::move(weights), turn);
+  Compute(computing_->rows->HandOut(weights().buffers()), turn);
 }
 
 void Steps::DropComputing() {
