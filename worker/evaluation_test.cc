@@ -102,6 +102,40 @@ TEST(EvaluationTest, PredictionsComeInTheOrderOfTheInput) {
   }
 }
 
+// Reads row n % 7 of its one sparse variable for example n.
+class RowModel : public NumberModel {
+ public:
+  RowModel() {
+    variables_.resize(2);
+    variables_[1].set_sparse(true);
+  }
+  const std::vector<v1::Variable>& variables() const override {
+    return variables_;
+  }
+  absl::Status FindRows(const Batch& batch,
+                        absl::Span<std::vector<uint32_t>> rows) const override {
+    for (const float number : batch.columns[0].values<float>()) {
+      rows[0].push_back(static_cast<uint32_t>(number) % 7);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<v1::Variable> variables_;
+};
+
+TEST(EvaluationTest, TheRowsOfTheWholeTestSetComeOnceEach) {
+  const auto data = TestData(std::make_unique<FakeSource>(kExamples));
+  const auto rows = RowsReadBy(*data, RowModel());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  ASSERT_EQ(rows->size(), 1u);
+  EXPECT_THAT((*rows)[0], ElementsAreArray({0, 1, 2, 3, 4, 5, 6}));
+  auto source = std::make_unique<FakeSource>(kExamples);
+  source->set_unreadable(1600);
+  EXPECT_TRUE(absl::IsDataLoss(
+      RowsReadBy(*TestData(std::move(source)), RowModel()).status()));
+}
+
 TEST(EvaluationTest, AnExampleThatCannotBeReadEndsItBehindWhatComesBefore) {
   auto source = std::make_unique<FakeSource>(kExamples);
   source->set_unreadable(1600);

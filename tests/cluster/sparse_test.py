@@ -53,6 +53,23 @@ class SparseTest(unittest.TestCase):
         self.assertIn("embedding_1/table", dense)
         self.assert_same(sparse, dense, "sparse")
 
+    def test_tables_side_by_side_are_trained_and_evaluated(self):
+        found = []
+        for sparse in (False, True):
+            settings = job("sgd", sparse=sparse)
+            settings["model"]["layers"] = [
+                {"parallel": {"branches": [
+                    [{"embedding": {"width": width, "sparse": sparse}},
+                     "flatten"] for width in (1, 8)]}},
+                {"dense": 4}]
+            run = self.train(settings, "local", "--workers=1", "--servers=2")
+            found.append((run.tensors(), run.result()["evaluation"]))
+        (dense, of_dense), (sparse, of_sparse) = found
+        self.assert_same(sparse, dense, "sparse")
+        # Of the rows that the test set reads, or of the whole tables.
+        self.assertEqual(of_sparse, of_dense)
+        self.assertGreater(of_sparse["loss"], 0)
+
     def test_no_transport_and_no_number_of_servers_changes_a_bit(self):
         settings = job("adam")
         alone = self.train(settings, "run").tensors()

@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "client/core/testing/configurations.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "proto/refusal.h"
 #include "worker/core/computation.h"
@@ -18,6 +19,8 @@ namespace paramd {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::MakeConfiguration;
+using testing::Pair;
 
 // One event after the other, and what the part did.
 class PartTest : public ::testing::Test {
@@ -270,6 +273,99 @@ TEST_F(PartTest, AnEvaluationThatFailsEndsTheProcess) {
   EXPECT_THAT(std::string(out_.exit_status.message()),
               HasSubstr("truncated file"));
   EXPECT_FALSE(evaluation.busy());
+}
+
+// A sparse variable "t" of 8 rows of 2 beside "a". The test plays the server and
+// whoever computes.
+class SparseEvaluationTest : public PartTest {
+ protected:
+  SparseEvaluationTest() {
+    v1::Configuration configuration =
+        MakeConfiguration({{"a", {2}, 0}, {"t", {8, 2}, 0}}, 1);
+    configuration.mutable_layout()->mutable_variables(1)->set_sparse(true);
+    EXPECT_TRUE(session_.Configure(configuration, Pair(1, 7)).ok());
+    evaluation_.BeginSession(&session_);
+    asked_.set_evaluate_epoch(1);
+  }
+
+  void Collected(const std::vector<uint32_t>& rows) {
+    IoResult result;
+    result.io = out_.ios.at(0).io;
+    result.head = std::make_unique<v1::CollectEvaluationRowsResult>();
+    result.payload = {Buffer::Copy(AsBytes(absl::MakeConstSpan(rows)))};
+    ASSERT_TRUE(evaluation_.IsResult(result));
+    evaluation_.Take(result, Turn());
+  }
+  // That which was begun, of rows 1 and 5.
+  void ExpectLookup() {
+    ASSERT_EQ(out_.sends.size(), 1u);
+    ASSERT_EQ(Sent<v1::PullRequest>().blocks_size(), 1);
+    EXPECT_EQ(Sent<v1::PullRequest>().blocks(0).rows(), 2u);
+    EXPECT_FALSE(Sent<v1::PullRequest>().has_clock()) << "nobody waits for it";
+  }
+
+  v1::HeartbeatReply asked_;
+  // Nothing that was sent is answered here.
+  Session session_{Session::Options{.worker = 3, .calls_per_server = 16}};
+  WorkerEvaluation evaluation_{/*epochs=*/2};
+};
+
+TEST_F(SparseEvaluationTest, RowsAreAskedForOnceAndLookedUpEachTime) {
+  evaluation_.Advance(asked_, Turn());
+  ASSERT_EQ(out_.ios.size(), 1u);
+  EXPECT_EQ(out_.ios[0].head->GetDescriptor(),
+            v1::CollectEvaluationRows::descriptor());
+  Collected({1, 5});
+  EXPECT_FALSE(evaluation_.busy());
+  for (uint32_t epoch = 1; epoch <= 2; ++epoch) {
+    asked_.set_evaluate_epoch(epoch);
+    evaluation_.Advance(asked_, Turn());
+    ASSERT_EQ(out_.sends.size(), 1u);
+    EXPECT_EQ(Sent<v1::PullRequest>().blocks_size(), 1) << "of 'a' alone";
+    evaluation_.Pulled(/*given_up=*/false, Turn());
+    ExpectLookup();
+    evaluation_.LookedUp(/*given_up=*/false, Turn());
+    ASSERT_EQ(out_.ios.size(), 1u);
+    const BufferChain& weights = out_.ios[0].payload;
+    ASSERT_EQ(weights.size(), 3u) << "two variables, and numbers of rows";
+    EXPECT_EQ(weights[1].size(), 2u * 2 * sizeof(float));
+    EXPECT_EQ(weights[2].size(), 2u * sizeof(uint32_t));
+    auto head = std::make_unique<v1::EvaluateWeightsResult>();
+    head->mutable_evaluation()->set_epoch(epoch);
+    IoResult result;
+    result.io = out_.ios[0].io;
+    result.head = std::move(head);
+    evaluation_.Take(result, Turn());
+  }
+}
+
+TEST_F(SparseEvaluationTest, ALookupThatIsGivenUpBeginsAnew) {
+  evaluation_.Advance(asked_, Turn());
+  Collected({1, 5});
+  evaluation_.Advance(asked_, Turn());
+  evaluation_.Pulled(/*given_up=*/false, Turn());
+  evaluation_.LookedUp(/*given_up=*/true, Turn());
+  ExpectLookup();
+}
+
+TEST_F(SparseEvaluationTest, ASessionThatEndsMeanwhileKeepsTheRows) {
+  evaluation_.Advance(asked_, Turn());
+  auto ios = std::move(out_.ios);
+  evaluation_.EndSession();
+  out_.ios = std::move(ios);
+  Collected({1, 5});
+  evaluation_.BeginSession(&session_);
+  evaluation_.Advance(asked_, Turn());
+  EXPECT_EQ(out_.sends.size(), 1u);
+}
+
+TEST_F(SparseEvaluationTest, RowsThatTheVariableHasNotEndTheWorker) {
+  evaluation_.Advance(asked_, Turn());
+  Collected({8});
+  evaluation_.Advance(asked_, Turn());
+  evaluation_.Pulled(/*given_up=*/false, Turn());
+  EXPECT_THAT(std::string(out_.exit_status.message()),
+              HasSubstr("there is no row 8 of 't'"));
 }
 
 TEST_F(PartTest, WhatWasReportedIsOfTheSessionThatHasEnded) {

@@ -113,14 +113,69 @@ TEST_F(SparseNetworkTest, AStepOnTheRowsOfABatchGivesTheirGradients) {
     }
   }
   EXPECT_EQ(sparse.gradients[1], whole.gradients[1]);
-  // It is evaluated with all of it.
+  EXPECT_EQ(sparse.model->EvaluateRows(sparse.weight_views, batch, row_views)
+                ->loss_sum,
+            whole.model->Evaluate(whole.weight_views, batch)->loss_sum);
+  // Also with all of it.
   Made again(SparseConfig(/*sparse=*/true), Spec());
   EXPECT_EQ(again.model->Evaluate(again.weight_views, batch)->loss_sum,
             whole.model->Evaluate(whole.weight_views, batch)->loss_sum);
 }
 
+TEST_F(SparseNetworkTest, TablesSideBySideHaveTheSameRows) {
+  const auto config = [](bool sparse) {
+    v1::ModelConfig config;
+    config.set_loss(v1::SOFTMAX_CROSS_ENTROPY);
+    auto* const parallel = config.add_layers()->mutable_parallel();
+    for (const uint32_t width : {1, 4}) {
+      auto* const branch = parallel->add_branches();
+      v1::Layer::Embedding* const table =
+          branch->add_layers()->mutable_embedding();
+      table->set_width(width);
+      table->set_sparse(sparse);
+      branch->add_layers()->mutable_flatten();
+    }
+    config.add_layers()->mutable_dense()->set_units(2);
+    return config;
+  };
+  const Batch batch = MakeBatch();
+  Made whole(config(/*sparse=*/false), Spec());
+  const Metrics expected = whole.Step(batch, {});
+  Made sparse(config(/*sparse=*/true), Spec());
+  std::vector<std::vector<uint32_t>> found(2);
+  ASSERT_TRUE(sparse.model->FindRows(batch, absl::MakeSpan(found)).ok());
+  EXPECT_EQ(found[0], found[1]);
+  const std::vector<uint32_t> rows = {0, 7, 500, 999};
+  std::vector<float> values[2];
+  std::vector<float> gradients[2];
+  for (size_t v = 0; v < 2; ++v) {
+    const size_t width = v == 0 ? 1 : 4;
+    for (const uint32_t row : rows) {
+      const auto first = whole.values[v].begin() + row * width;
+      values[v].insert(values[v].end(), first, first + width);
+    }
+    gradients[v].resize(values[v].size());
+    sparse.weight_views[v] = values[v];
+    sparse.gradient_views[v] = absl::MakeSpan(gradients[v]);
+  }
+  EXPECT_EQ(sparse.Step(batch, {rows, rows}).loss_sum, expected.loss_sum);
+  for (size_t r = 0; r < rows.size(); ++r) {
+    EXPECT_EQ(gradients[0][r], whole.gradients[0][rows[r]]);
+    EXPECT_EQ(gradients[1][r * 4 + 3], whole.gradients[1][rows[r] * 4 + 3]);
+  }
+}
+
 TEST_F(SparseNetworkTest, WhatCanNotBeSparseIsNamed) {
   v1::ModelConfig config = SparseConfig(/*sparse=*/true);
+  auto* const parallel = config.add_layers()->mutable_parallel();
+  parallel->add_branches();
+  parallel->add_branches();
+  config.mutable_layers()->SwapElements(0, 3);
+  *parallel->mutable_branches(0)->add_layers() = config.layers(3);
+  parallel->mutable_branches(1)->add_layers()->mutable_embedding()->set_width(4);
+  EXPECT_THAT(std::string(Network::Create(config, Spec()).status().message()),
+              ::testing::HasSubstr("either all of a model are, or none"));
+  config = SparseConfig(/*sparse=*/true);
   config.mutable_layers(0)->mutable_embedding()->set_width(3);
   EXPECT_THAT(std::string(Network::Create(config, Spec()).status().message()),
               ::testing::HasSubstr("divides 262144"));
