@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "worker/model/network.h"
+#include "worker/model/testing/test_device.h"
 
 namespace paramd {
 namespace {
@@ -22,7 +23,7 @@ using RowViews = std::vector<absl::Span<const uint32_t>>;
 // A network with drawn weights, the same for one shape.
 struct Made {
   Made(const v1::ModelConfig& config, const InputSpec& input)
-      : model(*Network::Create(config, input)) {
+      : model(*Network::Create(config, input, MakeTestDevice)) {
     RandomStream random(5);
     for (const v1::Variable& variable : model->variables()) {
       size_t size = 1;
