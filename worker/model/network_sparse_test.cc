@@ -10,8 +10,8 @@
 #include "gtest/gtest.h"
 
 #include "base/random.h"
+#include "worker/device/testing/test_device.h"
 #include "worker/model/network.h"
-#include "worker/model/testing/test_device.h"
 
 namespace paramd {
 namespace {

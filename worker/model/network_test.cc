@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 
 #include "base/random.h"
-#include "worker/model/testing/test_device.h"
+#include "worker/device/testing/test_device.h"
 
 namespace paramd {
 namespace {

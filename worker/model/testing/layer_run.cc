@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "worker/device/float_type.h"
 #include "worker/device/reference_device.h"
-#include "worker/model/testing/test_device.h"
+#include "worker/device/testing/test_device.h"
 
 namespace paramd {
 namespace {

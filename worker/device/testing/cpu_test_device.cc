@@ -1,5 +1,5 @@
 #include "worker/device/cpu_device.h"
-#include "worker/model/testing/test_device.h"
+#include "worker/device/testing/test_device.h"
 
 namespace paramd {
 
