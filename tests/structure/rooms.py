@@ -53,6 +53,7 @@ MAY_DRAW = {
     "worker/input/example_order.cc",  # A function of seed and epoch.
     # Of seed, epoch, layer, the example's place in the epoch, and element.
     "worker/model/drops.cc",
+    "worker/device/reference_device.cc",
     # Functions of seed, epoch and the offset in the epoch's order.
     "worker/input/transform.h",
     "worker/input/rand_augment.h",

@@ -10,6 +10,10 @@
         deps = [":axpy"],
     )
 
+--define=gpu=all compiles for each generation from Turing (sm_75) to Hopper
+(sm_90): for what is carried to other machines. Without it there is code for
+Hopper, and PTX, which the driver translates when a program starts.
+
 Who depends on it sees the macro PARAMD_CUDA if, and only if, the .cu sources
 are in. A header in `hdrs` names no CUDA type, so that C++ which knows nothing of
 CUDA can include it: nvcc alone knows where CUDA's headers are.
@@ -22,7 +26,6 @@ load("@local_config_cuda//:defs.bzl", "CUDA_AVAILABLE", "NVCC")
 _NVCC_FLAGS = [
     "-std=c++17",
     "-O2",
-    "-arch=sm_90",
     "--fmad=false",
     "--prec-div=true",
     "--prec-sqrt=true",
@@ -31,6 +34,15 @@ _NVCC_FLAGS = [
     "-Xcompiler=-fPIC,-Wall,-Werror,-ffp-contract=off,-fno-math-errno",
     "-Xcompiler=-fno-omit-frame-pointer",
     "-DPARAMD_CUDA=1",
+    # An assignment gives an absl::Status, which nobody has to look at.
+    "-diag-suppress=2810",
+]
+
+_PTX = ["-gencode=arch=compute_75,code=compute_75"]
+_HOPPER = ["-gencode=arch=compute_90,code=sm_90"]
+_OTHERS = [
+    "-gencode=arch=compute_%d,code=sm_%d" % (sm, sm)
+    for sm in [75, 80, 86, 89]
 ]
 
 def if_cuda(then, otherwise = []):
@@ -43,7 +55,9 @@ def _cuda_objects_impl(ctx):
     for src in ctx.files.srcs:
         out = ctx.actions.declare_file(src.basename[:-len(".cu")] + ".cu.pic.o")
         args = ctx.actions.args()
-        args.add_all(_NVCC_FLAGS)
+        args.add_all(_NVCC_FLAGS + _PTX + _HOPPER)
+        if ctx.attr.all_generations:
+            args.add_all(_OTHERS)
         args.add_all(["-I.", "-I" + ctx.bin_dir.path])
         args.add_all(
             depset(transitive = [h.defines for h in headers]),
@@ -54,7 +68,7 @@ def _cuda_objects_impl(ctx):
             executable = NVCC,
             arguments = [args],
             inputs = depset(
-                [src] + ctx.files.hdrs,
+                [src] + ctx.files.hdrs + ctx.files.cuda_hdrs,
                 transitive = [h.headers for h in headers],
             ),
             outputs = [out],
@@ -68,6 +82,8 @@ def _cuda_objects_impl(ctx):
 _cuda_objects = rule(
     implementation = _cuda_objects_impl,
     attrs = {
+        "all_generations": attr.bool(),
+        "cuda_hdrs": attr.label_list(allow_files = [".cuh"]),
         "deps": attr.label_list(providers = [CcInfo]),
         "hdrs": attr.label_list(allow_files = [".h"]),
         "srcs": attr.label_list(allow_files = [".cu"], mandatory = True),
@@ -78,6 +94,7 @@ def cuda_library(
         name,
         srcs,
         hdrs = [],
+        cuda_hdrs = [],
         without_cuda = [],
         deps = [],
         visibility = None):
@@ -87,6 +104,7 @@ def cuda_library(
       name: the library.
       srcs: .cu files.
       hdrs: headers free of CUDA types.
+      cuda_hdrs: .cuh files, for nvcc alone.
       without_cuda: C++ sources that stand in for `srcs` where there is no CUDA.
       deps: cc_library targets.
       visibility: as of a cc_library.
@@ -104,6 +122,11 @@ def cuda_library(
         name = name + "_objects",
         srcs = srcs,
         hdrs = hdrs,
+        all_generations = select({
+            "//third_party/bazel:all_gpus": True,
+            "//conditions:default": False,
+        }),
+        cuda_hdrs = cuda_hdrs,
         deps = deps,
         visibility = ["//visibility:private"],
     )

@@ -6,10 +6,14 @@
 #include <functional>
 #include <memory>
 
+#include "absl/status/status.h"
+
 #include "worker/device/shapes.h"
 #include "worker/device/tensor.h"
 
 namespace paramd {
+
+class DeviceLink;
 
 // Where a model computes: memory, and the primitives that layers call. Tensors
 // handed in lie in the device's memory, hold float32 or all float64, and
@@ -29,7 +33,14 @@ class Device {
 
   virtual ~Device() = default;
 
-  // Values of it are not set. Aligned to 64 bytes.
+  // The way there and back; null: the device's memory is the host's.
+  virtual DeviceLink* link() { return nullptr; }
+  // Why it computes no more: UNAVAILABLE, it is lost; RESOURCE_EXHAUSTED, it had
+  // not the memory that was asked for. Calls then return at once, and what they
+  // should have written is not defined.
+  virtual absl::Status status() const { return absl::OkStatus(); }
+
+  // Values of it are not set. Aligned to 64 bytes. Null if status() says why.
   virtual Memory Allocate(size_t bytes) = 0;
   // Between host memory and the device's, or inside one of them.
   virtual void Copy(const void* from, size_t bytes, void* to) = 0;
@@ -142,6 +153,9 @@ class Device {
                              const ConstTensor& out,
                              const ConstTensor& out_gradient,
                              const Tensor& in_gradient) = 0;
+
+  // Fills `factors`, [examples, width], with 0 or 1 / (1 - rate).
+  virtual void Draw(const Drops& drops, const Tensor& factors) = 0;
 };
 
 }  // namespace paramd

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "worker/device/float_type.h"
 
 namespace paramd {
@@ -265,6 +266,30 @@ void ReferenceDevice::ApplyBackward(Elementwise function,
     const auto to = in_gradient.values<T>();
     for (size_t i = 0; i < to.size(); ++i) {
       to[i] = from[i] * Derivative<T>(function, x[i], y[i]);
+    }
+  });
+}
+
+void ReferenceDevice::Draw(const Drops& drops, const Tensor& factors) {
+  const CounterRandom random(drops.key);
+  // Two numbers of 32 bits are drawn at a time.
+  const uint64_t pairs = (drops.width + 1) / 2;
+  const uint64_t limit = static_cast<uint64_t>(drops.rate * 4294967296.0);
+  WithFloatType(factors.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T kept = static_cast<T>(1 / (1 - drops.rate));
+    const auto to = factors.values<T>();
+    T* out = to.data();
+    for (uint64_t i = 0; out != to.data() + to.size(); ++i) {
+      const uint64_t offset =
+          drops.offsets == nullptr ? drops.first + i : drops.offsets[i];
+      const uint64_t first = offset * pairs;
+      for (uint64_t j = 0; j < drops.width; j += 2) {
+        const uint64_t bits = random.Bits(first + j / 2);
+        out[j] = (bits & 0xffffffff) < limit ? T(0) : kept;
+        if (j + 1 < drops.width) out[j + 1] = bits >> 32 < limit ? T(0) : kept;
+      }
+      out += drops.width;
     }
   });
 }

@@ -82,6 +82,7 @@ class ReferenceDevice : public Device {
   void ApplyBackward(Elementwise function, const ConstTensor& in,
                      const ConstTensor& out, const ConstTensor& out_gradient,
                      const Tensor& in_gradient) override;
+  void Draw(const Drops& drops, const Tensor& factors) override;
 };
 
 }  // namespace paramd

@@ -87,6 +87,19 @@ struct NormGradients {
   Tensor input;
 };
 
+// Factors that leave out: element j of example i is 0 by the probability `rate`,
+// and else 1 / (1 - rate). Two elements at a time are 64 bits of CounterRandom,
+// whose counter is offset(i) * ceil(width / 2) + j / 2.
+struct Drops {
+  uint64_t key = 0;
+  double rate = 0;
+  uint64_t width = 0;
+  // offset(i) is first + i, or if this is not null offsets[i]: memory of the
+  // device.
+  uint64_t first = 0;
+  const uint64_t* offsets = nullptr;
+};
+
 enum class Elementwise : uint8_t {
   kRelu,  // max(x, 0), NaN stays NaN; the derivative at 0 is 0.
   kGelu,  // x (1 + erf(x / sqrt(2))) / 2

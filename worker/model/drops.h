@@ -10,7 +10,7 @@ namespace paramd {
 // Fills `factors`, `width` of them for each example, with 0 by the probability
 // `rate` and else with 1 / (1 - rate). Each is a function of (seed, epoch, the
 // layer's name, the example's place in the epoch's order, the element): the same
-// whatever the number of workers. Drawn by the host, into memory of the host.
+// whatever the number of workers. In memory of the device.
 void DrawFactors(const Layer::Context& context, const std::string& layer,
                  double rate, uint64_t width, const Tensor& factors);
 

@@ -30,20 +30,17 @@ class Layer {
     // False: the model is used; nothing is dropped, running statistics count.
     bool training = false;
     // Where the batch stands: what is drawn for its example i is a function of
-    // these and of OffsetOf(i).
+    // these and of the place of the example in the epoch's order.
     uint64_t seed = 0;
     uint64_t epoch = 0;
     uint64_t first = 0;
-    // Of each example, where they do not follow each other from `first` on.
+    // Of each example, where they do not follow each other from `first` on, in
+    // memory of the device.
     absl::Span<const uint64_t> offsets = {};
     // examples / the step's divisor: the batch's part in an update.
     double share = 1;
     const std::atomic<bool>* abandoned = nullptr;
 
-    // The place of example i in the epoch's order.
-    uint64_t OffsetOf(uint64_t i) const {
-      return offsets.empty() ? first + i : offsets[i];
-    }
     bool IsAbandoned() const {
       return abandoned != nullptr && abandoned->load(std::memory_order_relaxed);
     }

@@ -19,6 +19,12 @@ Dims ShapeOf(const v1::Variable& variable) {
   return Dims(variable.shape().begin(), variable.shape().end());
 }
 
+std::string MebibytesOf(uint64_t bytes) {
+  return absl::StrCat((bytes + (1 << 20) - 1) >> 20, " MiB");
+}
+
+void NoneReady(size_t /*variable*/) {}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Network>> Network::Create(
@@ -38,8 +44,10 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
     : plan_(std::move(plan)),
       make_device_(std::move(make_device)),
       device_(make_device_()),
+      exchange_(device_.get(), plan_->variables.size()),
       weights_(plan_->shared.size()),
       gradients_(plan_->shared.size()) {
+  sent_.reserve(plan_->variables.size());
   for (size_t i = 0; i < plan_->shared.size(); ++i) {
     const Dims dims = ShapeOf(plan_->variables[plan_->shared[i]]);
     weights_[i].dims = dims;
@@ -139,45 +147,112 @@ void Network::CheckWeights(WeightSpans weights) const {
   }
 }
 
-Layer::Context Network::ContextOf(const Batch& batch) {
-  Layer::Context context;
-  context.device = device_.get();
-  context.examples = batch.size();
-  context.epoch = batch.range.epoch;
-  context.first = batch.range.begin;
-  context.offsets = batch.offsets;
-  return context;
+bool Network::IsUsedBefore(size_t use) const {
+  const auto end = plan_->shared.begin() + use;
+  return std::find(plan_->shared.begin(), end, *end) != end;
 }
 
-std::byte* Network::Reserve(uint64_t bytes, Memory* memory) {
-  if (memory->bytes < bytes) {
-    memory->data = nullptr;
-    memory->data = device_->Allocate(bytes);
-    memory->bytes = bytes;
+bool Network::IsUsedBehind(size_t use) const {
+  const auto end = plan_->shared.end();
+  const auto place = plan_->shared.begin() + use;
+  return std::find(place + 1, end, *place) != end;
+}
+
+uint64_t Network::FurtherBytes() const {
+  if (plan_->shared.size() == plan_->variables.size()) return 0;
+  uint64_t largest = 0;
+  for (const Tensor& gradient : gradients_) {
+    largest = std::max(largest, gradient.size() * sizeof(float));
   }
-  return static_cast<std::byte*>(memory->data.get());
+  return largest;
 }
 
-Layer::Pass Network::Forward(const Layer::Context& context, WeightSpans weights,
-                             const ConstTensor& input) {
+uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
+                               bool training) const {
   const Sequence& layers = *plan_->layers;
+  const uint64_t output = examples * layers.output_size() * sizeof(float);
+  uint64_t missing = 0;
+  const auto add = [&](uint64_t bytes, const GrowingMemory& memory) {
+    if (bytes > memory.bytes) missing += bytes - memory.bytes;
+  };
+  add(output, output_);
+  add(layers.KeptBytes(examples, DType::kFloat32), kept_);
+  add(layers.ScratchBytes(examples, DType::kFloat32), scratch_);
+  if (training) add(output, output_gradient_);
+  if (training) add(FurtherBytes() * gradients_.size(), further_);
+  std::vector<uint64_t> sizes;
+  for (const auto& one : weights) sizes.push_back(one.size());
+  return missing +
+         exchange_.MissingBytes(
+             examples * SizeOf(plan_->input.dims) * SizeOf(plan_->input.dtype),
+             examples * sizeof(uint64_t), sizes, training);
+}
+
+absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
+                                  bool training) {
+  DeviceLink* const link = device_->link();
+  if (link == nullptr || examples <= fitting_examples_) {
+    return absl::OkStatus();
+  }
+  const uint64_t missing = MissingBytes(examples, weights, training);
+  const uint64_t free = missing == 0 ? 0 : link->FreeBytes();
+  if (missing <= free) return absl::OkStatus();
+  uint64_t fits = 0;
+  uint64_t too_many = examples;
+  while (fits + 1 < too_many) {
+    const uint64_t middle = fits + (too_many - fits) / 2;
+    (MissingBytes(middle, weights, training) <= free ? fits : too_many) =
+        middle;
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a batch of ", examples, " examples needs ", MebibytesOf(missing),
+      " more on ", link->name(), ", which has ", MebibytesOf(free), " free; ",
+      fits == 0 ? std::string("no batch would fit")
+                : absl::StrCat("a batch of ", fits, " would fit")));
+}
+
+absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
+                                             const Batch& batch,
+                                             const ConstTensor& input,
+                                             Layer::Context* context) {
+  const Sequence& layers = *plan_->layers;
+  const uint64_t examples = batch.size();
+  RETURN_IF_ERROR(device_->status());
+  RETURN_IF_ERROR(CheckMemory(examples, weights, context->training));
+  context->device = device_.get();
+  context->examples = examples;
+  context->epoch = batch.range.epoch;
+  context->first = batch.range.begin;
+  exchange_.Begin();
+  context->offsets = exchange_.BringOffsets(batch.offsets);
   for (size_t i = 0; i < weights_.size(); ++i) {
-    weights_[i].data = weights[plan_->shared[i]].data();
+    const size_t variable = plan_->shared[i];
+    weights_[i].data = exchange_.PlaceWeights(variable, weights[variable]);
   }
   Layer::Pass pass;
-  pass.context = &context;
+  pass.context = context;
   pass.weights = weights_;
-  pass.input = input;
-  pass.output = {nullptr, context.dtype,
-                 Batched(context.examples, layers.output_dims())};
-  pass.output.data = Reserve(
-      pass.output.size() * SizeOf(context.dtype), &output_);
-  pass.kept = Reserve(layers.KeptBytes(context.examples, context.dtype),
-                      &kept_);
-  pass.scratch = Reserve(layers.ScratchBytes(context.examples, context.dtype),
-                         &scratch_);
-  layers.Forward(pass);
+  pass.input = exchange_.BringInput(input);
+  pass.output = {nullptr, context->dtype,
+                 Batched(examples, layers.output_dims())};
+  pass.output.data = exchange_.Reserve(
+      pass.output.size() * SizeOf(context->dtype), &output_);
+  pass.kept = exchange_.Reserve(layers.KeptBytes(examples, context->dtype),
+                                &kept_);
+  pass.scratch = exchange_.Reserve(
+      layers.ScratchBytes(examples, context->dtype), &scratch_);
+  RETURN_IF_ERROR(device_->status());
+  layers.ForwardWith(pass, [&](size_t i) {
+    const size_t variable = plan_->shared[i];
+    exchange_.BringWeights(variable, weights[variable]);
+  });
   return pass;
+}
+
+absl::StatusOr<ConstTensor> Network::Outputs(const Layer::Pass& pass) {
+  const ConstTensor outputs = exchange_.TakeOutput(pass.output);
+  RETURN_IF_ERROR(device_->status());
+  return outputs;
 }
 
 absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
@@ -196,73 +271,87 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     return Metrics();
   }
   RETURN_IF_ERROR(CheckBatch(batch));
-  Layer::Context context = ContextOf(batch);
+  Layer::Context context;
   context.training = true;
   context.seed = options.seed;
   context.share = static_cast<double>(batch.size()) / options.divisor;
   context.abandoned = options.abandoned;
-  const Layer::Pass pass =
-      Forward(context, weights, InputOf(batch, options.rows));
-  if (context.IsAbandoned()) return Metrics();
-  Tensor gradient = pass.output;
-  gradient.data = Reserve(gradient.size() * SizeOf(context.dtype),
-                          &output_gradient_);
-  const Metrics metrics = plan_->loss->Compute(
-      pass.output, batch.Find(plan_->label.name)->tensor(), 1 / options.divisor,
-      gradient, /*scored=*/false);
-  if (std::isfinite(metrics.loss_sum)) {
-    Backward(context, pass, gradient, gradients, ready);
-  } else {
-    Backward(context, pass, gradient, gradients, [](size_t) {});
+  ASSIGN_OR_RETURN(
+      const Layer::Pass pass,
+      Forward(weights, batch, InputOf(batch, options.rows), &context));
+  if (context.IsAbandoned()) {
+    exchange_.Finish();
+    return Metrics();
   }
+  ASSIGN_OR_RETURN(const ConstTensor outputs, Outputs(pass));
+  Tensor gradient = pass.output;
+  gradient.data = exchange_.Reserve(gradient.size() * SizeOf(context.dtype),
+                                    &output_gradient_);
+  const Tensor staged = exchange_.StageOutputGradient(gradient);
+  PlaceGradients(gradients);
+  RETURN_IF_ERROR(device_->status());
+  const Metrics metrics = plan_->loss->Compute(
+      outputs, batch.Find(plan_->label.name)->tensor(), 1 / options.divisor,
+      staged, /*scored=*/false);
+  const bool finite = std::isfinite(metrics.loss_sum);
+  Backward(pass, exchange_.BringOutputGradient(gradient), gradients,
+           finite ? ready : Ready(NoneReady));
+  RETURN_IF_ERROR(device_->status());
+  fitting_examples_ = std::max(fitting_examples_, batch.size());
   return metrics;
 }
 
-void Network::Backward(const Layer::Context& context,
-                       const Layer::Pass& forward,
+void Network::PlaceGradients(GradientSpans gradients) {
+  // The last use of a variable, which is first in the backward pass, writes to
+  // its gradient; the others write beside it and are added.
+  const uint64_t bytes = FurtherBytes();
+  std::byte* const further =
+      bytes == 0 ? nullptr
+                 : exchange_.Reserve(bytes * gradients_.size(), &further_);
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    const size_t variable = plan_->shared[i];
+    CHECK(gradients[variable].size() == gradients_[i].size(),
+          "a gradient has the size of its variable");
+    if (bytes > 0 && IsUsedBehind(i)) {
+      gradients_[i].data = further + bytes * i;
+    } else {
+      gradients_[i].data =
+          exchange_.PlaceGradient(variable, gradients[variable]);
+    }
+  }
+}
+
+void Network::Backward(const Layer::Pass& forward,
                        const ConstTensor& output_gradient,
                        GradientSpans gradients, Ready ready) {
-  // The last use of a variable, which is first here, writes to its gradient; the
-  // others write beside it and are added.
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < gradients_.size(); ++i) {
-    bytes = std::max(bytes, gradients_[i].size() * sizeof(float));
-  }
   const bool has_shared = plan_->shared.size() > plan_->variables.size();
-  std::byte* further = has_shared ? Reserve(bytes * gradients_.size(),
-                                            &further_)
-                                  : nullptr;
-  // Uses of a variable that are before use `i`, and behind it.
-  const auto used_before = [&](size_t i) {
-    return std::find(plan_->shared.begin(), plan_->shared.begin() + i,
-                     plan_->shared[i]) != plan_->shared.begin() + i;
-  };
-  const auto used_behind = [&](size_t i) {
-    return has_shared &&
-           std::find(plan_->shared.begin() + i + 1, plan_->shared.end(),
-                     plan_->shared[i]) != plan_->shared.end();
-  };
-  for (size_t i = 0; i < gradients_.size(); ++i) {
-    const absl::Span<float> gradient = gradients[plan_->shared[i]];
-    CHECK(gradient.size() == gradients_[i].size(),
-          "a gradient has the size of its variable");
-    gradients_[i].data =
-        used_behind(i) ? static_cast<void*>(further + bytes * i)
-                       : gradient.data();
-  }
   Layer::BackwardPass pass;
   static_cast<Layer::Pass&>(pass) = forward;
   pass.output_gradient = output_gradient;
   pass.gradients = gradients_;
+  sent_.clear();
   plan_->layers->BackwardWith(pass, [&](size_t i) {
     const size_t variable = plan_->shared[i];
-    if (used_behind(i)) {
+    if (has_shared && IsUsedBehind(i)) {
       Tensor sum = gradients_[i];
-      sum.data = gradients[variable].data();
-      context.device->Add(sum, 1, gradients_[i], sum);
+      sum.data = exchange_.PlaceGradient(variable, gradients[variable]);
+      device_->Add(sum, 1, gradients_[i], sum);
     }
-    if (!has_shared || !used_before(i)) ready(variable);
+    if (has_shared && IsUsedBefore(i)) return;
+    if (!exchange_.gradients_cross()) return ready(variable);
+    exchange_.SendGradient(variable, gradients[variable].size());
+    sent_.push_back(variable);
   });
+  // Layers before those that are waited for are computed meanwhile.
+  for (const size_t variable : sent_) {
+    if (forward.context->IsAbandoned()) break;
+    exchange_.TakeGradient(variable, gradients[variable]);
+    if (!device_->status().ok()) break;
+    ready(variable);
+  }
+  if (exchange_.gradients_cross() && forward.context->IsAbandoned()) {
+    exchange_.Finish();
+  }
 }
 
 absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
@@ -272,9 +361,11 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
   CheckWeights(weights);
   if (batch.size() == 0) return Metrics();
   RETURN_IF_ERROR(CheckBatch(batch));
-  const Layer::Context context = ContextOf(batch);
-  const Layer::Pass pass = Forward(context, weights, InputOf(batch, rows));
-  return plan_->loss->Compute(pass.output,
+  Layer::Context context;
+  ASSIGN_OR_RETURN(const Layer::Pass pass,
+                   Forward(weights, batch, InputOf(batch, rows), &context));
+  ASSIGN_OR_RETURN(const ConstTensor outputs, Outputs(pass));
+  return plan_->loss->Compute(outputs,
                               batch.Find(plan_->label.name)->tensor(), 1,
                               Tensor(), /*scored=*/true);
 }
@@ -292,9 +383,11 @@ absl::Status Network::Predict(WeightSpans weights, const Batch& batch,
   ASSIGN_OR_RETURN(const Column* const input,
                    FindColumn(plan_->input, batch));
   RETURN_IF_ERROR(CheckIndices(*input, batch));
-  const Layer::Context context = ContextOf(batch);
-  const Layer::Pass pass = Forward(context, weights, input->tensor());
-  plan_->loss->Predict(pass.output, out->Find(kPrediction)->tensor());
+  Layer::Context context;
+  ASSIGN_OR_RETURN(const Layer::Pass pass,
+                   Forward(weights, batch, input->tensor(), &context));
+  ASSIGN_OR_RETURN(const ConstTensor outputs, Outputs(pass));
+  plan_->loss->Predict(outputs, out->Find(kPrediction)->tensor());
   return absl::OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include "proto/paramd/v1/model.pb.h"
 #include "worker/device/device.h"
 #include "worker/input/batch.h"
+#include "worker/model/exchange.h"
 #include "worker/model/loss.h"
 #include "worker/model/network_plan.h"
 #include "worker/model/trained_model.h"
@@ -20,7 +21,9 @@ namespace paramd {
 // The built-in model: layers and a loss from a job file. Computes on a device of
 // its own. Keeps the memory of a step's intermediate values for the next: it
 // grows with the largest batch seen, and a step that needs no more allocates none
-// of ours but for what a metric keeps.
+// of ours but for what a metric keeps. A device that fails, or has not the memory
+// that a batch needs, makes a step fail: UNAVAILABLE, it is lost, and
+// RESOURCE_EXHAUSTED, which says what would fit.
 //
 //   ASSIGN_OR_RETURN(auto model, Network::Create(job.model(), input.spec()));
 //   for (const v1::Variable& variable : model->variables()) ...
@@ -58,12 +61,6 @@ class Network : public TrainedModel {
   }
 
  private:
-  // Device memory that grows.
-  struct Memory {
-    Device::Memory data;
-    uint64_t bytes = 0;
-  };
-
   // `plan` is shared by clones: it is never changed.
   Network(std::shared_ptr<const NetworkPlan> plan, MakeDevice make_device);
 
@@ -80,27 +77,44 @@ class Network : public TrainedModel {
   // What the layers read: the input, in places among the rows.
   ConstTensor InputOf(const Batch& batch, RowNumbers rows);
   void CheckWeights(WeightSpans weights) const;
-  Layer::Context ContextOf(const Batch& batch);
-  std::byte* Reserve(uint64_t bytes, Memory* memory);
-  // A pass over the batch, forward; its output is in memory of ours.
-  Layer::Pass Forward(const Layer::Context& context, WeightSpans weights,
-                      const ConstTensor& input);
-  void Backward(const Layer::Context& context, const Layer::Pass& forward,
-                const ConstTensor& output_gradient, GradientSpans gradients,
-                Ready ready);
+  // What the device must still have for a pass over so many examples.
+  uint64_t MissingBytes(uint64_t examples, WeightSpans weights,
+                        bool training) const;
+  // RESOURCE_EXHAUSTED: it has not, and what would fit.
+  absl::Status CheckMemory(uint64_t examples, WeightSpans weights,
+                           bool training);
+  // A pass over the batch, forward; its output is in memory of the device. Fills
+  // the rest of `context`, which outlives the pass.
+  absl::StatusOr<Layer::Pass> Forward(WeightSpans weights, const Batch& batch,
+                                      const ConstTensor& input,
+                                      Layer::Context* context);
+  // The outputs, in host memory.
+  absl::StatusOr<ConstTensor> Outputs(const Layer::Pass& pass);
+  // Where layers write the gradient of each use of a variable.
+  void PlaceGradients(GradientSpans gradients);
+  void Backward(const Layer::Pass& forward, const ConstTensor& output_gradient,
+                GradientSpans gradients, Ready ready);
+  // Whether an earlier, a later layer has the variable of this use too.
+  bool IsUsedBefore(size_t use) const;
+  bool IsUsedBehind(size_t use) const;
+  // Of the largest gradient, if a variable has several uses.
+  uint64_t FurtherBytes() const;
 
   const std::shared_ptr<const NetworkPlan> plan_;
   const MakeDevice make_device_;
   const std::unique_ptr<Device> device_;
-  Memory kept_;
-  Memory scratch_;
-  Memory output_;
-  Memory output_gradient_;
+  Exchange exchange_;
+  GrowingMemory kept_;
+  GrowingMemory scratch_;
+  GrowingMemory output_;
+  GrowingMemory output_gradient_;
   // Of further uses of a shared variable.
-  Memory further_;
+  GrowingMemory further_;
   std::vector<ConstTensor> weights_;
   std::vector<Tensor> gradients_;
+  std::vector<size_t> sent_;  // Gradients that cross, in order.
   std::vector<int32_t> places_;
+  uint64_t fitting_examples_ = 0;  // A step on so many has had memory.
 };
 
 }  // namespace paramd

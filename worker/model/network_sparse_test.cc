@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 
 #include "base/random.h"
+#include "worker/device/testing/test_device.h"
 #include "worker/model/network.h"
 
 namespace paramd {
@@ -22,7 +23,7 @@ using RowViews = std::vector<absl::Span<const uint32_t>>;
 // A network with drawn weights, the same for one shape.
 struct Made {
   Made(const v1::ModelConfig& config, const InputSpec& input)
-      : model(*Network::Create(config, input)) {
+      : model(*Network::Create(config, input, MakeTestDevice)) {
     RandomStream random(5);
     for (const v1::Variable& variable : model->variables()) {
       size_t size = 1;

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 
 #include "base/random.h"
+#include "worker/device/testing/test_device.h"
 
 namespace paramd {
 namespace {
@@ -40,7 +41,7 @@ v1::ModelConfig Config(const std::vector<std::string>& layers) {
 // A model with random weights.
 struct Trained {
   Trained(const v1::ModelConfig& config, const InputSpec& input)
-      : model(*Network::Create(config, input)) {
+      : model(*Network::Create(config, input, MakeTestDevice)) {
     RandomStream random(5);
     for (const v1::Variable& variable : model->variables()) {
       size_t size = 1;
@@ -89,7 +90,7 @@ Batch RandomBatch(size_t size, uint64_t seed) {
 }
 
 std::string Refusal(const v1::ModelConfig& config, const InputSpec& input) {
-  const auto model = Network::Create(config, input);
+  const auto model = Network::Create(config, input, MakeTestDevice);
   EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
   return std::string(model.status().message());
 }

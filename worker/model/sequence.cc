@@ -94,13 +94,16 @@ Layer::Pass Sequence::Enter(int i, const Pass& pass, std::byte* kept) const {
   return inner;
 }
 
-void Sequence::Forward(const Pass& pass) const {
+void Sequence::ForwardWith(const Pass& pass, Needed needed) const {
   const Context& context = *pass.context;
   std::byte* kept = pass.kept;
   for (int i = 0; i < size(); ++i) {
     const Layer& layer = *stages_[i].layer;
     if (layer.is_view()) continue;
     if (context.IsAbandoned()) return;
+    for (size_t v = 0; v < layer.variables().size(); ++v) {
+      needed(stages_[i].first_variable + v);
+    }
     layer.Forward(Enter(i, pass, kept));
     kept += StageBytes(i, context.examples, context.dtype);
   }

@@ -17,6 +17,8 @@ class Sequence : public Layer {
  public:
   // Hears of a variable of the sequence when its gradient is written.
   using Written = absl::FunctionRef<void(size_t variable)>;
+  // Hears of a variable of the sequence before a layer reads it, forward.
+  using Needed = absl::FunctionRef<void(size_t variable)>;
 
   // REQUIRES: each layer takes what the one before it gives; there is one.
   Sequence(std::string name, std::vector<std::unique_ptr<Layer>> layers);
@@ -24,7 +26,10 @@ class Sequence : public Layer {
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   // Both end behind the layer they are at when the step is abandoned.
-  void Forward(const Pass& pass) const override;
+  void Forward(const Pass& pass) const override {
+    ForwardWith(pass, [](size_t) {});
+  }
+  void ForwardWith(const Pass& pass, Needed needed) const;
   void Backward(const BackwardPass& pass) const override {
     BackwardWith(pass, [](size_t) {});
   }

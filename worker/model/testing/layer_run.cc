@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "gtest/gtest.h"
 
 #include "base/random.h"
-#include "worker/device/cpu_device.h"
 #include "worker/device/float_type.h"
 #include "worker/device/reference_device.h"
+#include "worker/device/testing/test_device.h"
 
 namespace paramd {
 namespace {
@@ -35,38 +35,56 @@ std::vector<double> Random(uint64_t size, RandomStream* random) {
   return values;
 }
 
+// Memory of a device.
+Device::Memory Allocated(Device* device, uint64_t bytes, const void* values) {
+  Device::Memory memory = device->Allocate(bytes);
+  device->Copy(values, bytes, memory.get());
+  return memory;
+}
+
+// Memory of a device, all of it NaN.
+Device::Memory Undefined(Device* device, uint64_t bytes) {
+  return Allocated(device, bytes, std::string(bytes, '\xff').data());
+}
+
 // Device memory of these values, or NaN; float32 or float64.
 class Held {
  public:
-  Held(uint64_t size, DType dtype)
-      : bytes_(size * SizeOf(dtype), std::byte{0xff}), dtype_(dtype) {}
-  Held(const std::vector<double>& values, DType dtype)
-      : Held(values.size(), dtype) {
+  Held(Device* device, uint64_t size, DType dtype)
+      : device_(*device),
+        size_(size),
+        dtype_(dtype),
+        memory_(Undefined(device, size * SizeOf(dtype))) {}
+  Held(Device* device, const std::vector<double>& values, DType dtype)
+      : device_(*device), size_(values.size()), dtype_(dtype) {
     WithFloatType(dtype, [&](auto zero) {
       using T = decltype(zero);
-      std::transform(values.begin(), values.end(), tensor({values.size()})
-                                                       .values<T>()
-                                                       .begin(),
-                     [](double value) { return static_cast<T>(value); });
+      std::vector<T> typed;
+      for (const double value : values) typed.push_back(static_cast<T>(value));
+      memory_ = Allocated(device, size_ * sizeof(T), typed.data());
     });
   }
 
   Tensor tensor(Dims dims) {
-    return {bytes_.data(), dtype_, std::move(dims)};
+    return {memory_.get(), dtype_, std::move(dims)};
   }
   std::vector<double> values() {
     std::vector<double> values;
     WithFloatType(dtype_, [&](auto zero) {
       using T = decltype(zero);
-      const auto all = tensor({bytes_.size() / sizeof(T)}).values<T>();
-      values.assign(all.begin(), all.end());
+      std::vector<T> typed(size_);
+      device_.Copy(memory_.get(), size_ * sizeof(T), typed.data());
+      device_.Finish();
+      values.assign(typed.begin(), typed.end());
     });
     return values;
   }
 
  private:
-  std::vector<std::byte> bytes_;
-  DType dtype_;
+  Device& device_;
+  const uint64_t size_;
+  const DType dtype_;
+  Device::Memory memory_;
 };
 
 double SumOf(const LayerResult& result, const LayerValues& values) {
@@ -140,28 +158,29 @@ LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
   context.dtype = dtype;
   context.training = values.training;
   context.share = values.share;
-  Held input(values.input, dtype);
-  Held output(values.output_gradient.size(), dtype);
-  Held output_gradient(values.output_gradient, dtype);
-  Held input_gradient(values.input.size(), dtype);
+  Held input(device, values.input, dtype);
+  Held output(device, values.output_gradient.size(), dtype);
+  Held output_gradient(device, values.output_gradient, dtype);
+  Held input_gradient(device, values.input.size(), dtype);
   std::vector<Held> weights;
   std::vector<Held> gradients;
   std::vector<ConstTensor> weight_views;
   std::vector<Tensor> gradient_views;
   for (const std::vector<double>& one : values.weights) {
-    weights.emplace_back(one, dtype);
-    gradients.emplace_back(one.size(), dtype);
+    weights.emplace_back(device, one, dtype);
+    gradients.emplace_back(device, one.size(), dtype);
   }
   for (size_t v = 0; v < weights.size(); ++v) {
     const Dims shape = ShapeOf(layer.variables()[v]);
     weight_views.push_back(weights[v].tensor(shape));
     gradient_views.push_back(gradients[v].tensor(shape));
   }
-  const auto kept = device->Allocate(layer.KeptBytes(values.examples, dtype));
+  const auto kept = Undefined(device, layer.KeptBytes(values.examples, dtype));
   const auto scratch =
-      device->Allocate(layer.ScratchBytes(values.examples, dtype));
-  std::memset(kept.get(), 0xff, layer.KeptBytes(values.examples, dtype));
-  std::memset(scratch.get(), 0xff, layer.ScratchBytes(values.examples, dtype));
+      Undefined(device, layer.ScratchBytes(values.examples, dtype));
+  const auto indices =
+      Allocated(device, values.indices.size() * sizeof(int32_t),
+                values.indices.data());
 
   Layer::BackwardPass pass;
   pass.context = &context;
@@ -170,7 +189,7 @@ LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
   const Dims out = Batched(values.examples, layer.output_dims());
   pass.input = input.tensor(in);
   if (!values.indices.empty()) {
-    pass.input = ConstTensor(values.indices.data(), DType::kInt32, in);
+    pass.input = ConstTensor(indices.get(), DType::kInt32, in);
   }
   pass.output = output.tensor(out);
   pass.kept = static_cast<std::byte*>(kept.get());
@@ -210,9 +229,9 @@ void ExpectLayerIsRight(const Layer& layer, uint64_t examples,
   EXPECT_EQ(
       RunLayer(layer, &reference, DType::kFloat64, values, false).gradients,
       right.gradients);
-  CpuDevice cpu;
+  const std::unique_ptr<Device> device = MakeTestDevice();
   const LayerResult fast =
-      RunLayer(layer, &cpu, DType::kFloat32, values, wants_input);
+      RunLayer(layer, device.get(), DType::kFloat32, values, wants_input);
   ExpectNear(fast.output, right.output, layer.name());
   ExpectNear(fast.input_gradient, right.input_gradient,
              layer.name() + ", by the input");

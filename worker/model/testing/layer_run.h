@@ -38,7 +38,7 @@ LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
 // Compares, in float64 by the reference, every derivative that the layer gives,
 // by input and by variables, of a random linear function of its output, with a
 // central difference. Also checks that nothing changes when nobody wants the
-// gradient by the input, and that the processor's float32 agrees with all of it.
+// gradient by the input, and that the test device's float32 agrees with all of it.
 void ExpectLayerIsRight(const Layer& layer, uint64_t examples,
                         uint64_t bound = 0);
 

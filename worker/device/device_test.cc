@@ -1,84 +1,125 @@
-#include "worker/device/cpu_device.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 
 #include "base/random.h"
+#include "worker/device/float_type.h"
 #include "worker/device/reference_device.h"
+#include "worker/device/testing/test_device.h"
 
 namespace paramd {
 namespace {
 
-// Tensors of random values, and of bytes and indices; what a primitive writes
-// begins as NaN.
+// Memory of a device, with tensors of random values, and of bytes and indices,
+// in it; what a primitive writes begins as NaN.
 class Values {
  public:
-  explicit Values(uint64_t seed) : random_(seed) {}
+  // `dtype`: of numbers.
+  Values(uint64_t seed, Device* device, DType dtype)
+      : random_(seed), device_(*device), dtype_(dtype) {}
 
   Tensor In(Dims dims, float low = -1, float high = 1) {
-    Tensor tensor = Out(std::move(dims));
-    for (float& value : tensor.values<float>()) {
+    std::vector<double> values(SizeOf(dims));
+    for (double& value : values) {
       value = low + (high - low) * random_.Uniform();
     }
-    return tensor;
+    return Numbers(values, std::move(dims));
   }
 
   Tensor Out(Dims dims) {
-    floats_.emplace_back(SizeOf(dims), std::numeric_limits<float>::quiet_NaN());
-    return {floats_.back().data(), DType::kFloat32, std::move(dims)};
+    const std::vector<double> values(
+        SizeOf(dims), std::numeric_limits<double>::quiet_NaN());
+    return Numbers(values, std::move(dims));
   }
 
+  // Without values.
+  Tensor None() const { return {nullptr, dtype_, {0}}; }
+
   Tensor Bytes(Dims dims) {
-    bytes_.emplace_back(SizeOf(dims), uint8_t{77});
-    return {bytes_.back().data(), DType::kUInt8, std::move(dims)};
+    const std::vector<uint8_t> bytes(SizeOf(dims), 77);
+    return Held(bytes, std::move(dims));
   }
 
   Tensor Indices(uint64_t count, uint64_t bound) {
-    indices_.emplace_back();
+    std::vector<int32_t> indices;
     for (uint64_t i = 0; i < count; ++i) {
-      indices_.back().push_back(static_cast<int32_t>(random_.Below(bound)));
+      indices.push_back(static_cast<int32_t>(random_.Below(bound)));
     }
-    return {indices_.back().data(), DType::kInt32, {count}};
+    return Held(indices, {count});
+  }
+
+  const uint64_t* Offsets(const std::vector<int64_t>& offsets) {
+    return static_cast<const uint64_t*>(Held(offsets, {offsets.size()}).data);
+  }
+
+  // What is in a tensor of numbers.
+  std::vector<double> Read(const Tensor& tensor) {
+    std::vector<double> values;
+    WithFloatType(dtype_, [&](auto zero) {
+      using T = decltype(zero);
+      std::vector<T> typed(tensor.size());
+      device_.Copy(tensor.data, typed.size() * sizeof(T), typed.data());
+      device_.Finish();
+      values.assign(typed.begin(), typed.end());
+    });
+    return values;
   }
 
  private:
+  Tensor Numbers(const std::vector<double>& values, Dims dims) {
+    if (dtype_ == DType::kFloat64) return Held(values, std::move(dims));
+    return Held(std::vector<float>(values.begin(), values.end()),
+                std::move(dims));
+  }
+
+  template <class T>
+  Tensor Held(const std::vector<T>& values, Dims dims) {
+    memory_.push_back(device_.Allocate(values.size() * sizeof(T)));
+    device_.Copy(values.data(), values.size() * sizeof(T),
+                 memory_.back().get());
+    return {memory_.back().get(), DTypeOf<T>::value, std::move(dims)};
+  }
+
   RandomStream random_;
-  std::vector<std::vector<float>> floats_;
-  std::vector<std::vector<uint8_t>> bytes_;
-  std::vector<std::vector<int32_t>> indices_;
+  Device& device_;
+  const DType dtype_;
+  std::vector<Device::Memory> memory_;
 };
 
 // Runs a primitive and returns what it wrote.
 using Primitive = std::function<std::vector<Tensor>(Device*, Values*)>;
 
-void ExpectAgree(const Primitive& primitive, float tolerance = 1e-5f) {
+// Of float32 on the device with float64 of the reference, and with itself.
+void ExpectAgree(const Primitive& primitive) {
+  constexpr double kTolerance = 1e-5;
+  const std::unique_ptr<Device> device = MakeTestDevice();
   for (uint64_t seed = 1; seed <= 2; ++seed) {
-    Values for_reference(seed);
-    Values for_cpu(seed);
-    Values again(seed);
     ReferenceDevice reference;
-    CpuDevice cpu;
+    Values for_reference(seed, &reference, DType::kFloat64);
+    Values for_device(seed, device.get(), DType::kFloat32);
+    Values again(seed, device.get(), DType::kFloat32);
     const auto expected = primitive(&reference, &for_reference);
-    const auto found = primitive(&cpu, &for_cpu);
-    const auto repeated = primitive(&cpu, &again);
+    const auto found = primitive(device.get(), &for_device);
+    const auto repeated = primitive(device.get(), &again);
     for (size_t t = 0; t < expected.size(); ++t) {
-      const auto want = expected[t].values<float>();
-      const auto got = found[t].values<float>();
-      float largest = 1;
-      for (const float value : want) {
+      const auto want = for_reference.Read(expected[t]);
+      const auto got = for_device.Read(found[t]);
+      const auto repeat = again.Read(repeated[t]);
+      double largest = 1;
+      for (const double value : want) {
         largest = std::max(largest, std::abs(value));
       }
       for (size_t i = 0; i < want.size(); ++i) {
-        ASSERT_NEAR(got[i], want[i], tolerance * largest)
+        ASSERT_NEAR(got[i], want[i], kTolerance * largest)
             << "result " << t << ", element " << i;
-        ASSERT_EQ(got[i], repeated[t].values<float>()[i]);
+        ASSERT_EQ(got[i], repeat[i]);
       }
     }
   }
@@ -145,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ConvolutionTest,
                                          Of(SomeWindow(), 8, 8),
                                          Of(Small(), 5, 1)));
 
-TEST(CpuDeviceTest, PoolingAgrees) {
+TEST(DeviceTest, PoolingAgrees) {
   for (const auto kind : {Pooling::Kind::kMax, Pooling::Kind::kAverage}) {
     for (const Window& w : {SomeWindow(), Small()}) {
       ExpectAgree([&](Device* device, Values* values) {
@@ -163,7 +204,7 @@ TEST(CpuDeviceTest, PoolingAgrees) {
   }
 }
 
-TEST(CpuDeviceTest, PoolingOverAllPlacesAgrees) {
+TEST(DeviceTest, PoolingOverAllPlacesAgrees) {
   for (const auto kind : {Pooling::Kind::kMax, Pooling::Kind::kAverage}) {
     ExpectAgree([&](Device* device, Values* values) {
       const Tensor x = values->In({3, 20, 5});
@@ -176,7 +217,7 @@ TEST(CpuDeviceTest, PoolingOverAllPlacesAgrees) {
   }
 }
 
-TEST(CpuDeviceTest, ProductsAgree) {
+TEST(DeviceTest, ProductsAgree) {
   for (const bool transpose_a : {false, true}) {
     for (const bool transpose_b : {false, true}) {
       ExpectAgree([&](Device* device, Values* values) {
@@ -192,7 +233,7 @@ TEST(CpuDeviceTest, ProductsAgree) {
   }
 }
 
-TEST(CpuDeviceTest, AGridOfProductsAgrees) {
+TEST(DeviceTest, AGridOfProductsAgrees) {
   // Scores of attention: queries and keys of 2 x 3 heads, interleaved.
   ExpectAgree([&](Device* device, Values* values) {
     const Product product{
@@ -207,15 +248,15 @@ TEST(CpuDeviceTest, AGridOfProductsAgrees) {
   });
 }
 
-TEST(CpuDeviceTest, AProductWithoutDepthIsZero) {
+TEST(DeviceTest, AProductWithoutDepthIsZero) {
   ExpectAgree([&](Device* device, Values* values) {
     const Tensor c = values->Out({2, 2});
-    device->Multiply({.m = 2, .n = 2}, Tensor(), Tensor(), c);
+    device->Multiply({.m = 2, .n = 2}, values->None(), values->None(), c);
     return std::vector<Tensor>{c};
   });
 }
 
-TEST(CpuDeviceTest, BatchNormAgrees) {
+TEST(DeviceTest, BatchNormAgrees) {
   for (const uint64_t columns : {3, 16, 40}) {
     ExpectAgree([&](Device* device, Values* values) {
       const Norm norm{.scale = values->In({columns}),
@@ -240,7 +281,7 @@ TEST(CpuDeviceTest, BatchNormAgrees) {
   }
 }
 
-TEST(CpuDeviceTest, LayerNormAgrees) {
+TEST(DeviceTest, LayerNormAgrees) {
   for (const uint64_t columns : {3, 16, 40}) {
     ExpectAgree([&](Device* device, Values* values) {
       const Norm norm{.scale = values->In({columns}),
@@ -261,7 +302,7 @@ TEST(CpuDeviceTest, LayerNormAgrees) {
   }
 }
 
-TEST(CpuDeviceTest, SoftmaxAgrees) {
+TEST(DeviceTest, SoftmaxAgrees) {
   for (const bool causal : {false, true}) {
     ExpectAgree([&](Device* device, Values* values) {
       const Tensor y = values->In({2, 3, 7, 7}, -5, 5);
@@ -273,7 +314,7 @@ TEST(CpuDeviceTest, SoftmaxAgrees) {
   }
 }
 
-TEST(CpuDeviceTest, GatherAndScatterAgree) {
+TEST(DeviceTest, GatherAndScatterAgree) {
   ExpectAgree([&](Device* device, Values* values) {
     const Tensor indices = values->Indices(30, 6);
     const Tensor rows = values->Out({30, 4});
@@ -284,7 +325,7 @@ TEST(CpuDeviceTest, GatherAndScatterAgree) {
   });
 }
 
-TEST(CpuDeviceTest, DotsOfPairsAgree) {
+TEST(DeviceTest, DotsOfPairsAgree) {
   for (const uint64_t fields : {2, 3, 26}) {
     ExpectAgree([&](Device* device, Values* values) {
       const uint64_t pairs = fields * (fields - 1) / 2;
@@ -298,7 +339,7 @@ TEST(CpuDeviceTest, DotsOfPairsAgree) {
   }
 }
 
-TEST(CpuDeviceTest, CopiedColumnsAgree) {
+TEST(DeviceTest, CopiedColumnsAgree) {
   ExpectAgree([&](Device* device, Values* values) {
     const Tensor to = values->In({4, 9});
     device->CopyColumns(values->In({4, 2, 3}), 1, 4, to, 3);
@@ -306,7 +347,7 @@ TEST(CpuDeviceTest, CopiedColumnsAgree) {
   });
 }
 
-TEST(CpuDeviceTest, RowsAgree) {
+TEST(DeviceTest, RowsAgree) {
   ExpectAgree([&](Device* device, Values* values) {
     const Tensor x = values->In({30, 7});
     const Tensor sum = values->Out({7});
@@ -335,12 +376,11 @@ TEST_P(ElementwiseTest, Agrees) {
 }
 
 TEST_P(ElementwiseTest, NaNStaysNaN) {
-  CpuDevice cpu;
-  std::vector<float> x(40, std::numeric_limits<float>::quiet_NaN());
-  std::vector<float> y(40);
-  cpu.Apply(GetParam(), ConstTensor(x.data(), DType::kFloat32, {40}),
-            Tensor{y.data(), DType::kFloat32, {40}});
-  for (const float value : y) EXPECT_TRUE(std::isnan(value));
+  const std::unique_ptr<Device> device = MakeTestDevice();
+  Values values(1, device.get(), DType::kFloat32);
+  const Tensor x = values.Out({40});
+  device->Apply(GetParam(), x, x);
+  for (const double value : values.Read(x)) EXPECT_TRUE(std::isnan(value));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ElementwiseTest,
@@ -348,13 +388,75 @@ INSTANTIATE_TEST_SUITE_P(All, ElementwiseTest,
                                          Elementwise::kTanh,
                                          Elementwise::kSigmoid));
 
-TEST(CpuDeviceTest, MemoryIsAlignedAndCopied) {
-  CpuDevice cpu;
-  const auto memory = cpu.Allocate(100);
+// Far more rows than are summed in one piece.
+TEST(DeviceTest, LongColumnsAgree) {
+  ExpectAgree([](Device* device, Values* values) {
+    const Norm norm{.scale = values->In({3}), .shift = values->In({3})};
+    const Tensor x = values->In({9001, 3}, -1, 3);
+    const Tensor sum = values->Out({3});
+    const Tensor mean = values->Out({3});
+    const Tensor variance = values->Out({3});
+    const Tensor y = values->Out({9001, 3});
+    device->SumRows(x, sum);
+    device->BatchNorm(norm, x, mean, variance, y);
+    return std::vector<Tensor>{sum, mean, variance, y};
+  });
+}
+
+TEST(DeviceTest, NobodyWantsTheGradientByTheInput) {
+  ExpectAgree([](Device* device, Values* values) {
+    const Norm norm{.scale = values->In({5}), .shift = values->In({5})};
+    const Tensor x = values->In({20, 5});
+    const NormGradients batch{values->Out({5}), values->Out({5}), {}};
+    const NormGradients layer{values->Out({5}), values->Out({5}), {}};
+    const Tensor dy = values->In({20, 5});
+    device->BatchNormBackward(norm, x, values->In({5}),
+                              values->In({5}, 0.5f, 2), dy, batch);
+    device->LayerNormBackward(norm, x, values->In({20}),
+                              values->In({20}, 0.5f, 2), dy, layer);
+    return std::vector<Tensor>{batch.scale, batch.shift, layer.scale,
+                               layer.shift};
+  });
+}
+
+TEST(DeviceTest, AGridThatIsWiderThanLongAgrees) {
+  ExpectAgree([](Device* device, Values* values) {
+    const Product product{.m = 3, .n = 4, .k = 2, .transpose_a = true,
+                          .scale = -2, .outer = 2, .inner = 5,
+                          .a = {.outer = 30, .inner = 6},
+                          .b = {.outer = 40, .inner = 8},
+                          .c = {.outer = 60, .inner = 12}};
+    const Tensor c = values->Out({2, 5, 3, 4});
+    device->Multiply(product, values->In({60}), values->In({80}), c);
+    return std::vector<Tensor>{c};
+  });
+}
+
+TEST(DeviceTest, FactorsThatDropAreDrawnAlike) {
+  for (const uint64_t width : {1, 6, 7}) {
+    ExpectAgree([&](Device* device, Values* values) {
+      Drops drops{.key = 0x123456789abcdef, .rate = 0.4, .width = width,
+                  .first = uint64_t{1} << 33};
+      const Tensor following = values->Out({9, width});
+      device->Draw(drops, following);
+      drops.offsets = values->Offsets({3, 1, 4, 1, 5, 9, 2, 6, 7});
+      const Tensor apart = values->Out({9, width});
+      device->Draw(drops, apart);
+      return std::vector<Tensor>{following, apart};
+    });
+  }
+}
+
+TEST(DeviceTest, MemoryIsAlignedAndCopied) {
+  const std::unique_ptr<Device> device = MakeTestDevice();
+  const auto memory = device->Allocate(100);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.get()) % 64, 0u);
   const std::vector<float> from = {1, 2, 3};
-  cpu.Copy(from.data(), 12, memory.get());
-  EXPECT_EQ(static_cast<float*>(memory.get())[2], 3);
+  std::vector<float> to(3);
+  device->Copy(from.data(), 12, memory.get());
+  device->Copy(memory.get(), 12, to.data());
+  device->Finish();
+  EXPECT_EQ(to, from);
 }
 
 }  // namespace

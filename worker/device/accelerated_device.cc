@@ -1,0 +1,62 @@
+#include "worker/device/accelerated_device.h"
+
+namespace paramd {
+
+AcceleratedDevice::AcceleratedDevice(Accelerator* accelerator)
+    : accelerator_(*accelerator),
+      compute_(accelerator->MakeStream()),
+      uploads_(accelerator->MakeStream()),
+      downloads_(accelerator->MakeStream()),
+      computed_(accelerator->MakeEvent()),
+      uploaded_(accelerator->MakeEvent()),
+      downloaded_(accelerator->MakeEvent()) {}
+
+Device::Memory AcceleratedDevice::Allocate(size_t bytes) {
+  return accelerator_.AllocateDevice(bytes);
+}
+
+void AcceleratedDevice::Copy(const void* from, size_t bytes, void* to) {
+  if (bytes > 0) accelerator_.Copy(compute_, from, bytes, to);
+}
+
+void AcceleratedDevice::Finish() {
+  accelerator_.Record(computed_, compute_);
+  accelerator_.Record(uploaded_, uploads_);
+  accelerator_.Record(downloaded_, downloads_);
+  accelerator_.HostWait(computed_);
+  accelerator_.HostWait(uploaded_);
+  accelerator_.HostWait(downloaded_);
+}
+
+Device::Memory AcceleratedDevice::AllocateHost(size_t bytes) {
+  return accelerator_.AllocateHost(bytes);
+}
+
+void AcceleratedDevice::UploadBehind() {
+  accelerator_.Record(computed_, compute_);
+  accelerator_.StreamWait(uploads_, computed_);
+}
+
+void AcceleratedDevice::Upload(const void* from, size_t bytes, void* to) {
+  if (bytes > 0) accelerator_.Copy(uploads_, from, bytes, to);
+}
+
+void AcceleratedDevice::MarkUploads(Mark mark) {
+  accelerator_.Record(mark, uploads_);
+}
+
+void AcceleratedDevice::ComputeBehind(Mark mark) {
+  accelerator_.StreamWait(compute_, mark);
+}
+
+void AcceleratedDevice::Download(const void* from, size_t bytes, void* to,
+                                 Mark mark) {
+  accelerator_.Record(computed_, compute_);
+  accelerator_.StreamWait(downloads_, computed_);
+  if (bytes > 0) accelerator_.Copy(downloads_, from, bytes, to);
+  accelerator_.Record(mark, downloads_);
+}
+
+void AcceleratedDevice::Wait(Mark mark) { accelerator_.HostWait(mark); }
+
+}  // namespace paramd

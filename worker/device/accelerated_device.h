@@ -1,0 +1,52 @@
+#ifndef PARAMD_WORKER_DEVICE_ACCELERATED_DEVICE_H_
+#define PARAMD_WORKER_DEVICE_ACCELERATED_DEVICE_H_
+
+#include "worker/device/accelerator.h"
+#include "worker/device/device.h"
+#include "worker/device/device_link.h"
+
+namespace paramd {
+
+// A device over an accelerator: it computes in one stream, in order, and copies
+// in two others, one for each direction, as the link's half is called. The
+// primitives are a subclass's, which gives each to `compute()`.
+class AcceleratedDevice : public Device, public DeviceLink {
+ public:
+  // `accelerator` outlives it.
+  explicit AcceleratedDevice(Accelerator* accelerator);
+
+  DeviceLink* link() override { return this; }
+  absl::Status status() const override { return accelerator_.status(); }
+  Device::Memory Allocate(size_t bytes) override;
+  // In order with what is computed.
+  void Copy(const void* from, size_t bytes, void* to) override;
+  void Finish() override;
+
+  std::string name() const override { return accelerator_.name(); }
+  Device::Memory AllocateHost(size_t bytes) override;
+  uint64_t FreeBytes() override { return accelerator_.FreeBytes(); }
+  Mark MakeMark() override { return accelerator_.MakeEvent(); }
+  void UploadBehind() override;
+  void Upload(const void* from, size_t bytes, void* to) override;
+  void MarkUploads(Mark mark) override;
+  void ComputeBehind(Mark mark) override;
+  void Download(const void* from, size_t bytes, void* to, Mark mark) override;
+  void Wait(Mark mark) override;
+
+ protected:
+  Accelerator::Stream compute() const { return compute_; }
+
+ private:
+  Accelerator& accelerator_;
+  const Accelerator::Stream compute_;
+  const Accelerator::Stream uploads_;
+  const Accelerator::Stream downloads_;
+  // Set again and again: who waits for one takes it as it is then.
+  const Accelerator::Event computed_;
+  const Accelerator::Event uploaded_;
+  const Accelerator::Event downloaded_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_DEVICE_ACCELERATED_DEVICE_H_

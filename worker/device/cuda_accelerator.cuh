@@ -1,0 +1,181 @@
+#ifndef PARAMD_WORKER_DEVICE_CUDA_ACCELERATOR_CUH_
+#define PARAMD_WORKER_DEVICE_CUDA_ACCELERATOR_CUH_
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+
+#include "worker/device/accelerator.h"
+
+#define PARAMD_TEXT_INNER_(x) #x
+#define PARAMD_TEXT_(x) PARAMD_TEXT_INNER_(x)
+
+namespace paramd {
+
+// CUDA's runtime: a call each. For nvcc alone.
+class CudaAccelerator : public Accelerator {
+ public:
+  explicit CudaAccelerator(int index) : index_(index) { Use(); }
+  ~CudaAccelerator() override {
+    if (cudaSetDevice(index_) != cudaSuccess) return;
+    for (const cudaStream_t stream : streams_) {
+      cudaStreamSynchronize(stream);
+      cudaStreamDestroy(stream);
+    }
+    for (const cudaEvent_t event : events_) cudaEventDestroy(event);
+  }
+
+  std::string name() const override { return absl::StrCat("cuda:", index_); }
+  absl::Status status() const override { return status_; }
+
+  Memory AllocateDevice(size_t bytes) override {
+    void* memory = nullptr;
+    if (!Use()) return nullptr;
+    Allocated(cudaMalloc(&memory, bytes > 0 ? bytes : 1), bytes);
+    if (memory == nullptr) return nullptr;
+    return Memory(memory, [index = index_](void* freed) {
+      cudaSetDevice(index);
+      cudaFree(freed);
+    });
+  }
+  Memory AllocateHost(size_t bytes) override {
+    void* memory = nullptr;
+    if (!Use()) return nullptr;
+    Allocated(cudaMallocHost(&memory, bytes > 0 ? bytes : 1), bytes);
+    if (memory == nullptr) return nullptr;
+    // Else freeing would not wait.
+    return Memory(memory, [index = index_](void* freed) {
+      cudaSetDevice(index);
+      cudaDeviceSynchronize();
+      cudaFreeHost(freed);
+    });
+  }
+  uint64_t FreeBytes() override {
+    size_t free = 0;
+    size_t total = 0;
+    if (Use()) Check(cudaMemGetInfo(&free, &total), "memory");
+    return free;
+  }
+
+  Stream MakeStream() override {
+    cudaStream_t stream = nullptr;
+    if (Use()) {
+      Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+            "a stream");
+    }
+    streams_.push_back(stream);
+    return streams_.size() - 1;
+  }
+  Event MakeEvent() override {
+    cudaEvent_t event = nullptr;
+    if (Use()) {
+      // Who waits sleeps: the processor has other work.
+      Check(cudaEventCreateWithFlags(
+                &event, cudaEventDisableTiming | cudaEventBlockingSync),
+            "an event");
+    }
+    events_.push_back(event);
+    return events_.size() - 1;
+  }
+
+  void Copy(Stream stream, const void* from, size_t bytes,
+            void* to) override {
+    if (!Use()) return;
+    Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault,
+                          streams_[stream]),
+          "a copy");
+  }
+  void Record(Event event, Stream stream) override {
+    if (Use()) Check(cudaEventRecord(events_[event], streams_[stream]), "mark");
+  }
+  void StreamWait(Stream stream, Event event) override {
+    if (!Use()) return;
+    Check(cudaStreamWaitEvent(streams_[stream], events_[event], 0), "wait");
+  }
+  void HostWait(Event event) override {
+    if (Use()) Check(cudaEventSynchronize(events_[event]), "wait");
+  }
+
+  cudaStream_t stream(Stream stream) const { return streams_[stream]; }
+  // Makes the device the thread's. False once an error has come.
+  bool Use() {
+    if (status_.ok()) Check(cudaSetDevice(index_), "use");
+    return status_.ok();
+  }
+  // Keeps the first error: what fails behind it is its consequence.
+  void Check(cudaError_t error, const char* what) {
+    if (error == cudaSuccess || !status_.ok()) return;
+    status_ = absl::UnavailableError(absl::StrCat(
+        name(), " is lost: ", what, ": ", cudaGetErrorString(error)));
+  }
+  void Fail(absl::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+
+ private:
+  void Allocated(cudaError_t error, size_t bytes) {
+    if (error != cudaErrorMemoryAllocation) return Check(error, "memory");
+    cudaGetLastError();  // It is no error of what comes.
+    Fail(absl::ResourceExhaustedError(
+        absl::StrCat(name(), " has ", FreeBytes(), " bytes free; ", bytes,
+                     " were asked for")));
+  }
+
+  const int index_;
+  absl::Status status_;
+  std::vector<cudaStream_t> streams_;
+  std::vector<cudaEvent_t> events_;
+};
+
+// cuBLAS, found when it is first needed: a program that computes on no GPU runs
+// where it is not installed.
+class Cublas {
+ public:
+  // FAILED_PRECONDITION if it is not there.
+  static absl::StatusOr<Cublas> Load() {
+    constexpr char kName[] = "libcublas.so." PARAMD_TEXT_(CUBLAS_VER_MAJOR);
+    void* const library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "cuBLAS can't be loaded (put its folder into LD_LIBRARY_PATH): ",
+          dlerror()));
+    }
+    Cublas cublas;
+    const bool found =
+        Find(library, "cublasCreate_v2", &cublas.create) &&
+        Find(library, "cublasDestroy_v2", &cublas.destroy) &&
+        Find(library, "cublasSetStream_v2", &cublas.set_stream) &&
+        Find(library, "cublasSetWorkspace_v2", &cublas.set_workspace) &&
+        Find(library, "cublasSgemmStridedBatched", &cublas.multiply);
+    if (found) return cublas;
+    return absl::FailedPreconditionError(
+        absl::StrCat("libcublas is not the one it should be: ", dlerror()));
+  }
+
+  decltype(&cublasCreate_v2) create = nullptr;
+  decltype(&cublasDestroy_v2) destroy = nullptr;
+  decltype(&cublasSetStream_v2) set_stream = nullptr;
+  decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
+  decltype(&cublasSgemmStridedBatched) multiply = nullptr;
+
+ private:
+  template <class Function>
+  static bool Find(void* library, const char* name, Function* function) {
+    *function = reinterpret_cast<Function>(dlsym(library, name));
+    return *function != nullptr;
+  }
+};
+
+}  // namespace paramd
+
+#undef PARAMD_TEXT_
+#undef PARAMD_TEXT_INNER_
+
+#endif  // PARAMD_WORKER_DEVICE_CUDA_ACCELERATOR_CUH_

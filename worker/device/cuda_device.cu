@@ -1,0 +1,180 @@
+#include "worker/device/cuda_device.h"
+
+#include <utility>
+
+#include "worker/device/accelerated_device.h"
+#include "worker/device/cuda_accelerator.cuh"
+#include "worker/device/kernel_device.h"
+
+namespace paramd {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarp = 32;
+// Threads beyond these take several elements each.
+constexpr uint64_t kMostBlocks = 8192;
+constexpr uint64_t kWorkspaceBytes = uint64_t{32} << 20;
+
+// See kernels.h: the lanes of a warp.
+struct WarpLanes {
+  __device__ uint64_t lane() const { return threadIdx.x % kWarp; }
+  __device__ uint64_t count() const { return kWarp; }
+  // By halves: the same order on each run.
+  __device__ float Sum(float value) const {
+    for (int other = kWarp / 2; other > 0; other /= 2) {
+      value += __shfl_xor_sync(~0u, value, other);
+    }
+    return value;
+  }
+  __device__ float Max(float value) const {
+    for (int other = kWarp / 2; other > 0; other /= 2) {
+      value = kernels::LargerOrNan(__shfl_xor_sync(~0u, value, other), value);
+    }
+    return value;
+  }
+};
+
+template <class Function>
+__global__ void __launch_bounds__(kThreads)
+    ForEachElement(Function function, uint64_t count) {
+  const uint64_t step = uint64_t{gridDim.x} * kThreads;
+  for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < count;
+       i += step) {
+    function(i);
+  }
+}
+
+template <class Function>
+__global__ void __launch_bounds__(kThreads)
+    ForEachRow(Function function, uint64_t rows) {
+  const uint64_t step = uint64_t{gridDim.x} * (kThreads / kWarp);
+  for (uint64_t row = uint64_t{blockIdx.x} * (kThreads / kWarp) +
+                      threadIdx.x / kWarp;
+       row < rows; row += step) {
+    function(row, WarpLanes());
+    __syncwarp();
+  }
+}
+
+unsigned BlocksFor(uint64_t threads) {
+  const uint64_t blocks = (threads + kThreads - 1) / kThreads;
+  return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
+}
+
+// What KernelDevice runs on.
+class CudaKernels : public AcceleratedDevice {
+ public:
+  explicit CudaKernels(std::unique_ptr<CudaAccelerator> accelerator)
+      : AcceleratedDevice(accelerator.get()),
+        accelerator_(std::move(accelerator)) {
+    if (!accelerator_->Use()) return;
+    auto loaded = Cublas::Load();
+    if (!loaded.ok()) {
+      accelerator_->Fail(loaded.status());
+      return;
+    }
+    cublas_ = *loaded;
+    CheckCublas(cublas_.create(&handle_));
+    if (!accelerator_->Use()) return;
+    CheckCublas(cublas_.set_stream(handle_, accelerator_->stream(compute())));
+    // Its own, and always the same one: what cuBLAS chooses depends on it.
+    workspace_ = Allocate(kWorkspaceBytes);
+    if (workspace_ == nullptr) return;
+    CheckCublas(
+        cublas_.set_workspace(handle_, workspace_.get(), kWorkspaceBytes));
+  }
+
+  ~CudaKernels() override {
+    if (handle_ != nullptr && accelerator_->Use()) cublas_.destroy(handle_);
+  }
+
+ protected:
+  template <class Function>
+  void Run(uint64_t count, const Function& function) {
+    if (count == 0 || !accelerator_->Use()) return;
+    ForEachElement<<<BlocksFor(count), kThreads, 0,
+                     accelerator_->stream(compute())>>>(function, count);
+    accelerator_->Check(cudaGetLastError(), "a kernel");
+  }
+
+  template <class Function>
+  void RunRows(uint64_t rows, const Function& function) {
+    if (rows == 0 || !accelerator_->Use()) return;
+    ForEachRow<<<BlocksFor(rows * kWarp), kThreads, 0,
+                 accelerator_->stream(compute())>>>(function, rows);
+    accelerator_->Check(cudaGetLastError(), "a kernel");
+  }
+
+  void MultiplyColumnMajor(const ColumnMajorProduct& p) {
+    if (!accelerator_->Use()) return;
+    const auto operation = [](bool transpose) {
+      return transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
+    };
+    const auto number = [](uint64_t n) { return static_cast<int>(n); };
+    const auto stride = [](uint64_t n) { return static_cast<long long>(n); };
+    CheckCublas(cublas_.multiply(
+        handle_, operation(p.transpose_a), operation(p.transpose_b),
+        number(p.m), number(p.n), number(p.k), &p.alpha, p.a,
+        number(p.a_leading), stride(p.a_stride), p.b, number(p.b_leading),
+        stride(p.b_stride), &p.beta, p.c, number(p.c_leading),
+        stride(p.c_stride), number(p.count)));
+  }
+
+  uint64_t unfolded_bytes() const { return uint64_t{256} << 20; }
+
+  void* Scratch(uint64_t bytes) {
+    if (scratch_bytes_ < bytes) {
+      scratch_ = nullptr;
+      scratch_bytes_ = 0;
+      scratch_ = Allocate(bytes);
+      if (scratch_ != nullptr) scratch_bytes_ = bytes;
+    }
+    return scratch_.get();
+  }
+
+ private:
+  void CheckCublas(cublasStatus_t status) {
+    if (status == CUBLAS_STATUS_SUCCESS) return;
+    // What went wrong before it, if anything did.
+    accelerator_->Check(cudaGetLastError(), "cuBLAS");
+    accelerator_->Fail(absl::UnavailableError(
+        absl::StrCat(name(), " is lost: cuBLAS says ", int{status})));
+  }
+
+  const std::unique_ptr<CudaAccelerator> accelerator_;
+  Cublas cublas_;
+  cublasHandle_t handle_ = nullptr;
+  Device::Memory workspace_;
+  Device::Memory scratch_;
+  uint64_t scratch_bytes_ = 0;
+};
+
+}  // namespace
+
+CudaProbe ProbeCuda() {
+  CudaProbe probe;
+  probe.is_built_in = true;
+  probe.runtime_version = CUDART_VERSION;
+  cudaDriverGetVersion(&probe.driver_version);
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess && error != cudaErrorNoDevice) {
+    probe.error = cudaGetErrorString(error);
+  }
+  if (error != cudaSuccess) count = 0;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties;
+    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) break;
+    probe.gpus.push_back({properties.name, properties.totalGlobalMem,
+                          properties.major * 10 + properties.minor});
+  }
+  cudaGetLastError();  // It is no error of what comes.
+  return probe;
+}
+
+std::unique_ptr<Device> MakeCudaDevice(int index) {
+  return std::make_unique<KernelDevice<CudaKernels>>(
+      std::make_unique<CudaAccelerator>(index));
+}
+
+}  // namespace paramd

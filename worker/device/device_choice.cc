@@ -1,0 +1,90 @@
+#include "worker/device/device_choice.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+#include "base/status_macros.h"
+
+namespace paramd {
+namespace {
+
+std::string VersionOf(int version) {
+  return absl::StrCat(version / 1000, ".", version % 1000 / 10);
+}
+
+// Why no GPU can be used; empty if one may be.
+std::string Reason(const CudaProbe& probe) {
+  if (!probe.is_built_in) return "this program was built without CUDA";
+  if (probe.driver_version == 0) return "this machine has no NVIDIA driver";
+  if (probe.driver_version / 1000 < probe.runtime_version / 1000) {
+    return absl::StrCat("the NVIDIA driver is for CUDA ",
+                        VersionOf(probe.driver_version),
+                        "; this program needs ",
+                        VersionOf(probe.runtime_version));
+  }
+  if (!probe.error.empty()) return absl::StrCat("CUDA says: ", probe.error);
+  if (probe.gpus.empty()) return "this machine has no NVIDIA GPU";
+  return "";
+}
+
+absl::Status CheckGpu(const CudaProbe& probe, int index) {
+  const CudaProbe::Gpu& gpu = probe.gpus[index];
+  if (gpu.capability >= kOldestCapability) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "cuda:", index, " (", gpu.name, ") has compute capability ",
+      gpu.capability / 10, ".", gpu.capability % 10, "; kernels need ",
+      kOldestCapability / 10, ".", kOldestCapability % 10));
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
+                                          const CudaProbe& probe) {
+  const std::string reason = Reason(probe);
+  const int count = static_cast<int>(probe.gpus.size());
+  if (setting == "cpu") return DeviceChoice();
+  if (setting.empty() || setting == "auto") {
+    for (int i = 0; reason.empty() && i < count; ++i) {
+      if (CheckGpu(probe, i).ok()) {
+        return DeviceChoice{.is_cuda = true, .index = i};
+      }
+    }
+    return DeviceChoice();
+  }
+  absl::string_view number = setting;
+  uint32_t index = 0;
+  if (!absl::ConsumePrefix(&number, "cuda:") ||
+      number.find_first_not_of("0123456789") != absl::string_view::npos ||
+      !absl::SimpleAtoi(number, &index)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "device is '", setting, "'; it must be cpu, auto, or cuda:0 and so on"));
+  }
+  if (!reason.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("device ", setting, " can't be used: ", reason));
+  }
+  if (index >= probe.gpus.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "device is ", setting, "; this machine has ", count,
+        count == 1 ? " GPU: cuda:0"
+                   : absl::StrCat(" GPUs: cuda:0 to cuda:", count - 1)));
+  }
+  RETURN_IF_ERROR(CheckGpu(probe, static_cast<int>(index)));
+  return DeviceChoice{.is_cuda = true, .index = static_cast<int>(index)};
+}
+
+std::string Describe(const CudaProbe& probe) {
+  if (!probe.is_built_in) return "built without CUDA";
+  std::string text = absl::StrCat("CUDA ", VersionOf(probe.runtime_version));
+  const std::string reason = Reason(probe);
+  if (!reason.empty()) return absl::StrCat(text, "; ", reason);
+  for (size_t i = 0; i < probe.gpus.size(); ++i) {
+    absl::StrAppend(&text, i == 0 ? "; " : ", ", "cuda:", i, " ",
+                    probe.gpus[i].name, " (", probe.gpus[i].memory_bytes >> 30,
+                    " GiB)");
+  }
+  return text;
+}
+
+}  // namespace paramd

@@ -1,0 +1,54 @@
+#ifndef PARAMD_WORKER_DEVICE_DEVICE_CHOICE_H_
+#define PARAMD_WORKER_DEVICE_DEVICE_CHOICE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace paramd {
+
+// What was found of CUDA in a program and on a machine.
+struct CudaProbe {
+  struct Gpu {
+    std::string name;  // "NVIDIA H100 80GB HBM3"
+    uint64_t memory_bytes = 0;
+    int capability = 0;  // 90: 9.0
+  };
+
+  bool is_built_in = false;
+  int runtime_version = 0;  // 13000: 13.0
+  int driver_version = 0;   // Likewise; 0: there is no driver.
+  std::string error;        // CUDA's words, if it could not list GPUs.
+  std::vector<Gpu> gpus;
+};
+
+// The oldest GPU that kernels are compiled for: Turing.
+constexpr int kOldestCapability = 75;
+
+// The setting `device`: "cpu", "auto" or "cuda:N"; empty is auto.
+struct DeviceChoice {
+  bool is_cuda = false;
+  int index = 0;  // Of the GPU.
+
+  bool operator==(const DeviceChoice& other) const {
+    return is_cuda == other.is_cuda && index == other.index;
+  }
+};
+
+// auto: the first GPU that can be used, else the processor. A sentence says what
+// is wrong: INVALID_ARGUMENT, the setting is none of these, or there are fewer
+// GPUs; FAILED_PRECONDITION, a GPU was asked for and the program, the driver or
+// the GPU can't.
+absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
+                                          const CudaProbe& probe);
+
+// For people: "built without CUDA", "CUDA 13.0; this machine has no NVIDIA
+// driver", "CUDA 13.0; cuda:0 NVIDIA H100 80GB HBM3 (79 GiB)".
+std::string Describe(const CudaProbe& probe);
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_DEVICE_DEVICE_CHOICE_H_

@@ -1,0 +1,126 @@
+#include "worker/device/device_choice.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+CudaProbe WithGpus(int count) {
+  CudaProbe probe;
+  probe.is_built_in = true;
+  probe.runtime_version = 13000;
+  probe.driver_version = 13010;
+  for (int i = 0; i < count; ++i) {
+    probe.gpus.push_back({"NVIDIA H100", uint64_t{80} << 30, 90});
+  }
+  return probe;
+}
+
+std::string Refusal(absl::string_view setting, const CudaProbe& probe,
+                    absl::StatusCode code) {
+  const auto chosen = ChooseDevice(setting, probe);
+  EXPECT_EQ(chosen.status().code(), code);
+  return std::string(chosen.status().message());
+}
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kCannot = absl::StatusCode::kFailedPrecondition;
+
+TEST(DeviceChoiceTest, AGpuIsChosenByItsNumber) {
+  EXPECT_EQ(*ChooseDevice("cuda:3", WithGpus(4)),
+            (DeviceChoice{.is_cuda = true, .index = 3}));
+}
+
+TEST(DeviceChoiceTest, TheProcessorNeedsNothing) {
+  EXPECT_EQ(*ChooseDevice("cpu", WithGpus(4)), DeviceChoice());
+  EXPECT_EQ(*ChooseDevice("cpu", CudaProbe()), DeviceChoice());
+}
+
+TEST(DeviceChoiceTest, AutoIsTheFirstGpuThatCanBeUsed) {
+  CudaProbe probe = WithGpus(3);
+  probe.gpus[0].capability = 61;
+  EXPECT_EQ(*ChooseDevice("auto", probe),
+            (DeviceChoice{.is_cuda = true, .index = 1}));
+  EXPECT_EQ(*ChooseDevice("", probe),
+            (DeviceChoice{.is_cuda = true, .index = 1}));
+}
+
+TEST(DeviceChoiceTest, AutoIsTheProcessorWhereNoGpuCanBeUsed) {
+  CudaProbe old = WithGpus(1);
+  old.driver_version = 12020;
+  CudaProbe broken = WithGpus(1);
+  broken.error = "initialization error";
+  CudaProbe none = WithGpus(0);
+  none.driver_version = 0;
+  for (const CudaProbe& probe :
+       {CudaProbe(), WithGpus(0), old, broken, none}) {
+    EXPECT_EQ(*ChooseDevice("auto", probe), DeviceChoice());
+  }
+}
+
+TEST(DeviceChoiceTest, AProgramWithoutCudaSaysSo) {
+  EXPECT_EQ(Refusal("cuda:0", CudaProbe(), kCannot),
+            "device cuda:0 can't be used: this program was built without CUDA");
+}
+
+TEST(DeviceChoiceTest, AMachineWithoutADriverSaysSo) {
+  CudaProbe probe = WithGpus(0);
+  probe.driver_version = 0;
+  probe.error = "CUDA driver version is insufficient for CUDA runtime version";
+  EXPECT_EQ(Refusal("cuda:0", probe, kCannot),
+            "device cuda:0 can't be used: this machine has no NVIDIA driver");
+}
+
+TEST(DeviceChoiceTest, ADriverThatIsTooOldSaysSo) {
+  CudaProbe probe = WithGpus(0);
+  probe.driver_version = 12020;
+  EXPECT_EQ(Refusal("cuda:0", probe, kCannot),
+            "device cuda:0 can't be used: the NVIDIA driver is for CUDA 12.2; "
+            "this program needs 13.0");
+}
+
+TEST(DeviceChoiceTest, WhatCudaSaysIsPassedOn) {
+  CudaProbe probe = WithGpus(0);
+  probe.error = "system not yet initialized";
+  EXPECT_EQ(Refusal("cuda:0", probe, kCannot),
+            "device cuda:0 can't be used: CUDA says: system not yet "
+            "initialized");
+}
+
+TEST(DeviceChoiceTest, ANumberBeyondTheGpusSaysHowManyThereAre) {
+  EXPECT_EQ(Refusal("cuda:9", WithGpus(8), kInvalid),
+            "device is cuda:9; this machine has 8 GPUs: cuda:0 to cuda:7");
+  EXPECT_EQ(Refusal("cuda:1", WithGpus(1), kInvalid),
+            "device is cuda:1; this machine has 1 GPU: cuda:0");
+  EXPECT_EQ(Refusal("cuda:0", WithGpus(0), kCannot),
+            "device cuda:0 can't be used: this machine has no NVIDIA GPU");
+}
+
+TEST(DeviceChoiceTest, AGpuThatIsTooOldSaysSo) {
+  CudaProbe probe = WithGpus(1);
+  probe.gpus[0] = {"Tesla P100", uint64_t{16} << 30, 60};
+  EXPECT_EQ(Refusal("cuda:0", probe, kCannot),
+            "cuda:0 (Tesla P100) has compute capability 6.0; kernels need 7.5");
+}
+
+TEST(DeviceChoiceTest, AnythingElseIsRefused) {
+  for (const char* setting : {"gpu", "cuda", "cuda:", "cuda:-1", "cuda: 1",
+                              "cuda:99999999999", "cuda:0x", "CPU"}) {
+    EXPECT_EQ(Refusal(setting, WithGpus(1), kInvalid),
+              std::string("device is '") + setting +
+                  "'; it must be cpu, auto, or cuda:0 and so on");
+  }
+}
+
+TEST(DeviceChoiceTest, WhatThereIsIsDescribed) {
+  EXPECT_EQ(Describe(CudaProbe()), "built without CUDA");
+  EXPECT_EQ(Describe(WithGpus(2)),
+            "CUDA 13.0; cuda:0 NVIDIA H100 (80 GiB), cuda:1 NVIDIA H100 "
+            "(80 GiB)");
+  EXPECT_EQ(Describe(WithGpus(0)), "CUDA 13.0; this machine has no NVIDIA GPU");
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,59 @@
+#ifndef PARAMD_WORKER_DEVICE_DEVICE_LINK_H_
+#define PARAMD_WORKER_DEVICE_DEVICE_LINK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "worker/device/device.h"
+
+namespace paramd {
+
+// The way between host memory and that of a device with memory of its own:
+// copies that run beside what the device computes, in two queues, one there and
+// one back. A mark is a point in what was asked for; each is made once and set
+// again in every step.
+//
+//   link->Upload(staged, bytes, weights);      // Copies ...
+//   link->MarkUploads(mark);
+//   link->ComputeBehind(mark);                 // ... the device waits ...
+//   device->Multiply(..., weights, ...);
+//   link->Download(output, bytes, host, back);
+//   link->Wait(back);                          // ... and now the host.
+//
+// Host memory is what AllocateHost gave. It must not be touched from Download
+// until its mark has been waited for, and not be written to from Upload until a
+// mark behind it has been. Of the thread of its device.
+class DeviceLink {
+ public:
+  using Mark = size_t;
+
+  virtual ~DeviceLink() = default;
+
+  // "cuda:0".
+  virtual std::string name() const = 0;
+  // Pinned. Values of it are not set. Null if the device's status says why.
+  virtual Device::Memory AllocateHost(size_t bytes) = 0;
+  // Of the device; what is freed counts at once.
+  virtual uint64_t FreeBytes() = 0;
+  // Waiting for a mark that was never set is over at once.
+  virtual Mark MakeMark() = 0;
+
+  // What is uploaded from now on lands behind all that was called until now.
+  virtual void UploadBehind() = 0;
+  virtual void Upload(const void* from, size_t bytes, void* to) = 0;
+  // Sets a mark behind all uploads until now.
+  virtual void MarkUploads(Mark mark) = 0;
+  // What is called from now on is computed behind the mark.
+  virtual void ComputeBehind(Mark mark) = 0;
+
+  // Copies what the calls until now have computed, and sets a mark behind it.
+  virtual void Download(const void* from, size_t bytes, void* to,
+                        Mark mark) = 0;
+  // Returns when what is before the mark has ended, or the device is lost.
+  virtual void Wait(Mark mark) = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_DEVICE_DEVICE_LINK_H_

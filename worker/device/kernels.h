@@ -1,0 +1,475 @@
+#ifndef PARAMD_WORKER_DEVICE_KERNELS_H_
+#define PARAMD_WORKER_DEVICE_KERNELS_H_
+
+// What GPU kernels compute, each as the function of one element or of one row.
+// The same text is compiled for the GPU, where a thread has an element and a warp
+// a row, and for the host, where a loop has them all and tests compare it with
+// ReferenceDevice. No kernel adds in an order that a race decides: the same input
+// gives the same bits.
+//
+// A row's function is called by several lanes at once, each with its own `Lanes`:
+// lane k of n does elements k, k + n, ...; Sum and Max give every lane the result
+// over all of them, and what was written before them is seen behind them.
+#include <math.h>
+
+#include <cstdint>
+
+#include "worker/device/shapes.h"
+
+#ifdef __CUDACC__
+#define PARAMD_KERNEL __host__ __device__
+#else
+#define PARAMD_KERNEL
+#endif
+
+namespace paramd {
+namespace kernels {
+
+PARAMD_KERNEL inline float LargerOrNan(float a, float b) {
+  return a > b || a != a ? a : b;
+}
+
+// Functions of one element `i`.
+
+struct Fill {
+  float value;
+  float* out;
+  PARAMD_KERNEL void operator()(uint64_t i) const { out[i] = value; }
+};
+
+struct AddRow {
+  const float* in;
+  const float* row;
+  float* out;
+  uint64_t columns;
+  PARAMD_KERNEL void operator()(uint64_t i) const {
+    out[i] = in[i] + row[i % columns];
+  }
+};
+
+struct ScaleRows {
+  const float* in;
+  const float* factors;
+  float* out;
+  uint64_t columns;
+  PARAMD_KERNEL void operator()(uint64_t i) const {
+    out[i] = factors[i / columns] * in[i];
+  }
+};
+
+struct Add {
+  const float* a;
+  float factor;
+  const float* b;
+  float* out;
+  PARAMD_KERNEL void operator()(uint64_t i) const {
+    out[i] = a[i] + factor * b[i];
+  }
+};
+
+struct Gather {
+  const float* table;
+  const int32_t* indices;
+  float* rows;
+  uint64_t columns;
+  PARAMD_KERNEL void operator()(uint64_t i) const {
+    const uint64_t row = static_cast<uint64_t>(indices[i / columns]);
+    rows[i] = table[row * columns + i % columns];
+  }
+};
+
+struct CopyColumns {
+  const float* from;  // At its first column that is copied.
+  uint64_t from_columns;
+  float* to;  // Likewise.
+  uint64_t to_columns;
+  uint64_t columns;
+  PARAMD_KERNEL void operator()(uint64_t i) const {
+    to[i / columns * to_columns + i % columns] =
+        from[i / columns * from_columns + i % columns];
+  }
+};
+
+// Of fields i and j < i.
+PARAMD_KERNEL inline uint64_t PairOf(uint64_t i, uint64_t j) {
+  return i * (i - 1) / 2 + j;
+}
+
+// Element (example, pair).
+struct DotPairs {
+  const float* in;
+  float* out;
+  uint64_t fields;
+  uint64_t width;
+  PARAMD_KERNEL void operator()(uint64_t element) const {
+    const uint64_t pairs = PairOf(fields, 0);
+    const uint64_t pair = element % pairs;
+    uint64_t i = 1;
+    while (PairOf(i + 1, 0) <= pair) ++i;
+    const float* const x = in + element / pairs * fields * width;
+    const float* const a = x + i * width;
+    const float* const b = x + (pair - PairOf(i, 0)) * width;
+    float sum = 0;
+    for (uint64_t w = 0; w < width; ++w) sum += a[w] * b[w];
+    out[element] = sum;
+  }
+};
+
+// Element (example, field, value).
+struct DotPairsBackward {
+  const float* in;
+  const float* out_gradient;
+  float* in_gradient;
+  uint64_t fields;
+  uint64_t width;
+  PARAMD_KERNEL void operator()(uint64_t element) const {
+    const uint64_t example = element / (fields * width);
+    const uint64_t field = element / width % fields;
+    const float* const x = in + example * fields * width + element % width;
+    const float* const dy = out_gradient + example * PairOf(fields, 0);
+    float sum = 0;
+    for (uint64_t other = 0; other < fields; ++other) {
+      if (other == field) continue;
+      const uint64_t pair =
+          other < field ? PairOf(field, other) : PairOf(other, field);
+      sum += dy[pair] * x[other * width];
+    }
+    in_gradient[element] = sum;
+  }
+};
+
+constexpr float kRootOfHalf = 0.70710678118654752f;
+constexpr float kOneOverRootOfTwoPi = 0.39894228040143268f;
+
+struct Apply {
+  Elementwise function;
+  const float* in;
+  float* out;
+  PARAMD_KERNEL void operator()(uint64_t i) const {
+    const float x = in[i];
+    switch (function) {
+      case Elementwise::kRelu:
+        out[i] = x < 0 ? 0.0f : x;
+        return;
+      case Elementwise::kGelu:
+        out[i] = x * 0.5f * (1 + erff(x * kRootOfHalf));
+        return;
+      case Elementwise::kTanh:
+        out[i] = tanhf(x);
+        return;
+      case Elementwise::kSigmoid:
+        out[i] = 1 / (1 + expf(-x));
+        return;
+    }
+  }
+};
+
+struct ApplyBackward {
+  Elementwise function;
+  const float* in;
+  const float* out;
+  const float* out_gradient;
+  float* in_gradient;
+
+  PARAMD_KERNEL float Derivative(float x, float y) const {
+    switch (function) {
+      case Elementwise::kRelu:
+        return y == 0 ? 0.0f : 1.0f;
+      case Elementwise::kGelu:
+        return 0.5f * (1 + erff(x * kRootOfHalf)) +
+               x * expf(-x * x / 2) * kOneOverRootOfTwoPi;
+      case Elementwise::kTanh:
+        return 1 - y * y;
+      case Elementwise::kSigmoid:
+        return y * (1 - y);
+    }
+    return 0;
+  }
+  PARAMD_KERNEL void operator()(uint64_t i) const {
+    in_gradient[i] = out_gradient[i] * Derivative(in[i], out[i]);
+  }
+};
+
+// See Drops. Philox4x32-10, as CounterRandom draws.
+struct Draw {
+  Drops drops;
+  float kept;
+  uint64_t limit;  // Of 32 bits that are 0.
+  float* factors;
+
+  PARAMD_KERNEL static uint64_t Bits(uint64_t key, uint64_t counter) {
+    uint32_t c0 = static_cast<uint32_t>(counter);
+    uint32_t c1 = static_cast<uint32_t>(counter >> 32);
+    uint32_t c2 = 0;
+    uint32_t c3 = 0;
+    uint32_t k0 = static_cast<uint32_t>(key);
+    uint32_t k1 = static_cast<uint32_t>(key >> 32);
+    for (int round = 0; round < 10; ++round) {
+      const uint64_t a = uint64_t{0xD2511F53} * c0;
+      const uint64_t b = uint64_t{0xCD9E8D57} * c2;
+      c0 = static_cast<uint32_t>(b >> 32) ^ c1 ^ k0;
+      c1 = static_cast<uint32_t>(b);
+      c2 = static_cast<uint32_t>(a >> 32) ^ c3 ^ k1;
+      c3 = static_cast<uint32_t>(a);
+      k0 += 0x9E3779B9;
+      k1 += 0xBB67AE85;
+    }
+    return uint64_t{c1} << 32 | c0;
+  }
+  PARAMD_KERNEL void operator()(uint64_t i) const {
+    const uint64_t example = i / drops.width;
+    const uint64_t j = i % drops.width;
+    const uint64_t offset = drops.offsets == nullptr ? drops.first + example
+                                                     : drops.offsets[example];
+    const uint64_t bits =
+        Bits(drops.key, offset * ((drops.width + 1) / 2) + j / 2);
+    const uint64_t half = j % 2 == 0 ? bits & 0xffffffff : bits >> 32;
+    factors[i] = half < limit ? 0.0f : kept;
+  }
+};
+
+// Sums over rows, column by column, in two steps: element (part, column) sums
+// `length` rows, and Parts those sums. What is summed is a function of (element
+// of the matrix, column).
+
+template <class Value>
+struct ColumnParts {
+  Value value;
+  uint64_t rows;
+  uint64_t columns;
+  uint64_t length;
+  float* parts;
+  PARAMD_KERNEL void operator()(uint64_t i) const {
+    const uint64_t column = i % columns;
+    const uint64_t begin = i / columns * length;
+    const uint64_t end = begin + length < rows ? begin + length : rows;
+    float sum = 0;
+    for (uint64_t row = begin; row < end; ++row) {
+      sum += value(row * columns + column, column);
+    }
+    parts[i] = sum;
+  }
+};
+
+struct SumOfParts {
+  const float* parts;
+  uint64_t count;
+  uint64_t columns;
+  float divisor;
+  float* out;
+  PARAMD_KERNEL void operator()(uint64_t column) const {
+    float sum = 0;
+    for (uint64_t part = 0; part < count; ++part) {
+      sum += parts[part * columns + column];
+    }
+    out[column] = sum / divisor;
+  }
+};
+
+struct ValueItself {
+  const float* in;
+  PARAMD_KERNEL float operator()(uint64_t i, uint64_t) const { return in[i]; }
+};
+
+struct SquaredDeviation {
+  const float* in;
+  const float* mean;
+  PARAMD_KERNEL float operator()(uint64_t i, uint64_t column) const {
+    const float deviation = in[i] - mean[column];
+    return deviation * deviation;
+  }
+};
+
+// Of a normalisation whose statistics are of columns, or of rows.
+struct Normalised {
+  const float* in;
+  const float* mean;
+  const float* variance;
+  float epsilon;
+  bool by_rows;
+  uint64_t columns;
+  PARAMD_KERNEL float operator()(uint64_t i) const {
+    const uint64_t line = by_rows ? i / columns : i % columns;
+    return (in[i] - mean[line]) / sqrtf(variance[line] + epsilon);
+  }
+};
+
+struct TimesNormalised {
+  const float* gradient;
+  Normalised normalised;
+  PARAMD_KERNEL float operator()(uint64_t i, uint64_t) const {
+    return gradient[i] * normalised(i);
+  }
+};
+
+struct NormaliseColumns {
+  Normalised normalised;
+  const float* scale;
+  const float* shift;
+  float* out;
+  PARAMD_KERNEL void operator()(uint64_t i) const {
+    const uint64_t column = i % normalised.columns;
+    out[i] = normalised(i) * scale[column] + shift[column];
+  }
+};
+
+// The gradient by the input, where those by scale and shift, its sums over the
+// column, are there: (dy - shift / rows - n * scale / rows) * gamma / deviation.
+struct NormaliseColumnsBackward {
+  Normalised normalised;
+  const float* gamma;
+  const float* out_gradient;
+  const float* scale_gradient;
+  const float* shift_gradient;
+  float rows;
+  float* in_gradient;
+  PARAMD_KERNEL void operator()(uint64_t i) const {
+    const uint64_t column = i % normalised.columns;
+    const float deviation =
+        sqrtf(normalised.variance[column] + normalised.epsilon);
+    in_gradient[i] = (out_gradient[i] - shift_gradient[column] / rows -
+                      normalised(i) * scale_gradient[column] / rows) *
+                     gamma[column] / deviation;
+  }
+};
+
+// Functions of one row, by lanes.
+
+struct LayerNorm {
+  const float* in;
+  const float* scale;
+  const float* shift;
+  float epsilon;
+  uint64_t columns;
+  float* mean;
+  float* variance;
+  float* out;
+  template <class Lanes>
+  PARAMD_KERNEL void operator()(uint64_t row, const Lanes& lanes) const {
+    const float* x = in + row * columns;
+    float sum = 0;
+    for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
+      sum += x[c];
+    }
+    const float m = lanes.Sum(sum) / static_cast<float>(columns);
+    float squares = 0;
+    for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
+      squares += (x[c] - m) * (x[c] - m);
+    }
+    const float v = lanes.Sum(squares) / static_cast<float>(columns);
+    const float deviation = sqrtf(v + epsilon);
+    for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
+      out[row * columns + c] = (x[c] - m) / deviation * scale[c] + shift[c];
+    }
+    if (lanes.lane() != 0) return;
+    mean[row] = m;
+    variance[row] = v;
+  }
+};
+
+struct LayerNormBackward {
+  Normalised normalised;
+  const float* scale;
+  const float* out_gradient;
+  float* in_gradient;
+  template <class Lanes>
+  PARAMD_KERNEL void operator()(uint64_t row, const Lanes& lanes) const {
+    const uint64_t columns = normalised.columns;
+    const uint64_t first = row * columns;
+    float sum = 0;
+    float product = 0;
+    for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
+      const float g = out_gradient[first + c] * scale[c];
+      sum += g;
+      product += g * normalised(first + c);
+    }
+    const float count = static_cast<float>(columns);
+    sum = lanes.Sum(sum) / count;
+    product = lanes.Sum(product) / count;
+    const float deviation =
+        sqrtf(normalised.variance[row] + normalised.epsilon);
+    for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
+      const float g = out_gradient[first + c] * scale[c];
+      in_gradient[first + c] =
+          (g - sum - normalised(first + c) * product) / deviation;
+    }
+  }
+};
+
+struct Softmax {
+  bool causal;
+  const float* in;
+  float* out;
+  uint64_t columns;
+  template <class Lanes>
+  PARAMD_KERNEL void operator()(uint64_t row, const Lanes& lanes) const {
+    const float* x = in + row * columns;
+    float* y = out + row * columns;
+    const uint64_t kept = causal ? row % columns + 1 : columns;
+    float largest = -INFINITY;
+    for (uint64_t c = lanes.lane(); c < kept; c += lanes.count()) {
+      largest = LargerOrNan(x[c], largest);
+    }
+    largest = lanes.Max(largest);
+    float sum = 0;
+    for (uint64_t c = lanes.lane(); c < kept; c += lanes.count()) {
+      sum += expf(x[c] - largest);
+    }
+    sum = lanes.Sum(sum);
+    for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
+      y[c] = c < kept ? expf(x[c] - largest) / sum : 0.0f;
+    }
+  }
+};
+
+struct SoftmaxBackward {
+  const float* out;
+  const float* out_gradient;
+  float* in_gradient;
+  uint64_t columns;
+  template <class Lanes>
+  PARAMD_KERNEL void operator()(uint64_t row, const Lanes& lanes) const {
+    const float* y = out + row * columns;
+    const float* dy = out_gradient + row * columns;
+    float sum = 0;
+    for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
+      sum += y[c] * dy[c];
+    }
+    sum = lanes.Sum(sum);
+    for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
+      in_gradient[row * columns + c] = y[c] * (dy[c] - sum);
+    }
+  }
+};
+
+// Row i of `rows`, if its index is the first of its kind, sums those that have
+// the same, in order, to the table, which is 0. So each row of the table has one
+// writer.
+struct ScatterAdd {
+  const int32_t* indices;
+  const float* rows;
+  float* table;
+  uint64_t count;
+  uint64_t columns;
+  template <class Lanes>
+  PARAMD_KERNEL void operator()(uint64_t i, const Lanes& lanes) const {
+    const int32_t index = indices[i];
+    float earlier = 0;
+    for (uint64_t k = lanes.lane(); k < i; k += lanes.count()) {
+      if (indices[k] == index) earlier = 1;
+    }
+    if (lanes.Max(earlier) > 0) return;
+    float* sum = table + static_cast<uint64_t>(index) * columns;
+    for (uint64_t k = i; k < count; ++k) {
+      if (indices[k] != index) continue;
+      for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
+        sum[c] += rows[k * columns + c];
+      }
+    }
+  }
+};
+
+}  // namespace kernels
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_DEVICE_KERNELS_H_

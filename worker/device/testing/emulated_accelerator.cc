@@ -1,0 +1,244 @@
+#include "worker/device/testing/emulated_accelerator.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+#include "base/check.h"
+
+namespace paramd {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+// Bytes of it are those of a NaN.
+std::byte* NewMemory(size_t bytes) {
+  void* const memory = ::operator new(std::max<size_t>(bytes, 1), kAlignment);
+  std::memset(memory, 0xff, bytes);
+  return static_cast<std::byte*>(memory);
+}
+
+void DeleteMemory(void* memory) { ::operator delete(memory, kAlignment); }
+
+}  // namespace
+
+// An event. Thread-safe.
+class EmulatedAccelerator::Signal {
+ public:
+  // Of the host's thread: the number that a stream reaches by Reach.
+  uint64_t Set() { return ++set_; }
+  uint64_t set() const { return set_; }
+
+  void Reach(uint64_t number) ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    reached_ = std::max(reached_, number);
+    changed_.NotifyAll();
+  }
+  void WaitFor(uint64_t number) ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    while (reached_ < number) changed_.Wait(&mutex_);
+  }
+
+ private:
+  uint64_t set_ = 0;
+  Mutex mutex_;
+  CondVar changed_;
+  uint64_t reached_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// A stream: a thread, and what it still has to do.
+class EmulatedAccelerator::Queue {
+ public:
+  Queue(uint64_t seed, bool in_haste)
+      : random_(seed), in_haste_(in_haste), thread_([this] { Run(); }) {}
+
+  ~Queue() {
+    Add(nullptr);
+    thread_.join();
+  }
+
+  // Null: the end.
+  void Add(std::function<void()> work) ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    waiting_.push_back(std::move(work));
+    changed_.NotifyAll();
+  }
+
+ private:
+  void Run() ABSL_LOCKS_EXCLUDED(mutex_) {
+    for (;;) {
+      std::function<void()> work;
+      {
+        MutexLock lock(&mutex_);
+        while (waiting_.empty()) changed_.Wait(&mutex_);
+        work = std::move(waiting_.front());
+        waiting_.pop_front();
+      }
+      if (work == nullptr) return;
+      if (!in_haste_ && random_.Chance(0.25)) {
+        absl::SleepFor(absl::Microseconds(1 + random_.Below(300)));
+      }
+      work();
+    }
+  }
+
+  RandomStream random_;  // Of the thread.
+  const bool in_haste_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::function<void()>> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;  // Last: it begins with the others there.
+};
+
+EmulatedAccelerator::EmulatedAccelerator(const Options& options)
+    : options_(options) {}
+
+EmulatedAccelerator::~EmulatedAccelerator() {
+  queues_.clear();
+  CHECK(device_.empty() && pinned_.empty(),
+        "memory is freed before its accelerator ends");
+}
+
+Accelerator::Memory EmulatedAccelerator::AllocateDevice(size_t bytes) {
+  if (!status_.ok()) return nullptr;
+  if (bytes > FreeBytes()) {
+    status_ = absl::ResourceExhaustedError(
+        absl::StrCat(name(), " has ", FreeBytes(), " bytes free; ", bytes,
+                     " were asked for"));
+    return nullptr;
+  }
+  ++allocations_;
+  used_bytes_ += bytes;
+  const size_t mapped = std::max<size_t>(bytes, 1);
+  void* const address =
+      mmap(nullptr, mapped, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  CHECK(address != MAP_FAILED, "addresses are found");
+  device_[reinterpret_cast<uintptr_t>(address)] = {NewMemory(bytes), bytes};
+  return Memory(address, [this, bytes, mapped](void* freed) {
+    FinishAll();
+    const auto found = device_.find(reinterpret_cast<uintptr_t>(freed));
+    DeleteMemory(found->second.real);
+    device_.erase(found);
+    munmap(freed, mapped);
+    used_bytes_ -= bytes;
+  });
+}
+
+Accelerator::Memory EmulatedAccelerator::AllocateHost(size_t bytes) {
+  if (!status_.ok()) return nullptr;
+  ++allocations_;
+  std::byte* const address = NewMemory(bytes);
+  pinned_[reinterpret_cast<uintptr_t>(address)] = {address, bytes};
+  return Memory(address, [this](void* freed) {
+    FinishAll();
+    pinned_.erase(reinterpret_cast<uintptr_t>(freed));
+    DeleteMemory(freed);
+  });
+}
+
+Accelerator::Stream EmulatedAccelerator::MakeStream() {
+  queues_.push_back(std::make_unique<Queue>(
+      CounterRandom(options_.seed).Bits(queues_.size()), options_.in_haste));
+  return queues_.size() - 1;
+}
+
+Accelerator::Event EmulatedAccelerator::MakeEvent() {
+  signals_.push_back(std::make_unique<Signal>());
+  return signals_.size() - 1;
+}
+
+bool EmulatedAccelerator::Takes() {
+  if (!status_.ok()) return false;
+  ++taken_;
+  if (options_.lost_after > 0 && taken_ > options_.lost_after) {
+    status_ = absl::UnavailableError(absl::StrCat(name(), " is lost"));
+  }
+  return status_.ok();
+}
+
+void EmulatedAccelerator::Launch(Stream stream, std::function<void()> work) {
+  if (Takes()) queues_[stream]->Add(std::move(work));
+}
+
+const EmulatedAccelerator::Region* EmulatedAccelerator::Find(
+    const Regions& regions, const void* address, size_t bytes,
+    size_t* offset) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(address);
+  auto found = regions.upper_bound(at);
+  if (found == regions.begin()) return nullptr;
+  --found;
+  *offset = at - found->first;
+  if (*offset >= std::max<size_t>(found->second.bytes, 1)) return nullptr;
+  CHECK(*offset + bytes <= found->second.bytes,
+        "memory is used within its bounds");
+  return &found->second;
+}
+
+void* EmulatedAccelerator::Inside(const void* address, size_t bytes) const {
+  size_t offset = 0;
+  const Region* const region = Find(device_, address, bytes, &offset);
+  CHECK(region != nullptr, "a primitive is given memory of the device");
+  return region->real + offset;
+}
+
+void EmulatedAccelerator::Copy(Stream stream, const void* from, size_t bytes,
+                               void* to) {
+  if (!Takes()) return;
+  bytes_copied_ += bytes;
+  size_t offset = 0;
+  bool waits = false;
+  const auto real = [&](const void* address) {
+    const Region* region = Find(device_, address, bytes, &offset);
+    if (region != nullptr) return region->real + offset;
+    region = Find(pinned_, address, bytes, &offset);
+    waits = waits || region == nullptr;
+    return static_cast<std::byte*>(const_cast<void*>(address));
+  };
+  const std::byte* const source = real(from);
+  std::byte* const target = real(to);
+  if (target == to) std::memset(target, 0xff, bytes);
+  queues_[stream]->Add(
+      [source, target, bytes] { std::memmove(target, source, bytes); });
+  if (!waits) return;
+  ++unpinned_copies_;
+  FinishAll();
+}
+
+void EmulatedAccelerator::Record(Event event, Stream stream) {
+  if (!status_.ok()) return;
+  Signal* const signal = signals_[event].get();
+  const uint64_t number = signal->Set();
+  queues_[stream]->Add([signal, number] { signal->Reach(number); });
+}
+
+void EmulatedAccelerator::StreamWait(Stream stream, Event event) {
+  if (!status_.ok()) return;
+  Signal* const signal = signals_[event].get();
+  const uint64_t number = signal->set();
+  queues_[stream]->Add([signal, number] { signal->WaitFor(number); });
+}
+
+void EmulatedAccelerator::HostWait(Event event) {
+  Signal* const signal = signals_[event].get();
+  signal->WaitFor(signal->set());
+}
+
+void EmulatedAccelerator::FinishAll() {
+  Signal done;
+  uint64_t last = 0;
+  for (const auto& queue : queues_) {
+    last = done.Set();
+    queue->Add([&done, last] { done.Reach(last); });
+    // One after the other: a later number stands for those before it.
+    done.WaitFor(last);
+  }
+}
+
+}  // namespace paramd

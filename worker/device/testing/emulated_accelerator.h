@@ -1,0 +1,102 @@
+#ifndef PARAMD_WORKER_DEVICE_TESTING_EMULATED_ACCELERATOR_H_
+#define PARAMD_WORKER_DEVICE_TESTING_EMULATED_ACCELERATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "base/mutex.h"
+#include "base/random.h"
+#include "worker/device/accelerator.h"
+
+namespace paramd {
+
+// An accelerator on the processor that is made to find mistakes. Each stream is
+// a thread that dawdles before what it does, for a time that follows from the
+// seed. Device memory is an address at which nothing can be read or written: a
+// host that touches it dies; streams do so elsewhere, at Inside(address). New
+// memory holds NaN, and so does host memory from the moment that a copy to it
+// was asked for, until the copy is made. What is read or written too early is
+// seen by ThreadSanitizer, or as NaN.
+//
+// As CUDA's, of one thread; what Launch is given runs on a stream's.
+class EmulatedAccelerator : public Accelerator {
+ public:
+  struct Options {
+    uint64_t seed = 1;
+    uint64_t memory_bytes = uint64_t{1} << 30;
+    // The device is lost when it was given so many things to do; 0: never.
+    uint64_t lost_after = 0;
+    // No delays: for what is measured or long.
+    bool in_haste = false;
+  };
+
+  explicit EmulatedAccelerator(const Options& options);
+  // Ends what streams were given.
+  ~EmulatedAccelerator() override;
+
+  std::string name() const override { return "emulated:0"; }
+  absl::Status status() const override { return status_; }
+  Memory AllocateDevice(size_t bytes) override;
+  Memory AllocateHost(size_t bytes) override;
+  uint64_t FreeBytes() override { return options_.memory_bytes - used_bytes_; }
+  Stream MakeStream() override;
+  Event MakeEvent() override;
+  void Copy(Stream stream, const void* from, size_t bytes, void* to) override;
+  void Record(Event event, Stream stream) override;
+  void StreamWait(Stream stream, Event event) override;
+  void HostWait(Event event) override;
+
+  // Runs `work` in the stream.
+  void Launch(Stream stream, std::function<void()> work);
+  // Where a stream finds `bytes` at an address of the device.
+  // REQUIRES: they are the device's: a primitive was given host memory, or more
+  // than was allocated, if not.
+  void* Inside(const void* address, size_t bytes) const;
+
+  // What was asked for until now.
+  uint64_t allocations() const { return allocations_; }
+  uint64_t bytes_copied() const { return bytes_copied_; }
+  // Copies of host memory that is not pinned: they wait.
+  uint64_t unpinned_copies() const { return unpinned_copies_; }
+
+ private:
+  class Queue;
+  class Signal;
+  struct Region {
+    std::byte* real = nullptr;  // Of host memory: itself.
+    size_t bytes = 0;
+  };
+  using Regions = std::map<uintptr_t, Region>;
+
+  // The region that has all of these bytes, or null.
+  static const Region* Find(const Regions& regions, const void* address,
+                            size_t bytes, size_t* offset);
+  void FinishAll();
+  // False if the device is lost, by this if it is time.
+  bool Takes();
+
+  const Options options_;
+  absl::Status status_;
+  std::vector<std::unique_ptr<Signal>> signals_;
+  std::vector<std::unique_ptr<Queue>> queues_;
+  Regions device_;
+  Regions pinned_;
+  uint64_t used_bytes_ = 0;
+  uint64_t taken_ = 0;
+  uint64_t allocations_ = 0;
+  uint64_t bytes_copied_ = 0;
+  uint64_t unpinned_copies_ = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_DEVICE_TESTING_EMULATED_ACCELERATOR_H_

@@ -1,0 +1,146 @@
+#ifndef PARAMD_WORKER_DEVICE_TESTING_HOST_KERNELS_H_
+#define PARAMD_WORKER_DEVICE_TESTING_HOST_KERNELS_H_
+
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "worker/device/kernel_device.h"
+#include "worker/device/reference_device.h"
+
+namespace paramd {
+
+// The host as what kernels run on: the text that a GPU runs, as loops. A row is
+// done by one lane, or by several, each a thread, so that what lanes owe each
+// other is seen.
+class HostKernels : public Device {
+ public:
+  // `unfolded_bytes`: few, so that a convolution is of several pieces.
+  explicit HostKernels(uint64_t lanes = 1, uint64_t unfolded_bytes = 3000)
+      : lanes_(lanes), unfolded_bytes_(unfolded_bytes) {}
+
+  Memory Allocate(size_t bytes) override { return host_.Allocate(bytes); }
+  void Copy(const void* from, size_t bytes, void* to) override {
+    host_.Copy(from, bytes, to);
+  }
+
+ protected:
+  template <class Function>
+  void Run(uint64_t count, const Function& function) {
+    for (uint64_t i = 0; i < count; ++i) function(i);
+  }
+
+  template <class Function>
+  void RunRows(uint64_t rows, const Function& function) {
+    Meeting meeting(lanes_);
+    const auto run = [&](uint64_t lane) {
+      for (uint64_t row = 0; row < rows; ++row) {
+        function(row, Lanes(lane, &meeting));
+        // A warp is done with a row before it begins the next.
+        meeting.Wait();
+      }
+    };
+    std::vector<std::thread> threads;
+    for (uint64_t lane = 1; lane < lanes_; ++lane) {
+      threads.emplace_back(run, lane);
+    }
+    run(0);
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  void MultiplyColumnMajor(const ColumnMajorProduct& p) {
+    for (uint64_t g = 0; g < p.count; ++g) {
+      const float* const a = p.a + g * p.a_stride;
+      const float* const b = p.b + g * p.b_stride;
+      for (uint64_t j = 0; j < p.n; ++j) {
+        for (uint64_t i = 0; i < p.m; ++i) {
+          float sum = 0;
+          for (uint64_t k = 0; k < p.k; ++k) {
+            sum += a[p.transpose_a ? i * p.a_leading + k
+                                   : k * p.a_leading + i] *
+                   b[p.transpose_b ? k * p.b_leading + j
+                                   : j * p.b_leading + k];
+          }
+          float& c = p.c[g * p.c_stride + j * p.c_leading + i];
+          c = p.beta == 0 ? p.alpha * sum : p.alpha * sum + p.beta * c;
+        }
+      }
+    }
+  }
+
+  uint64_t unfolded_bytes() const { return unfolded_bytes_; }
+
+  void* Scratch(uint64_t bytes) {
+    scratch_ = host_.Allocate(bytes);
+    return scratch_.get();
+  }
+
+ private:
+  // Where lanes wait for each other.
+  class Meeting {
+   public:
+    explicit Meeting(uint64_t lanes) : values(lanes) {}
+
+    void Wait() ABSL_LOCKS_EXCLUDED(mutex_) {
+      if (values.size() == 1) return;
+      MutexLock lock(&mutex_);
+      const uint64_t round = round_;
+      if (++arrived_ == values.size()) {
+        arrived_ = 0;
+        ++round_;
+        changed_.NotifyAll();
+      }
+      while (round_ == round) changed_.Wait(&mutex_);
+    }
+
+    std::vector<float> values;  // Of each lane.
+
+   private:
+    Mutex mutex_;
+    CondVar changed_;
+    uint64_t arrived_ ABSL_GUARDED_BY(mutex_) = 0;
+    uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;
+  };
+
+  class Lanes {
+   public:
+    Lanes(uint64_t lane, Meeting* meeting) : lane_(lane), meeting_(*meeting) {}
+
+    uint64_t lane() const { return lane_; }
+    uint64_t count() const { return meeting_.values.size(); }
+    float Sum(float value) const {
+      return Reduce(value, [](float a, float b) { return a + b; });
+    }
+    float Max(float value) const {
+      return Reduce(value, kernels::LargerOrNan);
+    }
+
+   private:
+    template <class Function>
+    float Reduce(float value, Function f) const {
+      meeting_.values[lane_] = value;
+      meeting_.Wait();
+      float result = meeting_.values[0];
+      for (uint64_t i = 1; i < count(); ++i) {
+        result = f(meeting_.values[i], result);
+      }
+      meeting_.Wait();
+      return result;
+    }
+
+    const uint64_t lane_;
+    Meeting& meeting_;
+  };
+
+  const uint64_t lanes_;
+  const uint64_t unfolded_bytes_;
+  ReferenceDevice host_;  // Its memory.
+  Memory scratch_;
+};
+
+using HostKernelDevice = KernelDevice<HostKernels>;
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_DEVICE_TESTING_HOST_KERNELS_H_

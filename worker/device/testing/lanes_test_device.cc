@@ -1,0 +1,10 @@
+#include "worker/device/testing/host_kernels.h"
+#include "worker/device/testing/test_device.h"
+
+namespace paramd {
+
+std::unique_ptr<Device> MakeTestDevice() {
+  return std::make_unique<HostKernelDevice>(/*lanes=*/3);
+}
+
+}  // namespace paramd

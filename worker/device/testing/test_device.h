@@ -1,0 +1,18 @@
+#ifndef PARAMD_WORKER_DEVICE_TESTING_TEST_DEVICE_H_
+#define PARAMD_WORKER_DEVICE_TESTING_TEST_DEVICE_H_
+
+#include <memory>
+
+#include "worker/device/device.h"
+
+namespace paramd {
+
+// What the tests of primitives, layers and networks compute on: the library that
+// a test is linked with decides. The same tests run on the processor, on the
+// kernels of a GPU as loops, on an emulated accelerator, each time with other
+// delays, and on a GPU, where there is one.
+std::unique_ptr<Device> MakeTestDevice();
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_DEVICE_TESTING_TEST_DEVICE_H_

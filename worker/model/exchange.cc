@@ -1,0 +1,175 @@
+#include "worker/model/exchange.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace paramd {
+
+Exchange::Exchange(Device* device, size_t variables)
+    : device_(*device), link_(device->link()), variables_(variables) {
+  if (link_ == nullptr) return;
+  for (Variable& variable : variables_) {
+    variable.up = link_->MakeMark();
+    variable.down = link_->MakeMark();
+  }
+  for (Crossing* one : {&input_, &offsets_, &output_, &output_gradient_}) {
+    one->mark = link_->MakeMark();
+  }
+}
+
+std::byte* Exchange::Reserve(uint64_t bytes, GrowingMemory* memory) {
+  if (memory->bytes < bytes) {
+    memory->data = nullptr;
+    memory->bytes = 0;
+    memory->data = device_.Allocate(bytes);
+    if (memory->data != nullptr) memory->bytes = bytes;
+  }
+  return memory->get();
+}
+
+std::byte* Exchange::ReserveHost(uint64_t bytes, GrowingMemory* memory) {
+  if (memory->bytes < bytes) {
+    memory->data = nullptr;
+    memory->bytes = 0;
+    memory->data = link_->AllocateHost(bytes);
+    if (memory->data != nullptr) memory->bytes = bytes;
+  }
+  return memory->get();
+}
+
+void Exchange::Begin() {
+  if (link_ != nullptr) link_->UploadBehind();
+}
+
+const float* Exchange::PlaceWeights(size_t v, absl::Span<const float> values) {
+  if (link_ == nullptr) return values.data();
+  Variable& variable = variables_[v];
+  const uint64_t bytes = values.size() * sizeof(float);
+  if (std::min(variable.weights.bytes, variable.weights_twin.bytes) < bytes) {
+    variable.known = 0;
+  }
+  link_->Wait(variable.up);
+  ReserveHost(bytes, &variable.weights_twin);
+  return reinterpret_cast<const float*>(Reserve(bytes, &variable.weights));
+}
+
+float* Exchange::PlaceGradient(size_t v, absl::Span<float> values) {
+  if (link_ == nullptr) return values.data();
+  Variable& variable = variables_[v];
+  const uint64_t bytes = values.size() * sizeof(float);
+  ReserveHost(bytes, &variable.gradient_twin);
+  return reinterpret_cast<float*>(Reserve(bytes, &variable.gradient));
+}
+
+void Exchange::BringWeights(size_t v, absl::Span<const float> values) {
+  if (link_ == nullptr) return;
+  Variable& variable = variables_[v];
+  float* const twin = reinterpret_cast<float*>(variable.weights_twin.get());
+  float* const there = reinterpret_cast<float*>(variable.weights.get());
+  for (size_t begin = 0; begin < values.size(); begin += kBlock) {
+    const size_t count = std::min(kBlock, values.size() - begin);
+    const size_t bytes = count * sizeof(float);
+    if (begin + count <= variable.known &&
+        std::memcmp(twin + begin, values.data() + begin, bytes) == 0) {
+      continue;
+    }
+    std::memcpy(twin + begin, values.data() + begin, bytes);
+    link_->Upload(twin + begin, bytes, there + begin);
+  }
+  variable.known = std::max<uint64_t>(variable.known, values.size());
+  link_->MarkUploads(variable.up);
+  link_->ComputeBehind(variable.up);
+}
+
+const void* Exchange::Bring(const void* from, uint64_t bytes,
+                            Crossing* crossing) {
+  link_->Wait(crossing->mark);
+  void* const twin = ReserveHost(bytes, &crossing->twin);
+  void* const there = Reserve(bytes, &crossing->on_device);
+  if (!device_.status().ok() || bytes == 0) return there;
+  std::memcpy(twin, from, bytes);
+  link_->Upload(twin, bytes, there);
+  link_->MarkUploads(crossing->mark);
+  link_->ComputeBehind(crossing->mark);
+  return there;
+}
+
+ConstTensor Exchange::BringInput(const ConstTensor& input) {
+  if (link_ == nullptr) return input;
+  ConstTensor there = input;
+  there.data = Bring(input.data, input.size() * SizeOf(input.dtype), &input_);
+  return there;
+}
+
+absl::Span<const uint64_t> Exchange::BringOffsets(
+    absl::Span<const uint64_t> offsets) {
+  if (link_ == nullptr || offsets.empty()) return offsets;
+  const void* const there =
+      Bring(offsets.data(), offsets.size() * sizeof(uint64_t), &offsets_);
+  return {static_cast<const uint64_t*>(there), offsets.size()};
+}
+
+ConstTensor Exchange::TakeOutput(const Tensor& output) {
+  if (link_ == nullptr) return output;
+  const uint64_t bytes = output.size() * SizeOf(output.dtype);
+  ConstTensor here = output;
+  here.data = ReserveHost(bytes, &output_.twin);
+  if (!device_.status().ok()) return here;
+  link_->Download(output.data, bytes, output_.twin.get(), output_.mark);
+  link_->Wait(output_.mark);
+  return here;
+}
+
+Tensor Exchange::StageOutputGradient(const Tensor& on_device) {
+  if (link_ == nullptr) return on_device;
+  link_->Wait(output_gradient_.mark);
+  Tensor here = on_device;
+  here.data = ReserveHost(on_device.size() * SizeOf(on_device.dtype),
+                          &output_gradient_.twin);
+  return here;
+}
+
+ConstTensor Exchange::BringOutputGradient(const Tensor& on_device) {
+  if (link_ == nullptr) return on_device;
+  link_->Upload(output_gradient_.twin.get(),
+                on_device.size() * SizeOf(on_device.dtype), on_device.data);
+  link_->MarkUploads(output_gradient_.mark);
+  link_->ComputeBehind(output_gradient_.mark);
+  return on_device;
+}
+
+void Exchange::SendGradient(size_t v, uint64_t values) {
+  if (link_ == nullptr) return;
+  Variable& variable = variables_[v];
+  link_->Download(variable.gradient.get(), values * sizeof(float),
+                  variable.gradient_twin.get(), variable.down);
+}
+
+void Exchange::TakeGradient(size_t v, absl::Span<float> values) {
+  if (link_ == nullptr) return;
+  Variable& variable = variables_[v];
+  link_->Wait(variable.down);
+  if (values.empty() || !device_.status().ok()) return;
+  std::memcpy(values.data(), variable.gradient_twin.get(),
+              values.size() * sizeof(float));
+}
+
+uint64_t Exchange::MissingBytes(uint64_t input, uint64_t offsets,
+                                absl::Span<const uint64_t> sizes,
+                                bool with_gradients) const {
+  if (link_ == nullptr) return 0;
+  uint64_t missing = 0;
+  const auto add = [&](uint64_t bytes, const GrowingMemory& memory) {
+    if (bytes > memory.bytes) missing += bytes - memory.bytes;
+  };
+  add(input, input_.on_device);
+  add(offsets, offsets_.on_device);
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    const uint64_t bytes = sizes[v] * sizeof(float);
+    add(bytes, variables_[v].weights);
+    if (with_gradients) add(bytes, variables_[v].gradient);
+  }
+  return missing;
+}
+
+}  // namespace paramd

@@ -1,0 +1,112 @@
+#ifndef PARAMD_WORKER_MODEL_EXCHANGE_H_
+#define PARAMD_WORKER_MODEL_EXCHANGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+#include "worker/device/device.h"
+#include "worker/device/device_link.h"
+#include "worker/device/tensor.h"
+
+namespace paramd {
+
+// Memory of a device, or pinned memory of the host, that grows.
+struct GrowingMemory {
+  Device::Memory data;
+  uint64_t bytes = 0;
+
+  std::byte* get() const { return static_cast<std::byte*>(data.get()); }
+};
+
+// Where a network's values cross between host memory and its device: weights,
+// input and the places of examples there, outputs back to the loss, the gradient
+// of the loss there, gradients back. Where the device's memory is the host's,
+// what is handed in is what the device gets, and nothing is copied or waited for.
+//
+// Else each variable has memory on the device and a twin of it in pinned host
+// memory: of weights a block crosses only if it is not what crossed last, and
+// gradients cross while earlier layers are computed. Of the same sizes, a step
+// after the first allocates nothing.
+//
+// After each of Place..., Reserve... and Stage... `device->status()` says whether
+// there was memory; until then nothing is to be called on what they gave.
+// Not thread-safe: of the network's thread.
+class Exchange {
+ public:
+  // Weights cross in blocks of so many values.
+  static constexpr size_t kBlock = size_t{1} << 18;
+
+  // `device` outlives it.
+  Exchange(Device* device, size_t variables);
+
+  // A pass begins: the one before it has ended, or Finish was called.
+  void Begin();
+  // Where the weights, the gradient of variable `v` will be for the device.
+  const float* PlaceWeights(size_t v, absl::Span<const float> values);
+  float* PlaceGradient(size_t v, absl::Span<float> values);
+  // What the device computes from now on sees these weights, where
+  // PlaceWeights said. REQUIRES: it was called in this pass.
+  void BringWeights(size_t v, absl::Span<const float> values);
+  ConstTensor BringInput(const ConstTensor& input);
+  absl::Span<const uint64_t> BringOffsets(absl::Span<const uint64_t> offsets);
+
+  // The outputs as the host may read them; valid until the next call.
+  ConstTensor TakeOutput(const Tensor& output);
+  // Host memory for the loss to write to; then what the device reads of it.
+  // `on_device` has its dims and memory.
+  Tensor StageOutputGradient(const Tensor& on_device);
+  ConstTensor BringOutputGradient(const Tensor& on_device);
+
+  // The gradient of `v`, computed by what was called until now, begins to cross.
+  void SendGradient(size_t v, uint64_t values);
+  // Waits for it, and overwrites `values` with it.
+  void TakeGradient(size_t v, absl::Span<float> values);
+  bool gradients_cross() const { return link_ != nullptr; }
+
+  // Waits for all that was called and copied.
+  void Finish() { device_.Finish(); }
+
+  // Of the device, beyond what it has already, for an input and offsets of so
+  // many bytes, and weights and gradients of variables of so many values.
+  uint64_t MissingBytes(uint64_t input, uint64_t offsets,
+                        absl::Span<const uint64_t> sizes,
+                        bool with_gradients) const;
+  // Grows `memory` of the device.
+  std::byte* Reserve(uint64_t bytes, GrowingMemory* memory);
+
+ private:
+  struct Variable {
+    GrowingMemory weights;
+    GrowingMemory weights_twin;
+    uint64_t known = 0;  // Values of the twin that the device has too.
+    GrowingMemory gradient;
+    GrowingMemory gradient_twin;
+    DeviceLink::Mark up = 0;
+    DeviceLink::Mark down = 0;
+  };
+  // Something that crosses whole, once in a pass.
+  struct Crossing {
+    GrowingMemory on_device;
+    GrowingMemory twin;
+    DeviceLink::Mark mark = 0;
+  };
+
+  std::byte* ReserveHost(uint64_t bytes, GrowingMemory* memory);
+  // Copies `bytes` of `from` to the crossing's memory on the device.
+  const void* Bring(const void* from, uint64_t bytes, Crossing* crossing);
+
+  Device& device_;
+  DeviceLink* const link_;
+  std::vector<Variable> variables_;
+  Crossing input_;
+  Crossing offsets_;
+  Crossing output_;           // Back.
+  Crossing output_gradient_;  // Its memory on the device is the network's.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_MODEL_EXCHANGE_H_

@@ -1,0 +1,269 @@
+// A network on a device with a memory and a time of its own.
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+#include "base/check.h"
+#include "base/random.h"
+#include "worker/device/testing/emulated_device.h"
+#include "worker/model/network.h"
+
+namespace paramd {
+namespace {
+
+using testing::HasSubstr;
+
+const InputSpec kInput = LabelledImages({6, 6}, 4);
+
+v1::ModelConfig Parsed(const std::string& layers) {
+  v1::ModelConfig config;
+  config.set_loss(v1::SOFTMAX_CROSS_ENTROPY);
+  CHECK(google::protobuf::TextFormat::MergeFromString(layers, &config),
+        "the test's models are read");
+  return config;
+}
+
+// Has a layer of each kind that draws, or that keeps what it computed.
+v1::ModelConfig Convolutional() {
+  return Parsed(R"(
+      layers { conv2d { filters: 4 kernel: 3 stride: 1 groups: 1 bias: true } }
+      layers { batch_norm { momentum: 0.9 epsilon: 1e-5 } }
+      layers { residual { drop_rate: 0.2
+        layers { relu {} }
+        layers { conv2d { filters: 4 kernel: 3 stride: 1 groups: 1 } } } }
+      layers { max_pool { size: 2 stride: 2 } }
+      layers { flatten {} }
+      layers { dense { units: 30 } } layers { relu {} }
+      layers { dense { units: 30 } } layers { gelu {} }
+      layers { dropout { rate: 0.3 } } layers { dense { units: 4 } })");
+}
+
+Batch RandomBatch(size_t size, uint64_t seed) {
+  RandomStream random(seed);
+  Batch batch;
+  batch.Reset(kInput, size);
+  batch.range = {.epoch = 1, .begin = 10, .end = 10 + size};
+  for (float& value : batch.Find("image")->values<float>()) {
+    value = random.Uniform();
+  }
+  for (int32_t& label : batch.Find("label")->values<int32_t>()) {
+    label = static_cast<int32_t>(random.Below(4));
+  }
+  return batch;
+}
+
+// A network with weights, on a device whose accelerator is seen.
+class Trial {
+ public:
+  // Null options: on the processor.
+  Trial(const v1::ModelConfig& config,
+      const EmulatedAccelerator::Options* options) {
+    const auto make = [this, options]() -> std::unique_ptr<Device> {
+      auto device = std::make_unique<EmulatedDevice>(*options);
+      accelerator_ = device->accelerator();
+      return device;
+    };
+    model_ = options == nullptr ? *Network::Create(config, kInput)
+                                : *Network::Create(config, kInput, make);
+    RandomStream random(5);
+    for (const v1::Variable& variable : model_->variables()) {
+      size_t size = 1;
+      for (const uint64_t dimension : variable.shape()) size *= dimension;
+      values_.emplace_back(size);
+      for (float& value : values_.back()) value = random.Uniform() - 0.3f;
+      gradients_.emplace_back(size, 0.0f);
+    }
+  }
+
+  absl::StatusOr<Metrics> Step(
+      const Batch& batch,
+      TrainedModel::Ready ready = [](size_t) {}) {
+    const std::vector<absl::Span<const float>> weights(values_.begin(),
+                                                       values_.end());
+    std::vector<absl::Span<float>> spans;
+    for (auto& one : gradients_) {
+      std::fill(one.begin(), one.end(),
+                std::numeric_limits<float>::quiet_NaN());
+      spans.push_back(absl::MakeSpan(one));
+    }
+    return model_->Step(weights, batch,
+                        {.divisor = 8, .abandoned = &abandoned, .seed = 3},
+                        spans, ready);
+  }
+  absl::StatusOr<Metrics> Evaluate(const Batch& batch) {
+    const std::vector<absl::Span<const float>> weights(values_.begin(),
+                                                       values_.end());
+    return model_->Evaluate(weights, batch);
+  }
+
+  // As a server would.
+  void Move() {
+    for (size_t v = 0; v < values_.size(); ++v) {
+      for (size_t i = 0; i < values_[v].size(); ++i) {
+        values_[v][i] -= 0.01f * gradients_[v][i];
+      }
+    }
+  }
+
+  EmulatedAccelerator* accelerator() { return accelerator_; }
+  std::vector<std::vector<float>>& values() { return values_; }
+  const std::vector<std::vector<float>>& gradients() { return gradients_; }
+
+  std::atomic<bool> abandoned{false};
+
+ private:
+  EmulatedAccelerator* accelerator_ = nullptr;
+  std::unique_ptr<Network> model_;
+  std::vector<std::vector<float>> values_;
+  std::vector<std::vector<float>> gradients_;
+};
+
+TEST(ExchangeTest, AStepGivesTheBitsOfTheProcessorWhateverTheDelays) {
+  Trial cpu(Convolutional(), nullptr);
+  std::vector<std::vector<std::vector<float>>> wanted;
+  for (uint64_t step = 0; step < 5; ++step) {
+    ASSERT_TRUE(cpu.Step(RandomBatch(8 - step, step)).ok());
+    wanted.push_back(cpu.gradients());
+    cpu.Move();
+  }
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const EmulatedAccelerator::Options options{.seed = seed};
+    Trial run(Convolutional(), &options);
+    for (uint64_t step = 0; step < 5; ++step) {
+      ASSERT_TRUE(run.Step(RandomBatch(8 - step, step)).ok());
+      ASSERT_EQ(run.gradients(), wanted[step]) << "seed " << seed;
+      run.Move();
+    }
+    EXPECT_EQ(run.accelerator()->unpinned_copies(), 0u);
+  }
+}
+
+TEST(ExchangeTest, AGradientIsThereWhenItsVariableIsReady) {
+  const EmulatedAccelerator::Options options{.seed = 4};
+  Trial cpu(Convolutional(), nullptr);
+  ASSERT_TRUE(cpu.Step(RandomBatch(8, 1)).ok());
+  Trial run(Convolutional(), &options);
+  size_t heard = 0;
+  ASSERT_TRUE(run.Step(RandomBatch(8, 1), [&](size_t v) {
+                   EXPECT_EQ(run.gradients()[v], cpu.gradients()[v]);
+                   ++heard;
+                 }).ok());
+  EXPECT_EQ(heard, run.gradients().size());
+}
+
+TEST(ExchangeTest, AStepAfterTheFirstAllocatesNothingOnTheDevice) {
+  const EmulatedAccelerator::Options options{};
+  Trial run(Convolutional(), &options);
+  ASSERT_TRUE(run.Step(RandomBatch(8, 1)).ok());
+  const uint64_t before = run.accelerator()->allocations();
+  for (uint64_t step = 0; step < 5; ++step) {
+    ASSERT_TRUE(run.Step(RandomBatch(8 - step, step)).ok());
+    run.Move();
+  }
+  EXPECT_EQ(run.accelerator()->allocations(), before);
+}
+
+TEST(ExchangeTest, OnlyBlocksOfWeightsThatChangedCross) {
+  const EmulatedAccelerator::Options options{.in_haste = true};
+  // One variable of four blocks and a bit, behind it a small one.
+  Trial run(Parsed(R"(layers { flatten {} } layers { dense { units: 30000 } }
+                    layers { dense { units: 4 } })"),
+          &options);
+  const auto copied_by = [&](auto change) {
+    change();
+    const uint64_t before = run.accelerator()->bytes_copied();
+    CHECK(run.Evaluate(RandomBatch(1, 1)).ok(), "a pass is computed");
+    return run.accelerator()->bytes_copied() - before;
+  };
+  const uint64_t first = copied_by([] {});
+  const uint64_t none = copied_by([] {});
+  EXPECT_EQ(first - none, (36 + 1 + 4) * 30000 * 4 + 4 * 4);
+  const uint64_t one = copied_by([&] { run.values()[0][5] += 1; });
+  EXPECT_EQ(one - none, Exchange::kBlock * sizeof(float));
+  const uint64_t last = copied_by([&] { run.values()[0].back() += 1; });
+  EXPECT_EQ(last - none,
+            (36 * 30000 - 4 * Exchange::kBlock) * sizeof(float));
+}
+
+TEST(ExchangeTest, AChangedWeightIsSeen) {
+  const EmulatedAccelerator::Options options{};
+  Trial cpu(Convolutional(), nullptr);
+  Trial run(Convolutional(), &options);
+  const Batch batch = RandomBatch(5, 1);
+  for (const float weight : {0.5f, -2.0f, 0.5f}) {
+    cpu.values()[0][3] = run.values()[0][3] = weight;
+    EXPECT_EQ(run.Evaluate(batch)->loss_sum, cpu.Evaluate(batch)->loss_sum);
+  }
+}
+
+TEST(ExchangeTest, AnAbandonedStepLeavesNothingBehind) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const EmulatedAccelerator::Options options{.seed = seed};
+    Trial cpu(Convolutional(), nullptr);
+    Trial run(Convolutional(), &options);
+    ASSERT_TRUE(run.Step(RandomBatch(8, 1), [&](size_t) {
+                     run.abandoned = true;
+                   }).ok());
+    ASSERT_TRUE(run.Step(RandomBatch(8, 2)).ok());
+    run.abandoned = false;
+    ASSERT_TRUE(run.Step(RandomBatch(7, 3)).ok());
+    ASSERT_TRUE(cpu.Step(RandomBatch(7, 3)).ok());
+    EXPECT_EQ(run.gradients(), cpu.gradients());
+  }
+}
+
+TEST(ExchangeTest, ALostDeviceEndsTheStepAndNoGradientIsReady) {
+  // Wherever in the step it is lost.
+  size_t whole = 0;
+  for (uint64_t after = 1; whole == 0; after += 7) {
+    const EmulatedAccelerator::Options options{.lost_after = after};
+    Trial run(Convolutional(), &options);
+    size_t ready = 0;
+    const auto metrics =
+        run.Step(RandomBatch(8, 1), [&](size_t) { ++ready; });
+    if (metrics.ok()) {
+      whole = after;
+      break;
+    }
+    EXPECT_EQ(metrics.status(),
+              absl::UnavailableError("emulated:0 is lost"));
+    EXPECT_LT(ready, run.gradients().size());
+    EXPECT_EQ(run.Step(RandomBatch(8, 1)).status(), metrics.status());
+    EXPECT_EQ(run.Evaluate(RandomBatch(8, 1)).status(), metrics.status());
+  }
+  EXPECT_GT(whole, 50u);
+}
+
+TEST(ExchangeTest, ABatchThatDoesNotFitIsRefusedAndTheSentenceSaysWhatWould) {
+  const EmulatedAccelerator::Options options{.memory_bytes = 3 << 20};
+  Trial run(Convolutional(), &options);
+  const auto refused = run.Step(RandomBatch(2000, 1));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  const std::string sentence(refused.status().message());
+  EXPECT_THAT(sentence, HasSubstr("a batch of 2000 examples needs "));
+  EXPECT_THAT(sentence, HasSubstr("emulated:0, which has 3 MiB free; a batch "));
+  // What it says is so, to the last example.
+  const size_t begin = sentence.rfind("a batch of ") + 11;
+  const size_t fits = std::stoul(sentence.substr(begin));
+  EXPECT_FALSE(run.Step(RandomBatch(fits + 1, 1)).ok());
+  const auto fitting = run.Step(RandomBatch(fits, 1));
+  EXPECT_TRUE(fitting.ok()) << fitting.status();
+}
+
+TEST(ExchangeTest, AModelThatDoesNotFitAtAllIsRefused) {
+  const EmulatedAccelerator::Options options{.memory_bytes = 1000};
+  Trial run(Convolutional(), &options);
+  EXPECT_THAT(std::string(run.Step(RandomBatch(1, 1)).status().message()),
+              HasSubstr("no batch would fit"));
+}
+
+}  // namespace
+}  // namespace paramd
