@@ -29,6 +29,7 @@ const std::vector<Command>& Commands() {
        CheckpointDiffCommand},
       {"checkpoint export", "a checkpoint for other programs",
        CheckpointExportCommand},
+      {"checkpoint now", "a running job writes one now", CheckpointNowCommand},
       {"config check", "what is wrong with a job file and the cluster",
        ConfigCheckCommand},
       {"config print", "what holds, and where each value came from",

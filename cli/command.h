@@ -41,6 +41,7 @@ int RunCommand(const Invocation& invocation);
 int LocalCommand(const Invocation& invocation);
 int CheckpointListCommand(const Invocation& invocation);
 int CheckpointInspectCommand(const Invocation& invocation);
+int CheckpointNowCommand(const Invocation& invocation);
 int CheckpointVerifyCommand(const Invocation& invocation);
 int CheckpointDiffCommand(const Invocation& invocation);
 int CheckpointExportCommand(const Invocation& invocation);

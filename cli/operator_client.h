@@ -7,8 +7,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "cli/flags.h"
+#include "client/operator_calls.h"
 #include "net/tls.h"
-#include "proto/paramd/v1/cluster.pb.h"
 
 namespace paramd {
 
@@ -16,9 +17,6 @@ namespace paramd {
 inline constexpr char kAskTlsDir[] =
     "where processes speak TLS: the operator's certificate, of 'paramd tls "
     "init' or an operator-0 in it";
-
-// Where the chief of the run in this directory takes operators' calls.
-std::string ChiefSocket(const std::string& run_dir);
 
 // The socket of the one run under `root` whose chief listens. kNotFound if
 // there is none, kInvalidArgument, naming them, if there are several.
@@ -28,19 +26,20 @@ absl::StatusOr<std::string> OnlyChiefSocket(const std::string& root);
 absl::StatusOr<std::shared_ptr<const Tls>> OperatorTls(
     const std::string& directory);
 
-// Asks the chief behind `socket` to change a setting of its job, again where it
-// says that this may help, for `timeout`. Errors: kNotFound if there is no
-// socket; kUnavailable, naming it, if nobody answers there or the chief is still
-// waiting for something; otherwise the chief's own.
-absl::StatusOr<v1::SetReply> CallSet(const std::string& socket,
-                                     const v1::SetRequest& request,
-                                     absl::Duration timeout);
+// The flags by which a command that changes something finds the chief: over its
+// socket, or with TLS.
+struct ChiefFlags {
+  std::string run_dir;
+  std::string address;
+  std::string tls_dir;
+  int timeout_ms = 60000;
 
-// The same of the chief at `address`, host:port, which speaks TLS.
-absl::StatusOr<v1::SetReply> CallSetAt(const std::string& address,
-                                       const Tls& tls,
-                                       const v1::SetRequest& request,
-                                       absl::Duration timeout);
+  void AddTo(Flags* flags);
+  // What they say. kInvalidArgument if they do not fit together; as
+  // OnlyChiefSocket if they say nothing.
+  absl::StatusOr<ChiefAddress> Find() const;
+  absl::Duration timeout() const { return absl::Milliseconds(timeout_ms); }
+};
 
 }  // namespace paramd
 

@@ -63,26 +63,18 @@ TEST_F(OperatorClientTest, TheSocketOfAKilledChiefIsNoRunWithAChief) {
   EXPECT_EQ(*OnlyChiefSocket(root_), ChiefSocket(run));
 }
 
-TEST_F(OperatorClientTest, WithoutASocketThereIsNobodyToAsk) {
-  const std::string socket = ChiefSocket(MakeRun("a-1"));
-  EXPECT_EQ(CallSet(socket, v1::SetRequest(), absl::Seconds(60)).status(),
-            absl::NotFoundError(
-                absl::StrCat("there is no socket '", socket, "'")));
-}
-
-TEST_F(OperatorClientTest, ASocketThatWasLeftBehindIsNamed) {
-  const std::string socket = ChiefSocket(MakeRun("a-1"));
-  const std::string kept = absl::StrCat(socket, ".kept");
-  {
-    const auto bound = OperatorSocket::Bind(socket);
-    ASSERT_TRUE(bound.ok());
-    ASSERT_EQ(rename(socket.c_str(), kept.c_str()), 0);
-  }
-  const absl::Status status =
-      CallSet(kept, v1::SetRequest(), absl::Seconds(60)).status();
-  EXPECT_TRUE(absl::IsUnavailable(status));
-  EXPECT_EQ(status.message(),
-            absl::StrCat("the chief at '", kept, "' can't be reached: refused"));
+TEST_F(OperatorClientTest, FlagsThatDoNotFitTogetherAreRefused) {
+  ChiefFlags flags;
+  flags.address = "host:7077";
+  EXPECT_TRUE(absl::IsInvalidArgument(flags.Find().status()));
+  flags = {};
+  flags.tls_dir = "tls";
+  EXPECT_TRUE(absl::IsInvalidArgument(flags.Find().status()));
+  flags = {};
+  flags.run_dir = MakeRun("a-1");
+  const auto chief = flags.Find();
+  ASSERT_TRUE(chief.ok()) << chief.status();
+  EXPECT_EQ(chief->socket, ChiefSocket(flags.run_dir));
 }
 
 }  // namespace

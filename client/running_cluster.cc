@@ -95,38 +95,6 @@ absl::StatusOr<std::vector<RunningProcess>> ServersIn(
   return servers;
 }
 
-// What the chief says, which is at the address or named by who is there.
-absl::StatusOr<v1::StatusReply> FindChief(const ClusterAddress& where,
-                                          absl::Time deadline, bool* answered,
-                                          RunningProcess* chief) {
-  const Tls* const tls = where.tls.get();
-  RunningProcess first;
-  first.name = "the process";
-  first.address = where.address;
-  first.channel = ChannelTo(where.address,
-                            tls == nullptr ? grpc::InsecureChannelCredentials()
-                                           : tls->CredentialsForJob());
-  using Request = v1::StatusRequest;
-  using Reply = v1::StatusReply;
-  ASSIGN_OR_RETURN(Reply reply, (Ask<Request, Reply>(first, tls, 0, deadline)));
-  *answered = true;
-  chief->name = "the chief";
-  chief->address = reply.has_job() ? where.address : reply.chief_address();
-  if (chief->address.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat(NameOf(reply.task()), " at '", where.address,
-                     "' is not told where its chief is"));
-  }
-  chief->channel = ChannelTo(
-      chief->address, CredentialsFor(tls, CertifiedName::Role::kWorker, 0));
-  if (reply.has_job()) return reply;
-  ASSIGN_OR_RETURN(reply, (Ask<Request, Reply>(*chief, tls, 0, deadline)));
-  if (reply.has_job()) return reply;
-  return absl::NotFoundError(absl::StrCat("at '", chief->address, "' is ",
-                                          NameOf(reply.task()),
-                                          ", which is not the chief"));
-}
-
 }  // namespace
 
 absl::Status RunningProcess::Explain(const grpc::Status& status,
@@ -162,12 +130,44 @@ absl::Status RunningProcess::Explain(const grpc::Status& status,
       absl::StrCat(name, " at '", address, "' can't be reached: ", why));
 }
 
+// It is at the address, or named by who is there.
+absl::StatusOr<v1::StatusReply> AskChief(const ClusterAddress& where,
+                                         absl::Time deadline, bool* answered,
+                                         RunningProcess* chief) {
+  const Tls* const tls = where.tls.get();
+  RunningProcess first;
+  first.name = "the process";
+  first.address = where.address;
+  first.channel = ChannelTo(where.address,
+                            tls == nullptr ? grpc::InsecureChannelCredentials()
+                                           : tls->CredentialsForJob());
+  using Request = v1::StatusRequest;
+  using Reply = v1::StatusReply;
+  ASSIGN_OR_RETURN(Reply reply, (Ask<Request, Reply>(first, tls, 0, deadline)));
+  *answered = true;
+  chief->name = "the chief";
+  chief->address = reply.has_job() ? where.address : reply.chief_address();
+  if (chief->address.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(NameOf(reply.task()), " at '", where.address,
+                     "' is not told where its chief is"));
+  }
+  chief->channel = ChannelTo(
+      chief->address, CredentialsFor(tls, CertifiedName::Role::kWorker, 0));
+  if (reply.has_job()) return reply;
+  ASSIGN_OR_RETURN(reply, (Ask<Request, Reply>(*chief, tls, 0, deadline)));
+  if (reply.has_job()) return reply;
+  return absl::NotFoundError(absl::StrCat("at '", chief->address, "' is ",
+                                          NameOf(reply.task()),
+                                          ", which is not the chief"));
+}
+
 absl::StatusOr<RunningCluster> FindCluster(const ClusterAddress& where,
                                            absl::Time deadline,
                                            bool* answered) {
   RunningProcess chief;
   ASSIGN_OR_RETURN(const v1::StatusReply status,
-                   FindChief(where, deadline, answered, &chief));
+                   AskChief(where, deadline, answered, &chief));
   if (status.job().state() == v1::FINISHED) {
     return absl::CancelledError(kEnded);
   }

@@ -41,6 +41,12 @@ struct ClusterAddress {
   std::shared_ptr<const Tls> tls;  // May be null.
 };
 
+// What the chief says of itself and the job, and where it is. As FindCluster,
+// but a job that has ended, or is not that far yet, is no error.
+absl::StatusOr<v1::StatusReply> AskChief(const ClusterAddress& where,
+                                         absl::Time deadline, bool* answered,
+                                         RunningProcess* chief);
+
 // Asks whoever is at the address, and then the chief, until `deadline` at the
 // latest. `answered` becomes true once anybody has answered. UNAVAILABLE,
 // saying why, if one does not, or if the job is not that far yet; CANCELLED if

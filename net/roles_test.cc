@@ -39,6 +39,7 @@ const std::map<std::string, std::string>& Table() {
       {"Heartbeat", "worker chief"},
       {"TakePortion", "worker chief"},
       {"Set", "operator"},
+      {"Checkpoint", "operator"},
       {"GetConfiguration", kMembers},
   };
   return *table;

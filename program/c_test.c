@@ -143,11 +143,23 @@ static void SaysWhatIsWrong(void) {
   Check(paramd_worker_close(NULL) == PARAMD_OK, "null is left alone");
 }
 
+static void SaysWhoDoesNotAnswer(void) {
+  const paramd_weights* weights = NULL;
+  const char* name = "w";
+  Check(paramd_pull("127.0.0.1:1", NULL, &name, 1, 5, &weights) ==
+            PARAMD_UNAVAILABLE,
+        "nobody listens there");
+  Check(strstr(paramd_error(), "127.0.0.1:1") != NULL, "it is named");
+  Check(weights == NULL, "there are no weights");
+  paramd_weights_free(weights);
+}
+
 int main(void) {
   Check(paramd_abi_version() == PARAMD_ABI_VERSION, "the version fits");
   Check(paramd_crc32c("123456789", 9) == 0xe3069283, "it is crc32c");
   ServesAnOlderHeader();
   TrainsToTheEnd();
   SaysWhatIsWrong();
+  SaysWhoDoesNotAnswer();
   return failures == 0 ? 0 : 1;
 }

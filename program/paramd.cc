@@ -14,6 +14,7 @@
 
 #include "base/crc32c.h"
 #include "cli/version.h"
+#include "client/cluster.h"
 #include "program/program_worker.h"
 
 struct paramd_worker {
@@ -30,6 +31,14 @@ namespace {
 static_assert(sizeof(paramd_variable) == 32);
 static_assert(sizeof(paramd_work) == 56);
 static_assert(sizeof(paramd_result) == 32);
+static_assert(sizeof(paramd_pulled) == 32);
+static_assert(sizeof(paramd_weights) == 32);
+
+// What paramd_pull hands out, with what it points to.
+struct OwnedWeights : paramd_weights {
+  paramd::Cluster::Weights pulled;
+  std::vector<paramd_pulled> views;
+};
 
 using paramd::Metrics;
 using paramd::ProgramWork;
@@ -207,4 +216,38 @@ int paramd_worker_close(paramd_worker* worker) {
   const absl::Status status = worker->worker->Close();
   delete worker;
   return Report(status);
+}
+
+int paramd_pull(const char* address, const char* tls_dir,
+                const char* const* names, size_t name_count, double seconds,
+                const paramd_weights** weights) {
+  *weights = nullptr;
+  const paramd::Cluster cluster({.address = OrEmpty(address),
+                                 .tls_dir = OrEmpty(tls_dir),
+                                 .timeout_seconds = seconds});
+  std::vector<std::string> wanted;
+  for (size_t n = 0; n < name_count; ++n) wanted.push_back(OrEmpty(names[n]));
+  auto pulled = cluster.Pull(wanted);
+  if (!pulled.ok()) {
+    return Report(absl::Status(static_cast<absl::StatusCode>(pulled.code),
+                               pulled.message));
+  }
+  auto owned = std::make_unique<OwnedWeights>();
+  owned->pulled = std::move(pulled.value);
+  for (const paramd::Cluster::Tensor& tensor : owned->pulled.tensors) {
+    const paramd::Cluster::Variable& variable = tensor.variable;
+    owned->views.push_back({variable.name.c_str(), variable.shape.data(),
+                            static_cast<uint32_t>(variable.shape.size()),
+                            tensor.values.data()});
+  }
+  owned->variables = owned->views.data();
+  owned->count = owned->views.size();
+  owned->least_step = owned->pulled.least_step;
+  owned->most_step = owned->pulled.most_step;
+  *weights = owned.release();
+  return PARAMD_OK;
+}
+
+void paramd_weights_free(const paramd_weights* weights) {
+  delete static_cast<const OwnedWeights*>(weights);
 }

@@ -23,6 +23,8 @@
  * Every function returns PARAMD_OK or another paramd_code; paramd_error() is then
  * a sentence that says what to do, good until the same thread's next call.
  * Functions of one worker are called by one thread at a time.
+ *
+ * paramd_pull, at the end, reads the weights of a job without being part of it.
  */
 #ifndef PARAMD_PROGRAM_PARAMD_H_
 #define PARAMD_PROGRAM_PARAMD_H_
@@ -37,7 +39,7 @@ extern "C" {
 /* Grows when something is added; a library of a greater one serves: only
  * paramd_worker_options grows, by fields whose zero means what it was without
  * them; everything else that is new is a function. */
-#define PARAMD_ABI_VERSION 2
+#define PARAMD_ABI_VERSION 3
 
 #define PARAMD_PUBLIC __attribute__((visibility("default")))
 
@@ -52,6 +54,8 @@ typedef enum paramd_code {
   PARAMD_DEADLINE_EXCEEDED = 4,
   /* Another process has this task. */
   PARAMD_ALREADY_EXISTS = 6,
+  /* Of paramd_pull: the job has no such variable. */
+  PARAMD_NOT_FOUND = 5,
   /* Not now: for instance finish without a batch. */
   PARAMD_FAILED_PRECONDITION = 9,
   /* Of the batch that is held: a part of it was pushed, and the rest can't be.
@@ -173,6 +177,37 @@ PARAMD_PUBLIC int paramd_worker_finish(paramd_worker* worker,
  * examples are handed out again. PARAMD_OK if the job had finished,
  * PARAMD_CANCELLED if not. Null is left alone. */
 PARAMD_PUBLIC int paramd_worker_close(paramd_worker* worker);
+
+/* What the servers of a running job hold, for a program outside of it. */
+typedef struct paramd_pulled {
+  const char* name;
+  const uint64_t* shape;
+  uint32_t rank;
+  const float* values; /* row-major */
+} paramd_pulled;
+
+typedef struct paramd_weights {
+  const paramd_pulled* variables; /* in the order in which they were named */
+  size_t count;
+  /* Everything contains so many pushes at least and at most. In sync mode they
+   * are equal. */
+  uint64_t least_step;
+  uint64_t most_step;
+} paramd_weights;
+
+/* Pulls these variables, or all of them if name_count is 0, from the servers of
+ * the job of which a process listens at address, "host:port". Nobody waits for
+ * it; training goes on meanwhile. tls_dir is null, or where an operator's
+ * certificate lies. Needs no worker, and may be called by several threads.
+ * PARAMD_NOT_FOUND names a variable that the job does not have;
+ * PARAMD_UNAVAILABLE if nobody answers, or not within so many seconds;
+ * PARAMD_CANCELLED if the job has ended. */
+PARAMD_PUBLIC int paramd_pull(const char* address, const char* tls_dir,
+                              const char* const* names, size_t name_count,
+                              double seconds, const paramd_weights** weights);
+
+/* Null is left alone. */
+PARAMD_PUBLIC void paramd_weights_free(const paramd_weights* weights);
 
 #ifdef __cplusplus
 }

@@ -303,9 +303,9 @@ void Checkpoints::GiveUp(absl::string_view why, Turn* turn) {
 }
 
 void Checkpoints::Fail(const absl::Status& why, Turn* turn) {
-  const bool final = round_->is_final();
+  CheckpointFailed failed{round_->is_final(), why, round_->number()};
   Drop(why.message(), turn);
-  turn->Raise(CheckpointFailed{final, why});
+  turn->Raise(std::move(failed));
 }
 
 void Checkpoints::Drop(absl::string_view why, Turn* turn) {

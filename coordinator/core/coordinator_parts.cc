@@ -1,6 +1,9 @@
 #include "coordinator/core/coordinator_parts.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "proto/refusal.h"
 
 namespace paramd {
 
@@ -78,6 +81,37 @@ ModeChanges::Obstacles CoordinatorParts::ToModeChange() const {
       .steps_under_way =
           !input.IsBetweenSteps() || input.steps().logging_contributors(),
   };
+}
+
+RequestedCheckpoints::Present CoordinatorParts::ForRequests() const {
+  const SnapshotCalls::Numbers numbers = checkpoints.numbers();
+  RequestedCheckpoints::Present present;
+  present.committed = numbers.committed;
+  present.path = checkpoints.newest().path();
+  present.step = checkpoints.newest().step;
+  present.under_way = numbers.under_way;
+  present.next.set_term(job.configuration.version().term());
+  present.next.set_counter(numbers.counter + 1);
+  if (const SnapshotRound* const round = checkpoints.round()) {
+    // Workers have not heard of it; or it has all that was decided; or nobody
+    // pushes any more.
+    present.has_all =
+        round->phase() == SnapshotRound::Phase::kPreparing ||
+        (job.IsSync() && round->phase() == SnapshotRound::Phase::kCutting) ||
+        phase == JobPhase::kSaving;
+  }
+  return present;
+}
+
+bool CoordinatorParts::MayOpenRequested() const {
+  return (phase == JobPhase::kRunning || phase == JobPhase::kEvaluating) &&
+         checkpoints.round() == nullptr && modes.change() == nullptr &&
+         !leaving.draining() && !SomebodyLeavesWithASnapshot() &&
+         job.EveryServerIsThere() &&
+         std::none_of(job.servers.begin(), job.servers.end(),
+                      [](const ServerRecord& server) {
+                        return !IsZero(server.drained_by);
+                      });
 }
 
 }  // namespace paramd

@@ -12,6 +12,7 @@
 #include "coordinator/core/joins.h"
 #include "coordinator/core/leaving.h"
 #include "coordinator/core/mode_changes.h"
+#include "coordinator/core/requested_checkpoints.h"
 #include "coordinator/core/retirement.h"
 #include "coordinator/core/servers.h"
 #include "coordinator/core/sessions.h"
@@ -45,6 +46,10 @@ struct CoordinatorParts {
   // What else keeps a step or a change of the mode back.
   StepLedger::Obstacles ToSteps() const;
   ModeChanges::Obstacles ToModeChange() const;
+  // What there is for an operator who asks for a checkpoint, and whether one
+  // may be opened for that now: what else is due comes first.
+  RequestedCheckpoints::Present ForRequests() const;
+  bool MayOpenRequested() const;
 
   const CoordinatorOptions options;
   JobPhase phase = JobPhase::kReadingLog;
@@ -58,6 +63,7 @@ struct CoordinatorParts {
   Startup startup;
   Joins joins;
   CheckpointSchedule schedule;
+  RequestedCheckpoints requested;
   Retirement retirement;
   ModeChanges modes;
   Evaluations evaluations;

@@ -116,6 +116,9 @@ void Dispatcher::Route(const Message& message, Turn* turn) {
   } else if (const auto* set =
                  DynamicCastToGenerated<v1::SetRequest>(message.head)) {
     parts_.modes.OnSet(message, *set, parts_.ToModeChange(), turn);
+  } else if (const auto* asked =
+                 DynamicCastToGenerated<v1::CheckpointRequest>(message.head)) {
+    parts_.requested.OnRequest(message, *asked, parts_.ForRequests(), turn);
   } else if (DynamicCastToGenerated<v1::GetConfigurationRequest>(
                  message.head) != nullptr) {
     auto reply = std::make_unique<v1::GetConfigurationReply>();
@@ -198,6 +201,7 @@ void Dispatcher::Advance(Turn* turn) {
   AdvanceRunning(turn);
   AdvanceEvaluation(turn);
   AdvanceLeaving(turn);
+  AdvanceRequested(turn);
   parts_.checkpoints.Advance(turn);
   facts_.Deliver(turn);
   const bool ending =
@@ -293,6 +297,15 @@ void Dispatcher::AdvanceLeaving(Turn* turn) {
   }
   parts_.leaving.Advance(parts_.checkpoints.newest().number, turn);
   facts_.Deliver(turn);
+}
+
+// Behind all else that a snapshot is opened for: whoever asks again and again
+// keeps nobody from leaving, and the job from no end.
+void Dispatcher::AdvanceRequested(Turn* turn) {
+  parts_.requested.Advance(parts_.ForRequests(), turn);
+  if (!parts_.requested.WantsOne() || !parts_.MayOpenRequested()) return;
+  turn->out->Note("an operator asks for a checkpoint");
+  parts_.OpenSnapshot({}, turn);
 }
 
 void Dispatcher::AdvanceTelling(Turn* turn) {

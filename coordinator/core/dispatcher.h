@@ -57,6 +57,7 @@ class Dispatcher {
   void AdvanceRunning(Turn* turn);
   void AdvanceEvaluation(Turn* turn);
   void AdvanceLeaving(Turn* turn);
+  void AdvanceRequested(Turn* turn);
   void AdvanceTelling(Turn* turn);
   bool AllInputUsed() const;
 

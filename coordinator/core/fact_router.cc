@@ -300,6 +300,7 @@ void FactRouter::On(const CheckpointCommitted& committed, Turn* turn) {
 }
 
 void FactRouter::On(const CheckpointFailed& failed, Turn* turn) {
+  parts_.requested.OnFailed(failed.snapshot, failed.why, turn);
   if (failed.final) parts_.ending.OnSaveFailed(failed.why, turn);
 }
 

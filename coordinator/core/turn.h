@@ -39,6 +39,7 @@ struct CheckpointCommitted {
 struct CheckpointFailed {
   bool final = false;
   absl::Status why;
+  v1::Version snapshot;
 };
 // Somebody leaves, and takes a checkpoint before.
 struct SnapshotToLeaveWith {};

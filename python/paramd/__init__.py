@@ -5,7 +5,8 @@
     paramd.Worker            functions over NumPy arrays, JAX among them
     paramd.local             servers and workers on this machine
     paramd.load              a checkpoint as NumPy arrays
-    paramd.Client            status, metrics and settings of a running cluster
+    paramd.Client            a running cluster: status, weights, settings, checkpoints
+    paramd.AsyncClient       the same in coroutines
     paramd.TFConfig          the cluster that TF_CONFIG describes
 
 Nothing is loaded or started by the import.
@@ -16,12 +17,13 @@ from paramd._errors import (Cancelled, Error, InvalidArgument, NotFinite,
 from paramd._version import __version__
 
 __all__ = [
-    "Cancelled", "Client", "Error", "InvalidArgument", "NotFinite",
+    "AsyncClient", "Cancelled", "Client", "Error", "InvalidArgument", "NotFinite",
     "PartlyPushed", "TFConfig", "Unavailable", "Worker", "__version__", "load",
     "local",
 ]
 
 _HOMES = {
+    "AsyncClient": "paramd.client",
     "Client": "paramd.client",
     "TFConfig": "paramd.tf_config",
     "Worker": "paramd.worker",

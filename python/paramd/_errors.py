@@ -38,8 +38,8 @@ class Cancelled(Error):
     """This worker has left the job, or was told to."""
 
 
-_CLASSES = {1: Cancelled, 3: InvalidArgument, 4: Unavailable, 6: InvalidArgument,
-            10: Unavailable, 14: Unavailable}
+_CLASSES = {1: Cancelled, 3: InvalidArgument, 4: Unavailable, 5: InvalidArgument,
+            6: InvalidArgument, 10: Unavailable, 14: Unavailable}
 
 
 def make(code: int, message: str) -> Error:

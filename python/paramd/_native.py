@@ -9,7 +9,7 @@ from typing import Any, Optional
 from paramd._errors import Error
 from paramd._version import __version__
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 END, STEP, EVALUATE = 0, 1, 2
 OK, DEADLINE_EXCEEDED, ABORTED = 0, 4, 10
@@ -47,6 +47,18 @@ class Work(ctypes.Structure):
                 ("weights", ctypes.POINTER(_c_float_p)),
                 ("gradients", ctypes.POINTER(_c_float_p)),
                 ("divisor", ctypes.c_double)]
+
+
+class Pulled(ctypes.Structure):
+    """paramd_pulled"""
+    _fields_ = [("name", ctypes.c_char_p), ("shape", _c_uint64_p),
+                ("rank", ctypes.c_uint32), ("values", _c_float_p)]
+
+
+class Weights(ctypes.Structure):
+    """paramd_weights"""
+    _fields_ = [("variables", ctypes.POINTER(Pulled)), ("count", ctypes.c_size_t),
+                ("least_step", ctypes.c_uint64), ("most_step", ctypes.c_uint64)]
 
 
 class Result(ctypes.Structure):
@@ -107,6 +119,12 @@ def _open() -> Any:
                                                _c_uint64_p]
     library.paramd_worker_finish.argtypes = [worker, ctypes.POINTER(Result)]
     library.paramd_worker_close.argtypes = [worker]
+    weights = ctypes.POINTER(Weights)
+    library.paramd_pull.argtypes = [
+        ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p),
+        ctypes.c_size_t, ctypes.c_double, ctypes.POINTER(weights)]
+    library.paramd_weights_free.argtypes = [weights]
+    library.paramd_weights_free.restype = None
     return library
 
 

@@ -1,11 +1,15 @@
 """What a running cluster says of itself, and what an operator may change."""
 
+import asyncio
+import ctypes
 import http.client
 import json
+import re
 import subprocess
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
-from paramd._errors import Error, InvalidArgument, Unavailable
+from paramd import _native
+from paramd._errors import Error, InvalidArgument, Unavailable, make
 from paramd.cluster import program
 
 _BAD, _RETRY = 2, 138
@@ -13,20 +17,39 @@ _BAD, _RETRY = 2, 138
 _EXIT_SECONDS = 30
 
 
+class Pulled(Dict[str, Any]):
+    """Weights by name, float32 arrays of the variables' shapes.
+
+    Attributes:
+      least_step: everything contains so many pushes, in sync mode steps.
+      most_step: and so many at most; equal in sync mode.
+    """
+
+    least_step: int = 0
+    most_step: int = 0
+
+
+class Checkpointed(NamedTuple):
+    """A checkpoint: its directory, as the chief names it, and its step."""
+    path: str
+    step: int
+
+
 class Client:
     """An operator of a running job.
 
-        paramd.Client("127.0.0.1:7077").status()["job"]["globalStep"]
+        paramd.Client("127.0.0.1:7077").status()["job"]["global_step"]
 
     Args:
-      address: host and port of any process of the cluster.
+      address: host and port of any process of the cluster; for set and checkpoint
+        without a run_dir the chief's.
       tls_dir: where the processes speak TLS, the operator's certificate.
     """
 
     def __init__(self, address: str, *, tls_dir: Optional[str] = None,
                  timeout_seconds: float = 5):
         self.address = address
-        self._flags = [f"--tls_dir={tls_dir}"] if tls_dir else []
+        self._tls_dir = tls_dir
         self._timeout_seconds = timeout_seconds
 
     def status(self) -> Dict[str, Any]:
@@ -58,19 +81,75 @@ class Client:
                    if line and not line.startswith("#"))
         return {name: float(value) for name, value in samples}
 
+    def pull(self, names: Optional[Iterable[str]] = None, *,
+             timeout_seconds: float = 60) -> Pulled:
+        """The weights that the servers hold now, of these variables or of all.
+        Training goes on meanwhile, and nobody waits: up to 262,144 numbers in a
+        row are as one push left them, others may contain other pushes.
+
+        Raises InvalidArgument if the job has no such variable, or one is named
+        twice; Unavailable if nobody answers, or not in so many seconds; Cancelled
+        if the job has ended: its weights are then in its last checkpoint.
+        """
+        import numpy as np
+        library = _native.library()
+        words = [name.encode() for name in names] if names is not None else []
+        if names is not None and not words:
+            return Pulled()
+        found = ctypes.POINTER(_native.Weights)()
+        code = library.paramd_pull(
+            self.address.encode(),
+            self._tls_dir.encode() if self._tls_dir else None,
+            (ctypes.c_char_p * len(words))(*words), len(words), timeout_seconds,
+            ctypes.byref(found))
+        if code != _native.OK:
+            raise make(code, _native.last_error())
+        try:
+            weights = found.contents
+            pulled = Pulled()
+            pulled.least_step = weights.least_step
+            pulled.most_step = weights.most_step
+            for at in range(weights.count):
+                variable = weights.variables[at]
+                shape = tuple(variable.shape[:variable.rank])
+                size = int(np.prod(shape, dtype=np.int64))
+                values = np.ctypeslib.as_array(variable.values, (size,))
+                pulled[str(variable.name, "utf-8")] = values.copy().reshape(shape)
+            return pulled
+        finally:
+            library.paramd_weights_free(found)
+
     def set(self, setting: str, value: Any, *, run_dir: "str | None" = None,
             timeout_seconds: float = 60) -> None:
         """Changes a setting while the job runs: staleness is one. On the chief's
         machine by its run_dir, else by the chief's address with tls_dir. Raises
         InvalidArgument if there is no such setting or value, Unavailable if the
         chief has not answered in so many seconds: it may have changed, or not."""
-        where = f"--run_dir={run_dir}" if run_dir else f"--chief={self.address}"
         text = value if isinstance(value, str) else json.dumps(value)
-        self._run(["set", f"{setting}={text}", where], timeout_seconds)
+        self._run(["set", f"{setting}={text}", self._chief(run_dir)],
+                  timeout_seconds)
+
+    def checkpoint(self, *, run_dir: "str | None" = None,
+                   timeout_seconds: float = 60) -> Checkpointed:
+        """Has the job write a checkpoint that contains all that was acknowledged
+        before, and returns when it is committed; training goes on meanwhile. The
+        chief is found as by set. Raises InvalidArgument if the job is finished,
+        Unavailable if the chief or its storage fails, or if the checkpoint is not
+        there in so many seconds: it is written all the same."""
+        said = self._run(["checkpoint", "now", self._chief(run_dir)],
+                         timeout_seconds)
+        found = re.fullmatch(r"step (\d+): (.*)\n", said, re.DOTALL)
+        if not found:
+            raise Error(f"`paramd checkpoint now` said '{said}'")
+        return Checkpointed(found[2], int(found[1]))
+
+    def _chief(self, run_dir: "str | None") -> str:
+        return f"--run_dir={run_dir}" if run_dir else f"--chief={self.address}"
 
     def _run(self, words: List[str], timeout_seconds: float) -> str:
         timeout = f"--timeout_ms={max(int(timeout_seconds * 1000), 1)}"
-        command = [program(), *words, timeout, *self._flags]
+        tls = [f"--tls_dir={self._tls_dir}"] if self._tls_dir else []
+        command = [program(), *words, timeout, *tls]
         try:
             run = subprocess.run(command, check=False, capture_output=True, text=True,
                                  timeout=timeout_seconds + _EXIT_SECONDS)
@@ -83,3 +162,43 @@ class Client:
         kind = {_BAD: InvalidArgument, _RETRY: Unavailable}.get(run.returncode,
                                                                 Error)
         raise kind(sentence)
+
+
+class AsyncClient:
+    """A Client whose methods are coroutines: each runs on a thread, so an event
+    loop goes on meanwhile. Arguments, results and errors are Client's.
+
+        weights = await paramd.AsyncClient("127.0.0.1:7077").pull(["w"])
+    """
+
+    def __init__(self, address: str, *, tls_dir: Optional[str] = None,
+                 timeout_seconds: float = 5):
+        self._client = Client(address, tls_dir=tls_dir,
+                              timeout_seconds=timeout_seconds)
+
+    async def status(self) -> Dict[str, Any]:
+        """As Client.status."""
+        return await asyncio.to_thread(self._client.status)
+
+    async def metrics(self, address: str) -> Dict[str, float]:
+        """As Client.metrics."""
+        return await asyncio.to_thread(self._client.metrics, address)
+
+    async def pull(self, names: Optional[Iterable[str]] = None, *,
+                   timeout_seconds: float = 60) -> Pulled:
+        """As Client.pull."""
+        return await asyncio.to_thread(self._client.pull, names,
+                                       timeout_seconds=timeout_seconds)
+
+    async def set(self, setting: str, value: Any, *,
+                  run_dir: "str | None" = None,
+                  timeout_seconds: float = 60) -> None:
+        """As Client.set."""
+        await asyncio.to_thread(self._client.set, setting, value, run_dir=run_dir,
+                                timeout_seconds=timeout_seconds)
+
+    async def checkpoint(self, *, run_dir: "str | None" = None,
+                         timeout_seconds: float = 60) -> Checkpointed:
+        """As Client.checkpoint."""
+        return await asyncio.to_thread(self._client.checkpoint, run_dir=run_dir,
+                                       timeout_seconds=timeout_seconds)

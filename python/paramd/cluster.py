@@ -15,6 +15,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from paramd import _native
 from paramd._errors import Error, InvalidArgument
+from paramd.progress import History, Progress
 from paramd.tf_config import TFConfig
 
 _FIRST_PORT = 20000
@@ -64,6 +65,7 @@ class Local:
 
         with paramd.local(servers=2, workers=["train.py"] * 2) as cluster:
             cluster.wait()
+            cluster.plot()
 
     Args:
       servers: how many parameter servers.
@@ -89,6 +91,8 @@ class Local:
             self._directory.mkdir(parents=True, exist_ok=True)
         self._settings = [f"--set={name}={json.dumps(value)}"
                           for name, value in (server_settings or {}).items()]
+        # What wait saw of the job, a sample a second.
+        self.history = History()
         self._commands: Dict[str, List[str]] = {}
         self.processes: Dict[str, "subprocess.Popen[bytes]"] = {}
         for index in range(servers):
@@ -135,15 +139,36 @@ class Local:
                 log.close()
         return self.processes[task]
 
-    def wait(self, timeout: Optional[float] = None) -> None:
-        """Waits until every process has ended. Error names those that did not end
-        with 0; TimeoutError after so many seconds."""
+    def wait(self, timeout: Optional[float] = None, *,
+             progress: Optional[bool] = None) -> None:
+        """Waits until every process has ended, and looks at the job once a second:
+        plot() shows what was seen. With tqdm installed a bar shows it meanwhile, in
+        a terminal or in Jupyter; with progress=True anywhere, with False nowhere.
+        Error names those that did not end with 0; TimeoutError after so many
+        seconds."""
+        from paramd.client import Client
+        shown = Progress(Client(self._cluster["worker"][0]).status, self.history,
+                         progress)
+        finished = False
+        try:
+            self._wait(timeout, shown)
+            finished = True
+        finally:
+            shown.close(finished)
+
+    def plot(self) -> Any:
+        """Loss, rate and staleness over the steps, as far as wait saw them: a
+        matplotlib figure. Raises Error if there is no matplotlib."""
+        return self.history.plot()
+
+    def _wait(self, timeout: Optional[float], progress: Progress) -> None:
         end = None if timeout is None else time.monotonic() + timeout
         while any(process.poll() is None for process in self.processes.values()):
             if end is not None and time.monotonic() > end:
                 left = [task for task, process in self.processes.items()
                         if process.poll() is None]
                 raise TimeoutError(f"still running: {', '.join(left)}")
+            progress.look()
             time.sleep(0.05)
         failed = [f"{task} with {process.returncode}"
                   for task, process in self.processes.items()

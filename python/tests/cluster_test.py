@@ -79,13 +79,51 @@ class ClusterTest(unittest.TestCase):
         client.set("staleness", 4, run_dir=self.run_dir)
         with self.assertRaisesRegex(paramd.InvalidArgument, "staleness"):
             client.set("staleness", "often", run_dir=self.run_dir)
+        self.check_pull(client)
+        self.check_checkpoint(client)
         chief = cluster.processes["worker-0"]
         chief.terminate()
         self.assertEqual(chief.wait(60), 143)
         # What it had is saved.
         self.assertEqual(set(paramd.load(self.run_dir)), {"w", "b"})
-        with self.assertRaises(paramd.Unavailable):
-            client.status()
+        for ask in (client.status, client.pull):
+            with self.assertRaises(paramd.Unavailable):
+                ask()
+
+    def check_pull(self, client):
+        import paramd
+        weights = client.pull()
+        self.assertEqual({name: (value.shape, value.dtype)
+                          for name, value in weights.items()},
+                         {"w": ((), np.float32), "b": ((), np.float32)})
+        self.assertLessEqual(0, weights.least_step)
+        self.assertLessEqual(weights.least_step, weights.most_step)
+        self.assertEqual(list(client.pull(["b"])), ["b"])
+        self.assertEqual(client.pull([]), {})
+        with self.assertRaisesRegex(paramd.InvalidArgument, "no variable 'v'"):
+            client.pull(["w", "v"])
+        with self.assertRaisesRegex(paramd.InvalidArgument, "named twice"):
+            client.pull(["w", "w"])
+
+    def check_checkpoint(self, client):
+        import asyncio
+        import paramd
+        first = client.checkpoint(run_dir=self.run_dir)
+        pushed = client.pull().least_step
+        again = paramd.AsyncClient(client.address)
+
+        async def ask():
+            return await asyncio.gather(again.checkpoint(run_dir=self.run_dir),
+                                        again.pull(["w"]), again.status())
+
+        second, weights, status = asyncio.run(ask())
+        self.assertGreaterEqual(second.step, first.step)
+        self.assertGreaterEqual(second.step, pushed)
+        self.assertEqual(set(paramd.load(second.path)), {"w", "b"})
+        self.assertEqual(list(weights), ["w"])
+        self.assertIn("job", status)
+        with self.assertRaises(paramd.InvalidArgument):
+            client.checkpoint(run_dir=str(self.directory))
 
     def test_servers_without_a_job_or_a_disk_serve_two_workers(self):
         self.wait(self.cluster(2, ["together=2"]))

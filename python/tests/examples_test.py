@@ -87,6 +87,18 @@ class ExamplesTest(unittest.TestCase):
         said = self.run_example("./custom_model", DATA)
         self.assertGreater(float(said.split()[-1]), 0.8)
 
+    @unittest.skipUnless(shutil.which("cmake") and os.path.isdir(DATA),
+                         "needs CMake and the data")
+    def test_the_same_with_cmake(self):
+        for path in ("program/paramd.h", "program/libparamd.so",
+                     "examples/custom_model/main.cc",
+                     "examples/custom_model/CMakeLists.txt"):
+            shutil.copy(path, self.directory)
+        self.run_example("cmake", "-B", "build", f"-DPARAMD={self.directory}")
+        self.run_example("cmake", "--build", "build")
+        said = self.run_example("build/custom_model", DATA)
+        self.assertGreater(float(said.split()[-1]), 0.8)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,5 +1,6 @@
 #include "tests/sim/mode_workload.h"
 
+#include <algorithm>
 #include <limits>
 #include <set>
 #include <string>
@@ -107,6 +108,10 @@ class ModeRun {
          .exact = IsExact(seed_),
          .scaled = false},
         job_, /*witness=*/nullptr, &storage_, &simulation_);
+    operator_.WatchStep([this, &cluster]() -> uint64_t {
+      if (!simulation_.IsUp(PeerId::Coordinator())) return 0;
+      return cluster.JobStatus().global_step();
+    });
     simulation_.AddNode({PeerId::Kind::kOutside, 1}, &operator_);
     Plan(&cluster);
     if (simulation_.Run().ok()) simulation_.Fail(Check());
@@ -134,11 +139,16 @@ class ModeRun {
   }
 
   std::vector<OperatorCore::Setting> DrawSettings() {
+    RandomStream checkpoints(StableHash("mode checkpoints", seed_));
     std::vector<OperatorCore::Setting> settings;
     absl::Duration at;
     for (uint64_t i = 2 + random_.Below(5); i > 0; --i) {
       at += absl::Milliseconds(500 + random_.Below(4000));
       settings.emplace_back(at, DrawMode(&random_));
+      if (!checkpoints.Chance(0.5)) continue;
+      settings.emplace_back(
+          at + absl::Milliseconds(checkpoints.Below(2000)),
+          OperatorCore::kCheckpoint);
     }
     return settings;
   }
@@ -292,6 +302,7 @@ class ModeRun {
       }
     }
     if (!IsExact(seed_)) RETURN_IF_ERROR(CheckCounts());
+    RETURN_IF_ERROR(CheckRequested());
     for (const v1::WriteResult& result : storage_.results()) {
       const bool lost = KindOf(seed_) == Kind::kCalm && result.pushes_lost() > 0;
       if (lost || result.pushes_doubled() > 0) {
@@ -304,6 +315,32 @@ class ModeRun {
     if (!left.remaining().empty() ||
         left.next_epoch() <= job_.config().epochs()) {
       return absl::DataLossError("the job ended with input left");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckRequested() {
+    for (const OperatorCore::Checkpoint& asked : operator_.checkpoints()) {
+      const v1::CheckpointReply& said = asked.said;
+      report_.probes.Hit("mode: an operator has a checkpoint");
+      const auto& all = storage_.committed();
+      const bool is_there =
+          std::any_of(all.begin(), all.end(), [&](const v1::Manifest& m) {
+            return m.snapshot() == said.snapshot() &&
+                   m.global_step() == said.step() &&
+                   SimStorage::PathOf(m.snapshot()) == said.path();
+          });
+      if (!is_there) {
+        return absl::DataLossError(absl::StrCat(
+            "an operator was told of checkpoint ", VersionName(said.snapshot()),
+            ", '", said.path(), "', which is not there"));
+      }
+      // Others may have gone back meanwhile.
+      if (KindOf(seed_) == Kind::kCalm && said.step() < asked.asked_at) {
+        return absl::DataLossError(absl::StrCat(
+            "an operator asked for a checkpoint at step ", asked.asked_at,
+            " and has one of step ", said.step()));
+      }
     }
     return absl::OkStatus();
   }

@@ -19,6 +19,7 @@ TEST(ModeWorkloadTest, Promise1_NoChangeOfTheModeSkipsOrRepeatsABatch) {
   }
   if (FewSeeds()) return;
   EXPECT_GE(probes.Of("mode: to sync"), Seeds() / 6);
+  EXPECT_GE(probes.Of("mode: an operator has a checkpoint"), Seeds() / 2);
   EXPECT_GE(probes.Of("mode: from sync"), Seeds() / 6);
   EXPECT_GT(probes.Of("mode: the chief dies during a change"), 0u);
   EXPECT_GT(probes.Of("mode: the chief dies around the entry"), 0u);

@@ -34,20 +34,46 @@ void OperatorCore::PlanNext(Outbox* out) {
 void OperatorCore::Tick(Time now, Outbox* out) {
   if (now < next_) return;
   next_ = Time::Never();
+  out->Send(PeerId::Coordinator(), ++call_, NextRequest(), {}, kDeadline);
+}
+
+Outbox::Head OperatorCore::NextRequest() {
+  if (settings_[done_].second == kCheckpoint) {
+    if (IsZero(number_) && step_) asked_at_ = step_();
+    auto checkpoint = std::make_unique<v1::CheckpointRequest>();
+    *checkpoint->mutable_snapshot() = number_;
+    return checkpoint;
+  }
   auto set = std::make_unique<v1::SetRequest>();
   set->set_key("staleness");
   set->set_value(settings_[done_].second);
-  out->Send(PeerId::Coordinator(), ++call_, std::move(set), {}, kDeadline);
+  return set;
+}
+
+bool OperatorCore::Take(const v1::CheckpointReply& reply) {
+  number_ = reply.snapshot();
+  if (reply.path().empty()) return false;
+  checkpoints_.push_back({reply, asked_at_});
+  number_.Clear();
+  return true;
 }
 
 void OperatorCore::Receive(Message message, Time now, Outbox* out) {
   if (!message.is_reply || message.call != call_) return;
   if (message.status.ok()) {
+    const auto* checkpoint =
+        dynamic_cast<const v1::CheckpointReply*>(message.head);
+    if (checkpoint != nullptr && !Take(*checkpoint)) {
+      next_ = now + kRetry;
+      return;
+    }
     ++done_;
     PlanNext(out);
     return;
   }
   const v1::Refusal::Reason reason = RefusalOf(message.status).reason();
+  // Storage fails now and then: another one.
+  if (reason == v1::Refusal::NOT_READY) number_.Clear();
   if (reason == v1::Refusal::JOB_FINISHED || ++failures_ == kMostFailures) {
     out->Exit(absl::OkStatus());
   } else if (reason == v1::Refusal::INVALID) {

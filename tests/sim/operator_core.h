@@ -2,6 +2,7 @@
 #define PARAMD_TESTS_SIM_OPERATOR_CORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,17 +10,20 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "proto/paramd/v1/cluster.pb.h"
 #include "tensor/core.h"
 
 namespace paramd {
 
-// A person who changes the staleness of a running job: sets each value when its
-// time has come, asks again until it is answered, and leaves after the last, or
-// when the job has ended.
+// A person who changes the staleness of a running job, or asks for checkpoints:
+// does each when its time has come, asks again until it is answered, and leaves
+// after the last, or when the job has ended.
 //
 // Not thread-safe: a core of the simulator, named outside.
 class OperatorCore : public Core {
  public:
+  // In place of a value: a checkpoint is asked for.
+  static constexpr char kCheckpoint[] = "checkpoint";
   // When, after the core's start, and what.
   using Setting = std::pair<absl::Duration, std::string>;
 
@@ -34,14 +38,30 @@ class OperatorCore : public Core {
 
   // How many were answered.
   size_t done() const { return done_; }
+  // How far the job is, as anybody may know; before the start.
+  void WatchStep(std::function<uint64_t()> step) { step_ = std::move(step); }
+
+  struct Checkpoint {
+    v1::CheckpointReply said;
+    uint64_t asked_at = 0;  // The step then, if it is watched.
+  };
+  // Those that were asked for and are there.
+  const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
 
  private:
   void PlanNext(Outbox* out);
+  Outbox::Head NextRequest();
+  // False: it is to be asked again.
+  bool Take(const v1::CheckpointReply& reply);
 
   const std::vector<Setting> settings_;
   Time started_;
   Time next_ = Time::Never();
   size_t done_ = 0;
+  std::function<uint64_t()> step_;
+  std::vector<Checkpoint> checkpoints_;
+  uint64_t asked_at_ = 0;
+  v1::Version number_;  // Of the one that was asked for. Zero: not told yet.
   int failures_ = 0;
   CallId call_ = 0;
 };

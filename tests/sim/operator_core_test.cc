@@ -52,6 +52,34 @@ TEST_F(OperatorCoreTest, WhatWasNotAnsweredIsAskedAgain) {
   EXPECT_EQ(core_.done(), 0u);
 }
 
+TEST(OperatorCheckpointTest, IsAskedForByItsNumberUntilItIsThere) {
+  OperatorCore core({{absl::Seconds(1), OperatorCore::kCheckpoint}});
+  uint64_t step = 6;
+  core.WatchStep([&step] { return step++; });
+  Outbox out;
+  Time now = Time::FromNanoseconds(1);
+  core.Start(now, &out);
+  for (const char* path : {"", "/done"}) {
+    now = core.next_tick();
+    core.Tick(now, &out);
+    const auto& asked =
+        static_cast<const v1::CheckpointRequest&>(*out.sends.back().head);
+    EXPECT_EQ(asked.snapshot().counter(), *path == '\0' ? 0u : 4u);
+    v1::CheckpointReply reply;
+    reply.mutable_snapshot()->set_counter(4);
+    reply.set_path(path);
+    Message message;
+    message.call = out.sends.back().call;
+    message.is_reply = true;
+    message.head = &reply;
+    core.Receive(std::move(message), now, &out);
+    EXPECT_EQ(out.exited, *path != '\0');
+  }
+  ASSERT_EQ(core.checkpoints().size(), 1u);
+  EXPECT_EQ(core.checkpoints()[0].said.path(), "/done");
+  EXPECT_EQ(core.checkpoints()[0].asked_at, 6u);
+}
+
 TEST_F(OperatorCoreTest, ItLeavesWhenTheJobHasEnded) {
   Asked();
   Answer(Refuse(v1::Refusal::JOB_FINISHED, "job", "finished"));

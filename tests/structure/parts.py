@@ -21,6 +21,7 @@ PARTS = {
         "leaving",
         "mode_changes",
         "portion_ledger",
+        "requested_checkpoints",
         "retirement",
         "servers",
         "sessions",

@@ -1,0 +1,122 @@
+#include "client/operator_calls.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+#include "base/status_macros.h"
+#include "client/unary_call.h"
+#include "net/caller.h"
+#include "net/grpc_status.h"
+#include "net/operator_socket.h"
+#include "net/unreached.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+constexpr absl::Duration kShortestWait = absl::Milliseconds(50);
+
+// A connection to the chief.
+struct Chief {
+  std::string where;  // For people.
+  std::shared_ptr<const Tls> tls;
+  std::unique_ptr<OperatorAddress> socket;  // Keeps its name valid.
+  std::shared_ptr<grpc::Channel> channel;
+};
+
+absl::StatusOr<Chief> Connect(const ChiefAddress& chief) {
+  Chief connection;
+  if (!chief.socket.empty()) {
+    connection.where = chief.socket;
+    ASSIGN_OR_RETURN(connection.socket, OperatorAddress::Of(chief.socket));
+    connection.channel =
+        grpc::CreateChannel(connection.socket->target(),
+                            grpc::InsecureChannelCredentials());
+    return connection;
+  }
+  const CertifiedName name = {chief.tls->self().job,
+                              CertifiedName::Role::kWorker, 0};
+  connection.where = chief.address;
+  connection.tls = chief.tls;
+  connection.channel =
+      grpc::CreateChannel(absl::StrCat("dns:///", chief.address),
+                          chief.tls->CredentialsFor(name));
+  return connection;
+}
+
+// What is said of a call that had no answer of a process.
+absl::Status Unreached(const Chief& chief, const absl::Status& status) {
+  if (RefusalOf(status).reason() != v1::Refusal::REASON_UNSPECIFIED) {
+    return status;
+  }
+  std::string why = absl::IsDeadlineExceeded(status) ? "no answer in time" : "";
+  if (why.empty() && chief.tls != nullptr) {
+    why = chief.tls->WhyFailed(status.message());
+  }
+  if (why.empty()) why = WhyUnreached(status.message());
+  return absl::UnavailableError(absl::StrCat(
+      "the chief at '", chief.where, "' can't be reached: ", why));
+}
+
+// Again where that may help.
+template <typename Request, typename Reply>
+absl::StatusOr<Reply> CallUntil(absl::Time deadline, const Chief& chief,
+                                const Request& request) {
+  for (;;) {
+    UnaryCall<Request, Reply> call(chief.channel, deadline);
+    call.AddMetadata(kCallerKey, "operator/0");
+    const absl::Status status = FromGrpcStatus(call.Do(request));
+    if (status.ok()) return std::move(call.reply());
+    const v1::Refusal refusal = RefusalOf(status);
+    const absl::Duration wait = std::max(
+        kShortestWait, absl::Milliseconds(refusal.retry_after_ms()));
+    if (refusal.reason() != v1::Refusal::RETRY ||
+        absl::Now() + wait >= deadline) {
+      return Unreached(chief, status);
+    }
+    absl::SleepFor(wait);
+  }
+}
+
+}  // namespace
+
+std::string ChiefSocket(const std::string& run_dir) {
+  return absl::StrCat(run_dir, "/worker-0.sock");
+}
+
+absl::StatusOr<v1::SetReply> CallSet(const ChiefAddress& chief,
+                                     const v1::SetRequest& request,
+                                     absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  ASSIGN_OR_RETURN(const Chief connection, Connect(chief));
+  return CallUntil<v1::SetRequest, v1::SetReply>(deadline, connection, request);
+}
+
+absl::StatusOr<v1::CheckpointReply> CallCheckpoint(const ChiefAddress& chief,
+                                                   absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  ASSIGN_OR_RETURN(const Chief connection, Connect(chief));
+  v1::CheckpointRequest request;
+  for (;;) {
+    const auto reply = CallUntil<v1::CheckpointRequest, v1::CheckpointReply>(
+        deadline, connection, request);
+    if (reply.ok() && !reply->path().empty()) return reply;
+    if (reply.ok()) *request.mutable_snapshot() = reply->snapshot();
+    const bool is_late = absl::Now() + kShortestWait >= deadline;
+    if (is_late && request.has_snapshot()) {
+      return absl::UnavailableError(absl::StrCat(
+          "checkpoint ", VersionName(request.snapshot()),
+          " is not written yet; it will be, whoever waits for it"));
+    }
+    if (!reply.ok()) return reply;
+    absl::SleepFor(kShortestWait);
+  }
+}
+
+}  // namespace paramd

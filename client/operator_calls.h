@@ -1,0 +1,41 @@
+#ifndef PARAMD_CLIENT_OPERATOR_CALLS_H_
+#define PARAMD_CLIENT_OPERATOR_CALLS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "net/tls.h"
+#include "proto/paramd/v1/cluster.pb.h"
+
+namespace paramd {
+
+// Where the chief of a job takes operators' calls.
+struct ChiefAddress {
+  std::string socket = {};  // On its machine, see ChiefSocket; or:
+  std::string address = {};             // host:port, with
+  std::shared_ptr<const Tls> tls = {};  // an operator's certificate.
+};
+
+// Where the chief of the run in this directory takes operators' calls.
+std::string ChiefSocket(const std::string& run_dir);
+
+// Both ask again where the chief says that this may help, for `timeout`.
+// Errors: kNotFound if there is no socket; kUnavailable, naming the chief, if
+// nobody answers there or it is still waiting for something; otherwise the
+// chief's own.
+
+// Changes a setting of its job.
+absl::StatusOr<v1::SetReply> CallSet(const ChiefAddress& chief,
+                                     const v1::SetRequest& request,
+                                     absl::Duration timeout);
+// Has a checkpoint written, and waits until it is. kUnavailable, naming it, if
+// it is not in time: it will be all the same.
+absl::StatusOr<v1::CheckpointReply> CallCheckpoint(const ChiefAddress& chief,
+                                                   absl::Duration timeout);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLIENT_OPERATOR_CALLS_H_
