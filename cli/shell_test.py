@@ -61,7 +61,7 @@ class BashTest(unittest.TestCase):
                         set(first))
         self.assertEqual(self.complete("paramd", "ch"), ["checkpoint"])
         self.assertEqual(self.complete("paramd", "checkpoint", ""),
-                         ["diff", "export", "inspect", "list",
+                         ["diff", "export", "inspect", "list", "now",
                           "verify"])
         self.assertEqual(self.complete("paramd", "completion", ""),
                          ["bash", "zsh"])

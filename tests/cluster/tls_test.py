@@ -53,6 +53,10 @@ class TlsTest(unittest.TestCase):
         code, output = command("status", cluster.address("worker-0"), flag)
         self.assertEqual(code, 0, output)
         self.assertIn("tiny", output)
+        code, output = command("checkpoint", "now", "--chief",
+                               cluster.address("worker-0"), flag)
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"^step \d+: ")
         self.check_live_weights(cluster, tls)
         with open(os.path.join(tls, "ps-0", "tls.crt"),
                   encoding="utf-8") as file:
@@ -111,6 +115,9 @@ class TlsTest(unittest.TestCase):
         code, output = command("set", "staleness=3", "--chief", address)
         self.assertEqual(code, 2, output)
         self.assertIn("--chief and --tls_dir belong together", output)
+        code, output = command("checkpoint", "now", "--chief", address,
+                               f"--tls_dir={tls}/worker-1")
+        self.assertEqual(code, 2, output)
 
     def test_what_can_not_be_used_is_said_at_the_start(self):
         cluster = self.cluster(servers=1, workers=1)
