@@ -165,7 +165,9 @@ CudaProbe ProbeCuda() {
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties;
     if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) break;
-    probe.gpus.push_back({properties.name, properties.totalGlobalMem,
+    char address[32] = {};
+    cudaDeviceGetPCIBusId(address, sizeof(address), i);
+    probe.gpus.push_back({properties.name, address, properties.totalGlobalMem,
                           properties.major * 10 + properties.minor});
   }
   cudaGetLastError();  // It is no error of what comes.
