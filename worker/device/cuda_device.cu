@@ -64,8 +64,8 @@ unsigned BlocksFor(uint64_t threads) {
 // What KernelDevice runs on.
 class CudaKernels : public AcceleratedDevice {
  public:
-  explicit CudaKernels(std::unique_ptr<CudaAccelerator> accelerator)
-      : AcceleratedDevice(accelerator.get()),
+  CudaKernels(std::unique_ptr<CudaAccelerator> accelerator, bool overlaps)
+      : AcceleratedDevice(accelerator.get(), overlaps),
         accelerator_(std::move(accelerator)) {
     if (!accelerator_->Use()) return;
     auto loaded = Cublas::Load();
@@ -174,9 +174,9 @@ CudaProbe ProbeCuda() {
   return probe;
 }
 
-std::unique_ptr<Device> MakeCudaDevice(int index) {
+std::unique_ptr<Device> MakeCudaDevice(int index, bool overlaps) {
   return std::make_unique<KernelDevice<CudaKernels>>(
-      std::make_unique<CudaAccelerator>(index));
+      std::make_unique<CudaAccelerator>(index), overlaps);
 }
 
 }  // namespace paramd
