@@ -42,7 +42,7 @@ readonly AT_O3='(optimizers[/:][a-z_]*|optimizer_kernels|gradient_sum|number_for
 # Packages without threads: ThreadSanitizer has nothing to look for there.
 readonly SINGLE_THREADED=(
   bench checkpoint client/core config coordinator/core proto server/core tensor
-  tests/sim worker/core worker/device worker/model
+  tests/sim worker/core
 )
 BAZEL_SECONDS= # bazel_here is interrupted after so many; empty: never
 progress=--noshow_progress

@@ -50,7 +50,7 @@ const std::vector<Command>& Commands() {
       {"tls renew", "new certificates for those keys", TlsRenewCommand},
       {"completion", "completes commands and flags in bash or zsh",
        CompletionCommand},
-      {"version", "version and commit", VersionCommand},
+      {"version", "version, commit and GPUs", VersionCommand},
   };
   return *commands;
 }

@@ -29,6 +29,9 @@ class HelpTest(unittest.TestCase):
         self.assertEqual(printed("help", "checkpoint", "list"),
                          printed("checkpoint", "list", "--help"))
         self.assertEqual(printed("--version"), printed("version"))
+        first, second = printed("version").splitlines()
+        self.assertRegex(first, r"^paramd \S+ \(commit \S+\)$")
+        self.assertRegex(second, r"^(built without CUDA|CUDA \d+\.\d+; )")
         for words in (("checkpoint", "--help"), ("help", "checkpoint"),
                       ("checkpoint", "help")):
             self.assertIn("checkpoint verify", printed(*words))

@@ -4,14 +4,18 @@
 #include "cli/exit_code.h"
 #include "cli/flags.h"
 #include "cli/version.h"
+#include "worker/device/cuda_device.h"
+#include "worker/device/device_choice.h"
 
 namespace paramd {
 
 int VersionCommand(const Invocation& invocation) {
-  Flags flags("version", "", "Prints the version and the commit.");
+  Flags flags("version", "",
+              "Prints the version and the commit, and which GPUs can be used.");
   if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
   std::printf("paramd %s (commit %s)\n", ParamdVersion().c_str(),
               ParamdCommit().c_str());
+  std::printf("%s\n", Describe(ProbeCuda()).c_str());
   return kExitFinished;
 }
 

@@ -18,7 +18,8 @@ namespace paramd {
 using ModelFactory = std::function<absl::StatusOr<std::unique_ptr<TrainedModel>>(
     const v1::JobConfig& job, const InputSpec& input)>;
 
-// The layers and the loss of the job file.
+// The layers and the loss of the job file, on the device that it says; see
+// ChooseDevice for what may be wrong with that.
 ModelFactory BuiltInModels();
 
 }  // namespace paramd

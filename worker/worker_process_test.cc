@@ -23,6 +23,8 @@
 #include "client/core/testing/configurations.h"
 #include "coordinator/core/testing/core_driver.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "worker/device/testing/emulated_device.h"
+#include "worker/model/network.h"
 
 namespace paramd {
 namespace {
@@ -170,11 +172,13 @@ class WorkerProcessTest : public ::testing::Test {
   }
 
   // ---- the process, joined to a cluster of one server
+  ModelFactory models_ = BuiltInModels();
+
   void Join() {
     auto process = WorkerProcess::Create(
         options_, [this](const v1::JobConfig& job, const InputSpec& input)
                       -> absl::StatusOr<std::unique_ptr<TrainedModel>> {
-          ASSIGN_OR_RETURN(auto model, BuiltInModels()(job, input));
+          ASSIGN_OR_RETURN(auto model, models_(job, input));
           return std::make_unique<WatchedModel>(
               std::move(model), [this](const Batch& batch) { OnStep(batch); });
         });
@@ -369,6 +373,42 @@ TEST_F(WorkerProcessTest, AGradientIsOfTheLeasedExamplesOnThePulledWeights) {
   ASSERT_EQ(bias.size(), 2u);
   EXPECT_FLOAT_EQ(bias[0], -bias[1]);
   EXPECT_NE(bias[0], 0);
+}
+
+TEST_F(WorkerProcessTest, ALostDeviceEndsTheWorkerWhichMayBeStartedAgain) {
+  models_ = [](const v1::JobConfig& job, const InputSpec& input)
+      -> absl::StatusOr<std::unique_ptr<TrainedModel>> {
+    ASSIGN_OR_RETURN(auto model, Network::Create(job.model(), input, [] {
+                       return std::make_unique<EmulatedDevice>(
+                           EmulatedAccelerator::Options{.lost_after = 5});
+                     }));
+    return std::unique_ptr<TrainedModel>(std::move(model));
+  };
+  Join();
+  GivePortion(0, 4);
+  AnswerPull(0);
+  EXPECT_TRUE(Do<v1::FetchPortion>().status.ok());
+  IoResult result = Do<v1::ComputeGradient>();
+  driver_->End(result.io, result.status, std::move(result.head),
+               std::move(result.payload));
+  // The program makes 138 of it.
+  EXPECT_EQ(driver_->exit_status,
+            absl::UnavailableError("emulated:0 is lost"));
+}
+
+TEST_F(WorkerProcessTest, ADeviceThatIsNotThereIsRefusedByName) {
+  options_.job.set_device("cuda:77");
+  const absl::Status status = WorkerProcess::Create(options_).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status) ||
+              absl::IsInvalidArgument(status))
+      << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("device"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cuda:77"));
+  options_.job.set_device("gpu");
+  EXPECT_THAT(std::string(WorkerProcess::Create(options_).status().message()),
+              HasSubstr("device is 'gpu'; it must be cpu, auto, or cuda:0"));
+  options_.job.set_device("cpu");
+  EXPECT_TRUE(WorkerProcess::Create(options_).ok());
 }
 
 TEST_F(WorkerProcessTest, OnlyTheGradientUnderWayIsAbandoned) {

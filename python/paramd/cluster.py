@@ -28,7 +28,9 @@ def _check_version(path: str) -> None:
                               text=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise Error(f"'{path}' does not say its version: {error}") from error
-    _native.check_version(path, said.replace("paramd ", "", 1))
+    # Behind it: with what it was built, and which GPUs there are.
+    first = said.partition("\n")[0]
+    _native.check_version(path, first.replace("paramd ", "", 1))
 
 
 def program() -> str:

@@ -45,6 +45,13 @@ class BadInputTest(unittest.TestCase):
         run = self.run_job()
         self.assertEqual(run.process.returncode, 0, run.output)
 
+    def test_a_device_that_is_not_there_or_is_none(self):
+        self.assert_refused(self.run_job("run", "--device=cuda:99"), 2,
+                            "device ", "cuda:99")
+        self.assert_refused(
+            self.run_job("run", "--device=gpu"), 2,
+            "device is 'gpu'; it must be cpu, auto, or cuda:0 and so on")
+
     def test_a_worker_with_other_labels(self):
         cluster = paramd.Cluster(servers=1, workers=2)
         self.job = paramd.tiny_job(self.data)

@@ -100,6 +100,7 @@ absl::StatusOr<ModelJob> LoadModelJob(const std::string& path,
   job.flags = absl::StrCat("--job=", path, " --servers=", servers);
   job.servers = servers;
   job.config = std::move(loaded.config);
+  job.config.set_device("cpu");  // One seed, the same run on any machine.
   job.digest = std::move(loaded.digest);
   ASSIGN_OR_RETURN(job.training, OpenTrainingData(job.config.input(), job.config.seed()));
   ASSIGN_OR_RETURN(job.test,

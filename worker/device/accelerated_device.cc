@@ -2,11 +2,11 @@
 
 namespace paramd {
 
-AcceleratedDevice::AcceleratedDevice(Accelerator* accelerator)
+AcceleratedDevice::AcceleratedDevice(Accelerator* accelerator, bool overlaps)
     : accelerator_(*accelerator),
       compute_(accelerator->MakeStream()),
-      uploads_(accelerator->MakeStream()),
-      downloads_(accelerator->MakeStream()),
+      uploads_(overlaps ? accelerator->MakeStream() : compute_),
+      downloads_(overlaps ? accelerator->MakeStream() : compute_),
       computed_(accelerator->MakeEvent()),
       uploaded_(accelerator->MakeEvent()),
       downloaded_(accelerator->MakeEvent()) {}

@@ -12,8 +12,9 @@ namespace paramd {
 // primitives are a subclass's, which gives each to `compute()`.
 class AcceleratedDevice : public Device, public DeviceLink {
  public:
-  // `accelerator` outlives it.
-  explicit AcceleratedDevice(Accelerator* accelerator);
+  // `accelerator` outlives it. Without overlap all is done in one stream: what a
+  // benchmark compares with.
+  explicit AcceleratedDevice(Accelerator* accelerator, bool overlaps = true);
 
   DeviceLink* link() override { return this; }
   absl::Status status() const override { return accelerator_.status(); }

@@ -64,8 +64,8 @@ unsigned BlocksFor(uint64_t threads) {
 // What KernelDevice runs on.
 class CudaKernels : public AcceleratedDevice {
  public:
-  explicit CudaKernels(std::unique_ptr<CudaAccelerator> accelerator)
-      : AcceleratedDevice(accelerator.get()),
+  CudaKernels(std::unique_ptr<CudaAccelerator> accelerator, bool overlaps)
+      : AcceleratedDevice(accelerator.get(), overlaps),
         accelerator_(std::move(accelerator)) {
     if (!accelerator_->Use()) return;
     auto loaded = Cublas::Load();
@@ -165,16 +165,18 @@ CudaProbe ProbeCuda() {
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties;
     if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) break;
-    probe.gpus.push_back({properties.name, properties.totalGlobalMem,
+    char address[32] = {};
+    cudaDeviceGetPCIBusId(address, sizeof(address), i);
+    probe.gpus.push_back({properties.name, address, properties.totalGlobalMem,
                           properties.major * 10 + properties.minor});
   }
   cudaGetLastError();  // It is no error of what comes.
   return probe;
 }
 
-std::unique_ptr<Device> MakeCudaDevice(int index) {
+std::unique_ptr<Device> MakeCudaDevice(int index, bool overlaps) {
   return std::make_unique<KernelDevice<CudaKernels>>(
-      std::make_unique<CudaAccelerator>(index));
+      std::make_unique<CudaAccelerator>(index), overlaps);
 }
 
 }  // namespace paramd

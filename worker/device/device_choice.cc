@@ -37,20 +37,27 @@ absl::Status CheckGpu(const CudaProbe& probe, int index) {
       kOldestCapability / 10, ".", kOldestCapability % 10));
 }
 
+DeviceChoice ChooseFreeGpu(const CudaProbe& probe, ClaimDevice claim) {
+  DeviceChoice first;
+  for (int i = 0; i < static_cast<int>(probe.gpus.size()); ++i) {
+    if (!CheckGpu(probe, i).ok()) continue;
+    if (claim(probe.gpus[i].address)) return {.is_cuda = true, .index = i};
+    if (!first.is_cuda) {
+      first = {.is_cuda = true, .index = i, .is_shared = true};
+    }
+  }
+  return first;
+}
+
 }  // namespace
 
 absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
-                                          const CudaProbe& probe) {
+                                          const CudaProbe& probe,
+                                          ClaimDevice claim) {
+  if (setting.empty() || setting == "cpu") return DeviceChoice();
   const std::string reason = Reason(probe);
-  const int count = static_cast<int>(probe.gpus.size());
-  if (setting == "cpu") return DeviceChoice();
-  if (setting.empty() || setting == "auto") {
-    for (int i = 0; reason.empty() && i < count; ++i) {
-      if (CheckGpu(probe, i).ok()) {
-        return DeviceChoice{.is_cuda = true, .index = i};
-      }
-    }
-    return DeviceChoice();
+  if (setting == "auto") {
+    return reason.empty() ? ChooseFreeGpu(probe, claim) : DeviceChoice();
   }
   absl::string_view number = setting;
   uint32_t index = 0;
@@ -64,14 +71,17 @@ absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
     return absl::FailedPreconditionError(
         absl::StrCat("device ", setting, " can't be used: ", reason));
   }
-  if (index >= probe.gpus.size()) {
+  const size_t count = probe.gpus.size();
+  if (index >= count) {
     return absl::InvalidArgumentError(absl::StrCat(
         "device is ", setting, "; this machine has ", count,
         count == 1 ? " GPU: cuda:0"
                    : absl::StrCat(" GPUs: cuda:0 to cuda:", count - 1)));
   }
   RETURN_IF_ERROR(CheckGpu(probe, static_cast<int>(index)));
-  return DeviceChoice{.is_cuda = true, .index = static_cast<int>(index)};
+  return DeviceChoice{.is_cuda = true,
+                      .index = static_cast<int>(index),
+                      .is_shared = !claim(probe.gpus[index].address)};
 }
 
 std::string Describe(const CudaProbe& probe) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -13,7 +14,8 @@ namespace paramd {
 // What was found of CUDA in a program and on a machine.
 struct CudaProbe {
   struct Gpu {
-    std::string name;  // "NVIDIA H100 80GB HBM3"
+    std::string name;     // "NVIDIA H100 80GB HBM3"
+    std::string address;  // "0000:3b:00.0"
     uint64_t memory_bytes = 0;
     int capability = 0;  // 90: 9.0
   };
@@ -28,22 +30,30 @@ struct CudaProbe {
 // The oldest GPU that kernels are compiled for: Turing.
 constexpr int kOldestCapability = 75;
 
-// The setting `device`: "cpu", "auto" or "cuda:N"; empty is auto.
+// What the setting `device` comes to.
 struct DeviceChoice {
   bool is_cuda = false;
-  int index = 0;  // Of the GPU.
+  int index = 0;           // Of the GPU.
+  bool is_shared = false;  // Another process of the machine computes on it.
 
   bool operator==(const DeviceChoice& other) const {
-    return is_cuda == other.is_cuda && index == other.index;
+    return is_cuda == other.is_cuda && index == other.index &&
+           is_shared == other.is_shared;
   }
 };
 
-// auto: the first GPU that can be used, else the processor. A sentence says what
+// Whether nobody else has the GPU of this address; it is taken then.
+using ClaimDevice = absl::FunctionRef<bool(absl::string_view address)>;
+
+// "cpu", "auto" or "cuda:N". Empty, in a job that no loader has filled in, is cpu.
+// auto: the first GPU that can be used and is free, else the first, else the
+// processor. A sentence says what
 // is wrong: INVALID_ARGUMENT, the setting is none of these, or there are fewer
 // GPUs; FAILED_PRECONDITION, a GPU was asked for and the program, the driver or
 // the GPU can't.
 absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
-                                          const CudaProbe& probe);
+                                          const CudaProbe& probe,
+                                          ClaimDevice claim);
 
 // For people: "built without CUDA", "CUDA 13.0; this machine has no NVIDIA
 // driver", "CUDA 13.0; cuda:0 NVIDIA H100 80GB HBM3 (79 GiB)".

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace paramd {
@@ -13,14 +14,21 @@ CudaProbe WithGpus(int count) {
   probe.runtime_version = 13000;
   probe.driver_version = 13010;
   for (int i = 0; i < count; ++i) {
-    probe.gpus.push_back({"NVIDIA H100", uint64_t{80} << 30, 90});
+    probe.gpus.push_back({"NVIDIA H100", absl::StrCat("0000:0", i, ":00.0"),
+                          uint64_t{80} << 30, 90});
   }
   return probe;
 }
 
+// Where nobody else computes.
+absl::StatusOr<DeviceChoice> Choose(absl::string_view setting,
+                                    const CudaProbe& probe) {
+  return ChooseDevice(setting, probe, [](absl::string_view) { return true; });
+}
+
 std::string Refusal(absl::string_view setting, const CudaProbe& probe,
                     absl::StatusCode code) {
-  const auto chosen = ChooseDevice(setting, probe);
+  const auto chosen = Choose(setting, probe);
   EXPECT_EQ(chosen.status().code(), code);
   return std::string(chosen.status().message());
 }
@@ -29,22 +37,40 @@ constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr auto kCannot = absl::StatusCode::kFailedPrecondition;
 
 TEST(DeviceChoiceTest, AGpuIsChosenByItsNumber) {
-  EXPECT_EQ(*ChooseDevice("cuda:3", WithGpus(4)),
+  EXPECT_EQ(*Choose("cuda:3", WithGpus(4)),
             (DeviceChoice{.is_cuda = true, .index = 3}));
 }
 
 TEST(DeviceChoiceTest, TheProcessorNeedsNothing) {
-  EXPECT_EQ(*ChooseDevice("cpu", WithGpus(4)), DeviceChoice());
-  EXPECT_EQ(*ChooseDevice("cpu", CudaProbe()), DeviceChoice());
+  EXPECT_EQ(*Choose("cpu", WithGpus(4)), DeviceChoice());
+  EXPECT_EQ(*Choose("cpu", CudaProbe()), DeviceChoice());
 }
 
 TEST(DeviceChoiceTest, AutoIsTheFirstGpuThatCanBeUsed) {
   CudaProbe probe = WithGpus(3);
   probe.gpus[0].capability = 61;
-  EXPECT_EQ(*ChooseDevice("auto", probe),
+  EXPECT_EQ(*Choose("auto", probe),
             (DeviceChoice{.is_cuda = true, .index = 1}));
-  EXPECT_EQ(*ChooseDevice("", probe),
+}
+
+TEST(DeviceChoiceTest, AJobThatNoLoaderHasFilledInMeansTheProcessor) {
+  EXPECT_EQ(*Choose("", WithGpus(2)), DeviceChoice());
+}
+
+TEST(DeviceChoiceTest, AutoTakesAFreeGpuAndElseSharesTheFirst) {
+  const auto second_is_free = [](absl::string_view address) {
+    return address == "0000:01:00.0";
+  };
+  EXPECT_EQ(*ChooseDevice("auto", WithGpus(3), second_is_free),
             (DeviceChoice{.is_cuda = true, .index = 1}));
+  EXPECT_EQ(*ChooseDevice("auto", WithGpus(1), second_is_free),
+            (DeviceChoice{.is_cuda = true, .index = 0, .is_shared = true}));
+}
+
+TEST(DeviceChoiceTest, TwoProcessesMayBeToldTheSameGpu) {
+  EXPECT_EQ(*ChooseDevice("cuda:1", WithGpus(2),
+                          [](absl::string_view) { return false; }),
+            (DeviceChoice{.is_cuda = true, .index = 1, .is_shared = true}));
 }
 
 TEST(DeviceChoiceTest, AutoIsTheProcessorWhereNoGpuCanBeUsed) {
@@ -56,7 +82,7 @@ TEST(DeviceChoiceTest, AutoIsTheProcessorWhereNoGpuCanBeUsed) {
   none.driver_version = 0;
   for (const CudaProbe& probe :
        {CudaProbe(), WithGpus(0), old, broken, none}) {
-    EXPECT_EQ(*ChooseDevice("auto", probe), DeviceChoice());
+    EXPECT_EQ(*Choose("auto", probe), DeviceChoice());
   }
 }
 
@@ -100,7 +126,8 @@ TEST(DeviceChoiceTest, ANumberBeyondTheGpusSaysHowManyThereAre) {
 
 TEST(DeviceChoiceTest, AGpuThatIsTooOldSaysSo) {
   CudaProbe probe = WithGpus(1);
-  probe.gpus[0] = {"Tesla P100", uint64_t{16} << 30, 60};
+  probe.gpus[0].name = "Tesla P100";
+  probe.gpus[0].capability = 60;
   EXPECT_EQ(Refusal("cuda:0", probe, kCannot),
             "cuda:0 (Tesla P100) has compute capability 6.0; kernels need 7.5");
 }

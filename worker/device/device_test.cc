@@ -17,6 +17,8 @@
 namespace paramd {
 namespace {
 
+using DeviceTest = OnTestDevice;
+
 // Memory of a device, with tensors of random values, and of bytes and indices,
 // in it; what a primitive writes begins as NaN.
 class Values {
@@ -140,7 +142,8 @@ Convolution Of(const Window& window, uint64_t outputs, uint64_t groups) {
   return {.window = window, .outputs = outputs, .groups = groups};
 }
 
-class ConvolutionTest : public testing::TestWithParam<Convolution> {
+class ConvolutionTest : public OnTestDevice,
+                        public testing::WithParamInterface<Convolution> {
  protected:
   Dims Input() const {
     const Window& w = GetParam().window;
@@ -186,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ConvolutionTest,
                                          Of(SomeWindow(), 8, 8),
                                          Of(Small(), 5, 1)));
 
-TEST(DeviceTest, PoolingAgrees) {
+TEST_F(DeviceTest, PoolingAgrees) {
   for (const auto kind : {Pooling::Kind::kMax, Pooling::Kind::kAverage}) {
     for (const Window& w : {SomeWindow(), Small()}) {
       ExpectAgree([&](Device* device, Values* values) {
@@ -204,7 +207,7 @@ TEST(DeviceTest, PoolingAgrees) {
   }
 }
 
-TEST(DeviceTest, PoolingOverAllPlacesAgrees) {
+TEST_F(DeviceTest, PoolingOverAllPlacesAgrees) {
   for (const auto kind : {Pooling::Kind::kMax, Pooling::Kind::kAverage}) {
     ExpectAgree([&](Device* device, Values* values) {
       const Tensor x = values->In({3, 20, 5});
@@ -217,7 +220,7 @@ TEST(DeviceTest, PoolingOverAllPlacesAgrees) {
   }
 }
 
-TEST(DeviceTest, ProductsAgree) {
+TEST_F(DeviceTest, ProductsAgree) {
   for (const bool transpose_a : {false, true}) {
     for (const bool transpose_b : {false, true}) {
       ExpectAgree([&](Device* device, Values* values) {
@@ -233,7 +236,7 @@ TEST(DeviceTest, ProductsAgree) {
   }
 }
 
-TEST(DeviceTest, AGridOfProductsAgrees) {
+TEST_F(DeviceTest, AGridOfProductsAgrees) {
   // Scores of attention: queries and keys of 2 x 3 heads, interleaved.
   ExpectAgree([&](Device* device, Values* values) {
     const Product product{
@@ -248,7 +251,7 @@ TEST(DeviceTest, AGridOfProductsAgrees) {
   });
 }
 
-TEST(DeviceTest, AProductWithoutDepthIsZero) {
+TEST_F(DeviceTest, AProductWithoutDepthIsZero) {
   ExpectAgree([&](Device* device, Values* values) {
     const Tensor c = values->Out({2, 2});
     device->Multiply({.m = 2, .n = 2}, values->None(), values->None(), c);
@@ -256,7 +259,7 @@ TEST(DeviceTest, AProductWithoutDepthIsZero) {
   });
 }
 
-TEST(DeviceTest, BatchNormAgrees) {
+TEST_F(DeviceTest, BatchNormAgrees) {
   for (const uint64_t columns : {3, 16, 40}) {
     ExpectAgree([&](Device* device, Values* values) {
       const Norm norm{.scale = values->In({columns}),
@@ -281,7 +284,7 @@ TEST(DeviceTest, BatchNormAgrees) {
   }
 }
 
-TEST(DeviceTest, LayerNormAgrees) {
+TEST_F(DeviceTest, LayerNormAgrees) {
   for (const uint64_t columns : {3, 16, 40}) {
     ExpectAgree([&](Device* device, Values* values) {
       const Norm norm{.scale = values->In({columns}),
@@ -302,7 +305,7 @@ TEST(DeviceTest, LayerNormAgrees) {
   }
 }
 
-TEST(DeviceTest, SoftmaxAgrees) {
+TEST_F(DeviceTest, SoftmaxAgrees) {
   for (const bool causal : {false, true}) {
     ExpectAgree([&](Device* device, Values* values) {
       const Tensor y = values->In({2, 3, 7, 7}, -5, 5);
@@ -314,7 +317,7 @@ TEST(DeviceTest, SoftmaxAgrees) {
   }
 }
 
-TEST(DeviceTest, GatherAndScatterAgree) {
+TEST_F(DeviceTest, GatherAndScatterAgree) {
   ExpectAgree([&](Device* device, Values* values) {
     const Tensor indices = values->Indices(30, 6);
     const Tensor rows = values->Out({30, 4});
@@ -325,7 +328,7 @@ TEST(DeviceTest, GatherAndScatterAgree) {
   });
 }
 
-TEST(DeviceTest, DotsOfPairsAgree) {
+TEST_F(DeviceTest, DotsOfPairsAgree) {
   for (const uint64_t fields : {2, 3, 26}) {
     ExpectAgree([&](Device* device, Values* values) {
       const uint64_t pairs = fields * (fields - 1) / 2;
@@ -339,7 +342,7 @@ TEST(DeviceTest, DotsOfPairsAgree) {
   }
 }
 
-TEST(DeviceTest, CopiedColumnsAgree) {
+TEST_F(DeviceTest, CopiedColumnsAgree) {
   ExpectAgree([&](Device* device, Values* values) {
     const Tensor to = values->In({4, 9});
     device->CopyColumns(values->In({4, 2, 3}), 1, 4, to, 3);
@@ -347,7 +350,7 @@ TEST(DeviceTest, CopiedColumnsAgree) {
   });
 }
 
-TEST(DeviceTest, RowsAgree) {
+TEST_F(DeviceTest, RowsAgree) {
   ExpectAgree([&](Device* device, Values* values) {
     const Tensor x = values->In({30, 7});
     const Tensor sum = values->Out({7});
@@ -362,7 +365,8 @@ TEST(DeviceTest, RowsAgree) {
   });
 }
 
-class ElementwiseTest : public testing::TestWithParam<Elementwise> {};
+class ElementwiseTest : public OnTestDevice,
+                        public testing::WithParamInterface<Elementwise> {};
 
 TEST_P(ElementwiseTest, Agrees) {
   ExpectAgree([&](Device* device, Values* values) {
@@ -389,7 +393,7 @@ INSTANTIATE_TEST_SUITE_P(All, ElementwiseTest,
                                          Elementwise::kSigmoid));
 
 // Far more rows than are summed in one piece.
-TEST(DeviceTest, LongColumnsAgree) {
+TEST_F(DeviceTest, LongColumnsAgree) {
   ExpectAgree([](Device* device, Values* values) {
     const Norm norm{.scale = values->In({3}), .shift = values->In({3})};
     const Tensor x = values->In({9001, 3}, -1, 3);
@@ -403,7 +407,7 @@ TEST(DeviceTest, LongColumnsAgree) {
   });
 }
 
-TEST(DeviceTest, NobodyWantsTheGradientByTheInput) {
+TEST_F(DeviceTest, NobodyWantsTheGradientByTheInput) {
   ExpectAgree([](Device* device, Values* values) {
     const Norm norm{.scale = values->In({5}), .shift = values->In({5})};
     const Tensor x = values->In({20, 5});
@@ -419,7 +423,7 @@ TEST(DeviceTest, NobodyWantsTheGradientByTheInput) {
   });
 }
 
-TEST(DeviceTest, AGridThatIsWiderThanLongAgrees) {
+TEST_F(DeviceTest, AGridThatIsWiderThanLongAgrees) {
   ExpectAgree([](Device* device, Values* values) {
     const Product product{.m = 3, .n = 4, .k = 2, .transpose_a = true,
                           .scale = -2, .outer = 2, .inner = 5,
@@ -432,7 +436,7 @@ TEST(DeviceTest, AGridThatIsWiderThanLongAgrees) {
   });
 }
 
-TEST(DeviceTest, FactorsThatDropAreDrawnAlike) {
+TEST_F(DeviceTest, FactorsThatDropAreDrawnAlike) {
   for (const uint64_t width : {1, 6, 7}) {
     ExpectAgree([&](Device* device, Values* values) {
       Drops drops{.key = 0x123456789abcdef, .rate = 0.4, .width = width,
@@ -447,7 +451,7 @@ TEST(DeviceTest, FactorsThatDropAreDrawnAlike) {
   }
 }
 
-TEST(DeviceTest, MemoryIsAlignedAndCopied) {
+TEST_F(DeviceTest, MemoryIsAlignedAndCopied) {
   const std::unique_ptr<Device> device = MakeTestDevice();
   const auto memory = device->Allocate(100);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.get()) % 64, 0u);

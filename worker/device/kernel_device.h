@@ -11,8 +11,8 @@
 
 namespace paramd {
 
-// A grid of matrix products as cublasSgemmStridedBatched has it: column-major, c
-// = alpha op(a) op(b) + beta c, c is m x n, leading dimensions and strides in
+// A grid of matrix products as cublasSgemmStridedBatched has it: column-major,
+// c = alpha op(a) op(b) + beta c, c is m x n, leading dimensions and strides in
 // elements.
 struct ColumnMajorProduct {
   bool transpose_a = false;
@@ -34,6 +34,45 @@ struct ColumnMajorProduct {
   uint64_t count = 1;
 };
 
+// Values of tensors, as kernels take them.
+inline const float* FloatsOf(const ConstTensor& tensor) {
+  CHECK(tensor.data == nullptr || tensor.dtype == DType::kFloat32,
+        "kernels compute in float32");
+  return static_cast<const float*>(tensor.data);
+}
+inline float* FloatsOf(const Tensor& tensor) {
+  CHECK(tensor.data == nullptr || tensor.dtype == DType::kFloat32,
+        "kernels compute in float32");
+  return static_cast<float*>(tensor.data);
+}
+inline const int32_t* IndicesOf(const ConstTensor& tensor) {
+  return static_cast<const int32_t*>(tensor.data);
+}
+
+// A product for each group.
+inline Product ProductOf(const Convolution& shape, uint64_t m, uint64_t k,
+                         uint64_t n) {
+  Product p;
+  p.m = m;
+  p.k = k;
+  p.n = n;
+  p.inner = shape.groups;
+  return p;
+}
+
+inline kernels::Normalised NormalisedOf(const Norm& norm,
+                                        const ConstTensor& input,
+                                        const ConstTensor& mean,
+                                        const ConstTensor& variance,
+                                        bool by_rows) {
+  return {FloatsOf(input),
+          FloatsOf(mean),
+          FloatsOf(variance),
+          static_cast<float>(norm.epsilon),
+          by_rows,
+          norm.scale.size()};
+}
+
 // The primitives, over kernels, in float32. Where they run is the base's, a
 // Device: CUDA's, or that of a test, where the same code runs on the host. The
 // base has
@@ -51,19 +90,19 @@ class KernelDevice : public Base {
 
   void Multiply(const Product& p, const ConstTensor& a, const ConstTensor& b,
                 const Tensor& c) override {
-    MultiplyGrid(p, In(a), In(b), /*add=*/false, Out(c));
+    MultiplyGrid(p, FloatsOf(a), FloatsOf(b), /*add=*/false, FloatsOf(c));
   }
 
   void Convolve(const Convolution& shape, const ConstTensor& input,
                 const ConstTensor& kernel, const ConstTensor& bias,
                 const Tensor& output) override {
     ForEachPiece(shape, [&](const Piece& piece) {
-      UnfoldInput(shape, piece, In(input));
-      Product p = OfPiece(shape, piece.rows, piece.width, piece.outputs);
+      UnfoldInput(shape, piece, FloatsOf(input));
+      Product p = ProductOf(shape, piece.rows, piece.width, piece.outputs);
       p.a = piece.OfUnfolded();
       p.b = p.c = {.row = shape.outputs, .outer = 0, .inner = piece.outputs};
-      MultiplyGrid(p, piece.unfolded, In(kernel), false,
-                   Out(output) + piece.first_row * shape.outputs);
+      MultiplyGrid(p, piece.unfolded, FloatsOf(kernel), false,
+                   FloatsOf(output) + piece.first_row * shape.outputs);
     });
     if (bias.data != nullptr) AddRow(output, bias, output);
   }
@@ -73,17 +112,17 @@ class KernelDevice : public Base {
                              const ConstTensor& output_gradient,
                              const Tensor& input_gradient) override {
     ForEachPiece(shape, [&](const Piece& piece) {
-      Product p = OfPiece(shape, piece.rows, piece.outputs, piece.width);
+      Product p = ProductOf(shape, piece.rows, piece.outputs, piece.width);
       p.transpose_b = true;
       p.a = p.b = {.row = shape.outputs, .outer = 0, .inner = piece.outputs};
       p.c = piece.OfUnfolded();
       MultiplyGrid(p,
-                   In(output_gradient) + piece.first_row * shape.outputs,
-                   In(kernel), false, piece.unfolded);
+                   FloatsOf(output_gradient) + piece.first_row * shape.outputs,
+                   FloatsOf(kernel), false, piece.unfolded);
       const Window& w = shape.window;
       this->Run(piece.images * w.height * w.width * w.channels,
                 kernels::Fold{w, shape.groups, piece.first, piece.rows,
-                              piece.unfolded, Out(input_gradient)});
+                              piece.unfolded, FloatsOf(input_gradient)});
     });
   }
 
@@ -93,34 +132,34 @@ class KernelDevice : public Base {
                               const Tensor& kernel_gradient) override {
     if (shape.window.batch == 0) Zero(kernel_gradient);
     ForEachPiece(shape, [&](const Piece& piece) {
-      UnfoldInput(shape, piece, In(input));
-      Product p = OfPiece(shape, piece.width, piece.rows, piece.outputs);
+      UnfoldInput(shape, piece, FloatsOf(input));
+      Product p = ProductOf(shape, piece.width, piece.rows, piece.outputs);
       p.transpose_a = true;
       p.a = piece.OfUnfolded();
       p.b = p.c = {.row = shape.outputs, .outer = 0, .inner = piece.outputs};
       MultiplyGrid(p, piece.unfolded,
-                   In(output_gradient) + piece.first_row * shape.outputs,
-                   /*add=*/piece.first > 0, Out(kernel_gradient));
+                   FloatsOf(output_gradient) + piece.first_row * shape.outputs,
+                   /*add=*/piece.first > 0, FloatsOf(kernel_gradient));
     });
   }
 
   void Pool(const Pooling& shape, const ConstTensor& input,
             const Tensor& output, const Tensor& places) override {
     const bool is_max = shape.kind == Pooling::Kind::kMax;
-    this->Run(output.size(),
-              kernels::Pool{shape.window, is_max, In(input), Out(output),
-                            static_cast<uint8_t*>(places.data)});
+    this->Run(output.size(), kernels::Pool{shape.window, is_max,
+                                           FloatsOf(input), FloatsOf(output),
+                                           static_cast<uint8_t*>(places.data)});
   }
 
   void PoolBackward(const Pooling& shape, const ConstTensor& places,
                     const ConstTensor& output_gradient,
                     const Tensor& input_gradient) override {
     const bool is_max = shape.kind == Pooling::Kind::kMax;
-    this->Run(
-        input_gradient.size(),
-        kernels::PoolBackward{shape.window, is_max,
-                              static_cast<const uint8_t*>(places.data),
-                              In(output_gradient), Out(input_gradient)});
+    this->Run(input_gradient.size(),
+              kernels::PoolBackward{shape.window, is_max,
+                                    static_cast<const uint8_t*>(places.data),
+                                    FloatsOf(output_gradient),
+                                    FloatsOf(input_gradient)});
   }
 
   void PoolAll(Pooling::Kind kind, const ConstTensor& input,
@@ -128,8 +167,8 @@ class KernelDevice : public Base {
     if (output.size() == 0) return;
     this->Run(output.size(),
               kernels::PoolAll{kind == Pooling::Kind::kMax,
-                               input.size() / output.size(),
-                               output.dims.back(), In(input), Out(output)});
+                               input.size() / output.size(), output.dims.back(),
+                               FloatsOf(input), FloatsOf(output)});
   }
 
   void PoolAllBackward(Pooling::Kind kind, const ConstTensor& input,
@@ -140,19 +179,18 @@ class KernelDevice : public Base {
     this->Run(output.size(),
               kernels::PoolAllBackward{
                   kind == Pooling::Kind::kMax, input.size() / output.size(),
-                  output.dims.back(), In(input), In(output),
-                  In(output_gradient), Out(input_gradient)});
+                  output.dims.back(), FloatsOf(input), FloatsOf(output),
+                  FloatsOf(output_gradient), FloatsOf(input_gradient)});
   }
 
-  void BatchNorm(const Norm& norm, const ConstTensor& input,
-                 const Tensor& mean, const Tensor& variance,
-                 const Tensor& output) override {
+  void BatchNorm(const Norm& norm, const ConstTensor& input, const Tensor& mean,
+                 const Tensor& variance, const Tensor& output) override {
     const uint64_t columns = mean.size();
     const uint64_t rows = input.size() / columns;
-    const float* const x = In(input);
-    SumColumns(kernels::ValueItself{x}, rows, columns, rows, Out(mean));
-    SumColumns(kernels::SquaredDeviation{x, Out(mean)}, rows, columns, rows,
-               Out(variance));
+    const float* const x = FloatsOf(input);
+    SumColumns(kernels::ValueItself{x}, rows, columns, rows, FloatsOf(mean));
+    SumColumns(kernels::SquaredDeviation{x, FloatsOf(mean)}, rows, columns,
+               rows, FloatsOf(variance));
     BatchNormWith(norm, input, mean, variance, output);
   }
 
@@ -162,7 +200,8 @@ class KernelDevice : public Base {
     this->Run(output.size(), kernels::NormaliseColumns{
                                  NormalisedOf(norm, input, mean, variance,
                                               /*by_rows=*/false),
-                                 In(norm.scale), In(norm.shift), Out(output)});
+                                 FloatsOf(norm.scale), FloatsOf(norm.shift),
+                                 FloatsOf(output)});
   }
 
   void BatchNormBackward(const Norm& norm, const ConstTensor& input,
@@ -175,20 +214,20 @@ class KernelDevice : public Base {
     if (gradients.input.data == nullptr) return;
     this->Run(input.size(),
               kernels::NormaliseColumnsBackward{
-                  normalised, In(norm.scale), In(output_gradient),
-                  Out(gradients.scale), Out(gradients.shift),
+                  normalised, FloatsOf(norm.scale), FloatsOf(output_gradient),
+                  FloatsOf(gradients.scale), FloatsOf(gradients.shift),
                   static_cast<float>(input.size() / mean.size()),
-                  Out(gradients.input)});
+                  FloatsOf(gradients.input)});
   }
 
-  void LayerNorm(const Norm& norm, const ConstTensor& input,
-                 const Tensor& mean, const Tensor& variance,
-                 const Tensor& output) override {
+  void LayerNorm(const Norm& norm, const ConstTensor& input, const Tensor& mean,
+                 const Tensor& variance, const Tensor& output) override {
     this->RunRows(mean.size(),
-                  kernels::LayerNorm{In(input), In(norm.scale), In(norm.shift),
+                  kernels::LayerNorm{FloatsOf(input), FloatsOf(norm.scale),
+                                     FloatsOf(norm.shift),
                                      static_cast<float>(norm.epsilon),
-                                     norm.scale.size(), Out(mean),
-                                     Out(variance), Out(output)});
+                                     norm.scale.size(), FloatsOf(mean),
+                                     FloatsOf(variance), FloatsOf(output)});
   }
 
   void LayerNormBackward(const Norm& norm, const ConstTensor& input,
@@ -199,33 +238,36 @@ class KernelDevice : public Base {
                                          /*by_rows=*/true);
     SumNormGradients(normalised, output_gradient, gradients);
     if (gradients.input.data == nullptr) return;
-    this->RunRows(mean.size(), kernels::LayerNormBackward{
-                                   normalised, In(norm.scale),
-                                   In(output_gradient), Out(gradients.input)});
+    this->RunRows(mean.size(),
+                  kernels::LayerNormBackward{normalised, FloatsOf(norm.scale),
+                                             FloatsOf(output_gradient),
+                                             FloatsOf(gradients.input)});
   }
 
   void Softmax(bool causal, const ConstTensor& input,
                const Tensor& output) override {
     const uint64_t columns = input.dims.back();
-    this->RunRows(input.size() / columns,
-                  kernels::Softmax{causal, In(input), Out(output), columns});
+    this->RunRows(
+        input.size() / columns,
+        kernels::Softmax{causal, FloatsOf(input), FloatsOf(output), columns});
   }
 
   void SoftmaxBackward(const ConstTensor& output,
                        const ConstTensor& output_gradient,
                        const Tensor& input_gradient) override {
     const uint64_t columns = output.dims.back();
-    this->RunRows(output.size() / columns,
-                  kernels::SoftmaxBackward{In(output), In(output_gradient),
-                                           Out(input_gradient), columns});
+    this->RunRows(
+        output.size() / columns,
+        kernels::SoftmaxBackward{FloatsOf(output), FloatsOf(output_gradient),
+                                 FloatsOf(input_gradient), columns});
   }
 
   void Gather(const ConstTensor& table, const ConstTensor& indices,
               const Tensor& rows) override {
     if (indices.size() == 0) return;
-    this->Run(rows.size(), kernels::Gather{In(table), Indices(indices),
-                                           Out(rows),
-                                           rows.size() / indices.size()});
+    this->Run(rows.size(),
+              kernels::Gather{FloatsOf(table), IndicesOf(indices),
+                              FloatsOf(rows), rows.size() / indices.size()});
   }
 
   void ScatterAdd(const ConstTensor& indices, const ConstTensor& rows,
@@ -233,15 +275,15 @@ class KernelDevice : public Base {
     Zero(table);
     const uint64_t count = indices.size();
     if (count == 0) return;
-    this->RunRows(count,
-                  kernels::ScatterAdd{Indices(indices), In(rows), Out(table),
-                                      count, rows.size() / count});
+    this->RunRows(count, kernels::ScatterAdd{IndicesOf(indices), FloatsOf(rows),
+                                             FloatsOf(table), count,
+                                             rows.size() / count});
   }
 
   void SumRows(const ConstTensor& in, const Tensor& out) override {
     if (out.size() == 0) return;
-    SumColumns(kernels::ValueItself{In(in)}, in.size() / out.size(),
-               out.size(), 1, Out(out));
+    SumColumns(kernels::ValueItself{FloatsOf(in)}, in.size() / out.size(),
+               out.size(), 1, FloatsOf(out));
   }
 
   void DotPairs(const ConstTensor& input, const Tensor& output) override {
@@ -271,41 +313,44 @@ class KernelDevice : public Base {
 
   void AddRow(const ConstTensor& in, const ConstTensor& row,
               const Tensor& out) override {
-    this->Run(out.size(),
-              kernels::AddRow{In(in), In(row), Out(out), row.size()});
+    this->Run(out.size(), kernels::AddRow{FloatsOf(in), FloatsOf(row),
+                                          FloatsOf(out), row.size()});
   }
 
   void ScaleRows(const ConstTensor& in, const ConstTensor& factors,
                  const Tensor& out) override {
     if (factors.size() == 0) return;
-    this->Run(out.size(), kernels::ScaleRows{In(in), In(factors), Out(out),
-                                             in.size() / factors.size()});
+    this->Run(out.size(),
+              kernels::ScaleRows{FloatsOf(in), FloatsOf(factors), FloatsOf(out),
+                                 in.size() / factors.size()});
   }
 
   void Add(const ConstTensor& a, double factor, const ConstTensor& b,
            const Tensor& out) override {
-    this->Run(out.size(), kernels::Add{In(a), static_cast<float>(factor),
-                                       In(b), Out(out)});
+    this->Run(out.size(), kernels::Add{FloatsOf(a), static_cast<float>(factor),
+                                       FloatsOf(b), FloatsOf(out)});
   }
 
   void Apply(Elementwise function, const ConstTensor& in,
              const Tensor& out) override {
-    this->Run(out.size(), kernels::Apply{function, In(in), Out(out)});
+    this->Run(out.size(),
+              kernels::Apply{function, FloatsOf(in), FloatsOf(out)});
   }
 
   void ApplyBackward(Elementwise function, const ConstTensor& in,
                      const ConstTensor& out, const ConstTensor& out_gradient,
                      const Tensor& in_gradient) override {
-    this->Run(in_gradient.size(),
-              kernels::ApplyBackward{function, In(in), In(out),
-                                     In(out_gradient), Out(in_gradient)});
+    this->Run(
+        in_gradient.size(),
+        kernels::ApplyBackward{function, FloatsOf(in), FloatsOf(out),
+                               FloatsOf(out_gradient), FloatsOf(in_gradient)});
   }
 
   void Draw(const Drops& drops, const Tensor& factors) override {
     this->Run(factors.size(),
               kernels::Draw{drops, static_cast<float>(1 / (1 - drops.rate)),
                             static_cast<uint64_t>(drops.rate * 4294967296.0),
-                            Out(factors)});
+                            FloatsOf(factors)});
   }
 
  private:
@@ -324,26 +369,12 @@ class KernelDevice : public Base {
     }
   };
 
-  static const float* In(const ConstTensor& tensor) {
-    CHECK(tensor.data == nullptr || tensor.dtype == DType::kFloat32,
-          "kernels compute in float32");
-    return static_cast<const float*>(tensor.data);
-  }
-  static float* Out(const Tensor& tensor) {
-    CHECK(tensor.data == nullptr || tensor.dtype == DType::kFloat32,
-          "kernels compute in float32");
-    return static_cast<float*>(tensor.data);
-  }
-  static const int32_t* Indices(const ConstTensor& tensor) {
-    return static_cast<const int32_t*>(tensor.data);
-  }
-
   void Zero(const Tensor& tensor) {
-    this->Run(tensor.size(), kernels::Fill{0, Out(tensor)});
+    this->Run(tensor.size(), kernels::Fill{0, FloatsOf(tensor)});
   }
 
-  // Row-major is column-major transposed: c' = op(b)' op(a)'. The longer side of
-  // the grid is one call.
+  // Row-major is column-major transposed: c' = op(b)' op(a)'. The longer side
+  // of the grid is one call.
   void MultiplyGrid(const Product& p, const float* a, const float* b, bool add,
                     float* c) {
     if (p.m == 0 || p.n == 0) return;
@@ -412,40 +443,16 @@ class KernelDevice : public Base {
                               piece.rows, input, piece.unfolded});
   }
 
-  // A product for each group.
-  static Product OfPiece(const Convolution& shape, uint64_t m, uint64_t k,
-                         uint64_t n) {
-    Product p;
-    p.m = m;
-    p.k = k;
-    p.n = n;
-    p.inner = shape.groups;
-    return p;
-  }
-
-  static kernels::Normalised NormalisedOf(const Norm& norm,
-                                          const ConstTensor& input,
-                                          const ConstTensor& mean,
-                                          const ConstTensor& variance,
-                                          bool by_rows) {
-    return {In(input),
-            In(mean),
-            In(variance),
-            static_cast<float>(norm.epsilon),
-            by_rows,
-            norm.scale.size()};
-  }
-
   void SumNormGradients(const kernels::Normalised& normalised,
                         const ConstTensor& output_gradient,
                         const NormGradients& gradients) {
     const uint64_t columns = normalised.columns;
     const uint64_t rows = output_gradient.size() / columns;
-    const float* const dy = In(output_gradient);
+    const float* const dy = FloatsOf(output_gradient);
     SumColumns(kernels::TimesNormalised{dy, normalised}, rows, columns, 1,
-               Out(gradients.scale));
+               FloatsOf(gradients.scale));
     SumColumns(kernels::ValueItself{dy}, rows, columns, 1,
-               Out(gradients.shift));
+               FloatsOf(gradients.shift));
   }
 
   // Cut by the shape alone, so that the same input gives the same bits.
@@ -459,11 +466,10 @@ class KernelDevice : public Base {
     float* const sums = static_cast<float*>(
         this->Scratch(std::max<uint64_t>(parts, 1) * columns * sizeof(float)));
     if (sums == nullptr) return;
-    this->Run(parts * columns, kernels::ColumnParts<Value>{
-                                   value, rows, columns, length, sums});
-    this->Run(columns,
-              kernels::SumOfParts{sums, parts, columns,
-                                  static_cast<float>(divisor), out});
+    this->Run(parts * columns,
+              kernels::ColumnParts<Value>{value, rows, columns, length, sums});
+    this->Run(columns, kernels::SumOfParts{sums, parts, columns,
+                                           static_cast<float>(divisor), out});
   }
 };
 

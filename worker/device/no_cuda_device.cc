@@ -16,7 +16,7 @@ class NoCudaDevice : public ReferenceDevice {
 
 CudaProbe ProbeCuda() { return {}; }
 
-std::unique_ptr<Device> MakeCudaDevice(int /*index*/) {
+std::unique_ptr<Device> MakeCudaDevice(int /*index*/, bool /*overlaps*/) {
   return std::make_unique<NoCudaDevice>();
 }
 

@@ -171,6 +171,31 @@ TEST(ExchangeTest, AStepAfterTheFirstAllocatesNothingOnTheDevice) {
   EXPECT_EQ(run.accelerator()->allocations(), before);
 }
 
+TEST(ExchangeTest, WhatIsStillReadIsNotOverwrittenByTheNextPass) {
+  constexpr uint64_t kPasses = 200;
+  constexpr uint64_t kSize = 1000;
+  EmulatedDevice device({.seed = 7});
+  Exchange exchange(&device, /*variables=*/0);
+  const Device::Memory sums = device.Allocate(kPasses * kSize * sizeof(float));
+  const auto sum = [&](uint64_t pass) {
+    return Tensor{static_cast<float*>(sums.get()) + pass * kSize,
+                  DType::kFloat32,
+                  {kSize}};
+  };
+  for (uint64_t pass = 0; pass < kPasses; ++pass) {
+    exchange.Begin();
+    const std::vector<float> values(kSize, static_cast<float>(pass));
+    const ConstTensor there =
+        exchange.BringInput({values.data(), DType::kFloat32, {kSize}});
+    device.Add(there, 1, there, sum(pass));
+  }
+  for (uint64_t pass = 0; pass < kPasses; ++pass) {
+    for (const float value : exchange.TakeOutput(sum(pass)).values<float>()) {
+      ASSERT_EQ(value, static_cast<float>(2 * pass));
+    }
+  }
+}
+
 TEST(ExchangeTest, OnlyBlocksOfWeightsThatChangedCross) {
   const EmulatedAccelerator::Options options{.in_haste = true};
   // One variable of four blocks and a bit, behind it a small one.

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "worker/device/reference_device.h"
+#include "worker/device/testing/test_device.h"
 #include "worker/model/attention.h"
 #include "worker/model/image_layers.h"
 #include "worker/model/interaction_layers.h"
@@ -21,6 +22,11 @@ namespace paramd {
 namespace {
 
 using testing::ElementsAre;
+
+using LayersTest = OnTestDevice;
+using DenseTest = OnTestDevice;
+using BatchNormLayerTest = OnTestDevice;
+using DropoutTest = OnTestDevice;
 
 std::vector<std::string> NamesOf(const Layer& layer) {
   std::vector<std::string> names;
@@ -55,7 +61,7 @@ Conv2d ConvOf(const Dims& image, uint64_t filters, uint64_t kernel,
                  .sliding = {.kernel = kernel, .stride = stride, .same = same}});
 }
 
-TEST(DenseTest, NeedsAGlorotUniformKernelAndAZeroBias) {
+TEST_F(DenseTest, NeedsAGlorotUniformKernelAndAZeroBias) {
   const Dense dense("dense_7", {784}, 512);
   EXPECT_THAT(NamesOf(dense), ElementsAre("dense_7/kernel", "dense_7/bias"));
   const v1::Variable& kernel = dense.variables()[0];
@@ -69,7 +75,7 @@ TEST(DenseTest, NeedsAGlorotUniformKernelAndAZeroBias) {
   EXPECT_EQ(bias.initializer().kind(), v1::Initializer::ZEROS);
 }
 
-TEST(DenseTest, ForwardIsTheProductPlusTheBias) {
+TEST_F(DenseTest, ForwardIsTheProductPlusTheBias) {
   const Dense dense("dense_1", {2}, 3);
   ReferenceDevice reference;
   const LayerValues values{.examples = 2,
@@ -81,27 +87,27 @@ TEST(DenseTest, ForwardIsTheProductPlusTheBias) {
               ElementsAre(15, 27, 39, 18, 30, 42));
 }
 
-TEST(LayersTest, DenseIsRight) {
+TEST_F(LayersTest, DenseIsRight) {
   ExpectLayerIsRight(Dense("dense", {7}, 5), 4);
   ExpectLayerIsRight(Dense("dense", {1}, 1), 1);
   ExpectLayerIsRight(Dense("dense", {3, 2, 4}, 5), 2);
 }
 
-TEST(LayersTest, ElementwiseFunctionsAreRight) {
+TEST_F(LayersTest, ElementwiseFunctionsAreRight) {
   for (const auto function : {Elementwise::kRelu, Elementwise::kGelu,
                               Elementwise::kTanh, Elementwise::kSigmoid}) {
     ExpectLayerIsRight(ElementwiseLayer("elementwise", {2, 3}, function), 5);
   }
 }
 
-TEST(LayersTest, Conv2dIsRight) {
+TEST_F(LayersTest, Conv2dIsRight) {
   ExpectLayerIsRight(ConvOf({5, 4, 2}, 3, 3, 1, true), 2);
   ExpectLayerIsRight(ConvOf({5, 6, 2}, 4, 3, 2, true, 2), 2);
   ExpectLayerIsRight(ConvOf({6, 5, 4}, 4, 2, 1, false, 4, false), 2);
   ExpectLayerIsRight(ConvOf({6, 6, 1}, 2, 5, 3, false), 1);
 }
 
-TEST(LayersTest, Conv2dHasTheShapesOfItsPadding) {
+TEST_F(LayersTest, Conv2dHasTheShapesOfItsPadding) {
   EXPECT_THAT(ConvOf({28, 28, 1}, 32, 5, 1, true).output_dims(),
               ElementsAre(28, 28, 32));
   EXPECT_THAT(ConvOf({7, 8, 1}, 32, 3, 2, true).output_dims(),
@@ -112,7 +118,7 @@ TEST(LayersTest, Conv2dHasTheShapesOfItsPadding) {
   EXPECT_THAT(grouped.variables()[0].shape(), ElementsAre(3, 3, 2, 6));
 }
 
-TEST(LayersTest, PoolingIsRight) {
+TEST_F(LayersTest, PoolingIsRight) {
   for (const auto kind : {Pooling::Kind::kMax, Pooling::Kind::kAverage}) {
     ExpectLayerIsRight(Pool("pool", {4, 6, 2}, kind, {2, 2, false}), 2);
     ExpectLayerIsRight(Pool("pool", {5, 5, 2}, kind, {3, 2, true}), 2);
@@ -120,27 +126,27 @@ TEST(LayersTest, PoolingIsRight) {
   }
 }
 
-TEST(LayersTest, NormsAreRight) {
+TEST_F(LayersTest, NormsAreRight) {
   ExpectLayerIsRight(BatchNormLayer("norm", {3, 2, 4}, 1e-5, 0.9), 3);
   ExpectLayerIsRight(BatchNormLayer("norm", {5}, 1e-3, 0.9), 4);
   ExpectLayerIsRight(LayerNormLayer("norm", {3, 6}, 1e-5), 3);
 }
 
-TEST(LayersTest, DropoutIsRight) {
+TEST_F(LayersTest, DropoutIsRight) {
   ExpectLayerIsRight(Dropout("dropout_1", {3, 5}, 0.4), 6);
 }
 
-TEST(LayersTest, AttentionIsRight) {
+TEST_F(LayersTest, AttentionIsRight) {
   ExpectLayerIsRight(Attention("attention", {4, 6}, 2, false), 2);
   ExpectLayerIsRight(Attention("attention", {5, 4}, 1, true), 2);
 }
 
-TEST(LayersTest, EmbeddingsAreRight) {
+TEST_F(LayersTest, EmbeddingsAreRight) {
   ExpectLayerIsRight(Embedding("embedding", {6}, 5, 3), 2, /*bound=*/5);
   ExpectLayerIsRight(PositionalEmbedding("position", {4, 3}), 3);
 }
 
-TEST(LayersTest, ResidualIsRight) {
+TEST_F(LayersTest, ResidualIsRight) {
   ExpectLayerIsRight(Residual("residual",
                               SequenceOf(DenseOf({4}, 4), TanhOf({4})), nullptr,
                               0),
@@ -153,7 +159,7 @@ TEST(LayersTest, ResidualIsRight) {
       Residual("residual_1", SequenceOf(DenseOf({4}, 4)), nullptr, 0.5), 8);
 }
 
-TEST(LayersTest, InteractionsAreRight) {
+TEST_F(LayersTest, InteractionsAreRight) {
   ExpectLayerIsRight(DotInteraction("dots", {4, 3}), 3);
   ExpectLayerIsRight(DotInteraction("dots", {2, 1}), 1);
   ExpectLayerIsRight(GlobalSumPool("sum", {5, 3}), 2);
@@ -161,7 +167,7 @@ TEST(LayersTest, InteractionsAreRight) {
   ExpectLayerIsRight(Cross("cross", {5}, 3), 2);
 }
 
-TEST(LayersTest, AnInteractionHasEachPairOnce) {
+TEST_F(LayersTest, AnInteractionHasEachPairOnce) {
   const DotInteraction dots("dots", {3, 2});
   ReferenceDevice reference;
   const LayerValues values{.examples = 1,
@@ -173,7 +179,7 @@ TEST(LayersTest, AnInteractionHasEachPairOnce) {
               ElementsAre(11, 17, 39));
 }
 
-TEST(LayersTest, ParallelBranchesAreRight) {
+TEST_F(LayersTest, ParallelBranchesAreRight) {
   for (const bool sum : {false, true}) {
     std::vector<std::unique_ptr<Sequence>> branches;
     branches.push_back(SequenceOf(DenseOf({2, 3}, 4), TanhOf({2, 4})));
@@ -189,7 +195,7 @@ TEST(LayersTest, ParallelBranchesAreRight) {
   }
 }
 
-TEST(LayersTest, SequencesWithViewsAreRight) {
+TEST_F(LayersTest, SequencesWithViewsAreRight) {
   const auto view = [](const Dims& from, const Dims& to) {
     return std::make_unique<Reshape>("reshape", from, to);
   };
@@ -200,7 +206,7 @@ TEST(LayersTest, SequencesWithViewsAreRight) {
   ExpectLayerIsRight(*SequenceOf(view({2, 3}, {6}), view({6}, {3, 2})), 2);
 }
 
-TEST(LayersTest, ACausalPlaceSeesNoneBehindIt) {
+TEST_F(LayersTest, ACausalPlaceSeesNoneBehindIt) {
   const Attention attention("attention", {5, 4}, 2, /*causal=*/true);
   ReferenceDevice reference;
   LayerValues values = RandomValues(attention, 1, 0, 1);
@@ -213,7 +219,7 @@ TEST(LayersTest, ACausalPlaceSeesNoneBehindIt) {
   EXPECT_NE(before[3 * 4], after[3 * 4]);
 }
 
-TEST(BatchNormLayerTest, NormalisesByTheBatchAndMovesRunningStatistics) {
+TEST_F(BatchNormLayerTest, NormalisesByTheBatchAndMovesRunningStatistics) {
   const BatchNormLayer norm("batch_norm_1", {1}, 1e-12, 0.75);
   EXPECT_THAT(NamesOf(norm),
               ElementsAre("batch_norm_1/scale", "batch_norm_1/shift",
@@ -246,7 +252,7 @@ TEST(BatchNormLayerTest, NormalisesByTheBatchAndMovesRunningStatistics) {
                           testing::DoubleNear(5, 1e-9)));
 }
 
-TEST(BatchNormLayerTest, SharesOfReplicasAddUpToTheMeanOverThem) {
+TEST_F(BatchNormLayerTest, SharesOfReplicasAddUpToTheMeanOverThem) {
   const BatchNormLayer norm("norm", {1}, 1e-5, 0.9);
   ReferenceDevice reference;
   LayerValues values{.examples = 2,
@@ -268,7 +274,7 @@ TEST(BatchNormLayerTest, SharesOfReplicasAddUpToTheMeanOverThem) {
               0.9 * 0.5 + 0.1 * (2.0 * 2 + 6.0 * 6) / 8, 1e-12);
 }
 
-TEST(DropoutTest, DropsByTheRateAndKeepsTheMean) {
+TEST_F(DropoutTest, DropsByTheRateAndKeepsTheMean) {
   const Dropout dropout("dropout_1", {1000}, 0.25);
   ReferenceDevice reference;
   LayerValues values{.examples = 4};

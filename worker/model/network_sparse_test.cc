@@ -51,7 +51,7 @@ struct Made {
 };
 
 // Rows of integers for a table, and a label.
-class SparseNetworkTest : public ::testing::Test {
+class SparseNetworkTest : public OnTestDevice {
  protected:
   static constexpr uint32_t kRows = 1000;
 

@@ -20,6 +20,8 @@ namespace {
 
 using testing::ElementsAre;
 
+using NetworkTest = OnTestDevice;
+
 // "f": flatten, "r": relu, a number: dense.
 v1::ModelConfig Config(const std::vector<std::string>& layers) {
   v1::ModelConfig config;
@@ -95,7 +97,7 @@ std::string Refusal(const v1::ModelConfig& config, const InputSpec& input) {
   return std::string(model.status().message());
 }
 
-TEST(NetworkTest, VariablesAreThoseOfTheLayersInOrder) {
+TEST_F(NetworkTest, VariablesAreThoseOfTheLayersInOrder) {
   const auto model = *Network::Create(Config({"f", "5", "r", "4"}), kInput);
   std::vector<std::string> names;
   for (const auto& variable : model->variables()) {
@@ -107,7 +109,7 @@ TEST(NetworkTest, VariablesAreThoseOfTheLayersInOrder) {
   EXPECT_THAT(model->variables()[2].shape(), ElementsAre(5, 4));
 }
 
-TEST(NetworkTest, GradientsMatchDifferences) {
+TEST_F(NetworkTest, GradientsMatchDifferences) {
   Trained trained(Config({"f", "5", "r", "3", "r", "4"}), kInput);
   const Batch batch = RandomBatch(7, 1);
   const float divisor = 3;
@@ -131,7 +133,7 @@ TEST(NetworkTest, GradientsMatchDifferences) {
   }
 }
 
-TEST(NetworkTest, TheSameInputsGiveTheSameBitsWhateverCameBefore) {
+TEST_F(NetworkTest, TheSameInputsGiveTheSameBitsWhateverCameBefore) {
   const Batch batch = RandomBatch(32, 1);
   Trained first(Config({"f", "64", "r", "4"}), kInput);
   first.Step(batch, 32);
@@ -146,7 +148,7 @@ TEST(NetworkTest, TheSameInputsGiveTheSameBitsWhateverCameBefore) {
   }
 }
 
-TEST(NetworkTest, EvaluateAgreesWithTheResultOfAStep) {
+TEST_F(NetworkTest, EvaluateAgreesWithTheResultOfAStep) {
   Trained trained(Config({"f", "5", "r", "4"}), kInput);
   const Batch batch = RandomBatch(9, 1);
   const Metrics gradient = trained.Step(batch, 9);
@@ -157,7 +159,7 @@ TEST(NetworkTest, EvaluateAgreesWithTheResultOfAStep) {
   EXPECT_EQ(alone.examples, 9u);
 }
 
-TEST(NetworkTest, ABatchWithoutExamplesGivesZeros) {
+TEST_F(NetworkTest, ABatchWithoutExamplesGivesZeros) {
   Trained trained(Config({"f", "5", "r", "4"}), kInput);
   const Metrics result = trained.Step(Batch(), 32);
   EXPECT_EQ(result.examples, 0u);
@@ -166,7 +168,7 @@ TEST(NetworkTest, ABatchWithoutExamplesGivesZeros) {
   }
 }
 
-TEST(NetworkTest, GradientsAreReadyFromTheLastVariableToTheFirst) {
+TEST_F(NetworkTest, GradientsAreReadyFromTheLastVariableToTheFirst) {
   Trained trained(Config({"f", "5", "r", "4"}), kInput);
   std::vector<size_t> ready;
   trained.Step(RandomBatch(9, 1), 9, [&](size_t variable) {
@@ -177,14 +179,14 @@ TEST(NetworkTest, GradientsAreReadyFromTheLastVariableToTheFirst) {
   EXPECT_THAT(ready, ElementsAre(3, 2, 1, 0));
 }
 
-TEST(NetworkTest, NoGradientOfALossThatIsNotFiniteIsReady) {
+TEST_F(NetworkTest, NoGradientOfALossThatIsNotFiniteIsReady) {
   Trained trained(Config({"f", "5", "r", "4"}), kInput);
   trained.values[3][0] = std::numeric_limits<float>::quiet_NaN();
   trained.Step(RandomBatch(9, 1), 9,
                [](size_t) { FAIL() << "a gradient of NaN"; });
 }
 
-TEST(NetworkTest, AnAbandonedGradientIsNotComputed) {
+TEST_F(NetworkTest, AnAbandonedGradientIsNotComputed) {
   Trained trained(Config({"f", "5", "r", "4"}), kInput);
   std::atomic<bool> abandoned = true;
   trained.abandoned = &abandoned;
@@ -199,14 +201,14 @@ TEST(NetworkTest, AnAbandonedGradientIsNotComputed) {
   }
 }
 
-TEST(NetworkTest, ANaNWeightReachesTheLossThroughRelu) {
+TEST_F(NetworkTest, ANaNWeightReachesTheLossThroughRelu) {
   Trained trained(Config({"f", "5", "r", "4"}), kInput);
   trained.values[0][0] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(
       std::isnan(trained.Step(RandomBatch(3, 1), 3).loss_sum));
 }
 
-TEST(NetworkTest, MorePlacesThanLabelsAreRefused) {
+TEST_F(NetworkTest, MorePlacesThanLabelsAreRefused) {
   EXPECT_EQ(Refusal(Config({"10"}), LabelledImages({28, 28}, 10)),
             "the loss softmax_cross_entropy needs an int32 label, and for each "
             "of its numbers one output per class; the last layer 'dense_1' "
@@ -214,7 +216,7 @@ TEST(NetworkTest, MorePlacesThanLabelsAreRefused) {
             "\"flatten\" before it");
 }
 
-TEST(NetworkTest, AnOutputThatIsNotFlatIsRefused) {
+TEST_F(NetworkTest, AnOutputThatIsNotFlatIsRefused) {
   EXPECT_EQ(Refusal(Config({"r"}), LabelledImages({28, 28}, 10)),
             "the loss softmax_cross_entropy needs an int32 label, and for each "
             "of its numbers one output per class; the last layer 'relu_1' "
@@ -222,14 +224,14 @@ TEST(NetworkTest, AnOutputThatIsNotFlatIsRefused) {
             "\"flatten\" before it");
 }
 
-TEST(NetworkTest, FewerOutputsThanClassesAreRefused) {
+TEST_F(NetworkTest, FewerOutputsThanClassesAreRefused) {
   EXPECT_EQ(
       Refusal(Config({"f", "20", "r", "9"}), LabelledImages({28, 28}, 10)),
       "the last layer 'dense_2' gives 9 values; the input has 10 classes "
       "and needs one each");
 }
 
-TEST(NetworkTest, AnInputWithoutItsFeaturesIsRefused) {
+TEST_F(NetworkTest, AnInputWithoutItsFeaturesIsRefused) {
   InputSpec unlabelled = kInput;
   unlabelled.features.pop_back();
   EXPECT_EQ(Refusal(Config({"f", "4"}), unlabelled),
@@ -261,38 +263,38 @@ TEST(NetworkTest, AnInputWithoutItsFeaturesIsRefused) {
             "gives 4 and the label 'label' is float32 of a single value");
 }
 
-TEST(NetworkTest, ADenseLayerWithoutUnitsIsRefused) {
+TEST_F(NetworkTest, ADenseLayerWithoutUnitsIsRefused) {
   EXPECT_EQ(Refusal(Config({"f", "0"}), kInput),
             "dense layer 'dense_1' has no units");
 }
 
-TEST(NetworkTest, ATooLargeVariableIsRefused) {
+TEST_F(NetworkTest, ATooLargeVariableIsRefused) {
   EXPECT_EQ(Refusal(Config({"f", "4000000000"}), LabelledImages({28, 28}, 10)),
             "dense layer 'dense_1' from 784 to 4000000000 values is too large; "
             "it may have up to 2147483647 weights, and outputs of one example");
 }
 
-TEST(NetworkTest, ALayerWithoutAKindIsRefused) {
+TEST_F(NetworkTest, ALayerWithoutAKindIsRefused) {
   v1::ModelConfig config = Config({"f"});
   config.add_layers();
   EXPECT_EQ(Refusal(config, kInput),
             "layer 2 of the model has no known kind");
 }
 
-TEST(NetworkTest, AModelWithoutLayersOrComputationIsRefused) {
+TEST_F(NetworkTest, AModelWithoutLayersOrComputationIsRefused) {
   EXPECT_EQ(Refusal(Config({}), kInput), "the model has no layers");
   EXPECT_EQ(Refusal(Config({"f"}), kInput),
             "the model computes nothing; give it at least one dense layer");
 }
 
-TEST(NetworkTest, AModelWithoutALossIsRefused) {
+TEST_F(NetworkTest, AModelWithoutALossIsRefused) {
   v1::ModelConfig config = Config({"f", "4"});
   config.clear_loss();
   EXPECT_EQ(Refusal(config, kInput),
             "the model has no known loss");
 }
 
-TEST(NetworkTest, ExamplesThatAreTooLargeOrEmptyAreRefused) {
+TEST_F(NetworkTest, ExamplesThatAreTooLargeOrEmptyAreRefused) {
   EXPECT_EQ(
       Refusal(Config({"f", "4"}), LabelledImages({1u << 31, 1u << 31, 16}, 4)),
       "examples of 2147483648x2147483648x16 values can't be trained on");
@@ -312,7 +314,7 @@ constexpr char kShared[] = R"(
     layers { tanh {} } layers { dense { units: 6 name: "shared" } }
     layers { dense { units: 4 } })";
 
-TEST(NetworkTest, LayersOfOneNameShareTheirVariables) {
+TEST_F(NetworkTest, LayersOfOneNameShareTheirVariables) {
   Trained trained(Parsed(kShared), kInput);
   std::vector<std::string> names;
   for (const auto& variable : trained.model->variables()) {
@@ -339,7 +341,7 @@ TEST(NetworkTest, LayersOfOneNameShareTheirVariables) {
   EXPECT_EQ(trained.model->cost().parameters, 42u + 28u);
 }
 
-TEST(NetworkTest, ASharedVariableOfTwoShapesIsRefused) {
+TEST_F(NetworkTest, ASharedVariableOfTwoShapesIsRefused) {
   EXPECT_EQ(Refusal(Parsed(R"(layers { flatten {} }
                               layers { dense { units: 5 name: "shared" } }
                               layers { dense { units: 4 name: "shared" } })"),
@@ -348,7 +350,7 @@ TEST(NetworkTest, ASharedVariableOfTwoShapesIsRefused) {
             "in another");
 }
 
-TEST(NetworkTest, WhatIsDroppedIsTheSameHoweverTheExamplesAreDividedUp) {
+TEST_F(NetworkTest, WhatIsDroppedIsTheSameHoweverTheExamplesAreDividedUp) {
   const auto config = Parsed(R"(
       layers { flatten {} } layers { dense { units: 40 } }
       layers { dropout { rate: 0.5 } } layers { dense { units: 4 } })");
@@ -397,7 +399,7 @@ Batch Only(const Batch& batch, uint64_t i) {
   return only;
 }
 
-TEST(NetworkTest, WhatIsDroppedBehindAFilterFollowsThePlaceOfTheExample) {
+TEST_F(NetworkTest, WhatIsDroppedBehindAFilterFollowsThePlaceOfTheExample) {
   const auto config = Parsed(R"(
       layers { flatten {} } layers { dense { units: 40 } }
       layers { dropout { rate: 0.5 } } layers { dense { units: 4 } })");
@@ -419,7 +421,7 @@ TEST(NetworkTest, WhatIsDroppedBehindAFilterFollowsThePlaceOfTheExample) {
   EXPECT_NE(whole.Step(batch, 5).loss_sum, loss);
 }
 
-TEST(NetworkTest, ACloneGivesTheSameBits) {
+TEST_F(NetworkTest, ACloneGivesTheSameBits) {
   Trained trained(Config({"f", "5", "r", "4"}), kInput);
   const Batch batch = RandomBatch(9, 1);
   const double loss = trained.Step(batch, 9).loss_sum;
@@ -427,7 +429,7 @@ TEST(NetworkTest, ACloneGivesTheSameBits) {
   EXPECT_EQ(clone->Evaluate(trained.weight_views, batch)->loss_sum, loss);
 }
 
-TEST(NetworkTest, PredictionsAreProbabilitiesInTheOrderOfTheBatch) {
+TEST_F(NetworkTest, PredictionsAreProbabilitiesInTheOrderOfTheBatch) {
   Trained trained(Config({"f", "5", "r", "4"}), kInput);
   Batch out;
   ASSERT_TRUE(
@@ -442,7 +444,7 @@ TEST(NetworkTest, PredictionsAreProbabilitiesInTheOrderOfTheBatch) {
   }
 }
 
-TEST(NetworkTest, ALabelOutOfRangeIsRefusedAndNothingIsReady) {
+TEST_F(NetworkTest, ALabelOutOfRangeIsRefusedAndNothingIsReady) {
   Trained trained(Config({"f", "4"}), kInput);
   Batch batch = RandomBatch(3, 1);
   batch.Find("label")->values<int32_t>()[1] = 4;
@@ -454,7 +456,7 @@ TEST(NetworkTest, ALabelOutOfRangeIsRefusedAndNothingIsReady) {
                                 "must be from 0 to 3"));
 }
 
-TEST(NetworkTest, AnExampleOfFilesIsRefusedByItsPlaceInThem) {
+TEST_F(NetworkTest, AnExampleOfFilesIsRefusedByItsPlaceInThem) {
   class Rows : public ExampleNames {
     std::string Where(uint64_t index) const override {
       return "'train.csv' line " + std::to_string(index);
@@ -471,7 +473,7 @@ TEST(NetworkTest, AnExampleOfFilesIsRefusedByItsPlaceInThem) {
                                 "be from 0 to 3"));
 }
 
-TEST(NetworkTest, LayersThatDoNotFitAreNamed) {
+TEST_F(NetworkTest, LayersThatDoNotFitAreNamed) {
   const std::vector<std::pair<std::string, std::string>> refused = {
       {"layers { flatten {} } layers { conv2d { filters: 3 kernel: 3 stride: 1 "
        "groups: 1 } }",
@@ -502,7 +504,7 @@ TEST(NetworkTest, LayersThatDoNotFitAreNamed) {
   }
 }
 
-TEST(NetworkTest, AMetricOfAnotherLossIsRefused) {
+TEST_F(NetworkTest, AMetricOfAnotherLossIsRefused) {
   v1::ModelConfig config = Config({"f", "4"});
   config.add_metrics(v1::ModelConfig::MSE);
   EXPECT_EQ(Refusal(config, kInput),
@@ -510,7 +512,7 @@ TEST(NetworkTest, AMetricOfAnotherLossIsRefused) {
             "over 4 outputs");
 }
 
-TEST(NetworkTest, IntegersAreEmbedded) {
+TEST_F(NetworkTest, IntegersAreEmbedded) {
   InputSpec text{{FeatureSpec{.name = "text",
                               .dtype = DType::kInt32,
                               .dims = {3},
@@ -542,7 +544,7 @@ TEST(NetworkTest, IntegersAreEmbedded) {
             "from 0 to 4");
 }
 
-TEST(NetworkTest, ATestSetOfFewerClassesIsEvaluatedAndPredicted) {
+TEST_F(NetworkTest, ATestSetOfFewerClassesIsEvaluatedAndPredicted) {
   const auto text = [](uint32_t classes) {
     return InputSpec{{FeatureSpec{.name = "text",
                                   .dtype = DType::kInt32,

@@ -7,4 +7,6 @@ std::unique_ptr<Device> MakeTestDevice() {
   return std::make_unique<CpuDevice>();
 }
 
+std::string WhyNoTestDevice() { return ""; }
+
 }  // namespace paramd

@@ -12,4 +12,6 @@ std::unique_ptr<Device> MakeTestDevice() {
       std::make_unique<HostKernelDevice>());
 }
 
+std::string WhyNoTestDevice() { return ""; }
+
 }  // namespace paramd

@@ -2,6 +2,9 @@
 #define PARAMD_WORKER_DEVICE_TESTING_TEST_DEVICE_H_
 
 #include <memory>
+#include <string>
+
+#include "gtest/gtest.h"
 
 #include "worker/device/device.h"
 
@@ -12,6 +15,18 @@ namespace paramd {
 // kernels of a GPU as loops, on an emulated accelerator, each time with other
 // delays, and on a GPU, where there is one.
 std::unique_ptr<Device> MakeTestDevice();
+
+// Why there is none here; empty if there is one.
+std::string WhyNoTestDevice();
+
+// A test on it, which is skipped where there is none.
+class OnTestDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string why = WhyNoTestDevice();
+    if (!why.empty()) GTEST_SKIP() << why;
+  }
+};
 
 }  // namespace paramd
 

@@ -1,0 +1,190 @@
+// What a GPU does with the built-in network: matrix products, copies of pinned
+// memory, and whole steps, weights and gradients of which cross, with and without
+// overlap. Where no GPU can be used it says why and measures nothing.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "google/protobuf/text_format.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "bench/harness/report.h"
+#include "bench/harness/samples.h"
+#include "worker/device/cuda_device.h"
+#include "worker/device/device_choice.h"
+#include "worker/device/device_link.h"
+#include "worker/model/network.h"
+
+namespace paramd {
+namespace {
+
+// Seconds of one of `times` calls.
+template <class Function>
+double Seconds(int times, Function f) {
+  const Time begin = MonotonicNow();
+  for (int i = 0; i < times; ++i) f();
+  return absl::ToDoubleSeconds(MonotonicNow() - begin) / times;
+}
+
+void Products(Device* device, Report* report) {
+  report->Progress("gpu: products");
+  for (const uint64_t side : {256, 1024, 4096}) {
+    const uint64_t bytes = side * side * sizeof(float);
+    const auto a = device->Allocate(bytes);
+    const auto b = device->Allocate(bytes);
+    const auto c = device->Allocate(bytes);
+    const Dims dims = {side, side};
+    const std::vector<float> ones(side * side, 1);
+    device->Copy(ones.data(), bytes, a.get());
+    device->Copy(ones.data(), bytes, b.get());
+    const auto run = [&](int times) {
+      return Seconds(1, [&] {
+               for (int i = 0; i < times; ++i) {
+                 device->Multiply({.m = side, .n = side, .k = side},
+                                  {a.get(), DType::kFloat32, dims},
+                                  {b.get(), DType::kFloat32, dims},
+                                  {c.get(), DType::kFloat32, dims});
+               }
+               device->Finish();
+             }) /
+             times;
+    };
+    run(3);
+    Figure figure{"product_" + std::to_string(side) + ".flops", "Tflop/s", {},
+                  {}};
+    for (int round = 0; round < 5; ++round) {
+      const double size = static_cast<double>(side);
+      figure.values.Add(2e-12 * size * size * size / run(20));
+    }
+    report->Add(figure);
+  }
+}
+
+void Copies(Device* device, Report* report) {
+  report->Progress("gpu: copies");
+  constexpr uint64_t kBytes = uint64_t{256} << 20;
+  DeviceLink& link = *device->link();
+  const auto there = device->Allocate(kBytes);
+  const auto host = link.AllocateHost(kBytes);
+  const auto back = link.AllocateHost(kBytes);
+  CHECK(device->status().ok(), "there is memory for copies");
+  std::memset(host.get(), 1, kBytes);
+  const DeviceLink::Mark mark = link.MakeMark();
+  const auto up = [&] {
+    link.Upload(host.get(), kBytes, there.get());
+    link.MarkUploads(mark);
+    link.Wait(mark);
+  };
+  const auto down = [&] {
+    link.Download(there.get(), kBytes, back.get(), mark);
+    link.Wait(mark);
+  };
+  up();
+  down();
+  Figure upload{"upload_256mib.rate", "GB/s", {}, {}};
+  Figure download{"download_256mib.rate", "GB/s", {}, {}};
+  for (int round = 0; round < 5; ++round) {
+    upload.values.Add(1e-9 * kBytes / Seconds(4, up));
+    download.values.Add(1e-9 * kBytes / Seconds(4, down));
+  }
+  report->Add(upload);
+  report->Add(download);
+}
+
+// A network with a few layers of 16 MB, and a batch.
+class Steps {
+ public:
+  explicit Steps(bool overlaps) {
+    v1::ModelConfig config;
+    CHECK(google::protobuf::TextFormat::ParseFromString(
+              R"(layers { flatten {} }
+                 layers { dense { units: 2048 } } layers { relu {} }
+                 layers { dense { units: 2048 } } layers { relu {} }
+                 layers { dense { units: 2048 } } layers { relu {} }
+                 layers { dense { units: 2048 } } layers { relu {} }
+                 layers { dense { units: 10 } } loss: SOFTMAX_CROSS_ENTROPY)",
+              &config),
+          "the model of the benchmark is read");
+    const InputSpec input = LabelledImages({28, 28}, 10);
+    network_ = *Network::Create(
+        config, input, [overlaps] { return MakeCudaDevice(0, overlaps); });
+    batch_.Reset(input, 512);
+    for (Column& column : batch_.columns) {
+      std::memset(column.tensor().data, 0,
+                  column.tensor().size() * SizeOf(column.spec().dtype));
+    }
+    RandomStream random(1);
+    for (const v1::Variable& variable : network_->variables()) {
+      size_t size = 1;
+      for (const uint64_t dimension : variable.shape()) size *= dimension;
+      values_.emplace_back(size);
+      for (float& value : values_.back()) value = random.Uniform() - 0.5f;
+      gradients_.emplace_back(size);
+    }
+    for (const auto& one : values_) weight_views_.emplace_back(one);
+    for (auto& one : gradients_) {
+      gradient_views_.push_back(absl::MakeSpan(one));
+    }
+  }
+
+  // All weights have changed, as behind a pull.
+  void Run() {
+    for (std::vector<float>& one : values_) {
+      for (size_t i = 0; i < one.size(); i += Exchange::kBlock) one[i] += 1e-6f;
+    }
+    const auto metrics = network_->Step(weight_views_, batch_,
+                                        {.divisor = 512}, gradient_views_,
+                                        [](size_t) {});
+    CHECK(metrics.ok(), "a step is computed");
+  }
+
+ private:
+  Batch batch_;
+  std::unique_ptr<Network> network_;
+  std::vector<std::vector<float>> values_, gradients_;
+  std::vector<absl::Span<const float>> weight_views_;
+  std::vector<absl::Span<float>> gradient_views_;
+};
+
+void Overlap(Report* report) {
+  report->Progress("gpu: steps");
+  Steps with(/*overlaps=*/true);
+  Steps without(/*overlaps=*/false);
+  with.Run();
+  without.Run();
+  Figure figure{"mlp_step.ms", "ms", {}, Figure::Peer{"without overlap", {}}};
+  for (int round = 0; round < 5; ++round) {
+    figure.values.Add(1e3 * Seconds(10, [&] { with.Run(); }));
+    figure.peer->values.Add(1e3 * Seconds(10, [&] { without.Run(); }));
+  }
+  report->Add(figure);
+}
+
+}  // namespace
+}  // namespace paramd
+
+int main(int argc, char** argv) {
+  paramd::Report report("gpu", argc, argv);
+  const auto probe = paramd::ProbeCuda();
+  const auto chosen = paramd::ChooseDevice(
+      "cuda:0", probe, [](absl::string_view) { return true; });
+  if (!chosen.ok()) {
+    std::fprintf(stderr, "gpu: nothing is measured: %s\n",
+                 std::string(chosen.status().message()).c_str());
+    return 0;
+  }
+  std::fprintf(stderr, "gpu: %s\n", Describe(probe).c_str());
+  const auto device = paramd::MakeCudaDevice(0);
+  if (!device->status().ok()) {
+    std::fprintf(stderr, "gpu: %s\n", device->status().ToString().c_str());
+    return 1;
+  }
+  if (report.Wants("products")) paramd::Products(device.get(), &report);
+  if (report.Wants("copies")) paramd::Copies(device.get(), &report);
+  if (report.Wants("overlap")) paramd::Overlap(&report);
+}
