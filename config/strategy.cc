@@ -42,6 +42,11 @@ void CheckStrategySettings(
                      "\" has one in each process; \"mirrored\" or "
                      "\"central_storage\" has several"));
   }
+  if (ReplicasOf(job) > 1 && job.model().custom()) {
+    add("replicas",
+        absl::StrCat("is ", job.replicas(), ", but a model that the program "
+                     "computes itself has one in each process; give 1"));
+  }
   if (UsesServers(job)) return;
   if (job.has_staleness() && job.staleness() != "sync") {
     add("staleness",
