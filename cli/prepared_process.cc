@@ -17,6 +17,7 @@
 #include "cli/run_directory.h"
 #include "cli/version.h"
 #include "config/cluster_agreement.h"
+#include "config/strategy.h"
 #include "coordinator/configuration_log.h"
 #include "coordinator/coordinator_process.h"
 #include "net/grpc_runtime.h"
@@ -287,11 +288,22 @@ absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
       RoleIn(prepared->cluster, prepared->job.config, options));
   LogStart(*prepared);
   RETURN_IF_ERROR(SettleRunDirectory(prepared));
+  const v1::JobConfig& config = prepared->job.config;
+  Membership membership;
+  if (config.strategy() == v1::JobConfig::MIRRORED && ReplicasOf(config) > 1) {
+    prepared->mirrors = Mirrors::Create(prepared->job);
+    membership = prepared->mirrors->first();
+  }
   ASSIGN_OR_RETURN(prepared->process,
                    Process::Create(prepared->role, prepared->job, models,
-                                   options.trace_path));
+                                   options.trace_path, membership));
   RETURN_IF_ERROR(MakeRuntime(options, prepared));
   prepared->process->AddTo(prepared->runtime.get());
+  if (prepared->mirrors != nullptr) {
+    RETURN_IF_ERROR(prepared->mirrors->MakeOthers(
+        prepared->role, models, prepared->process.get(),
+        prepared->runtime.get()));
+  }
   // After those of the parts: it adds to what they say.
   prepared->facts = std::make_unique<ProcessFacts>(
       prepared->cluster, prepared->role.shards,
@@ -312,6 +324,7 @@ absl::Status PrepareToLinger(const RunOptions& options,
   if (prepared->metrics != nullptr) prepared->metrics->SetSource(nullptr);
   prepared->runtime.reset();  // Its port is free again.
   prepared->process.reset();
+  prepared->mirrors.reset();
   RETURN_IF_ERROR(MakeRuntime(options, prepared));
   const ProcessRole& role = prepared->role;
   const uint64_t term = last.configuration().term();

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 
 #include "cli/metrics_endpoint.h"
+#include "cli/mirrors.h"
 #include "cli/process.h"
 #include "cli/process_facts.h"
 #include "cli/process_flags.h"
@@ -38,6 +39,7 @@ struct PreparedProcess {
   LoadedJob job;
   ClusterSpec cluster;
   ProcessRole role;
+  std::unique_ptr<Mirrors> mirrors;   // Null: this process has one copy.
   std::unique_ptr<Process> process;   // Null while it lingers.
   std::vector<FinishedJob> finished;  // Empty until it lingers.
   std::unique_ptr<ProcessFacts> facts;

@@ -10,11 +10,13 @@
 
 #include "base/process_limits.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "checkpoint/initial_values.h"
 #include "cli/memory_limit.h"
 #include "cli/run_directory.h"
+#include "config/strategy.h"
 #include "coordinator/chief_lease.h"
 #include "server/core/optimizer_kernels.h"
 
@@ -45,8 +47,8 @@ const OptimizerKernels* KernelsFor(v1::JobConfig::Cpu cpu) {
 
 absl::StatusOr<std::unique_ptr<Process>> Process::Create(
     const ProcessRole& role, const LoadedJob& job, const ModelFactory& models,
-    const std::string& trace_path) {
-  std::unique_ptr<Process> process(new Process(role, job));
+    const std::string& trace_path, const Membership& membership) {
+  std::unique_ptr<Process> process(new Process(role, job, membership));
   process->trace_path_ = trace_path;
   RETURN_IF_ERROR(process->CreateTrace());
   if (KernelsFor(job.config.cpu()) == nullptr) {
@@ -68,8 +70,9 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Create(
   return process;
 }
 
-Process::Process(const ProcessRole& role, const LoadedJob& job)
-    : role_(role), job_(job) {}
+Process::Process(const ProcessRole& role, const LoadedJob& job,
+                 const Membership& membership)
+    : role_(role), job_(job), membership_(membership) {}
 
 absl::Status Process::CreateTrace() {
   if (trace_path_.empty()) return absl::OkStatus();
@@ -107,8 +110,16 @@ absl::Status Process::CreateWorker(const ModelFactory& models) {
   options.pid = static_cast<uint32_t>(getpid());
   options.job = job_.config;
   options.job_digest = job_.digest;
-  ASSIGN_OR_RETURN(worker_, WorkerProcess::Create(options, models,
-                                                  trace_.get()));
+  ASSIGN_OR_RETURN(worker_, WorkerProcess::Create(options, models, trace_.get(),
+                                                  membership_));
+  if (membership_.exchange == nullptr) return absl::OkStatus();
+  for (const v1::Variable& variable : worker_->variables()) {
+    if (!variable.sparse()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "strategy: \"", StrategyName(job_.config.strategy()),
+        "\" sums whole gradients, but variable '", variable.name(),
+        "' is sparse; choose \"central_storage\" or \"parameter_server\""));
+  }
   return absl::OkStatus();
 }
 
@@ -153,6 +164,32 @@ absl::Status Process::WriteInitialValuesFor(
                    WriteInitialValues(job_.config.checkpoint().directory(),
                                       options->variables, *values));
   return absl::OkStatus();
+}
+
+uint32_t Process::Checksum(Runtime* runtime) const {
+  // What is posted to a runtime that has ended is dropped: that ends the wait.
+  struct Answer {
+    Mutex mutex;
+    CondVar changed;
+    bool done ABSL_GUARDED_BY(mutex) = false;
+    uint32_t sum ABSL_GUARDED_BY(mutex) = 0;
+  };
+  const auto answer = std::make_shared<Answer>();
+  std::shared_ptr<void> dropped(nullptr, [answer](void*) {
+    const MutexLock lock(&answer->mutex);
+    answer->done = true;
+    answer->changed.NotifyAll();
+  });
+  runtime->Post([this, answer, held = std::move(dropped)] {
+    const uint32_t sum = server_ == nullptr ? 0 : server_->Checksum();
+    const MutexLock lock(&answer->mutex);
+    answer->sum = sum;
+    answer->done = true;
+    answer->changed.NotifyAll();
+  });
+  MutexLock lock(&answer->mutex);
+  while (!answer->done) answer->changed.Wait(&answer->mutex);
+  return answer->sum;
 }
 
 void Process::AddTo(Runtime* runtime) {

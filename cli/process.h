@@ -13,6 +13,7 @@
 #include "net/runtime.h"
 #include "server/parameter_server.h"
 #include "worker/chrome_trace.h"
+#include "worker/collective/gradient_exchange.h"
 #include "worker/evaluator/evaluator_process.h"
 #include "worker/worker_process.h"
 
@@ -45,20 +46,27 @@ class Process {
  public:
   // The errors of the parts, each naming the file, layer or directory.
   // `trace_path`: where a worker writes a ChromeTrace at the end of Run; empty:
-  // nowhere.
+  // nowhere. `membership`: of a worker that is one of several with a copy of the
+  // variables each.
   static absl::StatusOr<std::unique_ptr<Process>> Create(
       const ProcessRole& role, const LoadedJob& job,
-      const ModelFactory& models, const std::string& trace_path = "");
+      const ModelFactory& models, const std::string& trace_path = "",
+      const Membership& membership = {});
 
   // Called once.
   void AddTo(Runtime* runtime);
+
+  // Of the variables and slots that a server in this process has, while
+  // `runtime` runs; 0 before and behind. On any other thread.
+  uint32_t Checksum(Runtime* runtime) const;
 
   // The runtime's Run. A chief says meanwhile that it is alive, and stops the
   // runtime with ALREADY_EXISTS if another one has taken over.
   absl::Status Run(Runtime* runtime);
 
  private:
-  Process(const ProcessRole& role, const LoadedJob& job);
+  Process(const ProcessRole& role, const LoadedJob& job,
+          const Membership& membership);
 
   absl::Status CreateTrace();
   absl::Status CreateWorker(const ModelFactory& models);
@@ -71,6 +79,7 @@ class Process {
 
   const ProcessRole role_;
   const LoadedJob job_;
+  const Membership membership_;
   std::string trace_path_;
   std::unique_ptr<ChromeTrace> trace_;  // Null: none is wanted.
   std::unique_ptr<WorkerProcess> worker_;

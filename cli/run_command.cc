@@ -99,6 +99,13 @@ SignalWatcher::Handler EndAtOnce(const std::string& termination_log,
   };
 }
 
+absl::Status RunAll(PreparedProcess* prepared) {
+  if (prepared->process == nullptr) return prepared->runtime->Run();
+  return prepared->mirrors != nullptr
+             ? prepared->mirrors->Run()
+             : prepared->process->Run(prepared->runtime.get());
+}
+
 // Runs the runtime; what came of it. A signal before drains, one behind it ends
 // the process at once.
 absl::Status RunUntilTold(const std::string& termination_log,
@@ -114,9 +121,7 @@ absl::Status RunUntilTold(const std::string& termination_log,
          {"at_most", absl::FormatDuration(drain_timeout)}});
   });
   Log(LogLevel::kInfo, "ready");
-  const absl::Status status = prepared->process != nullptr
-                                  ? prepared->process->Run(runtime)
-                                  : runtime->Run();
+  const absl::Status status = RunAll(prepared);
   watcher->Handle(EndAtOnce(
       termination_log, {ExitCodeOf(status, watcher->signal()),
                         std::string(status.message())}));

@@ -4,11 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/strategy.h"
+
 namespace paramd {
 
 uint64_t ExamplesPerGradient(const v1::JobConfig& job) {
   return uint64_t{job.batch_per_replica()} *
-         std::max<uint64_t>(job.accumulate(), 1);
+         std::max<uint64_t>(job.accumulate(), 1) * ReplicasOf(job);
 }
 
 uint64_t ExamplesPerPush(const v1::JobConfig& job, bool sync) {

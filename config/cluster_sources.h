@@ -30,6 +30,8 @@ struct ClusterSources {
   std::string host_name;
   // What trains, for the sentence about a cluster without servers.
   std::string strategy = "async";
+  // Several workers without servers are a mistake.
+  bool needs_servers = true;
 };
 
 // The variables that stand for flags of ClusterSources: no settings of a job.

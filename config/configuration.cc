@@ -6,17 +6,23 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/batch_rule.h"
+#include "config/strategy.h"
 
 namespace paramd {
 
 absl::StatusOr<Configuration> LoadConfiguration(JobSources job,
                                                 ClusterSources cluster) {
   absl::StatusOr<ClusterSpec> spec = ReadCluster(cluster);
-  job.check_input_files = spec.ok() && spec->worker_index() >= 0;
+  cluster.needs_servers = false;
+  const auto any_strategys = ReadCluster(cluster);
+  job.check_input_files =
+      any_strategys.ok() && any_strategys->worker_index() >= 0;
   absl::StatusOr<LoadedJob> loaded = LoadJob(job);
   if (loaded.ok()) {
     // The sentence about a cluster without servers names what trains.
     cluster.strategy = loaded->config.staleness();
+    cluster.needs_servers =
+        loaded->config.strategy() != v1::JobConfig::MULTI_WORKER_MIRRORED;
     spec = ReadCluster(cluster);
   }
   if (!loaded.ok() && !spec.ok()) {
@@ -25,8 +31,11 @@ absl::StatusOr<Configuration> LoadConfiguration(JobSources job,
   }
   if (!loaded.ok()) return loaded.status();
   if (!spec.ok()) return spec.status();
-  const size_t workers = spec->standalone ? 1 : spec->workers.size();
   v1::JobConfig* const config = &loaded->config;
+  const absl::Status fits = CheckStrategyFits(*config, *spec);
+  if (!fits.ok()) return fits;
+  const size_t workers =
+      (spec->standalone ? 1 : spec->workers.size()) * ReplicasOf(*config);
   const absl::Status divided =
       DeriveBatch(static_cast<uint32_t>(std::max<size_t>(workers, 1)), config);
   if (!divided.ok()) return divided;

@@ -24,6 +24,7 @@
 #include "config/name_pattern.h"
 #include "config/setting.h"
 #include "config/setting_changes.h"
+#include "config/strategy.h"
 #include "config/task_address.h"
 
 namespace paramd {
@@ -234,6 +235,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
                              Excerpt(name), "\""));
   }
   CheckConsistency(config, add);
+  CheckStrategySettings(config, add);
   if (config.global_batch() > 0 && KindOf(reader.PlaceOf("batch_per_replica")) != OriginKind::kDefault) {
     add("batch_per_replica", "follows from global_batch; give one of them");
   }
@@ -283,6 +285,10 @@ absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources) {
     job.config.mutable_input()->mutable_train()->mutable_indices();
   }
   reader.FillDefaults(&job.config);
+  if (!UsesServers(job.config) &&
+      KindOf(reader.PlaceOf("staleness")) == OriginKind::kDefault) {
+    job.config.set_staleness("sync");
+  }
   CheckJob(job.config, reader, &mistakes);
   if (sources.check_input_files) {
     CheckInputFiles(job.config, job.origins, &mistakes);

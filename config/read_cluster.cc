@@ -403,13 +403,14 @@ void ClusterReader::CheckWhoIsThere() {
                                      found, "; somebody has to train",
                                      RenamingHint(*cluster_)));
   }
-  if (spec_.ps.empty() &&
+  if (spec_.ps.empty() && sources_.needs_servers &&
       (spec_.workers.size() > 1 || !spec_.knows_all_workers)) {
     AddToCluster(absl::StrCat(
         "has no 'ps' tasks, ", found, "; the strategy '", sources_.strategy,
         "' trains through parameter servers, so add at least one, as in "
-        "\"ps\": [\"host1:2222\"], or list one worker alone to train in its "
-        "process",
+        "\"ps\": [\"host1:2222\"], list one worker alone to train in its "
+        "process, or choose \"strategy\": \"multi_worker_mirrored\", which "
+        "needs none",
         RenamingHint(*cluster_)));
   }
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 
 #include "config/setting_value.h"
+#include "config/strategy.h"
 
 namespace paramd {
 namespace {
@@ -31,6 +32,21 @@ bool HasPart(const Values& values, const std::string& part) {
 // version that did not know the setting, or nobody had said it.
 bool IsMeant(const Values& recorded, const SettingValue& value) {
   return value.is_default && HasPart(recorded, value.part_of);
+}
+
+// One instant of training is the same under each strategy.
+bool IsOtherStrategy(const Values& recorded, const v1::JobConfig& job) {
+  const auto was = recorded.find("strategy");
+  const std::string before = was == recorded.end()
+                                 ? "\"parameter_server\""
+                                 : was->second;
+  return before != absl::StrCat("\"", StrategyName(job.strategy()), "\"");
+}
+
+bool FollowsFromStrategy(absl::string_view path) {
+  return path == "strategy" || path == "staleness" || path == "replicas" ||
+         path == "batch_per_replica" || path == "push_every" ||
+         path == "backup_workers";
 }
 
 }  // namespace
@@ -56,8 +72,11 @@ SettingChanges ChangesSince(const std::vector<std::string>& recorded,
   Values gone = before;
   SettingChanges changes;
   const bool other_model = !job.checkpoint().allow_missing().empty();
+  const bool other_strategy = IsOtherStrategy(before, job);
   const auto add = [&](const Difference& difference, bool may_change) {
-    const bool may = may_change || (other_model && absl::StartsWith(
+    const bool may = may_change ||
+                     (other_strategy && FollowsFromStrategy(difference.name)) ||
+                     (other_model && absl::StartsWith(
                                                        difference.name,
                                                        "model."));
     (may ? changes.may : changes.may_not).push_back(difference);

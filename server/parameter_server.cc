@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "checkpoint/nonce_file.h"
 #include "checkpoint/restore_reader.h"
@@ -116,6 +117,13 @@ class ParameterServer::Part {
         self, [core = threaded_.get()](CallId call) { core->Withdraw(call); });
   }
 
+  uint32_t Checksum() const {
+    uint32_t sum = 0;
+    if (threaded_ == nullptr) return shard_.Checksum();
+    threaded_->Look([&] { sum = shard_.Checksum(); });
+    return sum;
+  }
+
   void FillStatus(v1::StatusReply* status) const {
     if (threaded_ == nullptr) return shard_.FillStatus(status);
     threaded_->Look([&] { shard_.FillStatus(status); });
@@ -186,6 +194,15 @@ ParameterServer::ParameterServer(const std::vector<Shard::Options>& shards,
 }
 
 ParameterServer::~ParameterServer() = default;
+
+uint32_t ParameterServer::Checksum() const {
+  uint32_t all = 0;
+  for (const auto& part : parts_) {
+    const uint32_t sum = part->Checksum();
+    all = Crc32c(AsBytes(absl::MakeConstSpan(&sum, 1)), all);
+  }
+  return all;
+}
 
 void ParameterServer::FillStatus(v1::StatusReply* status) const {
   if (parts_.size() == 1) return parts_.front()->FillStatus(status);

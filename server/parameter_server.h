@@ -33,6 +33,9 @@ class ParameterServer {
   ParameterServer(const std::vector<Shard::Options>& shards,
                   const OwnDirectories::Settings& settings, Runtime* runtime);
   ~ParameterServer();
+  // Of the content of all its shards: equal contents, equally divided, have equal
+  // ones. REQUIRES: on the runtime's thread.
+  uint32_t Checksum() const;
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;
 

@@ -1,6 +1,7 @@
 #include "worker/worker_process.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
 #include "client/core/weights.h"
+#include "config/strategy.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "worker/best_metric.h"
 #include "worker/evaluation.h"
@@ -74,7 +76,7 @@ absl::Status WorkerProcess::Check(const v1::JobConfig& job,
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
     const Worker::Options& options, const ModelFactory& models,
-    ChromeTrace* trace) {
+    ChromeTrace* trace, const Membership& member) {
   Parts parts;
   ASSIGN_OR_RETURN(parts.training, OpenTrainingData(options.job.input(),
                                                     options.job.seed()));
@@ -98,13 +100,14 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
     worker.observer = parts.observer.get();
   }
   return std::unique_ptr<WorkerProcess>(
-      new WorkerProcess(worker, std::move(parts), trace));
+      new WorkerProcess(worker, std::move(parts), trace, member));
 }
 
 WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
-                             ChromeTrace* trace)
+                             ChromeTrace* trace, const Membership& member)
     : options_(options),
       trace_(trace),
+      member_(member),
       observer_(std::move(parts.observer)),
       best_metric_(std::move(parts.best_metric)),
       training_(std::move(parts.training)),
@@ -112,12 +115,16 @@ WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
       model_(std::move(parts.model)),
       evaluator_(model_->Clone()),
       pool_(GradientBytes(*model_)),
-      step_(options.job, model_.get()),
+      steps_(options.job,
+             member.replicas > 0 ? member.replicas : ReplicasOf(options.job),
+             model_.get()),
       core_(options),
       prefetcher_(*training_, PrefetcherOptions()),
       computing_("compute"),
       evaluating_("evaluate") {
   training_->Measure(trace_, kMeasuredExample);
+  shares_.resize(ReplicasOf(options.job));
+  std::iota(shares_.begin(), shares_.end(), 0);
 }
 
 Prefetcher::Options WorkerProcess::PrefetcherOptions() const {
@@ -175,6 +182,9 @@ void WorkerProcess::AddTo(Runtime* runtime) {
   runtime->HandleIo(v1::AbandonGradient::descriptor(),
                     [this](Outbox::IoItem, Runtime::IoDone done) {
                       abandoned_ = true;
+                      if (member_.exchange != nullptr) {
+                        member_.exchange->Interrupt();
+                      }
                       done({});
                     });
   runtime->HandleIo(v1::CollectEvaluationRows::descriptor(),
@@ -200,12 +210,23 @@ absl::Status WorkerProcess::Announce(const v1::ComputeGradient& request) {
   const Portion wanted =
       ToRange(request.epoch(), request.begin(), request.end());
   // Other contributors, or a step that begins anew: another range than that.
-  if (announced_ != wanted) RETURN_IF_ERROR(prefetcher_.Add(wanted));
+  if (announced_ != wanted) {
+    for (const Portion& range : steps_.RangesOf(request, shares_)) {
+      RETURN_IF_ERROR(prefetcher_.Add(range));
+    }
+  }
   announced_.reset();
   if (!request.has_next()) return absl::OkStatus();
-  const v1::Portion& next = request.next();
-  announced_ = ToRange(next.epoch(), next.begin(), next.end());
-  return prefetcher_.Add(*announced_);
+  const v1::Portion& portion = request.next();
+  announced_ = ToRange(portion.epoch(), portion.begin(), portion.end());
+  v1::ComputeGradient next;
+  next.set_epoch(portion.epoch());
+  next.set_begin(portion.begin());
+  next.set_end(portion.end());
+  for (const Portion& range : steps_.RangesOf(next, shares_)) {
+    RETURN_IF_ERROR(prefetcher_.Add(range));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::TakeBatch(
@@ -242,7 +263,7 @@ IoResult WorkerProcess::CollectRows(const v1::ComputeGradient& request) {
   result.status = Begin(request);
   std::deque<std::unique_ptr<Batch>> batches;
   std::vector<std::vector<uint32_t>> rows(CountSparse(model_->variables()));
-  for (const Portion& range : step_.BatchesOf(request)) {
+  for (const Portion& range : steps_.BatchesOf(request, shares_)) {
     if (!result.status.ok()) return result;
     auto batch = TakeBatch(range);
     result.status = batch.ok()
@@ -261,42 +282,90 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
                                 BufferChain weights) {
   const ChromeTrace::Scope scope(trace_, ChromeTrace::Lane::kCompute, "step");
   IoResult result;
-  if (kept_.empty()) result.status = Begin(request);
-  if (!result.status.ok()) return result;
   std::vector<uint64_t> fresh(model_->variables().size());
   for (size_t v = 0; v < fresh.size(); ++v) {
     if (model_->variables()[v].sparse()) fresh[v] = weights[v].size();
   }
   const GradientPool::Set gradients = pool_.Take(fresh);
-  std::unique_ptr<Batch> batch;
-  const auto next = [&](const Portion& range) -> absl::StatusOr<const Batch*> {
-    if (batch != nullptr) prefetcher_.Recycle(std::move(batch));
-    ASSIGN_OR_RETURN(batch, TakeBatch(range));
-    // What leaves by layers is of one batch.
-    ready_.SetLeftOut(range.size() - batch->size());
-    return batch.get();
-  };
-  const auto computed = step_.Compute(
-      request, ReadWeights(weights, model_->variables()), next, &abandoned_,
-      gradients.mutables,
-      [&](size_t variable) {
-        ready_.Add(static_cast<uint32_t>(variable),
-                   gradients.buffers[variable]);
-      });
-  if (batch != nullptr) prefetcher_.Recycle(std::move(batch));
+  const StepWeights handed = ReadWeights(weights, model_->variables());
+  const auto computed = member_.exchange == nullptr
+                            ? ComputeAlone(request, handed, gradients)
+                            : ComputeAmongMembers(request, handed, gradients);
   if (!computed.ok()) {
     result.status = computed.status();
     return result;
   }
   auto head = std::make_unique<v1::ComputeGradientResult>();
-  SetMetrics(*computed, head.get());
+  SetMetrics(computed->metrics, head.get());
   // Servers divide a step by this: not what a program may say.
   if (request.divide_by() > 0) {
-    head->set_examples(request.end() - request.begin() - step_.left_out());
+    head->set_examples(request.end() - request.begin() - computed->left_out);
   }
   result.head = std::move(head);
   result.payload = {gradients.buffers.begin(), gradients.buffers.end()};
   return result;
+}
+
+ReplicaSteps::Source WorkerProcess::Batches() {
+  return {.take = [this](const Portion& range) { return TakeBatch(range); },
+          .recycle =
+              [this](std::unique_ptr<Batch> batch) {
+                prefetcher_.Recycle(std::move(batch));
+              }};
+}
+
+absl::StatusOr<StepFigures> WorkerProcess::ComputeAlone(
+    const v1::ComputeGradient& request, const StepWeights& weights,
+    const GradientPool::Set& gradients) {
+  if (kept_.empty()) RETURN_IF_ERROR(Begin(request));
+  const bool by_layers = shares_.size() == 1;
+  ReplicaSteps::Source source = Batches();
+  source.take = [&](const Portion& range)
+      -> absl::StatusOr<std::unique_ptr<Batch>> {
+    ASSIGN_OR_RETURN(std::unique_ptr<Batch> batch, TakeBatch(range));
+    // What leaves by layers is of one batch.
+    if (by_layers) ready_.SetLeftOut(range.size() - batch->size());
+    return batch;
+  };
+  ASSIGN_OR_RETURN(
+      const Metrics metrics,
+      steps_.Compute(request, shares_, weights, source, &abandoned_,
+                     gradients.mutables, [&](size_t variable) {
+                       if (!by_layers) return;
+                       ready_.Add(static_cast<uint32_t>(variable),
+                                  gradients.buffers[variable]);
+                     }));
+  return StepFigures{metrics, steps_.left_out()};
+}
+
+absl::StatusOr<StepFigures> WorkerProcess::ComputeAmongMembers(
+    const v1::ComputeGradient& request, const StepWeights& weights,
+    const GradientPool::Set& gradients) {
+  const size_t sums = model_->metrics().size();
+  for (;;) {
+    std::vector<double> figures;
+    ASSIGN_OR_RETURN(
+        GradientExchange::Task task,
+        member_.exchange->Begin(request, gradients.mutables, &figures));
+    if (task.is_done) {
+      announced_.reset();
+      return FromNumbers(figures, sums);
+    }
+    if (shares_ != task.shares) announced_.reset();
+    shares_ = std::move(task.shares);
+    RETURN_IF_ERROR(Begin(request));
+    ASSIGN_OR_RETURN(
+        const Metrics metrics,
+        steps_.Compute(request, shares_, weights, Batches(), &abandoned_,
+                       gradients.mutables, [&](size_t variable) {
+                         member_.exchange->Ready(variable);
+                       }));
+    figures = ToNumbers({metrics, steps_.left_out()}, sums);
+    const absl::Status ended = member_.exchange->End(&figures);
+    if (ended.ok()) return FromNumbers(figures, sums);
+    announced_.reset();
+    if (!absl::IsUnavailable(ended)) return ended;
+  }
 }
 
 void WorkerProcess::FillInput(v1::InputStats* stats) const {
@@ -327,7 +396,7 @@ IoResult WorkerProcess::CollectEvaluationRows() {
 IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
                                  BufferChain weights) {
   IoResult result;
-  if (!evaluator_->evaluates()) {  // Of no examples: there is nothing to say.
+  if (!member_.evaluates || !evaluator_->evaluates()) {  // Of no examples: there is nothing to say.
     auto head = std::make_unique<v1::EvaluateWeightsResult>();
     head->mutable_evaluation()->set_epoch(request.epoch());
     head->mutable_evaluation()->set_final(request.final());

@@ -13,13 +13,15 @@
 #include "net/worker_thread.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "worker/chrome_trace.h"
+#include "worker/collective/gradient_exchange.h"
 #include "worker/core/worker.h"
 #include "worker/gradient_pool.h"
-#include "worker/gradient_step.h"
 #include "worker/input/pipeline.h"
 #include "worker/input/prefetcher.h"
 #include "worker/model_factory.h"
 #include "worker/ready_gradients.h"
+#include "worker/replica_steps.h"
+#include "worker/step_figures.h"
 
 namespace paramd {
 
@@ -28,7 +30,7 @@ namespace paramd {
 //
 // Thread safety: Create and AddTo on one thread, before the runtime runs. Then
 // each thread touches only what is its own: the computing thread model_, pool_,
-// step_, announced_, kept_ and takes from prefetcher_; the evaluating thread
+// steps_, shares_, announced_, kept_ and takes from prefetcher_; the evaluating thread
 // evaluator_; each reads the weights that came with its work. The object outlives
 // the runtime's Run.
 class WorkerProcess {
@@ -37,10 +39,11 @@ class WorkerProcess {
   // naming the file or the layer.
   // `trace`, if it is not null, is told what the worker does and when; names in
   // it are valid until the process is destroyed, before which it is not.
+  // `member`: it is one of several with a copy of the variables each.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> Create(
       const Worker::Options& options,
       const ModelFactory& models = BuiltInModels(),
-      ChromeTrace* trace = nullptr);
+      ChromeTrace* trace = nullptr, const Membership& member = {});
 
   // The errors that Create has for such a job.
   static absl::Status Check(const v1::JobConfig& job,
@@ -72,7 +75,7 @@ class WorkerProcess {
     std::string best_metric;
   };
   WorkerProcess(const Worker::Options& options, Parts parts,
-                ChromeTrace* trace);
+                ChromeTrace* trace, const Membership& member);
 
   Prefetcher::Options PrefetcherOptions() const;
   // Of a step of portion or share, whose examples are to be taken now.
@@ -81,6 +84,14 @@ class WorkerProcess {
   IoResult CollectRows(const v1::ComputeGradient& request);
   // Both drop the weights.
   IoResult Compute(const v1::ComputeGradient& request, BufferChain weights);
+  // Alone, or with the other members: as often as one of these is lost.
+  absl::StatusOr<StepFigures> ComputeAlone(
+      const v1::ComputeGradient& request, const StepWeights& weights,
+      const GradientPool::Set& gradients);
+  absl::StatusOr<StepFigures> ComputeAmongMembers(
+      const v1::ComputeGradient& request, const StepWeights& weights,
+      const GradientPool::Set& gradients);
+  ReplicaSteps::Source Batches();
   // Sync mode: has the request's examples made, unless they are being made
   // already, and behind them those of the next one.
   absl::Status Announce(const v1::ComputeGradient& request);
@@ -94,6 +105,8 @@ class WorkerProcess {
 
   const Worker::Options options_;
   ChromeTrace* const trace_;  // May be null.
+  const Membership member_;
+  std::vector<uint32_t> shares_;  // Of each step, what is computed here.
   const std::unique_ptr<StepObserver> observer_;
   const std::string best_metric_;
   const std::unique_ptr<Pipeline> training_;
@@ -101,7 +114,7 @@ class WorkerProcess {
   const std::unique_ptr<TrainedModel> model_;
   const std::unique_ptr<TrainedModel> evaluator_;
   GradientPool pool_;
-  GradientStep step_;
+  ReplicaSteps steps_;
   // Set by the loop, read by the computing thread; nothing else depends on it.
   std::atomic<bool> abandoned_{false};
   ReadyGradients ready_;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/consistency.h"
+#include "config/strategy.h"
 #include "proto/refusal.h"
 #include "tensor/shape.h"
 
@@ -25,6 +26,13 @@ absl::StatusOr<v1::Consistency> ModeToSet(const v1::SetRequest& request,
         request, absl::StrCat("'", request.key(),
                               "' can't be changed while the job runs; "
                               "'staleness' can"));
+  }
+  if (!UsesServers(job)) {
+    return Invalid(
+        request,
+        absl::StrCat("staleness can't be changed with strategy \"",
+                     StrategyName(job.strategy()),
+                     "\", where each step is the sum of all gradients"));
   }
   auto mode = ParseStaleness(request.value());
   if (!mode.ok()) {

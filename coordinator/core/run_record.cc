@@ -184,4 +184,12 @@ bool RunRecord::decay_changed() const {
          ValueIn(*before_, kDecay) != ValueIn(ours_, kDecay);
 }
 
+bool RunRecord::strategy_changed() const {
+  if (!before_.has_value()) return false;
+  // Runs of before there were strategies were of servers.
+  const std::string before = ValueIn(*before_, "strategy");
+  return (before.empty() ? "\"parameter_server\"" : before) !=
+         ValueIn(ours_, "strategy");
+}
+
 }  // namespace paramd

@@ -53,6 +53,8 @@ class RunRecord {
   int64_t more_epochs() const;
   // Whether optimizer.decay_steps is another one.
   bool decay_changed() const;
+  // Whether the run went on with another strategy until now.
+  bool strategy_changed() const;
   // What the next entries and manifests say.
   const v1::JobRecord& ours() const { return ours_; }
 

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "config/batch_rule.h"
 #include "config/consistency.h"
+#include "config/strategy.h"
 #include "config/server_settings.h"
 #include "coordinator/core/layout.h"
 #include "coordinator/core/variable_match.h"
@@ -278,7 +279,10 @@ absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
   *planned->mutable_optimizer() = job.optimizer();
   const auto consistency = ParseStaleness(job.staleness());
   CHECK(consistency.ok(), "the job's settings were checked");
-  *planned->mutable_consistency() = logged.mode.value_or(*consistency);
+  // What was set while the job ran is of the strategy that it ran with.
+  const bool is_logged = logged.mode.has_value() && UsesServers(job) &&
+                         !record_.strategy_changed();
+  *planned->mutable_consistency() = is_logged ? *logged.mode : *consistency;
   const bool sync = IsSync(*planned);
   if (sync) {
     planned->mutable_consistency()->set_backup_workers(job.backup_workers());

@@ -57,6 +57,10 @@ class Shard : public Core {
 
   // Who this is and what it counted. Fills `server`, nothing of the others.
   void FillStatus(v1::StatusReply* status) const;
+  // Of its content (see ShardContent); 0 while it has none.
+  uint32_t Checksum() const {
+    return data_.content == nullptr ? 0 : data_.content->Checksum();
+  }
 
  private:
   // For the parts, which are made before it.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
+#include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "config/wire_format.h"
 #include "proto/refusal.h"
@@ -552,6 +553,20 @@ absl::StatusOr<ShardContent::Decision> ShardContent::CheckBlock(
   }
   ASSIGN_OR_RETURN(const auto admission, slice->applied().Admit(push, index));
   return Decision{slice, index, admission, block.rows(), /*mean_square=*/0};
+}
+
+uint32_t ShardContent::Checksum() const {
+  uint32_t sum = 0;
+  for (const Slice* const slice : owned_) {
+    for (int b = 0; b < slice->block_count(); ++b) {
+      const Block& block = slice->block(b);
+      const uint64_t applied = block.applied();
+      sum = Crc32c(block.values().bytes(), sum);
+      sum = Crc32c(block.slots().bytes(), sum);
+      sum = Crc32c(AsBytes(absl::MakeConstSpan(&applied, 1)), sum);
+    }
+  }
+  return sum;
 }
 
 }  // namespace paramd

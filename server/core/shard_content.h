@@ -58,6 +58,8 @@ class ShardContent {
 
   // Those of this server, in the order of the layout.
   const std::vector<Slice*>& owned() const { return owned_; }
+  // Of all values, slots and counts of steps: equal contents have equal ones.
+  uint32_t Checksum() const;
   const Optimizer& optimizer() const { return optimizer_; }
   // What lies beside a value of the slice.
   absl::Span<const absl::string_view> slots(const Slice& slice) const {

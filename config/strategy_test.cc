@@ -1,0 +1,85 @@
+#include "config/strategy.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Job = v1::JobConfig;
+
+v1::JobConfig JobOf(Job::Strategy strategy, uint32_t replicas = 1) {
+  v1::JobConfig job;
+  job.set_strategy(strategy);
+  job.set_replicas(replicas);
+  job.set_staleness(strategy == Job::PARAMETER_SERVER ? "async" : "sync");
+  return job;
+}
+
+ClusterSpec ClusterOf(size_t ps, size_t workers) {
+  ClusterSpec cluster;
+  cluster.standalone = false;
+  cluster.ps.assign(ps, "p:1");
+  cluster.workers.assign(workers, "w:1");
+  return cluster;
+}
+
+std::vector<std::string> Wrong(const v1::JobConfig& job) {
+  std::vector<std::string> paths;
+  CheckStrategySettings(job, [&](const std::string& path, auto) {
+    paths.push_back(path);
+  });
+  return paths;
+}
+
+std::string Misfit(Job::Strategy strategy, const ClusterSpec& cluster) {
+  return std::string(CheckStrategyFits(JobOf(strategy), cluster).message());
+}
+
+TEST(StrategyTest, HasTheNameOfTheJobFile) {
+  EXPECT_EQ(StrategyName(Job::MULTI_WORKER_MIRRORED), "multi_worker_mirrored");
+  EXPECT_EQ(StrategyName(Job::STRATEGY_UNSPECIFIED), "parameter_server");
+}
+
+TEST(StrategyTest, OnlySomeHaveSeveralReplicas) {
+  EXPECT_THAT(Wrong(JobOf(Job::PARAMETER_SERVER, 2)), ElementsAre("replicas"));
+  EXPECT_THAT(Wrong(JobOf(Job::ONE_DEVICE, 2)), ElementsAre("replicas"));
+  EXPECT_THAT(Wrong(JobOf(Job::MIRRORED, 2)), IsEmpty());
+  EXPECT_THAT(Wrong(JobOf(Job::CENTRAL_STORAGE, 2)), IsEmpty());
+  EXPECT_THAT(Wrong(JobOf(Job::MULTI_WORKER_MIRRORED, 2)), IsEmpty());
+}
+
+TEST(StrategyTest, WithoutServersEveryStepIsTheSumOfAll) {
+  v1::JobConfig job = JobOf(Job::MIRRORED);
+  job.set_staleness("8");
+  job.set_push_every(2);
+  job.set_backup_workers(1);
+  EXPECT_THAT(Wrong(job),
+              ElementsAre("staleness", "push_every", "backup_workers"));
+  job.set_strategy(Job::PARAMETER_SERVER);
+  EXPECT_THAT(Wrong(job), IsEmpty());
+}
+
+TEST(StrategyTest, AStrategyThatDoesNotFitNamesOneThatDoes) {
+  EXPECT_EQ(Misfit(Job::MIRRORED, ClusterSpec()), "");
+  EXPECT_EQ(Misfit(Job::PARAMETER_SERVER, ClusterOf(1, 2)), "");
+  EXPECT_EQ(Misfit(Job::MULTI_WORKER_MIRRORED, ClusterOf(0, 2)), "");
+  EXPECT_THAT(Misfit(Job::MIRRORED, ClusterOf(0, 2)),
+              HasSubstr("has 2 workers; choose \"multi_worker_mirrored\""));
+  EXPECT_THAT(Misfit(Job::MULTI_WORKER_MIRRORED, ClusterOf(1, 2)),
+              HasSubstr("has 1 ps tasks; choose \"parameter_server\""));
+  ClusterSpec dynamic = ClusterOf(0, 2);
+  dynamic.knows_all_workers = false;
+  EXPECT_THAT(Misfit(Job::MULTI_WORKER_MIRRORED, dynamic),
+              HasSubstr("list every worker"));
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,62 @@
+#ifndef PARAMD_WORKER_COLLECTIVE_GRADIENT_EXCHANGE_H_
+#define PARAMD_WORKER_COLLECTIVE_GRADIENT_EXCHANGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "proto/paramd/v1/storage.pb.h"
+#include "worker/model/trained_model.h"
+
+namespace paramd {
+
+// Where the gradients of members that each keep a copy of the variables come
+// together: each computes some shares of a step, and all get the sum.
+//
+// Thread-safety: of the computing thread, but Ready, which may be called on any
+// while a step is begun, and Interrupt, on any at any time.
+class GradientExchange {
+ public:
+  struct Task {
+    // The shares that this member computes, ascending.
+    std::vector<uint32_t> shares;
+    // The others have done the step already: gradients and figures are those of
+    // all, and nothing is left to compute.
+    bool is_done = false;
+  };
+
+  virtual ~GradientExchange() = default;
+
+  // The step of this range of the input begins; waits until all members are at
+  // it. `gradients` outlive the step, `figures` the call. CANCELLED after
+  // Interrupt; other errors end the training, and name the member.
+  virtual absl::StatusOr<Task> Begin(const v1::ComputeGradient& step,
+                                     GradientSpans gradients,
+                                     std::vector<double>* figures) = 0;
+
+  // This member's gradient of the variable is final; its sum may be begun.
+  virtual void Ready(size_t variable) = 0;
+
+  // Waits for the sums of all variables, this member's figures with them: then
+  // `gradients` and `figures` are those of all. UNAVAILABLE: a member is lost,
+  // and the step is to be begun anew; CANCELLED after Interrupt.
+  virtual absl::Status End(std::vector<double>* figures) = 0;
+
+  // Whoever waits, waits no more.
+  virtual void Interrupt() = 0;
+};
+
+// What a worker is among members that sum their gradients.
+struct Membership {
+  GradientExchange* exchange = nullptr;  // Null: it is alone. Outlives it.
+  // Of the job's replicas, those in this process; 0: all.
+  uint32_t replicas = 0;
+  bool evaluates = true;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_COLLECTIVE_GRADIENT_EXCHANGE_H_

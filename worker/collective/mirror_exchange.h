@@ -1,0 +1,63 @@
+#ifndef PARAMD_WORKER_COLLECTIVE_MIRROR_EXCHANGE_H_
+#define PARAMD_WORKER_COLLECTIVE_MIRROR_EXCHANGE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "worker/collective/bucketed_sum.h"
+#include "worker/collective/collective.h"
+#include "worker/collective/gradient_exchange.h"
+
+namespace paramd {
+
+// The exchange of members of which none is ever lost alone: those of one
+// process. With each step's figures goes which step it is, and every so many
+// steps a checksum of what the member keeps, from before the step: nobody goes on
+// beside a copy that has become another one.
+class MirrorExchange : public GradientExchange {
+ public:
+  struct Options {
+    uint32_t replicas = 1;  // Of this member, of the job's.
+    uint64_t bucket_bytes = uint64_t{4} << 20;
+    uint32_t check_every_steps = 100;  // 0: never.
+    // Of this member's variables and slots, on the computing thread between
+    // steps; nothing changes them then.
+    std::function<uint32_t()> checksum;
+  };
+  MirrorExchange(Options options, std::unique_ptr<Collective> collective);
+
+  absl::StatusOr<Task> Begin(const v1::ComputeGradient& step,
+                             GradientSpans gradients,
+                             std::vector<double>* figures) override;
+  void Ready(size_t variable) override { sum_->Ready(variable); }
+  // INTERNAL, naming the replicas, if their copies differ, or the steps that they
+  // are at.
+  absl::Status End(std::vector<double>* figures) override;
+  void Interrupt() override { collective_->Abort(); }
+
+  // Reductions of a step; 0 before the first.
+  size_t buckets() const { return sum_ == nullptr ? 0 : sum_->buckets(); }
+
+ private:
+  const Options options_;
+  const std::unique_ptr<Collective> collective_;
+  std::unique_ptr<BucketedSum> sum_;
+  uint64_t steps_ = 0;
+  // What goes with the figures: epoch, begin, whether there is a checksum, and
+  // the checksum.
+  std::vector<double> header_;
+};
+
+// What the headers of all members, one behind the other by rank, say of copies
+// that have become different. `member`: what one is called, "replica".
+absl::Status CheckHeaders(absl::Span<const double> headers, const char* member);
+// As long is one.
+constexpr size_t kHeaderNumbers = 4;
+std::vector<double> MakeHeader(const v1::ComputeGradient& step,
+                               const std::function<uint32_t()>& checksum);
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_COLLECTIVE_MIRROR_EXCHANGE_H_

@@ -1,0 +1,116 @@
+#ifndef PARAMD_WORKER_REPLICA_STEPS_H_
+#define PARAMD_WORKER_REPLICA_STEPS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "net/worker_thread.h"
+#include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/storage.pb.h"
+#include "worker/gradient_step.h"
+#include "worker/input/batch.h"
+#include "worker/model/trained_model.h"
+
+namespace paramd {
+
+// The gradient of a step of several shares, each computed by a replica of the
+// model on a thread of its own, all on the same weights.
+//
+// A job of N replicas divides each step into N shares of accumulate x
+// batch_per_replica consecutive examples, as sync mode divides it among N
+// workers. Shares are added in their order, whoever computes them, and whenever
+// they are done: the sum has the bits of N workers with one replica.
+//
+// Not thread-safe: of the computing thread, which computes the first share.
+class ReplicaSteps {
+ public:
+  // Where the batches of a step come from: in the order of BatchesOf.
+  struct Source {
+    std::function<absl::StatusOr<std::unique_ptr<Batch>>(const Portion&)> take;
+    std::function<void(std::unique_ptr<Batch>)> recycle;
+  };
+
+  // `model`, the first replica, outlives it; the others are clones. `replicas`
+  // of the job's are here: at most so many shares are computed at a time.
+  ReplicaSteps(const v1::JobConfig& job, uint32_t replicas,
+               TrainedModel* model);
+
+  // What the share numbers `shares` of a step are, in order; those that are
+  // empty, at the end of an epoch, are left out. Where the job has one replica
+  // the whole is share 0.
+  std::vector<Portion> RangesOf(const v1::ComputeGradient& request,
+                                absl::Span<const uint32_t> shares) const;
+  // The ranges whose batches Compute takes, in order.
+  std::vector<Portion> BatchesOf(const v1::ComputeGradient& request,
+                                 absl::Span<const uint32_t> shares) const;
+
+  // As GradientStep::Compute, of the shares alone. Without any the gradients
+  // become -0, which changes no number that it is added to. `ready` may be
+  // called on any thread, on one at a time for each variable.
+  absl::StatusOr<Metrics> Compute(const v1::ComputeGradient& request,
+                                  absl::Span<const uint32_t> shares,
+                                  const StepWeights& weights,
+                                  const Source& source,
+                                  const std::atomic<bool>* abandoned,
+                                  GradientSpans gradients,
+                                  TrainedModel::Ready ready);
+
+  // Examples of those shares that the input left out.
+  uint64_t left_out() const { return left_out_; }
+
+ private:
+  // A replica and the share that it computes.
+  struct Replica {
+    std::unique_ptr<TrainedModel> clone;  // Null: the first one's model.
+    std::unique_ptr<GradientStep> step;
+    std::unique_ptr<WorkerThread> thread;  // Null: the computing one.
+  };
+  // One share of the present step.
+  struct Share {
+    Portion range;
+    std::vector<std::unique_ptr<Batch>> batches;
+    std::vector<absl::Span<float>> gradients;
+    std::vector<char> told;  // By variable: it was ready within the step.
+    absl::Status status;
+    Metrics metrics;
+    uint64_t left_out = 0;
+  };
+  using Values = std::vector<std::vector<float>>;  // By variable.
+
+  absl::StatusOr<Metrics> ComputeOne(const v1::ComputeGradient& request,
+                                     const Portion& range,
+                                     const StepWeights& weights,
+                                     const Source& source,
+                                     const std::atomic<bool>* abandoned,
+                                     GradientSpans gradients,
+                                     TrainedModel::Ready ready);
+  // Shares of these ranges, whose gradients lie in memory of their own but the
+  // first one's.
+  std::vector<Share> MakeShares(absl::Span<const Portion> ranges,
+                                GradientSpans gradients);
+  absl::Status TakeBatches(const v1::ComputeGradient& request,
+                           const Source& source, std::vector<Share>* shares);
+  // Each share on the thread of its replica; returns when all are done.
+  void RunShares(const v1::ComputeGradient& request, const StepWeights& weights,
+                 const std::atomic<bool>* abandoned, std::vector<Share>* shares,
+                 TrainedModel::Ready ready);
+  void RunShare(const v1::ComputeGradient& request, const StepWeights& weights,
+                const std::atomic<bool>* abandoned, Replica* replica,
+                Share* share, TrainedModel::Ready ready);
+
+  const uint64_t share_;  // Examples.
+  const uint32_t all_;    // Replicas of the job.
+  std::vector<Replica> replicas_;
+  std::vector<Values> memory_;  // Of shares behind the first.
+  uint64_t left_out_ = 0;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_REPLICA_STEPS_H_
