@@ -11,8 +11,7 @@ namespace {
 using Job = v1::JobConfig;
 
 bool HasSeveralReplicas(Job::Strategy strategy) {
-  return strategy == Job::MIRRORED || strategy == Job::CENTRAL_STORAGE ||
-         strategy == Job::MULTI_WORKER_MIRRORED;
+  return strategy == Job::MIRRORED || strategy == Job::CENTRAL_STORAGE;
 }
 
 }  // namespace
@@ -77,19 +76,10 @@ absl::Status CheckStrategyFits(const Job& job, const ClusterSpec& cluster) {
         cluster.ps.size(), " ps tasks; choose \"parameter_server\", which ",
         "fits such a cluster"));
   }
-  if (job.strategy() != Job::MULTI_WORKER_MIRRORED) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "strategy: \"", name, "\" runs in one process, but the cluster has ",
-        cluster.workers.size(), " workers; choose \"multi_worker_mirrored\", "
-        "which fits such a cluster"));
-  }
-  if (!cluster.knows_all_workers) {
-    return absl::InvalidArgumentError(
-        "strategy: \"multi_worker_mirrored\" needs to know how many workers "
-        "there are, and this task is not told of all; list every worker in "
-        "TF_CONFIG, or choose \"parameter_server\" and add a ps");
-  }
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "strategy: \"", name, "\" runs in one process, but the cluster has ",
+      cluster.workers.size(), " workers; add a ps and choose "
+      "\"parameter_server\", with \"staleness\": \"sync\" for the same sums"));
 }
 
 }  // namespace paramd

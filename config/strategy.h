@@ -13,7 +13,7 @@
 
 namespace paramd {
 
-// "multi_worker_mirrored", as the job file has it.
+// "central_storage", as the job file has it.
 std::string StrategyName(v1::JobConfig::Strategy strategy);
 
 // Variables are on parameter servers, of other processes or of this one.

@@ -44,7 +44,7 @@ std::string Misfit(Job::Strategy strategy, const ClusterSpec& cluster) {
 }
 
 TEST(StrategyTest, HasTheNameOfTheJobFile) {
-  EXPECT_EQ(StrategyName(Job::MULTI_WORKER_MIRRORED), "multi_worker_mirrored");
+  EXPECT_EQ(StrategyName(Job::CENTRAL_STORAGE), "central_storage");
   EXPECT_EQ(StrategyName(Job::STRATEGY_UNSPECIFIED), "parameter_server");
 }
 
@@ -53,7 +53,6 @@ TEST(StrategyTest, OnlySomeHaveSeveralReplicas) {
   EXPECT_THAT(Wrong(JobOf(Job::ONE_DEVICE, 2)), ElementsAre("replicas"));
   EXPECT_THAT(Wrong(JobOf(Job::MIRRORED, 2)), IsEmpty());
   EXPECT_THAT(Wrong(JobOf(Job::CENTRAL_STORAGE, 2)), IsEmpty());
-  EXPECT_THAT(Wrong(JobOf(Job::MULTI_WORKER_MIRRORED, 2)), IsEmpty());
 }
 
 TEST(StrategyTest, WithoutServersEveryStepIsTheSumOfAll) {
@@ -70,15 +69,10 @@ TEST(StrategyTest, WithoutServersEveryStepIsTheSumOfAll) {
 TEST(StrategyTest, AStrategyThatDoesNotFitNamesOneThatDoes) {
   EXPECT_EQ(Misfit(Job::MIRRORED, ClusterSpec()), "");
   EXPECT_EQ(Misfit(Job::PARAMETER_SERVER, ClusterOf(1, 2)), "");
-  EXPECT_EQ(Misfit(Job::MULTI_WORKER_MIRRORED, ClusterOf(0, 2)), "");
   EXPECT_THAT(Misfit(Job::MIRRORED, ClusterOf(0, 2)),
-              HasSubstr("has 2 workers; choose \"multi_worker_mirrored\""));
-  EXPECT_THAT(Misfit(Job::MULTI_WORKER_MIRRORED, ClusterOf(1, 2)),
+              HasSubstr("has 2 workers; add a ps and choose"));
+  EXPECT_THAT(Misfit(Job::CENTRAL_STORAGE, ClusterOf(1, 2)),
               HasSubstr("has 1 ps tasks; choose \"parameter_server\""));
-  ClusterSpec dynamic = ClusterOf(0, 2);
-  dynamic.knows_all_workers = false;
-  EXPECT_THAT(Misfit(Job::MULTI_WORKER_MIRRORED, dynamic),
-              HasSubstr("list every worker"));
 }
 
 }  // namespace

@@ -120,10 +120,10 @@ class StrategiesTest(unittest.TestCase):
                  'choose strategy "parameter_server"'),
                 (["--strategy=mirrored", "--cluster=worker=a:1,b:1",
                   "--task_type=worker", "--task_index=0"],
-                 'choose "multi_worker_mirrored"'),
+                 'add a ps and choose "parameter_server"'),
                 (["--cluster=worker=a:1,b:1", "--task_type=worker",
                   "--task_index=0"],
-                 '"strategy": "multi_worker_mirrored"')]:
+                 "has no 'ps' tasks")]:
             run = paramd.Run("run", "--job", self.job, *flags)
             self.assertEqual(run.wait(), 2, run.output)
             self.assertIn(sentence, run.output)
