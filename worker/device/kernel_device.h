@@ -287,17 +287,18 @@ class KernelDevice : public Base {
   }
 
   void DotPairs(const ConstTensor& input, const Tensor& output) override {
-    this->Run(output.size(), kernels::DotPairs{In(input), Out(output),
-                                               input.dims[1], input.dims[2]});
+    this->Run(output.size(),
+              kernels::DotPairs{FloatsOf(input), FloatsOf(output),
+                                input.dims[1], input.dims[2]});
   }
 
   void DotPairsBackward(const ConstTensor& input,
                         const ConstTensor& output_gradient,
                         const Tensor& input_gradient) override {
     this->Run(input.size(),
-              kernels::DotPairsBackward{In(input), In(output_gradient),
-                                        Out(input_gradient), input.dims[1],
-                                        input.dims[2]});
+              kernels::DotPairsBackward{
+                  FloatsOf(input), FloatsOf(output_gradient),
+                  FloatsOf(input_gradient), input.dims[1], input.dims[2]});
   }
 
   void CopyColumns(const ConstTensor& from, uint64_t from_first,
@@ -306,9 +307,9 @@ class KernelDevice : public Base {
     const uint64_t rows = to.dims[0];
     if (rows == 0) return;
     this->Run(rows * columns,
-              kernels::CopyColumns{In(from) + from_first, from.size() / rows,
-                                   Out(to) + to_first, to.size() / rows,
-                                   columns});
+              kernels::CopyColumns{FloatsOf(from) + from_first,
+                                   from.size() / rows, FloatsOf(to) + to_first,
+                                   to.size() / rows, columns});
   }
 
   void AddRow(const ConstTensor& in, const ConstTensor& row,
