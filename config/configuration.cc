@@ -21,8 +21,7 @@ absl::StatusOr<Configuration> LoadConfiguration(JobSources job,
   if (loaded.ok()) {
     // The sentence about a cluster without servers names what trains.
     cluster.strategy = loaded->config.staleness();
-    cluster.needs_servers =
-        loaded->config.strategy() != v1::JobConfig::MULTI_WORKER_MIRRORED;
+    cluster.needs_servers = UsesServers(loaded->config);
     spec = ReadCluster(cluster);
   }
   if (!loaded.ok() && !spec.ok()) {

@@ -408,9 +408,8 @@ void ClusterReader::CheckWhoIsThere() {
     AddToCluster(absl::StrCat(
         "has no 'ps' tasks, ", found, "; the strategy '", sources_.strategy,
         "' trains through parameter servers, so add at least one, as in "
-        "\"ps\": [\"host1:2222\"], list one worker alone to train in its "
-        "process, or choose \"strategy\": \"multi_worker_mirrored\", which "
-        "needs none",
+        "\"ps\": [\"host1:2222\"], or list one worker alone to train in its "
+        "process",
         RenamingHint(*cluster_)));
   }
 }

@@ -47,6 +47,11 @@ void CheckStrategySettings(
         absl::StrCat("is ", job.replicas(), ", but a model that the program "
                      "computes itself has one in each process; give 1"));
   }
+  if (!job.backup_and_restore().directory().empty()) {
+    add("backup_and_restore.directory",
+        "is not there yet; a run goes on from its checkpoints when it is "
+        "started with the same run_dir: give checkpoint.every_steps");
+  }
   if (UsesServers(job)) return;
   if (job.has_staleness() && job.staleness() != "sync") {
     add("staleness",
@@ -77,19 +82,16 @@ absl::Status CheckStrategyFits(const Job& job, const ClusterSpec& cluster) {
         cluster.ps.size(), " ps tasks; choose \"parameter_server\", which ",
         "fits such a cluster"));
   }
-  if (job.strategy() != Job::MULTI_WORKER_MIRRORED) {
+  if (job.strategy() == Job::MULTI_WORKER_MIRRORED) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "strategy: \"", name, "\" runs in one process, but the cluster has ",
-        cluster.workers.size(), " workers; choose \"multi_worker_mirrored\", "
-        "which fits such a cluster"));
+        "strategy: \"", name, "\" of several processes is not there yet; with ",
+        "the ", cluster.workers.size(), " workers of this cluster choose ",
+        "\"parameter_server\" with staleness \"sync\" and add a ps"));
   }
-  if (!cluster.knows_all_workers) {
-    return absl::InvalidArgumentError(
-        "strategy: \"multi_worker_mirrored\" needs to know how many workers "
-        "there are, and this task is not told of all; list every worker in "
-        "TF_CONFIG, or choose \"parameter_server\" and add a ps");
-  }
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "strategy: \"", name, "\" runs in one process, but the cluster has ",
+      cluster.workers.size(), " workers; choose \"parameter_server\" and add "
+      "a ps"));
 }
 
 }  // namespace paramd

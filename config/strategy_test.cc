@@ -70,15 +70,19 @@ TEST(StrategyTest, WithoutServersEveryStepIsTheSumOfAll) {
 TEST(StrategyTest, AStrategyThatDoesNotFitNamesOneThatDoes) {
   EXPECT_EQ(Misfit(Job::MIRRORED, ClusterSpec()), "");
   EXPECT_EQ(Misfit(Job::PARAMETER_SERVER, ClusterOf(1, 2)), "");
-  EXPECT_EQ(Misfit(Job::MULTI_WORKER_MIRRORED, ClusterOf(0, 2)), "");
+  EXPECT_EQ(Misfit(Job::MULTI_WORKER_MIRRORED, ClusterSpec()), "");
   EXPECT_THAT(Misfit(Job::MIRRORED, ClusterOf(0, 2)),
-              HasSubstr("has 2 workers; choose \"multi_worker_mirrored\""));
+              HasSubstr("has 2 workers; choose \"parameter_server\""));
+  EXPECT_THAT(Misfit(Job::MULTI_WORKER_MIRRORED, ClusterOf(0, 2)),
+              HasSubstr("not there yet; with the 2 workers"));
   EXPECT_THAT(Misfit(Job::MULTI_WORKER_MIRRORED, ClusterOf(1, 2)),
               HasSubstr("has 1 ps tasks; choose \"parameter_server\""));
-  ClusterSpec dynamic = ClusterOf(0, 2);
-  dynamic.knows_all_workers = false;
-  EXPECT_THAT(Misfit(Job::MULTI_WORKER_MIRRORED, dynamic),
-              HasSubstr("list every worker"));
+}
+
+TEST(StrategyTest, ABackupIsRefusedRatherThanLeftOut) {
+  v1::JobConfig job = JobOf(Job::PARAMETER_SERVER);
+  job.mutable_backup_and_restore()->set_directory("/backup");
+  EXPECT_THAT(Wrong(job), ElementsAre("backup_and_restore.directory"));
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ class MirrorExchangeTest : public ::testing::Test {
       MirrorExchange::Options options;
       options.replicas = 2;
       options.check_every_steps = 2;
-      options.checksum = [this, r, calls = 0]() mutable {
-        return ++calls > differs_after_ ? static_cast<uint32_t>(r) : 7;
+      options.checksum = [this, r, calls = std::make_shared<int>(0)] {
+        return ++*calls > differs_after_ ? static_cast<uint32_t>(r) : 7;
       };
       threads.emplace_back([this, r, steps, &ended, options,
                             member = std::move(members[r])]() mutable {
@@ -91,7 +91,9 @@ TEST_F(MirrorExchangeTest, MembersAtDifferentStepsAreNamedAndEndAll) {
 
 TEST_F(MirrorExchangeTest, WhoIsInterruptedEndsAsCancelled) {
   auto members = MakeInProcessCollective(2);
-  MirrorExchange exchange({.replicas = 2}, std::move(members[0]));
+  MirrorExchange::Options options;
+  options.replicas = 2;
+  MirrorExchange exchange(options, std::move(members[0]));
   std::thread other([&] { exchange.Interrupt(); });
   EXPECT_TRUE(absl::IsCancelled(Step(0, 0, &exchange)));
   other.join();
