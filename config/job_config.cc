@@ -234,8 +234,8 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
                              "'-' and not begin with '.'; found \"",
                              Excerpt(name), "\""));
   }
+  CheckStrategySettings(config, add);  // First: it says more of staleness.
   CheckConsistency(config, add);
-  CheckStrategySettings(config, add);
   if (config.global_batch() > 0 && KindOf(reader.PlaceOf("batch_per_replica")) != OriginKind::kDefault) {
     add("batch_per_replica", "follows from global_batch; give one of them");
   }

@@ -47,7 +47,11 @@ class StrategiesTest(unittest.TestCase):
         own = [f"--run_dir={run_dir}"] if run_dir else []
         run = paramd.Run(*command, "--job", self.job, *own, *flags)
         self.assertEqual(run.wait(), 0, run.output)
-        return paramd.tensors(run_dir) if run_dir else run.tensors()
+        return self.tensors(run_dir) if run_dir else run.tensors()
+
+    def tensors(self, run_dir):
+        return paramd.tensors(os.path.join(run_dir, "checkpoints",
+                                           paramd.checkpoints(run_dir)[-1]))
 
     def assert_same(self, found, expected):
         self.assertEqual(sorted(found), sorted(expected))
@@ -107,7 +111,7 @@ class StrategiesTest(unittest.TestCase):
         run.wait()
         run = paramd.Run(*command)
         self.assertEqual(run.wait(), 0, run.output)
-        self.assert_same(paramd.tensors(run_dir), undisturbed)
+        self.assert_same(self.tensors(run_dir), undisturbed)
 
     def test_what_a_strategy_cannot_do_is_said_at_once(self):
         for flags, sentence in [

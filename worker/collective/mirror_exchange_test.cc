@@ -26,8 +26,8 @@ class MirrorExchangeTest : public ::testing::Test {
       MirrorExchange::Options options;
       options.replicas = 2;
       options.check_every_steps = 2;
-      options.checksum = [this, r] {
-        return ++checksums_[r] > differs_after_ ? static_cast<uint32_t>(r) : 7;
+      options.checksum = [this, r, calls = std::make_shared<int>(0)] {
+        return ++*calls > differs_after_ ? static_cast<uint32_t>(r) : 7;
       };
       threads.emplace_back([this, r, steps, &ended, options,
                             member = std::move(members[r])]() mutable {
