@@ -28,8 +28,8 @@ std::string DirectoryOf(const v1::JobConfig& job) {
 // What nobody reads is not written.
 constexpr uint64_t kNever = 1000000000000;
 
-// Files below `from`, which never change once they have their names, are linked;
-// where that can't be, copied.
+// Files below `from`, which never change once they have their names, are
+// linked; where that can't be, copied.
 absl::Status LinkTree(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::create_directories(to, error);

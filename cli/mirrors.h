@@ -16,8 +16,8 @@
 
 namespace paramd {
 
-// The replicas of strategy "mirrored" in this process: each is a whole job of its
-// own, with a runtime on a thread of its own, and computes its share of each
+// The replicas of strategy "mirrored" in this process: each is a whole job of
+// its own, with a runtime on a thread of its own, and computes its share of each
 // step; the sum of all gradients is what each applies. The first one is the run
 // that people see. The others begin with a copy of its directory, in
 //
@@ -29,14 +29,14 @@ namespace paramd {
 // process.
 class Mirrors {
  public:
-  // Of `job.replicas`, at least two. The errors of the parts.
+  // Of `job.replicas`, at least two.
   static std::unique_ptr<Mirrors> Create(const LoadedJob& job);
 
   // Of the first replica.
   Membership first();
 
-  // Makes the others. REQUIRES: `first`, of `role`, has its run's directory, and
-  // does not run; both outlive Run.
+  // Makes the others; the errors of their parts. REQUIRES: `first`, of `role`,
+  // has its run's directory and does not run; both outlive Run.
   absl::Status MakeOthers(const ProcessRole& role, const ModelFactory& models,
                           Process* first, Runtime* runtime);
 

@@ -37,8 +37,8 @@ class Countdown {
   size_t left_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Adds each variable's gradients up as soon as all shares have it, on the thread
-// of the last one.
+// Adds each variable's gradients up as soon as all shares have it, on the
+// thread of the last one.
 class OrderedSum {
  public:
   using Gradients = std::vector<absl::Span<float>>;

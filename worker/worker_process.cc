@@ -396,7 +396,8 @@ IoResult WorkerProcess::CollectEvaluationRows() {
 IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
                                  BufferChain weights) {
   IoResult result;
-  if (!member_.evaluates || !evaluator_->evaluates()) {  // Of no examples: there is nothing to say.
+  // Of no examples: there is nothing to say.
+  if (!member_.evaluates || !evaluator_->evaluates()) {
     auto head = std::make_unique<v1::EvaluateWeightsResult>();
     head->mutable_evaluation()->set_epoch(request.epoch());
     head->mutable_evaluation()->set_final(request.final());

@@ -15,8 +15,8 @@
 
 namespace paramd {
 
-// The gradients of a step on their way to their sums over all members, while the
-// layers before them are still computed.
+// The gradients of a step on their way to their sums over all members, while
+// the layers before them are still computed.
 //
 // Variables go in buckets, from the last to the first, which is the order in
 // which a backward pass has them: as many as have `bucket_bytes` together, at

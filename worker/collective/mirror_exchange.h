@@ -14,8 +14,8 @@ namespace paramd {
 
 // The exchange of members of which none is ever lost alone: those of one
 // process. With each step's figures goes which step it is, and every so many
-// steps a checksum of what the member keeps, from before the step: nobody goes on
-// beside a copy that has become another one.
+// steps a checksum of what the member keeps, from before the step: nobody goes
+// on beside a copy that has become another one.
 class MirrorExchange : public GradientExchange {
  public:
   struct Options {
@@ -32,8 +32,8 @@ class MirrorExchange : public GradientExchange {
                              GradientSpans gradients,
                              std::vector<double>* figures) override;
   void Ready(size_t variable) override { sum_->Ready(variable); }
-  // INTERNAL, naming the replicas, if their copies differ, or the steps that they
-  // are at.
+  // INTERNAL, naming the replicas, if their copies differ, or the steps that
+  // they are at.
   absl::Status End(std::vector<double>* figures) override;
   void Interrupt() override { collective_->Abort(); }
 
