@@ -117,10 +117,15 @@ class ModelTrainer {
 
   IoResult CollectEvaluationRows() {
     IoResult result;
-    auto rows = RowsReadBy(test_, *model_);
-    result.status = rows.status();
-    if (!rows.ok()) return result;
-    result.payload = PackRows(*std::move(rows));
+    std::vector<std::vector<uint32_t>> rows(CountSparse(model_->variables()));
+    Batch batch;
+    result.status = test_.Read(
+        {.epoch = 0, .begin = 0, .end = test_.size()}, &batch);
+    if (result.status.ok()) {
+      result.status = model_->FindRows(batch, absl::MakeSpan(rows));
+    }
+    if (!result.status.ok()) return result;
+    result.payload = PackRows(std::move(rows));
     result.head = std::make_unique<v1::CollectEvaluationRowsResult>();
     return result;
   }
