@@ -185,11 +185,12 @@ bool RunRecord::decay_changed() const {
 }
 
 bool RunRecord::strategy_changed() const {
-  if (!before_.has_value()) return false;
   // Runs of before there were strategies were of servers.
-  const std::string before = ValueIn(*before_, "strategy");
-  return (before.empty() ? "\"parameter_server\"" : before) !=
-         ValueIn(ours_, "strategy");
+  const auto strategy = [](const v1::JobRecord& record) {
+    const std::string value = ValueIn(record, "strategy");
+    return value.empty() ? "\"parameter_server\"" : value;
+  };
+  return before_.has_value() && strategy(*before_) != strategy(ours_);
 }
 
 }  // namespace paramd

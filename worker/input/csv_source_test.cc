@@ -57,8 +57,6 @@ TEST(CsvSourceTest, ColumnsAreNumberedWithoutAHeader) {
   config.set_header(false);
   config.set_label("0");
   config.clear_class_names();
-  config.set_classes(2);
-  config.clear_class_names();
   config.add_columns("2");
   const auto source = OpenCsv("", config);
   ASSERT_TRUE(source.ok()) << source.status();
