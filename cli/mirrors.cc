@@ -166,7 +166,7 @@ absl::Status Mirrors::Run() {
   std::error_code error;
   fs::remove_all(DirectoryOf(job_.config), error);
   const MutexLock lock(&mutex_);
-  return absl::IsCancelled(status) && !failure_.ok() ? failure_ : status;
+  return !status.ok() && !failure_.ok() ? failure_ : status;
 }
 
 }  // namespace paramd

@@ -143,6 +143,11 @@ void WorkerProcess::AddTo(Runtime* runtime) {
         core_.FillStatus(MonotonicNow(), status);
         FillInput(status->mutable_worker()->mutable_input());
       });
+  HandleComputing(runtime);
+  HandleEvaluating(runtime);
+}
+
+void WorkerProcess::HandleComputing(Runtime* runtime) {
   runtime->HandleIo(
       v1::FetchPortion::descriptor(),
       [this](Outbox::IoItem item, Runtime::IoDone done) {
@@ -187,6 +192,9 @@ void WorkerProcess::AddTo(Runtime* runtime) {
                       }
                       done({});
                     });
+}
+
+void WorkerProcess::HandleEvaluating(Runtime* runtime) {
   runtime->HandleIo(v1::CollectEvaluationRows::descriptor(),
                     [this](Outbox::IoItem, Runtime::IoDone done) {
                       evaluating_.Post([this, done = std::move(done)]() {
@@ -342,30 +350,28 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeAmongMembers(
     const v1::ComputeGradient& request, const StepWeights& weights,
     const GradientPool::Set& gradients) {
   const size_t sums = model_->metrics().size();
-  for (;;) {
-    std::vector<double> figures;
-    ASSIGN_OR_RETURN(
-        GradientExchange::Task task,
-        member_.exchange->Begin(request, gradients.mutables, &figures));
-    if (task.is_done) {
-      announced_.reset();
-      return FromNumbers(figures, sums);
-    }
-    if (shares_ != task.shares) announced_.reset();
-    shares_ = std::move(task.shares);
+  std::vector<uint32_t> shares =
+      member_.exchange->Begin(request, gradients.mutables);
+  if (shares_ != shares) announced_.reset();
+  shares_ = std::move(shares);
+  const auto compute = [&]() -> absl::StatusOr<Metrics> {
     RETURN_IF_ERROR(Begin(request));
-    ASSIGN_OR_RETURN(
-        const Metrics metrics,
-        steps_.Compute(request, shares_, weights, Batches(), &abandoned_,
-                       gradients.mutables, [&](size_t variable) {
-                         member_.exchange->Ready(variable);
-                       }));
-    figures = ToNumbers({metrics, steps_.left_out()}, sums);
-    const absl::Status ended = member_.exchange->End(&figures);
-    if (ended.ok()) return FromNumbers(figures, sums);
-    announced_.reset();
-    if (!absl::IsUnavailable(ended)) return ended;
+    return steps_.Compute(request, shares_, weights, Batches(), &abandoned_,
+                          gradients.mutables, [&](size_t variable) {
+                            member_.exchange->Ready(variable);
+                          });
+  };
+  const absl::StatusOr<Metrics> computed = compute();
+  std::vector<double> figures;
+  if (computed.ok()) {
+    figures = ToNumbers({*computed, steps_.left_out()}, sums);
+  } else {
+    member_.exchange->Interrupt();  // The others wait for this one in vain.
   }
+  const absl::Status ended = member_.exchange->End(&figures);
+  RETURN_IF_ERROR(computed.status());
+  RETURN_IF_ERROR(ended);
+  return FromNumbers(figures, sums);
 }
 
 void WorkerProcess::FillInput(v1::InputStats* stats) const {

@@ -78,13 +78,15 @@ class WorkerProcess {
                 ChromeTrace* trace, const Membership& member);
 
   Prefetcher::Options PrefetcherOptions() const;
+  void HandleComputing(Runtime* runtime);
+  void HandleEvaluating(Runtime* runtime);
   // Of a step of portion or share, whose examples are to be taken now.
   absl::Status Begin(const v1::ComputeGradient& request);
   // Fetches the examples of a computation and keeps them for it.
   IoResult CollectRows(const v1::ComputeGradient& request);
   // Both drop the weights.
   IoResult Compute(const v1::ComputeGradient& request, BufferChain weights);
-  // Alone, or with the other members: as often as one of these is lost.
+  // Alone, or with the other members.
   absl::StatusOr<StepFigures> ComputeAlone(
       const v1::ComputeGradient& request, const StepWeights& weights,
       const GradientPool::Set& gradients);

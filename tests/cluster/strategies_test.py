@@ -113,6 +113,23 @@ class StrategiesTest(unittest.TestCase):
         self.assertEqual(run.wait(), 0, run.output)
         self.assert_same(self.tensors(run_dir), undisturbed)
 
+    def test_a_broken_example_ends_all_replicas_and_is_named(self):
+        table = os.path.join(self.directory, "table.csv")
+        with open(table, "w", encoding="utf-8") as file:
+            file.write("kind,x\n" + "0,1\n1,2\n" * 100 + "0,many\n")
+        csv = {"csv": {"files": table, "label": "kind", "classes": 2}}
+        job = {"name": "broken", "batch_per_replica": 10, "epochs": 9,
+               "input": {"train": csv, "test": csv},
+               "model": {"layers": [{"dense": 2}],
+                         "loss": "softmax_cross_entropy"},
+               "optimizer": {"sgd": {}, "learning_rate": 0.1}}
+        with open(self.job, "w", encoding="utf-8") as file:
+            json.dump(job, file)
+        for command in (MIRRORED, CENTRAL, ONE_DEVICE):
+            run = paramd.Run(*command, "--job", self.job)
+            self.assertEqual(run.wait(), 1, run.output)
+            self.assertIn("line 202: column 'x' needs a number", run.output)
+
     def test_what_a_strategy_cannot_do_is_said_at_once(self):
         for flags, sentence in [
                 (["--strategy=one_device", "--replicas=2"],

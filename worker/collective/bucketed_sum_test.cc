@@ -32,9 +32,6 @@ class Alone : public Collective {
   absl::Status Gather(absl::Span<const double>, absl::Span<double>) override {
     return absl::OkStatus();
   }
-  absl::Status Broadcast(size_t, absl::Span<std::byte>) override {
-    return absl::OkStatus();
-  }
   void Abort() override {}
 
   std::vector<size_t> lengths;

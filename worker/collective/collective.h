@@ -34,8 +34,6 @@ class Collective {
   // it has size() times as many.
   virtual absl::Status Gather(absl::Span<const double> own,
                               absl::Span<double> all) = 0;
-  // `bytes` become those of member `root`.
-  virtual absl::Status Broadcast(size_t root, absl::Span<std::byte> bytes) = 0;
 
   // Ends it, for the other members too. Any thread, any number of times.
   virtual void Abort() = 0;

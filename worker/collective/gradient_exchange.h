@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 
 #include "proto/paramd/v1/storage.pb.h"
 #include "worker/model/trained_model.h"
@@ -20,29 +19,20 @@ namespace paramd {
 // while a step is begun, and Interrupt, on any at any time.
 class GradientExchange {
  public:
-  struct Task {
-    // The shares that this member computes, ascending.
-    std::vector<uint32_t> shares;
-    // The others have done the step already: gradients and figures are those of
-    // all, and nothing is left to compute.
-    bool is_done = false;
-  };
-
   virtual ~GradientExchange() = default;
 
-  // The step of this range of the input begins; waits until all members are at
-  // it. `gradients` outlive the step, `figures` the call. CANCELLED after
-  // Interrupt; other errors end the training, and name the member.
-  virtual absl::StatusOr<Task> Begin(const v1::ComputeGradient& step,
-                                     GradientSpans gradients,
-                                     std::vector<double>* figures) = 0;
+  // The step of this range of the input begins. The shares that this member
+  // computes, ascending. `gradients` outlive the step's End.
+  virtual std::vector<uint32_t> Begin(const v1::ComputeGradient& step,
+                                      GradientSpans gradients) = 0;
 
   // This member's gradient of the variable is final; its sum may be begun.
   virtual void Ready(size_t variable) = 0;
 
   // Waits for the sums of all variables, this member's figures with them: then
-  // `gradients` and `figures` are those of all. UNAVAILABLE: a member is lost,
-  // and the step is to be begun anew; CANCELLED after Interrupt.
+  // `gradients` and `figures` are those of all, and on an error anything.
+  // CANCELLED after Interrupt of any member; other errors name the member. Once
+  // it has returned, nobody reads or writes the gradients any more.
   virtual absl::Status End(std::vector<double>* figures) = 0;
 
   // Whoever waits, waits no more.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include "base/mutex.h"
@@ -88,15 +87,6 @@ class InProcessCollective : public Collective {
           reinterpret_cast<const double*>(meeting_->span(r).data());
       std::copy_n(others + r * own.size(), own.size(),
                   all.begin() + r * own.size());
-    }
-    return meeting_->Meet();
-  }
-
-  absl::Status Broadcast(size_t root, absl::Span<std::byte> bytes) override {
-    meeting_->span(rank_) = bytes;
-    RETURN_IF_ERROR(meeting_->Meet());
-    if (rank_ != root && !bytes.empty()) {
-      std::memcpy(bytes.data(), meeting_->span(root).data(), bytes.size());
     }
     return meeting_->Meet();
   }

@@ -46,9 +46,8 @@ MirrorExchange::MirrorExchange(Options options,
                                std::unique_ptr<Collective> collective)
     : options_(std::move(options)), collective_(std::move(collective)) {}
 
-absl::StatusOr<GradientExchange::Task> MirrorExchange::Begin(
-    const v1::ComputeGradient& step, GradientSpans gradients,
-    std::vector<double>* /*figures*/) {
+std::vector<uint32_t> MirrorExchange::Begin(const v1::ComputeGradient& step,
+                                            GradientSpans gradients) {
   if (sum_ == nullptr) {
     std::vector<uint64_t> elements;
     for (const absl::Span<float> gradient : gradients) {
@@ -62,12 +61,12 @@ absl::StatusOr<GradientExchange::Task> MirrorExchange::Begin(
   ++steps_;
   header_ = MakeHeader(step, checks ? options_.checksum : nullptr);
   sum_->Begin(gradients, collective_.get());
-  Task task;
+  std::vector<uint32_t> shares;
   for (uint32_t r = 0; r < options_.replicas; ++r) {
-    task.shares.push_back(
+    shares.push_back(
         static_cast<uint32_t>(collective_->rank()) * options_.replicas + r);
   }
-  return task;
+  return shares;
 }
 
 absl::Status MirrorExchange::End(std::vector<double>* figures) {

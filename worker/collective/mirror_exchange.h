@@ -28,9 +28,8 @@ class MirrorExchange : public GradientExchange {
   };
   MirrorExchange(Options options, std::unique_ptr<Collective> collective);
 
-  absl::StatusOr<Task> Begin(const v1::ComputeGradient& step,
-                             GradientSpans gradients,
-                             std::vector<double>* figures) override;
+  std::vector<uint32_t> Begin(const v1::ComputeGradient& step,
+                              GradientSpans gradients) override;
   void Ready(size_t variable) override { sum_->Ready(variable); }
   // INTERNAL, naming the replicas, if their copies differ, or the steps that
   // they are at.
