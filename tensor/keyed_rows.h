@@ -1,0 +1,52 @@
+#ifndef PARAMD_TENSOR_KEYED_ROWS_H_
+#define PARAMD_TENSOR_KEYED_ROWS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tensor/shape.h"
+
+namespace paramd {
+
+// Where rows of keyed variables lie. A key is mixed into a number that is evenly
+// spread over 64 bits, and the other way round: no two keys share one. Mixed
+// keys in ascending order are dealt out to the variable's buckets, so that those
+// of a bucket follow one another. A bucket is a block of the variable; which of
+// its rows a key has is the owner's business.
+
+// The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+constexpr uint64_t MixKey(uint64_t key) {
+  key = (key ^ key >> 30) * 0xbf58476d1ce4e5b9;
+  key = (key ^ key >> 27) * 0x94d049bb133111eb;
+  return key ^ key >> 31;
+}
+
+// MixKey(UnmixKey(m)) == m.
+constexpr uint64_t UnmixKey(uint64_t mixed) {
+  mixed = (mixed ^ mixed >> 31 ^ mixed >> 62) * 0x319642b2d24d8ec3;
+  mixed = (mixed ^ mixed >> 27 ^ mixed >> 54) * 0x96de1b173f119089;
+  return mixed ^ mixed >> 30 ^ mixed >> 60;
+}
+
+// Rows of a bucket, for rows of so many elements. REQUIRES: CheckSparseShape.
+inline uint64_t BucketRows(uint64_t width) { return kBlockElements / width; }
+
+// Rows of a variable for so many keys: whole buckets, or one that is smaller.
+inline uint64_t RowsForKeys(uint64_t capacity, uint64_t width) {
+  const uint64_t bucket = BucketRows(width);
+  if (capacity <= bucket) return capacity;
+  return (capacity + bucket - 1) / bucket * bucket;
+}
+
+// The first row of the bucket that a mixed key belongs to, of a variable of so
+// many rows. Ascends with the key.
+inline uint64_t BucketBegin(uint64_t mixed, uint64_t rows, uint64_t width) {
+  const uint64_t bucket = BucketRows(width);
+  const uint64_t buckets = std::max<uint64_t>(1, rows / bucket);
+  const auto wide = static_cast<unsigned __int128>(mixed) * buckets;
+  return static_cast<uint64_t>(wide >> 64) * bucket;
+}
+
+}  // namespace paramd
+
+#endif  // PARAMD_TENSOR_KEYED_ROWS_H_

@@ -1,0 +1,45 @@
+#include "tensor/keyed_rows.h"
+
+#include <map>
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+TEST(KeyedRows, AKeyIsMixedAndComesBack) {
+  uint64_t key = 1;
+  for (int i = 0; i < 10000; ++i) {
+    EXPECT_EQ(UnmixKey(MixKey(key)), key);
+    EXPECT_EQ(MixKey(UnmixKey(key)), key);
+    key = key * 6364136223846793005u + 1442695040888963407u;
+  }
+  EXPECT_EQ(UnmixKey(MixKey(0)), 0u);
+  EXPECT_EQ(UnmixKey(MixKey(~uint64_t{0})), ~uint64_t{0});
+}
+
+TEST(KeyedRows, RowsAreWholeBucketsOrOneThatIsSmaller) {
+  EXPECT_EQ(BucketRows(16), 16384u);
+  EXPECT_EQ(RowsForKeys(1000, 16), 1000u);
+  EXPECT_EQ(RowsForKeys(16384, 16), 16384u);
+  EXPECT_EQ(RowsForKeys(16385, 16), 32768u);
+}
+
+TEST(KeyedRows, BucketsAreInTheOrderOfMixedKeysAndEquallyFull) {
+  const uint64_t rows = RowsForKeys(100 * 16384, 16);
+  EXPECT_EQ(BucketBegin(0, rows, 16), 0u);
+  EXPECT_EQ(BucketBegin(~uint64_t{0}, rows, 16), rows - 16384);
+  EXPECT_EQ(BucketBegin(~uint64_t{0}, 1000, 16), 0u);
+  std::map<uint64_t, int> keys;
+  for (uint64_t key = 0; key < 100000; ++key) {
+    ++keys[BucketBegin(MixKey(key), rows, 16)];
+  }
+  ASSERT_EQ(keys.size(), 100u);
+  for (const auto& [begin, count] : keys) {
+    EXPECT_EQ(begin % 16384, 0u);
+    EXPECT_NEAR(count, 1000, 160);
+  }
+}
+
+}  // namespace
+}  // namespace paramd
