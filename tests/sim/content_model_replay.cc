@@ -1,5 +1,7 @@
 // What the numbers of a block must be by its story.
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -85,13 +87,18 @@ void ContentModel::Replay(const Applied& applied, BlockStory* story) const {
   if (applied.read.has_value() && *applied.read <= before) {
     options.staleness = before - *applied.read;
   }
-  optimizer_.Apply(&reader, before,
-                   {.elements = place.elements,
-                    .values = story->values.data(),
-                    .slots = story->slots.data(),
-                    .new_values = story->values.data(),
-                    .new_slots = story->slots.data()},
-                   options);
+  const Optimizer::Arrays arrays = {.elements = place.elements,
+                                    .values = story->values.data(),
+                                    .slots = story->slots.data(),
+                                    .new_values = story->values.data(),
+                                    .new_slots = story->slots.data()};
+  if (!options.variable.sparse) {
+    return optimizer_.Apply(&reader, before, arrays, options);
+  }
+  const size_t width = job_.variables()[place.variable].shape(1);
+  std::vector<uint32_t> rows(place.elements / width);
+  std::iota(rows.begin(), rows.end(), 0);
+  optimizer_.ApplyRows(&reader, before, {rows, width}, arrays, options);
 }
 
 }  // namespace paramd

@@ -19,6 +19,7 @@ absl::StatusOr<std::vector<std::vector<float>>> ReadWeights(
     v1::ReadSlices::Want* const want = request.add_slices();
     want->set_variable(variable.name());
     *want->mutable_shape() = variable.shape();
+    want->set_keyed(variable.keyed());
     want->set_row_end(variable.shape_size() == 0 ? 1 : variable.shape(0));
     uint64_t elements = 1;
     for (const uint64_t dimension : variable.shape()) elements *= dimension;
