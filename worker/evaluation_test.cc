@@ -113,9 +113,9 @@ class RowModel : public NumberModel {
     return variables_;
   }
   absl::Status FindRows(const Batch& batch,
-                        absl::Span<std::vector<uint32_t>> rows) const override {
+                        absl::Span<std::vector<uint64_t>> rows) const override {
     for (const float number : batch.columns[0].values<float>()) {
-      rows[0].push_back(static_cast<uint32_t>(number) % 7);
+      rows[0].push_back(static_cast<uint64_t>(number) % 7);
     }
     return absl::OkStatus();
   }

@@ -300,7 +300,7 @@ void IntegerCluster::CheckWeights(const WeightValues& weights) {
 
 IoResult IntegerCluster::CollectRows(const v1::CollectRows& request) const {
   const v1::ComputeGradient& compute = request.compute();
-  const std::vector<uint32_t> rows =
+  const std::vector<uint64_t> rows =
       job_.RowsOf({compute.epoch(), compute.begin()});
   IoResult result;
   result.head = std::make_unique<v1::CollectRowsResult>();

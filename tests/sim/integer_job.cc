@@ -179,22 +179,21 @@ absl::optional<size_t> IntegerJob::SpoiledBlock(const BatchPlace& batch) const {
   return block;
 }
 
-std::vector<uint32_t> IntegerJob::RowsOf(const BatchPlace& batch) const {
-  std::vector<uint32_t> rows;
+std::vector<uint64_t> IntegerJob::RowsOf(const BatchPlace& batch) const {
+  std::vector<uint64_t> rows;
   for (size_t b = 0; b < blocks_.size(); ++b) {
     if (!IsSparse(b) || Coefficient(batch, b) == 0) continue;
     const uint64_t width = variables_[blocks_[b].variable].shape(1);
     for (uint64_t e = 0; e < blocks_[b].elements; e += width) {
-      rows.push_back(
-          static_cast<uint32_t>((blocks_[b].first_element + e) / width));
+      rows.push_back((blocks_[b].first_element + e) / width);
     }
   }
   return rows;
 }
 
-std::vector<uint32_t> IntegerJob::AllRows() const {
-  std::vector<uint32_t> rows(variables_.back().shape(0));
-  std::iota(rows.begin(), rows.end(), 0u);
+std::vector<uint64_t> IntegerJob::AllRows() const {
+  std::vector<uint64_t> rows(variables_.back().shape(0));
+  std::iota(rows.begin(), rows.end(), uint64_t{0});
   return rows;
 }
 
@@ -224,7 +223,7 @@ BufferChain IntegerJob::Gradient(const BatchPlace& batch) const {
   if (variables_.back().sparse()) {
     const uint64_t width = variables_.back().shape(1);
     std::vector<float> of_rows;
-    for (const uint32_t row : RowsOf(batch)) {
+    for (const uint64_t row : RowsOf(batch)) {
       const auto first = gradients.back().begin() + row * width;
       of_rows.insert(of_rows.end(), first, first + width);
     }

@@ -138,9 +138,9 @@ class IntegerJob {
       const std::vector<absl::Span<const float>>& values,
       uint64_t step_examples) const;
   // Of the sparse variable, which is the last one: those that a batch reads.
-  std::vector<uint32_t> RowsOf(const BatchPlace& batch) const;
+  std::vector<uint64_t> RowsOf(const BatchPlace& batch) const;
   // The same of all batches.
-  std::vector<uint32_t> AllRows() const;
+  std::vector<uint64_t> AllRows() const;
   // One buffer a variable; of a sparse one, of the rows that the batch reads.
   BufferChain Gradient(const BatchPlace& batch) const;
   // OK if `values` of variable `v` are the initial ones minus the gradients of
