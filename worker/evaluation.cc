@@ -156,6 +156,15 @@ absl::StatusOr<std::vector<std::vector<uint64_t>>> RowsReadBy(
   return rows;
 }
 
+absl::StatusOr<std::vector<std::vector<uint64_t>>> KeysReadBy(
+    const Pipeline& data, const TrainedModel& model) {
+  const bool keyed =
+      std::any_of(model.variables().begin(), model.variables().end(),
+                  [](const v1::Variable& v) { return v.keyed(); });
+  if (keyed) return RowsReadBy(data, model);
+  return std::vector<std::vector<uint64_t>>();
+}
+
 absl::Status PredictOn(const Pipeline& data, WeightSpans weights,
                        TrainedModel* model, int threads,
                        absl::FunctionRef<absl::Status(const Batch&)> use,

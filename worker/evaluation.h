@@ -27,6 +27,9 @@ absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
 // each once, ascending. Fails as EvaluateOn does, but not for want of examples.
 absl::StatusOr<std::vector<std::vector<uint64_t>>> RowsReadBy(
     const Pipeline& data, const TrainedModel& model);
+// The same, or nothing where no variable is keyed: others may be read whole.
+absl::StatusOr<std::vector<std::vector<uint64_t>>> KeysReadBy(
+    const Pipeline& data, const TrainedModel& model);
 
 // Calls `use`, one call at a time, with what the model predicts of all
 // examples, in the order of the input, some of them each time and never none;
