@@ -357,6 +357,8 @@ IoResult IntegerCluster::Evaluate(const v1::EvaluateWeights& request,
     const std::multiset<BatchPlace> all(job_.batches().begin(),
                                         job_.batches().end());
     for (size_t v = 0; v < job_.variables().size(); ++v) {
+      // The content model knows which keys are left.
+      if (job_.variables()[v].keyed() && job_.has_evictions()) continue;
       simulation_.Fail(job_.CheckValues(v, weights[v], all));
     }
   }
