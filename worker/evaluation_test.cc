@@ -105,9 +105,10 @@ TEST(EvaluationTest, PredictionsComeInTheOrderOfTheInput) {
 // Reads row n % 7 of its one sparse variable for example n.
 class RowModel : public NumberModel {
  public:
-  RowModel() {
+  explicit RowModel(bool keyed = false) {
     variables_.resize(2);
     variables_[1].set_sparse(true);
+    variables_[1].set_keyed(keyed);
   }
   const std::vector<v1::Variable>& variables() const override {
     return variables_;
@@ -130,6 +131,8 @@ TEST(EvaluationTest, TheRowsOfTheWholeTestSetComeOnceEach) {
   ASSERT_TRUE(rows.ok()) << rows.status();
   ASSERT_EQ(rows->size(), 1u);
   EXPECT_THAT((*rows)[0], ElementsAreArray({0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_TRUE(KeysReadBy(*data, RowModel())->empty());
+  EXPECT_EQ(*KeysReadBy(*data, RowModel(/*keyed=*/true)), *rows);
   auto source = std::make_unique<FakeSource>(kExamples);
   source->set_unreadable(1600);
   EXPECT_TRUE(absl::IsDataLoss(
