@@ -1,25 +1,37 @@
 #include "checkpoint/blocks_target.h"
 
+#include <numeric>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "config/optimizer_slots.h"
 #include "tensor/shape.h"
 
 namespace paramd {
 namespace {
 
-// Of the values of a wanted slice, or of one of its slots.
-absl::StatusOr<uint64_t> BytesOf(const v1::ReadSlices::Want& want) {
+absl::StatusOr<RowShape> ShapeOf(const v1::ReadSlices::Want& want) {
   ASSIGN_OR_RETURN(const RowShape shape,
                    ToRowShape({want.shape().data(),
                                static_cast<size_t>(want.shape().size())}));
-  if (want.row_begin() >= want.row_end() || want.row_end() > shape.rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rows [", want.row_begin(), ", ", want.row_end(), ") of '",
-                     want.variable(), "' do not exist; it has ", shape.rows));
+  if (want.row_begin() < want.row_end() && want.row_end() <= shape.rows) {
+    return shape;
   }
-  return (want.row_end() - want.row_begin()) * shape.row_elements *
-         sizeof(float);
+  return absl::InvalidArgumentError(
+      absl::StrCat("rows [", want.row_begin(), ", ", want.row_end(), ") of '",
+                   want.variable(), "' do not exist; it has ", shape.rows));
+}
+
+// Of each of the slots of a block, how many bytes it has.
+std::vector<uint64_t> BytesOfSlots(const std::vector<Slot>& slots,
+                                   uint64_t elements, uint64_t row_elements) {
+  std::vector<uint64_t> bytes;
+  for (const Slot& slot : slots) {
+    bytes.push_back(slot.words(elements, row_elements) * sizeof(float));
+  }
+  return bytes;
 }
 
 absl::Status Misfit(const v1::ReadSlices::Want& want) {
@@ -35,10 +47,15 @@ absl::StatusOr<BlocksTarget> BlocksTarget::Create(const v1::ReadSlices& request,
   BlocksTarget target;
   auto buffer = memory->begin();
   for (const v1::ReadSlices::Want& want : request.slices()) {
-    ASSIGN_OR_RETURN(uint64_t left, BytesOf(want));
-    const size_t slots =
-        want.values_only() ? 0 : static_cast<size_t>(request.slots_size());
-    std::vector<absl::Span<std::byte>> blocks_of_slots;
+    ASSIGN_OR_RETURN(const RowShape shape, ShapeOf(want));
+    uint64_t left = (want.row_end() - want.row_begin()) * shape.row_elements *
+                    sizeof(float);
+    const std::vector<Slot> slots =
+        SlotsOf(request.slots(), {.trained = !want.values_only(),
+                                  .sparse = want.sparse(),
+                                  .keyed = want.keyed()});
+    // By slot, its places in all blocks.
+    std::vector<std::vector<absl::Span<std::byte>>> places(slots.size());
     while (left > 0) {
       if (buffer == memory->end() || !buffer->unique() || buffer->empty() ||
           buffer->size() > left) {
@@ -47,18 +64,23 @@ absl::StatusOr<BlocksTarget> BlocksTarget::Create(const v1::ReadSlices& request,
       const size_t bytes = buffer->size();
       left -= bytes;
       target.places_.push_back((buffer++)->mutable_bytes());
-      if (slots == 0) continue;
+      if (slots.empty()) continue;
+      const std::vector<uint64_t> of_slots =
+          BytesOfSlots(slots, bytes / sizeof(float), shape.row_elements);
       if (buffer == memory->end() || !buffer->unique() ||
-          buffer->size() != slots * bytes) {
+          buffer->size() != std::accumulate(of_slots.begin(), of_slots.end(),
+                                            uint64_t{0})) {
         return Misfit(want);
       }
-      blocks_of_slots.push_back((buffer++)->mutable_bytes());
-    }
-    for (size_t slot = 0; slot < slots; ++slot) {
-      for (const absl::Span<std::byte> block : blocks_of_slots) {
-        const size_t bytes = block.size() / slots;
-        target.places_.push_back(block.subspan(slot * bytes, bytes));
+      absl::Span<std::byte> block = (buffer++)->mutable_bytes();
+      for (size_t slot = 0; slot < slots.size(); ++slot) {
+        places[slot].push_back(block.first(of_slots[slot]));
+        block.remove_prefix(of_slots[slot]);
       }
+    }
+    for (const auto& of_slot : places) {
+      target.places_.insert(target.places_.end(), of_slot.begin(),
+                            of_slot.end());
     }
   }
   if (buffer == memory->end()) return target;

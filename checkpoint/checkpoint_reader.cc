@@ -18,8 +18,18 @@ constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 }  // namespace
 
 uint64_t CheckpointReader::Numbers::bytes() const {
-  return entry->shape.rows * entry->shape.row_elements *
-         ElementBytes(entry->variable->dtype());
+  return BytesBeside(entry->shape.rows * entry->shape.row_elements, slot,
+                     *entry);
+}
+
+std::vector<uint64_t> CheckpointReader::Numbers::shape() const {
+  const auto& shape = entry->variable->shape();
+  if (SlotNamed(slot).by_row) return {shape[0]};
+  return {shape.begin(), shape.end()};
+}
+
+bool CheckpointReader::Numbers::are_integers() const {
+  return SlotNamed(slot).dtype == v1::INT64;
 }
 
 std::string CheckpointReader::Numbers::name() const {
@@ -41,7 +51,7 @@ absl::Status CheckpointReader::Read(const Numbers& numbers, uint64_t offset,
                                     uint64_t length, BufferChain* out) {
   const SliceIndex::Entry& entry = *numbers.entry;
   const uint64_t row_bytes =
-      entry.shape.row_elements * ElementBytes(entry.variable->dtype());
+      BytesBeside(entry.shape.row_elements, numbers.slot, entry);
   const uint64_t end = offset + length;
   ChainTarget target(&buffers_, out);
   auto saved = std::partition_point(

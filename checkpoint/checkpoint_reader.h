@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -31,6 +32,9 @@ class CheckpointReader {
     std::string slot;                // Empty: the values.
 
     uint64_t bytes() const;
+    std::vector<uint64_t> shape() const;
+    // A row's key or use.
+    bool are_integers() const;
     // "dense/kernel", "dense/kernel/slot:momentum".
     std::string name() const;
   };

@@ -19,8 +19,7 @@ using Numbers = CheckpointReader::Numbers;
 constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 
 std::vector<uint64_t> ShapeOf(const Numbers& numbers) {
-  const auto& shape = numbers.entry->variable->shape();
-  return {shape.begin(), shape.end()};
+  return numbers.shape();
 }
 
 std::vector<Numbers> AllOf(const CheckpointReader& reader, bool slots) {
@@ -28,9 +27,10 @@ std::vector<Numbers> AllOf(const CheckpointReader& reader, bool slots) {
   for (const SliceIndex::Entry& entry : reader.index().entries()) {
     all.push_back({&entry, ""});
     if (!slots) continue;
-    for (const std::string* slot :
-         SlotsOf(reader.manifest(), *entry.variable)) {
-      all.push_back({&entry, *slot});
+    for (const Slot& slot : SlotsOf(reader.manifest(), *entry.variable)) {
+      // Keys and uses are no numbers that could be near to each other.
+      if (slot.dtype == v1::INT64) continue;
+      all.push_back({&entry, std::string(slot.name)});
     }
   }
   return all;

@@ -34,22 +34,22 @@ struct Exported {
   NumberFormat format;
   absl::optional<int64_t> step = absl::nullopt;  // A scalar, instead.
 
+  bool is_int64() const { return step.has_value() || numbers.are_integers(); }
   uint64_t bytes() const {
-    return step.has_value() ? sizeof(*step)
-                            : numbers.bytes() / sizeof(float) * BytesOf(format);
+    if (step.has_value()) return sizeof(*step);
+    return numbers.bytes() / sizeof(float) * BytesOf(format);
   }
   uint64_t bytes_to_read() const {
     return step.has_value() ? 0 : numbers.bytes();
   }
   std::vector<uint64_t> shape() const {
     if (step.has_value()) return {};
-    const auto& shape = numbers.entry->variable->shape();
-    return {shape.begin(), shape.end()};
+    return numbers.shape();
   }
 };
 
 absl::string_view SafetensorsNameOf(const Exported& tensor) {
-  if (tensor.step.has_value()) return "I64";
+  if (tensor.is_int64()) return "I64";
   switch (tensor.format) {
     case NumberFormat::kFp32:
       return "F32";
@@ -110,12 +110,21 @@ class Exporter {
                         NumberFormat::kFp32,
                         static_cast<int64_t>(most)});
     }
+    // Without its keys nobody could tell what a row is.
+    for (const SliceIndex::Entry& entry : reader->index().entries()) {
+      for (const Slot& slot : SlotsOf(reader->manifest(), *entry.variable)) {
+        const Exported exported = {{&entry, std::string(slot.name)},
+                                   NumberFormat::kFp32};
+        if (exported.is_int64()) values_.push_back(exported);
+      }
+    }
     for (const SliceIndex::Entry& entry : reader->index().entries()) {
       values_.push_back({{&entry, ""}, options.dtype});
       if (!options.slots) continue;
-      for (const std::string* slot :
-           SlotsOf(reader->manifest(), *entry.variable)) {
-        slots_.push_back({{&entry, *slot}, NumberFormat::kFp32});
+      for (const Slot& slot : SlotsOf(reader->manifest(), *entry.variable)) {
+        if (slot.dtype == v1::INT64) continue;
+        slots_.push_back(
+            {{&entry, std::string(slot.name)}, NumberFormat::kFp32});
       }
     }
     for (const auto* exported : {&values_, &slots_}) {
@@ -222,7 +231,7 @@ class Exporter {
       for (const Exported& tensor : *exported) {
         RETURN_IF_ERROR(bundle->Begin(
             {tensor.numbers.name(), tensor.format, tensor.shape(),
-             tensor.step.has_value()}));
+             tensor.is_int64()}));
         RETURN_IF_ERROR(Stream(tensor, [&](absl::Span<const std::byte> bytes) {
           return bundle->Append(bytes);
         }));

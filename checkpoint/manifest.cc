@@ -68,11 +68,12 @@ std::string WrongInChanged(const v1::Manifest& manifest,
     if (changed.values_tensor().empty()) {
       return "with changed blocks without a tensor of values";
     }
-    for (const std::string* slot : SlotsOf(manifest, *entry.variable)) {
-      const auto found = changed.slot_tensors().find(*slot);
+    for (const Slot& slot : SlotsOf(manifest, *entry.variable)) {
+      const auto found = changed.slot_tensors().find(std::string(slot.name));
       if (found == changed.slot_tensors().end() || found->second.empty()) {
         return absl::StrCat(
-            "with changed blocks without a tensor for the slot '", *slot, "'");
+            "with changed blocks without a tensor for the slot '", slot.name,
+            "'");
       }
     }
   }
@@ -93,10 +94,11 @@ absl::Status CheckSlice(const v1::Manifest& manifest, const v1::ShardFile& file,
                             shape.rows));
   }
   if (slice.values_tensor().empty()) return bad("without a tensor of values");
-  for (const std::string* slot : SlotsOf(manifest, *entry.variable)) {
-    const auto found = slice.slot_tensors().find(*slot);
+  for (const Slot& slot : SlotsOf(manifest, *entry.variable)) {
+    const auto found = slice.slot_tensors().find(std::string(slot.name));
     if (found == slice.slot_tensors().end() || found->second.empty()) {
-      return bad(absl::StrCat("without a tensor for its slot '", *slot, "'"));
+      return bad(absl::StrCat("without a tensor for its slot '", slot.name,
+                              "'"));
     }
   }
   const std::string wrong = WrongInChanged(manifest, file, slice, entry);
@@ -123,12 +125,13 @@ absl::Status CheckCover(const SliceIndex::Entry& entry) {
   return absl::OkStatus();
 }
 
-// `what` of the variable must have that shape.
+// `what` of the variable, or of its slot, must have that shape.
 absl::Status CheckTensorIs(const TensorInfo& tensor,
-                           const v1::Variable& variable,
+                           const v1::Variable& variable, absl::string_view slot,
                            const std::vector<uint64_t>& shape,
                            absl::string_view what) {
-  const absl::string_view dtype = SafetensorsDType(variable.dtype());
+  const absl::string_view dtype = SafetensorsDType(
+      slot.empty() ? variable.dtype() : SlotNamed(slot).dtype);
   if (tensor.dtype == dtype && tensor.shape == shape) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat("tensor '", tensor.name, "' is ", tensor.dtype, " ",
@@ -184,10 +187,9 @@ absl::StatusOr<v1::Manifest> ParseManifest(absl::string_view text) {
   return manifest;
 }
 
-absl::Span<const std::string* const> SlotsOf(const v1::Manifest& manifest,
-                                             const v1::Variable& variable) {
-  if (variable.untrained()) return {};
-  return {manifest.slots().data(), static_cast<size_t>(manifest.slots_size())};
+std::vector<Slot> SlotsOf(const v1::Manifest& manifest,
+                          const v1::Variable& variable) {
+  return SlotsOf(manifest.slots(), SlotOwnerOf(variable));
 }
 
 uint32_t FormatOf(const v1::Manifest& manifest) {
@@ -203,7 +205,7 @@ absl::StatusOr<SliceIndex> SliceIndex::Create(const v1::Manifest& manifest) {
   for (const v1::Variable& variable : manifest.variables()) {
     const auto shape = ToRowShape(ShapeOf(variable));
     if (variable.name().empty() || !shape.ok() ||
-        SafetensorsDType(variable.dtype()).empty()) {
+        variable.dtype() != v1::FLOAT32) {
       return Damaged(absl::StrCat("has the variable '", variable.name(),
                                   "' without a name, dtype or possible shape"));
     }
@@ -248,24 +250,36 @@ const SliceIndex::Entry* SliceIndex::Find(absl::string_view variable) const {
   return found == by_name_.end() ? nullptr : &entries_[found->second];
 }
 
+uint64_t BytesBeside(uint64_t elements, absl::string_view slot,
+                     const SliceIndex::Entry& entry) {
+  if (slot.empty()) return elements * ElementBytes(entry.variable->dtype());
+  return SlotNamed(slot).words(elements, entry.shape.row_elements) *
+         sizeof(float);
+}
+
 absl::Status CheckSavedTensor(const TensorInfo& tensor,
-                              const v1::Variable& variable, uint64_t begin,
+                              const v1::Variable& variable,
+                              absl::string_view slot, uint64_t begin,
                               uint64_t end) {
   std::vector<uint64_t> shape(variable.shape().begin(), variable.shape().end());
   if (!shape.empty()) shape[0] = end - begin;
-  return CheckTensorIs(tensor, variable, shape,
+  if (SlotNamed(slot).by_row) shape.resize(1);
+  return CheckTensorIs(tensor, variable, slot, shape,
                        absl::StrCat("rows [", begin, ", ", end, ")"));
 }
 
 absl::Status CheckChangedTensor(const TensorInfo& tensor,
                                 const v1::Variable& variable,
+                                absl::string_view slot,
                                 const v1::SavedSlice& slice,
                                 const v1::ChangedBlocks& changed) {
   ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(ShapeOf(variable)));
   const ElementRange elements =
       ElementsOf(changed, SliceElements(slice, shape));
+  const uint64_t count = elements.end - elements.begin;
   return CheckTensorIs(
-      tensor, variable, {elements.end - elements.begin},
+      tensor, variable, slot,
+      {SlotNamed(slot).by_row ? count / shape.row_elements : count},
       absl::StrCat("blocks [", changed.first_block(), ", ",
                    uint64_t{changed.first_block()} + changed.blocks(),
                    ") of rows [", slice.row_begin(), ", ", slice.row_end(),
@@ -288,9 +302,13 @@ bool IsShardFileName(absl::string_view name) {
 }
 
 absl::string_view SafetensorsDType(v1::DType dtype) {
+  if (dtype == v1::INT64) return "I64";
   return dtype == v1::FLOAT32 ? "F32" : "";
 }
 
-uint64_t ElementBytes(v1::DType dtype) { return dtype == v1::FLOAT32 ? 4 : 0; }
+uint64_t ElementBytes(v1::DType dtype) {
+  if (dtype == v1::INT64) return 8;
+  return dtype == v1::FLOAT32 ? 4 : 0;
+}
 
 }  // namespace paramd

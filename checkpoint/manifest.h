@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 
 #include "checkpoint/safetensors.h"
+#include "config/optimizer_slots.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "tensor/shape.h"
 
@@ -38,8 +39,9 @@ absl::StatusOr<std::string> EncodeManifest(const v1::Manifest& manifest);
 absl::StatusOr<v1::Manifest> ParseManifest(absl::string_view text);
 
 // What was saved beside the values of a variable: nothing if it is untrained.
-absl::Span<const std::string* const> SlotsOf(const v1::Manifest& manifest,
-                                             const v1::Variable& variable);
+// Refers to the manifest.
+std::vector<Slot> SlotsOf(const v1::Manifest& manifest,
+                          const v1::Variable& variable);
 
 // The oldest format whose readers understand `manifest`.
 uint32_t FormatOf(const v1::Manifest& manifest);
@@ -81,18 +83,24 @@ class SliceIndex {
   absl::flat_hash_map<std::string, size_t> by_name_;
 };
 
-// Whether `tensor` can be rows [begin, end) of the variable, values or slot:
-// its dtype, and its shape with those rows for first dimension. DATA_LOSS
-// naming both.
+// Bytes of a slot, "" for the values, beside so many elements of a variable.
+uint64_t BytesBeside(uint64_t elements, absl::string_view slot,
+                     const SliceIndex::Entry& entry);
+
+// Whether `tensor` can be rows [begin, end) of a slot of the variable, "" for
+// its values: the dtype, and the shape with those rows for first dimension, or
+// for only one. DATA_LOSS naming both.
 absl::Status CheckSavedTensor(const TensorInfo& tensor,
-                              const v1::Variable& variable, uint64_t begin,
+                              const v1::Variable& variable,
+                              absl::string_view slot, uint64_t begin,
                               uint64_t end);
 
-// Whether `tensor` can be the values or a slot of those blocks of `slice`,
-// which is one of the variable's: its dtype, and one dimension with their
-// elements. DATA_LOSS naming both.
+// Whether `tensor` can be a slot, or the values, of those blocks of `slice`,
+// which is one of the variable's: the dtype, and one dimension with their
+// elements or rows. DATA_LOSS naming both.
 absl::Status CheckChangedTensor(const TensorInfo& tensor,
                                 const v1::Variable& variable,
+                                absl::string_view slot,
                                 const v1::SavedSlice& slice,
                                 const v1::ChangedBlocks& changed);
 

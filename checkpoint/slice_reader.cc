@@ -35,6 +35,12 @@ absl::Status CheckWant(const v1::ReadSlices::Want& want,
         ShapeName(
             {want.shape().data(), static_cast<size_t>(want.shape().size())})));
   }
+  if (want.keyed() != entry->variable->keyed()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", want.variable(), "' has ", want.keyed() ? "numbers" : "keys",
+        " for its rows in the checkpoint; the job wants ",
+        want.keyed() ? "keys" : "numbers"));
+  }
   if (want.row_begin() >= want.row_end() ||
       want.row_end() > entry->shape.rows) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -60,6 +66,12 @@ std::vector<Part> PartsOf(const v1::ReadSlices::Want& want,
                      std::min(want.row_end(), saved->slice->row_end())});
   }
   return parts;
+}
+
+SlotOwner OwnerOf(const v1::ReadSlices::Want& want) {
+  return {.trained = !want.values_only(),
+          .sparse = want.sparse(),
+          .keyed = want.keyed()};
 }
 
 // Null if there is none. The slot "" is the values.
@@ -95,7 +107,8 @@ absl::Status ReadWhole(const SavedNumbers& numbers, uint64_t begin,
   const TensorSource::File file = WholeSlicesOf(*numbers.saved->file);
   ASSIGN_OR_RETURN(const TensorInfo* const info, source->Find(file, tensor));
   RETURN_IF_ERROR(CheckSavedTensor(*info, *numbers.entry->variable,
-                                   slice.row_begin(), slice.row_end()));
+                                   numbers.slot, slice.row_begin(),
+                                   slice.row_end()));
   return ReadTensor(file, tensor, begin, end, source, out);
 }
 
@@ -113,7 +126,8 @@ absl::Status ReadChanged(const SavedNumbers& numbers,
   }
   ASSIGN_OR_RETURN(const TensorInfo* const info, source->Find(file, *tensor));
   RETURN_IF_ERROR(
-      CheckChangedTensor(*info, *numbers.entry->variable, slice, changed));
+      CheckChangedTensor(*info, *numbers.entry->variable, numbers.slot, slice,
+                         changed));
   return ReadTensor(file, *tensor, begin, end, source, out);
 }
 
@@ -121,7 +135,7 @@ absl::Status ReadPart(const Part& part, const SliceIndex::Entry& entry,
                       const std::string& slot, TensorSource* source,
                       ReadTarget* out) {
   const uint64_t row_bytes =
-      entry.shape.row_elements * ElementBytes(entry.variable->dtype());
+      BytesBeside(entry.shape.row_elements, slot, entry);
   const uint64_t first = part.saved->slice->row_begin();
   return ReadSaved({&entry, part.saved, slot}, (part.begin - first) * row_bytes,
                    (part.end - first) * row_bytes, source, out);
@@ -159,13 +173,13 @@ absl::Status ReadSaved(const SavedNumbers& numbers, uint64_t begin,
         "the checkpoint has no slot '", numbers.slot, "' of '",
         slice.variable(), "': it was saved with another optimizer"));
   }
-  const uint64_t element_bytes = ElementBytes(entry.variable->dtype());
   const uint64_t elements =
       (slice.row_end() - slice.row_begin()) * entry.shape.row_elements;
   for (const v1::ChangedBlocks& changed : slice.changed()) {
     const ElementRange range = ElementsOf(changed, elements);
-    const uint64_t first = range.begin * element_bytes;
-    const uint64_t last = std::min(end, range.end * element_bytes);
+    const uint64_t first = BytesBeside(range.begin, numbers.slot, entry);
+    const uint64_t last =
+        std::min(end, BytesBeside(range.end, numbers.slot, entry));
     if (last <= begin) continue;
     if (first >= end) break;
     RETURN_IF_ERROR(ReadWhole(numbers, begin, first, source, out));
@@ -193,10 +207,10 @@ absl::Status ReadSlices(const v1::ReadSlices& request, const SliceIndex& index,
       NoteSource(*part.saved, result->mutable_manifest());
       RETURN_IF_ERROR(ReadPart(part, *entry, "", source, out));
     }
-    if (want.values_only()) continue;
-    for (const std::string& slot : request.slots()) {
+    for (const Slot& slot : SlotsOf(request.slots(), OwnerOf(want))) {
       for (const Part& part : parts) {
-        RETURN_IF_ERROR(ReadPart(part, *entry, slot, source, out));
+        RETURN_IF_ERROR(
+            ReadPart(part, *entry, std::string(slot.name), source, out));
       }
     }
   }

@@ -79,6 +79,7 @@ class SavedVariables : public TrainedTensors {
       *want->mutable_shape() = by_name_.at(rows.tensor)->shape();
       want->set_row_begin(rows.rows.begin);
       want->set_row_end(rows.rows.end);
+      want->set_keyed(by_name_.at(rows.tensor)->keyed());
     }
     v1::ReadSlicesResult result;
     return ReadSlicesFromCheckpoint(request, &result, out);

@@ -39,26 +39,28 @@ absl::Status CheckTensors(const v1::ShardFile& file, const SliceIndex& index,
   RETURN_IF_ERROR(files->Open(own).status());
   for (const v1::SavedSlice& slice : file.slices()) {
     const v1::Variable& variable = *index.Find(slice.variable())->variable;
-    const auto check = [&](const std::string& tensor) -> absl::Status {
+    const auto check = [&](const std::string& slot,
+                           const std::string& tensor) -> absl::Status {
       ASSIGN_OR_RETURN(const TensorInfo* const info,
                        files->Find(whole, tensor));
-      return CheckSavedTensor(*info, variable, slice.row_begin(),
+      return CheckSavedTensor(*info, variable, slot, slice.row_begin(),
                               slice.row_end());
     };
-    RETURN_IF_ERROR(check(slice.values_tensor()));
+    RETURN_IF_ERROR(check("", slice.values_tensor()));
     for (const auto& [slot, tensor] : slice.slot_tensors()) {
-      RETURN_IF_ERROR(check(tensor));
+      RETURN_IF_ERROR(check(slot, tensor));
     }
     for (const v1::ChangedBlocks& changed : slice.changed()) {
       const auto check_changed =
-          [&](const std::string& tensor) -> absl::Status {
+          [&](const std::string& slot,
+              const std::string& tensor) -> absl::Status {
         ASSIGN_OR_RETURN(const TensorInfo* const info,
                          files->Find(own, tensor));
-        return CheckChangedTensor(*info, variable, slice, changed);
+        return CheckChangedTensor(*info, variable, slot, slice, changed);
       };
-      RETURN_IF_ERROR(check_changed(changed.values_tensor()));
+      RETURN_IF_ERROR(check_changed("", changed.values_tensor()));
       for (const auto& [slot, tensor] : changed.slot_tensors()) {
-        RETURN_IF_ERROR(check_changed(tensor));
+        RETURN_IF_ERROR(check_changed(slot, tensor));
       }
     }
   }

@@ -189,7 +189,7 @@ absl::Status CheckAll(const v1::WarmStartConfig& config,
   size_t found = 0;
   for (const v1::Variable& variable : all) {
     const auto name = SourceName(config, variable.name());
-    if (!name.has_value()) continue;
+    if (!name.has_value() || variable.keyed()) continue;
     ++chosen;
     const auto tensor = tensors->Find(*name);
     const auto shape = SpanOf(variable.shape());
@@ -364,7 +364,7 @@ absl::Status ReadWarmStart(const v1::ReadWarmStart& request,
   for (const v1::ReadSlices::Want& want : request.slices()) {
     result->add_found(false);
     const auto name = SourceName(config, want.variable());
-    if (!name.has_value()) continue;
+    if (!name.has_value() || want.keyed()) continue;
     const auto tensor = tensors->Find(*name);
     const auto shape = SpanOf(want.shape());
     if (IsLeftOut(config, want.variable(), shape, tensor)) continue;

@@ -1,39 +1,112 @@
 #include "config/optimizer_slots.h"
 
+#include <algorithm>
+
 namespace paramd {
 namespace {
 
-constexpr absl::string_view kMomentum[] = {"momentum"};
-constexpr absl::string_view kAdagrad[] = {"accumulator"};
-constexpr absl::string_view kAdam[] = {"momentum", "variance"};
-constexpr absl::string_view kRmsprop[] = {"square"};
-constexpr absl::string_view kRmspropMoving[] = {"square", "momentum"};
-constexpr absl::string_view kRmspropCentered[] = {"square", "mean", "momentum"};
-constexpr absl::string_view kFtrl[] = {"accumulator", "linear"};
-
-}  // namespace
-
-absl::Span<const absl::string_view> SlotsOf(
-    const v1::OptimizerConfig& config) {
-  if (config.has_adam() || config.has_adamw()) return kAdam;
-  if (config.has_adagrad()) return kAdagrad;
-  if (config.has_ftrl()) return kFtrl;
+// Of each value.
+std::vector<absl::string_view> NamesOf(const v1::OptimizerConfig& config) {
+  if (config.has_adam() || config.has_adamw()) return {"momentum", "variance"};
+  if (config.has_adagrad()) return {"accumulator"};
+  if (config.has_ftrl()) return {"accumulator", "linear"};
   if (config.has_rmsprop()) {
-    const bool moves = config.rmsprop().momentum() > 0;
-    if (!config.rmsprop().centered()) {
-      if (moves) return kRmspropMoving;
-      return kRmsprop;
-    }
-    return absl::MakeConstSpan(kRmspropCentered).first(moves ? 3 : 2);
+    std::vector<absl::string_view> names = {"square"};
+    if (config.rmsprop().centered()) names.push_back("mean");
+    if (config.rmsprop().momentum() > 0) names.push_back("momentum");
+    return names;
   }
-  if (config.sgd().momentum() > 0) return kMomentum;
+  if (config.sgd().momentum() > 0) return {"momentum"};
   return {};
 }
 
-absl::Span<const absl::string_view> SlotsOf(const v1::OptimizerConfig& config,
-                                            const v1::Variable& variable) {
-  if (variable.untrained()) return {};
-  return SlotsOf(config);
+bool SumsRows(const v1::OptimizerConfig& config, const SlotOwner& owner) {
+  return owner.sparse && config.adagrad().row_wise();
+}
+
+}  // namespace
+
+uint64_t Slot::words(uint64_t elements, uint64_t row_elements) const {
+  if (!by_row) return elements;
+  return elements / row_elements * (dtype == v1::INT64 ? 2 : 1);
+}
+
+SlotOwner SlotOwnerOf(const v1::Variable& variable) {
+  return {.trained = !variable.untrained(),
+          .sparse = variable.sparse(),
+          .keyed = variable.keyed()};
+}
+
+Slot SlotNamed(absl::string_view name) {
+  if (name == kKeySlot || name == kUsedSlot) return {name, true, v1::INT64};
+  return {name, name == kStepsSlot || name == kRowAccumulatorSlot};
+}
+
+// Integers come first: they lie at multiples of 8 bytes then.
+std::vector<Slot> SlotsOf(const v1::OptimizerConfig& config,
+                          const SlotOwner& owner) {
+  std::vector<Slot> slots;
+  if (!owner.trained) return slots;
+  if (owner.keyed) {
+    slots.push_back(SlotNamed(kKeySlot));
+    slots.push_back(SlotNamed(kUsedSlot));
+  }
+  if (SumsRows(config, owner)) {
+    slots.push_back(SlotNamed(kRowAccumulatorSlot));
+    return slots;
+  }
+  for (const absl::string_view name : NamesOf(config)) {
+    slots.push_back(SlotNamed(name));
+  }
+  if (owner.sparse && (config.has_adam() || config.has_adamw())) {
+    slots.push_back(SlotNamed(kStepsSlot));
+  }
+  return slots;
+}
+
+std::vector<Slot> SlotsOf(const v1::OptimizerConfig& config,
+                          const v1::Variable& variable) {
+  return SlotsOf(config, SlotOwnerOf(variable));
+}
+
+std::vector<Slot> SlotsOf(
+    const v1::OptimizerConfig& config,
+    const google::protobuf::RepeatedPtrField<v1::Variable>& variables) {
+  std::vector<Slot> all;
+  const auto add = [&](const SlotOwner& owner) {
+    for (const Slot& slot : SlotsOf(config, owner)) {
+      const bool known =
+          std::any_of(all.begin(), all.end(), [&](const Slot& other) {
+            return other.name == slot.name;
+          });
+      if (!known) all.push_back(slot);
+    }
+  };
+  // Keyed ones first: what they have stands before what others have.
+  for (const v1::Variable& variable : variables) {
+    if (variable.keyed()) add(SlotOwnerOf(variable));
+  }
+  for (const v1::Variable& variable : variables) add(SlotOwnerOf(variable));
+  return all;
+}
+
+std::vector<Slot> SlotsOf(
+    const google::protobuf::RepeatedPtrField<std::string>& names,
+    const SlotOwner& owner) {
+  std::vector<Slot> slots;
+  if (!owner.trained) return slots;
+  const bool sums_rows =
+      owner.sparse &&
+      std::find(names.begin(), names.end(), kRowAccumulatorSlot) != names.end();
+  for (const std::string& name : names) {
+    if (!owner.keyed && (name == kKeySlot || name == kUsedSlot)) continue;
+    if (!owner.sparse && (name == kStepsSlot || name == kRowAccumulatorSlot)) {
+      continue;
+    }
+    if (sums_rows && name == "accumulator") continue;
+    slots.push_back(SlotNamed(name));
+  }
+  return slots;
 }
 
 }  // namespace paramd

@@ -1,5 +1,8 @@
 #include "config/optimizer_slots.h"
 
+#include <string>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -9,38 +12,96 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+std::vector<std::string> Names(const std::vector<Slot>& slots) {
+  std::vector<std::string> names;
+  for (const Slot& slot : slots) names.emplace_back(slot.name);
+  return names;
+}
+
+std::vector<std::string> Names(const v1::OptimizerConfig& config,
+                               const SlotOwner& owner = {}) {
+  return Names(SlotsOf(config, owner));
+}
+
+v1::Variable Table(bool keyed) {
+  v1::Variable variable;
+  variable.set_sparse(true);
+  variable.set_keyed(keyed);
+  return variable;
+}
+
 TEST(OptimizerSlotsTest, EachOptimizerKeepsItsOwn) {
   v1::OptimizerConfig config;
-  EXPECT_THAT(SlotsOf(config), IsEmpty());
+  EXPECT_THAT(Names(config), IsEmpty());
   config.mutable_sgd()->set_momentum(0);
-  EXPECT_THAT(SlotsOf(config), IsEmpty());
+  EXPECT_THAT(Names(config), IsEmpty());
   config.mutable_sgd()->set_momentum(0.9);
-  EXPECT_THAT(SlotsOf(config), ElementsAre("momentum"));
+  EXPECT_THAT(Names(config), ElementsAre("momentum"));
   config.mutable_adagrad();
-  EXPECT_THAT(SlotsOf(config), ElementsAre("accumulator"));
+  EXPECT_THAT(Names(config), ElementsAre("accumulator"));
   config.mutable_adam();
-  EXPECT_THAT(SlotsOf(config), ElementsAre("momentum", "variance"));
+  EXPECT_THAT(Names(config), ElementsAre("momentum", "variance"));
   config.mutable_adamw();
-  EXPECT_THAT(SlotsOf(config), ElementsAre("momentum", "variance"));
+  EXPECT_THAT(Names(config), ElementsAre("momentum", "variance"));
   config.mutable_ftrl();
-  EXPECT_THAT(SlotsOf(config), ElementsAre("accumulator", "linear"));
+  EXPECT_THAT(Names(config), ElementsAre("accumulator", "linear"));
   config.mutable_rmsprop();
-  EXPECT_THAT(SlotsOf(config), ElementsAre("square"));
+  EXPECT_THAT(Names(config), ElementsAre("square"));
   config.mutable_rmsprop()->set_centered(true);
-  EXPECT_THAT(SlotsOf(config), ElementsAre("square", "mean"));
+  EXPECT_THAT(Names(config), ElementsAre("square", "mean"));
   config.mutable_rmsprop()->set_momentum(0.9);
-  EXPECT_THAT(SlotsOf(config), ElementsAre("square", "mean", "momentum"));
+  EXPECT_THAT(Names(config), ElementsAre("square", "mean", "momentum"));
   config.mutable_rmsprop()->set_centered(false);
-  EXPECT_THAT(SlotsOf(config), ElementsAre("square", "momentum"));
+  EXPECT_THAT(Names(config), ElementsAre("square", "momentum"));
 }
 
 TEST(OptimizerSlotsTest, OfAnUntrainedVariableNothingIsKept) {
   v1::OptimizerConfig config;
   config.mutable_adam();
   v1::Variable variable;
-  EXPECT_THAT(SlotsOf(config, variable), ElementsAre("momentum", "variance"));
+  EXPECT_THAT(Names(SlotsOf(config, variable)),
+              ElementsAre("momentum", "variance"));
   variable.set_untrained(true);
   EXPECT_THAT(SlotsOf(config, variable), IsEmpty());
+}
+
+TEST(OptimizerSlotsTest, RowsHaveCountsKeysAndSumsOfTheirOwn) {
+  v1::OptimizerConfig config;
+  config.mutable_adam();
+  EXPECT_THAT(Names(SlotsOf(config, Table(false))),
+              ElementsAre("momentum", "variance", "steps"));
+  EXPECT_THAT(Names(SlotsOf(config, Table(true))),
+              ElementsAre("key", "used", "momentum", "variance", "steps"));
+  config.mutable_adagrad()->set_row_wise(true);
+  EXPECT_THAT(Names(config), ElementsAre("accumulator"));
+  EXPECT_THAT(Names(SlotsOf(config, Table(true))),
+              ElementsAre("key", "used", "row_accumulator"));
+}
+
+TEST(OptimizerSlotsTest, OfAllNamesEachVariableFindsItsOwn) {
+  for (const bool row_wise : {false, true}) {
+    v1::OptimizerConfig config;
+    config.mutable_adagrad()->set_row_wise(row_wise);
+    google::protobuf::RepeatedPtrField<v1::Variable> variables;
+    variables.Add();
+    *variables.Add() = Table(false);
+    *variables.Add() = Table(true);
+    google::protobuf::RepeatedPtrField<std::string> names;
+    for (const Slot& slot : SlotsOf(config, variables)) {
+      names.Add(std::string(slot.name));
+    }
+    for (const v1::Variable& variable : variables) {
+      EXPECT_EQ(Names(SlotsOf(names, SlotOwnerOf(variable))),
+                Names(SlotsOf(config, variable)));
+    }
+  }
+}
+
+TEST(OptimizerSlotsTest, WordsFollowFromRows) {
+  EXPECT_EQ(SlotNamed("momentum").words(/*elements=*/24, /*row_elements=*/8),
+            24);
+  EXPECT_EQ(SlotNamed("steps").words(24, 8), 3);
+  EXPECT_EQ(SlotNamed("key").words(24, 8), 6);
 }
 
 }  // namespace

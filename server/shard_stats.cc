@@ -44,6 +44,15 @@ void Add(const Message& from, Message* to) {
   }
 }
 
+// Each shard has a part of it.
+void AddTable(const v1::TableStats& part,
+              google::protobuf::RepeatedPtrField<v1::TableStats>* tables) {
+  for (v1::TableStats& table : *tables) {
+    if (table.variable() == part.variable()) return Add(part, &table);
+  }
+  *tables->Add() = part;
+}
+
 }  // namespace
 
 v1::ServerStats TogetherOf(
@@ -55,6 +64,9 @@ v1::ServerStats TogetherOf(
     Add(shard, &together);
     restored = restored && shard.restored();
     step = std::min(step, shard.step());
+    for (const v1::TableStats& table : shard.tables()) {
+      AddTable(table, together.mutable_tables());
+    }
   }
   together.set_restored(restored);
   together.set_step(step);

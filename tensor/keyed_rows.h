@@ -17,6 +17,9 @@ namespace paramd {
 // of a bucket follow one another. A bucket is a block of the variable; which of
 // its rows a key has is the owner's business.
 
+// In place of the row of a key that has none.
+inline constexpr uint32_t kNoRow = ~uint32_t{0};
+
 // The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 constexpr uint64_t MixKey(uint64_t key) {
   key = (key ^ key >> 30) * 0xbf58476d1ce4e5b9;

@@ -66,13 +66,15 @@ class Applying : public Work {
         spare_(&memory_) {
     for (int b = 0; b < kBlocks; ++b) {
       Block& block =
-          blocks_.emplace_back(kBlockElements, optimizer_.slots().size(), 1,
+          blocks_.emplace_back(kBlockElements,
+                               optimizer_.slots().size() * kBlockElements, 1,
                                &spare_);
       std::fill(block.mutable_values().begin(), block.mutable_values().end(),
                 0);
       for (size_t s = 0; s < optimizer_.slots().size(); ++s) {
-        std::fill(block.mutable_slot(s).begin(), block.mutable_slot(s).end(),
-                  optimizer_.initial_slot(s));
+        const absl::Span<float> slot =
+            block.mutable_slots().subspan(s * kBlockElements, kBlockElements);
+        std::fill(slot.begin(), slot.end(), optimizer_.initial_slot(s));
       }
     }
   }

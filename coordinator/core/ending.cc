@@ -1,9 +1,7 @@
 #include "coordinator/core/ending.h"
 
 #include <algorithm>
-#include <functional>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,10 +24,13 @@ uint64_t BytesOfACheckpoint(const JobView& job) {
   const v1::OptimizerConfig& optimizer = job.configuration.optimizer();
   uint64_t numbers = 0;
   for (const v1::Variable& variable : job.options.variables) {
-    numbers += std::accumulate(variable.shape().begin(),
-                               variable.shape().end(), uint64_t{1},
-                               std::multiplies<uint64_t>()) *
-               (1 + SlotsOf(optimizer, variable).size());
+    const auto shape = ToRowShape(variable.shape());
+    if (!shape.ok()) continue;
+    const uint64_t elements = shape->rows * shape->row_elements;
+    numbers += elements;
+    for (const Slot& slot : SlotsOf(optimizer, variable)) {
+      numbers += slot.words(elements, shape->row_elements);
+    }
   }
   return numbers * sizeof(float);
 }

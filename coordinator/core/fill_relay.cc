@@ -32,10 +32,11 @@ void FillRelay::Begin(const v1::Configuration& configuration,
   way.all.mutable_check()->set_index(server);
   way.all.mutable_check()->set_of(configuration.servers_size());
   way.all.mutable_check()->set_alone(configuration.state() != v1::STARTING);
-  for (const absl::string_view slot : SlotsOf(configuration.optimizer())) {
-    way.all.add_slots(std::string(slot));
-  }
   const v1::Layout& layout = configuration.layout();
+  for (const Slot& slot :
+       SlotsOf(configuration.optimizer(), layout.variables())) {
+    way.all.add_slots(std::string(slot.name));
+  }
   for (const v1::Slice& slice : layout.slices()) {
     if (slice.server() != server) continue;
     const v1::Variable& variable =
@@ -46,6 +47,8 @@ void FillRelay::Begin(const v1::Configuration& configuration,
     want->set_row_begin(slice.row_begin());
     want->set_row_end(slice.row_end());
     want->set_values_only(variable.untrained());
+    want->set_sparse(variable.sparse());
+    want->set_keyed(variable.keyed());
   }
 }
 

@@ -135,8 +135,9 @@ v1::Manifest SnapshotRound::MakeManifest(
     *manifest.add_sessions() = session;
   }
   *manifest.mutable_input() = input_;
-  for (const absl::string_view slot : SlotsOf(configuration.optimizer())) {
-    manifest.add_slots(std::string(slot));
+  for (const Slot& slot :
+       SlotsOf(configuration.optimizer(), manifest.variables())) {
+    manifest.add_slots(std::string(slot.name));
   }
   return manifest;
 }

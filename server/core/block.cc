@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <utility>
+#include <vector>
 
 namespace paramd {
 namespace {
@@ -39,9 +40,9 @@ void MakeUnique(Buffer* present, SpareBuffers* spare) {
 
 }  // namespace
 
-Block::Block(size_t elements, size_t slot_count, uint64_t life,
+Block::Block(size_t elements, size_t slot_words, uint64_t life,
              SpareBuffers* spare)
-    : Block(elements, life, MakeMemory(elements, slot_count, spare)) {}
+    : Block(elements, life, MakeMemory(elements, slot_words, spare)) {}
 
 Block::Block(size_t elements, uint64_t life, BlockMemory memory)
     : elements_(elements),
@@ -49,13 +50,11 @@ Block::Block(size_t elements, uint64_t life, BlockMemory memory)
       values_(std::move(memory.values)),
       slots_(std::move(memory.slots)) {}
 
-BlockMemory Block::MakeMemory(size_t elements, size_t slot_count,
+BlockMemory Block::MakeMemory(size_t elements, size_t slot_words,
                               SpareBuffers* spare) {
   BlockMemory memory;
   memory.values = spare->Take(elements * sizeof(float));
-  if (slot_count > 0) {
-    memory.slots = spare->Take(elements * slot_count * sizeof(float));
-  }
+  if (slot_words > 0) memory.slots = spare->Take(slot_words * sizeof(float));
   return memory;
 }
 
@@ -139,8 +138,59 @@ void Block::CopyRows(const Rows& rows, float* out) const {
     if (i + kAhead < rows.numbers.size()) {
       __builtin_prefetch(values + rows.numbers[i + kAhead] * width);
     }
+    if (rows.numbers[i] == kNoRow) continue;
     std::memcpy(out + i * width, values + rows.numbers[i] * width,
                 width * sizeof(float));
+  }
+}
+
+KeyTable::Columns Block::Columns(size_t width) {
+  // A copy of the block that is only read may lie in others' memory.
+  auto* const first = reinterpret_cast<uint64_t*>(
+      const_cast<std::byte*>(slots_.bytes().data()));
+  const size_t rows = elements_ / width;
+  return {{first, rows}, {first + rows, rows}};
+}
+
+void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys, bool evicts,
+                      const NumberReader& gradient, SpareBuffers* spare,
+                      const ApplyOptions& options, TableCounts* counts) {
+  if (keys.mixed.empty()) {
+    ++applied_;
+    return;
+  }
+  MakeUnique(&values_, spare);
+  MakeUnique(&slots_, spare);
+  float* const values = MutableFloats(&values_);
+  float* const slots = MutableFloats(&slots_);
+  const Optimizer::Arrays arrays = {.elements = elements_,
+                                    .values = values,
+                                    .slots = slots,
+                                    .new_values = values,
+                                    .new_slots = slots};
+  const size_t width = keys.width;
+  std::vector<uint32_t> rows(keys.mixed.size());
+  std::vector<size_t> fresh;
+  table_.FindOrCreate(keys.mixed, /*now=*/applied_ + 1, evicts, Columns(width),
+                      absl::MakeSpan(rows), &fresh, counts);
+  for (const size_t i : fresh) {
+    keys.initial->FillRow(UnmixKey(keys.mixed[i]),
+                          {values + rows[i] * width, width});
+    optimizer.BeginRow(rows[i], width, arrays, options.variable);
+  }
+  optimizer.ApplyRows(gradient, applied_, {rows, width}, arrays, options);
+  changed_ = ++applied_;
+  slots_are_zeros_ = false;
+}
+
+void Block::CopyKeys(const Keys& keys, float* out) {
+  std::vector<uint32_t> rows(keys.mixed.size());
+  const size_t width = keys.width;
+  table_.Find(keys.mixed, Columns(width), absl::MakeSpan(rows));
+  CopyRows({rows, width}, out);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] != kNoRow) continue;
+    keys.initial->FillRow(UnmixKey(keys.mixed[i]), {out + i * width, width});
   }
 }
 
@@ -148,9 +198,9 @@ absl::Span<float> Block::mutable_values() {
   return {MutableFloats(&values_), elements_};
 }
 
-absl::Span<float> Block::mutable_slot(size_t slot) {
+absl::Span<float> Block::mutable_slots() {
   slots_are_zeros_.reset();
-  return {MutableFloats(&slots_) + slot * elements_, elements_};
+  return {MutableFloats(&slots_), slots_.size() / sizeof(float)};
 }
 
 }  // namespace paramd

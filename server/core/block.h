@@ -7,8 +7,10 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 
+#include "config/initial_values.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "server/core/gradient_rms.h"
+#include "server/core/key_table.h"
 #include "server/core/optimizer.h"
 #include "server/core/spare_buffers.h"
 #include "tensor/buffer.h"
@@ -21,6 +23,16 @@ namespace paramd {
 struct BlockMemory {
   Buffer values;
   Buffer slots;
+};
+
+// Rows of a block of a keyed variable, by their mixed keys.
+struct Keys {
+  absl::Span<const uint64_t> mixed;
+  size_t width = 1;
+  // What a key begins with, and reads as while it has no row.
+  const InitialValues* initial = nullptr;
+
+  size_t elements() const { return mixed.size() * width; }
 };
 
 // Consecutive elements of a slice with their slots and the count of pushes that
@@ -36,12 +48,12 @@ class Block {
  public:
   // Content undefined until it is filled through the mutable spans. `life`, not
   // zero, names this content: no other ever has the same. Memory comes from
-  // `spare`.
-  Block(size_t elements, size_t slot_count, uint64_t life, SpareBuffers* spare);
+  // `spare`; all slots take `slot_words` of 4 bytes.
+  Block(size_t elements, size_t slot_words, uint64_t life, SpareBuffers* spare);
   // The content is what lies in `memory`.
   Block(size_t elements, uint64_t life, BlockMemory memory);
 
-  static BlockMemory MakeMemory(size_t elements, size_t slot_count,
+  static BlockMemory MakeMemory(size_t elements, size_t slot_words,
                                 SpareBuffers* spare);
 
   size_t elements() const { return elements_; }
@@ -77,8 +89,18 @@ class Block {
   void ApplyRows(const Optimizer& optimizer, const Rows& rows,
                  const NumberReader& gradient, SpareBuffers* spare,
                  const ApplyOptions& options);
-  // Copies what these rows hold to `out`, one after the other.
+  // Copies what these rows hold to `out`, one after the other; nothing for kNoRow.
   void CopyRows(const Rows& rows, float* out) const;
+
+  // The same for gradients of keys, each named once. One without a row gets one,
+  // from another key if it `evicts`, or its gradient is dropped.
+  void ApplyKeys(const Optimizer& optimizer, const Keys& keys, bool evicts,
+                 const NumberReader& gradient, SpareBuffers* spare,
+                 const ApplyOptions& options, TableCounts* counts);
+  // Changes nothing.
+  void CopyKeys(const Keys& keys, float* out);
+  // Rows that have a key. REQUIRES: the variable is keyed, rows are so wide.
+  size_t CountKeys(size_t width) { return table_.size(Columns(width)); }
 
   // Of the gradients applied, where that is asked for.
   GradientRms& gradient_rms() { return gradient_rms_; }
@@ -86,12 +108,14 @@ class Block {
 
   // To fill a fresh block. REQUIRES: no reference was handed out.
   absl::Span<float> mutable_values();
-  absl::Span<float> mutable_slot(size_t slot);
+  absl::Span<float> mutable_slots();
   void set_applied(uint64_t applied) { applied_ = changed_ = applied; }
 
  private:
   // Whether a gradient of zeros changes nothing; looks at the slots once.
   bool Rests(const Optimizer& optimizer, const VariableOptions& variable);
+  // Of a keyed variable; to be written only if nobody else reads them.
+  KeyTable::Columns Columns(size_t width);
 
   size_t elements_;
   uint64_t life_;
@@ -101,6 +125,7 @@ class Block {
   GradientRms gradient_rms_;
   Buffer values_;
   Buffer slots_;
+  KeyTable table_;  // Of a keyed variable.
 };
 
 }  // namespace paramd

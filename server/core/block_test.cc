@@ -23,11 +23,11 @@ Optimizer Make(bool adam) {
 
 Block Filled(const Optimizer& optimizer, const std::vector<float>& values) {
   SpareBuffers memory;
-  Block block(values.size(), optimizer.slots().size(), /*life=*/9, &memory);
+  Block block(values.size(), optimizer.slots().size() * values.size(),
+              /*life=*/9, &memory);
   std::copy(values.begin(), values.end(), block.mutable_values().begin());
-  for (size_t s = 0; s < optimizer.slots().size(); ++s) {
-    std::fill(block.mutable_slot(s).begin(), block.mutable_slot(s).end(), 0.0f);
-  }
+  const absl::Span<float> slots = block.mutable_slots();
+  std::fill(slots.begin(), slots.end(), 0.0f);
   return block;
 }
 
@@ -122,12 +122,13 @@ TEST(BlockTest, AGradientOfZerosIsCountedAndChangesWhatTheOptimizerWould) {
     const Optimizer optimizer = *Optimizer::Create(Config(kind), 0);
     const size_t slots = optimizer.slots().size();
     SpareBuffers memory;
-    Block block(3, slots, /*life=*/9, &memory);
+    Block block(3, 3 * slots, /*life=*/9, &memory);
     const std::vector<float> begin = {-0.0f, 2, -3};
     std::copy(begin.begin(), begin.end(), block.mutable_values().begin());
-    for (size_t s = 0; s < slots; ++s) {
-      const auto slot = block.mutable_slot(s);
-      std::fill(slot.begin(), slot.end(), optimizer.initial_slot());
+    const absl::Span<float> beside_values = block.mutable_slots();
+    if (slots > 0) {
+      std::fill(beside_values.begin(), beside_values.end(),
+                optimizer.initial_slot());
     }
     SpareBuffers spare;
     std::vector<float> values = begin;

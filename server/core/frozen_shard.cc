@@ -15,11 +15,11 @@ struct Run {
 };
 
 void AddTensor(const std::string& name, absl::Span<const uint64_t> shape,
-               v1::WriteShard* head) {
+               v1::DType dtype, v1::WriteShard* head) {
   v1::WriteShard::Tensor* const tensor = head->add_tensors();
   tensor->set_name(name);
-  tensor->set_dtype(v1::FLOAT32);
-  uint64_t bytes = sizeof(float);
+  tensor->set_dtype(dtype);
+  uint64_t bytes = dtype == v1::INT64 ? sizeof(int64_t) : sizeof(float);
   for (const uint64_t dimension : shape) {
     tensor->add_shape(dimension);
     bytes *= dimension;
@@ -37,9 +37,9 @@ void AddValues(const SnapshotFork& fork, const Slice& slice, const Run& run,
 void AddSlot(const SnapshotFork& fork, const Slice& slice, const Run& run,
              size_t slot, FrozenShard* frozen) {
   for (int b = run.begin; b < run.end; ++b) {
-    const Block& block = fork.block(slice, b);
-    const size_t bytes = block.elements() * sizeof(float);
-    frozen->payload.push_back(block.slots().Part(slot * bytes, bytes));
+    const Slice::SlotPlace place = slice.PlaceOfSlot(b, slot);
+    frozen->payload.push_back(fork.block(slice, b).slots().Part(
+        place.begin * sizeof(float), place.words * sizeof(float)));
   }
 }
 
@@ -69,16 +69,15 @@ void AddGradientRms(const SnapshotFork& fork, const Slice& slice,
 }
 
 v1::SavedSlice* AddSlice(const SnapshotFork& fork, const Slice& slice,
-                         absl::Span<const absl::string_view> slots,
                          FrozenShard* frozen) {
   v1::SavedSlice* const saved = frozen->head->mutable_file()->add_slices();
   saved->set_variable(slice.variable().name());
   saved->set_row_begin(slice.rows().begin);
   saved->set_row_end(slice.rows().end);
   saved->set_values_tensor(slice.TensorName());
-  for (const absl::string_view slot : slots) {
-    (*saved->mutable_slot_tensors())[std::string(slot)] =
-        slice.TensorName(slot);
+  for (const Slot& slot : slice.slots()) {
+    (*saved->mutable_slot_tensors())[std::string(slot.name)] =
+        slice.TensorName(slot.name);
   }
   AddAppliedRuns(fork, slice, saved);
   AddGradientRms(fork, slice, saved);
@@ -87,13 +86,17 @@ v1::SavedSlice* AddSlice(const SnapshotFork& fork, const Slice& slice,
 }
 
 void AddWhole(const SnapshotFork& fork, const Slice& slice,
-              absl::Span<const absl::string_view> slots, FrozenShard* frozen) {
-  AddSlice(fork, slice, slots, frozen);
+              FrozenShard* frozen) {
+  AddSlice(fork, slice, frozen);
   const Run all = {0, slice.block_count()};
-  AddTensor(slice.TensorName(), slice.TensorShape(), frozen->head.get());
+  const std::vector<uint64_t> shape = slice.TensorShape();
+  AddTensor(slice.TensorName(), shape, v1::FLOAT32, frozen->head.get());
   AddValues(fork, slice, all, frozen);
-  for (size_t s = 0; s < slots.size(); ++s) {
-    AddTensor(slice.TensorName(slots[s]), slice.TensorShape(),
+  for (size_t s = 0; s < slice.slots().size(); ++s) {
+    const Slot& slot = slice.slots()[s];
+    absl::Span<const uint64_t> dimensions = shape;
+    if (slot.by_row) dimensions = dimensions.first(1);
+    AddTensor(slice.TensorName(slot.name), dimensions, slot.dtype,
               frozen->head.get());
     AddSlot(fork, slice, all, s, frozen);
   }
@@ -107,20 +110,23 @@ std::string RunName(const Slice& slice, absl::string_view slot,
 }
 
 void AddRun(const SnapshotFork& fork, const Slice& slice, const Run& run,
-            absl::Span<const absl::string_view> slots, v1::SavedSlice* saved,
-            FrozenShard* frozen) {
+            v1::SavedSlice* saved, FrozenShard* frozen) {
   v1::ChangedBlocks* const changed = saved->add_changed();
   changed->set_first_block(run.begin);
   changed->set_blocks(run.end - run.begin);
   uint64_t elements = 0;
   for (int b = run.begin; b < run.end; ++b) elements += slice.block_elements(b);
   changed->set_values_tensor(RunName(slice, "", run));
-  AddTensor(changed->values_tensor(), {elements}, frozen->head.get());
+  AddTensor(changed->values_tensor(), {elements}, v1::FLOAT32,
+            frozen->head.get());
   AddValues(fork, slice, run, frozen);
-  for (size_t s = 0; s < slots.size(); ++s) {
-    const std::string name = RunName(slice, slots[s], run);
-    (*changed->mutable_slot_tensors())[std::string(slots[s])] = name;
-    AddTensor(name, {elements}, frozen->head.get());
+  for (size_t s = 0; s < slice.slots().size(); ++s) {
+    const Slot& slot = slice.slots()[s];
+    const std::string name = RunName(slice, slot.name, run);
+    (*changed->mutable_slot_tensors())[std::string(slot.name)] = name;
+    AddTensor(name,
+              {slot.by_row ? elements / slice.row_elements() : elements},
+              slot.dtype, frozen->head.get());
     AddSlot(fork, slice, run, s, frozen);
   }
 }
@@ -169,16 +175,15 @@ FrozenShard Freeze(const v1::SealRequest& request, const v1::ShardFile& file,
     *frozen.head->mutable_file()->mutable_base()->mutable_snapshot() =
         request.base();
     for (const Slice* const slice : content->owned()) {
-      const auto slots = content->slots(*slice);
-      v1::SavedSlice* const saved = AddSlice(fork, *slice, slots, &frozen);
+      v1::SavedSlice* const saved = AddSlice(fork, *slice, &frozen);
       for (const Run& run : ChangedRuns(*content, *slice)) {
-        AddRun(fork, *slice, run, slots, saved, &frozen);
+        AddRun(fork, *slice, run, saved, &frozen);
       }
     }
     return frozen;
   }
   for (const Slice* const slice : content->owned()) {
-    AddWhole(fork, *slice, content->slots(*slice), &frozen);
+    AddWhole(fork, *slice, &frozen);
   }
   content->whole_files().Add(request.header().snapshot(), fork,
                              content->owned());

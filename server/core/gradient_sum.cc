@@ -27,7 +27,12 @@ void GradientSum::Add(BufferChain gradient, SpareBuffers* spare) {
     size_ = bytes;
     return;
   }
-  if (row_elements_ > 0) return AddRows(gradient, spare);
+  if (row_id_bytes_ == sizeof(uint32_t)) {
+    return AddRows<uint32_t>(gradient, spare);
+  }
+  if (row_id_bytes_ == sizeof(uint64_t)) {
+    return AddRows<uint64_t>(gradient, spare);
+  }
   CHECK(bytes == size_, "gradients of one block have one size");
   float* const sum = Writable(spare);
   ChainReader reader(gradient);
@@ -41,29 +46,31 @@ void GradientSum::Add(BufferChain gradient, SpareBuffers* spare) {
 }
 
 // A row that one of the two has not is as it is in the other, to the bit.
+template <typename Id>
 void GradientSum::AddRows(const BufferChain& gradient, SpareBuffers* spare) {
   const size_t width = row_elements_;
   const size_t old_count = RowsIn(size_);
   const size_t new_count = RowsIn(ChainSize(gradient));
-  const auto* const old_rows = reinterpret_cast<uint32_t*>(Writable(spare));
+  const auto* const old_rows = reinterpret_cast<const Id*>(Writable(spare));
   const auto* old_values = reinterpret_cast<const float*>(old_rows + old_count);
   ChainReader reader(gradient);
-  std::vector<uint32_t> new_rows(new_count);
+  std::vector<Id> new_rows(new_count);
   reader.Read(AsWritableBytes(absl::MakeSpan(new_rows)));
-  std::vector<uint32_t> rows;
+  std::vector<Id> rows;
   rows.reserve(old_count + new_count);
   std::set_union(old_rows, old_rows + old_count, new_rows.begin(),
                  new_rows.end(), std::back_inserter(rows));
 
-  const size_t size = rows.size() * (1 + width) * sizeof(float);
+  const size_t size = rows.size() * (sizeof(Id) + width * sizeof(float));
   Buffer sum = spare->Take(size);
   std::memcpy(sum.mutable_bytes().data(), rows.data(),
-              rows.size() * sizeof(uint32_t));
-  auto* out = reinterpret_cast<float*>(sum.mutable_bytes().data()) + rows.size();
+              rows.size() * sizeof(Id));
+  auto* out = reinterpret_cast<float*>(sum.mutable_bytes().data() +
+                                       rows.size() * sizeof(Id));
   std::vector<float> added(width);
-  const uint32_t* old_row = old_rows;
+  const Id* old_row = old_rows;
   auto new_row = new_rows.begin();
-  for (const uint32_t row : rows) {
+  for (const Id row : rows) {
     const bool is_new = new_row != new_rows.end() && *new_row == row;
     const bool is_old = old_row != old_rows + old_count && *old_row == row;
     if (is_new) {
@@ -88,8 +95,10 @@ void GradientSum::AddRows(const BufferChain& gradient, SpareBuffers* spare) {
 void GradientSum::Scale(float factor, SpareBuffers* spare) {
   if (empty()) return;
   float* const sum = Writable(spare);
-  const size_t rows = row_elements_ > 0 ? RowsIn(size_) : 0;
-  for (size_t i = rows; i < size_ / sizeof(float); ++i) sum[i] *= factor;
+  const size_t ids = row_elements_ > 0 ? RowsIn(size_) * row_id_bytes_ : 0;
+  for (size_t i = ids / sizeof(float); i < size_ / sizeof(float); ++i) {
+    sum[i] *= factor;
+  }
 }
 
 // What rows lay in is of a size that does not come again.

@@ -12,14 +12,19 @@ namespace paramd {
 // added: sum = g0, then sum[i] = sum[i] + g[i]. The first one is kept by
 // reference, so a sum of one gradient has its bits and costs no copy.
 //
-// Of a sparse variable a gradient is of some rows: their numbers, ascending, 4
-// bytes each, and then the elements of each. Its sum has the rows of all.
+// Of a sparse variable a gradient is of some rows: their numbers or keys,
+// ascending, 4 or 8 bytes each, and then the elements of each. Its sum has the
+// rows of all.
 //
 // Not thread-safe: lives inside a SyncStep.
 class GradientSum {
  public:
-  // Above 0: gradients are of rows of so many elements. To be called first.
-  void set_row_elements(size_t elements) { row_elements_ = elements; }
+  // Gradients are of rows of so many elements, with ids of so many bytes. To be
+  // called first.
+  void SetRows(size_t elements, size_t id_bytes) {
+    row_elements_ = elements;
+    row_id_bytes_ = id_bytes;
+  }
 
   // `gradient` has 4 bytes an element, the same number each time unless it is of
   // rows; an empty one (of a contributor without examples) adds nothing. Memory
@@ -44,15 +49,17 @@ class GradientSum {
  private:
   // Makes the sum one buffer that may be written.
   float* Writable(SpareBuffers* spare);
+  template <typename Id>
   void AddRows(const BufferChain& gradient, SpareBuffers* spare);
   size_t RowsIn(size_t bytes) const {
-    return bytes / ((1 + row_elements_) * sizeof(float));
+    return bytes / (row_id_bytes_ + row_elements_ * sizeof(float));
   }
 
   BufferChain chain_;
   size_t size_ = 0;
   bool own_ = false;  // chain_ is one buffer of this sum's.
-  size_t row_elements_ = 0;
+  size_t row_elements_ = 0;  // 0: not of rows.
+  size_t row_id_bytes_ = 0;
 };
 
 }  // namespace paramd

@@ -138,7 +138,7 @@ std::pair<std::vector<uint32_t>, std::vector<float>> RowsIn(
 TEST(GradientSumTest, ASumOfRowsHasTheRowsOfAll) {
   SpareBuffers spare;
   GradientSum sum;
-  sum.set_row_elements(2);
+  sum.SetRows(2, sizeof(uint32_t));
   sum.Add(OfRows({1, 5}, {1, 2, 3, 4}), &spare);
   sum.Add(OfRows({0, 5, 9}, {10, 20, 30, 40, 50, 60}), &spare);
   sum.Add({}, &spare);
@@ -150,7 +150,7 @@ TEST(GradientSumTest, ASumOfRowsHasTheRowsOfAll) {
 TEST(GradientSumTest, ARowThatOnlyOneHasKeepsItsBits) {
   SpareBuffers spare;
   GradientSum sum;
-  sum.set_row_elements(2);
+  sum.SetRows(2, sizeof(uint32_t));
   sum.Add(OfRows({1}, {-0.0f, 1}), &spare);
   sum.Add(OfRows({2}, {-0.0f, 2}), &spare);
   for (const float element : {RowsIn(sum).second[0], RowsIn(sum).second[2]}) {
@@ -161,7 +161,7 @@ TEST(GradientSumTest, ARowThatOnlyOneHasKeepsItsBits) {
 TEST(GradientSumTest, ScalingASumOfRowsLeavesTheirNumbers) {
   SpareBuffers spare;
   GradientSum sum;
-  sum.set_row_elements(2);
+  sum.SetRows(2, sizeof(uint32_t));
   sum.Add(OfRows({3, 4}, {1, 2, 3, 4}), &spare);
   sum.Scale(2, &spare);
   const auto [rows, elements] = RowsIn(sum);

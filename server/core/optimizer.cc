@@ -63,18 +63,26 @@ absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerConfig& config,
                                             uint64_t decay_steps) {
   auto rule = MakeRule(config);
   if (!rule.ok()) return rule.status();
+  std::unique_ptr<const Rule> row_rule;
+  if (config.adagrad().row_wise()) {
+    ASSIGN_OR_RETURN(row_rule, MakeRowAdagrad(config.adagrad()));
+  }
   ASSIGN_OR_RETURN(const Schedule schedule,
                    Schedule::Create(config, decay_steps));
   RETURN_IF_ERROR(CheckConfig(config));
-  return Optimizer(config, schedule, *std::move(rule));
+  return Optimizer(config, schedule, *std::move(rule), std::move(row_rule));
 }
 
 Optimizer::Optimizer(const v1::OptimizerConfig& config,
-                     const Schedule& schedule, std::shared_ptr<const Rule> rule)
+                     const Schedule& schedule, std::shared_ptr<const Rule> rule,
+                     std::shared_ptr<const Rule> row_rule)
     : config_(config),
       schedule_(schedule),
       rule_(std::move(rule)),
-      slots_(SlotsOf(config)),
+      row_rule_(std::move(row_rule)),
+      slots_({SlotsOf(config, SlotOwner{}),
+              SlotsOf(config, SlotOwner{.sparse = true}),
+              SlotsOf(config, SlotOwner{.sparse = true, .keyed = true})}),
       weight_decay_(WeightDecayOf(config)),
       l2_(!config.has_adamw() &&
           config.decay() == v1::OptimizerConfig::DECAY_L2),
@@ -84,6 +92,7 @@ VariableOptions Optimizer::OptionsOf(const v1::Variable& variable) const {
   VariableOptions options;
   options.trained = !variable.untrained();
   options.sparse = variable.sparse();
+  options.keyed = variable.keyed();
   options.decays = !MatchesAny(config_.no_decay(), variable.name());
   for (const v1::OptimizerConfig::RateFactor& some : config_.rate_factors()) {
     if (!MatchesAny(some.variables(), variable.name())) continue;
@@ -118,6 +127,26 @@ absl::Status Optimizer::CheckNames(
                      "', which no variable is called"));
   }
   return absl::OkStatus();
+}
+
+float Optimizer::initial_slot(size_t slot,
+                              const VariableOptions& variable) const {
+  const Slot& wanted = slots(variable)[slot];
+  if (wanted.dtype == v1::INT64 || wanted.name == kStepsSlot) return 0;
+  return RuleOf(variable).initial_slot(slot - (variable.keyed ? 2 : 0));
+}
+
+void Optimizer::BeginRow(uint32_t row, size_t width, const Arrays& block,
+                         const VariableOptions& variable) const {
+  const absl::Span<const Slot> slots = this->slots(variable);
+  float* all = block.new_slots;
+  for (size_t s = 0; s < slots.size(); ++s) {
+    if (slots[s].dtype == v1::FLOAT32) {
+      const size_t words = slots[s].words(width, width);
+      std::fill_n(all + row * words, words, initial_slot(s, variable));
+    }
+    all += slots[s].words(block.elements, width);
+  }
 }
 
 double Optimizer::ClipScale(const NumberReader& gradient,
@@ -178,9 +207,19 @@ void Optimizer::Apply(const NumberReader& gradient, uint64_t applied,
 void Optimizer::ApplyRows(const NumberReader& gradient, uint64_t applied,
                           const Rows& rows, const Arrays& block,
                           const ApplyOptions& options) const {
+  const Rule& rule = RuleOf(options.variable);
+  const bool sums_rows = &rule == row_rule_.get();
+  // Keys and uses come first, then what is of each number, then of each row.
+  const size_t keyed =
+      options.variable.keyed ? 4 * (block.elements / rows.width) : 0;
+  float* const steps = StepsIn(rows.width, block, options.variable);
   // Looks at no gradient yet: a norm is of one row.
   Rule::Step step = StepOf(gradient, applied, /*elements=*/0, options);
   for (const uint32_t row : rows.numbers) {
+    if (row == kNoRow) {
+      gradient.Skip(rows.width);
+      continue;
+    }
     const size_t first = row * rows.width;
     Arrays arrays = block;
     arrays.elements = rows.width;
@@ -188,15 +227,28 @@ void Optimizer::ApplyRows(const NumberReader& gradient, uint64_t applied,
     arrays.values += first;
     arrays.new_values += first;
     if (arrays.slots != nullptr) {
-      arrays.slots += first;
-      arrays.new_slots += first;
+      arrays.slots += keyed + (sums_rows ? row : first);
+      arrays.new_slots += keyed + (sums_rows ? row : first);
+    }
+    if (steps != nullptr) {
+      step.number = static_cast<uint64_t>(++steps[row]);
     }
     if (config_.clip_norm() > 0) {
       step.adjustment.scale =
           static_cast<float>(ClipScale(gradient, rows.width));
     }
-    rule_->Apply(gradient, step, arrays);
+    rule.Apply(gradient, step, arrays);
   }
+}
+
+float* Optimizer::StepsIn(size_t width, const Arrays& block,
+                          const VariableOptions& variable) const {
+  float* all = block.new_slots;
+  for (const Slot& slot : slots(variable)) {
+    if (slot.name == kStepsSlot) return all;
+    all += slot.words(block.elements, width);
+  }
+  return nullptr;
 }
 
 bool Optimizer::ReadFinite(const NumberReader& gradient,

@@ -1,19 +1,23 @@
 #ifndef PARAMD_SERVER_CORE_OPTIMIZER_H_
 #define PARAMD_SERVER_CORE_OPTIMIZER_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
+#include "config/optimizer_slots.h"
 #include "proto/paramd/v1/optimizer.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "server/core/optimizer_kernels.h"
 #include "server/core/optimizers/rule.h"
 #include "server/core/optimizers/schedule.h"
 #include "tensor/buffer.h"
+#include "tensor/keyed_rows.h"
 #include "tensor/number_reader.h"
 
 namespace paramd {
@@ -28,13 +32,16 @@ struct VariableOptions {
   double rate_factor = 1;
   // A gradient is of some rows.
   bool sparse = false;
+  // Whose keys it names.
+  bool keyed = false;
 
   // Gradients of a block are alike in size: what is far above is a spike.
   // Statistics settle, and rows differ.
   bool has_usual_size() const { return trained && !sparse; }
 };
 
-// Rows of a block, ascending, and how many elements each of them has.
+// Rows of a block, and how many elements each of them has. kNoRow: a gradient of
+// it is passed over.
 struct Rows {
   absl::Span<const uint32_t> numbers;
   size_t width = 1;
@@ -80,15 +87,17 @@ class Optimizer {
   absl::Status CheckNames(
       absl::Span<const v1::Variable* const> variables) const;
 
-  // Names of what lies beside a value.
-  absl::Span<const absl::string_view> slots(
-      const VariableOptions& variable = {}) const {
-    return variable.trained ? slots_ : absl::Span<const absl::string_view>();
+  // What lies beside a value.
+  absl::Span<const Slot> slots(const VariableOptions& variable = {}) const {
+    if (!variable.trained) return {};
+    return slots_[variable.keyed ? 2 : variable.sparse ? 1 : 0];
   }
-  // What a slot begins with.
-  float initial_slot(size_t slot = 0) const {
-    return rule_->initial_slot(slot);
-  }
+  // What each number of a slot begins with; 0 for integers.
+  float initial_slot(size_t slot = 0,
+                     const VariableOptions& variable = {}) const;
+  // Sets the slots of a row, but for its key and use, to that.
+  void BeginRow(uint32_t row, size_t width, const Arrays& block,
+                const VariableOptions& variable) const;
   // Whether a gradient of zeros leaves each bit of values and slots as it is,
   // however often it is applied.
   bool RestsOnZeros(bool slots_are_zeros,
@@ -104,7 +113,8 @@ class Optimizer {
 
   // The same for some rows of a block, whose gradients come one after the other:
   // `block` has all its values and slots, which change in these rows alone.
-  // clip_norm is of each row. REQUIRES: the variable is trained, the block has
+  // clip_norm is of each row, and so is the count that Adam's bias correction
+  // follows. REQUIRES: the variable is trained, the block has
   // the rows, inputs and outputs are the same, and what Apply requires.
   void ApplyRows(const NumberReader& gradient, uint64_t applied,
                  const Rows& rows, const Arrays& block,
@@ -126,14 +136,22 @@ class Optimizer {
 
  private:
   Optimizer(const v1::OptimizerConfig& config, const Schedule& schedule,
-            std::shared_ptr<const Rule> rule);
+            std::shared_ptr<const Rule> rule,
+            std::shared_ptr<const Rule> row_rule);
 
+  // By what gradients of the variable are applied. REQUIRES: it is trained.
+  const Rule& RuleOf(const VariableOptions& variable) const {
+    return variable.sparse && row_rule_ != nullptr ? *row_rule_ : *rule_;
+  }
   double Decay(const VariableOptions& variable) const {
     return variable.decays ? weight_decay_ : 0;
   }
   // What to multiply the gradient by, so that its norm is at most clip_norm_.
   // Reads nothing.
   double ClipScale(const NumberReader& gradient, size_t elements) const;
+  // Adam's counts of steps, one a row; null if there are none.
+  float* StepsIn(size_t width, const Arrays& block,
+                 const VariableOptions& variable) const;
   Rule::Step StepOf(const NumberReader& gradient, uint64_t applied,
                     size_t elements, const ApplyOptions& options) const;
   void AddSquares(const std::byte* gradient, size_t offset, size_t count,
@@ -144,7 +162,8 @@ class Optimizer {
   v1::OptimizerConfig config_;
   Schedule schedule_;
   std::shared_ptr<const Rule> rule_;
-  absl::Span<const absl::string_view> slots_;
+  std::shared_ptr<const Rule> row_rule_;  // Of sparse variables; null: the same.
+  std::array<std::vector<Slot>, 3> slots_;  // Of dense, sparse, keyed ones.
   double weight_decay_;
   bool l2_;  // Else decoupled.
   const OptimizerKernels* kernels_;

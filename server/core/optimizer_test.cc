@@ -261,7 +261,7 @@ TEST(OptimizerTest, AdamFollowsThePaperForThreeSteps) {
 TEST(OptimizerTest, MomentumKeepsAShareOfTheLastStep) {
   const Optimizer optimizer = *Optimizer::Create(Momentum(0.25, false), 0);
   ASSERT_EQ(optimizer.slots().size(), 1u);
-  EXPECT_EQ(optimizer.slots()[0], "momentum");
+  EXPECT_EQ(optimizer.slots()[0].name, "momentum");
   State state{{1}, {0}};
   ApplyInPlace(optimizer, Flat({2}), 0, &state);
   EXPECT_EQ(state.values[0], 1 - 0.25f * 2);
@@ -287,7 +287,7 @@ TEST(OptimizerTest, AdagradDividesByTheRootOfTheSumOfSquares) {
   config.mutable_adagrad()->set_epsilon(1);
   const Optimizer optimizer = *Optimizer::Create(config, 0);
   ASSERT_EQ(optimizer.slots().size(), 1u);
-  EXPECT_EQ(optimizer.slots()[0], "accumulator");
+  EXPECT_EQ(optimizer.slots()[0].name, "accumulator");
   State state{{1}, {optimizer.initial_slot()}};
   ApplyInPlace(optimizer, Flat({3}), 0, &state);  // 7 + 9 = 16
   EXPECT_EQ(state.slots[0], 16);

@@ -39,7 +39,7 @@ uint64_t RelayedRestore::total() const {
   if (slice_ >= content_->owned().size()) return 0;
   const Slice& slice = *content_->owned()[slice_];
   return brought_ == Content::kInitialValues ? slice.elements() * sizeof(float)
-                                             : content_->BytesWithSlots(slice);
+                                             : slice.BytesOf(slice.elements());
 }
 
 v1::FillReply RelayedRestore::next() const {

@@ -334,6 +334,7 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   stats->set_blocks_quarantined(counts.blocks_quarantined);
   stats->set_frozen_bytes(content.fork().bytes());
   content.staleness().Fill(stats->mutable_staleness());
+  if (view_.IsFilled()) content.DescribeTables(stats);
   calls_.FillStatus(stats);
   if (data_.step == nullptr) return;
   stats->set_step(data_.step->step());

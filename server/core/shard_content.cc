@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "config/wire_format.h"
 #include "proto/refusal.h"
 #include "server/core/row_numbers.h"
+#include "tensor/keyed_rows.h"
 
 namespace paramd {
 namespace {
@@ -23,9 +25,32 @@ constexpr size_t kMaxNameBytes = 512;
 constexpr uint64_t kMaxElements = uint64_t{1} << 48;
 // Of one block in the head of a reply, with room to spare.
 constexpr size_t kHeadBytesPerBlock = 48;
+// A KeyTable's, at most.
+constexpr uint64_t kIndexBytesPerRow = 18;
 
 absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
   return Refuse(v1::Refusal::INVALID, entity, sentence);
+}
+
+absl::Status CheckKeyed(const v1::Variable& variable) {
+  const std::string& name = variable.name();
+  if (!variable.sparse()) {
+    return Invalid(name, absl::StrCat("variable '", name,
+                                      "' is keyed and not sparse"));
+  }
+  if (variable.when_full() != v1::Variable::EVICT &&
+      variable.when_full() != v1::Variable::IGNORE) {
+    return Invalid(name,
+                   absl::StrCat("variable '", name, "' does, when it is full, ",
+                                static_cast<int>(variable.when_full()),
+                                ", which is unknown here"));
+  }
+  const uint64_t rows = variable.shape(0);
+  if (rows == RowsForKeys(rows, variable.shape(1))) return absl::OkStatus();
+  return Invalid(name,
+                 absl::StrCat("variable '", name, "' is keyed and has ", rows,
+                              " rows; above ", BucketRows(variable.shape(1)),
+                              " they must be a multiple of that"));
 }
 
 absl::StatusOr<RowShape> CheckVariable(const v1::Variable& variable) {
@@ -63,7 +88,23 @@ absl::StatusOr<RowShape> CheckVariable(const v1::Variable& variable) {
       return Invalid(name, "a sparse variable is trained");
     }
   }
+  if (variable.keyed()) RETURN_IF_ERROR(CheckKeyed(variable));
   return shape;
+}
+
+// Blocks of a keyed variable are the same for any number of servers.
+absl::Status CheckBuckets(const Slice& slice) {
+  if (!slice.keyed()) return absl::OkStatus();
+  const uint64_t bucket = BucketRows(slice.row_elements());
+  const RowRange& rows = slice.rows();
+  if (rows.begin % bucket == 0 &&
+      (rows.end % bucket == 0 || rows.end == slice.variable().shape(0))) {
+    return absl::OkStatus();
+  }
+  return Invalid(slice.variable().name(),
+                 absl::StrCat("rows ", rows.begin, " to ", rows.end, " of '",
+                              slice.variable().name(),
+                              "' are not whole buckets of ", bucket));
 }
 
 // The index of a block that was named before. Sessions name blocks in order:
@@ -108,8 +149,10 @@ absl::StatusOr<std::unique_ptr<ShardContent>> ShardContent::Create(
   optimizer->UseKernels(*options.kernels);
   std::unique_ptr<ShardContent> content(
       new ShardContent(options, *std::move(optimizer)));
-  RETURN_IF_ERROR(content->AddSlices(configuration.layout()));
   const auto& variables = configuration.layout().variables();
+  content->seed_ = configuration.seed();
+  content->all_slots_ = SlotsOf(configuration.optimizer(), variables);
+  RETURN_IF_ERROR(content->AddSlices(configuration.layout()));
   const absl::Status named = content->optimizer_.CheckNames(
       {variables.data(), static_cast<size_t>(variables.size())});
   if (!named.ok()) return Invalid("optimizer", named.message());
@@ -124,9 +167,15 @@ absl::Status ShardContent::CheckMemory(
   const bool sums =
       configuration.consistency().mode() == v1::Consistency::SYNC &&
       configuration.workers_size() > 1;
+  uint64_t keys = 0;
+  for (const Slice* const slice : owned_) {
+    if (!slice->keyed()) continue;
+    keys += (slice->rows().end - slice->rows().begin) * kIndexBytesPerRow;
+  }
   const absl::Status status =
       options_.memory->CheckParts({{"weights", weights},
                                    {"slots", bytes_ - weights},
+                                   {"indexes of keys", keys},
                                    {"sums of gradients", sums ? weights : 0}});
   if (status.ok()) return status;
   return Invalid("memory_limit_bytes",
@@ -170,11 +219,13 @@ absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
     slices_.back() = std::make_unique<Slice>(
         layout.variables(s.variable()), shapes[s.variable()].row_elements,
         RowRange{s.row_begin(), s.row_end()}, &spare_);
-    owned_.push_back(slices_.back().get());
-    owned_.back()->set_options(
-        optimizer_.OptionsOf(owned_.back()->variable()));
-    elements += owned_.back()->elements();
-    bytes_ += BytesWithSlots(*owned_.back());
+    Slice* const slice = slices_.back().get();
+    owned_.push_back(slice);
+    RETURN_IF_ERROR(CheckBuckets(*slice));
+    const VariableOptions options = optimizer_.OptionsOf(slice->variable());
+    slice->SetTraining(options, optimizer_.slots(options));
+    elements += slice->elements();
+    bytes_ += slice->BytesOf(slice->elements());
     if (elements > kMaxElements) {
       return Invalid("layout", absl::StrCat("more than ", kMaxElements,
                                             " elements on one server"));
@@ -217,7 +268,8 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
   payload->reserve(request.blocks_size());
   for (const v1::PullBlock& wanted : request.blocks()) {
     ASSIGN_OR_RETURN(Slice* const slice, Find(wanted.slice(), wanted.block()));
-    const Block& block = slice->block(wanted.block());
+    const int index = static_cast<int>(wanted.block());
+    const Block& block = slice->block(index);
     const v1::BlockVersion version = block.version();
     v1::PulledBlock* const pulled = reply->add_blocks();
     pulled->set_slice(wanted.slice());
@@ -225,12 +277,12 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
     *pulled->mutable_version() = version;
     bytes += kHeadBytesPerBlock;
     if (wanted.rows() > 0) {
-      ASSIGN_OR_RETURN(const auto numbers,
-                       ReadRowNumbers(*slice, wanted.block(), wanted.rows(),
-                                      &row_numbers));
-      const Rows named = {numbers, slice->row_elements()};
-      pulled->set_elements(static_cast<uint32_t>(named.elements()));
-      ASSIGN_OR_RETURN(Buffer encoded, CopyRows(block, named, format));
+      ASSIGN_OR_RETURN(
+          const RowIds named,
+          ReadRowIds(*slice, index, wanted.rows(), &row_numbers));
+      pulled->set_elements(
+          static_cast<uint32_t>(wanted.rows() * slice->row_elements()));
+      ASSIGN_OR_RETURN(Buffer encoded, CopyRows(slice, index, named, format));
       payload->push_back(std::move(encoded));
       bytes += payload->back().size();
     } else if (wanted.known().life() != version.life() ||
@@ -265,13 +317,20 @@ absl::StatusOr<Buffer> ShardContent::AllocateReply(uint64_t bytes) {
              : options_.memory->account().Allocate(bytes);
 }
 
-absl::StatusOr<Buffer> ShardContent::CopyRows(const Block& block,
-                                              const Rows& rows,
+absl::StatusOr<Buffer> ShardContent::CopyRows(Slice* slice, int block,
+                                              const RowIds& rows,
                                               NumberFormat format) {
+  const size_t width = slice->row_elements();
   ASSIGN_OR_RETURN(Buffer copy,
-                   AllocateReply(rows.elements() * sizeof(float)));
-  block.CopyRows(rows,
-                 reinterpret_cast<float*>(copy.mutable_bytes().data()));
+                   AllocateReply((rows.numbers.size() + rows.keys.size()) *
+                                 width * sizeof(float)));
+  auto* const out = reinterpret_cast<float*>(copy.mutable_bytes().data());
+  if (slice->keyed()) {
+    const InitialValues initial(slice->variable(), seed_);
+    slice->block(block).CopyKeys({rows.keys, width, &initial}, out);
+  } else {
+    slice->block(block).CopyRows({rows.numbers, width}, out);
+  }
   return Encode(copy, format);
 }
 
@@ -335,7 +394,7 @@ absl::Status ShardContent::Push(const v1::PushRequest& request,
       Apply(request, request.blocks(i), decision, &gradient);
       pushed->set_result(v1::PushedBlock::APPLIED);
     } else {
-      Skip(rows * sizeof(uint32_t) + decision.elements() * element_bytes,
+      Skip(rows * slice->row_id_bytes() + decision.elements() * element_bytes,
            &gradient);
       const bool superseded =
           admission == AppliedPushes::Admission::kSuperseded;
@@ -374,11 +433,11 @@ void ShardContent::ApplyBlock(Slice* slice, int block, ChainReader* gradient) {
 
 void ShardContent::ApplyRows(Slice* slice, int block, uint32_t rows,
                              ChainReader* gradient) {
-  const auto numbers = ReadRowNumbers(*slice, block, rows, gradient);
-  CHECK(numbers.ok(), "a chunk is checked before it is summed");
-  slice->block(block).ApplyRows(
-      optimizer_, {*numbers, slice->row_elements()}, gradient, &spare_,
-      {.staleness = 0, .variable = slice->options()});
+  const auto ids = ReadRowIds(*slice, block, rows, gradient);
+  CHECK(ids.ok(), "a chunk is checked before it is summed");
+  ApplyRowsTo(&slice->block(block),
+              {.staleness = 0, .variable = slice->options()}, *slice, *ids,
+              gradient, &slice->table_counts());
   ++counts_.blocks_applied;
 }
 
@@ -390,21 +449,25 @@ void ShardContent::Apply(const v1::PushRequest& request,
                     request.header().sequence()};
   Slice* const slice = decision.slice;
   const int index = decision.block;
-  std::vector<uint32_t> rows(decision.rows);
-  CHECK(gradient->Read(AsWritableBytes(absl::MakeSpan(rows))),
+  RowIds rows;
+  rows.numbers.resize(slice->keyed() ? 0 : decision.rows);
+  rows.keys.resize(slice->keyed() ? decision.rows : 0);
+  CHECK(gradient->Read(AsWritableBytes(absl::MakeSpan(rows.numbers))) &&
+            gradient->Read(AsWritableBytes(absl::MakeSpan(rows.keys))),
         "the payload's size was checked against the blocks");
   Block& block = slice->block(index);
   const SnapshotFork::Twin twin =
       fork_.BeforeChange(request.header().snapshot(), *slice, index);
   if (twin.block != nullptr) {
     ChainReader again = *gradient;
+    TableCounts of_the_copy;
     ApplyTo(twin.block, OptionsOf(pushed, *slice, *twin.block), decision, rows,
-            NumberReader(&again, format));
+            NumberReader(&again, format), &of_the_copy);
   }
   const auto staleness = StalenessOf(pushed, block);
   if (staleness.has_value()) staleness_.Add(*staleness);
   ApplyTo(&block, OptionsOf(pushed, *slice, block), decision, rows,
-          NumberReader(gradient, format));
+          NumberReader(gradient, format), &slice->table_counts());
   slice->applied().MarkApplied(push, index);
   if (twin.record != nullptr) twin.record->MarkApplied(push, index);
   ++counts_.blocks_applied;
@@ -418,17 +481,52 @@ ApplyOptions ShardContent::OptionsOf(const v1::PushBlock& pushed,
 }
 
 void ShardContent::ApplyTo(Block* block, const ApplyOptions& options,
-                           const Decision& decision,
-                           absl::Span<const uint32_t> rows,
-                           const NumberReader& gradient) {
+                           const Decision& decision, const RowIds& rows,
+                           const NumberReader& gradient, TableCounts* counts) {
   if (options.variable.sparse) {
-    return block->ApplyRows(optimizer_, {rows, decision.slice->row_elements()},
-                            gradient, &spare_, options);
+    return ApplyRowsTo(block, options, *decision.slice, rows, gradient, counts);
   }
   if (options_.spike_factor > 0 && options.variable.has_usual_size()) {
     block->gradient_rms().Add(decision.mean_square);
   }
   block->Apply(optimizer_, gradient, &spare_, options);
+}
+
+void ShardContent::ApplyRowsTo(Block* block, const ApplyOptions& options,
+                               const Slice& slice, const RowIds& rows,
+                               const NumberReader& gradient,
+                               TableCounts* counts) {
+  const size_t width = slice.row_elements();
+  if (!slice.keyed()) {
+    return block->ApplyRows(optimizer_, {rows.numbers, width}, gradient,
+                            &spare_, options);
+  }
+  const InitialValues initial(slice.variable(), seed_);
+  block->ApplyKeys(optimizer_, {rows.keys, width, &initial},
+                   slice.variable().when_full() == v1::Variable::EVICT,
+                   gradient, &spare_, options, counts);
+}
+
+void ShardContent::DescribeTables(v1::ServerStats* stats) const {
+  std::map<std::string, v1::TableStats> tables;
+  for (Slice* const slice : owned_) {
+    if (!slice->keyed()) continue;
+    v1::TableStats& table = tables[slice->variable().name()];
+    table.set_capacity(table.capacity() + slice->rows().end -
+                       slice->rows().begin);
+    for (int b = 0; b < slice->block_count(); ++b) {
+      table.set_rows(table.rows() +
+                     slice->block(b).CountKeys(slice->row_elements()));
+    }
+    const TableCounts& counts = slice->table_counts();
+    table.set_created(table.created() + counts.created);
+    table.set_evicted(table.evicted() + counts.evicted);
+    table.set_ignored(table.ignored() + counts.ignored);
+  }
+  for (auto& [name, table] : tables) {
+    table.set_variable(name);
+    *stats->add_tables() = std::move(table);
+  }
 }
 
 void ShardContent::Describe(v1::ConfigureReply* reply) const {
@@ -468,7 +566,7 @@ absl::StatusOr<std::vector<ShardContent::Decision>> ShardContent::CheckPush(
   for (const v1::PushBlock& block : request.blocks()) {
     ASSIGN_OR_RETURN(const Decision decision, CheckBlock(block, push, empty));
     decisions.push_back(decision);
-    bytes += block.rows() * sizeof(uint32_t) +
+    bytes += block.rows() * decision.slice->row_id_bytes() +
              block.elements() * BytesOf(format);
   }
   if (const auto twice = NamedTwice(request); twice.has_value()) {
@@ -501,8 +599,8 @@ absl::Status ShardContent::CheckNumbers(
                                  decision.slice->TensorName(), "'"));
     };
     if (decision.rows > 0) {
-      RETURN_IF_ERROR(ReadRowNumbers(*decision.slice, decision.block,
-                                     decision.rows, &chain)
+      RETURN_IF_ERROR(ReadRowIds(*decision.slice, decision.block,
+                                 decision.rows, &chain)
                           .status());
     }
     if (!IsFinite(gradient, &decision)) return refuse("is not finite");

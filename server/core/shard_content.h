@@ -16,6 +16,7 @@
 #include "server/core/memory_budget.h"
 #include "server/core/optimizer.h"
 #include "server/core/quarantine_count.h"
+#include "server/core/row_numbers.h"
 #include "server/core/slice.h"
 #include "server/core/snapshot_fork.h"
 #include "server/core/spare_buffers.h"
@@ -61,14 +62,8 @@ class ShardContent {
   // Of all values, slots and counts of steps: equal contents have equal ones.
   uint32_t Checksum() const;
   const Optimizer& optimizer() const { return optimizer_; }
-  // What lies beside a value of the slice.
-  absl::Span<const absl::string_view> slots(const Slice& slice) const {
-    return optimizer_.slots(slice.options());
-  }
-  // Values and slots of the slice.
-  uint64_t BytesWithSlots(const Slice& slice) const {
-    return slice.elements() * sizeof(float) * (1 + slots(slice).size());
-  }
+  // What lies beside values of some variable of the layout.
+  const std::vector<Slot>& all_slots() const { return all_slots_; }
   // Values and slots.
   uint64_t bytes() const { return bytes_; }
 
@@ -78,8 +73,8 @@ class ShardContent {
   // Blocks whose version is not the known one, by reference. Refused as
   // WRONG_OWNER, INVALID (no such slice or block, unknown encoding) or
   // OVER_LIMIT (a reply too long, or no memory to encode it). REQUIRES: filled.
-  // `rows`: the numbers of those that it names. INVALID also if they are not
-  // rows of the blocks.
+  // `rows`: the numbers or keys of those that it names. INVALID also if they are
+  // not the blocks'.
   absl::Status Pull(const v1::PullRequest& request, const BufferChain& rows,
                     v1::PullReply* reply, BufferChain* payload);
 
@@ -113,7 +108,7 @@ class ShardContent {
   // Applies the gradient of one block. REQUIRES: it is finite and has the
   // block's size.
   void ApplyBlock(Slice* slice, int block, ChainReader* gradient);
-  // The same where it is sparse: `rows` numbers of rows, then their gradients.
+  // The same where it is sparse: `rows` numbers or keys, then their gradients.
   void ApplyRows(Slice* slice, int block, uint32_t rows, ChainReader* gradient);
 
   // Makes room for `needed()` more bytes, which it asks again after dropping
@@ -149,6 +144,8 @@ class ShardContent {
   const StalenessCount& staleness() const { return staleness_; }
   // Fills in what gradients are like here, for people.
   void Describe(v1::ConfigureReply* reply) const;
+  // The same for what keyed variables hold.
+  void DescribeTables(v1::ServerStats* stats) const;
 
  private:
   ShardContent(const Options& options, Optimizer optimizer);
@@ -158,7 +155,7 @@ class ShardContent {
   absl::Status CheckMemory(const v1::Configuration& configuration) const;
   // For what a pull is answered with. Refused as OVER_LIMIT, for now.
   absl::StatusOr<Buffer> AllocateReply(uint64_t bytes);
-  absl::StatusOr<Buffer> CopyRows(const Block& block, const Rows& rows,
+  absl::StatusOr<Buffer> CopyRows(Slice* slice, int block, const RowIds& rows,
                                   NumberFormat format);
   absl::StatusOr<Buffer> Encode(const Buffer& values, NumberFormat format);
   uint64_t BytesToApply(const v1::PushRequest& request,
@@ -179,8 +176,11 @@ class ShardContent {
   ApplyOptions OptionsOf(const v1::PushBlock& pushed, const Slice& slice,
                          const Block& block) const;
   void ApplyTo(Block* block, const ApplyOptions& options,
-               const Decision& decision, absl::Span<const uint32_t> rows,
-               const NumberReader& gradient);
+               const Decision& decision, const RowIds& rows,
+               const NumberReader& gradient, TableCounts* counts);
+  void ApplyRowsTo(Block* block, const ApplyOptions& options,
+                   const Slice& slice, const RowIds& rows,
+                   const NumberReader& gradient, TableCounts* counts);
   // How many other pushes the block has taken since the read that the gradient
   // was computed on; nullopt if that is not known.
   absl::optional<uint64_t> StalenessOf(const v1::PushBlock& pushed,
@@ -189,6 +189,8 @@ class ShardContent {
   const Options options_;
   SpareBuffers spare_;
   Optimizer optimizer_;
+  uint64_t seed_ = 0;
+  std::vector<Slot> all_slots_;
   // By place in the layout; null if it belongs to another server.
   std::vector<std::unique_ptr<Slice>> slices_;
   std::vector<uint32_t> servers_;

@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "config/initial_values.h"
+#include "config/optimizer_slots.h"
 
 namespace paramd {
 namespace {
@@ -27,6 +29,8 @@ v1::ReadSlices::Want WantOf(const Slice& slice) {
   want.set_row_begin(slice.rows().begin);
   want.set_row_end(slice.rows().end);
   want.set_values_only(!slice.options().trained);
+  want.set_sparse(slice.sparse());
+  want.set_keyed(slice.keyed());
   return want;
 }
 
@@ -65,8 +69,8 @@ ShardFiller::ShardFiller(const Options& options, const Checkpoint& checkpoint)
       window_end_(EndOfWindow(0)) {}
 
 uint64_t ShardFiller::BytesOf(size_t slice) const {
-  const ShardContent& content = *options_.content;
-  return content.BytesWithSlots(*content.owned()[slice]);
+  const Slice& owned = *options_.content->owned()[slice];
+  return owned.BytesOf(owned.elements());
 }
 
 size_t ShardFiller::EndOfWindow(size_t first) const {
@@ -112,8 +116,8 @@ ShardFiller::Read ShardFiller::NextRead(IoId io) {
   wanted->set_first(first == 0);
   wanted->set_last(asked_all_);
   add_wants(wanted.get());
-  for (const absl::string_view slot : options_.content->optimizer().slots()) {
-    wanted->add_slots(std::string(slot));
+  for (const Slot& slot : options_.content->all_slots()) {
+    wanted->add_slots(std::string(slot.name));
   }
   read.head = std::move(wanted);
   return read;
@@ -205,7 +209,7 @@ bool ShardFiller::CanPrepare() const {
 
 void ShardFiller::PrepareBlock() {
   const Slice& slice = *options_.content->owned()[prepare_slice_];
-  BlockMemory memory = slice.MakeMemory(prepare_block_, SlotsOf(slice));
+  BlockMemory memory = slice.MakeMemory(prepare_block_);
   for (Buffer* const buffer : {&memory.values, &memory.slots}) {
     if (buffer->empty()) continue;
     TouchPages(buffer->mutable_bytes());
@@ -238,15 +242,13 @@ void ShardFiller::Fill() {
       continue;
     }
     if (part_ == 0 && block_ == 0) BeginSlice(slice);
-    Block& block = slice->block(block_);
-    FillPart(
-        *slice, block_, part_,
-        part_ == 0 ? block.mutable_values() : block.mutable_slot(part_ - 1));
-    filled += block.elements();
-    filled_bytes_ += block.elements() * sizeof(float);
+    const absl::Span<float> part = PartOf(slice, block_, part_);
+    FillPart(*slice, block_, part_, part);
+    filled += part.size();
+    filled_bytes_ += part.size() * sizeof(float);
     if (++block_ < slice->block_count()) continue;
     block_ = 0;
-    if (++part_ < 1 + SlotsOf(*slice)) continue;
+    if (++part_ < 1 + slice->slots().size()) continue;
     part_ = 0;
     ++slice_;
     DropFilledWindow();
@@ -271,7 +273,7 @@ void ShardFiller::AdoptSlice(Slice* slice) {
   std::vector<BlockMemory> memory(slice->block_count());
   for (BlockMemory& block : memory) {
     block.values = std::move(window.payload[window.adopted++]);
-    if (SlotsOf(*slice) == 0) continue;
+    if (slice->slots().empty()) continue;
     block.slots = std::move(window.payload[window.adopted++]);
   }
   slice->CreateBlocks(NextLife(), std::move(memory));
@@ -283,7 +285,7 @@ void ShardFiller::AdoptSlice(Slice* slice) {
 }
 
 void ShardFiller::BeginSlice(Slice* slice) {
-  slice->CreateBlocks(SlotsOf(*slice), NextLife());
+  slice->CreateBlocks(NextLife());
   if (source_ != Source::kCheckpoint) return;
   const Window& window = windows_.front();
   RestoreCounts(window.read.slices(static_cast<int>(slice_ - window.first)),
@@ -321,6 +323,13 @@ void ShardFiller::RestoreCounts(const v1::ReadSlicesResult::Got& got,
   }
 }
 
+absl::Span<float> ShardFiller::PartOf(Slice* slice, int block, size_t part) {
+  if (part == 0) return slice->block(block).mutable_values();
+  const Slice::SlotPlace place = slice->PlaceOfSlot(block, part - 1);
+  return slice->block(block).mutable_slots().subspan(place.begin, place.words);
+}
+
+// Rows of a keyed variable begin when they get a key.
 void ShardFiller::FillPart(const Slice& slice, int block, size_t part,
                            absl::Span<float> out) {
   const bool found = source_ == Source::kWarmStart && part == 0 &&
@@ -328,26 +337,15 @@ void ShardFiller::FillPart(const Slice& slice, int block, size_t part,
   if (source_ == Source::kCheckpoint || found) {
     CHECK(windows_.front().reader->Read(AsWritableBytes(out)),
           "the payload's size was checked against the slices");
+  } else if (slice.keyed()) {
+    std::fill(out.begin(), out.end(), 0.0f);
   } else if (part == 0) {
-    FillInitial(slice, slice.first_element() + kBlockElements * block, out);
+    InitialValues(slice.variable(), options_.seed)
+        .Fill(slice.first_element() + kBlockElements * block, out);
   } else {
     std::fill(out.begin(), out.end(),
-              options_.content->optimizer().initial_slot(part - 1));
-  }
-}
-
-void ShardFiller::FillInitial(const Slice& slice, uint64_t first,
-                              absl::Span<float> out) {
-  const v1::Initializer& init = slice.variable().initializer();
-  if (init.kind() == v1::Initializer::ZEROS) {
-    std::fill(out.begin(), out.end(), 0.0f);
-    return;
-  }
-  const CounterRandom random(StableHash(slice.variable().name(), options_.seed));
-  const float low = init.low();
-  const float width = init.high() - init.low();
-  for (size_t i = 0; i < out.size(); ++i) {
-    out[i] = low + width * random.Uniform(first + i);
+              options_.content->optimizer().initial_slot(part - 1,
+                                                         slice.options()));
   }
 }
 

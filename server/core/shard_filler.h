@@ -120,9 +120,6 @@ class ShardFiller {
   absl::Status TakeFound(const v1::ReadWarmStartResult& read, uint64_t payload,
                          Window* window) const;
   uint64_t NextLife();
-  size_t SlotsOf(const Slice& slice) const {
-    return options_.content->slots(slice).size();
-  }
   // Where the window that begins with this slice ends.
   size_t EndOfWindow(size_t first) const;
   // Whether memory of the next window is still to be made.
@@ -134,10 +131,10 @@ class ShardFiller {
   void Fill();
   void BeginSlice(Slice* slice);
   void RestoreCounts(const v1::ReadSlicesResult::Got& got, Slice* slice);
-  // Fills part `part` of a block: 0 is its values, n its slot n - 1.
+  // Part `part` of a block: 0 is its values, n its slot n - 1.
+  static absl::Span<float> PartOf(Slice* slice, int block, size_t part);
   void FillPart(const Slice& slice, int block, size_t part,
                 absl::Span<float> out);
-  void FillInitial(const Slice& slice, uint64_t first, absl::Span<float> out);
   void DropFilledWindow();
   size_t slices() const { return options_.content->owned().size(); }
   // Values and slots.

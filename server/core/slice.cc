@@ -37,12 +37,32 @@ size_t Slice::block_elements(int block) const {
   return BlockElements(elements(), block);
 }
 
-void Slice::CreateBlocks(size_t slot_count, uint64_t life) {
+uint64_t Slice::BytesOf(uint64_t elements) const {
+  uint64_t words = elements;
+  for (const Slot& slot : slots_) words += slot.words(elements, row_elements_);
+  return words * sizeof(float);
+}
+
+Slice::SlotPlace Slice::PlaceOfSlot(int block, size_t slot) const {
+  const size_t elements = block_elements(block);
+  SlotPlace place = {0, slots_[slot].words(elements, row_elements_)};
+  for (size_t s = 0; s < slot; ++s) {
+    place.begin += slots_[s].words(elements, row_elements_);
+  }
+  return place;
+}
+
+BlockMemory Slice::MakeMemory(int block) const {
+  const size_t elements = block_elements(block);
+  return Block::MakeMemory(elements,
+                           BytesOf(elements) / sizeof(float) - elements,
+                           spare_);
+}
+
+void Slice::CreateBlocks(uint64_t life) {
   std::vector<BlockMemory> memory;
   memory.reserve(block_count_);
-  for (int b = 0; b < block_count_; ++b) {
-    memory.push_back(MakeMemory(b, slot_count));
-  }
+  for (int b = 0; b < block_count_; ++b) memory.push_back(MakeMemory(b));
   CreateBlocks(life, std::move(memory));
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/optimizer_slots.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "server/core/applied_pushes.h"
 #include "server/core/block.h"
@@ -29,17 +30,30 @@ class Slice {
   const v1::Variable& variable() const { return variable_; }
   // How the optimizer treats it.
   const VariableOptions& options() const { return options_; }
-  void set_options(const VariableOptions& options) { options_ = options; }
+  // What lies beside its values.
+  absl::Span<const Slot> slots() const { return slots_; }
+  // Both, before there are blocks.
+  void SetTraining(const VariableOptions& options,
+                   absl::Span<const Slot> slots) {
+    options_ = options;
+    slots_.assign(slots.begin(), slots.end());
+  }
   RowRange rows() const { return rows_; }
   uint64_t row_elements() const { return row_elements_; }
   // Rows are pulled and pushed by themselves; a block has whole ones.
   bool sparse() const { return variable_.sparse(); }
+  // By their keys, 8 bytes each; else by their numbers, 4 bytes each.
+  bool keyed() const { return variable_.keyed(); }
+  size_t row_id_bytes() const {
+    return keyed() ? sizeof(uint64_t) : sizeof(uint32_t);
+  }
   // The first dimension is saved as it is for a whole variable only.
   bool whole() const { return whole_; }
 
   // Of a tensor of these rows: "w" or "w[512:1024]", with a slot
   // "w/slot:momentum" or "w/slot:momentum[512:1024]".
   std::string TensorName(absl::string_view slot = "") const;
+  // Of values; a slot that is by_row has the first dimension alone.
   std::vector<uint64_t> TensorShape() const;
 
   // Where the slice begins, as an element of the whole variable.
@@ -49,24 +63,35 @@ class Slice {
   }
   int block_count() const { return block_count_; }
   size_t block_elements(int block) const;
+  // Values and slots of `elements` of them.
+  uint64_t BytesOf(uint64_t elements) const;
+
+  // Where one of its slots lies among those of a block, in 4 bytes.
+  struct SlotPlace {
+    size_t begin;
+    size_t words;
+  };
+  SlotPlace PlaceOfSlot(int block, size_t slot) const;
 
   // Fresh blocks of undefined content, for the caller to fill.
-  void CreateBlocks(size_t slot_count, uint64_t life);
+  void CreateBlocks(uint64_t life);
   // Fresh blocks of what lies in `memory`, one each.
   void CreateBlocks(uint64_t life, std::vector<BlockMemory> memory);
   // For a block that is to be.
-  BlockMemory MakeMemory(int block, size_t slot_count) const {
-    return Block::MakeMemory(block_elements(block), slot_count, spare_);
-  }
+  BlockMemory MakeMemory(int block) const;
   Block& block(int block) { return blocks_[block]; }
   const Block& block(int block) const { return blocks_[block]; }
 
   AppliedPushes& applied() { return applied_; }
   const AppliedPushes& applied() const { return applied_; }
 
+  // Of a keyed variable.
+  TableCounts& table_counts() { return table_counts_; }
+
  private:
   v1::Variable variable_;
   VariableOptions options_;
+  std::vector<Slot> slots_;
   uint64_t row_elements_;
   RowRange rows_;
   bool whole_;
@@ -74,6 +99,7 @@ class Slice {
   int block_count_;
   std::vector<Block> blocks_;
   AppliedPushes applied_;
+  TableCounts table_counts_;
 };
 
 }  // namespace paramd

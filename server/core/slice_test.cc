@@ -18,7 +18,8 @@ TEST(SliceTest, TheLastBlockHasTheRest) {
   EXPECT_EQ(slice.block_count(), 2);
   EXPECT_EQ(slice.block_elements(0), 262144u);
   EXPECT_EQ(slice.block_elements(1), 37856u);
-  slice.CreateBlocks(2, 1);
+  slice.SetTraining({}, {{"momentum"}, {"variance"}});
+  slice.CreateBlocks(1);
   EXPECT_EQ(slice.block(1).values().size(), 37856u * 4);
   EXPECT_EQ(slice.block(1).slots().size(), 37856u * 8);
 }

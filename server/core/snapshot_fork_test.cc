@@ -30,7 +30,8 @@ class SnapshotForkTest : public ::testing::Test {
         a_(Zeros("a", {kElements}), 1, {0, kElements}, &spare_),
         b_(Zeros("b", {kElements}), 1, {0, kElements}, &spare_) {
     for (Slice* const slice : {&a_, &b_}) {
-      slice->CreateBlocks(/*slot_count=*/2, /*life=*/7);
+      slice->SetTraining({}, optimizer_.slots());
+      slice->CreateBlocks(/*life=*/7);
       for (int b = 0; b < 2; ++b) Zero(&slice->block(b));
     }
   }
@@ -40,8 +41,7 @@ class SnapshotForkTest : public ::testing::Test {
       std::fill(numbers.begin(), numbers.end(), 0.0f);
     };
     fill(block->mutable_values());
-    fill(block->mutable_slot(0));
-    fill(block->mutable_slot(1));
+    fill(block->mutable_slots());
   }
 
   // Worker `worker` pushes, as a ShardContent takes it.

@@ -39,7 +39,7 @@ StepGradients::StepGradients(const Options& options, ShardContent* content)
       state.block = b;
       if (slice->sparse()) {
         // Contributions are of the rows that are used, however many it has.
-        state.sum.set_row_elements(slice->row_elements());
+        state.sum.SetRows(slice->row_elements(), slice->row_id_bytes());
         continue;
       }
       const uint64_t bytes = slice->block_elements(b) * sizeof(float);
@@ -120,9 +120,10 @@ absl::Status StepGradients::Add(
   for (int i = 0; i < request.blocks_size(); ++i) {
     const size_t index = IndexOf(decisions[i]);
     if (contribution->in[index]) continue;
-    const uint64_t numbers = request.blocks(i).elements();
-    missing.push_back(
-        {index, (request.blocks(i).rows() + numbers) * sizeof(float)});
+    const v1::PushBlock& block = request.blocks(i);
+    missing.push_back({index,
+                       block.rows() * decisions[i].slice->row_id_bytes() +
+                           block.elements() * sizeof(float)});
   }
   RETURN_IF_ERROR(CheckRoom(*contribution, request.step(), missing));
   RETURN_IF_ERROR(MakeRoom(*contribution, request.step(), missing));
@@ -130,7 +131,8 @@ absl::Status StepGradients::Add(
   for (size_t i = 0; i < decisions.size(); ++i) {
     const size_t index = IndexOf(decisions[i]);
     BufferChain gradient =
-        reader.Take(request.blocks(i).rows() * sizeof(uint32_t));
+        reader.Take(request.blocks(i).rows() *
+                    decisions[i].slice->row_id_bytes());
     for (Buffer& numbers :
          NumberReader(&reader, *FormatOf(request.encoding()))
              .Take(request.blocks(i).elements())) {

@@ -30,7 +30,7 @@ class WholeFilesTest : public ::testing::Test {
   }
 
   void Begin(uint64_t life) {
-    slice_.CreateBlocks(/*slot_count=*/0, life);
+    slice_.CreateBlocks(life);
     for (int b = 0; b < 2; ++b) {
       const auto values = slice_.block(b).mutable_values();
       std::fill(values.begin(), values.end(), 0.0f);

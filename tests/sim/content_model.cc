@@ -411,9 +411,7 @@ absl::Status ContentModel::Sealed(const SimProcess& server,
 absl::Status ContentModel::CheckCheckpoint(const v1::Manifest& manifest) {
   std::vector<bool> saved_slices(job_.slices().size());
   std::vector<std::string> slots = {""};
-  for (const absl::string_view slot : optimizer_.slots()) {
-    slots.emplace_back(slot);
-  }
+  for (const Slot& slot : optimizer_.slots()) slots.emplace_back(slot.name);
   for (size_t v = 0; v < job_.variables().size(); ++v) {
     const size_t kept = job_.variables()[v].untrained() ? 1 : slots.size();
     for (size_t s = 0; s < kept; ++s) {

@@ -1,6 +1,8 @@
 // What the numbers of a block must be by its story.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -135,7 +137,13 @@ void ContentModel::Replay(const Applied& applied, uint64_t before,
   }
   ApplyOptions options;
   options.variable = optimizer_.OptionsOf(job_.variables()[place.variable]);
-  part->slots.resize(elements * optimizer_.slots(options.variable).size());
+  options.variable.keyed = false;  // Which rows keys have is not of the story.
+  const uint64_t width = options.variable.sparse ? RowElements(place.variable) : 1;
+  size_t words = 0;
+  for (const Slot& slot : optimizer_.slots(options.variable)) {
+    words += slot.words(elements, width);
+  }
+  part->slots.resize(words);
   const BufferChain chain = {Buffer::Copy(AsBytes<float>(gradient))};
   ChainReader reader(chain);
   // Rows that are not named stay, whatever the optimizer does with zeros.
@@ -143,13 +151,17 @@ void ContentModel::Replay(const Applied& applied, uint64_t before,
   if (applied.read.has_value() && *applied.read <= before) {
     options.staleness = before - *applied.read;
   }
-  optimizer_.Apply(&reader, before,
-                   {.elements = elements,
-                    .values = part->values.data(),
-                    .slots = part->slots.data(),
-                    .new_values = part->values.data(),
-                    .new_slots = part->slots.data()},
-                   options);
+  const Optimizer::Arrays arrays = {.elements = elements,
+                                    .values = part->values.data(),
+                                    .slots = part->slots.data(),
+                                    .new_values = part->values.data(),
+                                    .new_slots = part->slots.data()};
+  if (!options.variable.sparse) {
+    return optimizer_.Apply(&reader, before, arrays, options);
+  }
+  std::vector<uint32_t> rows(elements / width);
+  std::iota(rows.begin(), rows.end(), 0);
+  optimizer_.ApplyRows(&reader, before, {rows, width}, arrays, options);
 }
 
 }  // namespace paramd

@@ -88,8 +88,8 @@ VariableOptions SequentialSteps::OptionsOf(size_t v) const {
 
 std::vector<std::string> SequentialSteps::names(size_t v) const {
   std::vector<std::string> names = {""};
-  for (const absl::string_view slot : optimizer_.slots(OptionsOf(v))) {
-    names.emplace_back(slot);
+  for (const Slot& slot : optimizer_.slots(OptionsOf(v))) {
+    names.emplace_back(slot.name);
   }
   return names;
 }
@@ -97,8 +97,9 @@ std::vector<std::string> SequentialSteps::names(size_t v) const {
 std::vector<float> SequentialSteps::Numbers(size_t v,
                                             const std::string& slot) const {
   if (slot.empty()) return values_[v];
-  const absl::Span<const absl::string_view> slots = optimizer_.slots();
-  const auto at = absl::c_find(slots, slot);
+  const absl::Span<const Slot> slots = optimizer_.slots();
+  const auto at = absl::c_find_if(
+      slots, [&](const Slot& one) { return one.name == slot; });
   CHECK(at != slots.end(), "the optimizer has this slot");
   const size_t elements = values_[v].size();
   const auto begin = slots_[v].begin() + (at - slots.begin()) * elements;

@@ -96,7 +96,7 @@ TEST(CsvSourceTest, TextsOfAnyKindBecomeNumbersBelowTheBuckets) {
 
 TEST(CsvSourceTest, AKeyIsTheWholeHash) {
   v1::InputSource::Csv config = Config(
-      WriteTestFile("a.csv", "kind,site,ad\ncat,x,x\ndog, x ,\n"));
+      WriteTestFile("a.csv", "kind,site,ad\ncat,x,x\ncat, x ,\n"));
   config.set_hash_keys(true);
   const auto source = OpenCsv("", config);
   ASSERT_TRUE(source.ok()) << source.status();

@@ -70,6 +70,9 @@ absl::StatusOr<std::unique_ptr<const Rule>> MakeAdam(
     absl::string_view name, const v1::OptimizerConfig::Adam& config);
 absl::StatusOr<std::unique_ptr<const Rule>> MakeAdagrad(
     const v1::OptimizerConfig::Adagrad& config);
+// Of rows: the slot is one number.
+absl::StatusOr<std::unique_ptr<const Rule>> MakeRowAdagrad(
+    const v1::OptimizerConfig::Adagrad& config);
 absl::StatusOr<std::unique_ptr<const Rule>> MakeRmsprop(
     const v1::OptimizerConfig::Rmsprop& config);
 absl::StatusOr<std::unique_ptr<const Rule>> MakeFtrl(

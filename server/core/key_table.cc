@@ -1,0 +1,146 @@
+#include "server/core/key_table.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "tensor/keyed_rows.h"
+
+namespace paramd {
+namespace {
+
+// So many keys ahead their places are fetched.
+constexpr size_t kAhead = 8;
+// Of a block's rows, so many are found at a time.
+constexpr size_t kCandidateShare = 16;
+
+}  // namespace
+
+// At least as many places as two for each row, and a power of two.
+void KeyTable::Build(const Columns& columns) {
+  if (!places_.empty()) return;
+  size_t places = 2;
+  while (places < 2 * columns.keys.size()) places *= 2;
+  places_.assign(places, 0);
+  free_ = 0;
+  for (uint32_t row = 0; row < columns.keys.size(); ++row) {
+    if (columns.used[row] == 0) {
+      ++free_;
+    } else {
+      Insert(MixKey(columns.keys[row]), row);
+    }
+  }
+}
+
+void KeyTable::Insert(uint64_t mixed, uint32_t row) {
+  size_t place = PlaceOf(mixed);
+  while (places_[place] != 0) place = PlaceOf(place + 1);
+  places_[place] = row + 1;
+}
+
+// What stands behind moves up where its own place allows it.
+void KeyTable::Remove(uint32_t row, const Columns& columns) {
+  size_t hole = PlaceOf(MixKey(columns.keys[row]));
+  while (places_[hole] != row + 1) hole = PlaceOf(hole + 1);
+  places_[hole] = 0;
+  for (size_t at = PlaceOf(hole + 1); places_[at] != 0; at = PlaceOf(at + 1)) {
+    const size_t home = PlaceOf(MixKey(columns.keys[places_[at] - 1]));
+    // How far it has come from its own place, and how far the hole is back.
+    if (PlaceOf(at - home) < PlaceOf(at - hole)) continue;
+    places_[hole] = places_[at];
+    places_[at] = 0;
+    hole = at;
+  }
+}
+
+uint32_t KeyTable::FindOne(uint64_t mixed, const Columns& columns) const {
+  const uint64_t key = UnmixKey(mixed);
+  for (size_t place = PlaceOf(mixed); places_[place] != 0;
+       place = PlaceOf(place + 1)) {
+    const uint32_t row = places_[place] - 1;
+    if (columns.keys[row] == key) return row;
+  }
+  return kNoRow;
+}
+
+void KeyTable::Find(absl::Span<const uint64_t> mixed, const Columns& columns,
+                    absl::Span<uint32_t> rows) {
+  Build(columns);
+  for (size_t i = 0; i < mixed.size(); ++i) {
+    if (i + kAhead < mixed.size()) {
+      __builtin_prefetch(&places_[PlaceOf(mixed[i + kAhead])]);
+    }
+    rows[i] = FindOne(mixed[i], columns);
+  }
+}
+
+void KeyTable::FindOrCreate(absl::Span<const uint64_t> mixed, uint64_t now,
+                            bool evicts, const Columns& columns,
+                            absl::Span<uint32_t> rows,
+                            std::vector<size_t>* fresh, TableCounts* counts) {
+  Find(mixed, columns, rows);
+  for (const uint32_t row : rows) {
+    if (row != kNoRow) columns.used[row] = now;
+  }
+  for (size_t i = 0; i < mixed.size(); ++i) {
+    if (rows[i] != kNoRow) continue;
+    const uint32_t row =
+        free_ > 0 || evicts ? TakeNext(now, columns) : kNoRow;
+    if (row == kNoRow) {
+      ++counts->ignored;
+      continue;
+    }
+    if (columns.used[row] == 0) {
+      --free_;
+    } else {
+      Remove(row, columns);
+      ++counts->evicted;
+    }
+    columns.keys[row] = UnmixKey(mixed[i]);
+    columns.used[row] = now;
+    Insert(mixed[i], row);
+    rows[i] = row;
+    fresh->push_back(i);
+    ++counts->created;
+  }
+}
+
+size_t KeyTable::size(const Columns& columns) {
+  Build(columns);
+  return columns.keys.size() - free_;
+}
+
+// Uses only ever rise. So what was not among the first when they were found is
+// not before one of them that has not been used since.
+uint32_t KeyTable::TakeNext(uint64_t now, const Columns& columns) {
+  for (bool found = false;; found = true) {
+    while (next_ < candidates_.size()) {
+      const Candidate candidate = candidates_[next_++];
+      if (columns.used[candidate.row] == candidate.used) return candidate.row;
+    }
+    if (found) return kNoRow;
+    FindCandidates(now, columns);
+  }
+}
+
+void KeyTable::FindCandidates(uint64_t now, const Columns& columns) {
+  candidates_.clear();
+  next_ = 0;
+  for (uint32_t row = 0; row < columns.used.size(); ++row) {
+    if (columns.used[row] < now) {
+      candidates_.push_back({columns.used[row], row});
+    }
+  }
+  const auto earlier = [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.used, a.row) < std::tie(b.used, b.row);
+  };
+  const size_t wanted = columns.used.size() / kCandidateShare + 1;
+  if (candidates_.size() > wanted) {
+    std::nth_element(candidates_.begin(), candidates_.begin() + wanted,
+                     candidates_.end(), earlier);
+    candidates_.resize(wanted);
+    candidates_.shrink_to_fit();
+  }
+  std::sort(candidates_.begin(), candidates_.end(), earlier);
+}
+
+}  // namespace paramd

@@ -1,0 +1,162 @@
+#include "server/core/key_table.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/random.h"
+#include "tensor/keyed_rows.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// A block's columns, and a table over them.
+class Rows {
+ public:
+  explicit Rows(size_t count) : keys_(count), used_(count) {}
+
+  KeyTable::Columns columns() {
+    return {absl::MakeSpan(keys_), absl::MakeSpan(used_)};
+  }
+
+  // The rows of these keys, in their order, after a push that names them.
+  std::vector<uint32_t> Push(const std::vector<uint64_t>& keys,
+                             bool evicts = true) {
+    std::vector<uint32_t> rows(keys.size());
+    fresh_.clear();
+    table_.FindOrCreate(Mixed(keys), ++now_, evicts, columns(),
+                        absl::MakeSpan(rows), &fresh_, &counts_);
+    return rows;
+  }
+  std::vector<uint32_t> Find(const std::vector<uint64_t>& keys) {
+    std::vector<uint32_t> rows(keys.size());
+    table_.Find(Mixed(keys), columns(), absl::MakeSpan(rows));
+    return rows;
+  }
+  // As after a restore.
+  void Forget() { table_ = KeyTable(); }
+
+  size_t size() { return table_.size(columns()); }
+  const std::vector<size_t>& fresh() const { return fresh_; }
+  const TableCounts& counts() const { return counts_; }
+  const std::vector<uint64_t>& keys() const { return keys_; }
+  const std::vector<uint64_t>& used() const { return used_; }
+  uint64_t now() const { return now_; }
+
+ private:
+  static std::vector<uint64_t> Mixed(const std::vector<uint64_t>& keys) {
+    std::vector<uint64_t> mixed;
+    for (const uint64_t key : keys) mixed.push_back(MixKey(key));
+    return mixed;
+  }
+
+  std::vector<uint64_t> keys_;
+  std::vector<uint64_t> used_;
+  KeyTable table_;
+  uint64_t now_ = 0;
+  std::vector<size_t> fresh_;
+  TableCounts counts_;
+};
+
+TEST(KeyTableTest, AKeyGetsTheFirstFreeRowAndKeepsIt) {
+  Rows rows(4);
+  EXPECT_THAT(rows.Find({7}), ElementsAre(kNoRow));
+  EXPECT_THAT(rows.Push({7, 0}), ElementsAre(0, 1));
+  EXPECT_THAT(rows.fresh(), ElementsAre(0, 1));
+  EXPECT_THAT(rows.Push({0, ~uint64_t{0}, 7}), ElementsAre(1, 2, 0));
+  EXPECT_THAT(rows.fresh(), ElementsAre(1));
+  EXPECT_THAT(rows.Find({7, 1, 0}), ElementsAre(0, kNoRow, 1));
+  EXPECT_EQ(rows.size(), 3);
+  EXPECT_THAT(rows.used(), ElementsAre(2, 2, 2, 0));
+}
+
+TEST(KeyTableTest, TheRowUnusedForLongestIsTaken) {
+  Rows rows(3);
+  rows.Push({1, 2, 3});
+  rows.Push({1});
+  EXPECT_THAT(rows.Push({4}), ElementsAre(1));
+  EXPECT_THAT(rows.Find({2, 3, 1, 4}), ElementsAre(kNoRow, 2, 0, 1));
+  // One of the same push is never taken.
+  EXPECT_THAT(rows.Push({5, 3, 6, 7}), ElementsAre(0, 2, 1, kNoRow));
+  EXPECT_EQ(rows.counts().created, 6);
+  EXPECT_EQ(rows.counts().evicted, 3);
+  EXPECT_EQ(rows.counts().ignored, 1);
+}
+
+TEST(KeyTableTest, WithoutEvictionANewKeyGetsNothing) {
+  Rows rows(2);
+  EXPECT_THAT(rows.Push({1, 2}, false), ElementsAre(0, 1));
+  EXPECT_THAT(rows.Push({3, 2}, false), ElementsAre(kNoRow, 1));
+  EXPECT_THAT(rows.fresh(), IsEmpty());
+  EXPECT_EQ(rows.counts().ignored, 1);
+  EXPECT_THAT(rows.Find({1, 3}), ElementsAre(0, kNoRow));
+}
+
+// What the header promises, written down plainly.
+class Model {
+ public:
+  explicit Model(size_t count) : keys_(count), used_(count) {}
+
+  std::vector<uint32_t> Push(const std::vector<uint64_t>& keys, uint64_t now) {
+    std::vector<uint32_t> rows;
+    for (const uint64_t key : keys) {
+      const auto found = rows_.find(key);
+      rows.push_back(found == rows_.end() ? kNoRow : found->second);
+      if (found != rows_.end()) used_[found->second] = now;
+    }
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (rows[i] != kNoRow) continue;
+      const auto first = std::min_element(used_.begin(), used_.end());
+      if (*first == now) continue;
+      const auto row = static_cast<uint32_t>(first - used_.begin());
+      if (*first > 0) rows_.erase(keys_[row]);
+      rows_[keys[i]] = rows[i] = row;
+      keys_[row] = keys[i];
+      used_[row] = now;
+    }
+    return rows;
+  }
+  const std::vector<uint64_t>& used() const { return used_; }
+
+ private:
+  std::map<uint64_t, uint32_t> rows_;
+  std::vector<uint64_t> keys_;
+  std::vector<uint64_t> used_;
+};
+
+TEST(KeyTableTest, EqualsThePlainDescription) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    RandomStream random(seed);
+    const size_t count = 1 + random.Below(200);
+    const uint64_t universe = 1 + count / 2 + random.Below(3 * count);
+    Rows rows(count);
+    Model model(count);
+    for (int push = 0; push < 100; ++push) {
+      std::vector<uint64_t> keys;
+      const size_t wanted = random.Below(std::min<uint64_t>(universe, 40) + 1);
+      while (keys.size() < wanted) {
+        const uint64_t key = random.Below(universe) * 0x9e3779b97f4a7c15;
+        if (std::count(keys.begin(), keys.end(), key) == 0) keys.push_back(key);
+      }
+      const std::vector<uint32_t> got = rows.Push(keys);
+      ASSERT_EQ(got, model.Push(keys, rows.now())) << "seed " << seed;
+      ASSERT_EQ(rows.used(), model.used()) << "seed " << seed;
+      ASSERT_EQ(rows.Find(keys), got) << "seed " << seed;
+      if (random.Chance(0.1)) rows.Forget();
+    }
+    const auto in_use =
+        std::count_if(model.used().begin(), model.used().end(),
+                      [](uint64_t used) { return used > 0; });
+    EXPECT_EQ(rows.size(), in_use);
+  }
+}
+
+}  // namespace
+}  // namespace paramd
