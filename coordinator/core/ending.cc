@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/optimizer_slots.h"
+#include "tensor/shape.h"
 
 namespace paramd {
 namespace {
