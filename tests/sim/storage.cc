@@ -14,6 +14,7 @@
 #include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "checkpoint/blocks_target.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/retention.h"
 #include "proto/refusal.h"
 
