@@ -200,6 +200,7 @@ absl::Span<float> Block::mutable_values() {
 
 absl::Span<float> Block::mutable_slots() {
   slots_are_zeros_.reset();
+  if (slots_.empty()) return {};
   return {MutableFloats(&slots_), slots_.size() / sizeof(float)};
 }
 

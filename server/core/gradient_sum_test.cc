@@ -135,6 +135,30 @@ std::pair<std::vector<uint32_t>, std::vector<float>> RowsIn(
   return {rows, elements};
 }
 
+// Of a keyed variable: ids of 8 bytes.
+TEST(GradientSumTest, ASumOfKeysHasThemAll) {
+  const auto gradient = [](const std::vector<uint64_t>& keys, float element) {
+    const std::vector<float> elements(keys.size(), element);
+    return BufferChain{Buffer::Copy(AsBytes(absl::MakeConstSpan(keys))),
+                       Buffer::Copy(AsBytes(absl::MakeConstSpan(elements)))};
+  };
+  constexpr uint64_t kLarge = uint64_t{1} << 63;
+  SpareBuffers spare;
+  GradientSum sum;
+  sum.SetRows(1, sizeof(uint64_t));
+  sum.Add(gradient({7, kLarge}, 1), &spare);
+  sum.Add(gradient({3, kLarge, kLarge + 1}, 10), &spare);
+  sum.Scale(2, &spare);
+  ASSERT_EQ(sum.rows(), 4u);
+  ChainReader reader(sum.chain());
+  std::vector<uint64_t> keys(4);
+  EXPECT_TRUE(reader.Read(AsWritableBytes(absl::MakeSpan(keys))));
+  EXPECT_THAT(keys, ElementsAre(3, 7, kLarge, kLarge + 1));
+  std::vector<float> elements(4);
+  EXPECT_TRUE(reader.Read(AsWritableBytes(absl::MakeSpan(elements))));
+  EXPECT_THAT(elements, ElementsAre(20, 2, 22, 20));
+}
+
 TEST(GradientSumTest, ASumOfRowsHasTheRowsOfAll) {
   SpareBuffers spare;
   GradientSum sum;

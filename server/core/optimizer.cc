@@ -131,8 +131,11 @@ absl::Status Optimizer::CheckNames(
 
 float Optimizer::initial_slot(size_t slot,
                               const VariableOptions& variable) const {
-  const Slot& wanted = slots(variable)[slot];
-  if (wanted.dtype == v1::INT64 || wanted.name == kStepsSlot) return 0;
+  const absl::Span<const Slot> all = slots(variable);
+  if (slot >= all.size() || all[slot].dtype == v1::INT64 ||
+      all[slot].name == kStepsSlot) {
+    return 0;
+  }
   return RuleOf(variable).initial_slot(slot - (variable.keyed ? 2 : 0));
 }
 

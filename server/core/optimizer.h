@@ -92,7 +92,7 @@ class Optimizer {
     if (!variable.trained) return {};
     return slots_[variable.keyed ? 2 : variable.sparse ? 1 : 0];
   }
-  // What each number of a slot begins with; 0 for integers.
+  // What each number of a slot begins with; 0 for integers, or without it.
   float initial_slot(size_t slot = 0,
                      const VariableOptions& variable = {}) const;
   // Sets the slots of a row, but for its key and use, to that.

@@ -294,6 +294,70 @@ TEST(OptimizerTest, AdagradDividesByTheRootOfTheSumOfSquares) {
   EXPECT_EQ(state.values[0], 1 - 0.5f * 3 / (4 + 1));
 }
 
+// Applies gradients of rows to a block of 3 rows of 2.
+State ApplyToRows(const Optimizer& optimizer, const std::vector<uint32_t>& rows,
+                  const std::vector<float>& gradient, uint64_t applied,
+                  State state) {
+  const BufferChain chain = Flat(gradient);
+  ChainReader reader(chain);
+  optimizer.ApplyRows(&reader, applied, {rows, 2},
+                      {.elements = 6,
+                       .values = state.values.data(),
+                       .slots = state.slots.data(),
+                       .new_values = state.values.data(),
+                       .new_slots = state.slots.data()},
+                      {.staleness = 0, .variable = {.sparse = true}});
+  EXPECT_EQ(reader.remaining(), 0u);
+  return state;
+}
+
+TEST(OptimizerTest, RowWiseAdagradHasOneSumForARow) {
+  v1::OptimizerConfig config = Adagrad(0.5);
+  config.mutable_adagrad()->set_initial_accumulator(4);
+  config.mutable_adagrad()->set_epsilon(1);
+  config.mutable_adagrad()->set_row_wise(true);
+  const Optimizer optimizer = *Optimizer::Create(config, 0);
+  EXPECT_EQ(optimizer.slots()[0].name, "accumulator");  // Of dense ones.
+  ASSERT_EQ(optimizer.slots({.sparse = true}).size(), 1u);
+  EXPECT_EQ(optimizer.slots({.sparse = true})[0].name, "row_accumulator");
+  EXPECT_EQ(optimizer.initial_slot(0, {.sparse = true}), 4);
+  // 4 + (1 + 9) / 2 = 9, and a rate of 0.5 / (3 + 1).
+  const State state = ApplyToRows(optimizer, {2}, {1, 3}, 0,
+                                  {{1, 1, 1, 1, 1, 1}, {4, 4, 4}});
+  EXPECT_EQ(state.slots, (std::vector<float>{4, 4, 9}));
+  EXPECT_EQ(state.values,
+            (std::vector<float>{1, 1, 1, 1, 1 - 0.125f, 1 - 0.375f}));
+}
+
+TEST(OptimizerTest, ARowIsCorrectedForItsOwnStepsOfAdam) {
+  v1::OptimizerConfig config;
+  config.mutable_adam();
+  config.set_learning_rate(0.5);
+  const Optimizer optimizer = *Optimizer::Create(config, 0);
+  const State start = {std::vector<float>(6, 1), std::vector<float>(15)};
+  const State first = ApplyToRows(optimizer, {0}, {1, 2}, 0, start);
+  // What other rows have had does not matter.
+  const State late = ApplyToRows(optimizer, {1}, {1, 2}, 100, first);
+  EXPECT_EQ(late.values[2], first.values[0]);
+  EXPECT_EQ(late.values[3], first.values[1]);
+  EXPECT_EQ(std::vector<float>(late.slots.begin() + 12, late.slots.end()),
+            (std::vector<float>{1, 1, 0}));
+  // A row alone is a variable of its own.
+  const State again = ApplyToRows(optimizer, {0}, {3, 4}, 200, late);
+  State dense = {{1, 1}, std::vector<float>(4)};
+  ApplyInPlace(optimizer, Flat({1, 2}), 0, &dense);
+  ApplyInPlace(optimizer, Flat({3, 4}), 1, &dense);
+  EXPECT_EQ(again.values[0], dense.values[0]);
+  EXPECT_EQ(again.values[1], dense.values[1]);
+}
+
+TEST(OptimizerTest, ARowThatIsNotThereIsPassedOver) {
+  const Optimizer sgd = *Optimizer::Create(Sgd(1), 0);
+  const State state = ApplyToRows(sgd, {kNoRow, 1}, {5, 5, 1, 2}, 0,
+                                  {std::vector<float>(6), {}});
+  EXPECT_EQ(state.values, (std::vector<float>{0, 0, -1, -2, 0, 0}));
+}
+
 TEST(OptimizerTest, OnlySumsOfSquaresBeginAboveZero) {
   for (const v1::OptimizerConfig& config : AllConfigs()) {
     const Optimizer optimizer = *Optimizer::Create(config, 0);

@@ -1,0 +1,319 @@
+// Keyed variables: rows that come into being when a push names their keys.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "config/initial_values.h"
+#include "proto/refusal.h"
+#include "server/core/testing/shard_driver.h"
+#include "tensor/keyed_rows.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::MakeAdamConfiguration;
+using testing::MakeConfiguration;
+using testing::MakeSeal;
+using testing::Numbers;
+using testing::Pair;
+using testing::Payload;
+using testing::ShardDriver;
+using testing::Uniform;
+using testing::Zeros;
+
+v1::Variable Keyed(uint64_t rows, uint64_t width, bool evicts = true) {
+  v1::Variable variable = Uniform("table", {rows, width});
+  variable.set_sparse(true);
+  variable.set_keyed(true);
+  variable.set_when_full(evicts ? v1::Variable::EVICT : v1::Variable::IGNORE);
+  return variable;
+}
+
+// In the order in which they travel.
+std::vector<uint64_t> Sorted(std::vector<uint64_t> keys) {
+  std::sort(keys.begin(), keys.end(), [](uint64_t a, uint64_t b) {
+    return MixKey(a) < MixKey(b);
+  });
+  return keys;
+}
+
+Buffer Mixed(const std::vector<uint64_t>& keys) {
+  std::vector<uint64_t> mixed;
+  for (const uint64_t key : keys) mixed.push_back(MixKey(key));
+  return Buffer::Copy(AsBytes(absl::MakeConstSpan(mixed)));
+}
+
+// One table, of 4 rows of 2 unless told.
+class ShardKeyedTest : public ::testing::Test {
+ protected:
+  ShardKeyedTest() { Use(MakeConfiguration({Keyed(4, 2)})); }
+
+  void Use(const v1::Configuration& configuration) {
+    configuration_ = configuration;
+    driver_ = std::make_unique<ShardDriver>();
+    driver_->MakeReady(configuration);
+  }
+
+  // Worker 1's next, of gradients of `by` for each number of those keys' rows.
+  v1::PushRequest PushOf(const std::vector<uint64_t>& keys,
+                         uint32_t width = 2) {
+    const auto rows = static_cast<uint32_t>(keys.size());
+    v1::PushRequest push =
+        driver_->MakePush(++sequence_, {{0, 0}}, rows * width);
+    push.mutable_blocks(0)->set_rows(rows);
+    return push;
+  }
+  absl::StatusOr<v1::PushReply> Send(const v1::PushRequest& push,
+                                     const std::vector<uint64_t>& keys,
+                                     float by) {
+    BufferChain payload = {Mixed(keys)};
+    const std::vector<float> gradient(push.blocks(0).elements(), by);
+    for (Buffer& buffer : Payload(gradient)) payload.push_back(buffer);
+    return driver_->Ask<v1::PushReply>(PeerId::Worker(1), push, payload);
+  }
+  void Push(std::vector<uint64_t> keys, float by = 1) {
+    keys = Sorted(std::move(keys));
+    ASSERT_TRUE(Send(PushOf(keys), keys, by).ok());
+  }
+  ShardDriver::Answer PullOf(const std::vector<uint64_t>& keys,
+                             uint32_t block = 0) {
+    v1::PullRequest pull;
+    pull.set_encoding(v1::FP32);
+    pull.add_blocks()->set_block(block);
+    pull.mutable_blocks(0)->set_rows(static_cast<uint32_t>(keys.size()));
+    return driver_->Call(PeerId::Worker(1), pull, {Mixed(keys)});
+  }
+  // What a key's row holds, as far as it is from the key's initial values.
+  float Moved(uint64_t key) {
+    const std::vector<float> now = Numbers(PullOf({key}).payload);
+    const std::vector<float> first = Initial(key);
+    EXPECT_EQ(now.size(), 2u);
+    EXPECT_FLOAT_EQ(now[0] - first[0], now[1] - first[1]);
+    return now[0] - first[0];
+  }
+  std::vector<float> Initial(uint64_t key) const {
+    std::vector<float> row(2);
+    InitialValues(configuration_.layout().variables(0), configuration_.seed())
+        .FillRow(key, absl::MakeSpan(row));
+    return row;
+  }
+  v1::TableStats Stats() const {
+    v1::StatusReply status;
+    driver_->shard().FillStatus(&status);
+    EXPECT_EQ(status.server().tables_size(), 1);
+    return status.server().tables(0);
+  }
+  // What the shard writes into its file.
+  const Outbox::IoItem& Written() {
+    driver_->Settle();
+    const auto write = std::find_if(
+        driver_->ios.begin(), driver_->ios.end(), [](const auto& io) {
+          return io.head->GetDescriptor() == v1::WriteShard::descriptor();
+        });
+    EXPECT_NE(write, driver_->ios.end());
+    return *write;
+  }
+  // Goes on with a server that was filled from that.
+  void Restore(const Outbox::IoItem& written) {
+    const auto& file = static_cast<const v1::WriteShard&>(*written.head).file();
+    auto read = std::make_unique<v1::ReadSlicesResult>();
+    read->mutable_manifest()->set_run_id("run");
+    auto* const piece = read->add_slices()->add_pieces();
+    *piece->mutable_saved() = file.slices(0);
+    piece->set_row_end(file.slices(0).row_end());
+    IoResult result;
+    result.head = std::move(read);
+    result.payload = written.payload;
+    configuration_.mutable_servers(0)->set_restore_directory("/from");
+    driver_ = std::make_unique<ShardDriver>();
+    EXPECT_FALSE(driver_->Configure(configuration_).ok());
+    driver_->Settle();
+    ASSERT_EQ(driver_->ios.size(), 1u);
+    result.io = driver_->ios[0].io;
+    driver_->Complete(std::move(result));
+    driver_->MakeReady(configuration_);
+  }
+
+  v1::Configuration configuration_;
+  std::unique_ptr<ShardDriver> driver_;
+  uint64_t sequence_ = 0;
+};
+
+TEST_F(ShardKeyedTest, ALookupOfAnUnknownKeyBringsItsInitialValuesAndNoRow) {
+  const ShardDriver::Answer answer = PullOf(Sorted({5, ~uint64_t{0}}));
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  std::vector<float> wanted;
+  for (const uint64_t key : Sorted({5, ~uint64_t{0}})) {
+    for (const float number : Initial(key)) wanted.push_back(number);
+  }
+  EXPECT_EQ(Numbers(answer.payload), wanted);
+  EXPECT_NE(Initial(5), Initial(~uint64_t{0}));
+  EXPECT_EQ(Stats().rows(), 0);
+}
+
+TEST_F(ShardKeyedTest, APushGivesItsKeysRows) {
+  Push({0, 7}, 0.5);
+  Push({7}, 0.25);
+  EXPECT_FLOAT_EQ(Moved(0), -0.5);
+  EXPECT_FLOAT_EQ(Moved(7), -0.75);
+  EXPECT_FLOAT_EQ(Moved(8), 0);
+  EXPECT_EQ(Stats().variable(), "table");
+  EXPECT_EQ(Stats().rows(), 2);
+  EXPECT_EQ(Stats().capacity(), 4);
+  EXPECT_EQ(Stats().created(), 2);
+}
+
+TEST_F(ShardKeyedTest, Promise1_KeysPushedAgainAreInOnce) {
+  const v1::PushRequest push = PushOf({9});
+  ASSERT_TRUE(Send(push, {9}, 1).ok());
+  const auto again = Send(push, {9}, 1);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->blocks(0).result(), v1::PushedBlock::ALREADY_APPLIED);
+  EXPECT_FLOAT_EQ(Moved(9), -1);
+  EXPECT_EQ(Stats().created(), 1);
+}
+
+TEST_F(ShardKeyedTest, AFullTableGivesANewKeyTheRowUnusedForLongest) {
+  Push({1, 2, 3, 4});
+  Push({1, 3, 4});
+  Push({5});
+  EXPECT_FLOAT_EQ(Moved(5), -1);
+  EXPECT_FLOAT_EQ(Moved(2), 0);
+  EXPECT_FLOAT_EQ(Moved(1), -2);
+  // It begins anew.
+  Push({2});
+  EXPECT_FLOAT_EQ(Moved(2), -1);
+  EXPECT_EQ(Stats().rows(), 4);
+  EXPECT_EQ(Stats().evicted(), 2);
+}
+
+TEST_F(ShardKeyedTest, OrDropsItsGradient) {
+  Use(MakeConfiguration({Keyed(4, 2, /*evicts=*/false)}));
+  Push({1, 2, 3, 4});
+  Push({1, 5});
+  EXPECT_FLOAT_EQ(Moved(1), -2);
+  EXPECT_FLOAT_EQ(Moved(5), 0);
+  EXPECT_EQ(Stats().ignored(), 1);
+  EXPECT_EQ(Stats().evicted(), 0);
+}
+
+TEST_F(ShardKeyedTest, AnEvictedKeysSlotsAreNotInherited) {
+  Use(MakeAdamConfiguration({Keyed(1, 2)}));
+  Push({1}, 4);
+  const float first = Moved(1);
+  Push({1}, 4);
+  Push({2}, 4);
+  EXPECT_FLOAT_EQ(Moved(2), first);
+}
+
+TEST_F(ShardKeyedTest, Promise3_ASnapshotHasTheKeysBeforeItsCut) {
+  Push({1, 2, 3, 4});
+  // Behind the cut a row changes hands; then a push from before it comes.
+  v1::PushRequest behind = PushOf({5});
+  *behind.mutable_header()->mutable_snapshot() = Pair(1, 1);
+  ASSERT_TRUE(Send(behind, {5}, 1).ok());
+  Push({2});
+  ASSERT_TRUE(
+      driver_->Ask<v1::SealReply>(PeerId::Coordinator(), MakeSeal(1)).ok());
+  Restore(Written());
+  EXPECT_EQ(Stats().rows(), 4);
+  EXPECT_FLOAT_EQ(Moved(1), -1);
+  EXPECT_FLOAT_EQ(Moved(2), -2);
+  EXPECT_FLOAT_EQ(Moved(5), 0);
+}
+
+TEST_F(ShardKeyedTest, ARestoredTableGoesOnAsTheSavedOne) {
+  for (const bool restored : {false, true}) {
+    Use(MakeAdamConfiguration({Keyed(4, 2)}));
+    sequence_ = 0;
+    Push({1, 2, 3, 4});
+    Push({4, 2});
+    if (restored) {
+      ASSERT_TRUE(
+          driver_->Ask<v1::SealReply>(PeerId::Coordinator(), MakeSeal(1))
+              .ok());
+      Restore(Written());
+    }
+    Push({6});
+    Push({4, 7});
+    static std::vector<float> undisturbed;
+    if (!restored) {
+      undisturbed = driver_->Pull(0);
+    } else {
+      EXPECT_EQ(driver_->Pull(0), undisturbed);
+    }
+  }
+}
+
+TEST_F(ShardKeyedTest, AFileHasKeysAndUsesAsIntegers) {
+  Push({11});
+  Push({12});
+  ASSERT_TRUE(
+      driver_->Ask<v1::SealReply>(PeerId::Coordinator(), MakeSeal(1)).ok());
+  const Outbox::IoItem& written = Written();
+  const auto& head = static_cast<const v1::WriteShard&>(*written.head);
+  ASSERT_EQ(head.tensors_size(), 3);
+  EXPECT_EQ(head.tensors(1).name(), "table/slot:key");
+  EXPECT_EQ(head.tensors(2).name(), "table/slot:used");
+  for (const int column : {1, 2}) {
+    EXPECT_EQ(head.tensors(column).dtype(), v1::INT64);
+    EXPECT_THAT(head.tensors(column).shape(), ElementsAre(4));
+    EXPECT_EQ(head.tensors(column).bytes(), 32);
+  }
+  std::vector<int64_t> columns(8);
+  ChainReader reader(written.payload);
+  reader.Take(8 * sizeof(float));
+  ASSERT_TRUE(reader.Read(AsWritableBytes(absl::MakeSpan(columns))));
+  EXPECT_THAT(columns, ElementsAre(11, 12, 0, 0, 1, 2, 0, 0));
+}
+
+TEST_F(ShardKeyedTest, Promise9_WrongKeysAreRefusedAndChangeNothing) {
+  // 8 rows in buckets of 2.
+  constexpr uint32_t kWidth = 131072;
+  Use(MakeConfiguration({Keyed(8, kWidth)}));
+  uint64_t elsewhere = 0;
+  while (BucketBegin(MixKey(elsewhere), 8, kWidth) == 0) ++elsewhere;
+  const auto refused = [&](const std::vector<uint64_t>& keys,
+                           const std::string& sentence) {
+    const auto reply = Send(PushOf(keys, kWidth), keys, 1);
+    EXPECT_EQ(RefusalOf(reply.status()).reason(), v1::Refusal::INVALID);
+    EXPECT_THAT(std::string(reply.status().message()), HasSubstr(sentence));
+    EXPECT_THAT(std::string(PullOf(keys).status.message()),
+                HasSubstr(sentence));
+  };
+  refused({elsewhere}, "is another block's");
+  refused({elsewhere, elsewhere}, "they must ascend");
+  EXPECT_EQ(Stats().rows(), 0);
+  v1::PullRequest pull;
+  pull.set_encoding(v1::FP32);
+  pull.add_blocks()->set_rows(1u << 31);
+  EXPECT_THAT(
+      std::string(driver_->Call(PeerId::Worker(1), pull, {Mixed({1})})
+                      .status.message()),
+      HasSubstr("ends before"));
+}
+
+TEST_F(ShardKeyedTest, AVariableThatCannotBeKeyedIsRefused) {
+  const auto why = [](const v1::Variable& variable) {
+    ShardDriver driver;
+    return std::string(
+        driver.Configure(MakeConfiguration({variable})).status().message());
+  };
+  v1::Variable dense = Keyed(4, 2);
+  dense.set_sparse(false);
+  EXPECT_THAT(why(dense), HasSubstr("not sparse"));
+  v1::Variable undecided = Keyed(4, 2);
+  undecided.clear_when_full();
+  EXPECT_THAT(why(undecided), HasSubstr("when it is full"));
+  EXPECT_THAT(why(Keyed(3, 131072)), HasSubstr("must be a multiple"));
+}
+
+}  // namespace
+}  // namespace paramd
