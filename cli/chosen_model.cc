@@ -10,6 +10,7 @@
 #include "cli/operator_client.h"
 #include "client/live_weights.h"
 #include "config/task_address.h"
+#include "worker/evaluation.h"
 #include "worker/evaluator/checkpoint_weights.h"
 #include "worker/input/open_pipeline.h"
 
@@ -36,13 +37,15 @@ absl::Status CheckFlags(const ChosenModelFlags& flags) {
   return absl::InvalidArgumentError(absl::StrCat("--live: ", *wrong));
 }
 
-absl::Status ReadCheckpoint(const std::string& where, ChosenModel* chosen) {
+absl::Status ReadCheckpoint(const std::string& where, uint64_t seed,
+                            ChosenModel* chosen) {
   ASSIGN_OR_RETURN(const auto paths, CheckpointsAt(where));
   chosen->from = paths.front();
   ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(chosen->from));
   chosen->least_step = chosen->most_step = manifest.global_step();
   ASSIGN_OR_RETURN(chosen->weights,
-                   ReadWeights(chosen->from, chosen->model->variables()));
+                   ReadWeights(chosen->from, chosen->model->variables(), seed,
+                               chosen->keys));
   return absl::OkStatus();
 }
 
@@ -51,7 +54,8 @@ absl::Status PullLive(const ChosenModelFlags& flags, ChosenModel* chosen) {
   options.address = flags.live;
   options.timeout = absl::Milliseconds(flags.timeout_ms);
   ASSIGN_OR_RETURN(options.tls, OperatorTls(flags.tls_dir));
-  auto pulled = LiveWeights(options).Pull(chosen->model->variables());
+  auto pulled = LiveWeights(options).Pull(chosen->model->variables(),
+                                          chosen->keys);
   if (!pulled.ok()) return pulled.status();
   chosen->from = flags.live;
   chosen->live = true;
@@ -97,8 +101,11 @@ absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
   ASSIGN_OR_RETURN(chosen.model, models(job.config, training->spec()));
   ASSIGN_OR_RETURN(chosen.data,
                    OpenTestData(job.config.input(), training->spec()));
-  RETURN_IF_ERROR(flags.live.empty() ? ReadCheckpoint(flags.checkpoint, &chosen)
-                                     : PullLive(flags, &chosen));
+  ASSIGN_OR_RETURN(chosen.keys, KeysReadBy(*chosen.data, *chosen.model));
+  RETURN_IF_ERROR(
+      flags.live.empty()
+          ? ReadCheckpoint(flags.checkpoint, job.config.seed(), &chosen)
+          : PullLive(flags, &chosen));
   return chosen;
 }
 

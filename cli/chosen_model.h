@@ -44,11 +44,17 @@ struct ChosenModel {
   std::unique_ptr<Pipeline> data;
   std::unique_ptr<TrainedModel> model;
   std::vector<std::vector<float>> weights;
+  // Of keyed variables, in order: the keys that the data reads, whose rows
+  // `weights` has.
+  std::vector<std::vector<uint64_t>> keys;
 
   // "step 9370"; "steps 9370 to 9372" of servers that went on meanwhile.
   std::string StepText() const;
   std::vector<absl::Span<const float>> spans() const {
     return {weights.begin(), weights.end()};
+  }
+  std::vector<absl::Span<const uint64_t>> rows() const {
+    return {keys.begin(), keys.end()};
   }
 };
 

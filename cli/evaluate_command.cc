@@ -59,7 +59,8 @@ int EvaluateCommand(const Invocation& invocation) {
   PrintError(chosen.status());
   if (!chosen.ok()) return ExitCodeAtStart(chosen.status());
   const auto metrics = EvaluateOn(*chosen->data, chosen->spans(),
-                                  chosen->model.get(), chosen_flags.threads);
+                                  chosen->model.get(), chosen_flags.threads,
+                                  chosen->rows());
   PrintError(metrics.status());
   if (!metrics.ok()) return ExitCodeAtStart(metrics.status());
   json ? PrintJson(*chosen, *metrics) : PrintText(*chosen, *metrics);

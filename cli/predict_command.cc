@@ -34,7 +34,8 @@ absl::Status Write(const ChosenModel& chosen, int threads,
           return absl::InternalError("the model gives no column 'prediction'");
         }
         return predictions.Add(*column);
-      }));
+      },
+      chosen.rows()));
   return predictions.Finish();
 }
 

@@ -1,5 +1,6 @@
 #include "client/cluster.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -107,10 +108,15 @@ absl::StatusOr<std::vector<Cluster::Variable>> AskVariables(
   return variables;
 }
 
-// Those with these names, in their order.
+// Those with these names, in their order; without names those whose rows are
+// not by key.
 absl::StatusOr<std::vector<v1::Variable>> Chosen(
     std::vector<v1::Variable> all, const std::vector<std::string>& names) {
-  if (names.empty()) return all;
+  if (names.empty()) {
+    const auto keyed = [](const v1::Variable& v) { return v.keyed(); };
+    all.erase(std::remove_if(all.begin(), all.end(), keyed), all.end());
+    return all;
+  }
   absl::flat_hash_map<std::string, const v1::Variable*> known;
   for (const v1::Variable& variable : all) known[variable.name()] = &variable;
   std::vector<v1::Variable> chosen;

@@ -116,9 +116,9 @@ class __attribute__((visibility("default"))) Cluster {
 
   // All variables of the job, in its order.
   Result<std::vector<Variable>> Variables() const;
-  // Those with these names, in this order; all if there are none. Also
-  // kNotFound, naming one that the job does not have, and kInvalidArgument for
-  // one that is named twice.
+  // Those with these names, in this order; all if there are none, but embeddings
+  // with a capacity. Also kNotFound, naming one that the job does not have, and
+  // kInvalidArgument for one that is named twice, or is such an embedding.
   Result<Weights> Pull(const std::vector<std::string>& names = {}) const;
   // As the chief sees it.
   Result<Status> GetStatus() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,15 +11,18 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/types/optional.h"
 
 #include "base/status_macros.h"
 #include "client/core/chunks.h"
 #include "client/core/placement.h"
+#include "client/core/sparse_rows.h"
 #include "client/running_cluster.h"
 #include "client/unary_call.h"
 #include "net/caller.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/refusal.h"
+#include "tensor/buffer.h"
 #include "tensor/number_format.h"
 #include "tensor/shape.h"
 
@@ -35,6 +39,9 @@ using PullCall = UnaryCall<v1::PullRequest, v1::PullReply>;
 
 // Blocks of one server, with what was pulled of them last.
 struct Chunk : BlockChunk {
+  explicit Chunk(BlockChunk chunk)
+      : BlockChunk(std::move(chunk)), versions(blocks.size()) {}
+
   std::vector<v1::BlockVersion> versions;
   uint64_t step = 0;  // Sync mode: of the server when it answered.
 };
@@ -49,11 +56,15 @@ class Attempt {
         tls_(tls),
         deadline_(deadline) {}
 
-  absl::StatusOr<PulledWeights> Pull(absl::Span<const v1::Variable> wanted) {
+  absl::StatusOr<PulledWeights> Pull(
+      absl::Span<const v1::Variable> wanted,
+      absl::Span<const std::vector<uint64_t>> keys) {
     ASSIGN_OR_RETURN(placement_,
                      Placement::Create(configuration_.layout(),
                                        static_cast<uint32_t>(servers_.size())));
     RETURN_IF_ERROR(Choose(wanted));
+    RETURN_IF_ERROR(ChooseRows(keys));
+    CutChunks();
     const bool sync =
         configuration_.consistency().mode() == v1::Consistency::SYNC;
     for (int pass = 0; pass < kMostPasses; ++pass) {
@@ -66,14 +77,19 @@ class Attempt {
 
  private:
   absl::Status Choose(absl::Span<const v1::Variable> wanted);
+  // Which rows of keyed variables.
+  absl::Status ChooseRows(absl::Span<const std::vector<uint64_t>> keys);
+  void CutChunks();
   // Pulls what has changed, some chunks at a time.
   absl::Status PullChunks();
   std::unique_ptr<PullCall> Begin(size_t chunk, grpc::CompletionQueue* queue);
   absl::Status Take(const v1::PullReply& reply, Chunk* chunk);
   absl::Status Check(const v1::PullReply& reply, const Chunk& chunk) const;
-  uint64_t ElementsOf(const BlockId& block) const {
-    return BlockElements(placement_.slices()[block.slice].elements,
-                         block.block);
+  uint64_t ElementsOf(const Chunk& chunk, size_t i) const {
+    const BlockId& block = chunk.blocks[i];
+    const PlacedSlice& slice = placement_.slices()[block.slice];
+    return chunk.rows.empty() ? BlockElements(slice.elements, block.block)
+                              : chunk.rows[i].size() * slice.row_elements;
   }
   bool IsOneStep() const {
     return std::all_of(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) {
@@ -88,6 +104,7 @@ class Attempt {
   const absl::Time deadline_;
   Placement placement_;
   absl::flat_hash_map<uint32_t, size_t> places_;  // By variable of the layout.
+  absl::optional<SparseRows> rows_;  // Of keyed variables, if any is wanted.
   std::vector<Chunk> chunks_;
   PulledWeights pulled_;
 };
@@ -116,22 +133,56 @@ absl::Status Attempt::Choose(absl::Span<const v1::Variable> wanted) {
       return absl::InvalidArgumentError(
           absl::StrCat("variable '", name, "' is named twice"));
     }
-    pulled_.values.emplace_back(placement_.elements()[found->second]);
+    pulled_.values.emplace_back(
+        there.keyed() ? 0 : placement_.elements()[found->second]);
   }
+  return absl::OkStatus();
+}
+
+absl::Status Attempt::ChooseRows(absl::Span<const std::vector<uint64_t>> keys) {
+  // In the order in which they were named.
+  std::map<size_t, uint32_t> keyed;
+  for (const auto& [variable, place] : places_) {
+    if (placement_.is_keyed(variable)) keyed[place] = variable;
+  }
+  if (keyed.empty()) return absl::OkStatus();
+  std::vector<Buffer> numbers(placement_.sparse().size());
+  size_t next = 0;
+  for (const auto& [place, variable] : keyed) {
+    if (next == keys.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable '", placement_.names()[variable],
+          "' has its rows by key: name the keys whose rows are wanted"));
+    }
+    const auto sparse =
+        std::lower_bound(placement_.sparse().begin(),
+                         placement_.sparse().end(), variable);
+    numbers[sparse - placement_.sparse().begin()] =
+        Buffer::Copy(AsBytes(absl::MakeConstSpan(keys[next])));
+    pulled_.values[place].resize(keys[next].size() *
+                                 placement_.row_elements()[variable]);
+    ++next;
+  }
+  ASSIGN_OR_RETURN(rows_, SparseRows::Create(placement_, std::move(numbers)));
+  return absl::OkStatus();
+}
+
+void Attempt::CutChunks() {
   const ChunkLimits limits{
       .chunk_bytes = kChunkBytes,
       .most_bytes = std::vector<uint64_t>(servers_.size(), kChunkBytes)};
-  for (BlockChunk& all : CutIntoChunks(placement_, limits)) {
-    Chunk chunk;
-    chunk.server = all.server;
-    for (const BlockId& block : all.blocks) {
-      const uint32_t variable = placement_.slices()[block.slice].variable;
-      if (places_.contains(variable)) chunk.blocks.push_back(block);
-    }
-    chunk.versions.resize(chunk.blocks.size());
-    if (!chunk.blocks.empty()) chunks_.push_back(std::move(chunk));
+  for (BlockChunk& whole :
+       CutIntoChunks(placement_, limits, [&](const PlacedSlice& slice) {
+         return !slice.keyed && places_.contains(slice.variable);
+       })) {
+    chunks_.emplace_back(std::move(whole));
   }
-  return absl::OkStatus();
+  if (rows_.has_value()) {
+    for (BlockChunk& some : CutRowsIntoChunks(
+             placement_, &*rows_, /*all_blocks=*/false, limits)) {
+      chunks_.emplace_back(std::move(some));
+    }
+  }
 }
 
 absl::Status Attempt::PullChunks() {
@@ -177,7 +228,16 @@ std::unique_ptr<PullCall> Attempt::Begin(size_t number,
     v1::PullBlock* const block = request.add_blocks();
     block->set_slice(chunk.blocks[i].slice);
     block->set_block(chunk.blocks[i].block);
-    *block->mutable_known() = chunk.versions[i];
+    if (chunk.rows.empty()) {
+      *block->mutable_known() = chunk.versions[i];
+      continue;
+    }
+    block->set_rows(static_cast<uint32_t>(chunk.rows[i].size()));
+    const Buffer numbers =
+        rows_->NumbersIn(placement_.slices()[chunk.blocks[i].slice],
+                         chunk.blocks[i], chunk.rows[i]);
+    request.mutable_payload()->append(
+        reinterpret_cast<const char*>(numbers.bytes().data()), numbers.size());
   }
   auto call = std::make_unique<PullCall>(server.channel, deadline_);
   call->AddMetadata(kShardKey, server.shard);
@@ -208,7 +268,7 @@ absl::Status Attempt::Check(const v1::PullReply& reply,
     const bool unchanged = block.version().life() == known.life() &&
                            block.version().counter() == known.counter();
     same = block.slice() == asked.slice && block.block() == asked.block &&
-           (block.elements() == ElementsOf(asked) ||
+           (block.elements() == ElementsOf(chunk, i) ||
             (block.elements() == 0 && unchanged && known.life() != 0));
     bytes += block.elements() * sizeof(float);
   }
@@ -228,8 +288,11 @@ absl::Status Attempt::Take(const v1::PullReply& reply, Chunk* chunk) {
     const v1::PulledBlock& block = reply.blocks(static_cast<int>(i));
     if (block.elements() == 0) continue;
     const PlacedSlice& slice = placement_.slices()[block.slice()];
-    float* const out = pulled_.values[places_[slice.variable]].data() +
-                       slice.element_begin + block.block() * kBlockElements;
+    const uint64_t begin =
+        chunk->rows.empty()
+            ? slice.element_begin + block.block() * kBlockElements
+            : chunk->rows[i].begin * slice.row_elements;
+    float* const out = pulled_.values[places_[slice.variable]].data() + begin;
     DecodeNumbers(NumberFormat::kFp32, bytes, block.elements(), out);
     bytes += block.elements() * sizeof(float);
     chunk->versions[i] = block.version();
@@ -281,13 +344,14 @@ absl::StatusOr<std::vector<v1::Variable>> LiveWeights::Variables() {
 }
 
 absl::StatusOr<PulledWeights> LiveWeights::Pull(
-    absl::Span<const v1::Variable> variables) {
+    absl::Span<const v1::Variable> variables,
+    absl::Span<const std::vector<uint64_t>> keys) {
   PulledWeights weights;
   RETURN_IF_ERROR(UntilItWorks(
       options_,
       [&](const RunningCluster& cluster, absl::Time deadline) -> absl::Status {
         Attempt attempt(cluster, options_.tls.get(), deadline);
-        ASSIGN_OR_RETURN(weights, attempt.Pull(variables));
+        ASSIGN_OR_RETURN(weights, attempt.Pull(variables, keys));
         return absl::OkStatus();
       }));
   return weights;

@@ -61,9 +61,13 @@ class LiveWeights {
 
   // All variables of the job, in its order.
   absl::StatusOr<std::vector<v1::Variable>> Variables();
-  // Those of them with these names. Also NOT_FOUND naming one that the job does
-  // not have, INVALID_ARGUMENT if it has another shape there or is named twice.
-  absl::StatusOr<PulledWeights> Pull(absl::Span<const v1::Variable> variables);
+  // Those of them with these names; of keyed ones the rows of `keys`, which has
+  // those of each of them in order: mixed (tensor/keyed_rows.h), ascending. Also
+  // NOT_FOUND naming one that the job does not have, INVALID_ARGUMENT if it has
+  // another shape there, is named twice, or is keyed and without keys.
+  absl::StatusOr<PulledWeights> Pull(
+      absl::Span<const v1::Variable> variables,
+      absl::Span<const std::vector<uint64_t>> keys = {});
 
  private:
   const Options options_;

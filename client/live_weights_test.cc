@@ -1,5 +1,6 @@
 #include "client/live_weights.h"
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -129,6 +130,12 @@ class LiveWeightsTest : public testing::Test {
       pulled->set_block(block.block());
       pulled->mutable_version()->set_life(5);
       pulled->mutable_version()->set_counter(reply.step() + slice.server());
+      if (block.rows() > 0) {
+        EXPECT_EQ(request.payload().size(), block.rows() * sizeof(uint64_t));
+        AppendRows(request.payload(), &payload);
+        pulled->set_elements(2 * block.rows());
+        continue;
+      }
       for (uint64_t i = slice.row_begin() * width; i < slice.row_end() * width;
            ++i) {
         const float value = static_cast<float>(i);
@@ -139,6 +146,26 @@ class LiveWeightsTest : public testing::Test {
     if (cut_ && !payload.empty()) payload.pop_back();
     reply.set_payload(payload);
     return reply.SerializeAsString();
+  }
+
+  // Of a key k: k and k + 1.
+  static void AppendRows(const std::string& keys, std::string* payload) {
+    for (size_t at = 0; at < keys.size(); at += sizeof(uint64_t)) {
+      uint64_t key = 0;
+      std::memcpy(&key, keys.data() + at, sizeof(key));
+      const float row[] = {static_cast<float>(key),
+                           static_cast<float>(key + 1)};
+      payload->append(reinterpret_cast<const char*>(row), sizeof(row));
+    }
+  }
+  v1::Variable AddKeyed() {
+    v1::Variable keyed = MakeVariable("t", {8, 2});
+    keyed.set_sparse(true);
+    keyed.set_keyed(true);
+    MutexLock lock(&mutex_);
+    *configuration_.mutable_layout()->add_variables() = keyed;
+    AddSliceLocked(2, 0, 8, 1);
+    return keyed;
   }
 
   Mutex mutex_;
@@ -173,6 +200,21 @@ TEST_F(LiveWeightsTest, OneVariableIsPulledAlone) {
   EXPECT_THAT(pulled->values, ElementsAre(ElementsAre(0, 1)));
   MutexLock lock(&mutex_);
   EXPECT_EQ(pulls_, 1u);
+}
+
+TEST_F(LiveWeightsTest, RowsOfAKeyedVariableArePulledByKey) {
+  const v1::Variable keyed = AddKeyed();
+  const std::vector<std::vector<uint64_t>> keys = {{3, 70, 9000}};
+  const auto pulled = Live().Pull({keyed, MakeVariable("b", {2})}, keys);
+  ASSERT_TRUE(pulled.ok()) << pulled.status();
+  EXPECT_THAT(pulled->values,
+              ElementsAre(ElementsAre(3, 4, 70, 71, 9000, 9001),
+                          ElementsAre(0, 1)));
+  const auto without = Live().Pull({keyed});
+  EXPECT_TRUE(absl::IsInvalidArgument(without.status())) << without.status();
+  EXPECT_EQ(without.status().message(),
+            "variable 't' has its rows by key: name the keys whose rows are "
+            "wanted");
 }
 
 TEST_F(LiveWeightsTest, WhatTheJobDoesNotHaveIsNamed) {

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
 #include "tensor/shape.h"
 
 namespace paramd {
@@ -39,6 +42,14 @@ inline uint64_t RowsForKeys(uint64_t capacity, uint64_t width) {
   const uint64_t bucket = BucketRows(width);
   if (capacity <= bucket) return capacity;
   return (capacity + bucket - 1) / bucket * bucket;
+}
+
+// kInvalidArgument unless a variable may have so many rows: those of RowsForKeys.
+inline absl::Status CheckKeyedRows(uint64_t rows, uint64_t width) {
+  if (rows == RowsForKeys(rows, width)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a keyed variable of ", rows, " rows of ", width,
+      " has no whole number of buckets of ", BucketRows(width), " rows"));
 }
 
 // The first row of the bucket that a mixed key belongs to, of a variable of so

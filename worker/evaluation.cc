@@ -16,8 +16,8 @@ namespace {
 
 constexpr uint64_t kBatch = 500;
 
-void KeepEachOnce(std::vector<std::vector<uint32_t>>* rows) {
-  for (std::vector<uint32_t>& some : *rows) {
+void KeepEachOnce(std::vector<std::vector<uint64_t>>* rows) {
+  for (std::vector<uint64_t>& some : *rows) {
     std::sort(some.begin(), some.end());
     some.erase(std::unique(some.begin(), some.end()), some.end());
   }
@@ -138,9 +138,9 @@ absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
   return sum;
 }
 
-absl::StatusOr<std::vector<std::vector<uint32_t>>> RowsReadBy(
+absl::StatusOr<std::vector<std::vector<uint64_t>>> RowsReadBy(
     const Pipeline& data, const TrainedModel& model) {
-  std::vector<std::vector<uint32_t>> rows(
+  std::vector<std::vector<uint64_t>> rows(
       std::count_if(model.variables().begin(), model.variables().end(),
                     [](const v1::Variable& v) { return v.sparse(); }));
   Batch batch;
@@ -156,9 +156,19 @@ absl::StatusOr<std::vector<std::vector<uint32_t>>> RowsReadBy(
   return rows;
 }
 
+absl::StatusOr<std::vector<std::vector<uint64_t>>> KeysReadBy(
+    const Pipeline& data, const TrainedModel& model) {
+  const bool keyed =
+      std::any_of(model.variables().begin(), model.variables().end(),
+                  [](const v1::Variable& v) { return v.keyed(); });
+  if (keyed) return RowsReadBy(data, model);
+  return std::vector<std::vector<uint64_t>>();
+}
+
 absl::Status PredictOn(const Pipeline& data, WeightSpans weights,
                        TrainedModel* model, int threads,
-                       absl::FunctionRef<absl::Status(const Batch&)> use) {
+                       absl::FunctionRef<absl::Status(const Batch&)> use,
+                       RowNumbers rows) {
   struct Predicted {
     uint64_t examples = 0;
     Batch out;
@@ -168,7 +178,7 @@ absl::Status PredictOn(const Pipeline& data, WeightSpans weights,
       data, model, threads,
       [&](TrainedModel* own, const Batch& batch, Predicted* predicted) {
         predicted->examples = batch.size();
-        return own->Predict(weights, batch, &predicted->out);
+        return own->PredictRows(weights, batch, rows, &predicted->out);
       },
       [&](const Predicted& predicted) {
         examples += predicted.examples;

@@ -25,7 +25,10 @@ absl::StatusOr<Metrics> EvaluateOn(const Pipeline& data, WeightSpans weights,
 
 // By sparse variable of the model, which of its rows the examples of `data` read;
 // each once, ascending. Fails as EvaluateOn does, but not for want of examples.
-absl::StatusOr<std::vector<std::vector<uint32_t>>> RowsReadBy(
+absl::StatusOr<std::vector<std::vector<uint64_t>>> RowsReadBy(
+    const Pipeline& data, const TrainedModel& model);
+// The same, or nothing where no variable is keyed: others may be read whole.
+absl::StatusOr<std::vector<std::vector<uint64_t>>> KeysReadBy(
     const Pipeline& data, const TrainedModel& model);
 
 // Calls `use`, one call at a time, with what the model predicts of all
@@ -33,7 +36,8 @@ absl::StatusOr<std::vector<std::vector<uint32_t>>> RowsReadBy(
 // else as EvaluateOn. Also the first error of `use`.
 absl::Status PredictOn(const Pipeline& data, WeightSpans weights,
                        TrainedModel* model, int threads,
-                       absl::FunctionRef<absl::Status(const Batch&)> use);
+                       absl::FunctionRef<absl::Status(const Batch&)> use,
+                       RowNumbers rows = {});
 
 }  // namespace paramd
 

@@ -105,17 +105,18 @@ TEST(EvaluationTest, PredictionsComeInTheOrderOfTheInput) {
 // Reads row n % 7 of its one sparse variable for example n.
 class RowModel : public NumberModel {
  public:
-  RowModel() {
+  explicit RowModel(bool keyed = false) {
     variables_.resize(2);
     variables_[1].set_sparse(true);
+    variables_[1].set_keyed(keyed);
   }
   const std::vector<v1::Variable>& variables() const override {
     return variables_;
   }
   absl::Status FindRows(const Batch& batch,
-                        absl::Span<std::vector<uint32_t>> rows) const override {
+                        absl::Span<std::vector<uint64_t>> rows) const override {
     for (const float number : batch.columns[0].values<float>()) {
-      rows[0].push_back(static_cast<uint32_t>(number) % 7);
+      rows[0].push_back(static_cast<uint64_t>(number) % 7);
     }
     return absl::OkStatus();
   }
@@ -130,6 +131,8 @@ TEST(EvaluationTest, TheRowsOfTheWholeTestSetComeOnceEach) {
   ASSERT_TRUE(rows.ok()) << rows.status();
   ASSERT_EQ(rows->size(), 1u);
   EXPECT_THAT((*rows)[0], ElementsAreArray({0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_TRUE(KeysReadBy(*data, RowModel())->empty());
+  EXPECT_EQ(*KeysReadBy(*data, RowModel(/*keyed=*/true)), *rows);
   auto source = std::make_unique<FakeSource>(kExamples);
   source->set_unreadable(1600);
   EXPECT_TRUE(absl::IsDataLoss(

@@ -53,16 +53,16 @@ StepWeights ReadWeights(const BufferChain& handed_out,
           bytes.size() / sizeof(float));
     } else {
       weights.rows.emplace_back(
-          reinterpret_cast<const uint32_t*>(bytes.data()),
-          bytes.size() / sizeof(uint32_t));
+          reinterpret_cast<const uint64_t*>(bytes.data()),
+          bytes.size() / sizeof(uint64_t));
     }
   }
   return weights;
 }
 
-BufferChain PackRows(std::vector<std::vector<uint32_t>> rows) {
+BufferChain PackRows(std::vector<std::vector<uint64_t>> rows) {
   BufferChain packed;
-  for (std::vector<uint32_t>& some : rows) {
+  for (std::vector<uint64_t>& some : rows) {
     std::sort(some.begin(), some.end());
     some.erase(std::unique(some.begin(), some.end()), some.end());
     packed.push_back(Buffer::Copy(AsBytes(absl::MakeConstSpan(some))));

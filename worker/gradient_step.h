@@ -21,7 +21,7 @@ namespace paramd {
 struct StepWeights {
   std::vector<absl::Span<const float>> values;  // By variable.
   // By sparse variable, the numbers of its rows: see TrainedModel::StepOptions.
-  std::vector<absl::Span<const uint32_t>> rows;
+  std::vector<absl::Span<const uint64_t>> rows;
 };
 
 // What came with a ComputeGradient, which outlives the result.
@@ -29,7 +29,7 @@ StepWeights ReadWeights(const BufferChain& handed_out,
                         absl::Span<const v1::Variable> variables);
 // What CollectRows is answered with: the rows of each sparse variable, sorted,
 // each once.
-BufferChain PackRows(std::vector<std::vector<uint32_t>> rows);
+BufferChain PackRows(std::vector<std::vector<uint64_t>> rows);
 size_t CountSparse(absl::Span<const v1::Variable> variables);
 
 // What one push is computed of: gradients of `accumulate` batches each, and
@@ -92,7 +92,7 @@ class GradientStep {
   // The worker's own weights, `moved_` from `weights` on.
   void Move(WeightSpans weights, GradientSpans gradients);
 
-  absl::Span<const absl::Span<const uint32_t>> rows_;  // Of the present step.
+  absl::Span<const absl::Span<const uint64_t>> rows_;  // Of the present step.
   const uint64_t batch_;
   const uint64_t gradient_examples_;
   const float rate_;

@@ -270,7 +270,7 @@ IoResult WorkerProcess::CollectRows(const v1::ComputeGradient& request) {
   IoResult result;
   result.status = Begin(request);
   std::deque<std::unique_ptr<Batch>> batches;
-  std::vector<std::vector<uint32_t>> rows(CountSparse(model_->variables()));
+  std::vector<std::vector<uint64_t>> rows(CountSparse(model_->variables()));
   for (const Portion& range : steps_.BatchesOf(request, shares_)) {
     if (!result.status.ok()) return result;
     auto batch = TakeBatch(range);

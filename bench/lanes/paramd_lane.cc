@@ -287,11 +287,11 @@ class RowMover : public Core {
   static constexpr int kDraws = 16;
 
   Buffer Draw() {
-    std::set<uint32_t> rows;
+    std::set<uint64_t> rows;
     while (rows.size() < table_.rows_moved) {
-      rows.insert(static_cast<uint32_t>(random_.Below(table_.rows)));
+      rows.insert(random_.Below(table_.rows));
     }
-    const std::vector<uint32_t> sorted(rows.begin(), rows.end());
+    const std::vector<uint64_t> sorted(rows.begin(), rows.end());
     return Buffer::Copy(AsBytes(absl::MakeConstSpan(sorted)));
   }
 

@@ -1,5 +1,6 @@
 #include "client/core/chunks.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tensor/shape.h"
@@ -84,12 +85,18 @@ std::vector<BlockChunk> CutRowsIntoChunks(const Placement& placement,
   if (rows != nullptr) runs = rows->runs();
   const auto add = [&](const BlockId& id, const RowSpan& span) {
     const uint64_t row_bytes =
-        sizeof(uint32_t) +
+        slices[id.slice].number_bytes() +
         slices[id.slice].row_elements * limits.number_bytes;
     cutter.Add(id, span.size() * row_bytes).rows.push_back(span);
   };
   if (!all_blocks) {
-    for (const SparseRows::Run& run : runs) add(run.id, run.rows);
+    for (const SparseRows::Run& run : runs) {
+      // A keyed block may be asked for more rows than it has.
+      const size_t most = slices[run.id.slice].block_rows();
+      for (size_t at = run.rows.begin; at < run.rows.end; at += most) {
+        add(run.id, {at, std::min(run.rows.end, at + most)});
+      }
+    }
     return cutter.Take();
   }
   auto run = runs.begin();

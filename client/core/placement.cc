@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "tensor/keyed_rows.h"
 
 namespace paramd {
 namespace {
@@ -27,6 +28,13 @@ absl::StatusOr<PlacedSlice> Place(const v1::Slice& slice, const v1::Layout& l,
   }
   const uint64_t elements =
       (slice.row_end() - slice.row_begin()) * shape.row_elements;
+  if (variable.keyed() &&
+      slice.row_begin() % BucketRows(shape.row_elements) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a slice of '", variable.name(), "' begins at row ",
+                     slice.row_begin(), ", in the middle of a bucket of ",
+                     BucketRows(shape.row_elements)));
+  }
   return PlacedSlice{.variable = slice.variable(),
                      .rows = {slice.row_begin(), slice.row_end()},
                      .server = slice.server(),
@@ -34,7 +42,8 @@ absl::StatusOr<PlacedSlice> Place(const v1::Slice& slice, const v1::Layout& l,
                      .elements = elements,
                      .blocks = static_cast<uint32_t>(BlockCount(elements)),
                      .row_elements = shape.row_elements,
-                     .sparse = variable.sparse()};
+                     .sparse = variable.sparse(),
+                     .keyed = variable.keyed()};
 }
 
 }  // namespace
@@ -47,8 +56,12 @@ absl::StatusOr<Placement> Placement::Create(const v1::Layout& layout,
     ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(variable.shape()));
     if (variable.sparse()) {
       RETURN_IF_ERROR(CheckSparseShape(variable.shape()));
+      if (variable.keyed()) {
+        RETURN_IF_ERROR(CheckKeyedRows(shape.rows, shape.row_elements));
+      }
       placement.sparse_.push_back(placement.elements_.size());
     }
+    placement.keyed_.push_back(variable.keyed());
     placement.row_elements_.push_back(shape.row_elements);
     placement.elements_.push_back(shape.rows * shape.row_elements);
     placement.names_.push_back(variable.name());

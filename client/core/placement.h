@@ -21,9 +21,14 @@ struct PlacedSlice {
   uint32_t blocks = 0;
   uint64_t row_elements = 1;
   bool sparse = false;
+  bool keyed = false;  // Sparse, too: see tensor/keyed_rows.h.
 
   // Of a sparse variable: rows of a block, fewer in the last.
   uint64_t block_rows() const { return kBlockElements / row_elements; }
+  // Bytes of a row's number on the wire.
+  size_t number_bytes() const {
+    return keyed ? sizeof(uint64_t) : sizeof(uint32_t);
+  }
   friend bool operator==(const PlacedSlice&, const PlacedSlice&) = default;
 };
 
@@ -59,6 +64,8 @@ class Placement {
   const std::vector<std::string>& names() const { return names_; }
   // Which variables are sparse, ascending.
   const std::vector<size_t>& sparse() const { return sparse_; }
+  // By variable.
+  bool is_keyed(size_t variable) const { return keyed_[variable]; }
   // Elements of a row, by variable.
   const std::vector<uint64_t>& row_elements() const { return row_elements_; }
   uint32_t servers() const { return servers_; }
@@ -68,6 +75,7 @@ class Placement {
   std::vector<uint64_t> elements_;
   std::vector<std::string> names_;
   std::vector<size_t> sparse_;
+  std::vector<bool> keyed_;
   std::vector<uint64_t> row_elements_;
   uint32_t servers_ = 0;
 };

@@ -28,12 +28,12 @@ class SessionRowsTest : public testing::SessionTestBase {
     Use(configuration);
   }
 
-  void MakeRows(const std::vector<uint32_t>& numbers) {
+  void MakeRows(const std::vector<uint64_t>& numbers) {
     rows_ = std::make_unique<SparseRows>(*SparseRows::Create(
         session_->placement(),
         {Buffer::Copy(AsBytes(absl::MakeConstSpan(numbers)))}));
   }
-  void Lookup(const std::vector<uint32_t>& numbers) {
+  void Lookup(const std::vector<uint64_t>& numbers) {
     MakeRows(numbers);
     session_->StartLookup(kOp, rows_.get(), 4, 0, now_, &out_);
   }

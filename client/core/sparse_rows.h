@@ -16,15 +16,17 @@
 namespace paramd {
 
 // The rows of sparse variables that one step uses, and what they held when they
-// were looked up. Their numbers never change; a lookup writes the values.
+// were looked up. Their numbers never change; a lookup writes the values. The
+// rows of a keyed variable are named by mixed keys (tensor/keyed_rows.h) in place
+// of numbers.
 //
 // Not thread-safe. The placement is copied out of, not kept.
 class SparseRows {
  public:
-  // `numbers`: for each sparse variable in order those of its rows, uint32. Rows
+  // `numbers`: for each sparse variable in order those of its rows, uint64. Rows
   // that are not looked up are zeros.
   // kInvalidArgument, naming the variable, if they do not ascend or one is not
-  // there.
+  // there; of a keyed variable all are.
   static absl::StatusOr<SparseRows> Create(const Placement& placement,
                                            std::vector<Buffer> numbers);
 
@@ -44,7 +46,8 @@ class SparseRows {
   // In the placement's order; all blocks with a row.
   absl::Span<const Run> runs() const { return runs_; }
 
-  // Numbers of some rows, counted from the first of their block.
+  // Numbers of some rows as they travel: uint32, counted from the first of their
+  // block; of a keyed variable uint64, as they are.
   Buffer NumbersIn(const PlacedSlice& slice, const BlockId& id,
                    const RowSpan& rows) const;
   // Reads what they hold. REQUIRES: the reader has it; nobody else reads it.
@@ -55,7 +58,7 @@ class SparseRows {
   void set_version(const BlockId& id, const v1::BlockVersion& version);
 
  private:
-  absl::Span<const uint32_t> NumbersOf(uint32_t variable) const;
+  absl::Span<const uint64_t> NumbersOf(uint32_t variable) const;
   size_t RunOf(const BlockId& id) const;
 
   std::vector<size_t> place_;  // By variable: which of the sparse ones it is.

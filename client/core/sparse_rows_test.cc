@@ -1,5 +1,7 @@
 #include "client/core/sparse_rows.h"
 
+#include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +22,7 @@ using testing::Floats;
 // A block has so many rows of 1,024.
 constexpr uint32_t kRows = 256;
 
-Buffer RowNumbers(const std::vector<uint32_t>& rows) {
+Buffer RowNumbers(const std::vector<uint64_t>& rows) {
   return Buffer::Copy(AsBytes(absl::MakeConstSpan(rows)));
 }
 
@@ -45,7 +47,7 @@ Placement TwoSlices() {
   return *Placement::Create(layout, 2);
 }
 
-SparseRows Make(const std::vector<uint32_t>& rows) {
+SparseRows Make(const std::vector<uint64_t>& rows) {
   return *SparseRows::Create(TwoSlices(), {RowNumbers(rows)});
 }
 
@@ -113,6 +115,73 @@ TEST(SparseRowsTest, RowsThatAreNotThereAreNamed) {
                               .status()
                               .message()),
               HasSubstr("row 4 of 't' comes behind row 4"));
+}
+
+// "t" has four buckets of 256 rows for keys, two on each server.
+Placement Keyed() {
+  v1::Layout layout =
+      testing::MakeConfiguration({{"t", {4 * kRows, 1024}, 0}}, 2).layout();
+  layout.mutable_variables(0)->set_sparse(true);
+  layout.mutable_variables(0)->set_keyed(true);
+  layout.mutable_slices(0)->set_row_end(2 * kRows);
+  *layout.add_slices() = layout.slices(0);
+  layout.mutable_slices(1)->set_row_begin(2 * kRows);
+  layout.mutable_slices(1)->set_row_end(4 * kRows);
+  layout.mutable_slices(1)->set_server(1);
+  return *Placement::Create(layout, 2);
+}
+
+constexpr uint64_t kQuarter = uint64_t{1} << 62;
+
+TEST(SparseRowsTest, KeysLieInTheirBucketsAndTravelAsTheyAre) {
+  const Placement placement = Keyed();
+  const std::vector<uint64_t> keys = {
+      0, kQuarter - 1, kQuarter, 3 * kQuarter, ~uint64_t{0}};
+  const SparseRows rows = *SparseRows::Create(placement, {RowNumbers(keys)});
+  EXPECT_THAT(RunsOf(rows),
+              ElementsAre(ElementsAre(0, 0, 0, 2), ElementsAre(0, 1, 2, 3),
+                          ElementsAre(1, 1, 3, 5)));
+  EXPECT_EQ(rows.values(0).size(), 5u * 1024 * sizeof(float));
+  const SparseRows::Run& last = rows.runs()[2];
+  const Buffer wire =
+      rows.NumbersIn(placement.slices()[1], last.id, last.rows);
+  ASSERT_EQ(wire.size(), 2 * sizeof(uint64_t));
+  EXPECT_EQ(std::memcmp(wire.bytes().data(), &keys[3], wire.size()), 0);
+}
+
+TEST(SparseRowsTest, KeysMustAscendAndMayBeAnyNumber) {
+  EXPECT_TRUE(SparseRows::Create(Keyed(), {RowNumbers({1, 9999})}).ok());
+  EXPECT_THAT(std::string(SparseRows::Create(Keyed(), {RowNumbers({4, 4})})
+                              .status()
+                              .message()),
+              HasSubstr("row 4 of 't' comes behind row 4"));
+}
+
+TEST(SparseRowsTest, AChunkOfKeysHasEightBytesForEach) {
+  const SparseRows rows =
+      *SparseRows::Create(Keyed(), {RowNumbers({0, 1, 2})});
+  const auto lookup =
+      CutRowsIntoChunks(Keyed(), &rows, /*all_blocks=*/false, Limits());
+  ASSERT_EQ(lookup.size(), 1u);
+  EXPECT_EQ(lookup[0].bytes, 3u * (8 + 1024 * 4));
+}
+
+TEST(SparseRowsTest, ALookupOfMoreKeysThanABucketHasRowsIsCut) {
+  std::vector<uint64_t> keys(2 * kRows + 3);
+  std::iota(keys.begin(), keys.end(), uint64_t{0});
+  const SparseRows rows = *SparseRows::Create(Keyed(), {RowNumbers(keys)});
+  ASSERT_EQ(rows.runs().size(), 1u);
+  const auto lookup =
+      CutRowsIntoChunks(Keyed(), &rows, /*all_blocks=*/false, Limits());
+  ASSERT_EQ(lookup.size(), 3u);
+  EXPECT_EQ(lookup[1].rows[0].begin, kRows);
+  EXPECT_EQ(lookup[2].rows[0].size(), 3u);
+  size_t pushed = 0;
+  for (const BlockChunk& chunk :
+       CutRowsIntoChunks(Keyed(), &rows, /*all_blocks=*/true, Limits())) {
+    for (const RowSpan& span : chunk.rows) pushed += span.size();
+  }
+  EXPECT_EQ(pushed, keys.size()) << "which a push never does";
 }
 
 TEST(SparseRowsTest, ALookupHasBlocksWithRowsAndAPushHasAll) {

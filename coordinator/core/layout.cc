@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "tensor/keyed_rows.h"
 #include "tensor/shape.h"
 
 namespace paramd {
@@ -36,6 +37,16 @@ absl::Status CheckVariable(const v1::Variable& variable) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSparse(const v1::Variable& variable, const RowShape& shape) {
+  if (variable.sparse()) {
+    RETURN_IF_ERROR(CheckSparseShape(variable.shape()));
+    return variable.keyed() ? CheckKeyedRows(shape.rows, shape.row_elements)
+                            : absl::OkStatus();
+  }
+  if (!variable.keyed()) return absl::OkStatus();
+  return absl::InvalidArgumentError("a keyed variable must be sparse, too");
+}
+
 uint64_t LongestSlice(const std::vector<RowShape>& shapes, uint32_t servers) {
   if (servers == 1) return kSliceBytes;
   const uint64_t pieces = kSlicesInAShare * servers;
@@ -49,10 +60,18 @@ uint64_t LongestSlice(const std::vector<RowShape>& shapes, uint32_t servers) {
                     kSliceBytes);
 }
 
+// A keyed variable's slices are whole buckets: which keys are together does not
+// depend on the number of servers.
+uint64_t RowsOfSlice(const RowShape& shape, uint64_t longest, bool keyed) {
+  const uint64_t row_bytes = shape.row_elements * sizeof(float);
+  const uint64_t least = keyed ? BucketRows(shape.row_elements) : 1;
+  return std::max<uint64_t>(1, longest / row_bytes / least) * least;
+}
+
 void CutIntoSlices(const RowShape& shape, uint64_t longest, uint32_t index,
                    v1::Layout* layout) {
-  const uint64_t row_bytes = shape.row_elements * sizeof(float);
-  const uint64_t rows = std::max<uint64_t>(1, longest / row_bytes);
+  const uint64_t rows = RowsOfSlice(
+      shape, longest, layout->variables(static_cast<int>(index)).keyed());
   for (uint64_t begin = 0; begin < shape.rows; begin += rows) {
     v1::Slice* slice = layout->add_slices();
     slice->set_variable(index);
@@ -104,12 +123,10 @@ absl::StatusOr<v1::Layout> PlanLayout(
       return absl::InvalidArgumentError(absl::StrCat(
           "variable '", variable.name(), "': ", shape.status().message()));
     }
-    if (variable.sparse()) {
-      const absl::Status sparse = CheckSparseShape(variable.shape());
-      if (!sparse.ok()) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "variable '", variable.name(), "': ", sparse.message()));
-      }
+    const absl::Status sparse = CheckSparse(variable, *shape);
+    if (!sparse.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable '", variable.name(), "': ", sparse.message()));
     }
     shapes.push_back(*shape);
     *layout.add_variables() = variable;

@@ -51,6 +51,30 @@ TEST(PlanLayoutTest, FiveMebibytesOnOneServerAreTwoSlicesOfWholeRows) {
   EXPECT_EQ(layout->slices(1).row_begin(), 1024u);
 }
 
+TEST(PlanLayoutTest, SlicesOfAKeyedVariableAreWholeBuckets) {
+  v1::Variable table = Make("t", {10 * 16384, 16});
+  table.set_sparse(true);
+  table.set_keyed(true);
+  for (const uint32_t servers : {1, 2, 3, 32}) {
+    const auto layout = PlanLayout({table}, servers);
+    ASSERT_TRUE(layout.ok()) << layout.status();
+    for (const v1::Slice& slice : layout->slices()) {
+      EXPECT_EQ(slice.row_begin() % 16384, 0u);
+    }
+    EXPECT_EQ(layout->slices().rbegin()->row_end(), 10u * 16384);
+  }
+  table.set_shape(0, 1000);  // One that is smaller.
+  EXPECT_EQ(PlanLayout({table}, 3)->slices_size(), 1);
+  table.set_shape(0, 16385);
+  EXPECT_THAT(PlanLayout({table}, 3).status().message(),
+              HasSubstr("variable 't': a keyed variable of 16385 rows of 16 has "
+                        "no whole number of buckets of 16384 rows"));
+  table.set_shape(0, 16384);
+  table.set_sparse(false);
+  EXPECT_THAT(PlanLayout({table}, 3).status().message(),
+              HasSubstr("variable 't': a keyed variable must be sparse"));
+}
+
 TEST(PlanLayoutTest, ALargeModelHasSlicesOfFourMebibytes) {
   const auto layout = PlanLayout({Make("w", {32768, 1024})}, 8);
   ASSERT_TRUE(layout.ok());

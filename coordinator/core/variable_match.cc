@@ -23,6 +23,7 @@ ShapesByName ShapesOf(const Variables& variables) {
   for (const v1::Variable& variable : variables) {
     shapes[variable.name()] = ShapeName(
         {variable.shape().data(), static_cast<size_t>(variable.shape_size())});
+    if (variable.keyed()) shapes[variable.name()] += " by key";
   }
   return shapes;
 }

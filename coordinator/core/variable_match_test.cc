@@ -48,6 +48,18 @@ TEST(VariableMatchTest, EveryDifferenceIsNamedWithItsShapes) {
   EXPECT_THAT(status.message(), HasSubstr("checkpoint.allow_missing"));
 }
 
+TEST(VariableMatchTest, RowsByKeyAreOthersThanRowsByNumber) {
+  v1::Variable keyed = Variable("t", {4, 2});
+  keyed.set_sparse(true);
+  keyed.set_keyed(true);
+  EXPECT_TRUE(CheckVariables("/c", With({keyed}), {keyed}, "").ok());
+  EXPECT_THAT(
+      CheckVariables("/c", With({keyed}), {Variable("t", {4, 2})}, "")
+          .status()
+          .message(),
+      HasSubstr("'t' has the shape 4x2 by key there and 4x2 here"));
+}
+
 TEST(VariableMatchTest, WhatMayDifferIsNamedToo) {
   const v1::Manifest manifest =
       With({Variable("head/w", {2, 3}), Variable("old", {4}),

@@ -47,6 +47,15 @@ class ClicksTest(unittest.TestCase):
         self.assertGreater(auc, 0.72)
         self.assertLess(auc, best)
 
+    def test_keys_that_nobody_knew_before_rank_them_as_well(self):
+        self.write_log()
+        hashed = self.learn("clicks", "run")
+        keyed = self.learn("clicks_keyed", "local", "--servers=2",
+                           "--workers=2")
+        self.assertGreater(keyed, 0.72)
+        # Workers of async mode do not do what one does.
+        self.assertAlmostEqual(keyed, hashed, delta=0.01)
+
     def test_models_of_interactions_learn_what_a_linear_one_cannot(self):
         best = self.write_log("--keys=20", "--vectors=2")  # 0.866
         linear = self.learn("clicks_logistic", "run")      # 0.784

@@ -95,7 +95,7 @@ class BoundedRun : private SimulationWatcher {
   void Sent(const SimProcess& self, PeerId, const Head& request) override {
     simulation_.Fail(ledger_.See(self.peer, request, simulation_.elapsed()));
   }
-  void Answered(const SimProcess&, PeerId, const Head&,
+  void Answered(const SimProcess&, PeerId, const Head&, const BufferChain&,
                 const Outbox::ReplyItem& reply) override {
     if (const auto* join = dynamic_cast<const v1::JoinReply*>(reply.head.get())) {
       ledger_.Told(join->configuration());

@@ -81,6 +81,9 @@ absl::StatusOr<ContentModel::Content*> ContentModel::Find(
 absl::Status ContentModel::Restore(const Beginning& beginning,
                                    Content* content) const {
   content->blocks.resize(job_.blocks().size());
+  for (size_t b = 0; b < content->blocks.size(); ++b) {
+    content->blocks[b].parts.resize(job_.parts(b));
+  }
   content->slices.resize(job_.slices().size());
   content->lossy = !beginning.first;
   for (uint32_t s = 0; s < beginning.slices.size(); ++s) {
@@ -210,6 +213,7 @@ absl::Status ContentModel::CheckVersion(const ServerLife& life, uint32_t block,
 
 absl::Status ContentModel::Pulled(const SimProcess& server,
                                   const v1::PullRequest& request,
+                                  const BufferChain& rows,
                                   const v1::PullReply& reply,
                                   const BufferChain& payload) {
   const uint32_t index = server.peer.index;
@@ -219,6 +223,7 @@ absl::Status ContentModel::Pulled(const SimProcess& server,
   const auto format = FormatOf(reply.encoding());
   if (!format.has_value()) return Wrong("a pull's answer has no format");
   ChainReader reader(payload);
+  ChainReader row_reader(rows);
   for (int i = 0; i < reply.blocks_size(); ++i) {
     const v1::PulledBlock& pulled = reply.blocks(i);
     ASSIGN_OR_RETURN(const uint32_t block,
@@ -234,7 +239,14 @@ absl::Status ContentModel::Pulled(const SimProcess& server,
       return Wrong(NameOf(index, life.second), " says that block ", block,
                    " is unchanged, which it is not");
     }
-    RETURN_IF_ERROR(CheckPulled(life, block, *content, *format, &reader));
+    ASSIGN_OR_RETURN(
+        const std::vector<float> wanted,
+        WantedOf(request.blocks(i), block, *content, &row_reader));
+    if (pulled.elements() != wanted.size()) {
+      return Wrong("a pull's answer has ", pulled.elements(),
+                   " elements of block ", block, ", not ", wanted.size());
+    }
+    RETURN_IF_ERROR(CheckPulled(life, block, wanted, *format, &reader));
   }
   return absl::OkStatus();
 }
@@ -330,11 +342,14 @@ void ContentModel::Apply(const Applied& applied, Content* content,
   const PushLedger::Push& known = ledger_.push(push);
   const IntegerJob::BlockPlace& place = job_.blocks()[block];
   BlockStory& story = content->blocks[block];
-  if (job_.is_replayed()) Replay(applied, &story);
+  if (PartStory* const part = PartFor(applied, &story, counts);
+      part != nullptr) {
+    if (job_.is_replayed()) Replay(applied, story.pushes.size(), part);
+    part->sum += known.coefficients[block];
+  }
   story.pushes.push_back(push);
   if (story.has.size() <= push) story.has.resize(push + 64);
   story.has[push] = true;
-  story.sum += known.coefficients[block];
   SliceStory& slice = content->slices[place.slice];
   Record& record = slice.records[known.session.worker];
   const auto newest = std::pair(record.generation, record.sequence);
@@ -400,13 +415,12 @@ absl::Status ContentModel::CheckCheckpoint(const v1::Manifest& manifest) {
   for (size_t v = 0; v < job_.variables().size(); ++v) {
     const size_t kept = job_.variables()[v].untrained() ? 1 : slots.size();
     for (size_t s = 0; s < kept; ++s) {
-      ASSIGN_OR_RETURN(const std::vector<float> values,
-                       storage_.ReadVariable(
-                           manifest, job_.variables()[v].name(), slots[s]));
+      ASSIGN_OR_RETURN(const SavedRows saved,
+                       ReadRows(storage_, job_, manifest, v, slots[s]));
       for (const v1::ShardFile& file : manifest.files()) {
         ASSIGN_OR_RETURN(const Content* content, SealedContent(manifest, file));
         RETURN_IF_ERROR(
-            CheckBlocks(*content, v, values, static_cast<int>(s) - 1));
+            CheckBlocks(*content, v, saved, static_cast<int>(s) - 1));
       }
     }
   }
@@ -425,15 +439,27 @@ absl::Status ContentModel::CheckCheckpoint(const v1::Manifest& manifest) {
 }
 
 absl::Status ContentModel::CheckBlocks(const Content& content, size_t variable,
-                                       const std::vector<float>& values,
+                                       const SavedRows& saved,
                                        int slot) const {
   for (uint32_t b = 0; b < job_.blocks().size(); ++b) {
     const IntegerJob::BlockPlace& place = job_.blocks()[b];
     if (place.variable != variable || !content.slices[place.slice].owned) {
       continue;
     }
+    const uint64_t keys = saved.present.empty()
+                              ? 0
+                              : place.elements / RowElements(variable);
+    for (uint64_t k = 0; k < keys; ++k) {
+      const std::vector<PartStory>& parts = content.blocks[b].parts;
+      const PartStory& part = parts[k / (keys / parts.size())];
+      const uint64_t key = place.first_element / RowElements(variable) + k;
+      if (saved.present[key] == part.has_rows) continue;
+      return Wrong("key ", key, " of '", job_.variables()[variable].name(),
+                   part.has_rows ? "' has no row" : "' has a row",
+                   " (", content.blocks[b].pushes.size(), " pushes)");
+    }
     for (uint64_t e = 0; e < place.elements; ++e) {
-      const float is = values[place.first_element + e];
+      const float is = saved.numbers[place.first_element + e];
       const float wanted = Wanted(content, b, e, slot);
       if (is == wanted) continue;
       return Wrong("element ", place.first_element + e, " of '",

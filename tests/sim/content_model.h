@@ -20,6 +20,7 @@
 #include "tensor/number_format.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/push_ledger.h"
+#include "tests/sim/saved_rows.h"
 #include "tests/sim/simulation_watcher.h"
 #include "tests/sim/storage.h"
 
@@ -66,6 +67,11 @@ class ContentModel {
     // Blocks of pushes with the stamp of a snapshot that is below a later one
     // that was open here.
     uint64_t late_stamps = 0;
+    // Parts of blocks of keyed variables whose keys got rows, that lost theirs to
+    // others, or whose gradient was dropped.
+    uint64_t parts_created = 0;
+    uint64_t parts_evicted = 0;
+    uint64_t parts_ignored = 0;
   };
 
   ContentModel(const IntegerJob& job, const PushLedger& ledger,
@@ -76,8 +82,10 @@ class ContentModel {
   absl::Status Configured(const v1::Configuration& configuration,
                           bool is_layout);
   // What a server answered.
+  // `rows`: those that the request names.
   absl::Status Pulled(const SimProcess& server, const v1::PullRequest& request,
-                      const v1::PullReply& reply, const BufferChain& payload);
+                      const BufferChain& rows, const v1::PullReply& reply,
+                      const BufferChain& payload);
   absl::Status Pushed(const SimProcess& server, const v1::PushRequest& request,
                       const v1::PushReply& reply);
   absl::Status Sealed(const SimProcess& server, const v1::SealRequest& request);
@@ -137,13 +145,19 @@ class ContentModel {
     // of this content.
     absl::optional<uint64_t> read;
   };
-  struct BlockStory {
-    std::vector<PushIndex> pushes;
-    std::vector<bool> has;  // By push.
+  // Of a keyed variable's block, keys that come and go together; all of another.
+  struct PartStory {
+    bool has_rows = false;  // Of a keyed variable.
+    uint64_t used = 0;      // Pushes that were in with the newest one of it.
     float sum = 0;
     // Of a job that is replayed: what the optimizer made of them.
     std::vector<float> values;
     std::vector<float> slots;
+  };
+  struct BlockStory {
+    std::vector<PushIndex> pushes;
+    std::vector<bool> has;  // By push.
+    std::vector<PartStory> parts;
   };
   struct Record {
     Number generation;
@@ -199,21 +213,32 @@ class ContentModel {
                            const v1::Version& configuration) const;
   // `counts`: null where a story is told again.
   void Apply(const Applied& applied, Content* content, Counts* counts) const;
-  void Replay(const Applied& applied, BlockStory* story) const;
+  // Which part of the block the push changes; null: none.
+  PartStory* PartFor(const Applied& applied, BlockStory* story,
+                     Counts* counts) const;
+  void Replay(const Applied& applied, uint64_t before, PartStory* part) const;
   // As the request says of the block.
   absl::optional<uint64_t> ReadBefore(const v1::PushRequest& request,
                                       const v1::PushedBlock& pushed,
                                       const ServerLife& life) const;
-  // The next elements of a pull's answer are those of this block.
+  // The next elements of a pull's answer are those of the block, as it is wanted.
   absl::Status CheckPulled(const ServerLife& life, uint32_t block,
-                           const Content& content, NumberFormat format,
-                           ChainReader* reader) const;
+                           const std::vector<float>& wanted,
+                           NumberFormat format, ChainReader* reader) const;
+  // What is answered to the request for a block; `rows`: those that are named.
+  absl::StatusOr<std::vector<float>> WantedOf(const v1::PullBlock& request,
+                                              uint32_t block,
+                                              const Content& content,
+                                              ChainReader* rows) const;
+  uint64_t RowElements(size_t variable) const {
+    return job_.variables()[variable].shape(1);
+  }
   void NoteFork(PushIndex push, uint32_t block, Content* content);
   // What element `e` of the block must be; `slot`: -1, or the optimizer's.
   float Wanted(const Content& content, uint32_t block, uint64_t e,
                int slot) const;
   absl::Status CheckBlocks(const Content& content, size_t variable,
-                           const std::vector<float>& values, int slot) const;
+                           const SavedRows& saved, int slot) const;
   absl::Status CheckSaved(const v1::SavedSlice& saved, const Content& content);
   absl::Status CheckRecords(const v1::SavedSlice& saved,
                             const SliceStory& story);

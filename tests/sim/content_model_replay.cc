@@ -1,10 +1,12 @@
 // What the numbers of a block must be by its story.
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 
+#include "base/status_macros.h"
 #include "tests/sim/content_model.h"
 
 namespace paramd {
@@ -12,23 +14,42 @@ namespace paramd {
 float ContentModel::Wanted(const Content& content, uint32_t block, uint64_t e,
                            int slot) const {
   const IntegerJob::BlockPlace& place = job_.blocks()[block];
-  const BlockStory& story = content.blocks[block];
+  const std::vector<PartStory>& parts = content.blocks[block].parts;
+  const uint64_t elements = place.elements / parts.size();
+  const PartStory& part = parts[e / elements];
   if (slot >= 0) {
-    return story.slots.empty() ? 0 : story.slots[slot * place.elements + e];
+    return part.slots.empty() ? 0 : part.slots[slot * elements + e % elements];
   }
-  return story.values.empty() ? job_.ValueOf(place.variable,
-                                             place.first_element + e, story.sum)
-                              : story.values[e];
+  return part.values.empty() ? job_.ValueOf(place.variable,
+                                            place.first_element + e, part.sum)
+                             : part.values[e % elements];
+}
+
+absl::StatusOr<std::vector<float>> ContentModel::WantedOf(
+    const v1::PullBlock& request, uint32_t block, const Content& content,
+    ChainReader* rows) const {
+  std::vector<float> wanted;
+  if (request.rows() == 0) {
+    for (uint64_t e = 0; e < job_.blocks()[block].elements; ++e) {
+      wanted.push_back(Wanted(content, block, e, /*slot=*/-1));
+    }
+    return wanted;
+  }
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> named,
+                   job_.ReadRows(block, request.rows(), rows));
+  const uint64_t width = RowElements(job_.blocks()[block].variable);
+  for (const uint64_t row : named) {
+    for (uint64_t e = row * width; e < (row + 1) * width; ++e) {
+      wanted.push_back(Wanted(content, block, e, /*slot=*/-1));
+    }
+  }
+  return wanted;
 }
 
 absl::Status ContentModel::CheckPulled(const ServerLife& life, uint32_t block,
-                                       const Content& content,
+                                       const std::vector<float>& wanted,
                                        NumberFormat format,
                                        ChainReader* reader) const {
-  std::vector<float> wanted;
-  for (uint64_t e = 0; e < job_.blocks()[block].elements; ++e) {
-    wanted.push_back(Wanted(content, block, e, /*slot=*/-1));
-  }
   const size_t size = BytesOf(format);
   std::vector<std::byte> rounded(wanted.size() * size);
   EncodeNumbers(format, wanted.data(), wanted.size(), rounded.data());
@@ -43,7 +64,8 @@ absl::Status ContentModel::CheckPulled(const ServerLife& life, uint32_t block,
     return absl::DataLossError(absl::StrCat(
         "element ", e, " of block ", block, " of ps-", life.first,
         " as generation ", life.second.first, "-", life.second.second, " is ",
-        is, ", not ", wanted[e], ": its ", content.blocks[block].pushes.size(),
+        is, ", not ", wanted[e], ": its ",
+        contents_.at(life).blocks[block].pushes.size(),
         " pushes are not what is in it"));
   }
   return absl::OkStatus();
@@ -64,39 +86,81 @@ absl::optional<uint64_t> ContentModel::ReadBefore(
   return absl::nullopt;
 }
 
-void ContentModel::Replay(const Applied& applied, BlockStory* story) const {
+ContentModel::PartStory* ContentModel::PartFor(const Applied& applied,
+                                               BlockStory* story,
+                                               Counts* counts) const {
+  const auto [push, block, read] = applied;
+  const PushLedger::Push& known = ledger_.push(push);
+  PartStory& part = story->parts[job_.PartOf(known.batch, block)];
+  if (!job_.variables()[job_.blocks()[block].variable].keyed()) return &part;
+  if (known.coefficients[block] == 0) return nullptr;
+  Counts none;
+  if (counts == nullptr) counts = &none;
+  if (!part.has_rows) {
+    const auto has_rows = [](const PartStory& p) { return p.has_rows; };
+    std::vector<PartStory>& parts = story->parts;
+    if (static_cast<size_t>(std::count_if(parts.begin(), parts.end(),
+                                          has_rows)) ==
+        job_.most_parts(block)) {
+      if (job_.ignores_new_keys()) {
+        ++counts->parts_ignored;
+        return nullptr;
+      }
+      PartStory* oldest = nullptr;
+      for (PartStory& other : parts) {
+        if (!other.has_rows) continue;
+        if (oldest == nullptr || other.used < oldest->used) oldest = &other;
+      }
+      *oldest = PartStory();
+      ++counts->parts_evicted;
+    }
+    part.has_rows = true;
+    ++counts->parts_created;
+  }
+  part.used = story->pushes.size() + 1;
+  return &part;
+}
+
+void ContentModel::Replay(const Applied& applied, uint64_t before,
+                          PartStory* part) const {
   const IntegerJob::BlockPlace& place = job_.blocks()[applied.block];
-  const float coefficient =
-      ledger_.push(applied.push).coefficients[applied.block];
+  const PushLedger::Push& known = ledger_.push(applied.push);
+  const float coefficient = known.coefficients[applied.block];
+  const uint64_t elements = place.elements / job_.parts(applied.block);
+  const uint64_t begin = place.first_element +
+                         job_.PartOf(known.batch, applied.block) * elements;
+  const bool is_new = part->values.empty();
   std::vector<float> gradient;
-  for (uint64_t e = place.first_element;
-       e < place.first_element + place.elements; ++e) {
+  for (uint64_t e = begin; e < begin + elements; ++e) {
     const float first = job_.ValueOf(place.variable, e, 0);
-    if (story->pushes.empty()) story->values.push_back(first);
+    if (is_new) part->values.push_back(first);
     gradient.push_back(first - job_.ValueOf(place.variable, e, coefficient));
   }
   ApplyOptions options;
   options.variable = optimizer_.OptionsOf(job_.variables()[place.variable]);
-  story->slots.resize(place.elements *
-                      optimizer_.slots(options.variable).size());
+  options.variable.keyed = false;  // Which rows keys have is not of the story.
+  const uint64_t width = options.variable.sparse ? RowElements(place.variable) : 1;
+  size_t words = 0;
+  for (const Slot& slot : optimizer_.slots(options.variable)) {
+    words += slot.words(elements, width);
+  }
+  part->slots.resize(words);
   const BufferChain chain = {Buffer::Copy(AsBytes<float>(gradient))};
   ChainReader reader(chain);
-  const uint64_t before = story->pushes.size();
   // Rows that are not named stay, whatever the optimizer does with zeros.
   if (options.variable.sparse && coefficient == 0) return;
   if (applied.read.has_value() && *applied.read <= before) {
     options.staleness = before - *applied.read;
   }
-  const Optimizer::Arrays arrays = {.elements = place.elements,
-                                    .values = story->values.data(),
-                                    .slots = story->slots.data(),
-                                    .new_values = story->values.data(),
-                                    .new_slots = story->slots.data()};
+  const Optimizer::Arrays arrays = {.elements = elements,
+                                    .values = part->values.data(),
+                                    .slots = part->slots.data(),
+                                    .new_values = part->values.data(),
+                                    .new_slots = part->slots.data()};
   if (!options.variable.sparse) {
     return optimizer_.Apply(&reader, before, arrays, options);
   }
-  const size_t width = job_.variables()[place.variable].shape(1);
-  std::vector<uint32_t> rows(place.elements / width);
+  std::vector<uint32_t> rows(elements / width);
   std::iota(rows.begin(), rows.end(), 0);
   optimizer_.ApplyRows(&reader, before, {rows, width}, arrays, options);
 }

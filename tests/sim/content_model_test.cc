@@ -81,7 +81,7 @@ class ContentModelTest : public ::testing::Test {
           job_.ValueOf(place.variable, place.first_element + e, sum));
     }
     return content_.Pulled(
-        server_, request, reply,
+        server_, request, /*rows=*/{}, reply,
         {Buffer::Copy(AsBytes(absl::MakeConstSpan(values)))});
   }
   float CoefficientOf(uint64_t sequence) {

@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "base/random.h"
+#include "tensor/keyed_rows.h"
 #include "tensor/shape.h"
 
 namespace paramd {
 namespace {
 
 constexpr double kSparseTouched = 0.4;
+constexpr uint64_t kSparseWidth = 4;
+constexpr uint64_t kBuckets = 5;
 
 }  // namespace
 
@@ -29,7 +33,8 @@ IntegerJob::IntegerJob(uint64_t seed, const Options& options)
       touched_(options.touched),
       rounded_(options.rounded),
       spoiled_(options.spoiled),
-      counted_(options.counted) {
+      counted_(options.counted),
+      keys_are_(options.sparse ? options.keys : Keys::kNone) {
   DrawConfig(options, seed);
   for (uint32_t epoch = 1; epoch <= config_.epochs(); ++epoch) {
     for (uint64_t begin = 0; begin < examples_; begin += kBatch) {
@@ -42,8 +47,10 @@ IntegerJob::IntegerJob(uint64_t seed, const Options& options)
   AddVariable("kernel", {1 + random.Below(kBlockElements / 8), 23});
   AddVariable("blocks", {2, kBlockElements / 2 + 1});
   AddVariable("slices", {2, kBlockElements * 2 + 5});
-  if (options.sparse) {
-    AddVariable("rows", {kBlockElements + 1, 4}, /*sparse=*/true);
+  if (keys_are_ != Keys::kNone) {
+    AddKeyed();
+  } else if (options.sparse) {
+    AddVariable("rows", {kBlockElements + 1, kSparseWidth}, /*sparse=*/true);
   }
 }
 
@@ -125,13 +132,82 @@ void IntegerJob::AddVariable(const std::string& name,
                          BlockElements(elements, b)});
     }
   }
+  SetPattern(rows.rows * rows.row_elements, name, &patterns_.emplace_back());
+}
+
+void IntegerJob::SetPattern(uint64_t elements, const std::string& name,
+                            std::vector<float>* pattern) const {
   const uint64_t salt = CounterRandom(StableHash(name, seed_)).Below(64, 0);
-  std::vector<float>& pattern = patterns_.emplace_back();
-  for (uint64_t e = 0; e < rows.rows * rows.row_elements; ++e) {
+  pattern->clear();
+  for (uint64_t e = 0; e < elements; ++e) {
     // A cheap mix: Philox for every element would take most of the time.
-    pattern.push_back(
+    pattern->push_back(
         static_cast<float>(1 + ((e + salt) * 0x9E3779B97F4A7C15 >> 61)));
   }
+}
+
+void IntegerJob::AddKeyed() {
+  const uint64_t bucket = BucketRows(kSparseWidth);
+  const uint64_t rows = kBuckets * bucket;
+  AddVariable("rows", {rows, kSparseWidth}, /*sparse=*/true);
+  v1::Variable& variable = variables_.back();
+  variable.set_keyed(true);
+  variable.set_when_full(ignores_new_keys() ? v1::Variable::IGNORE
+                                            : v1::Variable::EVICT);
+  const uint64_t keys = has_evictions() ? 3 * (bucket / 2) : bucket;
+  RandomStream random(StableHash("keys", seed_));
+  for (uint64_t b = 0; b < kBuckets; ++b) {
+    std::set<uint64_t> some;
+    while (some.size() < keys) {
+      const uint64_t key = random.Bits();
+      if (BucketBegin(key, rows, kSparseWidth) == b * bucket) some.insert(key);
+    }
+    keys_.insert(keys_.end(), some.begin(), some.end());
+  }
+  uint64_t first = 0;
+  for (BlockPlace& block : blocks_) {
+    if (!variables_[block.variable].keyed()) continue;
+    block.first_element = first;
+    block.elements = keys * kSparseWidth;
+    first += block.elements;
+  }
+  SetPattern(first, variable.name(), &patterns_.back());
+}
+
+size_t IntegerJob::parts(size_t block) const {
+  return IsKeyed(block) && has_evictions() ? 3 : 1;
+}
+
+size_t IntegerJob::most_parts(size_t block) const {
+  return IsKeyed(block) && has_evictions() ? 2 : 1;
+}
+
+size_t IntegerJob::PartOf(const BatchPlace& batch, size_t block) const {
+  if (parts(block) == 1) return 0;
+  const CounterRandom random(StableHash("part", seed_ * 4096 + block));
+  return random.Below(parts(block), uint64_t{batch.epoch} << 32 | batch.begin);
+}
+
+absl::StatusOr<std::vector<uint64_t>> IntegerJob::ReadRows(
+    size_t block, uint32_t count, ChainReader* reader) const {
+  const BlockPlace& place = blocks_[block];
+  const uint64_t width = variables_[place.variable].shape(1);
+  std::vector<uint64_t> rows;
+  for (uint32_t i = 0; i < count; ++i) {
+    uint64_t number = 0;
+    const size_t bytes = IsKeyed(block) ? sizeof(uint64_t) : sizeof(uint32_t);
+    const bool read = reader->Read(
+        AsWritableBytes(absl::MakeSpan(&number, 1)).subspan(0, bytes));
+    if (IsKeyed(block)) {
+      number = std::lower_bound(keys_.begin(), keys_.end(), number) -
+               keys_.begin() - place.first_element / width;
+    }
+    rows.push_back(number);
+    if (read && number < place.elements / width) continue;
+    return absl::DataLossError(absl::StrCat(
+        "a message names a row of block ", block, " that is not there"));
+  }
+  return rows;
 }
 
 bool IntegerJob::is_replayed() const {
@@ -179,22 +255,32 @@ absl::optional<size_t> IntegerJob::SpoiledBlock(const BatchPlace& batch) const {
   return block;
 }
 
-std::vector<uint32_t> IntegerJob::RowsOf(const BatchPlace& batch) const {
-  std::vector<uint32_t> rows;
+std::vector<uint64_t> IntegerJob::PlacesOf(const BatchPlace& batch) const {
+  std::vector<uint64_t> rows;
   for (size_t b = 0; b < blocks_.size(); ++b) {
     if (!IsSparse(b) || Coefficient(batch, b) == 0) continue;
     const uint64_t width = variables_[blocks_[b].variable].shape(1);
-    for (uint64_t e = 0; e < blocks_[b].elements; e += width) {
-      rows.push_back(
-          static_cast<uint32_t>((blocks_[b].first_element + e) / width));
+    const uint64_t elements = blocks_[b].elements / parts(b);
+    const uint64_t first =
+        blocks_[b].first_element + PartOf(batch, b) * elements;
+    for (uint64_t e = 0; e < elements; e += width) {
+      rows.push_back((first + e) / width);
     }
   }
   return rows;
 }
 
-std::vector<uint32_t> IntegerJob::AllRows() const {
-  std::vector<uint32_t> rows(variables_.back().shape(0));
-  std::iota(rows.begin(), rows.end(), 0u);
+std::vector<uint64_t> IntegerJob::RowsOf(const BatchPlace& batch) const {
+  std::vector<uint64_t> rows = PlacesOf(batch);
+  if (keys_.empty()) return rows;
+  for (uint64_t& row : rows) row = keys_[row];
+  return rows;
+}
+
+std::vector<uint64_t> IntegerJob::AllRows() const {
+  if (!keys_.empty()) return keys_;
+  std::vector<uint64_t> rows(variables_.back().shape(0));
+  std::iota(rows.begin(), rows.end(), uint64_t{0});
   return rows;
 }
 
@@ -210,21 +296,24 @@ BufferChain IntegerJob::Gradient(const BatchPlace& batch) const {
   for (size_t b = 0; b < blocks_.size(); ++b) {
     const BlockPlace& place = blocks_[b];
     const float coefficient = Coefficient(batch, b);
-    for (uint64_t e = 0; e < place.elements; ++e) {
-      const uint64_t element = place.first_element + e;
+    const uint64_t elements = place.elements / parts(b);
+    const uint64_t first = place.first_element + PartOf(batch, b) * elements;
+    for (uint64_t element = first; element < first + elements; ++element) {
       gradients[place.variable][element] =
           coefficient * patterns_[place.variable][element];
     }
   }
   if (const auto block = SpoiledBlock(batch); block.has_value()) {
     const BlockPlace& place = blocks_[*block];
-    gradients[place.variable][place.first_element + place.elements - 1] =
+    const uint64_t elements = place.elements / parts(*block);
+    gradients[place.variable][place.first_element +
+                              (PartOf(batch, *block) + 1) * elements - 1] =
         std::numeric_limits<float>::infinity();
   }
   if (variables_.back().sparse()) {
     const uint64_t width = variables_.back().shape(1);
     std::vector<float> of_rows;
-    for (const uint32_t row : RowsOf(batch)) {
+    for (const uint64_t row : PlacesOf(batch)) {
       const auto first = gradients.back().begin() + row * width;
       of_rows.insert(of_rows.end(), first, first + width);
     }
@@ -275,6 +364,26 @@ absl::Status IntegerJob::CheckValues(
           ", ", (values[e] - initial_[v]) / patterns_[v][e],
           " in coefficients; ", wanted, " (", -sum, ") is the sum over its ",
           batches.size(), " batches"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IntegerJob::CheckKeys(
+    const std::vector<bool>& present,
+    const std::multiset<BatchPlace>& batches) const {
+  for (size_t b = 0; !present.empty() && b < blocks_.size(); ++b) {
+    if (!IsKeyed(b)) continue;
+    const bool wanted = std::any_of(
+        batches.begin(), batches.end(), [&](const BatchPlace& batch) {
+          return Coefficient(batch, b) != 0;
+        });
+    const uint64_t first = blocks_[b].first_element / kSparseWidth;
+    for (uint64_t k = 0; k < blocks_[b].elements / kSparseWidth; ++k) {
+      if (present[first + k] == wanted) continue;
+      return absl::DataLossError(
+          absl::StrCat("key ", first + k, wanted ? " has no row" : " has a row",
+                       " after ", batches.size(), " batches"));
     }
   }
   return absl::OkStatus();

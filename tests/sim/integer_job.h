@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
@@ -41,6 +42,16 @@ struct BatchPlace {
 // Immutable, hence thread-safe.
 class IntegerJob {
  public:
+  // How a keyed variable is used: the keys of a bucket make up groups that are read
+  // and pushed together.
+  enum class Keys {
+    kNone,
+    // One group, which fills the bucket.
+    kFit,
+    // Three, of which two fill it: so keys are evicted, or ignored.
+    kEvict,
+    kIgnore,
+  };
   struct Options {
     // Of each of two epochs; a batch has kBatch. 0: drawn.
     uint64_t examples = 0;
@@ -59,6 +70,8 @@ class IntegerJob {
     // One more variable is sparse. A batch reads all rows of a block, or none;
     // more than half have none of a given block.
     bool sparse = false;
+    // That variable is keyed, and a batch reads all rows of a group, or none.
+    Keys keys = Keys::kNone;
     // As in v1::CheckpointConfig.
     uint32_t incremental = 0;
     // How likely a batch's gradient has a number that is not finite.
@@ -84,7 +97,9 @@ class IntegerJob {
     size_t variable = 0;
     uint32_t slice = 0;
     uint32_t block = 0;          // In the slice.
-    uint64_t first_element = 0;  // In the variable.
+    // In the variable. Of a keyed one its keys are counted, in ascending order,
+    // whichever rows they have.
+    uint64_t first_element = 0;
     uint64_t elements = 0;
   };
   struct SlicePlace {
@@ -118,6 +133,23 @@ class IntegerJob {
   // What a batch adds to a block, by the block's number: not 0 unless
   // Options::touched says so, so that one that is missing shows.
   float Coefficient(const BatchPlace& batch, size_t block) const;
+  // A keyed variable's blocks have parts, one for each group of keys; others have
+  // one. Which of them a batch changes.
+  size_t parts(size_t block) const;
+  size_t PartOf(const BatchPlace& batch, size_t block) const;
+  // How many parts a block has room for.
+  size_t most_parts(size_t block) const;
+  bool ignores_new_keys() const { return keys_are_ == Keys::kIgnore; }
+  // Whether parts come and go.
+  bool has_evictions() const {
+    return keys_are_ == Keys::kEvict || keys_are_ == Keys::kIgnore;
+  }
+  // The next rows that a message names of a block, counted from its first;
+  // kDataLoss if they are not the block's.
+  absl::StatusOr<std::vector<uint64_t>> ReadRows(size_t block, uint32_t count,
+                                                 ChainReader* reader) const;
+  // Of a keyed variable, mixed, ascending.
+  const std::vector<uint64_t>& keys() const { return keys_; }
   // The block in whose gradient of this batch a number is not finite.
   absl::optional<size_t> SpoiledBlock(const BatchPlace& batch) const;
   // The sum of the coefficients of what is in a block, of its variable's values.
@@ -137,16 +169,21 @@ class IntegerJob {
       const BatchPlace& batch,
       const std::vector<absl::Span<const float>>& values,
       uint64_t step_examples) const;
-  // Of the sparse variable, which is the last one: those that a batch reads.
-  std::vector<uint32_t> RowsOf(const BatchPlace& batch) const;
+  // Of the sparse variable, which is the last one: numbers, or mixed keys, of the
+  // rows that a batch reads.
+  std::vector<uint64_t> RowsOf(const BatchPlace& batch) const;
   // The same of all batches.
-  std::vector<uint32_t> AllRows() const;
+  std::vector<uint64_t> AllRows() const;
   // One buffer a variable; of a sparse one, of the rows that the batch reads.
   BufferChain Gradient(const BatchPlace& batch) const;
   // OK if `values` of variable `v` are the initial ones minus the gradients of
   // `batches`, each once; else kDataLoss with the first wrong element.
   absl::Status CheckValues(size_t v, absl::Span<const float> values,
                            const std::multiset<BatchPlace>& batches) const;
+  // OK if of its keys, which never come and go, those have a row that `batches`
+  // name; else kDataLoss.
+  absl::Status CheckKeys(const std::vector<bool>& present,
+                         const std::multiset<BatchPlace>& batches) const;
   // OK if every block of `values` is of one version: agrees with itself on the
   // batches that are in it; else kDataLoss with the first element that differs.
   absl::Status CheckNotTorn(size_t v, absl::Span<const float> values) const;
@@ -155,6 +192,15 @@ class IntegerJob {
   void DrawConfig(const Options& options, uint64_t seed);
   void AddVariable(const std::string& name, std::vector<uint64_t> shape,
                    bool sparse = false);
+  void SetPattern(uint64_t elements, const std::string& name,
+                  std::vector<float>* pattern) const;
+  // The sparse variable, keyed.
+  void AddKeyed();
+  // Rows that a batch reads, counted as BlockPlace does.
+  std::vector<uint64_t> PlacesOf(const BatchPlace& batch) const;
+  bool IsKeyed(size_t block) const {
+    return variables_[blocks_[block].variable].keyed();
+  }
   bool IsSparse(size_t block) const {
     return variables_[blocks_[block].variable].sparse();
   }
@@ -166,6 +212,7 @@ class IntegerJob {
   const bool rounded_;
   const double spoiled_;
   const bool counted_;
+  const Keys keys_are_;
   v1::JobConfig config_;
   uint64_t examples_ = 0;
   std::vector<v1::Variable> variables_;
@@ -174,6 +221,7 @@ class IntegerJob {
   std::vector<std::vector<float>> patterns_;  // By variable and element.
   std::vector<SlicePlace> slices_;
   std::vector<BlockPlace> blocks_;
+  std::vector<uint64_t> keys_;
 };
 
 }  // namespace paramd

@@ -1,5 +1,6 @@
 #include "tests/sim/integer_job.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -130,6 +131,57 @@ TEST(IntegerJobTest, BlocksAreThoseOfTheLayoutThatACoordinatorPlans) {
   }
   EXPECT_EQ(blocks, job.blocks().size());
   EXPECT_GT(blocks, job.slices().size()) << "slices have several blocks";
+}
+
+TEST(IntegerJobTest, ABatchReadsTheKeysOfOnePartOfABucket) {
+  const FineCut cut({.block_elements = 32, .slice_bytes = 256});
+  for (const IntegerJob::Keys keys :
+       {IntegerJob::Keys::kFit, IntegerJob::Keys::kEvict}) {
+    const IntegerJob job(3, {.sparse = true, .keys = keys});
+    const v1::Variable& variable = job.variables().back();
+    ASSERT_TRUE(variable.keyed());
+    const bool fit = keys == IntegerJob::Keys::kFit;
+    EXPECT_EQ(job.has_evictions(), !fit);
+    EXPECT_EQ(job.keys().size(), fit ? 5u * 8 : 5u * 12);
+    EXPECT_EQ(job.AllRows(), job.keys());
+    std::set<uint64_t> read;
+    for (const BatchPlace& batch : job.batches()) {
+      const std::vector<uint64_t> rows = job.RowsOf(batch);
+      EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end()));
+      EXPECT_EQ(rows.size() % (fit ? 8 : 4), 0u);
+      EXPECT_EQ(job.Gradient(batch).back().size(), rows.size() * 4 * 4);
+      read.insert(rows.begin(), rows.end());
+    }
+    EXPECT_EQ(read.size(), job.keys().size());
+  }
+}
+
+TEST(IntegerJobTest, RowsOfAMessageAreFoundByTheirKeys) {
+  const FineCut cut({.block_elements = 32, .slice_bytes = 256});
+  const IntegerJob job(3, {.sparse = true, .keys = IntegerJob::Keys::kFit});
+  const size_t last = job.blocks().size() - 1;  // Of 8 rows.
+  const std::vector<uint64_t> named = {job.keys()[33], job.keys()[39]};
+  const BufferChain chain = {Buffer::Copy(AsBytes<uint64_t>(named))};
+  ChainReader reader(chain);
+  EXPECT_EQ(*job.ReadRows(last, 2, &reader), (std::vector<uint64_t>{1, 7}));
+  ChainReader again(chain);
+  EXPECT_FALSE(job.ReadRows(last - 1, 2, &again).ok()) << "another bucket's";
+}
+
+TEST(IntegerJobTest, AKeyThatNoBatchNamesHasNoRow) {
+  const FineCut cut({.block_elements = 32, .slice_bytes = 256});
+  const IntegerJob job(3, {.sparse = true, .keys = IntegerJob::Keys::kFit});
+  const BatchPlace batch = *job.batches().begin();
+  std::vector<bool> present(job.keys().size());
+  EXPECT_TRUE(job.CheckKeys(present, {}).ok());
+  for (const uint64_t key : job.RowsOf(batch)) {
+    present[std::lower_bound(job.keys().begin(), job.keys().end(), key) -
+            job.keys().begin()] = true;
+  }
+  EXPECT_TRUE(job.CheckKeys(present, {batch}).ok());
+  EXPECT_FALSE(job.CheckKeys(present, {}).ok());
+  present.flip();
+  EXPECT_FALSE(job.CheckKeys(present, {batch}).ok());
 }
 
 TEST(IntegerJobTest, ABatchMayHaveZerosForWholeBlocks) {

@@ -260,13 +260,14 @@ void IntegerWitness::Received(const SimProcess& self, PeerId,
 
 void IntegerWitness::Answered(const SimProcess& self, PeerId from,
                               const Head& request,
+                              const BufferChain& payload,
                               const Outbox::ReplyItem& reply) {
   ReadLog();
   if (reply.head == nullptr) {
     return ProbeRefusal(self, request, reply.status);
   }
   if (const auto* pull = DynamicCastToGenerated<v1::PullRequest>(&request)) {
-    Check(content_.Pulled(self, *pull,
+    Check(content_.Pulled(self, *pull, payload,
                           static_cast<const v1::PullReply&>(*reply.head),
                           reply.payload));
   } else if (const auto* push =
@@ -279,7 +280,8 @@ void IntegerWitness::Answered(const SimProcess& self, PeerId from,
         pull.add_blocks()->set_slice(block.slice());
         pull.mutable_blocks(pull.blocks_size() - 1)->set_block(block.block());
       }
-      Check(content_.Pulled(self, pull, answer.pulled(), reply.payload));
+      Check(
+          content_.Pulled(self, pull, {}, answer.pulled(), reply.payload));
       probes_.Hit("a push is answered with the weights behind it");
     }
     loss_.Pushed(self.peer.index, *push, answer);

@@ -59,6 +59,7 @@ class IntegerWitness : public SimulationWatcher {
   void Received(const SimProcess& self, PeerId from,
                 const Head& request) override;
   void Answered(const SimProcess& self, PeerId from, const Head& request,
+                const BufferChain& payload,
                 const Outbox::ReplyItem& reply) override;
   void Heard(const SimProcess& self, PeerId from, const Head& request,
              const absl::Status& status, const Head* reply) override;

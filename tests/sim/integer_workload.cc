@@ -58,13 +58,21 @@ void DrawNumbers(uint64_t seed, IntegerJob::Options* options) {
   if (random.Chance(0.15)) options->spoiled = 0.04;
 }
 
-// With a variable whose rows travel by themselves.
+// With a variable whose rows travel by themselves; in every other one by key.
 bool IsSparse(uint64_t seed) { return seed % 5 == 2; }
+IntegerJob::Keys KeysOf(uint64_t seed) {
+  if (seed % 10 != 7) return IntegerJob::Keys::kNone;
+  constexpr IntegerJob::Keys kKinds[] = {IntegerJob::Keys::kEvict,
+                                         IntegerJob::Keys::kFit,
+                                         IntegerJob::Keys::kIgnore};
+  return kKinds[seed / 10 % 3];
+}
 
 IntegerJob::Options JobOptions(uint64_t seed) {
   IntegerJob::Options options;
   DrawNumbers(seed, &options);
   options.sparse = IsSparse(seed);
+  options.keys = KeysOf(seed);
   if (IsIncremental(seed)) {
     RandomStream random(StableHash("incremental", seed));
     options.incremental = 1 + static_cast<uint32_t>(random.Below(4));
@@ -220,6 +228,9 @@ class IntegerRun {
          counts.applied_to_both},
         {"a fork is given up", counts.forks_given_up},
         {"a stamp of an ended snapshot is ignored", counts.late_stamps},
+        {"keys get rows", counts.parts_created},
+        {"keys lose their rows to others", counts.parts_evicted},
+        {"keys get no rows", counts.parts_ignored},
         {"a checkpoint has a base", CountBased()},
         {"a server restores from a file with a base", storage_.based_reads()},
         {"a file goes through the chief", storage_.fetched()},

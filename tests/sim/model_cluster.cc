@@ -69,7 +69,7 @@ class ModelTrainer {
 
   IoResult CollectRows(const v1::ComputeGradient& request) {
     IoResult result;
-    std::vector<std::vector<uint32_t>> rows(CountSparse(model_->variables()));
+    std::vector<std::vector<uint64_t>> rows(CountSparse(model_->variables()));
     Batch batch;
     for (const Portion& range : step_.BatchesOf(request)) {
       result.status = training_.Read(range, &batch);
@@ -117,7 +117,7 @@ class ModelTrainer {
 
   IoResult CollectEvaluationRows() {
     IoResult result;
-    std::vector<std::vector<uint32_t>> rows(CountSparse(model_->variables()));
+    std::vector<std::vector<uint64_t>> rows(CountSparse(model_->variables()));
     Batch batch;
     result.status = test_.Read(
         {.epoch = 0, .begin = 0, .end = test_.size()}, &batch);

@@ -350,6 +350,7 @@ void Simulation::Send(Node* node, Outbox::SendItem item) {
   call->to = item.to;
   call->id = item.call;
   call->head = std::move(item.head);
+  call->payload = item.payload;
   call->head_hash = EventTrace::HashOf(call->head.get());
   call->sent_at = now_;
   call->deadline_at = now_ + absl::ToInt64Nanoseconds(item.deadline);
@@ -414,7 +415,8 @@ void Simulation::Answer(Node* node, Outbox::ReplyItem item) {
                      " with neither or both of a reply and an error")));
   }
   if (watcher_ != nullptr) {
-    watcher_->Answered(node->self, call->from.peer, *call->head, item);
+    watcher_->Answered(node->self, call->from.peer, *call->head,
+                       call->payload, item);
   }
   // Nothing repeats a push under its call: at the first sending of a chunk what is
   // in already was pushed by somebody else. So it has one answer, that to what

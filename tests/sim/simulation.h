@@ -190,6 +190,7 @@ class Simulation {
     uint64_t to_life = 0;  // 0: whichever others reach.
     CallId id = 0;         // The sender's.
     std::shared_ptr<const google::protobuf::Message> head;
+    BufferChain payload;
     uint64_t head_hash = 0;
     int64_t sent_at = 0;
     int64_t deadline_at = 0;

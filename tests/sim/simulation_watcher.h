@@ -34,9 +34,11 @@ class SimulationWatcher {
   // A request reaches `self`, whose core has not seen it yet.
   virtual void Received(const SimProcess& /*self*/, PeerId /*from*/,
                         const Head& /*request*/) {}
-  // `self` answers a request; `reply.head` is null if it refuses.
+  // `self` answers a request, with what it brought; `reply.head` is null if it
+  // refuses.
   virtual void Answered(const SimProcess& /*self*/, PeerId /*from*/,
                         const Head& /*request*/,
+                        const BufferChain& /*payload*/,
                         const Outbox::ReplyItem& /*reply*/) {}
   // What became of a request reaches `self`, who sent it; `reply` is null if
   // it failed.

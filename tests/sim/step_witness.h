@@ -49,6 +49,7 @@ class StepWitness : public SimulationWatcher {
 
   void Sent(const SimProcess& self, PeerId to, const Head& request) override;
   void Answered(const SimProcess& self, PeerId from, const Head& request,
+                const BufferChain& payload,
                 const Outbox::ReplyItem& reply) override;
 
  private:

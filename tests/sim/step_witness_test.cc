@@ -33,7 +33,7 @@ class StepWitnessTest : public ::testing::Test {
   }
   template <typename Reply>
   void Answer(const google::protobuf::Message& request, const Reply& reply) {
-    witness_.Answered(server_, PeerId::Worker(1), request,
+    witness_.Answered(server_, PeerId::Worker(1), request, {},
                       {1, absl::OkStatus(), std::make_unique<Reply>(reply), {}});
   }
   void Applied(uint64_t step) {

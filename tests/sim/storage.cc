@@ -14,6 +14,7 @@
 #include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "checkpoint/blocks_target.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/retention.h"
 #include "proto/refusal.h"
 
@@ -282,9 +283,10 @@ IoResult SimStorage::WriteShard(const v1::WriteShard& request,
   uint64_t bytes = 0;
   for (const v1::WriteShard::Tensor& tensor : request.tensors()) {
     Tensor written = {std::string(tensor.bytes(), '\0'),
-                      {tensor.shape().begin(), tensor.shape().end()}};
+                      {tensor.shape().begin(), tensor.shape().end()},
+                      tensor.dtype()};
     std::string& value = written.bytes;
-    uint64_t size = sizeof(float);
+    uint64_t size = ElementBytes(tensor.dtype());
     for (const uint64_t dimension : tensor.shape()) size *= dimension;
     if (size != tensor.bytes() ||
         !reader.Read(absl::MakeSpan(reinterpret_cast<std::byte*>(value.data()),

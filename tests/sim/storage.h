@@ -107,12 +107,17 @@ class SimStorage {
   absl::StatusOr<std::vector<float>> ReadVariable(
       const v1::Manifest& manifest, const std::string& variable,
       const std::string& slot) const;
+  // The same of a slot that has an integer for each row.
+  absl::StatusOr<std::vector<uint64_t>> ReadRowNumbers(
+      const v1::Manifest& manifest, const std::string& variable,
+      const std::string& slot) const;
 
  private:
   using Number = std::pair<uint64_t, uint64_t>;  // (term, counter)
   struct Tensor {
     std::string bytes;
     std::vector<uint64_t> shape;
+    v1::DType dtype = v1::FLOAT32;
   };
   using Tensors = std::map<std::string, Tensor>;  // By name.
   using Files = std::map<std::string, std::map<std::string, Tensors>>;
@@ -159,7 +164,13 @@ class SimStorage {
                                         const v1::ShardFile& file,
                                         const v1::SavedSlice& saved,
                                         const std::string& slot,
-                                        uint64_t bytes) const;
+                                        uint64_t bytes,
+                                        uint64_t block_bytes) const;
+  // All of a variable's slices. `by_row`: an integer for each row.
+  absl::StatusOr<std::string> ReadSlot(const v1::Manifest& manifest,
+                                       const std::string& variable,
+                                       const std::string& slot,
+                                       bool by_row) const;
 
   std::vector<v1::LogEntry> log_;
   std::vector<v1::Manifest> committed_;

@@ -137,13 +137,14 @@ class SimStorage::Source : public TensorSource {
       return absl::DataLossError(absl::StrCat("file '", file.name,
                                               "' has no tensor '", name, "'"));
     }
-    uint64_t bytes = sizeof(float);
+    uint64_t bytes = ElementBytes(tensor->dtype);
     for (const uint64_t dimension : tensor->shape) bytes *= dimension;
     if (bytes != tensor->bytes.size()) {
       return absl::DataLossError(
           absl::StrCat("file '", file.name, "' ends inside '", name, "'"));
     }
-    found_ = {name, "F32", tensor->shape, 0, bytes};
+    found_ = {name, std::string(SafetensorsDType(tensor->dtype)), tensor->shape,
+              0, bytes};
     return &found_;
   }
 
@@ -301,8 +302,8 @@ absl::Status SimStorage::CheckShare(const v1::ReadSlices& request,
 
 absl::StatusOr<std::string> SimStorage::ReadSlice(
     const std::string& path, const v1::ShardFile& file,
-    const v1::SavedSlice& saved, const std::string& slot,
-    uint64_t bytes) const {
+    const v1::SavedSlice& saved, const std::string& slot, uint64_t bytes,
+    uint64_t block_bytes) const {
   const auto find = [&](const std::string& directory, const std::string& name,
                         const std::string& tensor,
                         uint64_t size) -> absl::StatusOr<std::string> {
@@ -322,7 +323,6 @@ absl::StatusOr<std::string> SimStorage::ReadSlice(
   if (!file.has_base()) return find(path, file.name(), whole, bytes);
   ASSIGN_OR_RETURN(std::string slice, find(PathOf(file.base().snapshot()),
                                            file.base().name(), whole, bytes));
-  const uint64_t block_bytes = kBlockElements * sizeof(float);
   for (const v1::ChangedBlocks& changed : saved.changed()) {
     const uint64_t begin = changed.first_block() * block_bytes;
     const uint64_t end =
@@ -336,28 +336,32 @@ absl::StatusOr<std::string> SimStorage::ReadSlice(
   return slice;
 }
 
-absl::StatusOr<std::vector<float>> SimStorage::ReadVariable(
-    const v1::Manifest& manifest, const std::string& variable,
-    const std::string& slot) const {
-  RowShape shape = {0, 0};
+absl::StatusOr<std::string> SimStorage::ReadSlot(const v1::Manifest& manifest,
+                                                 const std::string& variable,
+                                                 const std::string& slot,
+                                                 bool by_row) const {
+  RowShape shape = {0, 1};
   for (const v1::Variable& known : manifest.variables()) {
     if (known.name() != variable) continue;
     ASSIGN_OR_RETURN(shape, ToRowShape(known.shape()));
   }
-  std::vector<float> values(shape.rows * shape.row_elements);
+  const uint64_t row_bytes =
+      by_row ? sizeof(uint64_t) : shape.row_elements * sizeof(float);
+  const uint64_t block_bytes =
+      by_row ? kBlockElements / shape.row_elements * row_bytes
+             : kBlockElements * sizeof(float);
+  std::string bytes(shape.rows * row_bytes, '\0');
   uint64_t found = 0;
   for (const v1::ShardFile& file : manifest.files()) {
     for (const v1::SavedSlice& saved : file.slices()) {
       if (saved.variable() != variable) continue;
-      const uint64_t elements =
-          (saved.row_end() - saved.row_begin()) * shape.row_elements;
+      const uint64_t rows = saved.row_end() - saved.row_begin();
       ASSIGN_OR_RETURN(const std::string slice,
                        ReadSlice(PathOf(manifest.snapshot()), file, saved, slot,
-                                 elements * sizeof(float)));
+                                 rows * row_bytes, block_bytes));
       if (saved.row_end() > shape.rows) break;
-      std::memcpy(values.data() + saved.row_begin() * shape.row_elements,
-                  slice.data(), slice.size());
-      found += saved.row_end() - saved.row_begin();
+      bytes.replace(saved.row_begin() * row_bytes, slice.size(), slice);
+      found += rows;
     }
   }
   if (shape.rows == 0 || found != shape.rows) {
@@ -365,7 +369,27 @@ absl::StatusOr<std::vector<float>> SimStorage::ReadVariable(
                                             shape.rows, " rows of '", variable,
                                             "'"));
   }
+  return bytes;
+}
+
+absl::StatusOr<std::vector<float>> SimStorage::ReadVariable(
+    const v1::Manifest& manifest, const std::string& variable,
+    const std::string& slot) const {
+  ASSIGN_OR_RETURN(const std::string bytes,
+                   ReadSlot(manifest, variable, slot, /*by_row=*/false));
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
+}
+
+absl::StatusOr<std::vector<uint64_t>> SimStorage::ReadRowNumbers(
+    const v1::Manifest& manifest, const std::string& variable,
+    const std::string& slot) const {
+  ASSIGN_OR_RETURN(const std::string bytes,
+                   ReadSlot(manifest, variable, slot, /*by_row=*/true));
+  std::vector<uint64_t> numbers(bytes.size() / sizeof(uint64_t));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
 }
 
 }  // namespace paramd

@@ -15,6 +15,7 @@
 #include "tests/sim/fine_cut.h"
 #include "tests/sim/integer_cluster.h"
 #include "tests/sim/integer_job.h"
+#include "tests/sim/saved_rows.h"
 #include "tests/sim/sequential_steps.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/step_witness.h"
@@ -48,6 +49,7 @@ IntegerJob::Options JobOptions(uint64_t seed) {
       .rounded = IsRounded(seed)};
   if (IsRounded(seed)) return options;
   options.sparse = seed % 5 == 2;
+  if (seed % 10 == 7) options.keys = IntegerJob::Keys::kFit;
   options.push_format = IntegerJob::DrawFormat(0.25, &random);
   options.pull_format = IntegerJob::DrawFormat(0.25, &random);
   return options;
@@ -188,10 +190,10 @@ class SyncRun {
       }
     }
     for (size_t v = 0; v < job_.variables().size(); ++v) {
-      ASSIGN_OR_RETURN(
-          const std::vector<float> values,
-          storage_.ReadVariable(manifest, job_.variables()[v].name(), ""));
-      RETURN_IF_ERROR(job_.CheckValues(v, values, in));
+      ASSIGN_OR_RETURN(const SavedRows saved,
+                       ReadRows(storage_, job_, manifest, v, ""));
+      RETURN_IF_ERROR(job_.CheckValues(v, saved.numbers, in));
+      RETURN_IF_ERROR(job_.CheckKeys(saved.present, in));
     }
     return absl::OkStatus();
   }

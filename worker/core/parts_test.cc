@@ -288,7 +288,7 @@ class SparseEvaluationTest : public PartTest {
     asked_.set_evaluate_epoch(1);
   }
 
-  void Collected(const std::vector<uint32_t>& rows) {
+  void Collected(const std::vector<uint64_t>& rows) {
     IoResult result;
     result.io = out_.ios.at(0).io;
     result.head = std::make_unique<v1::CollectEvaluationRowsResult>();
@@ -329,7 +329,7 @@ TEST_F(SparseEvaluationTest, RowsAreAskedForOnceAndLookedUpEachTime) {
     const BufferChain& weights = out_.ios[0].payload;
     ASSERT_EQ(weights.size(), 3u) << "two variables, and numbers of rows";
     EXPECT_EQ(weights[1].size(), 2u * 2 * sizeof(float));
-    EXPECT_EQ(weights[2].size(), 2u * sizeof(uint32_t));
+    EXPECT_EQ(weights[2].size(), 2u * sizeof(uint64_t));
     auto head = std::make_unique<v1::EvaluateWeightsResult>();
     head->mutable_evaluation()->set_epoch(epoch);
     IoResult result;

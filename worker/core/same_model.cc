@@ -16,7 +16,11 @@ std::string TextOf(const v1::Variable& variable) {
                           ? "one number"
                           : absl::StrJoin(variable.shape(), "x"),
                       variable.untrained() ? ", untrained" : "",
-                      variable.sparse() ? ", sparse" : "");
+                      variable.sparse() ? ", sparse" : "",
+                      variable.keyed() ? ", keyed" : "",
+                      variable.when_full() == v1::Variable::IGNORE
+                          ? ", ignores new keys when it is full"
+                          : "");
 }
 
 }  // namespace

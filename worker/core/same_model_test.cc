@@ -34,6 +34,20 @@ TEST_F(SameModelTest, TheSameVariablesAreTheSameModel) {
   EXPECT_EQ(Message({MakeVariable("w", {4, 2}), MakeVariable("b", {})}), "");
 }
 
+TEST_F(SameModelTest, HowRowsAreNamedAndGivenUpIsPartOfIt) {
+  v1::Variable keyed = MakeVariable("w", {4, 2});
+  keyed.set_sparse(true);
+  keyed.set_keyed(true);
+  *layout_.mutable_variables(0) = keyed;
+  const v1::Variable b = MakeVariable("b", {});
+  EXPECT_EQ(Message({keyed, b}), "");
+  v1::Variable ignoring = keyed;
+  ignoring.set_when_full(v1::Variable::IGNORE);
+  EXPECT_NE(Message({ignoring, b}).find("ignores new keys when it is full, the "
+                                        "chief's is 'w' of 4x2, sparse, keyed"),
+            std::string::npos);
+}
+
 TEST_F(SameModelTest, TheFirstDifferenceIsNamed) {
   EXPECT_EQ(Message({MakeVariable("w", {4, 3}), MakeVariable("c", {})}),
             "the model of worker-3 is not the chief's: its variable 1 is 'w' of "

@@ -153,7 +153,11 @@ absl::StatusOr<EvaluatorProcess::Looked> EvaluatorProcess::Look(
     return looked;
   }
   const Time begin = MonotonicNow();
-  const auto weights = ReadWeights(path, model_->variables());
+  if (!keys_.has_value()) {
+    ASSIGN_OR_RETURN(keys_, KeysReadBy(*test_, *model_));
+  }
+  const auto weights =
+      ReadWeights(path, model_->variables(), options_.job.seed(), *keys_);
   if (!weights.ok()) {
     Looked passed = PassOver(path, weights.status());
     passed.final = looked.final;
@@ -168,8 +172,11 @@ absl::Status EvaluatorProcess::Evaluate(
     const std::vector<std::vector<float>>& weights, Time begin) {
   const std::vector<absl::Span<const float>> spans(weights.begin(),
                                                    weights.end());
-  ASSIGN_OR_RETURN(const Metrics result,
-                   EvaluateOn(*test_, spans, model_.get()));
+  const std::vector<absl::Span<const uint64_t>> rows(keys_->begin(),
+                                                     keys_->end());
+  ASSIGN_OR_RETURN(
+      const Metrics result,
+      EvaluateOn(*test_, spans, model_.get(), /*threads=*/1, rows));
   EvaluationLog::Line line;
   line.number = manifest.snapshot();
   line.step = manifest.global_step();

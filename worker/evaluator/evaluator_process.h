@@ -85,6 +85,8 @@ class EvaluatorProcess {
   const std::string root_;  // Of the checkpoints.
   const std::unique_ptr<Pipeline> test_;
   const std::unique_ptr<TrainedModel> model_;
+  // What the test set reads of keyed variables; unset: nobody looked.
+  absl::optional<std::vector<std::vector<uint64_t>>> keys_;
   EvaluationLog log_;
   absl::optional<SummaryWriter> summaries_;  // If the job wants any.
   bool summary_failed_ = false;

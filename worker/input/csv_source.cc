@@ -83,8 +83,14 @@ class CsvSource : public ExampleSource {
     class_names_ = {config.class_names().begin(), config.class_names().end()};
     spec_.features.push_back(
         {.name = config.name(), .dims = {columns_.size()}});
-    if (config.hash_buckets() > 0) {
-      spec_.features[0].dtype = DType::kInt32;
+    if (config.hash_buckets() > 0 && config.hash_keys()) {
+      return absl::InvalidArgumentError(
+          "csv.hash_buckets and csv.hash_keys are both given; choose numbers "
+          "below hash_buckets or whole hashes");
+    }
+    if (config.hash_buckets() > 0 || config.hash_keys()) {
+      spec_.features[0].dtype =
+          config.hash_keys() ? DType::kInt64 : DType::kInt32;
       spec_.features[0].classes = config.hash_buckets();
       for (const size_t column : columns_) {
         salts_.push_back(StableHash(names_[column], /*seed=*/0));
@@ -93,7 +99,7 @@ class CsvSource : public ExampleSource {
       }
     } else if (!config.log_columns().empty()) {
       return absl::InvalidArgumentError(
-          "csv.log_columns need hash_buckets: say how many");
+          "csv.log_columns need hash_buckets or hash_keys");
     }
     if (label_column_.has_value()) {
       FeatureSpec label = {.name = "label", .dims = {}};
@@ -135,13 +141,12 @@ class CsvSource : public ExampleSource {
     example->values[0].Reset(feature.dtype, feature.dims);
     for (size_t i = 0; i < columns_.size(); ++i) {
       const std::string& value = values[columns_[i]];
-      if (feature.dtype == DType::kInt32) {
+      if (!salts_.empty()) {
         std::string category = value;
         if (logs_[i]) {
           ASSIGN_OR_RETURN(category, LogOf(row, columns_[i], value));
         }
-        example->values[0].values<int32_t>()[i] =
-            static_cast<int32_t>(BucketOf(i, category));
+        SetHash(i, category, &example->values[0]);
         continue;
       }
       ASSIGN_OR_RETURN(example->values[0].values<float>()[i],
@@ -270,9 +275,15 @@ class CsvSource : public ExampleSource {
         "'", files_[file]->path(), "' has no column beside the label"));
   }
 
-  uint64_t BucketOf(size_t i, absl::string_view text) const {
-    return StableHash(absl::StripAsciiWhitespace(text), salts_[i]) %
-           spec_.features[0].classes;
+  void SetHash(size_t i, absl::string_view text, OwnedTensor* out) const {
+    const uint64_t hash =
+        StableHash(absl::StripAsciiWhitespace(text), salts_[i]);
+    if (out->dtype() == DType::kInt64) {
+      out->values<int64_t>()[i] = static_cast<int64_t>(hash);
+      return;
+    }
+    out->values<int32_t>()[i] =
+        static_cast<int32_t>(hash % spec_.features[0].classes);
   }
 
   // The category of a number of log_columns; none is one, too.

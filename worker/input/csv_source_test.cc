@@ -94,6 +94,29 @@ TEST(CsvSourceTest, TextsOfAnyKindBecomeNumbersBelowTheBuckets) {
             static_cast<int32_t>(StableHash("x", StableHash("site")) % 1000003));
 }
 
+TEST(CsvSourceTest, AKeyIsTheWholeHash) {
+  v1::InputSource::Csv config = Config(
+      WriteTestFile("a.csv", "kind,site,ad\ncat,x,x\ncat, x ,\n"));
+  config.set_hash_keys(true);
+  const auto source = OpenCsv("", config);
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ((*source)->spec().features[0].dtype, DType::kInt64);
+  EXPECT_EQ((*source)->spec().features[0].classes, 0u);
+  const auto key = [](const char* text, const char* column) {
+    return static_cast<int64_t>(StableHash(text, StableHash(column)));
+  };
+  Example example;
+  ASSERT_TRUE((*source)->Read(0, &example).ok());
+  EXPECT_THAT(example.values[0].values<int64_t>(),
+              ElementsAre(key("x", "site"), key("x", "ad")));
+  ASSERT_TRUE((*source)->Read(1, &example).ok());
+  EXPECT_THAT(example.values[0].values<int64_t>(),
+              ElementsAre(key("x", "site"), key("", "ad")));
+  config.set_hash_buckets(10);
+  EXPECT_THAT(OpenCsv("", config).status().message(),
+              HasSubstr("csv.hash_buckets and csv.hash_keys are both given"));
+}
+
 // As in Criteo's log: a label, counts, and keys, without names.
 TEST(CsvSourceTest, CountsAreHashedByTheirLogarithm) {
   v1::InputSource::Csv config = Config(WriteTestFile(

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
+#include "tensor/keyed_rows.h"
 #include "tensor/shape.h"
 #include "worker/model/attention.h"
 #include "worker/model/image_layers.h"
@@ -13,7 +14,6 @@
 #include "worker/model/norm_layers.h"
 #include "worker/model/parallel.h"
 #include "worker/model/residual.h"
-#include "worker/model/simple_layers.h"
 
 namespace paramd {
 namespace {
@@ -358,23 +358,70 @@ LayerBuilder::Made LayerBuilder::MakeResidual(
                                     std::move(shortcut), residual.drop_rate());
 }
 
+absl::Status LayerBuilder::CheckKeys(const v1::Layer::Embedding& embedding) {
+  const auto refuse = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("embedding layer '", last_, "' has ", what));
+  };
+  const bool keys = bound_ == kAnyKey;
+  if (embedding.capacity() == 0) {
+    if (embedding.when_full() == v1::Variable::IGNORE) {
+      return refuse("when_full, which needs a capacity");
+    }
+    if (!keys) return absl::OkStatus();
+    return Wants("a capacity, for keys, or integers below a number that the "
+                 "input states",
+                 "set its capacity, or hash the keys by csv.hash_buckets");
+  }
+  if (!embedding.sparse()) {
+    return refuse("a capacity, which needs \"sparse\": true");
+  }
+  if (embedding.rows() > 0) {
+    return refuse("both rows and a capacity; leave out rows for keys of any "
+                  "number, or the capacity");
+  }
+  if (keys) return absl::OkStatus();
+  return Wants("keys of type int64 for its capacity",
+               "take them whole, by csv.hash_keys, or give it rows");
+}
+
+absl::StatusOr<Embedding::Table> LayerBuilder::TableOf(
+    const v1::Layer::Embedding& embedding) {
+  RETURN_IF_ERROR(CheckKeys(embedding));
+  Embedding::Table table{.width = embedding.width(),
+                         .sparse = embedding.sparse()};
+  if (embedding.capacity() > 0) {
+    RETURN_IF_ERROR(CheckSparseShape({embedding.capacity(), table.width}));
+    table.keyed = true;
+    table.rows = RowsForKeys(embedding.capacity(), table.width);
+    table.when_full = embedding.when_full() == v1::Variable::IGNORE
+                          ? v1::Variable::IGNORE
+                          : v1::Variable::EVICT;
+    RETURN_IF_ERROR(ToRowShape({table.rows, table.width}).status());
+    return table;
+  }
+  table.rows = embedding.rows() == 0 ? bound_ : embedding.rows();
+  if (table.rows < bound_) {
+    return Wants(absl::StrCat("integers below its ", table.rows, " rows"),
+                 absl::StrCat("they are below ", bound_));
+  }
+  if (table.width == 0 || !Fits({table.rows, table.width})) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "embedding layer '", last_, "' of ", table.rows, " rows of ",
+        table.width, " values must have from 1 to ", kMaxSize - 1,
+        " of them"));
+  }
+  if (table.sparse) {
+    RETURN_IF_ERROR(CheckSparseShape({table.rows, table.width}));
+  }
+  return table;
+}
+
 LayerBuilder::Made LayerBuilder::MakeEmbedding(
     const v1::Layer::Embedding& embedding) {
   std::string name = NameOf("embedding", embedding.name());
   if (!integers()) {
     return Wants("integers below a number that the input states");
-  }
-  const uint64_t rows = embedding.rows() == 0 ? bound_ : embedding.rows();
-  if (rows < bound_) {
-    return Wants(absl::StrCat("integers below its ", rows, " rows"),
-                 absl::StrCat("they are below ", bound_));
-  }
-  if (embedding.width() == 0 || !Fits({rows, embedding.width()}) ||
-      !Fits({SizeOf(dims_), embedding.width()})) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "embedding layer '", last_, "' of ", rows, " rows of ",
-        embedding.width(), " values must have from 1 to ", kMaxSize - 1,
-        " of them"));
   }
   if (sparse_.value_or(embedding.sparse()) != embedding.sparse()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -383,11 +430,13 @@ LayerBuilder::Made LayerBuilder::MakeEmbedding(
         "; either all of a model are, or none"));
   }
   sparse_ = embedding.sparse();
-  if (embedding.sparse()) {
-    RETURN_IF_ERROR(CheckSparseShape({rows, embedding.width()}));
+  ASSIGN_OR_RETURN(const Embedding::Table table, TableOf(embedding));
+  if (!Fits({SizeOf(dims_), table.width})) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "embedding layer '", last_, "' gives ", DimsText(dims_), " times ",
+        table.width, " values; at most ", kMaxSize - 1, " are possible"));
   }
-  return std::make_unique<Embedding>(std::move(name), dims_, rows,
-                                     embedding.width(), embedding.sparse());
+  return std::make_unique<Embedding>(std::move(name), dims_, table);
 }
 
 LayerBuilder::Made LayerBuilder::MakePositionalEmbedding(

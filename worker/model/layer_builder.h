@@ -12,6 +12,7 @@
 
 #include "proto/paramd/v1/model.pb.h"
 #include "worker/model/sequence.h"
+#include "worker/model/simple_layers.h"
 
 namespace paramd {
 
@@ -20,6 +21,9 @@ namespace paramd {
 // of it there were: "dense_2". Not thread-safe.
 class LayerBuilder {
  public:
+  // In place of a bound: any integer of 64 bits.
+  static constexpr uint64_t kAnyKey = ~uint64_t{0};
+
   // `bound`: the input is integers below it; 0: it is numbers.
   LayerBuilder(Dims input, uint64_t bound);
 
@@ -50,6 +54,10 @@ class LayerBuilder {
   Made MakeParallel(const v1::Layer::Parallel& parallel);
   Made MakeResidual(const v1::Layer::Residual& residual);
   Made MakeEmbedding(const v1::Layer::Embedding& embedding);
+  // Whether settings and input of the last embedding fit each other.
+  absl::Status CheckKeys(const v1::Layer::Embedding& embedding);
+  absl::StatusOr<Embedding::Table> TableOf(
+      const v1::Layer::Embedding& embedding);
   Made MakePositionalEmbedding(const v1::Layer::PositionalEmbedding& embedding);
   Made MakeAttention(const v1::Layer::Attention& attention);
   Made MakeNorm(const v1::Layer& layer);

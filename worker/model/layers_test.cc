@@ -142,7 +142,7 @@ TEST_F(LayersTest, AttentionIsRight) {
 }
 
 TEST_F(LayersTest, EmbeddingsAreRight) {
-  ExpectLayerIsRight(Embedding("embedding", {6}, 5, 3), 2, /*bound=*/5);
+  ExpectLayerIsRight(Embedding("embedding", {6}, {.rows = 5, .width = 3}), 2, /*bound=*/5);
   ExpectLayerIsRight(PositionalEmbedding("position", {4, 3}), 3);
 }
 

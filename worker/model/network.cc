@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "tensor/keyed_rows.h"
 #include "worker/device/cpu_device.h"
 
 namespace paramd {
@@ -24,6 +25,20 @@ std::string MebibytesOf(uint64_t bytes) {
 }
 
 void NoneReady(size_t /*variable*/) {}
+
+// Calls `use` with each integer of an input, as RowNumbers have it.
+template <typename Use>
+void ForEachRow(const ConstTensor& input, Use use) {
+  if (input.dtype == DType::kInt64) {
+    for (const int64_t key : input.values<int64_t>()) {
+      use(MixKey(static_cast<uint64_t>(key)));
+    }
+    return;
+  }
+  for (const int32_t row : input.values<int32_t>()) {
+    use(static_cast<uint64_t>(row));
+  }
+}
 
 }  // namespace
 
@@ -100,14 +115,13 @@ absl::Status Network::CheckBatch(const Batch& batch) const {
 }
 
 absl::Status Network::FindRows(const Batch& batch,
-                               absl::Span<std::vector<uint32_t>> rows) const {
+                               absl::Span<std::vector<uint64_t>> rows) const {
   if (rows.empty() || batch.size() == 0) return absl::OkStatus();
   RETURN_IF_ERROR(CheckBatch(batch));
   // What takes integers is an embedding, and gets the input.
-  const auto indices =
-      batch.Find(plan_->input.name)->tensor().values<int32_t>();
-  for (std::vector<uint32_t>& some : rows) {
-    some.insert(some.end(), indices.begin(), indices.end());
+  const ConstTensor input = batch.Find(plan_->input.name)->tensor();
+  for (std::vector<uint64_t>& some : rows) {
+    ForEachRow(input, [&](uint64_t row) { some.push_back(row); });
   }
   return absl::OkStatus();
 }
@@ -123,19 +137,17 @@ void Network::SetRows(RowNumbers rows) {
 
 ConstTensor Network::InputOf(const Batch& batch, RowNumbers rows) {
   const ConstTensor input = batch.Find(plan_->input.name)->tensor();
+  CHECK(!(rows.empty() && plan_->has_keys),
+        "rows of keyed variables are handed in");
   if (rows.empty()) return input;
-  const auto indices = input.values<int32_t>();
-  places_.resize(indices.size());
-  for (size_t i = 0; i < indices.size(); ++i) {
-    const auto found =
-        std::lower_bound(rows[0].begin(), rows[0].end(),
-                         static_cast<uint32_t>(indices[i]));
-    CHECK(found != rows[0].end() &&
-              *found == static_cast<uint32_t>(indices[i]),
+  places_.clear();
+  ForEachRow(input, [&](uint64_t row) {
+    const auto found = std::lower_bound(rows[0].begin(), rows[0].end(), row);
+    CHECK(found != rows[0].end() && *found == row,
           "what the batch reads is among the rows that are handed in");
-    places_[i] = static_cast<int32_t>(found - rows[0].begin());
-  }
-  return {places_.data(), input.dtype, input.dims};
+    places_.push_back(static_cast<int32_t>(found - rows[0].begin()));
+  });
+  return {places_.data(), DType::kInt32, input.dims};
 }
 
 void Network::CheckWeights(WeightSpans weights) const {
@@ -370,9 +382,9 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
                               Tensor(), /*scored=*/true);
 }
 
-absl::Status Network::Predict(WeightSpans weights, const Batch& batch,
-                              Batch* out) {
-  SetRows({});
+absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
+                                  RowNumbers rows, Batch* out) {
+  SetRows(rows);
   CheckWeights(weights);
   const InputSpec spec{
       {FeatureSpec{kPrediction, DType::kFloat32,
@@ -385,7 +397,7 @@ absl::Status Network::Predict(WeightSpans weights, const Batch& batch,
   RETURN_IF_ERROR(CheckIndices(*input, batch));
   Layer::Context context;
   ASSIGN_OR_RETURN(const Layer::Pass pass,
-                   Forward(weights, batch, input->tensor(), &context));
+                   Forward(weights, batch, InputOf(batch, rows), &context));
   ASSIGN_OR_RETURN(const ConstTensor outputs, Outputs(pass));
   plan_->loss->Predict(outputs, out->Find(kPrediction)->tensor());
   return absl::OkStatus();

@@ -43,7 +43,7 @@ class Network : public TrainedModel {
   }
   std::unique_ptr<TrainedModel> Clone() const override;
   absl::Status FindRows(const Batch& batch,
-                        absl::Span<std::vector<uint32_t>> rows) const override;
+                        absl::Span<std::vector<uint64_t>> rows) const override;
   absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
                                const StepOptions& options,
                                GradientSpans gradients, Ready ready) override;
@@ -54,7 +54,11 @@ class Network : public TrainedModel {
   absl::StatusOr<Metrics> EvaluateRows(WeightSpans weights, const Batch& batch,
                                        RowNumbers rows) override;
   absl::Status Predict(WeightSpans weights, const Batch& batch,
-                       Batch* out) override;
+                       Batch* out) override {
+    return PredictRows(weights, batch, {}, out);
+  }
+  absl::Status PredictRows(WeightSpans weights, const Batch& batch,
+                           RowNumbers rows, Batch* out) override;
   ModelCost cost() const override;
   std::vector<std::string> metrics() const override {
     return plan_->loss->metrics();

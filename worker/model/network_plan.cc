@@ -80,11 +80,13 @@ absl::Status CheckInput(const FeatureSpec& input) {
         "one length"));
   }
   const bool integers = input.dtype == DType::kInt32 && input.classes > 0;
-  if (input.dtype != DType::kFloat32 && !integers) {
+  const bool keys = input.dtype == DType::kInt64;
+  if (input.dtype != DType::kFloat32 && !integers && !keys) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the model reads the feature '", input.name, "' of ",
         NameOf(input.dtype),
-        "; it needs float32, or int32 below a number that the input states"));
+        "; it needs float32, int32 below a number that the input states, or "
+        "int64 for an embedding with a capacity"));
   }
   uint64_t size = 1;
   for (const uint64_t dimension : input.dims) {
@@ -228,6 +230,11 @@ absl::Status ShareVariables(NetworkPlan* plan) {
       continue;
     }
     const v1::Variable& first = plan->variables[found->second];
+    if (first.when_full() != variable.when_full()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the shared variable '", variable.name(),
+          "' has one when_full in one layer and another in another"));
+    }
     if (std::equal(first.shape().begin(), first.shape().end(),
                    variable.shape().begin(), variable.shape().end())) {
       continue;
@@ -257,7 +264,10 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
   if (plan->input.dtype == DType::kInt32) {
     plan->input_bound = plan->input.classes;
   }
-  LayerBuilder builder(plan->input.dims, plan->input_bound);
+  plan->has_keys = plan->input.dtype == DType::kInt64;
+  LayerBuilder builder(
+      plan->input.dims,
+      plan->has_keys ? LayerBuilder::kAnyKey : plan->input_bound);
   ASSIGN_OR_RETURN(plan->layers, builder.Build(config.layers()));
   if (plan->layers->flops() == 0 && plan->layers->variables().empty()) {
     return absl::InvalidArgumentError(

@@ -26,6 +26,8 @@ struct NetworkPlan {
   std::vector<size_t> shared;
   // Integers of the input are below this; 0: it has none.
   uint64_t input_bound = 0;
+  // It is int64, keys of embeddings.
+  bool has_keys = false;
 };
 
 // INVALID_ARGUMENT, a sentence that names the layer, what it gets and what it

@@ -254,7 +254,8 @@ TEST_F(NetworkTest, AnInputWithoutItsFeaturesIsRefused) {
   bytes.features[0].dtype = DType::kUInt8;
   EXPECT_EQ(Refusal(Config({"f", "4"}), bytes),
             "the model reads the feature 'image' of uint8; it needs float32, "
-            "or int32 below a number that the input states");
+            "int32 below a number that the input states, or int64 for an "
+            "embedding with a capacity");
   InputSpec real = kInput;
   real.features[1].dtype = DType::kFloat32;
   EXPECT_EQ(Refusal(Config({"f", "4"}), real),

@@ -80,11 +80,14 @@ void Dropout::Backward(const BackwardPass& pass) const {
                                   pass.input_gradient);
 }
 
-Embedding::Embedding(std::string name, const Dims& input, uint64_t rows,
-                     uint64_t width, bool sparse)
-    : Layer(std::move(name), input, WithOneMore(input, width)) {
-  AddVariable("table", {rows, width}, -kTableLimit, kTableLimit)
-      .set_sparse(sparse);
+Embedding::Embedding(std::string name, const Dims& input, const Table& table)
+    : Layer(std::move(name), input, WithOneMore(input, table.width)) {
+  v1::Variable& variable = AddVariable("table", {table.rows, table.width},
+                                       -kTableLimit, kTableLimit);
+  variable.set_sparse(table.sparse);
+  if (!table.keyed) return;
+  variable.set_keyed(true);
+  variable.set_when_full(table.when_full);
 }
 
 void Embedding::Forward(const Pass& pass) const {

@@ -71,10 +71,18 @@ class Dropout : public Layer {
 // A row of <name>/table [rows, width] for each integer of the input.
 class Embedding : public Layer {
  public:
-  // `sparse`: so is its variable, and what it is handed in training are the rows
-  // that the input means.
-  Embedding(std::string name, const Dims& input, uint64_t rows, uint64_t width,
-            bool sparse = false);
+  struct Table {
+    uint64_t rows = 0;
+    uint64_t width = 0;
+    // So is its variable, and what the layer is handed in training are the rows
+    // that the input means.
+    bool sparse = false;
+    // Also sparse: the input are keys, whatever the table's rows.
+    bool keyed = false;
+    v1::Variable::WhenFull when_full = v1::Variable::EVICT;
+  };
+
+  Embedding(std::string name, const Dims& input, const Table& table);
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;

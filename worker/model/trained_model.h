@@ -25,9 +25,10 @@ struct Batch;
 using WeightSpans = absl::Span<const absl::Span<const float>>;
 using GradientSpans = absl::Span<const absl::Span<float>>;
 // Of each sparse variable in order, the rows whose values are handed in, one
-// behind the other: ascending, and all that a batch reads among them. Empty:
-// whole variables are.
-using RowNumbers = absl::Span<const absl::Span<const uint32_t>>;
+// behind the other: ascending, and all that a batch reads among them; those of a
+// keyed variable are mixed keys (tensor/keyed_rows.h). Empty: whole variables
+// are.
+using RowNumbers = absl::Span<const absl::Span<const uint64_t>>;
 
 // What one layer costs, for one example: what a user looks at first, and what
 // cuts a model into stages.
@@ -102,7 +103,7 @@ class TrainedModel {
   // reads; some may come again and again. Fails as Step does.
   virtual absl::Status FindRows(
       const Batch& /*batch*/,
-      absl::Span<std::vector<uint32_t>> /*rows*/) const {
+      absl::Span<std::vector<uint64_t>> /*rows*/) const {
     return absl::OkStatus();
   }
 
@@ -110,8 +111,8 @@ class TrainedModel {
   // dropped, running statistics count. Fails as Step does.
   virtual absl::StatusOr<Metrics> Evaluate(WeightSpans weights,
                                            const Batch& batch) = 0;
-  // The same where of sparse variables these rows are handed in. A model that has
-  // none need not have it.
+  // The same where of sparse variables these rows are handed in, as they always
+  // are where one is keyed. A model that has none need not have it.
   virtual absl::StatusOr<Metrics> EvaluateRows(WeightSpans weights,
                                                const Batch& batch,
                                                RowNumbers /*rows*/) {
@@ -122,6 +123,11 @@ class TrainedModel {
   // a loss over classes their probabilities. Fails as Step does.
   virtual absl::Status Predict(WeightSpans weights, const Batch& batch,
                                Batch* out) = 0;
+  // As EvaluateRows.
+  virtual absl::Status PredictRows(WeightSpans weights, const Batch& batch,
+                                   RowNumbers /*rows*/, Batch* out) {
+    return Predict(weights, batch, out);
+  }
 
   virtual ModelCost cost() const = 0;
 

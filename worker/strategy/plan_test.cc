@@ -201,7 +201,7 @@ class SparsePlanTest : public PlanTest {
     EXPECT_EQ(out_.ios[0].head->GetDescriptor(),
               v1::CollectRows::descriptor());
   }
-  void Collected(const std::vector<uint32_t>& rows) {
+  void Collected(const std::vector<uint64_t>& rows) {
     IoResult result;
     result.io = computation_.io();
     result.head = std::make_unique<v1::CollectRowsResult>();
@@ -227,7 +227,7 @@ TEST_F(SparsePlanTest, AStepAsksForItsRowsLooksThemUpAndComputesOnThem) {
   const BufferChain& weights = out_.ios[0].payload;
   ASSERT_EQ(weights.size(), 3u) << "two variables, and numbers of rows";
   EXPECT_EQ(weights[1].size(), 2u * 2 * sizeof(float));
-  EXPECT_EQ(weights[2].size(), 2u * sizeof(uint32_t));
+  EXPECT_EQ(weights[2].size(), 2u * sizeof(uint64_t));
 }
 
 TEST_F(SparsePlanTest, ALookupThatIsGivenUpBeginsAnew) {

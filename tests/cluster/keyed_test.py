@@ -1,0 +1,171 @@
+"""An embedding whose rows are named by keys, in real processes."""
+
+import copy
+import json
+import os
+import struct
+import subprocess
+import tempfile
+import unittest
+
+from tests.cluster import paramd
+
+KEYS = 100000
+WIDTH = 8
+TABLE = "embedding_1/table"
+
+
+def job(optimizer="adagrad", capacity=KEYS, examples=640, keyed=True,
+        **settings):
+    features = [{"name": "ids", "type": "int64" if keyed else "int32",
+                 "dims": [6], "classes": KEYS},
+                {"name": "label", "type": "int32", "classes": 4}]
+    table = {"width": WIDTH, "sparse": True}
+    if keyed:
+        table["capacity"] = capacity
+    return {
+        "name": "keyed",
+        "batch_per_replica": 16,
+        "input": {"train": {"synthetic": {"examples": examples,
+                                          "features": features}},
+                  "test": {"synthetic": {"examples": 32,
+                                         "features": features}}},
+        "model": {"layers": [{"embedding": table}, "flatten", {"dense": 4}],
+                  "loss": "softmax_cross_entropy"},
+        "optimizer": {optimizer: {}, "learning_rate": 0.1},
+        **settings,
+    }
+
+
+def rows_of(tensors, slot=""):
+    """The bytes of each key's row in the table, or in a slot of it."""
+    keys = tensors[f"{TABLE}/slot:key"]
+    used = tensors[f"{TABLE}/slot:used"]
+    values = tensors[TABLE + slot]
+    size = len(values) // (len(keys) // 8)
+    return {key: values[row * size:(row + 1) * size]
+            for row, (key, last) in enumerate(zip(
+                struct.unpack(f"<{len(keys) // 8}Q", keys),
+                struct.unpack(f"<{len(used) // 8}Q", used))) if last}
+
+
+def by_key(tensors):
+    """What was trained, wherever keys have their rows."""
+    found = {name: values for name, values in tensors.items()
+             if not name.startswith(TABLE)}
+    for name in tensors:
+        slot = name[len(TABLE):]
+        if name.startswith(TABLE) and slot not in ("/slot:key", "/slot:used"):
+            found[name] = rows_of(tensors, slot)
+    return found
+
+
+class KeyedTest(unittest.TestCase):
+
+    def start(self, settings, *command):
+        directory = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        path = os.path.join(directory, "job.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(settings, file)
+        run = paramd.Run(*command, "--job", path)
+        run.job = path
+        self.addCleanup(run.kill)
+        return run
+
+    def train(self, settings, *command):
+        run = self.start(settings, *command)
+        self.assertEqual(run.wait(), 0, run.output)
+        return run
+
+    def assert_same(self, found, expected, where):
+        self.assertEqual(sorted(found), sorted(expected), where)
+        for name, values in expected.items():
+            # Not assertEqual, which would print megabytes.
+            self.assertTrue(found[name] == values, f"{name} {where}")
+
+    def test_keys_that_number_rows_give_what_rows_give(self):
+        numbered = self.train(job(keyed=False), "run").tensors()
+        tensors = self.train(job(), "run").tensors()
+        for slot in ("", "/slot:accumulator"):
+            rows = rows_of(tensors, slot)
+            # Of 640 examples of six keys each.
+            self.assertGreater(len(rows), 3000)
+            size = WIDTH * 4
+            for key, values in rows.items():
+                expected = numbered[TABLE + slot][key * size:(key + 1) * size]
+                self.assertEqual(values, expected, f"key {key} {slot}")
+        self.assertTrue(tensors["dense_1/kernel"] == numbered["dense_1/kernel"])
+
+    def test_no_transport_and_no_number_of_servers_changes_a_bit(self):
+        # Of 1,024 rows many are evicted.
+        for settings in (job("adam"), job("adam", capacity=1024)):
+            alone = by_key(self.train(settings, "run").tensors())
+            self.assertEqual(
+                len(alone[TABLE]) == 1024,
+                settings["model"]["layers"][0]["embedding"]["capacity"] == 1024)
+            for servers in (1, 3):
+                over_grpc = self.train(settings, "local", "--workers=1",
+                                       f"--servers={servers}").tensors()
+                self.assert_same(by_key(over_grpc), alone, f"{servers} servers")
+
+    def test_who_is_ignored_gets_no_row(self):
+        settings = job(capacity=1024)
+        settings["model"]["layers"][0]["embedding"]["when_full"] = "ignore"
+        run = self.train(settings, "local", "--workers=1", "--servers=1")
+        kept = rows_of(run.tensors())
+        self.assertEqual(len(kept), 1024)
+        first = self.train(job(examples=160), "run").tensors()
+        self.assertTrue(set(rows_of(first)) <= set(kept),
+                        "keys of the first examples keep their rows")
+
+    def test_promise6_sync_workers_give_what_one_that_accumulates_gives(self):
+        settings = job(staleness="sync")
+        three = self.train(settings, "local", "--workers=3",
+                           "--servers=2").tensors()
+        alone = copy.deepcopy(settings)
+        alone["accumulate"] = 3
+        one = self.train(alone, "local", "--workers=1",
+                         "--servers=1").tensors()
+        self.assert_same(by_key(three), by_key(one), "of three workers")
+
+    def test_promise5_processes_that_are_killed_change_no_bit_of_sync(self):
+        settings = job(examples=16000, staleness="sync", lease_ms=1000,
+                       heartbeat_ms=100, checkpoint={"every_steps": 100})
+        undisturbed = self.train(settings, "local", "--workers=2",
+                                 "--servers=2").tensors()
+        run = self.start(settings, "local", "--workers=2", "--servers=2")
+        run.wait_for("checkpoint committed at step")
+        run.kill_task("worker-1")
+        run.kill_task("ps-1")
+        self.assertEqual(run.wait(), 0, run.output)
+        self.assert_same(by_key(run.tensors()), by_key(undisturbed), "killed")
+
+    def test_promise1_a_killed_worker_loses_and_doubles_nothing(self):
+        run = self.start(job(examples=40000, lease_ms=1000, heartbeat_ms=100,
+                             checkpoint={"every_steps": 300}), "local")
+        run.wait_for("checkpoint committed at step")
+        run.kill_task("worker-1")
+        self.assertEqual(run.wait(), 0, run.output)
+        result = run.result()
+        self.assertEqual(
+            (result["pushes_lost"], result["pushes_doubled"]), ("0", "0"))
+
+    def test_a_checkpoint_is_evaluated_by_its_keys(self):
+        run = self.train(job(examples=160), "local", "--workers=1",
+                         "--servers=2")
+        evaluated = json.loads(subprocess.check_output(
+            [paramd.BINARY, "evaluate", "--job", run.job, "--json",
+             "--checkpoint", run.run_directory()], text=True))
+        # Most of the test set's keys have no row.
+        evaluation = run.result()["evaluation"]
+        self.assertEqual(evaluated["examples"], 32)
+        self.assertAlmostEqual(evaluated["metrics"]["loss"],
+                               evaluation["loss"], places=6)
+        predicted = subprocess.check_output(
+            [paramd.BINARY, "predict", "--job", run.job,
+             "--checkpoint", run.run_directory()], text=True)
+        self.assertGreaterEqual(len(predicted.splitlines()), 32)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,26 @@
+#ifndef PARAMD_WORKER_EVALUATOR_KEYED_ROWS_READER_H_
+#define PARAMD_WORKER_EVALUATOR_KEYED_ROWS_READER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "proto/paramd/v1/types.pb.h"
+
+namespace paramd {
+
+// The rows of these mixed keys (tensor/keyed_rows.h), which ascend, in the
+// checkpoint at `path`, one behind the other; of a key that it does not have what
+// the job of this seed begins it with. Reads the buckets that the keys belong to,
+// some at a time, and keeps the rows alone. The errors of
+// ReadSlicesFromCheckpoint.
+absl::StatusOr<std::vector<float>> ReadKeyedRows(
+    const std::string& path, const v1::Variable& variable, uint64_t seed,
+    absl::Span<const uint64_t> keys);
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_EVALUATOR_KEYED_ROWS_READER_H_
