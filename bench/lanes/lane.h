@@ -97,6 +97,8 @@ struct Table {
   uint64_t rows = 0;
   uint64_t width = 0;
   uint64_t rows_moved = 0;
+  // Above 0: rows are named by keys, of which there are so many.
+  uint64_t keys = 0;
 };
 std::unique_ptr<Lane> MakeRowsLane(const Table& table);
 // Two clients of one server, which does not apply, over TCP.

@@ -1,6 +1,6 @@
+#include <algorithm>
 #include <future>
 #include <map>
-#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,6 +18,7 @@
 #include "net/testing/certificates.h"
 #include "net/testing/loopback_address.h"
 #include "server/core/shard.h"
+#include "tensor/keyed_rows.h"
 #include "tensor/shape.h"
 
 namespace paramd {
@@ -73,6 +74,8 @@ v1::Configuration ConfigurationOf(const Table& table) {
   v1::Variable* const variable =
       configuration.mutable_layout()->mutable_variables(0);
   variable->set_sparse(true);
+  variable->set_keyed(table.keys > 0);
+  variable->set_when_full(v1::Variable::EVICT);
   variable->set_shape(0, table.rows);
   variable->add_shape(table.width);
   for (v1::Slice& slice : *configuration.mutable_layout()->mutable_slices()) {
@@ -284,15 +287,19 @@ class RowMover : public Core {
   }
 
  private:
-  static constexpr int kDraws = 16;
+  static constexpr int kDraws = 100;
 
   Buffer Draw() {
-    std::set<uint64_t> rows;
+    std::vector<uint64_t> rows;
     while (rows.size() < table_.rows_moved) {
-      rows.insert(random_.Below(table_.rows));
+      while (rows.size() < table_.rows_moved) {
+        rows.push_back(table_.keys > 0 ? MixKey(random_.Below(table_.keys))
+                                       : random_.Below(table_.rows));
+      }
+      std::sort(rows.begin(), rows.end());
+      rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
     }
-    const std::vector<uint64_t> sorted(rows.begin(), rows.end());
-    return Buffer::Copy(AsBytes(absl::MakeConstSpan(sorted)));
+    return Buffer::Copy(AsBytes(absl::MakeConstSpan(rows)));
   }
 
   void Continue(Time now, Outbox* out) {

@@ -1,6 +1,7 @@
 // Rows of a sparse variable: how many, and how long few of them take.
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -50,29 +51,34 @@ class LocalTable {
   std::vector<uint64_t> from_;
 };
 
-void MeasureRows(uint64_t width, Report* report) {
-  report->Progress(absl::StrCat("sparse: rows of ", width));
+// `keys`: for each row, above 0, if rows are named by keys. With more than one
+// most pushes evict.
+void MeasureRows(uint64_t width, uint64_t keys, Report* report) {
+  const std::string what =
+      keys == 0   ? absl::StrCat("of_", width)
+      : keys == 1 ? absl::StrCat("by_key_of_", width)
+                  : absl::StrCat("of_", keys, "_keys_a_row_of_", width);
+  report->Progress(absl::StrCat("sparse: rows ", what));
   const auto lane = MakeRowsLane({.rows = kTableFloats / width,
                                   .width = width,
-                                  .rows_moved = kManyRows});
+                                  .rows_moved = kManyRows,
+                                  .keys = keys * kTableFloats / width});
   const int times = report->quick() ? 20 : 100;
   const int rounds = report->quick() ? 3 : 7;
   LocalTable local(width);
   Samples looked_up, pushed, copied;
   for (int round = -1; round < rounds; ++round) {
     const double rate = local.Rate(times);
-    const Lane::Moved pull = lane->Move(Transfer::kPull, times);
     const Lane::Moved push = lane->Move(Transfer::kPush, times);
+    const Lane::Moved pull = lane->Move(Transfer::kPull, times);
     if (round < 0) continue;
     looked_up.Add(1e-6 * times * kManyRows / pull.cpu_seconds);
     pushed.Add(1e-6 * times * kManyRows / push.cpu_seconds);
     copied.Add(rate);
   }
   const Figure::Peer peer = {"memcpy in one thread", copied};
-  report->Add({absl::StrCat("lookups_of_", width), "M rows/CPU-s", looked_up,
-               peer});
-  report->Add({absl::StrCat("pushes_of_", width), "M rows/CPU-s", pushed,
-               peer});
+  report->Add({absl::StrCat("lookups_", what), "M rows/CPU-s", looked_up, peer});
+  report->Add({absl::StrCat("pushes_", what), "M rows/CPU-s", pushed, peer});
 }
 
 void MeasureFew(Report* report) {
@@ -101,8 +107,11 @@ void MeasureFew(Report* report) {
 int main(int argc, char** argv) {
   paramd::Report report("sparse", argc, argv);
   if (report.Wants("rows")) {
-    paramd::MeasureRows(16, &report);
-    paramd::MeasureRows(64, &report);
+    for (const uint64_t width : {16, 64}) {
+      paramd::MeasureRows(width, 0, &report);
+      paramd::MeasureRows(width, 1, &report);
+    }
+    paramd::MeasureRows(16, 2, &report);
   }
   if (report.Wants("small")) paramd::MeasureFew(&report);
 }

@@ -8,7 +8,8 @@
 namespace paramd {
 namespace {
 
-// So many keys ahead their places are fetched.
+// So many keys ahead their rows' numbers are fetched, and twice as many ahead
+// their places.
 constexpr size_t kAhead = 8;
 // Of a block's rows, so many are found at a time.
 constexpr size_t kCandidateShare = 16;
@@ -66,8 +67,12 @@ void KeyTable::Find(absl::Span<const uint64_t> mixed, const Columns& columns,
                     absl::Span<uint32_t> rows) {
   Build(columns);
   for (size_t i = 0; i < mixed.size(); ++i) {
+    if (i + 2 * kAhead < mixed.size()) {
+      __builtin_prefetch(&places_[PlaceOf(mixed[i + 2 * kAhead])]);
+    }
     if (i + kAhead < mixed.size()) {
-      __builtin_prefetch(&places_[PlaceOf(mixed[i + kAhead])]);
+      const uint32_t row = places_[PlaceOf(mixed[i + kAhead])];
+      __builtin_prefetch(&columns.keys[row > 0 ? row - 1 : 0]);
     }
     rows[i] = FindOne(mixed[i], columns);
   }
