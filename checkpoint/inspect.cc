@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,8 +15,10 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/checkpoint_reader.h"
+#include "checkpoint/keyed_ages.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/verify.h"
+#include "config/optimizer_slots.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -190,6 +193,30 @@ absl::StatusOr<std::string> Variables(CheckpointReader* reader, bool values) {
   return table.Text();
 }
 
+// Of keyed variables; nothing, if there is none.
+absl::StatusOr<std::string> Keyed(CheckpointReader* reader) {
+  Table table;
+  table.Add({"rows by key", "capacity", "in use", "bytes in use",
+             "named in the last 10 pushes", "100", "1,000", "10,000",
+             "earlier"});
+  bool any = false;
+  for (const SliceIndex::Entry& entry : reader->index().entries()) {
+    if (!entry.variable->keyed()) continue;
+    any = true;
+    ASSIGN_OR_RETURN(const KeyedAges ages, AgesOf(entry, reader));
+    uint64_t row_bytes = BytesBeside(entry.shape.row_elements, "", entry);
+    for (const Slot& slot : SlotsOf(reader->manifest(), *entry.variable)) {
+      row_bytes += BytesBeside(entry.shape.row_elements, slot.name, entry);
+    }
+    std::vector<std::string> cells = {
+        entry.variable->name(), absl::StrCat(entry.shape.rows),
+        absl::StrCat(ages.all()), SizeName(ages.all() * row_bytes)};
+    for (const uint64_t rows : ages.rows) cells.push_back(absl::StrCat(rows));
+    table.Add(std::move(cells));
+  }
+  return any ? absl::StrCat("\n", table.Text()) : "";
+}
+
 // Of one that nothing is wrong with.
 std::string StateOf(const v1::Manifest& manifest) {
   std::set<std::string> bases;
@@ -232,9 +259,13 @@ absl::StatusOr<std::string> InspectCheckpoint(const std::string& path,
   RETURN_IF_ERROR(VerifyCheckpoint(paths.front(), verify).status());
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(paths.front()));
   ASSIGN_OR_RETURN(const std::string variables, Variables(reader.get(), values));
+  std::string keyed;
+  if (values) {
+    ASSIGN_OR_RETURN(keyed, Keyed(reader.get()));
+  }
   const v1::Manifest& manifest = reader->manifest();
   return absl::StrCat(Summary(paths.front(), manifest), "\n", Files(manifest),
-                      "\n", Lost(manifest), variables);
+                      "\n", Lost(manifest), variables, keyed);
 }
 
 }  // namespace paramd

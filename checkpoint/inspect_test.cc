@@ -75,6 +75,22 @@ TEST_F(InspectTest, OneIsDescribedByRunDirectoryAndPathAlike) {
   }
 }
 
+TEST_F(InspectTest, RowsByKeyAreCountedByWhenTheyWereNamed) {
+  v1::Variable table = SampleVariable("table", {103, 4});
+  table.set_sparse(true);
+  table.set_keyed(true);
+  ASSERT_TRUE(CommitSample(run_ + "/checkpoints", {table, variables_[0]},
+                           {"key", "used", "momentum"}, 1, 1, 10, 2, 400)
+                  .ok());
+  const auto text = InspectCheckpoint(run_, /*values=*/true);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, ContainsRegex("table +103x4 +5 +key,momentum,used"));
+  EXPECT_THAT(*text, ContainsRegex("layer/kernel +37x11 +5 +momentum "));
+  // 4 values and momentums, key and use: 48 bytes a row.
+  EXPECT_THAT(*text, ContainsRegex("\ntable +103 +102 +4.9 kB +"
+                                   "20 +21 +21 +20 +20\n"));
+}
+
 TEST_F(InspectTest, NumbersAreReadOnlyIfTheyAreAskedFor) {
   const std::string path = Commit(1, 10);
   EXPECT_THAT(*InspectCheckpoint(run_, /*values=*/true),

@@ -20,6 +20,7 @@ namespace {
 using testing::CutForServers;
 using ::testing::HasSubstr;
 using testing::SampleAfterIncrement;
+using testing::SampleBytes;
 using testing::SampleIncrementWrite;
 using testing::SampleManifest;
 using testing::SampleVariable;
@@ -33,7 +34,9 @@ class MapSource : public TensorSource {
     ChainReader reader(payload);
     for (const v1::WriteShard::Tensor& tensor : write.tensors()) {
       Stored& stored = tensors_[{directory, tensor.name()}];
-      stored.info = {tensor.name(), "F32", {}, 0, tensor.bytes()};
+      stored.info = {tensor.name(),
+                     std::string(SafetensorsDType(tensor.dtype())),
+                     {}, 0, tensor.bytes()};
       stored.info.shape.assign(tensor.shape().begin(), tensor.shape().end());
       stored.bytes = FlattenForTest(reader.Take(tensor.bytes()));
     }
@@ -223,6 +226,59 @@ TEST_F(SliceReaderTest, FilesWithABaseNeedAReaderOfFormatTwo) {
   EXPECT_EQ(FormatOf(manifest_), 2u);
   manifest_.mutable_files(0)->clear_base();
   EXPECT_EQ(FormatOf(manifest_), 1u);
+}
+
+// Whatever slices it was saved in, and with whatever else.
+TEST(ReadKeyedTest, RowsComeWithTheirKeysAndUses) {
+  v1::Variable table = SampleVariable("table", {50, 4});
+  table.set_sparse(true);
+  table.set_keyed(true);
+  const v1::Variable dense = SampleVariable("dense", {7, 3});
+  const std::vector<v1::Variable> variables = {table, dense};
+  const std::vector<std::string> slots = {"key", "used", "accumulator",
+                                          "row_accumulator"};
+  v1::Manifest manifest = SampleManifest(variables, slots, 1, 1, 10);
+  MapSource source;
+  BufferChain payload;
+  const v1::WriteShard write = SampleWrite(
+      "", CutForServers(variables, 1, /*slice_bytes=*/160), slots, 0, 1,
+      &payload);
+  source.Add("", write, payload);
+  *manifest.add_files() = write.file();
+  v1::ReadSlices request;
+  for (const std::string& slot : slots) request.add_slots(slot);
+  v1::ReadSlices::Want* const want = request.add_slices();
+  want->set_variable("table");
+  *want->mutable_shape() = table.shape();
+  want->set_row_begin(7);
+  want->set_row_end(33);
+  want->set_sparse(true);
+  want->set_keyed(true);
+  v1::ReadSlices::Want* const whole = request.add_slices();
+  whole->set_variable("dense");
+  *whole->mutable_shape() = dense.shape();
+  whole->set_row_end(7);
+  BufferChain chain;
+  ReadBuffers buffers;
+  ChainTarget target(&buffers, &chain);
+  v1::ReadSlicesResult result;
+  const absl::Status read =
+      ReadSlices(request, manifest, &source, &result, &target);
+  ASSERT_TRUE(read.ok()) << read;
+  BufferChain wanted;
+  for (const std::string slot : {"", "key", "used", "row_accumulator"}) {
+    wanted.push_back(SampleBytes(table, slot, {7, 33}));
+  }
+  for (const std::string slot : {"", "accumulator"}) {
+    wanted.push_back(SampleBytes(dense, slot, {0, 7}));
+  }
+  EXPECT_EQ(FlattenForTest(chain), FlattenForTest(wanted));
+
+  want->set_keyed(false);
+  EXPECT_THAT(std::string(ReadSlices(request, manifest, &source, &result,
+                                     &target)
+                              .message()),
+              HasSubstr("has keys for its rows in the checkpoint"));
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "checkpoint/testing/sample.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -11,6 +13,7 @@
 #include "checkpoint/file.h"
 #include "checkpoint/shard_file.h"
 #include "checkpoint/verify.h"
+#include "config/optimizer_slots.h"
 
 namespace paramd::testing {
 namespace {
@@ -45,6 +48,21 @@ std::string TensorName(const SampleSlice& slice, const std::string& slot) {
   return name;
 }
 
+// Pushes that each block of a keyed variable has; and how many of them a row has
+// not been named in.
+constexpr uint64_t kKeyedPushes = 20000;
+constexpr uint64_t kUnused[] = {5, 50, 500, 5000, 15000};
+
+// Row r has key 3r and is used, but for row 0.
+Buffer SampleIntegers(const std::string& slot, RowRange rows) {
+  std::vector<uint64_t> integers;
+  for (uint64_t row = rows.begin; row < rows.end; ++row) {
+    const uint64_t used = row == 0 ? 0 : kKeyedPushes - kUnused[row % 5];
+    integers.push_back(slot == kKeySlot ? 3 * row : used);
+  }
+  return Buffer::Copy(AsBytes(absl::MakeConstSpan(integers)));
+}
+
 }  // namespace
 
 v1::Variable SampleVariable(const std::string& name,
@@ -75,7 +93,9 @@ std::vector<SampleSlice> CutForServers(
 
 Buffer SampleBytes(const v1::Variable& variable, const std::string& slot,
                    RowRange rows) {
-  const uint64_t row = ShapeOf(variable).row_elements;
+  if (SlotNamed(slot).dtype == v1::INT64) return SampleIntegers(slot, rows);
+  const uint64_t row =
+      SlotNamed(slot).by_row ? 1 : ShapeOf(variable).row_elements;
   const CounterRandom random(StableHash(variable.name(), StableHash(slot)));
   Buffer bytes = Buffer::Allocate((rows.end - rows.begin) * row * 4);
   auto* const values = reinterpret_cast<float*>(bytes.mutable_bytes().data());
@@ -100,8 +120,9 @@ v1::WriteShard SampleWrite(const std::string& directory,
     const auto add = [&](const std::string& slot) {
       auto* const tensor = write.add_tensors();
       tensor->set_name(TensorName(slice, slot));
-      tensor->set_dtype(v1::FLOAT32);
+      tensor->set_dtype(SlotNamed(slot).dtype);
       *tensor->mutable_shape() = slice.variable->shape();
+      if (SlotNamed(slot).by_row) tensor->mutable_shape()->Truncate(1);
       if (tensor->shape_size() > 0) {
         tensor->set_shape(0, slice.rows.end - slice.rows.begin);
       }
@@ -114,9 +135,17 @@ v1::WriteShard SampleWrite(const std::string& directory,
     saved->set_row_begin(slice.rows.begin);
     saved->set_row_end(slice.rows.end);
     saved->set_values_tensor(add(""));
-    if (slice.variable->untrained()) continue;
-    for (const std::string& slot : slots) {
-      (*saved->mutable_slot_tensors())[slot] = add(slot);
+    if (slice.variable->keyed()) {
+      v1::AppliedRun* const applied = saved->add_applied();
+      applied->set_blocks(static_cast<uint32_t>(
+          BlockCount(ElementsOf(*slice.variable, *saved))));
+      applied->set_applied(kKeyedPushes);
+    }
+    const google::protobuf::RepeatedPtrField<std::string> names(slots.begin(),
+                                                                slots.end());
+    for (const Slot& slot : SlotsOf(names, SlotOwnerOf(*slice.variable))) {
+      const std::string name(slot.name);
+      (*saved->mutable_slot_tensors())[name] = add(name);
     }
   }
   return write;
