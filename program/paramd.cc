@@ -19,6 +19,7 @@
 
 struct paramd_worker {
   std::unique_ptr<paramd::ProgramWorker> worker;
+  size_t variables = 0;
   // What the work that is held points to.
   std::vector<const float*> weights;
   std::vector<float*> gradients;
@@ -73,6 +74,9 @@ absl::Status AddVariables(const paramd_worker_options& from,
   for (size_t v = 0; v < count; ++v) {
     const paramd_variable& variable = from.variables[v];
     const uint64_t elements = AddVariable(variable, model);
+    if (from.sparse != nullptr && from.sparse[v] != 0) {
+      model->variables.back().set_sparse(true);
+    }
     if ((variable.initial == nullptr) !=
         (from.variables[0].initial == nullptr)) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -124,6 +128,25 @@ absl::StatusOr<ProgramWorker::Options> ToOptions(
   return options;
 }
 
+paramd_work_kind KindOf(ProgramWork::Kind kind) {
+  switch (kind) {
+    case ProgramWork::Kind::kStep:
+      return PARAMD_STEP;
+    case ProgramWork::Kind::kEvaluate:
+      return PARAMD_EVALUATE;
+    case ProgramWork::Kind::kFindRows:
+      return PARAMD_FIND_ROWS;
+    case ProgramWork::Kind::kFindTestRows:
+      return PARAMD_FIND_TEST_ROWS;
+  }
+  return PARAMD_END;
+}
+
+absl::Status NoVariable(size_t variable) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no variable ", variable));
+}
+
 void Show(const ProgramWork& from, paramd_worker* worker, paramd_work* to) {
   worker->weights.clear();
   for (const auto& weights : from.weights) {
@@ -133,8 +156,7 @@ void Show(const ProgramWork& from, paramd_worker* worker, paramd_work* to) {
   for (const auto& gradients : from.gradients) {
     worker->gradients.push_back(gradients.data());
   }
-  to->kind = from.kind == ProgramWork::Kind::kStep ? PARAMD_STEP
-                                                   : PARAMD_EVALUATE;
+  to->kind = KindOf(from.kind);
   to->epoch = from.range.epoch;
   to->indices = from.indices.data();
   to->index_count = from.indices.size();
@@ -169,7 +191,8 @@ int paramd_worker_start(const paramd_worker_options* options,
   if (!converted.ok()) return Report(converted.status());
   auto started = ProgramWorker::Start(*std::move(converted));
   if (!started.ok()) return Report(started.status());
-  *worker = new paramd_worker{*std::move(started), {}, {}, {}};
+  *worker = new paramd_worker{*std::move(started), whole->variable_count,
+                              {}, {}, {}};
   return PARAMD_OK;
 }
 
@@ -182,6 +205,21 @@ int paramd_worker_next(paramd_worker* worker, double seconds,
   return PARAMD_OK;
 }
 
+int paramd_worker_found_rows(paramd_worker* worker, size_t variable,
+                             const int64_t* rows, uint64_t count) {
+  if (variable >= worker->variables) return Report(NoVariable(variable));
+  return Report(worker->worker->FoundRows(variable, {rows, count}));
+}
+
+int paramd_worker_rows(paramd_worker* worker, size_t variable,
+                       const uint64_t** rows, uint64_t* count) {
+  if (variable >= worker->variables) return Report(NoVariable(variable));
+  const absl::Span<const uint64_t> found = worker->worker->RowsOf(variable);
+  *rows = found.data();
+  *count = found.size();
+  return PARAMD_OK;
+}
+
 int paramd_worker_upcoming(paramd_worker* worker, const int64_t** indices,
                            uint64_t* count) {
   worker->upcoming = worker->worker->TakeUpcoming();
@@ -191,10 +229,7 @@ int paramd_worker_upcoming(paramd_worker* worker, const int64_t** indices,
 }
 
 int paramd_worker_gradient_ready(paramd_worker* worker, size_t variable) {
-  if (variable >= worker->weights.size()) {
-    return Report(absl::InvalidArgumentError(
-        absl::StrCat("there is no variable ", variable)));
-  }
+  if (variable >= worker->variables) return Report(NoVariable(variable));
   return Report(worker->worker->GradientReady(variable));
 }
 

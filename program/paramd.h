@@ -39,7 +39,7 @@ extern "C" {
 /* Grows when something is added; a library of a greater one serves: only
  * paramd_worker_options grows, by fields whose zero means what it was without
  * them; everything else that is new is a function. */
-#define PARAMD_ABI_VERSION 3
+#define PARAMD_ABI_VERSION 4
 
 #define PARAMD_PUBLIC __attribute__((visibility("default")))
 
@@ -105,6 +105,11 @@ typedef struct paramd_worker_options {
   /* As the flags of `paramd run`. */
   int insecure;
   const char* tls_dir; /* or null */
+  /* By variable, or null. Not 0: of this one, which has two dimensions of which
+   * the second divides 262144, only those rows travel that a batch reads. The
+   * worker asks for them (PARAMD_FIND_ROWS), weights and gradients are of them
+   * (paramd_worker_rows), and other rows stay as they are. */
+  const int* sparse;
 } paramd_worker_options;
 
 typedef struct paramd_worker paramd_worker;
@@ -116,7 +121,13 @@ PARAMD_PUBLIC int paramd_worker_start(const paramd_worker_options* options,
 typedef enum paramd_work_kind {
   PARAMD_END = 0, /* The job has finished. */
   PARAMD_STEP = 1,
-  PARAMD_EVALUATE = 2
+  PARAMD_EVALUATE = 2,
+  /* Only with sparse variables: which of their rows will a step, or an evaluation
+   * (examples are of the test data then), on these examples read? There are no
+   * weights; the answer is paramd_worker_found_rows for each sparse variable, and
+   * paramd_worker_finish with any result. */
+  PARAMD_FIND_ROWS = 3,
+  PARAMD_FIND_TEST_ROWS = 4
 } paramd_work_kind;
 
 /* What the program is to compute. All that it points to is the worker's, and is
@@ -138,6 +149,20 @@ typedef struct paramd_work {
 /* Waits for the next work. PARAMD_DEADLINE_EXCEEDED: there is none yet. */
 PARAMD_PUBLIC int paramd_worker_next(paramd_worker* worker, double seconds,
                                      paramd_work* work);
+
+/* Of PARAMD_FIND_ROWS and PARAMD_FIND_TEST_ROWS: these rows of the sparse variable
+ * are read, in whatever order, as often as it likes.
+ * PARAMD_INVALID_ARGUMENT if it is not sparse or has not got them. */
+PARAMD_PUBLIC int paramd_worker_found_rows(paramd_worker* worker,
+                                           size_t variable,
+                                           const int64_t* rows,
+                                           uint64_t count);
+
+/* Of PARAMD_STEP and PARAMD_EVALUATE: which rows of the sparse variable its weights
+ * and gradients are, ascending, one behind the other. A count of 0 for another
+ * variable. Good until the work is finished. */
+PARAMD_PUBLIC int paramd_worker_rows(paramd_worker* worker, size_t variable,
+                                     const uint64_t** rows, uint64_t* count);
 
 /* The examples of a batch that this worker will likely be given soon, each said
  * once: for reading ahead. A count of 0: none is known now. Good until the next

@@ -1,5 +1,6 @@
 #include "program/program_worker.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -148,6 +149,43 @@ absl::Status ProgramWorker::Finish(const Metrics& metrics) {
   }
   exchange_.Finish(metrics);
   return absl::OkStatus();
+}
+
+size_t ProgramWorker::SparsePlace(size_t variable) const {
+  const auto& variables = options_.model.variables;
+  return std::count_if(variables.begin(), variables.begin() + variable,
+                       [](const v1::Variable& v) { return v.sparse(); });
+}
+
+absl::Status ProgramWorker::FoundRows(size_t variable,
+                                      absl::Span<const int64_t> rows) {
+  const ProgramWork* const work = exchange_.held();
+  if (work == nullptr || work->found.empty()) {
+    return absl::FailedPreconditionError("nobody asks for rows now");
+  }
+  const v1::Variable& of = options_.model.variables[variable];
+  if (!of.sparse()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable '", of.name(), "' is not sparse"));
+  }
+  for (const int64_t row : rows) {
+    if (row >= 0 && static_cast<uint64_t>(row) < of.shape(0)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "row ", row, " of variable '", of.name(), "' is read, which has ",
+        of.shape(0)));
+  }
+  std::vector<uint64_t>& found = work->found[SparsePlace(variable)];
+  found.insert(found.end(), rows.begin(), rows.end());
+  return absl::OkStatus();
+}
+
+absl::Span<const uint64_t> ProgramWorker::RowsOf(size_t variable) const {
+  const ProgramWork* const work = exchange_.held();
+  if (work == nullptr || work->rows.empty() ||
+      !options_.model.variables[variable].sparse()) {
+    return {};
+  }
+  return work->rows[SparsePlace(variable)];
 }
 
 absl::Status ProgramWorker::GradientReady(size_t variable) {

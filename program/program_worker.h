@@ -80,6 +80,13 @@ class ProgramWorker {
   // The examples of a batch that this worker will likely be given soon, for a
   // program that reads ahead; each is said once. Empty: none is known now.
   std::vector<int64_t> TakeUpcoming() { return exchange_.TakeAnnounced(); }
+  // Of work that asks for rows: these rows of the variable are read, in whatever
+  // order, as often as it likes. INVALID_ARGUMENT, with none taken, if it is not
+  // sparse or has not got them. FAILED_PRECONDITION if no such work is held.
+  absl::Status FoundRows(size_t variable, absl::Span<const int64_t> rows);
+  // Which rows of a sparse variable the weights of the work that is held are,
+  // ascending; empty: of another variable.
+  absl::Span<const uint64_t> RowsOf(size_t variable) const;
   // The gradient of this variable is final and may leave, which the first ones
   // do when together they have 1 MiB; the last ones leave with Finish. Nothing
   // if the work is no step. If it is not finite, as Finish; ABORTED also if it
@@ -118,6 +125,8 @@ class ProgramWorker {
   // What is said of work that can't be taken for this reason.
   absl::Status Refuse(const std::string& why);
   absl::Status CheckGradient(const ProgramWork& work, size_t variable);
+  // Which of the sparse variables it is. REQUIRES: it is one.
+  size_t SparsePlace(size_t variable) const;
 
   const Options options_;
   ProgramExchange exchange_;

@@ -112,6 +112,83 @@ TEST(ProgramWorkerTest, AProgramTrainsItsOwnModel) {
   EXPECT_EQ((*worker)->Close(), absl::OkStatus());
 }
 
+// A table of 16 rows of 2, of which example i reads row i modulo 16.
+ProgramWorker::Options WithTable() {
+  ProgramWorker::Options options = Line();
+  options.settings = {{"epochs", "2"}, {"optimizer.learning_rate", "1"}};
+  v1::Variable& table = options.model.variables.emplace_back();
+  table.set_name("table");
+  table.set_dtype(v1::FLOAT32);
+  table.add_shape(16);
+  table.add_shape(2);
+  table.set_sparse(true);
+  std::vector<float> initial(32);
+  for (size_t i = 0; i < initial.size(); ++i) initial[i] = static_cast<float>(i);
+  options.model.initial_values.push_back(initial);
+  return options;
+}
+
+TEST(ProgramWorkerTest, OnlyTheRowsThatABatchReadsTravel) {
+  ProgramWorker::Options options = WithTable();
+  options.model.evaluates = true;
+  options.test_examples = 3;
+  auto worker = ProgramWorker::Start(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  // How often each row was moved by 1.
+  std::vector<int> moved(16);
+  int steps = 0, evaluations = 0;
+  for (;;) {
+    const auto work = NextOf(worker->get());
+    ASSERT_TRUE(work.ok()) << work.status();
+    if (*work == nullptr) break;
+    std::vector<int64_t> reads;
+    for (const int64_t index : (*work)->indices) reads.push_back(index % 16);
+    if (!(*work)->found.empty()) {
+      EXPECT_THAT(std::string((*worker)->FoundRows(2, {16}).message()),
+                  HasSubstr("row 16 of variable 'table' is read, which has 16"));
+      EXPECT_THAT(std::string((*worker)->FoundRows(0, {0}).message()),
+                  HasSubstr("is not sparse"));
+      ASSERT_TRUE((*worker)->FoundRows(2, reads).ok());
+      ASSERT_TRUE((*worker)->Finish(Metrics()).ok());
+      continue;
+    }
+    EXPECT_TRUE((*worker)->RowsOf(0).empty());
+    const auto rows = (*worker)->RowsOf(2);
+    const absl::Span<const float> values = (*work)->weights[2];
+    ASSERT_EQ(values.size(), 2 * rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const float is = values[2 * i];
+      EXPECT_EQ(is, static_cast<float>(2 * rows[i]) -
+                        static_cast<float>(moved[rows[i]]));
+    }
+    for (const int64_t row : reads) {
+      EXPECT_EQ(std::count(rows.begin(), rows.end(), row), 1);
+    }
+    if ((*work)->kind == ProgramWork::Kind::kStep) {
+      ++steps;
+      EXPECT_EQ((*work)->gradients[2].size(), values.size());
+      FillGradients(**work, 1);
+      for (const uint64_t row : rows) ++moved[row];
+    } else {
+      ++evaluations;
+      EXPECT_THAT(rows, testing::ElementsAre(0, 1, 2));
+    }
+    ASSERT_TRUE((*worker)->Finish(MetricsOf(**work)).ok());
+  }
+  EXPECT_EQ(steps, 2 * kExamples / 8);
+  EXPECT_GE(evaluations, 1);
+  EXPECT_FALSE((*worker)->FoundRows(2, {0}).ok());  // Nobody asks.
+  EXPECT_EQ((*worker)->Close(), absl::OkStatus());
+}
+
+TEST(ProgramWorkerTest, ATableThatDoesNotFitBlocksIsRefused) {
+  ProgramWorker::Options options = WithTable();
+  options.model.variables[2].set_shape(1, 3);
+  EXPECT_THAT(
+      std::string(ProgramWorker::Start(options).status().message()),
+      HasSubstr("variable 'table': "));
+}
+
 TEST(ProgramWorkerTest, WhatIsEvaluatedIsTheTestData) {
   ProgramWorker::Options options = Line();
   options.model.evaluates = true;

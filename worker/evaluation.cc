@@ -150,7 +150,7 @@ absl::StatusOr<std::vector<std::vector<uint64_t>>> RowsReadBy(
         data.Read({.epoch = 1, .begin = begin, .end = end}, &batch));
     // Else as long as the test set.
     if (begin % (kBatch * kBatch) == 0) KeepEachOnce(&rows);
-    RETURN_IF_ERROR(model.FindRows(batch, absl::MakeSpan(rows)));
+    RETURN_IF_ERROR(model.FindTestRows(batch, absl::MakeSpan(rows)));
   }
   KeepEachOnce(&rows);
   return rows;

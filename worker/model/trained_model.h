@@ -107,6 +107,12 @@ class TrainedModel {
     return absl::OkStatus();
   }
 
+  // The same for an evaluation, on a batch of the test data.
+  virtual absl::Status FindTestRows(
+      const Batch& batch, absl::Span<std::vector<uint64_t>> rows) const {
+    return FindRows(batch, rows);
+  }
+
   // Losses and metrics alone, as the model is used, not trained: nothing is
   // dropped, running statistics count. Fails as Step does.
   virtual absl::StatusOr<Metrics> Evaluate(WeightSpans weights,

@@ -21,13 +21,20 @@ namespace paramd {
 // What the program is to compute. Weights, gradients and indices are the
 // worker's memory: good until the work is finished, and no longer.
 struct ProgramWork {
-  enum class Kind { kStep, kEvaluate };
+  // kFindRows, kFindTestRows: which rows of sparse variables a step or an
+  // evaluation on these examples reads.
+  enum class Kind { kStep, kEvaluate, kFindRows, kFindTestRows };
   Kind kind = Kind::kStep;
   // Which examples of which epoch's order; the epoch counts from 1.
   Portion range;
   // The same by their numbers in the program's data.
   absl::Span<const int64_t> indices;
   WeightSpans weights;
+  // Of each sparse variable in order, which rows the weights are.
+  RowNumbers rows;
+  // Of kFindRows and kFindTestRows: where these go, for each sparse variable in
+  // order.
+  absl::Span<std::vector<uint64_t>> found;
   // Of kStep: gradients of the sum of the examples' losses / divisor go there.
   GradientSpans gradients;
   double divisor = 1;

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "tensor/shape.h"
+
 namespace paramd {
 namespace {
 
@@ -40,6 +42,16 @@ absl::Status ProgramModel::Check(const Options& options) {
     if (ElementsOf(variable) == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("variable '", variable.name(), "' has no elements"));
+    }
+    if (!variable.sparse()) continue;
+    const absl::Status fits = CheckSparseShape(variable.shape());
+    if (!fits.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable '", variable.name(), "': ", fits.message()));
+    }
+    if (variable.untrained()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable '", variable.name(), "' is sparse and not trained"));
     }
   }
   if (names.empty()) {
@@ -76,6 +88,7 @@ absl::StatusOr<Metrics> ProgramModel::Step(WeightSpans weights,
   work.indices = *indices;
   work.weights = weights;
   work.gradients = gradients;
+  work.rows = options.rows;
   work.divisor = options.divisor;
   work.ready = &ready;
   return Compute(work);
@@ -89,8 +102,37 @@ absl::StatusOr<Metrics> ProgramModel::Compute(const ProgramWork& work) {
   return metrics;
 }
 
+absl::Status ProgramModel::FindRows(
+    const Batch& batch, absl::Span<std::vector<uint64_t>> rows) const {
+  return Find(ProgramWork::Kind::kFindRows, batch, rows);
+}
+
+absl::Status ProgramModel::FindTestRows(
+    const Batch& batch, absl::Span<std::vector<uint64_t>> rows) const {
+  return Find(ProgramWork::Kind::kFindTestRows, batch, rows);
+}
+
+absl::Status ProgramModel::Find(ProgramWork::Kind kind, const Batch& batch,
+                                absl::Span<std::vector<uint64_t>> rows) const {
+  if (rows.empty()) return absl::OkStatus();
+  ProgramWork work;
+  const auto indices = IndicesOf(batch);
+  if (!indices.ok()) return indices.status();
+  work.kind = kind;
+  work.range = batch.range;
+  work.indices = *indices;
+  work.found = rows;
+  return exchange_.Do(work).status();
+}
+
 absl::StatusOr<Metrics> ProgramModel::Evaluate(WeightSpans weights,
                                                const Batch& batch) {
+  return EvaluateRows(weights, batch, {});
+}
+
+absl::StatusOr<Metrics> ProgramModel::EvaluateRows(WeightSpans weights,
+                                                   const Batch& batch,
+                                                   RowNumbers rows) {
   ProgramWork work;
   auto indices = IndicesOf(batch);
   if (!indices.ok()) return indices.status();
@@ -98,6 +140,7 @@ absl::StatusOr<Metrics> ProgramModel::Evaluate(WeightSpans weights,
   work.range = batch.range;
   work.indices = *indices;
   work.weights = weights;
+  work.rows = rows;
   return Compute(work);
 }
 

@@ -30,7 +30,8 @@ class ProgramModel : public TrainedModel {
   };
 
   // INVALID_ARGUMENT, naming the variable: two of one name, one without a name
-  // or elements, or initial values of another number. Both outlive the model.
+  // or elements, a sparse one whose rows do not fit blocks, or initial values of
+  // another number. Both outlive the model.
   static absl::Status Check(const Options& options);
   ProgramModel(const Options* options, ProgramExchange* exchange)
       : options_(*options), exchange_(*exchange) {}
@@ -42,8 +43,16 @@ class ProgramModel : public TrainedModel {
   absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
                                const StepOptions& options,
                                GradientSpans gradients, Ready ready) override;
+  // The program says which.
+  absl::Status FindRows(const Batch& batch,
+                        absl::Span<std::vector<uint64_t>> rows) const override;
+  absl::Status FindTestRows(
+      const Batch& batch,
+      absl::Span<std::vector<uint64_t>> rows) const override;
   absl::StatusOr<Metrics> Evaluate(WeightSpans weights,
                                    const Batch& batch) override;
+  absl::StatusOr<Metrics> EvaluateRows(WeightSpans weights, const Batch& batch,
+                                       RowNumbers rows) override;
   // UNIMPLEMENTED: the program predicts by itself.
   absl::Status Predict(WeightSpans weights, const Batch& batch,
                        Batch* out) override;
@@ -56,6 +65,8 @@ class ProgramModel : public TrainedModel {
 
  private:
   absl::StatusOr<Metrics> Compute(const ProgramWork& work);
+  absl::Status Find(ProgramWork::Kind kind, const Batch& batch,
+                    absl::Span<std::vector<uint64_t>> rows) const;
 
   const Options& options_;
   ProgramExchange& exchange_;
