@@ -9,9 +9,9 @@ from typing import Any, Optional
 from paramd._errors import Error
 from paramd._version import __version__
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 
-END, STEP, EVALUATE = 0, 1, 2
+END, STEP, EVALUATE, FIND_ROWS, FIND_TEST_ROWS = range(5)
 OK, DEADLINE_EXCEEDED, ABORTED = 0, 4, 10
 
 _c_double_p = ctypes.POINTER(ctypes.c_double)
@@ -37,7 +37,8 @@ class WorkerOptions(ctypes.Structure):
                 ("variable_count", ctypes.c_size_t),
                 ("training_examples", ctypes.c_uint64),
                 ("test_examples", ctypes.c_uint64),
-                ("insecure", ctypes.c_int), ("tls_dir", ctypes.c_char_p)]
+                ("insecure", ctypes.c_int), ("tls_dir", ctypes.c_char_p),
+                ("sparse", ctypes.POINTER(ctypes.c_int))]
 
 
 class Work(ctypes.Structure):
@@ -117,6 +118,10 @@ def _open() -> Any:
     library.paramd_worker_recompute.argtypes = [worker]
     library.paramd_worker_upcoming.argtypes = [worker, ctypes.POINTER(_c_int64_p),
                                                _c_uint64_p]
+    library.paramd_worker_found_rows.argtypes = [worker, ctypes.c_size_t,
+                                                 _c_int64_p, ctypes.c_uint64]
+    library.paramd_worker_rows.argtypes = [worker, ctypes.c_size_t,
+                                           ctypes.POINTER(_c_uint64_p), _c_uint64_p]
     library.paramd_worker_finish.argtypes = [worker, ctypes.POINTER(Result)]
     library.paramd_worker_close.argtypes = [worker]
     weights = ctypes.POINTER(Weights)

@@ -28,6 +28,7 @@ class Variable(NamedTuple):
     name: str
     initial: np.ndarray  # float32, of the variable's shape
     untrained: bool = False
+    sparse: bool = False  # Only rows that a batch reads travel; two dimensions.
 
 
 class Work:
@@ -35,28 +36,44 @@ class Work:
     finished.
 
     Attributes:
-      is_step: else an evaluation, which has no gradients.
+      is_step: else an evaluation, which has no gradients, or a question.
+      asks: not what is computed, but which rows of sparse variables these examples
+        read; there are neither weights nor gradients.
+      of_test: indices are of the test data.
       epoch: from 1.
       indices: int64, numbers of examples in the training or the test data.
-      weights: float32, one array a variable.
+      weights: float32, one array a variable; of a sparse one its rows.
       gradients: float32, one array a variable, to be written: of the sum of the
         examples' losses / divisor.
+      rows: by number of a sparse variable, int64, ascending: which rows those are.
     """
-    __slots__ = ("is_step", "epoch", "indices", "weights", "gradients", "divisor")
+    __slots__ = ("is_step", "asks", "of_test", "epoch", "indices", "weights",
+                 "gradients", "rows", "divisor")
 
-    def __init__(self, work: _native.Work, shapes: "_Shapes"):
+    def __init__(self, work: _native.Work, shapes: "_Shapes",
+                 rows: "Dict[int, np.ndarray]"):
         self.is_step = work.kind == _native.STEP
+        self.asks = work.kind in (_native.FIND_ROWS, _native.FIND_TEST_ROWS)
+        self.of_test = work.kind in (_native.EVALUATE, _native.FIND_TEST_ROWS)
         self.epoch = int(work.epoch)
         self.indices = np.ctypeslib.as_array(work.indices,
                                              (work.index_count,)).copy()
-        self.weights = shapes.arrays(work.weights)
-        self.gradients = shapes.arrays(work.gradients) if self.is_step else []
+        self.rows = rows
+        self.weights = [] if self.asks else shapes.arrays(work.weights, rows)
+        self.gradients = (shapes.arrays(work.gradients, rows) if self.is_step
+                          else [])
         self.divisor = float(work.divisor)
 
     @property
     def scale(self) -> float:
         """What gradients of the mean loss of these examples are multiplied by."""
         return len(self.indices) / self.divisor
+
+
+def _rows_at(pointer: Any, rows: int, width: int) -> np.ndarray:
+    if rows == 0:  # There may be no memory.
+        return np.empty((0, width), np.float32)
+    return np.ctypeslib.as_array(pointer, (rows, width))
 
 
 class _Shapes:
@@ -67,10 +84,15 @@ class _Shapes:
         self._shapes = [variable.initial.shape for variable in variables]
         self._known: List[Dict[int, np.ndarray]] = [{} for _ in variables]
 
-    def arrays(self, pointers: Any) -> List[np.ndarray]:
+    def arrays(self, pointers: Any,
+               rows: "Dict[int, np.ndarray]") -> List[np.ndarray]:
         """One array a variable."""
         arrays = []
         for number, shape in enumerate(self._shapes):
+            if number in rows:
+                arrays.append(_rows_at(pointers[number], len(rows[number]),
+                                       shape[1]))
+                continue
             address = ctypes.cast(pointers[number], ctypes.c_void_p).value or 0
             array = self._known[number].get(address)
             if array is None:
@@ -156,6 +178,10 @@ class Session:
         options.variable_count = len(self.variables)
         options.training_examples = examples
         options.test_examples = test_examples
+        sparse = (ctypes.c_int * len(self.variables))(
+            *(int(variable.sparse) for variable in self.variables))
+        keep.append(sparse)
+        options.sparse = sparse
         return options, keep
 
     def _check_process(self) -> None:
@@ -208,8 +234,31 @@ class Session:
             if work.kind == _native.END:
                 self._ended = self._over = True
                 return None
-            self._held = Work(work, self._shapes)
+            self._held = Work(work, self._shapes, self._rows())
             return self._held
+
+    def _rows(self) -> "Dict[int, np.ndarray]":
+        """Of the work that was returned: by sparse variable."""
+        found: "Dict[int, np.ndarray]" = {}
+        for number, variable in enumerate(self.variables):
+            if not variable.sparse:
+                continue
+            rows = ctypes.POINTER(ctypes.c_uint64)()
+            count = ctypes.c_uint64()
+            self._check(_native.library().paramd_worker_rows(
+                self._worker, number, ctypes.byref(rows), ctypes.byref(count)))
+            found[number] = (np.ctypeslib.as_array(rows, (count.value,)).astype(
+                np.int64) if count.value else np.empty(0, np.int64))
+        return found
+
+    def found_rows(self, number: int, rows: np.ndarray) -> None:
+        """Of work that asks: these rows of the variable are read, in whatever order,
+        as often as it likes."""
+        with self.exclusively():
+            rows = np.ascontiguousarray(rows, np.int64).reshape(-1)
+            self._check(_native.library().paramd_worker_found_rows(
+                self._worker, number,
+                rows.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)), len(rows)))
 
     @property
     def held(self) -> Optional[Work]:

@@ -14,7 +14,8 @@ The optimizer is the servers'; the loop has none of its own.
 import contextlib
 import math
 import threading
-from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import (Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence,
+                    Tuple)
 
 import numpy as np
 import torch
@@ -24,6 +25,8 @@ from paramd import _errors, _job
 from paramd._ahead import Reader
 from paramd._session import Session, Variable, Work
 
+# From a batch's parts to the rows of a parameter that the model reads for them.
+Lookup = Callable[..., torch.Tensor]
 Evaluate = Callable[[torch.nn.Module, Any, Any], Any]
 # What is trained, and what else travels, by name.
 Picked = Tuple[List[Tuple[str, torch.Tensor]], List[Tuple[str, torch.Tensor]]]
@@ -74,6 +77,12 @@ class Worker:
       test, evaluate: a dataset, and a function of (model, x, y) that gives the mean
         loss, or (mean loss, number of labels that were met); the chief evaluates
         after epochs. Without them nothing is evaluated.
+      lookups: embeddings of which only the rows travel that a batch reads: from a
+        parameter's name to a function that gets the batch's parts, as the loop gets
+        them, and returns the rows, integers in a tensor of any shape:
+        {"users.weight": lambda user, item, y: user}. The parameter is that of an
+        nn.Embedding(..., sparse=True), whose dimension divides 262,144. Rows that
+        this worker did not look up last are not up to date in the model.
       missing_gradients: "zeros", or "error" if every parameter that is trained
         has to get a gradient in every batch; then nothing leaves before all have.
       insecure, tls_dir: as the flags of `paramd run`.
@@ -83,6 +92,7 @@ class Worker:
     def __init__(self, model: torch.nn.Module, *, optimizer: Any = None,
                  job: _job.Job = None, test: Optional[Sequence[Any]] = None,
                  evaluate: Optional[Evaluate] = None,
+                 lookups: Optional[Mapping[str, Lookup]] = None,
                  missing_gradients: str = "zeros", insecure: bool = False,
                  tls_dir: Optional[str] = None, **settings: Any):
         if (test is None) != (evaluate is None):
@@ -102,6 +112,8 @@ class Worker:
         self._trained, self._other = self._pick(model)
         if not self._trained:
             raise _errors.InvalidArgument("the model has no parameter to train")
+        self._lookups = self._by_number(lookups or {})
+        self._looked_up: Dict[bytes, Any] = {}  # Batches, by their examples.
         self._session: Optional[Session] = None
         self._given = 0  # The data set's length, once begun.
         self._finished = False
@@ -198,6 +210,19 @@ class Worker:
 
     # ---- below: of Epoch and the hooks
 
+    def _by_number(self, lookups: Mapping[str, Lookup]) -> Dict[int, Lookup]:
+        numbers = {name: number for number, (name, _) in enumerate(self._trained)}
+        for name in lookups:
+            if name not in numbers:
+                raise _errors.InvalidArgument(
+                    f"lookups names '{name}', which is no parameter that is trained; "
+                    f"those are {', '.join(numbers)}")
+            if self._trained[numbers[name]][1].dim() != 2:
+                raise _errors.InvalidArgument(
+                    f"lookups names '{name}', which has no rows: it has "
+                    f"{self._trained[numbers[name]][1].dim()} dimensions, not 2")
+        return {numbers[name]: function for name, function in lookups.items()}
+
     def _begin(self, dataset: Any, batch_size: Optional[int],
                collate: Callable[[List[Any]], Any], processes: int) -> Session:
         length = _length(dataset, "the dataset")
@@ -210,8 +235,8 @@ class Worker:
         test = _length(self._test, "test") if self._test is not None else 0
         self._given = length
         self._reader = Reader(dataset, collate, processes)
-        variables = [Variable(name, _as_numpy(tensor))
-                     for name, tensor in self._trained]
+        variables = [Variable(name, _as_numpy(tensor), sparse=n in self._lookups)
+                     for n, (name, tensor) in enumerate(self._trained)]
         variables += [Variable(name, _as_numpy(tensor), untrained=True)
                       for name, tensor in self._other]
         settings = dict(self._settings)
@@ -249,6 +274,9 @@ class Worker:
                 if work is None:
                     self._finished = True
                     return None
+                if work.asks:
+                    self._find_rows(session, work)
+                    continue
                 if not work.is_step:
                     self._do_evaluation(session, work)
                     continue
@@ -261,17 +289,39 @@ class Worker:
         """The batch, with the model as it is to be computed on."""
         assert self._reader is not None
         with session.exclusively():
-            batch = self._reader.read(work.indices)
+            batch = self._looked_up.pop(work.indices.tobytes(), None)
+            if batch is None:
+                batch = self._reader.read(work.indices)
             while (upcoming := session.upcoming()) is not None:
                 self._reader.ask(upcoming)
             self._load(work)
             return batch
 
+    def _find_rows(self, session: Session, work: Work) -> None:
+        """Says which rows the examples read. Their batch is kept: it is stepped
+        next."""
+        assert self._reader is not None
+        if work.of_test:
+            assert self._test is not None
+            batch = self._test_collate([self._test[int(i)] for i in work.indices])
+        else:
+            batch = self._reader.read(work.indices)
+            self._looked_up = {work.indices.tobytes(): batch}
+        parts = batch if isinstance(batch, (tuple, list)) else (batch,)
+        for number, lookup in self._lookups.items():
+            rows = torch.as_tensor(lookup(*parts)).detach()
+            session.found_rows(number, rows.to("cpu", torch.int64).numpy())
+        session.finish_without_examples()
+
     def _load(self, work: Work) -> None:
         with torch.no_grad():
-            for (_, tensor), weights in zip(self._trained + self._other,
-                                            work.weights):
-                tensor.copy_(torch.from_numpy(weights))
+            for number, (_, tensor) in enumerate(self._trained + self._other):
+                weights = torch.from_numpy(work.weights[number])
+                if number in work.rows:
+                    rows = torch.from_numpy(work.rows[number]).to(tensor.device)
+                    tensor[rows] = weights.to(tensor.device, tensor.dtype)
+                else:
+                    tensor.copy_(weights)
 
     def _hook_of(self, number: int) -> Callable[[torch.Tensor], None]:
         def take(parameter: torch.Tensor) -> None:
@@ -283,14 +333,36 @@ class Worker:
                 if not self._stepping:
                     return  # The program's own backward, which step adds to.
                 gradient = parameter.grad.detach()
-                if gradient.layout != torch.strided:  # Of a sparse embedding.
-                    gradient = gradient.to_dense()
-                torch.from_numpy(work.gradients[number]).copy_(gradient)
+                if number in work.rows:
+                    self._take_rows(number, gradient, work)
+                else:
+                    if gradient.layout != torch.strided:  # Of a sparse embedding.
+                        gradient = gradient.to_dense()
+                    torch.from_numpy(work.gradients[number]).copy_(gradient)
                 parameter.grad = None
                 self._has[number] = True
                 if not self._refuse_missing:
                     session.gradient_ready(number)
         return take
+
+    def _take_rows(self, number: int, gradient: torch.Tensor, work: Work) -> None:
+        """The gradient of those rows that were looked up."""
+        name = self._trained[number][0]
+        if gradient.layout == torch.strided:
+            raise _errors.InvalidArgument(
+                f"lookups names '{name}', whose gradient is of all its rows: it has "
+                "to be the weight of an nn.Embedding(..., sparse=True) alone")
+        gradient = gradient.coalesce()
+        rows = gradient.indices()[0].to("cpu").numpy()
+        places = np.searchsorted(work.rows[number], rows)
+        known = np.append(work.rows[number], -1)[places] == rows
+        if not known.all():
+            raise _errors.InvalidArgument(
+                f"the model reads row {rows[~known][0]} of '{name}', which lookups "
+                "did not name for this batch")
+        work.gradients[number].fill(0)
+        work.gradients[number][places] = gradient.values().to(
+            "cpu", torch.float32).numpy()
 
     def _fill_missing(self, work: Work) -> None:
         for number, (name, _) in enumerate(self._trained):

@@ -319,6 +319,76 @@ class TorchTest(unittest.TestCase):
             saved.append(paramd.load(self.run_dir)["weight"])
         self.assertEqual(saved[0].tolist(), saved[1].tolist())
 
+    def embedding(self, width=4):
+        """A model of a table and a layer, and the rows that a batch reads of it."""
+        torch.manual_seed(3)
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = torch.nn.Embedding(5000, width, sparse=True)
+                self.head = torch.nn.Linear(width, 3)
+
+            def forward(self, x):
+                return self.head(self.table(rows_of(x)).mean(1))
+
+        def rows_of(x, y=None):
+            return (x.abs() * 500).long().clamp(max=4999)
+
+        return Model(), rows_of
+
+    def test_rows_that_are_looked_up_are_trained_as_the_whole_table(self):
+        import paramd
+        saved = []
+        for by_rows in (False, True):
+            model, rows_of = self.embedding()
+            self.run_dir += "-rows"
+            losses = []
+            worker = self.worker(
+                model, lookups={"table.weight": rows_of} if by_rows else None,
+                test=self.data,
+                evaluate=lambda model, x, y: losses.append(
+                    F.cross_entropy(model(x), y).item()) or losses[-1])
+            for epoch in worker.epochs(2):
+                for x, y in epoch.batches(self.data, 16):
+                    worker.step(F.cross_entropy(model(x), y))
+            checkpoint = paramd.load(self.run_dir)
+            saved.append((checkpoint["table.weight"].tolist(),
+                          checkpoint["head.weight"].tolist(), losses[-1]))
+        self.assertEqual(saved[0], saved[1])
+
+    def test_rows_that_nobody_named_are_refused(self):
+        import paramd
+        model, rows_of = self.embedding()
+        worker = self.worker(model,
+                             lookups={"table.weight": lambda x, y: rows_of(x)[:, :2]})
+        epochs = worker.epochs(1)
+        x, y = next(next(epochs).batches(self.data, 16))
+        with self.assertRaisesRegex(paramd.InvalidArgument,
+                                    "of 'table.weight', which lookups did not name"):
+            worker.step(F.cross_entropy(model(x), y))
+        worker.close()
+
+    def test_what_cannot_be_looked_up_is_refused_by_name(self):
+        import paramd
+        model, rows_of = self.embedding()
+        with self.assertRaisesRegex(paramd.InvalidArgument, "names 'tabel.weight'"):
+            self.worker(model, lookups={"tabel.weight": rows_of})
+        with self.assertRaisesRegex(paramd.InvalidArgument, "1 dimensions, not 2"):
+            self.worker(model, lookups={"head.bias": rows_of})
+        model, rows_of = self.embedding(width=3)
+        epoch = next(self.worker(model, lookups={"table.weight": rows_of}).epochs(1))
+        with self.assertRaisesRegex(paramd.InvalidArgument, "'table.weight'.*262144"):
+            next(epoch.batches(self.data, 16))
+        model, rows_of = self.embedding()
+        model.table.sparse = False
+        worker = self.worker(model, lookups={"table.weight": rows_of})
+        epochs = worker.epochs(1)
+        x, y = next(next(epochs).batches(self.data, 16))
+        with self.assertRaisesRegex(paramd.InvalidArgument, "sparse=True"):
+            worker.step(F.cross_entropy(model(x), y))
+        worker.close()
+
     def test_what_has_no_numbers_is_refused_in_a_sentence(self):
         import paramd
 
