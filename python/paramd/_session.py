@@ -73,7 +73,8 @@ class Work:
 def _rows_at(pointer: Any, rows: int, width: int) -> np.ndarray:
     if rows == 0:  # There may be no memory.
         return np.empty((0, width), np.float32)
-    return np.ctypeslib.as_array(pointer, (rows, width))
+    array: np.ndarray = np.ctypeslib.as_array(pointer, (rows, width))
+    return array
 
 
 class _Shapes:
