@@ -33,16 +33,23 @@ v1::Configuration MakeConfiguration() {
   v1::Variable& n = *layout.add_variables();
   n.set_name("n");
   n.set_untrained(true);
-  for (uint32_t variable = 0; variable < 2; ++variable) {
+  v1::Variable& keyed = *layout.add_variables();
+  keyed.set_name("keyed");
+  keyed.add_shape(4);
+  keyed.add_shape(2);
+  keyed.set_sparse(true);
+  keyed.set_keyed(true);
+  constexpr uint64_t kRows[] = {2, 1, 4};
+  for (uint32_t variable = 0; variable < 3; ++variable) {
     v1::Slice& slice = *layout.add_slices();
     slice.set_variable(variable);
-    slice.set_row_end(variable == 0 ? 2 : 1);
+    slice.set_row_end(kRows[variable]);
   }
   return configuration;
 }
 
 // One process that is the chief and the one server: "w" is {5, 6} in a 2 x 1,
-// "n" one number that is not trained, 5.
+// "n" one number that is not trained, 5, and "keyed" has its rows by key.
 class ClusterTest : public testing::Test {
  protected:
   ClusterTest()
@@ -109,7 +116,7 @@ class ClusterTest : public testing::Test {
 TEST_F(ClusterTest, VariablesHaveNamesAndShapes) {
   const auto variables = Running().Variables();
   ASSERT_TRUE(variables.ok()) << variables.message;
-  ASSERT_EQ(variables.value.size(), 2u);
+  ASSERT_EQ(variables.value.size(), 3u);
   EXPECT_EQ(variables.value[0].name, "w");
   EXPECT_THAT(variables.value[0].shape, ElementsAre(2, 1));
   EXPECT_TRUE(variables.value[0].trainable);
@@ -126,7 +133,9 @@ TEST_F(ClusterTest, WeightsComeInTheOrderInWhichTheyAreNamed) {
   EXPECT_THAT(weights.value.tensors[1].values, ElementsAre(5, 6));
   EXPECT_EQ(weights.value.least_step, 3u);
   EXPECT_EQ(weights.value.most_step, 4u);
-  EXPECT_EQ(Running().Pull().value.tensors.size(), 2u) << "no name: all";
+  EXPECT_EQ(Running().Pull().value.tensors.size(), 2u)
+      << "no name: all but rows by key";
+  EXPECT_EQ(Running().Pull({"keyed"}).code, Cluster::Code::kInvalidArgument);
 }
 
 TEST_F(ClusterTest, AVariableThatIsNotThereIsNamed) {

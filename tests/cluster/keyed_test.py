@@ -109,14 +109,22 @@ class KeyedTest(unittest.TestCase):
                 self.assert_same(by_key(over_grpc), alone, f"{servers} servers")
 
     def test_who_is_ignored_gets_no_row(self):
-        settings = job(capacity=1024)
-        settings["model"]["layers"][0]["embedding"]["when_full"] = "ignore"
-        run = self.train(settings, "local", "--workers=1", "--servers=1")
-        kept = rows_of(run.tensors())
-        self.assertEqual(len(kept), 1024)
-        first = self.train(job(examples=160), "run").tensors()
-        self.assertTrue(set(rows_of(first)) <= set(kept),
-                        "keys of the first examples keep their rows")
+        def keys(examples, when_full):
+            settings = job(capacity=1024, examples=examples)
+            table = settings["model"]["layers"][0]["embedding"]
+            table["when_full"] = when_full
+            settings["input"]["stages"] = [{"prefetch": 2}]  # In order.
+            run = self.train(settings, "local", "--workers=1", "--servers=1")
+            return set(rows_of(run.tensors()))
+
+        first = keys(160, "ignore")  # Fewer than there are rows.
+        self.assertLess(len(first), 1024)
+        self.assertEqual(first, keys(160, "evict"))
+        ignoring = keys(640, "ignore")
+        evicting = keys(640, "evict")
+        self.assertEqual((len(ignoring), len(evicting)), (1024, 1024))
+        self.assertTrue(first <= ignoring, "who came first keeps its row")
+        self.assertLess(len(first & evicting), len(first) / 10)
 
     def test_promise6_sync_workers_give_what_one_that_accumulates_gives(self):
         settings = job(staleness="sync")

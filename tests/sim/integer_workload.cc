@@ -65,7 +65,7 @@ IntegerJob::Keys KeysOf(uint64_t seed) {
   constexpr IntegerJob::Keys kKinds[] = {IntegerJob::Keys::kEvict,
                                          IntegerJob::Keys::kFit,
                                          IntegerJob::Keys::kIgnore};
-  return kKinds[seed / 10 % 3];
+  return kKinds[RandomStream(StableHash("kind of keys", seed)).Below(3)];
 }
 
 IntegerJob::Options JobOptions(uint64_t seed) {

@@ -90,6 +90,7 @@ class StorageTest : public ::testing::Test {
       tensor->set_name(part == 0 ? "w[0:2]" : "w[2:3]");
       tensor->add_shape(part == 0 ? 2 : 1);
       tensor->add_shape(2);
+      tensor->set_dtype(v1::FLOAT32);
       tensor->set_bytes(part == 0 ? 16 : 8);
       v1::SavedSlice* slice = file->add_slices();
       slice->set_variable("w");
