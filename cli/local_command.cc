@@ -52,8 +52,7 @@ absl::StatusOr<std::string> ChooseRunDirectory(const v1::JobConfig& job,
                                                bool resume) {
   std::string run_dir = job.run_dir();
   if (!run_dir.empty()) {
-    const bool has_backup =
-        StateDirectory(job) != run_dir && HoldsARun(StateDirectory(job));
+    const bool has_backup = !job.backup_and_restore().directory().empty();
     RETURN_IF_ERROR(UseRunDirectory(run_dir, resume || has_backup));
   } else {
     ASSIGN_OR_RETURN(run_dir, resume ? NewestRunDirectory("runs", job.name())

@@ -225,7 +225,10 @@ void Process::RemoveBackup() const {
   const absl::Status moved =
       TakeOutOfBackup(backup.directory(), job_.config.run_dir());
   if (!moved.ok()) {
-    Log(LogLevel::kWarning, "the backup stays", {{"why", moved.message()}});
+    Log(LogLevel::kWarning,
+        "the backup stays, with the last checkpoint, which result.json expects "
+        "in run_dir; the next start tries again",
+        {{"backup", backup.directory()}, {"why", moved.message()}});
   }
 }
 

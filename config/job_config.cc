@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 #include "config/cluster_sources.h"
 #include "config/consistency.h"
@@ -196,7 +197,8 @@ void CheckBackup(
                              absl::string_view sentence)>& add) {
   const std::string& directory = config.backup_and_restore().directory();
   if (directory.empty()) return;
-  if (directory == config.run_dir()) {
+  if (absl::StripSuffix(directory, "/") ==
+      absl::StripSuffix(config.run_dir(), "/")) {
     add("backup_and_restore.directory",
         "is run_dir, which keeps what comes out of the run; name another "
         "directory");

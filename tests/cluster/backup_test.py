@@ -153,6 +153,25 @@ class BackupTest(unittest.TestCase):
         self.assertIn("goes on in its own directory", longer.output)
         self.assertFalse(os.path.exists(self.backup))
 
+    def test_a_cluster_that_has_no_backup_yet_begins_anew(self):
+        os.makedirs(os.path.join(self.run_dir, "logs"))
+        self.train(ONE_PS, "--epochs=1")
+        self.train(ONE_PS, "--epochs=2")
+        self.assertFalse(os.path.exists(self.backup))
+
+    def test_a_backup_that_cannot_be_moved_stays(self):
+        in_the_way = os.path.join(self.run_dir, "checkpoints")
+        os.makedirs(self.run_dir)
+        with open(in_the_way, "w", encoding="utf-8"):
+            pass
+        run = self.train(ONE_DEVICE)
+        self.assertIn("the backup stays", run.output)
+        self.assertEqual(len(paramd.checkpoints(self.backup)), 1)
+        os.remove(in_the_way)
+        self.train(ONE_DEVICE)
+        self.assertTrue(os.path.isdir(self.result()["checkpoint_path"]))
+        self.assertFalse(os.path.exists(self.backup))
+
     def test_a_backup_that_stays_goes_on_for_more_epochs(self):
         self.write_job({"directory": self.backup, "delete_at_success": False})
         self.train(ONE_DEVICE)
