@@ -201,6 +201,27 @@ class BackupTest(unittest.TestCase):
         self.assertIn("no checkpoint in", output)
         self.assertIn(newest, output)
 
+    def test_a_backup_that_is_not_mounted_is_waited_for(self):
+        longer = f"--epochs={MANY_EPOCHS}"
+        self.kill_with_a_backup(ONE_DEVICE, longer)
+        elsewhere = self.backup + ".not_mounted"
+        os.rename(self.backup, elsewhere)
+        self.assertIn("is it mounted", self.refused(138, longer))
+        shutil.rmtree(self.backup)
+        os.rename(elsewhere, self.backup)
+        self.train(ONE_DEVICE, longer)
+
+    def test_an_evaluator_needs_a_backup_that_stays(self):
+        ps, worker, evaluator = paramd.draw_addresses(3)
+        run = paramd.Run(
+            "run", "--job", self.job, f"--run_dir={self.run_dir}",
+            environment={"TF_CONFIG": json.dumps({
+                "cluster": {"ps": [ps], "worker": [worker],
+                            "evaluator": [evaluator]},
+                "task": {"type": "evaluator", "index": 0}})})
+        self.assertEqual(run.wait(), 2, run.output)
+        self.assertIn("delete_at_success: would take", run.output)
+
     def test_a_directory_that_cannot_be_used_is_named(self):
         with open(self.backup, "w", encoding="utf-8"):
             pass
