@@ -47,17 +47,20 @@ struct LocalOptions {
 
 // Where this run writes: what the job says, or the next free directory below
 // runs/, or with --resume the newest one there. ALREADY_EXISTS if it is running.
+// One with a backup goes on by itself.
 absl::StatusOr<std::string> ChooseRunDirectory(const v1::JobConfig& job,
                                                bool resume) {
   std::string run_dir = job.run_dir();
   if (!run_dir.empty()) {
-    RETURN_IF_ERROR(UseRunDirectory(run_dir, resume));
+    const bool has_backup = !job.backup_and_restore().directory().empty();
+    RETURN_IF_ERROR(UseRunDirectory(run_dir, resume || has_backup));
   } else {
     ASSIGN_OR_RETURN(run_dir, resume ? NewestRunDirectory("runs", job.name())
                                      : MakeRunDirectory("runs", job.name()));
   }
   // Before anything of the other's is written over, its logs for one.
-  RETURN_IF_ERROR(ChiefLease::CheckFree(run_dir));
+  RETURN_IF_ERROR(ChiefLease::CheckFree(
+      StateDirectory(job).empty() ? run_dir : StateDirectory(job)));
   return run_dir;
 }
 

@@ -93,7 +93,7 @@ absl::Status Mirrors::CopyRun(size_t k, LoadedJob* job) const {
   fs::remove_all(directory, error);  // Of a process that was killed.
   RETURN_IF_ERROR(UseRunDirectory(directory, /*may_hold_a_run=*/true));
   RETURN_IF_ERROR(
-      LinkTree(CoordinatorProcess::LogDirectory(job_.config.run_dir()),
+      LinkTree(CoordinatorProcess::LogDirectory(StateDirectory(job_.config)),
                CoordinatorProcess::LogDirectory(directory)));
   RETURN_IF_ERROR(LinkTree(checkpoints, directory + "/checkpoints"));
   *job = job_;
@@ -102,6 +102,7 @@ absl::Status Mirrors::CopyRun(size_t k, LoadedJob* job) const {
   config.mutable_checkpoint()->set_directory(directory + "/checkpoints");
   config.mutable_checkpoint()->set_every_steps(0);
   config.mutable_checkpoint()->set_every_seconds(0);
+  config.mutable_backup_and_restore()->clear_directory();
   config.mutable_summary()->set_directory(directory + "/summaries");
   config.mutable_summary()->set_every_steps(kNever);
   return absl::OkStatus();

@@ -119,6 +119,35 @@ absl::Status SettleRunDirectory(PreparedProcess* prepared) {
   return absl::OkStatus();
 }
 
+// What a run that has none has in its own directory, since it has finished or
+// began without a backup, it goes on with there.
+absl::Status SettleBackup(PreparedProcess* prepared) {
+  v1::JobConfig& job = prepared->job.config;
+  v1::BackupAndRestoreConfig& backup = *job.mutable_backup_and_restore();
+  if (backup.directory().empty()) return absl::OkStatus();
+  if (prepared->role.evaluator.has_value() && backup.delete_at_success()) {
+    return absl::InvalidArgumentError(
+        "backup_and_restore.delete_at_success: would take the last checkpoint "
+        "from the evaluator; give false");
+  }
+  if (!prepared->role.is_chief() || !HoldsARun(job.run_dir())) {
+    return absl::OkStatus();
+  }
+  if (HoldsARun(backup.directory())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "backup_and_restore.directory: '", backup.directory(),
+        "' has the backup of a run, and run_dir '", job.run_dir(),
+        "' holds a run too; give another run_dir to go on from the backup, or "
+        "another directory"));
+  }
+  Log(LogLevel::kInfo, "the run goes on in its own directory, without a backup",
+      {{"run_dir", job.run_dir()}});
+  backup.clear_directory();
+  job.mutable_checkpoint()->clear_directory();
+  SetRunDirectory(std::string(job.run_dir()), &job);
+  return absl::OkStatus();
+}
+
 // In the run's directory, which processes other than the chief may lack.
 std::string OperatorSocketOf(const PreparedProcess& prepared) {
   const std::string& run_dir = prepared.job.config.run_dir();
@@ -254,7 +283,9 @@ absl::Status LogRecovered(const PreparedProcess& prepared) {
   const std::string& run_dir = prepared.job.config.run_dir();
   ASSIGN_OR_RETURN(
       const std::vector<v1::LogEntry> entries,
-      DirectoryLog(CoordinatorProcess::LogDirectory(run_dir)).ReadAll());
+      DirectoryLog(
+          CoordinatorProcess::LogDirectory(StateDirectory(prepared.job.config)))
+          .ReadAll());
   bool finished = false;
   for (const v1::LogEntry& entry : entries) {
     // One that went on for more epochs is not, any more.
@@ -288,6 +319,7 @@ absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
       RoleIn(prepared->cluster, prepared->job.config, options));
   LogStart(*prepared);
   RETURN_IF_ERROR(SettleRunDirectory(prepared));
+  RETURN_IF_ERROR(SettleBackup(prepared));
   const v1::JobConfig& config = prepared->job.config;
   Membership membership;
   if (config.strategy() == v1::JobConfig::MIRRORED && ReplicasOf(config) > 1) {

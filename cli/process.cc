@@ -18,6 +18,7 @@
 #include "cli/run_directory.h"
 #include "config/strategy.h"
 #include "coordinator/chief_lease.h"
+#include "coordinator/finished_backup.h"
 #include "server/core/optimizer_kernels.h"
 
 namespace paramd {
@@ -126,6 +127,7 @@ absl::Status Process::CreateWorker(const ModelFactory& models) {
 absl::Status Process::CreateCoordinator() {
   // What is wrong with it the coordinator says.
   UseRunDirectory(job_.config.run_dir(), /*may_hold_a_run=*/true).IgnoreError();
+  UseRunDirectory(StateDirectory(job_.config), true).IgnoreError();
   Coordinator::Options options;
   options.job = job_.config;
   options.job_digest = job_.digest;
@@ -143,6 +145,8 @@ absl::Status Process::CreateCoordinator() {
   paths.run_directory = job_.config.run_dir();
   paths.checkpoint_directory = job_.config.checkpoint().directory();
   paths.summary_directory = job_.config.summary().directory();
+  paths.state_directory = StateDirectory(job_.config);
+  paths.moves_at_success = job_.config.backup_and_restore().delete_at_success();
   ChiefLease::Options chief;
   chief.host = HostName();
   chief.pid = static_cast<uint32_t>(getpid());
@@ -211,7 +215,21 @@ absl::Status Process::RunParts(Runtime* runtime) {
       [runtime](absl::Status status) { runtime->Stop(std::move(status)); });
   absl::Status status = runtime->Run();
   coordinator_->lease()->LetGo();
+  if (status.ok()) RemoveBackup();
   return status;
+}
+
+void Process::RemoveBackup() const {
+  const v1::BackupAndRestoreConfig& backup = job_.config.backup_and_restore();
+  if (backup.directory().empty() || !backup.delete_at_success()) return;
+  const absl::Status moved =
+      TakeOutOfBackup(backup.directory(), job_.config.run_dir());
+  if (!moved.ok()) {
+    Log(LogLevel::kWarning,
+        "the backup stays, with the last checkpoint, which result.json expects "
+        "in run_dir; the next start tries again",
+        {{"backup", backup.directory()}, {"why", moved.message()}});
+  }
 }
 
 void Process::CreateServer(Runtime* runtime) {

@@ -76,6 +76,8 @@ class Process {
   void CreateServer(Runtime* runtime);
   absl::Status RunParts(Runtime* runtime);
   void WriteTrace() const;
+  // Of a job that has finished.
+  void RemoveBackup() const;
 
   const ProcessRole role_;
   const LoadedJob job_;

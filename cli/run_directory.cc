@@ -104,6 +104,11 @@ absl::Status UseRunDirectory(absl::string_view path, bool may_hold_a_run) {
   return absl::OkStatus();
 }
 
+bool HoldsARun(absl::string_view path) {
+  std::error_code error;
+  return fs::is_directory(ToPath(path) / "configuration", error);
+}
+
 std::string PathFromRoot(absl::string_view path) {
   std::error_code error;
   const fs::path absolute = fs::absolute(ToPath(path), error);

@@ -24,6 +24,9 @@ absl::StatusOr<std::string> NewestRunDirectory(absl::string_view root,
 // something already and `may_hold_a_run` is false.
 absl::Status UseRunDirectory(absl::string_view path, bool may_hold_a_run);
 
+// Whether a run has its configuration log in this directory.
+bool HoldsARun(absl::string_view path);
+
 // `path` from the root on, by the working directory. Not resolved further.
 std::string PathFromRoot(absl::string_view path);
 

@@ -71,6 +71,14 @@ TEST_F(RunDirectoryTest, ARunIsItsUsersAloneUnlessItsDirectoryIsThere) {
   EXPECT_EQ(mode(root_ + "/open"), perms::all);
 }
 
+TEST_F(RunDirectoryTest, ARunIsWhereItsConfigurationLogIs) {
+  EXPECT_FALSE(HoldsARun(root_ + "/none"));
+  std::filesystem::create_directories(root_ + "/run/checkpoints");
+  EXPECT_FALSE(HoldsARun(root_ + "/run"));
+  std::filesystem::create_directories(root_ + "/run/configuration");
+  EXPECT_TRUE(HoldsARun(root_ + "/run"));
+}
+
 TEST_F(RunDirectoryTest, PathsAreShownFromTheWorkingDirectory) {
   EXPECT_EQ(ShortPath(PathFromRoot("runs/job-1")), "runs/job-1");
   EXPECT_EQ(ShortPath("/nowhere/job-1"), "/nowhere/job-1");

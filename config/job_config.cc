@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 #include "config/cluster_sources.h"
 #include "config/consistency.h"
@@ -189,6 +190,45 @@ void CheckCheckpoints(
   }
 }
 
+// Adds what does not go with a backup.
+void CheckBackup(
+    const v1::JobConfig& config, const SettingReader& reader,
+    const std::function<void(const std::string& path,
+                             absl::string_view sentence)>& add) {
+  const std::string& directory = config.backup_and_restore().directory();
+  if (directory.empty()) return;
+  if (absl::StripSuffix(directory, "/") ==
+      absl::StripSuffix(config.run_dir(), "/")) {
+    add("backup_and_restore.directory",
+        "is run_dir, which keeps what comes out of the run; name another "
+        "directory");
+  }
+  for (const char* setting :
+       {"directory", "every_steps", "every_seconds", "keep", "keep_every_steps",
+        "keep_every_hours", "keep_best"}) {
+    const std::string path = absl::StrCat("checkpoint.", setting);
+    if (KindOf(reader.PlaceOf(path)) == OriginKind::kDefault) continue;
+    add(path,
+        "makes no sense together with backup_and_restore, which is one "
+        "checkpoint in a directory of its own; leave one of them out: a run "
+        "goes on from checkpoints in its run_dir too");
+  }
+}
+
+// A backup is the newest checkpoint of a run whose state lies with it.
+void SettleBackup(v1::JobConfig* config, Origins* origins) {
+  const v1::BackupAndRestoreConfig& backup = config->backup_and_restore();
+  if (backup.directory().empty()) return;
+  v1::CheckpointConfig* const checkpoint = config->mutable_checkpoint();
+  checkpoint->set_directory(absl::StrCat(backup.directory(), "/checkpoints"));
+  checkpoint->set_every_steps(backup.every_steps());
+  checkpoint->set_keep(1);
+  for (const char* setting : {"directory", "every_steps", "keep"}) {
+    (*origins)[absl::StrCat("checkpoint.", setting)] =
+        OriginOf(*origins, "backup_and_restore.directory");
+  }
+}
+
 // Adds what the settings about the input say wrongly.
 void CheckInput(
     const v1::InputConfig& config,
@@ -240,6 +280,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
     add("batch_per_replica", "follows from global_batch; give one of them");
   }
   CheckCheckpoints(config.checkpoint(), add);
+  CheckBackup(config, reader, add);
   if (config.has_input() && !mistakes->HasAt("input")) {
     CheckInput(config.input(), add);
   }
@@ -294,6 +335,7 @@ absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources) {
     CheckInputFiles(job.config, job.origins, &mistakes);
   }
   if (!mistakes.empty()) return mistakes.ToStatus();
+  SettleBackup(&job.config, &job.origins);
   if (!job.config.run_dir().empty()) {
     const bool is_derived = job.config.checkpoint().directory().empty();
     SetRunDirectory(job.config.run_dir(), &job.config);
@@ -304,6 +346,11 @@ absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources) {
   job.job_wide_text = JobWideText(job.config);
   job.digest = Digest(job.job_wide_text);
   return job;
+}
+
+std::string StateDirectory(const v1::JobConfig& config) {
+  const std::string& backup = config.backup_and_restore().directory();
+  return backup.empty() ? config.run_dir() : backup;
 }
 
 void SetRunDirectory(absl::string_view run_dir, v1::JobConfig* config) {

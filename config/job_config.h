@@ -47,6 +47,10 @@ struct LoadedJob {
 // read is one of them.
 absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources);
 
+// From where a run goes on when it is started again: its backup's directory, or
+// `run_dir`. There is its configuration log.
+std::string StateDirectory(const v1::JobConfig& config);
+
 // Sets where a run writes: `run_dir`, and its checkpoints below it unless the
 // job names another directory for them.
 void SetRunDirectory(absl::string_view run_dir, v1::JobConfig* config);

@@ -184,6 +184,50 @@ TEST(JobConfigTest, MissingInputIsOneOfTheMistakesIfItIsAskedFor) {
   EXPECT_THAT(MessageOf(sources), HasSubstr("model.loss: is missing"));
 }
 
+TEST(JobConfigTest, ABackupIsOneCheckpointInItsDirectory) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"backup_and_restore.directory", "/shared/backup"},
+                      {"backup_and_restore.every_steps", "50"},
+                      {"run_dir", "/runs/1"}};
+  const auto job = LoadJob(sources);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->config.checkpoint().directory(), "/shared/backup/checkpoints");
+  EXPECT_EQ(job->config.checkpoint().every_steps(), 50);
+  EXPECT_EQ(job->config.checkpoint().keep(), 1);
+  EXPECT_EQ(StateDirectory(job->config), "/shared/backup");
+  EXPECT_EQ(KindOf(OriginOf(job->origins, "checkpoint.directory")),
+            OriginKind::kFlag);
+}
+
+TEST(JobConfigTest, WithoutABackupARunGoesOnFromItsOwnDirectory) {
+  JobSources sources = From(kJob);
+  sources.settings = {{"backup_and_restore.every_steps", "50"},
+                      {"run_dir", "/runs/1"}};
+  const auto job = LoadJob(sources);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(StateDirectory(job->config), "/runs/1");
+  EXPECT_EQ(job->config.checkpoint().every_steps(), 0);
+}
+
+TEST(JobConfigTest, ABackupAndCheckpointsExcludeEachOther) {
+  for (const char* setting :
+       {"directory", "every_steps", "every_seconds", "keep", "keep_every_steps",
+        "keep_every_hours", "keep_best"}) {
+    JobSources sources = From(kJob);
+    const std::string path = absl::StrCat("checkpoint.", setting);
+    sources.settings = {{"backup_and_restore.directory", "/shared/backup"},
+                        {path, "7"}};
+    EXPECT_THAT(MessageOf(sources),
+                HasSubstr(absl::StrCat(path, ": makes no sense together with "
+                                             "backup_and_restore")));
+  }
+  JobSources sources = From(kJob);
+  sources.settings = {{"backup_and_restore.directory", "/shared/backup"},
+                      {"run_dir", "/shared/backup"}};
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("backup_and_restore.directory: is run_dir"));
+}
+
 TEST(JobConfigTest, SettingsOfSyncModeNeedIt) {
   JobSources sources = From(kJob);
   sources.settings = {{"backup_workers", "1"}, {"accumulate", "2"}};

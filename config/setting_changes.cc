@@ -49,6 +49,11 @@ bool FollowsFromStrategy(absl::string_view path) {
          path == "backup_workers";
 }
 
+// As for checkpoints: when a backup is made is no matter of what is trained.
+bool IsOfBackup(absl::string_view path) {
+  return absl::StartsWith(path, "backup_and_restore.");
+}
+
 }  // namespace
 
 std::vector<std::string> RecordedSettings(const v1::JobConfig& config) {
@@ -74,7 +79,7 @@ SettingChanges ChangesSince(const std::vector<std::string>& recorded,
   const bool other_model = !job.checkpoint().allow_missing().empty();
   const bool other_strategy = IsOtherStrategy(before, job);
   const auto add = [&](const Difference& difference, bool may_change) {
-    const bool may = may_change ||
+    const bool may = may_change || IsOfBackup(difference.name) ||
                      (other_strategy && FollowsFromStrategy(difference.name)) ||
                      (other_model && absl::StartsWith(
                                                        difference.name,

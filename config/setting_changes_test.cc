@@ -43,6 +43,18 @@ TEST(SettingChangesTest, EpochsRateScheduleAndCheckpointsMayChange) {
             "checkpoint.every_steps is 50, was 100");
 }
 
+TEST(SettingChangesTest, WhenABackupIsMadeMayChange) {
+  v1::JobConfig job = Job();
+  job.mutable_backup_and_restore()->set_directory("/shared/backup");
+  job.mutable_backup_and_restore()->set_every_steps(50);
+  job.mutable_backup_and_restore()->set_delete_at_success(false);
+  const SettingChanges changes = ChangesSince(RecordedSettings(Job()), job);
+  EXPECT_THAT(changes.may_not, IsEmpty());
+  EXPECT_EQ(ChangesText(changes.may),
+            "backup_and_restore.every_steps is 50, was not there; "
+            "backup_and_restore.delete_at_success is false, was not there");
+}
+
 TEST(SettingChangesTest, WhatMakesAnotherJobIsNamedWithBothValues) {
   v1::JobConfig job = Job();
   job.set_seed(7);

@@ -70,6 +70,14 @@ absl::StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Create(
   absolute.summary_directory =
       paths.summary_directory.empty() ? SummaryDirectory(absolute.run_directory)
                                       : paths.summary_directory;
+  absolute.state_directory = absolute.run_directory;
+  if (!paths.state_directory.empty()) {
+    ASSIGN_OR_RETURN(absolute.state_directory,
+                     AbsolutePath(paths.state_directory));
+  }
+  absolute.moves_at_success =
+      paths.moves_at_success &&
+      absolute.state_directory != absolute.run_directory;
   RETURN_IF_ERROR(CheckWritable(absolute.run_directory));
   // One that had checkpoints is not made anew.
   if (!IsDirectory(absolute.checkpoint_directory)) {
@@ -77,8 +85,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Create(
         CommittedNote(absolute.run_directory)
             .CheckNoneIsMissing(absolute.checkpoint_directory));
   }
+  RETURN_IF_ERROR(CheckWritable(absolute.state_directory));
   RETURN_IF_ERROR(CheckWritable(absolute.checkpoint_directory));
-  chief.run_directory = absolute.run_directory;
+  chief.run_directory = absolute.state_directory;
   ASSIGN_OR_RETURN(auto lease, ChiefLease::Take(chief));
   std::unique_ptr<CoordinatorProcess> process(
       new CoordinatorProcess(options, absolute));
@@ -90,7 +99,7 @@ CoordinatorProcess::CoordinatorProcess(const Coordinator::Options& options,
                                        const Paths& paths)
     : paths_(paths),
       core_(options),
-      log_(LogDirectory(paths.run_directory)),
+      log_(LogDirectory(paths.state_directory)),
       checkpoints_(paths.checkpoint_directory, options.nonce_seed),
       committed_(paths.run_directory),
       summaries_(paths.summary_directory),
@@ -98,8 +107,8 @@ CoordinatorProcess::CoordinatorProcess(const Coordinator::Options& options,
       summarizing_("summaries"),
       reading_("restore") {}
 
-std::string CoordinatorProcess::LogDirectory(const std::string& run_directory) {
-  return absl::StrCat(run_directory, "/configuration");
+std::string CoordinatorProcess::LogDirectory(const std::string& state_directory) {
+  return absl::StrCat(state_directory, "/configuration");
 }
 
 std::string CoordinatorProcess::SummaryDirectory(
@@ -237,7 +246,13 @@ IoResult CoordinatorProcess::Read(const v1::ReadForServer& request) {
 }
 
 absl::Status CoordinatorProcess::WriteResult(
-    const v1::WriteResult& result) const {
+    v1::WriteResult result) const {
+  if (paths_.moves_at_success && !result.checkpoint_path().empty()) {
+    const std::string& path = result.checkpoint_path();
+    result.set_checkpoint_path(
+        absl::StrCat(paths_.run_directory, "/checkpoints/",
+                     absl::string_view(path).substr(path.rfind('/') + 1)));
+  }
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
   options.preserve_proto_field_names = true;

@@ -36,6 +36,9 @@ namespace paramd {
 //   summaries/               event files, see coordinator/summary
 //   result.json              v1::WriteResult, when the job has ended
 //
+// With a backup, configuration/ and checkpoints/ lie there until the job has
+// finished (finished_backup.h).
+//
 // Thread safety: Create and AddTo on one thread, before the runtime runs; then
 // only the storage thread touches the log and the directory, only the
 // summarizing one the event files, and only the reading one the readers.
@@ -46,6 +49,8 @@ class CoordinatorProcess {
     std::string run_directory;
     std::string checkpoint_directory;  // Empty: checkpoints/ in the run's.
     std::string summary_directory;     // Empty: summaries/ in the run's.
+    std::string state_directory;       // Of configuration/. Empty: the run's.
+    bool moves_at_success = false;     // What it has then moves to the run's.
   };
 
   // An error, naming the directory, if one of them can't be made or written.
@@ -59,8 +64,8 @@ class CoordinatorProcess {
   // another one takes over.
   ChiefLease* lease() { return lease_.get(); }
 
-  // Where the configuration log of a run lies.
-  static std::string LogDirectory(const std::string& run_directory);
+  // Where the configuration log of a run lies, by its StateDirectory.
+  static std::string LogDirectory(const std::string& state_directory);
 
   // Where the chief's summaries lie if the job does not say.
   static std::string SummaryDirectory(const std::string& run_directory);
@@ -79,7 +84,7 @@ class CoordinatorProcess {
   template <typename Request, typename Work>
   void HandleCheckpoints(Runtime* runtime, Work work);
   IoResult Read(const v1::ReadForServer& request);
-  absl::Status WriteResult(const v1::WriteResult& result) const;
+  absl::Status WriteResult(v1::WriteResult result) const;
   // Makes requests of type `Request` answered by `work` on `thread`.
   template <typename Request, typename Work>
   void Handle(Runtime* runtime, WorkerThread* thread, Work work);

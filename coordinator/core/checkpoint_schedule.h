@@ -8,25 +8,31 @@
 
 namespace paramd {
 
-// When the next checkpoint is to be taken, by steps and by time.
+// When the next checkpoint is to be taken, by steps and by time; of a backup by
+// steps or epochs.
 //
 // Not thread-safe: a part of the coordinator's core.
 class CheckpointSchedule {
  public:
-  explicit CheckpointSchedule(const v1::CheckpointConfig& config)
-      : config_(config) {}
+  explicit CheckpointSchedule(const v1::JobConfig& job)
+      : config_(job.checkpoint()), every_epochs_(EpochsOfBackup(job)) {}
 
-  // One is opened at this step, or the job begins to run.
-  void Begin(uint64_t step, Time now) {
+  // One is opened at this step, with so many epochs finished, or the job begins
+  // to run.
+  void Begin(uint64_t step, uint32_t epochs, Time now) {
     const uint64_t every = config_.every_steps();
     if (every > 0) next_step_ = (step / every + 1) * every;
+    if (every_epochs_ > 0) {
+      next_epoch_ = (epochs / every_epochs_ + 1) * every_epochs_;
+    }
     if (config_.every_seconds() > 0) {
       next_at_ = now + absl::Seconds(config_.every_seconds());
     }
   }
   // `saved`: the step of the newest one.
-  bool IsDue(uint64_t step, uint64_t saved, Time now) const {
+  bool IsDue(uint64_t step, uint32_t epochs, uint64_t saved, Time now) const {
     return (next_step_ > 0 && step >= next_step_) ||
+           (next_epoch_ > 0 && epochs >= next_epoch_) ||
            (now >= next_at_ && step > saved);
   }
 
@@ -39,8 +45,18 @@ class CheckpointSchedule {
   void StepsSaved() { save_steps_at_ = Time::Never(); }
 
  private:
+  // 0: not by epochs.
+  static uint64_t EpochsOfBackup(const v1::JobConfig& job) {
+    const v1::BackupAndRestoreConfig& backup = job.backup_and_restore();
+    return backup.directory().empty() || backup.every_steps() > 0
+               ? 0
+               : backup.every_epochs();
+  }
+
   const v1::CheckpointConfig config_;
+  const uint64_t every_epochs_;
   uint64_t next_step_ = 0;
+  uint64_t next_epoch_ = 0;
   Time next_at_ = Time::Never();  // If a step was made since.
   Time save_steps_at_ = Time::Never();
 };

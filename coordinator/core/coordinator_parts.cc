@@ -17,7 +17,7 @@ CoordinatorParts::CoordinatorParts(const CoordinatorOptions& options,
       job{this->options,  phase, configuration.get(),   servers.all(),
           sessions.all(), input, std::move(waiting_for)},
       startup(options),
-      schedule(options.job.checkpoint()),
+      schedule(options.job),
       summary_writer(options.job.summary().every_steps()) {}
 
 Sessions::News CoordinatorParts::NewsFor(uint32_t worker) const {
@@ -44,7 +44,7 @@ void CoordinatorParts::AnswerKept(Turn* turn) {
 
 v1::Version CoordinatorParts::OpenSnapshot(
     const SnapshotRound::Options& snapshot, Turn* turn) {
-  schedule.Begin(input.global_step(), turn->now);
+  schedule.Begin(input.global_step(), input.EpochsFinished(), turn->now);
   return checkpoints.Open(snapshot, turn);
 }
 

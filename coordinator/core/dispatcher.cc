@@ -229,7 +229,8 @@ void Dispatcher::AdvanceStart(Turn* turn) {
   } else {
     turn->live->ChangeState(v1::RUNNING);
   }
-  parts_.schedule.Begin(parts_.input.global_step(), turn->now);
+  parts_.schedule.Begin(parts_.input.global_step(),
+                        parts_.input.EpochsFinished(), turn->now);
 }
 
 void Dispatcher::AdvanceJoins(Turn* turn) {
@@ -270,6 +271,7 @@ void Dispatcher::AdvanceRunning(Turn* turn) {
       schedule.MustSaveSteps(turn->now) && turn->job.EveryServerIsThere();
   if (unsaved) schedule.SaveSteps(turn->now + kSaveRetry);
   const bool due = schedule.IsDue(parts_.input.global_step(),
+                                  parts_.input.EpochsFinished(),
                                   parts_.checkpoints.newest().step, turn->now);
   if (unsaved || (due && !parts_.input.InputFinished())) {
     parts_.OpenSnapshot({}, turn);
