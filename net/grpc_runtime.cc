@@ -111,6 +111,11 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
     host_.FillStatus(&status);
     return status;
   }
+  void Ask(PeerId to, Head request, absl::Duration deadline,
+           Answer done) override {
+    host_.Ask(to, std::move(request), deadline, std::move(done),
+              MonotonicNow());
+  }
   void Post(std::function<void()> f) override { mailbox_->Post(std::move(f)); }
   std::function<void()> Waker() override {
     return [mailbox = mailbox_] { mailbox->Post([] {}); };
@@ -216,6 +221,7 @@ absl::Status GrpcRuntime::Listen() {
                        std::move(listener), &self_, &host_, options_.tls,
                        [this](absl::Status status) { host_.End(status); }));
   server_->ShareMemory(std::move(memories));
+  server_->ServeProcessCalls(options_.process_calls);
   if (!options_.health_address.empty()) {
     RETURN_IF_ERROR(server_->ServeHealth(
         options_.health_address, anywhere,

@@ -16,6 +16,7 @@
 #include "net/completion.h"
 #include "net/grpc_status.h"
 #include "net/payload_path.h"
+#include "proto/paramd/v1/membership.pb.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -169,6 +170,7 @@ RequestServer::RequestServer(const Identity* self, CoreHost* host,
       stop_(std::move(stop)),
       health_([this] { return IsRestored(); }),
       reflection_({v1::MethodRules::descriptor()->file(),
+                   v1::BeatRequest::descriptor()->file(),
                    grpc::health::v1::HealthCheckRequest::descriptor()->file()},
                   [this](const auto* service) { return IsServed(service); }),
       waiting_in_(self->shards_per_server *
@@ -252,6 +254,9 @@ absl::Status RequestServer::TakeControl(Request* request, const Caller& caller,
     Answer(request, absl::OkStatus(), &reply, {});
     stop_(absl::CancelledError(absl::StrCat(
         "stopped by an operator at ", caller.address, ": ", stop.reason())));
+  } else if (process_calls_ != nullptr) {
+    ASSIGN_OR_RETURN(const ProcessAnswer answer, process_calls_(*message.head));
+    Answer(request, absl::OkStatus(), answer.head.get(), answer.payload);
   } else {
     return absl::UnimplementedError(
         absl::StrCat(request->method.path, " is not served"));

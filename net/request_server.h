@@ -26,6 +26,7 @@
 #include "net/listener.h"
 #include "net/memory_listener.h"
 #include "net/method_table.h"
+#include "net/process_calls.h"
 #include "net/reflection.h"
 #include "net/refused_calls.h"
 #include "net/stream_server.h"
@@ -65,6 +66,12 @@ class RequestServer {
   // REQUIRES: called before Start.
   absl::Status ServeHealth(const std::string& address, bool anywhere,
                            HealthServer::Post post);
+
+  // Has `calls` answer what is for the process and is not Control. REQUIRES:
+  // called before Start.
+  void ServeProcessCalls(ProcessCalls calls) {
+    process_calls_ = std::move(calls);
+  }
 
   // So many workers call. REQUIRES: called before Start.
   void MakeRoomFor(uint32_t workers);
@@ -132,6 +139,7 @@ class RequestServer {
   const std::string process_;  // As callers say whom they mean.
   CoreHost* const host_;
   const std::function<void(absl::Status)> stop_;
+  ProcessCalls process_calls_;  // May be null.
   Health health_;
   Reflection reflection_;
   StreamServer streams_;

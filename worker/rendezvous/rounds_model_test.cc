@@ -1,0 +1,53 @@
+#include "worker/rendezvous/rounds_model.h"
+
+#include <cstdlib>
+
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+// Under a sanitizer fewer: every instruction costs ten.
+uint64_t Seeds() { return std::getenv("PARAMD_SANITIZER") != nullptr ? 200 : 2000; }
+
+RoundsModelCounts RunAll(RoundsModelOptions options) {
+  RoundsModelCounts all;
+  for (uint64_t seed = 1; seed <= Seeds(); ++seed) {
+    options.seed = seed;
+    RoundsModelCounts counts;
+    const auto wrong = RunRoundsModel(options, &counts);
+    EXPECT_FALSE(wrong.has_value()) << "seed " << seed << ": " << *wrong;
+    if (wrong.has_value()) break;
+    all.rounds += counts.rounds;
+    all.kills += counts.kills;
+    all.made_again += counts.made_again;
+    all.was_made += counts.was_made;
+    all.brought += counts.brought;
+  }
+  return all;
+}
+
+TEST(RoundsModelTest, WorkersThatAreKilledMakeTheStepsOfTheUndisturbedRun) {
+  const RoundsModelCounts counts = RunAll({});
+  EXPECT_GT(counts.kills, Seeds());
+  EXPECT_GT(counts.brought, counts.kills / 2);
+  EXPECT_GT(counts.made_again, 0u);
+  // The rare one: one had made the step, another had the sums alone.
+  EXPECT_GT(counts.was_made, 0u);
+}
+
+TEST(RoundsModelTest, TwoWorkersDoToo) {
+  RoundsModelOptions options;
+  options.workers = 2;
+  EXPECT_GT(RunAll(options).was_made, 0u);
+}
+
+TEST(RoundsModelTest, TheOthersGoOnWithoutOneThatStaysAway) {
+  RoundsModelOptions options;
+  options.workers = 4;
+  options.one_stays_away = true;
+  EXPECT_GT(RunAll(options).rounds, Seeds());
+}
+
+}  // namespace
+}  // namespace paramd
