@@ -243,11 +243,13 @@ class Taker {
     return absl::OkStatus();
   }
 
-  // A term for the checkpoint, above all that this run has.
-  absl::StatusOr<v1::LogEntry> TakeTerm() {
+  // A term for the checkpoint, above all that this run has and all that the
+  // checkpoint knows: its records would take a session of the same name for one
+  // whose pushes are in it.
+  absl::StatusOr<v1::LogEntry> TakeTerm(const v1::Manifest& manifest) {
     v1::LogEntry entry;
     entry.set_number(1);
-    uint64_t term = 0;
+    uint64_t term = manifest.snapshot().term();
     for (const v1::LogEntry& one : entries_) {
       term = std::max({term, one.term(), one.configuration().version().term()});
       entry.set_number(one.number() + 1);
@@ -261,27 +263,38 @@ class Taker {
     return entry;
   }
 
+  absl::StatusOr<v1::Manifest> TakeManifest(const Files& files) {
+    for (const v1::ReadStateReply::File& file : files) {
+      if (file.name() != absl::StrCat(kCheckpoint, kManifestFile)) continue;
+      const std::string path = absl::StrCat(job_.run_dir(), "/manifest.taken");
+      RETURN_IF_ERROR(Fetch(file, path));
+      std::ifstream text(path, std::ios::binary);
+      auto manifest =
+          ParseManifest(std::string(std::istreambuf_iterator<char>(text), {}));
+      std::error_code error;
+      fs::remove(path, error);
+      return manifest;
+    }
+    return absl::DataLossError("a checkpoint without a manifest");
+  }
+
   absl::Status TakeCheckpoint(const Files& files) {
-    ASSIGN_OR_RETURN(const v1::LogEntry entry, TakeTerm());
+    v1::CommitCheckpoint commit;
+    ASSIGN_OR_RETURN(*commit.mutable_manifest(), TakeManifest(files));
+    ASSIGN_OR_RETURN(const v1::LogEntry entry, TakeTerm(commit.manifest()));
     CheckpointDirectory checkpoints(CheckpointsOf(job_), nonce_);
     v1::PrepareCheckpoint prepare;
     prepare.mutable_snapshot()->set_term(entry.term());
     prepare.mutable_snapshot()->set_counter(1);
     prepare.set_run_id(entry.run_id());
     ASSIGN_OR_RETURN(const auto prepared, checkpoints.Prepare(prepare));
-    v1::CommitCheckpoint commit;
-    commit.set_directory(prepared.directory());
     for (const v1::ReadStateReply::File& file : files) {
       absl::string_view name = file.name();
       if (!absl::ConsumePrefix(&name, kCheckpoint)) continue;
-      const std::string path = absl::StrCat(prepared.directory(), "/", name);
-      RETURN_IF_ERROR(Fetch(file, path));
-      if (name != kManifestFile) continue;
-      std::ifstream text(path, std::ios::binary);
-      ASSIGN_OR_RETURN(
-          *commit.mutable_manifest(),
-          ParseManifest(std::string(std::istreambuf_iterator<char>(text), {})));
+      RETURN_IF_ERROR(
+          Fetch(file, absl::StrCat(prepared.directory(), "/", name)));
     }
+    commit.set_directory(prepared.directory());
     *commit.mutable_manifest()->mutable_snapshot() = prepare.snapshot();
     ASSIGN_OR_RETURN(const auto committed, checkpoints.Commit(commit));
     Log(LogLevel::kInfo, "took over what another worker has",

@@ -32,6 +32,8 @@ constexpr absl::Duration kUrgent = absl::Milliseconds(10);
 constexpr absl::Duration kBeatDeadline = absl::Seconds(2);
 // A worker is lost that was silent for so many heartbeats.
 constexpr int kLostAfter = 5;
+// A worker that is missing for less is not worth a line.
+constexpr absl::Duration kSayBehind = absl::Milliseconds(100);
 // How long the chief waits at its end for those that do not ask.
 constexpr absl::Duration kFarewell = absl::Seconds(5);
 
@@ -66,9 +68,11 @@ RoundExchange::Options ExchangeOptions(const ClusterSpec& cluster,
 }
 
 Rendezvous::Options RendezvousOptions(const ClusterSpec& cluster,
+                                      uint64_t incarnation,
                                       const v1::JobConfig& job) {
   Rendezvous::Options options;
   options.workers = static_cast<uint32_t>(cluster.workers.size());
+  options.incarnation = incarnation;
   options.lost_after = kLostAfter * HeartbeatOf(job);
   options.patience = PatienceOf(job);
   options.fewest = job.all_reduce().fewest_workers();
@@ -118,7 +122,7 @@ MultiWorker::MultiWorker(const ClusterSpec& cluster, Identity self,
           cluster, self_, job.config,
           [this] { return process_->Checksum(runtime_); })),
       source_(job.config),
-      rendezvous_(RendezvousOptions(cluster, job.config)) {
+      rendezvous_(RendezvousOptions(cluster, self_.incarnation, job.config)) {
   if (!is_chief()) {
     chief_ = std::make_unique<BlockingCaller>(PeerId::Worker(index_),
                                               workers_[0]);
@@ -128,7 +132,12 @@ MultiWorker::MultiWorker(const ClusterSpec& cluster, Identity self,
 MultiWorker::~MultiWorker() {
   if (is_chief()) return;
   std::error_code error;
-  fs::remove_all(std::string(job_.config.run_dir()), error);
+  const fs::path directory(std::string(job_.config.run_dir()));
+  fs::remove_all(directory, error);
+  // Of the last one.
+  if (directory.parent_path().filename() == "workers") {
+    fs::remove(directory.parent_path(), error);
+  }
 }
 
 Membership MultiWorker::membership() {
@@ -323,7 +332,10 @@ std::string MultiWorker::MissingText(
 void MultiWorker::LogMissing() {
   std::vector<std::string> names;
   for (const v1::BeatReply::Missing& missing : exchange_.missing()) {
-    if (missing.doing().empty()) names.push_back(MissingText(missing));
+    const bool for_long = absl::Milliseconds(missing.since_ms()) >= kSayBehind;
+    if (missing.doing().empty() && for_long) {
+      names.push_back(MissingText(missing));
+    }
   }
   const std::string text = absl::StrJoin(names, "; ");
   if (text == last_missing_) return;

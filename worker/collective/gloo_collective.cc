@@ -1,5 +1,8 @@
 #include "worker/collective/gloo_collective.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -206,6 +209,16 @@ class GlooCollective : public LinkedCollective {
 
 absl::StatusOr<std::unique_ptr<LinkedCollective>> MakeGlooCollective(
     const std::string& host, size_t rank, size_t size) {
+  // Gloo ends the process over one.
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int wrong = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (wrong != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no other worker can reach '", host, "': ", gai_strerror(wrong)));
+  }
+  freeaddrinfo(found);
   auto made = std::make_unique<GlooCollective>(rank, size);
   const absl::Status opened = Guarded([&] { made->Open(host); });
   if (!opened.ok()) {

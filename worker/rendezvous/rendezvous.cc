@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
 
@@ -51,10 +52,7 @@ absl::Status Rendezvous::Check(const v1::BeatRequest& beat) const {
 absl::StatusOr<v1::BeatReply> Rendezvous::Beat(const v1::BeatRequest& beat,
                                                Time now) {
   RETURN_IF_ERROR(Check(beat));
-  if (gathering_since_ == Time::Never() && !round_.has_value()) {
-    gathering_since_ = now;
-    for (Worker& worker : workers_) worker.since = now;
-  }
+  if (since_ == Time::Never()) since_ = now;
   Worker& worker = workers_[beat.worker()];
   if (worker.incarnation != beat.incarnation()) {
     worker.before = worker.incarnation;
@@ -82,6 +80,14 @@ bool Rendezvous::Waits(const Worker& worker, Time now) const {
   return IsFresh(worker, now) && worker.said.waits();
 }
 
+Time Rendezvous::Since(const Worker& worker, Time now) const {
+  return IsFresh(worker, now) ? since_ : std::max(since_, worker.heard);
+}
+
+bool Rendezvous::IsGivenUp(const Worker& worker, Time now) const {
+  return !Waits(worker, now) && now - Since(worker, now) >= options_.patience;
+}
+
 bool Rendezvous::IsOver(const Round& round, Time now) const {
   for (size_t i = 0; i < round.workers.size(); ++i) {
     const Worker& worker = workers_[round.workers[i]];
@@ -102,23 +108,21 @@ bool Rendezvous::IsOver(const Round& round, Time now) const {
 
 void Rendezvous::Advance(Time now) {
   if (round_.has_value() && IsOver(*round_, now)) {
-    for (Worker& worker : workers_) {
-      worker.since = IsFresh(worker, now) ? now : worker.heard;
-    }
     round_.reset();
-    gathering_since_ = now;
+    since_ = now;
   }
   if (round_.has_value()) return;
   std::vector<uint32_t> waiting;
+  bool may_come = false;
   for (uint32_t w = 0; w < workers_.size(); ++w) {
-    if (Waits(workers_[w], now)) waiting.push_back(w);
+    const bool waits = Waits(workers_[w], now);
+    if (waits) waiting.push_back(w);
+    may_come |= !waits && !IsGivenUp(workers_[w], now);
   }
-  const bool enough =
-      waiting.size() == workers_.size() ||
-      (options_.fewest > 0 && waiting.size() >= options_.fewest &&
-       now - gathering_since_ >= options_.patience);
   // The chief's clock and files are needed.
-  if (enough && !waiting.empty() && waiting.front() == 0) Form(waiting);
+  if (may_come || waiting.size() < needed() || waiting.front() != 0) return;
+  Form(waiting);
+  since_ = now;
 }
 
 void Rendezvous::Form(const std::vector<uint32_t>& workers) {
@@ -146,7 +150,6 @@ void Rendezvous::Form(const std::vector<uint32_t>& workers) {
   reply.set_ended(furthest.ended());
   if (figures != nullptr) *reply.mutable_figures() = figures->figures();
   round_ = std::move(round);
-  for (Worker& worker : workers_) worker.since = worker.heard;
 }
 
 v1::BeatReply Rendezvous::Reply(uint32_t worker, Time now) const {
@@ -162,6 +165,7 @@ v1::BeatReply Rendezvous::Reply(uint32_t worker, Time now) const {
     reply.set_gave_up(WhyGivenUp(now));
   }
   reply.set_finished(finished_);
+  reply.set_chief(options_.incarnation);
   return reply;
 }
 
@@ -186,25 +190,25 @@ void Rendezvous::AddMissing(uint32_t worker, absl::string_view doing, Time now,
   v1::BeatReply::Missing* const missing = reply->add_missing();
   missing->set_worker(worker);
   missing->set_doing(std::string(doing));
-  missing->set_since_ms(Milliseconds(now - workers_[worker].since));
+  missing->set_since_ms(Milliseconds(now - Since(workers_[worker], now)));
 }
 
 std::string Rendezvous::WhyGivenUp(Time now) const {
-  if (now - gathering_since_ < options_.patience) return "";
-  std::string names;
-  size_t waiting = 0;
+  std::vector<std::string> names;
   for (uint32_t w = 0; w < workers_.size(); ++w) {
-    if (Waits(workers_[w], now)) {
-      ++waiting;
-    } else {
-      absl::StrAppend(&names, names.empty() ? "" : ", ", "worker-", w);
-    }
+    if (IsGivenUp(workers_[w], now)) names.push_back(absl::StrCat("worker-", w));
   }
+  const bool chief_is = IsGivenUp(workers_[0], now);
+  if (!chief_is && workers_.size() - names.size() >= needed()) return "";
   return absl::StrCat(
-      names, " did not come within ", absl::FormatDuration(options_.patience),
-      " (all_reduce.rejoin_timeout_ms), and ", waiting, " of ",
-      workers_.size(), " workers may not go on (all_reduce.fewest_workers is ",
-      options_.fewest, ")");
+      absl::StrJoin(names, ", "), " did not come within ",
+      absl::FormatDuration(options_.patience),
+      " (all_reduce.rejoin_timeout_ms), and ",
+      workers_.size() - names.size(), " of ", workers_.size(),
+      " workers may not go on ",
+      chief_is ? "without the chief"
+               : absl::StrCat("(all_reduce.fewest_workers is ",
+                              options_.fewest, ")"));
 }
 
 }  // namespace paramd

@@ -31,9 +31,10 @@ class Rendezvous {
  public:
   struct Options {
     uint32_t workers = 1;
+    uint64_t incarnation = 0;  // Of the chief.
     // A worker that was silent for so long is lost.
     absl::Duration lost_after = absl::Seconds(5);
-    // How long the others wait for one.
+    // How long the others wait for each that is missing.
     absl::Duration patience = absl::Minutes(10);
     uint32_t fewest = 0;  // So many may go on then; 0: all are needed.
   };
@@ -58,7 +59,6 @@ class Rendezvous {
     uint64_t before = 0;       // The process before.
     v1::BeatRequest said;      // The newest.
     Time heard;
-    Time since;  // Since when others wait for it.
     bool knows_the_end = false;
   };
   struct Round {
@@ -70,8 +70,15 @@ class Rendezvous {
 
   absl::Status Check(const v1::BeatRequest& beat) const;
   bool IsFresh(const Worker& worker, Time now) const;
-  // It waits for a round, with nothing that it could still lose.
   bool Waits(const Worker& worker, Time now) const;
+  // Since when the others wait for it.
+  Time Since(const Worker& worker, Time now) const;
+  // They wait for it no more.
+  bool IsGivenUp(const Worker& worker, Time now) const;
+  // The job goes on with so many.
+  size_t needed() const {
+    return options_.fewest > 0 ? options_.fewest : workers_.size();
+  }
   bool IsOver(const Round& round, Time now) const;
   void Advance(Time now);
   void Form(const std::vector<uint32_t>& workers);
@@ -85,8 +92,8 @@ class Rendezvous {
   std::vector<Worker> workers_;
   absl::optional<Round> round_;
   uint64_t newest_ = 0;  // The largest number that anybody has been in.
-  // Since when there is no round. Never: nobody was heard.
-  Time gathering_since_ = Time::Never();
+  // Since when there is no round, or this one. Never: nobody was heard.
+  Time since_ = Time::Never();
   bool finished_ = false;
 };
 

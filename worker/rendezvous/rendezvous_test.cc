@@ -178,9 +178,10 @@ TEST_F(FewerTest, TheOthersGoOnBehindThePatienceAndTakeTheLostOneBack) {
   v1::BeatReply reply = Beat(WaitingAt(2, 1, 8));
   EXPECT_EQ(reply.round(), 1u);
   EXPECT_THAT(reply.workers(), ElementsAre(0, 2));
-  Beat(Waiting(1, 11));
   v1::BeatRequest computing = WaitingAt(0, 1, 8);
   computing.set_waits(false);
+  EXPECT_EQ(Beat(computing).round(), 1u);
+  Beat(Waiting(1, 11));
   EXPECT_EQ(Beat(computing).round(), 0u);
 }
 

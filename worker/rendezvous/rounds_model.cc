@@ -81,6 +81,8 @@ class Model {
     uint64_t content = 0;
     uint32_t step = 0;  // The next.
     bool has_sums = false;
+    uint64_t brings_in = 0;  // The round that said from whom.
+    uint64_t together = 0;   // In this round.
     bool finished = false;            // The chief said so.
     std::deque<v1::BeatReply> replies;  // On their way.
     absl::optional<Time> asked;
@@ -108,6 +110,7 @@ class Model {
     if (w != 0) return;
     Rendezvous::Options options;
     options.workers = options_.workers;
+    options.incarnation = incarnations_;
     options.lost_after = kLostAfter;
     options.patience = kPatience;
     options.fewest = options_.one_stays_away ? options_.workers - 1 : 0;
@@ -179,6 +182,7 @@ class Model {
           process.phase = Phase::kComputes;
         } else {
           process.phase = Phase::kBrings;
+          process.brings_in = Round(w);
         }
         return;
       case Phase::kBrings:
@@ -217,7 +221,7 @@ class Model {
 
   void Bring(uint32_t w) {
     Process& process = workers_[w];
-    if (!process.member->is_in_one()) {
+    if (Round(w) != process.brings_in) {
       process.phase = Phase::kAwaitsContent;
       return;
     }
@@ -237,13 +241,13 @@ class Model {
     RoundMember& member = *process.member;
     member.Wait(!member.is_in_one());
     if (!member.is_in_one()) return;
-    const absl::Status place = member.CheckPlace();
-    if (!place.ok()) return Elsewhere(w, place);
-    if (member.said().linking() != Round(w)) return member.Link({"here"});
-    if (!member.all_have_linked()) return;
-    if (broken_.count(Round(w)) != 0) {
-      member.Leave();
-      return;
+    if (process.together != Round(w)) {
+      const absl::Status place = member.CheckPlace();
+      if (!place.ok()) return Elsewhere(w, place);
+      if (member.said().linking() != Round(w)) return member.Link({"here"});
+      if (!member.all_have_linked()) return;
+      if (broken_.count(Round(w)) != 0) return member.Leave();
+      process.together = Round(w);
     }
     process.phase = Phase::kSums;
     process.has_sums = false;
