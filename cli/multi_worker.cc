@@ -68,11 +68,9 @@ RoundExchange::Options ExchangeOptions(const ClusterSpec& cluster,
 }
 
 Rendezvous::Options RendezvousOptions(const ClusterSpec& cluster,
-                                      uint64_t incarnation,
                                       const v1::JobConfig& job) {
   Rendezvous::Options options;
   options.workers = static_cast<uint32_t>(cluster.workers.size());
-  options.incarnation = incarnation;
   options.lost_after = kLostAfter * HeartbeatOf(job);
   options.patience = PatienceOf(job);
   options.fewest = job.all_reduce().fewest_workers();
@@ -122,7 +120,7 @@ MultiWorker::MultiWorker(const ClusterSpec& cluster, Identity self,
           cluster, self_, job.config,
           [this] { return process_->Checksum(runtime_); })),
       source_(job.config),
-      rendezvous_(RendezvousOptions(cluster, self_.incarnation, job.config)) {
+      rendezvous_(RendezvousOptions(cluster, job.config)) {
   if (!is_chief()) {
     chief_ = std::make_unique<BlockingCaller>(PeerId::Worker(index_),
                                               workers_[0]);

@@ -94,11 +94,14 @@ void LogStart(const PreparedProcess& prepared) {
               json ? LogFormat::kJson : LogFormat::kText);
   Log(LogLevel::kInfo, "starting",
       {{"version", ParamdVersion()}, {"commit", ParamdCommit()}});
+  const bool is_member = prepared.role.member.has_value();
   Log(LogLevel::kInfo, "configured",
       {{"job", prepared.job.config.name()},
        {"digest", prepared.job.digest},
-       {"servers", prepared.role.servers},
-       {"workers", prepared.role.workers}});
+       {"servers", is_member ? 0 : prepared.role.servers},
+       {"workers", is_member ? static_cast<uint32_t>(
+                                   prepared.cluster.workers.size())
+                             : prepared.role.workers}});
   if (!prepared.job.warning.empty()) {
     Log(LogLevel::kWarning, prepared.job.warning);
   }

@@ -52,9 +52,10 @@ class Workers:
 
     def status(self, worker):
         reply = subprocess.run(
-            [paramd.BINARY, "status", "--json", self.addresses[worker]],
-            capture_output=True, text=True, check=False)
-        return json.loads(reply.stdout) if reply.returncode == 0 else {}
+            [paramd.BINARY, "status", "--format=json", self.addresses[worker]],
+            capture_output=True, text=True, check=True)
+        processes = json.loads(reply.stdout)["processes"]
+        return processes[worker]["status"]
 
     def tensors(self):
         return paramd.tensors(os.path.join(
@@ -100,7 +101,7 @@ class MultiWorkerTest(unittest.TestCase):
         for victim in (1, 0):
             workers = Workers(2, job)
             runs = [self.start(workers, 0), self.start(workers, 1)]
-            runs[0].wait_for("checkpoint committed at step 40")
+            runs[0].wait_for("evaluation after epoch 1")
             runs[victim].kill()
             runs[1 - victim].wait_for(
                 f'missing="worker-{victim} at {workers.addresses[victim]}')
@@ -116,7 +117,7 @@ class MultiWorkerTest(unittest.TestCase):
             "rejoin_timeout_ms": 1000}})
         chief = self.start(workers, 0)
         other = self.start(workers, 1)
-        chief.wait_for("checkpoint committed at step 40")
+        chief.wait_for("evaluation after epoch 1")
         other.kill()
         self.assertEqual(chief.wait(), 138, chief.output)
         self.assertIn("worker-1 did not come within 1s", chief.output)
@@ -126,18 +127,18 @@ class MultiWorkerTest(unittest.TestCase):
             "rejoin_timeout_ms": 1000}})
         chief = self.start(workers, 0)
         other = self.start(workers, 1)
-        chief.wait_for("checkpoint committed at step 40")
+        chief.wait_for("evaluation after epoch 1")
         chief.kill()
         self.assertEqual(other.wait(), 138, other.output)
         self.assertIn("the chief, worker-0 at", other.output)
 
     def test_fewer_workers_go_on_to_the_same_weights(self):
-        job = {**JOB, "batch_per_replica": 40, "all_reduce": {
+        job = {**JOB, "epochs": 3, "batch_per_replica": 40, "all_reduce": {
             "rejoin_timeout_ms": 500, "fewest_workers": 2,
             "check_every_steps": 10}}
         workers = Workers(3, job)
         runs = [self.start(workers, w) for w in range(3)]
-        runs[0].wait_for("checkpoint committed at step 40")
+        runs[0].wait_for("evaluation after epoch 1")
         runs[1].kill()
         for w in (0, 2):
             self.assertEqual(runs[w].wait(), 0, runs[w].output)
@@ -147,7 +148,7 @@ class MultiWorkerTest(unittest.TestCase):
         job = {**JOB, "epochs": 3}
         workers = Workers(2, job)
         runs = [self.start(workers, w) for w in range(2)]
-        runs[0].wait_for("checkpoint committed at step 40")
+        runs[0].wait_for("evaluation after epoch 1")
         for run in runs:
             run.signal(signal.SIGTERM)
         for run in runs:
@@ -204,11 +205,11 @@ class MultiWorkerTest(unittest.TestCase):
         workers = Workers(2, JOB)
         run = paramd.Run("local", "--job", workers.job, "--workers=2",
                          "--run_dir", workers.run_dir, "--kill=worker-1@epoch=2",
-                         "--epochs=3")
+                         "--epochs=12")
         self.assertEqual(run.wait(), 0, run.output)
         self.assertIn("worker-1 is back", run.output)
         self.assert_same(workers.tensors(),
-                         self.undisturbed({**JOB, "epochs": 3}, 2))
+                         self.undisturbed({**JOB, "epochs": 12}, 2))
         run = paramd.Run("local", "--job", workers.job, "--servers=2")
         self.assertEqual(run.wait(), 2, run.output)
         self.assertIn("has no servers, but --servers is given", run.output)

@@ -165,7 +165,6 @@ v1::BeatReply Rendezvous::Reply(uint32_t worker, Time now) const {
     reply.set_gave_up(WhyGivenUp(now));
   }
   reply.set_finished(finished_);
-  reply.set_chief(options_.incarnation);
   return reply;
 }
 

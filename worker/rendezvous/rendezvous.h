@@ -31,7 +31,6 @@ class Rendezvous {
  public:
   struct Options {
     uint32_t workers = 1;
-    uint64_t incarnation = 0;  // Of the chief.
     // A worker that was silent for so long is lost.
     absl::Duration lost_after = absl::Seconds(5);
     // How long the others wait for each that is missing.

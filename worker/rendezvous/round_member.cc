@@ -15,8 +15,7 @@ std::string PlaceText(const v1::StepPosition& place) {
 }  // namespace
 
 bool RoundMember::Hear(const v1::BeatReply& reply) {
-  const bool over = is_in_one() && (round_.round() != reply.round() ||
-                                    round_.chief() != reply.chief());
+  const bool over = is_in_one() && round_.round() != reply.round();
   if (over) Leave();
   // An answer may have been on its way when the round was given up.
   if (reply.round() > self_.left()) round_ = reply;

@@ -1,23 +1,19 @@
-#include "worker/rendezvous/rounds_model.h"
-
-#include <cstdlib>
+#include "tests/sim/rounds_workload.h"
 
 #include "gtest/gtest.h"
+#include "tests/sim/few_seeds.h"
 
 namespace paramd {
 namespace {
 
-// Under a sanitizer fewer: every instruction costs ten.
-uint64_t Seeds() {
-  return std::getenv("PARAMD_SANITIZER") != nullptr ? 200 : 2000;
-}
+uint64_t Seeds() { return FewSeeds() ? 200 : 2000; }
 
-RoundsModelCounts RunAll(RoundsModelOptions options) {
-  RoundsModelCounts all;
+RoundsCounts RunAll(RoundsOptions options) {
+  RoundsCounts all;
   for (uint64_t seed = 1; seed <= Seeds(); ++seed) {
     options.seed = seed;
-    RoundsModelCounts counts;
-    const auto wrong = RunRoundsModel(options, &counts);
+    RoundsCounts counts;
+    const auto wrong = RunRounds(options, &counts);
     EXPECT_FALSE(wrong.has_value()) << "seed " << seed << ": " << *wrong;
     if (wrong.has_value()) break;
     all.rounds += counts.rounds;
@@ -29,8 +25,8 @@ RoundsModelCounts RunAll(RoundsModelOptions options) {
   return all;
 }
 
-TEST(RoundsModelTest, WorkersThatAreKilledMakeTheStepsOfTheUndisturbedRun) {
-  const RoundsModelCounts counts = RunAll({});
+TEST(RoundsWorkloadTest, WorkersThatAreKilledMakeTheStepsOfTheUndisturbedRun) {
+  const RoundsCounts counts = RunAll({});
   EXPECT_GT(counts.kills, Seeds());
   EXPECT_GT(counts.brought, counts.kills / 2);
   EXPECT_GT(counts.made_again, 0u);
@@ -38,17 +34,17 @@ TEST(RoundsModelTest, WorkersThatAreKilledMakeTheStepsOfTheUndisturbedRun) {
   EXPECT_GT(counts.was_made, 0u);
 }
 
-TEST(RoundsModelTest, TwoWorkersDoToo) {
-  RoundsModelOptions options;
+TEST(RoundsWorkloadTest, TwoWorkersDoToo) {
+  RoundsOptions options;
   options.workers = 2;
-  const RoundsModelCounts counts = RunAll(options);
+  const RoundsCounts counts = RunAll(options);
   EXPECT_GT(counts.made_again, 0u);
   // If one had made the step, the other one that had the sums was the lost one.
   EXPECT_EQ(counts.was_made, 0u);
 }
 
-TEST(RoundsModelTest, TheOthersGoOnWithoutOneThatStaysAway) {
-  RoundsModelOptions options;
+TEST(RoundsWorkloadTest, TheOthersGoOnWithoutOneThatStaysAway) {
+  RoundsOptions options;
   options.workers = 4;
   options.one_stays_away = true;
   EXPECT_GT(RunAll(options).rounds, Seeds());

@@ -1,4 +1,4 @@
-#include "worker/rendezvous/rounds_model.h"
+#include "tests/sim/rounds_workload.h"
 
 #include <algorithm>
 #include <deque>
@@ -29,7 +29,7 @@ uint64_t Apply(uint64_t content, uint32_t step) {
 
 class Model {
  public:
-  Model(const RoundsModelOptions& options, RoundsModelCounts* counts)
+  Model(const RoundsOptions& options, RoundsCounts* counts)
       : options_(options),
         counts_(counts),
         random_(options.seed),
@@ -110,7 +110,6 @@ class Model {
     if (w != 0) return;
     Rendezvous::Options options;
     options.workers = options_.workers;
-    options.incarnation = incarnations_;
     options.lost_after = kLostAfter;
     options.patience = kPatience;
     options.fewest = options_.one_stays_away ? options_.workers - 1 : 0;
@@ -376,8 +375,8 @@ class Model {
     return text;
   }
 
-  const RoundsModelOptions options_;
-  RoundsModelCounts* const counts_;
+  const RoundsOptions options_;
+  RoundsCounts* const counts_;
   RandomStream random_;
   std::vector<Process> workers_;
   std::unique_ptr<Rendezvous> rendezvous_;  // Null while the chief is dead.
@@ -392,8 +391,8 @@ class Model {
 
 }  // namespace
 
-absl::optional<std::string> RunRoundsModel(const RoundsModelOptions& options,
-                                           RoundsModelCounts* counts) {
+absl::optional<std::string> RunRounds(const RoundsOptions& options,
+                                           RoundsCounts* counts) {
   return Model(options, counts).Run();
 }
 

@@ -1,5 +1,5 @@
-#ifndef PARAMD_WORKER_RENDEZVOUS_ROUNDS_MODEL_H_
-#define PARAMD_WORKER_RENDEZVOUS_ROUNDS_MODEL_H_
+#ifndef PARAMD_TESTS_SIM_ROUNDS_WORKLOAD_H_
+#define PARAMD_TESTS_SIM_ROUNDS_WORKLOAD_H_
 
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@ namespace paramd {
 // RoundMembers, the chief's Rendezvous, beats that are late or lost, sums that
 // reach some workers and not others, processes that die anywhere and come back,
 // and content that one has from another.
-struct RoundsModelOptions {
+struct RoundsOptions {
   uint64_t seed = 1;
   uint32_t workers = 3;
   uint32_t steps = 12;
@@ -22,7 +22,7 @@ struct RoundsModelOptions {
   bool one_stays_away = false;
 };
 
-struct RoundsModelCounts {
+struct RoundsCounts {
   uint32_t rounds = 0;
   uint32_t kills = 0;
   uint32_t made_again = 0;  // Steps that failed, by worker.
@@ -32,9 +32,9 @@ struct RoundsModelCounts {
 
 // Runs it to the end. What is wrong, or nullopt: every worker that lives has made
 // every step once, with the others', on the same content.
-absl::optional<std::string> RunRoundsModel(const RoundsModelOptions& options,
-                                           RoundsModelCounts* counts);
+absl::optional<std::string> RunRounds(const RoundsOptions& options,
+                                           RoundsCounts* counts);
 
 }  // namespace paramd
 
-#endif  // PARAMD_WORKER_RENDEZVOUS_ROUNDS_MODEL_H_
+#endif  // PARAMD_TESTS_SIM_ROUNDS_WORKLOAD_H_
