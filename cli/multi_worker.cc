@@ -344,7 +344,29 @@ void MultiWorker::LogMissing() {
   }
 }
 
-void MultiWorker::FillStatus(v1::StatusReply* status) const {
+void MultiWorker::FillMembers(v1::JobStats* job) {
+  job->clear_members();
+  job->set_servers(0);
+  job->set_workers(static_cast<uint32_t>(workers_.size()));
+  const Time now = MonotonicNow();
+  const MutexLock lock(&mutex_);
+  for (uint32_t w = 0; w < workers_.size(); ++w) {
+    v1::Member* const member = job->add_members();
+    member->mutable_task()->set_type(v1::WORKER);
+    member->mutable_task()->set_index(w);
+    member->set_address(workers_[w]);
+    const auto silent = rendezvous_.SilentFor(w, now);
+    member->set_state(!silent.has_value() ? v1::Member::AWAITED
+                      : rendezvous_.IsHeard(w, now) ? v1::Member::ALIVE
+                                                    : v1::Member::LOST);
+    if (!silent.has_value()) continue;
+    member->set_incarnation(rendezvous_.incarnation(w));
+    member->set_silent_ms(
+        static_cast<uint64_t>(absl::ToInt64Milliseconds(*silent)));
+  }
+}
+
+void MultiWorker::FillStatus(v1::StatusReply* status) {
   std::vector<std::string> whom;
   for (const v1::BeatReply::Missing& missing : exchange_.missing()) {
     v1::Wait* const wait = status->add_waits();
@@ -353,11 +375,10 @@ void MultiWorker::FillStatus(v1::StatusReply* status) const {
     wait->set_since_ms(missing.since_ms());
     whom.push_back(wait->whom());
   }
-  if (!is_chief()) {
-    status->clear_job();
-  } else if (!whom.empty()) {
-    status->mutable_job()->set_waiting_for(absl::StrJoin(whom, "; "));
-  }
+  if (!is_chief()) return status->clear_job();
+  FillMembers(status->mutable_job());
+  if (whom.empty()) return;
+  status->mutable_job()->set_waiting_for(absl::StrJoin(whom, "; "));
 }
 
 }  // namespace paramd

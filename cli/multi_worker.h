@@ -78,7 +78,9 @@ class MultiWorker {
   void Unanswered(const absl::Status& why);
   void LogMissing();
   std::string MissingText(const v1::BeatReply::Missing& missing) const;
-  void FillStatus(v1::StatusReply* status) const;
+  void FillStatus(v1::StatusReply* status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The job's members are the workers, not the parts of this process.
+  void FillMembers(v1::JobStats* job) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const LoadedJob job_;
   const std::vector<std::string> workers_;  // Their addresses.

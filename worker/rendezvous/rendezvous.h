@@ -47,6 +47,21 @@ class Rendezvous {
   // task has a newer process: nothing has changed then.
   absl::StatusOr<v1::BeatReply> Beat(const v1::BeatRequest& beat, Time now);
 
+  // ---- for people
+  bool IsHeard(uint32_t worker, Time now) const {
+    return IsFresh(workers_[worker], now);
+  }
+  // Nullopt: it was never heard.
+  absl::optional<absl::Duration> SilentFor(uint32_t worker, Time now) const {
+    const Worker& one = workers_[worker];
+    if (one.incarnation == 0) return absl::nullopt;
+    return now - one.heard;
+  }
+  uint64_t incarnation(uint32_t worker) const {
+    return workers_[worker].incarnation;
+  }
+
+  // ---- the end
   // The chief has finished the job, and tells whoever speaks.
   void Finish() { finished_ = true; }
   // All that were heard of late have been told.
