@@ -55,23 +55,20 @@ class Side {
   }
 
   std::string Do(const std::string& how) {
-    if (how == "ours") {
-      for (size_t at = 0; at < kElements; at += kBucket) {
-        CHECK(ours_->Sum(Bucket(at)).ok(), "the other side is there");
+    const bool ours = how.front() == 'o';
+    const size_t step = how.back() == 's' ? kBucket : kElements;
+    for (size_t at = 0; at < kElements; at += step) {
+      const absl::Span<float> values = absl::MakeSpan(values_).subspan(at, step);
+      if (ours) {
+        CHECK(ours_->Sum(values).ok(), "the other side is there");
+      } else {
+        Reduce(values);
       }
-    } else if (how == "gloo") {
-      Reduce(absl::MakeSpan(values_));
-    } else {
-      for (size_t at = 0; at < kElements; at += kBucket) Reduce(Bucket(at));
     }
     return "done";
   }
 
  private:
-  absl::Span<float> Bucket(size_t at) {
-    return absl::MakeSpan(values_).subspan(at, kBucket);
-  }
-
   void Reduce(absl::Span<float> values) {
     ::gloo::AllreduceOptions options(theirs_);
     options.setOutput(values.data(), values.size());
@@ -135,28 +132,25 @@ class Pair {
 
 void Run(Report* report) {
   Pair pair;
-  Samples cpu, seconds, whole_cpu, whole_seconds, bucket_cpu, bucket_seconds;
+  const std::vector<std::string> ways = {"ours", "gloo", "ours in buckets",
+                                         "gloo in buckets"};
+  std::vector<Samples> cpu(ways.size()), seconds(ways.size());
   const int rounds = report->quick() ? 8 : 40;
   for (int round = -2; round < rounds; ++round) {
-    const Pair::Cost ours = pair.Measure("ours");
-    const Pair::Cost whole = pair.Measure("gloo");
-    const Pair::Cost buckets = pair.Measure("gloo in buckets");
-    if (round < 0) continue;
-    cpu.Add(ours.cpu);
-    seconds.Add(ours.seconds);
-    whole_cpu.Add(whole.cpu);
-    whole_seconds.Add(whole.seconds);
-    bucket_cpu.Add(buckets.cpu);
-    bucket_seconds.Add(buckets.seconds);
+    for (size_t w = 0; w < ways.size(); ++w) {
+      const Pair::Cost cost = pair.Measure(ways[w]);
+      if (round < 0) continue;
+      cpu[w].Add(cost.cpu);
+      seconds[w].Add(cost.seconds);
+    }
   }
-  report->Add({"cpu_s_per_gb", "s", cpu,
-               Figure::Peer{"Gloo's ring, 100 MB at once", whole_cpu}});
-  report->Add({"cpu_s_per_gb_in_buckets", "s", cpu,
-               Figure::Peer{"Gloo's ring, 4 MiB at a time", bucket_cpu}});
-  report->Add({"s_per_gb", "s", seconds,
-               Figure::Peer{"Gloo's ring, 100 MB at once", whole_seconds}});
-  report->Add({"s_per_gb_in_buckets", "s", seconds,
-               Figure::Peer{"Gloo's ring, 4 MiB at a time", bucket_seconds}});
+  const std::string ring = "Gloo's ring";
+  report->Add({"cpu_s_per_gb", "s", cpu[0], Figure::Peer{ring, cpu[1]}});
+  report->Add({"s_per_gb", "s", seconds[0], Figure::Peer{ring, seconds[1]}});
+  report->Add({"buckets_cpu_s_per_gb", "s", cpu[2],
+               Figure::Peer{ring, cpu[3]}});
+  report->Add({"buckets_s_per_gb", "s", seconds[2],
+               Figure::Peer{ring, seconds[3]}});
 }
 
 }  // namespace
