@@ -358,6 +358,7 @@ void PrintEnd(const Invocation& invocation, const LocalOptions& options,
   end.program = invocation.program;
   end.job_path = options.job.job_path;
   end.run_dir = ShortPath(run_dir);
+  end.has_servers = options.servers > 0;
   const auto result = ReadRunResult(run_dir);
   if (result.ok()) FillEnd(*result, &end);
   PrintError(result.status());

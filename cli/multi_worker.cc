@@ -35,7 +35,7 @@ constexpr int kLostAfter = 5;
 // A worker that is missing for less is not worth a line.
 constexpr absl::Duration kSayBehind = absl::Milliseconds(100);
 // How long the chief waits at its end for those that do not ask.
-constexpr absl::Duration kFarewell = absl::Seconds(5);
+constexpr absl::Duration kFarewell = absl::Seconds(10);
 
 absl::Duration HeartbeatOf(const v1::JobConfig& job) {
   return absl::Milliseconds(job.heartbeat_ms());
@@ -45,25 +45,26 @@ absl::Duration PatienceOf(const v1::JobConfig& job) {
   return absl::Milliseconds(job.all_reduce().rejoin_timeout_ms());
 }
 
-RoundExchange::Options ExchangeOptions(const ClusterSpec& cluster,
-                                       const Identity& self,
-                                       const v1::JobConfig& job,
-                                       std::function<uint32_t()> checksum) {
-  RoundExchange::Options options;
-  options.worker = static_cast<uint32_t>(cluster.worker_index());
-  options.workers = static_cast<uint32_t>(cluster.workers.size());
-  options.incarnation = self.incarnation;
-  options.bucket_bytes = job.all_reduce().bucket_bytes();
-  options.check_every_steps = job.all_reduce().check_every_steps();
-  options.checksum = std::move(checksum);
+// How the others reach this process is where it listens.
+MakeLinked LinksOf(const ClusterSpec& cluster) {
   const std::string address = cluster.self_address();
   std::string host = address.substr(0, address.rfind(':'));
   if (!host.empty() && host.front() == '[') {
     host = host.substr(1, host.size() - 2);
   }
-  options.make = [host](size_t rank, size_t size) {
+  return [host](size_t rank, size_t size) {
     return MakeGlooCollective(host, rank, size);
   };
+}
+
+RoundExchange::Options ExchangeOptions(const ClusterSpec& cluster,
+                                       const v1::JobConfig& job,
+                                       std::function<uint32_t()> checksum) {
+  RoundExchange::Options options;
+  options.shares = static_cast<uint32_t>(cluster.workers.size());
+  options.bucket_bytes = job.all_reduce().bucket_bytes();
+  options.check_every_steps = job.all_reduce().check_every_steps();
+  options.checksum = std::move(checksum);
   return options;
 }
 
@@ -116,9 +117,11 @@ MultiWorker::MultiWorker(const ClusterSpec& cluster, Identity self,
       workers_(cluster.workers),
       index_(static_cast<uint32_t>(cluster.worker_index())),
       self_(std::move(self)),
+      link_(index_, self_.incarnation, LinksOf(cluster)),
       exchange_(ExchangeOptions(
-          cluster, self_, job.config,
-          [this] { return process_->Checksum(runtime_); })),
+                    cluster, job.config,
+                    [this] { return process_->Checksum(runtime_); }),
+                &link_),
       source_(job.config),
       rendezvous_(RendezvousOptions(cluster, job.config)) {
   if (!is_chief()) {
@@ -145,9 +148,9 @@ Membership MultiWorker::membership() {
   membership.evaluates = is_chief();
   membership.before_start = [this] { return BringContent(); };
   if (is_chief()) {
-    membership.has_result = [this] { TellTheEnd(); };
+    membership.has_result = [this] { TellTheEnd(/*everybody=*/false); };
   } else {
-    membership.await_end = [this] { return exchange_.AwaitEnd(); };
+    membership.await_end = [this] { return link_.AwaitEnd(); };
   }
   return membership;
 }
@@ -156,7 +159,7 @@ void MultiWorker::SetParts(Process* process, Runtime* runtime) {
   process_ = process;
   runtime_ = runtime;
   source_.SetRuntime(runtime);
-  exchange_.SetModel(process->ModelChecksum());
+  link_.SetModel(process->ModelChecksum());
   runtime->OnStatus([this](v1::StatusReply* status) { FillStatus(status); });
 }
 
@@ -164,7 +167,7 @@ absl::Status MultiWorker::Run() {
   beating_ = std::thread([this] { KeepBeating(); });
   absl::Status status = process_->Run(runtime_);
   stopping_ = true;
-  exchange_.Stop();
+  link_.Fail(absl::CancelledError("it ends"));
   beating_.join();
   return status;
 }
@@ -180,7 +183,7 @@ absl::StatusOr<ProcessAnswer> MultiWorker::Answer(
   ProcessAnswer answer;
   if (request.GetDescriptor() == v1::ReadStateRequest::descriptor()) {
     return source_.Read(static_cast<const v1::ReadStateRequest&>(request),
-                        exchange_.standing_in());
+                        link_.standing_in());
   }
   if (request.GetDescriptor() == v1::BeatRequest::descriptor() && is_chief()) {
     ASSIGN_OR_RETURN(
@@ -223,11 +226,11 @@ absl::Status MultiWorker::CheckSame(const v1::HelloRequest& hello) const {
 absl::Status MultiWorker::BringContent() {
   while (true) {
     if (is_chief() && IsFinished()) {
-      TellTheEnd();
-      return absl::OkStatus();  // The coordinator finds that too.
+      TellTheEnd(/*everybody=*/true);  // They may have just begun.
+      return absl::OkStatus();         // The coordinator finds that too.
     }
-    const auto content = exchange_.AwaitContent();
-    if (!content.ok() && exchange_.finished()) {
+    const auto content = link_.AwaitContent();
+    if (!content.ok() && link_.finished()) {
       Log(LogLevel::kInfo, "the chief has finished the job already");
       runtime_->Stop(absl::OkStatus());
     }
@@ -235,7 +238,7 @@ absl::Status MultiWorker::BringContent() {
     if (content->is_own) return absl::OkStatus();
     BlockingCaller source(PeerId::Worker(index_), workers_[content->source]);
     const std::function<bool()> goes_on = [&] {
-      return exchange_.IsIn(content->round);
+      return link_.IsIn(content->round);
     };
     const absl::Status taken =
         TakeContent(job_.config, self_.incarnation, content->round, &source,
@@ -256,13 +259,16 @@ bool MultiWorker::IsFinished() const {
   return record.finished();
 }
 
-void MultiWorker::TellTheEnd() {
+void MultiWorker::TellTheEnd(bool everybody) {
   const Time until = MonotonicNow() + kFarewell;
   while (!stopping_ && MonotonicNow() < until) {
     {
       const MutexLock lock(&mutex_);
       rendezvous_.Finish();
-      if (rendezvous_.AllKnowTheEnd(MonotonicNow())) return;
+      if (everybody ? rendezvous_.EverybodyKnowsTheEnd()
+                    : rendezvous_.AllKnowTheEnd(MonotonicNow())) {
+        return;
+      }
     }
     absl::SleepFor(kUrgent);
   }
@@ -278,24 +284,24 @@ void MultiWorker::KeepBeating() {
       unanswered_since_ = Time::Never();
       introduce = reply->introduce();
       if (introduce) continue;
-      exchange_.Hear(*reply);
+      link_.Hear(*reply);
     } else if (absl::IsInvalidArgument(reply.status()) ||
                absl::IsAlreadyExists(reply.status())) {
-      exchange_.Fail(reply.status());
+      link_.Fail(reply.status());
       runtime_->Stop(reply.status());
       return;
     } else {
       Unanswered(reply.status());
     }
     LogMissing();
-    exchange_.AwaitNews(exchange_.urgent() ? kUrgent
+    link_.AwaitNews(link_.urgent() ? kUrgent
                                            : HeartbeatOf(job_.config));
     if (!reply.ok()) absl::SleepFor(kUrgent);
   }
 }
 
 absl::StatusOr<v1::BeatReply> MultiWorker::Beat(bool introduce) {
-  v1::BeatRequest beat = exchange_.Say();
+  v1::BeatRequest beat = link_.Say();
   if (is_chief()) return TakeBeat(beat);
   if (introduce) *beat.mutable_hello() = MakeHello(self_);
   ASSIGN_OR_RETURN(const WireMessage reply, chief_->Call(beat, kBeatDeadline));
@@ -316,7 +322,7 @@ void MultiWorker::Unanswered(const absl::Status& why) {
         " (all_reduce.rejoin_timeout_ms): ", why.message()));
   }
   // A round goes on without the chief's word for as long as its links do.
-  if (exchange_.urgent() || !nothing.gave_up().empty()) exchange_.Hear(nothing);
+  if (link_.urgent() || !nothing.gave_up().empty()) link_.Hear(nothing);
 }
 
 std::string MultiWorker::MissingText(
@@ -329,7 +335,7 @@ std::string MultiWorker::MissingText(
 
 void MultiWorker::LogMissing() {
   std::vector<std::string> names;
-  for (const v1::BeatReply::Missing& missing : exchange_.missing()) {
+  for (const v1::BeatReply::Missing& missing : link_.missing()) {
     const bool for_long = absl::Milliseconds(missing.since_ms()) >= kSayBehind;
     if (missing.doing().empty() && for_long) {
       names.push_back(MissingText(missing));
@@ -368,7 +374,7 @@ void MultiWorker::FillMembers(v1::JobStats* job) {
 
 void MultiWorker::FillStatus(v1::StatusReply* status) {
   std::vector<std::string> whom;
-  for (const v1::BeatReply::Missing& missing : exchange_.missing()) {
+  for (const v1::BeatReply::Missing& missing : link_.missing()) {
     v1::Wait* const wait = status->add_waits();
     wait->set_who(absl::StrCat("worker-", index_));
     wait->set_whom(MissingText(missing));

@@ -71,7 +71,9 @@ class MultiWorker {
   absl::Status CheckSame(const v1::HelloRequest& hello) const;
   absl::Status BringContent();
   bool IsFinished() const;
-  void TellTheEnd() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns when whoever is there knows it, or `everybody`, at the latest some
+  // seconds later.
+  void TellTheEnd(bool everybody) ABSL_LOCKS_EXCLUDED(mutex_);
   void KeepBeating();
   absl::StatusOr<v1::BeatReply> Beat(bool introduce);
   // The chief did not answer.
@@ -86,6 +88,7 @@ class MultiWorker {
   const std::vector<std::string> workers_;  // Their addresses.
   const uint32_t index_;
   const Identity self_;
+  RoundLink link_;
   RoundExchange exchange_;
   ContentSource source_;
   Process* process_ = nullptr;

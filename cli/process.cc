@@ -119,7 +119,9 @@ absl::Status Process::CreateWorker(const ModelFactory& models) {
     return absl::InvalidArgumentError(absl::StrCat(
         "strategy: \"", StrategyName(job_.config.strategy()),
         "\" sums whole gradients, but variable '", variable.name(),
-        "' is sparse; choose \"central_storage\" or \"parameter_server\""));
+        "' is sparse; choose ",
+        role_.member.has_value() ? "" : "\"central_storage\" or ",
+        "\"parameter_server\""));
   }
   return absl::OkStatus();
 }

@@ -42,25 +42,24 @@ class RoundExchangeTest : public ::testing::Test {
   class Process {
    public:
     Process(RoundExchangeTest* test, uint32_t worker) : test_(test) {
+      link_ = std::make_unique<RoundLink>(
+          worker, ++test->incarnations_, [](size_t rank, size_t size) {
+            return MakeGlooCollective("127.0.0.1", rank, size);
+          });
       RoundExchange::Options options;
-      options.worker = worker;
-      options.workers = test->workers_;
-      options.incarnation = ++test->incarnations_;
+      options.shares = test->workers_;
       options.bucket_bytes = 8;
       options.check_every_steps = 2;
       options.checksum = [test] { return test->checksum_.load(); };
-      options.make = [](size_t rank, size_t size) {
-        return MakeGlooCollective("127.0.0.1", rank, size);
-      };
-      exchange_ = std::make_unique<RoundExchange>(options);
+      exchange_ = std::make_unique<RoundExchange>(options, link_.get());
       beating_ = std::thread([this] { Beat(); });
     }
     ~Process() {
       stopping_ = true;
-      exchange_->Stop();
+      link_->Fail(absl::CancelledError("it ends"));
       beating_.join();
     }
-    RoundExchange* exchange() { return exchange_.get(); }
+    RoundLink* link() { return link_.get(); }
 
     // All that is to be done for a step, until it is made or can't be.
     absl::Status Step(uint64_t number) {
@@ -109,19 +108,20 @@ class RoundExchangeTest : public ::testing::Test {
 
     void Beat() {
       while (!stopping_) {
-        const v1::BeatRequest said = exchange_->Say();
+        const v1::BeatRequest said = link_->Say();
         absl::StatusOr<v1::BeatReply> reply;
         {
           const MutexLock lock(&test_->mutex_);
           reply = test_->rendezvous_->Beat(said, MonotonicNow());
         }
         ASSERT_TRUE(reply.ok()) << reply.status();
-        exchange_->Hear(*reply);
-        exchange_->AwaitNews(absl::Milliseconds(1));
+        link_->Hear(*reply);
+        link_->AwaitNews(absl::Milliseconds(1));
       }
     }
 
     RoundExchangeTest* const test_;
+    std::unique_ptr<RoundLink> link_;
     std::unique_ptr<RoundExchange> exchange_;
     std::atomic<bool> stopping_{false};
     std::vector<double> figures_;
@@ -150,7 +150,7 @@ TEST_F(RoundExchangeTest, AllGetTheSumInTheOrderOfShares) {
         const MutexLock lock(&mutex_);
         rendezvous_->Finish();
       }
-      EXPECT_TRUE(process.exchange()->AwaitEnd().ok());
+      EXPECT_TRUE(process.link()->AwaitEnd().ok());
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -164,12 +164,12 @@ TEST_F(RoundExchangeTest, AStepIsMadeAgainWhenALostWorkerIsBack) {
       EXPECT_TRUE(first.Step(0).ok());
     }
     Process second(this, 1);
-    const auto content = second.exchange()->AwaitContent();
+    const auto content = second.link()->AwaitContent();
     ASSERT_TRUE(content.ok());
     EXPECT_FALSE(content->is_own);
     EXPECT_EQ(content->source, 0u);
     EXPECT_TRUE(second.Step(1).ok());
-    EXPECT_TRUE(second.exchange()->AwaitEnd().ok());
+    EXPECT_TRUE(second.link()->AwaitEnd().ok());
   });
   Process stays(this, 0);
   EXPECT_TRUE(stays.Step(0).ok());
@@ -196,7 +196,7 @@ TEST_F(RoundExchangeTest, FewerWorkersComputeTheSharesOfTheLostOneInOrder) {
         const MutexLock lock(&mutex_);
         rendezvous_->Finish();
       }
-      EXPECT_TRUE(process.exchange()->AwaitEnd().ok());
+      EXPECT_TRUE(process.link()->AwaitEnd().ok());
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -215,9 +215,9 @@ TEST_F(RoundExchangeTest, WhoWaitsSaysForWhomAndMayBeInterrupted) {
   Begin(2);
   Process alone(this, 0);
   std::thread other([&] {
-    while (alone.exchange()->missing().empty()) std::this_thread::yield();
-    EXPECT_EQ(alone.exchange()->missing()[0].worker(), 1u);
-    alone.exchange()->Interrupt();
+    while (alone.link()->missing().empty()) std::this_thread::yield();
+    EXPECT_EQ(alone.link()->missing()[0].worker(), 1u);
+    alone.link()->Interrupt();
   });
   EXPECT_TRUE(absl::IsCancelled(alone.Step(0)));
   other.join();

@@ -72,6 +72,11 @@ bool Rendezvous::AllKnowTheEnd(Time now) const {
   });
 }
 
+bool Rendezvous::EverybodyKnowsTheEnd() const {
+  return absl::c_all_of(
+      workers_, [](const Worker& worker) { return worker.knows_the_end; });
+}
+
 bool Rendezvous::IsFresh(const Worker& worker, Time now) const {
   return worker.incarnation != 0 && now - worker.heard <= options_.lost_after;
 }

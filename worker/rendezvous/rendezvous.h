@@ -66,6 +66,8 @@ class Rendezvous {
   void Finish() { finished_ = true; }
   // All that were heard of late have been told.
   bool AllKnowTheEnd(Time now) const;
+  // The same of all that there are.
+  bool EverybodyKnowsTheEnd() const;
 
  private:
   struct Worker {

@@ -163,6 +163,9 @@ TEST_F(RendezvousTest, TheEndIsKnownWhenAllHaveBeenTold) {
   EXPECT_TRUE(Beat(Waiting(1, 11)).finished());
   EXPECT_TRUE(Beat(Waiting(0, 10)).finished());
   EXPECT_TRUE(rendezvous_.AllKnowTheEnd(now_));  // Worker 2 was never there.
+  EXPECT_FALSE(rendezvous_.EverybodyKnowsTheEnd());
+  Beat(Waiting(2, 12));
+  EXPECT_TRUE(rendezvous_.EverybodyKnowsTheEnd());
 }
 
 class FewerTest : public RendezvousTest {
