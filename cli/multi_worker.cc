@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "cli/run_directory.h"
+#include "cli/run_result.h"
 #include "coordinator/configuration_log.h"
 #include "coordinator/core/run_record.h"
 #include "coordinator/coordinator_process.h"
@@ -229,6 +230,11 @@ absl::Status MultiWorker::BringContent() {
       TellTheEnd(/*everybody=*/true);  // They may have just begun.
       return absl::OkStatus();         // The coordinator finds that too.
     }
+    if (is_chief() && HasResult()) {
+      const MutexLock lock(&mutex_);
+      rendezvous_.Finish();
+      return absl::OkStatus();  // What is left to do needs nobody else.
+    }
     const auto content = link_.AwaitContent();
     if (!content.ok() && link_.finished()) {
       Log(LogLevel::kInfo, "the chief has finished the job already");
@@ -257,6 +263,13 @@ bool MultiWorker::IsFinished() const {
   RunRecord record(job_.config, job_.digest, v1::DataSet());
   for (const v1::LogEntry& entry : *entries) record.Read(entry);
   return record.finished();
+}
+
+// Its newest checkpoint has all steps: the others may have ended.
+bool MultiWorker::HasResult() const {
+  const auto result = ReadRunResult(job_.config.run_dir());
+  return result.ok() && !result->checkpoint_path().empty() &&
+         result->epochs() >= job_.config.epochs();
 }
 
 void MultiWorker::TellTheEnd(bool everybody) {

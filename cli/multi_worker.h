@@ -71,6 +71,7 @@ class MultiWorker {
   absl::Status CheckSame(const v1::HelloRequest& hello) const;
   absl::Status BringContent();
   bool IsFinished() const;
+  bool HasResult() const;
   // Returns when whoever is there knows it, or `everybody`, at the latest some
   // seconds later.
   void TellTheEnd(bool everybody) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -219,9 +219,9 @@ absl::Status GrpcRuntime::Listen() {
   ASSIGN_OR_RETURN(server_,
                    RequestServer::Make(
                        std::move(listener), &self_, &host_, options_.tls,
-                       [this](absl::Status status) { host_.End(status); }));
+                       [this](absl::Status status) { host_.End(status); },
+                       options_.process_calls));
   server_->ShareMemory(std::move(memories));
-  server_->ServeProcessCalls(options_.process_calls);
   if (!options_.health_address.empty()) {
     RETURN_IF_ERROR(server_->ServeHealth(
         options_.health_address, anywhere,

@@ -136,9 +136,10 @@ class RequestServer::Request : public Completion {
 
 absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
     std::unique_ptr<Listener> listener, const Identity* self, CoreHost* host,
-    std::shared_ptr<const Tls> tls, std::function<void(absl::Status)> stop) {
+    std::shared_ptr<const Tls> tls, std::function<void(absl::Status)> stop,
+    ProcessCalls calls) {
   std::unique_ptr<RequestServer> made(
-      new RequestServer(self, host, std::move(stop)));
+      new RequestServer(self, host, std::move(stop), std::move(calls)));
   ASSIGN_OR_RETURN(
       made->grpc_,
       GrpcServer::Make(
@@ -163,11 +164,13 @@ void RequestServer::MakeRoomFor(uint32_t workers) {
 }
 
 RequestServer::RequestServer(const Identity* self, CoreHost* host,
-                             std::function<void(absl::Status)> stop)
+                             std::function<void(absl::Status)> stop,
+                             ProcessCalls calls)
     : self_(self),
       process_(ProcessText(self->incarnation)),
       host_(host),
       stop_(std::move(stop)),
+      process_calls_(std::move(calls)),
       health_([this] { return IsRestored(); }),
       reflection_({v1::MethodRules::descriptor()->file(),
                    v1::BeatRequest::descriptor()->file(),

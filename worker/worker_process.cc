@@ -354,22 +354,23 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeAmongMembers(
     absl::optional<std::vector<uint32_t>> shares =
         member_.exchange->Begin(request, gradients.mutables);
     absl::StatusOr<StepFigures> figures;
+    bool lost = false;
     while (shares.has_value()) {
-      figures = ComputeShares(*std::move(shares), request, weights, gradients);
+      if (shares_ != *shares) announced_.reset();
+      shares_ = *std::move(shares);
+      figures = ComputeShares(request, weights, gradients, &lost);
       if (!figures.ok()) break;
       shares = member_.exchange->NextPass();
     }
-    if (!compute_again_) return figures;
+    if (!lost) return figures;
     announced_.reset();  // What was made for it is used up.
   }
 }
 
 absl::StatusOr<StepFigures> WorkerProcess::ComputeShares(
-    std::vector<uint32_t> shares, const v1::ComputeGradient& request,
-    const StepWeights& weights, const GradientPool::Set& gradients) {
+    const v1::ComputeGradient& request, const StepWeights& weights,
+    const GradientPool::Set& gradients, bool* lost) {
   const size_t sums = model_->metrics().size();
-  if (shares_ != shares) announced_.reset();
-  shares_ = std::move(shares);
   const auto compute = [&]() -> absl::StatusOr<Metrics> {
     RETURN_IF_ERROR(Begin(request));
     return steps_.Compute(request, shares_, weights, Batches(), &abandoned_,
@@ -385,7 +386,7 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeShares(
     member_.exchange->Interrupt();  // The others wait for this one in vain.
   }
   const absl::Status ended = member_.exchange->End(&figures);
-  compute_again_ = computed.ok() && absl::IsUnavailable(ended);
+  *lost = computed.ok() && absl::IsUnavailable(ended);
   RETURN_IF_ERROR(computed.status());
   RETURN_IF_ERROR(ended);
   return FromNumbers(figures, sums);

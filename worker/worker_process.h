@@ -30,7 +30,7 @@ namespace paramd {
 //
 // Thread safety: Create and AddTo on one thread, before the runtime runs. Then
 // each thread touches only what is its own: the computing thread model_, pool_,
-// steps_, shares_, compute_again_, announced_, kept_ and takes from prefetcher_; the evaluating thread
+// steps_, shares_, announced_, kept_ and takes from prefetcher_; the evaluating thread
 // evaluator_; each reads the weights that came with its work. The object outlives
 // the runtime's Run.
 class WorkerProcess {
@@ -93,10 +93,11 @@ class WorkerProcess {
   absl::StatusOr<StepFigures> ComputeAmongMembers(
       const v1::ComputeGradient& request, const StepWeights& weights,
       const GradientPool::Set& gradients);
-  // Those of one pass, and the sums with all others'.
+  // shares_, those of one pass, and the sums with all others'. `lost`: it failed
+  // since another member was lost.
   absl::StatusOr<StepFigures> ComputeShares(
-      std::vector<uint32_t> shares, const v1::ComputeGradient& request,
-      const StepWeights& weights, const GradientPool::Set& gradients);
+      const v1::ComputeGradient& request, const StepWeights& weights,
+      const GradientPool::Set& gradients, bool* lost);
   ReplicaSteps::Source Batches();
   // Sync mode: has the request's examples made, unless they are being made
   // already, and behind them those of the next one.
@@ -113,7 +114,6 @@ class WorkerProcess {
   ChromeTrace* const trace_;  // May be null.
   const Membership member_;
   std::vector<uint32_t> shares_;  // Of each step, what is computed here.
-  bool compute_again_ = false;    // The step, since a member was lost.
   const std::unique_ptr<StepObserver> observer_;
   const std::string best_metric_;
   const std::unique_ptr<Pipeline> training_;
