@@ -232,13 +232,28 @@ class Taker {
         CoordinatorProcess::LogDirectory(job_.run_dir());
     ASSIGN_OR_RETURN(entries_, DirectoryLog(directory).ReadAll());
     if (!entries_.empty()) return absl::OkStatus();
+    // An entry is there whole or not at all, whenever the source is lost.
+    const std::string aside = absl::StrCat(job_.run_dir(), "/log.taken");
     std::error_code error;
+    fs::remove_all(aside, error);
+    fs::create_directories(aside, error);
     fs::create_directories(directory, error);
+    std::vector<std::string> names;  // In order: they are numbers of one width.
     for (const v1::ReadStateReply::File& file : files) {
       absl::string_view name = file.name();
       if (!absl::ConsumePrefix(&name, kLog)) continue;
-      RETURN_IF_ERROR(Fetch(file, absl::StrCat(directory, "/", name)));
+      names.emplace_back(name);
+      RETURN_IF_ERROR(Fetch(file, absl::StrCat(aside, "/", name)));
     }
+    for (const std::string& name : names) {
+      fs::rename(absl::StrCat(aside, "/", name),
+                 absl::StrCat(directory, "/", name), error);
+      if (error) {
+        return absl::InternalError(absl::StrCat(
+            "cannot write to '", directory, "': ", error.message()));
+      }
+    }
+    fs::remove_all(aside, error);
     ASSIGN_OR_RETURN(entries_, DirectoryLog(directory).ReadAll());
     return absl::OkStatus();
   }
