@@ -315,7 +315,8 @@ std::string RenderEnd(const EndView& view) {
       absl::StrCat("  ", program, " local --job ", ShellQuoted(view.job_path));
   absl::StrAppend(&text, "\nTry next\n  ", program, " checkpoint inspect ",
                   ShellQuoted(view.run_dir), "\n", local,
-                  " --servers 3 --workers 4\n", local,
+                  view.has_servers ? " --servers 3" : "", " --workers 4\n",
+                  local,
                   " --set optimizer.learning_rate=0.01\n");
   return text;
 }

@@ -77,6 +77,7 @@ struct EndView {
   std::string program;   // As it was called: "paramd", "bazel-bin/cli/paramd".
   std::string job_path;  // As it was given.
   std::string run_dir;
+  bool has_servers = true;
   std::string test;  // "accuracy: 0.881"; empty: it was not evaluated.
   uint32_t epochs = 0;
   double seconds = 0;

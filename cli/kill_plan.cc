@@ -36,8 +36,11 @@ absl::StatusOr<KillPlan::Kill> ParseOne(absl::string_view text,
   if (!IsOneOf(kill.task, "ps-", cluster.servers) &&
       !IsOneOf(kill.task, "worker-", cluster.workers)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--kill: there is no ", kill.task, ": tasks are ps-0 to ps-",
-        cluster.servers - 1, " and worker-0 to worker-", cluster.workers - 1));
+        "--kill: there is no ", kill.task, ": tasks are ",
+        cluster.servers > 0
+            ? absl::StrCat("ps-0 to ps-", cluster.servers - 1, " and ")
+            : "",
+        "worker-0 to worker-", cluster.workers - 1));
   }
   if (kill.epoch < 1 || kill.epoch > cluster.epochs) {
     return absl::InvalidArgumentError(

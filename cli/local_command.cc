@@ -2,6 +2,7 @@
 #include <memory>
 #include <random>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 
@@ -157,8 +158,11 @@ class LocalCluster {
       addresses.push_back(cluster.workers[i]);
     }
     console_.Say(absl::StrCat("run ", ShortPath(run_dir_), ", ",
-                              options_.servers, " ps and ", options_.workers,
-                              " worker processes from ", addresses[0],
+                              options_.servers > 0
+                                  ? absl::StrCat(options_.servers, " ps and ")
+                                  : "",
+                              options_.workers, " worker processes from ",
+                              addresses[0],
                               " on, logs in ", ShortPath(run_dir_), "/logs"));
     if (!job_.metrics_address().empty()) {
       console_.Say(absl::StrCat(
@@ -357,6 +361,7 @@ void PrintEnd(const Invocation& invocation, const LocalOptions& options,
   end.program = invocation.program;
   end.job_path = options.job.job_path;
   end.run_dir = ShortPath(run_dir);
+  end.has_servers = options.servers > 0;
   const auto result = ReadRunResult(run_dir);
   if (result.ok()) FillEnd(*result, &end);
   PrintError(result.status());
@@ -368,6 +373,24 @@ Supervisor::Outcome NotBegun(const absl::Status& status) {
   PrintError(status);
   return {.exit_code = ExitCodeAtStart(status),
           .sentence = std::string(status.message())};
+}
+
+// Of workers alone there are no servers, and nobody asked for any.
+absl::Status ChooseServers(const Invocation& invocation,
+                           const v1::JobConfig& job, LocalOptions* options) {
+  if (job.strategy() != v1::JobConfig::MULTI_WORKER_MIRRORED) {
+    return absl::OkStatus();
+  }
+  for (const std::string& argument : invocation.arguments) {
+    if (argument != "--servers" && !absl::StartsWith(argument, "--servers=")) {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        "strategy: \"multi_worker_mirrored\" has no servers, but --servers is "
+        "given; leave that out, or choose \"parameter_server\"");
+  }
+  options->servers = 0;
+  return absl::OkStatus();
 }
 
 // Runs the job and says how it ended.
@@ -425,7 +448,10 @@ int LocalCommand(const Invocation& invocation) {
                .sentence = std::string(wrong.message())};
   } else if (const auto job = options.job.Load(); job.ok()) {
     termination_log = job->config.termination_log();
-    outcome = RunJob(invocation, options, job->config);
+    const absl::Status servers =
+        ChooseServers(invocation, job->config, &options);
+    outcome = servers.ok() ? RunJob(invocation, options, job->config)
+                           : NotBegun(servers);
   } else {
     outcome = NotBegun(job.status());
   }

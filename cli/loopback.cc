@@ -29,8 +29,11 @@ std::string QuotedList(const std::vector<std::string>& addresses) {
 }  // namespace
 
 std::string LoopbackCluster::TfConfig(absl::string_view type, int index) const {
-  return absl::StrCat("{\"cluster\":{\"ps\":", QuotedList(servers),
-                      ",\"worker\":", QuotedList(workers),
+  const std::string ps =
+      servers.empty() ? ""
+                      : absl::StrCat("\"ps\":", QuotedList(servers), ",");
+  return absl::StrCat("{\"cluster\":{", ps,
+                      "\"worker\":", QuotedList(workers),
                       "},\"task\":{\"type\":\"", type, "\",\"index\":", index,
                       "}}");
 }

@@ -20,6 +20,7 @@
 #include "config/strategy.h"
 #include "coordinator/configuration_log.h"
 #include "coordinator/coordinator_process.h"
+#include "coordinator/finished_backup.h"
 #include "net/grpc_runtime.h"
 #include "net/in_process_runtime.h"
 
@@ -41,9 +42,11 @@ absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster,
     ASSIGN_OR_RETURN(role.replaces,
                      ParseIncarnation("--replaces", options.replaces));
   }
-  if (cluster.standalone) {
+  const bool is_member = MultiWorker::IsMeant(job, cluster);
+  if (cluster.standalone || is_member) {
     role.server = 0;
     role.worker = 0;
+    if (is_member) role.member = cluster.worker_index();
     return role;
   }
   role.servers = static_cast<uint32_t>(cluster.ps.size()) * role.shards;
@@ -63,6 +66,9 @@ std::string NameOf(const PreparedProcess& prepared) {
   if (prepared.cluster.standalone) return "paramd";
   if (prepared.role.evaluator.has_value()) {
     return absl::StrCat("evaluator-", *prepared.role.evaluator);
+  }
+  if (prepared.role.member.has_value()) {
+    return absl::StrCat("worker-", *prepared.role.member);
   }
   return prepared.role.server.has_value()
              ? absl::StrCat("ps-", *prepared.role.server)
@@ -89,11 +95,14 @@ void LogStart(const PreparedProcess& prepared) {
               json ? LogFormat::kJson : LogFormat::kText);
   Log(LogLevel::kInfo, "starting",
       {{"version", ParamdVersion()}, {"commit", ParamdCommit()}});
+  const bool is_member = prepared.role.member.has_value();
   Log(LogLevel::kInfo, "configured",
       {{"job", prepared.job.config.name()},
        {"digest", prepared.job.digest},
-       {"servers", prepared.role.servers},
-       {"workers", prepared.role.workers}});
+       {"servers", is_member ? 0 : prepared.role.servers},
+       {"workers", is_member ? static_cast<uint32_t>(
+                                   prepared.cluster.workers.size())
+                             : prepared.role.workers}});
   if (!prepared.job.warning.empty()) {
     Log(LogLevel::kWarning, prepared.job.warning);
   }
@@ -105,7 +114,8 @@ void LogStart(const PreparedProcess& prepared) {
 // The chief writes; a chief that is restarted must find what it wrote.
 absl::Status SettleRunDirectory(PreparedProcess* prepared) {
   v1::JobConfig& job = prepared->job.config;
-  if (!prepared->role.is_chief() || !job.run_dir().empty()) {
+  if (!prepared->role.is_chief() || !job.run_dir().empty() ||
+      prepared->role.member.value_or(0) > 0) {
     return absl::OkStatus();
   }
   if (!prepared->cluster.standalone) {
@@ -133,7 +143,9 @@ absl::Status SettleBackup(PreparedProcess* prepared) {
   if (!prepared->role.is_chief() || !HoldsARun(job.run_dir())) {
     return absl::OkStatus();
   }
-  if (HoldsARun(backup.directory())) {
+  // It may be what is left of a move that was cut off.
+  if (HoldsARun(backup.directory()) &&
+      !TakeOutOfBackup(backup.directory(), job.run_dir()).ok()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "backup_and_restore.directory: '", backup.directory(),
         "' has the backup of a run, and run_dir '", job.run_dir(),
@@ -164,9 +176,10 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
   options.listen_address = cluster.self_address();
   options.insecure = insecure;
   options.operator_socket = OperatorSocketOf(prepared);
-  options.self.set_type(prepared.role.server ? v1::PS : v1::WORKER);
-  options.self.set_index(prepared.role.server ? *prepared.role.server
-                                              : *prepared.role.worker);
+  const bool is_ps = prepared.cluster.is_ps();
+  options.self.set_type(is_ps ? v1::PS : v1::WORKER);
+  options.self.set_index(is_ps ? *prepared.role.server
+                               : prepared.cluster.worker_index());
   options.incarnation = prepared.role.incarnation;
   options.job_name = prepared.job.config.name();
   options.job_digest = prepared.job.digest;
@@ -181,6 +194,11 @@ GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
       MemoryLimitsOf(prepared.job.config.memory_limit_bytes(),
                      MemoryOfThisProcess())
           .received;
+  if (prepared.multi_worker != nullptr) {
+    options.process_calls = prepared.multi_worker->calls();
+    options.workers = static_cast<uint32_t>(cluster.workers.size());
+    return options;  // All cores are in this process.
+  }
   // An address that this process is not told is empty.
   options.shards_per_server = prepared.role.shards;
   // Workers call the servers, and one of them: the chief.
@@ -230,6 +248,30 @@ absl::Status MakeRuntime(const RunOptions& run, PreparedProcess* prepared) {
   ASSIGN_OR_RETURN(prepared->runtime, MakeGrpcRuntime(std::move(options)));
   Log(LogLevel::kInfo, "listening",
       {{"address", prepared->cluster.self_address()}});
+  return absl::OkStatus();
+}
+
+absl::Status MakeMultiWorker(const RunOptions& options,
+                             PreparedProcess* prepared) {
+  if (!options.tls_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls_dir: strategy \"multi_worker_mirrored\" sums gradients over "
+        "connections that are not encrypted; leave --tls_dir out in a network "
+        "that you trust, or choose strategy \"parameter_server\"");
+  }
+  Identity self;
+  self.task.set_type(v1::WORKER);
+  self.task.set_index(*prepared->role.member);
+  self.incarnation = prepared->role.incarnation;
+  self.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
+  self.job_name = prepared->job.config.name();
+  self.job_digest = prepared->job.digest;
+  self.job_settings =
+      absl::StrSplit(prepared->job.job_wide_text, '\n', absl::SkipEmpty());
+  self.cluster = EntriesToAgree(prepared->cluster);
+  ASSIGN_OR_RETURN(prepared->multi_worker,
+                   MultiWorker::Create(prepared->cluster, std::move(self),
+                                       &prepared->job));
   return absl::OkStatus();
 }
 
@@ -322,6 +364,10 @@ absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
   RETURN_IF_ERROR(SettleBackup(prepared));
   const v1::JobConfig& config = prepared->job.config;
   Membership membership;
+  if (prepared->role.member.has_value()) {
+    RETURN_IF_ERROR(MakeMultiWorker(options, prepared));
+    membership = prepared->multi_worker->membership();
+  }
   if (config.strategy() == v1::JobConfig::MIRRORED && ReplicasOf(config) > 1) {
     prepared->mirrors = Mirrors::Create(prepared->job);
     membership = prepared->mirrors->first();
@@ -335,6 +381,10 @@ absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
     RETURN_IF_ERROR(prepared->mirrors->MakeOthers(
         prepared->role, models, prepared->process.get(),
         prepared->runtime.get()));
+  }
+  if (prepared->multi_worker != nullptr) {
+    prepared->multi_worker->SetParts(prepared->process.get(),
+                                     prepared->runtime.get());
   }
   // After those of the parts: it adds to what they say.
   prepared->facts = std::make_unique<ProcessFacts>(
@@ -357,6 +407,7 @@ absl::Status PrepareToLinger(const RunOptions& options,
   prepared->runtime.reset();  // Its port is free again.
   prepared->process.reset();
   prepared->mirrors.reset();
+  prepared->multi_worker.reset();
   RETURN_IF_ERROR(MakeRuntime(options, prepared));
   const ProcessRole& role = prepared->role;
   const uint64_t term = last.configuration().term();

@@ -10,6 +10,7 @@
 
 #include "cli/metrics_endpoint.h"
 #include "cli/mirrors.h"
+#include "cli/multi_worker.h"
 #include "cli/process.h"
 #include "cli/process_facts.h"
 #include "cli/process_flags.h"
@@ -40,6 +41,7 @@ struct PreparedProcess {
   ClusterSpec cluster;
   ProcessRole role;
   std::unique_ptr<Mirrors> mirrors;   // Null: this process has one copy.
+  std::unique_ptr<MultiWorker> multi_worker;  // Null: it is not one of several.
   std::unique_ptr<Process> process;   // Null while it lingers.
   std::vector<FinishedJob> finished;  // Empty until it lingers.
   std::unique_ptr<ProcessFacts> facts;

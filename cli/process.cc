@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/crc32c.h"
 #include "base/process_limits.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -119,7 +120,9 @@ absl::Status Process::CreateWorker(const ModelFactory& models) {
     return absl::InvalidArgumentError(absl::StrCat(
         "strategy: \"", StrategyName(job_.config.strategy()),
         "\" sums whole gradients, but variable '", variable.name(),
-        "' is sparse; choose \"central_storage\" or \"parameter_server\""));
+        "' is sparse; choose ",
+        role_.member.has_value() ? "" : "\"central_storage\" or ",
+        "\"parameter_server\""));
   }
   return absl::OkStatus();
 }
@@ -155,6 +158,7 @@ absl::Status Process::CreateCoordinator() {
   chief.heartbeat = absl::Milliseconds(job_.config.heartbeat_ms());
   ASSIGN_OR_RETURN(coordinator_,
                    CoordinatorProcess::Create(options, paths, chief));
+  coordinator_->Surround(membership_.before_start, membership_.has_result);
   return absl::OkStatus();
 }
 
@@ -194,6 +198,15 @@ uint32_t Process::Checksum(Runtime* runtime) const {
   MutexLock lock(&answer->mutex);
   while (!answer->done) answer->changed.Wait(&answer->mutex);
   return answer->sum;
+}
+
+uint32_t Process::ModelChecksum() const {
+  uint32_t sum = 0;
+  for (const v1::Variable& variable : worker_->variables()) {
+    const std::string text = variable.SerializeAsString();
+    sum = Crc32c(AsBytes<char>({text.data(), text.size()}), sum);
+  }
+  return sum;
 }
 
 void Process::AddTo(Runtime* runtime) {

@@ -28,6 +28,9 @@ struct ProcessRole {
   uint32_t servers = 1;  // Of all ps tasks together.
   uint32_t workers = 1;
   uint32_t shards = 1;  // Servers of each ps task.
+  // Of a whole job that is one of several, with a copy of the variables each:
+  // which one, in place of what is above.
+  absl::optional<uint32_t> member;
   // Which process of its task this is, and which one, known to have ended, was
   // the one before; 0: nobody knows.
   uint64_t incarnation = 0;
@@ -59,6 +62,9 @@ class Process {
   // Of the variables and slots that a server in this process has, while
   // `runtime` runs; 0 before and behind. On any other thread.
   uint32_t Checksum(Runtime* runtime) const;
+
+  // Of the variables' names, shapes and initializers. REQUIRES: it is a worker.
+  uint32_t ModelChecksum() const;
 
   // The runtime's Run. A chief says meanwhile that it is alive, and stops the
   // runtime with ALREADY_EXISTS if another one has taken over.

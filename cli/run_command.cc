@@ -101,6 +101,7 @@ SignalWatcher::Handler EndAtOnce(const std::string& termination_log,
 
 absl::Status RunAll(PreparedProcess* prepared) {
   if (prepared->process == nullptr) return prepared->runtime->Run();
+  if (prepared->multi_worker != nullptr) return prepared->multi_worker->Run();
   return prepared->mirrors != nullptr
              ? prepared->mirrors->Run()
              : prepared->process->Run(prepared->runtime.get());

@@ -116,7 +116,8 @@ constexpr Slip kSlips[] = {
          "task": {"type": "worker", "index": 1}})",
      "TF_CONFIG:1: cluster: has no 'ps' tasks, only: worker; the strategy "
      "'async' trains through parameter servers, so add at least one, as in "
-     "\"ps\": [\"host1:2222\"], or list one worker alone to train in its "
+     "\"ps\": [\"host1:2222\"], choose strategy \"multi_worker_mirrored\", "
+     "where each worker has a copy, or list one worker alone to train in its "
      "process"},
     {R"({"cluster": {"worker": ["a:1", "b:1"]},
          "task": {"type": "worker", "index": 0}})",

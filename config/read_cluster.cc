@@ -408,8 +408,9 @@ void ClusterReader::CheckWhoIsThere() {
     AddToCluster(absl::StrCat(
         "has no 'ps' tasks, ", found, "; the strategy '", sources_.strategy,
         "' trains through parameter servers, so add at least one, as in "
-        "\"ps\": [\"host1:2222\"], or list one worker alone to train in its "
-        "process",
+        "\"ps\": [\"host1:2222\"], choose strategy \"multi_worker_mirrored\", "
+        "where each worker has a copy, or list one worker alone to train in "
+        "its process",
         RenamingHint(*cluster_)));
   }
 }

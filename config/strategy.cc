@@ -10,6 +10,22 @@ namespace {
 
 using Job = v1::JobConfig;
 
+// Of a cluster of workers alone.
+absl::Status CheckWorkersFit(const Job& job, const ClusterSpec& cluster) {
+  if (!cluster.knows_all_workers) {
+    return absl::InvalidArgumentError(
+        "strategy: \"multi_worker_mirrored\" needs the addresses of all "
+        "workers, but this process is not told them (enableDynamicWorker); "
+        "leave that out, or add a ps and choose \"parameter_server\"");
+  }
+  if (job.all_reduce().fewest_workers() > cluster.workers.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "all_reduce.fewest_workers: is ", job.all_reduce().fewest_workers(),
+        ", but the cluster has ", cluster.workers.size(), " workers"));
+  }
+  return absl::OkStatus();
+}
+
 bool HasSeveralReplicas(Job::Strategy strategy) {
   return strategy == Job::MIRRORED || strategy == Job::CENTRAL_STORAGE;
 }
@@ -47,6 +63,13 @@ void CheckStrategySettings(
                      "computes itself has one in each process; give 1"));
   }
   if (UsesServers(job)) return;
+  if (job.strategy() == Job::MULTI_WORKER_MIRRORED &&
+      job.checkpoint().incremental() > 0) {
+    add("checkpoint.incremental",
+        absl::StrCat("is ", job.checkpoint().incremental(), ", but with "
+                     "strategy \"", name, "\" a worker that comes back takes "
+                     "one checkpoint whole; leave it out"));
+  }
   if (job.has_staleness() && job.staleness() != "sync") {
     add("staleness",
         absl::StrCat("is \"", job.staleness(), "\", but with strategy \"", name,
@@ -76,10 +99,13 @@ absl::Status CheckStrategyFits(const Job& job, const ClusterSpec& cluster) {
         cluster.ps.size(), " ps tasks; choose \"parameter_server\", which ",
         "fits such a cluster"));
   }
+  if (job.strategy() == Job::MULTI_WORKER_MIRRORED) {
+    return CheckWorkersFit(job, cluster);
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "strategy: \"", name, "\" runs in one process, but the cluster has ",
-      cluster.workers.size(), " workers; add a ps and choose "
-      "\"parameter_server\", with \"staleness\": \"sync\" for the same sums"));
+      cluster.workers.size(), " workers; choose \"multi_worker_mirrored\", "
+      "where each has a copy, for the same sums"));
 }
 
 }  // namespace paramd

@@ -70,7 +70,7 @@ TEST(StrategyTest, AStrategyThatDoesNotFitNamesOneThatDoes) {
   EXPECT_EQ(Misfit(Job::MIRRORED, ClusterSpec()), "");
   EXPECT_EQ(Misfit(Job::PARAMETER_SERVER, ClusterOf(1, 2)), "");
   EXPECT_THAT(Misfit(Job::MIRRORED, ClusterOf(0, 2)),
-              HasSubstr("has 2 workers; add a ps and choose"));
+              HasSubstr("has 2 workers; choose \"multi_worker_mirrored\""));
   EXPECT_THAT(Misfit(Job::CENTRAL_STORAGE, ClusterOf(1, 2)),
               HasSubstr("has 1 ps tasks; choose \"parameter_server\""));
 }

@@ -147,6 +147,7 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
   Handle<v1::ReadLog>(
       runtime,
       [this](const v1::ReadLog&) -> absl::StatusOr<v1::ReadLogResult> {
+        if (before_log_ != nullptr) RETURN_IF_ERROR(before_log_());
         ASSIGN_OR_RETURN(const auto entries, log_.ReadAll());
         v1::ReadLogResult result;
         for (const v1::LogEntry& entry : entries) *result.add_entries() = entry;
@@ -191,7 +192,9 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
         });
       });
   Handle<v1::WriteResult>(runtime, [this](const v1::WriteResult& result) {
-    return MayComeBack(WriteResult(result));
+    absl::Status written = MayComeBack(WriteResult(result));
+    if (written.ok() && has_result_ != nullptr) has_result_();
+    return written;
   });
 }
 

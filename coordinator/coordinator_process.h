@@ -64,6 +64,15 @@ class CoordinatorProcess {
   // another one takes over.
   ChiefLease* lease() { return lease_.get(); }
 
+  // What is done on the storage thread before the log is read, whose error ends
+  // the run, and behind the run's result. Either may be null. REQUIRES: called
+  // before AddTo.
+  void Surround(std::function<absl::Status()> before_log,
+                std::function<void()> has_result) {
+    before_log_ = std::move(before_log);
+    has_result_ = std::move(has_result);
+  }
+
   // Where the configuration log of a run lies, by its StateDirectory.
   static std::string LogDirectory(const std::string& state_directory);
 
@@ -94,6 +103,8 @@ class CoordinatorProcess {
   }
 
   const Paths paths_;
+  std::function<absl::Status()> before_log_;
+  std::function<void()> has_result_;
   std::unique_ptr<ChiefLease> lease_;
   Coordinator core_;
   DirectoryLog log_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <system_error>
 #include <vector>
@@ -46,16 +47,43 @@ absl::Status CopyTree(const std::string& from, const std::string& to) {
   return SyncDirectory(to);
 }
 
+// Whether all that is left at `from` is at `to` too, as far as names, sizes and the
+// first kPieceBytes of files tell.
+bool IsPartOf(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  if (!fs::is_directory(from, error)) {
+    const uintmax_t size = fs::file_size(from, error);
+    if (error || fs::file_size(to, error) != size || error) return false;
+    std::vector<char> first(std::min<uintmax_t>(size, kPieceBytes));
+    std::vector<char> second(first.size());
+    return std::ifstream(from, std::ios::binary)
+               .read(first.data(), static_cast<std::streamsize>(first.size())) &&
+           std::ifstream(to, std::ios::binary)
+               .read(second.data(),
+                     static_cast<std::streamsize>(second.size())) &&
+           first == second;
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(from, error)) {
+    if (!IsPartOf(entry.path(), to / entry.path().filename())) return false;
+  }
+  return !error && fs::is_directory(to, error);
+}
+
 // `name` from one directory to the other, which may lie on another file system.
-// It has its new name when it is complete there.
+// It has its new name when it is complete there; if it has that already, what is
+// left at the old place goes.
 absl::Status Move(const std::string& name, const std::string& from_directory,
                   const std::string& to_directory) {
   const std::string from = absl::StrCat(from_directory, "/", name);
   const std::string to = absl::StrCat(to_directory, "/", name);
+  const std::string copy = absl::StrCat(to_directory, "/.copy-", name);
   std::error_code error;
+  if (fs::exists(to, error) && IsPartOf(from, to)) {
+    RETURN_IF_ERROR(RemoveTree(copy));
+    return RemoveTree(from);
+  }
   fs::rename(from, to, error);
   if (error == std::errc::cross_device_link) {
-    const std::string copy = absl::StrCat(to_directory, "/.copy-", name);
     RETURN_IF_ERROR(RemoveTree(copy));
     RETURN_IF_ERROR(CopyTree(from, copy));
     RETURN_IF_ERROR(RenamePath(copy, to));
@@ -86,7 +114,8 @@ absl::Status MoveCheckpoints(const std::string& from, const std::string& to) {
 absl::Status TakeOutOfBackup(const std::string& backup,
                              const std::string& run_directory) {
   const std::string log = absl::StrCat(run_directory, "/configuration");
-  if (IsDirectory(log)) {
+  if (IsDirectory(log) &&
+      !IsPartOf(absl::StrCat(backup, "/configuration"), log)) {
     return absl::AlreadyExistsError(absl::StrCat(
         "'", log, "' is there already: the run's checkpoint stays in '", backup,
         "'"));

@@ -86,6 +86,31 @@ TEST_F(FinishedBackupTest, WhatWasCutOffGoesOn) {
   ExpectMoved(backup_, run_);
 }
 
+// From another file system: what has its new name is complete, and the old one is
+// there still, wholly or in part.
+TEST_F(FinishedBackupTest, WhatWasCutOffBehindACopyGoesOn) {
+  const std::string checkpoint = absl::StrCat(backup_, "/", kCheckpoint);
+  Write(checkpoint + "/ps", "numbers");
+  for (const bool log_too : {false, true}) {
+    fs::remove_all(run_ + "/configuration");
+    MakeBackup(backup_);
+    fs::create_directories(run_ + "/checkpoints");
+    fs::copy(checkpoint, absl::StrCat(run_, "/", kCheckpoint),
+             fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    fs::remove(checkpoint + "/ps");
+    Write(run_ + "/checkpoints/.copy-000001-00000002.step-9/ps", "half");
+    if (log_too) {
+      fs::copy(backup_ + "/configuration", run_ + "/configuration");
+      fs::remove_all(backup_ + "/checkpoints");
+    }
+    ASSERT_TRUE(TakeOutOfBackup(backup_, run_).ok());
+    ExpectMoved(backup_, run_);
+    EXPECT_EQ(Read(absl::StrCat(run_, "/", kCheckpoint, "/ps")), "numbers");
+    EXPECT_EQ(log_too, fs::exists(run_ + "/checkpoints/.copy-000001-00000002"
+                                         ".step-9"));
+  }
+}
+
 TEST_F(FinishedBackupTest, WhatIsSomebodyElsesStays) {
   Write(backup_ + "/notes", "mine");
   ASSERT_TRUE(TakeOutOfBackup(backup_, run_).ok());

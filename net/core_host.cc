@@ -91,6 +91,21 @@ CallId CoreHost::Request(PeerId from, PeerId to, Outbox::Head head,
   return id;
 }
 
+void CoreHost::Ask(PeerId to, Outbox::Head head, absl::Duration deadline,
+                   Runtime::Answer done, Time now) {
+  const CallId id = next_id_++;
+  calls_[id] = {PeerId(),  id,       to, now + deadline,
+                deadline,  /*outside=*/false, std::move(done)};
+  deadlines_.insert({now + deadline, id});
+  if (!Serves(to)) {
+    return Replied(id,
+                   absl::UnavailableError(
+                       absl::StrCat(PeerName(to), " is not here")),
+                   nullptr, {});
+  }
+  events_.push_back(Event::Request(PeerId(), to, id, std::move(head), {}));
+}
+
 void CoreHost::Expired(PeerId to, CallId id) {
   const auto core = cores_.find(to);
   if (core != cores_.end() && core->second.expired != nullptr) {
@@ -102,6 +117,12 @@ void CoreHost::Replied(CallId id, absl::Status status, Outbox::Head head,
                        BufferChain payload) {
   const auto it = calls_.find(id);
   if (it == calls_.end()) return;
+  if (it->second.asked != nullptr) {
+    const Runtime::Answer asked = std::move(it->second.asked);
+    deadlines_.erase({it->second.deadline, id});
+    calls_.erase(it);
+    return asked(status, head.get());
+  }
   Event event;
   event.to = it->second.from;
   event.message.from = it->second.to;

@@ -75,6 +75,9 @@ class CoreHost {
   // REQUIRES: Serves(to).
   CallId Request(PeerId from, PeerId to, Outbox::Head head,
                  BufferChain payload);
+  // As Runtime::Ask.
+  void Ask(PeerId to, Outbox::Head head, absl::Duration deadline,
+           Runtime::Answer done, Time now);
   // Nobody waits any more for the answer to Request(id), made for `to`.
   void Expired(PeerId to, CallId id);
   // Takes in the answer to a request given to Transport::Send. Unknown ids (an
@@ -129,6 +132,7 @@ class CoreHost {
     Time deadline;
     absl::Duration patience;
     bool outside;
+    Runtime::Answer asked = nullptr;  // Set: no core waits, this does.
   };
   // A message or a completion on its way to the core `to`.
   struct Event {

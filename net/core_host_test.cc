@@ -160,6 +160,37 @@ TEST_F(CoreHostTest, ARequestFromOutsideIsAnsweredThroughTheTransport) {
   EXPECT_EQ(transport_.replies[0].status.message(), "no such block");
 }
 
+TEST_F(CoreHostTest, WhoAsksACoreOfTheProcessGetsItsAnswer) {
+  ps_.on_receive = [&](Message m, Time, Outbox* out) {
+    EXPECT_EQ(m.from, PeerId());
+    const auto& head = static_cast<const v1::PushRequest&>(*m.head);
+    if (head.clock() == 1) {
+      out->Reply(m.call, std::make_unique<v1::PushReply>());
+    }
+  };
+  host_.AddCore(PeerId::Ps(0), &ps_);
+  host_.Start(At(0));
+  const auto ask = [&](PeerId to, uint64_t clock) {
+    host_.Ask(to, Request(clock), absl::Seconds(3),
+              [&](const absl::Status& status, const auto* reply) {
+                seen_.push_back(
+                    absl::StrCat(reply != nullptr ? "a reply" : "none, ",
+                                 status.message()));
+              },
+              At(0));
+  };
+  ask(PeerId::Ps(0), 1);
+  ask(PeerId::Ps(0), 2);
+  ask(PeerId::Ps(1), 3);
+  TurnUntilIdle(At(1));
+  TurnUntilIdle(At(3));
+  EXPECT_EQ(seen_, (std::vector<std::string>{
+                       "none, ps-1 is not here", "a reply",
+                       "none, ps-0 did not answer within 3s"}));
+  EXPECT_TRUE(transport_.replies.empty());
+  EXPECT_EQ(host_.open_calls(), 0u);
+}
+
 TEST_F(CoreHostTest, TicksComeWhenTheyAreDue) {
   ps_.tick = At(5);
   ps_.on_tick = [&](Time now, Outbox*) {

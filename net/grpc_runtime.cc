@@ -111,6 +111,11 @@ class GrpcRuntime : public Runtime, private CoreHost::Transport {
     host_.FillStatus(&status);
     return status;
   }
+  void Ask(PeerId to, Head request, absl::Duration deadline,
+           Answer done) override {
+    host_.Ask(to, std::move(request), deadline, std::move(done),
+              MonotonicNow());
+  }
   void Post(std::function<void()> f) override { mailbox_->Post(std::move(f)); }
   std::function<void()> Waker() override {
     return [mailbox = mailbox_] { mailbox->Post([] {}); };
@@ -214,7 +219,8 @@ absl::Status GrpcRuntime::Listen() {
   ASSIGN_OR_RETURN(server_,
                    RequestServer::Make(
                        std::move(listener), &self_, &host_, options_.tls,
-                       [this](absl::Status status) { host_.End(status); }));
+                       [this](absl::Status status) { host_.End(status); },
+                       options_.process_calls));
   server_->ShareMemory(std::move(memories));
   if (!options_.health_address.empty()) {
     RETURN_IF_ERROR(server_->ServeHealth(

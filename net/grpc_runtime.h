@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "net/process_calls.h"
 #include "net/runtime.h"
 #include "net/tls.h"
 #include "proto/paramd/v1/types.pb.h"
@@ -47,6 +48,8 @@ struct GrpcRuntimeOptions {
   std::string build;
   // Where each peer listens. Coordinator() is the chief.
   std::map<PeerId, std::string> peers;
+  // Answers what is for the process itself, but Control; null: nobody does.
+  ProcessCalls process_calls;
   // Payloads to and from processes of this machine go through shared memory,
   // if the other side agrees and it can be had; else, as ever, in messages.
   bool shared_memory = true;

@@ -33,6 +33,11 @@ class InProcessRuntime : public Runtime {
     host_.FillStatus(&status);
     return status;
   }
+  void Ask(PeerId to, Head request, absl::Duration deadline,
+           Answer done) override {
+    host_.Ask(to, std::move(request), deadline, std::move(done),
+              MonotonicNow());
+  }
   void Post(std::function<void()> f) override { mailbox_->Post(std::move(f)); }
   std::function<void()> Waker() override {
     return [mailbox = mailbox_] { mailbox->Post([] {}); };

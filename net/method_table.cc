@@ -3,6 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 
+#include "proto/paramd/v1/membership.pb.h"
+
 namespace paramd {
 namespace {
 
@@ -20,7 +22,14 @@ const MethodTable& MethodTable::Get() {
 }
 
 MethodTable::MethodTable() {
-  const auto* file = v1::MethodRules::descriptor()->file();
+  AddAllOf(v1::MethodRules::descriptor()->file());
+  AddAllOf(v1::BeatRequest::descriptor()->file());
+  for (const Method& method : methods_) {
+    by_request_[method.request->GetDescriptor()] = &method;
+  }
+}
+
+void MethodTable::AddAllOf(const google::protobuf::FileDescriptor* file) {
   auto* factory = google::protobuf::MessageFactory::generated_factory();
   for (int s = 0; s < file->service_count(); ++s) {
     const auto* service = file->service(s);
@@ -40,9 +49,6 @@ MethodTable::MethodTable() {
       method.served_by = ServedBy(service->name());
       methods_.push_back(std::move(method));
     }
-  }
-  for (const Method& method : methods_) {
-    by_request_[method.request->GetDescriptor()] = &method;
   }
 }
 

@@ -18,7 +18,7 @@ namespace paramd {
 inline constexpr size_t kMostBulkBytes = (size_t{4} << 20) + (64 << 10);
 inline constexpr size_t kMostControlBytes = size_t{1} << 20;
 
-// One method of services.proto.
+// One method of services.proto or membership.proto.
 struct Method {
   std::string path;  // "/paramd.v1.ParameterServer/Pull"
   std::string name;  // "Pull"
@@ -26,7 +26,7 @@ struct Method {
   const google::protobuf::Message* reply = nullptr;
   std::vector<v1::Role> callers;
   bool bulk = false;
-  // The kind of core that serves it; kOutside: the runtime itself (Control).
+  // The kind of core that serves it; kOutside: the runtime itself (Control, Membership).
   PeerId::Kind served_by = PeerId::Kind::kOutside;
 
   size_t most_bytes() const {
@@ -34,7 +34,7 @@ struct Method {
   }
 };
 
-// Every method that travels, read from services.proto by reflection. A method
+// Every method that travels, read from these files by reflection. A method
 // is known by the type of its request. Immutable, hence thread-safe; lives as
 // long as the process.
 class MethodTable {
@@ -47,6 +47,7 @@ class MethodTable {
 
  private:
   MethodTable();
+  void AddAllOf(const google::protobuf::FileDescriptor* file);
 
   std::vector<Method> methods_;
   absl::flat_hash_map<const google::protobuf::Descriptor*, const Method*>

@@ -16,6 +16,7 @@
 #include "net/completion.h"
 #include "net/grpc_status.h"
 #include "net/payload_path.h"
+#include "proto/paramd/v1/membership.pb.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -135,9 +136,10 @@ class RequestServer::Request : public Completion {
 
 absl::StatusOr<std::unique_ptr<RequestServer>> RequestServer::Make(
     std::unique_ptr<Listener> listener, const Identity* self, CoreHost* host,
-    std::shared_ptr<const Tls> tls, std::function<void(absl::Status)> stop) {
+    std::shared_ptr<const Tls> tls, std::function<void(absl::Status)> stop,
+    ProcessCalls calls) {
   std::unique_ptr<RequestServer> made(
-      new RequestServer(self, host, std::move(stop)));
+      new RequestServer(self, host, std::move(stop), std::move(calls)));
   ASSIGN_OR_RETURN(
       made->grpc_,
       GrpcServer::Make(
@@ -162,13 +164,16 @@ void RequestServer::MakeRoomFor(uint32_t workers) {
 }
 
 RequestServer::RequestServer(const Identity* self, CoreHost* host,
-                             std::function<void(absl::Status)> stop)
+                             std::function<void(absl::Status)> stop,
+                             ProcessCalls calls)
     : self_(self),
       process_(ProcessText(self->incarnation)),
       host_(host),
       stop_(std::move(stop)),
+      process_calls_(std::move(calls)),
       health_([this] { return IsRestored(); }),
       reflection_({v1::MethodRules::descriptor()->file(),
+                   v1::BeatRequest::descriptor()->file(),
                    grpc::health::v1::HealthCheckRequest::descriptor()->file()},
                   [this](const auto* service) { return IsServed(service); }),
       waiting_in_(self->shards_per_server *
@@ -252,6 +257,9 @@ absl::Status RequestServer::TakeControl(Request* request, const Caller& caller,
     Answer(request, absl::OkStatus(), &reply, {});
     stop_(absl::CancelledError(absl::StrCat(
         "stopped by an operator at ", caller.address, ": ", stop.reason())));
+  } else if (process_calls_ != nullptr) {
+    ASSIGN_OR_RETURN(const ProcessAnswer answer, process_calls_(*message.head));
+    Answer(request, absl::OkStatus(), answer.head.get(), answer.payload);
   } else {
     return absl::UnimplementedError(
         absl::StrCat(request->method.path, " is not served"));

@@ -26,6 +26,7 @@
 #include "net/listener.h"
 #include "net/memory_listener.h"
 #include "net/method_table.h"
+#include "net/process_calls.h"
 #include "net/reflection.h"
 #include "net/refused_calls.h"
 #include "net/stream_server.h"
@@ -50,10 +51,12 @@ namespace paramd {
 class RequestServer {
  public:
   // Serves who connects to `listener`, as GrpcServer::Make says. `stop` is
-  // called when an operator says so.
+  // called when an operator says so; `calls`, unless null, answers what is for
+  // the process and is not Control.
   static absl::StatusOr<std::unique_ptr<RequestServer>> Make(
       std::unique_ptr<Listener> listener, const Identity* self, CoreHost* host,
-      std::shared_ptr<const Tls> tls, std::function<void(absl::Status)> stop);
+      std::shared_ptr<const Tls> tls, std::function<void(absl::Status)> stop,
+      ProcessCalls calls);
 
   // Payloads may also lie in memory that `memories` takes over; null: in none.
   // REQUIRES: called before Start.
@@ -109,7 +112,7 @@ class RequestServer {
   static constexpr size_t kLeastWaitingIn = 1024;
 
   RequestServer(const Identity* self, CoreHost* host,
-                std::function<void(absl::Status)> stop);
+                std::function<void(absl::Status)> stop, ProcessCalls calls);
   void Expect(int method);
   void Arrived(Request* request);
   absl::Status Take(Request* request);
@@ -132,6 +135,7 @@ class RequestServer {
   const std::string process_;  // As callers say whom they mean.
   CoreHost* const host_;
   const std::function<void(absl::Status)> stop_;
+  const ProcessCalls process_calls_;  // May be null.
   Health health_;
   Reflection reflection_;
   StreamServer streams_;

@@ -41,6 +41,8 @@ const std::map<std::string, std::string>& Table() {
       {"Set", "operator"},
       {"Checkpoint", "operator"},
       {"GetConfiguration", kMembers},
+      {"Beat", "worker chief"},
+      {"ReadState", "worker chief"},
   };
   return *table;
 }

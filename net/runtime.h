@@ -48,6 +48,13 @@ class Runtime {
 
   // What the fillers say. REQUIRES: on the loop thread.
   virtual v1::StatusReply Status() = 0;
+  // Asks a core of this process what somebody outside may ask it. `done` gets
+  // the answer on the loop thread, or DEADLINE_EXCEEDED; never, if the loop ends
+  // before. REQUIRES: on the loop thread.
+  using Answer = std::function<void(const absl::Status& status,
+                                    const google::protobuf::Message* reply)>;
+  virtual void Ask(PeerId to, Head request, absl::Duration deadline,
+                   Answer done) = 0;
   // Runs `f` on the loop thread, in the order of posting. Dropped if the loop
   // has ended.
   virtual void Post(std::function<void()> f) = 0;

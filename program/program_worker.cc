@@ -104,7 +104,10 @@ absl::Status ProgramWorker::RunProcess() {
         absl::Milliseconds(prepared.job.config.drain_timeout_ms());
   }
   Tell(absl::OkStatus(), prepared.runtime.get());
-  const absl::Status status = prepared.process->Run(prepared.runtime.get());
+  const absl::Status status =
+      prepared.multi_worker != nullptr
+          ? prepared.multi_worker->Run()
+          : prepared.process->Run(prepared.runtime.get());
   Complain(prepared, absl::IsCancelled(status) ? absl::OkStatus() : status);
   {
     MutexLock lock(&mutex_);

@@ -5,9 +5,9 @@
 # To build and run.
 BUILD_PACKAGES=(
   bazel-bootstrap g++ protobuf-compiler python3
-  libabsl-dev libdnnl-dev libgrpc++-dev libjpeg-dev libopenblas-dev libpng-dev
-  libprotobuf-dev libspdlog-dev libssl-dev nlohmann-json3-dev prometheus-cpp-dev
-  zlib1g-dev
+  libabsl-dev libdnnl-dev libgloo-dev libgrpc++-dev libjpeg-dev libopenblas-dev
+  libpng-dev libprotobuf-dev libspdlog-dev libssl-dev nlohmann-json3-dev
+  prometheus-cpp-dev zlib1g-dev
 )
 # What the first run trains on.
 DATA_PACKAGES=(dataset-fashion-mnist)
@@ -89,10 +89,11 @@ bazel_here() {
 }
 
 # Prints a name for what compiles and what is compiled against: outputs of one
-# state of the machine's packages are of no use in another. Go's are not used.
+# state of the machine's packages are of no use in another. Go's are not used, and
+# of Gloo no more than a few functions that stay as they are.
 toolchain_name() {
   dpkg-query -W -f='${db:Status-Status} ${Package} ${Version}\n' '*-dev' \
     'binutils*' 'clang*' 'cpp*' 'g++*' 'gcc*' "${BUILD_PACKAGES[@]}" \
     "${TEST_PACKAGES[@]}" 2>/dev/null | sed -n 's/^installed //p' |
-    grep -v '^golang' | sort -u | sha256sum | cut -c1-16
+    grep -v -e '^golang' -e '^libgloo' | sort -u | sha256sum | cut -c1-16
 }

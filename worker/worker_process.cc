@@ -164,6 +164,7 @@ void WorkerProcess::HandleComputing(Runtime* runtime) {
         const auto request =
             static_cast<const v1::ComputeGradient&>(*item.head);
         abandoned_ = false;  // The one before it has ended.
+        if (member_.exchange != nullptr) member_.exchange->Expect();
         ready_.Begin();
         computing_.Post([this, request, weights = std::move(item.payload),
                          done = std::move(done)]() mutable {
@@ -349,11 +350,27 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeAlone(
 absl::StatusOr<StepFigures> WorkerProcess::ComputeAmongMembers(
     const v1::ComputeGradient& request, const StepWeights& weights,
     const GradientPool::Set& gradients) {
+  while (true) {
+    absl::optional<std::vector<uint32_t>> shares =
+        member_.exchange->Begin(request, gradients.mutables);
+    absl::StatusOr<StepFigures> figures;
+    bool lost = false;
+    while (shares.has_value()) {
+      if (shares_ != *shares) announced_.reset();
+      shares_ = *std::move(shares);
+      figures = ComputeShares(request, weights, gradients, &lost);
+      if (!figures.ok()) break;
+      shares = member_.exchange->NextPass();
+    }
+    if (!lost) return figures;
+    announced_.reset();  // What was made for it is used up.
+  }
+}
+
+absl::StatusOr<StepFigures> WorkerProcess::ComputeShares(
+    const v1::ComputeGradient& request, const StepWeights& weights,
+    const GradientPool::Set& gradients, bool* lost) {
   const size_t sums = model_->metrics().size();
-  std::vector<uint32_t> shares =
-      member_.exchange->Begin(request, gradients.mutables);
-  if (shares_ != shares) announced_.reset();
-  shares_ = std::move(shares);
   const auto compute = [&]() -> absl::StatusOr<Metrics> {
     RETURN_IF_ERROR(Begin(request));
     return steps_.Compute(request, shares_, weights, Batches(), &abandoned_,
@@ -369,6 +386,7 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeAmongMembers(
     member_.exchange->Interrupt();  // The others wait for this one in vain.
   }
   const absl::Status ended = member_.exchange->End(&figures);
+  *lost = computed.ok() && absl::IsUnavailable(ended);
   RETURN_IF_ERROR(computed.status());
   RETURN_IF_ERROR(ended);
   return FromNumbers(figures, sums);
@@ -402,6 +420,10 @@ IoResult WorkerProcess::CollectEvaluationRows() {
 IoResult WorkerProcess::Evaluate(const v1::EvaluateWeights& request,
                                  BufferChain weights) {
   IoResult result;
+  if (request.final() && member_.await_end != nullptr) {
+    result.status = member_.await_end();
+    if (!result.status.ok()) return result;
+  }
   // Of no examples: there is nothing to say.
   if (!member_.evaluates || !evaluator_->evaluates()) {
     auto head = std::make_unique<v1::EvaluateWeightsResult>();

@@ -93,6 +93,11 @@ class WorkerProcess {
   absl::StatusOr<StepFigures> ComputeAmongMembers(
       const v1::ComputeGradient& request, const StepWeights& weights,
       const GradientPool::Set& gradients);
+  // shares_, those of one pass, and the sums with all others'. `lost`: it failed
+  // since another member was lost.
+  absl::StatusOr<StepFigures> ComputeShares(
+      const v1::ComputeGradient& request, const StepWeights& weights,
+      const GradientPool::Set& gradients, bool* lost);
   ReplicaSteps::Source Batches();
   // Sync mode: has the request's examples made, unless they are being made
   // already, and behind them those of the next one.

@@ -53,6 +53,7 @@ class FakeRuntime : public Runtime {
     fill_status = std::move(fill);
   }
   v1::StatusReply Status() override { return {}; }
+  void Ask(PeerId, Head, absl::Duration, Answer) override {}
   void Post(std::function<void()>) override {}
   std::function<void()> Waker() override {
     return [] {};

@@ -141,7 +141,7 @@ class StrategiesTest(unittest.TestCase):
                  'choose strategy "parameter_server"'),
                 (["--strategy=mirrored", "--cluster=worker=a:1,b:1",
                   "--task_type=worker", "--task_index=0"],
-                 'add a ps and choose "parameter_server"'),
+                 'choose "multi_worker_mirrored"'),
                 (["--cluster=worker=a:1,b:1", "--task_type=worker",
                   "--task_index=0"],
                  "has no 'ps' tasks")]:

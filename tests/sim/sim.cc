@@ -25,20 +25,23 @@
 #include "tests/sim/cut_workload.h"
 #include "tests/sim/mode_workload.h"
 #include "tests/sim/model_workload.h"
+#include "tests/sim/rounds_workload.h"
 #include "tests/sim/sync_workload.h"
 
 namespace paramd {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: sim [--workload=integers|sync|mode|bounded|cut|model|in_step | "
-    "--job=FILE\n"
+    "usage: sim [--workload=integers|sync|mode|bounded|cut|rounds|model|in_step "
+    "| --job=FILE\n"
     "           [--servers=N]] [--seed=N]\n"
     "           [--seeds=N | --minutes=N] [--until_failure] [--trace_hash] "
     "[--verbose] [--weights=FILE]\n"
     "  --workload    in_step: the model in sync mode, on three workers; cut: "
     "stopped and\n"
-    "                restored at any moment, onto other servers\n"
+    "                restored at any moment, onto other servers; rounds: "
+    "workers that each\n"
+    "                keep a copy\n"
     "  --job         the model workload on this job and the data it names\n"
     "  --servers     how many servers the job has, 2 unless told\n"
     "  --seed        the first seed, 1 unless told, drawn with --minutes\n"
@@ -80,13 +83,30 @@ WorkloadReport RunCut(uint64_t seed, bool verbose) {
   return cuts->Run(seed, verbose);
 }
 
+// Every second seed with two workers, every third without one of four.
+WorkloadReport RunRoundsOf(uint64_t seed, bool) {
+  RoundsOptions options;
+  options.seed = seed;
+  options.workers = seed % 2 == 0 ? 2 : 3;
+  if (seed % 3 == 0) {
+    options.workers = 4;
+    options.one_stays_away = true;
+  }
+  RoundsCounts counts;
+  const auto wrong = RunRounds(options, &counts);
+  WorkloadReport report;
+  if (wrong.has_value()) report.status = absl::InternalError(*wrong);
+  return report;
+}
+
 WorkloadRun RunOf(absl::string_view workload) {
   static constexpr std::pair<absl::string_view, WorkloadRun> kRuns[] = {
       {"integers", RunIntegerWorkload},
       {"sync", RunSyncWorkload},
       {"mode", RunModeWorkload},
       {"bounded", RunBounded},
-      {"cut", RunCut}};
+      {"cut", RunCut},
+      {"rounds", RunRoundsOf}};
   for (const auto& [name, run] : kRuns) {
     if (name == workload) return run;
   }

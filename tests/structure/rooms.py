@@ -42,6 +42,7 @@ CORES = {
     "coordinator/core": _UNDER_CORES,
     "worker/core": _UNDER_CORES + ["client/core", "coordinator/core",
                                    "worker/strategy"],
+    "worker/rendezvous": _UNDER_CORES,
     "worker/strategy": _UNDER_CORES + ["client/core", "coordinator/core",
                                        "worker/core"],
 }

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/optional.h"
 
 #include "proto/paramd/v1/storage.pb.h"
 #include "worker/model/trained_model.h"
@@ -21,6 +23,10 @@ class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
 
+  // A step will begin: what was interrupted before is over. Not on the computing
+  // thread.
+  virtual void Expect() {}
+
   // The step of this range of the input begins. The shares that this member
   // computes, ascending. `gradients` outlive the step's End.
   virtual std::vector<uint32_t> Begin(const v1::ComputeGradient& step,
@@ -31,9 +37,17 @@ class GradientExchange {
 
   // Waits for the sums of all variables, this member's figures with them: then
   // `gradients` and `figures` are those of all, and on an error anything.
-  // CANCELLED after Interrupt of any member; other errors name the member. Once
+  // CANCELLED after Interrupt of any member; UNAVAILABLE if the step is to be
+  // computed again, from Begin on; other errors name the member. Once
   // it has returned, nobody reads or writes the gradients any more.
   virtual absl::Status End(std::vector<double>* figures) = 0;
+
+  // Behind an End that was OK, where shares are more than fit one computation: the
+  // shares of the next one, whose gradients are to be in the same place, and
+  // whose figures end the step. Nullopt: there is none.
+  virtual absl::optional<std::vector<uint32_t>> NextPass() {
+    return absl::nullopt;
+  }
 
   // Whoever waits, waits no more.
   virtual void Interrupt() = 0;
@@ -45,6 +59,14 @@ struct Membership {
   // Of the job's replicas, those in this process; 0: all.
   uint32_t replicas = 0;
   bool evaluates = true;
+  // Where they are in processes of their own, each may block; null: nothing is
+  // to be done.
+  // Before anything of the run is read: the run's content is brought.
+  std::function<absl::Status()> before_start = nullptr;
+  // All steps are made; of one that does not evaluate.
+  std::function<absl::Status()> await_end = nullptr;
+  // The run's result is written.
+  std::function<void()> has_result = nullptr;
 };
 
 }  // namespace paramd

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 #include "base/status_macros.h"
@@ -20,22 +21,22 @@ std::vector<double> MakeHeader(const v1::ComputeGradient& step,
 }
 
 absl::Status CheckHeaders(absl::Span<const double> headers,
-                          const char* member) {
+                          const std::vector<std::string>& names) {
   const absl::Span<const double> first = headers.subspan(0, kHeaderNumbers);
   for (size_t r = 1; r * kHeaderNumbers < headers.size(); ++r) {
     const auto other = headers.subspan(r * kHeaderNumbers, kHeaderNumbers);
     if (other[0] != first[0] || other[1] != first[1]) {
       return absl::InternalError(absl::StrFormat(
-          "%s %d is at example %.0f of epoch %.0f, %s 0 at %.0f of epoch %.0f: "
+          "%s is at example %.0f of epoch %.0f, %s at %.0f of epoch %.0f: "
           "their copies can't be the same any more",
-          member, r, other[1], other[0], member, first[1], first[0]));
+          names[r], other[1], other[0], names[0], first[1], first[0]));
     }
     if (first[2] > 0 && other[3] != first[3]) {
       return absl::InternalError(absl::StrFormat(
-          "the copies of %s 0 and %s %d are not the same any more (checksums "
+          "the copies of %s and %s are not the same any more (checksums "
           "%08x and %08x, before example %.0f of epoch %.0f): memory or the "
           "processor of one of them has failed; go on from a checkpoint",
-          member, member, r, static_cast<uint32_t>(first[3]),
+          names[0], names[r], static_cast<uint32_t>(first[3]),
           static_cast<uint32_t>(other[3]), first[1], first[0]));
     }
   }
@@ -44,7 +45,11 @@ absl::Status CheckHeaders(absl::Span<const double> headers,
 
 MirrorExchange::MirrorExchange(Options options,
                                std::unique_ptr<Collective> collective)
-    : options_(std::move(options)), collective_(std::move(collective)) {}
+    : options_(std::move(options)), collective_(std::move(collective)) {
+  for (size_t r = 0; r < collective_->size(); ++r) {
+    names_.push_back(absl::StrCat("replica ", r));
+  }
+}
 
 std::vector<uint32_t> MirrorExchange::Begin(const v1::ComputeGradient& step,
                                             GradientSpans gradients) {
@@ -76,7 +81,7 @@ absl::Status MirrorExchange::End(std::vector<double>* figures) {
   if (status.ok()) {
     status = collective_->Gather(header_, absl::MakeSpan(headers));
   }
-  if (status.ok()) status = CheckHeaders(headers, "replica");
+  if (status.ok()) status = CheckHeaders(headers, names_);
   if (status.ok()) {
     std::vector<double> all(figures->size() * members);
     status = collective_->Gather(*figures, absl::MakeSpan(all));

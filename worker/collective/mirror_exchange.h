@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "worker/collective/bucketed_sum.h"
@@ -42,6 +43,7 @@ class MirrorExchange : public GradientExchange {
  private:
   const Options options_;
   const std::unique_ptr<Collective> collective_;
+  std::vector<std::string> names_;  // Of the members.
   std::unique_ptr<BucketedSum> sum_;
   uint64_t steps_ = 0;
   // What goes with the figures: epoch, begin, whether there is a checksum, and
@@ -50,8 +52,9 @@ class MirrorExchange : public GradientExchange {
 };
 
 // What the headers of all members, one behind the other by rank, say of copies
-// that have become different. `member`: what one is called, "replica".
-absl::Status CheckHeaders(absl::Span<const double> headers, const char* member);
+// that have become different. `names`: of the members, "replica 1".
+absl::Status CheckHeaders(absl::Span<const double> headers,
+                          const std::vector<std::string>& names);
 // As long is one.
 constexpr size_t kHeaderNumbers = 4;
 std::vector<double> MakeHeader(const v1::ComputeGradient& step,
