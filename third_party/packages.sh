@@ -89,11 +89,12 @@ bazel_here() {
 }
 
 # Prints a name for what compiles and what is compiled against: outputs of one
-# state of the machine's packages are of no use in another. Go's are not used, and
-# of Gloo no more than a few functions that stay as they are.
+# state of the machine's packages are of no use in another. Go's are not used; of
+# Gloo and what comes with it only a few functions are, in worker/collective.
 toolchain_name() {
   dpkg-query -W -f='${db:Status-Status} ${Package} ${Version}\n' '*-dev' \
     'binutils*' 'clang*' 'cpp*' 'g++*' 'gcc*' "${BUILD_PACKAGES[@]}" \
     "${TEST_PACKAGES[@]}" 2>/dev/null | sed -n 's/^installed //p' |
-    grep -v -e '^golang' -e '^libgloo' | sort -u | sha256sum | cut -c1-16
+    grep -vE '^(golang|libgloo|libhiredis|libibverbs|libnl-)' | sort -u |
+    sha256sum | cut -c1-16
 }
