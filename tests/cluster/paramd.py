@@ -225,9 +225,13 @@ def processes_that_mention(text):
 
 def task_of(pid):
     """"ps-1" for the process that TF_CONFIG says so."""
-    with open(f"/proc/{pid}/environ", "rb") as file:
-        for entry in file.read().split(b"\0"):
-            if entry.startswith(b"TF_CONFIG="):
-                task = json.loads(entry[len("TF_CONFIG="):])["task"]
-                return f"{task['type']}-{task['index']}"
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            entries = file.read().split(b"\0")
+    except OSError:  # It ended meanwhile.
+        return ""
+    for entry in entries:
+        if entry.startswith(b"TF_CONFIG="):
+            task = json.loads(entry[len("TF_CONFIG="):])["task"]
+            return f"{task['type']}-{task['index']}"
     return ""

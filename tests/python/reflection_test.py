@@ -69,7 +69,7 @@ class ReflectionTest(unittest.TestCase):
         self.assertEqual(
             [service.name for service in answer.list_services_response.service],
             ["paramd.v1.Control", "paramd.v1.ParameterServer",
-             "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
+             "paramd.v1.Membership", "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
              "grpc.reflection.v1alpha.ServerReflection"])
 
     def test_status_is_called_through_reflection_alone(self):
