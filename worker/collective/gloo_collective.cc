@@ -8,13 +8,17 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "gloo/transport/context.h"
 #include "gloo/transport/tcp/device.h"
 #include "gloo/transport/unbound_buffer.h"
+
+#include "base/mutex.h"
 
 namespace paramd {
 namespace {
@@ -125,7 +129,16 @@ class GlooCollective : public LinkedCollective {
   }
 
   void Abort() override {
-    aborted_ = true;
+    {
+      // Closing a connection does not wake all who wait for one that its other
+      // end has closed.
+      const MutexLock lock(&mutex_);
+      aborted_ = true;
+      if (awaited_ != nullptr) {
+        awaited_->abortWaitRecv();
+        awaited_->abortWaitSend();
+      }
+    }
     for (size_t r = 0; r < size_; ++r) {
       if (r == rank_ || mesh_ == nullptr) continue;
       Guarded([&] { PairWith(r).close(); }).IgnoreError();
@@ -149,9 +162,30 @@ class GlooCollective : public LinkedCollective {
     buffers->back()->recv(static_cast<int>(from), slot_);
   }
   void Finish(Buffers* sends, Buffers* receives) {
-    for (auto& buffer : *receives) buffer->waitRecv(kForEver);
-    for (auto& buffer : *sends) buffer->waitSend(kForEver);
+    for (auto& buffer : *receives) AwaitReceived(buffer.get());
+    for (auto& buffer : *sends) AwaitSent(buffer.get());
     ++slot_;
+  }
+
+  // Both wait for one transfer, and throw once it is aborted.
+  void AwaitReceived(UnboundBuffer* buffer) {
+    Await(buffer, [buffer] { return buffer->waitRecv(kForEver); });
+  }
+  void AwaitSent(UnboundBuffer* buffer) {
+    Await(buffer, [buffer] { return buffer->waitSend(kForEver); });
+  }
+  template <typename F>
+  void Await(UnboundBuffer* buffer, F wait) {
+    const absl::Cleanup forget = [this] { SetAwaited(nullptr); };
+    if (!SetAwaited(buffer) || !wait()) {
+      throw std::runtime_error("it has been ended");
+    }
+  }
+  // False if it is aborted.
+  bool SetAwaited(UnboundBuffer* buffer) ABSL_LOCKS_EXCLUDED(mutex_) {
+    const MutexLock lock(&mutex_);
+    awaited_ = buffer;
+    return !aborted_;
   }
 
   // The part of a member, in chunks.
@@ -188,7 +222,7 @@ class GlooCollective : public LinkedCollective {
     }
     for (size_t c = 0; c < own.chunks(); ++c) {
       for (size_t r = 0; r < size_; ++r) {
-        if (r != rank_) others[r].terms->waitRecv(kForEver);
+        if (r != rank_) AwaitReceived(others[r].terms.get());
       }
       AddChunk(values, own, c);
       for (size_t r = 0; r < size_; ++r) {
@@ -202,10 +236,10 @@ class GlooCollective : public LinkedCollective {
     for (size_t r = 0; r < size_; ++r) {
       if (r == rank_) continue;
       for (size_t c = 0; c < others[r].part.chunks(); ++c) {
-        others[r].values->waitRecv(kForEver);
+        AwaitReceived(others[r].values.get());
       }
       for (size_t c = 0; c < others[r].part.chunks() + own.chunks(); ++c) {
-        others[r].values->waitSend(kForEver);
+        AwaitSent(others[r].values.get());
       }
     }
     slot_ += 2;
@@ -274,6 +308,9 @@ class GlooCollective : public LinkedCollective {
   const size_t rank_;
   const size_t size_;
   std::atomic<bool> aborted_{false};
+  Mutex mutex_;
+  // What the member waits for.
+  UnboundBuffer* awaited_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::shared_ptr<::gloo::transport::Device> device_;
   std::shared_ptr<::gloo::transport::Context> mesh_;
   std::vector<std::string> links_;
