@@ -21,10 +21,9 @@ fi
 sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p; s/^[[:space:]]*\(\/[^ ]*\) (.*/\1/p' \
   "$root/libraries" | sort -u | while read -r library; do
   # The file itself, under the name that is asked for: alternatives are links.
-  case $library in
-    /lib64/*) target=$root/usr/lib64 ;;
-    *) target=$root/usr/lib/$(basename "$(dirname "$library")") ;;
-  esac
+  # /lib is /usr/lib.
+  folder=$(dirname "$library")
+  target=$root/usr${folder#/usr}
   mkdir -p "$target"
   real=$(readlink -f "$library")
   install -m 0755 "$real" "$target/$(basename "$library")"
