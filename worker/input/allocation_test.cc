@@ -1,4 +1,5 @@
 // A program of its own: it counts what operator new is asked for.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -42,6 +43,7 @@ namespace {
 
 constexpr uint64_t kExamples = 640;
 constexpr uint64_t kBatch = 8;
+constexpr uint64_t kDepth = 4;
 
 // Vectors of 1 to 4 numbers.
 class RaggedSource : public ExampleSource {
@@ -86,7 +88,7 @@ std::unique_ptr<Pipeline> Images(const std::string& stages) {
 // batch and every example has been in use.
 int AllocationsOf(const Pipeline& pipeline, uint64_t epoch) {
   Prefetcher prefetcher(pipeline,
-                        {.batch_size = kBatch, .threads = 2, .depth = 4});
+                        {.batch_size = kBatch, .threads = 2, .depth = kDepth});
   for (uint64_t e = 1; e <= epoch; ++e) {
     CHECK(prefetcher.Add({e, 0, kExamples}).ok(), "an epoch is added");
   }
@@ -97,8 +99,10 @@ int AllocationsOf(const Pipeline& pipeline, uint64_t epoch) {
     if (i == first) before = allocations;
     auto next = prefetcher.WaitForNext(absl::Minutes(1));
     CHECK(next.ok(), next.status().ToString());
-    // All that can be ready are, so that all memory is in use once.
-    while (i < batches / 2 && prefetcher.figures().ready_now < 4) {
+    // All that can be ready are, so that all memory is in use at each batch:
+    // which of it is used when depends on no thread's speed.
+    const uint64_t left = epoch * batches - i - 1;
+    while (prefetcher.figures().ready_now < std::min(kDepth, left)) {
       std::this_thread::yield();
     }
     prefetcher.Recycle(std::move(next->batch));
