@@ -5,6 +5,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 try:
     import torch
@@ -401,6 +402,65 @@ class TorchTest(unittest.TestCase):
             epoch = next(self.worker(network()).epochs(1))
             with self.assertRaisesRegex(paramd.InvalidArgument, "IterableDataset"):
                 next(epoch.batches(dataset, 8))
+
+    def test_what_step_can_not_take_is_said_and_the_batch_is_still_held(self):
+        import paramd
+        model = network()
+        worker = self.worker(model)
+        for epoch in worker.epochs(1):
+            for x, y in epoch.batches(self.data, 64):
+                each = F.cross_entropy(model(x), y, reduction="none")
+                for loss in (each, each.mean().detach(), 0.5):
+                    with self.assertRaisesRegex(paramd.InvalidArgument, "mean loss"):
+                        worker.step(loss)
+                worker.step(each.mean())
+        self.assertTrue(worker.close())
+
+    def test_the_batch_size_stays(self):
+        import paramd
+        worker = self.worker(model := network())
+        with self.assertRaisesRegex(paramd.InvalidArgument,
+                                    "batch_size: 32; the job began with 64"):
+            for epoch, size in zip(worker.epochs(2), (64, 32)):
+                for x, y in epoch.batches(self.data, size):
+                    worker.step(F.cross_entropy(model(x), y))
+
+    def test_parameters_without_real_values_are_refused_by_name(self):
+        import paramd
+        for model, said in (
+                (torch.nn.Linear(8, 3, device="meta"), "'weight' on meta"),
+                (torch.nn.Linear(8, 3, dtype=torch.complex64), "'weight' is of")):
+            with self.assertRaisesRegex(paramd.InvalidArgument, said):
+                self.first_batch(self.worker(model))
+
+    def test_a_worker_whose_device_is_gone_leaves_and_says_so(self):
+        import paramd
+        from paramd import torch as ps
+        gone = []
+
+        class Parameter(torch.nn.Parameter):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                if gone and func is torch.Tensor.copy_:
+                    raise RuntimeError("CUDA error: gone\nmore of it")
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        model = network()
+        model[0].weight = Parameter(model[0].weight.detach())
+        worker = self.worker(model)
+        stepped = 0
+        with self.assertRaisesRegex(paramd.InvalidArgument,
+                                    "'0.weight' on cpu .*: CUDA error: gone$"):
+            for epoch in worker.epochs(1):
+                for x, y in epoch.batches(self.data, 64):
+                    worker.step(F.cross_entropy(model(x), y))
+                    stepped += 1
+                    gone.append(True)
+        # The batch of which the weights were not copied is handed out again.
+        self.assertEqual((stepped, len(self.train(network(), 1, 64)[0])), (1, 3))
+        tensor = unittest.mock.Mock(device=torch.device("cuda:1"))
+        self.assertIsInstance(ps._not_copied("w", tensor, RuntimeError("gone")),
+                              paramd.Unavailable)
 
     def test_a_parameter_without_a_gradient_is_zeros_or_refused_by_name(self):
         import paramd
