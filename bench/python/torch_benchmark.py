@@ -1,16 +1,23 @@
-"""What a step of a PyTorch loop costs on paramd, beside the same loop alone.
+"""What a step of a PyTorch loop costs on paramd, beside the same loop alone, PyTorch's
+own parameter server (torch_rpc_peer.py) and the worker that paramd has built in.
 
     LIBPARAMD=... PARAMD=... PYTHONPATH=python python3 bench/python/torch_benchmark.py
 
-Fashion-MNIST, 784-128-10, batch 64, SGD 0.1, one thread of PyTorch in each process.
-Prints steps per second and CPU-seconds per 1,000 steps of: the loop alone; the same on
-paramd in one process; 2 servers and 2 workers, all processes together.
+Fashion-MNIST, 784-128-10, batch 64, SGD 0.1, one thread of PyTorch in each process. In
+each round, one after the other: the computing alone, without an optimizer; the loop
+alone, with PyTorch's; on paramd in one process; 2 servers and 2 workers on paramd, over
+PyTorch RPC, and of the built-in worker, all processes together. Of the built-in worker
+what it takes to start and evaluate is subtracted: a run of one epoch.
 """
 
 import argparse
 import gzip
+import json
 import os
+import random
 import resource
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,10 +28,10 @@ from torch.nn import functional as F
 BATCH = 64
 
 
-def load(directory):
-    """The training set as tensors that are ready."""
+def load(directory, split="train"):
+    """The images and labels as tensors that are ready."""
     def read(kind, header):
-        with gzip.open(f"{directory}/train-{kind}-ubyte.gz") as file:
+        with gzip.open(f"{directory}/{split}-{kind}-ubyte.gz") as file:
             return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8,
                                     offset=header)
     images = read("images-idx3", 16).reshape(-1, 784).float() / 255
@@ -56,8 +63,8 @@ def network():
                                torch.nn.Linear(128, 10))
 
 
-def alone(data, epochs):
-    """The loop with PyTorch's own optimizer; its steps."""
+def alone(data, epochs, optimizes=True):
+    """The loop with PyTorch's own optimizer, or with none; its steps."""
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     steps = 0
@@ -67,25 +74,27 @@ def alone(data, epochs):
             optimizer.zero_grad()
             loss = F.cross_entropy(model(x), y)
             loss.backward()
-            optimizer.step()
+            if optimizes:
+                optimizer.step()
             loss.item()
             steps += 1
     return steps
 
 
 def on_paramd(data, epochs, run_dir):
-    """The same as a worker; the steps it took, and how long from the first on."""
+    """The same as a worker: its steps, and seconds and CPU-seconds from the first on."""
     import paramd.torch as ps
     model = network()
     worker = ps.Worker(model, optimizer={"sgd": {}, "learning_rate": 0.1},
                        run_dir=run_dir, log_level="error")
-    steps, begun = 0, None
+    steps, begun, before = 0, 0.0, 0.0
     for epoch in worker.epochs(epochs):
         for x, y in epoch.batches(data, BATCH, collate_fn=data.gather):
-            begun = begun or time.monotonic()
+            if not steps:
+                begun, before = time.monotonic(), cpu(resource.RUSAGE_SELF)
             worker.step(F.cross_entropy(model(x), y))
             steps += 1
-    return steps, time.monotonic() - (begun or time.monotonic())
+    return steps, time.monotonic() - begun, cpu(resource.RUSAGE_SELF) - before
 
 
 def cpu(who):
@@ -94,39 +103,19 @@ def cpu(who):
     return usage.ru_utime + usage.ru_stime
 
 
-def report(name, steps, seconds, cpu_seconds):
-    """One line."""
-    print(f"{name:28} {steps / seconds:7.0f} steps/s "
-          f"{1000 * cpu_seconds / steps:6.2f} CPU-s per 1,000 steps", flush=True)
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--directory", default="/usr/share/datasets/fashion-mnist")
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    data = Examples(load(options.directory))
-    if options.worker:
-        before = cpu(resource.RUSAGE_SELF)
-        steps, seconds = on_paramd(data, options.epochs, options.worker)
-        after = cpu(resource.RUSAGE_SELF)
-        print("worker", steps, seconds, after - before, after)
-        return
+def measure_alone(data, epochs, optimizes=True):
+    """(steps a second, CPU-seconds for 1,000 steps), as of all that measure."""
     before, begun = cpu(resource.RUSAGE_SELF), time.monotonic()
-    steps = alone(data, options.epochs)
-    report("alone", steps, time.monotonic() - begun,
-           cpu(resource.RUSAGE_SELF) - before)
-    with tempfile.TemporaryDirectory() as directory:
-        before = cpu(resource.RUSAGE_SELF)
-        steps, seconds = on_paramd(data, options.epochs, directory + "/one")
-        report("paramd, one process", steps, seconds,
-               cpu(resource.RUSAGE_SELF) - before)
-        cluster_of_two(options, directory)
+    steps = alone(data, epochs, optimizes)
+    return figures(steps, time.monotonic() - begun, cpu(resource.RUSAGE_SELF) - before)
 
 
-def cluster_of_two(options, directory):
+def figures(steps, seconds, cpu_seconds):
+    """What is reported."""
+    return steps / seconds, 1000 * cpu_seconds / steps
+
+
+def measure_cluster(options, directory):
     """2 servers, 2 workers. Importing PyTorch and reading the data is not counted."""
     import paramd
     before = cpu(resource.RUSAGE_CHILDREN)
@@ -135,7 +124,7 @@ def cluster_of_two(options, directory):
                "--directory", options.directory]
     with paramd.local(servers=2, workers=[command] * 2,
                       directory=directory + "/logs") as cluster:
-        cluster.wait()
+        cluster.wait(progress=False)
     # What is not the workers' is the servers'.
     servers = cpu(resource.RUSAGE_CHILDREN) - before
     steps, seconds, workers = 0, 0.0, 0.0
@@ -146,7 +135,106 @@ def cluster_of_two(options, directory):
         seconds = max(seconds, float(words[2]))
         workers += float(words[3])
         servers -= float(words[4])
-    report("paramd, 2 ps and 2 workers", steps, seconds, workers + servers)
+    return figures(steps, seconds, workers + servers)
+
+
+def measure_rpc(options):
+    """The same over PyTorch RPC."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                          "torch_rpc_peer.py")
+    port = str(random.randint(20000, 29999))
+    running = [
+        subprocess.Popen([sys.executable, script, role, str(index), port,
+                          str(options.epochs), options.directory],
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for role in ("ps", "worker") for index in range(2)]
+    steps, seconds, used = 0, 0.0, 0.0
+    for process in running:
+        said = process.communicate()[0].split()
+        if process.returncode != 0:
+            raise SystemExit("a process of PyTorch RPC failed")
+        steps += int(said[1])
+        seconds = max(seconds, float(said[2]))
+        used += float(said[3])
+    return figures(steps, seconds, used)
+
+
+def built_in_job(data, directory):
+    """Writes the job file of the same model there; its path."""
+    job = directory + "/job.json"
+    with open(job, "w", encoding="utf-8") as file:
+        json.dump({"name": "built-in", "batch_per_replica": BATCH,
+                   "log_level": "error",
+                   "input": {"format": "idx", "directory": data},
+                   "model": {"layers": ["flatten", {"dense": 128}, "relu",
+                                        {"dense": 10}],
+                             "loss": "softmax_cross_entropy"},
+                   "optimizer": {"sgd": {}, "learning_rate": 0.1}}, file)
+    return job
+
+
+def measure_built_in(options, directory):
+    """The worker that computes with oneDNN, on the same."""
+    job = built_in_job(options.directory, directory)
+    took = []
+    for epochs in (1, 1 + options.epochs):
+        before, begun = cpu(resource.RUSAGE_CHILDREN), time.monotonic()
+        subprocess.run([os.environ["PARAMD"], "local", "--job", job, "--servers=2",
+                        "--workers=2", f"--epochs={epochs}",
+                        f"--run_dir={directory}/built-in-{epochs}"], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        took.append((time.monotonic() - begun, cpu(resource.RUSAGE_CHILDREN) - before))
+    steps = options.epochs * -(-60000 // BATCH)
+    return figures(steps, *(after - before for before, after in zip(*took)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--directory", default="/usr/share/datasets/fashion-mnist")
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    data = Examples(load(options.directory))
+    if options.worker:
+        steps, seconds, used = on_paramd(data, options.epochs, options.worker)
+        print("worker", steps, seconds, used, cpu(resource.RUSAGE_SELF))
+        return
+    found = {}
+    for _ in range(options.rounds):
+        with tempfile.TemporaryDirectory() as directory:
+            for name, measure in (
+                    ("computing alone",
+                     lambda: measure_alone(data, options.epochs, optimizes=False)),
+                    ("alone", lambda: measure_alone(data, options.epochs)),
+                    ("paramd, one process",
+                     lambda d=directory: figures(*on_paramd(data, options.epochs,
+                                                            d + "/one"))),
+                    ("paramd, 2 ps, 2 workers",
+                     lambda d=directory: measure_cluster(options, d)),
+                    ("PyTorch RPC", lambda: measure_rpc(options)),
+                    ("built-in worker",
+                     lambda d=directory: measure_built_in(options, d))):
+                found.setdefault(name, []).append(measure())
+                rate, used = found[name][-1]
+                print(f"{name:24} {rate:7.0f} steps/s {used:6.2f} CPU-s per 1,000 "
+                      "steps", flush=True)
+    print("medians of", options.rounds, "rounds: steps a second, CPU-seconds")
+    ours, peer = "paramd, 2 ps, 2 workers", "PyTorch RPC"
+    for title, one, other in (("one process over alone", "paramd, one process", "alone"),
+                              ("2 ps, 2 workers over PyTorch RPC", ours, peer),
+                              ("2 ps, 2 workers over the built-in worker", ours,
+                               "built-in worker")):
+        ratios = [[a / b for a, b in zip(*pair)]
+                  for pair in zip(found[one], found[other])]
+        print(f"{title:42}", *(f"{statistics.median(column):5.2f} "
+                               f"({min(column):.2f} to {max(column):.2f})"
+                               for column in zip(*ratios)))
+    computing = [used for _, used in found["computing alone"]]
+    print(f"{'beyond computing, over PyTorch RPC: CPU':42} " + " ".join(
+        f"{(a[1] - c) / (b[1] - c):.2f}"
+        for a, b, c in zip(found[ours], found[peer], computing)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """PyTorch loops as workers. Skipped by name where there is no PyTorch."""
 
 import os
+import pathlib
 import sys
 import tempfile
 import threading
@@ -8,6 +9,7 @@ import unittest
 import unittest.mock
 
 try:
+    import numpy as np
     import torch
     from torch.nn import functional as F
 except ImportError:
@@ -41,6 +43,25 @@ def wide():
     torch.manual_seed(3)
     return torch.nn.Sequential(torch.nn.Linear(8, 34_000), torch.nn.ReLU(),
                                torch.nn.Linear(34_000, 8))
+
+
+def plain():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(),
+                               torch.nn.Linear(16, 3))
+
+
+# One of several, of the test that is at this path.
+SYNC_WORKER = """
+import importlib.util
+spec = importlib.util.spec_from_file_location("torch_test", %r)
+test = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(test)
+case = test.TorchTest()
+case.run_dir, case.data = %r, test.blobs()
+test.torch.set_num_threads(1)
+case.train(test.plain(), **%r)
+"""
 
 
 def on_the_way_back(tensor, function):
@@ -134,6 +155,24 @@ class TorchTest(unittest.TestCase):
                         torch.testing.assert_close(
                             torch.from_numpy(found[name]), value, atol=atol,
                             rtol=10 * atol, msg=lambda m, n=name: f"{n}: {m}")
+
+    def test_sync_workers_have_the_weights_of_one_that_accumulates(self):
+        import paramd
+        settings = {"staleness": "sync", "optimizer": {"adam": {},
+                                                       "learning_rate": 0.01}}
+        script = pathlib.Path(self.run_dir).with_name("worker.py")
+        script.write_text(SYNC_WORKER % (os.path.abspath(__file__), self.run_dir,
+                                         settings))
+        with paramd.local(2, [str(script)] * 2,
+                          directory=self.run_dir + "-logs") as cluster:
+            cluster.wait(100, progress=False)
+        together = paramd.load(self.run_dir)
+        self.run_dir += "-alone"
+        self.train(plain(), accumulate=2, **settings)
+        alone = paramd.load(self.run_dir)
+        for name, values in plain().state_dict().items():
+            self.assertGreater(abs(values.numpy() - alone[name]).max(), 0.01)
+            np.testing.assert_allclose(together[name], alone[name], rtol=0, atol=1e-6)
 
     def test_a_data_loaders_processes_read_ahead(self):
         model = network()
