@@ -4,10 +4,11 @@ own parameter server (torch_rpc_peer.py) and the worker that paramd has built in
     LIBPARAMD=... PARAMD=... PYTHONPATH=python python3 bench/python/torch_benchmark.py
 
 Fashion-MNIST, 784-128-10, batch 64, SGD 0.1, one thread of PyTorch in each process. In
-each round, one after the other: the computing alone, without an optimizer; the loop
-alone, with PyTorch's; on paramd in one process; 2 servers and 2 workers on paramd, over
-PyTorch RPC, and of the built-in worker, all processes together. Of the built-in worker
-what it takes to start and evaluate is subtracted: a run of one epoch.
+each round: the computing alone, without an optimizer; the loop alone, with PyTorch's, and
+on paramd in one process, 100 steps of each in turn, so that both find the machine in the
+same state; 2 servers and 2 workers on paramd, over PyTorch RPC, and of the built-in
+worker, all processes together. Of the built-in worker what it takes to start and evaluate
+is subtracted: a run of one epoch.
 """
 
 import argparse
@@ -63,25 +64,33 @@ def network():
                                torch.nn.Linear(128, 10))
 
 
-def alone(data, epochs, optimizes=True):
-    """The loop with PyTorch's own optimizer, or with none; its steps."""
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    steps = 0
-    for _ in range(epochs):
-        for indices in torch.randperm(len(data)).split(BATCH):
-            x, y = data.gather(indices)
-            optimizer.zero_grad()
-            loss = F.cross_entropy(model(x), y)
+class Alone:
+    """The loop with PyTorch's own optimizer, or with none, so many steps at a time."""
+
+    def __init__(self, data, optimizes=True):
+        self._data = data
+        self._model = network()
+        self._optimizer = torch.optim.SGD(self._model.parameters(), lr=0.1)
+        self._optimizes = optimizes
+        self._order = iter(())
+
+    def step(self, count):
+        """Goes on with them; epochs follow one another."""
+        for _ in range(count):
+            indices = next(self._order, None)
+            if indices is None:
+                self._order = iter(torch.randperm(len(self._data)).split(BATCH))
+                indices = next(self._order)
+            x, y = self._data.gather(indices)
+            self._optimizer.zero_grad()
+            loss = F.cross_entropy(self._model(x), y)
             loss.backward()
-            if optimizes:
-                optimizer.step()
+            if self._optimizes:
+                self._optimizer.step()
             loss.item()
-            steps += 1
-    return steps
 
 
-def on_paramd(data, epochs, run_dir):
+def on_paramd(data, epochs, run_dir, every_step=lambda: None):
     """The same as a worker: its steps, and seconds and CPU-seconds from the first on."""
     import paramd.torch as ps
     model = network()
@@ -94,7 +103,41 @@ def on_paramd(data, epochs, run_dir):
                 begun, before = time.monotonic(), cpu(resource.RUSAGE_SELF)
             worker.step(F.cross_entropy(model(x), y))
             steps += 1
+            every_step()
     return steps, time.monotonic() - begun, cpu(resource.RUSAGE_SELF) - before
+
+
+class Turns:
+    """100 steps of the loop alone behind each 100 on paramd, with what both take."""
+
+    STEPS = 100
+
+    def __init__(self, data):
+        self._alone = Alone(data)
+        self._left = self.STEPS
+        self._from = None
+        self.steps = 0
+        self.on_paramd, self.alone = [0.0] * 3, [0.0] * 3
+
+    @staticmethod
+    def _now():
+        """Seconds; CPU-seconds of the process; of this thread."""
+        return time.monotonic(), cpu(resource.RUSAGE_SELF), time.thread_time()
+
+    def step(self):
+        """Behind each on paramd. The first hundred do not count."""
+        self._left -= 1
+        if self._left > 0:
+            return
+        begun = self._now()
+        self._alone.step(self.STEPS)
+        ended = self._now()
+        if self._from:
+            self.steps += self.STEPS
+            for place in range(3):
+                self.on_paramd[place] += begun[place] - self._from[place]
+                self.alone[place] += ended[place] - begun[place]
+        self._left, self._from = self.STEPS, ended
 
 
 def cpu(who):
@@ -103,11 +146,23 @@ def cpu(who):
     return usage.ru_utime + usage.ru_stime
 
 
-def measure_alone(data, epochs, optimizes=True):
+def measure_computing(data, epochs):
     """(steps a second, CPU-seconds for 1,000 steps), as of all that measure."""
+    loop, steps = Alone(data, optimizes=False), epochs * len(data) // BATCH
+    loop.step(Turns.STEPS)
     before, begun = cpu(resource.RUSAGE_SELF), time.monotonic()
-    steps = alone(data, epochs, optimizes)
+    loop.step(steps)
     return figures(steps, time.monotonic() - begun, cpu(resource.RUSAGE_SELF) - before)
+
+
+def measure_in_turns(data, epochs, run_dir):
+    """Of the loop alone and of paramd in one process, and the CPU-seconds of the loop's
+    own thread over those of the loop alone."""
+    turns = Turns(data)
+    on_paramd(data, epochs, run_dir, turns.step)
+    return (figures(turns.steps, *turns.alone[:2]),
+            figures(turns.steps, *turns.on_paramd[:2]),
+            turns.on_paramd[2] / turns.alone[2])
 
 
 def figures(steps, seconds, cpu_seconds):
@@ -202,39 +257,49 @@ def main():
         print("worker", steps, seconds, used, cpu(resource.RUSAGE_SELF))
         return
     found = {}
+
+    def keep(name, figure):
+        found.setdefault(name, []).append(figure)
+        print(f"{name:24} {figure[0]:7.0f} steps/s {figure[1]:6.2f} CPU-s per 1,000 "
+              "steps", flush=True)
+
+    threads = []
     for _ in range(options.rounds):
         with tempfile.TemporaryDirectory() as directory:
-            for name, measure in (
-                    ("computing alone",
-                     lambda: measure_alone(data, options.epochs, optimizes=False)),
-                    ("alone", lambda: measure_alone(data, options.epochs)),
-                    ("paramd, one process",
-                     lambda d=directory: figures(*on_paramd(data, options.epochs,
-                                                            d + "/one"))),
-                    ("paramd, 2 ps, 2 workers",
-                     lambda d=directory: measure_cluster(options, d)),
-                    ("PyTorch RPC", lambda: measure_rpc(options)),
-                    ("built-in worker",
-                     lambda d=directory: measure_built_in(options, d))):
-                found.setdefault(name, []).append(measure())
-                rate, used = found[name][-1]
-                print(f"{name:24} {rate:7.0f} steps/s {used:6.2f} CPU-s per 1,000 "
-                      "steps", flush=True)
-    print("medians of", options.rounds, "rounds: steps a second, CPU-seconds")
+            keep("computing alone", measure_computing(data, options.epochs))
+            alone, one, thread = measure_in_turns(data, options.epochs,
+                                                  directory + "/one")
+            keep("alone", alone)
+            keep("paramd, one process", one)
+            threads.append(thread)
+            keep("paramd, 2 ps, 2 workers", measure_cluster(options, directory))
+            keep("PyTorch RPC", measure_rpc(options))
+            keep("built-in worker", measure_built_in(options, directory))
+    report(found, threads)
+
+
+def spread(values):
+    """A median, and the least and the most."""
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def report(found, threads):
+    """What they are over one another, round by round."""
     ours, peer = "paramd, 2 ps, 2 workers", "PyTorch RPC"
     for title, one, other in (("one process over alone", "paramd, one process", "alone"),
                               ("2 ps, 2 workers over PyTorch RPC", ours, peer),
                               ("2 ps, 2 workers over the built-in worker", ours,
-                               "built-in worker")):
-        ratios = [[a / b for a, b in zip(*pair)]
-                  for pair in zip(found[one], found[other])]
-        print(f"{title:42}", *(f"{statistics.median(column):5.2f} "
-                               f"({min(column):.2f} to {max(column):.2f})"
-                               for column in zip(*ratios)))
-    computing = [used for _, used in found["computing alone"]]
-    print(f"{'beyond computing, over PyTorch RPC: CPU':42} " + " ".join(
-        f"{(a[1] - c) / (b[1] - c):.2f}"
-        for a, b, c in zip(found[ours], found[peer], computing)))
+                               "built-in worker"),
+                              ("the built-in worker over PyTorch RPC",
+                               "built-in worker", peer)):
+        pairs = list(zip(found[one], found[other]))
+        print(f"{title:42} steps/s {spread([a[0] / b[0] for a, b in pairs])}, "
+              f"CPU {spread([a[1] / b[1] for a, b in pairs])}")
+    print(f"{'the thread of the loop in it, over alone':42} CPU "
+          f"{spread(threads)}")
+    beyond = [(a[1] - c[1]) / (b[1] - c[1]) for a, b, c in
+              zip(found[ours], found[peer], found["computing alone"])]
+    print(f"{'beyond computing, over PyTorch RPC':42} CPU {spread(beyond)}")
 
 
 if __name__ == "__main__":
