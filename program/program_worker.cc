@@ -15,11 +15,21 @@ namespace {
 // The core takes no fewer at a time (ReadyGradients).
 constexpr uint64_t kLeavingBytes = uint64_t{1} << 20;
 
+// A number times 0 is 0, or NaN if it is not finite, and so is their sum. In
+// lanes, of which none waits for another: a quarter of the time of one sum.
 bool IsFinite(absl::Span<const float> values) {
-  // A sum is finite only if all of its terms are; one that overflows is looked
-  // at again.
+  constexpr size_t kLanes = 16;
+  float sums[kLanes] = {};
+  const float* const from = values.data();
+  const size_t whole = values.size() / kLanes * kLanes;
+  for (size_t i = 0; i < whole; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      sums[lane] += from[i + lane] * 0.0f;
+    }
+  }
   float sum = 0;
-  for (const float value : values) sum += value * 0.0f;
+  for (const float of_lane : sums) sum += of_lane;
+  for (size_t i = whole; i < values.size(); ++i) sum += from[i] * 0.0f;
   return sum == 0;
 }
 

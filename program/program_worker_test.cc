@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -260,6 +261,31 @@ TEST(ProgramWorkerTest, AGradientThatIsNotFiniteNeverLeaves) {
   EXPECT_TRUE((*worker)->Finish(MetricsOf(**work)).ok());
   EXPECT_EQ((*worker)->Recompute().code(),
             absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(ProgramWorkerTest, WhereverAGradientIsNotFiniteItIsSeen) {
+  constexpr uint64_t kElements = 37;  // Two lanes' widths, and some.
+  ProgramWorker::Options options = Wide();
+  for (v1::Variable& variable : options.model.variables) {
+    variable.set_shape(0, kElements);
+  }
+  auto worker = ProgramWorker::Start(std::move(options));
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const auto work = NextOf(worker->get());
+  ASSERT_TRUE(work.ok()) << work.status();
+  FillGradients(**work, std::numeric_limits<float>::max());
+  for (uint64_t i = 0; i < kElements; ++i) {
+    float& element = (*work)->gradients[1][i];
+    const float finite = element;
+    for (const float bad : {NAN, INFINITY, -INFINITY}) {
+      element = bad;
+      EXPECT_THAT((*worker)->GradientReady(1).message(),
+                  HasSubstr("'b' is not finite"))
+          << i;
+    }
+    element = finite;
+  }
+  EXPECT_TRUE((*worker)->GradientReady(1).ok());
 }
 
 TEST(ProgramWorkerTest, Promise1_OfABatchThatHasBegunToLeaveNothingIsMended) {

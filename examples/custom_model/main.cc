@@ -1,21 +1,21 @@
 // Softmax regression on Fashion-MNIST, with a model and an input pipeline of its
-// own: custom_model [DIRECTORY]. Needs paramd.h, libparamd.so and zlib.
+// own: custom_model [DIRECTORY]. Needs paramd.h, libparamd.so and zlib; with CUDA it
+// computes on a GPU, where there is one.
 
 #include <zlib.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "device.h"
+#include "kernels.h"
 #include "paramd.h"
 
 namespace {
-
-constexpr int kPixels = 784, kClasses = 10;
 
 void ExitWith(const std::string& why) {
   std::fprintf(stderr, "custom_model: %s\n", why.c_str());
@@ -38,53 +38,10 @@ std::vector<uint8_t> Read(const std::string& path, size_t header) {
   return bytes;
 }
 
-struct Images {
-  Images(const std::string& directory, const std::string& split)
-      : pixels(Read(directory + "/" + split + "-images-idx3-ubyte.gz", 16)),
-        labels(Read(directory + "/" + split + "-labels-idx1-ubyte.gz", 8)) {}
-  std::vector<uint8_t> pixels;
-  std::vector<uint8_t> labels;
-};
-
-// Loss and, for a step, gradients of softmax(x W + b) on these examples.
-paramd_result Compute(const Images& images, const paramd_work& work) {
-  const float* const w = work.weights[0];
-  const float* const b = work.weights[1];
-  const bool is_step = work.kind == PARAMD_STEP;
-  if (is_step) {
-    std::fill_n(work.gradients[0], kPixels * kClasses, 0.0f);
-    std::fill_n(work.gradients[1], kClasses, 0.0f);
-  }
-  paramd_result result = {};
-  for (uint64_t i = 0; i < work.index_count; ++i) {
-    const uint8_t* const x = &images.pixels[work.indices[i] * kPixels];
-    const int label = images.labels[work.indices[i]];
-    double scores[kClasses];
-    std::copy_n(b, kClasses, scores);
-    for (int p = 0; p < kPixels; ++p) {
-      if (x[p] == 0) continue;
-      for (int c = 0; c < kClasses; ++c) {
-        scores[c] += x[p] / 255.0 * w[p * kClasses + c];
-      }
-    }
-    const double* const best = std::max_element(scores, scores + kClasses);
-    result.correct += best - scores == label;
-    const double most = *best;
-    double sum = 0;
-    for (const double score : scores) sum += std::exp(score - most);
-    result.loss_sum += most + std::log(sum) - scores[label];
-    if (!is_step) continue;
-    for (int c = 0; c < kClasses; ++c) {
-      const float slope = static_cast<float>(
-          (std::exp(scores[c] - most) / sum - (c == label)) / work.divisor);
-      work.gradients[1][c] += slope;
-      for (int p = 0; p < kPixels; ++p) {
-        work.gradients[0][p * kClasses + c] += slope * x[p] / 255;
-      }
-    }
-  }
-  result.examples = result.labels = work.index_count;
-  return result;
+Images ReadImages(const std::string& directory, const std::string& split) {
+  const std::string path = directory + "/" + split;
+  return {Read(path + "-images-idx3-ubyte.gz", 16),
+          Read(path + "-labels-idx1-ubyte.gz", 8)};
 }
 
 }  // namespace
@@ -92,7 +49,11 @@ paramd_result Compute(const Images& images, const paramd_work& work) {
 int main(int argc, char** argv) {
   const std::string directory =
       argc > 1 ? argv[1] : "/usr/share/datasets/fashion-mnist";
-  const Images training(directory, "train"), test(directory, "t10k");
+  const Images training = ReadImages(directory, "train");
+  const Images test = ReadImages(directory, "t10k");
+  std::unique_ptr<Device> device = MakeGpu(training, test);
+  if (device == nullptr) device = MakeProcessor(training, test);
+  std::printf("computes on %s\n", device->name().c_str());
   const uint64_t w_shape[] = {kPixels, kClasses}, b_shape[] = {kClasses};
   const paramd_variable variables[] = {{"w", w_shape, 2, 0, nullptr},
                                        {"b", b_shape, 1, 0, nullptr}};
@@ -115,9 +76,10 @@ int main(int argc, char** argv) {
     if (code == PARAMD_DEADLINE_EXCEEDED) continue;  // Others are waited for.
     if (code != PARAMD_OK) ExitWith(paramd_error());
     if (work.kind == PARAMD_END) break;
-    const bool is_step = work.kind == PARAMD_STEP;
-    const paramd_result result = Compute(is_step ? training : test, work);
-    if (!is_step) {
+    paramd_result result = {};
+    const std::string failure = device->Compute(work, &result);
+    if (!failure.empty()) ExitWith(failure);
+    if (work.kind == PARAMD_EVALUATE) {
       if (evaluated == test.labels.size()) correct = evaluated = 0;
       correct += result.correct;
       evaluated += result.examples;

@@ -42,6 +42,11 @@ class Reader:
                 processes, mp_context=torch.multiprocessing.get_context("spawn"),
                 initializer=_begin, initargs=(dataset, collate))
 
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether it is any use to ask."""
+        return self._pool is not None
+
     def ask(self, indices: np.ndarray) -> None:
         """This batch is likely to be wanted."""
         if self._pool is None:

@@ -42,11 +42,11 @@ class WorkerOptions(ctypes.Structure):
 
 
 class Work(ctypes.Structure):
-    """paramd_work"""
+    """paramd_work, with addresses as numbers."""
     _fields_ = [("kind", ctypes.c_int), ("epoch", ctypes.c_uint64),
-                ("indices", _c_int64_p), ("index_count", ctypes.c_uint64),
-                ("weights", ctypes.POINTER(_c_float_p)),
-                ("gradients", ctypes.POINTER(_c_float_p)),
+                ("indices", ctypes.c_void_p), ("index_count", ctypes.c_uint64),
+                ("weights", ctypes.POINTER(ctypes.c_void_p)),
+                ("gradients", ctypes.POINTER(ctypes.c_void_p)),
                 ("divisor", ctypes.c_double)]
 
 

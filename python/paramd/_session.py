@@ -1,6 +1,5 @@
 """A worker of the C interface, with NumPy arrays in place of pointers."""
 
-import contextlib
 import ctypes
 import json
 import os
@@ -8,8 +7,7 @@ import signal
 import sys
 import threading
 import weakref
-from typing import (Any, Dict, Iterator, List, Mapping, NamedTuple, Optional,
-                    Sequence)
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -56,8 +54,8 @@ class Work:
         self.asks = work.kind in (_native.FIND_ROWS, _native.FIND_TEST_ROWS)
         self.of_test = work.kind in (_native.EVALUATE, _native.FIND_TEST_ROWS)
         self.epoch = int(work.epoch)
-        self.indices = np.ctypeslib.as_array(work.indices,
-                                             (work.index_count,)).copy()
+        self.indices = np.frombuffer(bytearray(
+            ctypes.string_at(work.indices, 8 * work.index_count)), np.int64)
         self.rows = rows
         self.weights = [] if self.asks else shapes.arrays(work.weights, rows)
         self.gradients = (shapes.arrays(work.gradients, rows) if self.is_step
@@ -70,11 +68,12 @@ class Work:
         return len(self.indices) / self.divisor
 
 
-def _rows_at(pointer: Any, rows: int, width: int) -> np.ndarray:
-    if rows == 0:  # There may be no memory.
-        return np.empty((0, width), np.float32)
-    array: np.ndarray = np.ctypeslib.as_array(pointer, (rows, width))
-    return array
+def _floats_at(address: int, shape: "tuple[int, ...]") -> np.ndarray:
+    if 0 in shape:  # There may be no memory.
+        return np.empty(shape, np.float32)
+    pointer = ctypes.cast(address, ctypes.POINTER(ctypes.c_float))
+    array: np.ndarray = np.ctypeslib.as_array(pointer, shape or (1,))
+    return array.reshape(shape)
 
 
 class _Shapes:
@@ -90,16 +89,13 @@ class _Shapes:
         """One array a variable."""
         arrays = []
         for number, shape in enumerate(self._shapes):
+            address = pointers[number] or 0
             if number in rows:
-                arrays.append(_rows_at(pointers[number], len(rows[number]),
-                                       shape[1]))
+                arrays.append(_floats_at(address, (len(rows[number]), shape[1])))
                 continue
-            address = ctypes.cast(pointers[number], ctypes.c_void_p).value or 0
             array = self._known[number].get(address)
             if array is None:
-                array = np.ctypeslib.as_array(pointers[number], shape or (1,))
-                array = array.reshape(shape)
-                self._known[number][address] = array
+                array = self._known[number][address] = _floats_at(address, shape)
             arrays.append(array)
         return arrays
 
@@ -123,6 +119,30 @@ def _close(handle: int, pid: int, busy: Any) -> int:
         busy.release()
 
 
+def _check_process(pid: int) -> None:
+    if os.getpid() != pid:
+        raise _errors.Error(
+            "this process was forked from the worker's: fork first, then start "
+            "the worker (DataLoader: multiprocessing_context='spawn')")
+
+
+class _Exclusively:
+    """See Session.exclusively. It is entered some ten times in a step."""
+
+    def __init__(self, pid: int, busy: Any):
+        self._pid = pid
+        self._busy = busy
+
+    def __enter__(self) -> None:
+        _check_process(self._pid)
+        if not self._busy.acquire(blocking=False):
+            raise _errors.Error("two threads use one worker: let one of them do "
+                                "all that is asked of it")
+
+    def __exit__(self, *_: Any) -> None:
+        self._busy.release()
+
+
 class Session:
     """One worker, from its start to its end.
 
@@ -137,6 +157,7 @@ class Session:
         self._shapes = _Shapes(self.variables)
         self._pid = os.getpid()
         self._busy = threading.RLock()
+        self._exclusively = _Exclusively(self._pid, self._busy)
         self._held: Optional[Work] = None
         self._ended = False
         self._over = False  # The job has finished, as next said.
@@ -185,24 +206,10 @@ class Session:
         options.sparse = sparse
         return options, keep
 
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            raise _errors.Error(
-                "this process was forked from the worker's: fork first, then start "
-                "the worker (DataLoader: multiprocessing_context='spawn')")
-
-    @contextlib.contextmanager
-    def exclusively(self) -> Iterator[None]:
+    def exclusively(self) -> _Exclusively:
         """The worker is this thread's in a with block, and in one within it. Error
         for another thread, and for a forked process."""
-        self._check_process()
-        if not self._busy.acquire(blocking=False):
-            raise _errors.Error("two threads use one worker: let one of them do "
-                                "all that is asked of it")
-        try:
-            yield
-        finally:
-            self._busy.release()
+        return self._exclusively
 
     def _check(self, code: int) -> None:
         """Of a call for the work that is held."""
@@ -285,7 +292,7 @@ class Session:
         """The gradient of this variable is final, and may leave. NotFinite, or
         PartlyPushed if others have left, as finish. On any thread, while the one
         whose the worker is waits for it."""
-        self._check_process()
+        _check_process(self._pid)
         self._check(_native.library().paramd_worker_gradient_ready(self._worker,
                                                                    number))
 

@@ -56,9 +56,28 @@ def _length(dataset: Any, what: str) -> int:
         "so an IterableDataset can't be trained from; give one with len() and [i]")
 
 
-def _as_numpy(tensor: torch.Tensor) -> np.ndarray:
-    values: np.ndarray = tensor.detach().to("cpu", torch.float32).numpy()
-    return values.copy()
+def _as_numpy(name: str, tensor: torch.Tensor) -> np.ndarray:
+    if not tensor.is_floating_point():
+        raise _errors.InvalidArgument(
+            f"'{name}' is of {tensor.dtype}; servers hold float32, so it has to be "
+            "of a floating type")
+    try:
+        values: np.ndarray = tensor.detach().to("cpu", torch.float32).numpy()
+        return values.copy()
+    except RuntimeError as error:
+        raise _not_copied(name, tensor, error) from error
+
+
+def _not_copied(name: str, tensor: torch.Tensor,
+                error: RuntimeError) -> _errors.Error:
+    """What PyTorch refuses to copy to or from its device: one that is gone, or
+    memory that is not as it was."""
+    said = str(error).partition("\n")[0]
+    sentence = f"the values of '{name}' on {tensor.device} can't be copied: {said}"
+    if tensor.device.type in ("cpu", "meta"):
+        return _errors.InvalidArgument(sentence)
+    return _errors.Unavailable(
+        f"{sentence}; start the program again, on a device that works", 14)
 
 
 class Worker:
@@ -110,12 +129,13 @@ class Worker:
         self._insecure = insecure
         self._tls_dir = tls_dir
         self._trained, self._other = self._pick(model)
+        self._all = self._trained + self._other
         if not self._trained:
             raise _errors.InvalidArgument("the model has no parameter to train")
         self._lookups = self._by_number(lookups or {})
         self._looked_up: Dict[bytes, Any] = {}  # Batches, by their examples.
         self._session: Optional[Session] = None
-        self._given = 0  # The data set's length, once begun.
+        self._given: Dict[str, Any] = {}  # What the job began with.
         self._finished = False
         self._ahead: Optional[Work] = None  # Of the epoch that comes next.
         self._test_collate: Callable[[List[Any]], Any] = default_collate
@@ -162,6 +182,11 @@ class Worker:
             if work is None:
                 raise _errors.Error(
                     "step without a batch: take one of epoch.batches")
+            if not (isinstance(loss, torch.Tensor) and loss.numel() == 1
+                    and loss.requires_grad):
+                raise _errors.InvalidArgument(
+                    "step takes the mean loss of the batch: a tensor of one number "
+                    "that was computed from the model's parameters")
             value = float(loss.detach())
             if not math.isfinite(value):
                 raise _errors.NotFinite(
@@ -226,18 +251,20 @@ class Worker:
     def _begin(self, dataset: Any, batch_size: Optional[int],
                collate: Callable[[List[Any]], Any], processes: int) -> Session:
         length = _length(dataset, "the dataset")
+        given = {"dataset": length, "batch_size": batch_size}
         if self._session is not None:
-            if length != self._given:
-                raise _errors.InvalidArgument(
-                    f"the dataset has {length} examples; the job began with "
-                    f"{self._given}")
+            for what, value in given.items():
+                if value != self._given[what]:
+                    raise _errors.InvalidArgument(
+                        f"{what}: {value}; the job began with {self._given[what]}, "
+                        "and it stays")
             return self._session
         test = _length(self._test, "test") if self._test is not None else 0
-        self._given = length
+        self._given = given
         self._reader = Reader(dataset, collate, processes)
-        variables = [Variable(name, _as_numpy(tensor), sparse=n in self._lookups)
+        variables = [Variable(name, _as_numpy(name, tensor), sparse=n in self._lookups)
                      for n, (name, tensor) in enumerate(self._trained)]
-        variables += [Variable(name, _as_numpy(tensor), untrained=True)
+        variables += [Variable(name, _as_numpy(name, tensor), untrained=True)
                       for name, tensor in self._other]
         settings = dict(self._settings)
         if batch_size is not None:
@@ -292,7 +319,8 @@ class Worker:
             batch = self._looked_up.pop(work.indices.tobytes(), None)
             if batch is None:
                 batch = self._reader.read(work.indices)
-            while (upcoming := session.upcoming()) is not None:
+            while (self._reader.reads_ahead
+                   and (upcoming := session.upcoming()) is not None):
                 self._reader.ask(upcoming)
             self._load(work)
             return batch
@@ -315,13 +343,16 @@ class Worker:
 
     def _load(self, work: Work) -> None:
         with torch.no_grad():
-            for number, (_, tensor) in enumerate(self._trained + self._other):
+            for number, (name, tensor) in enumerate(self._all):
                 weights = torch.from_numpy(work.weights[number])
-                if number in work.rows:
-                    rows = torch.from_numpy(work.rows[number]).to(tensor.device)
-                    tensor[rows] = weights.to(tensor.device, tensor.dtype)
-                else:
-                    tensor.copy_(weights)
+                try:
+                    if number in work.rows:
+                        rows = torch.from_numpy(work.rows[number]).to(tensor.device)
+                        tensor[rows] = weights.to(tensor.device, tensor.dtype)
+                    else:
+                        tensor.copy_(weights)
+                except RuntimeError as error:
+                    raise _not_copied(name, tensor, error) from error
 
     def _hook_of(self, number: int) -> Callable[[torch.Tensor], None]:
         def take(parameter: torch.Tensor) -> None:
@@ -332,18 +363,23 @@ class Worker:
                     return
                 if not self._stepping:
                     return  # The program's own backward, which step adds to.
-                gradient = parameter.grad.detach()
-                if number in work.rows:
-                    self._take_rows(number, gradient, work)
-                else:
-                    if gradient.layout != torch.strided:  # Of a sparse embedding.
-                        gradient = gradient.to_dense()
-                    torch.from_numpy(work.gradients[number]).copy_(gradient)
+                self._take(number, parameter.grad.detach(), work)
                 parameter.grad = None
                 self._has[number] = True
                 if not self._refuse_missing:
                     session.gradient_ready(number)
         return take
+
+    def _take(self, number: int, gradient: torch.Tensor, work: Work) -> None:
+        try:
+            if number in work.rows:
+                self._take_rows(number, gradient, work)
+                return
+            if gradient.layout != torch.strided:  # Of a sparse embedding.
+                gradient = gradient.to_dense()
+            torch.from_numpy(work.gradients[number]).copy_(gradient)
+        except RuntimeError as error:
+            raise _not_copied(self._trained[number][0], gradient, error) from error
 
     def _take_rows(self, number: int, gradient: torch.Tensor, work: Work) -> None:
         """The gradient of those rows that were looked up."""
@@ -377,12 +413,12 @@ class Worker:
     def _fill_other(self, work: Work) -> None:
         """What is subtracted from a running statistic to make it what it is now;
         of a frozen parameter nothing."""
-        for number, (_, tensor) in enumerate(self._other, len(self._trained)):
+        for number, (name, tensor) in enumerate(self._other, len(self._trained)):
             gradient = work.gradients[number]
             if self._is_frozen(tensor):
                 gradient.fill(0)
                 continue
-            np.subtract(work.weights[number], _as_numpy(tensor), out=gradient)
+            np.subtract(work.weights[number], _as_numpy(name, tensor), out=gradient)
             if work.scale != 1:
                 gradient *= work.scale
 

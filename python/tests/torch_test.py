@@ -1,12 +1,15 @@
 """PyTorch loops as workers. Skipped by name where there is no PyTorch."""
 
 import os
+import pathlib
 import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 try:
+    import numpy as np
     import torch
     from torch.nn import functional as F
 except ImportError:
@@ -40,6 +43,25 @@ def wide():
     torch.manual_seed(3)
     return torch.nn.Sequential(torch.nn.Linear(8, 34_000), torch.nn.ReLU(),
                                torch.nn.Linear(34_000, 8))
+
+
+def plain():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(),
+                               torch.nn.Linear(16, 3))
+
+
+# One of several, of the test that is at this path.
+SYNC_WORKER = """
+import importlib.util
+spec = importlib.util.spec_from_file_location("torch_test", %r)
+test = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(test)
+case = test.TorchTest()
+case.run_dir, case.data = %r, test.blobs()
+test.torch.set_num_threads(1)
+case.train(test.plain(), **%r)
+"""
 
 
 def on_the_way_back(tensor, function):
@@ -133,6 +155,24 @@ class TorchTest(unittest.TestCase):
                         torch.testing.assert_close(
                             torch.from_numpy(found[name]), value, atol=atol,
                             rtol=10 * atol, msg=lambda m, n=name: f"{n}: {m}")
+
+    def test_sync_workers_have_the_weights_of_one_that_accumulates(self):
+        import paramd
+        settings = {"staleness": "sync", "optimizer": {"adam": {},
+                                                       "learning_rate": 0.01}}
+        script = pathlib.Path(self.run_dir).with_name("worker.py")
+        script.write_text(SYNC_WORKER % (os.path.abspath(__file__), self.run_dir,
+                                         settings))
+        with paramd.local(2, [str(script)] * 2,
+                          directory=self.run_dir + "-logs") as cluster:
+            cluster.wait(100, progress=False)
+        together = paramd.load(self.run_dir)
+        self.run_dir += "-alone"
+        self.train(plain(), accumulate=2, **settings)
+        alone = paramd.load(self.run_dir)
+        for name, values in plain().state_dict().items():
+            self.assertGreater(abs(values.numpy() - alone[name]).max(), 0.01)
+            np.testing.assert_allclose(together[name], alone[name], rtol=0, atol=1e-6)
 
     def test_a_data_loaders_processes_read_ahead(self):
         model = network()
@@ -401,6 +441,65 @@ class TorchTest(unittest.TestCase):
             epoch = next(self.worker(network()).epochs(1))
             with self.assertRaisesRegex(paramd.InvalidArgument, "IterableDataset"):
                 next(epoch.batches(dataset, 8))
+
+    def test_what_step_can_not_take_is_said_and_the_batch_is_still_held(self):
+        import paramd
+        model = network()
+        worker = self.worker(model)
+        for epoch in worker.epochs(1):
+            for x, y in epoch.batches(self.data, 64):
+                each = F.cross_entropy(model(x), y, reduction="none")
+                for loss in (each, each.mean().detach(), 0.5):
+                    with self.assertRaisesRegex(paramd.InvalidArgument, "mean loss"):
+                        worker.step(loss)
+                worker.step(each.mean())
+        self.assertTrue(worker.close())
+
+    def test_the_batch_size_stays(self):
+        import paramd
+        worker = self.worker(model := network())
+        with self.assertRaisesRegex(paramd.InvalidArgument,
+                                    "batch_size: 32; the job began with 64"):
+            for epoch, size in zip(worker.epochs(2), (64, 32)):
+                for x, y in epoch.batches(self.data, size):
+                    worker.step(F.cross_entropy(model(x), y))
+
+    def test_parameters_without_real_values_are_refused_by_name(self):
+        import paramd
+        for model, said in (
+                (torch.nn.Linear(8, 3, device="meta"), "'weight' on meta"),
+                (torch.nn.Linear(8, 3, dtype=torch.complex64), "'weight' is of")):
+            with self.assertRaisesRegex(paramd.InvalidArgument, said):
+                self.first_batch(self.worker(model))
+
+    def test_a_worker_whose_device_is_gone_leaves_and_says_so(self):
+        import paramd
+        from paramd import torch as ps
+        gone = []
+
+        class Parameter(torch.nn.Parameter):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                if gone and func is torch.Tensor.copy_:
+                    raise RuntimeError("CUDA error: gone\nmore of it")
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        model = network()
+        model[0].weight = Parameter(model[0].weight.detach())
+        worker = self.worker(model)
+        stepped = 0
+        with self.assertRaisesRegex(paramd.InvalidArgument,
+                                    "'0.weight' on cpu .*: CUDA error: gone$"):
+            for epoch in worker.epochs(1):
+                for x, y in epoch.batches(self.data, 64):
+                    worker.step(F.cross_entropy(model(x), y))
+                    stepped += 1
+                    gone.append(True)
+        # The batch of which the weights were not copied is handed out again.
+        self.assertEqual((stepped, len(self.train(network(), 1, 64)[0])), (1, 3))
+        tensor = unittest.mock.Mock(device=torch.device("cuda:1"))
+        self.assertIsInstance(ps._not_copied("w", tensor, RuntimeError("gone")),
+                              paramd.Unavailable)
 
     def test_a_parameter_without_a_gradient_is_zeros_or_refused_by_name(self):
         import paramd

@@ -81,6 +81,9 @@ class ArrowTest(PlantedTree):
     def test_a_path_that_does_not_start_at_the_top_is_refused(self):
         self.assert_refused({"net/a.cc": '#include "b.h"\n', "net/b.h": ""},
                             "from the top")
+        self.assertEqual([], self.violations_in(
+            {"examples/custom_model/a.cc": '#include "b.h"\n',
+             "examples/custom_model/b.h": ""}))
 
     def test_abseils_locks_are_refused_everywhere_but_in_base(self):
         self.assert_refused(
