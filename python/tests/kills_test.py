@@ -1,4 +1,4 @@
-"""A Python worker killed twenty times at random moments."""
+"""A Python worker killed again and again at random moments."""
 
 import json
 import os
@@ -21,7 +21,7 @@ os.environ["PARAMD"] = os.path.abspath("cli/paramd")
 os.environ["PYTHONPATH"] = os.path.abspath("python")
 sys.path.insert(0, os.path.abspath("python"))
 
-KILLS, EPOCHS, STEPS_PER_EPOCH = 20, 8000, 8
+KILLS, EPOCHS, STEPS_PER_EPOCH = 6, 4000, 8
 # A worker takes two milliseconds or more for a step: the job outlasts the kills.
 SLOWLY = """
 import runpy, sys, time
@@ -53,6 +53,14 @@ class KillsTest(unittest.TestCase):
         """How many gradients it has computed."""
         return len(re.findall("^step ", self.log(task), re.MULTILINE))
 
+    def wait_for_steps(self, before):
+        """Until both others have taken some since then."""
+        deadline = time.monotonic() + 30
+        while any(self.steps(f"worker-{w}") <= steps
+                  for w, steps in enumerate(before)):
+            self.assertLess(time.monotonic(), deadline, self.said())
+            time.sleep(0.05)
+
     def test_promise1_none_is_lost_or_doubled_and_the_others_go_on(self):
         import paramd
         script, run = self.directory / "slowly.py", str(self.directory / "run")
@@ -73,8 +81,7 @@ class KillsTest(unittest.TestCase):
                 job.processes["worker-2"].kill()
                 job.processes["worker-2"].wait()
                 stepped += self.steps("worker-2")
-                after = self.steps("worker-0"), self.steps("worker-1")
-                self.assertTrue(all(b < a for b, a in zip(before, after)), self.said())
+                self.wait_for_steps(before)
                 job.start("worker-2")
             job.wait(300, progress=False)
         self.assertGreater(stepped, 0)  # It was killed while it trained.
