@@ -22,7 +22,7 @@ PAIRS = [pair.split() for pair in (
     "encode decode, true false, software distribute, minutes seconds, "
     "success failure, license copyright, input output, scalar array, "
     "absolute relative, integer float, read write, child parent, "
-    "hash array, before after, start end, username password, row column"
+    "hash array, username password, row column, server client"
 ).split(", ")]
 
 
@@ -111,18 +111,18 @@ class WordVectorsTest(unittest.TestCase):
 
     def test_related_words_are_nearer_than_others(self):
         sizes = self.write_pairs("--words=1200000", "--window=3",
-                                 "--negatives=2")
+                                 "--negatives=2", "--subsample=4e-5")
         print(sizes)
         auc, words = self.learn()
         print(f"auc {auc:.4f}")
-        self.assertGreater(auc, 0.70)  # 0.759 to 0.764 were seen.
+        self.assertGreater(auc, 0.70)  # 0.744 to 0.752 were seen.
         known = [(a, b) for a, b in PAIRS
                  if a in words.number and b in words.number]
         self.assertGreaterEqual(len(known), 30)
         margins = []
         for i, (word, related) in enumerate(known):
-            # The nearer one of another pair. With three seeds none of these
-            # margins was below 0.15.
+            # The nearer one of another pair. With five seeds none of these
+            # margins was below 0.18.
             other = known[(i + len(known) // 2) % len(known)][1]
             margins.append(words.nearness(word, related) -
                            words.nearness(word, other))
