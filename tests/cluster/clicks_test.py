@@ -1,5 +1,6 @@
 """The click log of examples/click_log.py, learned by config/examples/clicks*.json."""
 
+import importlib
 import importlib.util
 import json
 import math
@@ -10,13 +11,6 @@ import tempfile
 import unittest
 
 from tests.cluster import paramd
-
-
-def load_example(name):
-    spec = importlib.util.spec_from_file_location(name, f"examples/{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @unittest.skipUnless(importlib.util.find_spec("numpy"), "needs numpy")
@@ -71,7 +65,6 @@ class ClicksTest(unittest.TestCase):
         self.assertGreater(linear, 0.75)
         for example, at_least in [("clicks_deepfm", 0.83),  # 0.847
                                   ("clicks_dlrm", 0.81),    # 0.832
-                                  ("two_tower", 0.81),      # 0.834
                                   ("clicks_dcn", 0.80)]:    # 0.812
             auc = self.learn(example, "run")
             self.assertGreater(auc, at_least)
@@ -79,15 +72,18 @@ class ClicksTest(unittest.TestCase):
             self.assertLess(auc, best)
 
     def test_vectors_of_users_and_items_give_what_the_model_predicts(self):
-        self.write_log("--keys=20", "--vectors=2")
-        self.learn("two_tower", "local", "--servers=2", "--workers=2")
+        best = self.write_log("--keys=20", "--vectors=2")  # 0.866
+        auc = self.learn("two_tower", "local", "--servers=2", "--workers=2")
+        # 0.838 to 0.842 were seen; logistic regression reaches 0.784.
+        self.assertGreater(auc, 0.81)
+        self.assertLess(auc, best)
         export = os.path.join(self.directory, "towers")
         subprocess.check_call([paramd.BINARY, "checkpoint", "export",
                                self.trained, "--to", export])
         predicted = subprocess.check_output(
             [paramd.BINARY, "predict", "--job", self.job,
              "--checkpoint", self.trained], text=True).splitlines()[1:]
-        example = load_example("retrieve_items")
+        example = importlib.import_module("examples.retrieve_items")
         towers = example.Towers(export)
         users, items = example.read_log(
             os.path.join(self.directory, "test.csv"))

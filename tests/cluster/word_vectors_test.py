@@ -1,6 +1,7 @@
 """Word vectors of what Debian installs: config/examples/word_vectors.json."""
 
 import gzip
+import importlib
 import importlib.util
 import json
 import os
@@ -24,13 +25,6 @@ PAIRS = [pair.split() for pair in (
     "absolute relative, integer float, read write, child parent, "
     "hash array, username password, row column, server client"
 ).split(", ")]
-
-
-def load_example(name):
-    spec = importlib.util.spec_from_file_location(name, f"examples/{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @unittest.skipUnless(importlib.util.find_spec("numpy"), "needs numpy")
@@ -67,7 +61,7 @@ class WordVectorsTest(unittest.TestCase):
         subprocess.check_call(
             [paramd.BINARY, "checkpoint", "export", run.run_directory(),
              "--to", self.path("vectors")], stdout=subprocess.DEVNULL)
-        words = load_example("nearest_words").Words(
+        words = importlib.import_module("examples.nearest_words").Words(
             self.path("vectors"), self.path("words.txt"))
         return run.result()["evaluation"]["metrics"]["auc"], words
 
@@ -79,7 +73,7 @@ class WordVectorsTest(unittest.TestCase):
         self.write("colour.c", "int mix(void);\n")
         with gzip.open(self.path("colour.1.gz"), "wb") as file:
             file.write(b".TH COLOUR 1\nMixes \\fBall\\fR.\n.SH FILES\n")
-        read = list(load_example("word_pairs").paragraphs_of(
+        read = list(importlib.import_module("examples.word_pairs").paragraphs_of(
             [self.directory], most=100))
         self.assertEqual(sorted(read), [
             ["colour", "mixes", "them"], ["mixes", "all"], ["mixes", "two"],
