@@ -20,6 +20,7 @@ Written are, of a 50th of the paragraphs for the test and the others to train:
 
 Word n of the vocabulary, from 0, is n where it is the first of a pair, and
 --vocabulary + n where it is the second: it has a vector of its own in each place.
+The job's "classes" are twice the vocabulary.
 """
 
 import argparse
@@ -133,6 +134,20 @@ def pairs_of(words, paragraph, random, window):
     return np.concatenate(found)
 
 
+def write(prefix, true, drawn, random, args):
+    """The true pairs and others, which are drawn by sums of weights, `drawn`."""
+    pairs = np.tile(true, (1 + args.negatives, 1))
+    negatives = pairs[len(true):, 1]
+    negatives[:] = np.searchsorted(
+        drawn, random.random(len(negatives)) * drawn[-1], side="right")
+    pairs[:, 1] += args.vocabulary
+    labels = np.zeros(len(pairs), np.float32)
+    labels[:len(true)] = 1
+    np.save(f"{prefix}-words.npy", pairs)
+    np.save(f"{prefix}-labels.npy", labels)
+    return len(pairs)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory")
@@ -150,6 +165,9 @@ def main():
     counts = collections.Counter(word for text in texts for word in text)
     kept = sorted((word for word in counts if counts[word] >= LEAST_COUNT),
                   key=lambda word: (-counts[word], word))[:args.vocabulary]
+    if not kept:
+        parser.error(f"no word stands {LEAST_COUNT} times in what can be read "
+                     f"of {' '.join(args.text)}")
     number = {word: n for n, word in enumerate(kept)}
     words, paragraph = np.array(
         [(number[word], p) for p, text in enumerate(texts) for word in text
@@ -165,16 +183,8 @@ def main():
     sizes = {"words": sum(counts.values()), "vocabulary": len(kept)}
     for name, taken in (("train", ~of_test), ("test", of_test)):
         true = pairs_of(words[taken], paragraph[taken], random, args.window)
-        pairs = np.tile(true, (1 + args.negatives, 1))
-        negatives = pairs[len(true):, 1]
-        negatives[:] = np.searchsorted(
-            drawn, random.random(len(negatives)) * drawn[-1], side="right")
-        pairs[:, 1] += args.vocabulary
-        labels = np.zeros(len(pairs), np.float32)
-        labels[:len(true)] = 1
-        np.save(os.path.join(args.directory, f"{name}-words.npy"), pairs)
-        np.save(os.path.join(args.directory, f"{name}-labels.npy"), labels)
-        sizes[name] = len(pairs)
+        sizes[name] = write(os.path.join(args.directory, name), true, drawn,
+                            random, args)
     with open(os.path.join(args.directory, "words.txt"), "w",
               encoding="utf-8") as file:
         file.writelines(f"{word}\n" for word in kept)
