@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
@@ -12,6 +13,7 @@
 #include "bench/harness/report.h"
 #include "bench/harness/samples.h"
 #include "bench/lanes/lane.h"
+#include "tensor/keyed_rows.h"
 
 namespace paramd {
 namespace {
@@ -19,24 +21,34 @@ namespace {
 constexpr uint64_t kTableFloats = uint64_t{160} << 20;
 constexpr uint64_t kManyRows = 100000;
 constexpr uint64_t kFewRows = 32;
+// As the lane has: so many rows lie in no cache.
+constexpr uint64_t kDraws = 100;
 
 // Millions of rows that one thread copies out of a table of the same size in a
-// second: no server can be faster.
+// second, `keyed`: found in an absl::flat_hash_map; no server can be faster.
 class LocalTable {
  public:
-  explicit LocalTable(uint64_t width)
+  LocalTable(uint64_t width, bool keyed)
       : width_(width), table_(kTableFloats, 1), rows_(kManyRows * width) {
+    const uint64_t rows = kTableFloats / width;
+    for (uint64_t row = 0; keyed && row < rows; ++row) {
+      place_.emplace(MixKey(row), row * width);
+    }
     RandomStream random(7);
-    for (uint64_t row = 0; row < kManyRows; ++row) {
-      from_.push_back(random.Below(kTableFloats / width) * width);
+    for (uint64_t i = 0; i < kDraws * kManyRows; ++i) {
+      const uint64_t row = random.Below(rows);
+      from_.push_back(keyed ? MixKey(row) : row * width);
     }
   }
 
   double Rate(int times) {
     const Time start = MonotonicNow();
     for (int i = 0; i < times; ++i) {
+      const uint64_t* const from = &from_[i % kDraws * kManyRows];
       for (uint64_t row = 0; row < kManyRows; ++row) {
-        std::memcpy(&rows_[row * width_], &table_[from_[row]],
+        const uint64_t place =
+            place_.empty() ? from[row] : place_.find(from[row])->second;
+        std::memcpy(&rows_[row * width_], &table_[place],
                     width_ * sizeof(float));
       }
     }
@@ -48,7 +60,8 @@ class LocalTable {
   const uint64_t width_;
   std::vector<float> table_;
   std::vector<float> rows_;
-  std::vector<uint64_t> from_;
+  std::vector<uint64_t> from_;  // Places in the table, or keys.
+  absl::flat_hash_map<uint64_t, uint64_t> place_;
 };
 
 // `keys`: for each row, above 0, if rows are named by keys. With more than one
@@ -65,7 +78,7 @@ void MeasureRows(uint64_t width, uint64_t keys, Report* report) {
                                   .keys = keys * kTableFloats / width});
   const int times = report->quick() ? 20 : 100;
   const int rounds = report->quick() ? 3 : 7;
-  LocalTable local(width);
+  LocalTable local(width, keys > 0);
   Samples looked_up, pushed, copied;
   for (int round = -1; round < rounds; ++round) {
     const double rate = local.Rate(times);
@@ -76,7 +89,8 @@ void MeasureRows(uint64_t width, uint64_t keys, Report* report) {
     pushed.Add(1e-6 * times * kManyRows / push.cpu_seconds);
     copied.Add(rate);
   }
-  const Figure::Peer peer = {"memcpy in one thread", copied};
+  const Figure::Peer peer = {
+      keys > 0 ? "flat_hash_map in one thread" : "memcpy in one thread", copied};
   report->Add({absl::StrCat("lookups_", what), "M rows/CPU-s", looked_up, peer});
   report->Add({absl::StrCat("pushes_", what), "M rows/CPU-s", pushed, peer});
 }
@@ -86,19 +100,25 @@ void MeasureFew(Report* report) {
   const auto lane = MakeRowsLane({.rows = kTableFloats / 16,
                                   .width = 16,
                                   .rows_moved = kFewRows});
-  const auto tcp = MakeTcpLane(kFewRows * 16 * sizeof(float));
+  constexpr uint64_t kBytes = kFewRows * 16 * sizeof(float);
+  const auto tcp = MakeTcpLane(kBytes);
+  const auto grpc = MakeRawGrpcLane(kBytes);
   const int times = report->quick() ? 1000 : 5000;
   const int rounds = report->quick() ? 3 : 7;
-  Samples ours, trips;
+  Samples ours, trips, calls;
   for (int round = -1; round < rounds; ++round) {
     const Lane::Moved pull = lane->Move(Transfer::kPull, times);
     const Lane::Moved trip = tcp->Move(Transfer::kPull, times);
+    const Lane::Moved call = grpc->Move(Transfer::kPull, times);
     if (round < 0) continue;
     ours.Add(1e6 * pull.p50_seconds);
     trips.Add(1e6 * trip.p50_seconds);
+    calls.Add(1e6 * call.p50_seconds);
   }
   report->Add({"p50_of_32_rows_over_tcp", "us", ours,
                Figure::Peer{"TCP", trips}});
+  report->Add({"p50_of_32_rows_over_grpc", "us", ours,
+               Figure::Peer{"a call of raw gRPC", calls}});
 }
 
 }  // namespace
