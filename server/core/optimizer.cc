@@ -92,7 +92,10 @@ Optimizer::Optimizer(const v1::OptimizerConfig& config,
       row_rule_(std::move(row_rule)),
       slots_({SlotsOf(config, SlotOwner{}),
               SlotsOf(config, SlotOwner{.sparse = true}),
-              SlotsOf(config, SlotOwner{.sparse = true, .keyed = true})}),
+              SlotsOf(config, SlotOwner{.sparse = true, .keyed = true}),
+              SlotsOf(config, SlotOwner{.sparse = true,
+                                        .keyed = true,
+                                        .sketched = true})}),
       weight_decay_(WeightDecayOf(config)),
       l2_(!config.has_adamw() &&
           config.decay() == v1::OptimizerConfig::DECAY_L2),
@@ -103,6 +106,7 @@ VariableOptions Optimizer::OptionsOf(const v1::Variable& variable) const {
   options.trained = !variable.untrained();
   options.sparse = variable.sparse();
   options.keyed = variable.keyed();
+  options.sketched = IsSketched(variable);
   options.decays = !MatchesAny(config_.no_decay(), variable.name());
   for (const v1::OptimizerConfig::RateFactor& some : config_.rate_factors()) {
     if (!MatchesAny(some.variables(), variable.name())) continue;
@@ -146,7 +150,11 @@ float Optimizer::initial_slot(size_t slot,
       all[slot].name == kStepsSlot) {
     return 0;
   }
-  return RuleOf(variable).initial_slot(slot - (variable.keyed ? 2 : 0));
+  const auto integers = static_cast<size_t>(
+      std::count_if(all.begin(), all.end(), [](const Slot& some) {
+        return some.dtype == v1::INT64;
+      }));
+  return RuleOf(variable).initial_slot(slot - integers);
 }
 
 void Optimizer::BeginRow(uint32_t row, size_t width, const Arrays& block,
