@@ -271,9 +271,9 @@ TEST_F(ShardKeyedTest, Promise3_ASnapshotHasTheKeysBeforeItsCut) {
 }
 
 TEST_F(ShardKeyedTest, ARestoredTableGoesOnAsTheSavedOne) {
-  v1::Variable table = Keyed(4, 2);
+  v1::Variable table = Keyed(16, 2);
   table.set_admit_after(2);
-  table.set_expire_after(3);
+  table.set_expire_after(10);
   for (const bool restored : {false, true}) {
     Use(MakeAdamConfiguration({table}));
     sequence_ = 0;
@@ -289,7 +289,7 @@ TEST_F(ShardKeyedTest, ARestoredTableGoesOnAsTheSavedOne) {
     // One that a gradient was named before, and one that none was.
     Push({6, 7});
     Push({4, 7});
-    for (int i = 0; i < 4; ++i) Push({7});
+    for (int i = 0; i < 20; ++i) Push({7});
     EXPECT_GT(Stats().expired(), 0);
     EXPECT_GT(Stats().not_admitted(), 0);
     static std::vector<float> undisturbed;
