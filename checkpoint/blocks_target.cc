@@ -53,7 +53,8 @@ absl::StatusOr<BlocksTarget> BlocksTarget::Create(const v1::ReadSlices& request,
     const std::vector<Slot> slots =
         SlotsOf(request.slots(), {.trained = !want.values_only(),
                                   .sparse = want.sparse(),
-                                  .keyed = want.keyed()});
+                                  .keyed = want.keyed(),
+                                  .sketched = want.sketched()});
     // By slot, its places in all blocks.
     std::vector<std::vector<absl::Span<std::byte>>> places(slots.size());
     while (left > 0) {

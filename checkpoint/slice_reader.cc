@@ -71,7 +71,8 @@ std::vector<Part> PartsOf(const v1::ReadSlices::Want& want,
 SlotOwner OwnerOf(const v1::ReadSlices::Want& want) {
   return {.trained = !want.values_only(),
           .sparse = want.sparse(),
-          .keyed = want.keyed()};
+          .keyed = want.keyed(),
+          .sketched = want.sketched()};
 }
 
 // Null if there is none. The slot "" is the values.

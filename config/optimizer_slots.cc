@@ -31,14 +31,21 @@ uint64_t Slot::words(uint64_t elements, uint64_t row_elements) const {
   return elements / row_elements * (dtype == v1::INT64 ? 2 : 1);
 }
 
+bool IsSketched(const v1::Variable& variable) {
+  return variable.keyed() && variable.admit_after() > 1;
+}
+
 SlotOwner SlotOwnerOf(const v1::Variable& variable) {
   return {.trained = !variable.untrained(),
           .sparse = variable.sparse(),
-          .keyed = variable.keyed()};
+          .keyed = variable.keyed(),
+          .sketched = IsSketched(variable)};
 }
 
 Slot SlotNamed(absl::string_view name) {
-  if (name == kKeySlot || name == kUsedSlot) return {name, true, v1::INT64};
+  if (name == kKeySlot || name == kUsedSlot || name == kSketchSlot) {
+    return {name, true, v1::INT64};
+  }
   return {name, name == kStepsSlot || name == kRowAccumulatorSlot};
 }
 
@@ -51,6 +58,7 @@ std::vector<Slot> SlotsOf(const v1::OptimizerConfig& config,
     slots.push_back(SlotNamed(kKeySlot));
     slots.push_back(SlotNamed(kUsedSlot));
   }
+  if (owner.sketched) slots.push_back(SlotNamed(kSketchSlot));
   if (SumsRows(config, owner)) {
     slots.push_back(SlotNamed(kRowAccumulatorSlot));
     return slots;
@@ -82,7 +90,11 @@ std::vector<Slot> SlotsOf(
       if (!known) all.push_back(slot);
     }
   };
-  // Keyed ones first: what they have stands before what others have.
+  // Sketched ones first, then keyed ones: what they have stands before what
+  // others have.
+  for (const v1::Variable& variable : variables) {
+    if (IsSketched(variable)) add(SlotOwnerOf(variable));
+  }
   for (const v1::Variable& variable : variables) {
     if (variable.keyed()) add(SlotOwnerOf(variable));
   }
@@ -100,6 +112,7 @@ std::vector<Slot> SlotsOf(
       std::find(names.begin(), names.end(), kRowAccumulatorSlot) != names.end();
   for (const std::string& name : names) {
     if (!owner.keyed && (name == kKeySlot || name == kUsedSlot)) continue;
+    if (!owner.sketched && name == kSketchSlot) continue;
     if (!owner.sparse && (name == kStepsSlot || name == kRowAccumulatorSlot)) {
       continue;
     }

@@ -29,6 +29,8 @@ struct Slot {
 // the row, as the number of that push to its block. 0: the row has no key.
 inline constexpr absl::string_view kKeySlot = "key";
 inline constexpr absl::string_view kUsedSlot = "used";
+// Of those that admit keys late: counters of the keys without a row.
+inline constexpr absl::string_view kSketchSlot = "sketch";
 // Of sparse variables: how many gradients of a row Adam has applied.
 inline constexpr absl::string_view kStepsSlot = "steps";
 // Of sparse variables, in place of "accumulator": Adagrad's sum for a row.
@@ -39,7 +41,9 @@ struct SlotOwner {
   bool trained = true;
   bool sparse = false;
   bool keyed = false;
+  bool sketched = false;  // It is keyed and admits keys late.
 };
+bool IsSketched(const v1::Variable& variable);
 SlotOwner SlotOwnerOf(const v1::Variable& variable);
 
 // What is kept beside a value, in the order in which it travels and is saved: of

@@ -23,10 +23,11 @@ std::vector<std::string> Names(const v1::OptimizerConfig& config,
   return Names(SlotsOf(config, owner));
 }
 
-v1::Variable Table(bool keyed) {
+v1::Variable Table(bool keyed, uint32_t admit_after = 1) {
   v1::Variable variable;
   variable.set_sparse(true);
   variable.set_keyed(keyed);
+  variable.set_admit_after(admit_after);
   return variable;
 }
 
@@ -76,6 +77,8 @@ TEST(OptimizerSlotsTest, RowsHaveCountsKeysAndSumsOfTheirOwn) {
   EXPECT_THAT(Names(config), ElementsAre("accumulator"));
   EXPECT_THAT(Names(SlotsOf(config, Table(true))),
               ElementsAre("key", "used", "row_accumulator"));
+  EXPECT_THAT(Names(SlotsOf(config, Table(true, /*admit_after=*/2))),
+              ElementsAre("key", "used", "sketch", "row_accumulator"));
 }
 
 TEST(OptimizerSlotsTest, OfAllNamesEachVariableFindsItsOwn) {
@@ -86,6 +89,7 @@ TEST(OptimizerSlotsTest, OfAllNamesEachVariableFindsItsOwn) {
     variables.Add();
     *variables.Add() = Table(false);
     *variables.Add() = Table(true);
+    *variables.Add() = Table(true, /*admit_after=*/2);
     google::protobuf::RepeatedPtrField<std::string> names;
     for (const Slot& slot : SlotsOf(config, variables)) {
       names.Add(std::string(slot.name));
@@ -102,6 +106,7 @@ TEST(OptimizerSlotsTest, WordsFollowFromRows) {
             24);
   EXPECT_EQ(SlotNamed("steps").words(24, 8), 3);
   EXPECT_EQ(SlotNamed("key").words(24, 8), 6);
+  EXPECT_EQ(SlotNamed("sketch").words(24, 8), 6);
 }
 
 }  // namespace

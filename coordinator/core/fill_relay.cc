@@ -49,6 +49,7 @@ void FillRelay::Begin(const v1::Configuration& configuration,
     want->set_values_only(variable.untrained());
     want->set_sparse(variable.sparse());
     want->set_keyed(variable.keyed());
+    want->set_sketched(IsSketched(variable));
   }
 }
 

@@ -149,12 +149,18 @@ KeyTable::Columns Block::Columns(size_t width) {
   auto* const first = reinterpret_cast<uint64_t*>(
       const_cast<std::byte*>(slots_.bytes().data()));
   const size_t rows = elements_ / width;
-  return {{first, rows}, {first + rows, rows}};
+  // Counters come third, if keys are admitted late; else what lies there is not
+  // looked at.
+  const size_t words = slots_.size() / sizeof(uint64_t);
+  return {{first, rows},
+          {first + rows, rows},
+          absl::MakeSpan(first, words).subspan(2 * rows, rows)};
 }
 
-void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys, bool evicts,
-                      const NumberReader& gradient, SpareBuffers* spare,
-                      const ApplyOptions& options, TableCounts* counts) {
+void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
+                      const KeyPolicy& policy, const NumberReader& gradient,
+                      SpareBuffers* spare, const ApplyOptions& options,
+                      TableCounts* counts) {
   if (keys.mixed.empty()) {
     ++applied_;
     return;
@@ -171,7 +177,7 @@ void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys, bool evicts,
   const size_t width = keys.width;
   std::vector<uint32_t> rows(keys.mixed.size());
   std::vector<size_t> fresh;
-  table_.FindOrCreate(keys.mixed, /*now=*/applied_ + 1, evicts, Columns(width),
+  table_.FindOrCreate(keys.mixed, /*now=*/applied_ + 1, policy, Columns(width),
                       absl::MakeSpan(rows), &fresh, counts);
   for (const size_t i : fresh) {
     keys.initial->FillRow(UnmixKey(keys.mixed[i]),

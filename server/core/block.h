@@ -93,10 +93,11 @@ class Block {
   void CopyRows(const Rows& rows, float* out) const;
 
   // The same for gradients of keys, each named once. One without a row gets one,
-  // from another key if it `evicts`, or its gradient is dropped.
-  void ApplyKeys(const Optimizer& optimizer, const Keys& keys, bool evicts,
-                 const NumberReader& gradient, SpareBuffers* spare,
-                 const ApplyOptions& options, TableCounts* counts);
+  // if the policy gives it one, or its gradient is dropped.
+  void ApplyKeys(const Optimizer& optimizer, const Keys& keys,
+                 const KeyPolicy& policy, const NumberReader& gradient,
+                 SpareBuffers* spare, const ApplyOptions& options,
+                 TableCounts* counts);
   // Changes nothing.
   void CopyKeys(const Keys& keys, float* out);
   // Rows that have a key. REQUIRES: the variable is keyed, rows are so wide.

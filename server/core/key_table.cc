@@ -1,6 +1,7 @@
 #include "server/core/key_table.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "tensor/keyed_rows.h"
@@ -15,6 +16,12 @@ constexpr size_t kAhead = 8;
 constexpr size_t kCandidateShare = 16;
 
 }  // namespace
+
+KeyPolicy KeyPolicyOf(const v1::Variable& variable) {
+  return {.evicts = variable.when_full() == v1::Variable::EVICT,
+          .admit_after = variable.admit_after(),
+          .expire_after = variable.expire_after()};
+}
 
 // At least as many places as two for each row, and a power of two.
 void KeyTable::Build(const Columns& columns) {
@@ -79,17 +86,25 @@ void KeyTable::Find(absl::Span<const uint64_t> mixed, const Columns& columns,
 }
 
 void KeyTable::FindOrCreate(absl::Span<const uint64_t> mixed, uint64_t now,
-                            bool evicts, const Columns& columns,
+                            const KeyPolicy& policy, const Columns& columns,
                             absl::Span<uint32_t> rows,
                             std::vector<size_t>* fresh, TableCounts* counts) {
   Find(mixed, columns, rows);
   for (const uint32_t row : rows) {
     if (row != kNoRow) columns.used[row] = now;
   }
+  if (policy.expire_after > 0) {
+    Expire(now, policy.expire_after, columns, counts);
+  }
   for (size_t i = 0; i < mixed.size(); ++i) {
     if (rows[i] != kNoRow) continue;
+    if (policy.admit_after > 1 &&
+        sketch_.Add(mixed[i], columns.sketch) < policy.admit_after) {
+      ++counts->not_admitted;
+      continue;
+    }
     const uint32_t row =
-        free_ > 0 || evicts ? TakeNext(now, columns) : kNoRow;
+        free_ > 0 || policy.evicts ? TakeNext(now, columns) : kNoRow;
     if (row == kNoRow) {
       ++counts->ignored;
       continue;
@@ -135,17 +150,45 @@ void KeyTable::FindCandidates(uint64_t now, const Columns& columns) {
       candidates_.push_back({columns.used[row], row});
     }
   }
-  const auto earlier = [](const Candidate& a, const Candidate& b) {
-    return std::tie(a.used, a.row) < std::tie(b.used, b.row);
-  };
+  bound_ = {std::numeric_limits<uint64_t>::max(), kNoRow};
   const size_t wanted = columns.used.size() / kCandidateShare + 1;
   if (candidates_.size() > wanted) {
     std::nth_element(candidates_.begin(), candidates_.begin() + wanted,
-                     candidates_.end(), earlier);
+                     candidates_.end(), IsEarlier);
+    bound_ = candidates_[wanted];
     candidates_.resize(wanted);
     candidates_.shrink_to_fit();
   }
-  std::sort(candidates_.begin(), candidates_.end(), earlier);
+  std::sort(candidates_.begin(), candidates_.end(), IsEarlier);
+}
+
+bool KeyTable::IsEarlier(const Candidate& a, const Candidate& b) {
+  return std::tie(a.used, a.row) < std::tie(b.used, b.row);
+}
+
+// A row without a key comes before all that have one: it joins the candidates,
+// unless rows that are no candidates come before it.
+void KeyTable::Expire(uint64_t now, uint64_t after, const Columns& columns,
+                      TableCounts* counts) {
+  candidates_.erase(candidates_.begin(),
+                    candidates_.begin() + static_cast<ptrdiff_t>(next_));
+  next_ = 0;
+  const size_t rows = columns.used.size();
+  const size_t part = rows / kSweep + 1;
+  const size_t begin = now * part % rows;
+  for (size_t i = 0; i < part; ++i) {
+    const auto row = static_cast<uint32_t>((begin + i) % rows);
+    if (columns.used[row] == 0 || now - columns.used[row] <= after) continue;
+    Remove(row, columns);
+    columns.keys[row] = columns.used[row] = 0;
+    ++free_;
+    ++counts->expired;
+    const Candidate freed = {0, row};
+    if (!IsEarlier(freed, bound_)) continue;
+    candidates_.insert(std::upper_bound(candidates_.begin(), candidates_.end(),
+                                        freed, IsEarlier),
+                       freed);
+  }
 }
 
 }  // namespace paramd

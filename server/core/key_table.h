@@ -7,20 +7,33 @@
 
 #include "absl/types/span.h"
 
+#include "proto/paramd/v1/types.pb.h"
+#include "server/core/key_sketch.h"
+
 namespace paramd {
 
 // Rows of a keyed variable, since the server took up its content.
 struct TableCounts {
   uint64_t created = 0;  // Keys that got a row.
   uint64_t evicted = 0;  // Of those, whose row was another key's.
-  uint64_t ignored = 0;  // Gradients of rows that were dropped.
+  uint64_t ignored = 0;  // Gradients of keys for which no row was left,
+  uint64_t not_admitted = 0;  // or that were not named often enough for one.
+  uint64_t expired = 0;       // Rows whose keys nothing named any more.
 };
 
-// Which row of a block each key has. All that lasts are two numbers beside each
-// row: its key, and when it was last used, 0 for a row without a key. This is an
-// index of them, made at first use, and the rows that come next when a new key
-// needs one: those without a key, then those unused for longest; of equals the
-// lower one.
+// Who gets a row, and for how long.
+struct KeyPolicy {
+  bool evicts = true;         // Else a new key gets none where all are in use.
+  uint32_t admit_after = 1;   // With which of the gradients that name it.
+  uint64_t expire_after = 0;  // Pushes that do not name it; 0: for ever.
+};
+KeyPolicy KeyPolicyOf(const v1::Variable& variable);
+
+// Which row of a block each key has. All that lasts are numbers beside each row:
+// its key, when it was last used, 0 for a row without a key, and, where keys are
+// admitted late, counters of those without a row. This is an index of them, made
+// at first use, and the rows that come next when a new key needs one: those
+// without a key, then those unused for longest; of equals the lower one.
 //
 // Invariant: which row a key gets is a function of those numbers alone, so that
 // a block that was restored goes on as the one that was saved.
@@ -34,7 +47,10 @@ class KeyTable {
   struct Columns {
     absl::Span<uint64_t> keys;
     absl::Span<uint64_t> used;
+    absl::Span<uint64_t> sketch;  // Not looked at if the first gradient admits.
   };
+
+  static constexpr size_t kSweep = 64;
 
   KeyTable() = default;
   KeyTable(const KeyTable&) {}
@@ -51,11 +67,14 @@ class KeyTable {
 
   // The same for those of a gradient: each is used `now`, and who has no row gets
   // one, whose key and use are set. `fresh` gets the places in `rows` of those.
-  // kNoRow is left where all rows are used now, or, without `evicts`, have a key.
+  // kNoRow is left for keys that the policy does not admit, or for which it
+  // leaves no row; one that is used now goes to no other key. Some rows that
+  // have expired lose their keys: each within kSweep pushes that name a key.
   // REQUIRES: mixed keys, each once; `now` is above all uses before.
-  void FindOrCreate(absl::Span<const uint64_t> mixed, uint64_t now, bool evicts,
-                    const Columns& columns, absl::Span<uint32_t> rows,
-                    std::vector<size_t>* fresh, TableCounts* counts);
+  void FindOrCreate(absl::Span<const uint64_t> mixed, uint64_t now,
+                    const KeyPolicy& policy, const Columns& columns,
+                    absl::Span<uint32_t> rows, std::vector<size_t>* fresh,
+                    TableCounts* counts);
 
   // Rows with a key.
   size_t size(const Columns& columns);
@@ -75,12 +94,19 @@ class KeyTable {
   // The row that comes next and is not used now; kNoRow if there is none.
   uint32_t TakeNext(uint64_t now, const Columns& columns);
   void FindCandidates(uint64_t now, const Columns& columns);
+  static bool IsEarlier(const Candidate& a, const Candidate& b);
+  // Looks at one part of the rows, the next one with each push.
+  void Expire(uint64_t now, uint64_t after, const Columns& columns,
+              TableCounts* counts);
 
   // Open addressing, at most half full, of rows + 1; 0: nothing.
   std::vector<uint32_t> places_;
   size_t free_ = 0;  // Rows without a key.
   std::vector<Candidate> candidates_;  // In order; from next_ on.
   size_t next_ = 0;
+  // No other row is before it, unless it has lost its key since.
+  Candidate bound_ = {0, 0};
+  KeySketch sketch_;
 };
 
 }  // namespace paramd

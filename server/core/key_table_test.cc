@@ -20,18 +20,19 @@ using ::testing::IsEmpty;
 // A block's columns, and a table over them.
 class Rows {
  public:
-  explicit Rows(size_t count) : keys_(count), used_(count) {}
+  explicit Rows(size_t count) : keys_(count), used_(count), sketch_(count) {}
 
   KeyTable::Columns columns() {
-    return {absl::MakeSpan(keys_), absl::MakeSpan(used_)};
+    return {absl::MakeSpan(keys_), absl::MakeSpan(used_),
+            absl::MakeSpan(sketch_)};
   }
 
   // The rows of these keys, in their order, after a push that names them.
   std::vector<uint32_t> Push(const std::vector<uint64_t>& keys,
-                             bool evicts = true) {
+                             const KeyPolicy& policy = {}) {
     std::vector<uint32_t> rows(keys.size());
     fresh_.clear();
-    table_.FindOrCreate(Mixed(keys), ++now_, evicts, columns(),
+    table_.FindOrCreate(Mixed(keys), ++now_, policy, columns(),
                         absl::MakeSpan(rows), &fresh_, &counts_);
     return rows;
   }
@@ -59,6 +60,7 @@ class Rows {
 
   std::vector<uint64_t> keys_;
   std::vector<uint64_t> used_;
+  std::vector<uint64_t> sketch_;
   KeyTable table_;
   uint64_t now_ = 0;
   std::vector<size_t> fresh_;
@@ -92,11 +94,55 @@ TEST(KeyTableTest, TheRowUnusedForLongestIsTaken) {
 
 TEST(KeyTableTest, WithoutEvictionANewKeyGetsNothing) {
   Rows rows(2);
-  EXPECT_THAT(rows.Push({1, 2}, false), ElementsAre(0, 1));
-  EXPECT_THAT(rows.Push({3, 2}, false), ElementsAre(kNoRow, 1));
+  EXPECT_THAT(rows.Push({1, 2}, {.evicts = false}), ElementsAre(0, 1));
+  EXPECT_THAT(rows.Push({3, 2}, {.evicts = false}),
+              ElementsAre(kNoRow, 1));
   EXPECT_THAT(rows.fresh(), IsEmpty());
   EXPECT_EQ(rows.counts().ignored, 1);
   EXPECT_THAT(rows.Find({1, 3}), ElementsAre(0, kNoRow));
+}
+
+TEST(KeyTableTest, AKeyGetsARowWithTheGradientThatAdmitsIt) {
+  Rows rows(4);
+  const KeyPolicy third = {.admit_after = 3};
+  EXPECT_THAT(rows.Push({1, 2}, third), ElementsAre(kNoRow, kNoRow));
+  EXPECT_THAT(rows.Push({1}, third), ElementsAre(kNoRow));
+  rows.Forget();
+  EXPECT_THAT(rows.Push({1, 2}, third), ElementsAre(0, kNoRow));
+  EXPECT_THAT(rows.fresh(), ElementsAre(0));
+  EXPECT_THAT(rows.Push({2}, third), ElementsAre(1));
+  EXPECT_EQ(rows.counts().not_admitted, 4);
+  EXPECT_EQ(rows.counts().created, 2);
+  EXPECT_EQ(rows.counts().ignored, 0);
+}
+
+TEST(KeyTableTest, ARowThatNothingNamesAnyMoreIsGivenUp) {
+  Rows rows(3);
+  const KeyPolicy policy = {.evicts = false, .expire_after = 2};
+  EXPECT_THAT(rows.Push({1, 2, 3}, policy), ElementsAre(0, 1, 2));
+  EXPECT_THAT(rows.Push({2}, policy), ElementsAre(1));
+  EXPECT_THAT(rows.Push({2, 4}, policy), ElementsAre(1, kNoRow));
+  // The third without 1 and 3. Both are looked at: there are few rows.
+  EXPECT_THAT(rows.Push({2}, policy), ElementsAre(1));
+  rows.Push({2}, policy);
+  rows.Push({2}, policy);
+  EXPECT_EQ(rows.counts().expired, 2);
+  EXPECT_EQ(rows.size(), 1);
+  EXPECT_THAT(rows.Find({1, 2, 3}), ElementsAre(kNoRow, 1, kNoRow));
+  EXPECT_THAT(rows.Push({3, 5, 6}, policy), ElementsAre(0, 2, kNoRow));
+}
+
+TEST(KeyTableTest, EachExpiredRowIsFoundWithinOneSweep) {
+  for (const size_t count : {1, 63, 64, 65, 1000}) {
+    Rows rows(count);
+    std::vector<uint64_t> keys;
+    for (uint64_t key = 0; key < count; ++key) keys.push_back(key);
+    const KeyPolicy policy = {.expire_after = 10};
+    rows.Push(keys, policy);
+    for (size_t i = 0; i < 10 + KeyTable::kSweep; ++i) rows.Push({0}, policy);
+    EXPECT_EQ(rows.size(), 1) << count;
+    EXPECT_EQ(rows.counts().expired, count - 1);
+  }
 }
 
 // What the header promises, written down plainly.
@@ -156,6 +202,39 @@ TEST(KeyTableTest, EqualsThePlainDescription) {
                       [](uint64_t used) { return used > 0; });
     EXPECT_EQ(rows.size(), in_use);
   }
+}
+
+// However much is remembered of them, expired rows are given away as an index
+// that is made anew each time gives them away.
+TEST(KeyTableTest, RowsThatExpiredFollowFromTheNumbersAlone) {
+  uint64_t expired = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    RandomStream random(seed);
+    const size_t count = 1 + random.Below(400);
+    const uint64_t universe = 1 + random.Below(2 * count);
+    const KeyPolicy policy = {
+        .evicts = random.Chance(0.5),
+        .admit_after = static_cast<uint32_t>(random.Below(3)),
+        .expire_after = 1 + random.Below(60)};
+    Rows rows(count);
+    Rows forgetful(count);
+    for (int push = 0; push < 300; ++push) {
+      std::vector<uint64_t> keys;
+      const size_t wanted = random.Below(std::min<uint64_t>(universe, 20)) + 1;
+      while (keys.size() < wanted) {
+        const uint64_t key = random.Below(universe);
+        if (std::count(keys.begin(), keys.end(), key) == 0) keys.push_back(key);
+      }
+      forgetful.Forget();
+      ASSERT_EQ(rows.Push(keys, policy), forgetful.Push(keys, policy))
+          << "seed " << seed;
+      ASSERT_EQ(rows.used(), forgetful.used()) << "seed " << seed;
+      ASSERT_EQ(rows.keys(), forgetful.keys()) << "seed " << seed;
+    }
+    EXPECT_EQ(rows.size(), forgetful.size());
+    expired += rows.counts().expired;
+  }
+  EXPECT_GT(expired, 10000);
 }
 
 }  // namespace

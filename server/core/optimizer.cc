@@ -67,6 +67,14 @@ double WeightDecayOf(const v1::OptimizerConfig& config) {
                                            : kAdamWDecay;
 }
 
+// Slots of 8 bytes a row.
+size_t CountIntegers(absl::Span<const Slot> slots) {
+  return static_cast<size_t>(
+      std::count_if(slots.begin(), slots.end(), [](const Slot& slot) {
+        return slot.dtype == v1::INT64;
+      }));
+}
+
 }  // namespace
 
 absl::StatusOr<Optimizer> Optimizer::Create(const v1::OptimizerConfig& config,
@@ -92,7 +100,10 @@ Optimizer::Optimizer(const v1::OptimizerConfig& config,
       row_rule_(std::move(row_rule)),
       slots_({SlotsOf(config, SlotOwner{}),
               SlotsOf(config, SlotOwner{.sparse = true}),
-              SlotsOf(config, SlotOwner{.sparse = true, .keyed = true})}),
+              SlotsOf(config, SlotOwner{.sparse = true, .keyed = true}),
+              SlotsOf(config, SlotOwner{.sparse = true,
+                                        .keyed = true,
+                                        .sketched = true})}),
       weight_decay_(WeightDecayOf(config)),
       l2_(!config.has_adamw() &&
           config.decay() == v1::OptimizerConfig::DECAY_L2),
@@ -103,6 +114,7 @@ VariableOptions Optimizer::OptionsOf(const v1::Variable& variable) const {
   options.trained = !variable.untrained();
   options.sparse = variable.sparse();
   options.keyed = variable.keyed();
+  options.sketched = IsSketched(variable);
   options.decays = !MatchesAny(config_.no_decay(), variable.name());
   for (const v1::OptimizerConfig::RateFactor& some : config_.rate_factors()) {
     if (!MatchesAny(some.variables(), variable.name())) continue;
@@ -146,7 +158,7 @@ float Optimizer::initial_slot(size_t slot,
       all[slot].name == kStepsSlot) {
     return 0;
   }
-  return RuleOf(variable).initial_slot(slot - (variable.keyed ? 2 : 0));
+  return RuleOf(variable).initial_slot(slot - CountIntegers(all));
 }
 
 void Optimizer::BeginRow(uint32_t row, size_t width, const Arrays& block,
@@ -222,9 +234,9 @@ void Optimizer::ApplyRows(const NumberReader& gradient, uint64_t applied,
                           const ApplyOptions& options) const {
   const Rule& rule = RuleOf(options.variable);
   const bool sums_rows = &rule == row_rule_.get();
-  // Keys and uses come first, then what is of each number, then of each row.
-  const size_t keyed =
-      options.variable.keyed ? 4 * (block.elements / rows.width) : 0;
+  // Integers come first, then what is of each number, then of each row.
+  const size_t integers = 2 * CountIntegers(slots(options.variable)) *
+                          (block.elements / rows.width);
   float* const steps = StepsIn(rows.width, block, options.variable);
   // Looks at no gradient yet: a norm is of one row.
   Rule::Step step = StepOf(gradient, applied, /*elements=*/0, options);
@@ -234,7 +246,7 @@ void Optimizer::ApplyRows(const NumberReader& gradient, uint64_t applied,
       const size_t ahead = rows.numbers[i + kAhead] * rows.width;
       FetchRow(block.values + ahead, rows.width);
       if (block.slots != nullptr && !sums_rows) {
-        FetchRow(block.slots + keyed + ahead, rows.width);
+        FetchRow(block.slots + integers + ahead, rows.width);
       }
     }
     const uint32_t row = rows.numbers[i];
@@ -249,8 +261,8 @@ void Optimizer::ApplyRows(const NumberReader& gradient, uint64_t applied,
     arrays.values += first;
     arrays.new_values += first;
     if (arrays.slots != nullptr) {
-      arrays.slots += keyed + (sums_rows ? row : first);
-      arrays.new_slots += keyed + (sums_rows ? row : first);
+      arrays.slots += integers + (sums_rows ? row : first);
+      arrays.new_slots += integers + (sums_rows ? row : first);
     }
     if (steps != nullptr) {
       step.number = static_cast<uint64_t>(++steps[row]);

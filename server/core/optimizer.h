@@ -34,6 +34,7 @@ struct VariableOptions {
   bool sparse = false;
   // Whose keys it names.
   bool keyed = false;
+  bool sketched = false;  // See SlotOwner.
 
   // Gradients of a block are alike in size: what is far above is a spike.
   // Statistics settle, and rows differ.
@@ -90,7 +91,10 @@ class Optimizer {
   // What lies beside a value.
   absl::Span<const Slot> slots(const VariableOptions& variable = {}) const {
     if (!variable.trained) return {};
-    return slots_[variable.keyed ? 2 : variable.sparse ? 1 : 0];
+    return slots_[variable.sketched ? 3
+                  : variable.keyed  ? 2
+                  : variable.sparse ? 1
+                                    : 0];
   }
   // What each number of a slot begins with; 0 for integers, or without it.
   float initial_slot(size_t slot = 0,
@@ -163,7 +167,8 @@ class Optimizer {
   Schedule schedule_;
   std::shared_ptr<const Rule> rule_;
   std::shared_ptr<const Rule> row_rule_;  // Of sparse variables; null: the same.
-  std::array<std::vector<Slot>, 3> slots_;  // Of dense, sparse, keyed ones.
+  // Of variables that are dense, sparse, keyed, sketched.
+  std::array<std::vector<Slot>, 4> slots_;
   double weight_decay_;
   bool l2_;  // Else decoupled.
   const OptimizerKernels* kernels_;

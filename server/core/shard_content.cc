@@ -25,6 +25,8 @@ constexpr size_t kMaxNameBytes = 512;
 constexpr uint64_t kMaxElements = uint64_t{1} << 48;
 // Of one block in the head of a reply, with room to spare.
 constexpr size_t kHeadBytesPerBlock = 48;
+// A KeySketch counts no further.
+constexpr uint32_t kMostAdmitAfter = 255;
 // A KeyTable's, at most.
 constexpr uint64_t kIndexBytesPerRow = 18;
 
@@ -44,6 +46,12 @@ absl::Status CheckKeyed(const v1::Variable& variable) {
                    absl::StrCat("variable '", name, "' does, when it is full, ",
                                 static_cast<int>(variable.when_full()),
                                 ", which is unknown here"));
+  }
+  if (variable.admit_after() > kMostAdmitAfter) {
+    return Invalid(name, absl::StrCat("variable '", name, "' admits keys after ",
+                                      variable.admit_after(),
+                                      " gradients; the most is ",
+                                      kMostAdmitAfter));
   }
   const uint64_t rows = variable.shape(0);
   if (rows == RowsForKeys(rows, variable.shape(1))) return absl::OkStatus();
@@ -503,8 +511,8 @@ void ShardContent::ApplyRowsTo(Block* block, const ApplyOptions& options,
   }
   const InitialValues initial(slice.variable(), seed_);
   block->ApplyKeys(optimizer_, {rows.keys, width, &initial},
-                   slice.variable().when_full() == v1::Variable::EVICT,
-                   gradient, &spare_, options, counts);
+                   KeyPolicyOf(slice.variable()), gradient, &spare_, options,
+                   counts);
 }
 
 void ShardContent::DescribeTables(v1::ServerStats* stats) const {
@@ -522,6 +530,8 @@ void ShardContent::DescribeTables(v1::ServerStats* stats) const {
     table.set_created(table.created() + counts.created);
     table.set_evicted(table.evicted() + counts.evicted);
     table.set_ignored(table.ignored() + counts.ignored);
+    table.set_not_admitted(table.not_admitted() + counts.not_admitted);
+    table.set_expired(table.expired() + counts.expired);
   }
   for (auto& [name, table] : tables) {
     table.set_variable(name);

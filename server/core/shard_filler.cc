@@ -31,6 +31,7 @@ v1::ReadSlices::Want WantOf(const Slice& slice) {
   want.set_values_only(!slice.options().trained);
   want.set_sparse(slice.sparse());
   want.set_keyed(slice.keyed());
+  want.set_sketched(slice.options().sketched);
   return want;
 }
 

@@ -204,6 +204,47 @@ TEST_F(ShardKeyedTest, OrDropsItsGradient) {
   EXPECT_EQ(Stats().evicted(), 0);
 }
 
+TEST_F(ShardKeyedTest, AKeyGetsARowWithTheGradientThatAdmitsIt) {
+  v1::Variable table = Keyed(4, 2);
+  table.set_admit_after(2);
+  Use(MakeConfiguration({table}));
+  Push({1, 2});
+  EXPECT_FLOAT_EQ(Moved(1), 0);
+  Push({1, 3});
+  EXPECT_FLOAT_EQ(Moved(1), -1);
+  EXPECT_FLOAT_EQ(Moved(2), 0);
+  Push({1});
+  EXPECT_FLOAT_EQ(Moved(1), -2);
+  EXPECT_EQ(Stats().rows(), 1);
+  EXPECT_EQ(Stats().created(), 1);
+  EXPECT_EQ(Stats().not_admitted(), 3);
+}
+
+TEST_F(ShardKeyedTest, ARowThatNothingNamesAnyMoreIsGivenUp) {
+  v1::Variable table = Keyed(4, 2);
+  table.set_expire_after(3);
+  Use(MakeConfiguration({table}));
+  Push({1, 2});
+  for (int i = 0; i < 8; ++i) Push({1});
+  EXPECT_EQ(Stats().rows(), 1);
+  EXPECT_EQ(Stats().expired(), 1);
+  EXPECT_FLOAT_EQ(Moved(2), 0);
+  // It begins anew.
+  Push({2});
+  EXPECT_FLOAT_EQ(Moved(2), -1);
+}
+
+TEST_F(ShardKeyedTest, Promise9_AnAdmissionThatCanNotBeCountedIsRefused) {
+  v1::Variable table = Keyed(4, 2);
+  table.set_admit_after(256);
+  ShardDriver driver;
+  EXPECT_THAT(std::string(driver.Configure(MakeConfiguration({table}))
+                              .status()
+                              .message()),
+              HasSubstr("'table' admits keys after 256 gradients; the most is "
+                        "255"));
+}
+
 TEST_F(ShardKeyedTest, AnEvictedKeysSlotsAreNotInherited) {
   Use(MakeAdamConfiguration({Keyed(1, 2)}));
   Push({1}, 4);
@@ -230,10 +271,14 @@ TEST_F(ShardKeyedTest, Promise3_ASnapshotHasTheKeysBeforeItsCut) {
 }
 
 TEST_F(ShardKeyedTest, ARestoredTableGoesOnAsTheSavedOne) {
+  v1::Variable table = Keyed(16, 2);
+  table.set_admit_after(2);
+  table.set_expire_after(10);
   for (const bool restored : {false, true}) {
-    Use(MakeAdamConfiguration({Keyed(4, 2)}));
+    Use(MakeAdamConfiguration({table}));
     sequence_ = 0;
-    Push({1, 2, 3, 4});
+    Push({1, 2, 3, 4, 6, 8});
+    Push({1, 2, 3});
     Push({4, 2});
     if (restored) {
       ASSERT_TRUE(
@@ -241,8 +286,12 @@ TEST_F(ShardKeyedTest, ARestoredTableGoesOnAsTheSavedOne) {
               .ok());
       Restore(Written());
     }
-    Push({6});
+    // One that a gradient was named before, and one that none was.
+    Push({6, 7});
     Push({4, 7});
+    for (int i = 0; i < 20; ++i) Push({7});
+    EXPECT_GT(Stats().expired(), 0);
+    EXPECT_GT(Stats().not_admitted(), 0);
     static std::vector<float> undisturbed;
     if (!restored) {
       undisturbed = driver_->Pull(0);

@@ -16,13 +16,14 @@ TABLE = "embedding_1/table"
 
 
 def job(optimizer="adagrad", capacity=KEYS, examples=640, keyed=True,
-        **settings):
+        policy=(), **settings):
     features = [{"name": "ids", "type": "int64" if keyed else "int32",
                  "dims": [6], "classes": KEYS},
                 {"name": "label", "type": "int32", "classes": 4}]
     table = {"width": WIDTH, "sparse": True}
     if keyed:
         table["capacity"] = capacity
+    table.update(policy)
     return {
         "name": "keyed",
         "batch_per_replica": 16,
@@ -98,7 +99,9 @@ class KeyedTest(unittest.TestCase):
 
     def test_no_transport_and_no_number_of_servers_changes_a_bit(self):
         # Of 1,024 rows many are evicted.
-        for settings in (job("adam"), job("adam", capacity=1024)):
+        late = {"admit_after": 2, "expire_after": 20}
+        for settings in (job("adam"), job("adam", capacity=1024),
+                         job("adam", policy=late, epochs=3)):
             alone = by_key(self.train(settings, "run").tensors())
             self.assertEqual(
                 len(alone[TABLE]) == 1024,
@@ -126,6 +129,17 @@ class KeyedTest(unittest.TestCase):
         self.assertTrue(first <= ignoring, "who came first keeps its row")
         self.assertLess(len(first & evicting), len(first) / 10)
 
+    def test_who_is_named_once_gets_no_row(self):
+        counts = {}
+        for after in (1, 2):
+            settings = job(policy={"admit_after": after}, seed=3)
+            run = self.train(settings, "local", "--workers=1", "--servers=1")
+            counts[after] = rows_of(run.tensors())
+        # Of 3,840 keys out of 100,000, some 70 come twice.
+        self.assertTrue(set(counts[2]) < set(counts[1]))
+        self.assertLess(len(counts[2]), len(counts[1]) / 10)
+        self.assertGreater(len(counts[2]), 20)
+
     def test_promise6_sync_workers_give_what_one_that_accumulates_gives(self):
         settings = job(staleness="sync")
         three = self.train(settings, "local", "--workers=3",
@@ -138,6 +152,7 @@ class KeyedTest(unittest.TestCase):
 
     def test_promise5_processes_that_are_killed_change_no_bit_of_sync(self):
         settings = job(examples=16000, staleness="sync", lease_ms=1000,
+                       policy={"admit_after": 2, "expire_after": 150},
                        heartbeat_ms=100, checkpoint={"every_steps": 100})
         undisturbed = self.train(settings, "local", "--workers=2",
                                  "--servers=2").tensors()

@@ -20,6 +20,14 @@ std::string TextOf(const v1::Variable& variable) {
                       variable.keyed() ? ", keyed" : "",
                       variable.when_full() == v1::Variable::IGNORE
                           ? ", ignores new keys when it is full"
+                          : "",
+                      variable.admit_after() > 1
+                          ? absl::StrCat(", admits keys after ",
+                                         variable.admit_after(), " gradients")
+                          : "",
+                      variable.expire_after() > 0
+                          ? absl::StrCat(", expires keys after ",
+                                         variable.expire_after(), " pushes")
                           : "");
 }
 

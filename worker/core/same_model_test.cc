@@ -46,6 +46,12 @@ TEST_F(SameModelTest, HowRowsAreNamedAndGivenUpIsPartOfIt) {
   EXPECT_NE(Message({ignoring, b}).find("ignores new keys when it is full, the "
                                         "chief's is 'w' of 4x2, sparse, keyed"),
             std::string::npos);
+  v1::Variable strict = keyed;
+  strict.set_admit_after(3);
+  strict.set_expire_after(9);
+  EXPECT_NE(Message({strict, b}).find("keyed, admits keys after 3 gradients, "
+                                      "expires keys after 9 pushes, the chief's"),
+            std::string::npos);
 }
 
 TEST_F(SameModelTest, TheFirstDifferenceIsNamed) {

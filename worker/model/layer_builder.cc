@@ -365,8 +365,13 @@ absl::Status LayerBuilder::CheckKeys(const v1::Layer::Embedding& embedding) {
   };
   const bool keys = bound_ == kAnyKey;
   if (embedding.capacity() == 0) {
-    if (embedding.when_full() == v1::Variable::IGNORE) {
-      return refuse("when_full, which needs a capacity");
+    const absl::string_view lone =
+        embedding.when_full() == v1::Variable::IGNORE ? "when_full"
+        : embedding.admit_after() > 1                 ? "admit_after"
+        : embedding.expire_after() > 0                ? "expire_after"
+                                                      : "";
+    if (!lone.empty()) {
+      return refuse(absl::StrCat(lone, ", which needs a capacity"));
     }
     if (!keys) return absl::OkStatus();
     return Wants("a capacity, for keys, or integers below a number that the "
@@ -397,6 +402,8 @@ absl::StatusOr<Embedding::Table> LayerBuilder::TableOf(
     table.when_full = embedding.when_full() == v1::Variable::IGNORE
                           ? v1::Variable::IGNORE
                           : v1::Variable::EVICT;
+    table.admit_after = embedding.admit_after();
+    table.expire_after = embedding.expire_after();
     RETURN_IF_ERROR(ToRowShape({table.rows, table.width}).status());
     return table;
   }

@@ -230,10 +230,15 @@ absl::Status ShareVariables(NetworkPlan* plan) {
       continue;
     }
     const v1::Variable& first = plan->variables[found->second];
-    if (first.when_full() != variable.when_full()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the shared variable '", variable.name(),
-          "' has one when_full in one layer and another in another"));
+    const absl::string_view differs =
+        first.when_full() != variable.when_full()         ? "when_full"
+        : first.admit_after() != variable.admit_after()   ? "admit_after"
+        : first.expire_after() != variable.expire_after() ? "expire_after"
+                                                          : "";
+    if (!differs.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the shared variable '", variable.name(), "' has one ",
+                       differs, " in one layer and another in another"));
     }
     if (std::equal(first.shape().begin(), first.shape().end(),
                    variable.shape().begin(), variable.shape().end())) {

@@ -256,10 +256,14 @@ TEST_F(KeyedNetworkTest, ACapacityIsRoundedUpToWholeBuckets) {
       config.mutable_layers(0)->mutable_embedding();
   table->set_capacity(100000);
   table->set_when_full(v1::Variable::IGNORE);
+  table->set_admit_after(3);
+  table->set_expire_after(1000);
   const auto model = Network::Create(config, KeyedSpec());
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->variables()[0].shape(0), 2u * 65536);
   EXPECT_EQ((*model)->variables()[0].when_full(), v1::Variable::IGNORE);
+  EXPECT_EQ((*model)->variables()[0].admit_after(), 3);
+  EXPECT_EQ((*model)->variables()[0].expire_after(), 1000);
 }
 
 TEST_F(KeyedNetworkTest, WhatDoesNotGoWithACapacityIsNamed) {
@@ -284,6 +288,14 @@ TEST_F(KeyedNetworkTest, WhatDoesNotGoWithACapacityIsNamed) {
   table->set_when_full(v1::Variable::IGNORE);
   EXPECT_THAT(Refused(config, Spec()),
               HasSubstr("has when_full, which needs a capacity"));
+  table->clear_when_full();
+  table->set_admit_after(2);
+  EXPECT_THAT(Refused(config, Spec()),
+              HasSubstr("has admit_after, which needs a capacity"));
+  table->clear_admit_after();
+  table->set_expire_after(2);
+  EXPECT_THAT(Refused(config, Spec()),
+              HasSubstr("has expire_after, which needs a capacity"));
 }
 
 TEST_F(SparseNetworkTest, WhatCanNotBeSparseIsNamed) {

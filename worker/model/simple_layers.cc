@@ -88,6 +88,8 @@ Embedding::Embedding(std::string name, const Dims& input, const Table& table)
   if (!table.keyed) return;
   variable.set_keyed(true);
   variable.set_when_full(table.when_full);
+  variable.set_admit_after(table.admit_after);
+  variable.set_expire_after(table.expire_after);
 }
 
 void Embedding::Forward(const Pass& pass) const {

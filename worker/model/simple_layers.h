@@ -80,6 +80,8 @@ class Embedding : public Layer {
     // Also sparse: the input are keys, whatever the table's rows.
     bool keyed = false;
     v1::Variable::WhenFull when_full = v1::Variable::EVICT;
+    uint32_t admit_after = 0;
+    uint64_t expire_after = 0;
   };
 
   Embedding(std::string name, const Dims& input, const Table& table);
