@@ -1,5 +1,6 @@
 """One program, every strategy: the same weights, and from each to any other."""
 
+import array
 import json
 import os
 import signal
@@ -78,6 +79,18 @@ class StrategiesTest(unittest.TestCase):
 
     def test_one_device_has_the_bits_of_one_worker_with_servers(self):
         self.assert_same(self.train(ONE_DEVICE), self.train(ONE_PS))
+
+    def test_another_order_of_sums_is_within_1e_6_after_1000_steps(self):
+        with open(self.job, "w", encoding="utf-8") as file:
+            json.dump({**JOB, "input": {"format": "idx",
+                                        "directory": paramd.DATA}}, file)
+        copies = self.train(MIRRORED, "--epochs=2")
+        alone = self.train(ONE_DEVICE, "--epochs=2", "--batch_per_replica=120")
+        self.assertNotEqual(copies, alone)
+        for name, values in copies.items():
+            found = zip(array.array("f", values),
+                        array.array("f", alone[name]))
+            self.assertLess(max(abs(a - b) for a, b in found), 1e-6, name)
 
     def test_a_checkpoint_of_any_strategy_starts_any_other(self):
         # Each behind each other one, once: an epoch of each.
