@@ -8,8 +8,8 @@ import sys
 
 WORKERS = (1, 2, 4, 8)
 MODELS = {
-    "convolutional": "convolutional, 0.15 M parameters in 42 variables",
-    "dense": "dense, 1.9 M parameters in 6 variables",
+    "convolutional": "convolutional, 0.15 M parameters",
+    "dense": "dense, 1.9 M parameters",
 }
 STRATEGIES = {  # Colour and mark of each.
     "parameter_server": ("#c2410c", '<rect x="{0}" y="{1}" width="8" height="8" '
@@ -24,9 +24,9 @@ CAPTION = (
     "computing, and gradients become ready layer by layer meanwhile. Beside each "
     "mark: the whole step, milliseconds.",
 )
-WIDTH, HEIGHT = 760, 640
+WIDTH, HEIGHT = 760, 652
 PANEL = (300, 180)  # Width, height.
-LEFT, TOP = (70, 430), (90, 350)  # Of columns; of rows.
+LEFT, TOP = (70, 430), (90, 352)  # Of columns; of rows.
 
 
 def read(lines):
@@ -49,7 +49,7 @@ def text(x, y, content, anchor="middle", size=12, colour="#222", extra=""):
 
 def panel(found, model, sleep, left, top):
     width, height = PANEL
-    parts = [text(left, top - 8, f"{MODELS[model]}; {sleep} ms", "start")]
+    parts = [text(left, top - 8, f"{MODELS[model]}; {sleep} ms of computing", "start")]
     for share in (0, 0.25, 0.5, 0.75, 1):
         y = top + height * (1 - share)
         parts.append(f'<path d="M{left} {y:.0f}h{width}" stroke="#ddd"/>')
@@ -57,7 +57,7 @@ def panel(found, model, sleep, left, top):
     column = {n: left + width * (i + 0.5) / len(WORKERS)
               for i, n in enumerate(WORKERS)}
     for n, x in column.items():
-        parts.append(text(x, top + height + 16, str(n)))
+        parts.append(text(x, top + height + 36, str(n)))
     steps = {n: found[model, sleep, n] for n in WORKERS}
     for strategy, (colour, mark) in STRATEGIES.items():
         points = [(column[n], top + height * sleep / max(sleep, ms[strategy]))
@@ -93,7 +93,7 @@ def draw(found):
             parts += panel(found, model, sleep, LEFT[column], TOP[row])
     parts.append(text(WIDTH / 2, TOP[1] + PANEL[1] + 36, "workers"))
     for i, line in enumerate(CAPTION):
-        parts.append(text(WIDTH / 2, 590 + 16 * i, line, size=11,
+        parts.append(text(WIDTH / 2, 606 + 16 * i, line, size=11,
                           colour="#555"))
     return "\n".join(parts + ["</svg>"])
 
