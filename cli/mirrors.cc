@@ -73,7 +73,7 @@ std::unique_ptr<Mirrors> Mirrors::Create(const LoadedJob& job) {
     options.check_every_steps = job.config.all_reduce().check_every_steps();
     const size_t k = mirrors->replicas_.size();
     if (k > 0) {
-      // The first one may end, and stop this one, before this one's process has.
+      // The first one may end, and stop this one, before this one has.
       options.failed = [mirrors = mirrors.get(), k](const absl::Status& why) {
         mirrors->Failed(k, why);
       };

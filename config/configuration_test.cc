@@ -57,7 +57,7 @@ TEST_F(ConfigurationTest, MistakesOfJobAndClusterAreSaidAtOnce) {
             "--task_index: is 1, but 'ps' has 1 task, numbered from 0");
 }
 
-TEST_F(ConfigurationTest, OfAJobThatCannotBeReadNobodyKnowsWhetherItNeedsServers) {
+TEST_F(ConfigurationTest, AJobThatCannotBeReadSaysNothingOfServers) {
   cluster_.cluster = "worker=a:1,b:1";
   cluster_.task_type = "worker";
   job_.settings = {{"epoch", "1"}};

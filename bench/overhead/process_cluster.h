@@ -13,13 +13,13 @@
 namespace paramd {
 
 // Takes this process, and those that it starts from now on, into a network of
-// their own, which has a loopback and nothing else. False if the machine does not
-// let it. REQUIRES: it is the process's only thread.
+// their own, which has a loopback and nothing else. False if the machine does
+// not let it. REQUIRES: it is the process's only thread.
 bool EnterOwnNetwork();
 
 // The processes of one job, from the constructor to the destructor, which kills
-// them. A process that cannot be started, or a job that does not get on, ends the
-// program with a sentence.
+// them. A process that cannot be started, or a job that does not get on, ends
+// the program with a sentence.
 //
 // Not thread-safe.
 class ProcessCluster {

@@ -73,7 +73,8 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
 }
 
 std::unique_ptr<TrainedModel> Network::Clone() const {
-  return std::unique_ptr<TrainedModel>(new Network(plan_, make_device_, device_name_));
+  return std::unique_ptr<TrainedModel>(
+      new Network(plan_, make_device_, device_name_));
 }
 
 absl::StatusOr<const Column*> Network::FindColumn(
