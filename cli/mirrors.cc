@@ -71,6 +71,13 @@ std::unique_ptr<Mirrors> Mirrors::Create(const LoadedJob& job) {
     MirrorExchange::Options options;
     options.bucket_bytes = job.config.all_reduce().bucket_bytes();
     options.check_every_steps = job.config.all_reduce().check_every_steps();
+    const size_t k = mirrors->replicas_.size();
+    if (k > 0) {
+      // The first one may end, and stop this one, before this one has.
+      options.failed = [mirrors = mirrors.get(), k](const absl::Status& why) {
+        mirrors->Failed(k, why);
+      };
+    }
     options.checksum = [replica = replica.get()] {
       return replica->process->Checksum(replica->runtime);
     };
@@ -132,18 +139,20 @@ absl::Status Mirrors::MakeOthers(const ProcessRole& role,
   return absl::OkStatus();
 }
 
+void Mirrors::Failed(size_t k, const absl::Status& why) {
+  // One that is cancelled ends because another one has.
+  if (absl::IsCancelled(why)) return;
+  const MutexLock lock(&mutex_);
+  if (!failure_.ok()) return;
+  failure_ = absl::Status(why.code(),
+                          absl::StrCat("replica ", k, ": ", why.message()));
+}
+
 void Mirrors::RunOther(size_t k) {
   Replica& replica = *replicas_[k];
   const absl::Status status = replica.process->Run(replica.runtime);
-  // One that is cancelled ends because another one has.
   if (status.ok() || absl::IsCancelled(status)) return;
-  {
-    const MutexLock lock(&mutex_);
-    if (failure_.ok()) {
-      failure_ = absl::Status(
-          status.code(), absl::StrCat("replica ", k, ": ", status.message()));
-    }
-  }
+  Failed(k, status);
   replica.exchange->Interrupt();
   replicas_.front()->runtime->Stop(status);
 }

@@ -58,6 +58,8 @@ class Mirrors {
   // Gives replica `k` a directory like the first one's.
   absl::Status CopyRun(size_t k, LoadedJob* job) const;
   void RunOther(size_t k) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Replica `k` ends for a reason of its own.
+  void Failed(size_t k, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const LoadedJob job_;
   std::vector<std::unique_ptr<Replica>> replicas_;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 
 #include "base/clock.h"
@@ -36,8 +37,12 @@ constexpr absl::Duration kBeatDeadline = absl::Seconds(2);
 constexpr int kLostAfter = 5;
 // A worker that is missing for less is not worth a line.
 constexpr absl::Duration kSayBehind = absl::Milliseconds(100);
+// Between looks at the run of a chief that is not heard.
+constexpr absl::Duration kLookEvery = absl::Seconds(1);
 // How long the chief waits at its end for those that do not ask.
 constexpr absl::Duration kFarewell = absl::Seconds(10);
+// Said beside what processes are told of the cluster; the chief alone reads it.
+constexpr char kDeviceEntry[] = "device=";
 
 absl::Duration HeartbeatOf(const v1::JobConfig& job) {
   return absl::Milliseconds(job.heartbeat_ms());
@@ -106,17 +111,22 @@ absl::StatusOr<std::unique_ptr<MultiWorker>> MultiWorker::Create(
     const ClusterSpec& cluster, Identity self, LoadedJob* job) {
   // Each share is one replica's, wherever it is computed.
   job->config.set_replicas(static_cast<uint32_t>(cluster.workers.size()));
+  // Without a backup, or when that was taken out of it; in the backup.
+  std::set<std::string> runs = {job->config.run_dir(),
+                                StateDirectory(job->config)};
+  runs.erase("");
   if (cluster.worker_index() > 0) {
     RETURN_IF_ERROR(UseOwnDirectory(
         static_cast<uint32_t>(cluster.worker_index()), &job->config));
   }
   return std::unique_ptr<MultiWorker>(
-      new MultiWorker(cluster, std::move(self), *job));
+      new MultiWorker(cluster, std::move(self), *job, std::move(runs)));
 }
 
 MultiWorker::MultiWorker(const ClusterSpec& cluster, Identity self,
-                         const LoadedJob& job)
+                         const LoadedJob& job, std::set<std::string> runs)
     : job_(job),
+      runs_(std::move(runs)),
       workers_(cluster.workers),
       index_(static_cast<uint32_t>(cluster.worker_index())),
       self_(std::move(self)),
@@ -215,6 +225,15 @@ absl::StatusOr<v1::BeatReply> MultiWorker::TakeBeat(
 }
 
 absl::Status MultiWorker::CheckSame(const v1::HelloRequest& hello) const {
+  for (absl::string_view entry : hello.cluster()) {
+    const std::string own = process_->ModelsDevice();
+    if (!absl::ConsumePrefix(&entry, kDeviceEntry) || entry == own) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "worker-", hello.task().index(), " computes on ", entry,
+        ", the chief on ", own, ": weights stay the same, whoever is lost, "
+        "only where all replicas have equal devices; give all workers the same, or "
+        "choose strategy \"parameter_server\""));
+  }
   const absl::Status same = CheckHello(self_, hello);
   if (!same.ok()) return absl::InvalidArgumentError(same.message());
   if (hello.build() == self_.build) return absl::OkStatus();
@@ -258,14 +277,15 @@ absl::Status MultiWorker::BringContent() {
 }
 
 bool MultiWorker::IsFinished() const {
-  const auto entries =
-      DirectoryLog(
-          CoordinatorProcess::LogDirectory(StateDirectory(job_.config)))
-          .ReadAll();
-  if (!entries.ok()) return false;
-  RunRecord record(job_.config, job_.digest, v1::DataSet());
-  for (const v1::LogEntry& entry : *entries) record.Read(entry);
-  return record.finished();
+  for (const std::string& run : runs_) {
+    const auto entries =
+        DirectoryLog(CoordinatorProcess::LogDirectory(run)).ReadAll();
+    if (!entries.ok()) continue;
+    RunRecord record(job_.config, job_.digest, process_->TrainingData());
+    for (const v1::LogEntry& entry : *entries) record.Read(entry);
+    if (record.finished() && record.Begin("").ok()) return true;
+  }
+  return false;
 }
 
 // Its newest checkpoint has all steps: the others may have ended.
@@ -319,7 +339,11 @@ void MultiWorker::KeepBeating() {
 absl::StatusOr<v1::BeatReply> MultiWorker::Beat(bool introduce) {
   v1::BeatRequest beat = link_.Say();
   if (is_chief()) return TakeBeat(beat);
-  if (introduce) *beat.mutable_hello() = MakeHello(self_);
+  if (introduce) {
+    *beat.mutable_hello() = MakeHello(self_);
+    beat.mutable_hello()->add_cluster(
+        absl::StrCat(kDeviceEntry, process_->ModelsDevice()));
+  }
   ASSIGN_OR_RETURN(const WireMessage reply, chief_->Call(beat, kBeatDeadline));
   return static_cast<const v1::BeatReply&>(*reply.head);
 }
@@ -336,6 +360,11 @@ void MultiWorker::Unanswered(const absl::Status& why) {
         "the chief, ", NameOf(0), ", did not come back within ",
         absl::FormatDuration(PatienceOf(job_.config)),
         " (all_reduce.rejoin_timeout_ms): ", why.message()));
+  }
+  if (link_.urgent() && now >= next_look_) {
+    next_look_ = now + kLookEvery;
+    // It need not come back to say so.
+    nothing.set_finished(IsFinished());
   }
   // A round goes on without the chief's word for as long as its links do.
   if (link_.urgent() || !nothing.gave_up().empty()) link_.Hear(nothing);

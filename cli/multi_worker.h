@@ -60,7 +60,9 @@ class MultiWorker {
   absl::Status Run();
 
  private:
-  MultiWorker(const ClusterSpec& cluster, Identity self, const LoadedJob& job);
+  // `runs`: where the chief's run may be.
+  MultiWorker(const ClusterSpec& cluster, Identity self, const LoadedJob& job,
+              std::set<std::string> runs);
 
   bool is_chief() const { return index_ == 0; }
   std::string NameOf(uint32_t worker) const;
@@ -70,6 +72,7 @@ class MultiWorker {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status CheckSame(const v1::HelloRequest& hello) const;
   absl::Status BringContent();
+  // The chief's run, as far as it is seen from here.
   bool IsFinished() const;
   bool HasResult() const;
   // Returns when whoever is there knows it, or `everybody`, at the latest some
@@ -86,6 +89,7 @@ class MultiWorker {
   void FillMembers(v1::JobStats* job) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const LoadedJob job_;
+  const std::set<std::string> runs_;
   const std::vector<std::string> workers_;  // Their addresses.
   const uint32_t index_;
   const Identity self_;
@@ -103,6 +107,7 @@ class MultiWorker {
   // Of the beating thread.
   std::unique_ptr<BlockingCaller> chief_;  // Null in the chief.
   Time unanswered_since_ = Time::Never();
+  Time next_look_;  // At whether it has finished.
   std::string last_missing_;
   std::atomic<bool> stopping_{false};
   std::thread beating_;

@@ -111,11 +111,15 @@ void LogStart(const PreparedProcess& prepared) {
   }
 }
 
+// Of several copies the first one has the run that people see.
+bool KeepsARun(const ProcessRole& role) {
+  return role.is_chief() && role.member.value_or(0) == 0;
+}
+
 // The chief writes; a chief that is restarted must find what it wrote.
 absl::Status SettleRunDirectory(PreparedProcess* prepared) {
   v1::JobConfig& job = prepared->job.config;
-  if (!prepared->role.is_chief() || !job.run_dir().empty() ||
-      prepared->role.member.value_or(0) > 0) {
+  if (!KeepsARun(prepared->role) || !job.run_dir().empty()) {
     return absl::OkStatus();
   }
   if (!prepared->cluster.standalone) {
@@ -140,7 +144,7 @@ absl::Status SettleBackup(PreparedProcess* prepared) {
         "backup_and_restore.delete_at_success: would take the last checkpoint "
         "from the evaluator; give false");
   }
-  if (!prepared->role.is_chief() || !HoldsARun(job.run_dir())) {
+  if (!KeepsARun(prepared->role) || !HoldsARun(job.run_dir())) {
     return absl::OkStatus();
   }
   // It may be what is left of a move that was cut off.

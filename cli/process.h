@@ -65,6 +65,10 @@ class Process {
 
   // Of the variables' names, shapes and initializers. REQUIRES: it is a worker.
   uint32_t ModelChecksum() const;
+  // What it trains on. REQUIRES: it is a worker.
+  const v1::DataSet& TrainingData() const { return worker_->data(); }
+  // TrainedModel's. REQUIRES: it is a worker.
+  std::string ModelsDevice() const { return worker_->device(); }
 
   // The runtime's Run. A chief says meanwhile that it is alive, and stops the
   // runtime with ALREADY_EXISTS if another one has taken over.

@@ -12,11 +12,10 @@ namespace paramd {
 
 absl::StatusOr<Configuration> LoadConfiguration(JobSources job,
                                                 ClusterSources cluster) {
-  absl::StatusOr<ClusterSpec> spec = ReadCluster(cluster);
+  // Of a job that can't be loaded nobody knows whether it needs servers.
   cluster.needs_servers = false;
-  const auto any_strategys = ReadCluster(cluster);
-  job.check_input_files =
-      any_strategys.ok() && any_strategys->worker_index() >= 0;
+  absl::StatusOr<ClusterSpec> spec = ReadCluster(cluster);
+  job.check_input_files = spec.ok() && spec->worker_index() >= 0;
   absl::StatusOr<LoadedJob> loaded = LoadJob(job);
   if (loaded.ok()) {
     // The sentence about a cluster without servers names what trains.

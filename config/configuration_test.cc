@@ -10,6 +10,7 @@ namespace paramd {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ConfigurationTest : public testing::Test {
  protected:
@@ -54,6 +55,13 @@ TEST_F(ConfigurationTest, MistakesOfJobAndClusterAreSaidAtOnce) {
   EXPECT_EQ(Message(),
             "--epoch: epoch: unknown key; did you mean 'epochs'?\n"
             "--task_index: is 1, but 'ps' has 1 task, numbered from 0");
+}
+
+TEST_F(ConfigurationTest, AJobThatCannotBeReadSaysNothingOfServers) {
+  cluster_.cluster = "worker=a:1,b:1";
+  cluster_.task_type = "worker";
+  job_.settings = {{"epoch", "1"}};
+  EXPECT_THAT(Message(), Not(HasSubstr("'ps'")));
 }
 
 TEST_F(ConfigurationTest, AMistakeOfOneOfThemIsEnough) {

@@ -45,8 +45,8 @@ bool IsOtherStrategy(const Values& recorded, const v1::JobConfig& job) {
 
 bool FollowsFromStrategy(absl::string_view path) {
   return path == "strategy" || path == "staleness" || path == "replicas" ||
-         path == "batch_per_replica" || path == "push_every" ||
-         path == "backup_workers";
+         path == "batch_per_replica" || path == "accumulate" ||
+         path == "push_every" || path == "backup_workers";
 }
 
 // As for checkpoints: when a backup is made is no matter of what is trained.

@@ -6,6 +6,7 @@
 namespace paramd {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 v1::JobConfig Job() {
@@ -79,6 +80,16 @@ TEST(SettingChangesTest, ASettingThatTheRecordLacksHadItsDefault) {
   job.set_accumulate(2);
   changes = ChangesSince(RecordedSettings(Job()), job);
   EXPECT_EQ(ChangesText(changes.may_not), "accumulate is 2, was not there");
+}
+
+TEST(SettingChangesTest, AnotherStrategyMayDivideAStepInAnotherWay) {
+  v1::JobConfig job = Job();
+  job.set_strategy(v1::JobConfig::ONE_DEVICE);
+  job.set_accumulate(2);
+  const SettingChanges changes = ChangesSince(RecordedSettings(Job()), job);
+  EXPECT_THAT(changes.may_not, IsEmpty());
+  EXPECT_THAT(ChangesText(changes.may),
+              HasSubstr("accumulate is 2, was not there"));
 }
 
 TEST(SettingChangesTest, WhereVariablesMayBeOthersTheModelMayButNotTheSeed) {

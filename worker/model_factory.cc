@@ -14,23 +14,27 @@
 namespace paramd {
 namespace {
 
-// Null: the processor.
-absl::StatusOr<Network::MakeDevice> DeviceOf(const v1::JobConfig& job) {
-  if (job.device().empty() || job.device() == "cpu") return nullptr;
+struct NamedDevice {
+  Network::MakeDevice make;  // Null: the processor.
+  std::string name = "cpu";
+};
+
+absl::StatusOr<NamedDevice> DeviceOf(const v1::JobConfig& job) {
+  if (job.device().empty() || job.device() == "cpu") return NamedDevice();
   const CudaProbe probe = ProbeCuda();
   ASSIGN_OR_RETURN(
       const DeviceChoice choice,
       ChooseDevice(job.device(), probe, [](absl::string_view address) {
         return DeviceClaims::OfProcess().Claim(address);
       }));
-  if (!choice.is_cuda) return nullptr;
+  if (!choice.is_cuda) return NamedDevice();
   const std::string name = absl::StrCat("cuda:", choice.index);
   const auto make = [choice] { return MakeCudaDevice(choice.index); };
   const absl::Status status = make()->status();
   if (!status.ok() && job.device() == "auto") {
     Log(LogLevel::kWarning, "a GPU can't be used; computing on the processor",
         {{"device", name}, {"why", status.message()}});
-    return nullptr;
+    return NamedDevice();
   }
   RETURN_IF_ERROR(status);
   Log(LogLevel::kInfo, "computing on a GPU",
@@ -41,7 +45,7 @@ absl::StatusOr<Network::MakeDevice> DeviceOf(const v1::JobConfig& job) {
         "memory",
         {{"device", name}});
   }
-  return make;
+  return NamedDevice{make, probe.gpus[choice.index].name};
 }
 
 }  // namespace
@@ -54,9 +58,9 @@ ModelFactory BuiltInModels() {
           "the job's model is custom: only the program that brings it can train "
           "it; run that in place of paramd, or give model.layers and model.loss");
     }
-    ASSIGN_OR_RETURN(Network::MakeDevice make_device, DeviceOf(job));
-    auto network =
-        Network::Create(job.model(), input, std::move(make_device));
+    ASSIGN_OR_RETURN(NamedDevice device, DeviceOf(job));
+    auto network = Network::Create(job.model(), input, std::move(device.make),
+                                   std::move(device.name));
     if (!network.ok()) return network.status();
     return std::unique_ptr<TrainedModel>(*std::move(network));
   };

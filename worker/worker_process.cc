@@ -383,7 +383,8 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeShares(
   if (computed.ok()) {
     figures = ToNumbers({*computed, steps_.left_out()}, sums);
   } else {
-    member_.exchange->Interrupt();  // The others wait for this one in vain.
+    // The others wait for this one in vain.
+    member_.exchange->Fail(computed.status());
   }
   const absl::Status ended = member_.exchange->End(&figures);
   *lost = computed.ok() && absl::IsUnavailable(ended);

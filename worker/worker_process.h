@@ -57,6 +57,8 @@ class WorkerProcess {
   const std::vector<std::vector<float>>* initial_values() const {
     return model_->initial_values();
   }
+  // What the model computes on.
+  std::string device() const { return model_->device(); }
   uint64_t examples() const { return training_->size(); }
   // The name of what makes a checkpoint better; empty: auto.
   const std::string& best_metric() const { return best_metric_; }

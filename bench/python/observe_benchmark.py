@@ -1,7 +1,8 @@
 """What it costs that a pod is watched, and how soon it is ready.
 
     bazel build //cli:paramd
-    cd bazel-bin && PYTHONPATH=.. /usr/bin/python3 ../bench/python/observe_benchmark.py
+    cd bazel-bin && PYTHONPATH=$OLDPWD /usr/bin/python3 \\
+      $OLDPWD/bench/python/observe_benchmark.py
 
 `ready`: from a process's start until its health is "readiness", with a model of 100 MB,
 beside `paramd version`, which only starts. `calls`: processor time of a scrape of

@@ -11,6 +11,7 @@ from tests.cluster import paramd
 
 PS = ["local", "--workers=2", "--servers=2", "--staleness=sync"]
 ONE_PS = ["local", "--workers=1", "--servers=1"]
+COPIES = ["local", "--strategy=multi_worker_mirrored", "--workers=2"]
 ONE_DEVICE = ["run", "--strategy=one_device"]
 MIRRORED = ["run", "--strategy=mirrored", "--replicas=2"]
 CENTRAL = ["run", "--strategy=central_storage", "--replicas=2"]
@@ -87,7 +88,9 @@ class BackupTest(unittest.TestCase):
         run_dir = os.path.join(self.directory, "undisturbed")
         self.train(command, *flags, "--set=backup_and_restore.directory=",
                    run_dir=run_dir)
-        return self.tensors(run_dir)
+        # Without a backup the start of a run of several copies is kept too.
+        return paramd.tensors(os.path.join(run_dir, "checkpoints",
+                                           paramd.checkpoints(run_dir)[-1]))
 
     def result(self, run_dir=None):
         path = os.path.join(run_dir or self.run_dir, "result.json")
@@ -128,6 +131,24 @@ class BackupTest(unittest.TestCase):
 
     def test_central_storage_goes_on_to_the_same_bits(self):
         self.check_goes_on(CENTRAL)
+
+    def test_multi_worker_mirrored_goes_on_to_the_same_bits(self):
+        self.check_goes_on(COPIES)
+        # Nothing is left to do, for each of the workers.
+        before = paramd.checkpoints(self.run_dir)
+        self.train(COPIES, f"--epochs={SOME_EPOCHS}")
+        self.assertEqual(paramd.checkpoints(self.run_dir), before)
+
+    def test_a_copy_that_is_lost_alone_comes_back_beside_the_backup(self):
+        longer = f"--epochs={MANY_EPOCHS}"
+        expected = self.undisturbed(COPIES, longer)
+        for victim in ("worker-0", "worker-1"):
+            run_dir = os.path.join(self.directory, "without-" + victim)
+            run = self.train(COPIES, longer, f"--kill={victim}@epoch=5",
+                             run_dir=run_dir)
+            self.assertIn(f"{victim} is back", run.output)
+            self.assertTrue(self.tensors(run_dir) == expected)
+            self.assertFalse(os.path.exists(self.backup))
 
     def test_by_steps_there_is_one_and_a_lost_run_dir_does_not_matter(self):
         self.write_job({"directory": self.backup, "every_steps": 500})

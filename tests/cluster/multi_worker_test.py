@@ -6,8 +6,12 @@ import signal
 import subprocess
 import tempfile
 import unittest
+from unittest import mock
 
 from tests.cluster import paramd
+
+# The same program, whose device is another one.
+SLEEPER = os.path.abspath("bench/overhead/sleeping_paramd")
 
 # A step takes some milliseconds, so that a kill meets the run in the middle.
 JOB = {
@@ -168,6 +172,21 @@ class MultiWorkerTest(unittest.TestCase):
             for run in runs:
                 self.assertEqual(run.wait(), 0, run.output)
 
+    def test_a_worker_that_is_started_behind_the_end_sees_it(self):
+        job = {**JOB, "epochs": 1, "all_reduce": {"rejoin_timeout_ms": 2000}}
+        workers = Workers(2, job)
+        runs = [self.start(workers, w) for w in range(2)]
+        for run in runs:
+            self.assertEqual(run.wait(), 0, run.output)
+        late = self.start(workers, 1)
+        self.assertEqual(late.wait(), 0, late.output)
+        self.assertIn("the chief has finished the job already", late.output)
+        # Where it does not see the run, or one that is to go on, it waits.
+        for flags, run_dir in (([], False), (["--epochs=2"], True)):
+            run = self.start(workers, 1, *flags, run_dir=run_dir)
+            self.assertEqual(run.wait(), 138, run.output)
+            self.assertIn("the chief, worker-0 at", run.output)
+
     def test_a_worker_of_another_job_is_refused_in_one_sentence(self):
         workers = Workers(2, JOB)
         chief = self.start(workers, 0)
@@ -183,6 +202,18 @@ class MultiWorkerTest(unittest.TestCase):
             other = self.start(workers, 1, job=other_job)
             self.assertEqual(other.wait(), 2, other.output)
             self.assertIn(sentence, other.output)
+        chief.kill()
+
+    def test_a_worker_with_another_device_is_refused_in_one_sentence(self):
+        workers = Workers(2, JOB)
+        chief = self.start(workers, 0)
+        with mock.patch.object(paramd, "BINARY", SLEEPER), \
+             mock.patch.dict(os.environ, {"SLEEP_MS": "1"}):
+            other = self.start(workers, 1)
+        self.assertEqual(other.wait(), 2, other.output)
+        self.assertIn("worker-1 computes on a sleeping thread, the chief on cpu",
+                      other.output)
+        self.assertIn('choose strategy "parameter_server"', other.output)
         chief.kill()
 
     def test_what_does_not_fit_is_said_at_once(self):

@@ -1,5 +1,6 @@
 """One program, every strategy: the same weights, and from each to any other."""
 
+import array
 import json
 import os
 import signal
@@ -27,7 +28,10 @@ PS = ["local", "--workers=2", "--servers=2", "--staleness=sync"]
 ONE_PS = ["local", "--workers=1", "--servers=2", "--staleness=sync"]
 CENTRAL = ["run", "--strategy=central_storage", "--replicas=2"]
 MIRRORED = ["run", "--strategy=mirrored", "--replicas=2"]
+COPIES = ["local", "--strategy=multi_worker_mirrored", "--workers=2"]
 ONE_DEVICE = ["run", "--strategy=one_device"]
+# In the order of two replicas.
+IN_TURN = [*ONE_DEVICE, "--accumulate=2"]
 
 
 def setUpModule():
@@ -76,13 +80,32 @@ class StrategiesTest(unittest.TestCase):
     def test_one_device_has_the_bits_of_one_worker_with_servers(self):
         self.assert_same(self.train(ONE_DEVICE), self.train(ONE_PS))
 
+    def test_another_order_of_sums_is_within_1e_6_after_1000_steps(self):
+        with open(self.job, "w", encoding="utf-8") as file:
+            json.dump({**JOB, "input": {"format": "idx",
+                                        "directory": paramd.DATA}}, file)
+        copies = self.train(MIRRORED, "--epochs=2")
+        alone = self.train(ONE_DEVICE, "--epochs=2", "--batch_per_replica=120")
+        self.assertNotEqual(copies, alone)
+        for name, values in copies.items():
+            found = zip(array.array("f", values),
+                        array.array("f", alone[name]))
+            self.assertLess(max(abs(a - b) for a, b in found), 1e-6, name)
+
     def test_a_checkpoint_of_any_strategy_starts_any_other(self):
-        undisturbed = self.train(MIRRORED, "--epochs=4")
+        # Each behind each other one, once: an epoch of each.
+        order = [PS, COPIES, PS, MIRRORED, PS, CENTRAL, PS, IN_TURN, COPIES,
+                 MIRRORED, COPIES, CENTRAL, COPIES, IN_TURN, MIRRORED, CENTRAL,
+                 MIRRORED, IN_TURN, CENTRAL, IN_TURN, PS]
+        self.assertEqual(len({(str(one), str(other)) for one, other
+                              in zip(order, order[1:])}), 5 * 4)
+        slowly = "--set=optimizer.decay_steps=2000"
+        undisturbed = self.train(MIRRORED, f"--epochs={len(order)}", slowly)
         run_dir = os.path.join(self.directory, "moved")
-        self.train(PS, "--epochs=1", run_dir=run_dir)
-        self.train(MIRRORED, "--epochs=2", run_dir=run_dir)
-        self.train([*PS, "--resume"], "--epochs=3", run_dir=run_dir)
-        moved = self.train(CENTRAL, "--epochs=4", run_dir=run_dir)
+        for epoch, command in enumerate(order, start=1):
+            resume = ["--resume"] if command[0] == "local" and epoch > 1 else []
+            moved = self.train([*command, *resume], f"--epochs={epoch}", slowly,
+                               run_dir=run_dir)
         self.assert_same(moved, undisturbed)
         self.assertFalse(os.path.exists(os.path.join(run_dir, "replicas")))
 

@@ -53,6 +53,21 @@ TEST(BucketedSumTest, SmallGradientsGoTogetherFromTheLastToTheFirst) {
                                   {10, 12, 14}}));
 }
 
+// config/examples/residual.json: eight convolutions, each with scale, shift, mean
+// and variance behind it, and a dense layer.
+TEST(BucketedSumTest, GradientsOfAResidualNetworkAreOneReductionInPlaceOf42) {
+  std::vector<uint64_t> elements;
+  for (const uint64_t kernel : {288, 9216, 9216, 18432, 36864, 2048, 36864,
+                                36864}) {
+    const uint64_t filters = kernel <= 9216 && kernel != 2048 ? 32 : 64;
+    elements.insert(elements.end(),
+                    {kernel, filters, filters, filters, filters});
+  }
+  elements.insert(elements.end(), {640, 10});
+  EXPECT_EQ(BucketedSum(elements, uint64_t{4} << 20).buckets(), 1u);
+  EXPECT_EQ(BucketedSum(elements, 1).buckets(), 42u);
+}
+
 TEST(BucketedSumTest, WhatIsNotSaidToBeReadyIsReadyAtTheEnd) {
   BucketedSum sum({1, 1}, 1);
   Gradients gradients = {{1}, {2}};

@@ -51,6 +51,10 @@ class GradientExchange {
 
   // Whoever waits, waits no more.
   virtual void Interrupt() = 0;
+
+  // The same, since this member cannot compute its shares. On the computing
+  // thread, within a step.
+  virtual void Fail(const absl::Status& /*why*/) { Interrupt(); }
 };
 
 // What a worker is among members that sum their gradients.

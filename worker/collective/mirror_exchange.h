@@ -26,6 +26,8 @@ class MirrorExchange : public GradientExchange {
     // Of this member's variables and slots, on the computing thread between
     // steps; nothing changes them then.
     std::function<uint32_t()> checksum;
+    // Told why this member fails, before the others notice it. May be null.
+    std::function<void(const absl::Status& why)> failed;
   };
   MirrorExchange(Options options, std::unique_ptr<Collective> collective);
 
@@ -36,6 +38,10 @@ class MirrorExchange : public GradientExchange {
   // they are at.
   absl::Status End(std::vector<double>* figures) override;
   void Interrupt() override { collective_->Abort(); }
+  void Fail(const absl::Status& why) override {
+    if (options_.failed != nullptr) options_.failed(why);
+    Interrupt();
+  }
 
   // Reductions of a step; 0 before the first.
   size_t buckets() const { return sum_ == nullptr ? 0 : sum_->buckets(); }

@@ -97,5 +97,19 @@ TEST_F(MirrorExchangeTest, WhoIsInterruptedEndsAsCancelled) {
   other.join();
 }
 
+TEST_F(MirrorExchangeTest, WhyOneFailsIsSaidBeforeTheOthersNotice) {
+  auto members = MakeInProcessCollective(2);
+  absl::Status said;
+  MirrorExchange::Options options;
+  options.replicas = 2;
+  MirrorExchange waits(options, std::move(members[0]));
+  options.failed = [&](const absl::Status& why) { said = why; };
+  MirrorExchange fails(options, std::move(members[1]));
+  std::thread other([&] { fails.Fail(absl::DataLossError("line 202")); });
+  EXPECT_TRUE(absl::IsCancelled(Step(0, 0, &waits)));
+  EXPECT_TRUE(absl::IsDataLoss(said));
+  other.join();
+}
+
 }  // namespace
 }  // namespace paramd

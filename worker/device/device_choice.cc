@@ -69,7 +69,8 @@ absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
   }
   if (!reason.empty()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("device ", setting, " can't be used: ", reason));
+        absl::StrCat("device ", setting, " can't be used: ", reason,
+                     "; every strategy also runs on cpu"));
   }
   const size_t count = probe.gpus.size();
   if (index >= count) {

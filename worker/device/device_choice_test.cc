@@ -88,7 +88,8 @@ TEST(DeviceChoiceTest, AutoIsTheProcessorWhereNoGpuCanBeUsed) {
 
 TEST(DeviceChoiceTest, AProgramWithoutCudaSaysSo) {
   EXPECT_EQ(Refusal("cuda:0", CudaProbe(), kCannot),
-            "device cuda:0 can't be used: this program was built without CUDA");
+            "device cuda:0 can't be used: this program was built without CUDA; "
+            "every strategy also runs on cpu");
 }
 
 TEST(DeviceChoiceTest, AMachineWithoutADriverSaysSo) {
@@ -96,7 +97,8 @@ TEST(DeviceChoiceTest, AMachineWithoutADriverSaysSo) {
   probe.driver_version = 0;
   probe.error = "CUDA driver version is insufficient for CUDA runtime version";
   EXPECT_EQ(Refusal("cuda:0", probe, kCannot),
-            "device cuda:0 can't be used: this machine has no NVIDIA driver");
+            "device cuda:0 can't be used: this machine has no NVIDIA driver; "
+            "every strategy also runs on cpu");
 }
 
 TEST(DeviceChoiceTest, ADriverThatIsTooOldSaysSo) {
@@ -104,7 +106,7 @@ TEST(DeviceChoiceTest, ADriverThatIsTooOldSaysSo) {
   probe.driver_version = 12020;
   EXPECT_EQ(Refusal("cuda:0", probe, kCannot),
             "device cuda:0 can't be used: the NVIDIA driver is for CUDA 12.2; "
-            "this program needs 13.0");
+            "this program needs 13.0; every strategy also runs on cpu");
 }
 
 TEST(DeviceChoiceTest, WhatCudaSaysIsPassedOn) {
@@ -112,7 +114,7 @@ TEST(DeviceChoiceTest, WhatCudaSaysIsPassedOn) {
   probe.error = "system not yet initialized";
   EXPECT_EQ(Refusal("cuda:0", probe, kCannot),
             "device cuda:0 can't be used: CUDA says: system not yet "
-            "initialized");
+            "initialized; every strategy also runs on cpu");
 }
 
 TEST(DeviceChoiceTest, ANumberBeyondTheGpusSaysHowManyThereAre) {
@@ -121,7 +123,8 @@ TEST(DeviceChoiceTest, ANumberBeyondTheGpusSaysHowManyThereAre) {
   EXPECT_EQ(Refusal("cuda:1", WithGpus(1), kInvalid),
             "device is cuda:1; this machine has 1 GPU: cuda:0");
   EXPECT_EQ(Refusal("cuda:0", WithGpus(0), kCannot),
-            "device cuda:0 can't be used: this machine has no NVIDIA GPU");
+            "device cuda:0 can't be used: this machine has no NVIDIA GPU; "
+            "every strategy also runs on cpu");
 }
 
 TEST(DeviceChoiceTest, AGpuThatIsTooOldSaysSo) {

@@ -44,20 +44,22 @@ void ForEachRow(const ConstTensor& input, Use use) {
 
 absl::StatusOr<std::unique_ptr<Network>> Network::Create(
     const v1::ModelConfig& config, const InputSpec& input,
-    MakeDevice make_device) {
+    MakeDevice make_device, std::string device_name) {
   ASSIGN_OR_RETURN(std::shared_ptr<const NetworkPlan> plan,
                    PlanNetwork(config, input));
   if (make_device == nullptr) {
     make_device = [] { return std::make_unique<CpuDevice>(); };
   }
   return std::unique_ptr<Network>(
-      new Network(std::move(plan), std::move(make_device)));
+      new Network(std::move(plan), std::move(make_device),
+                  std::move(device_name)));
 }
 
 Network::Network(std::shared_ptr<const NetworkPlan> plan,
-                 MakeDevice make_device)
+                 MakeDevice make_device, std::string device_name)
     : plan_(std::move(plan)),
       make_device_(std::move(make_device)),
+      device_name_(std::move(device_name)),
       device_(make_device_()),
       exchange_(device_.get(), plan_->variables.size()),
       weights_(plan_->shared.size()),
@@ -71,7 +73,8 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
 }
 
 std::unique_ptr<TrainedModel> Network::Clone() const {
-  return std::unique_ptr<TrainedModel>(new Network(plan_, make_device_));
+  return std::unique_ptr<TrainedModel>(
+      new Network(plan_, make_device_, device_name_));
 }
 
 absl::StatusOr<const Column*> Network::FindColumn(

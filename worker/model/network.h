@@ -31,12 +31,13 @@ class Network : public TrainedModel {
  public:
   using MakeDevice = std::function<std::unique_ptr<Device>()>;
 
-  // On the processor, or on what `make_device` gives.
+  // On the processor, or on what `make_device` gives, which is called
+  // `device_name`.
   // INVALID_ARGUMENT, a sentence that names the layer, what it gets and what it
   // needs: see PlanNetwork.
   static absl::StatusOr<std::unique_ptr<Network>> Create(
       const v1::ModelConfig& config, const InputSpec& input,
-      MakeDevice make_device = nullptr);
+      MakeDevice make_device = nullptr, std::string device_name = "cpu");
 
   const std::vector<v1::Variable>& variables() const override {
     return plan_->variables;
@@ -60,13 +61,15 @@ class Network : public TrainedModel {
   absl::Status PredictRows(WeightSpans weights, const Batch& batch,
                            RowNumbers rows, Batch* out) override;
   ModelCost cost() const override;
+  std::string device() const override { return device_name_; }
   std::vector<std::string> metrics() const override {
     return plan_->loss->metrics();
   }
 
  private:
   // `plan` is shared by clones: it is never changed.
-  Network(std::shared_ptr<const NetworkPlan> plan, MakeDevice make_device);
+  Network(std::shared_ptr<const NetworkPlan> plan, MakeDevice make_device,
+          std::string device_name);
 
   // INVALID_ARGUMENT if the batch has not that feature.
   absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
@@ -106,6 +109,7 @@ class Network : public TrainedModel {
 
   const std::shared_ptr<const NetworkPlan> plan_;
   const MakeDevice make_device_;
+  const std::string device_name_;
   const std::unique_ptr<Device> device_;
   Exchange exchange_;
   GrowingMemory kept_;

@@ -150,6 +150,10 @@ class TrainedModel {
   // another thread, beside whatever the model does.
   virtual void Announce(const Batch& /*batch*/) {}
 
+  // What it computes on, so far as the bits of a step depend on that: "cpu", a
+  // GPU's name.
+  virtual std::string device() const { return "cpu"; }
+
   // Whether Evaluate says anything. If not, it is never called.
   virtual bool evaluates() const { return true; }
 };

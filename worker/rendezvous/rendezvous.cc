@@ -164,7 +164,7 @@ v1::BeatReply Rendezvous::Reply(uint32_t worker, Time now) const {
     AddLinks(now, &reply);
   } else if (!round_.has_value()) {
     for (uint32_t w = 0; w < workers_.size(); ++w) {
-      if (Waits(workers_[w], now)) continue;
+      if (w == worker || Waits(workers_[w], now)) continue;
       AddMissing(w, IsFresh(workers_[w], now) ? "computes" : "", now, &reply);
     }
     reply.set_gave_up(WhyGivenUp(now));
