@@ -110,9 +110,11 @@ class Exporter {
                         NumberFormat::kFp32,
                         static_cast<int64_t>(most)});
     }
-    // Without its keys nobody could tell what a row is.
+    // Without its keys nobody could tell what a row is. Counts of keys without
+    // one are of training.
     for (const SliceIndex::Entry& entry : reader->index().entries()) {
       for (const Slot& slot : SlotsOf(reader->manifest(), *entry.variable)) {
+        if (slot.name == kSketchSlot) continue;
         const Exported exported = {{&entry, std::string(slot.name)},
                                    NumberFormat::kFp32};
         if (exported.is_int64()) values_.push_back(exported);

@@ -119,6 +119,26 @@ TEST_F(ExportTest, SlotsLieInAFileOfTheirOwn) {
             Sample(0, "momentum"));
 }
 
+TEST_F(ExportTest, RowsGoWithTheirKeys) {
+  v1::Variable table = SampleVariable("table", {40, 4});
+  table.set_sparse(true);
+  table.set_keyed(true);
+  table.set_admit_after(2);
+  checkpoint_ =
+      *CommitSample(root_ + "/keyed", {table},
+                    {"key", "used", "sketch", "momentum"}, 1, 1, 10, 1, 10000);
+  const auto result = Export();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->tensors, 3u);
+  for (const std::string slot : {"key", "used"}) {
+    EXPECT_EQ(
+        Tensor("model.safetensors", "table/slot:" + slot, "I64", {40}),
+        FlattenForTest({SampleBytes(table, slot, {0, 40})}));
+  }
+  EXPECT_EQ(Tensor("model.safetensors", "table", "F32", {40, 4}),
+            FlattenForTest({SampleBytes(table, "", {0, 40})}));
+}
+
 TEST_F(ExportTest, WithTheSlotsGoesHowOftenTheyWereUpdated) {
   v1::Manifest manifest = *ReadManifest(checkpoint_);
   uint64_t applied = 940;
