@@ -231,8 +231,8 @@ absl::Status MultiWorker::CheckSame(const v1::HelloRequest& hello) const {
     return absl::InvalidArgumentError(absl::StrCat(
         "worker-", hello.task().index(), " computes on ", entry,
         ", the chief on ", own, ": weights stay the same, whoever is lost, "
-        "only where all replicas have equal devices; give all workers the same, or "
-        "choose strategy \"parameter_server\""));
+        "only where all replicas have equal devices; give all workers the "
+        "same, or choose strategy \"parameter_server\""));
   }
   const absl::Status same = CheckHello(self_, hello);
   if (!same.ok()) return absl::InvalidArgumentError(same.message());

@@ -7,9 +7,10 @@ Skip-gram with negative sampling (Mikolov et al., NIPS 2013). Reads texts, by
 default what Debian has installed: licences, the documentation of Perl and Python
 in their modules, then texts of packages and manual pages, until there are --words
 of them; of equal paragraphs one. Each word is paired with words before and behind
-it in its paragraph, up to a distance that is drawn from 1 to --window: a true pair. For each true pair there are
---negatives others, whose second word is drawn from all, by the power 3/4 of their
-counts. A word of share f of the text is left out with the probability
+it in its paragraph, up to a distance that is drawn from 1 to --window: a true
+pair. For each true pair there are --negatives others, whose second word is drawn
+from all, by the power 3/4 of their counts. A word of share f of the text is left
+out with the probability
 1 - sqrt(t / f), t from --subsample.
 
 Written are, of a 50th of the paragraphs for the test and the others to train:

@@ -11,10 +11,10 @@ namespace paramd {
 // How often keys were named, in counters of 8 bits that belong to the caller: a
 // count-min sketch (Cormode and Muthukrishnan, 2005) of two counters a key, of
 // which the lower one rises (Estan and Varghese, 2002). When half of the
-// counters are in use, each is halved (as in TinyLFU: Einziger et al., 2017), so
-// that what was rare long ago does not add up.
+// counters are in use, each is halved (as in TinyLFU: Einziger et al., 2017),
+// so that what was rare long ago does not add up.
 //
-// Invariant: what it answers and does is a function of the counters and the key.
+// Invariant: what it answers and does follows from the counters and the key.
 //
 // Not thread-safe: lives inside a KeyTable.
 class KeySketch {
@@ -25,8 +25,8 @@ class KeySketch {
   uint32_t Add(uint64_t mixed, absl::Span<uint64_t> counters);
 
  private:
-  bool known_ = false;   // The number below.
-  size_t in_use_ = 0;  // Counters above 0.
+  bool known_ = false;  // Whether in_use_ is.
+  size_t in_use_ = 0;   // Counters above 0.
 };
 
 }  // namespace paramd

@@ -15,6 +15,8 @@ constexpr size_t kAhead = 8;
 // Of a block's rows, so many are found at a time.
 constexpr size_t kCandidateShare = 16;
 
+size_t MostCandidates(size_t rows) { return rows / kCandidateShare + 1; }
+
 }  // namespace
 
 KeyPolicy KeyPolicyOf(const v1::Variable& variable) {
@@ -151,7 +153,7 @@ void KeyTable::FindCandidates(uint64_t now, const Columns& columns) {
     }
   }
   bound_ = {std::numeric_limits<uint64_t>::max(), kNoRow};
-  const size_t wanted = columns.used.size() / kCandidateShare + 1;
+  const size_t wanted = MostCandidates(columns.used.size());
   if (candidates_.size() > wanted) {
     std::nth_element(candidates_.begin(), candidates_.begin() + wanted,
                      candidates_.end(), IsEarlier);
@@ -188,6 +190,10 @@ void KeyTable::Expire(uint64_t now, uint64_t after, const Columns& columns,
     candidates_.insert(std::upper_bound(candidates_.begin(), candidates_.end(),
                                         freed, IsEarlier),
                        freed);
+    // No more than FindCandidates finds, however many rows expire.
+    if (candidates_.size() <= MostCandidates(rows)) continue;
+    bound_ = candidates_.back();
+    candidates_.pop_back();
   }
 }
 

@@ -29,11 +29,12 @@ struct KeyPolicy {
 };
 KeyPolicy KeyPolicyOf(const v1::Variable& variable);
 
-// Which row of a block each key has. All that lasts are numbers beside each row:
-// its key, when it was last used, 0 for a row without a key, and, where keys are
-// admitted late, counters of those without a row. This is an index of them, made
-// at first use, and the rows that come next when a new key needs one: those
-// without a key, then those unused for longest; of equals the lower one.
+// Which row of a block each key has. All that lasts are numbers beside each
+// row: its key, when it was last used, 0 for a row without a key, and, where
+// keys are admitted late, counters of those without a row. This is an index of
+// them, made at first use, and the rows that come next when a new key needs
+// one: those without a key, then those unused for longest; of equals the lower
+// one.
 //
 // Invariant: which row a key gets is a function of those numbers alone, so that
 // a block that was restored goes on as the one that was saved.
@@ -68,8 +69,9 @@ class KeyTable {
   // The same for those of a gradient: each is used `now`, and who has no row gets
   // one, whose key and use are set. `fresh` gets the places in `rows` of those.
   // kNoRow is left for keys that the policy does not admit, or for which it
-  // leaves no row; one that is used now goes to no other key. Some rows that
-  // have expired lose their keys: each within kSweep pushes that name a key.
+  // leaves no row; one that is used now goes to no other key. Of the rows that
+  // have expired those lose their keys that are in the part which `now` says: of
+  // kSweep calls with one number after the other each row is in one.
   // REQUIRES: mixed keys, each once; `now` is above all uses before.
   void FindOrCreate(absl::Span<const uint64_t> mixed, uint64_t now,
                     const KeyPolicy& policy, const Columns& columns,

@@ -48,10 +48,10 @@ absl::Status CheckKeyed(const v1::Variable& variable) {
                                 ", which is unknown here"));
   }
   if (variable.admit_after() > kMostAdmitAfter) {
-    return Invalid(name, absl::StrCat("variable '", name, "' admits keys after ",
-                                      variable.admit_after(),
-                                      " gradients; the most is ",
-                                      kMostAdmitAfter));
+    return Invalid(
+        name, absl::StrCat("variable '", name, "' admits keys after ",
+                           variable.admit_after(), " gradients; the most is ",
+                           kMostAdmitAfter));
   }
   const uint64_t rows = variable.shape(0);
   if (rows == RowsForKeys(rows, variable.shape(1))) return absl::OkStatus();

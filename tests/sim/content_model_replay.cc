@@ -138,7 +138,8 @@ void ContentModel::Replay(const Applied& applied, uint64_t before,
   }
   ApplyOptions options;
   options.variable = optimizer_.OptionsOf(job_.variables()[place.variable]);
-  options.variable.keyed = options.variable.sketched = false;  // Which rows keys have is not of the story.
+  // Which rows keys have is not of the story.
+  options.variable.keyed = options.variable.sketched = false;
   const uint64_t width = options.variable.sparse ? RowElements(place.variable) : 1;
   size_t words = 0;
   for (const Slot& slot : optimizer_.slots(options.variable)) {
