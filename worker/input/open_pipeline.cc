@@ -61,6 +61,7 @@ OpenedSource OpenSource(const v1::InputSource& config) {
       return OpenSynthetic(config.synthetic());
     case v1::InputSource::kIndices:
       return OpenIndices(config.indices());
+    case v1::InputSource::kLibsvm:
     case v1::InputSource::KIND_NOT_SET:
       break;
   }

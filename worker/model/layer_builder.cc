@@ -104,6 +104,9 @@ LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
     case v1::Layer::kLayerNorm:
     case v1::Layer::kDropout:
       return MakeNorm(layer);
+    case v1::Layer::kSelect:
+    case v1::Layer::kBagPool:
+    case v1::Layer::kAttentionPool:
     case v1::Layer::kFlatten:
     case v1::Layer::KIND_NOT_SET:
       break;
