@@ -79,6 +79,16 @@ class Device {
                                const ConstTensor& output_gradient,
                                const Tensor& input_gradient) = 0;
 
+  // [batch, places, values] to [batch, values], without the places whose values
+  // are all zero, which get no gradient; zero where no other is. Of equal maxima
+  // the first one gets it.
+  virtual void PoolBag(Bag kind, const ConstTensor& input,
+                       const Tensor& output) = 0;
+  virtual void PoolBagBackward(Bag kind, const ConstTensor& input,
+                               const ConstTensor& output,
+                               const ConstTensor& output_gradient,
+                               const Tensor& input_gradient) = 0;
+
   // y = (x - mean) / sqrt(variance + epsilon) * scale + shift over [rows,
   // columns]: with statistics of columns (a batch norm; the variance is the mean
   // squared deviation). BatchNorm computes them and keeps them in `mean` and
@@ -115,9 +125,10 @@ class Device {
                                const Tensor& input_gradient) = 0;
 
   // rows[i] = table[indices[i]]; indices are int32 and below the table's rows.
+  // One below 0 stands for a row of zeros.
   virtual void Gather(const ConstTensor& table, const ConstTensor& indices,
                       const Tensor& rows) = 0;
-  // table = 0; table[indices[i]] += rows[i], in order.
+  // table = 0; table[indices[i]] += rows[i], in order, of indices from 0 on.
   virtual void ScatterAdd(const ConstTensor& indices, const ConstTensor& rows,
                           const Tensor& table) = 0;
 

@@ -61,6 +61,14 @@ class Values {
     return static_cast<const uint64_t*>(Held(offsets, {offsets.size()}).data);
   }
 
+  template <class T>
+  Tensor Held(const std::vector<T>& values, Dims dims) {
+    memory_.push_back(device_.Allocate(values.size() * sizeof(T)));
+    device_.Copy(values.data(), values.size() * sizeof(T),
+                 memory_.back().get());
+    return {memory_.back().get(), DTypeOf<T>::value, std::move(dims)};
+  }
+
   // What is in a tensor of numbers.
   std::vector<double> Read(const Tensor& tensor) {
     std::vector<double> values;
@@ -79,14 +87,6 @@ class Values {
     if (dtype_ == DType::kFloat64) return Held(values, std::move(dims));
     return Held(std::vector<float>(values.begin(), values.end()),
                 std::move(dims));
-  }
-
-  template <class T>
-  Tensor Held(const std::vector<T>& values, Dims dims) {
-    memory_.push_back(device_.Allocate(values.size() * sizeof(T)));
-    device_.Copy(values.data(), values.size() * sizeof(T),
-                 memory_.back().get());
-    return {memory_.back().get(), DTypeOf<T>::value, std::move(dims)};
   }
 
   RandomStream random_;
@@ -220,6 +220,23 @@ TEST_F(DeviceTest, PoolingOverAllPlacesAgrees) {
   }
 }
 
+TEST_F(DeviceTest, BagsAgree) {
+  for (const Bag kind : {Bag::kSum, Bag::kMean, Bag::kSqrtN, Bag::kMax}) {
+    ExpectAgree([&](Device* device, Values* values) {
+      // The last example has no place with values, others miss one.
+      const Tensor indices = values->Held(
+          std::vector<int32_t>{4, -1, 0, -1, -1, 5, 1, 2, 1, -1, -1, -1}, {12});
+      const Tensor x = values->Out({4, 3, 5});
+      const Tensor y = values->Out({4, 5});
+      const Tensor dx = values->Out({4, 3, 5});
+      device->Gather(values->In({6, 5}), indices, x);
+      device->PoolBag(kind, x, y);
+      device->PoolBagBackward(kind, x, y, values->In({4, 5}), dx);
+      return std::vector<Tensor>{y, dx};
+    });
+  }
+}
+
 TEST_F(DeviceTest, ProductsAgree) {
   for (const bool transpose_a : {false, true}) {
     for (const bool transpose_b : {false, true}) {
@@ -326,6 +343,27 @@ TEST_F(DeviceTest, GatherAndScatterAgree) {
     device->ScatterAdd(indices, values->In({30, 4}), table);
     return std::vector<Tensor>{rows, table};
   });
+}
+
+TEST_F(DeviceTest, AnIndexBelowZeroIsNoRow) {
+  const std::unique_ptr<Device> device = MakeTestDevice();
+  Values values(1, device.get(), DType::kFloat32);
+  const Tensor indices =
+      values.Held(std::vector<int32_t>{1, -1, 1, -1}, {4});
+  const Tensor table = values.In({2, 3});
+  const Tensor rows = values.Out({4, 3});
+  const Tensor sums = values.Out({2, 3});
+  device->Gather(table, indices, rows);
+  device->ScatterAdd(indices, rows, sums);
+  const auto from = values.Read(table);
+  const auto got = values.Read(rows);
+  const auto added = values.Read(sums);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(got[i], from[3 + i]);
+    EXPECT_EQ(got[3 + i], 0);
+    EXPECT_EQ(added[i], 0);
+    EXPECT_EQ(added[3 + i], 2 * got[i]);
+  }
 }
 
 TEST_F(DeviceTest, DotsOfPairsAgree) {

@@ -183,6 +183,24 @@ class KernelDevice : public Base {
                   FloatsOf(output_gradient), FloatsOf(input_gradient)});
   }
 
+  void PoolBag(Bag kind, const ConstTensor& input,
+               const Tensor& output) override {
+    this->Run(output.size(),
+              kernels::PoolBag{kind, input.dims[1], input.dims[2],
+                               FloatsOf(input), FloatsOf(output)});
+  }
+
+  void PoolBagBackward(Bag kind, const ConstTensor& input,
+                       const ConstTensor& output,
+                       const ConstTensor& output_gradient,
+                       const Tensor& input_gradient) override {
+    this->Run(output.size(),
+              kernels::PoolBagBackward{
+                  kind, input.dims[1], input.dims[2], FloatsOf(input),
+                  FloatsOf(output), FloatsOf(output_gradient),
+                  FloatsOf(input_gradient)});
+  }
+
   void BatchNorm(const Norm& norm, const ConstTensor& input, const Tensor& mean,
                  const Tensor& variance, const Tensor& output) override {
     const uint64_t columns = mean.size();

@@ -73,8 +73,10 @@ struct Gather {
   float* rows;
   uint64_t columns;
   PARAMD_KERNEL void operator()(uint64_t i) const {
-    const uint64_t row = static_cast<uint64_t>(indices[i / columns]);
-    rows[i] = table[row * columns + i % columns];
+    const int32_t index = indices[i / columns];
+    rows[i] = index < 0 ? 0.0f
+                        : table[static_cast<uint64_t>(index) * columns +
+                                i % columns];
   }
 };
 
@@ -135,6 +137,74 @@ struct DotPairsBackward {
       sum += dy[pair] * x[other * width];
     }
     in_gradient[element] = sum;
+  }
+};
+
+PARAMD_KERNEL inline bool HasValue(const float* x, uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) {
+    if (x[i] != 0) return true;
+  }
+  return false;
+}
+
+// Element (example, value).
+struct PoolBag {
+  Bag kind;
+  uint64_t places;
+  uint64_t width;
+  const float* in;
+  float* out;
+  PARAMD_KERNEL void operator()(uint64_t element) const {
+    const float* const x = in + element / width * places * width;
+    const uint64_t value = element % width;
+    float result = 0;
+    float count = 0;
+    for (uint64_t p = 0; p < places; ++p) {
+      if (!HasValue(x + p * width, width)) continue;
+      const float next = x[p * width + value];
+      if (kind != Bag::kMax) {
+        result += next;
+      } else if (count == 0 || !(next <= result)) {
+        result = next;
+      }
+      ++count;
+    }
+    if (kind == Bag::kMean && count > 0) result /= count;
+    if (kind == Bag::kSqrtN && count > 0) result /= sqrtf(count);
+    out[element] = result;
+  }
+};
+
+struct PoolBagBackward {
+  Bag kind;
+  uint64_t places;
+  uint64_t width;
+  const float* in;
+  const float* out;
+  const float* out_gradient;
+  float* in_gradient;
+  PARAMD_KERNEL void operator()(uint64_t element) const {
+    const uint64_t first = element / width * places * width;
+    const uint64_t value = element % width;
+    float count = 0;
+    if (kind == Bag::kMean || kind == Bag::kSqrtN) {
+      for (uint64_t p = 0; p < places; ++p) {
+        if (HasValue(in + first + p * width, width)) ++count;
+      }
+    }
+    const float divisor = kind == Bag::kMean    ? count
+                          : kind == Bag::kSqrtN ? sqrtf(count)
+                                                : 1.0f;
+    bool found = false;  // Of equal maxima, the first.
+    for (uint64_t p = 0; p < places; ++p) {
+      const uint64_t at = first + p * width + value;
+      bool takes = HasValue(in + first + p * width, width);
+      if (kind == Bag::kMax) {
+        takes = takes && !found && in[at] == out[element];
+        found = found || takes;
+      }
+      in_gradient[at] = takes ? out_gradient[element] / divisor : 0.0f;
+    }
   }
 };
 
@@ -454,6 +524,7 @@ struct ScatterAdd {
   template <class Lanes>
   PARAMD_KERNEL void operator()(uint64_t i, const Lanes& lanes) const {
     const int32_t index = indices[i];
+    if (index < 0) return;
     float earlier = 0;
     for (uint64_t k = lanes.lane(); k < i; k += lanes.count()) {
       if (indices[k] == index) earlier = 1;

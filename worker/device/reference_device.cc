@@ -98,8 +98,12 @@ void ReferenceDevice::Gather(const ConstTensor& table,
     const auto from = table.values<T>();
     const auto to = rows.values<T>();
     for (size_t i = 0; i < places.size(); ++i) {
+      if (places[i] < 0) {
+        std::fill_n(to.data() + i * width, width, T(0));
+        continue;
+      }
       const uint64_t row = static_cast<uint64_t>(places[i]);
-      CHECK(places[i] >= 0 && (row + 1) * width <= from.size(),
+      CHECK((row + 1) * width <= from.size(),
             "an index is below the rows of its table");
       std::copy_n(from.data() + row * width, width, to.data() + i * width);
     }
@@ -117,6 +121,7 @@ void ReferenceDevice::ScatterAdd(const ConstTensor& indices,
     std::fill(to.begin(), to.end(), T(0));
     const uint64_t width = places.empty() ? 0 : rows.size() / places.size();
     for (size_t i = 0; i < places.size(); ++i) {
+      if (places[i] < 0) continue;
       T* sum = to.data() + static_cast<uint64_t>(places[i]) * width;
       for (uint64_t j = 0; j < width; ++j) sum[j] += from[i * width + j];
     }

@@ -37,6 +37,12 @@ class ReferenceDevice : public Device {
                        const ConstTensor& output,
                        const ConstTensor& output_gradient,
                        const Tensor& input_gradient) override;
+  void PoolBag(Bag kind, const ConstTensor& input,
+               const Tensor& output) override;
+  void PoolBagBackward(Bag kind, const ConstTensor& input,
+                       const ConstTensor& output,
+                       const ConstTensor& output_gradient,
+                       const Tensor& input_gradient) override;
   void BatchNorm(const Norm& norm, const ConstTensor& input,
                  const Tensor& mean, const Tensor& variance,
                  const Tensor& output) override;

@@ -1,5 +1,6 @@
 // Convolution and pooling.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "worker/device/float_type.h"
@@ -64,6 +65,18 @@ uint64_t Inside(const Window& w, uint64_t y, uint64_t x) {
 // Values that the window of this output place covers.
 uint64_t Inside(const Window& w, uint64_t out) {
   return Inside(w, out / w.out_width % w.out_height, out % w.out_width);
+}
+
+template <class T>
+bool HasValue(const T* x, uint64_t count) {
+  return std::any_of(x, x + count, [](T value) { return value != 0; });
+}
+
+// What a sum over so many places is divided by.
+template <class T>
+T DivisorOf(Bag kind, T count) {
+  return kind == Bag::kMean ? count : kind == Bag::kSqrtN ? std::sqrt(count)
+                                                          : T(1);
 }
 
 }  // namespace
@@ -228,6 +241,68 @@ void ReferenceDevice::PoolAllBackward(Pooling::Kind kind,
           }
         }
       }
+    }
+  });
+}
+
+void ReferenceDevice::PoolBag(Bag kind, const ConstTensor& input,
+                              const Tensor& output) {
+  const uint64_t places = input.dims[1];
+  const uint64_t width = input.dims[2];
+  WithFloatType(output.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* x = input.values<T>().data();
+    const auto to = output.values<T>();
+    std::fill(to.begin(), to.end(), T(0));
+    for (T* y = to.data(); y != to.data() + to.size(); y += width) {
+      T count = 0;
+      for (uint64_t p = 0; p < places; ++p, x += width) {
+        if (!HasValue(x, width)) continue;
+        for (uint64_t v = 0; v < width; ++v) {
+          if (kind != Bag::kMax) {
+            y[v] += x[v];
+          } else if (count == 0 || !(x[v] <= y[v])) {
+            y[v] = x[v];
+          }
+        }
+        ++count;
+      }
+      if (count == 0) continue;
+      for (uint64_t v = 0; v < width; ++v) y[v] /= DivisorOf(kind, count);
+    }
+  });
+}
+
+void ReferenceDevice::PoolBagBackward(Bag kind, const ConstTensor& input,
+                                      const ConstTensor& output,
+                                      const ConstTensor& output_gradient,
+                                      const Tensor& input_gradient) {
+  const uint64_t places = input.dims[1];
+  const uint64_t width = input.dims[2];
+  WithFloatType(output.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto from = input.values<T>();
+    const T* y = output.values<T>().data();
+    const T* dy = output_gradient.values<T>().data();
+    const auto to = input_gradient.values<T>();
+    std::fill(to.begin(), to.end(), T(0));
+    for (size_t example = 0; example < from.size(); example += places * width) {
+      const T* const x = from.data() + example;
+      T* const dx = to.data() + example;
+      T count = 0;
+      for (uint64_t p = 0; p < places; ++p) {
+        if (HasValue(x + p * width, width)) ++count;
+      }
+      for (uint64_t v = 0; v < width; ++v) {
+        for (uint64_t at = v; at < places * width; at += width) {
+          if (!HasValue(x + at - v, width)) continue;
+          if (kind == Bag::kMax && x[at] != y[v]) continue;
+          dx[at] = dy[v] / DivisorOf(kind, count);
+          if (kind == Bag::kMax) break;  // Of equal ones the first.
+        }
+      }
+      y += width;
+      dy += width;
     }
   });
 }

@@ -73,6 +73,14 @@ struct Pooling {
   Window window;
 };
 
+// What is made of the places that are not all zero.
+enum class Bag : uint8_t {
+  kSum,
+  kMean,
+  kSqrtN,  // The sum divided by the square root of their number.
+  kMax,
+};
+
 // What a normalisation multiplies and adds, one value per column.
 struct Norm {
   double epsilon = 1e-5;

@@ -109,6 +109,19 @@ void EmulatedDevice::PoolAllBackward(Pooling::Kind kind,
       At(output_gradient), At(input_gradient));
 }
 
+void EmulatedDevice::PoolBag(Bag kind, const ConstTensor& input,
+                             const Tensor& output) {
+  Run(&Device::PoolBag, kind, At(input), At(output));
+}
+
+void EmulatedDevice::PoolBagBackward(Bag kind, const ConstTensor& input,
+                                     const ConstTensor& output,
+                                     const ConstTensor& output_gradient,
+                                     const Tensor& input_gradient) {
+  Run(&Device::PoolBagBackward, kind, At(input), At(output),
+      At(output_gradient), At(input_gradient));
+}
+
 void EmulatedDevice::BatchNorm(const Norm& norm, const ConstTensor& input,
                                const Tensor& mean, const Tensor& variance,
                                const Tensor& output) {
