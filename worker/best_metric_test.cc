@@ -28,6 +28,7 @@ TEST(BestMetricTest, EveryMetricOfTheModelMayBeChosen) {
   EXPECT_EQ(*Best(Config::PERPLEXITY, {"perplexity"}), "perplexity");
   EXPECT_EQ(*Best(Config::MSE, {"mse"}), "mse");
   EXPECT_EQ(*Best(Config::AUC, {"accuracy", "auc"}), "auc");
+  EXPECT_EQ(*Best(Config::GROUP_AUC, {"auc", "group_auc"}), "group_auc");
 }
 
 TEST(BestMetricTest, OneThatTheModelDoesNotHaveIsRefused) {

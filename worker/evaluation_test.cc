@@ -38,10 +38,12 @@ class NumberModel : public TrainedModel {
     Metrics metrics;
     metrics.examples = batch.size();
     metrics.sums.push_back({.kind = Metrics::Kind::kAuc});
+    metrics.sums.push_back({.kind = Metrics::Kind::kGroupAuc});
     for (const float number : batch.columns[0].values<float>()) {
       metrics.loss_sum += number < 1000 ? 1e16 : 1 / (1 + number);
       metrics.scores.push_back(
           {.score = number, .positive = static_cast<int>(number) % 3 == 0});
+      metrics.groups.push_back(static_cast<int>(number) * 7 % 10);
     }
     return metrics;
   }
@@ -81,6 +83,7 @@ TEST(EvaluationTest, TheNumbersAreTheSameWhateverTheNumberOfThreads) {
     EXPECT_EQ(shared->loss_sum, alone->loss_sum) << threads;
     ASSERT_EQ(shared->scores.size(), alone->scores.size());
     EXPECT_EQ(shared->Values()[1].value, alone->Values()[1].value);
+    EXPECT_EQ(shared->Values()[2].value, alone->Values()[2].value);
   }
 }
 

@@ -7,7 +7,10 @@ void SetMetrics(const Metrics& metrics, v1::ComputeGradientResult* result) {
   result->set_examples(metrics.examples);
   result->clear_metrics();
   for (const Metrics::Sum& sum : metrics.sums) {
-    if (sum.kind == Metrics::Kind::kAuc) continue;
+    if (sum.kind == Metrics::Kind::kAuc ||
+        sum.kind == Metrics::Kind::kGroupAuc) {
+      continue;
+    }
     const bool is_accuracy = sum.kind == Metrics::Kind::kAccuracy;
     v1::MetricSum* const message = result->add_metrics();
     message->set_name(sum.name());

@@ -50,6 +50,7 @@ TEST(MetricMessagesTest, AStepSendsSumsButOfTheArea) {
   metrics.sums.push_back({.kind = Metrics::Kind::kTopK, .k = 3, .sum = 6,
                           .count = 6});
   metrics.sums.push_back({.kind = Metrics::Kind::kAuc, .count = 6});
+  metrics.sums.push_back({.kind = Metrics::Kind::kGroupAuc, .count = 6});
   v1::ComputeGradientResult result;
   SetMetrics(metrics, &result);
   EXPECT_EQ(result.loss(), 4);

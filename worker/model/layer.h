@@ -37,6 +37,9 @@ class Layer {
     // Of each example, where they do not follow each other from `first` on, in
     // memory of the device.
     absl::Span<const uint64_t> offsets = {};
+    // Of each embedding, in order, where its integers lie in the input: behind so
+    // many for each example. Empty: all read the whole of it.
+    absl::Span<const uint64_t> starts = {};
     // examples / the step's divisor: the batch's part in an update.
     double share = 1;
     const std::atomic<bool>* abandoned = nullptr;

@@ -1,5 +1,6 @@
 #include "worker/model/layer_builder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,7 @@
 #include "worker/model/interaction_layers.h"
 #include "worker/model/norm_layers.h"
 #include "worker/model/parallel.h"
+#include "worker/model/place_layers.h"
 #include "worker/model/residual.h"
 
 namespace paramd {
@@ -105,8 +107,11 @@ LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
     case v1::Layer::kDropout:
       return MakeNorm(layer);
     case v1::Layer::kSelect:
+      return MakeSelect(layer.select());
     case v1::Layer::kBagPool:
+      return MakeBagPool(layer.bag_pool());
     case v1::Layer::kAttentionPool:
+      return MakeAttentionPool(layer.attention_pool());
     case v1::Layer::kFlatten:
     case v1::Layer::KIND_NOT_SET:
       break;
@@ -244,6 +249,50 @@ LayerBuilder::Made LayerBuilder::MakeGlobalSumPool() {
   return std::make_unique<GlobalSumPool>(std::move(name), dims_);
 }
 
+LayerBuilder::Made LayerBuilder::MakeSelect(const v1::Layer::Select& select) {
+  std::string name = NameOf("select", "");
+  const uint64_t begin = select.begin();
+  if (dims_.empty()) return Wants("places");
+  if (begin >= dims_[0] || select.count() > dims_[0] - begin) {
+    return Wants(absl::StrCat(begin + std::max<uint64_t>(select.count(), 1),
+                              " places or more"));
+  }
+  const uint64_t count = select.count() == 0 ? dims_[0] - begin : select.count();
+  first_ += begin * (SizeOf(dims_) / dims_[0]);
+  return std::make_unique<Select>(std::move(name), dims_, begin, count,
+                                  integers());
+}
+
+LayerBuilder::Made LayerBuilder::MakeBagPool(const v1::Layer::BagPool& pool) {
+  std::string name = NameOf("bag_pool", "");
+  RETURN_IF_ERROR(CheckNumbers("bag_pool"));
+  if (dims_.size() != 2) return Wants("[places, values]");
+  Bag kind = Bag::kMean;
+  if (pool.combine() == v1::Layer::BagPool::SUM) kind = Bag::kSum;
+  if (pool.combine() == v1::Layer::BagPool::SQRT_N) kind = Bag::kSqrtN;
+  if (pool.combine() == v1::Layer::BagPool::MAX) kind = Bag::kMax;
+  return std::make_unique<BagPool>(std::move(name), dims_, kind);
+}
+
+LayerBuilder::Made LayerBuilder::MakeAttentionPool(
+    const v1::Layer::AttentionPool& pool) {
+  std::string name = NameOf("attention_pool", pool.name());
+  RETURN_IF_ERROR(CheckNumbers("attention_pool"));
+  if (dims_.size() != 2 || dims_[0] < 2) {
+    return Wants("[places, values] with two places or more: one, and a list");
+  }
+  if (pool.units() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attention_pool layer '", last_, "' has no units"));
+  }
+  if (!Fits({4, dims_[1], pool.units()}) || !Fits({4, dims_[0], dims_[1]}) ||
+      !Fits({dims_[0], pool.units()})) {
+    return Wants("fewer places, values or units: weights, and what it keeps of "
+                 "one example, must be below 2^31");
+  }
+  return std::make_unique<AttentionPool>(std::move(name), dims_, pool.units());
+}
+
 LayerBuilder::Made LayerBuilder::MakeInteraction(const std::string& kind) {
   std::string name = NameOf(kind, "");
   RETURN_IF_ERROR(CheckNumbers(kind));
@@ -282,22 +331,24 @@ LayerBuilder::Made LayerBuilder::MakeParallel(
   const bool sum = parallel.merge() == v1::Layer::Parallel::SUM;
   const Dims input = dims_;
   const uint64_t bound = bound_;
+  const uint64_t first = first_;
   std::vector<std::unique_ptr<Sequence>> branches;
   uint64_t values = 0;
   for (const v1::Layer::Branch& branch : parallel.branches()) {
     dims_ = input;
     bound_ = bound;
+    first_ = first;
     ASSIGN_OR_RETURN(branches.emplace_back(), BuildBranch(branch));
     if (integers()) {
       return absl::InvalidArgumentError(
           absl::StrCat("branch ", branches.size(), " of parallel layer '", name,
                        "' gives integers: put \"embedding\" in it"));
     }
-    const Dims& first = branches.front()->output_dims();
-    if (sum && dims_ != first) {
+    const Dims& others = branches.front()->output_dims();
+    if (sum && dims_ != others) {
       return absl::InvalidArgumentError(absl::StrCat(
           "parallel layer '", name, "' adds ", DimsText(dims_), " of branch ",
-          branches.size(), " to ", DimsText(first), " of branch 1"));
+          branches.size(), " to ", DimsText(others), " of branch 1"));
     }
     values += SizeOf(dims_);
     if (!Fits({values})) {
@@ -440,13 +491,19 @@ LayerBuilder::Made LayerBuilder::MakeEmbedding(
         "; either all of a model are, or none"));
   }
   sparse_ = embedding.sparse();
-  ASSIGN_OR_RETURN(const Embedding::Table table, TableOf(embedding));
+  ASSIGN_OR_RETURN(Embedding::Table table, TableOf(embedding));
   if (!Fits({SizeOf(dims_), table.width})) {
     return absl::InvalidArgumentError(absl::StrCat(
         "embedding layer '", last_, "' gives ", DimsText(dims_), " times ",
         table.width, " values; at most ", kMaxSize - 1, " are possible"));
   }
-  return std::make_unique<Embedding>(std::move(name), dims_, table);
+  table.number = lookups_.size();
+  auto made = std::make_unique<Embedding>(std::move(name), dims_, table);
+  lookups_.push_back({.table = made->variables()[0].name(),
+                      .first = first_,
+                      .count = SizeOf(dims_),
+                      .padding = embedding.padding()});
+  return made;
 }
 
 LayerBuilder::Made LayerBuilder::MakePositionalEmbedding(

@@ -21,6 +21,14 @@ namespace paramd {
 // of it there were: "dense_2". Not thread-safe.
 class LayerBuilder {
  public:
+  // What an embedding looks up of an example's integers: so many from `first` on.
+  struct Lookup {
+    std::string table;  // The variable.
+    uint64_t first = 0;
+    uint64_t count = 0;
+    bool padding = false;  // -1 is none.
+  };
+
   // In place of a bound: any integer of 64 bits.
   static constexpr uint64_t kAnyKey = ~uint64_t{0};
 
@@ -36,6 +44,8 @@ class LayerBuilder {
   const std::string& last() const { return last_; }
   // Whether what comes out is still integers.
   bool integers() const { return bound_ > 0; }
+  // Of each embedding, in the order in which they are called.
+  const std::vector<Lookup>& lookups() const { return lookups_; }
 
  private:
   using Made = absl::StatusOr<std::unique_ptr<Layer>>;
@@ -49,6 +59,9 @@ class LayerBuilder {
   Made MakeGlobalPool(const std::string& kind, Pooling::Kind pooling);
   Made MakeReshape(const v1::Layer::Reshape& reshape);
   Made MakeGlobalSumPool();
+  Made MakeSelect(const v1::Layer::Select& select);
+  Made MakeBagPool(const v1::Layer::BagPool& pool);
+  Made MakeAttentionPool(const v1::Layer::AttentionPool& pool);
   Made MakeInteraction(const std::string& kind);
   Made MakeCross(const v1::Layer::Cross& cross);
   Made MakeParallel(const v1::Layer::Parallel& parallel);
@@ -74,6 +87,8 @@ class LayerBuilder {
 
   Dims dims_;
   uint64_t bound_;
+  uint64_t first_ = 0;  // Of integers, which of the input's is the first one.
+  std::vector<Lookup> lookups_;
   int position_ = 0;
   absl::optional<bool> sparse_;  // Whether embeddings are; unset: there is none.
   std::string kind_;  // Of the layer that is being made.

@@ -14,6 +14,7 @@
 #include "worker/model/interaction_layers.h"
 #include "worker/model/norm_layers.h"
 #include "worker/model/parallel.h"
+#include "worker/model/place_layers.h"
 #include "worker/model/residual.h"
 #include "worker/model/simple_layers.h"
 #include "worker/model/testing/layer_run.h"
@@ -165,6 +166,92 @@ TEST_F(LayersTest, InteractionsAreRight) {
   ExpectLayerIsRight(GlobalSumPool("sum", {5, 3}), 2);
   ExpectLayerIsRight(Cross("cross", {4}, 1), 3);
   ExpectLayerIsRight(Cross("cross", {5}, 3), 2);
+}
+
+TEST_F(LayersTest, LayersOverPlacesAreRight) {
+  ExpectLayerIsRight(Select("select", {5, 3}, 1, 2, false), 3);
+  ExpectLayerIsRight(Select("select", {4}, 0, 1, false), 2);
+  for (const Bag kind : {Bag::kSum, Bag::kMean, Bag::kSqrtN, Bag::kMax}) {
+    ExpectLayerIsRight(BagPool("bag", {4, 3}, kind), 3);
+  }
+  ExpectLayerIsRight(AttentionPool("attention", {4, 3}, 5), 3);
+  ExpectLayerIsRight(AttentionPool("attention", {2, 1}, 1), 1);
+}
+
+// Of an embedding with padding, and behind it.
+std::vector<double> RowsOf(const std::vector<int32_t>& indices) {
+  std::vector<double> rows;
+  for (const int32_t index : indices) {
+    for (int v = 1; v <= 2; ++v) rows.push_back(index < 0 ? 0 : v * index + 1);
+  }
+  return rows;
+}
+
+TEST_F(LayersTest, PaddingIsNoPlaceOfABag) {
+  ReferenceDevice reference;
+  LayerValues values{.examples = 3,
+                     .input = RowsOf({3, -1, 1, -1, -1, -1, 2, 2, 5}),
+                     .indices = {},
+                     .weights = {},
+                     .output_gradient = {6, 6, 6, 6, 6, 6}};
+  const auto run = [&](Bag kind) {
+    return RunLayer(BagPool("bag", {3, 2}, kind), &reference, DType::kFloat64,
+                    values);
+  };
+  EXPECT_THAT(run(Bag::kSum).output, ElementsAre(6, 10, 0, 0, 12, 21));
+  EXPECT_THAT(run(Bag::kMean).output, ElementsAre(3, 5, 0, 0, 4, 7));
+  EXPECT_THAT(run(Bag::kSqrtN).output,
+              ElementsAre(6 / std::sqrt(2.0), 10 / std::sqrt(2.0), 0, 0,
+                          12 / std::sqrt(3.0), 21 / std::sqrt(3.0)));
+  EXPECT_THAT(run(Bag::kMax).output, ElementsAre(4, 7, 0, 0, 6, 11));
+  EXPECT_THAT(run(Bag::kMean).input_gradient,
+              ElementsAre(3, 3, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2));
+  EXPECT_THAT(run(Bag::kMax).input_gradient,
+              ElementsAre(6, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6, 6));
+}
+
+TEST_F(LayersTest, AttentionIsASumOfKeysByTheirWeights) {
+  // sigmoid(0) of two units, and a bias, weigh each key alike.
+  const AttentionPool pool("pool", {3, 2}, 2);
+  EXPECT_EQ(pool.output_dims(), Dims({2, 2}));
+  ReferenceDevice reference;
+  LayerValues values{.examples = 2,
+                     .input = RowsOf({1, 2, 3, 4, 5, -1}),
+                     .indices = {},
+                     .weights = {std::vector<double>(16, 0), {0, 0}, {1, 2},
+                                 {0.5}},
+                     .output_gradient = std::vector<double>(8, 1)};
+  EXPECT_THAT(RunLayer(pool, &reference, DType::kFloat64, values).output,
+              ElementsAre(2, 3, 2 * 7, 2 * 12, 5, 9, 2 * 6, 2 * 11));
+  // The product with the query, behind a steep sigmoid: 1 of those above 0.
+  values.weights = {std::vector<double>(16, 0), {0, 0}, {1, 0}, {0}};
+  values.weights[0][6 * 2] = 1000;
+  values.input = {1, 0, 2, 7, -3, 4, -1, 0, 2, 7, -3, 4};
+  EXPECT_THAT(RunLayer(pool, &reference, DType::kFloat64, values).output,
+              ElementsAre(1, 0, 2, 7, -1, 0, -3, 4));
+}
+
+TEST_F(LayersTest, PaddingInAListChangesNothingButItsOwnPlace) {
+  const AttentionPool longer("pool", {4, 2}, 3);
+  const AttentionPool shorter("pool", {3, 2}, 3);
+  ReferenceDevice reference;
+  LayerValues values = RandomValues(longer, 1, 0, 3);
+  std::fill(values.input.begin() + 4, values.input.begin() + 6, 0);
+  const auto padded = RunLayer(longer, &reference, DType::kFloat64, values);
+  values.input.erase(values.input.begin() + 4, values.input.begin() + 6);
+  const auto without = RunLayer(shorter, &reference, DType::kFloat64, values);
+  const auto equal = [](double a, double b) { return std::abs(a - b) < 1e-12; };
+  const auto same = [&](const std::vector<double>& a,
+                        const std::vector<double>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), equal);
+  };
+  EXPECT_TRUE(same(padded.output, without.output));
+  for (size_t v = 0; v < 4; ++v) {
+    EXPECT_TRUE(same(padded.gradients[v], without.gradients[v]));
+  }
+  std::vector<double> by_input = padded.input_gradient;
+  by_input.erase(by_input.begin() + 4, by_input.begin() + 6);
+  EXPECT_TRUE(same(by_input, without.input_gradient));
 }
 
 TEST_F(LayersTest, AnInteractionHasEachPairOnce) {

@@ -19,6 +19,13 @@ struct Loss::Work {
   T* gradient;
   double scale;
   bool scored;
+  absl::Span<const int64_t> groups;
+
+  void Keep(uint64_t example, T score, bool positive, Metrics* metrics) const {
+    if (!scored) return;
+    metrics->scores.push_back({static_cast<float>(score), positive});
+    if (!groups.empty()) metrics->groups.push_back(groups[example]);
+  }
 };
 
 namespace {
@@ -71,10 +78,17 @@ absl::Status Loss::Check(const ConstTensor& target, ExampleName name) const {
 }
 
 Metrics Loss::Compute(const ConstTensor& outputs, const ConstTensor& target,
-                      double scale, const Tensor& gradient, bool scored) const {
+                      double scale, const Tensor& gradient, bool scored,
+                      absl::Span<const int64_t> groups) const {
   Metrics metrics;
   metrics.examples = outputs.size() / outputs_;
   metrics.sums.assign(options_.metrics.begin(), options_.metrics.end());
+  bool by_groups = false;
+  bool areas = false;
+  for (const Metrics::Sum& sum : metrics.sums) {
+    by_groups = by_groups || sum.kind == Metrics::Kind::kGroupAuc;
+    areas = areas || by_groups || sum.kind == Metrics::Kind::kAuc;
+  }
   WithFloatType(outputs.dtype, [&](auto zero) {
     using T = decltype(zero);
     const Work<T> work{metrics.examples,
@@ -82,7 +96,8 @@ Metrics Loss::Compute(const ConstTensor& outputs, const ConstTensor& target,
                        target,
                        static_cast<T*>(gradient.data),
                        scale,
-                       scored};
+                       scored && areas,
+                       by_groups ? groups : absl::Span<const int64_t>()};
     switch (options_.kind) {
       case v1::SOFTMAX_CROSS_ENTROPY:
         return Classes<T>(work, &metrics);
@@ -97,7 +112,7 @@ Metrics Loss::Compute(const ConstTensor& outputs, const ConstTensor& target,
 
 template <class T>
 void Loss::CountClass(const T* row, uint64_t label, uint64_t largest,
-                      double loss, bool scored, Metrics* metrics) const {
+                      double loss, Metrics* metrics) const {
   ++metrics->labels;
   if (largest == label) ++metrics->correct;
   for (Metrics::Sum& sum : metrics->sums) {
@@ -110,10 +125,6 @@ void Loss::CountClass(const T* row, uint64_t label, uint64_t largest,
         above += row[j] > row[label] || (j < label && row[j] == row[label]);
       }
       if (above < sum.k) ++sum.sum;
-    }
-    if (sum.kind == Metrics::Kind::kAuc && scored) {
-      metrics->scores.push_back(
-          {static_cast<float>(row[1] - row[0]), label == 1});
     }
   }
 }
@@ -159,7 +170,8 @@ void Loss::Classes(const Work<T>& work, Metrics* metrics) const {
                    share * shifted;
       }
       metrics->loss_sum += weight * smoothed / counted;
-      CountClass(row, label, largest, loss, work.scored, metrics);
+      CountClass(row, label, largest, loss, metrics);
+      if (work.scored) work.Keep(i, row[1] - row[0], label == 1, metrics);
       if (out == nullptr) continue;
       const T scale = static_cast<T>(work.scale * weight / counted);
       for (uint64_t j = 0; j < classes_; ++j) {
@@ -187,10 +199,7 @@ void Loss::Numbers(const Work<T>& work, Metrics* metrics) const {
     if (!binary) continue;
     ++metrics->labels;
     if ((z > 0) == (y > T(0.5))) ++metrics->correct;
-    for (const Metrics::Sum& metric : metrics->sums) {
-      if (metric.kind != Metrics::Kind::kAuc || !work.scored) continue;
-      metrics->scores.push_back({static_cast<float>(z), y > T(0.5)});
-    }
+    work.Keep(i / outputs_, z, y > T(0.5), metrics);
   }
   metrics->loss_sum = sum / static_cast<double>(outputs_);
   for (Metrics::Sum& metric : metrics->sums) {

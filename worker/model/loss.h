@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 
 #include "proto/paramd/v1/model.pb.h"
 #include "worker/device/tensor.h"
@@ -58,9 +59,12 @@ class Loss {
 
   // If `gradient` has data it is overwritten with the derivative of the sum of
   // the losses times `scale`. `scored`: scores are kept for the area under a
-  // curve. REQUIRES: Check(target) is OK.
+  // curve, where a metric is one; with the `groups` of examples for an area over
+  // groups. REQUIRES: Check(target) is OK; there is a group for each example, or
+  // no metric asks for it.
   Metrics Compute(const ConstTensor& outputs, const ConstTensor& target,
-                  double scale, const Tensor& gradient, bool scored) const;
+                  double scale, const Tensor& gradient, bool scored,
+                  absl::Span<const int64_t> groups = {}) const;
 
   // Names of what is counted.
   std::vector<std::string> metrics() const;
@@ -81,7 +85,7 @@ class Loss {
   void Divergence(const Work<T>& work, Metrics* metrics) const;
   template <class T>
   void CountClass(const T* row, uint64_t label, uint64_t largest, double loss,
-                  bool scored, Metrics* metrics) const;
+                  Metrics* metrics) const;
 
   const Options options_;
   const uint64_t outputs_;  // Of one example.

@@ -205,6 +205,38 @@ TEST(LossTest, ScoresAreOfBinaryAndOfTwoClasses) {
   EXPECT_DOUBLE_EQ(two.Compute().Values()[1].value, 0.75);
 }
 
+TEST(LossTest, AScoreHasTheGroupOfItsExample) {
+  const std::vector<float> outputs = {0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6};
+  const std::vector<int64_t> groups = {7, -1, 7};
+  // Two places of two classes each, or two numbers of two outputs.
+  const Loss places({.kind = v1::SOFTMAX_CROSS_ENTROPY, .ignore_label = 9,
+                     .metrics = {{.kind = Metrics::Kind::kGroupAuc},
+                                 {.kind = Metrics::Kind::kAuc}}},
+                    {2, 2});
+  const std::vector<int32_t> labels = {0, 9, 1, 0, 1, 0};
+  const Metrics metrics = places.Compute(
+      ConstTensor(outputs.data(), DType::kFloat32, {3, 2, 2}),
+      ConstTensor(labels.data(), DType::kInt32, {3, 2}), 1, Tensor(),
+      /*scored=*/true, groups);
+  EXPECT_EQ(metrics.groups, std::vector<int64_t>({7, -1, -1, 7, 7}));
+  EXPECT_EQ(metrics.scores.size(), 5u);
+  // Of group 7: 1 false, 5 true, 6 false; of -1: 3 true, 4 false.
+  EXPECT_DOUBLE_EQ(metrics.Values()[1].value, (3 * 0.5 + 2 * 0.0) / 5);
+  const Loss binary({.kind = v1::BINARY_CROSS_ENTROPY,
+                     .metrics = {{.kind = Metrics::Kind::kGroupAuc}}},
+                    {4});
+  const std::vector<float> numbers(12, 1);
+  const auto compute = [&](bool scored) {
+    return binary.Compute(
+        ConstTensor(outputs.data(), DType::kFloat32, {3, 4}),
+        ConstTensor(numbers.data(), DType::kFloat32, {3, 4}), 1, Tensor(),
+        scored, groups);
+  };
+  EXPECT_EQ(compute(true).groups,
+            std::vector<int64_t>({7, 7, 7, 7, -1, -1, -1, -1, 7, 7, 7, 7}));
+  EXPECT_TRUE(compute(false).groups.empty());
+}
+
 TEST(LossTest, LabelsOutOfRangeAreNamed) {
   const Loss classes({.kind = v1::SOFTMAX_CROSS_ENTROPY, .ignore_label = -1},
                      {3});

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 
@@ -11,35 +13,77 @@
 namespace paramd {
 namespace {
 
-// Counts, for each positive, the negatives that score less, and half of those
-// that score the same.
-double AreaUnderCurve(std::vector<Metrics::Score> scores) {
-  // A NaN is in no order: to sort it is undefined.
-  for (const Metrics::Score& score : scores) {
-    if (std::isnan(score.score)) {
-      return std::numeric_limits<double>::quiet_NaN();
+// What is known of some scores: of each pair (a positive, a negative) whether the
+// positive scores higher, or half of it.
+struct Ranking {
+  double pairs = 0;
+  double positives = 0;
+  double negatives = 0;
+
+  double area() const { return pairs / (positives * negatives); }
+};
+
+// Of `count` scores in ascending order: counts, for each positive, the negatives
+// that score less, and half of those that score the same.
+template <typename ScoreAt>
+Ranking RankingOf(size_t count, ScoreAt at) {
+  Ranking ranking;
+  for (size_t i = 0; i < count;) {
+    double equal_negatives = 0;
+    double equal_positives = 0;
+    size_t end = i;
+    for (; end < count && at(end).score == at(i).score; ++end) {
+      ++(at(end).positive ? equal_positives : equal_negatives);
     }
+    ranking.pairs +=
+        equal_positives * (ranking.negatives + equal_negatives / 2);
+    ranking.negatives += equal_negatives;
+    ranking.positives += equal_positives;
+    i = end;
   }
+  return ranking;
+}
+
+// A NaN is in no order: to sort it is undefined.
+bool HasNaN(const std::vector<Metrics::Score>& scores) {
+  return std::any_of(
+      scores.begin(), scores.end(),
+      [](const Metrics::Score& score) { return std::isnan(score.score); });
+}
+
+double AreaUnderCurve(std::vector<Metrics::Score> scores) {
+  if (HasNaN(scores)) return std::numeric_limits<double>::quiet_NaN();
   std::sort(scores.begin(), scores.end(),
             [](const Metrics::Score& a, const Metrics::Score& b) {
               return a.score < b.score;
             });
-  double below = 0;  // Negatives that score less.
-  double positives = 0;
-  double pairs = 0;
-  for (size_t i = 0; i < scores.size();) {
-    double equal_negatives = 0;
-    double equal_positives = 0;
-    size_t end = i;
-    for (; end < scores.size() && scores[end].score == scores[i].score; ++end) {
-      ++(scores[end].positive ? equal_positives : equal_negatives);
+  return RankingOf(scores.size(), [&](size_t i) { return scores[i]; }).area();
+}
+
+double AreaOverGroups(const std::vector<Metrics::Score>& scores,
+                      const std::vector<int64_t>& groups) {
+  CHECK(scores.size() == groups.size(), "each score has a group");
+  if (HasNaN(scores)) return std::numeric_limits<double>::quiet_NaN();
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::tie(groups[a], scores[a].score) <
+           std::tie(groups[b], scores[b].score);
+  });
+  double sum = 0;
+  double counted = 0;
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && groups[order[end]] == groups[order[begin]]) {
+      ++end;
     }
-    pairs += equal_positives * (below + equal_negatives / 2);
-    below += equal_negatives;
-    positives += equal_positives;
-    i = end;
+    const Ranking ranking = RankingOf(
+        end - begin, [&](size_t i) { return scores[order[begin + i]]; });
+    if (ranking.positives == 0 || ranking.negatives == 0) continue;
+    const double size = static_cast<double>(end - begin);
+    sum += size * ranking.area();
+    counted += size;
   }
-  return pairs / (positives * below);
+  return sum / counted;
 }
 
 }  // namespace
@@ -56,6 +100,8 @@ std::string Metrics::Sum::name() const {
       return "mse";
     case Kind::kAuc:
       return "auc";
+    case Kind::kGroupAuc:
+      return "group_auc";
   }
   return "";
 }
@@ -78,6 +124,7 @@ Metrics& Metrics::operator+=(const Metrics& other) {
     }
   }
   scores.insert(scores.end(), other.scores.begin(), other.scores.end());
+  groups.insert(groups.end(), other.groups.begin(), other.groups.end());
   return *this;
 }
 
@@ -99,6 +146,7 @@ std::vector<NamedValue> Metrics::Values() const {
     if (sum.kind == Kind::kAccuracy) value = accuracy();
     if (sum.kind == Kind::kPerplexity) value = std::exp(mean);
     if (sum.kind == Kind::kAuc) value = AreaUnderCurve(scores);
+    if (sum.kind == Kind::kGroupAuc) value = AreaOverGroups(scores, groups);
     values.push_back({sum.name(), value});
   }
   return values;

@@ -28,6 +28,9 @@ struct Metrics {
     // pairs (a positive, a negative) in which the positive scores higher, ties
     // counted as half.
     kAuc,
+    // The mean of the areas of each group's scores, by their number; a group
+    // whose labels are all alike does not count.
+    kGroupAuc,
   };
   // One metric: `sum` over what it is a mean of, and how many there were.
   struct Sum {
@@ -36,7 +39,7 @@ struct Metrics {
     double sum = 0;
     double count = 0;
 
-    // "accuracy", "top_5", "perplexity", "mse", "auc".
+    // "accuracy", "top_5", "perplexity", "mse", "auc", "group_auc".
     std::string name() const;
   };
   // What the area is computed from.
@@ -54,8 +57,10 @@ struct Metrics {
   uint64_t labels = 0;
   // In the order in which the model names them.
   absl::InlinedVector<Sum, 4> sums = {};
-  // Of kAuc; empty otherwise, and after a training step.
+  // Of kAuc and kGroupAuc; empty otherwise, and after a training step.
   std::vector<Score> scores = {};
+  // Of kGroupAuc, the group of each score.
+  std::vector<int64_t> groups = {};
 
   // REQUIRES: both are of the same model, or one has no sums.
   Metrics& operator+=(const Metrics& other);
@@ -64,7 +69,8 @@ struct Metrics {
   double accuracy() const;   // 0 if there are no labels.
 
   // "loss", then the model's metrics by name. An area without both kinds of
-  // examples, or with a score that is NaN, is NaN.
+  // examples, or with a score that is NaN, is NaN; so is one over groups of which
+  // none counts.
   std::vector<NamedValue> Values() const;
 };
 

@@ -75,6 +75,67 @@ TEST(MetricsTest, AnAreaOfManyScoresWithANaNIsNaN) {
   EXPECT_TRUE(std::isnan(Area(scores)));
 }
 
+double AreaOverGroups(std::vector<Metrics::Score> scores,
+                      std::vector<int64_t> groups) {
+  Metrics metrics;
+  metrics.sums.push_back({.kind = Metrics::Kind::kGroupAuc});
+  metrics.scores = std::move(scores);
+  metrics.groups = std::move(groups);
+  EXPECT_EQ(metrics.Values()[1].name, "group_auc");
+  return metrics.Values()[1].value;
+}
+
+TEST(MetricsTest, AnAreaOverGroupsIsTheMeanOfTheirsByTheirSize) {
+  // Groups of 2 and of 3: all pairs, and one of two; half of the other is a tie.
+  EXPECT_DOUBLE_EQ(
+      AreaOverGroups({{1, true}, {1, false}, {0, false}, {9, false}, {8, true}},
+                     {-5, 7, -5, 7, 7}),
+      (2 * 1.0 + 3 * 0.5) / 5);
+  EXPECT_DOUBLE_EQ(
+      AreaOverGroups({{1, true}, {1, false}, {0, false}, {8, false}, {8, true}},
+                     {-5, 7, -5, 7, 7}),
+      (2 * 1.0 + 3 * 0.75) / 5);
+  // One group is an area.
+  EXPECT_DOUBLE_EQ(AreaOverGroups({{0.1f, false}, {0.4f, false}, {0.35f, true},
+                                   {0.8f, true}},
+                                  {1, 1, 1, 1}),
+                   0.75);
+}
+
+TEST(MetricsTest, AGroupOfOneKindDoesNotCount) {
+  EXPECT_DOUBLE_EQ(
+      AreaOverGroups({{1, true}, {0, false}, {5, true}, {6, true}, {7, false}},
+                     {1, 1, 2, 2, 3}),
+      1);
+  EXPECT_TRUE(std::isnan(AreaOverGroups({{1, true}, {0, false}}, {1, 2})));
+  EXPECT_TRUE(std::isnan(AreaOverGroups({}, {})));
+  EXPECT_TRUE(std::isnan(AreaOverGroups(
+      {{std::numeric_limits<float>::quiet_NaN(), true}, {2, false}}, {1, 1})));
+}
+
+TEST(MetricsTest, AreasOverGroupsDoNotDependOnTheOrderOfBatches) {
+  std::vector<Metrics> batches;
+  for (int b = 0; b < 7; ++b) {
+    Metrics& batch = batches.emplace_back();
+    batch.sums.push_back({.kind = Metrics::Kind::kGroupAuc});
+    for (int i = 0; i < 50; ++i) {
+      const int n = b * 50 + i;
+      batch.scores.push_back({static_cast<float>(n * 37 % 101), n % 3 == 0});
+      batch.groups.push_back(n * 13 % 11 - 5);
+    }
+  }
+  Metrics forward;
+  Metrics backward;
+  for (size_t b = 0; b < batches.size(); ++b) {
+    forward += batches[b];
+    backward += batches[batches.size() - 1 - b];
+  }
+  const double value = forward.Values()[1].value;
+  EXPECT_GT(value, 0.3);
+  EXPECT_LT(value, 0.7);
+  EXPECT_EQ(backward.Values()[1].value, value);
+}
+
 TEST(MetricsTest, AreasOfReplicasAreThatOfAllTheirScores) {
   Metrics first;
   first.sums.push_back({.kind = Metrics::Kind::kAuc});

@@ -26,17 +26,30 @@ std::string MebibytesOf(uint64_t bytes) {
 
 void NoneReady(size_t /*variable*/) {}
 
-// Calls `use` with each integer of an input, as RowNumbers have it.
+// Calls `use` with each integer that is looked up, of all examples, as RowNumbers
+// have it; with none for padding.
 template <typename Use>
-void ForEachRow(const ConstTensor& input, Use use) {
-  if (input.dtype == DType::kInt64) {
-    for (const int64_t key : input.values<int64_t>()) {
-      use(MixKey(static_cast<uint64_t>(key)));
+void ForEachRow(const ConstTensor& input, const NetworkPlan::Lookup& lookup,
+                Use use) {
+  const uint64_t examples = input.dims[0];
+  const uint64_t size = input.size() / examples;
+  const auto each = [&](auto values, auto row_of) {
+    for (uint64_t i = lookup.first; i < values.size(); i += size) {
+      for (const auto value : values.subspan(i, lookup.count)) {
+        if (lookup.padding && value == -1) {
+          use(absl::optional<uint64_t>());
+        } else {
+          use(absl::optional<uint64_t>(row_of(value)));
+        }
+      }
     }
-    return;
-  }
-  for (const int32_t row : input.values<int32_t>()) {
-    use(static_cast<uint64_t>(row));
+  };
+  if (input.dtype == DType::kInt64) {
+    each(input.values<int64_t>(),
+         [](int64_t key) { return MixKey(static_cast<uint64_t>(key)); });
+  } else {
+    each(input.values<int32_t>(),
+         [](int32_t row) { return static_cast<uint64_t>(row); });
   }
 }
 
@@ -94,17 +107,28 @@ absl::Status Network::CheckIndices(const Column& input,
                                    const Batch& batch) const {
   if (plan_->input_bound == 0) return absl::OkStatus();
   const auto indices = input.values<int32_t>();
+  const uint64_t size = plan_->input.size();
   for (size_t i = 0; i < indices.size(); ++i) {
     if (indices[i] >= 0 &&
         static_cast<uint64_t>(indices[i]) < plan_->input_bound) {
       continue;
     }
+    if (indices[i] == -1 && MayBePadding(i % size)) continue;
     return absl::DataLossError(absl::StrCat(
-        batch.Where(i / plan_->input.size()), ": the feature '",
-        plan_->input.name, "' has ", indices[i], "; it must be from 0 to ",
-        plan_->input_bound - 1));
+        batch.Where(i / size), ": the feature '", plan_->input.name, "' has ",
+        indices[i], "; it must be from 0 to ", plan_->input_bound - 1,
+        indices[i] == -1 ? ", or the embedding that reads it have \"padding\""
+                         : ""));
   }
   return absl::OkStatus();
+}
+
+bool Network::MayBePadding(uint64_t place) const {
+  return std::all_of(plan_->lookups.begin(), plan_->lookups.end(),
+                     [&](const NetworkPlan::Lookup& one) {
+                       return one.padding || place < one.first ||
+                              place >= one.first + one.count;
+                     });
 }
 
 absl::Status Network::CheckBatch(const Batch& batch) const {
@@ -121,19 +145,33 @@ absl::Status Network::FindRows(const Batch& batch,
                                absl::Span<std::vector<uint64_t>> rows) const {
   if (rows.empty() || batch.size() == 0) return absl::OkStatus();
   RETURN_IF_ERROR(CheckBatch(batch));
-  // What takes integers is an embedding, and gets the input.
   const ConstTensor input = batch.Find(plan_->input.name)->tensor();
-  for (std::vector<uint64_t>& some : rows) {
-    ForEachRow(input, [&](uint64_t row) { some.push_back(row); });
+  for (size_t i = 0; i < plan_->lookups.size(); ++i) {
+    const NetworkPlan::Lookup& lookup = plan_->lookups[i];
+    if (!plan_->variables[lookup.table].sparse()) continue;
+    // Another embedding of the same table has looked up the same.
+    const auto first = plan_->lookups.begin();
+    if (std::any_of(first, first + i, [&](const NetworkPlan::Lookup& one) {
+          return one.table == lookup.table && one.first == lookup.first &&
+                 one.count == lookup.count && one.padding == lookup.padding;
+        })) {
+      continue;
+    }
+    std::vector<uint64_t>& some = rows[plan_->sparse_before[lookup.table]];
+    ForEachRow(input, lookup, [&](absl::optional<uint64_t> row) {
+      if (row.has_value()) some.push_back(*row);
+    });
   }
   return absl::OkStatus();
 }
 
 void Network::SetRows(RowNumbers rows) {
   for (size_t i = 0; i < plan_->shared.size(); ++i) {
-    const v1::Variable& variable = plan_->variables[plan_->shared[i]];
+    const size_t v = plan_->shared[i];
+    const v1::Variable& variable = plan_->variables[v];
     if (!variable.sparse()) continue;
-    weights_[i].dims[0] = rows.empty() ? variable.shape(0) : rows[0].size();
+    weights_[i].dims[0] = rows.empty() ? variable.shape(0)
+                                       : rows[plan_->sparse_before[v]].size();
     gradients_[i].dims[0] = weights_[i].dims[0];
   }
 }
@@ -142,15 +180,27 @@ ConstTensor Network::InputOf(const Batch& batch, RowNumbers rows) {
   const ConstTensor input = batch.Find(plan_->input.name)->tensor();
   CHECK(!(rows.empty() && plan_->has_keys),
         "rows of keyed variables are handed in");
-  if (rows.empty()) return input;
+  if (rows.empty() && plan_->TakesInputAsItIs()) return input;
   places_.clear();
-  ForEachRow(input, [&](uint64_t row) {
-    const auto found = std::lower_bound(rows[0].begin(), rows[0].end(), row);
-    CHECK(found != rows[0].end() && *found == row,
-          "what the batch reads is among the rows that are handed in");
-    places_.push_back(static_cast<int32_t>(found - rows[0].begin()));
-  });
-  return {places_.data(), DType::kInt32, input.dims};
+  for (size_t i = 0; i < plan_->lookups.size(); ++i) {
+    const NetworkPlan::Lookup& lookup = plan_->lookups[i];
+    if (plan_->starts[i] * batch.size() < places_.size()) continue;
+    const auto handed_in =
+        rows.empty() ? absl::Span<const uint64_t>()
+                     : rows[plan_->sparse_before[lookup.table]];
+    ForEachRow(input, lookup, [&](absl::optional<uint64_t> row) {
+      if (!row.has_value() || rows.empty()) {
+        places_.push_back(static_cast<int32_t>(row.value_or(-1)));
+        return;
+      }
+      const auto found =
+          std::lower_bound(handed_in.begin(), handed_in.end(), *row);
+      CHECK(found != handed_in.end() && *found == *row,
+            "what the batch reads is among the rows that are handed in");
+      places_.push_back(static_cast<int32_t>(found - handed_in.begin()));
+    });
+  }
+  return {places_.data(), DType::kInt32, {places_.size()}};
 }
 
 void Network::CheckWeights(WeightSpans weights) const {
@@ -199,8 +249,8 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
   for (const auto& one : weights) sizes.push_back(one.size());
   return missing +
          exchange_.MissingBytes(
-             examples * SizeOf(plan_->input.dims) * SizeOf(plan_->input.dtype),
-             examples * sizeof(uint64_t), sizes, training);
+             examples * plan_->input_bytes(), examples * sizeof(uint64_t),
+             sizes, training);
 }
 
 absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
@@ -238,6 +288,7 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
   context->examples = examples;
   context->epoch = batch.range.epoch;
   context->first = batch.range.begin;
+  context->starts = plan_->starts;
   exchange_.Begin();
   context->offsets = exchange_.BringOffsets(batch.offsets);
   for (size_t i = 0; i < weights_.size(); ++i) {
@@ -380,9 +431,15 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
   ASSIGN_OR_RETURN(const Layer::Pass pass,
                    Forward(weights, batch, InputOf(batch, rows), &context));
   ASSIGN_OR_RETURN(const ConstTensor outputs, Outputs(pass));
+  absl::Span<const int64_t> groups;
+  if (!plan_->group.name.empty()) {
+    ASSIGN_OR_RETURN(const Column* const group,
+                     FindColumn(plan_->group, batch));
+    groups = group->values<int64_t>();
+  }
   return plan_->loss->Compute(outputs,
                               batch.Find(plan_->label.name)->tensor(), 1,
-                              Tensor(), /*scored=*/true);
+                              Tensor(), /*scored=*/true, groups);
 }
 
 absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,

@@ -78,10 +78,11 @@ class Network : public TrainedModel {
   // DATA_LOSS: values are out of range.
   absl::Status CheckBatch(const Batch& batch) const;
   absl::Status CheckIndices(const Column& input, const Batch& batch) const;
-  // The passes read these rows of sparse variables, of each the same: all are
-  // tables for the input.
+  // Whether -1 at this place of an example is no row for all who look it up.
+  bool MayBePadding(uint64_t place) const;
+  // The passes read these rows of sparse variables.
   void SetRows(RowNumbers rows);
-  // What the layers read: the input, in places among the rows.
+  // What the layers read: numbers, or what is looked up, in places among the rows.
   ConstTensor InputOf(const Batch& batch, RowNumbers rows);
   void CheckWeights(WeightSpans weights) const;
   // What the device must still have for a pass over so many examples.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -46,9 +48,36 @@ absl::StatusOr<FeatureSpec> LabelOf(const v1::ModelConfig& config,
                    "'; the input has ", NamesOf(input)));
 }
 
+bool CountsByGroup(const v1::ModelConfig& config) {
+  return std::find(config.metrics().begin(), config.metrics().end(),
+                   v1::ModelConfig::GROUP_AUC) != config.metrics().end();
+}
+
+// Without a name if no metric asks for it.
+absl::StatusOr<FeatureSpec> GroupOf(const v1::ModelConfig& config,
+                                    const InputSpec& input) {
+  if (!CountsByGroup(config)) return FeatureSpec();
+  const std::string name = config.group().empty() ? "group" : config.group();
+  const FeatureSpec* feature = input.Find(name);
+  if (feature == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the metric group_auc reads the feature '", name, "'; the input has ",
+        NamesOf(input), ": csv.group makes one of a column"));
+  }
+  if (feature->dtype == DType::kInt64 && feature->size() == 1 &&
+      !feature->ragged) {
+    return *feature;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("the metric group_auc needs one int64 for each example; '",
+                   name, "' is ", NameOf(feature->dtype), " of ",
+                   DimsText(feature->dims)));
+}
+
 absl::StatusOr<FeatureSpec> InputOf(const v1::ModelConfig& config,
                                     const InputSpec& input,
-                                    const std::string& label) {
+                                    const std::string& label,
+                                    const std::string& group) {
   const FeatureSpec* found = nullptr;
   if (!config.input().empty()) {
     found = input.Find(config.input());
@@ -58,7 +87,7 @@ absl::StatusOr<FeatureSpec> InputOf(const v1::ModelConfig& config,
                      "'; the input has ", NamesOf(input)));
   }
   for (const FeatureSpec& feature : input.features) {
-    if (feature.name == label) continue;
+    if (feature.name == label || feature.name == group) continue;
     if (found != nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the model reads one feature; the input has ", NamesOf(input),
@@ -173,10 +202,12 @@ absl::StatusOr<Metrics::Sum> MetricOf(const v1::ModelConfig& config, int metric,
       name = "mse";
       break;
     default:
+      const bool grouped = metric == v1::ModelConfig::GROUP_AUC;
       if (binary || (of_classes && classes == 2)) {
-        return Metrics::Sum{.kind = Metrics::Kind::kAuc};
+        return Metrics::Sum{.kind = grouped ? Metrics::Kind::kGroupAuc
+                                            : Metrics::Kind::kAuc};
       }
-      name = "auc";
+      name = grouped ? "group_auc" : "auc";
       break;
   }
   return absl::InvalidArgumentError(
@@ -252,7 +283,69 @@ absl::Status ShareVariables(NetworkPlan* plan) {
   return absl::OkStatus();
 }
 
+// What a table is asked for, each once.
+std::set<std::tuple<uint64_t, uint64_t, bool>> AskedOf(const NetworkPlan& plan,
+                                                       size_t table) {
+  std::set<std::tuple<uint64_t, uint64_t, bool>> asked;
+  for (const NetworkPlan::Lookup& one : plan.lookups) {
+    if (one.table != table) continue;
+    asked.emplace(one.first, one.count, one.padding);
+  }
+  return asked;
+}
+
+// Whether two lookups give the layers the same integers: places among the rows
+// that are handed in, of tables of which the same rows are.
+bool AreTheSame(const NetworkPlan& plan, const NetworkPlan::Lookup& a,
+                const NetworkPlan::Lookup& b) {
+  if (a.first != b.first || a.count != b.count || a.padding != b.padding) {
+    return false;
+  }
+  const bool sparse = plan.variables[a.table].sparse();
+  if (sparse != plan.variables[b.table].sparse()) return false;
+  return !sparse || a.table == b.table ||
+         AskedOf(plan, a.table) == AskedOf(plan, b.table);
+}
+
+void PlanLookups(const std::vector<LayerBuilder::Lookup>& lookups,
+                 NetworkPlan* plan) {
+  size_t sparse = 0;
+  for (const v1::Variable& variable : plan->variables) {
+    plan->sparse_before.push_back(sparse);
+    if (variable.sparse()) ++sparse;
+  }
+  for (const LayerBuilder::Lookup& one : lookups) {
+    const auto table = std::find_if(
+        plan->variables.begin(), plan->variables.end(),
+        [&](const v1::Variable& v) { return v.name() == one.table; });
+    plan->lookups.push_back(
+        {.first = one.first,
+         .count = one.count,
+         .padding = one.padding,
+         .table = static_cast<size_t>(table - plan->variables.begin())});
+  }
+  for (const NetworkPlan::Lookup& one : plan->lookups) {
+    uint64_t start = plan->looked_up;
+    for (size_t i = 0; i < plan->starts.size(); ++i) {
+      if (AreTheSame(*plan, one, plan->lookups[i])) start = plan->starts[i];
+    }
+    if (start == plan->looked_up) plan->looked_up += one.count;
+    plan->starts.push_back(start);
+  }
+}
+
 }  // namespace
+
+bool NetworkPlan::TakesInputAsItIs() const {
+  if (lookups.empty()) return true;
+  return !has_keys && lookups[0].first == 0 && looked_up == input.size() &&
+         lookups[0].count == looked_up;
+}
+
+uint64_t NetworkPlan::input_bytes() const {
+  return lookups.empty() ? input.size() * SizeOf(input.dtype)
+                         : looked_up * sizeof(int32_t);
+}
 
 absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
     const v1::ModelConfig& config, const InputSpec& input) {
@@ -264,7 +357,9 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
   }
   auto plan = std::make_unique<NetworkPlan>();
   ASSIGN_OR_RETURN(plan->label, LabelOf(config, input));
-  ASSIGN_OR_RETURN(plan->input, InputOf(config, input, plan->label.name));
+  ASSIGN_OR_RETURN(plan->group, GroupOf(config, input));
+  ASSIGN_OR_RETURN(plan->input, InputOf(config, input, plan->label.name,
+                                        plan->group.name));
   RETURN_IF_ERROR(CheckInput(plan->input));
   if (plan->input.dtype == DType::kInt32) {
     plan->input_bound = plan->input.classes;
@@ -281,6 +376,7 @@ absl::StatusOr<std::unique_ptr<NetworkPlan>> PlanNetwork(
   RETURN_IF_ERROR(CheckOutput(config.loss(), builder, plan->label));
   ASSIGN_OR_RETURN(plan->loss, LossOf(config, builder.dims()));
   RETURN_IF_ERROR(ShareVariables(plan.get()));
+  PlanLookups(builder.lookups(), plan.get());
   return plan;
 }
 

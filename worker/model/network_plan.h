@@ -18,6 +18,8 @@ namespace paramd {
 struct NetworkPlan {
   FeatureSpec input;
   FeatureSpec label;
+  // What the metric group_auc reads; no name: nothing does.
+  FeatureSpec group;
   std::unique_ptr<Sequence> layers;
   std::unique_ptr<Loss> loss;
   // Those of the layers, a shared one once, where it is used first.
@@ -28,6 +30,29 @@ struct NetworkPlan {
   uint64_t input_bound = 0;
   // It is int64, keys of embeddings.
   bool has_keys = false;
+
+  // What an embedding looks up of an example's integers: `count` from `first` on,
+  // in one of the variables.
+  struct Lookup {
+    uint64_t first = 0;
+    uint64_t count = 0;
+    bool padding = false;  // -1 is no row, and stays.
+    size_t table = 0;
+  };
+  // Of each embedding, in order. Empty: the input is numbers.
+  std::vector<Lookup> lookups;
+  // What the layers get of integers: of all examples those of the first lookup,
+  // then those of the next. Where one begins, behind so many for each example;
+  // ascending where it is a new one, for equal ones are the same.
+  std::vector<uint64_t> starts;
+  uint64_t looked_up = 0;  // Of an example, altogether.
+  // For each variable, how many sparse ones there are before it.
+  std::vector<size_t> sparse_before;
+
+  // Whether the layers get integers as they are in the input.
+  bool TakesInputAsItIs() const;
+  // Of one example, what the layers get.
+  uint64_t input_bytes() const;
 };
 
 // INVALID_ARGUMENT, a sentence that names the layer, what it gets and what it

@@ -81,7 +81,8 @@ void Dropout::Backward(const BackwardPass& pass) const {
 }
 
 Embedding::Embedding(std::string name, const Dims& input, const Table& table)
-    : Layer(std::move(name), input, WithOneMore(input, table.width)) {
+    : Layer(std::move(name), input, WithOneMore(input, table.width)),
+      number_(table.number) {
   v1::Variable& variable = AddVariable("table", {table.rows, table.width},
                                        -kTableLimit, kTableLimit);
   variable.set_sparse(table.sparse);
@@ -92,12 +93,22 @@ Embedding::Embedding(std::string name, const Dims& input, const Table& table)
   variable.set_expire_after(table.expire_after);
 }
 
+ConstTensor Embedding::IndicesOf(const Pass& pass) const {
+  ConstTensor indices = pass.input;
+  const Context& context = *pass.context;
+  if (!context.starts.empty()) {
+    indices.data = static_cast<const int32_t*>(indices.data) +
+                   context.starts[number_] * context.examples;
+  }
+  return indices;
+}
+
 void Embedding::Forward(const Pass& pass) const {
-  pass.context->device->Gather(pass.weights[0], pass.input, pass.output);
+  pass.context->device->Gather(pass.weights[0], IndicesOf(pass), pass.output);
 }
 
 void Embedding::Backward(const BackwardPass& pass) const {
-  pass.context->device->ScatterAdd(pass.input, pass.output_gradient,
+  pass.context->device->ScatterAdd(IndicesOf(pass), pass.output_gradient,
                                    pass.gradients[0]);
 }
 

@@ -68,7 +68,8 @@ class Dropout : public Layer {
   const double rate_;
 };
 
-// A row of <name>/table [rows, width] for each integer of the input.
+// A row of <name>/table [rows, width] for each integer of the input, and zeros for
+// one below 0.
 class Embedding : public Layer {
  public:
   struct Table {
@@ -82,6 +83,8 @@ class Embedding : public Layer {
     v1::Variable::WhenFull when_full = v1::Variable::EVICT;
     uint32_t admit_after = 0;
     uint64_t expire_after = 0;
+    // How many embeddings there are before it: see Context::starts.
+    size_t number = 0;
   };
 
   Embedding(std::string name, const Dims& input, const Table& table);
@@ -89,6 +92,12 @@ class Embedding : public Layer {
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
   uint64_t flops() const override { return 0; }
+
+ private:
+  // Its integers.
+  ConstTensor IndicesOf(const Pass& pass) const;
+
+  const size_t number_;
 };
 
 // Adds <name>/table [places, values] to each example [places, values].
