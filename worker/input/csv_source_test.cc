@@ -117,6 +117,136 @@ TEST(CsvSourceTest, AKeyIsTheWholeHash) {
               HasSubstr("csv.hash_buckets and csv.hash_keys are both given"));
 }
 
+// A click: what was shown, and what was chosen before.
+v1::InputSource::Csv ListConfig(const std::string& path) {
+  v1::InputSource::Csv config;
+  config.add_files(path);
+  config.set_label("click");
+  config.set_name("features");
+  config.set_separator(",");
+  config.set_header(true);
+  for (const char* column : {"hour", "item", "history"}) {
+    config.add_columns(column);
+  }
+  config.set_hash_buckets(1000003);
+  config.set_list_column("history");
+  config.set_list_separator("|");
+  config.set_list_length(3);
+  config.set_list_of("item");
+  config.set_group("user");
+  return config;
+}
+
+constexpr char kClicks[] =
+    "user,click,hour,item,history\n"
+    "ann,1,9,x,y|x\n"
+    "bob,0,x,y,\n"
+    " ann,0,9,z,\"a| y ||x|b\"\n";
+
+TEST(CsvSourceTest, AListIsItsFirstTextsAndPadding) {
+  const auto source = OpenCsv("", ListConfig(WriteTestFile("a.csv", kClicks)));
+  ASSERT_TRUE(source.ok()) << source.status();
+  const FeatureSpec& feature = (*source)->spec().features[0];
+  EXPECT_EQ(feature.dims, Dims({5}));
+  EXPECT_EQ(feature.dtype, DType::kInt32);
+  EXPECT_EQ(feature.classes, 1000003u);
+  const auto item = [](const char* text) {
+    return static_cast<int32_t>(StableHash(text, StableHash("item")) % 1000003);
+  };
+  const auto hour = [](const char* text) {
+    return static_cast<int32_t>(StableHash(text, StableHash("hour")) % 1000003);
+  };
+  Example example;
+  ASSERT_TRUE((*source)->Read(0, &example).ok());
+  EXPECT_THAT(example.values[0].values<int32_t>(),
+              ElementsAre(hour("9"), item("x"), item("y"), item("x"), -1));
+  ASSERT_TRUE((*source)->Read(1, &example).ok());
+  EXPECT_THAT(example.values[0].values<int32_t>(),
+              ElementsAre(hour("x"), item("y"), -1, -1, -1));
+  ASSERT_TRUE((*source)->Read(2, &example).ok());
+  EXPECT_THAT(
+      example.values[0].values<int32_t>(),
+      ElementsAre(hour("9"), item("z"), item("a"), item("y"), item("x")));
+}
+
+TEST(CsvSourceTest, AListOfItsOwnHasKeysOfItsOwn) {
+  v1::InputSource::Csv config = ListConfig(WriteTestFile("a.csv", kClicks));
+  config.clear_list_of();
+  config.clear_hash_buckets();
+  config.set_hash_keys(true);
+  config.clear_columns();
+  config.add_columns("history");
+  const auto source = OpenCsv("", config);
+  ASSERT_TRUE(source.ok()) << source.status();
+  const auto key = [](const char* text) {
+    return static_cast<int64_t>(StableHash(text, StableHash("history")));
+  };
+  Example example;
+  ASSERT_TRUE((*source)->Read(0, &example).ok());
+  EXPECT_THAT(example.values[0].values<int64_t>(),
+              ElementsAre(key("y"), key("x"), -1));
+}
+
+TEST(CsvSourceTest, AGroupIsTheHashOfItsColumn) {
+  v1::InputSource::Csv config = ListConfig(WriteTestFile("a.csv", kClicks));
+  const auto source = OpenCsv("", config);
+  ASSERT_TRUE(source.ok()) << source.status();
+  const FeatureSpec* group = (*source)->spec().Find("group");
+  ASSERT_NE(group, nullptr);
+  EXPECT_EQ(group->dtype, DType::kInt64);
+  EXPECT_EQ(group->dims, Dims());
+  std::vector<int64_t> groups;
+  for (uint64_t row = 0; row < 3; ++row) {
+    Example example;
+    ASSERT_TRUE((*source)->Read(row, &example).ok());
+    ASSERT_EQ(example.values.size(), 3u);
+    groups.push_back(example.values[2].values<int64_t>()[0]);
+  }
+  EXPECT_EQ(groups[0],
+            static_cast<int64_t>(StableHash("ann", StableHash("user"))));
+  EXPECT_EQ(groups[2], groups[0]);
+  EXPECT_NE(groups[1], groups[0]);
+  // It is no other feature's unless it is named.
+  config.clear_columns();
+  EXPECT_EQ((*OpenCsv("", config))->spec().features[0].dims, Dims({5}));
+  config.add_columns("user");
+  config.add_columns("history");
+  EXPECT_EQ((*OpenCsv("", config))->spec().features[0].dims, Dims({4}));
+  config.set_name("group");
+  EXPECT_THAT(OpenCsv("", config).status().message(),
+              HasSubstr("csv.group makes a feature 'group', and csv.name"));
+  config.set_group("nobody");
+  EXPECT_THAT(OpenCsv("", config).status().message(),
+              HasSubstr("has no column 'nobody'"));
+}
+
+TEST(CsvSourceTest, WhatDoesNotGoWithAListIsNamed) {
+  const std::string path = WriteTestFile("a.csv", kClicks);
+  const auto refused = [&](auto change) {
+    v1::InputSource::Csv config = ListConfig(path);
+    change(&config);
+    const absl::Status status = OpenCsv("", config).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  using Csv = v1::InputSource::Csv;
+  EXPECT_EQ(refused([](Csv* csv) { csv->set_list_column("item"); }),
+            "csv.list_column is 'item'; it must be the last of the columns, "
+            "which is 'history'");
+  EXPECT_EQ(refused([](Csv* csv) { csv->clear_hash_buckets(); }),
+            "csv.list_column needs hash_buckets or hash_keys");
+  EXPECT_EQ(refused([](Csv* csv) { csv->set_list_separator("||"); }),
+            "csv.list_separator must be one character; found '||'");
+  EXPECT_THAT(refused([](Csv* csv) { csv->set_list_of("thing"); }),
+              HasSubstr("has no column 'thing'; it has user, click"));
+  EXPECT_EQ(refused([](Csv* csv) { csv->clear_list_column(); }),
+            "csv.list_of is 'item', but no list_column is given");
+  for (const char* column : {"item", "history"}) {
+    EXPECT_THAT(refused([&](Csv* csv) { csv->add_log_columns(column); }),
+                HasSubstr(absl::StrCat("csv.log_columns has '", column, "'")));
+  }
+}
+
 // As in Criteo's log: a label, counts, and keys, without names.
 TEST(CsvSourceTest, CountsAreHashedByTheirLogarithm) {
   v1::InputSource::Csv config = Config(WriteTestFile(

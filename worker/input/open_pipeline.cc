@@ -62,6 +62,7 @@ OpenedSource OpenSource(const v1::InputSource& config) {
     case v1::InputSource::kIndices:
       return OpenIndices(config.indices());
     case v1::InputSource::kLibsvm:
+      return OpenLibSvm(directory, config.libsvm());
     case v1::InputSource::KIND_NOT_SET:
       break;
   }

@@ -24,6 +24,12 @@ using OpenedSource = absl::StatusOr<std::unique_ptr<ExampleSource>>;
 OpenedSource OpenCsv(const std::string& directory,
                      const v1::InputSource::Csv& config);
 
+// Lines "label index:value ...", indices ascending; what stands behind # and
+// "qid:..." behind the label count for nothing. A list's indices are below the
+// least power of two that is above all in the files.
+OpenedSource OpenLibSvm(const std::string& directory,
+                        const v1::InputSource::LibSvm& config);
+
 // Arrays of NumPy in C order, of float32, float64, int32, int64, uint8 or bool;
 // .npz is a ZIP file of these (members that are stored are read in place,
 // packed ones are unpacked into memory; either is read whole once, for its crc32).

@@ -257,7 +257,8 @@ LayerBuilder::Made LayerBuilder::MakeSelect(const v1::Layer::Select& select) {
     return Wants(absl::StrCat(begin + std::max<uint64_t>(select.count(), 1),
                               " places or more"));
   }
-  const uint64_t count = select.count() == 0 ? dims_[0] - begin : select.count();
+  const uint64_t count =
+      select.count() == 0 ? dims_[0] - begin : select.count();
   first_ += begin * (SizeOf(dims_) / dims_[0]);
   return std::make_unique<Select>(std::move(name), dims_, begin, count,
                                   integers());

@@ -1,5 +1,6 @@
 // A network whose first layer is a sparse embedding.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -168,6 +169,172 @@ TEST_F(SparseNetworkTest, TablesSideBySideHaveTheSameRows) {
   }
 }
 
+// Two tables, of the first integer and of the others, of which those of the
+// second may be padding; both as they are and behind a table of all of them.
+class PlacesTest : public SparseNetworkTest {
+ protected:
+  static v1::ModelConfig PlacesConfig(bool sparse, bool padding) {
+    v1::ModelConfig config;
+    config.set_loss(v1::SOFTMAX_CROSS_ENTROPY);
+    auto* const parallel = config.add_layers()->mutable_parallel();
+    for (const bool list : {false, true}) {
+      auto* const branch = parallel->add_branches();
+      v1::Layer::Select* const select = branch->add_layers()->mutable_select();
+      select->set_begin(list ? 1 : 0);
+      select->set_count(list ? 0 : 1);
+      v1::Layer::Embedding* const table =
+          branch->add_layers()->mutable_embedding();
+      table->set_name(list ? "list" : "first");
+      table->set_width(list ? 4 : 2);
+      table->set_sparse(sparse);
+      table->set_padding(list && padding);
+      if (list) branch->add_layers()->mutable_bag_pool();
+      if (!list) branch->add_layers()->mutable_flatten();
+    }
+    config.add_layers()->mutable_dense()->set_units(2);
+    return config;
+  }
+};
+
+TEST_F(PlacesTest, ATableReadsThePlacesThatAreSelectedForIt) {
+  Batch batch = MakeBatch();
+  batch.columns[0].values<int32_t>()[2] = -1;
+  Made sparse(PlacesConfig(true, true), Spec());
+  std::vector<std::vector<uint64_t>> found(2);
+  ASSERT_TRUE(sparse.model->FindRows(batch, absl::MakeSpan(found)).ok());
+  EXPECT_THAT(found[0], ElementsAre(7, 0));
+  EXPECT_THAT(found[1], ElementsAre(999, 500, 7));
+  Made whole(PlacesConfig(false, true), Spec());
+  const Metrics expected = whole.Step(batch, {});
+  const std::vector<std::vector<uint64_t>> rows = {{0, 7}, {7, 500, 999}};
+  std::vector<float> values[2];
+  std::vector<float> gradients[2];
+  for (size_t v = 0; v < 2; ++v) {
+    const size_t width = v == 0 ? 2 : 4;
+    for (const uint64_t row : rows[v]) {
+      const auto first = whole.values[v].begin() + row * width;
+      values[v].insert(values[v].end(), first, first + width);
+    }
+    gradients[v].resize(values[v].size());
+    sparse.weight_views[v] = values[v];
+    sparse.gradient_views[v] = absl::MakeSpan(gradients[v]);
+  }
+  EXPECT_EQ(sparse.Step(batch, {rows[0], rows[1]}).loss_sum,
+            expected.loss_sum);
+  double others = 0;
+  for (size_t v = 0; v < 2; ++v) {
+    const size_t width = v == 0 ? 2 : 4;
+    size_t at = 0;
+    for (size_t i = 0; i < whole.gradients[v].size(); ++i) {
+      if (at < rows[v].size() && rows[v][at] == i / width) {
+        EXPECT_EQ(gradients[v][at * width + i % width], whole.gradients[v][i]);
+        EXPECT_NE(whole.gradients[v][i], 0);
+        at += i % width + 1 == width ? 1 : 0;
+      } else {
+        others += std::abs(whole.gradients[v][i]);
+      }
+    }
+    EXPECT_EQ(at, rows[v].size());
+  }
+  EXPECT_EQ(others, 0);
+}
+
+TEST_F(PlacesTest, APlaceMeansTheSameWhereverItIsSelected) {
+  // The list by its own branch, or by places of places in another shape.
+  const Batch batch = MakeBatch();
+  v1::ModelConfig config = PlacesConfig(false, false);
+  Made direct(config, Spec());
+  auto* const branch =
+      config.mutable_layers(0)->mutable_parallel()->mutable_branches(1);
+  auto* const layers = branch->mutable_layers();
+  layers->Add()->mutable_reshape();
+  for (const int64_t dim : {1, 3}) {
+    layers->Mutable(layers->size() - 1)->mutable_reshape()->add_dims(dim);
+  }
+  layers->Add()->mutable_select()->set_begin(0);
+  layers->Add()->mutable_flatten();
+  // [select, embedding, bag_pool, reshape, select, flatten], rotated.
+  for (int i = 0; i < 3; ++i) {
+    for (int at = 2 + i; at >= i; --at) layers->SwapElements(at, at + 1);
+  }
+  Made indirect(config, Spec());
+  EXPECT_EQ(indirect.Step(batch, {}).loss_sum, direct.Step(batch, {}).loss_sum);
+  EXPECT_EQ(indirect.gradients, direct.gradients);
+}
+
+TEST_F(PlacesTest, OnlyPaddingIsBelowZero) {
+  Batch batch = MakeBatch();
+  batch.columns[0].values<int32_t>()[2] = -1;
+  const auto status = [&](bool padding) {
+    Made made(PlacesConfig(true, padding), Spec());
+    std::vector<std::vector<uint64_t>> found(2);
+    return made.model->FindRows(batch, absl::MakeSpan(found));
+  };
+  EXPECT_TRUE(status(true).ok());
+  EXPECT_EQ(status(false),
+            absl::DataLossError(
+                "example 0 of the batch: the feature 'ids' has -1; it must be "
+                "from 0 to 999, or the embedding that reads it have "
+                "\"padding\""));
+  batch.columns[0].values<int32_t>()[2] = -2;
+  EXPECT_TRUE(absl::IsDataLoss(status(true)));
+  batch.columns[0].values<int32_t>()[2] = 0;
+  batch.columns[0].values<int32_t>()[3] = -1;
+  EXPECT_TRUE(absl::IsDataLoss(status(true))) << "of the other table";
+}
+
+TEST_F(PlacesTest, PlacesThatAreNotThereAreNamed) {
+  v1::ModelConfig config = PlacesConfig(true, true);
+  v1::Layer::Select* const select = config.mutable_layers(0)
+                                        ->mutable_parallel()
+                                        ->mutable_branches(1)
+                                        ->mutable_layers(0)
+                                        ->mutable_select();
+  const auto refused = [&] {
+    return std::string(Network::Create(config, Spec()).status().message());
+  };
+  select->set_begin(3);
+  EXPECT_EQ(refused(),
+            "select layer 'select_2' needs 4 places or more; it gets integers "
+            "of 3");
+  select->set_begin(1);
+  select->set_count(3);
+  EXPECT_THAT(refused(), HasSubstr("needs 4 places or more"));
+  select->set_count(4294967295);
+  EXPECT_THAT(refused(), HasSubstr("needs 4294967296 places or more"));
+}
+
+TEST_F(PlacesTest, WhatAListNeedsIsNamed) {
+  const auto refused = [](auto add) {
+    v1::ModelConfig config = SparseConfig(false);
+    config.mutable_layers()->RemoveLast();
+    config.mutable_layers()->RemoveLast();
+    add(&config);
+    return std::string(Network::Create(config, Spec()).status().message());
+  };
+  using Config = v1::ModelConfig;
+  EXPECT_THAT(refused([](Config* config) {
+                config->add_layers()->mutable_flatten();
+                config->add_layers()->mutable_bag_pool();
+              }),
+              HasSubstr("bag_pool layer 'bag_pool_1' needs [places, values]; "
+                        "it gets 12"));
+  EXPECT_THAT(refused([](Config* config) {
+                config->add_layers()->mutable_select()->set_count(1);
+                config->add_layers()->mutable_attention_pool()->set_units(2);
+              }),
+              HasSubstr("needs [places, values] with two places or more"));
+  EXPECT_THAT(refused([](Config* config) {
+                config->add_layers()->mutable_attention_pool();
+              }),
+              HasSubstr("'attention_pool_1' has no units"));
+  EXPECT_THAT(refused([](Config* config) {
+                config->mutable_layers()->RemoveLast();
+                config->add_layers()->mutable_bag_pool();
+              }),
+              HasSubstr("put \"embedding\" before \"bag_pool\""));
+}
+
 // The same table, its rows named by any keys.
 class KeyedNetworkTest : public SparseNetworkTest {
  protected:
@@ -248,6 +415,55 @@ TEST_F(KeyedNetworkTest, AStepReadsAndWritesTheRowsOfItsKeys) {
       dense.model->Predict(dense.weight_views, numbered, &wanted).ok());
   EXPECT_EQ(predicted.columns[0].values<float>()[0],
             wanted.columns[0].values<float>()[0]);
+}
+
+TEST_F(KeyedNetworkTest, PaddingIsNoKey) {
+  Batch batch = KeyedBatch();
+  batch.columns[0].values<int64_t>()[1] = -1;
+  v1::ModelConfig config = KeyedConfig();
+  const auto found = [&] {
+    Made made(config, KeyedSpec());
+    std::vector<std::vector<uint64_t>> rows(1);
+    EXPECT_TRUE(made.model->FindRows(batch, absl::MakeSpan(rows)).ok());
+    return rows[0];
+  };
+  EXPECT_EQ(found()[1], MixKey(static_cast<uint64_t>(-1)));
+  config.mutable_layers(0)->mutable_embedding()->set_padding(true);
+  EXPECT_THAT(found(), ElementsAre(MixKey(kKeys[0]), MixKey(kKeys[0]),
+                                   MixKey(kKeys[2]), MixKey(kKeys[1]),
+                                   MixKey(kKeys[1])));
+  // It computes as a key whose row is zero, and its gradient goes nowhere.
+  constexpr int64_t kZero = 12345;
+  std::vector<uint64_t> rows = found();
+  rows.push_back(MixKey(kZero));
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  const auto zero = static_cast<size_t>(
+      std::lower_bound(rows.begin(), rows.end(), MixKey(kZero)) - rows.begin());
+  std::vector<float> values(rows.size() * 4, 0.5f);
+  std::fill_n(values.begin() + zero * 4, 4, 0.0f);
+  const auto gradient_of = [&](double* loss) {
+    Made keyed(config, KeyedSpec());
+    std::vector<float> gradient(values.size());
+    keyed.weight_views[0] = values;
+    keyed.gradient_views[0] = absl::MakeSpan(gradient);
+    *loss = keyed.Step(batch, {rows}).loss_sum;
+    return gradient;
+  };
+  double padded_loss = 0;
+  double zero_loss = 0;
+  const std::vector<float> padded = gradient_of(&padded_loss);
+  batch.columns[0].values<int64_t>()[1] = kZero;
+  const std::vector<float> named = gradient_of(&zero_loss);
+  EXPECT_EQ(padded_loss, zero_loss);
+  for (size_t i = 0; i < padded.size(); ++i) {
+    if (i / 4 == zero) {
+      EXPECT_EQ(padded[i], 0);
+      EXPECT_NE(named[i], 0);
+    } else {
+      EXPECT_EQ(padded[i], named[i]);
+    }
+  }
 }
 
 TEST_F(KeyedNetworkTest, ACapacityIsRoundedUpToWholeBuckets) {

@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "base/status_macros.h"
+#include "worker/input/file.h"
+#include "worker/input/sources.h"
+#include "worker/input/text_lines.h"
+
+namespace paramd {
+namespace {
+
+// What an int32 holds.
+constexpr uint64_t kMostIndex = std::numeric_limits<int32_t>::max();
+
+// The least power of two above `index`: training and test files seldom differ in
+// it, where their largest indices differ.
+uint64_t BoundAbove(uint64_t index) {
+  uint64_t bound = 1;
+  while (bound <= index) bound *= 2;
+  return bound;
+}
+
+class LibSvmSource : public ExampleSource {
+ public:
+  LibSvmSource(std::vector<std::unique_ptr<InputFile>> files,
+               const v1::InputSource::LibSvm& config)
+      : lines_(std::move(files)),
+        columns_(config.columns()),
+        first_index_(config.first_index()) {
+    spec_.features.resize(2);
+    FeatureSpec& feature = spec_.features[0];
+    feature.name = config.name();
+    feature.dtype = columns_ > 0 ? DType::kFloat32 : DType::kInt32;
+    feature.dims = {columns_ > 0 ? columns_ : config.list_length()};
+    FeatureSpec& label = spec_.features[1];
+    label.name = "label";
+    label.dtype = config.classes() > 0 ? DType::kInt32 : DType::kFloat32;
+    label.classes = config.classes();
+  }
+
+  absl::Status Open() {
+    for (uint32_t file = 0; file < lines_.files(); ++file) {
+      RETURN_IF_ERROR(lines_.AddFile(file));
+    }
+    if (lines_.size() == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", lines_.path(0), "' holds no line"));
+    }
+    if (columns_ == 0) {
+      ASSIGN_OR_RETURN(const uint64_t largest, LargestIndex());
+      spec_.features[0].classes = static_cast<uint32_t>(BoundAbove(largest));
+    }
+    ASSIGN_OR_RETURN(checksum_, lines_.Checksum());
+    return absl::OkStatus();
+  }
+
+  const InputSpec& spec() const override { return spec_; }
+  uint64_t size() const override { return lines_.size(); }
+  v1::DataSet Describe() const override {
+    return DescribeFiles(spec_, size(), checksum_);
+  }
+  std::vector<uint64_t> FileStarts() const override { return lines_.starts(); }
+  std::string Where(uint64_t index) const override {
+    return lines_.Where(index);
+  }
+
+  absl::Status Read(uint64_t index, Example* example) const override {
+    ASSIGN_OR_RETURN(const std::string line, lines_.Read(index));
+    example->values.resize(2);
+    OwnedTensor& out = example->values[0];
+    out.Reset(spec_.features[0].dtype, spec_.features[0].dims);
+    absl::string_view label;
+    if (columns_ > 0) {
+      const auto values = out.values<float>();
+      std::fill(values.begin(), values.end(), 0.0f);
+      RETURN_IF_ERROR(Parse(index, line, &label, [&](uint64_t at, float value) {
+        values[at] = value;
+      }));
+    } else {
+      const auto list = out.values<int32_t>();
+      std::fill(list.begin(), list.end(), -1);
+      size_t end = 0;
+      RETURN_IF_ERROR(Parse(index, line, &label, [&](uint64_t at, float) {
+        if (end < list.size()) list[end++] = static_cast<int32_t>(at);
+      }));
+    }
+    return ReadLabel(index, label, &example->values[1]);
+  }
+
+ private:
+  // Of what is on a line, places from 0 on and their values.
+  using Use = absl::FunctionRef<void(uint64_t at, float value)>;
+
+  absl::Status Parse(uint64_t index, absl::string_view line,
+                     absl::string_view* label, Use use) const {
+    // What stands behind # is a comment.
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(line.substr(0, line.find('#')),
+                       absl::ByAnyChar(" \t"), absl::SkipWhitespace());
+    if (words.empty()) {
+      return absl::DataLossError(absl::StrCat(Where(index), ": has no label"));
+    }
+    *label = words[0];
+    // Which query an example belongs to, as rankings have it, is passed over.
+    const bool query = words.size() > 1 && absl::StartsWith(words[1], "qid:");
+    uint64_t next = first_index_;
+    for (size_t w = query ? 2 : 1; w < words.size(); ++w) {
+      const size_t colon = words[w].find(':');
+      const absl::string_view number = words[w].substr(0, colon);
+      uint64_t at = 0;
+      float value = 0;
+      if (colon == absl::string_view::npos || number.empty() ||
+          !absl::ascii_isdigit(static_cast<unsigned char>(number[0])) ||
+          !absl::SimpleAtoi(number, &at) ||
+          !absl::SimpleAtof(words[w].substr(colon + 1), &value)) {
+        return absl::DataLossError(
+            absl::StrCat(Where(index), ": needs index:value; found '",
+                         words[w].substr(0, 40), "'"));
+      }
+      RETURN_IF_ERROR(Check(index, at, value, next));
+      use(at - first_index_, value);
+      next = at + 1;
+    }
+    return absl::OkStatus();
+  }
+
+  // `next`: the least index that may come.
+  absl::Status Check(uint64_t index, uint64_t at, float value,
+                     uint64_t next) const {
+    const auto has = [&](absl::string_view what) {
+      return absl::DataLossError(
+          absl::StrCat(Where(index), ": has index ", at, what));
+    };
+    if (at < first_index_) {
+      return has("; the least is 1, unless \"first_index\" is 0");
+    }
+    if (at < next) {
+      return has(absl::StrCat(" behind ", next - 1,
+                              "; indices must ascend, each once"));
+    }
+    const uint64_t most = (columns_ > 0 ? columns_ - 1 : kMostIndex - 1);
+    if (at - first_index_ > most) {
+      return has(absl::StrCat(
+          "; the largest ",
+          columns_ > 0 ? absl::StrCat("of ", columns_, " columns is ")
+                       : std::string("that is admitted is "),
+          most + first_index_));
+    }
+    if (columns_ == 0 && value != 1) {
+      return has(absl::StrCat(
+          " with the value ", value,
+          "; without \"columns\" an example is a list of indices, and all "
+          "values are 1"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Lines that can't be read are left to who reads them.
+  absl::StatusOr<uint64_t> LargestIndex() const {
+    uint64_t largest = 0;
+    absl::string_view label;
+    for (uint64_t i = 0; i < lines_.size(); ++i) {
+      ASSIGN_OR_RETURN(const std::string line, lines_.Read(i));
+      Parse(i, line, &label, [&](uint64_t at, float) {
+        largest = std::max(largest, at);
+      }).IgnoreError();
+    }
+    return largest;
+  }
+
+  absl::Status ReadLabel(uint64_t index, absl::string_view text,
+                         OwnedTensor* out) const {
+    const FeatureSpec& label = spec_.features[1];
+    out->Reset(label.dtype, {});
+    int64_t number = 0;
+    const bool whole = label.classes > 0;
+    if (whole ? !absl::SimpleAtoi(text, &number)
+              : !absl::SimpleAtof(text, &out->values<float>()[0])) {
+      return absl::DataLossError(absl::StrCat(
+          Where(index), ": the label needs a ", whole ? "whole " : "",
+          "number; found '", text.substr(0, 40), "'"));
+    }
+    if (!whole) return absl::OkStatus();
+    if (label.classes == 2 && number == -1) number = 0;
+    RETURN_IF_ERROR(CheckClass(label, number, [&] { return Where(index); }));
+    out->values<int32_t>()[0] = static_cast<int32_t>(number);
+    return absl::OkStatus();
+  }
+
+  TextLines lines_;
+  const uint64_t columns_;
+  const uint64_t first_index_;
+  InputSpec spec_;
+  uint32_t checksum_ = 0;
+};
+
+}  // namespace
+
+OpenedSource OpenLibSvm(const std::string& directory,
+                        const v1::InputSource::LibSvm& config) {
+  if (config.name() == "label") {
+    return absl::InvalidArgumentError(
+        "libsvm.name is 'label', as the label is called; choose another one");
+  }
+  ASSIGN_OR_RETURN(auto files, OpenFiles(directory, {config.files().begin(),
+                                                     config.files().end()}));
+  auto source = std::make_unique<LibSvmSource>(std::move(files), config);
+  RETURN_IF_ERROR(source->Open());
+  return source;
+}
+
+}  // namespace paramd
