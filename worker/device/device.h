@@ -80,8 +80,8 @@ class Device {
                                const Tensor& input_gradient) = 0;
 
   // [batch, places, values] to [batch, values], without the places whose values
-  // are all zero, which get no gradient; zero where no other is. Of equal maxima
-  // the first one gets it.
+  // are all zero; zero where no other is. They get no gradient either, but that of
+  // a sum, to which they belong as well. Of equal maxima the first one gets it.
   virtual void PoolBag(Bag kind, const ConstTensor& input,
                        const Tensor& output) = 0;
   virtual void PoolBagBackward(Bag kind, const ConstTensor& input,

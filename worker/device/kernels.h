@@ -198,7 +198,8 @@ struct PoolBagBackward {
     bool found = false;  // Of equal maxima, the first.
     for (uint64_t p = 0; p < places; ++p) {
       const uint64_t at = first + p * width + value;
-      bool takes = HasValue(in + first + p * width, width);
+      bool takes =
+          kind == Bag::kSum || HasValue(in + first + p * width, width);
       if (kind == Bag::kMax) {
         takes = takes && !found && in[at] == out[element];
         found = found || takes;

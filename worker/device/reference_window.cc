@@ -295,7 +295,7 @@ void ReferenceDevice::PoolBagBackward(Bag kind, const ConstTensor& input,
       }
       for (uint64_t v = 0; v < width; ++v) {
         for (uint64_t at = v; at < places * width; at += width) {
-          if (!HasValue(x + at - v, width)) continue;
+          if (kind != Bag::kSum && !HasValue(x + at - v, width)) continue;
           if (kind == Bag::kMax && x[at] != y[v]) continue;
           dx[at] = dy[v] / DivisorOf(kind, count);
           if (kind == Bag::kMax) break;  // Of equal ones the first.

@@ -73,7 +73,7 @@ struct Pooling {
   Window window;
 };
 
-// What is made of the places that are not all zero.
+// What is made of the places whose values are not all zero.
 enum class Bag : uint8_t {
   kSum,
   kMean,

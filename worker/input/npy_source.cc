@@ -23,6 +23,10 @@ namespace {
 constexpr uint64_t kMostUnpacked = uint64_t{4} << 30;
 constexpr uint64_t kMostHeader = uint64_t{1} << 20;
 constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+// Arrays of rows smaller than this are kept in memory, as long as they are not
+// larger together: to read few bytes takes as long as to compute on them.
+constexpr uint64_t kSmallRowBytes = 4096;
+constexpr uint64_t kMostKept = uint64_t{256} << 20;
 
 uint32_t LittleEndian(const std::byte* bytes, int count) {
   uint32_t number = 0;
@@ -32,12 +36,12 @@ uint32_t LittleEndian(const std::byte* bytes, int count) {
   return number;
 }
 
-// The bytes of an .npy file: within a file, or unpacked.
+// The bytes of an .npy file: within a file, or in memory.
 struct Bytes {
   std::shared_ptr<const InputFile> file;
   uint64_t begin = 0;
   uint64_t size = 0;
-  std::shared_ptr<const std::string> unpacked;
+  std::shared_ptr<const std::string> content;
   std::string name;  // For sentences.
 
   absl::Status Read(uint64_t at, absl::Span<std::byte> out) const {
@@ -46,9 +50,9 @@ struct Bytes {
           absl::StrCat("'", name, "' ends at byte ", size, "; ", out.size(),
                        " bytes from byte ", at, " are needed"));
     }
-    if (unpacked == nullptr) return file->Read(begin + at, out);
+    if (content == nullptr) return file->Read(begin + at, out);
     if (!out.empty()) {
-      std::memcpy(out.data(), unpacked->data() + at, out.size());
+      std::memcpy(out.data(), content->data() + at, out.size());
     }
     return absl::OkStatus();
   }
@@ -60,6 +64,8 @@ struct Array {
   DType stored = DType::kFloat32;
   uint64_t data = 0;  // Where the values begin.
   uint64_t rows = 0;
+
+  uint64_t row_bytes() const { return feature.size() * SizeOf(stored); }
 };
 
 // ---- ZIP --------------------------------------------------------------------
@@ -186,7 +192,7 @@ absl::StatusOr<Bytes> FindMember(std::shared_ptr<const InputFile> file,
     }
     ASSIGN_OR_RETURN(std::string content, Unpack(bytes, unpacked_size));
     bytes.size = content.size();
-    bytes.unpacked = std::make_shared<const std::string>(std::move(content));
+    bytes.content = std::make_shared<const std::string>(std::move(content));
     RETURN_IF_ERROR(CheckCrc(bytes, crc));
     return bytes;
   }
@@ -312,6 +318,22 @@ absl::StatusOr<Array> OpenArray(const std::string& directory,
   return array;
 }
 
+// Reads a small array into memory. `room`: what it may take, and what is left.
+absl::Status KeepIfSmall(Array* array, uint64_t* room) {
+  Bytes& bytes = array->bytes;
+  if (bytes.content != nullptr || bytes.size > *room ||
+      array->row_bytes() >= kSmallRowBytes) {
+    return absl::OkStatus();
+  }
+  std::string content(bytes.size, '\0');
+  RETURN_IF_ERROR(bytes.Read(
+      0, absl::MakeSpan(reinterpret_cast<std::byte*>(content.data()),
+                        content.size())));
+  bytes.content = std::make_shared<const std::string>(std::move(content));
+  *room -= bytes.size;
+  return absl::OkStatus();
+}
+
 class NpySource : public ExampleSource {
  public:
   explicit NpySource(std::vector<Array> arrays) : arrays_(std::move(arrays)) {
@@ -401,6 +423,8 @@ OpenedSource OpenNpy(const std::string& directory,
   if (arrays.empty()) {
     return absl::InvalidArgumentError("the input names no arrays");
   }
+  uint64_t room = kMostKept;
+  for (Array& array : arrays) RETURN_IF_ERROR(KeepIfSmall(&array, &room));
   return std::make_unique<NpySource>(std::move(arrays));
 }
 

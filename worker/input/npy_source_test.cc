@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -77,6 +79,24 @@ TEST(NpySourceTest, AMemberWithOtherBytesThanItsChecksumSaysIsRefused) {
       std::string(source.status().message()),
       testing::MatchesRegex("'" + path + ":x.npy' is damaged: it has the crc32 "
                             "[0-9a-f]{8}; the file says [0-9a-f]{8}"));
+}
+
+// What the second row of a file says that is emptied once it is open.
+absl::Status ReadOfEmptied(uint64_t row_bytes) {
+  const std::string path = WriteTestFile(
+      "x.npy", NpyBytes("|u1", absl::StrCat("(2, ", row_bytes, ")"),
+                        std::string(2 * row_bytes, 'x')));
+  const auto source = OpenNpy("", Config(path));
+  EXPECT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ(truncate(path.c_str(), 0), 0);
+  Example example;
+  return (*source)->Read(1, &example);
+}
+
+TEST(NpySourceTest, SmallRowsAreReadOnceAndOthersWhereTheyLie) {
+  EXPECT_TRUE(ReadOfEmptied(4095).ok());
+  const absl::Status emptied = ReadOfEmptied(4096);
+  EXPECT_TRUE(absl::IsDataLoss(emptied)) << emptied;
 }
 
 TEST(NpySourceTest, ARowIsNamedByItsFile) {

@@ -207,6 +207,8 @@ TEST_F(LayersTest, PaddingIsNoPlaceOfABag) {
   EXPECT_EQ(run(Bag::kMean).input_gradient,
             std::vector<double>(
                 {3, 3, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2}));
+  // A row of the table that is zero is trained like others.
+  EXPECT_EQ(run(Bag::kSum).input_gradient, std::vector<double>(18, 6));
   EXPECT_EQ(run(Bag::kMax).input_gradient,
             std::vector<double>(
                 {6, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6, 6}));

@@ -28,7 +28,8 @@ class Select : public Layer {
   const bool of_integers_;
 };
 
-// Places [places, values] to [values], without those whose values are all zero.
+// Places [places, values] to [values], without those whose values are all zero:
+// see Device::PoolBag.
 class BagPool : public Layer {
  public:
   // REQUIRES: two dims.
