@@ -17,7 +17,7 @@ import os
 
 import numpy as np
 
-TABLE = "embedding_1/table"
+TOWERS = ["user", "item"]
 FIELDS = [[f"field_{f}" for f in range(4)], [f"field_{f}" for f in range(4, 8)]]
 MASK = 2 ** 64 - 1
 
@@ -46,24 +46,21 @@ class Towers:
     def __init__(self, directory):
         self.weights = read_export(directory)
 
-    def layer(self, name, tower, values):
-        """That half of a convolution in two groups which is this tower's."""
-        kernel = self.weights[f"{name}/kernel"]  # [1, 1, inputs, 2 x outputs]
-        outputs = kernel.shape[-1] // 2
-        mine = slice(tower * outputs, (tower + 1) * outputs)
-        return (values @ kernel[0, 0, :, mine] +
-                self.weights[f"{name}/bias"][mine])
+    def dense(self, name, values):
+        return values @ self.weights[f"{name}/kernel"] + \
+            self.weights[f"{name}/bias"]
 
     def vectors(self, tower, rows):
         """[rows, width] of tower 0, users, or 1, items."""
-        table = self.weights[TABLE]
+        name = TOWERS[tower]
+        table = self.weights[f"{name}s/table"]
         salts = [stable_hash(column) for column in FIELDS[tower]]
         numbers = np.array([[stable_hash(text, salt) % len(table)
                              for text, salt in zip(row, salts)]
                             for row in rows])
         values = table[numbers].reshape(len(rows), -1)
-        values = np.maximum(self.layer("hidden", tower, values), 0)
-        return self.layer("towers", tower, values)
+        values = np.maximum(self.dense(f"{name}_hidden", values), 0)
+        return self.dense(name, values)
 
 
 def read_log(path):
