@@ -109,7 +109,7 @@ TEST_F(SettingReaderTest, AnUnknownLayerNamesTheNearest) {
   EXPECT_THAT(Message(),
               HasSubstr("model.layers[2]: wants an object with the keys "
                         "flatten, dense, relu, "));
-  EXPECT_THAT(Message(), HasSubstr("cross, parallel; found 7"));
+  EXPECT_THAT(Message(), HasSubstr("bag_pool, attention_pool; found 7"));
   EXPECT_THAT(Message(), HasSubstr("model.layers[3]: says no kind; give one "
                                    "of flatten, dense, relu"));
   EXPECT_THAT(Message(), testing::Not(HasSubstr("layers[1]: says")));

@@ -34,6 +34,19 @@ bool Fits(const Dims& dims) {
   return true;
 }
 
+Bag BagOf(v1::Layer::BagPool::Combine combine) {
+  switch (combine) {
+    case v1::Layer::BagPool::SUM:
+      return Bag::kSum;
+    case v1::Layer::BagPool::SQRT_N:
+      return Bag::kSqrtN;
+    case v1::Layer::BagPool::MAX:
+      return Bag::kMax;
+    default:
+      return Bag::kMean;
+  }
+}
+
 }  // namespace
 
 std::string DimsText(const Dims& dims) {
@@ -83,7 +96,7 @@ LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
     case v1::Layer::kGlobalAveragePool:
       return MakeGlobalPool("global_average_pool", Pooling::Kind::kAverage);
     case v1::Layer::kGlobalSumPool:
-      return MakeGlobalSumPool();
+      return MakeGlobalPool("global_sum_pool", absl::nullopt);
     case v1::Layer::kDotInteraction:
       return MakeInteraction("dot_interaction");
     case v1::Layer::kFactorizationMachine:
@@ -109,9 +122,8 @@ LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
     case v1::Layer::kSelect:
       return MakeSelect(layer.select());
     case v1::Layer::kBagPool:
-      return MakeBagPool(layer.bag_pool());
     case v1::Layer::kAttentionPool:
-      return MakeAttentionPool(layer.attention_pool());
+      return MakeListPool(layer);
     case v1::Layer::kFlatten:
     case v1::Layer::KIND_NOT_SET:
       break;
@@ -234,19 +246,15 @@ LayerBuilder::Made LayerBuilder::MakePool(const std::string& kind,
   return std::make_unique<Pool>(std::move(name), image, pooling, sliding);
 }
 
-LayerBuilder::Made LayerBuilder::MakeGlobalPool(const std::string& kind,
-                                                Pooling::Kind pooling) {
+LayerBuilder::Made LayerBuilder::MakeGlobalPool(
+    const std::string& kind, absl::optional<Pooling::Kind> pooling) {
   std::string name = NameOf(kind, "");
   RETURN_IF_ERROR(CheckNumbers(kind));
   if (dims_.size() < 2) return Wants("[..., channels]");
-  return std::make_unique<GlobalPool>(std::move(name), dims_, pooling);
-}
-
-LayerBuilder::Made LayerBuilder::MakeGlobalSumPool() {
-  std::string name = NameOf("global_sum_pool", "");
-  RETURN_IF_ERROR(CheckNumbers("global_sum_pool"));
-  if (dims_.size() < 2) return Wants("[..., channels]");
-  return std::make_unique<GlobalSumPool>(std::move(name), dims_);
+  if (!pooling.has_value()) {
+    return std::make_unique<GlobalSumPool>(std::move(name), dims_);
+  }
+  return std::make_unique<GlobalPool>(std::move(name), dims_, *pooling);
 }
 
 LayerBuilder::Made LayerBuilder::MakeSelect(const v1::Layer::Select& select) {
@@ -264,34 +272,30 @@ LayerBuilder::Made LayerBuilder::MakeSelect(const v1::Layer::Select& select) {
                                   integers());
 }
 
-LayerBuilder::Made LayerBuilder::MakeBagPool(const v1::Layer::BagPool& pool) {
-  std::string name = NameOf("bag_pool", "");
-  RETURN_IF_ERROR(CheckNumbers("bag_pool"));
-  if (dims_.size() != 2) return Wants("[places, values]");
-  Bag kind = Bag::kMean;
-  if (pool.combine() == v1::Layer::BagPool::SUM) kind = Bag::kSum;
-  if (pool.combine() == v1::Layer::BagPool::SQRT_N) kind = Bag::kSqrtN;
-  if (pool.combine() == v1::Layer::BagPool::MAX) kind = Bag::kMax;
-  return std::make_unique<BagPool>(std::move(name), dims_, kind);
-}
-
-LayerBuilder::Made LayerBuilder::MakeAttentionPool(
-    const v1::Layer::AttentionPool& pool) {
-  std::string name = NameOf("attention_pool", pool.name());
-  RETURN_IF_ERROR(CheckNumbers("attention_pool"));
+LayerBuilder::Made LayerBuilder::MakeListPool(const v1::Layer& layer) {
+  const bool bag = layer.has_bag_pool();
+  const uint64_t units = layer.attention_pool().units();
+  const std::string kind = bag ? "bag_pool" : "attention_pool";
+  std::string name = NameOf(kind, layer.attention_pool().name());
+  RETURN_IF_ERROR(CheckNumbers(kind));
+  if (bag) {
+    if (dims_.size() != 2) return Wants("[places, values]");
+    return std::make_unique<BagPool>(std::move(name), dims_,
+                                     BagOf(layer.bag_pool().combine()));
+  }
   if (dims_.size() != 2 || dims_[0] < 2) {
     return Wants("[places, values] with two places or more: one, and a list");
   }
-  if (pool.units() == 0) {
+  if (units == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("attention_pool layer '", last_, "' has no units"));
   }
-  if (!Fits({4, dims_[1], pool.units()}) || !Fits({4, dims_[0], dims_[1]}) ||
-      !Fits({dims_[0], pool.units()})) {
+  if (!Fits({4, dims_[1], units}) || !Fits({4, dims_[0], dims_[1]}) ||
+      !Fits({dims_[0], units})) {
     return Wants("fewer places, values or units: weights, and what it keeps of "
                  "one example, must be below 2^31");
   }
-  return std::make_unique<AttentionPool>(std::move(name), dims_, pool.units());
+  return std::make_unique<AttentionPool>(std::move(name), dims_, units);
 }
 
 LayerBuilder::Made LayerBuilder::MakeInteraction(const std::string& kind) {

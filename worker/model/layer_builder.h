@@ -56,12 +56,12 @@ class LayerBuilder {
   Made MakeConv2d(const v1::Layer::Conv2d& conv);
   Made MakePool(const std::string& kind, Pooling::Kind pooling,
                 const v1::Layer::Pool& pool);
-  Made MakeGlobalPool(const std::string& kind, Pooling::Kind pooling);
+  // Without `pooling`: a sum.
+  Made MakeGlobalPool(const std::string& kind,
+                      absl::optional<Pooling::Kind> pooling);
   Made MakeReshape(const v1::Layer::Reshape& reshape);
-  Made MakeGlobalSumPool();
   Made MakeSelect(const v1::Layer::Select& select);
-  Made MakeBagPool(const v1::Layer::BagPool& pool);
-  Made MakeAttentionPool(const v1::Layer::AttentionPool& pool);
+  Made MakeListPool(const v1::Layer& layer);
   Made MakeInteraction(const std::string& kind);
   Made MakeCross(const v1::Layer::Cross& cross);
   Made MakeParallel(const v1::Layer::Parallel& parallel);
