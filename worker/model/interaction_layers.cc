@@ -3,16 +3,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace paramd {
-namespace {
-
-// out = a * b by element; `out` may be `a`.
-void MultiplyElements(Device* device, const ConstTensor& a,
-                      const ConstTensor& b, const Tensor& out) {
-  device->ScaleRows(a, b, out);
-}
-
-}  // namespace
-
 DotInteraction::DotInteraction(std::string name, const Dims& input)
     : Layer(std::move(name), input, {input[0] * (input[0] - 1) / 2}) {}
 

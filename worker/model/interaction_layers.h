@@ -10,6 +10,12 @@ namespace paramd {
 
 // Layers of recommenders, which multiply features with each other.
 
+// out = a * b by element; `out` may be `a`.
+inline void MultiplyElements(Device* device, const ConstTensor& a,
+                             const ConstTensor& b, const Tensor& out) {
+  device->ScaleRows(a, b, out);
+}
+
 // [fields, values] to the dot products of each two fields, as DLRM has them
 // (Naumov et al., 2019): of field 1 with 0, of 2 with 0, of 2 with 1, and so on.
 class DotInteraction : public Layer {

@@ -570,5 +570,69 @@ TEST_F(NetworkTest, ATestSetOfFewerClassesIsEvaluatedAndPredicted) {
             absl::OkStatus());
 }
 
+// Two numbers, a click and a group.
+const InputSpec kGrouped = {{{.name = "x", .dims = {2}},
+                             {.name = "label", .dims = {}},
+                             {.name = "group", .dtype = DType::kInt64,
+                              .dims = {}}}};
+
+v1::ModelConfig GroupedConfig() {
+  v1::ModelConfig config = Config({"1"});
+  config.set_loss(v1::BINARY_CROSS_ENTROPY);
+  config.add_metrics(v1::ModelConfig::GROUP_AUC);
+  config.add_metrics(v1::ModelConfig::AUC);
+  return config;
+}
+
+TEST_F(NetworkTest, AnAreaOverGroupsReadsTheirFeature) {
+  Trained trained(GroupedConfig(), kGrouped);
+  EXPECT_THAT(trained.model->metrics(), ElementsAre("group_auc", "auc"));
+  EXPECT_THAT(trained.model->variables()[0].shape(), ElementsAre(2, 1));
+  Batch batch;
+  batch.Reset(kGrouped, 4);
+  const std::vector<float> x = {1, 0, 2, 0, 3, 0, 4, 0};
+  std::copy(x.begin(), x.end(), batch.columns[0].values<float>().begin());
+  const std::vector<float> clicks = {0, 1, 0, 1};
+  std::copy(clicks.begin(), clicks.end(),
+            batch.columns[1].values<float>().begin());
+  const std::vector<int64_t> groups = {5, 5, -9, 5};
+  std::copy(groups.begin(), groups.end(),
+            batch.columns[2].values<int64_t>().begin());
+  trained.values[0] = {1, 0};
+  const auto values = trained.Evaluate(batch).Values();
+  ASSERT_EQ(values.size(), 3u);
+  EXPECT_EQ(values[1].value, 1) << "the third is of another group";
+  EXPECT_EQ(values[2].value, 0.75);
+  EXPECT_TRUE(trained.Step(batch, 4).groups.empty());
+  Batch predicted;
+  EXPECT_TRUE(
+      trained.model->Predict(trained.weight_views, batch, &predicted).ok());
+}
+
+TEST_F(NetworkTest, AGroupThatIsNotThereIsNamed) {
+  v1::ModelConfig config = GroupedConfig();
+  config.set_group("user");
+  EXPECT_EQ(Refusal(config, kGrouped),
+            "the metric group_auc reads the feature 'user'; the input has 'x', "
+            "'label', 'group': csv.group makes one of a column");
+  config.set_group("label");
+  EXPECT_EQ(Refusal(config, kGrouped),
+            "the metric group_auc needs one int64 for each example; 'label' is "
+            "float32 of a single value");
+  config.clear_group();
+  config.set_loss(v1::MEAN_SQUARED_ERROR);
+  config.clear_metrics();
+  config.add_metrics(v1::ModelConfig::GROUP_AUC);
+  EXPECT_EQ(Refusal(config, kGrouped),
+            "the metric group_auc can't be had of the loss mean_squared_error "
+            "over 1 outputs");
+  // Where no metric asks for them, groups are a feature as others.
+  config = GroupedConfig();
+  config.clear_metrics();
+  EXPECT_EQ(Refusal(config, kGrouped),
+            "the model reads one feature; the input has 'x', 'label', 'group': "
+            "name one of them by \"input\"");
+}
+
 }  // namespace
 }  // namespace paramd

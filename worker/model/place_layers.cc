@@ -1,5 +1,7 @@
 #include "worker/model/place_layers.h"
 
+#include "worker/model/interaction_layers.h"
+
 namespace paramd {
 namespace {
 
@@ -28,12 +30,6 @@ ConstTensor Behind(const ConstTensor& tensor, uint64_t values) {
               values * SizeOf(tensor.dtype),
           tensor.dtype,
           {tensor.size() - values}};
-}
-
-// out = a * b by element; `out` may be `a`.
-void MultiplyElements(Device* device, const ConstTensor& a,
-                      const ConstTensor& b, const Tensor& out) {
-  device->ScaleRows(a, b, out);
 }
 
 }  // namespace
