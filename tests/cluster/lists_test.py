@@ -101,6 +101,24 @@ class ListsTest(unittest.TestCase):
         _, mean = self.learn(job, "run")
         self.assertLess(mean["auc"], attention["auc"] - 0.1)
 
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "needs numpy")
+    def test_workers_in_sync_mode_learn_what_one_does(self):
+        subprocess.check_call(
+            [sys.executable, "examples/click_history.py", self.directory,
+             "--train=8000", "--test=2000"], stdout=subprocess.DEVNULL)
+        job = self.example("din")
+        job.update(epochs=1, staleness="sync", batch_per_replica=32)
+        runs = []
+        for command in (("run", "--set=accumulate=2"),
+                        ("local", "--servers=3", "--workers=2")):
+            run, metrics = self.learn(job, *command)
+            runs.append((run.run_directory(), metrics))
+        self.assertEqual(runs[0][1], runs[1][1])
+        found = subprocess.check_output(
+            [paramd.BINARY, "checkpoint", "diff", *(run for run, _ in runs)],
+            text=True)
+        self.assertIn("every number is the same", found)
+
     def area_of_users(self, scores):
         """group_auc of these, by the definition."""
         with open(os.path.join(self.directory, "test.csv"),

@@ -137,5 +137,29 @@ TEST(AllocationTest, AStepOfAttentionAllocatesNothing) {
             0);
 }
 
+TEST(AllocationTest, AStepOverAListAllocatesNothing) {
+  const InputSpec places{{FeatureSpec{.name = "places",
+                                      .dtype = DType::kInt32,
+                                      .dims = {6},
+                                      .classes = 5},
+                          FeatureSpec{.name = "label",
+                                      .dtype = DType::kInt32,
+                                      .dims = {},
+                                      .classes = 2}}};
+  EXPECT_EQ(AllocationsOfSteps(R"(
+      layers { parallel {
+        branches { layers { select { count: 2 } }
+                   layers { embedding { width: 4 name: "first" } }
+                   layers { bag_pool { combine: MAX } } }
+        branches { layers { select { begin: 1 } }
+                   layers { embedding { width: 8 name: "list" padding: true } }
+                   layers { attention_pool { units: 3 } }
+                   layers { select { begin: 1 } }
+                   layers { flatten {} } } } }
+      layers { dense { units: 2 } })",
+                               places),
+            0);
+}
+
 }  // namespace
 }  // namespace paramd
