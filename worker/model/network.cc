@@ -72,8 +72,8 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
   }
 }
 
-std::unique_ptr<TrainedModel> Network::Clone() const {
-  return std::unique_ptr<TrainedModel>(
+std::unique_ptr<Network> Network::CloneNetwork() const {
+  return std::unique_ptr<Network>(
       new Network(plan_, make_device_, device_name_));
 }
 
@@ -385,10 +385,7 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
                               Tensor(), /*scored=*/true);
 }
 
-absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
-                                  RowNumbers rows, Batch* out) {
-  SetRows(rows);
-  CheckWeights(weights);
+absl::Status Network::BeginPrediction(const Batch& batch, Batch* out) const {
   const InputSpec spec{
       {FeatureSpec{kPrediction, DType::kFloat32,
                    plan_->layers->output_dims()}}};
@@ -397,7 +394,15 @@ absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
   if (batch.size() == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Column* const input,
                    FindColumn(plan_->input, batch));
-  RETURN_IF_ERROR(CheckIndices(*input, batch));
+  return CheckIndices(*input, batch);
+}
+
+absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
+                                  RowNumbers rows, Batch* out) {
+  SetRows(rows);
+  CheckWeights(weights);
+  RETURN_IF_ERROR(BeginPrediction(batch, out));
+  if (batch.size() == 0) return absl::OkStatus();
   Layer::Context context;
   ASSIGN_OR_RETURN(const Layer::Pass pass,
                    Forward(weights, batch, InputOf(batch, rows), &context));

@@ -42,7 +42,9 @@ class Network : public TrainedModel {
   const std::vector<v1::Variable>& variables() const override {
     return plan_->variables;
   }
-  std::unique_ptr<TrainedModel> Clone() const override;
+  std::unique_ptr<TrainedModel> Clone() const override {
+    return CloneNetwork();
+  }
   absl::Status FindRows(const Batch& batch,
                         absl::Span<std::vector<uint64_t>> rows) const override;
   absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
@@ -66,6 +68,16 @@ class Network : public TrainedModel {
     return plan_->loss->metrics();
   }
 
+  // For those that compute the same in another way.
+  const NetworkPlan& plan() const { return *plan_; }
+  std::unique_ptr<Network> CloneNetwork() const;
+  // What the layers and the loss read. INVALID_ARGUMENT: it is not there.
+  // DATA_LOSS: values are out of range.
+  absl::Status CheckBatch(const Batch& batch) const;
+  // Lays out what Predict gives for a batch, whose values are to be written, and
+  // checks the batch, without its labels, in the same way.
+  absl::Status BeginPrediction(const Batch& batch, Batch* out) const;
+
  private:
   // `plan` is shared by clones: it is never changed.
   Network(std::shared_ptr<const NetworkPlan> plan, MakeDevice make_device,
@@ -74,9 +86,6 @@ class Network : public TrainedModel {
   // INVALID_ARGUMENT if the batch has not that feature.
   absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
                                            const Batch& batch) const;
-  // What the layers and the loss read. INVALID_ARGUMENT: it is not there.
-  // DATA_LOSS: values are out of range.
-  absl::Status CheckBatch(const Batch& batch) const;
   absl::Status CheckIndices(const Column& input, const Batch& batch) const;
   // The passes read these rows of sparse variables, of each the same: all are
   // tables for the input.
