@@ -55,6 +55,11 @@ class CompiledNetwork::Programs {
 
   std::string DeviceName() const { return client_->NameOf(device_); }
 
+  // Those of the device that is so many behind.
+  std::shared_ptr<Programs> Behind(uint32_t devices) const {
+    return std::make_shared<Programs>(client_, device_ + devices);
+  }
+
  private:
   // Shared with the process's other models on its devices.
   const std::shared_ptr<PjrtClient> client_;
@@ -86,6 +91,12 @@ CompiledNetwork::~CompiledNetwork() = default;
 std::unique_ptr<TrainedModel> CompiledNetwork::Clone() const {
   return std::unique_ptr<TrainedModel>(
       new CompiledNetwork(network_->CloneNetwork(), programs_));
+}
+
+std::unique_ptr<TrainedModel> CompiledNetwork::CloneForReplica(
+    uint32_t replica) const {
+  return std::unique_ptr<TrainedModel>(new CompiledNetwork(
+      network_->CloneNetwork(), programs_->Behind(replica)));
 }
 
 std::string CompiledNetwork::device() const { return programs_->DeviceName(); }

@@ -33,6 +33,9 @@ class CompiledNetwork : public TrainedModel {
     return network_->variables();
   }
   std::unique_ptr<TrainedModel> Clone() const override;
+  // On the device that is so many behind. REQUIRES: the client has it.
+  std::unique_ptr<TrainedModel> CloneForReplica(
+      uint32_t replica) const override;
   absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
                                const StepOptions& options,
                                GradientSpans gradients, Ready ready) override;
