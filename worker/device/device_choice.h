@@ -37,7 +37,10 @@ struct DeviceChoice {
   int index = 0;            // Of the GPU, or of the plugin's device.
   bool is_shared = false;   // Another process of the machine computes on it.
 
-  bool operator==(const DeviceChoice&) const = default;
+  bool operator==(const DeviceChoice& other) const {
+    return is_cuda == other.is_cuda && plugin == other.plugin &&
+           index == other.index && is_shared == other.is_shared;
+  }
 };
 
 // Whether nobody else has the GPU of this address; it is taken then.
