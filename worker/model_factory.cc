@@ -32,26 +32,42 @@ size_t DevicesOf(const v1::JobConfig& job) {
              : 1;
 }
 
+// "2 devices: numbers 0 to 1".
+std::string CountText(size_t count) {
+  return count == 1
+             ? std::string("1 device: number 0")
+             : absl::StrCat(count, " devices: numbers 0 to ", count - 1);
+}
+
+absl::Status CantUse(const v1::JobConfig& job, absl::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("device ", job.device(), " can't be used: ", why));
+}
+
 absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
                                const DeviceChoice& choice) {
   const auto index = static_cast<size_t>(choice.index);
   const size_t needed = DevicesOf(job);
   const auto client = PjrtClient::OfProcess(choice.plugin, index + needed);
+  constexpr absl::string_view kElsewhere = "; every strategy also runs on cpu";
   if (!client.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "device ", job.device(), " can't be used: ", client.status().message(),
-        "; every strategy also runs on cpu"));
+    return CantUse(job, absl::StrCat(client.status().message(), kElsewhere));
   }
-  // Replicas that mirror each come here, with a device of their own.
-  const size_t own =
-      job.strategy() == v1::JobConfig::CENTRAL_STORAGE ? needed : 1;
   const size_t count = (*client)->device_count();
-  if (index + own > count) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "device ", job.device(), " can't be used: the plugin has ", count,
-        count == 1 ? " device" : " devices", ", and the job needs number ",
-        index + own - 1,
-        "; give fewer replicas, or choose strategy \"one_device\""));
+  const bool has_it = index < count;
+  // Replicas that mirror each come here, with a device of their own.
+  const bool has_all = job.strategy() != v1::JobConfig::CENTRAL_STORAGE ||
+                       index + needed <= count;
+  if (!has_it || !has_all) {
+    return CantUse(
+        job,
+        absl::StrCat("the plugin has ", CountText(count),
+                     needed == 1
+                         ? std::string(kElsewhere)
+                         : absl::StrCat("; ", needed,
+                                        " replicas need as many, so give "
+                                        "fewer, or choose strategy "
+                                        "\"one_device\"")));
   }
   auto network =
       CompiledNetwork::Create(job.model(), input, *client, index);
