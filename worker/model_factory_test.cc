@@ -55,52 +55,34 @@ TEST_F(ModelFactoryTest, APluginThatCantBeUsedIsRefusedWithADeviceThatCan) {
   EXPECT_THAT(RefusalOn("pjrt:/nowhere/plugin.so:0"),
               HasSubstr("every strategy also runs on cpu"));
   setenv("PARAMD_FAKE_PJRT", "major", 1);
-  EXPECT_EQ(RefusalOn(std::string(kPlugin) + "0"),
-            "device pjrt:worker/pjrt/testing/libfake_plugin.so:0 can't be used: "
-            "it has version 1.7 of PJRT's C API; this program needs 0.x; every "
-            "strategy also runs on cpu");
+  EXPECT_EQ(
+      RefusalOn(std::string(kPlugin) + "0"),
+      "device pjrt:worker/pjrt/testing/libfake_plugin.so:0 can't be used: "
+      "it has version 1.7 of PJRT's C API; this program needs 0.x; every "
+      "strategy also runs on cpu");
 }
 
 TEST_F(ModelFactoryTest, ADeviceThatThePluginDoesNotHaveIsRefused) {
-  EXPECT_EQ(RefusalOn(std::string(kPlugin) + "3"),
-            "device pjrt:worker/pjrt/testing/libfake_plugin.so:3 can't be used: "
-            "the plugin has 1 device: number 0; every strategy also runs on "
-            "cpu");
+  EXPECT_EQ(
+      RefusalOn(std::string(kPlugin) + "3"),
+      "device pjrt:worker/pjrt/testing/libfake_plugin.so:3 can't be used: "
+      "the plugin has 1 device: number 0; every strategy also runs on "
+      "cpu");
 }
 
 TEST_F(ModelFactoryTest, ReplicasNeedADeviceEach) {
   job_.set_strategy(v1::JobConfig::CENTRAL_STORAGE);
   job_.set_replicas(2);
-  EXPECT_EQ(RefusalOn(std::string(kPlugin) + "0"),
-            "device pjrt:worker/pjrt/testing/libfake_plugin.so:0 can't be used: "
-            "the plugin has 1 device: number 0; 2 replicas need as many, so give "
-            "fewer, or choose strategy \"one_device\"");
+  EXPECT_EQ(
+      RefusalOn(std::string(kPlugin) + "0"),
+      "device pjrt:worker/pjrt/testing/libfake_plugin.so:0 can't be used: "
+      "the plugin has 1 device: number 0; 2 replicas need as many, so give "
+      "fewer, or choose strategy \"one_device\"");
   // The processor's has as many as one asks for.
   setenv("PARAMD_FAKE_PJRT", "cpu", 1);
   const auto model = MakeOn(std::string(kPlugin) + "0");
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->CloneForReplica(1)->device(), "pjrt fake kind");
-}
-
-TEST_F(ModelFactoryTest, ALayerThatAPluginCantComputeIsRefusedByName) {
-  job_.mutable_model()->mutable_layers(0)->mutable_embedding()->set_width(2);
-  job_.mutable_model()->mutable_layers(0)->mutable_embedding()->set_sparse(
-      true);
-  job_.mutable_model()->add_layers()->mutable_dense()->set_units(4);
-  job_.mutable_model()->mutable_layers(1)->mutable_flatten();
-  job_.set_device(std::string(kPlugin) + "0");
-  const InputSpec tokens{{{.name = "tokens",
-                           .dtype = DType::kInt32,
-                           .dims = {3},
-                           .classes = 7},
-                          {.name = "label",
-                           .dtype = DType::kInt32,
-                           .dims = {},
-                           .classes = 4}}};
-  EXPECT_EQ(BuiltInModels()(job_, tokens).status(),
-            absl::InvalidArgumentError(
-                "the layer 'embedding_1' can't be computed by a PJRT plugin; "
-                "device cpu and cuda:0 can"));
 }
 
 }  // namespace

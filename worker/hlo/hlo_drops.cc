@@ -72,7 +72,8 @@ HloValue DropFactors(HloValue key, HloValue offsets, double rate,
   const auto limit = static_cast<uint64_t>(rate * 4294967296.0);
   const HloType factors = {HloElement::kF32, drawn.dims()};
   return Select(Compare("LT", drawn, FilledLike(drawn, limit)),
-                Filled(graph, factors, 0), Filled(graph, factors, 1 / (1 - rate)));
+                Filled(graph, factors, 0),
+                Filled(graph, factors, 1 / (1 - rate)));
 }
 
 }  // namespace paramd::hlo

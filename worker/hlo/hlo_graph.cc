@@ -112,14 +112,14 @@ std::vector<HloValue> HloGraph::Gradients(HloValue output, HloValue gradient,
     for (size_t i = 0; i < parts.size(); ++i) {
       const int operand = operands[i].id;
       if (!parts[i].exists() || !wanted[operand]) continue;
-      by[operand] = by[operand].exists() ? hlo::Add(by[operand], parts[i])
-                                         : parts[i];
+      by[operand] =
+          by[operand].exists() ? hlo::Add(by[operand], parts[i]) : parts[i];
     }
   }
   std::vector<HloValue> gradients;
   for (const HloValue input : inputs) {
-    const bool reached = input.id < static_cast<int>(by.size()) &&
-                         by[input.id].exists();
+    const bool reached =
+        input.id < static_cast<int>(by.size()) && by[input.id].exists();
     gradients.push_back(reached ? by[input.id] : hlo::FilledLike(input, 0));
   }
   return gradients;
@@ -180,9 +180,8 @@ std::string HloGraph::Text(absl::Span<const HloValue> results) const {
     AppendType(out, value.type());
   };
   const std::string given = absl::StrJoin(results, ", ", types);
-  std::string text =
-      absl::StrCat("module @paramd {\n  func.func public @main(", parameters,
-                   ") -> (", given, ") {\n");
+  std::string text = absl::StrCat("module @paramd {\n  func.func public @main(",
+                                  parameters, ") -> (", given, ") {\n");
   for (size_t id = 0; id < nodes_.size(); ++id) {
     const Node& node = nodes_[id];
     if (!needed[id] || node.parameter >= 0 || node.same_as >= 0) continue;

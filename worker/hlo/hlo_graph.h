@@ -39,21 +39,22 @@ struct HloValue {
 // A program as StableHLO has it (openxla.org/stablehlo/spec): parameters, and
 // operations on values that were there before. An operation may bring the rule
 // of its derivative, and Gradients adds those that a result needs, in reverse
-// mode (Griewank and Walther, "Evaluating Derivatives", chapter 3). The functions
-// in hlo_ops.h are what operations are written with.
+// mode (Griewank and Walther, "Evaluating Derivatives", chapter 3). The
+// functions in hlo_ops.h are what operations are written with.
 //
 // Not thread-safe.
 class HloGraph {
  public:
-  // By each operand, in order, from the gradient by the value; one that does not
-  // exist: the value does not depend on that operand, so far as is wanted.
+  // By each operand, in order, from the gradient by the value; one that does
+  // not exist: the value does not depend on that operand, so far as is wanted.
   using Vjp = std::function<std::vector<HloValue>(HloValue gradient)>;
 
   struct Operation {
     std::string name;  // "add"
     std::vector<HloValue> operands;
     HloType type;
-    // "dimensions = array<i64: 0>", and what stands between ( and ) behind them.
+    // "dimensions = array<i64: 0>", and what stands between ( and ) behind
+    // them.
     std::string attributes = {};
     std::string regions = {};
   };
@@ -66,8 +67,8 @@ class HloGraph {
   HloValue Parameter(HloType type);
   // `vjp` null: nothing is passed on to the operands.
   HloValue Add(Operation operation, Vjp vjp = nullptr);
-  // The same value, whose gradient goes to these operands by this rule, whatever
-  // it was computed from.
+  // The same value, whose gradient goes to these operands by this rule,
+  // whatever it was computed from.
   HloValue WithVjp(HloValue value, std::vector<HloValue> operands, Vjp vjp);
 
   // By each of `inputs` the derivative of what has `gradient` as its derivative

@@ -15,8 +15,8 @@
 namespace paramd::hlo {
 namespace {
 
-// A product of float32 is one of float32, also where a device would rather round
-// its operands to bfloat16.
+// A product of float32 is one of float32, also where a device would rather
+// round its operands to bfloat16.
 constexpr char kPrecision[] =
     "precision_config = [#stablehlo<precision HIGHEST>, "
     "#stablehlo<precision HIGHEST>]";
@@ -53,9 +53,8 @@ HloValue Binary(const std::string& name, HloValue a, HloValue b,
 }
 
 HloValue Negate(HloValue a) {
-  return Unary("negate", a, [](HloValue g) {
-    return std::vector<HloValue>{Negate(g)};
-  });
+  return Unary("negate", a,
+               [](HloValue g) { return std::vector<HloValue>{Negate(g)}; });
 }
 
 std::vector<int64_t> Numbers(int64_t begin, int64_t end) {
@@ -121,7 +120,8 @@ HloValue ScatterRows(HloValue places, HloValue rows, const HloType& table) {
            "indices_are_sorted = false, unique_indices = false, "
            "scatter_dimension_numbers = #stablehlo.scatter<"
            "update_window_dims = [",
-           rank, "], inserted_window_dims = [0], "
+           rank,
+           "], inserted_window_dims = [0], "
            "scatter_dims_to_operand_dims = [0], index_vector_dim = ",
            rank, ">"),
        .regions = ScalarRegion("add")});
@@ -179,8 +179,7 @@ HloValue Multiply(HloValue a, HloValue b) {
 HloValue Divide(HloValue a, HloValue b) {
   return Binary("divide", a, b, [=](HloValue g) {
     const HloValue by_a = Divide(g, b);
-    return std::vector<HloValue>{by_a,
-                                 Negate(Multiply(by_a, Divide(a, b)))};
+    return std::vector<HloValue>{by_a, Negate(Multiply(by_a, Divide(a, b)))};
   });
 }
 
@@ -195,9 +194,8 @@ HloValue Exp(HloValue a) {
 }
 
 HloValue Log(HloValue a) {
-  return Unary("log", a, [=](HloValue g) {
-    return std::vector<HloValue>{Divide(g, a)};
-  });
+  return Unary("log", a,
+               [=](HloValue g) { return std::vector<HloValue>{Divide(g, a)}; });
 }
 
 HloValue Rsqrt(HloValue a) {
@@ -237,8 +235,7 @@ HloValue Gelu(HloValue a) {
   return a.graph->WithVjp(Multiply(a, share), {a}, [=](HloValue g) {
     const double height = 1 / std::sqrt(2 * std::acos(-1.0));
     const HloValue density = Scale(Exp(Scale(Multiply(a, a), -0.5)), height);
-    return std::vector<HloValue>{
-        Multiply(g, Add(share, Multiply(a, density)))};
+    return std::vector<HloValue>{Multiply(g, Add(share, Multiply(a, density)))};
   });
 }
 
@@ -283,15 +280,15 @@ HloValue Broadcast(HloValue a, const Dims& dims,
       {.name = "broadcast_in_dim",
        .operands = {a},
        .type = {a.type().element, dims},
-       .attributes = absl::StrCat("broadcast_dimensions = ",
-                                  ArrayText(places))},
+       .attributes =
+           absl::StrCat("broadcast_dimensions = ", ArrayText(places))},
       [=](HloValue g) { return std::vector<HloValue>{Sum(g, along)}; });
 }
 
 HloValue BroadcastLast(HloValue a, const Dims& dims) {
   const auto rank = static_cast<int64_t>(dims.size());
-  return Broadcast(
-      a, dims, Numbers(rank - static_cast<int64_t>(a.dims().size()), rank));
+  return Broadcast(a, dims,
+                   Numbers(rank - static_cast<int64_t>(a.dims().size()), rank));
 }
 
 HloValue BroadcastFirst(HloValue a, const Dims& dims) {
@@ -301,12 +298,9 @@ HloValue BroadcastFirst(HloValue a, const Dims& dims) {
 HloValue Reshape(HloValue a, const Dims& dims) {
   if (a.dims() == dims) return a;
   CHECK(SizeOf(a.dims()) == SizeOf(dims), "a reshape keeps all values");
-  return a.graph->Add({.name = "reshape",
-                       .operands = {a},
-                       .type = {a.type().element, dims}},
-                      [=](HloValue g) {
-                        return std::vector<HloValue>{Reshape(g, a.dims())};
-                      });
+  return a.graph->Add(
+      {.name = "reshape", .operands = {a}, .type = {a.type().element, dims}},
+      [=](HloValue g) { return std::vector<HloValue>{Reshape(g, a.dims())}; });
 }
 
 HloValue Transpose(HloValue a, absl::Span<const int64_t> order) {
@@ -386,8 +380,7 @@ HloValue Pad(HloValue a, double value, absl::Span<const Padding> padding) {
        .type = type,
        .attributes = absl::StrCat("edge_padding_low = ", ArrayText(before),
                                   ", edge_padding_high = ", ArrayText(behind),
-                                  ", interior_padding = ",
-                                  ArrayText(between))},
+                                  ", interior_padding = ", ArrayText(between))},
       [=](HloValue g) {
         HloValue inside = g;
         for (size_t d = 0; d < before.size(); ++d) {
@@ -419,7 +412,8 @@ HloValue Softmax(HloValue a) {
 }
 
 HloValue SwapLast(HloValue a) {
-  std::vector<int64_t> order = Numbers(0, static_cast<int64_t>(a.dims().size()));
+  std::vector<int64_t> order =
+      Numbers(0, static_cast<int64_t>(a.dims().size()));
   std::swap(order[order.size() - 1], order[order.size() - 2]);
   return Transpose(a, order);
 }

@@ -10,8 +10,8 @@
 #include "worker/hlo/hlo_graph.h"
 
 // The operations that layers are written with. Each knows its derivative, but
-// where it says that it has none. REQUIRES, of all: operands are of one program,
-// and of equal types where nothing else is said.
+// where it says that it has none. REQUIRES, of all: operands are of one
+// program, and of equal types where nothing else is said.
 namespace paramd::hlo {
 
 // The same number everywhere, a number for each place, and the place along a
@@ -43,8 +43,8 @@ HloValue Convert(HloValue a, HloElement to);  // Without a derivative.
 // An operation on integers: "xor", "shift_right_logical".
 HloValue OfBits(const std::string& name, HloValue a, HloValue b);
 
-// Dimension i of `a` is dimension `places[i]` of the result, ascending; along the
-// others all is the same.
+// Dimension i of `a` is dimension `places[i]` of the result, ascending; along
+// the others all is the same.
 HloValue Broadcast(HloValue a, const Dims& dims,
                    absl::Span<const int64_t> places);
 // A row for each row: dimensions of `a` are the last ones of the result, or the
@@ -84,9 +84,9 @@ HloValue Affine(HloValue a, HloValue matrix, HloValue row);
 // derivative is the table's alone.
 HloValue Gather(HloValue table, HloValue places);
 
-// [examples, width], 0 by the probability `rate`, else 1 / (1 - rate): numbers as
-// Drops (worker/device/shapes.h) has them, of this key (u64, a scalar) and these
-// offsets (u64, one per example).
+// [examples, width], 0 by the probability `rate`, else 1 / (1 - rate): numbers
+// as Drops (worker/device/shapes.h) has them, of this key (u64, a scalar) and
+// these offsets (u64, one per example).
 HloValue DropFactors(HloValue key, HloValue offsets, double rate,
                      uint64_t width);
 

@@ -63,23 +63,22 @@ std::string Two(const int64_t* numbers) {
 
 HloGraph::Operation Write(const Written& written, HloValue input,
                           HloValue kernel, const HloType& type) {
-  return {.name = "convolution",
-          .operands = {input, kernel},
-          .type = type,
-          .attributes = absl::StrCat(
-              "dimension_numbers = #stablehlo.conv<", written.dims,
-              ">, window_strides = ", Two(written.stride),
-              ", padding = dense<[[", written.low[0], ", ", written.high[0],
-              "], [", written.low[1], ", ", written.high[1],
-              "]]> : tensor<2x2xi64>, lhs_dilation = ",
-              Two(written.spread_input),
-              ", rhs_dilation = ", Two(written.spread_kernel),
-              ", window_reversal = array<i1: false, false>, "
-              "feature_group_count = ",
-              written.groups, " : i64, batch_group_count = ",
-              written.batch_groups,
-              " : i64, precision_config = [#stablehlo<precision HIGHEST>, "
-              "#stablehlo<precision HIGHEST>]")};
+  return {
+      .name = "convolution",
+      .operands = {input, kernel},
+      .type = type,
+      .attributes = absl::StrCat(
+          "dimension_numbers = #stablehlo.conv<", written.dims,
+          ">, window_strides = ", Two(written.stride), ", padding = dense<[[",
+          written.low[0], ", ", written.high[0], "], [", written.low[1], ", ",
+          written.high[1],
+          "]]> : tensor<2x2xi64>, lhs_dilation = ", Two(written.spread_input),
+          ", rhs_dilation = ", Two(written.spread_kernel),
+          ", window_reversal = array<i1: false, false>, "
+          "feature_group_count = ",
+          written.groups, " : i64, batch_group_count = ", written.batch_groups,
+          " : i64, precision_config = [#stablehlo<precision HIGHEST>, "
+          "#stablehlo<precision HIGHEST>]")};
 }
 
 // The kernel with inputs and outputs of each group exchanged, for what goes
@@ -137,8 +136,7 @@ std::vector<Padding> Around(const Window& window) {
   const Side columns = Columns(window);
   const auto of = [](const Side& side) {
     return Padding{static_cast<uint64_t>(side.low),
-                   static_cast<uint64_t>(std::max<int64_t>(side.high(), 0)),
-                   0};
+                   static_cast<uint64_t>(std::max<int64_t>(side.high(), 0)), 0};
   };
   return {{}, of(rows), of(columns), {}};
 }
@@ -187,12 +185,12 @@ constexpr char kNotSmaller[] =
 // Puts each part of `g` where its window has its largest value, the first one.
 HloValue Scatter(const Window& window, HloValue padded, HloValue g) {
   const HloValue zero = Filled(g.graph, {HloElement::kF32, {}}, 0);
-  return g.graph->Add({.name = "select_and_scatter",
-                       .operands = {padded, g, zero},
-                       .type = padded.type(),
-                       .attributes = WindowText(window, /*slides=*/true),
-                       .regions = absl::StrCat(kNotSmaller,
-                                               ScalarRegion("add"))});
+  return g.graph->Add(
+      {.name = "select_and_scatter",
+       .operands = {padded, g, zero},
+       .type = padded.type(),
+       .attributes = WindowText(window, /*slides=*/true),
+       .regions = absl::StrCat(kNotSmaller, ScalarRegion("add"))});
 }
 
 // Adds each part of `g` to all places of its window.
@@ -202,12 +200,11 @@ HloValue Spread(const Window& window, HloValue padded, HloValue g) {
     return Padding{edge, size - static_cast<uint64_t>(side.spread()),
                    static_cast<uint64_t>(side.stride - 1)};
   };
-  const HloValue spread =
-      Pad(g, 0,
-          {{},
-           of(Rows(window), padded.dims()[1]),
-           of(Columns(window), padded.dims()[2]),
-           {}});
+  const HloValue spread = Pad(g, 0,
+                              {{},
+                               of(Rows(window), padded.dims()[1]),
+                               of(Columns(window), padded.dims()[2]),
+                               {}});
   return ReduceWindow(window, "add", 0, spread, padded.dims(),
                       /*slides=*/false, nullptr);
 }
@@ -268,8 +265,7 @@ HloValue AveragePool(const Window& window, HloValue input) {
         return std::vector<HloValue>{Spread(window, padded, g), HloValue()};
       });
   const HloValue counts = Constants(
-      input.graph,
-      {HloElement::kF32, {window.out_height, window.out_width}},
+      input.graph, {HloElement::kF32, {window.out_height, window.out_width}},
       Counts(window));
   return Divide(sums, Broadcast(counts, dims, {1, 2}));
 }

@@ -4,8 +4,8 @@
 #include "worker/device/shapes.h"
 #include "worker/hlo/hlo_graph.h"
 
-// What slides over images [batch, height, width, channels], as the primitives of
-// worker/device do.
+// What slides over images [batch, height, width, channels], as the primitives
+// of worker/device do.
 namespace paramd::hlo {
 
 // `kernel`: [height, width, channels of a group, outputs].

@@ -13,14 +13,22 @@
 namespace paramd {
 namespace {
 
-// Batches have a few sizes: the job's, evaluation's, and the last ones of both.
+// Batches have a few sizes: the job's, evaluation's, and the last ones of both;
+// and rows a few powers of two.
 constexpr size_t kMostPrograms = 16;
+
+// Rows that a program takes where these are handed in.
+uint64_t RowsFor(RowNumbers rows) {
+  if (rows.empty()) return 0;
+  uint64_t padded = 64;
+  while (padded < rows[0].size()) padded *= 2;
+  return padded;
+}
 
 }  // namespace
 
 struct CompiledNetwork::Program {
-  uint64_t examples = 0;
-  bool training = false;
+  ProgramShape shape;
   NetworkProgram written;
   std::unique_ptr<PjrtProgram> compiled;
 };
@@ -32,19 +40,17 @@ class CompiledNetwork::Programs {
   Programs(std::shared_ptr<PjrtClient> client, size_t device)
       : client_(std::move(client)), device_(device) {}
 
-  absl::StatusOr<std::shared_ptr<const Program>> Get(const NetworkPlan& plan,
-                                                     uint64_t examples,
-                                                     bool training) {
+  absl::StatusOr<std::shared_ptr<const Program>> Get(
+      const NetworkPlan& plan, const ProgramShape& shape) {
     const MutexLock lock(&mutex_);
     for (auto it = programs_.begin(); it != programs_.end(); ++it) {
-      if ((*it)->examples != examples || (*it)->training != training) continue;
+      if (!((*it)->shape == shape)) continue;
       programs_.splice(programs_.begin(), programs_, it);
       return programs_.front();
     }
     auto program = std::make_shared<Program>();
-    program->examples = examples;
-    program->training = training;
-    ASSIGN_OR_RETURN(program->written, WriteProgram(plan, examples, training));
+    program->shape = shape;
+    ASSIGN_OR_RETURN(program->written, WriteProgram(plan, shape));
     ASSIGN_OR_RETURN(program->compiled,
                      client_->Compile(program->written.text, device_,
                                       program->written.results.size()));
@@ -74,9 +80,9 @@ absl::StatusOr<std::unique_ptr<CompiledNetwork>> CompiledNetwork::Create(
     std::shared_ptr<PjrtClient> client, size_t device) {
   ASSIGN_OR_RETURN(std::unique_ptr<Network> network,
                    Network::Create(config, input));
-  RETURN_IF_ERROR(WriteProgram(network->plan(), /*examples=*/1,
-                               /*training=*/true)
-                      .status());
+  RETURN_IF_ERROR(
+      WriteProgram(network->plan(), {.examples = 1, .training = true})
+          .status());
   auto programs = std::make_shared<Programs>(std::move(client), device);
   return std::unique_ptr<CompiledNetwork>(
       new CompiledNetwork(std::move(network), std::move(programs)));
@@ -101,19 +107,55 @@ std::unique_ptr<TrainedModel> CompiledNetwork::CloneForReplica(
 
 std::string CompiledNetwork::device() const { return programs_->DeviceName(); }
 
+const float* CompiledNetwork::Padded(size_t variable,
+                                     absl::Span<const float> values,
+                                     const HloType& type) {
+  const uint64_t size = SizeOf(type.dims);
+  if (values.size() == size) return values.data();
+  CHECK(network_->variables()[variable].sparse() && values.size() < size,
+        "weights have the size of their variable, or of the rows");
+  std::vector<float>& padded = padded_[variable];
+  padded.resize(size);
+  std::copy(values.begin(), values.end(), padded.begin());
+  std::fill(padded.begin() + static_cast<int64_t>(values.size()), padded.end(),
+            0.0f);
+  return padded.data();
+}
+
 void CompiledNetwork::SetInputs(const Program& program, WeightSpans weights,
-                                const Batch& batch) {
+                                const Batch& batch, RowNumbers rows) {
   const std::vector<HloType>& types = program.written.parameters;
   CHECK(weights.size() == variables().size(),
         "there is one span of weights per variable");
+  padded_.resize(2 * weights.size());
   inputs_.clear();
   for (size_t v = 0; v < weights.size(); ++v) {
-    CHECK(weights[v].size() == SizeOf(types[v].dims),
-          "weights have the size of their variable");
-    inputs_.push_back({weights[v].data(), types[v]});
+    inputs_.push_back({Padded(v, weights[v], types[v]), types[v]});
   }
-  const Column& input = *batch.Find(network_->plan().input.name);
-  inputs_.push_back({input.tensor().data, types[weights.size()]});
+  inputs_.push_back(
+      {network_->InputOf(batch, rows).data, types[weights.size()]});
+}
+
+void CompiledNetwork::SetResults(const Program& program,
+                                 GradientSpans gradients) {
+  const std::vector<HloType>& types = program.written.results;
+  const size_t variables = gradients.size();
+  outputs_.resize(SizeOf(types[0].dims));
+  results_ = {{outputs_.data(), types[0]}};
+  for (size_t i = 1; i < types.size(); ++i) {
+    const size_t variable = variables - i;
+    const uint64_t size = SizeOf(types[i].dims);
+    float* data = gradients[variable].data();
+    if (gradients[variable].size() != size) {
+      CHECK(network_->variables()[variable].sparse() &&
+                gradients[variable].size() < size,
+            "a gradient has the size of its variable, or of the rows");
+      std::vector<float>& padded = padded_[variables + variable];
+      padded.resize(size);
+      data = padded.data();
+    }
+    results_.push_back({data, types[i]});
+  }
 }
 
 void CompiledNetwork::AddStepInputs(const Program& program, const Batch& batch,
@@ -163,61 +205,62 @@ absl::StatusOr<Metrics> CompiledNetwork::Step(WeightSpans weights,
   }
   ASSIGN_OR_RETURN(
       const std::shared_ptr<const Program> program,
-      programs_->Get(network_->plan(), batch.size(), /*training=*/true));
-  SetInputs(*program, weights, batch);
+      programs_->Get(network_->plan(), {.examples = batch.size(),
+                                        .rows = RowsFor(options.rows),
+                                        .training = true}));
+  SetInputs(*program, weights, batch, options.rows);
   AddStepInputs(*program, batch, options);
-  const std::vector<HloType>& types = program->written.results;
-  outputs_.resize(SizeOf(types[0].dims));
-  std::vector<PjrtProgram::Output> outputs = {{outputs_.data(), types[0]}};
-  for (size_t i = 1; i < types.size(); ++i) {
-    const absl::Span<float> gradient = gradients[variables - i];
-    CHECK(gradient.size() == SizeOf(types[i].dims),
-          "a gradient has the size of its variable");
-    outputs.push_back({gradient.data(), types[i]});
-  }
+  SetResults(*program, gradients);
   Metrics metrics;
-  RETURN_IF_ERROR(
-      program->compiled->Run(inputs_, outputs, [&](size_t output) {
-        if (output > 0) {
-          if (std::isfinite(metrics.loss_sum)) ready(variables - output);
-          return;
-        }
-        metrics = network_->plan().loss->Compute(
-            OutputsOf(batch),
-            batch.Find(network_->plan().label.name)->tensor(),
-            1 / options.divisor, Tensor(), /*scored=*/false);
-      }));
+  RETURN_IF_ERROR(program->compiled->Run(inputs_, results_, [&](size_t result) {
+    if (result == 0) {
+      metrics = network_->plan().loss->Compute(
+          OutputsOf(batch), batch.Find(network_->plan().label.name)->tensor(),
+          1 / options.divisor, Tensor(), /*scored=*/false);
+      return;
+    }
+    const size_t variable = variables - result;
+    const absl::Span<float> gradient = gradients[variable];
+    if (results_[result].data != gradient.data()) {
+      std::copy_n(padded_[variables + variable].begin(), gradient.size(),
+                  gradient.begin());
+    }
+    if (std::isfinite(metrics.loss_sum)) ready(variable);
+  }));
   return metrics;
 }
 
 absl::StatusOr<ConstTensor> CompiledNetwork::Use(WeightSpans weights,
-                                                 const Batch& batch) {
-  ASSIGN_OR_RETURN(
-      const std::shared_ptr<const Program> program,
-      programs_->Get(network_->plan(), batch.size(), /*training=*/false));
-  SetInputs(*program, weights, batch);
+                                                 const Batch& batch,
+                                                 RowNumbers rows) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program,
+                   programs_->Get(network_->plan(), {.examples = batch.size(),
+                                                     .rows = RowsFor(rows)}));
+  SetInputs(*program, weights, batch, rows);
   const HloType& type = program->written.results[0];
   outputs_.resize(SizeOf(type.dims));
-  RETURN_IF_ERROR(program->compiled->Run(
-      inputs_, {{outputs_.data(), type}}, [](size_t) {}));
+  RETURN_IF_ERROR(program->compiled->Run(inputs_, {{outputs_.data(), type}},
+                                         [](size_t) {}));
   return OutputsOf(batch);
 }
 
-absl::StatusOr<Metrics> CompiledNetwork::Evaluate(WeightSpans weights,
-                                                  const Batch& batch) {
+absl::StatusOr<Metrics> CompiledNetwork::EvaluateRows(WeightSpans weights,
+                                                      const Batch& batch,
+                                                      RowNumbers rows) {
   if (batch.size() == 0) return Metrics();
   RETURN_IF_ERROR(network_->CheckBatch(batch));
-  ASSIGN_OR_RETURN(const ConstTensor outputs, Use(weights, batch));
+  ASSIGN_OR_RETURN(const ConstTensor outputs, Use(weights, batch, rows));
   return network_->plan().loss->Compute(
       outputs, batch.Find(network_->plan().label.name)->tensor(), 1, Tensor(),
       /*scored=*/true);
 }
 
-absl::Status CompiledNetwork::Predict(WeightSpans weights, const Batch& batch,
-                                      Batch* out) {
+absl::Status CompiledNetwork::PredictRows(WeightSpans weights,
+                                          const Batch& batch, RowNumbers rows,
+                                          Batch* out) {
   RETURN_IF_ERROR(network_->BeginPrediction(batch, out));
   if (batch.size() == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const ConstTensor outputs, Use(weights, batch));
+  ASSIGN_OR_RETURN(const ConstTensor outputs, Use(weights, batch, rows));
   network_->plan().loss->Predict(outputs, out->columns.front().tensor());
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
-// What a PJRT plugin computes, against the processor's own device. The plugin is
-// the library that PARAMD_PJRT_PLUGIN names; without one these tests are skipped.
+// What a PJRT plugin computes, against the processor's own device. The plugin
+// is the library that PARAMD_PJRT_PLUGIN names; without one these tests are
+// skipped.
 #include "worker/model/compiled_network.h"
 
 #include <algorithm>
@@ -37,7 +38,8 @@ FeatureSpec Integers(const std::string& name, Dims dims, uint32_t below) {
           .classes = below};
 }
 
-// Numbers or integers at random. Numbers are from 0 to 1, as some labels must be.
+// Numbers or integers at random. Numbers are from 0 to 1, as some labels must
+// be.
 Batch RandomBatch(const InputSpec& spec, uint64_t size, uint64_t seed) {
   RandomStream random(seed);
   Batch batch;
@@ -78,9 +80,9 @@ struct Trained {
 
   absl::StatusOr<Metrics> Step(const Batch& batch, double divisor) {
     ready.clear();
-    return model->Step(
-        weight_views, batch, {.divisor = divisor, .seed = 11}, gradient_views,
-        [this](size_t variable) { ready.push_back(variable); });
+    return model->Step(weight_views, batch, {.divisor = divisor, .seed = 11},
+                       gradient_views,
+                       [this](size_t variable) { ready.push_back(variable); });
   }
 
   std::unique_ptr<TrainedModel> model;
@@ -128,10 +130,35 @@ std::ostream& operator<<(std::ostream& out, const Case& one) {
   return out << one.name;
 }
 
+// What a loader of job files fills in.
+void FillIn(google::protobuf::RepeatedPtrField<v1::Layer>* layers) {
+  for (v1::Layer& layer : *layers) {
+    if (layer.has_conv2d()) {
+      v1::Layer::Conv2d& conv = *layer.mutable_conv2d();
+      if (!conv.has_stride()) conv.set_stride(1);
+      if (!conv.has_groups()) conv.set_groups(1);
+      if (!conv.has_bias()) conv.set_bias(true);
+      if (!conv.has_padding()) conv.set_padding(v1::Layer::SAME);
+    }
+    if (layer.has_batch_norm()) layer.mutable_batch_norm()->set_epsilon(0.01);
+    if (layer.has_layer_norm()) layer.mutable_layer_norm()->set_epsilon(0.01);
+    if (layer.has_residual()) {
+      FillIn(layer.mutable_residual()->mutable_layers());
+      FillIn(layer.mutable_residual()->mutable_shortcut());
+    }
+    if (!layer.has_parallel()) continue;
+    for (v1::Layer::Branch& branch :
+         *layer.mutable_parallel()->mutable_branches()) {
+      FillIn(branch.mutable_layers());
+    }
+  }
+}
+
 v1::ModelConfig Parse(const std::string& text) {
   v1::ModelConfig config;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &config))
       << text;
+  FillIn(config.mutable_layers());
   return config;
 }
 
@@ -145,9 +172,9 @@ std::shared_ptr<PjrtClient> TestClient() {
   return client->ok() ? **client : nullptr;
 }
 
-#define SKIP_WITHOUT_PLUGIN()                                    \
-  if (TestClient() == nullptr) {                                 \
-    GTEST_SKIP() << "PARAMD_PJRT_PLUGIN names no PJRT plugin";   \
+#define SKIP_WITHOUT_PLUGIN()                                  \
+  if (TestClient() == nullptr) {                               \
+    GTEST_SKIP() << "PARAMD_PJRT_PLUGIN names no PJRT plugin"; \
   }
 
 std::unique_ptr<TrainedModel> Compiled(const Case& one, size_t device = 0) {
@@ -185,26 +212,27 @@ TEST_P(LayersOnPluginTest, StepsEvaluationsAndPredictionsAreTheProcessors) {
     ExpectClose(*evaluated,
                 *wanted.model->Evaluate(wanted.weight_views, batch));
     Batch predicted, wanted_prediction;
+    ASSERT_TRUE(got.model->Predict(got.weight_views, batch, &predicted).ok());
     ASSERT_TRUE(
-        got.model->Predict(got.weight_views, batch, &predicted).ok());
-    ASSERT_TRUE(wanted.model
-                    ->Predict(wanted.weight_views, batch, &wanted_prediction)
-                    .ok());
+        wanted.model->Predict(wanted.weight_views, batch, &wanted_prediction)
+            .ok());
     ExpectClose(predicted.columns[0].values<float>(),
                 wanted_prediction.columns[0].values<float>(), "prediction");
   }
 }
 
 const InputSpec kImages = LabelledImages({7, 6, 4}, 5);
-const InputSpec kTokens{{Integers("tokens", {6}, 11), Integers("label", {6}, 9)}};
+const InputSpec kTokens{
+    {Integers("tokens", {6}, 11), Integers("label", {6}, 9)}};
 const InputSpec kFields{{Numbers("fields", {4, 3}), Integers("label", {}, 3)}};
 const InputSpec kTargets{{Numbers("x", {5}), Numbers("label", {3})}};
 
 // Layers between images and five classes.
 Case OnImages(const std::string& name, const std::string& layers) {
   return {name,
-          layers + " layers { flatten {} } layers { dense { units: 5 } } "
-                   "loss: SOFTMAX_CROSS_ENTROPY",
+          layers +
+              " layers { flatten {} } layers { dense { units: 5 } } "
+              "loss: SOFTMAX_CROSS_ENTROPY",
           kImages};
 }
 
@@ -219,7 +247,8 @@ Case OnTokens(const std::string& name, const std::string& layers,
 Case OnTargets(const std::string& name, const std::string& loss) {
   return {name,
           "layers { dense { units: 4 } } layers { tanh {} } "
-          "layers { dense { units: 3 } } loss: " + loss,
+          "layers { dense { units: 3 } } loss: " +
+              loss,
           kTargets};
 }
 
@@ -232,98 +261,113 @@ Case OnFields(const std::string& name, const std::string& layers) {
 INSTANTIATE_TEST_SUITE_P(
     Elementwise, LayersOnPluginTest,
     testing::Values(
-        OnImages("Dense", "layers { flatten {} } layers { dense { units: 7 } }"),
+        OnImages("Dense",
+                 "layers { flatten {} } layers { dense { units: 7 } }"),
         OnImages("Relu", "layers { dense { units: 7 } } layers { relu {} }"),
         OnImages("Gelu", "layers { dense { units: 7 } } layers { gelu {} }"),
         OnImages("Tanh", "layers { dense { units: 7 } } layers { tanh {} }"),
         OnImages("Sigmoid",
                  "layers { dense { units: 7 } } layers { sigmoid {} }"),
-        OnImages("Reshape", "layers { reshape { dims: 21 dims: 8 } } "
-                            "layers { dense { units: 3 } }"),
-        OnImages("Shared", "layers { dense { units: 4 name: 'twice' } } "
-                           "layers { tanh {} } "
-                           "layers { dense { units: 4 name: 'twice' } }")),
+        OnImages("Reshape",
+                 "layers { reshape { dims: 21 dims: 8 } } "
+                 "layers { dense { units: 3 } }"),
+        OnImages("Shared",
+                 "layers { dense { units: 4 name: 'twice' } } "
+                 "layers { tanh {} } "
+                 "layers { dense { units: 4 name: 'twice' } }")),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
     Images, LayersOnPluginTest,
     testing::Values(
-        OnImages("Same", "layers { conv2d { filters: 6 kernel: 3 stride: 1 groups: 1 bias: true } }"),
+        OnImages("Same", "layers { conv2d { filters: 6 kernel: 3 } }"),
         OnImages("SameByTwo",
-                 "layers { conv2d { filters: 6 kernel: 3 stride: 2 groups: 1 bias: true } }"),
+                 "layers { conv2d { filters: 6 kernel: 3 stride: 2 } }"),
         OnImages("SameEven",
-                 "layers { conv2d { filters: 6 kernel: 4 stride: 3 groups: 1 bias: true } }"),
+                 "layers { conv2d { filters: 6 kernel: 4 stride: 3 } }"),
         OnImages("Valid",
-                 "layers { conv2d { filters: 6 kernel: 3 padding: VALID stride: 1 groups: 1 bias: true } }"),
-        OnImages("ValidByTwo", "layers { conv2d { filters: 6 kernel: 2 "
-                               "stride: 2 padding: VALID bias: false groups: 1 } }"),
-        OnImages("OneByThree", "layers { conv2d { filters: 6 kernel: 1 "
-                               "stride: 3 padding: VALID groups: 1 bias: true } }"),
-        OnImages("Groups", "layers { conv2d { filters: 6 kernel: 3 groups: 2 "
-                           "stride: 2 bias: true } }"),
-        OnImages("Depthwise", "layers { conv2d { filters: 8 kernel: 3 "
-                              "groups: 4 stride: 1 bias: true } }"),
+                 "layers { conv2d { filters: 6 kernel: 3 padding: VALID } }"),
+        OnImages("ValidByTwo",
+                 "layers { conv2d { filters: 6 kernel: 2 "
+                 "stride: 2 padding: VALID bias: false } }"),
+        OnImages("OneByThree",
+                 "layers { conv2d { filters: 6 kernel: 1 "
+                 "stride: 3 padding: VALID } }"),
+        OnImages("Groups",
+                 "layers { conv2d { filters: 6 kernel: 3 groups: 2 "
+                 "stride: 2 } }"),
+        OnImages("Depthwise",
+                 "layers { conv2d { filters: 8 kernel: 3 "
+                 "groups: 4 } }"),
         OnImages("TwoConvolutions",
-                 "layers { conv2d { filters: 3 kernel: 3 stride: 2 groups: 1 bias: true } } "
+                 "layers { conv2d { filters: 3 kernel: 3 stride: 2 } } "
                  "layers { relu {} } "
-                 "layers { conv2d { filters: 4 kernel: 2 stride: 1 groups: 1 bias: true } }"),
-        OnImages("MaxPool", "layers { conv2d { filters: 3 kernel: 1 stride: 1 groups: 1 bias: true } } "
-                            "layers { max_pool { size: 2 } }"),
-        OnImages("MaxPoolOfTies", "layers { conv2d { filters: 3 kernel: 3 stride: 1 groups: 1 bias: true } } "
-                                  "layers { relu {} } layers { max_pool "
-                                  "{ size: 3 stride: 2 padding: SAME } }"),
+                 "layers { conv2d { filters: 4 kernel: 2 } }"),
+        OnImages("MaxPool",
+                 "layers { conv2d { filters: 3 kernel: 1 } } "
+                 "layers { max_pool { size: 2 } }"),
+        OnImages("MaxPoolOfTies",
+                 "layers { conv2d { filters: 3 kernel: 3 } } "
+                 "layers { relu {} } layers { max_pool "
+                 "{ size: 3 stride: 2 padding: SAME } }"),
         OnImages("AveragePool",
-                 "layers { conv2d { filters: 3 kernel: 1 stride: 1 groups: 1 bias: true } } layers { "
+                 "layers { conv2d { filters: 3 kernel: 1 } } layers { "
                  "average_pool { size: 3 stride: 2 padding: SAME } }"),
         OnImages("AveragePoolInside",
-                 "layers { conv2d { filters: 3 kernel: 1 stride: 1 groups: 1 bias: true } } layers { "
+                 "layers { conv2d { filters: 3 kernel: 1 } } layers { "
                  "average_pool { size: 2 stride: 3 padding: VALID } }"),
-        OnImages("GlobalMaxPool",
-                 "layers { conv2d { filters: 3 kernel: 3 stride: 1 groups: 1 bias: true } } layers { relu {} } "
-                 "layers { global_max_pool {} }"),
+        OnImages(
+            "GlobalMaxPool",
+            "layers { conv2d { filters: 3 kernel: 3 } } layers { relu {} } "
+            "layers { global_max_pool {} }"),
         OnImages("GlobalAveragePool",
-                 "layers { conv2d { filters: 3 kernel: 1 stride: 1 groups: 1 bias: true } } "
+                 "layers { conv2d { filters: 3 kernel: 1 } } "
                  "layers { global_average_pool {} }"),
-        OnImages("GlobalSumPool", "layers { conv2d { filters: 3 kernel: 1 stride: 1 groups: 1 bias: true } } "
-                                  "layers { global_sum_pool {} }")),
+        OnImages("GlobalSumPool",
+                 "layers { conv2d { filters: 3 kernel: 1 } } "
+                 "layers { global_sum_pool {} }")),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
     Norms, LayersOnPluginTest,
     testing::Values(
-        OnImages("BatchNorm", "layers { conv2d { filters: 3 kernel: 1 stride: 1 groups: 1 bias: true } } "
-                              "layers { batch_norm { momentum: 0.9 epsilon: 0.001 } } "
-                              "layers { relu {} }"),
+        OnImages("BatchNorm",
+                 "layers { conv2d { filters: 3 kernel: 1 } } "
+                 "layers { batch_norm { momentum: 0.9 } } "
+                 "layers { relu {} }"),
         OnImages("BatchNormTwice",
-                 "layers { batch_norm { name: 'n' epsilon: 0.01 } } layers { tanh {} } "
-                 "layers { batch_norm { name: 'n' epsilon: 0.01 } }"),
+                 "layers { batch_norm { name: 'n' } } layers { tanh {} } "
+                 "layers { batch_norm { name: 'n' } }"),
         OnImages("LayerNorm",
-                 "layers { dense { units: 6 } } layers { layer_norm { epsilon: 0.001 } }"),
-        OnImages("Dropout", "layers { dense { units: 5 } } "
-                            "layers { flatten {} } layers { dense { units: 9 } "
-                            "} layers { dropout { rate: 0.4 } }"),
-        OnImages("DropoutTwice", "layers { dropout { rate: 0.1 } } "
-                                 "layers { dropout { rate: 0.5 } }")),
+                 "layers { dense { units: 6 } } layers { layer_norm {} }"),
+        OnImages("Dropout",
+                 "layers { dense { units: 5 } } "
+                 "layers { flatten {} } layers { dense { units: 9 } "
+                 "} layers { dropout { rate: 0.4 } }"),
+        OnImages("DropoutTwice",
+                 "layers { dropout { rate: 0.1 } } "
+                 "layers { dropout { rate: 0.5 } }")),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
     Holders, LayersOnPluginTest,
     testing::Values(
-        OnImages("Residual", "layers { residual { layers { dense { units: 4 } } "
-                             "layers { relu {} } } }"),
+        OnImages("Residual",
+                 "layers { residual { layers { dense { units: 4 } } "
+                 "layers { relu {} } } }"),
         OnImages("ResidualWithShortcut",
                  "layers { residual { drop_rate: 0.5 "
-                 "layers { conv2d { filters: 6 kernel: 3 stride: 2 groups: 1 bias: true } } "
-                 "layers { batch_norm { epsilon: 0.001 } } "
-                 "shortcut { conv2d { filters: 6 kernel: 1 stride: 2 groups: 1 bias: true } } } }"),
+                 "layers { conv2d { filters: 6 kernel: 3 stride: 2 } } "
+                 "layers { batch_norm {} } "
+                 "shortcut { conv2d { filters: 6 kernel: 1 stride: 2 } } } }"),
         OnImages("ParallelSum",
                  "layers { parallel { merge: SUM "
                  "branches { layers { dense { units: 4 } } } "
-                 "branches { layers { batch_norm { epsilon: 0.001 } } } branches {} } }"),
+                 "branches { layers { batch_norm {} } } branches {} } }"),
         OnImages("ParallelConcatenated",
                  "layers { parallel { branches { layers { dense { units: 3 } } "
                  "layers { relu {} } } branches { layers { "
-                 "conv2d { filters: 2 kernel: 2 stride: 2 groups: 1 bias: true } } } } }")),
+                 "conv2d { filters: 2 kernel: 2 stride: 2 } } } } }")),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
@@ -336,11 +380,11 @@ INSTANTIATE_TEST_SUITE_P(
                  "layers { attention { heads: 4 causal: true } }"),
         OnTokens("Transformer",
                  "layers { positional_embedding {} } layers { residual { "
-                 "layers { layer_norm { epsilon: 0.001 } } layers { attention { heads: 2 "
+                 "layers { layer_norm {} } layers { attention { heads: 2 "
                  "causal: true } } layers { dropout { rate: 0.2 } } } } "
-                 "layers { residual { layers { layer_norm { epsilon: 0.001 } } layers { dense "
+                 "layers { residual { layers { layer_norm {} } layers { dense "
                  "{ units: 16 } } layers { gelu {} } layers { dense { units: 8 "
-                 "} } } } layers { layer_norm { epsilon: 0.001 } }"),
+                 "} } } } layers { layer_norm {} }"),
         OnTokens("IgnoredLabels", "",
                  "loss: SOFTMAX_CROSS_ENTROPY ignore_label: 4 "
                  "label_smoothing: 0.1 metrics: PERPLEXITY metrics: TOP_K "
@@ -350,19 +394,23 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Recommenders, LayersOnPluginTest,
     testing::Values(
-        OnFields("DotInteraction", "layers { dense { units: 5 } } "
-                                   "layers { dot_interaction {} }"),
-        OnFields("FactorizationMachine", "layers { dense { units: 5 } } "
-                                         "layers { factorization_machine {} }"),
-        OnFields("Cross", "layers { flatten {} } layers { cross { layers: 3 } "
-                          "}")),
+        OnFields("DotInteraction",
+                 "layers { dense { units: 5 } } "
+                 "layers { dot_interaction {} }"),
+        OnFields("FactorizationMachine",
+                 "layers { dense { units: 5 } } "
+                 "layers { factorization_machine {} }"),
+        OnFields("Cross",
+                 "layers { flatten {} } layers { cross { layers: 3 } "
+                 "}")),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
     Losses, LayersOnPluginTest,
     testing::Values(
-        OnTargets("Binary", "BINARY_CROSS_ENTROPY metrics: AUC "
-                            "metrics: ACCURACY"),
+        OnTargets("Binary",
+                  "BINARY_CROSS_ENTROPY metrics: AUC "
+                  "metrics: ACCURACY"),
         OnTargets("MeanSquaredError", "MEAN_SQUARED_ERROR metrics: MSE"),
         OnTargets("Divergence", "KL_DIVERGENCE"),
         Case{"ClassWeights",
@@ -372,8 +420,76 @@ INSTANTIATE_TEST_SUITE_P(
              kFields}),
     [](const auto& info) { return info.param.name; });
 
-const Case kDense = OnImages(
-    "Dense", "layers { flatten {} } layers { dense { units: 7 } } "
+// Rows, ascending, with what the batch reads among them.
+std::vector<uint64_t> RowsOf(const TrainedModel& model, const Batch& batch) {
+  std::vector<std::vector<uint64_t>> found(1);
+  EXPECT_TRUE(model.FindRows(batch, absl::MakeSpan(found)).ok());
+  std::vector<uint64_t>& rows = found.front();
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  return rows;
+}
+
+// Steps of a model whose first variable is a sparse one of width 4.
+void ExpectRowsOfTheProcessor(const Case& one, const Batch& batch) {
+  Trained got(Compiled(one));
+  Trained wanted(OnProcessor(one));
+  const std::vector<uint64_t> rows = RowsOf(*got.model, batch);
+  ASSERT_EQ(rows, RowsOf(*wanted.model, batch));
+  const std::vector<absl::Span<const uint64_t>> numbers = {rows};
+  const size_t size = 4 * rows.size();
+  for (Trained* trained : {&got, &wanted}) {
+    trained->weight_views[0] = trained->weight_views[0].first(size);
+    trained->gradient_views[0] = trained->gradient_views[0].first(size);
+    const auto metrics = trained->model->Step(
+        trained->weight_views, batch, {.divisor = 2, .rows = numbers},
+        trained->gradient_views, [](size_t) {});
+    ASSERT_TRUE(metrics.ok()) << metrics.status();
+  }
+  for (size_t v = 0; v < got.gradients.size(); ++v) {
+    ExpectClose(got.gradient_views[v], wanted.gradient_views[v],
+                got.model->variables()[v].name());
+  }
+  const auto evaluated =
+      got.model->EvaluateRows(got.weight_views, batch, numbers);
+  ASSERT_TRUE(evaluated.ok()) << evaluated.status();
+  ExpectClose(*evaluated,
+              *wanted.model->EvaluateRows(wanted.weight_views, batch, numbers));
+}
+
+TEST(CompiledNetworkTest, RowsOfASparseVariableAreTheProcessors) {
+  SKIP_WITHOUT_PLUGIN();
+  const Case one = {"Rows",
+                    "layers { embedding { width: 4 sparse: true } } "
+                    "layers { flatten {} } layers { dense { units: 3 } } "
+                    "loss: SOFTMAX_CROSS_ENTROPY",
+                    {{Integers("words", {5}, 1000), Integers("label", {}, 3)}}};
+  // Fewer rows than the smallest program takes, and more.
+  for (const uint64_t size : {4, 40}) {
+    ExpectRowsOfTheProcessor(one, RandomBatch(one.input, size, size));
+  }
+}
+
+TEST(CompiledNetworkTest, RowsOfAKeyedVariableAreTheProcessors) {
+  SKIP_WITHOUT_PLUGIN();
+  const Case one = {
+      "Keys",
+      "layers { embedding { width: 4 sparse: true capacity: 100 } } "
+      "layers { flatten {} } layers { dense { units: 3 } } "
+      "loss: SOFTMAX_CROSS_ENTROPY",
+      {{FeatureSpec{.name = "keys", .dtype = DType::kInt64, .dims = {5}},
+        Integers("label", {}, 3)}}};
+  Batch batch;
+  batch.Reset(one.input, 6);
+  int64_t key = -7;
+  for (int64_t& value : batch.columns[0].values<int64_t>()) value = key += 3;
+  for (int32_t& label : batch.columns[1].values<int32_t>()) label = 1;
+  ExpectRowsOfTheProcessor(one, batch);
+}
+
+const Case kDense =
+    OnImages("Dense",
+             "layers { flatten {} } layers { dense { units: 7 } } "
              "layers { relu {} }");
 
 TEST(CompiledNetworkTest, TwoDevicesComputeAtTheSameTime) {

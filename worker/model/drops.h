@@ -11,7 +11,8 @@ namespace paramd {
 // The key of what a layer draws in an epoch.
 uint64_t DropKey(const std::string& layer, uint64_t seed, uint64_t epoch);
 
-// `width` factors for each example, as a part of a program: those of DrawFactors.
+// `width` factors for each example, as a part of a program: those of
+// DrawFactors.
 HloValue EmitFactors(Layer::Emission* emission, const std::string& layer,
                      double rate, uint64_t width);
 

@@ -26,8 +26,8 @@ HloValue Loss::EmitGradient(HloValue outputs, HloValue target,
   HloValue gradient;
   switch (options_.kind) {
     case v1::SOFTMAX_CROSS_ENTROPY:
-      gradient = EmitClasses(rows, hlo::Reshape(target, {examples, places}),
-                             scale);
+      gradient =
+          EmitClasses(rows, hlo::Reshape(target, {examples, places}), scale);
       break;
     case v1::KL_DIVERGENCE: {
       const HloValue y = hlo::Reshape(target, rows.dims());
@@ -56,8 +56,9 @@ HloValue Loss::EmitClasses(HloValue rows, HloValue labels,
   const double smoothing = options_.label_smoothing;
   const double share = smoothing / static_cast<double>(classes_);
   const Dims& dims = rows.dims();
-  const HloValue is_label = hlo::Compare(
-      "EQ", Across(labels, dims), hlo::Iota(graph, {HloElement::kS32, dims}, 2));
+  const HloValue is_label =
+      hlo::Compare("EQ", Across(labels, dims),
+                   hlo::Iota(graph, {HloElement::kS32, dims}, 2));
   const HloValue wanted =
       hlo::Select(is_label, hlo::FilledLike(rows, 1 - smoothing + share),
                   hlo::FilledLike(rows, share));
@@ -67,17 +68,15 @@ HloValue Loss::EmitClasses(HloValue rows, HloValue labels,
   if (!options_.class_weights.empty()) {
     const HloValue table = hlo::Constants(graph, {HloElement::kF32, {classes_}},
                                           options_.class_weights);
-    weights = hlo::Sum(
-        hlo::Select(is_label, hlo::BroadcastLast(table, dims),
-                    hlo::FilledLike(rows, 0)),
-        {2});
+    weights = hlo::Sum(hlo::Select(is_label, hlo::BroadcastLast(table, dims),
+                                   hlo::FilledLike(rows, 0)),
+                       {2});
   }
   const HloValue zero = hlo::Filled(graph, numbers, 0);
   HloValue counts = hlo::Filled(graph, numbers, static_cast<double>(dims[1]));
   if (options_.ignore_label.has_value()) {
-    const HloValue is_ignored =
-        hlo::Compare("EQ", labels,
-                     hlo::FilledLike(labels, *options_.ignore_label));
+    const HloValue is_ignored = hlo::Compare(
+        "EQ", labels, hlo::FilledLike(labels, *options_.ignore_label));
     const HloValue counted =
         hlo::Select(is_ignored, zero, hlo::Filled(graph, numbers, 1));
     counts = hlo::BroadcastFirst(hlo::Sum(counted, {1}), labels.dims());

@@ -74,9 +74,13 @@ class Network : public TrainedModel {
   // What the layers and the loss read. INVALID_ARGUMENT: it is not there.
   // DATA_LOSS: values are out of range.
   absl::Status CheckBatch(const Batch& batch) const;
-  // Lays out what Predict gives for a batch, whose values are to be written, and
-  // checks the batch, without its labels, in the same way.
+  // Lays out what Predict gives for a batch, whose values are to be written,
+  // and checks the batch, without its labels, in the same way.
   absl::Status BeginPrediction(const Batch& batch, Batch* out) const;
+
+  // What the layers read: the input, in places among the rows if there are
+  // some, until the next call. REQUIRES: CheckBatch(batch) is OK.
+  ConstTensor InputOf(const Batch& batch, RowNumbers rows);
 
  private:
   // `plan` is shared by clones: it is never changed.
@@ -90,8 +94,6 @@ class Network : public TrainedModel {
   // The passes read these rows of sparse variables, of each the same: all are
   // tables for the input.
   void SetRows(RowNumbers rows);
-  // What the layers read: the input, in places among the rows.
-  ConstTensor InputOf(const Batch& batch, RowNumbers rows);
   void CheckWeights(WeightSpans weights) const;
   // What the device must still have for a pass over so many examples.
   uint64_t MissingBytes(uint64_t examples, WeightSpans weights,

@@ -10,16 +10,20 @@ namespace paramd {
 namespace {
 
 HloType TypeOf(const FeatureSpec& feature, uint64_t examples) {
-  return {feature.dtype == DType::kInt32 ? HloElement::kS32 : HloElement::kF32,
-          Batched(examples, feature.dims)};
+  // Keys are places by then.
+  return {
+      feature.dtype == DType::kFloat32 ? HloElement::kF32 : HloElement::kS32,
+      Batched(examples, feature.dims)};
 }
 
-HloType TypeOf(const v1::Variable& variable) {
-  return {HloElement::kF32,
-          Dims(variable.shape().begin(), variable.shape().end())};
+HloType TypeOf(const v1::Variable& variable, uint64_t rows) {
+  Dims dims(variable.shape().begin(), variable.shape().end());
+  if (variable.sparse() && rows > 0) dims[0] = rows;
+  return {HloElement::kF32, std::move(dims)};
 }
 
-// Of each variable what is pushed. An untrained one's uses add up, as others do.
+// Of each variable what is pushed. An untrained one's uses add up, as others
+// do.
 std::vector<HloValue> GradientsOf(const NetworkPlan& plan, HloValue outputs,
                                   HloValue gradient,
                                   absl::Span<const HloValue> variables,
@@ -42,20 +46,21 @@ std::vector<HloValue> GradientsOf(const NetworkPlan& plan, HloValue outputs,
 }  // namespace
 
 absl::StatusOr<NetworkProgram> WriteProgram(const NetworkPlan& plan,
-                                            uint64_t examples, bool training) {
+                                            const ProgramShape& shape) {
+  const uint64_t examples = shape.examples;
   HloGraph graph;
   std::vector<HloValue> variables;
   for (const v1::Variable& variable : plan.variables) {
-    variables.push_back(graph.Parameter(TypeOf(variable)));
+    variables.push_back(graph.Parameter(TypeOf(variable, shape.rows)));
   }
   Layer::ProgramPass pass;
   pass.input = graph.Parameter(TypeOf(plan.input, examples));
   Layer::Emission emission;
   emission.graph = &graph;
-  emission.training = training;
+  emission.training = shape.training;
   HloValue label;
   HloValue scale;
-  if (training) {
+  if (shape.training) {
     label = graph.Parameter(TypeOf(plan.label, examples));
     scale = graph.Parameter({HloElement::kF32, {}});
     emission.share = hlo::Scale(scale, static_cast<double>(examples));
@@ -72,7 +77,7 @@ absl::StatusOr<NetworkProgram> WriteProgram(const NetworkPlan& plan,
   ASSIGN_OR_RETURN(const HloValue outputs, plan.layers->Emit(pass));
 
   std::vector<HloValue> results = {outputs};
-  if (training) {
+  if (shape.training) {
     const HloValue gradient = plan.loss->EmitGradient(outputs, label, scale);
     const std::vector<HloValue> gradients =
         GradientsOf(plan, outputs, gradient, variables, updates);

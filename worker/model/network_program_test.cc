@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -31,7 +33,7 @@ std::string Text(const HloType& type) { return type.text(); }
 
 TEST(NetworkProgramTest, ParametersAndResultsAreInTheOrderThatIsSaid) {
   const auto plan = PlanOf(std::string(kDropout) + kDense, kImages);
-  const auto program = WriteProgram(*plan, /*examples=*/5, /*training=*/true);
+  const auto program = WriteProgram(*plan, {.examples = 5, .training = true});
   ASSERT_TRUE(program.ok()) << program.status();
   std::vector<std::string> parameters, results;
   for (const HloType& type : program->parameters) {
@@ -49,7 +51,7 @@ TEST(NetworkProgramTest, ParametersAndResultsAreInTheOrderThatIsSaid) {
 
 TEST(NetworkProgramTest, WhatIsUsedAloneDropsNothingAndReadsNoLabel) {
   const auto plan = PlanOf(std::string(kDropout) + kDense, kImages);
-  const auto program = WriteProgram(*plan, /*examples=*/5, /*training=*/false);
+  const auto program = WriteProgram(*plan, {.examples = 5});
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_EQ(program->parameters.size(), 3u);
   EXPECT_EQ(program->results.size(), 1u);
@@ -57,22 +59,42 @@ TEST(NetworkProgramTest, WhatIsUsedAloneDropsNothingAndReadsNoLabel) {
   EXPECT_THAT(program->text, Not(HasSubstr("xor")));
 }
 
-TEST(NetworkProgramTest, ALayerThatCantBeWrittenIsNamed) {
-  const InputSpec tokens{{{.name = "tokens",
-                           .dtype = DType::kInt32,
-                           .dims = {3},
-                           .classes = 7},
-                          {.name = "label",
-                           .dtype = DType::kInt32,
-                           .dims = {},
-                           .classes = 4}}};
+TEST(NetworkProgramTest, OfASparseVariableAProgramTakesAsManyRowsAsAreSaid) {
+  const InputSpec keys{
+      {{.name = "keys", .dtype = DType::kInt64, .dims = {3}},
+       {.name = "label", .dtype = DType::kInt32, .dims = {}, .classes = 4}}};
   const auto plan = PlanOf(
-      std::string("layers { embedding { width: 2 sparse: true } } ") + kDense,
-      tokens);
-  const auto program = WriteProgram(*plan, /*examples=*/1, /*training=*/true);
-  EXPECT_EQ(program.status(),
+      std::string("layers { embedding { width: 2 sparse: true capacity: 100 } "
+                  "} ") +
+          kDense,
+      keys);
+  const auto program =
+      WriteProgram(*plan, {.examples = 5, .rows = 64, .training = true});
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(Text(program->parameters.front()), "tensor<64x2xf32>");
+  EXPECT_EQ(Text(program->parameters[3]), "tensor<5x3xi32>");
+  EXPECT_EQ(Text(program->results.back()), "tensor<64x2xf32>");
+}
+
+// A layer that says nothing of programs.
+class Unwritten : public Layer {
+ public:
+  using Layer::Layer;
+  void Forward(const Pass&) const override {}
+  void Backward(const BackwardPass&) const override {}
+};
+
+TEST(NetworkProgramTest, ALayerThatCantBeWrittenIsNamed) {
+  NetworkPlan plan = std::move(*PlanOf(kDense, kImages));
+  std::vector<std::unique_ptr<Layer>> layers;
+  layers.push_back(
+      std::make_unique<Unwritten>("unwritten_1", Dims{2, 3}, Dims{4}));
+  plan.layers = std::make_unique<Sequence>("layers", std::move(layers));
+  plan.variables.clear();
+  plan.shared.clear();
+  EXPECT_EQ(WriteProgram(plan, {.examples = 1, .training = true}).status(),
             absl::InvalidArgumentError(
-                "the layer 'embedding_1' can't be computed by a PJRT plugin; "
+                "the layer 'unwritten_1' can't be computed by a PJRT plugin; "
                 "device cpu and cuda:0 can"));
 }
 

@@ -151,7 +151,6 @@ absl::StatusOr<HloValue> Dropout::Emit(const ProgramPass& pass) const {
 }
 
 absl::StatusOr<HloValue> Embedding::Emit(const ProgramPass& pass) const {
-  if (variables_[0].sparse()) return Layer::Emit(pass);
   return hlo::Gather(pass.weights[0], pass.input);
 }
 

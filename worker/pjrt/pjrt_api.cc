@@ -17,9 +17,9 @@ constexpr size_t kLeastSize =
 
 absl::Status CheckVersion(const PJRT_Api& api) {
   const PJRT_Api_Version& version = api.pjrt_api_version;
-  const std::string has = absl::StrCat("it has version ", version.major_version,
-                                       ".", version.minor_version,
-                                       " of PJRT's C API; ");
+  const std::string has =
+      absl::StrCat("it has version ", version.major_version, ".",
+                   version.minor_version, " of PJRT's C API; ");
   if (version.major_version != PJRT_API_MAJOR) {
     return absl::InvalidArgumentError(
         absl::StrCat(has, "this program needs ", PJRT_API_MAJOR, ".x"));
@@ -70,9 +70,8 @@ absl::Status PjrtApi::Take(PJRT_Error* error, absl::string_view doing) const {
   code.error = error;
   PJRT_Error* const other = api_->PJRT_Error_GetCode(&code);
   // Its codes are those of gRPC, as ours are.
-  const auto kind = other == nullptr
-                        ? static_cast<absl::StatusCode>(code.code)
-                        : absl::StatusCode::kInternal;
+  const auto kind = other == nullptr ? static_cast<absl::StatusCode>(code.code)
+                                     : absl::StatusCode::kInternal;
   absl::Status status(
       kind == absl::StatusCode::kOk ? absl::StatusCode::kInternal : kind,
       absl::StrCat(doing, ": ",

@@ -10,8 +10,8 @@
 namespace paramd {
 namespace {
 
-// Fields of messages as protocol buffers have them on the wire; numbers are below
-// 2^63.
+// Fields of messages as protocol buffers have them on the wire; numbers are
+// below 2^63.
 void AppendVarint(uint64_t value, std::string* out) {
   while (value > 0x7f) {
     out->push_back(static_cast<char>(value | 0x80));
@@ -112,8 +112,8 @@ absl::Status PjrtClient::Make(size_t devices) {
       PjrtArgs<PJRT_Client_Create_Args>(PJRT_Client_Create_Args_STRUCT_SIZE);
   make.create_options = devices == 0 ? nullptr : &count;
   make.num_options = devices == 0 ? 0 : 1;
-  RETURN_IF_ERROR(api_.Take(api_->PJRT_Client_Create(&make),
-                            "it can't reach its devices"));
+  RETURN_IF_ERROR(
+      api_.Take(api_->PJRT_Client_Create(&make), "it can't reach its devices"));
   client_ = make.client;
   auto list = PjrtArgs<PJRT_Client_AddressableDevices_Args>(
       PJRT_Client_AddressableDevices_Args_STRUCT_SIZE);

@@ -20,16 +20,16 @@ namespace paramd {
 
 class PjrtProgram;
 
-// The devices of a plugin, in this process. A plugin may give them to one client
-// only, so all of a process that name a library share one.
+// The devices of a plugin, in this process. A plugin may give them to one
+// client only, so all of a process that name a library share one.
 //
 // Thread-safe. Programs outlive nobody: they keep their client.
 class PjrtClient : public std::enable_shared_from_this<PjrtClient> {
  public:
   // The one of this library, made if there is none. One that is made has
-  // `devices` of them, if they are the processor's, which has as many as one asks
-  // for. INVALID_ARGUMENT as PjrtApi::Load, or if the plugin has no device or
-  // can't make a client.
+  // `devices` of them, if they are the processor's, which has as many as one
+  // asks for. INVALID_ARGUMENT as PjrtApi::Load, or if the plugin has no device
+  // or can't make a client.
   static absl::StatusOr<std::shared_ptr<PjrtClient>> OfProcess(
       const std::string& library, size_t devices);
 

@@ -23,8 +23,8 @@ class PjrtClientTest : public testing::Test {
  protected:
   ~PjrtClientTest() override { unsetenv("PARAMD_FAKE_PJRT"); }
 
-  static absl::StatusOr<std::shared_ptr<PjrtClient>> Open(
-      const char* does, size_t devices = 1) {
+  static absl::StatusOr<std::shared_ptr<PjrtClient>> Open(const char* does,
+                                                          size_t devices = 1) {
     setenv("PARAMD_FAKE_PJRT", does, 1);
     return PjrtClient::OfProcess(kPlugin, devices);
   }
@@ -100,10 +100,10 @@ TEST_F(PjrtClientTest, AProgramIsBroughtItsInputsAndGivesItsOutputsInOrder) {
   const HloType matrix = {HloElement::kF32, {2, 3}};
   const HloType scalar = {HloElement::kU64, {}};
   std::vector<size_t> arrived;
-  const absl::Status run = (*program)->Run(
-      {{a.data(), matrix}, {&b, scalar}},
-      {{a_out.data(), matrix}, {&b_out, scalar}},
-      [&](size_t output) { arrived.push_back(output); });
+  const absl::Status run =
+      (*program)->Run({{a.data(), matrix}, {&b, scalar}},
+                      {{a_out.data(), matrix}, {&b_out, scalar}},
+                      [&](size_t output) { arrived.push_back(output); });
   ASSERT_TRUE(run.ok()) << run;
   EXPECT_EQ(a_out, a);
   EXPECT_EQ(b_out, 7u);

@@ -39,8 +39,8 @@ absl::Status Failed(const absl::Status& status) {
 
 }  // namespace
 
-// Buffers of the device, and what says that the host's memory is free again. All
-// are gone, and host memory is free, when it is.
+// Buffers of the device, and what says that the host's memory is free again.
+// All are gone, and host memory is free, when it is.
 class PjrtProgram::Buffers {
  public:
   explicit Buffers(const PjrtApi& api) : api_(api) {}
@@ -106,8 +106,7 @@ absl::Status PjrtProgram::Bring(absl::Span<const Input> inputs,
 absl::Status PjrtProgram::Execute(const Buffers& arguments,
                                   Buffers* results) const {
   const PjrtApi& api = client_->api();
-  auto options =
-      PjrtArgs<PJRT_ExecuteOptions>(PJRT_ExecuteOptions_STRUCT_SIZE);
+  auto options = PjrtArgs<PJRT_ExecuteOptions>(PJRT_ExecuteOptions_STRUCT_SIZE);
   PJRT_Buffer* const* const list = arguments.buffers().data();
   results->buffers().resize(results_);
   PJRT_Buffer** const out = results->buffers().data();

@@ -5,7 +5,7 @@
 //   begin, client             fails there
 //   none                      has no device
 //   compile, execute, memory  fails there; memory: for want of it
-//   cpu                       nothing: but it has as many devices as one asks for
+//   cpu                       nothing, but has as many devices as are asked for
 //
 // FakePjrtObjects says how many objects it has given and not taken back.
 #include <atomic>
@@ -163,8 +163,8 @@ PJRT_Error* ExecutableDestroy(PJRT_LoadedExecutable_Destroy_Args* args) {
 PJRT_Error* BufferFromHost(PJRT_Client_BufferFromHostBuffer_Args* args) {
   size_t bytes = args->type == PJRT_Buffer_Type_U64 ? 8 : 4;
   for (size_t d = 0; d < args->num_dims; ++d) bytes *= args->dims[d];
-  args->buffer = Give(PJRT_Buffer{
-      std::string(static_cast<const char*>(args->data), bytes)});
+  args->buffer = Give(
+      PJRT_Buffer{std::string(static_cast<const char*>(args->data), bytes)});
   args->done_with_host_buffer = Give(PJRT_Event());
   return nullptr;
 }
