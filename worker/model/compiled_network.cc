@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
+#include "worker/device/cpu_device.h"
 #include "worker/model/drops.h"
 
 namespace paramd {
@@ -16,6 +17,11 @@ namespace {
 // Batches have a few sizes: the job's, evaluation's, and the last ones of both;
 // and rows a few powers of two.
 constexpr size_t kMostPrograms = 16;
+
+std::unique_ptr<Network> OnProcessor(std::shared_ptr<const NetworkPlan> plan) {
+  return std::make_unique<Network>(
+      std::move(plan), [] { return std::make_unique<CpuDevice>(); }, "cpu");
+}
 
 // Rows that a program takes where these are handed in.
 uint64_t RowsFor(RowNumbers rows) {
@@ -81,7 +87,7 @@ absl::StatusOr<std::unique_ptr<CompiledNetwork>> CompiledNetwork::Create(
   ASSIGN_OR_RETURN(std::unique_ptr<Network> network,
                    Network::Create(config, input));
   RETURN_IF_ERROR(
-      WriteProgram(network->plan(), {.examples = 1, .training = true})
+      WriteProgram(*network->plan(), {.examples = 1, .training = true})
           .status());
   auto programs = std::make_shared<Programs>(std::move(client), device);
   return std::unique_ptr<CompiledNetwork>(
@@ -96,13 +102,13 @@ CompiledNetwork::~CompiledNetwork() = default;
 
 std::unique_ptr<TrainedModel> CompiledNetwork::Clone() const {
   return std::unique_ptr<TrainedModel>(
-      new CompiledNetwork(network_->CloneNetwork(), programs_));
+      new CompiledNetwork(OnProcessor(network_->plan()), programs_));
 }
 
 std::unique_ptr<TrainedModel> CompiledNetwork::CloneForReplica(
     uint32_t replica) const {
   return std::unique_ptr<TrainedModel>(new CompiledNetwork(
-      network_->CloneNetwork(), programs_->Behind(replica)));
+      OnProcessor(network_->plan()), programs_->Behind(replica)));
 }
 
 std::string CompiledNetwork::device() const { return programs_->DeviceName(); }
@@ -174,7 +180,7 @@ void CompiledNetwork::AddStepInputs(const Program& program, const Batch& batch,
   const auto add = [&](const void* data) {
     inputs_.push_back({data, program.written.parameters[inputs_.size()]});
   };
-  add(batch.Find(network_->plan().label.name)->tensor().data);
+  add(batch.Find(network_->plan()->label.name)->tensor().data);
   add(&scale_);
   add(offsets_.data());
   for (const uint64_t& key : keys_) add(&key);
@@ -182,7 +188,7 @@ void CompiledNetwork::AddStepInputs(const Program& program, const Batch& batch,
 
 ConstTensor CompiledNetwork::OutputsOf(const Batch& batch) const {
   return {outputs_.data(), DType::kFloat32,
-          Batched(batch.size(), network_->plan().layers->output_dims())};
+          Batched(batch.size(), network_->plan()->layers->output_dims())};
 }
 
 absl::StatusOr<Metrics> CompiledNetwork::Step(WeightSpans weights,
@@ -205,17 +211,17 @@ absl::StatusOr<Metrics> CompiledNetwork::Step(WeightSpans weights,
   }
   ASSIGN_OR_RETURN(
       const std::shared_ptr<const Program> program,
-      programs_->Get(network_->plan(), {.examples = batch.size(),
-                                        .rows = RowsFor(options.rows),
-                                        .training = true}));
+      programs_->Get(*network_->plan(), {.examples = batch.size(),
+                                         .rows = RowsFor(options.rows),
+                                         .training = true}));
   SetInputs(*program, weights, batch, options.rows);
   AddStepInputs(*program, batch, options);
   SetResults(*program, gradients);
   Metrics metrics;
   RETURN_IF_ERROR(program->compiled->Run(inputs_, results_, [&](size_t result) {
     if (result == 0) {
-      metrics = network_->plan().loss->Compute(
-          OutputsOf(batch), batch.Find(network_->plan().label.name)->tensor(),
+      metrics = network_->plan()->loss->Compute(
+          OutputsOf(batch), batch.Find(network_->plan()->label.name)->tensor(),
           1 / options.divisor, Tensor(), /*scored=*/false);
       return;
     }
@@ -234,8 +240,8 @@ absl::StatusOr<ConstTensor> CompiledNetwork::Use(WeightSpans weights,
                                                  const Batch& batch,
                                                  RowNumbers rows) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program,
-                   programs_->Get(network_->plan(), {.examples = batch.size(),
-                                                     .rows = RowsFor(rows)}));
+                   programs_->Get(*network_->plan(), {.examples = batch.size(),
+                                                      .rows = RowsFor(rows)}));
   SetInputs(*program, weights, batch, rows);
   const HloType& type = program->written.results[0];
   outputs_.resize(SizeOf(type.dims));
@@ -250,18 +256,19 @@ absl::StatusOr<Metrics> CompiledNetwork::EvaluateRows(WeightSpans weights,
   if (batch.size() == 0) return Metrics();
   RETURN_IF_ERROR(network_->CheckBatch(batch));
   ASSIGN_OR_RETURN(const ConstTensor outputs, Use(weights, batch, rows));
-  return network_->plan().loss->Compute(
-      outputs, batch.Find(network_->plan().label.name)->tensor(), 1, Tensor(),
+  return network_->plan()->loss->Compute(
+      outputs, batch.Find(network_->plan()->label.name)->tensor(), 1, Tensor(),
       /*scored=*/true);
 }
 
 absl::Status CompiledNetwork::PredictRows(WeightSpans weights,
                                           const Batch& batch, RowNumbers rows,
                                           Batch* out) {
-  RETURN_IF_ERROR(network_->BeginPrediction(batch, out));
+  LayOutPrediction(*network_->plan(), batch, out);
   if (batch.size() == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(network_->CheckBatch(batch, /*labels=*/false));
   ASSIGN_OR_RETURN(const ConstTensor outputs, Use(weights, batch, rows));
-  network_->plan().loss->Predict(outputs, out->columns.front().tensor());
+  network_->plan()->loss->Predict(outputs, out->columns.front().tensor());
   return absl::OkStatus();
 }
 

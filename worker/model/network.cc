@@ -72,9 +72,8 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
   }
 }
 
-std::unique_ptr<Network> Network::CloneNetwork() const {
-  return std::unique_ptr<Network>(
-      new Network(plan_, make_device_, device_name_));
+std::unique_ptr<TrainedModel> Network::Clone() const {
+  return std::make_unique<Network>(plan_, make_device_, device_name_);
 }
 
 absl::StatusOr<const Column*> Network::FindColumn(
@@ -107,9 +106,10 @@ absl::Status Network::CheckIndices(const Column& input,
   return absl::OkStatus();
 }
 
-absl::Status Network::CheckBatch(const Batch& batch) const {
+absl::Status Network::CheckBatch(const Batch& batch, bool labels) const {
   ASSIGN_OR_RETURN(const Column* const input,
                    FindColumn(plan_->input, batch));
+  if (!labels) return CheckIndices(*input, batch);
   ASSIGN_OR_RETURN(const Column* const label,
                    FindColumn(plan_->label, batch));
   RETURN_IF_ERROR(CheckIndices(*input, batch));
@@ -385,24 +385,20 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
                               Tensor(), /*scored=*/true);
 }
 
-absl::Status Network::BeginPrediction(const Batch& batch, Batch* out) const {
-  const InputSpec spec{
-      {FeatureSpec{kPrediction, DType::kFloat32,
-                   plan_->layers->output_dims()}}};
+void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out) {
+  const InputSpec spec{{FeatureSpec{kPrediction, DType::kFloat32,
+                                    plan.layers->output_dims()}}};
   out->Reset(spec, batch.size());
   out->range = batch.range;
-  if (batch.size() == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const Column* const input,
-                   FindColumn(plan_->input, batch));
-  return CheckIndices(*input, batch);
 }
 
 absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
                                   RowNumbers rows, Batch* out) {
   SetRows(rows);
   CheckWeights(weights);
-  RETURN_IF_ERROR(BeginPrediction(batch, out));
+  LayOutPrediction(*plan_, batch, out);
   if (batch.size() == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckBatch(batch, /*labels=*/false));
   Layer::Context context;
   ASSIGN_OR_RETURN(const Layer::Pass pass,
                    Forward(weights, batch, InputOf(batch, rows), &context));

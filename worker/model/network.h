@@ -39,12 +39,14 @@ class Network : public TrainedModel {
       const v1::ModelConfig& config, const InputSpec& input,
       MakeDevice make_device = nullptr, std::string device_name = "cpu");
 
+  // `plan` is shared by clones: it is never changed.
+  Network(std::shared_ptr<const NetworkPlan> plan, MakeDevice make_device,
+          std::string device_name);
+
   const std::vector<v1::Variable>& variables() const override {
     return plan_->variables;
   }
-  std::unique_ptr<TrainedModel> Clone() const override {
-    return CloneNetwork();
-  }
+  std::unique_ptr<TrainedModel> Clone() const override;
   absl::Status FindRows(const Batch& batch,
                         absl::Span<std::vector<uint64_t>> rows) const override;
   absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
@@ -69,24 +71,15 @@ class Network : public TrainedModel {
   }
 
   // For those that compute the same in another way.
-  const NetworkPlan& plan() const { return *plan_; }
-  std::unique_ptr<Network> CloneNetwork() const;
-  // What the layers and the loss read. INVALID_ARGUMENT: it is not there.
-  // DATA_LOSS: values are out of range.
-  absl::Status CheckBatch(const Batch& batch) const;
-  // Lays out what Predict gives for a batch, whose values are to be written,
-  // and checks the batch, without its labels, in the same way.
-  absl::Status BeginPrediction(const Batch& batch, Batch* out) const;
-
+  const std::shared_ptr<const NetworkPlan>& plan() const { return plan_; }
+  // What the layers read, and the loss if `labels`. INVALID_ARGUMENT:
+  // it is not there. DATA_LOSS: values are out of range.
+  absl::Status CheckBatch(const Batch& batch, bool labels = true) const;
   // What the layers read: the input, in places among the rows if there are
   // some, until the next call. REQUIRES: CheckBatch(batch) is OK.
   ConstTensor InputOf(const Batch& batch, RowNumbers rows);
 
  private:
-  // `plan` is shared by clones: it is never changed.
-  Network(std::shared_ptr<const NetworkPlan> plan, MakeDevice make_device,
-          std::string device_name);
-
   // INVALID_ARGUMENT if the batch has not that feature.
   absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
                                            const Batch& batch) const;
@@ -135,6 +128,9 @@ class Network : public TrainedModel {
   std::vector<int32_t> places_;
   uint64_t fitting_examples_ = 0;  // A step on so many has had memory.
 };
+
+// Lays out what Predict gives for a batch; the values are to be written.
+void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out);
 
 }  // namespace paramd
 
