@@ -221,6 +221,22 @@ TEST_P(LayersOnPluginTest, StepsEvaluationsAndPredictionsAreTheProcessors) {
   }
 }
 
+// Without a plugin.
+TEST_P(LayersOnPluginTest, AreWrittenWithAGradientOfEachVariable) {
+  const auto plan = PlanNetwork(Parse(GetParam().model), GetParam().input);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto program = WriteProgram(**plan, {.examples = 6, .training = true});
+  ASSERT_TRUE(program.ok()) << program.status();
+  const size_t variables = (*plan)->variables.size();
+  ASSERT_EQ(program->results.size(), variables + 1);
+  for (size_t v = 0; v < variables; ++v) {
+    EXPECT_EQ(program->results[variables - v].text(),
+              program->parameters[v].text())
+        << (*plan)->variables[v].name();
+  }
+  EXPECT_TRUE(WriteProgram(**plan, {.examples = 6}).ok());
+}
+
 const InputSpec kImages = LabelledImages({7, 6, 4}, 5);
 const InputSpec kTokens{
     {Integers("tokens", {6}, 11), Integers("label", {6}, 9)}};

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "base/status_macros.h"
 
@@ -72,10 +73,10 @@ absl::Status PjrtApi::Take(PJRT_Error* error, absl::string_view doing) const {
   // Its codes are those of gRPC, as ours are.
   const auto kind = other == nullptr ? static_cast<absl::StatusCode>(code.code)
                                      : absl::StatusCode::kInternal;
+  const absl::string_view message(words.message, words.message_size);
   absl::Status status(
       kind == absl::StatusCode::kOk ? absl::StatusCode::kInternal : kind,
-      absl::StrCat(doing, ": ",
-                   absl::string_view(words.message, words.message_size)));
+      absl::StrCat(doing, ": ", absl::StripSuffix(message, ".")));
   for (PJRT_Error* one : {error, other}) {
     if (one == nullptr) continue;
     auto args =

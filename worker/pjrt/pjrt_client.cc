@@ -73,8 +73,9 @@ absl::StatusOr<std::shared_ptr<PjrtClient>> PjrtClient::OfProcess(
   std::shared_ptr<PjrtClient> client(new PjrtClient(api));
   absl::Status made = client->Make(0);
   if (made.ok() && client->device_count() < devices) {
-    ASSIGN_OR_RETURN(const bool more, client->IsProcessor());
-    if (more) {
+    const auto has_more = client->IsProcessor();
+    made = has_more.status();
+    if (has_more.ok() && *has_more) {
       client->Destroy();
       made = client->Make(devices);
     }
