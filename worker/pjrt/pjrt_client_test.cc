@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -108,6 +109,27 @@ TEST_F(PjrtClientTest, AProgramIsBroughtItsInputsAndGivesItsOutputsInOrder) {
   EXPECT_EQ(a_out, a);
   EXPECT_EQ(b_out, 7u);
   EXPECT_THAT(arrived, ElementsAre(0, 1));
+}
+
+TEST_F(PjrtClientTest, ThreadsShareAClientAndAProgram) {
+  const auto client = *Open("");
+  const auto program = *client->Compile("text", 0, 1);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        EXPECT_EQ(*PjrtClient::OfProcess(kPlugin, 1), client);
+        const float in = static_cast<float>(t);
+        float out = -1;
+        const HloType scalar = {HloElement::kF32, {}};
+        EXPECT_TRUE(
+            program->Run({{&in, scalar}}, {{&out, scalar}}, [](size_t) {})
+                .ok());
+        EXPECT_EQ(out, in);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(PjrtClientTest, WhatCantBeCompiledIsTheJobsEnd) {
