@@ -172,11 +172,6 @@ std::shared_ptr<PjrtClient> TestClient() {
   return client->ok() ? **client : nullptr;
 }
 
-#define SKIP_WITHOUT_PLUGIN()                                  \
-  if (TestClient() == nullptr) {                               \
-    GTEST_SKIP() << "PARAMD_PJRT_PLUGIN names no PJRT plugin"; \
-  }
-
 std::unique_ptr<TrainedModel> Compiled(const Case& one, size_t device = 0) {
   auto made = CompiledNetwork::Create(Parse(one.model), one.input, TestClient(),
                                       device);
@@ -188,14 +183,12 @@ std::unique_ptr<TrainedModel> OnProcessor(const Case& one) {
   return *std::move(made);
 }
 
-class LayersOnPluginTest : public testing::TestWithParam<Case> {};
-
-TEST_P(LayersOnPluginTest, StepsEvaluationsAndPredictionsAreTheProcessors) {
-  SKIP_WITHOUT_PLUGIN();
-  Trained got(Compiled(GetParam()));
-  Trained wanted(OnProcessor(GetParam()));
+// Steps, evaluations and predictions.
+void ExpectTheProcessors(const Case& one) {
+  Trained got(Compiled(one));
+  Trained wanted(OnProcessor(one));
   for (const uint64_t size : {6, 1}) {
-    Batch batch = RandomBatch(GetParam().input, size, size);
+    Batch batch = RandomBatch(one.input, size, size);
     if (size == 1) batch.offsets = {102};
     const double divisor = 2.5 * static_cast<double>(size);
     const auto got_metrics = got.Step(batch, divisor);
@@ -219,22 +212,6 @@ TEST_P(LayersOnPluginTest, StepsEvaluationsAndPredictionsAreTheProcessors) {
     ExpectClose(predicted.columns[0].values<float>(),
                 wanted_prediction.columns[0].values<float>(), "prediction");
   }
-}
-
-// Without a plugin.
-TEST_P(LayersOnPluginTest, AreWrittenWithAGradientOfEachVariable) {
-  const auto plan = PlanNetwork(Parse(GetParam().model), GetParam().input);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  const auto program = WriteProgram(**plan, {.examples = 6, .training = true});
-  ASSERT_TRUE(program.ok()) << program.status();
-  const size_t variables = (*plan)->variables.size();
-  ASSERT_EQ(program->results.size(), variables + 1);
-  for (size_t v = 0; v < variables; ++v) {
-    EXPECT_EQ(program->results[variables - v].text(),
-              program->parameters[v].text())
-        << (*plan)->variables[v].name();
-  }
-  EXPECT_TRUE(WriteProgram(**plan, {.examples = 6}).ok());
 }
 
 const InputSpec kImages = LabelledImages({7, 6, 4}, 5);
@@ -274,167 +251,202 @@ Case OnFields(const std::string& name, const std::string& layers) {
           kFields};
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Elementwise, LayersOnPluginTest,
-    testing::Values(
-        OnImages("Dense",
-                 "layers { flatten {} } layers { dense { units: 7 } }"),
-        OnImages("Relu", "layers { dense { units: 7 } } layers { relu {} }"),
-        OnImages("Gelu", "layers { dense { units: 7 } } layers { gelu {} }"),
-        OnImages("Tanh", "layers { dense { units: 7 } } layers { tanh {} }"),
-        OnImages("Sigmoid",
-                 "layers { dense { units: 7 } } layers { sigmoid {} }"),
-        OnImages("Reshape",
-                 "layers { reshape { dims: 21 dims: 8 } } "
-                 "layers { dense { units: 3 } }"),
-        OnImages("Shared",
-                 "layers { dense { units: 4 name: 'twice' } } "
-                 "layers { tanh {} } "
-                 "layers { dense { units: 4 name: 'twice' } }")),
-    [](const auto& info) { return info.param.name; });
+std::vector<Case> ElementwiseCases() {
+  return {
+      OnImages("Dense", "layers { flatten {} } layers { dense { units: 7 } }"),
+      OnImages("Relu", "layers { dense { units: 7 } } layers { relu {} }"),
+      OnImages("Gelu", "layers { dense { units: 7 } } layers { gelu {} }"),
+      OnImages("Tanh", "layers { dense { units: 7 } } layers { tanh {} }"),
+      OnImages("Sigmoid",
+               "layers { dense { units: 7 } } layers { sigmoid {} }"),
+      OnImages("Reshape",
+               "layers { reshape { dims: 21 dims: 8 } } "
+               "layers { dense { units: 3 } }"),
+      OnImages("Shared",
+               "layers { dense { units: 4 name: 'twice' } } "
+               "layers { tanh {} } "
+               "layers { dense { units: 4 name: 'twice' } }")};
+}
 
-INSTANTIATE_TEST_SUITE_P(
-    Images, LayersOnPluginTest,
-    testing::Values(
-        OnImages("Same", "layers { conv2d { filters: 6 kernel: 3 } }"),
-        OnImages("SameByTwo",
-                 "layers { conv2d { filters: 6 kernel: 3 stride: 2 } }"),
-        OnImages("SameEven",
-                 "layers { conv2d { filters: 6 kernel: 4 stride: 3 } }"),
-        OnImages("Valid",
-                 "layers { conv2d { filters: 6 kernel: 3 padding: VALID } }"),
-        OnImages("ValidByTwo",
-                 "layers { conv2d { filters: 6 kernel: 2 "
-                 "stride: 2 padding: VALID bias: false } }"),
-        OnImages("OneByThree",
-                 "layers { conv2d { filters: 6 kernel: 1 "
-                 "stride: 3 padding: VALID } }"),
-        OnImages("Groups",
-                 "layers { conv2d { filters: 6 kernel: 3 groups: 2 "
-                 "stride: 2 } }"),
-        OnImages("Depthwise",
-                 "layers { conv2d { filters: 8 kernel: 3 "
-                 "groups: 4 } }"),
-        OnImages("TwoConvolutions",
-                 "layers { conv2d { filters: 3 kernel: 3 stride: 2 } } "
-                 "layers { relu {} } "
-                 "layers { conv2d { filters: 4 kernel: 2 } }"),
-        OnImages("MaxPool",
-                 "layers { conv2d { filters: 3 kernel: 1 } } "
-                 "layers { max_pool { size: 2 } }"),
-        OnImages("MaxPoolOfTies",
-                 "layers { conv2d { filters: 3 kernel: 3 } } "
-                 "layers { relu {} } layers { max_pool "
-                 "{ size: 3 stride: 2 padding: SAME } }"),
-        OnImages("AveragePool",
-                 "layers { conv2d { filters: 3 kernel: 1 } } layers { "
-                 "average_pool { size: 3 stride: 2 padding: SAME } }"),
-        OnImages("AveragePoolInside",
-                 "layers { conv2d { filters: 3 kernel: 1 } } layers { "
-                 "average_pool { size: 2 stride: 3 padding: VALID } }"),
-        OnImages(
-            "GlobalMaxPool",
-            "layers { conv2d { filters: 3 kernel: 3 } } layers { relu {} } "
-            "layers { global_max_pool {} }"),
-        OnImages("GlobalAveragePool",
-                 "layers { conv2d { filters: 3 kernel: 1 } } "
-                 "layers { global_average_pool {} }"),
-        OnImages("GlobalSumPool",
-                 "layers { conv2d { filters: 3 kernel: 1 } } "
-                 "layers { global_sum_pool {} }")),
-    [](const auto& info) { return info.param.name; });
+std::vector<Case> ImagesCases() {
+  return {
+      OnImages("Same", "layers { conv2d { filters: 6 kernel: 3 } }"),
+      OnImages("SameByTwo",
+               "layers { conv2d { filters: 6 kernel: 3 stride: 2 } }"),
+      OnImages("SameEven",
+               "layers { conv2d { filters: 6 kernel: 4 stride: 3 } }"),
+      OnImages("Valid",
+               "layers { conv2d { filters: 6 kernel: 3 padding: VALID } }"),
+      OnImages("ValidByTwo",
+               "layers { conv2d { filters: 6 kernel: 2 "
+               "stride: 2 padding: VALID bias: false } }"),
+      OnImages("OneByThree",
+               "layers { conv2d { filters: 6 kernel: 1 "
+               "stride: 3 padding: VALID } }"),
+      OnImages("Groups",
+               "layers { conv2d { filters: 6 kernel: 3 groups: 2 "
+               "stride: 2 } }"),
+      OnImages("Depthwise",
+               "layers { conv2d { filters: 8 kernel: 3 "
+               "groups: 4 } }"),
+      OnImages("TwoConvolutions",
+               "layers { conv2d { filters: 3 kernel: 3 stride: 2 } } "
+               "layers { relu {} } "
+               "layers { conv2d { filters: 4 kernel: 2 } }"),
+      OnImages("MaxPool",
+               "layers { conv2d { filters: 3 kernel: 1 } } "
+               "layers { max_pool { size: 2 } }"),
+      OnImages("MaxPoolOfTies",
+               "layers { conv2d { filters: 3 kernel: 3 } } "
+               "layers { relu {} } layers { max_pool "
+               "{ size: 3 stride: 2 padding: SAME } }"),
+      OnImages("AveragePool",
+               "layers { conv2d { filters: 3 kernel: 1 } } layers { "
+               "average_pool { size: 3 stride: 2 padding: SAME } }"),
+      OnImages("AveragePoolInside",
+               "layers { conv2d { filters: 3 kernel: 1 } } layers { "
+               "average_pool { size: 2 stride: 3 padding: VALID } }"),
+      OnImages("GlobalMaxPool",
+               "layers { conv2d { filters: 3 kernel: 3 } } layers { relu {} } "
+               "layers { global_max_pool {} }"),
+      OnImages("GlobalAveragePool",
+               "layers { conv2d { filters: 3 kernel: 1 } } "
+               "layers { global_average_pool {} }"),
+      OnImages("GlobalSumPool",
+               "layers { conv2d { filters: 3 kernel: 1 } } "
+               "layers { global_sum_pool {} }")};
+}
 
-INSTANTIATE_TEST_SUITE_P(
-    Norms, LayersOnPluginTest,
-    testing::Values(
-        OnImages("BatchNorm",
-                 "layers { conv2d { filters: 3 kernel: 1 } } "
-                 "layers { batch_norm { momentum: 0.9 } } "
-                 "layers { relu {} }"),
-        OnImages("BatchNormTwice",
-                 "layers { batch_norm { name: 'n' } } layers { tanh {} } "
-                 "layers { batch_norm { name: 'n' } }"),
-        OnImages("LayerNorm",
-                 "layers { dense { units: 6 } } layers { layer_norm {} }"),
-        OnImages("Dropout",
-                 "layers { dense { units: 5 } } "
-                 "layers { flatten {} } layers { dense { units: 9 } "
-                 "} layers { dropout { rate: 0.4 } }"),
-        OnImages("DropoutTwice",
-                 "layers { dropout { rate: 0.1 } } "
-                 "layers { dropout { rate: 0.5 } }")),
-    [](const auto& info) { return info.param.name; });
+std::vector<Case> NormsCases() {
+  return {OnImages("BatchNorm",
+                   "layers { conv2d { filters: 3 kernel: 1 } } "
+                   "layers { batch_norm { momentum: 0.9 } } "
+                   "layers { relu {} }"),
+          OnImages("BatchNormTwice",
+                   "layers { batch_norm { name: 'n' } } layers { tanh {} } "
+                   "layers { batch_norm { name: 'n' } }"),
+          OnImages("LayerNorm",
+                   "layers { dense { units: 6 } } layers { layer_norm {} }"),
+          OnImages("Dropout",
+                   "layers { dense { units: 5 } } "
+                   "layers { flatten {} } layers { dense { units: 9 } "
+                   "} layers { dropout { rate: 0.4 } }"),
+          OnImages("DropoutTwice",
+                   "layers { dropout { rate: 0.1 } } "
+                   "layers { dropout { rate: 0.5 } }")};
+}
 
-INSTANTIATE_TEST_SUITE_P(
-    Holders, LayersOnPluginTest,
-    testing::Values(
-        OnImages("Residual",
-                 "layers { residual { layers { dense { units: 4 } } "
-                 "layers { relu {} } } }"),
-        OnImages("ResidualWithShortcut",
-                 "layers { residual { drop_rate: 0.5 "
-                 "layers { conv2d { filters: 6 kernel: 3 stride: 2 } } "
-                 "layers { batch_norm {} } "
-                 "shortcut { conv2d { filters: 6 kernel: 1 stride: 2 } } } }"),
-        OnImages("ParallelSum",
-                 "layers { parallel { merge: SUM "
-                 "branches { layers { dense { units: 4 } } } "
-                 "branches { layers { batch_norm {} } } branches {} } }"),
-        OnImages("ParallelConcatenated",
-                 "layers { parallel { branches { layers { dense { units: 3 } } "
-                 "layers { relu {} } } branches { layers { "
-                 "conv2d { filters: 2 kernel: 2 stride: 2 } } } } }")),
-    [](const auto& info) { return info.param.name; });
+std::vector<Case> HoldersCases() {
+  return {
+      OnImages("Residual",
+               "layers { residual { layers { dense { units: 4 } } "
+               "layers { relu {} } } }"),
+      OnImages("ResidualWithShortcut",
+               "layers { residual { drop_rate: 0.5 "
+               "layers { conv2d { filters: 6 kernel: 3 stride: 2 } } "
+               "layers { batch_norm {} } "
+               "shortcut { conv2d { filters: 6 kernel: 1 stride: 2 } } } }"),
+      OnImages("ParallelSum",
+               "layers { parallel { merge: SUM "
+               "branches { layers { dense { units: 4 } } } "
+               "branches { layers { batch_norm {} } } branches {} } }"),
+      OnImages("ParallelConcatenated",
+               "layers { parallel { branches { layers { dense { units: 3 } } "
+               "layers { relu {} } } branches { layers { "
+               "conv2d { filters: 2 kernel: 2 stride: 2 } } } } }")};
+}
 
-INSTANTIATE_TEST_SUITE_P(
-    Sequences, LayersOnPluginTest,
-    testing::Values(
-        OnTokens("Embedding", ""),
-        OnTokens("PositionalEmbedding", "layers { positional_embedding {} }"),
-        OnTokens("Attention", "layers { attention { heads: 2 } }"),
-        OnTokens("CausalAttention",
-                 "layers { attention { heads: 4 causal: true } }"),
-        OnTokens("Transformer",
-                 "layers { positional_embedding {} } layers { residual { "
-                 "layers { layer_norm {} } layers { attention { heads: 2 "
-                 "causal: true } } layers { dropout { rate: 0.2 } } } } "
-                 "layers { residual { layers { layer_norm {} } layers { dense "
-                 "{ units: 16 } } layers { gelu {} } layers { dense { units: 8 "
-                 "} } } } layers { layer_norm {} }"),
-        OnTokens("IgnoredLabels", "",
-                 "loss: SOFTMAX_CROSS_ENTROPY ignore_label: 4 "
-                 "label_smoothing: 0.1 metrics: PERPLEXITY metrics: TOP_K "
-                 "metrics: ACCURACY")),
-    [](const auto& info) { return info.param.name; });
+std::vector<Case> SequencesCases() {
+  return {
+      OnTokens("Embedding", ""),
+      OnTokens("PositionalEmbedding", "layers { positional_embedding {} }"),
+      OnTokens("Attention", "layers { attention { heads: 2 } }"),
+      OnTokens("CausalAttention",
+               "layers { attention { heads: 4 causal: true } }"),
+      OnTokens("Transformer",
+               "layers { positional_embedding {} } layers { residual { "
+               "layers { layer_norm {} } layers { attention { heads: 2 "
+               "causal: true } } layers { dropout { rate: 0.2 } } } } "
+               "layers { residual { layers { layer_norm {} } layers { dense "
+               "{ units: 16 } } layers { gelu {} } layers { dense { units: 8 "
+               "} } } } layers { layer_norm {} }"),
+      OnTokens("IgnoredLabels", "",
+               "loss: SOFTMAX_CROSS_ENTROPY ignore_label: 4 "
+               "label_smoothing: 0.1 metrics: PERPLEXITY metrics: TOP_K "
+               "metrics: ACCURACY")};
+}
 
-INSTANTIATE_TEST_SUITE_P(
-    Recommenders, LayersOnPluginTest,
-    testing::Values(
-        OnFields("DotInteraction",
-                 "layers { dense { units: 5 } } "
-                 "layers { dot_interaction {} }"),
-        OnFields("FactorizationMachine",
-                 "layers { dense { units: 5 } } "
-                 "layers { factorization_machine {} }"),
-        OnFields("Cross",
-                 "layers { flatten {} } layers { cross { layers: 3 } "
-                 "}")),
-    [](const auto& info) { return info.param.name; });
+std::vector<Case> RecommendersCases() {
+  return {OnFields("DotInteraction",
+                   "layers { dense { units: 5 } } "
+                   "layers { dot_interaction {} }"),
+          OnFields("FactorizationMachine",
+                   "layers { dense { units: 5 } } "
+                   "layers { factorization_machine {} }"),
+          OnFields("Cross",
+                   "layers { flatten {} } layers { cross { layers: 3 } "
+                   "}")};
+}
 
-INSTANTIATE_TEST_SUITE_P(
-    Losses, LayersOnPluginTest,
-    testing::Values(
-        OnTargets("Binary",
-                  "BINARY_CROSS_ENTROPY metrics: AUC "
-                  "metrics: ACCURACY"),
-        OnTargets("MeanSquaredError", "MEAN_SQUARED_ERROR metrics: MSE"),
-        OnTargets("Divergence", "KL_DIVERGENCE"),
-        Case{"ClassWeights",
-             "layers { flatten {} } layers { dense { units: 3 } } "
-             "loss: SOFTMAX_CROSS_ENTROPY class_weights: 0.5 "
-             "class_weights: 2 class_weights: 0 label_smoothing: 0.2",
-             kFields}),
-    [](const auto& info) { return info.param.name; });
+std::vector<Case> LossesCases() {
+  return {OnTargets("Binary",
+                    "BINARY_CROSS_ENTROPY metrics: AUC "
+                    "metrics: ACCURACY"),
+          OnTargets("MeanSquaredError", "MEAN_SQUARED_ERROR metrics: MSE"),
+          OnTargets("Divergence", "KL_DIVERGENCE"),
+          Case{"ClassWeights",
+               "layers { flatten {} } layers { dense { units: 3 } } "
+               "loss: SOFTMAX_CROSS_ENTROPY class_weights: 0.5 "
+               "class_weights: 2 class_weights: 0 label_smoothing: 0.2",
+               kFields}};
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> all;
+  for (const auto& some :
+       {ElementwiseCases(), ImagesCases(), NormsCases(), HoldersCases(),
+        SequencesCases(), RecommendersCases(), LossesCases()}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+class EachModelTest : public testing::TestWithParam<Case> {};
+
+TEST_P(EachModelTest, IsWrittenWithAGradientOfEachVariable) {
+  const auto plan = PlanNetwork(Parse(GetParam().model), GetParam().input);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto program = WriteProgram(**plan, {.examples = 6, .training = true});
+  ASSERT_TRUE(program.ok()) << program.status();
+  const size_t variables = (*plan)->variables.size();
+  ASSERT_EQ(program->results.size(), variables + 1);
+  for (size_t v = 0; v < variables; ++v) {
+    EXPECT_EQ(program->results[variables - v].text(),
+              program->parameters[v].text())
+        << (*plan)->variables[v].name();
+  }
+  EXPECT_TRUE(WriteProgram(**plan, {.examples = 6}).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EachModelTest, testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
+
+// On the plugin, if there is one.
+class CompiledNetworkTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (TestClient() == nullptr) {
+      GTEST_SKIP() << "PARAMD_PJRT_PLUGIN names no PJRT plugin";
+    }
+  }
+};
+
+TEST_F(CompiledNetworkTest, EachModelsResultsAreTheProcessors) {
+  for (const Case& one : Cases()) {
+    SCOPED_TRACE(one.name);
+    ExpectTheProcessors(one);
+  }
+}
 
 // Rows, ascending, with what the batch reads among them.
 std::vector<uint64_t> RowsOf(const TrainedModel& model, const Batch& batch) {
@@ -473,8 +485,7 @@ void ExpectRowsOfTheProcessor(const Case& one, const Batch& batch) {
               *wanted.model->EvaluateRows(wanted.weight_views, batch, numbers));
 }
 
-TEST(CompiledNetworkTest, RowsOfASparseVariableAreTheProcessors) {
-  SKIP_WITHOUT_PLUGIN();
+TEST_F(CompiledNetworkTest, RowsOfASparseVariableAreTheProcessors) {
   const Case one = {"Rows",
                     "layers { embedding { width: 4 sparse: true } } "
                     "layers { flatten {} } layers { dense { units: 3 } } "
@@ -486,8 +497,7 @@ TEST(CompiledNetworkTest, RowsOfASparseVariableAreTheProcessors) {
   }
 }
 
-TEST(CompiledNetworkTest, RowsOfAKeyedVariableAreTheProcessors) {
-  SKIP_WITHOUT_PLUGIN();
+TEST_F(CompiledNetworkTest, RowsOfAKeyedVariableAreTheProcessors) {
   const Case one = {
       "Keys",
       "layers { embedding { width: 4 sparse: true capacity: 100 } } "
@@ -508,8 +518,7 @@ const Case kDense =
              "layers { flatten {} } layers { dense { units: 7 } } "
              "layers { relu {} }");
 
-TEST(CompiledNetworkTest, TwoDevicesComputeAtTheSameTime) {
-  SKIP_WITHOUT_PLUGIN();
+TEST_F(CompiledNetworkTest, TwoDevicesComputeAtTheSameTime) {
   ASSERT_GE(TestClient()->device_count(), 2u);
   Trained first(Compiled(kDense, 0));
   Trained second(Compiled(kDense, 1));
@@ -524,8 +533,7 @@ TEST(CompiledNetworkTest, TwoDevicesComputeAtTheSameTime) {
   EXPECT_EQ(first.model->device().rfind("pjrt ", 0), 0u);
 }
 
-TEST(CompiledNetworkTest, AStepIsTheSameBitsAgainAndInAClone) {
-  SKIP_WITHOUT_PLUGIN();
+TEST_F(CompiledNetworkTest, AStepIsTheSameBitsAgainAndInAClone) {
   Trained first(Compiled(kDense));
   Trained clone(first.model->Clone());
   const Batch batch = RandomBatch(kImages, 8, 1);
@@ -537,15 +545,13 @@ TEST(CompiledNetworkTest, AStepIsTheSameBitsAgainAndInAClone) {
   EXPECT_EQ(clone.gradients, once);
 }
 
-TEST(CompiledNetworkTest, TheLastLayersGradientsAreReadyFirst) {
-  SKIP_WITHOUT_PLUGIN();
+TEST_F(CompiledNetworkTest, TheLastLayersGradientsAreReadyFirst) {
   Trained trained(Compiled(kDense));
   ASSERT_TRUE(trained.Step(RandomBatch(kImages, 8, 1), 8).ok());
   EXPECT_THAT(trained.ready, ElementsAre(3, 2, 1, 0));
 }
 
-TEST(CompiledNetworkTest, NoneIsReadyIfTheLossIsNotFinite) {
-  SKIP_WITHOUT_PLUGIN();
+TEST_F(CompiledNetworkTest, NoneIsReadyIfTheLossIsNotFinite) {
   Trained trained(Compiled(kDense));
   trained.values[0][0] = std::numeric_limits<float>::infinity();
   const auto metrics = trained.Step(RandomBatch(kImages, 8, 1), 8);
@@ -554,8 +560,7 @@ TEST(CompiledNetworkTest, NoneIsReadyIfTheLossIsNotFinite) {
   EXPECT_TRUE(trained.ready.empty());
 }
 
-TEST(CompiledNetworkTest, ABatchWithoutExamplesGivesZeros) {
-  SKIP_WITHOUT_PLUGIN();
+TEST_F(CompiledNetworkTest, ABatchWithoutExamplesGivesZeros) {
   Trained trained(Compiled(kDense));
   Batch batch;
   batch.Reset(kImages, 0);
@@ -566,8 +571,7 @@ TEST(CompiledNetworkTest, ABatchWithoutExamplesGivesZeros) {
   EXPECT_THAT(trained.ready, ElementsAre(3, 2, 1, 0));
 }
 
-TEST(CompiledNetworkTest, ALabelOutOfRangeIsNamed) {
-  SKIP_WITHOUT_PLUGIN();
+TEST_F(CompiledNetworkTest, ALabelOutOfRangeIsNamed) {
   Trained trained(Compiled(kDense));
   Batch batch = RandomBatch(kImages, 2, 1);
   batch.Find("label")->values<int32_t>()[1] = 5;
@@ -576,8 +580,7 @@ TEST(CompiledNetworkTest, ALabelOutOfRangeIsNamed) {
 }
 
 // More sizes than programs are kept.
-TEST(CompiledNetworkTest, ManySizesOfBatchesAreComputed) {
-  SKIP_WITHOUT_PLUGIN();
+TEST_F(CompiledNetworkTest, ManySizesOfBatchesAreComputed) {
   Trained trained(Compiled(kDense));
   for (uint64_t size = 1; size <= 20; ++size) {
     ASSERT_TRUE(trained.Step(RandomBatch(kImages, size, 1), 8).ok());
