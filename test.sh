@@ -225,7 +225,8 @@ run_tests() {
   rm -f "$EVENTS/events"
   bazel_here test --config="$name" --keep_going "$progress" "${cached[@]}" \
     --build_event_json_file="$EVENTS/events" \
-    --test_env=PARAMD_PYTHON="$PARAMD_PYTHON" "${options[@]}" "$@" || code=$?
+    --test_env=PARAMD_PYTHON="$PARAMD_PYTHON" --test_env=PARAMD_PJRT_PLUGIN \
+    "${options[@]}" "$@" || code=$?
   cat "$EVENTS/events" >>"$EVENTS/$name.json" || true
   case $code in
     0 | 3) ;; # 3: all is built and some tests failed, which their results say

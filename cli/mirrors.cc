@@ -15,6 +15,7 @@
 #include "coordinator/coordinator_process.h"
 #include "net/in_process_runtime.h"
 #include "worker/collective/in_process_collective.h"
+#include "worker/device/device_choice.h"
 
 namespace paramd {
 namespace {
@@ -106,6 +107,8 @@ absl::Status Mirrors::CopyRun(size_t k, LoadedJob* job) const {
   *job = job_;
   v1::JobConfig& config = job->config;
   config.set_run_dir(directory);
+  config.set_device(
+      DeviceOfReplica(job_.config.device(), static_cast<uint32_t>(k)));
   config.mutable_checkpoint()->set_directory(directory + "/checkpoints");
   config.mutable_checkpoint()->set_every_steps(0);
   config.mutable_checkpoint()->set_every_seconds(0);

@@ -41,8 +41,6 @@ constexpr absl::Duration kSayBehind = absl::Milliseconds(100);
 constexpr absl::Duration kLookEvery = absl::Seconds(1);
 // How long the chief waits at its end for those that do not ask.
 constexpr absl::Duration kFarewell = absl::Seconds(10);
-// Said beside what processes are told of the cluster; the chief alone reads it.
-constexpr char kDeviceEntry[] = "device=";
 
 absl::Duration HeartbeatOf(const v1::JobConfig& job) {
   return absl::Milliseconds(job.heartbeat_ms());
@@ -218,18 +216,18 @@ absl::StatusOr<v1::BeatReply> MultiWorker::TakeBeat(
       reply.set_introduce(true);
       return reply;
     }
-    RETURN_IF_ERROR(CheckSame(beat.hello()));
+    RETURN_IF_ERROR(CheckSame(beat));
     known_.insert(beat.incarnation());
   }
   return rendezvous_.Beat(beat, MonotonicNow());
 }
 
-absl::Status MultiWorker::CheckSame(const v1::HelloRequest& hello) const {
-  for (absl::string_view entry : hello.cluster()) {
-    const std::string own = process_->ModelsDevice();
-    if (!absl::ConsumePrefix(&entry, kDeviceEntry) || entry == own) continue;
+absl::Status MultiWorker::CheckSame(const v1::BeatRequest& beat) const {
+  const v1::HelloRequest& hello = beat.hello();
+  const std::string own = process_->ModelsDevice();
+  if (!beat.device().empty() && beat.device() != own) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "worker-", hello.task().index(), " computes on ", entry,
+        "worker-", hello.task().index(), " computes on ", beat.device(),
         ", the chief on ", own, ": weights stay the same, whoever is lost, "
         "only where all replicas have equal devices; give all workers the "
         "same, or choose strategy \"parameter_server\""));
@@ -341,8 +339,7 @@ absl::StatusOr<v1::BeatReply> MultiWorker::Beat(bool introduce) {
   if (is_chief()) return TakeBeat(beat);
   if (introduce) {
     *beat.mutable_hello() = MakeHello(self_);
-    beat.mutable_hello()->add_cluster(
-        absl::StrCat(kDeviceEntry, process_->ModelsDevice()));
+    beat.set_device(process_->ModelsDevice());
   }
   ASSIGN_OR_RETURN(const WireMessage reply, chief_->Call(beat, kBeatDeadline));
   return static_cast<const v1::BeatReply&>(*reply.head);

@@ -70,7 +70,7 @@ class MultiWorker {
       const google::protobuf::Message& request);
   absl::StatusOr<v1::BeatReply> TakeBeat(const v1::BeatRequest& beat)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status CheckSame(const v1::HelloRequest& hello) const;
+  absl::Status CheckSame(const v1::BeatRequest& beat) const;
   absl::Status BringContent();
   // The chief's run, as far as it is seen from here.
   bool IsFinished() const;

@@ -7,26 +7,79 @@
 
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "config/strategy.h"
 #include "worker/device/cuda_device.h"
 #include "worker/device/device_claims.h"
+#include "worker/model/compiled_network.h"
 #include "worker/model/network.h"
+#include "worker/pjrt/pjrt_client.h"
 
 namespace paramd {
 namespace {
+
+using Model = std::unique_ptr<TrainedModel>;
 
 struct NamedDevice {
   Network::MakeDevice make;  // Null: the processor.
   std::string name = "cpu";
 };
 
-absl::StatusOr<NamedDevice> DeviceOf(const v1::JobConfig& job) {
-  if (job.device().empty() || job.device() == "cpu") return NamedDevice();
-  const CudaProbe probe = ProbeCuda();
-  ASSIGN_OR_RETURN(
-      const DeviceChoice choice,
-      ChooseDevice(job.device(), probe, [](absl::string_view address) {
-        return DeviceClaims::OfProcess().Claim(address);
-      }));
+// Devices that a process needs of a plugin, from the setting's one on.
+size_t DevicesOf(const v1::JobConfig& job) {
+  return job.strategy() == v1::JobConfig::MIRRORED ||
+                 job.strategy() == v1::JobConfig::CENTRAL_STORAGE
+             ? ReplicasOf(job)
+             : 1;
+}
+
+// "2 devices: numbers 0 to 1".
+std::string CountText(size_t count) {
+  return count == 1
+             ? std::string("1 device: number 0")
+             : absl::StrCat(count, " devices: numbers 0 to ", count - 1);
+}
+
+absl::Status CantUse(const v1::JobConfig& job, absl::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("device ", job.device(), " can't be used: ", why));
+}
+
+absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
+                               const DeviceChoice& choice) {
+  const auto index = static_cast<size_t>(choice.index);
+  const size_t needed = DevicesOf(job);
+  const auto client = PjrtClient::OfProcess(choice.plugin, index + needed);
+  constexpr absl::string_view kElsewhere = "; every strategy also runs on cpu";
+  if (!client.ok()) {
+    return CantUse(job, absl::StrCat(client.status().message(), kElsewhere));
+  }
+  const size_t count = (*client)->device_count();
+  const bool has_it = index < count;
+  // Replicas that mirror each come here, with a device of their own.
+  const bool has_all = job.strategy() != v1::JobConfig::CENTRAL_STORAGE ||
+                       index + needed <= count;
+  if (!has_it || !has_all) {
+    return CantUse(
+        job,
+        absl::StrCat("the plugin has ", CountText(count),
+                     needed == 1
+                         ? std::string(kElsewhere)
+                         : absl::StrCat("; ", needed,
+                                        " replicas need as many, so give "
+                                        "fewer, or choose strategy "
+                                        "\"one_device\"")));
+  }
+  auto network =
+      CompiledNetwork::Create(job.model(), input, *client, index);
+  if (!network.ok()) return network.status();
+  Log(LogLevel::kInfo, "computing on a device of a PJRT plugin",
+      {{"device", job.device()}, {"name", (*client)->NameOf(index)}});
+  return Model(*std::move(network));
+}
+
+absl::StatusOr<NamedDevice> DeviceOf(const v1::JobConfig& job,
+                                     const CudaProbe& probe,
+                                     const DeviceChoice& choice) {
   if (!choice.is_cuda) return NamedDevice();
   const std::string name = absl::StrCat("cuda:", choice.index);
   const auto make = [choice] { return MakeCudaDevice(choice.index); };
@@ -48,21 +101,36 @@ absl::StatusOr<NamedDevice> DeviceOf(const v1::JobConfig& job) {
   return NamedDevice{make, probe.gpus[choice.index].name};
 }
 
+absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
+                                const InputSpec& input) {
+  NamedDevice device;
+  if (!job.device().empty() && job.device() != "cpu") {
+    const CudaProbe probe = ProbeCuda();
+    ASSIGN_OR_RETURN(
+        const DeviceChoice choice,
+        ChooseDevice(job.device(), probe, [](absl::string_view address) {
+          return DeviceClaims::OfProcess().Claim(address);
+        }));
+    if (!choice.plugin.empty()) return OnPlugin(job, input, choice);
+    ASSIGN_OR_RETURN(device, DeviceOf(job, probe, choice));
+  }
+  auto network = Network::Create(job.model(), input, std::move(device.make),
+                                 std::move(device.name));
+  if (!network.ok()) return network.status();
+  return Model(*std::move(network));
+}
+
 }  // namespace
 
 ModelFactory BuiltInModels() {
-  return [](const v1::JobConfig& job, const InputSpec& input)
-             -> absl::StatusOr<std::unique_ptr<TrainedModel>> {
+  return [](const v1::JobConfig& job,
+            const InputSpec& input) -> absl::StatusOr<Model> {
     if (job.model().custom()) {
       return absl::InvalidArgumentError(
           "the job's model is custom: only the program that brings it can train "
           "it; run that in place of paramd, or give model.layers and model.loss");
     }
-    ASSIGN_OR_RETURN(NamedDevice device, DeviceOf(job));
-    auto network = Network::Create(job.model(), input, std::move(device.make),
-                                   std::move(device.name));
-    if (!network.ok()) return network.status();
-    return std::unique_ptr<TrainedModel>(*std::move(network));
+    return MakeModel(job, input);
   };
 }
 

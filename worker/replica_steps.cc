@@ -73,7 +73,7 @@ ReplicaSteps::ReplicaSteps(const v1::JobConfig& job, uint32_t replicas,
   for (uint32_t r = 0; r < std::max<uint32_t>(replicas, 1); ++r) {
     Replica& replica = replicas_.emplace_back();
     if (r > 0) {
-      replica.clone = model->Clone();
+      replica.clone = model->CloneForReplica(r);
       replica.thread =
           std::make_unique<WorkerThread>(absl::StrCat("replica-", r));
     }

@@ -52,6 +52,15 @@ class BadInputTest(unittest.TestCase):
             self.run_job("run", "--device=gpu"), 2,
             "device is 'gpu'; it must be cpu, auto, or cuda:0 and so on")
 
+    def test_a_plugin_that_is_not_there_or_is_none(self):
+        self.assert_refused(
+            self.run_job("run", "--device=pjrt:/nowhere/plugin.so:0"), 2,
+            "device pjrt:/nowhere/plugin.so:0 can't be used: it can't be loaded",
+            "every strategy also runs on cpu")
+        self.assert_refused(
+            self.run_job("run", "--device=pjrt:libm.so.6:0"), 2,
+            "it is no PJRT plugin: it exports no GetPjrtApi")
+
     def test_a_worker_with_other_labels(self):
         cluster = paramd.Cluster(servers=1, workers=2)
         self.job = paramd.tiny_job(self.data)

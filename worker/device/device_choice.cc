@@ -9,6 +9,9 @@
 namespace paramd {
 namespace {
 
+// A number of a device that is above is a slip.
+constexpr uint32_t kMostPluginIndex = 65535;
+
 std::string VersionOf(int version) {
   return absl::StrCat(version / 1000, ".", version % 1000 / 10);
 }
@@ -37,6 +40,26 @@ absl::Status CheckGpu(const CudaProbe& probe, int index) {
       kOldestCapability / 10, ".", kOldestCapability % 10));
 }
 
+// "12", and nothing else.
+bool IsNumber(absl::string_view text, uint32_t* number) {
+  return text.find_first_not_of("0123456789") == absl::string_view::npos &&
+         absl::SimpleAtoi(text, number);
+}
+
+// The library and the number of "pjrt:LIBRARY:N", whose library may have colons.
+bool IsPlugin(absl::string_view setting, DeviceChoice* choice) {
+  uint32_t index = 0;
+  if (!absl::ConsumePrefix(&setting, "pjrt:")) return false;
+  const size_t colon = setting.rfind(':');
+  if (colon == absl::string_view::npos || colon == 0 ||
+      !IsNumber(setting.substr(colon + 1), &index) || index > kMostPluginIndex) {
+    return false;
+  }
+  choice->plugin = std::string(setting.substr(0, colon));
+  choice->index = static_cast<int>(index);
+  return true;
+}
+
 DeviceChoice ChooseFreeGpu(const CudaProbe& probe, ClaimDevice claim) {
   DeviceChoice first;
   for (int i = 0; i < static_cast<int>(probe.gpus.size()); ++i) {
@@ -55,17 +78,18 @@ absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
                                           const CudaProbe& probe,
                                           ClaimDevice claim) {
   if (setting.empty() || setting == "cpu") return DeviceChoice();
+  DeviceChoice plugin;
+  if (IsPlugin(setting, &plugin)) return plugin;
   const std::string reason = Reason(probe);
   if (setting == "auto") {
     return reason.empty() ? ChooseFreeGpu(probe, claim) : DeviceChoice();
   }
   absl::string_view number = setting;
   uint32_t index = 0;
-  if (!absl::ConsumePrefix(&number, "cuda:") ||
-      number.find_first_not_of("0123456789") != absl::string_view::npos ||
-      !absl::SimpleAtoi(number, &index)) {
+  if (!absl::ConsumePrefix(&number, "cuda:") || !IsNumber(number, &index)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "device is '", setting, "'; it must be cpu, auto, or cuda:0 and so on"));
+        "device is '", setting, "'; it must be cpu, auto, or cuda:0 and so on, "
+        "or pjrt:LIBRARY:0 for a device of a PJRT plugin"));
   }
   if (!reason.empty()) {
     return absl::FailedPreconditionError(
@@ -83,6 +107,12 @@ absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
   return DeviceChoice{.is_cuda = true,
                       .index = static_cast<int>(index),
                       .is_shared = !claim(probe.gpus[index].address)};
+}
+
+std::string DeviceOfReplica(absl::string_view setting, uint32_t replica) {
+  DeviceChoice choice;
+  if (!IsPlugin(setting, &choice)) return std::string(setting);
+  return absl::StrCat("pjrt:", choice.plugin, ":", choice.index + replica);
 }
 
 std::string Describe(const CudaProbe& probe) {

@@ -33,19 +33,21 @@ constexpr int kOldestCapability = 75;
 // What the setting `device` comes to.
 struct DeviceChoice {
   bool is_cuda = false;
-  int index = 0;           // Of the GPU.
-  bool is_shared = false;  // Another process of the machine computes on it.
+  std::string plugin = {};  // The library of a PJRT plugin; empty: none.
+  int index = 0;            // Of the GPU, or of the plugin's device.
+  bool is_shared = false;   // Another process of the machine computes on it.
 
   bool operator==(const DeviceChoice& other) const {
-    return is_cuda == other.is_cuda && index == other.index &&
-           is_shared == other.is_shared;
+    return is_cuda == other.is_cuda && plugin == other.plugin &&
+           index == other.index && is_shared == other.is_shared;
   }
 };
 
 // Whether nobody else has the GPU of this address; it is taken then.
 using ClaimDevice = absl::FunctionRef<bool(absl::string_view address)>;
 
-// "cpu", "auto" or "cuda:N". Empty, in a job that no loader has filled in, is cpu.
+// "cpu", "auto", "cuda:N" or "pjrt:LIBRARY:N", whose library is not looked for
+// here. Empty, in a job that no loader has filled in, is cpu.
 // auto: the first GPU that can be used and is free, else the first, else the
 // processor. A sentence says what
 // is wrong: INVALID_ARGUMENT, the setting is none of these, or there are fewer
@@ -54,6 +56,10 @@ using ClaimDevice = absl::FunctionRef<bool(absl::string_view address)>;
 absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
                                           const CudaProbe& probe,
                                           ClaimDevice claim);
+
+// The setting of replica `replica` of a process whose own setting this is: of a
+// plugin the devices from its one on, else the same.
+std::string DeviceOfReplica(absl::string_view setting, uint32_t replica);
 
 // For people: "built without CUDA", "CUDA 13.0; this machine has no NVIDIA
 // driver", "CUDA 13.0; cuda:0 NVIDIA H100 80GB HBM3 (79 GiB)".

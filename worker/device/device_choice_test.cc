@@ -41,6 +41,29 @@ TEST(DeviceChoiceTest, AGpuIsChosenByItsNumber) {
             (DeviceChoice{.is_cuda = true, .index = 3}));
 }
 
+TEST(DeviceChoiceTest, APluginsDeviceIsChosenByLibraryAndNumber) {
+  EXPECT_EQ(*Choose("pjrt:/lib/a:b.so:3", CudaProbe()),
+            (DeviceChoice{.plugin = "/lib/a:b.so", .index = 3}));
+}
+
+TEST(DeviceChoiceTest, APluginWithoutLibraryOrNumberIsRefused) {
+  for (const char* setting :
+       {"pjrt:", "pjrt::0", "pjrt:a.so", "pjrt:a.so:", "pjrt:a.so:-1",
+        "pjrt:a.so:x", "pjrt:a.so:4294967296", "pjrt:a.so:70000"}) {
+    EXPECT_EQ(Refusal(setting, CudaProbe(), kInvalid),
+              absl::StrCat("device is '", setting,
+                           "'; it must be cpu, auto, or cuda:0 and so on, or "
+                           "pjrt:LIBRARY:0 for a device of a PJRT plugin"));
+  }
+}
+
+TEST(DeviceChoiceTest, ReplicasHaveThePluginsDevicesFromTheSettingsOneOn) {
+  EXPECT_EQ(DeviceOfReplica("pjrt:a.so:1", 0), "pjrt:a.so:1");
+  EXPECT_EQ(DeviceOfReplica("pjrt:a.so:1", 2), "pjrt:a.so:3");
+  EXPECT_EQ(DeviceOfReplica("cuda:1", 2), "cuda:1");
+  EXPECT_EQ(DeviceOfReplica("cpu", 2), "cpu");
+}
+
 TEST(DeviceChoiceTest, TheProcessorNeedsNothing) {
   EXPECT_EQ(*Choose("cpu", WithGpus(4)), DeviceChoice());
   EXPECT_EQ(*Choose("cpu", CudaProbe()), DeviceChoice());
@@ -140,7 +163,8 @@ TEST(DeviceChoiceTest, AnythingElseIsRefused) {
                               "cuda:99999999999", "cuda:0x", "CPU"}) {
     EXPECT_EQ(Refusal(setting, WithGpus(1), kInvalid),
               std::string("device is '") + setting +
-                  "'; it must be cpu, auto, or cuda:0 and so on");
+                  "'; it must be cpu, auto, or cuda:0 and so on, or "
+                  "pjrt:LIBRARY:0 for a device of a PJRT plugin");
   }
 }
 

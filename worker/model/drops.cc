@@ -1,14 +1,25 @@
 #include "worker/model/drops.h"
 
 #include "base/random.h"
+#include "worker/hlo/hlo_ops.h"
 
 namespace paramd {
 
+uint64_t DropKey(const std::string& layer, uint64_t seed, uint64_t epoch) {
+  return CounterRandom(StableHash(layer, seed)).Bits(epoch);
+}
+
+HloValue EmitFactors(Layer::Emission* emission, const std::string& layer,
+                     double rate, uint64_t width) {
+  const HloValue key = emission->graph->Parameter({HloElement::kU64, {}});
+  emission->draws.push_back({layer, key});
+  return hlo::DropFactors(key, emission->offsets, rate, width);
+}
+
 void DrawFactors(const Layer::Context& context, const std::string& layer,
                  double rate, uint64_t width, const Tensor& factors) {
-  const CounterRandom keys(StableHash(layer, context.seed));
   context.device->Draw(
-      {.key = keys.Bits(context.epoch),
+      {.key = DropKey(layer, context.seed, context.epoch),
        .rate = rate,
        .width = width,
        .first = context.first,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "worker/hlo/hlo_ops.h"
+#include "worker/hlo/hlo_windows.h"
 namespace paramd {
 namespace {
 
@@ -124,6 +126,39 @@ void GlobalPool::Backward(const BackwardPass& pass) const {
   pass.context->device->PoolAllBackward(kind_, pass.input, pass.output,
                                         pass.output_gradient,
                                         pass.input_gradient);
+}
+
+absl::StatusOr<HloValue> Conv2d::Emit(const ProgramPass& pass) const {
+  const HloValue output = hlo::Convolve(Shape(pass.input.dims()[0]),
+                                        pass.input, pass.weights[0]);
+  if (!options_.bias) return output;
+  return hlo::Add(output,
+                  hlo::BroadcastLast(pass.weights[1], output.dims()));
+}
+
+absl::StatusOr<HloValue> Pool::Emit(const ProgramPass& pass) const {
+  const Window window = Shape(pass.input.dims()[0]).window;
+  return kind_ == Pooling::Kind::kMax ? hlo::MaxPool(window, pass.input)
+                                      : hlo::AveragePool(window, pass.input);
+}
+
+absl::StatusOr<HloValue> GlobalPool::Emit(const ProgramPass& pass) const {
+  const uint64_t examples = pass.input.dims()[0];
+  const uint64_t channels = input_dims().back();
+  const uint64_t places = input_size() / channels;
+  const HloValue lines =
+      hlo::Reshape(pass.input, {examples, places, 1, channels});
+  const Window whole = {.batch = examples,
+                        .height = places,
+                        .width = 1,
+                        .channels = channels,
+                        .out_height = 1,
+                        .out_width = 1,
+                        .kernel_height = places};
+  const HloValue output = kind_ == Pooling::Kind::kMax
+                              ? hlo::MaxPool(whole, lines)
+                              : hlo::AveragePool(whole, lines);
+  return hlo::Reshape(output, {examples, channels});
 }
 
 }  // namespace paramd

@@ -38,6 +38,7 @@ class Conv2d : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
+  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
 
  private:
@@ -57,6 +58,7 @@ class Pool : public Layer {
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
+  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override {
     return output_size() * sliding_.kernel * sliding_.kernel;
   }
@@ -78,6 +80,7 @@ class GlobalPool : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
+  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return input_size(); }
 
  private:

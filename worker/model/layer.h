@@ -8,10 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
 #include "proto/paramd/v1/types.pb.h"
 #include "worker/device/device.h"
+#include "worker/hlo/hlo_graph.h"
 #include "worker/model/trained_model.h"
 
 namespace paramd {
@@ -68,6 +70,31 @@ class Layer {
     Tensor input_gradient = {};
   };
 
+  // What all layers of one program share (worker/hlo); numbers as Context has
+  // them.
+  struct Emission {
+    // What is drawn for a layer, of a key that follows from the step.
+    struct Draw {
+      std::string layer;
+      HloValue key;  // u64, a scalar, a parameter.
+    };
+
+    HloGraph* graph = nullptr;
+    bool training = false;
+    HloValue share = {};    // A scalar; in training.
+    HloValue offsets = {};  // u64, one per example; in training.
+    std::vector<Draw> draws = {};
+  };
+
+  // The forward pass as a part of a program.
+  struct ProgramPass {
+    Emission* emission = nullptr;
+    absl::Span<const HloValue> weights = {};
+    // In training: what is subtracted from an untrained variable.
+    absl::Span<HloValue> updates = {};
+    HloValue input = {};
+  };
+
   Layer(std::string name, Dims input, Dims output)
       : name_(std::move(name)),
         input_(std::move(input)),
@@ -97,6 +124,10 @@ class Layer {
   virtual void Forward(const Pass& pass) const = 0;
   virtual void Backward(const BackwardPass& pass) const = 0;
 
+  // The output. INVALID_ARGUMENT, a sentence that names the layer: it can't be
+  // written as a program.
+  virtual absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const;
+
   // Of the forward pass, for one example.
   virtual uint64_t flops() const { return output_size(); }
   // Appends this layer, and behind it those that it holds.
@@ -111,6 +142,9 @@ class Layer {
   // 2010, equation 16).
   void AddKernel(const std::string& part, const Dims& shape, uint64_t inputs,
                  uint64_t outputs);
+
+  // [examples, output dims].
+  Dims EmittedDims(const ProgramPass& pass) const;
 
   std::vector<v1::Variable> variables_;
 

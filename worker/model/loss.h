@@ -12,6 +12,7 @@
 
 #include "proto/paramd/v1/model.pb.h"
 #include "worker/device/tensor.h"
+#include "worker/hlo/hlo_graph.h"
 #include "worker/model/metrics.h"
 
 namespace paramd {
@@ -66,6 +67,11 @@ class Loss {
                   double scale, const Tensor& gradient, bool scored,
                   absl::Span<const int64_t> groups = {}) const;
 
+  // The derivative that Compute writes, as a part of a program: of outputs
+  // [examples, ...] of float32, a target [examples, ...], and a scale, a scalar.
+  HloValue EmitGradient(HloValue outputs, HloValue target,
+                        HloValue scale) const;
+
   // Names of what is counted.
   std::vector<std::string> metrics() const;
 
@@ -83,6 +89,7 @@ class Loss {
   void Numbers(const Work<T>& work, Metrics* metrics) const;
   template <class T>
   void Divergence(const Work<T>& work, Metrics* metrics) const;
+  HloValue EmitClasses(HloValue rows, HloValue labels, HloValue scale) const;
   template <class T>
   void CountClass(const T* row, uint64_t label, uint64_t largest, double loss,
                   Metrics* metrics) const;

@@ -53,6 +53,20 @@ void ForEachRow(const ConstTensor& input, const NetworkPlan::Lookup& lookup,
   }
 }
 
+// INVALID_ARGUMENT if the batch has not that feature.
+absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
+                                         const Batch& batch) {
+  const Column* column = batch.Find(wanted.name);
+  // How many classes it states is no matter: values are checked one by one.
+  if (column != nullptr && column->spec().dtype == wanted.dtype &&
+      column->spec().dims == wanted.dims && !column->spec().ragged) {
+    return column;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a batch has not the feature '", wanted.name, "' of ",
+      NameOf(wanted.dtype), " that the model was made for"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Network>> Network::Create(
@@ -86,21 +100,7 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
 }
 
 std::unique_ptr<TrainedModel> Network::Clone() const {
-  return std::unique_ptr<TrainedModel>(
-      new Network(plan_, make_device_, device_name_));
-}
-
-absl::StatusOr<const Column*> Network::FindColumn(
-    const FeatureSpec& wanted, const Batch& batch) const {
-  const Column* column = batch.Find(wanted.name);
-  // How many classes it states is no matter: values are checked one by one.
-  if (column != nullptr && column->spec().dtype == wanted.dtype &&
-      column->spec().dims == wanted.dims && !column->spec().ragged) {
-    return column;
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "a batch has not the feature '", wanted.name, "' of ",
-      NameOf(wanted.dtype), " that the model was made for"));
+  return std::make_unique<Network>(plan_, make_device_, device_name_);
 }
 
 absl::Status Network::CheckIndices(const Column& input,
@@ -131,9 +131,10 @@ bool Network::MayBePadding(uint64_t place) const {
                      });
 }
 
-absl::Status Network::CheckBatch(const Batch& batch) const {
+absl::Status Network::CheckBatch(const Batch& batch, bool labels) const {
   ASSIGN_OR_RETURN(const Column* const input,
                    FindColumn(plan_->input, batch));
+  if (!labels) return CheckIndices(*input, batch);
   ASSIGN_OR_RETURN(const Column* const label,
                    FindColumn(plan_->label, batch));
   RETURN_IF_ERROR(CheckIndices(*input, batch));
@@ -431,30 +432,35 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
   ASSIGN_OR_RETURN(const Layer::Pass pass,
                    Forward(weights, batch, InputOf(batch, rows), &context));
   ASSIGN_OR_RETURN(const ConstTensor outputs, Outputs(pass));
+  return CountMetrics(*plan_, outputs, batch);
+}
+
+absl::StatusOr<Metrics> CountMetrics(const NetworkPlan& plan,
+                                     const ConstTensor& outputs,
+                                     const Batch& batch) {
   absl::Span<const int64_t> groups;
-  if (!plan_->group.name.empty()) {
-    ASSIGN_OR_RETURN(const Column* const group,
-                     FindColumn(plan_->group, batch));
+  if (!plan.group.name.empty()) {
+    ASSIGN_OR_RETURN(const Column* const group, FindColumn(plan.group, batch));
     groups = group->values<int64_t>();
   }
-  return plan_->loss->Compute(outputs,
-                              batch.Find(plan_->label.name)->tensor(), 1,
-                              Tensor(), /*scored=*/true, groups);
+  return plan.loss->Compute(outputs, batch.Find(plan.label.name)->tensor(), 1,
+                            Tensor(), /*scored=*/true, groups);
+}
+
+void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out) {
+  const InputSpec spec{{FeatureSpec{kPrediction, DType::kFloat32,
+                                    plan.layers->output_dims()}}};
+  out->Reset(spec, batch.size());
+  out->range = batch.range;
 }
 
 absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
                                   RowNumbers rows, Batch* out) {
   SetRows(rows);
   CheckWeights(weights);
-  const InputSpec spec{
-      {FeatureSpec{kPrediction, DType::kFloat32,
-                   plan_->layers->output_dims()}}};
-  out->Reset(spec, batch.size());
-  out->range = batch.range;
+  LayOutPrediction(*plan_, batch, out);
   if (batch.size() == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const Column* const input,
-                   FindColumn(plan_->input, batch));
-  RETURN_IF_ERROR(CheckIndices(*input, batch));
+  RETURN_IF_ERROR(CheckBatch(batch, /*labels=*/false));
   Layer::Context context;
   ASSIGN_OR_RETURN(const Layer::Pass pass,
                    Forward(weights, batch, InputOf(batch, rows), &context));

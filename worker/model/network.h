@@ -39,6 +39,10 @@ class Network : public TrainedModel {
       const v1::ModelConfig& config, const InputSpec& input,
       MakeDevice make_device = nullptr, std::string device_name = "cpu");
 
+  // `plan` is shared by clones: it is never changed.
+  Network(std::shared_ptr<const NetworkPlan> plan, MakeDevice make_device,
+          std::string device_name);
+
   const std::vector<v1::Variable>& variables() const override {
     return plan_->variables;
   }
@@ -66,24 +70,21 @@ class Network : public TrainedModel {
     return plan_->loss->metrics();
   }
 
- private:
-  // `plan` is shared by clones: it is never changed.
-  Network(std::shared_ptr<const NetworkPlan> plan, MakeDevice make_device,
-          std::string device_name);
+  // For those that compute the same in another way.
+  const std::shared_ptr<const NetworkPlan>& plan() const { return plan_; }
+  // What the layers read, and the loss if `labels`. INVALID_ARGUMENT:
+  // it is not there. DATA_LOSS: values are out of range.
+  absl::Status CheckBatch(const Batch& batch, bool labels = true) const;
+  // What the layers read: the input, in places among the rows if there are
+  // some, until the next call. REQUIRES: CheckBatch(batch) is OK.
+  ConstTensor InputOf(const Batch& batch, RowNumbers rows);
 
-  // INVALID_ARGUMENT if the batch has not that feature.
-  absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
-                                           const Batch& batch) const;
-  // What the layers and the loss read. INVALID_ARGUMENT: it is not there.
-  // DATA_LOSS: values are out of range.
-  absl::Status CheckBatch(const Batch& batch) const;
+ private:
   absl::Status CheckIndices(const Column& input, const Batch& batch) const;
   // Whether -1 at this place of an example is no row for all who look it up.
   bool MayBePadding(uint64_t place) const;
   // The passes read these rows of sparse variables.
   void SetRows(RowNumbers rows);
-  // What the layers read: numbers, or what is looked up, in places among the rows.
-  ConstTensor InputOf(const Batch& batch, RowNumbers rows);
   void CheckWeights(WeightSpans weights) const;
   // What the device must still have for a pass over so many examples.
   uint64_t MissingBytes(uint64_t examples, WeightSpans weights,
@@ -125,6 +126,14 @@ class Network : public TrainedModel {
   std::vector<int32_t> places_;
   uint64_t fitting_examples_ = 0;  // A step on so many has had memory.
 };
+
+// The loss and all metrics of these outputs, in host memory, as Evaluate gives
+// them. INVALID_ARGUMENT if the batch has not what they are counted over.
+absl::StatusOr<Metrics> CountMetrics(const NetworkPlan& plan,
+                                     const ConstTensor& outputs,
+                                     const Batch& batch);
+// Lays out what Predict gives for a batch; the values are to be written.
+void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out);
 
 }  // namespace paramd
 

@@ -342,6 +342,12 @@ bool NetworkPlan::TakesInputAsItIs() const {
          lookups[0].count == looked_up;
 }
 
+bool NetworkPlan::LooksUpAllAlike() const {
+  return std::all_of(lookups.begin(), lookups.end(), [&](const Lookup& one) {
+    return one.first == 0 && one.count == input.size() && !one.padding;
+  });
+}
+
 uint64_t NetworkPlan::input_bytes() const {
   return lookups.empty() ? input.size() * SizeOf(input.dtype)
                          : looked_up * sizeof(int32_t);

@@ -51,6 +51,8 @@ struct NetworkPlan {
 
   // Whether the layers get integers as they are in the input.
   bool TakesInputAsItIs() const;
+  // Whether each embedding looks up all places of an example, each a row.
+  bool LooksUpAllAlike() const;
   // Of one example, what the layers get.
   uint64_t input_bytes() const;
 };

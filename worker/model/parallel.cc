@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/status_macros.h"
+#include "worker/hlo/hlo_ops.h"
+
 namespace paramd {
 namespace {
 
@@ -133,6 +136,25 @@ void Parallel::AddCost(int depth, std::vector<LayerCost>* costs) const {
   for (const Branch& branch : branches_) {
     branch.layers->AddCost(depth + 1, costs);
   }
+}
+
+absl::StatusOr<HloValue> Parallel::Emit(const ProgramPass& pass) const {
+  const uint64_t examples = pass.input.dims()[0];
+  std::vector<HloValue> outputs;
+  for (const Branch& branch : branches_) {
+    ProgramPass inner = pass;
+    const size_t variables = branch.layers->variables().size();
+    inner.weights = pass.weights.subspan(branch.first_variable, variables);
+    inner.updates = pass.updates.subspan(branch.first_variable, variables);
+    ASSIGN_OR_RETURN(outputs.emplace_back(), branch.layers->Emit(inner));
+    if (sum_) continue;
+    outputs.back() =
+        hlo::Reshape(outputs.back(), {examples, branch.layers->output_size()});
+  }
+  if (!sum_) return hlo::Concatenate(outputs, 1);
+  HloValue sum = outputs.front();
+  for (size_t i = 1; i < outputs.size(); ++i) sum = hlo::Add(sum, outputs[i]);
+  return sum;
 }
 
 }  // namespace paramd

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/status_macros.h"
+#include "worker/hlo/hlo_ops.h"
 #include "worker/model/drops.h"
 
 namespace paramd {
@@ -125,6 +127,25 @@ void Residual::AddCost(int depth, std::vector<LayerCost>* costs) const {
   Layer::AddCost(depth, costs);
   body_->AddCost(depth + 1, costs);
   if (shortcut_ != nullptr) shortcut_->AddCost(depth + 1, costs);
+}
+
+absl::StatusOr<HloValue> Residual::Emit(const ProgramPass& pass) const {
+  const size_t variables = body_->variables().size();
+  ProgramPass inner = pass;
+  inner.weights = pass.weights.first(variables);
+  inner.updates = pass.updates.first(variables);
+  ASSIGN_OR_RETURN(HloValue body, body_->Emit(inner));
+  if (drop_rate_ > 0 && pass.emission->training) {
+    const HloValue factors = hlo::Reshape(
+        EmitFactors(pass.emission, name(), drop_rate_, /*width=*/1),
+        {body.dims()[0]});
+    body = hlo::Multiply(body, hlo::BroadcastFirst(factors, body.dims()));
+  }
+  if (shortcut_ == nullptr) return hlo::Add(body, pass.input);
+  inner.weights = pass.weights.subspan(variables);
+  inner.updates = pass.updates.subspan(variables);
+  ASSIGN_OR_RETURN(const HloValue around, shortcut_->Emit(inner));
+  return hlo::Add(body, around);
 }
 
 }  // namespace paramd

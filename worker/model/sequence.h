@@ -34,6 +34,7 @@ class Sequence : public Layer {
     BackwardWith(pass, [](size_t) {});
   }
   void BackwardWith(const BackwardPass& pass, Written written) const;
+  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override;
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
 

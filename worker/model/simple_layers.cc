@@ -1,5 +1,6 @@
 #include "worker/model/simple_layers.h"
 
+#include "worker/hlo/hlo_ops.h"
 #include "worker/model/drops.h"
 
 namespace paramd {
@@ -128,6 +129,46 @@ void PositionalEmbedding::Backward(const BackwardPass& pass) const {
   device.Copy(pass.output_gradient.data,
               pass.output_gradient.size() * SizeOf(pass.context->dtype),
               pass.input_gradient.data);
+}
+
+absl::StatusOr<HloValue> Reshape::Emit(const ProgramPass& pass) const {
+  return hlo::Reshape(pass.input, EmittedDims(pass));
+}
+
+absl::StatusOr<HloValue> ElementwiseLayer::Emit(const ProgramPass& pass) const {
+  switch (function_) {
+    case Elementwise::kRelu:
+      return hlo::Relu(pass.input);
+    case Elementwise::kGelu:
+      return hlo::Gelu(pass.input);
+    case Elementwise::kTanh:
+      return hlo::Tanh(pass.input);
+    case Elementwise::kSigmoid:
+      return hlo::Sigmoid(pass.input);
+  }
+  return Layer::Emit(pass);
+}
+
+absl::StatusOr<HloValue> Dense::Emit(const ProgramPass& pass) const {
+  return hlo::Affine(pass.input, pass.weights[0], pass.weights[1]);
+}
+
+absl::StatusOr<HloValue> Dropout::Emit(const ProgramPass& pass) const {
+  if (!pass.emission->training) return pass.input;
+  const HloValue factors =
+      EmitFactors(pass.emission, name(), rate_, output_size());
+  return hlo::Multiply(pass.input,
+                       hlo::Reshape(factors, pass.input.dims()));
+}
+
+absl::StatusOr<HloValue> Embedding::Emit(const ProgramPass& pass) const {
+  return hlo::Gather(pass.weights[0], pass.input);
+}
+
+absl::StatusOr<HloValue> PositionalEmbedding::Emit(
+    const ProgramPass& pass) const {
+  return hlo::Add(pass.input,
+                  hlo::BroadcastLast(pass.weights[0], pass.input.dims()));
 }
 
 }  // namespace paramd

@@ -16,6 +16,7 @@ class Reshape : public Layer {
   bool is_view() const override { return true; }
   void Forward(const Pass&) const override {}
   void Backward(const BackwardPass&) const override {}
+  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
 };
 
 // A function of each element.
@@ -26,6 +27,7 @@ class ElementwiseLayer : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
+  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
 
  private:
   const Elementwise function_;
@@ -40,6 +42,7 @@ class Dense : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
+  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override {
     return (2 * inputs_ + 1) * output_size();
   }
@@ -61,6 +64,7 @@ class Dropout : public Layer {
   }
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
+  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
 
  private:
   Tensor Factors(const Pass& pass) const;
@@ -91,6 +95,7 @@ class Embedding : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
+  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
   uint64_t flops() const override { return 0; }
 
  private:
@@ -107,6 +112,7 @@ class PositionalEmbedding : public Layer {
 
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
+  absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
 };
 
 }  // namespace paramd

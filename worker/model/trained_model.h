@@ -83,6 +83,12 @@ class TrainedModel {
 
   // Another one with the same variables, for another thread.
   virtual std::unique_ptr<TrainedModel> Clone() const = 0;
+  // The same for replica `replica` of a process, of which this is number 0, on
+  // the device that is its own where replicas have some.
+  virtual std::unique_ptr<TrainedModel> CloneForReplica(
+      uint32_t /*replica*/) const {
+    return Clone();
+  }
 
   // Overwrites the gradients with the derivative, by each variable, of the sum
   // of the examples' losses divided by the divisor. What is overwritten for an

@@ -1,0 +1,98 @@
+#include "worker/model/network_program.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "worker/hlo/hlo_ops.h"
+#include "worker/model/layer.h"
+
+namespace paramd {
+namespace {
+
+HloType TypeOf(const FeatureSpec& feature, uint64_t examples) {
+  // Keys are places by then.
+  return {
+      feature.dtype == DType::kFloat32 ? HloElement::kF32 : HloElement::kS32,
+      Batched(examples, feature.dims)};
+}
+
+HloType TypeOf(const v1::Variable& variable, uint64_t rows) {
+  Dims dims(variable.shape().begin(), variable.shape().end());
+  if (variable.sparse() && rows > 0) dims[0] = rows;
+  return {HloElement::kF32, std::move(dims)};
+}
+
+// Of each variable what is pushed. An untrained one's uses add up, as others
+// do.
+std::vector<HloValue> GradientsOf(const NetworkPlan& plan, HloValue outputs,
+                                  HloValue gradient,
+                                  absl::Span<const HloValue> variables,
+                                  absl::Span<const HloValue> updates) {
+  std::vector<HloValue> gradients =
+      outputs.graph->Gradients(outputs, gradient, variables);
+  for (size_t v = 0; v < variables.size(); ++v) {
+    if (!plan.variables[v].untrained()) continue;
+    gradients[v] = HloValue();
+    for (size_t use = 0; use < plan.shared.size(); ++use) {
+      if (plan.shared[use] != v) continue;
+      gradients[v] = gradients[v].exists()
+                         ? hlo::Add(gradients[v], updates[use])
+                         : updates[use];
+    }
+  }
+  return gradients;
+}
+
+}  // namespace
+
+absl::StatusOr<NetworkProgram> WriteProgram(const NetworkPlan& plan,
+                                            const ProgramShape& shape) {
+  const uint64_t examples = shape.examples;
+  HloGraph graph;
+  std::vector<HloValue> variables;
+  for (const v1::Variable& variable : plan.variables) {
+    variables.push_back(graph.Parameter(TypeOf(variable, shape.rows)));
+  }
+  Layer::ProgramPass pass;
+  pass.input = graph.Parameter(TypeOf(plan.input, examples));
+  Layer::Emission emission;
+  emission.graph = &graph;
+  emission.training = shape.training;
+  HloValue label;
+  HloValue scale;
+  if (shape.training) {
+    label = graph.Parameter(TypeOf(plan.label, examples));
+    scale = graph.Parameter({HloElement::kF32, {}});
+    emission.share = hlo::Scale(scale, static_cast<double>(examples));
+    emission.offsets = graph.Parameter({HloElement::kU64, {examples}});
+  }
+  std::vector<HloValue> weights;
+  for (const size_t variable : plan.shared) {
+    weights.push_back(variables[variable]);
+  }
+  std::vector<HloValue> updates(weights.size());
+  pass.emission = &emission;
+  pass.weights = weights;
+  pass.updates = absl::MakeSpan(updates);
+  ASSIGN_OR_RETURN(const HloValue outputs, plan.layers->Emit(pass));
+
+  std::vector<HloValue> results = {outputs};
+  if (shape.training) {
+    const HloValue gradient = plan.loss->EmitGradient(outputs, label, scale);
+    const std::vector<HloValue> gradients =
+        GradientsOf(plan, outputs, gradient, variables, updates);
+    results.insert(results.end(), gradients.rbegin(), gradients.rend());
+  }
+  NetworkProgram program;
+  program.text = graph.Text(results);
+  program.parameters = graph.parameters();
+  for (const HloValue result : results) {
+    program.results.push_back(result.type());
+  }
+  for (const Layer::Emission::Draw& draw : emission.draws) {
+    program.draws.push_back(draw.layer);
+  }
+  return program;
+}
+
+}  // namespace paramd

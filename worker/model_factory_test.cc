@@ -1,0 +1,89 @@
+#include "worker/model_factory.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kPlugin[] = "pjrt:worker/pjrt/testing/libfake_plugin.so:";
+
+// Jobs on a plugin that does wrong what a test tells it to.
+class ModelFactoryTest : public testing::Test {
+ protected:
+  ModelFactoryTest() {
+    setenv("PARAMD_FAKE_PJRT", "", 1);
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+        "strategy: ONE_DEVICE model { layers { flatten {} } "
+        "layers { dense { units: 4 } } loss: SOFTMAX_CROSS_ENTROPY }",
+        &job_));
+  }
+  ~ModelFactoryTest() override { unsetenv("PARAMD_FAKE_PJRT"); }
+
+  absl::StatusOr<std::unique_ptr<TrainedModel>> MakeOn(
+      const std::string& device) {
+    job_.set_device(device);
+    return BuiltInModels()(job_, LabelledImages({2, 3}, 4));
+  }
+
+  // What becomes exit code 2, and names the device.
+  std::string RefusalOn(const std::string& device) {
+    const auto model = MakeOn(device);
+    EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(model.status().message()), HasSubstr(device));
+    return std::string(model.status().message());
+  }
+
+  v1::JobConfig job_;
+};
+
+TEST_F(ModelFactoryTest, AJobIsMadeForAPluginsDevice) {
+  const auto model = MakeOn(std::string(kPlugin) + "0");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->device(), "pjrt fake kind");
+  EXPECT_EQ((*model)->Clone()->device(), "pjrt fake kind");
+  EXPECT_EQ((*MakeOn("cpu"))->device(), "cpu");
+}
+
+TEST_F(ModelFactoryTest, APluginThatCantBeUsedIsRefusedWithADeviceThatCan) {
+  EXPECT_THAT(RefusalOn("pjrt:/nowhere/plugin.so:0"),
+              HasSubstr("every strategy also runs on cpu"));
+  setenv("PARAMD_FAKE_PJRT", "major", 1);
+  EXPECT_EQ(
+      RefusalOn(std::string(kPlugin) + "0"),
+      "device pjrt:worker/pjrt/testing/libfake_plugin.so:0 can't be used: "
+      "it has version 1.7 of PJRT's C API; this program needs 0.x; every "
+      "strategy also runs on cpu");
+}
+
+TEST_F(ModelFactoryTest, ADeviceThatThePluginDoesNotHaveIsRefused) {
+  EXPECT_EQ(
+      RefusalOn(std::string(kPlugin) + "3"),
+      "device pjrt:worker/pjrt/testing/libfake_plugin.so:3 can't be used: "
+      "the plugin has 1 device: number 0; every strategy also runs on "
+      "cpu");
+}
+
+TEST_F(ModelFactoryTest, ReplicasNeedADeviceEach) {
+  job_.set_strategy(v1::JobConfig::CENTRAL_STORAGE);
+  job_.set_replicas(2);
+  EXPECT_EQ(
+      RefusalOn(std::string(kPlugin) + "0"),
+      "device pjrt:worker/pjrt/testing/libfake_plugin.so:0 can't be used: "
+      "the plugin has 1 device: number 0; 2 replicas need as many, so give "
+      "fewer, or choose strategy \"one_device\"");
+  // The processor's has as many as one asks for.
+  setenv("PARAMD_FAKE_PJRT", "cpu", 1);
+  const auto model = MakeOn(std::string(kPlugin) + "0");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->CloneForReplica(1)->device(), "pjrt fake kind");
+}
+
+}  // namespace
+}  // namespace paramd
