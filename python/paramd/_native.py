@@ -9,7 +9,7 @@ from typing import Any, Optional
 from paramd._errors import Error
 from paramd._version import __version__
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 
 END, STEP, EVALUATE, FIND_ROWS, FIND_TEST_ROWS = range(5)
 OK, DEADLINE_EXCEEDED, ABORTED = 0, 4, 10
@@ -38,7 +38,8 @@ class WorkerOptions(ctypes.Structure):
                 ("training_examples", ctypes.c_uint64),
                 ("test_examples", ctypes.c_uint64),
                 ("insecure", ctypes.c_int), ("tls_dir", ctypes.c_char_p),
-                ("sparse", ctypes.POINTER(ctypes.c_int))]
+                ("sparse", ctypes.POINTER(ctypes.c_int)),
+                ("compute_dtypes", ctypes.POINTER(ctypes.c_char_p))]
 
 
 class Work(ctypes.Structure):

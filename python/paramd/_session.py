@@ -27,6 +27,7 @@ class Variable(NamedTuple):
     initial: np.ndarray  # float32, of the variable's shape
     untrained: bool = False
     sparse: bool = False  # Only rows that a batch reads travel; two dimensions.
+    computed_in: str = "float32"  # What the program has it as.
 
 
 class Work:
@@ -204,6 +205,11 @@ class Session:
             *(int(variable.sparse) for variable in self.variables))
         keep.append(sparse)
         options.sparse = sparse
+        computed_in = (ctypes.c_char_p * len(self.variables))(
+            *(None if variable.computed_in == "float32"
+              else variable.computed_in.encode() for variable in self.variables))
+        keep.append(computed_in)
+        options.compute_dtypes = computed_in
         return options, keep
 
     def exclusively(self) -> _Exclusively:

@@ -22,8 +22,9 @@ import torch
 from torch.utils.data import default_collate
 
 from paramd import _errors, _job
-from paramd._ahead import Reader
+from paramd._ahead import InOrder, Reader, in_processes
 from paramd._session import Session, Variable, Work
+from paramd.data import Shards, Stream
 
 # From a batch's parts to the rows of a parameter that the model reads for them.
 Lookup = Callable[..., torch.Tensor]
@@ -47,13 +48,40 @@ def _pick(model: torch.nn.Module) -> Picked:
     return trained, other
 
 
-def _length(dataset: Any, what: str) -> int:
-    if (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
-            and not isinstance(dataset, torch.utils.data.IterableDataset)):
+def _has_numbers(dataset: Any) -> bool:
+    return (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+            and not isinstance(dataset, torch.utils.data.IterableDataset))
+
+
+def _length_of_test(dataset: Any) -> int:
+    if _has_numbers(dataset):
         return len(dataset)
     raise _errors.InvalidArgument(
-        f"{what} has no length or no [i]: the cluster hands examples out by number, "
-        "so an IterableDataset can't be trained from; give one with len() and [i]")
+        "test has no length or no [i]: the chief evaluates on examples by number; "
+        "give one with len() and [i], a list for instance")
+
+
+def _in_order(dataset: Any, examples: Optional[int],
+              processes: int) -> "Shards | Stream":
+    """A dataset without numbers as what hands its examples out."""
+    if isinstance(dataset, (Shards, Stream)):
+        if examples is not None or processes > 0:
+            raise _errors.InvalidArgument(
+                f"a paramd.{type(dataset).__name__} knows how many examples it has, "
+                "and is read in this process: leave examples and num_workers out")
+        return dataset
+    if examples is None:
+        try:
+            examples = len(dataset)
+        except TypeError:
+            raise _errors.InvalidArgument(
+                "the dataset has no length or no [i], an IterableDataset for "
+                "instance: say with examples= how many of them make up an epoch, or "
+                "give a paramd.Shards") from None
+    if processes > 0 and hasattr(dataset, "__iter__"):
+        Stream(dataset, examples=examples)  # Refuses what can't begin again.
+        dataset = in_processes(dataset, processes)
+    return Stream(dataset, examples=examples)
 
 
 def _as_numpy(name: str, tensor: torch.Tensor) -> np.ndarray:
@@ -141,7 +169,7 @@ class Worker:
         self._test_collate: Callable[[List[Any]], Any] = default_collate
         self._has: List[bool] = []
         self._stepping = False
-        self._reader: Optional[Reader] = None
+        self._reader: "Reader | InOrder | None" = None
         self._lock = threading.Lock()  # Gradients come on autograd's threads.
         self._hooks = [
             parameter.register_post_accumulate_grad_hook(self._hook_of(number))
@@ -249,8 +277,15 @@ class Worker:
         return {numbers[name]: function for name, function in lookups.items()}
 
     def _begin(self, dataset: Any, batch_size: Optional[int],
-               collate: Callable[[List[Any]], Any], processes: int) -> Session:
-        length = _length(dataset, "the dataset")
+               collate: Callable[[List[Any]], Any], processes: int,
+               examples: Optional[int]) -> Session:
+        in_order: "Shards | Stream | None" = None
+        if not _has_numbers(dataset):
+            in_order = _in_order(dataset, examples, processes)
+        elif examples is not None:
+            raise _errors.InvalidArgument(
+                "examples is of a dataset without len() and [i]: this one has them")
+        length = in_order.examples if in_order is not None else len(dataset)
         given = {"dataset": length, "batch_size": batch_size}
         if self._session is not None:
             for what, value in given.items():
@@ -259,20 +294,27 @@ class Worker:
                         f"{what}: {value}; the job began with {self._given[what]}, "
                         "and it stays")
             return self._session
-        test = _length(self._test, "test") if self._test is not None else 0
+        test = _length_of_test(self._test) if self._test is not None else 0
         self._given = given
-        self._reader = Reader(dataset, collate, processes)
-        variables = [Variable(name, _as_numpy(name, tensor), sparse=n in self._lookups)
-                     for n, (name, tensor) in enumerate(self._trained)]
-        variables += [Variable(name, _as_numpy(name, tensor), untrained=True)
-                      for name, tensor in self._other]
+        self._reader = (Reader(dataset, collate, processes) if in_order is None
+                        else InOrder(in_order, collate))
         settings = dict(self._settings)
         if batch_size is not None:
             settings["batch_size"] = batch_size
+        job = _job.read(self._job, settings)
+        if in_order is not None:
+            in_order.settings(job)
         self._session = Session(
-            _job.read(self._job, settings), variables, examples=length,
-            test_examples=test, insecure=self._insecure, tls_dir=self._tls_dir)
+            job, self._variables(), examples=length, test_examples=test,
+            insecure=self._insecure, tls_dir=self._tls_dir)
         return self._session
+
+    def _variables(self) -> List[Variable]:
+        return [Variable(name, _as_numpy(name, tensor),
+                         untrained=number >= len(self._trained),
+                         sparse=number in self._lookups,
+                         computed_in=str(tensor.dtype).rpartition(".")[2])
+                for number, (name, tensor) in enumerate(self._all)]
 
     @contextlib.contextmanager
     def _computing(self, session: Session) -> Iterator[None]:
@@ -318,7 +360,7 @@ class Worker:
         with session.exclusively():
             batch = self._looked_up.pop(work.indices.tobytes(), None)
             if batch is None:
-                batch = self._reader.read(work.indices)
+                batch = self._reader.read(work.epoch, work.indices)
             while (self._reader.reads_ahead
                    and (upcoming := session.upcoming()) is not None):
                 self._reader.ask(upcoming)
@@ -333,7 +375,7 @@ class Worker:
             assert self._test is not None
             batch = self._test_collate([self._test[int(i)] for i in work.indices])
         else:
-            batch = self._reader.read(work.indices)
+            batch = self._reader.read(work.epoch, work.indices)
             self._looked_up = {work.indices.tobytes(): batch}
         parts = batch if isinstance(batch, (tuple, list)) else (batch,)
         for number, lookup in self._lookups.items():
@@ -448,18 +490,24 @@ class Epoch:
 
     def batches(self, dataset: Any, batch_size: Optional[int] = None,
                 collate_fn: Callable[[List[Any]], Any] = default_collate,
-                num_workers: int = 0) -> Iterator[Any]:
+                num_workers: int = 0,
+                examples: Optional[int] = None) -> Iterator[Any]:
         """The batches of this epoch that this worker gets, each as collate_fn makes
         it of dataset[i]; over all workers each example comes once. Every batch is
         stepped or skipped before the next one is taken.
 
         Args:
-          dataset: with len() and [i], the same in every process of the job. Or a
-            DataLoader, of which dataset, batch_size, collate_fn and num_workers are
-            taken; in which order examples come is the cluster's.
+          dataset: with len() and [i], the same in every process of the job, or a
+            paramd.Shards. Or a paramd.Stream, an IterableDataset or whatever else a
+            Stream is made of, of which each worker reads its own examples and the
+            cluster counts them. Or a DataLoader, of which dataset, batch_size,
+            collate_fn and num_workers are taken; in which order examples come is
+            the cluster's.
           batch_size: examples in a batch; the job's setting if it is left out.
           num_workers: processes that read batches ahead, as a DataLoader's; 0: they
             are read here.
+          examples: of an IterableDataset and its like, how many make up an epoch
+            over all workers; its len(), if it has one, unless it is given.
         """
         if isinstance(dataset, torch.utils.data.DataLoader):
             loader = dataset
@@ -468,7 +516,8 @@ class Epoch:
             num_workers = num_workers or loader.num_workers
         worker = self._worker
         worker._test_collate = collate_fn
-        session = worker._begin(dataset, batch_size, collate_fn, num_workers)
+        session = worker._begin(dataset, batch_size, collate_fn, num_workers,
+                                examples)
         while True:
             work = worker._next(session, self.number)
             if work is None:
