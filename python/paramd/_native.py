@@ -3,6 +3,7 @@
 import ctypes
 import os
 import pathlib
+import sys
 import threading
 from typing import Any, Optional
 
@@ -96,8 +97,14 @@ def check_version(path: str, said: str) -> None:
 
 def _open() -> Any:
     path = _find()
+    mode = os.RTLD_NOW | os.RTLD_LOCAL
+    if "tensorflow" in sys.modules:
+        # It makes its own Protobuf and Abseil everybody's, which are of other
+        # versions: the library looks first at what it was linked with. Not always:
+        # an allocator that was preloaded would then serve a part of it.
+        mode |= getattr(os, "RTLD_DEEPBIND", 0)
     try:
-        library = ctypes.CDLL(path)
+        library = ctypes.CDLL(path, mode=mode)
     except OSError as error:
         raise Error(f"'{path}' can't be loaded: {error}") from error
     library.paramd_abi_version.restype = ctypes.c_int
