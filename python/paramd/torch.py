@@ -24,6 +24,7 @@ from torch.utils.data import default_collate
 from paramd import _errors, _job
 from paramd._ahead import InOrder, Reader, in_processes
 from paramd._session import Session, Variable, Work
+from paramd._staging import Staging
 from paramd.data import Shards, Stream
 
 # From a batch's parts to the rows of a parameter that the model reads for them.
@@ -108,6 +109,20 @@ def _not_copied(name: str, tensor: torch.Tensor,
         f"{sentence}; start the program again, on a device that works", 14)
 
 
+class _Taken(torch.optim.Optimizer):
+    """What a GradScaler steps in place of an optimizer, if all gradients are finite:
+    they are taken then."""
+
+    def __init__(self, parameters: List[torch.Tensor], take: Callable[[], None]):
+        super().__init__(parameters, {})
+        self._take = take
+
+    def step(self, closure: Any = None) -> bool:
+        """As asked for; True, which is not None."""
+        self._take()
+        return True
+
+
 class Worker:
     """A worker that trains `model`.
 
@@ -170,6 +185,8 @@ class Worker:
         self._has: List[bool] = []
         self._stepping = False
         self._reader: "Reader | InOrder | None" = None
+        self._staging = (Staging() if any(tensor.is_cuda for _, tensor in self._all)
+                         else None)
         self._lock = threading.Lock()  # Gradients come on autograd's threads.
         self._hooks = [
             parameter.register_post_accumulate_grad_hook(self._hook_of(number))
@@ -195,9 +212,14 @@ class Worker:
         finally:
             self.close()
 
-    def step(self, loss: torch.Tensor) -> None:
+    def step(self, loss: torch.Tensor, *, scaler: Any = None) -> bool:
         """Computes the gradients of the batch's mean loss, pushes them, and begins
-        to pull. Raises paramd.NotFinite, with nothing pushed and the batch still to
+        to pull; True. With a torch.amp.GradScaler, for float16, the loss is scaled
+        and what is pushed is not, and the scaler is updated. If it finds gradients
+        that are not finite the batch is left out, as skip does, and False is
+        returned; nothing leaves before it has looked at all of them.
+
+        Raises paramd.NotFinite, with nothing pushed and the batch still to
         be stepped, if loss or a gradient is NaN or infinite; paramd.PartlyPushed,
         with the job left, if gradients of the batch had left when one was found to
         be so, or when a step of it failed before. A model of less than 1 MiB is
@@ -216,14 +238,21 @@ class Worker:
                     "step takes the mean loss of the batch: a tensor of one number "
                     "that was computed from the model's parameters")
             value = float(loss.detach())
-            if not math.isfinite(value):
+            if scaler is None and not math.isfinite(value):
                 raise _errors.NotFinite(
                     f"the loss is {value}; nothing of this batch was pushed", 3)
             self._has = [False] * len(self._trained)
-            self._backward(loss if work.scale == 1 else loss * work.scale)
+            if work.scale != 1:
+                loss = loss * work.scale
+            if scaler is None:
+                self._backward(session, work, loss)
+            elif not self._scaled_backward(session, work, loss, scaler):
+                self._finish_with_zeros(session, work)
+                return False
             self._fill_missing(work)
             self._fill_other(work)
             session.finish(value)
+            return True
 
     def skip(self) -> None:
         """Leaves the last batch out: its gradients are zeros. It counts as trained,
@@ -236,11 +265,7 @@ class Worker:
             work = session.held
             if work is None:
                 return
-            for gradient in work.gradients:
-                gradient.fill(0)
-            for _, parameter in self._trained:
-                parameter.grad = None
-            session.finish_without_examples()
+            self._finish_with_zeros(session, work)
 
     def close(self) -> bool:
         """Leaves the job; whether it had finished. A batch that was not stepped is
@@ -327,12 +352,41 @@ class Worker:
             self.close()
             raise
 
-    def _backward(self, loss: torch.Tensor) -> None:
+    def _finish_with_zeros(self, session: Session, work: Work) -> None:
+        for gradient in work.gradients:
+            gradient.fill(0)
+        for _, parameter in self._trained:
+            parameter.grad = None
+        session.finish_without_examples()
+
+    def _backward(self, session: Session, work: Work, loss: torch.Tensor) -> None:
         self._stepping = True
         try:
             loss.backward()
+            with self._lock:
+                self._take_staged(session, work, wait=True)
+        except BaseException:
+            if self._staging is not None:
+                self._staging.drop()
+            raise
         finally:
             self._stepping = False
+
+    def _scaled_backward(self, session: Session, work: Work, loss: torch.Tensor,
+                         scaler: Any) -> bool:
+        """Whether all gradients were finite, and are written."""
+        def take() -> None:
+            for number, (_, parameter) in enumerate(self._trained):
+                if parameter.grad is not None:
+                    self._take(number, parameter.grad.detach(), work)
+                    parameter.grad = None
+                    self._has[number] = True
+            self._take_staged(session, work, wait=True)
+
+        scaler.scale(loss).backward()
+        taken = scaler.step(_Taken([tensor for _, tensor in self._trained], take))
+        scaler.update()
+        return taken is not None
 
     def _next(self, session: Session, epoch: int) -> Optional[Work]:
         """The next batch of this epoch; None behind its last one."""
@@ -388,7 +442,10 @@ class Worker:
             for number, (name, tensor) in enumerate(self._all):
                 weights = torch.from_numpy(work.weights[number])
                 try:
-                    if number in work.rows:
+                    if self._is_staged(number, tensor, work):
+                        assert self._staging is not None
+                        self._staging.load(number, tensor, work.weights[number])
+                    elif number in work.rows:
                         rows = torch.from_numpy(work.rows[number]).to(tensor.device)
                         tensor[rows] = weights.to(tensor.device, tensor.dtype)
                     else:
@@ -405,23 +462,43 @@ class Worker:
                     return
                 if not self._stepping:
                     return  # The program's own backward, which step adds to.
-                self._take(number, parameter.grad.detach(), work)
+                written = self._take(number, parameter.grad.detach(), work)
                 parameter.grad = None
                 self._has[number] = True
-                if not self._refuse_missing:
+                if written and not self._refuse_missing:
                     session.gradient_ready(number)
+                self._take_staged(session, work, wait=False)
         return take
 
-    def _take(self, number: int, gradient: torch.Tensor, work: Work) -> None:
+    def _is_staged(self, number: int, tensor: torch.Tensor, work: Work) -> bool:
+        return (self._staging is not None and number not in work.rows
+                and tensor.layout == torch.strided and self._staging.serves(tensor))
+
+    def _take(self, number: int, gradient: torch.Tensor, work: Work) -> bool:
+        """Whether it is written; else it is on its way from the device."""
         try:
+            if self._is_staged(number, gradient, work):
+                assert self._staging is not None
+                self._staging.take(number, gradient)
+                return False
             if number in work.rows:
                 self._take_rows(number, gradient, work)
-                return
+                return True
             if gradient.layout != torch.strided:  # Of a sparse embedding.
                 gradient = gradient.to_dense()
             torch.from_numpy(work.gradients[number]).copy_(gradient)
+            return True
         except RuntimeError as error:
             raise _not_copied(self._trained[number][0], gradient, error) from error
+
+    def _take_staged(self, session: Session, work: Work, wait: bool) -> None:
+        """Gradients that have come from the device; `wait`: all."""
+        if self._staging is None:
+            return
+        for number, gradient in self._staging.taken(wait):
+            torch.from_numpy(work.gradients[number]).copy_(gradient)
+            if not self._refuse_missing:
+                session.gradient_ready(number)
 
     def _take_rows(self, number: int, gradient: torch.Tensor, work: Work) -> None:
         """The gradient of those rows that were looked up."""

@@ -1,5 +1,6 @@
 """PyTorch loops as workers. Skipped by name where there is no PyTorch."""
 
+import contextlib
 import os
 import pathlib
 import sys
@@ -62,6 +63,38 @@ case.run_dir, case.data = %r, test.blobs()
 test.torch.set_num_threads(1)
 case.train(test.plain(), **%r)
 """
+
+
+class FakeCuda:
+    """As much of torch.cuda as Staging uses; what is copied is there at once."""
+
+    def __init__(self):
+        self.copies = 0
+        self.done = True
+
+    def is_available(self):
+        return False
+
+    def device(self, device):
+        return contextlib.nullcontext()
+
+    def current_stream(self, device):
+        return self
+
+    stream = device
+    Stream = wait_stream = current_stream
+
+    def Event(self):
+        return self
+
+    def record(self, stream=None):
+        self.copies += 1
+
+    def query(self):
+        return self.done
+
+    def synchronize(self):
+        pass
 
 
 class Numbers(torch.utils.data.IterableDataset if torch else object):
@@ -615,6 +648,96 @@ class TorchTest(unittest.TestCase):
             for x, y in epoch.batches(self.data, 32):
                 worker.step(F.cross_entropy(model(x.bfloat16()).float(), y))
         self.assertTrue(worker.close())
+
+    def test_autocast_trains(self):
+        model = network()
+        worker = self.worker(model)
+        losses = []
+        for epoch in worker.epochs(3):
+            for x, y in epoch.batches(self.data, 32):
+                with torch.autocast("cpu", torch.bfloat16):
+                    output = model(x)
+                    self.assertEqual(output.dtype, torch.bfloat16)
+                    loss = F.cross_entropy(output, y)
+                worker.step(loss)
+                losses.append(loss.item())
+        self.assertTrue(worker.close())
+        self.assertLess(losses[-1], losses[0] / 2)
+
+    def train_scaled(self, scaler, spoil=()):
+        """What of each batch was pushed, and the weights; gradients of the batches
+        `spoil` are infinite."""
+        import paramd
+        model = plain()
+        worker = self.worker(model)
+        pushed = []
+        for epoch in worker.epochs(1):
+            for number, (x, y) in enumerate(epoch.batches(self.data, 32)):
+                hidden = model[:2](x)
+                if number in spoil:
+                    hidden.register_hook(lambda g: g * float("inf"))
+                pushed.append(worker.step(F.cross_entropy(model[2:](hidden), y),
+                                          scaler=scaler))
+        self.assertTrue(worker.close())
+        return pushed, paramd.load(self.run_dir)
+
+    def test_what_a_grad_scaler_scales_is_pushed_unscaled(self):
+        _, alone = self.train_scaled(None)
+        for enabled in (True, False):
+            self.run_dir += "-scaled"
+            scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12, enabled=enabled)
+            pushed, scaled = self.train_scaled(scaler)
+            self.assertEqual(pushed, [True] * 8)
+            for name, values in alone.items():
+                np.testing.assert_array_equal(scaled[name], values)
+
+    def test_what_a_grad_scaler_finds_infinite_is_left_out_and_scaled_less(self):
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
+        pushed, weights = self.train_scaled(scaler, spoil=(1, 4))
+        self.assertEqual(pushed, [True, False, True, True, False, True, True, True])
+        self.assertEqual(scaler.get_scale(), 2.0**10)
+        for values in weights.values():
+            self.assertTrue(np.isfinite(values).all())
+        self.run_dir += "-next"
+        scaler = torch.amp.GradScaler("cpu")
+        # Also where a part would have left by layers.
+        with unittest.mock.patch(f"{__name__}.plain", wide):
+            pushed, _ = self.train_scaled(scaler, spoil=(0,))
+        self.assertEqual(pushed, [False] + [True] * 7)
+
+    def test_what_is_staged_is_trained_as_what_is_not(self):
+        # The processor in place of a device: its copies are done when they begin.
+        from paramd import torch as ps
+        _, alone = self.train_scaled(None)
+        for scaler in (None, torch.amp.GradScaler("cpu")):
+            self.run_dir += "-staged"
+            given = ps.Worker.__init__
+            cuda = FakeCuda()
+
+            def init(worker, *args, **options):
+                given(worker, *args, **options)
+                worker._staging = ps.Staging(cuda, "cpu")
+
+            with unittest.mock.patch.object(ps.Worker, "__init__", init):
+                _, staged = self.train_scaled(scaler)
+            self.assertEqual(cuda.copies, 8 * (4 + 4))
+            for name, values in alone.items():
+                np.testing.assert_array_equal(staged[name], values)
+
+    def test_staged_gradients_are_handed_out_when_they_are_there(self):
+        from paramd._staging import Staging
+        cuda = FakeCuda()
+        staging = Staging(cuda, "cpu")
+        staging.take(1, torch.ones(2))
+        staging.take(0, torch.ones(3))
+        cuda.done = False
+        self.assertEqual(list(staging.taken(wait=False)), [])
+        cuda.done = True
+        self.assertEqual([(n, g.tolist()) for n, g in staging.taken(wait=False)],
+                         [(1, [1, 1]), (0, [1, 1, 1])])
+        staging.take(0, torch.zeros(3))
+        staging.drop()
+        self.assertEqual(list(staging.taken(wait=True)), [])
 
     def test_a_compiled_model_trains(self):
         model = network()
