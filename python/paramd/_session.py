@@ -226,7 +226,8 @@ class Session:
 
     def next(self) -> Optional[Work]:
         """Waits for the next work, and holds it; None once the job has finished.
-        Raises what ended the worker, Cancelled once it is closed. KeyboardInterrupt is raised here at once."""
+        Raises what ended the worker, Cancelled once it is closed. KeyboardInterrupt
+        is raised here at once."""
         with self.exclusively():
             if self._held is not None:
                 raise _errors.Error("the last batch was not stepped: call step, or "

@@ -29,8 +29,9 @@ class ExamplesTest(unittest.TestCase):
         self.directory = directory.name
 
     def run_example(self, *command, **variables):
-        run = subprocess.run(command, env=dict(ENVIRONMENT, **variables), cwd=self.directory,
-                             capture_output=True, text=True, check=False)
+        run = subprocess.run(command, env=dict(ENVIRONMENT, **variables),
+                             cwd=self.directory, capture_output=True, text=True,
+                             check=False)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         return run.stdout
 

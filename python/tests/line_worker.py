@@ -3,9 +3,8 @@
 Some keys are no settings. `together`: so many workers begin their first step before any
 ends it, which tells the others by a file beside RUN_DIR. `shards`: the examples come in
 so many of them, in batches of 4. `stream`: each worker reads them itself. `slowly`: a
-step takes so many milliseconds more. `types`: by worker, what the weights are of.
-Prints the numbers of the examples that it was given, one line a step, and at the end
-the weights as JSON.
+step takes so many milliseconds more. Prints the numbers of the examples that it was
+given, one line a step, and at the end the weights as JSON.
 """
 
 import json
@@ -60,8 +59,6 @@ def main():
         settings["batch_size"] = 4
     elif settings.pop("stream", False):
         examples = paramd.Stream(range(EXAMPLES), examples=EXAMPLES)
-    types = settings.pop("types", None)
-    b = np.array(0.5, types[index()] if types else "float64")
 
     def step(weights, indices):
         if together > 1:
@@ -69,7 +66,7 @@ def main():
         time.sleep(slowly / 1000)
         return gradient(weights, indices)
 
-    with paramd.Worker({"w": 2.0, "b": b}, step, examples=examples,
+    with paramd.Worker({"w": 2.0, "b": 0.5}, step, examples=examples,
                        run_dir=sys.argv[1], **settings) as worker:
         weights = worker.train()
     print(json.dumps({name: float(value) for name, value in weights.items()}))
