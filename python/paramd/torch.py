@@ -346,7 +346,7 @@ class Worker:
         """This thread computes the batch that is held, or another one never will."""
         try:
             with session.exclusively():
-                session.recompute()
+                session.compute()
                 yield
         except _errors.PartlyPushed:
             self.close()
@@ -360,6 +360,10 @@ class Worker:
         session.finish_without_examples()
 
     def _backward(self, session: Session, work: Work, loss: torch.Tensor) -> None:
+        if not session.leaves_early:
+            loss.backward()
+            self._take_all(session, work)
+            return
         self._stepping = True
         try:
             loss.backward()
@@ -375,18 +379,21 @@ class Worker:
     def _scaled_backward(self, session: Session, work: Work, loss: torch.Tensor,
                          scaler: Any) -> bool:
         """Whether all gradients were finite, and are written."""
-        def take() -> None:
+        scaler.scale(loss).backward()
+        taken = scaler.step(_Taken([tensor for _, tensor in self._trained],
+                                   lambda: self._take_all(session, work)))
+        scaler.update()
+        return taken is not None
+
+    def _take_all(self, session: Session, work: Work) -> None:
+        """What backward has left."""
+        with self._lock:
             for number, (_, parameter) in enumerate(self._trained):
                 if parameter.grad is not None:
                     self._take(number, parameter.grad.detach(), work)
                     parameter.grad = None
                     self._has[number] = True
             self._take_staged(session, work, wait=True)
-
-        scaler.scale(loss).backward()
-        taken = scaler.step(_Taken([tensor for _, tensor in self._trained], take))
-        scaler.update()
-        return taken is not None
 
     def _next(self, session: Session, epoch: int) -> Optional[Work]:
         """The next batch of this epoch; None behind its last one."""
@@ -455,13 +462,13 @@ class Worker:
 
     def _hook_of(self, number: int) -> Callable[[torch.Tensor], None]:
         def take(parameter: torch.Tensor) -> None:
+            if not self._stepping:
+                return  # The program's own backward, which step adds to.
             with self._lock:
                 session = self._session
                 work = session.held if session is not None else None
                 if session is None or work is None or parameter.grad is None:
                     return
-                if not self._stepping:
-                    return  # The program's own backward, which step adds to.
                 written = self._take(number, parameter.grad.detach(), work)
                 parameter.grad = None
                 self._has[number] = True

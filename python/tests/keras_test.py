@@ -17,6 +17,7 @@ if all(map(importlib.util.find_spec, ("numpy", "keras", BACKEND))):
 
 os.environ["LIBPARAMD"] = os.path.abspath("program/libparamd.so")
 os.environ["PARAMD"] = os.path.abspath("cli/paramd")
+os.environ["PYTHONPATH"] = os.path.abspath("python")
 sys.path.insert(0, os.path.abspath("python"))
 
 SGD = {"sgd": {}, "learning_rate": 0.1}
@@ -30,6 +31,20 @@ def blobs(count=256, features=8, classes=3):
     points = centres[labels] + draw.normal(size=(count, features))
     return points.astype(np.float32), labels
 
+
+# One of several, of the test that is at this path.
+WORKER = """
+import importlib.util, sys
+sys.argv[1:] = [%r]
+spec = importlib.util.spec_from_file_location("keras_test", %r)
+test = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(test)
+case = test.KerasTest()
+case.run_dir, (case.x, case.y) = %r, test.blobs()
+seen = case.note_rows()
+case.fit(test.network(), staleness="sync")
+print("rows", len(seen))
+"""
 
 LOSS = "sparse_categorical_crossentropy"
 
@@ -160,6 +175,24 @@ class KerasTest(unittest.TestCase):
 
         self.fit(network(), callbacks=[Told()])
         self.assertEqual(said, [*range(16), ["accuracy", "loss"]])
+
+    def test_workers_share_the_examples(self):
+        import paramd
+        import paramd.keras as pk
+        script = self.run_dir + "-worker.py"
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(WORKER % (BACKEND, os.path.abspath(__file__), self.run_dir))
+        logs = self.run_dir + "-logs"
+        with paramd.local(1, [script] * 2, directory=logs) as cluster:
+            cluster.wait(300, progress=False)
+        rows = []
+        for index in range(2):
+            with open(f"{logs}/worker-{index}.log", encoding="utf-8") as file:
+                rows += [int(line.split()[1]) for line in file
+                         if line.startswith("rows ")]
+        self.assertEqual(rows, [3 * 128] * 2)
+        pk.load(model := network(), self.run_dir)
+        self.assertGreater(model.evaluate(self.x, self.y, verbose=0)[1], 0.8)
 
     @unittest.skipIf(BACKEND != "torch", "of Keras's torch backend")
     def test_a_loop_of_ones_own_trains_a_model(self):
@@ -293,6 +326,8 @@ class KerasTest(unittest.TestCase):
         import paramd.keras as pk
         with self.assertRaisesRegex(paramd.InvalidArgument, "256 examples, and y 3"):
             pk.fit(network(), self.x, self.y[:3], optimizer=SGD)
+        with self.assertRaises(paramd.NotFinite):
+            self.fit(network(), x=self.x * np.nan)
         for model, said in ((keras.Sequential([keras.layers.Dense(3)]), "not compiled"),
                             (keras.Sequential([keras.layers.Dense(3)]), "not built")):
             if said == "not built":

@@ -18,7 +18,8 @@ except ImportError:
 
 os.environ["LIBPARAMD"] = os.path.abspath("program/libparamd.so")
 os.environ["PARAMD"] = os.path.abspath("cli/paramd")
-sys.path.insert(0, os.path.abspath("python"))
+# Spawned processes look for what they are sent here.
+sys.path[:0] = [os.path.abspath("python"), os.path.dirname(os.path.abspath(__file__))]
 
 SGD = {"sgd": {}, "learning_rate": 0.1}
 
