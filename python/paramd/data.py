@@ -30,9 +30,9 @@ class Shards:
 
     The cluster leases runs of examples about as long as a shard (portion_batches
     beats that), so a shard is read by one worker, or by two where a run ends in it:
-    the second one reads what comes before and drops it. A worker that dies leaves
-    the rest of its run to others, who read from the example on that it had not
-    used: each example comes once an epoch, as of any data set.
+    the second one reads what comes before and drops it. Each example comes once an
+    epoch. Of a worker that dies others read the rest of its run, from the first
+    example on that it had not reported as used, as of any data set.
 
     Args:
       shards: what `read` is given, one after the other: paths, say. The same list

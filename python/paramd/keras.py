@@ -81,18 +81,17 @@ class Optimizer(keras.optimizers.Optimizer):
             "the learning rate is the servers': set it, or a schedule, in the "
             "optimizer's settings, and leave callbacks out that change it")
 
-    def kept(self) -> List[np.ndarray]:
-        """The gradients of the last batch; which one it was `count` says."""
-        return [keras.ops.convert_to_numpy(kept) for kept in self._gradients]
-
-    @property
-    def count(self) -> int:
-        """How many batches it has kept the gradients of."""
-        return int(keras.ops.convert_to_numpy(self.iterations))
-
     def get_config(self) -> Dict[str, Any]:
         """As Keras saves it."""
         return {"settings": self.settings, "name": self.name}
+
+    def _kept(self) -> List[np.ndarray]:
+        """The gradients of the last batch; which one it was _count says."""
+        return [keras.ops.convert_to_numpy(kept) for kept in self._gradients]
+
+    def _count(self) -> int:
+        """How many batches it has kept the gradients of."""
+        return int(keras.ops.convert_to_numpy(self.iterations))
 
 
 def _is_real(variable: Any) -> bool:
@@ -150,7 +149,7 @@ class _Training:
             # A copy: backends use an array's memory as it is, and this is the
             # worker's, with the next weights soon.
             variable.assign(np.array(values))
-        self._count = self._optimizer.count
+        self._count = self._optimizer._count()
         return work
 
     def push(self, loss: float) -> None:
@@ -158,12 +157,12 @@ class _Training:
         the optimizer for float16 found infinite gradients, the batch is left out."""
         work = self._session.held
         assert work is not None
-        if self._optimizer.count == self._count:
+        if self._optimizer._count() == self._count:
             for gradient in work.gradients:
                 gradient.fill(0)
             self._session.finish_without_examples()
             return
-        for gradient, into in zip(self._optimizer.kept(), work.gradients):
+        for gradient, into in zip(self._optimizer._kept(), work.gradients):
             np.multiply(gradient, work.scale, out=into)
         # What is subtracted from a running statistic makes it what it is now.
         first = len(self._trained)

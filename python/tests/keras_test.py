@@ -309,7 +309,7 @@ class KerasTest(unittest.TestCase):
 
         def note(training, loss):
             scaler = model.optimizer
-            scales.append((float(scaler.dynamic_scale), training._optimizer.count))
+            scales.append((float(scaler.dynamic_scale), training._optimizer._count()))
             given(training, loss)
 
         self.addCleanup(setattr, pk._Training, "push", given)
