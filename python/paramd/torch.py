@@ -79,10 +79,14 @@ def _in_order(dataset: Any, examples: Optional[int],
                 "the dataset has no length or no [i], an IterableDataset for "
                 "instance: say with examples= how many of them make up an epoch, or "
                 "give a paramd.Shards") from None
-    if processes > 0 and hasattr(dataset, "__iter__"):
-        Stream(dataset, examples=examples)  # Refuses what can't begin again.
-        dataset = in_processes(dataset, processes)
-    return Stream(dataset, examples=examples)
+    stream = Stream(dataset, examples=examples)
+    if processes == 0:
+        return stream
+    if not hasattr(dataset, "__iter__"):
+        raise _errors.InvalidArgument(
+            "what a function makes is read in this process: leave num_workers out, "
+            "or give something to iterate over")
+    return Stream(in_processes(dataset, processes), examples=examples)
 
 
 def _as_numpy(name: str, tensor: torch.Tensor) -> np.ndarray:
@@ -380,6 +384,8 @@ class Worker:
                          scaler: Any) -> bool:
         """Whether all gradients were finite, and are written."""
         scaler.scale(loss).backward()
+        if all(tensor.grad is None for _, tensor in self._trained):
+            return True  # There is nothing that a scaler could look at.
         taken = scaler.step(_Taken([tensor for _, tensor in self._trained],
                                    lambda: self._take_all(session, work)))
         scaler.update()

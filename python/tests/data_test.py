@@ -23,7 +23,7 @@ os.environ["PYTHONPATH"] = os.path.abspath("python")
 sys.path.insert(0, os.path.abspath("python"))
 
 # Of 8 shards of line_worker.py, whose examples are numbers.
-EXAMPLES, EPOCHS = 64, 400
+EXAMPLES, EPOCHS = 64, 200
 
 
 @unittest.skipIf(np is None, "needs NumPy")

@@ -485,6 +485,7 @@ class TorchTest(unittest.TestCase):
                 (self.data, {"examples": 8}, "this one has them"),
                 (paramd.Stream([1], examples=8), {"examples": 8}, "leave examples"),
                 (paramd.Shards([2], range), {"num_workers": 1}, "leave examples"),
+                (lambda i, n: [1], {"examples": 8, "num_workers": 1}, "leave num_work"),
                 (7, {"examples": 8}, "int can't be iterated")):
             epoch = next(self.worker(network()).epochs(1))
             with self.assertRaisesRegex(paramd.InvalidArgument, said):
@@ -600,6 +601,12 @@ class TorchTest(unittest.TestCase):
 
         self.train(Idle(), epochs=1)
         self.assertEqual(paramd.load(self.run_dir)["idle"].tolist(), [1, 1])
+        self.run_dir += "-scaled"
+        worker = self.worker(Idle())
+        for epoch in worker.epochs(1):
+            for _ in epoch.batches(self.data, 64):
+                self.assertTrue(worker.step(torch.ones(1, requires_grad=True),
+                                            scaler=torch.amp.GradScaler("cpu")))
         self.run_dir += "-strict"
         with self.assertRaisesRegex(paramd.InvalidArgument, "'idle'"):
             self.train(Idle(), epochs=1, missing_gradients="error")
