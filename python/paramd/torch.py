@@ -90,13 +90,14 @@ def _in_order(dataset: Any, examples: Optional[int],
 
 
 def _as_numpy(name: str, tensor: torch.Tensor) -> np.ndarray:
+    """Its values; its own memory if they are float32 there."""
     if not tensor.is_floating_point():
         raise _errors.InvalidArgument(
             f"'{name}' is of {tensor.dtype}; servers hold float32, so it has to be "
             "of a floating type")
     try:
         values: np.ndarray = tensor.detach().to("cpu", torch.float32).numpy()
-        return values.copy()
+        return values
     except RuntimeError as error:
         raise _not_copied(name, tensor, error) from error
 
@@ -455,8 +456,7 @@ class Worker:
             for number, (name, tensor) in enumerate(self._all):
                 weights = torch.from_numpy(work.weights[number])
                 try:
-                    if self._is_staged(number, tensor, work):
-                        assert self._staging is not None
+                    if self._staging and self._is_staged(number, tensor, work):
                         self._staging.load(number, tensor, work.weights[number])
                     elif number in work.rows:
                         rows = torch.from_numpy(work.rows[number]).to(tensor.device)
@@ -490,8 +490,7 @@ class Worker:
     def _take(self, number: int, gradient: torch.Tensor, work: Work) -> bool:
         """Whether it is written; else it is on its way from the device."""
         try:
-            if self._is_staged(number, gradient, work):
-                assert self._staging is not None
+            if self._staging and self._is_staged(number, gradient, work):
                 self._staging.take(number, gradient)
                 return False
             if number in work.rows:
