@@ -173,9 +173,6 @@ class Session:
         self._busy = threading.RLock()
         self._exclusively = _Exclusively(self._forks, self._busy)
         self._held: Optional[Work] = None
-        self._computed = False  # Gradients of it were written.
-        # Whether gradients are of use before all are there: not if they are less.
-        self.leaves_early = sum(v.initial.nbytes for v in variables) >= 1 << 20
         self._ended = False
         self._over = False  # The job has finished, as next said.
         self._finished = False
@@ -266,7 +263,6 @@ class Session:
                 self._ended = self._over = True
                 return None
             self._held = Work(work, self._shapes, self._rows())
-            self._computed = False
             return self._held
 
     def _rows(self) -> "Dict[int, np.ndarray]":
@@ -317,19 +313,16 @@ class Session:
         PartlyPushed if others have left, as finish. On any thread, while the one
         whose the worker is waits for it."""
         _check_process(self._forks)
-        if not self.leaves_early:
-            return
         self._check(_native.library().paramd_worker_gradient_ready(self._worker,
                                                                    number))
 
-    def compute(self) -> None:
-        """Before gradients of the work that is held are written, also anew.
+    def recompute(self) -> None:
+        """Before gradients of the work that is held are written anew.
         PartlyPushed, with nothing left to do but to close, if some have left."""
         with self.exclusively():
-            if self._computed and self._held is not None:
+            if self._held is not None:
                 self._check(
                     _native.library().paramd_worker_recompute(self._worker))
-            self._computed = True
 
     def finish(self, mean_loss: float, correct: int = 0, labels: int = 0) -> None:
         """Pushes the gradients. NotFinite leaves the work held; after PartlyPushed

@@ -351,7 +351,7 @@ class Worker:
         """This thread computes the batch that is held, or another one never will."""
         try:
             with session.exclusively():
-                session.compute()
+                session.recompute()
                 yield
         except _errors.PartlyPushed:
             self.close()
@@ -365,10 +365,6 @@ class Worker:
         session.finish_without_examples()
 
     def _backward(self, session: Session, work: Work, loss: torch.Tensor) -> None:
-        if not session.leaves_early:
-            loss.backward()
-            self._take_all(session, work)
-            return
         self._stepping = True
         try:
             loss.backward()
