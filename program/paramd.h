@@ -111,8 +111,8 @@ typedef struct paramd_worker_options {
    * (paramd_worker_rows), and other rows stay as they are. */
   const int* sparse;
   /* By variable, or null. What the program computes with where that is not
-   * float32, "bfloat16" for instance, else null or "": servers hold float32, but
-   * a worker whose types are not the chief's is refused by name. */
+   * float32, "bfloat16" for instance, else null or "": servers hold float32,
+   * but a worker whose types are not the chief's is refused by name. */
   const char* const* compute_dtypes;
 } paramd_worker_options;
 

@@ -75,9 +75,9 @@ TEST_F(SameModelTest, WhatIsComputedWithIsPartOfIt) {
                                     MakeVariable("b", {})};
   ours[1].set_compute_dtype("bfloat16");
   EXPECT_EQ(Message(ours),
-            "the model of worker-3 is not the chief's: its variable 2 is 'b' of "
-            "one number, computed in bfloat16, the chief's is 'b' of one number; "
-            "every process must build the same model");
+            "the model of worker-3 is not the chief's: its variable 2 is 'b' "
+            "of one number, computed in bfloat16, the chief's is 'b' of one "
+            "number; every process must build the same model");
   *layout_.mutable_variables(1) = ours[1];
   EXPECT_EQ(Message(ours), "");
 }
