@@ -1,10 +1,13 @@
-"""Fashion-MNIST in Keras on paramd: python3 keras_mnist.py [DIRECTORY]"""
+"""Fashion-MNIST in Keras on paramd: python3 keras_mnist.py [DIRECTORY]
+
+With whichever backend KERAS_BACKEND names, torch unless it is set.
+"""
 
 import gzip
 import os
 import sys
 
-os.environ["KERAS_BACKEND"] = "torch"
+os.environ.setdefault("KERAS_BACKEND", "torch")
 
 import keras
 import numpy as np

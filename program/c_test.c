@@ -43,6 +43,7 @@ static paramd_worker* StartSized(const char* epochs, size_t size, int* code) {
   static const float initial[2] = {2, 0.5f};
   static const paramd_variable variables[2] = {{"w", shape, 1, 0, initial},
                                                {"b", shape, 1, 0, initial + 1}};
+  static const char* const compute_dtypes[2] = {"float64", NULL};
   const char* directory = getenv("TEST_TMPDIR");
   const char* settings[6] = {"epochs", epochs, "run_dir", NULL, "log_level",
                              "error"};
@@ -63,6 +64,7 @@ static paramd_worker* StartSized(const char* epochs, size_t size, int* code) {
   options.variable_count = 2;
   options.training_examples = EXAMPLES;
   options.test_examples = 8;
+  options.compute_dtypes = compute_dtypes;
   *code = paramd_worker_start(&options, &worker);
   return worker;
 }

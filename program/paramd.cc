@@ -77,6 +77,10 @@ absl::Status AddVariables(const paramd_worker_options& from,
     if (from.sparse != nullptr && from.sparse[v] != 0) {
       model->variables.back().set_sparse(true);
     }
+    if (from.compute_dtypes != nullptr) {
+      model->variables.back().set_compute_dtype(
+          OrEmpty(from.compute_dtypes[v]));
+    }
     if ((variable.initial == nullptr) !=
         (from.variables[0].initial == nullptr)) {
       return absl::InvalidArgumentError(absl::StrCat(

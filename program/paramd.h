@@ -39,7 +39,7 @@ extern "C" {
 /* Grows when something is added; a library of a greater one serves: only
  * paramd_worker_options grows, by fields whose zero means what it was without
  * them; everything else that is new is a function. */
-#define PARAMD_ABI_VERSION 4
+#define PARAMD_ABI_VERSION 5
 
 #define PARAMD_PUBLIC __attribute__((visibility("default")))
 
@@ -110,6 +110,10 @@ typedef struct paramd_worker_options {
    * worker asks for them (PARAMD_FIND_ROWS), weights and gradients are of them
    * (paramd_worker_rows), and other rows stay as they are. */
   const int* sparse;
+  /* By variable, or null. What the program computes with where that is not
+   * float32, "bfloat16" for instance, else null or "": servers hold float32,
+   * but a worker whose types are not the chief's is refused by name. */
+  const char* const* compute_dtypes;
 } paramd_worker_options;
 
 typedef struct paramd_worker paramd_worker;

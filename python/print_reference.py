@@ -21,13 +21,15 @@ docstrings by `python/print_reference.py`; a test compares the two.
 # Section, module, its public names in their order.
 SECTIONS = [
     ("paramd", "worker", ["Worker"]),
+    ("paramd", "data", ["Shards", "Stream"]),
     ("paramd", "cluster", ["local", "Local"]),
     ("paramd", "progress", ["History", "Sample"]),
     ("paramd", "client", ["Client", "AsyncClient", "Pulled", "Checkpointed"]),
     ("paramd", "checkpoint", ["load"]),
     ("paramd", "tf_config", ["TFConfig"]),
     ("paramd.torch", "torch", ["Worker", "Epoch"]),
-    ("paramd.keras", "keras", ["fit", "Worker", "load"]),
+    ("paramd.keras", "keras", ["fit", "Optimizer", "Callback", "load"]),
+    ("paramd.keras", "_keras_torch", ["Worker"]),
     ("paramd", "_errors", ["Error", "InvalidArgument", "NotFinite", "PartlyPushed",
                            "Unavailable", "Cancelled"]),
 ]
@@ -53,7 +55,9 @@ def _text(node, where):
 
 def _is_public(node):
     return (isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-            and not node.name.startswith("_"))
+            and not node.name.startswith("_")
+            and not any(isinstance(one, ast.Attribute) and one.attr == "setter"
+                        for one in node.decorator_list))
 
 
 def _is_property(node):

@@ -1,8 +1,10 @@
 """paramd for Python: a training loop of one's own as a worker of a cluster.
 
     import paramd.torch      a PyTorch loop (imports PyTorch)
-    import paramd.keras      a Keras model, with its torch backend
+    import paramd.keras      a Keras model, with any backend (imports Keras)
     paramd.Worker            functions over NumPy arrays, JAX among them
+    paramd.Shards            data in files that are read from their beginning
+    paramd.Stream            data of which each worker reads its own
     paramd.local             servers and workers on this machine
     paramd.load              a checkpoint as NumPy arrays
     paramd.Client            a running cluster: status, weights, settings, checkpoints
@@ -18,13 +20,15 @@ from paramd._version import __version__
 
 __all__ = [
     "AsyncClient", "Cancelled", "Client", "Error", "InvalidArgument", "NotFinite",
-    "PartlyPushed", "TFConfig", "Unavailable", "Worker", "__version__", "load",
-    "local",
+    "PartlyPushed", "Shards", "Stream", "TFConfig", "Unavailable", "Worker",
+    "__version__", "load", "local",
 ]
 
 _HOMES = {
     "AsyncClient": "paramd.client",
     "Client": "paramd.client",
+    "Shards": "paramd.data",
+    "Stream": "paramd.data",
     "TFConfig": "paramd.tf_config",
     "Worker": "paramd.worker",
     "load": "paramd.checkpoint",

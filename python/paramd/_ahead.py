@@ -1,10 +1,13 @@
 """Batches of a dataset, read ahead by processes of their own."""
 
 import concurrent.futures
-from typing import Any, Callable, Dict, List, Optional
+import itertools
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
 
 import numpy as np
 import torch
+
+from paramd.data import Shards, Stream
 
 # Batches that are asked for and not taken, at most: those of a portion that was
 # lost are never taken.
@@ -55,8 +58,9 @@ class Reader:
             self._asked.pop(next(iter(self._asked))).cancel()
         self._asked[indices.tobytes()] = self._pool.submit(_read, indices.tolist())
 
-    def read(self, indices: np.ndarray) -> Any:
+    def read(self, epoch: int, indices: np.ndarray) -> Any:
         """The batch; the exception of the dataset."""
+        del epoch
         asked = self._asked.pop(indices.tobytes(), None)
         if asked is not None:
             return asked.result()
@@ -68,3 +72,51 @@ class Reader:
         """Ends the processes."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class InOrder:
+    """Reads batches of what has no numbers, as a Reader."""
+
+    reads_ahead = False
+
+    def __init__(self, data: Union[Shards, Stream],
+                 collate: Callable[[List[Any]], Any]):
+        self._data = data
+        self._collate = collate
+
+    def ask(self, indices: np.ndarray) -> None:
+        """Nothing: it comes when it comes."""
+
+    def read(self, epoch: int, indices: np.ndarray) -> Any:
+        """The batch; the exception of the data."""
+        return self._collate(self._data.read(epoch, indices))
+
+    def close(self) -> None:
+        """Nothing is open that would stay."""
+
+
+class _Part(torch.utils.data.IterableDataset):
+    """One of `workers` parts of a dataset, of which each process takes what it takes
+    of the dataset."""
+
+    def __init__(self, dataset: Iterable[Any], worker: int, workers: int):
+        self._of = dataset, worker, workers
+
+    def __iter__(self) -> Iterator[Any]:
+        dataset, worker, workers = self._of
+        return itertools.islice(iter(dataset), worker, None, workers)
+
+
+# Examples that a process sends at once.
+_PARCEL = 64
+
+
+def in_processes(dataset: Iterable[Any],
+                 processes: int) -> Callable[[int, int], Iterator[Any]]:
+    """What a Stream is made of: the dataset, read ahead by so many processes, which
+    are spawned as those of a Reader."""
+    def begin(worker: int, workers: int) -> Iterator[Any]:
+        return itertools.chain.from_iterable(torch.utils.data.DataLoader(
+            _Part(dataset, worker, workers), _PARCEL, collate_fn=list,
+            num_workers=processes, multiprocessing_context="spawn"))
+    return begin

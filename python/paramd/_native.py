@@ -3,13 +3,14 @@
 import ctypes
 import os
 import pathlib
+import sys
 import threading
 from typing import Any, Optional
 
 from paramd._errors import Error
 from paramd._version import __version__
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 
 END, STEP, EVALUATE, FIND_ROWS, FIND_TEST_ROWS = range(5)
 OK, DEADLINE_EXCEEDED, ABORTED = 0, 4, 10
@@ -38,7 +39,8 @@ class WorkerOptions(ctypes.Structure):
                 ("training_examples", ctypes.c_uint64),
                 ("test_examples", ctypes.c_uint64),
                 ("insecure", ctypes.c_int), ("tls_dir", ctypes.c_char_p),
-                ("sparse", ctypes.POINTER(ctypes.c_int))]
+                ("sparse", ctypes.POINTER(ctypes.c_int)),
+                ("compute_dtypes", ctypes.POINTER(ctypes.c_char_p))]
 
 
 class Work(ctypes.Structure):
@@ -95,8 +97,14 @@ def check_version(path: str, said: str) -> None:
 
 def _open() -> Any:
     path = _find()
+    mode = os.RTLD_NOW | os.RTLD_LOCAL
+    if "tensorflow" in sys.modules:
+        # It makes its own Protobuf and Abseil everybody's, which are of other
+        # versions: the library looks first at what it was linked with. Not always:
+        # an allocator that was preloaded would then serve a part of it.
+        mode |= getattr(os, "RTLD_DEEPBIND", 0)
     try:
-        library = ctypes.CDLL(path)
+        library = ctypes.CDLL(path, mode=mode)
     except OSError as error:
         raise Error(f"'{path}' can't be loaded: {error}") from error
     library.paramd_abi_version.restype = ctypes.c_int

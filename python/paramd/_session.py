@@ -27,6 +27,7 @@ class Variable(NamedTuple):
     initial: np.ndarray  # float32, of the variable's shape
     untrained: bool = False
     sparse: bool = False  # Only rows that a batch reads travel; two dimensions.
+    computed_in: str = "float32"  # What the program has it as.
 
 
 class Work:
@@ -108,10 +109,23 @@ def _leave_on_sigterm() -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
-def _close(handle: int, pid: int, busy: Any) -> int:
+# How many forks made this process of the one that imported this: cheaper to look
+# at than its number, which costs a system call.
+_forks = 0
+
+
+def _forked() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _close(handle: int, forks: int, busy: Any) -> int:
     # A process forked from the worker's has a copy without the worker's threads.
     # One whose other thread is in a call can't free what that uses.
-    if os.getpid() != pid or not busy.acquire(timeout=_LAST_PATIENCE_SECONDS):
+    if _forks != forks or not busy.acquire(timeout=_LAST_PATIENCE_SECONDS):
         return _CANCELLED
     try:
         return int(_native.library().paramd_worker_close(ctypes.c_void_p(handle)))
@@ -119,8 +133,8 @@ def _close(handle: int, pid: int, busy: Any) -> int:
         busy.release()
 
 
-def _check_process(pid: int) -> None:
-    if os.getpid() != pid:
+def _check_process(forks: int) -> None:
+    if _forks != forks:
         raise _errors.Error(
             "this process was forked from the worker's: fork first, then start "
             "the worker (DataLoader: multiprocessing_context='spawn')")
@@ -129,12 +143,12 @@ def _check_process(pid: int) -> None:
 class _Exclusively:
     """See Session.exclusively. It is entered some ten times in a step."""
 
-    def __init__(self, pid: int, busy: Any):
-        self._pid = pid
+    def __init__(self, forks: int, busy: Any):
+        self._forks = forks
         self._busy = busy
 
     def __enter__(self) -> None:
-        _check_process(self._pid)
+        _check_process(self._forks)
         if not self._busy.acquire(blocking=False):
             raise _errors.Error("two threads use one worker: let one of them do "
                                 "all that is asked of it")
@@ -155,9 +169,9 @@ class Session:
                  tls_dir: Optional[str] = None):
         self.variables = list(variables)
         self._shapes = _Shapes(self.variables)
-        self._pid = os.getpid()
+        self._forks = _forks
         self._busy = threading.RLock()
-        self._exclusively = _Exclusively(self._pid, self._busy)
+        self._exclusively = _Exclusively(self._forks, self._busy)
         self._held: Optional[Work] = None
         self._ended = False
         self._over = False  # The job has finished, as next said.
@@ -175,7 +189,7 @@ class Session:
         _leave_on_sigterm()
         # Also when Python ends: a worker that leaves says so.
         self._finalizer = weakref.finalize(self, _close, worker.value or 0,
-                                           self._pid, self._busy)
+                                           self._forks, self._busy)
         self._worker = worker
 
     def _options(self, job: Mapping[str, Any], examples: int,
@@ -204,6 +218,11 @@ class Session:
             *(int(variable.sparse) for variable in self.variables))
         keep.append(sparse)
         options.sparse = sparse
+        computed_in = (ctypes.c_char_p * len(self.variables))(
+            *(None if variable.computed_in == "float32"
+              else variable.computed_in.encode() for variable in self.variables))
+        keep.append(computed_in)
+        options.compute_dtypes = computed_in
         return options, keep
 
     def exclusively(self) -> _Exclusively:
@@ -220,7 +239,8 @@ class Session:
 
     def next(self) -> Optional[Work]:
         """Waits for the next work, and holds it; None once the job has finished.
-        Raises what ended the worker, Cancelled once it is closed. KeyboardInterrupt is raised here at once."""
+        Raises what ended the worker, Cancelled once it is closed. KeyboardInterrupt
+        is raised here at once."""
         with self.exclusively():
             if self._held is not None:
                 raise _errors.Error("the last batch was not stepped: call step, or "
@@ -292,7 +312,7 @@ class Session:
         """The gradient of this variable is final, and may leave. NotFinite, or
         PartlyPushed if others have left, as finish. On any thread, while the one
         whose the worker is waits for it."""
-        _check_process(self._pid)
+        _check_process(self._forks)
         self._check(_native.library().paramd_worker_gradient_ready(self._worker,
                                                                    number))
 
@@ -325,7 +345,7 @@ class Session:
     def close(self) -> bool:
         """Leaves the job; whether it had finished. Work that is held is dropped,
         and its examples are handed out again."""
-        if os.getpid() != self._pid:
+        if _forks != self._forks:
             self._finalizer.detach()  # The worker is another process's.
             return False
         with self.exclusively():

@@ -22,8 +22,10 @@ import torch
 from torch.utils.data import default_collate
 
 from paramd import _errors, _job
-from paramd._ahead import Reader
+from paramd._ahead import InOrder, Reader, in_processes
 from paramd._session import Session, Variable, Work
+from paramd._staging import Staging
+from paramd.data import Shards, Stream
 
 # From a batch's parts to the rows of a parameter that the model reads for them.
 Lookup = Callable[..., torch.Tensor]
@@ -47,23 +49,55 @@ def _pick(model: torch.nn.Module) -> Picked:
     return trained, other
 
 
-def _length(dataset: Any, what: str) -> int:
-    if (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
-            and not isinstance(dataset, torch.utils.data.IterableDataset)):
+def _has_numbers(dataset: Any) -> bool:
+    return (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+            and not isinstance(dataset, torch.utils.data.IterableDataset))
+
+
+def _length_of_test(dataset: Any) -> int:
+    if _has_numbers(dataset):
         return len(dataset)
     raise _errors.InvalidArgument(
-        f"{what} has no length or no [i]: the cluster hands examples out by number, "
-        "so an IterableDataset can't be trained from; give one with len() and [i]")
+        "test has no length or no [i]: the chief evaluates on examples by number; "
+        "give one with len() and [i], a list for instance")
+
+
+def _in_order(dataset: Any, examples: Optional[int],
+              processes: int) -> "Shards | Stream":
+    """A dataset without numbers as what hands its examples out."""
+    if isinstance(dataset, (Shards, Stream)):
+        if examples is not None or processes > 0:
+            raise _errors.InvalidArgument(
+                f"a paramd.{type(dataset).__name__} knows how many examples it has, "
+                "and is read in this process: leave examples and num_workers out")
+        return dataset
+    if examples is None:
+        try:
+            examples = len(dataset)
+        except TypeError:
+            raise _errors.InvalidArgument(
+                "the dataset has no length or no [i], an IterableDataset for "
+                "instance: say with examples= how many of them make up an epoch, or "
+                "give a paramd.Shards") from None
+    stream = Stream(dataset, examples=examples)
+    if processes == 0:
+        return stream
+    if not hasattr(dataset, "__iter__"):
+        raise _errors.InvalidArgument(
+            "what a function makes is read in this process: leave num_workers out, "
+            "or give something to iterate over")
+    return Stream(in_processes(dataset, processes), examples=examples)
 
 
 def _as_numpy(name: str, tensor: torch.Tensor) -> np.ndarray:
+    """Its values; its own memory if they are float32 there."""
     if not tensor.is_floating_point():
         raise _errors.InvalidArgument(
             f"'{name}' is of {tensor.dtype}; servers hold float32, so it has to be "
             "of a floating type")
     try:
         values: np.ndarray = tensor.detach().to("cpu", torch.float32).numpy()
-        return values.copy()
+        return values
     except RuntimeError as error:
         raise _not_copied(name, tensor, error) from error
 
@@ -78,6 +112,20 @@ def _not_copied(name: str, tensor: torch.Tensor,
         return _errors.InvalidArgument(sentence)
     return _errors.Unavailable(
         f"{sentence}; start the program again, on a device that works", 14)
+
+
+class _Taken(torch.optim.Optimizer):
+    """What a GradScaler steps in place of an optimizer, if all gradients are finite:
+    they are taken then."""
+
+    def __init__(self, parameters: List[torch.Tensor], take: Callable[[], None]):
+        super().__init__(parameters, {})
+        self._take = take
+
+    def step(self, closure: Any = None) -> bool:
+        """As asked for; True, which is not None."""
+        self._take()
+        return True
 
 
 class Worker:
@@ -141,7 +189,9 @@ class Worker:
         self._test_collate: Callable[[List[Any]], Any] = default_collate
         self._has: List[bool] = []
         self._stepping = False
-        self._reader: Optional[Reader] = None
+        self._reader: "Reader | InOrder | None" = None
+        self._staging = (Staging() if any(tensor.is_cuda for _, tensor in self._all)
+                         else None)
         self._lock = threading.Lock()  # Gradients come on autograd's threads.
         self._hooks = [
             parameter.register_post_accumulate_grad_hook(self._hook_of(number))
@@ -167,9 +217,14 @@ class Worker:
         finally:
             self.close()
 
-    def step(self, loss: torch.Tensor) -> None:
+    def step(self, loss: torch.Tensor, *, scaler: Any = None) -> bool:
         """Computes the gradients of the batch's mean loss, pushes them, and begins
-        to pull. Raises paramd.NotFinite, with nothing pushed and the batch still to
+        to pull; True. With a torch.amp.GradScaler, for float16, the loss is scaled
+        and what is pushed is not, and the scaler is updated. If it finds gradients
+        that are not finite the batch is left out, as skip does, and False is
+        returned; nothing leaves before it has looked at all of them.
+
+        Raises paramd.NotFinite, with nothing pushed and the batch still to
         be stepped, if loss or a gradient is NaN or infinite; paramd.PartlyPushed,
         with the job left, if gradients of the batch had left when one was found to
         be so, or when a step of it failed before. A model of less than 1 MiB is
@@ -188,14 +243,21 @@ class Worker:
                     "step takes the mean loss of the batch: a tensor of one number "
                     "that was computed from the model's parameters")
             value = float(loss.detach())
-            if not math.isfinite(value):
+            if scaler is None and not math.isfinite(value):
                 raise _errors.NotFinite(
                     f"the loss is {value}; nothing of this batch was pushed", 3)
             self._has = [False] * len(self._trained)
-            self._backward(loss if work.scale == 1 else loss * work.scale)
+            if work.scale != 1:
+                loss = loss * work.scale
+            if scaler is None:
+                self._backward(session, work, loss)
+            elif not self._scaled_backward(session, work, loss, scaler):
+                self._finish_with_zeros(session, work)
+                return False
             self._fill_missing(work)
             self._fill_other(work)
             session.finish(value)
+            return True
 
     def skip(self) -> None:
         """Leaves the last batch out: its gradients are zeros. It counts as trained,
@@ -208,11 +270,7 @@ class Worker:
             work = session.held
             if work is None:
                 return
-            for gradient in work.gradients:
-                gradient.fill(0)
-            for _, parameter in self._trained:
-                parameter.grad = None
-            session.finish_without_examples()
+            self._finish_with_zeros(session, work)
 
     def close(self) -> bool:
         """Leaves the job; whether it had finished. A batch that was not stepped is
@@ -249,8 +307,15 @@ class Worker:
         return {numbers[name]: function for name, function in lookups.items()}
 
     def _begin(self, dataset: Any, batch_size: Optional[int],
-               collate: Callable[[List[Any]], Any], processes: int) -> Session:
-        length = _length(dataset, "the dataset")
+               collate: Callable[[List[Any]], Any], processes: int,
+               examples: Optional[int]) -> Session:
+        in_order: "Shards | Stream | None" = None
+        if not _has_numbers(dataset):
+            in_order = _in_order(dataset, examples, processes)
+        elif examples is not None:
+            raise _errors.InvalidArgument(
+                "examples is of a dataset without len() and [i]: this one has them")
+        length = in_order.examples if in_order is not None else len(dataset)
         given = {"dataset": length, "batch_size": batch_size}
         if self._session is not None:
             for what, value in given.items():
@@ -259,20 +324,27 @@ class Worker:
                         f"{what}: {value}; the job began with {self._given[what]}, "
                         "and it stays")
             return self._session
-        test = _length(self._test, "test") if self._test is not None else 0
+        test = _length_of_test(self._test) if self._test is not None else 0
         self._given = given
-        self._reader = Reader(dataset, collate, processes)
-        variables = [Variable(name, _as_numpy(name, tensor), sparse=n in self._lookups)
-                     for n, (name, tensor) in enumerate(self._trained)]
-        variables += [Variable(name, _as_numpy(name, tensor), untrained=True)
-                      for name, tensor in self._other]
+        self._reader = (Reader(dataset, collate, processes) if in_order is None
+                        else InOrder(in_order, collate))
         settings = dict(self._settings)
         if batch_size is not None:
             settings["batch_size"] = batch_size
+        job = _job.read(self._job, settings)
+        if in_order is not None:
+            in_order.settings(job)
         self._session = Session(
-            _job.read(self._job, settings), variables, examples=length,
-            test_examples=test, insecure=self._insecure, tls_dir=self._tls_dir)
+            job, self._variables(), examples=length, test_examples=test,
+            insecure=self._insecure, tls_dir=self._tls_dir)
         return self._session
+
+    def _variables(self) -> List[Variable]:
+        return [Variable(name, _as_numpy(name, tensor),
+                         untrained=number >= len(self._trained),
+                         sparse=number in self._lookups,
+                         computed_in=str(tensor.dtype).rpartition(".")[2])
+                for number, (name, tensor) in enumerate(self._all)]
 
     @contextlib.contextmanager
     def _computing(self, session: Session) -> Iterator[None]:
@@ -285,12 +357,46 @@ class Worker:
             self.close()
             raise
 
-    def _backward(self, loss: torch.Tensor) -> None:
+    def _finish_with_zeros(self, session: Session, work: Work) -> None:
+        for gradient in work.gradients:
+            gradient.fill(0)
+        for _, parameter in self._trained:
+            parameter.grad = None
+        session.finish_without_examples()
+
+    def _backward(self, session: Session, work: Work, loss: torch.Tensor) -> None:
         self._stepping = True
         try:
             loss.backward()
+            with self._lock:
+                self._take_staged(session, work, wait=True)
+        except BaseException:
+            if self._staging is not None:
+                self._staging.drop()
+            raise
         finally:
             self._stepping = False
+
+    def _scaled_backward(self, session: Session, work: Work, loss: torch.Tensor,
+                         scaler: Any) -> bool:
+        """Whether all gradients were finite, and are written."""
+        scaler.scale(loss).backward()
+        if all(tensor.grad is None for _, tensor in self._trained):
+            return True  # There is nothing that a scaler could look at.
+        taken = scaler.step(_Taken([tensor for _, tensor in self._trained],
+                                   lambda: self._take_all(session, work)))
+        scaler.update()
+        return taken is not None
+
+    def _take_all(self, session: Session, work: Work) -> None:
+        """What backward has left."""
+        with self._lock:
+            for number, (_, parameter) in enumerate(self._trained):
+                if parameter.grad is not None:
+                    self._take(number, parameter.grad.detach(), work)
+                    parameter.grad = None
+                    self._has[number] = True
+            self._take_staged(session, work, wait=True)
 
     def _next(self, session: Session, epoch: int) -> Optional[Work]:
         """The next batch of this epoch; None behind its last one."""
@@ -318,7 +424,7 @@ class Worker:
         with session.exclusively():
             batch = self._looked_up.pop(work.indices.tobytes(), None)
             if batch is None:
-                batch = self._reader.read(work.indices)
+                batch = self._reader.read(work.epoch, work.indices)
             while (self._reader.reads_ahead
                    and (upcoming := session.upcoming()) is not None):
                 self._reader.ask(upcoming)
@@ -333,7 +439,7 @@ class Worker:
             assert self._test is not None
             batch = self._test_collate([self._test[int(i)] for i in work.indices])
         else:
-            batch = self._reader.read(work.indices)
+            batch = self._reader.read(work.epoch, work.indices)
             self._looked_up = {work.indices.tobytes(): batch}
         parts = batch if isinstance(batch, (tuple, list)) else (batch,)
         for number, lookup in self._lookups.items():
@@ -346,7 +452,9 @@ class Worker:
             for number, (name, tensor) in enumerate(self._all):
                 weights = torch.from_numpy(work.weights[number])
                 try:
-                    if number in work.rows:
+                    if self._staging and self._is_staged(number, tensor, work):
+                        self._staging.load(number, tensor, work.weights[number])
+                    elif number in work.rows:
                         rows = torch.from_numpy(work.rows[number]).to(tensor.device)
                         tensor[rows] = weights.to(tensor.device, tensor.dtype)
                     else:
@@ -356,30 +464,49 @@ class Worker:
 
     def _hook_of(self, number: int) -> Callable[[torch.Tensor], None]:
         def take(parameter: torch.Tensor) -> None:
+            if not self._stepping:
+                return  # The program's own backward, which step adds to.
             with self._lock:
                 session = self._session
                 work = session.held if session is not None else None
                 if session is None or work is None or parameter.grad is None:
                     return
-                if not self._stepping:
-                    return  # The program's own backward, which step adds to.
-                self._take(number, parameter.grad.detach(), work)
+                written = self._take(number, parameter.grad.detach(), work)
                 parameter.grad = None
                 self._has[number] = True
-                if not self._refuse_missing:
+                if written and not self._refuse_missing:
                     session.gradient_ready(number)
+                self._take_staged(session, work, wait=False)
         return take
 
-    def _take(self, number: int, gradient: torch.Tensor, work: Work) -> None:
+    def _is_staged(self, number: int, tensor: torch.Tensor, work: Work) -> bool:
+        return (self._staging is not None and number not in work.rows
+                and tensor.layout == torch.strided and self._staging.serves(tensor))
+
+    def _take(self, number: int, gradient: torch.Tensor, work: Work) -> bool:
+        """Whether it is written; else it is on its way from the device."""
         try:
+            if self._staging and self._is_staged(number, gradient, work):
+                self._staging.take(number, gradient)
+                return False
             if number in work.rows:
                 self._take_rows(number, gradient, work)
-                return
+                return True
             if gradient.layout != torch.strided:  # Of a sparse embedding.
                 gradient = gradient.to_dense()
             torch.from_numpy(work.gradients[number]).copy_(gradient)
+            return True
         except RuntimeError as error:
             raise _not_copied(self._trained[number][0], gradient, error) from error
+
+    def _take_staged(self, session: Session, work: Work, wait: bool) -> None:
+        """Gradients that have come from the device; `wait`: all."""
+        if self._staging is None:
+            return
+        for number, gradient in self._staging.taken(wait):
+            torch.from_numpy(work.gradients[number]).copy_(gradient)
+            if not self._refuse_missing:
+                session.gradient_ready(number)
 
     def _take_rows(self, number: int, gradient: torch.Tensor, work: Work) -> None:
         """The gradient of those rows that were looked up."""
@@ -448,18 +575,24 @@ class Epoch:
 
     def batches(self, dataset: Any, batch_size: Optional[int] = None,
                 collate_fn: Callable[[List[Any]], Any] = default_collate,
-                num_workers: int = 0) -> Iterator[Any]:
+                num_workers: int = 0,
+                examples: Optional[int] = None) -> Iterator[Any]:
         """The batches of this epoch that this worker gets, each as collate_fn makes
         it of dataset[i]; over all workers each example comes once. Every batch is
         stepped or skipped before the next one is taken.
 
         Args:
-          dataset: with len() and [i], the same in every process of the job. Or a
-            DataLoader, of which dataset, batch_size, collate_fn and num_workers are
-            taken; in which order examples come is the cluster's.
+          dataset: with len() and [i], the same in every process of the job, or a
+            paramd.Shards. Or a paramd.Stream, an IterableDataset or whatever else a
+            Stream is made of, of which each worker reads its own examples and the
+            cluster counts them. Or a DataLoader, of which dataset, batch_size,
+            collate_fn and num_workers are taken; in which order examples come is
+            the cluster's.
           batch_size: examples in a batch; the job's setting if it is left out.
           num_workers: processes that read batches ahead, as a DataLoader's; 0: they
             are read here.
+          examples: of an IterableDataset and its like, how many make up an epoch
+            over all workers; its len(), if it has one, unless it is given.
         """
         if isinstance(dataset, torch.utils.data.DataLoader):
             loader = dataset
@@ -468,7 +601,8 @@ class Epoch:
             num_workers = num_workers or loader.num_workers
         worker = self._worker
         worker._test_collate = collate_fn
-        session = worker._begin(dataset, batch_size, collate_fn, num_workers)
+        session = worker._begin(dataset, batch_size, collate_fn, num_workers,
+                                examples)
         while True:
             work = worker._next(session, self.number)
             if work is None:

@@ -1,16 +1,22 @@
 """A worker of functions over NumPy arrays; JAX's fit as they are."""
 
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
 
 import numpy as np
 
 from paramd import _job
 from paramd._session import Session, Variable, Work
+from paramd.data import Shards, Stream
 
 Arrays = Dict[str, np.ndarray]
-GradientFunction = Callable[[Arrays, np.ndarray],
-                            Tuple[float, Mapping[str, Any]]]
+# Of weights, and numbers of examples or a list of them.
+GradientFunction = Callable[[Arrays, Any], Tuple[float, Mapping[str, Any]]]
 EvaluateFunction = Callable[[Arrays, np.ndarray], Any]
+
+
+def _type_of(value: Any) -> str:
+    dtype = np.asarray(value).dtype
+    return "float64" if dtype.kind in "iub" else dtype.name
 
 
 class Worker:
@@ -34,7 +40,8 @@ class Worker:
       gradient_function: of (weights by name, int64 numbers of examples): the mean
         loss of these examples, and its gradients by name. A variable that is left
         out gets a gradient of zeros.
-      examples: how many there are to train on.
+      examples: how many there are to train on. Or paramd.Shards or paramd.Stream:
+        then gradient_function gets a list of examples in place of their numbers.
       evaluate: of the same arguments, over numbers of the test data: the mean
         loss, or (mean loss, number of labels that were met).
       test_examples: how many there are to evaluate on.
@@ -47,7 +54,8 @@ class Worker:
     """
 
     def __init__(self, variables: Mapping[str, Any],
-                 gradient_function: GradientFunction, *, examples: int,
+                 gradient_function: GradientFunction, *,
+                 examples: Union[int, Shards, Stream],
                  evaluate: Optional[EvaluateFunction] = None,
                  test_examples: int = 0, job: _job.Job = None,
                  insecure: bool = False, tls_dir: Optional[str] = None,
@@ -57,11 +65,17 @@ class Worker:
         self._names = list(variables)
         # A copy of the initial values, so that what train returns without a
         # single step is a value too.
-        values = [Variable(name, np.array(value, np.float32))
+        values = [Variable(name, np.array(value, np.float32),
+                           computed_in=_type_of(value))
                   for name, value in variables.items()]
         self.weights: Arrays = {v.name: v.initial for v in values}
+        content = _job.read(job, settings)
+        self._source = None if isinstance(examples, int) else examples
+        if self._source is not None:
+            self._source.settings(content)
         self._session = Session(
-            _job.read(job, settings), values, examples=examples,
+            content, values,
+            examples=examples if isinstance(examples, int) else examples.examples,
             test_examples=test_examples if evaluate else 0, insecure=insecure,
             tls_dir=tls_dir)
 
@@ -96,7 +110,9 @@ class Worker:
             else:
                 self._session.finish(float(said))
             return
-        loss, gradients = self._gradient(weights, work.indices)
+        loss, gradients = self._gradient(
+            weights, work.indices if self._source is None
+            else self._source.read(work.epoch, work.indices))
         for name, into in zip(self._names, work.gradients):
             gradient = gradients.get(name)
             if gradient is None:

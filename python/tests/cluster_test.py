@@ -149,17 +149,21 @@ class ClusterTest(unittest.TestCase):
             np.testing.assert_allclose(value, alone[name], atol=1e-6)
 
     def test_a_worker_with_another_model_is_refused_by_name(self):
-        script = self.directory / "other.py"
-        text = pathlib.Path(SCRIPT).read_text()
-        script.write_text(text.replace('"b": 0.5}', '"c": 0.5}'))
         from paramd.cluster import Local
-        endless = [self.run_dir, *PATIENCE, "epochs=1000000"]
-        cluster = Local(1, [[SCRIPT, *endless], [str(script), *endless]],
-                        directory=self.directory / "logs")
-        self.addCleanup(cluster.close)
-        self.assertEqual(cluster.processes["worker-1"].wait(100), 1)
-        self.assertIn("is not the chief's: its variable 2 is 'c'",
-                      self.log("worker-1"))
+        for number, (b, said) in enumerate((
+                ('"c": 0.5}', "'c'"),
+                ('"b": np.float32(0.5)}', "'b' of one number, the chief's is 'b' of "
+                 "one number, computed in float64"))):
+            script = self.directory / "other.py"
+            text = pathlib.Path(SCRIPT).read_text()
+            self.assertIn('"b": 0.5}', text)
+            script.write_text(text.replace('"b": 0.5}', b))
+            endless = [f"{self.run_dir}-{number}", *PATIENCE, "epochs=1000000"]
+            with Local(1, [[SCRIPT, *endless], [str(script), *endless]],
+                       directory=self.directory / "logs") as cluster:
+                self.assertEqual(cluster.processes["worker-1"].wait(100), 1)
+            self.assertIn(f"is not the chief's: its variable 2 is {said}",
+                          self.log("worker-1"))
 
     def test_a_killed_worker_costs_no_example(self):
         cluster = self.cluster(2, ["together=2", "epochs=300",

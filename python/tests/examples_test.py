@@ -1,6 +1,7 @@
 """The examples, as a user runs them."""
 
 import difflib
+import importlib.util
 import os
 import pathlib
 import re
@@ -17,9 +18,7 @@ ENVIRONMENT = dict(os.environ, LIBPARAMD=os.path.abspath("program/libparamd.so")
 
 
 def can_import(module):
-    return subprocess.run([sys.executable, "-c", f"import {module}"],
-                          env=dict(os.environ, KERAS_BACKEND="torch"),
-                          capture_output=True, check=False).returncode == 0
+    return importlib.util.find_spec(module) is not None
 
 
 class ExamplesTest(unittest.TestCase):
@@ -29,9 +28,10 @@ class ExamplesTest(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.directory = directory.name
 
-    def run_example(self, *command):
-        run = subprocess.run(command, env=ENVIRONMENT, cwd=self.directory,
-                             capture_output=True, text=True, check=False)
+    def run_example(self, *command, **variables):
+        run = subprocess.run(command, env=dict(ENVIRONMENT, **variables),
+                             cwd=self.directory, capture_output=True, text=True,
+                             check=False)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         return run.stdout
 
@@ -57,11 +57,26 @@ class ExamplesTest(unittest.TestCase):
                                 os.path.abspath("examples/pytorch_mnist.py"))
         self.assertGreater(float(said.split()[-1]), 0.82)
 
-    @unittest.skipUnless(can_import("keras"), "needs Keras and PyTorch")
-    def test_keras_mnist(self):
-        said = self.run_example(sys.executable,
-                                os.path.abspath("examples/keras_mnist.py"))
+    def run_keras_mnist(self, backend):
+        said = self.run_example(
+            sys.executable, os.path.abspath("examples/keras_mnist.py"),
+            KERAS_BACKEND=backend, JAX_PLATFORMS="cpu")
         self.assertGreater(float(said.split()[-1]), 0.82)
+
+    @unittest.skipUnless(can_import("keras") and can_import("torch"),
+                         "needs Keras and PyTorch")
+    def test_keras_mnist_with_pytorch(self):
+        self.run_keras_mnist("torch")
+
+    @unittest.skipUnless(can_import("keras") and can_import("jax"),
+                         "needs Keras and JAX")
+    def test_keras_mnist_with_jax(self):
+        self.run_keras_mnist("jax")
+
+    @unittest.skipUnless(can_import("keras") and can_import("tensorflow"),
+                         "needs Keras and TensorFlow")
+    def test_keras_mnist_with_tensorflow(self):
+        self.run_keras_mnist("tensorflow")
 
     @unittest.skipUnless(can_import("torch"), "needs PyTorch")
     def test_pytorch_gpt(self):

@@ -1,8 +1,10 @@
 """Fits y = 3x - 1 as one worker of a cluster: line_worker.py RUN_DIR [KEY=JSON...]
 
-The key `together` is no setting: so many workers begin their first step before any
-ends it, which tells the others by a file beside RUN_DIR. Prints the numbers of the examples that it was given, one line a step, and at the
-end the weights as JSON.
+Some keys are no settings. `together`: so many workers begin their first step before any
+ends it, which tells the others by a file beside RUN_DIR. `shards`: the examples come in
+so many of them, in batches of 4. `stream`: each worker reads them itself. `slowly`: a
+step takes so many milliseconds more. Prints the numbers of the examples that it was
+given, one line a step, and at the end the weights as JSON.
 """
 
 import json
@@ -20,18 +22,23 @@ X = np.arange(EXAMPLES) / EXAMPLES
 Y = 3 * X - 1
 
 
+def index():
+    """Which worker this is."""
+    return json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+
+
 def meet(count):
     """Waits until so many workers have come here."""
     folder = pathlib.Path(sys.argv[1] + ".met")
     folder.mkdir(exist_ok=True)
-    task = json.loads(os.environ["TF_CONFIG"])["task"]
-    (folder / str(task["index"])).touch()
+    (folder / str(index())).touch()
     while len(list(folder.iterdir())) < count:
         time.sleep(0.01)
 
 
 def gradient(weights, indices):
     print("step", *indices, flush=True)
+    indices = np.asarray(indices)
     error = weights["w"] * X[indices] + weights["b"] - Y[indices]
     return (error ** 2).mean(), {"w": 2 * (error * X[indices]).mean(),
                                  "b": 2 * error.mean()}
@@ -43,13 +50,23 @@ def main():
     for setting in sys.argv[2:]:
         key, value = setting.split("=", 1)
         settings[key] = json.loads(value)
-    together = settings.pop("together", 1)
+    together, slowly = settings.pop("together", 1), settings.pop("slowly", 0)
+    examples = EXAMPLES
+    if shards := settings.pop("shards", 0):
+        size = EXAMPLES // shards
+        examples = paramd.Shards(range(0, EXAMPLES, size),
+                                 lambda shard: range(shard, shard + size))
+        settings["batch_size"] = 4
+    elif settings.pop("stream", False):
+        examples = paramd.Stream(range(EXAMPLES), examples=EXAMPLES)
 
     def step(weights, indices):
-        meet(together)
+        if together > 1:
+            meet(together)
+        time.sleep(slowly / 1000)
         return gradient(weights, indices)
 
-    with paramd.Worker({"w": 2.0, "b": 0.5}, step, examples=EXAMPLES,
+    with paramd.Worker({"w": 2.0, "b": 0.5}, step, examples=examples,
                        run_dir=sys.argv[1], **settings) as worker:
         weights = worker.train()
     print(json.dumps({name: float(value) for name, value in weights.items()}))

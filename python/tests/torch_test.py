@@ -1,5 +1,6 @@
 """PyTorch loops as workers. Skipped by name where there is no PyTorch."""
 
+import contextlib
 import os
 import pathlib
 import sys
@@ -17,7 +18,8 @@ except ImportError:
 
 os.environ["LIBPARAMD"] = os.path.abspath("program/libparamd.so")
 os.environ["PARAMD"] = os.path.abspath("cli/paramd")
-sys.path.insert(0, os.path.abspath("python"))
+# Spawned processes look for what they are sent here.
+sys.path[:0] = [os.path.abspath("python"), os.path.dirname(os.path.abspath(__file__))]
 
 SGD = {"sgd": {}, "learning_rate": 0.1}
 
@@ -62,6 +64,47 @@ case.run_dir, case.data = %r, test.blobs()
 test.torch.set_num_threads(1)
 case.train(test.plain(), **%r)
 """
+
+
+class FakeCuda:
+    """As much of torch.cuda as Staging uses; what is copied is there at once."""
+
+    def __init__(self):
+        self.copies = 0
+        self.done = True
+
+    def is_available(self):
+        return False
+
+    def device(self, device):
+        return contextlib.nullcontext()
+
+    def current_stream(self, device):
+        return self
+
+    stream = device
+    Stream = wait_stream = current_stream
+
+    def Event(self):
+        return self
+
+    def record(self, stream=None):
+        self.copies += 1
+
+    def query(self):
+        return self.done
+
+    def synchronize(self):
+        pass
+
+
+class Numbers(torch.utils.data.IterableDataset if torch else object):
+    """0 to 11, shared by the processes that read them."""
+
+    def __iter__(self):
+        info = torch.utils.data.get_worker_info()
+        return iter(range(12) if info is None
+                    else range(info.id, 12, info.num_workers))
 
 
 def on_the_way_back(tensor, function):
@@ -429,18 +472,61 @@ class TorchTest(unittest.TestCase):
             worker.step(F.cross_entropy(model(x), y))
         worker.close()
 
-    def test_what_has_no_numbers_is_refused_in_a_sentence(self):
+    def test_what_says_no_length_is_refused_in_a_sentence(self):
         import paramd
-
-        class Stream(torch.utils.data.IterableDataset):
-            def __iter__(self):
-                return iter([])
-
-        loader = torch.utils.data.DataLoader(Stream(), 8)
-        for dataset in (Stream(), loader, iter([])):
+        loader = torch.utils.data.DataLoader(Numbers(), 8)
+        for dataset in (Numbers(), loader, iter([])):
             epoch = next(self.worker(network()).epochs(1))
-            with self.assertRaisesRegex(paramd.InvalidArgument, "IterableDataset"):
+            with self.assertRaisesRegex(paramd.InvalidArgument, "examples="):
                 next(epoch.batches(dataset, 8))
+        for dataset, options, said in (
+                (iter([1]), {"examples": 8}, "can't begin again"),
+                (iter([1]), {"examples": 8, "num_workers": 1}, "can't begin again"),
+                (self.data, {"examples": 8}, "this one has them"),
+                (paramd.Stream([1], examples=8), {"examples": 8}, "leave examples"),
+                (paramd.Shards([2], range), {"num_workers": 1}, "leave examples"),
+                (lambda i, n: [1], {"examples": 8, "num_workers": 1}, "leave num_work"),
+                (7, {"examples": 8}, "int can't be iterated")):
+            epoch = next(self.worker(network()).epochs(1))
+            with self.assertRaisesRegex(paramd.InvalidArgument, said):
+                next(epoch.batches(dataset, 8, **options))
+
+    def read(self, dataset, epochs=2, collate=list, **options):
+        """The batches of a loop that trains on nothing of them."""
+        worker = self.worker(model := torch.nn.Linear(1, 1))
+        found = []
+        for epoch in worker.epochs(epochs):
+            for batch in epoch.batches(dataset, collate_fn=collate, **options):
+                found.append((epoch.number, batch))
+                worker.step(model(torch.ones(1, 1)).sum())
+        self.assertTrue(worker.close())
+        return found
+
+    def test_shards_are_leased_and_each_example_comes_once_an_epoch(self):
+        import paramd
+        shards = paramd.Shards([0, 10, 20], lambda s: range(s, s + 5 + s // 10))
+        found = self.read(shards, batch_size=4)
+        self.assertEqual([len(batch) for _, batch in found], [4, 4, 4, 4, 2] * 2)
+        for number in (1, 2):
+            of_it = [e for epoch, batch in found if epoch == number for e in batch]
+            self.assertEqual(sorted(of_it), [*range(5), *range(10, 16),
+                                             *range(20, 27)])
+
+    def test_an_iterable_dataset_is_read_on_and_begins_again(self):
+        wanted = [(1, [0, 1, 2, 3]), (1, [4, 5, 6, 7]), (1, [8, 9]),
+                  (2, [10, 11, 0, 1]), (2, [2, 3, 4, 5]), (2, [6, 7])]
+        self.assertEqual(self.read(Numbers(), batch_size=4, examples=10), wanted)
+        self.run_dir += "-function"
+        self.assertEqual(self.read(lambda worker, workers: range(12), batch_size=4,
+                                   examples=10), wanted)
+
+    def test_processes_read_an_iterable_dataset_ahead(self):
+        loader = torch.utils.data.DataLoader(Numbers(), 4, num_workers=2,
+                                             collate_fn=list)
+        found = self.read(loader, epochs=1, examples=24)
+        # Each of the two reads every second one, and sends its six at once.
+        self.assertEqual([e for _, batch in found for e in batch],
+                         [*range(0, 12, 2), *range(1, 12, 2)] * 2)
 
     def test_what_step_can_not_take_is_said_and_the_batch_is_still_held(self):
         import paramd
@@ -515,6 +601,12 @@ class TorchTest(unittest.TestCase):
 
         self.train(Idle(), epochs=1)
         self.assertEqual(paramd.load(self.run_dir)["idle"].tolist(), [1, 1])
+        self.run_dir += "-scaled"
+        worker = self.worker(Idle())
+        for epoch in worker.epochs(1):
+            for _ in epoch.batches(self.data, 64):
+                self.assertTrue(worker.step(torch.ones(1, requires_grad=True),
+                                            scaler=torch.amp.GradScaler("cpu")))
         self.run_dir += "-strict"
         with self.assertRaisesRegex(paramd.InvalidArgument, "'idle'"):
             self.train(Idle(), epochs=1, missing_gradients="error")
@@ -564,6 +656,96 @@ class TorchTest(unittest.TestCase):
             for x, y in epoch.batches(self.data, 32):
                 worker.step(F.cross_entropy(model(x.bfloat16()).float(), y))
         self.assertTrue(worker.close())
+
+    def test_autocast_trains(self):
+        model = network()
+        worker = self.worker(model)
+        losses = []
+        for epoch in worker.epochs(3):
+            for x, y in epoch.batches(self.data, 32):
+                with torch.autocast("cpu", torch.bfloat16):
+                    output = model(x)
+                    self.assertEqual(output.dtype, torch.bfloat16)
+                    loss = F.cross_entropy(output, y)
+                worker.step(loss)
+                losses.append(loss.item())
+        self.assertTrue(worker.close())
+        self.assertLess(losses[-1], losses[0] / 2)
+
+    def train_scaled(self, scaler, spoil=()):
+        """What of each batch was pushed, and the weights; gradients of the batches
+        `spoil` are infinite."""
+        import paramd
+        model = plain()
+        worker = self.worker(model)
+        pushed = []
+        for epoch in worker.epochs(1):
+            for number, (x, y) in enumerate(epoch.batches(self.data, 32)):
+                hidden = model[:2](x)
+                if number in spoil:
+                    hidden.register_hook(lambda g: g * float("inf"))
+                pushed.append(worker.step(F.cross_entropy(model[2:](hidden), y),
+                                          scaler=scaler))
+        self.assertTrue(worker.close())
+        return pushed, paramd.load(self.run_dir)
+
+    def test_what_a_grad_scaler_scales_is_pushed_unscaled(self):
+        _, alone = self.train_scaled(None)
+        for enabled in (True, False):
+            self.run_dir += "-scaled"
+            scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12, enabled=enabled)
+            pushed, scaled = self.train_scaled(scaler)
+            self.assertEqual(pushed, [True] * 8)
+            for name, values in alone.items():
+                np.testing.assert_array_equal(scaled[name], values)
+
+    def test_what_a_grad_scaler_finds_infinite_is_left_out_and_scaled_less(self):
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
+        pushed, weights = self.train_scaled(scaler, spoil=(1, 4))
+        self.assertEqual(pushed, [True, False, True, True, False, True, True, True])
+        self.assertEqual(scaler.get_scale(), 2.0**10)
+        for values in weights.values():
+            self.assertTrue(np.isfinite(values).all())
+        self.run_dir += "-next"
+        scaler = torch.amp.GradScaler("cpu")
+        # Also where a part would have left by layers.
+        with unittest.mock.patch(f"{__name__}.plain", wide):
+            pushed, _ = self.train_scaled(scaler, spoil=(0,))
+        self.assertEqual(pushed, [False] + [True] * 7)
+
+    def test_what_is_staged_is_trained_as_what_is_not(self):
+        # The processor in place of a device: its copies are done when they begin.
+        from paramd import torch as ps
+        _, alone = self.train_scaled(None)
+        for scaler in (None, torch.amp.GradScaler("cpu")):
+            self.run_dir += "-staged"
+            given = ps.Worker.__init__
+            cuda = FakeCuda()
+
+            def init(worker, *args, **options):
+                given(worker, *args, **options)
+                worker._staging = ps.Staging(cuda, "cpu")
+
+            with unittest.mock.patch.object(ps.Worker, "__init__", init):
+                _, staged = self.train_scaled(scaler)
+            self.assertEqual(cuda.copies, 8 * (4 + 4))
+            for name, values in alone.items():
+                np.testing.assert_array_equal(staged[name], values)
+
+    def test_staged_gradients_are_handed_out_when_they_are_there(self):
+        from paramd._staging import Staging
+        cuda = FakeCuda()
+        staging = Staging(cuda, "cpu")
+        staging.take(1, torch.ones(2))
+        staging.take(0, torch.ones(3))
+        cuda.done = False
+        self.assertEqual(list(staging.taken(wait=False)), [])
+        cuda.done = True
+        self.assertEqual([(n, g.tolist()) for n, g in staging.taken(wait=False)],
+                         [(1, [1, 1]), (0, [1, 1, 1])])
+        staging.take(0, torch.zeros(3))
+        staging.drop()
+        self.assertEqual(list(staging.taken(wait=True)), [])
 
     def test_a_compiled_model_trains(self):
         model = network()

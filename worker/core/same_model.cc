@@ -28,7 +28,11 @@ std::string TextOf(const v1::Variable& variable) {
                       variable.expire_after() > 0
                           ? absl::StrCat(", expires keys after ",
                                          variable.expire_after(), " pushes")
-                          : "");
+                          : "",
+                      variable.compute_dtype().empty()
+                          ? ""
+                          : absl::StrCat(", computed in ",
+                                         variable.compute_dtype()));
 }
 
 }  // namespace

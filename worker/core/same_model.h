@@ -12,8 +12,8 @@
 namespace paramd {
 
 // Whether worker `worker` has the model whose variables the chief had laid out:
-// the same names, shapes and kinds in the same order. INVALID_ARGUMENT, naming
-// the first variable that differs and how.
+// the same names, shapes, kinds and types to compute with, in the same order.
+// INVALID_ARGUMENT, naming the first variable that differs and how.
 absl::Status CheckSameModel(uint32_t worker,
                             absl::Span<const v1::Variable> ours,
                             const v1::Layout& layout);

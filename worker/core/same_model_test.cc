@@ -70,5 +70,17 @@ TEST_F(SameModelTest, TheFirstDifferenceIsNamed) {
             std::string::npos);
 }
 
+TEST_F(SameModelTest, WhatIsComputedWithIsPartOfIt) {
+  std::vector<v1::Variable> ours = {MakeVariable("w", {4, 2}),
+                                    MakeVariable("b", {})};
+  ours[1].set_compute_dtype("bfloat16");
+  EXPECT_EQ(Message(ours),
+            "the model of worker-3 is not the chief's: its variable 2 is 'b' "
+            "of one number, computed in bfloat16, the chief's is 'b' of one "
+            "number; every process must build the same model");
+  *layout_.mutable_variables(1) = ours[1];
+  EXPECT_EQ(Message(ours), "");
+}
+
 }  // namespace
 }  // namespace paramd
