@@ -19,6 +19,8 @@ struct TableCounts {
   uint64_t ignored = 0;  // Gradients of keys for which no row was left,
   uint64_t not_admitted = 0;  // or that were not named often enough for one.
   uint64_t expired = 0;       // Rows whose keys nothing named any more.
+  uint64_t looked_up = 0;     // Keys; and those whose rows were not fast.
+  uint64_t on_disk = 0;
 };
 
 // Who gets a row, and for how long.
@@ -26,15 +28,49 @@ struct KeyPolicy {
   bool evicts = true;         // Else a new key gets none where all are in use.
   uint32_t admit_after = 1;   // With which of the gradients that name it.
   uint64_t expire_after = 0;  // Pushes that do not name it; 0: for ever.
+  // So many rows are fast; 0: all. A key that a gradient names gets one of them.
+  size_t fast_rows = 0;
 };
 KeyPolicy KeyPolicyOf(const v1::Variable& variable);
+// Of each of its blocks.
+size_t FastRowsOf(const v1::Variable& variable);
+
+// Which rows come next when one is needed: those without a key, then those
+// unused for longest; of equals the lower one.
+//
+// What it remembers is derived from when rows were last used, a part of them at
+// a time: uses only ever rise, but for those of rows that are offered.
+class RowQueue {
+ public:
+  // The next of the rows whose uses these are, but for those used `now`; kNoRow
+  // if there is none. It is used now thereafter.
+  uint32_t Take(uint64_t now, absl::Span<const uint64_t> used);
+  // A row has an earlier use than it had.
+  void Offer(uint64_t used, uint32_t row, size_t rows);
+
+ private:
+  // A row that may come next, and its use when it was found.
+  struct Candidate {
+    uint64_t used;
+    uint32_t row;
+  };
+
+  void Find(uint64_t now, absl::Span<const uint64_t> used);
+  static bool IsEarlier(const Candidate& a, const Candidate& b);
+
+  std::vector<Candidate> candidates_;  // In order; from next_ on.
+  size_t next_ = 0;
+  // No other row is before it, unless it was offered.
+  Candidate bound_ = {0, 0};
+};
 
 // Which row of a block each key has. All that lasts are numbers beside each
 // row: its key, when it was last used, 0 for a row without a key, and, where
 // keys are admitted late, counters of those without a row. This is an index of
-// them, made at first use, and the rows that come next when a new key needs
-// one: those without a key, then those unused for longest; of equals the lower
-// one.
+// them, made at first use.
+//
+// Where only the first rows are fast (the others lie on a disk), the keys of a
+// gradient get fast ones: each changes places with the one unused for longest.
 //
 // Invariant: which row a key gets is a function of those numbers alone, so that
 // a block that was restored goes on as the one that was saved.
@@ -71,43 +107,44 @@ class KeyTable {
   // kNoRow is left for keys that the policy does not admit, or for which it
   // leaves no row; one that is used now goes to no other key. Of the rows that
   // have expired those lose their keys that are in the part which `now` says: of
-  // kSweep calls with one number after the other each row is in one.
-  // REQUIRES: mixed keys, each once; `now` is above all uses before.
+  // kSweep calls with one number after the other each row is in one. What else
+  // two rows hold that changed places, in this order, is `swaps`; fresh ones
+  // hold nothing before. REQUIRES: mixed keys, each once; `now` is above all uses
+  // before.
+  struct Swap {
+    uint32_t slow;
+    uint32_t fast;
+  };
   void FindOrCreate(absl::Span<const uint64_t> mixed, uint64_t now,
                     const KeyPolicy& policy, const Columns& columns,
                     absl::Span<uint32_t> rows, std::vector<size_t>* fresh,
-                    TableCounts* counts);
+                    std::vector<Swap>* swaps, TableCounts* counts);
 
   // Rows with a key.
   size_t size(const Columns& columns);
 
  private:
-  // A row that may come next, and its use when it was found.
-  struct Candidate {
-    uint64_t used;
-    uint32_t row;
-  };
-
   void Build(const Columns& columns);
   size_t PlaceOf(uint64_t mixed) const { return mixed & (places_.size() - 1); }
   uint32_t FindOne(uint64_t mixed, const Columns& columns) const;
   void Insert(uint64_t mixed, uint32_t row);
   void Remove(uint32_t row, const Columns& columns);
-  // The row that comes next and is not used now; kNoRow if there is none.
-  uint32_t TakeNext(uint64_t now, const Columns& columns);
-  void FindCandidates(uint64_t now, const Columns& columns);
-  static bool IsEarlier(const Candidate& a, const Candidate& b);
   // Looks at one part of the rows, the next one with each push.
-  void Expire(uint64_t now, uint64_t after, const Columns& columns,
+  void Expire(uint64_t now, const KeyPolicy& policy, const Columns& columns,
               TableCounts* counts);
+  // kNoRow if there is none for the key, which is counted then.
+  uint32_t Create(uint64_t mixed, uint64_t now, const KeyPolicy& policy,
+                  const Columns& columns, TableCounts* counts);
+  // Gives the rows fast places, as far as there are any.
+  void Hasten(uint64_t now, size_t fast_rows, const Columns& columns,
+              absl::Span<uint32_t> rows, std::vector<Swap>* swaps);
+  uint32_t& PlaceWith(uint32_t row, const Columns& columns);
 
   // Open addressing, at most half full, of rows + 1; 0: nothing.
   std::vector<uint32_t> places_;
   size_t free_ = 0;  // Rows without a key.
-  std::vector<Candidate> candidates_;  // In order; from next_ on.
-  size_t next_ = 0;
-  // No other row is before it, unless it has lost its key since.
-  Candidate bound_ = {0, 0};
+  RowQueue next_;
+  RowQueue next_fast_;  // Of those that are fast.
   KeySketch sketch_;
 };
 

@@ -20,7 +20,8 @@ using ::testing::IsEmpty;
 // A block's columns, and a table over them.
 class Rows {
  public:
-  explicit Rows(size_t count) : keys_(count), used_(count), sketch_(count) {}
+  explicit Rows(size_t count)
+      : keys_(count), used_(count), sketch_(count), content_(count) {}
 
   KeyTable::Columns columns() {
     return {absl::MakeSpan(keys_), absl::MakeSpan(used_),
@@ -32,8 +33,18 @@ class Rows {
                              const KeyPolicy& policy = {}) {
     std::vector<uint32_t> rows(keys.size());
     fresh_.clear();
+    std::vector<KeyTable::Swap> swaps;
     table_.FindOrCreate(Mixed(keys), ++now_, policy, columns(),
-                        absl::MakeSpan(rows), &fresh_, &counts_);
+                        absl::MakeSpan(rows), &fresh_, &swaps, &counts_);
+    for (const auto& [slow, fast] : swaps) {
+      std::swap(content_[slow], content_[fast]);
+    }
+    for (const size_t i : fresh_) content_[rows[i]] = keys[i];
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (rows[i] == kNoRow) continue;
+      EXPECT_EQ(content_[rows[i]], keys[i]);
+    }
+    swaps_ += swaps.size();
     return rows;
   }
   std::vector<uint32_t> Find(const std::vector<uint64_t>& keys) {
@@ -50,6 +61,7 @@ class Rows {
   const std::vector<uint64_t>& keys() const { return keys_; }
   const std::vector<uint64_t>& used() const { return used_; }
   uint64_t now() const { return now_; }
+  size_t swaps() const { return swaps_; }
 
  private:
   static std::vector<uint64_t> Mixed(const std::vector<uint64_t>& keys) {
@@ -61,6 +73,8 @@ class Rows {
   std::vector<uint64_t> keys_;
   std::vector<uint64_t> used_;
   std::vector<uint64_t> sketch_;
+  std::vector<uint64_t> content_;  // Each key's is its own.
+  size_t swaps_ = 0;
   KeyTable table_;
   uint64_t now_ = 0;
   std::vector<size_t> fresh_;
@@ -148,7 +162,8 @@ TEST(KeyTableTest, EachExpiredRowIsFoundWithinOneSweep) {
 // What the header promises, written down plainly.
 class Model {
  public:
-  explicit Model(size_t count) : keys_(count), used_(count) {}
+  explicit Model(size_t count, size_t fast = 0)
+      : fast_(fast), keys_(count), used_(count) {}
 
   std::vector<uint32_t> Push(const std::vector<uint64_t>& keys, uint64_t now) {
     std::vector<uint32_t> rows;
@@ -167,23 +182,55 @@ class Model {
       keys_[row] = keys[i];
       used_[row] = now;
     }
+    for (uint32_t& row : rows) Hasten(now, &row);
     return rows;
   }
   const std::vector<uint64_t>& used() const { return used_; }
 
  private:
+  void Hasten(uint64_t now, uint32_t* row) {
+    if (fast_ == 0 || *row == kNoRow || *row < fast_) return;
+    const auto end = used_.begin() + static_cast<ptrdiff_t>(fast_);
+    const auto first = std::min_element(used_.begin(), end);
+    if (*first == now) return;
+    const auto fast = static_cast<uint32_t>(first - used_.begin());
+    rows_[keys_[*row]] = fast;
+    if (*first > 0) rows_[keys_[fast]] = *row;
+    std::swap(keys_[*row], keys_[fast]);
+    std::swap(used_[*row], used_[fast]);
+    *row = fast;
+  }
+
+  const size_t fast_;
   std::map<uint64_t, uint32_t> rows_;
   std::vector<uint64_t> keys_;
   std::vector<uint64_t> used_;
 };
 
+TEST(KeyTableTest, KeysOfAGradientGetFastRows) {
+  Rows rows(4);
+  const KeyPolicy policy = {.fast_rows = 2};
+  EXPECT_THAT(rows.Push({1, 2}, policy), ElementsAre(0, 1));
+  EXPECT_THAT(rows.Push({3}, policy), ElementsAre(0));
+  EXPECT_THAT(rows.Find({1, 2, 3}), ElementsAre(2, 1, 0));
+  EXPECT_THAT(rows.Push({1}, policy), ElementsAre(1));
+  EXPECT_THAT(rows.Find({1, 2, 3}), ElementsAre(1, 2, 0));
+  // More than there are fast rows.
+  EXPECT_THAT(rows.Push({2, 3, 1, 4}, policy), ElementsAre(2, 0, 1, 3));
+  EXPECT_EQ(rows.counts().created, 4);
+  EXPECT_EQ(rows.counts().evicted, 0);
+}
+
 TEST(KeyTableTest, EqualsThePlainDescription) {
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  size_t swaps = 0;
+  for (uint64_t seed = 0; seed < 120; ++seed) {
     RandomStream random(seed);
     const size_t count = 1 + random.Below(200);
     const uint64_t universe = 1 + count / 2 + random.Below(3 * count);
+    const KeyPolicy policy = {
+        .fast_rows = seed % 2 == 0 ? 0 : random.Below(count)};
     Rows rows(count);
-    Model model(count);
+    Model model(count, policy.fast_rows);
     for (int push = 0; push < 100; ++push) {
       std::vector<uint64_t> keys;
       const size_t wanted = random.Below(std::min<uint64_t>(universe, 40) + 1);
@@ -191,7 +238,7 @@ TEST(KeyTableTest, EqualsThePlainDescription) {
         const uint64_t key = random.Below(universe) * 0x9e3779b97f4a7c15;
         if (std::count(keys.begin(), keys.end(), key) == 0) keys.push_back(key);
       }
-      const std::vector<uint32_t> got = rows.Push(keys);
+      const std::vector<uint32_t> got = rows.Push(keys, policy);
       ASSERT_EQ(got, model.Push(keys, rows.now())) << "seed " << seed;
       ASSERT_EQ(rows.used(), model.used()) << "seed " << seed;
       ASSERT_EQ(rows.Find(keys), got) << "seed " << seed;
@@ -201,7 +248,9 @@ TEST(KeyTableTest, EqualsThePlainDescription) {
         std::count_if(model.used().begin(), model.used().end(),
                       [](uint64_t used) { return used > 0; });
     EXPECT_EQ(rows.size(), in_use);
+    swaps += rows.swaps();
   }
+  EXPECT_GT(swaps, 1000);
 }
 
 // However much is remembered of them, expired rows are given away as an index
@@ -215,7 +264,8 @@ TEST(KeyTableTest, RowsThatExpiredFollowFromTheNumbersAlone) {
     const KeyPolicy policy = {
         .evicts = random.Chance(0.5),
         .admit_after = static_cast<uint32_t>(random.Below(3)),
-        .expire_after = 1 + random.Below(60)};
+        .expire_after = 1 + random.Below(60),
+        .fast_rows = random.Below(count)};
     Rows rows(count);
     Rows forgetful(count);
     for (int push = 0; push < 300; ++push) {

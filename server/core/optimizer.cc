@@ -174,6 +174,20 @@ void Optimizer::BeginRow(uint32_t row, size_t width, const Arrays& block,
   }
 }
 
+void Optimizer::SwapRows(uint32_t one, uint32_t other, size_t width,
+                         const Arrays& block,
+                         const VariableOptions& variable) const {
+  float* all = block.new_slots;
+  for (const Slot& slot : slots(variable)) {
+    if (slot.dtype == v1::FLOAT32) {
+      const size_t words = slot.words(width, width);
+      std::swap_ranges(all + one * words, all + (one + 1) * words,
+                       all + other * words);
+    }
+    all += slot.words(block.elements, width);
+  }
+}
+
 double Optimizer::ClipScale(const NumberReader& gradient,
                             size_t elements) const {
   double sums[OptimizerKernels::kSumLanes] = {};

@@ -28,6 +28,10 @@ std::string TextOf(const v1::Variable& variable) {
                       variable.expire_after() > 0
                           ? absl::StrCat(", expires keys after ",
                                          variable.expire_after(), " pushes")
+                          : "",
+                      variable.memory_rows() > 0
+                          ? absl::StrCat(", keeps ", variable.memory_rows(),
+                                         " rows in memory")
                           : "");
 }
 

@@ -372,6 +372,7 @@ absl::Status LayerBuilder::CheckKeys(const v1::Layer::Embedding& embedding) {
         embedding.when_full() == v1::Variable::IGNORE ? "when_full"
         : embedding.admit_after() > 1                 ? "admit_after"
         : embedding.expire_after() > 0                ? "expire_after"
+        : embedding.memory_rows() > 0                 ? "memory_rows"
                                                       : "";
     if (!lone.empty()) {
       return refuse(absl::StrCat(lone, ", which needs a capacity"));
@@ -407,6 +408,7 @@ absl::StatusOr<Embedding::Table> LayerBuilder::TableOf(
                           : v1::Variable::EVICT;
     table.admit_after = embedding.admit_after();
     table.expire_after = embedding.expire_after();
+    table.memory_rows = embedding.memory_rows();
     RETURN_IF_ERROR(ToRowShape({table.rows, table.width}).status());
     return table;
   }
