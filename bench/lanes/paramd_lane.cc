@@ -18,6 +18,7 @@
 #include "net/keep_memory.h"
 #include "net/testing/certificates.h"
 #include "net/testing/loopback_address.h"
+#include "proto/refusal.h"
 #include "server/core/shard.h"
 #include "tensor/disk_memory.h"
 #include "tensor/keyed_rows.h"
@@ -132,6 +133,8 @@ class Configurer : public Core {
   void Receive(Message message, Time now, Outbox*) override {
     const auto* const reply =
         static_cast<const v1::ConfigureReply*>(message.head);
+    CHECK(RefusalOf(message.status).reason() != v1::Refusal::INVALID,
+          message.status.message());
     if (message.status.ok() && reply->restored()) return ready_.set_value();
     again_at_ = now + absl::Milliseconds(20);
   }

@@ -17,6 +17,13 @@ constexpr size_t kCandidateShare = 16;
 
 size_t MostCandidates(size_t rows) { return rows / kCandidateShare + 1; }
 
+// At least as many as two for each row, and a power of two.
+size_t PlacesFor(size_t rows) {
+  size_t places = 2;
+  while (places < 2 * rows) places *= 2;
+  return places;
+}
+
 }  // namespace
 
 KeyPolicy KeyPolicyOf(const v1::Variable& variable) {
@@ -35,12 +42,13 @@ size_t FastRowsOf(const v1::Variable& variable) {
   return std::max<size_t>(1, static_cast<size_t>(share));
 }
 
-// At least as many places as two for each row, and a power of two.
+uint64_t KeyTable::MostBytes(size_t rows) {
+  return PlacesFor(rows) * sizeof(uint32_t) + 2 * RowQueue::MostBytes(rows);
+}
+
 void KeyTable::Build(const Columns& columns) {
   if (!places_.empty()) return;
-  size_t places = 2;
-  while (places < 2 * columns.keys.size()) places *= 2;
-  places_.assign(places, 0);
+  places_.assign(PlacesFor(columns.keys.size()), 0);
   free_ = 0;
   for (uint32_t row = 0; row < columns.keys.size(); ++row) {
     if (columns.used[row] == 0) {
@@ -171,6 +179,10 @@ void KeyTable::Hasten(uint64_t now, size_t fast_rows, const Columns& columns,
 size_t KeyTable::size(const Columns& columns) {
   Build(columns);
   return columns.keys.size() - free_;
+}
+
+uint64_t RowQueue::MostBytes(size_t rows) {
+  return MostCandidates(rows) * sizeof(Candidate);
 }
 
 // Uses only ever rise. So what was not among the first when they were found is

@@ -48,6 +48,8 @@ class RowQueue {
   // A row has an earlier use than it had.
   void Offer(uint64_t used, uint32_t row, size_t rows);
 
+  static uint64_t MostBytes(size_t rows);
+
  private:
   // A row that may come next, and its use when it was found.
   struct Candidate {
@@ -88,6 +90,9 @@ class KeyTable {
   };
 
   static constexpr size_t kSweep = 64;
+
+  // That the index of so many rows takes at most.
+  static uint64_t MostBytes(size_t rows);
 
   KeyTable() = default;
   KeyTable(const KeyTable&) {}

@@ -27,9 +27,6 @@ constexpr uint64_t kMaxElements = uint64_t{1} << 48;
 constexpr size_t kHeadBytesPerBlock = 48;
 // A KeySketch counts no further.
 constexpr uint32_t kMostAdmitAfter = 255;
-// A KeyTable's, at most.
-constexpr uint64_t kIndexBytesPerRow = 18;
-
 absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
   return Refuse(v1::Refusal::INVALID, entity, sentence);
 }
@@ -187,7 +184,10 @@ absl::Status ShardContent::CheckMemory(
   uint64_t keys = 0;
   for (const Slice* const slice : owned_) {
     if (!slice->keyed()) continue;
-    keys += (slice->rows().end - slice->rows().begin) * kIndexBytesPerRow;
+    for (int b = 0; b < slice->block_count(); ++b) {
+      keys += KeyTable::MostBytes(slice->block_elements(b) /
+                                  slice->row_elements());
+    }
     const BlockPlacement& placement = slice->placement();
     value_disk += slice->block_count() * BytesOf(placement.values);
     slot_disk += slice->block_count() * BytesOf(placement.slots);
