@@ -2,8 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +22,10 @@ namespace {
 constexpr uint64_t kNowhere = ~uint64_t{0};
 // Memory lies before a range.
 constexpr uint64_t kMappingsPerRange = 2;
+// Of one call (UIO_MAXIOV).
+constexpr size_t kMostPieces = 1024;
+// After one that says so.
+constexpr int kAnswers = 64;
 // Whatever else a process maps.
 constexpr uint64_t kOtherMappings = 4096;
 
@@ -113,6 +121,37 @@ absl::Status DiskMemory::Reserve(uint64_t bytes, uint64_t ranges) {
       "disk_directory '", directory_, "' has no room for the ", bytes,
       " bytes of rows that do not lie in memory and of their copies: ",
       ErrorText()));
+}
+
+bool DiskMemory::WaitsLately() {
+  rusage usage;
+  getrusage(RUSAGE_THREAD, &usage);
+  const auto waits = static_cast<uint64_t>(usage.ru_majflt);
+  if (std::exchange(waits_, waits) != waits) ahead_ = kAnswers;
+  return ahead_ > 0 && ahead_-- > 0;
+}
+
+void DiskMemory::ReadAhead(
+    absl::Span<const absl::Span<const std::byte>> pieces) {
+  std::vector<iovec> pages;
+  pages.reserve(pieces.size());
+  for (const auto& piece : pieces) {
+    const auto begin = reinterpret_cast<uintptr_t>(piece.data());
+    const uintptr_t page = begin / PageSize() * PageSize();
+    pages.push_back({reinterpret_cast<void*>(page),
+                     begin + piece.size() - page});
+  }
+  static const auto self =
+      static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
+  for (size_t done = 0; done < pages.size(); done += kMostPieces) {
+    const size_t count = std::min(pages.size() - done, kMostPieces);
+    if (process_madvise(self, &pages[done], count, MADV_WILLNEED, 0) >= 0) {
+      continue;
+    }
+    for (size_t i = done; i < done + count; ++i) {
+      madvise(pages[i].iov_base, pages[i].iov_len, MADV_WILLNEED);
+    }
+  }
 }
 
 uint64_t DiskMemory::FindRoom(uint64_t bytes) {

@@ -73,6 +73,13 @@ class DiskMemory : public std::enable_shared_from_this<DiskMemory> {
     const uint64_t offset_;
     const uint64_t on_disk_;
   };
+  // Whether touching memory had to wait for a disk lately, so that it is worth
+  // telling the kernel before what will be touched.
+  bool WaitsLately();
+  // Has the kernel read all of this, in any order and at once, if it lies on a
+  // disk.
+  static void ReadAhead(absl::Span<const absl::Span<const std::byte>> pieces);
+
   // `size` bytes that begin with a page, those of `ranges` in the file; all are
   // zero. Null if the system gives no addresses, or the disk no room.
   // REQUIRES: ranges ascend and lie inside.
@@ -95,6 +102,8 @@ class DiskMemory : public std::enable_shared_from_this<DiskMemory> {
 
   const int file_;
   const std::string directory_;
+  uint64_t waits_ = 0;     // Of this thread, as of the last question.
+  int ahead_ = 0;          // Answers that are yes.
   uint64_t used_ = 0;      // Of the file, from its beginning on.
   uint64_t reserved_ = 0;  // Likewise: what the disk has given.
   std::map<uint64_t, std::vector<uint64_t>> free_extents_;  // By size.

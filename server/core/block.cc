@@ -225,8 +225,7 @@ void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
   slots_are_zeros_ = false;
 }
 
-void Block::CopyKeys(const Keys& keys, size_t fast_rows, float* out,
-                     TableCounts* counts) {
+void Block::CopyKeys(const Keys& keys, float* out, TableCounts* counts) {
   std::vector<uint32_t> rows(keys.mixed.size());
   const size_t width = keys.width;
   table_.Find(keys.mixed, Columns(width), absl::MakeSpan(rows));
@@ -235,8 +234,22 @@ void Block::CopyKeys(const Keys& keys, size_t fast_rows, float* out,
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] == kNoRow) {
       keys.initial->FillRow(UnmixKey(keys.mixed[i]), {out + i * width, width});
-    } else if (fast_rows > 0 && rows[i] >= fast_rows) {
+    } else if (placement_->fast_rows > 0 && rows[i] >= placement_->fast_rows) {
       ++counts->on_disk;
+    }
+  }
+}
+
+void Block::AddSlowRows(const Keys& keys,
+                        std::vector<absl::Span<const std::byte>>* pieces) {
+  std::vector<uint32_t> rows(keys.mixed.size());
+  table_.Find(keys.mixed, Columns(keys.width), absl::MakeSpan(rows));
+  const size_t bytes = keys.width * sizeof(float);
+  for (const uint32_t row : rows) {
+    if (row == kNoRow || row < placement_->fast_rows) continue;
+    pieces->push_back(values_.bytes().subspan(row * bytes, bytes));
+    for (const size_t begin : placement_->slot_begins) {
+      pieces->push_back(slots_.bytes().subspan(begin + row * bytes, bytes));
     }
   }
 }

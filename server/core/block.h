@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
@@ -26,11 +27,14 @@ struct BlockMemory {
   Buffer slots;
 };
 
-// Which bytes of them may lie on a disk, as pages; the same for all blocks of a
+// Which bytes of them may lie on a disk, as pages: of rows that are not fast,
+// the values, and slots of a number for each value. The same for all blocks of a
 // slice.
 struct BlockPlacement {
+  size_t fast_rows = 0;  // 0: all.
   DiskRanges values;
   DiskRanges slots;
+  std::vector<size_t> slot_begins;  // Where these slots begin, in bytes.
 
   uint64_t disk_bytes() const { return BytesOf(values) + BytesOf(slots); }
 };
@@ -112,8 +116,11 @@ class Block {
                  SpareBuffers* spare, const ApplyOptions& options,
                  TableCounts* counts);
   // Changes nothing. Counts what it finds of the keys, and where.
-  void CopyKeys(const Keys& keys, size_t fast_rows, float* out,
-                TableCounts* counts);
+  void CopyKeys(const Keys& keys, float* out, TableCounts* counts);
+  // What CopyKeys, and ApplyKeys thereafter, will touch of rows that are not
+  // fast.
+  void AddSlowRows(const Keys& keys,
+                   std::vector<absl::Span<const std::byte>>* pieces);
   // Rows that have a key. REQUIRES: the variable is keyed, rows are so wide.
   size_t CountKeys(size_t width) { return table_.size(Columns(width)); }
 

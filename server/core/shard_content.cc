@@ -139,7 +139,7 @@ absl::StatusOr<NumberFormat> FormatIn(v1::Encoding encoding) {
 }
 
 uint64_t MemoryRowsOf(const Slice& slice) {
-  const size_t fast = FastRowsOf(slice.variable());
+  const size_t fast = slice.placement().fast_rows;
   return fast > 0 ? fast * slice.block_count()
                   : slice.rows().end - slice.rows().begin;
 }
@@ -307,6 +307,9 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
                                 const BufferChain& rows, v1::PullReply* reply,
                                 BufferChain* payload) {
   ASSIGN_OR_RETURN(const NumberFormat format, FormatIn(request.encoding()));
+  if (options_.disk != nullptr && options_.disk->WaitsLately()) {
+    ReadAhead(request, rows);
+  }
   ChainReader row_numbers(rows);
   size_t bytes = kHeadBytesPerBlock;
   reply->mutable_blocks()->Reserve(request.blocks_size());
@@ -355,6 +358,25 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
   return absl::OkStatus();
 }
 
+// What makes no sense is left for Pull to refuse.
+void ShardContent::ReadAhead(const v1::PullRequest& request,
+                             const BufferChain& rows) {
+  ChainReader reader(rows);
+  std::vector<absl::Span<const std::byte>> pieces;
+  for (const v1::PullBlock& wanted : request.blocks()) {
+    if (wanted.rows() == 0) continue;
+    const auto slice = Find(wanted.slice(), wanted.block());
+    if (!slice.ok()) return;
+    const int index = static_cast<int>(wanted.block());
+    const auto named = ReadRowIds(**slice, index, wanted.rows(), &reader);
+    if (!named.ok()) return;
+    if ((*slice)->placement().fast_rows == 0) continue;
+    (*slice)->block(index).AddSlowRows({named->keys, (*slice)->row_elements()},
+                                       &pieces);
+  }
+  DiskMemory::ReadAhead(pieces);
+}
+
 absl::StatusOr<Buffer> ShardContent::AllocateReply(uint64_t bytes) {
   RETURN_IF_ERROR(MakeRoom("a pull", [bytes] { return bytes; }));
   return options_.memory == nullptr
@@ -372,8 +394,7 @@ absl::StatusOr<Buffer> ShardContent::CopyRows(Slice* slice, int block,
   auto* const out = reinterpret_cast<float*>(copy.mutable_bytes().data());
   if (slice->keyed()) {
     const InitialValues initial(slice->variable(), seed_);
-    slice->block(block).CopyKeys({rows.keys, width, &initial},
-                                 FastRowsOf(slice->variable()), out,
+    slice->block(block).CopyKeys({rows.keys, width, &initial}, out,
                                  &slice->table_counts());
   } else {
     slice->block(block).CopyRows({rows.numbers, width}, out);

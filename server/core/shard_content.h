@@ -157,6 +157,8 @@ class ShardContent {
   // What lasts, summed up, must fit.
   absl::Status CheckMemory(const v1::Configuration& configuration) const;
   absl::Status CheckDisk() const;
+  // Has read at once what of its rows lies on the disk.
+  void ReadAhead(const v1::PullRequest& request, const BufferChain& rows);
   // For what a pull is answered with. Refused as OVER_LIMIT, for now.
   absl::StatusOr<Buffer> AllocateReply(uint64_t bytes);
   absl::StatusOr<Buffer> CopyRows(Slice* slice, int block, const RowIds& rows,

@@ -24,15 +24,16 @@ void Slice::SetTraining(const VariableOptions& options,
   options_ = options;
   slots_.assign(slots.begin(), slots.end());
   placement_ = {};
-  const size_t fast = keyed() ? FastRowsOf(variable_) : 0;
-  if (fast == 0 || block_count_ == 0) return;
-  const size_t begin = fast * row_elements_ * sizeof(float);
+  placement_.fast_rows = keyed() ? FastRowsOf(variable_) : 0;
+  if (placement_.fast_rows == 0) return;
+  const size_t begin = placement_.fast_rows * row_elements_ * sizeof(float);
   const size_t end = block_elements(0) * sizeof(float);
   AddPages(begin, end, &placement_.values);
   for (size_t s = 0; s < slots_.size(); ++s) {
     if (slots_[s].by_row) continue;
     const size_t place = PlaceOfSlot(0, s).begin * sizeof(float);
     AddPages(place + begin, place + end, &placement_.slots);
+    placement_.slot_begins.push_back(place);
   }
 }
 
