@@ -154,6 +154,10 @@ void IntegerJob::AddKeyed() {
   variable.set_keyed(true);
   variable.set_when_full(ignores_new_keys() ? v1::Variable::IGNORE
                                             : v1::Variable::EVICT);
+  // In every other such seed rows change places.
+  if (StableHash("memory_rows", seed_) % 2 == 0) {
+    variable.set_memory_rows(rows / 4);
+  }
   const uint64_t keys = has_evictions() ? 3 * (bucket / 2) : bucket;
   RandomStream random(StableHash("keys", seed_));
   for (uint64_t b = 0; b < kBuckets; ++b) {
