@@ -207,13 +207,12 @@ void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
   const size_t width = keys.width;
   std::vector<uint32_t> rows(keys.mixed.size());
   std::vector<size_t> fresh;
-  std::vector<KeyTable::Swap> swaps;
+  std::vector<KeyTable::Move> moves;
   table_.FindOrCreate(keys.mixed, /*now=*/applied_ + 1, policy, Columns(width),
-                      absl::MakeSpan(rows), &fresh, &swaps, counts);
-  for (const auto& [slow, fast] : swaps) {
-    std::swap_ranges(values + slow * width, values + (slow + 1) * width,
-                     values + fast * width);
-    optimizer.SwapRows(slow, fast, width, arrays, options.variable);
+                      absl::MakeSpan(rows), &fresh, &moves, counts);
+  for (const auto& [from, to] : moves) {
+    std::copy_n(values + from * width, width, values + to * width);
+    optimizer.CopyRow(from, to, width, arrays, options.variable);
   }
   for (const size_t i : fresh) {
     keys.initial->FillRow(UnmixKey(keys.mixed[i]),

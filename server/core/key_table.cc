@@ -1,7 +1,7 @@
 #include "server/core/key_table.h"
 
 #include <algorithm>
-#include <tuple>
+#include <functional>
 #include <utility>
 
 #include "tensor/keyed_rows.h"
@@ -12,11 +12,6 @@ namespace {
 // So many keys ahead their rows' numbers are fetched, and twice as many ahead
 // their places.
 constexpr size_t kAhead = 8;
-// Of a block's rows, so many are found at a time.
-constexpr size_t kCandidateShare = 16;
-
-size_t MostCandidates(size_t rows) { return rows / kCandidateShare + 1; }
-
 // At least as many as two for each row, and a power of two.
 size_t PlacesFor(size_t rows) {
   size_t places = 2;
@@ -33,6 +28,10 @@ KeyPolicy KeyPolicyOf(const v1::Variable& variable) {
           .fast_rows = FastRowsOf(variable)};
 }
 
+size_t SpareRowsOf(const v1::Variable& variable) {
+  return SpareRowsFor(FastRowsOf(variable));
+}
+
 size_t FastRowsOf(const v1::Variable& variable) {
   const uint64_t rows = variable.shape(0);
   const uint64_t fast = variable.memory_rows();
@@ -43,7 +42,7 @@ size_t FastRowsOf(const v1::Variable& variable) {
 }
 
 uint64_t KeyTable::MostBytes(size_t rows) {
-  return PlacesFor(rows) * sizeof(uint32_t) + 2 * RowQueue::MostBytes(rows);
+  return PlacesFor(rows) * sizeof(uint32_t) + RowQueue::MostBytes(rows);
 }
 
 void KeyTable::Build(const Columns& columns) {
@@ -109,47 +108,68 @@ void KeyTable::FindOrCreate(absl::Span<const uint64_t> mixed, uint64_t now,
                             const KeyPolicy& policy, const Columns& columns,
                             absl::Span<uint32_t> rows,
                             std::vector<size_t>* fresh,
-                            std::vector<Swap>* swaps, TableCounts* counts) {
+                            std::vector<Move>* moves, TableCounts* counts) {
   Find(mixed, columns, rows);
+  Push push = {now,   policy, columns,
+               moves, counts, static_cast<uint32_t>(policy.fast_rows)};
+  const bool some_are_slow = HasSlowRows(policy, columns);
+  if (some_are_slow) FindFreeFastRows(push);
   for (const uint32_t row : rows) {
     if (row != kNoRow) columns.used[row] = now;
   }
-  if (policy.expire_after > 0) Expire(now, policy, columns, counts);
+  if (policy.expire_after > 0) Expire(push);
   for (size_t i = 0; i < mixed.size(); ++i) {
-    if (rows[i] != kNoRow) continue;
-    rows[i] = Create(mixed[i], now, policy, columns, counts);
-    if (rows[i] != kNoRow) fresh->push_back(i);
-  }
-  if (policy.fast_rows > 0 && policy.fast_rows < columns.used.size()) {
-    Hasten(now, policy.fast_rows, columns, rows, swaps);
+    if (rows[i] == kNoRow) {
+      rows[i] = Create(mixed[i], &push);
+      if (rows[i] != kNoRow) fresh->push_back(i);
+    } else if (some_are_slow && rows[i] >= policy.fast_rows) {
+      const uint32_t fast = TakeFast(&push);
+      if (fast == kNoRow) continue;
+      MoveRow(rows[i], fast, push);
+      rows[i] = fast;
+    }
   }
 }
 
-uint32_t KeyTable::Create(uint64_t mixed, uint64_t now, const KeyPolicy& policy,
-                          const Columns& columns, TableCounts* counts) {
-  if (policy.admit_after > 1 &&
-      sketch_.Add(mixed, columns.sketch) < policy.admit_after) {
-    ++counts->not_admitted;
+bool KeyTable::Admits(uint64_t mixed, const Push& push) {
+  const uint32_t after = push.policy.admit_after;
+  return after <= 1 || sketch_.Add(mixed, push.columns.sketch) >= after;
+}
+
+uint32_t KeyTable::Create(uint64_t mixed, Push* push) {
+  if (!Admits(mixed, *push)) {
+    ++push->counts->not_admitted;
     return kNoRow;
   }
-  const uint32_t row = free_ > 0 || policy.evicts
-                           ? next_.Take(now, columns.used)
-                           : kNoRow;
+  const uint32_t row = HasSlowRows(push->policy, push->columns)
+                           ? TakeRowOfSome(push)
+                           : TakeRow(push);
   if (row == kNoRow) {
-    ++counts->ignored;
+    ++push->counts->ignored;
     return kNoRow;
   }
-  if (columns.used[row] == 0) {
-    --free_;
-  } else {
-    Remove(row, columns);
-    ++counts->evicted;
-  }
-  columns.keys[row] = UnmixKey(mixed);
-  columns.used[row] = now;
+  --free_;
+  push->columns.keys[row] = UnmixKey(mixed);
+  push->columns.used[row] = push->now;
   Insert(mixed, row);
-  ++counts->created;
+  ++push->counts->created;
   return row;
+}
+
+// One without a key, if need be of another key.
+uint32_t KeyTable::TakeRow(Push* push) {
+  if (free_ == 0 && !push->policy.evicts) return kNoRow;
+  const uint32_t row = next_.Take(/*least=*/0, push->now, push->columns.used);
+  if (row == kNoRow || push->columns.used[row] == 0) return row;
+  Free(row, *push);
+  ++push->counts->evicted;
+  return row;
+}
+
+void KeyTable::Free(uint32_t row, const Push& push) {
+  Remove(row, push.columns);
+  push.columns.keys[row] = push.columns.used[row] = 0;
+  ++free_;
 }
 
 // Where the index names a row that has a key.
@@ -159,101 +179,100 @@ uint32_t& KeyTable::PlaceWith(uint32_t row, const Columns& columns) {
   return places_[place];
 }
 
-void KeyTable::Hasten(uint64_t now, size_t fast_rows, const Columns& columns,
-                      absl::Span<uint32_t> rows, std::vector<Swap>* swaps) {
-  for (uint32_t& row : rows) {
-    if (row == kNoRow || row < fast_rows) continue;
-    const uint32_t fast = next_fast_.Take(now, columns.used.first(fast_rows));
-    if (fast == kNoRow) return;
-    uint32_t& place = PlaceWith(row, columns);
-    if (columns.used[fast] > 0) PlaceWith(fast, columns) = row + 1;
-    place = fast + 1;
-    std::swap(columns.keys[row], columns.keys[fast]);
-    std::swap(columns.used[row], columns.used[fast]);
-    next_.Offer(columns.used[row], row, columns.used.size());
-    swaps->push_back({row, fast});
-    row = fast;
-  }
-}
-
 size_t KeyTable::size(const Columns& columns) {
   Build(columns);
   return columns.keys.size() - free_;
 }
 
-uint64_t RowQueue::MostBytes(size_t rows) {
-  return MostCandidates(rows) * sizeof(Candidate);
-}
-
-// Uses only ever rise. So what was not among the first when they were found is
-// not before one of them that has not been used since.
-uint32_t RowQueue::Take(uint64_t now, absl::Span<const uint64_t> used) {
-  for (bool found = false;; found = true) {
-    while (next_ < candidates_.size()) {
-      const Candidate candidate = candidates_[next_++];
-      if (used[candidate.row] == candidate.used) return candidate.row;
-    }
-    if (found) return kNoRow;
-    Find(now, used);
-  }
-}
-
-void RowQueue::Find(uint64_t now, absl::Span<const uint64_t> used) {
-  candidates_.clear();
-  next_ = 0;
-  for (uint32_t row = 0; row < used.size(); ++row) {
-    if (used[row] < now) candidates_.push_back({used[row], row});
-  }
-  bound_ = {now, 0};
-  const size_t wanted = MostCandidates(used.size());
-  if (candidates_.size() > wanted) {
-    std::nth_element(candidates_.begin(), candidates_.begin() + wanted,
-                     candidates_.end(), IsEarlier);
-    bound_ = candidates_[wanted];
-    candidates_.resize(wanted);
-    candidates_.shrink_to_fit();
-  }
-  std::sort(candidates_.begin(), candidates_.end(), IsEarlier);
-}
-
-// It joins the candidates, unless rows that are no candidates come before it.
-void RowQueue::Offer(uint64_t used, uint32_t row, size_t rows) {
-  const Candidate offered = {used, row};
-  if (!IsEarlier(offered, bound_)) return;
-  candidates_.erase(candidates_.begin(),
-                    candidates_.begin() + static_cast<ptrdiff_t>(next_));
-  next_ = 0;
-  candidates_.insert(std::upper_bound(candidates_.begin(), candidates_.end(),
-                                      offered, IsEarlier),
-                     offered);
-  // No more than Find finds, however many are offered.
-  if (candidates_.size() <= MostCandidates(rows)) return;
-  bound_ = candidates_.back();
-  candidates_.pop_back();
-}
-
-bool RowQueue::IsEarlier(const Candidate& a, const Candidate& b) {
-  return std::tie(a.used, a.row) < std::tie(b.used, b.row);
-}
-
-void KeyTable::Expire(uint64_t now, const KeyPolicy& policy,
-                      const Columns& columns, TableCounts* counts) {
-  const size_t rows = columns.used.size();
+// A row without a key comes before all that have one.
+void KeyTable::Expire(const Push& push) {
+  const size_t rows = push.columns.used.size();
   const size_t part = rows / kSweep + 1;
-  const size_t begin = now * part % rows;
+  const size_t begin = push.now * part % rows;
   for (size_t i = 0; i < part; ++i) {
     const auto row = static_cast<uint32_t>((begin + i) % rows);
-    if (columns.used[row] == 0 ||
-        now - columns.used[row] <= policy.expire_after) {
-      continue;
+    const uint64_t used = push.columns.used[row];
+    if (used == 0 || push.now - used <= push.policy.expire_after) continue;
+    Free(row, push);
+    ++push.counts->expired;
+    if (!HasSlowRows(push.policy, push.columns)) {
+      next_.Offer(0, row, rows);
+    } else if (row < push.policy.fast_rows) {
+      free_fast_->insert(std::upper_bound(free_fast_->begin(),
+                                          free_fast_->end(), row,
+                                          std::greater<uint32_t>()),
+                         row);
     }
-    Remove(row, columns);
-    columns.keys[row] = columns.used[row] = 0;
-    ++free_;
-    ++counts->expired;
-    next_.Offer(0, row, rows);
-    if (row < policy.fast_rows) next_fast_.Offer(0, row, policy.fast_rows);
   }
+}
+
+// ---- where not all rows are fast --------------------------------------------
+
+size_t SpareRowsFor(size_t fast_rows) { return (fast_rows + 3) / 4; }
+
+void KeyTable::FindFreeFastRows(const Push& push) {
+  if (free_fast_.has_value()) return;
+  free_fast_.emplace();
+  for (auto row = static_cast<uint32_t>(push.policy.fast_rows); row-- > 0;) {
+    if (push.columns.used[row] == 0) free_fast_->push_back(row);
+  }
+}
+
+uint32_t KeyTable::TakeRowOfSome(Push* push) {
+  const absl::Span<uint64_t> used = push->columns.used;
+  if (free_ <= push->policy.spare_rows()) {
+    if (!push->policy.evicts) return kNoRow;
+    const uint32_t row = next_.Take(/*least=*/1, push->now, used);
+    if (row == kNoRow) return kNoRow;
+    Free(row, *push);
+    ++push->counts->evicted;
+    if (row < push->policy.fast_rows) return row;
+    push->free_slow = std::min(push->free_slow, row);
+  }
+  const uint32_t fast = TakeFast(push);
+  if (fast != kNoRow) return fast;
+  while (used[push->free_slow] != 0) ++push->free_slow;
+  return push->free_slow;
+}
+
+uint32_t KeyTable::TakeFast(Push* push) {
+  if (push->all_fast_are_used) return kNoRow;
+  if (free_fast_->empty()) MakeFastRowsFree(*push);
+  if (free_fast_->empty()) {
+    push->all_fast_are_used = true;
+    return kNoRow;
+  }
+  const uint32_t row = free_fast_->back();
+  free_fast_->pop_back();
+  return row;
+}
+
+void KeyTable::MakeFastRowsFree(const Push& push) {
+  const absl::Span<uint64_t> used = push.columns.used;
+  std::vector<std::pair<uint64_t, uint32_t>> oldest;
+  for (uint32_t row = 0; row < push.policy.fast_rows; ++row) {
+    if (used[row] < push.now) oldest.push_back({used[row], row});
+  }
+  const size_t wanted = std::min(oldest.size(), push.policy.spare_rows());
+  std::partial_sort(oldest.begin(), oldest.begin() + wanted, oldest.end());
+  oldest.resize(wanted);
+  auto free = static_cast<uint32_t>(push.policy.fast_rows);
+  for (const auto& [last, row] : oldest) {
+    while (free < used.size() && used[free] != 0) ++free;
+    // There are fewer spare ones where fewer rows were fast before.
+    if (free == used.size()) break;
+    MoveRow(row, free, push);
+    next_.Offer(last, free, used.size());
+    free_fast_->push_back(row);
+  }
+  std::sort(free_fast_->begin(), free_fast_->end(), std::greater<uint32_t>());
+}
+
+void KeyTable::MoveRow(uint32_t from, uint32_t to, const Push& push) {
+  PlaceWith(from, push.columns) = to + 1;
+  push.columns.keys[to] = std::exchange(push.columns.keys[from], 0);
+  push.columns.used[to] = std::exchange(push.columns.used[from], 0);
+  push.moves->push_back({from, to});
 }
 
 }  // namespace paramd

@@ -174,15 +174,14 @@ void Optimizer::BeginRow(uint32_t row, size_t width, const Arrays& block,
   }
 }
 
-void Optimizer::SwapRows(uint32_t one, uint32_t other, size_t width,
-                         const Arrays& block,
-                         const VariableOptions& variable) const {
+void Optimizer::CopyRow(uint32_t from, uint32_t to, size_t width,
+                        const Arrays& block,
+                        const VariableOptions& variable) const {
   float* all = block.new_slots;
   for (const Slot& slot : slots(variable)) {
     if (slot.dtype == v1::FLOAT32) {
       const size_t words = slot.words(width, width);
-      std::swap_ranges(all + one * words, all + (one + 1) * words,
-                       all + other * words);
+      std::copy_n(all + from * words, words, all + to * words);
     }
     all += slot.words(block.elements, width);
   }

@@ -138,10 +138,18 @@ absl::StatusOr<NumberFormat> FormatIn(v1::Encoding encoding) {
                               " is unknown here; known are FP32, BF16, FP16"));
 }
 
+uint64_t RowsOf(const Slice& slice) {
+  return slice.rows().end - slice.rows().begin;
+}
+
+// Keys that can have a row.
+uint64_t CapacityOf(const Slice& slice) {
+  return RowsOf(slice) - slice.block_count() * SpareRowsOf(slice.variable());
+}
+
 uint64_t MemoryRowsOf(const Slice& slice) {
   const size_t fast = slice.placement().fast_rows;
-  return fast > 0 ? fast * slice.block_count()
-                  : slice.rows().end - slice.rows().begin;
+  return fast > 0 ? fast * slice.block_count() : RowsOf(slice);
 }
 
 void Skip(size_t bytes, ChainReader* reader) {
@@ -580,8 +588,7 @@ void ShardContent::DescribeTables(v1::ServerStats* stats) const {
   for (Slice* const slice : owned_) {
     if (!slice->keyed()) continue;
     v1::TableStats& table = tables[slice->variable().name()];
-    table.set_capacity(table.capacity() + slice->rows().end -
-                       slice->rows().begin);
+    table.set_capacity(table.capacity() + CapacityOf(*slice));
     for (int b = 0; b < slice->block_count(); ++b) {
       table.set_rows(table.rows() +
                      slice->block(b).CountKeys(slice->row_elements()));

@@ -347,8 +347,11 @@ TEST_F(ShardKeyedTest, RowsOnDiskHoldWhatThoseInMemoryWould) {
       std::iota(all.begin(), all.end(), 0);
       outcomes.push_back(Numbers(PullOf(Sorted(all)).payload));
       EXPECT_EQ(Stats().looked_up(), 1500);
-      EXPECT_EQ(Stats().on_disk(),
-                memory_rows > 0 ? Stats().rows() - 512 : 0);
+      // Of those in memory a quarter at most are spare.
+      const uint64_t most = memory_rows > 0 ? Stats().rows() - 384 : 0;
+      const uint64_t least = memory_rows > 0 ? Stats().rows() - 512 : 0;
+      EXPECT_GE(Stats().on_disk(), least);
+      EXPECT_LE(Stats().on_disk(), most);
       if (!restored) continue;
       // As of the cut.
       Restore(Written());

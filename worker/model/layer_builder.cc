@@ -32,6 +32,16 @@ bool Fits(const Dims& dims) {
   return true;
 }
 
+// Without a key, where not all rows lie in memory: a quarter of those that do, in
+// each bucket.
+uint64_t SpareRows(uint64_t memory_rows,
+                   const v1::Layer::Embedding& embedding) {
+  if (memory_rows == 0) return 0;
+  const uint64_t buckets =
+      embedding.capacity() / BucketRows(embedding.width()) + 2;
+  return memory_rows / 4 + buckets;
+}
+
 }  // namespace
 
 std::string DimsText(const Dims& dims) {
@@ -402,13 +412,17 @@ absl::StatusOr<Embedding::Table> LayerBuilder::TableOf(
   if (embedding.capacity() > 0) {
     RETURN_IF_ERROR(CheckSparseShape({embedding.capacity(), table.width}));
     table.keyed = true;
-    table.rows = RowsForKeys(embedding.capacity(), table.width);
+    table.memory_rows = embedding.memory_rows() < embedding.capacity()
+                            ? embedding.memory_rows()
+                            : 0;
+    table.rows = RowsForKeys(
+        embedding.capacity() + SpareRows(table.memory_rows, embedding),
+        table.width);
     table.when_full = embedding.when_full() == v1::Variable::IGNORE
                           ? v1::Variable::IGNORE
                           : v1::Variable::EVICT;
     table.admit_after = embedding.admit_after();
     table.expire_after = embedding.expire_after();
-    table.memory_rows = embedding.memory_rows();
     RETURN_IF_ERROR(ToRowShape({table.rows, table.width}).status());
     return table;
   }
