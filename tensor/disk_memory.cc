@@ -24,7 +24,8 @@ constexpr uint64_t kNowhere = ~uint64_t{0};
 constexpr uint64_t kMappingsPerRange = 2;
 // Of one call (UIO_MAXIOV).
 constexpr size_t kMostPieces = 1024;
-// After one that says so.
+// Between two questions; then so many answers are yes.
+constexpr uint64_t kManyWaits = 32;
 constexpr int kAnswers = 64;
 // Whatever else a process maps.
 constexpr uint64_t kOtherMappings = 4096;
@@ -127,7 +128,7 @@ bool DiskMemory::WaitsLately() {
   rusage usage;
   getrusage(RUSAGE_THREAD, &usage);
   const auto waits = static_cast<uint64_t>(usage.ru_majflt);
-  if (std::exchange(waits_, waits) != waits) ahead_ = kAnswers;
+  if (waits - std::exchange(waits_, waits) >= kManyWaits) ahead_ = kAnswers;
   return ahead_ > 0 && ahead_-- > 0;
 }
 

@@ -73,8 +73,8 @@ class DiskMemory : public std::enable_shared_from_this<DiskMemory> {
     const uint64_t offset_;
     const uint64_t on_disk_;
   };
-  // Whether touching memory had to wait for a disk lately, so that it is worth
-  // telling the kernel before what will be touched.
+  // Whether touching memory often had to wait for a disk lately, so that it is
+  // worth telling the kernel before what will be touched.
   bool WaitsLately();
   // Has the kernel read all of this, in any order and at once, if it lies on a
   // disk.
