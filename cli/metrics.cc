@@ -160,6 +160,15 @@ void OfServer(const Source& from, Samples* to) {
   }
 }
 
+// One figure of each table of a server.
+template <auto Figure>
+void OfTables(const Source& from, Samples* to) {
+  for (const v1::TableStats& table : from.server().tables()) {
+    to->Add(static_cast<double>((table.*Figure)()),
+            {{"variable", table.variable()}});
+  }
+}
+
 template <auto Figure>
 void OfWorker(const Source& from, Samples* to) {
   if (from.status.has_worker()) {
@@ -262,6 +271,37 @@ constexpr Metric kMetrics[] = {
     {"paramd_server_lost_pushes", kGauge, "",
      "Acknowledged pushes that were lost with earlier lives of this server.",
      OfServer<&v1::ServerStats::pushes_lost>},
+    {"paramd_table_used_rows", kGauge, "variable",
+     "Of a keyed variable on this server: rows that have a key.",
+     OfTables<&v1::TableStats::rows>},
+    {"paramd_table_capacity_rows", kGauge, "variable",
+     "The most rows that can have a key.",
+     OfTables<&v1::TableStats::capacity>},
+    {"paramd_table_memory_rows", kGauge, "variable",
+     "Of the capacity: rows that lie in memory. The others lie on the disk.",
+     OfTables<&v1::TableStats::memory_rows>},
+    {"paramd_table_looked_up_keys_total", kCounter, "variable",
+     "Keys that were looked up.", OfTables<&v1::TableStats::looked_up>},
+    {"paramd_table_disk_keys_total", kCounter, "variable",
+     "Keys that were looked up and whose rows lay on the disk.",
+     OfTables<&v1::TableStats::on_disk>},
+    {"paramd_table_created_rows_total", kCounter, "variable",
+     "Keys that got a row.", OfTables<&v1::TableStats::created>},
+    {"paramd_table_evicted_rows_total", kCounter, "variable",
+     "Keys that lost their row to another one.",
+     OfTables<&v1::TableStats::evicted>},
+    {"paramd_table_expired_rows_total", kCounter, "variable",
+     "Keys that lost their row because nothing named them any more.",
+     OfTables<&v1::TableStats::expired>},
+    {"paramd_table_dropped_gradients_total", kCounter, "variable",
+     "Gradients of keys that got no row, because none was left or too few had "
+     "named them.",
+     [](const Source& from, Samples* to) {
+       for (const v1::TableStats& table : from.server().tables()) {
+         to->Add(static_cast<double>(table.ignored() + table.not_admitted()),
+                 {{"variable", table.variable()}});
+       }
+     }},
     {"paramd_server_staleness_pushes", kHistogram, "",
      "How many other pushes a block had taken in between the read that a "
      "gradient was computed on and its application.",

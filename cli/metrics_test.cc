@@ -37,6 +37,12 @@ v1::StatusReply Everything() {
   staleness->set_sum(21);
   for (const uint64_t count : {4, 3, 2, 1}) staleness->add_histogram(count);
   status.mutable_worker()->add_pull_p50_ms(2);
+  v1::TableStats* table = status.mutable_server()->add_tables();
+  table->set_variable("clicks/table");
+  table->set_looked_up(1000);
+  table->set_on_disk(30);
+  table->set_ignored(1);
+  table->set_not_admitted(2);
   v1::InputStats* input = status.mutable_worker()->mutable_input();
   input->set_wait_seconds(1.5);
   input->add_stages()->set_name("read");
@@ -126,6 +132,14 @@ TEST(MetricsTest, FiguresAreInBaseUnits) {
   EXPECT_EQ(samples.at("paramd_server_waiting_pulls"), 1);
   EXPECT_EQ(samples.at("paramd_server_pull_wait_seconds_total"), 2.5);
   EXPECT_EQ(samples.at("paramd_server_lost_pushes"), 4);
+  EXPECT_EQ(
+      samples.at("paramd_table_looked_up_keys_total{variable=clicks/table}"),
+      1000);
+  EXPECT_EQ(samples.at("paramd_table_disk_keys_total{variable=clicks/table}"),
+            30);
+  EXPECT_EQ(samples.at(
+                "paramd_table_dropped_gradients_total{variable=clicks/table}"),
+            3);
   EXPECT_EQ(samples.at("paramd_job_lost_pushes"), 5);
   EXPECT_EQ(samples.at("paramd_job_doubled_pushes"), 6);
   EXPECT_EQ(samples.at("paramd_job_failed_checkpoints_total"), 9);

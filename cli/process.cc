@@ -57,6 +57,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Create(
     return absl::InvalidArgumentError(
         "cpu: this machine does not have these instructions; leave it out");
   }
+  RETURN_IF_ERROR(process->OpenDisks());
   if (role.worker.has_value()) {
     RETURN_IF_ERROR(process->CreateWorker(models));
     if (role.is_chief()) RETURN_IF_ERROR(process->CreateCoordinator());
@@ -245,6 +246,15 @@ void Process::RemoveBackup() const {
   }
 }
 
+absl::Status Process::OpenDisks() {
+  const std::string& directory = job_.config.disk_directory();
+  if (!role_.server.has_value() || directory.empty()) return absl::OkStatus();
+  for (uint32_t shard = 0; shard < role_.shards; ++shard) {
+    ASSIGN_OR_RETURN(disks_.emplace_back(), DiskMemory::Create(directory));
+  }
+  return absl::OkStatus();
+}
+
 void Process::CreateServer(Runtime* runtime) {
   const uint64_t memory = MemoryLimitsOf(job_.config.memory_limit_bytes(),
                                          MemoryOfThisProcess())
@@ -259,6 +269,7 @@ void Process::CreateServer(Runtime* runtime) {
     // Zero is no limit.
     options.memory_limit_bytes =
         memory == 0 ? 0 : std::max<uint64_t>(1, memory / role_.shards);
+    if (!disks_.empty()) options.disk = disks_[shard];
     options.kernels = KernelsFor(job_.config.cpu());
     shards.push_back(options);
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
@@ -12,6 +13,7 @@
 #include "coordinator/coordinator_process.h"
 #include "net/runtime.h"
 #include "server/parameter_server.h"
+#include "tensor/disk_memory.h"
 #include "worker/chrome_trace.h"
 #include "worker/collective/gradient_exchange.h"
 #include "worker/evaluator/evaluator_process.h"
@@ -83,6 +85,8 @@ class Process {
   absl::Status CreateCoordinator();
   // Of a model that brings them.
   absl::Status WriteInitialValuesFor(Coordinator::Options* options) const;
+  // Where a server's rows lie that need not lie in memory.
+  absl::Status OpenDisks();
   void CreateServer(Runtime* runtime);
   absl::Status RunParts(Runtime* runtime);
   void WriteTrace() const;
@@ -96,6 +100,7 @@ class Process {
   std::unique_ptr<ChromeTrace> trace_;  // Null: none is wanted.
   std::unique_ptr<WorkerProcess> worker_;
   std::unique_ptr<CoordinatorProcess> coordinator_;
+  std::vector<std::shared_ptr<DiskMemory>> disks_;  // One a shard, or none.
   std::unique_ptr<ParameterServer> server_;
   std::unique_ptr<EvaluatorProcess> evaluator_;
 };

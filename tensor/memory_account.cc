@@ -33,6 +33,25 @@ struct MemoryAccount::Counted {
   }
 };
 
+struct MemoryAccount::Held {
+  std::shared_ptr<void> owner;
+  uint64_t counted;
+  Counter counter;
+
+  static void Release(void* context) {
+    const std::unique_ptr<Held> held(static_cast<Held*>(context));
+    held->owner.reset();
+    held->counter->fetch_sub(held->counted, std::memory_order_relaxed);
+  }
+};
+
+Buffer MemoryAccount::Hold(absl::Span<std::byte> bytes, uint64_t counted,
+                           std::shared_ptr<void> owner) {
+  bytes_->fetch_add(counted, std::memory_order_relaxed);
+  return Buffer::Writable(bytes, &Held::Release,
+                          new Held{std::move(owner), counted, bytes_});
+}
+
 Buffer MemoryAccount::Count(std::byte* memory, size_t size,
                             std::shared_ptr<HugePages> pages) {
   bytes_->fetch_add(size, std::memory_order_relaxed);

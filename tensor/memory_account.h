@@ -16,7 +16,7 @@ namespace paramd {
 // now: a reply on its way counts until it is sent.
 //
 // Invariant: bytes() is the sum of the sizes of the buffers that were made here
-// and whose last reference is not dropped.
+// and whose last reference is not dropped, less what of them lies elsewhere.
 //
 // Thread safety: buffers are made on one thread; they may be dropped, and
 // bytes() be called, on any. They may outlive the account.
@@ -39,12 +39,16 @@ class MemoryAccount {
   // The same of one buffer of whole huge pages. REQUIRES: `size` is a multiple of
   // HugePages::kBytes.
   Buffer AllocateHuge(size_t size);
+  // A buffer of `bytes` that `owner` owns, of which so many count.
+  Buffer Hold(absl::Span<std::byte> bytes, uint64_t counted,
+              std::shared_ptr<void> owner);
 
  private:
   // Shared: buffers that others hold are uncounted when they are dropped, which
   // may be after the account's end.
   using Counter = std::shared_ptr<std::atomic<uint64_t>>;
   struct Counted;
+  struct Held;
 
   Buffer Count(std::byte* memory, size_t size,
                std::shared_ptr<HugePages> pages);

@@ -99,6 +99,13 @@ struct Table {
   uint64_t rows_moved = 0;
   // Above 0: rows are named by keys, of which there are so many.
   uint64_t keys = 0;
+  // Above 0: after a push of each key, rows_moved of them are drawn for each
+  // transfer by Zipf's law with this exponent, repetitions included.
+  double zipf = 0;
+  // Above 0: the other rows lie in a file in `disk_directory`.
+  uint64_t memory_rows = 0;
+  std::string disk_directory = "";
+  uint64_t memory_limit_bytes = 0;
 };
 std::unique_ptr<Lane> MakeRowsLane(const Table& table);
 // Two clients of one server, which does not apply, over TCP.

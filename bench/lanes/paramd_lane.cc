@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <future>
 #include <map>
 #include <thread>
@@ -17,7 +18,9 @@
 #include "net/keep_memory.h"
 #include "net/testing/certificates.h"
 #include "net/testing/loopback_address.h"
+#include "proto/refusal.h"
 #include "server/core/shard.h"
+#include "tensor/disk_memory.h"
 #include "tensor/keyed_rows.h"
 #include "tensor/shape.h"
 
@@ -76,6 +79,7 @@ v1::Configuration ConfigurationOf(const Table& table) {
   variable->set_sparse(true);
   variable->set_keyed(table.keys > 0);
   variable->set_when_full(v1::Variable::EVICT);
+  variable->set_memory_rows(table.memory_rows);
   variable->set_shape(0, table.rows);
   variable->add_shape(table.width);
   for (v1::Slice& slice : *configuration.mutable_layout()->mutable_slices()) {
@@ -129,6 +133,8 @@ class Configurer : public Core {
   void Receive(Message message, Time now, Outbox*) override {
     const auto* const reply =
         static_cast<const v1::ConfigureReply*>(message.head);
+    CHECK(RefusalOf(message.status).reason() != v1::Refusal::INVALID,
+          message.status.message());
     if (message.status.ok() && reply->restored()) return ready_.set_value();
     again_at_ = now + absl::Milliseconds(20);
   }
@@ -253,15 +259,53 @@ class Mover : public Core {
   uint64_t pushes_ = 0;
 };
 
+// Numbers below `count` by Zipf's law, the first one most often (Hoermann and
+// Derflinger, "Rejection-inversion", 1996).
+class Zipf {
+ public:
+  Zipf(uint64_t count, double exponent)
+      : exponent_(exponent),
+        first_(Integral(1.5) - 1),
+        last_(Integral(static_cast<double>(count) + 0.5)) {}
+
+  uint64_t Draw(RandomStream* random) const {
+    for (;;) {
+      const double share =
+          std::ldexp(static_cast<double>(random->Below(uint64_t{1} << 53)), -53);
+      const double area = last_ + share * (first_ - last_);
+      const double rank = std::max(1.0, std::round(Inverse(area)));
+      if (area >= Integral(rank + 0.5) - std::pow(rank, -exponent_)) {
+        return static_cast<uint64_t>(rank) - 1;
+      }
+    }
+  }
+
+ private:
+  // Of x to the power of -exponent; exponent is not 1.
+  double Integral(double x) const {
+    return (std::pow(x, 1 - exponent_) - 1) / (1 - exponent_);
+  }
+  double Inverse(double area) const {
+    return std::pow(1 + area * (1 - exponent_), 1 / (1 - exponent_));
+  }
+
+  const double exponent_;
+  const double first_;
+  const double last_;
+};
+
 // The same for rows: what a worker does beside computing, from sorted numbers of
-// rows on.
+// rows on. A step looks up and then pushes.
 class RowMover : public Core {
  public:
   RowMover(const v1::Configuration& configuration, const Table& table)
       : table_(table), random_(7), session_(Session::Options()) {
     CHECK(session_.Configure(configuration, Numbered(2)).ok(),
           "the configuration fits the session");
-    for (int i = 0; i < kDraws; ++i) drawn_.push_back(Draw());
+    if (table.zipf > 0) zipf_.emplace(table.keys, table.zipf);
+    for (int i = 0; i < kDraws && !zipf_.has_value(); ++i) {
+      drawn_.push_back(Draw());
+    }
   }
 
   void Begin(const MoveRequest& request,
@@ -302,31 +346,57 @@ class RowMover : public Core {
     return Buffer::Copy(AsBytes(absl::MakeConstSpan(rows)));
   }
 
+  // Each key once, the last ones first; then as Zipf's law says.
+  Buffer DrawByZipf() {
+    std::vector<uint64_t> keys(
+        std::min(table_.rows_moved, table_.keys - std::min(table_.keys, met_)));
+    for (uint64_t& key : keys) key = MixKey(table_.keys - ++met_);
+    if (keys.empty()) {
+      keys.resize(table_.rows_moved);
+      for (uint64_t& key : keys) key = MixKey(zipf_->Draw(&random_));
+    }
+    std::sort(keys.begin(), keys.end());
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+    return Buffer::Copy(AsBytes(absl::MakeConstSpan(keys)));
+  }
+
   void Continue(Time now, Outbox* out) {
     while (const auto finished = session_.TakeFinished()) {
       CHECK(finished->status.ok(), finished->status.message());
+      if (transfer_ == Transfer::kStep && finished->op == kLookup) {
+        Push(now, out);
+        continue;
+      }
       rows_ = nullptr;
       took_.push_back(absl::ToDoubleSeconds(now - began_));
       if (--left_ == 0) seconds_->set_value(took_);
     }
     if (left_ == 0 || rows_ != nullptr) return;
-    began_ = now;
-    auto rows = SparseRows::Create(session_.placement(),
-                                   {drawn_[moved_++ % kDraws]});
+    const Buffer drawn =
+        zipf_.has_value() ? DrawByZipf() : drawn_[moved_++ % kDraws];
+    began_ = zipf_.has_value() ? MonotonicNow() : now;
+    auto rows = SparseRows::Create(session_.placement(), {drawn});
     CHECK(rows.ok(), rows.status().message());
     rows_ = std::make_unique<SparseRows>(*std::move(rows));
-    if (transfer_ != Transfer::kPush) {
-      return session_.StartLookup(1, rows_.get(), absl::nullopt, 0, now, out);
-    }
+    if (transfer_ == Transfer::kPush) return Push(began_, out);
+    session_.StartLookup(kLookup, rows_.get(), absl::nullopt, 0, began_, out);
+  }
+
+  void Push(Time now, Outbox* out) {
     Session::PushInfo info;
     info.sequence = ++pushes_;
     info.rows = rows_.get();
     // What was never looked up is zeros: a gradient of these.
-    session_.StartPush(2, info, {rows_->values(0)}, now, out);
+    session_.StartPush(kPush, info, {rows_->values(0)}, now, out);
   }
+
+  static constexpr Session::OpId kLookup = 1;
+  static constexpr Session::OpId kPush = 2;
 
   const Table table_;
   RandomStream random_;
+  absl::optional<Zipf> zipf_;
+  uint64_t met_ = 0;  // Keys.
   Session session_;
   std::vector<Buffer> drawn_;
   std::unique_ptr<SparseRows> rows_;  // That are moved; null: none.
@@ -428,9 +498,9 @@ std::unique_ptr<Runtime> MakeRuntime(const Ends& ends, PeerId self) {
   return *std::move(runtime);
 }
 
-[[noreturn]] void ServeShard(const Ends& ends, bool apply) {
+[[noreturn]] void ServeShard(const Ends& ends, bool apply,
+                             Shard::Options options) {
   KeepMemory();
-  Shard::Options options;
   options.incarnation = 1;
   options.life_seed = 1;
   Shard shard(options);
@@ -493,10 +563,11 @@ Child::Serve MakeClient(const Ends& ends,
 }
 
 std::unique_ptr<Child> MakeServer(const Ends& ends, bool apply,
-                                  CpuPlacement placement) {
+                                  CpuPlacement placement,
+                                  const Shard::Options& options = {}) {
   return std::make_unique<Child>("paramd-server", [&]() -> Child::Serve {
     Place(placement, /*server=*/true);
-    ServeShard(ends, apply);
+    ServeShard(ends, apply, options);
   });
 }
 
@@ -526,7 +597,15 @@ std::unique_ptr<Lane> MakeParamdLane(const std::vector<uint64_t>& variables,
 
 std::unique_ptr<Lane> MakeRowsLane(const Table& table) {
   const Ends ends = EndsOf(PayloadPath::kTcp);
-  auto server = MakeServer(ends, /*apply=*/true, CpuPlacement::kAnywhere);
+  Shard::Options options;
+  options.memory_limit_bytes = table.memory_limit_bytes;
+  if (!table.disk_directory.empty()) {
+    auto disk = DiskMemory::Create(table.disk_directory);
+    CHECK(disk.ok(), disk.status().message());
+    options.disk = *std::move(disk);
+  }
+  auto server =
+      MakeServer(ends, /*apply=*/true, CpuPlacement::kAnywhere, options);
   auto client = std::make_unique<Child>("paramd-client", [&] {
     KeepMemory();
     const v1::Configuration configuration = ConfigurationOf(table);

@@ -121,6 +121,41 @@ void MeasureFew(Report* report) {
                Figure::Peer{"a call of raw gRPC", calls}});
 }
 
+// Steps with keys by Zipf's law, each a lookup and a push: rows that mostly lie
+// on a disk, in place of a table of a tenth of them wholly in memory.
+void MeasureDisk(Report* report) {
+  const uint64_t keys = report->quick() ? 1000000 : 10000000;
+  const int times = report->quick() ? 30 : 100;
+  const auto rate = [&](const Table& table) {
+    report->Progress(absl::StrCat("sparse: ", table.keys, " rows, ",
+                                  table.memory_rows, " in memory"));
+    const auto lane = MakeRowsLane(table);
+    lane->Move(Transfer::kPush,
+               static_cast<int>(table.keys / table.rows_moved));
+    lane->Move(Transfer::kStep, times);
+    Samples rates;
+    for (int round = 0; round < (report->quick() ? 3 : 7); ++round) {
+      const Lane::Moved moved = lane->Move(Transfer::kStep, times);
+      rates.Add(1e-6 * kManyRows / moved.p50_seconds);
+    }
+    return rates;
+  };
+  Table table = {.rows = RowsForKeys(keys, 8),
+                 .width = 8,
+                 .rows_moved = kManyRows,
+                 .keys = keys,
+                 .zipf = 1.05};
+  const Samples in_memory = rate(table);
+  table.keys *= 10;
+  table.memory_rows = table.keys / 6;
+  // Some buckets have more keys than others, and some rows are spare.
+  table.rows = RowsForKeys(table.keys / 10 * 11, 8);
+  table.disk_directory = "/var/tmp";
+  table.memory_limit_bytes = 400 * keys;
+  report->Add({"steps_mostly_on_disk_of_8", "M keys/s", rate(table),
+               Figure::Peer{"a tenth of the rows, in memory", in_memory}});
+}
+
 }  // namespace
 }  // namespace paramd
 
@@ -134,4 +169,5 @@ int main(int argc, char** argv) {
     paramd::MeasureRows(16, 2, &report);
   }
   if (report.Wants("small")) paramd::MeasureFew(&report);
+  if (report.Wants("disk")) paramd::MeasureDisk(&report);
 }

@@ -1,5 +1,6 @@
 #include "server/core/block.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -15,47 +16,76 @@ float* MutableFloats(Buffer* buffer) {
   return reinterpret_cast<float*>(buffer->mutable_bytes().data());
 }
 
+// All in memory.
+const BlockPlacement& InMemory() {
+  static const BlockPlacement placement;
+  return placement;
+}
+
 // Where the next content of `present` is written: itself if nobody reads it,
 // else `*fresh`, which is then taken from `spare`.
-float* Target(Buffer* present, Buffer* fresh, SpareBuffers* spare) {
+float* Target(Buffer* present, const DiskRanges& on_disk, Buffer* fresh,
+              SpareBuffers* spare) {
   if (present->empty()) return nullptr;
   if (present->unique()) return MutableFloats(present);
-  *fresh = spare->Take(present->size());
+  *fresh = spare->Take(present->size(), &on_disk);
   return MutableFloats(fresh);
 }
 
-void Replace(Buffer* present, Buffer fresh, SpareBuffers* spare) {
+void Replace(Buffer* present, const DiskRanges& on_disk, Buffer fresh,
+             SpareBuffers* spare) {
   if (fresh.empty()) return;
-  spare->Give(std::exchange(*present, std::move(fresh)));
+  spare->Give(std::exchange(*present, std::move(fresh)), &on_disk);
 }
 
 // Makes it a buffer that nobody else reads, with the same bytes.
-void MakeUnique(Buffer* present, SpareBuffers* spare) {
+void MakeOneUnique(Buffer* present, const DiskRanges& on_disk,
+                   SpareBuffers* spare) {
   if (present->empty() || present->unique()) return;
-  Buffer fresh = spare->Take(present->size());
+  Buffer fresh = spare->Take(present->size(), &on_disk);
   std::memcpy(fresh.mutable_bytes().data(), present->bytes().data(),
               present->size());
-  Replace(present, std::move(fresh), spare);
+  Replace(present, on_disk, std::move(fresh), spare);
 }
 
 }  // namespace
 
 Block::Block(size_t elements, size_t slot_words, uint64_t life,
              SpareBuffers* spare)
-    : Block(elements, life, MakeMemory(elements, slot_words, spare)) {}
+    : Block(elements, life,
+            MakeMemory(elements, slot_words, &InMemory(), spare),
+            &InMemory()) {}
 
-Block::Block(size_t elements, uint64_t life, BlockMemory memory)
+Block::Block(size_t elements, uint64_t life, BlockMemory memory,
+             const BlockPlacement* placement)
     : elements_(elements),
       life_(life),
       values_(std::move(memory.values)),
-      slots_(std::move(memory.slots)) {}
+      slots_(std::move(memory.slots)),
+      placement_(placement) {}
 
 BlockMemory Block::MakeMemory(size_t elements, size_t slot_words,
+                              const BlockPlacement* placement,
                               SpareBuffers* spare) {
   BlockMemory memory;
-  memory.values = spare->Take(elements * sizeof(float));
-  if (slot_words > 0) memory.slots = spare->Take(slot_words * sizeof(float));
+  memory.values = spare->Take(elements * sizeof(float), &placement->values);
+  if (slot_words > 0) {
+    memory.slots = spare->Take(slot_words * sizeof(float), &placement->slots);
+  }
   return memory;
+}
+
+size_t Block::value_bytes() const {
+  return values_.size() - BytesOf(placement_->values);
+}
+
+size_t Block::slot_bytes() const {
+  return slots_.size() - BytesOf(placement_->slots);
+}
+
+void Block::MakeUnique(SpareBuffers* spare) {
+  MakeOneUnique(&values_, placement_->values, spare);
+  MakeOneUnique(&slots_, placement_->slots, spare);
 }
 
 v1::BlockVersion Block::version() const {
@@ -92,8 +122,10 @@ void Block::Apply(const Optimizer& optimizer, const NumberReader& gradient,
   }
   Buffer fresh_values;
   Buffer fresh_slots;
-  float* const new_values = Target(&values_, &fresh_values, spare);
-  float* const new_slots = Target(&slots_, &fresh_slots, spare);
+  float* const new_values =
+      Target(&values_, placement_->values, &fresh_values, spare);
+  float* const new_slots =
+      Target(&slots_, placement_->slots, &fresh_slots, spare);
   optimizer.Apply(gradient, applied_,
                   {.elements = elements_,
                    .values = Floats(values_),
@@ -101,8 +133,8 @@ void Block::Apply(const Optimizer& optimizer, const NumberReader& gradient,
                    .new_values = new_values,
                    .new_slots = new_slots},
                   options);
-  Replace(&values_, std::move(fresh_values), spare);
-  Replace(&slots_, std::move(fresh_slots), spare);
+  Replace(&values_, placement_->values, std::move(fresh_values), spare);
+  Replace(&slots_, placement_->slots, std::move(fresh_slots), spare);
   changed_ = ++applied_;
   slots_are_zeros_ = slots_.empty();
 }
@@ -114,8 +146,7 @@ void Block::ApplyRows(const Optimizer& optimizer, const Rows& rows,
     ++applied_;
     return;
   }
-  MakeUnique(&values_, spare);
-  MakeUnique(&slots_, spare);
+  MakeUnique(spare);
   float* const values = MutableFloats(&values_);
   float* const slots = slots_.empty() ? nullptr : MutableFloats(&slots_);
   optimizer.ApplyRows(gradient, applied_, rows,
@@ -165,8 +196,7 @@ void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
     ++applied_;
     return;
   }
-  MakeUnique(&values_, spare);
-  MakeUnique(&slots_, spare);
+  MakeUnique(spare);
   float* const values = MutableFloats(&values_);
   float* const slots = MutableFloats(&slots_);
   const Optimizer::Arrays arrays = {.elements = elements_,
@@ -177,8 +207,13 @@ void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
   const size_t width = keys.width;
   std::vector<uint32_t> rows(keys.mixed.size());
   std::vector<size_t> fresh;
+  std::vector<KeyTable::Move> moves;
   table_.FindOrCreate(keys.mixed, /*now=*/applied_ + 1, policy, Columns(width),
-                      absl::MakeSpan(rows), &fresh, counts);
+                      absl::MakeSpan(rows), &fresh, &moves, counts);
+  for (const auto& [from, to] : moves) {
+    std::copy_n(values + from * width, width, values + to * width);
+    optimizer.CopyRow(from, to, width, arrays, options.variable);
+  }
   for (const size_t i : fresh) {
     keys.initial->FillRow(UnmixKey(keys.mixed[i]),
                           {values + rows[i] * width, width});
@@ -189,14 +224,32 @@ void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
   slots_are_zeros_ = false;
 }
 
-void Block::CopyKeys(const Keys& keys, float* out) {
+void Block::CopyKeys(const Keys& keys, float* out, TableCounts* counts) {
   std::vector<uint32_t> rows(keys.mixed.size());
   const size_t width = keys.width;
   table_.Find(keys.mixed, Columns(width), absl::MakeSpan(rows));
   CopyRows({rows, width}, out);
+  counts->looked_up += rows.size();
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i] != kNoRow) continue;
-    keys.initial->FillRow(UnmixKey(keys.mixed[i]), {out + i * width, width});
+    if (rows[i] == kNoRow) {
+      keys.initial->FillRow(UnmixKey(keys.mixed[i]), {out + i * width, width});
+    } else if (placement_->fast_rows > 0 && rows[i] >= placement_->fast_rows) {
+      ++counts->on_disk;
+    }
+  }
+}
+
+void Block::AddSlowRows(const Keys& keys,
+                        std::vector<absl::Span<const std::byte>>* pieces) {
+  std::vector<uint32_t> rows(keys.mixed.size());
+  table_.Find(keys.mixed, Columns(keys.width), absl::MakeSpan(rows));
+  const size_t bytes = keys.width * sizeof(float);
+  for (const uint32_t row : rows) {
+    if (row == kNoRow || row < placement_->fast_rows) continue;
+    pieces->push_back(values_.bytes().subspan(row * bytes, bytes));
+    for (const size_t begin : placement_->slot_begins) {
+      pieces->push_back(slots_.bytes().subspan(begin + row * bytes, bytes));
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
@@ -14,6 +15,7 @@
 #include "server/core/optimizer.h"
 #include "server/core/spare_buffers.h"
 #include "tensor/buffer.h"
+#include "tensor/disk_memory.h"
 #include "tensor/number_reader.h"
 
 namespace paramd {
@@ -23,6 +25,18 @@ namespace paramd {
 struct BlockMemory {
   Buffer values;
   Buffer slots;
+};
+
+// Which bytes of them may lie on a disk, as pages: of rows that are not fast,
+// the values, and slots of a number for each value. The same for all blocks of a
+// slice.
+struct BlockPlacement {
+  size_t fast_rows = 0;  // 0: all.
+  DiskRanges values;
+  DiskRanges slots;
+  std::vector<size_t> slot_begins;  // Where these slots begin, in bytes.
+
+  uint64_t disk_bytes() const { return BytesOf(values) + BytesOf(slots); }
 };
 
 // Rows of a block of a keyed variable, by their mixed keys.
@@ -50,10 +64,13 @@ class Block {
   // zero, names this content: no other ever has the same. Memory comes from
   // `spare`; all slots take `slot_words` of 4 bytes.
   Block(size_t elements, size_t slot_words, uint64_t life, SpareBuffers* spare);
-  // The content is what lies in `memory`.
-  Block(size_t elements, uint64_t life, BlockMemory memory);
+  // The content is what lies in `memory`, which was made with this placement,
+  // which outlives the block.
+  Block(size_t elements, uint64_t life, BlockMemory memory,
+        const BlockPlacement* placement);
 
   static BlockMemory MakeMemory(size_t elements, size_t slot_words,
+                                const BlockPlacement* placement,
                                 SpareBuffers* spare);
 
   size_t elements() const { return elements_; }
@@ -71,11 +88,11 @@ class Block {
   const Buffer& values() const { return values_; }
   const Buffer& slots() const { return slots_; }
 
-  // Bytes of both, and how many of them a push would have to replace.
-  size_t bytes() const { return values_.size() + slots_.size(); }
+  // Bytes of memory of both, and how many of them a push would have to replace.
+  size_t bytes() const { return value_bytes() + slot_bytes(); }
   size_t read_bytes() const {
-    return (values_.unique() ? 0 : values_.size()) +
-           (slots_.unique() ? 0 : slots_.size());
+    return (values_.unique() ? 0 : value_bytes()) +
+           (slots_.unique() ? 0 : slot_bytes());
   }
 
   // Reads the gradient of this block and applies it. Replaced buffers go to
@@ -98,8 +115,12 @@ class Block {
                  const KeyPolicy& policy, const NumberReader& gradient,
                  SpareBuffers* spare, const ApplyOptions& options,
                  TableCounts* counts);
-  // Changes nothing.
-  void CopyKeys(const Keys& keys, float* out);
+  // Changes nothing. Counts what it finds of the keys, and where.
+  void CopyKeys(const Keys& keys, float* out, TableCounts* counts);
+  // What CopyKeys, and ApplyKeys thereafter, will touch of rows that are not
+  // fast.
+  void AddSlowRows(const Keys& keys,
+                   std::vector<absl::Span<const std::byte>>* pieces);
   // Rows that have a key. REQUIRES: the variable is keyed, rows are so wide.
   size_t CountKeys(size_t width) { return table_.size(Columns(width)); }
 
@@ -117,6 +138,10 @@ class Block {
   bool Rests(const Optimizer& optimizer, const VariableOptions& variable);
   // Of a keyed variable; to be written only if nobody else reads them.
   KeyTable::Columns Columns(size_t width);
+  size_t value_bytes() const;
+  size_t slot_bytes() const;
+  // Others read neither thereafter.
+  void MakeUnique(SpareBuffers* spare);
 
   size_t elements_;
   uint64_t life_;
@@ -126,6 +151,7 @@ class Block {
   GradientRms gradient_rms_;
   Buffer values_;
   Buffer slots_;
+  const BlockPlacement* placement_;
   KeyTable table_;  // Of a keyed variable.
 };
 

@@ -1,8 +1,8 @@
 #include "server/core/key_table.h"
 
 #include <algorithm>
-#include <limits>
-#include <tuple>
+#include <functional>
+#include <utility>
 
 #include "tensor/keyed_rows.h"
 
@@ -12,25 +12,42 @@ namespace {
 // So many keys ahead their rows' numbers are fetched, and twice as many ahead
 // their places.
 constexpr size_t kAhead = 8;
-// Of a block's rows, so many are found at a time.
-constexpr size_t kCandidateShare = 16;
-
-size_t MostCandidates(size_t rows) { return rows / kCandidateShare + 1; }
+// At least as many as two for each row, and a power of two.
+size_t PlacesFor(size_t rows) {
+  size_t places = 2;
+  while (places < 2 * rows) places *= 2;
+  return places;
+}
 
 }  // namespace
 
 KeyPolicy KeyPolicyOf(const v1::Variable& variable) {
   return {.evicts = variable.when_full() == v1::Variable::EVICT,
           .admit_after = variable.admit_after(),
-          .expire_after = variable.expire_after()};
+          .expire_after = variable.expire_after(),
+          .fast_rows = FastRowsOf(variable)};
 }
 
-// At least as many places as two for each row, and a power of two.
+size_t SpareRowsOf(const v1::Variable& variable) {
+  return SpareRowsFor(FastRowsOf(variable));
+}
+
+size_t FastRowsOf(const v1::Variable& variable) {
+  const uint64_t rows = variable.shape(0);
+  const uint64_t fast = variable.memory_rows();
+  if (fast == 0 || fast >= rows) return 0;
+  const uint64_t bucket = std::min(rows, BucketRows(variable.shape(1)));
+  const auto share = static_cast<unsigned __int128>(fast) * bucket / rows;
+  return std::max<size_t>(1, static_cast<size_t>(share));
+}
+
+uint64_t KeyTable::MostBytes(size_t rows) {
+  return PlacesFor(rows) * sizeof(uint32_t) + RowQueue::MostBytes(rows);
+}
+
 void KeyTable::Build(const Columns& columns) {
   if (!places_.empty()) return;
-  size_t places = 2;
-  while (places < 2 * columns.keys.size()) places *= 2;
-  places_.assign(places, 0);
+  places_.assign(PlacesFor(columns.keys.size()), 0);
   free_ = 0;
   for (uint32_t row = 0; row < columns.keys.size(); ++row) {
     if (columns.used[row] == 0) {
@@ -90,40 +107,76 @@ void KeyTable::Find(absl::Span<const uint64_t> mixed, const Columns& columns,
 void KeyTable::FindOrCreate(absl::Span<const uint64_t> mixed, uint64_t now,
                             const KeyPolicy& policy, const Columns& columns,
                             absl::Span<uint32_t> rows,
-                            std::vector<size_t>* fresh, TableCounts* counts) {
+                            std::vector<size_t>* fresh,
+                            std::vector<Move>* moves, TableCounts* counts) {
   Find(mixed, columns, rows);
+  Push push = {now,   policy, columns,
+               moves, counts, static_cast<uint32_t>(policy.fast_rows)};
+  const bool some_are_slow = HasSlowRows(policy, columns);
+  if (some_are_slow) FindFreeFastRows(push);
   for (const uint32_t row : rows) {
     if (row != kNoRow) columns.used[row] = now;
   }
-  if (policy.expire_after > 0) {
-    Expire(now, policy.expire_after, columns, counts);
-  }
+  if (policy.expire_after > 0) Expire(push);
   for (size_t i = 0; i < mixed.size(); ++i) {
-    if (rows[i] != kNoRow) continue;
-    if (policy.admit_after > 1 &&
-        sketch_.Add(mixed[i], columns.sketch) < policy.admit_after) {
-      ++counts->not_admitted;
-      continue;
+    if (rows[i] == kNoRow) {
+      rows[i] = Create(mixed[i], &push);
+      if (rows[i] != kNoRow) fresh->push_back(i);
+    } else if (some_are_slow && rows[i] >= policy.fast_rows) {
+      const uint32_t fast = TakeFast(&push);
+      if (fast == kNoRow) continue;
+      MoveRow(rows[i], fast, push);
+      rows[i] = fast;
     }
-    const uint32_t row =
-        free_ > 0 || policy.evicts ? TakeNext(now, columns) : kNoRow;
-    if (row == kNoRow) {
-      ++counts->ignored;
-      continue;
-    }
-    if (columns.used[row] == 0) {
-      --free_;
-    } else {
-      Remove(row, columns);
-      ++counts->evicted;
-    }
-    columns.keys[row] = UnmixKey(mixed[i]);
-    columns.used[row] = now;
-    Insert(mixed[i], row);
-    rows[i] = row;
-    fresh->push_back(i);
-    ++counts->created;
   }
+}
+
+bool KeyTable::Admits(uint64_t mixed, const Push& push) {
+  const uint32_t after = push.policy.admit_after;
+  return after <= 1 || sketch_.Add(mixed, push.columns.sketch) >= after;
+}
+
+uint32_t KeyTable::Create(uint64_t mixed, Push* push) {
+  if (!Admits(mixed, *push)) {
+    ++push->counts->not_admitted;
+    return kNoRow;
+  }
+  const uint32_t row = HasSlowRows(push->policy, push->columns)
+                           ? TakeRowOfSome(push)
+                           : TakeRow(push);
+  if (row == kNoRow) {
+    ++push->counts->ignored;
+    return kNoRow;
+  }
+  --free_;
+  push->columns.keys[row] = UnmixKey(mixed);
+  push->columns.used[row] = push->now;
+  Insert(mixed, row);
+  ++push->counts->created;
+  return row;
+}
+
+// One without a key, if need be of another key.
+uint32_t KeyTable::TakeRow(Push* push) {
+  if (free_ == 0 && !push->policy.evicts) return kNoRow;
+  const uint32_t row = next_.Take(/*least=*/0, push->now, push->columns.used);
+  if (row == kNoRow || push->columns.used[row] == 0) return row;
+  Free(row, *push);
+  ++push->counts->evicted;
+  return row;
+}
+
+void KeyTable::Free(uint32_t row, const Push& push) {
+  Remove(row, push.columns);
+  push.columns.keys[row] = push.columns.used[row] = 0;
+  ++free_;
+}
+
+// Where the index names a row that has a key.
+uint32_t& KeyTable::PlaceWith(uint32_t row, const Columns& columns) {
+  size_t place = PlaceOf(MixKey(columns.keys[row]));
+  while (places_[place] != row + 1) place = PlaceOf(place + 1);
+  return places_[place];
 }
 
 size_t KeyTable::size(const Columns& columns) {
@@ -131,70 +184,95 @@ size_t KeyTable::size(const Columns& columns) {
   return columns.keys.size() - free_;
 }
 
-// Uses only ever rise. So what was not among the first when they were found is
-// not before one of them that has not been used since.
-uint32_t KeyTable::TakeNext(uint64_t now, const Columns& columns) {
-  for (bool found = false;; found = true) {
-    while (next_ < candidates_.size()) {
-      const Candidate candidate = candidates_[next_++];
-      if (columns.used[candidate.row] == candidate.used) return candidate.row;
-    }
-    if (found) return kNoRow;
-    FindCandidates(now, columns);
-  }
-}
-
-void KeyTable::FindCandidates(uint64_t now, const Columns& columns) {
-  candidates_.clear();
-  next_ = 0;
-  for (uint32_t row = 0; row < columns.used.size(); ++row) {
-    if (columns.used[row] < now) {
-      candidates_.push_back({columns.used[row], row});
-    }
-  }
-  bound_ = {std::numeric_limits<uint64_t>::max(), kNoRow};
-  const size_t wanted = MostCandidates(columns.used.size());
-  if (candidates_.size() > wanted) {
-    std::nth_element(candidates_.begin(), candidates_.begin() + wanted,
-                     candidates_.end(), IsEarlier);
-    bound_ = candidates_[wanted];
-    candidates_.resize(wanted);
-    candidates_.shrink_to_fit();
-  }
-  std::sort(candidates_.begin(), candidates_.end(), IsEarlier);
-}
-
-bool KeyTable::IsEarlier(const Candidate& a, const Candidate& b) {
-  return std::tie(a.used, a.row) < std::tie(b.used, b.row);
-}
-
-// A row without a key comes before all that have one: it joins the candidates,
-// unless rows that are no candidates come before it.
-void KeyTable::Expire(uint64_t now, uint64_t after, const Columns& columns,
-                      TableCounts* counts) {
-  candidates_.erase(candidates_.begin(),
-                    candidates_.begin() + static_cast<ptrdiff_t>(next_));
-  next_ = 0;
-  const size_t rows = columns.used.size();
+// A row without a key comes before all that have one.
+void KeyTable::Expire(const Push& push) {
+  const size_t rows = push.columns.used.size();
   const size_t part = rows / kSweep + 1;
-  const size_t begin = now * part % rows;
+  const size_t begin = push.now * part % rows;
   for (size_t i = 0; i < part; ++i) {
     const auto row = static_cast<uint32_t>((begin + i) % rows);
-    if (columns.used[row] == 0 || now - columns.used[row] <= after) continue;
-    Remove(row, columns);
-    columns.keys[row] = columns.used[row] = 0;
-    ++free_;
-    ++counts->expired;
-    const Candidate freed = {0, row};
-    if (!IsEarlier(freed, bound_)) continue;
-    candidates_.insert(std::upper_bound(candidates_.begin(), candidates_.end(),
-                                        freed, IsEarlier),
-                       freed);
-    // No more than FindCandidates finds, however many rows expire.
-    if (candidates_.size() <= MostCandidates(rows)) continue;
-    bound_ = candidates_.back();
-    candidates_.pop_back();
+    const uint64_t used = push.columns.used[row];
+    if (used == 0 || push.now - used <= push.policy.expire_after) continue;
+    Free(row, push);
+    ++push.counts->expired;
+    if (!HasSlowRows(push.policy, push.columns)) {
+      next_.Offer(0, row, rows);
+    } else if (row < push.policy.fast_rows) {
+      free_fast_->insert(std::upper_bound(free_fast_->begin(),
+                                          free_fast_->end(), row,
+                                          std::greater<uint32_t>()),
+                         row);
+    }
   }
+}
+
+// ---- where not all rows are fast --------------------------------------------
+
+size_t SpareRowsFor(size_t fast_rows) { return (fast_rows + 3) / 4; }
+
+void KeyTable::FindFreeFastRows(const Push& push) {
+  if (free_fast_.has_value()) return;
+  free_fast_.emplace();
+  for (auto row = static_cast<uint32_t>(push.policy.fast_rows); row-- > 0;) {
+    if (push.columns.used[row] == 0) free_fast_->push_back(row);
+  }
+}
+
+uint32_t KeyTable::TakeRowOfSome(Push* push) {
+  const absl::Span<uint64_t> used = push->columns.used;
+  if (free_ <= push->policy.spare_rows()) {
+    if (!push->policy.evicts) return kNoRow;
+    const uint32_t row = next_.Take(/*least=*/1, push->now, used);
+    if (row == kNoRow) return kNoRow;
+    Free(row, *push);
+    ++push->counts->evicted;
+    if (row < push->policy.fast_rows) return row;
+    push->free_slow = std::min(push->free_slow, row);
+  }
+  const uint32_t fast = TakeFast(push);
+  if (fast != kNoRow) return fast;
+  while (used[push->free_slow] != 0) ++push->free_slow;
+  return push->free_slow;
+}
+
+uint32_t KeyTable::TakeFast(Push* push) {
+  if (push->all_fast_are_used) return kNoRow;
+  if (free_fast_->empty()) MakeFastRowsFree(*push);
+  if (free_fast_->empty()) {
+    push->all_fast_are_used = true;
+    return kNoRow;
+  }
+  const uint32_t row = free_fast_->back();
+  free_fast_->pop_back();
+  return row;
+}
+
+void KeyTable::MakeFastRowsFree(const Push& push) {
+  const absl::Span<uint64_t> used = push.columns.used;
+  std::vector<std::pair<uint64_t, uint32_t>> oldest;
+  for (uint32_t row = 0; row < push.policy.fast_rows; ++row) {
+    if (used[row] < push.now) oldest.push_back({used[row], row});
+  }
+  const size_t wanted = std::min(oldest.size(), push.policy.spare_rows());
+  std::partial_sort(oldest.begin(), oldest.begin() + wanted, oldest.end());
+  oldest.resize(wanted);
+  auto free = static_cast<uint32_t>(push.policy.fast_rows);
+  for (const auto& [last, row] : oldest) {
+    while (free < used.size() && used[free] != 0) ++free;
+    // There are fewer spare ones where fewer rows were fast before.
+    if (free == used.size()) break;
+    MoveRow(row, free, push);
+    next_.Offer(last, free, used.size());
+    free_fast_->push_back(row);
+  }
+  std::sort(free_fast_->begin(), free_fast_->end(), std::greater<uint32_t>());
+}
+
+void KeyTable::MoveRow(uint32_t from, uint32_t to, const Push& push) {
+  PlaceWith(from, push.columns) = to + 1;
+  push.columns.keys[to] = std::exchange(push.columns.keys[from], 0);
+  push.columns.used[to] = std::exchange(push.columns.used[from], 0);
+  push.moves->push_back({from, to});
 }
 
 }  // namespace paramd

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -20,7 +21,8 @@ using ::testing::IsEmpty;
 // A block's columns, and a table over them.
 class Rows {
  public:
-  explicit Rows(size_t count) : keys_(count), used_(count), sketch_(count) {}
+  explicit Rows(size_t count)
+      : keys_(count), used_(count), sketch_(count), content_(count) {}
 
   KeyTable::Columns columns() {
     return {absl::MakeSpan(keys_), absl::MakeSpan(used_),
@@ -32,8 +34,16 @@ class Rows {
                              const KeyPolicy& policy = {}) {
     std::vector<uint32_t> rows(keys.size());
     fresh_.clear();
+    std::vector<KeyTable::Move> moves;
     table_.FindOrCreate(Mixed(keys), ++now_, policy, columns(),
-                        absl::MakeSpan(rows), &fresh_, &counts_);
+                        absl::MakeSpan(rows), &fresh_, &moves, &counts_);
+    for (const auto& [from, to] : moves) content_[to] = content_[from];
+    for (const size_t i : fresh_) content_[rows[i]] = keys[i];
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (rows[i] == kNoRow) continue;
+      EXPECT_EQ(content_[rows[i]], keys[i]);
+    }
+    moves_ += moves.size();
     return rows;
   }
   std::vector<uint32_t> Find(const std::vector<uint64_t>& keys) {
@@ -50,6 +60,7 @@ class Rows {
   const std::vector<uint64_t>& keys() const { return keys_; }
   const std::vector<uint64_t>& used() const { return used_; }
   uint64_t now() const { return now_; }
+  size_t moves() const { return moves_; }
 
  private:
   static std::vector<uint64_t> Mixed(const std::vector<uint64_t>& keys) {
@@ -61,6 +72,8 @@ class Rows {
   std::vector<uint64_t> keys_;
   std::vector<uint64_t> used_;
   std::vector<uint64_t> sketch_;
+  std::vector<uint64_t> content_;  // Each key's is its own.
+  size_t moves_ = 0;
   KeyTable table_;
   uint64_t now_ = 0;
   std::vector<size_t> fresh_;
@@ -148,9 +161,14 @@ TEST(KeyTableTest, EachExpiredRowIsFoundWithinOneSweep) {
 // What the header promises, written down plainly.
 class Model {
  public:
-  explicit Model(size_t count) : keys_(count), used_(count) {}
+  explicit Model(size_t count, size_t fast = 0)
+      : fast_(fast > 0 && fast < count ? fast : count),
+        spare_(fast_ < count ? SpareRowsFor(fast_) : 0),
+        keys_(count),
+        used_(count) {}
 
   std::vector<uint32_t> Push(const std::vector<uint64_t>& keys, uint64_t now) {
+    now_ = now;
     std::vector<uint32_t> rows;
     for (const uint64_t key : keys) {
       const auto found = rows_.find(key);
@@ -158,32 +176,107 @@ class Model {
       if (found != rows_.end()) used_[found->second] = now;
     }
     for (size_t i = 0; i < keys.size(); ++i) {
-      if (rows[i] != kNoRow) continue;
-      const auto first = std::min_element(used_.begin(), used_.end());
-      if (*first == now) continue;
-      const auto row = static_cast<uint32_t>(first - used_.begin());
-      if (*first > 0) rows_.erase(keys_[row]);
-      rows_[keys[i]] = rows[i] = row;
-      keys_[row] = keys[i];
-      used_[row] = now;
+      if (rows[i] == kNoRow) {
+        rows[i] = Create(keys[i]);
+      } else if (rows[i] >= fast_) {
+        const uint32_t to = TakeFast();
+        if (to == kNoRow) continue;
+        Move(rows[i], to);
+        rows[i] = to;
+      }
     }
     return rows;
   }
   const std::vector<uint64_t>& used() const { return used_; }
 
  private:
+  // Of rows [begin, end), of those that `may`.
+  template <typename May>
+  uint32_t Earliest(size_t begin, size_t end, const May& may) const {
+    uint32_t first = kNoRow;
+    for (size_t row = begin; row < end; ++row) {
+      if (!may(used_[row])) continue;
+      if (first == kNoRow || used_[row] < used_[first]) {
+        first = static_cast<uint32_t>(row);
+      }
+    }
+    return first;
+  }
+  uint32_t Free(size_t begin, size_t end) const {
+    return Earliest(begin, end, [](uint64_t used) { return used == 0; });
+  }
+  uint32_t Oldest(size_t end) const {
+    return Earliest(0, end,
+                    [&](uint64_t used) { return used > 0 && used < now_; });
+  }
+
+  uint32_t Create(uint64_t key) {
+    uint32_t row = kNoRow;
+    if (keys_.size() - rows_.size() <= spare_) {
+      const uint32_t oldest = Oldest(keys_.size());
+      if (oldest == kNoRow) return kNoRow;
+      rows_.erase(keys_[oldest]);
+      used_[oldest] = 0;
+      if (oldest < fast_) row = oldest;
+    }
+    if (row == kNoRow) row = TakeFast();
+    if (row == kNoRow) row = Free(fast_, keys_.size());
+    rows_[key] = row;
+    keys_[row] = key;
+    used_[row] = now_;
+    return row;
+  }
+  uint32_t TakeFast() {
+    if (Free(0, fast_) == kNoRow) {
+      for (size_t i = 0; i < spare_; ++i) {
+        const uint32_t oldest = Oldest(fast_);
+        if (oldest != kNoRow) Move(oldest, Free(fast_, keys_.size()));
+      }
+    }
+    return Free(0, fast_);
+  }
+  void Move(uint32_t from, uint32_t to) {
+    rows_[keys_[from]] = to;
+    keys_[to] = keys_[from];
+    used_[to] = std::exchange(used_[from], 0);
+  }
+
+  const size_t fast_;
+  const size_t spare_;
+  uint64_t now_ = 0;
   std::map<uint64_t, uint32_t> rows_;
   std::vector<uint64_t> keys_;
   std::vector<uint64_t> used_;
 };
 
+TEST(KeyTableTest, KeysOfAGradientGetFastRows) {
+  Rows rows(8);
+  const KeyPolicy policy = {.fast_rows = 4};  // One is spare.
+  EXPECT_THAT(rows.Push({1, 2, 3, 4}, policy), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(rows.Push({5, 2}, policy), ElementsAre(0, 1));
+  EXPECT_THAT(rows.Find({1, 2, 3, 4, 5}), ElementsAre(4, 1, 2, 3, 0));
+  EXPECT_THAT(rows.Push({1}, policy), ElementsAre(2));
+  EXPECT_THAT(rows.Find({1, 2, 3, 4, 5}), ElementsAre(2, 1, 5, 3, 0))
+      << "the third was unused for longest";
+  // More than there are fast rows.
+  EXPECT_THAT(rows.Push({1, 2, 3, 4, 5, 6, 7}, policy),
+              ElementsAre(2, 1, 5, 3, 0, 4, 6));
+  EXPECT_EQ(rows.counts().created, 7);
+  EXPECT_EQ(rows.counts().evicted, 0);
+  EXPECT_THAT(rows.Push({8}, policy), ElementsAre(0));
+  EXPECT_EQ(rows.counts().evicted, 1) << "a spare one stays";
+}
+
 TEST(KeyTableTest, EqualsThePlainDescription) {
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  size_t moves = 0;
+  for (uint64_t seed = 0; seed < 120; ++seed) {
     RandomStream random(seed);
     const size_t count = 1 + random.Below(200);
     const uint64_t universe = 1 + count / 2 + random.Below(3 * count);
+    const KeyPolicy policy = {
+        .fast_rows = seed % 2 == 0 ? 0 : random.Below(count)};
     Rows rows(count);
-    Model model(count);
+    Model model(count, policy.fast_rows);
     for (int push = 0; push < 100; ++push) {
       std::vector<uint64_t> keys;
       const size_t wanted = random.Below(std::min<uint64_t>(universe, 40) + 1);
@@ -191,7 +284,7 @@ TEST(KeyTableTest, EqualsThePlainDescription) {
         const uint64_t key = random.Below(universe) * 0x9e3779b97f4a7c15;
         if (std::count(keys.begin(), keys.end(), key) == 0) keys.push_back(key);
       }
-      const std::vector<uint32_t> got = rows.Push(keys);
+      const std::vector<uint32_t> got = rows.Push(keys, policy);
       ASSERT_EQ(got, model.Push(keys, rows.now())) << "seed " << seed;
       ASSERT_EQ(rows.used(), model.used()) << "seed " << seed;
       ASSERT_EQ(rows.Find(keys), got) << "seed " << seed;
@@ -201,7 +294,9 @@ TEST(KeyTableTest, EqualsThePlainDescription) {
         std::count_if(model.used().begin(), model.used().end(),
                       [](uint64_t used) { return used > 0; });
     EXPECT_EQ(rows.size(), in_use);
+    moves += rows.moves();
   }
+  EXPECT_GT(moves, 10000);
 }
 
 // However much is remembered of them, expired rows are given away as an index
@@ -215,7 +310,8 @@ TEST(KeyTableTest, RowsThatExpiredFollowFromTheNumbersAlone) {
     const KeyPolicy policy = {
         .evicts = random.Chance(0.5),
         .admit_after = static_cast<uint32_t>(random.Below(3)),
-        .expire_after = 1 + random.Below(60)};
+        .expire_after = 1 + random.Below(60),
+        .fast_rows = random.Below(count)};
     Rows rows(count);
     Rows forgetful(count);
     for (int push = 0; push < 300; ++push) {

@@ -174,6 +174,19 @@ void Optimizer::BeginRow(uint32_t row, size_t width, const Arrays& block,
   }
 }
 
+void Optimizer::CopyRow(uint32_t from, uint32_t to, size_t width,
+                        const Arrays& block,
+                        const VariableOptions& variable) const {
+  float* all = block.new_slots;
+  for (const Slot& slot : slots(variable)) {
+    if (slot.dtype == v1::FLOAT32) {
+      const size_t words = slot.words(width, width);
+      std::copy_n(all + from * words, words, all + to * words);
+    }
+    all += slot.words(block.elements, width);
+  }
+}
+
 double Optimizer::ClipScale(const NumberReader& gradient,
                             size_t elements) const {
   double sums[OptimizerKernels::kSumLanes] = {};

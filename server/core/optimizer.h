@@ -102,6 +102,9 @@ class Optimizer {
   // Sets the slots of a row, but for its key and use, to that.
   void BeginRow(uint32_t row, size_t width, const Arrays& block,
                 const VariableOptions& variable) const;
+  // Gives a row the slots of another one, but for key and use.
+  void CopyRow(uint32_t from, uint32_t to, size_t width, const Arrays& block,
+               const VariableOptions& variable) const;
   // Whether a gradient of zeros leaves each bit of values and slots as it is,
   // however often it is applied.
   bool RestsOnZeros(bool slots_are_zeros,

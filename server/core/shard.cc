@@ -243,6 +243,7 @@ absl::Status Shard::MakeContent(const v1::Configuration& told) {
   options.max_reply_bytes = options_.max_reply_bytes;
   options.spike_factor = ServerSettingsIn(told).spike_factor;
   options.memory = &data_.memory;
+  options.disk = options_.disk.get();
   options.retry_after = options_.retry_after;
   options.kernels = options_.kernels;
   ASSIGN_OR_RETURN(data_.content, ShardContent::Create(told, options));

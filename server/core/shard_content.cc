@@ -27,9 +27,6 @@ constexpr uint64_t kMaxElements = uint64_t{1} << 48;
 constexpr size_t kHeadBytesPerBlock = 48;
 // A KeySketch counts no further.
 constexpr uint32_t kMostAdmitAfter = 255;
-// A KeyTable's, at most.
-constexpr uint64_t kIndexBytesPerRow = 18;
-
 absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
   return Refuse(v1::Refusal::INVALID, entity, sentence);
 }
@@ -141,6 +138,20 @@ absl::StatusOr<NumberFormat> FormatIn(v1::Encoding encoding) {
                               " is unknown here; known are FP32, BF16, FP16"));
 }
 
+uint64_t RowsOf(const Slice& slice) {
+  return slice.rows().end - slice.rows().begin;
+}
+
+// Keys that can have a row.
+uint64_t CapacityOf(const Slice& slice) {
+  return RowsOf(slice) - slice.block_count() * SpareRowsOf(slice.variable());
+}
+
+uint64_t MemoryRowsOf(const Slice& slice) {
+  const size_t fast = slice.placement().fast_rows;
+  return fast > 0 ? fast * slice.block_count() : RowsOf(slice);
+}
+
 void Skip(size_t bytes, ChainReader* reader) {
   while (bytes > 0) bytes -= reader->Next(bytes).size();
 }
@@ -165,6 +176,7 @@ absl::StatusOr<std::unique_ptr<ShardContent>> ShardContent::Create(
       {variables.data(), static_cast<size_t>(variables.size())});
   if (!named.ok()) return Invalid("optimizer", named.message());
   RETURN_IF_ERROR(content->CheckMemory(configuration));
+  RETURN_IF_ERROR(content->CheckDisk());
   return content;
 }
 
@@ -172,17 +184,25 @@ absl::Status ShardContent::CheckMemory(
     const v1::Configuration& configuration) const {
   if (options_.memory == nullptr) return absl::OkStatus();
   const uint64_t weights = value_bytes_;
+  uint64_t value_disk = 0;
+  uint64_t slot_disk = 0;
   const bool sums =
       configuration.consistency().mode() == v1::Consistency::SYNC &&
       configuration.workers_size() > 1;
   uint64_t keys = 0;
   for (const Slice* const slice : owned_) {
     if (!slice->keyed()) continue;
-    keys += (slice->rows().end - slice->rows().begin) * kIndexBytesPerRow;
+    for (int b = 0; b < slice->block_count(); ++b) {
+      keys += KeyTable::MostBytes(slice->block_elements(b) /
+                                  slice->row_elements());
+    }
+    const BlockPlacement& placement = slice->placement();
+    value_disk += slice->block_count() * BytesOf(placement.values);
+    slot_disk += slice->block_count() * BytesOf(placement.slots);
   }
   const absl::Status status =
-      options_.memory->CheckParts({{"weights", weights},
-                                   {"slots", bytes_ - weights},
+      options_.memory->CheckParts({{"weights", weights - value_disk},
+                                   {"slots", bytes_ - weights - slot_disk},
                                    {"indexes of keys", keys},
                                    {"sums of gradients", sums ? weights : 0}});
   if (status.ok()) return status;
@@ -190,9 +210,34 @@ absl::Status ShardContent::CheckMemory(
                  absl::StrCat("the variables do not fit: ", status.message()));
 }
 
+// Of all of it there may be a copy for a snapshot.
+absl::Status ShardContent::CheckDisk() const {
+  uint64_t bytes = 0;
+  uint64_t ranges = 0;
+  std::string variable;
+  for (const Slice* const slice : owned_) {
+    const BlockPlacement& placement = slice->placement();
+    if (placement.disk_bytes() == 0) continue;
+    variable = slice->variable().name();
+    bytes += 2 * slice->block_count() * placement.disk_bytes();
+    ranges += 2 * slice->block_count() *
+              (placement.values.size() + placement.slots.size());
+  }
+  if (bytes == 0) return absl::OkStatus();
+  if (options_.disk == nullptr) {
+    return Invalid("disk_directory",
+                   absl::StrCat("not all rows of '", variable,
+                                "' lie in memory (memory_rows), and "
+                                "disk_directory of this server is empty: name "
+                                "a directory on a disk of its machine"));
+  }
+  const absl::Status status = options_.disk->Reserve(bytes, ranges);
+  return status.ok() ? status : Invalid("disk_directory", status.message());
+}
+
 ShardContent::ShardContent(const Options& options, Optimizer optimizer)
     : options_(options),
-      spare_(options.memory),
+      spare_(options.memory, options.disk),
       optimizer_(std::move(optimizer)) {}
 
 absl::Status ShardContent::AddSlices(const v1::Layout& layout) {
@@ -270,6 +315,9 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
                                 const BufferChain& rows, v1::PullReply* reply,
                                 BufferChain* payload) {
   ASSIGN_OR_RETURN(const NumberFormat format, FormatIn(request.encoding()));
+  if (options_.disk != nullptr && options_.disk->WaitsLately()) {
+    ReadAhead(request, rows);
+  }
   ChainReader row_numbers(rows);
   size_t bytes = kHeadBytesPerBlock;
   reply->mutable_blocks()->Reserve(request.blocks_size());
@@ -318,6 +366,25 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
   return absl::OkStatus();
 }
 
+// What makes no sense is left for Pull to refuse.
+void ShardContent::ReadAhead(const v1::PullRequest& request,
+                             const BufferChain& rows) {
+  ChainReader reader(rows);
+  std::vector<absl::Span<const std::byte>> pieces;
+  for (const v1::PullBlock& wanted : request.blocks()) {
+    if (wanted.rows() == 0) continue;
+    const auto slice = Find(wanted.slice(), wanted.block());
+    if (!slice.ok()) return;
+    const int index = static_cast<int>(wanted.block());
+    const auto named = ReadRowIds(**slice, index, wanted.rows(), &reader);
+    if (!named.ok()) return;
+    if ((*slice)->placement().fast_rows == 0) continue;
+    (*slice)->block(index).AddSlowRows({named->keys, (*slice)->row_elements()},
+                                       &pieces);
+  }
+  DiskMemory::ReadAhead(pieces);
+}
+
 absl::StatusOr<Buffer> ShardContent::AllocateReply(uint64_t bytes) {
   RETURN_IF_ERROR(MakeRoom("a pull", [bytes] { return bytes; }));
   return options_.memory == nullptr
@@ -335,7 +402,8 @@ absl::StatusOr<Buffer> ShardContent::CopyRows(Slice* slice, int block,
   auto* const out = reinterpret_cast<float*>(copy.mutable_bytes().data());
   if (slice->keyed()) {
     const InitialValues initial(slice->variable(), seed_);
-    slice->block(block).CopyKeys({rows.keys, width, &initial}, out);
+    slice->block(block).CopyKeys({rows.keys, width, &initial}, out,
+                                 &slice->table_counts());
   } else {
     slice->block(block).CopyRows({rows.numbers, width}, out);
   }
@@ -520,8 +588,7 @@ void ShardContent::DescribeTables(v1::ServerStats* stats) const {
   for (Slice* const slice : owned_) {
     if (!slice->keyed()) continue;
     v1::TableStats& table = tables[slice->variable().name()];
-    table.set_capacity(table.capacity() + slice->rows().end -
-                       slice->rows().begin);
+    table.set_capacity(table.capacity() + CapacityOf(*slice));
     for (int b = 0; b < slice->block_count(); ++b) {
       table.set_rows(table.rows() +
                      slice->block(b).CountKeys(slice->row_elements()));
@@ -532,6 +599,9 @@ void ShardContent::DescribeTables(v1::ServerStats* stats) const {
     table.set_ignored(table.ignored() + counts.ignored);
     table.set_not_admitted(table.not_admitted() + counts.not_admitted);
     table.set_expired(table.expired() + counts.expired);
+    table.set_looked_up(table.looked_up() + counts.looked_up);
+    table.set_on_disk(table.on_disk() + counts.on_disk);
+    table.set_memory_rows(table.memory_rows() + MemoryRowsOf(*slice));
   }
   for (auto& [name, table] : tables) {
     table.set_variable(name);

@@ -46,6 +46,9 @@ class ShardContent {
     // What its memory is counted in, and how long after a refusal for it asking
     // again makes sense. Null: in nothing. Outlives the content.
     MemoryBudget* memory = nullptr;
+    // Where rows lie that need not lie in memory. Null: nowhere, and variables
+    // with such rows are refused. Outlives the content.
+    DiskMemory* disk = nullptr;
     absl::Duration retry_after = absl::Milliseconds(20);
     // What gradients are applied with.
     const OptimizerKernels* kernels = &MachineKernels();
@@ -153,6 +156,9 @@ class ShardContent {
   absl::Status AddSlices(const v1::Layout& layout);
   // What lasts, summed up, must fit.
   absl::Status CheckMemory(const v1::Configuration& configuration) const;
+  absl::Status CheckDisk() const;
+  // Has read at once what of its rows lies on the disk.
+  void ReadAhead(const v1::PullRequest& request, const BufferChain& rows);
   // For what a pull is answered with. Refused as OVER_LIMIT, for now.
   absl::StatusOr<Buffer> AllocateReply(uint64_t bytes);
   absl::StatusOr<Buffer> CopyRows(Slice* slice, int block, const RowIds& rows,

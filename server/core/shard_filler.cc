@@ -330,6 +330,23 @@ absl::Span<float> ShardFiller::PartOf(Slice* slice, int block, size_t part) {
   return slice->block(block).mutable_slots().subspan(place.begin, place.words);
 }
 
+// What lies on the disk begins so: to touch it would be to read and to write it.
+void ShardFiller::FillWithZeros(const Slice& slice, int block, size_t part,
+                                absl::Span<float> out) {
+  const DiskRanges& on_disk = part == 0 ? slice.placement().values
+                                        : slice.placement().slots;
+  size_t place = part == 0 ? 0 : slice.PlaceOfSlot(block, part - 1).begin;
+  const size_t end = place + out.size();
+  float* const first = out.data() - place;
+  for (const DiskRange& range : on_disk) {
+    if (range.end / sizeof(float) <= place) continue;
+    if (range.begin / sizeof(float) >= end) break;
+    std::fill(first + place, first + range.begin / sizeof(float), 0.0f);
+    place = range.end / sizeof(float);
+  }
+  std::fill(first + place, first + end, 0.0f);
+}
+
 // Rows of a keyed variable begin when they get a key.
 void ShardFiller::FillPart(const Slice& slice, int block, size_t part,
                            absl::Span<float> out) {
@@ -339,7 +356,7 @@ void ShardFiller::FillPart(const Slice& slice, int block, size_t part,
     CHECK(windows_.front().reader->Read(AsWritableBytes(out)),
           "the payload's size was checked against the slices");
   } else if (slice.keyed()) {
-    std::fill(out.begin(), out.end(), 0.0f);
+    FillWithZeros(slice, block, part, out);
   } else if (part == 0) {
     InitialValues(slice.variable(), options_.seed)
         .Fill(slice.first_element() + kBlockElements * block, out);

@@ -135,6 +135,8 @@ class ShardFiller {
   static absl::Span<float> PartOf(Slice* slice, int block, size_t part);
   void FillPart(const Slice& slice, int block, size_t part,
                 absl::Span<float> out);
+  static void FillWithZeros(const Slice& slice, int block, size_t part,
+                            absl::Span<float> out);
   void DropFilledWindow();
   size_t slices() const { return options_.content->owned().size(); }
   // Values and slots.

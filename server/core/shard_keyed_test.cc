@@ -1,6 +1,8 @@
 // Keyed variables: rows that come into being when a push names their keys.
 #include <algorithm>
 #include <memory>
+#include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,9 +10,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/random.h"
 #include "config/initial_values.h"
 #include "proto/refusal.h"
 #include "server/core/testing/shard_driver.h"
+#include "tensor/disk_memory.h"
 #include "tensor/keyed_rows.h"
 
 namespace paramd {
@@ -50,6 +54,15 @@ Buffer Mixed(const std::vector<uint64_t>& keys) {
   return Buffer::Copy(AsBytes(absl::MakeConstSpan(mixed)));
 }
 
+// Of a server with a disk.
+Shard::Options OptionsOnDisk() {
+  Shard::Options options;
+  options.incarnation = 100;
+  options.life_seed = 1000;
+  options.disk = DiskMemory::CreateInMemory();
+  return options;
+}
+
 // One table, of 4 rows of 2 unless told.
 class ShardKeyedTest : public ::testing::Test {
  protected:
@@ -57,7 +70,7 @@ class ShardKeyedTest : public ::testing::Test {
 
   void Use(const v1::Configuration& configuration) {
     configuration_ = configuration;
-    driver_ = std::make_unique<ShardDriver>();
+    driver_ = std::make_unique<ShardDriver>(options_);
     driver_->MakeReady(configuration);
   }
 
@@ -132,7 +145,7 @@ class ShardKeyedTest : public ::testing::Test {
     result.head = std::move(read);
     result.payload = written.payload;
     configuration_.mutable_servers(0)->set_restore_directory("/from");
-    driver_ = std::make_unique<ShardDriver>();
+    driver_ = std::make_unique<ShardDriver>(options_);
     EXPECT_FALSE(driver_->Configure(configuration_).ok());
     driver_->Settle();
     ASSERT_EQ(driver_->ios.size(), 1u);
@@ -141,6 +154,7 @@ class ShardKeyedTest : public ::testing::Test {
     driver_->MakeReady(configuration_);
   }
 
+  Shard::Options options_ = OptionsOnDisk();
   v1::Configuration configuration_;
   std::unique_ptr<ShardDriver> driver_;
   uint64_t sequence_ = 0;
@@ -299,6 +313,87 @@ TEST_F(ShardKeyedTest, ARestoredTableGoesOnAsTheSavedOne) {
       EXPECT_EQ(driver_->Pull(0), undisturbed);
     }
   }
+}
+
+// Of 2,048 rows a quarter lie in memory. Adam's slots go with their rows.
+TEST_F(ShardKeyedTest, RowsOnDiskHoldWhatThoseInMemoryWould) {
+  std::vector<std::vector<float>> outcomes;
+  for (const uint64_t memory_rows : {0, 512}) {
+    for (const bool restored : {false, true}) {
+      v1::Variable table = Keyed(2048, 8);
+      table.set_memory_rows(memory_rows);
+      Use(MakeAdamConfiguration({table}));
+      sequence_ = 0;
+      RandomStream random(7);
+      for (int push = 0; push < 100; ++push) {
+        std::set<uint64_t> keys;
+        while (keys.size() < 40) keys.insert(random.Below(1500));
+        const std::vector<uint64_t> sorted = Sorted({keys.begin(), keys.end()});
+        const auto by = random.Uniform();
+        v1::PushRequest request = PushOf(sorted, 8);
+        if (restored && push >= 50) {
+          *request.mutable_header()->mutable_snapshot() = Pair(1, 1);
+        }
+        ASSERT_TRUE(Send(request, sorted, by).ok());
+        if (restored && push == 70) {
+          ASSERT_TRUE(
+              driver_->Ask<v1::SealReply>(PeerId::Coordinator(), MakeSeal(1))
+                  .ok());
+        }
+      }
+      EXPECT_EQ(Stats().evicted(), 0);
+      EXPECT_EQ(Stats().memory_rows(), memory_rows > 0 ? 512 : 2048);
+      std::vector<uint64_t> all(1500);
+      std::iota(all.begin(), all.end(), 0);
+      outcomes.push_back(Numbers(PullOf(Sorted(all)).payload));
+      EXPECT_EQ(Stats().looked_up(), 1500);
+      // Of those in memory a quarter at most are spare.
+      const uint64_t most = memory_rows > 0 ? Stats().rows() - 384 : 0;
+      const uint64_t least = memory_rows > 0 ? Stats().rows() - 512 : 0;
+      EXPECT_GE(Stats().on_disk(), least);
+      EXPECT_LE(Stats().on_disk(), most);
+      if (!restored) continue;
+      // As of the cut.
+      Restore(Written());
+      outcomes.push_back(Numbers(PullOf(Sorted(all)).payload));
+    }
+  }
+  ASSERT_EQ(outcomes.size(), 6);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(outcomes[i], outcomes[i + 3]) << i;
+  EXPECT_EQ(outcomes[0], outcomes[1]);
+  EXPECT_NE(outcomes[1], outcomes[2]);
+}
+
+TEST_F(ShardKeyedTest, WhatLiesOnDiskTakesNoMemory) {
+  const auto bytes = [&](uint64_t memory_rows) {
+    v1::Variable table = Keyed(262144, 8);
+    table.set_memory_rows(memory_rows);
+    Use(MakeConfiguration({table}));
+    v1::StatusReply status;
+    driver_->shard().FillStatus(&status);
+    return status.server().memory_bytes();
+  };
+  // 8 buckets of values; keys and uses stay.
+  EXPECT_EQ(bytes(0), (8 << 20) + 262144 * 16);
+  EXPECT_EQ(bytes(65536), (2 << 20) + 262144 * 16);
+}
+
+TEST_F(ShardKeyedTest, RowsOnDiskNeedADisk) {
+  v1::Variable table = Keyed(4, 2);
+  table.set_memory_rows(1);
+  ShardDriver fits;
+  EXPECT_FALSE(fits.Configure(MakeConfiguration({table})).ok());
+  fits.Settle();
+  EXPECT_TRUE(fits.Configure(MakeConfiguration({table})).ok())
+      << "no page can lie there";
+  table = Keyed(2048, 8);
+  table.set_memory_rows(512);
+  ShardDriver driver;
+  EXPECT_THAT(std::string(driver.Configure(MakeConfiguration({table}))
+                              .status()
+                              .message()),
+              HasSubstr("not all rows of 'table' lie in memory (memory_rows), "
+                        "and disk_directory of this server is empty"));
 }
 
 TEST_F(ShardKeyedTest, AFileHasKeysAndUsesAsIntegers) {

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "absl/time/time.h"
 
 #include "server/core/optimizer_kernels.h"
+#include "tensor/disk_memory.h"
 
 namespace paramd {
 
@@ -27,6 +29,8 @@ struct ShardOptions {
   absl::Duration retry_after = absl::Milliseconds(20);
   // Of all that a MemoryBudget counts; 0: no limit.
   uint64_t memory_limit_bytes = 0;
+  // Where rows lie that need not lie in memory. Null: nowhere.
+  std::shared_ptr<DiskMemory> disk;
   const OptimizerKernels* kernels = &MachineKernels();
   // Of a checkpoint that is restored, how much is read at once. Twice as much
   // is held, beside the content.

@@ -19,6 +19,24 @@ Slice::Slice(const v1::Variable& variable, uint64_t row_elements, RowRange rows,
       block_count_(static_cast<int>(BlockCount(elements()))),
       applied_(block_count_) {}
 
+void Slice::SetTraining(const VariableOptions& options,
+                        absl::Span<const Slot> slots) {
+  options_ = options;
+  slots_.assign(slots.begin(), slots.end());
+  placement_ = {};
+  placement_.fast_rows = keyed() ? FastRowsOf(variable_) : 0;
+  if (placement_.fast_rows == 0) return;
+  const size_t begin = placement_.fast_rows * row_elements_ * sizeof(float);
+  const size_t end = block_elements(0) * sizeof(float);
+  AddPages(begin, end, &placement_.values);
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    if (slots_[s].by_row) continue;
+    const size_t place = PlaceOfSlot(0, s).begin * sizeof(float);
+    AddPages(place + begin, place + end, &placement_.slots);
+    placement_.slot_begins.push_back(place);
+  }
+}
+
 std::string Slice::TensorName(absl::string_view slot) const {
   std::string name = variable_.name();
   if (!slot.empty()) absl::StrAppend(&name, "/slot:", slot);
@@ -56,7 +74,7 @@ BlockMemory Slice::MakeMemory(int block) const {
   const size_t elements = block_elements(block);
   return Block::MakeMemory(elements,
                            BytesOf(elements) / sizeof(float) - elements,
-                           spare_);
+                           &placement_, spare_);
 }
 
 void Slice::CreateBlocks(uint64_t life) {
@@ -72,7 +90,8 @@ void Slice::CreateBlocks(uint64_t life, std::vector<BlockMemory> memory) {
   blocks_.clear();
   blocks_.reserve(block_count_);
   for (int b = 0; b < block_count_; ++b) {
-    blocks_.emplace_back(block_elements(b), life, std::move(memory[b]));
+    blocks_.emplace_back(block_elements(b), life, std::move(memory[b]),
+                         &placement_);
   }
 }
 

@@ -34,10 +34,9 @@ class Slice {
   absl::Span<const Slot> slots() const { return slots_; }
   // Both, before there are blocks.
   void SetTraining(const VariableOptions& options,
-                   absl::Span<const Slot> slots) {
-    options_ = options;
-    slots_.assign(slots.begin(), slots.end());
-  }
+                   absl::Span<const Slot> slots);
+  // What of each block need not lie in memory: rows that are not fast.
+  const BlockPlacement& placement() const { return placement_; }
   RowRange rows() const { return rows_; }
   uint64_t row_elements() const { return row_elements_; }
   // Rows are pulled and pushed by themselves; a block has whole ones.
@@ -95,6 +94,7 @@ class Slice {
   uint64_t row_elements_;
   RowRange rows_;
   bool whole_;
+  BlockPlacement placement_;
   SpareBuffers* spare_;
   int block_count_;
   std::vector<Block> blocks_;

@@ -1,7 +1,9 @@
 #include "server/core/spare_buffers.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 namespace paramd {
@@ -13,9 +15,10 @@ constexpr size_t kMostLookedAt = 32;
 
 }  // namespace
 
-Buffer SpareBuffers::Take(size_t size) {
-  const auto spares = spares_.find(size);
-  if (spares == spares_.end()) return Allocate(size);
+Buffer SpareBuffers::Take(size_t size, const DiskRanges* on_disk) {
+  const Kind kind = KindOf(size, on_disk);
+  const auto spares = spares_.find(kind);
+  if (spares == spares_.end()) return Allocate(kind);
   std::deque<Spare>& of_size = spares->second;
   const auto is_free = [](const Spare& spare) { return spare.buffer.unique(); };
   const auto looked_at = static_cast<std::ptrdiff_t>(
@@ -28,7 +31,7 @@ Buffer SpareBuffers::Take(size_t size) {
   } else {
     const auto end = of_size.begin() + looked_at;
     const auto oldest = std::find_if(of_size.begin(), end, is_free);
-    if (oldest == end) return Allocate(size);
+    if (oldest == end) return Allocate(kind);
     taken = oldest;
   }
   Buffer buffer = std::move(taken->buffer);
@@ -38,12 +41,13 @@ Buffer SpareBuffers::Take(size_t size) {
   return buffer;
 }
 
-void SpareBuffers::Give(Buffer replaced) {
+void SpareBuffers::Give(Buffer replaced, const DiskRanges* on_disk) {
   if (replaced.empty()) return;
   ++count_;
   bytes_ += replaced.size();
   drop_at_ = std::min(drop_at_, now_ + kKept);
-  spares_[replaced.size()].push_back({std::move(replaced), now_});
+  spares_[KindOf(replaced.size(), on_disk)].push_back(
+      {std::move(replaced), now_});
 }
 
 void SpareBuffers::Clear() {
@@ -57,20 +61,35 @@ void SpareBuffers::Tick(Time now) {
   now_ = now;
   if (now < drop_at_) return;
   drop_at_ = Time::Never();
-  for (auto& [size, of_size] : spares_) {
-    while (!of_size.empty() && of_size.front().given + kKept <= now) {
-      of_size.pop_front();
+  for (auto& [kind, of_kind] : spares_) {
+    while (!of_kind.empty() && of_kind.front().given + kKept <= now) {
+      of_kind.pop_front();
       --count_;
-      bytes_ -= size;
+      bytes_ -= kind.first;
     }
-    if (of_size.empty()) continue;
-    drop_at_ = std::min(drop_at_, of_size.front().given + kKept);
+    if (of_kind.empty()) continue;
+    drop_at_ = std::min(drop_at_, of_kind.front().given + kKept);
   }
+}
+
+Buffer SpareBuffers::Allocate(const Kind& kind) {
+  const auto& [size, on_disk] = kind;
+  if (on_disk == nullptr) return AllocateInMemory(size);
+  std::shared_ptr<DiskMemory::Mapping> mapping =
+      disk_ != nullptr && budget_ != nullptr ? disk_->Map(size, *on_disk)
+                                             : nullptr;
+  if (mapping != nullptr) {
+    return budget_->account().Hold(mapping->bytes(), mapping->memory_bytes(),
+                                   mapping);
+  }
+  Buffer buffer = AllocateInMemory(size);
+  std::memset(buffer.mutable_bytes().data(), 0, size);
+  return buffer;
 }
 
 // Blocks have half a huge page, their slots one or two; what is shorter belongs
 // to small variables, of which nothing is known.
-Buffer SpareBuffers::Allocate(size_t size) {
+Buffer SpareBuffers::AllocateInMemory(size_t size) {
   if (budget_ == nullptr) return Buffer::Allocate(size);
   MemoryAccount& account = budget_->account();
   if (size == HugePages::kBytes / 2 && budget_->Fits(HugePages::kBytes)) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
@@ -11,6 +12,7 @@
 #include "base/time.h"
 #include "server/core/memory_budget.h"
 #include "tensor/buffer.h"
+#include "tensor/disk_memory.h"
 
 namespace paramd {
 
@@ -28,13 +30,19 @@ class SpareBuffers {
  public:
   static constexpr absl::Duration kKept = absl::Seconds(60);
 
-  // With a budget, which outlives this, memory comes from its account.
-  explicit SpareBuffers(MemoryBudget* budget = nullptr) : budget_(budget) {}
+  // With a budget, which outlives this, memory comes from its account. What may
+  // lie on a disk does so on this one, or, without one or where it has no more
+  // room, in memory.
+  explicit SpareBuffers(MemoryBudget* budget = nullptr,
+                        DiskMemory* disk = nullptr)
+      : budget_(budget), disk_(disk) {}
 
-  // `size` bytes that nobody else holds, of undefined content.
-  Buffer Take(size_t size);
-  // A buffer of which others may still read.
-  void Give(Buffer replaced);
+  // `size` bytes that nobody else holds, of undefined content. Those of
+  // `on_disk`, which outlives this, may lie there: they are zero if they never
+  // were of another buffer.
+  Buffer Take(size_t size, const DiskRanges* on_disk = nullptr);
+  // A buffer of which others may still read, as it was taken.
+  void Give(Buffer replaced, const DiskRanges* on_disk = nullptr);
   // Drops them all.
   void Clear();
 
@@ -52,13 +60,22 @@ class SpareBuffers {
     Time given;
   };
 
-  Buffer Allocate(size_t size);
+  // Buffers that may take each other's place.
+  using Kind = std::pair<size_t, const DiskRanges*>;
+
+  static Kind KindOf(size_t size, const DiskRanges* on_disk) {
+    const bool in_memory = on_disk == nullptr || on_disk->empty();
+    return {size, in_memory ? nullptr : on_disk};
+  }
+  Buffer Allocate(const Kind& kind);
+  Buffer AllocateInMemory(size_t size);
 
   MemoryBudget* const budget_;
+  DiskMemory* const disk_;
   Time now_;
   Time drop_at_ = Time::Never();
-  // By size, the oldest first.
-  absl::flat_hash_map<size_t, std::deque<Spare>> spares_;
+  // The oldest first.
+  absl::flat_hash_map<Kind, std::deque<Spare>> spares_;
   size_t count_ = 0;
   uint64_t bytes_ = 0;
 };

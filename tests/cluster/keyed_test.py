@@ -150,18 +150,50 @@ class KeyedTest(unittest.TestCase):
                          "--servers=1").tensors()
         self.assert_same(by_key(three), by_key(one), "of three workers")
 
+    def on_disk(self, settings):
+        """The same job, with a thousand of its rows in memory."""
+        settings = copy.deepcopy(settings)
+        settings["disk_directory"] = tempfile.mkdtemp(
+            dir=os.environ["TEST_TMPDIR"])
+        table = settings["model"]["layers"][0]["embedding"]
+        table["memory_rows"] = 1000
+        return settings
+
+    def test_rows_on_disk_hold_what_rows_in_memory_hold(self):
+        settings = job("adam")
+        alone = by_key(self.train(settings, "run").tensors())
+        settings = self.on_disk(settings)
+        for command in (["run"], ["local", "--workers=1", "--servers=2"]):
+            run = self.train(settings, *command)
+            self.assert_same(by_key(run.tensors()), alone, f"{command}")
+            self.assertEqual(os.listdir(settings["disk_directory"]), [],
+                             "the file has no name")
+
+    def test_rows_on_disk_need_a_directory(self):
+        settings = self.on_disk(job())
+        del settings["disk_directory"]
+        run = self.start(settings, "run")
+        self.assertEqual(run.wait(), 2, run.output)
+        self.assertIn("disk_directory of this server is empty", run.output)
+        settings["disk_directory"] = "/does/not/exist"
+        run = self.start(settings, "run")
+        self.assertEqual(run.wait(), 2, run.output)
+        self.assertIn("no file can be made in disk_directory", run.output)
+
     def test_promise5_processes_that_are_killed_change_no_bit_of_sync(self):
         settings = job(examples=16000, staleness="sync", lease_ms=1000,
                        policy={"admit_after": 2, "expire_after": 150},
                        heartbeat_ms=100, checkpoint={"every_steps": 100})
         undisturbed = self.train(settings, "local", "--workers=2",
                                  "--servers=2").tensors()
-        run = self.start(settings, "local", "--workers=2", "--servers=2")
-        run.wait_for("checkpoint committed at step")
-        run.kill_task("worker-1")
-        run.kill_task("ps-1")
-        self.assertEqual(run.wait(), 0, run.output)
-        self.assert_same(by_key(run.tensors()), by_key(undisturbed), "killed")
+        for where, killed in (("in memory", settings),
+                              ("on disk", self.on_disk(settings))):
+            run = self.start(killed, "local", "--workers=2", "--servers=2")
+            run.wait_for("checkpoint committed at step")
+            run.kill_task("worker-1")
+            run.kill_task("ps-1")
+            self.assertEqual(run.wait(), 0, run.output)
+            self.assert_same(by_key(run.tensors()), by_key(undisturbed), where)
 
     def test_promise1_a_killed_worker_loses_and_doubles_nothing(self):
         run = self.start(job(examples=40000, lease_ms=1000, heartbeat_ms=100,

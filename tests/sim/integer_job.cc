@@ -154,7 +154,14 @@ void IntegerJob::AddKeyed() {
   variable.set_keyed(true);
   variable.set_when_full(ignores_new_keys() ? v1::Variable::IGNORE
                                             : v1::Variable::EVICT);
-  const uint64_t keys = has_evictions() ? 3 * (bucket / 2) : bucket;
+  // In every other such seed rows move, and a quarter as many as lie in memory are
+  // spare; the groups fill what is left.
+  uint64_t usable = bucket;
+  if (StableHash("memory_rows", seed_) % 2 == 0) {
+    variable.set_memory_rows(rows / 2);
+    usable -= bucket / 8;
+  }
+  const uint64_t keys = has_evictions() ? 3 * (usable / 2) : usable;
   RandomStream random(StableHash("keys", seed_));
   for (uint64_t b = 0; b < kBuckets; ++b) {
     std::set<uint64_t> some;

@@ -29,6 +29,10 @@ std::string TextOf(const v1::Variable& variable) {
                           ? absl::StrCat(", expires keys after ",
                                          variable.expire_after(), " pushes")
                           : "",
+                      variable.memory_rows() > 0
+                          ? absl::StrCat(", keeps ", variable.memory_rows(),
+                                         " rows in memory")
+                          : "",
                       variable.compute_dtype().empty()
                           ? ""
                           : absl::StrCat(", computed in ",

@@ -47,6 +47,16 @@ Bag BagOf(v1::Layer::BagPool::Combine combine) {
   }
 }
 
+// Without a key, where not all rows lie in memory: a quarter of those that do, in
+// each bucket.
+uint64_t SpareRows(uint64_t memory_rows,
+                   const v1::Layer::Embedding& embedding) {
+  if (memory_rows == 0) return 0;
+  const uint64_t buckets =
+      embedding.capacity() / BucketRows(embedding.width()) + 2;
+  return memory_rows / 4 + buckets;
+}
+
 }  // namespace
 
 std::string DimsText(const Dims& dims) {
@@ -428,6 +438,7 @@ absl::Status LayerBuilder::CheckKeys(const v1::Layer::Embedding& embedding) {
         embedding.when_full() == v1::Variable::IGNORE ? "when_full"
         : embedding.admit_after() > 1                 ? "admit_after"
         : embedding.expire_after() > 0                ? "expire_after"
+        : embedding.memory_rows() > 0                 ? "memory_rows"
                                                       : "";
     if (!lone.empty()) {
       return refuse(absl::StrCat(lone, ", which needs a capacity"));
@@ -457,7 +468,12 @@ absl::StatusOr<Embedding::Table> LayerBuilder::TableOf(
   if (embedding.capacity() > 0) {
     RETURN_IF_ERROR(CheckSparseShape({embedding.capacity(), table.width}));
     table.keyed = true;
-    table.rows = RowsForKeys(embedding.capacity(), table.width);
+    table.memory_rows = embedding.memory_rows() < embedding.capacity()
+                            ? embedding.memory_rows()
+                            : 0;
+    table.rows = RowsForKeys(
+        embedding.capacity() + SpareRows(table.memory_rows, embedding),
+        table.width);
     table.when_full = embedding.when_full() == v1::Variable::IGNORE
                           ? v1::Variable::IGNORE
                           : v1::Variable::EVICT;

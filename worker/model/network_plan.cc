@@ -265,6 +265,7 @@ absl::Status ShareVariables(NetworkPlan* plan) {
         first.when_full() != variable.when_full()         ? "when_full"
         : first.admit_after() != variable.admit_after()   ? "admit_after"
         : first.expire_after() != variable.expire_after() ? "expire_after"
+        : first.memory_rows() != variable.memory_rows()   ? "memory_rows"
                                                           : "";
     if (!differs.empty()) {
       return absl::InvalidArgumentError(

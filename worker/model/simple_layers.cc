@@ -92,6 +92,7 @@ Embedding::Embedding(std::string name, const Dims& input, const Table& table)
   variable.set_when_full(table.when_full);
   variable.set_admit_after(table.admit_after);
   variable.set_expire_after(table.expire_after);
+  variable.set_memory_rows(table.memory_rows);
 }
 
 ConstTensor Embedding::IndicesOf(const Pass& pass) const {

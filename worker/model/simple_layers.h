@@ -87,6 +87,7 @@ class Embedding : public Layer {
     v1::Variable::WhenFull when_full = v1::Variable::EVICT;
     uint32_t admit_after = 0;
     uint64_t expire_after = 0;
+    uint64_t memory_rows = 0;
     // How many embeddings there are before it: see Context::starts.
     size_t number = 0;
   };

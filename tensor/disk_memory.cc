@@ -1,0 +1,227 @@
+#include "tensor/disk_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace paramd {
+namespace {
+
+constexpr uint64_t kNowhere = ~uint64_t{0};
+// Memory lies before a range.
+constexpr uint64_t kMappingsPerRange = 2;
+// Of one call (UIO_MAXIOV).
+constexpr size_t kMostPieces = 1024;
+// Between two questions; then so many answers are yes.
+constexpr uint64_t kManyWaits = 32;
+constexpr int kAnswers = 64;
+// Whatever else a process maps.
+constexpr uint64_t kOtherMappings = 4096;
+
+// Of one process.
+uint64_t MostMappings() {
+  std::ifstream file("/proc/sys/vm/max_map_count");
+  uint64_t most = 0;
+  return file >> most ? most : ~uint64_t{0};
+}
+
+size_t PageSize() {
+  static const auto size = static_cast<size_t>(getpagesize());
+  return size;
+}
+
+size_t RoundUp(size_t size, size_t unit) {
+  return (size + unit - 1) / unit * unit;
+}
+
+std::string ErrorText() { return std::strerror(errno); }
+
+int OpenUnnamed(const std::string& directory) {
+  const int file =
+      open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file >= 0 || errno != EOPNOTSUPP) return file;
+  std::string name = absl::StrCat(directory, "/.paramd-rows-XXXXXX");
+  const int named = mkostemp(name.data(), O_CLOEXEC);
+  if (named >= 0) unlink(name.c_str());
+  return named;
+}
+
+// Makes it zeros that the disk has room for.
+bool Clear(int file, uint64_t offset, uint64_t bytes) {
+  const auto begin = static_cast<off_t>(offset);
+  const auto length = static_cast<off_t>(bytes);
+  if (fallocate(file, FALLOC_FL_ZERO_RANGE, begin, length) == 0) return true;
+  return fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin,
+                   length) == 0 &&
+         fallocate(file, 0, begin, length) == 0;
+}
+
+}  // namespace
+
+void AddPages(size_t begin, size_t end, DiskRanges* ranges) {
+  begin = RoundUp(begin, PageSize());
+  end = end / PageSize() * PageSize();
+  if (begin < end) ranges->push_back({begin, end});
+}
+
+uint64_t BytesOf(const DiskRanges& ranges) {
+  uint64_t bytes = 0;
+  for (const DiskRange& range : ranges) bytes += range.end - range.begin;
+  return bytes;
+}
+
+absl::StatusOr<std::shared_ptr<DiskMemory>> DiskMemory::Create(
+    const std::string& directory) {
+  const int file = OpenUnnamed(directory);
+  if (file >= 0) {
+    return std::shared_ptr<DiskMemory>(new DiskMemory(file, directory));
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "no file can be made in disk_directory '", directory,
+      "': ", ErrorText()));
+}
+
+std::shared_ptr<DiskMemory> DiskMemory::CreateInMemory() {
+  return std::shared_ptr<DiskMemory>(
+      new DiskMemory(memfd_create("rows", MFD_CLOEXEC), "memory"));
+}
+
+DiskMemory::~DiskMemory() {
+  TakeBack();
+  close(file_);
+}
+
+absl::Status DiskMemory::Reserve(uint64_t bytes, uint64_t ranges) {
+  const uint64_t mappings = ranges * kMappingsPerRange;
+  const uint64_t most = MostMappings();
+  if (mappings + kOtherMappings > most) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "rows that do not lie in memory need ", mappings,
+        " mappings; the kernel allows a process ", most,
+        ": raise vm.max_map_count to ", mappings + kOtherMappings,
+        ", or use more servers"));
+  }
+  if (bytes <= reserved_) return absl::OkStatus();
+  if (fallocate(file_, 0, 0, static_cast<off_t>(bytes)) == 0) {
+    reserved_ = bytes;
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "disk_directory '", directory_, "' has no room for the ", bytes,
+      " bytes of rows that do not lie in memory and of their copies: ",
+      ErrorText()));
+}
+
+bool DiskMemory::WaitsLately() {
+  rusage usage;
+  getrusage(RUSAGE_THREAD, &usage);
+  const auto waits = static_cast<uint64_t>(usage.ru_majflt);
+  if (waits - std::exchange(waits_, waits) >= kManyWaits) ahead_ = kAnswers;
+  return ahead_ > 0 && ahead_-- > 0;
+}
+
+void DiskMemory::ReadAhead(
+    absl::Span<const absl::Span<const std::byte>> pieces) {
+  std::vector<iovec> pages;
+  pages.reserve(pieces.size());
+  for (const auto& piece : pieces) {
+    const auto begin = reinterpret_cast<uintptr_t>(piece.data());
+    const uintptr_t page = begin / PageSize() * PageSize();
+    pages.push_back({reinterpret_cast<void*>(page),
+                     begin + piece.size() - page});
+  }
+  static const auto self =
+      static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
+  for (size_t done = 0; done < pages.size(); done += kMostPieces) {
+    const size_t count = std::min(pages.size() - done, kMostPieces);
+    if (process_madvise(self, &pages[done], count, MADV_WILLNEED, 0) >= 0) {
+      continue;
+    }
+    for (size_t i = done; i < done + count; ++i) {
+      madvise(pages[i].iov_base, pages[i].iov_len, MADV_WILLNEED);
+    }
+  }
+}
+
+uint64_t DiskMemory::FindRoom(uint64_t bytes) {
+  TakeBack();
+  std::vector<uint64_t>& free = free_extents_[bytes];
+  while (!free.empty()) {
+    const uint64_t offset = free.back();
+    free.pop_back();
+    if (Clear(file_, offset, bytes)) return offset;
+  }
+  if (used_ + bytes > reserved_) {
+    if (fallocate(file_, 0, static_cast<off_t>(used_),
+                  static_cast<off_t>(bytes)) != 0) {
+      return kNowhere;
+    }
+    reserved_ = used_ + bytes;
+  }
+  return std::exchange(used_, used_ + bytes);
+}
+
+std::unique_ptr<DiskMemory::Mapping> DiskMemory::Map(
+    size_t size, const DiskRanges& ranges) {
+  const uint64_t on_disk = BytesOf(ranges);
+  const uint64_t offset = FindRoom(on_disk);
+  if (offset == kNowhere) return nullptr;
+  void* const memory =
+      mmap(nullptr, RoundUp(size, PageSize()), PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    Release(offset, on_disk);
+    return nullptr;
+  }
+  auto mapping = std::make_unique<Mapping>(
+      shared_from_this(),
+      absl::Span<std::byte>(static_cast<std::byte*>(memory), size), offset,
+      on_disk);
+  auto place = static_cast<off_t>(offset);
+  for (const DiskRange& range : ranges) {
+    const size_t length = range.end - range.begin;
+    std::byte* const begin = mapping->bytes().data() + range.begin;
+    if (mmap(begin, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             file_, place) == MAP_FAILED) {
+      return nullptr;
+    }
+    // A row is touched by itself: what lies around it is not worth reading.
+    madvise(begin, length, MADV_RANDOM);
+    place += static_cast<off_t>(length);
+  }
+  return mapping;
+}
+
+DiskMemory::Mapping::~Mapping() {
+  munmap(bytes_.data(), RoundUp(bytes_.size(), PageSize()));
+  disk_->Release(offset_, on_disk_);
+}
+
+void DiskMemory::Release(uint64_t offset, uint64_t bytes) {
+  auto* const extent = new Extent{offset, bytes, released_.load()};
+  while (!released_.compare_exchange_weak(extent->next, extent)) {
+  }
+}
+
+void DiskMemory::TakeBack() {
+  const Extent* extent = released_.exchange(nullptr);
+  while (extent != nullptr) {
+    const std::unique_ptr<const Extent> taken(extent);
+    free_extents_[taken->bytes].push_back(taken->offset);
+    extent = taken->next;
+  }
+}
+
+}  // namespace paramd

@@ -1,0 +1,107 @@
+#include "tensor/disk_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+const size_t kPage = static_cast<size_t>(getpagesize());
+
+DiskRanges Ranges(size_t begin, size_t end) {
+  DiskRanges ranges;
+  AddPages(begin, end, &ranges);
+  return ranges;
+}
+
+TEST(DiskRangesTest, AreWholePagesWithin) {
+  DiskRanges ranges = Ranges(1, 3 * kPage + 1);
+  ASSERT_EQ(ranges.size(), 1);
+  EXPECT_EQ(ranges[0].begin, kPage);
+  EXPECT_EQ(ranges[0].end, 3 * kPage);
+  AddPages(3 * kPage + 1, 5 * kPage - 1, &ranges);
+  EXPECT_EQ(ranges.size(), 1) << "there is no whole page in it";
+  EXPECT_EQ(BytesOf(ranges), 2 * kPage);
+}
+
+TEST(DiskMemoryTest, BothPartsAreWrittenAndReadAlike) {
+  const auto disk = *DiskMemory::Create(testing::TempDir());
+  const auto mapping = disk->Map(4 * kPage, Ranges(kPage, 3 * kPage));
+  ASSERT_NE(mapping, nullptr);
+  EXPECT_EQ(mapping->memory_bytes(), 2 * kPage);
+  const absl::Span<std::byte> bytes = mapping->bytes();
+  ASSERT_EQ(bytes.size(), 4 * kPage);
+  EXPECT_THAT(bytes, Each(std::byte{0}));
+  std::vector<std::byte> written(bytes.size());
+  for (size_t i = 0; i < written.size(); ++i) written[i] = std::byte(i % 251);
+  std::copy(written.begin(), written.end(), bytes.begin());
+  // What lies on the disk need not lie in memory.
+  ASSERT_EQ(msync(bytes.data() + kPage, 2 * kPage, MS_SYNC), 0);
+  ASSERT_EQ(madvise(bytes.data() + kPage, 2 * kPage, MADV_PAGEOUT), 0);
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), written.begin()));
+}
+
+TEST(DiskMemoryTest, WhatWasDroppedIsMappedAgainAndZero) {
+  const auto disk = DiskMemory::CreateInMemory();
+  const DiskRanges ranges = Ranges(0, 2 * kPage);
+  ASSERT_TRUE(disk->Reserve(2 * BytesOf(ranges), 2).ok());
+  auto one = disk->Map(2 * kPage, ranges);
+  auto other = disk->Map(2 * kPage, ranges);
+  ASSERT_NE(one, nullptr);
+  ASSERT_NE(other, nullptr);
+  std::fill(other->bytes().begin(), other->bytes().end(), std::byte{2});
+  for (int i = 0; i < 3; ++i) {
+    std::fill(one->bytes().begin(), one->bytes().end(), std::byte{1});
+    // Whoever reads it last may be another thread.
+    std::thread([&] { one.reset(); }).join();
+    one = disk->Map(2 * kPage, ranges);
+    ASSERT_NE(one, nullptr);
+    EXPECT_THAT(one->bytes(), Each(std::byte{0}));
+  }
+  EXPECT_THAT(other->bytes(), Each(std::byte{2}));
+}
+
+TEST(DiskMemoryTest, AMappingOutlivesTheDisk) {
+  auto disk = DiskMemory::CreateInMemory();
+  const auto mapping = disk->Map(kPage, Ranges(0, kPage));
+  disk.reset();
+  ASSERT_NE(mapping, nullptr);
+  mapping->bytes()[0] = std::byte{7};
+  EXPECT_EQ(mapping->bytes()[0], std::byte{7});
+}
+
+TEST(DiskMemoryTest, WithoutADirectoryThereIsNone) {
+  const auto disk = DiskMemory::Create("/does/not/exist");
+  EXPECT_EQ(disk.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(disk.status().message()),
+              HasSubstr("no file can be made in disk_directory "
+                        "'/does/not/exist': No such file"));
+}
+
+TEST(DiskMemoryTest, ADiskWithoutRoomIsSaidBeforeItIsUsed) {
+  const auto disk = *DiskMemory::Create(testing::TempDir());
+  const absl::Status status = disk->Reserve(uint64_t{1} << 60, 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("has no room for the"));
+}
+
+TEST(DiskMemoryTest, MoreMappingsThanTheKernelAllowsAreRefused) {
+  const auto disk = DiskMemory::CreateInMemory();
+  const absl::Status status = disk->Reserve(kPage, uint64_t{1} << 40);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("vm.max_map_count"));
+}
+
+}  // namespace
+}  // namespace paramd
