@@ -89,8 +89,9 @@ std::map<std::string, double> Samples(const v1::StatusReply& status) {
 TEST(MetricsTest, EveryNameKeepsToTheRule) {
   const std::regex rule(
       "paramd_[a-z]+(_[a-z]+)*_(info|ratio|seconds|batches|bytes|blocks|"
-      "checkpoints|directories|epochs|examples|processes|pulls|pushes|"
-      "refusals|sessions|shards|steps|threads|value|per_example|per_second)"
+      "checkpoints|directories|epochs|examples|gradients|keys|processes|"
+      "pulls|pushes|refusals|rows|sessions|shards|steps|threads|value|"
+      "per_example|per_second)"
       "(_total)?");
   std::set<std::string> names;
   for (const MetricInfo& metric : AllMetrics()) {

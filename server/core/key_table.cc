@@ -254,8 +254,9 @@ void KeyTable::MakeFastRowsFree(const Push& push) {
     if (used[row] < push.now) oldest.push_back({used[row], row});
   }
   const size_t wanted = std::min(oldest.size(), push.policy.spare_rows());
-  std::partial_sort(oldest.begin(), oldest.begin() + wanted, oldest.end());
+  std::nth_element(oldest.begin(), oldest.begin() + wanted, oldest.end());
   oldest.resize(wanted);
+  std::sort(oldest.begin(), oldest.end());
   auto free = static_cast<uint32_t>(push.policy.fast_rows);
   for (const auto& [last, row] : oldest) {
     while (free < used.size() && used[free] != 0) ++free;

@@ -154,10 +154,11 @@ void IntegerJob::AddKeyed() {
   variable.set_keyed(true);
   variable.set_when_full(ignores_new_keys() ? v1::Variable::IGNORE
                                             : v1::Variable::EVICT);
-  // In every other such seed rows move, and a quarter as many as lie in memory are
-  // spare; the groups fill what is left.
+  // In every other such seed with large buckets rows move, and a quarter as many as
+  // lie in memory are spare; the groups fill what is left.
   uint64_t usable = bucket;
-  if (StableHash("memory_rows", seed_) % 2 == 0) {
+  if (bucket % 16 == 0 &&
+      CounterRandom(StableHash("memory_rows", seed_)).Below(2, 0) == 0) {
     variable.set_memory_rows(rows / 2);
     usable -= bucket / 8;
   }
