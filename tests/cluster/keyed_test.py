@@ -173,7 +173,7 @@ class KeyedTest(unittest.TestCase):
         settings = self.on_disk(job())
         del settings["disk_directory"]
         run = self.start(settings, "run")
-        self.assertEqual(run.wait(), 2, run.output)
+        self.assertEqual(run.wait(), 1, run.output)
         self.assertIn("disk_directory of this server is empty", run.output)
         settings["disk_directory"] = "/does/not/exist"
         run = self.start(settings, "run")
@@ -184,10 +184,11 @@ class KeyedTest(unittest.TestCase):
         settings = job(examples=16000, staleness="sync", lease_ms=1000,
                        policy={"admit_after": 2, "expire_after": 150},
                        heartbeat_ms=100, checkpoint={"every_steps": 100})
-        undisturbed = self.train(settings, "local", "--workers=2",
-                                 "--servers=2").tensors()
+        # Which rows expire when depends on their places.
         for where, killed in (("in memory", settings),
                               ("on disk", self.on_disk(settings))):
+            undisturbed = self.train(killed, "local", "--workers=2",
+                                     "--servers=2").tensors()
             run = self.start(killed, "local", "--workers=2", "--servers=2")
             run.wait_for("checkpoint committed at step")
             run.kill_task("worker-1")
