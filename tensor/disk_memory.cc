@@ -20,8 +20,8 @@ namespace paramd {
 namespace {
 
 constexpr uint64_t kNowhere = ~uint64_t{0};
-// Memory lies before a range.
-constexpr uint64_t kMappingsPerRange = 2;
+// Of all that reserved some.
+std::atomic<uint64_t> mappings_of_process = 0;
 // Of one call (UIO_MAXIOV).
 constexpr size_t kMostPieces = 1024;
 // Between two questions; then so many answers are yes.
@@ -99,18 +99,20 @@ std::shared_ptr<DiskMemory> DiskMemory::CreateInMemory() {
 }
 
 DiskMemory::~DiskMemory() {
+  mappings_of_process -= mappings_;
   TakeBack();
   close(file_);
 }
 
-absl::Status DiskMemory::Reserve(uint64_t bytes, uint64_t ranges) {
-  const uint64_t mappings = ranges * kMappingsPerRange;
+absl::Status DiskMemory::Reserve(uint64_t bytes, uint64_t mappings) {
+  const uint64_t all = mappings_of_process += mappings - mappings_;
+  mappings_ = mappings;
   const uint64_t most = MostMappings();
-  if (mappings + kOtherMappings > most) {
+  if (all + kOtherMappings > most) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "rows that do not lie in memory need ", mappings,
+        "rows that do not lie in memory need ", all,
         " mappings; the kernel allows a process ", most,
-        ": raise vm.max_map_count to ", mappings + kOtherMappings,
+        ": raise vm.max_map_count to ", all + kOtherMappings,
         ", or use more servers"));
   }
   if (bytes <= reserved_) return absl::OkStatus();
@@ -146,7 +148,11 @@ void DiskMemory::ReadAhead(
       static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
   for (size_t done = 0; done < pages.size(); done += kMostPieces) {
     const size_t count = std::min(pages.size() - done, kMostPieces);
-    if (process_madvise(self, &pages[done], count, MADV_WILLNEED, 0) >= 0) {
+    ssize_t bytes = 0;
+    for (size_t i = done; i < done + count; ++i) {
+      bytes += static_cast<ssize_t>(pages[i].iov_len);
+    }
+    if (process_madvise(self, &pages[done], count, MADV_WILLNEED, 0) == bytes) {
       continue;
     }
     for (size_t i = done; i < done + count; ++i) {

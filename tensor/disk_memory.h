@@ -47,10 +47,11 @@ class DiskMemory : public std::enable_shared_from_this<DiskMemory> {
   DiskMemory(const DiskMemory&) = delete;
   DiskMemory& operator=(const DiskMemory&) = delete;
 
-  // Takes so much of the disk that `bytes`, in so many ranges, can be mapped at a
-  // time, whatever others write there. kResourceExhausted, with a sentence, if it
-  // has less room, or the kernel allows fewer ranges.
-  absl::Status Reserve(uint64_t bytes, uint64_t ranges);
+  // Takes so much of the disk that `bytes` can be mapped at a time, whatever
+  // others write there, by so many mappings; what was taken before is part of it.
+  // kResourceExhausted, with a sentence, if it has less room, or the kernel allows
+  // this process fewer mappings.
+  absl::Status Reserve(uint64_t bytes, uint64_t mappings);
 
   class Mapping {
    public:
@@ -106,6 +107,7 @@ class DiskMemory : public std::enable_shared_from_this<DiskMemory> {
   int ahead_ = 0;          // Answers that are yes.
   uint64_t used_ = 0;      // Of the file, from its beginning on.
   uint64_t reserved_ = 0;  // Likewise: what the disk has given.
+  uint64_t mappings_ = 0;  // Of those that the process may have.
   std::map<uint64_t, std::vector<uint64_t>> free_extents_;  // By size.
   std::atomic<Extent*> released_ = nullptr;
 };

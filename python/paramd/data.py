@@ -31,8 +31,8 @@ class Shards:
     The cluster leases runs of examples about as long as a shard (portion_batches
     beats that), so a shard is read by one worker, or by two where a run ends in it:
     the second one reads what comes before and drops it. Each example comes once an
-    epoch. Of a worker that dies others read the rest of its run, from the first
-    example on that it had not reported as used, as of any data set.
+    epoch, as long as no worker dies: the runs of one that does, two at most, are
+    handed out again from their beginning, as of any data set.
 
     Args:
       shards: what `read` is given, one after the other: paths, say. The same list
@@ -99,9 +99,13 @@ class Shards:
     def settings(self, job: Dict[str, Any]) -> None:
         """What a job needs for them, unless it says otherwise."""
         job.setdefault("input", _IN_ORDER)
-        a_push = job.get("batch_per_replica", 32)
-        for times in ("accumulate", "push_every"):
-            a_push *= job.get(times) or 1
+        a_push = 1
+        for name, default in (("batch_per_replica", 32), ("accumulate", 1),
+                              ("push_every", 1)):
+            times = job.get(name, default)
+            if not isinstance(times, int) or times < 1:
+                return  # The job is refused, with a sentence about it.
+            a_push *= times
         mean = self.examples / sum(count > 0 for count in self.counts)
         job.setdefault("portion_batches", min(max(1, round(mean / a_push)), 1 << 20))
 

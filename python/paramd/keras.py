@@ -371,7 +371,11 @@ def fit(model: Any, x: Any, y: Any = None, *, optimizer: Any = None, epochs: int
     After it the model has the weights of this worker's last batch; `load` gets it
     those of the checkpoint.
     """
-    data = _Pairs(x) if isinstance(x, (Shards, Stream)) else _Rows(x, y)
+    is_read = isinstance(x, (Shards, Stream))
+    if is_read and y is not None:
+        raise _errors.InvalidArgument(
+            "fit takes y with arrays alone; Shards and a Stream give pairs (x, y)")
+    data = _Pairs(x) if is_read else _Rows(x, y)
     test = _Rows(*validation_data) if validation_data is not None else None
     with _compiled_with(model, optimizer):
         training = _Training(model, data, test.examples if test else 0, dict(

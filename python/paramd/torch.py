@@ -181,7 +181,9 @@ class Worker:
         if not self._trained:
             raise _errors.InvalidArgument("the model has no parameter to train")
         self._lookups = self._by_number(lookups or {})
-        self._looked_up: Dict[bytes, Any] = {}  # Batches, by their examples.
+        # Batches that are stepped next, by epoch and examples.
+        self._looked_up: Dict[Tuple[int, bytes], Any] = {}
+        self._batches_a_push = 1
         self._session: Optional[Session] = None
         self._given: Dict[str, Any] = {}  # What the job began with.
         self._finished = False
@@ -332,6 +334,10 @@ class Worker:
         if batch_size is not None:
             settings["batch_size"] = batch_size
         job = _job.read(self._job, settings)
+        self._batches_a_push = 1
+        for times in ("accumulate", "push_every"):
+            if isinstance(job.get(times), int):
+                self._batches_a_push *= job[times]
         if in_order is not None:
             in_order.settings(job)
         self._session = Session(
@@ -422,7 +428,7 @@ class Worker:
         """The batch, with the model as it is to be computed on."""
         assert self._reader is not None
         with session.exclusively():
-            batch = self._looked_up.pop(work.indices.tobytes(), None)
+            batch = self._looked_up.pop((work.epoch, work.indices.tobytes()), None)
             if batch is None:
                 batch = self._reader.read(work.epoch, work.indices)
             while (self._reader.reads_ahead
@@ -440,7 +446,10 @@ class Worker:
             batch = self._test_collate([self._test[int(i)] for i in work.indices])
         else:
             batch = self._reader.read(work.epoch, work.indices)
-            self._looked_up = {work.indices.tobytes(): batch}
+            self._looked_up[(work.epoch, work.indices.tobytes())] = batch
+            # What is never stepped is of a lease that was lost: the oldest.
+            if len(self._looked_up) > 2 * self._batches_a_push:
+                del self._looked_up[next(iter(self._looked_up))]
         parts = batch if isinstance(batch, (tuple, list)) else (batch,)
         for number, lookup in self._lookups.items():
             rows = torch.as_tensor(lookup(*parts)).detach()

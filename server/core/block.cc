@@ -43,6 +43,12 @@ void MakeOneUnique(Buffer* present, const DiskRanges& on_disk,
                    SpareBuffers* spare) {
   if (present->empty() || present->unique()) return;
   Buffer fresh = spare->Take(present->size(), &on_disk);
+  std::vector<absl::Span<const std::byte>> pieces;
+  for (const DiskRange& range : on_disk) {
+    pieces.push_back(
+        present->bytes().subspan(range.begin, range.end - range.begin));
+  }
+  DiskMemory::ReadAhead(pieces);
   std::memcpy(fresh.mutable_bytes().data(), present->bytes().data(),
               present->size());
   Replace(present, on_disk, std::move(fresh), spare);

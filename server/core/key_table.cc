@@ -38,7 +38,8 @@ size_t FastRowsOf(const v1::Variable& variable) {
   if (fast == 0 || fast >= rows) return 0;
   const uint64_t bucket = std::min(rows, BucketRows(variable.shape(1)));
   const auto share = static_cast<unsigned __int128>(fast) * bucket / rows;
-  return std::max<size_t>(1, static_cast<size_t>(share));
+  // A bucket of one row has no other.
+  return bucket == 1 ? 0 : std::max<size_t>(1, static_cast<size_t>(share));
 }
 
 uint64_t KeyTable::MostBytes(size_t rows) {
@@ -126,6 +127,7 @@ void KeyTable::FindOrCreate(absl::Span<const uint64_t> mixed, uint64_t now,
       const uint32_t fast = TakeFast(&push);
       if (fast == kNoRow) continue;
       MoveRow(rows[i], fast, push);
+      push.free_slow = std::min(push.free_slow, rows[i]);
       rows[i] = fast;
     }
   }
@@ -198,10 +200,7 @@ void KeyTable::Expire(const Push& push) {
     if (!HasSlowRows(push.policy, push.columns)) {
       next_.Offer(0, row, rows);
     } else if (row < push.policy.fast_rows) {
-      free_fast_->insert(std::upper_bound(free_fast_->begin(),
-                                          free_fast_->end(), row,
-                                          std::greater<uint32_t>()),
-                         row);
+      AddFreeFast(row);
     }
   }
 }
@@ -222,17 +221,37 @@ uint32_t KeyTable::TakeRowOfSome(Push* push) {
   const absl::Span<uint64_t> used = push->columns.used;
   if (free_ <= push->policy.spare_rows()) {
     if (!push->policy.evicts) return kNoRow;
-    const uint32_t row = next_.Take(/*least=*/1, push->now, used);
+    // Two, where a checkpoint of a table without spare rows was restored.
+    const bool lacks = free_ < push->policy.spare_rows();
+    const uint32_t row = EvictOne(push);
     if (row == kNoRow) return kNoRow;
-    Free(row, *push);
-    ++push->counts->evicted;
-    if (row < push->policy.fast_rows) return row;
-    push->free_slow = std::min(push->free_slow, row);
+    if (lacks) EvictOne(push);
   }
   const uint32_t fast = TakeFast(push);
   if (fast != kNoRow) return fast;
   while (used[push->free_slow] != 0) ++push->free_slow;
   return push->free_slow;
+}
+
+uint32_t KeyTable::EvictOne(Push* push) {
+  const uint32_t row =
+      next_.Take(/*least=*/1, push->now, push->columns.used);
+  if (row == kNoRow) return kNoRow;
+  Free(row, *push);
+  ++push->counts->evicted;
+  if (row < push->policy.fast_rows) {
+    AddFreeFast(row);
+    push->all_fast_are_used = false;
+  } else {
+    push->free_slow = std::min(push->free_slow, row);
+  }
+  return row;
+}
+
+void KeyTable::AddFreeFast(uint32_t row) {
+  free_fast_->insert(std::upper_bound(free_fast_->begin(), free_fast_->end(),
+                                      row, std::greater<uint32_t>()),
+                     row);
 }
 
 uint32_t KeyTable::TakeFast(Push* push) {
@@ -248,6 +267,7 @@ uint32_t KeyTable::TakeFast(Push* push) {
 }
 
 void KeyTable::MakeFastRowsFree(const Push& push) {
+  if (free_ == 0) return;
   const absl::Span<uint64_t> used = push.columns.used;
   std::vector<std::pair<uint64_t, uint32_t>> oldest;
   for (uint32_t row = 0; row < push.policy.fast_rows; ++row) {

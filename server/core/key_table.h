@@ -143,6 +143,9 @@ class KeyTable {
   }
   void FindFreeFastRows(const Push& push);
   uint32_t TakeRowOfSome(Push* push);
+  // Frees the row of the key that goes first; kNoRow if all are used now.
+  uint32_t EvictOne(Push* push);
+  void AddFreeFast(uint32_t row);
   // kNoRow if all fast rows are used now.
   uint32_t TakeFast(Push* push);
   void MakeFastRowsFree(const Push& push);

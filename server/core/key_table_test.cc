@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -217,9 +218,8 @@ class Model {
       if (oldest == kNoRow) return kNoRow;
       rows_.erase(keys_[oldest]);
       used_[oldest] = 0;
-      if (oldest < fast_) row = oldest;
     }
-    if (row == kNoRow) row = TakeFast();
+    row = TakeFast();
     if (row == kNoRow) row = Free(fast_, keys_.size());
     rows_[key] = row;
     keys_[row] = key;
@@ -265,6 +265,25 @@ TEST(KeyTableTest, KeysOfAGradientGetFastRows) {
   EXPECT_EQ(rows.counts().evicted, 0);
   EXPECT_THAT(rows.Push({8}, policy), ElementsAre(0));
   EXPECT_EQ(rows.counts().evicted, 1) << "a spare one stays";
+}
+
+// As of a checkpoint that was written when all rows were fast.
+TEST(KeyTableTest, ATableWithoutSpareRowsGetsThem) {
+  Rows rows(16);
+  std::vector<uint64_t> keys(16);
+  std::iota(keys.begin(), keys.end(), 0);
+  rows.Push(keys);
+  EXPECT_EQ(rows.size(), 16);
+  rows.Forget();
+  const KeyPolicy policy = {.fast_rows = 8};  // Two are spare.
+  EXPECT_THAT(rows.Push({12}, policy), ElementsAre(12)) << "none can move";
+  EXPECT_THAT(rows.Push({20}, policy), ElementsAre(0));
+  EXPECT_EQ(rows.counts().evicted, 2);
+  EXPECT_THAT(rows.Push({12, 21}, policy), ElementsAre(1, 2));
+  EXPECT_EQ(rows.counts().evicted, 4);
+  EXPECT_EQ(rows.size(), 14);
+  EXPECT_THAT(rows.Push({22}, policy), ElementsAre(3));
+  EXPECT_EQ(rows.size(), 14) << "two stay spare";
 }
 
 TEST(KeyTableTest, EqualsThePlainDescription) {

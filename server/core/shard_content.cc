@@ -184,6 +184,8 @@ absl::Status ShardContent::CheckMemory(
     const v1::Configuration& configuration) const {
   if (options_.memory == nullptr) return absl::OkStatus();
   const uint64_t weights = value_bytes_;
+  // Sums of sparse variables are of the rows that a step names.
+  uint64_t dense = 0;
   uint64_t value_disk = 0;
   uint64_t slot_disk = 0;
   const bool sums =
@@ -191,6 +193,7 @@ absl::Status ShardContent::CheckMemory(
       configuration.workers_size() > 1;
   uint64_t keys = 0;
   for (const Slice* const slice : owned_) {
+    if (!slice->sparse()) dense += slice->elements() * sizeof(float);
     if (!slice->keyed()) continue;
     for (int b = 0; b < slice->block_count(); ++b) {
       keys += KeyTable::MostBytes(slice->block_elements(b) /
@@ -204,7 +207,7 @@ absl::Status ShardContent::CheckMemory(
       options_.memory->CheckParts({{"weights", weights - value_disk},
                                    {"slots", bytes_ - weights - slot_disk},
                                    {"indexes of keys", keys},
-                                   {"sums of gradients", sums ? weights : 0}});
+                                   {"sums of gradients", sums ? dense : 0}});
   if (status.ok()) return status;
   return Invalid("memory_limit_bytes",
                  absl::StrCat("the variables do not fit: ", status.message()));
@@ -213,15 +216,17 @@ absl::Status ShardContent::CheckMemory(
 // Of all of it there may be a copy for a snapshot.
 absl::Status ShardContent::CheckDisk() const {
   uint64_t bytes = 0;
-  uint64_t ranges = 0;
+  uint64_t mappings = 0;
   std::string variable;
   for (const Slice* const slice : owned_) {
     const BlockPlacement& placement = slice->placement();
     if (placement.disk_bytes() == 0) continue;
     variable = slice->variable().name();
     bytes += 2 * slice->block_count() * placement.disk_bytes();
-    ranges += 2 * slice->block_count() *
-              (placement.values.size() + placement.slots.size());
+    // Two buffers, in memory before and behind each range.
+    mappings +=
+        2 * slice->block_count() *
+        (2 * (placement.values.size() + placement.slots.size()) + 2);
   }
   if (bytes == 0) return absl::OkStatus();
   if (options_.disk == nullptr) {
@@ -231,7 +236,7 @@ absl::Status ShardContent::CheckDisk() const {
                                 "disk_directory of this server is empty: name "
                                 "a directory on a disk of its machine"));
   }
-  const absl::Status status = options_.disk->Reserve(bytes, ranges);
+  const absl::Status status = options_.disk->Reserve(bytes, mappings);
   return status.ok() ? status : Invalid("disk_directory", status.message());
 }
 
