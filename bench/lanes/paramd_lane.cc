@@ -270,8 +270,8 @@ class Zipf {
 
   uint64_t Draw(RandomStream* random) const {
     for (;;) {
-      const double share =
-          std::ldexp(static_cast<double>(random->Below(uint64_t{1} << 53)), -53);
+      const uint64_t bits = random->Below(uint64_t{1} << 53);
+      const double share = std::ldexp(static_cast<double>(bits), -53);
       const double area = last_ + share * (first_ - last_);
       const double rank = std::max(1.0, std::round(Inverse(area)));
       if (area >= Integral(rank + 0.5) - std::pow(rank, -exponent_)) {
