@@ -212,14 +212,13 @@ class Model {
   }
 
   uint32_t Create(uint64_t key) {
-    uint32_t row = kNoRow;
     if (keys_.size() - rows_.size() <= spare_) {
       const uint32_t oldest = Oldest(keys_.size());
       if (oldest == kNoRow) return kNoRow;
       rows_.erase(keys_[oldest]);
       used_[oldest] = 0;
     }
-    row = TakeFast();
+    uint32_t row = TakeFast();
     if (row == kNoRow) row = Free(fast_, keys_.size());
     rows_[key] = row;
     keys_[row] = key;
