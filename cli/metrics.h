@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 
 #include "prometheus/metric_family.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 

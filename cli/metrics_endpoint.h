@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 
 #include "cli/http_server.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 

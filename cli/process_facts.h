@@ -6,7 +6,7 @@
 
 #include "base/time.h"
 #include "config/cluster_spec.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 

@@ -12,7 +12,7 @@
 #include "base/mutex.h"
 #include "base/time.h"
 #include "net/tls.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 

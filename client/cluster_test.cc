@@ -8,8 +8,10 @@
 #include "gtest/gtest.h"
 
 #include "client/testing/scripted_process.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/refusal.h"
 
 namespace paramd {

@@ -12,7 +12,8 @@
 #include "absl/time/time.h"
 
 #include "net/tls.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 

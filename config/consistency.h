@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
 
 namespace paramd {
 

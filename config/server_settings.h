@@ -5,8 +5,8 @@
 
 #include "absl/time/time.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
 
 namespace paramd {
 

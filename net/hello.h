@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/hello.pb.h"
 #include "tensor/message.h"
 
 namespace paramd {

@@ -10,7 +10,7 @@
 #include "base/time.h"
 #include "net/memory_socket.h"
 #include "net/shared_memory.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/hello.pb.h"
 
 namespace paramd {
 

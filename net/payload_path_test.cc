@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/hello.pb.h"
 
 namespace paramd {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "net/caller.h"
 #include "net/method_table.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/hello.pb.h"
 #include "proto/refusal.h"
 
 namespace paramd {

@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "google/protobuf/descriptor.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "tensor/core.h"
 
 namespace paramd {

@@ -19,8 +19,8 @@
 #include "net/testing/loopback_address.h"
 #include "net/testing/raw_caller.h"
 #include "net/testing/toy_core.h"
-#include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/hello.pb.h"
 
 namespace paramd {
 namespace {

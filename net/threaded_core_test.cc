@@ -12,8 +12,8 @@
 
 #include "net/in_process_runtime.h"
 #include "net/testing/toy_core.h"
-#include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/refusal.h"
 
 namespace paramd {

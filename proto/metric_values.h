@@ -7,7 +7,7 @@
 
 #include "absl/strings/string_view.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 

@@ -3,7 +3,7 @@
 
 #include "google/protobuf/repeated_field.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 

@@ -1,7 +1,7 @@
 #ifndef PARAMD_WORKER_METRIC_MESSAGES_H_
 #define PARAMD_WORKER_METRIC_MESSAGES_H_
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "worker/model/metrics.h"
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/mutex.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 

@@ -17,7 +17,7 @@
 #include "client/core/placement.h"
 #include "client/core/sparse_rows.h"
 #include "client/core/weights.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "tensor/core.h"

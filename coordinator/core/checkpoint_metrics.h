@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 
 namespace paramd {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "coordinator/core/coordinator_options.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "tensor/core.h"
 
 namespace paramd {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/snapshot.pb.h"
 
 namespace paramd {
 

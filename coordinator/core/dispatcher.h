@@ -6,7 +6,8 @@
 #include "coordinator/core/coordinator_parts.h"
 #include "coordinator/core/fact_router.h"
 #include "coordinator/core/job_report.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "tensor/core.h"
 
 namespace paramd {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "coordinator/core/job_view.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 

@@ -10,7 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/buffer.h"

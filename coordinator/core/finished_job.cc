@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/refusal.h"
 
 namespace paramd {

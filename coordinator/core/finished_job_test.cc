@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 #include "coordinator/core/testing/core_driver.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/refusal.h"
 

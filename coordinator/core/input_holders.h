@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "coordinator/core/portions.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 
 namespace paramd {

@@ -12,7 +12,8 @@
 #include "base/time.h"
 #include "coordinator/core/coordinator_options.h"
 #include "coordinator/core/members.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 
 namespace paramd {

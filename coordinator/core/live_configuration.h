@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "coordinator/core/members.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
 
 namespace paramd {
 

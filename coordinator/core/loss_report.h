@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 

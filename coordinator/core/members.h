@@ -5,7 +5,8 @@
 #include <string>
 
 #include "base/time.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "tensor/message.h"
 
 // What the coordinator has heard of each process, and asks it at present: plain

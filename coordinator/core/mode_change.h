@@ -5,7 +5,8 @@
 #include <map>
 #include <string>
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "tensor/core.h"
 
 namespace paramd {

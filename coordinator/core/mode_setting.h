@@ -6,8 +6,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 

@@ -9,7 +9,7 @@
 
 #include "absl/types/optional.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 
 namespace paramd {

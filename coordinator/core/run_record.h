@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "base/time.h"
-#include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 

@@ -9,7 +9,8 @@
 #include "absl/types/optional.h"
 
 #include "coordinator/core/training_loss.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 
 namespace paramd {

@@ -10,7 +10,8 @@
 
 #include "base/time.h"
 #include "proto/input_cursor.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 
 namespace paramd {

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 

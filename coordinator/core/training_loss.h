@@ -9,7 +9,7 @@
 #include "absl/types/optional.h"
 
 #include "proto/metric_values.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 
 namespace paramd {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/time.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "server/core/shard_turn.h"
 #include "server/core/shard_view.h"
 

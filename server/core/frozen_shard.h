@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "server/core/shard_content.h"

@@ -13,8 +13,10 @@
 
 #include "base/time.h"
 #include "config/server_settings.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "server/core/sync_step.h"
 #include "server/core/worker_clocks.h"
 #include "tensor/message.h"

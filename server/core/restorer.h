@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "base/time.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "server/core/relayed_restore.h"
 #include "server/core/shard_filler.h"

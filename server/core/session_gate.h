@@ -7,7 +7,8 @@
 
 #include "absl/status/status.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "server/core/shard_turn.h"
 #include "server/core/shard_view.h"
 

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 

@@ -6,8 +6,10 @@
 #include "absl/status/status.h"
 
 #include "base/time.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "server/core/departure.h"
 #include "server/core/restorer.h"
 #include "server/core/session_gate.h"

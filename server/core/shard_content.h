@@ -11,8 +11,10 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "server/core/memory_budget.h"
 #include "server/core/optimizer.h"
 #include "server/core/quarantine_count.h"

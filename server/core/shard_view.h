@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 
 #include "config/server_settings.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "server/core/lost_pushes.h"
 #include "server/core/memory_budget.h"

@@ -11,7 +11,7 @@
 #include "absl/types/optional.h"
 
 #include "base/time.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "server/core/local_shard_file.h"
 #include "server/core/shard_turn.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 

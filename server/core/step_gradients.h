@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "server/core/gradient_sum.h"
 #include "server/core/shard_content.h"

@@ -12,7 +12,8 @@
 #include "absl/types/optional.h"
 
 #include "base/time.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "server/core/shard_content.h"
 #include "server/core/step_gradients.h"

@@ -8,8 +8,9 @@
 #include "absl/time/time.h"
 
 #include "base/time.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "server/core/pull_gate.h"
 #include "server/core/push_numbers.h"
 #include "server/core/session_progress.h"

@@ -8,7 +8,8 @@
 #include "absl/types/optional.h"
 
 #include "base/time.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 
 namespace paramd {
 

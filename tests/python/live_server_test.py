@@ -12,9 +12,12 @@ del protobuf
 
 from proto.grpc.health.v1 import health_pb2
 from proto.grpc.health.v1 import health_pb2_grpc
-from proto.paramd.v1 import cluster_pb2
+from proto.paramd.v1 import configuration_pb2
+from proto.paramd.v1 import control_pb2
 from proto.paramd.v1 import data_pb2
+from proto.paramd.v1 import hello_pb2
 from proto.paramd.v1 import services_pb2_grpc
+from proto.paramd.v1 import status_pb2
 from proto.paramd.v1 import types_pb2
 from tests.python import live_server
 
@@ -48,7 +51,7 @@ class LiveServerTest(unittest.TestCase):
     # What the three roles say, each in one place.
 
     def hello(self, **fields):
-        request = cluster_pb2.HelloRequest(
+        request = hello_pb2.HelloRequest(
             protocol_min=1, protocol_max=1, build="python", **fields)
         return self.control.Hello(request, timeout=DEADLINE)
 
@@ -60,29 +63,29 @@ class LiveServerTest(unittest.TestCase):
     def configure(self):
         """As coordinator: gives the server one variable, a 3x2 of zeros."""
         recalled = self.server.Recall(
-            cluster_pb2.RecallRequest(
+            control_pb2.RecallRequest(
                 header=types_pb2.Header(term=1), run_id="run",
                 job_digest="digest"),
             metadata=self.as_task(CHIEF), timeout=DEADLINE)
-        configuration = cluster_pb2.Configuration(
+        configuration = configuration_pb2.Configuration(
             version=ONE, run_id="run", job_digest="digest", seed=1,
-            consistency=cluster_pb2.Consistency(
-                mode=cluster_pb2.Consistency.ASYNC),
-            state=cluster_pb2.RUNNING,
-            servers=[cluster_pb2.ServerMember(
+            consistency=configuration_pb2.Consistency(
+                mode=configuration_pb2.Consistency.ASYNC),
+            state=configuration_pb2.RUNNING,
+            servers=[configuration_pb2.ServerMember(
                 index=0, generation=ONE, incarnation=recalled.incarnation)],
-            workers=[cluster_pb2.WorkerMember(
+            workers=[configuration_pb2.WorkerMember(
                 index=1, generation=ONE, incarnation=9)],
-            layout=cluster_pb2.Layout(
+            layout=configuration_pb2.Layout(
                 variables=[types_pb2.Variable(
                     name="w", dtype=types_pb2.FLOAT32, shape=[3, 2],
                     initializer=types_pb2.Initializer(
                         kind=types_pb2.Initializer.ZEROS))],
-                slices=[cluster_pb2.Slice(
+                slices=[configuration_pb2.Slice(
                     variable=0, row_begin=0, row_end=3, server=0)]))
         configuration.optimizer.sgd.SetInParent()
         configuration.optimizer.learning_rate = RATE
-        request = cluster_pb2.ConfigureRequest(
+        request = control_pb2.ConfigureRequest(
             header=types_pb2.Header(term=1), configuration=configuration)
         while True:
             try:
@@ -192,7 +195,7 @@ class LiveServerTest(unittest.TestCase):
         self.push([1.0] * 6, sequence=1)
         self.pull()
         status = self.control.Status(
-            cluster_pb2.StatusRequest(), timeout=DEADLINE)
+            status_pb2.StatusRequest(), timeout=DEADLINE)
         self.assertEqual(status.task.type, types_pb2.PS)
         self.assertEqual(status.incarnation, incarnation)
         self.assertEqual(status.configuration, ONE)
@@ -230,9 +233,9 @@ class LiveServerTest(unittest.TestCase):
 
     def test_the_server_ends_with_the_job(self):
         self.configure()
-        request = cluster_pb2.FinishRequest(
+        request = control_pb2.FinishRequest(
             header=types_pb2.Header(term=1),
-            finished=cluster_pb2.Finished(exit_code=0, reason="done"))
+            finished=configuration_pb2.Finished(exit_code=0, reason="done"))
         self.server.Finish(
             request, metadata=self.as_task(CHIEF), timeout=DEADLINE)
         error = self.refused(self.push, [1.0] * 6, sequence=1)

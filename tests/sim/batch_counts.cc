@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/refusal.h"
 

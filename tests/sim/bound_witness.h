@@ -11,7 +11,8 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "tensor/core.h"
 

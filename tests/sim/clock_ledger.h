@@ -12,7 +12,8 @@
 #include "absl/types/optional.h"
 #include "google/protobuf/message.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "tensor/message.h"
 
 namespace paramd {

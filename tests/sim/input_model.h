@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/push_ledger.h"

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "tests/sim/content_model.h"
 #include "tests/sim/push_ledger.h"

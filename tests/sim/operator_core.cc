@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/refusal.h"
 
 namespace paramd {

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "tensor/core.h"
 
 namespace paramd {

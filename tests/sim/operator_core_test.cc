@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/refusal.h"
 
 namespace paramd {

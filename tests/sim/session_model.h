@@ -9,7 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "tests/sim/content_model.h"
 #include "tests/sim/integer_job.h"

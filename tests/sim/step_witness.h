@@ -13,7 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "tests/sim/sequential_steps.h"

@@ -12,7 +12,7 @@
 #include "absl/types/optional.h"
 
 #include "base/random.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/message.h"

@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "proto/paramd/v1/control.pb.h"
+
 namespace paramd {
 namespace {
 

@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
 #include "tensor/core.h"
 
 namespace paramd {

@@ -2,6 +2,8 @@
 
 #include "gtest/gtest.h"
 
+#include "proto/paramd/v1/control.pb.h"
+
 namespace paramd {
 namespace {
 

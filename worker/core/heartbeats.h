@@ -7,7 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "tensor/core.h"
 #include "worker/core/worker_turn.h"
 

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "tensor/core.h"
 #include "worker/core/worker_turn.h"
 

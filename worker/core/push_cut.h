@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 
 namespace paramd {
 

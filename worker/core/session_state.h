@@ -9,7 +9,9 @@
 #include "absl/time/time.h"
 
 #include "client/core/session.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "tensor/core.h"
 #include "worker/core/clock_teller.h"
 #include "worker/core/computation.h"

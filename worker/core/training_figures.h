@@ -7,7 +7,7 @@
 
 #include "base/time.h"
 #include "proto/metric_values.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 
 namespace paramd {
 

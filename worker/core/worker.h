@@ -11,8 +11,9 @@
 #include "absl/types/optional.h"
 
 #include "client/core/session.h"
-#include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/control.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "tensor/core.h"
 #include "worker/core/computation.h"

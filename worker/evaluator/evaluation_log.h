@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/status.pb.h"
 #include "proto/paramd/v1/types.pb.h"
 
 namespace paramd {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "proto/paramd/v1/cluster.pb.h"
 #include "proto/paramd/v1/config.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
 #include "worker/core/input_leases.h"
 #include "worker/core/worker_turn.h"
 #include "worker/strategy/steps.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "proto/input_cursor.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
 
 namespace paramd {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
 #include "tensor/buffer.h"
 
 namespace paramd::testing {

@@ -8,7 +8,8 @@
 
 #include "coordinator/core/coordinator.h"
 #include "coordinator/core/testing/core_driver.h"
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "proto/paramd/v1/cluster.pb.h"
+#include "proto/paramd/v1/configuration.pb.h"
+#include "proto/paramd/v1/control.pb.h"
 #include "tensor/buffer.h"
 
 namespace paramd::testing {
