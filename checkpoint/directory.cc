@@ -28,13 +28,13 @@ namespace {
 constexpr char kTemporary[] = ".tmp-";
 constexpr char kTrash[] = ".trash-";
 
-std::string TemporaryName(const v1::Version& snapshot, uint64_t nonce) {
+std::string TemporaryName(const v1::SnapshotNumber& snapshot, uint64_t nonce) {
   return absl::StrFormat("%s%06d-%08d-%016x", kTemporary, snapshot.term(),
                          snapshot.counter(), nonce);
 }
 
 // The snapshot whose name, committed or not, this is.
-absl::optional<v1::Version> SnapshotOf(absl::string_view name) {
+absl::optional<v1::SnapshotNumber> SnapshotOf(absl::string_view name) {
   if (!absl::ConsumePrefix(&name, kTemporary)) {
     absl::ConsumePrefix(&name, kTrash);
   }
@@ -45,13 +45,13 @@ absl::optional<v1::Version> SnapshotOf(absl::string_view name) {
       !absl::SimpleAtoi(parts[1], &counter)) {
     return absl::nullopt;
   }
-  v1::Version snapshot;
+  v1::SnapshotNumber snapshot;
   snapshot.set_term(term);
   snapshot.set_counter(counter);
   return snapshot;
 }
 
-bool IsRetired(const v1::Version& snapshot,
+bool IsRetired(const v1::SnapshotNumber& snapshot,
                const v1::FindCheckpoint& request) {
   return std::find(request.retired().begin(), request.retired().end(),
                    snapshot) != request.retired().end();
@@ -60,7 +60,7 @@ bool IsRetired(const v1::Version& snapshot,
 // The manifest of the checkpoint at `path`, unless something is wrong with it
 // that can be told without reading numbers, or is known.
 absl::StatusOr<v1::Manifest> ReadValidManifest(
-    const std::string& path, const v1::Version& snapshot,
+    const std::string& path, const v1::SnapshotNumber& snapshot,
     const v1::FindCheckpoint& request) {
   for (const v1::FindCheckpoint::Damaged& damaged : request.damaged()) {
     if (damaged.snapshot() == snapshot) {
@@ -88,7 +88,8 @@ CheckpointDirectory::CheckpointDirectory(std::string root, uint64_t nonce)
       held_(AbsolutePath(root_).value_or(root_), nonce) {}
 
 absl::Status CheckpointDirectory::CheckTerm(
-    const std::vector<std::string>& names, const v1::Version& snapshot) const {
+    const std::vector<std::string>& names,
+    const v1::SnapshotNumber& snapshot) const {
   for (const std::string& name : names) {
     const auto other = SnapshotOf(name);
     if (other.has_value() && other->term() > snapshot.term()) {
@@ -125,7 +126,7 @@ absl::StatusOr<v1::PrepareCheckpointResult> CheckpointDirectory::Prepare(
 absl::Status CheckpointDirectory::CheckCommit(
     const std::string& root, const v1::CommitCheckpoint& request) const {
   const std::string& directory = request.directory();
-  const v1::Version& snapshot = request.manifest().snapshot();
+  const v1::SnapshotNumber& snapshot = request.manifest().snapshot();
   const std::string name = directory.substr(directory.rfind('/') + 1);
   const auto prepared = SnapshotOf(name);
   if (DirectoryOf(directory) != root || !absl::StartsWith(name, kTemporary) ||
@@ -204,7 +205,8 @@ absl::StatusOr<v1::CommitCheckpointResult> CheckpointDirectory::Commit(
   v1::CommitCheckpointResult result;
   result.set_path(path);
   result.set_bytes(CheckpointBytes(manifest));
-  for (const v1::Version& old : ChooseToRetire(root, request.retention())) {
+  for (const v1::SnapshotNumber& old :
+       ChooseToRetire(root, request.retention())) {
     *result.add_to_retire() = old;
   }
   DeleteLeftovers(root, manifest.snapshot());
@@ -212,7 +214,7 @@ absl::StatusOr<v1::CommitCheckpointResult> CheckpointDirectory::Commit(
 }
 
 void CheckpointDirectory::DeleteLeftovers(const std::string& root,
-                                          const v1::Version& snapshot) {
+                                          const v1::SnapshotNumber& snapshot) {
   const auto names = ListDirectory(root);
   if (!names.ok()) return;
   for (const std::string& name : *names) {
@@ -245,7 +247,7 @@ absl::StatusOr<CheckpointSummary> CheckpointDirectory::SummaryOf(
   return manifest.status();
 }
 
-std::vector<v1::Version> CheckpointDirectory::ChooseToRetire(
+std::vector<v1::SnapshotNumber> CheckpointDirectory::ChooseToRetire(
     const std::string& root, const v1::Retention& retention) {
   const auto committed = ListCheckpointNames(root);
   if (!committed.ok()) return {};
@@ -277,7 +279,7 @@ absl::StatusOr<v1::DeleteCheckpointsResult> CheckpointDirectory::Delete(
   if (!held_.held() && absl::IsNotFound(held)) return result;
   RETURN_IF_ERROR(held);
   ASSIGN_OR_RETURN(const auto committed, ListCheckpointNames(root));
-  for (const v1::Version& retired : request.snapshots()) {
+  for (const v1::SnapshotNumber& retired : request.snapshots()) {
     absl::Status deleted;
     for (const CheckpointName& old : committed) {
       if (old.snapshot != retired) continue;

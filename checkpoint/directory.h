@@ -85,7 +85,7 @@ class CheckpointDirectory {
  private:
   // ABORTED if something of a higher term lies in `names`.
   absl::Status CheckTerm(const std::vector<std::string>& names,
-                         const v1::Version& snapshot) const;
+                         const v1::SnapshotNumber& snapshot) const;
   // INVALID_ARGUMENT if one of the checkpoints is not of run `run_id`, unless
   // that or the checkpoint's is empty. One that can't be read is of no run.
   absl::Status CheckRun(const std::string& root,
@@ -97,10 +97,11 @@ class CheckpointDirectory {
   absl::Status WriteManifest(const std::string& directory,
                              const v1::Manifest& manifest) const;
   // Deletes what lower numbers than `snapshot` have left half-done.
-  void DeleteLeftovers(const std::string& root, const v1::Version& snapshot);
+  void DeleteLeftovers(const std::string& root,
+                       const v1::SnapshotNumber& snapshot);
   // Of committed checkpoints, by what `retention` says.
-  std::vector<v1::Version> ChooseToRetire(const std::string& root,
-                                          const v1::Retention& retention);
+  std::vector<v1::SnapshotNumber> ChooseToRetire(
+      const std::string& root, const v1::Retention& retention);
   absl::StatusOr<CheckpointSummary> SummaryOf(const std::string& root,
                                               const CheckpointName& name) const;
 

@@ -22,6 +22,7 @@
 #include "checkpoint/shard_file.h"
 #include "checkpoint/testing/sample.h"
 #include "proto/refusal.h"
+#include "proto/testing/pair.h"
 
 namespace paramd {
 namespace {
@@ -31,8 +32,8 @@ using testing::CutForServers;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::MakeVersion;
 using ::testing::Not;
+using testing::Pair;
 using testing::SampleBytes;
 using testing::SampleManifest;
 using testing::SampleVariable;
@@ -70,7 +71,7 @@ class CheckpointDirectoryTest : public ::testing::Test {
                                uint64_t counter, uint64_t step,
                                uint32_t servers = 3) {
     v1::PrepareCheckpoint prepare;
-    *prepare.mutable_snapshot() = MakeVersion(term, counter);
+    *prepare.mutable_snapshot() = Pair(term, counter);
     const auto prepared = directory->Prepare(prepare);
     EXPECT_TRUE(prepared.ok()) << prepared.status();
     v1::CommitCheckpoint commit;
@@ -190,7 +191,7 @@ TEST_F(CheckpointDirectoryTest, ARetiredOneIsPassedOver) {
   const std::string older = Committed(&directory, 1, 1, 10);
   Committed(&directory, 1, 2, 20);
   v1::FindCheckpoint find;
-  *find.add_retired() = MakeVersion(1, 2);
+  *find.add_retired() = Pair(1, 2);
   EXPECT_EQ(directory.Find(find)->path(), older);
 }
 
@@ -213,11 +214,11 @@ TEST_F(CheckpointDirectoryTest, OneThatAReaderFoundDamagedIsPassedOver) {
   Committed(&directory, 1, 2, 20);
   v1::FindCheckpoint find;
   v1::FindCheckpoint::Damaged* damaged = find.add_damaged();
-  *damaged->mutable_snapshot() = MakeVersion(1, 2);
+  *damaged->mutable_snapshot() = Pair(1, 2);
   damaged->set_why("ps-2 could not read it");
   EXPECT_EQ(directory.Find(find)->path(), older);
   damaged = find.add_damaged();
-  *damaged->mutable_snapshot() = MakeVersion(1, 1);
+  *damaged->mutable_snapshot() = Pair(1, 1);
   damaged->set_why("nor this one");
   const auto none = directory.Find(find);
   EXPECT_EQ(none.status().code(), absl::StatusCode::kDataLoss);
@@ -330,7 +331,7 @@ TEST_F(CheckpointDirectoryTest, AnOldTermCommitsAndDeletesNothing) {
   const v1::CommitCheckpoint commit = Written(&new_chief, 2, 1, 50);
   EXPECT_EQ(old_chief.Commit(late).status().code(), absl::StatusCode::kAborted);
   v1::PrepareCheckpoint prepare;
-  *prepare.mutable_snapshot() = MakeVersion(1, 5);
+  *prepare.mutable_snapshot() = Pair(1, 5);
   EXPECT_EQ(old_chief.Prepare(prepare).status().code(),
             absl::StatusCode::kAborted);
   EXPECT_TRUE(new_chief.Commit(commit).ok());
@@ -345,22 +346,21 @@ TEST_F(CheckpointDirectoryTest, ACommitSaysWhichNeedNotStayAndDeletesNone) {
   commit.mutable_retention()->set_keep(2);
   const auto result = directory.Commit(commit);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_THAT(result->to_retire(),
-              ElementsAre(MakeVersion(1, 1), MakeVersion(1, 2)));
+  EXPECT_THAT(result->to_retire(), ElementsAre(Pair(1, 1), Pair(1, 2)));
   EXPECT_THAT(*ListDirectory(root_), SizeIs(4));
 }
 
 TEST_F(CheckpointDirectoryTest, RetiredOnesAreDeletedAndAgainIsNoMistake) {
   CheckpointDirectory directory(root_, 7);
   v1::DeleteCheckpoints remove;
-  *remove.add_snapshots() = MakeVersion(1, 1);
+  *remove.add_snapshots() = Pair(1, 1);
   EXPECT_TRUE(directory.Delete(remove).ok());  // No directory yet.
   Committed(&directory, 1, 1, 10);
   Committed(&directory, 1, 2, 20);
   for (int again = 0; again < 2; ++again) {
     const auto result = directory.Delete(remove);
     ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_THAT(result->deleted(), ElementsAre(MakeVersion(1, 1)));
+    EXPECT_THAT(result->deleted(), ElementsAre(Pair(1, 1)));
     EXPECT_THAT(*ListDirectory(root_), ElementsAre("000001-00000002.step-20"));
   }
 }
@@ -370,12 +370,11 @@ TEST_F(CheckpointDirectoryTest, WhatIsDeletedMeanwhileIsNotRetiredAgain) {
   Committed(&directory, 1, 1, 10);
   Committed(&directory, 1, 2, 20);
   v1::DeleteCheckpoints remove;
-  *remove.add_snapshots() = MakeVersion(1, 1);
+  *remove.add_snapshots() = Pair(1, 1);
   ASSERT_TRUE(directory.Delete(remove).ok());
   v1::CommitCheckpoint commit = Written(&directory, 1, 3, 30);
   commit.mutable_retention()->set_keep(1);
-  EXPECT_THAT(directory.Commit(commit)->to_retire(),
-              ElementsAre(MakeVersion(1, 2)));
+  EXPECT_THAT(directory.Commit(commit)->to_retire(), ElementsAre(Pair(1, 2)));
 }
 
 TEST_F(CheckpointDirectoryTest, ADamagedOneIsRetiredInItsTurn) {
@@ -385,8 +384,7 @@ TEST_F(CheckpointDirectoryTest, ADamagedOneIsRetiredInItsTurn) {
   CheckpointDirectory next(root_, 8);
   v1::CommitCheckpoint commit = Written(&next, 1, 3, 30);
   commit.mutable_retention()->set_keep(2);
-  EXPECT_THAT(next.Commit(commit)->to_retire(),
-              ElementsAre(MakeVersion(1, 1)));
+  EXPECT_THAT(next.Commit(commit)->to_retire(), ElementsAre(Pair(1, 1)));
 }
 
 // What a newer paramd keeps is not for an older one to judge.
@@ -427,7 +425,7 @@ TEST_F(CheckpointDirectoryTest, ARewindWhoseStepsHaveTheSameNumbersIsAnother) {
   const std::string again = Committed(&second, 2, 1, 20);
   EXPECT_NE(left, again);
   EXPECT_EQ(second.Find({})->path(), again);
-  EXPECT_EQ(second.Find({})->manifest().snapshot(), MakeVersion(2, 1));
+  EXPECT_EQ(second.Find({})->manifest().snapshot(), Pair(2, 1));
 }
 
 // The same under one coordinator, whose servers go back.
@@ -475,7 +473,7 @@ TEST_F(CheckpointDirectoryTest, ADirectoryThatMayNotBeWrittenIsNamed) {
   ASSERT_EQ(chmod(root_.c_str(), 0555), 0);
   CheckpointDirectory directory(root_, 7);
   v1::PrepareCheckpoint prepare;
-  *prepare.mutable_snapshot() = MakeVersion(1, 1);
+  *prepare.mutable_snapshot() = Pair(1, 1);
   absl::StatusOr<v1::PrepareCheckpointResult> result;
   {
     const WithoutCapabilities as_anybody;
@@ -518,7 +516,7 @@ class HeldDirectoryTest : public CheckpointDirectoryTest {
   static absl::Status Prepare(CheckpointDirectory* directory, uint64_t counter,
                               const std::string& run_id = "sample-1") {
     v1::PrepareCheckpoint prepare;
-    *prepare.mutable_snapshot() = MakeVersion(1, counter);
+    *prepare.mutable_snapshot() = Pair(1, counter);
     prepare.set_run_id(run_id);
     return directory->Prepare(prepare).status();
   }
@@ -528,7 +526,7 @@ class HeldDirectoryTest : public CheckpointDirectoryTest {
     EXPECT_THAT(std::string(prepared.message()), HasSubstr(why));
     EXPECT_TRUE(directory_.held().lost());
     v1::DeleteCheckpoints remove;
-    *remove.add_snapshots() = MakeVersion(1, 1);
+    *remove.add_snapshots() = Pair(1, 1);
     EXPECT_FALSE(directory_.Delete(remove).ok());
     EXPECT_TRUE(absl::IsUnavailable(directory_.Find({}).status()));
   }
@@ -565,7 +563,7 @@ TEST_F(HeldDirectoryTest, OneThatIsMountedAgainIsKnownByItsMarker) {
   std::filesystem::copy(away_, root_,
                         std::filesystem::copy_options::recursive);
   EXPECT_TRUE(Prepare(&directory_, 2).ok());
-  EXPECT_EQ(directory_.Find({})->manifest().snapshot(), MakeVersion(1, 1));
+  EXPECT_EQ(directory_.Find({})->manifest().snapshot(), Pair(1, 1));
 }
 
 TEST_F(HeldDirectoryTest, OneThatWasEmptiedIsAnother) {

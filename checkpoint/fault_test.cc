@@ -42,6 +42,7 @@
 #include "checkpoint/testing/sample.h"
 #include "checkpoint/testing/system_calls.h"
 #include "proto/refusal.h"
+#include "proto/testing/pair.h"
 #include "tensor/buffer.h"
 
 namespace paramd {
@@ -49,7 +50,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::MakeVersion;
+using testing::Pair;
 using testing::SampleManifest;
 using testing::SampleVariable;
 using testing::SystemCalls;
@@ -87,23 +88,22 @@ class FaultTest : public ::testing::Test {
     for (const uint64_t counter : {1, 2}) {
       Progress progress;
       EXPECT_TRUE(
-          Save(&chief, template_, MakeVersion(1, counter), &progress, 10).ok());
+          Save(&chief, template_, Pair(1, counter), &progress, 10).ok());
     }
   }
 
   // Whether its files have those of 1.1 as their bases.
-  bool HasBase(const v1::Version& number) const {
+  bool HasBase(const v1::SnapshotNumber& number) const {
     return incremental_ && number.term() == 1 && number.counter() > 1;
   }
 
   // All of them.
-  std::vector<float> Expected(const v1::Version& number) const {
+  std::vector<float> Expected(const v1::SnapshotNumber& number) const {
     std::vector<float> values;
     for (uint32_t server = 0; server < kServers; ++server) {
       const bool own = !HasBase(number) || server == kChangedServer;
-      for (const float value :
-           Values(own ? number : MakeVersion(1, 1), server * kRows,
-                  (server + 1) * kRows)) {
+      for (const float value : Values(own ? number : Pair(1, 1), server * kRows,
+                                      (server + 1) * kRows)) {
         values.push_back(value);
       }
     }
@@ -112,8 +112,8 @@ class FaultTest : public ::testing::Test {
 
   // Element i of a checkpoint is 1000 times its counter, plus 500 in another
   // term than the first, plus i.
-  static std::vector<float> Values(const v1::Version& number, uint64_t begin,
-                                   uint64_t end) {
+  static std::vector<float> Values(const v1::SnapshotNumber& number,
+                                   uint64_t begin, uint64_t end) {
     std::vector<float> values;
     for (uint64_t i = begin; i < end; ++i) {
       values.push_back(1000.0f * number.counter() +
@@ -124,8 +124,8 @@ class FaultTest : public ::testing::Test {
 
   // `base`: the same server's file of 1.1; null: it has all blocks itself.
   static absl::StatusOr<v1::ShardFile> WriteShardOf(
-      const std::string& directory, const v1::Version& number, uint32_t server,
-      const v1::ShardFile* base = nullptr) {
+      const std::string& directory, const v1::SnapshotNumber& number,
+      uint32_t server, const v1::ShardFile* base = nullptr) {
     v1::WriteShard write;
     write.set_directory(directory);
     write.mutable_file()->set_name(absl::StrCat("ps-", server, ".safetensors"));
@@ -138,7 +138,7 @@ class FaultTest : public ::testing::Test {
     std::string tensor_name = slice->values_tensor();
     if (base != nullptr) {
       v1::BaseFile* const file = write.mutable_file()->mutable_base();
-      *file->mutable_snapshot() = MakeVersion(1, 1);
+      *file->mutable_snapshot() = Pair(1, 1);
       file->set_directory("000001-00000001.step-10");
       file->set_name(base->name());
       file->set_bytes(base->bytes());
@@ -166,7 +166,7 @@ class FaultTest : public ::testing::Test {
 
   // One cycle of a chief and its servers, which goes on only while all is well.
   absl::Status Save(CheckpointDirectory* chief, const std::string& root,
-                    const v1::Version& number, Progress* progress,
+                    const v1::SnapshotNumber& number, Progress* progress,
                     uint32_t keep = 1) const {
     v1::PrepareCheckpoint prepare;
     *prepare.mutable_snapshot() = number;
@@ -209,7 +209,7 @@ class FaultTest : public ::testing::Test {
   // The third checkpoint, by a chief that the fault hits.
   absl::Status SaveThird(Progress* progress) {
     CheckpointDirectory chief(root_, 8);
-    return Save(&chief, root_, MakeVersion(1, 3), progress);
+    return Save(&chief, root_, Pair(1, 3), progress);
   }
 
   static absl::StatusOr<std::vector<float>> TryRead(const std::string& path) {
@@ -239,7 +239,7 @@ class FaultTest : public ::testing::Test {
 
   // What a job that goes on restores, all of it or an error; no number if none
   // was found. (That its directory seems to be gone is CommittedNote's to say.)
-  absl::Status RestoreNewest(v1::Version* number,
+  absl::Status RestoreNewest(v1::SnapshotNumber* number,
                              std::vector<float>* values) const {
     number->Clear();
     CheckpointDirectory chief(root_, 9);
@@ -258,9 +258,8 @@ class FaultTest : public ::testing::Test {
     Begin();
     Progress progress;
     CheckpointDirectory chief(root_, 8);
-    ASSERT_TRUE(
-        Save(&chief, root_, MakeVersion(1, 3), &progress, /*keep=*/10).ok());
-    v1::Version number;
+    ASSERT_TRUE(Save(&chief, root_, Pair(1, 3), &progress, /*keep=*/10).ok());
+    v1::SnapshotNumber number;
     std::vector<float> values;
     uint64_t last = 0;
     {
@@ -269,7 +268,7 @@ class FaultTest : public ::testing::Test {
       last = calls.count();
     }
     ASSERT_GT(last, 10u);
-    EXPECT_EQ(number, MakeVersion(1, 3));
+    EXPECT_EQ(number, Pair(1, 3));
     uint64_t failed = 0;
     for (uint64_t at = 1; at <= last; ++at) {
       SCOPED_TRACE(absl::StrCat("call ", at, " of ", last));
@@ -295,7 +294,7 @@ class FaultTest : public ::testing::Test {
     const bool is_alone = fault == SystemCalls::Fault::kError;
     EXPECT_EQ(failed > 0, !may_pass || !is_alone) << failed;
     ASSERT_TRUE(RestoreNewest(&number, &values).ok());
-    EXPECT_EQ(values, Expected(MakeVersion(1, 3)));
+    EXPECT_EQ(values, Expected(Pair(1, 3)));
   }
 
   // What the next chief makes of it.
@@ -303,22 +302,21 @@ class FaultTest : public ::testing::Test {
     CheckpointDirectory next(root_, 9);
     v1::FindCheckpoint find;
     if (progress.logged) {
-      if (!incremental_) *find.add_retired() = MakeVersion(1, 1);
-      *find.add_retired() = MakeVersion(1, 2);
+      if (!incremental_) *find.add_retired() = Pair(1, 1);
+      *find.add_retired() = Pair(1, 2);
     }
     const auto found = next.Find(find);
     ASSERT_TRUE(found.ok()) << found.status();
     ASSERT_TRUE(found->has_manifest());
-    const v1::Version number = found->manifest().snapshot();
-    if (progress.committed || number != MakeVersion(1, 2)) {
-      EXPECT_EQ(number, MakeVersion(1, 3));
+    const v1::SnapshotNumber number = found->manifest().snapshot();
+    if (progress.committed || number != Pair(1, 2)) {
+      EXPECT_EQ(number, Pair(1, 3));
     }
     EXPECT_EQ(Read(found->path()), Expected(number));
     Progress again;
-    const absl::Status saved = Save(&next, root_, MakeVersion(2, 1), &again);
+    const absl::Status saved = Save(&next, root_, Pair(2, 1), &again);
     ASSERT_TRUE(saved.ok()) << saved;
-    EXPECT_EQ(Read(next.Find({})->path()),
-              Expected(MakeVersion(2, 1)));
+    EXPECT_EQ(Read(next.Find({})->path()), Expected(Pair(2, 1)));
     EXPECT_THAT(*ListDirectory(root_), ElementsAre("000002-00000001.step-10"));
   }
 
@@ -475,17 +473,17 @@ TEST_F(FaultTest, ShortReadsAndWritesGoOn) {
 TEST_F(FaultTest, ADirectoryThatDisappearsIsNamedAndCommitsNothing) {
   CheckpointDirectory chief(root_, 8);
   v1::PrepareCheckpoint prepare;
-  *prepare.mutable_snapshot() = MakeVersion(1, 3);
+  *prepare.mutable_snapshot() = Pair(1, 3);
   v1::CommitCheckpoint commit;
   commit.set_directory(chief.Prepare(prepare)->directory());
   *commit.mutable_manifest() =
       SampleManifest({SampleVariable("w", {kServers * kRows})}, {}, 1, 3, 30);
   for (uint32_t server = 0; server < kServers; ++server) {
     *commit.mutable_manifest()->add_files() =
-        *WriteShardOf(commit.directory(), MakeVersion(1, 3), server);
+        *WriteShardOf(commit.directory(), Pair(1, 3), server);
   }
   std::filesystem::rename(root_, root_ + ".elsewhere");
-  const auto written = WriteShardOf(commit.directory(), MakeVersion(1, 3), 0);
+  const auto written = WriteShardOf(commit.directory(), Pair(1, 3), 0);
   EXPECT_TRUE(absl::IsNotFound(written.status()));
   EXPECT_THAT(std::string(written.status().message()),
               HasSubstr(*AbsolutePath(root_)));
@@ -497,7 +495,7 @@ TEST_F(FaultTest, ADirectoryThatDisappearsIsNamedAndCommitsNothing) {
   std::filesystem::rename(root_ + ".elsewhere", root_);
   EXPECT_TRUE(chief.Commit(commit).ok());
   EXPECT_EQ(Read(chief.Find({})->path()),
-            Values(MakeVersion(1, 3), 0, kServers * kRows));
+            Values(Pair(1, 3), 0, kServers * kRows));
 }
 
 }  // namespace

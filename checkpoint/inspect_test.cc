@@ -11,6 +11,7 @@
 
 #include "checkpoint/directory.h"
 #include "checkpoint/testing/sample.h"
+#include "proto/testing/pair.h"
 
 namespace paramd {
 namespace {
@@ -112,11 +113,11 @@ TEST_F(InspectTest, WhatIsLostIsListedByWorkerAndServer) {
   EXPECT_THAT(*InspectCheckpoint(run_), Not(HasSubstr("\nlost ")));
   v1::LostPushes lost;
   lost.set_worker(3);
-  *lost.mutable_generation() = testing::MakeVersion(1, 7);
+  *lost.mutable_generation() = testing::Pair(1, 7);
   lost.set_from(81);
   lost.set_to(100);
   lost.set_server(1);
-  *lost.mutable_server_generation() = testing::MakeVersion(1, 20);
+  *lost.mutable_server_generation() = testing::Pair(1, 20);
   v1::LostPushes long_gone;
   long_gone.set_from(1);
   long_gone.set_to(7);

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "checkpoint/testing/sample.h"
+#include "proto/testing/pair.h"
 
 namespace paramd {
 namespace {
@@ -60,7 +61,7 @@ TEST(ManifestTest, ALongOneIsWrittenWithoutSpace) {
     for (uint32_t worker = 0; worker < kWorkers; ++worker) {
       v1::PushRecord* const record = slice->add_records();
       record->set_worker(worker);
-      *record->mutable_generation() = testing::MakeVersion(1, worker + 1);
+      *record->mutable_generation() = testing::Pair(1, worker + 1);
       record->set_sequence(123456);
       record->set_earlier(123455);
     }

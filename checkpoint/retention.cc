@@ -93,8 +93,8 @@ class Staying {
     }
   }
 
-  std::vector<v1::Version> Others() const {
-    std::vector<v1::Version> others;
+  std::vector<v1::SnapshotNumber> Others() const {
+    std::vector<v1::SnapshotNumber> others;
     for (size_t i = 0; i < checkpoints_.size(); ++i) {
       if (stays_.count(i) == 0) others.push_back(checkpoints_[i].snapshot);
     }
@@ -123,7 +123,7 @@ CheckpointSummary Summarize(const v1::Manifest& manifest) {
   summary.metrics_step = manifest.metrics_step();
   for (const v1::ShardFile& file : manifest.files()) {
     if (!file.has_base()) continue;
-    const v1::Version& base = file.base().snapshot();
+    const v1::SnapshotNumber& base = file.base().snapshot();
     if (std::find(summary.bases.begin(), summary.bases.end(), base) ==
         summary.bases.end()) {
       summary.bases.push_back(base);
@@ -132,8 +132,9 @@ CheckpointSummary Summarize(const v1::Manifest& manifest) {
   return summary;
 }
 
-std::vector<v1::Version> ToRetire(const v1::Retention& retention,
-                                  std::vector<CheckpointSummary> checkpoints) {
+std::vector<v1::SnapshotNumber> ToRetire(
+    const v1::Retention& retention,
+    std::vector<CheckpointSummary> checkpoints) {
   if (retention.keep() == 0) return {};
   std::sort(checkpoints.begin(), checkpoints.end(),
             [](const CheckpointSummary& a, const CheckpointSummary& b) {

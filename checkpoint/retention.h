@@ -16,13 +16,13 @@ namespace paramd {
 
 // What retention has to know of a committed checkpoint.
 struct CheckpointSummary {
-  v1::Version snapshot;
+  v1::SnapshotNumber snapshot;
   uint64_t step = 0;
   absl::optional<absl::Time> created;  // As its chief's clock said.
   std::map<std::string, double> metrics;
   uint64_t metrics_step = 0;
   // Checkpoints that have blocks which its own files leave out.
-  std::vector<v1::Version> bases;
+  std::vector<v1::SnapshotNumber> bases;
 };
 CheckpointSummary Summarize(const v1::Manifest& manifest);
 
@@ -41,8 +41,8 @@ CheckpointSummary Summarize(const v1::Manifest& manifest);
 //
 // One that is followed by a checkpoint with a lower step is of a course that
 // the job has left: it stays neither for a span nor as one of the best.
-std::vector<v1::Version> ToRetire(const v1::Retention& retention,
-                                  std::vector<CheckpointSummary> checkpoints);
+std::vector<v1::SnapshotNumber> ToRetire(
+    const v1::Retention& retention, std::vector<CheckpointSummary> checkpoints);
 
 }  // namespace paramd
 

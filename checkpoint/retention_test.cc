@@ -9,20 +9,21 @@
 
 #include "checkpoint/testing/sample.h"
 #include "proto/refusal.h"
+#include "proto/testing/pair.h"
 
 namespace paramd {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::MakeVersion;
+using testing::Pair;
 
 // Checkpoints of one term, numbered from 1 on.
 class RetentionTest : public ::testing::Test {
  protected:
   CheckpointSummary& Add(uint64_t step) {
     CheckpointSummary& added = all_.emplace_back();
-    added.snapshot = MakeVersion(1, all_.size());
+    added.snapshot = Pair(1, all_.size());
     added.step = step;
     added.created = now_;
     now_ += absl::Hours(1);
@@ -41,7 +42,7 @@ class RetentionTest : public ::testing::Test {
   // gone.
   std::vector<uint64_t> Gone() {
     std::vector<uint64_t> gone;
-    for (const v1::Version& version : ToRetire(retention_, all_)) {
+    for (const v1::SnapshotNumber& version : ToRetire(retention_, all_)) {
       gone.push_back(version.counter());
     }
     std::vector<CheckpointSummary> left;
@@ -80,10 +81,10 @@ TEST_F(RetentionTest, WithoutANumberAllStay) {
 
 TEST_F(RetentionTest, TheNewestIsTheHighestNumberNotTheHighestStep) {
   Add({10, 500});
-  all_[1].snapshot = MakeVersion(1, 1);
-  all_[0].snapshot = MakeVersion(2, 1);
+  all_[1].snapshot = Pair(1, 1);
+  all_[0].snapshot = Pair(2, 1);
   retention_.set_keep(1);
-  EXPECT_THAT(ToRetire(retention_, all_), ElementsAre(MakeVersion(1, 1)));
+  EXPECT_THAT(ToRetire(retention_, all_), ElementsAre(Pair(1, 1)));
 }
 
 TEST_F(RetentionTest, TheFirstOfEachSpanOfStepsStays) {
@@ -166,32 +167,31 @@ TEST_F(RetentionTest, AMetricThatIsNoNumberIsNotTheBest) {
 
 TEST_F(RetentionTest, WhatAnotherIsBuiltOnStays) {
   Add({10, 20, 30, 40, 50});
-  all_[4].bases = {MakeVersion(1, 3)};
-  all_[2].bases = {MakeVersion(1, 1)};
-  all_[3].bases = {MakeVersion(1, 2)};
+  all_[4].bases = {Pair(1, 3)};
+  all_[2].bases = {Pair(1, 1)};
+  all_[3].bases = {Pair(1, 2)};
   retention_.set_keep(1);
   EXPECT_THAT(Gone(), ElementsAre(2, 4));
 }
 
 TEST_F(RetentionTest, AManifestIsSummarized) {
   v1::Manifest manifest;
-  *manifest.mutable_snapshot() = MakeVersion(3, 4);
+  *manifest.mutable_snapshot() = Pair(3, 4);
   manifest.set_global_step(70);
   manifest.set_created("1970-01-01T02:00:00Z");
   (*manifest.mutable_metrics())["loss"] = 0.25;
   manifest.set_metrics_step(60);
   manifest.add_files();
   for (const uint64_t base : {2, 2, 3}) {
-    *manifest.add_files()->mutable_base()->mutable_snapshot() =
-        MakeVersion(3, base);
+    *manifest.add_files()->mutable_base()->mutable_snapshot() = Pair(3, base);
   }
   const CheckpointSummary summary = Summarize(manifest);
-  EXPECT_EQ(summary.snapshot, MakeVersion(3, 4));
+  EXPECT_EQ(summary.snapshot, Pair(3, 4));
   EXPECT_EQ(summary.step, 70u);
   EXPECT_EQ(summary.created, absl::UnixEpoch() + absl::Hours(2));
   EXPECT_EQ(summary.metrics.at("loss"), 0.25);
   EXPECT_EQ(summary.metrics_step, 60u);
-  EXPECT_THAT(summary.bases, ElementsAre(MakeVersion(3, 2), MakeVersion(3, 3)));
+  EXPECT_THAT(summary.bases, ElementsAre(Pair(3, 2), Pair(3, 3)));
 }
 
 TEST_F(RetentionTest, OneWithoutATimeStaysForNoSpanOfHours) {

@@ -11,6 +11,7 @@
 #include "checkpoint/testing/memory_storage.h"
 #include "checkpoint/testing/sample.h"
 #include "proto/refusal.h"
+#include "proto/testing/pair.h"
 
 namespace paramd {
 namespace {
@@ -18,8 +19,8 @@ namespace {
 using testing::CommitSample;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::MakeVersion;
 using testing::MemoryStorage;
+using testing::Pair;
 using testing::SampleVariable;
 
 MemoryStorage& Memory() {
@@ -64,10 +65,10 @@ TEST(StorageTest, AnObjectStoreCanHoldCheckpoints) {
   for (auto& [key, content] : Memory().objects()) {
     if (absl::StartsWith(key, newest + "/ps-")) content.pop_back();
   }
-  EXPECT_EQ(directory.Find({})->manifest().snapshot(), MakeVersion(1, 2));
+  EXPECT_EQ(directory.Find({})->manifest().snapshot(), Pair(1, 2));
   v1::DeleteCheckpoints remove;
-  *remove.add_snapshots() = MakeVersion(1, 1);
-  *remove.add_snapshots() = MakeVersion(1, 3);
+  *remove.add_snapshots() = Pair(1, 1);
+  *remove.add_snapshots() = Pair(1, 3);
   ASSERT_TRUE(directory.Delete(remove).ok());
   EXPECT_THAT(*ListDirectory(root), ElementsAre("000001-00000002.step-20"));
 }

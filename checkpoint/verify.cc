@@ -107,7 +107,8 @@ absl::optional<std::string> RootOf(const std::string& path) {
 
 }  // namespace
 
-std::string FormatCheckpointName(const v1::Version& snapshot, uint64_t step) {
+std::string FormatCheckpointName(const v1::SnapshotNumber& snapshot,
+                                 uint64_t step) {
   return absl::StrFormat("%06d-%08d.step-%d", snapshot.term(),
                          snapshot.counter(), step);
 }

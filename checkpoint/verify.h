@@ -20,11 +20,12 @@ namespace paramd {
 // A checkpoint's directory by its name, "000001-00000005.step-9370": the
 // snapshot's term and counter, then the step.
 struct CheckpointName {
-  v1::Version snapshot;
+  v1::SnapshotNumber snapshot;
   uint64_t step = 0;
   std::string name;
 };
-std::string FormatCheckpointName(const v1::Version& snapshot, uint64_t step);
+std::string FormatCheckpointName(const v1::SnapshotNumber& snapshot,
+                                 uint64_t step);
 // Nothing if `name` is not the name of a committed checkpoint.
 absl::optional<CheckpointName> ParseCheckpointName(absl::string_view name);
 // The committed checkpoints in a directory, newest snapshot first, verified or

@@ -254,8 +254,8 @@ void AppendKeys(const google::protobuf::Descriptor& type,
     // Each shard is a process of the report.
     if (key == "processes[].status.shards") continue;
     if (field.message_type() == nullptr || field.is_map() ||
-        field.message_type() == v1::Version::descriptor()) {
-      continue;
+        field.message_type()->FindFieldByName("counter") != nullptr) {
+      continue;  // A number has no keys of its own that a page would explain.
     }
     AppendKeys(*field.message_type(),
                absl::StrCat(key, field.is_repeated() ? "[]." : "."), keys);

@@ -45,7 +45,7 @@ class ContentSource {
   Runtime* runtime_ = nullptr;
   uint64_t round_ = 0;        // The one that is prepared, or being so.
   bool is_asking_ = false;
-  v1::Version wanted_;        // The checkpoint; zero: not known yet.
+  v1::SnapshotNumber wanted_;  // The checkpoint; zero: not known yet.
   std::map<std::string, std::string> files_;  // Path by name; empty: not yet.
 };
 

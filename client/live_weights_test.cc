@@ -15,19 +15,14 @@
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/status.pb.h"
 #include "proto/refusal.h"
+#include "proto/testing/pair.h"
 
 namespace paramd {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-v1::Version Number(uint64_t counter) {
-  v1::Version version;
-  version.set_term(1);
-  version.set_counter(counter);
-  return version;
-}
+using testing::Pair;
 
 v1::Variable MakeVariable(const std::string& name,
                           const std::vector<uint64_t>& shape) {
@@ -40,7 +35,7 @@ v1::Variable MakeVariable(const std::string& name,
 // One process that is the chief, and two servers that are shards of one
 // process: "w", a 3 x 2, has two rows on the first and one on the second, "b",
 // two numbers, is on the second. Element i of a variable is i in `values`.
-class LiveWeightsTest : public testing::Test {
+class LiveWeightsTest : public ::testing::Test {
  protected:
   LiveWeightsTest()
       : process_([this](const ScriptedProcess::Call& call) {
@@ -53,7 +48,7 @@ class LiveWeightsTest : public testing::Test {
       v1::ServerMember* const server = configuration_.add_servers();
       server->set_index(i);
       server->set_incarnation(7);
-      *server->mutable_generation() = Number(1);
+      *server->mutable_generation() = Pair(1, 1);
     }
     v1::Layout& layout = *configuration_.mutable_layout();
     *layout.add_variables() = MakeVariable("w", {3, 2});
@@ -118,7 +113,7 @@ class LiveWeightsTest : public testing::Test {
     }
     v1::PullReply reply;
     *reply.mutable_server_generation() =
-        Number(pulls_ <= other_generation_until_ ? 9 : 1);
+        Pair(1, pulls_ <= other_generation_until_ ? 9 : 1);
     reply.set_incarnation(7);
     reply.set_encoding(v1::FP32);
     reply.set_step(pulls_ <= moves_until_ ? 100 + pulls_ : 200);

@@ -18,12 +18,13 @@
 #include "checkpoint/testing/system_calls.h"
 #include "coordinator/configuration_log.h"
 #include "proto/refusal.h"
+#include "proto/testing/pair.h"
 
 namespace paramd {
 namespace {
 
 using ::testing::ElementsAre;
-using testing::MakeVersion;
+using testing::Pair;
 using testing::SampleVariable;
 using testing::SystemCalls;
 
@@ -50,12 +51,12 @@ class Chief {
   }
   absl::Status LogRetired(uint64_t counter) {
     v1::LogEntry entry;
-    *entry.mutable_retired() = MakeVersion(1, counter);
+    *entry.mutable_retired() = Pair(1, counter);
     return Append(std::move(entry));
   }
   void Delete(uint64_t counter) {
     v1::DeleteCheckpoints remove;
-    *remove.add_snapshots() = MakeVersion(1, counter);
+    *remove.add_snapshots() = Pair(1, counter);
     EXPECT_TRUE(checkpoints_.Delete(remove).ok());
   }
   absl::StatusOr<v1::FindCheckpointResult> Find() {
@@ -116,7 +117,7 @@ TEST_F(TwoChiefsTest, OneThatIsPausedBeforeItRetiresDeletesNothing) {
   DamageTheNewest();
   const auto found = second_->Find();
   ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(found->manifest().snapshot(), MakeVersion(1, 1));
+  EXPECT_EQ(found->manifest().snapshot(), Pair(1, 1));
 }
 
 TEST_F(TwoChiefsTest, OneThatReadTheLogBeforeARetirementHasToReadItAgain) {
@@ -126,16 +127,16 @@ TEST_F(TwoChiefsTest, OneThatReadTheLogBeforeARetirementHasToReadItAgain) {
   first_->Delete(1);
   second_->ReadLog();
   ASSERT_TRUE(second_->TakeTerm(2).ok());
-  EXPECT_EQ(second_->Find()->manifest().snapshot(), MakeVersion(1, 2));
+  EXPECT_EQ(second_->Find()->manifest().snapshot(), Pair(1, 2));
 }
 
 TEST_F(TwoChiefsTest, OneThatDeletesLateDeletesWhatNobodyRestores) {
   ASSERT_TRUE(first_->LogRetired(1).ok());
   second_->ReadLog();
   ASSERT_TRUE(second_->TakeTerm(2).ok());
-  EXPECT_EQ(second_->Find()->manifest().snapshot(), MakeVersion(1, 2));
+  EXPECT_EQ(second_->Find()->manifest().snapshot(), Pair(1, 2));
   first_->Delete(1);
-  EXPECT_EQ(second_->Find()->manifest().snapshot(), MakeVersion(1, 2));
+  EXPECT_EQ(second_->Find()->manifest().snapshot(), Pair(1, 2));
   EXPECT_THAT(*ListDirectory(run_ + "/checkpoints"),
               ElementsAre("000001-00000002.step-20"));
 }

@@ -9,8 +9,9 @@
 namespace paramd {
 namespace {
 
+template <Numbered Number>
 std::string Name(absl::string_view role, uint32_t index,
-                 const v1::Version& generation) {
+                 const Number& generation) {
   const std::string name = absl::StrCat(role, "-", index);
   if (IsZero(generation)) return name;
   return absl::StrCat(name, " generation ", VersionName(generation));
@@ -18,11 +19,11 @@ std::string Name(absl::string_view role, uint32_t index,
 
 }  // namespace
 
-std::string WorkerName(uint32_t worker, const v1::Version& generation) {
+std::string WorkerName(uint32_t worker, const v1::SessionId& generation) {
   return Name("worker", worker, generation);
 }
 
-std::string ServerName(uint32_t server, const v1::Version& generation) {
+std::string ServerName(uint32_t server, const v1::ServerLife& generation) {
   return Name("ps", server, generation);
 }
 

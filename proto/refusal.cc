@@ -69,8 +69,4 @@ v1::Refusal RefusalOf(const absl::Status& status) {
   return refusal;
 }
 
-std::string VersionName(const v1::Version& version) {
-  return absl::StrCat(version.term(), ".", version.counter());
-}
-
 }  // namespace paramd

@@ -1,9 +1,15 @@
 #ifndef PARAMD_PROTO_REFUSAL_H_
 #define PARAMD_PROTO_REFUSAL_H_
 
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+
 #include "proto/paramd/v1/types.pb.h"
 
 namespace paramd {
@@ -31,24 +37,60 @@ v1::Refusal RefusalOf(const absl::Status& status);
 // Key under which the details lie in an absl::Status.
 extern const char kRefusalUrl[];
 
-// Order of (term, counter).
-inline bool operator<(const v1::Version& a, const v1::Version& b) {
+// One of the numbers that a coordinator gives (types.proto): a SessionId, a
+// ServerLife and so on. Those of one type are ordered by (term, counter); those
+// of two don't compare.
+template <class T>
+concept Numbered = std::is_base_of_v<google::protobuf::Message, T> &&
+    requires(T t) {
+  t.set_term(uint64_t{});
+  t.set_counter(uint64_t{});
+};
+
+template <Numbered T>
+T MakeNumber(uint64_t term, uint64_t counter) {
+  T number;
+  number.set_term(term);
+  number.set_counter(counter);
+  return number;
+}
+// Of a thing that is known by what it is there: of a task of either type, for
+// people.
+template <Numbered T>
+v1::Version Unnamed(const T& number) {
+  return MakeNumber<v1::Version>(number.term(), number.counter());
+}
+
+template <Numbered T>
+bool operator<(const T& a, const T& b) {
   return a.term() != b.term() ? a.term() < b.term() : a.counter() < b.counter();
 }
-inline bool operator>(const v1::Version& a, const v1::Version& b) {
+template <Numbered T>
+bool operator>(const T& a, const T& b) {
   return b < a;
 }
-inline bool operator==(const v1::Version& a, const v1::Version& b) {
+template <Numbered T>
+bool operator==(const T& a, const T& b) {
   return a.term() == b.term() && a.counter() == b.counter();
 }
-inline bool operator!=(const v1::Version& a, const v1::Version& b) {
+template <Numbered T>
+bool operator!=(const T& a, const T& b) {
   return !(a == b);
 }
-inline bool IsZero(const v1::Version& v) {
+// Sessions, servers' lives and contributors are counted together.
+template <Numbered A, Numbered B>
+bool GivenBefore(const A& a, const B& b) {
+  return Unnamed(a) < Unnamed(b);
+}
+template <Numbered T>
+bool IsZero(const T& v) {
   return v.term() == 0 && v.counter() == 0;
 }
 // "2.17"
-std::string VersionName(const v1::Version& version);
+template <Numbered T>
+std::string VersionName(const T& v) {
+  return absl::StrCat(v.term(), ".", v.counter());
+}
 
 }  // namespace paramd
 

@@ -22,16 +22,24 @@ TEST(RefusalTest, AStatusWithoutDetailsHasNoReason) {
 }
 
 TEST(VersionTest, TermComesBeforeCounter) {
-  v1::Version low, high;
-  low.set_term(1);
-  low.set_counter(99);
-  high.set_term(2);
-  high.set_counter(1);
+  const auto low = MakeNumber<v1::SnapshotNumber>(1, 99);
+  const auto high = MakeNumber<v1::SnapshotNumber>(2, 1);
   EXPECT_TRUE(low < high);
   EXPECT_TRUE(high > low);
   EXPECT_TRUE(low != high);
-  EXPECT_TRUE(IsZero(v1::Version()));
+  EXPECT_TRUE(IsZero(v1::SnapshotNumber()));
   EXPECT_EQ(VersionName(high), "2.1");
+}
+
+template <class A, class B>
+concept Comparable = requires(A a, B b) {
+  a == b;
+};
+
+TEST(VersionTest, NumbersOfUnlikeThingsDoNotCompare) {
+  EXPECT_TRUE((Comparable<v1::SessionId, v1::SessionId>));
+  EXPECT_FALSE((Comparable<v1::SessionId, v1::ServerLife>));
+  EXPECT_FALSE((std::is_assignable_v<v1::SessionId&, v1::ServerLife>));
 }
 
 }  // namespace

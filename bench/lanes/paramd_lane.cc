@@ -19,6 +19,7 @@
 #include "net/testing/certificates.h"
 #include "net/testing/loopback_address.h"
 #include "proto/refusal.h"
+#include "proto/testing/pair.h"
 #include "server/core/shard.h"
 #include "tensor/disk_memory.h"
 #include "tensor/keyed_rows.h"
@@ -27,31 +28,26 @@
 namespace paramd {
 namespace {
 
+using testing::Pair;
+
 constexpr absl::Duration kLong = absl::Minutes(1);
 constexpr char kJob[] = "dense";
-
-v1::Version Numbered(uint64_t counter) {
-  v1::Version version;
-  version.set_term(1);
-  version.set_counter(counter);
-  return version;
-}
 
 // One server, two workers, plain SGD at a rate that keeps numbers small.
 v1::Configuration ConfigurationOf(const std::vector<uint64_t>& variables) {
   v1::Configuration configuration;
-  *configuration.mutable_version() = Numbered(1);
+  *configuration.mutable_version() = Pair(1, 1);
   configuration.set_run_id(kJob);
   configuration.mutable_optimizer()->mutable_sgd();
   configuration.mutable_optimizer()->set_learning_rate(1e-6f);
   configuration.mutable_consistency()->set_mode(v1::Consistency::ASYNC);
   v1::ServerMember* const server = configuration.add_servers();
-  *server->mutable_generation() = Numbered(1);
+  *server->mutable_generation() = Pair(1, 1);
   server->set_incarnation(1);
   for (uint32_t worker = 0; worker < 2; ++worker) {
     v1::WorkerMember* const member = configuration.add_workers();
     member->set_index(worker);
-    *member->mutable_generation() = Numbered(2 + worker);
+    *member->mutable_generation() = Pair(1, 2 + worker);
   }
   v1::Layout* const layout = configuration.mutable_layout();
   for (const uint64_t bytes : variables) {
@@ -165,7 +161,7 @@ class Mover : public Core {
   Mover(const v1::Configuration& configuration, uint32_t worker,
         NumberFormat format)
       : session_(Options(worker, format)) {
-    CHECK(session_.Configure(configuration, Numbered(2 + worker)).ok(),
+    CHECK(session_.Configure(configuration, Pair(1, 2 + worker)).ok(),
           "the configuration fits the session");
     weights_ = Weights(session_.placement());
     for (const uint64_t elements : session_.placement().elements()) {
@@ -300,7 +296,7 @@ class RowMover : public Core {
  public:
   RowMover(const v1::Configuration& configuration, const Table& table)
       : table_(table), random_(7), session_(Session::Options()) {
-    CHECK(session_.Configure(configuration, Numbered(2)).ok(),
+    CHECK(session_.Configure(configuration, Pair(1, 2)).ok(),
           "the configuration fits the session");
     if (table.zipf > 0) zipf_.emplace(table.keys, table.zipf);
     for (int i = 0; i < kDraws && !zipf_.has_value(); ++i) {
@@ -443,7 +439,7 @@ class SmallPuller : public Core {
       --left_;
       auto request = std::make_unique<v1::PullRequest>();
       request->set_encoding(v1::FP32);
-      *request->mutable_header()->mutable_configuration() = Numbered(1);
+      *request->mutable_header()->mutable_configuration() = Pair(1, 1);
       request->add_blocks();
       sent_[++calls_] = now;
       out->Send(PeerId::Ps(0), calls_, std::move(request), {}, kLong);

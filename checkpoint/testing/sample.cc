@@ -14,6 +14,7 @@
 #include "checkpoint/shard_file.h"
 #include "checkpoint/verify.h"
 #include "config/optimizer_slots.h"
+#include "proto/refusal.h"
 
 namespace paramd::testing {
 namespace {
@@ -157,7 +158,7 @@ v1::Manifest SampleManifest(const std::vector<v1::Variable>& variables,
   v1::Manifest manifest;
   manifest.set_job_name("sample");
   manifest.set_run_id("sample-1");
-  *manifest.mutable_snapshot() = MakeVersion(term, counter);
+  *manifest.mutable_snapshot() = MakeNumber<v1::SnapshotNumber>(term, counter);
   manifest.set_global_step(step);
   for (const v1::Variable& variable : variables) {
     *manifest.add_variables() = variable;
@@ -176,7 +177,7 @@ absl::StatusOr<std::string> CommitSample(
   *commit.mutable_manifest() =
       SampleManifest(variables, slots, term, counter, step);
   v1::PrepareCheckpoint prepare;
-  *prepare.mutable_snapshot() = MakeVersion(term, counter);
+  *prepare.mutable_snapshot() = MakeNumber<v1::SnapshotNumber>(term, counter);
   ASSIGN_OR_RETURN(const auto prepared, directory.Prepare(prepare));
   commit.set_directory(prepared.directory());
   const auto slices = CutForServers(variables, servers, slice_bytes);
@@ -285,13 +286,6 @@ absl::StatusOr<std::string> CommitIncrement(const std::string& base,
   }
   ASSIGN_OR_RETURN(const auto committed, directory.Commit(commit));
   return committed.path();
-}
-
-v1::Version MakeVersion(uint64_t term, uint64_t counter) {
-  v1::Version version;
-  version.set_term(term);
-  version.set_counter(counter);
-  return version;
 }
 
 }  // namespace paramd::testing

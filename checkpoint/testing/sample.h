@@ -84,8 +84,6 @@ std::string SampleAfterIncrement(const v1::Variable& variable,
 absl::StatusOr<std::string> CommitIncrement(const std::string& base,
                                             const BlockChanged& changed);
 
-v1::Version MakeVersion(uint64_t term, uint64_t counter);
-
 }  // namespace paramd::testing
 
 #endif  // PARAMD_CHECKPOINT_TESTING_SAMPLE_H_

@@ -52,7 +52,7 @@ bool IsWorthARetry(const absl::Status& status, v1::Refusal::Reason reason) {
 }  // namespace
 
 absl::Status Session::Configure(const v1::Configuration& configuration,
-                                const v1::Version& generation) {
+                                const v1::SessionId& generation) {
   if (configured() && !(configuration.version() > configuration_.version)) {
     return absl::OkStatus();
   }
@@ -90,7 +90,7 @@ absl::Status Session::Configure(const v1::Configuration& configuration,
   return absl::OkStatus();
 }
 
-v1::Version Session::configuration_version() const {
+v1::ConfigurationVersion Session::configuration_version() const {
   return configuration_.version;
 }
 

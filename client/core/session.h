@@ -64,7 +64,7 @@ class Session {
   struct PushInfo {
     uint64_t sequence = 0;
     uint64_t clock = 0;
-    v1::Version snapshot;
+    v1::SnapshotNumber snapshot;
     uint32_t epoch = 0;
     uint64_t input_begin = 0;
     uint64_t input_end = 0;
@@ -76,7 +76,7 @@ class Session {
     // Sync mode: the step it contributes to, as one of these contributors, and
     // how many examples it is of. Without examples it has no numbers.
     uint64_t step = 0;
-    v1::Version contributors;
+    v1::ContributorsVersion contributors;
     uint64_t examples = 0;
     // Takes what the servers hold behind the push, of variables that are not
     // sparse, if they can say it with their answers; valid and untouched until the push has ended. Null: not asked.
@@ -103,10 +103,10 @@ class Session {
   // whole. kInvalidArgument, with nothing changed, if the layout is broken or
   // differs from the one at hand.
   absl::Status Configure(const v1::Configuration& configuration,
-                         const v1::Version& generation);
+                         const v1::SessionId& generation);
   bool configured() const { return !configuration_.IsZero(); }
   const Placement& placement() const { return placement_; }
-  v1::Version configuration_version() const;
+  v1::ConfigurationVersion configuration_version() const;
 
   // Pulls all blocks that changed of the variables that `into` has; it stays valid
   // and untouched until the operation is finished. `clock` unset: a pull that never waits. One
@@ -152,9 +152,9 @@ class Session {
 
  private:
   struct ConfigurationInfo {
-    v1::Version version;
-    v1::Version generation;  // The worker's.
-    std::vector<v1::Version> server_generations;
+    v1::ConfigurationVersion version;
+    v1::SessionId generation;  // The worker's.
+    std::vector<v1::ServerLife> server_generations;
     std::vector<uint64_t> incarnations;  // Of the servers' processes.
     bool IsZero() const { return server_generations.empty(); }
   };

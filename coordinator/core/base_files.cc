@@ -8,14 +8,14 @@
 
 namespace paramd {
 
-v1::Version BaseFiles::Next() const {
-  return used_ < most_ ? base_.snapshot : v1::Version();
+v1::SnapshotNumber BaseFiles::Next() const {
+  return used_ < most_ ? base_.snapshot : v1::SnapshotNumber();
 }
 
-absl::Status BaseFiles::Complete(const v1::Version& base,
+absl::Status BaseFiles::Complete(const v1::SnapshotNumber& base,
                                  v1::ShardFile* file) const {
   if (!file->has_base()) return absl::OkStatus();
-  const v1::Version& named = file->base().snapshot();
+  const v1::SnapshotNumber& named = file->base().snapshot();
   const auto known = base_.files.find(file->server());
   if (IsZero(base) || named != base || base != base_.snapshot ||
       known == base_.files.end()) {
@@ -53,7 +53,7 @@ void BaseFiles::Committed(absl::string_view path) {
   used_ = 0;
 }
 
-void BaseFiles::Retired(const v1::Version& snapshot) {
+void BaseFiles::Retired(const v1::SnapshotNumber& snapshot) {
   if (snapshot == base_.snapshot) base_ = {};
 }
 

@@ -26,21 +26,22 @@ class BaseFiles {
   explicit BaseFiles(uint32_t most) : most_(most) {}
 
   // The base of the next checkpoint; zero: it is to have all blocks.
-  v1::Version Next() const;
+  v1::SnapshotNumber Next() const;
   // Fills in what a server does not know of the base that it names.
   // kInvalidArgument, naming server and base, if that is not `base`, or has no
   // file of the server: then nothing has changed.
-  absl::Status Complete(const v1::Version& base, v1::ShardFile* file) const;
+  absl::Status Complete(const v1::SnapshotNumber& base,
+                        v1::ShardFile* file) const;
 
   // A checkpoint is being committed; the last one that was said is.
   void Committing(const v1::Manifest& manifest);
   void Committed(absl::string_view path);
   // It will be deleted.
-  void Retired(const v1::Version& snapshot);
+  void Retired(const v1::SnapshotNumber& snapshot);
 
  private:
   struct Checkpoint {
-    v1::Version snapshot;
+    v1::SnapshotNumber snapshot;
     std::string directory;  // Its name.
     std::map<uint32_t, v1::BaseFile> files;  // By server.
     bool has_all_blocks = false;

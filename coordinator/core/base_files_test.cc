@@ -4,16 +4,12 @@
 #include "gtest/gtest.h"
 
 #include "proto/refusal.h"
+#include "proto/testing/pair.h"
 
 namespace paramd {
 namespace {
 
-v1::Version Pair(uint64_t term, uint64_t counter) {
-  v1::Version version;
-  version.set_term(term);
-  version.set_counter(counter);
-  return version;
-}
+using testing::Pair;
 
 v1::ShardFile FileOf(uint32_t server, uint64_t base) {
   v1::ShardFile file;

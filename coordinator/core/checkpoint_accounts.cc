@@ -20,7 +20,8 @@ void CheckpointAccounts::Complete(v1::Manifest* manifest, bool sync,
   audit.Committing(*manifest, sync);
 }
 
-void CheckpointAccounts::Committed(const v1::Version& number, Outbox* out) {
+void CheckpointAccounts::Committed(const v1::SnapshotNumber& number,
+                                   Outbox* out) {
   loss.Committed();
   metrics.Committed();
   audit.Committed();

@@ -26,7 +26,7 @@ struct CheckpointAccounts {
   // Into the manifest of the checkpoint that is about to be committed.
   void Complete(v1::Manifest* manifest, bool sync, Outbox* out);
   // It is.
-  void Committed(const v1::Version& number, Outbox* out);
+  void Committed(const v1::SnapshotNumber& number, Outbox* out);
 
   uint64_t pushes_lost() const { return loss.pushes() + audit.missing(); }
   uint64_t pushes_doubled() const { return audit.doubled(); }

@@ -71,8 +71,9 @@ Checkpoints::Checkpoints(const CoordinatorOptions& options)
 
 // ---- opening ----------------------------------------------------------------
 
-v1::Version Checkpoints::Open(SnapshotRound::Options options, Turn* turn) {
-  v1::Version number;
+v1::SnapshotNumber Checkpoints::Open(SnapshotRound::Options options,
+                                     Turn* turn) {
+  v1::SnapshotNumber number;
   number.set_term(turn->job.configuration.version().term());
   number.set_counter(++counter_);
   options.servers = turn->job.options.servers;
@@ -192,7 +193,7 @@ bool Checkpoints::OnAnswer(uint32_t server, const Message& answer, Turn* turn) {
 }
 
 // An earlier one is given up already.
-void Checkpoints::OnCallFailed(const v1::Version& snapshot,
+void Checkpoints::OnCallFailed(const v1::SnapshotNumber& snapshot,
                                const absl::Status& why, Turn* turn) {
   if (round_.has_value() && snapshot == round_->number()) Fail(why, turn);
 }
@@ -232,7 +233,8 @@ void Checkpoints::OnFetched(uint32_t server, const v1::FetchShardReply& reply,
       payload);
 }
 
-void Checkpoints::OnFetchedWritten(uint32_t server, const v1::Version& number,
+void Checkpoints::OnFetchedWritten(uint32_t server,
+                                   const v1::SnapshotNumber& number,
                                    const IoResult& result, Turn* turn) {
   if (!round_.has_value() || number != round_->number()) return;
   const auto* written =
@@ -283,7 +285,9 @@ void Checkpoints::OnCommitted(const IoResult& result, Turn* turn) {
              absl::ToDoubleMilliseconds(turn->now - round.opened())};
   accounts_.Committed(newest_.number, turn->out);
   bases_.Committed(newest_.path());
-  for (const v1::Version& old : committed->to_retire()) bases_.Retired(old);
+  for (const v1::SnapshotNumber& old : committed->to_retire()) {
+    bases_.Retired(old);
+  }
   turn->out->Note(absl::StrCat("checkpoint committed at step ", newest_.step,
                                ": ", newest_.path()),
                   {{"step", newest_.step},
@@ -320,8 +324,8 @@ void Checkpoints::Drop(absl::string_view why, Turn* turn) {
 // ---- what is to be asked and told -------------------------------------------
 
 Checkpoints::Numbers Checkpoints::numbers() const {
-  return {round_.has_value() ? round_->number() : v1::Version(), newest_.number,
-          counter_};
+  return {round_.has_value() ? round_->number() : v1::SnapshotNumber(),
+          newest_.number, counter_};
 }
 
 ServerRecord::Call Checkpoints::CallFor(uint32_t server) const {
@@ -361,7 +365,7 @@ std::string Checkpoints::waiting_for(const JobView& job) const {
   if (job.IsSync() && round_->phase() == SnapshotRound::Phase::kCutting) {
     return job.progress.StepWaitsFor();
   }
-  std::map<uint32_t, v1::Version> live;
+  std::map<uint32_t, v1::SessionId> live;
   for (const auto& [index, worker] : job.workers) {
     if (!worker.fencing) live[index] = worker.generation;
   }

@@ -31,7 +31,7 @@ class Checkpoints : public SnapshotCalls {
   // A checkpoint; of no path: the job's initial values.
   struct Checkpoint {
     v1::CommitCheckpointResult files;
-    v1::Version number;
+    v1::SnapshotNumber number;
     uint64_t step = 0;
     v1::SavedInput input;
     double milliseconds = 0;  // That it took; 0: it was found.
@@ -51,7 +51,7 @@ class Checkpoints : public SnapshotCalls {
   // The one that is under way; null: none is.
   const SnapshotRound* round() const { return round_ ? &*round_ : nullptr; }
   // REQUIRES: none is under way. Its number.
-  v1::Version Open(SnapshotRound::Options options, Turn* turn);
+  v1::SnapshotNumber Open(SnapshotRound::Options options, Turn* turn);
   // Cuts, seals and commits when it is time to. Raises SessionOver, and what
   // Fail raises.
   void Advance(Turn* turn);
@@ -71,7 +71,7 @@ class Checkpoints : public SnapshotCalls {
   // A server's answer to a call of it. True if the server is sealed and to
   // apply nothing more, should it be leaving.
   bool OnAnswer(uint32_t server, const Message& answer, Turn* turn);
-  void OnCallFailed(const v1::Version& snapshot, const absl::Status& why,
+  void OnCallFailed(const v1::SnapshotNumber& snapshot, const absl::Status& why,
                     Turn* turn);
   // Nobody was heard for so long, since this process stood still.
   void OnPause(absl::Duration pause);
@@ -98,7 +98,7 @@ class Checkpoints : public SnapshotCalls {
   void OnFetched(uint32_t server, const v1::FetchShardReply& reply,
                  const BufferChain& payload, Turn* turn);
   void OnPrepared(const IoResult& result, Turn* turn);
-  void OnFetchedWritten(uint32_t server, const v1::Version& number,
+  void OnFetchedWritten(uint32_t server, const v1::SnapshotNumber& number,
                         const IoResult& result, Turn* turn);
   void OnCommitted(const IoResult& result, Turn* turn);
   void EndWait(Turn* turn);

@@ -129,8 +129,8 @@ TEST_F(CheckpointsTest, OneThatIsNotSealedInTimeIsGivenUp) {
 
 TEST_F(CheckpointsTest, ACallOfAnEarlierSnapshotFailsNothing) {
   Open();
-  const v1::Version number = checkpoints_.round()->number();
-  const auto fail = [&](const v1::Version& snapshot) {
+  const v1::SnapshotNumber number = checkpoints_.round()->number();
+  const auto fail = [&](const v1::SnapshotNumber& snapshot) {
     bench_.Do([&](Turn* turn) {
       checkpoints_.OnCallFailed(snapshot, absl::UnavailableError("no disk"),
                                 turn);

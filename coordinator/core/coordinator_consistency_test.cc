@@ -108,7 +108,7 @@ TEST_F(CoordinatorConsistencyTest, WithNobodyLiveAJoinerBeginsAtTheHighest) {
 
 TEST_F(CoordinatorConsistencyTest, NobodyIsToldAModeBeforeItIsLogged) {
   StartedCoordinator::Worker worker = JoinAt(0, 9);
-  const v1::Version before = started_.configuration().version();
+  const v1::ConfigurationVersion before = started_.configuration().version();
   const CallId set = driver().Begin(PeerId{}, Staleness("16"));
   EXPECT_FALSE(driver().answered(set));
   EXPECT_EQ(started_.configuration().consistency().bound(), 4u);
@@ -156,7 +156,7 @@ TEST_F(CoordinatorConsistencyTest, FromAsyncOnNobodyHasABacklog) {
 }
 
 TEST_F(CoordinatorConsistencyTest, TheSameModeAgainIsAnsweredAndNotLogged) {
-  const v1::Version before = started_.configuration().version();
+  const v1::ConfigurationVersion before = started_.configuration().version();
   const auto answer = driver().Call(PeerId{}, Staleness("4"));
   ASSERT_TRUE(answer.status.ok());
   EXPECT_EQ(static_cast<const v1::SetReply&>(*answer.head).configuration(),

@@ -91,7 +91,7 @@ class CoordinatorCutTest : public ::testing::Test {
     driver().Complete(commit->first, result);
     return commit->second.manifest();
   }
-  v1::Version ConfigureNames(uint32_t server) {
+  v1::SnapshotNumber ConfigureNames(uint32_t server) {
     driver().Advance(absl::Seconds(1));
     const auto sent =
         driver().TakeSend<v1::ConfigureRequest>(PeerId::Ps(server));
@@ -380,19 +380,21 @@ class CoordinatorFilesTest : public ::testing::Test {
     }
     return seal;
   }
-  v1::Manifest Commit(const std::vector<v1::Version>& retired = {}) {
+  v1::Manifest Commit(const std::vector<v1::SnapshotNumber>& retired = {}) {
     const auto commit = driver().TakeIo<v1::CommitCheckpoint>();
     if (!commit.has_value()) return {};
     v1::CommitCheckpointResult committed;
     committed.set_path(absl::StrCat(
         "/run/", VersionName(commit->second.manifest().snapshot())));
-    for (const v1::Version& old : retired) *committed.add_to_retire() = old;
+    for (const v1::SnapshotNumber& old : retired) {
+      *committed.add_to_retire() = old;
+    }
     driver().Complete(commit->first, committed);
     return commit->second.manifest();
   }
   // A whole checkpoint; `based`: ps-1 refers to its base.
   v1::Manifest Checkpoint(bool based,
-                          const std::vector<v1::Version>& retired = {}) {
+                          const std::vector<v1::SnapshotNumber>& retired = {}) {
     const v1::SealRequest seal = Seal();
     started_.file(1).clear_base();
     if (based) {
@@ -401,7 +403,7 @@ class CoordinatorFilesTest : public ::testing::Test {
     EXPECT_TRUE(started_.Write(0) && started_.Write(1));
     return Commit(retired);
   }
-  void SayUnseen(uint32_t server, const v1::Version& snapshot) {
+  void SayUnseen(uint32_t server, const v1::SnapshotNumber& snapshot) {
     v1::WrittenReply unseen;
     *unseen.mutable_snapshot() = snapshot;
     unseen.set_unseen(true);
@@ -411,7 +413,8 @@ class CoordinatorFilesTest : public ::testing::Test {
                    unseen);
   }
   // Of a file of 15 bytes.
-  v1::FetchShardReply Window(const v1::Version& snapshot, uint64_t offset) {
+  v1::FetchShardReply Window(const v1::SnapshotNumber& snapshot,
+                             uint64_t offset) {
     v1::FetchShardReply window;
     *window.mutable_snapshot() = snapshot;
     window.set_offset(offset);
@@ -457,7 +460,7 @@ TEST_F(CoordinatorFilesTest, AFileThatRefersToAnotherBaseIsNotCommitted) {
 TEST_F(CoordinatorFilesTest, AFileThatItsServerCannotWriteComesInWindows) {
   const v1::SealRequest seal = Seal();
   EXPECT_EQ(seal.nonce(), 77u);
-  const v1::Version snapshot = seal.header().snapshot();
+  const v1::SnapshotNumber snapshot = seal.header().snapshot();
   ASSERT_TRUE(started_.Write(0));
   SayUnseen(1, snapshot);
   EXPECT_TRUE(driver().HasNote(
@@ -492,7 +495,7 @@ TEST_F(CoordinatorFilesTest, AFileThatItsServerCannotWriteComesInWindows) {
 }
 
 TEST_F(CoordinatorFilesTest, AWindowThatIsNotWrittenEndsTheSnapshotAlone) {
-  const v1::Version snapshot = Seal().header().snapshot();
+  const v1::SnapshotNumber snapshot = Seal().header().snapshot();
   SayUnseen(1, snapshot);
   driver().Reply(*driver().TakeSend<v1::FetchShardRequest>(PeerId::Ps(1)),
                  Window(snapshot, 0), {Buffer::Copy(std::string(10, 'x'))});
@@ -504,7 +507,7 @@ TEST_F(CoordinatorFilesTest, AWindowThatIsNotWrittenEndsTheSnapshotAlone) {
 }
 
 TEST_F(CoordinatorFilesTest, AWindowOfAnEarlierSnapshotChangesNothing) {
-  const v1::Version snapshot = Seal().header().snapshot();
+  const v1::SnapshotNumber snapshot = Seal().header().snapshot();
   SayUnseen(1, snapshot);
   driver().Reply(*driver().TakeSend<v1::FetchShardRequest>(PeerId::Ps(1)),
                  Window(snapshot, 0), {Buffer::Copy(std::string(10, 'x'))});
@@ -513,7 +516,7 @@ TEST_F(CoordinatorFilesTest, AWindowOfAnEarlierSnapshotChangesNothing) {
                 Refuse(v1::Refusal::INVALID, "file", "disk full"));
   driver().Advance(absl::Seconds(1));
   started_.Serve();
-  const v1::Version next = Seal().header().snapshot();
+  const v1::SnapshotNumber next = Seal().header().snapshot();
   SayUnseen(1, next);
   v1::WriteFetchedResult written;
   written.set_bytes(10);

@@ -181,7 +181,7 @@ class CoordinatorBlindTest : public CoordinatorFillTest {
     driver().Complete(read->first, result, {Buffer::Copy(bytes)});
   }
 
-  v1::Version generation_;
+  v1::ServerLife generation_;
 };
 
 TEST_F(CoordinatorBlindTest, ItsSlicesAreReadAndSentToIt) {

@@ -109,7 +109,7 @@ TEST_F(CoordinatorLostTest, Promise1_TheManifestListsASessionThatPushesNoMore) {
 }
 
 TEST_F(CoordinatorLostTest, ASessionThatIsGoneIsListedWithWhatItHadSaid) {
-  const v1::Version generation = chief_.beat.header().generation();
+  const v1::SessionId generation = chief_.beat.header().generation();
   chief_.beat.set_leaving(true);
   Say(3, &chief_);
   started_.Append();

@@ -207,7 +207,7 @@ class ToSyncWithBackupTest : public ToSyncTest {
 };
 
 TEST_F(ToSyncWithBackupTest, StepsThatDoNotFitAreRefusedWithNothingChanged) {
-  const v1::Version before = Told().version();
+  const v1::ConfigurationVersion before = Told().version();
   const absl::Status refused =
       driver().Call(PeerId{}, Staleness("sync")).status;
   EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::INVALID);

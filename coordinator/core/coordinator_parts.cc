@@ -42,7 +42,7 @@ void CoordinatorParts::AnswerKept(Turn* turn) {
   joins.RefuseLate(turn);
 }
 
-v1::Version CoordinatorParts::OpenSnapshot(
+v1::SnapshotNumber CoordinatorParts::OpenSnapshot(
     const SnapshotRound::Options& snapshot, Turn* turn) {
   schedule.Begin(input.global_step(), input.EpochsFinished(), turn->now);
   return checkpoints.Open(snapshot, turn);

@@ -38,7 +38,8 @@ struct CoordinatorParts {
   // What workers are told with an answer; and those who wait for one are.
   Sessions::News NewsFor(uint32_t worker) const;
   void AnswerKept(Turn* turn);
-  v1::Version OpenSnapshot(const SnapshotRound::Options& snapshot, Turn* turn);
+  v1::SnapshotNumber OpenSnapshot(const SnapshotRound::Options& snapshot,
+                                  Turn* turn);
   // While servers seal nobody is admitted: it has no cut. Before, that of a
   // worker that comes is waited for as everybody's.
   bool HoldsJoins() const;

@@ -37,7 +37,7 @@ class CoordinatorRequestedTest : public ::testing::TestWithParam<const char*> {
     started_.Serve();
     started_.CatchUp(&worker_);
   }
-  CallId Ask(const v1::Version& number = {}) {
+  CallId Ask(const v1::SnapshotNumber& number = {}) {
     v1::CheckpointRequest request;
     *request.mutable_snapshot() = number;
     return driver().Begin({PeerId::Kind::kOutside, 1}, request);

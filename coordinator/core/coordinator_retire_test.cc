@@ -58,14 +58,17 @@ class CoordinatorRetireTest : public ::testing::Test {
     EXPECT_TRUE(commit.has_value());
     return *commit;
   }
-  void Committed(IoId commit, const std::vector<v1::Version>& to_retire) {
+  void Committed(IoId commit,
+                 const std::vector<v1::SnapshotNumber>& to_retire) {
     v1::CommitCheckpointResult result;
     result.set_path("/saved");
-    for (const v1::Version& old : to_retire) *result.add_to_retire() = old;
+    for (const v1::SnapshotNumber& old : to_retire) {
+      *result.add_to_retire() = old;
+    }
     driver().Complete(commit, result);
   }
   // What is to be deleted now.
-  std::vector<v1::Version> Deleting() {
+  std::vector<v1::SnapshotNumber> Deleting() {
     const auto remove = driver().TakeIo<v1::DeleteCheckpoints>();
     if (!remove.has_value()) return {};
     driver().Complete(remove->first, v1::DeleteCheckpointsResult());

@@ -83,7 +83,7 @@ TEST_F(CoordinatorSyncTest, WhoContributesIsLoggedBeforeAnybodyIsTold) {
   EXPECT_THAT(logged.workers(), ElementsAre(0, 1));
   EXPECT_EQ(logged.first_step(), 1u);
   for (const v1::WorkerMember& session : entry.configuration().workers()) {
-    EXPECT_TRUE(logged.version() > session.generation());
+    EXPECT_TRUE(GivenBefore(session.generation(), logged.version()));
   }
   EXPECT_THAT(Told().contributors().workers(), ElementsAre(0, 1));
 }

@@ -92,7 +92,7 @@ TEST_F(CoordinatorWorkersTest,
 
 TEST_F(CoordinatorWorkersTest, TheSameIncarnationGetsTheSameAnswer) {
   const Worker worker = started_.Join(0);
-  const v1::Version before = started_.configuration().version();
+  const v1::ConfigurationVersion before = started_.configuration().version();
   const CoreDriver::Answer again = driver().Take(started_.BeginJoin(0, 200));
   ASSERT_TRUE(again.status.ok()) << again.status;
   EXPECT_EQ(static_cast<const v1::JoinReply&>(*again.head).generation(),

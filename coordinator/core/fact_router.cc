@@ -69,7 +69,7 @@ void FactRouter::Follow(const StartPlan& plan, Turn* turn) {
         parts_.input.portions().portions().epochs_finished());
     Checkpoints::Checkpoint newest;
     newest.files.set_path(plan.path);
-    newest.number = of_others ? v1::Version() : manifest.snapshot();
+    newest.number = of_others ? v1::SnapshotNumber() : manifest.snapshot();
     newest.step = plan.step;
     newest.input = manifest.input();
     parts_.checkpoints.GoOnFrom(std::move(newest));

@@ -88,7 +88,7 @@ std::unique_ptr<v1::ReadForServer> FillRelay::Read(uint32_t server) {
   return work;
 }
 
-absl::Status FillRelay::Done(uint32_t server, const v1::Version& generation,
+absl::Status FillRelay::Done(uint32_t server, const v1::ServerLife& generation,
                              const google::protobuf::Message* result,
                              BufferChain payload) {
   const auto found = ways_.find(server);

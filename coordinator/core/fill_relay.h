@@ -55,7 +55,7 @@ class FillRelay {
   // What was read for this generation of the server, a ReadSlicesResult or a
   // ReadWarmStartResult; what is for another one is dropped. kDataLoss if it is
   // not what was asked for.
-  absl::Status Done(uint32_t server, const v1::Version& generation,
+  absl::Status Done(uint32_t server, const v1::ServerLife& generation,
                     const google::protobuf::Message* result,
                     BufferChain payload);
 
@@ -69,7 +69,7 @@ class FillRelay {
  private:
   enum class Stage { kToRead, kReading, kToSend, kSent };
   struct Way {
-    v1::Version generation;
+    v1::ServerLife generation;
     v1::ReadSlices all;  // Every slice that the server owns.
     // Where there is no checkpoint to restore: what initial values come out of.
     absl::optional<v1::WarmStartConfig> initial;

@@ -6,16 +6,12 @@
 #include "gtest/gtest.h"
 
 #include "proto/refusal.h"
+#include "proto/testing/pair.h"
 
 namespace paramd {
 namespace {
 
-v1::Version Pair(uint64_t term, uint64_t counter) {
-  v1::Version version;
-  version.set_term(term);
-  version.set_counter(counter);
-  return version;
-}
+using testing::Pair;
 
 // Server 1 of 3 owns rows of "w" and all of "b"; pieces of 10 bytes.
 class FillRelayTest : public ::testing::Test {

@@ -7,7 +7,7 @@
 
 namespace paramd {
 
-bool JobView::EveryServerHas(const v1::Version& version) const {
+bool JobView::EveryServerHas(const v1::ConfigurationVersion& version) const {
   return std::all_of(servers.begin(), servers.end(),
                      [&](const ServerRecord& s) {
                        return s.restored && !(s.acknowledged < version);
@@ -20,8 +20,8 @@ bool JobView::EveryServerIsThere() const {
   });
 }
 
-std::vector<v1::Version> JobView::ServerGenerations() const {
-  std::vector<v1::Version> generations;
+std::vector<v1::ServerLife> JobView::ServerGenerations() const {
+  std::vector<v1::ServerLife> generations;
   for (const ServerRecord& server : servers) {
     generations.push_back(server.generation);
   }
@@ -30,7 +30,7 @@ std::vector<v1::Version> JobView::ServerGenerations() const {
 
 std::string JobView::NameOfWorker(uint32_t worker) const {
   const auto found = workers.find(worker);
-  return WorkerName(worker, found == workers.end() ? v1::Version()
+  return WorkerName(worker, found == workers.end() ? v1::SessionId()
                                                    : found->second.generation);
 }
 

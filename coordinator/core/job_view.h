@@ -88,9 +88,9 @@ struct JobView {
   bool IsLive(const WorkerRecord& worker, Time now) const {
     return !worker.fencing && now - worker.heard <= lease();
   }
-  bool EveryServerHas(const v1::Version& version) const;
+  bool EveryServerHas(const v1::ConfigurationVersion& version) const;
   bool EveryServerIsThere() const;
-  std::vector<v1::Version> ServerGenerations() const;
+  std::vector<v1::ServerLife> ServerGenerations() const;
   // With the newest session of the worker, if it has one, and the server's life.
   std::string NameOfWorker(uint32_t worker) const;
   std::string NameOfServer(uint32_t server) const;

@@ -19,7 +19,7 @@ bool IsUntouched(const JobView& job) {
 
 // Without a server that has left no push is whole: the checkpoint it left with
 // has all there is.
-bool Leaving::NeedsSnapshot(const v1::Version& newest,
+bool Leaving::NeedsSnapshot(const v1::SnapshotNumber& newest,
                             const JobView& job) const {
   const bool servers_need = std::any_of(
       job.servers.begin(), job.servers.end(), [&](const ServerRecord& s) {
@@ -42,7 +42,7 @@ bool Leaving::EveryServerWasAsked(const JobView& job) const {
                                    });
 }
 
-void Leaving::Advance(const v1::Version& newest, Turn* turn) {
+void Leaving::Advance(const v1::SnapshotNumber& newest, Turn* turn) {
   const JobView& job = turn->job;
   if (turn->out->exited || !EveryServerWasAsked(job)) return;
   if (NeedsSnapshot(newest, job)) {

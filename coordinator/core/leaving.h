@@ -19,12 +19,13 @@ class Leaving {
   bool draining() const { return draining_; }
 
   // Whether somebody leaves with a checkpoint behind `newest`.
-  bool NeedsSnapshot(const v1::Version& newest, const JobView& job) const;
+  bool NeedsSnapshot(const v1::SnapshotNumber& newest,
+                     const JobView& job) const;
   // Raises SnapshotToLeaveWith, and Reached when this process may end. REQUIRES: no
   // snapshot is open, and the mode is not being changed.
-  void Advance(const v1::Version& newest, Turn* turn);
+  void Advance(const v1::SnapshotNumber& newest, Turn* turn);
   // The snapshot that was wanted has this number.
-  void OnOpened(const v1::Version& number) {
+  void OnOpened(const v1::SnapshotNumber& number) {
     if (draining_) number_ = number;
   }
 
@@ -33,7 +34,7 @@ class Leaving {
 
   bool draining_ = false;
   Time started_;
-  v1::Version number_;  // The snapshot to leave with. Zero: none yet.
+  v1::SnapshotNumber number_;  // The snapshot to leave with. Zero: none yet.
   Time next_snapshot_;  // Not before: the last one may have failed.
 };
 

@@ -13,7 +13,7 @@ using ::paramd::testing::PartBench;
 
 class LeavingTest : public ::testing::Test {
  protected:
-  void Advance(const v1::Version& newest = {}) {
+  void Advance(const v1::SnapshotNumber& newest = {}) {
     bench_.Do([&](Turn* turn) { leaving_.Advance(newest, turn); });
   }
   bool wants_snapshot() const {

@@ -10,20 +10,13 @@ void LiveConfiguration::Begin(uint64_t term, const std::string& run_id,
 }
 
 void LiveConfiguration::NextVersion() {
-  v1::Version* const version = configuration_.mutable_version();
+  v1::ConfigurationVersion* const version = configuration_.mutable_version();
   version->set_counter(version->counter() + 1);
 }
 
 void LiveConfiguration::ChangeState(v1::JobState state) {
   configuration_.set_state(state);
   NextVersion();
-}
-
-v1::Version LiveConfiguration::NewGeneration() {
-  v1::Version generation;
-  generation.set_term(configuration_.version().term());
-  generation.set_counter(++generation_counter_);
-  return generation;
 }
 
 void LiveConfiguration::SetServers(const std::vector<ServerRecord>& servers) {

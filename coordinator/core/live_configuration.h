@@ -8,6 +8,7 @@
 
 #include "coordinator/core/members.h"
 #include "proto/paramd/v1/configuration.pb.h"
+#include "proto/refusal.h"
 
 namespace paramd {
 
@@ -31,7 +32,11 @@ class LiveConfiguration {
   // The same, of the job's state.
   void ChangeState(v1::JobState state);
   // Of a server's life, a session, or contributors.
-  v1::Version NewGeneration();
+  template <Numbered Number>
+  Number NewGeneration() {
+    return MakeNumber<Number>(configuration_.version().term(),
+                              ++generation_counter_);
+  }
   // The first ones of the term are those of servers that were taken over.
   void SkipGenerations(uint64_t count) { generation_counter_ = count; }
 

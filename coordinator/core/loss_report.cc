@@ -29,7 +29,7 @@ bool IsEmpty(const v1::LostPushes& lost) { return lost.to() < lost.from(); }
 
 }  // namespace
 
-void LossReport::Told(uint32_t server, const v1::Version& generation,
+void LossReport::Told(uint32_t server, const v1::ServerLife& generation,
                       const List& lost) {
   Server& known = servers_[server];
   if (known.generation != generation) known.added.clear();
@@ -38,7 +38,7 @@ void LossReport::Told(uint32_t server, const v1::Version& generation,
 }
 
 std::vector<v1::LostPushes> LossReport::Restoring(
-    uint32_t server, const v1::Version& generation) {
+    uint32_t server, const v1::ServerLife& generation) {
   Server& known = servers_[server];
   known.generation = generation;
   const auto content = committed_contents_.find(server);
@@ -56,10 +56,10 @@ std::vector<v1::LostPushes> LossReport::Restoring(
 }
 
 void LossReport::TakeOver(const v1::Manifest* newest,
-                          const std::vector<v1::Version>& lives,
+                          const std::vector<v1::ServerLife>& lives,
                           const std::vector<v1::SavedSession>& sessions) {
   for (uint32_t s = 0; s < lives.size(); ++s) servers_[s].generation = lives[s];
-  std::map<uint32_t, v1::Version> saved;  // By worker.
+  std::map<uint32_t, v1::SessionId> saved;  // By worker.
   bool wrote_it = newest != nullptr;
   if (newest != nullptr) {
     for (const v1::ShardFile& file : newest->files()) {
@@ -109,7 +109,7 @@ void LossReport::Rewind() {
   }
 }
 
-void LossReport::Ended(uint32_t worker, const v1::Version& generation,
+void LossReport::Ended(uint32_t worker, const v1::SessionId& generation,
                        uint64_t acknowledged, const Cut& cut) {
   if (acknowledged == 0) return;
   if (ended_.size() == kMostEnded) {
@@ -123,12 +123,13 @@ void LossReport::Ended(uint32_t worker, const v1::Version& generation,
   ended.cut = cut;
 }
 
-uint64_t LossReport::EndedSession::UpTo(const v1::Version& snapshot) const {
+uint64_t LossReport::EndedSession::UpTo(
+    const v1::SnapshotNumber& snapshot) const {
   return cut.snapshot == snapshot ? std::min(cut.sequence, session.sequence())
                                   : session.sequence();
 }
 
-void LossReport::Sealing(const v1::Version& snapshot,
+void LossReport::Sealing(const v1::SnapshotNumber& snapshot,
                          std::vector<v1::SavedSession> present) {
   sealing_ = snapshot;
   sealed_.clear();
@@ -188,7 +189,7 @@ void LossReport::Add(const v1::SavedSession& session, uint64_t in,
                      uint32_t index, const List& listed,
                      std::vector<v1::LostPushes>* found) {
   Server& server = servers_[index];
-  if (!(session.generation() < server.generation)) return;
+  if (!GivenBefore(session.generation(), server.generation)) return;
   uint64_t newest = in;
   const auto position = server.restored.positions.find(session.worker());
   if (position != server.restored.positions.end() &&
@@ -234,7 +235,7 @@ uint64_t LossReport::pushes() const {
   // A number of sessions long gone has no more than its server.
   std::map<std::tuple<uint32_t, uint64_t, uint64_t>, std::vector<Range>> ranges;
   const auto add = [&ranges](const v1::LostPushes& lost) {
-    const v1::Version& generation = lost.generation();
+    const v1::SessionId& generation = lost.generation();
     const uint32_t whose = IsZero(generation) ? lost.server() : lost.worker();
     ranges[{whose, generation.term(), generation.counter()}].push_back(
         {lost.from(), lost.to()});
@@ -265,7 +266,7 @@ LossReport::Positions LossReport::PositionsOf(const v1::ShardFile& file) {
   return positions;
 }
 
-bool LossReport::IsHeard(uint32_t worker, const v1::Version& generation,
+bool LossReport::IsHeard(uint32_t worker, const v1::SessionId& generation,
                          const v1::ShardFile& file) {
   return std::any_of(
       file.lost().begin(), file.lost().end(), [&](const v1::LostPushes& lost) {

@@ -29,32 +29,33 @@ class LossReport {
   using List = google::protobuf::RepeatedPtrField<v1::LostPushes>;
 
   // What the present life of a server knows, all of it.
-  void Told(uint32_t server, const v1::Version& generation, const List& lost);
+  void Told(uint32_t server, const v1::ServerLife& generation,
+            const List& lost);
   // A new life of a server is to restore the newest checkpoint. What it lost of
   // the sessions that have ended, which it will never hear.
   std::vector<v1::LostPushes> Restoring(uint32_t server,
-                                        const v1::Version& generation);
+                                        const v1::ServerLife& generation);
   // Begins with what a coordinator finds whose servers keep what they hold: the
   // newest checkpoint (null: none), the present life of each server, and how far
   // the sessions came that have ended with the last coordinator, oldest first.
   // REQUIRES: no server was restored by itself since that checkpoint.
   void TakeOver(const v1::Manifest* newest,
-                const std::vector<v1::Version>& lives,
+                const std::vector<v1::ServerLife>& lives,
                 const std::vector<v1::SavedSession>& sessions);
   // All servers go back to the newest checkpoint, and the input with them: what
   // came since is computed again, and not lost.
   void Rewind();
   // A session has ended, behind its cut for this snapshot, if it made one.
   struct Cut {
-    v1::Version snapshot;
+    v1::SnapshotNumber snapshot;
     uint64_t sequence = 0;
   };
-  void Ended(uint32_t worker, const v1::Version& generation,
+  void Ended(uint32_t worker, const v1::SessionId& generation,
              uint64_t acknowledged, const Cut& cut);
 
   // A snapshot is sealed: all that the present sessions pushed up to here, and
   // those that have ended up to their cuts, is in it or lost.
-  void Sealing(const v1::Version& snapshot,
+  void Sealing(const v1::SnapshotNumber& snapshot,
                std::vector<v1::SavedSession> present);
   // Completes the lists of that snapshot's manifest, and takes out the sessions
   // that lost nothing. What it added for the first time.
@@ -70,14 +71,14 @@ class LossReport {
 
  private:
   // By worker: the newest push of which generation is in.
-  using Positions = std::map<uint32_t, std::pair<v1::Version, uint64_t>>;
+  using Positions = std::map<uint32_t, std::pair<v1::SessionId, uint64_t>>;
   // A server's file in a checkpoint.
   struct Content {
     Positions positions;
     List lost;
   };
   struct Server {
-    v1::Version generation;
+    v1::ServerLife generation;
     Content restored;
     List told;
     std::vector<v1::LostPushes> added;  // Beside what the server knows.
@@ -86,7 +87,7 @@ class LossReport {
   static Positions PositionsOf(const v1::ShardFile& file);
   void CompleteFile(v1::ShardFile* file, std::vector<v1::LostPushes>* found);
   // Whether the server has heard the session since it was restored.
-  static bool IsHeard(uint32_t worker, const v1::Version& generation,
+  static bool IsHeard(uint32_t worker, const v1::SessionId& generation,
                       const v1::ShardFile& file);
   // Adds what the server lost of a session that it has not heard, beyond what
   // is listed.
@@ -100,12 +101,12 @@ class LossReport {
     Cut cut;
     uint64_t in = 0;  // Up to its cut for the newest checkpoint.
     // What of it belongs into this snapshot.
-    uint64_t UpTo(const v1::Version& snapshot) const;
+    uint64_t UpTo(const v1::SnapshotNumber& snapshot) const;
   };
   std::deque<EndedSession> ended_;  // Bound: kMostEnded.
   // Of the snapshot that was sealed last: its sessions, how many of ended_ are
   // among them, and what its files have.
-  v1::Version sealing_;
+  v1::SnapshotNumber sealing_;
   struct SealedSession {
     v1::SavedSession session;
     uint64_t in = 0;

@@ -6,16 +6,12 @@
 #include "gtest/gtest.h"
 
 #include "proto/refusal.h"
+#include "proto/testing/pair.h"
 
 namespace paramd {
 namespace {
 
-v1::Version Pair(uint64_t term, uint64_t counter) {
-  v1::Version version;
-  version.set_term(term);
-  version.set_counter(counter);
-  return version;
-}
+using testing::Pair;
 
 v1::LostPushes Lost(uint32_t worker, uint64_t generation, uint64_t from,
                     uint64_t to, uint64_t server_generation = 20) {

@@ -28,20 +28,21 @@ struct ServerRecord {
 
   uint64_t incarnation = 0;  // 0: not heard of yet.
   Time heard;                // If it was.
-  v1::Version generation;
+  v1::ServerLife generation;
   std::string restore_directory;
   bool suspected = true;  // To be recalled before anything else.
   bool restored = false;
-  v1::Version acknowledged;  // Newest configuration it has.
-  v1::Version told_committed;  // By the newest call.
+  v1::ConfigurationVersion acknowledged;  // Newest configuration it has.
+  v1::SnapshotNumber told_committed;      // By the newest call.
   bool draining = false;       // As it said last.
-  v1::Version drained_by;      // The same.
+  v1::SnapshotNumber drained_by;  // The same.
   bool drained = false;        // It was told that it may leave.
   int end_told = 0;   // 1: told of the end; 2: and that everybody knows.
   int end_asked = 0;  // What the call under way tells.
   Call call = Call::kNone;
   CallId call_id = 0;
-  v1::Version asked;  // The snapshot of the call under way, or the last one.
+  // The snapshot of the call under way, or the last one.
+  v1::SnapshotNumber asked;
   Time next_call;
   Time next_keepalive;
   std::string why;  // The last failure, for people.
@@ -51,8 +52,8 @@ struct ServerRecord {
 struct WorkerRecord {
   uint64_t incarnation = 0;
   uint64_t left_sessions = 0;  // Of that process, before this one.
-  v1::Version generation;
-  v1::Version admitted;  // The configuration that has it.
+  v1::SessionId generation;
+  v1::ConfigurationVersion admitted;  // The configuration that has it.
   std::string host;
   uint32_t pid = 0;
   Time heard;

@@ -12,7 +12,7 @@ std::string ModeChange::Name() const {
                       StalenessText(to_));
 }
 
-void ModeChange::BeginStop(const v1::Version& configuration) {
+void ModeChange::BeginStop(const v1::ConfigurationVersion& configuration) {
   stopped_by_ = configuration;
   stage_ = Stage::kStopping;
 }

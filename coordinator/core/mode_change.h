@@ -46,7 +46,7 @@ class ModeChange {
   Stage stage() const { return stage_; }
   // Workers stop who know this configuration or a later one. waiting →
   // stopping.
-  void BeginStop(const v1::Version& configuration);
+  void BeginStop(const v1::ConfigurationVersion& configuration);
   // → logging.
   void BeginLogging() { stage_ = Stage::kLogging; }
   // Workers must not open a push.
@@ -64,7 +64,7 @@ class ModeChange {
   const v1::Consistency from_;
   const v1::Consistency to_;
   Stage stage_ = Stage::kWaiting;
-  v1::Version stopped_by_;
+  v1::ConfigurationVersion stopped_by_;
   std::map<uint32_t, v1::WorkerCut> cuts_;  // Bound: the workers.
 };
 

@@ -5,25 +5,21 @@
 #include "gtest/gtest.h"
 
 #include "config/consistency.h"
+#include "proto/testing/pair.h"
 
 namespace paramd {
 namespace {
 
-using Stage = ModeChange::Stage;
+using testing::Pair;
 
-v1::Version Pair(uint64_t term, uint64_t counter) {
-  v1::Version version;
-  version.set_term(term);
-  version.set_counter(counter);
-  return version;
-}
+using Stage = ModeChange::Stage;
 
 ModeChange Change(const std::string& from, const std::string& to) {
   return ModeChange(/*call=*/7, *ParseStaleness(from), *ParseStaleness(to));
 }
 
 // Worker 2, which knows this configuration, is at push 5.
-v1::HeartbeatRequest Cut(const v1::Version& configuration) {
+v1::HeartbeatRequest Cut(const v1::ConfigurationVersion& configuration) {
   v1::HeartbeatRequest heartbeat;
   heartbeat.mutable_header()->set_worker(2);
   *heartbeat.mutable_header()->mutable_configuration() = configuration;

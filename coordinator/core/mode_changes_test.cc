@@ -51,7 +51,7 @@ TEST_F(ModeChangesTest, ABoundHoldsWhenTheLogHasIt) {
   EXPECT_TRUE(bench_.out.replies.empty());
   bench_.End(bench_.out.ios[0].io, absl::OkStatus(), v1::AppendLog());
   ASSERT_NE(nullptr, bench_.Raised<ModeLogged>());
-  const v1::Version before = bench_.configuration.get().version();
+  const v1::ConfigurationVersion before = bench_.configuration.get().version();
   bench_.Do([&](Turn* turn) { changes_.Finish(turn); });
   EXPECT_TRUE(Answer().ok());
   EXPECT_EQ(v1::Consistency::BOUNDED,

@@ -54,7 +54,7 @@ class PortionLedger {
   // of, null for none, and whether it has a cut of this one. Raises InputUsed.
   // False if it is refused.
   struct Snapshot {
-    v1::Version number;
+    v1::SnapshotNumber number;
     bool has_cut = false;
   };
   bool OnTake(const Message& message, const v1::PortionRequest& request,

@@ -19,7 +19,7 @@ class PortionLedgerTest : public ::testing::Test {
   // True if it is not refused; the answer is in reply_.
   bool Take(uint32_t worker, uint64_t number,
             const PortionLedger::Snapshot* told = nullptr,
-            const v1::Version& known = {}) {
+            const v1::SnapshotNumber& known = {}) {
     v1::PortionRequest request;
     request.set_number(number);
     request.mutable_header()->set_worker(worker);

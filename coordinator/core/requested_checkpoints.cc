@@ -14,11 +14,11 @@ constexpr absl::Duration kAskAgain = absl::Milliseconds(200);
 
 using Present = RequestedCheckpoints::Present;
 
-bool IsCommitted(const v1::Version& number, const Present& present) {
+bool IsCommitted(const v1::SnapshotNumber& number, const Present& present) {
   return !IsZero(present.committed) && !(present.committed < number);
 }
 
-bool IsUnderWay(const v1::Version& number, const Present& present) {
+bool IsUnderWay(const v1::SnapshotNumber& number, const Present& present) {
   return !IsZero(present.under_way) && !(present.under_way < number);
 }
 
@@ -30,7 +30,7 @@ void AnswerCommitted(CallId call, const Present& present, Turn* turn) {
   turn->out->Reply(call, std::move(reply));
 }
 
-void AnswerNotYet(CallId call, const v1::Version& number, Turn* turn) {
+void AnswerNotYet(CallId call, const v1::SnapshotNumber& number, Turn* turn) {
   auto reply = std::make_unique<v1::CheckpointReply>();
   *reply->mutable_snapshot() = number;
   turn->out->Reply(call, std::move(reply));
@@ -45,7 +45,7 @@ absl::Status RequestedCheckpoints::Failure() const {
                    why_));
 }
 
-absl::Status RequestedCheckpoints::CheckMayAsk(const v1::Version& number,
+absl::Status RequestedCheckpoints::CheckMayAsk(const v1::SnapshotNumber& number,
                                                const Present& present,
                                                const JobView& job) const {
   if (job.phase >= JobPhase::kTellingEnd) {
@@ -69,7 +69,7 @@ absl::Status RequestedCheckpoints::CheckMayAsk(const v1::Version& number,
 void RequestedCheckpoints::OnRequest(const Message& message,
                                      const v1::CheckpointRequest& request,
                                      const Present& present, Turn* turn) {
-  v1::Version number = request.snapshot();
+  v1::SnapshotNumber number = request.snapshot();
   const JobPhase phase = turn->job.phase;
   // Behind the last one nothing comes.
   const bool is_last =
@@ -93,7 +93,7 @@ void RequestedCheckpoints::OnRequest(const Message& message,
   }
 }
 
-void RequestedCheckpoints::OnFailed(const v1::Version& snapshot,
+void RequestedCheckpoints::OnFailed(const v1::SnapshotNumber& snapshot,
                                     const absl::Status& why, Turn* turn) {
   failed_ = snapshot;
   why_ = std::string(why.message());
@@ -121,7 +121,7 @@ void RequestedCheckpoints::Advance(const Present& present, Turn* turn) {
   });
 }
 
-void RequestedCheckpoints::Want(const v1::Version& number,
+void RequestedCheckpoints::Want(const v1::SnapshotNumber& number,
                                 const Present& present) {
   if (!IsUnderWay(number, present) && wanted_ < number) wanted_ = number;
 }

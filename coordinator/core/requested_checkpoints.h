@@ -33,13 +33,14 @@ class RequestedCheckpoints {
 
   // What there is of checkpoints.
   struct Present {
-    v1::Version committed;  // The newest one. Zero: none.
+    v1::SnapshotNumber committed;  // The newest one. Zero: none.
     absl::string_view path;
     uint64_t step = 0;
-    v1::Version under_way;  // The snapshot. Zero: none.
+    v1::SnapshotNumber under_way;  // The snapshot. Zero: none.
     // All that is acknowledged by now will be in it.
     bool has_all = false;
-    v1::Version next;  // Those to be opened have this number or a higher one.
+    // Those to be opened have this number or a higher one.
+    v1::SnapshotNumber next;
   };
 
   // Answers at once if it is there, or if nobody may ask: JOB_FINISHED when the
@@ -48,7 +49,7 @@ class RequestedCheckpoints {
   void OnRequest(const Message& message, const v1::CheckpointRequest& request,
                  const Present& present, Turn* turn);
   // This snapshot can't be written: whoever waits for it is told.
-  void OnFailed(const v1::Version& snapshot, const absl::Status& why,
+  void OnFailed(const v1::SnapshotNumber& snapshot, const absl::Status& why,
                 Turn* turn);
   // Answers those whose checkpoint is there, and, with the number to ask again,
   // those who have waited long.
@@ -59,19 +60,19 @@ class RequestedCheckpoints {
  private:
   struct Waiting {
     CallId call = 0;
-    v1::Version number;
+    v1::SnapshotNumber number;
     Time until;
   };
 
   // Why nobody may ask for this one; zero: for a new one.
-  absl::Status CheckMayAsk(const v1::Version& number, const Present& present,
-                           const JobView& job) const;
+  absl::Status CheckMayAsk(const v1::SnapshotNumber& number,
+                           const Present& present, const JobView& job) const;
   absl::Status Failure() const;
-  void Want(const v1::Version& number, const Present& present);
+  void Want(const v1::SnapshotNumber& number, const Present& present);
 
   std::vector<Waiting> waiting_;
-  v1::Version wanted_;  // From this number on. Zero: none.
-  v1::Version failed_;  // The newest that could not be written.
+  v1::SnapshotNumber wanted_;  // From this number on. Zero: none.
+  v1::SnapshotNumber failed_;  // The newest that could not be written.
   std::string why_;
 };
 

@@ -37,7 +37,7 @@ class RequestedCheckpointsTest : public ::testing::Test {
     present_.under_way.Clear();
     present_.has_all = false;
   }
-  void Ask(const v1::Version& number = {}) {
+  void Ask(const v1::SnapshotNumber& number = {}) {
     v1::CheckpointRequest request;
     *request.mutable_snapshot() = number;
     Message message;

@@ -8,9 +8,9 @@
 namespace paramd {
 
 RetiredCheckpoints::Work RetiredCheckpoints::Begin(
-    const google::protobuf::RepeatedPtrField<v1::Version>& old) {
+    const google::protobuf::RepeatedPtrField<v1::SnapshotNumber>& old) {
   Work work;
-  for (const v1::Version& version : old) {
+  for (const v1::SnapshotNumber& version : old) {
     if (std::find(logged_.begin(), logged_.end(), version) != logged_.end()) {
       work.to_delete.push_back(version);
     } else if (logging_.size() < kMostAtOnce &&
@@ -23,7 +23,7 @@ RetiredCheckpoints::Work RetiredCheckpoints::Begin(
   return work;
 }
 
-v1::Version RetiredCheckpoints::Logged() {
+v1::SnapshotNumber RetiredCheckpoints::Logged() {
   CHECK(!logging_.empty(), "what is logged was begun");
   logged_.push_back(logging_.front());
   logging_.pop_front();

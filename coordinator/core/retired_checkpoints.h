@@ -26,25 +26,26 @@ class RetiredCheckpoints {
   static constexpr size_t kMostAtOnce = 8;
 
   // The log that was read has it.
-  void Read(const v1::Version& retired) { logged_.push_back(retired); }
+  void Read(const v1::SnapshotNumber& retired) { logged_.push_back(retired); }
 
   struct Work {
-    std::vector<v1::Version> to_log;     // In this order.
-    std::vector<v1::Version> to_delete;  // They are there though long retired.
+    std::vector<v1::SnapshotNumber> to_log;  // In this order.
+    // They are there though long retired.
+    std::vector<v1::SnapshotNumber> to_delete;
   };
   // What to do about checkpoints that need not stay. Those that are being
   // logged are left alone.
-  Work Begin(const google::protobuf::RepeatedPtrField<v1::Version>& old);
+  Work Begin(const google::protobuf::RepeatedPtrField<v1::SnapshotNumber>& old);
   // The log has the first of those that are being logged: it may be deleted.
   // REQUIRES: there is one.
-  v1::Version Logged();
+  v1::SnapshotNumber Logged();
 
   // All that the log has. Bound: the log.
-  const std::vector<v1::Version>& logged() const { return logged_; }
+  const std::vector<v1::SnapshotNumber>& logged() const { return logged_; }
 
  private:
-  std::vector<v1::Version> logged_;
-  std::deque<v1::Version> logging_;  // Bound: kMostAtOnce.
+  std::vector<v1::SnapshotNumber> logged_;
+  std::deque<v1::SnapshotNumber> logging_;  // Bound: kMostAtOnce.
 };
 
 }  // namespace paramd

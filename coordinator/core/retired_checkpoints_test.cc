@@ -12,15 +12,12 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-v1::Version Number(uint64_t counter) {
-  v1::Version version;
-  version.set_term(1);
-  version.set_counter(counter);
-  return version;
+v1::SnapshotNumber Number(uint64_t counter) {
+  return MakeNumber<v1::SnapshotNumber>(1, counter);
 }
 
-google::protobuf::RepeatedPtrField<v1::Version> UpTo(uint64_t last) {
-  google::protobuf::RepeatedPtrField<v1::Version> versions;
+google::protobuf::RepeatedPtrField<v1::SnapshotNumber> UpTo(uint64_t last) {
+  google::protobuf::RepeatedPtrField<v1::SnapshotNumber> versions;
   for (uint64_t i = 1; i <= last; ++i) *versions.Add() = Number(i);
   return versions;
 }

@@ -10,9 +10,10 @@ void Retirement::DeleteLogged(Turn* turn) {
 }
 
 void Retirement::Retire(
-    const google::protobuf::RepeatedPtrField<v1::Version>& old, Turn* turn) {
+    const google::protobuf::RepeatedPtrField<v1::SnapshotNumber>& old,
+    Turn* turn) {
   const RetiredCheckpoints::Work work = retired_.Begin(old);
-  for (const v1::Version& number : work.to_log) {
+  for (const v1::SnapshotNumber& number : work.to_log) {
     v1::LogEntry entry;
     *entry.mutable_retired() = number;
     turn->Append(std::move(entry), Then(this, &Retirement::OnLogged));
@@ -29,9 +30,10 @@ void Retirement::OnLogged(const IoResult& result, Turn* turn) {
 }
 
 // One that stays is named by the next commit again.
-void Retirement::Delete(const std::vector<v1::Version>& retired, Turn* turn) {
+void Retirement::Delete(const std::vector<v1::SnapshotNumber>& retired,
+                        Turn* turn) {
   auto remove = std::make_unique<v1::DeleteCheckpoints>();
-  for (const v1::Version& old : retired) *remove->add_snapshots() = old;
+  for (const v1::SnapshotNumber& old : retired) *remove->add_snapshots() = old;
   ++deletions_;
   turn->StartIo(std::move(remove),
                 [this](const IoResult&, Turn*) { --deletions_; });

@@ -17,21 +17,23 @@ namespace paramd {
 class Retirement {
  public:
   // An entry of the log that is being read.
-  void Read(const v1::Version& retired) { retired_.Read(retired); }
+  void Read(const v1::SnapshotNumber& retired) { retired_.Read(retired); }
   // All that the log has.
-  const std::vector<v1::Version>& logged() const { return retired_.logged(); }
+  const std::vector<v1::SnapshotNumber>& logged() const {
+    return retired_.logged();
+  }
 
   // What a chief that died has retired may still be there.
   void DeleteLogged(Turn* turn);
   // These need not stay any more.
-  void Retire(const google::protobuf::RepeatedPtrField<v1::Version>& old,
+  void Retire(const google::protobuf::RepeatedPtrField<v1::SnapshotNumber>& old,
               Turn* turn);
   // Nothing is being deleted.
   bool idle() const { return deletions_ == 0; }
 
  private:
   void OnLogged(const IoResult& result, Turn* turn);
-  void Delete(const std::vector<v1::Version>& retired, Turn* turn);
+  void Delete(const std::vector<v1::SnapshotNumber>& retired, Turn* turn);
 
   RetiredCheckpoints retired_;
   int deletions_ = 0;  // Under way.

@@ -13,8 +13,8 @@ using ::paramd::testing::PartBench;
 
 class RetirementTest : public ::testing::Test {
  protected:
-  void Retire(const v1::Version& number) {
-    google::protobuf::RepeatedPtrField<v1::Version> old;
+  void Retire(const v1::SnapshotNumber& number) {
+    google::protobuf::RepeatedPtrField<v1::SnapshotNumber> old;
     *old.Add() = number;
     bench_.Do([&](Turn* turn) { retirement_.Retire(old, turn); });
   }

@@ -113,11 +113,11 @@ absl::Status EndFor(Call call, const v1::Refusal& refusal,
 }
 
 // "ps-0 generation 1.2 at host:1: refused", "ps-0 to be there: did not answer".
-std::string Missing(uint32_t server, const v1::Version& generation,
+std::string Missing(uint32_t server, const v1::ServerLife& generation,
                     absl::string_view why) {
   const std::string name = ServerName(server, generation);
   const bool is_named =
-      absl::ConsumePrefix(&why, ServerName(server, v1::Version()) + " ");
+      absl::ConsumePrefix(&why, ServerName(server, v1::ServerLife()) + " ");
   if (is_named && absl::StartsWith(why, "at ")) {
     return absl::StrCat(name, " ", why);
   }
@@ -155,7 +155,7 @@ void Servers::TakeOver(const std::vector<ServerRecord>& known, Turn* turn) {
 
 void Servers::RestoreAll(const std::string& checkpoint, Turn* turn) {
   for (ServerRecord& server : servers_) {
-    server.generation = turn->live->NewGeneration();
+    server.generation = turn->live->NewGeneration<v1::ServerLife>();
     server.restore_directory = checkpoint;
     server.restored = false;
   }
@@ -167,7 +167,7 @@ void Servers::RestoreAll(const std::string& checkpoint, Turn* turn) {
 
 void Servers::Restore(uint32_t index, const std::string& checkpoint,
                       Turn* turn) {
-  servers_[index].generation = turn->live->NewGeneration();
+  servers_[index].generation = turn->live->NewGeneration<v1::ServerLife>();
   servers_[index].restore_directory = checkpoint;
   turn->live->SetServers(servers_);
   turn->live->NextVersion();
@@ -236,7 +236,7 @@ void Servers::CallOne(uint32_t index, Call call, Turn* turn) {
 
 Outbox::Head Servers::MakeCall(uint32_t index, Call call, const JobView& job,
                                BufferChain* payload) const {
-  const v1::Version& version = job.configuration.version();
+  const v1::ConfigurationVersion& version = job.configuration.version();
   v1::Header header;
   // Who is there is what a recall asks for, and a configuration says by itself.
   if (call != Call::kRecall && call != Call::kConfigure) {
@@ -274,7 +274,8 @@ Outbox::Head Servers::MakeCall(uint32_t index, Call call, const JobView& job,
   return configure;
 }
 
-void Servers::OnSealedToLeave(uint32_t index, const v1::Version& snapshot) {
+void Servers::OnSealedToLeave(uint32_t index,
+                              const v1::SnapshotNumber& snapshot) {
   if (servers_[index].draining) servers_[index].drained_by = snapshot;
 }
 
@@ -436,7 +437,7 @@ void Servers::ReadSlices(Turn* turn) {
   }
 }
 
-void Servers::OnSlicesRead(uint32_t index, const v1::Version& generation,
+void Servers::OnSlicesRead(uint32_t index, const v1::ServerLife& generation,
                            const IoResult& result, Turn* turn) {
   ServerRecord& server = servers_[index];
   const std::string& path = server.restore_directory;
@@ -489,7 +490,7 @@ void Servers::FillStatus(Time now, v1::JobStats* status) const {
     member->set_state(server.suspected  ? v1::Member::LOST
                       : server.restored ? v1::Member::ALIVE
                                         : v1::Member::STARTING);
-    *member->mutable_generation() = server.generation;
+    *member->mutable_generation() = Unnamed(server.generation);
     member->set_incarnation(server.incarnation);
     member->set_silent_ms(
         static_cast<uint64_t>(absl::ToInt64Milliseconds(now - server.heard)));

@@ -55,7 +55,7 @@ class Servers {
   // Of another call than these: it was answered, or not as it should be.
   void OnHeard(uint32_t server, const absl::Status& status, Turn* turn);
   // It applies nothing behind this snapshot, if it drains.
-  void OnSealedToLeave(uint32_t server, const v1::Version& snapshot);
+  void OnSealedToLeave(uint32_t server, const v1::SnapshotNumber& snapshot);
   // Everybody else has heard of the end.
   void OnEverybodyKnows() { everybody_knows_ = true; }
   // All are to be called at once, or as soon as nothing else is under way: all
@@ -89,7 +89,7 @@ class Servers {
   void OnFailed(uint32_t server, Call call, const absl::Status& status,
                 Turn* turn);
   void ReadSlices(Turn* turn);
-  void OnSlicesRead(uint32_t server, const v1::Version& generation,
+  void OnSlicesRead(uint32_t server, const v1::ServerLife& generation,
                     const IoResult& result, Turn* turn);
 
   const SnapshotCalls& snapshots_;

@@ -189,7 +189,7 @@ TEST_F(ServersTest, OneThatDoesNotAnswerIsRecalled) {
 
 TEST_F(ServersTest, ANewLifeIsRestoredUnderAGenerationOfItsOwn) {
   Fill();
-  const v1::Version first = server(0).generation;
+  const v1::ServerLife first = server(0).generation;
   bench_.now = bench_.now + absl::Seconds(1);
   Advance();
   Refuse(0, absl::UnavailableError("did not answer"));

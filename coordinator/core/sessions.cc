@@ -54,7 +54,7 @@ void FillMember(const WorkerRecord& worker, const JobView& job, Time now,
   member->set_state(!job.IsLive(worker, now)   ? v1::Member::LOST
                     : worker.last.number() > 0 ? v1::Member::ALIVE
                                                : v1::Member::STARTING);
-  *member->mutable_generation() = worker.generation;
+  *member->mutable_generation() = Unnamed(worker.generation);
   member->set_incarnation(worker.incarnation);
   member->set_host(worker.host);
   member->set_pid(worker.pid);
@@ -73,7 +73,7 @@ void Sessions::Admit(const Admitted& admitted, Turn* turn) {
   WorkerRecord worker;
   worker.incarnation = request.incarnation();
   worker.left_sessions = request.left_sessions();
-  worker.generation = turn->live->NewGeneration();
+  worker.generation = turn->live->NewGeneration<v1::SessionId>();
   worker.host = request.host();
   worker.pid = request.pid();
   worker.heard = turn->now;
@@ -92,7 +92,7 @@ void Sessions::Announce(Turn* turn) {
   OnConfigured(turn->job.configuration.version());
 }
 
-void Sessions::OnConfigured(const v1::Version& version) {
+void Sessions::OnConfigured(const v1::ConfigurationVersion& version) {
   for (auto& [index, worker] : sessions_) {
     if (IsZero(worker.admitted)) worker.admitted = version;
   }

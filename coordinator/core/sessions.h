@@ -28,7 +28,7 @@ class Sessions {
 
   // What a worker is told beside the configuration and the job's state.
   struct News {
-    v1::Version snapshot;  // To cut for. Zero: none is open.
+    v1::SnapshotNumber snapshot;  // To cut for. Zero: none is open.
     bool stop = false;     // It opens no push.
     uint64_t left_out_step = 0;
     uint32_t evaluate_epoch = 0;
@@ -46,7 +46,7 @@ class Sessions {
   // They go on behind another coordinator. REQUIRES: nobody has a session.
   void TakeOver(Map sessions) { sessions_ = std::move(sessions); }
   // This configuration has them all.
-  void OnConfigured(const v1::Version& version);
+  void OnConfigured(const v1::ConfigurationVersion& version);
   // Every lease begins now.
   void BeginLeases(Time now);
 

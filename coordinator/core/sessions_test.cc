@@ -82,7 +82,7 @@ class SessionsTest : public ::testing::Test {
 };
 
 TEST_F(SessionsTest, WhoIsAdmittedIsInANewConfiguration) {
-  const v1::Version before = bench_.configuration.get().version();
+  const v1::ConfigurationVersion before = bench_.configuration.get().version();
   Admit(1, 7);
   const WorkerRecord& worker = sessions_.all().at(1);
   EXPECT_EQ(7u, worker.incarnation);
@@ -94,7 +94,7 @@ TEST_F(SessionsTest, WhoIsAdmittedIsInANewConfiguration) {
 
 TEST_F(SessionsTest, AGenerationIsGivenOnce) {
   Admit(1, 7);
-  const v1::Version first = sessions_.all().at(1).generation;
+  const v1::SessionId first = sessions_.all().at(1).generation;
   EndFence(1, absl::OkStatus());
   Admit(1, 8);
   EXPECT_TRUE(first < sessions_.all().at(1).generation);

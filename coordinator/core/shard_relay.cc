@@ -7,7 +7,7 @@
 
 namespace paramd {
 
-void ShardRelay::Begin(const v1::Version& snapshot,
+void ShardRelay::Begin(const v1::SnapshotNumber& snapshot,
                        const std::string& directory) {
   snapshot_ = snapshot;
   directory_ = directory;

@@ -33,7 +33,7 @@ class ShardRelay {
 
   // Another snapshot, whose files lie in `directory`; what was under way is
   // forgotten.
-  void Begin(const v1::Version& snapshot, const std::string& directory);
+  void Begin(const v1::SnapshotNumber& snapshot, const std::string& directory);
   // The server can't write this file. A sentence for the log if it is the first
   // one of this server; else empty.
   std::string Unseen(uint32_t server, const v1::ShardFile& file);
@@ -62,7 +62,7 @@ class ShardRelay {
   };
 
   const uint32_t window_bytes_;
-  v1::Version snapshot_;
+  v1::SnapshotNumber snapshot_;
   std::string directory_;
   std::map<uint32_t, Way> ways_;
   std::set<uint32_t> named_in_log_;  // Bound: the servers.

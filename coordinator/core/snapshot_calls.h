@@ -13,8 +13,8 @@ namespace paramd {
 class SnapshotCalls {
  public:
   struct Numbers {
-    v1::Version under_way;  // Zero: none is.
-    v1::Version committed;  // The newest checkpoint's.
+    v1::SnapshotNumber under_way;  // Zero: none is.
+    v1::SnapshotNumber committed;  // The newest checkpoint's.
     uint64_t counter = 0;   // Of the newest one, or one that never will be.
   };
 

@@ -47,7 +47,7 @@ void SnapshotRound::Pause(absl::Duration pause) {
 }
 
 void SnapshotRound::Prepared(const v1::PrepareCheckpointResult& prepared,
-                             std::vector<v1::Version> server_generations) {
+                             std::vector<v1::ServerLife> server_generations) {
   prepared_ = prepared;
   server_generations_ = std::move(server_generations);
   phase_ = Phase::kCutting;
@@ -100,7 +100,7 @@ v1::SealRequest SnapshotRound::SealFor(uint32_t server) const {
   request.set_stopped(options_.stopped);
   request.set_file_name(
       ServerFileName(server, static_cast<uint32_t>(files_.size())));
-  for (const v1::Version& generation : server_generations_) {
+  for (const v1::ServerLife& generation : server_generations_) {
     *request.add_server_generations() = generation;
   }
   return request;
@@ -143,7 +143,7 @@ v1::Manifest SnapshotRound::MakeManifest(
 }
 
 std::string SnapshotRound::waiting_for(
-    const std::map<uint32_t, v1::Version>& sessions) const {
+    const std::map<uint32_t, v1::SessionId>& sessions) const {
   const std::string name =
       absl::StrCat(" for checkpoint ", VersionName(number_));
   if (phase_ == Phase::kCutting) {

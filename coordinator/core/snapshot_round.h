@@ -36,10 +36,12 @@ class SnapshotRound {
     uint32_t servers = 1;
     bool final = false;    // The last of the job.
     bool stopped = false;  // Nothing is pushed behind the cuts before the seal.
-    v1::Version base = {};  // To refer to for what has not changed. Zero: none.
+    v1::SnapshotNumber base =
+        {};  // To refer to for what has not changed. Zero: none.
   };
 
-  SnapshotRound(const v1::Version& number, const Options& options, Time now)
+  SnapshotRound(const v1::SnapshotNumber& number, const Options& options,
+                Time now)
       : number_(number),
         options_(options),
         opened_(now),
@@ -47,13 +49,13 @@ class SnapshotRound {
         sealed_(options.servers, false),
         written_(options.servers, false) {}
 
-  const v1::Version& number() const { return number_; }
+  const v1::SnapshotNumber& number() const { return number_; }
   bool is_final() const { return options_.final; }
   bool stopped() const { return options_.stopped; }
   Phase phase() const { return phase_; }
   Time opened() const { return opened_; }
   const std::string& directory() const { return prepared_.directory(); }
-  const v1::Version& base() const { return options_.base; }
+  const v1::SnapshotNumber& base() const { return options_.base; }
   uint64_t step() const { return step_; }
   Time sealed_at() const { return sealed_at_; }
   // What was left of the input at the cut.
@@ -67,7 +69,7 @@ class SnapshotRound {
   void Pause(absl::Duration pause);
   // preparing → cutting: opened under these generations of the servers.
   void Prepared(const v1::PrepareCheckpointResult& prepared,
-                std::vector<v1::Version> server_generations);
+                std::vector<v1::ServerLife> server_generations);
   // A worker's cut; of another snapshot: no change.
   void Cut(uint32_t worker, const v1::WorkerCut& cut);
   bool HasCut(uint32_t worker) const { return cuts_.contains(worker); }
@@ -101,10 +103,10 @@ class SnapshotRound {
 
   // Whom it waits for, for people. `sessions`: those that live, by worker.
   std::string waiting_for(
-      const std::map<uint32_t, v1::Version>& sessions) const;
+      const std::map<uint32_t, v1::SessionId>& sessions) const;
 
  private:
-  const v1::Version number_;
+  const v1::SnapshotNumber number_;
   const Options options_;
   Time opened_;
   Phase phase_ = Phase::kPreparing;
@@ -115,7 +117,7 @@ class SnapshotRound {
   uint64_t step_ = 0;
   Time sealed_at_;
   v1::SavedInput input_;
-  std::vector<v1::Version> server_generations_;
+  std::vector<v1::ServerLife> server_generations_;
   std::vector<v1::ShardFile> files_;
   std::vector<bool> sealed_;
   std::vector<bool> written_;

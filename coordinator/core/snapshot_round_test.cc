@@ -6,20 +6,16 @@
 #include "gtest/gtest.h"
 
 #include "proto/refusal.h"
+#include "proto/testing/pair.h"
 
 namespace paramd {
 namespace {
 
+using testing::Pair;
+
 using Phase = SnapshotRound::Phase;
 
-v1::Version Pair(uint64_t term, uint64_t counter) {
-  v1::Version version;
-  version.set_term(term);
-  version.set_counter(counter);
-  return version;
-}
-
-v1::WorkerCut CutOf(const v1::Version& snapshot, uint64_t sequence) {
+v1::WorkerCut CutOf(const v1::SnapshotNumber& snapshot, uint64_t sequence) {
   v1::WorkerCut cut;
   *cut.mutable_snapshot() = snapshot;
   cut.set_sequence(sequence);
@@ -166,7 +162,7 @@ TEST_F(SnapshotRoundTest, ASealNamesPlaceFileAndTheGenerationsOfTheOpening) {
   EXPECT_FALSE(round_.NeedsSeal(1));
 }
 
-v1::ShardFile FileWithRecord(uint32_t worker, const v1::Version& generation,
+v1::ShardFile FileWithRecord(uint32_t worker, const v1::SessionId& generation,
                              uint64_t sequence) {
   v1::ShardFile file;
   v1::PushRecord* record = file.add_slices()->add_records();
@@ -227,8 +223,8 @@ TEST_F(SnapshotRoundTest, TheManifestSaysWhoseItIsAndWhatIsInIt) {
 }
 
 TEST_F(SnapshotRoundTest, Promise4_EachPhaseNamesWhomItWaitsFor) {
-  const std::map<uint32_t, v1::Version> workers = {{0, Pair(3, 4)},
-                                                   {2, Pair(3, 6)}};
+  const std::map<uint32_t, v1::SessionId> workers = {{0, Pair(3, 4)},
+                                                     {2, Pair(3, 6)}};
   EXPECT_EQ(round_.waiting_for(workers), "storage for checkpoint 3.7");
   Prepare();
   round_.Cut(0, CutOf(Pair(3, 7), 1));

@@ -99,7 +99,7 @@ void Startup::OnLogRead(const IoResult& result, Turn* turn) {
         std::max({term, entry.term(), entry.configuration().version().term()});
     record_.Read(entry);
     if (!entry.has_fence()) continue;
-    v1::Version& newest = fences_[entry.fence().worker()];
+    v1::SessionId& newest = fences_[entry.fence().worker()];
     newest = std::max(newest, entry.fence().generation());
   }
   const absl::Status same = record_.Begin(run_id);
@@ -150,7 +150,8 @@ void Startup::CheckPatience(Turn* turn) const {
                    "; waiting for ", job.waiting_for())));
 }
 
-void Startup::Advance(const std::vector<v1::Version>& retired, Turn* turn) {
+void Startup::Advance(const std::vector<v1::SnapshotNumber>& retired,
+                      Turn* turn) {
   const JobView& job = turn->job;
   if (job.phase == JobPhase::kRecalling &&
       std::none_of(job.servers.begin(), job.servers.end(),
@@ -167,7 +168,7 @@ void Startup::Advance(const std::vector<v1::Version>& retired, Turn* turn) {
 
 // ---- the newest checkpoint --------------------------------------------------
 
-void Startup::Find(const std::vector<v1::Version>& retired, Turn* turn) {
+void Startup::Find(const std::vector<v1::SnapshotNumber>& retired, Turn* turn) {
   const CoordinatorOptions& options = turn->job.options;
   turn->Raise(Reached{JobPhase::kFindingCheckpoint});
   auto find = std::make_unique<v1::FindCheckpoint>();
@@ -189,7 +190,7 @@ void Startup::Find(const std::vector<v1::Version>& retired, Turn* turn) {
                 });
 }
 
-void Startup::OnFound(const std::vector<v1::Version>& retired,
+void Startup::OnFound(const std::vector<v1::SnapshotNumber>& retired,
                       const IoResult& result, Turn* turn) {
   const auto* found =
       DynamicCastToGenerated<v1::FindCheckpointResult>(result.head.get());
@@ -210,7 +211,7 @@ void Startup::OnFound(const std::vector<v1::Version>& retired,
 }
 
 absl::Status Startup::CheckFound(const v1::FindCheckpointResult& found,
-                                 const std::vector<v1::Version>& retired,
+                                 const std::vector<v1::SnapshotNumber>& retired,
                                  const CoordinatorOptions& options) const {
   if (!found.has_manifest()) {
     if (retired.empty()) return absl::OkStatus();
@@ -229,9 +230,10 @@ absl::Status Startup::CheckFound(const v1::FindCheckpointResult& found,
   return record_.CheckManifest(found.path(), manifest);
 }
 
-void Startup::PassOver(const v1::Version& number, const std::string& path,
-                       const std::string& why,
-                       const std::vector<v1::Version>& retired, Turn* turn) {
+void Startup::PassOver(const v1::SnapshotNumber& number,
+                       const std::string& path, const std::string& why,
+                       const std::vector<v1::SnapshotNumber>& retired,
+                       Turn* turn) {
   turn->out->Note(absl::StrCat("checkpoint ", path, " is passed over: ", why));
   v1::FindCheckpoint::Damaged& damaged = damaged_.emplace_back();
   *damaged.mutable_snapshot() = number;

@@ -63,7 +63,7 @@ class Startup {
   // Looks for a checkpoint when all servers are recalled: raises
   // CheckpointFound. Raises Reached when they are filled. `retired`: as the log
   // has them.
-  void Advance(const std::vector<v1::Version>& retired, Turn* turn);
+  void Advance(const std::vector<v1::SnapshotNumber>& retired, Turn* turn);
   // What the log says of the mode.
   struct LoggedMode {
     absl::optional<v1::Consistency> mode;
@@ -79,9 +79,9 @@ class Startup {
 
   // ---- what may come between
   // A server could not restore this one: looks for an older one.
-  void PassOver(const v1::Version& number, const std::string& path,
-                const std::string& why, const std::vector<v1::Version>& retired,
-                Turn* turn);
+  void PassOver(const v1::SnapshotNumber& number, const std::string& path,
+                const std::string& why,
+                const std::vector<v1::SnapshotNumber>& retired, Turn* turn);
   // What no server can read now the next coordinator may.
   void OnDamageThatMayPass() { damage_may_pass_ = true; }
   // All servers go back to a checkpoint.
@@ -92,11 +92,11 @@ class Startup {
  private:
   void OnLogRead(const IoResult& result, Turn* turn);
   void OnTermTaken(const IoResult& result, Turn* turn);
-  void Find(const std::vector<v1::Version>& retired, Turn* turn);
-  void OnFound(const std::vector<v1::Version>& retired, const IoResult& result,
-               Turn* turn);
+  void Find(const std::vector<v1::SnapshotNumber>& retired, Turn* turn);
+  void OnFound(const std::vector<v1::SnapshotNumber>& retired,
+               const IoResult& result, Turn* turn);
   absl::Status CheckFound(const v1::FindCheckpointResult& found,
-                          const std::vector<v1::Version>& retired,
+                          const std::vector<v1::SnapshotNumber>& retired,
                           const CoordinatorOptions& options) const;
   void OnLayoutLogged(const IoResult& result, Turn* turn);
   uint64_t DecaySteps(const LoggedMode& logged, bool sync,
@@ -106,7 +106,7 @@ class Startup {
   RunRecord record_;
   Time started_;
   Time starting_since_;  // Or since all servers go back to a checkpoint.
-  std::map<uint32_t, v1::Version> fences_;  // In the log; of each the newest.
+  std::map<uint32_t, v1::SessionId> fences_;  // In the log; of each the newest.
   TakeOver take_over_;
   // Checkpoints that a server could not restore, and whether one may later.
   // Bound: those of the directory, each once.

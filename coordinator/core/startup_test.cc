@@ -84,7 +84,7 @@ class StartupTest : public ::testing::Test {
 
   PartBench bench_{OneVariable()};
   Startup startup_{bench_.options};
-  std::vector<v1::Version> retired_;
+  std::vector<v1::SnapshotNumber> retired_;
 };
 
 TEST_F(StartupTest, TheTermIsHigherThanAllInTheLog) {

@@ -149,7 +149,8 @@ void StepLedger::LogContributors(const Sessions& sessions, Turn* turn) {
   logging_ = true;
   // Above the generations of its sessions and below those of later ones: so a
   // worker knows contributors of an earlier session from its own.
-  logged_ = steps_.Propose(workers, turn->live->NewGeneration());
+  logged_ = steps_.Propose(
+      workers, turn->live->NewGeneration<v1::ContributorsVersion>());
   v1::LogEntry entry;
   *entry.mutable_configuration() = turn->job.configuration;
   *entry.mutable_configuration()->mutable_contributors() = logged_;

@@ -66,7 +66,7 @@ class StepLedger {
 
  private:
   // The sessions that are to contribute, by worker.
-  using Sessions = std::map<uint32_t, v1::Version>;
+  using Sessions = std::map<uint32_t, v1::SessionId>;
   // What a server is being told.
   struct Call {
     CallId id = 0;  // 0: nothing.

@@ -19,7 +19,7 @@ void Train(uint64_t examples, double loss, Summaries* summaries) {
   v1::WorkerStats stats;
   stats.set_examples(examples);
   stats.set_loss_sum(loss);
-  v1::Version generation;
+  v1::SessionId generation;
   generation.set_term(1);
   summaries->training().Told(0, generation, /*taken_over=*/false, stats);
 }

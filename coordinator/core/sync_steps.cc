@@ -25,8 +25,9 @@ void SyncSteps::Restore(uint64_t step, const v1::SavedInput& input) {
   servers_.assign(servers_.size(), {.applied = step, .complete = {}});
 }
 
-v1::Contributors SyncSteps::Propose(const std::vector<uint32_t>& workers,
-                                    const v1::Version& version) const {
+v1::Contributors SyncSteps::Propose(
+    const std::vector<uint32_t>& workers,
+    const v1::ContributorsVersion& version) const {
   v1::Contributors proposed;
   *proposed.mutable_version() = version;
   proposed.set_first_step(step_ + 1);
@@ -125,11 +126,11 @@ bool SyncSteps::MustAsk(uint32_t server) const {
 }
 
 std::string SyncSteps::waiting_for(
-    const std::map<uint32_t, v1::Version>& sessions,
-    const std::vector<v1::Version>& lives) const {
+    const std::map<uint32_t, v1::SessionId>& sessions,
+    const std::vector<v1::ServerLife>& lives) const {
   for (size_t s = 0; s < servers_.size(); ++s) {
     if (servers_[s].applied == step_) continue;
-    const v1::Version life = s < lives.size() ? lives[s] : v1::Version();
+    const v1::ServerLife life = s < lives.size() ? lives[s] : v1::ServerLife();
     return absl::StrCat(ServerName(s, life), " to apply step ", step_);
   }
   const absl::optional<uint32_t> worker = missing();
@@ -137,7 +138,7 @@ std::string SyncSteps::waiting_for(
   const auto session = sessions.find(*worker);
   return absl::StrCat(
       WorkerName(*worker,
-                 session == sessions.end() ? v1::Version() : session->second),
+                 session == sessions.end() ? v1::SessionId() : session->second),
       " to contribute to step ", step_ + 1);
 }
 

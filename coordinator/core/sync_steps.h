@@ -47,7 +47,7 @@ class SyncSteps {
   // These workers, from the next step on. REQUIRES: settled(), some workers in
   // ascending order.
   v1::Contributors Propose(const std::vector<uint32_t>& workers,
-                           const v1::Version& version) const;
+                           const v1::ContributorsVersion& version) const;
   // They contribute from now on. REQUIRES: proposed since the last step.
   void SetContributors(const v1::Contributors& contributors, Time now);
   const v1::Contributors& contributors() const { return contributors_; }
@@ -79,8 +79,8 @@ class SyncSteps {
   absl::optional<uint32_t> missing() const;
   // Whom the next step waits for; empty: nobody. By their sessions and lives, as
   // far as these are told.
-  std::string waiting_for(const std::map<uint32_t, v1::Version>& sessions,
-                          const std::vector<v1::Version>& lives) const;
+  std::string waiting_for(const std::map<uint32_t, v1::SessionId>& sessions,
+                          const std::vector<v1::ServerLife>& lives) const;
   Time decided_at() const { return decided_at_; }
 
  private:

@@ -7,19 +7,14 @@
 #include "gtest/gtest.h"
 
 #include "proto/refusal.h"
+#include "proto/testing/pair.h"
 
 namespace paramd {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-v1::Version Pair(uint64_t term, uint64_t counter) {
-  v1::Version version;
-  version.set_term(term);
-  version.set_counter(counter);
-  return version;
-}
+using testing::Pair;
 
 // Two servers; 10 examples, two epochs, contributions of 2.
 SyncSteps::Options Small(uint32_t backup_workers = 0) {

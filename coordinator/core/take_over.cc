@@ -66,7 +66,7 @@ bool TakeOver::BeganTogetherWith(const std::string& path) const {
   });
 }
 
-const v1::Version& TakeOver::generation(uint32_t server) const {
+const v1::ServerLife& TakeOver::generation(uint32_t server) const {
   return replies_.at(server).generation();
 }
 
@@ -108,7 +108,7 @@ v1::SavedInput TakeOver::InputLeft(uint64_t examples, uint32_t epochs) const {
 
 std::map<uint32_t, v1::WorkerMember> TakeOver::SessionsThatGoOn(
     v1::Consistency::Mode mode,
-    const std::map<uint32_t, v1::Version>& fenced) const {
+    const std::map<uint32_t, v1::SessionId>& fenced) const {
   const v1::Configuration* newest = nullptr;
   for (const auto& [server, reply] : replies_) {
     if (newest == nullptr ||

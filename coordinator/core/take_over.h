@@ -35,7 +35,7 @@ class TakeOver {
   std::string WhyNot(const v1::Layout& layout, const Newest& newest) const;
 
   // What follows REQUIRES that they keep it.
-  const v1::Version& generation(uint32_t server) const;
+  const v1::ServerLife& generation(uint32_t server) const;
   std::string restore_directory(uint32_t server) const;
   // What is not used by a push that is wholly in on every server.
   v1::SavedInput InputLeft(uint64_t examples, uint32_t epochs) const;
@@ -45,7 +45,7 @@ class TakeOver {
   // that the mode is `mode` now: their start clocks are of the one before.
   std::map<uint32_t, v1::WorkerMember> SessionsThatGoOn(
       v1::Consistency::Mode mode,
-      const std::map<uint32_t, v1::Version>& fenced) const;
+      const std::map<uint32_t, v1::SessionId>& fenced) const;
   // The newest push of each session that is wholly in on every server, by
   // generation; those without one are left out.
   std::vector<v1::SavedSession> Sessions() const;

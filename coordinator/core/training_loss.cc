@@ -38,7 +38,7 @@ void TrainingLoss::Begin(uint64_t step) {
   newest_.reset();
 }
 
-void TrainingLoss::Told(uint32_t worker, const v1::Version& generation,
+void TrainingLoss::Told(uint32_t worker, const v1::SessionId& generation,
                         bool taken_over, const v1::WorkerStats& stats) {
   const Sum now = {stats.examples(), stats.loss_sum(), stats.metrics()};
   Session& session = sessions_[worker];

@@ -24,7 +24,7 @@ class TrainingLoss {
   void Begin(uint64_t step);
   // What a session told last. One that was taken over from an earlier
   // coordinator counts from what it tells first.
-  void Told(uint32_t worker, const v1::Version& generation, bool taken_over,
+  void Told(uint32_t worker, const v1::SessionId& generation, bool taken_over,
             const v1::WorkerStats& stats);
 
   bool has_unreported() const { return unreported_.examples > 0; }
@@ -45,7 +45,7 @@ class TrainingLoss {
     MetricSums metrics;
   };
   struct Session {
-    v1::Version generation;
+    v1::SessionId generation;
     Sum told;
   };
 

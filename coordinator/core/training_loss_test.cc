@@ -8,6 +8,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "proto/refusal.h"
+
 namespace paramd {
 namespace {
 
@@ -15,11 +17,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-v1::Version Generation(uint64_t counter) {
-  v1::Version version;
-  version.set_term(1);
-  version.set_counter(counter);
-  return version;
+v1::SessionId Generation(uint64_t counter) {
+  return MakeNumber<v1::SessionId>(1, counter);
 }
 
 v1::WorkerStats Sums(uint64_t examples, double loss) {

@@ -39,7 +39,7 @@ struct CheckpointCommitted {
 struct CheckpointFailed {
   bool final = false;
   absl::Status why;
-  v1::Version snapshot;
+  v1::SnapshotNumber snapshot;
 };
 // Somebody leaves, and takes a checkpoint before.
 struct SnapshotToLeaveWith {};
@@ -99,7 +99,7 @@ struct SnapshotAnswered {
 };
 // A server can't do its share of this snapshot.
 struct SnapshotCallFailed {
-  v1::Version snapshot;
+  v1::SnapshotNumber snapshot;
   absl::Status why;
 };
 // A server has nothing of what it held.

@@ -11,8 +11,8 @@ namespace paramd {
 namespace {
 
 // -1, 0, 1: whether (generation, sequence) is before, at or after the other.
-int Compare(const v1::Version& generation, uint64_t sequence,
-            const v1::Version& other_generation, uint64_t other_sequence) {
+int Compare(const v1::SessionId& generation, uint64_t sequence,
+            const v1::SessionId& other_generation, uint64_t other_sequence) {
   if (generation != other_generation) {
     return generation < other_generation ? -1 : 1;
   }
@@ -65,7 +65,7 @@ void AppliedPushes::MarkApplied(const PushId& push, int block) {
   }
 }
 
-void AppliedPushes::Fence(uint32_t worker, const v1::Version& generation) {
+void AppliedPushes::Fence(uint32_t worker, const v1::SessionId& generation) {
   Entry& entry = entries_[worker];
   if (entry.generation < generation) {
     Overwrite(worker, &entry, generation, 0);
@@ -122,7 +122,7 @@ v1::PushRecord AppliedPushes::Record(uint32_t worker, const Entry& entry) {
 }
 
 void AppliedPushes::Overwrite(uint32_t worker, Entry* entry,
-                              const v1::Version& generation,
+                              const v1::SessionId& generation,
                               uint64_t sequence) {
   if (entry->missing > 0) NotePartial(Record(worker, *entry));
   if (entry->sequence > 0) ++entry->earlier;

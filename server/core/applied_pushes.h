@@ -16,7 +16,7 @@ namespace paramd {
 // One gradient of one worker: pushes of a (worker, generation) count from 1.
 struct PushId {
   uint32_t worker = 0;
-  v1::Version generation;
+  v1::SessionId generation;
   uint64_t sequence = 0;
 };
 
@@ -45,7 +45,7 @@ class AppliedPushes {
 
   // Refuses all generations of `worker` below this one from now on. What is
   // missing of an open push of such a generation is noted as partial.
-  void Fence(uint32_t worker, const v1::Version& generation);
+  void Fence(uint32_t worker, const v1::SessionId& generation);
 
   // Adds what a checkpoint says of a worker, unless something newer is known.
   // With `same_blocks` the record is of just these blocks and an open push
@@ -69,7 +69,7 @@ class AppliedPushes {
 
  private:
   struct Entry {
-    v1::Version generation;
+    v1::SessionId generation;
     uint64_t sequence = 0;
     int missing = 0;              // 0: the push is wholly in.
     std::vector<bool> blocks_in;  // Empty unless missing > 0.
@@ -78,7 +78,7 @@ class AppliedPushes {
 
   static v1::PushRecord Record(uint32_t worker, const Entry& entry);
   // Replaces an entry by a later one that is wholly in.
-  void Overwrite(uint32_t worker, Entry* entry, const v1::Version& generation,
+  void Overwrite(uint32_t worker, Entry* entry, const v1::SessionId& generation,
                  uint64_t sequence);
   void NotePartial(v1::PushRecord record);
 

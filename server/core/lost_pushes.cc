@@ -17,7 +17,7 @@ uint64_t CountOf(const v1::LostPushes& lost) {
 
 }  // namespace
 
-void LostPushes::Begin(uint32_t server, const v1::Version& generation) {
+void LostPushes::Begin(uint32_t server, const v1::ServerLife& generation) {
   server_ = server;
   generation_ = generation;
   has_.clear();
@@ -58,8 +58,8 @@ void LostPushes::Keep(const v1::LostPushes& lost) {
     nameless_[lost.server()] = CountOf(lost);
     return;
   }
-  const v1::Version& generation = lost.generation();
-  const v1::Version& life = lost.server_generation();
+  const v1::SessionId& generation = lost.generation();
+  const v1::ServerLife& life = lost.server_generation();
   const Key key(lost.worker(), generation.term(), generation.counter(),
                 lost.from(), lost.server(), life.term(), life.counter());
   if (!known_.insert(key).second) return;
@@ -76,9 +76,9 @@ uint64_t LostPushes::Nameless(size_t dropped) const {
 }
 
 absl::optional<v1::LostPushes> LostPushes::Hear(uint32_t worker,
-                                                const v1::Version& generation,
+                                                const v1::SessionId& generation,
                                                 uint64_t acknowledged) {
-  if (!(generation < generation_)) return absl::nullopt;
+  if (!GivenBefore(generation, generation_)) return absl::nullopt;
   const auto [heard, is_first] =
       heard_.try_emplace(Session(worker, generation));
   if (!is_first) return absl::nullopt;

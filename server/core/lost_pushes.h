@@ -32,7 +32,7 @@ namespace paramd {
 class LostPushes {
  public:
   // A life of server `server` begins, with initial values so far.
-  void Begin(uint32_t server, const v1::Version& generation);
+  void Begin(uint32_t server, const v1::ServerLife& generation);
   // A part of its content is this, as far as the checkpoint is of `run_id`: the
   // sessions of another run mean nothing here.
   void Restore(const v1::ReadSlicesResult& content, absl::string_view run_id);
@@ -41,7 +41,7 @@ class LostPushes {
   // holds acknowledged. What is lost, if this is the first word of a session
   // that is older than this life and something is.
   absl::optional<v1::LostPushes> Hear(uint32_t worker,
-                                      const v1::Version& generation,
+                                      const v1::SessionId& generation,
                                       uint64_t acknowledged);
 
   using List = google::protobuf::RepeatedPtrField<v1::LostPushes>;
@@ -55,7 +55,7 @@ class LostPushes {
   static constexpr size_t kMostKept = 1024;
 
  private:
-  using Session = std::pair<uint32_t, v1::Version>;
+  using Session = std::pair<uint32_t, v1::SessionId>;
   struct Earlier {
     bool operator()(const Session& a, const Session& b) const {
       return a.first != b.first ? a.first < b.first : a.second < b.second;
@@ -71,7 +71,7 @@ class LostPushes {
   uint64_t Nameless(size_t dropped) const;
 
   uint32_t server_ = 0;
-  v1::Version generation_;
+  v1::ServerLife generation_;
   std::map<Session, uint64_t, Earlier> has_;  // Newest push restored.
   // As the checkpoint's files list them. Bound: kMostKept for each file.
   std::vector<v1::LostPushes> kept_;

@@ -11,12 +11,12 @@
 
 namespace paramd {
 
-void PushNumbers::Begin(const v1::Version& generation) {
+void PushNumbers::Begin(const v1::ServerLife& generation) {
   life_ = generation;
   sessions_.clear();
 }
 
-void PushNumbers::SetLiving(const std::map<uint32_t, v1::Version>& sessions) {
+void PushNumbers::SetLiving(const std::map<uint32_t, v1::SessionId>& sessions) {
   for (auto it = sessions_.begin(); it != sessions_.end();) {
     const auto living = sessions.find(it->first);
     const bool lives =
@@ -31,7 +31,8 @@ absl::Status PushNumbers::Hear(const v1::Header& header) {
   const bool is_known = known != sessions_.end() &&
                         known->second.generation == header.generation();
   const uint64_t newest = is_known ? known->second.newest : 0;
-  const bool may_be_anywhere = !is_known && header.generation() < life_;
+  const bool may_be_anywhere =
+      !is_known && GivenBefore(header.generation(), life_);
   if (!may_be_anywhere && sequence > newest && sequence - newest > kMostAhead) {
     const std::string name = WorkerName(header.worker(), header.generation());
     return Refuse(v1::Refusal::INVALID, name,

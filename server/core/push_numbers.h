@@ -26,20 +26,20 @@ class PushNumbers {
 
   // A life begins. Nothing is known of sessions that are older than it: they
   // may be anywhere.
-  void Begin(const v1::Version& generation);
+  void Begin(const v1::ServerLife& generation);
   // The sessions that live, by worker; others are forgotten.
-  void SetLiving(const std::map<uint32_t, v1::Version>& sessions);
+  void SetLiving(const std::map<uint32_t, v1::SessionId>& sessions);
   // A chunk of this push came. Refused as INVALID, with nothing noted, if its
   // number is too far ahead.
   absl::Status Hear(const v1::Header& header);
 
  private:
   struct Session {
-    v1::Version generation;
+    v1::SessionId generation;
     uint64_t newest = 0;
   };
 
-  v1::Version life_;
+  v1::ServerLife life_;
   std::map<uint32_t, Session> sessions_;  // Bound: workers that live.
 };
 

@@ -34,7 +34,7 @@ class QuarantineCount {
 
  private:
   struct Entry {
-    v1::Version generation;
+    v1::SessionId generation;
     uint64_t sequence = 0;
     uint64_t pushes = 0;
   };

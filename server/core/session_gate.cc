@@ -71,7 +71,7 @@ absl::Status SessionGate::CheckRun(const std::string& run_id,
 absl::Status SessionGate::CheckConfigurer(
     const v1::ConfigureRequest& request) const {
   const v1::Configuration& told = request.configuration();
-  const v1::Version& known = configuration_.version();
+  const v1::ConfigurationVersion& known = configuration_.version();
   RETURN_IF_ERROR(CheckRunning());
   RETURN_IF_ERROR(CheckRun(told.run_id(), told.job_digest()));
   RETURN_IF_ERROR(
@@ -140,7 +140,7 @@ bool SessionGate::IsOfAnEarlierProcess(const v1::Configuration& told) const {
   if (self == nullptr || self->incarnation() == view_.options.incarnation) {
     return false;
   }
-  const v1::Version& known = configuration_.version();
+  const v1::ConfigurationVersion& known = configuration_.version();
   return IsZero(known) || (told.version().term() > known.term() &&
                            !(self->generation() > generation_));
 }
@@ -205,9 +205,10 @@ absl::Status SessionGate::CheckStaying() const {
                    VersionName(view_.drained_by)));
 }
 
-absl::Status SessionGate::CheckSnapshot(const v1::Version& number) const {
-  const v1::Version& heard = view_.data.content->fork().number();
-  v1::Version newest = heard;
+absl::Status SessionGate::CheckSnapshot(
+    const v1::SnapshotNumber& number) const {
+  const v1::SnapshotNumber& heard = view_.data.content->fork().number();
+  v1::SnapshotNumber newest = heard;
   const uint64_t term = configuration_.version().term();
   if (newest.term() < term) {
     newest.Clear();
@@ -292,7 +293,7 @@ absl::Status SessionGate::CheckTakenOver(const v1::Header& header) const {
 // Its sender may have left that push behind since, and what it holds
 // acknowledged now it says when it knows this life.
 absl::Status SessionGate::CheckMeant(const v1::Header& header) const {
-  const v1::Version& meant = header.server_generation();
+  const v1::ServerLife& meant = header.server_generation();
   if (IsZero(meant) || !(meant < generation_)) return absl::OkStatus();
   return view_.NotReady(
       "coordinator",

@@ -36,9 +36,11 @@ class SessionGate : public CallChecks {
   explicit SessionGate(const ShardView& view) : view_(view) {}
 
   const uint64_t& term() const { return term_; }
-  const v1::Version& generation() const { return generation_; }
+  const v1::ServerLife& generation() const { return generation_; }
   const v1::Configuration& configuration() const { return configuration_; }
-  const std::map<uint32_t, v1::Version>& sessions() const { return sessions_; }
+  const std::map<uint32_t, v1::SessionId>& sessions() const {
+    return sessions_;
+  }
 
   // ---- what coordinators tell
 
@@ -77,7 +79,7 @@ class SessionGate : public CallChecks {
   absl::Status CheckKnown(const v1::Header& header) const override;
   absl::Status CheckFilled() const override;
   absl::Status CheckStaying() const override;
-  absl::Status CheckSnapshot(const v1::Version& number) const override;
+  absl::Status CheckSnapshot(const v1::SnapshotNumber& number) const override;
   absl::Status CheckContributors() const override;
   absl::Status CheckSession(PeerId from,
                             const v1::Header& header) const override;
@@ -91,9 +93,9 @@ class SessionGate : public CallChecks {
 
   const ShardView& view_;
   uint64_t term_ = 0;
-  v1::Version generation_;
+  v1::ServerLife generation_;
   v1::Configuration configuration_;
-  std::map<uint32_t, v1::Version> sessions_;  // Bound: the configuration's.
+  std::map<uint32_t, v1::SessionId> sessions_;  // Bound: the configuration's.
 };
 
 }  // namespace paramd

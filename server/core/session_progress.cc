@@ -31,7 +31,7 @@ void SessionProgress::Begin(uint64_t blocks) {
 }
 
 void SessionProgress::SetLiving(
-    const std::map<uint32_t, v1::Version>& sessions) {
+    const std::map<uint32_t, v1::SessionId>& sessions) {
   living_.clear();
   for (const auto& [worker, generation] : sessions) {
     living_.insert({generation.term(), generation.counter(), worker});

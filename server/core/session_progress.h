@@ -27,7 +27,7 @@ class SessionProgress {
   void Begin(uint64_t blocks);
 
   // Those that live, by worker, from now on: they are never forgotten.
-  void SetLiving(const std::map<uint32_t, v1::Version>& sessions);
+  void SetLiving(const std::map<uint32_t, v1::SessionId>& sessions);
 
   // What a coordinator says is left of the input, by what workers have
   // reported. Only the newest word counts: the input only gets less.

@@ -28,7 +28,7 @@ class SessionProgressTest : public ::testing::Test {
   }
 
   void SetLiving(const std::vector<uint32_t>& workers) {
-    std::map<uint32_t, v1::Version> sessions;
+    std::map<uint32_t, v1::SessionId> sessions;
     for (const uint32_t worker : workers) {
       sessions[worker].set_term(1);
       sessions[worker].set_counter(worker + 1);

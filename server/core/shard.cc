@@ -315,7 +315,7 @@ void Shard::FillStatus(v1::StatusReply* status) const {
   status->mutable_task()->set_type(v1::PS);
   status->mutable_task()->set_index(options_.index);
   status->set_incarnation(options_.incarnation);
-  *status->mutable_generation() = gate_.generation();
+  *status->mutable_generation() = Unnamed(gate_.generation());
   *status->mutable_configuration() = gate_.configuration().version();
   v1::ServerStats* const stats = status->mutable_server();
   stats->set_restored(view_.IsFilled());

@@ -57,7 +57,8 @@ class CallChecks {
   // NOT_READY behind the snapshot that this server leaves with.
   virtual absl::Status CheckStaying() const = 0;
   // NOT_READY unless a snapshot of this number can have been opened by now.
-  virtual absl::Status CheckSnapshot(const v1::Version& number) const = 0;
+  virtual absl::Status CheckSnapshot(
+      const v1::SnapshotNumber& number) const = 0;
   // NOT_READY in sync mode before the contributors are known.
   virtual absl::Status CheckContributors() const = 0;
   // Whether the caller is a session of the configuration: else NOT_ALLOWED,
@@ -76,13 +77,13 @@ struct ShardView {
   const ShardData& data;
   // Told by coordinators; zero and empty before.
   const uint64_t& term;
-  const v1::Version& generation;
+  const v1::ServerLife& generation;
   const v1::Configuration& configuration;
-  const std::map<uint32_t, v1::Version>& sessions;  // By worker.
+  const std::map<uint32_t, v1::SessionId>& sessions;  // By worker.
   const FillState& fill_state;
   const absl::Status& fill_failure;  // Where that is kFailed.
   // The snapshot that it leaves with, once that is sealed; zero before.
-  const v1::Version& drained_by;
+  const v1::SnapshotNumber& drained_by;
   const bool& draining;
   const bool& finished;  // The job.
   const CallChecks& checks;

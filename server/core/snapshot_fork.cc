@@ -12,14 +12,14 @@ uint64_t BytesApart(const Buffer& frozen, const Buffer& live) {
 
 }  // namespace
 
-void SnapshotFork::Hear(const v1::Version& number) {
+void SnapshotFork::Hear(const v1::SnapshotNumber& number) {
   if (!(number > number_)) return;
   number_ = number;
   state_ = State::kHeard;
   slices_.clear();
 }
 
-void SnapshotFork::End(const v1::Version& number) {
+void SnapshotFork::End(const v1::SnapshotNumber& number) {
   Hear(number);
   if (number < number_ || state_ == State::kSealed) return;
   state_ = State::kSealed;
@@ -30,7 +30,7 @@ SnapshotFork::FrozenSlice& SnapshotFork::Fork(const Slice& slice) {
   return slices_.try_emplace(&slice, slice).first->second;
 }
 
-SnapshotFork::Twin SnapshotFork::BeforeChange(const v1::Version& stamp,
+SnapshotFork::Twin SnapshotFork::BeforeChange(const v1::SnapshotNumber& stamp,
                                               const Slice& slice, int block) {
   if (state_ == State::kSealed || IsZero(number_)) return {};
   if (stamp == number_) {
@@ -50,7 +50,7 @@ SnapshotFork::Twin SnapshotFork::BeforeChange(const v1::Version& stamp,
 // the cut was of zeros and changed nothing, they are not, but there was room for
 // that; it may be gone, and refusing would make the snapshot wait for memory
 // that only its end frees.
-uint64_t SnapshotFork::BytesToChange(const v1::Version& stamp,
+uint64_t SnapshotFork::BytesToChange(const v1::SnapshotNumber& stamp,
                                      const Slice& slice, int block) const {
   const Block& live = slice.block(block);
   if (state_ == State::kSealed || IsZero(number_)) return live.read_bytes();
@@ -64,11 +64,11 @@ uint64_t SnapshotFork::BytesToChange(const v1::Version& stamp,
   return frozen.read_bytes() + live.read_bytes();
 }
 
-bool SnapshotFork::MaySeal(const v1::Version& number) const {
+bool SnapshotFork::MaySeal(const v1::SnapshotNumber& number) const {
   return number > number_ || (number == number_ && state_ != State::kSealed);
 }
 
-void SnapshotFork::Seal(const v1::Version& number,
+void SnapshotFork::Seal(const v1::SnapshotNumber& number,
                         const std::vector<Slice*>& slices) {
   CHECK(MaySeal(number), "a snapshot is sealed once, and none after a later");
   Hear(number);

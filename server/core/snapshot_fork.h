@@ -37,11 +37,11 @@ class SnapshotFork {
  public:
   // A snapshot of this number was opened. One below it that is not sealed never
   // will be: its copies are dropped. A lower or the same number: no change.
-  void Hear(const v1::Version& number);
+  void Hear(const v1::SnapshotNumber& number);
   // Those up to this number have ended: no push is behind their cuts any more.
-  void End(const v1::Version& number);
+  void End(const v1::SnapshotNumber& number);
   // The newest heard of; zero: none was.
-  const v1::Version& number() const { return number_; }
+  const v1::SnapshotNumber& number() const { return number_; }
 
   // What else a push changes beside the content: nulls, or the copies of the
   // same block and record that are forked.
@@ -51,18 +51,20 @@ class SnapshotFork {
   };
   // A push with this stamp is about to change the block: forks it if the push
   // is behind the cut. REQUIRES: it was admitted, Hear(stamp).
-  Twin BeforeChange(const v1::Version& stamp, const Slice& slice, int block);
+  Twin BeforeChange(const v1::SnapshotNumber& stamp, const Slice& slice,
+                    int block);
   // So much memory the block takes at most, and its copy, when a push with this
   // stamp changes them now. Not counted is a copy that is due since a push
   // behind the cut that changed no number.
-  uint64_t BytesToChange(const v1::Version& stamp, const Slice& slice,
+  uint64_t BytesToChange(const v1::SnapshotNumber& stamp, const Slice& slice,
                          int block) const;
 
   // False if a higher number was heard of, or the snapshot has ended.
-  bool MaySeal(const v1::Version& number) const;
+  bool MaySeal(const v1::SnapshotNumber& number) const;
   // Forks what is not forked yet. From here on no push changes the copies.
   // REQUIRES: MaySeal(number).
-  void Seal(const v1::Version& number, const std::vector<Slice*>& slices);
+  void Seal(const v1::SnapshotNumber& number,
+            const std::vector<Slice*>& slices);
   // The copies. REQUIRES: sealed and not released.
   const Block& block(const Slice& slice, int block) const;
   const AppliedPushes& record(const Slice& slice) const;
@@ -83,7 +85,7 @@ class SnapshotFork {
 
   FrozenSlice& Fork(const Slice& slice);
 
-  v1::Version number_;
+  v1::SnapshotNumber number_;
   State state_ = State::kHeard;
   absl::flat_hash_map<const Slice*, FrozenSlice> slices_;
 };

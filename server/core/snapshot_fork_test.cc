@@ -45,7 +45,7 @@ class SnapshotForkTest : public ::testing::Test {
   }
 
   // Worker `worker` pushes, as a ShardContent takes it.
-  void Push(uint32_t worker, uint64_t sequence, const v1::Version& stamp,
+  void Push(uint32_t worker, uint64_t sequence, const v1::SnapshotNumber& stamp,
             Slice* slice, int block) {
     const PushId push{worker, Pair(1, 1), sequence};
     ASSERT_EQ(*slice->applied().Admit(push, block),
@@ -62,11 +62,13 @@ class SnapshotForkTest : public ::testing::Test {
     slice->applied().MarkApplied(push, block);
     if (twin.record != nullptr) twin.record->MarkApplied(push, block);
   }
-  void Push(uint32_t worker, uint64_t sequence, const v1::Version& stamp,
+  void Push(uint32_t worker, uint64_t sequence, const v1::SnapshotNumber& stamp,
             int block) {
     Push(worker, sequence, stamp, &a_, block);
   }
-  void Seal(const v1::Version& number) { fork_.Seal(number, {&a_, &b_}); }
+  void Seal(const v1::SnapshotNumber& number) {
+    fork_.Seal(number, {&a_, &b_});
+  }
 
   // Pushes in a block of "a", by the count; checked against values and slots.
   static uint64_t In(const Block& block) {

@@ -30,14 +30,14 @@ absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
 
 void SnapshotKeeper::OnRecall(uint64_t term, ShardTurn* turn) {
   if (turn->data.content == nullptr) return;
-  v1::Version first;
+  v1::SnapshotNumber first;
   first.set_term(term);
   turn->data.content->fork().Hear(first);
 }
 
 void SnapshotKeeper::OnConfigure(const v1::ConfigureRequest& request,
                                  ShardTurn* turn) {
-  const v1::Version& newest = request.header().snapshot();
+  const v1::SnapshotNumber& newest = request.header().snapshot();
   if (turn->data.content != nullptr) {
     turn->data.content->fork().Hear(newest);
     turn->data.content->fork().End(request.committed());
@@ -77,7 +77,7 @@ absl::Status SnapshotKeeper::CheckCaller(const v1::Header& header) const {
 
 absl::Status SnapshotKeeper::OnSeal(const v1::SealRequest& request,
                                     v1::SealReply* reply, ShardTurn* turn) {
-  const v1::Version& number = request.header().snapshot();
+  const v1::SnapshotNumber& number = request.header().snapshot();
   RETURN_IF_ERROR(CheckCaller(request.header()));
   RETURN_IF_ERROR(view_.checks.CheckFilled());
   if (view_.data.step != nullptr && view_.data.step->applying()) {
@@ -97,7 +97,7 @@ absl::Status SnapshotKeeper::OnSeal(const v1::SealRequest& request,
 }
 
 absl::Status SnapshotKeeper::CheckSeal(const v1::SealRequest& request) const {
-  const v1::Version& number = request.header().snapshot();
+  const v1::SnapshotNumber& number = request.header().snapshot();
   const int index = static_cast<int>(view_.options.index);
   if (index >= request.server_generations_size() ||
       request.server_generations(index) != view_.generation) {
@@ -127,7 +127,7 @@ absl::Status SnapshotKeeper::CheckSeal(const v1::SealRequest& request) const {
 
 absl::StatusOr<bool> SnapshotKeeper::IsKept(
     const v1::SealRequest& request) const {
-  const v1::Version& number = request.header().snapshot();
+  const v1::SnapshotNumber& number = request.header().snapshot();
   const SnapshotFork& fork = view_.data.content->fork();
   if (snapshot_.has_value() && number < snapshot_->number) {
     return Refuse(
@@ -198,7 +198,7 @@ void SnapshotKeeper::OnWritten(CallId call, const v1::WrittenRequest& request,
 
 absl::Status SnapshotKeeper::CheckWritten(
     const v1::WrittenRequest& request) const {
-  const v1::Version& number = request.header().snapshot();
+  const v1::SnapshotNumber& number = request.header().snapshot();
   RETURN_IF_ERROR(CheckCaller(request.header()));
   if (!snapshot_.has_value() || number != snapshot_->number) {
     return Refuse(
@@ -272,7 +272,7 @@ absl::Status SnapshotKeeper::WhyNotWritten() const {
 absl::Status SnapshotKeeper::OnFetch(const v1::FetchShardRequest& request,
                                      v1::FetchShardReply* reply,
                                      BufferChain* payload) const {
-  const v1::Version& number = request.header().snapshot();
+  const v1::SnapshotNumber& number = request.header().snapshot();
   RETURN_IF_ERROR(CheckCaller(request.header()));
   if (!snapshot_.has_value() || number != snapshot_->number ||
       !snapshot_->unseen.has_value()) {

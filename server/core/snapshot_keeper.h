@@ -36,7 +36,7 @@ class SnapshotKeeper {
   explicit SnapshotKeeper(const ShardView& view) : view_(view) {}
 
   // The snapshot that this server leaves with; zero: none, or not yet.
-  const v1::Version& drained_by() const { return drained_by_; }
+  const v1::SnapshotNumber& drained_by() const { return drained_by_; }
 
   // A new coordinator: none of an earlier one's snapshots will be sealed.
   void OnRecall(uint64_t term, ShardTurn* turn);
@@ -73,7 +73,7 @@ class SnapshotKeeper {
   // Its frozen content lives in the work of writing it, until that ends, or in
   // the file that can't be written here, until its fate is known.
   struct Snapshot {
-    v1::Version number;
+    v1::SnapshotNumber number;
     std::string directory;
     IoId io = 0;
     bool ended = false;
@@ -100,7 +100,8 @@ class SnapshotKeeper {
   const ShardView& view_;
   absl::optional<Snapshot> snapshot_;
   std::vector<Parked> parked_;  // Written, for snapshot_; the oldest first.
-  v1::Version drained_by_;      // Sealed while draining, and workers stopped.
+  // Sealed while draining, and workers stopped.
+  v1::SnapshotNumber drained_by_;
 };
 
 }  // namespace paramd

@@ -24,7 +24,7 @@ absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
 }
 
 std::string WorkerName(uint32_t worker) {
-  return paramd::WorkerName(worker, v1::Version());
+  return paramd::WorkerName(worker, v1::SessionId());
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ class StepGradients {
   // The sessions of workers, for people.
   void NoteSessions(const v1::Configuration& configuration);
   // Zero before Begin.
-  const v1::Version& contributors() const { return contributors_; }
+  const v1::ContributorsVersion& contributors() const { return contributors_; }
   // In the order of summation.
   const std::vector<uint32_t>& workers() const { return workers_; }
   uint32_t backup_workers() const { return backup_workers_; }
@@ -130,10 +130,10 @@ class StepGradients {
   const Options options_;
   ShardContent& content_;
   SpareBuffers& spare_;  // The content's.
-  v1::Version contributors_;
+  v1::ContributorsVersion contributors_;
   std::vector<uint32_t> workers_;
   uint32_t backup_workers_ = 0;
-  std::map<uint32_t, v1::Version> sessions_;  // By worker, for people.
+  std::map<uint32_t, v1::SessionId> sessions_;  // By worker, for people.
   std::vector<BlockState> blocks_;
   absl::flat_hash_map<const Slice*, size_t> first_block_;
   uint64_t shard_bytes_ = 0;  // Of one contribution.

@@ -21,7 +21,7 @@ absl::Status Invalid(absl::string_view entity, absl::string_view sentence) {
 }
 
 std::string WorkerName(uint32_t worker) {
-  return paramd::WorkerName(worker, v1::Version());
+  return paramd::WorkerName(worker, v1::SessionId());
 }
 
 absl::Status Late(uint64_t step, uint32_t worker) {
@@ -58,7 +58,7 @@ absl::Status SyncStep::Configure(const v1::Configuration& configuration) {
 
 absl::Status SyncStep::CheckContributors(const v1::Contributors& told) const {
   const std::string version = VersionName(told.version());
-  const v1::Version& known = gradients_.contributors();
+  const v1::ContributorsVersion& known = gradients_.contributors();
   if (told.version() < known || told.first_step() == 0 ||
       told.workers().empty()) {
     return Invalid("contributors",
@@ -90,7 +90,7 @@ absl::Status SyncStep::Push(const v1::PushRequest& request,
 }
 
 absl::Status SyncStep::CheckStep(const v1::PushRequest& request) const {
-  const v1::Version& known = gradients_.contributors();
+  const v1::ContributorsVersion& known = gradients_.contributors();
   const auto not_ready = [this](const std::string& sentence) {
     return RefuseForNow(v1::Refusal::NOT_READY, "coordinator",
                         retry_after_, sentence);
@@ -172,7 +172,7 @@ void SyncStep::Decide(CallId call, const v1::DecideRequest& request, Time now) {
 }
 
 absl::Status SyncStep::CheckDecision(const v1::DecideRequest& request) const {
-  const v1::Version& present = gradients_.contributors();
+  const v1::ContributorsVersion& present = gradients_.contributors();
   const std::string version = VersionName(request.contributors());
   if (request.contributors() > present) {
     return RefuseForNow(

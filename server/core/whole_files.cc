@@ -6,7 +6,7 @@
 
 namespace paramd {
 
-void WholeFiles::Add(const v1::Version& number, const SnapshotFork& fork,
+void WholeFiles::Add(const v1::SnapshotNumber& number, const SnapshotFork& fork,
                      const std::vector<Slice*>& slices) {
   File& file = newest_.emplace();
   file.number = number;
@@ -20,7 +20,7 @@ void WholeFiles::Add(const v1::Version& number, const SnapshotFork& fork,
   }
 }
 
-bool WholeFiles::Use(const v1::Version& base) {
+bool WholeFiles::Use(const v1::SnapshotNumber& base) {
   if (IsZero(base)) {
     base_.reset();
     return false;

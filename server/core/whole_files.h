@@ -27,12 +27,12 @@ class WholeFiles {
  public:
   // All blocks of `slices` are written, as of snapshot `number`. REQUIRES: the
   // fork is sealed for it.
-  void Add(const v1::Version& number, const SnapshotFork& fork,
+  void Add(const v1::SnapshotNumber& number, const SnapshotFork& fork,
            const std::vector<Slice*>& slices);
 
   // Files refer to that of snapshot `base` from now on; zero: to none. False if
   // it is not known: then they refer to none.
-  bool Use(const v1::Version& base);
+  bool Use(const v1::SnapshotNumber& base);
   // Whether the file in use has the numbers of this block, which is one of the
   // slice as it is in a later snapshot. REQUIRES: Use said true.
   bool IsUnchanged(const Slice& slice, int block, const Block& frozen) const;
@@ -43,7 +43,7 @@ class WholeFiles {
     uint64_t changed;
   };
   struct File {
-    v1::Version number;
+    v1::SnapshotNumber number;
     absl::flat_hash_map<const Slice*, std::vector<Life>> blocks;
   };
 

@@ -38,7 +38,7 @@ class WholeFilesTest : public ::testing::Test {
   }
 
   // As a ShardContent takes a push with this stamp.
-  void Push(int block, float gradient, const v1::Version& stamp = {}) {
+  void Push(int block, float gradient, const v1::SnapshotNumber& stamp = {}) {
     fork_.Hear(stamp);
     const SnapshotFork::Twin twin = fork_.BeforeChange(stamp, slice_, block);
     for (Block* const copy : {twin.block, &slice_.block(block)}) {

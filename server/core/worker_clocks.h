@@ -30,7 +30,7 @@ class WorkerClocks {
   // The worker that everybody else waits for.
   struct Slowest {
     uint32_t worker = 0;
-    v1::Version generation;
+    v1::SessionId generation;
     uint64_t clock = 0;
     Time heard;
   };
@@ -58,7 +58,7 @@ class WorkerClocks {
 
  private:
   struct Session {
-    v1::Version generation;
+    v1::SessionId generation;
     uint64_t start_clock = 0;
     uint64_t clock = 0;
     Time heard;

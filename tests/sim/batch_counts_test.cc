@@ -43,8 +43,8 @@ class BatchCountsTest : public ::testing::Test {
     push.set_step(step);
     counts_.Sent(push);
   }
-  static v1::Version Snapshot() {
-    v1::Version snapshot;
+  static v1::SnapshotNumber Snapshot() {
+    v1::SnapshotNumber snapshot;
     snapshot.set_term(1);
     snapshot.set_counter(5);
     return snapshot;

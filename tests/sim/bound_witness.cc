@@ -51,7 +51,7 @@ void BoundWitness::Receive(Message message, Time now, Outbox* out) {
       answer == nullptr ? absl::OkStatus() : answer->status;
   if (configure != nullptr && answer != nullptr) {
     // One that is being filled has taken it over as well.
-    const v1::Version version =
+    const v1::ConfigurationVersion version =
         status.ok() ? static_cast<const v1::ConfigureReply&>(*answer->head)
                           .configuration()
                     : RefusalOf(status).version();

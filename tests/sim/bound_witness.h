@@ -66,7 +66,7 @@ class BoundWitness : public Core {
  private:
   enum class Cause { kClock, kSilence, kConfiguration };
   struct Session {
-    v1::Version generation;
+    v1::SessionId generation;
     uint64_t start = 0;
     uint64_t clock = 0;
     Time heard;

@@ -52,8 +52,8 @@ class BoundWitnessTest : public ::testing::Test {
     Send(configure);
   }
 
-  static v1::Version GenerationOf(uint32_t worker) {
-    v1::Version generation;
+  static v1::SessionId GenerationOf(uint32_t worker) {
+    v1::SessionId generation;
     generation.set_term(1);
     generation.set_counter(3 + worker);
     return generation;

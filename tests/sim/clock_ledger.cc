@@ -13,7 +13,7 @@ namespace {
 
 using ::google::protobuf::DynamicCastToGenerated;
 
-std::string NameOf(uint32_t worker, const v1::Version& generation) {
+std::string NameOf(uint32_t worker, const v1::SessionId& generation) {
   return absl::StrCat("worker-", worker, " as generation ",
                       VersionName(generation));
 }
@@ -55,7 +55,7 @@ absl::Status ClockLedger::See(PeerId from,
 }
 
 ClockLedger::Id ClockLedger::IdOf(uint32_t worker,
-                                  const v1::Version& generation) {
+                                  const v1::SessionId& generation) {
   return {worker, generation.term(), generation.counter()};
 }
 

@@ -52,7 +52,7 @@ class ClockLedger {
     std::map<Number, uint64_t> start;  // By version of the configuration.
   };
 
-  static Id IdOf(uint32_t worker, const v1::Version& generation);
+  static Id IdOf(uint32_t worker, const v1::SessionId& generation);
   // Of a message that its worker has just made: the pushes that its header holds
   // acknowledged, on the start clock of the configuration that it names.
   absl::Status CheckNow(const v1::Header& header, uint64_t clock) const;

@@ -59,7 +59,8 @@ absl::Status ContentModel::Configured(const v1::Configuration& configuration,
 }
 
 absl::StatusOr<ContentModel::Content*> ContentModel::Find(
-    const SimProcess& process, uint32_t server, const v1::Version& generation) {
+    const SimProcess& process, uint32_t server,
+    const v1::ServerLife& generation) {
   const ServerLife life = {server, NumberOf(generation)};
   const auto [content, is_new] = contents_.try_emplace(life);
   if (is_new) {
@@ -183,7 +184,7 @@ std::string ContentModel::DirectoryOf(uint32_t server,
 }
 
 const v1::Configuration* ContentModel::ConfigurationOf(
-    const v1::Version& version) const {
+    const v1::ConfigurationVersion& version) const {
   const auto known = configurations_.find(NumberOf(version));
   return known == configurations_.end() ? nullptr : &known->second;
 }
@@ -251,8 +252,9 @@ absl::Status ContentModel::Pulled(const SimProcess& server,
   return absl::OkStatus();
 }
 
-absl::Status ContentModel::CheckListed(const v1::PushRequest& request,
-                                       const v1::Version& configuration) const {
+absl::Status ContentModel::CheckListed(
+    const v1::PushRequest& request,
+    const v1::ConfigurationVersion& configuration) const {
   const v1::Header& header = request.header();
   const auto known = configurations_.find(NumberOf(configuration));
   if (known == configurations_.end()) {
@@ -380,7 +382,7 @@ absl::Status ContentModel::Sealed(const SimProcess& server,
   if (index >= request.server_generations_size()) {
     return Wrong("a snapshot of fewer servers is sealed");
   }
-  const v1::Version& generation = request.server_generations(index);
+  const v1::ServerLife& generation = request.server_generations(index);
   ASSIGN_OR_RETURN(Content* const content,
                    Find(server, server.peer.index, generation));
   const ServerLife life = {server.peer.index, NumberOf(generation)};

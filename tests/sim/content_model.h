@@ -104,7 +104,8 @@ class ContentModel {
   // empty: initial values, or no configuration lists it.
   std::string DirectoryOf(uint32_t server, const Number& generation) const;
   // The configuration of this version; null if it was never told.
-  const v1::Configuration* ConfigurationOf(const v1::Version& version) const;
+  const v1::Configuration* ConfigurationOf(
+      const v1::ConfigurationVersion& version) const;
 
   // The term whose coordinator filled the servers on which this term's goes on:
   // terms of one line are one story.
@@ -196,7 +197,7 @@ class ContentModel {
   using ServerLife = std::pair<uint32_t, Number>;
 
   absl::StatusOr<Content*> Find(const SimProcess& process, uint32_t server,
-                                const v1::Version& generation);
+                                const v1::ServerLife& generation);
   absl::Status Restore(const Beginning& beginning, Content* content) const;
   bool IsLossy(const ServerLife& life) const;
   ServerLife OwnerOf(uint32_t block,
@@ -211,7 +212,7 @@ class ContentModel {
                             const Content& content,
                             const v1::BlockVersion& version);
   absl::Status CheckListed(const v1::PushRequest& request,
-                           const v1::Version& configuration) const;
+                           const v1::ConfigurationVersion& configuration) const;
   // `counts`: null where a story is told again.
   void Apply(const Applied& applied, Content* content, Counts* counts) const;
   // Which part of the block the push changes; null: none.

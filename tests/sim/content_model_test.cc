@@ -34,7 +34,8 @@ class ContentModelTest : public ::testing::Test {
     }
     EXPECT_TRUE(content_.Configured(configuration_, true).ok());
   }
-  static void SetGeneration(uint64_t counter, v1::Version* generation) {
+  template <class Number>
+  static void SetGeneration(uint64_t counter, Number* generation) {
     generation->set_term(1);
     generation->set_counter(counter);
   }

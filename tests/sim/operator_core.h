@@ -61,7 +61,8 @@ class OperatorCore : public Core {
   std::function<uint64_t()> step_;
   std::vector<Checkpoint> checkpoints_;
   uint64_t asked_at_ = 0;
-  v1::Version number_;  // Of the one that was asked for. Zero: not told yet.
+  // Of the one that was asked for. Zero: not told yet.
+  v1::SnapshotNumber number_;
   int failures_ = 0;
   CallId call_ = 0;
 };

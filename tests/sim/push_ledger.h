@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 
 #include "proto/paramd/v1/data.pb.h"
+#include "proto/refusal.h"
 #include "tensor/message.h"
 #include "tests/sim/integer_job.h"
 
@@ -19,7 +20,8 @@ namespace paramd {
 
 // (term, counter), as a key.
 using Number = std::pair<uint64_t, uint64_t>;
-inline Number NumberOf(const v1::Version& version) {
+template <Numbered T>
+Number NumberOf(const T& version) {
   return {version.term(), version.counter()};
 }
 

@@ -32,7 +32,8 @@ class SessionModelTest : public ::testing::Test {
     EXPECT_TRUE(content_.Configured(configuration, true).ok());
     EXPECT_TRUE(sessions_.Joined(1, joined_).ok());
   }
-  static void Set(uint64_t counter, v1::Version* version) {
+  template <class T>
+  static void Set(uint64_t counter, T* version) {
     version->set_term(1);
     version->set_counter(counter);
   }

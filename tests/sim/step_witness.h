@@ -74,7 +74,7 @@ class StepWitness : public SimulationWatcher {
   // By contributors and step, what it is of.
   std::map<std::pair<std::string, uint64_t>, std::string> decided_;
   struct Decided {
-    v1::Version contributors;
+    v1::ContributorsVersion contributors;
     DecidedStep step;
   };
   // By step and the term of its coordinator.

@@ -21,7 +21,7 @@
 namespace paramd {
 namespace {
 
-std::string PreparedPathOf(const v1::Version& snapshot) {
+std::string PreparedPathOf(const v1::SnapshotNumber& snapshot) {
   return absl::StrCat(SimStorage::PathOf(snapshot), ".partial");
 }
 
@@ -154,7 +154,7 @@ uint32_t SimStorage::CrcOf(const Tensors& tensors) {
   return crc;
 }
 
-std::string SimStorage::PathOf(const v1::Version& snapshot) {
+std::string SimStorage::PathOf(const v1::SnapshotNumber& snapshot) {
   return absl::StrCat("checkpoints/", VersionName(snapshot));
 }
 
@@ -393,7 +393,8 @@ IoResult SimStorage::CommitCheckpoint(const v1::CommitCheckpoint& request) {
   for (const auto& [number, there] : visible_) {
     summaries.push_back(Summarize(there));
   }
-  for (const v1::Version& old : ToRetire(request.retention(), summaries)) {
+  for (const v1::SnapshotNumber& old :
+       ToRetire(request.retention(), summaries)) {
     *result->add_to_retire() = old;
     to_retire_.insert({old.term(), old.counter()});
   }
@@ -402,7 +403,7 @@ IoResult SimStorage::CommitCheckpoint(const v1::CommitCheckpoint& request) {
 
 IoResult SimStorage::DeleteCheckpoints(const v1::DeleteCheckpoints& request) {
   auto result = std::make_unique<v1::DeleteCheckpointsResult>();
-  for (const v1::Version& old : request.snapshots()) {
+  for (const v1::SnapshotNumber& old : request.snapshots()) {
     const bool is_retired =
         std::any_of(log_.begin(), log_.end(), [&](const v1::LogEntry& entry) {
           return entry.has_retired() && entry.retired() == old;

@@ -99,7 +99,7 @@ class SimStorage {
   // Whether it was ever full or lost results.
   bool was_bad() const { return was_bad_; }
   // The directory of a committed checkpoint.
-  static std::string PathOf(const v1::Version& snapshot);
+  static std::string PathOf(const v1::SnapshotNumber& snapshot);
 
   // A variable's values, or those of a slot of it if `slot` is not empty, out
   // of the checkpoint with this manifest, as they were written. kDataLoss naming

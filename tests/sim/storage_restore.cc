@@ -85,7 +85,7 @@ IoResult SimStorage::FindCheckpoint(const v1::FindCheckpoint& request) {
   for (auto it = visible_.rbegin(); it != visible_.rend(); ++it) {
     const bool is_retired =
         std::any_of(request.retired().begin(), request.retired().end(),
-                    [&](const v1::Version& version) {
+                    [&](const v1::SnapshotNumber& version) {
                       return version == it->second.snapshot();
                     });
     if (is_retired) continue;

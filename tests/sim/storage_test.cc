@@ -63,7 +63,7 @@ class StorageTest : public ::testing::Test {
 
   // Rows 0 and 1 of three rows of two, then row 2, as checkpoint 1.`counter`.
   void AddCheckpoint(uint64_t counter, float first) {
-    v1::Version snapshot;
+    v1::SnapshotNumber snapshot;
     snapshot.set_term(1);
     snapshot.set_counter(counter);
     *script_.Add<v1::PrepareCheckpoint>()->mutable_snapshot() = snapshot;
@@ -154,7 +154,7 @@ TEST_F(StorageTest, ReadsRowsAcrossThePartsOfTheNewestCheckpoint) {
 TEST_F(StorageTest, WhatTheLogHasAsRetiredMayBeDeleted) {
   AddCheckpoint(1, 0);
   AddCheckpoint(2, 0);
-  v1::Version first;
+  v1::SnapshotNumber first;
   first.set_term(1);
   first.set_counter(1);
   auto* append = script_.Add<v1::AppendLog>()->mutable_entry();

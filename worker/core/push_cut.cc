@@ -5,7 +5,7 @@
 
 namespace paramd {
 
-bool PushCut::IsAsked(const v1::Version& snapshot) const {
+bool PushCut::IsAsked(const v1::SnapshotNumber& snapshot) const {
   return snapshot > cut_.snapshot();
 }
 

@@ -22,12 +22,12 @@ class PushCut {
 
   // Whether the coordinator's answer, which names this snapshot (zero: none),
   // asks for a cut that was not made: the caller makes it before its next push.
-  bool IsAsked(const v1::Version& snapshot) const;
+  bool IsAsked(const v1::SnapshotNumber& snapshot) const;
   // `cut`: what is to be said. REQUIRES: IsAsked(cut.snapshot()).
   void Make(const v1::WorkerCut& cut);
 
   // The newest snapshot that was cut; zero: none was.
-  const v1::Version& stamp() const { return cut_.snapshot(); }
+  const v1::SnapshotNumber& stamp() const { return cut_.snapshot(); }
   // The newest cut, when so many pushes are acknowledged or given up.
   v1::WorkerCut Said(uint64_t pushes_acknowledged) const;
 

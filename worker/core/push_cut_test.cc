@@ -7,14 +7,11 @@
 namespace paramd {
 namespace {
 
-v1::Version Snapshot(uint64_t term, uint64_t counter) {
-  v1::Version version;
-  version.set_term(term);
-  version.set_counter(counter);
-  return version;
+v1::SnapshotNumber Snapshot(uint64_t term, uint64_t counter) {
+  return MakeNumber<v1::SnapshotNumber>(term, counter);
 }
 
-v1::WorkerCut CutOf(const v1::Version& snapshot, uint64_t sequence) {
+v1::WorkerCut CutOf(const v1::SnapshotNumber& snapshot, uint64_t sequence) {
   v1::WorkerCut cut;
   *cut.mutable_snapshot() = snapshot;
   cut.set_sequence(sequence);

@@ -78,7 +78,7 @@ void SessionState::NoteFirstPush(Outbox* out) {
 // ---- cuts -------------------------------------------------------------------
 
 void SessionState::CutIfAsked() {
-  const v1::Version& snapshot = heartbeats.last_reply().snapshot();
+  const v1::SnapshotNumber& snapshot = heartbeats.last_reply().snapshot();
   if (!cut.IsAsked(snapshot)) return;
   v1::WorkerCut made = PresentCut();
   *made.mutable_snapshot() = snapshot;

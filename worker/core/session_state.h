@@ -46,7 +46,7 @@ class SessionState {
   // A newer configuration. kInvalidArgument if it has another layout.
   absl::Status Configure(const v1::Configuration& configuration);
 
-  const v1::Version& generation() const { return generation_; }
+  const v1::SessionId& generation() const { return generation_; }
   // Its start clock and its pushes: what the mode BOUNDED compares.
   uint64_t clock() const { return start_clock_ + steps.pushes_ended(); }
   v1::Header MakeHeader() const;
@@ -86,7 +86,7 @@ class SessionState {
   void TakeMode(const v1::Configuration& configuration);
 
   const Options options_;
-  const v1::Version generation_;
+  const v1::SessionId generation_;
   uint64_t start_clock_ = 0;
   bool first_push_noted_ = false;
 };

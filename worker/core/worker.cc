@@ -478,7 +478,7 @@ std::string Worker::overdue(Time now) const {
 
 void Worker::FillStatus(Time now, v1::StatusReply* status) const {
   if (session_ != nullptr) {
-    *status->mutable_generation() = session_->generation();
+    *status->mutable_generation() = Unnamed(session_->generation());
     *status->mutable_configuration() =
         session_->session.configuration_version();
   }

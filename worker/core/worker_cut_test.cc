@@ -35,7 +35,7 @@ class WorkerCutTest : public ::testing::Test {
     joined_.AnswerPush(push);
     joined_.AnswerPull(*joined_.TakePull(), 7);
   }
-  static v1::Version StampOf(const Outbox::SendItem& push) {
+  static v1::SnapshotNumber StampOf(const Outbox::SendItem& push) {
     return JoinedWorker::PushOf(push).header().snapshot();
   }
 

@@ -48,7 +48,7 @@ void EvaluationLog::Take(const std::string& line) {
   last_step_ = *step->get_ptr<const uint64_t*>();
 }
 
-bool EvaluationLog::Has(const v1::Version& number) const {
+bool EvaluationLog::Has(const v1::SnapshotNumber& number) const {
   return numbers_.count(VersionName(number)) != 0;
 }
 

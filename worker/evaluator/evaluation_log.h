@@ -28,7 +28,7 @@ namespace paramd {
 class EvaluationLog {
  public:
   struct Line {
-    v1::Version number;  // The checkpoint's.
+    v1::SnapshotNumber number;  // The checkpoint's.
     uint64_t step = 0;
     v1::Evaluation evaluation;
     double seconds = 0;  // That the evaluation took.
@@ -37,7 +37,7 @@ class EvaluationLog {
   // Reads what is there; nothing need be. An error names the file.
   static absl::StatusOr<EvaluationLog> Open(std::string path);
 
-  bool Has(const v1::Version& number) const;
+  bool Has(const v1::SnapshotNumber& number) const;
   // Of the last line; 0 if there is none.
   uint64_t last_step() const { return last_step_; }
 

@@ -8,22 +8,20 @@
 #include "gtest/gtest.h"
 
 #include "checkpoint/file.h"
+#include "proto/refusal.h"
 
 namespace paramd {
 namespace {
 
-v1::Version Number(uint64_t term, uint64_t counter) {
-  v1::Version version;
-  version.set_term(term);
-  version.set_counter(counter);
-  return version;
+v1::SnapshotNumber Number(uint64_t term, uint64_t counter) {
+  return MakeNumber<v1::SnapshotNumber>(term, counter);
 }
 
 std::string Path(const std::string& name) {
   return absl::StrCat(::testing::TempDir(), "/", name, "-", getpid());
 }
 
-EvaluationLog::Line Line(const v1::Version& number, uint64_t step) {
+EvaluationLog::Line Line(const v1::SnapshotNumber& number, uint64_t step) {
   EvaluationLog::Line line;
   line.number = number;
   line.step = step;

@@ -23,7 +23,7 @@ namespace paramd {
 namespace {
 
 // "eval", "eval-2".
-std::string Numbered(absl::string_view name, uint32_t index) {
+std::string NameOf(absl::string_view name, uint32_t index) {
   return index == 0 ? std::string(name) : absl::StrCat(name, "-", index);
 }
 
@@ -31,7 +31,7 @@ std::string SummaryDirectory(const EvaluatorProcess::Options& options) {
   const std::string& said = options.job.summary().directory();
   return absl::StrCat(
       said.empty() ? absl::StrCat(options.job.run_dir(), "/summaries") : said,
-      "/", Numbered("eval", options.index));
+      "/", NameOf("eval", options.index));
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<EvaluatorProcess>> EvaluatorProcess::Create(
   ASSIGN_OR_RETURN(
       auto log,
       EvaluationLog::Open(absl::StrCat(
-          run_dir, "/", Numbered("evaluation", options.index), ".jsonl")));
+          run_dir, "/", NameOf("evaluation", options.index), ".jsonl")));
   return std::unique_ptr<EvaluatorProcess>(new EvaluatorProcess(
       options, std::move(test), std::move(model), std::move(log)));
 }
@@ -94,7 +94,7 @@ void EvaluatorProcess::AddTo(Runtime* runtime) {
 absl::StatusOr<v1::EvaluateNewestResult> EvaluatorProcess::EvaluateNewest() {
   const auto names = ListCheckpointNames(root_);
   if (!names.ok() || names->empty()) return NothingThere();
-  const v1::Version newest = names->front().snapshot;
+  const v1::SnapshotNumber newest = names->front().snapshot;
   if (newest == settled_) return settled_result_;
   bool final = false;
   for (const CheckpointName& name : *names) {

@@ -92,7 +92,7 @@ class EvaluatorProcess {
   bool summary_failed_ = false;
   std::set<std::string> passed_over_;  // That was said. Bound: the run's.
   // The newest one that is settled, and whether it is the last.
-  v1::Version settled_;
+  v1::SnapshotNumber settled_;
   v1::EvaluateNewestResult settled_result_;
   Evaluator core_;
   WorkerThread evaluating_;  // Last: ends before what it uses.

@@ -11,6 +11,7 @@
 #include "checkpoint/shard_file.h"
 #include "checkpoint/testing/sample.h"
 #include "config/initial_values.h"
+#include "proto/testing/pair.h"
 #include "tensor/buffer.h"
 #include "tensor/keyed_rows.h"
 
@@ -54,7 +55,7 @@ std::string Commit(const std::string& name,
   *commit.mutable_manifest() =
       testing::SampleManifest({MakeVariable()}, {"key", "used"}, 1, 1, 10);
   v1::PrepareCheckpoint prepare;
-  *prepare.mutable_snapshot() = testing::MakeVersion(1, 1);
+  *prepare.mutable_snapshot() = testing::Pair(1, 1);
   commit.set_directory(directory.Prepare(prepare)->directory());
   std::vector<float> values(kRows * kWidth);
   std::vector<uint64_t> keys(kRows);

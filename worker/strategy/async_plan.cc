@@ -8,7 +8,7 @@
 namespace paramd {
 
 void AsyncPlan::Configure(const v1::Configuration& configuration,
-                          const v1::Version& /*generation*/) {
+                          const v1::SessionId& /*generation*/) {
   bounded_ = configuration.consistency().mode() != v1::Consistency::ASYNC;
 }
 

@@ -24,7 +24,7 @@ class AsyncPlan : public Plan {
     return mode != v1::Consistency::SYNC;
   }
   void Configure(const v1::Configuration& configuration,
-                 const v1::Version& generation) override;
+                 const v1::SessionId& generation) override;
   void Advance(const View& view, WorkerTurn* turn) override;
   void PushEnded(const TrainingStep& step) override;
   bool takes_portions() const override { return true; }

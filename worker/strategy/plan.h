@@ -32,7 +32,7 @@ class Plan {
   // What the core knows at one event.
   struct View {
     uint64_t clock = 0;
-    v1::Version stamp = {};  // Of the newest cut.
+    v1::SnapshotNumber stamp = {};  // Of the newest cut.
     bool draining = false;  // Nothing new begins.
     bool stop = false;      // Nothing is pushed.
   };
@@ -47,7 +47,7 @@ class Plan {
   virtual bool Fits(v1::Consistency::Mode mode) const = 0;
   // The configuration of the session, or a newer one.
   virtual void Configure(const v1::Configuration& configuration,
-                         const v1::Version& generation) = 0;
+                         const v1::SessionId& generation) = 0;
   // Begins what may begin now.
   virtual void Advance(const View& view, WorkerTurn* turn) = 0;
 
@@ -72,8 +72,7 @@ class Plan {
   // Examples of one push.
   virtual uint64_t examples_per_push() const = 0;
   // Beside servers; empty: for nobody.
-  virtual std::string waiting_for(
-      const v1::Version& /*generation*/) const {
+  virtual std::string waiting_for(const v1::SessionId& /*generation*/) const {
     return "";
   }
 };

@@ -7,13 +7,13 @@
 namespace paramd {
 
 bool SyncCursor::Configure(const v1::Contributors& contributors,
-                           const v1::Version& generation) {
+                           const v1::SessionId& generation) {
   if (!(contributors.version() > contributors_.version())) return false;
   contributors_ = contributors;
   const auto& workers = contributors_.workers();
   const auto self = std::find(workers.begin(), workers.end(), options_.worker);
   contributes_ =
-      self != workers.end() && contributors_.version() > generation;
+      self != workers.end() && GivenBefore(generation, contributors_.version());
   rank_ = self - workers.begin();
   step_ = contributors_.first_step();
   input_ =

@@ -28,7 +28,7 @@ class SyncCursor {
   // new. Contributors that are older than `generation` are others, even if one
   // of them is an earlier session of this worker.
   bool Configure(const v1::Contributors& contributors,
-                 const v1::Version& generation);
+                 const v1::SessionId& generation);
 
   // This worker is one of the contributors.
   bool contributes() const { return contributes_; }

@@ -62,7 +62,7 @@ TEST(SyncCursorTest, NothingIsKnownBeforeSomebodyContributes) {
 }
 
 TEST(SyncCursorTest, AnEarlierSessionsContributionIsNotItsOwn) {
-  v1::Version generation;
+  v1::SessionId generation;
   generation.set_term(1);
   generation.set_counter(5);
   SyncCursor cursor = Worker(3);

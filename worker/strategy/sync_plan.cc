@@ -23,7 +23,7 @@ uint64_t SyncPlan::examples_per_push() const {
 }
 
 void SyncPlan::Configure(const v1::Configuration& configuration,
-                         const v1::Version& generation) {
+                         const v1::SessionId& generation) {
   if (!cursor_.Configure(configuration.contributors(), generation)) return;
   steps_.DropComputing();
   pushed_step_ = 0;
@@ -121,7 +121,7 @@ bool SyncPlan::LeftOut(uint64_t step, WorkerTurn* turn) {
   return true;
 }
 
-std::string SyncPlan::waiting_for(const v1::Version& generation) const {
+std::string SyncPlan::waiting_for(const v1::SessionId& generation) const {
   if (cursor_.contributes()) return "";
   return absl::StrCat("the coordinator to let ",
                       WorkerName(options_.worker, generation), " contribute");

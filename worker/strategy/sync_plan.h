@@ -28,7 +28,7 @@ class SyncPlan : public Plan {
   // A step that is not decided begins anew with other contributors; what was
   // pushed to an earlier one is or is not in, which the servers know.
   void Configure(const v1::Configuration& configuration,
-                 const v1::Version& generation) override;
+                 const v1::SessionId& generation) override;
   void Advance(const View& view, WorkerTurn* turn) override;
   void Pulled() override;
   void PushEnded(const TrainingStep& step) override {
@@ -40,7 +40,7 @@ class SyncPlan : public Plan {
   bool may_give_up_pushes() const override { return false; }
   bool finished() const override;
   uint64_t examples_per_push() const override;
-  std::string waiting_for(const v1::Version& generation) const override;
+  std::string waiting_for(const v1::SessionId& generation) const override;
 
  private:
   // The servers have this worker's share of the next step.

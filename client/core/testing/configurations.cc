@@ -4,13 +4,6 @@
 
 namespace paramd::testing {
 
-v1::Version Pair(uint64_t term, uint64_t counter) {
-  v1::Version version;
-  version.set_term(term);
-  version.set_counter(counter);
-  return version;
-}
-
 v1::Configuration MakeConfiguration(const std::vector<OwnedVariable>& variables,
                                     uint32_t servers) {
   v1::Configuration configuration;

@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "proto/paramd/v1/configuration.pb.h"
+#include "proto/testing/pair.h"
 #include "tensor/buffer.h"
 
 namespace paramd::testing {
-
-// (term, counter).
-v1::Version Pair(uint64_t term, uint64_t counter);
 
 // A variable and the server that owns the whole of it, as one slice.
 struct OwnedVariable {

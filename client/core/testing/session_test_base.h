@@ -108,7 +108,7 @@ class SessionTestBase : public ::testing::Test {
     return {Floats(std::vector<float>(elements, value))};
   }
   static v1::PushReply PushReplyTo(
-      const Outbox::SendItem& sent, const v1::Version& generation,
+      const Outbox::SendItem& sent, const v1::ServerLife& generation,
       v1::PushedBlock::Result result = v1::PushedBlock::APPLIED) {
     v1::PushReply reply;
     *reply.mutable_server_generation() = generation;

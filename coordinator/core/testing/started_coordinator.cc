@@ -9,13 +9,6 @@
 
 namespace paramd::testing {
 
-v1::Version Pair(uint64_t term, uint64_t counter) {
-  v1::Version version;
-  version.set_term(term);
-  version.set_counter(counter);
-  return version;
-}
-
 Coordinator::Options JobOptions() {
   Coordinator::Options options;
   options.job.set_name("j");

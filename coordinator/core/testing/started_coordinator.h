@@ -12,11 +12,9 @@
 #include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
+#include "proto/testing/pair.h"
 
 namespace paramd::testing {
-
-// (term, counter).
-v1::Version Pair(uint64_t term, uint64_t counter);
 
 // Job "j" with digest "digest": 2 servers, 2 workers, 8 examples in portions of
 // 4 (2 batches of 2), 2 epochs, lease 10 s, heartbeat 1 s, plain SGD.
@@ -100,7 +98,7 @@ class StartedCoordinator {
   struct Server {
     uint64_t incarnation;
     bool draining = false;
-    v1::Version drained_by = {};
+    v1::SnapshotNumber drained_by = {};
     bool gone = false;
     v1::ShardFile file = {};
     v1::RecallReply recalled = {};

@@ -7,13 +7,6 @@
 
 namespace paramd::testing {
 
-v1::Version Pair(uint64_t term, uint64_t counter) {
-  v1::Version version;
-  version.set_term(term);
-  version.set_counter(counter);
-  return version;
-}
-
 v1::Variable Zeros(const std::string& name,
                    std::initializer_list<uint64_t> shape) {
   v1::Variable variable;

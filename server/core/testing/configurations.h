@@ -8,12 +8,10 @@
 
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/control.pb.h"
+#include "proto/testing/pair.h"
 #include "tensor/buffer.h"
 
 namespace paramd::testing {
-
-// (term, counter).
-v1::Version Pair(uint64_t term, uint64_t counter);
 
 // A variable drawn uniformly from [-0.5, 0.5).
 v1::Variable Uniform(const std::string& name,

@@ -21,7 +21,7 @@ class SetChecks : public CallChecks {
   absl::Status CheckKnown(const v1::Header&) const override { return answer; }
   absl::Status CheckFilled() const override { return answer; }
   absl::Status CheckStaying() const override { return answer; }
-  absl::Status CheckSnapshot(const v1::Version&) const override {
+  absl::Status CheckSnapshot(const v1::SnapshotNumber&) const override {
     return answer;
   }
   absl::Status CheckContributors() const override { return answer; }
@@ -67,11 +67,11 @@ class ShardBench {
   ShardData data{/*memory_limit_bytes=*/0};
   uint64_t term = 1;
   v1::Configuration configuration;
-  v1::Version generation;
-  std::map<uint32_t, v1::Version> sessions;
+  v1::ServerLife generation;
+  std::map<uint32_t, v1::SessionId> sessions;
   FillState fill_state = FillState::kFilled;
   absl::Status fill_failure;
-  v1::Version drained_by;
+  v1::SnapshotNumber drained_by;
   bool draining = false;
   bool finished = false;
   SetChecks checks;

@@ -73,7 +73,8 @@ void ShardDriver::Complete(IoResult result) {
 }
 
 absl::StatusOr<v1::ConfigureReply> ShardDriver::Configure(
-    const v1::Configuration& configuration, const v1::Version& committed) {
+    const v1::Configuration& configuration,
+    const v1::SnapshotNumber& committed) {
   v1::ConfigureRequest request;
   *request.mutable_committed() = committed;
   request.mutable_header()->set_term(configuration.version().term());

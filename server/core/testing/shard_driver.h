@@ -64,7 +64,7 @@ class ShardDriver {
   void MakeReady(const v1::Configuration& configuration);
   absl::StatusOr<v1::ConfigureReply> Configure(
       const v1::Configuration& configuration,
-      const v1::Version& committed = {});
+      const v1::SnapshotNumber& committed = {});
 
   // A push of whole blocks by worker 1 of MakeConfiguration; (slice, block).
   using Place = std::pair<uint32_t, uint32_t>;

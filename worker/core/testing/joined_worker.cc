@@ -90,7 +90,7 @@ void JoinedWorker::AnswerBeat(const v1::HeartbeatReply& news) {
   driver_.Reply(sent, said);
 }
 
-void JoinedWorker::AnswerHold(const v1::Version& snapshot) {
+void JoinedWorker::AnswerHold(const v1::SnapshotNumber& snapshot) {
   v1::HeartbeatReply news;
   news.set_state(v1::RUNNING);
   *news.mutable_snapshot() = snapshot;
@@ -98,7 +98,7 @@ void JoinedWorker::AnswerHold(const v1::Version& snapshot) {
   AnswerBeat(news);
 }
 
-void JoinedWorker::AnswerSnapshot(const v1::Version& snapshot) {
+void JoinedWorker::AnswerSnapshot(const v1::SnapshotNumber& snapshot) {
   v1::HeartbeatReply news;
   news.set_state(v1::RUNNING);
   *news.mutable_snapshot() = snapshot;

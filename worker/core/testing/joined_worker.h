@@ -41,8 +41,8 @@ class JoinedWorker {
   // is one.
   void AnswerBeat(const v1::HeartbeatReply& news);
   // With news of an open snapshot; zero: of none. A hold says stop, too.
-  void AnswerHold(const v1::Version& snapshot);
-  void AnswerSnapshot(const v1::Version& snapshot);
+  void AnswerHold(const v1::SnapshotNumber& snapshot);
+  void AnswerSnapshot(const v1::SnapshotNumber& snapshot);
   // The newest heartbeat sent, which stays open. REQUIRES: there is one.
   v1::HeartbeatRequest TakeBeat();
   // As a coordinator without news, for that long.
