@@ -1,6 +1,7 @@
 #include "tensor/disk_memory.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -58,6 +59,32 @@ int OpenUnnamed(const std::string& directory) {
   return named;
 }
 
+// ---- a disk that fails ------------------------------------------------------
+
+constexpr int kExitRetry = 138;  // As cli/process/exit_code.h has it.
+std::string* why_disk_failed = nullptr;  // Written once, by whoever is first.
+
+void EndForTheDisk(int) {
+  // What may be called in a handler is little.
+  [[maybe_unused]] const ssize_t written =
+      write(STDERR_FILENO, why_disk_failed->data(), why_disk_failed->size());
+  _exit(kExitRetry);
+}
+
+// A page that can't be read or written is a signal, and no error of a call.
+void SayWhyADiskFails(const std::string& directory) {
+  static const bool done = [&directory] {
+    why_disk_failed = new std::string(absl::StrCat(
+        "paramd: rows in disk_directory '", directory,
+        "' can't be read or written: the disk failed (SIGBUS); start this "
+        "server again, with another disk_directory\n"));
+    struct sigaction action = {};
+    action.sa_handler = EndForTheDisk;
+    return sigaction(SIGBUS, &action, nullptr) == 0;
+  }();
+  static_cast<void>(done);
+}
+
 // Makes it zeros that the disk has room for.
 bool Clear(int file, uint64_t offset, uint64_t bytes) {
   const auto begin = static_cast<off_t>(offset);
@@ -86,6 +113,7 @@ absl::StatusOr<std::shared_ptr<DiskMemory>> DiskMemory::Create(
     const std::string& directory) {
   const int file = OpenUnnamed(directory);
   if (file >= 0) {
+    SayWhyADiskFails(directory);
     return std::shared_ptr<DiskMemory>(new DiskMemory(file, directory));
   }
   return absl::FailedPreconditionError(absl::StrCat(

@@ -31,7 +31,8 @@ uint64_t BytesOf(const DiskRanges& ranges);
 // them as long as it likes, and writes those that changed. The file has no name:
 // it goes with the process, however that ends.
 //
-// An access to a page that the disk no longer gives kills the process (SIGBUS).
+// An access to a page that the disk no longer gives ends the process with exit
+// code 138, and a sentence on stderr.
 //
 // Thread safety: belongs to one thread; what Map gave may be dropped on any.
 class DiskMemory : public std::enable_shared_from_this<DiskMemory> {

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -50,6 +53,32 @@ TEST(DiskMemoryTest, BothPartsAreWrittenAndReadAlike) {
   ASSERT_EQ(msync(bytes.data() + kPage, 2 * kPage, MS_SYNC), 0);
   ASSERT_EQ(madvise(bytes.data() + kPage, 2 * kPage, MADV_PAGEOUT), 0);
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), written.begin()));
+}
+
+// Takes its pages from each file without a name in the directory.
+void Truncate(const std::string& directory) {
+  for (int file = 3; file < 256; ++file) {
+    char name[4096];
+    const ssize_t length =
+        readlink(absl::StrCat("/proc/self/fd/", file).c_str(), name,
+                 sizeof(name));
+    if (length > 0 && absl::StartsWith(absl::string_view(name, length),
+                                       directory)) {
+      ASSERT_EQ(ftruncate(file, 0), 0);
+    }
+  }
+}
+
+TEST(DiskMemoryTest, ADiskThatFailsEndsTheProcessWithASentence) {
+  EXPECT_EXIT(
+      {
+        const std::string directory = testing::TempDir();
+        const auto disk = *DiskMemory::Create(directory);
+        const auto mapping = disk->Map(kPage, Ranges(0, kPage));
+        Truncate(directory);
+        mapping->bytes()[0] = std::byte{1};
+      },
+      ::testing::ExitedWithCode(138), "disk_directory .*the disk failed");
 }
 
 TEST(DiskMemoryTest, WhatWasDroppedIsMappedAgainAndZero) {
