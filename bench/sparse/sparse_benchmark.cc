@@ -121,6 +121,30 @@ void MeasureFew(Report* report) {
                Figure::Peer{"a call of raw gRPC", calls}});
 }
 
+// The same of a table of 8 GB, values and Adagrad's sums, beside one of 1 GB.
+void MeasureGrowth(Report* report) {
+  constexpr uint64_t kGigabyte = uint64_t{1} << 30;
+  const auto table = [report](uint64_t bytes) {
+    report->Progress(absl::StrCat("sparse: few rows of ", bytes >> 20, " MB"));
+    return MakeRowsLane({.rows = bytes / (2 * 16 * sizeof(float)),
+                         .width = 16,
+                         .rows_moved = kFewRows});
+  };
+  const auto large = table(report->quick() ? kGigabyte : 8 * kGigabyte);
+  const auto small = table(report->quick() ? kGigabyte / 8 : kGigabyte);
+  const int times = report->quick() ? 1000 : 5000;
+  Samples of_large, of_small;
+  for (int round = -1; round < (report->quick() ? 3 : 7); ++round) {
+    const Lane::Moved more = large->Move(Transfer::kPull, times);
+    const Lane::Moved less = small->Move(Transfer::kPull, times);
+    if (round < 0) continue;
+    of_large.Add(1e6 * more.p50_seconds);
+    of_small.Add(1e6 * less.p50_seconds);
+  }
+  report->Add({"p50_of_32_rows_of_8_gb", "us", of_large,
+               Figure::Peer{"a table of 1 GB", of_small}});
+}
+
 // Steps with keys by Zipf's law, each a lookup and a push: rows that mostly lie
 // on a disk, in place of a table of a tenth of them wholly in memory.
 void MeasureDisk(Report* report) {
@@ -169,5 +193,6 @@ int main(int argc, char** argv) {
     paramd::MeasureRows(16, 2, &report);
   }
   if (report.Wants("small")) paramd::MeasureFew(&report);
+  if (report.Wants("growth")) paramd::MeasureGrowth(&report);
   if (report.Wants("disk")) paramd::MeasureDisk(&report);
 }
