@@ -1,0 +1,195 @@
+#ifndef PARAMD_WORKER_DEVICE_NCCL_SUM_CUH_
+#define PARAMD_WORKER_DEVICE_NCCL_SUM_CUH_
+
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#define PARAMD_NCCL 1
+#endif
+
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/mutex.h"
+#include "worker/device/accelerator.h"
+#include "worker/device/replica_meeting.h"
+
+namespace paramd {
+
+#ifdef PARAMD_NCCL
+
+// NCCL, found when it is first needed: a program that uses one GPU runs where it
+// is not installed.
+struct Nccl {
+  // FAILED_PRECONDITION if it is not there.
+  static absl::StatusOr<Nccl> Load() {
+    void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "NCCL can't be loaded (install libnccl2, or put its folder into "
+          "LD_LIBRARY_PATH): ",
+          dlerror()));
+    }
+    Nccl nccl;
+    const bool found = Find(library, "ncclGetUniqueId", &nccl.make_id) &&
+                       Find(library, "ncclCommInitRank", &nccl.join) &&
+                       Find(library, "ncclCommAbort", &nccl.abort) &&
+                       Find(library, "ncclGroupStart", &nccl.begin) &&
+                       Find(library, "ncclAllReduce", &nccl.sum) &&
+                       Find(library, "ncclGroupEnd", &nccl.end) &&
+                       Find(library, "ncclGetErrorString", &nccl.words);
+    if (found) return nccl;
+    return absl::FailedPreconditionError(
+        absl::StrCat("libnccl is not the one it should be: ", dlerror()));
+  }
+
+  decltype(&ncclGetUniqueId) make_id = nullptr;
+  decltype(&ncclCommInitRank) join = nullptr;
+  decltype(&ncclCommAbort) abort = nullptr;
+  decltype(&ncclGroupStart) begin = nullptr;
+  decltype(&ncclAllReduce) sum = nullptr;
+  decltype(&ncclGroupEnd) end = nullptr;
+  decltype(&ncclGetErrorString) words = nullptr;
+
+ private:
+  template <class Function>
+  static bool Find(void* library, const char* name, Function* function) {
+    *function = reinterpret_cast<Function>(dlsym(library, name));
+    return *function != nullptr;
+  }
+};
+
+// A GPU's end of a communicator of NCCL, whose kernels sum in the GPU's stream.
+// NCCL's order of additions follows from the GPUs, how they are linked and the
+// lengths: the same bits for each of them, and on each run on the same machine.
+// `Accelerator` has `Use`, `Fail`, `status` and `stream`, as CudaAccelerator.
+template <class Accelerator>
+class NcclSum : public StreamSum {
+ public:
+  static absl::StatusOr<std::unique_ptr<StreamSum>> Join(
+      Accelerator* accelerator, const ReplicaGroup& group) {
+    const auto nccl = Nccl::Load();
+    absl::Status own = accelerator->status();
+    if (own.ok()) own = nccl.status();
+    std::shared_ptr<void> shared;
+    if (own.ok() && group.rank == 0) {
+      auto made = std::make_shared<Shared>(*nccl, group.meeting->size());
+      own = made->Check(nccl->make_id(&made->id));
+      shared = std::move(made);
+    }
+    absl::Status met = group.meeting->Meet(own, &shared);
+    if (!met.ok()) return met;
+    auto common = std::static_pointer_cast<Shared>(shared);
+    ncclComm_t end = nullptr;
+    accelerator->Use();
+    own = common->Check(
+        nccl->join(&end, static_cast<int>(group.meeting->size()), common->id,
+                   static_cast<int>(group.rank)));
+    if (own.ok()) common->Set(group.rank, end);
+    std::unique_ptr<StreamSum> sum(
+        new NcclSum(accelerator, group.rank, end, std::move(common)));
+    met = group.meeting->Meet(own);
+    if (!met.ok()) return met;
+    return sum;
+  }
+
+  ~NcclSum() override { shared_->End(rank_); }
+
+  void Add(size_t stream, absl::Span<const SumPart> parts) override {
+    if (shared_->is_aborted || !accelerator_.Use()) return;
+    const Nccl& nccl = shared_->nccl;
+    ncclResult_t result = nccl.begin();
+    for (const SumPart& part : parts) {
+      if (result != ncclSuccess) break;
+      result = nccl.sum(part.values, part.values, part.count, ncclFloat,
+                        ncclSum, end_, accelerator_.stream(stream));
+    }
+    const ncclResult_t ended = nccl.end();
+    const absl::Status status =
+        shared_->Check(result == ncclSuccess ? ended : result);
+    if (!status.ok() && !shared_->is_aborted) {
+      accelerator_.Fail(absl::UnavailableError(absl::StrCat(
+          accelerator_.name(), " is lost: ", status.message())));
+    }
+  }
+
+  void Abort() override { shared_->Abort(); }
+
+  absl::Status status() const override {
+    if (!shared_->is_aborted) return absl::OkStatus();
+    return absl::UnavailableError(
+        "the GPU of another replica of this process is lost");
+  }
+
+ private:
+  // What all members see.
+  struct Shared {
+    Shared(const Nccl& functions, size_t size) : nccl(functions), ends(size) {}
+
+    absl::Status Check(ncclResult_t result) const {
+      if (result == ncclSuccess) return absl::OkStatus();
+      return absl::FailedPreconditionError(
+          absl::StrCat("NCCL says: ", nccl.words(result)));
+    }
+    void Set(size_t rank, ncclComm_t end) {
+      const MutexLock lock(&mutex);
+      ends[rank] = end;
+    }
+    // Frees a member's end. Unlike ncclCommDestroy, it waits for no other.
+    void End(size_t rank) {
+      const MutexLock lock(&mutex);
+      EndLocked(rank);
+    }
+    void Abort() {
+      const MutexLock lock(&mutex);
+      is_aborted = true;
+      for (size_t rank = 0; rank < ends.size(); ++rank) EndLocked(rank);
+    }
+    void EndLocked(size_t rank) {
+      if (ends[rank] != nullptr) nccl.abort(ends[rank]);
+      ends[rank] = nullptr;
+    }
+
+    const Nccl nccl;
+    ncclUniqueId id = {};
+    Mutex mutex;
+    std::vector<ncclComm_t> ends;
+    std::atomic<bool> is_aborted{false};
+  };
+
+  NcclSum(Accelerator* accelerator, size_t rank, ncclComm_t end,
+          std::shared_ptr<Shared> shared)
+      : accelerator_(*accelerator),
+        rank_(rank),
+        end_(end),
+        shared_(std::move(shared)) {}
+
+  Accelerator& accelerator_;
+  const size_t rank_;
+  const ncclComm_t end_;
+  const std::shared_ptr<Shared> shared_;
+};
+
+#else
+
+template <class Accelerator>
+struct NcclSum {
+  static absl::StatusOr<std::unique_ptr<StreamSum>> Join(
+      Accelerator* /*accelerator*/, const ReplicaGroup& group) {
+    return group.meeting->Meet(absl::FailedPreconditionError(
+        "this program was built without NCCL's header, nccl.h"));
+  }
+};
+
+#endif
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_DEVICE_NCCL_SUM_CUH_
