@@ -117,7 +117,7 @@ WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
       pool_(GradientBytes(*model_)),
       steps_(options.job,
              member.replicas > 0 ? member.replicas : ReplicasOf(options.job),
-             model_.get()),
+             model_.get(), member.group),
       core_(options),
       prefetcher_(*training_, PrefetcherOptions()),
       computing_("compute"),
@@ -373,6 +373,7 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeShares(
   const size_t sums = model_->metrics().size();
   const auto compute = [&]() -> absl::StatusOr<Metrics> {
     RETURN_IF_ERROR(Begin(request));
+    if (steps_.SumsOnDevices(request)) member_.exchange->GradientsAreSums();
     return steps_.Compute(request, shares_, weights, Batches(), &abandoned_,
                           gradients.mutables, [&](size_t variable) {
                             member_.exchange->Ready(variable);

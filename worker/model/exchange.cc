@@ -17,6 +17,20 @@ Exchange::Exchange(Device* device, size_t variables)
   }
 }
 
+absl::Status Exchange::Join(const ReplicaGroup& group) {
+  if (link_ == nullptr) {
+    return group.meeting->Meet(
+        absl::UnimplementedError("the processor sums in host memory"));
+  }
+  const absl::Status joined = link_->Join(group);
+  if (!joined.ok()) return joined;
+  bucket_bytes_ = group.bucket_bytes;
+  bucket_.reserve(variables_.size());
+  bucket_variables_.reserve(variables_.size());
+  for (Variable& variable : variables_) variable.sum = link_->MakeMark();
+  return absl::OkStatus();
+}
+
 std::byte* Exchange::Reserve(uint64_t bytes, GrowingMemory* memory) {
   if (memory->bytes < bytes) {
     memory->data = nullptr;
@@ -57,7 +71,9 @@ float* Exchange::PlaceGradient(size_t v, absl::Span<float> values) {
   if (link_ == nullptr) return values.data();
   Variable& variable = variables_[v];
   const uint64_t bytes = values.size() * sizeof(float);
-  ReserveHost(bytes, &variable.gradient_twin);
+  if (sharing_ != Sharing::kContribute) {
+    ReserveHost(bytes, &variable.gradient_twin);
+  }
   return reinterpret_cast<float*>(Reserve(bytes, &variable.gradient));
 }
 
@@ -140,6 +156,47 @@ ConstTensor Exchange::BringOutputGradient(const Tensor& on_device) {
 
 void Exchange::SendGradient(size_t v, uint64_t values) {
   if (link_ == nullptr) return;
+  if (sharing_ == Sharing::kAlone) return Download(v, values);
+  bucket_variables_.push_back(v);
+  bucket_.push_back(
+      {reinterpret_cast<float*>(variables_[v].gradient.get()), values});
+  bucket_filled_ += values * sizeof(float);
+  if (bucket_filled_ >= bucket_bytes_) SumBucket();
+}
+
+void Exchange::SendZeros(size_t v, uint64_t values) {
+  Variable& variable = variables_[v];
+  const uint64_t bytes = values * sizeof(float);
+  void* const twin = ReserveHost(bytes, &variable.gradient_twin);
+  if (device_.status().ok()) {
+    std::memset(twin, 0, bytes);
+    link_->Upload(twin, bytes, variable.gradient.get());
+    link_->MarkUploads(variable.up);
+    link_->ComputeBehind(variable.up);
+  }
+  SendGradient(v, values);
+}
+
+void Exchange::EndSending() {
+  if (!bucket_.empty()) SumBucket();
+}
+
+void Exchange::SumBucket() {
+  const DeviceLink::Mark mark = variables_[bucket_variables_.back()].sum;
+  link_->Sum(bucket_, mark);
+  if (sharing_ == Sharing::kSum) link_->DownloadBehind(mark);
+  for (size_t i = 0; i < bucket_.size(); ++i) {
+    variables_[bucket_variables_[i]].summed = mark;
+    if (sharing_ == Sharing::kSum) {
+      Download(bucket_variables_[i], bucket_[i].count);
+    }
+  }
+  bucket_.clear();
+  bucket_variables_.clear();
+  bucket_filled_ = 0;
+}
+
+void Exchange::Download(size_t v, uint64_t values) {
   Variable& variable = variables_[v];
   link_->Download(variable.gradient.get(), values * sizeof(float),
                   variable.gradient_twin.get(), variable.down);
@@ -148,10 +205,15 @@ void Exchange::SendGradient(size_t v, uint64_t values) {
 void Exchange::TakeGradient(size_t v, absl::Span<float> values) {
   if (link_ == nullptr) return;
   Variable& variable = variables_[v];
+  if (sharing_ == Sharing::kContribute) return link_->Wait(variable.summed);
   link_->Wait(variable.down);
   if (values.empty() || !device_.status().ok()) return;
   std::memcpy(values.data(), variable.gradient_twin.get(),
               values.size() * sizeof(float));
+}
+
+void Exchange::AbortSums() {
+  if (link_ != nullptr) link_->AbortSums();
 }
 
 uint64_t Exchange::MissingBytes(uint64_t input, uint64_t offsets,
