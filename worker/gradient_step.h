@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -78,6 +80,8 @@ class GradientStep {
   // What becomes of the gradients from now on. REQUIRES: kAlone, or each step is
   // of one batch.
   void SetSharing(Sharing sharing) { sharing_ = sharing; }
+  // See TrainedModel::StepOptions; may be null.
+  void SetNext(std::function<const Batch*()> next) { next_ = std::move(next); }
 
   // Examples of the last request's range, as far as it has come, that the input
   // left out: gradients are of the others.
@@ -103,6 +107,7 @@ class GradientStep {
   const uint64_t seed_;
   TrainedModel& model_;
   Sharing sharing_ = Sharing::kAlone;
+  std::function<const Batch*()> next_;
   // Of variables, made when they are first needed.
   Values batch_gradient_;
   Values gradient_;

@@ -38,6 +38,13 @@ class Countdown {
   size_t left_ ABSL_GUARDED_BY(mutex_);
 };
 
+// What is taken behind so many batches.
+std::function<const Batch*()> NextOf(const ReplicaSteps::Source& source,
+                                     size_t ahead) {
+  if (source.peek == nullptr) return nullptr;
+  return [&source, ahead] { return source.peek(ahead); };
+}
+
 // Adds each variable's gradients up as soon as all shares have it, on the
 // thread of the last one.
 class OrderedSum {
@@ -177,6 +184,7 @@ absl::StatusOr<Metrics> ReplicaSteps::ComputeOne(
   const bool sums = SumsOnDevices(request);
   step.SetSharing(sums ? Sharing::kSum : Sharing::kAlone);
   if (sums) abandoned = nullptr;
+  step.SetNext(NextOf(source, 0));
   v1::ComputeGradient own = request;
   own.set_begin(range.begin);
   own.set_end(range.end);
@@ -204,6 +212,11 @@ absl::Status ReplicaSteps::TakeBatches(const v1::ComputeGradient& request,
       share.batches.push_back(std::move(batch));
     }
   }
+  size_t before = 0;
+  for (Share& share : *shares) {
+    share.next = NextOf(source, before);
+    before += share.batches.size();
+  }
   return absl::OkStatus();
 }
 
@@ -215,10 +228,15 @@ void ReplicaSteps::RunShare(const v1::ComputeGradient& request,
   v1::ComputeGradient own = request;
   own.set_begin(share->range.begin);
   own.set_end(share->range.end);
-  size_t taken = 0;
   const auto next = [&](const Portion&) -> absl::StatusOr<const Batch*> {
-    return share->batches[taken++].get();
+    return share->batches[share->taken++].get();
   };
+  replica->step->SetNext([share]() -> const Batch* {
+    if (share->taken < share->batches.size()) {
+      return share->batches[share->taken].get();
+    }
+    return share->next == nullptr ? nullptr : share->next();
+  });
   const auto computed = replica->step->Compute(
       own, weights, next, abandoned, absl::MakeSpan(share->gradients), ready);
   share->status = computed.status();

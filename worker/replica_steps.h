@@ -39,6 +39,9 @@ class ReplicaSteps {
   struct Source {
     std::function<absl::StatusOr<std::unique_ptr<Batch>>(const Portion&)> take;
     std::function<void(std::unique_ptr<Batch>)> recycle;
+    // The batch that is taken behind so many others, if it is made; else null.
+    // On any thread. May be null.
+    std::function<const Batch*(size_t ahead)> peek = nullptr;
   };
 
   // `model`, the first replica, outlives it; the others are clones. `replicas`
@@ -88,6 +91,9 @@ class ReplicaSteps {
   struct Share {
     Portion range;
     std::vector<std::unique_ptr<Batch>> batches;
+    size_t taken = 0;  // Of the batches.
+    // Behind the last: the first one of the next step.
+    std::function<const Batch*()> next;
     std::vector<absl::Span<float>> gradients;
     // Its gradients are no use: devices add them to the first one's.
     bool contributes = false;

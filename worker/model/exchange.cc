@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace paramd {
 
@@ -12,7 +13,8 @@ Exchange::Exchange(Device* device, size_t variables)
     variable.up = link_->MakeMark();
     variable.down = link_->MakeMark();
   }
-  for (Crossing* one : {&input_, &offsets_, &output_, &output_gradient_}) {
+  for (Crossing* one :
+       {&input_, &ahead_, &offsets_, &output_, &output_gradient_}) {
     one->mark = link_->MakeMark();
   }
 }
@@ -97,8 +99,8 @@ void Exchange::BringWeights(size_t v, absl::Span<const float> values) {
   link_->ComputeBehind(variable.up);
 }
 
-const void* Exchange::Bring(const void* from, uint64_t bytes,
-                            Crossing* crossing) {
+const void* Exchange::Upload(const void* from, uint64_t bytes,
+                             Crossing* crossing) {
   link_->Wait(crossing->mark);
   void* const twin = ReserveHost(bytes, &crossing->twin);
   void* const there = Reserve(bytes, &crossing->on_device);
@@ -106,15 +108,38 @@ const void* Exchange::Bring(const void* from, uint64_t bytes,
   std::memcpy(twin, from, bytes);
   link_->Upload(twin, bytes, there);
   link_->MarkUploads(crossing->mark);
+  return there;
+}
+
+const void* Exchange::Bring(const void* from, uint64_t bytes,
+                            Crossing* crossing) {
+  const void* const there = Upload(from, bytes, crossing);
   link_->ComputeBehind(crossing->mark);
   return there;
 }
 
-ConstTensor Exchange::BringInput(const ConstTensor& input) {
+ConstTensor Exchange::BringInput(const ConstTensor& input, bool is_ahead) {
   if (link_ == nullptr) return input;
   ConstTensor there = input;
-  there.data = Bring(input.data, input.size() * SizeOf(input.dtype), &input_);
+  if (is_ahead) {
+    std::swap(input_, ahead_);
+    link_->ComputeBehind(input_.mark);
+    there.data = input_.on_device.get();
+  } else {
+    there.data = Bring(input.data, input.size() * SizeOf(input.dtype), &input_);
+  }
   return there;
+}
+
+bool Exchange::BringAhead(const ConstTensor& input) {
+  if (link_ == nullptr || !device_.status().ok()) return false;
+  const uint64_t bytes = input.size() * SizeOf(input.dtype);
+  // It is no batch that must fit; what was there is freed before.
+  if (bytes > ahead_.on_device.bytes && bytes > link_->FreeBytes() / 2) {
+    return false;
+  }
+  Upload(input.data, bytes, &ahead_);
+  return device_.status().ok();
 }
 
 absl::Span<const uint64_t> Exchange::BringOffsets(

@@ -57,7 +57,11 @@ class Exchange {
   // What the device computes from now on sees these weights, where
   // PlaceWeights said. REQUIRES: it was called in this pass.
   void BringWeights(size_t v, absl::Span<const float> values);
-  ConstTensor BringInput(const ConstTensor& input);
+  // `is_ahead`: it is what BringAhead was called with last.
+  ConstTensor BringInput(const ConstTensor& input, bool is_ahead = false);
+  // The input of a later pass begins to cross, beside what is computed. False if
+  // nothing crosses, or there is no memory for another one.
+  bool BringAhead(const ConstTensor& input);
   absl::Span<const uint64_t> BringOffsets(absl::Span<const uint64_t> offsets);
 
   // The outputs as the host may read them; valid until the next call.
@@ -118,11 +122,14 @@ class Exchange {
   void SumBucket();
   // Copies `bytes` of `from` to the crossing's memory on the device.
   const void* Bring(const void* from, uint64_t bytes, Crossing* crossing);
+  // The same, but what is computed from now on does not wait for it.
+  const void* Upload(const void* from, uint64_t bytes, Crossing* crossing);
 
   Device& device_;
   DeviceLink* const link_;
   std::vector<Variable> variables_;
   Crossing input_;
+  Crossing ahead_;  // Of a later pass.
   Crossing offsets_;
   Crossing output_;           // Back.
   Crossing output_gradient_;  // Its memory on the device is the network's.

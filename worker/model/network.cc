@@ -279,17 +279,6 @@ void Network::CheckWeights(WeightSpans weights) const {
   }
 }
 
-bool Network::IsUsedBefore(size_t use) const {
-  const auto end = plan_->shared.begin() + use;
-  return std::find(plan_->shared.begin(), end, *end) != end;
-}
-
-bool Network::IsUsedBehind(size_t use) const {
-  const auto end = plan_->shared.end();
-  const auto place = plan_->shared.begin() + use;
-  return std::find(place + 1, end, *place) != end;
-}
-
 uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
                                bool training) const {
   const Sequence& layers = *plan_->layers;
@@ -358,7 +347,10 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
   Layer::Pass pass;
   pass.context = context;
   pass.weights = weights_;
-  pass.input = exchange_.BringInput(input);
+  const bool is_ahead =
+      input.data == ahead_.input && batch.range == ahead_.range;
+  pass.input = exchange_.BringInput(input, is_ahead);
+  if (is_ahead) ahead_ = {};
   pass.output = {nullptr, context->dtype,
                  Batched(examples, layers.output_dims())};
   pass.output.data = exchange_.Reserve(
@@ -432,6 +424,11 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   const bool finite = std::isfinite(metrics.loss_sum);
   Backward(pass, exchange_.BringOutputGradient(gradient), gradients,
            finite ? ready : Ready(NoneReady));
+  if (options.next != nullptr && exchange_.gradients_cross() &&
+      options.rows.empty()) {
+    BringAhead(options.next());
+  }
+  TakeGradients(context, gradients, finite ? ready : Ready(NoneReady));
   RETURN_IF_ERROR(device_->status());
   fitting_examples_ = std::max(fitting_examples_, batch.size());
   return metrics;
@@ -441,17 +438,14 @@ absl::StatusOr<Metrics> Network::SendZeros(GradientSpans gradients,
                                            Ready ready) {
   sent_.clear();
   for (size_t i = plan_->shared.size(); i-- > 0;) {  // As a backward pass.
-    if (IsUsedBefore(i)) continue;
+    if (plan_->IsUsedBefore(i)) continue;
     const size_t variable = plan_->shared[i];
     exchange_.SendZeros(variable, gradients[variable].size());
     sent_.push_back(variable);
   }
   exchange_.EndSending();
-  for (const size_t variable : sent_) {
-    exchange_.TakeGradient(variable, gradients[variable]);
-    RETURN_IF_ERROR(device_->status());
-    ready(variable);
-  }
+  TakeGradients(Layer::Context(), gradients, ready);
+  RETURN_IF_ERROR(device_->status());
   return Metrics();
 }
 
@@ -466,7 +460,7 @@ void Network::PlaceGradients(GradientSpans gradients) {
     const size_t variable = plan_->shared[i];
     CHECK(gradients[variable].size() == gradients_[i].size(),
           "a gradient has the size of its variable");
-    if (bytes > 0 && IsUsedBehind(i)) {
+    if (bytes > 0 && plan_->IsUsedBehind(i)) {
       gradients_[i].data = further + bytes * i;
     } else {
       gradients_[i].data =
@@ -486,27 +480,39 @@ void Network::Backward(const Layer::Pass& forward,
   sent_.clear();
   plan_->layers->BackwardWith(pass, [&](size_t i) {
     const size_t variable = plan_->shared[i];
-    if (has_shared && IsUsedBehind(i)) {
+    if (has_shared && plan_->IsUsedBehind(i)) {
       Tensor sum = gradients_[i];
       sum.data = exchange_.PlaceGradient(variable, gradients[variable]);
       device_->Add(sum, 1, gradients_[i], sum);
     }
-    if (has_shared && IsUsedBefore(i)) return;
+    if (has_shared && plan_->IsUsedBefore(i)) return;
     if (!exchange_.gradients_cross()) return ready(variable);
     exchange_.SendGradient(variable, gradients[variable].size());
     sent_.push_back(variable);
   });
   exchange_.EndSending();
+}
+
+void Network::TakeGradients(const Layer::Context& context,
+                            GradientSpans gradients, Ready ready) {
   // Layers before those that are waited for are computed meanwhile.
   for (const size_t variable : sent_) {
-    if (forward.context->IsAbandoned()) break;
+    if (context.IsAbandoned()) break;
     exchange_.TakeGradient(variable, gradients[variable]);
     if (!device_->status().ok()) break;
     ready(variable);
   }
-  if (exchange_.gradients_cross() && forward.context->IsAbandoned()) {
+  if (exchange_.gradients_cross() && context.IsAbandoned()) {
     exchange_.Finish();
   }
+}
+
+void Network::BringAhead(const Batch* batch) {
+  ahead_ = {};
+  if (batch == nullptr || !plan_->TakesInputAsItIs()) return;
+  const Column* const input = batch->Find(plan_->input.name);
+  if (input == nullptr || !exchange_.BringAhead(input->tensor())) return;
+  ahead_ = {input->tensor().data, batch->range};
 }
 
 absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,

@@ -105,11 +105,14 @@ class Network : public TrainedModel {
   absl::StatusOr<ConstTensor> Outputs(const Layer::Pass& pass);
   // Where layers write the gradient of each use of a variable.
   void PlaceGradients(GradientSpans gradients);
+  // Gradients that cross are on their way then.
   void Backward(const Layer::Pass& forward, const ConstTensor& output_gradient,
                 GradientSpans gradients, Ready ready);
-  // Whether an earlier, a later layer has the variable of this use too.
-  bool IsUsedBefore(size_t use) const;
-  bool IsUsedBehind(size_t use) const;
+  // Waits for them, one by one.
+  void TakeGradients(const Layer::Context& context, GradientSpans gradients,
+                     Ready ready);
+  // This will be the batch of the next step.
+  void BringAhead(const Batch* batch);
 
   const std::shared_ptr<const NetworkPlan> plan_;
   const MakeDevice make_device_;
@@ -127,6 +130,12 @@ class Network : public TrainedModel {
   std::vector<Tensor> gradients_;
   std::vector<size_t> sent_;  // Gradients that cross, in order.
   std::vector<int32_t> places_;
+  // What was brought ahead; null: nothing.
+  struct Ahead {
+    const void* input = nullptr;
+    Portion range;
+  };
+  Ahead ahead_;
   uint64_t fitting_examples_ = 0;  // A step on so many has had memory.
   // Where the replicas meet that it has joined; null: it has not.
   std::shared_ptr<ReplicaMeeting> replicas_;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -88,6 +89,10 @@ class TrainedModel {
     uint64_t seed = 0;
     // REQUIRES: it is kAlone, or the model has joined, and is not abandoned.
     Sharing sharing = Sharing::kAlone;
+    // If set, gives what will likely be the batch of the next step, or null: it
+    // is not made yet. Called at most once, while a device computes, which may
+    // be brought the batch meanwhile. What it gives stays until the step ends.
+    std::function<const Batch*()> next = nullptr;
   };
 
   virtual ~TrainedModel() = default;
