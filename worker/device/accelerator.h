@@ -17,7 +17,8 @@
 namespace paramd {
 
 // What one accelerator has of a sum over those of all replicas: see
-// Accelerator::Join. Of the accelerator's thread, but Abort and status.
+// Accelerator::Join. Of the accelerator's thread, but Abort and status. None ends
+// while another one sums, unless it was aborted.
 class StreamSum {
  public:
   virtual ~StreamSum() = default;

@@ -10,6 +10,8 @@
 
 #include <atomic>
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -87,6 +89,8 @@ class NcclSum : public StreamSum {
     absl::Status met = group.meeting->Meet(own, &shared);
     if (!met.ok()) return met;
     auto common = std::static_pointer_cast<Shared>(shared);
+    met = group.meeting->Meet(common->SetName(accelerator->name()));
+    if (!met.ok()) return met;
     ncclComm_t end = nullptr;
     accelerator->Use();
     own = common->Check(
@@ -138,6 +142,13 @@ class NcclSum : public StreamSum {
       return absl::FailedPreconditionError(
           absl::StrCat("NCCL says: ", nccl.words(result)));
     }
+    // FAILED_PRECONDITION if another replica has this GPU.
+    absl::Status SetName(const std::string& name) {
+      const MutexLock lock(&mutex);
+      if (names.insert(name).second) return absl::OkStatus();
+      return absl::FailedPreconditionError(absl::StrCat(
+          "several replicas have ", name, "; NCCL needs a GPU for each"));
+    }
     void Set(size_t rank, ncclComm_t end) {
       const MutexLock lock(&mutex);
       ends[rank] = end;
@@ -161,6 +172,7 @@ class NcclSum : public StreamSum {
     ncclUniqueId id = {};
     Mutex mutex;
     std::vector<ncclComm_t> ends;
+    std::set<std::string> names;
     std::atomic<bool> is_aborted{false};
   };
 
