@@ -345,7 +345,7 @@ absl::StatusOr<Metrics> ReplicaSteps::Compute(
     metrics += share.metrics;
     left_out_ += share.left_out;
     for (auto& batch : share.batches) source.recycle(std::move(batch));
-    if (share.contributes) continue;
+    if (on_devices) continue;  // Then all was said that is of use.
     // What the step did not say to be ready: it had several batches, or a loss
     // that is not finite.
     for (size_t v = gradients.size(); v-- > 0;) {

@@ -332,13 +332,16 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeAlone(
     const v1::ComputeGradient& request, const StepWeights& weights,
     const GradientPool::Set& gradients) {
   if (kept_.empty()) RETURN_IF_ERROR(Begin(request));
-  const bool by_layers = shares_.size() == 1;
+  const bool by_layers =
+      shares_.size() == 1 || steps_.SumsOnDevices(request);
+  uint64_t left_out = 0;
   ReplicaSteps::Source source = Batches();
   source.take = [&](const Portion& range)
       -> absl::StatusOr<std::unique_ptr<Batch>> {
     ASSIGN_OR_RETURN(std::unique_ptr<Batch> batch, TakeBatch(range));
-    // What leaves by layers is of one batch.
-    if (by_layers) ready_.SetLeftOut(range.size() - batch->size());
+    // What leaves by layers is of one batch of each replica.
+    left_out += range.size() - batch->size();
+    if (by_layers) ready_.SetLeftOut(left_out);
     return batch;
   };
   ASSIGN_OR_RETURN(

@@ -131,11 +131,16 @@ class StepAmongReplicas {
   }
 
   // All have what they need, and can go on: nobody does anything before that the
-  // devices of others wait for.
-  absl::Status Meet() {
+  // devices of others wait for. `*finite`, whether a loss is, becomes whether all
+  // are.
+  absl::Status Meet(bool* finite) {
     if (meeting_ == nullptr) return absl::OkStatus();
     has_met_ = true;
-    return meeting_->Meet(absl::OkStatus());
+    std::shared_ptr<void> one_is_not;
+    if (!*finite) one_is_not = std::make_shared<bool>(true);
+    const absl::Status met = meeting_->Meet(absl::OkStatus(), &one_is_not);
+    *finite = one_is_not == nullptr;
+    return met;
   }
 
  private:
@@ -394,8 +399,9 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     exchange_.Begin();
     PlaceGradients(gradients);
     RETURN_IF_ERROR(device_->status());
-    RETURN_IF_ERROR(others.Meet());
-    return SendZeros(gradients, ready);
+    bool finite = true;
+    RETURN_IF_ERROR(others.Meet(&finite));
+    return SendZeros(gradients, finite ? ready : Ready(NoneReady));
   }
   RETURN_IF_ERROR(CheckBatch(batch));
   Layer::Context context;
@@ -417,11 +423,11 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   const Tensor staged = exchange_.StageOutputGradient(gradient);
   PlaceGradients(gradients);
   RETURN_IF_ERROR(device_->status());
-  RETURN_IF_ERROR(others.Meet());
   const Metrics metrics = plan_->loss->Compute(
       outputs, batch.Find(plan_->label.name)->tensor(), 1 / options.divisor,
       staged, /*scored=*/false);
-  const bool finite = std::isfinite(metrics.loss_sum);
+  bool finite = std::isfinite(metrics.loss_sum);
+  RETURN_IF_ERROR(others.Meet(&finite));
   Backward(pass, exchange_.BringOutputGradient(gradient), gradients,
            finite ? ready : Ready(NoneReady));
   if (options.next != nullptr && exchange_.gradients_cross() &&
