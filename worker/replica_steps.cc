@@ -118,6 +118,10 @@ void ReplicaSteps::Join() {
   });
   has_asked_ = true;
   joined_ = joined.front().ok();
+  if (joined_ && group_.rank == 0) {
+    Log(LogLevel::kInfo, "replicas' devices sum their gradients",
+        {{"replicas", all_}});
+  }
   for (const absl::Status& status : joined) {
     // Where nothing is missing, or another one says what is.
     if (status.ok() || absl::IsUnimplemented(status) ||

@@ -91,7 +91,7 @@ void AcceleratedDevice::DownloadBehind(Mark mark) {
 }
 
 void AcceleratedDevice::AbortSums() {
-  if (sum_ != nullptr) sum_->Abort();
+  if (sum_ != nullptr) sum_->Abort(status());
 }
 
 }  // namespace paramd

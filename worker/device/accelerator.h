@@ -29,8 +29,8 @@ class StreamSum {
   virtual void Add(size_t stream, absl::Span<const SumPart> parts) = 0;
   // Ends what is under way, for all members: what was being summed is anything
   // then. Any thread, any number of times.
-  virtual void Abort() = 0;
-  // UNAVAILABLE behind Abort, or if the accelerators can't reach each other.
+  virtual void Abort(const absl::Status& why) = 0;
+  // Behind Abort, of whichever member, why.
   virtual absl::Status status() const = 0;
 };
 

@@ -177,8 +177,7 @@ TEST(DeviceSumTest, NobodyWaitsForALostDevice) {
     replica.device.Wait(replica.summed);
   }
   EXPECT_EQ(replica.device.status(),
-            absl::UnavailableError(
-                "the device of another replica of this process is lost"));
+            absl::UnavailableError("emulated:0 is lost"));
   meeting->Abort();
   lost.join();
 }

@@ -124,13 +124,9 @@ class NcclSum : public StreamSum {
     }
   }
 
-  void Abort() override { shared_->Abort(); }
+  void Abort(const absl::Status& why) override { shared_->Abort(why); }
 
-  absl::Status status() const override {
-    if (!shared_->is_aborted) return absl::OkStatus();
-    return absl::UnavailableError(
-        "the GPU of another replica of this process is lost");
-  }
+  absl::Status status() const override { return shared_->WhyAborted(); }
 
  private:
   // What all members see.
@@ -158,8 +154,14 @@ class NcclSum : public StreamSum {
       const MutexLock lock(&mutex);
       EndLocked(rank);
     }
-    void Abort() {
+    absl::Status WhyAborted() {
+      if (!is_aborted) return absl::OkStatus();
       const MutexLock lock(&mutex);
+      return why;
+    }
+    void Abort(const absl::Status& reason) {
+      const MutexLock lock(&mutex);
+      why.Update(reason);
       is_aborted = true;
       for (size_t rank = 0; rank < ends.size(); ++rank) EndLocked(rank);
     }
@@ -173,6 +175,7 @@ class NcclSum : public StreamSum {
     Mutex mutex;
     std::vector<ncclComm_t> ends;
     std::set<std::string> names;
+    absl::Status why;
     std::atomic<bool> is_aborted{false};
   };
 

@@ -34,9 +34,4 @@ void ReplicaMeeting::Abort() {
   changed_.NotifyAll();
 }
 
-bool ReplicaMeeting::is_aborted() const {
-  const MutexLock lock(&mutex_);
-  return aborted_;
-}
-
 }  // namespace paramd

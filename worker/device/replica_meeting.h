@@ -31,7 +31,6 @@ class ReplicaMeeting {
 
   // Nobody will come any more. Any number of times.
   void Abort() ABSL_LOCKS_EXCLUDED(mutex_);
-  bool is_aborted() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   // What those have brought who have come.
@@ -41,7 +40,7 @@ class ReplicaMeeting {
   };
 
   const size_t size_;
-  mutable Mutex mutex_;
+  Mutex mutex_;
   CondVar changed_;
   size_t there_ ABSL_GUARDED_BY(mutex_) = 0;
   Brought coming_ ABSL_GUARDED_BY(mutex_);

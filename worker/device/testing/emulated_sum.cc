@@ -62,12 +62,17 @@ void EmulatedSum::Add(size_t stream, absl::Span<const SumPart> parts) {
       });
 }
 
-void EmulatedSum::Abort() { shared_->meeting.Abort(); }
+void EmulatedSum::Abort(const absl::Status& why) {
+  {
+    const MutexLock lock(&shared_->mutex);
+    shared_->why.Update(why);
+  }
+  shared_->meeting.Abort();
+}
 
 absl::Status EmulatedSum::status() const {
-  if (!shared_->meeting.is_aborted()) return absl::OkStatus();
-  return absl::UnavailableError(
-      "the device of another replica of this process is lost");
+  const MutexLock lock(&shared_->mutex);
+  return shared_->why;
 }
 
 }  // namespace paramd

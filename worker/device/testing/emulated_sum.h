@@ -2,10 +2,12 @@
 #define PARAMD_WORKER_DEVICE_TESTING_EMULATED_SUM_H_
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 
+#include "base/mutex.h"
 #include "worker/device/accelerator.h"
 #include "worker/device/replica_meeting.h"
 
@@ -24,7 +26,7 @@ class EmulatedSum : public StreamSum {
       EmulatedAccelerator* accelerator, const ReplicaGroup& group);
 
   void Add(size_t stream, absl::Span<const SumPart> parts) override;
-  void Abort() override;
+  void Abort(const absl::Status& why) override;
   absl::Status status() const override;
 
  private:
@@ -36,6 +38,8 @@ class EmulatedSum : public StreamSum {
     ReplicaMeeting adding;   // Of those who have met; it is never aborted.
     // By rank, as a stream sees them; written before the streams meet.
     std::vector<std::vector<SumPart>> parts;
+    Mutex mutex;
+    absl::Status why ABSL_GUARDED_BY(mutex);  // It was aborted.
   };
 
   EmulatedSum(EmulatedAccelerator* accelerator, size_t rank,
