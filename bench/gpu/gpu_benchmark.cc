@@ -1,6 +1,7 @@
 // What a GPU does with the built-in network: matrix products, copies of pinned
 // memory, sums over all GPUs if there are several, and whole steps, weights and
-// gradients of which cross, with and without overlap. Where no GPU can be used it says why and measures nothing.
+// gradients of which cross, with and without overlap. Where no GPU can be used it
+// says why and measures nothing.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
