@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #if __has_include(<nccl.h>)
 #include <nccl.h>
-#define PARAMD_NCCL 1
 #endif
 
 #include <atomic>
@@ -25,11 +24,23 @@
 
 namespace paramd {
 
-#ifdef PARAMD_NCCL
-
 // NCCL, found when it is first needed: a program that uses one GPU runs where it
-// is not installed.
+// is not installed, and is built without its header. What is here is the same in
+// each version 2.
 struct Nccl {
+  using Result = int;  // 0: success.
+  struct Id {
+    char internal[128];
+  };
+  using End = struct ncclComm*;
+  static constexpr int kFloat32 = 7;
+  static constexpr int kSum = 0;
+#ifdef NCCL_VERSION_CODE
+  static_assert(sizeof(Id) == sizeof(ncclUniqueId) && ncclSuccess == 0 &&
+                    kFloat32 == ncclFloat32 && kSum == ncclSum,
+                "NCCL is what it was");
+#endif
+
   // FAILED_PRECONDITION if it is not there.
   static absl::StatusOr<Nccl> Load() {
     void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -52,13 +63,14 @@ struct Nccl {
         absl::StrCat("libnccl is not the one it should be: ", dlerror()));
   }
 
-  decltype(&ncclGetUniqueId) make_id = nullptr;
-  decltype(&ncclCommInitRank) join = nullptr;
-  decltype(&ncclCommAbort) abort = nullptr;
-  decltype(&ncclGroupStart) begin = nullptr;
-  decltype(&ncclAllReduce) sum = nullptr;
-  decltype(&ncclGroupEnd) end = nullptr;
-  decltype(&ncclGetErrorString) words = nullptr;
+  Result (*make_id)(Id* id) = nullptr;
+  Result (*join)(End* end, int size, Id id, int rank) = nullptr;
+  Result (*abort)(End end) = nullptr;
+  Result (*begin)() = nullptr;
+  Result (*sum)(const void* from, void* to, size_t count, int type,
+                int operation, End end, cudaStream_t stream) = nullptr;
+  Result (*end)() = nullptr;
+  const char* (*words)(Result result) = nullptr;
 
  private:
   template <class Function>
@@ -91,7 +103,7 @@ class NcclSum : public StreamSum {
     auto common = std::static_pointer_cast<Shared>(shared);
     met = group.meeting->Meet(common->SetName(accelerator->name()));
     if (!met.ok()) return met;
-    ncclComm_t end = nullptr;
+    Nccl::End end = nullptr;
     accelerator->Use();
     own = common->Check(
         nccl->join(&end, static_cast<int>(group.meeting->size()), common->id,
@@ -109,15 +121,14 @@ class NcclSum : public StreamSum {
   void Add(size_t stream, absl::Span<const SumPart> parts) override {
     if (shared_->is_aborted || !accelerator_.Use()) return;
     const Nccl& nccl = shared_->nccl;
-    ncclResult_t result = nccl.begin();
+    Nccl::Result result = nccl.begin();
     for (const SumPart& part : parts) {
-      if (result != ncclSuccess) break;
-      result = nccl.sum(part.values, part.values, part.count, ncclFloat,
-                        ncclSum, end_, accelerator_.stream(stream));
+      if (result != 0) break;
+      result = nccl.sum(part.values, part.values, part.count, Nccl::kFloat32,
+                        Nccl::kSum, end_, accelerator_.stream(stream));
     }
-    const ncclResult_t ended = nccl.end();
-    const absl::Status status =
-        shared_->Check(result == ncclSuccess ? ended : result);
+    const Nccl::Result ended = nccl.end();
+    const absl::Status status = shared_->Check(result == 0 ? ended : result);
     if (!status.ok() && !shared_->is_aborted) {
       accelerator_.Fail(absl::UnavailableError(absl::StrCat(
           accelerator_.name(), " is lost: ", status.message())));
@@ -133,8 +144,8 @@ class NcclSum : public StreamSum {
   struct Shared {
     Shared(const Nccl& functions, size_t size) : nccl(functions), ends(size) {}
 
-    absl::Status Check(ncclResult_t result) const {
-      if (result == ncclSuccess) return absl::OkStatus();
+    absl::Status Check(Nccl::Result result) const {
+      if (result == 0) return absl::OkStatus();
       return absl::FailedPreconditionError(
           absl::StrCat("NCCL says: ", nccl.words(result)));
     }
@@ -145,7 +156,7 @@ class NcclSum : public StreamSum {
       return absl::FailedPreconditionError(absl::StrCat(
           "several replicas have ", name, "; NCCL needs a GPU for each"));
     }
-    void Set(size_t rank, ncclComm_t end) {
+    void Set(size_t rank, Nccl::End end) {
       const MutexLock lock(&mutex);
       ends[rank] = end;
     }
@@ -171,15 +182,15 @@ class NcclSum : public StreamSum {
     }
 
     const Nccl nccl;
-    ncclUniqueId id = {};
+    Nccl::Id id = {};
     Mutex mutex;
-    std::vector<ncclComm_t> ends;
+    std::vector<Nccl::End> ends;
     std::set<std::string> names;
     absl::Status why;
     std::atomic<bool> is_aborted{false};
   };
 
-  NcclSum(Accelerator* accelerator, size_t rank, ncclComm_t end,
+  NcclSum(Accelerator* accelerator, size_t rank, Nccl::End end,
           std::shared_ptr<Shared> shared)
       : accelerator_(*accelerator),
         rank_(rank),
@@ -188,22 +199,9 @@ class NcclSum : public StreamSum {
 
   Accelerator& accelerator_;
   const size_t rank_;
-  const ncclComm_t end_;
+  const Nccl::End end_;
   const std::shared_ptr<Shared> shared_;
 };
-
-#else
-
-template <class Accelerator>
-struct NcclSum {
-  static absl::StatusOr<std::unique_ptr<StreamSum>> Join(
-      Accelerator* /*accelerator*/, const ReplicaGroup& group) {
-    return group.meeting->Meet(absl::FailedPreconditionError(
-        "this program was built without NCCL's header, nccl.h"));
-  }
-};
-
-#endif
 
 }  // namespace paramd
 
