@@ -97,7 +97,7 @@ ReplicaSteps::ReplicaSteps(const v1::JobConfig& job, uint32_t replicas,
 }
 
 void ReplicaSteps::OnReplicas(size_t count,
-                              const std::function<void(size_t)>& work) {
+                              absl::FunctionRef<void(size_t)> work) {
   Countdown others(count - 1);
   for (size_t r = 1; r < count; ++r) {
     replicas_[r].thread->Post([&, r] {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
@@ -106,7 +107,7 @@ class ReplicaSteps {
 
   // Runs `work` for each of the first so many replicas, on its thread; returns
   // when all have ended.
-  void OnReplicas(size_t count, const std::function<void(size_t)>& work);
+  void OnReplicas(size_t count, absl::FunctionRef<void(size_t)> work);
   // Has the devices of all replicas sum from now on, if they can.
   void Join();
   absl::StatusOr<Metrics> ComputeOne(const v1::ComputeGradient& request,
