@@ -340,7 +340,7 @@ TEST(ReplicaSumsTest, ALostDeviceEndsTheStepOfAllWhereverItIsLost) {
       EXPECT_TRUE(absl::IsUnavailable(run.Step(0, 10).status()));
     }
   }
-  EXPECT_GT(whole, 50u);
+  EXPECT_GT(whole, 30u);
 }
 
 TEST(ReplicaSumsTest, ABatchThatDoesNotFitOneDeviceIsRefusedForAll) {

@@ -192,10 +192,11 @@ void Exchange::SendGradient(size_t v, uint64_t values) {
 void Exchange::SendZeros(size_t v, uint64_t values) {
   Variable& variable = variables_[v];
   const uint64_t bytes = values * sizeof(float);
-  void* const twin = ReserveHost(bytes, &variable.gradient_twin);
+  const bool grows = bytes > zeros_.bytes;
+  void* const zeros = ReserveHost(bytes, &zeros_);
   if (device_.status().ok()) {
-    std::memset(twin, 0, bytes);
-    link_->Upload(twin, bytes, variable.gradient.get());
+    if (grows) std::memset(zeros, 0, bytes);
+    link_->Upload(zeros, bytes, variable.gradient.get());
     link_->MarkUploads(variable.up);
     link_->ComputeBehind(variable.up);
   }

@@ -140,6 +140,7 @@ class Exchange {
   std::vector<SumPart> bucket_;
   std::vector<size_t> bucket_variables_;
   uint64_t bucket_filled_ = 0;  // Bytes.
+  GrowingMemory zeros_;         // Pinned.
 };
 
 }  // namespace paramd

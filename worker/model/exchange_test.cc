@@ -262,7 +262,8 @@ TEST(ExchangeTest, WithoutMemoryForAnotherBatchNoneIsBroughtAhead) {
   Trial measured(Convolutional(), &options);
   ASSERT_TRUE(measured.Step(batches[0]).ok());
   ASSERT_TRUE(measured.Step(batches[1]).ok());
-  options.memory_bytes -= measured.accelerator()->FreeBytes();
+  // Room for offsets, which may come, and not for a batch.
+  options.memory_bytes -= measured.accelerator()->FreeBytes() - 200;
   Trial run(Convolutional(), &options);
   for (int again = 0; again < 3; ++again) {
     run.next = &batches[1];
