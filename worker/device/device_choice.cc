@@ -1,6 +1,6 @@
 #include "worker/device/device_choice.h"
 
-#include <algorithm>
+#include <map>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -71,16 +71,30 @@ std::string CountText(const CudaProbe& probe) {
              : absl::StrCat(count, " GPUs: cuda:0 to cuda:", count - 1);
 }
 
+// What most of the GPUs that can be used are called; of equally many, the first.
+std::string MostFrequentKind(const CudaProbe& probe) {
+  std::map<std::string, size_t> counts;
+  std::string kind;
+  for (size_t i = probe.gpus.size(); i-- > 0;) {
+    if (!CheckGpu(probe, static_cast<int>(i)).ok()) continue;
+    const std::string& name = probe.gpus[i].name;
+    if (++counts[name] >= counts[kind]) kind = name;
+  }
+  return kind;
+}
+
 // The GPUs that can be used, those first that are free, of which so many are
-// taken.
+// taken. Several are of one kind.
 std::vector<DeviceChoice> ChooseFreeGpus(uint32_t wanted,
                                          const CudaProbe& probe,
                                          ClaimDevice claim) {
   std::vector<DeviceChoice> free;
   std::vector<DeviceChoice> shared;
+  const std::string kind = MostFrequentKind(probe);
   for (int i = 0; i < static_cast<int>(probe.gpus.size()); ++i) {
     if (free.size() == wanted) break;
     if (!CheckGpu(probe, i).ok()) continue;
+    if (wanted > 1 && probe.gpus[i].name != kind) continue;
     const bool is_free = claim(probe.gpus[i].address);
     (is_free ? free : shared)
         .push_back({.is_cuda = true, .index = i, .is_shared = !is_free});
@@ -131,6 +145,14 @@ absl::StatusOr<std::vector<DeviceChoice>> ChooseNamedGpus(
     }
     const int index = static_cast<int>(number);
     RETURN_IF_ERROR(CheckGpu(probe, index));
+    const std::string& first = probe.gpus[numbers.front()].name;
+    if (probe.gpus[index].name != first) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "cuda:", numbers.front(), " is an ", first, ", cuda:", index, " an ",
+          probe.gpus[index].name,
+          ": replicas of one process need equal GPUs; with strategy "
+          "\"parameter_server\" each may have a worker of its own"));
+    }
     choices.push_back({.is_cuda = true,
                        .index = index,
                        .is_shared = !claim(probe.gpus[index].address)});
@@ -184,8 +206,9 @@ absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
   }
   if (free.size() == replicas) return free;
   return absl::InvalidArgumentError(absl::StrCat(
-      "device is cuda, and there are ", replicas, " replicas; of this machine, "
-      "with ", CountText(probe), ", kernels run on ", free.size()));
+      "device is cuda, for ", replicas, " replicas; this machine has ",
+      CountText(probe), ", of which ", free.size(),
+      free.size() == 1 ? " can be used" : " are equal and can be used"));
 }
 
 absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,

@@ -112,8 +112,8 @@ TEST(DeviceChoiceTest, CudaIsAsManyFreeGpusAsReplicas) {
   EXPECT_EQ(Of("auto", 3, WithGpus(5), odd_ones_are_free),
             "cuda:1 cuda:3 cuda:0 (shared)");
   EXPECT_EQ(Of("cuda", 3, WithGpus(2)),
-            "device is cuda, and there are 3 replicas; of this machine, with 2 "
-            "GPUs: cuda:0 to cuda:1, kernels run on 2");
+            "device is cuda, for 3 replicas; this machine has 2 GPUs: cuda:0 to "
+            "cuda:1, of which 2 are equal and can be used");
   EXPECT_EQ(Of("cuda", 3, CudaProbe()),
             "device cuda can't be used: this program was built without CUDA; "
             "every strategy also runs on cpu");
@@ -122,6 +122,19 @@ TEST(DeviceChoiceTest, CudaIsAsManyFreeGpusAsReplicas) {
 
 TEST(DeviceChoiceTest, AutoSharesGpusIfThereAreFewerThanReplicas) {
   EXPECT_EQ(Of("auto", 3, WithGpus(2)), "cuda:0 cuda:1 cuda:0");
+}
+
+TEST(DeviceChoiceTest, ReplicasHaveEqualGpus) {
+  CudaProbe probe = WithGpus(5);
+  probe.gpus[0].name = "NVIDIA T400";
+  probe.gpus[3].name = "NVIDIA A100";
+  EXPECT_EQ(Of("cuda", 3, probe), "cuda:1 cuda:2 cuda:4");
+  EXPECT_EQ(Of("auto", 4, probe), "cuda:1 cuda:2 cuda:4 cuda:1");
+  EXPECT_EQ(Of("auto", 1, probe), "cuda:0");
+  EXPECT_EQ(Of("cuda:1,3", 2, probe),
+            "cuda:1 is an NVIDIA H100, cuda:3 an NVIDIA A100: replicas of one "
+            "process need equal GPUs; with strategy \"parameter_server\" each "
+            "may have a worker of its own");
 }
 
 TEST(DeviceChoiceTest, NoMoreGpusAreTakenThanThereAreReplicas) {
