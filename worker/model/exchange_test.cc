@@ -211,10 +211,15 @@ std::vector<Batch> RandomBatches(size_t count) {
 
 TEST(ExchangeTest, ABatchThatIsBroughtAheadIsTheOneThatIsComputed) {
   const std::vector<Batch> batches = RandomBatches(8);
+  // Its first layer waits for no weights.
+  const v1::ModelConfig pooling = Parsed(R"(
+      layers { max_pool { size: 2 stride: 2 } } layers { flatten {} }
+      layers { dense { units: 4 } })");
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     const EmulatedAccelerator::Options options{.seed = seed};
-    Trial cpu(Convolutional(), nullptr);
-    Trial run(Convolutional(), &options);
+    const v1::ModelConfig config = seed % 2 == 0 ? pooling : Convolutional();
+    Trial cpu(config, nullptr);
+    Trial run(config, &options);
     for (size_t i = 0; i < batches.size(); ++i) {
       // Some do not come, and some are not made yet.
       run.next = i % 4 == 3 ? nullptr : &batches[(i + 1 + i / 5) % 8];
