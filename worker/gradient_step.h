@@ -77,8 +77,8 @@ class GradientStep {
                                   GradientSpans gradients,
                                   TrainedModel::Ready ready);
 
-  // What becomes of the gradients from now on. REQUIRES: kAlone, or each step is
-  // of one batch.
+  // What becomes of the gradients from now on. REQUIRES: kAlone, or each step
+  // is of one batch.
   void SetSharing(Sharing sharing) { sharing_ = sharing; }
   // See TrainedModel::StepOptions; may be null.
   void SetNext(std::function<const Batch*()> next) { next_ = std::move(next); }

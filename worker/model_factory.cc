@@ -24,8 +24,8 @@ struct NamedDevice {
   std::string name = "cpu";
 };
 
-// Replicas for which a process clones its model; those that mirror each have one
-// of their own.
+// Replicas for which a process clones its model; those that mirror each have
+// one of their own.
 uint32_t ClonedReplicas(const v1::JobConfig& job) {
   return job.strategy() == v1::JobConfig::CENTRAL_STORAGE || UsesServers(job)
              ? ReplicasOf(job)

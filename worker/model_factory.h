@@ -24,9 +24,9 @@ using ModelFactory = std::function<absl::StatusOr<std::unique_ptr<TrainedModel>>
 // ChooseDevice for what may be wrong with that.
 ModelFactory BuiltInModels();
 
-// The setting `device` of each replica of strategy "mirrored", which is a process
-// of its own as far as that goes: of what the job's comes to on this machine. The
-// errors of ChooseDevices.
+// The setting `device` of each replica of strategy "mirrored", which is a
+// process of its own as far as that goes: of what the job's comes to on this
+// machine. The errors of ChooseDevices.
 absl::StatusOr<std::vector<std::string>> DevicesOfReplicas(
     const v1::JobConfig& job);
 

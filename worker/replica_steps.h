@@ -29,9 +29,9 @@ namespace paramd {
 // they are done: the sum has the bits of N workers with one replica.
 //
 // Where the replicas' devices can sum (GPUs, by NCCL), they add the shares of a
-// step, in an order of their own, if there is one of one batch for each of them;
-// the others are added here. So the bits are the same on each run on the same
-// devices.
+// step, in an order of their own, if there is one of one batch for each of
+// them; the others are added here. So the bits are the same on each run on the
+// same devices.
 //
 // Not thread-safe: of the computing thread, which computes the first share.
 class ReplicaSteps {

@@ -145,7 +145,8 @@ class Replicas {
     const v1::JobConfig job = JobOf(static_cast<uint32_t>(options.size()));
     std::vector<Network::MakeDevice> makers;
     for (size_t r = 0; r < options.size(); ++r) {
-      makers.push_back([this, r, one = options[r]]() -> std::unique_ptr<Device> {
+      makers.push_back([this, r, one = options[r]]()
+                           -> std::unique_ptr<Device> {
         auto device = std::make_unique<EmulatedDevice>(one);
         accelerators[r] = device->accelerator();
         return device;

@@ -130,7 +130,8 @@ WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
 Prefetcher::Options WorkerProcess::PrefetcherOptions() const {
   Prefetcher::Options options = PrefetchOptions(
       options_.job.input(), options_.job.batch_per_replica());
-  // A step takes a batch for each replica here; the next one's are made beside it.
+  // A step takes a batch for each replica here; the next one's are made beside
+  // it.
   const uint32_t replicas =
       member_.replicas > 0 ? member_.replicas : ReplicasOf(options_.job);
   options.depth = std::max<uint32_t>(training_->prefetch(), 2 * replicas - 1);

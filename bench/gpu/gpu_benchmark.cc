@@ -1,7 +1,7 @@
 // What a GPU does with the built-in network: matrix products, copies of pinned
 // memory, sums over all GPUs if there are several, and whole steps, weights and
-// gradients of which cross, with and without overlap. Where no GPU can be used it
-// says why and measures nothing.
+// gradients of which cross, with and without overlap. Where no GPU can be used
+// it says why and measures nothing.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -120,7 +120,8 @@ double SumSeconds(size_t rank, const std::shared_ptr<ReplicaMeeting>& meeting) {
   return seconds;
 }
 
-// Bytes that each GPU has to send, over the time: 2 (n - 1) / n of what is summed.
+// Bytes that each GPU has to send, over the time: 2 (n - 1) / n of what is
+// summed.
 void Sums(size_t gpus, Report* report) {
   report->Progress("gpu: sums");
   Figure figure{"sum_64mib.rate", "GB/s", {}, {}};

@@ -1,7 +1,7 @@
-// paramd, whose networks compute on emulated accelerators, one for each replica:
-// devices with a memory and a time of their own, whose arithmetic is that of the
-// processor. EMULATED_LOST_AFTER=N in the environment loses the last one that is
-// made after it was given so many things to do.
+// paramd, whose networks compute on emulated accelerators, one for each
+// replica: devices with a memory and a time of their own, whose arithmetic is
+// that of the processor. EMULATED_LOST_AFTER=N in the environment loses the
+// last replica's after it was given so many things to do.
 #include <atomic>
 #include <cstdlib>
 #include <memory>

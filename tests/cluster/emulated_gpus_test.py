@@ -1,4 +1,4 @@
-"""Several devices in one process, of which each has memory and a time of its own."""
+"""Several devices in one process, each with memory and a time of its own."""
 
 import json
 import os

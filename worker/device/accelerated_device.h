@@ -11,8 +11,8 @@ namespace paramd {
 
 // A device over an accelerator: it computes in one stream, in order, and copies
 // in two others, one for each direction, as the link's half is called; among
-// replicas it sums in one more. The primitives are a subclass's, which gives each
-// to `compute()`.
+// replicas it sums in one more. The primitives are a subclass's, which gives
+// each to `compute()`.
 class AcceleratedDevice : public Device, public DeviceLink {
  public:
   // `accelerator` outlives it. Without overlap all is done in one stream: what a

@@ -17,8 +17,8 @@
 namespace paramd {
 
 // What one accelerator has of a sum over those of all replicas: see
-// Accelerator::Join. Of the accelerator's thread, but Abort and status. None ends
-// while another one sums, unless it was aborted.
+// Accelerator::Join. Of the accelerator's thread, but Abort and status. None
+// ends while another one sums, unless it was aborted.
 class StreamSum {
  public:
   virtual ~StreamSum() = default;
@@ -72,9 +72,10 @@ class Accelerator {
   virtual void StreamWait(Stream stream, Event event) = 0;
   virtual void HostWait(Event event) = 0;
 
-  // Called by the accelerators of all replicas, each on its thread; returns when
-  // all have. FAILED_PRECONDITION, for one and so for all (or CANCELLED, see
-  // ReplicaMeeting), if they can't sum. Not used behind the accelerator's end.
+  // Called by the accelerators of all replicas, each on its thread; returns
+  // when all have. FAILED_PRECONDITION, for one and so for all (or CANCELLED,
+  // see ReplicaMeeting), if they can't sum. Not used behind the accelerator's
+  // end.
   virtual absl::StatusOr<std::unique_ptr<StreamSum>> Join(
       const ReplicaGroup& group) = 0;
 };

@@ -71,7 +71,8 @@ std::string CountText(const CudaProbe& probe) {
              : absl::StrCat(count, " GPUs: cuda:0 to cuda:", count - 1);
 }
 
-// What most of the GPUs that can be used are called; of equally many, the first.
+// What most of the GPUs that can be used are called; of equally many, the
+// first.
 std::string MostFrequentKind(const CudaProbe& probe) {
   std::map<std::string, size_t> counts;
   std::string kind;

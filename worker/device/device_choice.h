@@ -50,16 +50,15 @@ using ClaimDevice = absl::FunctionRef<bool(absl::string_view address)>;
 //   cpu             Empty, in a job that no loader has filled in, means it too.
 //   cuda:N          for all of them
 //   cuda:0-3,6      one for each
-//   cuda            GPUs that can be used, those first that are free; several are
-//                   of one kind, of which there are most
+//   cuda            GPUs that can be used, those first that are free; several
+//                   are of one kind, of which there are most
 //   auto            the same, but the processor if there are none; shared if
 //                   there are fewer
 //   pjrt:LIBRARY:N  its devices from N on; the library is not looked for here
-// A sentence says what is wrong: INVALID_ARGUMENT, the setting is none of these,
-// there are more GPUs in it, or fewer, than replicas or than the machine has, or
-// they are of several kinds;
-// FAILED_PRECONDITION, a GPU was asked for and the program, the driver or the
-// GPU can't. REQUIRES: replicas > 0.
+// A sentence says what is wrong: INVALID_ARGUMENT, the setting is none of
+// these, there are more GPUs in it, or fewer, than replicas or than the machine
+// has, or they are of several kinds; FAILED_PRECONDITION, a GPU was asked for
+// and the program, the driver or the GPU can't. REQUIRES: replicas > 0.
 absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
     absl::string_view setting, uint32_t replicas, const CudaProbe& probe,
     ClaimDevice claim);

@@ -52,9 +52,9 @@ TEST(DeviceChoiceTest, APluginWithoutLibraryOrNumberIsRefused) {
         "pjrt:a.so:x", "pjrt:a.so:4294967296", "pjrt:a.so:70000"}) {
     EXPECT_EQ(Refusal(setting, CudaProbe(), kInvalid),
               absl::StrCat("device is '", setting,
-                           "'; it must be cpu, auto, cuda, or cuda:0 and so on, "
-                           "cuda:0-3 for several replicas, or pjrt:LIBRARY:0 "
-                           "for a device of a PJRT plugin"));
+                           "'; it must be cpu, auto, cuda, or cuda:0 and so "
+                           "on, cuda:0-3 for several replicas, or "
+                           "pjrt:LIBRARY:0 for a device of a PJRT plugin"));
   }
 }
 
@@ -112,8 +112,8 @@ TEST(DeviceChoiceTest, CudaIsAsManyFreeGpusAsReplicas) {
   EXPECT_EQ(Of("auto", 3, WithGpus(5), odd_ones_are_free),
             "cuda:1 cuda:3 cuda:0 (shared)");
   EXPECT_EQ(Of("cuda", 3, WithGpus(2)),
-            "device is cuda, for 3 replicas; this machine has 2 GPUs: cuda:0 to "
-            "cuda:1, of which 2 are equal and can be used");
+            "device is cuda, for 3 replicas; this machine has 2 GPUs: cuda:0 "
+            "to cuda:1, of which 2 are equal and can be used");
   EXPECT_EQ(Of("cuda", 3, CudaProbe()),
             "device cuda can't be used: this program was built without CUDA; "
             "every strategy also runs on cpu");

@@ -72,8 +72,8 @@ class DeviceLink {
   virtual void Sum(absl::Span<const SumPart> parts, Mark mark) = 0;
   // What is downloaded from now on is as it is behind the mark.
   virtual void DownloadBehind(Mark mark) = 0;
-  // This one can't go on, as its status says: the others wait for it no more, and
-  // have that status, too.
+  // This one can't go on, as its status says: the others wait for it no more,
+  // and have that status, too.
   virtual void AbortSums() = 0;
 };
 

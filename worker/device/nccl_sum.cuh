@@ -24,9 +24,9 @@
 
 namespace paramd {
 
-// NCCL, found when it is first needed: a program that uses one GPU runs where it
-// is not installed, and is built without its header. What is here is the same in
-// each version 2.
+// NCCL, found when it is first needed: a program that uses one GPU runs where
+// it is not installed, and is built without its header. What is here is the
+// same in each version 2.
 struct Nccl {
   using Result = int;  // 0: success.
   struct Id {

@@ -59,8 +59,8 @@ class Exchange {
   void BringWeights(size_t v, absl::Span<const float> values);
   // `is_ahead`: it is what BringAhead was called with last.
   ConstTensor BringInput(const ConstTensor& input, bool is_ahead = false);
-  // The input of a later pass begins to cross, beside what is computed. False if
-  // nothing crosses, or there is no memory for another one.
+  // The input of a later pass begins to cross, beside what is computed. False
+  // if nothing crosses, or there is no memory for another one.
   bool BringAhead(const ConstTensor& input);
   absl::Span<const uint64_t> BringOffsets(absl::Span<const uint64_t> offsets);
 

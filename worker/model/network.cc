@@ -107,8 +107,8 @@ uint64_t FurtherBytes(const NetworkPlan& plan,
   return largest;
 }
 
-// A step among others, if `meeting` is not null: however it ends, no other waits
-// for it in vain.
+// A step among others, if `meeting` is not null: however it ends, no other
+// waits for it in vain.
 class StepAmongReplicas {
  public:
   StepAmongReplicas(ReplicaMeeting* meeting, Sharing sharing, Device* device,
@@ -130,9 +130,9 @@ class StepAmongReplicas {
     }
   }
 
-  // All have what they need, and can go on: nobody does anything before that the
-  // devices of others wait for. `*finite`, whether a loss is, becomes whether all
-  // are.
+  // All have what they need, and can go on: nobody does anything before that
+  // the devices of others wait for. `*finite`, whether a loss is, becomes
+  // whether all are.
   absl::Status Meet(bool* finite) {
     if (meeting_ == nullptr) return absl::OkStatus();
     has_met_ = true;

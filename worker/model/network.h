@@ -32,10 +32,9 @@ class Network : public TrainedModel {
   using MakeDevice = std::function<std::unique_ptr<Device>()>;
 
   // On the processor, or on what `make_device` gives, which is called
-  // `device_name`. `of_replicas`: what the replicas of a process are made on, in
-  // their order; empty: on the same.
-  // INVALID_ARGUMENT, a sentence that names the layer, what it gets and what it
-  // needs: see PlanNetwork.
+  // `device_name`. `of_replicas`: what the replicas of a process are made on,
+  // in their order; empty: on the same. INVALID_ARGUMENT, a sentence that names
+  // the layer, what it gets and what it needs: see PlanNetwork.
   static absl::StatusOr<std::unique_ptr<Network>> Create(
       const v1::ModelConfig& config, const InputSpec& input,
       MakeDevice make_device = nullptr, std::string device_name = "cpu",

@@ -109,9 +109,9 @@ class TrainedModel {
     return Clone();
   }
   // From now on its steps may be summed with those of the other replicas of the
-  // group, by their devices. Called for each of them, on its thread; returns when
-  // it was for all. Where one's can't (UNIMPLEMENTED: nothing is missing that
-  // could be had), none's are.
+  // group, by their devices. Called for each of them, on its thread; returns
+  // when it was for all. Where one's can't (UNIMPLEMENTED: nothing is missing
+  // that could be had), none's are.
   virtual absl::Status JoinReplicas(const ReplicaGroup& group) {
     return group.meeting->Meet(
         absl::UnimplementedError("its device sums nothing"));

@@ -15,10 +15,10 @@ namespace paramd {
 
 class EmulatedAccelerator;
 
-// The sum over emulated accelerators: their streams' threads meet, each adds its
-// part of the values of all, in the order of ranks, and they meet again. So a
-// stream holds up who comes behind it until all have come, as NCCL's kernels do,
-// and a sum of what is not there yet is seen by ThreadSanitizer, or as NaN.
+// The sum over emulated accelerators: their streams' threads meet, each adds
+// its part of the values of all, in the order of ranks, and they meet again. So
+// a stream holds up who comes behind it until all have come, as NCCL's kernels
+// do, and a sum of what is not there yet is seen by ThreadSanitizer, or as NaN.
 class EmulatedSum : public StreamSum {
  public:
   // See Accelerator::Join.
