@@ -134,6 +134,8 @@ absl::StatusOr<Metrics> GradientStep::ComputeOne(
   options.abandoned = abandoned;
   options.seed = seed_;
   options.rows = rows_;
+  options.sharing = sharing_;
+  options.next = next_;
   const bool is_whole = end - begin <= batch_;
   Metrics sum;
   for (uint64_t from = begin; from < end; from += batch_) {

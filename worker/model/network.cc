@@ -67,19 +67,104 @@ absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
       NameOf(wanted.dtype), " that the model was made for"));
 }
 
+// Whether -1 at this place of an example is no row for all who look it up.
+bool MayBePadding(const NetworkPlan& plan, uint64_t place) {
+  return std::all_of(plan.lookups.begin(), plan.lookups.end(),
+                     [&](const NetworkPlan::Lookup& one) {
+                       return one.padding || place < one.first ||
+                              place >= one.first + one.count;
+                     });
+}
+
+absl::Status CheckIndices(const NetworkPlan& plan, const Column& input,
+                          const Batch& batch) {
+  if (plan.input_bound == 0) return absl::OkStatus();
+  const auto indices = input.values<int32_t>();
+  const uint64_t size = plan.input.size();
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] >= 0 &&
+        static_cast<uint64_t>(indices[i]) < plan.input_bound) {
+      continue;
+    }
+    if (indices[i] == -1 && MayBePadding(plan, i % size)) continue;
+    return absl::DataLossError(absl::StrCat(
+        batch.Where(i / size), ": the feature '", plan.input.name, "' has ",
+        indices[i], "; it must be from 0 to ", plan.input_bound - 1,
+        indices[i] == -1 ? ", or the embedding that reads it have \"padding\""
+                         : ""));
+  }
+  return absl::OkStatus();
+}
+
+// Of the largest gradient, if a variable has several uses.
+uint64_t FurtherBytes(const NetworkPlan& plan,
+                      absl::Span<const Tensor> gradients) {
+  if (plan.shared.size() == plan.variables.size()) return 0;
+  uint64_t largest = 0;
+  for (const Tensor& gradient : gradients) {
+    largest = std::max(largest, gradient.size() * sizeof(float));
+  }
+  return largest;
+}
+
+// A step among others, if `meeting` is not null: however it ends, no other
+// waits for it in vain.
+class StepAmongReplicas {
+ public:
+  StepAmongReplicas(ReplicaMeeting* meeting, Sharing sharing, Device* device,
+                    Exchange* exchange)
+      : meeting_(sharing == Sharing::kAlone ? nullptr : meeting),
+        device_(*device),
+        exchange_(*exchange) {
+    CHECK(sharing == Sharing::kAlone || meeting != nullptr,
+          "who sums with others has joined them");
+    exchange_.SetSharing(sharing);
+  }
+  ~StepAmongReplicas() {
+    if (meeting_ == nullptr) return;
+    if (!has_met_) {
+      static_cast<void>(
+          meeting_->Meet(absl::CancelledError("a replica's step failed")));
+    } else if (!device_.status().ok()) {
+      exchange_.AbortSums();
+    }
+  }
+
+  // All have what they need, and can go on: nobody does anything before that
+  // the devices of others wait for. `*finite`, whether a loss is, becomes
+  // whether all are.
+  absl::Status Meet(bool* finite) {
+    if (meeting_ == nullptr) return absl::OkStatus();
+    has_met_ = true;
+    std::shared_ptr<void> one_is_not;
+    if (!*finite) one_is_not = std::make_shared<bool>(true);
+    const absl::Status met = meeting_->Meet(absl::OkStatus(), &one_is_not);
+    *finite = one_is_not == nullptr;
+    return met;
+  }
+
+ private:
+  ReplicaMeeting* const meeting_;
+  Device& device_;
+  Exchange& exchange_;
+  bool has_met_ = false;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Network>> Network::Create(
     const v1::ModelConfig& config, const InputSpec& input,
-    MakeDevice make_device, std::string device_name) {
+    MakeDevice make_device, std::string device_name,
+    std::vector<MakeDevice> of_replicas) {
   ASSIGN_OR_RETURN(std::shared_ptr<const NetworkPlan> plan,
                    PlanNetwork(config, input));
   if (make_device == nullptr) {
     make_device = [] { return std::make_unique<CpuDevice>(); };
   }
-  return std::unique_ptr<Network>(
-      new Network(std::move(plan), std::move(make_device),
-                  std::move(device_name)));
+  std::unique_ptr<Network> network(new Network(
+      std::move(plan), std::move(make_device), std::move(device_name)));
+  network->of_replicas_ = std::move(of_replicas);
+  return network;
 }
 
 Network::Network(std::shared_ptr<const NetworkPlan> plan,
@@ -103,41 +188,27 @@ std::unique_ptr<TrainedModel> Network::Clone() const {
   return std::make_unique<Network>(plan_, make_device_, device_name_);
 }
 
-absl::Status Network::CheckIndices(const Column& input,
-                                   const Batch& batch) const {
-  if (plan_->input_bound == 0) return absl::OkStatus();
-  const auto indices = input.values<int32_t>();
-  const uint64_t size = plan_->input.size();
-  for (size_t i = 0; i < indices.size(); ++i) {
-    if (indices[i] >= 0 &&
-        static_cast<uint64_t>(indices[i]) < plan_->input_bound) {
-      continue;
-    }
-    if (indices[i] == -1 && MayBePadding(i % size)) continue;
-    return absl::DataLossError(absl::StrCat(
-        batch.Where(i / size), ": the feature '", plan_->input.name, "' has ",
-        indices[i], "; it must be from 0 to ", plan_->input_bound - 1,
-        indices[i] == -1 ? ", or the embedding that reads it have \"padding\""
-                         : ""));
-  }
-  return absl::OkStatus();
+std::unique_ptr<TrainedModel> Network::CloneForReplica(
+    uint32_t replica) const {
+  return std::make_unique<Network>(
+      plan_,
+      replica < of_replicas_.size() ? of_replicas_[replica] : make_device_,
+      device_name_);
 }
 
-bool Network::MayBePadding(uint64_t place) const {
-  return std::all_of(plan_->lookups.begin(), plan_->lookups.end(),
-                     [&](const NetworkPlan::Lookup& one) {
-                       return one.padding || place < one.first ||
-                              place >= one.first + one.count;
-                     });
+absl::Status Network::JoinReplicas(const ReplicaGroup& group) {
+  const absl::Status joined = exchange_.Join(group);
+  if (joined.ok()) replicas_ = group.meeting;
+  return joined;
 }
 
 absl::Status Network::CheckBatch(const Batch& batch, bool labels) const {
   ASSIGN_OR_RETURN(const Column* const input,
                    FindColumn(plan_->input, batch));
-  if (!labels) return CheckIndices(*input, batch);
+  if (!labels) return CheckIndices(*plan_, *input, batch);
   ASSIGN_OR_RETURN(const Column* const label,
                    FindColumn(plan_->label, batch));
-  RETURN_IF_ERROR(CheckIndices(*input, batch));
+  RETURN_IF_ERROR(CheckIndices(*plan_, *input, batch));
   return plan_->loss->Check(label->tensor(),
                             [&](uint64_t i) { return batch.Where(i); });
 }
@@ -213,26 +284,6 @@ void Network::CheckWeights(WeightSpans weights) const {
   }
 }
 
-bool Network::IsUsedBefore(size_t use) const {
-  const auto end = plan_->shared.begin() + use;
-  return std::find(plan_->shared.begin(), end, *end) != end;
-}
-
-bool Network::IsUsedBehind(size_t use) const {
-  const auto end = plan_->shared.end();
-  const auto place = plan_->shared.begin() + use;
-  return std::find(place + 1, end, *place) != end;
-}
-
-uint64_t Network::FurtherBytes() const {
-  if (plan_->shared.size() == plan_->variables.size()) return 0;
-  uint64_t largest = 0;
-  for (const Tensor& gradient : gradients_) {
-    largest = std::max(largest, gradient.size() * sizeof(float));
-  }
-  return largest;
-}
-
 uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
                                bool training) const {
   const Sequence& layers = *plan_->layers;
@@ -245,7 +296,9 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
   add(layers.KeptBytes(examples, DType::kFloat32), kept_);
   add(layers.ScratchBytes(examples, DType::kFloat32), scratch_);
   if (training) add(output, output_gradient_);
-  if (training) add(FurtherBytes() * gradients_.size(), further_);
+  if (training) {
+    add(FurtherBytes(*plan_, gradients_) * gradients_.size(), further_);
+  }
   std::vector<uint64_t> sizes;
   for (const auto& one : weights) sizes.push_back(one.size());
   return missing +
@@ -299,7 +352,10 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
   Layer::Pass pass;
   pass.context = context;
   pass.weights = weights_;
-  pass.input = exchange_.BringInput(input);
+  const bool is_ahead =
+      input.data == ahead_.input && batch.range == ahead_.range;
+  pass.input = exchange_.BringInput(input, is_ahead);
+  if (is_ahead) ahead_ = {};
   pass.output = {nullptr, context->dtype,
                  Batched(examples, layers.output_dims())};
   pass.output.data = exchange_.Reserve(
@@ -326,16 +382,26 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                                       const StepOptions& options,
                                       GradientSpans gradients, Ready ready) {
   CHECK(options.divisor > 0, "the divisor of a gradient is above 0");
+  StepAmongReplicas others(replicas_.get(), options.sharing, device_.get(),
+                           &exchange_);
   SetRows(options.rows);
   CheckWeights(weights);
   CHECK(gradients.size() == plan_->variables.size(),
         "there is one gradient per variable");
   if (batch.size() == 0) {
-    for (size_t v = gradients.size(); v-- > 0;) {
-      std::fill(gradients[v].begin(), gradients[v].end(), 0.0f);
-      ready(v);
+    if (options.sharing == Sharing::kAlone) {
+      for (size_t v = gradients.size(); v-- > 0;) {
+        std::fill(gradients[v].begin(), gradients[v].end(), 0.0f);
+        ready(v);
+      }
+      return Metrics();
     }
-    return Metrics();
+    exchange_.Begin();
+    PlaceGradients(gradients);
+    RETURN_IF_ERROR(device_->status());
+    bool finite = true;
+    RETURN_IF_ERROR(others.Meet(&finite));
+    return SendZeros(gradients, finite ? ready : Ready(NoneReady));
   }
   RETURN_IF_ERROR(CheckBatch(batch));
   Layer::Context context;
@@ -360,18 +426,39 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   const Metrics metrics = plan_->loss->Compute(
       outputs, batch.Find(plan_->label.name)->tensor(), 1 / options.divisor,
       staged, /*scored=*/false);
-  const bool finite = std::isfinite(metrics.loss_sum);
+  bool finite = std::isfinite(metrics.loss_sum);
+  RETURN_IF_ERROR(others.Meet(&finite));
   Backward(pass, exchange_.BringOutputGradient(gradient), gradients,
            finite ? ready : Ready(NoneReady));
+  if (options.next != nullptr && exchange_.gradients_cross() &&
+      options.rows.empty()) {
+    BringAhead(options.next());
+  }
+  TakeGradients(context, gradients, finite ? ready : Ready(NoneReady));
   RETURN_IF_ERROR(device_->status());
   fitting_examples_ = std::max(fitting_examples_, batch.size());
   return metrics;
 }
 
+absl::StatusOr<Metrics> Network::SendZeros(GradientSpans gradients,
+                                           Ready ready) {
+  sent_.clear();
+  for (size_t i = plan_->shared.size(); i-- > 0;) {  // As a backward pass.
+    if (plan_->IsUsedBefore(i)) continue;
+    const size_t variable = plan_->shared[i];
+    exchange_.SendZeros(variable, gradients[variable].size());
+    sent_.push_back(variable);
+  }
+  exchange_.EndSending();
+  TakeGradients(Layer::Context(), gradients, ready);
+  RETURN_IF_ERROR(device_->status());
+  return Metrics();
+}
+
 void Network::PlaceGradients(GradientSpans gradients) {
   // The last use of a variable, which is first in the backward pass, writes to
   // its gradient; the others write beside it and are added.
-  const uint64_t bytes = FurtherBytes();
+  const uint64_t bytes = FurtherBytes(*plan_, gradients_);
   std::byte* const further =
       bytes == 0 ? nullptr
                  : exchange_.Reserve(bytes * gradients_.size(), &further_);
@@ -379,7 +466,7 @@ void Network::PlaceGradients(GradientSpans gradients) {
     const size_t variable = plan_->shared[i];
     CHECK(gradients[variable].size() == gradients_[i].size(),
           "a gradient has the size of its variable");
-    if (bytes > 0 && IsUsedBehind(i)) {
+    if (bytes > 0 && plan_->IsUsedBehind(i)) {
       gradients_[i].data = further + bytes * i;
     } else {
       gradients_[i].data =
@@ -399,26 +486,39 @@ void Network::Backward(const Layer::Pass& forward,
   sent_.clear();
   plan_->layers->BackwardWith(pass, [&](size_t i) {
     const size_t variable = plan_->shared[i];
-    if (has_shared && IsUsedBehind(i)) {
+    if (has_shared && plan_->IsUsedBehind(i)) {
       Tensor sum = gradients_[i];
       sum.data = exchange_.PlaceGradient(variable, gradients[variable]);
       device_->Add(sum, 1, gradients_[i], sum);
     }
-    if (has_shared && IsUsedBefore(i)) return;
+    if (has_shared && plan_->IsUsedBefore(i)) return;
     if (!exchange_.gradients_cross()) return ready(variable);
     exchange_.SendGradient(variable, gradients[variable].size());
     sent_.push_back(variable);
   });
+  exchange_.EndSending();
+}
+
+void Network::TakeGradients(const Layer::Context& context,
+                            GradientSpans gradients, Ready ready) {
   // Layers before those that are waited for are computed meanwhile.
   for (const size_t variable : sent_) {
-    if (forward.context->IsAbandoned()) break;
+    if (context.IsAbandoned()) break;
     exchange_.TakeGradient(variable, gradients[variable]);
     if (!device_->status().ok()) break;
     ready(variable);
   }
-  if (exchange_.gradients_cross() && forward.context->IsAbandoned()) {
+  if (exchange_.gradients_cross() && context.IsAbandoned()) {
     exchange_.Finish();
   }
+}
+
+void Network::BringAhead(const Batch* batch) {
+  ahead_ = {};
+  if (batch == nullptr || !plan_->TakesInputAsItIs()) return;
+  const Column* const input = batch->Find(plan_->input.name);
+  if (input == nullptr || !exchange_.BringAhead(input->tensor())) return;
+  ahead_ = {input->tensor().data, batch->range};
 }
 
 absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
