@@ -31,13 +31,23 @@ std::string Reason(const CudaProbe& probe) {
   return "";
 }
 
-absl::Status CheckGpu(const CudaProbe& probe, int index) {
+// "8.0"
+std::string CapabilityText(int capability) {
+  return absl::StrCat(capability / 10, ".", capability % 10);
+}
+
+// OK if the GPU is not older than that. `who` needs it.
+absl::Status CheckCapability(const CudaProbe& probe, int index, int oldest,
+                             absl::string_view who) {
   const CudaProbe::Gpu& gpu = probe.gpus[index];
-  if (gpu.capability >= kOldestCapability) return absl::OkStatus();
+  if (gpu.capability >= oldest) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "cuda:", index, " (", gpu.name, ") has compute capability ",
-      gpu.capability / 10, ".", gpu.capability % 10, "; kernels need ",
-      kOldestCapability / 10, ".", kOldestCapability % 10));
+      CapabilityText(gpu.capability), "; ", who, " ", CapabilityText(oldest)));
+}
+
+absl::Status CheckGpu(const CudaProbe& probe, int index) {
+  return CheckCapability(probe, index, kOldestCapability, "kernels need");
 }
 
 // "12", and nothing else.
@@ -107,6 +117,13 @@ absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
   return DeviceChoice{.is_cuda = true,
                       .index = static_cast<int>(index),
                       .is_shared = !claim(probe.gpus[index].address)};
+}
+
+absl::Status CheckFormat(const CudaProbe& probe, int index,
+                         ComputeFormat format) {
+  if (format != ComputeFormat::kBf16) return absl::OkStatus();
+  return CheckCapability(probe, index, kOldestOfBf16,
+                         "compute_format bf16 needs");
 }
 
 std::string DeviceOfReplica(absl::string_view setting, uint32_t replica) {

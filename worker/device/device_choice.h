@@ -9,6 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+#include "worker/device/compute_format.h"
+
 namespace paramd {
 
 // What was found of CUDA in a program and on a machine.
@@ -29,6 +31,9 @@ struct CudaProbe {
 
 // The oldest GPU that kernels are compiled for: Turing.
 constexpr int kOldestCapability = 75;
+
+// The oldest GPU whose tensor cores have bf16: Ampere.
+constexpr int kOldestOfBf16 = 80;
 
 // What the setting `device` comes to.
 struct DeviceChoice {
@@ -56,6 +61,11 @@ using ClaimDevice = absl::FunctionRef<bool(absl::string_view address)>;
 absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
                                           const CudaProbe& probe,
                                           ClaimDevice claim);
+
+// FAILED_PRECONDITION, a sentence: cuda:`index`, which the probe has, is too old
+// for products of that format.
+absl::Status CheckFormat(const CudaProbe& probe, int index,
+                         ComputeFormat format);
 
 // The setting of replica `replica` of a process whose own setting this is: of a
 // plugin the devices from its one on, else the same.
