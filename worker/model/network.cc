@@ -67,6 +67,48 @@ absl::StatusOr<const Column*> FindColumn(const FeatureSpec& wanted,
       NameOf(wanted.dtype), " that the model was made for"));
 }
 
+// Whether -1 at this place of an example is no row for all who look it up.
+bool MayBePadding(const NetworkPlan& plan, uint64_t place) {
+  return std::all_of(plan.lookups.begin(), plan.lookups.end(),
+                     [&](const NetworkPlan::Lookup& one) {
+                       return one.padding || place < one.first ||
+                              place >= one.first + one.count;
+                     });
+}
+
+absl::Status CheckIndices(const NetworkPlan& plan, const Column& input,
+                          const Batch& batch) {
+  if (plan.input_bound == 0) return absl::OkStatus();
+  const auto indices = input.values<int32_t>();
+  const uint64_t size = plan.input.size();
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] >= 0 &&
+        static_cast<uint64_t>(indices[i]) < plan.input_bound) {
+      continue;
+    }
+    if (indices[i] == -1 && MayBePadding(plan, i % size)) continue;
+    return absl::DataLossError(absl::StrCat(
+        batch.Where(i / size), ": the feature '", plan.input.name, "' has ",
+        indices[i], "; it must be from 0 to ", plan.input_bound - 1,
+        indices[i] == -1 ? ", or the embedding that reads it have \"padding\""
+                         : ""));
+  }
+  return absl::OkStatus();
+}
+
+// That of the device, with what would help where it had not the memory for so
+// many examples. `fitting`: for so many it had.
+absl::Status StatusOf(const Device& device, uint64_t examples,
+                      uint64_t fitting) {
+  const absl::Status status = device.status();
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a batch of ", examples, " examples needs more memory: ",
+      status.message(), "; ",
+      fitting > 0 ? absl::StrCat("one of ", fitting, " had enough")
+                  : "give a smaller batch_per_replica"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Network>> Network::Create(
@@ -89,6 +131,7 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
       device_name_(std::move(device_name)),
       device_(make_device_()),
       exchange_(device_.get(), plan_->variables.size()),
+      scaler_(device_.get()),
       weights_(plan_->shared.size()),
       gradients_(plan_->shared.size()) {
   sent_.reserve(plan_->variables.size());
@@ -103,41 +146,13 @@ std::unique_ptr<TrainedModel> Network::Clone() const {
   return std::make_unique<Network>(plan_, make_device_, device_name_);
 }
 
-absl::Status Network::CheckIndices(const Column& input,
-                                   const Batch& batch) const {
-  if (plan_->input_bound == 0) return absl::OkStatus();
-  const auto indices = input.values<int32_t>();
-  const uint64_t size = plan_->input.size();
-  for (size_t i = 0; i < indices.size(); ++i) {
-    if (indices[i] >= 0 &&
-        static_cast<uint64_t>(indices[i]) < plan_->input_bound) {
-      continue;
-    }
-    if (indices[i] == -1 && MayBePadding(i % size)) continue;
-    return absl::DataLossError(absl::StrCat(
-        batch.Where(i / size), ": the feature '", plan_->input.name, "' has ",
-        indices[i], "; it must be from 0 to ", plan_->input_bound - 1,
-        indices[i] == -1 ? ", or the embedding that reads it have \"padding\""
-                         : ""));
-  }
-  return absl::OkStatus();
-}
-
-bool Network::MayBePadding(uint64_t place) const {
-  return std::all_of(plan_->lookups.begin(), plan_->lookups.end(),
-                     [&](const NetworkPlan::Lookup& one) {
-                       return one.padding || place < one.first ||
-                              place >= one.first + one.count;
-                     });
-}
-
 absl::Status Network::CheckBatch(const Batch& batch, bool labels) const {
   ASSIGN_OR_RETURN(const Column* const input,
                    FindColumn(plan_->input, batch));
-  if (!labels) return CheckIndices(*input, batch);
+  if (!labels) return CheckIndices(*plan_, *input, batch);
   ASSIGN_OR_RETURN(const Column* const label,
                    FindColumn(plan_->label, batch));
-  RETURN_IF_ERROR(CheckIndices(*input, batch));
+  RETURN_IF_ERROR(CheckIndices(*plan_, *input, batch));
   return plan_->loss->Check(label->tensor(),
                             [&](uint64_t i) { return batch.Where(i); });
 }
@@ -234,24 +249,26 @@ uint64_t Network::FurtherBytes() const {
 }
 
 uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
-                               bool training) const {
+                               bool training, DType dtype) const {
   const Sequence& layers = *plan_->layers;
-  const uint64_t output = examples * layers.output_size() * sizeof(float);
+  const uint64_t outputs = examples * layers.output_size();
   uint64_t missing = 0;
   const auto add = [&](uint64_t bytes, const GrowingMemory& memory) {
     if (bytes > memory.bytes) missing += bytes - memory.bytes;
   };
-  add(output, output_);
-  add(layers.KeptBytes(examples, DType::kFloat32), kept_);
-  add(layers.ScratchBytes(examples, DType::kFloat32), scratch_);
-  if (training) add(output, output_gradient_);
+  add(outputs * SizeOf(dtype), output_);
+  add(layers.KeptBytes(examples, dtype), kept_);
+  add(layers.ScratchBytes(examples, dtype), scratch_);
+  if (training) add(outputs * sizeof(float), output_gradient_);
   if (training) add(FurtherBytes() * gradients_.size(), further_);
   std::vector<uint64_t> sizes;
   for (const auto& one : weights) sizes.push_back(one.size());
   return missing +
          exchange_.MissingBytes(
-             examples * plan_->input_bytes(), examples * sizeof(uint64_t),
-             sizes, training);
+             {.input_bytes = examples * plan_->input_bytes(),
+              .offset_bytes = examples * sizeof(uint64_t),
+              .outputs = outputs},
+             sizes, training, dtype);
 }
 
 absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
@@ -260,21 +277,29 @@ absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
   if (link == nullptr || examples <= fitting_examples_) {
     return absl::OkStatus();
   }
-  const uint64_t missing = MissingBytes(examples, weights, training);
+  const DType dtype = device_->activations();
+  const uint64_t missing = MissingBytes(examples, weights, training, dtype);
   const uint64_t free = missing == 0 ? 0 : link->FreeBytes();
   if (missing <= free) return absl::OkStatus();
-  uint64_t fits = 0;
-  uint64_t too_many = examples;
-  while (fits + 1 < too_many) {
-    const uint64_t middle = fits + (too_many - fits) / 2;
-    (MissingBytes(middle, weights, training) <= free ? fits : too_many) =
-        middle;
-  }
+  // The most examples, below that, whose memory is there.
+  const auto fitting = [&](uint64_t below, DType in) {
+    uint64_t fits = 0;
+    while (fits + 1 < below) {
+      const uint64_t middle = fits + (below - fits) / 2;
+      (MissingBytes(middle, weights, training, in) <= free ? fits : below) =
+          middle;
+    }
+    return fits;
+  };
+  const uint64_t fits = fitting(examples, dtype);
+  const uint64_t halves = fitting(examples + 1, DType::kBFloat16);
   return absl::ResourceExhaustedError(absl::StrCat(
       "a batch of ", examples, " examples needs ", MebibytesOf(missing),
       " more on ", link->name(), ", which has ", MebibytesOf(free), " free; ",
       fits == 0 ? std::string("no batch would fit")
-                : absl::StrCat("a batch of ", fits, " would fit")));
+                : absl::StrCat("a batch of ", fits, " would fit"),
+      halves > fits ? absl::StrCat(", with compute_format bf16 one of ", halves)
+                    : ""));
 }
 
 absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
@@ -283,9 +308,10 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
                                              Layer::Context* context) {
   const Sequence& layers = *plan_->layers;
   const uint64_t examples = batch.size();
-  RETURN_IF_ERROR(device_->status());
+  RETURN_IF_ERROR(StatusOf(*device_, examples, fitting_examples_));
   RETURN_IF_ERROR(CheckMemory(examples, weights, context->training));
   context->device = device_.get();
+  context->dtype = device_->activations();
   context->examples = examples;
   context->epoch = batch.range.epoch;
   context->first = batch.range.begin;
@@ -308,7 +334,7 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
                                 &kept_);
   pass.scratch = exchange_.Reserve(
       layers.ScratchBytes(examples, context->dtype), &scratch_);
-  RETURN_IF_ERROR(device_->status());
+  RETURN_IF_ERROR(StatusOf(*device_, examples, fitting_examples_));
   layers.ForwardWith(pass, [&](size_t i) {
     const size_t variable = plan_->shared[i];
     exchange_.BringWeights(variable, weights[variable]);
@@ -318,7 +344,8 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
 
 absl::StatusOr<ConstTensor> Network::Outputs(const Layer::Pass& pass) {
   const ConstTensor outputs = exchange_.TakeOutput(pass.output);
-  RETURN_IF_ERROR(device_->status());
+  RETURN_IF_ERROR(
+      StatusOf(*device_, pass.context->examples, fitting_examples_));
   return outputs;
 }
 
@@ -352,18 +379,29 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   }
   ASSIGN_OR_RETURN(const ConstTensor outputs, Outputs(pass));
   Tensor gradient = pass.output;
-  gradient.data = exchange_.Reserve(gradient.size() * SizeOf(context.dtype),
+  gradient.dtype = WideOf(context.dtype);
+  gradient.data = exchange_.Reserve(gradient.size() * SizeOf(gradient.dtype),
                                     &output_gradient_);
-  const Tensor staged = exchange_.StageOutputGradient(gradient);
   PlaceGradients(gradients);
-  RETURN_IF_ERROR(device_->status());
-  const Metrics metrics = plan_->loss->Compute(
-      outputs, batch.Find(plan_->label.name)->tensor(), 1 / options.divisor,
-      staged, /*scored=*/false);
-  const bool finite = std::isfinite(metrics.loss_sum);
-  Backward(pass, exchange_.BringOutputGradient(gradient), gradients,
-           finite ? ready : Ready(NoneReady));
-  RETURN_IF_ERROR(device_->status());
+  scaler_.Begin(options.loss_scale, options.remembers_loss_scale,
+                gradients.size());
+  Metrics metrics;
+  bool finite;
+  do {
+    const Tensor staged = exchange_.StageOutputGradient(gradient);
+    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), fitting_examples_));
+    metrics = plan_->loss->Compute(
+        outputs, batch.Find(plan_->label.name)->tensor(),
+        scaler_.scale() / options.divisor, staged, /*scored=*/false);
+    finite = std::isfinite(metrics.loss_sum);
+    Backward(pass, exchange_.BringOutputGradient(gradient), gradients,
+             finite && !scaler_.scales() ? ready : Ready(NoneReady));
+    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), fitting_examples_));
+  } while (finite && !context.IsAbandoned() && scaler_.MustRepeat());
+  if (finite && scaler_.scales() && !context.IsAbandoned()) {
+    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), fitting_examples_));
+    for (size_t v = gradients.size(); v-- > 0;) ready(v);
+  }
   fitting_examples_ = std::max(fitting_examples_, batch.size());
   return metrics;
 }
@@ -405,6 +443,12 @@ void Network::Backward(const Layer::Pass& forward,
       device_->Add(sum, 1, gradients_[i], sum);
     }
     if (has_shared && IsUsedBefore(i)) return;
+    // What is subtracted from an untrained one is no gradient of the loss.
+    if (scaler_.scales() && !plan_->variables[variable].untrained()) {
+      Tensor gradient = gradients_[i];
+      gradient.data = exchange_.PlaceGradient(variable, gradients[variable]);
+      scaler_.Unscale(gradient);
+    }
     if (!exchange_.gradients_cross()) return ready(variable);
     exchange_.SendGradient(variable, gradients[variable].size());
     sent_.push_back(variable);

@@ -13,6 +13,7 @@
 #include "worker/input/batch.h"
 #include "worker/model/exchange.h"
 #include "worker/model/loss.h"
+#include "worker/model/loss_scaler.h"
 #include "worker/model/network_plan.h"
 #include "worker/model/trained_model.h"
 
@@ -66,6 +67,7 @@ class Network : public TrainedModel {
                            RowNumbers rows, Batch* out) override;
   ModelCost cost() const override;
   std::string device() const override { return device_name_; }
+  LossScaling loss_scaling() const override { return scaler_.figures(); }
   std::vector<std::string> metrics() const override {
     return plan_->loss->metrics();
   }
@@ -80,15 +82,13 @@ class Network : public TrainedModel {
   ConstTensor InputOf(const Batch& batch, RowNumbers rows);
 
  private:
-  absl::Status CheckIndices(const Column& input, const Batch& batch) const;
-  // Whether -1 at this place of an example is no row for all who look it up.
-  bool MayBePadding(uint64_t place) const;
   // The passes read these rows of sparse variables.
   void SetRows(RowNumbers rows);
   void CheckWeights(WeightSpans weights) const;
   // What the device must still have for a pass over so many examples.
-  uint64_t MissingBytes(uint64_t examples, WeightSpans weights,
-                        bool training) const;
+  // `dtype`: of what layers hand on.
+  uint64_t MissingBytes(uint64_t examples, WeightSpans weights, bool training,
+                        DType dtype) const;
   // RESOURCE_EXHAUSTED: it has not, and what would fit.
   absl::Status CheckMemory(uint64_t examples, WeightSpans weights,
                            bool training);
@@ -114,6 +114,7 @@ class Network : public TrainedModel {
   const std::string device_name_;
   const std::unique_ptr<Device> device_;
   Exchange exchange_;
+  LossScaler scaler_;
   GrowingMemory kept_;
   GrowingMemory scratch_;
   GrowingMemory output_;

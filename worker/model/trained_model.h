@@ -53,6 +53,13 @@ struct ModelCost {
   uint64_t activation_bytes = 0;
 };
 
+// What became of gradients that were scaled to stay in the range of fp16.
+struct LossScaling {
+  // How often they were not finite and were computed again with half the scale.
+  uint64_t overflows = 0;
+  double scale = 0;  // The last one. 0: nothing is scaled.
+};
+
 // A model as the training loop sees it. Owns no weights: they are handed in, one
 // span per variable in the order of variables(), and may lie anywhere. The same
 // weights, batch and options give the same bits.
@@ -74,6 +81,10 @@ class TrainedModel {
     // The job's. What is drawn in a step is a function of this, of the epoch and
     // of an example's place in the epoch's order.
     uint64_t seed = 0;
+    // Of a model that computes in fp16: what the loss is multiplied by at
+    // first; 0: it is found, from step to step if it is remembered.
+    double loss_scale = 0;
+    bool remembers_loss_scale = true;
   };
 
   virtual ~TrainedModel() = default;
@@ -159,6 +170,9 @@ class TrainedModel {
   // What it computes on, so far as the bits of a step depend on that: "cpu", a
   // GPU's name.
   virtual std::string device() const { return "cpu"; }
+
+  // Since it was made. May be called on any thread.
+  virtual LossScaling loss_scaling() const { return {}; }
 
   // Whether Evaluate says anything. If not, it is never called.
   virtual bool evaluates() const { return true; }
