@@ -97,6 +97,7 @@ class GradientStep {
   const uint64_t gradient_examples_;
   const float rate_;
   const uint64_t seed_;
+  const double loss_scale_;
   TrainedModel& model_;
   // Of variables, made when they are first needed.
   Values batch_gradient_;

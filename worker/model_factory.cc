@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "config/strategy.h"
+#include "worker/device/cpu_device.h"
 #include "worker/device/cuda_device.h"
 #include "worker/device/device_claims.h"
 #include "worker/model/compiled_network.h"
@@ -37,6 +38,29 @@ std::string CountText(size_t count) {
   return count == 1
              ? std::string("1 device: number 0")
              : absl::StrCat(count, " devices: numbers 0 to ", count - 1);
+}
+
+ComputeFormat FormatOf(const v1::JobConfig& job) {
+  switch (job.compute_format()) {
+    case v1::JobConfig::COMPUTE_FORMAT_TF32:
+      return ComputeFormat::kTf32;
+    case v1::JobConfig::COMPUTE_FORMAT_BF16:
+      return ComputeFormat::kBf16;
+    case v1::JobConfig::COMPUTE_FORMAT_FP16:
+      return ComputeFormat::kFp16;
+    default:
+      return ComputeFormat::kFp32;
+  }
+}
+
+// What computes in that format.
+Network::MakeDevice InFormat(ComputeFormat format, Network::MakeDevice make) {
+  return [format, make = std::move(make)] {
+    std::unique_ptr<Device> device =
+        make == nullptr ? std::make_unique<CpuDevice>() : make();
+    device->SetComputeFormat(format);
+    return device;
+  };
 }
 
 absl::Status CantUse(const v1::JobConfig& job, absl::string_view why) {
@@ -69,8 +93,14 @@ absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
                                         "fewer, or choose strategy "
                                         "\"one_device\"")));
   }
-  auto network =
-      CompiledNetwork::Create(job.model(), input, *client, index);
+  const ComputeFormat format = FormatOf(job);
+  if (format != ComputeFormat::kFp32 && format != ComputeFormat::kBf16) {
+    return CantUse(job, absl::StrCat("a plugin computes in fp32 or bf16, and "
+                                     "compute_format is ",
+                                     NameOf(format)));
+  }
+  auto network = CompiledNetwork::Create(job.model(), input, *client, index,
+                                         format);
   if (!network.ok()) return network.status();
   Log(LogLevel::kInfo, "computing on a device of a PJRT plugin",
       {{"device", job.device()}, {"name", (*client)->NameOf(index)}});
@@ -83,6 +113,7 @@ absl::StatusOr<NamedDevice> DeviceOf(const v1::JobConfig& job,
   if (!choice.is_cuda) return NamedDevice();
   const std::string name = absl::StrCat("cuda:", choice.index);
   const auto make = [choice] { return MakeCudaDevice(choice.index); };
+  RETURN_IF_ERROR(CheckFormat(probe, choice.index, FormatOf(job)));
   const absl::Status status = make()->status();
   if (!status.ok() && job.device() == "auto") {
     Log(LogLevel::kWarning, "a GPU can't be used; computing on the processor",
@@ -114,8 +145,9 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
     if (!choice.plugin.empty()) return OnPlugin(job, input, choice);
     ASSIGN_OR_RETURN(device, DeviceOf(job, probe, choice));
   }
-  auto network = Network::Create(job.model(), input, std::move(device.make),
-                                 std::move(device.name));
+  auto network = Network::Create(
+      job.model(), input, InFormat(FormatOf(job), std::move(device.make)),
+      std::move(device.name));
   if (!network.ok()) return network.status();
   return Model(*std::move(network));
 }

@@ -77,9 +77,20 @@ ReplicaSteps::ReplicaSteps(const v1::JobConfig& job, uint32_t replicas,
       replica.thread =
           std::make_unique<WorkerThread>(absl::StrCat("replica-", r));
     }
-    replica.step = std::make_unique<GradientStep>(
-        job, r == 0 ? model : replica.clone.get());
+    replica.model = r == 0 ? model : replica.clone.get();
+    replica.step = std::make_unique<GradientStep>(job, replica.model);
   }
+}
+
+LossScaling ReplicaSteps::loss_scaling() const {
+  LossScaling all;
+  for (const Replica& replica : replicas_) {
+    const LossScaling one = replica.model->loss_scaling();
+    all.overflows += one.overflows;
+    if (one.scale == 0) continue;  // It has computed nothing.
+    all.scale = all.scale == 0 ? one.scale : std::min(all.scale, one.scale);
+  }
+  return all;
 }
 
 std::vector<Portion> ReplicaSteps::RangesOf(
