@@ -15,7 +15,7 @@
 #include "coordinator/coordinator_process.h"
 #include "net/in_process_runtime.h"
 #include "worker/collective/in_process_collective.h"
-#include "worker/device/device_choice.h"
+#include "worker/model_factory.h"
 
 namespace paramd {
 namespace {
@@ -64,14 +64,23 @@ absl::Status LinkTree(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
-std::unique_ptr<Mirrors> Mirrors::Create(const LoadedJob& job) {
-  std::unique_ptr<Mirrors> mirrors(new Mirrors(job));
-  auto members = MakeInProcessCollective(ReplicasOf(job.config));
+Mirrors::Mirrors(const LoadedJob& job, std::vector<std::string> devices)
+    : job_(job),
+      devices_(std::move(devices)),
+      meeting_(std::make_shared<ReplicaMeeting>(devices_.size())) {}
+
+absl::StatusOr<std::unique_ptr<Mirrors>> Mirrors::Create(LoadedJob* job) {
+  ASSIGN_OR_RETURN(std::vector<std::string> devices,
+                   DevicesOfReplicas(job->config));
+  job->config.set_device(devices.front());
+  std::unique_ptr<Mirrors> mirrors(new Mirrors(*job, std::move(devices)));
+  auto members = MakeInProcessCollective(ReplicasOf(job->config));
   for (auto& member : members) {
     auto replica = std::make_unique<Replica>();
     MirrorExchange::Options options;
-    options.bucket_bytes = job.config.all_reduce().bucket_bytes();
-    options.check_every_steps = job.config.all_reduce().check_every_steps();
+    options.bucket_bytes = job->config.all_reduce().bucket_bytes();
+    options.check_every_steps = job->config.all_reduce().check_every_steps();
+    options.meeting = mirrors->meeting_;
     const size_t k = mirrors->replicas_.size();
     if (k > 0) {
       // The first one may end, and stop this one, before this one has.
@@ -89,8 +98,16 @@ std::unique_ptr<Mirrors> Mirrors::Create(const LoadedJob& job) {
   return mirrors;
 }
 
+ReplicaGroup Mirrors::GroupOf(size_t k) const {
+  return {.meeting = meeting_,
+          .rank = k,
+          .bucket_bytes = job_.config.all_reduce().bucket_bytes()};
+}
+
 Membership Mirrors::first() {
-  return {.exchange = replicas_.front()->exchange.get(), .replicas = 1};
+  return {.exchange = replicas_.front()->exchange.get(),
+          .replicas = 1,
+          .group = GroupOf(0)};
 }
 
 absl::Status Mirrors::CopyRun(size_t k, LoadedJob* job) const {
@@ -107,8 +124,7 @@ absl::Status Mirrors::CopyRun(size_t k, LoadedJob* job) const {
   *job = job_;
   v1::JobConfig& config = job->config;
   config.set_run_dir(directory);
-  config.set_device(
-      DeviceOfReplica(job_.config.device(), static_cast<uint32_t>(k)));
+  config.set_device(devices_[k]);
   config.mutable_checkpoint()->set_directory(directory + "/checkpoints");
   config.mutable_checkpoint()->set_every_steps(0);
   config.mutable_checkpoint()->set_every_seconds(0);
@@ -133,6 +149,7 @@ absl::Status Mirrors::MakeOthers(const ProcessRole& role,
         Process::Create(own, replica.job, models, /*trace_path=*/"",
                         {.exchange = replica.exchange.get(),
                          .replicas = 1,
+                         .group = GroupOf(k),
                          .evaluates = false}));
     replica.own_runtime = MakeInProcessRuntime();
     replica.own_process->AddTo(replica.own_runtime.get());

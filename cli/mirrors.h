@@ -29,8 +29,9 @@ namespace paramd {
 // process.
 class Mirrors {
  public:
-  // Of `job.replicas`, at least two.
-  static std::unique_ptr<Mirrors> Create(const LoadedJob& job);
+  // Of `job.replicas`, at least two. Makes the job that of the first. An error
+  // names the device that one of them can't have.
+  static absl::StatusOr<std::unique_ptr<Mirrors>> Create(LoadedJob* job);
 
   // Of the first replica.
   Membership first();
@@ -54,7 +55,9 @@ class Mirrors {
     Runtime* runtime = nullptr;
   };
 
-  explicit Mirrors(const LoadedJob& job) : job_(job) {}
+  Mirrors(const LoadedJob& job, std::vector<std::string> devices);
+  // Of replica `k`.
+  ReplicaGroup GroupOf(size_t k) const;
   // Gives replica `k` a directory like the first one's.
   absl::Status CopyRun(size_t k, LoadedJob* job) const;
   void RunOther(size_t k) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -62,6 +65,8 @@ class Mirrors {
   void Failed(size_t k, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const LoadedJob job_;
+  const std::vector<std::string> devices_;  // Of each replica.
+  const std::shared_ptr<ReplicaMeeting> meeting_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // The first one.

@@ -373,7 +373,7 @@ absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
     membership = prepared->multi_worker->membership();
   }
   if (config.strategy() == v1::JobConfig::MIRRORED && ReplicasOf(config) > 1) {
-    prepared->mirrors = Mirrors::Create(prepared->job);
+    ASSIGN_OR_RETURN(prepared->mirrors, Mirrors::Create(&prepared->job));
     membership = prepared->mirrors->first();
   }
   ASSIGN_OR_RETURN(prepared->process,

@@ -27,7 +27,8 @@ absl::Status CheckWorkersFit(const Job& job, const ClusterSpec& cluster) {
 }
 
 bool HasSeveralReplicas(Job::Strategy strategy) {
-  return strategy == Job::MIRRORED || strategy == Job::CENTRAL_STORAGE;
+  return strategy != Job::ONE_DEVICE &&
+         strategy != Job::MULTI_WORKER_MIRRORED;
 }
 
 }  // namespace
@@ -54,8 +55,14 @@ void CheckStrategySettings(
   if (ReplicasOf(job) > 1 && !HasSeveralReplicas(job.strategy())) {
     add("replicas",
         absl::StrCat("is ", job.replicas(), ", but strategy \"", name,
-                     "\" has one in each process; \"mirrored\" or "
-                     "\"central_storage\" has several"));
+                     "\" has one in each process; \"parameter_server\", "
+                     "\"mirrored\" or \"central_storage\" has several"));
+  }
+  if (ReplicasOf(job) > 1 && job.push_every() > 1 && UsesServers(job)) {
+    add("push_every",
+        absl::StrCat("is ", job.push_every(), ", but with ", job.replicas(),
+                     " replicas each push is the sum of one gradient of each; "
+                     "leave it out, or give one replica"));
   }
   if (ReplicasOf(job) > 1 && job.model().custom()) {
     add("replicas",

@@ -49,10 +49,20 @@ TEST(StrategyTest, HasTheNameOfTheJobFile) {
 }
 
 TEST(StrategyTest, OnlySomeHaveSeveralReplicas) {
-  EXPECT_THAT(Wrong(JobOf(Job::PARAMETER_SERVER, 2)), ElementsAre("replicas"));
   EXPECT_THAT(Wrong(JobOf(Job::ONE_DEVICE, 2)), ElementsAre("replicas"));
+  EXPECT_THAT(Wrong(JobOf(Job::MULTI_WORKER_MIRRORED, 2)),
+              ElementsAre("replicas"));
+  EXPECT_THAT(Wrong(JobOf(Job::PARAMETER_SERVER, 2)), IsEmpty());
   EXPECT_THAT(Wrong(JobOf(Job::MIRRORED, 2)), IsEmpty());
   EXPECT_THAT(Wrong(JobOf(Job::CENTRAL_STORAGE, 2)), IsEmpty());
+}
+
+TEST(StrategyTest, APushOfSeveralReplicasIsOfOneGradientOfEach) {
+  v1::JobConfig job = JobOf(Job::PARAMETER_SERVER, 2);
+  job.set_push_every(4);
+  EXPECT_THAT(Wrong(job), ElementsAre("push_every"));
+  job.set_replicas(1);
+  EXPECT_THAT(Wrong(job), IsEmpty());
 }
 
 TEST(StrategyTest, WithoutServersEveryStepIsTheSumOfAll) {

@@ -138,6 +138,8 @@ absl::StatusOr<Metrics> GradientStep::ComputeOne(
   // A step of sync mode is a function of its weights and examples alone.
   options.remembers_loss_scale = request.divide_by() == 0;
   options.rows = rows_;
+  options.sharing = sharing_;
+  options.next = next_;
   const bool is_whole = end - begin <= batch_;
   Metrics sum;
   for (uint64_t from = begin; from < end; from += batch_) {

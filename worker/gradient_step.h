@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -75,6 +77,12 @@ class GradientStep {
                                   GradientSpans gradients,
                                   TrainedModel::Ready ready);
 
+  // What becomes of the gradients from now on. REQUIRES: kAlone, or each step
+  // is of one batch.
+  void SetSharing(Sharing sharing) { sharing_ = sharing; }
+  // See TrainedModel::StepOptions; may be null.
+  void SetNext(std::function<const Batch*()> next) { next_ = std::move(next); }
+
   // Examples of the last request's range, as far as it has come, that the input
   // left out: gradients are of the others.
   uint64_t left_out() const { return left_out_; }
@@ -99,6 +107,8 @@ class GradientStep {
   const uint64_t seed_;
   const double loss_scale_;
   TrainedModel& model_;
+  Sharing sharing_ = Sharing::kAlone;
+  std::function<const Batch*()> next_;
   // Of variables, made when they are first needed.
   Values batch_gradient_;
   Values gradient_;

@@ -25,12 +25,18 @@ struct NamedDevice {
   std::string name = "cpu";
 };
 
-// Devices that a process needs of a plugin, from the setting's one on.
-size_t DevicesOf(const v1::JobConfig& job) {
-  return job.strategy() == v1::JobConfig::MIRRORED ||
-                 job.strategy() == v1::JobConfig::CENTRAL_STORAGE
+// Replicas for which a process clones its model; those that mirror each have
+// one of their own.
+uint32_t ClonedReplicas(const v1::JobConfig& job) {
+  return job.strategy() == v1::JobConfig::CENTRAL_STORAGE || UsesServers(job)
              ? ReplicasOf(job)
              : 1;
+}
+
+// Devices that a process needs of a plugin, from the setting's one on.
+size_t PluginDevicesOf(const v1::JobConfig& job) {
+  return job.strategy() == v1::JobConfig::MIRRORED ? ReplicasOf(job)
+                                                   : ClonedReplicas(job);
 }
 
 // "2 devices: numbers 0 to 1".
@@ -71,7 +77,7 @@ absl::Status CantUse(const v1::JobConfig& job, absl::string_view why) {
 absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
                                const DeviceChoice& choice) {
   const auto index = static_cast<size_t>(choice.index);
-  const size_t needed = DevicesOf(job);
+  const size_t needed = PluginDevicesOf(job);
   const auto client = PjrtClient::OfProcess(choice.plugin, index + needed);
   constexpr absl::string_view kElsewhere = "; every strategy also runs on cpu";
   if (!client.ok()) {
@@ -80,8 +86,8 @@ absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
   const size_t count = (*client)->device_count();
   const bool has_it = index < count;
   // Replicas that mirror each come here, with a device of their own.
-  const bool has_all = job.strategy() != v1::JobConfig::CENTRAL_STORAGE ||
-                       index + needed <= count;
+  const bool has_all =
+      ClonedReplicas(job) == 1 || index + needed <= count;
   if (!has_it || !has_all) {
     return CantUse(
         job,
@@ -107,20 +113,22 @@ absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
   return Model(*std::move(network));
 }
 
-absl::StatusOr<NamedDevice> DeviceOf(const v1::JobConfig& job,
-                                     const CudaProbe& probe,
-                                     const DeviceChoice& choice) {
-  if (!choice.is_cuda) return NamedDevice();
-  const std::string name = absl::StrCat("cuda:", choice.index);
+absl::StatusOr<std::vector<DeviceChoice>> Choose(const v1::JobConfig& job,
+                                                 uint32_t replicas,
+                                                 const CudaProbe& probe) {
+  return ChooseDevices(job.device(), replicas, probe,
+                       [](absl::string_view address) {
+                         return DeviceClaims::OfProcess().Claim(address);
+                       });
+}
+
+absl::StatusOr<NamedDevice> DeviceOf(const CudaProbe& probe,
+                                     const DeviceChoice& choice,
+                                     ComputeFormat format) {
+  const std::string name = SettingOf(choice);
   const auto make = [choice] { return MakeCudaDevice(choice.index); };
-  RETURN_IF_ERROR(CheckFormat(probe, choice.index, FormatOf(job)));
-  const absl::Status status = make()->status();
-  if (!status.ok() && job.device() == "auto") {
-    Log(LogLevel::kWarning, "a GPU can't be used; computing on the processor",
-        {{"device", name}, {"why", status.message()}});
-    return NamedDevice();
-  }
-  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(CheckFormat(probe, choice.index, format));
+  RETURN_IF_ERROR(make()->status());
   Log(LogLevel::kInfo, "computing on a GPU",
       {{"device", name}, {"gpu", probe.gpus[choice.index].name}});
   if (choice.is_shared) {
@@ -132,27 +140,75 @@ absl::StatusOr<NamedDevice> DeviceOf(const v1::JobConfig& job,
   return NamedDevice{make, probe.gpus[choice.index].name};
 }
 
+// Of the setting "auto".
+void LogUseless(const DeviceChoice& choice, const absl::Status& why) {
+  Log(LogLevel::kWarning, "a GPU can't be used; computing on the processor",
+      {{"device", SettingOf(choice)}, {"why", why.message()}});
+}
+
+// Of each replica; none: all compute on the processor.
+absl::StatusOr<std::vector<NamedDevice>> DevicesOf(
+    const v1::JobConfig& job, const CudaProbe& probe,
+    const std::vector<DeviceChoice>& choices) {
+  std::vector<NamedDevice> devices;
+  for (const DeviceChoice& choice : choices) {
+    if (!choice.is_cuda) return std::vector<NamedDevice>();
+    auto device = DeviceOf(probe, choice, FormatOf(job));
+    if (!device.ok() && job.device() == "auto") {
+      LogUseless(choice, device.status());
+      return std::vector<NamedDevice>();
+    }
+    if (!device.ok()) return device.status();
+    devices.push_back(*std::move(device));
+  }
+  return devices;
+}
+
 absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
                                 const InputSpec& input) {
-  NamedDevice device;
+  std::vector<NamedDevice> devices;
   if (!job.device().empty() && job.device() != "cpu") {
     const CudaProbe probe = ProbeCuda();
-    ASSIGN_OR_RETURN(
-        const DeviceChoice choice,
-        ChooseDevice(job.device(), probe, [](absl::string_view address) {
-          return DeviceClaims::OfProcess().Claim(address);
-        }));
-    if (!choice.plugin.empty()) return OnPlugin(job, input, choice);
-    ASSIGN_OR_RETURN(device, DeviceOf(job, probe, choice));
+    ASSIGN_OR_RETURN(const auto choices,
+                     Choose(job, ClonedReplicas(job), probe));
+    if (!choices.front().plugin.empty()) {
+      return OnPlugin(job, input, choices.front());
+    }
+    ASSIGN_OR_RETURN(devices, DevicesOf(job, probe, choices));
   }
-  auto network = Network::Create(
-      job.model(), input, InFormat(FormatOf(job), std::move(device.make)),
-      std::move(device.name));
+  const ComputeFormat format = FormatOf(job);
+  std::vector<Network::MakeDevice> makers;
+  for (NamedDevice& device : devices) {
+    makers.push_back(InFormat(format, std::move(device.make)));
+  }
+  auto network =
+      devices.empty()
+          ? Network::Create(job.model(), input, InFormat(format, nullptr))
+          : Network::Create(job.model(), input, makers.front(),
+                            devices.front().name, makers);
   if (!network.ok()) return network.status();
   return Model(*std::move(network));
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> DevicesOfReplicas(
+    const v1::JobConfig& job) {
+  ASSIGN_OR_RETURN(const auto choices,
+                   Choose(job, ReplicasOf(job), ProbeCuda()));
+  std::vector<std::string> settings;
+  for (const DeviceChoice& choice : choices) {
+    if (job.device() == "auto" && choice.is_cuda) {
+      const absl::Status status = MakeCudaDevice(choice.index)->status();
+      if (!status.ok()) {
+        LogUseless(choice, status);
+        return std::vector<std::string>(choices.size(), "cpu");
+      }
+    }
+    settings.push_back(SettingOf(choice));
+  }
+  return settings;
+}
 
 ModelFactory BuiltInModels() {
   return [](const v1::JobConfig& job,

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -21,6 +23,12 @@ using ModelFactory = std::function<absl::StatusOr<std::unique_ptr<TrainedModel>>
 // The layers and the loss of the job file, on the device that it says; see
 // ChooseDevice for what may be wrong with that.
 ModelFactory BuiltInModels();
+
+// The setting `device` of each replica of strategy "mirrored", which is a
+// process of its own as far as that goes: of what the job's comes to on this
+// machine. The errors of ChooseDevices.
+absl::StatusOr<std::vector<std::string>> DevicesOfReplicas(
+    const v1::JobConfig& job);
 
 }  // namespace paramd
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "config/batch_rule.h"
@@ -37,6 +38,13 @@ class Countdown {
   size_t left_ ABSL_GUARDED_BY(mutex_);
 };
 
+// What is taken behind so many batches.
+std::function<const Batch*()> NextOf(const ReplicaSteps::Source& source,
+                                     size_t ahead) {
+  if (source.peek == nullptr) return nullptr;
+  return [&source, ahead] { return source.peek(ahead); };
+}
+
 // Adds each variable's gradients up as soon as all shares have it, on the
 // thread of the last one.
 class OrderedSum {
@@ -67,19 +75,75 @@ class OrderedSum {
 }  // namespace
 
 ReplicaSteps::ReplicaSteps(const v1::JobConfig& job, uint32_t replicas,
-                           TrainedModel* model)
+                           TrainedModel* model, ReplicaGroup among)
     : share_(ExamplesPerGradient(job) / ReplicasOf(job)),
-      all_(ReplicasOf(job)) {
+      all_(ReplicasOf(job)),
+      one_batch_(share_ <= job.batch_per_replica()),
+      group_(std::move(among)) {
   for (uint32_t r = 0; r < std::max<uint32_t>(replicas, 1); ++r) {
     Replica& replica = replicas_.emplace_back();
+    replica.model = model;
     if (r > 0) {
       replica.clone = model->CloneForReplica(r);
+      replica.model = replica.clone.get();
       replica.thread =
           std::make_unique<WorkerThread>(absl::StrCat("replica-", r));
     }
-    replica.model = r == 0 ? model : replica.clone.get();
     replica.step = std::make_unique<GradientStep>(job, replica.model);
   }
+  if (replicas_.size() == 1 || group_.meeting != nullptr) return;
+  group_.meeting = std::make_shared<ReplicaMeeting>(replicas_.size());
+  group_.bucket_bytes = job.all_reduce().bucket_bytes();
+}
+
+void ReplicaSteps::OnReplicas(size_t count,
+                              absl::FunctionRef<void(size_t)> work) {
+  Countdown others(count - 1);
+  for (size_t r = 1; r < count; ++r) {
+    replicas_[r].thread->Post([&, r] {
+      work(r);
+      others.Done();
+    });
+  }
+  work(0);
+  others.Wait();
+}
+
+void ReplicaSteps::Join() {
+  std::vector<absl::Status> joined(replicas_.size());
+  OnReplicas(replicas_.size(), [&](size_t r) {
+    ReplicaGroup group = group_;
+    group.rank += r;
+    joined[r] = replicas_[r].model->JoinReplicas(group);
+  });
+  has_asked_ = true;
+  joined_ = joined.front().ok();
+  if (joined_ && group_.rank == 0) {
+    Log(LogLevel::kInfo, "replicas' devices sum their gradients",
+        {{"replicas", all_}});
+  }
+  for (const absl::Status& status : joined) {
+    // Where nothing is missing, or another one says what is.
+    if (status.ok() || absl::IsUnimplemented(status) ||
+        absl::IsCancelled(status)) {
+      continue;
+    }
+    return Log(LogLevel::kWarning,
+               "gradients of replicas are summed in host memory, not by their "
+               "devices",
+               {{"why", status.message()}});
+  }
+}
+
+bool ReplicaSteps::SumsOnDevices(const v1::ComputeGradient& request) {
+  const uint64_t examples = request.end() - request.begin();
+  if (group_.meeting == nullptr || group_.meeting->size() != all_ ||
+      !one_batch_ || examples <= (all_ - 1) * share_ ||
+      examples > all_ * share_) {
+    return false;
+  }
+  if (!has_asked_) Join();
+  return joined_;
 }
 
 LossScaling ReplicaSteps::loss_scaling() const {
@@ -131,6 +195,11 @@ absl::StatusOr<Metrics> ReplicaSteps::ComputeOne(
     const std::atomic<bool>* abandoned, GradientSpans gradients,
     TrainedModel::Ready ready) {
   GradientStep& step = *replicas_.front().step;
+  // Whom the others' devices wait for does not stop half way.
+  const bool sums = SumsOnDevices(request);
+  step.SetSharing(sums ? Sharing::kSum : Sharing::kAlone);
+  if (sums) abandoned = nullptr;
+  step.SetNext(NextOf(source, 0));
   v1::ComputeGradient own = request;
   own.set_begin(range.begin);
   own.set_end(range.end);
@@ -158,6 +227,11 @@ absl::Status ReplicaSteps::TakeBatches(const v1::ComputeGradient& request,
       share.batches.push_back(std::move(batch));
     }
   }
+  size_t before = 0;
+  for (Share& share : *shares) {
+    share.next = NextOf(source, before);
+    before += share.batches.size();
+  }
   return absl::OkStatus();
 }
 
@@ -169,10 +243,15 @@ void ReplicaSteps::RunShare(const v1::ComputeGradient& request,
   v1::ComputeGradient own = request;
   own.set_begin(share->range.begin);
   own.set_end(share->range.end);
-  size_t taken = 0;
   const auto next = [&](const Portion&) -> absl::StatusOr<const Batch*> {
-    return share->batches[taken++].get();
+    return share->batches[share->taken++].get();
   };
+  replica->step->SetNext([share]() -> const Batch* {
+    if (share->taken < share->batches.size()) {
+      return share->batches[share->taken].get();
+    }
+    return share->next == nullptr ? nullptr : share->next();
+  });
   const auto computed = replica->step->Compute(
       own, weights, next, abandoned, absl::MakeSpan(share->gradients), ready);
   share->status = computed.status();
@@ -181,13 +260,15 @@ void ReplicaSteps::RunShare(const v1::ComputeGradient& request,
 }
 
 std::vector<ReplicaSteps::Share> ReplicaSteps::MakeShares(
-    absl::Span<const Portion> ranges, GradientSpans gradients) {
+    absl::Span<const Portion> ranges, GradientSpans gradients,
+    bool on_devices) {
   std::vector<Share> shares(ranges.size());
-  memory_.resize(std::max(memory_.size(), shares.size() - 1));
+  if (!on_devices) memory_.resize(std::max(memory_.size(), shares.size() - 1));
   for (size_t s = 0; s < shares.size(); ++s) {
     shares[s].range = ranges[s];
     shares[s].told.resize(gradients.size());
-    if (s == 0) {
+    shares[s].contributes = on_devices && s > 0;
+    if (s == 0 || on_devices) {
       shares[s].gradients.assign(gradients.begin(), gradients.end());
       continue;
     }
@@ -199,6 +280,24 @@ std::vector<ReplicaSteps::Share> ReplicaSteps::MakeShares(
     }
   }
   return shares;
+}
+
+uint64_t ReplicaSteps::CountExamples(absl::Span<const Share> shares) {
+  uint64_t examples = 0;
+  for (const Share& share : shares) {
+    for (const auto& batch : share.batches) examples += batch->size();
+  }
+  return std::max<uint64_t>(examples, 1);
+}
+
+absl::Status ReplicaSteps::WhyOneFailed(absl::Span<const Share> shares) {
+  absl::Status why;
+  for (const Share& share : shares) {
+    if (why.ok() || absl::IsCancelled(why)) {
+      if (!share.status.ok()) why = share.status;
+    }
+  }
+  return why;
 }
 
 // Replica r computes the shares r, r + R, ... of those that are here.
@@ -213,20 +312,11 @@ void ReplicaSteps::RunShares(const v1::ComputeGradient& request,
       RunShare(request, weights, abandoned, &replicas_[r], &share,
                [&](size_t variable) {
                  share.told[variable] = 1;
-                 ready(variable);
+                 if (!share.contributes) ready(variable);
                });
     }
   };
-  const size_t busy = std::min(replicas_.size(), shares->size());
-  Countdown others(busy - 1);
-  for (size_t r = 1; r < busy; ++r) {
-    replicas_[r].thread->Post([&, r] {
-      run(r);
-      others.Done();
-    });
-  }
-  run(0);
-  others.Wait();
+  OnReplicas(std::min(replicas_.size(), shares->size()), run);
 }
 
 absl::StatusOr<Metrics> ReplicaSteps::Compute(
@@ -248,18 +338,29 @@ absl::StatusOr<Metrics> ReplicaSteps::Compute(
     for (size_t v = gradients.size(); v-- > 0;) ready(v);
     return metrics;
   }
-  std::vector<Share> shares = MakeShares(ranges, gradients);
+  const bool on_devices = SumsOnDevices(request);
+  std::vector<Share> shares = MakeShares(ranges, gradients, on_devices);
   RETURN_IF_ERROR(TakeBatches(request, source, &shares));
+  for (size_t r = 0; r < replicas_.size(); ++r) {
+    replicas_[r].step->SetSharing(!on_devices ? Sharing::kAlone
+                                  : r == 0    ? Sharing::kSum
+                                              : Sharing::kContribute);
+  }
+  v1::ComputeGradient divided = request;
+  if (request.divide_by() == 0) divided.set_divide_by(CountExamples(shares));
   std::vector<OrderedSum::Gradients> all;
-  for (const Share& share : shares) all.push_back(share.gradients);
+  for (const Share& share : shares) {
+    if (!share.contributes) all.push_back(share.gradients);
+  }
   OrderedSum sum(&all, ready);
-  RunShares(request, weights, abandoned, &shares,
+  RunShares(divided, weights, on_devices ? nullptr : abandoned, &shares,
             [&](size_t variable) { sum.Ready(variable); });
+  RETURN_IF_ERROR(WhyOneFailed(shares));
   for (Share& share : shares) {
-    RETURN_IF_ERROR(share.status);
     metrics += share.metrics;
     left_out_ += share.left_out;
     for (auto& batch : share.batches) source.recycle(std::move(batch));
+    if (on_devices) continue;  // Then all was said that is of use.
     // What the step did not say to be ready: it had several batches, or a loss
     // that is not finite.
     for (size_t v = gradients.size(); v-- > 0;) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
@@ -27,6 +28,11 @@ namespace paramd {
 // workers. Shares are added in their order, whoever computes them, and whenever
 // they are done: the sum has the bits of N workers with one replica.
 //
+// Where the replicas' devices can sum (GPUs, by NCCL), they add the shares of a
+// step, in an order of their own, if there is one of one batch for each of
+// them; the others are added here. So the bits are the same on each run on the
+// same devices.
+//
 // Not thread-safe: of the computing thread, which computes the first share.
 class ReplicaSteps {
  public:
@@ -34,12 +40,17 @@ class ReplicaSteps {
   struct Source {
     std::function<absl::StatusOr<std::unique_ptr<Batch>>(const Portion&)> take;
     std::function<void(std::unique_ptr<Batch>)> recycle;
+    // The batch that is taken behind so many others, if it is made; else null.
+    // On any thread. May be null.
+    std::function<const Batch*(size_t ahead)> peek = nullptr;
   };
 
   // `model`, the first replica, outlives it; the others are clones. `replicas`
   // of the job's are here: at most so many shares are computed at a time.
-  ReplicaSteps(const v1::JobConfig& job, uint32_t replicas,
-               TrainedModel* model);
+  // `among`: of one replica, its place among others that are elsewhere in this
+  // process and compute the same steps; without a meeting: there are none.
+  ReplicaSteps(const v1::JobConfig& job, uint32_t replicas, TrainedModel* model,
+               ReplicaGroup among = {});
 
   // What the share numbers `shares` of a step are, in order; those that are
   // empty, at the end of an epoch, are left out. Where the job has one replica
@@ -49,6 +60,11 @@ class ReplicaSteps {
   // The ranges whose batches Compute takes, in order.
   std::vector<Portion> BatchesOf(const v1::ComputeGradient& request,
                                  absl::Span<const uint32_t> shares) const;
+
+  // Whether the devices of all replicas sum their shares of this step: then the
+  // gradients are the whole step's, also among replicas that are elsewhere. All
+  // of these ask, before the step.
+  bool SumsOnDevices(const v1::ComputeGradient& request);
 
   // As GradientStep::Compute, of the shares alone. Without any the gradients
   // become -0, which changes no number that it is added to. `ready` may be
@@ -79,7 +95,12 @@ class ReplicaSteps {
   struct Share {
     Portion range;
     std::vector<std::unique_ptr<Batch>> batches;
+    size_t taken = 0;  // Of the batches.
+    // Behind the last: the first one of the next step.
+    std::function<const Batch*()> next;
     std::vector<absl::Span<float>> gradients;
+    // Its gradients are no use: devices add them to the first one's.
+    bool contributes = false;
     std::vector<char> told;  // By variable: it was ready within the step.
     absl::Status status;
     Metrics metrics;
@@ -87,6 +108,11 @@ class ReplicaSteps {
   };
   using Values = std::vector<std::vector<float>>;  // By variable.
 
+  // Runs `work` for each of the first so many replicas, on its thread; returns
+  // when all have ended.
+  void OnReplicas(size_t count, absl::FunctionRef<void(size_t)> work);
+  // Has the devices of all replicas sum from now on, if they can.
+  void Join();
   absl::StatusOr<Metrics> ComputeOne(const v1::ComputeGradient& request,
                                      const Portion& range,
                                      const StepWeights& weights,
@@ -95,11 +121,14 @@ class ReplicaSteps {
                                      GradientSpans gradients,
                                      TrainedModel::Ready ready);
   // Shares of these ranges, whose gradients lie in memory of their own but the
-  // first one's.
+  // first one's; if devices sum, in that of the first one.
   std::vector<Share> MakeShares(absl::Span<const Portion> ranges,
-                                GradientSpans gradients);
+                                GradientSpans gradients, bool on_devices);
   absl::Status TakeBatches(const v1::ComputeGradient& request,
                            const Source& source, std::vector<Share>* shares);
+  static uint64_t CountExamples(absl::Span<const Share> shares);
+  // OK, or the error of one that did not end because of another one's.
+  static absl::Status WhyOneFailed(absl::Span<const Share> shares);
   // Each share on the thread of its replica; returns when all are done.
   void RunShares(const v1::ComputeGradient& request, const StepWeights& weights,
                  const std::atomic<bool>* abandoned, std::vector<Share>* shares,
@@ -110,6 +139,11 @@ class ReplicaSteps {
 
   const uint64_t share_;  // Examples.
   const uint32_t all_;    // Replicas of the job.
+  const bool one_batch_;  // A share is one batch.
+  // Of the first replica; without a meeting: nobody sums.
+  ReplicaGroup group_;
+  bool has_asked_ = false;
+  bool joined_ = false;  // Devices sum.
   std::vector<Replica> replicas_;
   std::vector<Values> memory_;  // Of shares behind the first.
   uint64_t left_out_ = 0;

@@ -117,7 +117,7 @@ WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
       pool_(GradientBytes(*model_)),
       steps_(options.job,
              member.replicas > 0 ? member.replicas : ReplicasOf(options.job),
-             model_.get()),
+             model_.get(), member.group),
       core_(options),
       prefetcher_(*training_, PrefetcherOptions()),
       computing_("compute"),
@@ -130,6 +130,11 @@ WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
 Prefetcher::Options WorkerProcess::PrefetcherOptions() const {
   Prefetcher::Options options = PrefetchOptions(
       options_.job.input(), options_.job.batch_per_replica());
+  // A step takes a batch for each replica here; the next one's are made beside
+  // it.
+  const uint32_t replicas =
+      member_.replicas > 0 ? member_.replicas : ReplicasOf(options_.job);
+  options.depth = std::max<uint32_t>(training_->prefetch(), 2 * replicas - 1);
   options.on_made = [model = model_.get()](const Batch& batch) {
     model->Announce(batch);
   };
@@ -323,20 +328,24 @@ ReplicaSteps::Source WorkerProcess::Batches() {
           .recycle =
               [this](std::unique_ptr<Batch> batch) {
                 prefetcher_.Recycle(std::move(batch));
-              }};
+              },
+          .peek = [this](size_t ahead) { return prefetcher_.Peek(ahead); }};
 }
 
 absl::StatusOr<StepFigures> WorkerProcess::ComputeAlone(
     const v1::ComputeGradient& request, const StepWeights& weights,
     const GradientPool::Set& gradients) {
   if (kept_.empty()) RETURN_IF_ERROR(Begin(request));
-  const bool by_layers = shares_.size() == 1;
+  const bool by_layers =
+      shares_.size() == 1 || steps_.SumsOnDevices(request);
+  uint64_t left_out = 0;
   ReplicaSteps::Source source = Batches();
   source.take = [&](const Portion& range)
       -> absl::StatusOr<std::unique_ptr<Batch>> {
     ASSIGN_OR_RETURN(std::unique_ptr<Batch> batch, TakeBatch(range));
-    // What leaves by layers is of one batch.
-    if (by_layers) ready_.SetLeftOut(range.size() - batch->size());
+    // What leaves by layers is of one batch of each replica.
+    left_out += range.size() - batch->size();
+    if (by_layers) ready_.SetLeftOut(left_out);
     return batch;
   };
   ASSIGN_OR_RETURN(
@@ -376,6 +385,7 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeShares(
   const size_t sums = model_->metrics().size();
   const auto compute = [&]() -> absl::StatusOr<Metrics> {
     RETURN_IF_ERROR(Begin(request));
+    if (steps_.SumsOnDevices(request)) member_.exchange->GradientsAreSums();
     return steps_.Compute(request, shares_, weights, Batches(), &abandoned_,
                           gradients.mutables, [&](size_t variable) {
                             member_.exchange->Ready(variable);

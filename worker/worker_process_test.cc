@@ -407,7 +407,7 @@ TEST_F(WorkerProcessTest, ADeviceThatIsNotThereIsRefusedByName) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("cuda:77"));
   options_.job.set_device("gpu");
   EXPECT_THAT(std::string(WorkerProcess::Create(options_).status().message()),
-              HasSubstr("device is 'gpu'; it must be cpu, auto, or cuda:0"));
+              HasSubstr("device is 'gpu'; it must be cpu, auto, cuda, or "));
   options_.job.set_device("cpu");
   EXPECT_TRUE(WorkerProcess::Create(options_).ok());
 }

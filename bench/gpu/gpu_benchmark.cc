@@ -1,12 +1,13 @@
 // What a GPU does with the built-in network: matrix products, copies of pinned
-// memory, and whole steps, weights and gradients of which cross, with and without
-// overlap, and in each compute format. Where no GPU can be used it says why and
-// measures nothing.
+// memory, sums over all GPUs if there are several, and whole steps, weights and
+// gradients of which cross, with and without overlap, and in each compute format.
+// Where no GPU can be used it says why and measures nothing.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "google/protobuf/text_format.h"
@@ -108,6 +109,48 @@ void Copies(Device* device, Report* report) {
   }
   report->Add(upload);
   report->Add(download);
+}
+
+// One of several GPUs that sum 64 MiB each, by NCCL, on a thread of its own:
+// seconds of a sum.
+double SumSeconds(size_t rank, const std::shared_ptr<ReplicaMeeting>& meeting) {
+  constexpr int kTimes = 20;
+  constexpr uint64_t kValues = uint64_t{16} << 20;
+  const auto device = MakeCudaDevice(static_cast<int>(rank));
+  DeviceLink& link = *device->link();
+  const absl::Status joined = link.Join({meeting, rank});
+  CHECK(joined.ok(), "GPUs of one machine sum together");
+  const auto memory = device->Allocate(kValues * sizeof(float));
+  const DeviceLink::Mark mark = link.MakeMark();
+  const auto sum = [&] {
+    link.Sum({{static_cast<float*>(memory.get()), kValues}}, mark);
+    link.Wait(mark);
+  };
+  sum();
+  const double seconds = Seconds(kTimes, sum);
+  CHECK(device->status().ok() && meeting->Meet(absl::OkStatus()).ok(),
+        "no GPU is lost");
+  return seconds;
+}
+
+// Bytes that each GPU has to send, over the time: 2 (n - 1) / n of what is
+// summed.
+void Sums(size_t gpus, Report* report) {
+  report->Progress("gpu: sums");
+  Figure figure{"sum_64mib.rate", "GB/s", {}, {}};
+  for (int round = 0; round < 5; ++round) {
+    const auto meeting = std::make_shared<ReplicaMeeting>(gpus);
+    std::vector<double> seconds(gpus);
+    std::vector<std::thread> threads;
+    for (size_t r = 0; r < gpus; ++r) {
+      threads.emplace_back([&, r] { seconds[r] = SumSeconds(r, meeting); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const double count = static_cast<double>(gpus);
+    figure.values.Add(1e-9 * (uint64_t{64} << 20) * 2 * (count - 1) / count /
+                      *std::max_element(seconds.begin(), seconds.end()));
+  }
+  report->Add(figure);
 }
 
 // A network with a few layers of 16 MB, and a batch.
@@ -221,6 +264,9 @@ int main(int argc, char** argv) {
     }
   }
   if (report.Wants("copies")) paramd::Copies(device.get(), &report);
+  if (report.Wants("sums") && probe.gpus.size() > 1) {
+    paramd::Sums(probe.gpus.size(), &report);
+  }
   if (report.Wants("overlap")) paramd::Overlap(&report);
   if (report.Wants("formats")) {
     for (const auto format : paramd::kFormats) {

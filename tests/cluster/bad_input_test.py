@@ -50,7 +50,8 @@ class BadInputTest(unittest.TestCase):
                             "device ", "cuda:99")
         self.assert_refused(
             self.run_job("run", "--device=gpu"), 2,
-            "device is 'gpu'; it must be cpu, auto, or cuda:0 and so on")
+            "device is 'gpu'; it must be cpu, auto, cuda, or cuda:0 and "
+            "so on")
 
     def test_a_plugin_that_is_not_there_or_is_none(self):
         self.assert_refused(

@@ -77,6 +77,14 @@ class StrategiesTest(unittest.TestCase):
             self.assert_same(self.train(command, "--replicas=3",
                                         "--batch_per_replica=40"), with_servers)
 
+    def test_replicas_of_one_worker_have_the_bits_of_two_workers(self):
+        with_servers = self.train(PS)
+        self.assert_same(self.train(ONE_PS, "--replicas=2"), with_servers)
+        # Alone, without steps, a push is of the mean over the same examples.
+        self.assert_same(
+            self.train(["local", "--workers=1", "--servers=2"], "--replicas=2"),
+            with_servers)
+
     def test_one_device_has_the_bits_of_one_worker_with_servers(self):
         self.assert_same(self.train(ONE_DEVICE), self.train(ONE_PS))
 
@@ -157,7 +165,8 @@ class StrategiesTest(unittest.TestCase):
         for flags, sentence in [
                 (["--strategy=one_device", "--replicas=2"],
                  '"mirrored" or "central_storage" has several'),
-                (["--replicas=2"], '"mirrored" or "central_storage" has'),
+                (["--replicas=2", "--push_every=3"],
+                 "each push is the sum of one gradient of each"),
                 (["--strategy=mirrored", "--staleness=8"],
                  'choose strategy "parameter_server"'),
                 (["--strategy=mirrored", "--push_every=2"],

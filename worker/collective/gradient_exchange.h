@@ -10,6 +10,7 @@
 #include "absl/types/optional.h"
 
 #include "proto/paramd/v1/storage.pb.h"
+#include "worker/device/replica_meeting.h"
 #include "worker/model/trained_model.h"
 
 namespace paramd {
@@ -31,6 +32,9 @@ class GradientExchange {
   // computes, ascending. `gradients` outlive the step's End.
   virtual std::vector<uint32_t> Begin(const v1::ComputeGradient& step,
                                       GradientSpans gradients) = 0;
+
+  // What will be ready in this step are the sums of all members already.
+  virtual void GradientsAreSums() {}
 
   // This member's gradient of the variable is final; its sum may be begun.
   virtual void Ready(size_t variable) = 0;
@@ -62,6 +66,9 @@ struct Membership {
   GradientExchange* exchange = nullptr;  // Null: it is alone. Outlives it.
   // Of the job's replicas, those in this process; 0: all.
   uint32_t replicas = 0;
+  // Its place among the members of this process, whose devices may sum; without
+  // a meeting: there are none.
+  ReplicaGroup group = {};
   bool evaluates = true;
   // Where they are in processes of their own, each may block; null: nothing is
   // to be done.

@@ -26,6 +26,9 @@ class MirrorExchange : public GradientExchange {
     // Of this member's variables and slots, on the computing thread between
     // steps; nothing changes them then.
     std::function<uint32_t()> checksum;
+    // Where members meet before their devices sum; nobody waits there for one
+    // that is interrupted. May be null.
+    std::shared_ptr<ReplicaMeeting> meeting;
     // Told why this member fails, before the others notice it. May be null.
     std::function<void(const absl::Status& why)> failed;
   };
@@ -33,11 +36,17 @@ class MirrorExchange : public GradientExchange {
 
   std::vector<uint32_t> Begin(const v1::ComputeGradient& step,
                               GradientSpans gradients) override;
-  void Ready(size_t variable) override { sum_->Ready(variable); }
+  void GradientsAreSums() override { sums_are_made_ = true; }
+  void Ready(size_t variable) override {
+    if (!sums_are_made_) sum_->Ready(variable);
+  }
   // INTERNAL, naming the replicas, if their copies differ, or the steps that
   // they are at.
   absl::Status End(std::vector<double>* figures) override;
-  void Interrupt() override { collective_->Abort(); }
+  void Interrupt() override {
+    collective_->Abort();
+    if (options_.meeting != nullptr) options_.meeting->Abort();
+  }
   void Fail(const absl::Status& why) override {
     if (options_.failed != nullptr) options_.failed(why);
     Interrupt();
@@ -51,6 +60,7 @@ class MirrorExchange : public GradientExchange {
   const std::unique_ptr<Collective> collective_;
   std::vector<std::string> names_;  // Of the members.
   std::unique_ptr<BucketedSum> sum_;
+  bool sums_are_made_ = false;  // Of this step, elsewhere.
   uint64_t steps_ = 0;
   // What goes with the figures: epoch, begin, whether there is a checksum, and
   // the checksum.

@@ -97,6 +97,41 @@ TEST_F(MirrorExchangeTest, WhoIsInterruptedEndsAsCancelled) {
   other.join();
 }
 
+TEST_F(MirrorExchangeTest, WhatDevicesHaveSummedIsNotSummedAgain) {
+  auto members = MakeInProcessCollective(2);
+  std::vector<std::thread> threads;
+  for (auto& member : members) {
+    threads.emplace_back([member = std::move(member)]() mutable {
+      MirrorExchange exchange({}, std::move(member));
+      std::vector<float> gradient = {3};
+      std::vector<absl::Span<float>> spans = {absl::MakeSpan(gradient)};
+      for (const bool are_sums : {true, false, true}) {
+        gradient = {3};
+        exchange.Begin({}, absl::MakeSpan(spans));
+        if (are_sums) exchange.GradientsAreSums();
+        exchange.Ready(0);
+        std::vector<double> figures = {1};
+        ASSERT_TRUE(exchange.End(&figures).ok());
+        EXPECT_EQ(gradient[0], are_sums ? 3 : 6);
+        EXPECT_EQ(figures, std::vector<double>({1, 1}));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(MirrorExchangeTest, NobodyMeetsOneThatIsInterrupted) {
+  auto members = MakeInProcessCollective(2);
+  MirrorExchange::Options options;
+  options.meeting = std::make_shared<ReplicaMeeting>(2);
+  MirrorExchange exchange(options, std::move(members[0]));
+  std::thread other([&] {
+    EXPECT_TRUE(absl::IsCancelled(options.meeting->Meet(absl::OkStatus())));
+  });
+  exchange.Interrupt();
+  other.join();
+}
+
 TEST_F(MirrorExchangeTest, WhyOneFailsIsSaidBeforeTheOthersNotice) {
   auto members = MakeInProcessCollective(2);
   absl::Status said;

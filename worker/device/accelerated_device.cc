@@ -1,5 +1,7 @@
 #include "worker/device/accelerated_device.h"
 
+#include <utility>
+
 namespace paramd {
 
 AcceleratedDevice::AcceleratedDevice(Accelerator* accelerator, bool overlaps)
@@ -10,6 +12,12 @@ AcceleratedDevice::AcceleratedDevice(Accelerator* accelerator, bool overlaps)
       computed_(accelerator->MakeEvent()),
       uploaded_(accelerator->MakeEvent()),
       downloaded_(accelerator->MakeEvent()) {}
+
+absl::Status AcceleratedDevice::status() const {
+  absl::Status status = accelerator_.status();
+  if (status.ok() && sum_ != nullptr) status = sum_->status();
+  return status;
+}
 
 Device::Memory AcceleratedDevice::Allocate(size_t bytes) {
   return accelerator_.AllocateDevice(bytes);
@@ -26,6 +34,9 @@ void AcceleratedDevice::Finish() {
   accelerator_.HostWait(computed_);
   accelerator_.HostWait(uploaded_);
   accelerator_.HostWait(downloaded_);
+  if (sum_ == nullptr) return;
+  accelerator_.Record(summed_, sums_);
+  accelerator_.HostWait(summed_);
 }
 
 Device::Memory AcceleratedDevice::AllocateHost(size_t bytes) {
@@ -58,5 +69,29 @@ void AcceleratedDevice::Download(const void* from, size_t bytes, void* to,
 }
 
 void AcceleratedDevice::Wait(Mark mark) { accelerator_.HostWait(mark); }
+
+absl::Status AcceleratedDevice::Join(const ReplicaGroup& group) {
+  auto joined = accelerator_.Join(group);
+  if (!joined.ok()) return joined.status();
+  sum_ = *std::move(joined);
+  sums_ = accelerator_.MakeStream();
+  summed_ = accelerator_.MakeEvent();
+  return absl::OkStatus();
+}
+
+void AcceleratedDevice::Sum(absl::Span<const SumPart> parts, Mark mark) {
+  accelerator_.Record(computed_, compute_);
+  accelerator_.StreamWait(sums_, computed_);
+  sum_->Add(sums_, parts);
+  accelerator_.Record(mark, sums_);
+}
+
+void AcceleratedDevice::DownloadBehind(Mark mark) {
+  accelerator_.StreamWait(downloads_, mark);
+}
+
+void AcceleratedDevice::AbortSums() {
+  if (sum_ != nullptr) sum_->Abort(status());
+}
 
 }  // namespace paramd

@@ -1,6 +1,8 @@
 #ifndef PARAMD_WORKER_DEVICE_ACCELERATED_DEVICE_H_
 #define PARAMD_WORKER_DEVICE_ACCELERATED_DEVICE_H_
 
+#include <memory>
+
 #include "worker/device/accelerator.h"
 #include "worker/device/device.h"
 #include "worker/device/device_link.h"
@@ -8,8 +10,9 @@
 namespace paramd {
 
 // A device over an accelerator: it computes in one stream, in order, and copies
-// in two others, one for each direction, as the link's half is called. The
-// primitives are a subclass's, which gives each to `compute()`.
+// in two others, one for each direction, as the link's half is called; among
+// replicas it sums in one more. The primitives are a subclass's, which gives
+// each to `compute()`.
 class AcceleratedDevice : public Device, public DeviceLink {
  public:
   // `accelerator` outlives it. Without overlap all is done in one stream: what a
@@ -17,7 +20,7 @@ class AcceleratedDevice : public Device, public DeviceLink {
   explicit AcceleratedDevice(Accelerator* accelerator, bool overlaps = true);
 
   DeviceLink* link() override { return this; }
-  absl::Status status() const override { return accelerator_.status(); }
+  absl::Status status() const override;
   Device::Memory Allocate(size_t bytes) override;
   // In order with what is computed.
   void Copy(const void* from, size_t bytes, void* to) override;
@@ -33,6 +36,10 @@ class AcceleratedDevice : public Device, public DeviceLink {
   void ComputeBehind(Mark mark) override;
   void Download(const void* from, size_t bytes, void* to, Mark mark) override;
   void Wait(Mark mark) override;
+  absl::Status Join(const ReplicaGroup& group) override;
+  void Sum(absl::Span<const SumPart> parts, Mark mark) override;
+  void DownloadBehind(Mark mark) override;
+  void AbortSums() override;
 
  protected:
   Accelerator::Stream compute() const { return compute_; }
@@ -46,6 +53,10 @@ class AcceleratedDevice : public Device, public DeviceLink {
   const Accelerator::Event computed_;
   const Accelerator::Event uploaded_;
   const Accelerator::Event downloaded_;
+  // Null until it has joined.
+  std::unique_ptr<StreamSum> sum_;
+  Accelerator::Stream sums_ = 0;
+  Accelerator::Event summed_ = 0;
 };
 
 }  // namespace paramd

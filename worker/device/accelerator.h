@@ -3,13 +3,36 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 #include "worker/device/device.h"
+#include "worker/device/device_link.h"
+#include "worker/device/replica_meeting.h"
 
 namespace paramd {
+
+// What one accelerator has of a sum over those of all replicas: see
+// Accelerator::Join. Of the accelerator's thread, but Abort and status. None
+// ends while another one sums, unless it was aborted.
+class StreamSum {
+ public:
+  virtual ~StreamSum() = default;
+
+  // In the stream: the values of each part become the sums over all members',
+  // the same bits for each. Each calls it, with parts of the same lengths, in
+  // the same order; no stream goes on before all have come so far.
+  virtual void Add(size_t stream, absl::Span<const SumPart> parts) = 0;
+  // Ends what is under way, for all members: what was being summed is anything
+  // then. Any thread, any number of times.
+  virtual void Abort(const absl::Status& why) = 0;
+  // Behind Abort, of whichever member, why.
+  virtual absl::Status status() const = 0;
+};
 
 // What is asynchronous in a device that computes beside the host: its memory,
 // pinned memory of the host, and streams, each of which does what it is given in
@@ -48,6 +71,13 @@ class Accelerator {
   // now; one that never was set is over.
   virtual void StreamWait(Stream stream, Event event) = 0;
   virtual void HostWait(Event event) = 0;
+
+  // Called by the accelerators of all replicas, each on its thread; returns
+  // when all have. FAILED_PRECONDITION, for one and so for all (or CANCELLED,
+  // see ReplicaMeeting), if they can't sum. Not used behind the accelerator's
+  // end.
+  virtual absl::StatusOr<std::unique_ptr<StreamSum>> Join(
+      const ReplicaGroup& group) = 0;
 };
 
 }  // namespace paramd

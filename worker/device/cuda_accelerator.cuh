@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "worker/device/accelerator.h"
+#include "worker/device/nccl_sum.cuh"
 
 #define PARAMD_TEXT_INNER_(x) #x
 #define PARAMD_TEXT_(x) PARAMD_TEXT_INNER_(x)
@@ -101,6 +103,10 @@ class CudaAccelerator : public Accelerator {
   }
   void HostWait(Event event) override {
     if (Use()) Check(cudaEventSynchronize(events_[event]), "wait");
+  }
+  absl::StatusOr<std::unique_ptr<StreamSum>> Join(
+      const ReplicaGroup& group) override {
+    return NcclSum<CudaAccelerator>::Join(this, group);
   }
 
   cudaStream_t stream(Stream stream) const { return streams_[stream]; }

@@ -1,8 +1,11 @@
 #include "worker/device/cuda_device.h"
 
+#include <memory>
 #include <string>
 
 #include "gtest/gtest.h"
+
+#include "worker/device/device_link.h"
 
 namespace paramd {
 namespace {
@@ -31,6 +34,8 @@ TEST(CudaDeviceTest, ADeviceThatIsNotThereSaysSoAndComputesNothing) {
   device->Softmax(false, tensor, tensor);
   device->Multiply({.m = 2, .n = 2, .k = 1}, tensor, tensor, tensor);
   device->Finish();
+  EXPECT_FALSE(
+      device->link()->Join({std::make_shared<ReplicaMeeting>(1)}).ok());
   EXPECT_EQ(MakeCudaDevice(static_cast<int>(count))->status(),
             device->status());
 }

@@ -1,7 +1,10 @@
 #include "worker/device/device_choice.h"
 
+#include <map>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 #include "base/status_macros.h"
@@ -70,53 +73,153 @@ bool IsPlugin(absl::string_view setting, DeviceChoice* choice) {
   return true;
 }
 
-DeviceChoice ChooseFreeGpu(const CudaProbe& probe, ClaimDevice claim) {
-  DeviceChoice first;
+// "1 GPU: cuda:0".
+std::string CountText(const CudaProbe& probe) {
+  const size_t count = probe.gpus.size();
+  return count == 1
+             ? std::string("1 GPU: cuda:0")
+             : absl::StrCat(count, " GPUs: cuda:0 to cuda:", count - 1);
+}
+
+// What most of the GPUs that can be used are called; of equally many, the
+// first.
+std::string MostFrequentKind(const CudaProbe& probe) {
+  std::map<std::string, size_t> counts;
+  std::string kind;
+  for (size_t i = probe.gpus.size(); i-- > 0;) {
+    if (!CheckGpu(probe, static_cast<int>(i)).ok()) continue;
+    const std::string& name = probe.gpus[i].name;
+    if (++counts[name] >= counts[kind]) kind = name;
+  }
+  return kind;
+}
+
+// The GPUs that can be used, those first that are free, of which so many are
+// taken. Several are of one kind.
+std::vector<DeviceChoice> ChooseFreeGpus(uint32_t wanted,
+                                         const CudaProbe& probe,
+                                         ClaimDevice claim) {
+  std::vector<DeviceChoice> free;
+  std::vector<DeviceChoice> shared;
+  const std::string kind = MostFrequentKind(probe);
   for (int i = 0; i < static_cast<int>(probe.gpus.size()); ++i) {
+    if (free.size() == wanted) break;
     if (!CheckGpu(probe, i).ok()) continue;
-    if (claim(probe.gpus[i].address)) return {.is_cuda = true, .index = i};
-    if (!first.is_cuda) {
-      first = {.is_cuda = true, .index = i, .is_shared = true};
+    if (wanted > 1 && probe.gpus[i].name != kind) continue;
+    const bool is_free = claim(probe.gpus[i].address);
+    (is_free ? free : shared)
+        .push_back({.is_cuda = true, .index = i, .is_shared = !is_free});
+  }
+  free.insert(free.end(), shared.begin(), shared.end());
+  if (free.size() > wanted) free.resize(wanted);
+  return free;
+}
+
+// The numbers of "0-3,6". False if it is no such list.
+bool IsList(absl::string_view text, std::vector<uint32_t>* numbers) {
+  // More than a machine has: a slip.
+  constexpr uint32_t kMost = 1024;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> ends =
+        absl::StrSplit(part, absl::MaxSplits('-', 1));
+    const bool is_range = part.find('-') != absl::string_view::npos;
+    uint32_t first = 0;
+    uint32_t last = 0;
+    if (!IsNumber(ends.first, &first)) return false;
+    if (!is_range) last = first;
+    if (is_range && !IsNumber(ends.second, &last)) return false;
+    if (last < first || last - first >= kMost) return false;
+    for (uint64_t n = first; n <= last; ++n) {
+      numbers->push_back(static_cast<uint32_t>(n));
     }
   }
-  return first;
+  return numbers->size() <= kMost;
+}
+
+// Of a setting that names GPUs.
+absl::StatusOr<std::vector<DeviceChoice>> ChooseNamedGpus(
+    absl::string_view setting, const std::vector<uint32_t>& numbers,
+    uint32_t replicas, const CudaProbe& probe, ClaimDevice claim) {
+  if (numbers.size() > 1 && numbers.size() != replicas) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "device ", setting, " names ", numbers.size(), " GPUs for ", replicas,
+        replicas == 1 ? " replica" : " replicas",
+        " in this process; give \"replicas\": ", numbers.size(),
+        ", or as many GPUs as replicas"));
+  }
+  std::vector<DeviceChoice> choices;
+  for (const uint32_t number : numbers) {
+    if (number >= probe.gpus.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("device is ", setting, "; this machine has ",
+                       CountText(probe)));
+    }
+    const int index = static_cast<int>(number);
+    RETURN_IF_ERROR(CheckGpu(probe, index));
+    const std::string& first = probe.gpus[numbers.front()].name;
+    if (probe.gpus[index].name != first) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "cuda:", numbers.front(), " is an ", first, ", cuda:", index, " an ",
+          probe.gpus[index].name,
+          ": replicas of one process need equal GPUs; with strategy "
+          "\"parameter_server\" each may have a worker of its own"));
+    }
+    choices.push_back({.is_cuda = true,
+                       .index = index,
+                       .is_shared = !claim(probe.gpus[index].address)});
+  }
+  choices.resize(replicas, choices.front());
+  return choices;
 }
 
 }  // namespace
 
-absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
-                                          const CudaProbe& probe,
-                                          ClaimDevice claim) {
-  if (setting.empty() || setting == "cpu") return DeviceChoice();
+absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
+    absl::string_view setting, uint32_t replicas, const CudaProbe& probe,
+    ClaimDevice claim) {
+  std::vector<DeviceChoice> choices(replicas);
+  if (setting.empty() || setting == "cpu") return choices;
   DeviceChoice plugin;
-  if (IsPlugin(setting, &plugin)) return plugin;
-  const std::string reason = Reason(probe);
-  if (setting == "auto") {
-    return reason.empty() ? ChooseFreeGpu(probe, claim) : DeviceChoice();
+  if (IsPlugin(setting, &plugin)) {
+    for (DeviceChoice& choice : choices) {
+      choice = plugin;
+      ++plugin.index;
+    }
+    return choices;
   }
-  absl::string_view number = setting;
-  uint32_t index = 0;
-  if (!absl::ConsumePrefix(&number, "cuda:") || !IsNumber(number, &index)) {
+  const std::string reason = Reason(probe);
+  std::vector<DeviceChoice> free;
+  if (reason.empty() && (setting == "auto" || setting == "cuda")) {
+    free = ChooseFreeGpus(replicas, probe, claim);
+  }
+  if (setting == "auto") {
+    for (uint32_t r = 0; r < replicas && !free.empty(); ++r) {
+      choices[r] = free[r % free.size()];
+    }
+    return choices;
+  }
+  absl::string_view list = setting;
+  std::vector<uint32_t> numbers;
+  if (setting != "cuda" &&
+      (!absl::ConsumePrefix(&list, "cuda:") || !IsList(list, &numbers))) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "device is '", setting, "'; it must be cpu, auto, or cuda:0 and so on, "
-        "or pjrt:LIBRARY:0 for a device of a PJRT plugin"));
+        "device is '", setting, "'; it must be cpu, auto, cuda, or cuda:0 and "
+        "so on, cuda:0-3 for several replicas, or pjrt:LIBRARY:0 for a device "
+        "of a PJRT plugin"));
   }
   if (!reason.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("device ", setting, " can't be used: ", reason,
                      "; every strategy also runs on cpu"));
   }
-  const size_t count = probe.gpus.size();
-  if (index >= count) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "device is ", setting, "; this machine has ", count,
-        count == 1 ? " GPU: cuda:0"
-                   : absl::StrCat(" GPUs: cuda:0 to cuda:", count - 1)));
+  if (setting != "cuda") {
+    return ChooseNamedGpus(setting, numbers, replicas, probe, claim);
   }
-  RETURN_IF_ERROR(CheckGpu(probe, static_cast<int>(index)));
-  return DeviceChoice{.is_cuda = true,
-                      .index = static_cast<int>(index),
-                      .is_shared = !claim(probe.gpus[index].address)};
+  if (free.size() == replicas) return free;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "device is cuda, for ", replicas, " replicas; this machine has ",
+      CountText(probe), ", of which ", free.size(),
+      free.size() == 1 ? " can be used" : " are equal and can be used"));
 }
 
 absl::Status CheckFormat(const CudaProbe& probe, int index,
@@ -126,10 +229,18 @@ absl::Status CheckFormat(const CudaProbe& probe, int index,
                          "compute_format bf16 needs");
 }
 
-std::string DeviceOfReplica(absl::string_view setting, uint32_t replica) {
-  DeviceChoice choice;
-  if (!IsPlugin(setting, &choice)) return std::string(setting);
-  return absl::StrCat("pjrt:", choice.plugin, ":", choice.index + replica);
+absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
+                                          const CudaProbe& probe,
+                                          ClaimDevice claim) {
+  auto choices = ChooseDevices(setting, 1, probe, claim);
+  if (!choices.ok()) return choices.status();
+  return choices->front();
+}
+
+std::string SettingOf(const DeviceChoice& choice) {
+  if (choice.is_cuda) return absl::StrCat("cuda:", choice.index);
+  if (choice.plugin.empty()) return "cpu";
+  return absl::StrCat("pjrt:", choice.plugin, ":", choice.index);
 }
 
 std::string Describe(const CudaProbe& probe) {

@@ -51,13 +51,23 @@ struct DeviceChoice {
 // Whether nobody else has the GPU of this address; it is taken then.
 using ClaimDevice = absl::FunctionRef<bool(absl::string_view address)>;
 
-// "cpu", "auto", "cuda:N" or "pjrt:LIBRARY:N", whose library is not looked for
-// here. Empty, in a job that no loader has filled in, is cpu.
-// auto: the first GPU that can be used and is free, else the first, else the
-// processor. A sentence says what
-// is wrong: INVALID_ARGUMENT, the setting is none of these, or there are fewer
-// GPUs; FAILED_PRECONDITION, a GPU was asked for and the program, the driver or
-// the GPU can't.
+// The device of each of so many replicas of one process.
+//   cpu             Empty, in a job that no loader has filled in, means it too.
+//   cuda:N          for all of them
+//   cuda:0-3,6      one for each
+//   cuda            GPUs that can be used, those first that are free; several
+//                   are of one kind, of which there are most
+//   auto            the same, but the processor if there are none; shared if
+//                   there are fewer
+//   pjrt:LIBRARY:N  its devices from N on; the library is not looked for here
+// A sentence says what is wrong: INVALID_ARGUMENT, the setting is none of
+// these, there are more GPUs in it, or fewer, than replicas or than the machine
+// has, or they are of several kinds; FAILED_PRECONDITION, a GPU was asked for
+// and the program, the driver or the GPU can't. REQUIRES: replicas > 0.
+absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
+    absl::string_view setting, uint32_t replicas, const CudaProbe& probe,
+    ClaimDevice claim);
+// That of one.
 absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
                                           const CudaProbe& probe,
                                           ClaimDevice claim);
@@ -67,9 +77,8 @@ absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
 absl::Status CheckFormat(const CudaProbe& probe, int index,
                          ComputeFormat format);
 
-// The setting of replica `replica` of a process whose own setting this is: of a
-// plugin the devices from its one on, else the same.
-std::string DeviceOfReplica(absl::string_view setting, uint32_t replica);
+// The setting that is this choice: "cuda:1".
+std::string SettingOf(const DeviceChoice& choice);
 
 // For people: "built without CUDA", "CUDA 13.0; this machine has no NVIDIA
 // driver", "CUDA 13.0; cuda:0 NVIDIA H100 80GB HBM3 (79 GiB)".

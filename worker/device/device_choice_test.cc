@@ -67,16 +67,96 @@ TEST(DeviceChoiceTest, APluginWithoutLibraryOrNumberIsRefused) {
         "pjrt:a.so:x", "pjrt:a.so:4294967296", "pjrt:a.so:70000"}) {
     EXPECT_EQ(Refusal(setting, CudaProbe(), kInvalid),
               absl::StrCat("device is '", setting,
-                           "'; it must be cpu, auto, or cuda:0 and so on, or "
+                           "'; it must be cpu, auto, cuda, or cuda:0 and so "
+                           "on, cuda:0-3 for several replicas, or "
                            "pjrt:LIBRARY:0 for a device of a PJRT plugin"));
   }
 }
 
+// The settings of so many replicas, or why there are none.
+std::string Of(absl::string_view setting, uint32_t replicas,
+               const CudaProbe& probe, ClaimDevice claim) {
+  const auto chosen = ChooseDevices(setting, replicas, probe, claim);
+  if (!chosen.ok()) return std::string(chosen.status().message());
+  std::string all;
+  for (const DeviceChoice& choice : *chosen) {
+    absl::StrAppend(&all, all.empty() ? "" : " ", SettingOf(choice),
+                    choice.is_shared ? " (shared)" : "");
+  }
+  return all;
+}
+
+std::string Of(absl::string_view setting, uint32_t replicas,
+               const CudaProbe& probe) {
+  return Of(setting, replicas, probe, [](absl::string_view) { return true; });
+}
+
 TEST(DeviceChoiceTest, ReplicasHaveThePluginsDevicesFromTheSettingsOneOn) {
-  EXPECT_EQ(DeviceOfReplica("pjrt:a.so:1", 0), "pjrt:a.so:1");
-  EXPECT_EQ(DeviceOfReplica("pjrt:a.so:1", 2), "pjrt:a.so:3");
-  EXPECT_EQ(DeviceOfReplica("cuda:1", 2), "cuda:1");
-  EXPECT_EQ(DeviceOfReplica("cpu", 2), "cpu");
+  EXPECT_EQ(Of("pjrt:a.so:1", 3, CudaProbe()),
+            "pjrt:a.so:1 pjrt:a.so:2 pjrt:a.so:3");
+}
+
+TEST(DeviceChoiceTest, ReplicasHaveTheGpusThatAreNamedOneEach) {
+  EXPECT_EQ(Of("cuda:0-2", 3, WithGpus(4)), "cuda:0 cuda:1 cuda:2");
+  EXPECT_EQ(Of("cuda:3,0-1", 3, WithGpus(4)), "cuda:3 cuda:0 cuda:1");
+  EXPECT_EQ(Of("cuda:2-2", 1, WithGpus(4)), "cuda:2");
+  EXPECT_EQ(Of("cpu", 2, WithGpus(4)), "cpu cpu");
+}
+
+TEST(DeviceChoiceTest, OneNamedGpuIsForAllReplicas) {
+  EXPECT_EQ(Of("cuda:1", 2, WithGpus(4)), "cuda:1 cuda:1");
+}
+
+TEST(DeviceChoiceTest, OtherNumbersOfGpusAndReplicasAreRefused) {
+  EXPECT_EQ(Of("cuda:0-3", 1, WithGpus(4)),
+            "device cuda:0-3 names 4 GPUs for 1 replica in this process; give "
+            "\"replicas\": 4, or as many GPUs as replicas");
+  EXPECT_EQ(Of("cuda:0,1", 4, WithGpus(4)),
+            "device cuda:0,1 names 2 GPUs for 4 replicas in this process; give "
+            "\"replicas\": 2, or as many GPUs as replicas");
+  EXPECT_EQ(Of("cuda:0-4", 5, WithGpus(4)),
+            "device is cuda:0-4; this machine has 4 GPUs: cuda:0 to cuda:3");
+}
+
+TEST(DeviceChoiceTest, CudaIsAsManyFreeGpusAsReplicas) {
+  const auto odd_ones_are_free = [](absl::string_view address) {
+    return address[6] % 2 == 1;
+  };
+  EXPECT_EQ(Of("cuda", 2, WithGpus(5)), "cuda:0 cuda:1");
+  EXPECT_EQ(Of("cuda", 2, WithGpus(5), odd_ones_are_free), "cuda:1 cuda:3");
+  EXPECT_EQ(Of("auto", 3, WithGpus(5), odd_ones_are_free),
+            "cuda:1 cuda:3 cuda:0 (shared)");
+  EXPECT_EQ(Of("cuda", 3, WithGpus(2)),
+            "device is cuda, for 3 replicas; this machine has 2 GPUs: cuda:0 "
+            "to cuda:1, of which 2 are equal and can be used");
+  EXPECT_EQ(Of("cuda", 3, CudaProbe()),
+            "device cuda can't be used: this program was built without CUDA; "
+            "every strategy also runs on cpu");
+  EXPECT_EQ(Of("auto", 2, CudaProbe()), "cpu cpu");
+}
+
+TEST(DeviceChoiceTest, AutoSharesGpusIfThereAreFewerThanReplicas) {
+  EXPECT_EQ(Of("auto", 3, WithGpus(2)), "cuda:0 cuda:1 cuda:0");
+}
+
+TEST(DeviceChoiceTest, ReplicasHaveEqualGpus) {
+  CudaProbe probe = WithGpus(5);
+  probe.gpus[0].name = "NVIDIA T400";
+  probe.gpus[3].name = "NVIDIA A100";
+  EXPECT_EQ(Of("cuda", 3, probe), "cuda:1 cuda:2 cuda:4");
+  EXPECT_EQ(Of("auto", 4, probe), "cuda:1 cuda:2 cuda:4 cuda:1");
+  EXPECT_EQ(Of("auto", 1, probe), "cuda:0");
+  EXPECT_EQ(Of("cuda:1,3", 2, probe),
+            "cuda:1 is an NVIDIA H100, cuda:3 an NVIDIA A100: replicas of one "
+            "process need equal GPUs; with strategy \"parameter_server\" each "
+            "may have a worker of its own");
+}
+
+TEST(DeviceChoiceTest, NoMoreGpusAreTakenThanThereAreReplicas) {
+  int taken = 0;
+  const auto claim = [&](absl::string_view) { return ++taken > 0; };
+  EXPECT_EQ(Of("auto", 2, WithGpus(8), claim), "cuda:0 cuda:1");
+  EXPECT_EQ(taken, 2);
 }
 
 TEST(DeviceChoiceTest, TheProcessorNeedsNothing) {
@@ -174,12 +254,15 @@ TEST(DeviceChoiceTest, AGpuThatIsTooOldSaysSo) {
 }
 
 TEST(DeviceChoiceTest, AnythingElseIsRefused) {
-  for (const char* setting : {"gpu", "cuda", "cuda:", "cuda:-1", "cuda: 1",
-                              "cuda:99999999999", "cuda:0x", "CPU"}) {
+  for (const char* setting :
+       {"gpu", "cuda:", "cuda:-1", "cuda: 1", "cuda:99999999999", "cuda:0x",
+        "CPU", "cuda:0,", "cuda:,0", "cuda:3-1", "cuda:0-", "cuda:0-1-2",
+        "cuda:0-4294967295", "cuda0"}) {
     EXPECT_EQ(Refusal(setting, WithGpus(1), kInvalid),
               std::string("device is '") + setting +
-                  "'; it must be cpu, auto, or cuda:0 and so on, or "
-                  "pjrt:LIBRARY:0 for a device of a PJRT plugin");
+                  "'; it must be cpu, auto, cuda, or cuda:0 and so on, "
+                  "cuda:0-3 for several replicas, or pjrt:LIBRARY:0 for a "
+                  "device of a PJRT plugin");
   }
 }
 

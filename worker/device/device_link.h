@@ -5,9 +5,19 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
 #include "worker/device/device.h"
+#include "worker/device/replica_meeting.h"
 
 namespace paramd {
+
+// Values in a device's memory that are summed over replicas.
+struct SumPart {
+  float* values = nullptr;
+  uint64_t count = 0;
+};
 
 // The way between host memory and that of a device with memory of its own:
 // copies that run beside what the device computes, in two queues, one there and
@@ -52,6 +62,19 @@ class DeviceLink {
                         Mark mark) = 0;
   // Returns when what is before the mark has ended, or the device is lost.
   virtual void Wait(Mark mark) = 0;
+
+  // ---- with the devices of the other replicas, beside computing and copies
+
+  // Called by all of them, each on its thread; once. As Accelerator::Join.
+  virtual absl::Status Join(const ReplicaGroup& group) = 0;
+  // What the calls until now have computed becomes the sums over all devices':
+  // see StreamSum::Add. Sets a mark behind it. REQUIRES: it has joined.
+  virtual void Sum(absl::Span<const SumPart> parts, Mark mark) = 0;
+  // What is downloaded from now on is as it is behind the mark.
+  virtual void DownloadBehind(Mark mark) = 0;
+  // This one can't go on, as its status says: the others wait for it no more,
+  // and have that status, too.
+  virtual void AbortSums() = 0;
 };
 
 }  // namespace paramd

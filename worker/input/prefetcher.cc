@@ -142,6 +142,13 @@ absl::StatusOr<Prefetcher::NextBatch> Prefetcher::WaitForNext(
   }
 }
 
+const Batch* Prefetcher::Peek(size_t ahead) const {
+  MutexLock lock(&mutex_);
+  if (ahead >= slots_.size()) return nullptr;
+  const Slot& slot = *slots_[ahead];
+  return slot.done && slot.status.ok() ? slot.batch.get() : nullptr;
+}
+
 void Prefetcher::Recycle(std::unique_ptr<Batch> batch) {
   MutexLock lock(&mutex_);
   if (spare_batches_.size() <= depth_) {

@@ -107,6 +107,10 @@ class Prefetcher {
   // within `timeout`.
   absl::StatusOr<NextBatch> WaitForNext(absl::Duration timeout);
 
+  // The batch that so many others are taken before, if it is made; it stays
+  // until then. Null: it is not.
+  const Batch* Peek(size_t ahead) const;
+
   // Gives a batch that is no longer used back, so that its memory is used
   // again.
   void Recycle(std::unique_ptr<Batch> batch);

@@ -80,6 +80,24 @@ TEST(PrefetcherTest, GivesTheBatchesOfItsPortionsThenTheEnd) {
   EXPECT_EQ(prefetcher.examples_ahead(), 0u);
 }
 
+TEST(PrefetcherTest, WhatIsPeekedAtIsWhatIsTakenThen) {
+  const auto dataset = FakePipeline(100, /*seed=*/3);
+  Bell made;
+  Prefetcher::Options options{.batch_size = 10, .depth = 3};
+  options.on_made = [&](const Batch&) { made.Ring(); };
+  Prefetcher prefetcher(*dataset, options);
+  EXPECT_EQ(prefetcher.Peek(0), nullptr);
+  ASSERT_TRUE(prefetcher.Add({0, 0, 50}).ok());
+  made.WaitFor(3);
+  const Batch* const second = prefetcher.Peek(1);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(second->range, (Portion{0, 10, 20}));
+  EXPECT_EQ(prefetcher.Peek(3), nullptr);
+  prefetcher.Recycle(std::move(prefetcher.WaitForNext(kLong)->batch));
+  EXPECT_EQ(prefetcher.Peek(0), second);
+  EXPECT_EQ(prefetcher.WaitForNext(kLong)->batch.get(), second);
+}
+
 TEST(PrefetcherTest, OnReadyIsCalledWhenABatchComesAndWhenTheEndComes) {
   const auto dataset = FakePipeline(100);
   Bell bell;

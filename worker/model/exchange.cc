@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace paramd {
 
@@ -12,9 +13,24 @@ Exchange::Exchange(Device* device, size_t variables)
     variable.up = link_->MakeMark();
     variable.down = link_->MakeMark();
   }
-  for (Crossing* one : {&input_, &offsets_, &output_, &output_gradient_}) {
+  for (Crossing* one :
+       {&input_, &ahead_, &offsets_, &output_, &output_gradient_}) {
     one->mark = link_->MakeMark();
   }
+}
+
+absl::Status Exchange::Join(const ReplicaGroup& group) {
+  if (link_ == nullptr) {
+    return group.meeting->Meet(
+        absl::UnimplementedError("the processor sums in host memory"));
+  }
+  const absl::Status joined = link_->Join(group);
+  if (!joined.ok()) return joined;
+  bucket_bytes_ = group.bucket_bytes;
+  bucket_.reserve(variables_.size());
+  bucket_variables_.reserve(variables_.size());
+  for (Variable& variable : variables_) variable.sum = link_->MakeMark();
+  return absl::OkStatus();
 }
 
 std::byte* Exchange::Reserve(uint64_t bytes, GrowingMemory* memory) {
@@ -57,7 +73,9 @@ float* Exchange::PlaceGradient(size_t v, absl::Span<float> values) {
   if (link_ == nullptr) return values.data();
   Variable& variable = variables_[v];
   const uint64_t bytes = values.size() * sizeof(float);
-  ReserveHost(bytes, &variable.gradient_twin);
+  if (sharing_ != Sharing::kContribute) {
+    ReserveHost(bytes, &variable.gradient_twin);
+  }
   return reinterpret_cast<float*>(Reserve(bytes, &variable.gradient));
 }
 
@@ -81,8 +99,8 @@ void Exchange::BringWeights(size_t v, absl::Span<const float> values) {
   link_->ComputeBehind(variable.up);
 }
 
-const void* Exchange::Bring(const void* from, uint64_t bytes,
-                            Crossing* crossing) {
+const void* Exchange::Upload(const void* from, uint64_t bytes,
+                             Crossing* crossing) {
   link_->Wait(crossing->mark);
   void* const twin = ReserveHost(bytes, &crossing->twin);
   void* const there = Reserve(bytes, &crossing->on_device);
@@ -90,6 +108,12 @@ const void* Exchange::Bring(const void* from, uint64_t bytes,
   std::memcpy(twin, from, bytes);
   link_->Upload(twin, bytes, there);
   link_->MarkUploads(crossing->mark);
+  return there;
+}
+
+const void* Exchange::Bring(const void* from, uint64_t bytes,
+                            Crossing* crossing) {
+  const void* const there = Upload(from, bytes, crossing);
   link_->ComputeBehind(crossing->mark);
   return there;
 }
@@ -102,14 +126,29 @@ Tensor Exchange::Converted(const ConstTensor& from, DType to,
   return converted;
 }
 
-ConstTensor Exchange::BringInput(const ConstTensor& input) {
+ConstTensor Exchange::BringInput(const ConstTensor& input, bool is_ahead) {
   ConstTensor there = input;
-  if (link_ != nullptr) {
+  if (link_ != nullptr && is_ahead) {
+    std::swap(input_, ahead_);
+    link_->ComputeBehind(input_.mark);
+    there.data = input_.on_device.get();
+  } else if (link_ != nullptr) {
     there.data = Bring(input.data, input.size() * SizeOf(input.dtype), &input_);
   }
   const DType wanted = device_.activations();
   if (input.dtype != DType::kFloat32 || !IsHalf(wanted)) return there;
   return Converted(there, wanted, &half_input_);
+}
+
+bool Exchange::BringAhead(const ConstTensor& input) {
+  if (link_ == nullptr || !device_.status().ok()) return false;
+  const uint64_t bytes = input.size() * SizeOf(input.dtype);
+  // It is no batch that must fit; what was there is freed before.
+  if (bytes > ahead_.on_device.bytes && bytes > link_->FreeBytes() / 2) {
+    return false;
+  }
+  Upload(input.data, bytes, &ahead_);
+  return device_.status().ok();
 }
 
 absl::Span<const uint64_t> Exchange::BringOffsets(
@@ -158,6 +197,48 @@ ConstTensor Exchange::BringOutputGradient(const Tensor& on_device) {
 
 void Exchange::SendGradient(size_t v, uint64_t values) {
   if (link_ == nullptr) return;
+  if (sharing_ == Sharing::kAlone) return Download(v, values);
+  bucket_variables_.push_back(v);
+  bucket_.push_back(
+      {reinterpret_cast<float*>(variables_[v].gradient.get()), values});
+  bucket_filled_ += values * sizeof(float);
+  if (bucket_filled_ >= bucket_bytes_) SumBucket();
+}
+
+void Exchange::SendZeros(size_t v, uint64_t values) {
+  Variable& variable = variables_[v];
+  const uint64_t bytes = values * sizeof(float);
+  const bool grows = bytes > zeros_.bytes;
+  void* const zeros = ReserveHost(bytes, &zeros_);
+  if (device_.status().ok()) {
+    if (grows) std::memset(zeros, 0, bytes);
+    link_->Upload(zeros, bytes, variable.gradient.get());
+    link_->MarkUploads(variable.up);
+    link_->ComputeBehind(variable.up);
+  }
+  SendGradient(v, values);
+}
+
+void Exchange::EndSending() {
+  if (!bucket_.empty()) SumBucket();
+}
+
+void Exchange::SumBucket() {
+  const DeviceLink::Mark mark = variables_[bucket_variables_.back()].sum;
+  link_->Sum(bucket_, mark);
+  if (sharing_ == Sharing::kSum) link_->DownloadBehind(mark);
+  for (size_t i = 0; i < bucket_.size(); ++i) {
+    variables_[bucket_variables_[i]].summed = mark;
+    if (sharing_ == Sharing::kSum) {
+      Download(bucket_variables_[i], bucket_[i].count);
+    }
+  }
+  bucket_.clear();
+  bucket_variables_.clear();
+  bucket_filled_ = 0;
+}
+
+void Exchange::Download(size_t v, uint64_t values) {
   Variable& variable = variables_[v];
   link_->Download(variable.gradient.get(), values * sizeof(float),
                   variable.gradient_twin.get(), variable.down);
@@ -166,10 +247,15 @@ void Exchange::SendGradient(size_t v, uint64_t values) {
 void Exchange::TakeGradient(size_t v, absl::Span<float> values) {
   if (link_ == nullptr) return;
   Variable& variable = variables_[v];
+  if (sharing_ == Sharing::kContribute) return link_->Wait(variable.summed);
   link_->Wait(variable.down);
   if (values.empty() || !device_.status().ok()) return;
   std::memcpy(values.data(), variable.gradient_twin.get(),
               values.size() * sizeof(float));
+}
+
+void Exchange::AbortSums() {
+  if (link_ != nullptr) link_->AbortSums();
 }
 
 uint64_t Exchange::MissingBytes(const Crossings& crossings,

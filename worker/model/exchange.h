@@ -10,6 +10,7 @@
 #include "worker/device/device.h"
 #include "worker/device/device_link.h"
 #include "worker/device/tensor.h"
+#include "worker/model/trained_model.h"
 
 namespace paramd {
 
@@ -30,8 +31,9 @@ struct GrowingMemory {
 //
 // Else each variable has memory on the device and a twin of it in pinned host
 // memory: of weights a block crosses only if it is not what crossed last, and
-// gradients cross while earlier layers are computed. Of the same sizes, a step
-// after the first allocates nothing.
+// gradients cross while earlier layers are computed. Among replicas they may be
+// summed before that on their devices, several together. Of the same sizes, a
+// step after the first allocates nothing.
 //
 // After each of Place..., Reserve... and Stage... `device->status()` says whether
 // there was memory; until then nothing is to be called on what they gave.
@@ -44,15 +46,24 @@ class Exchange {
   // `device` outlives it.
   Exchange(Device* device, size_t variables);
 
+  // See TrainedModel::JoinReplicas.
+  absl::Status Join(const ReplicaGroup& group);
+
   // A pass begins: the one before it has ended, or Finish was called.
   void Begin();
+  // What becomes of gradients from now on. REQUIRES: kAlone, or it has joined.
+  void SetSharing(Sharing sharing) { sharing_ = sharing; }
   // Where the weights, the gradient of variable `v` will be for the device.
   const float* PlaceWeights(size_t v, absl::Span<const float> values);
   float* PlaceGradient(size_t v, absl::Span<float> values);
   // What the device computes from now on sees these weights, where
   // PlaceWeights said. REQUIRES: it was called in this pass.
   void BringWeights(size_t v, absl::Span<const float> values);
-  ConstTensor BringInput(const ConstTensor& input);
+  // `is_ahead`: it is what BringAhead was called with last.
+  ConstTensor BringInput(const ConstTensor& input, bool is_ahead = false);
+  // The input of a later pass begins to cross, beside what is computed. False
+  // if nothing crosses, or there is no memory for another one.
+  bool BringAhead(const ConstTensor& input);
   absl::Span<const uint64_t> BringOffsets(absl::Span<const uint64_t> offsets);
 
   // The outputs as the host may read them, float32 or float64; valid until the
@@ -64,10 +75,17 @@ class Exchange {
   ConstTensor BringOutputGradient(const Tensor& on_device);
 
   // The gradient of `v`, computed by what was called until now, begins to cross.
+  // All replicas of a group send the same ones in the same order.
   void SendGradient(size_t v, uint64_t values);
-  // Waits for it, and overwrites `values` with it.
+  // The same of one that is zero. REQUIRES: gradients_cross().
+  void SendZeros(size_t v, uint64_t values);
+  // What was sent waits for no others that it is summed with.
+  void EndSending();
+  // Waits for it, and overwrites `values` with it, if it is of use here.
   void TakeGradient(size_t v, absl::Span<float> values);
   bool gradients_cross() const { return link_ != nullptr; }
+  // This replica can't go on, and the others shall not wait for it.
+  void AbortSums();
 
   // Waits for all that was called and copied.
   void Finish() { device_.Finish(); }
@@ -96,6 +114,10 @@ class Exchange {
     GrowingMemory gradient_twin;
     DeviceLink::Mark up = 0;
     DeviceLink::Mark down = 0;
+    // Among replicas: of a sum that it is the last one of; and of the sum that
+    // it is in.
+    DeviceLink::Mark sum = 0;
+    DeviceLink::Mark summed = 0;
   };
   // Something that crosses whole, once in a pass.
   struct Crossing {
@@ -105,8 +127,13 @@ class Exchange {
   };
 
   std::byte* ReserveHost(uint64_t bytes, GrowingMemory* memory);
+  void Download(size_t v, uint64_t values);
+  // Has what is in the bucket summed, and cross then.
+  void SumBucket();
   // Copies `bytes` of `from` to the crossing's memory on the device.
   const void* Bring(const void* from, uint64_t bytes, Crossing* crossing);
+  // The same, but what is computed from now on does not wait for it.
+  const void* Upload(const void* from, uint64_t bytes, Crossing* crossing);
   // The same numbers in `memory` of the device.
   Tensor Converted(const ConstTensor& from, DType to, GrowingMemory* memory);
 
@@ -114,6 +141,7 @@ class Exchange {
   DeviceLink* const link_;
   std::vector<Variable> variables_;
   Crossing input_;
+  Crossing ahead_;  // Of a later pass.
   Crossing offsets_;
   Crossing output_;           // Back.
   Crossing output_gradient_;  // Its memory on the device is the network's.
@@ -121,6 +149,14 @@ class Exchange {
   GrowingMemory half_input_;
   GrowingMemory wide_output_;
   GrowingMemory half_output_gradient_;
+
+  Sharing sharing_ = Sharing::kAlone;
+  uint64_t bucket_bytes_ = 0;
+  // Gradients that wait to be summed together.
+  std::vector<SumPart> bucket_;
+  std::vector<size_t> bucket_variables_;
+  uint64_t bucket_filled_ = 0;  // Bytes.
+  GrowingMemory zeros_;         // Pinned.
 };
 
 }  // namespace paramd

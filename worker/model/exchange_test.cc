@@ -96,9 +96,10 @@ class Trial {
                 std::numeric_limits<float>::quiet_NaN());
       spans.push_back(absl::MakeSpan(one));
     }
-    return model_->Step(weights, batch,
-                        {.divisor = 8, .abandoned = &abandoned, .seed = 3},
-                        spans, ready);
+    TrainedModel::StepOptions options{
+        .divisor = 8, .abandoned = &abandoned, .seed = 3};
+    if (next != nullptr) options.next = [this] { return next; };
+    return model_->Step(weights, batch, options, spans, ready);
   }
   absl::StatusOr<Metrics> Evaluate(const Batch& batch) {
     const std::vector<absl::Span<const float>> weights(values_.begin(),
@@ -120,6 +121,7 @@ class Trial {
   const std::vector<std::vector<float>>& gradients() { return gradients_; }
 
   std::atomic<bool> abandoned{false};
+  const Batch* next = nullptr;
 
  private:
   EmulatedAccelerator* accelerator_ = nullptr;
@@ -195,6 +197,86 @@ TEST(ExchangeTest, WhatIsStillReadIsNotOverwrittenByTheNextPass) {
     for (const float value : exchange.TakeOutput(sum(pass)).values<float>()) {
       ASSERT_EQ(value, static_cast<float>(2 * pass));
     }
+  }
+}
+
+// Consecutive ones, of different sizes.
+std::vector<Batch> RandomBatches(size_t count) {
+  std::vector<Batch> batches;
+  for (size_t i = 0; i < count; ++i) {
+    batches.push_back(RandomBatch(8 - i % 3, i));
+    batches.back().range.begin = 100 * i;
+    batches.back().range.end = 100 * i + batches.back().size();
+  }
+  return batches;
+}
+
+TEST(ExchangeTest, ABatchThatIsBroughtAheadIsTheOneThatIsComputed) {
+  const std::vector<Batch> batches = RandomBatches(8);
+  // Its first layer waits for no weights.
+  const v1::ModelConfig pooling = Parsed(R"(
+      layers { max_pool { size: 2 stride: 2 } } layers { flatten {} }
+      layers { dense { units: 4 } })");
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const EmulatedAccelerator::Options options{.seed = seed};
+    const v1::ModelConfig config = seed % 2 == 0 ? pooling : Convolutional();
+    Trial cpu(config, nullptr);
+    Trial run(config, &options);
+    for (size_t i = 0; i < batches.size(); ++i) {
+      // Some do not come, and some are not made yet.
+      run.next = i % 4 == 3 ? nullptr : &batches[(i + 1 + i / 5) % 8];
+      ASSERT_TRUE(cpu.Step(batches[i]).ok());
+      ASSERT_TRUE(run.Step(batches[i]).ok());
+      ASSERT_EQ(run.gradients(), cpu.gradients()) << "seed " << seed;
+      // What is evaluated meanwhile is not it.
+      EXPECT_EQ(run.Evaluate(batches[7 - i])->loss_sum,
+                cpu.Evaluate(batches[7 - i])->loss_sum);
+      cpu.Move();
+      run.Move();
+    }
+    EXPECT_EQ(run.accelerator()->unpinned_copies(), 0u);
+  }
+}
+
+TEST(ExchangeTest, ABatchThatWasBroughtAheadDoesNotCrossAgain) {
+  std::vector<Batch> batches = RandomBatches(2);
+  const EmulatedAccelerator::Options options{.in_haste = true};
+  Trial run(Convolutional(), &options);
+  const auto copied_by = [&](const Batch& batch) {
+    const uint64_t before = run.accelerator()->bytes_copied();
+    CHECK(run.Step(batch).ok(), "a step is computed");
+    return run.accelerator()->bytes_copied() - before;
+  };
+  copied_by(batches[1]);
+  const uint64_t whole = copied_by(batches[1]);
+  const uint64_t input = batches[1].size() * 36 * sizeof(float);
+  run.next = &batches[1];
+  copied_by(batches[0]);
+  run.next = nullptr;
+  EXPECT_EQ(copied_by(batches[1]), whole - input);
+  EXPECT_EQ(copied_by(batches[1]), whole);
+  // Its memory is another one's by now.
+  run.next = &batches[1];
+  copied_by(batches[0]);
+  run.next = nullptr;
+  batches[1].range.begin += 1;
+  EXPECT_EQ(copied_by(batches[1]), whole);
+}
+
+TEST(ExchangeTest, WithoutMemoryForAnotherBatchNoneIsBroughtAhead) {
+  const std::vector<Batch> batches = RandomBatches(2);
+  EmulatedAccelerator::Options options;
+  Trial measured(Convolutional(), &options);
+  ASSERT_TRUE(measured.Step(batches[0]).ok());
+  ASSERT_TRUE(measured.Step(batches[1]).ok());
+  // Room for offsets, which may come, and not for a batch.
+  options.memory_bytes -= measured.accelerator()->FreeBytes() - 200;
+  Trial run(Convolutional(), &options);
+  for (int again = 0; again < 3; ++again) {
+    run.next = &batches[1];
+    ASSERT_TRUE(run.Step(batches[0]).ok());
+    run.next = &batches[0];
+    ASSERT_TRUE(run.Step(batches[1]).ok());
   }
 }
 

@@ -109,19 +109,75 @@ absl::Status StatusOf(const Device& device, uint64_t examples,
                   : "give a smaller batch_per_replica"));
 }
 
+// Of the largest gradient, if a variable has several uses.
+uint64_t FurtherBytes(const NetworkPlan& plan,
+                      absl::Span<const Tensor> gradients) {
+  if (plan.shared.size() == plan.variables.size()) return 0;
+  uint64_t largest = 0;
+  for (const Tensor& gradient : gradients) {
+    largest = std::max(largest, gradient.size() * sizeof(float));
+  }
+  return largest;
+}
+
+// A step among others, if `meeting` is not null: however it ends, no other
+// waits for it in vain.
+class StepAmongReplicas {
+ public:
+  StepAmongReplicas(ReplicaMeeting* meeting, Sharing sharing, Device* device,
+                    Exchange* exchange)
+      : meeting_(sharing == Sharing::kAlone ? nullptr : meeting),
+        device_(*device),
+        exchange_(*exchange) {
+    CHECK(sharing == Sharing::kAlone || meeting != nullptr,
+          "who sums with others has joined them");
+    exchange_.SetSharing(sharing);
+  }
+  ~StepAmongReplicas() {
+    if (meeting_ == nullptr) return;
+    if (!has_met_) {
+      static_cast<void>(
+          meeting_->Meet(absl::CancelledError("a replica's step failed")));
+    } else if (!device_.status().ok()) {
+      exchange_.AbortSums();
+    }
+  }
+
+  // All have what they need, and can go on: nobody does anything before that
+  // the devices of others wait for. `*finite`, whether a loss is, becomes
+  // whether all are.
+  absl::Status Meet(bool* finite) {
+    if (meeting_ == nullptr) return absl::OkStatus();
+    has_met_ = true;
+    std::shared_ptr<void> one_is_not;
+    if (!*finite) one_is_not = std::make_shared<bool>(true);
+    const absl::Status met = meeting_->Meet(absl::OkStatus(), &one_is_not);
+    *finite = one_is_not == nullptr;
+    return met;
+  }
+
+ private:
+  ReplicaMeeting* const meeting_;
+  Device& device_;
+  Exchange& exchange_;
+  bool has_met_ = false;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Network>> Network::Create(
     const v1::ModelConfig& config, const InputSpec& input,
-    MakeDevice make_device, std::string device_name) {
+    MakeDevice make_device, std::string device_name,
+    std::vector<MakeDevice> of_replicas) {
   ASSIGN_OR_RETURN(std::shared_ptr<const NetworkPlan> plan,
                    PlanNetwork(config, input));
   if (make_device == nullptr) {
     make_device = [] { return std::make_unique<CpuDevice>(); };
   }
-  return std::unique_ptr<Network>(
-      new Network(std::move(plan), std::move(make_device),
-                  std::move(device_name)));
+  std::unique_ptr<Network> network(new Network(
+      std::move(plan), std::move(make_device), std::move(device_name)));
+  network->of_replicas_ = std::move(of_replicas);
+  return network;
 }
 
 Network::Network(std::shared_ptr<const NetworkPlan> plan,
@@ -144,6 +200,22 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
 
 std::unique_ptr<TrainedModel> Network::Clone() const {
   return std::make_unique<Network>(plan_, make_device_, device_name_);
+}
+
+std::unique_ptr<TrainedModel> Network::CloneForReplica(
+    uint32_t replica) const {
+  return std::make_unique<Network>(
+      plan_,
+      replica < of_replicas_.size() ? of_replicas_[replica] : make_device_,
+      device_name_);
+}
+
+absl::Status Network::JoinReplicas(const ReplicaGroup& group) {
+  // Each has a scale of its own, and may compute its gradients again.
+  if (scaler_.scales()) return TrainedModel::JoinReplicas(group);
+  const absl::Status joined = exchange_.Join(group);
+  if (joined.ok()) replicas_ = group.meeting;
+  return joined;
 }
 
 absl::Status Network::CheckBatch(const Batch& batch, bool labels) const {
@@ -228,26 +300,6 @@ void Network::CheckWeights(WeightSpans weights) const {
   }
 }
 
-bool Network::IsUsedBefore(size_t use) const {
-  const auto end = plan_->shared.begin() + use;
-  return std::find(plan_->shared.begin(), end, *end) != end;
-}
-
-bool Network::IsUsedBehind(size_t use) const {
-  const auto end = plan_->shared.end();
-  const auto place = plan_->shared.begin() + use;
-  return std::find(place + 1, end, *place) != end;
-}
-
-uint64_t Network::FurtherBytes() const {
-  if (plan_->shared.size() == plan_->variables.size()) return 0;
-  uint64_t largest = 0;
-  for (const Tensor& gradient : gradients_) {
-    largest = std::max(largest, gradient.size() * sizeof(float));
-  }
-  return largest;
-}
-
 uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
                                bool training, DType dtype) const {
   const Sequence& layers = *plan_->layers;
@@ -260,7 +312,9 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
   add(layers.KeptBytes(examples, dtype), kept_);
   add(layers.ScratchBytes(examples, dtype), scratch_);
   if (training) add(outputs * sizeof(float), output_gradient_);
-  if (training) add(FurtherBytes() * gradients_.size(), further_);
+  if (training) {
+    add(FurtherBytes(*plan_, gradients_) * gradients_.size(), further_);
+  }
   std::vector<uint64_t> sizes;
   for (const auto& one : weights) sizes.push_back(one.size());
   return missing +
@@ -325,7 +379,10 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
   Layer::Pass pass;
   pass.context = context;
   pass.weights = weights_;
-  pass.input = exchange_.BringInput(input);
+  const bool is_ahead =
+      input.data == ahead_.input && batch.range == ahead_.range;
+  pass.input = exchange_.BringInput(input, is_ahead);
+  if (is_ahead) ahead_ = {};
   pass.output = {nullptr, context->dtype,
                  Batched(examples, layers.output_dims())};
   pass.output.data = exchange_.Reserve(
@@ -353,16 +410,26 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                                       const StepOptions& options,
                                       GradientSpans gradients, Ready ready) {
   CHECK(options.divisor > 0, "the divisor of a gradient is above 0");
+  StepAmongReplicas others(replicas_.get(), options.sharing, device_.get(),
+                           &exchange_);
   SetRows(options.rows);
   CheckWeights(weights);
   CHECK(gradients.size() == plan_->variables.size(),
         "there is one gradient per variable");
   if (batch.size() == 0) {
-    for (size_t v = gradients.size(); v-- > 0;) {
-      std::fill(gradients[v].begin(), gradients[v].end(), 0.0f);
-      ready(v);
+    if (options.sharing == Sharing::kAlone) {
+      for (size_t v = gradients.size(); v-- > 0;) {
+        std::fill(gradients[v].begin(), gradients[v].end(), 0.0f);
+        ready(v);
+      }
+      return Metrics();
     }
-    return Metrics();
+    exchange_.Begin();
+    PlaceGradients(gradients);
+    RETURN_IF_ERROR(device_->status());
+    bool finite = true;
+    RETURN_IF_ERROR(others.Meet(&finite));
+    return SendZeros(gradients, finite ? ready : Ready(NoneReady));
   }
   RETURN_IF_ERROR(CheckBatch(batch));
   Layer::Context context;
@@ -387,6 +454,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                 gradients.size());
   Metrics metrics;
   bool finite;
+  bool is_first = true;
   do {
     const Tensor staged = exchange_.StageOutputGradient(gradient);
     RETURN_IF_ERROR(StatusOf(*device_, batch.size(), fitting_examples_));
@@ -394,8 +462,16 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
         outputs, batch.Find(plan_->label.name)->tensor(),
         scaler_.scale() / options.divisor, staged, /*scored=*/false);
     finite = std::isfinite(metrics.loss_sum);
-    Backward(pass, exchange_.BringOutputGradient(gradient), gradients,
-             finite && !scaler_.scales() ? ready : Ready(NoneReady));
+    RETURN_IF_ERROR(others.Meet(&finite));
+    const Ready told =
+        finite && !scaler_.scales() ? ready : Ready(NoneReady);
+    Backward(pass, exchange_.BringOutputGradient(gradient), gradients, told);
+    if (is_first && options.next != nullptr && exchange_.gradients_cross() &&
+        options.rows.empty()) {
+      BringAhead(options.next());
+    }
+    is_first = false;
+    TakeGradients(context, gradients, told);
     RETURN_IF_ERROR(StatusOf(*device_, batch.size(), fitting_examples_));
   } while (finite && !context.IsAbandoned() && scaler_.MustRepeat());
   if (finite && scaler_.scales() && !context.IsAbandoned()) {
@@ -406,10 +482,25 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   return metrics;
 }
 
+absl::StatusOr<Metrics> Network::SendZeros(GradientSpans gradients,
+                                           Ready ready) {
+  sent_.clear();
+  for (size_t i = plan_->shared.size(); i-- > 0;) {  // As a backward pass.
+    if (plan_->IsUsedBefore(i)) continue;
+    const size_t variable = plan_->shared[i];
+    exchange_.SendZeros(variable, gradients[variable].size());
+    sent_.push_back(variable);
+  }
+  exchange_.EndSending();
+  TakeGradients(Layer::Context(), gradients, ready);
+  RETURN_IF_ERROR(device_->status());
+  return Metrics();
+}
+
 void Network::PlaceGradients(GradientSpans gradients) {
   // The last use of a variable, which is first in the backward pass, writes to
   // its gradient; the others write beside it and are added.
-  const uint64_t bytes = FurtherBytes();
+  const uint64_t bytes = FurtherBytes(*plan_, gradients_);
   std::byte* const further =
       bytes == 0 ? nullptr
                  : exchange_.Reserve(bytes * gradients_.size(), &further_);
@@ -417,7 +508,7 @@ void Network::PlaceGradients(GradientSpans gradients) {
     const size_t variable = plan_->shared[i];
     CHECK(gradients[variable].size() == gradients_[i].size(),
           "a gradient has the size of its variable");
-    if (bytes > 0 && IsUsedBehind(i)) {
+    if (bytes > 0 && plan_->IsUsedBehind(i)) {
       gradients_[i].data = further + bytes * i;
     } else {
       gradients_[i].data =
@@ -437,12 +528,12 @@ void Network::Backward(const Layer::Pass& forward,
   sent_.clear();
   plan_->layers->BackwardWith(pass, [&](size_t i) {
     const size_t variable = plan_->shared[i];
-    if (has_shared && IsUsedBehind(i)) {
+    if (has_shared && plan_->IsUsedBehind(i)) {
       Tensor sum = gradients_[i];
       sum.data = exchange_.PlaceGradient(variable, gradients[variable]);
       device_->Add(sum, 1, gradients_[i], sum);
     }
-    if (has_shared && IsUsedBefore(i)) return;
+    if (has_shared && plan_->IsUsedBefore(i)) return;
     // What is subtracted from an untrained one is no gradient of the loss.
     if (scaler_.scales() && !plan_->variables[variable].untrained()) {
       Tensor gradient = gradients_[i];
@@ -453,16 +544,29 @@ void Network::Backward(const Layer::Pass& forward,
     exchange_.SendGradient(variable, gradients[variable].size());
     sent_.push_back(variable);
   });
+  exchange_.EndSending();
+}
+
+void Network::TakeGradients(const Layer::Context& context,
+                            GradientSpans gradients, Ready ready) {
   // Layers before those that are waited for are computed meanwhile.
   for (const size_t variable : sent_) {
-    if (forward.context->IsAbandoned()) break;
+    if (context.IsAbandoned()) break;
     exchange_.TakeGradient(variable, gradients[variable]);
     if (!device_->status().ok()) break;
     ready(variable);
   }
-  if (exchange_.gradients_cross() && forward.context->IsAbandoned()) {
+  if (exchange_.gradients_cross() && context.IsAbandoned()) {
     exchange_.Finish();
   }
+}
+
+void Network::BringAhead(const Batch* batch) {
+  ahead_ = {};
+  if (batch == nullptr || !plan_->TakesInputAsItIs()) return;
+  const Column* const input = batch->Find(plan_->input.name);
+  if (input == nullptr || !exchange_.BringAhead(input->tensor())) return;
+  ahead_ = {input->tensor().data, batch->range};
 }
 
 absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,

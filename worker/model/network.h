@@ -33,12 +33,13 @@ class Network : public TrainedModel {
   using MakeDevice = std::function<std::unique_ptr<Device>()>;
 
   // On the processor, or on what `make_device` gives, which is called
-  // `device_name`.
-  // INVALID_ARGUMENT, a sentence that names the layer, what it gets and what it
-  // needs: see PlanNetwork.
+  // `device_name`. `of_replicas`: what the replicas of a process are made on,
+  // in their order; empty: on the same. INVALID_ARGUMENT, a sentence that names
+  // the layer, what it gets and what it needs: see PlanNetwork.
   static absl::StatusOr<std::unique_ptr<Network>> Create(
       const v1::ModelConfig& config, const InputSpec& input,
-      MakeDevice make_device = nullptr, std::string device_name = "cpu");
+      MakeDevice make_device = nullptr, std::string device_name = "cpu",
+      std::vector<MakeDevice> of_replicas = {});
 
   // `plan` is shared by clones: it is never changed.
   Network(std::shared_ptr<const NetworkPlan> plan, MakeDevice make_device,
@@ -48,6 +49,9 @@ class Network : public TrainedModel {
     return plan_->variables;
   }
   std::unique_ptr<TrainedModel> Clone() const override;
+  std::unique_ptr<TrainedModel> CloneForReplica(
+      uint32_t replica) const override;
+  absl::Status JoinReplicas(const ReplicaGroup& group) override;
   absl::Status FindRows(const Batch& batch,
                         absl::Span<std::vector<uint64_t>> rows) const override;
   absl::StatusOr<Metrics> Step(WeightSpans weights, const Batch& batch,
@@ -85,6 +89,8 @@ class Network : public TrainedModel {
   // The passes read these rows of sparse variables.
   void SetRows(RowNumbers rows);
   void CheckWeights(WeightSpans weights) const;
+  // The step of a replica among others whose batch has no examples.
+  absl::StatusOr<Metrics> SendZeros(GradientSpans gradients, Ready ready);
   // What the device must still have for a pass over so many examples.
   // `dtype`: of what layers hand on.
   uint64_t MissingBytes(uint64_t examples, WeightSpans weights, bool training,
@@ -101,17 +107,19 @@ class Network : public TrainedModel {
   absl::StatusOr<ConstTensor> Outputs(const Layer::Pass& pass);
   // Where layers write the gradient of each use of a variable.
   void PlaceGradients(GradientSpans gradients);
+  // Gradients that cross are on their way then.
   void Backward(const Layer::Pass& forward, const ConstTensor& output_gradient,
                 GradientSpans gradients, Ready ready);
-  // Whether an earlier, a later layer has the variable of this use too.
-  bool IsUsedBefore(size_t use) const;
-  bool IsUsedBehind(size_t use) const;
-  // Of the largest gradient, if a variable has several uses.
-  uint64_t FurtherBytes() const;
+  // Waits for them, one by one.
+  void TakeGradients(const Layer::Context& context, GradientSpans gradients,
+                     Ready ready);
+  // This will be the batch of the next step.
+  void BringAhead(const Batch* batch);
 
   const std::shared_ptr<const NetworkPlan> plan_;
   const MakeDevice make_device_;
   const std::string device_name_;
+  std::vector<MakeDevice> of_replicas_;
   const std::unique_ptr<Device> device_;
   Exchange exchange_;
   LossScaler scaler_;
@@ -125,7 +133,15 @@ class Network : public TrainedModel {
   std::vector<Tensor> gradients_;
   std::vector<size_t> sent_;  // Gradients that cross, in order.
   std::vector<int32_t> places_;
+  // What was brought ahead; null: nothing.
+  struct Ahead {
+    const void* input = nullptr;
+    Portion range;
+  };
+  Ahead ahead_;
   uint64_t fitting_examples_ = 0;  // A step on so many has had memory.
+  // Where the replicas meet that it has joined; null: it has not.
+  std::shared_ptr<ReplicaMeeting> replicas_;
 };
 
 // The loss and all metrics of these outputs, in host memory, as Evaluate gives

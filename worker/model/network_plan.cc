@@ -343,6 +343,16 @@ bool NetworkPlan::TakesInputAsItIs() const {
          lookups[0].count == looked_up;
 }
 
+bool NetworkPlan::IsUsedBefore(size_t use) const {
+  const auto end = shared.begin() + use;
+  return std::find(shared.begin(), end, *end) != end;
+}
+
+bool NetworkPlan::IsUsedBehind(size_t use) const {
+  const auto place = shared.begin() + use;
+  return std::find(place + 1, shared.end(), *place) != shared.end();
+}
+
 bool NetworkPlan::LooksUpAllAlike() const {
   return std::all_of(lookups.begin(), lookups.end(), [&](const Lookup& one) {
     return one.first == 0 && one.count == input.size() && !one.padding;

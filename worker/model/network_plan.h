@@ -55,6 +55,10 @@ struct NetworkPlan {
   bool LooksUpAllAlike() const;
   // Of one example, what the layers get.
   uint64_t input_bytes() const;
+  // Whether an earlier, a later layer has the variable of this place of
+  // `shared` too.
+  bool IsUsedBefore(size_t use) const;
+  bool IsUsedBehind(size_t use) const;
 };
 
 // INVALID_ARGUMENT, a sentence that names the layer, what it gets and what it

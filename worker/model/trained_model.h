@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/types/span.h"
 
 #include "proto/paramd/v1/types.pb.h"
+#include "worker/device/replica_meeting.h"
 #include "worker/device/tensor.h"
 #include "worker/model/metrics.h"
 
@@ -60,6 +62,17 @@ struct LossScaling {
   double scale = 0;  // The last one. 0: nothing is scaled.
 };
 
+// What becomes of the gradients of a replica's step.
+enum class Sharing {
+  kAlone,  // They are its own.
+  // They become the sums over all replicas that have joined, each of which
+  // computes a step at the same time.
+  kSum,
+  // The same, but this replica has no use for them: what it is handed to write
+  // to stays as it is.
+  kContribute,
+};
+
 // A model as the training loop sees it. Owns no weights: they are handed in, one
 // span per variable in the order of variables(), and may lie anywhere. The same
 // weights, batch and options give the same bits.
@@ -85,6 +98,12 @@ class TrainedModel {
     // first; 0: it is found, from step to step if it is remembered.
     double loss_scale = 0;
     bool remembers_loss_scale = true;
+    // REQUIRES: it is kAlone, or the model has joined, and is not abandoned.
+    Sharing sharing = Sharing::kAlone;
+    // If set, gives what will likely be the batch of the next step, or null: it
+    // is not made yet. Called at most once, while a device computes, which may
+    // be brought the batch meanwhile. What it gives stays until the step ends.
+    std::function<const Batch*()> next = nullptr;
   };
 
   virtual ~TrainedModel() = default;
@@ -99,6 +118,14 @@ class TrainedModel {
   virtual std::unique_ptr<TrainedModel> CloneForReplica(
       uint32_t /*replica*/) const {
     return Clone();
+  }
+  // From now on its steps may be summed with those of the other replicas of the
+  // group, by their devices. Called for each of them, on its thread; returns
+  // when it was for all. Where one's can't (UNIMPLEMENTED: nothing is missing
+  // that could be had), none's are.
+  virtual absl::Status JoinReplicas(const ReplicaGroup& group) {
+    return group.meeting->Meet(
+        absl::UnimplementedError("its device sums nothing"));
   }
 
   // Overwrites the gradients with the derivative, by each variable, of the sum

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 
 #include "base/check.h"
+#include "worker/device/testing/emulated_sum.h"
 
 namespace paramd {
 namespace {
@@ -228,6 +229,11 @@ void EmulatedAccelerator::StreamWait(Stream stream, Event event) {
 void EmulatedAccelerator::HostWait(Event event) {
   Signal* const signal = signals_[event].get();
   signal->WaitFor(signal->set());
+}
+
+absl::StatusOr<std::unique_ptr<StreamSum>> EmulatedAccelerator::Join(
+    const ReplicaGroup& group) {
+  return EmulatedSum::Join(this, group);
 }
 
 void EmulatedAccelerator::FinishAll() {

@@ -54,6 +54,8 @@ class EmulatedAccelerator : public Accelerator {
   void Record(Event event, Stream stream) override;
   void StreamWait(Stream stream, Event event) override;
   void HostWait(Event event) override;
+  absl::StatusOr<std::unique_ptr<StreamSum>> Join(
+      const ReplicaGroup& group) override;
 
   // Runs `work` in the stream.
   void Launch(Stream stream, std::function<void()> work);
