@@ -163,6 +163,11 @@ std::string FiguresText(const v1::ProcessAnswer& answer) {
       figures.push_back(
           absl::StrCat(WithCommas(worker.quarantined()), " quarantined"));
     }
+    if (worker.loss_scale() > 0) {
+      figures.push_back(absl::StrFormat("loss scale %g, %s overflows",
+                                        worker.loss_scale(),
+                                        WithCommas(worker.overflows())));
+    }
     if (worker.spoiled_sessions() > 0) {
       figures.push_back(absl::StrCat(WithCommas(worker.spoiled_sessions()),
                                      " sessions spoiled"));

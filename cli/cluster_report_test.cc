@@ -176,6 +176,14 @@ TEST_F(ClusterReportTest, PeopleReadOneLineForEachProcessAndWhoWaits) {
             "coordinator waits for worker-1 to join, for 12 s\n");
 }
 
+TEST_F(ClusterReportTest, AWorkerOfFp16ShowsItsLossScale) {
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")), Not(HasSubstr("loss scale")));
+  replies_["w0:1"].mutable_worker()->set_loss_scale(32768);
+  replies_["w0:1"].mutable_worker()->set_overflows(1201);
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")),
+              HasSubstr("1,534 pushes · loss scale 32768, 1,201 overflows\n"));
+}
+
 TEST_F(ClusterReportTest, Promise4_WhoWaitsIsNamedWithItsGeneration) {
   v1::StatusReply& ps = replies_["p0:1"];
   ps.mutable_generation()->set_term(1);

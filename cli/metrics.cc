@@ -324,6 +324,14 @@ constexpr Metric kMetrics[] = {
     {"paramd_worker_quarantined_pushes_total", kCounter, "",
      "Pushes that a server refused for their numbers.",
      OfWorker<&v1::WorkerStats::quarantined>},
+    {"paramd_worker_overflowed_gradients_total", kCounter, "",
+     "Gradients of fp16 that were not finite and were computed again with half "
+     "the loss scale.",
+     OfWorker<&v1::WorkerStats::overflows>},
+    {"paramd_worker_loss_scale_ratio", kGauge, "",
+     "What the loss was multiplied by for the last gradient of fp16; 0: by "
+     "nothing.",
+     OfWorker<&v1::WorkerStats::loss_scale>},
     {"paramd_worker_spoiled_sessions_total", kCounter, "",
      "Sessions that ended because a server held what they had not sent.",
      OfWorker<&v1::WorkerStats::spoiled_sessions>},

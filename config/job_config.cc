@@ -177,6 +177,24 @@ void CheckConsistency(
   }
 }
 
+// Adds what the settings about formats of numbers say wrongly.
+void CheckFormats(
+    const v1::JobConfig& config,
+    const std::function<void(const std::string& path,
+                             absl::string_view sentence)>& add) {
+  if (config.model().custom() &&
+      config.compute_format() > v1::JobConfig::COMPUTE_FORMAT_FP32) {
+    add("compute_format",
+        "is of a model in the job file; with model.custom the program decides "
+        "what it computes in, so leave it out");
+  }
+  if (config.loss_scale() > 0 &&
+      config.compute_format() != v1::JobConfig::COMPUTE_FORMAT_FP16) {
+    add("loss_scale",
+        "makes sense with compute_format \"fp16\" alone; leave it out");
+  }
+}
+
 // Adds what the settings about checkpoints say wrongly.
 void CheckCheckpoints(
     const v1::CheckpointConfig& config,
@@ -279,6 +297,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
   if (config.global_batch() > 0 && KindOf(reader.PlaceOf("batch_per_replica")) != OriginKind::kDefault) {
     add("batch_per_replica", "follows from global_batch; give one of them");
   }
+  CheckFormats(config, add);
   CheckCheckpoints(config.checkpoint(), add);
   CheckBackup(config, reader, add);
   if (config.has_input() && !mistakes->HasAt("input")) {

@@ -119,6 +119,28 @@ TEST(JobConfigTest, AllMistakesAreSaidAtOnce) {
           "mean 'beta1'?"));
 }
 
+TEST(JobConfigTest, AFormatToComputeInIsOfAModelInTheFile) {
+  JobSources sources = From(kJob);
+  EXPECT_EQ(LoadJob(sources)->config.compute_format(),
+            v1::JobConfig::COMPUTE_FORMAT_FP32);
+  sources.settings = {{"compute_format", "fp16"}, {"loss_scale", "1024"}};
+  const absl::StatusOr<LoadedJob> job = LoadJob(sources);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->config.compute_format(), v1::JobConfig::COMPUTE_FORMAT_FP16);
+  EXPECT_EQ(job->config.loss_scale(), 1024);
+  sources.settings = {{"compute_format", "bf16"}, {"loss_scale", "1024"}};
+  EXPECT_EQ(MessageOf(sources),
+            "--loss_scale: loss_scale: makes sense with compute_format "
+            "\"fp16\" alone; leave it out");
+  sources = From(R"({"name": "own", "model": {"custom": true},
+      "optimizer": {"sgd": {}, "learning_rate": 0.1}})");
+  sources.settings = {{"compute_format", "bf16"}};
+  EXPECT_EQ(MessageOf(sources),
+            "--compute_format: compute_format: is of a model in the job file; "
+            "with model.custom the program decides what it computes in, so "
+            "leave it out");
+}
+
 TEST(JobConfigTest, ACustomModelNeedsNoLayersNoLossAndNoInput) {
   JobSources sources = From(R"({"name": "own", "model": {"custom": true},
       "optimizer": {"sgd": {}, "learning_rate": 0.1}})");

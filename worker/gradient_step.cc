@@ -75,6 +75,7 @@ GradientStep::GradientStep(const v1::JobConfig& job, TrainedModel* model)
       gradient_examples_(ExamplesPerGradient(job)),
       rate_(static_cast<float>(job.optimizer().learning_rate())),
       seed_(job.seed()),
+      loss_scale_(job.loss_scale()),
       model_(*model) {}
 
 // A gradient, of those that make up a push, is of whole batches but the last.
@@ -133,6 +134,9 @@ absl::StatusOr<Metrics> GradientStep::ComputeOne(
   TrainedModel::StepOptions options;
   options.abandoned = abandoned;
   options.seed = seed_;
+  options.loss_scale = loss_scale_;
+  // A step of sync mode is a function of its weights and examples alone.
+  options.remembers_loss_scale = request.divide_by() == 0;
   options.rows = rows_;
   options.sharing = sharing_;
   options.next = next_;

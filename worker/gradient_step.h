@@ -105,6 +105,7 @@ class GradientStep {
   const uint64_t gradient_examples_;
   const float rate_;
   const uint64_t seed_;
+  const double loss_scale_;
   TrainedModel& model_;
   Sharing sharing_ = Sharing::kAlone;
   std::function<const Batch*()> next_;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "config/strategy.h"
+#include "worker/device/cpu_device.h"
 #include "worker/device/cuda_device.h"
 #include "worker/device/device_claims.h"
 #include "worker/model/compiled_network.h"
@@ -45,6 +46,29 @@ std::string CountText(size_t count) {
              : absl::StrCat(count, " devices: numbers 0 to ", count - 1);
 }
 
+ComputeFormat FormatOf(const v1::JobConfig& job) {
+  switch (job.compute_format()) {
+    case v1::JobConfig::COMPUTE_FORMAT_TF32:
+      return ComputeFormat::kTf32;
+    case v1::JobConfig::COMPUTE_FORMAT_BF16:
+      return ComputeFormat::kBf16;
+    case v1::JobConfig::COMPUTE_FORMAT_FP16:
+      return ComputeFormat::kFp16;
+    default:
+      return ComputeFormat::kFp32;
+  }
+}
+
+// What computes in that format.
+Network::MakeDevice InFormat(ComputeFormat format, Network::MakeDevice make) {
+  return [format, make = std::move(make)] {
+    std::unique_ptr<Device> device =
+        make == nullptr ? std::make_unique<CpuDevice>() : make();
+    device->SetComputeFormat(format);
+    return device;
+  };
+}
+
 absl::Status CantUse(const v1::JobConfig& job, absl::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat("device ", job.device(), " can't be used: ", why));
@@ -75,8 +99,14 @@ absl::StatusOr<Model> OnPlugin(const v1::JobConfig& job, const InputSpec& input,
                                         "fewer, or choose strategy "
                                         "\"one_device\"")));
   }
-  auto network =
-      CompiledNetwork::Create(job.model(), input, *client, index);
+  const ComputeFormat format = FormatOf(job);
+  if (format != ComputeFormat::kFp32 && format != ComputeFormat::kBf16) {
+    return CantUse(job, absl::StrCat("a plugin computes in fp32 or bf16, and "
+                                     "compute_format is ",
+                                     NameOf(format)));
+  }
+  auto network = CompiledNetwork::Create(job.model(), input, *client, index,
+                                         format);
   if (!network.ok()) return network.status();
   Log(LogLevel::kInfo, "computing on a device of a PJRT plugin",
       {{"device", job.device()}, {"name", (*client)->NameOf(index)}});
@@ -93,9 +123,11 @@ absl::StatusOr<std::vector<DeviceChoice>> Choose(const v1::JobConfig& job,
 }
 
 absl::StatusOr<NamedDevice> DeviceOf(const CudaProbe& probe,
-                                     const DeviceChoice& choice) {
+                                     const DeviceChoice& choice,
+                                     ComputeFormat format) {
   const std::string name = SettingOf(choice);
   const auto make = [choice] { return MakeCudaDevice(choice.index); };
+  RETURN_IF_ERROR(CheckFormat(probe, choice.index, format));
   RETURN_IF_ERROR(make()->status());
   Log(LogLevel::kInfo, "computing on a GPU",
       {{"device", name}, {"gpu", probe.gpus[choice.index].name}});
@@ -121,7 +153,7 @@ absl::StatusOr<std::vector<NamedDevice>> DevicesOf(
   std::vector<NamedDevice> devices;
   for (const DeviceChoice& choice : choices) {
     if (!choice.is_cuda) return std::vector<NamedDevice>();
-    auto device = DeviceOf(probe, choice);
+    auto device = DeviceOf(probe, choice, FormatOf(job));
     if (!device.ok() && job.device() == "auto") {
       LogUseless(choice, device.status());
       return std::vector<NamedDevice>();
@@ -144,13 +176,16 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
     }
     ASSIGN_OR_RETURN(devices, DevicesOf(job, probe, choices));
   }
+  const ComputeFormat format = FormatOf(job);
   std::vector<Network::MakeDevice> makers;
-  for (const NamedDevice& device : devices) makers.push_back(device.make);
+  for (NamedDevice& device : devices) {
+    makers.push_back(InFormat(format, std::move(device.make)));
+  }
   auto network =
       devices.empty()
-          ? Network::Create(job.model(), input)
-          : Network::Create(job.model(), input, devices.front().make,
-                            devices.front().name, std::move(makers));
+          ? Network::Create(job.model(), input, InFormat(format, nullptr))
+          : Network::Create(job.model(), input, makers.front(),
+                            devices.front().name, makers);
   if (!network.ok()) return network.status();
   return Model(*std::move(network));
 }

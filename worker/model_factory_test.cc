@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -68,6 +69,54 @@ TEST_F(ModelFactoryTest, ADeviceThatThePluginDoesNotHaveIsRefused) {
       "device pjrt:worker/pjrt/testing/libfake_plugin.so:3 can't be used: "
       "the plugin has 1 device: number 0; every strategy also runs on "
       "cpu");
+}
+
+TEST_F(ModelFactoryTest, AFormatThatAPluginHasNotIsRefused) {
+  job_.set_compute_format(v1::JobConfig::COMPUTE_FORMAT_FP16);
+  EXPECT_EQ(
+      RefusalOn(std::string(kPlugin) + "0"),
+      "device pjrt:worker/pjrt/testing/libfake_plugin.so:0 can't be used: "
+      "a plugin computes in fp32 or bf16, and compute_format is fp16");
+  job_.set_compute_format(v1::JobConfig::COMPUTE_FORMAT_BF16);
+  EXPECT_TRUE(MakeOn(std::string(kPlugin) + "0").ok());
+}
+
+// Gradients of a model on the processor, all of whose weights are 0.3.
+std::vector<float> GradientsOf(TrainedModel* model) {
+  std::vector<float> weights(6 * 4 + 4, 0.3f);
+  std::vector<float> gradients(weights.size());
+  Batch batch;
+  batch.Reset(LabelledImages({2, 3}, 4), 2);
+  float next = 0.1f;
+  for (float& value : batch.Find("image")->values<float>()) {
+    value = next += 0.0123f;
+  }
+  for (int32_t& label : batch.Find("label")->values<int32_t>()) label = 1;
+  const absl::Span<const float> all = weights;
+  const absl::Span<float> out = absl::MakeSpan(gradients);
+  const std::vector<absl::Span<const float>> views = {all.first(24),
+                                                      all.subspan(24)};
+  const std::vector<absl::Span<float>> out_views = {out.first(24),
+                                                    out.subspan(24)};
+  EXPECT_TRUE(
+      model->Step(views, batch, {.divisor = 2}, out_views, [](size_t) {}).ok());
+  return gradients;
+}
+
+TEST_F(ModelFactoryTest, AModelComputesInTheJobsFormat) {
+  const std::vector<float> fp32 = GradientsOf(MakeOn("cpu")->get());
+  for (const auto format : {v1::JobConfig::COMPUTE_FORMAT_TF32,
+                            v1::JobConfig::COMPUTE_FORMAT_BF16,
+                            v1::JobConfig::COMPUTE_FORMAT_FP16}) {
+    job_.set_compute_format(format);
+    const auto model = MakeOn("cpu");
+    const std::vector<float> rounded = GradientsOf(model->get());
+    EXPECT_NE(rounded, fp32);
+    EXPECT_THAT(rounded, testing::Pointwise(testing::FloatNear(0.01f), fp32));
+    EXPECT_EQ(GradientsOf((*model)->Clone().get()), rounded);
+    EXPECT_EQ((*model)->loss_scaling().scale,
+              format == v1::JobConfig::COMPUTE_FORMAT_FP16 ? 65536 : 0);
+  }
 }
 
 TEST_F(ModelFactoryTest, ReplicasNeedADeviceEach) {

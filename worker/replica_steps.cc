@@ -146,6 +146,17 @@ bool ReplicaSteps::SumsOnDevices(const v1::ComputeGradient& request) {
   return joined_;
 }
 
+LossScaling ReplicaSteps::loss_scaling() const {
+  LossScaling all;
+  for (const Replica& replica : replicas_) {
+    const LossScaling one = replica.model->loss_scaling();
+    all.overflows += one.overflows;
+    if (one.scale == 0) continue;  // It has computed nothing.
+    all.scale = all.scale == 0 ? one.scale : std::min(all.scale, one.scale);
+  }
+  return all;
+}
+
 std::vector<Portion> ReplicaSteps::RangesOf(
     const v1::ComputeGradient& request,
     absl::Span<const uint32_t> shares) const {

@@ -80,11 +80,14 @@ class ReplicaSteps {
   // Examples of those shares that the input left out.
   uint64_t left_out() const { return left_out_; }
 
+  // Of all replicas: the overflows, and the smallest scale. On any thread.
+  LossScaling loss_scaling() const;
+
  private:
   // A replica and the share that it computes.
   struct Replica {
-    std::unique_ptr<TrainedModel> clone;  // Null: the first one's model.
-    TrainedModel* model = nullptr;
+    std::unique_ptr<TrainedModel> clone;  // Null: the first one's.
+    TrainedModel* model = nullptr;        // It, or the first one.
     std::unique_ptr<GradientStep> step;
     std::unique_ptr<WorkerThread> thread;  // Null: the computing one.
   };

@@ -24,6 +24,7 @@ class RoundingModel : public TrainedModel {
     auto clone = std::make_unique<RoundingModel>();
     clone->tells = tells;
     clone->fails_at = fails_at;
+    clone->scaling = {2 * scaling.overflows, scaling.scale / 2};
     return clone;
   }
   absl::StatusOr<Metrics> Step(WeightSpans, const Batch& batch,
@@ -51,7 +52,9 @@ class RoundingModel : public TrainedModel {
     return absl::OkStatus();
   }
   ModelCost cost() const override { return {}; }
+  LossScaling loss_scaling() const override { return scaling; }
 
+  LossScaling scaling;
   bool tells = true;
   uint64_t fails_at = 1000;
 

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "worker/device/cpu_device.h"
 #include "worker/device/testing/emulated_device.h"
 #include "worker/model/network.h"
 #include "worker/replica_steps.h"
@@ -133,21 +134,28 @@ class Trainer {
 // Replicas of one process, on devices of their own or all on the processor.
 class Replicas {
  public:
-  explicit Replicas(uint32_t count) {
+  explicit Replicas(uint32_t count,
+                    ComputeFormat format = ComputeFormat::kFp32) {
     const v1::JobConfig job = JobOf(count);
-    model_ = *Network::Create(job.model(), kInput);
+    model_ = *Network::Create(job.model(), kInput, [format] {
+      auto device = std::make_unique<CpuDevice>();
+      device->SetComputeFormat(format);
+      return device;
+    });
     steps_ = std::make_unique<ReplicaSteps>(job, count, model_.get());
     trainer = std::make_unique<Trainer>(model_->variables());
     for (uint32_t r = 0; r < count; ++r) shares_.push_back(r);
   }
-  explicit Replicas(const std::vector<EmulatedAccelerator::Options>& options)
+  explicit Replicas(const std::vector<EmulatedAccelerator::Options>& options,
+                    ComputeFormat format = ComputeFormat::kFp32)
       : accelerators(options.size()) {
     const v1::JobConfig job = JobOf(static_cast<uint32_t>(options.size()));
     std::vector<Network::MakeDevice> makers;
     for (size_t r = 0; r < options.size(); ++r) {
-      makers.push_back([this, r, one = options[r]]()
+      makers.push_back([this, r, format, one = options[r]]()
                            -> std::unique_ptr<Device> {
         auto device = std::make_unique<EmulatedDevice>(one);
+        device->SetComputeFormat(format);
         accelerators[r] = device->accelerator();
         return device;
       });
@@ -209,6 +217,26 @@ TEST(ReplicaSumsTest, TheSumOfTheDevicesHasTheBitsOfTheProcessorsReplicas) {
       for (const EmulatedAccelerator* accelerator : run.accelerators) {
         EXPECT_EQ(accelerator->unpinned_copies(), 0u);
       }
+    }
+  }
+}
+
+// Those of fp16 have a scale of the loss each.
+TEST(ReplicaSumsTest, OtherFormatsHaveTheBitsOfTheProcessorsReplicas) {
+  for (const auto format : {ComputeFormat::kBf16, ComputeFormat::kFp16}) {
+    Replicas cpu(2, format);
+    Replicas run(Devices(2), format);
+    EXPECT_EQ(run.SumsOnDevices(10), format == ComputeFormat::kBf16);
+    for (uint64_t step = 0; step < 3; ++step) {
+      const auto wanted = cpu.Step(100 * step, 10 - step);
+      const auto found = run.Step(100 * step, 10 - step);
+      ASSERT_TRUE(wanted.ok()) << wanted.status();
+      ASSERT_TRUE(found.ok()) << found.status();
+      ASSERT_EQ(run.trainer->gradients(), cpu.trainer->gradients())
+          << NameOf(format);
+      EXPECT_EQ(run.trainer->ready, run.trainer->gradients().size());
+      cpu.trainer->Move();
+      run.trainer->Move();
     }
   }
 }

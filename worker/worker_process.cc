@@ -146,6 +146,9 @@ void WorkerProcess::AddTo(Runtime* runtime) {
   runtime->OnStatus(
       [this](v1::StatusReply* status) {
         core_.FillStatus(MonotonicNow(), status);
+        const LossScaling scaling = steps_.loss_scaling();
+        status->mutable_worker()->set_overflows(scaling.overflows);
+        status->mutable_worker()->set_loss_scale(scaling.scale);
         FillInput(status->mutable_worker()->mutable_input());
       });
   HandleComputing(runtime);

@@ -1,7 +1,7 @@
 // What a GPU does with the built-in network: matrix products, copies of pinned
 // memory, sums over all GPUs if there are several, and whole steps, weights and
-// gradients of which cross, with and without overlap. Where no GPU can be used
-// it says why and measures nothing.
+// gradients of which cross, with and without overlap, and in each compute format.
+// Where no GPU can be used it says why and measures nothing.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -33,8 +33,20 @@ double Seconds(int times, Function f) {
   return absl::ToDoubleSeconds(MonotonicNow() - begin) / times;
 }
 
-void Products(Device* device, Report* report) {
-  report->Progress("gpu: products");
+constexpr ComputeFormat kFormats[] = {
+    ComputeFormat::kFp32, ComputeFormat::kTf32, ComputeFormat::kBf16,
+    ComputeFormat::kFp16};
+
+std::unique_ptr<Device> MakeDevice(ComputeFormat format, bool overlaps = true) {
+  auto device = MakeCudaDevice(0, overlaps);
+  device->SetComputeFormat(format);
+  return device;
+}
+
+// Of float32 matrices, what rounds them included.
+void Products(ComputeFormat format, Report* report) {
+  report->Progress(std::string("gpu: products in ") + NameOf(format));
+  const std::unique_ptr<Device> device = MakeDevice(format);
   for (const uint64_t side : {256, 1024, 4096}) {
     const uint64_t bytes = side * side * sizeof(float);
     const auto a = device->Allocate(bytes);
@@ -57,8 +69,9 @@ void Products(Device* device, Report* report) {
              times;
     };
     run(3);
-    Figure figure{"product_" + std::to_string(side) + ".flops", "Tflop/s", {},
-                  {}};
+    Figure figure{std::string("product_") + NameOf(format) + "_" +
+                      std::to_string(side) + ".flops",
+                  "Tflop/s", {}, {}};
     for (int round = 0; round < 5; ++round) {
       const double size = static_cast<double>(side);
       figure.values.Add(2e-12 * size * size * size / run(20));
@@ -143,7 +156,8 @@ void Sums(size_t gpus, Report* report) {
 // A network with a few layers of 16 MB, and a batch.
 class Steps {
  public:
-  explicit Steps(bool overlaps) {
+  explicit Steps(bool overlaps,
+                 ComputeFormat format = ComputeFormat::kFp32) {
     v1::ModelConfig config;
     CHECK(google::protobuf::TextFormat::ParseFromString(
               R"(layers { flatten {} }
@@ -155,8 +169,9 @@ class Steps {
               &config),
           "the model of the benchmark is read");
     const InputSpec input = LabelledImages({28, 28}, 10);
-    network_ = *Network::Create(
-        config, input, [overlaps] { return MakeCudaDevice(0, overlaps); });
+    network_ = *Network::Create(config, input, [format, overlaps] {
+      return MakeDevice(format, overlaps);
+    });
     batch_.Reset(input, 512);
     for (Column& column : batch_.columns) {
       std::memset(column.tensor().data, 0,
@@ -209,6 +224,21 @@ void Overlap(Report* report) {
   report->Add(figure);
 }
 
+void Formats(ComputeFormat format, Report* report) {
+  report->Progress(std::string("gpu: steps in ") + NameOf(format));
+  Steps rounded(/*overlaps=*/true, format);
+  Steps exact(/*overlaps=*/true);
+  rounded.Run();
+  exact.Run();
+  Figure figure{std::string("mlp_step_") + NameOf(format) + ".ms", "ms", {},
+                Figure::Peer{"in fp32", {}}};
+  for (int round = 0; round < 5; ++round) {
+    figure.values.Add(1e3 * Seconds(10, [&] { rounded.Run(); }));
+    figure.peer->values.Add(1e3 * Seconds(10, [&] { exact.Run(); }));
+  }
+  report->Add(figure);
+}
+
 }  // namespace
 }  // namespace paramd
 
@@ -228,10 +258,21 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "gpu: %s\n", device->status().ToString().c_str());
     return 1;
   }
-  if (report.Wants("products")) paramd::Products(device.get(), &report);
+  if (report.Wants("products")) {
+    for (const auto format : paramd::kFormats) {
+      paramd::Products(format, &report);
+    }
+  }
   if (report.Wants("copies")) paramd::Copies(device.get(), &report);
   if (report.Wants("sums") && probe.gpus.size() > 1) {
     paramd::Sums(probe.gpus.size(), &report);
   }
   if (report.Wants("overlap")) paramd::Overlap(&report);
+  if (report.Wants("formats")) {
+    for (const auto format : paramd::kFormats) {
+      if (format != paramd::ComputeFormat::kFp32) {
+        paramd::Formats(format, &report);
+      }
+    }
+  }
 }

@@ -46,6 +46,30 @@ TEST(ModelWorkloadTest, Promise6_WorkersInStepGiveTheBitsOfOneThatAccumulates) {
   }
 }
 
+TEST(ModelWorkloadTest, Promise6_WorkersInStepScaleLossesAsOneThatAccumulates) {
+  for (const uint32_t workers : {2, 3}) {
+    ModelJob job = DrawnModelJob();
+    job.config.set_staleness("sync");
+    job.config.set_compute_format(v1::JobConfig::COMPUTE_FORMAT_FP16);
+    // Gradients overflow with it: each batch has a scale of its own.
+    job.config.set_loss_scale(16777216);
+    job.config.set_epochs(2 * workers);
+    job.config.set_accumulate(workers);
+    const auto expected = TrainModelInProcess(job);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    job.config.set_accumulate(1);
+    job.workers = workers;
+    const ModelReport report = RunModelWorkload(job, /*seed=*/1, false,
+                                                *expected);
+    EXPECT_TRUE(report.status.ok()) << report.status;
+
+    job.config.set_compute_format(v1::JobConfig::COMPUTE_FORMAT_FP32);
+    const auto fp32 = TrainModelInProcess(job);
+    ASSERT_TRUE(fp32.ok()) << fp32.status();
+    EXPECT_NE(*fp32, *expected);
+  }
+}
+
 TEST(ModelWorkloadTest, WithOneWorkerABoundChangesNoBit) {
   ModelJob job = DrawnModelJob();
   const auto expected = TrainModelInProcess(job);

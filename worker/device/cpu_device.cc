@@ -5,8 +5,10 @@
 
 #include "worker/device/cpu_programs.h"
 #include "worker/device/elementwise.h"
+#include "worker/device/half_kernels.h"
 #include "worker/device/matrix.h"
 #include "worker/device/onednn.h"
+#include "worker/device/rounding.h"
 
 namespace paramd {
 namespace {
@@ -26,8 +28,36 @@ CpuDevice::~CpuDevice() = default;
 void CpuDevice::Multiply(const Product& product, const ConstTensor& a,
                          const ConstTensor& b, const Tensor& c) {
   if (!IsFloat32(c)) return ReferenceDevice::Multiply(product, a, b, c);
-  MultiplyGrid(product, a.values<float>().data(), b.values<float>().data(),
-               c.values<float>().data());
+  using kernels::OperandRows;
+  Product p = product;
+  const float* const left = RoundedRows(
+      OperandRows::Left(product), a.values<float>().data(), &left_, &p.a);
+  const float* const right = RoundedRows(
+      OperandRows::Right(product), b.values<float>().data(), &right_, &p.b);
+  MultiplyGrid(p, left, right, c.values<float>().data());
+}
+
+const float* CpuDevice::Rounded(const ConstTensor& values,
+                                std::vector<float>* memory) {
+  const auto from = values.values<float>();
+  if (compute_format() == ComputeFormat::kFp32) return from.data();
+  memory->resize(from.size());
+  Round(compute_format(), from.data(), from.size(), memory->data());
+  return memory->data();
+}
+
+const float* CpuDevice::RoundedRows(const kernels::OperandRows& rows,
+                                    const float* values,
+                                    std::vector<float>* memory,
+                                    Product::Strides* strides) {
+  if (compute_format() == ComputeFormat::kFp32) return values;
+  memory->resize(rows.size());
+  for (uint64_t row = 0; row < rows.count; ++row) {
+    Round(compute_format(), values + rows.begin(row), rows.columns,
+          memory->data() + row * rows.columns);
+  }
+  *strides = rows.packed();
+  return memory->data();
 }
 
 // The products of all fields with all, of which half is not asked for: faster
@@ -80,6 +110,8 @@ void CpuDevice::Convolve(const Convolution& shape, const ConstTensor& input,
   if (!IsFloat32(output)) {
     return ReferenceDevice::Convolve(shape, input, kernel, bias, output);
   }
+  const float* const images = Rounded(input, &left_);
+  const float* const filters = Rounded(kernel, &right_);
   const bool biased = bias.data != nullptr;
   const auto make = [&](OneDnn::Program* program) {
     MakeConvolution(shape, biased, onednn_.get(), program);
@@ -88,9 +120,9 @@ void CpuDevice::Convolve(const Convolution& shape, const ConstTensor& input,
                          shape);
   if (biased) {
     onednn_->Run(key, make,
-                 {input.data, kernel.data, output.data, bias.data});
+                 {images, filters, output.data, bias.data});
   } else {
-    onednn_->Run(key, make, {input.data, kernel.data, output.data});
+    onednn_->Run(key, make, {images, filters, output.data});
   }
 }
 
@@ -107,7 +139,8 @@ void CpuDevice::ConvolveBackwardInput(const Convolution& shape,
       [&](OneDnn::Program* program) {
         MakeConvolutionBackwardInput(shape, onednn_.get(), program);
       },
-      {input_gradient.data, kernel.data, output_gradient.data});
+      {input_gradient.data, Rounded(kernel, &left_),
+       Rounded(output_gradient, &right_)});
 }
 
 void CpuDevice::ConvolveBackwardKernel(const Convolution& shape,
@@ -123,7 +156,8 @@ void CpuDevice::ConvolveBackwardKernel(const Convolution& shape,
       [&](OneDnn::Program* program) {
         MakeConvolutionBackwardKernel(shape, onednn_.get(), program);
       },
-      {input.data, kernel_gradient.data, output_gradient.data});
+      {Rounded(input, &left_), kernel_gradient.data,
+       Rounded(output_gradient, &right_)});
 }
 
 void CpuDevice::Pool(const Pooling& shape, const ConstTensor& input,

@@ -8,11 +8,16 @@
 
 namespace paramd {
 
+namespace kernels {
+struct OperandRows;
+}  // namespace kernels
+
 class OneDnn;
 
 // The processor, one thread: OpenBLAS for products of matrices, oneDNN for
 // convolution, pooling, normalisation, softmax and what has an exponential, the
-// plain loops of the reference for the rest and for float64.
+// plain loops of the reference for the rest and for float64. Operands are
+// rounded to the compute format in memory of their own, and multiplied as float32.
 class CpuDevice : public ReferenceDevice {
  public:
   CpuDevice();
@@ -73,8 +78,18 @@ class CpuDevice : public ReferenceDevice {
                     const void* mean, const void* variance,
                     const Tensor& output);
 
+  // `values` rounded to the compute format, in `memory` or as they are.
+  const float* Rounded(const ConstTensor& values, std::vector<float>* memory);
+  // The rows, likewise; packed, `strides` say how.
+  const float* RoundedRows(const kernels::OperandRows& rows,
+                           const float* values, std::vector<float>* memory,
+                           Product::Strides* strides);
+
   std::unique_ptr<OneDnn> onednn_;
   std::vector<float> square_;  // Of one example's pairs of fields.
+  // Operands that were rounded.
+  std::vector<float> left_;
+  std::vector<float> right_;
 };
 
 }  // namespace paramd

@@ -159,7 +159,7 @@ class Cublas {
         Find(library, "cublasDestroy_v2", &cublas.destroy) &&
         Find(library, "cublasSetStream_v2", &cublas.set_stream) &&
         Find(library, "cublasSetWorkspace_v2", &cublas.set_workspace) &&
-        Find(library, "cublasSgemmStridedBatched", &cublas.multiply);
+        Find(library, "cublasGemmStridedBatchedEx", &cublas.multiply);
     if (found) return cublas;
     return absl::FailedPreconditionError(
         absl::StrCat("libcublas is not the one it should be: ", dlerror()));
@@ -169,7 +169,14 @@ class Cublas {
   decltype(&cublasDestroy_v2) destroy = nullptr;
   decltype(&cublasSetStream_v2) set_stream = nullptr;
   decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
-  decltype(&cublasSgemmStridedBatched) multiply = nullptr;
+  // Has an overload of other types, which is no symbol of the library.
+  cublasStatus_t (*multiply)(cublasHandle_t, cublasOperation_t,
+                             cublasOperation_t, int, int, int, const void*,
+                             const void*, cudaDataType, int, long long,
+                             const void*, cudaDataType, int, long long,
+                             const void*, void*, cudaDataType, int, long long,
+                             int, cublasComputeType_t,
+                             cublasGemmAlgo_t) = nullptr;
 
  private:
   template <class Function>

@@ -112,27 +112,39 @@ class CudaKernels : public AcceleratedDevice {
     };
     const auto number = [](uint64_t n) { return static_cast<int>(n); };
     const auto stride = [](uint64_t n) { return static_cast<long long>(n); };
+    const auto type = [](DType dtype) {
+      return dtype == DType::kBFloat16  ? CUDA_R_16BF
+             : dtype == DType::kFloat16 ? CUDA_R_16F
+                                        : CUDA_R_32F;
+    };
     CheckCublas(cublas_.multiply(
         handle_, operation(p.transpose_a), operation(p.transpose_b),
-        number(p.m), number(p.n), number(p.k), &p.alpha, p.a,
-        number(p.a_leading), stride(p.a_stride), p.b, number(p.b_leading),
-        stride(p.b_stride), &p.beta, p.c, number(p.c_leading),
-        stride(p.c_stride), number(p.count)));
+        number(p.m), number(p.n), number(p.k), &p.alpha, p.a, type(p.operands),
+        number(p.a_leading), stride(p.a_stride), p.b, type(p.operands),
+        number(p.b_leading), stride(p.b_stride), &p.beta, p.c, type(p.result),
+        number(p.c_leading), stride(p.c_stride), number(p.count),
+        p.rounds_to_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+        CUBLAS_GEMM_DEFAULT));
   }
 
   uint64_t unfolded_bytes() const { return uint64_t{256} << 20; }
 
-  void* Scratch(uint64_t bytes) {
-    if (scratch_bytes_ < bytes) {
-      scratch_ = nullptr;
-      scratch_bytes_ = 0;
-      scratch_ = Allocate(bytes);
-      if (scratch_ != nullptr) scratch_bytes_ = bytes;
+  void* Scratch(int number, uint64_t bytes) {
+    ScratchMemory& scratch = scratch_[number];
+    if (scratch.bytes < bytes) {
+      scratch = {};
+      scratch.memory = Allocate(bytes);
+      if (scratch.memory != nullptr) scratch.bytes = bytes;
     }
-    return scratch_.get();
+    return scratch.memory.get();
   }
 
  private:
+  struct ScratchMemory {
+    Device::Memory memory;
+    uint64_t bytes = 0;
+  };
+
   void CheckCublas(cublasStatus_t status) {
     if (status == CUBLAS_STATUS_SUCCESS) return;
     // What went wrong before it, if anything did.
@@ -145,8 +157,7 @@ class CudaKernels : public AcceleratedDevice {
   Cublas cublas_;
   cublasHandle_t handle_ = nullptr;
   Device::Memory workspace_;
-  Device::Memory scratch_;
-  uint64_t scratch_bytes_ = 0;
+  ScratchMemory scratch_[2];
 };
 
 }  // namespace

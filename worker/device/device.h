@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 
+#include "worker/device/compute_format.h"
 #include "worker/device/shapes.h"
 #include "worker/device/tensor.h"
 
@@ -17,7 +18,9 @@ class DeviceLink;
 
 // Where a model computes: memory, and the primitives that layers call. Tensors
 // handed in lie in the device's memory, hold float32 or all float64, and
-// overlap only where a method says that they may. Every primitive overwrites
+// overlap only where a method says that they may. What layers hand on to each
+// other may hold activations() instead; then sums, statistics, tables, and rows
+// of one number a column are float32. Every primitive overwrites
 // what it computes, is checked against ReferenceDevice on random input, and
 // gives the same bits for the same input on the same machine. A shape that it
 // has seen before allocates none of our memory.
@@ -45,6 +48,14 @@ class Device {
   // Between host memory and the device's, or inside one of them.
   virtual void Copy(const void* from, size_t bytes, void* to) = 0;
   virtual void Finish() {}
+
+  // Of Multiply and the convolutions, on float32. Called before anything is
+  // computed, if at all.
+  virtual void SetComputeFormat(ComputeFormat format) { format_ = format; }
+  ComputeFormat compute_format() const { return format_; }
+  // What layers hand on to each other, beside float64: float32, or the format's
+  // two bytes where the device keeps numbers so.
+  virtual DType activations() const { return DType::kFloat32; }
 
   virtual void Multiply(const Product& product, const ConstTensor& a,
                         const ConstTensor& b, const Tensor& c) = 0;
@@ -146,7 +157,8 @@ class Device {
                            uint64_t columns, const Tensor& to,
                            uint64_t to_first) = 0;
 
-  // out[j] = the sum over rows of in[., j]; `in` is read as rows of `out`.
+  // out[j] = the sum over rows of in[., j]; `in` is read as rows of `out`. The
+  // sums are float32, or what `in` is.
   virtual void SumRows(const ConstTensor& in, const Tensor& out) = 0;
   // out[., j] = in[., j] + row[j]. `out` may be `in`.
   virtual void AddRow(const ConstTensor& in, const ConstTensor& row,
@@ -167,6 +179,16 @@ class Device {
 
   // Fills `factors`, [examples, width], with 0 or 1 / (1 - rate).
   virtual void Draw(const Drops& drops, const Tensor& factors) = 0;
+
+  // Between float32 and one of two bytes.
+  virtual void Convert(const ConstTensor& from, const Tensor& to) = 0;
+  // values *= factor. `overflow`, one number, becomes 1 if one of them is not
+  // finite then, else 0.
+  virtual void Unscale(double factor, const Tensor& values,
+                       const Tensor& overflow) = 0;
+
+ private:
+  ComputeFormat format_ = ComputeFormat::kFp32;
 };
 
 }  // namespace paramd

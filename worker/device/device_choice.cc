@@ -34,13 +34,23 @@ std::string Reason(const CudaProbe& probe) {
   return "";
 }
 
-absl::Status CheckGpu(const CudaProbe& probe, int index) {
+// "8.0"
+std::string CapabilityText(int capability) {
+  return absl::StrCat(capability / 10, ".", capability % 10);
+}
+
+// OK if the GPU is not older than that. `who` needs it.
+absl::Status CheckCapability(const CudaProbe& probe, int index, int oldest,
+                             absl::string_view who) {
   const CudaProbe::Gpu& gpu = probe.gpus[index];
-  if (gpu.capability >= kOldestCapability) return absl::OkStatus();
+  if (gpu.capability >= oldest) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "cuda:", index, " (", gpu.name, ") has compute capability ",
-      gpu.capability / 10, ".", gpu.capability % 10, "; kernels need ",
-      kOldestCapability / 10, ".", kOldestCapability % 10));
+      CapabilityText(gpu.capability), "; ", who, " ", CapabilityText(oldest)));
+}
+
+absl::Status CheckGpu(const CudaProbe& probe, int index) {
+  return CheckCapability(probe, index, kOldestCapability, "kernels need");
 }
 
 // "12", and nothing else.
@@ -210,6 +220,13 @@ absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
       "device is cuda, for ", replicas, " replicas; this machine has ",
       CountText(probe), ", of which ", free.size(),
       free.size() == 1 ? " can be used" : " are equal and can be used"));
+}
+
+absl::Status CheckFormat(const CudaProbe& probe, int index,
+                         ComputeFormat format) {
+  if (format != ComputeFormat::kBf16) return absl::OkStatus();
+  return CheckCapability(probe, index, kOldestOfBf16,
+                         "compute_format bf16 needs");
 }
 
 absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,

@@ -9,6 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+#include "worker/device/compute_format.h"
+
 namespace paramd {
 
 // What was found of CUDA in a program and on a machine.
@@ -29,6 +31,9 @@ struct CudaProbe {
 
 // The oldest GPU that kernels are compiled for: Turing.
 constexpr int kOldestCapability = 75;
+
+// The oldest GPU whose tensor cores have bf16: Ampere.
+constexpr int kOldestOfBf16 = 80;
 
 // What the setting `device` comes to.
 struct DeviceChoice {
@@ -66,6 +71,11 @@ absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
 absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
                                           const CudaProbe& probe,
                                           ClaimDevice claim);
+
+// FAILED_PRECONDITION, a sentence: cuda:`index`, which the probe has, is too old
+// for products of that format.
+absl::Status CheckFormat(const CudaProbe& probe, int index,
+                         ComputeFormat format);
 
 // The setting that is this choice: "cuda:1".
 std::string SettingOf(const DeviceChoice& choice);

@@ -41,6 +41,21 @@ TEST(DeviceChoiceTest, AGpuIsChosenByItsNumber) {
             (DeviceChoice{.is_cuda = true, .index = 3}));
 }
 
+TEST(DeviceChoiceTest, AGpuThatIsTooOldForAFormatIsRefused) {
+  CudaProbe probe = WithGpus(2);
+  EXPECT_TRUE(CheckFormat(probe, 1, ComputeFormat::kBf16).ok());
+  probe.gpus[1].name = "Tesla T4";
+  probe.gpus[1].capability = 75;
+  EXPECT_EQ(CheckFormat(probe, 1, ComputeFormat::kBf16),
+            absl::FailedPreconditionError(
+                "cuda:1 (Tesla T4) has compute capability 7.5; compute_format "
+                "bf16 needs 8.0"));
+  EXPECT_TRUE(CheckFormat(probe, 0, ComputeFormat::kBf16).ok());
+  // Its cores have the one; the other is rounded only where that is faster.
+  EXPECT_TRUE(CheckFormat(probe, 1, ComputeFormat::kFp16).ok());
+  EXPECT_TRUE(CheckFormat(probe, 1, ComputeFormat::kTf32).ok());
+}
+
 TEST(DeviceChoiceTest, APluginsDeviceIsChosenByLibraryAndNumber) {
   EXPECT_EQ(*Choose("pjrt:/lib/a:b.so:3", CudaProbe()),
             (DeviceChoice{.plugin = "/lib/a:b.so", .index = 3}));

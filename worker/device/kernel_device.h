@@ -2,51 +2,88 @@
 #define PARAMD_WORKER_DEVICE_KERNEL_DEVICE_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/check.h"
 #include "worker/device/device.h"
+#include "worker/device/half_kernels.h"
 #include "worker/device/kernels.h"
 #include "worker/device/window_kernels.h"
 
 namespace paramd {
 
-// A grid of matrix products as cublasSgemmStridedBatched has it: column-major,
+// A grid of matrix products as cublasGemmStridedBatchedEx has it: column-major,
 // c = alpha op(a) op(b) + beta c, c is m x n, leading dimensions and strides in
 // elements.
 struct ColumnMajorProduct {
+  DType operands = DType::kFloat32;  // Of both.
+  DType result = DType::kFloat32;
+  bool rounds_to_tf32 = false;
   bool transpose_a = false;
   bool transpose_b = false;
   uint64_t m = 0;
   uint64_t n = 0;
   uint64_t k = 0;
   float alpha = 1;
-  const float* a = nullptr;
+  const void* a = nullptr;
   uint64_t a_leading = 0;
   uint64_t a_stride = 0;
-  const float* b = nullptr;
+  const void* b = nullptr;
   uint64_t b_leading = 0;
   uint64_t b_stride = 0;
   float beta = 0;
-  float* c = nullptr;
+  void* c = nullptr;
   uint64_t c_leading = 0;
   uint64_t c_stride = 0;
   uint64_t count = 1;
 };
 
 // Values of tensors, as kernels take them.
+template <class T>
+const T* ValuesOf(const ConstTensor& tensor) {
+  CHECK(tensor.data == nullptr || tensor.dtype == DTypeOf<T>::value,
+        "a kernel is given values of its type");
+  return static_cast<const T*>(tensor.data);
+}
+template <class T>
+T* ValuesOf(const Tensor& tensor) {
+  CHECK(tensor.data == nullptr || tensor.dtype == DTypeOf<T>::value,
+        "a kernel is given values of its type");
+  return static_cast<T*>(tensor.data);
+}
 inline const float* FloatsOf(const ConstTensor& tensor) {
-  CHECK(tensor.data == nullptr || tensor.dtype == DType::kFloat32,
-        "kernels compute in float32");
-  return static_cast<const float*>(tensor.data);
+  return ValuesOf<float>(tensor);
 }
-inline float* FloatsOf(const Tensor& tensor) {
-  CHECK(tensor.data == nullptr || tensor.dtype == DType::kFloat32,
-        "kernels compute in float32");
-  return static_cast<float*>(tensor.data);
-}
+inline float* FloatsOf(const Tensor& tensor) { return ValuesOf<float>(tensor); }
 inline const int32_t* IndicesOf(const ConstTensor& tensor) {
   return static_cast<const int32_t*>(tensor.data);
+}
+
+// Calls f(T()) for what kernels have as the dtype.
+template <class Function>
+void WithElement(DType dtype, Function f) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return f(kernels::Bf16());
+    case DType::kFloat16:
+      return f(kernels::Fp16());
+    default:
+      CHECK(dtype == DType::kFloat32, "kernels compute with float32 at most");
+      return f(float());
+  }
+}
+
+// What begins so many values behind.
+template <class SomeTensor>
+SomeTensor Behind(SomeTensor tensor, uint64_t values) {
+  using Byte = std::conditional_t<
+      std::is_const_v<std::remove_pointer_t<decltype(tensor.data)>>,
+      const std::byte, std::byte>;
+  tensor.data =
+      static_cast<Byte*>(tensor.data) + values * SizeOf(tensor.dtype);
+  return tensor;
 }
 
 // A product for each group.
@@ -60,12 +97,12 @@ inline Product ProductOf(const Convolution& shape, uint64_t m, uint64_t k,
   return p;
 }
 
-inline kernels::Normalised NormalisedOf(const Norm& norm,
-                                        const ConstTensor& input,
-                                        const ConstTensor& mean,
-                                        const ConstTensor& variance,
-                                        bool by_rows) {
-  return {FloatsOf(input),
+template <class T>
+kernels::Normalised<T> NormalisedOf(const Norm& norm, const ConstTensor& input,
+                                    const ConstTensor& mean,
+                                    const ConstTensor& variance,
+                                    bool by_rows) {
+  return {ValuesOf<T>(input),
           FloatsOf(mean),
           FloatsOf(variance),
           static_cast<float>(norm.epsilon),
@@ -80,29 +117,40 @@ inline kernels::Normalised NormalisedOf(const Norm& norm,
 //   RunRows(rows, function)    function(row, lanes): see kernels.h
 //   MultiplyColumnMajor(...)   a ColumnMajorProduct
 //   unfolded_bytes()           what unfolded windows may take at a time
-//   Scratch(bytes)             memory until the next call that is not of Run...
-//                              and Multiply...; null if status() says why
+//   Scratch(number, bytes)     memory 0 or 1, until it is asked for again; null
+//                              if status() says why
 // each in order, and doing nothing once status() is not OK.
 template <class Base>
 class KernelDevice : public Base {
  public:
   using Base::Base;
 
+  DType activations() const override {
+    switch (this->compute_format()) {
+      case ComputeFormat::kBf16:
+        return DType::kBFloat16;
+      case ComputeFormat::kFp16:
+        return DType::kFloat16;
+      default:
+        return DType::kFloat32;
+    }
+  }
+
   void Multiply(const Product& p, const ConstTensor& a, const ConstTensor& b,
                 const Tensor& c) override {
-    MultiplyGrid(p, FloatsOf(a), FloatsOf(b), /*add=*/false, FloatsOf(c));
+    MultiplyGrid(p, a, b, /*add=*/false, c);
   }
 
   void Convolve(const Convolution& shape, const ConstTensor& input,
                 const ConstTensor& kernel, const ConstTensor& bias,
                 const Tensor& output) override {
-    ForEachPiece(shape, [&](const Piece& piece) {
-      UnfoldInput(shape, piece, FloatsOf(input));
+    ForEachPiece(shape, activations(), [&](const Piece& piece) {
+      UnfoldInput(shape, piece, input);
       Product p = ProductOf(shape, piece.rows, piece.width, piece.outputs);
       p.a = piece.OfUnfolded();
       p.b = p.c = {.row = shape.outputs, .outer = 0, .inner = piece.outputs};
-      MultiplyGrid(p, piece.unfolded, FloatsOf(kernel), false,
-                   FloatsOf(output) + piece.first_row * shape.outputs);
+      MultiplyGrid(p, piece.unfolded, kernel, false,
+                   Behind(output, piece.first_row * shape.outputs));
     });
     if (bias.data != nullptr) AddRow(output, bias, output);
   }
@@ -111,18 +159,21 @@ class KernelDevice : public Base {
                              const ConstTensor& kernel,
                              const ConstTensor& output_gradient,
                              const Tensor& input_gradient) override {
-    ForEachPiece(shape, [&](const Piece& piece) {
+    ForEachPiece(shape, DType::kFloat32, [&](const Piece& piece) {
       Product p = ProductOf(shape, piece.rows, piece.outputs, piece.width);
       p.transpose_b = true;
       p.a = p.b = {.row = shape.outputs, .outer = 0, .inner = piece.outputs};
       p.c = piece.OfUnfolded();
-      MultiplyGrid(p,
-                   FloatsOf(output_gradient) + piece.first_row * shape.outputs,
-                   FloatsOf(kernel), false, piece.unfolded);
+      MultiplyGrid(p, Behind(output_gradient, piece.first_row * shape.outputs),
+                   kernel, false, piece.unfolded);
       const Window& w = shape.window;
-      this->Run(piece.images * w.height * w.width * w.channels,
-                kernels::Fold{w, shape.groups, piece.first, piece.rows,
-                              piece.unfolded, FloatsOf(input_gradient)});
+      WithElement(input_gradient.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        this->Run(piece.images * w.height * w.width * w.channels,
+                  kernels::Fold<T>{w, shape.groups, piece.first, piece.rows,
+                                   FloatsOf(piece.unfolded),
+                                   ValuesOf<T>(input_gradient)});
+      });
     });
   }
 
@@ -131,44 +182,55 @@ class KernelDevice : public Base {
                               const ConstTensor& output_gradient,
                               const Tensor& kernel_gradient) override {
     if (shape.window.batch == 0) Zero(kernel_gradient);
-    ForEachPiece(shape, [&](const Piece& piece) {
-      UnfoldInput(shape, piece, FloatsOf(input));
+    ForEachPiece(shape, activations(), [&](const Piece& piece) {
+      UnfoldInput(shape, piece, input);
       Product p = ProductOf(shape, piece.width, piece.rows, piece.outputs);
       p.transpose_a = true;
       p.a = piece.OfUnfolded();
       p.b = p.c = {.row = shape.outputs, .outer = 0, .inner = piece.outputs};
       MultiplyGrid(p, piece.unfolded,
-                   FloatsOf(output_gradient) + piece.first_row * shape.outputs,
-                   /*add=*/piece.first > 0, FloatsOf(kernel_gradient));
+                   Behind(output_gradient, piece.first_row * shape.outputs),
+                   /*add=*/piece.first > 0, kernel_gradient);
     });
   }
 
   void Pool(const Pooling& shape, const ConstTensor& input,
             const Tensor& output, const Tensor& places) override {
     const bool is_max = shape.kind == Pooling::Kind::kMax;
-    this->Run(output.size(), kernels::Pool{shape.window, is_max,
-                                           FloatsOf(input), FloatsOf(output),
-                                           static_cast<uint8_t*>(places.data)});
+    WithElement(output.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(output.size(),
+                kernels::Pool<T>{shape.window, is_max, ValuesOf<T>(input),
+                                 ValuesOf<T>(output),
+                                 static_cast<uint8_t*>(places.data)});
+    });
   }
 
   void PoolBackward(const Pooling& shape, const ConstTensor& places,
                     const ConstTensor& output_gradient,
                     const Tensor& input_gradient) override {
     const bool is_max = shape.kind == Pooling::Kind::kMax;
-    this->Run(input_gradient.size(),
-              kernels::PoolBackward{shape.window, is_max,
-                                    static_cast<const uint8_t*>(places.data),
-                                    FloatsOf(output_gradient),
-                                    FloatsOf(input_gradient)});
+    WithElement(input_gradient.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(input_gradient.size(),
+                kernels::PoolBackward<T>{
+                    shape.window, is_max,
+                    static_cast<const uint8_t*>(places.data),
+                    ValuesOf<T>(output_gradient), ValuesOf<T>(input_gradient)});
+    });
   }
 
   void PoolAll(Pooling::Kind kind, const ConstTensor& input,
                const Tensor& output) override {
     if (output.size() == 0) return;
-    this->Run(output.size(),
-              kernels::PoolAll{kind == Pooling::Kind::kMax,
-                               input.size() / output.size(), output.dims.back(),
-                               FloatsOf(input), FloatsOf(output)});
+    WithElement(output.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(output.size(),
+                kernels::PoolAll<T>{kind == Pooling::Kind::kMax,
+                                    input.size() / output.size(),
+                                    output.dims.back(), ValuesOf<T>(input),
+                                    ValuesOf<T>(output)});
+    });
   }
 
   void PoolAllBackward(Pooling::Kind kind, const ConstTensor& input,
@@ -176,116 +238,155 @@ class KernelDevice : public Base {
                        const ConstTensor& output_gradient,
                        const Tensor& input_gradient) override {
     if (output.size() == 0) return;
-    this->Run(output.size(),
-              kernels::PoolAllBackward{
-                  kind == Pooling::Kind::kMax, input.size() / output.size(),
-                  output.dims.back(), FloatsOf(input), FloatsOf(output),
-                  FloatsOf(output_gradient), FloatsOf(input_gradient)});
+    WithElement(output.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(output.size(),
+                kernels::PoolAllBackward<T>{
+                    kind == Pooling::Kind::kMax, input.size() / output.size(),
+                    output.dims.back(), ValuesOf<T>(input),
+                    ValuesOf<T>(output), ValuesOf<T>(output_gradient),
+                    ValuesOf<T>(input_gradient)});
+    });
   }
 
   void PoolBag(Bag kind, const ConstTensor& input,
                const Tensor& output) override {
-    this->Run(output.size(),
-              kernels::PoolBag{kind, input.dims[1], input.dims[2],
-                               FloatsOf(input), FloatsOf(output)});
+    WithElement(output.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(output.size(),
+                kernels::PoolBag<T>{kind, input.dims[1], input.dims[2],
+                                    ValuesOf<T>(input), ValuesOf<T>(output)});
+    });
   }
 
   void PoolBagBackward(Bag kind, const ConstTensor& input,
                        const ConstTensor& output,
                        const ConstTensor& output_gradient,
                        const Tensor& input_gradient) override {
-    this->Run(output.size(),
-              kernels::PoolBagBackward{
-                  kind, input.dims[1], input.dims[2], FloatsOf(input),
-                  FloatsOf(output), FloatsOf(output_gradient),
-                  FloatsOf(input_gradient)});
+    WithElement(output.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(output.size(),
+                kernels::PoolBagBackward<T>{
+                    kind, input.dims[1], input.dims[2], ValuesOf<T>(input),
+                    ValuesOf<T>(output), ValuesOf<T>(output_gradient),
+                    ValuesOf<T>(input_gradient)});
+    });
   }
 
   void BatchNorm(const Norm& norm, const ConstTensor& input, const Tensor& mean,
                  const Tensor& variance, const Tensor& output) override {
     const uint64_t columns = mean.size();
     const uint64_t rows = input.size() / columns;
-    const float* const x = FloatsOf(input);
-    SumColumns(kernels::ValueItself{x}, rows, columns, rows, FloatsOf(mean));
-    SumColumns(kernels::SquaredDeviation{x, FloatsOf(mean)}, rows, columns,
-               rows, FloatsOf(variance));
+    WithElement(input.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const T* const x = ValuesOf<T>(input);
+      SumColumns(kernels::ValueItself<T>{x}, rows, columns, rows,
+                 FloatsOf(mean));
+      SumColumns(kernels::SquaredDeviation<T>{x, FloatsOf(mean)}, rows, columns,
+                 rows, FloatsOf(variance));
+    });
     BatchNormWith(norm, input, mean, variance, output);
   }
 
   void BatchNormWith(const Norm& norm, const ConstTensor& input,
                      const ConstTensor& mean, const ConstTensor& variance,
                      const Tensor& output) override {
-    this->Run(output.size(), kernels::NormaliseColumns{
-                                 NormalisedOf(norm, input, mean, variance,
-                                              /*by_rows=*/false),
-                                 FloatsOf(norm.scale), FloatsOf(norm.shift),
-                                 FloatsOf(output)});
+    WithElement(output.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(output.size(),
+                kernels::NormaliseColumns<T>{
+                    NormalisedOf<T>(norm, input, mean, variance,
+                                    /*by_rows=*/false),
+                    FloatsOf(norm.scale), FloatsOf(norm.shift),
+                    ValuesOf<T>(output)});
+    });
   }
 
   void BatchNormBackward(const Norm& norm, const ConstTensor& input,
                          const ConstTensor& mean, const ConstTensor& variance,
                          const ConstTensor& output_gradient,
                          const NormGradients& gradients) override {
-    const auto normalised = NormalisedOf(norm, input, mean, variance,
-                                         /*by_rows=*/false);
-    SumNormGradients(normalised, output_gradient, gradients);
-    if (gradients.input.data == nullptr) return;
-    this->Run(input.size(),
-              kernels::NormaliseColumnsBackward{
-                  normalised, FloatsOf(norm.scale), FloatsOf(output_gradient),
-                  FloatsOf(gradients.scale), FloatsOf(gradients.shift),
-                  static_cast<float>(input.size() / mean.size()),
-                  FloatsOf(gradients.input)});
+    WithElement(input.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const auto normalised = NormalisedOf<T>(norm, input, mean, variance,
+                                              /*by_rows=*/false);
+      SumNormGradients(normalised, output_gradient, gradients);
+      if (gradients.input.data == nullptr) return;
+      this->Run(input.size(),
+                kernels::NormaliseColumnsBackward<T>{
+                    normalised, FloatsOf(norm.scale),
+                    ValuesOf<T>(output_gradient), FloatsOf(gradients.scale),
+                    FloatsOf(gradients.shift),
+                    static_cast<float>(input.size() / mean.size()),
+                    ValuesOf<T>(gradients.input)});
+    });
   }
 
   void LayerNorm(const Norm& norm, const ConstTensor& input, const Tensor& mean,
                  const Tensor& variance, const Tensor& output) override {
-    this->RunRows(mean.size(),
-                  kernels::LayerNorm{FloatsOf(input), FloatsOf(norm.scale),
-                                     FloatsOf(norm.shift),
-                                     static_cast<float>(norm.epsilon),
-                                     norm.scale.size(), FloatsOf(mean),
-                                     FloatsOf(variance), FloatsOf(output)});
+    WithElement(output.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->RunRows(mean.size(),
+                    kernels::LayerNorm<T>{
+                        ValuesOf<T>(input), FloatsOf(norm.scale),
+                        FloatsOf(norm.shift), static_cast<float>(norm.epsilon),
+                        norm.scale.size(), FloatsOf(mean), FloatsOf(variance),
+                        ValuesOf<T>(output)});
+    });
   }
 
   void LayerNormBackward(const Norm& norm, const ConstTensor& input,
                          const ConstTensor& mean, const ConstTensor& variance,
                          const ConstTensor& output_gradient,
                          const NormGradients& gradients) override {
-    const auto normalised = NormalisedOf(norm, input, mean, variance,
-                                         /*by_rows=*/true);
-    SumNormGradients(normalised, output_gradient, gradients);
-    if (gradients.input.data == nullptr) return;
-    this->RunRows(mean.size(),
-                  kernels::LayerNormBackward{normalised, FloatsOf(norm.scale),
-                                             FloatsOf(output_gradient),
-                                             FloatsOf(gradients.input)});
+    WithElement(input.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const auto normalised = NormalisedOf<T>(norm, input, mean, variance,
+                                              /*by_rows=*/true);
+      SumNormGradients(normalised, output_gradient, gradients);
+      if (gradients.input.data == nullptr) return;
+      this->RunRows(mean.size(),
+                    kernels::LayerNormBackward<T>{
+                        normalised, FloatsOf(norm.scale),
+                        ValuesOf<T>(output_gradient),
+                        ValuesOf<T>(gradients.input)});
+    });
   }
 
   void Softmax(bool causal, const ConstTensor& input,
                const Tensor& output) override {
     const uint64_t columns = input.dims.back();
-    this->RunRows(
-        input.size() / columns,
-        kernels::Softmax{causal, FloatsOf(input), FloatsOf(output), columns});
+    WithElement(output.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->RunRows(input.size() / columns,
+                    kernels::Softmax<T>{causal, ValuesOf<T>(input),
+                                        ValuesOf<T>(output), columns});
+    });
   }
 
   void SoftmaxBackward(const ConstTensor& output,
                        const ConstTensor& output_gradient,
                        const Tensor& input_gradient) override {
     const uint64_t columns = output.dims.back();
-    this->RunRows(
-        output.size() / columns,
-        kernels::SoftmaxBackward{FloatsOf(output), FloatsOf(output_gradient),
-                                 FloatsOf(input_gradient), columns});
+    WithElement(output.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->RunRows(output.size() / columns,
+                    kernels::SoftmaxBackward<T>{
+                        ValuesOf<T>(output), ValuesOf<T>(output_gradient),
+                        ValuesOf<T>(input_gradient), columns});
+    });
   }
 
   void Gather(const ConstTensor& table, const ConstTensor& indices,
               const Tensor& rows) override {
     if (indices.size() == 0) return;
-    this->Run(rows.size(),
-              kernels::Gather{FloatsOf(table), IndicesOf(indices),
-                              FloatsOf(rows), rows.size() / indices.size()});
+    WithElement(rows.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(rows.size(),
+                kernels::Gather<T>{FloatsOf(table), IndicesOf(indices),
+                                   ValuesOf<T>(rows),
+                                   rows.size() / indices.size()});
+    });
   }
 
   void ScatterAdd(const ConstTensor& indices, const ConstTensor& rows,
@@ -293,30 +394,48 @@ class KernelDevice : public Base {
     Zero(table);
     const uint64_t count = indices.size();
     if (count == 0) return;
-    this->RunRows(count, kernels::ScatterAdd{IndicesOf(indices), FloatsOf(rows),
-                                             FloatsOf(table), count,
-                                             rows.size() / count});
+    WithElement(rows.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->RunRows(count, kernels::ScatterAdd<T>{
+                               IndicesOf(indices), ValuesOf<T>(rows),
+                               FloatsOf(table), count, rows.size() / count});
+    });
   }
 
   void SumRows(const ConstTensor& in, const Tensor& out) override {
     if (out.size() == 0) return;
-    SumColumns(kernels::ValueItself{FloatsOf(in)}, in.size() / out.size(),
-               out.size(), 1, FloatsOf(out));
+    WithElement(in.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const kernels::ValueItself<T> value{ValuesOf<T>(in)};
+      const uint64_t rows = in.size() / out.size();
+      if (IsHalf(out.dtype)) {
+        SumColumns(value, rows, out.size(), 1, ValuesOf<T>(out));
+      } else {
+        SumColumns(value, rows, out.size(), 1, FloatsOf(out));
+      }
+    });
   }
 
   void DotPairs(const ConstTensor& input, const Tensor& output) override {
-    this->Run(output.size(),
-              kernels::DotPairs{FloatsOf(input), FloatsOf(output),
-                                input.dims[1], input.dims[2]});
+    WithElement(output.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(output.size(),
+                kernels::DotPairs<T>{ValuesOf<T>(input), ValuesOf<T>(output),
+                                     input.dims[1], input.dims[2]});
+    });
   }
 
   void DotPairsBackward(const ConstTensor& input,
                         const ConstTensor& output_gradient,
                         const Tensor& input_gradient) override {
-    this->Run(input.size(),
-              kernels::DotPairsBackward{
-                  FloatsOf(input), FloatsOf(output_gradient),
-                  FloatsOf(input_gradient), input.dims[1], input.dims[2]});
+    WithElement(input.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(input.size(),
+                kernels::DotPairsBackward<T>{
+                    ValuesOf<T>(input), ValuesOf<T>(output_gradient),
+                    ValuesOf<T>(input_gradient), input.dims[1],
+                    input.dims[2]});
+    });
   }
 
   void CopyColumns(const ConstTensor& from, uint64_t from_first,
@@ -324,55 +443,106 @@ class KernelDevice : public Base {
                    uint64_t to_first) override {
     const uint64_t rows = to.dims[0];
     if (rows == 0) return;
-    this->Run(rows * columns,
-              kernels::CopyColumns{FloatsOf(from) + from_first,
-                                   from.size() / rows, FloatsOf(to) + to_first,
-                                   to.size() / rows, columns});
+    WithElement(to.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(rows * columns,
+                kernels::CopyColumns<T>{
+                    ValuesOf<T>(from) + from_first, from.size() / rows,
+                    ValuesOf<T>(to) + to_first, to.size() / rows, columns});
+    });
   }
 
   void AddRow(const ConstTensor& in, const ConstTensor& row,
               const Tensor& out) override {
-    this->Run(out.size(), kernels::AddRow{FloatsOf(in), FloatsOf(row),
-                                          FloatsOf(out), row.size()});
+    WithElement(out.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(out.size(),
+                kernels::AddRow<T>{ValuesOf<T>(in), FloatsOf(row),
+                                   ValuesOf<T>(out), row.size()});
+    });
   }
 
   void ScaleRows(const ConstTensor& in, const ConstTensor& factors,
                  const Tensor& out) override {
     if (factors.size() == 0) return;
-    this->Run(out.size(),
-              kernels::ScaleRows{FloatsOf(in), FloatsOf(factors), FloatsOf(out),
-                                 in.size() / factors.size()});
+    WithElement(out.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(out.size(),
+                kernels::ScaleRows<T>{ValuesOf<T>(in), ValuesOf<T>(factors),
+                                      ValuesOf<T>(out),
+                                      in.size() / factors.size()});
+    });
   }
 
   void Add(const ConstTensor& a, double factor, const ConstTensor& b,
            const Tensor& out) override {
-    this->Run(out.size(), kernels::Add{FloatsOf(a), static_cast<float>(factor),
-                                       FloatsOf(b), FloatsOf(out)});
+    WithElement(out.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(out.size(),
+                kernels::Add<T>{ValuesOf<T>(a), static_cast<float>(factor),
+                                ValuesOf<T>(b), ValuesOf<T>(out)});
+    });
   }
 
   void Apply(Elementwise function, const ConstTensor& in,
              const Tensor& out) override {
-    this->Run(out.size(),
-              kernels::Apply{function, FloatsOf(in), FloatsOf(out)});
+    WithElement(out.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(out.size(), kernels::Apply<T>{function, ValuesOf<T>(in),
+                                              ValuesOf<T>(out)});
+    });
   }
 
   void ApplyBackward(Elementwise function, const ConstTensor& in,
                      const ConstTensor& out, const ConstTensor& out_gradient,
                      const Tensor& in_gradient) override {
-    this->Run(
-        in_gradient.size(),
-        kernels::ApplyBackward{function, FloatsOf(in), FloatsOf(out),
-                               FloatsOf(out_gradient), FloatsOf(in_gradient)});
+    WithElement(in_gradient.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(in_gradient.size(),
+                kernels::ApplyBackward<T>{
+                    function, ValuesOf<T>(in), ValuesOf<T>(out),
+                    ValuesOf<T>(out_gradient), ValuesOf<T>(in_gradient)});
+    });
   }
 
   void Draw(const Drops& drops, const Tensor& factors) override {
-    this->Run(factors.size(),
-              kernels::Draw{drops, static_cast<float>(1 / (1 - drops.rate)),
-                            static_cast<uint64_t>(drops.rate * 4294967296.0),
-                            FloatsOf(factors)});
+    WithElement(factors.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(factors.size(),
+                kernels::Draw<T>{
+                    drops, static_cast<float>(1 / (1 - drops.rate)),
+                    static_cast<uint64_t>(drops.rate * 4294967296.0),
+                    ValuesOf<T>(factors)});
+    });
+  }
+
+  void Convert(const ConstTensor& from, const Tensor& to) override {
+    WithElement(IsHalf(to.dtype) ? to.dtype : from.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      if (to.dtype == DTypeOf<T>::value) {
+        this->Run(to.size(), kernels::Convert<float, T>{FloatsOf(from),
+                                                        ValuesOf<T>(to)});
+      } else {
+        this->Run(to.size(), kernels::Convert<T, float>{ValuesOf<T>(from),
+                                                        FloatsOf(to)});
+      }
+    });
+  }
+
+  void Unscale(double factor, const Tensor& values,
+               const Tensor& overflow) override {
+    Zero(overflow);
+    this->Run(values.size(),
+              kernels::Unscale{static_cast<float>(factor), FloatsOf(values),
+                               FloatsOf(overflow)});
   }
 
  private:
+  // The numbers of scratch memory: for what a primitive is made of, and for the
+  // operands of a product.
+  static constexpr int kParts = 0;
+  static constexpr int kOperands = 1;
+
   // Images of a convolution whose windows are unfolded at once.
   struct Piece {
     uint64_t first;  // Image.
@@ -381,7 +551,7 @@ class KernelDevice : public Base {
     uint64_t rows;
     uint64_t width;    // Values of a window in a group.
     uint64_t outputs;  // Of a group.
-    float* unfolded;
+    Tensor unfolded;
 
     Product::Strides OfUnfolded() const {
       return {.row = width, .outer = 0, .inner = rows * width};
@@ -389,20 +559,49 @@ class KernelDevice : public Base {
   };
 
   void Zero(const Tensor& tensor) {
-    this->Run(tensor.size(), kernels::Fill{0, FloatsOf(tensor)});
+    this->Run(tensor.size(), kernels::Fill<float>{0, FloatsOf(tensor)});
+  }
+
+  // Packs operands of float32 in two bytes a value. False: there is no memory.
+  bool Halve(Product* p, ConstTensor* a, ConstTensor* b) {
+    const auto left = kernels::OperandRows::Left(*p);
+    const auto right = kernels::OperandRows::Right(*p);
+    // The second begins where it is aligned.
+    const uint64_t first =
+        IsHalf(a->dtype) ? 0 : (left.size() + 127) / 128 * 128;
+    const uint64_t values = first + (IsHalf(b->dtype) ? 0 : right.size());
+    if (values == 0) return true;
+    const Tensor packed = {this->Scratch(kOperands, values * sizeof(uint16_t)),
+                           activations(), {values}};
+    if (packed.data == nullptr) return false;
+    const auto halve = [&](const kernels::OperandRows& rows, const Tensor& to,
+                           Product::Strides* strides, ConstTensor* operand) {
+      if (IsHalf(operand->dtype)) return;
+      WithElement(to.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        this->RunRows(rows.count,
+                      kernels::HalveRows<T>{rows, FloatsOf(*operand),
+                                            ValuesOf<T>(to)});
+      });
+      operand->data = to.data;
+      operand->dtype = to.dtype;
+      *strides = rows.packed();
+    };
+    halve(left, packed, &p->a, a);
+    halve(right, Behind(packed, first), &p->b, b);
+    return true;
   }
 
   // Row-major is column-major transposed: c' = op(b)' op(a)'. The longer side
   // of the grid is one call.
-  void MultiplyGrid(const Product& p, const float* a, const float* b, bool add,
-                    float* c) {
+  void MultiplyGrid(Product p, ConstTensor a, ConstTensor b, bool add,
+                    const Tensor& c) {
     if (p.m == 0 || p.n == 0) return;
     if (p.k == 0) {
-      if (add) return;
-      this->Run(p.outer * p.inner * p.m * p.n,
-                kernels::ZeroGrid{p.inner, p.m, p.n, p.c, c});
+      if (!add) ZeroGrid(p, c);
       return;
     }
+    if (IsHalf(activations()) && !Halve(&p, &a, &b)) return;
     const bool by_outer = p.outer >= p.inner;
     const auto stride = [&](const Product::Strides& s) {
       return by_outer ? s.outer : s.inner;
@@ -412,20 +611,23 @@ class KernelDevice : public Base {
     };
     for (uint64_t i = 0; i < (by_outer ? p.inner : p.outer); ++i) {
       ColumnMajorProduct call;
+      call.operands = a.dtype;
+      call.result = c.dtype;
+      call.rounds_to_tf32 = this->compute_format() == ComputeFormat::kTf32;
       call.transpose_a = p.transpose_b;
       call.transpose_b = p.transpose_a;
       call.m = p.n;
       call.n = p.m;
       call.k = p.k;
       call.alpha = static_cast<float>(p.scale);
-      call.a = b + i * step(p.b);
+      call.a = Behind(b, i * step(p.b)).data;
       call.a_leading = p.b_row();
       call.a_stride = stride(p.b);
-      call.b = a + i * step(p.a);
+      call.b = Behind(a, i * step(p.a)).data;
       call.b_leading = p.a_row();
       call.b_stride = stride(p.a);
       call.beta = add ? 1 : 0;
-      call.c = c + i * step(p.c);
+      call.c = Behind(c, i * step(p.c)).data;
       call.c_leading = p.c_row();
       call.c_stride = stride(p.c);
       call.count = by_outer ? p.outer : p.inner;
@@ -433,20 +635,30 @@ class KernelDevice : public Base {
     }
   }
 
+  void ZeroGrid(const Product& p, const Tensor& c) {
+    WithElement(c.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      this->Run(p.outer * p.inner * p.m * p.n,
+                kernels::ZeroGrid<T>{p.inner, p.m, p.n, p.c, ValuesOf<T>(c)});
+    });
+  }
+
+  // `dtype`: of unfolded values.
   template <class Function>
-  void ForEachPiece(const Convolution& shape, Function f) {
+  void ForEachPiece(const Convolution& shape, DType dtype, Function f) {
     const Window& w = shape.window;
     Piece piece;
     piece.width = w.kernel_height * w.kernel_width * shape.group_inputs();
     piece.outputs = shape.group_outputs();
     const uint64_t places = w.out_height * w.out_width;
     const uint64_t image = std::max<uint64_t>(
-        places * piece.width * shape.groups * sizeof(float), 1);
+        places * piece.width * shape.groups * SizeOf(dtype), 1);
     const uint64_t at_once = std::min(
         std::max<uint64_t>(this->unfolded_bytes() / image, 1), w.batch);
     if (at_once == 0) return;
-    piece.unfolded = static_cast<float*>(this->Scratch(at_once * image));
-    if (piece.unfolded == nullptr) return;
+    piece.unfolded.data = this->Scratch(kParts, at_once * image);
+    piece.unfolded.dtype = dtype;
+    if (piece.unfolded.data == nullptr) return;
     for (piece.first = 0; piece.first < w.batch; piece.first += at_once) {
       piece.images = std::min(at_once, w.batch - piece.first);
       piece.first_row = piece.first * places;
@@ -456,39 +668,55 @@ class KernelDevice : public Base {
   }
 
   void UnfoldInput(const Convolution& shape, const Piece& piece,
-                   const float* input) {
-    this->Run(shape.groups * piece.rows * piece.width,
-              kernels::Unfold{shape.window, shape.groups, piece.first,
-                              piece.rows, input, piece.unfolded});
+                   const ConstTensor& input) {
+    WithElement(piece.unfolded.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const auto unfold = [&](const auto* in) {
+        using In = std::remove_const_t<std::remove_pointer_t<decltype(in)>>;
+        this->Run(shape.groups * piece.rows * piece.width,
+                  kernels::Unfold<In, T>{shape.window, shape.groups,
+                                         piece.first, piece.rows, in,
+                                         ValuesOf<T>(piece.unfolded)});
+      };
+      if (IsHalf(input.dtype)) {
+        unfold(ValuesOf<T>(input));
+      } else {
+        unfold(FloatsOf(input));
+      }
+    });
   }
 
-  void SumNormGradients(const kernels::Normalised& normalised,
+  template <class T>
+  void SumNormGradients(const kernels::Normalised<T>& normalised,
                         const ConstTensor& output_gradient,
                         const NormGradients& gradients) {
     const uint64_t columns = normalised.columns;
     const uint64_t rows = output_gradient.size() / columns;
-    const float* const dy = FloatsOf(output_gradient);
-    SumColumns(kernels::TimesNormalised{dy, normalised}, rows, columns, 1,
+    const T* const dy = ValuesOf<T>(output_gradient);
+    SumColumns(kernels::TimesNormalised<T>{dy, normalised}, rows, columns, 1,
                FloatsOf(gradients.scale));
-    SumColumns(kernels::ValueItself{dy}, rows, columns, 1,
+    SumColumns(kernels::ValueItself<T>{dy}, rows, columns, 1,
                FloatsOf(gradients.shift));
   }
 
   // Cut by the shape alone, so that the same input gives the same bits.
-  template <class Value>
+  template <class Value, class T>
   void SumColumns(const Value& value, uint64_t rows, uint64_t columns,
-                  uint64_t divisor, float* out) {
+                  uint64_t divisor, T* out) {
     constexpr uint64_t kRows = 32;
-    constexpr uint64_t kParts = 256;
-    const uint64_t length = std::max(kRows, (rows + kParts - 1) / kParts);
+    constexpr uint64_t kMostParts = 256;
+    const uint64_t length =
+        std::max(kRows, (rows + kMostParts - 1) / kMostParts);
     const uint64_t parts = (rows + length - 1) / length;
     float* const sums = static_cast<float*>(
-        this->Scratch(std::max<uint64_t>(parts, 1) * columns * sizeof(float)));
+        this->Scratch(kParts, std::max<uint64_t>(parts, 1) * columns *
+                                  sizeof(float)));
     if (sums == nullptr) return;
     this->Run(parts * columns,
               kernels::ColumnParts<Value>{value, rows, columns, length, sums});
-    this->Run(columns, kernels::SumOfParts{sums, parts, columns,
-                                           static_cast<float>(divisor), out});
+    this->Run(columns, kernels::SumOfParts<T>{
+                           sums, parts, columns, static_cast<float>(divisor),
+                           out});
   }
 };
 

@@ -10,6 +10,9 @@
 // A row's function is called by several lanes at once, each with its own `Lanes`:
 // lane k of n does elements k, k + n, ...; Sum and Max give every lane the result
 // over all of them, and what was written before them is seen behind them.
+//
+// T is what layers hand on: float, or one of half_kernels.h, which is read as a
+// float and rounded when it is written. All computing is in float.
 #include <math.h>
 
 #include <cstdint>
@@ -31,46 +34,51 @@ PARAMD_KERNEL inline float LargerOrNan(float a, float b) {
 
 // Functions of one element `i`.
 
+template <class T>
 struct Fill {
   float value;
-  float* out;
+  T* out;
   PARAMD_KERNEL void operator()(uint64_t i) const { out[i] = value; }
 };
 
+template <class T>
 struct AddRow {
-  const float* in;
+  const T* in;
   const float* row;
-  float* out;
+  T* out;
   uint64_t columns;
   PARAMD_KERNEL void operator()(uint64_t i) const {
     out[i] = in[i] + row[i % columns];
   }
 };
 
+template <class T>
 struct ScaleRows {
-  const float* in;
-  const float* factors;
-  float* out;
+  const T* in;
+  const T* factors;
+  T* out;
   uint64_t columns;
   PARAMD_KERNEL void operator()(uint64_t i) const {
     out[i] = factors[i / columns] * in[i];
   }
 };
 
+template <class T>
 struct Add {
-  const float* a;
+  const T* a;
   float factor;
-  const float* b;
-  float* out;
+  const T* b;
+  T* out;
   PARAMD_KERNEL void operator()(uint64_t i) const {
     out[i] = a[i] + factor * b[i];
   }
 };
 
+template <class T>
 struct Gather {
   const float* table;
   const int32_t* indices;
-  float* rows;
+  T* rows;
   uint64_t columns;
   PARAMD_KERNEL void operator()(uint64_t i) const {
     const int32_t index = indices[i / columns];
@@ -80,10 +88,11 @@ struct Gather {
   }
 };
 
+template <class T>
 struct CopyColumns {
-  const float* from;  // At its first column that is copied.
+  const T* from;  // At its first column that is copied.
   uint64_t from_columns;
-  float* to;  // Likewise.
+  T* to;  // Likewise.
   uint64_t to_columns;
   uint64_t columns;
   PARAMD_KERNEL void operator()(uint64_t i) const {
@@ -98,9 +107,10 @@ PARAMD_KERNEL inline uint64_t PairOf(uint64_t i, uint64_t j) {
 }
 
 // Element (example, pair).
+template <class T>
 struct DotPairs {
-  const float* in;
-  float* out;
+  const T* in;
+  T* out;
   uint64_t fields;
   uint64_t width;
   PARAMD_KERNEL void operator()(uint64_t element) const {
@@ -108,9 +118,9 @@ struct DotPairs {
     const uint64_t pair = element % pairs;
     uint64_t i = 1;
     while (PairOf(i + 1, 0) <= pair) ++i;
-    const float* const x = in + element / pairs * fields * width;
-    const float* const a = x + i * width;
-    const float* const b = x + (pair - PairOf(i, 0)) * width;
+    const T* const x = in + element / pairs * fields * width;
+    const T* const a = x + i * width;
+    const T* const b = x + (pair - PairOf(i, 0)) * width;
     float sum = 0;
     for (uint64_t w = 0; w < width; ++w) sum += a[w] * b[w];
     out[element] = sum;
@@ -118,17 +128,18 @@ struct DotPairs {
 };
 
 // Element (example, field, value).
+template <class T>
 struct DotPairsBackward {
-  const float* in;
-  const float* out_gradient;
-  float* in_gradient;
+  const T* in;
+  const T* out_gradient;
+  T* in_gradient;
   uint64_t fields;
   uint64_t width;
   PARAMD_KERNEL void operator()(uint64_t element) const {
     const uint64_t example = element / (fields * width);
     const uint64_t field = element / width % fields;
-    const float* const x = in + example * fields * width + element % width;
-    const float* const dy = out_gradient + example * PairOf(fields, 0);
+    const T* const x = in + example * fields * width + element % width;
+    const T* const dy = out_gradient + example * PairOf(fields, 0);
     float sum = 0;
     for (uint64_t other = 0; other < fields; ++other) {
       if (other == field) continue;
@@ -140,7 +151,8 @@ struct DotPairsBackward {
   }
 };
 
-PARAMD_KERNEL inline bool HasValue(const float* x, uint64_t count) {
+template <class T>
+PARAMD_KERNEL inline bool HasValue(const T* x, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) {
     if (x[i] != 0) return true;
   }
@@ -148,14 +160,15 @@ PARAMD_KERNEL inline bool HasValue(const float* x, uint64_t count) {
 }
 
 // Element (example, value).
+template <class T>
 struct PoolBag {
   Bag kind;
   uint64_t places;
   uint64_t width;
-  const float* in;
-  float* out;
+  const T* in;
+  T* out;
   PARAMD_KERNEL void operator()(uint64_t element) const {
-    const float* const x = in + element / width * places * width;
+    const T* const x = in + element / width * places * width;
     const uint64_t value = element % width;
     float result = 0;
     float count = 0;
@@ -175,14 +188,15 @@ struct PoolBag {
   }
 };
 
+template <class T>
 struct PoolBagBackward {
   Bag kind;
   uint64_t places;
   uint64_t width;
-  const float* in;
-  const float* out;
-  const float* out_gradient;
-  float* in_gradient;
+  const T* in;
+  const T* out;
+  const T* out_gradient;
+  T* in_gradient;
   PARAMD_KERNEL void operator()(uint64_t element) const {
     const uint64_t first = element / width * places * width;
     const uint64_t value = element % width;
@@ -212,10 +226,11 @@ struct PoolBagBackward {
 constexpr float kRootOfHalf = 0.70710678118654752f;
 constexpr float kOneOverRootOfTwoPi = 0.39894228040143268f;
 
+template <class T>
 struct Apply {
   Elementwise function;
-  const float* in;
-  float* out;
+  const T* in;
+  T* out;
   PARAMD_KERNEL void operator()(uint64_t i) const {
     const float x = in[i];
     switch (function) {
@@ -235,12 +250,13 @@ struct Apply {
   }
 };
 
+template <class T>
 struct ApplyBackward {
   Elementwise function;
-  const float* in;
-  const float* out;
-  const float* out_gradient;
-  float* in_gradient;
+  const T* in;
+  const T* out;
+  const T* out_gradient;
+  T* in_gradient;
 
   PARAMD_KERNEL float Derivative(float x, float y) const {
     switch (function) {
@@ -262,11 +278,12 @@ struct ApplyBackward {
 };
 
 // See Drops. Philox4x32-10, as CounterRandom draws.
+template <class T>
 struct Draw {
   Drops drops;
   float kept;
   uint64_t limit;  // Of 32 bits that are 0.
-  float* factors;
+  T* factors;
 
   PARAMD_KERNEL static uint64_t Bits(uint64_t key, uint64_t counter) {
     uint32_t c0 = static_cast<uint32_t>(counter);
@@ -322,12 +339,13 @@ struct ColumnParts {
   }
 };
 
+template <class T>
 struct SumOfParts {
   const float* parts;
   uint64_t count;
   uint64_t columns;
   float divisor;
-  float* out;
+  T* out;
   PARAMD_KERNEL void operator()(uint64_t column) const {
     float sum = 0;
     for (uint64_t part = 0; part < count; ++part) {
@@ -337,13 +355,15 @@ struct SumOfParts {
   }
 };
 
+template <class T>
 struct ValueItself {
-  const float* in;
+  const T* in;
   PARAMD_KERNEL float operator()(uint64_t i, uint64_t) const { return in[i]; }
 };
 
+template <class T>
 struct SquaredDeviation {
-  const float* in;
+  const T* in;
   const float* mean;
   PARAMD_KERNEL float operator()(uint64_t i, uint64_t column) const {
     const float deviation = in[i] - mean[column];
@@ -352,8 +372,9 @@ struct SquaredDeviation {
 };
 
 // Of a normalisation whose statistics are of columns, or of rows.
+template <class T>
 struct Normalised {
-  const float* in;
+  const T* in;
   const float* mean;
   const float* variance;
   float epsilon;
@@ -365,19 +386,21 @@ struct Normalised {
   }
 };
 
+template <class T>
 struct TimesNormalised {
-  const float* gradient;
-  Normalised normalised;
+  const T* gradient;
+  Normalised<T> normalised;
   PARAMD_KERNEL float operator()(uint64_t i, uint64_t) const {
     return gradient[i] * normalised(i);
   }
 };
 
+template <class T>
 struct NormaliseColumns {
-  Normalised normalised;
+  Normalised<T> normalised;
   const float* scale;
   const float* shift;
-  float* out;
+  T* out;
   PARAMD_KERNEL void operator()(uint64_t i) const {
     const uint64_t column = i % normalised.columns;
     out[i] = normalised(i) * scale[column] + shift[column];
@@ -386,14 +409,15 @@ struct NormaliseColumns {
 
 // The gradient by the input, where those by scale and shift, its sums over the
 // column, are there: (dy - shift / rows - n * scale / rows) * gamma / deviation.
+template <class T>
 struct NormaliseColumnsBackward {
-  Normalised normalised;
+  Normalised<T> normalised;
   const float* gamma;
-  const float* out_gradient;
+  const T* out_gradient;
   const float* scale_gradient;
   const float* shift_gradient;
   float rows;
-  float* in_gradient;
+  T* in_gradient;
   PARAMD_KERNEL void operator()(uint64_t i) const {
     const uint64_t column = i % normalised.columns;
     const float deviation =
@@ -406,18 +430,19 @@ struct NormaliseColumnsBackward {
 
 // Functions of one row, by lanes.
 
+template <class T>
 struct LayerNorm {
-  const float* in;
+  const T* in;
   const float* scale;
   const float* shift;
   float epsilon;
   uint64_t columns;
   float* mean;
   float* variance;
-  float* out;
+  T* out;
   template <class Lanes>
   PARAMD_KERNEL void operator()(uint64_t row, const Lanes& lanes) const {
-    const float* x = in + row * columns;
+    const T* x = in + row * columns;
     float sum = 0;
     for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
       sum += x[c];
@@ -438,11 +463,12 @@ struct LayerNorm {
   }
 };
 
+template <class T>
 struct LayerNormBackward {
-  Normalised normalised;
+  Normalised<T> normalised;
   const float* scale;
-  const float* out_gradient;
-  float* in_gradient;
+  const T* out_gradient;
+  T* in_gradient;
   template <class Lanes>
   PARAMD_KERNEL void operator()(uint64_t row, const Lanes& lanes) const {
     const uint64_t columns = normalised.columns;
@@ -467,15 +493,16 @@ struct LayerNormBackward {
   }
 };
 
+template <class T>
 struct Softmax {
   bool causal;
-  const float* in;
-  float* out;
+  const T* in;
+  T* out;
   uint64_t columns;
   template <class Lanes>
   PARAMD_KERNEL void operator()(uint64_t row, const Lanes& lanes) const {
-    const float* x = in + row * columns;
-    float* y = out + row * columns;
+    const T* x = in + row * columns;
+    T* y = out + row * columns;
     const uint64_t kept = causal ? row % columns + 1 : columns;
     float largest = -INFINITY;
     for (uint64_t c = lanes.lane(); c < kept; c += lanes.count()) {
@@ -493,15 +520,16 @@ struct Softmax {
   }
 };
 
+template <class T>
 struct SoftmaxBackward {
-  const float* out;
-  const float* out_gradient;
-  float* in_gradient;
+  const T* out;
+  const T* out_gradient;
+  T* in_gradient;
   uint64_t columns;
   template <class Lanes>
   PARAMD_KERNEL void operator()(uint64_t row, const Lanes& lanes) const {
-    const float* y = out + row * columns;
-    const float* dy = out_gradient + row * columns;
+    const T* y = out + row * columns;
+    const T* dy = out_gradient + row * columns;
     float sum = 0;
     for (uint64_t c = lanes.lane(); c < columns; c += lanes.count()) {
       sum += y[c] * dy[c];
@@ -516,9 +544,10 @@ struct SoftmaxBackward {
 // Row i of `rows`, if its index is the first of its kind, sums those that have
 // the same, in order, to the table, which is 0. So each row of the table has one
 // writer.
+template <class T>
 struct ScatterAdd {
   const int32_t* indices;
-  const float* rows;
+  const T* rows;
   float* table;
   uint64_t count;
   uint64_t columns;

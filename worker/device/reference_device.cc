@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "tensor/number_format.h"
 #include "worker/device/float_type.h"
 
 namespace paramd {
@@ -296,6 +297,34 @@ void ReferenceDevice::Draw(const Drops& drops, const Tensor& factors) {
       }
       out += drops.width;
     }
+  });
+}
+
+void ReferenceDevice::Convert(const ConstTensor& from, const Tensor& to) {
+  const auto format_of = [](DType dtype) {
+    return dtype == DType::kBFloat16 ? NumberFormat::kBf16
+                                     : NumberFormat::kFp16;
+  };
+  if (IsHalf(to.dtype)) {
+    EncodeNumbers(format_of(to.dtype), from.values<float>().data(),
+                  from.size(), static_cast<std::byte*>(to.data));
+  } else {
+    DecodeNumbers(format_of(from.dtype),
+                  static_cast<const std::byte*>(from.data), from.size(),
+                  to.values<float>().data());
+  }
+}
+
+void ReferenceDevice::Unscale(double factor, const Tensor& values,
+                              const Tensor& overflow) {
+  WithFloatType(values.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    bool finite = true;
+    for (T& value : values.values<T>()) {
+      value *= static_cast<T>(factor);
+      finite = finite && std::isfinite(value);
+    }
+    overflow.values<T>()[0] = finite ? 0 : 1;
   });
 }
 

@@ -12,7 +12,16 @@
 
 namespace paramd {
 
-enum class DType : uint8_t { kFloat32, kFloat64, kInt32, kInt64, kUInt8 };
+enum class DType : uint8_t {
+  kFloat32,
+  kFloat64,
+  kInt32,
+  kInt64,
+  kUInt8,
+  // In the memory of devices alone.
+  kBFloat16,
+  kFloat16,
+};
 
 // Bytes of one value.
 constexpr size_t SizeOf(DType dtype) {
@@ -25,6 +34,9 @@ constexpr size_t SizeOf(DType dtype) {
       return 8;
     case DType::kUInt8:
       return 1;
+    case DType::kBFloat16:
+    case DType::kFloat16:
+      return 2;
   }
   return 0;
 }
@@ -42,8 +54,21 @@ constexpr const char* NameOf(DType dtype) {
       return "int64";
     case DType::kUInt8:
       return "uint8";
+    case DType::kBFloat16:
+      return "bfloat16";
+    case DType::kFloat16:
+      return "float16";
   }
   return "?";
+}
+
+constexpr bool IsHalf(DType dtype) {
+  return dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+}
+
+// What sums of these numbers, weights and their gradients are kept in.
+constexpr DType WideOf(DType dtype) {
+  return IsHalf(dtype) ? DType::kFloat32 : dtype;
 }
 
 // The dtype of a C++ type: DTypeOf<float>::value.

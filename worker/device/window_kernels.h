@@ -51,11 +51,12 @@ PARAMD_KERNEL inline uint64_t CountInside(const Window& w, uint64_t y,
 }
 
 // Element i of the output.
+template <class T>
 struct Pool {
   Window w;
   bool is_max;
-  const float* in;
-  float* out;
+  const T* in;
+  T* out;
   uint8_t* places;
   PARAMD_KERNEL void operator()(uint64_t i) const {
     const Place at = Place::Of(i, w.out_height, w.out_width, w.channels);
@@ -85,12 +86,13 @@ struct Pool {
 };
 
 // Element i of the input: the sum over outputs in order.
+template <class T>
 struct PoolBackward {
   Window w;
   bool is_max;
   const uint8_t* places;
-  const float* out_gradient;
-  float* in_gradient;
+  const T* out_gradient;
+  T* in_gradient;
   PARAMD_KERNEL void operator()(uint64_t i) const {
     const Place at = Place::Of(i, w.height, w.width, w.channels);
     float sum = 0;
@@ -114,14 +116,15 @@ struct PoolBackward {
 };
 
 // Element i of the output, [batch, channels].
+template <class T>
 struct PoolAll {
   bool is_max;
   uint64_t places;
   uint64_t channels;
-  const float* in;
-  float* out;
+  const T* in;
+  T* out;
   PARAMD_KERNEL void operator()(uint64_t i) const {
-    const float* x = in + i / channels * places * channels + i % channels;
+    const T* x = in + i / channels * places * channels + i % channels;
     float value = x[0];
     for (uint64_t p = 1; p < places; ++p) {
       const float next = x[p * channels];
@@ -131,14 +134,15 @@ struct PoolAll {
   }
 };
 
+template <class T>
 struct PoolAllBackward {
   bool is_max;
   uint64_t places;
   uint64_t channels;
-  const float* in;
-  const float* out;
-  const float* out_gradient;
-  float* in_gradient;
+  const T* in;
+  const T* out;
+  const T* out_gradient;
+  T* in_gradient;
   PARAMD_KERNEL void operator()(uint64_t i) const {
     const uint64_t first = i / channels * places * channels + i % channels;
     bool found = false;  // Of equal maxima, the first.
@@ -156,13 +160,14 @@ struct PoolAllBackward {
 // Windows of images as rows of a matrix for each group, [groups, output places,
 // kernel places x channels of a group], of the images from `first` on. A
 // convolution is their product with the kernel.
+template <class T, class U>
 struct Unfold {
   Window w;
   uint64_t groups;
   uint64_t first;
   uint64_t rows;  // Output places of the images.
-  const float* in;
-  float* unfolded;
+  const T* in;
+  U* unfolded;
   PARAMD_KERNEL void operator()(uint64_t i) const {
     const uint64_t channels = w.channels / groups;
     const uint64_t width = w.kernel_height * w.kernel_width * channels;
@@ -184,13 +189,14 @@ struct Unfold {
 
 // The other way, each element of the input the sum of its places there, in the
 // order of outputs. Element i of the images from `first` on.
+template <class T>
 struct Fold {
   Window w;
   uint64_t groups;
   uint64_t first;
   uint64_t rows;
   const float* unfolded;
-  float* out;
+  T* out;
   PARAMD_KERNEL void operator()(uint64_t i) const {
     const uint64_t channels = w.channels / groups;
     const uint64_t width = w.kernel_height * w.kernel_width * channels;
@@ -212,12 +218,13 @@ struct Fold {
 };
 
 // A grid of matrices of zeros: element i of [outer, inner, m, n].
+template <class T>
 struct ZeroGrid {
   uint64_t inner;
   uint64_t m;
   uint64_t n;
   Product::Strides strides;
-  float* out;
+  T* out;
   PARAMD_KERNEL void operator()(uint64_t i) const {
     const uint64_t matrix = i / (m * n);
     const uint64_t row = strides.row != 0 ? strides.row : n;

@@ -15,6 +15,8 @@ const char* NameOf(HloElement element) {
   switch (element) {
     case HloElement::kF32:
       return "f32";
+    case HloElement::kBF16:
+      return "bf16";
     case HloElement::kS32:
       return "i32";
     case HloElement::kU32:

@@ -14,7 +14,7 @@
 namespace paramd {
 
 // What a value of a program is made of.
-enum class HloElement : uint8_t { kF32, kS32, kU32, kU64, kPred };
+enum class HloElement : uint8_t { kF32, kBF16, kS32, kU32, kU64, kPred };
 
 struct HloType {
   HloElement element = HloElement::kF32;
@@ -63,6 +63,10 @@ class HloGraph {
   HloGraph(const HloGraph&) = delete;
   HloGraph& operator=(const HloGraph&) = delete;
 
+  // What products and convolutions, which add in f32, take their operands as.
+  void set_operands(HloElement element) { operands_ = element; }
+  HloElement operands() const { return operands_; }
+
   // The next parameter of the program.
   HloValue Parameter(HloType type);
   // `vjp` null: nothing is passed on to the operands.
@@ -101,6 +105,7 @@ class HloGraph {
   std::string NameOf(int id) const;
   void AppendOperation(int id, std::string* text) const;
 
+  HloElement operands_ = HloElement::kF32;
   std::deque<Node> nodes_;  // Views of types stay.
   std::vector<int> parameters_;
 };

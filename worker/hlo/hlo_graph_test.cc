@@ -35,6 +35,38 @@ TEST(HloGraphTest, AProgramIsWrittenAsStableHlo) {
       "}\n");
 }
 
+TEST(HloGraphTest, OperandsOfProductsAndConvolutionsAreConverted) {
+  HloGraph graph;
+  graph.set_operands(HloElement::kBF16);
+  const HloValue a = graph.Parameter({HloElement::kF32, {2, 3}});
+  const HloValue b = graph.Parameter({HloElement::kF32, {3, 4}});
+  const HloValue product = hlo::Multiply2d(a, b);
+  const std::string text = graph.Text({product});
+  EXPECT_THAT(text, HasSubstr("\"stablehlo.convert\"(%arg0) : "
+                              "(tensor<2x3xf32>) -> tensor<2x3xbf16>"));
+  EXPECT_THAT(text, HasSubstr("(tensor<2x3xbf16>, tensor<3x4xbf16>) -> "
+                              "tensor<2x4xf32>"));
+  EXPECT_THAT(graph.Text({hlo::Multiply2d(a, b, /*exact=*/true)}),
+              Not(HasSubstr("bf16")));
+  // The gradient passes through.
+  const std::vector<HloValue> gradients =
+      graph.Gradients(product, hlo::FilledLike(product, 1), {a, b});
+  EXPECT_EQ(gradients[0].type().text(), a.type().text());
+  EXPECT_THAT(graph.Text(gradients),
+              HasSubstr("(tensor<2x4xbf16>, tensor<4x3xbf16>) -> "
+                        "tensor<2x3xf32>"));
+
+  const HloValue images = graph.Parameter({HloElement::kF32, {1, 4, 4, 2}});
+  const HloValue kernel = graph.Parameter({HloElement::kF32, {1, 1, 2, 3}});
+  const Convolution shape = {.window = {.batch = 1, .height = 4, .width = 4,
+                                        .channels = 2, .out_height = 4,
+                                        .out_width = 4},
+                             .outputs = 3};
+  EXPECT_THAT(graph.Text({hlo::Convolve(shape, images, kernel)}),
+              HasSubstr("(tensor<1x4x4x2xbf16>, tensor<1x1x2x3xbf16>) -> "
+                        "tensor<1x4x4x3xf32>"));
+}
+
 TEST(HloGraphTest, WhatNoResultNeedsIsLeftOut) {
   HloGraph graph;
   const HloValue a = graph.Parameter({HloElement::kF32, {2}});

@@ -418,14 +418,24 @@ HloValue SwapLast(HloValue a) {
   return Transpose(a, order);
 }
 
-HloValue Multiply2d(HloValue a, HloValue b) {
+HloValue AsOperand(HloValue a) {
+  const HloElement element = a.graph->operands();
+  if (element == HloElement::kF32) return a;
+  // Its gradient is that of the product, which is of f32.
+  return a.graph->Add(
+      {.name = "convert", .operands = {a}, .type = {element, a.dims()}},
+      [](HloValue g) { return std::vector<HloValue>{g}; });
+}
+
+HloValue Multiply2d(HloValue a, HloValue b, bool exact) {
   const auto outer = static_cast<int64_t>(a.dims().size()) - 2;
   const std::string outers = absl::StrJoin(Numbers(0, outer), ", ");
   HloType type = a.type();
   type.dims.back() = b.dims().back();
   return a.graph->Add(
       {.name = "dot_general",
-       .operands = {a, b},
+       .operands = exact ? std::vector<HloValue>{a, b}
+                         : std::vector<HloValue>{AsOperand(a), AsOperand(b)},
        .type = type,
        .attributes = absl::StrCat(
            "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [",
@@ -433,8 +443,8 @@ HloValue Multiply2d(HloValue a, HloValue b) {
            "], lhs_contracting_dimensions = [", outer + 1,
            "], rhs_contracting_dimensions = [", outer, "]>, ", kPrecision)},
       [=](HloValue g) {
-        return std::vector<HloValue>{Multiply2d(g, SwapLast(b)),
-                                     Multiply2d(SwapLast(a), g)};
+        return std::vector<HloValue>{Multiply2d(g, SwapLast(b), exact),
+                                     Multiply2d(SwapLast(a), g, exact)};
       });
 }
 

@@ -73,9 +73,12 @@ HloValue Largest(HloValue a, absl::Span<const int64_t> over);  // No derivative.
 // Over the last dimension.
 HloValue Softmax(HloValue a);
 
+// What a product or a convolution takes of `a`: see HloGraph::set_operands.
+HloValue AsOperand(HloValue a);
 // Matrices of the last two dimensions, one product for each place of those
 // before, which both have: [..., m, k] and [..., k, n] to [..., m, n].
-HloValue Multiply2d(HloValue a, HloValue b);
+// `exact`: of operands as they are.
+HloValue Multiply2d(HloValue a, HloValue b, bool exact = false);
 HloValue SwapLast(HloValue a);  // Of the last two dimensions.
 // y = a W + row over the last dimension of `a`.
 HloValue Affine(HloValue a, HloValue matrix, HloValue row);

@@ -65,7 +65,7 @@ HloGraph::Operation Write(const Written& written, HloValue input,
                           HloValue kernel, const HloType& type) {
   return {
       .name = "convolution",
-      .operands = {input, kernel},
+      .operands = {AsOperand(input), AsOperand(kernel)},
       .type = type,
       .attributes = absl::StrCat(
           "dimension_numbers = #stablehlo.conv<", written.dims,

@@ -183,6 +183,9 @@ class SyntheticSource : public ExampleSource {
                 random.Below(std::min<uint64_t>(classes, 256)));
           }
           break;
+        case DType::kBFloat16:
+        case DType::kFloat16:
+          CHECK(false, "no feature is of two bytes");
       }
     }
     return absl::OkStatus();

@@ -29,6 +29,9 @@ void WithType(DType dtype, F f) {
       return f(int64_t{});
     case DType::kUInt8:
       return f(uint8_t{});
+    case DType::kBFloat16:
+    case DType::kFloat16:
+      CHECK(false, "no feature is of two bytes");
   }
 }
 

@@ -43,8 +43,9 @@ struct CompiledNetwork::Program {
 // one that is being compiled waits.
 class CompiledNetwork::Programs {
  public:
-  Programs(std::shared_ptr<PjrtClient> client, size_t device)
-      : client_(std::move(client)), device_(device) {}
+  Programs(std::shared_ptr<PjrtClient> client, size_t device,
+           HloElement operands)
+      : client_(std::move(client)), device_(device), operands_(operands) {}
 
   absl::StatusOr<std::shared_ptr<const Program>> Get(
       const NetworkPlan& plan, const ProgramShape& shape) {
@@ -56,7 +57,7 @@ class CompiledNetwork::Programs {
     }
     auto program = std::make_shared<Program>();
     program->shape = shape;
-    ASSIGN_OR_RETURN(program->written, WriteProgram(plan, shape));
+    ASSIGN_OR_RETURN(program->written, WriteProgram(plan, shape, operands_));
     ASSIGN_OR_RETURN(program->compiled,
                      client_->Compile(program->written.text, device_,
                                       program->written.results.size()));
@@ -69,13 +70,14 @@ class CompiledNetwork::Programs {
 
   // Those of the device that is so many behind.
   std::shared_ptr<Programs> Behind(uint32_t devices) const {
-    return std::make_shared<Programs>(client_, device_ + devices);
+    return std::make_shared<Programs>(client_, device_ + devices, operands_);
   }
 
  private:
   // Shared with the process's other models on its devices.
   const std::shared_ptr<PjrtClient> client_;
   const size_t device_;
+  const HloElement operands_;
   Mutex mutex_;
   // Used last first. Shared: one that is running may have been dropped.
   std::list<std::shared_ptr<const Program>> programs_ ABSL_GUARDED_BY(mutex_);
@@ -83,7 +85,9 @@ class CompiledNetwork::Programs {
 
 absl::StatusOr<std::unique_ptr<CompiledNetwork>> CompiledNetwork::Create(
     const v1::ModelConfig& config, const InputSpec& input,
-    std::shared_ptr<PjrtClient> client, size_t device) {
+    std::shared_ptr<PjrtClient> client, size_t device, ComputeFormat format) {
+  CHECK(format == ComputeFormat::kFp32 || format == ComputeFormat::kBf16,
+        "programs are written in fp32 and bf16");
   ASSIGN_OR_RETURN(std::unique_ptr<Network> network,
                    Network::Create(config, input));
   if (!network->plan()->LooksUpAllAlike()) {
@@ -94,7 +98,9 @@ absl::StatusOr<std::unique_ptr<CompiledNetwork>> CompiledNetwork::Create(
   RETURN_IF_ERROR(
       WriteProgram(*network->plan(), {.examples = 1, .training = true})
           .status());
-  auto programs = std::make_shared<Programs>(std::move(client), device);
+  auto programs = std::make_shared<Programs>(
+      std::move(client), device,
+      format == ComputeFormat::kBf16 ? HloElement::kBF16 : HloElement::kF32);
   return std::unique_ptr<CompiledNetwork>(
       new CompiledNetwork(std::move(network), std::move(programs)));
 }

@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 
 #include "base/random.h"
+#include "worker/device/cpu_device.h"
 
 namespace paramd {
 namespace {
@@ -93,14 +94,14 @@ struct Trained {
 };
 
 void ExpectClose(absl::Span<const float> got, absl::Span<const float> wanted,
-                 const std::string& what) {
+                 const std::string& what, double tolerance = kTolerance) {
   ASSERT_EQ(got.size(), wanted.size()) << what;
   double largest = 1e-2;
   for (const float value : wanted) {
     largest = std::max<double>(largest, std::abs(value));
   }
   for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_NEAR(got[i], wanted[i], kTolerance * largest)
+    ASSERT_NEAR(got[i], wanted[i], tolerance * largest)
         << what << ", element " << i;
   }
 }
@@ -445,6 +446,30 @@ TEST_F(CompiledNetworkTest, EachModelsResultsAreTheProcessors) {
   for (const Case& one : Cases()) {
     SCOPED_TRACE(one.name);
     ExpectTheProcessors(one);
+  }
+}
+
+TEST_F(CompiledNetworkTest, GradientsOfBf16AreTheProcessors) {
+  std::vector<Case> cases = ImagesCases();
+  for (const Case& one : SequencesCases()) cases.push_back(one);
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    Trained got(*CompiledNetwork::Create(Parse(one.model), one.input,
+                                         TestClient(), /*device=*/0,
+                                         ComputeFormat::kBf16));
+    Trained wanted(*Network::Create(Parse(one.model), one.input, [] {
+      auto device = std::make_unique<CpuDevice>();
+      device->SetComputeFormat(ComputeFormat::kBf16);
+      return device;
+    }));
+    const Batch batch = RandomBatch(one.input, 6, 6);
+    const auto metrics = got.Step(batch, 6);
+    ASSERT_TRUE(metrics.ok()) << metrics.status();
+    ASSERT_TRUE(wanted.Step(batch, 6).ok());
+    for (size_t v = 0; v < got.gradients.size(); ++v) {
+      ExpectClose(got.gradients[v], wanted.gradients[v],
+                  got.model->variables()[v].name(), /*tolerance=*/2e-2);
+    }
   }
 }
 

@@ -118,17 +118,26 @@ const void* Exchange::Bring(const void* from, uint64_t bytes,
   return there;
 }
 
+Tensor Exchange::Converted(const ConstTensor& from, DType to,
+                           GrowingMemory* memory) {
+  const Tensor converted = {Reserve(from.size() * SizeOf(to), memory), to,
+                            from.dims};
+  if (device_.status().ok()) device_.Convert(from, converted);
+  return converted;
+}
+
 ConstTensor Exchange::BringInput(const ConstTensor& input, bool is_ahead) {
-  if (link_ == nullptr) return input;
   ConstTensor there = input;
-  if (is_ahead) {
+  if (link_ != nullptr && is_ahead) {
     std::swap(input_, ahead_);
     link_->ComputeBehind(input_.mark);
     there.data = input_.on_device.get();
-  } else {
+  } else if (link_ != nullptr) {
     there.data = Bring(input.data, input.size() * SizeOf(input.dtype), &input_);
   }
-  return there;
+  const DType wanted = device_.activations();
+  if (input.dtype != DType::kFloat32 || !IsHalf(wanted)) return there;
+  return Converted(there, wanted, &half_input_);
 }
 
 bool Exchange::BringAhead(const ConstTensor& input) {
@@ -151,12 +160,16 @@ absl::Span<const uint64_t> Exchange::BringOffsets(
 }
 
 ConstTensor Exchange::TakeOutput(const Tensor& output) {
-  if (link_ == nullptr) return output;
-  const uint64_t bytes = output.size() * SizeOf(output.dtype);
-  ConstTensor here = output;
+  Tensor wide = output;
+  if (IsHalf(output.dtype)) {
+    wide = Converted(output, WideOf(output.dtype), &wide_output_);
+  }
+  if (link_ == nullptr) return wide;
+  const uint64_t bytes = wide.size() * SizeOf(wide.dtype);
+  ConstTensor here = wide;
   here.data = ReserveHost(bytes, &output_.twin);
   if (!device_.status().ok()) return here;
-  link_->Download(output.data, bytes, output_.twin.get(), output_.mark);
+  link_->Download(wide.data, bytes, output_.twin.get(), output_.mark);
   link_->Wait(output_.mark);
   return here;
 }
@@ -171,12 +184,15 @@ Tensor Exchange::StageOutputGradient(const Tensor& on_device) {
 }
 
 ConstTensor Exchange::BringOutputGradient(const Tensor& on_device) {
-  if (link_ == nullptr) return on_device;
-  link_->Upload(output_gradient_.twin.get(),
-                on_device.size() * SizeOf(on_device.dtype), on_device.data);
-  link_->MarkUploads(output_gradient_.mark);
-  link_->ComputeBehind(output_gradient_.mark);
-  return on_device;
+  if (link_ != nullptr) {
+    link_->Upload(output_gradient_.twin.get(),
+                  on_device.size() * SizeOf(on_device.dtype), on_device.data);
+    link_->MarkUploads(output_gradient_.mark);
+    link_->ComputeBehind(output_gradient_.mark);
+  }
+  const DType wanted = device_.activations();
+  if (!IsHalf(wanted)) return on_device;
+  return Converted(on_device, wanted, &half_output_gradient_);
 }
 
 void Exchange::SendGradient(size_t v, uint64_t values) {
@@ -242,16 +258,21 @@ void Exchange::AbortSums() {
   if (link_ != nullptr) link_->AbortSums();
 }
 
-uint64_t Exchange::MissingBytes(uint64_t input, uint64_t offsets,
+uint64_t Exchange::MissingBytes(const Crossings& crossings,
                                 absl::Span<const uint64_t> sizes,
-                                bool with_gradients) const {
+                                bool with_gradients, DType dtype) const {
   if (link_ == nullptr) return 0;
   uint64_t missing = 0;
   const auto add = [&](uint64_t bytes, const GrowingMemory& memory) {
     if (bytes > memory.bytes) missing += bytes - memory.bytes;
   };
-  add(input, input_.on_device);
-  add(offsets, offsets_.on_device);
+  add(crossings.input_bytes, input_.on_device);
+  add(crossings.offset_bytes, offsets_.on_device);
+  if (IsHalf(dtype)) {
+    add(crossings.input_bytes / 2, half_input_);
+    add(crossings.outputs * sizeof(float), wide_output_);
+    if (with_gradients) add(crossings.outputs * 2, half_output_gradient_);
+  }
   for (size_t v = 0; v < variables_.size(); ++v) {
     const uint64_t bytes = sizes[v] * sizeof(float);
     add(bytes, variables_[v].weights);

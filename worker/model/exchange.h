@@ -26,6 +26,8 @@ struct GrowingMemory {
 // input and the places of examples there, outputs back to the loss, the gradient
 // of the loss there, gradients back. Where the device's memory is the host's,
 // what is handed in is what the device gets, and nothing is copied or waited for.
+// Numbers cross as float32; a device whose layers hand on two bytes converts
+// input, outputs and their gradient.
 //
 // Else each variable has memory on the device and a twin of it in pinned host
 // memory: of weights a block crosses only if it is not what crossed last, and
@@ -64,10 +66,11 @@ class Exchange {
   bool BringAhead(const ConstTensor& input);
   absl::Span<const uint64_t> BringOffsets(absl::Span<const uint64_t> offsets);
 
-  // The outputs as the host may read them; valid until the next call.
+  // The outputs as the host may read them, float32 or float64; valid until the
+  // next call.
   ConstTensor TakeOutput(const Tensor& output);
-  // Host memory for the loss to write to; then what the device reads of it.
-  // `on_device` has its dims and memory.
+  // Host memory for the loss to write to; then what layers read of it.
+  // `on_device` has its dims and memory, and is as TakeOutput gives outputs.
   Tensor StageOutputGradient(const Tensor& on_device);
   ConstTensor BringOutputGradient(const Tensor& on_device);
 
@@ -87,11 +90,18 @@ class Exchange {
   // Waits for all that was called and copied.
   void Finish() { device_.Finish(); }
 
-  // Of the device, beyond what it has already, for an input and offsets of so
-  // many bytes, and weights and gradients of variables of so many values.
-  uint64_t MissingBytes(uint64_t input, uint64_t offsets,
-                        absl::Span<const uint64_t> sizes,
-                        bool with_gradients) const;
+  // What crosses beside variables: an input and offsets of so many bytes, and
+  // so many outputs.
+  struct Crossings {
+    uint64_t input_bytes = 0;
+    uint64_t offset_bytes = 0;
+    uint64_t outputs = 0;
+  };
+  // Of the device, beyond what it has already, for these, and weights and
+  // gradients of variables of so many values. `dtype`: of what layers hand on.
+  uint64_t MissingBytes(const Crossings& crossings,
+                        absl::Span<const uint64_t> sizes, bool with_gradients,
+                        DType dtype) const;
   // Grows `memory` of the device.
   std::byte* Reserve(uint64_t bytes, GrowingMemory* memory);
 
@@ -124,6 +134,8 @@ class Exchange {
   const void* Bring(const void* from, uint64_t bytes, Crossing* crossing);
   // The same, but what is computed from now on does not wait for it.
   const void* Upload(const void* from, uint64_t bytes, Crossing* crossing);
+  // The same numbers in `memory` of the device.
+  Tensor Converted(const ConstTensor& from, DType to, GrowingMemory* memory);
 
   Device& device_;
   DeviceLink* const link_;
@@ -133,6 +145,10 @@ class Exchange {
   Crossing offsets_;
   Crossing output_;           // Back.
   Crossing output_gradient_;  // Its memory on the device is the network's.
+  // What was converted.
+  GrowingMemory half_input_;
+  GrowingMemory wide_output_;
+  GrowingMemory half_output_gradient_;
 
   Sharing sharing_ = Sharing::kAlone;
   uint64_t bucket_bytes_ = 0;

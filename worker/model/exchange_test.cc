@@ -65,9 +65,11 @@ class Trial {
  public:
   // Null options: on the processor.
   Trial(const v1::ModelConfig& config,
-      const EmulatedAccelerator::Options* options) {
-    const auto make = [this, options]() -> std::unique_ptr<Device> {
+      const EmulatedAccelerator::Options* options,
+      ComputeFormat format = ComputeFormat::kFp32) {
+    const auto make = [=, this]() -> std::unique_ptr<Device> {
       auto device = std::make_unique<EmulatedDevice>(*options);
+      device->SetComputeFormat(format);
       accelerator_ = device->accelerator();
       return device;
     };
@@ -360,9 +362,38 @@ TEST(ExchangeTest, ABatchThatDoesNotFitIsRefusedAndTheSentenceSaysWhatWould) {
   // What it says is so, to the last example.
   const size_t begin = sentence.rfind("a batch of ") + 11;
   const size_t fits = std::stoul(sentence.substr(begin));
+  constexpr char kHalves[] = ", with compute_format bf16 one of ";
+  ASSERT_THAT(sentence, HasSubstr(kHalves));
+  const size_t halves =
+      std::stoul(sentence.substr(sentence.find(kHalves) + sizeof(kHalves) - 1));
+  EXPECT_GT(halves, fits);
   EXPECT_FALSE(run.Step(RandomBatch(fits + 1, 1)).ok());
   const auto fitting = run.Step(RandomBatch(fits, 1));
   EXPECT_TRUE(fitting.ok()) << fitting.status();
+}
+
+TEST(ExchangeTest, MemoryThatLacksLaterIsSaidWithTheBatchThatNeededIt) {
+  uint64_t enough = 1 << 22;
+  uint64_t too_few = 0;
+  const auto step = [](uint64_t bytes, ComputeFormat format) {
+    const EmulatedAccelerator::Options options{.memory_bytes = bytes};
+    Batch batch = RandomBatch(8, 1);
+    batch.offsets = {3, 1, 4, 15, 9, 2, 6, 5};  // Else there is room for them.
+    return Trial(Convolutional(), &options, format).Step(batch);
+  };
+  while (too_few + 1 < enough) {
+    const uint64_t middle = too_few + (enough - too_few) / 2;
+    (step(middle, ComputeFormat::kFp32).ok() ? enough : too_few) = middle;
+  }
+  // Where gradients of fp16 overflow is noted beside what is reckoned with.
+  const auto refused = step(enough, ComputeFormat::kFp16);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.status().message()),
+              testing::MatchesRegex(
+                  "a batch of 8 examples needs more memory: emulated:0 has "
+                  "[0-9]+ bytes free; [0-9]+ were asked for; give a smaller "
+                  "batch_per_replica"));
+  EXPECT_TRUE(step(enough + 1000, ComputeFormat::kFp16).ok());
 }
 
 TEST(ExchangeTest, AModelThatDoesNotFitAtAllIsRefused) {

@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "gtest/gtest.h"
 
 #include "base/random.h"
+#include "worker/device/cpu_device.h"
 #include "worker/input/open_pipeline.h"
 #include "worker/model/network.h"
 
@@ -85,38 +89,68 @@ class Trainer {
   std::vector<absl::Span<float>> gradient_views_;
 };
 
-TEST(FashionMnistTest, TenTimesTenThousandImagesReachASaneAccuracy) {
-  if (!std::filesystem::exists(kDirectory)) {
-    GTEST_SKIP() << "the Debian package dataset-fashion-mnist is not installed";
-  }
+// What a network learns of ten thousand images an epoch, on the test images.
+// Nothing if the data are not installed.
+absl::optional<Metrics> Learned(uint64_t epochs,
+                                Network::MakeDevice make_device = nullptr) {
+  if (!std::filesystem::exists(kDirectory)) return absl::nullopt;
   const auto training = OpenTrainingData(FashionMnist(), /*seed=*/1);
-  ASSERT_TRUE(training.ok()) << training.status();
+  EXPECT_TRUE(training.ok()) << training.status();
   EXPECT_EQ((*training)->size(), 60000u);
   EXPECT_EQ((*training)->spec().Find("label")->classes, 10u);
   const auto test = OpenTestData(FashionMnist(), (*training)->spec());
-  ASSERT_TRUE(test.ok()) << test.status();
+  EXPECT_TRUE(test.ok()) << test.status();
   EXPECT_EQ((*test)->size(), 10000u);
-  const auto model = Network::Create(Mlp(), (*training)->spec());
-  ASSERT_TRUE(model.ok()) << model.status();
+  const auto model = Network::Create(Mlp(), (*training)->spec(),
+                                     std::move(make_device));
+  EXPECT_TRUE(model.ok()) << model.status();
   Trainer trainer(model->get());
 
   Batch batch;
-  for (uint64_t epoch = 0; epoch < 10; ++epoch) {
+  for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
     for (uint64_t begin = 0; begin < kExamplesPerEpoch; begin += 32) {
       const uint64_t end = std::min(begin + 32, kExamplesPerEpoch);
-      ASSERT_TRUE((*training)->Read({epoch, begin, end}, &batch).ok());
+      EXPECT_TRUE((*training)->Read({epoch, begin, end}, &batch).ok());
       trainer.Step(batch);
     }
   }
 
   Metrics result;
   for (uint64_t begin = 0; begin < (*test)->size(); begin += 1000) {
-    ASSERT_TRUE((*test)->Read({0, begin, begin + 1000}, &batch).ok());
+    EXPECT_TRUE((*test)->Read({0, begin, begin + 1000}, &batch).ok());
     result += trainer.Evaluate(batch);
   }
-  EXPECT_GT(result.accuracy(), 0.80);
-  EXPECT_LT(result.mean_loss(), 0.6);
-  RecordProperty("accuracy", std::to_string(result.accuracy()));
+  return result;
+}
+
+constexpr char kNoData[] =
+    "the Debian package dataset-fashion-mnist is not installed";
+
+TEST(FashionMnistTest, TenTimesTenThousandImagesReachASaneAccuracy) {
+  const auto result = Learned(/*epochs=*/10);
+  if (!result.has_value()) GTEST_SKIP() << kNoData;
+  EXPECT_GT(result->accuracy(), 0.80);
+  EXPECT_LT(result->mean_loss(), 0.6);
+  RecordProperty("accuracy", std::to_string(result->accuracy()));
+}
+
+TEST(FashionMnistTest, EachFormatLearnsAsWell) {
+  const auto fp32 = Learned(/*epochs=*/1);
+  if (!fp32.has_value()) GTEST_SKIP() << kNoData;
+  EXPECT_GT(fp32->accuracy(), 0.65);
+  for (const auto format : {ComputeFormat::kTf32, ComputeFormat::kBf16,
+                            ComputeFormat::kFp16}) {
+    const auto rounded = Learned(/*epochs=*/1, [format] {
+      auto device = std::make_unique<CpuDevice>();
+      device->SetComputeFormat(format);
+      return device;
+    });
+    EXPECT_NEAR(rounded->accuracy(), fp32->accuracy(), 0.01)
+        << NameOf(format);
+    EXPECT_NEAR(rounded->mean_loss(), fp32->mean_loss(), 0.01)
+        << NameOf(format);
+    RecordProperty(NameOf(format), std::to_string(rounded->accuracy()));
+  }
 }
 
 }  // namespace

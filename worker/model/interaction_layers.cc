@@ -49,7 +49,7 @@ uint64_t Cross::KeptBytes(uint64_t examples, DType dtype) const {
 }
 
 uint64_t Cross::ScratchBytes(uint64_t examples, DType dtype) const {
-  return 3 * examples * input_size() * SizeOf(dtype);
+  return 4 * examples * input_size() * SizeOf(dtype);
 }
 
 Tensor Cross::Kept(uint64_t place, const Pass& pass) const {
@@ -97,6 +97,7 @@ void Cross::Backward(const BackwardPass& pass) const {
   const Tensor by_first = scratch(0);  // The gradient by x[0], but for g.
   const Tensor by_factor = scratch(1);
   const Tensor by_next = scratch(2);
+  const Tensor through = scratch(3);
   device.Copy(pass.output_gradient.data, bytes, by_next.data);
   for (uint64_t i = layers_; i-- > 0;) {
     // What x[0] gets is added up in by_first, by way of by_factor.
@@ -108,8 +109,6 @@ void Cross::Backward(const BackwardPass& pass) const {
                      .transpose_a = true},
                     InputOf(i, pass), by_factor, pass.gradients[2 * i]);
     device.SumRows(by_factor, pass.gradients[2 * i + 1]);
-    // The factor was needed for the last time: its memory takes the product.
-    const Tensor through = FactorOf(i, pass);
     device.Multiply({.m = context.examples, .n = width, .k = width,
                      .transpose_b = true},
                     by_factor, pass.weights[2 * i], through);
@@ -123,7 +122,7 @@ absl::StatusOr<HloValue> DotInteraction::Emit(const ProgramPass& pass) const {
   const uint64_t examples = pass.input.dims()[0];
   const uint64_t fields = input_dims()[0];
   const HloValue products =
-      hlo::Multiply2d(pass.input, hlo::SwapLast(pass.input));
+      hlo::Multiply2d(pass.input, hlo::SwapLast(pass.input), /*exact=*/true);
   std::vector<double> pairs;
   for (uint64_t i = 0; i < fields; ++i) {
     for (uint64_t j = 0; j < i; ++j) {

@@ -21,13 +21,15 @@ namespace paramd {
 // One step of a network, from tensors [examples, input dims...] to [examples,
 // output dims...]. Has no weights and no memory of what passed: both are handed
 // in, the memory as large as the layer says. Computes with a device alone, in
-// float32 or float64. Immutable, hence thread-safe.
+// float32 or float64; what layers hand on may be of two bytes, where variables,
+// their gradients and statistics are float32. Immutable, hence thread-safe.
 class Layer {
  public:
   // What all layers of one step share.
   struct Context {
     Device* device = nullptr;
     uint64_t examples = 0;
+    // Of inputs, outputs, and gradients by them: see Device::activations.
     DType dtype = DType::kFloat32;
     // False: the model is used; nothing is dropped, running statistics count.
     bool training = false;
@@ -119,8 +121,9 @@ class Layer {
     return 0;
   }
 
-  // Both overwrite what they compute. REQUIRES: sizes fit, there is an example,
-  // and nothing written overlaps anything read.
+  // Both overwrite what they compute. Backward leaves what is kept, and may be
+  // called again. REQUIRES: sizes fit, there is an example, and nothing written
+  // overlaps anything read.
   virtual void Forward(const Pass& pass) const = 0;
   virtual void Backward(const BackwardPass& pass) const = 0;
 

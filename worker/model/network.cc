@@ -96,6 +96,19 @@ absl::Status CheckIndices(const NetworkPlan& plan, const Column& input,
   return absl::OkStatus();
 }
 
+// That of the device, with what would help where it had not the memory for so
+// many examples. `fitting`: for so many it had.
+absl::Status StatusOf(const Device& device, uint64_t examples,
+                      uint64_t fitting) {
+  const absl::Status status = device.status();
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a batch of ", examples, " examples needs more memory: ",
+      status.message(), "; ",
+      fitting > 0 ? absl::StrCat("one of ", fitting, " had enough")
+                  : "give a smaller batch_per_replica"));
+}
+
 // Of the largest gradient, if a variable has several uses.
 uint64_t FurtherBytes(const NetworkPlan& plan,
                       absl::Span<const Tensor> gradients) {
@@ -174,6 +187,7 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
       device_name_(std::move(device_name)),
       device_(make_device_()),
       exchange_(device_.get(), plan_->variables.size()),
+      scaler_(device_.get()),
       weights_(plan_->shared.size()),
       gradients_(plan_->shared.size()) {
   sent_.reserve(plan_->variables.size());
@@ -197,6 +211,8 @@ std::unique_ptr<TrainedModel> Network::CloneForReplica(
 }
 
 absl::Status Network::JoinReplicas(const ReplicaGroup& group) {
+  // Each has a scale of its own, and may compute its gradients again.
+  if (scaler_.scales()) return TrainedModel::JoinReplicas(group);
   const absl::Status joined = exchange_.Join(group);
   if (joined.ok()) replicas_ = group.meeting;
   return joined;
@@ -285,17 +301,17 @@ void Network::CheckWeights(WeightSpans weights) const {
 }
 
 uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
-                               bool training) const {
+                               bool training, DType dtype) const {
   const Sequence& layers = *plan_->layers;
-  const uint64_t output = examples * layers.output_size() * sizeof(float);
+  const uint64_t outputs = examples * layers.output_size();
   uint64_t missing = 0;
   const auto add = [&](uint64_t bytes, const GrowingMemory& memory) {
     if (bytes > memory.bytes) missing += bytes - memory.bytes;
   };
-  add(output, output_);
-  add(layers.KeptBytes(examples, DType::kFloat32), kept_);
-  add(layers.ScratchBytes(examples, DType::kFloat32), scratch_);
-  if (training) add(output, output_gradient_);
+  add(outputs * SizeOf(dtype), output_);
+  add(layers.KeptBytes(examples, dtype), kept_);
+  add(layers.ScratchBytes(examples, dtype), scratch_);
+  if (training) add(outputs * sizeof(float), output_gradient_);
   if (training) {
     add(FurtherBytes(*plan_, gradients_) * gradients_.size(), further_);
   }
@@ -303,8 +319,10 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
   for (const auto& one : weights) sizes.push_back(one.size());
   return missing +
          exchange_.MissingBytes(
-             examples * plan_->input_bytes(), examples * sizeof(uint64_t),
-             sizes, training);
+             {.input_bytes = examples * plan_->input_bytes(),
+              .offset_bytes = examples * sizeof(uint64_t),
+              .outputs = outputs},
+             sizes, training, dtype);
 }
 
 absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
@@ -313,21 +331,29 @@ absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
   if (link == nullptr || examples <= fitting_examples_) {
     return absl::OkStatus();
   }
-  const uint64_t missing = MissingBytes(examples, weights, training);
+  const DType dtype = device_->activations();
+  const uint64_t missing = MissingBytes(examples, weights, training, dtype);
   const uint64_t free = missing == 0 ? 0 : link->FreeBytes();
   if (missing <= free) return absl::OkStatus();
-  uint64_t fits = 0;
-  uint64_t too_many = examples;
-  while (fits + 1 < too_many) {
-    const uint64_t middle = fits + (too_many - fits) / 2;
-    (MissingBytes(middle, weights, training) <= free ? fits : too_many) =
-        middle;
-  }
+  // The most examples, below that, whose memory is there.
+  const auto fitting = [&](uint64_t below, DType in) {
+    uint64_t fits = 0;
+    while (fits + 1 < below) {
+      const uint64_t middle = fits + (below - fits) / 2;
+      (MissingBytes(middle, weights, training, in) <= free ? fits : below) =
+          middle;
+    }
+    return fits;
+  };
+  const uint64_t fits = fitting(examples, dtype);
+  const uint64_t halves = fitting(examples + 1, DType::kBFloat16);
   return absl::ResourceExhaustedError(absl::StrCat(
       "a batch of ", examples, " examples needs ", MebibytesOf(missing),
       " more on ", link->name(), ", which has ", MebibytesOf(free), " free; ",
       fits == 0 ? std::string("no batch would fit")
-                : absl::StrCat("a batch of ", fits, " would fit")));
+                : absl::StrCat("a batch of ", fits, " would fit"),
+      halves > fits ? absl::StrCat(", with compute_format bf16 one of ", halves)
+                    : ""));
 }
 
 absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
@@ -336,9 +362,10 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
                                              Layer::Context* context) {
   const Sequence& layers = *plan_->layers;
   const uint64_t examples = batch.size();
-  RETURN_IF_ERROR(device_->status());
+  RETURN_IF_ERROR(StatusOf(*device_, examples, fitting_examples_));
   RETURN_IF_ERROR(CheckMemory(examples, weights, context->training));
   context->device = device_.get();
+  context->dtype = device_->activations();
   context->examples = examples;
   context->epoch = batch.range.epoch;
   context->first = batch.range.begin;
@@ -364,7 +391,7 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
                                 &kept_);
   pass.scratch = exchange_.Reserve(
       layers.ScratchBytes(examples, context->dtype), &scratch_);
-  RETURN_IF_ERROR(device_->status());
+  RETURN_IF_ERROR(StatusOf(*device_, examples, fitting_examples_));
   layers.ForwardWith(pass, [&](size_t i) {
     const size_t variable = plan_->shared[i];
     exchange_.BringWeights(variable, weights[variable]);
@@ -374,7 +401,8 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
 
 absl::StatusOr<ConstTensor> Network::Outputs(const Layer::Pass& pass) {
   const ConstTensor outputs = exchange_.TakeOutput(pass.output);
-  RETURN_IF_ERROR(device_->status());
+  RETURN_IF_ERROR(
+      StatusOf(*device_, pass.context->examples, fitting_examples_));
   return outputs;
 }
 
@@ -418,24 +446,38 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   }
   ASSIGN_OR_RETURN(const ConstTensor outputs, Outputs(pass));
   Tensor gradient = pass.output;
-  gradient.data = exchange_.Reserve(gradient.size() * SizeOf(context.dtype),
+  gradient.dtype = WideOf(context.dtype);
+  gradient.data = exchange_.Reserve(gradient.size() * SizeOf(gradient.dtype),
                                     &output_gradient_);
-  const Tensor staged = exchange_.StageOutputGradient(gradient);
   PlaceGradients(gradients);
-  RETURN_IF_ERROR(device_->status());
-  const Metrics metrics = plan_->loss->Compute(
-      outputs, batch.Find(plan_->label.name)->tensor(), 1 / options.divisor,
-      staged, /*scored=*/false);
-  bool finite = std::isfinite(metrics.loss_sum);
-  RETURN_IF_ERROR(others.Meet(&finite));
-  Backward(pass, exchange_.BringOutputGradient(gradient), gradients,
-           finite ? ready : Ready(NoneReady));
-  if (options.next != nullptr && exchange_.gradients_cross() &&
-      options.rows.empty()) {
-    BringAhead(options.next());
+  scaler_.Begin(options.loss_scale, options.remembers_loss_scale,
+                gradients.size());
+  Metrics metrics;
+  bool finite;
+  bool is_first = true;
+  do {
+    const Tensor staged = exchange_.StageOutputGradient(gradient);
+    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), fitting_examples_));
+    metrics = plan_->loss->Compute(
+        outputs, batch.Find(plan_->label.name)->tensor(),
+        scaler_.scale() / options.divisor, staged, /*scored=*/false);
+    finite = std::isfinite(metrics.loss_sum);
+    RETURN_IF_ERROR(others.Meet(&finite));
+    const Ready told =
+        finite && !scaler_.scales() ? ready : Ready(NoneReady);
+    Backward(pass, exchange_.BringOutputGradient(gradient), gradients, told);
+    if (is_first && options.next != nullptr && exchange_.gradients_cross() &&
+        options.rows.empty()) {
+      BringAhead(options.next());
+    }
+    is_first = false;
+    TakeGradients(context, gradients, told);
+    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), fitting_examples_));
+  } while (finite && !context.IsAbandoned() && scaler_.MustRepeat());
+  if (finite && scaler_.scales() && !context.IsAbandoned()) {
+    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), fitting_examples_));
+    for (size_t v = gradients.size(); v-- > 0;) ready(v);
   }
-  TakeGradients(context, gradients, finite ? ready : Ready(NoneReady));
-  RETURN_IF_ERROR(device_->status());
   fitting_examples_ = std::max(fitting_examples_, batch.size());
   return metrics;
 }
@@ -492,6 +534,12 @@ void Network::Backward(const Layer::Pass& forward,
       device_->Add(sum, 1, gradients_[i], sum);
     }
     if (has_shared && plan_->IsUsedBefore(i)) return;
+    // What is subtracted from an untrained one is no gradient of the loss.
+    if (scaler_.scales() && !plan_->variables[variable].untrained()) {
+      Tensor gradient = gradients_[i];
+      gradient.data = exchange_.PlaceGradient(variable, gradients[variable]);
+      scaler_.Unscale(gradient);
+    }
     if (!exchange_.gradients_cross()) return ready(variable);
     exchange_.SendGradient(variable, gradients[variable].size());
     sent_.push_back(variable);

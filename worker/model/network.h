@@ -13,6 +13,7 @@
 #include "worker/input/batch.h"
 #include "worker/model/exchange.h"
 #include "worker/model/loss.h"
+#include "worker/model/loss_scaler.h"
 #include "worker/model/network_plan.h"
 #include "worker/model/trained_model.h"
 
@@ -70,6 +71,7 @@ class Network : public TrainedModel {
                            RowNumbers rows, Batch* out) override;
   ModelCost cost() const override;
   std::string device() const override { return device_name_; }
+  LossScaling loss_scaling() const override { return scaler_.figures(); }
   std::vector<std::string> metrics() const override {
     return plan_->loss->metrics();
   }
@@ -90,8 +92,9 @@ class Network : public TrainedModel {
   // The step of a replica among others whose batch has no examples.
   absl::StatusOr<Metrics> SendZeros(GradientSpans gradients, Ready ready);
   // What the device must still have for a pass over so many examples.
-  uint64_t MissingBytes(uint64_t examples, WeightSpans weights,
-                        bool training) const;
+  // `dtype`: of what layers hand on.
+  uint64_t MissingBytes(uint64_t examples, WeightSpans weights, bool training,
+                        DType dtype) const;
   // RESOURCE_EXHAUSTED: it has not, and what would fit.
   absl::Status CheckMemory(uint64_t examples, WeightSpans weights,
                            bool training);
@@ -119,6 +122,7 @@ class Network : public TrainedModel {
   std::vector<MakeDevice> of_replicas_;
   const std::unique_ptr<Device> device_;
   Exchange exchange_;
+  LossScaler scaler_;
   GrowingMemory kept_;
   GrowingMemory scratch_;
   GrowingMemory output_;

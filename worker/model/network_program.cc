@@ -46,9 +46,11 @@ std::vector<HloValue> GradientsOf(const NetworkPlan& plan, HloValue outputs,
 }  // namespace
 
 absl::StatusOr<NetworkProgram> WriteProgram(const NetworkPlan& plan,
-                                            const ProgramShape& shape) {
+                                            const ProgramShape& shape,
+                                            HloElement operands) {
   const uint64_t examples = shape.examples;
   HloGraph graph;
+  graph.set_operands(operands);
   std::vector<HloValue> variables;
   for (const v1::Variable& variable : plan.variables) {
     variables.push_back(graph.Parameter(TypeOf(variable, shape.rows)));

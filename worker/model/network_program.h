@@ -38,8 +38,10 @@ struct NetworkProgram {
 
 // INVALID_ARGUMENT, a sentence that names the layer, if there is one that can't
 // be written.
-absl::StatusOr<NetworkProgram> WriteProgram(const NetworkPlan& plan,
-                                            const ProgramShape& shape);
+// `operands`: of products and convolutions.
+absl::StatusOr<NetworkProgram> WriteProgram(
+    const NetworkPlan& plan, const ProgramShape& shape,
+    HloElement operands = HloElement::kF32);
 
 }  // namespace paramd
 

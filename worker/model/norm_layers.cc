@@ -64,8 +64,8 @@ BatchNormLayer::BatchNormLayer(std::string name, const Dims& dims,
 BatchNormLayer::Kept BatchNormLayer::Lay(DType dtype, std::byte* memory) const {
   Arena arena(memory);
   Kept kept;
-  kept.mean = arena.Take(dtype, {output_dims().back()});
-  kept.variance = arena.Take(dtype, {output_dims().back()});
+  kept.mean = arena.Take(WideOf(dtype), {output_dims().back()});
+  kept.variance = arena.Take(WideOf(dtype), {output_dims().back()});
   kept.bytes = arena.used();
   return kept;
 }
@@ -121,8 +121,8 @@ LayerNormLayer::Kept LayerNormLayer::Lay(uint64_t examples, DType dtype,
   const uint64_t rows = examples * output_size() / output_dims().back();
   Arena arena(memory);
   Kept kept;
-  kept.mean = arena.Take(dtype, {rows});
-  kept.variance = arena.Take(dtype, {rows});
+  kept.mean = arena.Take(WideOf(dtype), {rows});
+  kept.variance = arena.Take(WideOf(dtype), {rows});
   kept.bytes = arena.used();
   return kept;
 }

@@ -55,6 +55,13 @@ struct ModelCost {
   uint64_t activation_bytes = 0;
 };
 
+// What became of gradients that were scaled to stay in the range of fp16.
+struct LossScaling {
+  // How often they were not finite and were computed again with half the scale.
+  uint64_t overflows = 0;
+  double scale = 0;  // The last one. 0: nothing is scaled.
+};
+
 // What becomes of the gradients of a replica's step.
 enum class Sharing {
   kAlone,  // They are its own.
@@ -87,6 +94,10 @@ class TrainedModel {
     // The job's. What is drawn in a step is a function of this, of the epoch and
     // of an example's place in the epoch's order.
     uint64_t seed = 0;
+    // Of a model that computes in fp16: what the loss is multiplied by at
+    // first; 0: it is found, from step to step if it is remembered.
+    double loss_scale = 0;
+    bool remembers_loss_scale = true;
     // REQUIRES: it is kAlone, or the model has joined, and is not abandoned.
     Sharing sharing = Sharing::kAlone;
     // If set, gives what will likely be the batch of the next step, or null: it
@@ -186,6 +197,9 @@ class TrainedModel {
   // What it computes on, so far as the bits of a step depend on that: "cpu", a
   // GPU's name.
   virtual std::string device() const { return "cpu"; }
+
+  // Since it was made. May be called on any thread.
+  virtual LossScaling loss_scaling() const { return {}; }
 
   // Whether Evaluate says anything. If not, it is never called.
   virtual bool evaluates() const { return true; }

@@ -11,6 +11,8 @@ PJRT_Buffer_Type TypeOf(HloElement element) {
   switch (element) {
     case HloElement::kF32:
       return PJRT_Buffer_Type_F32;
+    case HloElement::kBF16:
+      return PJRT_Buffer_Type_BF16;
     case HloElement::kS32:
       return PJRT_Buffer_Type_S32;
     case HloElement::kU32:
@@ -24,9 +26,10 @@ PJRT_Buffer_Type TypeOf(HloElement element) {
 }
 
 size_t BytesOf(const HloType& type) {
-  const size_t bytes = type.element == HloElement::kPred  ? 1
-                       : type.element == HloElement::kU64 ? 8
-                                                          : 4;
+  const size_t bytes = type.element == HloElement::kPred   ? 1
+                       : type.element == HloElement::kBF16 ? 2
+                       : type.element == HloElement::kU64  ? 8
+                                                           : 4;
   return bytes * SizeOf(type.dims);
 }
 

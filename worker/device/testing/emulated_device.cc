@@ -54,6 +54,11 @@ void EmulatedDevice::Run(Primitive primitive, Arguments... arguments) {
   });
 }
 
+void EmulatedDevice::SetComputeFormat(ComputeFormat format) {
+  AcceleratedDevice::SetComputeFormat(format);
+  twin_->SetComputeFormat(format);
+}
+
 void EmulatedDevice::Multiply(const Product& product, const ConstTensor& a,
                               const ConstTensor& b, const Tensor& c) {
   Run(&Device::Multiply, product, At(a), At(b), At(c));
@@ -243,6 +248,15 @@ void EmulatedDevice::Draw(const Drops& drops, const Tensor& factors) {
         accelerator_->Inside(drops.offsets, examples * sizeof(uint64_t)));
   }
   Run(&Device::Draw, inside, At(factors));
+}
+
+void EmulatedDevice::Convert(const ConstTensor& from, const Tensor& to) {
+  Run(&Device::Convert, At(from), At(to));
+}
+
+void EmulatedDevice::Unscale(double factor, const Tensor& values,
+                             const Tensor& overflow) {
+  Run(&Device::Unscale, factor, At(values), At(overflow));
 }
 
 }  // namespace paramd

@@ -20,6 +20,9 @@ class EmulatedDevice : public AcceleratedDevice {
 
   EmulatedAccelerator* accelerator() { return accelerator_.get(); }
 
+  void SetComputeFormat(ComputeFormat format) override;
+  DType activations() const override { return twin_->activations(); }
+
   void Multiply(const Product& product, const ConstTensor& a,
                 const ConstTensor& b, const Tensor& c) override;
   void Convolve(const Convolution& shape, const ConstTensor& input,
@@ -96,6 +99,9 @@ class EmulatedDevice : public AcceleratedDevice {
                      const ConstTensor& out, const ConstTensor& out_gradient,
                      const Tensor& in_gradient) override;
   void Draw(const Drops& drops, const Tensor& factors) override;
+  void Convert(const ConstTensor& from, const Tensor& to) override;
+  void Unscale(double factor, const Tensor& values,
+               const Tensor& overflow) override;
 
  private:
   // The constructor's, before its base is made.

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "tensor/number_format.h"
 #include "worker/device/kernel_device.h"
 #include "worker/device/reference_device.h"
+#include "worker/device/rounding.h"
 
 namespace paramd {
 
@@ -51,19 +53,26 @@ class HostKernels : public Device {
 
   void MultiplyColumnMajor(const ColumnMajorProduct& p) {
     for (uint64_t g = 0; g < p.count; ++g) {
-      const float* const a = p.a + g * p.a_stride;
-      const float* const b = p.b + g * p.b_stride;
+      const auto a = [&](uint64_t i) {
+        return ValueOf(p, p.a, g * p.a_stride + i);
+      };
+      const auto b = [&](uint64_t i) {
+        return ValueOf(p, p.b, g * p.b_stride + i);
+      };
       for (uint64_t j = 0; j < p.n; ++j) {
         for (uint64_t i = 0; i < p.m; ++i) {
           float sum = 0;
           for (uint64_t k = 0; k < p.k; ++k) {
-            sum += a[p.transpose_a ? i * p.a_leading + k
-                                   : k * p.a_leading + i] *
-                   b[p.transpose_b ? k * p.b_leading + j
-                                   : j * p.b_leading + k];
+            sum += a(p.transpose_a ? i * p.a_leading + k
+                                   : k * p.a_leading + i) *
+                   b(p.transpose_b ? k * p.b_leading + j
+                                   : j * p.b_leading + k);
           }
-          float& c = p.c[g * p.c_stride + j * p.c_leading + i];
-          c = p.beta == 0 ? p.alpha * sum : p.alpha * sum + p.beta * c;
+          const uint64_t place = g * p.c_stride + j * p.c_leading + i;
+          WithElement(p.result, [&](auto zero) {
+            auto& c = static_cast<decltype(zero)*>(p.c)[place];
+            c = p.beta == 0 ? p.alpha * sum : p.alpha * sum + p.beta * c;
+          });
         }
       }
     }
@@ -71,12 +80,27 @@ class HostKernels : public Device {
 
   uint64_t unfolded_bytes() const { return unfolded_bytes_; }
 
-  void* Scratch(uint64_t bytes) {
-    scratch_ = host_.Allocate(bytes);
-    return scratch_.get();
+  void* Scratch(int number, uint64_t bytes) {
+    scratch_[number] = host_.Allocate(bytes);
+    return scratch_[number].get();
   }
 
  private:
+  // As tensor/number_format.h reads it, which kernels do not use.
+  static float ValueOf(const ColumnMajorProduct& p, const void* values,
+                       uint64_t i) {
+    float value;
+    if (IsHalf(p.operands)) {
+      DecodeNumbers(p.operands == DType::kBFloat16 ? NumberFormat::kBf16
+                                                   : NumberFormat::kFp16,
+                    static_cast<const std::byte*>(values) + 2 * i, 1, &value);
+    } else {
+      Round(p.rounds_to_tf32 ? ComputeFormat::kTf32 : ComputeFormat::kFp32,
+            static_cast<const float*>(values) + i, 1, &value);
+    }
+    return value;
+  }
+
   // Where lanes wait for each other.
   class Meeting {
    public:
@@ -136,7 +160,7 @@ class HostKernels : public Device {
   const uint64_t lanes_;
   const uint64_t unfolded_bytes_;
   ReferenceDevice host_;  // Its memory.
-  Memory scratch_;
+  Memory scratch_[2];
 };
 
 using HostKernelDevice = KernelDevice<HostKernels>;

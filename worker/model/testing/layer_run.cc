@@ -9,8 +9,10 @@
 #include "gtest/gtest.h"
 
 #include "base/random.h"
+#include "tensor/number_format.h"
 #include "worker/device/float_type.h"
 #include "worker/device/reference_device.h"
+#include "worker/device/rounding.h"
 #include "worker/device/testing/test_device.h"
 
 namespace paramd {
@@ -47,7 +49,11 @@ Device::Memory Undefined(Device* device, uint64_t bytes) {
   return Allocated(device, bytes, std::string(bytes, '\xff').data());
 }
 
-// Device memory of these values, or NaN; float32 or float64.
+NumberFormat FormatOf(DType half) {
+  return half == DType::kBFloat16 ? NumberFormat::kBf16 : NumberFormat::kFp16;
+}
+
+// Device memory of these values, or NaN.
 class Held {
  public:
   Held(Device* device, uint64_t size, DType dtype)
@@ -57,6 +63,13 @@ class Held {
         memory_(Undefined(device, size * SizeOf(dtype))) {}
   Held(Device* device, const std::vector<double>& values, DType dtype)
       : device_(*device), size_(values.size()), dtype_(dtype) {
+    if (IsHalf(dtype)) {
+      const std::vector<float> floats(values.begin(), values.end());
+      std::vector<std::byte> halves(2 * size_);
+      EncodeNumbers(FormatOf(dtype), floats.data(), size_, halves.data());
+      memory_ = Allocated(device, halves.size(), halves.data());
+      return;
+    }
     WithFloatType(dtype, [&](auto zero) {
       using T = decltype(zero);
       std::vector<T> typed;
@@ -70,6 +83,14 @@ class Held {
   }
   std::vector<double> values() {
     std::vector<double> values;
+    if (IsHalf(dtype_)) {
+      std::vector<std::byte> halves(2 * size_);
+      device_.Copy(memory_.get(), halves.size(), halves.data());
+      device_.Finish();
+      std::vector<float> floats(size_);
+      DecodeNumbers(FormatOf(dtype_), halves.data(), size_, floats.data());
+      return {floats.begin(), floats.end()};
+    }
     WithFloatType(dtype_, [&](auto zero) {
       using T = decltype(zero);
       std::vector<T> typed(size_);
@@ -118,16 +139,51 @@ void ExpectDifferencesMatch(const Layer& layer, const std::string& what,
 }
 
 void ExpectNear(const std::vector<double>& found,
-                const std::vector<double>& wanted, const std::string& what) {
+                const std::vector<double>& wanted, double tolerance,
+                const std::string& what) {
   ASSERT_EQ(found.size(), wanted.size());
   double largest = 1;
   for (const double value : wanted) {
     largest = std::max(largest, std::abs(value));
   }
   for (size_t i = 0; i < wanted.size(); ++i) {
-    ASSERT_NEAR(found[i], wanted[i], 2e-5 * largest)
+    ASSERT_NEAR(found[i], wanted[i], tolerance * largest)
         << what << ", element " << i;
   }
+}
+
+void ExpectNear(const Layer& layer, const LayerResult& found,
+                const LayerResult& wanted, double tolerance) {
+  ExpectNear(found.output, wanted.output, tolerance, layer.name());
+  ExpectNear(found.input_gradient, wanted.input_gradient, tolerance,
+             layer.name() + ", by the input");
+  for (size_t v = 0; v < wanted.gradients.size(); ++v) {
+    ExpectNear(found.gradients[v], wanted.gradients[v], tolerance,
+               layer.variables()[v].name());
+  }
+}
+
+void RoundTo(ComputeFormat format, std::vector<double>* values) {
+  std::vector<float> floats(values->begin(), values->end());
+  Round(format, floats.data(), floats.size(), floats.data());
+  values->assign(floats.begin(), floats.end());
+}
+
+// Where the device keeps what layers hand on in two bytes.
+void ExpectHalvesAreNear(const Layer& layer, LayerValues values,
+                         ComputeFormat format, double tolerance,
+                         bool wants_input) {
+  const std::unique_ptr<Device> device = MakeTestDevice();
+  device->SetComputeFormat(format);
+  if (!IsHalf(device->activations())) return;
+  RoundTo(format, &values.input);
+  RoundTo(format, &values.output_gradient);
+  ReferenceDevice reference;
+  const LayerResult wanted =
+      RunLayer(layer, &reference, DType::kFloat64, values, wants_input);
+  const LayerResult found =
+      RunLayer(layer, device.get(), device->activations(), values, wants_input);
+  ExpectNear(layer, found, wanted, tolerance);
 }
 
 }  // namespace
@@ -167,8 +223,8 @@ LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
   std::vector<ConstTensor> weight_views;
   std::vector<Tensor> gradient_views;
   for (const std::vector<double>& one : values.weights) {
-    weights.emplace_back(device, one, dtype);
-    gradients.emplace_back(device, one.size(), dtype);
+    weights.emplace_back(device, one, WideOf(dtype));
+    gradients.emplace_back(device, one.size(), WideOf(dtype));
   }
   for (size_t v = 0; v < weights.size(); ++v) {
     const Dims shape = ShapeOf(layer.variables()[v]);
@@ -203,6 +259,7 @@ LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
   pass.input_gradient = {nullptr, dtype, in};
   if (wants_input) pass.input_gradient = input_gradient.tensor(in);
   layer.Backward(pass);
+  layer.Backward(pass);  // It leaves what is kept.
   for (Held& gradient : gradients) {
     result.gradients.push_back(gradient.values());
   }
@@ -232,13 +289,9 @@ void ExpectLayerIsRight(const Layer& layer, uint64_t examples,
   const std::unique_ptr<Device> device = MakeTestDevice();
   const LayerResult fast =
       RunLayer(layer, device.get(), DType::kFloat32, values, wants_input);
-  ExpectNear(fast.output, right.output, layer.name());
-  ExpectNear(fast.input_gradient, right.input_gradient,
-             layer.name() + ", by the input");
-  for (size_t v = 0; v < values.weights.size(); ++v) {
-    ExpectNear(fast.gradients[v], right.gradients[v],
-               layer.variables()[v].name());
-  }
+  ExpectNear(layer, fast, right, 2e-5);
+  ExpectHalvesAreNear(layer, values, ComputeFormat::kBf16, 3e-2, wants_input);
+  ExpectHalvesAreNear(layer, values, ComputeFormat::kFp16, 4e-3, wants_input);
 }
 
 }  // namespace paramd

@@ -32,13 +32,15 @@ struct LayerResult {
 LayerValues RandomValues(const Layer& layer, uint64_t examples, uint64_t bound,
                          uint64_t seed);
 
+// `dtype`: of what layers hand on. Backward runs twice.
 LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
                      const LayerValues& values, bool wants_input = true);
 
 // Compares, in float64 by the reference, every derivative that the layer gives,
 // by input and by variables, of a random linear function of its output, with a
 // central difference. Also checks that nothing changes when nobody wants the
-// gradient by the input, and that the test device's float32 agrees with all of it.
+// gradient by the input, and that the test device's float32 agrees with all of
+// it, and so far as they can what it keeps in two bytes.
 void ExpectLayerIsRight(const Layer& layer, uint64_t examples,
                         uint64_t bound = 0);
 

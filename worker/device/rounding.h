@@ -1,0 +1,17 @@
+#ifndef PARAMD_WORKER_DEVICE_ROUNDING_H_
+#define PARAMD_WORKER_DEVICE_ROUNDING_H_
+
+#include <cstddef>
+
+#include "worker/device/compute_format.h"
+
+namespace paramd {
+
+// Overwrites `out`, which may be `numbers`, with what the numbers are in the
+// format. NaN stays NaN.
+void Round(ComputeFormat format, const float* numbers, size_t count,
+           float* out);
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_DEVICE_ROUNDING_H_
