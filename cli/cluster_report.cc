@@ -209,6 +209,16 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
       job.name(), absl::AsciiStrToLower(v1::JobState_Name(job.state())),
       job.epochs_done(), job.epochs(), WithCommas(job.global_step()),
       job.servers(), job.workers(), job.staleness());
+  if (job.has_growing_input()) {
+    const v1::GrowingInput& input = job.growing_input();
+    absl::StrAppendFormat(
+        text,
+        "input: %s examples in %s files, %s; the newest checkpoint has epochs "
+        "1 to %d\n",
+        WithCommas(input.examples()), WithCommas(input.files()),
+        input.ended() ? "and no more come" : "and more may come",
+        input.saved_epochs());
+  }
   absl::StrAppendFormat(text, "pushes lost: %s, doubled: %s\n",
                         WithCommas(job.pushes_lost()),
                         WithCommas(job.pushes_doubled()));

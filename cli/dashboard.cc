@@ -218,6 +218,8 @@ void FillView(const std::vector<ProcessReport>& servers,
   // It may have changed since the job file was read.
   if (!job.staleness().empty()) view->staleness = job.staleness();
   view->epochs_done = job.epochs_done();
+  view->grows |= job.has_growing_input();
+  if (view->grows) view->epochs = job.epochs();
   // A worker that was replaced takes none of its pushes along.
   view->pushes = job.global_step();
   view->given_up = job.given_up();
@@ -280,10 +282,11 @@ std::string TestText(const v1::Evaluation& evaluation,
 std::string RenderLine(const ClusterView& view) {
   const Summary sum = SumUp(view);
   std::string line = absl::StrFormat(
-      "epoch %d/%d  %.0f %% of the job%s  %s ex/s  loss %s  %s  %s",
+      "epoch %d/%d  %.0f %% of %s%s  %s ex/s  loss %s  %s  %s",
       CurrentEpoch(view), view.epochs, std::floor(100 * Fraction(view)),
-      LeftText(view), RateText(sum.rate.Total()),
-      LossText(sum.loss.Mean()), PushText(view), CheckpointText(view));
+      view.grows ? "the files found" : "the job", LeftText(view),
+      RateText(sum.rate.Total()), LossText(sum.loss.Mean()), PushText(view),
+      CheckpointText(view));
   if (!view.test.empty()) {
     absl::StrAppendFormat(&line, "  test %s after epoch %d", view.test,
                           view.test_epoch);

@@ -36,6 +36,7 @@ struct ClusterView {
   std::string job_name;
   std::string staleness;
   uint32_t epochs = 0;
+  bool grows = false;  // The training set: `epochs` are those found until now.
   double epochs_done = 0;
   absl::optional<absl::Duration> left;  // See RemainingTime.
   std::vector<Server> servers;

@@ -49,6 +49,8 @@ struct Measured {
 absl::StatusOr<Measured> Run(const Wanted& wanted, v1::JobConfig job,
                              ChromeTrace* trace) {
   RETURN_IF_ERROR(DeriveBatch(/*workers=*/1, &job));
+  // Of one that grows, what is there now.
+  job.mutable_input()->clear_follow();
   ASSIGN_OR_RETURN(auto pipeline,
                    OpenTrainingData(job.input(), job.seed()));
   pipeline->Measure(trace);

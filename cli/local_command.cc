@@ -218,7 +218,8 @@ class LocalCluster {
     view.version = ParamdVersion();
     view.job_name = job_.name();
     view.staleness = job_.staleness();
-    view.epochs = job_.epochs();
+    view.grows = job_.input().has_follow();
+    view.epochs = view.grows ? 0 : job_.epochs();
     const std::vector<StatusPoller::Answer> answers = poller_->Newest();
     const std::vector<TaskState> states = supervisor_->States();
     std::vector<ProcessReport> servers, workers;

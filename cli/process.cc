@@ -160,6 +160,9 @@ absl::Status Process::CreateCoordinator() {
   ASSIGN_OR_RETURN(coordinator_,
                    CoordinatorProcess::Create(options, paths, chief));
   coordinator_->Surround(membership_.before_start, membership_.has_result);
+  if (job_.config.input().has_follow()) {
+    scanner_ = std::make_unique<InputScanner>(job_.config.input());
+  }
   return absl::OkStatus();
 }
 
@@ -213,6 +216,7 @@ uint32_t Process::ModelChecksum() const {
 void Process::AddTo(Runtime* runtime) {
   if (role_.server.has_value()) CreateServer(runtime);
   if (coordinator_ != nullptr) coordinator_->AddTo(runtime);
+  if (scanner_ != nullptr) scanner_->AddTo(runtime);
   if (worker_ != nullptr) worker_->AddTo(runtime);
   if (evaluator_ != nullptr) evaluator_->AddTo(runtime);
 }

@@ -17,6 +17,7 @@
 #include "worker/chrome_trace.h"
 #include "worker/collective/gradient_exchange.h"
 #include "worker/evaluator/evaluator_process.h"
+#include "worker/input_scanner.h"
 #include "worker/worker_process.h"
 
 namespace paramd {
@@ -100,6 +101,7 @@ class Process {
   std::unique_ptr<ChromeTrace> trace_;  // Null: none is wanted.
   std::unique_ptr<WorkerProcess> worker_;
   std::unique_ptr<CoordinatorProcess> coordinator_;
+  std::unique_ptr<InputScanner> scanner_;  // Of a chief whose input grows.
   std::vector<std::shared_ptr<DiskMemory>> disks_;  // One a shard, or none.
   std::unique_ptr<ParameterServer> server_;
   std::unique_ptr<EvaluatorProcess> evaluator_;

@@ -27,7 +27,8 @@ ClusterView EmptyView(const v1::JobConfig& job) {
   view.version = ParamdVersion();
   view.job_name = job.name();
   view.staleness = job.staleness();
-  view.epochs = job.epochs();
+  view.grows = job.input().has_follow();
+  view.epochs = view.grows ? 0 : job.epochs();
   return view;
 }
 

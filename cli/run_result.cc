@@ -47,6 +47,7 @@ void FillEnd(const v1::WriteResult& result, EndView* view) {
 }
 
 void FinishView(const v1::WriteResult& result, ClusterView* view) {
+  if (view->grows) view->epochs = result.epochs();
   view->epochs_done = view->epochs;
   view->waiting_for.clear();
   view->pushes = std::max<uint64_t>(view->pushes, result.global_step());

@@ -21,6 +21,7 @@
 
 #include "config/cluster_sources.h"
 #include "config/consistency.h"
+#include "config/growing_input.h"
 #include "config/input_files.h"
 #include "config/name_pattern.h"
 #include "config/setting.h"
@@ -302,6 +303,7 @@ void CheckJob(const v1::JobConfig& config, const SettingReader& reader,
   CheckBackup(config, reader, add);
   if (config.has_input() && !mistakes->HasAt("input")) {
     CheckInput(config.input(), add);
+    CheckGrowingInput(config, add);
   }
   const v1::WarmStartConfig& warm_start = config.warm_start();
   if (!FitTogether(warm_start.variables(), warm_start.from())) {
@@ -348,6 +350,10 @@ absl::StatusOr<LoadedJob> LoadJob(const JobSources& sources) {
   if (!UsesServers(job.config) &&
       KindOf(reader.PlaceOf("staleness")) == OriginKind::kDefault) {
     job.config.set_staleness("sync");
+  }
+  if (job.config.input().has_follow() &&
+      KindOf(reader.PlaceOf("epochs")) == OriginKind::kDefault) {
+    job.config.set_epochs(kMostEpochs);
   }
   CheckJob(job.config, reader, &mistakes);
   if (sources.check_input_files) {

@@ -412,5 +412,55 @@ TEST(JobConfigTest, NamesOfAWarmStartHaveAsManyStarsOnBothSides) {
             "same order; found \"layers.*\"");
 }
 
+// ---- a training set that grows ----------------------------------------------
+
+constexpr char kFollowing[] = R"({
+  "name": "clicks",
+  "input": {
+    "follow": {"end_file": "_SUCCESS"},
+    "train": {"csv": {"files": "*.csv", "label": "click", "columns": "ad"}},
+    "test": {"csv": {"files": "/test.csv", "label": "click", "columns": "ad"}}
+  },
+  "model": {"layers": [{"dense": 2}], "loss": "softmax_cross_entropy"},
+  "optimizer": {"adam": {}, "learning_rate": 0.001}
+})";
+
+TEST(JobConfigTest, AJobThatFollowsItsInputHasAsManyEpochsAsThereAre) {
+  JobSources sources = From(kFollowing);
+  const absl::StatusOr<LoadedJob> job = LoadJob(sources);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->config.epochs(), 1000000u);
+  EXPECT_EQ(job->config.input().follow().max_files(), 256u);
+  sources.settings = {{"epochs", "3"}};
+  EXPECT_EQ(LoadJob(sources)->config.epochs(), 3u);
+}
+
+TEST(JobConfigTest, WhatDoesNotGoWithAnInputThatGrowsIsSaidAtOnce) {
+  JobSources sources = From(kFollowing);
+  sources.settings = {{"staleness", "sync"},
+                      {"optimizer.schedule", "cosine"},
+                      {"input.train", R"({"csv": {"files": "*.csv"}})"}};
+  const std::string message = MessageOf(sources);
+  EXPECT_THAT(message, HasSubstr("\"sync\" does not go with input.follow"));
+  EXPECT_THAT(message, HasSubstr("nobody knows how many steps there will be"));
+  EXPECT_THAT(message, HasSubstr("there may be no file yet that has them"));
+  sources.settings = {{"strategy", "mirrored"}};
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("\"mirrored\" does not go with input.follow"));
+  sources.settings = {{"input.train", R"({"synthetic": {"examples": 9,
+                                         "features": "x"}})"}};
+  EXPECT_THAT(MessageOf(sources),
+              HasSubstr("needs input.train to name files by a pattern"));
+  sources.settings = {{"input.train", R"({"libsvm": {"files": "*"}})"}};
+  EXPECT_THAT(MessageOf(sources), HasSubstr("what the largest index will be"));
+}
+
+TEST(JobConfigTest, AJobThatFollowsItsInputNeedsATestSet) {
+  std::string text = kFollowing;
+  const size_t begin = text.find(",\n    \"test\"");
+  text.erase(begin, text.find("\n  },", begin) - begin);
+  EXPECT_THAT(MessageOf(From(text)), HasSubstr("name files to evaluate on"));
+}
+
 }  // namespace
 }  // namespace paramd

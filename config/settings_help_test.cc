@@ -62,8 +62,8 @@ TEST(SettingsHelpTest, NoSettingLacksItsWords) {
 
 TEST(SettingsHelpTest, TheTextNamesEverySingleValue) {
   const std::string text = SettingsHelpText();
-  EXPECT_THAT(text, HasSubstr("  --epochs VALUE\n      How often the whole "
-                              "training set is gone through. [1]\n"));
+  EXPECT_THAT(text, HasSubstr("  --seed VALUE\n      Seed of initial values "
+                              "and of the order of examples. [1]\n"));
   EXPECT_THAT(text, HasSubstr("  --set optimizer.learning_rate=VALUE\n      "
                               "Size of a step, before the schedule. [for "
                               "example 0.001]\n"));

@@ -14,6 +14,7 @@
 #include "proto/paramd/v1/compute.pb.h"
 #include "worker/best_metric.h"
 #include "worker/evaluation.h"
+#include "worker/input/growing_source.h"
 #include "worker/input/open_pipeline.h"
 #include "worker/metric_messages.h"
 
@@ -127,6 +128,12 @@ WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
   std::iota(shares_.begin(), shares_.end(), 0);
 }
 
+// What is under way reads no more of what is yet to appear.
+WorkerProcess::~WorkerProcess() {
+  GrowingSource* const growing = training_->growing();
+  if (growing != nullptr) growing->StopWaiting();
+}
+
 Prefetcher::Options WorkerProcess::PrefetcherOptions() const {
   Prefetcher::Options options = PrefetchOptions(
       options_.job.input(), options_.job.batch_per_replica());
@@ -159,8 +166,10 @@ void WorkerProcess::HandleComputing(Runtime* runtime) {
   runtime->HandleIo(
       v1::FetchPortion::descriptor(),
       [this](Outbox::IoItem item, Runtime::IoDone done) {
-        const auto& portion =
-            static_cast<const v1::FetchPortion&>(*item.head).portion();
+        const auto& fetch = static_cast<const v1::FetchPortion&>(*item.head);
+        const v1::Portion& portion = fetch.portion();
+        GrowingSource* const growing = training_->growing();
+        if (growing != nullptr) growing->Tell(fetch.files());
         IoResult result;
         result.status = prefetcher_.Add(
             ToRange(portion.epoch(), portion.begin(), portion.end()));

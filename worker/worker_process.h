@@ -49,6 +49,8 @@ class WorkerProcess {
   static absl::Status Check(const v1::JobConfig& job,
                             const ModelFactory& models = BuiltInModels());
 
+  ~WorkerProcess();
+
   // What the coordinator has to know of the job.
   const std::vector<v1::Variable>& variables() const {
     return model_->variables();

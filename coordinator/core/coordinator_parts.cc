@@ -33,6 +33,10 @@ Sessions::News CoordinatorParts::NewsFor(uint32_t worker) const {
   if (worker == 0) {
     news.evaluate_epoch = evaluations.EpochToEvaluate(job);
     news.evaluate_final = phase == JobPhase::kEvaluating;
+    // How many epochs there were nobody else knows.
+    if (news.evaluate_final && input.portions().portions().epochs().grows()) {
+      news.evaluate_epoch = std::max(input.EpochsFinished(), uint32_t{1});
+    }
   }
   return news;
 }

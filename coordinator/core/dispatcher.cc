@@ -197,6 +197,9 @@ void Dispatcher::Advance(Turn* turn) {
   AdvanceJoins(turn);
   parts_.modes.Advance(parts_.ToModeChange(), turn);
   parts_.input.steps().Advance(parts_.ToSteps(), turn);
+  if (!parts_.leaving.draining()) {
+    parts_.input.portions().growing().Advance(turn);
+  }
   facts_.Deliver(turn);
   AdvanceRunning(turn);
   AdvanceEvaluation(turn);
@@ -225,7 +228,7 @@ void Dispatcher::AdvanceStart(Turn* turn) {
   if (!portions.holders().complete()) return;
   parts_.phase = JobPhase::kRunning;
   if (turn->job.configuration.state() == v1::RUNNING) {
-    portions.HandOver(parts_.options);
+    portions.HandOver();
   } else {
     turn->live->ChangeState(v1::RUNNING);
   }

@@ -28,6 +28,9 @@ void FactRouter::Deliver(Turn* turn) {
 void FactRouter::On(const LogRead& read, Turn*) {
   for (const v1::LogEntry& entry : read.log->entries()) {
     if (entry.has_retired()) parts_.retirement.Read(entry.retired());
+    if (entry.has_epoch_files()) {
+      parts_.input.portions().growing().Read(entry.epoch_files());
+    }
     if (entry.configuration().has_consistency() &&
         parts_.modes.Read(entry.configuration())) {
       parts_.checkpoints.accounts().audit.ModeChanged();
@@ -46,7 +49,7 @@ void FactRouter::On(const CheckpointFound& found, Turn* turn) {
   parts_.retirement.DeleteLogged(turn);
   const ModeChanges& modes = parts_.modes;
   const auto plan = parts_.startup.Plan(
-      *found.found,
+      *found.found, parts_.input.portions().portions().epochs(),
       {modes.logged_mode(), modes.logged_decay_steps(), modes.has_changed()},
       turn);
   if (!plan.ok()) {
@@ -313,7 +316,9 @@ void FactRouter::WriteResult(Turn* turn) {
   accounts.loss.Rewind();
   auto write = std::make_unique<v1::WriteResult>();
   *write->mutable_evaluation() = evaluation;
-  write->set_epochs(turn->job.options.job.epochs());
+  const bool grows = parts_.input.portions().portions().epochs().grows();
+  write->set_epochs(grows ? parts_.input.EpochsFinished()
+                          : turn->job.options.job.epochs());
   write->set_seconds(
       absl::ToDoubleSeconds(turn->now - parts_.startup.started()));
   write->set_global_step(last.step);

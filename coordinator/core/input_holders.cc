@@ -54,9 +54,8 @@ void InputHolders::Gone(uint32_t worker, const v1::WorkerCut* cut) {
 // Of a part that is held, some may be in every block without the worker having
 // heard it: its own push, or one of somebody who had that input before and is
 // dead.
-void InputHolders::HandOver(uint64_t examples, uint32_t epochs,
-                            Portions* portions) const {
-  InputLeft left(left_, examples, epochs);
+void InputHolders::HandOver(Portions* portions) const {
+  InputLeft left(left_, portions->epochs());
   for (const v1::SavedInput::Range& used : used_) left.Remove(used);
   InputLeft free = left;
   for (const auto& [worker, held] : held_) {

@@ -34,7 +34,7 @@ class InputHolders {
 
   // What nobody holds is to be handed out; the rest is leased to who holds it,
   // as far as it is not used.
-  void HandOver(uint64_t examples, uint32_t epochs, Portions* portions) const;
+  void HandOver(Portions* portions) const;
 
  private:
   v1::SavedInput left_;

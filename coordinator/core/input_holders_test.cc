@@ -38,13 +38,13 @@ class InputHoldersTest : public ::testing::Test {
 
   v1::SavedInput left_;
   InputHolders holders_;
-  Portions portions_{kExamples, kEpochs, /*size=*/40};
+  Portions portions_{Epochs(kExamples, kEpochs), /*size=*/40};
 };
 
 TEST_F(InputHoldersTest, WithoutSessionsAllIsToBeHandedOut) {
   holders_.Await(left_, {});
   EXPECT_TRUE(holders_.complete());
-  holders_.HandOver(kExamples, kEpochs, &portions_);
+  holders_.HandOver(&portions_);
   const v1::Portion portion = Take(1);
   EXPECT_EQ(portion.begin(), 20u);
   EXPECT_EQ(portion.end(), 60u);
@@ -66,7 +66,7 @@ TEST_F(InputHoldersTest, Promise1_WhatIsHeldIsLeasedAndNobodyElseGetsIt) {
   v1::HeldInput held = Held(7);
   AddPart(7, 30, 70, 30, &held);
   holders_.Told(1, held);
-  holders_.HandOver(kExamples, kEpochs, &portions_);
+  holders_.HandOver(&portions_);
   const v1::Portion gap = Take(2);
   EXPECT_EQ(gap.begin(), 20u);
   EXPECT_EQ(gap.end(), 30u);
@@ -86,7 +86,7 @@ TEST_F(InputHoldersTest, Promise9_APartThatCannotBeChangesNothing) {
   AddPart(8, 30, 40, 50, &held);
   AddPart(9, 30, 40, 20, &held);
   holders_.Told(1, held);
-  holders_.HandOver(kExamples, kEpochs, &portions_);
+  holders_.HandOver(&portions_);
   EXPECT_EQ(Take(2).begin(), 20u);
   EXPECT_EQ(Take(2).begin(), 60u);
 }
@@ -97,7 +97,7 @@ TEST_F(InputHoldersTest, WhatIsUsedOfAPartIsUsedForGood) {
   // [10, 20) is in every block, and [20, 30) was given up.
   AddPart(3, 10, 50, 30, &held);
   holders_.Told(1, held);
-  holders_.HandOver(kExamples, kEpochs, &portions_);
+  holders_.HandOver(&portions_);
   portions_.Return(1);
   const v1::Portion again = Take(2);
   EXPECT_EQ(again.begin(), 30u);
@@ -111,7 +111,7 @@ TEST_F(InputHoldersTest,
   v1::HeldInput held = Held(3);
   AddPart(3, 10, 50, 10, &held);
   holders_.Told(1, held);
-  holders_.HandOver(kExamples, kEpochs, &portions_);
+  holders_.HandOver(&portions_);
   portions_.Return(1);
   EXPECT_EQ(Take(2).begin(), 20u);
 }
@@ -127,7 +127,7 @@ TEST_F(InputHoldersTest, Promise1_WhatADeadOnePushedInTheMiddleIsNotHandedOut) {
   v1::HeldInput held = Held(3);
   AddPart(3, 20, 60, 20, &held);
   holders_.Told(1, held);
-  holders_.HandOver(kExamples, kEpochs, &portions_);
+  holders_.HandOver(&portions_);
   v1::WorkerCut cut;
   cut.set_last_portion(3);
   *cut.add_remaining() = held.parts(0).portion();
@@ -156,7 +156,7 @@ TEST_F(InputHoldersTest, AllIsFinishedWhenAllIsUsed) {
   v1::HeldInput held = Held(9);
   AddPart(9, 40, 80, 60, &held);
   holders_.Told(1, held);
-  holders_.HandOver(kExamples, kEpochs, &portions_);
+  holders_.HandOver(&portions_);
   const v1::Portion rest = Take(2);
   EXPECT_EQ(rest.begin(), 80u);
   portions_.Finish(2, rest.id());
@@ -176,7 +176,7 @@ TEST_F(InputHoldersTest, Promise1_WhatOneThatLeavesHasUsedMeanwhileIsUsed) {
   cut.mutable_remaining(0)->set_begin(50);
   holders_.Gone(1, &cut);
   holders_.Gone(2, &cut);
-  holders_.HandOver(kExamples, kEpochs, &portions_);
+  holders_.HandOver(&portions_);
   EXPECT_EQ(Take(2).begin(), 50u);
 }
 
@@ -186,7 +186,7 @@ TEST_F(InputHoldersTest, WhatOneThatIsGoneHasNotUsedIsNobodys) {
   AddPart(3, 20, 60, 40, &held);
   holders_.Told(1, held);
   holders_.Gone(1);
-  holders_.HandOver(kExamples, kEpochs, &portions_);
+  holders_.HandOver(&portions_);
   EXPECT_EQ(Take(2).begin(), 40u);
 }
 

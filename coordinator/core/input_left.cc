@@ -4,23 +4,19 @@
 
 namespace paramd {
 
-InputLeft::InputLeft(uint64_t examples, uint32_t epochs)
-    : examples_(examples), epochs_(epochs) {}
-
-InputLeft::InputLeft(const v1::SavedInput& left, uint64_t examples,
-                     uint32_t epochs)
-    : InputLeft(examples, epochs) {
+InputLeft::InputLeft(const v1::SavedInput& left, const Epochs& epochs)
+    : InputLeft(epochs) {
   for (const v1::SavedInput::Range& range : left.remaining()) {
-    const uint64_t end = std::min(range.end(), examples);
-    if (range.epoch() < 1 || range.epoch() > epochs || range.begin() >= end) {
-      continue;
-    }
+    const uint64_t end =
+        std::min(range.end(), epochs.ExamplesOf(range.epoch()));
+    if (range.begin() >= end) continue;
     left_[range.epoch()].emplace_back(range.begin(), end);
   }
   const uint32_t next = std::max(left.next_epoch(), uint32_t{1});
-  for (uint32_t epoch = next; epoch <= epochs; ++epoch) {
+  for (uint32_t epoch = next; epoch <= epochs.number(); ++epoch) {
     const uint64_t begin = epoch == next ? left.next_offset() : 0;
-    if (begin < examples) left_[epoch].emplace_back(begin, examples);
+    const uint64_t end = epochs.ExamplesOf(epoch);
+    if (begin < end) left_[epoch].emplace_back(begin, end);
   }
   for (auto& [epoch, ranges] : left_) ranges = Union(std::move(ranges));
 }
@@ -59,9 +55,10 @@ InputLeft::Ranges InputLeft::Among(uint32_t epoch, uint64_t begin,
 }
 
 std::pair<uint32_t, uint64_t> InputLeft::Next() const {
-  for (uint32_t epoch = epochs_; epoch > 0; --epoch) {
+  for (uint32_t epoch = epochs_->number(); epoch > 0; --epoch) {
     const auto found = left_.find(epoch);
-    if (found == left_.end() || found->second.back().second < examples_) {
+    if (found == left_.end() ||
+        found->second.back().second < epochs_->ExamplesOf(epoch)) {
       return {epoch + 1, 0};
     }
     const uint64_t begin = found->second.back().first;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/core/epochs.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 
 namespace paramd {
@@ -19,10 +20,11 @@ class InputLeft {
   // [begin, end), in order and apart.
   using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
 
-  // Nothing is left of a job with so many epochs.
-  InputLeft(uint64_t examples, uint32_t epochs);
+  // Nothing is left of a job with these epochs, which outlive it and do not
+  // change.
+  explicit InputLeft(const Epochs& epochs) : epochs_(&epochs) {}
   // What the job does not have is left out.
-  InputLeft(const v1::SavedInput& left, uint64_t examples, uint32_t epochs);
+  InputLeft(const v1::SavedInput& left, const Epochs& epochs);
 
   void Add(const InputLeft& other);
   void Intersect(const InputLeft& other);
@@ -42,8 +44,7 @@ class InputLeft {
   static Ranges Intersection(const Ranges& a, const Ranges& b);
   static Ranges Without(const Ranges& ranges, uint64_t begin, uint64_t end);
 
-  uint64_t examples_;
-  uint32_t epochs_;
+  const Epochs* epochs_;
   std::map<uint32_t, Ranges> left_;  // By epoch; none may be empty.
 };
 

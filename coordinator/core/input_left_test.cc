@@ -9,8 +9,10 @@
 namespace paramd {
 namespace {
 
-constexpr uint64_t kExamples = 100;
-constexpr uint32_t kEpochs = 3;
+const Epochs& OfJob() {
+  static const Epochs epochs(/*examples=*/100, /*epochs=*/3);
+  return epochs;
+}
 
 v1::SavedInput::Range Range(uint32_t epoch, uint64_t begin, uint64_t end) {
   v1::SavedInput::Range range;
@@ -28,7 +30,7 @@ v1::SavedInput From(uint32_t epoch, uint64_t offset) {
 }
 
 InputLeft Left(const v1::SavedInput& left) {
-  return InputLeft(left, kExamples, kEpochs);
+  return InputLeft(left, OfJob());
 }
 
 // "1:20-40 then 2:60".
@@ -51,7 +53,7 @@ TEST(InputLeftTest, SavesWhatItWasMadeOf) {
   EXPECT_EQ(TextOf(Left(left)), "1:20-40 2:0-10 then 2:60");
   EXPECT_EQ(TextOf(Left({})), "then 1:0");
   EXPECT_EQ(TextOf(Left(From(4, 0))), "then 4:0");
-  EXPECT_EQ(TextOf(InputLeft(kExamples, kEpochs)), "then 4:0");
+  EXPECT_EQ(TextOf(InputLeft(OfJob())), "then 4:0");
 }
 
 TEST(InputLeftTest, JoinsWhatLiesTogether) {
@@ -85,7 +87,7 @@ TEST(InputLeftTest, TwoThatKnowDifferentThingsArePutTogether) {
   InputLeft both = a;
   both.Intersect(b);
   EXPECT_EQ(TextOf(both), "then 2:70");
-  InputLeft either(kExamples, kEpochs);
+  InputLeft either(OfJob());
   either.Add(a);
   either.Add(b);
   EXPECT_EQ(TextOf(either), "2:0-30 then 2:50");
@@ -130,6 +132,23 @@ TEST(InputLeftTest, FindsWhatIsLeftOfARange) {
   EXPECT_EQ(left.Among(1, 30, 30), Ranges());
   EXPECT_EQ(left.Among(2, 0, 100), (Ranges{{60, 100}}));
   EXPECT_EQ(left.Among(9, 0, 5), Ranges()) << "no such epoch";
+}
+
+TEST(InputLeftTest, EpochsOfATrainingSetThatGrowsHaveTheirOwnSizes) {
+  Epochs epochs = Epochs::Growing(10);
+  for (uint32_t epoch = 1; epoch <= 3; ++epoch) {
+    v1::EpochFiles found;
+    found.set_epoch(epoch);
+    found.set_examples(epoch * 10);
+    found.add_files();
+    epochs.Add(found);
+  }
+  v1::SavedInput saved = From(2, 15);
+  *saved.add_remaining() = Range(1, 5, 100);
+  EXPECT_EQ(TextOf(InputLeft(saved, epochs).Save({})), "1:5-10 then 2:15");
+  EXPECT_EQ(TextOf(InputLeft(From(4, 0), epochs).Save({})), "then 4:0");
+  EXPECT_EQ(TextOf(InputLeft(epochs).Save({})), "then 4:0");
+  EXPECT_EQ(TextOf(InputLeft({}, epochs).Save({})), "then 1:0");
 }
 
 }  // namespace

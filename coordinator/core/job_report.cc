@@ -1,5 +1,7 @@
 #include "coordinator/core/job_report.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 #include "config/consistency.h"
@@ -71,7 +73,13 @@ std::string JobReport::BehindTheOthers() const {
     return "all processes to hear of the end";
   }
   if (job.phase == JobPhase::kFindingCheckpoint) return "the newest checkpoint";
-  return "";
+  return FilesAwaited();
+}
+
+std::string JobReport::FilesAwaited() const {
+  const GrowingInput& growing = parts_.input.portions().growing();
+  const bool waits = parts_.phase == JobPhase::kRunning && growing.waits();
+  return waits ? growing.waiting_for() : "";
 }
 
 std::string JobReport::overdue(Time now) const {
@@ -81,7 +89,8 @@ std::string JobReport::overdue(Time now) const {
       job.IsSync() && job.phase == JobPhase::kRunning &&
       now - parts_.input.steps().steps().decided_at() < kSlowStep;
   const std::string whom = waiting_for();
-  return is_short && whom == job.progress.StepWaitsFor() ? "" : whom;
+  if (is_short && whom == job.progress.StepWaitsFor()) return "";
+  return whom == FilesAwaited() ? "" : whom;  // Nobody is late with them.
 }
 
 v1::JobState JobReport::State() const {
@@ -92,13 +101,32 @@ v1::JobState JobReport::State() const {
   return parts_.phase >= JobPhase::kTellingEnd ? v1::FINISHED : v1::STARTING;
 }
 
+void JobReport::FillEpochs(v1::JobStats* job) const {
+  const Epochs& epochs = parts_.input.portions().portions().epochs();
+  job->set_epochs(epochs.number());
+  if (!epochs.grows()) return;
+  v1::GrowingInput* const input = job->mutable_growing_input();
+  input->set_epochs(epochs.number());
+  input->set_ended(epochs.complete());
+  for (uint32_t epoch = 1; epoch <= epochs.number(); ++epoch) {
+    input->set_files(input->files() + epochs.FilesOf(epoch)->files_size());
+    input->set_examples(input->examples() + epochs.ExamplesOf(epoch));
+  }
+  const v1::SavedInput& saved = parts_.checkpoints.newest().input;
+  uint32_t first = std::max(saved.next_epoch(), uint32_t{1});
+  for (const v1::SavedInput::Range& range : saved.remaining()) {
+    first = std::min(first, range.epoch());
+  }
+  input->set_saved_epochs(first - 1);
+}
+
 void JobReport::FillStatus(Time now, v1::StatusReply* status) const {
   const JobView& view = parts_.job;
   *status->mutable_configuration() = view.configuration.version();
   v1::JobStats* const job = status->mutable_job();
   job->set_name(view.options.job.name());
   job->set_state(State());
-  job->set_epochs(view.options.job.epochs());
+  FillEpochs(job);
   job->set_servers(view.options.servers);
   job->set_workers(view.options.workers);
   parts_.input.FillStatus(job);

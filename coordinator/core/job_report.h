@@ -18,7 +18,8 @@ class JobReport {
   // Whom everything waits for, and why; empty: nobody. The first that applies:
   // what is behind it waits for that too.
   std::string waiting_for() const;
-  // The same, but for a step of sync mode that takes its time.
+  // The same, but for a step of sync mode that takes its time, and files that
+  // are yet to appear.
   std::string overdue(Time now) const;
   // As of this moment.
   void FillStatus(Time now, v1::StatusReply* status) const;
@@ -26,7 +27,10 @@ class JobReport {
  private:
   // Where neither the log, a server nor a snapshot is waited for.
   std::string BehindTheOthers() const;
+  // Where all input that was found is used; else empty.
+  std::string FilesAwaited() const;
   v1::JobState State() const;
+  void FillEpochs(v1::JobStats* job) const;
 
   const CoordinatorParts& parts_;
 };

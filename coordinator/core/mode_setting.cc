@@ -39,6 +39,11 @@ absl::StatusOr<v1::Consistency> ModeToSet(const v1::SetRequest& request,
     return Invalid(request, absl::StrCat("staleness ", mode.status().message(),
                                          "; found \"", request.value(), "\""));
   }
+  if (mode->mode() == v1::Consistency::SYNC && job.input().has_follow()) {
+    return Invalid(request,
+                   "staleness can't become sync with input.follow: the steps "
+                   "of sync are planned over input that is all there");
+  }
   if (mode->mode() == v1::Consistency::SYNC) {
     mode->set_backup_workers(job.backup_workers());
   }

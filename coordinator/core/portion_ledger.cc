@@ -12,10 +12,27 @@
 
 namespace paramd {
 
+namespace {
+
+Epochs EpochsOf(const CoordinatorOptions& options) {
+  const uint32_t epochs = options.job.epochs();
+  return options.job.input().has_follow() ? Epochs::Growing(epochs)
+                                          : Epochs(options.examples, epochs);
+}
+
+// Soon after new files were found, and not so often that it costs anything.
+constexpr uint32_t kShortestRetryMs = 50;
+constexpr uint32_t kLongestRetryMs = 1000;
+
+}  // namespace
+
 PortionLedger::PortionLedger(const CoordinatorOptions& options)
-    : portions_(options.examples, options.job.epochs(),
+    : retry_ms_(std::clamp(options.job.input().follow().poll_ms() / 4,
+                           kShortestRetryMs, kLongestRetryMs)),
+      portions_(EpochsOf(options),
                 ExamplesPerPush(options.job, /*sync=*/false) *
-                    options.job.portion_batches()) {}
+                    options.job.portion_batches()),
+      growing_(options, &portions_) {}
 
 // ---- beginning --------------------------------------------------------------
 
@@ -64,10 +81,6 @@ bool PortionLedger::AskWhatItHolds(const Message& message,
   return true;
 }
 
-void PortionLedger::HandOver(const CoordinatorOptions& options) {
-  holders_.HandOver(options.examples, options.job.epochs(), &portions_);
-}
-
 // ---- portions ---------------------------------------------------------------
 
 bool PortionLedger::OnTake(const Message& message,
@@ -107,16 +120,27 @@ bool PortionLedger::OnTake(const Message& message,
     answer.number = request.number();
     turn->Raise(
         InputUsed{index, portions_.Finish(index, request.finished_id())});
-    answer.reply.Clear();
-    if (auto portion = portions_.Take(index)) {
-      *answer.reply.mutable_portion() = *std::move(portion);
-    }
-    answer.reply.set_no_more(portions_.finished());
+    answer.reply = Next(index);
   }
   auto reply = std::make_unique<v1::PortionReply>(answer.reply);
   reply->set_term(turn->job.configuration.version().term());
   turn->out->Reply(message.call, std::move(reply));
   return true;
+}
+
+v1::PortionReply PortionLedger::Next(uint32_t index) {
+  v1::PortionReply reply;
+  const Epochs& epochs = portions_.epochs();
+  if (auto portion = portions_.Take(index)) {
+    const v1::EpochFiles* const files = epochs.FilesOf(portion->epoch());
+    if (files != nullptr) *reply.mutable_files() = *files;
+    *reply.mutable_portion() = *std::move(portion);
+  } else {
+    step_times_.Rest(index);
+    if (!epochs.complete()) reply.set_retry_ms(retry_ms_);
+  }
+  reply.set_no_more(portions_.finished());
+  return reply;
 }
 
 std::vector<v1::Portion> PortionLedger::OnWorkerGone(

@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 
+#include "coordinator/core/growing_input.h"
 #include "coordinator/core/input_holders.h"
 #include "coordinator/core/portions.h"
 #include "coordinator/core/step_times.h"
@@ -47,7 +48,7 @@ class PortionLedger {
   bool AskWhatItHolds(const Message& message,
                       const v1::HeartbeatRequest& request, Turn* turn);
   // All have told. REQUIRES: holders().complete().
-  void HandOver(const CoordinatorOptions& options);
+  void HandOver() { holders_.HandOver(&portions_); }
 
   // ---- portions
   // A request of a present session. `told`: the snapshot that workers are told
@@ -64,6 +65,8 @@ class PortionLedger {
                                         const WorkerRecord& worker);
   void OnSessionsEnded();
   const Portions& portions() const { return portions_; }
+  GrowingInput& growing() { return growing_; }
+  const GrowingInput& growing() const { return growing_; }
 
   // ---- pushes
   // Of sessions that are gone, before a restart too.
@@ -87,7 +90,12 @@ class PortionLedger {
     v1::PortionReply reply;
   };
 
+  // The next portion for a worker, or when to ask for one.
+  v1::PortionReply Next(uint32_t index);
+
+  const uint32_t retry_ms_;  // Where none is left of an input that grows.
   Portions portions_;
+  GrowingInput growing_;  // Finds them, if the training set grows.
   InputHolders holders_;
   std::map<uint32_t, Answer> answers_;  // By worker.
   uint64_t pushes_before_ = 0;

@@ -1,22 +1,34 @@
 #include "coordinator/core/portions.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace paramd {
 
 // Epochs count from 1. An epoch is in `unfinished_` until all of it is used.
-Portions::Portions(uint64_t examples, uint32_t epochs, uint64_t size)
-    : examples_(examples), epochs_(epochs), size_(size) {
-  for (uint32_t epoch = 1; epoch <= epochs; ++epoch) {
-    unfinished_[epoch] = examples;
+Portions::Portions(Epochs epochs, uint64_t size)
+    : epochs_(std::move(epochs)), size_(size) {
+  for (uint32_t epoch = 1; epoch <= epochs_.number(); ++epoch) {
+    unfinished_[epoch] = epochs_.ExamplesOf(epoch);
   }
+}
+
+bool Portions::OnFound(const v1::EpochFiles& found) {
+  if (!epochs_.Add(found)) return false;
+  if (!found.files().empty()) unfinished_[found.epoch()] = found.examples();
+  return true;
+}
+
+bool Portions::all_begun() const {
+  return next_epoch_ > epochs_.number() ||
+         (next_epoch_ == epochs_.number() && next_offset_ > 0);
 }
 
 void Portions::Restart(const v1::SavedInput& saved) {
   again_.clear();
   leases_.clear();
-  for (uint32_t epoch = 1; epoch <= epochs_; ++epoch) {
-    unfinished_[epoch] = examples_;
+  for (uint32_t epoch = 1; epoch <= epochs_.number(); ++epoch) {
+    unfinished_[epoch] = epochs_.ExamplesOf(epoch);
   }
   Restore(saved);
 }
@@ -26,7 +38,7 @@ void Portions::Restore(const v1::SavedInput& saved) {
   next_offset_ = saved.next_offset();
   for (auto& [epoch, left] : unfinished_) {
     if (epoch < next_epoch_) left = 0;
-    if (epoch == next_epoch_) left = examples_ - next_offset_;
+    if (epoch == next_epoch_) left -= std::min(left, next_offset_);
   }
   for (const v1::SavedInput::Range& range : saved.remaining()) {
     unfinished_[range.epoch()] += range.end() - range.begin();
@@ -48,12 +60,13 @@ absl::optional<v1::Portion> Portions::Take(uint32_t worker) {
   if (!again_.empty()) {
     portion = again_.front();
     again_.pop_front();
-  } else if (next_epoch_ <= epochs_) {
+  } else if (next_epoch_ <= epochs_.number()) {
+    const uint64_t examples = epochs_.ExamplesOf(next_epoch_);
     portion.set_epoch(next_epoch_);
     portion.set_begin(next_offset_);
-    portion.set_end(std::min(examples_, next_offset_ + size_));
+    portion.set_end(std::min(examples, next_offset_ + size_));
     next_offset_ = portion.end();
-    if (next_offset_ == examples_) {
+    if (next_offset_ == examples) {
       ++next_epoch_;
       next_offset_ = 0;
     }
@@ -124,16 +137,18 @@ void Portions::MarkUsed(const v1::Portion& portion) {
   if (epoch->second == 0) unfinished_.erase(epoch);
 }
 
-bool Portions::finished() const { return unfinished_.empty(); }
-
 uint32_t Portions::epochs_finished() const {
-  return unfinished_.empty() ? epochs_ : unfinished_.begin()->first - 1;
+  return unfinished_.empty() ? epochs_.number()
+                             : unfinished_.begin()->first - 1;
 }
 
 double Portions::epochs_done() const {
   double left = 0;
-  for (const auto& [epoch, examples] : unfinished_) left += examples;
-  return epochs_ - left / examples_;
+  for (const auto& [epoch, examples] : unfinished_) {
+    left += static_cast<double>(examples) /
+            static_cast<double>(epochs_.ExamplesOf(epoch));
+  }
+  return epochs_.number() - left;
 }
 
 v1::SavedInput Portions::Save(

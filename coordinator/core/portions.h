@@ -9,6 +9,7 @@
 
 #include "absl/types/optional.h"
 
+#include "coordinator/core/epochs.h"
 #include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 
@@ -24,15 +25,24 @@ namespace paramd {
 class Portions {
  public:
   // `size`: examples in a portion; a multiple of the batch, so that only an
-  // epoch's last batch is short. REQUIRES: all positive.
-  Portions(uint64_t examples, uint32_t epochs, uint64_t size);
+  // epoch's last batch is short. REQUIRES: `size` > 0, and if all epochs are
+  // known, that they have examples.
+  Portions(Epochs epochs, uint64_t size);
+
+  const Epochs& epochs() const { return epochs_; }
+  // What was found of a training set that grows. False, and no change, if that
+  // does not follow (Epochs::Add).
+  bool OnFound(const v1::EpochFiles& found);
+  // No epoch that is known is untouched.
+  bool all_begun() const;
 
   // Goes on where `saved` ends. REQUIRES: nothing was handed out.
   void Restore(const v1::SavedInput& saved);
   // The same, and whatever was handed out is nobody's any more.
   void Restart(const v1::SavedInput& saved);
 
-  // The next portion, leased to `worker`; unset if none is left to hand out.
+  // The next portion, leased to `worker`; unset if none is left to hand out
+  // now.
   absl::optional<v1::Portion> Take(uint32_t worker);
   // What `worker` holds since before Restart(), and nobody else: a portion, or
   // part by part what is left of it. Its id is above all that the worker has
@@ -49,11 +59,13 @@ class Portions {
   std::vector<v1::Portion> Return(uint32_t worker,
                                   const v1::WorkerCut* cut = nullptr);
 
-  // Every example of every epoch was used.
-  bool finished() const;
+  // Every example of every epoch that is known was used; and no other epoch
+  // will come.
+  bool all_used() const { return unfinished_.empty(); }
+  bool finished() const { return all_used() && epochs_.complete(); }
   // Epochs of which every example was used.
   uint32_t epochs_finished() const;
-  // Share of all examples of all epochs that was used, times epochs.
+  // Of every epoch that is known the share of its examples that was used.
   double epochs_done() const;
 
   // What remains to be used if each worker's leases are used as far as its cut
@@ -76,8 +88,7 @@ class Portions {
 
   void MarkUsed(const v1::Portion& portion);
 
-  const uint64_t examples_;
-  const uint32_t epochs_;
+  Epochs epochs_;
   const uint64_t size_;
   uint32_t next_epoch_ = 1;
   uint64_t next_offset_ = 0;

@@ -9,7 +9,7 @@ namespace paramd {
 namespace {
 
 TEST(PortionsTest, EveryExampleIsHandedOutOnceInOrder) {
-  Portions portions(/*examples=*/10, /*epochs=*/2, /*size=*/4);
+  Portions portions(Epochs(10, 2), /*size=*/4);
   std::vector<std::vector<uint64_t>> got;
   while (const auto portion = portions.Take(0)) {
     got.push_back({portion->epoch(), portion->begin(), portion->end()});
@@ -27,7 +27,7 @@ TEST(PortionsTest, EveryExampleIsHandedOutOnceInOrder) {
 }
 
 TEST(PortionsTest, AnEpochIsFinishedWhenAllItsPortionsAre) {
-  Portions portions(8, 2, 4);
+  Portions portions(Epochs(8, 2), /*size=*/4);
   const auto a = portions.Take(0);
   const auto b = portions.Take(1);
   portions.Finish(1, b->id());
@@ -38,7 +38,7 @@ TEST(PortionsTest, AnEpochIsFinishedWhenAllItsPortionsAre) {
 }
 
 TEST(PortionsTest, WhatALostWorkerHadIsHandedOutAgain) {
-  Portions portions(8, 1, 4);
+  Portions portions(Epochs(8, 1), /*size=*/4);
   const auto lost = portions.Take(0);
   portions.Take(1);
   portions.Return(0);
@@ -50,7 +50,7 @@ TEST(PortionsTest, WhatALostWorkerHadIsHandedOutAgain) {
 }
 
 TEST(PortionsTest, Promise1_OfAWorkerThatLeavesOnlyWhatItHasNotUsedComesAgain) {
-  Portions portions(12, 1, 4);
+  Portions portions(Epochs(12, 1), /*size=*/4);
   const auto used = portions.Take(0);
   const auto open = portions.Take(0);
   const auto unheard = portions.Take(0);
@@ -69,7 +69,7 @@ TEST(PortionsTest, Promise1_OfAWorkerThatLeavesOnlyWhatItHasNotUsedComesAgain) {
 }
 
 TEST(PortionsTest, Promise9_ACutCannotGiveBackMoreThanWasLeased) {
-  Portions portions(8, 1, 4);
+  Portions portions(Epochs(8, 1), /*size=*/4);
   const auto leased = portions.Take(0);
   v1::WorkerCut cut;
   cut.set_last_portion(leased->id());
@@ -82,7 +82,7 @@ TEST(PortionsTest, Promise9_ACutCannotGiveBackMoreThanWasLeased) {
 }
 
 TEST(PortionsTest, ASavedInputGoesOnExactlyWhereItWas) {
-  Portions before(20, 3, 4);
+  Portions before(Epochs(20, 3), 4);
   const auto a = before.Take(0);
   const auto b = before.Take(1);
   before.Finish(0, a->id());
@@ -95,7 +95,7 @@ TEST(PortionsTest, ASavedInputGoesOnExactlyWhereItWas) {
   before.Take(1);  // The worker has not heard of this one.
   const v1::SavedInput saved = before.Save({{1, cut}});
 
-  Portions after(20, 3, 4);
+  Portions after(Epochs(20, 3), 4);
   after.Restore(saved);
   uint64_t left = 0;
   uint64_t last = 0;
@@ -116,7 +116,7 @@ TEST(PortionsTest, WhatIsLeftTogetherIsHandedOutInPortions) {
   range->set_epoch(1);
   range->set_begin(6);
   range->set_end(16);
-  Portions portions(20, 1, 4);
+  Portions portions(Epochs(20, 1), /*size=*/4);
   portions.Restart(saved);
   EXPECT_EQ(portions.Take(0)->end(), 10u);
   EXPECT_EQ(portions.Take(0)->end(), 14u);
@@ -125,7 +125,7 @@ TEST(PortionsTest, WhatIsLeftTogetherIsHandedOutInPortions) {
 }
 
 TEST(PortionsTest, WhatIsHeldSinceBeforeIsItsHoldersAndLaterIdsAreAboveIt) {
-  Portions portions(8, 1, 4);
+  Portions portions(Epochs(8, 1), /*size=*/4);
   v1::SavedInput saved;
   saved.set_next_epoch(1);
   saved.set_next_offset(4);
@@ -143,6 +143,59 @@ TEST(PortionsTest, WhatIsHeldSinceBeforeIsItsHoldersAndLaterIdsAreAboveIt) {
   EXPECT_FALSE(portions.finished());
   EXPECT_EQ(portions.Finish(3, 17).size(), 1u);
   EXPECT_TRUE(portions.finished());
+}
+
+v1::EpochFiles Found(uint32_t epoch, uint64_t examples) {
+  v1::EpochFiles found;
+  found.set_epoch(epoch);
+  found.set_examples(examples);
+  if (examples > 0) found.add_files();
+  return found;
+}
+
+TEST(GrowingPortionsTest, EpochsAreHandedOutAsTheyAreFound) {
+  Portions portions(Epochs::Growing(10), /*size=*/4);
+  EXPECT_FALSE(portions.Take(0).has_value());
+  EXPECT_FALSE(portions.finished());
+  EXPECT_TRUE(portions.all_begun());
+  ASSERT_TRUE(portions.OnFound(Found(1, 5)));
+  EXPECT_FALSE(portions.OnFound(Found(1, 5)));
+  EXPECT_FALSE(portions.all_begun());
+  EXPECT_EQ(portions.Take(0)->end(), 4u);
+  EXPECT_TRUE(portions.all_begun());
+  EXPECT_EQ(portions.Take(0)->end(), 5u);
+  EXPECT_FALSE(portions.Take(0).has_value());
+  ASSERT_TRUE(portions.OnFound(Found(2, 3)));
+  const auto next = portions.Take(1);
+  EXPECT_EQ(next->epoch(), 2u);
+  EXPECT_EQ(next->end(), 3u);
+}
+
+TEST(GrowingPortionsTest, AreFinishedWhenNoMoreEpochsCome) {
+  Portions portions(Epochs::Growing(10), 4);
+  portions.OnFound(Found(1, 8));
+  portions.Finish(0, portions.Take(0)->id());
+  EXPECT_DOUBLE_EQ(portions.epochs_done(), 0.5);
+  portions.Finish(0, portions.Take(0)->id());
+  EXPECT_EQ(portions.epochs_finished(), 1u);
+  EXPECT_TRUE(portions.all_used());
+  EXPECT_FALSE(portions.finished());
+  portions.OnFound(Found(2, 0));
+  EXPECT_TRUE(portions.finished());
+}
+
+TEST(GrowingPortionsTest, ASaveAtTheEndOfWhatIsKnownGoesOnWithWhatComes) {
+  Portions portions(Epochs::Growing(10), 4);
+  portions.OnFound(Found(1, 4));
+  portions.Finish(0, portions.Take(0)->id());
+  const v1::SavedInput saved = portions.Save({});
+  EXPECT_EQ(saved.next_epoch(), 2u);
+  Portions next(Epochs::Growing(10), 4);
+  next.OnFound(Found(1, 4));
+  next.OnFound(Found(2, 6));
+  next.Restart(saved);
+  EXPECT_EQ(next.epochs_finished(), 1u);
+  EXPECT_EQ(next.Take(0)->epoch(), 2u);
 }
 
 }  // namespace

@@ -32,6 +32,21 @@ uint64_t StepsPerEpoch(const CoordinatorOptions& options, bool sync) {
   return (options.examples + batch - 1) / batch;
 }
 
+// Of a training set that grows: what the checkpoint has used the log knows.
+absl::Status CheckIsKnown(const v1::FindCheckpointResult& found,
+                          const Epochs& epochs) {
+  const v1::SavedInput& input = found.manifest().input();
+  const uint32_t begun =
+      input.next_epoch() - (input.next_offset() == 0 ? 1 : 0);
+  if (!epochs.grows() || input.next_epoch() == 0 || begun <= epochs.number()) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "checkpoint '", found.path(), "' has begun epoch ", begun,
+      ", but the configuration log says of ", epochs.number(),
+      " epochs alone which files they are: give the run the log that it had"));
+}
+
 void NoteRestore(const StartPlan& plan, const std::string& why, Turn* turn) {
   const CoordinatorOptions& options = turn->job.options;
   const v1::WarmStartConfig& warm_start = plan.configuration.warm_start();
@@ -260,6 +275,7 @@ uint64_t Startup::DecaySteps(const LoggedMode& logged, bool sync,
 }
 
 absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
+                                        const Epochs& epochs,
                                         const LoggedMode& logged, Turn* turn) {
   const CoordinatorOptions& options = turn->job.options;
   const v1::JobConfig& job = options.job;
@@ -267,6 +283,7 @@ absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
   v1::Configuration* const planned = &plan.configuration;
   *planned = turn->job.configuration;
   if (found.has_manifest()) {
+    RETURN_IF_ERROR(CheckIsKnown(found, epochs));
     plan.newest = found.manifest();
     plan.path = found.path();
   }
@@ -309,7 +326,7 @@ absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
                               : take_over_.WhyNot(planned->layout(), newest);
   plan.takes_over = why.empty();
   if (plan.takes_over) {
-    PlanTakeOver(turn->job, &plan);
+    PlanTakeOver(turn->job, epochs, &plan);
     NoteTakeOver(plan, turn);
   } else {
     NoteRestore(plan, why, turn);
@@ -319,7 +336,8 @@ absl::StatusOr<StartPlan> Startup::Plan(const v1::FindCheckpointResult& found,
 }
 
 // Those sessions that the servers know go on under this coordinator.
-void Startup::PlanTakeOver(const JobView& job, StartPlan* plan) const {
+void Startup::PlanTakeOver(const JobView& job, const Epochs& epochs,
+                           StartPlan* plan) const {
   const CoordinatorOptions& options = job.options;
   // Nothing is filled that would have to be found right first.
   plan->configuration.set_state(v1::RUNNING);
@@ -353,8 +371,7 @@ void Startup::PlanTakeOver(const JobView& job, StartPlan* plan) const {
   }
   // Pushes that were lost before and were counted stay counted.
   plan->more_pushes = plan->step - std::min(plan->step, known);
-  plan->input_left =
-      take_over_.InputLeft(options.examples, options.job.epochs());
+  plan->input_left = take_over_.InputLeft(epochs);
 }
 
 // ---- the layout -------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 
+#include "coordinator/core/epochs.h"
 #include "coordinator/core/run_record.h"
 #include "coordinator/core/take_over.h"
 #include "coordinator/core/turn.h"
@@ -70,9 +71,11 @@ class Startup {
     absl::optional<uint64_t> decay_steps;
     bool was_changed = false;  // To or from sync.
   };
-  // Tells people of it too. An error ends the job.
+  // Tells people of it too. An error ends the job. `epochs`: those that are
+  // known.
   absl::StatusOr<StartPlan> Plan(const v1::FindCheckpointResult& found,
-                                 const LoggedMode& logged, Turn* turn);
+                                 const Epochs& epochs, const LoggedMode& logged,
+                                 Turn* turn);
   // The configuration, as every server is to be told it. Raises Reached now and
   // when the log has it.
   void LogLayout(v1::LogEntry entry, Turn* turn);
@@ -101,7 +104,8 @@ class Startup {
   void OnLayoutLogged(const IoResult& result, Turn* turn);
   uint64_t DecaySteps(const LoggedMode& logged, bool sync,
                       const CoordinatorOptions& options) const;
-  void PlanTakeOver(const JobView& job, StartPlan* plan) const;
+  void PlanTakeOver(const JobView& job, const Epochs& epochs,
+                    StartPlan* plan) const;
 
   RunRecord record_;
   Time started_;

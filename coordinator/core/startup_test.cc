@@ -61,7 +61,9 @@ class StartupTest : public ::testing::Test {
   absl::StatusOr<StartPlan> Plan(const v1::FindCheckpointResult& found,
                                  const Startup::LoggedMode& logged = {}) {
     absl::StatusOr<StartPlan> plan = absl::UnknownError("");
-    bench_.Do([&](Turn* turn) { plan = startup_.Plan(found, logged, turn); });
+    bench_.Do([&](Turn* turn) {
+      plan = startup_.Plan(found, epochs_, logged, turn);
+    });
     return plan;
   }
   v1::FindCheckpointResult CheckpointAt(uint64_t step) const {
@@ -84,6 +86,7 @@ class StartupTest : public ::testing::Test {
 
   PartBench bench_{OneVariable()};
   Startup startup_{bench_.options};
+  const Epochs epochs_{bench_.options.examples, bench_.options.job.epochs()};
   std::vector<v1::SnapshotNumber> retired_;
 };
 

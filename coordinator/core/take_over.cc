@@ -81,20 +81,20 @@ bool TakeOver::Owns(uint32_t server) const {
       [server](const v1::Slice& slice) { return slice.server() == server; });
 }
 
-v1::SavedInput TakeOver::InputLeft(uint64_t examples, uint32_t epochs) const {
+v1::SavedInput TakeOver::InputLeft(const Epochs& epochs) const {
   using Left = paramd::InputLeft;
   // What workers have reported as used some servers were told, or all.
-  Left reported(v1::SavedInput(), examples, epochs);
+  Left reported(v1::SavedInput(), epochs);
   v1::SavedInput known;
   for (const auto& [server, reply] : replies_) {
     const v1::SavedInput& told = reply.input_left();
-    reported.Intersect(Left(told, examples, epochs));
+    reported.Intersect(Left(told, epochs));
     if (std::make_tuple(known.next_epoch(), known.next_offset()) <
         std::make_tuple(told.next_epoch(), told.next_offset())) {
       known = told;
     }
   }
-  Left left(examples, epochs);
+  Left left(epochs);
   for (const auto& [server, reply] : replies_) {
     if (!Owns(server)) continue;
     Left unused = reported;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/core/epochs.h"
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
@@ -38,7 +39,7 @@ class TakeOver {
   const v1::ServerLife& generation(uint32_t server) const;
   std::string restore_directory(uint32_t server) const;
   // What is not used by a push that is wholly in on every server.
-  v1::SavedInput InputLeft(uint64_t examples, uint32_t epochs) const;
+  v1::SavedInput InputLeft(const Epochs& epochs) const;
   // The sessions that the servers know, by worker. Not among them: worker 0's,
   // whose process was the coordinator's, and those whose fence is logged:
   // `fenced` has the newest of each worker. None if servers have not heard yet

@@ -121,7 +121,7 @@ TEST_F(TakeOverTest, UnderAnotherLayoutAllRestore) {
 TEST_F(TakeOverTest, InputIsUsedWhenEveryServerThatOwnsSomethingHasIt) {
   Use(0, 0, 30);
   Use(1, 20, 50);
-  const v1::SavedInput left = Recalled().InputLeft(kExamples, kEpochs);
+  const v1::SavedInput left = Recalled().InputLeft(Epochs(kExamples, kEpochs));
   ASSERT_EQ(left.remaining_size(), 1);
   EXPECT_EQ(left.remaining(0).begin(), 0u);
   EXPECT_EQ(left.remaining(0).end(), 20u);
@@ -133,7 +133,7 @@ TEST_F(TakeOverTest, WhatWorkersReportedAsUsedOneServerNeedHaveHeard) {
   replies_[1].mutable_input_left()->set_next_offset(60);
   Use(0, 50, 70);
   Use(1, 60, 70);
-  const v1::SavedInput left = Recalled().InputLeft(kExamples, kEpochs);
+  const v1::SavedInput left = Recalled().InputLeft(Epochs(kExamples, kEpochs));
   EXPECT_EQ(left.remaining_size(), 0);
   EXPECT_EQ(left.next_offset(), 70u);
 }

@@ -30,10 +30,9 @@ std::set<BatchPlace> LeftOf(const v1::SavedInput& input,
   for (const v1::SavedInput::Range& range : input.remaining()) {
     add(range.epoch(), range.begin(), range.end());
   }
-  for (uint32_t epoch = input.next_epoch(); epoch <= job.config().epochs();
-       ++epoch) {
+  for (uint32_t epoch = input.next_epoch(); epoch <= job.epochs(); ++epoch) {
     add(epoch, epoch == input.next_epoch() ? input.next_offset() : 0,
-        job.examples());
+        job.ExamplesOf(epoch));
   }
   return left;
 }

@@ -11,6 +11,8 @@ namespace {
 // So long that a checkpoint is written while a job of 300 steps runs.
 constexpr Simulation::IoDelay kComputing = {.shortest = absl::Milliseconds(1),
                                             .longest = absl::Milliseconds(150)};
+constexpr Simulation::IoDelay kScanning = {.shortest = absl::Milliseconds(1),
+                                           .longest = absl::Seconds(1)};
 constexpr char kDigest[] = "digest of the integers";
 
 }  // namespace
@@ -221,6 +223,14 @@ void IntegerCluster::AddCoordinator(absl::Duration start_within) {
   cores_.push_back(std::move(added));
   const PeerId self = PeerId::Coordinator();
   storage_.ServeCoordinator(self, &simulation_);
+  if (options_.files != nullptr) {
+    simulation_.HandleIo(
+        self, v1::ScanInput::descriptor(), kScanning,
+        [this](Outbox::IoItem item) {
+          return options_.files->Scan(
+              static_cast<const v1::ScanInput&>(*item.head));
+        });
+  }
   lives_[self] = simulation_.AddNode(self, cores_.back().get(), start_within);
 }
 
@@ -240,8 +250,14 @@ void IntegerCluster::AddWorker(uint32_t index, absl::Duration start_within) {
   Worker* const worker = added.get();
   cores_.push_back(std::move(added));
   const PeerId self = PeerId::Worker(index);
-  simulation_.HandleIo(self, v1::FetchPortion::descriptor(), {},
-                       [](Outbox::IoItem) { return IoResult{}; });
+  simulation_.HandleIo(
+      self, v1::FetchPortion::descriptor(), {}, [this](Outbox::IoItem item) {
+        if (options_.files != nullptr) {
+          simulation_.Fail(options_.files->CheckGiven(
+              static_cast<const v1::FetchPortion&>(*item.head)));
+        }
+        return IoResult{};
+      });
   simulation_.HandleIo(self, v1::CollectRows::descriptor(), kComputing,
                        [this](Outbox::IoItem item) {
                          return CollectRows(

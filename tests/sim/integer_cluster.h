@@ -14,6 +14,7 @@
 #include "coordinator/core/coordinator.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "server/core/shard.h"
+#include "tests/sim/growing_files.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/integer_witness.h"
 #include "tests/sim/intruder.h"
@@ -52,6 +53,8 @@ class IntegerCluster {
     absl::Duration give_up_after = absl::Minutes(5);
     // Sums are scaled, so what is in weights can't be told from them.
     bool scaled = false;
+    // Of a job that grows; outlives the cluster.
+    GrowingFiles* files = nullptr;
   };
 
   // Without a witness nobody sees what is said.

@@ -36,8 +36,9 @@ IntegerJob::IntegerJob(uint64_t seed, const Options& options)
       counted_(options.counted),
       keys_are_(options.sparse ? options.keys : Keys::kNone) {
   DrawConfig(options, seed);
-  for (uint32_t epoch = 1; epoch <= config_.epochs(); ++epoch) {
-    for (uint64_t begin = 0; begin < examples_; begin += kBatch) {
+  if (options.growing) Grow(seed);
+  for (uint32_t epoch = 1; epoch <= epochs(); ++epoch) {
+    for (uint64_t begin = 0; begin < ExamplesOf(epoch); begin += kBatch) {
       batches_.insert({epoch, begin});
     }
   }
@@ -77,8 +78,10 @@ void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
   config_.set_epochs(2);
   config_.set_staleness(options.staleness);
   config_.set_backup_workers(options.backup_workers);
-  examples_ = options.examples > 0 ? options.examples : 60 + random.Below(60);
-  const uint64_t steps = 2 * examples_ / kBatch;
+  const uint64_t examples =
+      options.examples > 0 ? options.examples : 60 + random.Below(60);
+  sizes_ = {examples, examples};
+  const uint64_t steps = 2 * examples / kBatch;
   config_.mutable_checkpoint()->set_every_steps(
       static_cast<uint32_t>(steps / 8 + random.Below(steps / 8)));
   config_.mutable_checkpoint()->set_keep(
@@ -97,6 +100,22 @@ void IntegerJob::DrawConfig(const Options& options, uint64_t seed) {
   config_.set_park_timeout_ms(5000);
   config_.set_finish_timeout_ms(10000);
   config_.set_drain_timeout_ms(25000);
+}
+
+void IntegerJob::Grow(uint64_t seed) {
+  RandomStream random(StableHash("growing", seed));
+  uint64_t left = sizes_[0] + sizes_[1];
+  sizes_.clear();
+  const uint64_t most = left / (2 + random.Below(4));
+  while (left > 0) {
+    sizes_.push_back(std::min(left, 1 + random.Below(most)));
+    left -= sizes_.back();
+  }
+  v1::InputConfig::Follow* const follow =
+      config_.mutable_input()->mutable_follow();
+  follow->set_poll_ms(200 + static_cast<uint32_t>(random.Below(3000)));
+  // Or so many epochs are the end.
+  config_.set_epochs(random.Chance(0.3) ? epochs() : 1000);
 }
 
 void IntegerJob::AddVariable(const std::string& name,

@@ -85,6 +85,9 @@ class IntegerJob {
     uint64_t decay_steps = 0;
     // The rate is divided by the staleness.
     bool scale_rate = false;
+    // Instead of two epochs there are more, of as many examples together and
+    // each of its own number, which are found one by one.
+    bool growing = false;
   };
   static constexpr uint32_t kBatch = 4;
   // With this chance one of the two that take half as many bytes.
@@ -116,7 +119,12 @@ class IntegerJob {
 
   const v1::JobConfig& config() const { return config_; }
   const std::vector<v1::Variable>& variables() const { return variables_; }
-  uint64_t examples() const { return examples_; }
+  // Of each epoch; 0: each has its own.
+  uint64_t examples() const {
+    return config_.input().has_follow() ? 0 : sizes_[0];
+  }
+  uint32_t epochs() const { return static_cast<uint32_t>(sizes_.size()); }
+  uint64_t ExamplesOf(uint32_t epoch) const { return sizes_[epoch - 1]; }
   bool is_adam() const { return config_.optimizer().has_adam(); }
   bool is_rounded() const { return rounded_; }
   // Values are not those of ValueOf, but what the optimizer makes of the gradients
@@ -190,6 +198,8 @@ class IntegerJob {
 
  private:
   void DrawConfig(const Options& options, uint64_t seed);
+  // Divides the examples among more epochs.
+  void Grow(uint64_t seed);
   void AddVariable(const std::string& name, std::vector<uint64_t> shape,
                    bool sparse = false);
   void SetPattern(uint64_t elements, const std::string& name,
@@ -214,7 +224,7 @@ class IntegerJob {
   const bool counted_;
   const Keys keys_are_;
   v1::JobConfig config_;
-  uint64_t examples_ = 0;
+  std::vector<uint64_t> sizes_;  // Of epochs.
   std::vector<v1::Variable> variables_;
   std::set<BatchPlace> batches_;
   std::vector<float> initial_;                // By variable.

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "tests/sim/chaos.h"
 #include "tests/sim/fine_cut.h"
+#include "tests/sim/growing_files.h"
 #include "tests/sim/integer_cluster.h"
 #include "tests/sim/integer_job.h"
 #include "tests/sim/integer_witness.h"
@@ -68,8 +69,9 @@ IntegerJob::Keys KeysOf(uint64_t seed) {
   return kKinds[RandomStream(StableHash("kind of keys", seed)).Below(3)];
 }
 
-IntegerJob::Options JobOptions(uint64_t seed) {
+IntegerJob::Options JobOptions(uint64_t seed, bool growing) {
   IntegerJob::Options options;
+  options.growing = growing;
   DrawNumbers(seed, &options);
   options.sparse = IsSparse(seed);
   options.keys = KeysOf(seed);
@@ -92,11 +94,13 @@ IntegerJob::Options JobOptions(uint64_t seed) {
 // from the newest checkpoint of the first, with other numbers of processes.
 class IntegerRun {
  public:
-  IntegerRun(uint64_t seed, bool verbose)
+  IntegerRun(uint64_t seed, bool growing, bool verbose)
       : seed_(seed),
+        growing_(growing),
         verbose_(verbose),
         cut_(DrawCut(seed)),
-        job_(seed, JobOptions(seed)),
+        job_(seed, JobOptions(seed, growing)),
+        files_(job_, storage_, seed),
         witness_(job_, storage_, &report_.probes),
         random_(StableHash("lives", seed)),
         blind_(StableHash("blind", seed)),
@@ -161,8 +165,8 @@ class IntegerRun {
     options.faults = Faults::Draw(&random);
     options.verbose = verbose_;
     options.replay_command = absl::StrCat(
-        "bazel run //tests/sim -- --workload=integers --seed=", seed_,
-        " --verbose");
+        "bazel run //tests/sim -- --workload=",
+        growing_ ? "growing" : "integers", " --seed=", seed_, " --verbose");
     return options;
   }
 
@@ -175,11 +179,13 @@ class IntegerRun {
          .gentle = IsGentle(seed_),
          .last_worker_is_late = true,
          .tight_memory = seed_ % 5 == 3,
-         .give_up_after = DrawGiveUp(seed_)},
+         .give_up_after = DrawGiveUp(seed_),
+         .files = growing_ ? &files_ : nullptr},
         job_, &witness_, &storage_, &simulation);
     const Chaos chaos(*options, &cluster, witness_, &storage_, &report_.probes,
                       &simulation);
     if (simulation.Run().ok()) simulation.Fail(witness_.CheckCheckpoints());
+    simulation.Fail(files_.CheckLog());
     if (simulation.failure().ok() && storage_.finished()) {
       simulation.Fail(witness_.CheckEnd(IsGentle(seed_), cluster.JobStatus()));
     }
@@ -244,6 +250,8 @@ class IntegerRun {
         {"a loss is reported of a session that pushed no more",
          witness_.loss().reported_unheard()},
         {"a checkpoint's step is known", witness_.manifests().exact()},
+        {"new files are found", files_.found()},
+        {"new files are looked for in vain", files_.in_vain()},
     };
     for (const auto& [name, times] : seen) {
       if (times > 0) report_.probes.Hit(name, times);
@@ -259,10 +267,12 @@ class IntegerRun {
   }
 
   const uint64_t seed_;
+  const bool growing_;
   const bool verbose_;
   const FineCut cut_;
   const IntegerJob job_;
   SimStorage storage_;
+  GrowingFiles files_;
   WorkloadReport report_;
   IntegerWitness witness_;
   RandomStream random_;
@@ -276,7 +286,11 @@ class IntegerRun {
 bool IsGentle(uint64_t seed) { return seed % 8 == 0; }
 
 WorkloadReport RunIntegerWorkload(uint64_t seed, bool verbose) {
-  return IntegerRun(seed, verbose).Run();
+  return IntegerRun(seed, /*growing=*/false, verbose).Run();
+}
+
+WorkloadReport RunGrowingWorkload(uint64_t seed, bool verbose) {
+  return IntegerRun(seed, /*growing=*/true, verbose).Run();
 }
 
 }  // namespace paramd

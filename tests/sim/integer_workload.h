@@ -24,6 +24,11 @@ namespace paramd {
 bool IsGentle(uint64_t seed);
 WorkloadReport RunIntegerWorkload(uint64_t seed, bool verbose);
 
+// The same of a job whose training set grows: its epochs are files of unlike
+// size, which appear while it runs. Besides, the log must have each once,
+// before anybody is given some of it.
+WorkloadReport RunGrowingWorkload(uint64_t seed, bool verbose);
+
 }  // namespace paramd
 
 #endif  // PARAMD_TESTS_SIM_INTEGER_WORKLOAD_H_

@@ -32,12 +32,13 @@ namespace paramd {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: sim [--workload=integers|sync|mode|bounded|cut|rounds|model|in_step "
-    "| --job=FILE\n"
-    "           [--servers=N]] [--seed=N]\n"
+    "usage: sim [--workload=integers|growing|sync|mode|bounded|cut|rounds|"
+    "model|in_step\n"
+    "           | --job=FILE [--servers=N]] [--seed=N]\n"
     "           [--seeds=N | --minutes=N] [--until_failure] [--trace_hash] "
     "[--verbose] [--weights=FILE]\n"
-    "  --workload    in_step: the model in sync mode, on three workers; cut: "
+    "  --workload    growing: files appear while the job runs;\n"
+    "                in_step: the model in sync mode, on three workers; cut: "
     "stopped and\n"
     "                restored at any moment, onto other servers; rounds: "
     "workers that each\n"
@@ -102,6 +103,7 @@ WorkloadReport RunRoundsOf(uint64_t seed, bool) {
 WorkloadRun RunOf(absl::string_view workload) {
   static constexpr std::pair<absl::string_view, WorkloadRun> kRuns[] = {
       {"integers", RunIntegerWorkload},
+      {"growing", RunGrowingWorkload},
       {"sync", RunSyncWorkload},
       {"mode", RunModeWorkload},
       {"bounded", RunBounded},

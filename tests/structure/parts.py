@@ -16,6 +16,7 @@ PARTS = {
         "checkpoints",
         "ending",
         "evaluations",
+        "growing_input",
         "input_ledger",
         "joins",
         "leaving",
@@ -53,6 +54,7 @@ PARTS = {
 OWNED = {
     "coordinator/core": {
         "input_ledger": ["portion_ledger", "step_ledger"],
+        "portion_ledger": ["growing_input"],
     },
 }
 # Per core: what calls the parts, has their size, and is included by none of

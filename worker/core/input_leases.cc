@@ -42,7 +42,8 @@ bool InputLeases::Take(const Message& message, uint64_t term,
   no_more_ = reply->no_more();
   none_now_ = !reply->has_portion();
   if (none_now_) {
-    ask_at_ = turn->now + kPoll;
+    ask_at_ =
+        turn->now + std::max(kPoll, absl::Milliseconds(reply->retry_ms()));
     return true;
   }
   const v1::Portion& portion = reply->portion();
@@ -51,6 +52,7 @@ bool InputLeases::Take(const Message& message, uint64_t term,
   portions_.push_back({portion, portion.begin(), portion.begin()});
   auto fetch = std::make_unique<v1::FetchPortion>();
   *fetch->mutable_portion() = portion;
+  if (reply->has_files()) *fetch->mutable_files() = reply->files();
   turn->StartIo(std::move(fetch));
   return true;
 }

@@ -124,6 +124,39 @@ TEST_F(InputLeasesTest, Promise1_ARequestKeepsItsNumberUntilItIsAnswered) {
   EXPECT_EQ(input_.Held(3).answered(), 0u);
 }
 
+TEST_F(InputLeasesTest, WhereThereIsNoneTheCoordinatorSaysWhenToAskAgain) {
+  v1::PortionReply reply;
+  reply.set_term(1);
+  const auto ask = [&] {
+    input_.Ask(v1::Header(), Turn());
+    const CallId call = sent();
+    EXPECT_TRUE(input_.Take(Answer(call, &reply), 1, Turn()));
+  };
+  ask();
+  EXPECT_TRUE(input_.none_now());
+  EXPECT_EQ(input_.ask_at() - now_, absl::Milliseconds(50));
+  reply.set_retry_ms(700);
+  ask();
+  EXPECT_EQ(input_.ask_at() - now_, absl::Milliseconds(700));
+}
+
+TEST_F(InputLeasesTest, TheFilesOfAnInputThatGrowsAreFetched) {
+  v1::PortionReply reply;
+  reply.set_term(1);
+  reply.mutable_portion()->set_id(1);
+  reply.mutable_portion()->set_epoch(2);
+  reply.mutable_portion()->set_end(4);
+  reply.mutable_files()->set_epoch(2);
+  reply.mutable_files()->add_files()->set_name("a.csv");
+  input_.Ask(v1::Header(), Turn());
+  const CallId call = sent();
+  EXPECT_TRUE(input_.Take(Answer(call, &reply), 1, Turn()));
+  ASSERT_FALSE(out_.ios.empty());
+  const auto& fetch =
+      dynamic_cast<const v1::FetchPortion&>(*out_.ios.back().head);
+  EXPECT_EQ(fetch.files().files(0).name(), "a.csv");
+}
+
 TEST_F(InputLeasesTest, WhatAnEarlierCoordinatorGaveIsNotTaken) {
   v1::PortionReply reply;
   reply.set_term(1);

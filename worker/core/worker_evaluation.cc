@@ -39,7 +39,8 @@ void WorkerEvaluation::Advance(const v1::HeartbeatReply& asked,
     return;
   }
   final_ = final;
-  epoch_ = final ? epochs_ : asked.evaluate_epoch();
+  const bool is_told = !final || asked.evaluate_epoch() > 0;
+  epoch_ = is_told ? asked.evaluate_epoch() : epochs_;
   session_->StartPull(MakeOp(kEvaluationPull, ++pulls_), &weights_,
                       absl::nullopt, turn->now, turn->out);
 }

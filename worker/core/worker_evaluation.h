@@ -26,7 +26,8 @@ namespace paramd {
 // Not thread-safe: part of a worker's core.
 class WorkerEvaluation {
  public:
-  // `epochs`: of the job; the final evaluation counts as that of the last.
+  // `epochs`: of the job; the final evaluation counts as that of the last,
+  // unless the coordinator says of which.
   explicit WorkerEvaluation(uint32_t epochs) : epochs_(epochs) {}
 
   // `session`, which is configured, outlives this or EndSession.

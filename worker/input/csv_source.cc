@@ -61,11 +61,12 @@ class CsvSource : public ExampleSource {
       if (header.empty()) continue;
       RETURN_IF_ERROR(ReadHeader(config, file, header));
     }
-    if (lines_.size() == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", lines_.path(0), "' holds no row"));
+    if (names_.empty()) {
+      const bool is_any = lines_.files() == 0 || !config.columns().empty();
+      if (lines_.size() == 0 && !is_any) return absl::OkStatus();
+      RETURN_IF_ERROR(lines_.size() > 0 ? NumberColumns(config)
+                                        : AssumeColumns(config));
     }
-    if (names_.empty()) RETURN_IF_ERROR(NumberColumns(config));
     class_names_ = {config.class_names().begin(), config.class_names().end()};
     spec_.features.push_back(
         {.name = config.name(), .dims = {columns_.size()}});
@@ -136,13 +137,17 @@ class CsvSource : public ExampleSource {
     }
     if (names_.empty()) {
       names_ = std::move(names);
-      return ChooseColumns(config, file);
+      return ChooseColumns(config, Quoted(file));
     }
     if (names == names_) return absl::OkStatus();
     return absl::DataLossError(
         absl::StrCat("'", lines_.path(file), "' has the columns ",
                      absl::StrJoin(names, ", "), "; '", lines_.path(0),
                      "' has ", absl::StrJoin(names_, ", ")));
+  }
+
+  std::string Quoted(uint32_t file) const {
+    return absl::StrCat("'", lines_.path(file), "'");
   }
 
   absl::Status NumberColumns(const v1::InputSource::Csv& config) {
@@ -152,17 +157,34 @@ class CsvSource : public ExampleSource {
     for (size_t i = 0; i < values.size(); ++i) {
       names_.push_back(absl::StrCat(i));
     }
-    return ChooseColumns(config, lines_.FileOf(0));
+    return ChooseColumns(config, Quoted(lines_.FileOf(0)));
+  }
+
+  // Where no file says: those that the config names.
+  absl::Status AssumeColumns(const v1::InputSource::Csv& config) {
+    if (config.columns().empty()) {
+      return absl::InvalidArgumentError(
+          "csv.columns is missing; with input.follow there may be no file yet "
+          "that has them");
+    }
+    names_ = {config.columns().begin(), config.columns().end()};
+    names_.insert(names_.end(), config.log_columns().begin(),
+                  config.log_columns().end());
+    for (const std::string& name :
+         {config.label(), config.group(), config.list_of()}) {
+      if (!name.empty()) names_.push_back(name);
+    }
+    return ChooseColumns(config, "the job file");
   }
 
   absl::Status ChooseColumns(const v1::InputSource::Csv& config,
-                             uint32_t file) {
+                             const std::string& whose) {
     const auto find = [&](const std::string& name) -> absl::StatusOr<size_t> {
       const auto found = std::find(names_.begin(), names_.end(), name);
       if (found == names_.end()) {
         return absl::InvalidArgumentError(
-            absl::StrCat("'", lines_.path(file), "' has no column '", name,
-                         "'; it has ", absl::StrJoin(names_, ", ")));
+            absl::StrCat(whose, " has no column '", name, "'; it has ",
+                         absl::StrJoin(names_, ", ")));
       }
       return static_cast<size_t>(found - names_.begin());
     };
@@ -186,8 +208,8 @@ class CsvSource : public ExampleSource {
       RETURN_IF_ERROR(find(config.list_of()).status());
     }
     if (!columns_.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", lines_.path(file), "' has no column beside the label"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(whose, " has no column beside the label"));
   }
 
   // How texts become numbers, if they do.
@@ -377,13 +399,20 @@ class CsvSource : public ExampleSource {
 
 OpenedSource OpenCsv(const std::string& directory,
                      const v1::InputSource::Csv& config) {
+  ASSIGN_OR_RETURN(auto files, OpenFiles(directory, {config.files().begin(),
+                                                     config.files().end()}));
+  const std::string first = files[0]->path();
+  ASSIGN_OR_RETURN(auto source, ReadCsv(std::move(files), config));
+  RETURN_IF_ERROR(CheckHasExamples(*source, first, "row"));
+  return source;
+}
+
+OpenedSource ReadCsv(InputFiles files, const v1::InputSource::Csv& config) {
   const std::string& separator = config.separator();
   if (separator != "tab" && separator.size() != 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the separator must be one character or tab; found '", separator, "'"));
   }
-  ASSIGN_OR_RETURN(auto files, OpenFiles(directory, {config.files().begin(),
-                                                     config.files().end()}));
   auto source = std::make_unique<CsvSource>(
       std::move(files), separator == "tab" ? '\t' : separator[0]);
   RETURN_IF_ERROR(source->Open(config));

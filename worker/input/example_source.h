@@ -14,26 +14,33 @@
 
 namespace paramd {
 
+class GrowingSource;
+
 // Examples numbered from 0, in files or drawn. Access is random: a source that
 // is read record by record makes an index when it is opened. To add a format,
 // write one of these and a branch in open_pipeline.cc.
 //
 // A dimension of 0 in its spec may differ from example to example.
 //
+// Every epoch has all examples, but in a source that grows (growing_source.h):
+// there each has its own.
+//
 // Thread-safe: immutable once opened.
 class ExampleSource : public ExampleNames {
  public:
   virtual const InputSpec& spec() const = 0;
 
-  // Number of examples; at least 1, below 2^32.
+  // Number of examples of every epoch; at least 1, below 2^32. 0: the source
+  // grows, or was opened on files without examples.
   virtual uint64_t size() const = 0;
 
   // What tells it from another one: all but the directory and the host.
   virtual v1::DataSet Describe() const = 0;
 
   // Overwrites `example` with example `index`: as many tensors as features. An
-  // error that names the file, the position, what was found and what is needed.
-  // REQUIRES: index < size().
+  // error that names the file, the position, what was found and what is needed;
+  // FAILED_PRECONDITION if the files are not those that the chief found.
+  // REQUIRES: IndexOf gave it.
   virtual absl::Status Read(uint64_t index, Example* example) const = 0;
 
   std::string Where(uint64_t index) const override {
@@ -42,6 +49,19 @@ class ExampleSource : public ExampleNames {
 
   // Numbers of the first example of each file, ascending, the first of them 0.
   virtual std::vector<uint64_t> FileStarts() const { return {0}; }
+
+  // The same of an epoch: its number of examples, 0 if nobody has told it; the
+  // number of its example at an offset below that; where its files begin.
+  virtual uint64_t SizeIn(uint64_t /*epoch*/) const { return size(); }
+  virtual uint64_t IndexOf(uint64_t /*epoch*/, uint64_t offset) const {
+    return offset;
+  }
+  virtual std::vector<uint64_t> FileStartsIn(uint64_t /*epoch*/) const {
+    return FileStarts();
+  }
+
+  // Itself, if it grows.
+  virtual GrowingSource* growing() { return nullptr; }
 };
 
 }  // namespace paramd

@@ -51,10 +51,6 @@ class LibSvmSource : public ExampleSource {
     for (uint32_t file = 0; file < lines_.files(); ++file) {
       RETURN_IF_ERROR(lines_.AddFile(file));
     }
-    if (lines_.size() == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", lines_.path(0), "' holds no line"));
-    }
     if (columns_ == 0) {
       ASSIGN_OR_RETURN(const uint64_t largest, LargestIndex());
       spec_.features[0].classes = static_cast<uint32_t>(BoundAbove(largest));
@@ -207,12 +203,20 @@ class LibSvmSource : public ExampleSource {
 
 OpenedSource OpenLibSvm(const std::string& directory,
                         const v1::InputSource::LibSvm& config) {
+  ASSIGN_OR_RETURN(auto files, OpenFiles(directory, {config.files().begin(),
+                                                     config.files().end()}));
+  const std::string first = files[0]->path();
+  ASSIGN_OR_RETURN(auto source, ReadLibSvm(std::move(files), config));
+  RETURN_IF_ERROR(CheckHasExamples(*source, first, "line"));
+  return source;
+}
+
+OpenedSource ReadLibSvm(InputFiles files,
+                        const v1::InputSource::LibSvm& config) {
   if (config.name() == "label") {
     return absl::InvalidArgumentError(
         "libsvm.name is 'label', as the label is called; choose another one");
   }
-  ASSIGN_OR_RETURN(auto files, OpenFiles(directory, {config.files().begin(),
-                                                     config.files().end()}));
   auto source = std::make_unique<LibSvmSource>(std::move(files), config);
   RETURN_IF_ERROR(source->Open());
   return source;

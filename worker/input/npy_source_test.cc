@@ -52,6 +52,17 @@ TEST(NpySourceTest, RowsOfSeveralArraysMakeAnExample) {
   EXPECT_THAT(example.values[1].values<int32_t>(), ElementsAre(0));
 }
 
+TEST(NpySourceTest, AListMayHavePadding) {
+  v1::InputSource::Npy config = Config(WriteTestFile(
+      "x.npy", NpyBytes("<i8", "(1, 3)", ValueBytes<int64_t>({7, 0, -1}))));
+  config.mutable_arrays(0)->set_classes(8);
+  const auto source = OpenNpy("", config);
+  ASSERT_TRUE(source.ok()) << source.status();
+  Example example;
+  ASSERT_TRUE((*source)->Read(0, &example).ok());
+  EXPECT_THAT(example.values[0].values<int32_t>(), ElementsAre(7, 0, -1));
+}
+
 TEST(NpySourceTest, MembersOfAnNpzFileAreStoredOrPacked) {
   const std::string array =
       NpyBytes("|u1", "(2, 3)", ValueBytes<uint8_t>({1, 2, 3, 4, 5, 6}));

@@ -11,6 +11,7 @@
 #include "base/process_limits.h"
 #include "base/status_macros.h"
 #include "worker/input/file.h"
+#include "worker/input/growing_source.h"
 #include "worker/input/idx_source.h"
 #include "worker/input/sources.h"
 
@@ -69,6 +70,12 @@ OpenedSource OpenSource(const v1::InputSource& config) {
   return absl::InvalidArgumentError("the input names no kind of source");
 }
 
+OpenedSource OpenGrowing(const v1::InputSource& config) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ExampleSource> source,
+                   GrowingSource::Create(config));
+  return source;
+}
+
 std::string SpecText(const InputSpec& spec) {
   return absl::StrJoin(
       spec.features, ", ", [](std::string* out, const FeatureSpec& feature) {
@@ -101,7 +108,8 @@ absl::Status CheckSameSpec(const InputSpec& spec, const InputSpec& training) {
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenTrainingData(
     const v1::InputConfig& config, uint64_t seed) {
   ASSIGN_OR_RETURN(std::unique_ptr<ExampleSource> source,
-                   config.has_train()
+                   config.has_follow() ? OpenGrowing(config.train())
+                   : config.has_train()
                        ? OpenSource(config.train())
                        : OpenIdx(config, config.train_images(),
                                  config.train_labels(), absl::nullopt));

@@ -13,10 +13,11 @@
 
 namespace paramd {
 
-// Opens what `config` names to train on; the order of examples and what is
-// random follow from `seed`. File names are relative to the directory beside
-// them unless they begin with '/'. INVALID_ARGUMENT if the input names nothing
-// or a stage does not suit; else the errors of the format.
+// Opens what `config` names to train on, or, if it follows that, nothing yet
+// (see GrowingSource); the order of examples and what is random follow from
+// `seed`. File names are relative to the directory beside them unless they
+// begin with '/'. INVALID_ARGUMENT if the input names nothing or a stage does
+// not suit; else the errors of the format.
 absl::StatusOr<std::unique_ptr<Pipeline>> OpenTrainingData(
     const v1::InputConfig& config, uint64_t seed);
 

@@ -88,15 +88,19 @@ SourceStage::SourceStage(std::unique_ptr<ExampleSource> source)
     : Stage("read", source->spec(), source->size()),
       source_(std::move(source)) {}
 
-std::vector<uint64_t> SourceStage::FileStarts(uint64_t /*epoch*/) const {
-  return source_->FileStarts();
+uint64_t SourceStage::SizeIn(uint64_t epoch) const {
+  return source_->SizeIn(epoch);
+}
+
+std::vector<uint64_t> SourceStage::FileStarts(uint64_t epoch) const {
+  return source_->FileStartsIn(epoch);
 }
 
 absl::Status SourceStage::DoGet(const ExamplePlace& place,
                                 Example* example) const {
   example->dropped = false;
-  example->index = place.offset;
-  return source_->Read(place.offset, example);
+  example->index = source_->IndexOf(place.epoch, place.offset);
+  return source_->Read(example->index, example);
 }
 
 OrderStage::OrderStage(std::string name, const Stage& upstream, MakeOrder make)
@@ -130,10 +134,10 @@ std::shared_ptr<const OrderStage::Epoch> OrderStage::Load(
 
 std::unique_ptr<Stage> MakeShuffle(const Stage& upstream, uint64_t seed,
                                    uint64_t buffer) {
-  const uint64_t size = upstream.size();
   return std::make_unique<OrderStage>(
       "shuffle", upstream,
-      [seed, size, buffer](uint64_t epoch, std::vector<uint64_t>*) {
+      [seed, &upstream, buffer](uint64_t epoch, std::vector<uint64_t>*) {
+        const uint64_t size = upstream.SizeIn(epoch);
         return buffer == 0 ? ExampleOrder(seed, epoch, size)
                            : OrderInRuns(seed, epoch, size, buffer);
       });
@@ -145,9 +149,9 @@ std::unique_ptr<Stage> MakeFileShuffle(const Stage& upstream, uint64_t seed) {
       [seed, &upstream](uint64_t epoch, std::vector<uint64_t>* file_starts) {
         std::vector<uint64_t> starts = upstream.FileStarts(epoch);
         const uint64_t files = starts.size();
-        starts.push_back(upstream.size());
+        starts.push_back(upstream.SizeIn(epoch));
         OrderStage::Order order;
-        order.reserve(upstream.size());
+        order.reserve(starts.back());
         file_starts->clear();
         for (const uint32_t file : ExampleOrder(seed, epoch, files)) {
           file_starts->push_back(order.size());
@@ -172,15 +176,16 @@ std::unique_ptr<Stage> MakeInterleave(const Stage& upstream,
         std::deque<Range> files;
         uint64_t begin = 0;
         std::vector<uint64_t> starts = upstream.FileStarts(epoch);
-        starts.push_back(upstream.size());
+        const uint64_t size = upstream.SizeIn(epoch);
+        starts.push_back(size);
         for (size_t i = 1; i < starts.size(); ++i) {
           files.push_back({begin, starts[i]});
           begin = starts[i];
         }
         OrderStage::Order order;
-        order.reserve(upstream.size());
+        order.reserve(size);
         std::vector<Range> cycle;
-        for (size_t turn = 0; order.size() < upstream.size(); ++turn) {
+        for (size_t turn = 0; order.size() < size; ++turn) {
           while (cycle.size() < cycle_length && !files.empty()) {
             cycle.push_back(files.front());
             files.pop_front();

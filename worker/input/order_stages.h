@@ -21,6 +21,7 @@ class SourceStage : public Stage {
   explicit SourceStage(std::unique_ptr<ExampleSource> source);
 
   const ExampleSource& source() const { return *source_; }
+  uint64_t SizeIn(uint64_t epoch) const override;
   std::vector<uint64_t> FileStarts(uint64_t epoch) const override;
 
  protected:
@@ -43,6 +44,9 @@ class OrderStage : public Stage {
 
   OrderStage(std::string name, const Stage& upstream, MakeOrder make);
 
+  uint64_t SizeIn(uint64_t epoch) const override {
+    return upstream_.SizeIn(epoch);
+  }
   std::vector<uint64_t> FileStarts(uint64_t epoch) const override;
 
  protected:

@@ -70,6 +70,9 @@ class TransformStage : public Stage {
         upstream_(upstream),
         transform_(std::move(transform)) {}
 
+  uint64_t SizeIn(uint64_t epoch) const override {
+    return upstream_.SizeIn(epoch);
+  }
   std::vector<uint64_t> FileStarts(uint64_t epoch) const override {
     return upstream_.FileStarts(epoch);
   }
@@ -154,6 +157,13 @@ class Pipeline::Builder {
       return absl::InvalidArgumentError(
           "must stand before batch: batches are ranges of examples");
     }
+    const bool needs_all = stage.has_repeat() || stage.has_take() ||
+                           stage.has_skip() || stage.has_cache();
+    if (needs_all && pipeline_.growing_ != nullptr) {
+      return absl::InvalidArgumentError(
+          "does not go with input.follow, where each file is trained on once, "
+          "as it comes; leave it out");
+    }
     const uint64_t size = last().size();
     switch (stage.kind_case()) {
       case InputStage::kBatch:
@@ -214,6 +224,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
     std::unique_ptr<ExampleSource> source, const v1::InputConfig& config,
     const Options& options) {
   std::unique_ptr<Pipeline> pipeline(new Pipeline());
+  pipeline->growing_ = source->growing();
   auto first = std::make_unique<SourceStage>(std::move(source));
   pipeline->source_ = first.get();
   pipeline->stages_.push_back(std::move(first));
@@ -240,6 +251,12 @@ absl::Status Pipeline::FixSpec() {
     varies |= SizeOf(feature.dims) == 0;
   }
   if (!varies) return absl::OkStatus();
+  if (growing_ != nullptr) {
+    return absl::InvalidArgumentError(
+        "with input.follow the job file has to say of what shape a batch is: "
+        "bring features that differ from example to example to one shape by "
+        "resize, crop or pad");
+  }
   Example example;
   absl::Status status;
   const uint64_t last = std::min(size(), kMostProbed);
@@ -264,10 +281,11 @@ absl::Status Pipeline::FixSpec() {
 }
 
 absl::Status Pipeline::Check(const Portion& range) const {
-  if (range.begin < range.end && range.end <= size()) return absl::OkStatus();
+  const uint64_t size = stages_.back()->SizeIn(range.epoch);
+  if (range.begin < range.end && range.end <= size) return absl::OkStatus();
   return absl::OutOfRangeError(absl::StrCat(
       "portion [", range.begin, ", ", range.end, ") of epoch ", range.epoch,
-      " is not a range of the ", size(), " examples"));
+      " is not a range of the ", size, " examples"));
 }
 
 absl::Status Pipeline::Read(const Portion& range, Batch* batch) const {
@@ -358,7 +376,10 @@ absl::Status Pipeline::OnError(const absl::Status& error,
                                Example* example) const {
   if (error.ok()) return error;
   const absl::Status named = Named(error, *example);
-  if (!skip_errors_) return named;
+  // Of files that are others no example is what it should be.
+  const bool is_of_files =
+      growing_ != nullptr && absl::IsFailedPrecondition(error);
+  if (!skip_errors_ || is_of_files) return named;
   example->dropped = true;
   const uint64_t before = skipped_.fetch_add(1, std::memory_order_relaxed);
   if (before < kMostLogged) {
@@ -375,6 +396,7 @@ absl::Status Pipeline::Named(const absl::Status& error,
   const absl::StatusCode code = absl::IsInvalidArgument(error)
                                     ? absl::StatusCode::kDataLoss
                                     : error.code();
+  if (growing_ != nullptr && absl::IsFailedPrecondition(error)) return error;
   const std::string where = source_->source().Where(example.index);
   if (absl::StrContains(error.message(), where)) {
     return absl::Status(code, error.message());

@@ -46,8 +46,10 @@ class Pipeline {
 
   // What its batches have.
   const InputSpec& spec() const { return spec_; }
-  // Examples of an epoch; at least 1, below 2^32.
+  // Examples of an epoch; at least 1, below 2^32. 0: the source grows.
   uint64_t size() const { return stages_.back()->size(); }
+  // The source, if it grows; else null.
+  GrowingSource* growing() const { return growing_; }
   // What tells the source from another one: all but the directory and the host.
   v1::DataSet Describe() const { return source_->source().Describe(); }
 
@@ -62,7 +64,7 @@ class Pipeline {
   absl::Status Read(const Portion& range, Batch* batch) const;
 
   // Overwrites `example` with the one at `offset` of an epoch, before the
-  // stages behind `batch`. REQUIRES: offset < size().
+  // stages behind `batch`. REQUIRES: it is within a range that Check admits.
   absl::Status ReadExample(uint64_t epoch, uint64_t offset,
                            Example* example) const;
   // Overwrites `batch` with the examples of `range`, which it may change.
@@ -103,6 +105,7 @@ class Pipeline {
 
   std::vector<std::unique_ptr<Stage>> stages_;  // The source's is the first.
   const SourceStage* source_ = nullptr;
+  GrowingSource* growing_ = nullptr;
   std::vector<std::unique_ptr<Transform>> late_;  // Behind `batch`.
   InputSpec spec_;
   uint32_t prefetch_ = 4;

@@ -235,14 +235,22 @@ absl::Status CheckKnownShapes(const InputSpec& spec) {
 
 OpenedSource OpenRecords(const std::string& directory,
                          const v1::InputSource::Records& config) {
+  ASSIGN_OR_RETURN(auto files, OpenFiles(directory, {config.files().begin(),
+                                                     config.files().end()}));
+  const std::string first = files[0]->path();
+  ASSIGN_OR_RETURN(auto source, ReadRecords(std::move(files), config));
+  RETURN_IF_ERROR(CheckHasExamples(*source, first, "record"));
+  return source;
+}
+
+OpenedSource ReadRecords(InputFiles files,
+                         const v1::InputSource::Records& config) {
   ASSIGN_OR_RETURN(InputSpec spec, ToSpec(config.features()));
   RETURN_IF_ERROR(CheckKnownShapes(spec));
   uint64_t record = 0;
   for (const FeatureSpec& feature : spec.features) {
     record += feature.size() * SizeOf(feature.dtype);
   }
-  ASSIGN_OR_RETURN(auto files, OpenFiles(directory, {config.files().begin(),
-                                                     config.files().end()}));
   std::vector<uint64_t> starts = {0};
   for (const auto& file : files) {
     const uint64_t header = config.header_bytes();
@@ -252,10 +260,6 @@ OpenedSource OpenRecords(const std::string& directory,
           " bytes of header and records of ", record, " bytes are needed"));
     }
     starts.push_back(starts.back() + (file->size() - header) / record);
-  }
-  if (starts.back() == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", files[0]->path(), "' holds no record"));
   }
   ASSIGN_OR_RETURN(const uint32_t checksum, ChecksumOf(files));
   return std::make_unique<RecordSource>(std::move(spec), config.header_bytes(),
@@ -333,6 +337,13 @@ absl::StatusOr<InputSpec> ToSpec(
   return spec;
 }
 
+absl::Status CheckHasExamples(const ExampleSource& source,
+                              absl::string_view path, absl::string_view what) {
+  if (source.size() > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", path, "' holds no ", what));
+}
+
 v1::DataSet DescribeFiles(const InputSpec& spec, uint64_t examples,
                           uint32_t checksum) {
   v1::DataSet data;
@@ -353,9 +364,12 @@ absl::Status CheckClass(const FeatureSpec& feature, int64_t label,
   if (feature.classes == 0 || (label >= 0 && label < feature.classes)) {
     return absl::OkStatus();
   }
-  return absl::DataLossError(
-      absl::StrCat(where(), ": '", feature.name, "' is ", label,
-                   "; it must be at least 0 and below ", feature.classes));
+  const bool is_list = !feature.dims.empty() && feature.name != "label";
+  if (is_list && label == -1) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      where(), ": '", feature.name, "' is ", label,
+      "; it must be at least 0 and below ", feature.classes,
+      is_list ? ", or -1 for padding" : ""));
 }
 
 }  // namespace paramd

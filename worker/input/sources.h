@@ -3,12 +3,14 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
 #include "proto/paramd/v1/input.pb.h"
 #include "worker/input/example_source.h"
+#include "worker/input/file.h"
 
 namespace paramd {
 
@@ -59,10 +61,27 @@ OpenedSource OpenSynthetic(const v1::InputSource::Synthetic& config);
 // One feature "index" of int64: the example's own number.
 OpenedSource OpenIndices(const v1::InputSource::Indices& config);
 
+// The same of files that are open, of which the config's names are not read.
+// They may have no example, and there may be none: what examples would have is
+// then as the config says, which must tell (csv.columns, libsvm.columns).
+using InputFiles = std::vector<std::unique_ptr<InputFile>>;
+OpenedSource ReadCsv(InputFiles files, const v1::InputSource::Csv& config);
+OpenedSource ReadLibSvm(InputFiles files,
+                        const v1::InputSource::LibSvm& config);
+OpenedSource ReadTfRecord(InputFiles files,
+                          const v1::InputSource::TfRecord& config);
+OpenedSource ReadRecords(InputFiles files,
+                         const v1::InputSource::Records& config);
+
 // What the config says of features. INVALID_ARGUMENT if two have one name, or
 // one of real numbers has classes.
 absl::StatusOr<InputSpec> ToSpec(
     const google::protobuf::RepeatedPtrField<v1::InputFeature>& features);
+
+// INVALID_ARGUMENT, naming the first of its files and what it lacks, "row", if
+// the source has no example.
+absl::Status CheckHasExamples(const ExampleSource& source,
+                              absl::string_view path, absl::string_view what);
 
 // Describes a source whose files are too large to be read for it: see
 // ChecksumOf in file.h.
@@ -70,7 +89,8 @@ v1::DataSet DescribeFiles(const InputSpec& spec, uint64_t examples,
                           uint32_t checksum);
 
 // DATA_LOSS, beginning with where(), unless `label` is below the classes of
-// `feature`, if it has any.
+// `feature`, if it has any; where an example has several of it, and it is not
+// called "label", -1 is padding.
 absl::Status CheckClass(const FeatureSpec& feature, int64_t label,
                         absl::FunctionRef<std::string()> where);
 

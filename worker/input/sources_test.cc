@@ -69,6 +69,21 @@ TEST(SourcesTest, ALabelOutOfRangeIsNamedWithItsPlace) {
                                 "be at least 0 and below 3"));
 }
 
+TEST(SourcesTest, AListMayHavePaddingAndNothingElseBelowZero) {
+  v1::InputSource::Records config = Records(WriteTestFile(
+      "a.bin", "hh" + std::string("\x01", 1) + ValueBytes<int32_t>({4, -1}) +
+                   std::string("\x01", 1) + ValueBytes<int32_t>({-2, 0})));
+  config.mutable_features(1)->set_classes(5);
+  const auto source = OpenRecords("", config);
+  ASSERT_TRUE(source.ok()) << source.status();
+  Example example;
+  ASSERT_TRUE((*source)->Read(0, &example).ok());
+  EXPECT_THAT(example.values[1].values<int32_t>(), ElementsAre(4, -1));
+  EXPECT_THAT(std::string((*source)->Read(1, &example).message()),
+              HasSubstr("'x' is -2; it must be at least 0 and below 5, or -1 "
+                        "for padding"));
+}
+
 TEST(SourcesTest, AFileThatShrinksWhileItIsReadIsAnError) {
   const std::string path = WriteTestFile("a.bin", std::string(2 + 18, '\0'));
   const auto source = OpenRecords("", Records(path));

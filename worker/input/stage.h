@@ -33,12 +33,13 @@ class Stage {
   const std::string& name() const { return name_; }
   // What it gives. A dimension of 0 may differ from example to example.
   const InputSpec& spec() const { return spec_; }
-  // Examples of an epoch.
+  // Examples of an epoch. 0: each has its own, and SizeIn says how many.
   uint64_t size() const { return size_; }
+  virtual uint64_t SizeIn(uint64_t /*epoch*/) const { return size_; }
   StageClock& clock() const { return clock_; }
 
   // Overwrites `example` with the one at `place`. An error that names what
-  // could not be read or mapped. REQUIRES: place.offset < size().
+  // could not be read or mapped. REQUIRES: place.offset < SizeIn(place.epoch).
   absl::Status Get(const ExamplePlace& place, Example* example) const {
     const StageClock::Scope scope(&clock_);
     return DoGet(place, example);

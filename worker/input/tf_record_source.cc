@@ -200,10 +200,6 @@ class TfRecordSource : public ExampleSource {
       RETURN_IF_ERROR(FindRecords(f));
       if (records_.size() > first) starts_.push_back(first);
     }
-    if (records_.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", files_[0]->path(), "' holds no record"));
-    }
     ASSIGN_OR_RETURN(checksum_, ChecksumOf(files_));
     return absl::OkStatus();
   }
@@ -366,6 +362,16 @@ class TfRecordSource : public ExampleSource {
 
 OpenedSource OpenTfRecord(const std::string& directory,
                           const v1::InputSource::TfRecord& config) {
+  ASSIGN_OR_RETURN(auto files, OpenFiles(directory, {config.files().begin(),
+                                                     config.files().end()}));
+  const std::string first = files[0]->path();
+  ASSIGN_OR_RETURN(auto source, ReadTfRecord(std::move(files), config));
+  RETURN_IF_ERROR(CheckHasExamples(*source, first, "record"));
+  return source;
+}
+
+OpenedSource ReadTfRecord(InputFiles files,
+                          const v1::InputSource::TfRecord& config) {
   ASSIGN_OR_RETURN(InputSpec spec, ToSpec(config.features()));
   for (const FeatureSpec& feature : spec.features) {
     if (std::count(feature.dims.begin(), feature.dims.end(), 0u) > 1) {
@@ -375,8 +381,6 @@ OpenedSource OpenTfRecord(const std::string& directory,
                        "; a record's list leaves one dimension open at most"));
     }
   }
-  ASSIGN_OR_RETURN(auto files, OpenFiles(directory, {config.files().begin(),
-                                                     config.files().end()}));
   auto source =
       std::make_unique<TfRecordSource>(std::move(spec), std::move(files));
   RETURN_IF_ERROR(source->Open());

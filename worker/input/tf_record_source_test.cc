@@ -102,6 +102,22 @@ TEST(TfRecordSourceTest, FeaturesThatDoNotFitAreNamed) {
               HasSubstr("it is no tf.Example"));
 }
 
+TEST(TfRecordSourceTest, AListMayHavePadding) {
+  v1::InputSource::TfRecord config;
+  v1::InputFeature* const ids = config.add_features();
+  ids->set_name("ids");
+  ids->set_type(v1::InputFeature::TYPE_INT32);
+  ids->add_dims(2);
+  ids->set_classes(3);
+  config.add_files(WriteTestFile(
+      "a", TfRecordBytes(TfExample({Int64Feature("ids", {2, -1})}))));
+  const auto source = OpenTfRecord("", config);
+  ASSERT_TRUE(source.ok()) << source.status();
+  Example example;
+  ASSERT_TRUE((*source)->Read(0, &example).ok());
+  EXPECT_THAT(example.values[0].values<int32_t>(), ElementsAre(2, -1));
+}
+
 TEST(TfRecordSourceTest, AnEmptyFileIsRefused) {
   EXPECT_THAT(ReadError(""), HasSubstr("holds no record"));
 }

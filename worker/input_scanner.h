@@ -1,0 +1,28 @@
+#ifndef PARAMD_WORKER_INPUT_SCANNER_H_
+#define PARAMD_WORKER_INPUT_SCANNER_H_
+
+#include "net/runtime.h"
+#include "net/worker_thread.h"
+#include "proto/paramd/v1/input.pb.h"
+
+namespace paramd {
+
+// Looks for new files of a training set that grows, for the coordinator, on a
+// thread of its own: counting their examples takes as long as reading them.
+//
+// Thread safety: AddTo before the runtime runs. Outlives its Run.
+class InputScanner {
+ public:
+  explicit InputScanner(const v1::InputConfig& config)
+      : config_(config), thread_("scan") {}
+
+  void AddTo(Runtime* runtime);
+
+ private:
+  const v1::InputConfig config_;
+  WorkerThread thread_;  // Last: ends before what it uses.
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_WORKER_INPUT_SCANNER_H_
