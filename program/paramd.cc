@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 
 #include "base/crc32c.h"
-#include "cli/version.h"
+#include "cli/process/version.h"
 #include "client/cluster.h"
 #include "program/program_worker.h"
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
-#include "cli/prepared_process.h"
+#include "cli/process/prepared_process.h"
 #include "worker/model_factory.h"
 
 namespace paramd {

@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 
 #include "base/time.h"
-#include "cli/child_process.h"
+#include "cli/local/child_process.h"
 
 namespace paramd {
 

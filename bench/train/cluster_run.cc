@@ -23,7 +23,7 @@
 #include "google/protobuf/util/json_util.h"
 
 #include "base/check.h"
-#include "cli/child_process.h"
+#include "cli/local/child_process.h"
 #include "proto/paramd/v1/storage.pb.h"
 
 namespace paramd {

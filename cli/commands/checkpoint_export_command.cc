@@ -1,0 +1,127 @@
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "checkpoint/checkpoint_reader.h"
+#include "checkpoint/export.h"
+#include "checkpoint/verify.h"
+#include "cli/commands/command.h"
+#include "cli/process/exit_code.h"
+#include "cli/process/flags.h"
+#include "cli/terminal/byte_progress.h"
+#include "cli/terminal/byte_size.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/dashboard.h"
+
+namespace paramd {
+namespace {
+
+// As they were typed.
+struct Wanted {
+  std::string to;
+  std::string format = "safetensors";
+  std::string dtype = "fp32";
+  std::string max_shard_size = "5GB";
+  bool slots = false;
+};
+
+absl::StatusOr<ExportOptions> OptionsOf(const Wanted& wanted) {
+  ExportOptions options;
+  if (wanted.to.empty()) {
+    return absl::InvalidArgumentError(
+        "missing --to OUT, the directory that is made");
+  }
+  options.to = wanted.to;
+  options.slots = wanted.slots;
+  if (wanted.format == "tensorbundle") {
+    options.layout = ExportOptions::Layout::kTensorBundle;
+  } else if (wanted.format != "safetensors") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--format is safetensors or tensorbundle, not '", wanted.format, "'"));
+  }
+  if (wanted.dtype == "bf16") {
+    options.dtype = NumberFormat::kBf16;
+  } else if (wanted.dtype == "fp16") {
+    options.dtype = NumberFormat::kFp16;
+  } else if (wanted.dtype != "fp32") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--dtype is fp32, fp16 or bf16, not '", wanted.dtype, "'"));
+  }
+  const auto bytes = ParseByteSize(wanted.max_shard_size);
+  if (!bytes.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--max_shard_size: ", bytes.status().message()));
+  }
+  options.max_shard_bytes = *bytes;
+  return options;
+}
+
+absl::StatusOr<ExportResult> Export(const std::string& path,
+                                    const Wanted& wanted) {
+  ASSIGN_OR_RETURN(ExportOptions options, OptionsOf(wanted));
+  ASSIGN_OR_RETURN(const auto paths, CheckpointsAt(path));
+  const std::string& newest = paths.front();
+  const std::string name = newest.substr(newest.rfind('/') + 1);
+  Console console(stdout, stderr, StdoutIsTerminal());
+  ByteProgress progress(&console, MonotonicNow);
+  const auto update = [&](uint64_t bytes, uint64_t total) {
+    progress.Update(bytes, total);
+  };
+  progress.Begin(absl::StrCat("verifying ", name));
+  CheckpointVerifier::Options verify;
+  verify.progress = update;
+  RETURN_IF_ERROR(VerifyCheckpoint(newest, verify).status());
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(newest));
+  progress.Begin(absl::StrCat("exporting ", name));
+  options.progress = update;
+  return ExportCheckpoint(reader.get(), options);
+}
+
+}  // namespace
+
+int CheckpointExportCommand(const Invocation& invocation) {
+  Wanted wanted;
+  Flags flags("checkpoint export", "PATH --to OUT [flags]",
+              "Writes a checkpoint's variables, each as one tensor, for other "
+              "programs: as one\nHugging Face style directory or as a "
+              "TensorFlow checkpoint. Of a run the newest is\ntaken.");
+  flags.AddText("to", "OUT", "the directory that is made", &wanted.to);
+  flags.AddText("format", "safetensors|tensorbundle", "what is written",
+                &wanted.format);
+  flags.AddText("dtype", "fp32|fp16|bf16", "of the values; slots stay fp32",
+                &wanted.dtype);
+  flags.AddText("max_shard_size", "SIZE",
+                "safetensors: begin another file at so many bytes",
+                &wanted.max_shard_size);
+  flags.AddSwitch("slots", "write the optimizer's slots too", &wanted.slots);
+  flags.AllowArguments(1, 1, "PATH, the directory of a run or a checkpoint");
+  if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
+  const auto result = Export(flags.arguments()[0], wanted);
+  PrintError(result.status());
+  if (!result.ok()) return ExitCodeAtStart(result.status());
+  if (result->overflowed > 0) {
+    std::fprintf(stderr,
+                 "paramd: %s of the numbers are too large for %s and are "
+                 "infinite in it\n",
+                 absl::StrCat(result->overflowed).c_str(),
+                 wanted.dtype.c_str());
+  }
+  if (result->uneven > 0) {
+    std::fprintf(stderr,
+                 "paramd: not all rows of %s variables have been updated as "
+                 "often; /slot:step is the most\n",
+                 absl::StrCat(result->uneven).c_str());
+  }
+  std::printf("%s: %s tensors, %s, in\n", result->directory.c_str(),
+              absl::StrCat(result->tensors).c_str(),
+              BytesText(result->bytes).c_str());
+  for (const std::string& file : result->files) {
+    std::printf("  %s\n", file.c_str());
+  }
+  return kExitFinished;
+}
+
+}  // namespace paramd

@@ -1,0 +1,112 @@
+#include "cli/commands/chosen_model.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+#include "base/status_macros.h"
+#include "checkpoint/verify.h"
+#include "cli/commands/operator_client.h"
+#include "client/live_weights.h"
+#include "config/task_address.h"
+#include "worker/evaluation.h"
+#include "worker/evaluator/checkpoint_weights.h"
+#include "worker/input/open_pipeline.h"
+
+namespace paramd {
+namespace {
+
+absl::Status CheckFlags(const ChosenModelFlags& flags) {
+  if (flags.checkpoint.empty() && flags.live.empty()) {
+    return absl::InvalidArgumentError(
+        "--checkpoint PATH is missing, the directory of a run or a checkpoint, "
+        "or --live ADDRESS, a process of a running cluster");
+  }
+  if (flags.live.empty()) {
+    if (flags.tls_dir.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError("--tls_dir belongs to --live ADDRESS");
+  }
+  if (!flags.checkpoint.empty()) {
+    return absl::InvalidArgumentError(
+        "--checkpoint and --live are both given; the weights are taken from "
+        "one of them");
+  }
+  const auto wrong = WrongAddress(flags.live, "ADDRESS");
+  if (!wrong.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--live: ", *wrong));
+}
+
+absl::Status ReadCheckpoint(const std::string& where, uint64_t seed,
+                            ChosenModel* chosen) {
+  ASSIGN_OR_RETURN(const auto paths, CheckpointsAt(where));
+  chosen->from = paths.front();
+  ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(chosen->from));
+  chosen->least_step = chosen->most_step = manifest.global_step();
+  ASSIGN_OR_RETURN(chosen->weights,
+                   ReadWeights(chosen->from, chosen->model->variables(), seed,
+                               chosen->keys));
+  return absl::OkStatus();
+}
+
+absl::Status PullLive(const ChosenModelFlags& flags, ChosenModel* chosen) {
+  LiveWeights::Options options;
+  options.address = flags.live;
+  options.timeout = absl::Milliseconds(flags.timeout_ms);
+  ASSIGN_OR_RETURN(options.tls, OperatorTls(flags.tls_dir));
+  auto pulled = LiveWeights(options).Pull(chosen->model->variables(),
+                                          chosen->keys);
+  if (!pulled.ok()) return pulled.status();
+  chosen->from = flags.live;
+  chosen->live = true;
+  chosen->least_step = pulled->least_step;
+  chosen->most_step = pulled->most_step;
+  chosen->weights = std::move(pulled->values);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string ChosenModel::StepText() const {
+  if (least_step == most_step) return absl::StrCat("step ", least_step);
+  return absl::StrCat("steps ", least_step, " to ", most_step);
+}
+
+void ChosenModelFlags::AddTo(Flags* flags) {
+  flags->AddText("checkpoint", "PATH",
+                 "take the weights from the directory of a run, of which the "
+                 "newest checkpoint is taken, or of a checkpoint",
+                 &checkpoint);
+  flags->AddText("live", "ADDRESS",
+                 "or from the servers of a running cluster, as they are now: "
+                 "host:port of any of its processes",
+                 &live);
+  flags->AddText("tls_dir", "DIR", kAskTlsDir, &tls_dir);
+  flags->AddCount("timeout_ms", "how long to try to get weights from servers",
+                  {1, 3600000}, &timeout_ms);
+  flags->AddCount("threads",
+                  "how many threads of this process compute; the numbers are "
+                  "the same, whatever it is",
+                  {1, 1024}, &threads);
+  job.AddTo(flags);
+}
+
+absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
+                                            const ModelFactory& models) {
+  ASSIGN_OR_RETURN(const LoadedJob job, flags.job.Load());
+  RETURN_IF_ERROR(CheckFlags(flags));
+  ChosenModel chosen;
+  ASSIGN_OR_RETURN(const auto training,
+                   OpenTrainingData(job.config.input(), job.config.seed()));
+  ASSIGN_OR_RETURN(chosen.model, models(job.config, training->spec()));
+  ASSIGN_OR_RETURN(chosen.data,
+                   OpenTestData(job.config.input(), training->spec()));
+  ASSIGN_OR_RETURN(chosen.keys, KeysReadBy(*chosen.data, *chosen.model));
+  RETURN_IF_ERROR(
+      flags.live.empty()
+          ? ReadCheckpoint(flags.checkpoint, job.config.seed(), &chosen)
+          : PullLive(flags, &chosen));
+  return chosen;
+}
+
+}  // namespace paramd

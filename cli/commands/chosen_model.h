@@ -1,0 +1,70 @@
+#ifndef PARAMD_CLI_COMMANDS_CHOSEN_MODEL_H_
+#define PARAMD_CLI_COMMANDS_CHOSEN_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "cli/process/flags.h"
+#include "cli/process/job_flags.h"
+#include "worker/input/pipeline.h"
+#include "worker/model/trained_model.h"
+#include "worker/model_factory.h"
+
+namespace paramd {
+
+// How a command line says which trained model is meant, and how many threads
+// use it.
+struct ChosenModelFlags {
+  JobFlags job;
+  std::string checkpoint;
+  std::string live;
+  std::string tls_dir;
+  int timeout_ms = 60000;
+  int threads = 1;
+
+  // Declares a flag for each, and one for each setting of the job. `flags` must
+  // not outlive this.
+  void AddTo(Flags* flags);
+};
+
+// A model with the weights of a checkpoint or of a running job, and what the
+// job evaluates on.
+struct ChosenModel {
+  std::string from;  // Path of the checkpoint, or the address.
+  bool live = false;
+  // How many pushes its weights contain: of a checkpoint its step.
+  uint64_t least_step = 0;
+  uint64_t most_step = 0;
+  std::unique_ptr<Pipeline> data;
+  std::unique_ptr<TrainedModel> model;
+  std::vector<std::vector<float>> weights;
+  // Of keyed variables, in order: the keys that the data reads, whose rows
+  // `weights` has.
+  std::vector<std::vector<uint64_t>> keys;
+
+  // "step 9370"; "steps 9370 to 9372" of servers that went on meanwhile.
+  std::string StepText() const;
+  std::vector<absl::Span<const float>> spans() const {
+    return {weights.begin(), weights.end()};
+  }
+  std::vector<absl::Span<const uint64_t>> rows() const {
+    return {keys.begin(), keys.end()};
+  }
+};
+
+// Of a run the newest checkpoint; none that is damaged. INVALID_ARGUMENT if a
+// flag is missing or wrong, or if the model has other variables than the
+// running job; the errors of the job file, of the data, of the model, of the
+// checkpoint and of LiveWeights.
+absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
+                                            const ModelFactory& models);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_COMMANDS_CHOSEN_MODEL_H_

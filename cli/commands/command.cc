@@ -1,0 +1,190 @@
+#include "cli/commands/command.h"
+
+#include <cstdio>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+#include "cli/main.h"
+#include "cli/process/exit_code.h"
+#include "config/nearest_name.h"
+
+namespace paramd {
+
+const std::vector<Command>& Commands() {
+  static const auto* commands = new std::vector<Command>{
+      {"run", "one process of a cluster, or the whole job in this one",
+       RunCommand, /*prints_progress=*/true},
+      {"local", "a whole cluster of processes on this machine", LocalCommand,
+       /*prints_progress=*/true},
+      {"checkpoint list", "the checkpoints of a run", CheckpointListCommand},
+      {"checkpoint inspect", "what a checkpoint contains",
+       CheckpointInspectCommand},
+      {"checkpoint verify", "whether checkpoints are what was written",
+       CheckpointVerifyCommand},
+      {"checkpoint diff", "how far two checkpoints are apart",
+       CheckpointDiffCommand},
+      {"checkpoint export", "a checkpoint for other programs",
+       CheckpointExportCommand},
+      {"checkpoint now", "a running job writes one now", CheckpointNowCommand},
+      {"config check", "what is wrong with a job file and the cluster",
+       ConfigCheckCommand},
+      {"config print", "what holds, and where each value came from",
+       ConfigPrintCommand},
+      {"model print", "layers, shapes, parameters and costs of the job's model",
+       ModelPrintCommand},
+      {"input bench", "how fast the job's input is, and which stage limits",
+       InputBenchCommand},
+      {"evaluate", "loss and metrics of a checkpoint on the test set",
+       EvaluateCommand},
+      {"predict", "what a checkpoint's model says of the test set",
+       PredictCommand},
+      {"status", "a running cluster: who, where, how far, who waits for whom",
+       StatusCommand},
+      {"set", "a setting of a running job is changed", SetCommand},
+      {"tls init", "keys and certificates for the processes of a job",
+       TlsInitCommand},
+      {"tls renew", "new certificates for those keys", TlsRenewCommand},
+      {"completion", "completes commands and flags in bash or zsh",
+       CompletionCommand},
+      {"version", "version, commit and GPUs", VersionCommand},
+  };
+  return *commands;
+}
+
+std::vector<CommandHelp> DescribeCommands() {
+  std::vector<CommandHelp> all;
+  for (const Command& command : Commands()) {
+    CommandHelp help;
+    help.name = command.name;
+    help.sentence = command.sentence;
+    Invocation invocation;
+    invocation.describe = [&help](const Flags& flags) {
+      help.usage = flags.usage();
+      help.description = flags.sentence();
+      help.flags = flags.infos();
+    };
+    command.run(invocation);
+    all.push_back(std::move(help));
+  }
+  return all;
+}
+
+namespace {
+
+std::string Help() {
+  std::string help =
+      "usage: paramd COMMAND [flags]\n\n"
+      "Trains models on parameter servers and workers.\n\ncommands:\n";
+  for (const Command& command : Commands()) {
+    absl::StrAppendFormat(&help, "  %-20s %s\n", command.name,
+                          command.sentence);
+  }
+  help.append("\n'paramd COMMAND --help' explains one.\n");
+  return help;
+}
+
+// The commands of a group: "checkpoint list" and its like. Empty: it is none.
+std::string HelpOfGroup(const std::string& group) {
+  std::string help;
+  for (const Command& command : Commands()) {
+    if (!absl::StartsWith(command.name, group + " ")) continue;
+    absl::StrAppendFormat(&help, "  %-20s %s\n", command.name,
+                          command.sentence);
+  }
+  if (help.empty()) return help;
+  return absl::StrCat("usage: paramd ", group, " COMMAND [flags]\n\n", help,
+                      "\n'paramd ", group, " COMMAND --help' explains one.\n");
+}
+
+bool AsksForHelp(const std::string& word) {
+  return word == "--help" || word == "-h" || word == "help";
+}
+
+// "help run" means "run --help", "--version" the command.
+std::vector<std::string> Canonical(std::vector<std::string> words) {
+  if (words.size() > 1 && AsksForHelp(words[0])) {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  if (!words.empty() && words[0] == "--version") words[0] = "version";
+  return words;
+}
+
+// A result that nobody gets, as on a full disk, is none.
+int Finish(const Command& command, int exit_code) {
+  const bool is_written = std::fflush(stdout) == 0 && !std::ferror(stdout);
+  if (is_written || command.prints_progress) return exit_code;
+  std::fprintf(stderr, "paramd: the output of '%s' cannot be written\n",
+               command.name.c_str());
+  std::clearerr(stdout);  // Said once.
+  return exit_code == kExitFinished ? kExitFailed : exit_code;
+}
+
+int Unknown(const std::vector<std::string>& words) {
+  std::vector<std::string> known;
+  for (const Command& command : Commands()) known.push_back(command.name);
+  const std::string first_two = absl::StrJoin(
+      words.begin(), words.begin() + (words.size() > 1 ? 2 : 1), " ");
+  std::string nearest = NearestName(words[0], known);
+  if (nearest.empty()) nearest = NearestName(first_two, known);
+  std::fprintf(stderr, "paramd: unknown command '%s'%s\n", words[0].c_str(),
+               nearest.empty()
+                   ? "; 'paramd --help' lists all"
+                   : absl::StrCat("; did you mean '", nearest, "'?").c_str());
+  return kExitBadConfiguration;
+}
+
+}  // namespace
+
+absl::optional<int> ParseFlags(const Invocation& invocation, Flags* flags,
+                               absl::Status* wrong) {
+  if (invocation.describe != nullptr) {
+    invocation.describe(*flags);
+    return kExitFinished;
+  }
+  const absl::Status parsed = flags->Parse(invocation.arguments);
+  PrintError(parsed);
+  if (wrong != nullptr) *wrong = parsed;
+  if (!parsed.ok()) return kExitBadConfiguration;
+  if (!flags->help_wanted()) return absl::nullopt;
+  std::fputs(flags->Help().c_str(), stdout);
+  return Finish({"--help", "", nullptr}, kExitFinished);
+}
+
+int Dispatch(absl::Span<char* const> words, const ModelFactory& models) {
+  const std::vector<std::string> given =
+      Canonical({words.begin() + 1, words.end()});
+  if (given.empty() || AsksForHelp(given[0])) {
+    std::fputs(Help().c_str(), given.empty() ? stderr : stdout);
+    return Finish({"--help", "", nullptr}, given.empty() ? kExitBadConfiguration
+                                                         : kExitFinished);
+  }
+  for (const Command& command : Commands()) {
+    const std::vector<std::string> name = absl::StrSplit(command.name, ' ');
+    if (given.size() >= name.size() &&
+        std::equal(name.begin(), name.end(), given.begin())) {
+      return Finish(command,
+                    command.run({words[0],
+                                 {given.begin() + name.size(), given.end()},
+                                 models}));
+    }
+  }
+  const bool is_alone = given.size() == 1;
+  const std::string group = HelpOfGroup(given[0]);
+  if (group.empty() || (!is_alone && !AsksForHelp(given[1]))) {
+    return Unknown(given);
+  }
+  std::fputs(group.c_str(), is_alone ? stderr : stdout);
+  return Finish({"--help", "", nullptr},
+                is_alone ? kExitBadConfiguration : kExitFinished);
+}
+
+int Main(int argc, char** argv, const ModelFactory& models) {
+  return Dispatch({argv, static_cast<size_t>(argc)}, models);
+}
+
+}  // namespace paramd

@@ -1,0 +1,46 @@
+#ifndef PARAMD_CLI_COMMANDS_OPERATOR_CLIENT_H_
+#define PARAMD_CLI_COMMANDS_OPERATOR_CLIENT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "cli/process/flags.h"
+#include "client/operator_calls.h"
+#include "net/tls.h"
+
+namespace paramd {
+
+// What --tls_dir of a command that asks means.
+inline constexpr char kAskTlsDir[] =
+    "where processes speak TLS: the operator's certificate, of 'paramd tls "
+    "init' or an operator-0 in it";
+
+// The socket of the one run under `root` whose chief listens. kNotFound if
+// there is none, kInvalidArgument, naming them, if there are several.
+absl::StatusOr<std::string> OnlyChiefSocket(const std::string& root);
+
+// The credentials in --tls_dir of a command that asks; null if it is empty.
+absl::StatusOr<std::shared_ptr<const Tls>> OperatorTls(
+    const std::string& directory);
+
+// The flags by which a command that changes something finds the chief: over its
+// socket, or with TLS.
+struct ChiefFlags {
+  std::string run_dir;
+  std::string address;
+  std::string tls_dir;
+  int timeout_ms = 60000;
+
+  void AddTo(Flags* flags);
+  // What they say. kInvalidArgument if they do not fit together; as
+  // OnlyChiefSocket if they say nothing.
+  absl::StatusOr<ChiefAddress> Find() const;
+  absl::Duration timeout() const { return absl::Milliseconds(timeout_ms); }
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_COMMANDS_OPERATOR_CLIENT_H_

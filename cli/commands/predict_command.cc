@@ -1,0 +1,85 @@
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "cli/commands/chosen_model.h"
+#include "cli/commands/command.h"
+#include "cli/commands/prediction_file.h"
+#include "cli/process/exit_code.h"
+#include "cli/process/flags.h"
+#include "worker/evaluation.h"
+
+namespace paramd {
+namespace {
+
+// As they were typed.
+struct Wanted {
+  ChosenModelFlags chosen;
+  std::string format = "csv";
+  std::string output;
+};
+
+absl::Status Write(const ChosenModel& chosen, int threads,
+                   PredictionFile::Format format, std::FILE* file) {
+  PredictionFile predictions(format, file);
+  RETURN_IF_ERROR(PredictOn(
+      *chosen.data, chosen.spans(), chosen.model.get(), threads,
+      [&](const Batch& predicted) -> absl::Status {
+        const Column* const column = predicted.Find("prediction");
+        if (column == nullptr) {
+          return absl::InternalError("the model gives no column 'prediction'");
+        }
+        return predictions.Add(*column);
+      },
+      chosen.rows()));
+  return predictions.Finish();
+}
+
+absl::Status Predict(const Wanted& wanted, const ModelFactory& models) {
+  ASSIGN_OR_RETURN(const auto format,
+                   PredictionFile::ParseFormat(wanted.format));
+  if (format == PredictionFile::Format::kNpy && wanted.output.empty()) {
+    return absl::InvalidArgumentError("--format npy needs --output FILE");
+  }
+  const int threads = wanted.chosen.threads;
+  ASSIGN_OR_RETURN(const ChosenModel chosen,
+                   OpenChosenModel(wanted.chosen, models));
+  if (chosen.live) {
+    std::fprintf(stderr, "paramd: weights of %s, %s\n", chosen.from.c_str(),
+                 chosen.StepText().c_str());
+  }
+  if (wanted.output.empty()) return Write(chosen, threads, format, stdout);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+      std::fopen(wanted.output.c_str(), "wb"), &std::fclose);
+  if (file == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--output: '", wanted.output, "': ", std::strerror(errno)));
+  }
+  return Write(chosen, threads, format, file.get());
+}
+
+}  // namespace
+
+int PredictCommand(const Invocation& invocation) {
+  Wanted wanted;
+  Flags flags("predict",
+              "--job FILE (--checkpoint PATH|--live ADDRESS) [flags]",
+              "Writes what the model with a checkpoint's weights, or those that "
+              "servers\nhold now, says of the job's test set, in the order of "
+              "the input: for a loss\nover classes their probabilities.");
+  flags.AddText("format", "csv|jsonl|npy", "what is written", &wanted.format);
+  flags.AddText("output", "FILE",
+                "where it is written; without, to the terminal or a pipe",
+                &wanted.output);
+  wanted.chosen.AddTo(&flags);
+  if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
+  const absl::Status status = Predict(wanted, invocation.models);
+  PrintError(status);
+  return status.ok() ? kExitFinished : ExitCodeAtStart(status);
+}
+
+}  // namespace paramd

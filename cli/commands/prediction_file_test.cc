@@ -1,0 +1,82 @@
+#include "cli/commands/prediction_file.h"
+
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string Written(PredictionFile::Format format, Dims dims,
+                    const std::vector<std::vector<float>>& batches) {
+  std::FILE* const file = std::tmpfile();
+  PredictionFile predictions(format, file);
+  FeatureSpec spec;
+  spec.name = "prediction";
+  spec.dims = dims;
+  for (const std::vector<float>& values : batches) {
+    Column column;
+    column.Reset(spec, values.size() / spec.size());
+    std::copy(values.begin(), values.end(), column.values<float>().begin());
+    EXPECT_TRUE(predictions.Add(column).ok());
+  }
+  EXPECT_TRUE(predictions.Finish().ok());
+  std::string bytes(static_cast<size_t>(std::ftell(file)), '\0');
+  std::fseek(file, 0, SEEK_END);
+  bytes.resize(static_cast<size_t>(std::ftell(file)));
+  std::rewind(file);
+  EXPECT_EQ(std::fread(bytes.data(), 1, bytes.size(), file), bytes.size());
+  std::fclose(file);
+  return bytes;
+}
+
+TEST(PredictionFileTest, CsvHasALineOfNamesAndOneForEachExample) {
+  EXPECT_EQ(Written(PredictionFile::Format::kCsv, {2}, {{0.5, 1}, {0.1f, 3}}),
+            "prediction_0,prediction_1\n0.5,1\n0.100000001,3\n");
+  EXPECT_EQ(Written(PredictionFile::Format::kCsv, {}, {{1, 2}}),
+            "prediction\n1\n2\n");
+}
+
+TEST(PredictionFileTest, JsonLinesHaveNoNumbersThatJsonHasNot) {
+  EXPECT_EQ(Written(PredictionFile::Format::kJsonLines, {2},
+                    {{1, std::numeric_limits<float>::infinity()}}),
+            "{\"prediction\": [1,null]}\n");
+  EXPECT_EQ(Written(PredictionFile::Format::kJsonLines, {}, {{0.25}}),
+            "{\"prediction\": 0.25}\n");
+}
+
+TEST(PredictionFileTest, NpyHasTheShapeOfAllBatches) {
+  const std::string bytes =
+      Written(PredictionFile::Format::kNpy, {2}, {{1, 2, 3, 4}, {5, 6}});
+  EXPECT_THAT(bytes, StartsWith(std::string("\x93NUMPY\x01\x00\xb6\x00", 10)));
+  EXPECT_THAT(bytes, HasSubstr("{'descr': '<f4', 'fortran_order': False, "
+                               "'shape': (3, 2,), }"));
+  ASSERT_EQ(bytes.size(), 192 + 6 * sizeof(float));
+  EXPECT_EQ(bytes[191], '\n');
+  float last = 0;
+  std::memcpy(&last, bytes.data() + bytes.size() - sizeof(last), sizeof(last));
+  EXPECT_EQ(last, 6);
+}
+
+TEST(PredictionFileTest, AnUnknownFormatIsRefused) {
+  EXPECT_EQ(PredictionFile::ParseFormat("xml").status().message(),
+            "--format is csv, jsonl or npy, not 'xml'");
+}
+
+TEST(PredictionFileTest, OtherThanFloatsAreRefused) {
+  PredictionFile predictions(PredictionFile::Format::kCsv, stdout);
+  FeatureSpec spec;
+  spec.dtype = DType::kInt32;
+  Column column;
+  column.Reset(spec, 1);
+  EXPECT_TRUE(absl::IsInternal(predictions.Add(column)));
+}
+
+}  // namespace
+}  // namespace paramd

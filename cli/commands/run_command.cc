@@ -1,0 +1,228 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+
+#include "base/log.h"
+#include "cli/commands/command.h"
+#include "cli/process/exit_code.h"
+#include "cli/process/prepared_process.h"
+#include "cli/process/run_directory.h"
+#include "cli/process/run_result.h"
+#include "cli/process/signal_watcher.h"
+#include "cli/process/termination_log.h"
+#include "cli/process/version.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/progress.h"
+#include "net/keep_memory.h"
+
+namespace paramd {
+namespace {
+
+ClusterView EmptyView(const v1::JobConfig& job) {
+  ClusterView view;
+  view.version = ParamdVersion();
+  view.job_name = job.name();
+  view.staleness = job.staleness();
+  view.grows = job.input().has_follow();
+  view.epochs = view.grows ? 0 : job.epochs();
+  return view;
+}
+
+void PrintEnd(const Invocation& invocation, const RunOptions& options,
+              const PreparedProcess& prepared, Console* console) {
+  const std::string& run_dir = prepared.job.config.run_dir();
+  EndView end;
+  end.program = invocation.program;
+  end.job_path = options.process.job.job_path;
+  end.run_dir = ShortPath(run_dir);
+  const auto result = ReadRunResult(run_dir);
+  if (result.ok()) FillEnd(*result, &end);
+  PrintError(result.status());
+  console->Print(absl::StrCat("\n", RenderEnd(end)));
+}
+
+// How a process ended, and why if not well.
+struct Ended {
+  int exit_code = kExitFinished;
+  std::string reason = {};
+};
+
+Ended EndOf(const PreparedProcess& prepared, const absl::Status& status,
+            int signal) {
+  if (signal == 0) Complain(prepared, status);
+  return {ExitCodeOf(status, signal), std::string(status.message())};
+}
+
+absl::Status StoppedBy(int signal) {
+  return absl::CancelledError(absl::StrCat("stopped by ", SignalName(signal)));
+}
+
+// A job that can't be loaded says nothing of its own.
+std::string TerminationLogOf(const RunOptions& options,
+                             const PreparedProcess& prepared) {
+  return prepared.job.config.has_termination_log()
+             ? prepared.job.config.termination_log()
+             : options.process.job.Raw("termination_log", kTerminationLog);
+}
+
+// Says why, if it is not finished.
+void WriteReason(const std::string& path, const Ended& ended) {
+  if (ended.exit_code == kExitFinished) return;
+  WriteTerminationLog(path, ended.reason);
+}
+
+// What a signal does before anything has begun, and while data is read.
+SignalWatcher::Handler EndBeforeReady(const std::string& termination_log) {
+  return [termination_log](int signal) {
+    const absl::Status status = StoppedBy(signal);
+    const Ended ended = {ExitCodeOf(status, signal),
+                         std::string(status.message())};
+    Log(LogLevel::kInfo, "ended before it was ready",
+        {{"signal", SignalName(signal)}, {"exit_code", ended.exit_code}});
+    WriteReason(termination_log, ended);
+    _exit(ended.exit_code);
+  };
+}
+
+// What a signal does when the runtime has ended and what it had is released,
+// which may take as long as a step of the work that is under way.
+SignalWatcher::Handler EndAtOnce(const std::string& termination_log,
+                                 const Ended& ended) {
+  return [termination_log, ended](int signal) {
+    Log(LogLevel::kInfo, "ended at once",
+        {{"signal", SignalName(signal)}, {"exit_code", ended.exit_code}});
+    WriteReason(termination_log, ended);
+    _exit(ended.exit_code);
+  };
+}
+
+absl::Status RunAll(PreparedProcess* prepared) {
+  if (prepared->process == nullptr) return prepared->runtime->Run();
+  if (prepared->multi_worker != nullptr) return prepared->multi_worker->Run();
+  return prepared->mirrors != nullptr
+             ? prepared->mirrors->Run()
+             : prepared->process->Run(prepared->runtime.get());
+}
+
+// Runs the runtime; what came of it. A signal before drains, one behind it ends
+// the process at once.
+absl::Status RunUntilTold(const std::string& termination_log,
+                          PreparedProcess* prepared, SignalWatcher* watcher) {
+  Runtime* runtime = prepared->runtime.get();
+  const absl::Duration drain_timeout =
+      absl::Milliseconds(prepared->job.config.drain_timeout_ms());
+  watcher->Handle([runtime, drain_timeout](int signal) {
+    // First of all: the line waits for whoever reads stderr.
+    runtime->Drain(StoppedBy(signal), drain_timeout);
+    Log(LogLevel::kInfo, "draining",
+        {{"signal", SignalName(signal)},
+         {"at_most", absl::FormatDuration(drain_timeout)}});
+  });
+  Log(LogLevel::kInfo, "ready");
+  const absl::Status status = RunAll(prepared);
+  watcher->Handle(EndAtOnce(
+      termination_log, {ExitCodeOf(status, watcher->signal()),
+                        std::string(status.message())}));
+  return status;
+}
+
+// Stays until it is told to end, which is a good end.
+Ended Linger(const RunOptions& options, PreparedProcess* prepared,
+             SignalWatcher* watcher) {
+  Log(LogLevel::kInfo, "the job is finished; staying until SIGTERM");
+  absl::Status status = PrepareToLinger(options, prepared);
+  if (status.ok()) {
+    status =
+        RunUntilTold(TerminationLogOf(options, *prepared), prepared, watcher);
+  }
+  if (absl::IsCancelled(status) && watcher->signal() != 0) return {};
+  return EndOf(*prepared, status, watcher->signal());
+}
+
+Ended RunPrepared(const Invocation& invocation, const RunOptions& options,
+                  PreparedProcess* prepared, SignalWatcher* watcher) {
+  Console console(stdout, stderr, /*in_place=*/false);
+  absl::optional<Progress> progress;
+  if (prepared->cluster.standalone) {
+    progress.emplace(EmptyView(prepared->job.config), &console,
+                     prepared->runtime.get(), absl::Seconds(5));
+  }
+  const absl::Status status =
+      RunUntilTold(TerminationLogOf(options, *prepared), prepared, watcher);
+  progress.reset();
+  if (status.ok() && prepared->cluster.standalone) {
+    PrintEnd(invocation, options, *prepared, &console);
+  }
+  const bool lingers = status.ok() && watcher->signal() == 0 &&
+                       prepared->job.config.linger_when_finished();
+  const Ended ended = lingers
+                          ? Linger(options, prepared, watcher)
+                          : EndOf(*prepared, status, watcher->signal());
+  Log(LogLevel::kInfo, "ended", {{"exit_code", ended.exit_code}});
+  return ended;
+}
+
+// From the configuration to the end.
+Ended PrepareAndRun(const Invocation& invocation, const RunOptions& options,
+                    PreparedProcess* prepared, SignalWatcher* watcher) {
+  const absl::Status status = Prepare(options, invocation.models, prepared);
+  if (!status.ok()) {
+    Complain(*prepared, status);
+    return {ExitCodeAtStart(status), std::string(status.message())};
+  }
+  const std::string nothing_to_do = prepared->cluster.nothing_to_do();
+  if (nothing_to_do.empty()) {
+    return RunPrepared(invocation, options, prepared, watcher);
+  }
+  std::printf("paramd: %s\n", nothing_to_do.c_str());
+  return {};
+}
+
+}  // namespace
+
+int RunCommand(const Invocation& invocation) {
+  SignalWatcher::Catch();
+  RunOptions options;
+  Flags flags("run", "--job FILE [flags]",
+              "Runs one process of a cluster: the task that TF_CONFIG names. "
+              "Without TF_CONFIG\nthe whole job runs in this process.");
+  flags.AddSwitch("insecure",
+                  "also listen where other machines reach it, without TLS",
+                  &options.insecure);
+  flags.AddText("tls_dir", "DIR",
+                "connections are TLS, with ca.crt, tls.crt and tls.key of DIR "
+                "or of its folder named after the task, ps-0; watched",
+                &options.tls_dir);
+  flags.AddText("health_address", "HOST:PORT",
+                "grpc.health.v1.Health there too, without TLS and with nothing "
+                "else, for probes",
+                &options.health_address);
+  flags.AddText("incarnation", "HEX",
+                "whoever starts this process calls it so; drawn if not given",
+                &options.incarnation);
+  flags.AddText("replaces", "HEX",
+                "the process of this worker before this one, which has ended: "
+                "its lease need not run out",
+                &options.replaces);
+  flags.AddText("trace", "FILE", kTraceFlag, &options.trace_path);
+  options.process.AddTo(&flags);
+  absl::optional<SignalWatcher> watcher;  // Until all below is released.
+  PreparedProcess prepared;
+  Ended ended;
+  absl::Status wrong;
+  if (const auto exit_code = ParseFlags(invocation, &flags, &wrong)) {
+    ended = {*exit_code, std::string(wrong.message())};
+  } else {
+    KeepMemory();
+    watcher.emplace(EndBeforeReady(TerminationLogOf(options, prepared)));
+    ended = PrepareAndRun(invocation, options, &prepared, &*watcher);
+  }
+  WriteReason(TerminationLogOf(options, prepared), ended);
+  return ended.exit_code;
+}
+
+}  // namespace paramd

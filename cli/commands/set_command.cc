@@ -1,0 +1,60 @@
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "base/status_macros.h"
+#include "cli/commands/command.h"
+#include "cli/commands/operator_client.h"
+#include "cli/process/exit_code.h"
+#include "proto/refusal.h"
+
+namespace paramd {
+namespace {
+
+// Sets what `setting`, "key=value", says. The sentence about it.
+absl::StatusOr<std::string> Set(const std::string& setting,
+                                const ChiefFlags& flags) {
+  const std::pair<std::string, std::string> parts =
+      absl::StrSplit(setting, absl::MaxSplits('=', 1));
+  if (parts.first.empty() || parts.second.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("SETTING: '", setting,
+                     "' is not key=value, as in staleness=8"));
+  }
+  v1::SetRequest request;
+  request.set_key(parts.first);
+  request.set_value(parts.second);
+  ASSIGN_OR_RETURN(const ChiefAddress chief, flags.Find());
+  ASSIGN_OR_RETURN(const v1::SetReply reply,
+                   CallSet(chief, request, flags.timeout()));
+  return absl::StrCat(parts.first, " is ", parts.second,
+                      " as of configuration ",
+                      VersionName(reply.configuration()), "\n");
+}
+
+}  // namespace
+
+int SetCommand(const Invocation& invocation) {
+  ChiefFlags chief;
+  Flags flags("set", "SETTING [flags]",
+              "Changes a setting of a job while it runs: staleness=K, "
+              "staleness=async or\nstaleness=sync. The chief logs it before "
+              "anybody is told, and keeps it over a\nrestart. To and from sync "
+              "it first lets workers finish their push, or the servers\ntheir "
+              "step, and answers then. To be run where the chief runs, by its "
+              "user, or with an\noperator's certificate. Exits 138 if the "
+              "chief can't be reached.");
+  flags.AllowArguments(1, 1, "SETTING, such as staleness=8");
+  chief.AddTo(&flags);
+  if (const auto exit_code = ParseFlags(invocation, &flags)) return *exit_code;
+  const auto said = Set(flags.arguments()[0], chief);
+  PrintError(said.status());
+  if (!said.ok()) return ExitCodeAtStart(said.status());
+  std::fputs(said->c_str(), stdout);
+  return kExitFinished;
+}
+
+}  // namespace paramd

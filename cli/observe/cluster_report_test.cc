@@ -1,0 +1,286 @@
+#include "cli/observe/cluster_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+v1::Task TaskOf(v1::TaskType type, uint32_t index) {
+  v1::Task task;
+  task.set_type(type);
+  task.set_index(index);
+  return task;
+}
+
+// One server and two workers, the second of which was never heard.
+class ClusterReportTest : public ::testing::Test {
+ protected:
+  ClusterReportTest() {
+    v1::StatusReply& ps = replies_["p0:1"];
+    *ps.mutable_task() = TaskOf(v1::PS, 0);
+    ps.set_chief_address("w0:1");
+    ps.set_host("box");
+    ps.set_pid(41);
+    ps.set_build("0.1 abc");
+    ps.set_uptime_ms(125000);
+    ps.set_incarnation(0xabc);
+    ps.mutable_server()->set_bytes(1040000);
+    ps.mutable_server()->set_pulls(6122);
+    ps.mutable_server()->set_restored(true);
+    v1::StatusReply& chief = replies_["w0:1"];
+    *chief.mutable_task() = TaskOf(v1::WORKER, 0);
+    chief.mutable_worker()->set_pushes(1534);
+    chief.mutable_worker()->set_loss(0.391);
+    v1::Wait* wait = chief.add_waits();
+    wait->set_who("coordinator");
+    wait->set_whom("worker-1 to join");
+    wait->set_since_ms(12300);
+    v1::JobStats* job = chief.mutable_job();
+    job->set_name("j");
+    job->set_state(v1::RUNNING);
+    job->set_epochs(5);
+    job->set_staleness("8");
+    job->set_epochs_done(1.5);
+    job->set_servers(1);
+    job->set_workers(2);
+    AddMember(v1::PS, 0, v1::Member::ALIVE, "p0:1");
+    AddMember(v1::WORKER, 0, v1::Member::ALIVE, "w0:1");
+    AddMember(v1::WORKER, 1, v1::Member::AWAITED, "w1:1");
+    job->mutable_members(0)->set_silent_ms(400);
+    job->mutable_members(0)->mutable_generation()->set_term(1);
+    job->mutable_members(0)->mutable_generation()->set_counter(3);
+  }
+
+  void AddMember(v1::TaskType type, uint32_t index, v1::Member::State state,
+                 const std::string& address) {
+    v1::Member* member = replies_["w0:1"].mutable_job()->add_members();
+    *member->mutable_task() = TaskOf(type, index);
+    member->set_state(state);
+    member->set_address(address);
+  }
+
+  absl::StatusOr<v1::ClusterReport> ReportAt(const std::string& address) {
+    return MakeClusterReport(address, [&](const auto& addresses) {
+      std::vector<absl::StatusOr<v1::StatusReply>> answers;
+      for (const std::string& asked : addresses) {
+        asked_.push_back(asked);
+        const auto reply = replies_.find(asked);
+        if (reply == replies_.end()) {
+          answers.push_back(absl::UnavailableError("refused"));
+        } else {
+          answers.push_back(reply->second);
+        }
+      }
+      return answers;
+    });
+  }
+
+  std::map<std::string, v1::StatusReply> replies_;
+  std::vector<std::string> asked_;
+};
+
+TEST_F(ClusterReportTest, FromAnyProcessTheWholeClusterIsFound) {
+  const auto report = ReportAt("p0:1");
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(asked_, ElementsAre("p0:1", "w0:1", "w1:1"));
+  EXPECT_EQ(report->asked(), "p0:1");
+  EXPECT_EQ(report->job().name(), "j");
+  ASSERT_EQ(report->processes_size(), 3);
+  EXPECT_EQ(report->processes(0).name(), "ps-0");
+  EXPECT_EQ(report->processes(0).status().server().pulls(), 6122u);
+  EXPECT_EQ(report->processes(1).status().worker().pushes(), 1534u);
+  EXPECT_FALSE(report->processes(1).status().has_job());
+  EXPECT_FALSE(report->processes(2).has_status());
+  EXPECT_EQ(report->processes(2).error(), "refused");
+}
+
+TEST_F(ClusterReportTest, TheChiefItselfIsAskedOnce) {
+  ASSERT_TRUE(ReportAt("w0:1").ok());
+  EXPECT_THAT(asked_, ElementsAre("w0:1", "p0:1", "w1:1"));
+}
+
+TEST_F(ClusterReportTest, WithoutTheChiefTheAskedProcessIsShownAndWhy) {
+  replies_.erase("w0:1");
+  auto report = ReportAt("p0:1");
+  ASSERT_TRUE(report.ok());
+  EXPECT_FALSE(report->has_job());
+  EXPECT_EQ(report->job_error(), "the chief at w0:1: refused");
+  ASSERT_EQ(report->processes_size(), 1);
+  EXPECT_THAT(RenderReport(*report),
+              HasSubstr("the job is not known: the chief at w0:1: refused\n"));
+
+  replies_["p0:1"].set_chief_address("");
+  EXPECT_EQ(ReportAt("p0:1")->job_error(),
+            "ps-0 is not told where its chief is");
+
+  *replies_["w7:1"].mutable_task() = TaskOf(v1::WORKER, 7);
+  replies_["p0:1"].set_chief_address("w7:1");
+  EXPECT_EQ(ReportAt("p0:1")->job_error(),
+            "at w7:1 is worker-7, which is not the chief");
+}
+
+TEST_F(ClusterReportTest, AMemberWithoutAnAddressIsNotAsked) {
+  replies_["w0:1"].mutable_job()->mutable_members(2)->clear_address();
+  const auto report = ReportAt("p0:1");
+  EXPECT_EQ(report->processes(2).error(),
+            "the chief is not told where it listens");
+}
+
+TEST_F(ClusterReportTest, EachShardOfAProcessHasItsOwnFigures) {
+  v1::StatusReply& ps = replies_["p0:1"];
+  for (const uint64_t pulls : {10, 11}) ps.add_shards()->set_pulls(pulls);
+  AddMember(v1::PS, 1, v1::Member::ALIVE, "p0:1");
+  for (const char* asked : {"p0:1", "w0:1"}) {
+    const auto report = ReportAt(asked);
+    ASSERT_EQ(report->processes_size(), 4);
+    EXPECT_EQ(report->processes(0).status().server().pulls(), 10u);
+    EXPECT_EQ(report->processes(3).name(), "ps-1");
+    EXPECT_EQ(report->processes(3).status().server().pulls(), 11u);
+    EXPECT_EQ(report->processes(3).status().shards_size(), 0);
+  }
+}
+
+TEST_F(ClusterReportTest, NobodyAtTheAddressIsAnErrorThatNamesIt) {
+  EXPECT_EQ(ReportAt("x:1").status(),
+            absl::UnavailableError("x:1 can't be reached: refused"));
+}
+
+TEST_F(ClusterReportTest, PeopleReadOneLineForEachProcessAndWhoWaits) {
+  EXPECT_EQ(RenderReport(*ReportAt("p0:1")),
+            "job j: running, epoch 1.50 of 5, step 0, 1 ps and 2 workers, "
+            "staleness 8\n"
+            "pushes lost: 0, doubled: 0\n"
+            "asked ps-0 at p0:1: paramd 0.1 abc, up 2 min 5 s, incarnation "
+            "0000000000000abc, generation none, configuration none\n"
+            "\n"
+            "process           state    heard  generation  host:pid  address\n"
+            "ps-0              alive    0.4 s  1.3         box:41    p0:1     "
+            "1.0 MB · 6,122 pulls · 0 blocks applied\n"
+            "worker-0 (chief)  alive    –      –           –         w0:1     "
+            "0 ex/s · loss 0.391 · 1,534 pushes\n"
+            "worker-1          awaited  –      –           –         w1:1     "
+            "no answer: refused\n"
+            "\n"
+            "coordinator waits for worker-1 to join, for 12 s\n");
+}
+
+TEST_F(ClusterReportTest, AWorkerOfFp16ShowsItsLossScale) {
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")), Not(HasSubstr("loss scale")));
+  replies_["w0:1"].mutable_worker()->set_loss_scale(32768);
+  replies_["w0:1"].mutable_worker()->set_overflows(1201);
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")),
+              HasSubstr("1,534 pushes · loss scale 32768, 1,201 overflows\n"));
+}
+
+TEST_F(ClusterReportTest, Promise4_WhoWaitsIsNamedWithItsGeneration) {
+  v1::StatusReply& ps = replies_["p0:1"];
+  ps.mutable_generation()->set_term(1);
+  ps.mutable_generation()->set_counter(3);
+  v1::Wait* const wait = ps.add_waits();
+  wait->set_who("ps-0");
+  wait->set_whom("the coordinator to call again");
+  wait->set_since_ms(7000);
+  EXPECT_THAT(RenderReport(*ReportAt("w0:1")),
+              HasSubstr("\nps-0 generation 1.3 waits for the coordinator to "
+                        "call again, for 7.0 s\n"));
+}
+
+TEST_F(ClusterReportTest, WhatAServerLostIsShownWithItAndWithTheJob) {
+  replies_["p0:1"].mutable_server()->set_pushes_lost(1234);
+  replies_["w0:1"].mutable_job()->set_pushes_lost(1240);
+  replies_["w0:1"].mutable_job()->set_pushes_doubled(2);
+  const std::string text = RenderReport(*ReportAt("p0:1"));
+  EXPECT_THAT(text, HasSubstr("pushes lost: 1,240, doubled: 2\n"));
+  EXPECT_THAT(text, HasSubstr("0 blocks applied · 1,234 pushes lost\n"));
+}
+
+TEST_F(ClusterReportTest, AWorkerThatWaitsForInputNamesItsSlowestStage) {
+  v1::InputStats& input = *replies_["w0:1"].mutable_worker()->mutable_input();
+  input.set_wait_seconds(0.9);
+  input.set_elapsed_seconds(10);
+  for (const auto& [name, seconds] :
+       {std::pair<const char*, double>{"read", 2}, {"resize", 5}, {"batch", 1}}) {
+    input.add_stages()->set_name(name);
+    input.mutable_stages(input.stages_size() - 1)->set_seconds(seconds);
+  }
+  EXPECT_THAT(RenderReport(*ReportAt("w0:1")), Not(HasSubstr("input")));
+  input.set_wait_seconds(4);
+  EXPECT_THAT(RenderReport(*ReportAt("w0:1")),
+              HasSubstr(" · 40% waiting for input: resize takes the most\n"));
+}
+
+TEST_F(ClusterReportTest, TheFullestServerIsNamedOnceAllHoldTheirs) {
+  EXPECT_THAT(RenderReport(*ReportAt("w0:1")), Not(HasSubstr("balance")))
+      << "one server has all";
+  v1::StatusReply& second = replies_["p1:1"];
+  *second.mutable_task() = TaskOf(v1::PS, 1);
+  second.mutable_server()->set_bytes(1560000);
+  replies_["w0:1"].mutable_job()->set_servers(2);
+  AddMember(v1::PS, 1, v1::Member::ALIVE, "p1:1");
+  EXPECT_THAT(RenderReport(*ReportAt("w0:1")), Not(HasSubstr("balance")))
+      << "it is still filled";
+  second.mutable_server()->set_restored(true);
+  EXPECT_THAT(
+      RenderReport(*ReportAt("w0:1")),
+      HasSubstr(
+          "balance: ps-1 has the most, 1.6 MB, 1.20 times its share\n"));
+  replies_.erase("p1:1");
+  EXPECT_THAT(RenderReport(*ReportAt("w0:1")), Not(HasSubstr("balance")))
+      << "it does not answer";
+}
+
+TEST_F(ClusterReportTest, ProgramsReadEveryKeyAlsoOfZero) {
+  const std::string json = *ReportJson(*ReportAt("p0:1"));
+  EXPECT_THAT(json, HasSubstr("\"asked\": \"p0:1\""));
+  EXPECT_THAT(json, HasSubstr("\"global_step\": \"0\""));
+  EXPECT_THAT(json, HasSubstr("\"state\": \"AWAITED\""));
+  EXPECT_THAT(json, HasSubstr("\"silent_ms\": \"400\""));
+  EXPECT_THAT(json, Not(HasSubstr("\"evaluation\"")));
+}
+
+// Every key of `type` and of what it holds, as "job.members[].state".
+void AppendKeys(const google::protobuf::Descriptor& type,
+                const std::string& around, std::vector<std::string>* keys) {
+  for (int i = 0; i < type.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor& field = *type.field(i);
+    const std::string key = absl::StrCat(around, field.name());
+    // `job` is left out of each process's own status.
+    if (key == "processes[].status.job") continue;
+    keys->push_back(key);
+    // Each shard is a process of the report.
+    if (key == "processes[].status.shards") continue;
+    if (field.message_type() == nullptr || field.is_map() ||
+        field.message_type()->FindFieldByName("counter") != nullptr) {
+      continue;  // A number has no keys of its own that a page would explain.
+    }
+    AppendKeys(*field.message_type(),
+               absl::StrCat(key, field.is_repeated() ? "[]." : "."), keys);
+  }
+}
+
+TEST_F(ClusterReportTest, EveryKeyIsDocumented) {
+  std::ifstream file("docs/operating.md", std::ios::binary);
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  std::vector<std::string> keys;
+  AppendKeys(*v1::ClusterReport::descriptor(), "", &keys);
+  EXPECT_GT(keys.size(), 60u);
+  for (const std::string& key : keys) {
+    EXPECT_TRUE(absl::StrContains(page, absl::StrCat("`", key, "`")))
+        << "docs/operating.md does not explain the key " << key;
+  }
+}
+
+}  // namespace
+}  // namespace paramd

@@ -1,0 +1,155 @@
+#include "cli/observe/metrics_endpoint.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "base/status_macros.h"
+#include "base/time.h"
+#include "cli/observe/metrics.h"
+#include "cli/observe/process_usage.h"
+#include "net/listen_address.h"
+#include "prometheus/metric_family.h"
+#include "prometheus/text_serializer.h"
+
+namespace paramd {
+
+namespace {
+
+bool IsAddress(absl::string_view host) {
+  const std::string text(host);
+  in6_addr address;
+  return inet_pton(AF_INET, text.c_str(), &address) == 1 ||
+         inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+// Who is known to listen on this machine alone is asked for by an address or by
+// a name that everybody has for it. Others may know us by any name.
+HttpServer::HostCheck HostsOf(const MetricsEndpoint::Options& options,
+                              const std::string& own_host) {
+  if (options.insecure) return nullptr;
+  return [own_host](absl::string_view host) {
+    return IsAddress(host) || absl::EqualsIgnoreCase(host, "localhost") ||
+           absl::EqualsIgnoreCase(host, own_host);
+  };
+}
+
+}  // namespace
+
+// The newest status, and the question for the next.
+class MetricsEndpoint::Statuses
+    : public std::enable_shared_from_this<Statuses> {
+ public:
+  explicit Statuses(absl::Duration patience) : patience_(patience) {}
+
+  void SetSource(AskStatus ask) {
+    MutexLock lock(&mutex_);
+    // What a question that is being put has captured may go behind this.
+    while (is_asking_) changed_.Wait(&mutex_);
+    ask_ = std::move(ask);
+    ++question_;
+    is_open_ = false;
+    changed_.NotifyAll();
+  }
+
+  // What a scrape gets.
+  std::vector<prometheus::MetricFamily> Collect() {
+    Ask();
+    std::vector<prometheus::MetricFamily> all = ProcessUsage();
+    MutexLock lock(&mutex_);
+    const Time until = MonotonicNow() + patience_;
+    while (is_open_ && MonotonicNow() < until) {
+      changed_.WaitFor(&mutex_, until - MonotonicNow());
+    }
+    if (!newest_.has_value()) return all;
+    for (auto& family : MetricsOf(*newest_, MonotonicNow() - taken_)) {
+      all.push_back(std::move(family));
+    }
+    return all;
+  }
+
+ private:
+  void Ask() {
+    AskStatus ask;
+    uint64_t question;
+    {
+      MutexLock lock(&mutex_);
+      if (is_open_ || ask_ == nullptr) return;
+      is_open_ = true;
+      is_asking_ = true;
+      ask = ask_;
+      question = question_;
+    }
+    ask([self = shared_from_this(), question](v1::StatusReply status) {
+      self->Answered(question, std::move(status));
+    });
+    ask = nullptr;
+    MutexLock lock(&mutex_);
+    is_asking_ = false;
+    changed_.NotifyAll();
+  }
+
+  void Answered(uint64_t question, v1::StatusReply status) {
+    MutexLock lock(&mutex_);
+    if (question != question_) return;
+    newest_ = std::move(status);
+    taken_ = MonotonicNow();
+    is_open_ = false;
+    changed_.NotifyAll();
+  }
+
+  const absl::Duration patience_;
+  Mutex mutex_;
+  CondVar changed_;
+  AskStatus ask_ ABSL_GUARDED_BY(mutex_);
+  uint64_t question_ ABSL_GUARDED_BY(mutex_) = 0;  // One for each source.
+  bool is_open_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_asking_ ABSL_GUARDED_BY(mutex_) = false;  // ask_ is being called.
+  absl::optional<v1::StatusReply> newest_ ABSL_GUARDED_BY(mutex_);
+  Time taken_ ABSL_GUARDED_BY(mutex_);
+};
+
+MetricsEndpoint::~MetricsEndpoint() = default;
+
+absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(
+    const Options& options) {
+  if (!options.insecure) {
+    RETURN_IF_ERROR(CheckListenAddress(options.address));
+  }
+  ASSIGN_OR_RETURN(
+      std::vector<int> listeners,
+      ListenAt(options.address, /*or_everywhere=*/options.insecure));
+  std::unique_ptr<MetricsEndpoint> endpoint(new MetricsEndpoint);
+  endpoint->host_ = options.address.substr(0, options.address.rfind(':'));
+  endpoint->statuses_ = std::make_shared<Statuses>(options.patience);
+  endpoint->server_ = std::make_unique<HttpServer>(
+      std::move(listeners),
+      [statuses = endpoint->statuses_](
+          const std::string& path) -> HttpServer::Response {
+        if (path != "/metrics") {
+          return {404, "text/plain", "only /metrics is served here\n"};
+        }
+        return {200, "text/plain; version=0.0.4; charset=utf-8",
+                prometheus::TextSerializer().Serialize(statuses->Collect())};
+      },
+      HostsOf(options, endpoint->host_));
+  return endpoint;
+}
+
+void MetricsEndpoint::SetSource(AskStatus ask) {
+  statuses_->SetSource(std::move(ask));
+}
+
+std::string MetricsEndpoint::url() const {
+  return absl::StrCat("http://", host_, ":", server_->port(), "/metrics");
+}
+
+}  // namespace paramd

@@ -1,0 +1,178 @@
+#include "cli/observe/metrics_endpoint.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace paramd {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+int PortOf(const MetricsEndpoint& endpoint) {
+  const std::string url = endpoint.url();
+  const size_t colon = url.rfind(':');
+  int port = 0;
+  EXPECT_TRUE(absl::SimpleAtoi(
+      url.substr(colon + 1, url.rfind('/') - colon - 1), &port))
+      << url;
+  return port;
+}
+
+// The whole answer to one GET, headers included.
+std::string Get(const MetricsEndpoint& endpoint, const std::string& path,
+                const std::string& host = "localhost") {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(PortOf(endpoint)));
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)),
+            0);
+  const std::string request = absl::StrCat(
+      "GET ", path, " HTTP/1.1\r\nHost: ", host,
+      "\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(write(fd, request.data(), request.size()),
+            static_cast<ssize_t>(request.size()));
+  std::string answer;
+  char bytes[4096];
+  for (ssize_t count; (count = read(fd, bytes, sizeof(bytes))) > 0;) {
+    answer.append(bytes, count);
+  }
+  close(fd);
+  return answer;
+}
+
+std::unique_ptr<MetricsEndpoint> Endpoint(
+    absl::Duration patience = absl::Minutes(1)) {
+  auto endpoint =
+      MetricsEndpoint::Listen({.address = "127.0.0.1:0", .patience = patience});
+  EXPECT_TRUE(endpoint.ok()) << endpoint.status();
+  return *std::move(endpoint);
+}
+
+v1::StatusReply WithPulls(uint64_t pulls) {
+  v1::StatusReply status;
+  status.mutable_server()->set_pulls(pulls);
+  return status;
+}
+
+TEST(MetricsEndpointTest, AScrapeGetsAFreshStatus) {
+  auto endpoint = Endpoint();
+  uint64_t pulls = 40;
+  endpoint->SetSource([&](auto done) { done(WithPulls(++pulls)); });
+  EXPECT_THAT(Get(*endpoint, "/metrics"), StartsWith("HTTP/1.1 200"));
+  const std::string second = Get(*endpoint, "/metrics");
+  EXPECT_THAT(second, HasSubstr("Content-Type: text/plain; version=0.0.4;"));
+  EXPECT_THAT(second,
+              HasSubstr("# HELP paramd_server_answered_pulls_total Pulls "
+                        "answered.\n"
+                        "# TYPE paramd_server_answered_pulls_total counter\n"
+                        "paramd_server_answered_pulls_total 42\n"));
+  EXPECT_THAT(second, HasSubstr("\nprocess_cpu_seconds_total "));
+  EXPECT_THAT(Get(*endpoint, "/"), StartsWith("HTTP/1.1 404"));
+}
+
+TEST(MetricsEndpointTest, WithoutAnAnswerTheLastStatusIsServedAndAskedForOnce) {
+  auto endpoint = Endpoint(absl::Milliseconds(1));
+  int questions = 0;
+  std::function<void(v1::StatusReply)> open;
+  endpoint->SetSource([&](auto done) {
+    ++questions;
+    open = std::move(done);
+  });
+  // Nothing is known yet.
+  EXPECT_THAT(Get(*endpoint, "/metrics"), Not(HasSubstr("paramd_server")));
+  open(WithPulls(5));
+  EXPECT_THAT(Get(*endpoint, "/metrics"),
+              HasSubstr("paramd_server_answered_pulls_total 5\n"));
+  EXPECT_EQ(questions, 2);
+  const std::string late = Get(*endpoint, "/metrics");
+  EXPECT_THAT(late, HasSubstr("paramd_server_answered_pulls_total 5\n"));
+  EXPECT_THAT(late, Not(HasSubstr("paramd_status_age_seconds 0\n")));
+  EXPECT_EQ(questions, 2);
+  // An answer after the source was changed is nobody's.
+  endpoint->SetSource(nullptr);
+  open(WithPulls(9));
+  EXPECT_THAT(Get(*endpoint, "/metrics"),
+              HasSubstr("paramd_server_answered_pulls_total 5\n"));
+  // And one after the endpoint is gone does no harm.
+  endpoint.reset();
+  open(WithPulls(9));
+}
+
+TEST(MetricsEndpointTest, NobodyIsAskedAnyMoreWhenTheSourceHasChanged) {
+  auto endpoint = Endpoint();
+  std::promise<void> asked, release;
+  std::atomic<bool> is_over{false};
+  endpoint->SetSource([&](auto done) {
+    asked.set_value();
+    release.get_future().wait();
+    is_over = true;
+    done(WithPulls(1));
+  });
+  std::thread scrape([&] { Get(*endpoint, "/metrics"); });
+  asked.get_future().wait();
+  std::promise<void> changing;
+  std::thread change([&] {
+    changing.set_value();
+    endpoint->SetSource(nullptr);
+    EXPECT_TRUE(is_over) << "what it captured may be gone now";
+  });
+  changing.get_future().wait();
+  release.set_value();
+  change.join();
+  scrape.join();
+}
+
+TEST(MetricsEndpointTest, APageOfAnotherNameIsNotAnswered) {
+  const auto endpoint = Endpoint();
+  for (const char* const host :
+       {"127.0.0.1", "127.0.0.1:9090", "localhost:1", "LOCALHOST", "[::1]:9090",
+        "10.1.2.3"}) {
+    EXPECT_THAT(Get(*endpoint, "/metrics", host), StartsWith("HTTP/1.1 200"))
+        << host;
+  }
+  for (const char* const host :
+       {"evil.example", "evil.example:9090", "127.0.0.1.evil.example", "",
+        "localhost.evil.example"}) {
+    EXPECT_THAT(Get(*endpoint, "/metrics", host), StartsWith("HTTP/1.1 421"))
+        << host;
+  }
+  // Who listens for others may be known to them by any name.
+  const auto open =
+      MetricsEndpoint::Listen({.address = "0.0.0.0:0", .insecure = true});
+  ASSERT_TRUE(open.ok()) << open.status();
+  EXPECT_THAT(Get(**open, "/metrics", "ps-0.job.svc"),
+              StartsWith("HTTP/1.1 200"));
+}
+
+TEST(MetricsEndpointTest, WhereItCannotListenItSaysWhy) {
+  const auto first = Endpoint();
+  const auto taken = MetricsEndpoint::Listen(
+      {.address = absl::StrCat("127.0.0.1:", PortOf(*first))});
+  EXPECT_EQ(taken.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(taken.status().message(), HasSubstr("Address already in use"));
+  const auto open = MetricsEndpoint::Listen({.address = "0.0.0.0:0"});
+  EXPECT_EQ(open.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(open.status().message(), HasSubstr("--insecure"));
+  EXPECT_TRUE(
+      MetricsEndpoint::Listen({.address = "0.0.0.0:0", .insecure = true}).ok());
+  EXPECT_THAT(MetricsEndpoint::Listen({.address = "9090"}).status().message(),
+              HasSubstr("is not host:port"));
+}
+
+}  // namespace
+}  // namespace paramd

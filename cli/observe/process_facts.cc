@@ -1,0 +1,60 @@
+#include "cli/observe/process_facts.h"
+
+#include <unistd.h>
+
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "config/environment.h"
+
+namespace paramd {
+namespace {
+
+// Of a job that is in this process alone: the chief.
+v1::Task TaskOf(const ClusterSpec& cluster) {
+  v1::Task task;
+  const int worker = cluster.standalone ? 0 : cluster.worker_index();
+  if (cluster.is_ps()) {
+    task.set_type(v1::PS);
+    task.set_index(cluster.self.index);
+  } else if (worker >= 0) {
+    task.set_type(v1::WORKER);
+    task.set_index(worker);
+  } else {
+    task.set_type(v1::EVALUATOR);
+    task.set_index(cluster.self.index);
+  }
+  return task;
+}
+
+}  // namespace
+
+ProcessFacts::ProcessFacts(const ClusterSpec& cluster, uint32_t shards,
+                           std::string build)
+    : cluster_(cluster),
+      shards_(shards),
+      build_(std::move(build)),
+      host_(ReadHostName()),
+      started_(MonotonicNow()) {}
+
+void ProcessFacts::Fill(v1::StatusReply* status) const {
+  *status->mutable_task() = TaskOf(cluster_);
+  status->set_build(build_);
+  status->set_host(host_);
+  status->set_pid(static_cast<uint32_t>(getpid()));
+  status->set_uptime_ms(static_cast<uint64_t>(
+      absl::ToInt64Milliseconds(MonotonicNow() - started_)));
+  status->set_address(cluster_.self_address());
+  status->set_chief_address(cluster_.chief_address());
+  if (!status->has_job()) return;
+  for (v1::Member& member : *status->mutable_job()->mutable_members()) {
+    const bool is_ps = member.task().type() == v1::PS;
+    const std::vector<std::string>& addresses =
+        is_ps ? cluster_.ps : cluster_.workers;
+    const uint32_t task = member.task().index() / (is_ps ? shards_ : 1);
+    if (task < addresses.size()) member.set_address(addresses[task]);
+  }
+}
+
+}  // namespace paramd

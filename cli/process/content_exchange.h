@@ -1,0 +1,62 @@
+#ifndef PARAMD_CLI_PROCESS_CONTENT_EXCHANGE_H_
+#define PARAMD_CLI_PROCESS_CONTENT_EXCHANGE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "config/job_config.h"
+#include "net/blocking_call.h"
+#include "net/process_calls.h"
+#include "net/runtime.h"
+#include "proto/paramd/v1/membership.pb.h"
+
+namespace paramd {
+
+// What one worker of strategy "multi_worker_mirrored" has, for one that has
+// nothing: its configuration log, and a checkpoint of the instant at which it
+// stands, which is written for that unless the newest one is of this instant.
+//
+// Not thread-safe: on the loop thread.
+class ContentSource {
+ public:
+  explicit ContentSource(const v1::JobConfig& job) : job_(job) {}
+
+  // REQUIRES: called before Read. Outlives this.
+  void SetRuntime(Runtime* runtime) { runtime_ = runtime; }
+
+  // `standing_in`: the round in which this worker's content does not change; 0:
+  // none. FAILED_PRECONDITION if that is another one than is asked for, NOT_FOUND
+  // if there is no such file.
+  absl::StatusOr<ProcessAnswer> Read(const v1::ReadStateRequest& request,
+                                     uint64_t standing_in);
+
+ private:
+  void Prepare();
+  void OnCheckpoint(uint64_t round, const absl::Status& status,
+                    const google::protobuf::Message* reply);
+  absl::Status List(const std::string& checkpoint);
+
+  const v1::JobConfig job_;
+  Runtime* runtime_ = nullptr;
+  uint64_t round_ = 0;        // The one that is prepared, or being so.
+  bool is_asking_ = false;
+  v1::SnapshotNumber wanted_;  // The checkpoint; zero: not known yet.
+  std::map<std::string, std::string> files_;  // Path by name; empty: not yet.
+};
+
+// Takes over what `source` has: its log, unless this run has one, and the
+// checkpoint as the newest of this run, under a term of its own. `goes_on`:
+// whether to go on trying; once it is false, ABORTED. Errors name the file.
+// `nonce`: of this process.
+absl::Status TakeContent(const v1::JobConfig& job, uint64_t nonce,
+                         uint64_t round, BlockingCaller* source,
+                         const std::function<bool()>& goes_on);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_PROCESS_CONTENT_EXCHANGE_H_

@@ -1,0 +1,62 @@
+#include "cli/process/exit_code.h"
+
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+#include "base/escape.h"
+
+namespace paramd {
+
+std::vector<std::pair<int, std::string>> ExitCodeMeanings() {
+  return {
+      {kExitFinished, "the job is finished"},
+      {kExitFailed, "failed for a reason that stays"},
+      {kExitBadConfiguration,
+       "wrong flags, job file, `TF_CONFIG`, directory or port"},
+      {kExitInterrupted, "interrupted (Ctrl-C)"},
+      {kExitRetry, "lost something that may come back"},
+      {kExitStopped,
+       "stopped by SIGTERM or SIGHUP, after it finished what was in flight"},
+  };
+}
+
+int ExitCodeOf(const absl::Status& status, int signal) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return kExitFinished;
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kDeadlineExceeded:
+      return kExitRetry;
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kInvalidArgument:
+      return kExitBadConfiguration;
+    case absl::StatusCode::kCancelled:
+      if (signal == SIGINT) return kExitInterrupted;
+      if (signal != 0) return kExitStopped;  // SIGTERM, SIGHUP.
+      return kExitFailed;
+    default:
+      return kExitFailed;
+  }
+}
+
+int ExitCodeAtStart(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kOutOfRange:
+      return kExitBadConfiguration;
+    default:
+      return ExitCodeOf(status, /*signal=*/0);
+  }
+}
+
+void PrintError(const absl::Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "paramd: %s\n",
+               EscapeControls(status.message()).c_str());
+}
+
+}  // namespace paramd

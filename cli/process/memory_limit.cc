@@ -1,0 +1,21 @@
+#include "cli/process/memory_limit.h"
+
+#include <algorithm>
+
+namespace paramd {
+namespace {
+
+// Below it gRPC shrinks the windows of a few workers' pushes.
+constexpr uint64_t kLeastReceived = uint64_t{256} << 20;
+
+}  // namespace
+
+MemoryLimits MemoryLimitsOf(uint64_t configured, uint64_t found) {
+  if (configured != 0) return {configured, configured};
+  const uint64_t both = found / 10 * 9;
+  const uint64_t received =
+      std::min(both / 2, std::max(both / 8, kLeastReceived));
+  return {both - received, received};
+}
+
+}  // namespace paramd

@@ -1,0 +1,451 @@
+#include "cli/process/prepared_process.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "base/log.h"
+#include "base/process_limits.h"
+#include "base/status_macros.h"
+#include "cli/process/exit_code.h"
+#include "cli/process/incarnation.h"
+#include "cli/process/memory_limit.h"
+#include "cli/process/run_directory.h"
+#include "cli/process/version.h"
+#include "config/cluster_agreement.h"
+#include "config/strategy.h"
+#include "coordinator/configuration_log.h"
+#include "coordinator/coordinator_process.h"
+#include "coordinator/finished_backup.h"
+#include "net/grpc_runtime.h"
+#include "net/in_process_runtime.h"
+
+namespace paramd {
+namespace {
+
+absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster,
+                                   const v1::JobConfig& job,
+                                   const RunOptions& options) {
+  ProcessRole role;
+  role.shards = job.shards_per_server();
+  role.servers = role.shards;
+  role.incarnation = DrawIncarnation();
+  if (!options.incarnation.empty()) {
+    ASSIGN_OR_RETURN(role.incarnation,
+                     ParseIncarnation("--incarnation", options.incarnation));
+  }
+  if (!options.replaces.empty()) {
+    ASSIGN_OR_RETURN(role.replaces,
+                     ParseIncarnation("--replaces", options.replaces));
+  }
+  const bool is_member = MultiWorker::IsMeant(job, cluster);
+  if (cluster.standalone || is_member) {
+    role.server = 0;
+    role.worker = 0;
+    if (is_member) role.member = cluster.worker_index();
+    return role;
+  }
+  role.servers = static_cast<uint32_t>(cluster.ps.size()) * role.shards;
+  role.workers = static_cast<uint32_t>(cluster.workers.size());
+  if (cluster.is_ps()) {
+    role.server = cluster.self.index;
+  } else if (cluster.worker_index() >= 0) {
+    role.worker = cluster.worker_index();
+  } else {
+    role.evaluator = cluster.self.index;
+  }
+  return role;
+}
+
+// "ps-0", "worker-1"; "paramd" if the whole job is in this process.
+std::string NameOf(const PreparedProcess& prepared) {
+  if (prepared.cluster.standalone) return "paramd";
+  if (prepared.role.evaluator.has_value()) {
+    return absl::StrCat("evaluator-", *prepared.role.evaluator);
+  }
+  if (prepared.role.member.has_value()) {
+    return absl::StrCat("worker-", *prepared.role.member);
+  }
+  return prepared.role.server.has_value()
+             ? absl::StrCat("ps-", *prepared.role.server)
+             : absl::StrCat("worker-", *prepared.role.worker);
+}
+
+LogLevel LevelOf(const v1::JobConfig& job) {
+  switch (job.log_level()) {
+    case v1::JobConfig::LOG_LEVEL_DEBUG:
+      return LogLevel::kDebug;
+    case v1::JobConfig::LOG_LEVEL_WARNING:
+      return LogLevel::kWarning;
+    case v1::JobConfig::LOG_LEVEL_ERROR:
+      return LogLevel::kError;
+    default:
+      return LogLevel::kInfo;
+  }
+}
+
+void LogStart(const PreparedProcess& prepared) {
+  const bool json =
+      prepared.job.config.log_format() == v1::JobConfig::LOG_FORMAT_JSON;
+  InitLogging(NameOf(prepared), LevelOf(prepared.job.config),
+              json ? LogFormat::kJson : LogFormat::kText);
+  Log(LogLevel::kInfo, "starting",
+      {{"version", ParamdVersion()}, {"commit", ParamdCommit()}});
+  const bool is_member = prepared.role.member.has_value();
+  Log(LogLevel::kInfo, "configured",
+      {{"job", prepared.job.config.name()},
+       {"digest", prepared.job.digest},
+       {"servers", is_member ? 0 : prepared.role.servers},
+       {"workers", is_member ? static_cast<uint32_t>(
+                                   prepared.cluster.workers.size())
+                             : prepared.role.workers}});
+  if (!prepared.job.warning.empty()) {
+    Log(LogLevel::kWarning, prepared.job.warning);
+  }
+  for (const std::string& note : prepared.cluster.notes) {
+    Log(LogLevel::kInfo, note);
+  }
+}
+
+// Of several copies the first one has the run that people see.
+bool KeepsARun(const ProcessRole& role) {
+  return role.is_chief() && role.member.value_or(0) == 0;
+}
+
+// The chief writes; a chief that is restarted must find what it wrote.
+absl::Status SettleRunDirectory(PreparedProcess* prepared) {
+  v1::JobConfig& job = prepared->job.config;
+  if (!KeepsARun(prepared->role) || !job.run_dir().empty()) {
+    return absl::OkStatus();
+  }
+  if (!prepared->cluster.standalone) {
+    return absl::InvalidArgumentError(
+        "run_dir is missing: in a cluster the chief needs --run_dir, where it "
+        "goes on after a restart");
+  }
+  ASSIGN_OR_RETURN(const std::string run_dir,
+                   MakeRunDirectory("runs", job.name()));
+  SetRunDirectory(run_dir, &job);
+  return absl::OkStatus();
+}
+
+// What a run that has none has in its own directory, since it has finished or
+// began without a backup, it goes on with there.
+absl::Status SettleBackup(PreparedProcess* prepared) {
+  v1::JobConfig& job = prepared->job.config;
+  v1::BackupAndRestoreConfig& backup = *job.mutable_backup_and_restore();
+  if (backup.directory().empty()) return absl::OkStatus();
+  if (prepared->role.evaluator.has_value() && backup.delete_at_success()) {
+    return absl::InvalidArgumentError(
+        "backup_and_restore.delete_at_success: would take the last checkpoint "
+        "from the evaluator; give false");
+  }
+  if (!KeepsARun(prepared->role) || !HoldsARun(job.run_dir())) {
+    return absl::OkStatus();
+  }
+  // It may be what is left of a move that was cut off.
+  if (HoldsARun(backup.directory()) &&
+      !TakeOutOfBackup(backup.directory(), job.run_dir()).ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "backup_and_restore.directory: '", backup.directory(),
+        "' has the backup of a run, and run_dir '", job.run_dir(),
+        "' holds a run too; give another run_dir to go on from the backup, or "
+        "another directory"));
+  }
+  Log(LogLevel::kInfo, "the run goes on in its own directory, without a backup",
+      {{"run_dir", job.run_dir()}});
+  backup.clear_directory();
+  job.mutable_checkpoint()->clear_directory();
+  SetRunDirectory(std::string(job.run_dir()), &job);
+  return absl::OkStatus();
+}
+
+// In the run's directory, which processes other than the chief may lack.
+std::string OperatorSocketOf(const PreparedProcess& prepared) {
+  const std::string& run_dir = prepared.job.config.run_dir();
+  std::error_code error;
+  if (run_dir.empty() || !std::filesystem::is_directory(run_dir, error)) {
+    return "";
+  }
+  return absl::StrCat(run_dir, "/", NameOf(prepared), ".sock");
+}
+
+GrpcRuntimeOptions GrpcOptions(const PreparedProcess& prepared, bool insecure) {
+  const ClusterSpec& cluster = prepared.cluster;
+  GrpcRuntimeOptions options;
+  options.listen_address = cluster.self_address();
+  options.insecure = insecure;
+  options.operator_socket = OperatorSocketOf(prepared);
+  const bool is_ps = prepared.cluster.is_ps();
+  options.self.set_type(is_ps ? v1::PS : v1::WORKER);
+  options.self.set_index(is_ps ? *prepared.role.server
+                               : prepared.cluster.worker_index());
+  options.incarnation = prepared.role.incarnation;
+  options.job_name = prepared.job.config.name();
+  options.job_digest = prepared.job.digest;
+  options.job_settings =
+      absl::StrSplit(prepared.job.job_wide_text, '\n', absl::SkipEmpty());
+  options.cluster = EntriesToAgree(cluster);
+  options.cluster.push_back(
+      absl::StrCat("shards_per_server=", prepared.role.shards));
+  options.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
+  options.shared_memory = prepared.job.config.shared_memory();
+  options.memory_limit_bytes =
+      MemoryLimitsOf(prepared.job.config.memory_limit_bytes(),
+                     MemoryOfThisProcess())
+          .received;
+  if (prepared.multi_worker != nullptr) {
+    options.process_calls = prepared.multi_worker->calls();
+    options.workers = static_cast<uint32_t>(cluster.workers.size());
+    return options;  // All cores are in this process.
+  }
+  // An address that this process is not told is empty.
+  options.shards_per_server = prepared.role.shards;
+  // Workers call the servers, and one of them: the chief.
+  if (prepared.role.server.has_value() || prepared.role.is_chief()) {
+    options.workers = static_cast<uint32_t>(cluster.workers.size());
+  }
+  for (uint32_t server = 0; server < prepared.role.servers; ++server) {
+    const std::string& address = cluster.ps[server / prepared.role.shards];
+    if (!address.empty()) options.peers[PeerId::Ps(server)] = address;
+  }
+  if (!cluster.chief_address().empty()) {
+    options.peers[PeerId::Coordinator()] = cluster.chief_address();
+  }
+  return options;
+}
+
+// Null without --tls_dir.
+absl::StatusOr<std::shared_ptr<const Tls>> TlsOf(
+    const RunOptions& options, const PreparedProcess& prepared) {
+  if (options.tls_dir.empty()) return std::shared_ptr<const Tls>();
+  const ProcessRole& role = prepared.role;
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<const Tls> tls,
+      Tls::Make(options.tls_dir,
+                {prepared.job.config.name(),
+                 role.server.has_value() ? CertifiedName::Role::kPs
+                                         : CertifiedName::Role::kWorker,
+                 role.server.has_value()
+                     ? *role.server
+                     : static_cast<uint32_t>(*role.worker)}));
+  Log(LogLevel::kInfo, "TLS is on",
+      {{"name", tls->self().Uri()},
+       {"certificate_until", absl::FormatTime(absl::RFC3339_sec, tls->until(),
+                                              absl::UTCTimeZone())}});
+  return tls;
+}
+
+absl::Status MakeRuntime(const RunOptions& run, PreparedProcess* prepared) {
+  // An evaluator talks to nobody.
+  if (prepared->cluster.standalone || prepared->role.evaluator.has_value()) {
+    prepared->runtime = MakeInProcessRuntime();
+    return absl::OkStatus();
+  }
+  GrpcRuntimeOptions options = GrpcOptions(*prepared, run.insecure);
+  options.health_address = run.health_address;
+  ASSIGN_OR_RETURN(options.tls, TlsOf(run, *prepared));
+  ASSIGN_OR_RETURN(prepared->runtime, MakeGrpcRuntime(std::move(options)));
+  Log(LogLevel::kInfo, "listening",
+      {{"address", prepared->cluster.self_address()}});
+  return absl::OkStatus();
+}
+
+absl::Status MakeMultiWorker(const RunOptions& options,
+                             PreparedProcess* prepared) {
+  if (!options.tls_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls_dir: strategy \"multi_worker_mirrored\" sums gradients over "
+        "connections that are not encrypted; leave --tls_dir out in a network "
+        "that you trust, or choose strategy \"parameter_server\"");
+  }
+  Identity self;
+  self.task.set_type(v1::WORKER);
+  self.task.set_index(*prepared->role.member);
+  self.incarnation = prepared->role.incarnation;
+  self.build = absl::StrCat(ParamdVersion(), " ", ParamdCommit());
+  self.job_name = prepared->job.config.name();
+  self.job_digest = prepared->job.digest;
+  self.job_settings =
+      absl::StrSplit(prepared->job.job_wide_text, '\n', absl::SkipEmpty());
+  self.cluster = EntriesToAgree(prepared->cluster);
+  ASSIGN_OR_RETURN(prepared->multi_worker,
+                   MultiWorker::Create(prepared->cluster, std::move(self),
+                                       &prepared->job));
+  return absl::OkStatus();
+}
+
+void AskForMetrics(PreparedProcess* prepared) {
+  if (prepared->metrics == nullptr) return;
+  prepared->metrics->SetSource([runtime = prepared->runtime.get()](auto done) {
+    runtime->Post([runtime, done] { done(runtime->Status()); });
+  });
+}
+
+absl::Status ServeMetrics(bool insecure, PreparedProcess* prepared) {
+  MetricsEndpoint::Options options;
+  options.address = prepared->job.config.metrics_address();
+  options.insecure = insecure;
+  if (options.address.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(prepared->metrics, MetricsEndpoint::Listen(options));
+  AskForMetrics(prepared);
+  Log(LogLevel::kInfo, "serving metrics", {{"url", prepared->metrics->url()}});
+  return absl::OkStatus();
+}
+
+// Of data that the program has, and the job may have counted too.
+absl::Status CountExamples(const RunOptions& options, v1::JobConfig* job) {
+  v1::InputConfig* const input = job->mutable_input();
+  if (options.training_examples == 0 || !input->train().has_indices()) {
+    return absl::OkStatus();
+  }
+  v1::InputSource::Indices* const train =
+      input->mutable_train()->mutable_indices();
+  if (train->examples() > 0 &&
+      train->examples() != options.training_examples) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input.train.indices.examples is ", train->examples(),
+        "; the program has ", options.training_examples, " examples"));
+  }
+  train->set_examples(options.training_examples);
+  if (options.test_examples > 0) {
+    input->mutable_test()->mutable_indices()->set_examples(
+        options.test_examples);
+  }
+  return absl::OkStatus();
+}
+
+// What the process finds of an earlier life. The chief alone keeps anything: a
+// server is filled, and a worker told, by the coordinator.
+absl::Status LogRecovered(const PreparedProcess& prepared) {
+  if (!prepared.role.is_chief()) {
+    Log(LogLevel::kInfo, "recovered", {{"log_entries", 0}});
+    return absl::OkStatus();
+  }
+  const std::string& run_dir = prepared.job.config.run_dir();
+  ASSIGN_OR_RETURN(
+      const std::vector<v1::LogEntry> entries,
+      DirectoryLog(
+          CoordinatorProcess::LogDirectory(StateDirectory(prepared.job.config)))
+          .ReadAll());
+  bool finished = false;
+  for (const v1::LogEntry& entry : entries) {
+    // One that went on for more epochs is not, any more.
+    if (entry.has_configuration()) finished = false;
+    finished |= entry.has_finished();
+  }
+  Log(LogLevel::kInfo, "recovered",
+      {{"run_dir", run_dir},
+       {"log_entries", entries.size()},
+       {"finished", finished}});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
+                     PreparedProcess* prepared) {
+  if (options.insecure && !options.tls_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "--insecure and --tls_dir contradict each other: with certificates "
+        "nothing is insecure, and any address can be listened on; leave "
+        "--insecure out");
+  }
+  ASSIGN_OR_RETURN(Configuration all, options.process.Load());
+  prepared->job = std::move(all.job);
+  RETURN_IF_ERROR(CountExamples(options, &prepared->job.config));
+  prepared->cluster = std::move(all.cluster);
+  if (!prepared->cluster.nothing_to_do().empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      prepared->role,
+      RoleIn(prepared->cluster, prepared->job.config, options));
+  LogStart(*prepared);
+  RETURN_IF_ERROR(SettleRunDirectory(prepared));
+  RETURN_IF_ERROR(SettleBackup(prepared));
+  const v1::JobConfig& config = prepared->job.config;
+  Membership membership;
+  if (prepared->role.member.has_value()) {
+    RETURN_IF_ERROR(MakeMultiWorker(options, prepared));
+    membership = prepared->multi_worker->membership();
+  }
+  if (config.strategy() == v1::JobConfig::MIRRORED && ReplicasOf(config) > 1) {
+    ASSIGN_OR_RETURN(prepared->mirrors, Mirrors::Create(&prepared->job));
+    membership = prepared->mirrors->first();
+  }
+  ASSIGN_OR_RETURN(prepared->process,
+                   Process::Create(prepared->role, prepared->job, models,
+                                   options.trace_path, membership));
+  RETURN_IF_ERROR(MakeRuntime(options, prepared));
+  prepared->process->AddTo(prepared->runtime.get());
+  if (prepared->mirrors != nullptr) {
+    RETURN_IF_ERROR(prepared->mirrors->MakeOthers(
+        prepared->role, models, prepared->process.get(),
+        prepared->runtime.get()));
+  }
+  if (prepared->multi_worker != nullptr) {
+    prepared->multi_worker->SetParts(prepared->process.get(),
+                                     prepared->runtime.get());
+  }
+  // After those of the parts: it adds to what they say.
+  prepared->facts = std::make_unique<ProcessFacts>(
+      prepared->cluster, prepared->role.shards,
+      absl::StrCat(ParamdVersion(), " ", ParamdCommit()));
+  prepared->runtime->OnStatus(
+      [facts = prepared->facts.get()](v1::StatusReply* status) {
+        facts->Fill(status);
+      });
+  // An address for metrics that others reach is as much meant as one for calls.
+  RETURN_IF_ERROR(
+      ServeMetrics(options.insecure || !options.tls_dir.empty(), prepared));
+  return LogRecovered(*prepared);
+}
+
+absl::Status PrepareToLinger(const RunOptions& options,
+                             PreparedProcess* prepared) {
+  const v1::StatusReply last = prepared->runtime->Status();
+  if (prepared->metrics != nullptr) prepared->metrics->SetSource(nullptr);
+  prepared->runtime.reset();  // Its port is free again.
+  prepared->process.reset();
+  prepared->mirrors.reset();
+  prepared->multi_worker.reset();
+  RETURN_IF_ERROR(MakeRuntime(options, prepared));
+  const ProcessRole& role = prepared->role;
+  const uint64_t term = last.configuration().term();
+  std::vector<PeerId> names = {
+      PeerId::Worker(role.worker.value_or(role.evaluator.value_or(0)))};
+  if (role.server.has_value()) {
+    names.clear();
+    for (uint32_t shard = 0; shard < role.shards; ++shard) {
+      names.push_back(PeerId::Ps(*role.server * role.shards + shard));
+    }
+  }
+  if (role.is_chief()) names.push_back(PeerId::Coordinator());
+  prepared->finished.assign(names.size(), FinishedJob(/*servers=*/0, term));
+  if (role.is_chief() && !role.server.has_value()) {
+    prepared->finished.back() = FinishedJob(role.servers, term);
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    prepared->runtime->AddCore(names[i], &prepared->finished[i]);
+  }
+  prepared->runtime->OnStatus(
+      [last, facts = prepared->facts.get()](v1::StatusReply* status) {
+        *status = last;
+        facts->Fill(status);
+      });
+  AskForMetrics(prepared);
+  return absl::OkStatus();
+}
+
+void Complain(const PreparedProcess& prepared, const absl::Status& status) {
+  if (prepared.job.config.log_format() != v1::JobConfig::LOG_FORMAT_JSON) {
+    PrintError(status);
+  } else if (!status.ok()) {
+    Log(LogLevel::kError, status.message());
+  }
+}
+
+}  // namespace paramd

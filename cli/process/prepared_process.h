@@ -1,0 +1,74 @@
+#ifndef PARAMD_CLI_PROCESS_PREPARED_PROCESS_H_
+#define PARAMD_CLI_PROCESS_PREPARED_PROCESS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "cli/observe/metrics_endpoint.h"
+#include "cli/observe/process_facts.h"
+#include "cli/process/mirrors.h"
+#include "cli/process/multi_worker.h"
+#include "cli/process/process.h"
+#include "cli/process/process_flags.h"
+#include "config/cluster_spec.h"
+#include "coordinator/core/finished_job.h"
+#include "net/runtime.h"
+
+namespace paramd {
+
+struct RunOptions {
+  ProcessFlags process;
+  bool insecure = false;
+  std::string tls_dir;         // Empty: no TLS.
+  std::string health_address;  // Empty: no port of its own.
+  std::string incarnation;  // As text; empty: one is drawn.
+  std::string replaces;     // As text; empty: not known.
+  std::string trace_path;   // Of a worker's ChromeTrace; empty: none.
+  // Of a program that the worker is in: the examples behind the numbers that it
+  // is told (input.train.indices and input.test.indices). 0: there is none.
+  uint64_t training_examples = 0;
+  uint64_t test_examples = 0;
+};
+
+// What `paramd run` is made of, step by step; each step may find it impossible.
+// A later member may use an earlier one.
+struct PreparedProcess {
+  LoadedJob job;
+  ClusterSpec cluster;
+  ProcessRole role;
+  std::unique_ptr<Mirrors> mirrors;   // Null: this process has one copy.
+  std::unique_ptr<MultiWorker> multi_worker;  // Null: it is not one of several.
+  std::unique_ptr<Process> process;   // Null while it lingers.
+  std::vector<FinishedJob> finished;  // Empty until it lingers.
+  std::unique_ptr<ProcessFacts> facts;
+  std::unique_ptr<Runtime> runtime;
+  std::unique_ptr<MetricsEndpoint> metrics;  // May be null. Asks the runtime.
+};
+
+// Reads the configuration, opens what the process reads and writes, and binds
+// its ports; logs each step. Nothing of it has begun to work. Where the cluster
+// has nothing for this task to do (ClusterSpec::nothing_to_do) it stops after
+// the configuration.
+//
+// The error of the step that failed, naming the setting, file or address; what
+// was prepared before stays in `prepared`, the job as soon as it is read.
+absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
+                     PreparedProcess* prepared);
+
+// Makes of a process whose runtime has ended one that stands there idle, under
+// the same address: whoever calls is told that the job is finished. Errors as
+// of Prepare.
+absl::Status PrepareToLinger(const RunOptions& options,
+                             PreparedProcess* prepared);
+
+// Says what is wrong in the form of the log: as PrintError does, or as a line
+// of JSON once the job said so. Nothing if `status` is OK.
+void Complain(const PreparedProcess& prepared, const absl::Status& status);
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_PROCESS_PREPARED_PROCESS_H_

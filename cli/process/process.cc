@@ -1,0 +1,287 @@
+#include "cli/process/process.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/crc32c.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/process_limits.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "checkpoint/initial_values.h"
+#include "cli/process/memory_limit.h"
+#include "cli/process/run_directory.h"
+#include "config/strategy.h"
+#include "coordinator/chief_lease.h"
+#include "coordinator/finished_backup.h"
+#include "server/core/optimizer_kernels.h"
+
+namespace paramd {
+namespace {
+
+std::string HostName() {
+  char name[256] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0) return "unknown";
+  return name;
+}
+
+// Null where the machine does not have them.
+const OptimizerKernels* KernelsFor(v1::JobConfig::Cpu cpu) {
+  switch (cpu) {
+    case v1::JobConfig::CPU_SCALAR:
+      return &PortableKernels();
+    case v1::JobConfig::CPU_AVX2:
+      return Avx2Kernels();
+    case v1::JobConfig::CPU_AVX512:
+      return Avx512Kernels();
+    default:
+      return &MachineKernels();
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Process>> Process::Create(
+    const ProcessRole& role, const LoadedJob& job, const ModelFactory& models,
+    const std::string& trace_path, const Membership& membership) {
+  std::unique_ptr<Process> process(new Process(role, job, membership));
+  process->trace_path_ = trace_path;
+  RETURN_IF_ERROR(process->CreateTrace());
+  if (KernelsFor(job.config.cpu()) == nullptr) {
+    return absl::InvalidArgumentError(
+        "cpu: this machine does not have these instructions; leave it out");
+  }
+  RETURN_IF_ERROR(process->OpenDisks());
+  if (role.worker.has_value()) {
+    RETURN_IF_ERROR(process->CreateWorker(models));
+    if (role.is_chief()) RETURN_IF_ERROR(process->CreateCoordinator());
+  }
+  if (role.evaluator.has_value()) {
+    EvaluatorProcess::Options options;
+    options.index = *role.evaluator;
+    options.job = job.config;
+    options.job_digest = job.digest;
+    ASSIGN_OR_RETURN(process->evaluator_,
+                     EvaluatorProcess::Create(options, models));
+  }
+  return process;
+}
+
+Process::Process(const ProcessRole& role, const LoadedJob& job,
+                 const Membership& membership)
+    : role_(role), job_(job), membership_(membership) {}
+
+absl::Status Process::CreateTrace() {
+  if (trace_path_.empty()) return absl::OkStatus();
+  if (!role_.worker.has_value()) {
+    Log(LogLevel::kWarning, "--trace is for workers; this process writes none");
+    return absl::OkStatus();
+  }
+  trace_ = std::make_unique<ChromeTrace>(
+      absl::StrCat("worker-", *role_.worker), *role_.worker);
+  // What is wrong with the path is said now, not when the job is done.
+  return trace_->WriteTo(trace_path_);
+}
+
+void Process::WriteTrace() const {
+  if (trace_ == nullptr) return;
+  const absl::Status status = trace_->WriteTo(trace_path_);
+  if (!status.ok()) {
+    Log(LogLevel::kWarning, "no trace", {{"why", status.message()}});
+  } else if (trace_->left_out() > 0) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("the trace has the first ", ChromeTrace::kMost,
+                     " events of each kind"),
+        {{"path", trace_path_}, {"left_out", trace_->left_out()}});
+  } else {
+    Log(LogLevel::kInfo, "wrote the trace", {{"path", trace_path_}});
+  }
+}
+
+absl::Status Process::CreateWorker(const ModelFactory& models) {
+  Worker::Options options;
+  options.index = *role_.worker;
+  options.incarnation = role_.incarnation;
+  options.replaces = role_.replaces;
+  options.host = HostName();
+  options.pid = static_cast<uint32_t>(getpid());
+  options.job = job_.config;
+  options.job_digest = job_.digest;
+  ASSIGN_OR_RETURN(worker_, WorkerProcess::Create(options, models, trace_.get(),
+                                                  membership_));
+  if (membership_.exchange == nullptr) return absl::OkStatus();
+  for (const v1::Variable& variable : worker_->variables()) {
+    if (!variable.sparse()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "strategy: \"", StrategyName(job_.config.strategy()),
+        "\" sums whole gradients, but variable '", variable.name(),
+        "' is sparse; choose ",
+        role_.member.has_value() ? "" : "\"central_storage\" or ",
+        "\"parameter_server\""));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Process::CreateCoordinator() {
+  // What is wrong with it the coordinator says.
+  UseRunDirectory(job_.config.run_dir(), /*may_hold_a_run=*/true).IgnoreError();
+  UseRunDirectory(StateDirectory(job_.config), true).IgnoreError();
+  Coordinator::Options options;
+  options.job = job_.config;
+  options.job_digest = job_.digest;
+  options.run_id =
+      absl::StrCat(job_.config.name(), "-", absl::Hex(role_.incarnation));
+  options.variables = worker_->variables();
+  options.servers = role_.servers;
+  options.workers = role_.workers;
+  options.examples = worker_->examples();
+  options.best_metric = worker_->best_metric();
+  options.data = worker_->data();
+  options.nonce_seed = StableHash("nonce", role_.incarnation);
+  RETURN_IF_ERROR(WriteInitialValuesFor(&options));
+  CoordinatorProcess::Paths paths;
+  paths.run_directory = job_.config.run_dir();
+  paths.checkpoint_directory = job_.config.checkpoint().directory();
+  paths.summary_directory = job_.config.summary().directory();
+  paths.state_directory = StateDirectory(job_.config);
+  paths.moves_at_success = job_.config.backup_and_restore().delete_at_success();
+  ChiefLease::Options chief;
+  chief.host = HostName();
+  chief.pid = static_cast<uint32_t>(getpid());
+  chief.incarnation = role_.incarnation;
+  chief.replaces = role_.replaces;
+  chief.heartbeat = absl::Milliseconds(job_.config.heartbeat_ms());
+  ASSIGN_OR_RETURN(coordinator_,
+                   CoordinatorProcess::Create(options, paths, chief));
+  coordinator_->Surround(membership_.before_start, membership_.has_result);
+  if (job_.config.input().has_follow()) {
+    scanner_ = std::make_unique<InputScanner>(job_.config.input());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Process::WriteInitialValuesFor(
+    Coordinator::Options* options) const {
+  const auto* const values = worker_->initial_values();
+  if (values == nullptr || !job_.config.warm_start().path().empty()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(options->initial_values,
+                   WriteInitialValues(job_.config.checkpoint().directory(),
+                                      options->variables, *values));
+  return absl::OkStatus();
+}
+
+uint32_t Process::Checksum(Runtime* runtime) const {
+  // What is posted to a runtime that has ended is dropped: that ends the wait.
+  struct Answer {
+    Mutex mutex;
+    CondVar changed;
+    bool done ABSL_GUARDED_BY(mutex) = false;
+    uint32_t sum ABSL_GUARDED_BY(mutex) = 0;
+  };
+  const auto answer = std::make_shared<Answer>();
+  std::shared_ptr<void> dropped(nullptr, [answer](void*) {
+    const MutexLock lock(&answer->mutex);
+    answer->done = true;
+    answer->changed.NotifyAll();
+  });
+  runtime->Post([this, answer, held = std::move(dropped)] {
+    const uint32_t sum = server_ == nullptr ? 0 : server_->Checksum();
+    const MutexLock lock(&answer->mutex);
+    answer->sum = sum;
+    answer->done = true;
+    answer->changed.NotifyAll();
+  });
+  MutexLock lock(&answer->mutex);
+  while (!answer->done) answer->changed.Wait(&answer->mutex);
+  return answer->sum;
+}
+
+uint32_t Process::ModelChecksum() const {
+  uint32_t sum = 0;
+  for (const v1::Variable& variable : worker_->variables()) {
+    const std::string text = variable.SerializeAsString();
+    sum = Crc32c(AsBytes<char>({text.data(), text.size()}), sum);
+  }
+  return sum;
+}
+
+void Process::AddTo(Runtime* runtime) {
+  if (role_.server.has_value()) CreateServer(runtime);
+  if (coordinator_ != nullptr) coordinator_->AddTo(runtime);
+  if (scanner_ != nullptr) scanner_->AddTo(runtime);
+  if (worker_ != nullptr) worker_->AddTo(runtime);
+  if (evaluator_ != nullptr) evaluator_->AddTo(runtime);
+}
+
+absl::Status Process::Run(Runtime* runtime) {
+  absl::Status status = RunParts(runtime);
+  WriteTrace();
+  return status;
+}
+
+absl::Status Process::RunParts(Runtime* runtime) {
+  if (coordinator_ == nullptr) return runtime->Run();
+  coordinator_->lease()->Keep(
+      [runtime](absl::Status status) { runtime->Stop(std::move(status)); });
+  absl::Status status = runtime->Run();
+  coordinator_->lease()->LetGo();
+  if (status.ok()) RemoveBackup();
+  return status;
+}
+
+void Process::RemoveBackup() const {
+  const v1::BackupAndRestoreConfig& backup = job_.config.backup_and_restore();
+  if (backup.directory().empty() || !backup.delete_at_success()) return;
+  const absl::Status moved =
+      TakeOutOfBackup(backup.directory(), job_.config.run_dir());
+  if (!moved.ok()) {
+    Log(LogLevel::kWarning,
+        "the backup stays, with the last checkpoint, which result.json expects "
+        "in run_dir; the next start tries again",
+        {{"backup", backup.directory()}, {"why", moved.message()}});
+  }
+}
+
+absl::Status Process::OpenDisks() {
+  const std::string& directory = job_.config.disk_directory();
+  if (!role_.server.has_value() || directory.empty()) return absl::OkStatus();
+  for (uint32_t shard = 0; shard < role_.shards; ++shard) {
+    ASSIGN_OR_RETURN(disks_.emplace_back(), DiskMemory::Create(directory));
+  }
+  return absl::OkStatus();
+}
+
+void Process::CreateServer(Runtime* runtime) {
+  const uint64_t memory = MemoryLimitsOf(job_.config.memory_limit_bytes(),
+                                         MemoryOfThisProcess())
+                              .held;
+  std::vector<Shard::Options> shards;
+  for (uint32_t shard = 0; shard < role_.shards; ++shard) {
+    Shard::Options options;
+    options.index = *role_.server * role_.shards + shard;
+    options.incarnation = role_.incarnation;
+    options.life_seed = StableHash("life", role_.incarnation + shard);
+    options.start_timeout = absl::Milliseconds(job_.config.start_timeout_ms());
+    // Zero is no limit.
+    options.memory_limit_bytes =
+        memory == 0 ? 0 : std::max<uint64_t>(1, memory / role_.shards);
+    if (!disks_.empty()) options.disk = disks_[shard];
+    options.kernels = KernelsFor(job_.config.cpu());
+    shards.push_back(options);
+  }
+  server_ = std::make_unique<ParameterServer>(
+      shards,
+      OwnDirectories::Settings{job_.config.checkpoint().directory(),
+                               job_.config.warm_start().path()},
+      runtime);
+}
+
+}  // namespace paramd

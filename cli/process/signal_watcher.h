@@ -1,0 +1,59 @@
+#ifndef PARAMD_CLI_PROCESS_SIGNAL_WATCHER_H_
+#define PARAMD_CLI_PROCESS_SIGNAL_WATCHER_H_
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "absl/time/time.h"
+
+#include "base/mutex.h"
+#include "cli/process/signal_pipe.h"
+
+namespace paramd {
+
+// Waits for SIGINT, SIGTERM and SIGHUP on a thread of its own, from a process's
+// first step to its last. The first one is handed to the handler of the step
+// that is under way, on another thread; it ends the process or asks it to end
+// in good order. A repeat within StopSignals::kRepeat counts once; a later one
+// is logged and ends the process at once with 128 + its number, whatever the
+// handler waits for and whether or not anybody reads stderr.
+//
+// Thread-safe. One in a process.
+class SignalWatcher {
+ public:
+  using Handler = std::function<void(int signal)>;
+
+  // What arrives from now on waits for the watcher. Called first of all.
+  static void Catch();
+
+  explicit SignalWatcher(Handler handler,
+                         absl::Duration repeat = StopSignals::kRepeat);
+  ~SignalWatcher();
+  SignalWatcher(const SignalWatcher&) = delete;
+  SignalWatcher& operator=(const SignalWatcher&) = delete;
+
+  // The next step has begun: a first signal goes to `handler`. The one before
+  // is not called any more, nor being called, when this returns.
+  void Handle(Handler handler);
+
+  // The first signal that came; 0: none yet.
+  int signal() const { return signal_; }
+
+ private:
+  void Loop();
+  void OnSignal(int signal);
+  void OnFirst(int signal);
+
+  StopSignals signals_;  // Of the thread.
+  std::atomic<int> signal_{0};
+  Mutex mutex_;
+  Handler handler_ ABSL_GUARDED_BY(mutex_);
+  int stop_ = -1;  // An eventfd: readable when the thread shall end.
+  std::thread first_;  // Calls the handler; started by the other one.
+  std::thread thread_;
+};
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLI_PROCESS_SIGNAL_WATCHER_H_
