@@ -276,6 +276,30 @@ TEST_F(GrowingSourceTest, WhatIsSeenLateIsWaitedFor) {
   late.join();
 }
 
+TEST_F(GrowingSourceTest, ThreadsReadSeveralEpochsAtOnce) {
+  const auto source = GrowingSource::Create(config_.train());
+  std::vector<std::string> known;
+  for (uint32_t epoch = 1; epoch <= 6; ++epoch) {
+    known.push_back(absl::StrCat(epoch, ".csv"));
+    Write(known.back(), {static_cast<int>(epoch), 0});
+    (*source)->Tell(Epoch(epoch, {known.begin(), known.end() - 1}));
+  }
+  std::vector<std::thread> threads;
+  for (uint32_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      Example example;
+      for (uint32_t i = 0; i < 60; ++i) {
+        const uint32_t epoch = 1 + (i / 10 + thread) % 6;
+        const uint64_t index = (*source)->IndexOf(epoch, 0);
+        EXPECT_TRUE((*source)->Read(index, &example).ok());
+        EXPECT_EQ(example.values[0].values<float>()[0], epoch);
+        EXPECT_EQ((*source)->SizeIn(epoch), 2u);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST_F(GrowingSourceTest, StagesThatNeedAllExamplesAreRefused) {
   config_.add_stages()->mutable_repeat()->set_times(3);
   EXPECT_EQ(OpenTrainingData(config_, 1).status(),
