@@ -27,7 +27,7 @@ DEADLINE = 60  # Seconds; nothing here takes long.
 CHIEF = ("paramd-caller", "chief/0")
 WORKER = ("paramd-caller", "worker/1")
 
-ONE = types_pb2.Version(term=1, counter=1)
+ONE = {"term": 1, "counter": 1}  # A number, of whatever it is wanted for.
 
 
 def refusal_of(error):
@@ -198,7 +198,8 @@ class LiveServerTest(unittest.TestCase):
             status_pb2.StatusRequest(), timeout=DEADLINE)
         self.assertEqual(status.task.type, types_pb2.PS)
         self.assertEqual(status.incarnation, incarnation)
-        self.assertEqual(status.configuration, ONE)
+        self.assertEqual(
+            status.configuration, types_pb2.ConfigurationVersion(**ONE))
         self.assertTrue(status.server.restored)
         self.assertEqual(status.server.pulls, 1)
         self.assertEqual(status.server.blocks_applied, 1)
