@@ -324,7 +324,7 @@ constexpr Metric kMetrics[] = {
     {"paramd_worker_quarantined_pushes_total", kCounter, "",
      "Pushes that a server refused for their numbers.",
      OfWorker<&v1::WorkerStats::quarantined>},
-    {"paramd_worker_overflowed_gradients_total", kCounter, "",
+    {"paramd_worker_overflowed_batches_total", kCounter, "",
      "Gradients of fp16 that were not finite and were computed again with half "
      "the loss scale.",
      OfWorker<&v1::WorkerStats::overflows>},
