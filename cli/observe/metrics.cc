@@ -325,8 +325,8 @@ constexpr Metric kMetrics[] = {
      "Pushes that a server refused for their numbers.",
      OfWorker<&v1::WorkerStats::quarantined>},
     {"paramd_worker_overflowed_batches_total", kCounter, "",
-     "Gradients of fp16 that were not finite and were computed again with half "
-     "the loss scale.",
+     "How often gradients of a batch in fp16 were not finite and were computed "
+     "again with half the loss scale.",
      OfWorker<&v1::WorkerStats::overflows>},
     {"paramd_worker_loss_scale_ratio", kGauge, "",
      "What the loss was multiplied by for the last gradient of fp16; 0: by "
