@@ -14,7 +14,7 @@ void InputScanner::AddTo(Runtime* runtime) {
         const auto request = static_cast<const v1::ScanInput&>(*item.head);
         thread_.Post([this, request, done = std::move(done)] {
           IoResult result;
-          auto scanned = ScanInput(config_, request);
+          auto scanned = ScanInput(config_, request, &stopped_);
           result.status = scanned.status();
           if (scanned.ok()) {
             result.head =

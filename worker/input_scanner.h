@@ -1,6 +1,8 @@
 #ifndef PARAMD_WORKER_INPUT_SCANNER_H_
 #define PARAMD_WORKER_INPUT_SCANNER_H_
 
+#include <atomic>
+
 #include "net/runtime.h"
 #include "net/worker_thread.h"
 #include "proto/paramd/v1/input.pb.h"
@@ -16,10 +18,16 @@ class InputScanner {
   explicit InputScanner(const v1::InputConfig& config)
       : config_(config), thread_("scan") {}
 
+  // What is being looked through is left.
+  ~InputScanner() { stopped_ = true; }
+  InputScanner(const InputScanner&) = delete;
+  InputScanner& operator=(const InputScanner&) = delete;
+
   void AddTo(Runtime* runtime);
 
  private:
   const v1::InputConfig config_;
+  std::atomic<bool> stopped_{false};
   WorkerThread thread_;  // Last: ends before what it uses.
 };
 

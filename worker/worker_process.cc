@@ -24,6 +24,8 @@ namespace {
 using ::google::protobuf::DynamicCastToGenerated;
 
 constexpr absl::Duration kInputPatience = absl::Minutes(5);
+// The files of an epoch are gone through before its first example is read.
+constexpr absl::Duration kFilesPatience = absl::Hours(6);
 // So that clocks cost nothing beside a stage that does next to nothing.
 constexpr uint32_t kMeasuredExample = 16;
 
@@ -268,8 +270,11 @@ absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::TakeBatch(
   // Batches before it are of portions that this worker has no more, or of
   // steps that did not come.
   for (;;) {
-    ASSIGN_OR_RETURN(Prefetcher::NextBatch next,
-                     prefetcher_.WaitForNext(kInputPatience));
+    ASSIGN_OR_RETURN(
+        Prefetcher::NextBatch next,
+        prefetcher_.WaitForNext(training_->growing() == nullptr
+                                    ? kInputPatience
+                                    : kFilesPatience));
     if (next.state != Prefetcher::NextBatch::kBatch) {
       return absl::InternalError("the input has ended before the worker");
     }

@@ -80,7 +80,14 @@ absl::StatusOr<std::vector<std::string>> FindFiles(
   for (const std::string& pattern : patterns) {
     const std::string path = PathIn(directory, pattern);
     glob_t found = {};
-    const int result = glob(path.c_str(), 0, nullptr, &found);
+    const int result = glob(
+        path.c_str(), 0,
+        // A directory that can't be read now is no empty one.
+        [](const char*, int error) {
+          return static_cast<int>(error != ENOENT && error != ENOTDIR &&
+                                  error != EACCES);
+        },
+        &found);
     for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
       files.emplace_back(found.gl_pathv[i]);
     }

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
@@ -68,9 +69,12 @@ std::vector<std::string> PatternsOf(const v1::InputSource& config) {
 }
 
 // As EpochFiles has it.
-std::string NameOf(absl::string_view path, absl::string_view directory) {
-  if (!directory.empty() && absl::ConsumePrefix(&path, directory)) {
-    absl::ConsumePrefix(&path, "/");
+std::string NameOf(absl::string_view path, const std::string& directory,
+                   absl::string_view pattern) {
+  const bool is_below =
+      !directory.empty() && !absl::StartsWith(pattern, "/") &&
+      absl::ConsumePrefix(&path, PathIn(directory, ""));
+  while (is_below && absl::ConsumePrefix(&path, "/")) {
   }
   return std::string(path);
 }
@@ -85,12 +89,27 @@ absl::StatusOr<std::vector<std::string>> FindNew(
     if (absl::IsNotFound(found.status())) continue;
     RETURN_IF_ERROR(found.status());
     for (const std::string& path : *found) {
-      names.insert(NameOf(path, directory));
+      names.insert(NameOf(path, directory, pattern));
     }
   }
   for (const std::string& name : request.known()) names.erase(name);
   names.erase(config.follow().end_file());
   return std::vector<std::string>(names.begin(), names.end());
+}
+
+bool IsTrue(const std::atomic<bool>* stopped) {
+  return stopped != nullptr && stopped->load(std::memory_order_relaxed);
+}
+
+// What is wrong with an example is found before somebody is given it.
+absl::Status CheckExamples(const ExampleSource& source,
+                           const std::atomic<bool>* stopped) {
+  Example example;
+  for (uint64_t i = 0; i < source.size(); ++i) {
+    if (IsTrue(stopped)) return absl::CancelledError("the process ends");
+    RETURN_IF_ERROR(source.Read(i, &example));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -177,6 +196,10 @@ absl::StatusOr<GrowingSource::Opened> GrowingSource::Load(
   RETURN_IF_ERROR(failure_);
   absl::StatusOr<Opened> opened = Open(files);
   failure_ = opened.status();
+  // Files that are others: no example of them may be skipped.
+  if (absl::IsDataLoss(failure_) || absl::IsInvalidArgument(failure_)) {
+    failure_ = absl::FailedPreconditionError(failure_.message());
+  }
   RETURN_IF_ERROR(failure_);
   MutexLock lock(&mutex_);
   open_.emplace_back(epoch, *opened);
@@ -232,8 +255,9 @@ bool GrowingSource::WaitSince(absl::Time since) const {
 }
 
 // The mark of the end is looked for first: what was there before it is found.
-absl::StatusOr<v1::ScanInputResult> ScanInput(const v1::InputConfig& config,
-                                              const v1::ScanInput& request) {
+absl::StatusOr<v1::ScanInputResult> ScanInput(
+    const v1::InputConfig& config, const v1::ScanInput& request,
+    const std::atomic<bool>* stopped) {
   const std::string& directory = config.train().directory();
   const std::string& end_file = config.follow().end_file();
   const size_t most = std::max(config.follow().max_files(), 1u);
@@ -250,6 +274,8 @@ absl::StatusOr<v1::ScanInputResult> ScanInput(const v1::InputConfig& config,
       auto file = InputFile::Open(PathIn(directory, names[i]));
       if (absl::IsNotFound(file.status())) continue;  // It has gone since.
       RETURN_IF_ERROR(file.status());
+      if (IsTrue(stopped)) return absl::CancelledError("the process ends");
+      if ((*file)->size() == 0) continue;
       v1::EpochFiles::File* const said = found.add_files();
       said->set_name(names[i]);
       said->set_bytes((*file)->size());
@@ -263,6 +289,9 @@ absl::StatusOr<v1::ScanInputResult> ScanInput(const v1::InputConfig& config,
           "the ", found.files_size(), " new files from '", names[begin],
           "' on hold ", source->size(), " examples; an epoch has at most ",
           kMostExamples, ": give a smaller input.follow.max_files"));
+    }
+    if (config.on_error() != v1::InputConfig::ON_ERROR_SKIP) {
+      RETURN_IF_ERROR(CheckExamples(*source, stopped));
     }
     found.set_examples(source->size());
     *result.mutable_found() = std::move(found);

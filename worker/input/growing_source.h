@@ -1,6 +1,7 @@
 #ifndef PARAMD_WORKER_INPUT_GROWING_SOURCE_H_
 #define PARAMD_WORKER_INPUT_GROWING_SOURCE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -88,11 +89,13 @@ class GrowingSource : public ExampleSource {
 };
 
 // Of what `config` follows, finds files that the request does not know and
-// checks that they can be trained on together. UNAVAILABLE if the directory
-// can't be looked through now; else an error names the file and what is wrong
-// with it.
-absl::StatusOr<v1::ScanInputResult> ScanInput(const v1::InputConfig& config,
-                                              const v1::ScanInput& request);
+// checks that they can be trained on together, each example of them unless those
+// that can't be read are skipped. UNAVAILABLE if the directory can't be looked
+// through now, CANCELLED once `stopped`, if it is given, is true; else an error
+// names the file and what is wrong with it.
+absl::StatusOr<v1::ScanInputResult> ScanInput(
+    const v1::InputConfig& config, const v1::ScanInput& request,
+    const std::atomic<bool>* stopped = nullptr);
 
 }  // namespace paramd
 

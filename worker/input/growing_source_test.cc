@@ -1,5 +1,6 @@
 #include "worker/input/growing_source.h"
 
+#include <atomic>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -132,6 +133,31 @@ TEST_F(GrowingSourceTest, AFileOfOtherColumnsIsNamedBeforeItIsAnEpoch) {
   Write("a.csv", {1});
   WriteTestFile("b.csv", "click,ad\n1,1\n");
   EXPECT_TRUE(absl::IsDataLoss(Scan().status())) << Scan().status();
+}
+
+TEST_F(GrowingSourceTest, ARowThatCannotBeReadIsNamedBeforeItIsAnEpoch) {
+  WriteTestFile("a.csv", "ad,click\n1,1\nx,1\n");
+  const auto refused = Scan();
+  EXPECT_TRUE(absl::IsDataLoss(refused.status()));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("a.csv"));
+  config_.set_on_error(v1::InputConfig::ON_ERROR_SKIP);
+  ASSERT_TRUE(Scan().ok());
+  EXPECT_EQ(Scan()->found().examples(), 2u) << "it is left out as it is read";
+}
+
+TEST_F(GrowingSourceTest, AFileElsewhereKeepsItsWholeName) {
+  Write("a.csv", {1});
+  const std::string directory = directory_.substr(0, directory_.size() - 1);
+  config_.mutable_train()->set_directory(directory);
+  config_.mutable_train()->mutable_csv()->set_files(0, directory_ + "/*.csv");
+  EXPECT_THAT(NamesIn(*Scan()), ElementsAre(directory_ + "/a.csv"));
+}
+
+TEST_F(GrowingSourceTest, ALookEndsWhenItIsToldTo) {
+  Write("a.csv", {1});
+  const std::atomic<bool> stopped = true;
+  EXPECT_TRUE(
+      absl::IsCancelled(ScanInput(config_, {}, &stopped).status()));
 }
 
 TEST_F(GrowingSourceTest, ATFRecordAndRecordsAreFoundToo) {

@@ -377,8 +377,8 @@ absl::Status Pipeline::OnError(const absl::Status& error,
   if (error.ok()) return error;
   const absl::Status named = Named(error, *example);
   // Of files that are others no example is what it should be.
-  const bool is_of_files =
-      growing_ != nullptr && absl::IsFailedPrecondition(error);
+  const bool is_of_files = growing_ != nullptr && !absl::IsDataLoss(error) &&
+                           !absl::IsInvalidArgument(error);
   if (!skip_errors_ || is_of_files) return named;
   example->dropped = true;
   const uint64_t before = skipped_.fetch_add(1, std::memory_order_relaxed);
