@@ -28,7 +28,8 @@ absl::Status DeriveBatch(uint32_t workers, v1::JobConfig* job) {
     const uint64_t below = global / parts * parts;
     return absl::InvalidArgumentError(absl::StrCat(
         "global_batch: ", global, " examples can't be divided by ", workers,
-        workers == 1 ? " worker" : " workers",
+        ReplicasOf(*job) > 1 ? " replica" : " worker",
+        workers == 1 ? "" : "s",
         job->accumulate() > 1
             ? absl::StrCat(" that accumulate ", job->accumulate(), " batches")
             : "",

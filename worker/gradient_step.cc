@@ -135,8 +135,10 @@ absl::StatusOr<Metrics> GradientStep::ComputeOne(
   options.abandoned = abandoned;
   options.seed = seed_;
   options.loss_scale = loss_scale_;
-  // A step of sync mode is a function of its weights and examples alone.
-  options.remembers_loss_scale = request.divide_by() == 0;
+  // A step of sync mode, which is of no portion, is a function of its weights and
+  // examples alone.
+  options.remembers_loss_scale =
+      request.divide_by() == 0 || request.portion() > 0;
   options.rows = rows_;
   options.sharing = sharing_;
   options.next = next_;

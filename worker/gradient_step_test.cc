@@ -30,6 +30,7 @@ class LineModel : public TrainedModel {
                                const StepOptions& options,
                                GradientSpans gradients, Ready ready) override {
     seen.push_back(weights[0][0]);
+    remembers_loss_scale = options.remembers_loss_scale;
     seen_untrained.push_back(weights[1][0]);
     if (fails) return absl::InvalidArgumentError("label 7 of example 3");
     Metrics metrics;
@@ -58,6 +59,7 @@ class LineModel : public TrainedModel {
   std::vector<float> seen;
   std::vector<float> seen_untrained;
   bool fails = false;
+  bool remembers_loss_scale = false;
 
  private:
   std::vector<v1::Variable> variables_;
@@ -79,6 +81,7 @@ class GradientStepTest : public ::testing::Test {
     request.set_begin(begin);
     request.set_end(end);
     request.set_divide_by(divide_by);
+    request.set_portion(portion_);
     const std::vector<float> values = {weight, 10};
     const std::vector<absl::Span<const float>> weights = {
         absl::MakeSpan(values).subspan(0, 1),
@@ -104,10 +107,21 @@ class GradientStepTest : public ::testing::Test {
   LineModel model_;
   std::atomic<bool> abandoned_{false};
   uint64_t left_out_ = 0;  // Of each batch.
+  uint64_t portion_ = 0;
   uint64_t left_out_of_request_ = 0;
   absl::StatusOr<Metrics> status_ = absl::UnknownError("");
   std::vector<size_t> ready_;
 };
+
+TEST_F(GradientStepTest, Promise6_OnlyASyncStepForgetsItsLossScale) {
+  Gradient(4, 1, 1, 0, 4, /*divide_by=*/16);
+  EXPECT_FALSE(model_.remembers_loss_scale);
+  portion_ = 3;
+  Gradient(4, 1, 1, 0, 4, /*divide_by=*/16);
+  EXPECT_TRUE(model_.remembers_loss_scale) << "one of several replicas";
+  Gradient(4, 1, 1, 0, 4);
+  EXPECT_TRUE(model_.remembers_loss_scale);
+}
 
 TEST_F(GradientStepTest, OneBatchIsDividedByItsExamplesAndToldByLayers) {
   EXPECT_THAT(Gradient(4, 1, 1, 0, 4), ElementsAre(FloatEq(1.5f + 2), 2));

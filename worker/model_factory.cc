@@ -169,8 +169,12 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
   std::vector<NamedDevice> devices;
   if (!job.device().empty() && job.device() != "cpu") {
     const CudaProbe probe = ProbeCuda();
-    ASSIGN_OR_RETURN(const auto choices,
-                     Choose(job, ClonedReplicas(job), probe));
+    // A replica that mirrors has a process's model of its own.
+    const bool mirrors = job.strategy() == v1::JobConfig::MIRRORED;
+    ASSIGN_OR_RETURN(
+        auto choices,
+        Choose(job, mirrors ? ReplicasOf(job) : ClonedReplicas(job), probe));
+    if (mirrors) choices.resize(1);
     if (!choices.front().plugin.empty()) {
       return OnPlugin(job, input, choices.front());
     }
@@ -194,12 +198,13 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
 
 absl::StatusOr<std::vector<std::string>> DevicesOfReplicas(
     const v1::JobConfig& job) {
-  ASSIGN_OR_RETURN(const auto choices,
-                   Choose(job, ReplicasOf(job), ProbeCuda()));
+  const CudaProbe probe = ProbeCuda();
+  ASSIGN_OR_RETURN(const auto choices, Choose(job, ReplicasOf(job), probe));
   std::vector<std::string> settings;
   for (const DeviceChoice& choice : choices) {
     if (job.device() == "auto" && choice.is_cuda) {
-      const absl::Status status = MakeCudaDevice(choice.index)->status();
+      absl::Status status = CheckFormat(probe, choice.index, FormatOf(job));
+      if (status.ok()) status = MakeCudaDevice(choice.index)->status();
       if (!status.ok()) {
         LogUseless(choice, status);
         return std::vector<std::string>(choices.size(), "cpu");

@@ -1,6 +1,6 @@
 // What a GPU does with the built-in network: matrix products, copies of pinned
 // memory, sums over all GPUs if there are several, and whole steps, weights and
-// gradients of which cross, with and without overlap, and in each compute format.
+// gradients of which cross, with and without overlap and in each format.
 // Where no GPU can be used it says why and measures nothing.
 #include <algorithm>
 #include <cstdio>

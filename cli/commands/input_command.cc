@@ -18,6 +18,7 @@
 #include "cli/terminal/dashboard.h"
 #include "cli/terminal/text_layout.h"
 #include "config/batch_rule.h"
+#include "config/strategy.h"
 #include "worker/chrome_trace.h"
 #include "worker/input/open_pipeline.h"
 
@@ -48,7 +49,7 @@ struct Measured {
 // Takes batches and does nothing with them.
 absl::StatusOr<Measured> Run(const Wanted& wanted, v1::JobConfig job,
                              ChromeTrace* trace) {
-  RETURN_IF_ERROR(DeriveBatch(/*workers=*/1, &job));
+  RETURN_IF_ERROR(DeriveBatch(ReplicasOf(job), &job));
   // Of one that grows, what is there now.
   job.mutable_input()->clear_follow();
   ASSIGN_OR_RETURN(auto pipeline,

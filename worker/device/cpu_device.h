@@ -17,7 +17,7 @@ class OneDnn;
 // The processor, one thread: OpenBLAS for products of matrices, oneDNN for
 // convolution, pooling, normalisation, softmax and what has an exponential, the
 // plain loops of the reference for the rest and for float64. Operands are
-// rounded to the compute format in memory of their own, and multiplied as float32.
+// rounded to the compute format in other memory, and multiplied as float32.
 class CpuDevice : public ReferenceDevice {
  public:
   CpuDevice();

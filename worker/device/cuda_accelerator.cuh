@@ -159,6 +159,7 @@ class Cublas {
         Find(library, "cublasDestroy_v2", &cublas.destroy) &&
         Find(library, "cublasSetStream_v2", &cublas.set_stream) &&
         Find(library, "cublasSetWorkspace_v2", &cublas.set_workspace) &&
+        Find(library, "cublasSetMathMode", &cublas.set_math_mode) &&
         Find(library, "cublasGemmStridedBatchedEx", &cublas.multiply);
     if (found) return cublas;
     return absl::FailedPreconditionError(
@@ -169,6 +170,7 @@ class Cublas {
   decltype(&cublasDestroy_v2) destroy = nullptr;
   decltype(&cublasSetStream_v2) set_stream = nullptr;
   decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
+  decltype(&cublasSetMathMode) set_math_mode = nullptr;
   // Has an overload of other types, which is no symbol of the library.
   cublasStatus_t (*multiply)(cublasHandle_t, cublasOperation_t,
                              cublasOperation_t, int, int, int, const void*,

@@ -76,6 +76,11 @@ class CudaKernels : public AcceleratedDevice {
     cublas_ = *loaded;
     CheckCublas(cublas_.create(&handle_));
     if (!accelerator_->Use()) return;
+    // Parts of a sum are float32, whatever the result is written as.
+    CheckCublas(cublas_.set_math_mode(
+        handle_, static_cast<cublasMath_t>(
+                     CUBLAS_DEFAULT_MATH |
+                     CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
     CheckCublas(cublas_.set_stream(handle_, accelerator_->stream(compute())));
     // Its own, and always the same one: what cuBLAS chooses depends on it.
     workspace_ = Allocate(kWorkspaceBytes);

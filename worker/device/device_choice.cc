@@ -224,9 +224,12 @@ absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(
 
 absl::Status CheckFormat(const CudaProbe& probe, int index,
                          ComputeFormat format) {
-  if (format != ComputeFormat::kBf16) return absl::OkStatus();
-  return CheckCapability(probe, index, kOldestOfBf16,
-                         "compute_format bf16 needs");
+  if (format != ComputeFormat::kBf16 && format != ComputeFormat::kTf32) {
+    return absl::OkStatus();
+  }
+  return CheckCapability(
+      probe, index, kOldestOfBf16,
+      absl::StrCat("compute_format ", NameOf(format), " needs"));
 }
 
 absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,

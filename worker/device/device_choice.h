@@ -72,8 +72,8 @@ absl::StatusOr<DeviceChoice> ChooseDevice(absl::string_view setting,
                                           const CudaProbe& probe,
                                           ClaimDevice claim);
 
-// FAILED_PRECONDITION, a sentence: cuda:`index`, which the probe has, is too old
-// for products of that format.
+// FAILED_PRECONDITION, a sentence: the probed cuda:`index` is too old for
+// products of that format.
 absl::Status CheckFormat(const CudaProbe& probe, int index,
                          ComputeFormat format);
 
