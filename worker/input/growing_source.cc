@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/input/file.h"
 #include "worker/input/sources.h"
@@ -194,6 +195,10 @@ absl::StatusOr<GrowingSource::Opened> GrowingSource::Load(
     files = told->second;
   }
   RETURN_IF_ERROR(failure_);
+  Log(LogLevel::kInfo, "going through the files of an epoch",
+      {{"epoch", epoch},
+       {"files", files.files_size()},
+       {"directory", config_.directory()}});
   absl::StatusOr<Opened> opened = Open(files);
   failure_ = opened.status();
   // Files that are others: no example of them may be skipped.
