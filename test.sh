@@ -197,7 +197,7 @@ precompile_headers() {
   options=()
   if [[ $cache == *[,@]* ]] ||
     ! bazel_here aquery --config="$1" --output=jsonproto --noshow_progress \
-      'mnemonic("CppCompile", //proto:refusal + //proto:refusal_test)' \
+      'mnemonic("CppCompile", //proto:refusal + //proto:tests)' \
       2>>"$EVENTS/query.log" |
     python3 .ci/precompile.py "$cache/precompiled" >"$EVENTS/headers"; then
     echo "$1: going on without precompiled headers"

@@ -11,12 +11,12 @@ namespace paramd {
 namespace {
 
 // A machine's files, in a directory of the test's own.
-class ProcessLimitsTest : public testing::Test {
+class ProcessLimitsTest : public ::testing::Test {
  protected:
   ProcessLimitsTest()
       : root_(absl::StrCat(
-            testing::TempDir(), "/",
-            testing::UnitTest::GetInstance()->current_test_info()->name())) {
+            ::testing::TempDir(), "/",
+            ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
     std::filesystem::remove_all(root_);
   }
   void Write(const std::string& path, const std::string& content) {

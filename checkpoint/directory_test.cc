@@ -513,6 +513,9 @@ class HeldDirectoryTest : public CheckpointDirectoryTest {
     InitLogging("directory_test", LogLevel::kError);
     EXPECT_TRUE(Prepare(&directory_, 1).ok());
   }
+  ~HeldDirectoryTest() override {
+    InitLogging("directory_test", LogLevel::kInfo);
+  }
   static absl::Status Prepare(CheckpointDirectory* directory, uint64_t counter,
                               const std::string& run_id = "sample-1") {
     v1::PrepareCheckpoint prepare;

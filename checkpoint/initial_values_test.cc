@@ -21,11 +21,12 @@ std::vector<v1::Variable> Variables() {
 }
 
 TEST(InitialValuesTest, AWarmStartReadsThem) {
-  const std::string directory = testing::TempDir() + "/made/checkpoints";
+  const std::string directory = ::testing::TempDir() + "/made/checkpoints";
   const auto path = WriteInitialValues(directory, Variables(),
                                        {{1, 2, 3, 4, 5, 6}, {7, 8}});
   ASSERT_TRUE(path.ok()) << path.status();
-  EXPECT_THAT(*path, testing::EndsWith("/made/checkpoints/initial.safetensors"));
+  EXPECT_THAT(*path,
+              ::testing::EndsWith("/made/checkpoints/initial.safetensors"));
   v1::WarmStartConfig config;
   config.set_path(*path);
   config.set_variables("*");
@@ -35,7 +36,7 @@ TEST(InitialValuesTest, AWarmStartReadsThem) {
 }
 
 TEST(InitialValuesTest, TheNewOnesReplaceTheOldOnes) {
-  const std::string directory = testing::TempDir() + "/again";
+  const std::string directory = ::testing::TempDir() + "/again";
   ASSERT_TRUE(WriteInitialValues(directory, Variables(),
                                  {{1, 2, 3, 4, 5, 6}, {7, 8}})
                   .ok());
@@ -47,7 +48,7 @@ TEST(InitialValuesTest, TheNewOnesReplaceTheOldOnes) {
   ASSERT_TRUE(file->ReadInto(*file->Find("fc.bias"), 0,
                              {reinterpret_cast<std::byte*>(bias.data()), 8})
                   .ok());
-  EXPECT_THAT(bias, testing::ElementsAre(9, 10));
+  EXPECT_THAT(bias, ::testing::ElementsAre(9, 10));
 }
 
 }  // namespace

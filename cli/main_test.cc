@@ -10,7 +10,7 @@ namespace paramd {
 namespace {
 
 TEST(MainTest, TheJobsModelIsMadeByTheGivenFactory) {
-  const std::string job = testing::TempDir() + "/job.json";
+  const std::string job = ::testing::TempDir() + "/job.json";
   std::ofstream(job) << R"({"name": "own", "epochs": 1,
       "input": {"train": {"synthetic": {"examples": 8, "features": ["x"]}}},
       "model": {"layers": [{"dense": 1}], "loss": "mean_squared_error"},

@@ -52,7 +52,7 @@ v1::Configuration MakeConfiguration() {
 
 // One process that is the chief and the one server: "w" is {5, 6} in a 2 x 1,
 // "n" one number that is not trained, 5, and "keyed" has its rows by key.
-class ClusterTest : public testing::Test {
+class ClusterTest : public ::testing::Test {
  protected:
   ClusterTest()
       : process_([this](const ScriptedProcess::Call& call) {

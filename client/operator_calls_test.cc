@@ -13,10 +13,10 @@
 namespace paramd {
 namespace {
 
-class OperatorCallsTest : public testing::Test {
+class OperatorCallsTest : public ::testing::Test {
  protected:
   OperatorCallsTest() {
-    std::string name = absl::StrCat(testing::TempDir(), "/run-XXXXXX");
+    std::string name = absl::StrCat(::testing::TempDir(), "/run-XXXXXX");
     socket_ = ChiefSocket(mkdtemp(name.data()));
   }
 

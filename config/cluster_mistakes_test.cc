@@ -186,7 +186,7 @@ TEST(ClusterMistakesTest, EveryMistakeHasItsSentence) {
     const std::string message = MessageOf(slip.value);
     absl::string_view expected = slip.sentence;
     if (absl::ConsumeSuffix(&expected, " ...")) {
-      EXPECT_THAT(message, testing::StartsWith(std::string(expected)))
+      EXPECT_THAT(message, ::testing::StartsWith(std::string(expected)))
           << slip.value;
       EXPECT_THAT(message, Not(HasSubstr("\n"))) << slip.value;
     } else {
@@ -289,8 +289,9 @@ TEST(ClusterMistakesTest, ATypeThatIsNearlyOneOfOursIsRefusedWithTheNearest) {
                           written, R"(": ["c:1"]}, "task": {"type": ")",
                           written, R"(", "index": 0}})"))
             .status();
-    EXPECT_THAT(std::string(status.message()),
-                testing::HasSubstr(absl::StrCat("did you mean '", meant, "'?")))
+    EXPECT_THAT(
+        std::string(status.message()),
+        ::testing::HasSubstr(absl::StrCat("did you mean '", meant, "'?")))
         << written;
   }
 }

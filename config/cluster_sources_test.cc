@@ -13,7 +13,7 @@ constexpr char kWorker1[] =
     R"({"cluster": {"worker": ["a:1", "b:1"], "ps": ["c:1"]},
         "task": {"type": "worker", "index": 1}})";
 
-class ClusterSourcesTest : public testing::Test {
+class ClusterSourcesTest : public ::testing::Test {
  protected:
   GatheredCluster Gather() { return GatherCluster(sources_, &mistakes_); }
   std::string Message() { return std::string(mistakes_.ToStatus().message()); }

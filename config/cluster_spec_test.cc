@@ -13,13 +13,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string WithTask(absl::string_view task) {
+std::string SpecWithTask(absl::string_view task) {
   return absl::StrCat(
       R"({"cluster": {"worker": ["a:1", "b:2"], "ps": ["c:3"]},)",
       "\"task\": ", task, "}");
 }
 
-std::string WithCluster(absl::string_view cluster) {
+std::string SpecWithCluster(absl::string_view cluster) {
   return absl::StrCat("{\"cluster\": ", cluster,
                       R"(, "task": {"type": "worker", "index": 0}})");
 }
@@ -297,9 +297,9 @@ TEST(ClusterSpecTest, AnotherJobsTaskHasNothingToDo) {
   EXPECT_EQ(spec->nothing_to_do(),
             "a task of type 'board' takes no part in training: nothing to do");
   EXPECT_EQ(spec->worker_index(), -1);
-  EXPECT_EQ(
-      ParseTfConfig(WithTask(R"({"type": "ps", "index": 0})"))->nothing_to_do(),
-      "");
+  EXPECT_EQ(ParseTfConfig(SpecWithTask(R"({"type": "ps", "index": 0})"))
+                ->nothing_to_do(),
+            "");
 }
 
 TEST(ClusterSpecTest, VertexAisClusterSpecIsReadWithoutTfConfig) {
@@ -388,7 +388,7 @@ TEST(ClusterSpecTest, AnEvaluatorByFlagsNeedsNoCluster) {
 
 TEST(ClusterSpecTest, AnIndexFromAroundIsNoted) {
   ClusterSources sources;
-  sources.environment = {{"TF_CONFIG", WithTask(R"({"type": "worker"})")}};
+  sources.environment = {{"TF_CONFIG", SpecWithTask(R"({"type": "worker"})")}};
   sources.host_name = "train-worker-1.train";
   absl::StatusOr<ClusterSpec> spec = ReadCluster(sources);
   ASSERT_TRUE(spec.ok()) << spec.status();
@@ -415,7 +415,7 @@ TEST(ClusterSpecTest, WhatWasConcludedIsNoted) {
   const auto notes = [](absl::string_view value) {
     return absl::StrJoin(ParseTfConfig(value)->notes, "\n");
   };
-  EXPECT_EQ(notes(WithTask(R"({"type": "ps", "index": 0})")), "");
+  EXPECT_EQ(notes(SpecWithTask(R"({"type": "ps", "index": 0})")), "");
   EXPECT_THAT(notes(R"({"cluster":{"worker":{"1":"j-worker-1:1"},"ps":["p:1"]},
                         "task":{"type":"worker","index":1}})"),
               HasSubstr("by its own address that is j-worker-0:1"));
@@ -425,14 +425,14 @@ TEST(ClusterSpecTest, WhatWasConcludedIsNoted) {
   EXPECT_THAT(notes(R"({"cluster": {"master": ["a:1", "b:1"], "ps": ["p:1"]},
                         "task": {"type": "master", "index": 0}})"),
               HasSubstr("of 2 tasks 'master' the first is the chief"));
-  EXPECT_THAT(notes(WithCluster(R"({"worker": ["a:1"]})")),
+  EXPECT_THAT(notes(SpecWithCluster(R"({"worker": ["a:1"]})")),
               HasSubstr("TF_CONFIG has one worker and no ps"));
   EXPECT_THAT(notes("{}"), HasSubstr("TF_CONFIG describes no cluster"));
 }
 
 TEST(ClusterSpecTest, TheStrategyThatNeedsServersIsNamed) {
   ClusterSources sources;
-  sources.environment = {{"TF_CONFIG", WithCluster(R"({"worker": ["a:1",
+  sources.environment = {{"TF_CONFIG", SpecWithCluster(R"({"worker": ["a:1",
                                                        "b:1"]})")}};
   sources.strategy = "sync";
   EXPECT_THAT(

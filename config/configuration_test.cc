@@ -12,12 +12,13 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class ConfigurationTest : public testing::Test {
+class ConfigurationTest : public ::testing::Test {
  protected:
   ConfigurationTest() {
     job_.file = absl::StrCat(
-        testing::TempDir(), "/",
-        testing::UnitTest::GetInstance()->current_test_info()->name(), ".json");
+        ::testing::TempDir(), "/",
+        ::testing::UnitTest::GetInstance()->current_test_info()->name(),
+        ".json");
     std::ofstream(*job_.file) << R"({
       "name": "a", "input": {"format": "idx", "directory": "/no/such"},
       "model": {"layers": [{"dense": 10}], "loss": "softmax_cross_entropy"},
@@ -73,7 +74,7 @@ TEST_F(ConfigurationTest, AMistakeOfOneOfThemIsEnough) {
 TEST_F(ConfigurationTest, AClusterWithoutServersNamesTheJobsStrategy) {
   cluster_.cluster = "worker=a:1,b:1";
   cluster_.task_type = "worker";
-  job_.settings = {{"input.directory", testing::TempDir()},
+  job_.settings = {{"input.directory", ::testing::TempDir()},
                    {"input.train_images", *job_.file},
                    {"input.train_labels", *job_.file},
                    {"input.test_images", *job_.file},

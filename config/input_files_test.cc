@@ -13,12 +13,12 @@
 namespace paramd {
 namespace {
 
-class InputFilesTest : public testing::Test {
+class InputFilesTest : public ::testing::Test {
  protected:
   InputFilesTest() {
-    const testing::TestInfo& test =
-        *testing::UnitTest::GetInstance()->current_test_info();
-    directory_ = absl::StrCat(testing::TempDir(), "/", test.name());
+    const ::testing::TestInfo& test =
+        *::testing::UnitTest::GetInstance()->current_test_info();
+    directory_ = absl::StrCat(::testing::TempDir(), "/", test.name());
     mkdir(directory_.c_str(), 0700);
     v1::InputConfig* input = config_.mutable_input();
     input->set_directory(directory_);
@@ -63,9 +63,9 @@ TEST_F(InputFilesTest, EveryMissingFileIsNamed) {
 TEST_F(InputFilesTest, AFileThatIsOnlyNotCompressedIsPointedAt) {
   Write("images");
   Write("labels.gz");
-  EXPECT_THAT(Message(), testing::HasSubstr("but \"images\" lies there; name "
-                                            "that one"));
-  EXPECT_THAT(Message(), testing::HasSubstr("but \"labels.gz\" lies there"));
+  EXPECT_THAT(Message(), ::testing::HasSubstr("but \"images\" lies there; name "
+                                              "that one"));
+  EXPECT_THAT(Message(), ::testing::HasSubstr("but \"labels.gz\" lies there"));
 }
 
 TEST_F(InputFilesTest, AMissingDirectoryIsNamedOnce) {
@@ -75,7 +75,7 @@ TEST_F(InputFilesTest, AMissingDirectoryIsNamedOnce) {
             "No such file or directory");
   Write("file");
   config_.mutable_input()->set_directory(directory_ + "/file");
-  EXPECT_THAT(Message(), testing::HasSubstr("is no directory"));
+  EXPECT_THAT(Message(), ::testing::HasSubstr("is no directory"));
 }
 
 TEST_F(InputFilesTest, WhatIsKnownToBeWrongIsNotSaidAgain) {

@@ -20,10 +20,10 @@ constexpr char kJob[] = R"({
 })";
 
 std::string Write(absl::string_view text) {
-  const testing::TestInfo& test =
-      *testing::UnitTest::GetInstance()->current_test_info();
+  const ::testing::TestInfo& test =
+      *::testing::UnitTest::GetInstance()->current_test_info();
   const std::string path =
-      absl::StrCat(testing::TempDir(), "/", test.name(), ".json");
+      absl::StrCat(::testing::TempDir(), "/", test.name(), ".json");
   std::ofstream(path, std::ios::binary) << text;
   return path;
 }
@@ -170,16 +170,16 @@ TEST(JobConfigTest, HostileFilesAreRefusedWithOneSentence) {
   EXPECT_THAT(MessageOf(From("[]")), HasSubstr("wants an object"));
   EXPECT_THAT(MessageOf(From("null")), HasSubstr("wants an object"));
   for (const char* text : {"", "[]", "{"}) {
-    EXPECT_THAT(MessageOf(From(text)), testing::Not(HasSubstr("\n"))) << text;
+    EXPECT_THAT(MessageOf(From(text)), ::testing::Not(HasSubstr("\n"))) << text;
   }
 }
 
 TEST(JobConfigTest, AFileThatCanNotBeReadIsNamed) {
   JobSources sources;
-  sources.file = testing::TempDir() + "/no_such.json";
+  sources.file = ::testing::TempDir() + "/no_such.json";
   EXPECT_THAT(MessageOf(sources), HasSubstr("no_such.json: can't be opened: "
                                             "No such file or directory"));
-  sources.file = testing::TempDir();
+  sources.file = ::testing::TempDir();
   EXPECT_THAT(MessageOf(sources), HasSubstr("can't be read: Is a directory"));
 }
 
@@ -199,7 +199,7 @@ TEST(JobConfigTest, MissingInputIsOneOfTheMistakesIfItIsAskedFor) {
   "model": {"layers": [{"dense": 10}]},
   "optimizer": {"sgd": {}, "learning_rate": 0.001}
 })");
-  EXPECT_THAT(MessageOf(sources), testing::Not(HasSubstr("/no/such")));
+  EXPECT_THAT(MessageOf(sources), ::testing::Not(HasSubstr("/no/such")));
   sources.check_input_files = true;
   EXPECT_THAT(MessageOf(sources), HasSubstr(":4: input.directory: there is no "
                                             "directory \"/no/such\""));
@@ -391,7 +391,7 @@ TEST(JobConfigTest, TheJobWideTextIsOneLinePerSetting) {
   EXPECT_THAT(text, HasSubstr("name=\"fashion-mnist\"\nseed=1\n"
                               "model.layers[0].flatten={}\n"
                               "model.layers[1].dense.units=10\n"));
-  EXPECT_THAT(text, testing::Not(HasSubstr("directory")));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("directory")));
 }
 
 TEST(JobConfigTest, TheDigestIsFnv1a) {

@@ -33,7 +33,7 @@ TEST(MistakesTest, TheRestIsCounted) {
   Mistakes mistakes;
   for (int i = 0; i < Mistakes::kMost + 3; ++i) mistakes.Add({"x", 0}, "", "y");
   EXPECT_THAT(std::string(mistakes.ToStatus().message()),
-              testing::EndsWith("\nand 3 more mistakes"));
+              ::testing::EndsWith("\nand 3 more mistakes"));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
-class PrintConfigTest : public testing::Test {
+class PrintConfigTest : public ::testing::Test {
  protected:
   PrintConfigTest() {
     JobSources sources;
@@ -110,8 +110,8 @@ TEST_F(PrintConfigTest, TheJobAndItsWarningsAreNamed) {
 TEST_F(PrintConfigTest, TextIsInColumns) {
   const std::string text = AsText(Cluster(kWorker));
   EXPECT_THAT(text, HasSubstr("job fashion-mnist-small, digest "));
-  EXPECT_THAT(text, testing::ContainsRegex("\nepochs +3 +PARAMD_EPOCHS\n"));
-  EXPECT_THAT(text, testing::ContainsRegex("\nseed +1 +default\n"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("\nepochs +3 +PARAMD_EPOCHS\n"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("\nseed +1 +default\n"));
   EXPECT_THAT(text, HasSubstr("role        worker 1\n"
                               "type        worker (from TF_CONFIG)\n"
                               "index       0 (from TF_CONFIG)\n"

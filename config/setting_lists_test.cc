@@ -15,7 +15,6 @@
 namespace paramd {
 namespace {
 
-using Json = nlohmann::json;
 using testing::Garden;
 using testing::Plot;
 using ::testing::Contains;
@@ -202,17 +201,18 @@ TEST(SettingListsHelpTest, WhatHoldsItselfIsDescribedOnce) {
 }
 
 TEST(SettingListsHelpTest, TheSchemaDefinesWhatHoldsItself) {
-  const Json schema = Json::parse(JobSchema(*Garden::descriptor()));
+  const nlohmann::json schema =
+      nlohmann::json::parse(JobSchema(*Garden::descriptor()));
   EXPECT_EQ(schema["properties"]["plots"]["items"]["$ref"],
             "#/definitions/Plot");
-  const Json& plot = schema["definitions"]["Plot"]["anyOf"];
-  EXPECT_EQ(plot[0], Json::parse(R"({"enum": ["bed"]})"));
-  const Json& border = plot[1]["properties"]["border"]["anyOf"];
+  const nlohmann::json& plot = schema["definitions"]["Plot"]["anyOf"];
+  EXPECT_EQ(plot[0], nlohmann::json::parse(R"({"enum": ["bed"]})"));
+  const nlohmann::json& border = plot[1]["properties"]["border"]["anyOf"];
   EXPECT_EQ(border[0]["items"]["$ref"], "#/definitions/Plot");
   EXPECT_EQ(border[0]["minItems"], 1);
   EXPECT_EQ(border[1]["properties"]["inside"]["items"]["$ref"],
             "#/definitions/Plot");
-  EXPECT_EQ(schema["properties"]["sizes"]["anyOf"], Json::parse(R"([
+  EXPECT_EQ(schema["properties"]["sizes"]["anyOf"], nlohmann::json::parse(R"([
       {"type": "integer", "minimum": 1, "maximum": 9},
       {"type": "array", "minItems": 2, "maxItems": 3,
        "items": {"type": "integer", "minimum": 1, "maximum": 9}}])"));

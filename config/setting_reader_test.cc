@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class SettingReaderTest : public testing::Test {
+class SettingReaderTest : public ::testing::Test {
  protected:
   void Read(absl::string_view text) {
     const JsonSource source = {"job.json"};
@@ -112,7 +112,7 @@ TEST_F(SettingReaderTest, AnUnknownLayerNamesTheNearest) {
   EXPECT_THAT(Message(), HasSubstr("bag_pool, attention_pool; found 7"));
   EXPECT_THAT(Message(), HasSubstr("model.layers[3]: says no kind; give one "
                                    "of flatten, dense, relu"));
-  EXPECT_THAT(Message(), testing::Not(HasSubstr("layers[1]: says")));
+  EXPECT_THAT(Message(), ::testing::Not(HasSubstr("layers[1]: says")));
 }
 
 TEST_F(SettingReaderTest, AListThatIsTooLongIsNotRead) {
@@ -133,7 +133,7 @@ TEST_F(SettingReaderTest, MissingSettingsAreNamedOnceWithAnExample) {
   EXPECT_THAT(Message(), HasSubstr("job.json:2: model.loss: is missing"));
   EXPECT_THAT(Message(),
               HasSubstr("job.json:2: model.layers[0].dense.units: is missing"));
-  EXPECT_THAT(Message(), testing::Not(HasSubstr("input.format")));
+  EXPECT_THAT(Message(), ::testing::Not(HasSubstr("input.format")));
 }
 
 TEST_F(SettingReaderTest, DefaultsAreFilledInAndSaySo) {

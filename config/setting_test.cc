@@ -33,7 +33,7 @@ void ForEachSetting(const std::function<void(const FieldDescriptor&)>& check) {
 TEST(SettingTest, EverySettingIsDescribed) {
   ForEachSetting([](const FieldDescriptor& field) {
     const v1::SettingOptions& setting = SettingOf(field);
-    EXPECT_THAT(setting.sentence(), testing::EndsWith("."))
+    EXPECT_THAT(setting.sentence(), ::testing::EndsWith("."))
         << field.full_name();
     EXPECT_FALSE(setting.example_json().empty()) << field.full_name();
     for (const std::string& json :
@@ -80,7 +80,7 @@ TEST(SettingTest, OnlyTypesThatTheReaderKnowsAreUsed) {
   ForEachSetting([](const FieldDescriptor& field) {
     EXPECT_THAT(
         field.cpp_type(),
-        testing::AnyOf(
+        ::testing::AnyOf(
             FieldDescriptor::CPPTYPE_MESSAGE, FieldDescriptor::CPPTYPE_STRING,
             FieldDescriptor::CPPTYPE_ENUM, FieldDescriptor::CPPTYPE_BOOL,
             FieldDescriptor::CPPTYPE_DOUBLE, FieldDescriptor::CPPTYPE_INT32,
@@ -135,11 +135,11 @@ TEST(SettingTest, NoTwoSettingsShareAVariable) {
 
 TEST(SettingTest, EnumsAreWrittenInLowerCaseWithoutTheirTypesName) {
   EXPECT_THAT(EnumNames(*v1::JobConfig::LogLevel_descriptor()),
-              testing::ElementsAre("debug", "info", "warning", "error"));
-  EXPECT_THAT(EnumNames(*v1::Loss_descriptor()),
-              testing::ElementsAre("softmax_cross_entropy",
-                                   "binary_cross_entropy", "mean_squared_error",
-                                   "kl_divergence"));
+              ::testing::ElementsAre("debug", "info", "warning", "error"));
+  EXPECT_THAT(
+      EnumNames(*v1::Loss_descriptor()),
+      ::testing::ElementsAre("softmax_cross_entropy", "binary_cross_entropy",
+                             "mean_squared_error", "kl_divergence"));
 }
 
 }  // namespace

@@ -26,13 +26,13 @@ TEST(SettingValueTest, EveryValueHasItsPathInOrder) {
   config.mutable_model()->add_layers()->mutable_flatten();
   config.mutable_model()->add_layers()->mutable_dense()->set_units(7);
   config.mutable_optimizer()->mutable_sgd()->set_momentum(0.5);
-  EXPECT_THAT(
-      TextOf(config),
-      testing::ElementsAre("name=\"a \\\"b\\\"\"", "model.layers[0].flatten={}",
-                           "model.layers[1].dense.units=7",
-                           "input.directory=\"/data\" local",
-                           "optimizer.sgd.momentum=0.5", "epochs=5",
-                           "log_level=\"debug\" local"));
+  EXPECT_THAT(TextOf(config),
+              ::testing::ElementsAre("name=\"a \\\"b\\\"\"",
+                                     "model.layers[0].flatten={}",
+                                     "model.layers[1].dense.units=7",
+                                     "input.directory=\"/data\" local",
+                                     "optimizer.sgd.momentum=0.5", "epochs=5",
+                                     "log_level=\"debug\" local"));
 }
 
 TEST(SettingValueTest, NumbersAreShortAndToldApart) {
@@ -49,7 +49,7 @@ TEST(SettingValueTest, NumbersAreShortAndToldApart) {
 }
 
 TEST(SettingValueTest, NothingHasNoValues) {
-  EXPECT_THAT(ValuesOf(v1::JobConfig()), testing::IsEmpty());
+  EXPECT_THAT(ValuesOf(v1::JobConfig()), ::testing::IsEmpty());
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST(SettingsHelpTest, ListsAreWalkedInto) {
 // Each of them stands in help, the documentation and the schema.
 TEST(SettingsHelpTest, NoSettingLacksItsWords) {
   for (const SettingHelp& help : SettingsHelp()) {
-    EXPECT_THAT(help.sentence, testing::EndsWith(".")) << help.path;
+    EXPECT_THAT(help.sentence, ::testing::EndsWith(".")) << help.path;
     // They stand in tables of Markdown.
     EXPECT_EQ(help.sentence.find_first_of("<>|`"), std::string::npos)
         << help.path;

@@ -40,7 +40,7 @@ TEST(SettingsPageTest, EverySettingHasARow) {
         << help.path;
   }
   EXPECT_THAT(page, HasSubstr("### `model.layers[].dense`\n"));
-  EXPECT_THAT(page, testing::EndsWith("|>"));
+  EXPECT_THAT(page, ::testing::EndsWith("|>"));
 }
 
 // The keys of `json` below `path`, as the page writes them; those of one
@@ -68,8 +68,8 @@ TEST(SettingsPageTest, EveryKeyOfPrintedConfigurationsIsDocumented) {
       Json::parse(*PrintConfig(*LoadJob(sources), *cluster, "json"));
   std::vector<std::string> keys;
   CollectKeys(json, "", &keys);
-  EXPECT_THAT(keys, testing::Contains("settings.*.at"));
-  EXPECT_THAT(keys, testing::Contains("cluster.task.index_source"));
+  EXPECT_THAT(keys, ::testing::Contains("settings.*.at"));
+  EXPECT_THAT(keys, ::testing::Contains("cluster.task.index_source"));
   const std::string page = Read("docs/configuration.md");
   for (const std::string& key : keys) {
     EXPECT_THAT(page, HasSubstr(absl::StrCat("`", key, "`")));

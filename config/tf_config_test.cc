@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-class TfConfigTest : public testing::Test {
+class TfConfigTest : public ::testing::Test {
  protected:
   ClusterDescription Read(absl::string_view text) {
     return DescribeTfConfig("TF_CONFIG", text, {}, &mistakes_);

@@ -23,9 +23,9 @@ TEST(VariableReferenceTest, WhatIsNoReferenceIsLeftAlone) {
 
 TEST(VariableReferenceTest, TheSentenceNamesReferenceAndSource) {
   EXPECT_THAT(UnexpandedSentence("$(X)", "TF_CONFIG"),
-              testing::StartsWith("the variable reference `$(X)` was not "
-                                  "expanded; define that variable before "
-                                  "TF_CONFIG"));
+              ::testing::StartsWith("the variable reference `$(X)` was not "
+                                    "expanded; define that variable before "
+                                    "TF_CONFIG"));
 }
 
 }  // namespace

@@ -60,9 +60,9 @@ void ExpectMoved(const std::string& backup, const std::string& run) {
   EXPECT_FALSE(fs::exists(backup));
 }
 
-class FinishedBackupTest : public testing::Test {
+class FinishedBackupTest : public ::testing::Test {
  protected:
-  FinishedBackupTest() : root_(testing::TempDir()) {
+  FinishedBackupTest() : root_(::testing::TempDir()) {
     MakeBackup(backup_);
     Write(run_ + "/committed", "where it was");
   }

@@ -38,7 +38,7 @@ class RecordingTransport : public CoreHost::Transport {
   std::vector<Outbox::ReplyItem> replies;
 };
 
-class CoreHostTest : public testing::Test {
+class CoreHostTest : public ::testing::Test {
  protected:
   void TurnUntilIdle(Time now) {
     while (host_.Turn(now)) {
@@ -267,11 +267,11 @@ TEST_F(CoreHostTest, AFailureEndsAtOnceAndTheFirstEndCounts) {
 TEST_F(CoreHostTest, Promise4_WhomACoreWaitsForIsSaidEveryFiveSeconds) {
   host_.AddCore(PeerId::Ps(0), &ps_);
   ps_.waits_for = "ps-1 to be there: refused";
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   for (int second = 1; second <= 12; ++second) {
     EXPECT_EQ(host_.TellWaits(At(second)), At(second + 1));
   }
-  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(log.find("for=\"ps-1 to be there: refused\" since=5s"),
             std::string::npos)
       << log;
@@ -298,12 +298,12 @@ TEST_F(CoreHostTest, AWaitIsPartOfTheStatusUntilItIsOver) {
 
 TEST_F(CoreHostTest, AWaitThatChangesBeginsAnew) {
   host_.AddCore(PeerId::Ps(0), &ps_);
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   for (int second = 1; second <= 12; ++second) {
     ps_.waits_for = second < 5 ? "worker-1" : second < 9 ? "" : "worker-2";
     host_.TellWaits(At(second));
   }
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 // ---- draining ---------------------------------------------------------------

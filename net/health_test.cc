@@ -28,7 +28,7 @@ HealthCheckRequest Of(const std::string& service) {
   return request;
 }
 
-class HealthTest : public testing::Test {
+class HealthTest : public ::testing::Test {
  protected:
   absl::StatusOr<std::string> Check(const std::string& service) {
     const auto bytes = RawCaller(loop_.address())

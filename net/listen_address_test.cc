@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // Closes what it shows.
-class ListenAtTest : public testing::Test {
+class ListenAtTest : public ::testing::Test {
  protected:
   ~ListenAtTest() override {
     for (const int fd : sockets_) close(fd);

@@ -45,7 +45,7 @@ class Client {
 };
 
 // A listener whose connections are greeted with a byte, with few descriptors.
-class ListenerTest : public testing::Test {
+class ListenerTest : public ::testing::Test {
  protected:
   static constexpr int kPort = 2222;
   static constexpr rlim_t kDescriptors = 200;

@@ -16,7 +16,7 @@ namespace paramd {
 namespace {
 
 // A TCP connection inside of this machine.
-class LoopbackConnectionTest : public testing::Test {
+class LoopbackConnectionTest : public ::testing::Test {
  protected:
   LoopbackConnectionTest() {
     sockaddr_in name = {};

@@ -24,7 +24,7 @@ void WaitUntil(const std::function<bool()>& done) {
   while (!done()) std::this_thread::yield();
 }
 
-class MemoryListenerTest : public testing::Test {
+class MemoryListenerTest : public ::testing::Test {
  protected:
   MemoryListenerTest() {
     auto listener = MemoryListener::Start();

@@ -16,7 +16,7 @@ TEST(MethodTableTest, AMethodIsKnownByItsRequest) {
   EXPECT_EQ(pull->reply->GetDescriptor(), v1::PullReply::descriptor());
   EXPECT_EQ(pull->served_by, PeerId::Kind::kPs);
   EXPECT_TRUE(pull->bulk);
-  EXPECT_THAT(pull->callers, testing::ElementsAre(v1::ROLE_ANYONE));
+  EXPECT_THAT(pull->callers, ::testing::ElementsAre(v1::ROLE_ANYONE));
 
   const Method* join =
       MethodTable::Get().OfRequest(v1::JoinRequest::descriptor());

@@ -17,10 +17,10 @@
 namespace paramd {
 namespace {
 
-class OperatorSocketTest : public testing::Test {
+class OperatorSocketTest : public ::testing::Test {
  protected:
   OperatorSocketTest() {
-    std::string name = absl::StrCat(testing::TempDir(), "/socket-XXXXXX");
+    std::string name = absl::StrCat(::testing::TempDir(), "/socket-XXXXXX");
     directory_ = mkdtemp(name.data());
     path_ = absl::StrCat(directory_, "/worker-0.sock");
   }

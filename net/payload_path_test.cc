@@ -19,7 +19,7 @@ const Method& MethodOf(const google::protobuf::Descriptor* request) {
   return *MethodTable::Get().OfRequest(request);
 }
 
-class PayloadPathTest : public testing::Test {
+class PayloadPathTest : public ::testing::Test {
  protected:
   PayloadPathTest() {
     auto made = SharedMapping::Make();

@@ -26,7 +26,7 @@
 namespace paramd {
 namespace {
 
-class PeerLinkTest : public testing::Test {
+class PeerLinkTest : public ::testing::Test {
  protected:
   // What a worker is told that calls ps-0 at `address`: what `enough` accepts,
   // or what comes first.

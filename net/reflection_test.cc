@@ -26,7 +26,7 @@ constexpr char kV1[] =
 constexpr char kV1Alpha[] =
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 
-class ReflectionTest : public testing::Test {
+class ReflectionTest : public ::testing::Test {
  protected:
   ServerReflectionResponse Ask(const ServerReflectionRequest& request) {
     EXPECT_TRUE(call_.Send(request));

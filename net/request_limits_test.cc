@@ -39,7 +39,7 @@ GrpcRuntimeOptions Options(v1::TaskType type, uint32_t shards) {
 }
 
 // A parameter server of several shards, in whose place the test answers.
-class RequestLimitsTest : public testing::Test {
+class RequestLimitsTest : public ::testing::Test {
  protected:
   ~RequestLimitsTest() override {
     if (!thread_.joinable()) return;
@@ -124,7 +124,7 @@ TEST_F(RequestLimitsTest, ACallerThatHasGoneFreesItsSlotAtOnce) {
 
 // As in sync mode: pulls of all workers wait for one that has not pushed yet.
 class ParkedPullsTest : public RequestLimitsTest,
-                        public testing::WithParamInterface<int> {};
+                        public ::testing::WithParamInterface<int> {};
 
 TEST_P(ParkedPullsTest, Promise4_WhatReleasesThemIsNeverRefusedForThem) {
   constexpr int kShards = 8, kCallsEach = 4;
@@ -162,7 +162,7 @@ TEST_P(ParkedPullsTest, Promise4_WhatReleasesThemIsNeverRefusedForThem) {
   EXPECT_EQ(waiting.Wait(), absl::OkStatus());
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, ParkedPullsTest, testing::Values(40, 128));
+INSTANTIATE_TEST_SUITE_P(Workers, ParkedPullsTest, ::testing::Values(40, 128));
 
 TEST_F(RequestLimitsTest, AServerOfSeveralShardsHasOnePairOfConnections) {
   constexpr uint32_t kShards = 4;

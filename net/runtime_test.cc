@@ -113,7 +113,7 @@ class ToyCluster {
   std::vector<Process> processes_;
 };
 
-Buffer Pattern(size_t size, int seed) {
+Buffer PatternOf(size_t size, int seed) {
   Buffer buffer = Buffer::Allocate(size);
   size_t i = 0;
   for (std::byte& byte : buffer.mutable_bytes()) {
@@ -122,7 +122,7 @@ Buffer Pattern(size_t size, int seed) {
   return buffer;
 }
 
-class RuntimeTest : public testing::TestWithParam<Kind> {
+class RuntimeTest : public ::testing::TestWithParam<Kind> {
  protected:
   ToyCluster cluster_{GetParam()};
   ToyCore ps_, coordinator_, worker_;
@@ -136,7 +136,7 @@ TEST_P(RuntimeTest, FiveMebibytesTravelInChunksBothWays) {
       auto push = std::make_unique<v1::PushRequest>();
       push->set_clock(i);
       // In odd pieces, the small ones beside the big ones.
-      const Buffer all = Pattern(kChunkBytes, i);
+      const Buffer all = PatternOf(kChunkBytes, i);
       out->Send(PeerId::Ps(0), i, std::move(push),
                 {all.Part(0, 13), all.Part(13, 500001),
                  all.Part(500014, kChunkBytes - 500014)},
@@ -148,7 +148,7 @@ TEST_P(RuntimeTest, FiveMebibytesTravelInChunksBothWays) {
     EXPECT_EQ(m.from, PeerId::Worker(1));
     const auto& push = static_cast<const v1::PushRequest&>(*m.head);
     EXPECT_EQ(FlattenForTest(m.payload),
-              FlattenForTest({Pattern(kChunkBytes, push.clock())}));
+              FlattenForTest({PatternOf(kChunkBytes, push.clock())}));
     auto reply = std::make_unique<v1::PushReply>();
     reply->mutable_configuration()->set_term(push.clock());
     out->Reply(m.call, std::move(reply));
@@ -170,7 +170,7 @@ TEST_P(RuntimeTest, FiveMebibytesTravelInChunksBothWays) {
 }
 
 TEST_P(RuntimeTest, APulledPayloadComesBack) {
-  const Buffer weights = Pattern(3 << 20, 1);
+  const Buffer weights = PatternOf(3 << 20, 1);
   worker_.on_start = [&](Time, Outbox* out) {
     out->Send(PeerId::Ps(0), 1, std::make_unique<v1::PullRequest>(), {}, kLong);
   };
@@ -336,7 +336,7 @@ TEST_P(RuntimeTest, WorkOutsideIsDoneElsewhereAndComesBack) {
   Runtime& runtime = cluster_.of(PeerId::Worker(1));
   WorkerThread thread("computing");
   std::thread::id loop, elsewhere;
-  const Buffer input = Pattern(100000, 1);
+  const Buffer input = PatternOf(100000, 1);
   runtime.HandleIo(v1::ComputeGradient::descriptor(),
                    [&](Outbox::IoItem item, Runtime::IoDone done) {
                      loop = std::this_thread::get_id();
@@ -401,7 +401,7 @@ TEST_P(RuntimeTest, WorkThatEndsAfterTheRunIsDropped) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllRuntimes, RuntimeTest,
-                         testing::Values(Kind::kInProcess, Kind::kGrpc),
+                         ::testing::Values(Kind::kInProcess, Kind::kGrpc),
                          [](const auto& info) {
                            return std::string(info.param == Kind::kGrpc
                                                   ? "Grpc"

@@ -96,7 +96,7 @@ TEST(SharedMappingTest, OtherMemoryIsRefusedByName) {
 }
 
 TEST(SharedMappingTest, AFileOrAPipeIsRefused) {
-  std::string path = absl::StrCat(testing::TempDir(), "/fileXXXXXX");
+  std::string path = absl::StrCat(::testing::TempDir(), "/fileXXXXXX");
   const int file = mkstemp(path.data());
   ASSERT_EQ(ftruncate(file, kRightSize), 0);
   EXPECT_EQ(SharedMapping::Open(file).status().code(),

@@ -26,10 +26,10 @@ namespace paramd {
 namespace {
 
 constexpr char kHello[] = "/paramd.v1.Control/Hello";
-constexpr char kPush[] = "/paramd.v1.ParameterServer/Push";
+constexpr char kPushMethod[] = "/paramd.v1.ParameterServer/Push";
 constexpr size_t kBig = 300000;
 
-std::string Pattern(size_t size, uint64_t seed) {
+std::string TextPattern(size_t size, uint64_t seed) {
   std::string bytes(size, '\0');
   for (size_t i = 0; i < size; ++i) {
     bytes[i] = static_cast<char>((i * 7 + i / 4096 + seed * 13) & 0xff);
@@ -57,7 +57,7 @@ uint64_t MemoryOf(const BufferChain& payload) {
 }
 
 // A parameter server that answers a push with what was pushed, and a pull with
-// Pattern(kBig, clock).
+// TextPattern(kBig, clock).
 class Server {
  public:
   explicit Server(const std::string& address, bool shared_memory = true) {
@@ -71,7 +71,7 @@ class Server {
     core_.on_receive = [this](Message m, Time, Outbox* out) {
       if (const auto* pull = dynamic_cast<const v1::PullRequest*>(m.head)) {
         out->Reply(m.call, std::make_unique<v1::PullReply>(),
-                   {Buffer::Copy(Pattern(kBig, pull->clock()))});
+                   {Buffer::Copy(TextPattern(kBig, pull->clock()))});
         return;
       }
       if (on_push) on_push(m);
@@ -102,7 +102,7 @@ class Server {
   std::thread loop_;
 };
 
-class SharedMemoryRuntimeTest : public testing::Test {
+class SharedMemoryRuntimeTest : public ::testing::Test {
  protected:
   SharedMemoryRuntimeTest() {
     do {
@@ -113,7 +113,7 @@ class SharedMemoryRuntimeTest : public testing::Test {
 
   std::string ServerAddress() const { return absl::StrCat(host_, ":2222"); }
 
-  // Runs a worker that pushes Pattern(kBig, n), n = 1, 2, …, one after the
+  // Runs a worker that pushes TextPattern(kBig, n), n = 1, 2, …, one after the
   // other, or pulls it, until `enough` accepts an answer; after a failure n
   // comes again.
   void Exchange(std::function<bool(uint64_t n, const Message&)> enough,
@@ -136,7 +136,7 @@ class SharedMemoryRuntimeTest : public testing::Test {
         return;
       }
       out->Send(PeerId::Ps(0), n, std::make_unique<v1::PushRequest>(),
-                {Buffer::Copy(Pattern(kBig, n))}, deadline);
+                {Buffer::Copy(TextPattern(kBig, n))}, deadline);
     };
     worker.on_receive = [&](Message m, Time now, Outbox* out) {
       if (enough(n, m)) return out->Exit(absl::OkStatus());
@@ -158,7 +158,7 @@ TEST_F(SharedMemoryRuntimeTest, AnAnswerGoesThroughItWhereOnlyItHasAPayload) {
   int in_messages = 0, in_memory = 0;
   Exchange([&](uint64_t n, const Message& m) {
     EXPECT_TRUE(m.status.ok()) << m.status;
-    EXPECT_EQ(FlattenForTest(m.payload), Pattern(kBig, n));
+    EXPECT_EQ(FlattenForTest(m.payload), TextPattern(kBig, n));
     ++(MemoryOf(m.payload) != 0 ? in_memory : in_messages);
     return in_memory == 20 || in_messages == 20000;
   });
@@ -171,7 +171,7 @@ TEST_F(SharedMemoryRuntimeTest, PayloadsGoBothWaysThroughOneMemory) {
   server_->Start();
   Exchange([&](uint64_t n, const Message& m) {
     EXPECT_TRUE(m.status.ok()) << m.status;
-    EXPECT_EQ(FlattenForTest(m.payload), Pattern(kBig, n));
+    EXPECT_EQ(FlattenForTest(m.payload), TextPattern(kBig, n));
     const uint64_t memory = MemoryOf(m.payload);
     EXPECT_EQ(m.in_shared_memory, memory != 0);
     ++answered[memory];
@@ -187,7 +187,7 @@ TEST_F(SharedMemoryRuntimeTest, EitherSideTurnsItOff) {
   server_->Start();
   const auto through_messages = [](uint64_t n, const Message& m) {
     EXPECT_TRUE(m.status.ok()) << m.status;
-    EXPECT_EQ(FlattenForTest(m.payload), Pattern(kBig, n));
+    EXPECT_EQ(FlattenForTest(m.payload), TextPattern(kBig, n));
     EXPECT_EQ(MemoryOf(m.payload), 0u);
     EXPECT_FALSE(m.in_shared_memory);
     return n == 50;
@@ -224,7 +224,7 @@ TEST_F(SharedMemoryRuntimeTest, WhatAServerKeepsIsNotWrittenOver) {
   EXPECT_EQ(said[true], in_memory) << "the worker hears that there is no room";
   // Also when who sent it has gone.
   for (uint64_t n = 1; n <= last; ++n) {
-    ASSERT_EQ(FlattenForTest(kept[n - 1]), Pattern(kBig, n)) << n;
+    ASSERT_EQ(FlattenForTest(kept[n - 1]), TextPattern(kBig, n)) << n;
   }
 }
 
@@ -262,7 +262,7 @@ TEST_F(SharedMemoryRuntimeTest, AServerThatStartsAnewIsHandedNewMemory) {
   Exchange([&](uint64_t n, const Message& m) {
     if (!m.status.ok()) return false;
     const uint64_t memory = MemoryOf(m.payload);
-    EXPECT_EQ(FlattenForTest(m.payload), Pattern(kBig, n));
+    EXPECT_EQ(FlattenForTest(m.payload), TextPattern(kBig, n));
     if (memory == 0) return false;
     if (before == 0) {
       before = memory;
@@ -275,7 +275,7 @@ TEST_F(SharedMemoryRuntimeTest, AServerThatStartsAnewIsHandedNewMemory) {
     }
     return memory != before;
   });
-  EXPECT_EQ(FlattenForTest(kept), Pattern(kBig, kept_n));
+  EXPECT_EQ(FlattenForTest(kept), TextPattern(kBig, kept_n));
 }
 
 TEST_F(SharedMemoryRuntimeTest, MemoryIsRenewedWhenCallsWereLostInIt) {
@@ -328,7 +328,7 @@ class LyingPeerTest : public SharedMemoryRuntimeTest {
 
   absl::Status Call(const v1::PushRequest& push) {
     return RawCaller(ServerAddress())
-        .Call(kPush, "worker/0", push.SerializeAsString())
+        .Call(kPushMethod, "worker/0", push.SerializeAsString())
         .status();
   }
 
@@ -338,7 +338,7 @@ class LyingPeerTest : public SharedMemoryRuntimeTest {
 
 TEST_F(LyingPeerTest, LiesAreRefusedAndReachNoCore) {
   v1::PushRequest push;
-  ASSERT_TRUE(dial_->memory()->Put({Buffer::Copy(Pattern(kBig, 1))},
+  ASSERT_TRUE(dial_->memory()->Put({Buffer::Copy(TextPattern(kBig, 1))},
                                    push.mutable_shared()));
   v1::PushRequest lie = push;
   lie.mutable_shared()->mutable_pieces(0)->set_offset(uint64_t{1} << 63);
@@ -358,7 +358,7 @@ TEST_F(LyingPeerTest, LiesAreRefusedAndReachNoCore) {
   EXPECT_TRUE(Call(push).ok());
   EXPECT_EQ(Call(push).code(), absl::StatusCode::kInvalidArgument);  // Again.
   server_.reset();
-  EXPECT_EQ(received_, std::vector<std::string>{Pattern(kBig, 1)});
+  EXPECT_EQ(received_, std::vector<std::string>{TextPattern(kBig, 1)});
 }
 
 TEST_F(LyingPeerTest, ThePayloadCountsForTheLimitWhereverItLies) {

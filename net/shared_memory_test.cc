@@ -29,7 +29,7 @@ constexpr size_t kArena = SharedMapping::kArenaBytes;
 constexpr uint64_t kId = 0xfeed;
 
 // Bytes that tell `seed` and, every kilobyte, their places.
-std::string Pattern(size_t size, uint64_t seed) {
+std::string ChunkPattern(size_t size, uint64_t seed) {
   const uint64_t mixed = (seed * 2654435761u) >> 13;
   std::string bytes(size, static_cast<char>(mixed));
   for (size_t i = 0; i < size; i += kKib) {
@@ -39,7 +39,7 @@ std::string Pattern(size_t size, uint64_t seed) {
 }
 
 // Two ends of one memory, each with a mapping of its own.
-class SharedMemoryTest : public testing::Test {
+class SharedMemoryTest : public ::testing::Test {
  protected:
   SharedMemoryTest() {
     auto made = SharedMapping::Make();
@@ -64,7 +64,7 @@ class SharedMemoryTest : public testing::Test {
                  const std::function<bool(const v1::SharedPayload&)>& sought) {
     bool found = false;
     for (size_t put = 0; put < 3 * kArena; put += size) {
-      const v1::SharedPayload shared = Put(Pattern(size, put));
+      const v1::SharedPayload shared = Put(ChunkPattern(size, put));
       found = found || sought(shared);
       (void)Take(shared);
     }
@@ -92,7 +92,7 @@ class SharedMemoryTest : public testing::Test {
 };
 
 TEST_F(SharedMemoryTest, APayloadArrivesFromEitherEnd) {
-  const std::string bytes = Pattern(100 * kKib + 1, 1);
+  const std::string bytes = ChunkPattern(100 * kKib + 1, 1);
   const BufferChain cut = {
       Buffer::Copy(bytes.substr(0, 7)), Buffer::Copy(std::string()),
       Buffer::Copy(bytes.substr(7, 60000)), Buffer::Copy(bytes.substr(60007))};
@@ -123,35 +123,36 @@ TEST_F(SharedMemoryTest, ASmallPayloadIsLeftToItsMessage) {
 }
 
 TEST_F(SharedMemoryTest, APieceIsReusedWhenItsReceiverHasDroppedItNotBefore) {
-  const v1::SharedPayload first = Put(Pattern(40 * kKib, 1));
+  const v1::SharedPayload first = Put(ChunkPattern(40 * kKib, 1));
   BufferChain held = Take(first);
   Buffer part = held[0].Part(5, 10);
   const auto is_first = [&](const v1::SharedPayload& shared) {
     return shared.pieces(0).offset() == first.pieces(0).offset();
   };
   EXPECT_FALSE(PutsWhere(40 * kKib, is_first));
-  EXPECT_EQ(FlattenForTest(held), Pattern(40 * kKib, 1));
+  EXPECT_EQ(FlattenForTest(held), ChunkPattern(40 * kKib, 1));
   held.clear();
   // A part is enough to keep it.
   EXPECT_FALSE(PutsWhere(40 * kKib, is_first));
-  EXPECT_EQ(std::memcmp(part.bytes().data(), &Pattern(40 * kKib, 1)[5], 10), 0);
+  EXPECT_EQ(
+      std::memcmp(part.bytes().data(), &ChunkPattern(40 * kKib, 1)[5], 10), 0);
   part = Buffer();
   EXPECT_TRUE(PutsWhere(40 * kKib, is_first));
 }
 
 TEST_F(SharedMemoryTest, APieceThatNobodyTookIsNotReused) {
-  const v1::SharedPayload lost = Put(Pattern(kUnit, 1));
+  const v1::SharedPayload lost = Put(ChunkPattern(kUnit, 1));
   EXPECT_FALSE(PutsWhere(kUnit, [&](const v1::SharedPayload& shared) {
     return shared.pieces(0).offset() == lost.pieces(0).offset();
   }));
-  EXPECT_EQ(FlattenForTest(Take(lost)), Pattern(kUnit, 1));
+  EXPECT_EQ(FlattenForTest(Take(lost)), ChunkPattern(kUnit, 1));
 }
 
 TEST_F(SharedMemoryTest, PiecesWalkOverAsMuchAsTheCachesOfOneCpu) {
   const size_t piece = 24 * kUnit;
   std::vector<uint64_t> offsets;
   for (int i = 0; i < 12; ++i) {
-    const v1::SharedPayload shared = Put(Pattern(piece, i));
+    const v1::SharedPayload shared = Put(ChunkPattern(piece, i));
     offsets.push_back(shared.pieces(0).offset() / piece);
     (void)Take(shared);
   }
@@ -163,7 +164,7 @@ TEST_F(SharedMemoryTest, ThePieceThatIsLargeEnoughAndNextIsUsed) {
   std::vector<BufferChain> held;
   std::vector<uint64_t> offsets;
   const auto put = [&](size_t units) {
-    const v1::SharedPayload shared = Put(Pattern(units * kUnit, units));
+    const v1::SharedPayload shared = Put(ChunkPattern(units * kUnit, units));
     offsets.push_back(shared.pieces(0).offset() / kUnit);
     held.push_back(Take(shared));
   };
@@ -190,14 +191,14 @@ TEST_F(SharedMemoryTest, AFullArenaHasNoRoom) {
       client_->Put({Buffer::Copy(std::string(kArena + 1, 'x'))}, &shared));
   std::vector<BufferChain> held;
   for (size_t i = 0; i < SharedMapping::kUnits; ++i) {
-    held.push_back(Take(Put(Pattern(kUnit, i))));
+    held.push_back(Take(Put(ChunkPattern(kUnit, i))));
   }
-  const BufferChain more = {Buffer::Copy(Pattern(kUnit, 1))};
+  const BufferChain more = {Buffer::Copy(ChunkPattern(kUnit, 1))};
   EXPECT_FALSE(client_->Put(more, &shared));
   EXPECT_EQ(client_->without_room(), 2u);
   EXPECT_TRUE(server_->Put(more, &shared));  // The other arena is empty.
   for (size_t i = 0; i < held.size(); ++i) {
-    ASSERT_EQ(FlattenForTest(held[i]), Pattern(kUnit, i)) << i;
+    ASSERT_EQ(FlattenForTest(held[i]), ChunkPattern(kUnit, i)) << i;
   }
   held.back().clear();
   EXPECT_TRUE(client_->Put(more, &shared));
@@ -216,7 +217,7 @@ TEST_F(SharedMemoryTest, PayloadsOfAllSizesDroppedInAnyOrderStayWhole) {
   int full = 0;
   for (uint64_t i = 0; i < 800; ++i) {
     const std::string bytes =
-        Pattern(SharedMemory::kLeastBytes + random.Below(600 * kKib), i);
+        ChunkPattern(SharedMemory::kLeastBytes + random.Below(600 * kKib), i);
     v1::SharedPayload shared;
     if (client_->Put({Buffer::Copy(bytes)}, &shared)) {
       held.push_back({Take(shared), bytes});
@@ -236,7 +237,7 @@ TEST_F(SharedMemoryTest, PayloadsOfAllSizesDroppedInAnyOrderStayWhole) {
 
 TEST_F(SharedMemoryTest, BadPiecesAreRefusedByName) {
   EXPECT_EQ(Refused(0, kUnit), "shared payload: 16384 bytes at 0 hold nothing");
-  (void)Put(Pattern(2 * kUnit, 1));
+  (void)Put(ChunkPattern(2 * kUnit, 1));
   const std::string outside =
       absl::StrCat(" do not lie in an arena of ", kArena);
   EXPECT_EQ(Refused(0, 0), "shared payload: 0 bytes at 0" + outside);
@@ -257,13 +258,13 @@ TEST_F(SharedMemoryTest, BadPiecesAreRefusedByName) {
 }
 
 TEST_F(SharedMemoryTest, APieceIsNotThereForASecondMessage) {
-  const v1::SharedPayload shared = Put(Pattern(kUnit, 1));
+  const v1::SharedPayload shared = Put(ChunkPattern(kUnit, 1));
   (void)Take(shared);
   EXPECT_EQ(Refused(0, kUnit), "shared payload: 16384 bytes at 0 hold nothing");
 }
 
 TEST_F(SharedMemoryTest, APayloadOfOtherMemoryIsRefused) {
-  v1::SharedPayload shared = Put(Pattern(kUnit, 1));
+  v1::SharedPayload shared = Put(ChunkPattern(kUnit, 1));
   shared.set_memory(kId + 1);
   EXPECT_EQ(server_->Take(shared).status(),
             absl::InvalidArgumentError(
@@ -272,7 +273,7 @@ TEST_F(SharedMemoryTest, APayloadOfOtherMemoryIsRefused) {
 }
 
 TEST_F(SharedMemoryTest, MorePiecesThanAnArenaAreRefused) {
-  v1::SharedPayload shared = Put(Pattern(kUnit, 1));
+  v1::SharedPayload shared = Put(ChunkPattern(kUnit, 1));
   shared.mutable_pieces(0)->set_length(kArena);
   *shared.add_pieces() = shared.pieces(0);
   const auto taken = server_->Take(shared);
@@ -284,24 +285,25 @@ TEST_F(SharedMemoryTest, MorePiecesThanAnArenaAreRefused) {
 
 TEST_F(SharedMemoryTest, WhatThePeerWritesBesideItsPiecesChangesNothing) {
   std::vector<BufferChain> held;
-  for (uint64_t i = 0; i < 4; ++i) held.push_back(Take(Put(Pattern(kUnit, i))));
+  for (uint64_t i = 0; i < 4; ++i)
+    held.push_back(Take(Put(ChunkPattern(kUnit, i))));
   for (size_t unit = 0; unit < SharedMapping::kUnits; ++unit) {
     words_->word(SharedMapping::Arena::kClient, unit) = ~uint32_t{0};
   }
-  EXPECT_EQ(Put(Pattern(kUnit, 5)).pieces(0).offset(), 4 * kUnit);
+  EXPECT_EQ(Put(ChunkPattern(kUnit, 5)).pieces(0).offset(), 4 * kUnit);
   for (uint64_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(FlattenForTest(held[i]), Pattern(kUnit, i));
+    EXPECT_EQ(FlattenForTest(held[i]), ChunkPattern(kUnit, i));
   }
 }
 
 TEST_F(SharedMemoryTest, WhatWasTakenOutlivesBothEnds) {
-  BufferChain held = Take(Put(Pattern(100 * kKib, 1)));
+  BufferChain held = Take(Put(ChunkPattern(100 * kKib, 1)));
   const std::weak_ptr<const SharedMapping> mapping = server_->mapping();
   client_.reset();
   server_.reset();
   words_.reset();
   EXPECT_FALSE(mapping.expired());
-  EXPECT_EQ(FlattenForTest(held), Pattern(100 * kKib, 1));
+  EXPECT_EQ(FlattenForTest(held), ChunkPattern(100 * kKib, 1));
   held.clear();
   EXPECT_TRUE(mapping.expired());
 }
@@ -361,14 +363,14 @@ TEST_F(SharedMemoryTest, NothingIsOverwrittenWhileOthersReadAndDrop) {
           const std::lock_guard<std::mutex> lock(taking);
           taken = Take(message.first);
         }
-        count += FlattenForTest(taken) != Pattern(kSize, message.second);
+        count += FlattenForTest(taken) != ChunkPattern(kSize, message.second);
       }
     });
   }
   uint64_t full = 0;
   for (uint64_t i = 0; i < kMessages;) {
     v1::SharedPayload shared;
-    if (!client_->Put({Buffer::Copy(Pattern(kSize, i))}, &shared)) {
+    if (!client_->Put({Buffer::Copy(ChunkPattern(kSize, i))}, &shared)) {
       ++full;
       std::this_thread::yield();
       continue;

@@ -27,7 +27,7 @@ Text Says(const std::string& words) {
   return text;
 }
 
-class StreamServerTest : public testing::Test {
+class StreamServerTest : public ::testing::Test {
  protected:
   // Says everything again, unless it is told to do something else.
   class Echo : public StreamHandler {

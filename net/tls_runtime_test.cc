@@ -40,8 +40,8 @@ using testing::RunningProcess;
 
 constexpr char kSeal[] = "/paramd.v1.ParameterServer/Seal";
 constexpr char kStatus[] = "/paramd.v1.Control/Status";
-constexpr char kHello[] = "/paramd.v1.Control/Hello";
-constexpr char kCheck[] = "/grpc.health.v1.Health/Check";
+constexpr char kHelloMethod[] = "/paramd.v1.Control/Hello";
+constexpr char kCheckMethod[] = "/grpc.health.v1.Health/Check";
 constexpr char kReflection[] =
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 
@@ -215,7 +215,7 @@ TEST_F(TlsRuntimeTest, IntrudersReachNoCore) {
     }
   }
   // Another job of the same authority.
-  for (const char* method : {kPull, kPush, kStatus, kHello}) {
+  for (const char* method : {kPull, kPush, kStatus, kHelloMethod}) {
     const absl::Status refused =
         CallBy(Certified("worker-1", "other"), method, "worker/1");
     EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::NOT_ALLOWED);
@@ -254,13 +254,12 @@ TEST_F(TlsRuntimeTest, AHelloSaysWhatTheCertificateSays) {
   hello.set_protocol_max(1);
   hello.mutable_task()->set_type(v1::WORKER);
   hello.mutable_task()->set_index(2);
-  const absl::Status refused =
-      CallBy(Certified("worker-1"), kHello, "worker/1",
-             hello.SerializeAsString());
+  const absl::Status refused = CallBy(Certified("worker-1"), kHelloMethod,
+                                      "worker/1", hello.SerializeAsString());
   EXPECT_TRUE(absl::StrContains(refused.message(), "says it is WORKER 2"))
       << refused;
   hello.mutable_task()->set_index(1);
-  EXPECT_TRUE(CallBy(Certified("worker-1"), kHello, "worker/1",
+  EXPECT_TRUE(CallBy(Certified("worker-1"), kHelloMethod, "worker/1",
                      hello.SerializeAsString())
                   .ok());
 }
@@ -283,7 +282,8 @@ TEST_F(TlsRuntimeTest, HealthHasAPortOfItsOwnWithNothingElse) {
   for (const char* service : {"", "readiness", "liveness", "restored"}) {
     grpc::health::v1::HealthCheckRequest request;
     request.set_service(service);
-    const auto answer = probe.Call(kCheck, "", request.SerializeAsString());
+    const auto answer =
+        probe.Call(kCheckMethod, "", request.SerializeAsString());
     ASSERT_TRUE(answer.ok()) << answer.status();
     grpc::health::v1::HealthCheckResponse response;
     ASSERT_TRUE(response.ParseFromString(*answer));
@@ -293,13 +293,15 @@ TEST_F(TlsRuntimeTest, HealthHasAPortOfItsOwnWithNothingElse) {
               is_held)
         << service;
   }
-  for (const char* method : {kPull, kPush, kSeal, kStatus, kHello, kReflection}) {
+  for (const char* method :
+       {kPull, kPush, kSeal, kStatus, kHelloMethod, kReflection}) {
     EXPECT_EQ(probe.Call(method, "chief/0", "").status().code(),
               absl::StatusCode::kUnimplemented)
         << method;
   }
-  EXPECT_EQ(probe.Call(kCheck, "", std::string(5000, 'x')).status().code(),
-            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(
+      probe.Call(kCheckMethod, "", std::string(5000, 'x')).status().code(),
+      absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(received_, 0);
 }
 

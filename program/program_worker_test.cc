@@ -27,8 +27,8 @@ ProgramWorker::Options Line() {
   options.job_text = absl::StrCat(
       R"({"name": "line", "model": {"custom": true}, "epochs": 60,
           "batch_per_replica": 8, "log_level": "error", "run_dir": ")",
-      testing::TempDir(), "/",
-      testing::UnitTest::GetInstance()->current_test_info()->name(),
+      ::testing::TempDir(), "/",
+      ::testing::UnitTest::GetInstance()->current_test_info()->name(),
       R"(", "optimizer": {"sgd": {}, "learning_rate": 0.2}})");
   options.training_examples = kExamples;
   for (const char* name : {"w", "b"}) {
@@ -108,7 +108,7 @@ TEST(ProgramWorkerTest, AProgramTrainsItsOwnModel) {
     ASSERT_TRUE((*worker)->Finish(metrics).ok());
   }
   EXPECT_EQ(first, 2.0f);  // The program's own.
-  EXPECT_THAT(seen, testing::Each(1));
+  EXPECT_THAT(seen, ::testing::Each(1));
   EXPECT_LT(last_loss, 1e-3);
   EXPECT_EQ((*worker)->Close(), absl::OkStatus());
 }
@@ -172,7 +172,7 @@ TEST(ProgramWorkerTest, OnlyTheRowsThatABatchReadsTravel) {
       for (const uint64_t row : rows) ++moved[row];
     } else {
       ++evaluations;
-      EXPECT_THAT(rows, testing::ElementsAre(0, 1, 2));
+      EXPECT_THAT(rows, ::testing::ElementsAre(0, 1, 2));
     }
     ASSERT_TRUE((*worker)->Finish(MetricsOf(**work)).ok());
   }
@@ -324,7 +324,7 @@ TEST(ProgramWorkerTest, Promise1_OfABatchThatHasBegunToLeaveNothingIsMended) {
     ASSERT_TRUE((*worker)->GradientReady(1).ok());
     ASSERT_TRUE((*worker)->Finish(MetricsOf(**work)).ok());
   }
-  EXPECT_THAT(seen, testing::Each(1));
+  EXPECT_THAT(seen, ::testing::Each(1));
   EXPECT_EQ(seen[lost[0]], 1);
 }
 

@@ -39,7 +39,7 @@ TEST(DiskRangesTest, AreWholePagesWithin) {
 }
 
 TEST(DiskMemoryTest, BothPartsAreWrittenAndReadAlike) {
-  const auto disk = *DiskMemory::Create(testing::TempDir());
+  const auto disk = *DiskMemory::Create(::testing::TempDir());
   const auto mapping = disk->Map(4 * kPage, Ranges(kPage, 3 * kPage));
   ASSERT_NE(mapping, nullptr);
   EXPECT_EQ(mapping->memory_bytes(), 2 * kPage);
@@ -72,7 +72,7 @@ void Truncate(const std::string& directory) {
 TEST(DiskMemoryTest, ADiskThatFailsEndsTheProcessWithASentence) {
   EXPECT_EXIT(
       {
-        const std::string directory = testing::TempDir();
+        const std::string directory = ::testing::TempDir();
         const auto disk = *DiskMemory::Create(directory);
         const auto mapping = disk->Map(kPage, Ranges(0, kPage));
         Truncate(directory);
@@ -119,7 +119,7 @@ TEST(DiskMemoryTest, WithoutADirectoryThereIsNone) {
 }
 
 TEST(DiskMemoryTest, ADiskWithoutRoomIsSaidBeforeItIsUsed) {
-  const auto disk = *DiskMemory::Create(testing::TempDir());
+  const auto disk = *DiskMemory::Create(::testing::TempDir());
   const absl::Status status = disk->Reserve(uint64_t{1} << 60, 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("has no room for the"));

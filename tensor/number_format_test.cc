@@ -44,7 +44,7 @@ double MeaningOf(NumberFormat format, uint16_t half) {
   return sign * std::ldexp(significand, std::max(exponent, 1) - bias);
 }
 
-class HalfTest : public testing::TestWithParam<NumberFormat> {};
+class HalfTest : public ::testing::TestWithParam<NumberFormat> {};
 
 TEST_P(HalfTest, EveryHalfIsReadAsItsDefinitionSays) {
   for (int half = 0; half < 1 << 16; ++half) {
@@ -151,8 +151,8 @@ TEST_P(HalfTest, AnyAddressWillDo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, HalfTest,
-                         testing::Values(NumberFormat::kBf16,
-                                         NumberFormat::kFp16));
+                         ::testing::Values(NumberFormat::kBf16,
+                                           NumberFormat::kFp16));
 
 TEST(NumberFormatTest, Fp32IsTheNumbersThemselves) {
   const float numbers[] = {1.5f, -0.0f, kInfinity};

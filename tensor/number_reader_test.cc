@@ -21,8 +21,8 @@ std::vector<float> Numbers(size_t count) {
 }
 
 // In that format, cut at random places, each piece at a random alignment.
-BufferChain Cut(NumberFormat format, const std::vector<float>& numbers,
-                RandomStream* random) {
+BufferChain CutAnywhere(NumberFormat format, const std::vector<float>& numbers,
+                        RandomStream* random) {
   std::vector<std::byte> bytes(numbers.size() * BytesOf(format));
   EncodeNumbers(format, numbers.data(), numbers.size(), bytes.data());
   BufferChain chain;
@@ -41,13 +41,13 @@ BufferChain Cut(NumberFormat format, const std::vector<float>& numbers,
   return chain;
 }
 
-class NumberReaderTest : public testing::TestWithParam<NumberFormat> {};
+class NumberReaderTest : public ::testing::TestWithParam<NumberFormat> {};
 
 TEST_P(NumberReaderTest, NumbersAreWrittenInOrderHoweverTheyAreCut) {
   RandomStream random(4);
   for (int round = 0; round < 200; ++round) {
     const std::vector<float> numbers = Numbers(2 + random.Below(5000));
-    const BufferChain chain = Cut(GetParam(), numbers, &random);
+    const BufferChain chain = CutAnywhere(GetParam(), numbers, &random);
     ChainReader reader(chain);
     std::vector<float> read(numbers.size());
     const size_t first = random.Below(numbers.size());
@@ -69,7 +69,7 @@ TEST_P(NumberReaderTest, WhatIsNotFiniteIsFoundHoweverItIsCut) {
     std::vector<float> numbers = Numbers(1 + random.Below(5000));
     const bool finite = random.Chance(0.5);
     if (!finite) numbers[random.Below(numbers.size())] = bad[random.Below(3)];
-    const BufferChain chain = Cut(GetParam(), numbers, &random);
+    const BufferChain chain = CutAnywhere(GetParam(), numbers, &random);
     ChainReader reader(chain);
     EXPECT_EQ(NumberReader(&reader, GetParam()).ReadFinite(numbers.size()),
               finite);
@@ -81,7 +81,7 @@ TEST_P(NumberReaderTest, RunsAreAllNumbersInOrderHoweverTheyAreCut) {
   RandomStream random(3);
   for (int round = 0; round < 200; ++round) {
     const std::vector<float> numbers = Numbers(1 + random.Below(5000));
-    const BufferChain chain = Cut(GetParam(), numbers, &random);
+    const BufferChain chain = CutAnywhere(GetParam(), numbers, &random);
     ChainReader reader(chain);
     std::vector<float> read;
     NumberReader(&reader, GetParam())
@@ -98,7 +98,7 @@ TEST_P(NumberReaderTest, RunsAreAllNumbersInOrderHoweverTheyAreCut) {
 
 TEST_P(NumberReaderTest, NoMoreThanWasAskedForIsRead) {
   RandomStream random(4);
-  const BufferChain chain = Cut(GetParam(), Numbers(100), &random);
+  const BufferChain chain = CutAnywhere(GetParam(), Numbers(100), &random);
   ChainReader reader(chain);
   NumberReader(&reader, GetParam()).ForEachRun(60, [](auto...) {});
   EXPECT_EQ(reader.remaining(), 40 * BytesOf(GetParam()));
@@ -107,7 +107,7 @@ TEST_P(NumberReaderTest, NoMoreThanWasAskedForIsRead) {
 TEST_P(NumberReaderTest, WhatIsTakenIsFloat32) {
   RandomStream random(5);
   const std::vector<float> numbers = Numbers(3000);
-  const BufferChain chain = Cut(GetParam(), numbers, &random);
+  const BufferChain chain = CutAnywhere(GetParam(), numbers, &random);
   ChainReader reader(chain);
   const BufferChain taken = NumberReader(&reader, GetParam()).Take(2999);
   ASSERT_EQ(ChainSize(taken), 2999 * sizeof(float));
@@ -119,9 +119,9 @@ TEST_P(NumberReaderTest, WhatIsTakenIsFloat32) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, NumberReaderTest,
-                         testing::Values(NumberFormat::kFp32,
-                                         NumberFormat::kBf16,
-                                         NumberFormat::kFp16));
+                         ::testing::Values(NumberFormat::kFp32,
+                                           NumberFormat::kBf16,
+                                           NumberFormat::kFp16));
 
 TEST(NumberReaderDeathTest, AChainThatIsTooShortBreaksTheInvariant) {
   const BufferChain chain = {Buffer::Copy(std::string(7, '\0'))};

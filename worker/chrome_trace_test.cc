@@ -96,7 +96,7 @@ TEST(ChromeTraceTest, AScopeIsAnEventAndNothingWithoutATrace) {
 }
 
 TEST(ChromeTraceTest, FilesAreJoined) {
-  const std::string directory = testing::TempDir();
+  const std::string directory = ::testing::TempDir();
   std::vector<std::string> paths;
   for (uint32_t worker = 0; worker < 3; ++worker) {
     ChromeTrace trace(absl::StrCat("worker-", worker), worker);

@@ -11,12 +11,12 @@
 namespace paramd {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr char kPlugin[] = "pjrt:worker/pjrt/testing/libfake_plugin.so:";
 
 // Jobs on a plugin that does wrong what a test tells it to.
-class ModelFactoryTest : public testing::Test {
+class ModelFactoryTest : public ::testing::Test {
  protected:
   ModelFactoryTest() {
     setenv("PARAMD_FAKE_PJRT", "", 1);
@@ -112,7 +112,8 @@ TEST_F(ModelFactoryTest, AModelComputesInTheJobsFormat) {
     const auto model = MakeOn("cpu");
     const std::vector<float> rounded = GradientsOf(model->get());
     EXPECT_NE(rounded, fp32);
-    EXPECT_THAT(rounded, testing::Pointwise(testing::FloatNear(0.01f), fp32));
+    EXPECT_THAT(rounded,
+                ::testing::Pointwise(::testing::FloatNear(0.01f), fp32));
     EXPECT_EQ(GradientsOf((*model)->Clone().get()), rounded);
     EXPECT_EQ((*model)->loss_scaling().scale,
               format == v1::JobConfig::COMPUTE_FORMAT_FP16 ? 65536 : 0);

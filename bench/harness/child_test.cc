@@ -50,7 +50,7 @@ TEST(ChildDeathTest, TheDeathOfAChildIsSaidByName) {
         });
         child.Call("now");
       },
-      testing::ExitedWithCode(1),
+      ::testing::ExitedWithCode(1),
       "the process mortal ended instead of answering \"now\"");
 }
 

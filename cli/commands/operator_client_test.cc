@@ -13,10 +13,10 @@
 namespace paramd {
 namespace {
 
-class OperatorClientTest : public testing::Test {
+class OperatorClientTest : public ::testing::Test {
  protected:
   OperatorClientTest() {
-    std::string name = absl::StrCat(testing::TempDir(), "/runs-XXXXXX");
+    std::string name = absl::StrCat(::testing::TempDir(), "/runs-XXXXXX");
     root_ = mkdtemp(name.data());
   }
   std::string MakeRun(const std::string& name) const {

@@ -77,7 +77,7 @@ TEST_F(FlagsTest, TheExampleOfASettingIsOne) {
   const size_t begin = help.find(": --set ") + 8;
   const std::string path = help.substr(begin, help.find('=', begin) - begin);
   EXPECT_THAT(SettingPaths(*v1::JobConfig::descriptor()),
-              testing::Contains(path));
+              ::testing::Contains(path));
 }
 
 TEST_F(FlagsTest, EverySettingOfTheJobFileCanBeGiven) {

@@ -110,7 +110,7 @@ TEST(CorpusTest, EveryInputAndItsMutationsKeepTheRules) {
 }  // namespace paramd
 
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
+  ::testing::InitGoogleTest(&argc, argv);
   if (argc != 3) return 2;
   std::string path = argv[1];
   paramd::directory = &path;

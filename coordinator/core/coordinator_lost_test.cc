@@ -12,7 +12,7 @@ using testing::CoreDriver;
 using testing::JobOptions;
 using testing::StartedCoordinator;
 
-Coordinator::Options WithCheckpoints() {
+Coordinator::Options EveryFiveSteps() {
   Coordinator::Options options = JobOptions();
   options.job.mutable_checkpoint()->set_every_steps(5);
   return options;
@@ -22,7 +22,7 @@ Coordinator::Options WithCheckpoints() {
 // its memory; a checkpoint is due at step 5.
 class CoordinatorLostTest : public ::testing::Test {
  protected:
-  CoordinatorLostTest() : started_(WithCheckpoints()) {
+  CoordinatorLostTest() : started_(EveryFiveSteps()) {
     started_.Run();
     started_.Serve();
     chief_ = started_.Join(0);

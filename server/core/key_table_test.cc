@@ -20,9 +20,9 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // A block's columns, and a table over them.
-class Rows {
+class TableRows {
  public:
-  explicit Rows(size_t count)
+  explicit TableRows(size_t count)
       : keys_(count), used_(count), sketch_(count), content_(count) {}
 
   KeyTable::Columns columns() {
@@ -82,7 +82,7 @@ class Rows {
 };
 
 TEST(KeyTableTest, AKeyGetsTheFirstFreeRowAndKeepsIt) {
-  Rows rows(4);
+  TableRows rows(4);
   EXPECT_THAT(rows.Find({7}), ElementsAre(kNoRow));
   EXPECT_THAT(rows.Push({7, 0}), ElementsAre(0, 1));
   EXPECT_THAT(rows.fresh(), ElementsAre(0, 1));
@@ -94,7 +94,7 @@ TEST(KeyTableTest, AKeyGetsTheFirstFreeRowAndKeepsIt) {
 }
 
 TEST(KeyTableTest, TheRowUnusedForLongestIsTaken) {
-  Rows rows(3);
+  TableRows rows(3);
   rows.Push({1, 2, 3});
   rows.Push({1});
   EXPECT_THAT(rows.Push({4}), ElementsAre(1));
@@ -107,7 +107,7 @@ TEST(KeyTableTest, TheRowUnusedForLongestIsTaken) {
 }
 
 TEST(KeyTableTest, WithoutEvictionANewKeyGetsNothing) {
-  Rows rows(2);
+  TableRows rows(2);
   EXPECT_THAT(rows.Push({1, 2}, {.evicts = false}), ElementsAre(0, 1));
   EXPECT_THAT(rows.Push({3, 2}, {.evicts = false}),
               ElementsAre(kNoRow, 1));
@@ -117,7 +117,7 @@ TEST(KeyTableTest, WithoutEvictionANewKeyGetsNothing) {
 }
 
 TEST(KeyTableTest, AKeyGetsARowWithTheGradientThatAdmitsIt) {
-  Rows rows(4);
+  TableRows rows(4);
   const KeyPolicy third = {.admit_after = 3};
   EXPECT_THAT(rows.Push({1, 2}, third), ElementsAre(kNoRow, kNoRow));
   EXPECT_THAT(rows.Push({1}, third), ElementsAre(kNoRow));
@@ -131,7 +131,7 @@ TEST(KeyTableTest, AKeyGetsARowWithTheGradientThatAdmitsIt) {
 }
 
 TEST(KeyTableTest, ARowThatNothingNamesAnyMoreIsGivenUp) {
-  Rows rows(3);
+  TableRows rows(3);
   const KeyPolicy policy = {.evicts = false, .expire_after = 2};
   EXPECT_THAT(rows.Push({1, 2, 3}, policy), ElementsAre(0, 1, 2));
   EXPECT_THAT(rows.Push({2}, policy), ElementsAre(1));
@@ -148,7 +148,7 @@ TEST(KeyTableTest, ARowThatNothingNamesAnyMoreIsGivenUp) {
 
 TEST(KeyTableTest, EachExpiredRowIsFoundWithinOneSweep) {
   for (const size_t count : {1, 63, 64, 65, 1000}) {
-    Rows rows(count);
+    TableRows rows(count);
     std::vector<uint64_t> keys;
     for (uint64_t key = 0; key < count; ++key) keys.push_back(key);
     const KeyPolicy policy = {.expire_after = 10};
@@ -249,7 +249,7 @@ class Model {
 };
 
 TEST(KeyTableTest, KeysOfAGradientGetFastRows) {
-  Rows rows(8);
+  TableRows rows(8);
   const KeyPolicy policy = {.fast_rows = 4};  // One is spare.
   EXPECT_THAT(rows.Push({1, 2, 3, 4}, policy), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(rows.Push({5, 2}, policy), ElementsAre(0, 1));
@@ -268,7 +268,7 @@ TEST(KeyTableTest, KeysOfAGradientGetFastRows) {
 
 // As of a checkpoint that was written when all rows were fast.
 TEST(KeyTableTest, ATableWithoutSpareRowsGetsThem) {
-  Rows rows(16);
+  TableRows rows(16);
   std::vector<uint64_t> keys(16);
   std::iota(keys.begin(), keys.end(), 0);
   rows.Push(keys);
@@ -293,7 +293,7 @@ TEST(KeyTableTest, EqualsThePlainDescription) {
     const uint64_t universe = 1 + count / 2 + random.Below(3 * count);
     const KeyPolicy policy = {
         .fast_rows = seed % 2 == 0 ? 0 : random.Below(count)};
-    Rows rows(count);
+    TableRows rows(count);
     Model model(count, policy.fast_rows);
     for (int push = 0; push < 100; ++push) {
       std::vector<uint64_t> keys;
@@ -330,8 +330,8 @@ TEST(KeyTableTest, RowsThatExpiredFollowFromTheNumbersAlone) {
         .admit_after = static_cast<uint32_t>(random.Below(3)),
         .expire_after = 1 + random.Below(60),
         .fast_rows = random.Below(count)};
-    Rows rows(count);
-    Rows forgetful(count);
+    TableRows rows(count);
+    TableRows forgetful(count);
     for (int push = 0; push < 300; ++push) {
       std::vector<uint64_t> keys;
       const size_t wanted = random.Below(std::min<uint64_t>(universe, 20)) + 1;

@@ -5,7 +5,7 @@
 namespace paramd {
 namespace {
 
-v1::Header Push(uint32_t worker, uint64_t sequence, uint64_t generation = 1) {
+v1::Header PushOf(uint32_t worker, uint64_t sequence, uint64_t generation = 1) {
   v1::Header header;
   header.set_worker(worker);
   header.mutable_generation()->set_term(1);
@@ -16,9 +16,9 @@ v1::Header Push(uint32_t worker, uint64_t sequence, uint64_t generation = 1) {
 
 TEST(QuarantineCountTest, WorkersAreCountedEachForItself) {
   QuarantineCount count;
-  count.Add(Push(1, 7), "x");
-  count.Add(Push(1, 8), "x");
-  count.Add(Push(2, 7), "x");
+  count.Add(PushOf(1, 7), "x");
+  count.Add(PushOf(1, 8), "x");
+  count.Add(PushOf(2, 7), "x");
   EXPECT_EQ(count.pushes(1), 2u);
   EXPECT_EQ(count.pushes(2), 1u);
   EXPECT_EQ(count.pushes(3), 0u);
@@ -27,22 +27,22 @@ TEST(QuarantineCountTest, WorkersAreCountedEachForItself) {
 
 TEST(QuarantineCountTest, OtherChunksOfThePushAndRepeatsDoNotCount) {
   QuarantineCount count;
-  count.Add(Push(1, 7), "x");
-  count.Add(Push(1, 7), "y");
+  count.Add(PushOf(1, 7), "x");
+  count.Add(PushOf(1, 7), "y");
   EXPECT_EQ(count.pushes(1), 1u);
-  count.Add(Push(1, 7, /*generation=*/2), "x");
+  count.Add(PushOf(1, 7, /*generation=*/2), "x");
   EXPECT_EQ(count.pushes(1), 2u);
 }
 
 TEST(QuarantineCountTest, ItSaysTheFirstSecondFourthEighthTime) {
   QuarantineCount count;
-  count.Add(Push(3, 1), "gradient for 'w' is not finite");
+  count.Add(PushOf(3, 1), "gradient for 'w' is not finite");
   EXPECT_EQ(count.TakeNotes(),
             std::vector<std::string>{"push 1 of worker-3 refused (1 of that "
                                      "worker so far): gradient for 'w' is not "
                                      "finite"});
   EXPECT_TRUE(count.TakeNotes().empty());
-  for (uint64_t n = 2; n <= 10; ++n) count.Add(Push(3, n), "x");
+  for (uint64_t n = 2; n <= 10; ++n) count.Add(PushOf(3, n), "x");
   EXPECT_EQ(count.TakeNotes().size(), 3u);
 }
 

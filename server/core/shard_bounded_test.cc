@@ -15,12 +15,9 @@ using testing::MakeConfiguration;
 using testing::Numbers;
 using testing::Pair;
 using testing::Payload;
+using testing::ReasonOf;
 using testing::ShardDriver;
 using testing::Zeros;
-
-v1::Refusal::Reason Reason(const absl::Status& status) {
-  return RefusalOf(status).reason();
-}
 
 // Workers 0 to 2, bound 1.
 class ShardBoundedTest : public ::testing::Test {
@@ -98,7 +95,7 @@ TEST_F(ShardBoundedTest, Promise4_AWaitingPullIsToldForWhom) {
   driver_.Advance(absl::Seconds(5));
   ASSERT_TRUE(driver_.answered(pull));
   const absl::Status why = driver_.Take(pull).status;
-  EXPECT_EQ(Reason(why), v1::Refusal::WAIT);
+  EXPECT_EQ(ReasonOf(why), v1::Refusal::WAIT);
   EXPECT_EQ(RefusalOf(why).waiting_for(), "worker-1 generation 1.11");
   EXPECT_EQ(RefusalOf(why).version(), Pair(1, 1));
 }
@@ -157,7 +154,7 @@ TEST_F(ShardBoundedTest, AFencedReaderDoesNotWait) {
   *configuration_.mutable_workers(0)->mutable_generation() = Pair(1, 20);
   Reconfigure();
   ASSERT_TRUE(driver_.answered(pull));
-  EXPECT_EQ(Reason(driver_.Take(pull).status), v1::Refusal::FENCED);
+  EXPECT_EQ(ReasonOf(driver_.Take(pull).status), v1::Refusal::FENCED);
 }
 
 TEST_F(ShardBoundedTest, TheEndOfTheJobIsTheEndOfTheWait) {
@@ -166,24 +163,24 @@ TEST_F(ShardBoundedTest, TheEndOfTheJobIsTheEndOfTheWait) {
   finish.mutable_header()->set_term(1);
   ASSERT_TRUE(driver_.Call(PeerId::Coordinator(), finish).status.ok());
   ASSERT_TRUE(driver_.answered(pull));
-  EXPECT_EQ(Reason(driver_.Take(pull).status), v1::Refusal::JOB_FINISHED);
+  EXPECT_EQ(ReasonOf(driver_.Take(pull).status), v1::Refusal::JOB_FINISHED);
 }
 
 TEST_F(ShardBoundedTest, OnlyItsOwnSessionHasAClock) {
-  EXPECT_EQ(Reason(driver_.Call(PeerId{}, PullOf(0, 0)).status),
+  EXPECT_EQ(ReasonOf(driver_.Call(PeerId{}, PullOf(0, 0)).status),
             v1::Refusal::NOT_ALLOWED);
-  EXPECT_EQ(Reason(driver_.Call(PeerId::Worker(1), PullOf(0, 0)).status),
+  EXPECT_EQ(ReasonOf(driver_.Call(PeerId::Worker(1), PullOf(0, 0)).status),
             v1::Refusal::NOT_ALLOWED);
   v1::PullRequest pull = PullOf(0, 0);
   *pull.mutable_header()->mutable_generation() = Pair(1, 30);
-  EXPECT_EQ(Reason(driver_.Call(PeerId::Worker(0), pull).status),
+  EXPECT_EQ(ReasonOf(driver_.Call(PeerId::Worker(0), pull).status),
             v1::Refusal::NOT_READY);
   *pull.mutable_header()->mutable_generation() = Pair(1, 9);
-  EXPECT_EQ(Reason(driver_.Call(PeerId::Worker(0), pull).status),
+  EXPECT_EQ(ReasonOf(driver_.Call(PeerId::Worker(0), pull).status),
             v1::Refusal::FENCED);
   v1::TellClockRequest told;
   *told.mutable_header() = pull.header();
-  EXPECT_EQ(Reason(driver_.Call(PeerId::Worker(0), told).status),
+  EXPECT_EQ(ReasonOf(driver_.Call(PeerId::Worker(0), told).status),
             v1::Refusal::FENCED);
 }
 

@@ -8,13 +8,12 @@
 namespace paramd {
 namespace {
 
+using testing::kChief;
 using testing::MakeConfiguration;
 using testing::MakeSeal;
 using testing::Pair;
 using testing::ShardDriver;
 using testing::Zeros;
-
-constexpr PeerId kChief = PeerId::Coordinator();
 
 class ShardDrainTest : public ::testing::Test {
  protected:

@@ -14,22 +14,19 @@
 namespace paramd {
 namespace {
 
+using testing::kChief;
 using testing::MakeAdamConfiguration;
 using testing::MakeConfiguration;
 using testing::MakeSeal;
 using testing::Numbers;
 using testing::Pair;
 using testing::Payload;
+using testing::ReasonOf;
 using testing::ShardDriver;
 using testing::Zeros;
 
-constexpr PeerId kChief = PeerId::Coordinator();
 constexpr uint32_t kElements = 1000;
 constexpr uint64_t kBytes = 4000;  // Of one variable.
-
-v1::Refusal::Reason Reason(const absl::Status& status) {
-  return RefusalOf(status).reason();
-}
 
 std::vector<float> All(float number, size_t count = kElements) {
   return std::vector<float>(count, number);
@@ -86,7 +83,7 @@ TEST_F(ShardMemoryTest, VariablesThatDoNotFitAreRefusedWithTheSum) {
   v1::Configuration configuration =
       MakeAdamConfiguration({Zeros("w", {kElements})});
   const absl::Status refused = driver.Configure(configuration).status();
-  EXPECT_EQ(Reason(refused), v1::Refusal::INVALID);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::INVALID);
   EXPECT_EQ(RefusalOf(refused).entity(), "memory_limit_bytes");
   EXPECT_EQ(refused.message(),
             "the variables do not fit: weights 4.0 kB + slots 8.0 kB = 12.0 "
@@ -116,7 +113,7 @@ TEST_F(ShardMemoryTest, Promise1_APushWithoutRoomForACopyIsAppliedOnceLater) {
   BufferChain unread = Unread();
   const absl::Status refused = Push(PushOf(1));
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(Reason(refused), v1::Refusal::OVER_LIMIT);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::OVER_LIMIT);
   EXPECT_EQ(RefusalOf(refused).retry_after_ms(), 20u);
   EXPECT_EQ(refused.message(),
             "no memory for a push on ps-0: it needs 4.0 kB more; 4.0 kB of 8.0 "
@@ -139,7 +136,7 @@ TEST_F(ShardMemoryTest, Promise9_AChunkOfWhichOneBlockDoesNotFitChangesNone) {
   const BufferChain unread = Unread();
   const v1::PushRequest push =
       driver_->MakePush(1, {{1, 0}, {0, 0}}, kElements);
-  EXPECT_EQ(Reason(Push(push)), v1::Refusal::OVER_LIMIT);
+  EXPECT_EQ(ReasonOf(Push(push)), v1::Refusal::OVER_LIMIT);
   EXPECT_EQ(driver_->Pull(0), All(0));
   EXPECT_EQ(driver_->Pull(1), All(0));
   // The block that nobody reads takes gradients in place.
@@ -165,7 +162,7 @@ TEST_F(ShardMemoryTest, Promise8_ReadersThatNeverReadDoNotGrowTheServer) {
 
 TEST_F(ShardMemoryTest, APullThatMustBeEncodedNeedsRoomAndOthersDoNot) {
   StartOne(kBytes + kBytes / 2 - 1);
-  EXPECT_EQ(Reason(driver_->Call(PeerId{}, PullOf(v1::BF16)).status),
+  EXPECT_EQ(ReasonOf(driver_->Call(PeerId{}, PullOf(v1::BF16)).status),
             v1::Refusal::OVER_LIMIT);
   EXPECT_EQ(Stats().memory_refusals(), 1u);
   EXPECT_TRUE(driver_->Call(PeerId{}, PullOf(v1::FP32)).status.ok());
@@ -185,7 +182,7 @@ TEST_F(ShardMemoryTest, Promise3_ASnapshotWithoutRoomForCopiesHoldsPushesUp) {
   StartOne(2 * kBytes - 1);
   ASSERT_TRUE(Push(PushOf(1)).ok());
   ASSERT_TRUE(driver_->Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
-  EXPECT_EQ(Reason(Push(PushOf(2))), v1::Refusal::OVER_LIMIT);
+  EXPECT_EQ(ReasonOf(Push(PushOf(2))), v1::Refusal::OVER_LIMIT);
   EXPECT_EQ(Numbers(driver_->ios.at(0).payload), All(-1));
   IoResult written;
   written.io = driver_->ios.at(0).io;
@@ -233,7 +230,7 @@ TEST_F(ShardMemoryTest, Promise1_APushBehindTheCutWaitsWhereThereIsNoRoom) {
   StartOne(2 * kBytes - 1);
   v1::PushRequest behind = PushOf(1);
   *behind.mutable_header()->mutable_snapshot() = Pair(1, 1);
-  EXPECT_EQ(Reason(Push(behind, 10)), v1::Refusal::OVER_LIMIT);
+  EXPECT_EQ(ReasonOf(Push(behind, 10)), v1::Refusal::OVER_LIMIT);
   v1::PushRequest before = PushOf(1);
   before.mutable_header()->set_worker(2);
   *before.mutable_header()->mutable_generation() = Pair(1, 12);
@@ -243,7 +240,7 @@ TEST_F(ShardMemoryTest, Promise1_APushBehindTheCutWaitsWhereThereIsNoRoom) {
   driver_->ios.clear();
   // A later snapshot that is heard of means that this one has ended.
   *behind.mutable_header()->mutable_snapshot() = Pair(1, 2);
-  EXPECT_EQ(Reason(Push(behind, 10)), v1::Refusal::OVER_LIMIT);
+  EXPECT_EQ(ReasonOf(Push(behind, 10)), v1::Refusal::OVER_LIMIT);
   v1::ConfigureRequest configure;
   configure.mutable_header()->set_term(1);
   *configure.mutable_header()->mutable_snapshot() = Pair(1, 2);
@@ -293,10 +290,10 @@ class ShardMemorySyncTest : public ShardMemoryTest {
 TEST_F(ShardMemorySyncTest, Promise6_WhatWaitsLeavesRoomForTheSum) {
   // Weights, the sum, a block, and not quite a gradient that waits.
   Start(Sync(), 4 * kBytes - 1);
-  EXPECT_EQ(Reason(Contribute(2, 4)), v1::Refusal::OVER_LIMIT);
+  EXPECT_EQ(ReasonOf(Contribute(2, 4)), v1::Refusal::OVER_LIMIT);
   EXPECT_TRUE(Contribute(0, 1).ok());
   EXPECT_EQ(Stats().memory_bytes(), 2 * kBytes) << "kept by reference";
-  EXPECT_EQ(Reason(Contribute(2, 4)), v1::Refusal::OVER_LIMIT);
+  EXPECT_EQ(ReasonOf(Contribute(2, 4)), v1::Refusal::OVER_LIMIT);
   EXPECT_TRUE(Contribute(1, 2).ok());
   EXPECT_EQ(Stats().memory_bytes(), 2 * kBytes) << "a sum of its own";
   EXPECT_TRUE(Contribute(2, 4).ok());

@@ -11,15 +11,12 @@
 namespace paramd {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::MakeConfiguration;
 using testing::Pair;
+using testing::ReasonOf;
 using testing::ShardDriver;
 using testing::Zeros;
-using ::testing::ElementsAre;
-
-v1::Refusal::Reason Reason(const absl::Status& status) {
-  return RefusalOf(status).reason();
-}
 
 // Begins as async with workers 0 to 2; each mode has sessions of its own.
 class ShardModeTest : public ::testing::Test {
@@ -97,12 +94,12 @@ TEST_F(ShardModeTest, StepsGoOnWhereAsyncPushesEnded) {
 TEST_F(ShardModeTest, Promise1_APushOfAnEarlierModeNeverLandsInALaterOne) {
   const v1::PushRequest before = PushOf(11, 1);
   Begin(v1::Consistency::SYNC, 1);
-  EXPECT_EQ(Reason(driver_.Push(before, {1, 2}).status()),
+  EXPECT_EQ(ReasonOf(driver_.Push(before, {1, 2}).status()),
             v1::Refusal::FENCED);
   const v1::PushRequest share = ShareOf(1, 1);
   ASSERT_TRUE(driver_.Push(share, {10, 20}).ok());
   Begin(v1::Consistency::ASYNC, 0);
-  EXPECT_EQ(Reason(driver_.Push(share, {10, 20}).status()),
+  EXPECT_EQ(ReasonOf(driver_.Push(share, {10, 20}).status()),
             v1::Refusal::FENCED);
   EXPECT_THAT(driver_.Pull(0), ElementsAre(0, 0));
   const uint64_t present = configuration_.workers(0).generation().counter();
@@ -125,8 +122,8 @@ TEST_F(ShardModeTest, WithTheModeEndWhatWaitedForAStep) {
   EXPECT_FALSE(driver_.answered(decide));
   EXPECT_FALSE(driver_.answered(read));
   Begin(v1::Consistency::ASYNC, 0);
-  EXPECT_EQ(Reason(driver_.Take(decide).status), v1::Refusal::SUPERSEDED);
-  EXPECT_EQ(Reason(driver_.Take(read).status), v1::Refusal::NOT_READY);
+  EXPECT_EQ(ReasonOf(driver_.Take(decide).status), v1::Refusal::SUPERSEDED);
+  EXPECT_EQ(ReasonOf(driver_.Take(read).status), v1::Refusal::NOT_READY);
 }
 
 TEST_F(ShardModeTest, SyncMayComeBackWithOtherContributors) {

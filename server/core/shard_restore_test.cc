@@ -16,15 +16,15 @@ namespace paramd {
 namespace {
 
 using ::testing::Contains;
-using ::testing::Not;
+using testing::kChief;
 using testing::MakeAdamConfiguration;
 using testing::MakeConfiguration;
+using ::testing::Not;
 using testing::Pair;
 using testing::Payload;
+using testing::ReasonOf;
 using testing::ShardDriver;
 using testing::Zeros;
-
-constexpr PeerId kChief = PeerId::Coordinator();
 
 v1::Configuration Small() { return MakeConfiguration({Zeros("w", {2})}); }
 
@@ -32,10 +32,6 @@ v1::Configuration Next(v1::Configuration configuration) {
   auto* version = configuration.mutable_version();
   version->set_counter(version->counter() + 1);
   return configuration;
-}
-
-v1::Refusal::Reason Reason(const absl::Status& status) {
-  return RefusalOf(status).reason();
 }
 
 v1::PushRequest PushTo(const ShardDriver& driver, uint64_t sequence) {
@@ -46,7 +42,7 @@ class ShardRestoreTest : public ::testing::Test {
  protected:
   ShardRestoreTest() : configuration_(Small()) {
     configuration_.mutable_servers(0)->set_restore_directory("/from");
-    EXPECT_EQ(Reason(driver_.Configure(configuration_).status()),
+    EXPECT_EQ(ReasonOf(driver_.Configure(configuration_).status()),
               v1::Refusal::NOT_READY);
     driver_.Settle();
     EXPECT_EQ(driver_.ios.size(), 1u);
@@ -98,7 +94,7 @@ TEST_F(ShardRestoreTest, Promise3_NobodyReadsBeforeAllServersAreFilled) {
   pull.set_encoding(v1::FP32);
   pull.add_blocks();
   const absl::Status early = driver_.Call(PeerId::Worker(1), pull).status;
-  EXPECT_EQ(Reason(early), v1::Refusal::NOT_READY);
+  EXPECT_EQ(ReasonOf(early), v1::Refusal::NOT_READY);
   EXPECT_EQ(early.message(),
             "ps-0 is filled; the other servers are not all yet");
   configuration_.set_state(v1::RUNNING);
@@ -112,12 +108,12 @@ TEST_F(ShardRestoreTest, WhatCannotBeReadIsSaidInTheAnswer) {
   failed.status = absl::DataLossError("ps-0.safetensors is damaged");
   driver_.Complete(std::move(failed));
   const absl::Status refused = driver_.Configure(configuration_).status();
-  EXPECT_EQ(Reason(refused), v1::Refusal::DAMAGED);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::DAMAGED);
   EXPECT_EQ(RefusalOf(refused).retry_after_ms(), 0u);
   EXPECT_EQ(refused.message(),
             "ps-0 could not restore '/from': ps-0.safetensors is damaged");
   // It may take another checkpoint yet: who pushes waits.
-  EXPECT_EQ(Reason(driver_.Push(PushTo(driver_, 9), {1, 1}).status()),
+  EXPECT_EQ(ReasonOf(driver_.Push(PushTo(driver_, 9), {1, 1}).status()),
             v1::Refusal::NOT_READY);
 }
 
@@ -129,7 +125,7 @@ TEST_F(ShardRestoreTest, WhatMayPassIsDamageWithATimeToAskAgain) {
   failed.status = absl::UnavailableError("cannot read '/from/ps': stale");
   driver_.Complete(std::move(failed));
   const absl::Status refused = driver_.Configure(configuration_).status();
-  EXPECT_EQ(Reason(refused), v1::Refusal::DAMAGED);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::DAMAGED);
   EXPECT_EQ(RefusalOf(refused).entity(), "/from");
   EXPECT_GT(RefusalOf(refused).retry_after_ms(), 0u);
 }
@@ -176,7 +172,7 @@ TEST_F(ShardRestoreTest, OnlyDamageIsWhatAnOlderCheckpointMayMend) {
   failed.io = driver_.ios[0].io;
   failed.status = absl::FailedPreconditionError("there is no slot 'variance'");
   driver_.Complete(std::move(failed));
-  EXPECT_EQ(Reason(driver_.Configure(configuration_).status()),
+  EXPECT_EQ(ReasonOf(driver_.Configure(configuration_).status()),
             v1::Refusal::INVALID);
 }
 
@@ -303,17 +299,17 @@ TEST_F(ShardHandedTest, WhatCannotBeOfTheSliceIsRefused) {
             "slice 0 has 24 bytes here; 28 are to come");
   EXPECT_EQ(Fill(Piece(0, 0), {1, 2, 3, 4, 5, 6, 7}).status().message(),
             "28 bytes from 0 of 24 of slice 0");
-  EXPECT_EQ(Reason(Fill(Piece(0, 0), {}).status()), v1::Refusal::INVALID);
+  EXPECT_EQ(ReasonOf(Fill(Piece(0, 0), {}).status()), v1::Refusal::INVALID);
   ExpectNext(Fill(Piece(0, 0), {1, 2}), 0, 8);
 }
 
 TEST_F(ShardHandedTest, WhatIsForAnotherLifeOrTermIsRefused) {
   v1::FillRequest earlier = Piece(0, 0);
   *earlier.mutable_header()->mutable_server_generation() = Pair(0, 1);
-  EXPECT_EQ(Reason(Fill(earlier, {1, 2}).status()), v1::Refusal::NOT_READY);
+  EXPECT_EQ(ReasonOf(Fill(earlier, {1, 2}).status()), v1::Refusal::NOT_READY);
   earlier = Piece(0, 0);
   earlier.mutable_header()->set_term(0);
-  EXPECT_EQ(Reason(Fill(earlier, {1, 2}).status()), v1::Refusal::OLD_TERM);
+  EXPECT_EQ(ReasonOf(Fill(earlier, {1, 2}).status()), v1::Refusal::OLD_TERM);
 }
 
 class ManySlicesHandedTest : public ShardHandedTest {
@@ -327,7 +323,7 @@ TEST_F(ManySlicesHandedTest, OnesThatAreNotFilledInYetKeepTheNextAway) {
   for (uint32_t slice = 0; slice < 3; ++slice) {
     ExpectNext(Fill(Piece(slice, 0), {1, 2, 3, 4, 5, 6}), slice + 1, 0);
   }
-  EXPECT_EQ(Reason(Fill(Piece(3, 0), {7, 8, 9, 10, 11, 12}).status()),
+  EXPECT_EQ(ReasonOf(Fill(Piece(3, 0), {7, 8, 9, 10, 11, 12}).status()),
             v1::Refusal::RETRY);
   driver_.Settle();
   ExpectNext(Fill(Piece(3, 0), {7, 8, 9, 10, 11, 12}), 4, 0);
@@ -340,7 +336,7 @@ TEST_F(ShardHandedTest, AnotherGenerationBeginsAnew) {
   (void)driver_.Configure(again);
   driver_.Settle();
   EXPECT_EQ(driver_.ios.size(), 2u) << "it looks whether it sees this one";
-  EXPECT_EQ(Reason(Fill(Piece(0, 8), {3, 4}).status()),
+  EXPECT_EQ(ReasonOf(Fill(Piece(0, 8), {3, 4}).status()),
             v1::Refusal::NOT_READY);
 }
 
@@ -352,7 +348,7 @@ TEST(ShardFillTest, AServerThatReadsByItselfWantsNothing) {
   v1::FillRequest request;
   request.mutable_header()->set_term(1);
   *request.mutable_header()->mutable_server_generation() = Pair(1, 1);
-  EXPECT_EQ(Reason(driver.Call(kChief, request).status),
+  EXPECT_EQ(ReasonOf(driver.Call(kChief, request).status),
             v1::Refusal::NOT_READY);
 }
 

@@ -12,19 +12,15 @@
 namespace paramd {
 namespace {
 
+using testing::kChief;
 using testing::MakeAdamConfiguration;
 using testing::MakeSeal;
 using testing::MakeWritten;
 using testing::Numbers;
 using testing::Pair;
+using testing::ReasonOf;
 using testing::ShardDriver;
 using testing::Zeros;
-
-constexpr PeerId kChief = PeerId::Coordinator();
-
-v1::Refusal::Reason Reason(const absl::Status& status) {
-  return RefusalOf(status).reason();
-}
 
 class ShardSnapshotTest : public ::testing::Test {
  protected:
@@ -144,7 +140,7 @@ TEST_F(ShardSnapshotTest, AConfigurationThatNamesALaterSnapshotDropsTheFork) {
   driver_.shard().FillStatus(&status);
   EXPECT_EQ(status.server().frozen_bytes(), 0u);
   const absl::Status late = driver_.Call(kChief, MakeSeal(1)).status;
-  EXPECT_EQ(Reason(late), v1::Refusal::SUPERSEDED);
+  EXPECT_EQ(ReasonOf(late), v1::Refusal::SUPERSEDED);
   EXPECT_EQ(late.message(),
             "snapshot 1.1 has ended at ps-0, which knows 1.2");
 }
@@ -180,7 +176,7 @@ TEST_F(ShardSnapshotTest, Promise3_OneThatReportedItsFileMayLoseTheCoordinator) 
   EXPECT_EQ(status.server().frozen_bytes(), 0u);
   for (const auto& late : {driver_.Call(kChief, MakeWritten(1)).status,
                            driver_.Call(kChief, MakeSeal(1)).status}) {
-    EXPECT_EQ(Reason(late), v1::Refusal::OLD_TERM);
+    EXPECT_EQ(ReasonOf(late), v1::Refusal::OLD_TERM);
   }
 }
 
@@ -212,7 +208,7 @@ TEST_F(ShardSnapshotTest, AFileNameThatTheServerDoesNotFormItselfIsRefused) {
     EXPECT_EQ(refused.message(),
               absl::StrCat("snapshot 1.1 of ps-0 is to be written into '", name,
                            "'; its file is 'ps-00001-of-00001.safetensors'"));
-    EXPECT_EQ(Reason(refused), v1::Refusal::INVALID);
+    EXPECT_EQ(ReasonOf(refused), v1::Refusal::INVALID);
   }
   EXPECT_TRUE(driver_.ios.empty());
 }
@@ -227,24 +223,24 @@ TEST_F(ShardSnapshotTest, ADirectoryWithoutANonceIsRefused) {
 
 TEST_F(ShardSnapshotTest, ANumberThatNobodyCanHaveOpenedSealsNothing) {
   const absl::Status refused = driver_.Call(kChief, MakeSeal(999)).status;
-  EXPECT_EQ(Reason(refused), v1::Refusal::NOT_READY);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::NOT_READY);
   EXPECT_EQ(refused.message(),
             "ps-0 has not heard of snapshot 1.999 yet; the newest it knows is "
             "0.0");
   // The next one is sealed as ever.
   EXPECT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
   EXPECT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(17)).ok());
-  EXPECT_EQ(Reason(driver_.Call(kChief, MakeSeal(34)).status),
+  EXPECT_EQ(ReasonOf(driver_.Call(kChief, MakeSeal(34)).status),
             v1::Refusal::NOT_READY);
 }
 
 TEST_F(ShardSnapshotTest, AStampThatNobodyCanHaveHeardEndsNoSnapshot) {
   v1::PushRequest push = driver_.MakePush(1, {{0, 0}}, 2);
   *push.mutable_header()->mutable_snapshot() = Pair(1, 1000000000);
-  EXPECT_EQ(Reason(driver_.Push(push, {1, 1}).status()),
+  EXPECT_EQ(ReasonOf(driver_.Push(push, {1, 1}).status()),
             v1::Refusal::NOT_READY);
   *push.mutable_header()->mutable_snapshot() = Pair(2, 1);
-  EXPECT_EQ(Reason(driver_.Push(push, {1, 1}).status()),
+  EXPECT_EQ(ReasonOf(driver_.Push(push, {1, 1}).status()),
             v1::Refusal::NOT_READY);
   EXPECT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
 }
@@ -253,7 +249,7 @@ TEST_F(ShardSnapshotTest, APushFarAheadOfItsSessionSilencesItNot) {
   ASSERT_TRUE(driver_.Push(driver_.MakePush(1, {{0, 0}}, 2), {1, 1}).ok());
   const absl::Status refused =
       driver_.Push(driver_.MakePush(1000000000, {{0, 0}}, 2), {1, 1}).status();
-  EXPECT_EQ(Reason(refused), v1::Refusal::INVALID);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::INVALID);
   const auto next = driver_.Push(driver_.MakePush(2, {{0, 0}}, 2), {1, 1});
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_EQ(next->blocks(0).result(), v1::PushedBlock::APPLIED);
@@ -261,7 +257,7 @@ TEST_F(ShardSnapshotTest, APushFarAheadOfItsSessionSilencesItNot) {
 
 TEST_F(ShardSnapshotTest, ALowerSnapshotIsSuperseded) {
   ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(2)).ok());
-  EXPECT_EQ(Reason(driver_.Call(kChief, MakeSeal(1)).status),
+  EXPECT_EQ(ReasonOf(driver_.Call(kChief, MakeSeal(1)).status),
             v1::Refusal::SUPERSEDED);
 }
 
@@ -274,18 +270,18 @@ TEST_F(ShardSnapshotTest, WrittenIsAnsweredBeforeItsCallerGivesUp) {
   const CallId call = driver.Begin(kChief, MakeWritten(1));
   driver.Advance(absl::Seconds(5));
   ASSERT_TRUE(driver.answered(call));
-  EXPECT_EQ(Reason(driver.Take(call).status), v1::Refusal::WAIT);
+  EXPECT_EQ(ReasonOf(driver.Take(call).status), v1::Refusal::WAIT);
 }
 
 TEST_F(ShardSnapshotTest, ASealOfAnotherLifeIsRefused) {
   v1::SealRequest seal = MakeSeal(1);
   *seal.mutable_server_generations(0) = Pair(1, 2);
   const absl::Status refused = driver_.Call(kChief, seal).status;
-  EXPECT_EQ(Reason(refused), v1::Refusal::INVALID);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::INVALID);
   EXPECT_EQ(refused.message(),
             "snapshot 1.1 was not opened under generation 1.1 of ps-0");
   seal.clear_server_generations();
-  EXPECT_EQ(Reason(driver_.Call(kChief, seal).status), v1::Refusal::INVALID);
+  EXPECT_EQ(ReasonOf(driver_.Call(kChief, seal).status), v1::Refusal::INVALID);
   EXPECT_TRUE(driver_.ios.empty());
 }
 
@@ -311,7 +307,7 @@ TEST_F(ShardSnapshotTest, Promise4_WrittenSaysWaitAfterAWhile) {
   EXPECT_FALSE(driver_.answered(call));
   driver_.Advance(absl::Milliseconds(1));
   const absl::Status status = driver_.Take(call).status;
-  EXPECT_EQ(Reason(status), v1::Refusal::WAIT);
+  EXPECT_EQ(ReasonOf(status), v1::Refusal::WAIT);
   EXPECT_EQ(status.message(), "ps-0 is still writing snapshot 1.1");
   EXPECT_EQ(RefusalOf(status).waiting_for(), "ps-0");
 }
@@ -321,7 +317,7 @@ TEST_F(ShardSnapshotTest, WhatCouldNotBeWrittenIsSaid) {
   const CallId call = driver_.Begin(kChief, MakeWritten(1));
   driver_.Complete(Ended(absl::ResourceExhaustedError("no space left")));
   const absl::Status status = driver_.Take(call).status;
-  EXPECT_EQ(Reason(status), v1::Refusal::INVALID);
+  EXPECT_EQ(ReasonOf(status), v1::Refusal::INVALID);
   EXPECT_EQ(status.message(),
             "ps-0 could not write snapshot 1.1: no space left");
   EXPECT_EQ(driver_.Call(kChief, MakeWritten(1)).status, status);
@@ -332,7 +328,7 @@ TEST_F(ShardSnapshotTest, AHigherSnapshotDropsAnUnfinishedLowerOne) {
   ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(1)).ok());
   const CallId call = driver_.Begin(kChief, MakeWritten(1));
   ASSERT_TRUE(driver_.Ask<v1::SealReply>(kChief, MakeSeal(2)).ok());
-  EXPECT_EQ(Reason(driver_.Take(call).status), v1::Refusal::SUPERSEDED);
+  EXPECT_EQ(ReasonOf(driver_.Take(call).status), v1::Refusal::SUPERSEDED);
   EXPECT_EQ(driver_.Call(kChief, MakeWritten(1)).status.message(),
             "snapshot 1.1 is not open; 1.2 is");
   driver_.Complete(Ended(absl::OkStatus(), 0));
@@ -349,7 +345,7 @@ TEST_F(ShardSnapshotTest, NewContentDropsTheSnapshot) {
   *again.mutable_version() = Pair(1, 2);
   *again.mutable_servers(0)->mutable_generation() = Pair(1, 9);
   driver_.MakeReady(again);
-  EXPECT_EQ(Reason(driver_.Take(call).status), v1::Refusal::SUPERSEDED);
+  EXPECT_EQ(ReasonOf(driver_.Take(call).status), v1::Refusal::SUPERSEDED);
   EXPECT_EQ(driver_.Call(kChief, MakeWritten(1)).status.message(),
             "snapshot 1.1 is not open");
 }
@@ -359,13 +355,13 @@ TEST_F(ShardSnapshotTest, Promise8_ParkedCallsAreBounded) {
   for (size_t i = 0; i < SnapshotKeeper::kMostParked; ++i) {
     EXPECT_FALSE(driver_.answered(driver_.Begin(kChief, MakeWritten(1))));
   }
-  EXPECT_EQ(Reason(driver_.Call(kChief, MakeWritten(1)).status),
+  EXPECT_EQ(ReasonOf(driver_.Call(kChief, MakeWritten(1)).status),
             v1::Refusal::OVER_LIMIT);
 }
 
 TEST(ShardSnapshotReadyTest, AnEmptyServerCannotBeSealed) {
   ShardDriver driver;
-  EXPECT_EQ(Reason(driver.Call(kChief, MakeSeal(1)).status),
+  EXPECT_EQ(ReasonOf(driver.Call(kChief, MakeSeal(1)).status),
             v1::Refusal::NOT_READY);
 }
 
@@ -512,7 +508,7 @@ TEST_F(ShardSnapshotTest, AFileThatIsNotSeenIsKeptUntilItsFateIsKnown) {
     request.set_limit(limit);
     return driver_.Call(kChief, request);
   };
-  EXPECT_EQ(Reason(fetch(0, 4).status), v1::Refusal::SUPERSEDED)
+  EXPECT_EQ(ReasonOf(fetch(0, 4).status), v1::Refusal::SUPERSEDED)
       << "it is being written";
   IoResult unseen = Ended(absl::OkStatus());
   static_cast<v1::WriteShardResult&>(*unseen.head).set_unseen(true);
@@ -535,11 +531,11 @@ TEST_F(ShardSnapshotTest, AFileThatIsNotSeenIsKeptUntilItsFateIsKnown) {
   EXPECT_EQ(fetch(14, 1).status.message(),
             "1 bytes from 14 are asked of ps-00001-of-00001.safetensors, which "
             "has 13");
-  EXPECT_EQ(Reason(fetch(0, 0).status), v1::Refusal::INVALID);
+  EXPECT_EQ(ReasonOf(fetch(0, 0).status), v1::Refusal::INVALID);
 
   ASSERT_TRUE(driver_.Configure(Config(), /*committed=*/Pair(1, 1)).ok());
   const absl::Status gone = fetch(0, 4).status;
-  EXPECT_EQ(Reason(gone), v1::Refusal::SUPERSEDED);
+  EXPECT_EQ(ReasonOf(gone), v1::Refusal::SUPERSEDED);
   EXPECT_EQ(gone.message(), "ps-0 keeps no file of snapshot 1.1");
 }
 

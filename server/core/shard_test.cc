@@ -13,15 +13,15 @@
 namespace paramd {
 namespace {
 
+using testing::kChief;
 using testing::MakeConfiguration;
 using testing::MakeSeal;
 using testing::MakeWritten;
 using testing::Pair;
 using testing::Payload;
+using testing::ReasonOf;
 using testing::ShardDriver;
 using testing::Zeros;
-
-constexpr PeerId kChief = PeerId::Coordinator();
 
 v1::Configuration Small() { return MakeConfiguration({Zeros("w", {2})}); }
 
@@ -29,10 +29,6 @@ v1::Configuration Next(v1::Configuration configuration) {
   auto* version = configuration.mutable_version();
   version->set_counter(version->counter() + 1);
   return configuration;
-}
-
-v1::Refusal::Reason Reason(const absl::Status& status) {
-  return RefusalOf(status).reason();
 }
 
 v1::RecallRequest Recall(uint64_t term) {
@@ -86,7 +82,7 @@ TEST(ShardRecallTest, AfterARecallLowerTermsAreRefusedEverywhere) {
       driver.Call(kChief, Finish(true)).status,
   };
   for (const absl::Status& status : refused) {
-    EXPECT_EQ(Reason(status), v1::Refusal::OLD_TERM);
+    EXPECT_EQ(ReasonOf(status), v1::Refusal::OLD_TERM);
     EXPECT_EQ(RefusalOf(status).term(), 2u);
     EXPECT_EQ(status.message(), "term 1 is over; ps-0 has heard of term 2");
   }
@@ -107,12 +103,12 @@ TEST(ShardRecallTest, AnotherRunOrOtherSettingsAreAnotherJob) {
   v1::RecallRequest recall = Recall(2);
   recall.set_run_id("other");
   const absl::Status run = driver.Call(kChief, recall).status;
-  EXPECT_EQ(Reason(run), v1::Refusal::OTHER_JOB);
+  EXPECT_EQ(ReasonOf(run), v1::Refusal::OTHER_JOB);
   EXPECT_EQ(run.message(), "ps-0 belongs to run 'run', not to 'other'");
   recall = Recall(2);
   recall.set_job_digest("abc");
   const absl::Status settings = driver.Call(kChief, recall).status;
-  EXPECT_EQ(Reason(settings), v1::Refusal::OTHER_JOB);
+  EXPECT_EQ(ReasonOf(settings), v1::Refusal::OTHER_JOB);
   EXPECT_EQ(settings.message(),
             "ps-0 has job settings of digest digest, not abc");
   EXPECT_TRUE(driver.Configure(Small()).ok()) << "term 2 was not heard";
@@ -123,7 +119,7 @@ TEST(ShardRecallTest, AnotherRunOrOtherSettingsAreAnotherJob) {
 TEST(ShardConfigureTest, TheAnswerIsNotReadyUntilTheSlicesAreFilled) {
   ShardDriver driver;
   const absl::Status refused = driver.Configure(Small()).status();
-  EXPECT_EQ(Reason(refused), v1::Refusal::NOT_READY);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::NOT_READY);
   EXPECT_EQ(refused.message(), "ps-0 is still filling its slices");
   EXPECT_EQ(RefusalOf(refused).retry_after_ms(), 20u);
   driver.Settle();
@@ -161,7 +157,7 @@ TEST(ShardConfigureTest, OtherContentUnderTheSameNumberIsRefused) {
   v1::Configuration other = Small();
   other.set_seed(99);
   const absl::Status refused = driver.Configure(other).status();
-  EXPECT_EQ(Reason(refused), v1::Refusal::INVALID);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::INVALID);
   EXPECT_EQ(refused.message(),
             "configuration 1.1 was told before with other content");
 }
@@ -170,7 +166,7 @@ TEST(ShardConfigureTest, AnOlderConfigurationIsRefused) {
   ShardDriver driver;
   driver.MakeReady(Next(Small()));
   const absl::Status refused = driver.Configure(Small()).status();
-  EXPECT_EQ(Reason(refused), v1::Refusal::OLD_TERM);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::OLD_TERM);
   EXPECT_EQ(refused.message(), "configuration 1.1 is old; ps-0 has 1.2");
 }
 
@@ -179,13 +175,13 @@ TEST(ShardConfigureTest, AConfigurationOfAnotherRunIsRefused) {
   driver.MakeReady(Small());
   v1::Configuration other = Next(Small());
   other.set_run_id("other");
-  EXPECT_EQ(Reason(driver.Configure(other).status()), v1::Refusal::OTHER_JOB);
+  EXPECT_EQ(ReasonOf(driver.Configure(other).status()), v1::Refusal::OTHER_JOB);
 }
 
 TEST(ShardConfigureTest, AConfigurationThatDoesNotNameTheServerIsRefused) {
   ShardDriver driver(4);
   const absl::Status refused = driver.Configure(Small()).status();
-  EXPECT_EQ(Reason(refused), v1::Refusal::INVALID);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::INVALID);
   EXPECT_EQ(refused.message(), "configuration 1.1 does not name ps-4");
 }
 
@@ -209,7 +205,7 @@ TEST(ShardConfigureTest, AServerThatWasReplacedLeaves) {
   v1::Configuration replaced = Next(Small());
   replaced.mutable_servers(0)->set_incarnation(555);
   *replaced.mutable_servers(0)->mutable_generation() = Pair(1, 9);
-  EXPECT_EQ(Reason(driver.Configure(replaced).status()), v1::Refusal::FENCED);
+  EXPECT_EQ(ReasonOf(driver.Configure(replaced).status()), v1::Refusal::FENCED);
   EXPECT_TRUE(driver.exited);
   EXPECT_EQ(driver.exit_status,
             absl::AbortedError("ps-0 generation 1.1 has been replaced by "
@@ -241,7 +237,7 @@ TEST(ShardConfigureTest, ANewLayoutUnderTheSameGenerationIsRefused) {
   driver.MakeReady(Small());
   const absl::Status refused =
       driver.Configure(Next(MakeConfiguration({Zeros("other", {2})}))).status();
-  EXPECT_EQ(Reason(refused), v1::Refusal::INVALID);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::INVALID);
   EXPECT_EQ(
       refused.message(),
       "configuration 1.2 changes the layout of ps-0 under its generation");
@@ -271,7 +267,7 @@ TEST(ShardConfigureTest, AHigherGenerationOfItsOwnFillsAgainUnderNewLives) {
   const auto before = driver.Push(PushTo(driver, 1), {1, 1});
   v1::Configuration again = Next(Small());
   *again.mutable_servers(0)->mutable_generation() = Pair(1, 9);
-  EXPECT_EQ(Reason(driver.Configure(again).status()), v1::Refusal::NOT_READY);
+  EXPECT_EQ(ReasonOf(driver.Configure(again).status()), v1::Refusal::NOT_READY);
   driver.Settle();
   EXPECT_EQ(driver.Pull(0), std::vector<float>(2));
   const auto after = driver.Push(PushTo(driver, 1), {1, 1});
@@ -289,13 +285,14 @@ TEST(ShardSessionTest, Promise1_AnUnknownSessionIsNotAdmitted) {
   v1::PushRequest push = PushTo(driver, 1);
   push.mutable_header()->set_worker(7);
   const absl::Status unknown = driver.Push(push, {1, 1}).status();
-  EXPECT_EQ(Reason(unknown), v1::Refusal::NOT_READY);
+  EXPECT_EQ(ReasonOf(unknown), v1::Refusal::NOT_READY);
   EXPECT_EQ(unknown.message(),
             "configuration 1.1 does not name worker-7 generation 1.11");
   EXPECT_EQ(RefusalOf(unknown).waiting_for(), "worker-7 generation 1.11");
   push = PushTo(driver, 1);
   *push.mutable_header()->mutable_generation() = Pair(2, 1);
-  EXPECT_EQ(Reason(driver.Push(push, {1, 1}).status()), v1::Refusal::NOT_READY);
+  EXPECT_EQ(ReasonOf(driver.Push(push, {1, 1}).status()),
+            v1::Refusal::NOT_READY);
   EXPECT_EQ(driver.Pull(0), std::vector<float>(2));
 }
 
@@ -307,7 +304,7 @@ TEST(ShardSessionTest, Promise1_AnEarlierGenerationIsFenced) {
   *next.mutable_workers(1)->mutable_generation() = Pair(1, 20);
   ASSERT_TRUE(driver.Configure(next).ok());
   const absl::Status fenced = driver.Push(push, {1, 1}).status();
-  EXPECT_EQ(Reason(fenced), v1::Refusal::FENCED);
+  EXPECT_EQ(ReasonOf(fenced), v1::Refusal::FENCED);
   EXPECT_EQ(fenced.message(),
             "worker-1 generation 1.11 has been followed by generation 1.20");
   EXPECT_EQ(driver.Pull(0), std::vector<float>(2));
@@ -322,7 +319,7 @@ TEST(ShardSessionTest, Promise1_ARemovedSessionStaysFenced) {
   v1::Configuration back = Next(higher);
   *back.mutable_workers(1)->mutable_generation() = Pair(1, 11);
   ASSERT_TRUE(driver.Configure(back).ok());
-  EXPECT_EQ(Reason(driver.Push(PushTo(driver, 1), {1, 1}).status()),
+  EXPECT_EQ(ReasonOf(driver.Push(PushTo(driver, 1), {1, 1}).status()),
             v1::Refusal::FENCED);
 }
 
@@ -331,7 +328,7 @@ TEST(ShardSessionTest, NobodyPushesInTheNameOfAnother) {
   driver.MakeReady(Small());
   const absl::Status refused =
       driver.Call(PeerId::Worker(2), PushTo(driver, 1), Payload({1, 1})).status;
-  EXPECT_EQ(Reason(refused), v1::Refusal::NOT_ALLOWED);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::NOT_ALLOWED);
   EXPECT_EQ(refused.message(), "worker-2 speaks in the name of worker-1");
 }
 
@@ -341,7 +338,7 @@ TEST(ShardSessionTest, NothingIsServedBeforeTheConfiguration) {
   pull.set_encoding(v1::FP32);
   EXPECT_EQ(driver.Call({}, pull).status.message(),
             "ps-0 has not been given a configuration yet");
-  EXPECT_EQ(Reason(driver.Push(PushTo(driver, 1), {1, 1}).status()),
+  EXPECT_EQ(ReasonOf(driver.Push(PushTo(driver, 1), {1, 1}).status()),
             v1::Refusal::NOT_READY);
 }
 
@@ -362,7 +359,7 @@ TEST(ShardSessionTest, ANewerConfigurationIsWaitedFor) {
   v1::PushRequest push = PushTo(driver, 1);
   *push.mutable_header()->mutable_configuration() = Pair(1, 2);
   const absl::Status refused = driver.Push(push, {1, 1}).status();
-  EXPECT_EQ(Reason(refused), v1::Refusal::NOT_READY);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::NOT_READY);
   EXPECT_EQ(refused.message(), "ps-0 has not heard of configuration 1.2 yet");
   ASSERT_TRUE(driver.Configure(Next(Small())).ok());
   EXPECT_TRUE(driver.Push(push, {1, 1}).ok());
@@ -384,13 +381,13 @@ TEST(ShardSessionTest, Promise1_ACallForAnotherProcessChangesNothing) {
   v1::PushRequest push = PushTo(driver, 1);
   push.mutable_header()->set_server_incarnation(7);
   const absl::Status refused = driver.Push(push, {1, 1}).status();
-  EXPECT_EQ(Reason(refused), v1::Refusal::NOT_READY);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::NOT_READY);
   EXPECT_EQ(refused.message(),
             "a call is for process 0000000000000007; this ps-0 is process "
             "0000000000000064");
   v1::FinishRequest finish;
   *finish.mutable_header() = push.header();
-  EXPECT_EQ(Reason(driver.Call(PeerId::Coordinator(), finish).status),
+  EXPECT_EQ(ReasonOf(driver.Call(PeerId::Coordinator(), finish).status),
             v1::Refusal::NOT_READY);
   push.mutable_header()->set_server_incarnation(100);
   const auto reply = driver.Push(push, {1, 1});
@@ -410,7 +407,7 @@ TEST(ShardSessionTest, AnswersSayProcessGenerationAndConfiguration) {
 TEST(ShardSessionTest, AnUnknownCallIsRefused) {
   ShardDriver driver;
   const absl::Status refused = driver.Call({}, v1::JoinRequest()).status;
-  EXPECT_EQ(Reason(refused), v1::Refusal::INVALID);
+  EXPECT_EQ(ReasonOf(refused), v1::Refusal::INVALID);
   EXPECT_EQ(refused.message(), "a parameter server does not answer this call");
 }
 
@@ -432,7 +429,7 @@ TEST(ShardFinishTest, Promise7_AFinishedServerAnswersThatAndStays) {
       driver.Call(kChief, MakeWritten(1)).status,
   };
   for (const absl::Status& status : refused) {
-    EXPECT_EQ(Reason(status), v1::Refusal::JOB_FINISHED);
+    EXPECT_EQ(ReasonOf(status), v1::Refusal::JOB_FINISHED);
     EXPECT_EQ(status.message(), "the job has finished");
   }
 }

@@ -16,15 +16,13 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using ::testing::Pair;
-using ::testing::UnorderedElementsAre;
+using testing::kChief;
 using testing::MakeAdamConfiguration;
 using testing::MakeSeal;
 using testing::Numbers;
 using testing::ShardDriver;
+using ::testing::UnorderedElementsAre;
 using testing::Zeros;
-
-constexpr PeerId kChief = PeerId::Coordinator();
 
 // Slice 0 is trained and has 1 element, slice 1 is not and has 2.
 v1::Configuration MakeBoth() {
@@ -111,9 +109,10 @@ TEST(ShardUntrainedTest, ItsMemoryAndItsFileHaveNoSlots) {
   ASSERT_EQ(driver.ios.size(), 1u);
   const auto& head = static_cast<const v1::WriteShard&>(*driver.ios[0].head);
   ASSERT_EQ(head.file().slices_size(), 2);
-  EXPECT_THAT(head.file().slices(0).slot_tensors(),
-              UnorderedElementsAre(Pair("momentum", "w/slot:momentum"),
-                                   Pair("variance", "w/slot:variance")));
+  EXPECT_THAT(
+      head.file().slices(0).slot_tensors(),
+      UnorderedElementsAre(::testing::Pair("momentum", "w/slot:momentum"),
+                           ::testing::Pair("variance", "w/slot:variance")));
   EXPECT_THAT(head.file().slices(1).slot_tensors(), IsEmpty());
   EXPECT_EQ(head.file().slices(1).values_tensor(), "mean");
   EXPECT_EQ(head.tensors_size(), 4);

@@ -14,12 +14,9 @@ namespace {
 
 using testing::MakeConfiguration;
 using testing::Payload;
+using testing::ReasonOf;
 using testing::ShardDriver;
 using testing::Zeros;
-
-v1::Refusal::Reason Reason(const absl::Status& status) {
-  return RefusalOf(status).reason();
-}
 
 class ShardWarmStartTest : public ::testing::Test {
  protected:
@@ -27,7 +24,7 @@ class ShardWarmStartTest : public ::testing::Test {
       : configuration_(
             MakeConfiguration({Zeros("w", {2}), Zeros("other", {1})})) {
     configuration_.mutable_warm_start()->set_path("/trained");
-    EXPECT_EQ(Reason(driver_.Configure(configuration_).status()),
+    EXPECT_EQ(ReasonOf(driver_.Configure(configuration_).status()),
               v1::Refusal::NOT_READY);
   }
 
@@ -74,7 +71,7 @@ TEST_F(ShardWarmStartTest, AnAnswerOfAnotherSizeIsRefused) {
 TEST_F(ShardWarmStartTest, ACheckpointOfTheRunBeatsIt) {
   configuration_.mutable_servers(0)->set_restore_directory("/from");
   ShardDriver driver;
-  EXPECT_EQ(Reason(driver.Configure(configuration_).status()),
+  EXPECT_EQ(ReasonOf(driver.Configure(configuration_).status()),
             v1::Refusal::NOT_READY);
   driver.Settle();
   EXPECT_EQ(static_cast<const v1::ReadSlices&>(*driver.ios[0].head).path(),

@@ -99,7 +99,7 @@ class ContentModelTest : public ::testing::Test {
   v1::Configuration configuration_;
 };
 
-void ExpectWrong(const absl::Status& status, const std::string& part) {
+void ExpectWrongContent(const absl::Status& status, const std::string& part) {
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(part));
 }
@@ -118,47 +118,48 @@ TEST_F(ContentModelTest, APushIsNotAppliedTwice) {
   const v1::PushRequest push = Sent(1);
   EXPECT_TRUE(Answered(push, v1::PushedBlock::APPLIED, 1).ok());
   EXPECT_TRUE(Answered(push, v1::PushedBlock::ALREADY_APPLIED, 1).ok());
-  ExpectWrong(Answered(push, v1::PushedBlock::APPLIED, 2),
-              "is applied a second time");
+  ExpectWrongContent(Answered(push, v1::PushedBlock::APPLIED, 2),
+                     "is applied a second time");
 }
 
 TEST_F(ContentModelTest, WhatIsNotInIsNotSaidToBe) {
-  ExpectWrong(Answered(Sent(1), v1::PushedBlock::ALREADY_APPLIED, 0),
-              "is said to be in, and is not");
+  ExpectWrongContent(Answered(Sent(1), v1::PushedBlock::ALREADY_APPLIED, 0),
+                     "is said to be in, and is not");
 }
 
 TEST_F(ContentModelTest, ValuesAreThoseOfThePushesThatAreIn) {
   EXPECT_TRUE(Answered(Sent(1), v1::PushedBlock::APPLIED, 1).ok());
-  ExpectWrong(Pulled(CoefficientOf(1) + 1, 1),
-              "its 1 pushes are not what is in it");
+  ExpectWrongContent(Pulled(CoefficientOf(1) + 1, 1),
+                     "its 1 pushes are not what is in it");
 }
 
 TEST_F(ContentModelTest, AVersionCountsThePushesOfOneLife) {
   EXPECT_TRUE(Answered(Sent(1), v1::PushedBlock::APPLIED, 1).ok());
-  ExpectWrong(Answered(Sent(2), v1::PushedBlock::APPLIED, 1),
-              "has version 1; 2 pushes are in");
-  ExpectWrong(Answered(Sent(3), v1::PushedBlock::APPLIED, 3, kLife + 1),
-              "which is that of other content");
+  ExpectWrongContent(Answered(Sent(2), v1::PushedBlock::APPLIED, 1),
+                     "has version 1; 2 pushes are in");
+  ExpectWrongContent(Answered(Sent(3), v1::PushedBlock::APPLIED, 3, kLife + 1),
+                     "which is that of other content");
 }
 
 TEST_F(ContentModelTest, OnlyASessionThatIsListedPushes) {
   v1::PushRequest push = Sent(1);
   SetGeneration(8, push.mutable_header()->mutable_generation());
   EXPECT_TRUE(ledger_.See(PeerId::Worker(1), push).ok());
-  ExpectWrong(Answered(push, v1::PushedBlock::APPLIED, 1),
-              "may push, which configuration 1.1 does not list");
+  ExpectWrongContent(Answered(push, v1::PushedBlock::APPLIED, 1),
+                     "may push, which configuration 1.1 does not list");
 }
 
 TEST_F(ContentModelTest, AGenerationIsOfOneProcess) {
   EXPECT_TRUE(Answered(Sent(1), v1::PushedBlock::APPLIED, 1).ok());
   v1::PushReply reply;
   SetGeneration(3, reply.mutable_server_generation());
-  ExpectWrong(content_.Pushed({PeerId::Ps(0), 2}, Sent(2), reply),
-              "two processes answer as ps-0 as generation 1-3");
+  ExpectWrongContent(content_.Pushed({PeerId::Ps(0), 2}, Sent(2), reply),
+                     "two processes answer as ps-0 as generation 1-3");
   v1::Configuration other = configuration_;
   other.mutable_version()->set_counter(2);
   other.mutable_servers(0)->set_incarnation(101);
-  ExpectWrong(content_.Configured(other, false), "two processes are given ps-0");
+  ExpectWrongContent(content_.Configured(other, false),
+                     "two processes are given ps-0");
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ class InputModelTest : public ::testing::Test {
   InputModel input_{job_};
 };
 
-void ExpectWrong(const absl::Status& status, const std::string& part) {
+void ExpectWrongInput(const absl::Status& status, const std::string& part) {
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(part));
 }
@@ -68,18 +68,19 @@ void ExpectWrong(const absl::Status& status, const std::string& part) {
 TEST_F(InputModelTest, ABatchHasOneOwner) {
   EXPECT_TRUE(HandOut(1, 1, 0, 0, 2).ok());
   EXPECT_TRUE(HandOut(1, 1, 0, 0, 2).ok()) << "the same answer again";
-  ExpectWrong(HandOut(2, 1, 0, 1, 3), "which is somebody's or done");
+  ExpectWrongInput(HandOut(2, 1, 0, 1, 3), "which is somebody's or done");
 }
 
 TEST_F(InputModelTest, OnlyItsOwnerPushesABatch) {
   EXPECT_TRUE(HandOut(1, 1, 0, 0, 1).ok());
   EXPECT_TRUE(input_.Pushed(PushOf(1, 0)).ok());
-  ExpectWrong(input_.Pushed(PushOf(2, 0)), "which it was not given");
+  ExpectWrongInput(input_.Pushed(PushOf(2, 0)), "which it was not given");
 }
 
 TEST_F(InputModelTest, APortionIsUsedUpWhenItsPushesAreWhole) {
   EXPECT_TRUE(HandOut(1, 1, 0, 0, 1).ok());
-  ExpectWrong(HandOut(1, 2, /*finished=*/1, 1, 2), "whose push is not whole");
+  ExpectWrongInput(HandOut(1, 2, /*finished=*/1, 1, 2),
+                   "whose push is not whole");
   input_.Whole(PushOf(1, 0));
   EXPECT_TRUE(HandOut(1, 3, /*finished=*/1, 1, 2).ok());
 }
@@ -97,7 +98,7 @@ TEST_F(InputModelTest, WhatALeaverHadPushedIsDone) {
   EXPECT_TRUE(HandOut(1, 1, 0, 0, 2).ok());
   input_.Whole(PushOf(1, 0));
   input_.Fenced(Session(1), /*in_good_order=*/true);
-  ExpectWrong(HandOut(2, 1, 0, 0, 1), "which is somebody's or done");
+  ExpectWrongInput(HandOut(2, 1, 0, 0, 1), "which is somebody's or done");
   EXPECT_TRUE(HandOut(2, 2, 0, 1, 2).ok());
 }
 
@@ -105,11 +106,12 @@ TEST_F(InputModelTest, ACheckpointLeavesWhatIsNotWhole) {
   EXPECT_TRUE(HandOut(1, 1, 0, 0, 2).ok());
   input_.Whole(PushOf(1, 0));
   EXPECT_TRUE(input_.CheckCheckpoint(CutAt(1)).ok());
-  ExpectWrong(input_.CheckCheckpoint(CutAt(0)), "batch 0 of epoch 1 is left");
-  ExpectWrong(input_.CheckCheckpoint(CutAt(2)),
-              "batch 4 of epoch 1 is not left");
-  ExpectWrong(input_.CheckFinished(CutAt(1)),
-              "the job ended without batch 4 of epoch 1");
+  ExpectWrongInput(input_.CheckCheckpoint(CutAt(0)),
+                   "batch 0 of epoch 1 is left");
+  ExpectWrongInput(input_.CheckCheckpoint(CutAt(2)),
+                   "batch 4 of epoch 1 is not left");
+  ExpectWrongInput(input_.CheckFinished(CutAt(1)),
+                   "the job ended without batch 4 of epoch 1");
 }
 
 TEST_F(InputModelTest, ATermBeginsWithWhatItsCheckpointLeaves) {
@@ -122,13 +124,14 @@ TEST_F(InputModelTest, ATermBeginsWithWhatItsCheckpointLeaves) {
   reply.set_term(2);
   reply.mutable_portion()->set_epoch(1);
   reply.mutable_portion()->set_end(kBatch);
-  ExpectWrong(input_.HandedOut(request, reply), "which is somebody's or done");
+  ExpectWrongInput(input_.HandedOut(request, reply),
+                   "which is somebody's or done");
 }
 
 TEST_F(InputModelTest, ASnapshotThatWasNotSealedIsNoCheckpoint) {
   v1::Manifest manifest = CutAt(0);
   manifest.mutable_snapshot()->set_counter(6);
-  ExpectWrong(input_.CheckCheckpoint(manifest), "it was never sealed");
+  ExpectWrongInput(input_.CheckCheckpoint(manifest), "it was never sealed");
 }
 
 }  // namespace

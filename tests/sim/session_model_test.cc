@@ -100,7 +100,7 @@ class SessionModelTest : public ::testing::Test {
   uint64_t beats_ = 0;
 };
 
-void ExpectWrong(const absl::Status& status, const std::string& part) {
+void ExpectWrongSession(const absl::Status& status, const std::string& part) {
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(part));
 }
@@ -109,7 +109,7 @@ TEST_F(SessionModelTest, APushFollowsTheOneThatIsWhole) {
   EXPECT_TRUE(Send(1).ok());
   EXPECT_TRUE(Send(1).ok()) << "it may be resent";
   EXPECT_TRUE(sessions_.HasOpenPush(1));
-  ExpectWrong(Send(2), "is opened before push 1 is acknowledged");
+  ExpectWrongSession(Send(2), "is opened before push 1 is acknowledged");
 }
 
 TEST_F(SessionModelTest, APushThatIsGivenUpCountsAndTheNextMayFollow) {
@@ -135,13 +135,13 @@ TEST_F(SessionModelTest, APushIsWholeWhenEveryBlockIsAcknowledged) {
   EXPECT_THAT(whole_, ElementsAre(0));
   EXPECT_FALSE(sessions_.AnyOpenPush());
   EXPECT_TRUE(Send(2).ok());
-  ExpectWrong(Send(1), "is sent again after push 2");
+  ExpectWrongSession(Send(1), "is sent again after push 2");
 }
 
 TEST_F(SessionModelTest, WhatIsWholeIsInTheContent) {
   EXPECT_TRUE(Send(1).ok());
-  ExpectWrong(Acknowledge(1, /*applied=*/false),
-              "was acknowledged, but is not in block 0 of ps-0");
+  ExpectWrongSession(Acknowledge(1, /*applied=*/false),
+                     "was acknowledged, but is not in block 0 of ps-0");
 }
 
 TEST_F(SessionModelTest, AnotherLifeOfTheServerAcknowledgesNothing) {
@@ -153,12 +153,12 @@ TEST_F(SessionModelTest, AnotherLifeOfTheServerAcknowledgesNothing) {
 
 TEST_F(SessionModelTest, NobodyTellsOfMorePushesThanAreWhole) {
   EXPECT_TRUE(Send(1).ok());
-  ExpectWrong(sessions_.SendsHeartbeat(BeatOf(1)),
-              "tells in a heartbeat of 1 pushes; whole are 0");
+  ExpectWrongSession(sessions_.SendsHeartbeat(BeatOf(1)),
+                     "tells in a heartbeat of 1 pushes; whole are 0");
   v1::PortionRequest portion;
   SetSession(portion.mutable_header());
   portion.mutable_header()->set_sequence(1);
-  ExpectWrong(sessions_.SendsPortion(portion), "when asking for input");
+  ExpectWrongSession(sessions_.SendsPortion(portion), "when asking for input");
   EXPECT_TRUE(Acknowledge(1).ok());
   EXPECT_TRUE(sessions_.SendsHeartbeat(BeatOf(1)).ok());
 }
@@ -170,15 +170,15 @@ TEST_F(SessionModelTest, NobodyOpensAPushWhileItIsToldToStop) {
   reply.set_term(1);
   reply.set_stop(true);
   EXPECT_TRUE(sessions_.HearsHeartbeat(beat, &reply).ok());
-  ExpectWrong(Send(1), "is opened while its worker is told to stop");
+  ExpectWrongSession(Send(1), "is opened while its worker is told to stop");
 }
 
 TEST_F(SessionModelTest, NobodyLeavesWithAnOpenPush) {
   EXPECT_TRUE(Send(1).ok());
   v1::HeartbeatRequest beat = BeatOf(0);
   beat.set_leaving(true);
-  ExpectWrong(sessions_.SendsHeartbeat(beat),
-              "leaves before its push is whole");
+  ExpectWrongSession(sessions_.SendsHeartbeat(beat),
+                     "leaves before its push is whole");
 }
 
 TEST_F(SessionModelTest, ACutIsTheNewestPush) {
@@ -187,12 +187,12 @@ TEST_F(SessionModelTest, ACutIsTheNewestPush) {
   beat.mutable_cut()->set_sequence(1);
   EXPECT_TRUE(sessions_.SendsHeartbeat(beat).ok());
   beat.mutable_cut()->set_acknowledged(true);
-  ExpectWrong(sessions_.SendsHeartbeat(beat), "cuts at push 1");
+  ExpectWrongSession(sessions_.SendsHeartbeat(beat), "cuts at push 1");
 }
 
 TEST_F(SessionModelTest, WhoHasNotJoinedPushesNothing) {
   joined_.mutable_generation()->set_counter(8);
-  ExpectWrong(Send(1), "is of nobody who has joined");
+  ExpectWrongSession(Send(1), "is of nobody who has joined");
 }
 
 }  // namespace

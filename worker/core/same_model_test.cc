@@ -16,7 +16,7 @@ v1::Variable MakeVariable(const std::string& name,
   return variable;
 }
 
-class SameModelTest : public testing::Test {
+class SameModelTest : public ::testing::Test {
  protected:
   SameModelTest() {
     *layout_.add_variables() = MakeVariable("w", {4, 2});

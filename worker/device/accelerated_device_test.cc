@@ -20,7 +20,7 @@ constexpr Accelerator::Stream kUploads = 1;
 constexpr Accelerator::Stream kDownloads = 2;
 
 // A device, and memory of both sides.
-class AcceleratedDeviceTest : public testing::Test {
+class AcceleratedDeviceTest : public ::testing::Test {
  protected:
   explicit AcceleratedDeviceTest(
       const EmulatedAccelerator::Options& options = {})
@@ -187,19 +187,19 @@ TEST_F(AcceleratedDeviceTest, APlantedWriteToWhatIsUploadedIsSeen) {
 using AcceleratedDeviceDeathTest = AcceleratedDeviceTest;
 
 TEST_F(AcceleratedDeviceDeathTest, AHostThatReadsTheDevicesMemoryDies) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   const volatile float* const there = Floats(there_);
   EXPECT_DEATH(static_cast<void>(there[0]), "");
 }
 
 TEST_F(AcceleratedDeviceDeathTest, APrimitiveRefusesHostMemory) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(device_.Add(Of(in_), 1, Of(there_), Of(doubled_)),
                "is given memory of the device");
 }
 
 TEST_F(AcceleratedDeviceDeathTest, APrimitiveRefusesMoreThanWasAllocated) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   Tensor longer = Of(there_);
   longer.dims = {kSize + 1};
   EXPECT_DEATH(device_.Add(longer, 1, longer, Of(doubled_)),

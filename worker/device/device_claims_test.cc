@@ -10,8 +10,8 @@ namespace {
 // Two objects have files of their own, as two processes do.
 
 TEST(DeviceClaimsTest, AGpuHasOneProcess) {
-  DeviceClaims first(testing::TempDir());
-  DeviceClaims second(testing::TempDir());
+  DeviceClaims first(::testing::TempDir());
+  DeviceClaims second(::testing::TempDir());
   EXPECT_TRUE(first.Claim("0000:3b:00.0"));
   EXPECT_FALSE(second.Claim("0000:3b:00.0"));
   EXPECT_TRUE(second.Claim("0000:af:00.0"));
@@ -19,10 +19,10 @@ TEST(DeviceClaimsTest, AGpuHasOneProcess) {
 }
 
 TEST(DeviceClaimsTest, AProcessThatHasEndedHasNone) {
-  std::optional<DeviceClaims> first(testing::TempDir());
+  std::optional<DeviceClaims> first(::testing::TempDir());
   EXPECT_TRUE(first->Claim("0000:86:00.0"));
   first.reset();
-  EXPECT_TRUE(DeviceClaims(testing::TempDir()).Claim("0000:86:00.0"));
+  EXPECT_TRUE(DeviceClaims(::testing::TempDir()).Claim("0000:86:00.0"));
 }
 
 TEST(DeviceClaimsTest, WithoutAFolderNothingIsKeptFromAnybody) {

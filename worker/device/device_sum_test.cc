@@ -13,9 +13,9 @@
 namespace paramd {
 namespace {
 
-constexpr uint64_t kSize = 1000;
-constexpr uint64_t kBytes = kSize * sizeof(float);
-constexpr Accelerator::Stream kCompute = 0;
+constexpr uint64_t kSumSize = 1000;
+constexpr uint64_t kSumBytes = kSumSize * sizeof(float);
+constexpr Accelerator::Stream kKernels = 0;
 constexpr Accelerator::Stream kSums = 3;
 
 // A device with a gradient, and what it has for the host.
@@ -24,17 +24,17 @@ class Replica {
   Replica(const EmulatedAccelerator::Options& options,
           std::shared_ptr<ReplicaMeeting> meeting, size_t rank)
       : device(options),
-        here(device.AllocateHost(kBytes)),
-        there(device.Allocate(kBytes)),
-        gradient(device.Allocate(kBytes)),
-        sum(device.AllocateHost(kBytes)),
+        here(device.AllocateHost(kSumBytes)),
+        there(device.Allocate(kSumBytes)),
+        gradient(device.Allocate(kSumBytes)),
+        sum(device.AllocateHost(kSumBytes)),
         up(device.MakeMark()),
         summed(device.MakeMark()),
         down(device.MakeMark()),
         joined(device.Join({std::move(meeting), rank})) {}
 
   static Tensor Of(const Device::Memory& memory) {
-    return {memory.get(), DType::kFloat32, {kSize}};
+    return {memory.get(), DType::kFloat32, {kSumSize}};
   }
   float* gradients() const { return static_cast<float*>(gradient.get()); }
   const float* sums() const { return static_cast<const float*>(sum.get()); }
@@ -42,11 +42,11 @@ class Replica {
   // The gradient is twice `value` then, divided by the place.
   void Compute(float value) {
     device.Wait(up);
-    for (uint64_t i = 0; i < kSize; ++i) {
+    for (uint64_t i = 0; i < kSumSize; ++i) {
       static_cast<float*>(here.get())[i] = value / static_cast<float>(i + 1);
     }
     device.UploadBehind();
-    device.Upload(here.get(), kBytes, there.get());
+    device.Upload(here.get(), kSumBytes, there.get());
     device.MarkUploads(up);
     device.ComputeBehind(up);
     device.Add(Of(there), 1, Of(there), Of(gradient));
@@ -54,11 +54,11 @@ class Replica {
   // In two reductions, of one part and of two.
   void Sum() {
     device.Sum({{gradients(), 300}}, summed);
-    device.Sum({{gradients() + 300, 1}, {gradients() + 301, kSize - 301}},
+    device.Sum({{gradients() + 300, 1}, {gradients() + 301, kSumSize - 301}},
                summed);
   }
   void Download() {
-    device.Download(gradient.get(), kBytes, sum.get(), down);
+    device.Download(gradient.get(), kSumBytes, sum.get(), down);
   }
 
   EmulatedDevice device;
@@ -103,7 +103,7 @@ TEST(DeviceSumTest, AllHaveTheSumInTheOrderOfRanks) {
         replica->device.DownloadBehind(replica->summed);
         replica->Download();
         replica->device.Wait(replica->down);
-        for (uint64_t i = 0; i < kSize; ++i) {
+        for (uint64_t i = 0; i < kSumSize; ++i) {
           float wanted = 0;
           for (size_t r = 0; r < size; ++r) {
             const float half = value(r) / static_cast<float>(i + 1);
@@ -122,7 +122,7 @@ TEST(DeviceSumTest, SumsRunBesideWhatIsComputedLater) {
     replica->Sum();
     std::promise<void> released;
     replica->device.accelerator()->Launch(
-        kCompute, [wait = released.get_future().share()] { wait.wait(); });
+        kKernels, [wait = released.get_future().share()] { wait.wait(); });
     replica->device.Wait(replica->summed);  // Else it would never end.
     released.set_value();
   });
@@ -195,14 +195,14 @@ TEST(DeviceSumTest, WhereOneCantJoinNoneDoes) {
   fails.join();
 }
 
-using DeviceSumDeathTest = testing::Test;
+using DeviceSumDeathTest = ::testing::Test;
 
 TEST_F(DeviceSumDeathTest, ASumOfHostMemoryIsRefused) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto meeting = std::make_shared<ReplicaMeeting>(1);
   Replica replica({}, meeting, 0);
   float* const here = static_cast<float*>(replica.here.get());
-  EXPECT_DEATH(replica.device.Sum({{here, kSize}}, replica.summed),
+  EXPECT_DEATH(replica.device.Sum({{here, kSumSize}}, replica.summed),
                "is given memory of the device");
 }
 

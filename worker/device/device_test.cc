@@ -206,7 +206,7 @@ Convolution Of(const Window& window, uint64_t outputs, uint64_t groups) {
 }
 
 class ConvolutionTest : public OnTestDevice,
-                        public testing::WithParamInterface<Convolution> {
+                        public ::testing::WithParamInterface<Convolution> {
  protected:
   Dims Input() const {
     const Window& w = GetParam().window;
@@ -268,10 +268,10 @@ TEST_P(ConvolutionTest, AgreesInOtherFormats) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, ConvolutionTest,
-                         testing::Values(Of(SomeWindow(), 16, 1),
-                                         Of(SomeWindow(), 4, 2),
-                                         Of(SomeWindow(), 8, 8),
-                                         Of(Small(), 5, 1)));
+                         ::testing::Values(Of(SomeWindow(), 16, 1),
+                                           Of(SomeWindow(), 4, 2),
+                                           Of(SomeWindow(), 8, 8),
+                                           Of(Small(), 5, 1)));
 
 TEST_F(DeviceTest, PoolingAgrees) {
   for (const auto kind : {Pooling::Kind::kMax, Pooling::Kind::kAverage}) {
@@ -624,7 +624,7 @@ TEST_F(DeviceTest, RowsAgree) {
 }
 
 class ElementwiseTest : public OnTestDevice,
-                        public testing::WithParamInterface<Elementwise> {};
+                        public ::testing::WithParamInterface<Elementwise> {};
 
 TEST_P(ElementwiseTest, Agrees) {
   ExpectAllAgree([&](Device* device, Values* values) {
@@ -646,9 +646,10 @@ TEST_P(ElementwiseTest, NaNStaysNaN) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ElementwiseTest,
-                         testing::Values(Elementwise::kRelu, Elementwise::kGelu,
-                                         Elementwise::kTanh,
-                                         Elementwise::kSigmoid));
+                         ::testing::Values(Elementwise::kRelu,
+                                           Elementwise::kGelu,
+                                           Elementwise::kTanh,
+                                           Elementwise::kSigmoid));
 
 // Far more rows than are summed in one piece.
 TEST_F(DeviceTest, LongColumnsAgree) {

@@ -10,7 +10,7 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 

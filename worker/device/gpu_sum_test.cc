@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kSize = 3000017;
 constexpr uint64_t kBytes = kSize * sizeof(float);
 
-class GpuSumTest : public testing::Test {
+class GpuSumTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto chosen = ChooseDevice(

@@ -22,7 +22,7 @@ struct Shape {
   size_t m, k, n;
 };
 
-class MatrixTest : public testing::TestWithParam<Shape> {
+class MatrixTest : public ::testing::TestWithParam<Shape> {
  protected:
   MatrixTest()
       : a_(RandomValues(m() * k(), 1)), b_(RandomValues(k() * n(), 2)) {}
@@ -103,10 +103,10 @@ TEST_P(MatrixTest, TheSameBitsAtEveryAddress) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, MatrixTest,
-                         testing::Values(Shape{1, 1, 1}, Shape{3, 5, 7},
-                                         Shape{32, 784, 129},
-                                         Shape{64, 128, 10}, Shape{0, 4, 5},
-                                         Shape{4, 0, 5}, Shape{4, 5, 0}));
+                         ::testing::Values(Shape{1, 1, 1}, Shape{3, 5, 7},
+                                           Shape{32, 784, 129},
+                                           Shape{64, 128, 10}, Shape{0, 4, 5},
+                                           Shape{4, 0, 5}, Shape{4, 5, 0}));
 
 }  // namespace
 }  // namespace paramd

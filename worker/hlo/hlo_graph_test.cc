@@ -12,8 +12,8 @@
 namespace paramd {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(HloGraphTest, AProgramIsWrittenAsStableHlo) {
   HloGraph graph;

@@ -65,7 +65,7 @@ class RaggedSource : public ExampleSource {
       {{.name = "tokens", .dtype = DType::kInt32, .dims = {0}}}};
 };
 
-v1::InputConfig Config(const std::string& text) {
+v1::InputConfig InputOf(const std::string& text) {
   v1::InputConfig config;
   CHECK(google::protobuf::TextFormat::ParseFromString(text, &config),
         "the test's configurations are read");
@@ -74,12 +74,11 @@ v1::InputConfig Config(const std::string& text) {
 
 // Images and labels, through these stages.
 std::unique_ptr<Pipeline> Images(const std::string& stages) {
-  auto pipeline = OpenTrainingData(
-      Config(R"(train { synthetic { examples: 640
+  auto pipeline = OpenTrainingData(InputOf(R"(train { synthetic { examples: 640
           features { name: "image" type: TYPE_UINT8 dims: [8, 8, 3] }
           features { name: "label" type: TYPE_INT32 classes: 10 } } })" +
-             stages),
-      /*seed=*/1);
+                                           stages),
+                                   /*seed=*/1);
   CHECK(pipeline.ok(), pipeline.status().ToString());
   return *std::move(pipeline);
 }

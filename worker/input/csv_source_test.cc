@@ -12,10 +12,10 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-v1::InputSource::Csv Config(const std::string& path) {
+v1::InputSource::Csv CsvConfig(const std::string& path) {
   v1::InputSource::Csv config;
   config.add_files(path);
   config.set_label("kind");
@@ -37,7 +37,7 @@ absl::Status ReadError(const v1::InputSource::Csv& config, uint64_t row) {
 TEST(CsvSourceTest, RowsAreReadByTheirColumns) {
   const std::string path = WriteTestFile(
       "a.csv", "x,kind,y\r\n1.5,cat, -2e3\r\n\r\n3,\"dog, big\",\"4\"\r\n");
-  const auto source = OpenCsv("", Config(path));
+  const auto source = OpenCsv("", CsvConfig(path));
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_EQ((*source)->size(), 2u);
   EXPECT_EQ((*source)->spec().features[1].classes, 2u);
@@ -52,7 +52,7 @@ TEST(CsvSourceTest, RowsAreReadByTheirColumns) {
 }
 
 TEST(CsvSourceTest, ColumnsAreNumberedWithoutAHeader) {
-  v1::InputSource::Csv config = Config(WriteTestFile("a.tsv", "1\t2\t3"));
+  v1::InputSource::Csv config = CsvConfig(WriteTestFile("a.tsv", "1\t2\t3"));
   config.set_separator("tab");
   config.set_header(false);
   config.set_label("0");
@@ -67,7 +67,7 @@ TEST(CsvSourceTest, ColumnsAreNumberedWithoutAHeader) {
 }
 
 TEST(CsvSourceTest, TextsOfAnyKindBecomeNumbersBelowTheBuckets) {
-  v1::InputSource::Csv config = Config(
+  v1::InputSource::Csv config = CsvConfig(
       WriteTestFile("a.csv", "kind,site,ad\ncat,x,x\ncat,,x\ncat,x,-3.5\n"));
   config.set_hash_buckets(1000003);
   const auto source = OpenCsv("", config);
@@ -95,8 +95,8 @@ TEST(CsvSourceTest, TextsOfAnyKindBecomeNumbersBelowTheBuckets) {
 }
 
 TEST(CsvSourceTest, AKeyIsTheWholeHash) {
-  v1::InputSource::Csv config = Config(
-      WriteTestFile("a.csv", "kind,site,ad\ncat,x,x\ncat, x ,\n"));
+  v1::InputSource::Csv config =
+      CsvConfig(WriteTestFile("a.csv", "kind,site,ad\ncat,x,x\ncat, x ,\n"));
   config.set_hash_keys(true);
   const auto source = OpenCsv("", config);
   ASSERT_TRUE(source.ok()) << source.status();
@@ -249,7 +249,7 @@ TEST(CsvSourceTest, WhatDoesNotGoWithAListIsNamed) {
 
 // As in Criteo's log: a label, counts, and keys, without names.
 TEST(CsvSourceTest, CountsAreHashedByTheirLogarithm) {
-  v1::InputSource::Csv config = Config(WriteTestFile(
+  v1::InputSource::Csv config = CsvConfig(WriteTestFile(
       "a.tsv", "1\t1000\tab\n0\t1010\tcd\n0\t2\t\n1\t1\tab\n0\t\tab\n"));
   config.set_separator("tab");
   config.set_header(false);
@@ -278,7 +278,7 @@ TEST(CsvSourceTest, CountsAreHashedByTheirLogarithm) {
 
 TEST(CsvSourceTest, ColumnsOfCountsAreChecked) {
   v1::InputSource::Csv config =
-      Config(WriteTestFile("a.csv", "kind,x\ncat,many\n"));
+      CsvConfig(WriteTestFile("a.csv", "kind,x\ncat,many\n"));
   config.add_log_columns("y");
   config.set_hash_buckets(10);
   EXPECT_THAT(OpenCsv("", config).status().message(),
@@ -294,10 +294,11 @@ TEST(CsvSourceTest, ColumnsOfCountsAreChecked) {
 
 TEST(CsvSourceTest, AByteOrderMarkIsNoPartOfTheFirstName) {
   const auto source = OpenCsv(
-      "", Config(WriteTestFile("a.csv", "\xef\xbb\xbfkind,x\ncat,1\n")));
+      "", CsvConfig(WriteTestFile("a.csv", "\xef\xbb\xbfkind,x\ncat,1\n")));
   EXPECT_TRUE(source.ok()) << source.status();
-  v1::InputSource::Csv config =
-      Config(WriteTestFile("b.csv", "\xef\xbb\xbf" "7,8\n"));
+  v1::InputSource::Csv config = CsvConfig(WriteTestFile("b.csv",
+                                                        "\xef\xbb\xbf"
+                                                        "7,8\n"));
   config.set_header(false);
   config.clear_label();
   Example example;
@@ -307,7 +308,7 @@ TEST(CsvSourceTest, AByteOrderMarkIsNoPartOfTheFirstName) {
 
 TEST(CsvSourceTest, AMissingColumnIsNamedWithThoseThereAre) {
   const std::string path = WriteTestFile("a.csv", "x,y\n1,2\n");
-  EXPECT_EQ(OpenCsv("", Config(path)).status(),
+  EXPECT_EQ(OpenCsv("", CsvConfig(path)).status(),
             absl::InvalidArgumentError(absl::StrCat(
                 "'", path, "' has no column 'kind'; it has x, y")));
 }
@@ -316,7 +317,7 @@ TEST(CsvSourceTest, WrongRowsAreNamedByLineAndColumn) {
   const std::string path =
       WriteTestFile("a.csv", "x,kind\none,cat\n1,cow\n1\n\"1,cat\n1,cat,2\n");
   const auto error = [&](uint64_t row) {
-    return std::string(ReadError(Config(path), row).message());
+    return std::string(ReadError(CsvConfig(path), row).message());
   };
   EXPECT_EQ(error(0), absl::StrCat("'", path,
                                    "' line 2: column 'x' needs a "
@@ -335,7 +336,7 @@ TEST(CsvSourceTest, WrongRowsAreNamedByLineAndColumn) {
 
 TEST(CsvSourceTest, ALabelOutOfRangeIsRefused) {
   const std::string path = WriteTestFile("a.csv", "x,kind\n1,3\n1,1.5\n");
-  v1::InputSource::Csv config = Config(path);
+  v1::InputSource::Csv config = CsvConfig(path);
   config.clear_class_names();
   config.set_classes(3);
   EXPECT_EQ(ReadError(config, 0),
@@ -353,13 +354,13 @@ TEST(CsvSourceTest, ALabelOutOfRangeIsRefused) {
 TEST(CsvSourceTest, AFileWithoutRowsIsRefused) {
   const std::string path = WriteTestFile("a.csv", "x,kind\n\n");
   EXPECT_EQ(
-      OpenCsv("", Config(path)).status(),
+      OpenCsv("", CsvConfig(path)).status(),
       absl::InvalidArgumentError(absl::StrCat("'", path, "' holds no row")));
 }
 
 TEST(CsvSourceTest, FilesWithOtherColumnsAreRefused) {
   const std::string first = WriteTestFile("a.csv", "x,kind\n1,cat\n");
-  v1::InputSource::Csv config = Config(first);
+  v1::InputSource::Csv config = CsvConfig(first);
   const std::string second = WriteTestFile("b.csv", "y,kind\n1,cat\n");
   config.add_files(second);
   EXPECT_EQ(OpenCsv("", config).status(),

@@ -26,7 +26,7 @@ TEST(ExampleOrderTest, DependsOnSeedAndEpochAlone) {
 // A run is resumed, and joined by other builds, in the middle of an epoch.
 TEST(ExampleOrderTest, IsTheSameForEver) {
   EXPECT_THAT(ExampleOrder(1, 0, 8),
-              testing::ElementsAre(1, 0, 4, 6, 3, 7, 2, 5));
+              ::testing::ElementsAre(1, 0, 4, 6, 3, 7, 2, 5));
 }
 
 TEST(ExampleOrderTest, EveryPlaceIsEquallyLikely) {

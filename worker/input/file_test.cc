@@ -19,7 +19,7 @@ TEST(FileTest, PatternsNameFilesInOrder) {
   const std::string other = WriteTestFile("other.csv", "?");
   const std::string directory = std::filesystem::path(a).parent_path();
   EXPECT_THAT(*FindFiles(directory, {"part-*.csv", other}),
-              testing::ElementsAre(a, b, other));
+              ::testing::ElementsAre(a, b, other));
   EXPECT_EQ(FindFiles(directory, {"none-*"}).status(),
             absl::NotFoundError(
                 absl::StrCat("there is no file '", directory, "/none-*'")));
@@ -41,7 +41,7 @@ TEST(FileTest, ReadingBeyondTheEndIsAnError) {
 }
 
 TEST(FileTest, WhatIsNoFileIsRefused) {
-  EXPECT_EQ(InputFile::Open(testing::TempDir()).status().code(),
+  EXPECT_EQ(InputFile::Open(::testing::TempDir()).status().code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(InputFile::Open("/no/such").status().code(),
             absl::StatusCode::kNotFound);

@@ -14,8 +14,8 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 void ExpectRefused(const std::string& path, int dimensions,
                    absl::StatusCode code, const std::string& message) {
@@ -61,9 +61,9 @@ TEST(IdxFileTest, AMissingFileIsNotFound) {
 }
 
 TEST(IdxFileTest, WhatIsNoFileIsRefusedAndDoesNotHoldItsReaderUp) {
-  ExpectRefused(testing::TempDir(), 1, absl::StatusCode::kFailedPrecondition,
+  ExpectRefused(::testing::TempDir(), 1, absl::StatusCode::kFailedPrecondition,
                 "is not a regular file");
-  const std::string pipe = absl::StrCat(testing::TempDir(), "/pipe");
+  const std::string pipe = absl::StrCat(::testing::TempDir(), "/pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0666), 0);
   ExpectRefused(pipe, 1, absl::StatusCode::kFailedPrecondition,
                 "is not a regular file");

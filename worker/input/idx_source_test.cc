@@ -12,7 +12,7 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 // Three images of 1x2 with the labels 0, 4, 2.
 std::string Images() {

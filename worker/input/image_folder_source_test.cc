@@ -14,11 +14,11 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // A directory of the test's own, with these files in it.
-class ImageFolderSourceTest : public testing::Test {
+class ImageFolderSourceTest : public ::testing::Test {
  protected:
   ImageFolderSourceTest()
       : directory_(std::filesystem::path(WriteTestFile("not-an-image", "?"))
@@ -63,7 +63,7 @@ TEST_F(ImageFolderSourceTest, ATruncatedImageIsNamed) {
       (*OpenImageFolders(directory_, config_))->Read(0, &example);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()),
-              testing::StartsWith(
+              ::testing::StartsWith(
                   absl::StrCat("'", directory_, "/cat/a.jpg': libjpeg finds")));
 }
 

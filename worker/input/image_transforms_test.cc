@@ -19,7 +19,7 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 InputSpec Images(DType dtype, Dims dims) {
   InputSpec spec;
@@ -128,7 +128,7 @@ TEST(ImageTransformsTest, ImagesAreDecodedAsTheyWereWritten) {
   };
   OwnedTensor out;
   ASSERT_TRUE(decode(PngBytes(8, 8, 3, pixels), 3, &out).ok());
-  EXPECT_THAT(out.values<uint8_t>(), testing::ElementsAreArray(pixels));
+  EXPECT_THAT(out.values<uint8_t>(), ::testing::ElementsAreArray(pixels));
   ASSERT_TRUE(decode(JpegBytes(8, 8, 3, pixels), 3, &out).ok());
   EXPECT_THAT(out.dims(), ElementsAre(8, 8, 3));
   double error = 0;

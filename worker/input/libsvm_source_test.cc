@@ -14,10 +14,11 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-v1::InputSource::LibSvm Config(const std::string& path, uint32_t columns) {
+v1::InputSource::LibSvm LibSvmConfig(const std::string& path,
+                                     uint32_t columns) {
   v1::InputSource::LibSvm config;
   config.add_files(path);
   config.set_columns(columns);
@@ -32,7 +33,7 @@ v1::InputSource::LibSvm Config(const std::string& path, uint32_t columns) {
 std::string Refused(const std::string& line, uint32_t columns,
                     uint32_t classes = 2) {
   v1::InputSource::LibSvm config =
-      Config(WriteTestFile("a.txt", line), columns);
+      LibSvmConfig(WriteTestFile("a.txt", line), columns);
   config.set_classes(classes);
   const auto source = OpenLibSvm("", config);
   EXPECT_TRUE(source.ok()) << source.status();
@@ -45,7 +46,7 @@ std::string Refused(const std::string& line, uint32_t columns,
 TEST(LibSvmSourceTest, VectorsHaveZerosWhereALineSaysNothing) {
   const std::string path = WriteTestFile(
       "a.txt", "+1 1:0.5 3:-2e1\r\n\n-1 qid:7 2:1 # no 3:1\n0\n1\t4:1\n");
-  const auto source = OpenLibSvm("", Config(path, 4));
+  const auto source = OpenLibSvm("", LibSvmConfig(path, 4));
   ASSERT_TRUE(source.ok()) << source.status();
   ASSERT_EQ((*source)->size(), 4u);
   EXPECT_EQ((*source)->spec().features[0].dims, Dims({4}));
@@ -68,7 +69,7 @@ TEST(LibSvmSourceTest, VectorsHaveZerosWhereALineSaysNothing) {
 TEST(LibSvmSourceTest, ListsHaveTheFirstIndicesAndPadding) {
   const std::string path = WriteTestFile(
       "a.txt", "-1 3:1 11:1 14:1.0\n1 1:1 2:1 3:1 4:1 40:1\n-1\n");
-  const auto source = OpenLibSvm("", Config(path, 0));
+  const auto source = OpenLibSvm("", LibSvmConfig(path, 0));
   ASSERT_TRUE(source.ok()) << source.status();
   const FeatureSpec& feature = (*source)->spec().features[0];
   EXPECT_EQ(feature.dtype, DType::kInt32);
@@ -85,7 +86,7 @@ TEST(LibSvmSourceTest, ListsHaveTheFirstIndicesAndPadding) {
 
 TEST(LibSvmSourceTest, IndicesMayBeginWithZeroAndLabelsBeAnyNumber) {
   v1::InputSource::LibSvm config =
-      Config(WriteTestFile("a.txt", "-2.5 0:1 2:1\n3e2 1:1\n"), 0);
+      LibSvmConfig(WriteTestFile("a.txt", "-2.5 0:1 2:1\n3e2 1:1\n"), 0);
   config.set_first_index(0);
   config.set_classes(0);
   const auto source = OpenLibSvm("", config);
@@ -134,10 +135,11 @@ TEST(LibSvmSourceTest, WhatIsWrongInALineIsNamed) {
 
 TEST(LibSvmSourceTest, WhatIsWrongInTheJobIsNamed) {
   const std::string path = WriteTestFile("a.txt", " \n\n");
-  EXPECT_EQ(OpenLibSvm("", Config(path, 4)).status(),
-            absl::InvalidArgumentError(
-                absl::StrCat("'", path, "' holds no line")));
-  v1::InputSource::LibSvm config = Config(WriteTestFile("b.txt", "1 1:1"), 4);
+  EXPECT_EQ(
+      OpenLibSvm("", LibSvmConfig(path, 4)).status(),
+      absl::InvalidArgumentError(absl::StrCat("'", path, "' holds no line")));
+  v1::InputSource::LibSvm config =
+      LibSvmConfig(WriteTestFile("b.txt", "1 1:1"), 4);
   config.set_name("label");
   EXPECT_THAT(OpenLibSvm("", config).status().message(),
               HasSubstr("libsvm.name is 'label'"));
@@ -157,7 +159,7 @@ TEST(LibSvmSourceTest, DamagedFilesAreReadOrRefused) {
     }
     const std::string path = WriteTestFile("a.txt", text);
     for (const uint32_t columns : {0, 1000}) {
-      const auto source = OpenLibSvm("", Config(path, columns));
+      const auto source = OpenLibSvm("", LibSvmConfig(path, columns));
       if (!source.ok()) continue;
       for (uint64_t i = 0; i < (*source)->size(); ++i) {
         Example example;

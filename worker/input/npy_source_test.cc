@@ -13,12 +13,12 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-v1::InputSource::Npy Config(const std::string& images,
-                            const std::string& labels = "",
-                            const std::string& member = "") {
+v1::InputSource::Npy NpyConfig(const std::string& images,
+                               const std::string& labels = "",
+                               const std::string& member = "") {
   v1::InputSource::Npy config;
   v1::InputSource::Npy::Array* image = config.add_arrays();
   image->set_name("image");
@@ -38,11 +38,11 @@ std::string Message(const v1::InputSource::Npy& config) {
 
 TEST(NpySourceTest, RowsOfSeveralArraysMakeAnExample) {
   const auto source = OpenNpy(
-      "",
-      Config(WriteTestFile("x.npy", NpyBytes("<f4", "(2, 1, 2)",
-                                             ValueBytes<float>({1, 2, 3, 4}))),
-             WriteTestFile("y.npy", NpyBytes("<i8", "(2,)",
-                                             ValueBytes<int64_t>({2, 0})))));
+      "", NpyConfig(
+              WriteTestFile("x.npy", NpyBytes("<f4", "(2, 1, 2)",
+                                              ValueBytes<float>({1, 2, 3, 4}))),
+              WriteTestFile("y.npy", NpyBytes("<i8", "(2,)",
+                                              ValueBytes<int64_t>({2, 0})))));
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_EQ((*source)->size(), 2u);
   EXPECT_THAT((*source)->spec().features[0].dims, ElementsAre(1, 2));
@@ -53,7 +53,7 @@ TEST(NpySourceTest, RowsOfSeveralArraysMakeAnExample) {
 }
 
 TEST(NpySourceTest, AListMayHavePadding) {
-  v1::InputSource::Npy config = Config(WriteTestFile(
+  v1::InputSource::Npy config = NpyConfig(WriteTestFile(
       "x.npy", NpyBytes("<i8", "(1, 3)", ValueBytes<int64_t>({7, 0, -1}))));
   config.mutable_arrays(0)->set_classes(8);
   const auto source = OpenNpy("", config);
@@ -69,12 +69,12 @@ TEST(NpySourceTest, MembersOfAnNpzFileAreStoredOrPacked) {
   for (const bool deflated : {false, true}) {
     const std::string path = WriteTestFile(
         "a.npz", ZipBytes({{"other.npy", "?"}, {"x.npy", array}}, deflated));
-    const auto source = OpenNpy("", Config(path, "", "x"));
+    const auto source = OpenNpy("", NpyConfig(path, "", "x"));
     ASSERT_TRUE(source.ok()) << source.status();
     Example example;
     ASSERT_TRUE((*source)->Read(1, &example).ok());
     EXPECT_THAT(example.values[0].values<uint8_t>(), ElementsAre(4, 5, 6));
-    EXPECT_THAT(Message(Config(path, "", "z")),
+    EXPECT_THAT(Message(NpyConfig(path, "", "z")),
                 HasSubstr("has no array 'z'; it has other.npy, x.npy"));
   }
 }
@@ -84,12 +84,13 @@ TEST(NpySourceTest, AMemberWithOtherBytesThanItsChecksumSaysIsRefused) {
   std::string file = ZipBytes({{"x.npy", array}}, /*deflated=*/false);
   file[file.find("abcd")] = 'b';
   const std::string path = WriteTestFile("a.npz", file);
-  const auto source = OpenNpy("", Config(path, "", "x"));
+  const auto source = OpenNpy("", NpyConfig(path, "", "x"));
   EXPECT_EQ(source.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(
       std::string(source.status().message()),
-      testing::MatchesRegex("'" + path + ":x.npy' is damaged: it has the crc32 "
-                            "[0-9a-f]{8}; the file says [0-9a-f]{8}"));
+      ::testing::MatchesRegex("'" + path +
+                              ":x.npy' is damaged: it has the crc32 "
+                              "[0-9a-f]{8}; the file says [0-9a-f]{8}"));
 }
 
 // What the second row of a file says that is emptied once it is open.
@@ -97,7 +98,7 @@ absl::Status ReadOfEmptied(uint64_t row_bytes) {
   const std::string path = WriteTestFile(
       "x.npy", NpyBytes("|u1", absl::StrCat("(2, ", row_bytes, ")"),
                         std::string(2 * row_bytes, 'x')));
-  const auto source = OpenNpy("", Config(path));
+  const auto source = OpenNpy("", NpyConfig(path));
   EXPECT_TRUE(source.ok()) << source.status();
   EXPECT_EQ(truncate(path.c_str(), 0), 0);
   Example example;
@@ -113,28 +114,28 @@ TEST(NpySourceTest, SmallRowsAreReadOnceAndOthersWhereTheyLie) {
 TEST(NpySourceTest, ARowIsNamedByItsFile) {
   const std::string path =
       WriteTestFile("x.npy", NpyBytes("|u1", "(2,)", "ab"));
-  EXPECT_EQ((*OpenNpy("", Config(path)))->Where(1), "'" + path + "' row 1");
+  EXPECT_EQ((*OpenNpy("", NpyConfig(path)))->Where(1), "'" + path + "' row 1");
 }
 
 TEST(NpySourceTest, WhatIsNotSupportedIsNamed) {
   const std::string path =
       WriteTestFile("a.npy", NpyBytes(">f4", "(1,)", "abcd"));
-  EXPECT_EQ(Message(Config(path)),
+  EXPECT_EQ(Message(NpyConfig(path)),
             absl::StrCat("'", path,
                          "' holds '>f4'; little-endian float32, "
                          "float64, int32, int64, uint8 and bool are known"));
   std::string fortran = NpyBytes("<f4", "(1,)", "abcd");
   fortran.replace(fortran.find("False"), 5, "True ");
-  EXPECT_THAT(Message(Config(WriteTestFile("a.npy", fortran))),
+  EXPECT_THAT(Message(NpyConfig(WriteTestFile("a.npy", fortran))),
               HasSubstr("is in Fortran's order"));
-  EXPECT_THAT(Message(Config(WriteTestFile("a.npy", "PK and so on..."))),
+  EXPECT_THAT(Message(NpyConfig(WriteTestFile("a.npy", "PK and so on..."))),
               HasSubstr("is no .npy file"));
 }
 
 TEST(NpySourceTest, ATruncatedArrayIsRefused) {
   const std::string path =
       WriteTestFile("a.npy", NpyBytes("<f4", "(3,)", "abcdefgh"));
-  EXPECT_EQ(Message(Config(path)),
+  EXPECT_EQ(Message(NpyConfig(path)),
             absl::StrCat("'", path,
                          "' is truncated: it has 8 bytes of values; "
                          "its shape (3,) needs 12"));
@@ -143,7 +144,7 @@ TEST(NpySourceTest, ATruncatedArrayIsRefused) {
 TEST(NpySourceTest, ArraysOfOtherLengthsAreRefused) {
   const std::string x = WriteTestFile("x.npy", NpyBytes("|u1", "(2,)", "ab"));
   const std::string y = WriteTestFile("y.npy", NpyBytes("|u1", "(3,)", "abc"));
-  EXPECT_EQ(Message(Config(x, y)),
+  EXPECT_EQ(Message(NpyConfig(x, y)),
             absl::StrCat("'", y, "' has 3 rows; '", x, "' has 2"));
 }
 
@@ -151,7 +152,7 @@ TEST(NpySourceTest, ALabelOutOfRangeIsRefused) {
   const std::string x = WriteTestFile("x.npy", NpyBytes("|u1", "(1,)", "a"));
   const std::string y = WriteTestFile("y.npy", NpyBytes("|u1", "(1,)", "\x05"));
   Example example;
-  EXPECT_EQ((*OpenNpy("", Config(x, y)))->Read(0, &example),
+  EXPECT_EQ((*OpenNpy("", NpyConfig(x, y)))->Read(0, &example),
             absl::DataLossError(
                 absl::StrCat("'", y,
                              "' row 0: 'label' is 5; it must be at least 0 and "
@@ -169,7 +170,7 @@ TEST(NpySourceTest, ADamagedFileNeverEndsTheProcess) {
       changed[at] = static_cast<char>(changed[at] ^ (1 << at % 8));
       for (const std::string& bytes : {file.substr(0, at), changed}) {
         const auto source =
-            OpenNpy("", Config(WriteTestFile("a", bytes), "", member));
+            OpenNpy("", NpyConfig(WriteTestFile("a", bytes), "", member));
         Example example;
         if (source.ok()) {
           (void)(*source)->Read(0, &example);

@@ -13,7 +13,7 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 std::unique_ptr<SourceStage> Numbers(uint64_t size,
                                      std::vector<uint64_t> starts = {0}) {

@@ -15,8 +15,8 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 using Stages = std::function<void(v1::InputConfig* config)>;
 
@@ -176,7 +176,7 @@ TEST(PipelineTest, ACachedExampleIsReadOnce) {
         *Make(std::move(source), [in_file](v1::InputConfig* config) {
           auto* cache = config->add_stages()->mutable_cache();
           cache->set_max_mb(1);
-          if (in_file) cache->set_directory(testing::TempDir());
+          if (in_file) cache->set_directory(::testing::TempDir());
           config->add_stages()->mutable_shuffle();
         });
     const std::vector<float> before = Read(*pipeline, {0, 0, 10});

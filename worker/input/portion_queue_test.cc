@@ -8,7 +8,7 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(PortionQueueTest, PortionsAreCutIntoBatchesAndNoBatchSpansTwo) {
   PortionQueue queue(/*batch_size=*/4, /*max_portions=*/10);

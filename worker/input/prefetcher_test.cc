@@ -16,7 +16,7 @@ namespace paramd {
 namespace {
 
 using NextBatch = Prefetcher::NextBatch;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Long enough never to pass in a test that succeeds.
 constexpr absl::Duration kLong = absl::Minutes(10);

@@ -13,8 +13,8 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::string Message(const OpenedSource& source) {
   return std::string(source.status().message());
@@ -113,8 +113,8 @@ TEST(SourcesTest, TextGivesWindowsAndWhatFollows) {
   EXPECT_THAT(example.values[1].values<int32_t>(), ElementsAre('d', 'e'));
   ASSERT_TRUE((*source)->Read(3, &example).ok());
   EXPECT_THAT(example.values[1].values<int32_t>(), ElementsAre('y', 'z'));
-  EXPECT_THAT((*source)->Where(2), testing::EndsWith("a.txt' at byte 4"));
-  EXPECT_THAT((*source)->Where(3), testing::EndsWith("b.txt' at byte 0"));
+  EXPECT_THAT((*source)->Where(2), ::testing::EndsWith("a.txt' at byte 4"));
+  EXPECT_THAT((*source)->Where(3), ::testing::EndsWith("b.txt' at byte 0"));
 }
 
 TEST(SourcesTest, RecordsOfManyFilesAreFound) {
@@ -168,7 +168,8 @@ TEST(SourcesTest, SyntheticNumbersAreTheSameEachTime) {
 
 TEST(SourcesTest, AnIndexIsTheExamplesOwnNumber) {
   v1::InputSource::Indices config;
-  EXPECT_THAT(Message(OpenIndices(config)), testing::HasSubstr("nobody says"));
+  EXPECT_THAT(Message(OpenIndices(config)),
+              ::testing::HasSubstr("nobody says"));
   config.set_examples(5);
   const auto source = *OpenIndices(config);
   EXPECT_EQ(source->size(), 5u);

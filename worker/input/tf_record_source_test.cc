@@ -12,10 +12,10 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-v1::InputSource::TfRecord Config(const std::string& path) {
+v1::InputSource::TfRecord TfRecordConfig(const std::string& path) {
   v1::InputSource::TfRecord config;
   config.add_files(path);
   v1::InputFeature* x = config.add_features();
@@ -39,7 +39,8 @@ std::string Record(float x, const std::string& text, int64_t label) {
 }
 
 std::string ReadError(const std::string& bytes) {
-  const auto source = OpenTfRecord("", Config(WriteTestFile("a", bytes)));
+  const auto source =
+      OpenTfRecord("", TfRecordConfig(WriteTestFile("a", bytes)));
   if (!source.ok()) return std::string(source.status().message());
   Example example;
   return std::string((*source)->Read(0, &example).message());
@@ -48,7 +49,7 @@ std::string ReadError(const std::string& bytes) {
 TEST(TfRecordSourceTest, FeaturesAreReadFromTheirLists) {
   const std::string path =
       WriteTestFile("a", Record(1, "one", 2) + Record(5, "", 0));
-  v1::InputSource::TfRecord config = Config(path);
+  v1::InputSource::TfRecord config = TfRecordConfig(path);
   config.add_files(WriteTestFile("b", Record(7, "seven", 1)));
   const auto source = OpenTfRecord("", config);
   ASSERT_TRUE(source.ok()) << source.status();

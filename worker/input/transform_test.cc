@@ -13,7 +13,7 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 InputSpec Spec(DType dtype, Dims dims, uint32_t classes = 0) {
   InputSpec spec;
@@ -114,7 +114,7 @@ TEST(TransformTest, PadFillsAndCutsEveryDimension) {
               ElementsAre(1, 2, 4, 5, 9, 9));
   example = Of<int32_t>(DType::kInt32, {0, 2}, {});
   ASSERT_TRUE(transform->Apply({}, &example).ok());
-  EXPECT_THAT(example.values[0].values<int32_t>(), testing::Each(9));
+  EXPECT_THAT(example.values[0].values<int32_t>(), ::testing::Each(9));
   EXPECT_EQ(Refusal(stage, Spec(DType::kInt32, {4})),
             "pads to 2 dimensions; 'x' is int32 4");
 }

@@ -23,7 +23,7 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 // Of the largest value of a gradient, and of a metric.
 constexpr double kTolerance = 1e-4;
@@ -412,7 +412,7 @@ std::vector<Case> Cases() {
   return all;
 }
 
-class EachModelTest : public testing::TestWithParam<Case> {};
+class EachModelTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(EachModelTest, IsWrittenWithAGradientOfEachVariable) {
   const auto plan = PlanNetwork(Parse(GetParam().model), GetParam().input);
@@ -429,11 +429,11 @@ TEST_P(EachModelTest, IsWrittenWithAGradientOfEachVariable) {
   EXPECT_TRUE(WriteProgram(**plan, {.examples = 6}).ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, EachModelTest, testing::ValuesIn(Cases()),
+INSTANTIATE_TEST_SUITE_P(Models, EachModelTest, ::testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });
 
 // On the plugin, if there is one.
-class CompiledNetworkTest : public testing::Test {
+class CompiledNetworkTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (TestClient() == nullptr) {

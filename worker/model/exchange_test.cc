@@ -19,7 +19,7 @@
 namespace paramd {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const InputSpec kInput = LabelledImages({6, 6}, 4);
 
@@ -389,7 +389,7 @@ TEST(ExchangeTest, MemoryThatLacksLaterIsSaidWithTheBatchThatNeededIt) {
   const auto refused = step(enough, ComputeFormat::kFp16);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.status().message()),
-              testing::MatchesRegex(
+              ::testing::MatchesRegex(
                   "a batch of 8 examples needs more memory: emulated:0 has "
                   "[0-9]+ bytes free; [0-9]+ were asked for; give a smaller "
                   "batch_per_replica"));

@@ -22,7 +22,7 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 using LayersTest = OnTestDevice;
 using DenseTest = OnTestDevice;
@@ -337,10 +337,10 @@ TEST_F(BatchNormLayerTest, NormalisesByTheBatchAndMovesRunningStatistics) {
   values.training = false;
   values.weights = {{2}, {1}, {3}, {4}};
   EXPECT_THAT(RunLayer(norm, &reference, DType::kFloat64, values).output,
-              ElementsAre(testing::DoubleNear(-1, 1e-9),
-                          testing::DoubleNear(1, 1e-9),
-                          testing::DoubleNear(3, 1e-9),
-                          testing::DoubleNear(5, 1e-9)));
+              ElementsAre(::testing::DoubleNear(-1, 1e-9),
+                          ::testing::DoubleNear(1, 1e-9),
+                          ::testing::DoubleNear(3, 1e-9),
+                          ::testing::DoubleNear(5, 1e-9)));
 }
 
 TEST_F(BatchNormLayerTest, SharesOfReplicasAddUpToTheMeanOverThem) {

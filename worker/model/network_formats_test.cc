@@ -16,7 +16,7 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 using NetworkFormatsTest = OnTestDevice;
 using Gradients = std::vector<std::vector<float>>;
@@ -144,8 +144,7 @@ TEST_F(NetworkFormatsTest, SmallGradientsNeedAScaleInFp16) {
   const std::vector<std::string> names = fp16.names();
   const auto kernel = std::find(names.begin(), names.end(), "dense_1/kernel");
   ASSERT_NE(kernel, names.end());
-  EXPECT_THAT(fp16.gradients()[kernel - names.begin()],
-              testing::Each(0.0f));
+  EXPECT_THAT(fp16.gradients()[kernel - names.begin()], ::testing::Each(0.0f));
 }
 
 TEST_F(NetworkFormatsTest, WhatOverflowsIsComputedAgainWithASmallerScale) {

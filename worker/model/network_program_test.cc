@@ -12,9 +12,9 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::unique_ptr<NetworkPlan> PlanOf(const std::string& layers,
                                     const InputSpec& input) {

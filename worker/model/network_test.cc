@@ -18,7 +18,7 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 using NetworkTest = OnTestDevice;
 
@@ -164,7 +164,7 @@ TEST_F(NetworkTest, ABatchWithoutExamplesGivesZeros) {
   const Metrics result = trained.Step(Batch(), 32);
   EXPECT_EQ(result.examples, 0u);
   for (const auto& gradient : trained.gradients) {
-    EXPECT_THAT(gradient, testing::Each(0.0f));
+    EXPECT_THAT(gradient, ::testing::Each(0.0f));
   }
 }
 
@@ -174,7 +174,7 @@ TEST_F(NetworkTest, GradientsAreReadyFromTheLastVariableToTheFirst) {
   trained.Step(RandomBatch(9, 1), 9, [&](size_t variable) {
     ready.push_back(variable);
     EXPECT_THAT(trained.gradients[variable],
-                testing::Each(testing::Not(testing::IsNan())));
+                ::testing::Each(::testing::Not(::testing::IsNan())));
   });
   EXPECT_THAT(ready, ElementsAre(3, 2, 1, 0));
 }
@@ -192,12 +192,12 @@ TEST_F(NetworkTest, AnAbandonedGradientIsNotComputed) {
   trained.abandoned = &abandoned;
   trained.Step(RandomBatch(9, 1), 9);
   for (const auto& gradient : trained.gradients) {
-    EXPECT_THAT(gradient, testing::Each(testing::IsNan()));
+    EXPECT_THAT(gradient, ::testing::Each(::testing::IsNan()));
   }
   abandoned = false;
   trained.Step(RandomBatch(9, 1), 9);
   for (const auto& gradient : trained.gradients) {
-    EXPECT_THAT(gradient, testing::Each(testing::Not(testing::IsNan())));
+    EXPECT_THAT(gradient, ::testing::Each(::testing::Not(::testing::IsNan())));
   }
 }
 

@@ -14,13 +14,13 @@
 namespace paramd {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr char kPlugin[] = "worker/pjrt/testing/libfake_plugin.so";
 
 // On a plugin that does wrong what a test tells it to.
-class PjrtClientTest : public testing::Test {
+class PjrtClientTest : public ::testing::Test {
  protected:
   ~PjrtClientTest() override { unsetenv("PARAMD_FAKE_PJRT"); }
 

@@ -34,7 +34,7 @@ Batch Indices(std::vector<int64_t> indices) {
   return batch;
 }
 
-class ProgramModelTest : public testing::Test {
+class ProgramModelTest : public ::testing::Test {
  protected:
   ProgramModelTest() {
     options_.variables = {MakeVariable("w", 2)};
@@ -124,7 +124,7 @@ TEST_F(ProgramModelTest, WhatTheProgramHoldsStaysWhileItIsClosed) {
 
 TEST_F(ProgramModelTest, WhatIsAnnouncedIsTakenInOrder) {
   ProgramModel model(&options_, &exchange_);
-  EXPECT_THAT(exchange_.TakeAnnounced(), testing::IsEmpty());
+  EXPECT_THAT(exchange_.TakeAnnounced(), ::testing::IsEmpty());
   model.Announce(Indices({7, 3}));
   model.Announce(Indices({1}));
   EXPECT_THAT(exchange_.TakeAnnounced(), ElementsAre(7, 3));

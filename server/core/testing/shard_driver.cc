@@ -1,6 +1,7 @@
 #include "server/core/testing/shard_driver.h"
 
 #include "base/check.h"
+#include "proto/refusal.h"
 
 namespace paramd::testing {
 namespace {
@@ -14,6 +15,10 @@ Shard::Options OptionsOf(uint32_t index) {
 }
 
 }  // namespace
+
+v1::Refusal::Reason ReasonOf(const absl::Status& refused) {
+  return RefusalOf(refused).reason();
+}
 
 ShardDriver::ShardDriver(uint32_t index) : ShardDriver(OptionsOf(index)) {}
 

@@ -15,6 +15,11 @@
 
 namespace paramd::testing {
 
+inline constexpr PeerId kChief = PeerId::Coordinator();
+
+// Why a call was refused.
+v1::Refusal::Reason ReasonOf(const absl::Status& refused);
+
 // Calls a Shard as a transport would, one event at a time, and keeps what it
 // answers. Time stands still unless told. Not thread-safe.
 class ShardDriver {

@@ -20,7 +20,7 @@ std::unique_ptr<Device> MakeTestDevice();
 std::string WhyNoTestDevice();
 
 // A test on it, which is skipped where there is none.
-class OnTestDevice : public testing::Test {
+class OnTestDevice : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::string why = WhyNoTestDevice();

@@ -39,9 +39,9 @@ std::string Gzipped(const std::string& bytes) {
 }
 
 std::string WriteTestFile(const std::string& name, const std::string& bytes) {
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
   const std::string directory = absl::StrCat(
-      testing::TempDir(), "/", test->test_suite_name(), ".", test->name());
+      ::testing::TempDir(), "/", test->test_suite_name(), ".", test->name());
   std::filesystem::create_directories(directory);
   const std::string path = absl::StrCat(directory, "/", name);
   std::ofstream(path, std::ios::binary) << bytes;
