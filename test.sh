@@ -34,7 +34,7 @@ readonly PLAIN_SECONDS=$((80 * 60)) BUDGET_SECONDS=$((50 * 60))
 # them is begun after so many seconds but the first.
 readonly PLANTED_BUGS=5 PLANTED_SECONDS=150
 # With a sanitizer so many tests are built and run at a time.
-readonly BATCH=80
+readonly BATCH=30
 # Of the cache, at the beginning of a run.
 readonly CACHE_BYTES=20000000000
 # What asks for -O3: see precompile_headers.
