@@ -39,6 +39,8 @@ readonly BATCH=30
 readonly CACHE_BYTES=20000000000
 # What asks for -O3: see precompile_headers.
 readonly AT_O3='(optimizers[/:][a-z_]*|optimizer_kernels|gradient_sum|number_format|apply_benchmark)[.]cc$'
+# Whose sources speak of the tree's own messages.
+readonly WITH_MESSAGES='^(//)?(checkpoint|client|config|coordinator|program|server|tests/sim|worker/(core|evaluator|input|model|program|rendezvous|strategy)|cli/(commands|observe))[/:].*[.]cc$'
 # Packages without threads: ThreadSanitizer has nothing to look for there.
 readonly SINGLE_THREADED=(
   bench checkpoint client/core config coordinator/core proto server/core tensor
@@ -189,25 +191,29 @@ leave_out() {
 
 # Precompiles headers for configuration $1, with the options of sources that use
 # Protobuf, and puts what makes its compilations read them into options: without
-# them it only takes longer. gcc 12 crashes where the level of optimisation is not
-# the headers', so what asks for -O3 does without. That every source includes what
-# it needs shows `bazel build //...`.
+# them it only takes longer. Tests and most packages read the tree's own messages too.
+# gcc 12 crashes where the level of optimisation is not the headers', so what asks for
+# -O3 does without. That every source includes what it needs shows `bazel build //...`.
 precompile_headers() {
-  local library test
+  local library messages test root
   options=()
   if [[ $cache == *[,@]* ]] ||
+    ! bazel_here build --config="$1" "$progress" "${cached[@]}" \
+      //proto/paramd/v1/... 2>>"$EVENTS/query.log" ||
+    ! root=$(bazel_here info execution_root 2>>"$EVENTS/query.log") ||
     ! bazel_here aquery --config="$1" --output=jsonproto --noshow_progress \
       'mnemonic("CppCompile", //proto:refusal + //proto:tests)' \
       2>>"$EVENTS/query.log" |
-    python3 .ci/precompile.py "$cache/precompiled" >"$EVENTS/headers"; then
+    python3 .ci/precompile.py "$cache/precompiled" "$root" >"$EVENTS/headers"; then
     echo "$1: going on without precompiled headers"
     return
   fi
-  { read -r library && read -r test; } <"$EVENTS/headers"
+  { read -r library && read -r messages && read -r test; } <"$EVENTS/headers"
   options=(
     "--per_file_copt=_test[.]cc\$,-tests/sim@-include,$test"
-    "--per_file_copt=[.]cc\$,-_test[.]cc\$,-$AT_O3@-include,$library"
-    "--per_file_copt=tests/sim.*_test[.]cc\$@-include,$library")
+    "--per_file_copt=$WITH_MESSAGES,-_test[.]cc\$,-$AT_O3@-include,$messages"
+    "--per_file_copt=[.]cc\$,-$WITH_MESSAGES,-(_test|pb)[.]cc\$,-$AT_O3@-include,$library"
+    "--per_file_copt=tests/sim.*_test[.]cc\$@-include,$messages")
 }
 
 # Interrupts Bazel when this script has run for so many seconds.
@@ -241,7 +247,7 @@ run_plain() {
   cp "$EVENTS/labels" "$EVENTS/plain.expected"
   local filter=()
   if ! $all; then
-    filter=(--test_tag_filters=-slow)
+    filter=(--test_tag_filters=-slow --build_tests_only)
     tests_tagged slow >"$EVENTS/tagged" || true
     leave_out plain slow
   fi

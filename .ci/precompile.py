@@ -1,10 +1,11 @@
 """Precompiles the headers that most sources include, for one configuration.
 
 Usage: bazel aquery --output=jsonproto 'mnemonic("CppCompile", LABELS)' |
-       precompile.py FOLDER, where LABELS are one library and one test.
+       precompile.py FOLDER EXECUTION_ROOT, where LABELS are one library and one test,
+       and Bazel has built the messages of proto/ for that configuration.
 
-Prints the paths of library.h and test.h, each in a folder of its own below FOLDER
-that is named after the compilation. There lies the header itself, and beside it
+Prints the paths of library.h, messages.h and test.h, each in a folder of its own below
+FOLDER that is named after the compilation. There lies the header itself, and beside it
 HEADER.gch with the options of that compilation. A compilation with other options,
 for which gcc refuses the precompiled one, reads the header.
 """
@@ -31,6 +32,8 @@ _LIBRARY = """
 <google/protobuf/unknown_field_set.h>
 """.split()
 _TEST = ["<gmock/gmock.h>", "<gtest/gtest.h>", "<sstream>", "<thread>"]
+_MESSAGES = sorted(f"proto/paramd/v1/{path.stem}.pb.h" for path in
+                   pathlib.Path("proto/paramd/v1").glob("*.proto"))
 
 
 def _without(arguments, *options):
@@ -45,34 +48,54 @@ def _without(arguments, *options):
     return kept
 
 
+def _text(headers, messages):
+    """A header that includes these, and the messages that its reader may read."""
+    return "".join(f"#include {name}\n" for name in headers) + "".join(
+        f'#if __has_include("{name}")\n#include "{name}"\n#endif\n'
+        for name in messages)
+
+
 def _compilations(actions):
     """{name of the header: (its text, the command that precompiles it)}."""
     compilations = {}
     for action in actions:
         arguments = action["arguments"]
         is_test = arguments[arguments.index("-c") + 1].endswith("_test.cc")
-        headers = _LIBRARY + (_TEST if is_test else [])
         options = _without(arguments, "-c", "-o", "-MF")
         options = [o for o in options
                    if o != "-MD" and not o.startswith("-frandom-seed")]
-        compilations["test.h" if is_test else "library.h"] = (
-            "".join(f"#include {name}\n" for name in headers),
-            options + ["-x", "c++-header"])
+        options += ["-x", "c++-header"]
+        if is_test:
+            compilations["test.h"] = _text(_LIBRARY + _TEST, _MESSAGES), options
+        else:
+            compilations["library.h"] = _text(_LIBRARY, []), options
+            compilations["messages.h"] = _text(_LIBRARY, _MESSAGES), options
     return compilations
 
 
-def _precompile(folder, header, text, command):
+def _read(name, root, command):
+    """What a compilation in `root` finds as this header; empty if nothing."""
+    for option, folder in zip(command, command[1:]):
+        if option == "-iquote" and (root / folder / name).exists():
+            return (root / folder / name).read_bytes()
+    return b""
+
+
+def _precompile(folder, root, header, text, command):
     """Makes folder/NAME/header and its .gch, unless they are there; returns the
     header's path."""
-    name = hashlib.sha256(repr((text, command)).encode()).hexdigest()[:16]
-    made = folder / name
+    digest = hashlib.sha256(repr((text, command)).encode())
+    for name in _MESSAGES:
+        if name in text:
+            digest.update(_read(name, root, command))
+    made = folder / digest.hexdigest()[:16]
     if not made.exists():
         folder.mkdir(parents=True, exist_ok=True)
         making = pathlib.Path(tempfile.mkdtemp(dir=folder))
         (making / header).write_text(text)
         subprocess.run(
             command + [making / header, "-o", making / f"{header}.gch"],
-            check=True)
+            cwd=root, check=True)
         try:
             making.rename(made)
         except OSError:  # Another run was quicker.
@@ -82,10 +105,10 @@ def _precompile(folder, header, text, command):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1]).resolve()
+    folder, root = (pathlib.Path(path).resolve() for path in sys.argv[1:])
     compilations = _compilations(json.load(sys.stdin)["actions"])
     for header, (text, command) in sorted(compilations.items()):
-        print(_precompile(folder, header, text, command))
+        print(_precompile(folder, root, header, text, command))
 
 
 if __name__ == "__main__":
