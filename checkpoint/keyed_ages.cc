@@ -26,9 +26,11 @@ std::vector<uint64_t> AppliedOf(const v1::SavedSlice& slice) {
 
 void Add(uint64_t used, uint64_t applied, KeyedAges* ages) {
   if (used == 0) return;
+  // A row that a warm start took counts as used by the push to come.
+  const uint64_t age = applied - std::min(applied, used);
   size_t place = 0;
-  for (uint64_t limit = 10;
-       place + 1 < ages->rows.size() && applied - used >= limit; limit *= 10) {
+  for (uint64_t limit = 10; place + 1 < ages->rows.size() && age >= limit;
+       limit *= 10) {
     ++place;
   }
   ++ages->rows[place];

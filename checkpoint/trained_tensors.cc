@@ -1,19 +1,22 @@
 #include "checkpoint/trained_tensors.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "nlohmann/json.hpp"
 
 #include "base/status_macros.h"
+#include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/shard_file.h"
-#include "checkpoint/verify.h"
+#include "config/optimizer_slots.h"
 #include "tensor/number_reader.h"
 
 namespace paramd {
@@ -45,50 +48,100 @@ absl::Status NoTensor(const std::string& name, const std::string& path) {
       absl::StrCat("'", path, "' has no tensor '", name, "'"));
 }
 
+// As an export calls what lies beside the rows of a keyed variable.
+std::string SlotTensor(const std::string& name, absl::string_view slot) {
+  return absl::StrCat(name, "/slot:", slot);
+}
+
+void TakeIntegers(const BufferChain& chain, std::vector<uint64_t>* out) {
+  out->resize(ChainSize(chain) / sizeof(uint64_t));
+  ChainReader(chain).Read(AsWritableBytes(absl::MakeSpan(*out)));
+}
+
+// Of `numbers`, which are the rows `wanted`.
+absl::Status CheckFinite(absl::Span<const TrainedTensors::Rows> wanted,
+                         const BufferChain& numbers, TrainedTensors* tensors) {
+  ChainReader reader(numbers);
+  for (const TrainedTensors::Rows& rows : wanted) {
+    ASSIGN_OR_RETURN(const auto tensor, tensors->Find(rows.tensor));
+    ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(tensor.shape));
+    absl::optional<std::pair<uint64_t, float>> wrong;
+    NumberReader(&reader).ForEachRun(
+        (rows.rows.end - rows.rows.begin) * shape.row_elements,
+        [&](const std::byte* bytes, size_t offset, size_t count) {
+          for (size_t i = 0; i < count && !wrong.has_value(); ++i) {
+            float number;
+            std::memcpy(&number, bytes + i * sizeof(number), sizeof(number));
+            if (!std::isfinite(number)) wrong.emplace(offset + i, number);
+          }
+        });
+    if (!wrong.has_value()) continue;
+    const auto [element, number] = *wrong;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", rows.tensor, "' in '", tensor.file, "' is ",
+        std::isnan(number) ? "not a number" : "infinite", " at row ",
+        rows.rows.begin + element / shape.row_elements, ", element ",
+        element % shape.row_elements, ": nothing can be trained from it"));
+  }
+  return absl::OkStatus();
+}
+
 // A checkpoint of paramd, whatever slices it was saved in.
 class SavedVariables : public TrainedTensors {
  public:
-  SavedVariables(std::string path, v1::Manifest manifest)
-      : path_(std::move(path)), manifest_(std::move(manifest)) {
-    for (const v1::Variable& variable : manifest_.variables()) {
-      by_name_[variable.name()] = &variable;
-    }
-  }
+  explicit SavedVariables(std::unique_ptr<CheckpointReader> reader)
+      : reader_(std::move(reader)) {}
 
   std::vector<std::string> names() const override {
     std::vector<std::string> names;
-    for (const auto& [name, variable] : by_name_) names.push_back(name);
+    for (const SliceIndex::Entry& entry : reader_->index().entries()) {
+      names.push_back(entry.variable->name());
+    }
+    std::sort(names.begin(), names.end());
     return names;
   }
 
   absl::StatusOr<Tensor> Find(const std::string& name) override {
-    const auto found = by_name_.find(name);
-    if (found == by_name_.end()) return NoTensor(name, path_);
-    const v1::Variable& variable = *found->second;
+    const SliceIndex::Entry* const entry = reader_->index().Find(name);
+    if (entry == nullptr) return NoTensor(name, reader_->directory());
+    const v1::Variable& variable = *entry->variable;
     return Tensor{std::string(SafetensorsDType(variable.dtype())),
                   {variable.shape().begin(), variable.shape().end()},
-                  path_};
+                  reader_->directory(),
+                  variable.keyed()};
   }
 
   absl::Status Read(absl::Span<const Rows> wanted, BufferChain* out) override {
-    v1::ReadSlices request;
-    request.set_path(path_);
     for (const Rows& rows : wanted) {
-      v1::ReadSlices::Want* const want = request.add_slices();
-      want->set_variable(rows.tensor);
-      *want->mutable_shape() = by_name_.at(rows.tensor)->shape();
-      want->set_row_begin(rows.rows.begin);
-      want->set_row_end(rows.rows.end);
-      want->set_keyed(by_name_.at(rows.tensor)->keyed());
+      const SliceIndex::Entry* const entry = reader_->index().Find(rows.tensor);
+      RETURN_IF_ERROR(ReadRows({entry, ""}, rows.rows,
+                               entry->shape.row_elements * sizeof(float), out));
     }
-    v1::ReadSlicesResult result;
-    return ReadSlicesFromCheckpoint(request, &result, out);
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadKeys(const Rows& wanted, Keys* out) override {
+    const SliceIndex::Entry* const entry = reader_->index().Find(wanted.tensor);
+    for (const auto& [slot, integers] :
+         {std::make_pair(kKeySlot, &out->keys),
+          std::make_pair(kUsedSlot, &out->used)}) {
+      BufferChain chain;
+      RETURN_IF_ERROR(ReadRows({entry, std::string(slot)}, wanted.rows,
+                               sizeof(uint64_t), &chain));
+      TakeIntegers(chain, integers);
+    }
+    return absl::OkStatus();
   }
 
  private:
-  const std::string path_;
-  const v1::Manifest manifest_;
-  std::map<std::string, const v1::Variable*> by_name_;  // Into manifest_.
+  absl::Status ReadRows(const CheckpointReader::Numbers& numbers,
+                        const RowRange& rows, uint64_t row_bytes,
+                        BufferChain* out) {
+    return reader_->Read(numbers, rows.begin * row_bytes,
+                         (rows.end - rows.begin) * row_bytes, out);
+  }
+
+  const std::unique_ptr<CheckpointReader> reader_;
 };
 
 // What torch.save writes: a zip archive, or a pickle in its second protocol.
@@ -137,7 +190,10 @@ class TensorFiles : public TrainedTensors {
 
   absl::StatusOr<Tensor> Find(const std::string& name) override {
     ASSIGN_OR_RETURN(const Place place, PlaceOf(name));
-    return Tensor{place.tensor->dtype, place.tensor->shape, paths_.at(name)};
+    const bool keyed = paths_.count(SlotTensor(name, kKeySlot)) > 0 &&
+                       paths_.count(SlotTensor(name, kUsedSlot)) > 0;
+    return Tensor{place.tensor->dtype, place.tensor->shape, paths_.at(name),
+                  keyed};
   }
 
   absl::Status Read(absl::Span<const Rows> wanted, BufferChain* out) override {
@@ -160,6 +216,30 @@ class TensorFiles : public TrainedTensors {
       for (Buffer& numbers : NumberReader(&reader, *format).Take(elements)) {
         out->push_back(std::move(numbers));
       }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadKeys(const Rows& wanted, Keys* out) override {
+    ASSIGN_OR_RETURN(const Place values, PlaceOf(wanted.tensor));
+    const std::vector<uint64_t> shape = {values.tensor->shape[0]};
+    for (const auto& [slot, integers] :
+         {std::make_pair(kKeySlot, &out->keys),
+          std::make_pair(kUsedSlot, &out->used)}) {
+      const std::string name = SlotTensor(wanted.tensor, slot);
+      ASSIGN_OR_RETURN(const Place place, PlaceOf(name));
+      const TensorInfo& tensor = *place.tensor;
+      if (tensor.dtype != "I64" || tensor.shape != shape) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "'", name, "' in '", paths_.at(name), "' is ", tensor.dtype, " ",
+            ShapeName(tensor.shape), "; beside the rows of '", wanted.tensor,
+            "' it must be I64 ", ShapeName(shape)));
+      }
+      BufferChain chain;
+      RETURN_IF_ERROR(place.file->Read(
+          tensor, wanted.rows.begin * sizeof(uint64_t),
+          (wanted.rows.end - wanted.rows.begin) * sizeof(uint64_t), &chain));
+      TakeIntegers(chain, integers);
     }
     return absl::OkStatus();
   }
@@ -238,6 +318,15 @@ std::string TrainedFileIn(const std::string& directory) {
   return "";
 }
 
+absl::Status ReadFinite(absl::Span<const TrainedTensors::Rows> wanted,
+                        TrainedTensors* tensors, BufferChain* out) {
+  BufferChain numbers;
+  RETURN_IF_ERROR(tensors->Read(wanted, &numbers));
+  RETURN_IF_ERROR(CheckFinite(wanted, numbers, tensors));
+  out->insert(out->end(), numbers.begin(), numbers.end());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<TrainedTensors>> TrainedTensors::Open(
     const std::string& path) {
   if (!IsDirectory(path)) {
@@ -249,9 +338,9 @@ absl::StatusOr<std::unique_ptr<TrainedTensors>> TrainedTensors::Open(
   }
   const std::string kind = TrainedFileIn(path);
   if (kind == kManifestFile) {
-    ASSIGN_OR_RETURN(v1::Manifest manifest, ReadManifest(path));
+    ASSIGN_OR_RETURN(auto reader, CheckpointReader::Open(path));
     return std::unique_ptr<TrainedTensors>(
-        std::make_unique<SavedVariables>(path, std::move(manifest)));
+        std::make_unique<SavedVariables>(std::move(reader)));
   }
   if (kind == kIndexFile) return OpenIndex(path);
   return absl::FailedPreconditionError(absl::StrCat(

@@ -25,7 +25,8 @@ class TrainedTensors {
   struct Tensor {
     std::string dtype;  // "F32"
     std::vector<uint64_t> shape;
-    std::string file;  // Where it lies, for people.
+    std::string file;    // Where it lies, for people.
+    bool keyed = false;  // Its rows have keys: ReadKeys.
   };
   struct Rows {
     std::string tensor;
@@ -53,7 +54,22 @@ class TrainedTensors {
   // REQUIRES: Find knows the tensors, they have the rows.
   virtual absl::Status Read(absl::Span<const Rows> wanted,
                             BufferChain* out) = 0;
+
+  // Of each of those rows its key, and when it was last used, 0 for a row without
+  // a key; both replaced. FAILED_PRECONDITION if they are not kept as paramd keeps
+  // them; else as Read. REQUIRES: Find says that it is keyed, it has the rows.
+  struct Keys {
+    std::vector<uint64_t> keys;
+    std::vector<uint64_t> used;
+  };
+  virtual absl::Status ReadKeys(const Rows& wanted, Keys* out) = 0;
 };
+
+// Appends the rows `wanted` to *out: as Read. INVALID_ARGUMENT naming the first
+// of their numbers that training can't begin with: all others would become like
+// it.
+absl::Status ReadFinite(absl::Span<const TrainedTensors::Rows> wanted,
+                        TrainedTensors* tensors, BufferChain* out);
 
 // Whether `dtype` is one that Read converts.
 bool IsTrainedDType(absl::string_view dtype);

@@ -1,8 +1,6 @@
 #include "checkpoint/warm_start.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,10 +13,11 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "checkpoint/file.h"
+#include "checkpoint/trained_keys.h"
 #include "checkpoint/trained_tensors.h"
 #include "checkpoint/verify.h"
 #include "config/name_pattern.h"
-#include "tensor/number_reader.h"
+#include "tensor/keyed_rows.h"
 #include "tensor/shape.h"
 
 namespace paramd {
@@ -34,6 +33,17 @@ using Shape = google::protobuf::RepeatedField<uint64_t>;
 
 absl::Span<const uint64_t> SpanOf(const Shape& shape) {
   return {shape.data(), static_cast<size_t>(shape.size())};
+}
+
+// A variable that takes its initial values from there.
+struct Taker {
+  const std::string& name;
+  absl::Span<const uint64_t> shape;
+  bool keyed;
+};
+
+Taker TakerOf(const v1::Variable& variable) {
+  return {variable.name(), SpanOf(variable.shape()), variable.keyed()};
 }
 
 // What `variable` is called there; nothing if it keeps its ordinary values.
@@ -65,34 +75,84 @@ std::string FirstOf(std::vector<std::string> names, size_t most,
       all > most ? absl::StrCat(separator, "and ", all - most, " more") : "");
 }
 
+// Whether rows of the tensor may be rows of the variable.
+bool HasItsShape(const v1::WarmStartConfig& config, const Taker& taker,
+                 const TrainedTensors::Tensor& tensor) {
+  if (tensor.keyed != taker.keyed) return false;
+  if (!taker.keyed) {
+    return tensor.shape == ShapeThere(config, taker.name, taker.shape);
+  }
+  return tensor.shape.size() == 2 && tensor.shape[1] == taker.shape[1];
+}
+
 // Whether the variable keeps its ordinary values, as it may, because there is no
 // such tensor, or one of another shape.
-bool IsLeftOut(const v1::WarmStartConfig& config, const std::string& variable,
-               absl::Span<const uint64_t> shape,
+bool IsLeftOut(const v1::WarmStartConfig& config, const Taker& taker,
                const absl::StatusOr<TrainedTensors::Tensor>& tensor) {
-  const bool fits =
-      tensor.ok() ? tensor->shape == ShapeThere(config, variable, shape)
-                  : !absl::IsNotFound(tensor.status());
-  return !fits && MatchesAny(config.allow_missing(), variable);
+  const bool fits = tensor.ok() ? HasItsShape(config, taker, *tensor)
+                                : !absl::IsNotFound(tensor.status());
+  return !fits && MatchesAny(config.allow_missing(), taker.name);
+}
+
+std::string UnreadDType(const std::string& name,
+                        const TrainedTensors::Tensor& tensor) {
+  return absl::StrCat("'", name, "' in '", tensor.file, "' is ", tensor.dtype,
+                      "; F32, F16 and BF16 are read");
+}
+
+// What keeps the rows of a tensor from being those of a keyed variable, as far as
+// its keys do not say; empty: nothing.
+std::string KeyedMistake(const v1::WarmStartConfig& config, const Taker& taker,
+                         const std::string& name,
+                         const TrainedTensors::Tensor& tensor) {
+  if (IsTransposed(config, taker.name)) {
+    return absl::StrCat("variable '", taker.name,
+                        "' is keyed: its rows are not transposed");
+  }
+  if (!tensor.keyed) {
+    return absl::StrCat("'", name, "' in '", tensor.file,
+                        "' has no keys beside its rows ('", name,
+                        "/slot:key' and '", name, "/slot:used'); variable '",
+                        taker.name, "' has its rows by key");
+  }
+  if (!HasItsShape(config, taker, tensor)) {
+    return absl::StrCat(
+        "'", name, "' in '", tensor.file, "' has rows of ",
+        tensor.shape.size() == 2 ? absl::StrCat(tensor.shape[1], " values")
+                                 : ShapeName(tensor.shape),
+        "; those of variable '", taker.name, "' have ", taker.shape[1]);
+  }
+  const absl::Status rows = CheckKeyedRows(tensor.shape[0], tensor.shape[1]);
+  if (!rows.ok()) {
+    return absl::StrCat("'", name, "' in '", tensor.file, "': ",
+                        rows.message());
+  }
+  return IsTrainedDType(tensor.dtype) ? "" : UnreadDType(name, tensor);
 }
 
 // What keeps a tensor from being a variable's values; empty: nothing.
-std::string Mistake(const v1::WarmStartConfig& config,
-                    const std::string& variable,
-                    absl::Span<const uint64_t> shape, const std::string& name,
+std::string Mistake(const v1::WarmStartConfig& config, const Taker& taker,
+                    const std::string& name,
                     const TrainedTensors::Tensor& tensor) {
-  const bool transposed = IsTransposed(config, variable);
+  if (taker.keyed) return KeyedMistake(config, taker, name, tensor);
+  const absl::Span<const uint64_t> shape = taker.shape;
+  if (tensor.keyed) {
+    return absl::StrCat("'", name, "' in '", tensor.file,
+                        "' has its rows by key; variable '", taker.name,
+                        "' (", ShapeName(shape), ") has not");
+  }
+  const bool transposed = IsTransposed(config, taker.name);
   if (transposed && shape.size() > 2) {
-    return absl::StrCat("variable '", variable, "' (", ShapeName(shape),
+    return absl::StrCat("variable '", taker.name, "' (", ShapeName(shape),
                         ") is no matrix: only a matrix is transposed");
   }
-  const std::vector<uint64_t> there = ShapeThere(config, variable, shape);
+  const std::vector<uint64_t> there = ShapeThere(config, taker.name, shape);
   if (tensor.shape != there) {
     const std::vector<uint64_t> exchanged(tensor.shape.rbegin(),
                                           tensor.shape.rend());
     return absl::StrCat(
         "'", name, "' in '", tensor.file, "' has the shape ",
-        ShapeName(tensor.shape), "; variable '", variable, "' has ",
+        ShapeName(tensor.shape), "; variable '", taker.name, "' has ",
         ShapeName(shape),
         transposed ? absl::StrCat(", transposed ", ShapeName(there)) : "",
         exchanged == there && there.size() == 2
@@ -101,17 +161,19 @@ std::string Mistake(const v1::WarmStartConfig& config,
                            "warm_start.transpose)")
             : "");
   }
-  if (!IsTrainedDType(tensor.dtype)) {
-    return absl::StrCat("'", name, "' in '", tensor.file, "' is ", tensor.dtype,
-                        "; F32, F16 and BF16 are read");
-  }
-  return "";
+  return IsTrainedDType(tensor.dtype) ? "" : UnreadDType(name, tensor);
 }
 
-std::string Missing(const std::string& variable,
-                    absl::Span<const uint64_t> shape, const std::string& name) {
-  return absl::StrCat("there is no '", name, "' for variable '", variable,
-                      "' (", ShapeName(shape), ")");
+std::string Missing(const Taker& taker, const std::string& name) {
+  return absl::StrCat("there is no '", name, "' for variable '", taker.name,
+                      "' (", ShapeName(taker.shape),
+                      taker.keyed ? " by key)" : ")");
+}
+
+// REQUIRES: KeyedMistake found nothing.
+TrainedTable TableOf(const std::string& name,
+                     const TrainedTensors::Tensor& tensor) {
+  return {name, tensor.shape[0], tensor.shape[1]};
 }
 
 // The newest checkpoint in a directory of them that verifies; empty: it holds
@@ -169,7 +231,7 @@ void WarnOfSquares(const v1::WarmStartConfig& config,
   for (const v1::Variable& variable : all) {
     const auto name = SourceName(config, variable.name());
     if (!name.has_value() || *name == variable.name() ||
-        variable.shape_size() != 2 ||
+        variable.keyed() || variable.shape_size() != 2 ||
         variable.shape(0) != variable.shape(1) ||
         IsTransposed(config, variable.name())) {
       continue;
@@ -181,6 +243,37 @@ void WarnOfSquares(const v1::WarmStartConfig& config,
   }
 }
 
+// Whether the rows that have a key have room in the variable.
+absl::Status CheckRows(const TrainedTable& table, const v1::Variable& variable,
+                       TrainedTensors* tensors) {
+  ASSIGN_OR_RETURN(const uint64_t rows, CheckKeysFit(table, variable, tensors));
+  Log(LogLevel::kInfo, "rows are taken by their keys",
+      {{"variable", variable.name()}, {"from", table.tensor}, {"rows", rows}});
+  return absl::OkStatus();
+}
+
+// OK with what keeps the variable from taking its values; empty: nothing. Other
+// errors are of reading.
+absl::StatusOr<std::string> CheckOne(
+    const v1::WarmStartConfig& config, const v1::Variable& variable,
+    const std::string& name,
+    const absl::StatusOr<TrainedTensors::Tensor>& tensor,
+    TrainedTensors* tensors) {
+  const Taker taker = TakerOf(variable);
+  absl::Status status = tensor.status();
+  if (absl::IsNotFound(status)) return Missing(taker, name);
+  if (status.ok()) {
+    const std::string mistake = Mistake(config, taker, name, *tensor);
+    if (!mistake.empty() || !variable.keyed()) return mistake;
+    status = CheckRows(TableOf(name, *tensor), variable, tensors);
+  }
+  if (absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status)) {
+    return std::string(status.message());
+  }
+  RETURN_IF_ERROR(status);
+  return std::string();
+}
+
 absl::Status CheckAll(const v1::WarmStartConfig& config,
                       absl::Span<const v1::Variable> all,
                       TrainedTensors* tensors) {
@@ -189,24 +282,17 @@ absl::Status CheckAll(const v1::WarmStartConfig& config,
   size_t found = 0;
   for (const v1::Variable& variable : all) {
     const auto name = SourceName(config, variable.name());
-    if (!name.has_value() || variable.keyed()) continue;
+    if (!name.has_value()) continue;
     ++chosen;
     const auto tensor = tensors->Find(*name);
-    const auto shape = SpanOf(variable.shape());
-    if (IsLeftOut(config, variable.name(), shape, tensor)) continue;
-    std::string mistake;
-    if (absl::IsNotFound(tensor.status())) {
-      mistake = Missing(variable.name(), shape, *name);
-    } else if (absl::IsFailedPrecondition(tensor.status())) {
-      mistake = std::string(tensor.status().message());
-      // One file may have many of them.
-      if (absl::c_linear_search(mistakes, mistake)) mistake.clear();
-    } else {
-      RETURN_IF_ERROR(tensor.status());
-      mistake = Mistake(config, variable.name(), shape, *name, *tensor);
-    }
+    if (IsLeftOut(config, TakerOf(variable), tensor)) continue;
+    ASSIGN_OR_RETURN(std::string mistake,
+                     CheckOne(config, variable, *name, tensor, tensors));
     ++found;
-    if (!mistake.empty()) mistakes.push_back(std::move(mistake));
+    // One file that is missing may have many of them.
+    if (!mistake.empty() && !absl::c_linear_search(mistakes, mistake)) {
+      mistakes.push_back(std::move(mistake));
+    }
   }
   if (chosen == 0) {
     std::vector<std::string> names;
@@ -253,46 +339,10 @@ struct WantedRows {
   RowRange rows;
   // Of the variable, if the tensor is its transpose; else empty.
   std::vector<uint64_t> transposed_to;
+  // They are taken by key, for a variable of so many rows.
+  absl::optional<TrainedTable> table;
+  uint64_t variable_rows = 0;
 };
-
-// INVALID_ARGUMENT naming the first of `numbers`, which are the rows `wanted`,
-// that training can't begin with: all others would become like it.
-absl::Status CheckFinite(absl::Span<const TrainedTensors::Rows> wanted,
-                         const BufferChain& numbers, TrainedTensors* tensors) {
-  ChainReader reader(numbers);
-  for (const TrainedTensors::Rows& rows : wanted) {
-    ASSIGN_OR_RETURN(const auto tensor, tensors->Find(rows.tensor));
-    ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(tensor.shape));
-    absl::optional<std::pair<uint64_t, float>> wrong;
-    NumberReader(&reader).ForEachRun(
-        (rows.rows.end - rows.rows.begin) * shape.row_elements,
-        [&](const std::byte* bytes, size_t offset, size_t count) {
-          for (size_t i = 0; i < count && !wrong.has_value(); ++i) {
-            float number;
-            std::memcpy(&number, bytes + i * sizeof(number), sizeof(number));
-            if (!std::isfinite(number)) wrong.emplace(offset + i, number);
-          }
-        });
-    if (!wrong.has_value()) continue;
-    const auto [element, number] = *wrong;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", rows.tensor, "' in '", tensor.file, "' is ",
-        std::isnan(number) ? "not a number" : "infinite", " at row ",
-        rows.rows.begin + element / shape.row_elements, ", element ",
-        element % shape.row_elements, ": nothing can be trained from it"));
-  }
-  return absl::OkStatus();
-}
-
-// Adds the rows `wanted` to *out, checked.
-absl::Status ReadFinite(absl::Span<const TrainedTensors::Rows> wanted,
-                        TrainedTensors* tensors, BufferChain* out) {
-  BufferChain numbers;
-  RETURN_IF_ERROR(tensors->Read(wanted, &numbers));
-  RETURN_IF_ERROR(CheckFinite(wanted, numbers, tensors));
-  out->insert(out->end(), numbers.begin(), numbers.end());
-  return absl::OkStatus();
-}
 
 // Those rows of the transpose of one tensor, which is read once, in windows.
 absl::Status ReadTransposed(absl::Span<const WantedRows> wanted,
@@ -331,10 +381,16 @@ absl::Status ReadTransposed(absl::Span<const WantedRows> wanted,
 absl::Status ReadAll(absl::Span<const WantedRows> wanted,
                      TrainedTensors* tensors, BufferChain* out) {
   while (!wanted.empty()) {
-    // As many as lie there in the same way; transposed, of one tensor.
     const WantedRows& first = wanted[0];
+    if (first.table.has_value()) {
+      RETURN_IF_ERROR(ReadRowsByKey(*first.table, first.variable_rows,
+                                    first.rows, tensors, out));
+      wanted.remove_prefix(1);
+      continue;
+    }
+    // As many as lie there in the same way; transposed, of one tensor.
     size_t count = 1;
-    while (count < wanted.size() &&
+    while (count < wanted.size() && !wanted[count].table.has_value() &&
            wanted[count].transposed_to == first.transposed_to &&
            (first.transposed_to.empty() ||
             wanted[count].tensor == first.tensor)) {
@@ -364,16 +420,17 @@ absl::Status ReadWarmStart(const v1::ReadWarmStart& request,
   for (const v1::ReadSlices::Want& want : request.slices()) {
     result->add_found(false);
     const auto name = SourceName(config, want.variable());
-    if (!name.has_value() || want.keyed()) continue;
+    if (!name.has_value()) continue;
     const auto tensor = tensors->Find(*name);
     const auto shape = SpanOf(want.shape());
-    if (IsLeftOut(config, want.variable(), shape, tensor)) continue;
+    const Taker taker = {want.variable(), shape, want.keyed()};
+    if (IsLeftOut(config, taker, tensor)) continue;
     if (absl::IsNotFound(tensor.status())) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "'", config.path(), "': ", Missing(want.variable(), shape, *name)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", config.path(), "': ", Missing(taker, *name)));
     }
     RETURN_IF_ERROR(tensor.status());
-    const std::string mistake = Mistake(config, want.variable(), shape, *name, *tensor);
+    const std::string mistake = Mistake(config, taker, *name, *tensor);
     if (!mistake.empty()) return absl::InvalidArgumentError(mistake);
     ASSIGN_OR_RETURN(const RowShape rows, ToRowShape(shape));
     if (want.row_begin() >= want.row_end() || want.row_end() > rows.rows) {
@@ -385,7 +442,10 @@ absl::Status ReadWarmStart(const v1::ReadWarmStart& request,
     WantedRows& rows_wanted = wanted.emplace_back();
     rows_wanted.tensor = *name;
     rows_wanted.rows = {want.row_begin(), want.row_end()};
-    if (shape.size() == 2 && IsTransposed(config, want.variable())) {
+    if (want.keyed()) {
+      rows_wanted.table = TableOf(*name, *tensor);
+      rows_wanted.variable_rows = rows.rows;
+    } else if (shape.size() == 2 && IsTransposed(config, want.variable())) {
       rows_wanted.transposed_to = {shape.begin(), shape.end()};
     }
   }

@@ -17,7 +17,9 @@ namespace paramd {
 // config says which variables take them, `from` what they are called there
 // (Renamed), `transpose` (MatchesAny) which matrices lie there with rows and
 // columns exchanged; all others, and of those that `allow_missing` names the ones
-// that are not there in their shape, keep their ordinary initial values.
+// that are not there in their shape, keep their ordinary initial values. Of a
+// keyed variable rows are taken by key, whatever its capacity was there
+// (trained_keys.h).
 
 // What one file with everything is called, as Hugging Face has it.
 inline constexpr char kTrainedFile[] = "model.safetensors";
@@ -28,8 +30,9 @@ inline constexpr char kTrainedFile[] = "model.safetensors";
 //   - of a directory with model.safetensors alone, that file,
 //   - else its own.
 // INVALID_ARGUMENT, one sentence with all that does not fit, if `variables`
-// names none of `all`, or a tensor is missing, has another shape or a dtype
-// that is not read; the same if there is nothing of that kind. DATA_LOSS if
+// names none of `all`, or a tensor is missing, has another shape, a dtype
+// that is not read, or rows by key for which the variable has no room; the same
+// if there is nothing of that kind. DATA_LOSS if
 // what is there is damaged.
 absl::StatusOr<v1::WarmStartConfig> FindWarmStart(
     const v1::WarmStartConfig& config, absl::Span<const v1::Variable> all);

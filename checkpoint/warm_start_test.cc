@@ -56,9 +56,17 @@ std::string WriteTensors(const std::string& path,
     const NumberFormat format = tensor.dtype == "F16"    ? NumberFormat::kFp16
                                 : tensor.dtype == "BF16" ? NumberFormat::kBf16
                                                          : NumberFormat::kFp32;
-    std::vector<std::byte> bytes(tensor.values.size() * BytesOf(format));
-    EncodeNumbers(format, tensor.values.data(), tensor.values.size(),
-                  bytes.data());
+    const bool integers = tensor.dtype == "I64";
+    const size_t width = integers ? sizeof(int64_t) : BytesOf(format);
+    std::vector<std::byte> bytes(tensor.values.size() * width);
+    if (integers) {
+      const std::vector<int64_t> wide(tensor.values.begin(),
+                                      tensor.values.end());
+      std::memcpy(bytes.data(), wide.data(), bytes.size());
+    } else {
+      EncodeNumbers(format, tensor.values.data(), tensor.values.size(),
+                    bytes.data());
+    }
     infos.push_back({name, tensor.dtype, tensor.shape, data.size(),
                      data.size() + bytes.size()});
     data.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -90,7 +98,25 @@ v1::ReadSlices::Want Rows(const v1::Variable& variable, uint64_t begin,
   *want.mutable_shape() = variable.shape();
   want.set_row_begin(begin);
   want.set_row_end(end);
+  want.set_keyed(variable.keyed());
   return want;
+}
+
+v1::Variable Keyed(const std::string& name, uint64_t rows, uint64_t width) {
+  v1::Variable variable = SampleVariable(name, {rows, width});
+  variable.set_sparse(true);
+  variable.set_keyed(true);
+  return variable;
+}
+
+// As an export has a keyed variable.
+std::map<std::string, Tensor> ExportOf(const std::string& name,
+                                       const Tensor& values,
+                                       const std::vector<float>& keys,
+                                       const std::vector<float>& used) {
+  return {{name, values},
+          {name + "/slot:key", {"I64", {keys.size()}, keys}},
+          {name + "/slot:used", {"I64", {used.size()}, used}}};
 }
 
 struct Got {
@@ -113,6 +139,22 @@ Got Read(const v1::WarmStartConfig& config,
   ChainReader reader(payload);
   reader.Read(AsWritableBytes(absl::MakeSpan(got.values)));
   return got;
+}
+
+// Numbers of a keyed variable's `rows`, as they were read: each key with its row.
+std::map<uint64_t, std::vector<float>> ByKey(const Got& got, size_t rows) {
+  EXPECT_TRUE(got.status.ok()) << got.status;
+  const size_t width = got.values.size() / rows - 4;  // Two integers a row.
+  std::vector<uint64_t> integers(2 * rows);
+  std::memcpy(integers.data(), got.values.data() + rows * width,
+              integers.size() * sizeof(uint64_t));
+  std::map<uint64_t, std::vector<float>> found;
+  for (size_t row = 0; row < rows; ++row) {
+    if (integers[rows + row] == 0) continue;
+    const auto begin = got.values.begin() + row * width;
+    found[integers[row]] = {begin, begin + width};
+  }
+  return found;
 }
 
 std::vector<float> Floats(const Buffer& buffer) {
@@ -220,6 +262,93 @@ TEST(WarmStartTest, WhatIsNothingOfTheKindIsNamed) {
             R"({"weight_map": {"s": "../s.safetensors"}})");
   EXPECT_THAT(MistakeOf(From(empty), {s}),
               HasSubstr("does not say in which file beside it 's' lies"));
+}
+
+// ---- rows by key ------------------------------------------------------------
+
+TEST(WarmStartTest, ACheckpointGivesItsRowsByKeyToATableOfAnotherCapacity) {
+  const v1::Variable there = Keyed("table", 40, 4);
+  const std::string path =
+      *CommitSample(NewDirectory("keyed"), {there, SampleVariable("w", {2})},
+                    {"key", "used", "momentum"}, 1, 1, 10, 2, 1 << 20);
+  const v1::Variable here = Keyed("embedding/table", 50, 4);
+  const auto config = From(path, "embedding/table,w", "table,w");
+  EXPECT_EQ(MistakeOf(config, {here, SampleVariable("w", {2})}), "");
+  const auto found = ByKey(Read(config, {Rows(here, 0, 50)}), 50);
+  const std::vector<float> values = Floats(SampleBytes(there, "", {0, 40}));
+  // The sample's row r has the key 3r, but for row 0.
+  ASSERT_EQ(found.size(), 39u);
+  for (size_t row = 1; row < 40; ++row) {
+    EXPECT_EQ(found.at(3 * row),
+              std::vector<float>(values.begin() + row * 4,
+                                 values.begin() + row * 4 + 4));
+  }
+  // With rows of others before and behind.
+  const Got all = Read(config, {Rows(SampleVariable("w", {2}), 0, 2),
+                                Rows(here, 0, 50),
+                                Rows(SampleVariable("w", {2}), 0, 1)});
+  EXPECT_THAT(all.found, ElementsAre(true, true, true));
+  EXPECT_EQ(all.values.size(), 2u + 50 * 8 + 1);
+}
+
+TEST(WarmStartTest, AnExportGivesItsRowsByKey) {
+  const std::string path = WriteTensors(
+      absl::StrCat(NewDirectory("exported"), "/model.safetensors"),
+      ExportOf("t", {"F16", {3, 2}, {1, 2, 3, 4, 5, 6}}, {7, 0, 9},
+               {5, 0, 4}));
+  const v1::Variable t = Keyed("t", 5, 2);
+  EXPECT_EQ(MistakeOf(From(path), {t}), "");
+  const auto found = ByKey(Read(From(path), {Rows(t, 0, 5)}), 5);
+  const std::map<uint64_t, std::vector<float>> wanted = {{7, {1, 2}},
+                                                         {9, {5, 6}}};
+  EXPECT_EQ(found, wanted);
+}
+
+TEST(WarmStartTest, RowsByKeyThatDoNotFitAreNamedBeforeTheJobStarts) {
+  const std::string path = WriteTensors(
+      absl::StrCat(NewDirectory("misfits"), "/model.safetensors"),
+      ExportOf("t", {"F32", {3, 2}, {1, 2, 3, 4, 5, 6}}, {7, 8, 9},
+               {5, 3, 4}));
+  const auto in_file = absl::StrCat("' in '", path, "' ");
+  EXPECT_THAT(MistakeOf(From(path), {Keyed("t", 2, 2)}),
+              HasSubstr("'t' has 3 rows with a key; variable 't' has room for "
+                        "2: give it a capacity of 3; it has: "));
+  EXPECT_THAT(MistakeOf(From(path), {Keyed("t", 3, 4)}),
+              HasSubstr(absl::StrCat("'t", in_file,
+                                     "has rows of 2 values; those of variable "
+                                     "'t' have 4")));
+  EXPECT_THAT(MistakeOf(From(path), {SampleVariable("t", {3, 2})}),
+              HasSubstr(absl::StrCat("'t", in_file,
+                                     "has its rows by key; variable 't' (3x2) "
+                                     "has not")));
+  EXPECT_THAT(MistakeOf(From(path, "*", "*x"), {Keyed("t", 3, 2)}),
+              HasSubstr("there is no 'tx' for variable 't' (3x2 by key)"));
+  v1::WarmStartConfig config = From(path);
+  config.set_transpose("t");
+  EXPECT_THAT(MistakeOf(config, {Keyed("t", 3, 2)}),
+              HasSubstr("variable 't' is keyed: its rows are not transposed"));
+  // What may be missing may have rows of another width.
+  config = From(path);
+  config.set_allow_missing("t");
+  EXPECT_THAT(Read(config, {Rows(Keyed("t", 3, 4), 0, 3)}).found,
+              ElementsAre(false));
+}
+
+TEST(WarmStartTest, RowsWithoutKeysAreNoRowsByKey) {
+  const std::string directory = NewDirectory("keyless");
+  const std::string path =
+      WriteTensors(directory + "/model.safetensors",
+                   {{"t", {"F32", {3, 2}, std::vector<float>(6)}}});
+  EXPECT_THAT(MistakeOf(From(path), {Keyed("t", 3, 2)}),
+              HasSubstr(absl::StrCat("'t' in '", path,
+                                     "' has no keys beside its rows "
+                                     "('t/slot:key' and 't/slot:used'); "
+                                     "variable 't' has its rows by key")));
+  const std::string short_path = WriteTensors(
+      directory + "/short.safetensors",
+      ExportOf("t", {"F32", {3, 2}, std::vector<float>(6)}, {1, 2}, {1, 1}));
+  EXPECT_THAT(MistakeOf(From(short_path), {Keyed("t", 3, 2)}),
+              HasSubstr("is I64 2; beside the rows of 't' it must be I64 3"));
 }
 
 // ---- what does not fit ------------------------------------------------------

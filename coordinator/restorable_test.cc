@@ -110,6 +110,30 @@ TEST_F(RestorableTest, OfTheSameVariablesServersCheckTheSums) {
   EXPECT_FALSE(found->has_warm_start());
 }
 
+TEST_F(RestorableTest, RowsByKeyAreTakenIntoAnotherCapacity) {
+  v1::Variable table = SampleVariable("table", {40, 4});
+  table.set_sparse(true);
+  table.set_keyed(true);
+  const std::string path = *CommitSample(root_, {w_, table}, {"key", "used"}, 1,
+                                         1, 10, 1, 1 << 20);
+  find_.clear_variables();
+  *find_.add_variables() = w_;
+  table.set_shape(0, 50);
+  *find_.add_variables() = table;
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(FindRestorable(find_, &directory_).status()));
+  find_.set_allow_missing("table");
+  const auto found = FindRestorable(find_, &directory_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->warm_start().path(), path);
+  // The rows there are not dropped because the variable may differ.
+  find_.mutable_variables(1)->set_shape(0, 30);
+  const absl::Status full = FindRestorable(find_, &directory_).status();
+  EXPECT_THAT(std::string(full.message()),
+              HasSubstr("'table' has 39 rows with a key; variable 'table' has "
+                        "room for 30"));
+}
+
 TEST_F(RestorableTest, WithoutACheckpointNothingIsFound) {
   EXPECT_FALSE(FindRestorable(find_, &directory_)->has_manifest());
 }

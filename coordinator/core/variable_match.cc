@@ -56,18 +56,6 @@ absl::StatusOr<std::vector<std::string>> CheckVariables(
     add(name,
         absl::StrCat("'", name, "' (", shape, ") is not one of the job's"));
   }
-  // Of another model only values are taken, which say nothing without keys.
-  for (const v1::Variable& variable : variables) {
-    if (allowed.empty() || !variable.keyed()) continue;
-    const auto there = saved.find(variable.name());
-    if (there == saved.end() || there->second != wanted.at(variable.name())) {
-      continue;
-    }
-    add(variable.name(),
-        absl::StrCat("'", variable.name(),
-                     "' would begin without its rows, beside others that "
-                     "differ"));
-  }
   if (differences.empty()) return allowed;
   const size_t all = differences.size();
   if (all > kMost) {

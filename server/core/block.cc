@@ -230,6 +230,20 @@ void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
   slots_are_zeros_ = false;
 }
 
+void Block::BeginRows(const Optimizer& optimizer,
+                      const VariableOptions& variable, size_t width) {
+  float* const slots = MutableFloats(&slots_);
+  const Optimizer::Arrays arrays = {.elements = elements_,
+                                    .values = Floats(values_),
+                                    .slots = slots,
+                                    .new_values = MutableFloats(&values_),
+                                    .new_slots = slots};
+  const absl::Span<const uint64_t> used = Columns(width).used;
+  for (uint32_t row = 0; row < used.size(); ++row) {
+    if (used[row] > 0) optimizer.BeginRow(row, width, arrays, variable);
+  }
+}
+
 void Block::CopyKeys(const Keys& keys, float* out, TableCounts* counts) {
   std::vector<uint32_t> rows(keys.mixed.size());
   const size_t width = keys.width;

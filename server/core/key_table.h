@@ -8,6 +8,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 
+#include "config/fast_rows.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "server/core/key_sketch.h"
 #include "server/core/row_queue.h"
@@ -25,9 +26,6 @@ struct TableCounts {
   uint64_t on_disk = 0;
 };
 
-// Of so many fast rows.
-size_t SpareRowsFor(size_t fast_rows);
-
 // Who gets a row, and for how long.
 struct KeyPolicy {
   bool evicts = true;         // Else a new key gets none where all are in use.
@@ -41,9 +39,6 @@ struct KeyPolicy {
   size_t spare_rows() const { return SpareRowsFor(fast_rows); }
 };
 KeyPolicy KeyPolicyOf(const v1::Variable& variable);
-// Of each of its blocks.
-size_t FastRowsOf(const v1::Variable& variable);
-size_t SpareRowsOf(const v1::Variable& variable);
 
 // Which row of a block each key has. All that lasts are numbers beside each
 // row: its key, when it was last used, 0 for a row without a key, and, where
@@ -96,8 +91,8 @@ class KeyTable {
   // have expired those lose their keys that are in the part which `now` says: of
   // kSweep calls with one number after the other each row is in one. What rows
   // hold besides key and use goes along with `moves`, in this order; fresh rows
-  // hold nothing before. REQUIRES: mixed keys, each once; `now` is above all uses
-  // before.
+  // hold nothing before. REQUIRES: mixed keys, each once; no use before was after
+  // `now`.
   struct Move {
     uint32_t from;
     uint32_t to;

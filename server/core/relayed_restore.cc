@@ -38,7 +38,7 @@ v1::ReadSlicesResult ReadOf(const v1::FillRequest& request) {
 uint64_t RelayedRestore::total() const {
   if (slice_ >= content_->owned().size()) return 0;
   const Slice& slice = *content_->owned()[slice_];
-  return brought_ == Content::kInitialValues ? slice.elements() * sizeof(float)
+  return brought_ == Content::kInitialValues ? slice.initial_bytes()
                                              : slice.BytesOf(slice.elements());
 }
 

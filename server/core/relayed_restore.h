@@ -42,8 +42,8 @@ class RelayedRestore {
   IoResult Take();
 
  private:
-  // Bytes of the slice that comes next: of values, and of slots where there are
-  // any.
+  // Bytes of the slice that comes next: Slice::initial_bytes, or of values and
+  // slots.
   uint64_t total() const;
 
   const ShardContent* const content_;

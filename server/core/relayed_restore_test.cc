@@ -65,6 +65,23 @@ TEST(RelayedRestoreTest, InitialValuesComeAsOutOfAWarmStart) {
   EXPECT_EQ(handed.next().slice(), 1u);
 }
 
+TEST(RelayedRestoreTest, WithInitialValuesOfRowsByKeyComeTheirKeys) {
+  v1::Variable table = Zeros("table", {3, 2});
+  table.set_sparse(true);
+  table.set_keyed(true);
+  table.set_when_full(v1::Variable::EVICT);
+  const auto content =
+      *ShardContent::Create(MakeConfiguration({table}, 1),
+                            {.server = 0, .max_reply_bytes = 1 << 22});
+  RelayedRestore handed(content.get(), RelayedRestore::Content::kInitialValues);
+  EXPECT_FALSE(handed.Add(Piece(0, 0, 24), Payload({1})).ok());
+  // Values, then a key and a use of each row.
+  EXPECT_FALSE(*handed.Add(Piece(0, 0, 72), Payload({1, 2, 3, 4, 5, 6})));
+  EXPECT_TRUE(
+      *handed.Add(Piece(0, 24, 72), Payload(std::vector<float>(12, 0))));
+  EXPECT_EQ(ChainSize(handed.Take().payload), 72u);
+}
+
 TEST(RelayedRestoreTest, WhatIsNotNextIsNoMistakeAndChangesNothing) {
   const auto content = Content(0);
   RelayedRestore handed(content.get());

@@ -189,8 +189,7 @@ absl::Status ShardFiller::TakeFound(const v1::ReadWarmStartResult& read,
   uint64_t bytes = 0;
   for (size_t s = 0; s < wanted; ++s) {
     if (!read.found(static_cast<int>(s))) continue;
-    bytes += options_.content->owned()[window->first + s]->elements() *
-             sizeof(float);
+    bytes += options_.content->owned()[window->first + s]->initial_bytes();
   }
   if (payload != bytes) {
     return absl::DataLossError(
@@ -250,6 +249,9 @@ void ShardFiller::Fill() {
     if (++block_ < slice->block_count()) continue;
     block_ = 0;
     if (++part_ < 1 + slice->slots().size()) continue;
+    if (IsFound() && slice->keyed()) {
+      slice->BeginRows(options_.content->optimizer());
+    }
     part_ = 0;
     ++slice_;
     DropFilledWindow();
@@ -347,11 +349,16 @@ void ShardFiller::FillWithZeros(const Slice& slice, int block, size_t part,
   std::fill(first + place, first + end, 0.0f);
 }
 
+bool ShardFiller::IsFound() const {
+  return source_ == Source::kWarmStart &&
+         windows_.front().found[slice_ - windows_.front().first];
+}
+
 // Rows of a keyed variable begin when they get a key.
 void ShardFiller::FillPart(const Slice& slice, int block, size_t part,
                            absl::Span<float> out) {
-  const bool found = source_ == Source::kWarmStart && part == 0 &&
-                     windows_.front().found[slice_ - windows_.front().first];
+  // With trained values come keys and uses.
+  const bool found = IsFound() && part <= (slice.keyed() ? 2 : 0);
   if (source_ == Source::kCheckpoint || found) {
     CHECK(windows_.front().reader->Read(AsWritableBytes(out)),
           "the payload's size was checked against the slices");

@@ -109,7 +109,7 @@ class ShardFiller {
     bool in_place = false;
     size_t adopted = 0;  // Buffers of it.
     v1::ReadSlicesResult read;
-    // Of a warm start, by slice: its values are in the payload.
+    // Of a warm start, by slice: its Slice::initial_bytes are in the payload.
     std::vector<bool> found;
     BufferChain payload;
     absl::optional<ChainReader> reader;  // Of the payload, once it is there.
@@ -130,6 +130,8 @@ class ShardFiller {
   bool CanFill() const;
   void Fill();
   void BeginSlice(Slice* slice);
+  // Whether the slice that is filled takes what was trained before.
+  bool IsFound() const;
   void RestoreCounts(const v1::ReadSlicesResult::Got& got, Slice* slice);
   // Part `part` of a block: 0 is its values, n its slot n - 1.
   static absl::Span<float> PartOf(Slice* slice, int block, size_t part);

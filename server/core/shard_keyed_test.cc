@@ -154,6 +154,46 @@ class ShardKeyedTest : public ::testing::Test {
     driver_->MakeReady(configuration_);
   }
 
+  // Begins anew with these keys out of something trained before: that of key k,
+  // which is not 0, holds [k, k].
+  void WarmStart(v1::Configuration configuration,
+                 const std::vector<uint64_t>& keys) {
+    configuration.mutable_warm_start()->set_path("/trained");
+    driver_ = std::make_unique<ShardDriver>(options_);
+    configuration_ = configuration;
+    EXPECT_FALSE(driver_->Configure(configuration).ok());
+    driver_->Settle();
+    ASSERT_EQ(driver_->ios.size(), 1u);
+    const auto& wanted =
+        static_cast<const v1::ReadWarmStart&>(*driver_->ios[0].head);
+    ASSERT_TRUE(wanted.slices(0).keyed());
+    const size_t rows = wanted.slices(0).row_end();
+    std::vector<float> values(rows * 2);
+    std::vector<uint64_t> integers(rows * 2);
+    for (size_t row = 0; row < keys.size(); ++row) {
+      values[row * 2] = values[row * 2 + 1] = static_cast<float>(keys[row]);
+      integers[row] = keys[row];
+      integers[rows + row] = 1;
+    }
+    auto read = std::make_unique<v1::ReadWarmStartResult>();
+    read->add_found(true);
+    IoResult result;
+    result.io = driver_->ios[0].io;
+    result.head = std::move(read);
+    result.payload = Payload(values);
+    result.payload.push_back(
+        Buffer::Copy(AsBytes(absl::MakeConstSpan(integers))));
+    driver_->Complete(std::move(result));
+    driver_->MakeReady(configuration);
+    sequence_ = 0;
+  }
+  // What a key's row holds, twice the same.
+  float Holds(uint64_t key) {
+    const std::vector<float> now = Numbers(PullOf({key}).payload);
+    EXPECT_EQ(now[0], now[1]);
+    return now[0];
+  }
+
   Shard::Options options_ = OptionsOnDisk();
   v1::Configuration configuration_;
   std::unique_ptr<ShardDriver> driver_;
@@ -316,6 +356,51 @@ TEST_F(ShardKeyedTest, ARestoredTableGoesOnAsTheSavedOne) {
 }
 
 // Of 2,048 rows a quarter lie in memory. Adam's slots go with their rows.
+TEST_F(ShardKeyedTest, RowsOfAWarmStartAreThereBeforeAnyPush) {
+  v1::Variable table = Keyed(4, 2);
+  table.set_admit_after(3);
+  v1::Configuration configuration = MakeConfiguration({table});
+  configuration.mutable_optimizer()->mutable_adagrad()->set_initial_accumulator(
+      3);
+  WarmStart(configuration, {17, 5});
+  EXPECT_EQ(Stats().rows(), 2);
+  EXPECT_EQ(Holds(17), 17);
+  EXPECT_FLOAT_EQ(Moved(6), 0);
+  // Its key is admitted, and its slots begin as those of a new row.
+  Push({5, 6});
+  EXPECT_NEAR(Holds(5), 5 - 0.5, 1e-5);  // 1 / sqrt(3 + 1)
+  EXPECT_EQ(Holds(17), 17);
+  EXPECT_EQ(Stats().not_admitted(), 1);
+}
+
+TEST_F(ShardKeyedTest, ARowOfAWarmStartCountsAsUsedByTheFirstPush) {
+  v1::Variable table = Keyed(4, 2);
+  table.set_expire_after(20);
+  WarmStart(MakeConfiguration({table}), {1, 2, 3, 4});
+  Push({4, 9});
+  EXPECT_EQ(Stats().ignored(), 1) << "all rows are in use now";
+  Push({9});
+  EXPECT_FLOAT_EQ(Moved(1), 0) << "of equals the first goes";
+  EXPECT_FLOAT_EQ(Moved(9), -1);
+  EXPECT_EQ(Holds(2), 2);
+  for (int i = 0; i < 64 + 20; ++i) Push({9}, 0);
+  EXPECT_EQ(Stats().expired(), 3);
+  EXPECT_EQ(Stats().rows(), 1);
+}
+
+TEST_F(ShardKeyedTest, RowsOfAWarmStartLieOnTheDiskWhereThatIsSaid) {
+  v1::Variable table = Keyed(8, 2);
+  table.set_memory_rows(4);
+  WarmStart(MakeConfiguration({table}), {1, 2, 3, 4, 5, 6});
+  for (uint64_t key = 1; key <= 6; ++key) EXPECT_EQ(Holds(key), key);
+  EXPECT_EQ(Stats().on_disk(), 2) << "of the lookups";
+  for (int i = 0; i < 3; ++i) {
+    for (uint64_t key = 1; key <= 6; ++key) Push({key});
+  }
+  for (uint64_t key = 1; key <= 6; ++key) EXPECT_EQ(Holds(key), key - 3.0f);
+  EXPECT_EQ(Stats().evicted(), 0);
+}
+
 TEST_F(ShardKeyedTest, RowsOnDiskHoldWhatThoseInMemoryWould) {
   std::vector<std::vector<float>> outcomes;
   for (const uint64_t memory_rows : {0, 512}) {

@@ -61,6 +61,12 @@ uint64_t Slice::BytesOf(uint64_t elements) const {
   return words * sizeof(float);
 }
 
+uint64_t Slice::initial_bytes() const {
+  const uint64_t row_bytes =
+      row_elements_ * sizeof(float) + (keyed() ? 2 * sizeof(uint64_t) : 0);
+  return (rows_.end - rows_.begin) * row_bytes;
+}
+
 Slice::SlotPlace Slice::PlaceOfSlot(int block, size_t slot) const {
   const size_t elements = block_elements(block);
   SlotPlace place = {0, slots_[slot].words(elements, row_elements_)};
@@ -75,6 +81,12 @@ BlockMemory Slice::MakeMemory(int block) const {
   return Block::MakeMemory(elements,
                            BytesOf(elements) / sizeof(float) - elements,
                            &placement_, spare_);
+}
+
+void Slice::BeginRows(const Optimizer& optimizer) {
+  for (Block& block : blocks_) {
+    block.BeginRows(optimizer, options_, row_elements_);
+  }
 }
 
 void Slice::CreateBlocks(uint64_t life) {

@@ -64,6 +64,9 @@ class Slice {
   size_t block_elements(int block) const;
   // Values and slots of `elements` of them.
   uint64_t BytesOf(uint64_t elements) const;
+  // What is read where it begins with trained values: these, and of a keyed
+  // variable its first two slots, key and use.
+  uint64_t initial_bytes() const;
 
   // Where one of its slots lies among those of a block, in 4 bytes.
   struct SlotPlace {
@@ -76,6 +79,9 @@ class Slice {
   void CreateBlocks(uint64_t life);
   // Fresh blocks of what lies in `memory`, one each.
   void CreateBlocks(uint64_t life, std::vector<BlockMemory> memory);
+  // Of a keyed variable, whose blocks were filled with values, keys and uses: the
+  // other slots of the rows with a key begin as those of a new row.
+  void BeginRows(const Optimizer& optimizer);
   // For a block that is to be.
   BlockMemory MakeMemory(int block) const;
   Block& block(int block) { return blocks_[block]; }

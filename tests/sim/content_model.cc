@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "config/wire_format.h"
 #include "proto/refusal.h"
+#include "tensor/keyed_rows.h"
 
 namespace paramd {
 namespace {
@@ -84,6 +85,10 @@ absl::Status ContentModel::Restore(const Beginning& beginning,
   content->blocks.resize(job_.blocks().size());
   for (size_t b = 0; b < content->blocks.size(); ++b) {
     content->blocks[b].parts.resize(job_.parts(b));
+    const v1::Variable& variable =
+        job_.variables()[job_.blocks()[b].variable];
+    if (!variable.keyed() || !job_.has_policy()) continue;
+    content->blocks[b].keys.emplace(variable, BucketRows(variable.shape(1)));
   }
   content->slices.resize(job_.slices().size());
   content->lossy = !beginning.first;
@@ -344,10 +349,12 @@ void ContentModel::Apply(const Applied& applied, Content* content,
   const PushLedger::Push& known = ledger_.push(push);
   const IntegerJob::BlockPlace& place = job_.blocks()[block];
   BlockStory& story = content->blocks[block];
-  if (PartStory* const part = PartFor(applied, &story, counts);
-      part != nullptr) {
-    if (job_.is_replayed()) Replay(applied, story.pushes.size(), part);
-    part->sum += known.coefficients[block];
+  Counts none;
+  for (const size_t p :
+       PartsFor(applied, &story, counts != nullptr ? counts : &none)) {
+    PartStory& part = story.parts[p];
+    if (job_.is_replayed()) Replay(applied, story.pushes.size(), p, &part);
+    part.sum += known.coefficients[block];
   }
   story.pushes.push_back(push);
   if (story.has.size() <= push) story.has.resize(push + 64);

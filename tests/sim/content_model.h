@@ -20,6 +20,7 @@
 #include "server/core/optimizer.h"
 #include "tensor/number_format.h"
 #include "tests/sim/integer_job.h"
+#include "tests/sim/key_story.h"
 #include "tests/sim/push_ledger.h"
 #include "tests/sim/saved_rows.h"
 #include "tests/sim/simulation_watcher.h"
@@ -73,6 +74,9 @@ class ContentModel {
     uint64_t parts_created = 0;
     uint64_t parts_evicted = 0;
     uint64_t parts_ignored = 0;
+    // Keys that were not admitted yet, or that lost their row by expiring.
+    uint64_t keys_not_admitted = 0;
+    uint64_t keys_expired = 0;
   };
 
   ContentModel(const IntegerJob& job, const PushLedger& ledger,
@@ -147,7 +151,8 @@ class ContentModel {
     // of this content.
     absl::optional<uint64_t> read;
   };
-  // Of a keyed variable's block, keys that come and go together; all of another.
+  // Of a keyed variable's block, keys that come and go together, or one; all of
+  // another.
   struct PartStory {
     bool has_rows = false;  // Of a keyed variable.
     uint64_t used = 0;      // Pushes that were in with the newest one of it.
@@ -160,6 +165,8 @@ class ContentModel {
     std::vector<PushIndex> pushes;
     std::vector<bool> has;  // By push.
     std::vector<PartStory> parts;
+    // Where keys come and go by themselves.
+    absl::optional<KeyStory> keys;
   };
   struct Record {
     Number generation;
@@ -215,10 +222,13 @@ class ContentModel {
                            const v1::ConfigurationVersion& configuration) const;
   // `counts`: null where a story is told again.
   void Apply(const Applied& applied, Content* content, Counts* counts) const;
-  // Which part of the block the push changes; null: none.
-  PartStory* PartFor(const Applied& applied, BlockStory* story,
-                     Counts* counts) const;
-  void Replay(const Applied& applied, uint64_t before, PartStory* part) const;
+  // Which parts of the block the push changes.
+  std::vector<size_t> PartsFor(const Applied& applied, BlockStory* story,
+                               Counts* counts) const;
+  std::vector<size_t> KeysFor(const Applied& applied, BlockStory* story,
+                              Counts* counts) const;
+  void Replay(const Applied& applied, uint64_t before, size_t index,
+              PartStory* part) const;
   // As the request says of the block.
   absl::optional<uint64_t> ReadBefore(const v1::PushRequest& request,
                                       const v1::PushedBlock& pushed,

@@ -86,25 +86,25 @@ absl::optional<uint64_t> ContentModel::ReadBefore(
   return absl::nullopt;
 }
 
-ContentModel::PartStory* ContentModel::PartFor(const Applied& applied,
-                                               BlockStory* story,
-                                               Counts* counts) const {
+std::vector<size_t> ContentModel::PartsFor(const Applied& applied,
+                                           BlockStory* story,
+                                           Counts* counts) const {
   const auto [push, block, read] = applied;
   const PushLedger::Push& known = ledger_.push(push);
-  PartStory& part = story->parts[job_.PartOf(known.batch, block)];
-  if (!job_.variables()[job_.blocks()[block].variable].keyed()) return &part;
-  if (known.coefficients[block] == 0) return nullptr;
-  Counts none;
-  if (counts == nullptr) counts = &none;
+  const size_t group = job_.GroupOf(known.batch, block);
+  if (!job_.variables()[job_.blocks()[block].variable].keyed()) return {group};
+  if (known.coefficients[block] == 0) return {};
+  if (story->keys.has_value()) return KeysFor(applied, story, counts);
+  PartStory& part = story->parts[group];
   if (!part.has_rows) {
     const auto has_rows = [](const PartStory& p) { return p.has_rows; };
     std::vector<PartStory>& parts = story->parts;
     if (static_cast<size_t>(std::count_if(parts.begin(), parts.end(),
                                           has_rows)) ==
-        job_.most_parts(block)) {
+        job_.most_groups(block)) {
       if (job_.ignores_new_keys()) {
         ++counts->parts_ignored;
-        return nullptr;
+        return {};
       }
       PartStory* oldest = nullptr;
       for (PartStory& other : parts) {
@@ -118,17 +118,41 @@ ContentModel::PartStory* ContentModel::PartFor(const Applied& applied,
     ++counts->parts_created;
   }
   part.used = story->pushes.size() + 1;
-  return &part;
+  return {group};
+}
+
+std::vector<size_t> ContentModel::KeysFor(const Applied& applied,
+                                          BlockStory* story,
+                                          Counts* counts) const {
+  const IntegerJob::BlockPlace& place = job_.blocks()[applied.block];
+  const BatchPlace& batch = ledger_.push(applied.push).batch;
+  const size_t keys = job_.PartsOfGroup(applied.block);
+  const size_t first = job_.GroupOf(batch, applied.block) * keys;
+  const auto mixed = absl::MakeConstSpan(job_.keys())
+                         .subspan(place.first_element /
+                                          RowElements(place.variable) + first,
+                                  keys);
+  KeyStory::Named named =
+      story->keys->Push(mixed, first, story->pushes.size() + 1);
+  for (const size_t key : named.lost) story->parts[key] = PartStory();
+  for (const size_t key : named.created) story->parts[key].has_rows = true;
+  counts->parts_created += named.created.size();
+  counts->parts_evicted += named.evicted;
+  counts->parts_ignored += named.ignored;
+  counts->keys_not_admitted += named.not_admitted;
+  counts->keys_expired += named.expired;
+  std::vector<size_t> changed = std::move(named.kept);
+  changed.insert(changed.end(), named.created.begin(), named.created.end());
+  return changed;
 }
 
 void ContentModel::Replay(const Applied& applied, uint64_t before,
-                          PartStory* part) const {
+                          size_t index, PartStory* part) const {
   const IntegerJob::BlockPlace& place = job_.blocks()[applied.block];
   const PushLedger::Push& known = ledger_.push(applied.push);
   const float coefficient = known.coefficients[applied.block];
   const uint64_t elements = place.elements / job_.parts(applied.block);
-  const uint64_t begin = place.first_element +
-                         job_.PartOf(known.batch, applied.block) * elements;
+  const uint64_t begin = place.first_element + index * elements;
   const bool is_new = part->values.empty();
   std::vector<float> gradient;
   for (uint64_t e = begin; e < begin + elements; ++e) {

@@ -34,7 +34,9 @@ IntegerJob::IntegerJob(uint64_t seed, const Options& options)
       rounded_(options.rounded),
       spoiled_(options.spoiled),
       counted_(options.counted),
-      keys_are_(options.sparse ? options.keys : Keys::kNone) {
+      keys_are_(options.sparse ? options.keys : Keys::kNone),
+      has_policy_(keys_are_ != Keys::kNone &&
+                  (options.admit_after > 1 || options.expire_after > 0)) {
   DrawConfig(options, seed);
   if (options.growing) Grow(seed);
   for (uint32_t epoch = 1; epoch <= epochs(); ++epoch) {
@@ -49,7 +51,7 @@ IntegerJob::IntegerJob(uint64_t seed, const Options& options)
   AddVariable("blocks", {2, kBlockElements / 2 + 1});
   AddVariable("slices", {2, kBlockElements * 2 + 5});
   if (keys_are_ != Keys::kNone) {
-    AddKeyed();
+    AddKeyed(options);
   } else if (options.sparse) {
     AddVariable("rows", {kBlockElements + 1, kSparseWidth}, /*sparse=*/true);
   }
@@ -165,7 +167,7 @@ void IntegerJob::SetPattern(uint64_t elements, const std::string& name,
   }
 }
 
-void IntegerJob::AddKeyed() {
+void IntegerJob::AddKeyed(const Options& options) {
   const uint64_t bucket = BucketRows(kSparseWidth);
   const uint64_t rows = kBuckets * bucket;
   AddVariable("rows", {rows, kSparseWidth}, /*sparse=*/true);
@@ -173,15 +175,18 @@ void IntegerJob::AddKeyed() {
   variable.set_keyed(true);
   variable.set_when_full(ignores_new_keys() ? v1::Variable::IGNORE
                                             : v1::Variable::EVICT);
+  variable.set_admit_after(options.admit_after);
+  variable.set_expire_after(options.expire_after);
   // In every other such seed with large buckets rows move, and a quarter as many as
-  // lie in memory are spare; the groups fill what is left.
+  // lie in memory are spare; the groups fill what is left. Who expires first may
+  // follow from places, so they stay where that is of the story.
   uint64_t usable = bucket;
-  if (bucket % 16 == 0 &&
+  if (bucket % 16 == 0 && !has_policy_ &&
       CounterRandom(StableHash("memory_rows", seed_)).Below(2, 0) == 0) {
     variable.set_memory_rows(rows / 2);
     usable -= bucket / 8;
   }
-  const uint64_t keys = has_evictions() ? 3 * (usable / 2) : usable;
+  const uint64_t keys = has_more_keys() ? 3 * (usable / 2) : usable;
   RandomStream random(StableHash("keys", seed_));
   for (uint64_t b = 0; b < kBuckets; ++b) {
     std::set<uint64_t> some;
@@ -201,18 +206,27 @@ void IntegerJob::AddKeyed() {
   SetPattern(first, variable.name(), &patterns_.back());
 }
 
+size_t IntegerJob::groups(size_t block) const {
+  return IsKeyed(block) && has_more_keys() ? 3 : 1;
+}
+
 size_t IntegerJob::parts(size_t block) const {
-  return IsKeyed(block) && has_evictions() ? 3 : 1;
+  return groups(block) * PartsOfGroup(block);
 }
 
-size_t IntegerJob::most_parts(size_t block) const {
-  return IsKeyed(block) && has_evictions() ? 2 : 1;
+size_t IntegerJob::PartsOfGroup(size_t block) const {
+  if (!has_policy_ || !IsKeyed(block)) return 1;
+  return blocks_[block].elements / kSparseWidth / groups(block);
 }
 
-size_t IntegerJob::PartOf(const BatchPlace& batch, size_t block) const {
-  if (parts(block) == 1) return 0;
+size_t IntegerJob::most_groups(size_t block) const {
+  return IsKeyed(block) && has_more_keys() ? 2 : 1;
+}
+
+size_t IntegerJob::GroupOf(const BatchPlace& batch, size_t block) const {
+  if (groups(block) == 1) return 0;
   const CounterRandom random(StableHash("part", seed_ * 4096 + block));
-  return random.Below(parts(block), uint64_t{batch.epoch} << 32 | batch.begin);
+  return random.Below(groups(block), uint64_t{batch.epoch} << 32 | batch.begin);
 }
 
 absl::StatusOr<std::vector<uint64_t>> IntegerJob::ReadRows(
@@ -287,9 +301,9 @@ std::vector<uint64_t> IntegerJob::PlacesOf(const BatchPlace& batch) const {
   for (size_t b = 0; b < blocks_.size(); ++b) {
     if (!IsSparse(b) || Coefficient(batch, b) == 0) continue;
     const uint64_t width = variables_[blocks_[b].variable].shape(1);
-    const uint64_t elements = blocks_[b].elements / parts(b);
+    const uint64_t elements = blocks_[b].elements / groups(b);
     const uint64_t first =
-        blocks_[b].first_element + PartOf(batch, b) * elements;
+        blocks_[b].first_element + GroupOf(batch, b) * elements;
     for (uint64_t e = 0; e < elements; e += width) {
       rows.push_back((first + e) / width);
     }
@@ -323,8 +337,8 @@ BufferChain IntegerJob::Gradient(const BatchPlace& batch) const {
   for (size_t b = 0; b < blocks_.size(); ++b) {
     const BlockPlace& place = blocks_[b];
     const float coefficient = Coefficient(batch, b);
-    const uint64_t elements = place.elements / parts(b);
-    const uint64_t first = place.first_element + PartOf(batch, b) * elements;
+    const uint64_t elements = place.elements / groups(b);
+    const uint64_t first = place.first_element + GroupOf(batch, b) * elements;
     for (uint64_t element = first; element < first + elements; ++element) {
       gradients[place.variable][element] =
           coefficient * patterns_[place.variable][element];
@@ -332,9 +346,9 @@ BufferChain IntegerJob::Gradient(const BatchPlace& batch) const {
   }
   if (const auto block = SpoiledBlock(batch); block.has_value()) {
     const BlockPlace& place = blocks_[*block];
-    const uint64_t elements = place.elements / parts(*block);
+    const uint64_t elements = place.elements / groups(*block);
     gradients[place.variable][place.first_element +
-                              (PartOf(batch, *block) + 1) * elements - 1] =
+                              (GroupOf(batch, *block) + 1) * elements - 1] =
         std::numeric_limits<float>::infinity();
   }
   if (variables_.back().sparse()) {

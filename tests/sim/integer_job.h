@@ -72,6 +72,9 @@ class IntegerJob {
     bool sparse = false;
     // That variable is keyed, and a batch reads all rows of a group, or none.
     Keys keys = Keys::kNone;
+    // As in v1::Variable, of that one: keys then come and go by themselves.
+    uint32_t admit_after = 0;
+    uint64_t expire_after = 0;
     // As in v1::CheckpointConfig.
     uint32_t incremental = 0;
     // How likely a batch's gradient has a number that is not finite.
@@ -141,17 +144,21 @@ class IntegerJob {
   // What a batch adds to a block, by the block's number: not 0 unless
   // Options::touched says so, so that one that is missing shows.
   float Coefficient(const BatchPlace& batch, size_t block) const;
-  // A keyed variable's blocks have parts, one for each group of keys; others have
-  // one. Which of them a batch changes.
+  // Keys of a keyed variable's block, in groups that are named together; of others
+  // there is one. Which of them a batch changes.
+  size_t groups(size_t block) const;
+  size_t GroupOf(const BatchPlace& batch, size_t block) const;
+  // What comes and goes together: groups, or, where keys are admitted late or
+  // expire, keys. How many of them a block has, in the order of groups, and how
+  // many each group.
   size_t parts(size_t block) const;
-  size_t PartOf(const BatchPlace& batch, size_t block) const;
-  // How many parts a block has room for.
-  size_t most_parts(size_t block) const;
+  size_t PartsOfGroup(size_t block) const;
+  // How many groups a block has room for.
+  size_t most_groups(size_t block) const;
+  bool has_policy() const { return has_policy_; }
   bool ignores_new_keys() const { return keys_are_ == Keys::kIgnore; }
   // Whether parts come and go.
-  bool has_evictions() const {
-    return keys_are_ == Keys::kEvict || keys_are_ == Keys::kIgnore;
-  }
+  bool has_evictions() const { return has_more_keys() || has_policy_; }
   // The next rows that a message names of a block, counted from its first;
   // kDataLoss if they are not the block's.
   absl::StatusOr<std::vector<uint64_t>> ReadRows(size_t block, uint32_t count,
@@ -205,7 +212,11 @@ class IntegerJob {
   void SetPattern(uint64_t elements, const std::string& name,
                   std::vector<float>* pattern) const;
   // The sparse variable, keyed.
-  void AddKeyed();
+  void AddKeyed(const Options& options);
+  // Than rows.
+  bool has_more_keys() const {
+    return keys_are_ == Keys::kEvict || keys_are_ == Keys::kIgnore;
+  }
   // Rows that a batch reads, counted as BlockPlace does.
   std::vector<uint64_t> PlacesOf(const BatchPlace& batch) const;
   bool IsKeyed(size_t block) const {
@@ -223,6 +234,7 @@ class IntegerJob {
   const double spoiled_;
   const bool counted_;
   const Keys keys_are_;
+  const bool has_policy_;
   v1::JobConfig config_;
   std::vector<uint64_t> sizes_;  // Of epochs.
   std::vector<v1::Variable> variables_;

@@ -156,6 +156,20 @@ TEST(IntegerJobTest, ABatchReadsTheKeysOfOnePartOfABucket) {
   }
 }
 
+TEST(IntegerJobTest, WithAPolicyKeysComeAndGoByThemselves) {
+  const FineCut cut({.block_elements = 64, .slice_bytes = 512});
+  const IntegerJob job(3, {.sparse = true,
+                           .keys = IntegerJob::Keys::kFit,
+                           .expire_after = 5});
+  const size_t last = job.blocks().size() - 1;  // Of 16 rows.
+  EXPECT_TRUE(job.has_evictions());
+  EXPECT_EQ(job.variables().back().expire_after(), 5u);
+  EXPECT_EQ(job.variables().back().memory_rows(), 0u);
+  EXPECT_EQ(job.groups(last), 1u);
+  EXPECT_EQ(job.parts(last), 16u);
+  EXPECT_EQ(job.parts(0), 1u);
+}
+
 TEST(IntegerJobTest, RowsOfAMessageAreFoundByTheirKeys) {
   const FineCut cut({.block_elements = 32, .slice_bytes = 256});
   const IntegerJob job(3, {.sparse = true, .keys = IntegerJob::Keys::kFit});

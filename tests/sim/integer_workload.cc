@@ -69,12 +69,25 @@ IntegerJob::Keys KeysOf(uint64_t seed) {
   return kKinds[RandomStream(StableHash("kind of keys", seed)).Below(3)];
 }
 
+// Every other of those with keys admits them late, lets them expire, or both.
+void DrawPolicy(uint64_t seed, IntegerJob::Options* options) {
+  if (options->keys == IntegerJob::Keys::kNone) return;
+  RandomStream random(StableHash("expiry", seed));
+  if (random.Below(2) != 0) return;
+  const uint64_t kind = random.Below(3);
+  if (kind != 0) {
+    options->admit_after = 2 + static_cast<uint32_t>(random.Below(3));
+  }
+  if (kind != 1) options->expire_after = 4 + random.Below(20);
+}
+
 IntegerJob::Options JobOptions(uint64_t seed, bool growing) {
   IntegerJob::Options options;
   options.growing = growing;
   DrawNumbers(seed, &options);
   options.sparse = IsSparse(seed);
   options.keys = KeysOf(seed);
+  if (!growing) DrawPolicy(seed, &options);
   if (IsIncremental(seed)) {
     RandomStream random(StableHash("incremental", seed));
     options.incremental = 1 + static_cast<uint32_t>(random.Below(4));
@@ -237,6 +250,8 @@ class IntegerRun {
         {"keys get rows", counts.parts_created},
         {"keys lose their rows to others", counts.parts_evicted},
         {"keys get no rows", counts.parts_ignored},
+        {"keys are not admitted yet", counts.keys_not_admitted},
+        {"keys expire", counts.keys_expired},
         {"a checkpoint has a base", CountBased()},
         {"a server restores from a file with a base", storage_.based_reads()},
         {"a file goes through the chief", storage_.fetched()},
