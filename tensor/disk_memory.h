@@ -88,8 +88,8 @@ class DiskMemory : public std::enable_shared_from_this<DiskMemory> {
   // nothing was mapped at `original` with such ranges.
   std::unique_ptr<Mapping> MapShared(const std::byte* original, size_t size,
                                      const DiskRanges& ranges);
-  // From now on what was mapped at `begin` with these ranges has its bytes in the
-  // file for itself: it gets copies of those that it shares. False, with no
+  // From now on what was mapped at `begin` with these ranges has its bytes in
+  // the file for itself: it gets copies of those that it shares. False, with no
   // change, if the disk has no room for them.
   bool Separate(std::byte* begin, const DiskRanges& ranges);
 
