@@ -12,6 +12,7 @@
 #include "checkpoint/read_target.h"
 #include "checkpoint/slice_reader.h"
 #include "checkpoint/verify.h"
+#include "tensor/disk_memory.h"
 
 namespace paramd {
 namespace {
@@ -106,8 +107,12 @@ absl::StatusOr<v1::WriteShardResult> WriteShardFile(
   ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file,
                    NewFile::Create(TemporaryName(request)));
   ChainReader reader(file_bytes);
+  ChainReader ahead(file_bytes);
+  ahead.Next(kAppendBytes);
   for (auto bytes = reader.Next(kAppendBytes); !bytes.empty();
        bytes = reader.Next(kAppendBytes)) {
+    // Rows may lie on a disk: the next piece is read while this one is written.
+    DiskMemory::ReadAhead({ahead.Next(kAppendBytes)});
     RETURN_IF_ERROR(file->Append(bytes));
   }
   RETURN_IF_ERROR(file->FinishAs(

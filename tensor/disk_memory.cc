@@ -17,10 +17,11 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
+
 namespace paramd {
 namespace {
 
-constexpr uint64_t kNowhere = ~uint64_t{0};
 // Of all that reserved some.
 std::atomic<uint64_t> mappings_of_process = 0;
 // Of one call (UIO_MAXIOV).
@@ -189,73 +190,142 @@ void DiskMemory::ReadAhead(
   }
 }
 
-uint64_t DiskMemory::FindRoom(uint64_t bytes) {
+DiskMemory::ExtentRef DiskMemory::FindRoom(uint64_t bytes, bool clear) {
   TakeBack();
   std::vector<uint64_t>& free = free_extents_[bytes];
   while (!free.empty()) {
     const uint64_t offset = free.back();
     free.pop_back();
-    if (Clear(file_, offset, bytes)) return offset;
+    if (!clear || Clear(file_, offset, bytes)) {
+      return std::make_shared<Extent>(Extent{offset, bytes});
+    }
   }
   if (used_ + bytes > reserved_) {
     if (fallocate(file_, 0, static_cast<off_t>(used_),
                   static_cast<off_t>(bytes)) != 0) {
-      return kNowhere;
+      return nullptr;
     }
     reserved_ = used_ + bytes;
   }
-  return std::exchange(used_, used_ + bytes);
+  return std::make_shared<Extent>(
+      Extent{std::exchange(used_, used_ + bytes), bytes});
 }
 
 std::unique_ptr<DiskMemory::Mapping> DiskMemory::Map(
     size_t size, const DiskRanges& ranges) {
-  const uint64_t on_disk = BytesOf(ranges);
-  const uint64_t offset = FindRoom(on_disk);
-  if (offset == kNowhere) return nullptr;
+  ExtentRef extent = FindRoom(BytesOf(ranges), /*clear=*/true);
+  return extent == nullptr ? nullptr : MapTo(std::move(extent), size, ranges);
+}
+
+std::unique_ptr<DiskMemory::Mapping> DiskMemory::MapShared(
+    const std::byte* original, size_t size, const DiskRanges& ranges) {
+  TakeBack();
+  const auto found = mapped_.find(original);
+  if (found == mapped_.end() || found->second->bytes != BytesOf(ranges)) {
+    return nullptr;
+  }
+  return MapTo(found->second, size, ranges);
+}
+
+std::unique_ptr<DiskMemory::Mapping> DiskMemory::MapTo(
+    ExtentRef extent, size_t size, const DiskRanges& ranges) {
   void* const memory =
       mmap(nullptr, RoundUp(size, PageSize()), PROT_READ | PROT_WRITE,
            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    Release(offset, on_disk);
+    Free(std::move(extent));
     return nullptr;
   }
-  auto mapping = std::make_unique<Mapping>(
-      shared_from_this(),
-      absl::Span<std::byte>(static_cast<std::byte*>(memory), size), offset,
-      on_disk);
-  auto place = static_cast<off_t>(offset);
+  auto* const begin = static_cast<std::byte*>(memory);
+  // Something else may have been there until just now.
+  TakeBack();
+  const uint64_t offset = extent->offset;
+  auto mapping = std::make_unique<Mapping>(shared_from_this(),
+                                           absl::Span<std::byte>(begin, size),
+                                           extent->bytes);
+  mapped_[begin] = std::move(extent);
+  return MapRanges(begin, ranges, offset) ? std::move(mapping) : nullptr;
+}
+
+bool DiskMemory::MapRanges(std::byte* begin, const DiskRanges& ranges,
+                           uint64_t offset) const {
   for (const DiskRange& range : ranges) {
     const size_t length = range.end - range.begin;
-    std::byte* const begin = mapping->bytes().data() + range.begin;
-    if (mmap(begin, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-             file_, place) == MAP_FAILED) {
-      return nullptr;
+    if (mmap(begin + range.begin, length, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_FIXED, file_,
+             static_cast<off_t>(offset)) == MAP_FAILED) {
+      return false;
     }
     // A row is touched by itself: what lies around it is not worth reading.
-    madvise(begin, length, MADV_RANDOM);
-    place += static_cast<off_t>(length);
+    madvise(begin + range.begin, length, MADV_RANDOM);
+    offset += length;
   }
-  return mapping;
+  return true;
 }
 
+bool DiskMemory::Separate(std::byte* begin, const DiskRanges& ranges) {
+  TakeBack();
+  const auto found = mapped_.find(begin);
+  if (found == mapped_.end() || found->second.use_count() == 1) return true;
+  ExtentRef own = FindRoom(found->second->bytes, /*clear=*/false);
+  if (own == nullptr) return false;
+  if (!Write(begin, ranges, own->offset)) {
+    Free(std::move(own));
+    return false;
+  }
+  CHECK(MapRanges(begin, ranges, own->offset),
+        "the kernel maps a file where it has been mapped before");
+  Free(std::exchange(found->second, std::move(own)));
+  return true;
+}
+
+// Pages that nobody has touched are written without mapping them.
+bool DiskMemory::Write(const std::byte* begin, const DiskRanges& ranges,
+                       uint64_t offset) const {
+  std::vector<absl::Span<const std::byte>> pieces;
+  for (const DiskRange& range : ranges) {
+    pieces.emplace_back(begin + range.begin, range.end - range.begin);
+  }
+  ReadAhead(pieces);
+  for (absl::Span<const std::byte> piece : pieces) {
+    while (!piece.empty()) {
+      const ssize_t written = pwrite(file_, piece.data(), piece.size(),
+                                     static_cast<off_t>(offset));
+      if (written <= 0) return false;
+      offset += static_cast<uint64_t>(written);
+      piece.remove_prefix(static_cast<size_t>(written));
+    }
+  }
+  return true;
+}
+
+// Dropped first: who is given these addresses next will have heard of it.
 DiskMemory::Mapping::~Mapping() {
+  disk_->Drop(bytes_.data());
   munmap(bytes_.data(), RoundUp(bytes_.size(), PageSize()));
-  disk_->Release(offset_, on_disk_);
 }
 
-void DiskMemory::Release(uint64_t offset, uint64_t bytes) {
-  auto* const extent = new Extent{offset, bytes, released_.load()};
-  while (!released_.compare_exchange_weak(extent->next, extent)) {
+void DiskMemory::Drop(const std::byte* begin) {
+  auto* const dropped = new Dropped{begin, dropped_.load()};
+  while (!dropped_.compare_exchange_weak(dropped->next, dropped)) {
   }
 }
 
 void DiskMemory::TakeBack() {
-  const Extent* extent = released_.exchange(nullptr);
-  while (extent != nullptr) {
-    const std::unique_ptr<const Extent> taken(extent);
-    free_extents_[taken->bytes].push_back(taken->offset);
-    extent = taken->next;
+  const Dropped* dropped = dropped_.exchange(nullptr);
+  while (dropped != nullptr) {
+    const std::unique_ptr<const Dropped> taken(dropped);
+    const auto found = mapped_.find(taken->begin);
+    ExtentRef extent = std::move(found->second);
+    mapped_.erase(found);
+    Free(std::move(extent));
+    dropped = taken->next;
   }
+}
+
+void DiskMemory::Free(ExtentRef extent) {
+  if (extent.use_count() > 1) return;
+  free_extents_[extent->bytes].push_back(extent->offset);
 }
 
 }  // namespace paramd

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -57,11 +58,8 @@ class DiskMemory : public std::enable_shared_from_this<DiskMemory> {
   class Mapping {
    public:
     Mapping(std::shared_ptr<DiskMemory> disk, absl::Span<std::byte> bytes,
-            uint64_t offset, uint64_t on_disk)
-        : disk_(std::move(disk)),
-          bytes_(bytes),
-          offset_(offset),
-          on_disk_(on_disk) {}
+            uint64_t on_disk)
+        : disk_(std::move(disk)), bytes_(bytes), on_disk_(on_disk) {}
     ~Mapping();
     Mapping(const Mapping&) = delete;
     Mapping& operator=(const Mapping&) = delete;
@@ -72,7 +70,6 @@ class DiskMemory : public std::enable_shared_from_this<DiskMemory> {
    private:
     const std::shared_ptr<DiskMemory> disk_;
     const absl::Span<std::byte> bytes_;
-    const uint64_t offset_;
     const uint64_t on_disk_;
   };
   // Whether touching memory often had to wait for a disk lately, so that it is
@@ -86,21 +83,43 @@ class DiskMemory : public std::enable_shared_from_this<DiskMemory> {
   // zero. Null if the system gives no addresses, or the disk no room.
   // REQUIRES: ranges ascend and lie inside.
   std::unique_ptr<Mapping> Map(size_t size, const DiskRanges& ranges);
+  // The same with those bytes in the file that `original` has, which takes no
+  // room: neither may be written there before it is Separate. Null also if
+  // nothing was mapped at `original` with such ranges.
+  std::unique_ptr<Mapping> MapShared(const std::byte* original, size_t size,
+                                     const DiskRanges& ranges);
+  // From now on what was mapped at `begin` with these ranges has its bytes in
+  // the file for itself: it gets copies of those that it shares. False, with no
+  // change, if the disk has no room for them.
+  bool Separate(std::byte* begin, const DiskRanges& ranges);
 
  private:
-  // Of the file, no longer mapped; drops come from other threads.
+  // Of the file.
   struct Extent {
     uint64_t offset;
     uint64_t bytes;
-    Extent* next;
+  };
+  using ExtentRef = std::shared_ptr<const Extent>;
+  // What was mapped there is no longer; drops come from other threads.
+  struct Dropped {
+    const std::byte* begin;
+    Dropped* next;
   };
 
   DiskMemory(int file, std::string directory)
       : file_(file), directory_(std::move(directory)) {}
-  void Release(uint64_t offset, uint64_t bytes);
+  std::unique_ptr<Mapping> MapTo(ExtentRef extent, size_t size,
+                                 const DiskRanges& ranges);
+  bool MapRanges(std::byte* begin, const DiskRanges& ranges,
+                 uint64_t offset) const;
+  bool Write(const std::byte* begin, const DiskRanges& ranges,
+             uint64_t offset) const;
+  void Drop(const std::byte* begin);
   void TakeBack();
-  // Of zeros, or kNowhere.
-  uint64_t FindRoom(uint64_t bytes);
+  // To be used again, if nothing is mapped to it.
+  void Free(ExtentRef extent);
+  // Null if there is none. `clear`: of zeros.
+  ExtentRef FindRoom(uint64_t bytes, bool clear);
 
   const int file_;
   const std::string directory_;
@@ -109,8 +128,9 @@ class DiskMemory : public std::enable_shared_from_this<DiskMemory> {
   uint64_t used_ = 0;      // Of the file, from its beginning on.
   uint64_t reserved_ = 0;  // Likewise: what the disk has given.
   uint64_t mappings_ = 0;  // Of those that the process may have.
+  absl::flat_hash_map<const std::byte*, ExtentRef> mapped_;
   std::map<uint64_t, std::vector<uint64_t>> free_extents_;  // By size.
-  std::atomic<Extent*> released_ = nullptr;
+  std::atomic<Dropped*> dropped_ = nullptr;
 };
 
 }  // namespace paramd

@@ -18,6 +18,7 @@ namespace paramd {
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 const size_t kPage = static_cast<size_t>(getpagesize());
@@ -99,6 +100,58 @@ TEST(DiskMemoryTest, WhatWasDroppedIsMappedAgainAndZero) {
     EXPECT_THAT(one->bytes(), Each(std::byte{0}));
   }
   EXPECT_THAT(other->bytes(), Each(std::byte{2}));
+}
+
+TEST(DiskMemoryTest, WhatIsSharedIsCopiedBeforeItIsWritten) {
+  const auto disk = DiskMemory::CreateInMemory();
+  const DiskRanges ranges = Ranges(kPage, 3 * kPage);
+  auto one = disk->Map(4 * kPage, ranges);
+  ASSERT_NE(one, nullptr);
+  std::fill(one->bytes().begin(), one->bytes().end(), std::byte{1});
+  auto other = disk->MapShared(one->bytes().data(), 4 * kPage, ranges);
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(other->memory_bytes(), 2 * kPage);
+  std::vector<std::byte> expected(4 * kPage);
+  std::fill_n(expected.begin() + kPage, 2 * kPage, std::byte{1});
+  EXPECT_THAT(other->bytes(), ElementsAreArray(expected));
+
+  ASSERT_TRUE(disk->Separate(other->bytes().data(), ranges));
+  EXPECT_THAT(other->bytes(), ElementsAreArray(expected));
+  other->bytes()[kPage] = std::byte{2};
+  EXPECT_EQ(one->bytes()[kPage], std::byte{1});
+  one->bytes()[2 * kPage] = std::byte{3};
+  EXPECT_EQ(other->bytes()[2 * kPage], std::byte{1});
+}
+
+TEST(DiskMemoryTest, WhoIsAloneCopiesNothing) {
+  const auto disk = DiskMemory::CreateInMemory();
+  const DiskRanges ranges = Ranges(0, kPage);
+  auto one = disk->Map(kPage, ranges);
+  auto other = disk->MapShared(one->bytes().data(), kPage, ranges);
+  ASSERT_NE(other, nullptr);
+  const std::byte* const place = one->bytes().data();
+  std::thread([&] { one.reset(); }).join();
+  const auto third = disk->MapShared(other->bytes().data(), kPage, ranges);
+  ASSERT_NE(third, nullptr);
+  ASSERT_TRUE(disk->Separate(third->bytes().data(), ranges));
+  // Both are alone.
+  ASSERT_TRUE(disk->Separate(other->bytes().data(), ranges));
+  third->bytes()[0] = std::byte{3};
+  EXPECT_EQ(other->bytes()[0], std::byte{0});
+  if (place != third->bytes().data()) {
+    EXPECT_EQ(disk->MapShared(place, kPage, ranges), nullptr);
+  }
+}
+
+TEST(DiskMemoryTest, OnlyWhatWasMappedSoIsShared) {
+  const auto disk = DiskMemory::CreateInMemory();
+  const auto one = disk->Map(2 * kPage, Ranges(0, kPage));
+  EXPECT_EQ(disk->MapShared(one->bytes().data() + kPage, kPage,
+                            Ranges(0, kPage)),
+            nullptr);
+  EXPECT_EQ(disk->MapShared(one->bytes().data(), 2 * kPage,
+                            Ranges(0, 2 * kPage)),
+            nullptr);
 }
 
 TEST(DiskMemoryTest, AMappingOutlivesTheDisk) {

@@ -5,6 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+
+#include "tensor/keyed_rows.h"
+
 namespace paramd {
 namespace {
 
@@ -28,30 +32,34 @@ float* Target(Buffer* present, const DiskRanges& on_disk, Buffer* fresh,
               SpareBuffers* spare) {
   if (present->empty()) return nullptr;
   if (present->unique()) return MutableFloats(present);
-  *fresh = spare->Take(present->size(), &on_disk);
+  *fresh = spare->Take(present->size(), on_disk);
   return MutableFloats(fresh);
 }
 
 void Replace(Buffer* present, const DiskRanges& on_disk, Buffer fresh,
              SpareBuffers* spare) {
   if (fresh.empty()) return;
-  spare->Give(std::exchange(*present, std::move(fresh)), &on_disk);
+  spare->Give(std::exchange(*present, std::move(fresh)), on_disk);
+}
+
+// Rows from `fast` on, of which there are none if that is 0.
+bool WritesSlowRows(absl::Span<const uint32_t> rows,
+                    absl::Span<const KeyTable::Move> moves, size_t fast) {
+  if (fast == 0) return false;
+  const auto is_slow = [fast](uint32_t row) {
+    return row >= fast && row != kNoRow;
+  };
+  return absl::c_any_of(rows, is_slow) ||
+         absl::c_any_of(moves, [&](const KeyTable::Move& move) {
+           return is_slow(move.to);
+         });
 }
 
 // Makes it a buffer that nobody else reads, with the same bytes.
 void MakeOneUnique(Buffer* present, const DiskRanges& on_disk,
                    SpareBuffers* spare) {
   if (present->empty() || present->unique()) return;
-  Buffer fresh = spare->Take(present->size(), &on_disk);
-  std::vector<absl::Span<const std::byte>> pieces;
-  for (const DiskRange& range : on_disk) {
-    pieces.push_back(
-        present->bytes().subspan(range.begin, range.end - range.begin));
-  }
-  DiskMemory::ReadAhead(pieces);
-  std::memcpy(fresh.mutable_bytes().data(), present->bytes().data(),
-              present->size());
-  Replace(present, on_disk, std::move(fresh), spare);
+  Replace(present, on_disk, spare->Copy(*present, on_disk), spare);
 }
 
 }  // namespace
@@ -74,9 +82,9 @@ BlockMemory Block::MakeMemory(size_t elements, size_t slot_words,
                               const BlockPlacement* placement,
                               SpareBuffers* spare) {
   BlockMemory memory;
-  memory.values = spare->Take(elements * sizeof(float), &placement->values);
+  memory.values = spare->Take(elements * sizeof(float), placement->values);
   if (slot_words > 0) {
-    memory.slots = spare->Take(slot_words * sizeof(float), &placement->slots);
+    memory.slots = spare->Take(slot_words * sizeof(float), placement->slots);
   }
   return memory;
 }
@@ -92,6 +100,11 @@ size_t Block::slot_bytes() const {
 void Block::MakeUnique(SpareBuffers* spare) {
   MakeOneUnique(&values_, placement_->values, spare);
   MakeOneUnique(&slots_, placement_->slots, spare);
+}
+
+void Block::SeparateDisk(SpareBuffers* spare) {
+  spare->Separate(placement_->values, &values_);
+  spare->Separate(placement_->slots, &slots_);
 }
 
 v1::BlockVersion Block::version() const {
@@ -203,6 +216,13 @@ void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
     return;
   }
   MakeUnique(spare);
+  const size_t width = keys.width;
+  std::vector<uint32_t> rows(keys.mixed.size());
+  std::vector<size_t> fresh;
+  std::vector<KeyTable::Move> moves;
+  table_.FindOrCreate(keys.mixed, /*now=*/applied_ + 1, policy, Columns(width),
+                      absl::MakeSpan(rows), &fresh, &moves, counts);
+  if (WritesSlowRows(rows, moves, placement_->fast_rows)) SeparateDisk(spare);
   float* const values = MutableFloats(&values_);
   float* const slots = MutableFloats(&slots_);
   const Optimizer::Arrays arrays = {.elements = elements_,
@@ -210,12 +230,6 @@ void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
                                     .slots = slots,
                                     .new_values = values,
                                     .new_slots = slots};
-  const size_t width = keys.width;
-  std::vector<uint32_t> rows(keys.mixed.size());
-  std::vector<size_t> fresh;
-  std::vector<KeyTable::Move> moves;
-  table_.FindOrCreate(keys.mixed, /*now=*/applied_ + 1, policy, Columns(width),
-                      absl::MakeSpan(rows), &fresh, &moves, counts);
   for (const auto& [from, to] : moves) {
     std::copy_n(values + from * width, width, values + to * width);
     optimizer.CopyRow(from, to, width, arrays, options.variable);

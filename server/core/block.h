@@ -144,8 +144,10 @@ class Block {
   KeyTable::Columns Columns(size_t width);
   size_t value_bytes() const;
   size_t slot_bytes() const;
-  // Others read neither thereafter.
+  // Others read neither thereafter. What lies on a disk may not be written yet.
   void MakeUnique(SpareBuffers* spare);
+  // Now it may. REQUIRES: MakeUnique.
+  void SeparateDisk(SpareBuffers* spare);
 
   size_t elements_;
   uint64_t life_;

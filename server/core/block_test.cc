@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+
+#include "tensor/keyed_rows.h"
 
 namespace paramd {
 namespace {
@@ -169,6 +172,82 @@ TEST(BlockTest, NothingIsReplacedWhereNoNumberChanges) {
   Push(sgd, {0, -0.0f, 0}, &block, &spare);
   EXPECT_EQ(block.changed().counter(), 2u)
       << "subtracting a negative zero may change the sign of a zero";
+}
+
+// Of 2,048 rows of 8 a quarter lie in memory.
+class BlockOnDiskTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kRows = 2048;
+  static constexpr size_t kFastRows = 512;
+
+  static BlockPlacement Placement() {
+    BlockPlacement placement;
+    placement.fast_rows = kFastRows;
+    AddPages(kFastRows * 32, kRows * 32, &placement.values);
+    return placement;
+  }
+
+  // Of keys from `begin` on.
+  void PushKeys(uint64_t begin, size_t count) {
+    v1::Variable variable;
+    variable.set_name("table");
+    const InitialValues initial(variable, /*seed=*/1);
+    std::vector<uint64_t> mixed(count);
+    for (size_t i = 0; i < count; ++i) mixed[i] = MixKey(begin + i);
+    const std::vector<float> gradient(count * 8, 1.0f);
+    const BufferChain chain = {
+        Buffer::Copy(AsBytes(absl::MakeConstSpan(gradient)))};
+    ChainReader reader(chain);
+    TableCounts counts;
+    block_.ApplyKeys(sgd_, {mixed, 8, &initial}, {.fast_rows = kFastRows},
+                     &reader, &spare_, {}, &counts);
+  }
+  // Whether a byte of the last row, which has no key, is the same one in both.
+  bool SharesTheDiskWith(const Block& other) const {
+    auto* const last = const_cast<std::byte*>(&other.values().bytes().back());
+    *last = std::byte{7};
+    const bool shares = block_.values().bytes().back() == *last;
+    *last = std::byte{0};
+    return shares;
+  }
+
+  const Optimizer sgd_ = Make(false);
+  const BlockPlacement placement_ = Placement();
+  MemoryBudget budget_;
+  const std::shared_ptr<DiskMemory> disk_ = DiskMemory::CreateInMemory();
+  SpareBuffers spare_{&budget_, disk_.get()};
+  Block block_{kRows * 8, /*life=*/9,
+               Block::MakeMemory(kRows * 8, /*slot_words=*/4 * kRows,
+                                 &placement_, &spare_),
+               &placement_};
+};
+
+TEST_F(BlockOnDiskTest, ACopyOfRowsOnDiskIsMadeWhenOneIsWritten) {
+  PushKeys(0, 500);
+  const uint64_t in_memory = budget_.used();
+  const Block frozen = block_;
+  const std::vector<float> values = Numbers(frozen.values());
+  // That key is in memory.
+  PushKeys(0, 1);
+  EXPECT_NE(Numbers(block_.values()), values);
+  EXPECT_EQ(Numbers(frozen.values()), values);
+  EXPECT_TRUE(SharesTheDiskWith(frozen));
+  EXPECT_EQ(budget_.used(), 2 * in_memory);
+  // To make room for new keys others move to the disk.
+  PushKeys(500, 500);
+  EXPECT_EQ(Numbers(frozen.values()), values);
+  EXPECT_FALSE(SharesTheDiskWith(frozen));
+  EXPECT_EQ(budget_.used(), 2 * in_memory);
+}
+
+TEST_F(BlockOnDiskTest, WhatASnapshotHeldInMemoryGoesBackWithIt) {
+  const uint64_t in_memory = budget_.used();
+  absl::optional<Block> frozen = block_;
+  PushKeys(0, 1);
+  EXPECT_EQ(budget_.used(), 2 * in_memory);
+  frozen.reset();
+  EXPECT_EQ(budget_.used(), in_memory + spare_.bytes());
+  EXPECT_EQ(spare_.bytes(), block_.slots().size());
 }
 
 }  // namespace

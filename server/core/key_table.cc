@@ -262,7 +262,16 @@ void KeyTable::MakeFastRowsFree(const Push& push) {
   oldest.resize(wanted);
   std::sort(oldest.begin(), oldest.end());
   auto free = static_cast<uint32_t>(push.policy.fast_rows);
-  for (const auto& [last, row] : oldest) {
+  for (size_t i = 0; i < oldest.size(); ++i) {
+    // Their keys and places lie anywhere.
+    if (i + 2 * kAhead < oldest.size()) {
+      __builtin_prefetch(&push.columns.keys[oldest[i + 2 * kAhead].second]);
+    }
+    if (i + kAhead < oldest.size()) {
+      const uint64_t key = push.columns.keys[oldest[i + kAhead].second];
+      __builtin_prefetch(&places_[PlaceOf(MixKey(key))]);
+    }
+    const auto& [last, row] = oldest[i];
     while (free < used.size() && used[free] != 0) ++free;
     // There are fewer spare ones where fewer rows were fast before.
     if (free == used.size()) break;

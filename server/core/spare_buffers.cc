@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
-#include <memory>
 #include <utility>
 
 namespace paramd {
@@ -15,10 +14,10 @@ constexpr size_t kMostLookedAt = 32;
 
 }  // namespace
 
-Buffer SpareBuffers::Take(size_t size, const DiskRanges* on_disk) {
-  const Kind kind = KindOf(size, on_disk);
-  const auto spares = spares_.find(kind);
-  if (spares == spares_.end()) return Allocate(kind);
+Buffer SpareBuffers::Take(size_t size, const DiskRanges& on_disk) {
+  if (!on_disk.empty()) return TakeOnDisk(size, on_disk);
+  const auto spares = spares_.find(size);
+  if (spares == spares_.end()) return Allocate(size);
   std::deque<Spare>& of_size = spares->second;
   const auto is_free = [](const Spare& spare) { return spare.buffer.unique(); };
   const auto looked_at = static_cast<std::ptrdiff_t>(
@@ -31,7 +30,7 @@ Buffer SpareBuffers::Take(size_t size, const DiskRanges* on_disk) {
   } else {
     const auto end = of_size.begin() + looked_at;
     const auto oldest = std::find_if(of_size.begin(), end, is_free);
-    if (oldest == end) return Allocate(kind);
+    if (oldest == end) return Allocate(size);
     taken = oldest;
   }
   Buffer buffer = std::move(taken->buffer);
@@ -41,13 +40,13 @@ Buffer SpareBuffers::Take(size_t size, const DiskRanges* on_disk) {
   return buffer;
 }
 
-void SpareBuffers::Give(Buffer replaced, const DiskRanges* on_disk) {
-  if (replaced.empty()) return;
+void SpareBuffers::Give(Buffer replaced, const DiskRanges& on_disk) {
+  if (replaced.empty() || !on_disk.empty()) return;
   ++count_;
   bytes_ += replaced.size();
   drop_at_ = std::min(drop_at_, now_ + kKept);
-  spares_[KindOf(replaced.size(), on_disk)].push_back(
-      {std::move(replaced), now_});
+  std::deque<Spare>& of_size = spares_[replaced.size()];
+  of_size.push_back({std::move(replaced), now_});
 }
 
 void SpareBuffers::Clear() {
@@ -61,35 +60,65 @@ void SpareBuffers::Tick(Time now) {
   now_ = now;
   if (now < drop_at_) return;
   drop_at_ = Time::Never();
-  for (auto& [kind, of_kind] : spares_) {
-    while (!of_kind.empty() && of_kind.front().given + kKept <= now) {
-      of_kind.pop_front();
+  for (auto& [size, of_size] : spares_) {
+    while (!of_size.empty() && of_size.front().given + kKept <= now) {
+      of_size.pop_front();
       --count_;
-      bytes_ -= kind.first;
+      bytes_ -= size;
     }
-    if (of_kind.empty()) continue;
-    drop_at_ = std::min(drop_at_, of_kind.front().given + kKept);
+    if (of_size.empty()) continue;
+    drop_at_ = std::min(drop_at_, of_size.front().given + kKept);
   }
 }
 
-Buffer SpareBuffers::Allocate(const Kind& kind) {
-  const auto& [size, on_disk] = kind;
-  if (on_disk == nullptr) return AllocateInMemory(size);
-  std::shared_ptr<DiskMemory::Mapping> mapping =
-      disk_ != nullptr && budget_ != nullptr ? disk_->Map(size, *on_disk)
-                                             : nullptr;
-  if (mapping != nullptr) {
-    return budget_->account().Hold(mapping->bytes(), mapping->memory_bytes(),
-                                   mapping);
+Buffer SpareBuffers::Hold(std::shared_ptr<DiskMemory::Mapping> mapping) {
+  const absl::Span<std::byte> bytes = mapping->bytes();
+  const uint64_t counted = mapping->memory_bytes();
+  return budget_->account().Hold(bytes, counted, std::move(mapping));
+}
+
+Buffer SpareBuffers::TakeOnDisk(size_t size, const DiskRanges& on_disk) {
+  if (disk_ != nullptr && budget_ != nullptr) {
+    auto mapping = disk_->Map(size, on_disk);
+    if (mapping != nullptr) return Hold(std::move(mapping));
   }
-  Buffer buffer = AllocateInMemory(size);
+  Buffer buffer = Take(size);
   std::memset(buffer.mutable_bytes().data(), 0, size);
   return buffer;
 }
 
+Buffer SpareBuffers::Copy(const Buffer& taken, const DiskRanges& on_disk) {
+  const std::byte* const from = taken.bytes().data();
+  auto mapping = disk_ == nullptr || on_disk.empty()
+                     ? nullptr
+                     : disk_->MapShared(from, taken.size(), on_disk);
+  if (mapping == nullptr) {
+    Buffer copy = Take(taken.size());
+    std::memcpy(copy.mutable_bytes().data(), from, taken.size());
+    return copy;
+  }
+  size_t begin = 0;
+  std::byte* const to = mapping->bytes().data();
+  for (const DiskRange& range : on_disk) {
+    std::memcpy(to + begin, from + begin, range.begin - begin);
+    begin = range.end;
+  }
+  std::memcpy(to + begin, from + begin, taken.size() - begin);
+  return Hold(std::move(mapping));
+}
+
+void SpareBuffers::Separate(const DiskRanges& on_disk, Buffer* taken) {
+  if (disk_ == nullptr || on_disk.empty()) return;
+  if (disk_->Separate(taken->mutable_bytes().data(), on_disk)) return;
+  Buffer in_memory = Take(taken->size());
+  std::memcpy(in_memory.mutable_bytes().data(), taken->bytes().data(),
+              taken->size());
+  *taken = std::move(in_memory);
+}
+
 // Blocks have half a huge page, their slots one or two; what is shorter belongs
 // to small variables, of which nothing is known.
-Buffer SpareBuffers::AllocateInMemory(size_t size) {
+Buffer SpareBuffers::Allocate(size_t size) {
   if (budget_ == nullptr) return Buffer::Allocate(size);
   MemoryAccount& account = budget_->account();
   if (size == HugePages::kBytes / 2 && budget_->Fits(HugePages::kBytes)) {

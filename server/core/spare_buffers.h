@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <utility>
+#include <memory>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
@@ -38,11 +38,17 @@ class SpareBuffers {
       : budget_(budget), disk_(disk) {}
 
   // `size` bytes that nobody else holds, of undefined content. Those of
-  // `on_disk`, which outlives this, may lie there: they are zero if they never
-  // were of another buffer.
-  Buffer Take(size_t size, const DiskRanges* on_disk = nullptr);
-  // A buffer of which others may still read, as it was taken.
-  void Give(Buffer replaced, const DiskRanges* on_disk = nullptr);
+  // `on_disk` may lie there, and are zero.
+  Buffer Take(size_t size, const DiskRanges& on_disk = {});
+  // A copy of such a buffer. What lies on a disk is not copied: before it is
+  // written, in either, it is Separate.
+  Buffer Copy(const Buffer& taken, const DiskRanges& on_disk);
+  // What a buffer has on a disk is its own from now on. Where the disk has no
+  // room for that, another one, in memory, takes its place.
+  void Separate(const DiskRanges& on_disk, Buffer* taken);
+  // A buffer of which others may still read. One that lies on a disk in part is
+  // dropped: it may share that part.
+  void Give(Buffer replaced, const DiskRanges& on_disk = {});
   // Drops them all.
   void Clear();
 
@@ -60,22 +66,16 @@ class SpareBuffers {
     Time given;
   };
 
-  // Buffers that may take each other's place.
-  using Kind = std::pair<size_t, const DiskRanges*>;
-
-  static Kind KindOf(size_t size, const DiskRanges* on_disk) {
-    const bool in_memory = on_disk == nullptr || on_disk->empty();
-    return {size, in_memory ? nullptr : on_disk};
-  }
-  Buffer Allocate(const Kind& kind);
-  Buffer AllocateInMemory(size_t size);
+  Buffer Hold(std::shared_ptr<DiskMemory::Mapping> mapping);
+  Buffer TakeOnDisk(size_t size, const DiskRanges& on_disk);
+  Buffer Allocate(size_t size);
 
   MemoryBudget* const budget_;
   DiskMemory* const disk_;
   Time now_;
   Time drop_at_ = Time::Never();
-  // The oldest first.
-  absl::flat_hash_map<Kind, std::deque<Spare>> spares_;
+  // By size, the oldest first.
+  absl::flat_hash_map<size_t, std::deque<Spare>> spares_;
   size_t count_ = 0;
   uint64_t bytes_ = 0;
 };
