@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "worker/device/cpu_device.h"
 #include "worker/device/testing/emulated_device.h"
+#include "worker/device/testing/emulated_kernels.h"
 #include "worker/model/network.h"
 #include "worker/replica_steps.h"
 
@@ -102,9 +103,11 @@ class Trainer {
           return batch;
         },
         .recycle = [](std::unique_ptr<Batch>) {}};
+    ReplicaSteps::Source with_next = source;
+    if (next != nullptr) with_next.peek = [this](size_t) { return next.get(); };
     ready = 0;
-    return steps->Compute(request, shares, weights, source, &abandoned, spans,
-                          [&](size_t) { ++ready; });
+    return steps->Compute(request, shares, weights, with_next, &abandoned,
+                          spans, [&](size_t) { ++ready; });
   }
 
   // As a server would.
@@ -123,6 +126,7 @@ class Trainer {
   std::map<uint64_t, uint64_t> left_out;  // Of the batch that begins there.
   uint64_t broken = 1000000;              // The batch that begins there.
   bool divides = true;                    // As sync mode does.
+  std::unique_ptr<Batch> next;            // What is said to come next.
   std::atomic<bool> abandoned{false};
   std::atomic<size_t> ready{0};
 
@@ -146,18 +150,23 @@ class Replicas {
     trainer = std::make_unique<Trainer>(model_->variables());
     for (uint32_t r = 0; r < count; ++r) shares_.push_back(r);
   }
+  // `kernels`: as a GPU has them, so that each primitive allocates what it needs.
   explicit Replicas(const std::vector<EmulatedAccelerator::Options>& options,
-                    ComputeFormat format = ComputeFormat::kFp32)
+                    ComputeFormat format = ComputeFormat::kFp32,
+                    bool kernels = false)
       : accelerators(options.size()) {
     const v1::JobConfig job = JobOf(static_cast<uint32_t>(options.size()));
     std::vector<Network::MakeDevice> makers;
     for (size_t r = 0; r < options.size(); ++r) {
-      makers.push_back([this, r, format, one = options[r]]()
-                           -> std::unique_ptr<Device> {
-        auto device = std::make_unique<EmulatedDevice>(one);
+      const auto make = [this, r, format](auto device)
+          -> std::unique_ptr<Device> {
         device->SetComputeFormat(format);
         accelerators[r] = device->accelerator();
         return device;
+      };
+      makers.push_back([make, kernels, one = options[r]] {
+        return kernels ? make(std::make_unique<EmulatedKernelDevice>(one))
+                       : make(std::make_unique<EmulatedDevice>(one));
       });
     }
     model_ = *Network::Create(job.model(), kInput, makers.front(), "emulated",
@@ -263,6 +272,25 @@ TEST(ReplicaSumsTest, AfterTheFirstStepNothingIsAllocatedOnADevice) {
   }
   for (size_t r = 0; r < before.size(); ++r) {
     EXPECT_EQ(run.accelerators[r]->allocations(), before[r]);
+  }
+}
+
+TEST(ReplicaSumsTest, NothingIsAllocatedWhileASumIsUnderWay) {
+  for (const auto format : {ComputeFormat::kFp32, ComputeFormat::kBf16}) {
+    Replicas run(Devices(2), format, /*kernels=*/true);
+    // The second step needs more memory, and one brings a larger batch ahead.
+    for (const uint64_t examples : {8, 10, 7, 10}) {
+      run.trainer->next = MakeBatch({.epoch = 1, .begin = 0, .end = examples}, 0);
+      ASSERT_TRUE(run.Step(0, examples).ok());
+      run.trainer->Move();
+    }
+    // A replica without examples sends zeros.
+    run.trainer->left_out[5] = kBatch;
+    ASSERT_TRUE(run.Step(0, 10).ok());
+    for (const EmulatedAccelerator* one : run.accelerators) {
+      EXPECT_GT(one->allocations(), 0u);
+      EXPECT_EQ(one->allocations_beside_sums(), 0u) << NameOf(format);
+    }
   }
 }
 

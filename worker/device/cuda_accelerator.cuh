@@ -4,6 +4,9 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#endif
 
 #include <memory>
 #include <string>
@@ -14,12 +17,18 @@
 #include "absl/strings/str_cat.h"
 
 #include "worker/device/accelerator.h"
-#include "worker/device/nccl_sum.cuh"
+#include "worker/device/nccl_sum.h"
 
 #define PARAMD_TEXT_INNER_(x) #x
 #define PARAMD_TEXT_(x) PARAMD_TEXT_INNER_(x)
 
 namespace paramd {
+
+#ifdef NCCL_VERSION_CODE
+static_assert(sizeof(Nccl::Id) == sizeof(ncclUniqueId) && ncclSuccess == 0 &&
+                  Nccl::kFloat32 == ncclFloat32 && Nccl::kSum == ncclSum,
+              "NCCL is what it was");
+#endif
 
 // CUDA's runtime: a call each. For nvcc alone.
 class CudaAccelerator : public Accelerator {
@@ -106,7 +115,7 @@ class CudaAccelerator : public Accelerator {
   }
   absl::StatusOr<std::unique_ptr<StreamSum>> Join(
       const ReplicaGroup& group) override {
-    return NcclSum<CudaAccelerator>::Join(this, group);
+    return NcclSum<CudaAccelerator>::Join(this, Nccl::Load(), group);
   }
 
   cudaStream_t stream(Stream stream) const { return streams_[stream]; }

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/check.h"
+
 namespace paramd {
 
 Exchange::Exchange(Device* device, size_t variables)
@@ -29,6 +31,7 @@ absl::Status Exchange::Join(const ReplicaGroup& group) {
   bucket_bytes_ = group.bucket_bytes;
   bucket_.reserve(variables_.size());
   bucket_variables_.reserve(variables_.size());
+  bucket_ends_.reserve(variables_.size());
   for (Variable& variable : variables_) variable.sum = link_->MakeMark();
   return absl::OkStatus();
 }
@@ -140,13 +143,18 @@ ConstTensor Exchange::BringInput(const ConstTensor& input, bool is_ahead) {
   return Converted(there, wanted, &half_input_);
 }
 
+void Exchange::ReserveAhead(uint64_t bytes) {
+  if (link_ == nullptr || !device_.status().ok()) return;
+  // It is no batch that must fit; what was there is freed before.
+  if (bytes > ahead_.on_device.bytes && bytes > link_->FreeBytes() / 2) return;
+  ReserveHost(bytes, &ahead_.twin);
+  Reserve(bytes, &ahead_.on_device);
+}
+
 bool Exchange::BringAhead(const ConstTensor& input) {
   if (link_ == nullptr || !device_.status().ok()) return false;
   const uint64_t bytes = input.size() * SizeOf(input.dtype);
-  // It is no batch that must fit; what was there is freed before.
-  if (bytes > ahead_.on_device.bytes && bytes > link_->FreeBytes() / 2) {
-    return false;
-  }
+  if (bytes > std::min(ahead_.on_device.bytes, ahead_.twin.bytes)) return false;
   Upload(input.data, bytes, &ahead_);
   return device_.status().ok();
 }
@@ -202,17 +210,22 @@ void Exchange::SendGradient(size_t v, uint64_t values) {
   bucket_.push_back(
       {reinterpret_cast<float*>(variables_[v].gradient.get()), values});
   bucket_filled_ += values * sizeof(float);
-  if (bucket_filled_ >= bucket_bytes_) SumBucket();
+  if (bucket_filled_ >= bucket_bytes_) CloseBucket();
+}
+
+void Exchange::ReserveZeros(uint64_t values) {
+  const uint64_t bytes = values * sizeof(float);
+  if (bytes <= zeros_.bytes) return;
+  void* const zeros = ReserveHost(bytes, &zeros_);
+  if (zeros != nullptr) std::memset(zeros, 0, bytes);
 }
 
 void Exchange::SendZeros(size_t v, uint64_t values) {
   Variable& variable = variables_[v];
   const uint64_t bytes = values * sizeof(float);
-  const bool grows = bytes > zeros_.bytes;
-  void* const zeros = ReserveHost(bytes, &zeros_);
+  CHECK(bytes <= zeros_.bytes, "memory for zeros was reserved");
   if (device_.status().ok()) {
-    if (grows) std::memset(zeros, 0, bytes);
-    link_->Upload(zeros, bytes, variable.gradient.get());
+    link_->Upload(zeros_.get(), bytes, variable.gradient.get());
     link_->MarkUploads(variable.up);
     link_->ComputeBehind(variable.up);
   }
@@ -220,22 +233,38 @@ void Exchange::SendZeros(size_t v, uint64_t values) {
 }
 
 void Exchange::EndSending() {
-  if (!bucket_.empty()) SumBucket();
+  const size_t closed = bucket_ends_.empty() ? 0 : bucket_ends_.back();
+  if (bucket_.size() > closed) CloseBucket();
+  SumBuckets();
 }
 
-void Exchange::SumBucket() {
-  const DeviceLink::Mark mark = variables_[bucket_variables_.back()].sum;
-  link_->Sum(bucket_, mark);
+void Exchange::CloseBucket() {
+  bucket_ends_.push_back(bucket_.size());
+  bucket_filled_ = 0;
+  if (!holds_sums_) SumBuckets();
+}
+
+void Exchange::SumBuckets() {
+  size_t begin = 0;
+  for (const size_t end : bucket_ends_) {
+    SumBucket(begin, end);
+    begin = end;
+  }
+  bucket_.clear();
+  bucket_variables_.clear();
+  bucket_ends_.clear();
+}
+
+void Exchange::SumBucket(size_t begin, size_t end) {
+  const DeviceLink::Mark mark = variables_[bucket_variables_[end - 1]].sum;
+  link_->Sum(absl::MakeConstSpan(bucket_).subspan(begin, end - begin), mark);
   if (sharing_ == Sharing::kSum) link_->DownloadBehind(mark);
-  for (size_t i = 0; i < bucket_.size(); ++i) {
+  for (size_t i = begin; i < end; ++i) {
     variables_[bucket_variables_[i]].summed = mark;
     if (sharing_ == Sharing::kSum) {
       Download(bucket_variables_[i], bucket_[i].count);
     }
   }
-  bucket_.clear();
-  bucket_variables_.clear();
-  bucket_filled_ = 0;
 }
 
 void Exchange::Download(size_t v, uint64_t values) {

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "worker/device/testing/emulated_device.h"
+#include "worker/device/testing/emulated_kernels.h"
 #include "worker/model/network.h"
 
 namespace paramd {
@@ -173,6 +174,92 @@ TEST(ExchangeTest, AStepAfterTheFirstAllocatesNothingOnTheDevice) {
     run.Move();
   }
   EXPECT_EQ(run.accelerator()->allocations(), before);
+}
+
+// With the kernels of a GPU, whose primitives allocate what they need.
+TEST(ExchangeTest, StepsAfterTheSecondAllocateNothingOnADeviceWithKernels) {
+  const InputSpec text{{FeatureSpec{.name = "text",
+                                    .dtype = DType::kInt32,
+                                    .dims = {6},
+                                    .classes = 5},
+                        FeatureSpec{.name = "label",
+                                    .dtype = DType::kInt32,
+                                    .dims = {6},
+                                    .classes = 5}}};
+  const v1::ModelConfig mlp = Parsed(R"(
+      layers { flatten {} } layers { dense { units: 30 } } layers { relu {} }
+      layers { dense { units: 30 } } layers { relu {} }
+      layers { dense { units: 4 } })");
+  const v1::ModelConfig gpt = Parsed(R"(
+      layers { embedding { width: 8 name: "tokens" } }
+      layers { positional_embedding {} }
+      layers { residual { layers { layer_norm { epsilon: 1e-5 } }
+                          layers { attention { heads: 2 causal: true } } } }
+      layers { residual { layers { layer_norm { epsilon: 1e-5 } }
+                          layers { dense { units: 16 } } layers { gelu {} }
+                          layers { dense { units: 8 } } } }
+      layers { dense { units: 5 } })");
+  for (const auto format : {ComputeFormat::kFp32, ComputeFormat::kBf16}) {
+    for (const auto& [config, input] :
+         {std::pair(mlp, kInput), std::pair(Convolutional(), kInput),
+          std::pair(gpt, text)}) {
+      EmulatedAccelerator* accelerator = nullptr;
+      const auto model = *Network::Create(config, input, [&, format = format] {
+        auto device = std::make_unique<EmulatedKernelDevice>(
+            EmulatedAccelerator::Options{.in_haste = true});
+        device->SetComputeFormat(format);
+        accelerator = device->accelerator();
+        return device;
+      });
+      std::vector<std::vector<float>> values;
+      for (const v1::Variable& variable : model->variables()) {
+        size_t size = 1;
+        for (const uint64_t dimension : variable.shape()) size *= dimension;
+        values.emplace_back(size, 0.1f);
+      }
+      std::vector<std::vector<float>> gradients = values;
+      const std::vector<absl::Span<const float>> weights(values.begin(),
+                                                         values.end());
+      std::vector<absl::Span<float>> spans;
+      for (auto& one : gradients) spans.push_back(absl::MakeSpan(one));
+      uint64_t before = 0;
+      for (uint64_t step = 0; step < 8; ++step) {
+        if (step == 2) before = accelerator->allocations();
+        std::vector<Batch> batches(2);
+        for (Batch& batch : batches) {
+          batch.Reset(input, 8 - step % 3);
+          for (Column& column : batch.columns) {
+            std::memset(column.tensor().data, 0,
+                        column.tensor().size() * SizeOf(column.spec().dtype));
+          }
+        }
+        values[0][0] += 1;
+        ASSERT_TRUE(model->Step(weights, batches[0],
+                                {.divisor = 8,
+                                 .next = [&] { return &batches[1]; }},
+                                spans, [](size_t) {}).ok());
+      }
+      EXPECT_GT(before, 0u);
+      EXPECT_EQ(accelerator->allocations(), before) << NameOf(format);
+      EXPECT_EQ(accelerator->unpinned_copies(), 0u);
+    }
+  }
+}
+
+TEST(ExchangeTest, FewerRowsToSumNeedNoMoreMemory) {
+  EmulatedKernelDevice device({.in_haste = true});
+  constexpr uint64_t kMost = 9000;
+  const Device::Memory in = device.Allocate(kMost * sizeof(float));
+  const Device::Memory out = device.Allocate(sizeof(float));
+  const auto sum = [&](uint64_t rows) {
+    device.SumRows({in.get(), DType::kFloat32, {rows, 1}},
+                   {out.get(), DType::kFloat32, {1}});
+  };
+  sum(kMost);
+  const uint64_t before = device.accelerator()->allocations();
+  for (uint64_t rows = kMost; rows > 8000; rows -= 7) sum(rows);
+  EXPECT_EQ(device.accelerator()->allocations(), before);
+  device.Finish();
 }
 
 TEST(ExchangeTest, WhatIsStillReadIsNotOverwrittenByTheNextPass) {

@@ -426,6 +426,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     }
     exchange_.Begin();
     PlaceGradients(gradients);
+    ReserveZeros(gradients);
     RETURN_IF_ERROR(device_->status());
     bool finite = true;
     RETURN_IF_ERROR(others.Meet(&finite));
@@ -450,6 +451,12 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   gradient.data = exchange_.Reserve(gradient.size() * SizeOf(gradient.dtype),
                                     &output_gradient_);
   PlaceGradients(gradients);
+  const bool brings_ahead = options.next != nullptr && options.rows.empty() &&
+                            plan_->TakesInputAsItIs();
+  if (brings_ahead) {
+    exchange_.ReserveAhead(batch.size() * plan_->input_bytes());
+  }
+  exchange_.HoldSums(batch.size() > fitting_examples_);
   scaler_.Begin(options.loss_scale, options.remembers_loss_scale,
                 gradients.size());
   Metrics metrics;
@@ -466,8 +473,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     const Ready told =
         finite && !scaler_.scales() ? ready : Ready(NoneReady);
     Backward(pass, exchange_.BringOutputGradient(gradient), gradients, told);
-    if (is_first && options.next != nullptr && exchange_.gradients_cross() &&
-        options.rows.empty()) {
+    if (is_first && brings_ahead && exchange_.gradients_cross()) {
       BringAhead(options.next());
     }
     is_first = false;
@@ -480,6 +486,14 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   }
   fitting_examples_ = std::max(fitting_examples_, batch.size());
   return metrics;
+}
+
+void Network::ReserveZeros(GradientSpans gradients) {
+  size_t most = 0;
+  for (const absl::Span<float>& one : gradients) {
+    most = std::max(most, one.size());
+  }
+  exchange_.ReserveZeros(most);
 }
 
 absl::StatusOr<Metrics> Network::SendZeros(GradientSpans gradients,
@@ -563,7 +577,7 @@ void Network::TakeGradients(const Layer::Context& context,
 
 void Network::BringAhead(const Batch* batch) {
   ahead_ = {};
-  if (batch == nullptr || !plan_->TakesInputAsItIs()) return;
+  if (batch == nullptr) return;
   const Column* const input = batch->Find(plan_->input.name);
   if (input == nullptr || !exchange_.BringAhead(input->tensor())) return;
   ahead_ = {input->tensor().data, batch->range};

@@ -107,6 +107,8 @@ class Network : public TrainedModel {
   absl::StatusOr<ConstTensor> Outputs(const Layer::Pass& pass);
   // Where layers write the gradient of each use of a variable.
   void PlaceGradients(GradientSpans gradients);
+  // Memory for the largest of them.
+  void ReserveZeros(GradientSpans gradients);
   // Gradients that cross are on their way then.
   void Backward(const Layer::Pass& forward, const ConstTensor& output_gradient,
                 GradientSpans gradients, Ready ready);

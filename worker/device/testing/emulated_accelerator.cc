@@ -106,6 +106,11 @@ EmulatedAccelerator::~EmulatedAccelerator() {
         "memory is freed before its accelerator ends");
 }
 
+void EmulatedAccelerator::CountAllocation() {
+  ++allocations_;
+  if (sums_known_ < sums_) ++allocations_beside_sums_;
+}
+
 Accelerator::Memory EmulatedAccelerator::AllocateDevice(size_t bytes) {
   if (!status_.ok()) return nullptr;
   if (bytes > FreeBytes()) {
@@ -114,8 +119,18 @@ Accelerator::Memory EmulatedAccelerator::AllocateDevice(size_t bytes) {
                      " were asked for"));
     return nullptr;
   }
-  ++allocations_;
+  CountAllocation();
   used_bytes_ += bytes;
+  if (options_.is_plain) {
+    std::byte* const memory = NewMemory(bytes);
+    device_[reinterpret_cast<uintptr_t>(memory)] = {memory, bytes};
+    return Memory(memory, [this, bytes](void* freed) {
+      FinishAll();
+      device_.erase(reinterpret_cast<uintptr_t>(freed));
+      DeleteMemory(freed);
+      used_bytes_ -= bytes;
+    });
+  }
   const size_t mapped = std::max<size_t>(bytes, 1);
   void* const address =
       mmap(nullptr, mapped, PROT_NONE,
@@ -134,7 +149,7 @@ Accelerator::Memory EmulatedAccelerator::AllocateDevice(size_t bytes) {
 
 Accelerator::Memory EmulatedAccelerator::AllocateHost(size_t bytes) {
   if (!status_.ok()) return nullptr;
-  ++allocations_;
+  CountAllocation();
   std::byte* const address = NewMemory(bytes);
   pinned_[reinterpret_cast<uintptr_t>(address)] = {address, bytes};
   return Memory(address, [this](void* freed) {
@@ -147,11 +162,13 @@ Accelerator::Memory EmulatedAccelerator::AllocateHost(size_t bytes) {
 Accelerator::Stream EmulatedAccelerator::MakeStream() {
   queues_.push_back(std::make_unique<Queue>(
       CounterRandom(options_.seed).Bits(queues_.size()), options_.in_haste));
+  sums_before_.push_back(0);
   return queues_.size() - 1;
 }
 
 Accelerator::Event EmulatedAccelerator::MakeEvent() {
   signals_.push_back(std::make_unique<Signal>());
+  sums_at_.push_back(0);
   return signals_.size() - 1;
 }
 
@@ -216,6 +233,7 @@ void EmulatedAccelerator::Record(Event event, Stream stream) {
   if (!status_.ok()) return;
   Signal* const signal = signals_[event].get();
   const uint64_t number = signal->Set();
+  sums_at_[event] = sums_before_[stream];
   queues_[stream]->Add([signal, number] { signal->Reach(number); });
 }
 
@@ -223,12 +241,14 @@ void EmulatedAccelerator::StreamWait(Stream stream, Event event) {
   if (!status_.ok()) return;
   Signal* const signal = signals_[event].get();
   const uint64_t number = signal->set();
+  sums_before_[stream] = std::max(sums_before_[stream], sums_at_[event]);
   queues_[stream]->Add([signal, number] { signal->WaitFor(number); });
 }
 
 void EmulatedAccelerator::HostWait(Event event) {
   Signal* const signal = signals_[event].get();
   signal->WaitFor(signal->set());
+  sums_known_ = std::max(sums_known_, sums_at_[event]);
 }
 
 absl::StatusOr<std::unique_ptr<StreamSum>> EmulatedAccelerator::Join(
