@@ -150,12 +150,16 @@ class Replicas {
     trainer = std::make_unique<Trainer>(model_->variables());
     for (uint32_t r = 0; r < count; ++r) shares_.push_back(r);
   }
-  // `kernels`: as a GPU has them, so that each primitive allocates what it needs.
+  // `kernels`: as a GPU has them, so that each primitive allocates what it needs,
+  // and of a model whose backward pass needs more than its forward pass.
   explicit Replicas(const std::vector<EmulatedAccelerator::Options>& options,
                     ComputeFormat format = ComputeFormat::kFp32,
                     bool kernels = false)
       : accelerators(options.size()) {
-    const v1::JobConfig job = JobOf(static_cast<uint32_t>(options.size()));
+    v1::JobConfig job = JobOf(static_cast<uint32_t>(options.size()));
+    if (kernels) {
+      job.mutable_model()->mutable_layers(4)->mutable_dense()->set_units(1000);
+    }
     std::vector<Network::MakeDevice> makers;
     for (size_t r = 0; r < options.size(); ++r) {
       const auto make = [this, r, format](auto device)
