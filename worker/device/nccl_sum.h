@@ -79,7 +79,8 @@ struct Nccl {
 // lengths: the same bits for each of them, and on each run on the same machine.
 // A member may abort, and so free the ends of all, while others call NCCL: none
 // is freed that a call has, for such a call returns when the end of another one
-// is gone. `Accelerator` has `Use`, `Fail`, `status` and `stream`, as CudaAccelerator.
+// is gone. `Accelerator` has `Use`, `Fail`, `status` and `stream`, as
+// CudaAccelerator.
 template <class Accelerator>
 class NcclSum : public StreamSum {
  public:
