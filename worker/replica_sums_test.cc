@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "worker/chrome_trace.h"
 #include "worker/device/cpu_device.h"
 #include "worker/device/testing/emulated_device.h"
 #include "worker/device/testing/emulated_kernels.h"
@@ -154,7 +155,7 @@ class Replicas {
   // and of a model whose backward pass needs more than its forward pass.
   explicit Replicas(const std::vector<EmulatedAccelerator::Options>& options,
                     ComputeFormat format = ComputeFormat::kFp32,
-                    bool kernels = false)
+                    bool kernels = false, ChromeTrace* trace = nullptr)
       : accelerators(options.size()) {
     v1::JobConfig job = JobOf(static_cast<uint32_t>(options.size()));
     if (kernels) {
@@ -175,6 +176,7 @@ class Replicas {
     }
     model_ = *Network::Create(job.model(), kInput, makers.front(), "emulated",
                               makers);
+    if (trace != nullptr) model_->SetTrace(trace);
     steps_ = std::make_unique<ReplicaSteps>(job, job.replicas(), model_.get());
     trainer = std::make_unique<Trainer>(model_->variables());
     for (uint32_t r = 0; r < job.replicas(); ++r) shares_.push_back(r);
@@ -296,6 +298,23 @@ TEST(ReplicaSumsTest, NothingIsAllocatedWhileASumIsUnderWay) {
       EXPECT_EQ(one->allocations_beside_sums(), 0u) << NameOf(format);
     }
   }
+}
+
+TEST(ReplicaSumsTest, ATraceHasTheSumsOfEachReplicaInALaneOfItsOwn) {
+  ChromeTrace trace("worker-0");
+  Replicas run(Devices(2), ComputeFormat::kFp32, /*kernels=*/false, &trace);
+  ASSERT_TRUE(run.Step(0, 10).ok());
+  const std::string json = trace.ToJson();
+  for (const char* lane : {"upload 1", "upload 2", "sum 1", "sum 2"}) {
+    EXPECT_NE(json.find(lane), std::string::npos) << lane;
+  }
+  // The first one alone has a use for them.
+  EXPECT_NE(json.find("\"download 2\""), std::string::npos);
+  size_t sums = 0;
+  for (size_t at = 0; (at = json.find("\"gradients\"", at)) != json.npos; ++at) {
+    ++sums;
+  }
+  EXPECT_GT(sums, run.trainer->gradients().size());
 }
 
 TEST(ReplicaSumsTest, GradientsCrossToTheHostOnce) {

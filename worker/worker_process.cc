@@ -87,6 +87,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   ASSIGN_OR_RETURN(parts.test, OpenTestData(options.job.input(),
                                             parts.training->spec()));
   ASSIGN_OR_RETURN(parts.model, models(options.job, parts.training->spec()));
+  if (trace != nullptr) parts.model->SetTrace(trace);
   ASSIGN_OR_RETURN(
       parts.best_metric,
       BestMetric(options.job.checkpoint(), parts.model->metrics()));

@@ -7,6 +7,19 @@
 #include "base/check.h"
 
 namespace paramd {
+namespace {
+
+// In a trace.
+constexpr char kWeights[] = "weights";
+constexpr char kGradients[] = "gradients";
+constexpr char kZeros[] = "zeros";
+constexpr char kInput[] = "batch";
+constexpr char kAhead[] = "batch ahead";
+constexpr char kOffsets[] = "offsets";
+constexpr char kOutputs[] = "outputs";
+constexpr char kOutputGradient[] = "gradient of outputs";
+
+}  // namespace
 
 Exchange::Exchange(Device* device, size_t variables)
     : device_(*device), link_(device->link()), variables_(variables) {
@@ -28,10 +41,7 @@ absl::Status Exchange::Join(const ReplicaGroup& group) {
   }
   const absl::Status joined = link_->Join(group);
   if (!joined.ok()) return joined;
-  bucket_bytes_ = group.bucket_bytes;
-  bucket_.reserve(variables_.size());
-  bucket_variables_.reserve(variables_.size());
-  bucket_ends_.reserve(variables_.size());
+  buckets_.SetUp(variables_.size(), group.bucket_bytes);
   for (Variable& variable : variables_) variable.sum = link_->MakeMark();
   return absl::OkStatus();
 }
@@ -87,6 +97,7 @@ void Exchange::BringWeights(size_t v, absl::Span<const float> values) {
   Variable& variable = variables_[v];
   float* const twin = reinterpret_cast<float*>(variable.weights_twin.get());
   float* const there = reinterpret_cast<float*>(variable.weights.get());
+  link_->Describe(kWeights);
   for (size_t begin = 0; begin < values.size(); begin += kBlock) {
     const size_t count = std::min(kBlock, values.size() - begin);
     const size_t bytes = count * sizeof(float);
@@ -136,6 +147,7 @@ ConstTensor Exchange::BringInput(const ConstTensor& input, bool is_ahead) {
     link_->ComputeBehind(input_.mark);
     there.data = input_.on_device.get();
   } else if (link_ != nullptr) {
+    link_->Describe(kInput);
     there.data = Bring(input.data, input.size() * SizeOf(input.dtype), &input_);
   }
   const DType wanted = device_.activations();
@@ -155,6 +167,7 @@ bool Exchange::BringAhead(const ConstTensor& input) {
   if (link_ == nullptr || !device_.status().ok()) return false;
   const uint64_t bytes = input.size() * SizeOf(input.dtype);
   if (bytes > std::min(ahead_.on_device.bytes, ahead_.twin.bytes)) return false;
+  link_->Describe(kAhead);
   Upload(input.data, bytes, &ahead_);
   return device_.status().ok();
 }
@@ -162,6 +175,7 @@ bool Exchange::BringAhead(const ConstTensor& input) {
 absl::Span<const uint64_t> Exchange::BringOffsets(
     absl::Span<const uint64_t> offsets) {
   if (link_ == nullptr || offsets.empty()) return offsets;
+  link_->Describe(kOffsets);
   const void* const there =
       Bring(offsets.data(), offsets.size() * sizeof(uint64_t), &offsets_);
   return {static_cast<const uint64_t*>(there), offsets.size()};
@@ -177,6 +191,7 @@ ConstTensor Exchange::TakeOutput(const Tensor& output) {
   ConstTensor here = wide;
   here.data = ReserveHost(bytes, &output_.twin);
   if (!device_.status().ok()) return here;
+  link_->Describe(kOutputs);
   link_->Download(wide.data, bytes, output_.twin.get(), output_.mark);
   link_->Wait(output_.mark);
   return here;
@@ -193,6 +208,7 @@ Tensor Exchange::StageOutputGradient(const Tensor& on_device) {
 
 ConstTensor Exchange::BringOutputGradient(const Tensor& on_device) {
   if (link_ != nullptr) {
+    link_->Describe(kOutputGradient);
     link_->Upload(output_gradient_.twin.get(),
                   on_device.size() * SizeOf(on_device.dtype), on_device.data);
     link_->MarkUploads(output_gradient_.mark);
@@ -206,11 +222,9 @@ ConstTensor Exchange::BringOutputGradient(const Tensor& on_device) {
 void Exchange::SendGradient(size_t v, uint64_t values) {
   if (link_ == nullptr) return;
   if (sharing_ == Sharing::kAlone) return Download(v, values);
-  bucket_variables_.push_back(v);
-  bucket_.push_back(
-      {reinterpret_cast<float*>(variables_[v].gradient.get()), values});
-  bucket_filled_ += values * sizeof(float);
-  if (bucket_filled_ >= bucket_bytes_) CloseBucket();
+  buckets_.Add(v, {reinterpret_cast<float*>(variables_[v].gradient.get()),
+                   values});
+  if (!holds_sums_) SumBuckets();
 }
 
 void Exchange::ReserveZeros(uint64_t values) {
@@ -225,6 +239,7 @@ void Exchange::SendZeros(size_t v, uint64_t values) {
   const uint64_t bytes = values * sizeof(float);
   CHECK(bytes <= zeros_.bytes, "memory for zeros was reserved");
   if (device_.status().ok()) {
+    link_->Describe(kZeros);
     link_->Upload(zeros_.get(), bytes, variable.gradient.get());
     link_->MarkUploads(variable.up);
     link_->ComputeBehind(variable.up);
@@ -233,42 +248,27 @@ void Exchange::SendZeros(size_t v, uint64_t values) {
 }
 
 void Exchange::EndSending() {
-  const size_t closed = bucket_ends_.empty() ? 0 : bucket_ends_.back();
-  if (bucket_.size() > closed) CloseBucket();
+  buckets_.Close();
   SumBuckets();
 }
 
-void Exchange::CloseBucket() {
-  bucket_ends_.push_back(bucket_.size());
-  bucket_filled_ = 0;
-  if (!holds_sums_) SumBuckets();
-}
-
 void Exchange::SumBuckets() {
-  size_t begin = 0;
-  for (const size_t end : bucket_ends_) {
-    SumBucket(begin, end);
-    begin = end;
-  }
-  bucket_.clear();
-  bucket_variables_.clear();
-  bucket_ends_.clear();
-}
-
-void Exchange::SumBucket(size_t begin, size_t end) {
-  const DeviceLink::Mark mark = variables_[bucket_variables_[end - 1]].sum;
-  link_->Sum(absl::MakeConstSpan(bucket_).subspan(begin, end - begin), mark);
-  if (sharing_ == Sharing::kSum) link_->DownloadBehind(mark);
-  for (size_t i = begin; i < end; ++i) {
-    variables_[bucket_variables_[i]].summed = mark;
-    if (sharing_ == Sharing::kSum) {
-      Download(bucket_variables_[i], bucket_[i].count);
+  buckets_.Take([&](absl::Span<const SumPart> parts,
+                    absl::Span<const size_t> variables) {
+    const DeviceLink::Mark mark = variables_[variables.back()].sum;
+    link_->Describe(kGradients);
+    link_->Sum(parts, mark);
+    if (sharing_ == Sharing::kSum) link_->DownloadBehind(mark);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      variables_[variables[i]].summed = mark;
+      if (sharing_ == Sharing::kSum) Download(variables[i], parts[i].count);
     }
-  }
+  });
 }
 
 void Exchange::Download(size_t v, uint64_t values) {
   Variable& variable = variables_[v];
+  link_->Describe(kGradients);
   link_->Download(variable.gradient.get(), values * sizeof(float),
                   variable.gradient_twin.get(), variable.down);
 }

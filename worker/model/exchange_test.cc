@@ -1,7 +1,9 @@
 // A network on a device with a memory and a time of its own.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,9 +12,12 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/random.h"
+#include "worker/chrome_trace.h"
 #include "worker/device/testing/emulated_device.h"
 #include "worker/device/testing/emulated_kernels.h"
 #include "worker/model/network.h"
@@ -107,6 +112,8 @@ class Trial {
                                                        values_.end());
     return model_->Evaluate(weights, batch);
   }
+
+  void SetTrace(ChromeTrace* trace) { model_->SetTrace(trace); }
 
   // As a server would.
   void Move() {
@@ -365,6 +372,90 @@ TEST(ExchangeTest, WithoutMemoryForAnotherBatchNoneIsBroughtAhead) {
     run.next = &batches[0];
     ASSERT_TRUE(run.Step(batches[1]).ok());
   }
+}
+
+// By lane, the events of a trace, each with its begin and end in microseconds.
+struct Traced {
+  std::string name;
+  double begin;
+  double end;
+};
+std::map<std::string, std::vector<Traced>> LanesOf(const ChromeTrace& trace) {
+  std::map<int, std::string> lanes;
+  std::map<std::string, std::vector<Traced>> found;
+  const auto all = nlohmann::json::parse(trace.ToJson());
+  for (const auto& event : all.at("traceEvents")) {
+    const std::string name = event.at("name");
+    if (name == "thread_name") {
+      lanes[event.at("tid")] = event.at("args").at("name");
+    } else if (name != "process_name") {
+      const double begin = event.at("ts");
+      found[lanes.at(event.at("tid"))].push_back(
+          {name, begin, begin + event.at("dur").get<double>()});
+    }
+  }
+  return found;
+}
+
+size_t CountOf(const std::vector<Traced>& events, const std::string& name) {
+  return std::count_if(events.begin(), events.end(), [&](const Traced& event) {
+    return event.name == name;
+  });
+}
+
+TEST(ExchangeTest, ATraceShowsWhatCrossedWhen) {
+  const std::vector<Batch> batches = RandomBatches(2);
+  ChromeTrace trace("worker-0");
+  const EmulatedAccelerator::Options options{.seed = 3};
+  Trial run(Convolutional(), &options);
+  const Time before = MonotonicNow();
+  run.SetTrace(&trace);
+  run.next = &batches[1];
+  ASSERT_TRUE(run.Step(batches[0]).ok());
+  run.Move();
+  run.next = nullptr;
+  ASSERT_TRUE(run.Step(batches[1]).ok());
+  ASSERT_TRUE(run.Evaluate(batches[0]).ok());
+  const Time after = MonotonicNow();
+  const auto lanes = LanesOf(trace);
+  ASSERT_EQ(lanes.size(), 2u);
+  const std::vector<Traced>& up = lanes.at("upload");
+  const std::vector<Traced>& down = lanes.at("download");
+  const size_t variables = run.gradients().size();
+  EXPECT_EQ(CountOf(down, "gradients"), 2 * variables);
+  EXPECT_EQ(CountOf(down, "outputs"), 3u);
+  // What did not change does not cross.
+  EXPECT_GT(CountOf(up, "weights"), variables);
+  EXPECT_LE(CountOf(up, "weights"), 2 * variables);
+  EXPECT_EQ(CountOf(up, "gradient of outputs"), 2u);
+  EXPECT_EQ(CountOf(up, "batch"), 2u);
+  EXPECT_EQ(CountOf(up, "batch ahead"), 1u);
+  for (const auto& [lane, events] : lanes) {
+    double last = static_cast<double>(before.nanoseconds()) / 1000;
+    for (const Traced& event : events) {
+      // In order, one behind the other, and when the host was waiting for them.
+      EXPECT_GE(event.begin, last - 1) << lane << " " << event.name;
+      EXPECT_GE(event.end, event.begin);
+      last = event.end;
+    }
+    EXPECT_LE(last, static_cast<double>(after.nanoseconds()) / 1000 + 1);
+  }
+}
+
+TEST(ExchangeTest, ATraceOfManyStepsMakesNoMoreEvents) {
+  ChromeTrace trace("worker-0");
+  const EmulatedAccelerator::Options options{.in_haste = true};
+  Trial run(Convolutional(), &options);
+  run.SetTrace(&trace);
+  ASSERT_TRUE(run.Step(RandomBatch(8, 1)).ok());
+  ASSERT_TRUE(run.Step(RandomBatch(8, 1)).ok());
+  const size_t before = run.accelerator()->events();
+  for (int step = 0; step < 20; ++step) {
+    run.Move();
+    ASSERT_TRUE(run.Step(RandomBatch(8, 1)).ok());
+  }
+  // Fewer are in use at a time in some steps, for streams dawdle.
+  EXPECT_LE(run.accelerator()->events(), before + 40);
 }
 
 TEST(ExchangeTest, OnlyBlocksOfWeightsThatChangedCross) {

@@ -120,18 +120,37 @@ uint64_t FurtherBytes(const NetworkPlan& plan,
   return largest;
 }
 
+void CheckWeights(const NetworkPlan& plan, absl::Span<const ConstTensor> wanted,
+                  WeightSpans weights) {
+  CHECK(weights.size() == plan.variables.size(),
+        "there is one span of weights per variable");
+  for (size_t i = 0; i < plan.shared.size(); ++i) {
+    CHECK(weights[plan.shared[i]].size() == wanted[i].size(),
+          "weights have the size of their variable");
+  }
+}
+
+size_t LargestSize(GradientSpans gradients) {
+  size_t largest = 0;
+  for (const absl::Span<float>& one : gradients) {
+    largest = std::max(largest, one.size());
+  }
+  return largest;
+}
+
 // A step among others, if `meeting` is not null: however it ends, no other
 // waits for it in vain.
 class StepAmongReplicas {
  public:
-  StepAmongReplicas(ReplicaMeeting* meeting, Sharing sharing, Device* device,
-                    Exchange* exchange)
+  // `is_known`: the device has done a step of so many examples.
+  StepAmongReplicas(ReplicaMeeting* meeting, Sharing sharing, bool is_known,
+                    Device* device, Exchange* exchange)
       : meeting_(sharing == Sharing::kAlone ? nullptr : meeting),
         device_(*device),
         exchange_(*exchange) {
     CHECK(sharing == Sharing::kAlone || meeting != nullptr,
           "who sums with others has joined them");
-    exchange_.SetSharing(sharing);
+    exchange_.SetSharing(sharing, /*holds_sums=*/!is_known);
   }
   ~StepAmongReplicas() {
     if (meeting_ == nullptr) return;
@@ -199,15 +218,24 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
 }
 
 std::unique_ptr<TrainedModel> Network::Clone() const {
-  return std::make_unique<Network>(plan_, make_device_, device_name_);
+  auto clone = std::make_unique<Network>(plan_, make_device_, device_name_);
+  if (trace_ != nullptr) clone->SetTrace(trace_);
+  return clone;
 }
 
 std::unique_ptr<TrainedModel> Network::CloneForReplica(
     uint32_t replica) const {
-  return std::make_unique<Network>(
+  auto clone = std::make_unique<Network>(
       plan_,
       replica < of_replicas_.size() ? of_replicas_[replica] : make_device_,
       device_name_);
+  if (trace_ != nullptr) clone->SetTrace(trace_);
+  return clone;
+}
+
+void Network::SetTrace(ChromeTrace* trace) {
+  trace_ = trace;
+  if (device_->link() != nullptr) device_->link()->SetTrace(trace);
 }
 
 absl::Status Network::JoinReplicas(const ReplicaGroup& group) {
@@ -289,15 +317,6 @@ ConstTensor Network::InputOf(const Batch& batch, RowNumbers rows) {
     });
   }
   return {places_.data(), DType::kInt32, {places_.size()}};
-}
-
-void Network::CheckWeights(WeightSpans weights) const {
-  CHECK(weights.size() == plan_->variables.size(),
-        "there is one span of weights per variable");
-  for (size_t i = 0; i < plan_->shared.size(); ++i) {
-    CHECK(weights[plan_->shared[i]].size() == weights_[i].size(),
-          "weights have the size of their variable");
-  }
 }
 
 uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
@@ -410,10 +429,11 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                                       const StepOptions& options,
                                       GradientSpans gradients, Ready ready) {
   CHECK(options.divisor > 0, "the divisor of a gradient is above 0");
-  StepAmongReplicas others(replicas_.get(), options.sharing, device_.get(),
+  StepAmongReplicas others(replicas_.get(), options.sharing,
+                           batch.size() <= fitting_examples_, device_.get(),
                            &exchange_);
   SetRows(options.rows);
-  CheckWeights(weights);
+  CheckWeights(*plan_, weights_, weights);
   CHECK(gradients.size() == plan_->variables.size(),
         "there is one gradient per variable");
   if (batch.size() == 0) {
@@ -426,7 +446,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     }
     exchange_.Begin();
     PlaceGradients(gradients);
-    ReserveZeros(gradients);
+    exchange_.ReserveZeros(LargestSize(gradients));
     RETURN_IF_ERROR(device_->status());
     bool finite = true;
     RETURN_IF_ERROR(others.Meet(&finite));
@@ -456,7 +476,6 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   if (brings_ahead) {
     exchange_.ReserveAhead(batch.size() * plan_->input_bytes());
   }
-  exchange_.HoldSums(batch.size() > fitting_examples_);
   scaler_.Begin(options.loss_scale, options.remembers_loss_scale,
                 gradients.size());
   Metrics metrics;
@@ -486,14 +505,6 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   }
   fitting_examples_ = std::max(fitting_examples_, batch.size());
   return metrics;
-}
-
-void Network::ReserveZeros(GradientSpans gradients) {
-  size_t most = 0;
-  for (const absl::Span<float>& one : gradients) {
-    most = std::max(most, one.size());
-  }
-  exchange_.ReserveZeros(most);
 }
 
 absl::StatusOr<Metrics> Network::SendZeros(GradientSpans gradients,
@@ -587,7 +598,7 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
                                               const Batch& batch,
                                               RowNumbers rows) {
   SetRows(rows);
-  CheckWeights(weights);
+  CheckWeights(*plan_, weights_, weights);
   if (batch.size() == 0) return Metrics();
   RETURN_IF_ERROR(CheckBatch(batch));
   Layer::Context context;
@@ -619,7 +630,7 @@ void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out) {
 absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
                                   RowNumbers rows, Batch* out) {
   SetRows(rows);
-  CheckWeights(weights);
+  CheckWeights(*plan_, weights_, weights);
   LayOutPrediction(*plan_, batch, out);
   if (batch.size() == 0) return absl::OkStatus();
   RETURN_IF_ERROR(CheckBatch(batch, /*labels=*/false));

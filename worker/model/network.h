@@ -71,6 +71,7 @@ class Network : public TrainedModel {
                            RowNumbers rows, Batch* out) override;
   ModelCost cost() const override;
   std::string device() const override { return device_name_; }
+  void SetTrace(ChromeTrace* trace) override;
   LossScaling loss_scaling() const override { return scaler_.figures(); }
   std::vector<std::string> metrics() const override {
     return plan_->loss->metrics();
@@ -88,7 +89,6 @@ class Network : public TrainedModel {
  private:
   // The passes read these rows of sparse variables.
   void SetRows(RowNumbers rows);
-  void CheckWeights(WeightSpans weights) const;
   // The step of a replica among others whose batch has no examples.
   absl::StatusOr<Metrics> SendZeros(GradientSpans gradients, Ready ready);
   // What the device must still have for a pass over so many examples.
@@ -107,8 +107,6 @@ class Network : public TrainedModel {
   absl::StatusOr<ConstTensor> Outputs(const Layer::Pass& pass);
   // Where layers write the gradient of each use of a variable.
   void PlaceGradients(GradientSpans gradients);
-  // Memory for the largest of them.
-  void ReserveZeros(GradientSpans gradients);
   // Gradients that cross are on their way then.
   void Backward(const Layer::Pass& forward, const ConstTensor& output_gradient,
                 GradientSpans gradients, Ready ready);
@@ -122,6 +120,7 @@ class Network : public TrainedModel {
   const MakeDevice make_device_;
   const std::string device_name_;
   std::vector<MakeDevice> of_replicas_;
+  ChromeTrace* trace_ = nullptr;
   const std::unique_ptr<Device> device_;
   Exchange exchange_;
   LossScaler scaler_;

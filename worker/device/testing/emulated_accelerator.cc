@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "worker/device/testing/emulated_sum.h"
 
 namespace paramd {
@@ -39,11 +40,18 @@ class EmulatedAccelerator::Signal {
   void Reach(uint64_t number) ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
     reached_ = std::max(reached_, number);
+    time_ = MonotonicNow();
     changed_.NotifyAll();
   }
   void WaitFor(uint64_t number) ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
     while (reached_ < number) changed_.Wait(&mutex_);
+  }
+  // When it was reached as it was set last.
+  absl::optional<Time> Reached() ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    if (reached_ < set_) return absl::nullopt;
+    return time_;
   }
 
  private:
@@ -51,6 +59,7 @@ class EmulatedAccelerator::Signal {
   Mutex mutex_;
   CondVar changed_;
   uint64_t reached_ ABSL_GUARDED_BY(mutex_) = 0;
+  Time time_ ABSL_GUARDED_BY(mutex_);
 };
 
 // A stream: a thread, and what it still has to do.
@@ -170,6 +179,14 @@ Accelerator::Event EmulatedAccelerator::MakeEvent() {
   signals_.push_back(std::make_unique<Signal>());
   sums_at_.push_back(0);
   return signals_.size() - 1;
+}
+
+absl::optional<absl::Duration> EmulatedAccelerator::Since(Event from,
+                                                          Event to) {
+  const auto begin = signals_[from]->Reached();
+  const auto end = signals_[to]->Reached();
+  if (!begin.has_value() || !end.has_value()) return absl::nullopt;
+  return *end - *begin;
 }
 
 bool EmulatedAccelerator::Takes() {

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
 
 #include "base/mutex.h"
 #include "base/random.h"
@@ -52,6 +54,8 @@ class EmulatedAccelerator : public Accelerator {
   uint64_t FreeBytes() override { return options_.memory_bytes - used_bytes_; }
   Stream MakeStream() override;
   Event MakeEvent() override;
+  Event MakeTimedEvent() override { return MakeEvent(); }
+  absl::optional<absl::Duration> Since(Event from, Event to) override;
   void Copy(Stream stream, const void* from, size_t bytes, void* to) override;
   void Record(Event event, Stream stream) override;
   void StreamWait(Stream stream, Event event) override;
@@ -74,6 +78,7 @@ class EmulatedAccelerator : public Accelerator {
   // Allocations while a sum was under way, as far as the host knew. CUDA may
   // wait for it then, and keep another thread from what the sum waits for.
   uint64_t allocations_beside_sums() const { return allocations_beside_sums_; }
+  size_t events() const { return signals_.size(); }
   // The stream was given a sum.
   void AddedSum(Stream stream) { sums_before_[stream] = ++sums_; }
 
