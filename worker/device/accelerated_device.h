@@ -48,6 +48,8 @@ class AcceleratedDevice : public Device, public DeviceLink {
 
  protected:
   Accelerator::Stream compute() const { return compute_; }
+  // Before streams end: they may wait for what the others will not do any more.
+  void EndSums() { sum_ = nullptr; }
 
  private:
   Accelerator& accelerator_;

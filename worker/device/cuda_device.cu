@@ -91,6 +91,7 @@ class CudaKernels : public AcceleratedDevice {
   }
 
   ~CudaKernels() override {
+    EndSums();
     if (handle_ != nullptr && accelerator_->Use()) cublas_.destroy(handle_);
   }
 

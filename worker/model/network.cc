@@ -347,7 +347,7 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
 absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
                                   bool training) {
   DeviceLink* const link = device_->link();
-  if (link == nullptr || examples <= fitting_examples_) {
+  if (link == nullptr || examples <= steps_done_.most()) {
     return absl::OkStatus();
   }
   const DType dtype = device_->activations();
@@ -381,7 +381,7 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
                                              Layer::Context* context) {
   const Sequence& layers = *plan_->layers;
   const uint64_t examples = batch.size();
-  RETURN_IF_ERROR(StatusOf(*device_, examples, fitting_examples_));
+  RETURN_IF_ERROR(StatusOf(*device_, examples, steps_done_.most()));
   RETURN_IF_ERROR(CheckMemory(examples, weights, context->training));
   context->device = device_.get();
   context->dtype = device_->activations();
@@ -410,7 +410,7 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
                                 &kept_);
   pass.scratch = exchange_.Reserve(
       layers.ScratchBytes(examples, context->dtype), &scratch_);
-  RETURN_IF_ERROR(StatusOf(*device_, examples, fitting_examples_));
+  RETURN_IF_ERROR(StatusOf(*device_, examples, steps_done_.most()));
   layers.ForwardWith(pass, [&](size_t i) {
     const size_t variable = plan_->shared[i];
     exchange_.BringWeights(variable, weights[variable]);
@@ -421,7 +421,7 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
 absl::StatusOr<ConstTensor> Network::Outputs(const Layer::Pass& pass) {
   const ConstTensor outputs = exchange_.TakeOutput(pass.output);
   RETURN_IF_ERROR(
-      StatusOf(*device_, pass.context->examples, fitting_examples_));
+      StatusOf(*device_, pass.context->examples, steps_done_.most()));
   return outputs;
 }
 
@@ -430,7 +430,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                                       GradientSpans gradients, Ready ready) {
   CHECK(options.divisor > 0, "the divisor of a gradient is above 0");
   StepAmongReplicas others(replicas_.get(), options.sharing,
-                           batch.size() <= fitting_examples_, device_.get(),
+                           steps_done_.Has(batch.size()), device_.get(),
                            &exchange_);
   SetRows(options.rows);
   CheckWeights(*plan_, weights_, weights);
@@ -483,7 +483,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   bool is_first = true;
   do {
     const Tensor staged = exchange_.StageOutputGradient(gradient);
-    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), fitting_examples_));
+    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
     metrics = plan_->loss->Compute(
         outputs, batch.Find(plan_->label.name)->tensor(),
         scaler_.scale() / options.divisor, staged, /*scored=*/false);
@@ -497,13 +497,13 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     }
     is_first = false;
     TakeGradients(context, gradients, told);
-    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), fitting_examples_));
+    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
   } while (finite && !context.IsAbandoned() && scaler_.MustRepeat());
   if (finite && scaler_.scales() && !context.IsAbandoned()) {
-    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), fitting_examples_));
+    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
     for (size_t v = gradients.size(); v-- > 0;) ready(v);
   }
-  fitting_examples_ = std::max(fitting_examples_, batch.size());
+  steps_done_.Add(batch.size());
   return metrics;
 }
 

@@ -1,6 +1,7 @@
 #ifndef PARAMD_WORKER_MODEL_NETWORK_H_
 #define PARAMD_WORKER_MODEL_NETWORK_H_
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -87,6 +88,25 @@ class Network : public TrainedModel {
   ConstTensor InputOf(const Batch& batch, RowNumbers rows);
 
  private:
+  // Of how many examples steps were that have had memory, and whose kernels are
+  // loaded: other sizes may have others.
+  class StepSizes {
+   public:
+    void Add(uint64_t size) {
+      most_ = std::max(most_, size);
+      if (!Has(size) && sizes_.size() < kMost) sizes_.push_back(size);
+    }
+    uint64_t most() const { return most_; }
+    bool Has(uint64_t size) const {
+      return std::find(sizes_.begin(), sizes_.end(), size) != sizes_.end();
+    }
+
+   private:
+    static constexpr size_t kMost = 256;  // Input left out of each batch.
+    uint64_t most_ = 0;
+    std::vector<uint64_t> sizes_;
+  };
+
   // The passes read these rows of sparse variables.
   void SetRows(RowNumbers rows);
   // The step of a replica among others whose batch has no examples.
@@ -140,7 +160,7 @@ class Network : public TrainedModel {
     Portion range;
   };
   Ahead ahead_;
-  uint64_t fitting_examples_ = 0;  // A step on so many has had memory.
+  StepSizes steps_done_;
   // Where the replicas meet that it has joined; null: it has not.
   std::shared_ptr<ReplicaMeeting> replicas_;
 };
