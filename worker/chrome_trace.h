@@ -32,8 +32,11 @@ class ChromeTrace {
     kPush,     // From the first byte sent to the last acknowledgement.
     kPull,
     kEvaluate,
+    kUpload,    // From host memory to a GPU's.
+    kDownload,  // Back.
+    kSum,       // With the GPUs of the other replicas.
   };
-  static constexpr size_t kLanes = 6;
+  static constexpr size_t kLanes = 9;
   static constexpr size_t kMost = size_t{1} << 18;
 
   // `number` tells the processes of joined files apart.

@@ -55,8 +55,14 @@ TEST(ChromeTraceTest, EachKindOfWorkHasALane) {
   trace.Add(Lane::kCompute, "step", At(6), At(9));
   trace.Add(Lane::kPush, "push", At(8), At(11));
   trace.Add(Lane::kEvaluate, "evaluate", At(12), At(13));
+  trace.Add(Lane::kUpload, "weights", At(6), At(7));
+  trace.Add(Lane::kDownload, "gradients", At(8), At(9));
+  trace.Add(Lane::kSum, "gradients", At(7), At(8));
   const auto lanes = LanesIn(trace.ToJson());
-  ASSERT_EQ(lanes.size(), 6u);
+  ASSERT_EQ(lanes.size(), 9u);
+  EXPECT_THAT(lanes.at("worker-1/upload"), ElementsAre("weights"));
+  EXPECT_THAT(lanes.at("worker-1/download"), ElementsAre("gradients"));
+  EXPECT_THAT(lanes.at("worker-1/sum"), ElementsAre("gradients"));
   EXPECT_THAT(lanes.at("worker-1/disk"), ElementsAre("read"));
   EXPECT_THAT(lanes.at("worker-1/CPU"), ElementsAre("batch"));
   EXPECT_THAT(lanes.at("worker-1/compute"), ElementsAre("step"));

@@ -3,7 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -122,6 +124,12 @@ absl::StatusOr<std::vector<DeviceChoice>> Choose(const v1::JobConfig& job,
                        });
 }
 
+// The device is the processor, or a GPU if there is one.
+bool MayBeGpu(const v1::JobConfig& job) {
+  return !job.device().empty() && job.device() != "cpu" &&
+         !absl::StartsWith(job.device(), "pjrt:");
+}
+
 absl::StatusOr<NamedDevice> DeviceOf(const CudaProbe& probe,
                                      const DeviceChoice& choice,
                                      ComputeFormat format) {
@@ -195,6 +203,37 @@ absl::StatusOr<Model> MakeModel(const v1::JobConfig& job,
 }
 
 }  // namespace
+
+v1::JobConfig WithOneReplica(v1::JobConfig job) {
+  job.set_replicas(1);
+  const absl::string_view device = job.device();
+  // A list of numbers, or of ranges of them.
+  if (absl::StartsWith(device, "cuda:")) {
+    job.set_device(std::string(device.substr(0, device.find_first_of("-,"))));
+  }
+  return job;
+}
+
+v1::JobConfig WithoutGpu(v1::JobConfig job) {
+  if (MayBeGpu(job)) job.set_device("cpu");
+  return job;
+}
+
+absl::Status CheckGpus(const v1::JobConfig& job) {
+  if (!MayBeGpu(job)) return absl::OkStatus();
+  const CudaProbe probe = ProbeCuda();
+  ASSIGN_OR_RETURN(const auto choices,
+                   ChooseDevices(job.device(), ReplicasOf(job), probe,
+                                 [](absl::string_view) { return true; }));
+  // What "auto" finds to be useless it does without.
+  if (job.device() == "auto" || !choices.front().is_cuda) {
+    return absl::OkStatus();
+  }
+  for (const DeviceChoice& choice : choices) {
+    RETURN_IF_ERROR(CheckFormat(probe, choice.index, FormatOf(job)));
+  }
+  return MakeCudaDevice(choices.front().index)->status();
+}
 
 absl::StatusOr<std::vector<std::string>> DevicesOfReplicas(
     const v1::JobConfig& job) {

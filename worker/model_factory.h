@@ -24,6 +24,15 @@ using ModelFactory = std::function<absl::StatusOr<std::unique_ptr<TrainedModel>>
 // ChooseDevice for what may be wrong with that.
 ModelFactory BuiltInModels();
 
+// The job for who has one replica, whatever it says: an evaluation, a
+// prediction. Of several GPUs that it names, its device is the first.
+v1::JobConfig WithOneReplica(v1::JobConfig job);
+// The job for who computes nothing with the model: no GPU is opened or claimed.
+v1::JobConfig WithoutGpu(v1::JobConfig job);
+// Whether this machine has the GPUs of the job's replicas, as BuiltInModels
+// says it; nobody's claim. The first one is opened for that.
+absl::Status CheckGpus(const v1::JobConfig& job);
+
 // The setting `device` of each replica of strategy "mirrored", which is a
 // process of its own as far as that goes: of what the job's comes to on this
 // machine. The errors of ChooseDevices.

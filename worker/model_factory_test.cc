@@ -81,6 +81,51 @@ TEST_F(ModelFactoryTest, AFormatThatAPluginHasNotIsRefused) {
   EXPECT_TRUE(MakeOn(std::string(kPlugin) + "0").ok());
 }
 
+TEST_F(ModelFactoryTest, WhoEvaluatesComputesOnOneOfTheJobsDevices) {
+  const auto one_of = [&](const std::string& device) {
+    job_.set_strategy(v1::JobConfig::CENTRAL_STORAGE);
+    job_.set_replicas(4);
+    job_.set_device(device);
+    const v1::JobConfig one = WithOneReplica(job_);
+    EXPECT_EQ(one.replicas(), 1u);
+    return one.device();
+  };
+  EXPECT_EQ(one_of("cuda:2-3,0,7"), "cuda:2");
+  EXPECT_EQ(one_of("cuda:12,3"), "cuda:12");
+  for (const char* device : {"", "cpu", "auto", "cuda", "cuda:3", "cuda:x",
+                             "pjrt:a-b,c.so:1"}) {
+    EXPECT_EQ(one_of(device), device);
+  }
+  setenv("PARAMD_FAKE_PJRT", "", 1);  // It has one device.
+  job_.set_device(std::string(kPlugin) + "0");
+  EXPECT_FALSE(BuiltInModels()(job_, LabelledImages({2, 3}, 4)).ok());
+  EXPECT_TRUE(
+      BuiltInModels()(WithOneReplica(job_), LabelledImages({2, 3}, 4)).ok());
+}
+
+TEST_F(ModelFactoryTest, WhoComputesNothingHasNoGpu) {
+  const auto without = [&](const std::string& device) {
+    job_.set_device(device);
+    return WithoutGpu(job_).device();
+  };
+  for (const char* device : {"auto", "cuda", "cuda:0", "cuda:0-3", "cpu"}) {
+    EXPECT_EQ(without(device), "cpu");
+  }
+  EXPECT_EQ(without("pjrt:x.so:1"), "pjrt:x.so:1");
+}
+
+TEST_F(ModelFactoryTest, ADeviceThatIsNoneIsRefusedWithoutOpeningOne) {
+  const auto refusal = [&](const std::string& device) {
+    job_.set_device(device);
+    return std::string(CheckGpus(job_).message());
+  };
+  EXPECT_EQ(refusal("cpu"), "");
+  EXPECT_EQ(refusal("auto"), "");
+  EXPECT_EQ(refusal("pjrt:x.so:1"), "");
+  EXPECT_THAT(refusal("cuda:x"), HasSubstr("device is 'cuda:x'; it must be"));
+  EXPECT_NE(refusal("cuda:9000"), "");
+}
+
 // Gradients of a model on the processor, all of whose weights are 0.3.
 std::vector<float> GradientsOf(TrainedModel* model) {
   std::vector<float> weights(6 * 4 + 4, 0.3f);

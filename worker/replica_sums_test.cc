@@ -12,8 +12,10 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "worker/chrome_trace.h"
 #include "worker/device/cpu_device.h"
 #include "worker/device/testing/emulated_device.h"
+#include "worker/device/testing/emulated_kernels.h"
 #include "worker/model/network.h"
 #include "worker/replica_steps.h"
 
@@ -102,9 +104,11 @@ class Trainer {
           return batch;
         },
         .recycle = [](std::unique_ptr<Batch>) {}};
+    ReplicaSteps::Source with_next = source;
+    if (next != nullptr) with_next.peek = [this](size_t) { return next.get(); };
     ready = 0;
-    return steps->Compute(request, shares, weights, source, &abandoned, spans,
-                          [&](size_t) { ++ready; });
+    return steps->Compute(request, shares, weights, with_next, &abandoned,
+                          spans, [&](size_t) { ++ready; });
   }
 
   // As a server would.
@@ -123,6 +127,7 @@ class Trainer {
   std::map<uint64_t, uint64_t> left_out;  // Of the batch that begins there.
   uint64_t broken = 1000000;              // The batch that begins there.
   bool divides = true;                    // As sync mode does.
+  std::unique_ptr<Batch> next;            // What is said to come next.
   std::atomic<bool> abandoned{false};
   std::atomic<size_t> ready{0};
 
@@ -146,22 +151,32 @@ class Replicas {
     trainer = std::make_unique<Trainer>(model_->variables());
     for (uint32_t r = 0; r < count; ++r) shares_.push_back(r);
   }
+  // `kernels`: as a GPU has them, so that each primitive allocates what it needs,
+  // and of a model whose backward pass needs more than its forward pass.
   explicit Replicas(const std::vector<EmulatedAccelerator::Options>& options,
-                    ComputeFormat format = ComputeFormat::kFp32)
+                    ComputeFormat format = ComputeFormat::kFp32,
+                    bool kernels = false, ChromeTrace* trace = nullptr)
       : accelerators(options.size()) {
-    const v1::JobConfig job = JobOf(static_cast<uint32_t>(options.size()));
+    v1::JobConfig job = JobOf(static_cast<uint32_t>(options.size()));
+    if (kernels) {
+      job.mutable_model()->mutable_layers(4)->mutable_dense()->set_units(1000);
+    }
     std::vector<Network::MakeDevice> makers;
     for (size_t r = 0; r < options.size(); ++r) {
-      makers.push_back([this, r, format, one = options[r]]()
-                           -> std::unique_ptr<Device> {
-        auto device = std::make_unique<EmulatedDevice>(one);
+      const auto make = [this, r, format](auto device)
+          -> std::unique_ptr<Device> {
         device->SetComputeFormat(format);
         accelerators[r] = device->accelerator();
         return device;
+      };
+      makers.push_back([make, kernels, one = options[r]] {
+        return kernels ? make(std::make_unique<EmulatedKernelDevice>(one))
+                       : make(std::make_unique<EmulatedDevice>(one));
       });
     }
     model_ = *Network::Create(job.model(), kInput, makers.front(), "emulated",
                               makers);
+    if (trace != nullptr) model_->SetTrace(trace);
     steps_ = std::make_unique<ReplicaSteps>(job, job.replicas(), model_.get());
     trainer = std::make_unique<Trainer>(model_->variables());
     for (uint32_t r = 0; r < job.replicas(); ++r) shares_.push_back(r);
@@ -264,6 +279,42 @@ TEST(ReplicaSumsTest, AfterTheFirstStepNothingIsAllocatedOnADevice) {
   for (size_t r = 0; r < before.size(); ++r) {
     EXPECT_EQ(run.accelerators[r]->allocations(), before[r]);
   }
+}
+
+TEST(ReplicaSumsTest, NothingIsAllocatedWhileASumIsUnderWay) {
+  for (const auto format : {ComputeFormat::kFp32, ComputeFormat::kBf16}) {
+    Replicas run(Devices(2), format, /*kernels=*/true);
+    // The second step needs more memory, and one brings a larger batch ahead.
+    for (const uint64_t examples : {8, 10, 7, 10}) {
+      run.trainer->next = MakeBatch({.epoch = 1, .begin = 0, .end = examples}, 0);
+      ASSERT_TRUE(run.Step(0, examples).ok());
+      run.trainer->Move();
+    }
+    // A replica without examples sends zeros.
+    run.trainer->left_out[5] = kBatch;
+    ASSERT_TRUE(run.Step(0, 10).ok());
+    for (const EmulatedAccelerator* one : run.accelerators) {
+      EXPECT_GT(one->allocations(), 0u);
+      EXPECT_EQ(one->allocations_beside_sums(), 0u) << NameOf(format);
+    }
+  }
+}
+
+TEST(ReplicaSumsTest, ATraceHasTheSumsOfEachReplicaInALaneOfItsOwn) {
+  ChromeTrace trace("worker-0");
+  Replicas run(Devices(2), ComputeFormat::kFp32, /*kernels=*/false, &trace);
+  ASSERT_TRUE(run.Step(0, 10).ok());
+  const std::string json = trace.ToJson();
+  for (const char* lane : {"upload 1", "upload 2", "sum 1", "sum 2"}) {
+    EXPECT_NE(json.find(lane), std::string::npos) << lane;
+  }
+  // The first one alone has a use for them.
+  EXPECT_NE(json.find("\"download 2\""), std::string::npos);
+  size_t sums = 0;
+  for (size_t at = 0; (at = json.find("\"gradients\"", at)) != json.npos; ++at) {
+    ++sums;
+  }
+  EXPECT_GT(sums, run.trainer->gradients().size());
 }
 
 TEST(ReplicaSumsTest, GradientsCrossToTheHostOnce) {

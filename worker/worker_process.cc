@@ -73,7 +73,8 @@ absl::Status WorkerProcess::Check(const v1::JobConfig& job,
   ASSIGN_OR_RETURN(const auto training,
                    OpenTrainingData(job.input(), job.seed()));
   RETURN_IF_ERROR(OpenTestData(job.input(), training->spec()).status());
-  ASSIGN_OR_RETURN(const auto model, models(job, training->spec()));
+  RETURN_IF_ERROR(CheckGpus(job));
+  ASSIGN_OR_RETURN(const auto model, models(WithoutGpu(job), training->spec()));
   return BestMetric(job.checkpoint(), model->metrics()).status();
 }
 
@@ -86,6 +87,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   ASSIGN_OR_RETURN(parts.test, OpenTestData(options.job.input(),
                                             parts.training->spec()));
   ASSIGN_OR_RETURN(parts.model, models(options.job, parts.training->spec()));
+  if (trace != nullptr) parts.model->SetTrace(trace);
   ASSIGN_OR_RETURN(
       parts.best_metric,
       BestMetric(options.job.checkpoint(), parts.model->metrics()));

@@ -1,6 +1,7 @@
-// What a GPU does with the built-in network: matrix products, copies of pinned
-// memory, sums over all GPUs if there are several, and whole steps, weights and
-// gradients of which cross, with and without overlap and in each format.
+// What a GPU does with the built-in network: matrix products and copies of
+// pinned memory beside plain calls of cuBLAS and CUDA, sums over all GPUs if
+// there are several, the layers of a transformer block, and whole steps, weights
+// and gradients of which cross, with and without overlap and in each format.
 // Where no GPU can be used it says why and measures nothing.
 #include <algorithm>
 #include <cstdio>
@@ -15,12 +16,14 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "bench/gpu/cuda_limits.h"
 #include "bench/harness/report.h"
 #include "bench/harness/samples.h"
 #include "worker/device/cuda_device.h"
 #include "worker/device/device_choice.h"
 #include "worker/device/device_link.h"
 #include "worker/model/network.h"
+#include "worker/model/network_plan.h"
 
 namespace paramd {
 namespace {
@@ -43,24 +46,51 @@ std::unique_ptr<Device> MakeDevice(ComputeFormat format, bool overlaps = true) {
   return device;
 }
 
-// Of float32 matrices, what rounds them included.
+// Memory of the device with such numbers.
+Device::Memory Uploaded(const std::vector<float>& values, Device* device) {
+  const uint64_t bytes = values.size() * sizeof(float);
+  Device::Memory memory = device->Allocate(bytes);
+  CHECK(memory != nullptr, "there is memory on the GPU");
+  device->Copy(values.data(), bytes, memory.get());
+  device->Finish();
+  return memory;
+}
+
+std::vector<float> RandomValues(uint64_t count, uint64_t seed) {
+  RandomStream random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) value = random.Uniform() - 0.5f;
+  return values;
+}
+
+// Beside the limit, if the machine gave something to compare with.
+void AddWithLimit(Figure figure, const std::string& limit, Samples values,
+                  Report* report) {
+  if (!values.empty()) figure.peer = Figure::Peer{limit, std::move(values)};
+  report->Add(figure);
+}
+
+// As a dense layer has them: of what layers hand on and of a weight of float32,
+// what rounds it included; the limit's operands are rounded already.
 void Products(ComputeFormat format, Report* report) {
   report->Progress(std::string("gpu: products in ") + NameOf(format));
   const std::unique_ptr<Device> device = MakeDevice(format);
   for (const uint64_t side : {256, 1024, 4096}) {
-    const uint64_t bytes = side * side * sizeof(float);
-    const auto a = device->Allocate(bytes);
-    const auto b = device->Allocate(bytes);
-    const auto c = device->Allocate(bytes);
     const Dims dims = {side, side};
-    const std::vector<float> ones(side * side, 1);
-    device->Copy(ones.data(), bytes, a.get());
-    device->Copy(ones.data(), bytes, b.get());
+    const auto wide = Uploaded(RandomValues(side * side, 1), device.get());
+    const auto b = Uploaded(RandomValues(side * side, 2), device.get());
+    const auto a = device->Allocate(side * side * sizeof(float));
+    const auto c = device->Allocate(side * side * sizeof(float));
+    const Tensor input = {a.get(), device->activations(), dims};
+    if (IsHalf(input.dtype)) {
+      device->Convert({wide.get(), DType::kFloat32, dims}, input);
+    } else {
+      device->Copy(wide.get(), side * side * sizeof(float), a.get());
+    }
     const auto run = [&](int times) {
       return Seconds(1, [&] {
                for (int i = 0; i < times; ++i) {
-                 device->Multiply({.m = side, .n = side, .k = side},
-                                  {a.get(), DType::kFloat32, dims},
+                 device->Multiply({.m = side, .n = side, .k = side}, input,
                                   {b.get(), DType::kFloat32, dims},
                                   {c.get(), DType::kFloat32, dims});
                }
@@ -69,14 +99,19 @@ void Products(ComputeFormat format, Report* report) {
              times;
     };
     run(3);
+    CHECK(device->status().ok(), "products are computed");
     Figure figure{std::string("product_") + NameOf(format) + "_" +
                       std::to_string(side) + ".flops",
                   "Tflop/s", {}, {}};
+    Samples limit;
+    const double size = static_cast<double>(side);
+    const double tera_flops = 2e-12 * size * size * size;
     for (int round = 0; round < 5; ++round) {
-      const double size = static_cast<double>(side);
-      figure.values.Add(2e-12 * size * size * size / run(20));
+      figure.values.Add(tera_flops / run(20));
+      const double plain = PlainProductSeconds(format, side, 20);
+      if (plain > 0) limit.Add(tera_flops / plain);
     }
-    report->Add(figure);
+    AddWithLimit(figure, "plain cuBLAS", limit, report);
   }
 }
 
@@ -103,12 +138,20 @@ void Copies(Device* device, Report* report) {
   down();
   Figure upload{"upload_256mib.rate", "GB/s", {}, {}};
   Figure download{"download_256mib.rate", "GB/s", {}, {}};
+  Samples plain_up;
+  Samples plain_down;
+  const auto add_plain = [&](bool is_up, Samples* samples) {
+    const double seconds = PlainCopySeconds(kBytes, is_up, 4);
+    if (seconds > 0) samples->Add(1e-9 * kBytes / seconds);
+  };
   for (int round = 0; round < 5; ++round) {
     upload.values.Add(1e-9 * kBytes / Seconds(4, up));
     download.values.Add(1e-9 * kBytes / Seconds(4, down));
+    add_plain(/*is_up=*/true, &plain_up);
+    add_plain(/*is_up=*/false, &plain_down);
   }
-  report->Add(upload);
-  report->Add(download);
+  AddWithLimit(upload, "cudaMemcpyAsync", plain_up, report);
+  AddWithLimit(download, "cudaMemcpyAsync", plain_down, report);
 }
 
 // One of several GPUs that sum 64 MiB each, by NCCL, on a thread of its own:
@@ -173,11 +216,13 @@ class Steps {
       return MakeDevice(format, overlaps);
     });
     batch_.Reset(input, 512);
-    for (Column& column : batch_.columns) {
-      std::memset(column.tensor().data, 0,
-                  column.tensor().size() * SizeOf(column.spec().dtype));
-    }
     RandomStream random(1);
+    for (float& value : batch_.Find("image")->values<float>()) {
+      value = random.Uniform();
+    }
+    for (int32_t& label : batch_.Find("label")->values<int32_t>()) {
+      label = static_cast<int32_t>(random.Below(10));
+    }
     for (const v1::Variable& variable : network_->variables()) {
       size_t size = 1;
       for (const uint64_t dimension : variable.shape()) size *= dimension;
@@ -209,6 +254,124 @@ class Steps {
   std::vector<absl::Span<const float>> weight_views_;
   std::vector<absl::Span<float>> gradient_views_;
 };
+
+// The layers of a transformer block, as GPT-2's small one has it, forward and
+// backward, on memory of the device alone.
+class BlockPasses {
+ public:
+  static constexpr uint64_t kExamples = 16;
+  static constexpr uint64_t kPlaces = 512;
+  static constexpr uint64_t kWidth = 768;
+
+  explicit BlockPasses(ComputeFormat format)
+      : device_(MakeDevice(format)), plan_(Plan()) {
+    const DType dtype = device_->activations();
+    context_.device = device_.get();
+    context_.examples = kExamples;
+    context_.dtype = dtype;
+    context_.training = true;
+    for (const v1::Variable& variable : plan_->variables) {
+      const Dims dims(variable.shape().begin(), variable.shape().end());
+      std::vector<float> initial = RandomValues(SizeOf(dims), weights_.size());
+      for (float& one : initial) one *= 0.05f;
+      weights_.push_back(
+          {Keep(Uploaded(initial, device_.get())), DType::kFloat32, dims});
+      gradients_.push_back(
+          {New(SizeOf(dims) * sizeof(float)), DType::kFloat32, dims});
+    }
+    const Dims dims = {kExamples, kPlaces, kWidth};
+    const std::vector<float> values = RandomValues(SizeOf(dims), 99);
+    const uint64_t bytes = SizeOf(dims) * SizeOf(dtype);
+    void* const wide = Keep(Uploaded(values, device_.get()));
+    Tensor input = {wide, DType::kFloat32, dims};
+    if (IsHalf(dtype)) {
+      input = {New(bytes), dtype, dims};
+      device_->Convert({wide, DType::kFloat32, dims}, input);
+    }
+    const Sequence& layers = *plan_->layers;
+    pass_.context = &context_;
+    pass_.weights = weights_;
+    pass_.gradients = gradients_;
+    pass_.input = input;
+    pass_.output_gradient = input;
+    pass_.output = {New(bytes), dtype, dims};
+    pass_.input_gradient = {New(bytes), dtype, dims};
+    pass_.kept =
+        static_cast<std::byte*>(New(layers.KeptBytes(kExamples, dtype)));
+    pass_.scratch =
+        static_cast<std::byte*>(New(layers.ScratchBytes(kExamples, dtype)));
+    device_->Finish();
+  }
+
+  void Run() {
+    plan_->layers->Forward(pass_);
+    plan_->layers->Backward(pass_);
+    device_->Finish();
+    CHECK(device_->status().ok(), "the layers are computed");
+  }
+  // The backward pass has two products for one of the forward pass.
+  double flops() const {
+    return 3.0 * kExamples * static_cast<double>(plan_->layers->flops());
+  }
+
+ private:
+  static std::unique_ptr<NetworkPlan> Plan() {
+    v1::ModelConfig config;
+    CHECK(google::protobuf::TextFormat::ParseFromString(
+              R"(layers { residual {
+                   layers { layer_norm { epsilon: 1e-5 } }
+                   layers { attention { heads: 12 causal: true } } } }
+                 layers { residual {
+                   layers { layer_norm { epsilon: 1e-5 } }
+                   layers { dense { units: 3072 } } layers { gelu {} }
+                   layers { dense { units: 768 } } } }
+                 loss: SOFTMAX_CROSS_ENTROPY)",
+              &config),
+          "the model of the benchmark is read");
+    const FeatureSpec values{.name = "values", .dims = {kPlaces, kWidth}};
+    const FeatureSpec label{.name = "label",
+                            .dtype = DType::kInt32,
+                            .dims = {kPlaces},
+                            .classes = kWidth};
+    return *PlanNetwork(config, InputSpec{{values, label}});
+  }
+
+  void* Keep(Device::Memory memory) {
+    CHECK(memory != nullptr, "there is memory on the GPU");
+    memory_.push_back(std::move(memory));
+    return memory_.back().get();
+  }
+  void* New(uint64_t bytes) { return Keep(device_->Allocate(bytes)); }
+
+  const std::unique_ptr<Device> device_;
+  const std::unique_ptr<NetworkPlan> plan_;
+  std::vector<Device::Memory> memory_;
+  Layer::Context context_;
+  std::vector<ConstTensor> weights_;
+  std::vector<Tensor> gradients_;
+  Layer::BackwardPass pass_;
+};
+
+// Beside the time that cuBLAS takes for as many operations of a large product.
+// tests/gpu/torch_layer.py measures PyTorch's, of the same shapes.
+void Layers(ComputeFormat format, Report* report) {
+  report->Progress(std::string("gpu: layers in ") + NameOf(format));
+  BlockPasses block(format);
+  block.Run();
+  Figure figure{
+      std::string("gpt_layer_") + NameOf(format) + ".ms", "ms", {}, {}};
+  Samples limit;
+  constexpr double kSide = 4096;
+  for (int round = 0; round < 5; ++round) {
+    figure.values.Add(1e3 * Seconds(10, [&] { block.Run(); }));
+    const double plain =
+        PlainProductSeconds(format, static_cast<uint64_t>(kSide), 10);
+    if (plain > 0) {
+      limit.Add(1e3 * plain * block.flops() / (2 * kSide * kSide * kSide));
+    }
+  }
+  AddWithLimit(figure, "cuBLAS's flops", limit, report);
+}
 
 void Overlap(Report* report) {
   report->Progress("gpu: steps");
@@ -250,7 +413,7 @@ int main(int argc, char** argv) {
   if (!chosen.ok()) {
     std::fprintf(stderr, "gpu: nothing is measured: %s\n",
                  std::string(chosen.status().message()).c_str());
-    return 0;
+    return 3;
   }
   std::fprintf(stderr, "gpu: %s\n", Describe(probe).c_str());
   const auto device = paramd::MakeCudaDevice(0);
@@ -268,6 +431,9 @@ int main(int argc, char** argv) {
     paramd::Sums(probe.gpus.size(), &report);
   }
   if (report.Wants("overlap")) paramd::Overlap(&report);
+  if (report.Wants("layers")) {
+    for (const auto format : paramd::kFormats) paramd::Layers(format, &report);
+  }
   if (report.Wants("formats")) {
     for (const auto format : paramd::kFormats) {
       if (format != paramd::ComputeFormat::kFp32) {

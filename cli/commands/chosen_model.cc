@@ -98,7 +98,8 @@ absl::StatusOr<ChosenModel> OpenChosenModel(const ChosenModelFlags& flags,
   ChosenModel chosen;
   ASSIGN_OR_RETURN(const auto training,
                    OpenTrainingData(job.config.input(), job.config.seed()));
-  ASSIGN_OR_RETURN(chosen.model, models(job.config, training->spec()));
+  ASSIGN_OR_RETURN(chosen.model,
+                   models(WithOneReplica(job.config), training->spec()));
   ASSIGN_OR_RETURN(chosen.data,
                    OpenTestData(job.config.input(), training->spec()));
   ASSIGN_OR_RETURN(chosen.keys, KeysReadBy(*chosen.data, *chosen.model));

@@ -30,10 +30,12 @@ bool LoadFor(Flags* flags, const ProcessFlags& process,
 // What only the data says: whether it can be read, and whether the model fits
 // it. Done as a worker does it, where this task reads data.
 absl::Status CheckData(const Configuration& loaded) {
-  return loaded.cluster.worker_index() < 0 &&
-                 loaded.cluster.self.type != TaskType::kEvaluator
-             ? absl::OkStatus()
-             : WorkerProcess::Check(loaded.job.config);
+  const v1::JobConfig& job = loaded.job.config;
+  if (loaded.cluster.self.type == TaskType::kEvaluator) {
+    return WorkerProcess::Check(WithOneReplica(job));
+  }
+  return loaded.cluster.worker_index() < 0 ? absl::OkStatus()
+                                           : WorkerProcess::Check(job);
 }
 
 std::string NotChecked(const ClusterSpec& cluster) {

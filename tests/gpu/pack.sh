@@ -1,10 +1,13 @@
 #!/bin/bash
-# pack.sh FOLDER: copies the built GPU tests and benchmark, the shared libraries
-# that they need (but those of glibc, of the driver and of CUDA) and run.sh into
-# FOLDER, to be carried to a machine that has a GPU and its driver. Before it:
-#   bazel build --define=gpu=all //worker/device:gpu_device_test \
+# pack.sh FOLDER: packs the built GPU tests and benchmark and the shared libraries
+# that they need (but those of glibc, of the driver and of CUDA), without symbols,
+# into FOLDER/packed.tar.gz, and copies the scripts beside it: to be carried to a
+# machine that has a GPU and its driver. Says how large it is. Before it:
+#   bazel build -c opt --define=gpu=all //worker/device:gpu_device_test \
 #     //worker/device:gpu_sum_test //worker/model:layers_gpu_test \
 #     //worker/model:network_gpu_test //bench/gpu
+# (--define=gpu=all: for each generation; without it, for Hopper and, more slowly
+# started, for what came after Turing).
 set -euo pipefail
 
 if [ $# != 1 ]; then
@@ -13,15 +16,29 @@ if [ $# != 1 ]; then
 fi
 here=$(dirname "${BASH_SOURCE[0]}")
 root=${PARAMD_BIN:-$here/../../bazel-bin}
-mkdir -p "$1/tests" "$1/bench" "$1/lib"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/tests" "$work/bench" "$work/lib" "$1"
 cp -f "$root"/worker/device/gpu_device_test "$root"/worker/device/gpu_sum_test \
   "$root"/worker/model/layers_gpu_test "$root"/worker/model/network_gpu_test \
-  "$1/tests/"
-cp -f "$root/bench/gpu/gpu" "$1/bench/"
-cp -f "$here/run.sh" "$1/"
-for binary in "$1"/tests/* "$1"/bench/*; do
+  "$work/tests/"
+cp -f "$root/bench/gpu/gpu" "$work/bench/"
+own='/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so'
+for binary in "$work"/tests/* "$work"/bench/*; do
   ldd "$binary" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
-done | sort -u |
-  grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' |
-  while read -r library; do cp -fL "$library" "$1/lib/"; done
-echo "$1: carry it to a machine with a GPU and run $1/run.sh RESULT.json there"
+done | sort -u | grep -vE "$own" |
+  while read -r library; do cp -fL "$library" "$work/lib/"; done
+chmod -R u+w "$work"
+strip -s "$work"/tests/* "$work"/bench/* "$work"/lib/*
+# Nothing else of this machine is needed.
+for binary in "$work"/tests/* "$work"/bench/*; do
+  if LD_LIBRARY_PATH=$work/lib ldd "$binary" | grep '=>' |
+    grep -vE "$own|=> $work/lib/" >&2; then
+    echo "$binary needs what is not packed" >&2
+    exit 1
+  fi
+done
+tar czf "$1/packed.tar.gz" -C "$work" tests bench lib
+cp -f "$here/run.sh" "$here/torch_layer.py" "$1/"
+echo "$1 has $(($(wc -c <"$1/packed.tar.gz") >> 20)) MiB: carry it to a machine" \
+  "with a GPU and run $1/run.sh RESULT.json there"

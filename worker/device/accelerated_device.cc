@@ -34,9 +34,11 @@ void AcceleratedDevice::Finish() {
   accelerator_.HostWait(computed_);
   accelerator_.HostWait(uploaded_);
   accelerator_.HostWait(downloaded_);
-  if (sum_ == nullptr) return;
-  accelerator_.Record(summed_, sums_);
-  accelerator_.HostWait(summed_);
+  if (sum_ != nullptr) {
+    accelerator_.Record(summed_, sums_);
+    accelerator_.HostWait(summed_);
+  }
+  trace_.Report();
 }
 
 Device::Memory AcceleratedDevice::AllocateHost(size_t bytes) {
@@ -49,10 +51,13 @@ void AcceleratedDevice::UploadBehind() {
 }
 
 void AcceleratedDevice::Upload(const void* from, size_t bytes, void* to) {
-  if (bytes > 0) accelerator_.Copy(uploads_, from, bytes, to);
+  if (bytes == 0) return;
+  trace_.Begin(DeviceTrace::Lane::kUpload, uploads_);
+  accelerator_.Copy(uploads_, from, bytes, to);
 }
 
 void AcceleratedDevice::MarkUploads(Mark mark) {
+  trace_.End(DeviceTrace::Lane::kUpload, uploads_);
   accelerator_.Record(mark, uploads_);
 }
 
@@ -64,11 +69,18 @@ void AcceleratedDevice::Download(const void* from, size_t bytes, void* to,
                                  Mark mark) {
   accelerator_.Record(computed_, compute_);
   accelerator_.StreamWait(downloads_, computed_);
-  if (bytes > 0) accelerator_.Copy(downloads_, from, bytes, to);
+  if (bytes > 0) {
+    trace_.Begin(DeviceTrace::Lane::kDownload, downloads_);
+    accelerator_.Copy(downloads_, from, bytes, to);
+    trace_.End(DeviceTrace::Lane::kDownload, downloads_);
+  }
   accelerator_.Record(mark, downloads_);
 }
 
-void AcceleratedDevice::Wait(Mark mark) { accelerator_.HostWait(mark); }
+void AcceleratedDevice::Wait(Mark mark) {
+  accelerator_.HostWait(mark);
+  trace_.Report();
+}
 
 absl::Status AcceleratedDevice::Join(const ReplicaGroup& group) {
   auto joined = accelerator_.Join(group);
@@ -82,7 +94,9 @@ absl::Status AcceleratedDevice::Join(const ReplicaGroup& group) {
 void AcceleratedDevice::Sum(absl::Span<const SumPart> parts, Mark mark) {
   accelerator_.Record(computed_, compute_);
   accelerator_.StreamWait(sums_, computed_);
+  trace_.Begin(DeviceTrace::Lane::kSum, sums_);
   sum_->Add(sums_, parts);
+  trace_.End(DeviceTrace::Lane::kSum, sums_);
   accelerator_.Record(mark, sums_);
 }
 

@@ -6,6 +6,7 @@
 #include "worker/device/accelerator.h"
 #include "worker/device/device.h"
 #include "worker/device/device_link.h"
+#include "worker/device/device_trace.h"
 
 namespace paramd {
 
@@ -40,9 +41,15 @@ class AcceleratedDevice : public Device, public DeviceLink {
   void Sum(absl::Span<const SumPart> parts, Mark mark) override;
   void DownloadBehind(Mark mark) override;
   void AbortSums() override;
+  void SetTrace(ChromeTrace* trace) override {
+    trace_.Start(trace, &accelerator_, compute_);
+  }
+  void Describe(const char* what) override { trace_.Describe(what); }
 
  protected:
   Accelerator::Stream compute() const { return compute_; }
+  // Before streams end: they may wait for what the others will not do any more.
+  void EndSums() { sum_ = nullptr; }
 
  private:
   Accelerator& accelerator_;
@@ -57,6 +64,7 @@ class AcceleratedDevice : public Device, public DeviceLink {
   std::unique_ptr<StreamSum> sum_;
   Accelerator::Stream sums_ = 0;
   Accelerator::Event summed_ = 0;
+  DeviceTrace trace_;
 };
 
 }  // namespace paramd

@@ -8,6 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 
 #include "worker/device/device.h"
@@ -61,6 +63,11 @@ class Accelerator {
 
   virtual Stream MakeStream() = 0;
   virtual Event MakeEvent() = 0;
+  // One that Since may be asked about.
+  virtual Event MakeTimedEvent() = 0;
+  // The time between two timed events, of which `from` was reached; it may be
+  // negative. None if `to` was not reached so far.
+  virtual absl::optional<absl::Duration> Since(Event from, Event to) = 0;
   // The direction follows from the addresses. Host memory that is not pinned is
   // allowed, and then the call may wait.
   virtual void Copy(Stream stream, const void* from, size_t bytes,

@@ -4,6 +4,9 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#endif
 
 #include <memory>
 #include <string>
@@ -12,14 +15,22 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
 
 #include "worker/device/accelerator.h"
-#include "worker/device/nccl_sum.cuh"
+#include "worker/device/nccl_sum.h"
 
 #define PARAMD_TEXT_INNER_(x) #x
 #define PARAMD_TEXT_(x) PARAMD_TEXT_INNER_(x)
 
 namespace paramd {
+
+#ifdef NCCL_VERSION_CODE
+static_assert(sizeof(Nccl::Id) == sizeof(ncclUniqueId) && ncclSuccess == 0 &&
+                  Nccl::kFloat32 == ncclFloat32 && Nccl::kSum == ncclSum,
+              "NCCL is what it was");
+#endif
 
 // CUDA's runtime: a call each. For nvcc alone.
 class CudaAccelerator : public Accelerator {
@@ -76,15 +87,25 @@ class CudaAccelerator : public Accelerator {
     return streams_.size() - 1;
   }
   Event MakeEvent() override {
-    cudaEvent_t event = nullptr;
-    if (Use()) {
-      // Who waits sleeps: the processor has other work.
-      Check(cudaEventCreateWithFlags(
-                &event, cudaEventDisableTiming | cudaEventBlockingSync),
-            "an event");
+    // Who waits sleeps: the processor has other work.
+    return MakeEventWith(cudaEventDisableTiming | cudaEventBlockingSync);
+  }
+  Event MakeTimedEvent() override {
+    return MakeEventWith(cudaEventBlockingSync);
+  }
+  absl::optional<absl::Duration> Since(Event from, Event to) override {
+    if (!Use()) return absl::nullopt;
+    const cudaError_t reached = cudaEventQuery(events_[to]);
+    if (reached == cudaErrorNotReady) {
+      cudaGetLastError();  // It is no error of what comes.
+      return absl::nullopt;
     }
-    events_.push_back(event);
-    return events_.size() - 1;
+    Check(reached, "time");
+    float milliseconds = 0;
+    if (!Use()) return absl::nullopt;
+    Check(cudaEventElapsedTime(&milliseconds, events_[from], events_[to]),
+          "time");
+    return absl::Milliseconds(milliseconds);
   }
 
   void Copy(Stream stream, const void* from, size_t bytes,
@@ -106,7 +127,7 @@ class CudaAccelerator : public Accelerator {
   }
   absl::StatusOr<std::unique_ptr<StreamSum>> Join(
       const ReplicaGroup& group) override {
-    return NcclSum<CudaAccelerator>::Join(this, group);
+    return NcclSum<CudaAccelerator>::Join(this, Nccl::Load(), group);
   }
 
   cudaStream_t stream(Stream stream) const { return streams_[stream]; }
@@ -126,6 +147,12 @@ class CudaAccelerator : public Accelerator {
   }
 
  private:
+  Event MakeEventWith(unsigned flags) {
+    cudaEvent_t event = nullptr;
+    if (Use()) Check(cudaEventCreateWithFlags(&event, flags), "an event");
+    events_.push_back(event);
+    return events_.size() - 1;
+  }
   void Allocated(cudaError_t error, size_t bytes) {
     if (error != cudaErrorMemoryAllocation) return Check(error, "memory");
     cudaGetLastError();  // It is no error of what comes.

@@ -1,5 +1,6 @@
 #include "worker/device/cuda_device.h"
 
+#include <limits>
 #include <utility>
 
 #include "worker/device/accelerated_device.h"
@@ -90,6 +91,7 @@ class CudaKernels : public AcceleratedDevice {
   }
 
   ~CudaKernels() override {
+    EndSums();
     if (handle_ != nullptr && accelerator_->Use()) cublas_.destroy(handle_);
   }
 
@@ -115,6 +117,15 @@ class CudaKernels : public AcceleratedDevice {
     const auto operation = [](bool transpose) {
       return transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
     };
+    constexpr uint64_t kMost = std::numeric_limits<int>::max();
+    for (const uint64_t n : {p.m, p.n, p.k, p.a_leading, p.b_leading,
+                             p.c_leading, p.count}) {
+      if (n <= kMost) continue;
+      return accelerator_->Fail(absl::InvalidArgumentError(absl::StrCat(
+          name(), " multiplies matrices of at most ", kMost,
+          " rows or columns; one has ", n,
+          ", so give a smaller batch_per_replica")));
+    }
     const auto number = [](uint64_t n) { return static_cast<int>(n); };
     const auto stride = [](uint64_t n) { return static_cast<long long>(n); };
     const auto type = [](DType dtype) {
@@ -135,21 +146,10 @@ class CudaKernels : public AcceleratedDevice {
   uint64_t unfolded_bytes() const { return uint64_t{256} << 20; }
 
   void* Scratch(int number, uint64_t bytes) {
-    ScratchMemory& scratch = scratch_[number];
-    if (scratch.bytes < bytes) {
-      scratch = {};
-      scratch.memory = Allocate(bytes);
-      if (scratch.memory != nullptr) scratch.bytes = bytes;
-    }
-    return scratch.memory.get();
+    return scratch_.Get(this, number, bytes);
   }
 
  private:
-  struct ScratchMemory {
-    Device::Memory memory;
-    uint64_t bytes = 0;
-  };
-
   void CheckCublas(cublasStatus_t status) {
     if (status == CUBLAS_STATUS_SUCCESS) return;
     // What went wrong before it, if anything did.
@@ -162,7 +162,7 @@ class CudaKernels : public AcceleratedDevice {
   Cublas cublas_;
   cublasHandle_t handle_ = nullptr;
   Device::Memory workspace_;
-  ScratchMemory scratch_[2];
+  ScratchMemory scratch_;
 };
 
 }  // namespace

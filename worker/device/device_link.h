@@ -13,6 +13,8 @@
 
 namespace paramd {
 
+class ChromeTrace;
+
 // Values in a device's memory that are summed over replicas.
 struct SumPart {
   float* values = nullptr;
@@ -62,6 +64,12 @@ class DeviceLink {
                         Mark mark) = 0;
   // Returns when what is before the mark has ended, or the device is lost.
   virtual void Wait(Mark mark) = 0;
+
+  // From now on the trace, which outlives the device, is told when copies and
+  // sums ran. Describe: those that are called from now on are of this, a name
+  // that outlives it.
+  virtual void SetTrace(ChromeTrace* trace) = 0;
+  virtual void Describe(const char* what) = 0;
 
   // ---- with the devices of the other replicas, beside computing and copies
 

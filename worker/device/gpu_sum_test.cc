@@ -24,6 +24,10 @@ class GpuSumTest : public ::testing::Test {
     const auto chosen = ChooseDevice(
         "cuda:0", ProbeCuda(), [](absl::string_view) { return true; });
     if (!chosen.ok()) GTEST_SKIP() << chosen.status().message();
+    // Found when it is first needed, as here.
+    const absl::Status joined =
+        MakeCudaDevice(0)->link()->Join({std::make_shared<ReplicaMeeting>(1)});
+    if (absl::IsFailedPrecondition(joined)) GTEST_SKIP() << joined.message();
   }
 
   // What each of the first `count` GPUs has behind `steps` sums of what `value`

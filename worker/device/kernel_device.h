@@ -110,6 +110,28 @@ kernels::Normalised<T> NormalisedOf(const Norm& norm, const ConstTensor& input,
           norm.scale.size()};
 }
 
+// What a device with memory of its own gives as Scratch: see KernelDevice.
+class ScratchMemory {
+ public:
+  // Of the device, which outlives it. Grows where it has fewer bytes.
+  void* Get(Device* device, int number, uint64_t bytes) {
+    Piece& piece = pieces_[number];
+    if (piece.bytes < bytes) {
+      piece = {};
+      piece.memory = device->Allocate(bytes);
+      if (piece.memory != nullptr) piece.bytes = bytes;
+    }
+    return piece.memory.get();
+  }
+
+ private:
+  struct Piece {
+    Device::Memory memory;
+    uint64_t bytes = 0;
+  };
+  Piece pieces_[2];
+};
+
 // The primitives, over kernels, in float32. Where they run is the base's, a
 // Device: CUDA's, or that of a test, where the same code runs on the host. The
 // base has
@@ -708,8 +730,10 @@ class KernelDevice : public Base {
     const uint64_t length =
         std::max(kRows, (rows + kMostParts - 1) / kMostParts);
     const uint64_t parts = (rows + length - 1) / length;
+    // No more for fewer rows, so that a smaller batch needs no more memory.
+    const uint64_t most = std::min(kMostParts, (rows + kRows - 1) / kRows);
     float* const sums = static_cast<float*>(
-        this->Scratch(kParts, std::max<uint64_t>(parts, 1) * columns *
+        this->Scratch(kParts, std::max<uint64_t>(most, 1) * columns *
                                   sizeof(float)));
     if (sums == nullptr) return;
     this->Run(parts * columns,

@@ -48,7 +48,8 @@ absl::StatusOr<std::unique_ptr<EvaluatorProcess>> EvaluatorProcess::Create(
                                                         options.job.seed()));
   ASSIGN_OR_RETURN(auto test,
                    OpenTestData(options.job.input(), training->spec()));
-  ASSIGN_OR_RETURN(auto model, models(options.job, training->spec()));
+  ASSIGN_OR_RETURN(auto model,
+                   models(WithOneReplica(options.job), training->spec()));
   ASSIGN_OR_RETURN(
       auto log,
       EvaluationLog::Open(absl::StrCat(

@@ -4,7 +4,22 @@
 #include <cstring>
 #include <utility>
 
+#include "base/check.h"
+
 namespace paramd {
+namespace {
+
+// In a trace.
+constexpr char kWeights[] = "weights";
+constexpr char kGradients[] = "gradients";
+constexpr char kZeros[] = "zeros";
+constexpr char kInput[] = "batch";
+constexpr char kAhead[] = "batch ahead";
+constexpr char kOffsets[] = "offsets";
+constexpr char kOutputs[] = "outputs";
+constexpr char kOutputGradient[] = "gradient of outputs";
+
+}  // namespace
 
 Exchange::Exchange(Device* device, size_t variables)
     : device_(*device), link_(device->link()), variables_(variables) {
@@ -26,9 +41,7 @@ absl::Status Exchange::Join(const ReplicaGroup& group) {
   }
   const absl::Status joined = link_->Join(group);
   if (!joined.ok()) return joined;
-  bucket_bytes_ = group.bucket_bytes;
-  bucket_.reserve(variables_.size());
-  bucket_variables_.reserve(variables_.size());
+  buckets_.SetUp(variables_.size(), group.bucket_bytes);
   for (Variable& variable : variables_) variable.sum = link_->MakeMark();
   return absl::OkStatus();
 }
@@ -84,6 +97,7 @@ void Exchange::BringWeights(size_t v, absl::Span<const float> values) {
   Variable& variable = variables_[v];
   float* const twin = reinterpret_cast<float*>(variable.weights_twin.get());
   float* const there = reinterpret_cast<float*>(variable.weights.get());
+  link_->Describe(kWeights);
   for (size_t begin = 0; begin < values.size(); begin += kBlock) {
     const size_t count = std::min(kBlock, values.size() - begin);
     const size_t bytes = count * sizeof(float);
@@ -133,6 +147,7 @@ ConstTensor Exchange::BringInput(const ConstTensor& input, bool is_ahead) {
     link_->ComputeBehind(input_.mark);
     there.data = input_.on_device.get();
   } else if (link_ != nullptr) {
+    link_->Describe(kInput);
     there.data = Bring(input.data, input.size() * SizeOf(input.dtype), &input_);
   }
   const DType wanted = device_.activations();
@@ -140,13 +155,19 @@ ConstTensor Exchange::BringInput(const ConstTensor& input, bool is_ahead) {
   return Converted(there, wanted, &half_input_);
 }
 
+void Exchange::ReserveAhead(uint64_t bytes) {
+  if (link_ == nullptr || !device_.status().ok()) return;
+  // It is no batch that must fit; what was there is freed before.
+  if (bytes > ahead_.on_device.bytes && bytes > link_->FreeBytes() / 2) return;
+  ReserveHost(bytes, &ahead_.twin);
+  Reserve(bytes, &ahead_.on_device);
+}
+
 bool Exchange::BringAhead(const ConstTensor& input) {
   if (link_ == nullptr || !device_.status().ok()) return false;
   const uint64_t bytes = input.size() * SizeOf(input.dtype);
-  // It is no batch that must fit; what was there is freed before.
-  if (bytes > ahead_.on_device.bytes && bytes > link_->FreeBytes() / 2) {
-    return false;
-  }
+  if (bytes > std::min(ahead_.on_device.bytes, ahead_.twin.bytes)) return false;
+  link_->Describe(kAhead);
   Upload(input.data, bytes, &ahead_);
   return device_.status().ok();
 }
@@ -154,6 +175,7 @@ bool Exchange::BringAhead(const ConstTensor& input) {
 absl::Span<const uint64_t> Exchange::BringOffsets(
     absl::Span<const uint64_t> offsets) {
   if (link_ == nullptr || offsets.empty()) return offsets;
+  link_->Describe(kOffsets);
   const void* const there =
       Bring(offsets.data(), offsets.size() * sizeof(uint64_t), &offsets_);
   return {static_cast<const uint64_t*>(there), offsets.size()};
@@ -169,6 +191,7 @@ ConstTensor Exchange::TakeOutput(const Tensor& output) {
   ConstTensor here = wide;
   here.data = ReserveHost(bytes, &output_.twin);
   if (!device_.status().ok()) return here;
+  link_->Describe(kOutputs);
   link_->Download(wide.data, bytes, output_.twin.get(), output_.mark);
   link_->Wait(output_.mark);
   return here;
@@ -185,6 +208,7 @@ Tensor Exchange::StageOutputGradient(const Tensor& on_device) {
 
 ConstTensor Exchange::BringOutputGradient(const Tensor& on_device) {
   if (link_ != nullptr) {
+    link_->Describe(kOutputGradient);
     link_->Upload(output_gradient_.twin.get(),
                   on_device.size() * SizeOf(on_device.dtype), on_device.data);
     link_->MarkUploads(output_gradient_.mark);
@@ -198,21 +222,25 @@ ConstTensor Exchange::BringOutputGradient(const Tensor& on_device) {
 void Exchange::SendGradient(size_t v, uint64_t values) {
   if (link_ == nullptr) return;
   if (sharing_ == Sharing::kAlone) return Download(v, values);
-  bucket_variables_.push_back(v);
-  bucket_.push_back(
-      {reinterpret_cast<float*>(variables_[v].gradient.get()), values});
-  bucket_filled_ += values * sizeof(float);
-  if (bucket_filled_ >= bucket_bytes_) SumBucket();
+  buckets_.Add(v, {reinterpret_cast<float*>(variables_[v].gradient.get()),
+                   values});
+  if (!holds_sums_) SumBuckets();
+}
+
+void Exchange::ReserveZeros(uint64_t values) {
+  const uint64_t bytes = values * sizeof(float);
+  if (bytes <= zeros_.bytes) return;
+  void* const zeros = ReserveHost(bytes, &zeros_);
+  if (zeros != nullptr) std::memset(zeros, 0, bytes);
 }
 
 void Exchange::SendZeros(size_t v, uint64_t values) {
   Variable& variable = variables_[v];
   const uint64_t bytes = values * sizeof(float);
-  const bool grows = bytes > zeros_.bytes;
-  void* const zeros = ReserveHost(bytes, &zeros_);
+  CHECK(bytes <= zeros_.bytes, "memory for zeros was reserved");
   if (device_.status().ok()) {
-    if (grows) std::memset(zeros, 0, bytes);
-    link_->Upload(zeros, bytes, variable.gradient.get());
+    link_->Describe(kZeros);
+    link_->Upload(zeros_.get(), bytes, variable.gradient.get());
     link_->MarkUploads(variable.up);
     link_->ComputeBehind(variable.up);
   }
@@ -220,26 +248,27 @@ void Exchange::SendZeros(size_t v, uint64_t values) {
 }
 
 void Exchange::EndSending() {
-  if (!bucket_.empty()) SumBucket();
+  buckets_.Close();
+  SumBuckets();
 }
 
-void Exchange::SumBucket() {
-  const DeviceLink::Mark mark = variables_[bucket_variables_.back()].sum;
-  link_->Sum(bucket_, mark);
-  if (sharing_ == Sharing::kSum) link_->DownloadBehind(mark);
-  for (size_t i = 0; i < bucket_.size(); ++i) {
-    variables_[bucket_variables_[i]].summed = mark;
-    if (sharing_ == Sharing::kSum) {
-      Download(bucket_variables_[i], bucket_[i].count);
+void Exchange::SumBuckets() {
+  buckets_.Take([&](absl::Span<const SumPart> parts,
+                    absl::Span<const size_t> variables) {
+    const DeviceLink::Mark mark = variables_[variables.back()].sum;
+    link_->Describe(kGradients);
+    link_->Sum(parts, mark);
+    if (sharing_ == Sharing::kSum) link_->DownloadBehind(mark);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      variables_[variables[i]].summed = mark;
+      if (sharing_ == Sharing::kSum) Download(variables[i], parts[i].count);
     }
-  }
-  bucket_.clear();
-  bucket_variables_.clear();
-  bucket_filled_ = 0;
+  });
 }
 
 void Exchange::Download(size_t v, uint64_t values) {
   Variable& variable = variables_[v];
+  link_->Describe(kGradients);
   link_->Download(variable.gradient.get(), values * sizeof(float),
                   variable.gradient_twin.get(), variable.down);
 }

@@ -10,6 +10,7 @@
 #include "worker/device/device.h"
 #include "worker/device/device_link.h"
 #include "worker/device/tensor.h"
+#include "worker/model/gradient_buckets.h"
 #include "worker/model/trained_model.h"
 
 namespace paramd {
@@ -52,7 +53,14 @@ class Exchange {
   // A pass begins: the one before it has ended, or Finish was called.
   void Begin();
   // What becomes of gradients from now on. REQUIRES: kAlone, or it has joined.
-  void SetSharing(Sharing sharing) { sharing_ = sharing; }
+  // `holds_sums`: sums begin at EndSending, and not as soon as there are enough
+  // gradients. What allocates, or has a kernel loaded, may wait for all that a
+  // device does, and must not while that waits for other replicas; so it is for
+  // passes that do what none has done before.
+  void SetSharing(Sharing sharing, bool holds_sums) {
+    sharing_ = sharing;
+    holds_sums_ = holds_sums;
+  }
   // Where the weights, the gradient of variable `v` will be for the device.
   const float* PlaceWeights(size_t v, absl::Span<const float> values);
   float* PlaceGradient(size_t v, absl::Span<float> values);
@@ -61,8 +69,11 @@ class Exchange {
   void BringWeights(size_t v, absl::Span<const float> values);
   // `is_ahead`: it is what BringAhead was called with last.
   ConstTensor BringInput(const ConstTensor& input, bool is_ahead = false);
+  // Memory for an input of so many bytes beside this pass's, if there is twice
+  // as much.
+  void ReserveAhead(uint64_t bytes);
   // The input of a later pass begins to cross, beside what is computed. False
-  // if nothing crosses, or there is no memory for another one.
+  // if nothing crosses, or no memory for that many bytes was reserved.
   bool BringAhead(const ConstTensor& input);
   absl::Span<const uint64_t> BringOffsets(absl::Span<const uint64_t> offsets);
 
@@ -77,8 +88,10 @@ class Exchange {
   // The gradient of `v`, computed by what was called until now, begins to cross.
   // All replicas of a group send the same ones in the same order.
   void SendGradient(size_t v, uint64_t values);
-  // The same of one that is zero. REQUIRES: gradients_cross().
+  // The same of one that is zero. REQUIRES: gradients_cross(); memory for so
+  // many of them was reserved.
   void SendZeros(size_t v, uint64_t values);
+  void ReserveZeros(uint64_t values);
   // What was sent waits for no others that it is summed with.
   void EndSending();
   // Waits for it, and overwrites `values` with it, if it is of use here.
@@ -128,8 +141,8 @@ class Exchange {
 
   std::byte* ReserveHost(uint64_t bytes, GrowingMemory* memory);
   void Download(size_t v, uint64_t values);
-  // Has what is in the bucket summed, and cross then.
-  void SumBucket();
+  // Has what is in closed buckets summed, and cross then.
+  void SumBuckets();
   // Copies `bytes` of `from` to the crossing's memory on the device.
   const void* Bring(const void* from, uint64_t bytes, Crossing* crossing);
   // The same, but what is computed from now on does not wait for it.
@@ -151,11 +164,8 @@ class Exchange {
   GrowingMemory half_output_gradient_;
 
   Sharing sharing_ = Sharing::kAlone;
-  uint64_t bucket_bytes_ = 0;
-  // Gradients that wait to be summed together.
-  std::vector<SumPart> bucket_;
-  std::vector<size_t> bucket_variables_;
-  uint64_t bucket_filled_ = 0;  // Bytes.
+  bool holds_sums_ = false;
+  GradientBuckets buckets_;
   GrowingMemory zeros_;         // Pinned.
 };
 

@@ -1,7 +1,9 @@
 // A network on a device with a memory and a time of its own.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,10 +12,14 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/random.h"
+#include "worker/chrome_trace.h"
 #include "worker/device/testing/emulated_device.h"
+#include "worker/device/testing/emulated_kernels.h"
 #include "worker/model/network.h"
 
 namespace paramd {
@@ -107,6 +113,8 @@ class Trial {
     return model_->Evaluate(weights, batch);
   }
 
+  void SetTrace(ChromeTrace* trace) { model_->SetTrace(trace); }
+
   // As a server would.
   void Move() {
     for (size_t v = 0; v < values_.size(); ++v) {
@@ -173,6 +181,92 @@ TEST(ExchangeTest, AStepAfterTheFirstAllocatesNothingOnTheDevice) {
     run.Move();
   }
   EXPECT_EQ(run.accelerator()->allocations(), before);
+}
+
+// With the kernels of a GPU, whose primitives allocate what they need.
+TEST(ExchangeTest, StepsAfterTheSecondAllocateNothingOnADeviceWithKernels) {
+  const InputSpec text{{FeatureSpec{.name = "text",
+                                    .dtype = DType::kInt32,
+                                    .dims = {6},
+                                    .classes = 5},
+                        FeatureSpec{.name = "label",
+                                    .dtype = DType::kInt32,
+                                    .dims = {6},
+                                    .classes = 5}}};
+  const v1::ModelConfig mlp = Parsed(R"(
+      layers { flatten {} } layers { dense { units: 30 } } layers { relu {} }
+      layers { dense { units: 30 } } layers { relu {} }
+      layers { dense { units: 4 } })");
+  const v1::ModelConfig gpt = Parsed(R"(
+      layers { embedding { width: 8 name: "tokens" } }
+      layers { positional_embedding {} }
+      layers { residual { layers { layer_norm { epsilon: 1e-5 } }
+                          layers { attention { heads: 2 causal: true } } } }
+      layers { residual { layers { layer_norm { epsilon: 1e-5 } }
+                          layers { dense { units: 16 } } layers { gelu {} }
+                          layers { dense { units: 8 } } } }
+      layers { dense { units: 5 } })");
+  for (const auto format : {ComputeFormat::kFp32, ComputeFormat::kBf16}) {
+    for (const auto& [config, input] :
+         {std::pair(mlp, kInput), std::pair(Convolutional(), kInput),
+          std::pair(gpt, text)}) {
+      EmulatedAccelerator* accelerator = nullptr;
+      const auto model = *Network::Create(config, input, [&, format = format] {
+        auto device = std::make_unique<EmulatedKernelDevice>(
+            EmulatedAccelerator::Options{.in_haste = true});
+        device->SetComputeFormat(format);
+        accelerator = device->accelerator();
+        return device;
+      });
+      std::vector<std::vector<float>> values;
+      for (const v1::Variable& variable : model->variables()) {
+        size_t size = 1;
+        for (const uint64_t dimension : variable.shape()) size *= dimension;
+        values.emplace_back(size, 0.1f);
+      }
+      std::vector<std::vector<float>> gradients = values;
+      const std::vector<absl::Span<const float>> weights(values.begin(),
+                                                         values.end());
+      std::vector<absl::Span<float>> spans;
+      for (auto& one : gradients) spans.push_back(absl::MakeSpan(one));
+      uint64_t before = 0;
+      for (uint64_t step = 0; step < 8; ++step) {
+        if (step == 2) before = accelerator->allocations();
+        std::vector<Batch> batches(2);
+        for (Batch& batch : batches) {
+          batch.Reset(input, 8 - step % 3);
+          for (Column& column : batch.columns) {
+            std::memset(column.tensor().data, 0,
+                        column.tensor().size() * SizeOf(column.spec().dtype));
+          }
+        }
+        values[0][0] += 1;
+        ASSERT_TRUE(model->Step(weights, batches[0],
+                                {.divisor = 8,
+                                 .next = [&] { return &batches[1]; }},
+                                spans, [](size_t) {}).ok());
+      }
+      EXPECT_GT(before, 0u);
+      EXPECT_EQ(accelerator->allocations(), before) << NameOf(format);
+      EXPECT_EQ(accelerator->unpinned_copies(), 0u);
+    }
+  }
+}
+
+TEST(ExchangeTest, FewerRowsToSumNeedNoMoreMemory) {
+  EmulatedKernelDevice device({.in_haste = true});
+  constexpr uint64_t kMost = 9000;
+  const Device::Memory in = device.Allocate(kMost * sizeof(float));
+  const Device::Memory out = device.Allocate(sizeof(float));
+  const auto sum = [&](uint64_t rows) {
+    device.SumRows({in.get(), DType::kFloat32, {rows, 1}},
+                   {out.get(), DType::kFloat32, {1}});
+  };
+  sum(kMost);
+  const uint64_t before = device.accelerator()->allocations();
+  for (uint64_t rows = kMost; rows > 8000; rows -= 7) sum(rows);
+  EXPECT_EQ(device.accelerator()->allocations(), before);
+  device.Finish();
 }
 
 TEST(ExchangeTest, WhatIsStillReadIsNotOverwrittenByTheNextPass) {
@@ -278,6 +372,89 @@ TEST(ExchangeTest, WithoutMemoryForAnotherBatchNoneIsBroughtAhead) {
     run.next = &batches[0];
     ASSERT_TRUE(run.Step(batches[1]).ok());
   }
+}
+
+// By lane, the events of a trace, each with its begin and end in microseconds.
+struct Traced {
+  std::string name;
+  double begin;
+  double end;
+};
+std::map<std::string, std::vector<Traced>> LanesOf(const ChromeTrace& trace) {
+  std::map<int, std::string> lanes;
+  std::map<std::string, std::vector<Traced>> found;
+  const auto all = nlohmann::json::parse(trace.ToJson());
+  for (const auto& event : all.at("traceEvents")) {
+    const std::string name = event.at("name");
+    if (name == "thread_name") {
+      lanes[event.at("tid")] = event.at("args").at("name");
+    } else if (name != "process_name") {
+      const double begin = event.at("ts");
+      found[lanes.at(event.at("tid"))].push_back(
+          {name, begin, begin + event.at("dur").get<double>()});
+    }
+  }
+  return found;
+}
+
+size_t CountOf(const std::vector<Traced>& events, const std::string& name) {
+  return std::count_if(events.begin(), events.end(), [&](const Traced& event) {
+    return event.name == name;
+  });
+}
+
+TEST(ExchangeTest, ATraceShowsWhatCrossedWhen) {
+  const std::vector<Batch> batches = RandomBatches(2);
+  ChromeTrace trace("worker-0");
+  const EmulatedAccelerator::Options options{.seed = 3};
+  Trial run(Convolutional(), &options);
+  const Time before = MonotonicNow();
+  run.SetTrace(&trace);
+  run.next = &batches[1];
+  ASSERT_TRUE(run.Step(batches[0]).ok());
+  run.Move();
+  run.next = nullptr;
+  ASSERT_TRUE(run.Step(batches[1]).ok());
+  ASSERT_TRUE(run.Evaluate(batches[0]).ok());
+  const Time after = MonotonicNow();
+  const auto lanes = LanesOf(trace);
+  ASSERT_EQ(lanes.size(), 2u);
+  const std::vector<Traced>& up = lanes.at("upload");
+  const std::vector<Traced>& down = lanes.at("download");
+  const size_t variables = run.gradients().size();
+  EXPECT_EQ(CountOf(down, "gradients"), 2 * variables);
+  EXPECT_EQ(CountOf(down, "outputs"), 3u);
+  // What did not change does not cross.
+  EXPECT_GT(CountOf(up, "weights"), variables);
+  EXPECT_LE(CountOf(up, "weights"), 2 * variables);
+  EXPECT_EQ(CountOf(up, "gradient of outputs"), 2u);
+  EXPECT_EQ(CountOf(up, "batch"), 2u);
+  EXPECT_EQ(CountOf(up, "batch ahead"), 1u);
+  for (const auto& [lane, events] : lanes) {
+    double last = static_cast<double>(before.nanoseconds()) / 1000;
+    for (const Traced& event : events) {
+      // In order, one behind the other, and when the host was waiting for them.
+      EXPECT_GE(event.begin, last - 1) << lane << " " << event.name;
+      EXPECT_GE(event.end, event.begin);
+      last = event.end;
+    }
+    EXPECT_LE(last, static_cast<double>(after.nanoseconds()) / 1000 + 1);
+  }
+}
+
+TEST(ExchangeTest, ATraceOfManyStepsMakesNoMoreEvents) {
+  ChromeTrace trace("worker-0");
+  const EmulatedAccelerator::Options options{.in_haste = true};
+  Trial run(Convolutional(), &options);
+  const size_t before = run.accelerator()->events();
+  run.SetTrace(&trace);
+  for (int step = 0; step < 20; ++step) {
+    run.Move();
+    ASSERT_TRUE(run.Step(RandomBatch(8, 1)).ok());
+  }
+  // Two for all that crosses in one step, and where times begin.
+  const size_t crossings = 2 * run.gradients().size() + 3;
+  EXPECT_LE(run.accelerator()->events(), before + 2 * crossings + 1);
 }
 
 TEST(ExchangeTest, OnlyBlocksOfWeightsThatChangedCross) {

@@ -120,18 +120,37 @@ uint64_t FurtherBytes(const NetworkPlan& plan,
   return largest;
 }
 
+void CheckWeights(const NetworkPlan& plan, absl::Span<const ConstTensor> wanted,
+                  WeightSpans weights) {
+  CHECK(weights.size() == plan.variables.size(),
+        "there is one span of weights per variable");
+  for (size_t i = 0; i < plan.shared.size(); ++i) {
+    CHECK(weights[plan.shared[i]].size() == wanted[i].size(),
+          "weights have the size of their variable");
+  }
+}
+
+size_t LargestSize(GradientSpans gradients) {
+  size_t largest = 0;
+  for (const absl::Span<float>& one : gradients) {
+    largest = std::max(largest, one.size());
+  }
+  return largest;
+}
+
 // A step among others, if `meeting` is not null: however it ends, no other
 // waits for it in vain.
 class StepAmongReplicas {
  public:
-  StepAmongReplicas(ReplicaMeeting* meeting, Sharing sharing, Device* device,
-                    Exchange* exchange)
+  // `is_known`: the device has done a step of so many examples.
+  StepAmongReplicas(ReplicaMeeting* meeting, Sharing sharing, bool is_known,
+                    Device* device, Exchange* exchange)
       : meeting_(sharing == Sharing::kAlone ? nullptr : meeting),
         device_(*device),
         exchange_(*exchange) {
     CHECK(sharing == Sharing::kAlone || meeting != nullptr,
           "who sums with others has joined them");
-    exchange_.SetSharing(sharing);
+    exchange_.SetSharing(sharing, /*holds_sums=*/!is_known);
   }
   ~StepAmongReplicas() {
     if (meeting_ == nullptr) return;
@@ -199,15 +218,24 @@ Network::Network(std::shared_ptr<const NetworkPlan> plan,
 }
 
 std::unique_ptr<TrainedModel> Network::Clone() const {
-  return std::make_unique<Network>(plan_, make_device_, device_name_);
+  auto clone = std::make_unique<Network>(plan_, make_device_, device_name_);
+  if (trace_ != nullptr) clone->SetTrace(trace_);
+  return clone;
 }
 
 std::unique_ptr<TrainedModel> Network::CloneForReplica(
     uint32_t replica) const {
-  return std::make_unique<Network>(
+  auto clone = std::make_unique<Network>(
       plan_,
       replica < of_replicas_.size() ? of_replicas_[replica] : make_device_,
       device_name_);
+  if (trace_ != nullptr) clone->SetTrace(trace_);
+  return clone;
+}
+
+void Network::SetTrace(ChromeTrace* trace) {
+  trace_ = trace;
+  if (device_->link() != nullptr) device_->link()->SetTrace(trace);
 }
 
 absl::Status Network::JoinReplicas(const ReplicaGroup& group) {
@@ -291,15 +319,6 @@ ConstTensor Network::InputOf(const Batch& batch, RowNumbers rows) {
   return {places_.data(), DType::kInt32, {places_.size()}};
 }
 
-void Network::CheckWeights(WeightSpans weights) const {
-  CHECK(weights.size() == plan_->variables.size(),
-        "there is one span of weights per variable");
-  for (size_t i = 0; i < plan_->shared.size(); ++i) {
-    CHECK(weights[plan_->shared[i]].size() == weights_[i].size(),
-          "weights have the size of their variable");
-  }
-}
-
 uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
                                bool training, DType dtype) const {
   const Sequence& layers = *plan_->layers;
@@ -328,7 +347,7 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
 absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
                                   bool training) {
   DeviceLink* const link = device_->link();
-  if (link == nullptr || examples <= fitting_examples_) {
+  if (link == nullptr || examples <= steps_done_.most()) {
     return absl::OkStatus();
   }
   const DType dtype = device_->activations();
@@ -362,7 +381,7 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
                                              Layer::Context* context) {
   const Sequence& layers = *plan_->layers;
   const uint64_t examples = batch.size();
-  RETURN_IF_ERROR(StatusOf(*device_, examples, fitting_examples_));
+  RETURN_IF_ERROR(StatusOf(*device_, examples, steps_done_.most()));
   RETURN_IF_ERROR(CheckMemory(examples, weights, context->training));
   context->device = device_.get();
   context->dtype = device_->activations();
@@ -391,7 +410,7 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
                                 &kept_);
   pass.scratch = exchange_.Reserve(
       layers.ScratchBytes(examples, context->dtype), &scratch_);
-  RETURN_IF_ERROR(StatusOf(*device_, examples, fitting_examples_));
+  RETURN_IF_ERROR(StatusOf(*device_, examples, steps_done_.most()));
   layers.ForwardWith(pass, [&](size_t i) {
     const size_t variable = plan_->shared[i];
     exchange_.BringWeights(variable, weights[variable]);
@@ -402,7 +421,7 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
 absl::StatusOr<ConstTensor> Network::Outputs(const Layer::Pass& pass) {
   const ConstTensor outputs = exchange_.TakeOutput(pass.output);
   RETURN_IF_ERROR(
-      StatusOf(*device_, pass.context->examples, fitting_examples_));
+      StatusOf(*device_, pass.context->examples, steps_done_.most()));
   return outputs;
 }
 
@@ -410,10 +429,11 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                                       const StepOptions& options,
                                       GradientSpans gradients, Ready ready) {
   CHECK(options.divisor > 0, "the divisor of a gradient is above 0");
-  StepAmongReplicas others(replicas_.get(), options.sharing, device_.get(),
+  StepAmongReplicas others(replicas_.get(), options.sharing,
+                           steps_done_.Has(batch.size()), device_.get(),
                            &exchange_);
   SetRows(options.rows);
-  CheckWeights(weights);
+  CheckWeights(*plan_, weights_, weights);
   CHECK(gradients.size() == plan_->variables.size(),
         "there is one gradient per variable");
   if (batch.size() == 0) {
@@ -426,6 +446,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     }
     exchange_.Begin();
     PlaceGradients(gradients);
+    exchange_.ReserveZeros(LargestSize(gradients));
     RETURN_IF_ERROR(device_->status());
     bool finite = true;
     RETURN_IF_ERROR(others.Meet(&finite));
@@ -450,6 +471,11 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   gradient.data = exchange_.Reserve(gradient.size() * SizeOf(gradient.dtype),
                                     &output_gradient_);
   PlaceGradients(gradients);
+  const bool brings_ahead = options.next != nullptr && options.rows.empty() &&
+                            plan_->TakesInputAsItIs();
+  if (brings_ahead) {
+    exchange_.ReserveAhead(batch.size() * plan_->input_bytes());
+  }
   scaler_.Begin(options.loss_scale, options.remembers_loss_scale,
                 gradients.size());
   Metrics metrics;
@@ -457,7 +483,7 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   bool is_first = true;
   do {
     const Tensor staged = exchange_.StageOutputGradient(gradient);
-    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), fitting_examples_));
+    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
     metrics = plan_->loss->Compute(
         outputs, batch.Find(plan_->label.name)->tensor(),
         scaler_.scale() / options.divisor, staged, /*scored=*/false);
@@ -466,19 +492,18 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     const Ready told =
         finite && !scaler_.scales() ? ready : Ready(NoneReady);
     Backward(pass, exchange_.BringOutputGradient(gradient), gradients, told);
-    if (is_first && options.next != nullptr && exchange_.gradients_cross() &&
-        options.rows.empty()) {
+    if (is_first && brings_ahead && exchange_.gradients_cross()) {
       BringAhead(options.next());
     }
     is_first = false;
     TakeGradients(context, gradients, told);
-    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), fitting_examples_));
+    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
   } while (finite && !context.IsAbandoned() && scaler_.MustRepeat());
   if (finite && scaler_.scales() && !context.IsAbandoned()) {
-    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), fitting_examples_));
+    RETURN_IF_ERROR(StatusOf(*device_, batch.size(), steps_done_.most()));
     for (size_t v = gradients.size(); v-- > 0;) ready(v);
   }
-  fitting_examples_ = std::max(fitting_examples_, batch.size());
+  steps_done_.Add(batch.size());
   return metrics;
 }
 
@@ -563,7 +588,7 @@ void Network::TakeGradients(const Layer::Context& context,
 
 void Network::BringAhead(const Batch* batch) {
   ahead_ = {};
-  if (batch == nullptr || !plan_->TakesInputAsItIs()) return;
+  if (batch == nullptr) return;
   const Column* const input = batch->Find(plan_->input.name);
   if (input == nullptr || !exchange_.BringAhead(input->tensor())) return;
   ahead_ = {input->tensor().data, batch->range};
@@ -573,7 +598,7 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
                                               const Batch& batch,
                                               RowNumbers rows) {
   SetRows(rows);
-  CheckWeights(weights);
+  CheckWeights(*plan_, weights_, weights);
   if (batch.size() == 0) return Metrics();
   RETURN_IF_ERROR(CheckBatch(batch));
   Layer::Context context;
@@ -605,7 +630,7 @@ void LayOutPrediction(const NetworkPlan& plan, const Batch& batch, Batch* out) {
 absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
                                   RowNumbers rows, Batch* out) {
   SetRows(rows);
-  CheckWeights(weights);
+  CheckWeights(*plan_, weights_, weights);
   LayOutPrediction(*plan_, batch, out);
   if (batch.size() == 0) return absl::OkStatus();
   RETURN_IF_ERROR(CheckBatch(batch, /*labels=*/false));

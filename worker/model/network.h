@@ -1,6 +1,7 @@
 #ifndef PARAMD_WORKER_MODEL_NETWORK_H_
 #define PARAMD_WORKER_MODEL_NETWORK_H_
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -71,6 +72,7 @@ class Network : public TrainedModel {
                            RowNumbers rows, Batch* out) override;
   ModelCost cost() const override;
   std::string device() const override { return device_name_; }
+  void SetTrace(ChromeTrace* trace) override;
   LossScaling loss_scaling() const override { return scaler_.figures(); }
   std::vector<std::string> metrics() const override {
     return plan_->loss->metrics();
@@ -86,9 +88,27 @@ class Network : public TrainedModel {
   ConstTensor InputOf(const Batch& batch, RowNumbers rows);
 
  private:
+  // Of how many examples steps were that have had memory, and whose kernels are
+  // loaded: other sizes may have others.
+  class StepSizes {
+   public:
+    void Add(uint64_t size) {
+      most_ = std::max(most_, size);
+      if (!Has(size) && sizes_.size() < kMost) sizes_.push_back(size);
+    }
+    uint64_t most() const { return most_; }
+    bool Has(uint64_t size) const {
+      return std::find(sizes_.begin(), sizes_.end(), size) != sizes_.end();
+    }
+
+   private:
+    static constexpr size_t kMost = 256;  // Input left out of each batch.
+    uint64_t most_ = 0;
+    std::vector<uint64_t> sizes_;
+  };
+
   // The passes read these rows of sparse variables.
   void SetRows(RowNumbers rows);
-  void CheckWeights(WeightSpans weights) const;
   // The step of a replica among others whose batch has no examples.
   absl::StatusOr<Metrics> SendZeros(GradientSpans gradients, Ready ready);
   // What the device must still have for a pass over so many examples.
@@ -120,6 +140,7 @@ class Network : public TrainedModel {
   const MakeDevice make_device_;
   const std::string device_name_;
   std::vector<MakeDevice> of_replicas_;
+  ChromeTrace* trace_ = nullptr;
   const std::unique_ptr<Device> device_;
   Exchange exchange_;
   LossScaler scaler_;
@@ -139,7 +160,7 @@ class Network : public TrainedModel {
     Portion range;
   };
   Ahead ahead_;
-  uint64_t fitting_examples_ = 0;  // A step on so many has had memory.
+  StepSizes steps_done_;
   // Where the replicas meet that it has joined; null: it has not.
   std::shared_ptr<ReplicaMeeting> replicas_;
 };

@@ -22,6 +22,7 @@
 namespace paramd {
 
 struct Batch;
+class ChromeTrace;
 
 // Values of variables that lie elsewhere, one span per variable.
 using WeightSpans = absl::Span<const absl::Span<const float>>;
@@ -197,6 +198,10 @@ class TrainedModel {
   // What it computes on, so far as the bits of a step depend on that: "cpu", a
   // GPU's name.
   virtual std::string device() const { return "cpu"; }
+
+  // From now on the trace, which outlives it and its clones, is told what its
+  // device does when.
+  virtual void SetTrace(ChromeTrace* /*trace*/) {}
 
   // Since it was made. May be called on any thread.
   virtual LossScaling loss_scaling() const { return {}; }

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "worker/device/testing/emulated_sum.h"
 
 namespace paramd {
@@ -39,11 +40,18 @@ class EmulatedAccelerator::Signal {
   void Reach(uint64_t number) ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
     reached_ = std::max(reached_, number);
+    time_ = MonotonicNow();
     changed_.NotifyAll();
   }
   void WaitFor(uint64_t number) ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
     while (reached_ < number) changed_.Wait(&mutex_);
+  }
+  // When it was reached as it was set last.
+  absl::optional<Time> Reached() ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    if (reached_ < set_) return absl::nullopt;
+    return time_;
   }
 
  private:
@@ -51,6 +59,7 @@ class EmulatedAccelerator::Signal {
   Mutex mutex_;
   CondVar changed_;
   uint64_t reached_ ABSL_GUARDED_BY(mutex_) = 0;
+  Time time_ ABSL_GUARDED_BY(mutex_);
 };
 
 // A stream: a thread, and what it still has to do.
@@ -106,6 +115,11 @@ EmulatedAccelerator::~EmulatedAccelerator() {
         "memory is freed before its accelerator ends");
 }
 
+void EmulatedAccelerator::CountAllocation() {
+  ++allocations_;
+  if (sums_known_ < sums_) ++allocations_beside_sums_;
+}
+
 Accelerator::Memory EmulatedAccelerator::AllocateDevice(size_t bytes) {
   if (!status_.ok()) return nullptr;
   if (bytes > FreeBytes()) {
@@ -114,8 +128,18 @@ Accelerator::Memory EmulatedAccelerator::AllocateDevice(size_t bytes) {
                      " were asked for"));
     return nullptr;
   }
-  ++allocations_;
+  CountAllocation();
   used_bytes_ += bytes;
+  if (options_.is_plain) {
+    std::byte* const memory = NewMemory(bytes);
+    device_[reinterpret_cast<uintptr_t>(memory)] = {memory, bytes};
+    return Memory(memory, [this, bytes](void* freed) {
+      FinishAll();
+      device_.erase(reinterpret_cast<uintptr_t>(freed));
+      DeleteMemory(freed);
+      used_bytes_ -= bytes;
+    });
+  }
   const size_t mapped = std::max<size_t>(bytes, 1);
   void* const address =
       mmap(nullptr, mapped, PROT_NONE,
@@ -134,7 +158,7 @@ Accelerator::Memory EmulatedAccelerator::AllocateDevice(size_t bytes) {
 
 Accelerator::Memory EmulatedAccelerator::AllocateHost(size_t bytes) {
   if (!status_.ok()) return nullptr;
-  ++allocations_;
+  CountAllocation();
   std::byte* const address = NewMemory(bytes);
   pinned_[reinterpret_cast<uintptr_t>(address)] = {address, bytes};
   return Memory(address, [this](void* freed) {
@@ -147,12 +171,22 @@ Accelerator::Memory EmulatedAccelerator::AllocateHost(size_t bytes) {
 Accelerator::Stream EmulatedAccelerator::MakeStream() {
   queues_.push_back(std::make_unique<Queue>(
       CounterRandom(options_.seed).Bits(queues_.size()), options_.in_haste));
+  sums_before_.push_back(0);
   return queues_.size() - 1;
 }
 
 Accelerator::Event EmulatedAccelerator::MakeEvent() {
   signals_.push_back(std::make_unique<Signal>());
+  sums_at_.push_back(0);
   return signals_.size() - 1;
+}
+
+absl::optional<absl::Duration> EmulatedAccelerator::Since(Event from,
+                                                          Event to) {
+  const auto begin = signals_[from]->Reached();
+  const auto end = signals_[to]->Reached();
+  if (!begin.has_value() || !end.has_value()) return absl::nullopt;
+  return *end - *begin;
 }
 
 bool EmulatedAccelerator::Takes() {
@@ -216,6 +250,7 @@ void EmulatedAccelerator::Record(Event event, Stream stream) {
   if (!status_.ok()) return;
   Signal* const signal = signals_[event].get();
   const uint64_t number = signal->Set();
+  sums_at_[event] = sums_before_[stream];
   queues_[stream]->Add([signal, number] { signal->Reach(number); });
 }
 
@@ -223,12 +258,14 @@ void EmulatedAccelerator::StreamWait(Stream stream, Event event) {
   if (!status_.ok()) return;
   Signal* const signal = signals_[event].get();
   const uint64_t number = signal->set();
+  sums_before_[stream] = std::max(sums_before_[stream], sums_at_[event]);
   queues_[stream]->Add([signal, number] { signal->WaitFor(number); });
 }
 
 void EmulatedAccelerator::HostWait(Event event) {
   Signal* const signal = signals_[event].get();
   signal->WaitFor(signal->set());
+  sums_known_ = std::max(sums_known_, sums_at_[event]);
 }
 
 absl::StatusOr<std::unique_ptr<StreamSum>> EmulatedAccelerator::Join(

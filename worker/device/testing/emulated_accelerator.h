@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
 
 #include "base/mutex.h"
 #include "base/random.h"
@@ -37,6 +39,8 @@ class EmulatedAccelerator : public Accelerator {
     uint64_t lost_after = 0;
     // No delays: for what is measured or long.
     bool in_haste = false;
+    // Device memory is at its address: for primitives that are given no other.
+    bool is_plain = false;
   };
 
   explicit EmulatedAccelerator(const Options& options);
@@ -50,6 +54,8 @@ class EmulatedAccelerator : public Accelerator {
   uint64_t FreeBytes() override { return options_.memory_bytes - used_bytes_; }
   Stream MakeStream() override;
   Event MakeEvent() override;
+  Event MakeTimedEvent() override { return MakeEvent(); }
+  absl::optional<absl::Duration> Since(Event from, Event to) override;
   void Copy(Stream stream, const void* from, size_t bytes, void* to) override;
   void Record(Event event, Stream stream) override;
   void StreamWait(Stream stream, Event event) override;
@@ -69,6 +75,12 @@ class EmulatedAccelerator : public Accelerator {
   uint64_t bytes_copied() const { return bytes_copied_; }
   // Copies of host memory that is not pinned: they wait.
   uint64_t unpinned_copies() const { return unpinned_copies_; }
+  // Allocations while a sum was under way, as far as the host knew. CUDA may
+  // wait for it then, and keep another thread from what the sum waits for.
+  uint64_t allocations_beside_sums() const { return allocations_beside_sums_; }
+  size_t events() const { return signals_.size(); }
+  // The stream was given a sum.
+  void AddedSum(Stream stream) { sums_before_[stream] = ++sums_; }
 
  private:
   class Queue;
@@ -85,6 +97,7 @@ class EmulatedAccelerator : public Accelerator {
   void FinishAll();
   // False if the device is lost, by this if it is time.
   bool Takes();
+  void CountAllocation();
 
   const Options options_;
   absl::Status status_;
@@ -97,6 +110,13 @@ class EmulatedAccelerator : public Accelerator {
   uint64_t allocations_ = 0;
   uint64_t bytes_copied_ = 0;
   uint64_t unpinned_copies_ = 0;
+  uint64_t allocations_beside_sums_ = 0;
+  uint64_t sums_ = 0;
+  // Of them, those that have ended where the host knows that they have, where
+  // a stream's next work begins, and where an event is.
+  uint64_t sums_known_ = 0;
+  std::vector<uint64_t> sums_before_;
+  std::vector<uint64_t> sums_at_;
 };
 
 }  // namespace paramd

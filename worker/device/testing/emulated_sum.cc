@@ -50,6 +50,7 @@ void EmulatedSum::Add(size_t stream, absl::Span<const SumPart> parts) {
     part.values = static_cast<float*>(
         accelerator_.Inside(part.values, part.count * sizeof(float)));
   }
+  accelerator_.AddedSum(stream);
   accelerator_.Launch(
       stream, [shared = shared_, rank = rank_, inside = std::move(inside)] {
         const absl::Status ok;

@@ -13,6 +13,49 @@
 
 namespace paramd {
 
+// As tensor/number_format.h reads it, which kernels do not use.
+inline float ValueOf(const ColumnMajorProduct& p, const void* values,
+                     uint64_t i) {
+  float value;
+  if (IsHalf(p.operands)) {
+    DecodeNumbers(p.operands == DType::kBFloat16 ? NumberFormat::kBf16
+                                                 : NumberFormat::kFp16,
+                  static_cast<const std::byte*>(values) + 2 * i, 1, &value);
+  } else {
+    Round(p.rounds_to_tf32 ? ComputeFormat::kTf32 : ComputeFormat::kFp32,
+          static_cast<const float*>(values) + i, 1, &value);
+  }
+  return value;
+}
+
+// What cuBLAS computes.
+inline void MultiplyByLoops(const ColumnMajorProduct& p) {
+  for (uint64_t g = 0; g < p.count; ++g) {
+    const auto a = [&](uint64_t i) {
+      return ValueOf(p, p.a, g * p.a_stride + i);
+    };
+    const auto b = [&](uint64_t i) {
+      return ValueOf(p, p.b, g * p.b_stride + i);
+    };
+    for (uint64_t j = 0; j < p.n; ++j) {
+      for (uint64_t i = 0; i < p.m; ++i) {
+        float sum = 0;
+        for (uint64_t k = 0; k < p.k; ++k) {
+          sum += a(p.transpose_a ? i * p.a_leading + k
+                                 : k * p.a_leading + i) *
+                 b(p.transpose_b ? k * p.b_leading + j
+                                 : j * p.b_leading + k);
+        }
+        const uint64_t place = g * p.c_stride + j * p.c_leading + i;
+        WithElement(p.result, [&](auto zero) {
+          auto& c = static_cast<decltype(zero)*>(p.c)[place];
+          c = p.beta == 0 ? p.alpha * sum : p.alpha * sum + p.beta * c;
+        });
+      }
+    }
+  }
+}
+
 // The host as what kernels run on: the text that a GPU runs, as loops. A row is
 // done by one lane, or by several, each a thread, so that what lanes owe each
 // other is seen.
@@ -51,32 +94,7 @@ class HostKernels : public Device {
     for (std::thread& thread : threads) thread.join();
   }
 
-  void MultiplyColumnMajor(const ColumnMajorProduct& p) {
-    for (uint64_t g = 0; g < p.count; ++g) {
-      const auto a = [&](uint64_t i) {
-        return ValueOf(p, p.a, g * p.a_stride + i);
-      };
-      const auto b = [&](uint64_t i) {
-        return ValueOf(p, p.b, g * p.b_stride + i);
-      };
-      for (uint64_t j = 0; j < p.n; ++j) {
-        for (uint64_t i = 0; i < p.m; ++i) {
-          float sum = 0;
-          for (uint64_t k = 0; k < p.k; ++k) {
-            sum += a(p.transpose_a ? i * p.a_leading + k
-                                   : k * p.a_leading + i) *
-                   b(p.transpose_b ? k * p.b_leading + j
-                                   : j * p.b_leading + k);
-          }
-          const uint64_t place = g * p.c_stride + j * p.c_leading + i;
-          WithElement(p.result, [&](auto zero) {
-            auto& c = static_cast<decltype(zero)*>(p.c)[place];
-            c = p.beta == 0 ? p.alpha * sum : p.alpha * sum + p.beta * c;
-          });
-        }
-      }
-    }
-  }
+  void MultiplyColumnMajor(const ColumnMajorProduct& p) { MultiplyByLoops(p); }
 
   uint64_t unfolded_bytes() const { return unfolded_bytes_; }
 
@@ -86,21 +104,6 @@ class HostKernels : public Device {
   }
 
  private:
-  // As tensor/number_format.h reads it, which kernels do not use.
-  static float ValueOf(const ColumnMajorProduct& p, const void* values,
-                       uint64_t i) {
-    float value;
-    if (IsHalf(p.operands)) {
-      DecodeNumbers(p.operands == DType::kBFloat16 ? NumberFormat::kBf16
-                                                   : NumberFormat::kFp16,
-                    static_cast<const std::byte*>(values) + 2 * i, 1, &value);
-    } else {
-      Round(p.rounds_to_tf32 ? ComputeFormat::kTf32 : ComputeFormat::kFp32,
-            static_cast<const float*>(values) + i, 1, &value);
-    }
-    return value;
-  }
-
   // Where lanes wait for each other.
   class Meeting {
    public:

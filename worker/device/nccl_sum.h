@@ -1,13 +1,8 @@
-#ifndef PARAMD_WORKER_DEVICE_NCCL_SUM_CUH_
-#define PARAMD_WORKER_DEVICE_NCCL_SUM_CUH_
+#ifndef PARAMD_WORKER_DEVICE_NCCL_SUM_H_
+#define PARAMD_WORKER_DEVICE_NCCL_SUM_H_
 
-#include <cuda_runtime.h>
 #include <dlfcn.h>
-#if __has_include(<nccl.h>)
-#include <nccl.h>
-#endif
 
-#include <atomic>
 #include <memory>
 #include <set>
 #include <string>
@@ -17,10 +12,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
 #include "base/mutex.h"
 #include "worker/device/accelerator.h"
 #include "worker/device/replica_meeting.h"
+
+struct CUstream_st;  // CUDA's.
 
 namespace paramd {
 
@@ -33,13 +31,9 @@ struct Nccl {
     char internal[128];
   };
   using End = struct ncclComm*;
+  using Stream = CUstream_st*;
   static constexpr int kFloat32 = 7;
   static constexpr int kSum = 0;
-#ifdef NCCL_VERSION_CODE
-  static_assert(sizeof(Id) == sizeof(ncclUniqueId) && ncclSuccess == 0 &&
-                    kFloat32 == ncclFloat32 && kSum == ncclSum,
-                "NCCL is what it was");
-#endif
 
   // FAILED_PRECONDITION if it is not there.
   static absl::StatusOr<Nccl> Load() {
@@ -68,7 +62,7 @@ struct Nccl {
   Result (*abort)(End end) = nullptr;
   Result (*begin)() = nullptr;
   Result (*sum)(const void* from, void* to, size_t count, int type,
-                int operation, End end, cudaStream_t stream) = nullptr;
+                int operation, End end, Stream stream) = nullptr;
   Result (*end)() = nullptr;
   const char* (*words)(Result result) = nullptr;
 
@@ -83,13 +77,16 @@ struct Nccl {
 // A GPU's end of a communicator of NCCL, whose kernels sum in the GPU's stream.
 // NCCL's order of additions follows from the GPUs, how they are linked and the
 // lengths: the same bits for each of them, and on each run on the same machine.
-// `Accelerator` has `Use`, `Fail`, `status` and `stream`, as CudaAccelerator.
+// A member may abort, and so free the ends of all, while others call NCCL: none
+// is freed that a call has, for such a call returns when the end of another one
+// is gone. `Accelerator` has `Use`, `Fail`, `status` and `stream`, as
+// CudaAccelerator.
 template <class Accelerator>
 class NcclSum : public StreamSum {
  public:
   static absl::StatusOr<std::unique_ptr<StreamSum>> Join(
-      Accelerator* accelerator, const ReplicaGroup& group) {
-    const auto nccl = Nccl::Load();
+      Accelerator* accelerator, const absl::StatusOr<Nccl>& nccl,
+      const ReplicaGroup& group) {
     absl::Status own = accelerator->status();
     if (own.ok()) own = nccl.status();
     std::shared_ptr<void> shared;
@@ -110,7 +107,7 @@ class NcclSum : public StreamSum {
                    static_cast<int>(group.rank)));
     if (own.ok()) common->Set(group.rank, end);
     std::unique_ptr<StreamSum> sum(
-        new NcclSum(accelerator, group.rank, end, std::move(common)));
+        new NcclSum(accelerator, group.rank, std::move(common)));
     met = group.meeting->Meet(own);
     if (!met.ok()) return met;
     return sum;
@@ -119,17 +116,19 @@ class NcclSum : public StreamSum {
   ~NcclSum() override { shared_->End(rank_); }
 
   void Add(size_t stream, absl::Span<const SumPart> parts) override {
-    if (shared_->is_aborted || !accelerator_.Use()) return;
+    if (!accelerator_.Use()) return;
+    const Nccl::End end = shared_->Take(rank_);
+    if (end == nullptr) return;  // It was aborted.
     const Nccl& nccl = shared_->nccl;
     Nccl::Result result = nccl.begin();
     for (const SumPart& part : parts) {
       if (result != 0) break;
       result = nccl.sum(part.values, part.values, part.count, Nccl::kFloat32,
-                        Nccl::kSum, end_, accelerator_.stream(stream));
+                        Nccl::kSum, end, accelerator_.stream(stream));
     }
     const Nccl::Result ended = nccl.end();
     const absl::Status status = shared_->Check(result == 0 ? ended : result);
-    if (!status.ok() && !shared_->is_aborted) {
+    if (shared_->GiveBack(rank_) && !status.ok()) {
       accelerator_.Fail(absl::UnavailableError(absl::StrCat(
           accelerator_.name(), " is lost: ", status.message())));
     }
@@ -140,9 +139,18 @@ class NcclSum : public StreamSum {
   absl::Status status() const override { return shared_->WhyAborted(); }
 
  private:
+  // How long a call is waited for that has the end which is to be freed.
+  static constexpr absl::Duration kPatience = absl::Seconds(10);
+
+  struct Member {
+    Nccl::End end = nullptr;
+    bool in_use = false;
+  };
+
   // What all members see.
   struct Shared {
-    Shared(const Nccl& functions, size_t size) : nccl(functions), ends(size) {}
+    Shared(const Nccl& functions, size_t size)
+        : nccl(functions), members(size) {}
 
     absl::Status Check(Nccl::Result result) const {
       if (result == 0) return absl::OkStatus();
@@ -158,51 +166,69 @@ class NcclSum : public StreamSum {
     }
     void Set(size_t rank, Nccl::End end) {
       const MutexLock lock(&mutex);
-      ends[rank] = end;
+      members[rank].end = end;
+    }
+    // For a call of NCCL; null once it was aborted.
+    Nccl::End Take(size_t rank) {
+      const MutexLock lock(&mutex);
+      if (is_aborted) return nullptr;
+      members[rank].in_use = true;
+      return members[rank].end;
+    }
+    // False if it was aborted meanwhile.
+    bool GiveBack(size_t rank) {
+      const MutexLock lock(&mutex);
+      members[rank].in_use = false;
+      changed.NotifyAll();
+      return !is_aborted;
     }
     // Frees a member's end. Unlike ncclCommDestroy, it waits for no other.
     void End(size_t rank) {
       const MutexLock lock(&mutex);
-      EndLocked(rank);
+      EndLocked(&members[rank]);
     }
     absl::Status WhyAborted() {
-      if (!is_aborted) return absl::OkStatus();
       const MutexLock lock(&mutex);
       return why;
     }
     void Abort(const absl::Status& reason) {
-      const MutexLock lock(&mutex);
+      MutexLock lock(&mutex);
       why.Update(reason);
       is_aborted = true;
-      for (size_t rank = 0; rank < ends.size(); ++rank) EndLocked(rank);
+      for (Member& member : members) {
+        if (!member.in_use) EndLocked(&member);
+      }
+      for (Member& member : members) {
+        // Else it hangs, and only this gets it out of NCCL.
+        while (member.in_use && changed.WaitFor(&mutex, kPatience)) {
+        }
+        EndLocked(&member);
+      }
     }
-    void EndLocked(size_t rank) {
-      if (ends[rank] != nullptr) nccl.abort(ends[rank]);
-      ends[rank] = nullptr;
+    void EndLocked(Member* member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+      if (member->end != nullptr) nccl.abort(member->end);
+      member->end = nullptr;
     }
 
     const Nccl nccl;
     Nccl::Id id = {};
     Mutex mutex;
-    std::vector<Nccl::End> ends;
-    std::set<std::string> names;
-    absl::Status why;
-    std::atomic<bool> is_aborted{false};
+    CondVar changed;
+    std::vector<Member> members ABSL_GUARDED_BY(mutex);
+    std::set<std::string> names ABSL_GUARDED_BY(mutex);
+    absl::Status why ABSL_GUARDED_BY(mutex);
+    bool is_aborted ABSL_GUARDED_BY(mutex) = false;
   };
 
-  NcclSum(Accelerator* accelerator, size_t rank, Nccl::End end,
+  NcclSum(Accelerator* accelerator, size_t rank,
           std::shared_ptr<Shared> shared)
-      : accelerator_(*accelerator),
-        rank_(rank),
-        end_(end),
-        shared_(std::move(shared)) {}
+      : accelerator_(*accelerator), rank_(rank), shared_(std::move(shared)) {}
 
   Accelerator& accelerator_;
   const size_t rank_;
-  const Nccl::End end_;
   const std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace paramd
 
-#endif  // PARAMD_WORKER_DEVICE_NCCL_SUM_CUH_
+#endif  // PARAMD_WORKER_DEVICE_NCCL_SUM_H_
