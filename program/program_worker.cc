@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "cli/process/prepared_process.h"
 #include "worker/model_factory.h"
@@ -14,6 +15,8 @@ namespace {
 
 // The core takes no fewer at a time (ReadyGradients).
 constexpr uint64_t kLeavingBytes = uint64_t{1} << 20;
+// Nothing of the worker is left then; gRPC may be at it for a moment.
+constexpr absl::Duration kReturnPatience = absl::Seconds(10);
 
 // A number times 0 is 0, or NaN if it is not finite, and so is their sum. In
 // lanes, of which none waits for another: a quarter of the time of one sum.
@@ -160,6 +163,7 @@ absl::Status ProgramWorker::Finish(const Metrics& metrics) {
   for (size_t v = 0; v < work->gradients.size(); ++v) {
     if (!outgoing_.final[v]) RETURN_IF_ERROR(CheckGradient(*work, v));
   }
+  for (size_t v = 0; v < work->gradients.size(); ++v) HandOver(*work, v);
   exchange_.Finish(metrics);
   return absl::OkStatus();
 }
@@ -218,10 +222,35 @@ absl::Status ProgramWorker::GradientReady(size_t variable) {
     return absl::OkStatus();
   }
   outgoing_.left = true;
-  for (const size_t v : outgoing_.waiting) (*work->ready)(v);
+  for (const size_t v : outgoing_.waiting) {
+    HandOver(*work, v);
+    (*work->ready)(v);
+  }
   outgoing_.waiting.clear();
   outgoing_.waiting_bytes = 0;
   return absl::OkStatus();
+}
+
+absl::Status ProgramWorker::LendGradient(size_t variable, const float* values,
+                                         uint64_t number) {
+  const ProgramWork* const work = exchange_.held();
+  if (work == nullptr) {
+    return absl::FailedPreconditionError("there is no batch to compute");
+  }
+  if (work->gradients.empty()) return absl::OkStatus();
+  const absl::Span<float> into = work->gradients[variable];
+  Buffer lent = lent_.Lend({values, into.size()}, number);
+  if (work->take == nullptr) {
+    std::copy(values, values + into.size(), into.begin());
+    return absl::OkStatus();
+  }
+  outgoing_.lent[variable] = std::move(lent);
+  return absl::OkStatus();
+}
+
+void ProgramWorker::HandOver(const ProgramWork& work, size_t variable) {
+  Buffer& lent = outgoing_.lent[variable];
+  if (!lent.empty()) (*work.take)(variable, std::exchange(lent, Buffer()));
 }
 
 absl::Status ProgramWorker::Recompute() {
@@ -237,11 +266,18 @@ absl::Status ProgramWorker::Recompute() {
 void ProgramWorker::ClearOutgoing() {
   outgoing_ = {};
   outgoing_.final.resize(options_.model.variables.size());
+  outgoing_.lent.resize(options_.model.variables.size());
 }
 
 absl::Status ProgramWorker::CheckGradient(const ProgramWork& work,
                                           size_t variable) {
-  if (IsFinite(work.gradients[variable])) return absl::OkStatus();
+  absl::Span<const float> values = work.gradients[variable];
+  const Buffer& lent = outgoing_.lent[variable];
+  if (!lent.empty()) {
+    values = {reinterpret_cast<const float*>(lent.bytes().data()),
+              values.size()};
+  }
+  if (IsFinite(values)) return absl::OkStatus();
   return Refuse(absl::StrCat("the gradient of '",
                              options_.model.variables[variable].name(),
                              "' is not finite"));
@@ -274,6 +310,10 @@ absl::Status ProgramWorker::Close() {
       exchange_.Finish(absl::CancelledError("the program left the job"));
     }
     process_.join();
+    outgoing_.lent.clear();
+    if (!lent_.AwaitAll(kReturnPatience)) {
+      Log(LogLevel::kWarning, "gradients that the program lent are still read");
+    }
   }
   MutexLock lock(&mutex_);
   return ended_.value_or(absl::OkStatus());

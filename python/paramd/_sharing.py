@@ -1,0 +1,75 @@
+"""Parameters that lie where the worker pulls weights to."""
+
+from typing import Iterable, List, Optional, Set
+
+import numpy as np
+import torch
+
+
+def shareable(tensors: Iterable[torch.Tensor],
+              others: Iterable[torch.Tensor]) -> "List[bool]":
+    """Of each parameter, whether it may lie elsewhere: a plain one of float32 on the
+    processor, in memory that is all of it and its alone; `others` is what else the
+    model has."""
+    tensors = list(tensors)
+    seen: Set[int] = set()
+    twice: Set[int] = set()
+    plain = [_is_plain(tensor) for tensor in tensors]
+    for tensor in [*tensors, *others]:
+        if tensor.layout == torch.strided and tensor.device.type == "cpu":
+            address = tensor.untyped_storage().data_ptr()
+            (twice if address in seen else seen).add(address)
+    return [is_plain and tensor.untyped_storage().data_ptr() not in twice
+            for is_plain, tensor in zip(plain, tensors)]
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return (type(tensor) is torch.nn.Parameter and tensor.device.type == "cpu"
+            and tensor.dtype == torch.float32 and tensor.layout == torch.strided
+            and tensor.is_contiguous() and tensor.numel() > 0
+            and not tensor.is_inference() and not tensor.is_shared()
+            and tensor.untyped_storage().nbytes() == 4 * tensor.numel())
+
+
+class Shared:
+    """A parameter that is read where weights were pulled to: in one of two tensors
+    while the other one is pulled into.
+
+    Somebody else may put it elsewhere, by model.to(), by parameter.data = ...: then
+    its values have to be copied there.
+    """
+
+    def __init__(self, parameter: torch.nn.Parameter):
+        self._parameter = parameter
+        self._tensors = [torch.empty_like(parameter, requires_grad=False)
+                         for _ in range(2)]
+        self.memory: List[np.ndarray] = [t.numpy() for t in self._tensors]
+        self._own: Optional[torch.Tensor] = None  # For weights from elsewhere.
+        self._address = parameter.data_ptr()
+
+    def show(self, weights: np.ndarray) -> bool:
+        """Has the parameter be these weights, without a copy if they are in the
+        memory. False, and nothing changed, if somebody has put it elsewhere."""
+        if self._parameter.data_ptr() != self._address:
+            return False
+        if weights is self.memory[0]:
+            shown = self._tensors[0]
+        elif weights is self.memory[1]:
+            shown = self._tensors[1]
+        else:
+            if self._own is None:
+                self._own = torch.empty_like(self._tensors[0])
+            shown = self._own.copy_(torch.from_numpy(weights))
+        self._parameter.data = shown
+        self._address = shown.data_ptr()
+        # What was computed before does not go backward on these.
+        torch.autograd.graph.increment_version(self._parameter)
+        return True
+
+
+def may_be_lent(gradient: torch.Tensor, shape: torch.Size) -> bool:
+    """Whether the gradient can be read where it is."""
+    return (type(gradient) is torch.Tensor and gradient.dtype == torch.float32
+            and gradient.layout == torch.strided and gradient.device.type == "cpu"
+            and gradient.shape == shape and gradient.is_contiguous()
+            and not gradient.is_neg())
