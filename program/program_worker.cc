@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 
@@ -18,20 +19,30 @@ constexpr uint64_t kLeavingBytes = uint64_t{1} << 20;
 // Nothing of the worker is left then; gRPC may be at it for a moment.
 constexpr absl::Duration kReturnPatience = absl::Seconds(10);
 
+// Four numbers at a time.
+using Lanes __attribute__((vector_size(16))) = float;
+
+Lanes LanesAt(const float* from) {
+  Lanes lanes;
+  std::memcpy(&lanes, from, sizeof(lanes));
+  return lanes;
+}
+
 // A number times 0 is 0, or NaN if it is not finite, and so is their sum. In
-// lanes, of which none waits for another: a quarter of the time of one sum.
+// lanes, of which none waits for another, and in registers by their names (gcc
+// keeps an array of them in memory: three times as long).
 bool IsFinite(absl::Span<const float> values) {
-  constexpr size_t kLanes = 16;
-  float sums[kLanes] = {};
+  Lanes a = {}, b = {}, c = {}, d = {};
   const float* const from = values.data();
-  const size_t whole = values.size() / kLanes * kLanes;
-  for (size_t i = 0; i < whole; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      sums[lane] += from[i + lane] * 0.0f;
-    }
+  const size_t whole = values.size() / 16 * 16;
+  for (size_t i = 0; i < whole; i += 16) {
+    a += LanesAt(from + i) * 0.0f;
+    b += LanesAt(from + i + 4) * 0.0f;
+    c += LanesAt(from + i + 8) * 0.0f;
+    d += LanesAt(from + i + 12) * 0.0f;
   }
-  float sum = 0;
-  for (const float of_lane : sums) sum += of_lane;
+  const Lanes sums = (a + b) + (c + d);
+  float sum = sums[0] + sums[1] + sums[2] + sums[3];
   for (size_t i = whole; i < values.size(); ++i) sum += from[i] * 0.0f;
   return sum == 0;
 }

@@ -359,7 +359,6 @@ class Session:
         `gradients` is what lies there, which is held until nobody reads it. On any
         thread, as gradient_ready."""
         _check_process(self._forks)
-        self._take_returned()
         self._loans += 1
         self._lent[self._loans] = gradients
         self._check(self._library.paramd_worker_lend_gradients(
@@ -382,6 +381,7 @@ class Session:
             if self._computed and self._held is not None:
                 self._check(self._library.paramd_worker_recompute(self._worker))
             self._computed = True
+            self._take_returned()  # For the gradients that are made now.
 
     def finish(self, mean_loss: float, correct: int = 0, labels: int = 0) -> None:
         """Pushes the gradients. NotFinite leaves the work held; after PartlyPushed

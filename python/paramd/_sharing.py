@@ -39,37 +39,35 @@ class Shared:
     its values have to be copied there.
     """
 
-    def __init__(self, parameter: torch.nn.Parameter):
-        self._parameter = parameter
-        self._tensors = [torch.empty_like(parameter, requires_grad=False)
-                         for _ in range(2)]
-        self.memory: List[np.ndarray] = [t.numpy() for t in self._tensors]
+    def __init__(self, parameter: torch.Tensor):
+        self.parameter = parameter
+        tensors = [torch.empty_like(parameter, requires_grad=False) for _ in range(2)]
+        self.memory: List[np.ndarray] = [tensor.numpy() for tensor in tensors]
+        self._places = [(array, tensor, tensor.data_ptr())
+                        for array, tensor in zip(self.memory, tensors)]
         self._own: Optional[torch.Tensor] = None  # For weights from elsewhere.
         self._address = parameter.data_ptr()
 
     def show(self, weights: np.ndarray) -> bool:
         """Has the parameter be these weights, without a copy if they are in the
         memory. False, and nothing changed, if somebody has put it elsewhere."""
-        if self._parameter.data_ptr() != self._address:
+        if self.parameter.data_ptr() != self._address:
             return False
-        if weights is self.memory[0]:
-            shown = self._tensors[0]
-        elif weights is self.memory[1]:
-            shown = self._tensors[1]
-        else:
-            if self._own is None:
-                self._own = torch.empty_like(self._tensors[0])
-            shown = self._own.copy_(torch.from_numpy(weights))
-        self._parameter.data = shown
-        self._address = shown.data_ptr()
-        # What was computed before does not go backward on these.
-        torch.autograd.graph.increment_version(self._parameter)
+        for memory, tensor, address in self._places:
+            if memory is weights:
+                self.parameter.data = tensor
+                self._address = address
+                return True
+        if self._own is None:
+            self._own = torch.empty_like(self._places[0][1])
+        self.parameter.data = self._own.copy_(torch.from_numpy(weights))
+        self._address = self._own.data_ptr()
         return True
 
 
 def may_be_lent(gradient: torch.Tensor, shape: torch.Size) -> bool:
     """Whether the gradient can be read where it is."""
-    return (type(gradient) is torch.Tensor and gradient.dtype == torch.float32
-            and gradient.layout == torch.strided and gradient.device.type == "cpu"
+    return (type(gradient) is torch.Tensor and gradient.dtype is torch.float32
+            and gradient.layout is torch.strided and gradient.is_cpu
             and gradient.shape == shape and gradient.is_contiguous()
             and not gradient.is_neg())

@@ -507,13 +507,22 @@ class Worker:
         session.finish_without_examples()
 
     def _load(self, work: Work) -> None:
+        moved = [number for number, shared in self._shared.items()
+                 if not shared.show(work.weights[number])]
+        for number in moved:
+            del self._shared[number]  # From now on it is copied.
+        # What was computed on the weights before does not go backward any more.
+        torch.autograd.graph.increment_version(
+            [shared.parameter for shared in self._shared.values()])
+        if len(self._shared) < len(self._all):
+            self._copy(work)
+
+    def _copy(self, work: Work) -> None:
+        """The weights that do not lie where the model has them."""
         with torch.no_grad():
             for number, (name, tensor) in enumerate(self._all):
-                shared = self._shared.get(number)
-                if shared is not None:
-                    if shared.show(work.weights[number]):
-                        continue
-                    del self._shared[number]  # From now on it is copied.
+                if number in self._shared:
+                    continue
                 weights = torch.from_numpy(work.weights[number])
                 try:
                     if self._staging and self._is_staged(number, tensor, work):
