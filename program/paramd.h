@@ -114,13 +114,12 @@ typedef struct paramd_worker_options {
    * float32, "bfloat16" for instance, else null or "": servers hold float32,
    * but a worker whose types are not the chief's is refused by name. */
   const char* const* compute_dtypes;
-  /* Two by variable, one behind the other, or null. Not null: float[] of its
-   * shape, where the weights of a step lie, now in the one, now in the other, so
-   * that a program that computes on them there need not copy them. Null, and
-   * wherever else a step finds them (paramd_work.weights says): in the worker's
-   * memory. Not of a sparse variable. The weights of a step stay as they are until
-   * the next step begins; the program may write to them until then, and finds what
-   * it wrote nowhere. Free it when paramd_worker_close has returned. */
+  /* By variable two, one behind the other, or null. Not null: memory of the
+   * variable's size, in which the weights of a step may lie, by turns, so that a
+   * program that computes there need not copy them; paramd_work.weights says where
+   * they are. Not of a sparse variable. Weights of a step stay as they are until
+   * the next one begins; what the program writes there until then is in no later
+   * step. Free it when paramd_worker_close has returned. */
   float* const* weights_memory;
 } paramd_worker_options;
 
@@ -197,7 +196,7 @@ PARAMD_PUBLIC int paramd_worker_gradient_ready(paramd_worker* worker,
  * paramd_worker_gradient_ready of them, and before paramd_worker_finish. They stay
  * as they are until paramd_worker_returned has said the number, which is of all of
  * this call, or paramd_worker_close has returned. Again: in place of those before,
- * which come back. */
+ * which come back; PARAMD_ABORTED, as below, if one of those has left. */
 PARAMD_PUBLIC int paramd_worker_lend_gradients(paramd_worker* worker,
                                                size_t first, size_t count,
                                                const float* const* gradients,

@@ -249,6 +249,8 @@ absl::Status ProgramWorker::LendGradient(size_t variable, const float* values,
     return absl::FailedPreconditionError("there is no batch to compute");
   }
   if (work->gradients.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(outgoing_.lost);
+  if (outgoing_.final[variable]) RETURN_IF_ERROR(Reopen(variable));
   const absl::Span<float> into = work->gradients[variable];
   Buffer lent = lent_.Lend({values, into.size()}, number);
   if (work->take == nullptr) {
@@ -256,6 +258,23 @@ absl::Status ProgramWorker::LendGradient(size_t variable, const float* values,
     return absl::OkStatus();
   }
   outgoing_.lent[variable] = std::move(lent);
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWorker::Reopen(size_t variable) {
+  std::vector<size_t>& waiting = outgoing_.waiting;
+  const auto place = std::find(waiting.begin(), waiting.end(), variable);
+  // All leave but those that wait and, as Finish wants some, the last one.
+  if (place == waiting.end()) {
+    return Refuse(absl::StrCat("the gradient of '",
+                               options_.model.variables[variable].name(),
+                               "' has left and comes again"));
+  }
+  waiting.erase(place);
+  outgoing_.waiting_bytes -=
+      exchange_.held()->gradients[variable].size() * sizeof(float);
+  outgoing_.final[variable] = false;
+  --outgoing_.final_count;
   return absl::OkStatus();
 }
 

@@ -96,9 +96,10 @@ class ProgramWorker {
   // The gradient of this variable lies there and not in work->gradients, and
   // stays as it is until `number`, which may be that of several, has come back.
   // Where gradients are added up before they leave it is copied. In place of one
-  // that was lent before. Nothing if the work is no step. FAILED_PRECONDITION if
-  // none is held. REQUIRES: there is such a variable; as many values as its
-  // gradient has, of a loan that has not come back.
+  // that was lent before, and not final any more; ABORTED, as Finish, if that has
+  // left. Nothing if the work is no step. FAILED_PRECONDITION if none is held.
+  // REQUIRES: there is such a variable; as many values as its gradient has, of a
+  // loan that has not come back.
   absl::Status LendGradient(size_t variable, const float* values,
                             uint64_t number);
   // Numbers of loans that nobody reads any more, each once. Close returns when
@@ -138,6 +139,8 @@ class ProgramWorker {
   // What is said of work that can't be taken for this reason.
   absl::Status Refuse(const std::string& why);
   absl::Status CheckGradient(const ProgramWork& work, size_t variable);
+  // One that was final becomes so anew, if it has not left.
+  absl::Status Reopen(size_t variable);
   // From now on the worker's, where it was lent.
   void HandOver(const ProgramWork& work, size_t variable);
   // Which of the sparse variables it is. REQUIRES: it is one.

@@ -473,6 +473,40 @@ TEST(ProgramWorkerTest, LentGradientsLeaveByLayersToo) {
   EXPECT_EQ((*worker)->Close(), absl::OkStatus());
 }
 
+TEST(ProgramWorkerTest, AGradientThatComesAgainIsTakenUnlessItHasLeft) {
+  auto worker = ProgramWorker::Start(Wide());
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  auto work = NextOf(worker->get());
+  ASSERT_TRUE(work.ok()) << work.status();
+  const std::vector<float> values(kWideElements, 1);
+  std::vector<float> bad = values;
+  bad[3] = NAN;
+  ASSERT_TRUE((*worker)->LendGradient(0, values.data(), 1).ok());
+  ASSERT_TRUE((*worker)->GradientReady(0).ok());
+  EXPECT_EQ((*worker)->LendGradient(0, values.data(), 2).message(),
+            "the gradient of 'w' has left and comes again; a part of this batch "
+            "was pushed already, so this worker has to leave: the batch is handed "
+            "out again");
+  EXPECT_EQ((*worker)->Finish(MetricsOf(**work)).code(),
+            absl::StatusCode::kAborted);
+  // Of a narrow model nothing has left.
+  ProgramWorker::Options options = Line();
+  options.settings = {{"run_dir", absl::StrCat(testing::TempDir(), "/narrow")}};
+  worker = ProgramWorker::Start(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  work = NextOf(worker->get());
+  ASSERT_TRUE(work.ok()) << work.status();
+  (*work)->gradients[1][0] = 0;
+  ASSERT_TRUE((*worker)->LendGradient(0, values.data(), 3).ok());
+  ASSERT_TRUE((*worker)->GradientReady(0).ok());
+  ASSERT_TRUE((*worker)->LendGradient(0, &bad[3], 4).ok());
+  EXPECT_THAT((*worker)->TakeReturned(), testing::ElementsAre(3));
+  EXPECT_THAT((*worker)->Finish(MetricsOf(**work)).message(),
+              HasSubstr("'w' is not finite; nothing"));
+  ASSERT_TRUE((*worker)->LendGradient(0, values.data(), 5).ok());
+  EXPECT_TRUE((*worker)->Finish(MetricsOf(**work)).ok());
+}
+
 TEST(ProgramWorkerTest, WhatCannotBeginSaysWhy) {
   ProgramWorker::Options options = Line();
   options.settings = {{"epochs", "none"}};

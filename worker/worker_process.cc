@@ -98,7 +98,11 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   }
   worker.data.set_host(options.host);
   worker.variables = parts.model->variables();
-  worker.lent_weights = parts.model->lent_weights();
+  // What somebody wrote there behind one batch would be in the next of the push.
+  const v1::JobConfig& job = options.job;
+  if (job.accumulate() <= 1 && job.push_every() <= 1 && ReplicasOf(job) == 1) {
+    worker.lent_weights = parts.model->lent_weights();
+  }
   if (trace != nullptr) {
     parts.observer = std::make_unique<TraceObserver>(trace);
     worker.observer = parts.observer.get();
