@@ -5,6 +5,8 @@ from typing import Iterable, List, Optional, Set
 import numpy as np
 import torch
 
+_ALIGNMENT = 64
+
 
 def shareable(tensors: Iterable[torch.Tensor],
               others: Iterable[torch.Tensor]) -> "List[bool]":
@@ -31,6 +33,16 @@ def _is_plain(tensor: torch.Tensor) -> bool:
             and tensor.untyped_storage().nbytes() == 4 * tensor.numel())
 
 
+def _memory(shape: torch.Size) -> np.ndarray:
+    """Of so many float32, aligned as PyTorch's. It is NumPy's, because PyTorch frees
+    its own when a tensor is moved to memory that processes share."""
+    size = 4 * shape.numel()
+    raw = np.empty(size + _ALIGNMENT, np.uint8)
+    begin = -raw.ctypes.data % _ALIGNMENT
+    memory: np.ndarray = raw[begin:begin + size].view(np.float32).reshape(shape)
+    return memory
+
+
 class Shared:
     """A parameter that is read where weights were pulled to: in one of two tensors
     while the other one is pulled into.
@@ -41,10 +53,9 @@ class Shared:
 
     def __init__(self, parameter: torch.Tensor):
         self.parameter = parameter
-        tensors = [torch.empty_like(parameter, requires_grad=False) for _ in range(2)]
-        self.memory: List[np.ndarray] = [tensor.numpy() for tensor in tensors]
-        self._places = [(array, tensor, tensor.data_ptr())
-                        for array, tensor in zip(self.memory, tensors)]
+        self.memory = [_memory(parameter.shape) for _ in range(2)]
+        self._tensors = [torch.from_numpy(memory) for memory in self.memory]
+        self._addresses = [tensor.data_ptr() for tensor in self._tensors]
         self._own: Optional[torch.Tensor] = None  # For weights from elsewhere.
         self._address = parameter.data_ptr()
 
@@ -53,13 +64,17 @@ class Shared:
         memory. False, and nothing changed, if somebody has put it elsewhere."""
         if self.parameter.data_ptr() != self._address:
             return False
-        for memory, tensor, address in self._places:
-            if memory is weights:
-                self.parameter.data = tensor
-                self._address = address
-                return True
+        for place, memory in enumerate(self.memory):
+            if memory is not weights:
+                continue
+            self._address = self._addresses[place]
+            if self._tensors[place].data_ptr() != self._address:
+                self._tensors[place] = torch.from_numpy(memory)  # That one was moved.
+            self.parameter.data = self._tensors[place]
+            return True
         if self._own is None:
-            self._own = torch.empty_like(self._places[0][1])
+            self._own = torch.empty(self.parameter.shape, dtype=torch.float32,
+                                    device="cpu")
         self.parameter.data = self._own.copy_(torch.from_numpy(weights))
         self._address = self._own.data_ptr()
         return True

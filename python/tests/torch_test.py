@@ -847,6 +847,23 @@ class TorchTest(unittest.TestCase):
         self.assertEqual(len(worker._shared), 0)
         self.assert_same_steps(seen, self.copied(plain))
 
+    def test_memory_that_processes_come_to_share_is_not_the_workers(self):
+        kept = []
+
+        def share(number, model):
+            if number == 1:
+                kept.extend(model.state_dict().values())
+            if number == 2:  # Also what is sent through a queue of processes.
+                for tensor in kept:
+                    tensor.share_memory_()
+            if number == 5:
+                model.share_memory()
+            self.assertEqual(model[0].weight.is_shared(), number >= 5)
+
+        seen, worker = self.recorded(plain(), share)
+        self.assertEqual(len(worker._shared), 0)
+        self.assert_same_steps(seen, self.copied(plain))
+
     def test_what_may_not_lie_elsewhere_is_known(self):
         from paramd._sharing import shareable
         tied = torch.nn.Parameter(torch.zeros(4))
