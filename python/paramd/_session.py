@@ -174,7 +174,8 @@ class _Exclusively:
         self._busy = busy
 
     def __enter__(self) -> None:
-        _check_process(self._forks)
+        if _forks != self._forks:
+            _check_process(self._forks)
         if not self._busy.acquire(blocking=False):
             raise _errors.Error("two threads use one worker: let one of them do "
                                 "all that is asked of it")
@@ -203,6 +204,8 @@ class Session:
         # Gradients that the worker reads, by a number of their own.
         self._lent: Dict[int, Any] = {}
         self._loans = 0
+        self._returned = ctypes.POINTER(ctypes.c_uint64)()
+        self._returned_count = ctypes.c_uint64()
         self._ended = False
         self._over = False  # The job has finished, as next said.
         self._finished = False
@@ -367,11 +370,10 @@ class Session:
     def _take_returned(self) -> None:
         if not self._lent:
             return
-        numbers = ctypes.POINTER(ctypes.c_uint64)()
-        count = ctypes.c_uint64()
-        self._library.paramd_worker_returned(self._worker, ctypes.byref(numbers),
-                                             ctypes.byref(count))
-        for number in numbers[:count.value]:
+        self._library.paramd_worker_returned(
+            self._worker, ctypes.byref(self._returned),
+            ctypes.byref(self._returned_count))
+        for number in self._returned[:self._returned_count.value]:
             self._lent.pop(number, None)
 
     def compute(self) -> None:
