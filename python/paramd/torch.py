@@ -512,8 +512,8 @@ class Worker:
         for number in moved:
             del self._shared[number]  # From now on it is copied.
         # What was computed on the weights before does not go backward any more.
-        torch.autograd.graph.increment_version(
-            [shared.parameter for shared in self._shared.values()])
+        for shared in self._shared.values():
+            torch.autograd.graph.increment_version(shared.parameter)
         if len(self._shared) < len(self._all):
             self._copy(work)
 
