@@ -8,8 +8,11 @@
 #include "program/paramd.h"
 
 #define EXAMPLES 64
+/* More batches than are ever under way at once. */
+#define LOANS 16
 
 static int failures = 0;
+static float memory[4];
 
 static void Check(int holds, const char* what) {
   if (holds) return;
@@ -44,6 +47,7 @@ static paramd_worker* StartSized(const char* epochs, size_t size, int* code) {
   static const paramd_variable variables[2] = {{"w", shape, 1, 0, initial},
                                                {"b", shape, 1, 0, initial + 1}};
   static const char* const compute_dtypes[2] = {"float64", NULL};
+  static float* const weights_memory[4] = {memory, memory + 1, NULL, NULL};
   const char* directory = getenv("TEST_TMPDIR");
   const char* settings[6] = {"epochs", epochs, "run_dir", NULL, "log_level",
                              "error"};
@@ -65,6 +69,7 @@ static paramd_worker* StartSized(const char* epochs, size_t size, int* code) {
   options.training_examples = EXAMPLES;
   options.test_examples = 8;
   options.compute_dtypes = compute_dtypes;
+  options.weights_memory = weights_memory;
   *code = paramd_worker_start(&options, &worker);
   return worker;
 }
@@ -89,6 +94,30 @@ static void ServesAnOlderHeader(void) {
         "the size is set");
 }
 
+/* Has the gradient of w read from a place of the program's. */
+static void Lend(paramd_worker* worker, const paramd_work* work) {
+  static float gradients[LOANS];
+  static uint64_t lent = 0, returned = 0;
+  float* const place = &gradients[++lent % LOANS];
+  const float* const places[1] = {place};
+  const uint64_t* numbers;
+  uint64_t count, i;
+  Check(lent - returned < LOANS, "gradients come back");
+  *place = work->gradients[0][0];
+  work->gradients[0][0] = 0;
+  Check(paramd_worker_lend_gradients(worker, 0, 1, places, lent) == PARAMD_OK,
+        "w is lent");
+  Check(paramd_worker_lend_gradients(worker, 2, 1, places, lent) ==
+            PARAMD_INVALID_ARGUMENT,
+        "there is no third variable to lend");
+  Check(paramd_worker_returned(worker, &numbers, &count) == PARAMD_OK,
+        "it says what came back");
+  for (i = 0; i < count; ++i) {
+    Check(numbers[i] == ++returned, "each comes back once, in order");
+    gradients[numbers[i] % LOANS] = -1000;
+  }
+}
+
 static void TrainsToTheEnd(void) {
   int code, evaluated = 0;
   double loss = 1;
@@ -108,6 +137,9 @@ static void TrainsToTheEnd(void) {
     }
     if (work.kind == PARAMD_STEP) {
       loss = result.loss_sum / (double)result.examples;
+      Check(work.weights[0] == memory || work.weights[0] == memory + 1,
+            "the weights of w lie where they may");
+      Lend(worker, &work);
       Check(paramd_worker_gradient_ready(worker, 1) == PARAMD_OK, "b is ready");
     }
     Check(paramd_worker_finish(worker, &result) == PARAMD_OK, "it finishes");

@@ -24,6 +24,7 @@ struct paramd_worker {
   std::vector<const float*> weights;
   std::vector<float*> gradients;
   std::vector<int64_t> upcoming;
+  std::vector<uint64_t> returned;
 };
 
 namespace {
@@ -80,6 +81,10 @@ absl::Status AddVariables(const paramd_worker_options& from,
     if (from.compute_dtypes != nullptr) {
       model->variables.back().set_compute_dtype(
           OrEmpty(from.compute_dtypes[v]));
+    }
+    if (from.weights_memory != nullptr) {
+      model->lent_weights.push_back(
+          {from.weights_memory[2 * v], from.weights_memory[2 * v + 1]});
     }
     if ((variable.initial == nullptr) !=
         (from.variables[0].initial == nullptr)) {
@@ -196,7 +201,7 @@ int paramd_worker_start(const paramd_worker_options* options,
   auto started = ProgramWorker::Start(*std::move(converted));
   if (!started.ok()) return Report(started.status());
   *worker = new paramd_worker{*std::move(started), whole->variable_count,
-                              {}, {}, {}};
+                              {}, {}, {}, {}};
   return PARAMD_OK;
 }
 
@@ -235,6 +240,29 @@ int paramd_worker_upcoming(paramd_worker* worker, const int64_t** indices,
 int paramd_worker_gradient_ready(paramd_worker* worker, size_t variable) {
   if (variable >= worker->variables) return Report(NoVariable(variable));
   return Report(worker->worker->GradientReady(variable));
+}
+
+int paramd_worker_lend_gradients(paramd_worker* worker, size_t first,
+                                 size_t count, const float* const* gradients,
+                                 uint64_t number) {
+  if (first + count > worker->variables) {
+    return Report(NoVariable(worker->variables));
+  }
+  for (size_t v = 0; v < count; ++v) {
+    if (gradients[v] == nullptr) continue;
+    const absl::Status lent =
+        worker->worker->LendGradient(first + v, gradients[v], number);
+    if (!lent.ok()) return Report(lent);
+  }
+  return PARAMD_OK;
+}
+
+int paramd_worker_returned(paramd_worker* worker, const uint64_t** numbers,
+                           uint64_t* count) {
+  worker->returned = worker->worker->TakeReturned();
+  *numbers = worker->returned.data();
+  *count = worker->returned.size();
+  return PARAMD_OK;
 }
 
 int paramd_worker_recompute(paramd_worker* worker) {

@@ -39,7 +39,7 @@ extern "C" {
 /* Grows when something is added; a library of a greater one serves: only
  * paramd_worker_options grows, by fields whose zero means what it was without
  * them; everything else that is new is a function. */
-#define PARAMD_ABI_VERSION 5
+#define PARAMD_ABI_VERSION 6
 
 #define PARAMD_PUBLIC __attribute__((visibility("default")))
 
@@ -114,6 +114,13 @@ typedef struct paramd_worker_options {
    * float32, "bfloat16" for instance, else null or "": servers hold float32,
    * but a worker whose types are not the chief's is refused by name. */
   const char* const* compute_dtypes;
+  /* By variable two, one behind the other, or null. Not null: memory of the
+   * variable's size, in which the weights of a step may lie, by turns, so that a
+   * program that computes there need not copy them; paramd_work.weights says where
+   * they are. Not of a sparse variable. Weights of a step stay as they are until
+   * the next one begins; what the program writes there until then is in no later
+   * step. Free it when paramd_worker_close has returned. */
+  float* const* weights_memory;
 } paramd_worker_options;
 
 typedef struct paramd_worker paramd_worker;
@@ -183,6 +190,23 @@ PARAMD_PUBLIC int paramd_worker_upcoming(paramd_worker* worker,
  * be finished, and paramd_worker_close hands its examples out again. */
 PARAMD_PUBLIC int paramd_worker_gradient_ready(paramd_worker* worker,
                                                size_t variable);
+
+/* The gradients of the variables first, first + 1, ... lie at these addresses and
+ * not in the work's `gradients`; null: this one is written there. Before
+ * paramd_worker_gradient_ready of them, and before paramd_worker_finish. They stay
+ * as they are until paramd_worker_returned has said the number, which is of all of
+ * this call, or paramd_worker_close has returned. Again: in place of those before,
+ * which come back; PARAMD_ABORTED, as below, if one of those has left. */
+PARAMD_PUBLIC int paramd_worker_lend_gradients(paramd_worker* worker,
+                                               size_t first, size_t count,
+                                               const float* const* gradients,
+                                               uint64_t number);
+
+/* Numbers of gradients that were lent and that nobody reads any more, each said
+ * once. Good until the next call. */
+PARAMD_PUBLIC int paramd_worker_returned(paramd_worker* worker,
+                                         const uint64_t** numbers,
+                                         uint64_t* count);
 
 /* Before the gradients of the work that is held are written anew, after an error
  * of the program's own, or set to zeros to leave the batch out. PARAMD_ABORTED as

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "cli/process/prepared_process.h"
 #include "worker/model_factory.h"
@@ -14,21 +16,33 @@ namespace {
 
 // The core takes no fewer at a time (ReadyGradients).
 constexpr uint64_t kLeavingBytes = uint64_t{1} << 20;
+// Nothing of the worker is left then; gRPC may be at it for a moment.
+constexpr absl::Duration kReturnPatience = absl::Seconds(10);
+
+// Four numbers at a time.
+using Lanes __attribute__((vector_size(16))) = float;
+
+Lanes LanesAt(const float* from) {
+  Lanes lanes;
+  std::memcpy(&lanes, from, sizeof(lanes));
+  return lanes;
+}
 
 // A number times 0 is 0, or NaN if it is not finite, and so is their sum. In
-// lanes, of which none waits for another: a quarter of the time of one sum.
+// lanes, of which none waits for another, and in registers by their names (gcc
+// keeps an array of them in memory: three times as long).
 bool IsFinite(absl::Span<const float> values) {
-  constexpr size_t kLanes = 16;
-  float sums[kLanes] = {};
+  Lanes a = {}, b = {}, c = {}, d = {};
   const float* const from = values.data();
-  const size_t whole = values.size() / kLanes * kLanes;
-  for (size_t i = 0; i < whole; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      sums[lane] += from[i + lane] * 0.0f;
-    }
+  const size_t whole = values.size() / 16 * 16;
+  for (size_t i = 0; i < whole; i += 16) {
+    a += LanesAt(from + i) * 0.0f;
+    b += LanesAt(from + i + 4) * 0.0f;
+    c += LanesAt(from + i + 8) * 0.0f;
+    d += LanesAt(from + i + 12) * 0.0f;
   }
-  float sum = 0;
-  for (const float of_lane : sums) sum += of_lane;
+  const Lanes sums = (a + b) + (c + d);
+  float sum = sums[0] + sums[1] + sums[2] + sums[3];
   for (size_t i = whole; i < values.size(); ++i) sum += from[i] * 0.0f;
   return sum == 0;
 }
@@ -160,6 +174,7 @@ absl::Status ProgramWorker::Finish(const Metrics& metrics) {
   for (size_t v = 0; v < work->gradients.size(); ++v) {
     if (!outgoing_.final[v]) RETURN_IF_ERROR(CheckGradient(*work, v));
   }
+  for (size_t v = 0; v < work->gradients.size(); ++v) HandOver(*work, v);
   exchange_.Finish(metrics);
   return absl::OkStatus();
 }
@@ -218,10 +233,54 @@ absl::Status ProgramWorker::GradientReady(size_t variable) {
     return absl::OkStatus();
   }
   outgoing_.left = true;
-  for (const size_t v : outgoing_.waiting) (*work->ready)(v);
+  for (const size_t v : outgoing_.waiting) {
+    HandOver(*work, v);
+    (*work->ready)(v);
+  }
   outgoing_.waiting.clear();
   outgoing_.waiting_bytes = 0;
   return absl::OkStatus();
+}
+
+absl::Status ProgramWorker::LendGradient(size_t variable, const float* values,
+                                         uint64_t number) {
+  const ProgramWork* const work = exchange_.held();
+  if (work == nullptr) {
+    return absl::FailedPreconditionError("there is no batch to compute");
+  }
+  if (work->gradients.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(outgoing_.lost);
+  if (outgoing_.final[variable]) RETURN_IF_ERROR(Reopen(variable));
+  const absl::Span<float> into = work->gradients[variable];
+  Buffer lent = lent_.Lend({values, into.size()}, number);
+  if (work->take == nullptr) {
+    std::copy(values, values + into.size(), into.begin());
+    return absl::OkStatus();
+  }
+  outgoing_.lent[variable] = std::move(lent);
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWorker::Reopen(size_t variable) {
+  std::vector<size_t>& waiting = outgoing_.waiting;
+  const auto place = std::find(waiting.begin(), waiting.end(), variable);
+  // All leave but those that wait and, as Finish wants some, the last one.
+  if (place == waiting.end()) {
+    return Refuse(absl::StrCat("the gradient of '",
+                               options_.model.variables[variable].name(),
+                               "' has left and comes again"));
+  }
+  waiting.erase(place);
+  outgoing_.waiting_bytes -=
+      exchange_.held()->gradients[variable].size() * sizeof(float);
+  outgoing_.final[variable] = false;
+  --outgoing_.final_count;
+  return absl::OkStatus();
+}
+
+void ProgramWorker::HandOver(const ProgramWork& work, size_t variable) {
+  Buffer& lent = outgoing_.lent[variable];
+  if (!lent.empty()) (*work.take)(variable, std::exchange(lent, Buffer()));
 }
 
 absl::Status ProgramWorker::Recompute() {
@@ -237,11 +296,18 @@ absl::Status ProgramWorker::Recompute() {
 void ProgramWorker::ClearOutgoing() {
   outgoing_ = {};
   outgoing_.final.resize(options_.model.variables.size());
+  outgoing_.lent.resize(options_.model.variables.size());
 }
 
 absl::Status ProgramWorker::CheckGradient(const ProgramWork& work,
                                           size_t variable) {
-  if (IsFinite(work.gradients[variable])) return absl::OkStatus();
+  absl::Span<const float> values = work.gradients[variable];
+  const Buffer& lent = outgoing_.lent[variable];
+  if (!lent.empty()) {
+    values = {reinterpret_cast<const float*>(lent.bytes().data()),
+              values.size()};
+  }
+  if (IsFinite(values)) return absl::OkStatus();
   return Refuse(absl::StrCat("the gradient of '",
                              options_.model.variables[variable].name(),
                              "' is not finite"));
@@ -274,6 +340,10 @@ absl::Status ProgramWorker::Close() {
       exchange_.Finish(absl::CancelledError("the program left the job"));
     }
     process_.join();
+    outgoing_.lent.clear();
+    if (!lent_.AwaitAll(kReturnPatience)) {
+      Log(LogLevel::kWarning, "gradients that the program lent are still read");
+    }
   }
   MutexLock lock(&mutex_);
   return ended_.value_or(absl::OkStatus());

@@ -15,6 +15,7 @@
 
 #include "base/mutex.h"
 #include "net/runtime.h"
+#include "program/lent_gradients.h"
 #include "worker/program/program_exchange.h"
 #include "worker/program/program_model.h"
 
@@ -92,6 +93,18 @@ class ProgramWorker {
   // if the work is no step. If it is not finite, as Finish; ABORTED also if it
   // was final before and some have left. REQUIRES: there is such a variable.
   absl::Status GradientReady(size_t variable);
+  // The gradient of this variable lies there and not in work->gradients, and
+  // stays as it is until `number`, which may be that of several, has come back.
+  // Where gradients are added up before they leave it is copied. In place of one
+  // that was lent before, and not final any more; ABORTED, as Finish, if that has
+  // left. Nothing if the work is no step. FAILED_PRECONDITION if none is held.
+  // REQUIRES: there is such a variable; as many values as its gradient has, of a
+  // loan that has not come back.
+  absl::Status LendGradient(size_t variable, const float* values,
+                            uint64_t number);
+  // Numbers of loans that nobody reads any more, each once. Close returns when
+  // all have come back.
+  std::vector<uint64_t> TakeReturned() { return lent_.TakeReturned(); }
   // What was computed for the work that is held is void, and its gradients may
   // be written anew. ABORTED, as Finish, if some of them have left.
   // FAILED_PRECONDITION if none is held.
@@ -110,6 +123,7 @@ class ProgramWorker {
     size_t final_count = 0;
     std::vector<size_t> waiting;  // Those of them that have not left.
     uint64_t waiting_bytes = 0;
+    std::vector<Buffer> lent;  // By variable, until it has left.
     bool left = false;  // Some have.
     absl::Status lost;  // Why the work can't be finished.
   };
@@ -125,11 +139,16 @@ class ProgramWorker {
   // What is said of work that can't be taken for this reason.
   absl::Status Refuse(const std::string& why);
   absl::Status CheckGradient(const ProgramWork& work, size_t variable);
+  // One that was final becomes so anew, if it has not left.
+  absl::Status Reopen(size_t variable);
+  // From now on the worker's, where it was lent.
+  void HandOver(const ProgramWork& work, size_t variable);
   // Which of the sparse variables it is. REQUIRES: it is one.
   size_t SparsePlace(size_t variable) const;
 
   const Options options_;
   ProgramExchange exchange_;
+  LentGradients lent_;
   Outgoing outgoing_;
   Mutex mutex_;
   CondVar changed_;

@@ -1,9 +1,11 @@
 #include "program/program_worker.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -339,6 +341,173 @@ TEST(ProgramWorkerTest, ABatchThatHasBegunToLeaveIsNotComputedAnew) {
               HasSubstr("to be computed anew; a part of this batch was pushed"));
 }
 
+TEST(ProgramWorkerTest, WeightsLieInMemoryThatWasLentByTurns) {
+  std::array<float, 2> w, b;
+  ProgramWorker::Options options = Line();
+  options.model.lent_weights = {{&w[0], &w[1]}, {&b[0], &b[1]}};
+  auto worker = ProgramWorker::Start(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const float* before = nullptr;
+  double last_loss = 0;
+  for (;;) {
+    const auto work = NextOf(worker->get());
+    ASSERT_TRUE(work.ok()) << work.status();
+    if (*work == nullptr) break;
+    const float* const now = (*work)->weights[0].data();
+    EXPECT_THAT(now, ::testing::AnyOf(&w[0], &w[1]));
+    EXPECT_NE(now, before);
+    before = now;
+    const Metrics metrics = Compute(**work);
+    last_loss = metrics.mean_loss();
+    w[now - w.data()] = -1000;  // Is found nowhere.
+    ASSERT_TRUE((*worker)->Finish(metrics).ok());
+  }
+  EXPECT_LT(last_loss, 1e-3);
+  EXPECT_EQ((*worker)->Close(), absl::OkStatus());
+}
+
+// As Compute, with gradients in memory that is spoilt once it has come back.
+void TrainOnLentGradients(ProgramWorker::Options options) {
+  std::map<uint64_t, std::vector<float>> lent;
+  auto worker = ProgramWorker::Start(std::move(options));
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  double last_loss = 0;
+  uint64_t number = 0;
+  size_t most = 0;
+  const auto take_returned = [&] {
+    for (const uint64_t returned : (*worker)->TakeReturned()) {
+      ASSERT_EQ(lent.count(returned), 1u);
+      lent[returned].assign(2, NAN);
+      lent.erase(returned);
+    }
+  };
+  for (;;) {
+    const auto work = NextOf(worker->get());
+    ASSERT_TRUE(work.ok()) << work.status();
+    if (*work == nullptr) break;
+    const Metrics metrics = Compute(**work);
+    last_loss = metrics.mean_loss();
+    take_returned();
+    std::vector<float>& gradients = lent[++number];
+    for (size_t v = 0; v < 2; ++v) {
+      gradients.push_back((*work)->gradients[v][0]);
+      (*work)->gradients[v][0] = -7;
+    }
+    for (size_t v = 0; v < 2; ++v) {
+      ASSERT_TRUE((*worker)->LendGradient(v, &gradients[v], number).ok());
+    }
+    most = std::max(most, lent.size());
+    ASSERT_TRUE((*worker)->Finish(metrics).ok());
+  }
+  EXPECT_LT(last_loss, 1e-2);
+  EXPECT_LE(most, 4u);
+  EXPECT_EQ((*worker)->Close(), absl::OkStatus());
+  take_returned();
+  EXPECT_TRUE(lent.empty());
+}
+
+TEST(ProgramWorkerTest, GradientsThatAreLentLeaveFromWhereTheyAreAndComeBack) {
+  TrainOnLentGradients(Line());
+}
+
+TEST(ProgramWorkerTest, GradientsThatAreAddedUpAreCopied) {
+  ProgramWorker::Options options = Line();
+  options.settings = {{"accumulate", "2"}};
+  TrainOnLentGradients(options);
+}
+
+TEST(ProgramWorkerTest, ALentGradientIsRefusedAndComesBackAsOneThatIsWritten) {
+  auto worker = ProgramWorker::Start(Line());
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  float gradient = 0;
+  EXPECT_EQ((*worker)->LendGradient(0, &gradient, 1).code(),
+            absl::StatusCode::kFailedPrecondition);
+  const auto work = NextOf(worker->get());
+  ASSERT_TRUE(work.ok()) << work.status();
+  const Metrics metrics = Compute(**work);
+  gradient = std::nanf("");
+  ASSERT_TRUE((*worker)->LendGradient(1, &gradient, 1).ok());
+  EXPECT_THAT((*worker)->Finish(metrics).message(),
+              HasSubstr("gradient of 'b' is not finite; nothing"));
+  EXPECT_THAT((*worker)->TakeReturned(), ::testing::ElementsAre(1));
+  ASSERT_TRUE((*worker)->LendGradient(1, &gradient, 2).ok());
+  EXPECT_FALSE((*worker)->GradientReady(1).ok());
+  float mended = 1;
+  ASSERT_TRUE((*worker)->LendGradient(1, &gradient, 3).ok());
+  ASSERT_TRUE((*worker)->LendGradient(1, &mended, 4).ok());
+  EXPECT_THAT((*worker)->TakeReturned(), ::testing::ElementsAre(2, 3));
+  ASSERT_TRUE((*worker)->Recompute().ok());
+  EXPECT_THAT((*worker)->TakeReturned(), ::testing::ElementsAre(4));
+  ASSERT_TRUE((*worker)->LendGradient(1, &mended, 5).ok());
+  EXPECT_TRUE((*worker)->GradientReady(1).ok());
+  EXPECT_TRUE((*worker)->Finish(metrics).ok());
+  EXPECT_EQ((*worker)->Close().code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT((*worker)->TakeReturned(), ::testing::ElementsAre(5));
+}
+
+TEST(ProgramWorkerTest, LentGradientsLeaveByLayersToo) {
+  ProgramWorker::Options options = Wide();
+  options.settings.push_back({"optimizer.learning_rate", "1"});
+  auto worker = ProgramWorker::Start(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  std::map<uint64_t, std::vector<float>> lent;
+  uint64_t number = 0;
+  for (float steps = 0;; ++steps) {
+    const auto work = NextOf(worker->get());
+    ASSERT_TRUE(work.ok()) << work.status();
+    if (*work == nullptr) break;
+    EXPECT_EQ((*work)->weights[1].back() - (*work)->weights[1][0], 0);
+    EXPECT_EQ((*work)->weights[1][7], -steps);
+    for (const uint64_t returned : (*worker)->TakeReturned()) {
+      lent.erase(returned);
+    }
+    FillGradients(**work, NAN);
+    for (const size_t v : {1, 0}) {
+      std::vector<float>& gradient = lent[++number];
+      gradient.assign(kWideElements, 1);
+      ASSERT_TRUE((*worker)->LendGradient(v, gradient.data(), number).ok());
+      ASSERT_TRUE((*worker)->GradientReady(v).ok());
+    }
+    ASSERT_TRUE((*worker)->Finish(MetricsOf(**work)).ok());
+  }
+  EXPECT_EQ((*worker)->Close(), absl::OkStatus());
+}
+
+TEST(ProgramWorkerTest, AGradientThatComesAgainIsTakenUnlessItHasLeft) {
+  auto worker = ProgramWorker::Start(Wide());
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  auto work = NextOf(worker->get());
+  ASSERT_TRUE(work.ok()) << work.status();
+  const std::vector<float> values(kWideElements, 1);
+  std::vector<float> bad = values;
+  bad[3] = NAN;
+  ASSERT_TRUE((*worker)->LendGradient(0, values.data(), 1).ok());
+  ASSERT_TRUE((*worker)->GradientReady(0).ok());
+  EXPECT_EQ((*worker)->LendGradient(0, values.data(), 2).message(),
+            "the gradient of 'w' has left and comes again; a part of this batch "
+            "was pushed already, so this worker has to leave: the batch is handed "
+            "out again");
+  EXPECT_EQ((*worker)->Finish(MetricsOf(**work)).code(),
+            absl::StatusCode::kAborted);
+  // Of a narrow model nothing has left.
+  ProgramWorker::Options options = Line();
+  options.settings = {
+      {"run_dir", absl::StrCat(::testing::TempDir(), "/narrow")}};
+  worker = ProgramWorker::Start(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  work = NextOf(worker->get());
+  ASSERT_TRUE(work.ok()) << work.status();
+  (*work)->gradients[1][0] = 0;
+  ASSERT_TRUE((*worker)->LendGradient(0, values.data(), 3).ok());
+  ASSERT_TRUE((*worker)->GradientReady(0).ok());
+  ASSERT_TRUE((*worker)->LendGradient(0, &bad[3], 4).ok());
+  EXPECT_THAT((*worker)->TakeReturned(), ::testing::ElementsAre(3));
+  EXPECT_THAT((*worker)->Finish(MetricsOf(**work)).message(),
+              HasSubstr("'w' is not finite; nothing"));
+  ASSERT_TRUE((*worker)->LendGradient(0, values.data(), 5).ok());
+  EXPECT_TRUE((*worker)->Finish(MetricsOf(**work)).ok());
+}
+
 TEST(ProgramWorkerTest, WhatCannotBeginSaysWhy) {
   ProgramWorker::Options options = Line();
   options.settings = {{"epochs", "none"}};
@@ -352,6 +521,11 @@ TEST(ProgramWorkerTest, WhatCannotBeginSaysWhy) {
   options.model.initial_values = {{1}, {2, 3}};
   EXPECT_THAT(ProgramWorker::Start(options).status().message(),
               HasSubstr("variable 'b' has 1 elements"));
+  options = Line();
+  float w;
+  options.model.lent_weights = {{&w, nullptr}, {}};
+  EXPECT_THAT(ProgramWorker::Start(options).status().message(),
+              HasSubstr("variable 'w': lend memory for both copies"));
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ absl::StatusOr<Metrics> GradientStep::Compute(
   left_out_ = 0;
   if (is_one) {
     return ComputeOne(request, request.begin(), request.end(), weights,
-                      next_batch, abandoned, gradients, ready);
+                      next_batch, abandoned, gradients, ready, take_);
   }
   Metrics sum;
   has_moved_ = false;
@@ -116,7 +116,8 @@ absl::StatusOr<Metrics> GradientStep::Compute(
     const uint64_t end = std::min(begin + length, request.end());
     ASSIGN_OR_RETURN(const Metrics metrics,
                      ComputeOne(request, begin, end, present, next_batch,
-                                abandoned, into, NoneReady));
+                                abandoned, into, NoneReady,
+                                /*take=*/nullptr));
     sum += metrics;
     if (!is_first) Add(into, gradients);
     if (end == request.end()) break;
@@ -130,7 +131,7 @@ absl::StatusOr<Metrics> GradientStep::ComputeOne(
     const v1::ComputeGradient& request, uint64_t begin, uint64_t end,
     WeightSpans weights, NextBatch next_batch,
     const std::atomic<bool>* abandoned, GradientSpans gradients,
-    TrainedModel::Ready ready) {
+    TrainedModel::Ready ready, const TrainedModel::Take* take) {
   TrainedModel::StepOptions options;
   options.abandoned = abandoned;
   options.seed = seed_;
@@ -143,6 +144,7 @@ absl::StatusOr<Metrics> GradientStep::ComputeOne(
   options.sharing = sharing_;
   options.next = next_;
   const bool is_whole = end - begin <= batch_;
+  if (is_whole) options.take = take;
   Metrics sum;
   for (uint64_t from = begin; from < end; from += batch_) {
     const Portion range = {.epoch = request.epoch(),

@@ -82,6 +82,8 @@ class GradientStep {
   void SetSharing(Sharing sharing) { sharing_ = sharing; }
   // See TrainedModel::StepOptions; may be null.
   void SetNext(std::function<const Batch*()> next) { next_ = std::move(next); }
+  // See TrainedModel::StepOptions; may be null.
+  void SetTake(const TrainedModel::Take* take) { take_ = take; }
 
   // Examples of the last request's range, as far as it has come, that the input
   // left out: gradients are of the others.
@@ -96,7 +98,8 @@ class GradientStep {
                                      WeightSpans weights, NextBatch next_batch,
                                      const std::atomic<bool>* abandoned,
                                      GradientSpans gradients,
-                                     TrainedModel::Ready ready);
+                                     TrainedModel::Ready ready,
+                                     const TrainedModel::Take* take);
   // The worker's own weights, `moved_` from `weights` on.
   void Move(WeightSpans weights, GradientSpans gradients);
 
@@ -109,6 +112,7 @@ class GradientStep {
   TrainedModel& model_;
   Sharing sharing_ = Sharing::kAlone;
   std::function<const Batch*()> next_;
+  const TrainedModel::Take* take_ = nullptr;
   // Of variables, made when they are first needed.
   Values batch_gradient_;
   Values gradient_;

@@ -200,6 +200,7 @@ absl::StatusOr<Metrics> ReplicaSteps::ComputeOne(
   step.SetSharing(sums ? Sharing::kSum : Sharing::kAlone);
   if (sums) abandoned = nullptr;
   step.SetNext(NextOf(source, 0));
+  step.SetTake(sums ? nullptr : take_);
   v1::ComputeGradient own = request;
   own.set_begin(range.begin);
   own.set_end(range.end);
@@ -246,6 +247,7 @@ void ReplicaSteps::RunShare(const v1::ComputeGradient& request,
   const auto next = [&](const Portion&) -> absl::StatusOr<const Batch*> {
     return share->batches[share->taken++].get();
   };
+  replica->step->SetTake(nullptr);
   replica->step->SetNext([share]() -> const Batch* {
     if (share->taken < share->batches.size()) {
       return share->batches[share->taken].get();

@@ -77,6 +77,10 @@ class ReplicaSteps {
                                   GradientSpans gradients,
                                   TrainedModel::Ready ready);
 
+  // Of steps of one share, from now on: see TrainedModel::StepOptions; may be
+  // null.
+  void SetTake(const TrainedModel::Take* take) { take_ = take; }
+
   // Examples of those shares that the input left out.
   uint64_t left_out() const { return left_out_; }
 
@@ -147,6 +151,7 @@ class ReplicaSteps {
   std::vector<Replica> replicas_;
   std::vector<Values> memory_;  // Of shares behind the first.
   uint64_t left_out_ = 0;
+  const TrainedModel::Take* take_ = nullptr;
 };
 
 }  // namespace paramd

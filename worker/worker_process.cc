@@ -100,6 +100,11 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   }
   worker.data.set_host(options.host);
   worker.variables = parts.model->variables();
+  // What somebody wrote there behind one batch would be in the next of the push.
+  const v1::JobConfig& job = options.job;
+  if (job.accumulate() <= 1 && job.push_every() <= 1 && ReplicasOf(job) == 1) {
+    worker.lent_weights = parts.model->lent_weights();
+  }
   if (trace != nullptr) {
     parts.observer = std::make_unique<TraceObserver>(trace);
     worker.observer = parts.observer.get();
@@ -319,10 +324,10 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
   for (size_t v = 0; v < fresh.size(); ++v) {
     if (model_->variables()[v].sparse()) fresh[v] = weights[v].size();
   }
-  const GradientPool::Set gradients = pool_.Take(fresh);
+  GradientPool::Set gradients = pool_.Take(fresh);
   const StepWeights handed = ReadWeights(weights, model_->variables());
   const auto computed = member_.exchange == nullptr
-                            ? ComputeAlone(request, handed, gradients)
+                            ? ComputeAlone(request, handed, &gradients)
                             : ComputeAmongMembers(request, handed, gradients);
   if (!computed.ok()) {
     result.status = computed.status();
@@ -350,7 +355,7 @@ ReplicaSteps::Source WorkerProcess::Batches() {
 
 absl::StatusOr<StepFigures> WorkerProcess::ComputeAlone(
     const v1::ComputeGradient& request, const StepWeights& weights,
-    const GradientPool::Set& gradients) {
+    GradientPool::Set* gradients) {
   if (kept_.empty()) RETURN_IF_ERROR(Begin(request));
   const bool by_layers =
       shares_.size() == 1 || steps_.SumsOnDevices(request);
@@ -364,15 +369,20 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeAlone(
     if (by_layers) ready_.SetLeftOut(left_out);
     return batch;
   };
-  ASSIGN_OR_RETURN(
-      const Metrics metrics,
-      steps_.Compute(request, shares_, weights, source, &abandoned_,
-                     gradients.mutables, [&](size_t variable) {
-                       if (!by_layers) return;
-                       ready_.Add(static_cast<uint32_t>(variable),
-                                  gradients.buffers[variable]);
-                     }));
-  return StepFigures{metrics, steps_.left_out()};
+  const TrainedModel::Take take = [&](size_t variable, Buffer gradient) {
+    gradients->buffers[variable] = std::move(gradient);
+  };
+  steps_.SetTake(&take);
+  const absl::StatusOr<Metrics> metrics = steps_.Compute(
+      request, shares_, weights, source, &abandoned_, gradients->mutables,
+      [&](size_t variable) {
+        if (!by_layers) return;
+        ready_.Add(static_cast<uint32_t>(variable),
+                   gradients->buffers[variable]);
+      });
+  steps_.SetTake(nullptr);
+  RETURN_IF_ERROR(metrics.status());
+  return StepFigures{*metrics, steps_.left_out()};
 }
 
 absl::StatusOr<StepFigures> WorkerProcess::ComputeAmongMembers(

@@ -93,7 +93,7 @@ class WorkerProcess {
   // Alone, or with the other members.
   absl::StatusOr<StepFigures> ComputeAlone(
       const v1::ComputeGradient& request, const StepWeights& weights,
-      const GradientPool::Set& gradients);
+      GradientPool::Set* gradients);
   absl::StatusOr<StepFigures> ComputeAmongMembers(
       const v1::ComputeGradient& request, const StepWeights& weights,
       const GradientPool::Set& gradients);

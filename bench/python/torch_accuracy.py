@@ -34,7 +34,7 @@ def train(options):
     worker = ps.Worker(model, optimizer={"sgd": {}, "learning_rate": 0.1},
                        seed=options.seed, run_dir=options.worker, log_level="error")
     for epoch in worker.epochs(options.epochs):
-        for x, y in epoch.batches(data, 64, collate_fn=data.gather):
+        for x, y in epoch.batches(data.dataset, 64):
             worker.step(F.cross_entropy(model(x), y))
 
 

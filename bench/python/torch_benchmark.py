@@ -39,21 +39,18 @@ def load(directory, split="train"):
     return images, read("labels-idx1", 8).long()
 
 
-class Examples(torch.utils.data.Dataset):
-    """Examples as numbers: the batch is gathered at once, in both loops."""
+class Examples:
+    """Examples of which a batch is gathered at once, in all loops."""
 
     def __init__(self, tensors):
         self.tensors = tensors
+        self.dataset = torch.utils.data.TensorDataset(*tensors)
 
     def __len__(self):
         return len(self.tensors[0])
 
-    def __getitem__(self, index):
-        return index
-
     def gather(self, indices):
         """A batch."""
-        indices = torch.as_tensor(indices)
         return self.tensors[0][indices], self.tensors[1][indices]
 
 
@@ -98,7 +95,7 @@ def on_paramd(data, epochs, run_dir, every_step=lambda: None):
                        run_dir=run_dir, log_level="error")
     steps, begun, before = 0, 0.0, 0.0
     for epoch in worker.epochs(epochs):
-        for x, y in epoch.batches(data, BATCH, collate_fn=data.gather):
+        for x, y in epoch.batches(data.dataset, BATCH):
             if not steps:
                 begun, before = time.monotonic(), cpu(resource.RUSAGE_SELF)
             worker.step(F.cross_entropy(model(x), y))

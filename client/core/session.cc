@@ -317,7 +317,9 @@ Outbox::Head Session::MakePull(const Operation& operation, const Chunk& chunk,
     block->set_slice(id.slice);
     block->set_block(id.block);
     if (operation.into != nullptr) {
-      *block->mutable_known() = operation.into->version(id.slice, id.block);
+      if (!operation.into->is_lent(placement_.slices()[id.slice].variable)) {
+        *block->mutable_known() = operation.into->version(id.slice, id.block);
+      }
       continue;
     }
     block->set_rows(static_cast<uint32_t>(chunk.rows[i].size()));

@@ -217,6 +217,27 @@ TEST_F(SessionTest, APullWithoutAClockNeverWaits) {
   EXPECT_FALSE(HeadOf<v1::PullRequest>(Sent()[0]).has_clock());
 }
 
+// Its owner may have written there since.
+TEST_F(SessionTest, APullIntoLentMemoryAsksForAllOfIt) {
+  Use(Small());
+  std::vector<float> lent(2);
+  weights_ = Weights::WithoutSparse(session_->placement(),
+                                    {{lent.data(), lent.data()}});
+  for (const float value : {7.0f, 8.0f}) {
+    Pull();
+    for (const Outbox::SendItem& sent : Sent()) {
+      const bool is_lent = sent.to.index == 0;
+      EXPECT_EQ(HeadOf<v1::PullRequest>(sent).blocks(0).known().life(),
+                is_lent || value == 7.0f ? 0u : 1u);
+      const v1::PullReply reply = PullReplyTo(sent);
+      Answer(sent, reply, Values(reply, value));
+    }
+    EXPECT_TRUE(End().ok());
+    EXPECT_THAT(lent, ::testing::Each(value));
+    lent[1] = 0;
+  }
+}
+
 TEST_F(SessionTest, APullNamesTheVersionItHasAndKeepsUnchangedBlocks) {
   Use(MakeConfiguration({{"a", {2}, 0}, {"b", {1}, 0}}, 1));
   Pull();

@@ -7,14 +7,27 @@
 
 namespace paramd {
 
-Weights::Weights(const Placement& placement)
-    : Weights(placement, /*with_sparse=*/true) {}
+namespace {
 
-Weights Weights::WithoutSparse(const Placement& placement) {
-  return Weights(placement, /*with_sparse=*/false);
+// What it has is of no use before it is pulled, and may still be read.
+Buffer OfLender(float* values, size_t bytes) {
+  return Buffer::Writable({reinterpret_cast<std::byte*>(values), bytes},
+                          [](void* /*context*/) {}, nullptr);
 }
 
-Weights::Weights(const Placement& placement, bool with_sparse) {
+}  // namespace
+
+Weights::Weights(const Placement& placement)
+    : Weights(placement, /*with_sparse=*/true, {}, 0) {}
+
+Weights Weights::WithoutSparse(const Placement& placement,
+                               const LentWeights& lent, size_t which) {
+  return Weights(placement, /*with_sparse=*/false, lent, which);
+}
+
+Weights::Weights(const Placement& placement, bool with_sparse,
+                 const LentWeights& lent, size_t which)
+    : lent_(placement.elements().size()) {
   for (size_t v = 0; v < placement.elements().size(); ++v) {
     const uint64_t elements = placement.elements()[v];
     const bool is_sparse =
@@ -22,6 +35,11 @@ Weights::Weights(const Placement& placement, bool with_sparse) {
                            placement.sparse().end(), v);
     if (is_sparse && !with_sparse) {
       values_.emplace_back();
+      continue;
+    }
+    if (v < lent.size() && lent[v][which] != nullptr) {
+      lent_[v] = true;
+      values_.push_back(OfLender(lent[v][which], elements * sizeof(float)));
       continue;
     }
     values_.push_back(Buffer::Allocate(elements * sizeof(float)));

@@ -5,6 +5,7 @@
 
 #include "absl/types/span.h"
 
+#include "client/core/lent_weights.h"
 #include "client/core/placement.h"
 #include "proto/paramd/v1/types.pb.h"
 #include "tensor/buffer.h"
@@ -21,9 +22,13 @@ class Weights {
   Weights() = default;
   explicit Weights(const Placement& placement);
   // Of sparse variables it has nothing: a step looks up what it needs of them.
-  static Weights WithoutSparse(const Placement& placement);
+  // It lies in the lent memory, copy `which` there, as far as there is some.
+  static Weights WithoutSparse(const Placement& placement,
+                               const LentWeights& lent = {}, size_t which = 0);
 
   bool has(size_t variable) const { return !values_[variable].empty(); }
+  // Its values may have been overwritten since they were pulled.
+  bool is_lent(size_t variable) const { return lent_[variable]; }
 
   // Variable `v`, row-major.
   absl::Span<const float> variable(size_t v) const;
@@ -44,9 +49,11 @@ class Weights {
            const v1::BlockVersion& version, const NumberReader& values);
 
  private:
-  Weights(const Placement& placement, bool with_sparse);
+  Weights(const Placement& placement, bool with_sparse,
+          const LentWeights& lent, size_t which);
 
   std::vector<Buffer> values_;                           // By variable.
+  std::vector<bool> lent_;                               // By variable.
   std::vector<std::vector<v1::BlockVersion>> versions_;  // By slice and block.
 };
 

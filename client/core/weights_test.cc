@@ -51,6 +51,24 @@ TEST(WeightsTest, ABlockLandsAtItsPlaceAndLeavesTheOthersAlone) {
   EXPECT_EQ(weights.version(1, 0).life(), 0u);
 }
 
+TEST(WeightsTest, WhatIsLentIsPulledIntoAndLeftToItsOwner) {
+  const Placement placement = MakePlacement();
+  std::vector<float> first = {1, 2}, second = {3, 4};
+  const LentWeights lent = {{first.data(), second.data()}, {nullptr, nullptr}};
+  {
+    Weights weights = Weights::WithoutSparse(placement, lent, /*which=*/1);
+    EXPECT_TRUE(weights.is_lent(0));
+    EXPECT_FALSE(weights.is_lent(1));
+    EXPECT_EQ(weights.variable(0).data(), second.data());
+    const BufferChain chain = {Floats({7, 8})};
+    ChainReader reader(chain);
+    weights.Set(placement.slices()[0], 0, 0, Life(5, 3), &reader);
+    EXPECT_EQ(weights.version(0, 0).counter(), 3u);
+  }
+  EXPECT_THAT(first, ElementsAre(1, 2));
+  EXPECT_THAT(second, ElementsAre(7, 8));
+}
+
 TEST(WeightsTest, AVariableThatNoCacheHoldsIsFilledAsWell) {
   const uint64_t elements = kLeastStreamedBytes / sizeof(float);
   const Placement placement = *Placement::Create(

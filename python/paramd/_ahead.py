@@ -6,12 +6,23 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Unio
 
 import numpy as np
 import torch
+from torch.utils.data import TensorDataset, default_collate
 
 from paramd.data import Shards, Stream
 
 # Batches that are asked for and not taken, at most: those of a portion that was
 # lost are never taken.
 _MOST = 32
+
+def _read_examples(dataset: Any, collate: Callable[[List[Any]], Any],
+                   indices: np.ndarray) -> Any:
+    """One batch, as a DataLoader makes it."""
+    if type(dataset) is TensorDataset and collate is default_collate:
+        return [tensor[torch.from_numpy(indices)] for tensor in dataset.tensors]
+    if getattr(dataset, "__getitems__", None):
+        return collate(dataset.__getitems__(indices.tolist()))
+    return collate([dataset[i] for i in indices.tolist()])
+
 
 _dataset: Any = None
 _collate: Optional[Callable[[List[Any]], Any]] = None
@@ -24,10 +35,10 @@ def _begin(dataset: Any, collate: Callable[[List[Any]], Any]) -> None:
     _dataset, _collate = dataset, collate
 
 
-def _read(indices: List[int]) -> Any:
+def _read(indices: np.ndarray) -> Any:
     """One batch, in a process."""
     assert _collate is not None
-    return _collate([_dataset[i] for i in indices])
+    return _read_examples(_dataset, _collate, indices)
 
 
 class Reader:
@@ -56,7 +67,7 @@ class Reader:
             return
         while len(self._asked) >= _MOST:
             self._asked.pop(next(iter(self._asked))).cancel()
-        self._asked[indices.tobytes()] = self._pool.submit(_read, indices.tolist())
+        self._asked[indices.tobytes()] = self._pool.submit(_read, indices)
 
     def read(self, epoch: int, indices: np.ndarray) -> Any:
         """The batch; the exception of the dataset."""
@@ -65,8 +76,8 @@ class Reader:
         if asked is not None:
             return asked.result()
         if self._pool is not None:
-            return self._pool.submit(_read, indices.tolist()).result()
-        return self._collate([self._dataset[i] for i in indices.tolist()])
+            return self._pool.submit(_read, indices).result()
+        return _read_examples(self._dataset, self._collate, indices)
 
     def close(self) -> None:
         """Ends the processes."""

@@ -10,7 +10,7 @@ from typing import Any, Optional
 from paramd._errors import Error
 from paramd._version import __version__
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 
 END, STEP, EVALUATE, FIND_ROWS, FIND_TEST_ROWS = range(5)
 OK, DEADLINE_EXCEEDED, ABORTED = 0, 4, 10
@@ -40,15 +40,15 @@ class WorkerOptions(ctypes.Structure):
                 ("test_examples", ctypes.c_uint64),
                 ("insecure", ctypes.c_int), ("tls_dir", ctypes.c_char_p),
                 ("sparse", ctypes.POINTER(ctypes.c_int)),
-                ("compute_dtypes", ctypes.POINTER(ctypes.c_char_p))]
+                ("compute_dtypes", ctypes.POINTER(ctypes.c_char_p)),
+                ("weights_memory", ctypes.POINTER(ctypes.c_void_p))]
 
 
 class Work(ctypes.Structure):
     """paramd_work, with addresses as numbers."""
     _fields_ = [("kind", ctypes.c_int), ("epoch", ctypes.c_uint64),
                 ("indices", ctypes.c_void_p), ("index_count", ctypes.c_uint64),
-                ("weights", ctypes.POINTER(ctypes.c_void_p)),
-                ("gradients", ctypes.POINTER(ctypes.c_void_p)),
+                ("weights", ctypes.c_void_p), ("gradients", ctypes.c_void_p),
                 ("divisor", ctypes.c_double)]
 
 
@@ -123,6 +123,11 @@ def _open() -> Any:
     library.paramd_worker_next.argtypes = [worker, ctypes.c_double,
                                            ctypes.POINTER(Work)]
     library.paramd_worker_gradient_ready.argtypes = [worker, ctypes.c_size_t]
+    library.paramd_worker_lend_gradients.argtypes = [
+        worker, ctypes.c_size_t, ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p),
+        ctypes.c_uint64]
+    library.paramd_worker_returned.argtypes = [worker, ctypes.POINTER(_c_uint64_p),
+                                               _c_uint64_p]
     library.paramd_worker_recompute.argtypes = [worker]
     library.paramd_worker_upcoming.argtypes = [worker, ctypes.POINTER(_c_int64_p),
                                                _c_uint64_p]

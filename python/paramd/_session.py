@@ -28,6 +28,9 @@ class Variable(NamedTuple):
     untrained: bool = False
     sparse: bool = False  # Only rows that a batch reads travel; two dimensions.
     computed_in: str = "float32"  # What the program has it as.
+    # None, or two arrays of its shape in which its weights lie by turns. Those of a
+    # step stay as they are until the next one begins.
+    memory: Sequence[np.ndarray] = ()
 
 
 class Work:
@@ -81,23 +84,36 @@ class _Shapes:
     """Arrays of the variables' shapes at the worker's addresses, which come again
     and again."""
 
+    # Lists of arrays that are kept. Only a session that begins anew has others.
+    _KEPT = 16
+
     def __init__(self, variables: Sequence[Variable]):
         self._shapes = [variable.initial.shape for variable in variables]
-        self._known: List[Dict[int, np.ndarray]] = [{} for _ in variables]
+        self._lent = [{array.ctypes.data: array for array in variable.memory}
+                      for variable in variables]
+        self._known: Dict[bytes, List[np.ndarray]] = {}
 
-    def arrays(self, pointers: Any,
+    def arrays(self, pointers: int,
                rows: "Dict[int, np.ndarray]") -> List[np.ndarray]:
-        """One array a variable."""
-        arrays = []
-        for number, shape in enumerate(self._shapes):
-            address = pointers[number] or 0
-            if number in rows:
-                arrays.append(_floats_at(address, (len(rows[number]), shape[1])))
-                continue
-            array = self._known[number].get(address)
-            if array is None:
-                array = self._known[number][address] = _floats_at(address, shape)
-            arrays.append(array)
+        """One array a variable, at the addresses that lie there; those of memory
+        that was lent are the very ones."""
+        addresses = ctypes.string_at(pointers, 8 * len(self._shapes))
+        arrays = None if rows else self._known.get(addresses)
+        if arrays is None:
+            arrays = []
+            for number, address in enumerate(np.frombuffer(addresses,
+                                                           np.uint64).tolist()):
+                array = self._lent[number].get(address)
+                if array is None:
+                    shape = self._shapes[number]
+                    if number in rows:
+                        shape = len(rows[number]), shape[1]
+                    array = _floats_at(address, shape)
+                arrays.append(array)
+            if not rows:
+                if len(self._known) == self._KEPT:
+                    self._known.clear()
+                self._known[addresses] = arrays
         return arrays
 
 
@@ -122,13 +138,23 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-def _close(handle: int, forks: int, busy: Any) -> int:
+# What workers use that could not be closed.
+_left_behind: List[Any] = []
+
+
+def _close(handle: int, forks: int, busy: Any, memory: Any,
+           lent: Dict[int, Any]) -> int:
     # A process forked from the worker's has a copy without the worker's threads.
     # One whose other thread is in a call can't free what that uses.
-    if _forks != forks or not busy.acquire(timeout=_LAST_PATIENCE_SECONDS):
+    if _forks != forks:
+        return _CANCELLED
+    if not busy.acquire(timeout=_LAST_PATIENCE_SECONDS):
+        _left_behind.append((memory, lent))
         return _CANCELLED
     try:
-        return int(_native.library().paramd_worker_close(ctypes.c_void_p(handle)))
+        code = int(_native.library().paramd_worker_close(ctypes.c_void_p(handle)))
+        lent.clear()
+        return code
     finally:
         busy.release()
 
@@ -148,7 +174,8 @@ class _Exclusively:
         self._busy = busy
 
     def __enter__(self) -> None:
-        _check_process(self._forks)
+        if _forks != self._forks:
+            _check_process(self._forks)
         if not self._busy.acquire(blocking=False):
             raise _errors.Error("two threads use one worker: let one of them do "
                                 "all that is asked of it")
@@ -173,10 +200,16 @@ class Session:
         self._busy = threading.RLock()
         self._exclusively = _Exclusively(self._forks, self._busy)
         self._held: Optional[Work] = None
+        self._computed = False  # Gradients of it were written.
+        # Gradients that the worker reads, by a number of their own.
+        self._lent: Dict[int, Any] = {}
+        self._loans = 0
+        self._returned = ctypes.POINTER(ctypes.c_uint64)()
+        self._returned_count = ctypes.c_uint64()
         self._ended = False
         self._over = False  # The job has finished, as next said.
         self._finished = False
-        library = _native.library()
+        library = self._library = _native.library()
         worker = ctypes.c_void_p()
         options, keep = self._options(job, examples, test_examples)
         options.insecure = int(insecure)
@@ -189,7 +222,9 @@ class Session:
         _leave_on_sigterm()
         # Also when Python ends: a worker that leaves says so.
         self._finalizer = weakref.finalize(self, _close, worker.value or 0,
-                                           self._forks, self._busy)
+                                           self._forks, self._busy,
+                                           [v.memory for v in self.variables],
+                                           self._lent)
         self._worker = worker
 
     def _options(self, job: Mapping[str, Any], examples: int,
@@ -223,6 +258,12 @@ class Session:
               else variable.computed_in.encode() for variable in self.variables))
         keep.append(computed_in)
         options.compute_dtypes = computed_in
+        memory = (ctypes.c_void_p * (2 * len(self.variables)))()
+        for number, variable in enumerate(self.variables):
+            for place, array in enumerate(variable.memory):
+                memory[2 * number + place] = array.ctypes.data
+        keep.append(memory)
+        options.weights_memory = memory
         return options, keep
 
     def exclusively(self) -> _Exclusively:
@@ -250,10 +291,9 @@ class Session:
             if self._ended:
                 raise _errors.Cancelled("this worker has left the job", _CANCELLED)
             work = _native.Work()
-            library = _native.library()
             while True:
-                code = library.paramd_worker_next(self._worker, _PATIENCE_SECONDS,
-                                                  ctypes.byref(work))
+                code = self._library.paramd_worker_next(
+                    self._worker, _PATIENCE_SECONDS, ctypes.byref(work))
                 if code != _native.DEADLINE_EXCEEDED:
                     break
             if code != _native.OK:
@@ -263,6 +303,7 @@ class Session:
                 self._ended = self._over = True
                 return None
             self._held = Work(work, self._shapes, self._rows())
+            self._computed = False
             return self._held
 
     def _rows(self) -> "Dict[int, np.ndarray]":
@@ -273,7 +314,7 @@ class Session:
                 continue
             rows = ctypes.POINTER(ctypes.c_uint64)()
             count = ctypes.c_uint64()
-            self._check(_native.library().paramd_worker_rows(
+            self._check(self._library.paramd_worker_rows(
                 self._worker, number, ctypes.byref(rows), ctypes.byref(count)))
             found[number] = (np.ctypeslib.as_array(rows, (count.value,)).astype(
                 np.int64) if count.value else np.empty(0, np.int64))
@@ -284,7 +325,7 @@ class Session:
         as often as it likes."""
         with self.exclusively():
             rows = np.ascontiguousarray(rows, np.int64).reshape(-1)
-            self._check(_native.library().paramd_worker_found_rows(
+            self._check(self._library.paramd_worker_found_rows(
                 self._worker, number,
                 rows.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)), len(rows)))
 
@@ -301,7 +342,7 @@ class Session:
                 return None
             indices = ctypes.POINTER(ctypes.c_int64)()
             count = ctypes.c_uint64()
-            _native.library().paramd_worker_upcoming(
+            self._library.paramd_worker_upcoming(
                 self._worker, ctypes.byref(indices), ctypes.byref(count))
             if count.value == 0:
                 return None
@@ -313,16 +354,36 @@ class Session:
         PartlyPushed if others have left, as finish. On any thread, while the one
         whose the worker is waits for it."""
         _check_process(self._forks)
-        self._check(_native.library().paramd_worker_gradient_ready(self._worker,
-                                                                   number))
+        self._check(self._library.paramd_worker_gradient_ready(self._worker, number))
 
-    def recompute(self) -> None:
-        """Before gradients of the work that is held are written anew.
+    def lend_gradients(self, first: int, addresses: Any, gradients: Any) -> None:
+        """Gradients of the variables first, first + 1, ... are read at these
+        addresses, a ctypes array, and not in the work's arrays; None: in that.
+        `gradients` is what lies there, which is held until nobody reads it. On any
+        thread, as gradient_ready."""
+        _check_process(self._forks)
+        self._loans += 1
+        self._lent[self._loans] = gradients
+        self._check(self._library.paramd_worker_lend_gradients(
+            self._worker, first, len(addresses), addresses, self._loans))
+
+    def _take_returned(self) -> None:
+        if not self._lent:
+            return
+        self._library.paramd_worker_returned(
+            self._worker, ctypes.byref(self._returned),
+            ctypes.byref(self._returned_count))
+        for number in self._returned[:self._returned_count.value]:
+            self._lent.pop(number, None)
+
+    def compute(self) -> None:
+        """Before gradients of the work that is held are written, also anew.
         PartlyPushed, with nothing left to do but to close, if some have left."""
         with self.exclusively():
-            if self._held is not None:
-                self._check(
-                    _native.library().paramd_worker_recompute(self._worker))
+            if self._computed and self._held is not None:
+                self._check(self._library.paramd_worker_recompute(self._worker))
+            self._computed = True
+            self._take_returned()  # For the gradients that are made now.
 
     def finish(self, mean_loss: float, correct: int = 0, labels: int = 0) -> None:
         """Pushes the gradients. NotFinite leaves the work held; after PartlyPushed
@@ -338,7 +399,7 @@ class Session:
         with self.exclusively():
             if self._held is None:
                 raise _errors.Error("there is no batch to step: take one first")
-            self._check(_native.library().paramd_worker_finish(
+            self._check(self._library.paramd_worker_finish(
                 self._worker, ctypes.byref(result)))
             self._held = None
 

@@ -12,6 +12,7 @@ The optimizer is the servers'; the loop has none of its own.
 """
 
 import contextlib
+import ctypes
 import math
 import threading
 from typing import (Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence,
@@ -24,12 +25,16 @@ from torch.utils.data import default_collate
 from paramd import _errors, _job
 from paramd._ahead import InOrder, Reader, in_processes
 from paramd._session import Session, Variable, Work
+from paramd._sharing import Shared, may_be_lent, shareable
 from paramd._staging import Staging
 from paramd.data import Shards, Stream
 
 # From a batch's parts to the rows of a parameter that the model reads for them.
 Lookup = Callable[..., torch.Tensor]
 Evaluate = Callable[[torch.nn.Module, Any, Any], Any]
+# Of less nothing leaves before all gradients are there (paramd.h).
+_LEAVING_BYTES = 1 << 20
+
 # What is trained, and what else travels, by name.
 Picked = Tuple[List[Tuple[str, torch.Tensor]], List[Tuple[str, torch.Tensor]]]
 
@@ -195,10 +200,19 @@ class Worker:
         self._staging = (Staging() if any(tensor.is_cuda for _, tensor in self._all)
                          else None)
         self._lock = threading.Lock()  # Gradients come on autograd's threads.
+        self._shared: Dict[int, Shared] = {}  # Parameters, by number.
+        self._shapes = [parameter.shape for _, parameter in self._trained]
+        # Of the batch that is stepped, by number: whose gradients are PyTorch's, and
+        # those that have come.
+        self._lendable: List[bool] = []
+        self._taken: Dict[int, torch.Tensor] = {}
+        self._addresses = (ctypes.c_void_p * len(self._trained))()
+        by_layers = (self._staging is not None or not self._refuse_missing and sum(
+            4 * parameter.numel() for _, parameter in self._trained) >= _LEAVING_BYTES)
         self._hooks = [
             parameter.register_post_accumulate_grad_hook(self._hook_of(number))
             for number, (_, parameter) in enumerate(self._trained)
-        ]
+        ] if by_layers else []
 
     def __enter__(self) -> "Worker":
         return self
@@ -244,11 +258,14 @@ class Worker:
                 raise _errors.InvalidArgument(
                     "step takes the mean loss of the batch: a tensor of one number "
                     "that was computed from the model's parameters")
-            value = float(loss.detach())
+            value = float(loss.item())
             if scaler is None and not math.isfinite(value):
                 raise _errors.NotFinite(
                     f"the loss is {value}; nothing of this batch was pushed", 3)
             self._has = [False] * len(self._trained)
+            self._taken.clear()
+            # What the program has put there it may write to at any time.
+            self._lendable = [parameter.grad is None for _, parameter in self._trained]
             if work.scale != 1:
                 loss = loss * work.scale
             if scaler is None:
@@ -346,10 +363,19 @@ class Worker:
         return self._session
 
     def _variables(self) -> List[Variable]:
+        trained = [tensor for _, tensor in self._trained]
+        self._shared = {
+            number: Shared(tensor) for number, (tensor, may_be) in enumerate(zip(
+                trained, shareable(trained, [*self.model.buffers(),
+                                             *(t for _, t in self._other)])))
+            if may_be and number not in self._lookups
+            and not (self._staging and self._staging.serves(tensor))}
         return [Variable(name, _as_numpy(name, tensor),
                          untrained=number >= len(self._trained),
                          sparse=number in self._lookups,
-                         computed_in=str(tensor.dtype).rpartition(".")[2])
+                         computed_in=str(tensor.dtype).rpartition(".")[2],
+                         memory=(self._shared[number].memory
+                                 if number in self._shared else ()))
                 for number, (name, tensor) in enumerate(self._all)]
 
     @contextlib.contextmanager
@@ -357,7 +383,7 @@ class Worker:
         """This thread computes the batch that is held, or another one never will."""
         try:
             with session.exclusively():
-                session.recompute()
+                session.compute()
                 yield
         except _errors.PartlyPushed:
             self.close()
@@ -374,14 +400,21 @@ class Worker:
         self._stepping = True
         try:
             loss.backward()
+            if not self._hooks:
+                self._take_all(session, work)
+                return
             with self._lock:
                 self._take_staged(session, work, wait=True)
         except BaseException:
             if self._staging is not None:
                 self._staging.drop()
+            for (_, parameter), is_ours in zip(self._trained, self._lendable):
+                if is_ours:
+                    parameter.grad = None  # The batch may be computed again.
             raise
         finally:
             self._stepping = False
+            self._taken.clear()
 
     def _scaled_backward(self, session: Session, work: Work, loss: torch.Tensor,
                          scaler: Any) -> bool:
@@ -397,12 +430,27 @@ class Worker:
     def _take_all(self, session: Session, work: Work) -> None:
         """What backward has left."""
         with self._lock:
+            lent = []
             for number, (_, parameter) in enumerate(self._trained):
-                if parameter.grad is not None:
-                    self._take(number, parameter.grad.detach(), work)
-                    parameter.grad = None
-                    self._has[number] = True
+                gradient = parameter.grad
+                self._addresses[number] = None
+                if gradient is None:
+                    continue
+                parameter.grad = None
+                self._has[number] = True
+                if self._may_lend(number, gradient, work):
+                    self._addresses[number] = gradient.data_ptr()
+                    lent.append(gradient)
+                else:
+                    self._take(number, gradient.detach(), work)
+            if lent:
+                session.lend_gradients(0, self._addresses, lent)
             self._take_staged(session, work, wait=True)
+
+    def _may_lend(self, number: int, gradient: torch.Tensor, work: Work) -> bool:
+        return (self._lendable[number] and number not in work.rows
+                and not (self._staging and self._is_staged(number, gradient, work))
+                and may_be_lent(gradient, self._shapes[number]))
 
     def _next(self, session: Session, epoch: int) -> Optional[Work]:
         """The next batch of this epoch; None behind its last one."""
@@ -428,7 +476,9 @@ class Worker:
         """The batch, with the model as it is to be computed on."""
         assert self._reader is not None
         with session.exclusively():
-            batch = self._looked_up.pop((work.epoch, work.indices.tobytes()), None)
+            batch = None
+            if self._lookups:
+                batch = self._looked_up.pop((work.epoch, work.indices.tobytes()), None)
             if batch is None:
                 batch = self._reader.read(work.epoch, work.indices)
             while (self._reader.reads_ahead
@@ -457,8 +507,22 @@ class Worker:
         session.finish_without_examples()
 
     def _load(self, work: Work) -> None:
+        moved = [number for number, shared in self._shared.items()
+                 if not shared.show(work.weights[number])]
+        for number in moved:
+            del self._shared[number]  # From now on it is copied.
+        # What was computed on the weights before does not go backward any more.
+        for shared in self._shared.values():
+            torch.autograd.graph.increment_version(shared.parameter)
+        if len(self._shared) < len(self._all):
+            self._copy(work)
+
+    def _copy(self, work: Work) -> None:
+        """The weights that do not lie where the model has them."""
         with torch.no_grad():
             for number, (name, tensor) in enumerate(self._all):
+                if number in self._shared:
+                    continue
                 weights = torch.from_numpy(work.weights[number])
                 try:
                     if self._staging and self._is_staged(number, tensor, work):
@@ -478,11 +542,22 @@ class Worker:
             with self._lock:
                 session = self._session
                 work = session.held if session is not None else None
-                if session is None or work is None or parameter.grad is None:
+                gradient = parameter.grad
+                if session is None or work is None or gradient is None:
                     return
-                written = self._take(number, parameter.grad.detach(), work)
                 parameter.grad = None
+                # Where a part of the model goes backward by itself, as in
+                # torch.utils.checkpoint, a gradient comes in several parts.
+                if self._has[number]:
+                    gradient = gradient + self._taken[number]
+                self._taken[number] = gradient
                 self._has[number] = True
+                if self._may_lend(number, gradient, work):
+                    session.lend_gradients(
+                        number, (ctypes.c_void_p * 1)(gradient.data_ptr()), gradient)
+                    written = True
+                else:
+                    written = self._take(number, gradient.detach(), work)
                 if written and not self._refuse_missing:
                     session.gradient_ready(number)
                 self._take_staged(session, work, wait=False)

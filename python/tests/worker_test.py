@@ -227,7 +227,7 @@ class OneProcessTest(unittest.TestCase):
         self.assertIsNotNone(session.next())
         with self.assertRaisesRegex(paramd.Error, "not stepped"):
             session.next()
-        session.recompute()
+        session.compute()
         self.assertFalse(worker.close())
         self.assertFalse(worker.close())
         with self.assertRaisesRegex(paramd.Cancelled, "has left the job"):
@@ -265,7 +265,7 @@ worker = paramd.Worker({"w": 1.0}, lambda w, i: (0.0, {}), examples=64,
                        log_level="error")
 session = worker._session
 if os.fork() == 0:
-    for call in (session.next, session.upcoming, session.recompute,
+    for call in (session.next, session.upcoming, session.compute,
                  lambda: session.gradient_ready(0), lambda: session.finish(0.0)):
         try:
             call()

@@ -31,7 +31,9 @@ SessionState::SessionState(const Options& options, const v1::JoinReply& reply,
       heartbeats(reply.configuration().version().term(), now),
       clock_teller(absl::Milliseconds(options.plan.job->heartbeat_ms())),
       steps(&session, computation, options.layers_from_bytes,
-            options.observer),
+            options.observer,
+            options.lent_weights == nullptr ? LentWeights()
+                                            : *options.lent_weights),
       options_(options),
       generation_(reply.generation()),
       start_clock_(reply.start_clock()) {}

@@ -36,6 +36,7 @@ class SessionState {
     uint64_t incarnation = 0;
     uint64_t layers_from_bytes = 0;
     StepObserver* observer = nullptr;
+    const LentWeights* lent_weights = nullptr;  // Or null.
   };
 
   // kInvalidArgument if the layout is broken. `computation` outlives it.

@@ -14,7 +14,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "client/core/lent_weights.h"
 #include "proto/paramd/v1/types.pb.h"
+#include "tensor/buffer.h"
 #include "worker/device/replica_meeting.h"
 #include "worker/device/tensor.h"
 #include "worker/model/metrics.h"
@@ -83,6 +85,8 @@ class TrainedModel {
  public:
   // Hears of a variable when its gradient is final.
   using Ready = absl::FunctionRef<void(size_t variable)>;
+  // Takes a gradient that lies elsewhere, in place of what was handed in.
+  using Take = std::function<void(size_t variable, Buffer gradient)>;
 
   struct StepOptions {
     // The examples of the batch, or in sync mode those of the global batch.
@@ -105,6 +109,9 @@ class TrainedModel {
     // is not made yet. Called at most once, while a device computes, which may
     // be brought the batch meanwhile. What it gives stays until the step ends.
     std::function<const Batch*()> next = nullptr;
+    // If set, the gradients leave as the step gives them: each may be handed over
+    // to this, before it is ready. Outlives the step.
+    const Take* take = nullptr;
   };
 
   virtual ~TrainedModel() = default;
@@ -190,6 +197,9 @@ class TrainedModel {
   virtual const std::vector<std::vector<float>>* initial_values() const {
     return nullptr;
   }
+
+  // Where weights that it is trained on may lie; sparse ones do not.
+  virtual LentWeights lent_weights() const { return {}; }
 
   // A batch of the input is made, and will likely be trained soon. Called on
   // another thread, beside whatever the model does.

@@ -40,6 +40,8 @@ struct ProgramWork {
   double divisor = 1;
   // Of kStep: hears of a variable whose gradient is final before the step ends.
   const TrainedModel::Ready* ready = nullptr;
+  // Of kStep: takes a gradient that lies elsewhere; null: they are written.
+  const TrainedModel::Take* take = nullptr;
 };
 
 // Hands computations of a worker's threads over to the program that the worker

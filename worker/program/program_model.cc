@@ -57,6 +57,13 @@ absl::Status ProgramModel::Check(const Options& options) {
   if (names.empty()) {
     return absl::InvalidArgumentError("the model has no variables");
   }
+  for (size_t v = 0; v < options.lent_weights.size(); ++v) {
+    const auto& lent = options.lent_weights[v];
+    if ((lent[0] == nullptr) == (lent[1] == nullptr)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable '", options.variables[v].name(),
+                     "': lend memory for both copies of its weights, or none"));
+  }
   if (options.initial_values.empty()) return absl::OkStatus();
   for (size_t v = 0; v < options.variables.size(); ++v) {
     const uint64_t wanted = ElementsOf(options.variables[v]);
@@ -91,6 +98,7 @@ absl::StatusOr<Metrics> ProgramModel::Step(WeightSpans weights,
   work.rows = options.rows;
   work.divisor = options.divisor;
   work.ready = &ready;
+  work.take = options.take;
   return Compute(work);
 }
 

@@ -25,6 +25,8 @@ class ProgramModel : public TrainedModel {
     std::vector<v1::Variable> variables;
     // By variable, what it begins with; all empty: as its initializer says.
     std::vector<std::vector<float>> initial_values;
+    // Where weights lie: empty, or for each variable. Not those of sparse ones.
+    LentWeights lent_weights;
     // Whether the program evaluates; if not, nothing ever is.
     bool evaluates = false;
   };
@@ -59,6 +61,7 @@ class ProgramModel : public TrainedModel {
   ModelCost cost() const override;
   void Announce(const Batch& batch) override;
   const std::vector<std::vector<float>>* initial_values() const override;
+  LentWeights lent_weights() const override { return options_.lent_weights; }
   bool evaluates() const override { return options_.evaluates; }
   // If the program counts labels, which it says with its first result.
   std::vector<std::string> metrics() const override { return {"accuracy"}; }

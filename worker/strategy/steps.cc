@@ -15,15 +15,17 @@ namespace paramd {
 using ::google::protobuf::DynamicCastToGenerated;
 
 Steps::Steps(Session* session, Computation* computation,
-             uint64_t layers_from_bytes, StepObserver* observer)
+             uint64_t layers_from_bytes, StepObserver* observer,
+             const LentWeights& lent)
     : session_(session), computation_(computation), observer_(observer) {
   uint64_t bytes = 0;
   for (const PlacedSlice& slice : session->placement().slices()) {
     if (!slice.sparse) bytes += slice.elements * sizeof(float);
   }
   by_layers_ = bytes >= layers_from_bytes;
-  for (Weights& weights : weights_) {
-    weights = Weights::WithoutSparse(session->placement());
+  for (size_t which = 0; which < 2; ++which) {
+    weights_[which] =
+        Weights::WithoutSparse(session->placement(), lent, which);
   }
 }
 

@@ -1,0 +1,17 @@
+#ifndef PARAMD_CLIENT_CORE_LENT_WEIGHTS_H_
+#define PARAMD_CLIENT_CORE_LENT_WEIGHTS_H_
+
+#include <array>
+#include <vector>
+
+namespace paramd {
+
+// Where a worker's two copies of the variables lie, if somebody who reads them
+// lends memory for that: by variable, room for the floats of each copy, or null.
+// Empty: for none. It outlives the copies. Whoever lends it may write to it where
+// it may read it.
+using LentWeights = std::vector<std::array<float*, 2>>;
+
+}  // namespace paramd
+
+#endif  // PARAMD_CLIENT_CORE_LENT_WEIGHTS_H_
