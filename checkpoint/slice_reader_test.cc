@@ -81,6 +81,7 @@ class MapSource : public TensorSource {
 class SliceReaderTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { internal::cut.block_elements = 100; }
+  static void TearDownTestSuite() { internal::cut = Cut(); }
 
   void Make(const testing::BlockChanged& changed) {
     v1::Manifest before = SampleManifest(variables_, {"momentum"}, 1, 1, 10);

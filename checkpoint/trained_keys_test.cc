@@ -128,6 +128,7 @@ absl::StatusOr<Taken> Take(FakeTable* from, uint64_t rows, RowRange wanted) {
 class TrainedKeysTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { internal::cut.block_elements = 16; }
+  static void TearDownTestSuite() { internal::cut = Cut(); }
 };
 
 // Each row that is taken, in its order: where the key lies and what it was.

@@ -122,6 +122,9 @@ std::string KeyedMistake(const v1::WarmStartConfig& config, const Taker& taker,
                                  : ShapeName(tensor.shape),
         "; those of variable '", taker.name, "' have ", taker.shape[1]);
   }
+  if (tensor.shape[0] == 0) {
+    return absl::StrCat("'", name, "' in '", tensor.file, "' has no rows");
+  }
   const absl::Status rows = CheckKeyedRows(tensor.shape[0], tensor.shape[1]);
   if (!rows.ok()) {
     return absl::StrCat("'", name, "' in '", tensor.file, "': ",

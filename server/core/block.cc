@@ -244,17 +244,23 @@ void Block::ApplyKeys(const Optimizer& optimizer, const Keys& keys,
   slots_are_zeros_ = false;
 }
 
-void Block::BeginRows(const Optimizer& optimizer,
-                      const VariableOptions& variable, size_t width) {
+void Block::BeginTrained(const Optimizer& optimizer,
+                         const VariableOptions& variable, size_t width) {
+  if (!variable.trained || slots_.empty()) return;
   float* const slots = MutableFloats(&slots_);
   const Optimizer::Arrays arrays = {.elements = elements_,
                                     .values = Floats(values_),
                                     .slots = slots,
                                     .new_values = MutableFloats(&values_),
                                     .new_slots = slots};
+  if (!variable.keyed) {
+    return optimizer.Hold(0, elements_, arrays, variable);
+  }
   const absl::Span<const uint64_t> used = Columns(width).used;
   for (uint32_t row = 0; row < used.size(); ++row) {
-    if (used[row] > 0) optimizer.BeginRow(row, width, arrays, variable);
+    if (used[row] == 0) continue;
+    optimizer.BeginRow(row, width, arrays, variable);
+    optimizer.Hold(row, width, arrays, variable);
   }
 }
 

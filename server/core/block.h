@@ -128,9 +128,9 @@ class Block {
   GradientRms& gradient_rms() { return gradient_rms_; }
   const GradientRms& gradient_rms() const { return gradient_rms_; }
 
-  // As Slice::BeginRows says.
-  void BeginRows(const Optimizer& optimizer, const VariableOptions& variable,
-                 size_t width);
+  // As Slice::BeginTrained says.
+  void BeginTrained(const Optimizer& optimizer, const VariableOptions& variable,
+                    size_t width);
 
   // To fill a fresh block. REQUIRES: no reference was handed out.
   absl::Span<float> mutable_values();

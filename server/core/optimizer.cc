@@ -174,6 +174,19 @@ void Optimizer::BeginRow(uint32_t row, size_t width, const Arrays& block,
   }
 }
 
+void Optimizer::Hold(uint32_t row, size_t width, const Arrays& block,
+                     const VariableOptions& variable) const {
+  const size_t first = row * width;
+  Arrays arrays = block;
+  arrays.elements = width;
+  arrays.slot_stride = block.elements;
+  arrays.values += first;
+  arrays.new_slots +=
+      2 * CountIntegers(slots(variable)) * (block.elements / width) + first;
+  // Whatever the schedule begins with: it ends its warm-up at this rate.
+  RuleOf(variable).Hold(config_.learning_rate() * variable.rate_factor, arrays);
+}
+
 void Optimizer::CopyRow(uint32_t from, uint32_t to, size_t width,
                         const Arrays& block,
                         const VariableOptions& variable) const {

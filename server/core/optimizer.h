@@ -102,6 +102,10 @@ class Optimizer {
   // Sets the slots of a row, but for its key and use, to that.
   void BeginRow(uint32_t row, size_t width, const Arrays& block,
                 const VariableOptions& variable) const;
+  // Sets the slots of trained values, which are as they begin, so that the first
+  // gradient begins from these values: of a row, or of all as one.
+  void Hold(uint32_t row, size_t width, const Arrays& block,
+            const VariableOptions& variable) const;
   // Gives a row the slots of another one, but for key and use.
   void CopyRow(uint32_t from, uint32_t to, size_t width, const Arrays& block,
                const VariableOptions& variable) const;

@@ -249,9 +249,7 @@ void ShardFiller::Fill() {
     if (++block_ < slice->block_count()) continue;
     block_ = 0;
     if (++part_ < 1 + slice->slots().size()) continue;
-    if (IsFound() && slice->keyed()) {
-      slice->BeginRows(options_.content->optimizer());
-    }
+    if (IsFound()) slice->BeginTrained(options_.content->optimizer());
     part_ = 0;
     ++slice_;
     DropFilledWindow();

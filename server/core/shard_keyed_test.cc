@@ -373,6 +373,19 @@ TEST_F(ShardKeyedTest, RowsOfAWarmStartAreThereBeforeAnyPush) {
   EXPECT_EQ(Stats().not_admitted(), 1);
 }
 
+TEST_F(ShardKeyedTest, FtrlBeginsFromTheRowsOfAWarmStart) {
+  v1::Configuration configuration = MakeConfiguration({Keyed(4, 2)});
+  configuration.mutable_optimizer()->set_learning_rate(0.05);
+  configuration.mutable_optimizer()->mutable_ftrl()->set_l1(0.5);
+  WarmStart(configuration, {17, 5});
+  Push({5, 17}, 0);
+  EXPECT_NEAR(Holds(5), 5, 1e-5);
+  EXPECT_NEAR(Holds(17), 17, 1e-4);
+  Push({5});
+  EXPECT_LT(Holds(5), 5);
+  EXPECT_GT(Holds(5), 4);
+}
+
 TEST_F(ShardKeyedTest, ARowOfAWarmStartCountsAsUsedByTheFirstPush) {
   v1::Variable table = Keyed(4, 2);
   table.set_expire_after(20);

@@ -61,6 +61,27 @@ TEST_F(ShardWarmStartTest, WhatIsFoundIsTakenAndTheRestIsDrawn) {
             "generation 1.1 holds 2 slices, 12 bytes, from /trained");
 }
 
+// FTRL computes a weight from its slots alone, which a warm start does not take.
+TEST_F(ShardWarmStartTest, FtrlBeginsFromTheValuesThatWereTrained) {
+  v1::OptimizerConfig* const optimizer = configuration_.mutable_optimizer();
+  optimizer->set_learning_rate(0.05);
+  optimizer->mutable_ftrl()->set_l1(0.5);
+  optimizer->mutable_ftrl()->set_l2(0.1);
+  ShardDriver driver;
+  EXPECT_FALSE(driver.Configure(configuration_).ok());
+  IoResult read = Read({true, false}, {3, -4});
+  read.io = driver.ios[0].io;
+  driver.Complete(std::move(read));
+  driver.MakeReady(configuration_);
+  EXPECT_TRUE(driver.Push(driver.MakePush(1, {{0, 0}}, 2), {0, 0}).ok());
+  EXPECT_NEAR(driver.Pull(0)[0], 3, 1e-5);
+  EXPECT_NEAR(driver.Pull(0)[1], -4, 1e-5);
+  EXPECT_TRUE(driver.Push(driver.MakePush(2, {{0, 0}}, 2), {1, -1}).ok());
+  EXPECT_LT(driver.Pull(0)[0], 3);
+  EXPECT_GT(driver.Pull(0)[0], 2);
+  EXPECT_GT(driver.Pull(0)[1], -4);
+}
+
 TEST_F(ShardWarmStartTest, AnAnswerOfAnotherSizeIsRefused) {
   driver_.Complete(Read({true, false}, {3, 4, 5}));
   EXPECT_EQ(driver_.Configure(configuration_).status().message(),

@@ -83,9 +83,9 @@ BlockMemory Slice::MakeMemory(int block) const {
                            &placement_, spare_);
 }
 
-void Slice::BeginRows(const Optimizer& optimizer) {
+void Slice::BeginTrained(const Optimizer& optimizer) {
   for (Block& block : blocks_) {
-    block.BeginRows(optimizer, options_, row_elements_);
+    block.BeginTrained(optimizer, options_, row_elements_);
   }
 }
 

@@ -79,9 +79,11 @@ class Slice {
   void CreateBlocks(uint64_t life);
   // Fresh blocks of what lies in `memory`, one each.
   void CreateBlocks(uint64_t life, std::vector<BlockMemory> memory);
-  // Of a keyed variable, whose blocks were filled with values, keys and uses: the
-  // other slots of the rows with a key begin as those of a new row.
-  void BeginRows(const Optimizer& optimizer);
+  // Its blocks were filled with values that were trained elsewhere: their slots
+  // begin anew, and hold those values where they say what a value will be. Of a
+  // keyed variable, which was filled with keys and uses too, those of the rows
+  // with a key.
+  void BeginTrained(const Optimizer& optimizer);
   // For a block that is to be.
   BlockMemory MakeMemory(int block) const;
   Block& block(int block) { return blocks_[block]; }

@@ -18,9 +18,10 @@ void Computation::Collect(const v1::ComputeGradient& compute,
 }
 
 void Computation::Start(std::unique_ptr<v1::ComputeGradient> compute,
-                        BufferChain weights, bool by_layers,
+                        BufferChain weights, size_t copy, bool by_layers,
                         WorkerTurn* turn) {
   CHECK(!busy(), "one gradient is computed at a time");
+  copy_ = copy;
   by_layers_ = by_layers;
   io_ = turn->StartIo(std::move(compute), std::move(weights));
   AskForMore(turn);

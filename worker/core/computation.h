@@ -1,6 +1,7 @@
 #ifndef PARAMD_WORKER_CORE_COMPUTATION_H_
 #define PARAMD_WORKER_CORE_COMPUTATION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -26,10 +27,14 @@ class Computation {
 
   // Finds the rows that `compute` will read. REQUIRES: !busy().
   void Collect(const v1::ComputeGradient& compute, WorkerTurn* turn);
-  // Computes on `weights`, one buffer a variable. `by_layers`: gradients of the
-  // last layers are taken as they become ready. REQUIRES: !busy().
+  // Computes on `weights`, one buffer a variable, which are the copy `copy` of
+  // two. `by_layers`: gradients of the last layers are taken as they become
+  // ready. REQUIRES: !busy().
   void Start(std::unique_ptr<v1::ComputeGradient> compute, BufferChain weights,
-             bool by_layers, WorkerTurn* turn);
+             size_t copy, bool by_layers, WorkerTurn* turn);
+  // The copy that was handed in last. Where it lies in memory that a program
+  // lends, that reads it until it is handed the other one.
+  size_t copy() const { return copy_; }
   // What is computed is of no use any more; nothing if nothing is.
   void Abandon(WorkerTurn* turn);
   // Its result has come.
@@ -52,6 +57,7 @@ class Computation {
 
  private:
   IoId io_ = 0;  // 0: none.
+  size_t copy_ = 0;
   bool by_layers_ = false;
   IoId take_io_ = 0;     // Of TakeGradients,
   IoId taken_from_ = 0;  // and the computation whose they are.

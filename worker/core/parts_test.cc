@@ -236,7 +236,7 @@ class ComputationTest : public PartTest {
  protected:
   void Start(bool by_layers) {
     computation_.Start(std::make_unique<v1::ComputeGradient>(),
-                       {Buffer::Allocate(8)}, by_layers, Turn());
+                       {Buffer::Allocate(8)}, /*copy=*/1, by_layers, Turn());
   }
   // Of variable 1 of two.
   IoResult Part(IoId io) {

@@ -44,7 +44,7 @@ class PlanTest : public ::testing::Test {
     configuration_.mutable_consistency()->set_mode(mode);
     ASSERT_TRUE(session_.Configure(configuration_, Pair(1, 7)).ok());
     steps_.emplace(&session_, &computation_, /*layers_from_bytes=*/1000,
-                   observer);
+                   observer, lent_);
     plan_ = Plan::Create(configuration_,
                          {.worker = 3, .examples = 8, .job = &job_},
                          &*steps_, &input_);
@@ -100,6 +100,7 @@ class PlanTest : public ::testing::Test {
   }
 
   v1::JobConfig job_;
+  LentWeights lent_;
   v1::Configuration configuration_;
   // Nothing that was sent is answered here.
   Session session_{Session::Options{.worker = 3, .calls_per_server = 16}};
@@ -172,6 +173,40 @@ TEST_F(PlanTest, APushIsOfAllTheGradientsThatTheJobSays) {
   EXPECT_EQ(Computes()->divide_by(), 0u);
   Begin(v1::Consistency::SYNC);
   EXPECT_EQ(plan_->examples_per_push(), 4u);
+}
+
+// A program reads them until it is handed the others, whatever becomes of the
+// session and its mode.
+TEST_F(PlanTest, NoPullLandsInLentWeightsThatWereHandedOutLast) {
+  float memory[2][2] = {};
+  lent_ = {{memory[0], memory[1]}};
+  Begin(v1::Consistency::ASYNC);
+  Advance();
+  Pulled();
+  GiveInput(0, 4);
+  Advance();
+  ASSERT_NE(Computes(), nullptr);
+  const std::byte* const handed_out = out_.ios[0].payload[0].bytes().data();
+  Computed();
+  *configuration_.mutable_contributors()->mutable_version() = Pair(1, 8);
+  configuration_.mutable_contributors()->set_first_step(1);
+  configuration_.mutable_contributors()->add_workers(3);
+  for (int sessions = 0; sessions < 3; ++sessions) {
+    Begin(v1::Consistency::SYNC);
+    Advance();
+    ASSERT_TRUE(Pulls());
+    Pulled();
+    EXPECT_NE(steps_->weights().buffers()[0].bytes().data(), handed_out);
+    EXPECT_FALSE(steps_->weights_are_used());
+  }
+  Advance();
+  EXPECT_TRUE(steps_->weights_are_used());
+  // The step begins anew, with weights that nobody can have written to.
+  *configuration_.mutable_contributors()->mutable_version() = Pair(1, 9);
+  Computed();
+  plan_->Configure(configuration_, Pair(1, 7));
+  Advance();
+  EXPECT_TRUE(Pulls());
 }
 
 TEST_F(PlanTest, WhileItDrainsNothingBegins) {

@@ -23,6 +23,7 @@ Steps::Steps(Session* session, Computation* computation,
     if (!slice.sparse) bytes += slice.elements * sizeof(float);
   }
   by_layers_ = bytes >= layers_from_bytes;
+  for (const auto& copies : lent) lends_ = lends_ || copies[0] != nullptr;
   for (size_t which = 0; which < 2; ++which) {
     weights_[which] =
         Weights::WithoutSparse(session->placement(), lent, which);
@@ -31,18 +32,25 @@ Steps::Steps(Session* session, Computation* computation,
 
 // ---- pulls ------------------------------------------------------------------
 
+Weights* Steps::PullInto() {
+  target_ = 1 - computation_->copy();
+  return &weights_[target_];
+}
+
 void Steps::StartPull(uint64_t clock, uint64_t after_step, WorkerTurn* turn) {
   ++pulls_started_;
   asked_ = {clock, after_step};
   pull_began_ = turn->now;
-  session_->StartPull(MakeOp(kPull, pulls_started_),
-                      &weights_[pulls_started_ % 2], clock, after_step,
-                      turn->now, turn->out);
+  session_->StartPull(MakeOp(kPull, pulls_started_), PullInto(), clock,
+                      after_step, turn->now, turn->out);
 }
 
 void Steps::Pulled(bool given_up, Time now) {
   given_up ? --pulls_started_ : ++pulls_done_;
-  if (!given_up) obtained_ = asked_;
+  if (!given_up) {
+    obtained_ = asked_;
+    present_ = target_;
+  }
   if (observer_ == nullptr || given_up) return;
   observer_->Pulled(/*with_push=*/false, pull_began_, now);
 }
@@ -76,8 +84,8 @@ void Steps::StartComputing(TrainingStep step,
 }
 
 void Steps::Compute(BufferChain weights, WorkerTurn* turn) {
-  computation_->Start(std::move(compute_), std::move(weights), by_layers_,
-                      turn);
+  computation_->Start(std::move(compute_), std::move(weights), present_,
+                      by_layers_, turn);
   computing_->io = computation_->io();
 }
 
@@ -195,7 +203,7 @@ void Steps::StartPush(Session::PushInfo info, bool pull_behind,
         pushing_->examples - std::min(pushing_->examples, pushing_->left_out);
     if (info.examples == 0) pushing_->gradients.clear();
   }
-  if (pull_behind) info.pull_into = &weights_[(pulls_started_ + 1) % 2];
+  if (pull_behind) info.pull_into = PullInto();
   session_->StartPush(MakeOp(kPush, pushes_started_), info,
                       std::move(pushing_->gradients), turn->now, turn->out);
 }
@@ -206,7 +214,10 @@ TrainingStep Steps::PushEnded(bool pulled, Time now) {
     observer_->Pushed(push_began_, now);
     if (pulled) observer_->Pulled(/*with_push=*/true, push_began_, now);
   }
-  if (pulled) pulls_done_ = ++pulls_started_;
+  if (pulled) {
+    pulls_done_ = ++pulls_started_;
+    present_ = target_;
+  }
   TrainingStep ended = *std::move(pushing_);
   pushing_.reset();
   return ended;

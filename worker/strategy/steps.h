@@ -46,9 +46,9 @@ struct TrainingStep {
 // Where the model has sparse variables, computing begins with the question which
 // of their rows the examples read, and a lookup of these.
 //
-// Invariant: pulls, computations and pushes count from 1 in each session. Step t
-// is computed on weights t % 2, which do not change while they are read or their
-// push is open.
+// Invariant: pulls, computations and pushes count from 1 in each session. There
+// are two copies of the weights: a pull goes into the one that was not computed
+// on last, which therefore does not change while it is read or its push is open.
 //
 // Not thread-safe: part of a worker's core.
 class Steps {
@@ -63,7 +63,11 @@ class Steps {
   bool pulling() const { return pulls_started_ != pulls_done_; }
   uint64_t pulls() const { return pulls_done_; }
   // Of the last pull.
-  const Weights& weights() const { return weights_[pulls_done_ % 2]; }
+  const Weights& weights() const { return weights_[present_]; }
+  // Whoever lends their memory has had them, and may have written to them.
+  bool weights_are_used() const {
+    return lends_ && computation_->copy() == present_;
+  }
   // After this step of sync mode; 0: what there is.
   void StartPull(uint64_t clock, uint64_t after_step, WorkerTurn* turn);
   void Pulled(bool given_up, Time now);
@@ -115,6 +119,8 @@ class Steps {
   }
 
  private:
+  // For the next pull.
+  Weights* PullInto();
   void Add(const std::vector<Buffer>& gradients, WorkerTurn* turn);
   void StartLookup(WorkerTurn* turn);
   absl::Status TakeRows(const IoResult& result, WorkerTurn* turn);
@@ -124,7 +130,10 @@ class Steps {
   Computation* const computation_;
   StepObserver* const observer_;
   bool by_layers_ = false;
+  bool lends_ = false;
   Weights weights_[2];
+  size_t present_ = 0;  // Of the last pull.
+  size_t target_ = 0;   // Of the one under way.
   // What a pull asks for.
   struct Terms {
     uint64_t clock = 0;

@@ -57,6 +57,18 @@ class FtrlRule : public Rule {
   float initial_slot(size_t slot) const override {
     return slot == 0 ? initial_ : 0.0f;
   }
+  // What a weight will be follows from z alone.
+  void Hold(double rate, const Arrays& arrays) const override {
+    if (rate <= 0) return;
+    const float one_over_rate = static_cast<float>(1.0 / rate);
+    const float* const n = arrays.new_slots;
+    float* const z = arrays.new_slots + arrays.stride();
+    for (size_t i = 0; i < arrays.elements; ++i) {
+      const float w = arrays.values[i];
+      const float times = (beta_ + std::sqrt(n[i])) * one_over_rate + l2_;
+      z[i] = w == 0.0f ? 0.0f : -(w * times + std::copysign(l1_, w));
+    }
+  }
   // Another rate makes another weight of the same slots.
   bool RestsOnZeros(bool) const override { return false; }
   void Apply(const NumberReader& gradient, const Step& step,

@@ -52,6 +52,9 @@ class Rule {
 
   // What a slot begins with.
   virtual float initial_slot(size_t /*slot*/) const { return 0; }
+  // Sets slots that are as they begin, beside values that were trained, so that
+  // the first gradient begins from these values, at this rate.
+  virtual void Hold(double /*rate*/, const Arrays&) const {}
   // Whether a gradient of zeros that is not adjusted leaves each bit of values
   // and slots as it is, however often it is applied.
   virtual bool RestsOnZeros(bool slots_are_zeros) const = 0;
