@@ -68,7 +68,7 @@ void AsyncPlan::StartPush(const View& view, WorkerTurn* turn) {
   Session::PushInfo info;
   info.clock = view.clock;
   info.snapshot = view.stamp;
-  info.weights = &steps_.weights();
+  info.weights = &steps_.weights().present();
   steps_.StartPush(info, !view.draining && MayPullBehind(), turn);
 }
 

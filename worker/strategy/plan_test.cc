@@ -196,11 +196,11 @@ TEST_F(PlanTest, NoPullLandsInLentWeightsThatWereHandedOutLast) {
     Advance();
     ASSERT_TRUE(Pulls());
     Pulled();
-    EXPECT_NE(steps_->weights().buffers()[0].bytes().data(), handed_out);
-    EXPECT_FALSE(steps_->weights_are_used());
+    EXPECT_NE(steps_->weights().present().buffers()[0].bytes().data(), handed_out);
+    EXPECT_FALSE(steps_->weights().are_used());
   }
   Advance();
-  EXPECT_TRUE(steps_->weights_are_used());
+  EXPECT_TRUE(steps_->weights().are_used());
   // The step begins anew, with weights that nobody can have written to.
   *configuration_.mutable_contributors()->mutable_version() = Pair(1, 9);
   Computed();

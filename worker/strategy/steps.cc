@@ -17,31 +17,24 @@ using ::google::protobuf::DynamicCastToGenerated;
 Steps::Steps(Session* session, Computation* computation,
              uint64_t layers_from_bytes, StepObserver* observer,
              const LentWeights& lent)
-    : session_(session), computation_(computation), observer_(observer) {
+    : session_(session),
+      computation_(computation),
+      observer_(observer),
+      weights_(session->placement(), lent, computation) {
   uint64_t bytes = 0;
   for (const PlacedSlice& slice : session->placement().slices()) {
     if (!slice.sparse) bytes += slice.elements * sizeof(float);
   }
   by_layers_ = bytes >= layers_from_bytes;
-  for (const auto& copies : lent) lends_ = lends_ || copies[0] != nullptr;
-  for (size_t which = 0; which < 2; ++which) {
-    weights_[which] =
-        Weights::WithoutSparse(session->placement(), lent, which);
-  }
 }
 
 // ---- pulls ------------------------------------------------------------------
-
-Weights* Steps::PullInto() {
-  target_ = 1 - computation_->copy();
-  return &weights_[target_];
-}
 
 void Steps::StartPull(uint64_t clock, uint64_t after_step, WorkerTurn* turn) {
   ++pulls_started_;
   asked_ = {clock, after_step};
   pull_began_ = turn->now;
-  session_->StartPull(MakeOp(kPull, pulls_started_), PullInto(), clock,
+  session_->StartPull(MakeOp(kPull, pulls_started_), weights_.PullInto(), clock,
                       after_step, turn->now, turn->out);
 }
 
@@ -49,7 +42,7 @@ void Steps::Pulled(bool given_up, Time now) {
   given_up ? --pulls_started_ : ++pulls_done_;
   if (!given_up) {
     obtained_ = asked_;
-    present_ = target_;
+    weights_.Pulled();
   }
   if (observer_ == nullptr || given_up) return;
   observer_->Pulled(/*with_push=*/false, pull_began_, now);
@@ -77,15 +70,15 @@ void Steps::StartComputing(TrainingStep step,
   }
   compute_ = std::move(compute);
   if (session_->placement().sparse().empty()) {
-    return Compute(weights().buffers(), turn);
+    return Compute(weights_.present().buffers(), turn);
   }
   computation_->Collect(*compute_, turn);
   computing_->io = computation_->io();
 }
 
 void Steps::Compute(BufferChain weights, WorkerTurn* turn) {
-  computation_->Start(std::move(compute_), std::move(weights), present_,
-                      by_layers_, turn);
+  computation_->Start(std::move(compute_), std::move(weights),
+                      weights_.number(), by_layers_, turn);
   computing_->io = computation_->io();
 }
 
@@ -108,7 +101,7 @@ void Steps::StartLookup(WorkerTurn* turn) {
 
 void Steps::LookedUp(bool given_up, WorkerTurn* turn) {
   if (given_up) return StartLookup(turn);
-  Compute(computing_->rows->HandOut(weights().buffers()), turn);
+  Compute(computing_->rows->HandOut(weights_.present().buffers()), turn);
 }
 
 void Steps::DropComputing() {
@@ -203,7 +196,7 @@ void Steps::StartPush(Session::PushInfo info, bool pull_behind,
         pushing_->examples - std::min(pushing_->examples, pushing_->left_out);
     if (info.examples == 0) pushing_->gradients.clear();
   }
-  if (pull_behind) info.pull_into = PullInto();
+  if (pull_behind) info.pull_into = weights_.PullInto();
   session_->StartPush(MakeOp(kPush, pushes_started_), info,
                       std::move(pushing_->gradients), turn->now, turn->out);
 }
@@ -216,7 +209,7 @@ TrainingStep Steps::PushEnded(bool pulled, Time now) {
   }
   if (pulled) {
     pulls_done_ = ++pulls_started_;
-    present_ = target_;
+    weights_.Pulled();
   }
   TrainingStep ended = *std::move(pushing_);
   pushing_.reset();

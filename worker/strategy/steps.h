@@ -18,6 +18,7 @@
 #include "worker/core/input_leases.h"
 #include "worker/core/worker_turn.h"
 #include "worker/strategy/step_observer.h"
+#include "worker/strategy/weight_copies.h"
 
 namespace paramd {
 
@@ -46,9 +47,7 @@ struct TrainingStep {
 // Where the model has sparse variables, computing begins with the question which
 // of their rows the examples read, and a lookup of these.
 //
-// Invariant: pulls, computations and pushes count from 1 in each session. There
-// are two copies of the weights: a pull goes into the one that was not computed
-// on last, which therefore does not change while it is read or its push is open.
+// Invariant: pulls, computations and pushes count from 1 in each session.
 //
 // Not thread-safe: part of a worker's core.
 class Steps {
@@ -62,12 +61,7 @@ class Steps {
   // ---- pulls
   bool pulling() const { return pulls_started_ != pulls_done_; }
   uint64_t pulls() const { return pulls_done_; }
-  // Of the last pull.
-  const Weights& weights() const { return weights_[present_]; }
-  // Whoever lends their memory has had them, and may have written to them.
-  bool weights_are_used() const {
-    return lends_ && computation_->copy() == present_;
-  }
+  const WeightCopies& weights() const { return weights_; }
   // After this step of sync mode; 0: what there is.
   void StartPull(uint64_t clock, uint64_t after_step, WorkerTurn* turn);
   void Pulled(bool given_up, Time now);
@@ -119,8 +113,6 @@ class Steps {
   }
 
  private:
-  // For the next pull.
-  Weights* PullInto();
   void Add(const std::vector<Buffer>& gradients, WorkerTurn* turn);
   void StartLookup(WorkerTurn* turn);
   absl::Status TakeRows(const IoResult& result, WorkerTurn* turn);
@@ -130,10 +122,7 @@ class Steps {
   Computation* const computation_;
   StepObserver* const observer_;
   bool by_layers_ = false;
-  bool lends_ = false;
-  Weights weights_[2];
-  size_t present_ = 0;  // Of the last pull.
-  size_t target_ = 0;   // Of the one under way.
+  WeightCopies weights_;
   // What a pull asks for.
   struct Terms {
     uint64_t clock = 0;

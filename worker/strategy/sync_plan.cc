@@ -62,7 +62,7 @@ bool SyncPlan::HoldsShare() const {
 
 bool SyncPlan::HasWeights() const {
   return pulled_step_.has_value() && *pulled_step_ + 1 == cursor_.step() &&
-         !steps_.weights_are_used();
+         !steps_.weights().are_used();
 }
 
 bool SyncPlan::IsBetweenShares() const {
