@@ -31,7 +31,7 @@ def _is_alone(tensor: torch.Tensor) -> bool:
 def _address(tensor: torch.Tensor) -> Optional[int]:
     """Where its memory begins; None of a tensor that wraps others, or is none."""
     try:
-        return tensor.untyped_storage().data_ptr()
+        return int(tensor.untyped_storage().data_ptr())
     except RuntimeError:  # NotImplementedError is one.
         return None
 
