@@ -19,12 +19,12 @@ namespace paramd {
 // Not thread-safe; the buffers may be dropped anywhere, also when this is gone.
 class LentGradients {
  public:
-  // A loan of this number, of nothing yet; the last one is gone on with. False if
-  // it is that of an earlier loan that has not come back.
+  // A loan of this number, of nothing yet; the last one is gone on with. False
+  // if it is that of an earlier loan that has not come back.
   bool Begin(uint64_t number);
   // These values, of the loan that was begun last, which stay as they are until
-  // its number has come back: once all its buffers are dropped. REQUIRES: it has
-  // not come back.
+  // its number has come back: once all its buffers are dropped. REQUIRES: it
+  // has not come back.
   Buffer Lend(absl::Span<const float> values);
   // Numbers that have come back, each once.
   std::vector<uint64_t> TakeReturned();
