@@ -110,6 +110,9 @@ static void Lend(paramd_worker* worker, const paramd_work* work) {
   Check(paramd_worker_lend_gradients(worker, 2, 1, places, lent) ==
             PARAMD_INVALID_ARGUMENT,
         "there is no third variable to lend");
+  Check(paramd_worker_lend_gradients(worker, 1, SIZE_MAX, places, lent) ==
+            PARAMD_INVALID_ARGUMENT,
+        "nor that many");
   Check(paramd_worker_returned(worker, &numbers, &count) == PARAMD_OK,
         "it says what came back");
   for (i = 0; i < count; ++i) {

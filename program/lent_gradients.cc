@@ -8,11 +8,18 @@
 
 namespace paramd {
 
-Buffer LentGradients::Lend(absl::Span<const float> values, uint64_t number) {
-  if (loans_.empty() || loans_.back()->number != number) {
-    loans_.push_back(std::make_shared<Loan>());
-    loans_.back()->number = number;
-  }
+bool LentGradients::Begin(uint64_t number) {
+  if (!loans_.empty() && loans_.back()->number == number) return true;
+  const auto is_it = [&](const std::shared_ptr<Loan>& loan) {
+    return loan->number == number;
+  };
+  if (std::any_of(loans_.begin(), loans_.end(), is_it)) return false;
+  loans_.push_back(std::make_shared<Loan>());
+  loans_.back()->number = number;
+  return true;
+}
+
+Buffer LentGradients::Lend(absl::Span<const float> values) {
   loans_.back()->held.fetch_add(1, std::memory_order_relaxed);
   const auto release = [](void* context) {
     auto* const loan = static_cast<std::shared_ptr<Loan>*>(context);

@@ -19,9 +19,13 @@ namespace paramd {
 // Not thread-safe; the buffers may be dropped anywhere, also when this is gone.
 class LentGradients {
  public:
-  // These values, which stay as they are until `number` has come back: once all
-  // buffers that were lent under it are dropped.
-  Buffer Lend(absl::Span<const float> values, uint64_t number);
+  // A loan of this number, of nothing yet; the last one is gone on with. False
+  // if it is that of an earlier loan that has not come back.
+  bool Begin(uint64_t number);
+  // These values, of the loan that was begun last, which stay as they are until
+  // its number has come back: once all its buffers are dropped. REQUIRES: it
+  // has not come back.
+  Buffer Lend(absl::Span<const float> values);
   // Numbers that have come back, each once.
   std::vector<uint64_t> TakeReturned();
   // Waits for those that have not; true if all have within this time.

@@ -15,9 +15,12 @@ using ::testing::IsEmpty;
 TEST(LentGradientsTest, ALoanComesBackOnceWhenNobodyHoldsAnyOfIt) {
   LentGradients lent;
   const std::vector<float> values = {1, 2, 3};
-  Buffer w = lent.Lend(values, 7);
-  Buffer b = lent.Lend(values, 7);
-  Buffer next = lent.Lend(values, 8);
+  ASSERT_TRUE(lent.Begin(7));
+  Buffer w = lent.Lend(values);
+  ASSERT_TRUE(lent.Begin(7));
+  Buffer b = lent.Lend(values);
+  ASSERT_TRUE(lent.Begin(8));
+  Buffer next = lent.Lend(values);
   EXPECT_EQ(w.bytes().data(),
             reinterpret_cast<const std::byte*>(values.data()));
   Buffer part = w.Part(4, 4);
@@ -33,13 +36,28 @@ TEST(LentGradientsTest, ALoanComesBackOnceWhenNobodyHoldsAnyOfIt) {
   EXPECT_THAT(lent.TakeReturned(), ElementsAre(8));
 }
 
+TEST(LentGradientsTest, ANumberIsThatOfOneLoanUntilItHasComeBack) {
+  LentGradients lent;
+  const std::vector<float> values = {1};
+  ASSERT_TRUE(lent.Begin(1));
+  Buffer first = lent.Lend(values);
+  ASSERT_TRUE(lent.Begin(2));
+  EXPECT_FALSE(lent.Begin(1));
+  EXPECT_THAT(lent.TakeReturned(), ElementsAre(2));  // Nothing was lent.
+  first = Buffer();
+  EXPECT_THAT(lent.TakeReturned(), ElementsAre(1));
+  EXPECT_TRUE(lent.Begin(1));
+}
+
 TEST(LentGradientsTest, ABufferMayBeDroppedOnAnyThreadAndLater) {
   const std::vector<float> values = {1};
   Buffer outlives;
   {
     LentGradients lent;
-    Buffer buffer = lent.Lend(values, 1);
-    outlives = lent.Lend(values, 2);
+    ASSERT_TRUE(lent.Begin(1));
+    Buffer buffer = lent.Lend(values);
+    ASSERT_TRUE(lent.Begin(2));
+    outlives = lent.Lend(values);
     std::thread elsewhere([dropped = std::move(buffer)] {});
     while (lent.TakeReturned().empty()) std::this_thread::yield();
     elsewhere.join();

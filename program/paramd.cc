@@ -1,5 +1,6 @@
 #include "program/paramd.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -245,11 +246,10 @@ int paramd_worker_gradient_ready(paramd_worker* worker, size_t variable) {
 int paramd_worker_lend_gradients(paramd_worker* worker, size_t first,
                                  size_t count, const float* const* gradients,
                                  uint64_t number) {
-  if (first + count > worker->variables) {
-    return Report(NoVariable(worker->variables));
+  if (first > worker->variables || count > worker->variables - first) {
+    return Report(NoVariable(std::max(first, worker->variables)));
   }
   for (size_t v = 0; v < count; ++v) {
-    if (gradients[v] == nullptr) continue;
     const absl::Status lent =
         worker->worker->LendGradient(first + v, gradients[v], number);
     if (!lent.ok()) return Report(lent);

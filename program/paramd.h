@@ -117,9 +117,9 @@ typedef struct paramd_worker_options {
   /* By variable two, one behind the other, or null. Not null: memory of the
    * variable's size, in which the weights of a step may lie, by turns, so that a
    * program that computes there need not copy them; paramd_work.weights says where
-   * they are. Not of a sparse variable. Weights of a step stay as they are until
-   * the next one begins; what the program writes there until then is in no later
-   * step. Free it when paramd_worker_close has returned. */
+   * they are. No two overlap. Not of a sparse variable. Weights of a step stay as
+   * they are until the next one begins; what the program writes there until then
+   * is in no later step. Free it when paramd_worker_close has returned. */
   float* const* weights_memory;
 } paramd_worker_options;
 
@@ -195,8 +195,10 @@ PARAMD_PUBLIC int paramd_worker_gradient_ready(paramd_worker* worker,
  * not in the work's `gradients`; null: this one is written there. Before
  * paramd_worker_gradient_ready of them, and before paramd_worker_finish. They stay
  * as they are until paramd_worker_returned has said the number, which is of all of
- * this call, or paramd_worker_close has returned. Again: in place of those before,
- * which come back; PARAMD_ABORTED, as below, if one of those has left. */
+ * this call, or paramd_worker_close has returned; where nothing is lent it is said
+ * at once. PARAMD_INVALID_ARGUMENT if that number was given before, others since,
+ * and it has not been said. Again, also null: in place of those before, which come
+ * back and are not ready any more; PARAMD_ABORTED, as above, if one has left. */
 PARAMD_PUBLIC int paramd_worker_lend_gradients(paramd_worker* worker,
                                                size_t first, size_t count,
                                                const float* const* gradients,

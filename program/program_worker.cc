@@ -17,7 +17,7 @@ namespace {
 // The core takes no fewer at a time (ReadyGradients).
 constexpr uint64_t kLeavingBytes = uint64_t{1} << 20;
 // Nothing of the worker is left then; gRPC may be at it for a moment.
-constexpr absl::Duration kReturnPatience = absl::Seconds(10);
+constexpr absl::Duration kReturnWarning = absl::Seconds(10);
 
 // Four numbers at a time.
 using Lanes __attribute__((vector_size(16))) = float;
@@ -248,11 +248,20 @@ absl::Status ProgramWorker::LendGradient(size_t variable, const float* values,
   if (work == nullptr) {
     return absl::FailedPreconditionError("there is no batch to compute");
   }
+  if (!lent_.Begin(number)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gradients were lent under number ", number,
+        ", and then under another; lend these under a new one"));
+  }
   if (work->gradients.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(outgoing_.lost);
   if (outgoing_.final[variable]) RETURN_IF_ERROR(Reopen(variable));
+  if (values == nullptr) {
+    outgoing_.lent[variable] = Buffer();
+    return absl::OkStatus();
+  }
   const absl::Span<float> into = work->gradients[variable];
-  Buffer lent = lent_.Lend({values, into.size()}, number);
+  Buffer lent = lent_.Lend({values, into.size()});
   if (work->take == nullptr) {
     std::copy(values, values + into.size(), into.begin());
     return absl::OkStatus();
@@ -341,7 +350,7 @@ absl::Status ProgramWorker::Close() {
     }
     process_.join();
     outgoing_.lent.clear();
-    if (!lent_.AwaitAll(kReturnPatience)) {
+    while (!lent_.AwaitAll(kReturnWarning)) {
       Log(LogLevel::kWarning, "gradients that the program lent are still read");
     }
   }

@@ -97,9 +97,11 @@ class ProgramWorker {
   // stays as it is until `number`, which may be that of several, has come back.
   // Where gradients are added up before they leave it is copied. In place of one
   // that was lent before, and not final any more; ABORTED, as Finish, if that has
-  // left. Nothing if the work is no step. FAILED_PRECONDITION if none is held.
-  // REQUIRES: there is such a variable; as many values as its gradient has, of a
-  // loan that has not come back.
+  // left. Null: it lies in work->gradients from now on. Of a number with nothing
+  // lent, and where the work is no step, that comes back at once.
+  // INVALID_ARGUMENT if another number was lent after this one, which has not
+  // come back; FAILED_PRECONDITION if no work is held. REQUIRES: there is such a
+  // variable; as many values as its gradient has.
   absl::Status LendGradient(size_t variable, const float* values,
                             uint64_t number);
   // Numbers of loans that nobody reads any more, each once. Close returns when

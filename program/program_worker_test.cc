@@ -508,6 +508,40 @@ TEST(ProgramWorkerTest, AGradientThatComesAgainIsTakenUnlessItHasLeft) {
   EXPECT_TRUE((*worker)->Finish(MetricsOf(**work)).ok());
 }
 
+TEST(ProgramWorkerTest, ALentGradientIsTakenBackUnlessItHasLeft) {
+  auto worker = ProgramWorker::Start(Wide());
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const auto work = NextOf(worker->get());
+  ASSERT_TRUE(work.ok()) << work.status();
+  const std::vector<float> values(kWideElements, NAN), ones(kWideElements, 1);
+  FillGradients(**work, 1);
+  ASSERT_TRUE((*worker)->LendGradient(1, values.data(), 1).ok());
+  ASSERT_TRUE((*worker)->LendGradient(1, nullptr, 2).ok());
+  EXPECT_THAT((*worker)->TakeReturned(), ::testing::ElementsAre(1, 2));
+  EXPECT_TRUE((*worker)->GradientReady(1).ok());  // What is written leaves.
+  // Ready, and not left, as the last one.
+  ASSERT_TRUE((*worker)->LendGradient(0, ones.data(), 3).ok());
+  ASSERT_TRUE((*worker)->GradientReady(0).ok());
+  ASSERT_TRUE((*worker)->LendGradient(0, nullptr, 4).ok());
+  EXPECT_THAT((*worker)->TakeReturned(), ::testing::ElementsAre(3, 4));
+  (*work)->gradients[0][0] = NAN;
+  EXPECT_EQ((*worker)->LendGradient(1, nullptr, 5).code(),
+            absl::StatusCode::kAborted);
+}
+
+TEST(ProgramWorkerTest, ANumberIsOfOneLoanUntilItHasComeBack) {
+  auto worker = ProgramWorker::Start(Line());
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const auto work = NextOf(worker->get());
+  ASSERT_TRUE(work.ok()) << work.status();
+  const float values[] = {1, 2};
+  ASSERT_TRUE((*worker)->LendGradient(0, &values[0], 1).ok());
+  ASSERT_TRUE((*worker)->LendGradient(1, &values[1], 2).ok());
+  EXPECT_THAT((*worker)->LendGradient(1, &values[1], 1).message(),
+              HasSubstr("were lent under number 1, and then under another"));
+  EXPECT_TRUE((*worker)->Finish(MetricsOf(**work)).ok());
+}
+
 TEST(ProgramWorkerTest, WhatCannotBeginSaysWhy) {
   ProgramWorker::Options options = Line();
   options.settings = {{"epochs", "none"}};
@@ -526,6 +560,11 @@ TEST(ProgramWorkerTest, WhatCannotBeginSaysWhy) {
   options.model.lent_weights = {{&w, nullptr}, {}};
   EXPECT_THAT(ProgramWorker::Start(options).status().message(),
               HasSubstr("variable 'w': lend memory for both copies"));
+  std::array<float, 3> memory;
+  options.model.lent_weights = {{&memory[0], &memory[1]},
+                                {&memory[2], &memory[1]}};
+  EXPECT_THAT(ProgramWorker::Start(options).status().message(),
+              HasSubstr("lent for its weights overlaps that of '"));
 }
 
 }  // namespace

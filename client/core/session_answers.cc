@@ -57,12 +57,14 @@ absl::Status Session::HandlePulled(Weights* into, const Chunk& chunk,
             ? 0
             : BlockElements(placement_.slices()[id.slice].elements, id.block)));
     const v1::BlockVersion& held = into->version(id.slice, id.block);
+    // Memory that is lent holds no version for sure: none was asked about.
     if (block.elements() == 0 &&
-        (held.life() == 0 || held.life() != block.version().life() ||
+        (into->is_lent(placement_.slices()[id.slice].variable) ||
+         held.life() == 0 || held.life() != block.version().life() ||
          held.counter() != block.version().counter())) {
       return absl::InvalidArgumentError(absl::StrCat(
           "a pull's answer says that block ", id.block, " of slice ", id.slice,
-          " has not changed; its version here is another"));
+          " has not changed, which is not the version that is held here"));
     }
     elements += block.elements();
   }

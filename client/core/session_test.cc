@@ -236,6 +236,14 @@ TEST_F(SessionTest, APullIntoLentMemoryAsksForAllOfIt) {
     EXPECT_THAT(lent, ::testing::Each(value));
     lent[1] = 0;
   }
+  // Nor may an answer leave some of it as it is.
+  Pull();
+  for (const Outbox::SendItem& sent : Sent()) {
+    v1::PullReply reply = PullReplyTo(sent);
+    if (sent.to.index == 0) reply.mutable_blocks(0)->set_elements(0);
+    Answer(sent, reply, Values(reply, 9));
+  }
+  EXPECT_THAT(std::string(End().message()), HasSubstr("has not changed"));
 }
 
 TEST_F(SessionTest, APullNamesTheVersionItHasAndKeepsUnchangedBlocks) {

@@ -1,7 +1,7 @@
 """Copies between a CUDA device and pinned memory, while the device computes."""
 
 import collections
-from typing import Any, Deque, Dict, Iterator, Tuple
+from typing import Any, Deque, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 import torch
@@ -67,6 +67,14 @@ class Staging:
                 return
             self._leaving.popleft()
             yield number, self._gradients[number]
+
+    def take_back(self, number: int) -> Optional[torch.Tensor]:
+        """The gradient, if it is under way, which is not handed out any more."""
+        for place, (leaving, _, gradient) in enumerate(self._leaving):
+            if leaving == number:
+                del self._leaving[place]
+                return gradient
+        return None
 
     def drop(self) -> None:
         """Forgets gradients that are under way, of a batch that is not stepped."""

@@ -119,17 +119,15 @@ def _not_copied(name: str, tensor: torch.Tensor,
         f"{sentence}; start the program again, on a device that works", 14)
 
 
-class _Taken(torch.optim.Optimizer):
-    """What a GradScaler steps in place of an optimizer, if all gradients are finite:
-    they are taken then."""
+class _Finite(torch.optim.Optimizer):
+    """What a GradScaler steps in place of an optimizer, if all gradients are
+    finite."""
 
-    def __init__(self, parameters: List[torch.Tensor], take: Callable[[], None]):
+    def __init__(self, parameters: List[torch.Tensor]):
         super().__init__(parameters, {})
-        self._take = take
 
     def step(self, closure: Any = None) -> bool:
-        """As asked for; True, which is not None."""
-        self._take()
+        """True, which is not None."""
         return True
 
 
@@ -203,9 +201,9 @@ class Worker:
         self._shared: Dict[int, Shared] = {}  # Parameters, by number.
         self._shapes = [parameter.shape for _, parameter in self._trained]
         # Of the batch that is stepped, by number: whose gradients are PyTorch's, and
-        # those that have come.
+        # those that are lent while others are computed.
         self._lendable: List[bool] = []
-        self._taken: Dict[int, torch.Tensor] = {}
+        self._lent: Dict[int, torch.Tensor] = {}
         self._addresses = (ctypes.c_void_p * len(self._trained))()
         by_layers = (self._staging is not None or not self._refuse_missing and sum(
             4 * parameter.numel() for _, parameter in self._trained) >= _LEAVING_BYTES)
@@ -263,7 +261,6 @@ class Worker:
                 raise _errors.NotFinite(
                     f"the loss is {value}; nothing of this batch was pushed", 3)
             self._has = [False] * len(self._trained)
-            self._taken.clear()
             # What the program has put there it may write to at any time.
             self._lendable = [parameter.grad is None for _, parameter in self._trained]
             if work.scale != 1:
@@ -298,6 +295,8 @@ class Worker:
             hook.remove()
         if self._reader is not None:
             self._reader.close()
+        for shared in self._shared.values():
+            shared.release()
         with self._lock:  # A hook that still runs writes to the worker's memory.
             return self._session.close() if self._session is not None else False
 
@@ -396,36 +395,47 @@ class Worker:
             parameter.grad = None
         session.finish_without_examples()
 
-    def _backward(self, session: Session, work: Work, loss: torch.Tensor) -> None:
-        self._stepping = True
+    @contextlib.contextmanager
+    def _undoing(self) -> Iterator[None]:
+        """Nothing of gradients is left by an exception: the batch may be computed
+        again."""
         try:
-            loss.backward()
-            if not self._hooks:
-                self._take_all(session, work)
-                return
-            with self._lock:
-                self._take_staged(session, work, wait=True)
+            yield
         except BaseException:
             if self._staging is not None:
                 self._staging.drop()
             for (_, parameter), is_ours in zip(self._trained, self._lendable):
                 if is_ours:
-                    parameter.grad = None  # The batch may be computed again.
+                    parameter.grad = None
             raise
+
+    def _backward(self, session: Session, work: Work, loss: torch.Tensor) -> None:
+        self._stepping = True
+        try:
+            with self._undoing():
+                loss.backward()
+                if not self._hooks:
+                    self._take_all(session, work)
+                    return
+                with self._lock:
+                    self._take_staged(session, work, wait=True)
         finally:
             self._stepping = False
-            self._taken.clear()
+            self._lent.clear()
 
     def _scaled_backward(self, session: Session, work: Work, loss: torch.Tensor,
                          scaler: Any) -> bool:
         """Whether all gradients were finite, and are written."""
-        scaler.scale(loss).backward()
-        if all(tensor.grad is None for _, tensor in self._trained):
-            return True  # There is nothing that a scaler could look at.
-        taken = scaler.step(_Taken([tensor for _, tensor in self._trained],
-                                   lambda: self._take_all(session, work)))
-        scaler.update()
-        return taken is not None
+        with self._undoing():
+            scaler.scale(loss).backward()
+            if all(tensor.grad is None for _, tensor in self._trained):
+                return True  # There is nothing that a scaler could look at.
+            finite = scaler.step(_Finite([tensor for _, tensor in self._trained]))
+            scaler.update()
+            if finite is None:
+                return False
+            self._take_all(session, work)
+            return True
 
     def _take_all(self, session: Session, work: Work) -> None:
         """What backward has left."""
@@ -548,16 +558,19 @@ class Worker:
                 parameter.grad = None
                 # Where a part of the model goes backward by itself, as in
                 # torch.utils.checkpoint, a gradient comes in several parts.
-                if self._has[number]:
-                    gradient = gradient + self._taken[number]
-                self._taken[number] = gradient
+                adds = self._has[number]
+                if adds:
+                    before = self._take_back(session, number, gradient, work)
+                    if before is not None:
+                        gradient, adds = before + gradient, False
                 self._has[number] = True
-                if self._may_lend(number, gradient, work):
+                if not adds and self._may_lend(number, gradient, work):
                     session.lend_gradients(
                         number, (ctypes.c_void_p * 1)(gradient.data_ptr()), gradient)
+                    self._lent[number] = gradient
                     written = True
                 else:
-                    written = self._take(number, gradient.detach(), work)
+                    written = self._take(number, gradient.detach(), work, adds)
                 if written and not self._refuse_missing:
                     session.gradient_ready(number)
                 self._take_staged(session, work, wait=False)
@@ -567,18 +580,36 @@ class Worker:
         return (self._staging is not None and number not in work.rows
                 and tensor.layout == torch.strided and self._staging.serves(tensor))
 
-    def _take(self, number: int, gradient: torch.Tensor, work: Work) -> bool:
-        """Whether it is written; else it is on its way from the device."""
+    def _take_back(self, session: Session, number: int, gradient: torch.Tensor,
+                   work: Work) -> Optional[torch.Tensor]:
+        """Has the part of a gradient that came before this one not leave yet. That
+        part; None if this one is to be added where it is written."""
+        session.lend_gradients(number, (ctypes.c_void_p * 1)(None), None)
+        before = self._lent.pop(number, None)
+        if before is None and self._staging is not None:
+            before = self._staging.take_back(number)
+            if before is None and self._is_staged(number, gradient, work):
+                before = torch.from_numpy(work.gradients[number]).to(gradient.device)
+        return before
+
+    def _take(self, number: int, gradient: torch.Tensor, work: Work,
+              adds: bool = False) -> bool:
+        """Whether it is written; else it is on its way from the device. `adds`: to
+        what is written there."""
         try:
             if self._staging and self._is_staged(number, gradient, work):
                 self._staging.take(number, gradient)
                 return False
             if number in work.rows:
-                self._take_rows(number, gradient, work)
+                self._take_rows(number, gradient, work, adds)
                 return True
             if gradient.layout != torch.strided:  # Of a sparse embedding.
                 gradient = gradient.to_dense()
-            torch.from_numpy(work.gradients[number]).copy_(gradient)
+            into = torch.from_numpy(work.gradients[number])
+            if adds:
+                into.add_(gradient.to(into.device))
+            else:
+                into.copy_(gradient)
             return True
         except RuntimeError as error:
             raise _not_copied(self._trained[number][0], gradient, error) from error
@@ -592,7 +623,8 @@ class Worker:
             if not self._refuse_missing:
                 session.gradient_ready(number)
 
-    def _take_rows(self, number: int, gradient: torch.Tensor, work: Work) -> None:
+    def _take_rows(self, number: int, gradient: torch.Tensor, work: Work,
+                   adds: bool) -> None:
         """The gradient of those rows that were looked up."""
         name = self._trained[number][0]
         if gradient.layout == torch.strided:
@@ -607,8 +639,9 @@ class Worker:
             raise _errors.InvalidArgument(
                 f"the model reads row {rows[~known][0]} of '{name}', which lookups "
                 "did not name for this batch")
-        work.gradients[number].fill(0)
-        work.gradients[number][places] = gradient.values().to(
+        if not adds:
+            work.gradients[number].fill(0)
+        work.gradients[number][places] += gradient.values().to(  # Each row once.
             "cpu", torch.float32).numpy()
 
     def _fill_missing(self, work: Work) -> None:

@@ -53,6 +53,25 @@ def plain():
                                torch.nn.Linear(16, 3))
 
 
+class InParts(torch.nn.Module if torch else object):
+    """A layer is used twice, and goes backward by itself each time."""
+
+    def __init__(self, width):
+        super().__init__()
+        torch.manual_seed(3)
+        self.inner = torch.nn.Linear(8, 8)
+        self.outer = torch.nn.Linear(8, width)
+        self.reentrant = True
+
+    def forward(self, x):
+        from torch.utils.checkpoint import checkpoint
+        x = x.clone().requires_grad_()
+        for _ in range(2):
+            x = (checkpoint(self.inner, x, use_reentrant=True)
+                 if self.reentrant else self.inner(x)).relu()
+        return self.outer(x)[:, :3]
+
+
 # One of several, of the test that is at this path.
 SYNC_WORKER = """
 import importlib.util
@@ -882,6 +901,57 @@ class TorchTest(unittest.TestCase):
                       torch.nn.Parameter(torch.zeros(2, device="meta")), shared,
                       torch.nn.Parameter(buffer)]
         self.assertEqual(shareable(parameters, [buffer]), [True] + [False] * 9)
+        # What somebody else has of them would never change any more.
+        held = [torch.nn.Parameter(torch.zeros(2)) for _ in range(3)]
+        others = held[0].data, held[1].detach().numpy()
+        self.assertEqual(shareable(held, []), [False, False, True])
+        del others
+        self.assertEqual(shareable(held, []), [True] * 3)
+
+    def test_a_tensor_that_has_no_address_is_no_obstacle(self):
+        from paramd._sharing import shareable
+
+        class Wrapper(torch.Tensor):
+            @staticmethod
+            def __new__(cls):
+                return torch.Tensor._make_wrapper_subclass(cls, (2,))
+
+            @classmethod
+            def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+                raise NotImplementedError(func)
+
+        class Refuses(torch.Tensor):
+            def untyped_storage(self):
+                raise NotImplementedError("no storage")
+
+        self.assertEqual(
+            shareable([torch.nn.Parameter(torch.zeros(2))],
+                      [Wrapper(), torch.zeros(2).as_subclass(Refuses)]), [True])
+
+    def test_an_alias_of_a_parameter_stays_one(self):
+        class Tied(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                torch.manual_seed(3)
+                self.embed = torch.nn.Linear(8, 3)
+                self.tied = self.embed.weight.data
+
+            def forward(self, x):
+                return F.linear(self.embed(x), self.tied.t())[:, :3]
+
+        def check(number, model):
+            self.assertTrue(torch.equal(model.tied, model.embed.weight))
+
+        seen, worker = self.recorded(Tied(), check)
+        self.assertEqual(len(worker._shared), 1)
+        self.assert_same_steps(seen, self.copied(Tied))
+
+    def test_another_worker_has_the_parameters_as_the_first_one(self):
+        model = plain()
+        for _ in range(2):
+            self.run_dir += "-next"
+            _, worker = self.recorded(model)
+            self.assertEqual(len(worker._shared), 4)
 
     def test_tied_and_overlapping_parameters_stay_so(self):
         class Tied(torch.nn.Module):
@@ -907,34 +977,120 @@ class TorchTest(unittest.TestCase):
         self.assert_same_steps(seen, self.copied(Tied))
 
     def test_a_gradient_that_comes_in_parts_is_their_sum(self):
-        from torch.utils.checkpoint import checkpoint
-
-        class Twice(torch.nn.Module):
-            def __init__(self, width):
-                super().__init__()
-                torch.manual_seed(3)
-                self.inner = torch.nn.Linear(8, 8)
-                self.outer = torch.nn.Linear(8, width)
-                self.reentrant = True
-
-            def forward(self, x):
-                x = x.clone().requires_grad_()
-                for _ in range(2):
-                    x = (checkpoint(self.inner, x, use_reentrant=True)
-                         if self.reentrant else self.inner(x)).relu()
-                return self.outer(x)[:, :3]
-
         def plainly(number, model):
             model.reentrant = False
 
         for width in (3, 40_000):
             with self.subTest(width=width):
                 self.run_dir += "-next"
-                seen, _ = self.recorded(Twice(width))
+                seen, _ = self.recorded(InParts(width))
                 self.run_dir += "-plainly"
-                for one, other in zip(seen, self.recorded(Twice(width), plainly)[0]):
+                for one, other in zip(seen, self.recorded(InParts(width), plainly)[0]):
                     for value, wanted in zip(one, other):
                         torch.testing.assert_close(value, wanted)
+
+    def test_a_part_is_added_where_the_one_before_it_is(self):
+        # Lent, written, on its way from the device, and come from there.
+        from paramd import torch as ps
+        given = ps.Worker.__init__
+
+        def staged(done):
+            def init(worker, *args, **options):
+                given(worker, *args, **options)
+                worker._staging = ps.Staging(FakeCuda(), "cpu")
+                worker._staging._cuda.done = done
+            return unittest.mock.patch.object(ps.Worker, "__init__", init)
+
+        seen = []
+        for patch in (contextlib.nullcontext(),
+                      unittest.mock.patch.object(ps, "may_be_lent",
+                                                 lambda *_: False),
+                      staged(False), staged(True)):
+            self.run_dir += "-next"
+            with patch:
+                seen.append(self.recorded(InParts(40_000), batch_size=128)[0])
+        for others in seen[1:]:
+            self.assert_same_steps(seen[0], others)
+
+    def test_rows_that_come_in_parts_are_added(self):
+        parameter = torch.nn.Parameter(torch.zeros(5, 2))
+        worker = self.worker(torch.nn.ParameterDict({"rows": parameter}))
+        work = unittest.mock.Mock(gradients=[np.full((2, 2), 7, np.float32)],
+                                  rows={0: np.array([1, 4])})
+        for number, rows in enumerate(([4, 4], [1, 4])):
+            gradient = torch.sparse_coo_tensor([rows], torch.ones(2, 2), (5, 2))
+            worker._take(0, gradient, work, adds=number == 1)
+        self.assertEqual(work.gradients[0].tolist(), [[1, 1], [3, 3]])
+
+    def test_a_gradient_whose_memory_is_not_its_own_is_copied(self):
+        flat = torch.zeros(8 * 16)
+        kept = []
+
+        def into_a_buffer(gradient):
+            flat.copy_(gradient.reshape(-1))
+            return flat.view_as(gradient)
+
+        def keep(gradient):
+            kept.append(gradient.detach())
+
+        def make(spoils=True):
+            model = plain()
+            if spoils:
+                model[0].weight.register_hook(into_a_buffer)
+                model[2].weight.register_hook(keep)
+            return model
+
+        def spoil(number, model):
+            flat.fill_(float("nan"))
+            for gradient in kept:
+                gradient.fill_(float("nan"))
+
+        from paramd import torch as ps
+        lent, given = [], ps.may_be_lent
+        with unittest.mock.patch.object(
+                ps, "may_be_lent",
+                lambda *of: lent.append(given(*of)) or lent[-1]):
+            seen, _ = self.recorded(make(), spoil)
+        self.assertEqual(lent, [False, True, False, True] * len(seen))
+        self.assert_same_steps(seen, self.copied(lambda: make(spoils=False)))
+
+    def test_what_is_copied_is_not_kept_until_backward_ends(self):
+        import weakref
+        model, alive = wide().to(torch.bfloat16), []
+        first = []
+        model[2].bias.register_post_accumulate_grad_hook(
+            lambda p: first.append(weakref.ref(p.grad)))
+        worker = self.worker(model)  # Whose hooks are behind that one.
+        for epoch in worker.epochs(1):
+            for x, y in epoch.batches(self.data, 64):
+                hidden = model[0](x.bfloat16())
+                hidden.register_hook(
+                    lambda _: alive.extend(ref() is not None for ref in first))
+                worker.step(F.cross_entropy(model[1:](hidden), y))
+        self.assertTrue(alive)
+        self.assertFalse(any(alive))
+
+    def test_gradients_of_a_scaled_exception_are_in_no_other_step(self):
+        def fail(gradient):
+            raise KeyError("mine")
+
+        model, scaler = plain(), torch.amp.GradScaler("cpu", init_scale=8.0)
+        worker = self.worker(model)
+        seen = []
+        for epoch in worker.epochs(1):
+            for x, y in epoch.batches(self.data, 32):
+                seen.append([p.detach().clone() for p in model.parameters()])
+                hidden = on_the_way_back(model[:2](x).detach().requires_grad_(), fail)
+                with self.assertRaisesRegex(KeyError, "mine"):
+                    worker.step(F.cross_entropy(model[2:](hidden), y), scaler=scaler)
+                self.assertEqual([p.grad for p in model.parameters()], [None] * 4)
+                with unittest.mock.patch.object(worker, "_may_lend",
+                                                lambda *_: fail(None)), \
+                        self.assertRaisesRegex(KeyError, "mine"):
+                    worker.step(F.cross_entropy(model(x), y), scaler=scaler)
+                self.assertEqual([p.grad for p in model.parameters()], [None] * 4)
+                worker.step(F.cross_entropy(model(x), y), scaler=scaler)
+        self.assert_same_steps(seen, self.copied(plain))
 
     def test_gradients_of_an_exception_are_in_no_other_step(self):
         def fail(gradient):

@@ -1,8 +1,11 @@
 #include "worker/program/program_model.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -15,6 +18,40 @@ uint64_t ElementsOf(const v1::Variable& variable) {
   uint64_t elements = 1;
   for (const uint64_t dimension : variable.shape()) elements *= dimension;
   return elements;
+}
+
+absl::Status CheckLentWeights(const ProgramModel::Options& options) {
+  struct Memory {
+    uintptr_t begin, end;
+    size_t variable;
+  };
+  std::vector<Memory> memory;
+  for (size_t v = 0; v < options.lent_weights.size(); ++v) {
+    const auto& lent = options.lent_weights[v];
+    if ((lent[0] == nullptr) != (lent[1] == nullptr)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable '", options.variables[v].name(),
+                       "': lend memory for both copies of its weights, or none"));
+    }
+    if (lent[0] == nullptr) continue;
+    const uint64_t size = ElementsOf(options.variables[v]) * sizeof(float);
+    for (const float* const copy : lent) {
+      const uintptr_t begin = reinterpret_cast<uintptr_t>(copy);
+      memory.push_back({begin, begin + size, v});
+    }
+  }
+  std::sort(memory.begin(), memory.end(), [](const Memory& a, const Memory& b) {
+    return a.begin < b.begin;
+  });
+  for (size_t m = 1; m < memory.size(); ++m) {
+    if (memory[m - 1].end <= memory[m].begin) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable '", options.variables[memory[m].variable].name(),
+        "': the memory that is lent for its weights overlaps that of '",
+        options.variables[memory[m - 1].variable].name(),
+        "'; lend each copy memory of its own"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<absl::Span<const int64_t>> IndicesOf(const Batch& batch) {
@@ -57,13 +94,8 @@ absl::Status ProgramModel::Check(const Options& options) {
   if (names.empty()) {
     return absl::InvalidArgumentError("the model has no variables");
   }
-  for (size_t v = 0; v < options.lent_weights.size(); ++v) {
-    const auto& lent = options.lent_weights[v];
-    if ((lent[0] == nullptr) == (lent[1] == nullptr)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("variable '", options.variables[v].name(),
-                     "': lend memory for both copies of its weights, or none"));
-  }
+  const absl::Status lent = CheckLentWeights(options);
+  if (!lent.ok()) return lent;
   if (options.initial_values.empty()) return absl::OkStatus();
   for (size_t v = 0; v < options.variables.size(); ++v) {
     const uint64_t wanted = ElementsOf(options.variables[v]);

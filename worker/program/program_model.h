@@ -32,8 +32,8 @@ class ProgramModel : public TrainedModel {
   };
 
   // INVALID_ARGUMENT, naming the variable: two of one name, one without a name
-  // or elements, a sparse one whose rows do not fit blocks, or initial values of
-  // another number. Both outlive the model.
+  // or elements, a sparse one whose rows do not fit blocks, lent weights that
+  // overlap, or initial values of another number. Both outlive the model.
   static absl::Status Check(const Options& options);
   ProgramModel(const Options* options, ProgramExchange* exchange)
       : options_(*options), exchange_(*exchange) {}
