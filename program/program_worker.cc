@@ -351,7 +351,9 @@ absl::Status ProgramWorker::Close() {
     process_.join();
     outgoing_.lent.clear();
     while (!lent_.AwaitAll(kReturnWarning)) {
-      Log(LogLevel::kWarning, "gradients that the program lent are still read");
+      Log(LogLevel::kWarning,
+          "closing waits for the transport, which still reads gradients that "
+          "the program lent");
     }
   }
   MutexLock lock(&mutex_);
