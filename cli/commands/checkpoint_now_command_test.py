@@ -23,7 +23,7 @@ class CheckpointNowTest(unittest.TestCase):
                 task, "--epochs=1000000", "--set=checkpoint.every_seconds=0",
                 *settings)
             self.addCleanup(self.runs[task].kill)
-        self.runs["worker-0"].wait_for("worker-0 joined")
+        self.runs["worker-0"].wait_for("first push of generation")
 
     def now(self, *flags):
         return paramd("checkpoint", "now", "--run_dir",

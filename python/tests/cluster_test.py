@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.abspath("python"))
 
 
 # So soon somebody who is gone is no longer waited for.
-PATIENCE = ("lease_ms=1500", "heartbeat_ms=300")
+PATIENCE = ("lease_ms=3000", "heartbeat_ms=300")
 
 
 @unittest.skipIf(np is None, "needs NumPy")

@@ -175,7 +175,10 @@ class LeasedTest(unittest.TestCase):
             job.start("worker-2")
             job.wait(120, progress=False)
         # Two batches of 4 a shard of 8: whole runs, but for the killed worker's.
-        self.assertEqual(self.result(), (0, 0, EPOCHS * EXAMPLES // 4))
+        lost, doubled, global_step = self.result()
+        self.assertEqual((lost, doubled), (0, 0))
+        # What it had told of, of two runs at most, comes on top.
+        self.assertIn(global_step - EPOCHS * EXAMPLES // 4, range(2 * 2 + 1))
         seen = collections.Counter(
             example for task in range(3) for step in self.steps(f"worker-{task}")
             for example in step)

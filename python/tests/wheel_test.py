@@ -25,9 +25,9 @@ ENVIRONMENT = {name: value for name, value in os.environ.items()
 
 USE = """
 import json, sys, time
-began = time.perf_counter()
+began = time.process_time()
 import paramd
-took = time.perf_counter() - began
+took = time.process_time() - began
 modules = [name for name in ("numpy", "torch", "keras") if name in sys.modules]
 with paramd.local(1, [[sys.argv[1], sys.argv[2]]], directory=sys.argv[3]) as cluster:
     cluster.wait(100)

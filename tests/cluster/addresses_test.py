@@ -22,8 +22,7 @@ class AddressesTest(unittest.TestCase):
         self.cluster = paramd.Cluster(servers=2, workers=2)
 
     def start(self, task, *flags, cluster=None):
-        run = self.cluster.start(task, "--start_timeout_ms=5000", *flags,
-                                 cluster=cluster)
+        run = self.cluster.start(task, *flags, cluster=cluster)
         self.addCleanup(run.kill)
         return run
 
@@ -41,7 +40,8 @@ class AddressesTest(unittest.TestCase):
 
     def assert_waits_in_vain(self, address, reason):
         """A chief that is told that server 0 is at `address`."""
-        run = self.start_with_server_0_at("worker-0", address)
+        run = self.start_with_server_0_at("worker-0", address,
+                                          "--start_timeout_ms=5000")
         self.assert_ends(
             run, 138, "not started within 5s; waiting for "
             f"ps-0 at {re.escape(address)}: {reason}, " +

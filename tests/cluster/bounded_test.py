@@ -7,7 +7,7 @@ import unittest
 
 from tests.cluster import paramd
 
-EPOCHS = 300
+EPOCHS = 600
 
 
 class BoundedTest(unittest.TestCase):

@@ -121,11 +121,11 @@ class ChaosCluster:
             time.sleep(0.01)
 
     def _wait_for_a_step(self):
-        log = list(self.tasks.values())[-1].log  # A worker's.
         while True:
-            with open(log, encoding="utf-8") as file:
-                if "first push of generation" in file.read():
-                    return
+            for task in self.tasks.values():
+                with open(task.log, encoding="utf-8") as file:
+                    if "first push of generation" in file.read():
+                        return
             if self._supervise():
                 raise AssertionError(f"ended early\n{self.last_words()}")
             time.sleep(0.01)

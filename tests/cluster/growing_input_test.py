@@ -33,7 +33,7 @@ class GrowingInputTest(unittest.TestCase):
             "name": "clicks",
             "batch_per_replica": BATCH,
             "portion_batches": 2,
-            "lease_ms": 1000,
+            "lease_ms": 5000,
             "heartbeat_ms": 200,
             "input": {
                 "follow": {"poll_ms": 50, "end_file": "_SUCCESS"},

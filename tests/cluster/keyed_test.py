@@ -110,7 +110,7 @@ class KeyedTest(KeyedCase):
         self.assertIn("no file can be made in disk_directory", run.output)
 
     def test_promise5_processes_that_are_killed_change_no_bit_of_sync(self):
-        settings = job(examples=16000, staleness="sync", lease_ms=1000,
+        settings = job(examples=16000, staleness="sync", lease_ms=5000,
                        policy={"admit_after": 2, "expire_after": 150},
                        heartbeat_ms=100, checkpoint={"every_steps": 100})
         # Which rows expire when depends on their places.

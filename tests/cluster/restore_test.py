@@ -7,7 +7,7 @@ import unittest
 
 from tests.cluster import paramd
 
-EPOCHS = 200  # Enough to be in the middle of.
+EPOCHS = 400  # Enough to be in the middle of.
 
 
 class RestoreTest(unittest.TestCase):

@@ -42,7 +42,7 @@ class TlsTest(unittest.TestCase):
         return run
 
     def test_a_job_trains_while_its_certificates_are_renewed(self):
-        cluster = self.cluster(epochs=400)
+        cluster = self.cluster(epochs=1000)
         tls = self.certificates(cluster)
         flag = f"--tls_dir={tls}"
         runs = {task: self.start(cluster, task, flag)

@@ -107,7 +107,7 @@ class RunTest(unittest.TestCase):
 
     def test_what_dies_or_hangs_costs_no_other_test(self):
         self.add("tests/one_test", _TEST)
-        code, _, result = self.run_it(TEST_SECONDS=2)
+        code, _, result = self.run_it(TEST_SECONDS=5)
         self.assertEqual(code, 1)
         one = result["tests"]["one_test"]
         self.assertEqual(sorted(one["failed"]), ["A.Dies", "A.Fails", "A.Hangs"])
@@ -118,7 +118,7 @@ class RunTest(unittest.TestCase):
         self.assertIn('is "quoted" \\', one["log"])
 
     def test_a_part_that_hangs_costs_no_other_part(self):
-        code, _, result = self.run_it(PART_SECONDS=1, HANGS=1)
+        code, _, result = self.run_it(PART_SECONDS=5, HANGS=1)
         self.assertEqual(code, 1)
         self.assertEqual(result["bench_parts"]["copies"]["exit"], 124)
         self.assertEqual(len(result["bench"]), 5)

@@ -183,7 +183,7 @@ TEST_F(RoundExchangeTest, AStepIsMadeAgainWhenALostWorkerIsBack) {
 }
 
 TEST_F(RoundExchangeTest, FewerWorkersComputeTheSharesOfTheLostOneInOrder) {
-  Begin(3, {.patience = absl::Milliseconds(100), .fewest = 2});
+  Begin(3, {.patience = absl::Seconds(1), .fewest = 2});
   std::vector<std::thread> threads;
   for (const uint32_t w : {0, 2}) {
     threads.emplace_back([this, w] {
