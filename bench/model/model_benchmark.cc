@@ -1,15 +1,18 @@
 // A training step of the built-in network (forward, loss, backward) on one
-// thread, beside PyTorch's for the same shapes. CPU time, which on one thread is
-// that of an idle machine's clock.
+// thread, beside PyTorch's for the same shapes, and with its residual layers
+// computed again beside without. CPU time, which on one thread is that of an idle
+// machine's clock.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "google/protobuf/text_format.h"
 
 #include "base/check.h"
@@ -114,6 +117,27 @@ Batch RandomBatch(const Shape& shape) {
   return batch;
 }
 
+v1::ModelConfig ConfigOf(const Shape& shape) {
+  v1::ModelConfig config;
+  CHECK(google::protobuf::TextFormat::ParseFromString(shape.model, &config),
+        "the models of the benchmark are read");
+  return config;
+}
+
+// The same with each residual layer in a recompute; empty if there is none.
+absl::optional<v1::ModelConfig> Recomputed(v1::ModelConfig config) {
+  bool any = false;
+  for (v1::Layer& layer : *config.mutable_layers()) {
+    if (!layer.has_residual()) continue;
+    v1::Layer wrapped;
+    *wrapped.mutable_recompute()->add_layers() = std::move(layer);
+    layer = std::move(wrapped);
+    any = true;
+  }
+  if (!any) return absl::nullopt;
+  return config;
+}
+
 double CpuSeconds() {
   timespec now;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -123,10 +147,8 @@ double CpuSeconds() {
 
 class Steps {
  public:
-  explicit Steps(const Shape& shape) : batch_(RandomBatch(shape)) {
-    v1::ModelConfig config;
-    CHECK(google::protobuf::TextFormat::ParseFromString(shape.model, &config),
-          "the models of the benchmark are read");
+  Steps(const Shape& shape, const v1::ModelConfig& config)
+      : batch_(RandomBatch(shape)) {
     auto network = Network::Create(config, shape.input);
     CHECK(network.ok(), "the models of the benchmark fit their input");
     network_ = *std::move(network);
@@ -161,6 +183,15 @@ class Steps {
     return (CpuSeconds() - begin) / times;
   }
 
+  // What layers keep and what they need meanwhile, in memory that a step has.
+  double mebibytes() const {
+    const Sequence& layers = *network_->plan()->layers;
+    return static_cast<double>(
+               layers.KeptBytes(batch_.size(), DType::kFloat32) +
+               layers.ScratchBytes(batch_.size(), DType::kFloat32)) /
+           (1 << 20);
+  }
+
  private:
   const Batch batch_;
   std::unique_ptr<Network> network_;
@@ -185,10 +216,39 @@ std::vector<double> TorchSteps(const std::string& name, int times, int rounds) {
   return seconds;
 }
 
+// With each residual layer computed again, beside without, in turn.
+void MeasureRecompute(const Shape& shape, Report* report) {
+  const v1::ModelConfig config = ConfigOf(shape);
+  const absl::optional<v1::ModelConfig> recomputed = Recomputed(config);
+  if (!recomputed.has_value()) return;
+  report->Progress("model: " + shape.name + " recomputed");
+  Steps with(shape, *recomputed);
+  Steps without(shape, config);
+  with.Run(3);
+  without.Run(3);
+  const int times = std::max(1, static_cast<int>(0.2 / without.Run(2)));
+  Figure time{shape.name + ".recompute_step_cpu_ms",
+              "CPU-ms",
+              {},
+              Figure::Peer{"all is kept", {}}};
+  Figure memory{shape.name + ".recompute_memory",
+                "MiB",
+                {},
+                Figure::Peer{"all is kept", {}}};
+  for (int round = 0; round < (report->quick() ? 3 : 9); ++round) {
+    time.values.Add(1e3 * with.Run(times));
+    time.peer->values.Add(1e3 * without.Run(times));
+  }
+  memory.values.Add(with.mebibytes());
+  memory.peer->values.Add(without.mebibytes());
+  report->Add(time);
+  report->Add(memory);
+}
+
 void Measure(const Shape& shape, Report* report) {
   report->Progress("model: " + shape.name);
   const int rounds = report->quick() ? 3 : 9;
-  Steps steps(shape);
+  Steps steps(shape, ConfigOf(shape));
   steps.Run(3);
   const int times = std::max(1, static_cast<int>(0.2 / steps.Run(2)));
   const auto torch = TorchSteps(shape.name, times, rounds);
@@ -214,6 +274,8 @@ int main(int argc, char** argv) {
   setenv("OMP_NUM_THREADS", "1", 1);
   paramd::Report report("model", argc, argv);
   for (const paramd::Shape& shape : paramd::Shapes()) {
-    if (report.Wants(shape.name)) paramd::Measure(shape, &report);
+    if (!report.Wants(shape.name)) continue;
+    paramd::Measure(shape, &report);
+    paramd::MeasureRecompute(shape, &report);
   }
 }

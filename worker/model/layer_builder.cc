@@ -15,6 +15,7 @@
 #include "worker/model/norm_layers.h"
 #include "worker/model/parallel.h"
 #include "worker/model/place_layers.h"
+#include "worker/model/recompute.h"
 #include "worker/model/residual.h"
 
 namespace paramd {
@@ -119,6 +120,8 @@ LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
       return MakeReshape(layer.reshape());
     case v1::Layer::kResidual:
       return MakeResidual(layer.residual());
+    case v1::Layer::kRecompute:
+      return MakeRecompute(layer.recompute());
     case v1::Layer::kEmbedding:
       return MakeEmbedding(layer.embedding());
     case v1::Layer::kPositionalEmbedding:
@@ -425,6 +428,23 @@ LayerBuilder::Made LayerBuilder::MakeResidual(
   last_ = name;
   return std::make_unique<Residual>(std::move(name), std::move(body),
                                     std::move(shortcut), residual.drop_rate());
+}
+
+LayerBuilder::Made LayerBuilder::MakeRecompute(
+    const v1::Layer::Recompute& recompute) {
+  std::string name = NameOf("recompute", "");
+  if (recompute.layers().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("recompute layer '", name, "' has no layers"));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Sequence> layers, Build(recompute.layers()));
+  if (integers()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("recompute layer '", name,
+                     "' gives integers: put \"embedding\" in it"));
+  }
+  last_ = name;
+  return std::make_unique<Recompute>(std::move(name), std::move(layers));
 }
 
 absl::Status LayerBuilder::CheckKeys(const v1::Layer::Embedding& embedding) {

@@ -66,6 +66,7 @@ class LayerBuilder {
   Made MakeCross(const v1::Layer::Cross& cross);
   Made MakeParallel(const v1::Layer::Parallel& parallel);
   Made MakeResidual(const v1::Layer::Residual& residual);
+  Made MakeRecompute(const v1::Layer::Recompute& recompute);
   Made MakeEmbedding(const v1::Layer::Embedding& embedding);
   // Whether settings and input of the last embedding fit each other.
   absl::Status CheckKeys(const v1::Layer::Embedding& embedding);

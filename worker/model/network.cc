@@ -320,18 +320,23 @@ ConstTensor Network::InputOf(const Batch& batch, RowNumbers rows) {
 }
 
 uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
-                               bool training, DType dtype) const {
+                               const Reckoned& pass) const {
   const Sequence& layers = *plan_->layers;
   const uint64_t outputs = examples * layers.output_size();
+  const Sequence::Needs needs =
+      pass.recomputes ? layers.NeedsIfRecomputed(examples, pass.dtype)
+                      : Sequence::Needs{
+                            layers.KeptBytes(examples, pass.dtype),
+                            layers.ScratchBytes(examples, pass.dtype)};
   uint64_t missing = 0;
   const auto add = [&](uint64_t bytes, const GrowingMemory& memory) {
     if (bytes > memory.bytes) missing += bytes - memory.bytes;
   };
-  add(outputs * SizeOf(dtype), output_);
-  add(layers.KeptBytes(examples, dtype), kept_);
-  add(layers.ScratchBytes(examples, dtype), scratch_);
-  if (training) add(outputs * sizeof(float), output_gradient_);
-  if (training) {
+  add(outputs * SizeOf(pass.dtype), output_);
+  add(needs.kept, kept_);
+  add(needs.scratch, scratch_);
+  if (pass.training) {
+    add(outputs * sizeof(float), output_gradient_);
     add(FurtherBytes(*plan_, gradients_) * gradients_.size(), further_);
   }
   std::vector<uint64_t> sizes;
@@ -341,7 +346,7 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
              {.input_bytes = examples * plan_->input_bytes(),
               .offset_bytes = examples * sizeof(uint64_t),
               .outputs = outputs},
-             sizes, training, dtype);
+             sizes, pass.training, pass.dtype);
 }
 
 absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
@@ -350,29 +355,37 @@ absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
   if (link == nullptr || examples <= steps_done_.most()) {
     return absl::OkStatus();
   }
-  const DType dtype = device_->activations();
-  const uint64_t missing = MissingBytes(examples, weights, training, dtype);
+  const Reckoned pass{.training = training, .dtype = device_->activations()};
+  const uint64_t missing = MissingBytes(examples, weights, pass);
   const uint64_t free = missing == 0 ? 0 : link->FreeBytes();
   if (missing <= free) return absl::OkStatus();
   // The most examples, below that, whose memory is there.
-  const auto fitting = [&](uint64_t below, DType in) {
+  const auto fitting = [&](uint64_t below, const Reckoned& as) {
     uint64_t fits = 0;
     while (fits + 1 < below) {
       const uint64_t middle = fits + (below - fits) / 2;
-      (MissingBytes(middle, weights, training, in) <= free ? fits : below) =
-          middle;
+      (MissingBytes(middle, weights, as) <= free ? fits : below) = middle;
     }
     return fits;
   };
-  const uint64_t fits = fitting(examples, dtype);
-  const uint64_t halves = fitting(examples + 1, DType::kBFloat16);
+  const uint64_t fits = fitting(examples, pass);
+  const auto or_one = [&](const Reckoned& other, absl::string_view with) {
+    const uint64_t most = fitting(examples + 1, other);
+    return most <= fits ? std::string()
+                        : absl::StrCat(", with ", with, " one of ", most);
+  };
+  Reckoned halves = pass;
+  halves.dtype = DType::kBFloat16;
+  Reckoned recomputed = pass;
+  recomputed.recomputes = true;
   return absl::ResourceExhaustedError(absl::StrCat(
       "a batch of ", examples, " examples needs ", MebibytesOf(missing),
       " more on ", link->name(), ", which has ", MebibytesOf(free), " free; ",
       fits == 0 ? std::string("no batch would fit")
                 : absl::StrCat("a batch of ", fits, " would fit"),
-      halves > fits ? absl::StrCat(", with compute_format bf16 one of ", halves)
-                    : ""));
+      or_one(halves, "compute_format bf16"),
+      or_one(recomputed,
+             "each residual or parallel layer in a \"recompute\"")));
 }
 
 absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
@@ -645,11 +658,14 @@ absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
 ModelCost Network::cost() const {
   ModelCost cost;
   plan_->layers->AddCost(0, &cost.layers);
+  uint64_t recomputed = 0;
   for (const LayerCost& layer : cost.layers) {
+    recomputed = std::max(recomputed, layer.recomputed_bytes);
     if (layer.depth > 0) continue;
     cost.flops += layer.flops;
     cost.activation_bytes += layer.activation_bytes;
   }
+  cost.activation_bytes += recomputed;
   for (const v1::Variable& variable : plan_->variables) {
     cost.parameters += SizeOf(ShapeOf(variable));
   }

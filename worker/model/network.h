@@ -111,10 +111,16 @@ class Network : public TrainedModel {
   void SetRows(RowNumbers rows);
   // The step of a replica among others whose batch has no examples.
   absl::StatusOr<Metrics> SendZeros(GradientSpans gradients, Ready ready);
+  // A pass whose memory is reckoned.
+  struct Reckoned {
+    bool training = false;
+    DType dtype = DType::kFloat32;  // Of what layers hand on.
+    // As if layers that keep layers were computed again.
+    bool recomputes = false;
+  };
   // What the device must still have for a pass over so many examples.
-  // `dtype`: of what layers hand on.
-  uint64_t MissingBytes(uint64_t examples, WeightSpans weights, bool training,
-                        DType dtype) const;
+  uint64_t MissingBytes(uint64_t examples, WeightSpans weights,
+                        const Reckoned& pass) const;
   // RESOURCE_EXHAUSTED: it has not, and what would fit.
   absl::Status CheckMemory(uint64_t examples, WeightSpans weights,
                            bool training);

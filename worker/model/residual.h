@@ -19,6 +19,7 @@ class Residual : public Layer {
   Residual(std::string name, std::unique_ptr<Sequence> body,
            std::unique_ptr<Sequence> shortcut, double drop_rate);
 
+  bool keeps_layers() const override { return true; }
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
