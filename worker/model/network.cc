@@ -130,12 +130,56 @@ void CheckWeights(const NetworkPlan& plan, absl::Span<const ConstTensor> wanted,
   }
 }
 
+void CheckStep(const NetworkPlan& plan,
+               const TrainedModel::StepOptions& options,
+               GradientSpans gradients) {
+  CHECK(options.divisor > 0, "the divisor of a gradient is above 0");
+  CHECK(gradients.size() == plan.variables.size(),
+        "there is one gradient per variable");
+}
+
+// Whether the batch of the next step may cross as it is.
+bool BringsAhead(const NetworkPlan& plan,
+                 const TrainedModel::StepOptions& options) {
+  return options.next != nullptr && options.rows.empty() &&
+         plan.TakesInputAsItIs();
+}
+
+// As large as these outputs, not in two bytes.
+Tensor ReserveWide(const Tensor& outputs, Exchange* exchange,
+                   GrowingMemory* memory) {
+  Tensor wide = outputs;
+  wide.dtype = WideOf(outputs.dtype);
+  wide.data = exchange->Reserve(wide.size() * SizeOf(wide.dtype), memory);
+  return wide;
+}
+
 size_t LargestSize(GradientSpans gradients) {
   size_t largest = 0;
   for (const absl::Span<float>& one : gradients) {
     largest = std::max(largest, one.size());
   }
   return largest;
+}
+
+// A step without examples.
+Metrics ZerosOf(GradientSpans gradients, TrainedModel::Ready ready) {
+  for (size_t v = gradients.size(); v-- > 0;) {
+    std::fill(gradients[v].begin(), gradients[v].end(), 0.0f);
+    ready(v);
+  }
+  return Metrics();
+}
+
+// What Forward does not fill in.
+Layer::Context TrainingOf(const Batch& batch,
+                          const TrainedModel::StepOptions& options) {
+  Layer::Context context;
+  context.training = true;
+  context.seed = options.seed;
+  context.share = static_cast<double>(batch.size()) / options.divisor;
+  context.abandoned = options.abandoned;
+  return context;
 }
 
 // A step among others, if `meeting` is not null: however it ends, no other
@@ -441,36 +485,19 @@ absl::StatusOr<ConstTensor> Network::Outputs(const Layer::Pass& pass) {
 absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                                       const StepOptions& options,
                                       GradientSpans gradients, Ready ready) {
-  CHECK(options.divisor > 0, "the divisor of a gradient is above 0");
   StepAmongReplicas others(replicas_.get(), options.sharing,
                            steps_done_.Has(batch.size()), device_.get(),
                            &exchange_);
   SetRows(options.rows);
   CheckWeights(*plan_, weights_, weights);
-  CHECK(gradients.size() == plan_->variables.size(),
-        "there is one gradient per variable");
+  CheckStep(*plan_, options, gradients);
   if (batch.size() == 0) {
-    if (options.sharing == Sharing::kAlone) {
-      for (size_t v = gradients.size(); v-- > 0;) {
-        std::fill(gradients[v].begin(), gradients[v].end(), 0.0f);
-        ready(v);
-      }
-      return Metrics();
-    }
-    exchange_.Begin();
-    PlaceGradients(gradients);
-    exchange_.ReserveZeros(LargestSize(gradients));
-    RETURN_IF_ERROR(device_->status());
-    bool finite = true;
-    RETURN_IF_ERROR(others.Meet(&finite));
-    return SendZeros(gradients, finite ? ready : Ready(NoneReady));
+    if (options.sharing == Sharing::kAlone) return ZerosOf(gradients, ready);
+    return SendZeros(gradients, ready,
+                     [&](bool* finite) { return others.Meet(finite); });
   }
   RETURN_IF_ERROR(CheckBatch(batch));
-  Layer::Context context;
-  context.training = true;
-  context.seed = options.seed;
-  context.share = static_cast<double>(batch.size()) / options.divisor;
-  context.abandoned = options.abandoned;
+  Layer::Context context = TrainingOf(batch, options);
   ASSIGN_OR_RETURN(
       const Layer::Pass pass,
       Forward(weights, batch, InputOf(batch, options.rows), &context));
@@ -479,13 +506,10 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     return Metrics();
   }
   ASSIGN_OR_RETURN(const ConstTensor outputs, Outputs(pass));
-  Tensor gradient = pass.output;
-  gradient.dtype = WideOf(context.dtype);
-  gradient.data = exchange_.Reserve(gradient.size() * SizeOf(gradient.dtype),
-                                    &output_gradient_);
+  const Tensor gradient =
+      ReserveWide(pass.output, &exchange_, &output_gradient_);
   PlaceGradients(gradients);
-  const bool brings_ahead = options.next != nullptr && options.rows.empty() &&
-                            plan_->TakesInputAsItIs();
+  const bool brings_ahead = BringsAhead(*plan_, options);
   if (brings_ahead) {
     exchange_.ReserveAhead(batch.size() * plan_->input_bytes());
   }
@@ -520,8 +544,15 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   return metrics;
 }
 
-absl::StatusOr<Metrics> Network::SendZeros(GradientSpans gradients,
-                                           Ready ready) {
+absl::StatusOr<Metrics> Network::SendZeros(
+    GradientSpans gradients, Ready ready,
+    absl::FunctionRef<absl::Status(bool* finite)> meet) {
+  exchange_.Begin();
+  PlaceGradients(gradients);
+  exchange_.ReserveZeros(LargestSize(gradients));
+  RETURN_IF_ERROR(device_->status());
+  bool finite = true;
+  RETURN_IF_ERROR(meet(&finite));
   sent_.clear();
   for (size_t i = plan_->shared.size(); i-- > 0;) {  // As a backward pass.
     if (plan_->IsUsedBefore(i)) continue;
@@ -530,7 +561,8 @@ absl::StatusOr<Metrics> Network::SendZeros(GradientSpans gradients,
     sent_.push_back(variable);
   }
   exchange_.EndSending();
-  TakeGradients(Layer::Context(), gradients, ready);
+  TakeGradients(Layer::Context(), gradients,
+                finite ? ready : Ready(NoneReady));
   RETURN_IF_ERROR(device_->status());
   return Metrics();
 }

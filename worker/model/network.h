@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/optional.h"
 
 #include "proto/paramd/v1/model.pb.h"
@@ -109,8 +110,11 @@ class Network : public TrainedModel {
 
   // The passes read these rows of sparse variables.
   void SetRows(RowNumbers rows);
-  // The step of a replica among others whose batch has no examples.
-  absl::StatusOr<Metrics> SendZeros(GradientSpans gradients, Ready ready);
+  // The step of a replica among others whose batch has no examples. `meet`: as
+  // theirs, before anything is sent.
+  absl::StatusOr<Metrics> SendZeros(
+      GradientSpans gradients, Ready ready,
+      absl::FunctionRef<absl::Status(bool* finite)> meet);
   // A pass whose memory is reckoned.
   struct Reckoned {
     bool training = false;
