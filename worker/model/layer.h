@@ -115,6 +115,9 @@ class Layer {
 
   // Its output is its input in other dimensions: it is never called.
   virtual bool is_view() const { return false; }
+  // Backward reads what Forward wrote to the output. If not, something else may be
+  // there.
+  virtual bool reads_output() const { return true; }
   // It is made of layers, all of whose activations it keeps.
   virtual bool keeps_layers() const { return false; }
 
@@ -123,8 +126,8 @@ class Layer {
     return 0;
   }
 
-  // Both overwrite what they compute. Backward leaves what is kept, and may be
-  // called again. REQUIRES: sizes fit, there is an example, and nothing written
+  // Both overwrite what they compute. Backward leaves output and what is kept, and
+  // may be called again. REQUIRES: sizes fit, there is an example, and nothing written
   // overlaps anything read.
   virtual void Forward(const Pass& pass) const = 0;
   virtual void Backward(const BackwardPass& pass) const = 0;

@@ -187,6 +187,14 @@ TEST_F(LayersTest, RecomputedLayersAreRight) {
           SequenceOf(again(SequenceOf(DenseOf({4}, 4), TanhOf({4})))), nullptr,
           0.5))),
       6);
+  // What it computes again must not get where the sum is.
+  ExpectLayerIsRight(
+      Residual("residual_1",
+               SequenceOf(again(SequenceOf(
+                   DenseOf({4}, 4),
+                   std::make_unique<Dropout>("dropout_1", Dims{4}, 0.4)))),
+               SequenceOf(again(SequenceOf(DenseOf({4}, 4), norm({4})))), 0),
+      6);
   ExpectLayerIsRight(
       *again(SequenceOf(
           std::make_unique<Embedding>("embedding", Dims{6},
@@ -205,7 +213,8 @@ TEST_F(LayersTest, ARecomputedLayerKeepsNothingAndItsScratchHoldsTheRest) {
   EXPECT_GE(kept, 2u * 10 * 50 * sizeof(float));
   const Recompute again("recompute", std::move(layers));
   EXPECT_EQ(again.KeptBytes(10, DType::kFloat32), 0u);
-  EXPECT_EQ(again.ScratchBytes(10, DType::kFloat32), kept + scratch);
+  // And its output, which the last layer need not read.
+  EXPECT_EQ(again.ScratchBytes(10, DType::kFloat32), kept + scratch + 128);
   EXPECT_THAT(NamesOf(again), ElementsAre("dense/kernel", "dense/bias",
                                           "dense/kernel", "dense/bias"));
 }

@@ -11,27 +11,40 @@ Recompute::Recompute(std::string name, std::unique_ptr<Sequence> layers)
   variables_ = layers_->variables();
 }
 
+Recompute::Laid Recompute::Lay(uint64_t examples, DType dtype,
+                               std::byte* memory) const {
+  Arena arena(memory);
+  Laid laid;
+  laid.kept = arena.TakeBytes(layers_->KeptBytes(examples, dtype));
+  if (!layers_->reads_output()) {
+    laid.output = arena.Take(dtype, Batched(examples, output_dims()));
+  }
+  laid.bytes = arena.used();
+  return laid;
+}
+
 uint64_t Recompute::ScratchBytes(uint64_t examples, DType dtype) const {
-  return layers_->KeptBytes(examples, dtype) +
+  return Lay(examples, dtype, nullptr).bytes +
          layers_->ScratchBytes(examples, dtype);
 }
 
-Layer::Pass Recompute::Enter(const Pass& pass) const {
-  const Context& context = *pass.context;
-  Pass inner = pass;
-  inner.kept = pass.scratch;
-  inner.scratch =
-      pass.scratch + layers_->KeptBytes(context.examples, context.dtype);
-  return inner;
-}
-
 void Recompute::Forward(const Pass& pass) const {
-  layers_->Forward(Enter(pass));
+  const Context& context = *pass.context;
+  const Laid laid = Lay(context.examples, context.dtype, pass.scratch);
+  Pass inner = pass;
+  inner.kept = laid.kept;
+  inner.scratch = pass.scratch + laid.bytes;
+  layers_->Forward(inner);
 }
 
 void Recompute::Backward(const BackwardPass& pass) const {
+  const Context& context = *pass.context;
+  const Laid laid = Lay(context.examples, context.dtype, pass.scratch);
   BackwardPass inner = pass;
-  static_cast<Pass&>(inner) = Enter(pass);
+  inner.kept = laid.kept;
+  inner.scratch = pass.scratch + laid.bytes;
+  // What lies at the output may be another's by now.
+  if (!layers_->reads_output()) inner.output = laid.output;
   layers_->KeepAgain(inner);
   layers_->Backward(inner);
 }

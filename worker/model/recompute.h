@@ -17,6 +17,7 @@ class Recompute : public Layer {
  public:
   Recompute(std::string name, std::unique_ptr<Sequence> layers);
 
+  bool reads_output() const override { return layers_->reads_output(); }
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
@@ -27,8 +28,14 @@ class Recompute : public Layer {
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
 
  private:
-  // What the layers keep, and behind it their scratch.
-  Pass Enter(const Pass& pass) const;
+  // Before the layers' own scratch.
+  struct Laid {
+    std::byte* kept = nullptr;
+    Tensor output;  // Once more, for nobody, if Backward need not read it.
+    uint64_t bytes = 0;
+  };
+
+  Laid Lay(uint64_t examples, DType dtype, std::byte* memory) const;
 
   const std::unique_ptr<Sequence> layers_;
 };

@@ -74,6 +74,9 @@ Sequence::Needs Sequence::NeedsIfRecomputed(uint64_t examples,
     uint64_t scratch = layer.ScratchBytes(examples, dtype);
     if (layer.keeps_layers()) {
       // As of a sequence of this layer alone.
+      if (!layer.reads_output()) {
+        scratch += Aligned(examples * layer.output_size() * SizeOf(dtype));
+      }
       scratch += Aligned(layer.KeptBytes(examples, dtype)) +
                  2 * Aligned(examples * layer.input_size() * SizeOf(dtype));
       needs.kept += OutputBytes(i, examples, dtype);

@@ -23,6 +23,9 @@ class Sequence : public Layer {
   // REQUIRES: each layer takes what the one before it gives; there is one.
   Sequence(std::string name, std::vector<std::unique_ptr<Layer>> layers);
 
+  bool reads_output() const override {
+    return last_ >= 0 && stages_[last_].layer->reads_output();
+  }
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   // What KeptBytes and ScratchBytes would be if each layer that keeps layers was
@@ -37,7 +40,7 @@ class Sequence : public Layer {
     ForwardWith(pass, [](size_t) {});
   }
   void ForwardWith(const Pass& pass, Needed needed) const;
-  // What Forward keeps, once more; the output is there still.
+  // What Forward keeps, once more. May write the output, too.
   void KeepAgain(const Pass& pass) const;
   void Backward(const BackwardPass& pass) const override {
     BackwardWith(pass, [](size_t) {});
