@@ -8,11 +8,9 @@
 #include <ctime>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/optional.h"
 #include "google/protobuf/text_format.h"
 
 #include "base/check.h"
@@ -124,18 +122,28 @@ v1::ModelConfig ConfigOf(const Shape& shape) {
   return config;
 }
 
-// The same with each residual layer in a recompute; empty if there is none.
-absl::optional<v1::ModelConfig> Recomputed(v1::ModelConfig config) {
-  bool any = false;
+// The same with a recompute around each residual layer, or of the layers in it.
+v1::ModelConfig Recomputed(v1::ModelConfig config, bool around) {
   for (v1::Layer& layer : *config.mutable_layers()) {
     if (!layer.has_residual()) continue;
-    v1::Layer wrapped;
-    *wrapped.mutable_recompute()->add_layers() = std::move(layer);
-    layer = std::move(wrapped);
-    any = true;
+    v1::Layer again;
+    if (around) {
+      *again.mutable_recompute()->add_layers() = layer;
+      layer = again;
+      continue;
+    }
+    auto& layers = *layer.mutable_residual()->mutable_layers();
+    *again.mutable_recompute()->mutable_layers() = layers;
+    layers.Clear();
+    *layers.Add() = again;
   }
-  if (!any) return absl::nullopt;
   return config;
+}
+
+bool HasResidual(const Shape& shape) {
+  const v1::ModelConfig config = ConfigOf(shape);
+  return std::any_of(config.layers().begin(), config.layers().end(),
+                     [](const v1::Layer& one) { return one.has_residual(); });
 }
 
 double CpuSeconds() {
@@ -217,24 +225,19 @@ std::vector<double> TorchSteps(const std::string& name, int times, int rounds) {
 }
 
 // With each residual layer computed again, beside without, in turn.
-void MeasureRecompute(const Shape& shape, Report* report) {
+void MeasureRecompute(const Shape& shape, bool around, Report* report) {
+  const std::string name =
+      shape.name + (around ? ".recompute_around" : ".recompute_within");
+  report->Progress("model: " + name);
   const v1::ModelConfig config = ConfigOf(shape);
-  const absl::optional<v1::ModelConfig> recomputed = Recomputed(config);
-  if (!recomputed.has_value()) return;
-  report->Progress("model: " + shape.name + " recomputed");
-  Steps with(shape, *recomputed);
+  Steps with(shape, Recomputed(config, around));
   Steps without(shape, config);
   with.Run(3);
   without.Run(3);
   const int times = std::max(1, static_cast<int>(0.2 / without.Run(2)));
-  Figure time{shape.name + ".recompute_step_cpu_ms",
-              "CPU-ms",
-              {},
-              Figure::Peer{"all is kept", {}}};
-  Figure memory{shape.name + ".recompute_memory",
-                "MiB",
-                {},
-                Figure::Peer{"all is kept", {}}};
+  const Figure::Peer all{"all is kept", {}};
+  Figure time{name + ".step_cpu_ms", "CPU-ms", {}, all};
+  Figure memory{name + ".memory", "MiB", {}, all};
   for (int round = 0; round < (report->quick() ? 3 : 9); ++round) {
     time.values.Add(1e3 * with.Run(times));
     time.peer->values.Add(1e3 * without.Run(times));
@@ -276,6 +279,9 @@ int main(int argc, char** argv) {
   for (const paramd::Shape& shape : paramd::Shapes()) {
     if (!report.Wants(shape.name)) continue;
     paramd::Measure(shape, &report);
-    paramd::MeasureRecompute(shape, &report);
+    if (!paramd::HasResidual(shape)) continue;
+    for (const bool around : {true, false}) {
+      paramd::MeasureRecompute(shape, around, &report);
+    }
   }
 }
