@@ -168,18 +168,19 @@ TEST_F(LayersTest, RecomputedLayersAreRight) {
   const auto norm = [](const Dims& dims) {
     return std::make_unique<BatchNormLayer>("norm", dims, 1e-5, 0.9);
   };
+  const auto drop = [](const Dims& dims) {
+    return std::make_unique<Dropout>("dropout_1", dims, 0.4);
+  };
   ExpectLayerIsRight(*again(SequenceOf(DenseOf({4}, 5), TanhOf({5}))), 3);
   // The last one keeps nothing, and something.
   ExpectLayerIsRight(*again(SequenceOf(TanhOf({4}), DenseOf({4}, 5))), 3);
   ExpectLayerIsRight(
-      *again(SequenceOf(
-          DenseOf({4}, 6), norm({6}), TanhOf({6}),
-          std::make_unique<Dropout>("dropout_1", Dims{6}, 0.4))),
+      *again(SequenceOf(norm({4}), DenseOf({4}, 6), TanhOf({6}), drop({6}))),
       5);
   ExpectLayerIsRight(
-      *again(SequenceOf(again(SequenceOf(DenseOf({4}, 6), norm({6}))),
+      *again(SequenceOf(again(SequenceOf(norm({4}), DenseOf({4}, 6))),
                         TanhOf({6}),
-                        again(SequenceOf(norm({6}), DenseOf({6}, 3))))),
+                        again(SequenceOf(drop({6}), DenseOf({6}, 3))))),
       4);
   ExpectLayerIsRight(
       *again(SequenceOf(std::make_unique<Residual>(
@@ -190,10 +191,8 @@ TEST_F(LayersTest, RecomputedLayersAreRight) {
   // What it computes again must not get where the sum is.
   ExpectLayerIsRight(
       Residual("residual_1",
-               SequenceOf(again(SequenceOf(
-                   DenseOf({4}, 4),
-                   std::make_unique<Dropout>("dropout_1", Dims{4}, 0.4)))),
-               SequenceOf(again(SequenceOf(DenseOf({4}, 4), norm({4})))), 0),
+               SequenceOf(again(SequenceOf(DenseOf({4}, 4), drop({4})))),
+               SequenceOf(again(SequenceOf(DenseOf({4}, 4), drop({4})))), 0),
       6);
   ExpectLayerIsRight(
       *again(SequenceOf(
