@@ -58,6 +58,16 @@ uint64_t SpareRows(uint64_t memory_rows,
   return memory_rows / 4 + buckets;
 }
 
+// Without layers, the input as it is.
+absl::StatusOr<std::unique_ptr<Sequence>> BuildBranch(
+    const v1::Layer::Branch& branch, LayerBuilder* builder) {
+  if (!branch.layers().empty()) return builder->Build(branch.layers());
+  std::vector<std::unique_ptr<Layer>> as_it_is;
+  as_it_is.push_back(std::make_unique<Reshape>("branch", builder->dims(),
+                                               builder->dims()));
+  return std::make_unique<Sequence>("layers", std::move(as_it_is));
+}
+
 }  // namespace
 
 std::string DimsText(const Dims& dims) {
@@ -356,7 +366,7 @@ LayerBuilder::Made LayerBuilder::MakeParallel(
     dims_ = input;
     bound_ = bound;
     first_ = first;
-    ASSIGN_OR_RETURN(branches.emplace_back(), BuildBranch(branch));
+    ASSIGN_OR_RETURN(branches.emplace_back(), BuildBranch(branch, this));
     if (integers()) {
       return absl::InvalidArgumentError(
           absl::StrCat("branch ", branches.size(), " of parallel layer '", name,
@@ -381,14 +391,6 @@ LayerBuilder::Made LayerBuilder::MakeParallel(
   }
   last_ = name;
   return std::make_unique<Parallel>(std::move(name), std::move(branches), sum);
-}
-
-absl::StatusOr<std::unique_ptr<Sequence>> LayerBuilder::BuildBranch(
-    const v1::Layer::Branch& branch) {
-  if (!branch.layers().empty()) return Build(branch.layers());
-  std::vector<std::unique_ptr<Layer>> as_it_is;
-  as_it_is.push_back(std::make_unique<Reshape>("branch", dims_, dims_));
-  return std::make_unique<Sequence>("layers", std::move(as_it_is));
 }
 
 LayerBuilder::Made LayerBuilder::MakeReshape(

@@ -76,8 +76,6 @@ class LayerBuilder {
   Made MakeAttention(const v1::Layer::Attention& attention);
   Made MakeNorm(const v1::Layer& layer);
 
-  absl::StatusOr<std::unique_ptr<Sequence>> BuildBranch(
-      const v1::Layer::Branch& branch);
   // `given`: a name from the job file, or empty.
   std::string NameOf(const std::string& kind, const std::string& given);
   // INVALID_ARGUMENT: "<kind> layer '<last>' needs <what>; it gets <dims>".
