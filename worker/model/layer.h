@@ -115,8 +115,7 @@ class Layer {
 
   // Its output is its input in other dimensions: it is never called.
   virtual bool is_view() const { return false; }
-  // Backward reads what Forward wrote to the output. If not, something else may be
-  // there.
+  // Backward reads what Forward wrote to the output. If not, it may be gone.
   virtual bool reads_output() const { return true; }
   // It is made of layers, all of whose activations it keeps.
   virtual bool keeps_layers() const { return false; }
@@ -127,8 +126,8 @@ class Layer {
   }
 
   // Both overwrite what they compute. Backward leaves output and what is kept, and
-  // may be called again. REQUIRES: sizes fit, there is an example, and nothing written
-  // overlaps anything read.
+  // may be called again. REQUIRES: sizes fit, there is an example, and nothing
+  // written overlaps anything read.
   virtual void Forward(const Pass& pass) const = 0;
   virtual void Backward(const BackwardPass& pass) const = 0;
 
