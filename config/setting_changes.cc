@@ -54,6 +54,41 @@ bool IsOfBackup(absl::string_view path) {
   return absl::StartsWith(path, "backup_and_restore.");
 }
 
+// Paths of settings as if no layer was in a recompute, which changes when what is
+// computed and nothing that is trained. Those of one job are given in order.
+class LayerPaths {
+ public:
+  // Of "model.layers[1].recompute.layers[0].relu" "model.layers[1].relu", and
+  // where the recompute has two layers, what is behind it is layers[3].
+  std::string Of(absl::string_view path) {
+    if (!absl::StartsWith(path, "model.layers[")) return std::string(path);
+    std::string text;
+    std::string list;
+    bool goes_on = false;  // The list that a recompute stands in.
+    size_t begin = 0;
+    for (size_t end = path.find(']'); end != absl::string_view::npos;
+         end = path.find(']', begin)) {
+      if (!goes_on) {
+        list = absl::StrCat(
+            text, path.substr(begin, path.find('[', begin) - begin));
+      }
+      goes_on = absl::StartsWith(path.substr(end + 1), ".recompute.layers[");
+      begin = end + 1;
+      if (goes_on) continue;
+      std::string& element = elements_[std::string(path.substr(0, begin))];
+      if (element.empty()) {
+        element = absl::StrCat(list, "[", counts_[list]++, "]");
+      }
+      text = element;
+    }
+    return absl::StrCat(text, path.substr(begin));
+  }
+
+ private:
+  Values elements_;                      // As they are called, by path.
+  std::map<std::string, size_t> counts_;  // Of elements, by list.
+};
+
 }  // namespace
 
 std::vector<std::string> RecordedSettings(const v1::JobConfig& config) {
@@ -69,10 +104,12 @@ std::vector<std::string> RecordedSettings(const v1::JobConfig& config) {
 SettingChanges ChangesSince(const std::vector<std::string>& recorded,
                             const v1::JobConfig& job) {
   Values before;
+  LayerPaths paths_before, paths;
   for (const absl::string_view line : recorded) {
     const size_t equals = line.find('=');
     if (equals == absl::string_view::npos) continue;
-    before.emplace(line.substr(0, equals), line.substr(equals + 1));
+    before.emplace(paths_before.Of(line.substr(0, equals)),
+                   line.substr(equals + 1));
   }
   Values gone = before;
   SettingChanges changes;
@@ -86,8 +123,10 @@ SettingChanges ChangesSince(const std::vector<std::string>& recorded,
                                                        "model."));
     (may ? changes.may : changes.may_not).push_back(difference);
   };
-  for (const SettingValue& value : ValuesOf(job)) {
+  for (SettingValue& value : ValuesOf(job)) {
     if (value.is_local) continue;
+    value.path = paths.Of(value.path);
+    value.part_of = paths.Of(value.part_of);
     const auto found = before.find(value.path);
     gone.erase(value.path);
     if (found == before.end() && IsMeant(before, value)) continue;

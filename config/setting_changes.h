@@ -23,7 +23,8 @@ struct SettingChanges {
 
 // `recorded`: RecordedSettings of then; a setting that they lack, as those of an
 // earlier version may, has its default. Where checkpoint.allow_missing names
-// variables that may be others, the model may be another one too.
+// variables that may be others, the model may be another one too. A recompute
+// around layers is no difference: they are counted as if it was not there.
 SettingChanges ChangesSince(const std::vector<std::string>& recorded,
                             const v1::JobConfig& job);
 

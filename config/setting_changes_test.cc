@@ -103,5 +103,64 @@ TEST(SettingChangesTest, WhereVariablesMayBeOthersTheModelMayButNotTheSeed) {
   EXPECT_EQ(ChangesText(changes.may_not), "seed is 7, was 1");
 }
 
+v1::JobConfig WithLayers(bool recompute) {
+  v1::JobConfig job = Job();
+  v1::ModelConfig& model = *job.mutable_model();
+  model.clear_layers();
+  v1::Layer::Residual residual;
+  residual.add_layers()->mutable_dense()->set_units(20);
+  residual.add_layers()->mutable_relu();
+  model.add_layers()->mutable_flatten();
+  if (recompute) {
+    auto* const around = model.add_layers()->mutable_recompute();
+    *around->add_layers()->mutable_residual() = residual;
+    around->add_layers()->mutable_dropout()->set_rate(0.1);
+    auto* const inner = around->add_layers()->mutable_recompute();
+    inner->add_layers()->mutable_tanh();
+  } else {
+    *model.add_layers()->mutable_residual() = residual;
+    model.add_layers()->mutable_dropout()->set_rate(0.1);
+    model.add_layers()->mutable_tanh();
+  }
+  model.add_layers()->mutable_dense()->set_units(10);
+  return job;
+}
+
+TEST(SettingChangesTest, WhatIsComputedAgainIsNoChange) {
+  for (const bool recompute : {false, true}) {
+    const SettingChanges changes =
+        ChangesSince(RecordedSettings(WithLayers(!recompute)),
+                     WithLayers(recompute));
+    EXPECT_EQ(ChangesText(changes.may), "");
+    EXPECT_EQ(ChangesText(changes.may_not), "");
+  }
+  v1::JobConfig other = WithLayers(true);
+  v1::ModelConfig& model = *other.mutable_model();
+  model.mutable_layers(2)->mutable_dense()->set_units(12);
+  v1::Layer* const dense = model.mutable_layers(1)
+                               ->mutable_recompute()
+                               ->mutable_layers(0)
+                               ->mutable_residual()
+                               ->mutable_layers(0);
+  dense->mutable_dense()->set_units(30);
+  const SettingChanges changes =
+      ChangesSince(RecordedSettings(WithLayers(false)), other);
+  EXPECT_EQ(ChangesText(changes.may), "");
+  EXPECT_EQ(ChangesText(changes.may_not),
+            "model.layers[1].residual.layers[0].dense.units is 30, was 20; "
+            "model.layers[4].dense.units is 12, was 10");
+}
+
+TEST(SettingChangesTest, LayersInTwoOrdersAreAChange) {
+  v1::JobConfig other = WithLayers(true);
+  auto& layers = *other.mutable_model()
+                      ->mutable_layers(1)
+                      ->mutable_recompute()
+                      ->mutable_layers();
+  layers.SwapElements(0, 1);
+  EXPECT_FALSE(ChangesSince(RecordedSettings(WithLayers(false)), other)
+                   .may_not.empty());
+}
+
 }  // namespace
 }  // namespace paramd

@@ -109,10 +109,25 @@ TEST_F(SettingReaderTest, AnUnknownLayerNamesTheNearest) {
   EXPECT_THAT(Message(),
               HasSubstr("model.layers[2]: wants an object with the keys "
                         "flatten, dense, relu, "));
-  EXPECT_THAT(Message(), HasSubstr("bag_pool, attention_pool; found 7"));
+  EXPECT_THAT(Message(), HasSubstr("attention_pool, recompute; found 7"));
   EXPECT_THAT(Message(), HasSubstr("model.layers[3]: says no kind; give one "
                                    "of flatten, dense, relu"));
   EXPECT_THAT(Message(), ::testing::Not(HasSubstr("layers[1]: says")));
+}
+
+TEST_F(SettingReaderTest, LayersThatAreComputedAgainAreAListOrAnObject) {
+  Read(R"({"model": {"layers": [
+      {"recompute": ["relu", {"dense": 5}]},
+      {"recompute": {"layers": ["tanh"]}}, {"recompute": []}]}})");
+  reader_.FillDefaults(&config_);
+  ASSERT_EQ(config_.model().layers_size(), 3);
+  const auto& layers = config_.model().layers(0).recompute().layers();
+  ASSERT_EQ(layers.size(), 2);
+  EXPECT_TRUE(layers[0].has_relu());
+  EXPECT_EQ(layers[1].dense().units(), 5u);
+  EXPECT_TRUE(config_.model().layers(1).recompute().layers(0).has_tanh());
+  EXPECT_THAT(Message(), HasSubstr("model.layers[2].recompute.layers: is "
+                                   "missing"));
 }
 
 TEST_F(SettingReaderTest, AListThatIsTooLongIsNotRead) {

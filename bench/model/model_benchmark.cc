@@ -1,6 +1,7 @@
 // A training step of the built-in network (forward, loss, backward) on one
-// thread, beside PyTorch's for the same shapes. CPU time, which on one thread is
-// that of an idle machine's clock.
+// thread, beside PyTorch's for the same shapes, and with its residual layers
+// computed again beside without. CPU time, which on one thread is that of an idle
+// machine's clock.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -114,6 +115,37 @@ Batch RandomBatch(const Shape& shape) {
   return batch;
 }
 
+v1::ModelConfig ConfigOf(const Shape& shape) {
+  v1::ModelConfig config;
+  CHECK(google::protobuf::TextFormat::ParseFromString(shape.model, &config),
+        "the models of the benchmark are read");
+  return config;
+}
+
+// The same with a recompute around each residual layer, or of the layers in it.
+v1::ModelConfig Recomputed(v1::ModelConfig config, bool around) {
+  for (v1::Layer& layer : *config.mutable_layers()) {
+    if (!layer.has_residual()) continue;
+    v1::Layer again;
+    if (around) {
+      *again.mutable_recompute()->add_layers() = layer;
+      layer = again;
+      continue;
+    }
+    auto& layers = *layer.mutable_residual()->mutable_layers();
+    *again.mutable_recompute()->mutable_layers() = layers;
+    layers.Clear();
+    *layers.Add() = again;
+  }
+  return config;
+}
+
+bool HasResidual(const Shape& shape) {
+  const v1::ModelConfig config = ConfigOf(shape);
+  return std::any_of(config.layers().begin(), config.layers().end(),
+                     [](const v1::Layer& one) { return one.has_residual(); });
+}
+
 double CpuSeconds() {
   timespec now;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -123,10 +155,8 @@ double CpuSeconds() {
 
 class Steps {
  public:
-  explicit Steps(const Shape& shape) : batch_(RandomBatch(shape)) {
-    v1::ModelConfig config;
-    CHECK(google::protobuf::TextFormat::ParseFromString(shape.model, &config),
-          "the models of the benchmark are read");
+  Steps(const Shape& shape, const v1::ModelConfig& config)
+      : batch_(RandomBatch(shape)) {
     auto network = Network::Create(config, shape.input);
     CHECK(network.ok(), "the models of the benchmark fit their input");
     network_ = *std::move(network);
@@ -161,6 +191,15 @@ class Steps {
     return (CpuSeconds() - begin) / times;
   }
 
+  // What layers keep and what they need meanwhile, in memory that a step has.
+  double mebibytes() const {
+    const Sequence& layers = *network_->plan()->layers;
+    return static_cast<double>(
+               layers.KeptBytes(batch_.size(), DType::kFloat32) +
+               layers.ScratchBytes(batch_.size(), DType::kFloat32)) /
+           (1 << 20);
+  }
+
  private:
   const Batch batch_;
   std::unique_ptr<Network> network_;
@@ -185,10 +224,34 @@ std::vector<double> TorchSteps(const std::string& name, int times, int rounds) {
   return seconds;
 }
 
+// With each residual layer computed again, beside without, in turn.
+void MeasureRecompute(const Shape& shape, bool around, Report* report) {
+  const std::string name =
+      shape.name + (around ? ".recompute_around" : ".recompute_within");
+  report->Progress("model: " + name);
+  const v1::ModelConfig config = ConfigOf(shape);
+  Steps with(shape, Recomputed(config, around));
+  Steps without(shape, config);
+  with.Run(3);
+  without.Run(3);
+  const int times = std::max(1, static_cast<int>(0.2 / without.Run(2)));
+  const Figure::Peer all{"all is kept", {}};
+  Figure time{name + ".step_cpu_ms", "CPU-ms", {}, all};
+  Figure memory{name + ".memory", "MiB", {}, all};
+  for (int round = 0; round < (report->quick() ? 3 : 9); ++round) {
+    time.values.Add(1e3 * with.Run(times));
+    time.peer->values.Add(1e3 * without.Run(times));
+  }
+  memory.values.Add(with.mebibytes());
+  memory.peer->values.Add(without.mebibytes());
+  report->Add(time);
+  report->Add(memory);
+}
+
 void Measure(const Shape& shape, Report* report) {
   report->Progress("model: " + shape.name);
   const int rounds = report->quick() ? 3 : 9;
-  Steps steps(shape);
+  Steps steps(shape, ConfigOf(shape));
   steps.Run(3);
   const int times = std::max(1, static_cast<int>(0.2 / steps.Run(2)));
   const auto torch = TorchSteps(shape.name, times, rounds);
@@ -214,6 +277,11 @@ int main(int argc, char** argv) {
   setenv("OMP_NUM_THREADS", "1", 1);
   paramd::Report report("model", argc, argv);
   for (const paramd::Shape& shape : paramd::Shapes()) {
-    if (report.Wants(shape.name)) paramd::Measure(shape, &report);
+    if (!report.Wants(shape.name)) continue;
+    paramd::Measure(shape, &report);
+    if (!paramd::HasResidual(shape)) continue;
+    for (const bool around : {true, false}) {
+      paramd::MeasureRecompute(shape, around, &report);
+    }
   }
 }

@@ -73,7 +73,11 @@ int ModelPrintCommand(const Invocation& invocation) {
               "floating-point operations of its forward\npass and the bytes "
               "that it keeps for the backward pass. What a residual layer\n"
               "holds stands indented below it and is in its figures. Parameters "
-              "that layers\nshare count once in the last line.");
+              "that layers\nshare count once in the last line.\n\n"
+              "What a recompute layer holds keeps its bytes only while the "
+              "backward pass\ncomputes it again, in memory that all such layers "
+              "share: the last line has the\nlargest of them. What is computed "
+              "again counts twice among operations.");
   job.AddTo(&flags);
   if (const auto code = ParseFlags(invocation, &flags)) return *code;
   const absl::StatusOr<LoadedJob> loaded = job.Load();

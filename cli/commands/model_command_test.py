@@ -53,6 +53,27 @@ class ModelPrintTest(unittest.TestCase):
         self.assertRegex(lines[5], r"^  tanh_1 +8 +0 ")
         self.assertRegex(lines[6], r"^dense_3 +10 +90 ")
 
+    def test_what_is_computed_again_costs_operations_and_no_activations(self):
+        block = [{"dense": 1000}, "relu", {"dense": 16}]
+        without = self.rows(["flatten", *block, *block, {"dense": 10}])
+        rows = self.rows(["flatten", {"recompute": block}, {"recompute": block},
+                          {"dense": 10}])
+        self.assertEqual([row[0] for row in rows],
+                         ["layer", "flatten_1", "recompute_1", "dense_1",
+                          "relu_1", "dense_2", "recompute_2", "dense_3",
+                          "relu_2", "dense_4", "dense_5", "all"])
+        self.assertEqual([rows[2][4], rows[3][4]], ["64", "4,000"])
+        parameters, operations, kept = rows[-1][-3:]
+        self.assertEqual(parameters, without[-1][-3])
+        width = int(rows[1][1])
+        # But for the last layers of both blocks.
+        again = 1000 * (2 * width + 1) + 1000 + 1000 * 33 + 1000
+        self.assertEqual(int(operations.replace(",", "")),
+                         int(without[-1][-2].replace(",", "")) + again)
+        self.assertEqual(without[-1][-1], "16,168")
+        # Outputs, and what one block keeps, in pieces of 64 bytes.
+        self.assertEqual(kept, f"{64 + 64 + 40 + 2 * 4032:,}")
+
     def test_layers_that_do_not_fit_are_one_sentence(self):
         code, out, errors = self.print_model(
             ["flatten", {"residual": {"layers": [{"dense": 7}]}}])

@@ -137,6 +137,19 @@ TEST(AllocationTest, AStepOfAttentionAllocatesNothing) {
             0);
 }
 
+TEST(AllocationTest, AStepThatComputesLayersAgainAllocatesNothing) {
+  EXPECT_EQ(AllocationsOfSteps(R"(
+      layers { recompute {
+        layers { conv2d { filters: 4 kernel: 3 stride: 1 groups: 1 } }
+        layers { batch_norm { momentum: 0.9 epsilon: 1e-5 } }
+        layers { recompute { layers { relu {} }
+                             layers { dropout { rate: 0.5 } } } }
+        layers { max_pool { size: 2 stride: 2 } } } }
+      layers { flatten {} } layers { dense { units: 4 } })",
+                               LabelledImages({6, 6}, 4)),
+            0);
+}
+
 TEST(AllocationTest, AStepOverAListAllocatesNothing) {
   const InputSpec places{{FeatureSpec{.name = "places",
                                       .dtype = DType::kInt32,

@@ -19,6 +19,7 @@ class Attention : public Layer {
   // divide the values.
   Attention(std::string name, const Dims& dims, uint64_t heads, bool causal);
 
+  bool reads_output() const override { return false; }
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;

@@ -147,6 +147,9 @@ void FillIn(google::protobuf::RepeatedPtrField<v1::Layer>* layers) {
       FillIn(layer.mutable_residual()->mutable_layers());
       FillIn(layer.mutable_residual()->mutable_shortcut());
     }
+    if (layer.has_recompute()) {
+      FillIn(layer.mutable_recompute()->mutable_layers());
+    }
     if (!layer.has_parallel()) continue;
     for (v1::Layer::Branch& branch :
          *layer.mutable_parallel()->mutable_branches()) {
@@ -347,6 +350,10 @@ std::vector<Case> HoldersCases() {
                "layers { conv2d { filters: 6 kernel: 3 stride: 2 } } "
                "layers { batch_norm {} } "
                "shortcut { conv2d { filters: 6 kernel: 1 stride: 2 } } } }"),
+      OnImages("Recompute",
+               "layers { recompute { layers { conv2d { filters: 3 kernel: 3 } "
+               "} layers { batch_norm {} } layers { recompute { layers { "
+               "relu {} } layers { dropout { rate: 0.3 } } } } } }"),
       OnImages("ParallelSum",
                "layers { parallel { merge: SUM "
                "branches { layers { dense { units: 4 } } } "

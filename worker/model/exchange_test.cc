@@ -53,6 +53,19 @@ v1::ModelConfig Convolutional() {
       layers { dropout { rate: 0.3 } } layers { dense { units: 4 } })");
 }
 
+// The same, all but its last layer in groups of three that are computed again.
+v1::ModelConfig Recomputed() {
+  const v1::ModelConfig whole = Convolutional();
+  v1::ModelConfig config = Parsed("");
+  v1::Layer::Recompute* group = nullptr;
+  for (int i = 0; i + 1 < whole.layers_size(); ++i) {
+    if (i % 3 == 0) group = config.add_layers()->mutable_recompute();
+    *group->add_layers() = whole.layers(i);
+  }
+  *config.add_layers() = whole.layers(whole.layers_size() - 1);
+  return config;
+}
+
 Batch RandomBatch(size_t size, uint64_t seed) {
   RandomStream random(seed);
   Batch batch;
@@ -159,6 +172,26 @@ TEST(ExchangeTest, AStepGivesTheBitsOfTheProcessorWhateverTheDelays) {
   }
 }
 
+TEST(ExchangeTest, LayersThatAreComputedAgainGiveTheSameBits) {
+  Trial cpu(Convolutional(), nullptr);
+  std::vector<std::vector<std::vector<float>>> wanted;
+  for (uint64_t step = 0; step < 3; ++step) {
+    ASSERT_TRUE(cpu.Step(RandomBatch(8 - step, step)).ok());
+    wanted.push_back(cpu.gradients());
+    cpu.Move();
+  }
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const EmulatedAccelerator::Options options{.seed = seed};
+    Trial run(Recomputed(), &options);
+    for (uint64_t step = 0; step < 3; ++step) {
+      ASSERT_TRUE(run.Step(RandomBatch(8 - step, step)).ok());
+      ASSERT_EQ(run.gradients(), wanted[step]) << "seed " << seed;
+      run.Move();
+    }
+    EXPECT_EQ(run.accelerator()->unpinned_copies(), 0u);
+  }
+}
+
 TEST(ExchangeTest, AGradientIsThereWhenItsVariableIsReady) {
   const EmulatedAccelerator::Options options{.seed = 4};
   Trial cpu(Convolutional(), nullptr);
@@ -184,7 +217,55 @@ TEST(ExchangeTest, AStepAfterTheFirstAllocatesNothingOnTheDevice) {
   EXPECT_EQ(run.accelerator()->allocations(), before);
 }
 
-// With the kernels of a GPU, whose primitives allocate what they need.
+// Zeros.
+Batch BlankBatch(const InputSpec& input, uint64_t size) {
+  Batch batch;
+  batch.Reset(input, size);
+  for (Column& column : batch.columns) {
+    std::memset(column.tensor().data, 0,
+                column.tensor().size() * SizeOf(column.spec().dtype));
+  }
+  return batch;
+}
+
+// Steps on a device with the kernels of a GPU, whose primitives allocate what
+// they need: all do so in the first two.
+void ExpectNoAllocationsLater(const v1::ModelConfig& config,
+                              const InputSpec& input, ComputeFormat format) {
+  EmulatedAccelerator* accelerator = nullptr;
+  const auto model = *Network::Create(config, input, [&] {
+    auto device = std::make_unique<EmulatedKernelDevice>(
+        EmulatedAccelerator::Options{.in_haste = true});
+    device->SetComputeFormat(format);
+    accelerator = device->accelerator();
+    return device;
+  });
+  std::vector<std::vector<float>> values;
+  for (const v1::Variable& variable : model->variables()) {
+    size_t size = 1;
+    for (const uint64_t dimension : variable.shape()) size *= dimension;
+    values.emplace_back(size, 0.1f);
+  }
+  std::vector<std::vector<float>> gradients = values;
+  const std::vector<absl::Span<const float>> weights(values.begin(),
+                                                     values.end());
+  std::vector<absl::Span<float>> spans;
+  for (auto& one : gradients) spans.push_back(absl::MakeSpan(one));
+  uint64_t before = 0;
+  for (uint64_t step = 0; step < 8; ++step) {
+    if (step == 2) before = accelerator->allocations();
+    const Batch batch = BlankBatch(input, 8 - step % 3);
+    const Batch next = BlankBatch(input, 8 - step % 3);
+    values[0][0] += 1;
+    ASSERT_TRUE(model->Step(weights, batch,
+                            {.divisor = 8, .next = [&] { return &next; }},
+                            spans, [](size_t) {}).ok());
+  }
+  EXPECT_GT(before, 0u);
+  EXPECT_EQ(accelerator->allocations(), before) << NameOf(format);
+  EXPECT_EQ(accelerator->unpinned_copies(), 0u);
+}
+
 TEST(ExchangeTest, StepsAfterTheSecondAllocateNothingOnADeviceWithKernels) {
   const InputSpec text{{FeatureSpec{.name = "text",
                                     .dtype = DType::kInt32,
@@ -207,49 +288,17 @@ TEST(ExchangeTest, StepsAfterTheSecondAllocateNothingOnADeviceWithKernels) {
                           layers { dense { units: 16 } } layers { gelu {} }
                           layers { dense { units: 8 } } } }
       layers { dense { units: 5 } })");
+  v1::ModelConfig again = gpt;
+  for (const int block : {2, 3}) {
+    *again.mutable_layers(block)->mutable_recompute()->add_layers() =
+        gpt.layers(block);
+  }
   for (const auto format : {ComputeFormat::kFp32, ComputeFormat::kBf16}) {
     for (const auto& [config, input] :
          {std::pair(mlp, kInput), std::pair(Convolutional(), kInput),
-          std::pair(gpt, text)}) {
-      EmulatedAccelerator* accelerator = nullptr;
-      const auto model = *Network::Create(config, input, [&, format = format] {
-        auto device = std::make_unique<EmulatedKernelDevice>(
-            EmulatedAccelerator::Options{.in_haste = true});
-        device->SetComputeFormat(format);
-        accelerator = device->accelerator();
-        return device;
-      });
-      std::vector<std::vector<float>> values;
-      for (const v1::Variable& variable : model->variables()) {
-        size_t size = 1;
-        for (const uint64_t dimension : variable.shape()) size *= dimension;
-        values.emplace_back(size, 0.1f);
-      }
-      std::vector<std::vector<float>> gradients = values;
-      const std::vector<absl::Span<const float>> weights(values.begin(),
-                                                         values.end());
-      std::vector<absl::Span<float>> spans;
-      for (auto& one : gradients) spans.push_back(absl::MakeSpan(one));
-      uint64_t before = 0;
-      for (uint64_t step = 0; step < 8; ++step) {
-        if (step == 2) before = accelerator->allocations();
-        std::vector<Batch> batches(2);
-        for (Batch& batch : batches) {
-          batch.Reset(input, 8 - step % 3);
-          for (Column& column : batch.columns) {
-            std::memset(column.tensor().data, 0,
-                        column.tensor().size() * SizeOf(column.spec().dtype));
-          }
-        }
-        values[0][0] += 1;
-        ASSERT_TRUE(model->Step(weights, batches[0],
-                                {.divisor = 8,
-                                 .next = [&] { return &batches[1]; }},
-                                spans, [](size_t) {}).ok());
-      }
-      EXPECT_GT(before, 0u);
-      EXPECT_EQ(accelerator->allocations(), before) << NameOf(format);
-      EXPECT_EQ(accelerator->unpinned_copies(), 0u);
+          std::pair(Recomputed(), kInput), std::pair(gpt, text),
+          std::pair(again, text)}) {
+      ExpectNoAllocationsLater(config, input, format);
     }
   }
 }
@@ -553,6 +602,43 @@ TEST(ExchangeTest, ABatchThatDoesNotFitIsRefusedAndTheSentenceSaysWhatWould) {
   EXPECT_GT(halves, fits);
   EXPECT_FALSE(run.Step(RandomBatch(fits + 1, 1)).ok());
   const auto fitting = run.Step(RandomBatch(fits, 1));
+  EXPECT_TRUE(fitting.ok()) << fitting.status();
+}
+
+// Dense blocks around which there is a way.
+v1::ModelConfig Blocks(bool recompute) {
+  v1::ModelConfig config = Parsed("layers { flatten {} }");
+  for (int i = 0; i < 6; ++i) {
+    v1::Layer* layer = config.add_layers();
+    if (recompute) layer = layer->mutable_recompute()->add_layers();
+    *layer = Parsed(R"(layers { residual {
+        layers { dense { units: 150 } } layers { gelu {} }
+        layers { dense { units: 36 } } } })").layers(0);
+  }
+  config.add_layers()->mutable_dense()->set_units(4);
+  return config;
+}
+
+TEST(ExchangeTest, TheSentenceSaysWhatWouldFitIfLayersWereComputedAgain) {
+  const EmulatedAccelerator::Options options{.memory_bytes = 4 << 20};
+  Trial run(Blocks(/*recompute=*/false), &options);
+  const auto refused = run.Step(RandomBatch(2000, 1));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  const std::string sentence(refused.status().message());
+  constexpr char kWith[] =
+      ", with each residual or parallel layer in a \"recompute\" one of ";
+  ASSERT_THAT(sentence, HasSubstr(kWith));
+  const size_t fits =
+      std::stoul(sentence.substr(sentence.find(kWith) + sizeof(kWith) - 1));
+  EXPECT_FALSE(run.Step(RandomBatch(fits, 1)).ok());
+  Trial again(Blocks(/*recompute=*/true), &options);
+  const auto refused_again = again.Step(RandomBatch(fits + 1, 1));
+  EXPECT_EQ(refused_again.status().code(),
+            absl::StatusCode::kResourceExhausted);
+  // There is nothing more to be had of it.
+  EXPECT_THAT(std::string(refused_again.status().message()),
+              ::testing::Not(HasSubstr("recompute")));
+  const auto fitting = again.Step(RandomBatch(fits, 1));
   EXPECT_TRUE(fitting.ok()) << fitting.status();
 }
 

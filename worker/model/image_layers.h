@@ -36,6 +36,7 @@ class Conv2d : public Layer {
   // REQUIRES: the window fits, groups divide channels and filters.
   Conv2d(std::string name, const Dims& image, const Options& options);
 
+  bool reads_output() const override { return false; }
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
   absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;

@@ -115,15 +115,19 @@ class Layer {
 
   // Its output is its input in other dimensions: it is never called.
   virtual bool is_view() const { return false; }
+  // Backward reads what Forward wrote to the output. If not, it may be gone.
+  virtual bool reads_output() const { return true; }
+  // It is made of layers, all of whose activations it keeps.
+  virtual bool keeps_layers() const { return false; }
 
   virtual uint64_t KeptBytes(uint64_t /*examples*/, DType) const { return 0; }
   virtual uint64_t ScratchBytes(uint64_t /*examples*/, DType) const {
     return 0;
   }
 
-  // Both overwrite what they compute. Backward leaves what is kept, and may be
-  // called again. REQUIRES: sizes fit, there is an example, and nothing written
-  // overlaps anything read.
+  // Both overwrite what they compute. Backward leaves output and what is kept, and
+  // may be called again. REQUIRES: sizes fit, there is an example, and nothing
+  // written overlaps anything read.
   virtual void Forward(const Pass& pass) const = 0;
   virtual void Backward(const BackwardPass& pass) const = 0;
 
@@ -131,7 +135,8 @@ class Layer {
   // written as a program.
   virtual absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const;
 
-  // Of the forward pass, for one example.
+  // Of the forward pass, and of what of it Backward computes again, for one
+  // example.
   virtual uint64_t flops() const { return output_size(); }
   // Appends this layer, and behind it those that it holds.
   virtual void AddCost(int depth, std::vector<LayerCost>* costs) const;

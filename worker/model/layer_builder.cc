@@ -15,6 +15,7 @@
 #include "worker/model/norm_layers.h"
 #include "worker/model/parallel.h"
 #include "worker/model/place_layers.h"
+#include "worker/model/recompute.h"
 #include "worker/model/residual.h"
 
 namespace paramd {
@@ -55,6 +56,16 @@ uint64_t SpareRows(uint64_t memory_rows,
   const uint64_t buckets =
       embedding.capacity() / BucketRows(embedding.width()) + 2;
   return memory_rows / 4 + buckets;
+}
+
+// Without layers, the input as it is.
+absl::StatusOr<std::unique_ptr<Sequence>> BuildBranch(
+    const v1::Layer::Branch& branch, LayerBuilder* builder) {
+  if (!branch.layers().empty()) return builder->Build(branch.layers());
+  std::vector<std::unique_ptr<Layer>> as_it_is;
+  as_it_is.push_back(std::make_unique<Reshape>("branch", builder->dims(),
+                                               builder->dims()));
+  return std::make_unique<Sequence>("layers", std::move(as_it_is));
 }
 
 }  // namespace
@@ -119,6 +130,8 @@ LayerBuilder::Made LayerBuilder::Make(const v1::Layer& layer) {
       return MakeReshape(layer.reshape());
     case v1::Layer::kResidual:
       return MakeResidual(layer.residual());
+    case v1::Layer::kRecompute:
+      return MakeRecompute(layer.recompute());
     case v1::Layer::kEmbedding:
       return MakeEmbedding(layer.embedding());
     case v1::Layer::kPositionalEmbedding:
@@ -353,7 +366,7 @@ LayerBuilder::Made LayerBuilder::MakeParallel(
     dims_ = input;
     bound_ = bound;
     first_ = first;
-    ASSIGN_OR_RETURN(branches.emplace_back(), BuildBranch(branch));
+    ASSIGN_OR_RETURN(branches.emplace_back(), BuildBranch(branch, this));
     if (integers()) {
       return absl::InvalidArgumentError(
           absl::StrCat("branch ", branches.size(), " of parallel layer '", name,
@@ -378,14 +391,6 @@ LayerBuilder::Made LayerBuilder::MakeParallel(
   }
   last_ = name;
   return std::make_unique<Parallel>(std::move(name), std::move(branches), sum);
-}
-
-absl::StatusOr<std::unique_ptr<Sequence>> LayerBuilder::BuildBranch(
-    const v1::Layer::Branch& branch) {
-  if (!branch.layers().empty()) return Build(branch.layers());
-  std::vector<std::unique_ptr<Layer>> as_it_is;
-  as_it_is.push_back(std::make_unique<Reshape>("branch", dims_, dims_));
-  return std::make_unique<Sequence>("layers", std::move(as_it_is));
 }
 
 LayerBuilder::Made LayerBuilder::MakeReshape(
@@ -425,6 +430,23 @@ LayerBuilder::Made LayerBuilder::MakeResidual(
   last_ = name;
   return std::make_unique<Residual>(std::move(name), std::move(body),
                                     std::move(shortcut), residual.drop_rate());
+}
+
+LayerBuilder::Made LayerBuilder::MakeRecompute(
+    const v1::Layer::Recompute& recompute) {
+  std::string name = NameOf("recompute", "");
+  if (recompute.layers().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("recompute layer '", name, "' has no layers"));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Sequence> layers, Build(recompute.layers()));
+  if (integers()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("recompute layer '", name,
+                     "' gives integers: put \"embedding\" in it"));
+  }
+  last_ = name;
+  return std::make_unique<Recompute>(std::move(name), std::move(layers));
 }
 
 absl::Status LayerBuilder::CheckKeys(const v1::Layer::Embedding& embedding) {

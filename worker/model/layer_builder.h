@@ -66,6 +66,7 @@ class LayerBuilder {
   Made MakeCross(const v1::Layer::Cross& cross);
   Made MakeParallel(const v1::Layer::Parallel& parallel);
   Made MakeResidual(const v1::Layer::Residual& residual);
+  Made MakeRecompute(const v1::Layer::Recompute& recompute);
   Made MakeEmbedding(const v1::Layer::Embedding& embedding);
   // Whether settings and input of the last embedding fit each other.
   absl::Status CheckKeys(const v1::Layer::Embedding& embedding);
@@ -75,8 +76,6 @@ class LayerBuilder {
   Made MakeAttention(const v1::Layer::Attention& attention);
   Made MakeNorm(const v1::Layer& layer);
 
-  absl::StatusOr<std::unique_ptr<Sequence>> BuildBranch(
-      const v1::Layer::Branch& branch);
   // `given`: a name from the job file, or empty.
   std::string NameOf(const std::string& kind, const std::string& given);
   // INVALID_ARGUMENT: "<kind> layer '<last>' needs <what>; it gets <dims>".

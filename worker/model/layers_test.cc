@@ -15,6 +15,7 @@
 #include "worker/model/norm_layers.h"
 #include "worker/model/parallel.h"
 #include "worker/model/place_layers.h"
+#include "worker/model/recompute.h"
 #include "worker/model/residual.h"
 #include "worker/model/simple_layers.h"
 #include "worker/model/testing/layer_run.h"
@@ -158,6 +159,63 @@ TEST_F(LayersTest, ResidualIsRight) {
       3);
   ExpectLayerIsRight(
       Residual("residual_1", SequenceOf(DenseOf({4}, 4)), nullptr, 0.5), 8);
+}
+
+TEST_F(LayersTest, RecomputedLayersAreRight) {
+  const auto again = [](std::unique_ptr<Sequence> layers) {
+    return std::make_unique<Recompute>("recompute", std::move(layers));
+  };
+  const auto norm = [](const Dims& dims) {
+    return std::make_unique<BatchNormLayer>("norm", dims, 1e-5, 0.9);
+  };
+  const auto drop = [](const Dims& dims) {
+    return std::make_unique<Dropout>("dropout_1", dims, 0.4);
+  };
+  ExpectLayerIsRight(*again(SequenceOf(DenseOf({4}, 5), TanhOf({5}))), 3);
+  // The last one keeps nothing, and something.
+  ExpectLayerIsRight(*again(SequenceOf(TanhOf({4}), DenseOf({4}, 5))), 3);
+  ExpectLayerIsRight(
+      *again(SequenceOf(norm({4}), DenseOf({4}, 6), TanhOf({6}), drop({6}))),
+      5);
+  ExpectLayerIsRight(
+      *again(SequenceOf(again(SequenceOf(norm({4}), DenseOf({4}, 6))),
+                        TanhOf({6}),
+                        again(SequenceOf(drop({6}), DenseOf({6}, 3))))),
+      4);
+  ExpectLayerIsRight(
+      *again(SequenceOf(std::make_unique<Residual>(
+          "residual_1",
+          SequenceOf(again(SequenceOf(DenseOf({4}, 4), TanhOf({4})))), nullptr,
+          0.5))),
+      6);
+  // What it computes again must not get where the sum is.
+  ExpectLayerIsRight(
+      Residual("residual_1",
+               SequenceOf(again(SequenceOf(DenseOf({4}, 4), drop({4})))),
+               SequenceOf(again(SequenceOf(DenseOf({4}, 4), drop({4})))), 0),
+      6);
+  ExpectLayerIsRight(
+      *again(SequenceOf(
+          std::make_unique<Embedding>("embedding", Dims{6},
+                                      Embedding::Table{.rows = 5, .width = 3}),
+          TanhOf({6, 3}))),
+      2, /*bound=*/5);
+  ExpectLayerIsRight(*again(SequenceOf(std::make_unique<Reshape>(
+                         "reshape", Dims{2, 3}, Dims{6}))),
+                     2);
+}
+
+TEST_F(LayersTest, ARecomputedLayerKeepsNothingAndItsScratchHoldsTheRest) {
+  auto layers = SequenceOf(DenseOf({4}, 50), TanhOf({50}), DenseOf({50}, 3));
+  const uint64_t kept = layers->KeptBytes(10, DType::kFloat32);
+  const uint64_t scratch = layers->ScratchBytes(10, DType::kFloat32);
+  EXPECT_GE(kept, 2u * 10 * 50 * sizeof(float));
+  const Recompute again("recompute", std::move(layers));
+  EXPECT_EQ(again.KeptBytes(10, DType::kFloat32), 0u);
+  // And its output, which the last layer need not read.
+  EXPECT_EQ(again.ScratchBytes(10, DType::kFloat32), kept + scratch + 128);
+  EXPECT_THAT(NamesOf(again), ElementsAre("dense/kernel", "dense/bias",
+                                          "dense/kernel", "dense/bias"));
 }
 
 TEST_F(LayersTest, InteractionsAreRight) {

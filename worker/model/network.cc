@@ -130,12 +130,56 @@ void CheckWeights(const NetworkPlan& plan, absl::Span<const ConstTensor> wanted,
   }
 }
 
+void CheckStep(const NetworkPlan& plan,
+               const TrainedModel::StepOptions& options,
+               GradientSpans gradients) {
+  CHECK(options.divisor > 0, "the divisor of a gradient is above 0");
+  CHECK(gradients.size() == plan.variables.size(),
+        "there is one gradient per variable");
+}
+
+// Whether the batch of the next step may cross as it is.
+bool BringsAhead(const NetworkPlan& plan,
+                 const TrainedModel::StepOptions& options) {
+  return options.next != nullptr && options.rows.empty() &&
+         plan.TakesInputAsItIs();
+}
+
+// As large as these outputs, not in two bytes.
+Tensor ReserveWide(const Tensor& outputs, Exchange* exchange,
+                   GrowingMemory* memory) {
+  Tensor wide = outputs;
+  wide.dtype = WideOf(outputs.dtype);
+  wide.data = exchange->Reserve(wide.size() * SizeOf(wide.dtype), memory);
+  return wide;
+}
+
 size_t LargestSize(GradientSpans gradients) {
   size_t largest = 0;
   for (const absl::Span<float>& one : gradients) {
     largest = std::max(largest, one.size());
   }
   return largest;
+}
+
+// A step without examples.
+Metrics ZerosOf(GradientSpans gradients, TrainedModel::Ready ready) {
+  for (size_t v = gradients.size(); v-- > 0;) {
+    std::fill(gradients[v].begin(), gradients[v].end(), 0.0f);
+    ready(v);
+  }
+  return Metrics();
+}
+
+// What Forward does not fill in.
+Layer::Context TrainingOf(const Batch& batch,
+                          const TrainedModel::StepOptions& options) {
+  Layer::Context context;
+  context.training = true;
+  context.seed = options.seed;
+  context.share = static_cast<double>(batch.size()) / options.divisor;
+  context.abandoned = options.abandoned;
+  return context;
 }
 
 // A step among others, if `meeting` is not null: however it ends, no other
@@ -320,18 +364,23 @@ ConstTensor Network::InputOf(const Batch& batch, RowNumbers rows) {
 }
 
 uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
-                               bool training, DType dtype) const {
+                               const Reckoned& pass) const {
   const Sequence& layers = *plan_->layers;
   const uint64_t outputs = examples * layers.output_size();
+  const Sequence::Needs needs =
+      pass.recomputes ? layers.NeedsIfRecomputed(examples, pass.dtype)
+                      : Sequence::Needs{
+                            layers.KeptBytes(examples, pass.dtype),
+                            layers.ScratchBytes(examples, pass.dtype)};
   uint64_t missing = 0;
   const auto add = [&](uint64_t bytes, const GrowingMemory& memory) {
     if (bytes > memory.bytes) missing += bytes - memory.bytes;
   };
-  add(outputs * SizeOf(dtype), output_);
-  add(layers.KeptBytes(examples, dtype), kept_);
-  add(layers.ScratchBytes(examples, dtype), scratch_);
-  if (training) add(outputs * sizeof(float), output_gradient_);
-  if (training) {
+  add(outputs * SizeOf(pass.dtype), output_);
+  add(needs.kept, kept_);
+  add(needs.scratch, scratch_);
+  if (pass.training) {
+    add(outputs * sizeof(float), output_gradient_);
     add(FurtherBytes(*plan_, gradients_) * gradients_.size(), further_);
   }
   std::vector<uint64_t> sizes;
@@ -341,7 +390,7 @@ uint64_t Network::MissingBytes(uint64_t examples, WeightSpans weights,
              {.input_bytes = examples * plan_->input_bytes(),
               .offset_bytes = examples * sizeof(uint64_t),
               .outputs = outputs},
-             sizes, training, dtype);
+             sizes, pass.training, pass.dtype);
 }
 
 absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
@@ -350,29 +399,37 @@ absl::Status Network::CheckMemory(uint64_t examples, WeightSpans weights,
   if (link == nullptr || examples <= steps_done_.most()) {
     return absl::OkStatus();
   }
-  const DType dtype = device_->activations();
-  const uint64_t missing = MissingBytes(examples, weights, training, dtype);
+  const Reckoned pass{.training = training, .dtype = device_->activations()};
+  const uint64_t missing = MissingBytes(examples, weights, pass);
   const uint64_t free = missing == 0 ? 0 : link->FreeBytes();
   if (missing <= free) return absl::OkStatus();
   // The most examples, below that, whose memory is there.
-  const auto fitting = [&](uint64_t below, DType in) {
+  const auto fitting = [&](uint64_t below, const Reckoned& as) {
     uint64_t fits = 0;
     while (fits + 1 < below) {
       const uint64_t middle = fits + (below - fits) / 2;
-      (MissingBytes(middle, weights, training, in) <= free ? fits : below) =
-          middle;
+      (MissingBytes(middle, weights, as) <= free ? fits : below) = middle;
     }
     return fits;
   };
-  const uint64_t fits = fitting(examples, dtype);
-  const uint64_t halves = fitting(examples + 1, DType::kBFloat16);
+  const uint64_t fits = fitting(examples, pass);
+  const auto or_one = [&](const Reckoned& other, absl::string_view with) {
+    const uint64_t most = fitting(examples + 1, other);
+    return most <= fits ? std::string()
+                        : absl::StrCat(", with ", with, " one of ", most);
+  };
+  Reckoned halves = pass;
+  halves.dtype = DType::kBFloat16;
+  Reckoned recomputed = pass;
+  recomputed.recomputes = true;
   return absl::ResourceExhaustedError(absl::StrCat(
       "a batch of ", examples, " examples needs ", MebibytesOf(missing),
       " more on ", link->name(), ", which has ", MebibytesOf(free), " free; ",
       fits == 0 ? std::string("no batch would fit")
                 : absl::StrCat("a batch of ", fits, " would fit"),
-      halves > fits ? absl::StrCat(", with compute_format bf16 one of ", halves)
-                    : ""));
+      or_one(halves, "compute_format bf16"),
+      or_one(recomputed,
+             "each residual or parallel layer in a \"recompute\"")));
 }
 
 absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
@@ -428,36 +485,19 @@ absl::StatusOr<ConstTensor> Network::Outputs(const Layer::Pass& pass) {
 absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                                       const StepOptions& options,
                                       GradientSpans gradients, Ready ready) {
-  CHECK(options.divisor > 0, "the divisor of a gradient is above 0");
   StepAmongReplicas others(replicas_.get(), options.sharing,
                            steps_done_.Has(batch.size()), device_.get(),
                            &exchange_);
   SetRows(options.rows);
   CheckWeights(*plan_, weights_, weights);
-  CHECK(gradients.size() == plan_->variables.size(),
-        "there is one gradient per variable");
+  CheckStep(*plan_, options, gradients);
   if (batch.size() == 0) {
-    if (options.sharing == Sharing::kAlone) {
-      for (size_t v = gradients.size(); v-- > 0;) {
-        std::fill(gradients[v].begin(), gradients[v].end(), 0.0f);
-        ready(v);
-      }
-      return Metrics();
-    }
-    exchange_.Begin();
-    PlaceGradients(gradients);
-    exchange_.ReserveZeros(LargestSize(gradients));
-    RETURN_IF_ERROR(device_->status());
-    bool finite = true;
-    RETURN_IF_ERROR(others.Meet(&finite));
-    return SendZeros(gradients, finite ? ready : Ready(NoneReady));
+    if (options.sharing == Sharing::kAlone) return ZerosOf(gradients, ready);
+    return SendZeros(gradients, ready,
+                     [&](bool* finite) { return others.Meet(finite); });
   }
   RETURN_IF_ERROR(CheckBatch(batch));
-  Layer::Context context;
-  context.training = true;
-  context.seed = options.seed;
-  context.share = static_cast<double>(batch.size()) / options.divisor;
-  context.abandoned = options.abandoned;
+  Layer::Context context = TrainingOf(batch, options);
   ASSIGN_OR_RETURN(
       const Layer::Pass pass,
       Forward(weights, batch, InputOf(batch, options.rows), &context));
@@ -466,13 +506,10 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     return Metrics();
   }
   ASSIGN_OR_RETURN(const ConstTensor outputs, Outputs(pass));
-  Tensor gradient = pass.output;
-  gradient.dtype = WideOf(context.dtype);
-  gradient.data = exchange_.Reserve(gradient.size() * SizeOf(gradient.dtype),
-                                    &output_gradient_);
+  const Tensor gradient =
+      ReserveWide(pass.output, &exchange_, &output_gradient_);
   PlaceGradients(gradients);
-  const bool brings_ahead = options.next != nullptr && options.rows.empty() &&
-                            plan_->TakesInputAsItIs();
+  const bool brings_ahead = BringsAhead(*plan_, options);
   if (brings_ahead) {
     exchange_.ReserveAhead(batch.size() * plan_->input_bytes());
   }
@@ -507,8 +544,15 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
   return metrics;
 }
 
-absl::StatusOr<Metrics> Network::SendZeros(GradientSpans gradients,
-                                           Ready ready) {
+absl::StatusOr<Metrics> Network::SendZeros(
+    GradientSpans gradients, Ready ready,
+    absl::FunctionRef<absl::Status(bool* finite)> meet) {
+  exchange_.Begin();
+  PlaceGradients(gradients);
+  exchange_.ReserveZeros(LargestSize(gradients));
+  RETURN_IF_ERROR(device_->status());
+  bool finite = true;
+  RETURN_IF_ERROR(meet(&finite));
   sent_.clear();
   for (size_t i = plan_->shared.size(); i-- > 0;) {  // As a backward pass.
     if (plan_->IsUsedBefore(i)) continue;
@@ -517,7 +561,8 @@ absl::StatusOr<Metrics> Network::SendZeros(GradientSpans gradients,
     sent_.push_back(variable);
   }
   exchange_.EndSending();
-  TakeGradients(Layer::Context(), gradients, ready);
+  TakeGradients(Layer::Context(), gradients,
+                finite ? ready : Ready(NoneReady));
   RETURN_IF_ERROR(device_->status());
   return Metrics();
 }
@@ -645,11 +690,14 @@ absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
 ModelCost Network::cost() const {
   ModelCost cost;
   plan_->layers->AddCost(0, &cost.layers);
+  uint64_t recomputed = 0;
   for (const LayerCost& layer : cost.layers) {
+    recomputed = std::max(recomputed, layer.recomputed_bytes);
     if (layer.depth > 0) continue;
     cost.flops += layer.flops;
     cost.activation_bytes += layer.activation_bytes;
   }
+  cost.activation_bytes += recomputed;
   for (const v1::Variable& variable : plan_->variables) {
     cost.parameters += SizeOf(ShapeOf(variable));
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/optional.h"
 
 #include "proto/paramd/v1/model.pb.h"
@@ -109,12 +110,21 @@ class Network : public TrainedModel {
 
   // The passes read these rows of sparse variables.
   void SetRows(RowNumbers rows);
-  // The step of a replica among others whose batch has no examples.
-  absl::StatusOr<Metrics> SendZeros(GradientSpans gradients, Ready ready);
+  // The step of a replica among others whose batch has no examples. `meet`: as
+  // theirs, before anything is sent.
+  absl::StatusOr<Metrics> SendZeros(
+      GradientSpans gradients, Ready ready,
+      absl::FunctionRef<absl::Status(bool* finite)> meet);
+  // A pass whose memory is reckoned.
+  struct Reckoned {
+    bool training = false;
+    DType dtype = DType::kFloat32;  // Of what layers hand on.
+    // As if layers that keep layers were computed again.
+    bool recomputes = false;
+  };
   // What the device must still have for a pass over so many examples.
-  // `dtype`: of what layers hand on.
-  uint64_t MissingBytes(uint64_t examples, WeightSpans weights, bool training,
-                        DType dtype) const;
+  uint64_t MissingBytes(uint64_t examples, WeightSpans weights,
+                        const Reckoned& pass) const;
   // RESOURCE_EXHAUSTED: it has not, and what would fit.
   absl::Status CheckMemory(uint64_t examples, WeightSpans weights,
                            bool training);

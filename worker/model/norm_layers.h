@@ -24,6 +24,7 @@ class BatchNormLayer : public Layer {
   BatchNormLayer(std::string name, const Dims& dims, double epsilon,
                  double momentum);
 
+  bool reads_output() const override { return false; }
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
@@ -49,6 +50,7 @@ class LayerNormLayer : public Layer {
  public:
   LayerNormLayer(std::string name, const Dims& dims, double epsilon);
 
+  bool reads_output() const override { return false; }
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;

@@ -19,6 +19,8 @@ class Parallel : public Layer {
   Parallel(std::string name, std::vector<std::unique_ptr<Sequence>> branches,
            bool sum);
 
+  bool reads_output() const override { return false; }
+  bool keeps_layers() const override { return true; }
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;

@@ -25,10 +25,14 @@ Residual::Kept Residual::Lay(uint64_t examples, DType dtype,
                              std::byte* memory) const {
   Arena arena(memory);
   Kept kept;
-  kept.body = arena.Take(dtype, Batched(examples, output_dims()));
+  if (body_->reads_output()) {
+    kept.body = arena.Take(dtype, Batched(examples, output_dims()));
+  }
   kept.of_body = arena.TakeBytes(body_->KeptBytes(examples, dtype));
   if (shortcut_ != nullptr) {
-    kept.shortcut = arena.Take(dtype, Batched(examples, output_dims()));
+    if (shortcut_->reads_output()) {
+      kept.shortcut = arena.Take(dtype, Batched(examples, output_dims()));
+    }
     kept.of_shortcut = arena.TakeBytes(shortcut_->KeptBytes(examples, dtype));
   }
   if (drop_rate_ > 0) kept.factors = arena.Take(dtype, {examples});
@@ -53,7 +57,7 @@ uint64_t Residual::ScratchBytes(uint64_t examples, DType dtype) const {
 Layer::Pass Residual::BodyPass(const Pass& pass, const Kept& kept) const {
   Pass inner = pass;
   inner.weights = pass.weights.first(body_->variables().size());
-  inner.output = kept.body;
+  if (body_->reads_output()) inner.output = kept.body;
   inner.kept = kept.of_body;
   return inner;
 }
@@ -61,7 +65,10 @@ Layer::Pass Residual::BodyPass(const Pass& pass, const Kept& kept) const {
 Layer::Pass Residual::ShortcutPass(const Pass& pass, const Kept& kept) const {
   Pass inner = pass;
   inner.weights = pass.weights.subspan(body_->variables().size());
-  inner.output = kept.shortcut;
+  Arena arena(pass.scratch);
+  inner.output = arena.Take(pass.context->dtype, pass.output.dims);
+  inner.scratch = pass.scratch + arena.used();
+  if (shortcut_->reads_output()) inner.output = kept.shortcut;
   inner.kept = kept.of_shortcut;
   return inner;
 }
@@ -69,13 +76,15 @@ Layer::Pass Residual::ShortcutPass(const Pass& pass, const Kept& kept) const {
 void Residual::Forward(const Pass& pass) const {
   const Context& context = *pass.context;
   const Kept kept = Lay(context.examples, context.dtype, pass.kept);
-  body_->Forward(BodyPass(pass, kept));
+  const Pass through = BodyPass(pass, kept);
+  body_->Forward(through);
   ConstTensor around = pass.input;
   if (shortcut_ != nullptr) {
-    shortcut_->Forward(ShortcutPass(pass, kept));
-    around = kept.shortcut;
+    const Pass beside = ShortcutPass(pass, kept);
+    shortcut_->Forward(beside);
+    around = beside.output;
   }
-  ConstTensor body = kept.body;
+  ConstTensor body = through.output;
   if (drop_rate_ > 0 && context.training) {
     DrawFactors(context, name(), drop_rate_, /*width=*/1, kept.factors);
     context.device->ScaleRows(body, kept.factors, pass.output);

@@ -19,6 +19,8 @@ class Residual : public Layer {
   Residual(std::string name, std::unique_ptr<Sequence> body,
            std::unique_ptr<Sequence> shortcut, double drop_rate);
 
+  bool reads_output() const override { return false; }
+  bool keeps_layers() const override { return true; }
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
   void Forward(const Pass& pass) const override;
@@ -29,7 +31,7 @@ class Residual : public Layer {
 
  private:
   struct Kept {
-    Tensor body;
+    Tensor body;      // If its backward pass reads it; and the shortcut's, too.
     Tensor shortcut;
     Tensor factors;  // One per example; without a drop rate none.
     std::byte* of_body = nullptr;
@@ -38,6 +40,8 @@ class Residual : public Layer {
   };
 
   Kept Lay(uint64_t examples, DType dtype, std::byte* memory) const;
+  // Which write to the output, and to the beginning of scratch memory, what need
+  // not be kept.
   Pass BodyPass(const Pass& pass, const Kept& kept) const;
   Pass ShortcutPass(const Pass& pass, const Kept& kept) const;
 

@@ -66,6 +66,29 @@ uint64_t Sequence::ScratchBytes(uint64_t examples, DType dtype) const {
   return 2 * GradientBytes(examples, dtype) + bytes;
 }
 
+Sequence::Needs Sequence::NeedsIfRecomputed(uint64_t examples,
+                                            DType dtype) const {
+  Needs needs;
+  for (int i = 0; i < size(); ++i) {
+    const Layer& layer = *stages_[i].layer;
+    uint64_t scratch = layer.ScratchBytes(examples, dtype);
+    if (layer.keeps_layers()) {
+      // As of a sequence of this layer alone.
+      if (!layer.reads_output()) {
+        scratch += Aligned(examples * layer.output_size() * SizeOf(dtype));
+      }
+      scratch += Aligned(layer.KeptBytes(examples, dtype)) +
+                 2 * Aligned(examples * layer.input_size() * SizeOf(dtype));
+      needs.kept += OutputBytes(i, examples, dtype);
+    } else {
+      needs.kept += StageBytes(i, examples, dtype);
+    }
+    needs.scratch = std::max(needs.scratch, scratch);
+  }
+  needs.scratch += 2 * GradientBytes(examples, dtype);
+  return needs;
+}
+
 int Sequence::Before(int stage) const {
   while (--stage >= 0 && stages_[stage].layer->is_view()) {
   }
@@ -96,10 +119,10 @@ Layer::Pass Sequence::Enter(int i, const Pass& pass, std::byte* kept) const {
   return inner;
 }
 
-void Sequence::ForwardWith(const Pass& pass, Needed needed) const {
+void Sequence::ForwardUntil(int end, const Pass& pass, Needed needed) const {
   const Context& context = *pass.context;
   std::byte* kept = pass.kept;
-  for (int i = 0; i < size(); ++i) {
+  for (int i = 0; i < end; ++i) {
     const Layer& layer = *stages_[i].layer;
     if (layer.is_view()) continue;
     if (context.IsAbandoned()) return;
@@ -109,11 +132,25 @@ void Sequence::ForwardWith(const Pass& pass, Needed needed) const {
     layer.Forward(Enter(i, pass, kept));
     kept += StageBytes(i, context.examples, context.dtype);
   }
+}
+
+void Sequence::ForwardWith(const Pass& pass, Needed needed) const {
+  ForwardUntil(size(), pass, needed);
   if (last_ < 0) {
-    context.device->Copy(pass.input.data,
-                         pass.input.size() * SizeOf(pass.input.dtype),
-                         pass.output.data);
+    pass.context->device->Copy(pass.input.data,
+                               pass.input.size() * SizeOf(pass.input.dtype),
+                               pass.output.data);
   }
+}
+
+int Sequence::end_again() const {
+  if (last_ < 0) return 0;
+  const bool keeps = stages_[last_].layer->KeptBytes(1, DType::kFloat32) > 0;
+  return keeps ? last_ + 1 : last_;
+}
+
+void Sequence::KeepAgain(const Pass& pass) const {
+  ForwardUntil(end_again(), pass, [](size_t) {});
 }
 
 void Sequence::BackwardWith(const BackwardPass& pass,
@@ -151,10 +188,11 @@ void Sequence::BackwardWith(const BackwardPass& pass,
   }
 }
 
-uint64_t Sequence::flops() const {
+uint64_t Sequence::FlopsUntil(int end) const {
   uint64_t sum = 0;
-  for (const Stage& stage : stages_) {
-    if (!stage.layer->is_view()) sum += stage.layer->flops();
+  for (int i = 0; i < end; ++i) {
+    const Layer& layer = *stages_[i].layer;
+    if (!layer.is_view()) sum += layer.flops();
   }
   return sum;
 }

@@ -23,19 +23,33 @@ class Sequence : public Layer {
   // REQUIRES: each layer takes what the one before it gives; there is one.
   Sequence(std::string name, std::vector<std::unique_ptr<Layer>> layers);
 
+  bool reads_output() const override {
+    return last_ >= 0 && stages_[last_].layer->reads_output();
+  }
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override;
   uint64_t ScratchBytes(uint64_t examples, DType dtype) const override;
+  // What KeptBytes and ScratchBytes would be if each layer that keeps layers was
+  // alone in a Recompute.
+  struct Needs {
+    uint64_t kept = 0;
+    uint64_t scratch = 0;
+  };
+  Needs NeedsIfRecomputed(uint64_t examples, DType dtype) const;
   // Both end behind the layer they are at when the step is abandoned.
   void Forward(const Pass& pass) const override {
     ForwardWith(pass, [](size_t) {});
   }
   void ForwardWith(const Pass& pass, Needed needed) const;
+  // What Forward keeps, once more. May write the output, too.
+  void KeepAgain(const Pass& pass) const;
   void Backward(const BackwardPass& pass) const override {
     BackwardWith(pass, [](size_t) {});
   }
   void BackwardWith(const BackwardPass& pass, Written written) const;
   absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
-  uint64_t flops() const override;
+  uint64_t flops() const override { return FlopsUntil(size()); }
+  // Of KeepAgain.
+  uint64_t flops_again() const { return FlopsUntil(end_again()); }
   void AddCost(int depth, std::vector<LayerCost>* costs) const override;
 
  private:
@@ -44,6 +58,12 @@ class Sequence : public Layer {
     size_t first_variable = 0;
   };
 
+  // Of the stages before this one.
+  void ForwardUntil(int end, const Pass& pass, Needed needed) const;
+  uint64_t FlopsUntil(int end) const;
+  // The stage up to which KeepAgain goes: a last layer that keeps nothing has
+  // nothing to compute again.
+  int end_again() const;
   // Kept memory is that of one stage behind the other, each its output and what
   // its layer keeps. The last that is no view writes to the sequence's output.
   uint64_t OutputBytes(int stage, uint64_t examples, DType dtype) const;

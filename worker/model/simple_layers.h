@@ -40,6 +40,7 @@ class Dense : public Layer {
   // REQUIRES: the input has a dimension.
   Dense(std::string name, const Dims& input, uint64_t units);
 
+  bool reads_output() const override { return false; }
   void Forward(const Pass& pass) const override;
   void Backward(const BackwardPass& pass) const override;
   absl::StatusOr<HloValue> Emit(const ProgramPass& pass) const override;
@@ -59,6 +60,7 @@ class Dropout : public Layer {
   Dropout(std::string name, Dims dims, double rate)
       : Layer(std::move(name), dims, dims), rate_(rate) {}
 
+  bool reads_output() const override { return false; }
   uint64_t KeptBytes(uint64_t examples, DType dtype) const override {
     return examples * output_size() * SizeOf(dtype);
   }

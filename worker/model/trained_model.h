@@ -41,18 +41,23 @@ struct LayerCost {
   std::string name;  // "dense_1"
   Dims output;
   uint64_t parameters = 0;
-  // Floating-point operations of the forward pass; a multiplication and an
-  // addition are two.
+  // Floating-point operations of the forward pass, and of what of it the backward
+  // pass computes again; a multiplication and an addition are two.
   uint64_t flops = 0;
   // Kept from the forward pass for the backward pass, the output included.
   uint64_t activation_bytes = 0;
-  // Of a layer that holds layers, which come after it. They are in its figures.
+  // Kept while the layer is computed again, if it is, in memory that all such
+  // layers share.
+  uint64_t recomputed_bytes = 0;
+  // Of a layer that holds layers, which come after it. They are in its figures,
+  // but for the activations of those that are computed again.
   int depth = 0;
 };
 
 struct ModelCost {
   std::vector<LayerCost> layers;
-  // Over the layers of depth 0; a shared variable counts once.
+  // Over the layers of depth 0; a shared variable counts once. To activations the
+  // largest recomputed_bytes is added.
   uint64_t parameters = 0;
   uint64_t flops = 0;
   uint64_t activation_bytes = 0;

@@ -208,12 +208,11 @@ LayerValues RandomValues(const Layer& layer, uint64_t examples, uint64_t bound,
 
 LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
                      const LayerValues& values, bool wants_input) {
-  Layer::Context context;
-  context.device = device;
-  context.examples = values.examples;
-  context.dtype = dtype;
-  context.training = values.training;
-  context.share = values.share;
+  const Layer::Context context = {.device = device,
+                                  .examples = values.examples,
+                                  .dtype = dtype,
+                                  .training = values.training,
+                                  .share = values.share};
   Held input(device, values.input, dtype);
   Held output(device, values.output_gradient.size(), dtype);
   Held output_gradient(device, values.output_gradient, dtype);
@@ -259,6 +258,9 @@ LayerResult RunLayer(const Layer& layer, Device* device, DType dtype,
   pass.input_gradient = {nullptr, dtype, in};
   if (wants_input) pass.input_gradient = input_gradient.tensor(in);
   layer.Backward(pass);
+  EXPECT_EQ(output.values(), result.output) << layer.name();
+  Held undefined(device, values.output_gradient.size(), dtype);
+  if (!layer.reads_output()) pass.output = undefined.tensor(out);
   layer.Backward(pass);  // It leaves what is kept.
   for (Held& gradient : gradients) {
     result.gradients.push_back(gradient.values());
