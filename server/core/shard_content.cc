@@ -456,6 +456,12 @@ uint64_t ShardContent::BytesToApply(
 absl::Status ShardContent::Push(const v1::PushRequest& request,
                                 const BufferChain& payload,
                                 v1::PushReply* reply) {
+  // Only a contribution to a step may be of no examples, and then of nothing.
+  if (request.step() > 0) {
+    counts_.blocks_refused += request.blocks_size();
+    return Invalid("step", absl::StrCat("push is of step ", request.step(),
+                                        "; only mode sync has steps"));
+  }
   const auto decisions = Check(request, payload);
   if (!decisions.ok()) return decisions.status();
   fork_.Hear(request.header().snapshot());
