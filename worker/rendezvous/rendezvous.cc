@@ -13,7 +13,7 @@
 namespace paramd {
 namespace {
 
-// The number of no round: each job makes far fewer.
+// No job makes so many.
 constexpr uint64_t kNoRound = uint64_t{1} << 63;
 
 // Further is larger; without content is smallest.
