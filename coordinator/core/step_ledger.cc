@@ -152,8 +152,9 @@ void StepLedger::LogContributors(const Sessions& sessions, Turn* turn) {
   logged_ = steps_.Propose(
       workers, turn->live->NewGeneration<v1::ContributorsVersion>());
   v1::LogEntry entry;
-  *entry.mutable_configuration() = turn->job.configuration;
-  *entry.mutable_configuration()->mutable_contributors() = logged_;
+  v1::Configuration* const configuration = entry.mutable_configuration();
+  *configuration = turn->live->WithoutLayout();
+  *configuration->mutable_contributors() = logged_;
   turn->Append(std::move(entry), Then(this, &StepLedger::OnContributorsLogged));
 }
 
