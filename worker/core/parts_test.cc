@@ -414,7 +414,8 @@ IoResult Evaluated(IoId io, uint32_t epoch, bool final) {
 TEST_F(PartTest, WhatWasReportedIsOfTheSessionThatHasEnded) {
   WorkerEvaluation evaluation(/*epochs=*/2);
   evaluation.Pulled(/*given_up=*/false, Turn());
-  evaluation.Take(Evaluated(out_.ios[0].io, 1, /*final=*/false), Turn());
+  const IoId io = out_.ios[0].io;
+  evaluation.Take(Evaluated(io, 1, /*final=*/false), Turn());
   EXPECT_EQ(evaluation.newest().epoch(), 1u);
   evaluation.EndSession();
   EXPECT_EQ(evaluation.newest().epoch(), 0u);
@@ -424,7 +425,7 @@ TEST_F(PartTest, WhatWasReportedIsOfTheSessionThatHasEnded) {
 TEST_F(PartTest, WhatIsComputedOfASessionThatHasEndedIsDropped) {
   WorkerEvaluation evaluation(/*epochs=*/2);
   evaluation.Pulled(/*given_up=*/false, Turn());
-  const IoId io = out_.ios[0].io;
+  IoId io = out_.ios[0].io;
   evaluation.EndSession();
   ASSERT_TRUE(evaluation.busy());
   evaluation.Take(Evaluated(io, 2, /*final=*/true), Turn());
@@ -432,7 +433,8 @@ TEST_F(PartTest, WhatIsComputedOfASessionThatHasEndedIsDropped) {
   EXPECT_FALSE(evaluation.newest().final());
   // The next one is of the next session.
   evaluation.Pulled(/*given_up=*/false, Turn());
-  evaluation.Take(Evaluated(out_.ios[0].io, 2, /*final=*/true), Turn());
+  io = out_.ios[0].io;
+  evaluation.Take(Evaluated(io, 2, /*final=*/true), Turn());
   EXPECT_TRUE(evaluation.newest().final());
 }
 
