@@ -205,16 +205,12 @@ void Checkpoints::OnWritten(uint32_t server, const v1::WrittenReply& reply,
     return;
   }
   if (!reply.has_file()) return relay_.Undescribed(server, reply.unseen());
-  TakeFile(server, reply.file(), reply.unseen(), turn);
-}
-
-void Checkpoints::TakeFile(uint32_t server, v1::ShardFile file, bool unseen,
-                           Turn* turn) {
+  v1::ShardFile file = reply.file();
   const absl::Status known = bases_.Complete(round_->base(), &file);
   if (!known.ok()) {
     return Fail(absl::UnavailableError(known.message()), turn);
   }
-  if (!unseen) return round_->Written(server, file);
+  if (!reply.unseen()) return round_->Written(server, file);
   std::string note = relay_.Unseen(server, file);
   if (!note.empty()) turn->out->Note(std::move(note));
 }
@@ -226,13 +222,12 @@ void Checkpoints::OnFetched(uint32_t server, const v1::FetchShardReply& reply,
     return;
   }
   if (relay_.IsDescribing(server)) {
-    auto described = relay_.Described(server, reply, payload);
+    const auto described = relay_.Described(server, reply, payload);
     if (!described.ok()) {
       return Fail(absl::UnavailableError(described.status().message()), turn);
     }
-    if (!described->has_value()) return;
-    auto& [file, unseen] = **described;
-    return TakeFile(server, std::move(file), unseen, turn);
+    if (described->has_value()) OnWritten(server, **described, turn);
+    return;
   }
   auto write = relay_.Fetched(server, reply, ChainSize(payload));
   if (!write.ok()) {

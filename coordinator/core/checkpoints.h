@@ -95,8 +95,6 @@ class Checkpoints : public SnapshotCalls {
  private:
   // A server's file, written by itself or window by window through here.
   void OnWritten(uint32_t server, const v1::WrittenReply& reply, Turn* turn);
-  // What is in its file, however that was told.
-  void TakeFile(uint32_t server, v1::ShardFile file, bool unseen, Turn* turn);
   void OnFetched(uint32_t server, const v1::FetchShardReply& reply,
                  const BufferChain& payload, Turn* turn);
   void OnPrepared(const IoResult& result, Turn* turn);

@@ -1,5 +1,8 @@
 #include "coordinator/core/shard_relay.h"
 
+#include <string>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
@@ -78,7 +81,7 @@ absl::Status ShardRelay::CheckWindow(uint32_t server, const Way& way,
       reply.total() - begin, " of snapshot ", VersionName(reply.snapshot())));
 }
 
-absl::StatusOr<absl::optional<ShardRelay::Description>> ShardRelay::Described(
+absl::StatusOr<absl::optional<v1::WrittenReply>> ShardRelay::Described(
     uint32_t server, const v1::FetchShardReply& reply,
     const BufferChain& payload) {
   const auto found = ways_.find(server);
@@ -99,14 +102,16 @@ absl::StatusOr<absl::optional<ShardRelay::Description>> ShardRelay::Described(
                      way.total - kDescriptionOffset, " bytes; the limit is ",
                      kMostDescriptionBytes));
   }
-  if (way.offset < way.total) return absl::optional<Description>();
-  Description described{v1::ShardFile(), way.unseen};
-  if (!described.file.ParseFromString(way.description)) {
+  if (way.offset < way.total) return absl::optional<v1::WrittenReply>();
+  v1::WrittenReply written;
+  *written.mutable_snapshot() = snapshot_;
+  written.set_unseen(way.unseen);
+  if (!written.mutable_file()->ParseFromString(way.description)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "ps-", server, " describes its file by what is no description"));
   }
   ways_.erase(found);
-  return absl::make_optional(std::move(described));
+  return absl::make_optional(std::move(written));
 }
 
 absl::StatusOr<v1::WriteFetched> ShardRelay::Fetched(

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 
+#include "proto/paramd/v1/control.pb.h"
 #include "proto/paramd/v1/data.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
@@ -53,14 +54,10 @@ class ShardRelay {
   absl::StatusOr<v1::WriteFetched> Fetched(uint32_t server,
                                            const v1::FetchShardReply& reply,
                                            uint64_t bytes);
-  // A description, and whether the file is unseen, if that was its last window.
-  // kInvalidArgument if it is not the window asked for, or not a description.
-  // REQUIRES: IsDescribing(server).
-  struct Description {
-    v1::ShardFile file;
-    bool unseen;
-  };
-  absl::StatusOr<absl::optional<Description>> Described(
+  // What the server would have answered if its description were shorter, if that
+  // was its last window. kInvalidArgument if it is not the window asked for, or
+  // not a description. REQUIRES: IsDescribing(server).
+  absl::StatusOr<absl::optional<v1::WrittenReply>> Described(
       uint32_t server, const v1::FetchShardReply& reply,
       const BufferChain& payload);
   // The server's file, complete with size and checksum, if that was its last

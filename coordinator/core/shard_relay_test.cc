@@ -134,8 +134,9 @@ TEST_F(LongDescriptionTest, ItIsFetchedInWindowsBeforeTheFile) {
       ASSERT_TRUE(described.ok()) << described.status();
       ASSERT_EQ(described->has_value(), offset + kWindow >= encoded_.size());
       if (!described->has_value()) continue;
-      EXPECT_EQ((*described)->file.slices_size(), 500);
-      EXPECT_EQ((*described)->unseen, unseen);
+      EXPECT_EQ((*described)->snapshot(), Pair(1, 2));
+      EXPECT_EQ((*described)->file().slices_size(), 500);
+      EXPECT_EQ((*described)->unseen(), unseen);
     }
     EXPECT_FALSE(relay_.NeedsFetch(0) || relay_.IsDescribing(0));
   }

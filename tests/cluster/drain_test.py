@@ -164,6 +164,8 @@ class EveryStepTest(unittest.TestCase):
                          f"--termination_log={reason}")
         self.addCleanup(run.kill)
         run.wait_for("joined as generation")
+        with open(reason, "w", encoding="utf-8"):
+            pass  # As Kubernetes makes it.
         os.remove(trace)
         os.mkfifo(trace)  # Which nobody reads.
         run.signal(signal.SIGTERM)
