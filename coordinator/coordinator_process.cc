@@ -148,9 +148,11 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
       runtime,
       [this](const v1::ReadLog&) -> absl::StatusOr<v1::ReadLogResult> {
         if (before_log_ != nullptr) RETURN_IF_ERROR(before_log_());
-        ASSIGN_OR_RETURN(const auto entries, log_.ReadAll());
+        ASSIGN_OR_RETURN(auto entries, log_.ReadAll());
         v1::ReadLogResult result;
-        for (const v1::LogEntry& entry : entries) *result.add_entries() = entry;
+        for (v1::LogEntry& entry : entries) {
+          *result.add_entries() = std::move(entry);
+        }
         return result;
       });
   Handle<v1::AppendLog>(runtime, [this](const v1::AppendLog& append) {

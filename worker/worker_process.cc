@@ -137,8 +137,10 @@ WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
   std::iota(shares_.begin(), shares_.end(), 0);
 }
 
-// What is under way reads no more of what is yet to appear.
+// What is under way is of no use any more, and reads no more of what is yet to
+// appear.
 WorkerProcess::~WorkerProcess() {
+  abandoned_ = true;
   GrowingSource* const growing = training_->growing();
   if (growing != nullptr) growing->StopWaiting();
 }

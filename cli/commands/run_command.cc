@@ -22,6 +22,10 @@
 namespace paramd {
 namespace {
 
+// What a process may take for its end beyond drain_timeout, so that both fit
+// into the 30 s that Kubernetes gives unless told otherwise.
+constexpr absl::Duration kReleaseTime = absl::Seconds(3);
+
 ClusterView EmptyView(const v1::JobConfig& job) {
   ClusterView view;
   view.version = ParamdVersion();
@@ -88,6 +92,16 @@ SignalWatcher::Handler EndBeforeReady(const std::string& termination_log) {
   };
 }
 
+// What ends a process that has not ended in time: Kubernetes sends one signal and
+// then kills, which leaves no reason behind.
+SignalWatcher::Handler EndLate(const std::string& termination_log,
+                               const Ended& ended) {
+  return [termination_log, ended](int) {
+    WriteReason(termination_log, ended);
+    _exit(ended.exit_code);
+  };
+}
+
 // What a signal does when the runtime has ended and what it had is released,
 // which may take as long as a step of the work that is under way.
 SignalWatcher::Handler EndAtOnce(const std::string& termination_log,
@@ -109,7 +123,8 @@ absl::Status RunAll(PreparedProcess* prepared) {
 }
 
 // Runs the runtime; what came of it. A signal before drains, one behind it ends
-// the process at once.
+// the process at once; and so does the time, where what the runtime leaves
+// behind (a long step, a wait for input, storage that hangs) does not end.
 absl::Status RunUntilTold(const std::string& termination_log,
                           PreparedProcess* prepared, SignalWatcher* watcher) {
   Runtime* runtime = prepared->runtime.get();
@@ -122,11 +137,18 @@ absl::Status RunUntilTold(const std::string& termination_log,
         {{"signal", SignalName(signal)},
          {"at_most", absl::FormatDuration(drain_timeout)}});
   });
+  const absl::Duration most = drain_timeout + kReleaseTime;
+  watcher->EndWithin(most, [termination_log](int signal) {
+    const absl::Status stopped = StoppedBy(signal);
+    EndLate(termination_log, {ExitCodeOf(stopped, signal),
+                              std::string(stopped.message())})(signal);
+  });
   Log(LogLevel::kInfo, "ready");
   const absl::Status status = RunAll(prepared);
-  watcher->Handle(EndAtOnce(
-      termination_log, {ExitCodeOf(status, watcher->signal()),
-                        std::string(status.message())}));
+  const Ended ended = {ExitCodeOf(status, watcher->signal()),
+                       std::string(status.message())};
+  watcher->Handle(EndAtOnce(termination_log, ended));
+  watcher->EndWithin(most, EndLate(termination_log, ended));
   return status;
 }
 

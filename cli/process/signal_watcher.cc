@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <future>
 #include <memory>
@@ -20,6 +21,7 @@ namespace {
 
 // What a line may take where whoever reads stderr is slow.
 constexpr absl::Duration kMoment = absl::Seconds(1);
+constexpr absl::Duration kLongestPoll = absl::Hours(1);
 
 // Logs, but waits no longer than that: a pipe that nobody reads blocks the
 // thread that writes, which may not be the one that hears the next signal.
@@ -56,10 +58,21 @@ void SignalWatcher::Handle(Handler handler) {
   handler_ = std::move(handler);
 }
 
+void SignalWatcher::EndWithin(absl::Duration patience, Handler handler) {
+  MutexLock lock(&late_mutex_);
+  patience_ = patience;
+  late_ = std::move(handler);
+}
+
 void SignalWatcher::Loop() {
   while (true) {
     pollfd fds[] = {{SignalPipe::fd(), POLLIN, 0}, {stop_, POLLIN, 0}};
-    if (poll(fds, 2, -1) < 0) continue;  // Interrupted, by such a signal.
+    const int ready = poll(fds, 2, MillisecondsLeft());
+    if (ready < 0) continue;  // Interrupted, by such a signal.
+    if (ready == 0) {
+      OnPatienceOver();
+      continue;
+    }
     if (fds[1].revents != 0) return;
     const int signal = SignalPipe::Take();
     if (signal != 0) OnSignal(signal);
@@ -69,6 +82,8 @@ void SignalWatcher::Loop() {
 void SignalWatcher::OnSignal(int signal) {
   switch (signals_.Take(MonotonicNow())) {
     case StopSignals::Verdict::kFirst:
+      first_at_ = MonotonicNow();
+      first_signal_ = signal;
       first_ = std::thread([this, signal] { OnFirst(signal); });
       return;
     case StopSignals::Verdict::kRepeat:
@@ -81,6 +96,29 @@ void SignalWatcher::OnSignal(int signal) {
       if (first_.joinable()) first_.detach();  // Nobody waits for it any more.
       _exit(128 + signal);
   }
+}
+
+int SignalWatcher::MillisecondsLeft() {
+  MutexLock lock(&late_mutex_);
+  if (first_at_ == Time::Never() || late_ == nullptr) return -1;
+  const absl::Duration left = first_at_ + patience_ - MonotonicNow();
+  return static_cast<int>(absl::ToInt64Milliseconds(
+      std::clamp(absl::Ceil(left, absl::Milliseconds(1)),
+                 absl::ZeroDuration(), kLongestPoll)));
+}
+
+void SignalWatcher::OnPatienceOver() {
+  Handler late;
+  {
+    MutexLock lock(&late_mutex_);
+    if (MonotonicNow() - first_at_ < patience_) return;
+    late = late_;
+  }
+  first_at_ = Time::Never();
+  LogWithinAMoment(LogLevel::kWarning,
+                   "what is under way has not ended: ending without it",
+                   first_signal_);
+  late(first_signal_);
 }
 
 void SignalWatcher::OnFirst(int signal) {

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 
 #include "base/mutex.h"
+#include "base/time.h"
 #include "cli/process/signal_pipe.h"
 
 namespace paramd {
@@ -37,6 +38,11 @@ class SignalWatcher {
   // is not called any more, nor being called, when this returns.
   void Handle(Handler handler);
 
+  // A process that is there still `patience` after its first signal is ended by
+  // `handler`, on the watcher's own thread, whatever the first one's handler
+  // waits for. Replaces the one before; begins with a signal that comes later.
+  void EndWithin(absl::Duration patience, Handler handler);
+
   // The first signal that came; 0: none yet.
   int signal() const { return signal_; }
 
@@ -44,11 +50,21 @@ class SignalWatcher {
   void Loop();
   void OnSignal(int signal);
   void OnFirst(int signal);
+  // Of poll; -1: for ever.
+  int MillisecondsLeft();
+  void OnPatienceOver();
 
   StopSignals signals_;  // Of the thread.
   std::atomic<int> signal_{0};
   Mutex mutex_;
   Handler handler_ ABSL_GUARDED_BY(mutex_);
+  Mutex late_mutex_;  // The other one is held by a handler.
+  absl::Duration patience_ ABSL_GUARDED_BY(late_mutex_) =
+      absl::InfiniteDuration();
+  Handler late_ ABSL_GUARDED_BY(late_mutex_);
+  // Of the thread: when the first signal came, and which.
+  Time first_at_ = Time::Never();
+  int first_signal_ = 0;
   int stop_ = -1;  // An eventfd: readable when the thread shall end.
   std::thread first_;  // Calls the handler; started by the other one.
   std::thread thread_;

@@ -62,6 +62,28 @@ TEST_F(SignalWatcherTest, ARepeatIsNotHandedOnAndEndsNobody) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST_F(SignalWatcherTest, WhatHasNotEndedInTimeIsEndedWithoutIt) {
+  std::promise<void> hangs;
+  std::promise<int> late;
+  SignalWatcher watcher(
+      [&](int) { hangs.get_future().wait(); }, absl::InfiniteDuration());
+  watcher.EndWithin(absl::Milliseconds(1), [](int) { ADD_FAILURE(); });
+  watcher.EndWithin(absl::Milliseconds(1),
+                    [&](int signal) { late.set_value(signal); });
+  kill(getpid(), SIGTERM);
+  EXPECT_EQ(late.get_future().get(), SIGTERM);
+  hangs.set_value();
+}
+
+TEST_F(SignalWatcherTest, NobodyIsEndedWithoutASignalOrBeforeItsTime) {
+  std::promise<void> first;
+  SignalWatcher watcher([&](int) { first.set_value(); });
+  watcher.EndWithin(absl::ZeroDuration(), [](int) { ADD_FAILURE(); });
+  watcher.EndWithin(absl::Hours(1000), [](int) { ADD_FAILURE(); });
+  kill(getpid(), SIGTERM);
+  first.get_future().wait();
+}
+
 TEST(SignalWatcherDeathTest, ASecondSignalIsNamedAndEndsTheProcessAtOnce) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

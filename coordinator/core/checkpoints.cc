@@ -204,6 +204,7 @@ void Checkpoints::OnWritten(uint32_t server, const v1::WrittenReply& reply,
       !round_->NeedsWritten(server)) {
     return;
   }
+  if (!reply.has_file()) return relay_.Undescribed(server, reply.unseen());
   v1::ShardFile file = reply.file();
   const absl::Status known = bases_.Complete(round_->base(), &file);
   if (!known.ok()) {
@@ -218,6 +219,14 @@ void Checkpoints::OnFetched(uint32_t server, const v1::FetchShardReply& reply,
                             const BufferChain& payload, Turn* turn) {
   if (!round_.has_value() || !relay_.NeedsFetch(server) ||
       reply.snapshot() != round_->number()) {
+    return;
+  }
+  if (relay_.IsDescribing(server)) {
+    const auto described = relay_.Described(server, reply, payload);
+    if (!described.ok()) {
+      return Fail(absl::UnavailableError(described.status().message()), turn);
+    }
+    if (described->has_value()) OnWritten(server, **described, turn);
     return;
   }
   auto write = relay_.Fetched(server, reply, ChainSize(payload));

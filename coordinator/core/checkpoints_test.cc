@@ -37,6 +37,7 @@ class CheckpointsTest : public ::testing::Test {
       EXPECT_EQ(ServerRecord::Call::kWritten, checkpoints_.CallFor(s));
       v1::WrittenReply written;
       *written.mutable_snapshot() = checkpoints_.round()->number();
+      written.mutable_file()->set_name("file");
       Answer(s, written);
     }
     Advance();

@@ -8,6 +8,7 @@
 
 #include "coordinator/core/coordinator.h"
 #include "coordinator/core/testing/started_coordinator.h"
+#include "config/shard_description.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -492,6 +493,41 @@ TEST_F(CoordinatorFilesTest, AFileThatItsServerCannotWriteComesInWindows) {
   EXPECT_EQ(manifest.files(1).name(), "part");
   EXPECT_EQ(manifest.files(1).bytes(), 15u);
   EXPECT_EQ(manifest.files(1).crc32c(), 5u);
+}
+
+TEST_F(CoordinatorFilesTest, AFileTooLongToBeDescribedInAnAnswerIsCommitted) {
+  const v1::SnapshotNumber snapshot = Seal().header().snapshot();
+  ASSERT_TRUE(started_.Write(0));
+  v1::WrittenReply written;
+  *written.mutable_snapshot() = snapshot;
+  driver().Reply(*driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(1)),
+                 written);
+  v1::ShardFile file;
+  file.set_name("part of ps-1");
+  const std::string encoded = file.SerializeAsString();
+  for (const uint64_t offset : {0, 10}) {
+    const auto fetch = driver().TakeSend<v1::FetchShardRequest>(PeerId::Ps(1));
+    ASSERT_TRUE(fetch.has_value());
+    v1::FetchShardReply window = Window(snapshot, kDescriptionOffset + offset);
+    window.set_total(kDescriptionOffset + encoded.size());
+    EXPECT_EQ(static_cast<const v1::FetchShardRequest&>(*fetch->head).offset(),
+              window.offset());
+    driver().Reply(*fetch, window, {Buffer::Copy(encoded.substr(offset, 10))});
+  }
+  const v1::Manifest manifest = Commit();
+  ASSERT_EQ(manifest.files_size(), 2);
+  EXPECT_EQ(manifest.files(1).name(), "part of ps-1");
+}
+
+TEST_F(CoordinatorFilesTest, AnAnswerThatIsTooLongEndsTheSnapshotAtOnce) {
+  Seal();
+  driver().Fail(*driver().TakeSend<v1::WrittenRequest>(PeerId::Ps(1)),
+                Refuse(v1::Refusal::OVER_LIMIT, "Written",
+                       "the answer to Written has 2 bytes; the limit is 1"));
+  EXPECT_TRUE(driver().HasWarning(
+      "checkpoint 1.1 was given up: ps-1: the answer to Written has 2 bytes; "
+      "the limit is 1"));
+  EXPECT_FALSE(driver().exited);
 }
 
 TEST_F(CoordinatorFilesTest, AWindowThatIsNotWrittenEndsTheSnapshotAlone) {

@@ -403,6 +403,25 @@ TEST_F(FromSyncTest, Promise1_AServerLostBeforeTheyAreSavedTakesAllBack) {
   EXPECT_EQ(status.job().pushes_lost(), 0u);
 }
 
+TEST_F(FromSyncTest, AServerLostWhileABoundIsLoggedTakesAllBackWithTheBound) {
+  ApplyStep();
+  GoAsync();
+  driver().End(driver().TakeIo<v1::PrepareCheckpoint>()->first,
+               absl::ResourceExhaustedError("disk is full"));
+  started_.Serve();
+  driver().Begin(PeerId{}, Staleness("16"));
+  const auto append = driver().TakeIo<v1::AppendLog>();
+  ASSERT_TRUE(append.has_value());
+  started_.Restart(1);
+  driver().Advance(absl::Seconds(1));
+  started_.Serve();
+  EXPECT_FALSE(driver().HasNote("all servers go back"));
+  driver().End(append->first, absl::OkStatus());
+  EXPECT_TRUE(driver().HasNote("all servers go back to step 0"));
+  // Another coordinator begins in the mode of the newest entry.
+  EXPECT_EQ(started_.Append().configuration().consistency().bound(), 16u);
+}
+
 TEST_F(FromSyncTest, AServerLostWhileTheModeIsLoggedTakesAllBackInTheNewMode) {
   Decide(0, 0, {0, 1});
   Decide(1, 0, {0, 1});

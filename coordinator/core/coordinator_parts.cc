@@ -68,7 +68,10 @@ bool CoordinatorParts::SomebodyLeavesWithASnapshot() const {
 
 StepLedger::Obstacles CoordinatorParts::ToSteps() const {
   StepLedger::Obstacles obstacles;
-  obstacles.ending_sessions = modes.IsLoggingEndOfSessions();
+  // Behind an entry of a mode that is under way the next layout has it too.
+  obstacles.logging_mode =
+      modes.change() != nullptr &&
+      modes.change()->stage() == ModeChange::Stage::kLogging;
   if (const SnapshotRound* const round = checkpoints.round()) {
     obstacles.snapshot_open = round->is_open();
     obstacles.committing = round->phase() == SnapshotRound::Phase::kPreparing ||

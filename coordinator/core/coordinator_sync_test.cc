@@ -82,10 +82,15 @@ TEST_F(CoordinatorSyncTest, WhoContributesIsLoggedBeforeAnybodyIsTold) {
   const v1::Contributors& logged = entry.configuration().contributors();
   EXPECT_THAT(logged.workers(), ElementsAre(0, 1));
   EXPECT_EQ(logged.first_step(), 1u);
-  for (const v1::WorkerMember& session : entry.configuration().workers()) {
+  const v1::Configuration told = Told();
+  ASSERT_EQ(told.workers_size(), 2);
+  for (const v1::WorkerMember& session : told.workers()) {
     EXPECT_TRUE(GivenBefore(session.generation(), logged.version()));
   }
-  EXPECT_THAT(Told().contributors().workers(), ElementsAre(0, 1));
+  // It comes again and again, and nothing moves.
+  EXPECT_FALSE(entry.configuration().has_layout());
+  EXPECT_EQ(entry.configuration().workers_size(), 0);
+  EXPECT_THAT(told.contributors().workers(), ElementsAre(0, 1));
 }
 
 TEST_F(CoordinatorSyncTest, AStepIsToldAtOnceWhenEveryServerHasAllOfIt) {

@@ -180,7 +180,8 @@ void FillRelay::Filled(uint32_t server, const v1::FillReply& reply) {
     if (way.offset < way.total) return;
   }
   way.bytes.clear();
-  way.slice = static_cast<int>(reply.slice());
+  const auto slices = static_cast<uint32_t>(way.all.slices_size());
+  way.slice = static_cast<int>(std::min(reply.slice(), slices));
   way.stage =
       way.slice < way.all.slices_size() ? Stage::kToRead : Stage::kSent;
 }

@@ -83,6 +83,14 @@ class FillRelayTest : public ::testing::Test {
   FillRelay relay_{10};
 };
 
+TEST_F(FillRelayTest, ASliceBehindAllMeansThatNoneIsWanted) {
+  ReadNext(1);
+  ASSERT_TRUE(Done("abcdefghijklmno").ok());
+  Filled(~uint32_t{0}, 0);
+  EXPECT_FALSE(relay_.NeedsRead(1));
+  EXPECT_FALSE(relay_.NeedsFill(1));
+}
+
 TEST_F(FillRelayTest, OneSliceAfterTheOtherIsReadAndSentInPieces) {
   EXPECT_FALSE(relay_.NeedsRead(0));
   ASSERT_TRUE(relay_.NeedsRead(1));

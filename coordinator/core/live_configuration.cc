@@ -9,6 +9,13 @@ void LiveConfiguration::Begin(uint64_t term, const std::string& run_id,
   configuration_.set_job_digest(job_digest);
 }
 
+v1::Configuration LiveConfiguration::WithoutLayout() const {
+  v1::Configuration configuration = configuration_;
+  configuration.clear_layout();
+  configuration.clear_workers();
+  return configuration;
+}
+
 void LiveConfiguration::NextVersion() {
   v1::ConfigurationVersion* const version = configuration_.mutable_version();
   version->set_counter(version->counter() + 1);

@@ -197,10 +197,9 @@ void ModeChanges::Log(Turn* turn) {
   change_->BeginLogging();
   v1::LogEntry entry;
   v1::Configuration* const logged = entry.mutable_configuration();
-  *logged = job.configuration;
+  *logged = turn->live->WithoutLayout();
   *logged->mutable_consistency() = change_->to();
   if (change_->ends_sessions()) {
-    logged->clear_workers();
     logged->clear_contributors();
     if (job.options.job.optimizer().decay_steps() == 0) {
       // A schedule ends with the job, in steps of either kind.

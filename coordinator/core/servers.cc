@@ -85,6 +85,11 @@ Failure FailureOf(Call call, const absl::Status& status,
       break;
   }
   if (call == Call::kFinish) return Failure::kNoEnd;
+  // What is too long is so again; what there is no room for says for how long.
+  const bool is_too_long = refusal.reason() == v1::Refusal::OVER_LIMIT &&
+                           refusal.retry_after_ms() == 0;
+  if (is_too_long && IsOfSnapshot(call)) return Failure::kOfSnapshot;
+  if (is_too_long && Restores(call)) return Failure::kFatal;
   if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
       absl::IsResourceExhausted(status)) {
     return Failure::kAway;

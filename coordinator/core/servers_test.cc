@@ -245,6 +245,20 @@ TEST_F(ServersTest, WhatNoOtherCheckpointMendsEndsTheJob) {
   EXPECT_EQ("ps-0: no such variable", bench_.out.exit_status.message());
 }
 
+TEST_F(ServersTest, AConfigurationThatIsTooLongEndsTheJob) {
+  Fill();
+  bench_.now = bench_.now + absl::Seconds(1);
+  Advance();
+  Refuse(0, RefuseForNow(v1::Refusal::OVER_LIMIT, "ps-0", absl::Seconds(1),
+                         "64 calls wait"));
+  EXPECT_FALSE(bench_.out.exited);
+  Refuse(1, paramd::Refuse(v1::Refusal::OVER_LIMIT, "Configure",
+                           "a Configure request of 2 bytes; the limit is 1"));
+  EXPECT_TRUE(bench_.out.exited);
+  EXPECT_EQ("ps-1: a Configure request of 2 bytes; the limit is 1",
+            bench_.out.exit_status.message());
+}
+
 TEST_F(ServersTest, AServerOfALaterCoordinatorEndsThisOne) {
   Fill();
   bench_.now = bench_.now + absl::Seconds(1);

@@ -1,8 +1,12 @@
 #include "coordinator/core/shard_relay.h"
 
+#include <algorithm>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+
+#include "config/shard_description.h"
 
 #include "proto/refusal.h"
 #include "proto/testing/pair.h"
@@ -92,6 +96,66 @@ TEST_F(ShardRelayTest, AWindowThatWasNotAskedForIsRefused) {
   ASSERT_TRUE(relay_.Fetched(1, Reply(0, 9), 4).ok());
   ASSERT_TRUE(relay_.Written(1, Written(4)).ok());
   EXPECT_FALSE(relay_.Fetched(1, Reply(4, 8), 4).ok()) << "another file";
+}
+
+// Of ps-0, in windows; its file is seen or not.
+class LongDescriptionTest : public ShardRelayTest {
+ protected:
+  LongDescriptionTest() {
+    v1::ShardFile file;
+    file.set_name("long");
+    for (int i = 0; i < 500; ++i) file.add_slices()->set_row_begin(i);
+    encoded_ = file.SerializeAsString();
+  }
+
+  v1::FetchShardReply DescriptionAt(uint64_t offset) const {
+    return Reply(kDescriptionOffset + offset,
+                 kDescriptionOffset + encoded_.size());
+  }
+  BufferChain Part(uint64_t offset) const {
+    return {Buffer::Copy(encoded_.substr(offset, kWindow / 2)),
+            Buffer::Copy(encoded_.substr(
+                std::min<uint64_t>(offset + kWindow / 2, encoded_.size()),
+                kWindow / 2))};
+  }
+
+  std::string encoded_;
+};
+
+TEST_F(LongDescriptionTest, ItIsFetchedInWindowsBeforeTheFile) {
+  ASSERT_GT(encoded_.size(), 2 * kWindow);
+  for (const bool unseen : {false, true}) {
+    relay_.Undescribed(0, unseen);
+    for (uint64_t offset = 0; offset < encoded_.size(); offset += kWindow) {
+      ASSERT_TRUE(relay_.NeedsFetch(0) && relay_.IsDescribing(0));
+      EXPECT_EQ(relay_.FetchFor(0).offset(), kDescriptionOffset + offset);
+      const auto described =
+          relay_.Described(0, DescriptionAt(offset), Part(offset));
+      ASSERT_TRUE(described.ok()) << described.status();
+      ASSERT_EQ(described->has_value(), offset + kWindow >= encoded_.size());
+      if (!described->has_value()) continue;
+      EXPECT_EQ((*described)->snapshot(), Pair(1, 2));
+      EXPECT_EQ((*described)->file().slices_size(), 500);
+      EXPECT_EQ((*described)->unseen(), unseen);
+    }
+    EXPECT_FALSE(relay_.NeedsFetch(0) || relay_.IsDescribing(0));
+  }
+  EXPECT_FALSE(relay_.IsDescribing(1));
+}
+
+TEST_F(LongDescriptionTest, WhatWasNotAskedForIsRefused) {
+  relay_.Undescribed(0, /*unseen=*/false);
+  EXPECT_EQ(relay_.Described(0, DescriptionAt(1), Part(0)).status().message(),
+            absl::StrCat("ps-0 was asked for the description of its file from "
+                         "0 and gave 1000 bytes from 1 of ",
+                         encoded_.size(), " of snapshot 1.2"));
+  EXPECT_FALSE(relay_.Described(0, Reply(0, 9), Part(0)).ok()) << "the file";
+  EXPECT_FALSE(relay_.Described(0, DescriptionAt(0), {}).ok()) << "nothing";
+  const auto spoiled =
+      relay_.Described(0, Reply(kDescriptionOffset, kDescriptionOffset + 3),
+                       {Buffer::Copy(std::string("\xff\xff\xff"))});
+  EXPECT_EQ(spoiled.status().message(),
+            "ps-0 describes its file by what is no description");
 }
 
 TEST_F(ShardRelayTest, LessWrittenThanFetchedIsDataLoss) {

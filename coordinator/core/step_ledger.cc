@@ -67,7 +67,7 @@ void StepLedger::Advance(const Obstacles& obstacles, Turn* turn) {
     if (job.IsSync()) AdvanceStep(obstacles, turn);
     return;
   }
-  if (!MayGoBack(obstacles, job) || logging_ || obstacles.ending_sessions) {
+  if (!MayGoBack(obstacles, job) || logging_ || obstacles.logging_mode) {
     return;
   }
   const bool fence_is_being_logged = std::any_of(
@@ -84,7 +84,7 @@ void StepLedger::AdvanceStep(const Obstacles& obstacles, Turn* turn) {
     begin_at_ = turn->now + StartTimeout(job);
   }
   if (job.phase < JobPhase::kRunning || job.phase >= JobPhase::kWritingResult ||
-      logging_ || obstacles.ending_sessions || !steps_.settled()) {
+      logging_ || obstacles.logging_mode || !steps_.settled()) {
     kept_ = turn->now;
     return;
   }
@@ -152,8 +152,9 @@ void StepLedger::LogContributors(const Sessions& sessions, Turn* turn) {
   logged_ = steps_.Propose(
       workers, turn->live->NewGeneration<v1::ContributorsVersion>());
   v1::LogEntry entry;
-  *entry.mutable_configuration() = turn->job.configuration;
-  *entry.mutable_configuration()->mutable_contributors() = logged_;
+  v1::Configuration* const configuration = entry.mutable_configuration();
+  *configuration = turn->live->WithoutLayout();
+  *configuration->mutable_contributors() = logged_;
   turn->Append(std::move(entry), Then(this, &StepLedger::OnContributorsLogged));
 }
 

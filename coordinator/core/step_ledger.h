@@ -25,7 +25,7 @@ class StepLedger {
   struct Obstacles {
     bool snapshot_open = false;    // Servers are to freeze.
     bool committing = false;       // Or its directory is being prepared.
-    bool ending_sessions = false;  // With the entry that is being logged.
+    bool logging_mode = false;     // With which sessions may end.
   };
 
   explicit StepLedger(const CoordinatorOptions& options);

@@ -134,7 +134,7 @@ TEST_F(StepLedgerTest, AllGoBackWhenNothingIsBeingCommittedOrLogged) {
   ledger_.GoBack();
   Advance({.committing = true});
   EXPECT_EQ(nullptr, bench_.Raised<BackToCheckpoint>());
-  Advance({.ending_sessions = true});
+  Advance({.logging_mode = true});
   EXPECT_EQ(nullptr, bench_.Raised<BackToCheckpoint>());
   bench_.workers[0].fencing = bench_.workers[0].fence_logged = true;
   Advance();

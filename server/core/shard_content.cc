@@ -324,7 +324,15 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
     ReadAhead(request, rows);
   }
   ChainReader row_numbers(rows);
-  size_t bytes = kHeadBytesPerBlock;
+  uint64_t bytes = kHeadBytesPerBlock;
+  const auto check_length = [&](uint64_t length) {
+    if (length <= options_.max_reply_bytes) return absl::OkStatus();
+    return Refuse(v1::Refusal::OVER_LIMIT, "pull",
+                  absl::StrCat("the ", request.blocks_size(),
+                               " blocks of this pull have more than ",
+                               options_.max_reply_bytes,
+                               " bytes; pull fewer at a time"));
+  };
   reply->mutable_blocks()->Reserve(request.blocks_size());
   payload->reserve(request.blocks_size());
   for (const v1::PullBlock& wanted : request.blocks()) {
@@ -341,8 +349,9 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
       ASSIGN_OR_RETURN(
           const RowIds named,
           ReadRowIds(*slice, index, wanted.rows(), &row_numbers));
-      pulled->set_elements(
-          static_cast<uint32_t>(wanted.rows() * slice->row_elements()));
+      const uint64_t elements = wanted.rows() * slice->row_elements();
+      RETURN_IF_ERROR(check_length(bytes + elements * BytesOf(format)));
+      pulled->set_elements(static_cast<uint32_t>(elements));
       ASSIGN_OR_RETURN(Buffer encoded, CopyRows(slice, index, named, format));
       payload->push_back(std::move(encoded));
       bytes += payload->back().size();
@@ -353,13 +362,7 @@ absl::Status ShardContent::Pull(const v1::PullRequest& request,
       payload->push_back(std::move(encoded));
       bytes += payload->back().size();
     }
-    if (bytes > options_.max_reply_bytes) {
-      return Refuse(v1::Refusal::OVER_LIMIT, "pull",
-                    absl::StrCat("the ", request.blocks_size(),
-                                 " blocks of this pull have more than ",
-                                 options_.max_reply_bytes,
-                                 " bytes; pull fewer at a time"));
-    }
+    RETURN_IF_ERROR(check_length(bytes));
   }
   if (row_numbers.remaining() > 0) {
     return Invalid("payload",
@@ -456,6 +459,12 @@ uint64_t ShardContent::BytesToApply(
 absl::Status ShardContent::Push(const v1::PushRequest& request,
                                 const BufferChain& payload,
                                 v1::PushReply* reply) {
+  // Only a contribution to a step may be of no examples, and then of nothing.
+  if (request.step() > 0) {
+    counts_.blocks_refused += request.blocks_size();
+    return Invalid("step", absl::StrCat("push is of step ", request.step(),
+                                        "; only mode sync has steps"));
+  }
   const auto decisions = Check(request, payload);
   if (!decisions.ok()) return decisions.status();
   fork_.Hear(request.header().snapshot());

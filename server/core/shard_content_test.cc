@@ -117,6 +117,23 @@ TEST_F(ShardContentTest, APullIsAnsweredInTheFormatThatItAsksFor) {
   EXPECT_EQ(read[1], 1);  // Half way to 1.0078125: to the even one.
 }
 
+// What no payload stands for would be read from it.
+TEST_F(ShardContentTest, Promise9_APushOfNothingIsOfAStepOfSyncMode) {
+  v1::PushRequest push = driver_.MakePush(1, {{1, 0}}, /*elements=*/0);
+  push.set_step(1);
+  EXPECT_EQ(Refused(push, {}, "push is of step 1; only mode sync has steps")
+                .reason(),
+            v1::Refusal::INVALID);
+}
+
+TEST_F(ShardContentTest, Promise9_APushOfNothingIsNotPassedOverEither) {
+  ASSERT_TRUE(driver_.Push(driver_.MakePush(1, {{1, 0}}, 2), {1, 1}).ok());
+  v1::PushRequest again = driver_.MakePush(1, {{1, 0}}, /*elements=*/0);
+  again.set_step(1);
+  EXPECT_EQ(RefusalOf(driver_.Push(again, {}).status()).reason(),
+            v1::Refusal::INVALID);
+}
+
 TEST_F(ShardContentTest, Promise1_ARepeatedPushIsAcknowledgedAndNotApplied) {
   const v1::PushRequest push = driver_.MakePush(1, {{1, 0}}, 2);
   ASSERT_TRUE(driver_.Push(push, {1, 1}).ok());

@@ -200,6 +200,18 @@ class ShardKeyedTest : public ::testing::Test {
   uint64_t sequence_ = 0;
 };
 
+TEST_F(ShardKeyedTest, Promise8_APullBeyondTheLimitReadsNoRow) {
+  Use(MakeConfiguration({Keyed(4, 4096)}));
+  std::vector<uint64_t> keys(300);
+  std::iota(keys.begin(), keys.end(), 0);
+  const absl::Status refused = PullOf(Sorted(keys)).status;
+  EXPECT_EQ(RefusalOf(refused).reason(), v1::Refusal::OVER_LIMIT);
+  EXPECT_EQ(refused.message(),
+            "the 1 blocks of this pull have more than 4259840 bytes; pull "
+            "fewer at a time");
+  EXPECT_EQ(Stats().looked_up(), 0);
+}
+
 TEST_F(ShardKeyedTest, ALookupOfAnUnknownKeyBringsItsInitialValuesAndNoRow) {
   const ShardDriver::Answer answer = PullOf(Sorted({5, ~uint64_t{0}}));
   ASSERT_TRUE(answer.status.ok()) << answer.status;

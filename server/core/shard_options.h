@@ -37,6 +37,8 @@ struct ShardOptions {
   uint64_t restore_window_bytes = 16 << 20;
   // Of a pull's answer.
   size_t max_reply_bytes = (4 << 20) + (64 << 10);
+  // What an answer says of a file that was written; more is fetched.
+  size_t max_description_bytes = 512 << 10;
 };
 
 }  // namespace paramd

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "config/shard_description.h"
 #include "proto/member_name.h"
 #include "proto/refusal.h"
 #include "server/core/frozen_shard.h"
@@ -46,6 +47,7 @@ void SnapshotKeeper::OnConfigure(const v1::ConfigureRequest& request,
   if (snapshot_.has_value() && (!(request.committed() < snapshot_->number) ||
                                 newest > snapshot_->number)) {
     snapshot_->unseen.reset();
+    snapshot_->description.reset();
   }
   // One snapshot is open at a time: where a later one is, and this one was not
   // committed, it never will be. What is pushed is applied again, or no worker
@@ -181,6 +183,10 @@ void SnapshotKeeper::OnWriteEnded(IoResult result, ShardTurn* turn) {
     if (written->unseen()) {
       snapshot_->unseen.emplace(std::move(result.payload));
     }
+    if (snapshot_->file.ByteSizeLong() > view_.options.max_description_bytes) {
+      snapshot_->description.emplace(
+          BufferChain{Buffer::Copy(snapshot_->file.SerializeAsString())});
+    }
   }
   turn->data.content->fork().Release();
   AnswerParked(turn);
@@ -244,7 +250,9 @@ void SnapshotKeeper::AnswerWritten(CallId call, ShardTurn* turn) const {
   if (!why_not.ok()) return turn->Refuse(call, why_not);
   auto reply = std::make_unique<v1::WrittenReply>();
   *reply->mutable_snapshot() = snapshot_->number;
-  *reply->mutable_file() = snapshot_->file;
+  if (!snapshot_->description.has_value()) {
+    *reply->mutable_file() = snapshot_->file;
+  }
   reply->set_unseen(snapshot_->unseen.has_value());
   turn->out->Reply(call, std::move(reply));
 }
@@ -269,33 +277,45 @@ absl::Status SnapshotKeeper::WhyNotWritten() const {
 
 // ---- fetched ----------------------------------------------------------------
 
+const LocalShardFile* SnapshotKeeper::Kept(const v1::SnapshotNumber& number,
+                                           uint64_t offset) const {
+  if (!snapshot_.has_value() || number != snapshot_->number) return nullptr;
+  const absl::optional<LocalShardFile>& kept = offset < kDescriptionOffset
+                                                   ? snapshot_->unseen
+                                                   : snapshot_->description;
+  return kept.has_value() ? &*kept : nullptr;
+}
+
 absl::Status SnapshotKeeper::OnFetch(const v1::FetchShardRequest& request,
                                      v1::FetchShardReply* reply,
                                      BufferChain* payload) const {
   const v1::SnapshotNumber& number = request.header().snapshot();
   RETURN_IF_ERROR(CheckCaller(request.header()));
-  if (!snapshot_.has_value() || number != snapshot_->number ||
-      !snapshot_->unseen.has_value()) {
+  const LocalShardFile* const file = Kept(number, request.offset());
+  if (file == nullptr) {
     return Refuse(v1::Refusal::SUPERSEDED, VersionName(number),
                   absl::StrCat(view_.Name(), " keeps no file of snapshot ",
                                VersionName(number)));
   }
-  const LocalShardFile& file = *snapshot_->unseen;
+  const uint64_t begin =
+      request.offset() < kDescriptionOffset ? 0 : kDescriptionOffset;
+  const uint64_t offset = request.offset() - begin;
   const uint64_t most =
       std::max(view_.options.max_reply_bytes, 2 * kReplyHeadBytes);
-  if (request.offset() > file.total() || request.limit() == 0) {
+  if (offset > file->total() || request.limit() == 0) {
     return Invalid(
         VersionName(number),
-        absl::StrCat(request.limit(), " bytes from ", request.offset(),
+        absl::StrCat(request.limit(), " bytes from ", offset,
                      " are asked of ", snapshot_->file.name(),
-                     ", which has ", file.total()));
+                     begin > 0 ? "'s description" : "", ", which has ",
+                     file->total()));
   }
-  *payload = file.Window(
-      request.offset(),
+  *payload = file->Window(
+      offset,
       std::min<uint64_t>(request.limit(), most - kReplyHeadBytes));
   *reply->mutable_snapshot() = number;
   reply->set_offset(request.offset());
-  reply->set_total(file.total());
+  reply->set_total(begin + file->total());
   return absl::OkStatus();
 }
 

@@ -53,7 +53,8 @@ class SnapshotKeeper {
   // Answers when it is written or cannot be; with WAIT if that takes long.
   void OnWritten(CallId call, const v1::WrittenRequest& request,
                  ShardTurn* turn);
-  // A part of the file that could not be written where it is wanted.
+  // A part of the file that could not be written where it is wanted, or of its
+  // description, if that is too long for the answer to Written.
   absl::Status OnFetch(const v1::FetchShardRequest& request,
                        v1::FetchShardReply* reply, BufferChain* payload) const;
 
@@ -81,6 +82,8 @@ class SnapshotKeeper {
     v1::ShardFile file;
     // It could not be written where it is wanted.
     absl::optional<LocalShardFile> unseen;
+    // The encoding of `file`, if it is too long for an answer.
+    absl::optional<LocalShardFile> description;
   };
   struct Parked {
     CallId call;
@@ -96,6 +99,9 @@ class SnapshotKeeper {
   void Freeze(const v1::SealRequest& request, ShardTurn* turn);
   void AnswerWritten(CallId call, ShardTurn* turn) const;
   absl::Status WhyNotWritten() const;
+  // What is to be fetched from this offset on; null: nothing is.
+  const LocalShardFile* Kept(const v1::SnapshotNumber& number,
+                             uint64_t offset) const;
 
   const ShardView& view_;
   absl::optional<Snapshot> snapshot_;

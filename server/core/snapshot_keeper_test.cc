@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 
+#include "config/shard_description.h"
 #include "proto/refusal.h"
 #include "server/core/testing/configurations.h"
 #include "server/core/testing/shard_bench.h"
@@ -30,9 +31,12 @@ class SnapshotKeeperTest : public ::testing::Test {
     return RefusalOf(status).reason();
   }
   // The end of the newest writing.
-  void End(bool unseen = false) {
+  void End(bool unseen = false, int slices = 0) {
     auto head = std::make_unique<v1::WriteShardResult>();
     head->mutable_file()->set_name("file");
+    for (int i = 0; i < slices; ++i) {
+      head->mutable_file()->add_slices()->set_row_begin(i);
+    }
     head->set_unseen(unseen);
     IoResult result{bench_.next_io - 1, absl::OkStatus(), std::move(head),
                     Payload({1, 2})};
@@ -72,6 +76,42 @@ class SnapshotKeeperTest : public ::testing::Test {
         snapshots_.OnFetch(request, &reply, &payload);
     EXPECT_EQ(ChainSize(payload), status.ok() ? 2 * sizeof(float) : 0);
     return RefusalOf(status).reason();
+  }
+
+  // All of the description, in windows of the answer's limit.
+  std::string FetchDescription() {
+    std::string bytes;
+    for (v1::FetchShardReply reply;
+         bytes.empty() || kDescriptionOffset + bytes.size() < reply.total();) {
+      v1::FetchShardRequest request;
+      *request.mutable_header()->mutable_snapshot() = Pair(1, 1);
+      request.set_offset(kDescriptionOffset + bytes.size());
+      request.set_limit(100);
+      BufferChain payload;
+      EXPECT_TRUE(snapshots_.OnFetch(request, &reply, &payload).ok());
+      EXPECT_EQ(reply.offset(), request.offset());
+      if (ChainSize(payload) == 0) break;
+      bytes += FlattenForTest(payload);
+    }
+    return bytes;
+  }
+
+  // The description of a file of 400 slices.
+  void ExpectToBeFetched(bool unseen) {
+    bench_.options.max_description_bytes = 1000;
+    Seal(MakeSeal(1));
+    End(unseen, /*slices=*/400);
+    AskWritten(1);
+    ASSERT_TRUE(answer().ok());
+    const auto& written =
+        static_cast<const v1::WrittenReply&>(*bench_.out.replies[0].head);
+    EXPECT_FALSE(written.has_file());
+    EXPECT_EQ(written.unseen(), unseen);
+    v1::ShardFile file;
+    ASSERT_TRUE(file.ParseFromString(FetchDescription()));
+    EXPECT_EQ(file.name(), "file");
+    ASSERT_EQ(file.slices_size(), 400);
+    EXPECT_EQ(file.slices(399).row_begin(), 399u);
   }
 
   static constexpr v1::Refusal::Reason kOk =
@@ -151,6 +191,33 @@ TEST_F(SnapshotKeeperTest, AFileNotSeenIsFetchedUntilItIsCommitted) {
   EXPECT_EQ(Fetch(), kOk);
   Configure(/*newest=*/1, /*committed=*/1);
   EXPECT_EQ(Fetch(), v1::Refusal::SUPERSEDED);
+}
+
+TEST_F(SnapshotKeeperTest, ADescriptionTooLongForAnAnswerIsFetched) {
+  ExpectToBeFetched(/*unseen=*/false);
+  EXPECT_EQ(Fetch(), v1::Refusal::SUPERSEDED) << "its server has written it";
+}
+
+TEST_F(SnapshotKeeperTest, ALongDescriptionIsFetchedBesideAFileNotSeen) {
+  ExpectToBeFetched(/*unseen=*/true);
+  EXPECT_EQ(Fetch(), kOk);
+}
+
+TEST_F(SnapshotKeeperTest, AShortDescriptionIsInTheAnswer) {
+  Seal(MakeSeal(1));
+  End(/*unseen=*/false, /*slices=*/400);
+  AskWritten(1);
+  const auto& written =
+      static_cast<const v1::WrittenReply&>(*bench_.out.replies.at(0).head);
+  EXPECT_EQ(written.file().slices_size(), 400);
+  v1::FetchShardRequest request;
+  *request.mutable_header()->mutable_snapshot() = Pair(1, 1);
+  request.set_offset(kDescriptionOffset);
+  request.set_limit(100);
+  v1::FetchShardReply reply;
+  BufferChain payload;
+  EXPECT_EQ(RefusalOf(snapshots_.OnFetch(request, &reply, &payload)).reason(),
+            v1::Refusal::SUPERSEDED);
 }
 
 TEST_F(SnapshotKeeperTest, OnlyOneThatDrainsAndWorkersStoppedForIsLeftWith) {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "proto/member_name.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -28,6 +30,20 @@ uint64_t CountApplied(const v1::PushReply& reply) {
                        [](const v1::PushedBlock& block) {
                          return block.result() == v1::PushedBlock::APPLIED;
                        });
+}
+
+// A worker has one push open, and what it says of earlier ones is believed.
+absl::Status CheckAcknowledged(const v1::PushRequest& request) {
+  const v1::Header& header = request.header();
+  const uint64_t acknowledged = request.acknowledged();
+  if (acknowledged == 0 || acknowledged < header.sequence()) {
+    return absl::OkStatus();
+  }
+  const std::string name = WorkerName(header.worker(), header.generation());
+  return Refuse(v1::Refusal::INVALID, name,
+                absl::StrCat("push ", header.sequence(), " of ", name,
+                             " says that push ", acknowledged,
+                             " was acknowledged before it"));
 }
 
 }  // namespace
@@ -185,6 +201,7 @@ absl::Status WorkerCalls::Push(const Message& message,
   const v1::Header& header = request.header();
   RETURN_IF_ERROR(view_.checks.CheckPusher(message.from, header));
   RETURN_IF_ERROR(view_.checks.CheckSnapshot(header.snapshot()));
+  RETURN_IF_ERROR(CheckAcknowledged(request));
   RETURN_IF_ERROR(push_numbers_.Hear(header));
   RETURN_IF_ERROR(view_.checks.CheckContributors());
   RETURN_IF_ERROR(

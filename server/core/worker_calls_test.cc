@@ -143,6 +143,20 @@ TEST_F(WorkerCallsTest, WhatASessionLostWithAnEarlierLifeIsSaid) {
   EXPECT_EQ(bench_.data.lost.total(), 5u);
 }
 
+TEST_F(WorkerCallsTest, Promise9_APushKnowsOfNoLaterOne) {
+  bench_.generation = Pair(1, 20);
+  bench_.data.lost.Begin(0, bench_.generation);
+  calls_.BeginLife();
+  v1::PushRequest push = ShardBench::PushOf(6);
+  push.set_acknowledged(6);
+  Push(push);
+  EXPECT_EQ(RefusalOf(answer().status).reason(), v1::Refusal::INVALID);
+  EXPECT_THAT(std::string(answer().status.message()),
+              HasSubstr("says that push 6 was acknowledged before it"));
+  EXPECT_THAT(bench_.Values(), ElementsAre(0, 0));
+  EXPECT_EQ(bench_.data.lost.total(), 0u);
+}
+
 TEST_F(WorkerCallsTest, ANewCoordinatorIsToldHowManyPushesAreIn) {
   v1::RecallReply reply;
   Push(ShardBench::PushOf(1));

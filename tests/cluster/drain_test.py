@@ -156,6 +156,24 @@ class EveryStepTest(unittest.TestCase):
             self.assertEqual(run.wait(), code, run.output)
             self.assertIn("ended before it was ready", run.output)
 
+    def test_what_hangs_behind_the_drain_is_not_waited_for(self):
+        trace = os.path.join(self.directory, "trace")
+        reason = os.path.join(self.directory, "reason")
+        run = paramd.Run("run", "--job", self.job, "--epochs=100000",
+                         "--drain_timeout_ms=100", f"--trace={trace}",
+                         f"--termination_log={reason}")
+        self.addCleanup(run.kill)
+        run.wait_for("joined as generation")
+        with open(reason, "w", encoding="utf-8"):
+            pass  # As Kubernetes makes it.
+        os.remove(trace)
+        os.mkfifo(trace)  # Which nobody reads.
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), STOPPED, run.output)
+        self.assertIn("what is under way has not ended", run.output)
+        with open(reason, encoding="utf-8") as file:
+            self.assertIn("stopped by SIGTERM", file.read())
+
     def test_a_reader_that_goes_away_ends_nobody(self):
         run = paramd.Run("local", "--job", self.job,
                          f"--run_dir={self.directory}/run")

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 
 #include "config/consistency.h"
+#include "proto/paramd/v1/compute.pb.h"
 #include "proto/refusal.h"
 
 namespace paramd {
@@ -31,7 +32,26 @@ void StepWitness::Sent(const SimProcess& self, PeerId to, const Head& request) {
       contributors_[VersionName(told.version())] = told;
       CheckMode(configure->configuration());
     }
+  } else if (const auto* beat =
+                 dynamic_cast<const v1::HeartbeatRequest*>(&request)) {
+    CheckEvaluation(self, *beat);
   }
+}
+
+void StepWitness::Started(const SimProcess& self, const Head& work) {
+  if (dynamic_cast<const v1::EvaluateWeights*>(&work) != nullptr) {
+    evaluates_[self] = session_[self];
+  }
+}
+
+void StepWitness::CheckEvaluation(const SimProcess& self,
+                                  const v1::HeartbeatRequest& beat) {
+  const v1::SessionId& session = beat.header().generation();
+  session_[self] = session;
+  if (beat.evaluation().epoch() == 0 || evaluates_[self] == session) return;
+  Wrong("generation ", VersionName(session), " of ", PeerName(self.peer),
+        " reports an evaluation of weights of generation ",
+        VersionName(evaluates_[self]));
 }
 
 // The newest step of the contributors before them is told again with theirs.

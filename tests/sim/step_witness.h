@@ -31,7 +31,8 @@ namespace paramd {
 //  - a pull is answered before the step that it is to see;
 //  - what was pushed to a step is applied by itself, or a push of another mode
 //    is kept for a step;
-//  - a mode is told that is not in the log.
+//  - a mode is told that is not in the log;
+//  - a session reports an evaluation of weights that another one pulled.
 // It counts pushes and chunks, and notes rare branches.
 //
 // Not thread-safe. Storage and report outlive it.
@@ -52,8 +53,11 @@ class StepWitness : public SimulationWatcher {
   void Answered(const SimProcess& self, PeerId from, const Head& request,
                 const BufferChain& payload,
                 const Outbox::ReplyItem& reply) override;
+  void Started(const SimProcess& self, const Head& work) override;
 
  private:
+  void CheckEvaluation(const SimProcess& self,
+                       const v1::HeartbeatRequest& beat);
   void CheckDecision(PeerId to, const v1::DecideRequest& decide);
   void NoteDecision(const v1::DecideRequest& decide);
   // Of the newest checkpoint of this step that this term may have gone on from;
@@ -81,6 +85,10 @@ class StepWitness : public SimulationWatcher {
   std::map<uint64_t, std::map<uint64_t, Decided>> steps_;
   // By version.
   std::map<std::string, v1::Contributors> contributors_;
+  // By worker: the session of its newest heartbeat, and of what it evaluates or
+  // has evaluated last.
+  std::map<SimProcess, v1::SessionId> session_;
+  std::map<SimProcess, v1::SessionId> evaluates_;
   // By server and contributors, the newest step applied.
   std::map<std::pair<PeerId, std::string>, uint64_t> applied_;
   size_t log_read_ = 0;

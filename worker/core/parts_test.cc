@@ -401,18 +401,41 @@ TEST_F(SparseEvaluationTest, RowsThatTheVariableHasNotEndTheWorker) {
               HasSubstr("there is no row 8 of 't'"));
 }
 
+IoResult Evaluated(IoId io, uint32_t epoch, bool final) {
+  auto head = std::make_unique<v1::EvaluateWeightsResult>();
+  head->mutable_evaluation()->set_epoch(epoch);
+  head->mutable_evaluation()->set_final(final);
+  IoResult result;
+  result.io = io;
+  result.head = std::move(head);
+  return result;
+}
+
 TEST_F(PartTest, WhatWasReportedIsOfTheSessionThatHasEnded) {
   WorkerEvaluation evaluation(/*epochs=*/2);
   evaluation.Pulled(/*given_up=*/false, Turn());
-  auto head = std::make_unique<v1::EvaluateWeightsResult>();
-  head->mutable_evaluation()->set_epoch(1);
-  IoResult result;
-  result.io = out_.ios[0].io;
-  result.head = std::move(head);
-  evaluation.Take(result, Turn());
+  const IoId io = out_.ios[0].io;
+  evaluation.Take(Evaluated(io, 1, /*final=*/false), Turn());
   EXPECT_EQ(evaluation.newest().epoch(), 1u);
   evaluation.EndSession();
   EXPECT_EQ(evaluation.newest().epoch(), 0u);
+}
+
+// Its weights may be those of steps that the job has gone back behind.
+TEST_F(PartTest, WhatIsComputedOfASessionThatHasEndedIsDropped) {
+  WorkerEvaluation evaluation(/*epochs=*/2);
+  evaluation.Pulled(/*given_up=*/false, Turn());
+  IoId io = out_.ios[0].io;
+  evaluation.EndSession();
+  ASSERT_TRUE(evaluation.busy());
+  evaluation.Take(Evaluated(io, 2, /*final=*/true), Turn());
+  EXPECT_FALSE(evaluation.busy());
+  EXPECT_FALSE(evaluation.newest().final());
+  // The next one is of the next session.
+  evaluation.Pulled(/*given_up=*/false, Turn());
+  io = out_.ios[0].io;
+  evaluation.Take(Evaluated(io, 2, /*final=*/true), Turn());
+  EXPECT_TRUE(evaluation.newest().final());
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ void WorkerEvaluation::BeginSession(Session* session) {
 void WorkerEvaluation::EndSession() {
   session_ = nullptr;
   under_way_ = busy();
+  of_ended_session_ = busy();
   newest_.Clear();
 }
 
@@ -78,6 +79,7 @@ void WorkerEvaluation::Compute(BufferChain weights, WorkerTurn* turn) {
 void WorkerEvaluation::Take(const IoResult& result, WorkerTurn* turn) {
   io_ = 0;
   under_way_ = false;
+  const bool is_late = std::exchange(of_ended_session_, false);
   if (result.status.ok() &&
       DynamicCastToGenerated<v1::CollectEvaluationRowsResult>(
           result.head.get()) != nullptr) {
@@ -92,6 +94,7 @@ void WorkerEvaluation::Take(const IoResult& result, WorkerTurn* turn) {
                         : result.status);
     return;
   }
+  if (is_late) return;  // The job may have gone back since.
   newest_ = evaluated->evaluation();
   if (newest_.examples() == 0) return;  // The model evaluates nothing.
   std::vector<LogField> said = {{"epoch", newest_.epoch()}};

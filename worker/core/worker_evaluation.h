@@ -33,7 +33,7 @@ class WorkerEvaluation {
   // `session`, which is configured, outlives this or EndSession.
   void BeginSession(Session* session);
   // What was reported is of the session that has ended; what is computed is
-  // waited for.
+  // waited for, and dropped: its weights may be lost.
   void EndSession();
   // It is computed: the weights are read.
   bool busy() const { return io_ != 0; }
@@ -67,6 +67,7 @@ class WorkerEvaluation {
   v1::Evaluation newest_;
   bool under_way_ = false;
   IoId io_ = 0;  // 0: it is not computed.
+  bool of_ended_session_ = false;  // What is computed.
   bool final_ = false;
   uint32_t epoch_ = 0;
   uint64_t pulls_ = 0;

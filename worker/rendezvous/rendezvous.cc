@@ -13,6 +13,9 @@
 namespace paramd {
 namespace {
 
+// No job makes so many.
+constexpr uint64_t kNoRound = uint64_t{1} << 63;
+
 // Further is larger; without content is smallest.
 auto Place(const v1::BeatRequest& said) {
   return std::make_tuple(said.has_next() || said.ended(), said.ended(),
@@ -36,6 +39,13 @@ absl::Status Rendezvous::Check(const v1::BeatRequest& beat) const {
   if (beat.incarnation() == worker.before && worker.before != 0) {
     return absl::AlreadyExistsError(
         absl::StrCat("another process is worker-", beat.worker(), " now"));
+  }
+  // The next round's number follows it.
+  for (const uint64_t round : {beat.left(), beat.linking()}) {
+    if (round < kNoRound) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker-", beat.worker(), " names round ", round,
+                     "; there is none of that number"));
   }
   const Worker& chief = workers_[0];
   if (chief.incarnation != 0 &&

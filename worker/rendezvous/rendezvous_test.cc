@@ -97,6 +97,19 @@ TEST_F(RendezvousTest, ARoundIsOverWhenOneHasLeftIt) {
   EXPECT_EQ(Beat(left).round(), round + 1);  // The others wait still.
 }
 
+// None would follow it.
+TEST_F(RendezvousTest, ANumberThatNoRoundHasIsRefused) {
+  v1::BeatRequest left = WaitingAt(1, 1, 0);
+  left.set_left(~uint64_t{0});
+  EXPECT_EQ(rendezvous_.Beat(left, now_).status().message(),
+            "worker-1 names round 18446744073709551615; there is none of that "
+            "number");
+  v1::BeatRequest linking = WaitingAt(1, 1, 0);
+  linking.set_linking(~uint64_t{0});
+  EXPECT_FALSE(rendezvous_.Beat(linking, now_).ok());
+  EXPECT_EQ(FormRound().round(), 1u);
+}
+
 TEST_F(RendezvousTest, ARoundIsOverWhenOneIsSilent) {
   const uint64_t round = FormRound().round();
   now_ = now_ + absl::Seconds(6);
