@@ -113,6 +113,7 @@ TEST_F(FlagsTest, AValueThatDoesNotFitIsRefused) {
 
 TEST_F(FlagsTest, ArgumentsAreTakenOnlyWhereTheyAreAllowed) {
   EXPECT_THAT(Mistake({"stray"}), HasSubstr("'stray' is one argument too"));
+  EXPECT_THAT(Mistake({"a.json"}), HasSubstr("did you mean --job a.json?"));
   Flags flags("checkpoint inspect", "PATH", "Shows a checkpoint.");
   flags.AllowArguments(1, 1, "PATH");
   EXPECT_THAT(flags.Parse({}).message(), HasSubstr("missing PATH"));
