@@ -357,6 +357,12 @@ std::string ResumeCommand(const Invocation& invocation) {
   return resumes ? command : absl::StrCat(command, " --resume");
 }
 
+// Whether --resume finds this run: one that had not begun it passes over.
+bool ResumesAt(const v1::JobConfig& job, const std::string& run_dir) {
+  return !job.run_dir().empty() ||
+         !job.backup_and_restore().directory().empty() || HoldsARun(run_dir);
+}
+
 void PrintEnd(const Invocation& invocation, const LocalOptions& options,
               const std::string& run_dir, Console* console) {
   EndView end;
@@ -417,9 +423,10 @@ Supervisor::Outcome RunJob(const Invocation& invocation,
     PrintEnd(invocation, options, *run_dir, cluster.console());
   } else {
     PrintFailure(outcome, cluster.console());
-    if (outcome.exit_code == kExitInterrupted ||
-        outcome.exit_code == kExitStopped ||
-        outcome.exit_code == kExitRetry) {
+    const bool may_go_on = outcome.exit_code == kExitInterrupted ||
+                           outcome.exit_code == kExitStopped ||
+                           outcome.exit_code == kExitRetry;
+    if (may_go_on && ResumesAt(job, *run_dir)) {
       cluster.console()->Say(
           absl::StrCat("to go on: ", ResumeCommand(invocation)));
     }
