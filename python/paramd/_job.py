@@ -12,6 +12,31 @@ Job = Union[None, str, "os.PathLike[str]", Mapping[str, Any]]
 _WORDS = {"batch_size": "batch_per_replica"}
 
 
+def _simple(value: Any) -> Any:
+    """What JSON has no word for: a path, or numbers of NumPy or PyTorch."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError
+
+
+def _plain(name: str, value: Any) -> Any:
+    """The setting as a job file has it."""
+    try:
+        return json.loads(json.dumps(value, default=_simple))
+    except (TypeError, ValueError) as error:
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        if name == "optimizer":
+            raise InvalidArgument(
+                "optimizer: the servers have it, so give it as in the job file, "
+                '{"adam": {}, "learning_rate": 0.001} for example; found a '
+                f"{kind}") from error
+        raise InvalidArgument(
+            f"{name}: settings are numbers, texts, lists and dictionaries, as in "
+            f"the job file; found a {kind}, or one that holds others") from error
+
+
 def read(job: Job, settings: Mapping[str, Any]) -> Dict[str, Any]:
     """The job as a dictionary: a job file's path or content, then `settings`.
 
@@ -33,6 +58,7 @@ def read(job: Job, settings: Mapping[str, Any]) -> Dict[str, Any]:
     for name, value in settings.items():
         if value is not None:
             content[_WORDS.get(name, name)] = value
+    content = {name: _plain(name, value) for name, value in content.items()}
     content.setdefault("name", "python")
     content.setdefault("log_level", "warning")
     model = content.setdefault("model", {})
