@@ -90,7 +90,7 @@ class ImportTest(unittest.TestCase):
         self.addCleanup(setattr, client, "_EXIT_SECONDS", before)
         with self.assertRaisesRegex(paramd.Unavailable, "`paramd set` did not end"):
             paramd.Client("a:1").set("staleness", 4, run_dir="r",
-                                           timeout_seconds=0.5)
+                                     timeout_seconds=0.5)
 
     def test_tf_config_is_read(self):
         from paramd import InvalidArgument, TFConfig
