@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import warnings
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from paramd import _native
@@ -151,7 +152,9 @@ class Local:
         plot() shows what was seen. With tqdm installed a bar shows it meanwhile, in
         a terminal or in Jupyter; with progress=True anywhere, with False nowhere.
         Error names those that did not end with 0, and what their logs say last;
-        also when worker 0, the chief, failed and others still wait for it.
+        also when worker 0, the chief, failed and others still wait for it. That
+        another one failed while the job goes on, or waits for it, is a
+        RuntimeWarning; start(task) starts it again.
         TimeoutError after so many seconds."""
         from paramd.client import Client
         shown = Progress(Client(self._cluster["worker"][0]).status, self.history,
@@ -171,7 +174,9 @@ class Local:
     def _wait(self, timeout: Optional[float], progress: Progress) -> None:
         end = None if timeout is None else time.monotonic() + timeout
         failed_at = None
+        told: "set[int]" = set()  # Of processes that failed, their numbers.
         while any(process.poll() is None for process in self.processes.values()):
+            self._tell_failures(told)
             if not self._chief_failed():
                 failed_at = None
             elif failed_at is None:
@@ -189,6 +194,16 @@ class Local:
                   if process.poll() not in (None, 0)]
         if failed:
             raise Error(f"ended: {', '.join(failed)}")
+
+    def _tell_failures(self, told: "set[int]") -> None:
+        """What nobody starts again others may wait for as long as they like."""
+        for task, process in self.processes.items():
+            if process.poll() in (None, 0) or process.pid in told:
+                continue
+            told.add(process.pid)
+            warnings.warn(
+                f"{task} ended with {process.returncode}{self._last_line(task)}; "
+                f"start('{task}') starts it again", RuntimeWarning, stacklevel=4)
 
     def _chief_failed(self) -> bool:
         chief = self.processes.get("worker-0")

@@ -170,6 +170,21 @@ class ClusterTest(unittest.TestCase):
             self.assertIn(f"is not the chief's: its variable 2 is {said}",
                           self.log("worker-1"))
 
+    def test_whoever_waits_is_told_who_failed_meanwhile(self):
+        from paramd import Error
+        from paramd.cluster import Local
+        script = self.directory / "broken.py"
+        script.write_text("import nothing_of_this_name\n")
+        chief = [SCRIPT, self.run_dir, *PATIENCE, "finish_timeout_ms=200"]
+        with Local(1, [chief, [str(script)]],
+                   directory=self.directory / "logs") as cluster:
+            with self.assertWarnsRegex(
+                    RuntimeWarning, "worker-1 ended with 1 .*nothing_of_this"
+                    r".*; start\('worker-1'\) starts it again"):
+                with self.assertRaisesRegex(Error, "ended: worker-1 with 1 "):
+                    cluster.wait(100)
+        self.assertIn('"w": ', self.log("worker-0"))
+
     def test_nobody_waits_for_a_chief_whose_script_fails(self):
         from paramd import Error
         from paramd.cluster import Local
