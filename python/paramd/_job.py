@@ -2,7 +2,8 @@
 
 import json
 import os
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+import warnings
+from typing import Any, Dict, Mapping, Union
 
 from paramd._errors import InvalidArgument
 
@@ -69,11 +70,20 @@ def read(job: Job, settings: Mapping[str, Any]) -> Dict[str, Any]:
     return content
 
 
-def is_standalone() -> bool:
-    """Whether TF_CONFIG describes no cluster."""
-    return not os.environ.get("TF_CONFIG", "").strip()
+# Where torchrun and mpirun tell processes how many they are.
+_COUNTS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 
-def as_settings(settings: Optional[Mapping[str, str]]) -> List[Tuple[str, str]]:
-    """Dotted key and value, as the C interface takes them."""
-    return list((settings or {}).items())
+def warn_if_alone_among_many() -> None:
+    """Of processes that a launcher started, but nobody told of a cluster, each would
+    train everything by itself, as if nothing were wrong."""
+    if os.environ.get("TF_CONFIG", "").strip():
+        return
+    for name in _COUNTS:
+        count = os.environ.get(name, "")
+        if count.isdigit() and int(count) > 1:
+            warnings.warn(
+                f"{name} is {count}, but TF_CONFIG is not set: each of these "
+                "processes trains the whole job by itself; give each its TF_CONFIG, "
+                "or start them with paramd.local", RuntimeWarning, stacklevel=2)
+            return

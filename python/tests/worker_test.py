@@ -195,6 +195,12 @@ class OneProcessTest(unittest.TestCase):
         with self.assertRaisesRegex(paramd.InvalidArgument, "unknown key"):
             self.worker(epoch=3)
 
+    def test_a_launcher_that_names_no_cluster_is_warned_of(self):
+        os.environ["WORLD_SIZE"] = "4"
+        self.addCleanup(os.environ.pop, "WORLD_SIZE")
+        with self.assertWarnsRegex(RuntimeWarning, "WORLD_SIZE is 4, but TF_CONFIG"):
+            self.worker(epochs=1).train()
+
     def test_settings_are_what_a_job_file_has(self):
         from paramd import InvalidArgument, _job
         read = _job.read(None, {
