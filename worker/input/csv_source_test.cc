@@ -309,6 +309,19 @@ TEST(CsvSourceTest, ANumberThatIsNotFiniteIsRefusedWhereItStands) {
   EXPECT_EQ(refused("1e38,1\n"), "");
 }
 
+TEST(CsvSourceTest, AFileThatIsCompressedIsNamedAsThat) {
+  for (const auto& [begin, format] :
+       {std::pair<const char*, const char*>{"\x1f\x8b\x08", "gzip"},
+        {"\x28\xb5\x2f\xfd", "zstd"}}) {
+    const std::string path =
+        WriteTestFile("a.csv", absl::StrCat(begin, "kind,x\ncat,1\n"));
+    EXPECT_EQ(OpenCsv("", CsvConfig(path)).status(),
+              absl::InvalidArgumentError(
+                  absl::StrCat("'", path, "' is compressed by ", format,
+                               "; unpack it first")));
+  }
+}
+
 TEST(CsvSourceTest, AByteOrderMarkIsNoPartOfTheFirstName) {
   const auto source = OpenCsv(
       "", CsvConfig(WriteTestFile("a.csv", "\xef\xbb\xbfkind,x\ncat,1\n")));
