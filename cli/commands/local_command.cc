@@ -47,8 +47,8 @@ struct LocalOptions {
 };
 
 // Where this run writes: what the job says, or the next free directory below
-// runs/, or with --resume the newest run there. ALREADY_EXISTS if it is running.
-// One with a backup goes on by itself.
+// runs/, or with --resume the newest run there. ALREADY_EXISTS if it is
+// running. One with a backup goes on by itself.
 absl::StatusOr<std::string> ChooseRunDirectory(const v1::JobConfig& job,
                                                bool resume) {
   std::string run_dir = job.run_dir();
