@@ -331,7 +331,7 @@ void FactRouter::WriteResult(Turn* turn) {
   std::vector<std::string> warnings = TrainingWarnings(
       evaluation, parts_.summary_writer.summaries().training());
   if (grows && last.step == 0) {
-    warnings.push_back(
+    warnings.emplace_back(
         "nothing was trained on: no file with examples came; look at the "
         "directory and the patterns of input.train");
   }
