@@ -159,6 +159,26 @@ absl::optional<JsonValue> ParseAssigned(absl::string_view text, bool is_text,
   return StringValue(text);
 }
 
+// What is wrong with a key that an object of this type does not have: it may be
+// of one object inside, or a misspelt one.
+std::string UnknownKey(absl::string_view key, const Descriptor& type) {
+  const FieldDescriptor* holder = nullptr;
+  int holders = 0;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor* field = type.field(i);
+    if (!IsMessage(*field) || field->is_repeated() ||
+        field->message_type()->FindFieldByName(std::string(key)) == nullptr) {
+      continue;
+    }
+    holder = field;
+    ++holders;
+  }
+  return holders == 1
+             ? absl::StrCat("unknown key; did you mean '", holder->name(), ".",
+                            key, "'?")
+             : absl::StrCat("unknown key", NearestNameHint(key, KeysOf(type)));
+}
+
 }  // namespace
 
 std::string JoinPath(absl::string_view path, absl::string_view key) {
@@ -226,8 +246,7 @@ void SettingReader::ReadMember(const JsonMember& member,
   const FieldDescriptor* field = type.FindFieldByName(member.name);
   if (field == nullptr) {
     Fault(member.value, source, JoinPath(path, Excerpt(member.name)),
-          absl::StrCat("unknown key",
-                       NearestNameHint(member.name, KeysOf(type))));
+          UnknownKey(member.name, type));
     return;
   }
   const std::string inside = JoinPath(path, field->name());
@@ -400,9 +419,8 @@ void SettingReader::Assign(absl::string_view path, absl::string_view text,
     const Descriptor& type = *message->GetDescriptor();
     const FieldDescriptor* field = type.FindFieldByName(keys[i]);
     if (field == nullptr) {
-      mistakes_.Add(
-          source.At(0), JoinPath(at, Excerpt(keys[i])),
-          absl::StrCat("unknown key", NearestNameHint(keys[i], KeysOf(type))));
+      mistakes_.Add(source.At(0), JoinPath(at, Excerpt(keys[i])),
+                    UnknownKey(keys[i], type));
       return;
     }
     at = JoinPath(at, field->name());

@@ -50,6 +50,17 @@ TEST_F(SettingReaderTest, AnUnknownKeyNamesItsLineItsPathAndTheNearestOne) {
                                    "here: name, seed,"));
 }
 
+TEST_F(SettingReaderTest, AKeyOfOneObjectInsideIsNamedThere) {
+  Read(R"({"learning_rate": 1, "layers": [], "every_steps": 5})");
+  Assign("adam", "{}");
+  EXPECT_THAT(Message(), HasSubstr("learning_rate: unknown key; did you mean "
+                                   "'optimizer.learning_rate'?"));
+  EXPECT_THAT(Message(), HasSubstr("did you mean 'model.layers'?"));
+  EXPECT_THAT(Message(), HasSubstr("did you mean 'optimizer.adam'?"));
+  // Of several objects.
+  EXPECT_THAT(Message(), HasSubstr("every_steps: unknown key; known here: "));
+}
+
 TEST_F(SettingReaderTest, AWrongTypeIsNamedWithAnExample) {
   Read(R"({"epochs": "five", "name": 5, "seed": 1.5, "log_level": 3,
            "model": [], "batch_per_replica": null, "input": "x"})");

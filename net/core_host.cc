@@ -323,7 +323,7 @@ Time CoreHost::TellWaits(Time now) {
     if (whom != wait.whom) wait = {std::move(whom), now, now};
     if (wait.whom.empty() || now - wait.said < kTellWaits) continue;
     wait.said = now;
-    Log(LogLevel::kInfo, "waiting",
+    Log(LogLevel::kWarning, "waiting",
         {{"core", PeerName(self)},
          {"for", wait.whom},
          {"since", absl::FormatDuration(

@@ -114,7 +114,9 @@ absl::StatusOr<std::unique_ptr<OperatorAddress>> OperatorAddress::Of(
       fstatat(directory, place.name.c_str(), &there, 0) != 0 ||
       !S_ISSOCK(there.st_mode)) {
     if (directory >= 0) close(directory);
-    return absl::NotFoundError(absl::StrCat("there is no socket '", path, "'"));
+    return absl::NotFoundError(absl::StrCat(
+        "there is no socket '", path,
+        "': it is there while the job's chief runs, on the chief's machine"));
   }
   return std::unique_ptr<OperatorAddress>(new OperatorAddress(
       directory, absl::StrCat("unix:", ShortName(directory, place.name))));

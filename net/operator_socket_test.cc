@@ -86,8 +86,10 @@ TEST_F(OperatorSocketTest, ADirectoryThatIsNotThereIsNamed) {
             absl::StrCat("cannot listen on the socket '", path,
                          "': No such file or directory"));
   EXPECT_EQ(OperatorAddress::Of(path).status(),
-            absl::NotFoundError(
-                absl::StrCat("there is no socket '", path, "'")));
+            absl::NotFoundError(absl::StrCat(
+                "there is no socket '", path,
+                "': it is there while the job's chief runs, on the chief's "
+                "machine")));
 }
 
 TEST_F(OperatorSocketTest, APathMayBeLongerThanASocketsName) {

@@ -111,10 +111,13 @@ absl::StatusOr<std::shared_ptr<Tls>> Tls::Make(const std::string& directory,
                                                const CertifiedName& self) {
   const TlsFiles files = TlsFilesOf(directory, self.Task());
   ASSIGN_OR_RETURN(OwnCertificate own, CheckTlsFiles(files, absl::Now()));
-  if (!(own.name == self)) {
+  const bool is_own = self.job.empty() ? own.name.Task() == self.Task()
+                                       : own.name == self;
+  if (!is_own) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the file '", files.certificate, "' of tls_dir is the certificate of ",
-        own.name.Uri(), "; this process is ", self.Uri(),
+        own.name.Uri(), "; this process is ",
+        self.job.empty() ? self.Task() : self.Uri(),
         ": give it its own (paramd tls init makes one for each)"));
   }
   return std::shared_ptr<Tls>(new Tls(files, std::move(own)));

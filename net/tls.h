@@ -28,7 +28,8 @@ namespace paramd {
 class Tls {
  public:
   // As CheckTlsFiles; also kInvalidArgument, with both names, if the certificate
-  // is of another job or task than `self`.
+  // is of another job or task than `self`. A server without a job file knows no
+  // job: with an empty one that of the certificate is its own.
   static absl::StatusOr<std::shared_ptr<Tls>> Make(const std::string& directory,
                                                    const CertifiedName& self);
   // Of somebody who only calls: whoever the certificate names, operator-0 of a

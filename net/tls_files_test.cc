@@ -107,6 +107,18 @@ TEST_F(TlsFilesTest, AnotherTasksCertificateIsNotOnesOwn) {
   EXPECT_FALSE(Tls::Make(directory_, *NameOfTask("k", "ps-0")).ok());
 }
 
+TEST_F(TlsFilesTest, AServerThatKnowsNoJobIsOfTheCertificates) {
+  const auto tls =
+      Tls::Make(directory_, {"", CertifiedName::Role::kPs, /*index=*/0});
+  ASSERT_TRUE(tls.ok()) << tls.status();
+  EXPECT_EQ((*tls)->self().job, "j");
+  EXPECT_TRUE(absl::StrContains(
+      Tls::Make(directory_, {"", CertifiedName::Role::kPs, 1})
+          .status()
+          .message(),
+      "is the certificate of spiffe://paramd/j/ps/0; this process is ps-1: "));
+}
+
 TEST_F(TlsFilesTest, AFailedHandshakeIsExplainedByOnesOwnFiles) {
   const auto tls = TlsOf(directory_, "j", "ps-0");
   const std::string lost =

@@ -75,6 +75,10 @@ def main(out, library, program):
     wheel.add(f"{info}/WHEEL", ("Wheel-Version: 1.0\nGenerator: paramd\n"
                                 "Root-Is-Purelib: false\n"
                                 f"Tag: py3-none-{platform}\n").encode())
+    scripts = [f"{name} = {function}\n"
+               for name, function in project["scripts"].items()]
+    wheel.add(f"{info}/entry_points.txt",
+              ("[console_scripts]\n" + "".join(scripts)).encode())
     wheel.add(f"{info}/top_level.txt", b"paramd\n")
     wheel.close(info)
 

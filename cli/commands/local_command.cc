@@ -47,16 +47,17 @@ struct LocalOptions {
 };
 
 // Where this run writes: what the job says, or the next free directory below
-// runs/, or with --resume the newest one there. ALREADY_EXISTS if it is running.
-// One with a backup goes on by itself.
+// runs/, or with --resume the newest run there. ALREADY_EXISTS if it is
+// running. One with a backup goes on by itself.
 absl::StatusOr<std::string> ChooseRunDirectory(const v1::JobConfig& job,
                                                bool resume) {
   std::string run_dir = job.run_dir();
+  const bool has_backup = !job.backup_and_restore().directory().empty();
   if (!run_dir.empty()) {
-    const bool has_backup = !job.backup_and_restore().directory().empty();
     RETURN_IF_ERROR(UseRunDirectory(run_dir, resume || has_backup));
   } else {
-    ASSIGN_OR_RETURN(run_dir, resume ? NewestRunDirectory("runs", job.name())
+    ASSIGN_OR_RETURN(run_dir, resume ? NewestRunDirectory("runs", job.name(),
+                                                          /*any=*/has_backup)
                                      : MakeRunDirectory("runs", job.name()));
   }
   // Before anything of the other's is written over, its logs for one.
@@ -356,6 +357,12 @@ std::string ResumeCommand(const Invocation& invocation) {
   return resumes ? command : absl::StrCat(command, " --resume");
 }
 
+// Whether --resume finds this run: one that had not begun it passes over.
+bool ResumesAt(const v1::JobConfig& job, const std::string& run_dir) {
+  return !job.run_dir().empty() ||
+         !job.backup_and_restore().directory().empty() || HoldsARun(run_dir);
+}
+
 void PrintEnd(const Invocation& invocation, const LocalOptions& options,
               const std::string& run_dir, Console* console) {
   EndView end;
@@ -416,9 +423,10 @@ Supervisor::Outcome RunJob(const Invocation& invocation,
     PrintEnd(invocation, options, *run_dir, cluster.console());
   } else {
     PrintFailure(outcome, cluster.console());
-    if (outcome.exit_code == kExitInterrupted ||
-        outcome.exit_code == kExitStopped ||
-        outcome.exit_code == kExitRetry) {
+    const bool may_go_on = outcome.exit_code == kExitInterrupted ||
+                           outcome.exit_code == kExitStopped ||
+                           outcome.exit_code == kExitRetry;
+    if (may_go_on && ResumesAt(job, *run_dir)) {
       cluster.console()->Say(
           absl::StrCat("to go on: ", ResumeCommand(invocation)));
     }

@@ -117,7 +117,9 @@ std::string AgoText(const v1::Member& member) {
 // Of a worker that waits for input a tenth of the time or more: how long, and
 // which stage takes the most. Else empty.
 std::string InputText(const v1::InputStats& input) {
-  if (input.wait_seconds() < 0.1 * input.elapsed_seconds() ||
+  // Before the first batch no time has passed.
+  if (input.elapsed_seconds() <= 0 ||
+      input.wait_seconds() < 0.1 * input.elapsed_seconds() ||
       input.stages().empty()) {
     return "";
   }
@@ -212,12 +214,14 @@ void AppendJob(const v1::JobStats& job, std::string* text) {
   if (job.has_growing_input()) {
     const v1::GrowingInput& input = job.growing_input();
     absl::StrAppendFormat(
-        text,
-        "input: %s examples in %s files, %s; the newest checkpoint has epochs "
-        "1 to %d\n",
+        text, "input: %s examples in %s %s, %s; %s\n",
         WithCommas(input.examples()), WithCommas(input.files()),
+        input.files() == 1 ? "file" : "files",
         input.ended() ? "and no more come" : "and more may come",
-        input.saved_epochs());
+        input.saved_epochs() == 0
+            ? "no checkpoint has a whole epoch of it"
+            : absl::StrCat("the newest checkpoint has epochs 1 to ",
+                           input.saved_epochs()));
   }
   absl::StrAppendFormat(text, "pushes lost: %s, doubled: %s\n",
                         WithCommas(job.pushes_lost()),

@@ -206,8 +206,28 @@ TEST_F(ClusterReportTest, WhatAServerLostIsShownWithItAndWithTheJob) {
   EXPECT_THAT(text, HasSubstr("0 blocks applied · 1,234 pushes lost\n"));
 }
 
+TEST_F(ClusterReportTest, InputThatGrowsIsShownWithWhatIsSavedOfIt) {
+  v1::GrowingInput& input =
+      *replies_["w0:1"].mutable_job()->mutable_growing_input();
+  input.set_files(1);
+  input.set_examples(3000);
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")),
+              HasSubstr("input: 3,000 examples in 1 file, and more may come; "
+                        "no checkpoint has a whole epoch of it\n"));
+  input.set_files(2);
+  input.set_saved_epochs(1);
+  input.set_ended(true);
+  EXPECT_THAT(RenderReport(*ReportAt("p0:1")),
+              HasSubstr("in 2 files, and no more come; the newest checkpoint "
+                        "has epochs 1 to 1\n"));
+}
+
 TEST_F(ClusterReportTest, AWorkerThatWaitsForInputNamesItsSlowestStage) {
   v1::InputStats& input = *replies_["w0:1"].mutable_worker()->mutable_input();
+  input.add_stages()->set_name("read");
+  EXPECT_THAT(RenderReport(*ReportAt("w0:1")), Not(HasSubstr("input")))
+      << "before the first batch";
+  input.clear_stages();
   input.set_wait_seconds(0.9);
   input.set_elapsed_seconds(10);
   for (const auto& [name, seconds] :

@@ -207,9 +207,15 @@ absl::Status Flags::Parse(absl::Span<const std::string> arguments) {
   }
   const int given = static_cast<int>(arguments_.size());
   if (given > most_arguments_) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", arguments_[most_arguments_], "' is one argument too ",
-        "many; 'paramd ", command_, " --help' says what is taken"));
+    const std::string& stray = arguments_[most_arguments_];
+    if (Find("job") != nullptr && absl::EndsWith(stray, ".json")) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", stray, "' is one argument too many; did you mean --job ", stray,
+          "?"));
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", stray, "' is one argument too many; 'paramd ",
+                     command_, " --help' says what is taken"));
   }
   if (given < least_arguments_) {
     return absl::InvalidArgumentError(

@@ -120,6 +120,11 @@ TEST_F(FlagsTest, ArgumentsAreTakenOnlyWhereTheyAreAllowed) {
   EXPECT_THAT(flags.arguments(), ElementsAre("--odd"));
 }
 
+TEST_F(FlagsTest, AJobFileWithoutItsFlagIsKnown) {
+  EXPECT_EQ(Mistake({"a.json"}),
+            "'a.json' is one argument too many; did you mean --job a.json?");
+}
+
 TEST_F(FlagsTest, HelpNamesEveryFlagAndItsDefault) {
   ASSERT_TRUE(
       flags_.Parse(std::vector<std::string>{"--help", "--unknown"}).ok());

@@ -345,10 +345,8 @@ absl::Status LogRecovered(const PreparedProcess& prepared) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
-                     PreparedProcess* prepared) {
+absl::Status PrepareAll(const RunOptions& options, const ModelFactory& models,
+                        bool* made_run_dir, PreparedProcess* prepared) {
   if (options.insecure && !options.tls_dir.empty()) {
     return absl::InvalidArgumentError(
         "--insecure and --tls_dir contradict each other: with certificates "
@@ -364,7 +362,9 @@ absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
       prepared->role,
       RoleIn(prepared->cluster, prepared->job.config, options));
   LogStart(*prepared);
+  const bool had_run_dir = !prepared->job.config.run_dir().empty();
   RETURN_IF_ERROR(SettleRunDirectory(prepared));
+  *made_run_dir = !had_run_dir && !prepared->job.config.run_dir().empty();
   RETURN_IF_ERROR(SettleBackup(prepared));
   const v1::JobConfig& config = prepared->job.config;
   Membership membership;
@@ -402,6 +402,20 @@ absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
   RETURN_IF_ERROR(
       ServeMetrics(options.insecure || !options.tls_dir.empty(), prepared));
   return LogRecovered(*prepared);
+}
+
+}  // namespace
+
+absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
+                     PreparedProcess* prepared) {
+  bool made_run_dir = false;
+  const absl::Status status =
+      PrepareAll(options, models, &made_run_dir, prepared);
+  if (!status.ok() && made_run_dir) {
+    std::error_code error;  // One that holds something stays.
+    std::filesystem::remove(prepared->job.config.run_dir(), error);
+  }
+  return status;
 }
 
 absl::Status PrepareToLinger(const RunOptions& options,

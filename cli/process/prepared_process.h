@@ -54,8 +54,9 @@ struct PreparedProcess {
 // has nothing for this task to do (ClusterSpec::nothing_to_do) it stops after
 // the configuration.
 //
-// The error of the step that failed, naming the setting, file or address; what
-// was prepared before stays in `prepared`, the job as soon as it is read.
+// The error of the step that failed, naming the setting, file or address; a run
+// directory that was made and is empty is removed; what else was prepared stays
+// in `prepared`, the job as soon as it is read.
 absl::Status Prepare(const RunOptions& options, const ModelFactory& models,
                      PreparedProcess* prepared);
 

@@ -42,8 +42,10 @@ absl::Status MakeAll(absl::string_view path) {
   return absl::OkStatus();
 }
 
-// The largest N of the directories `<root>/<name>-N`; 0 if there is none.
-uint64_t LargestNumber(absl::string_view root, absl::string_view name) {
+// The largest N of the directories `<root>/<name>-N`, of those alone that hold
+// a run unless `any`; 0 if there is none.
+uint64_t LargestNumber(absl::string_view root, absl::string_view name,
+                       bool any) {
   uint64_t largest = 0;
   std::error_code error;
   fs::directory_iterator entries(ToPath(root), error);
@@ -53,7 +55,8 @@ uint64_t LargestNumber(absl::string_view root, absl::string_view name) {
     absl::string_view rest = entry_name;
     uint64_t number = 0;
     if (absl::ConsumePrefix(&rest, name) && absl::ConsumePrefix(&rest, "-") &&
-        absl::SimpleAtoi(rest, &number) && entry.is_directory(error)) {
+        absl::SimpleAtoi(rest, &number) && entry.is_directory(error) &&
+        (any || HoldsARun(entry.path().string()))) {
       largest = std::max(largest, number);
     }
   }
@@ -70,7 +73,8 @@ std::string Numbered(absl::string_view root, absl::string_view name,
 absl::StatusOr<std::string> MakeRunDirectory(absl::string_view root,
                                              absl::string_view name) {
   RETURN_IF_ERROR(MakeAll(root));
-  for (uint64_t number = LargestNumber(root, name) + 1;; ++number) {
+  const uint64_t largest = LargestNumber(root, name, /*any=*/true);
+  for (uint64_t number = largest + 1;; ++number) {
     const std::string path = Numbered(root, name, number);
     // mkdir(2) decides between two that chose the same number.
     if (mkdir(path.c_str(), kRunMode) == 0) return path;
@@ -81,8 +85,9 @@ absl::StatusOr<std::string> MakeRunDirectory(absl::string_view root,
 }
 
 absl::StatusOr<std::string> NewestRunDirectory(absl::string_view root,
-                                               absl::string_view name) {
-  const uint64_t number = LargestNumber(root, name);
+                                               absl::string_view name,
+                                               bool any) {
+  const uint64_t number = LargestNumber(root, name, any);
   if (number == 0) {
     return absl::NotFoundError(absl::StrCat("there is no run of '", name,
                                             "' in '", root, "' to go on with"));

@@ -15,9 +15,12 @@ namespace paramd {
 absl::StatusOr<std::string> MakeRunDirectory(absl::string_view root,
                                              absl::string_view name);
 
-// The `<root>/<name>-N` with the largest N. NotFound if there is none.
+// The `<root>/<name>-N` with the largest N of those that hold a run; what a
+// start that failed has left is passed over. With `any`, for runs whose state
+// lies elsewhere, of all. NotFound if there is none.
 absl::StatusOr<std::string> NewestRunDirectory(absl::string_view root,
-                                               absl::string_view name);
+                                               absl::string_view name,
+                                               bool any = false);
 
 // Makes `path`, for this user alone unless it is there, and the directories above
 // it. FailedPrecondition if it holds

@@ -29,7 +29,17 @@ TEST_F(RunDirectoryTest, TheNextNumberIsAboveAllThatExist) {
   std::filesystem::create_directories(root_ + "/job-x");
   std::filesystem::create_directories(root_ + "/jobs-77");
   EXPECT_EQ(*MakeRunDirectory(root_, "job"), root_ + "/job-11");
-  EXPECT_EQ(*NewestRunDirectory(root_, "job"), root_ + "/job-11");
+  EXPECT_EQ(*NewestRunDirectory(root_, "job", /*any=*/true),
+            root_ + "/job-11");
+}
+
+TEST_F(RunDirectoryTest, WhatAFailedStartHasLeftIsNotGoneOnWith) {
+  for (const char* path : {"/job-2/configuration", "/job-3/configuration",
+                           "/job-4/logs", "/job-5"}) {
+    std::filesystem::create_directories(root_ + path);
+  }
+  EXPECT_EQ(*NewestRunDirectory(root_, "job"), root_ + "/job-3");
+  EXPECT_EQ(*MakeRunDirectory(root_, "job"), root_ + "/job-6");
 }
 
 TEST_F(RunDirectoryTest, WithoutARunThereIsNothingToGoOnWith) {

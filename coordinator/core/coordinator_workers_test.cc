@@ -161,6 +161,11 @@ TEST_F(CoordinatorWorkersTest, AWorkerWithOtherDataIsRefusedByBothDirectories) {
                         "'/data/b', than the chief"));
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("10000 examples, not 0"));
+  request.mutable_data()->clear_directory();
+  EXPECT_THAT(
+      std::string(
+          driver().Call(PeerId::Worker(1), request).status.message()),
+      HasSubstr("on there has read other training data than the chief on "));
 }
 
 TEST_F(CoordinatorWorkersTest,

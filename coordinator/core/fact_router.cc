@@ -328,8 +328,14 @@ void FactRouter::WriteResult(Turn* turn) {
   for (const v1::ChangedSetting& changed : parts_.startup.record().changed()) {
     *write->add_changed() = changed;
   }
-  for (std::string& warning : TrainingWarnings(
-           evaluation, parts_.summary_writer.summaries().training())) {
+  std::vector<std::string> warnings = TrainingWarnings(
+      evaluation, parts_.summary_writer.summaries().training());
+  if (grows && last.step == 0) {
+    warnings.emplace_back(
+        "nothing was trained on: no file with examples came; look at the "
+        "directory and the patterns of input.train");
+  }
+  for (std::string& warning : warnings) {
     turn->out->Warn(warning);
     write->add_warnings(std::move(warning));
   }

@@ -43,13 +43,18 @@ absl::Status CheckJoin(PeerId from, const v1::JoinRequest& request,
   }
   const std::string difference = DataDifference(request.data(), options.data);
   if (!difference.empty()) {
+    // Data of a program are in no directory.
+    const auto in = [](absl::string_view directory, absl::string_view end) {
+      return directory.empty() ? ""
+                               : absl::StrCat(", in '", directory, "'", end);
+    };
     return Refuse(
         v1::Refusal::OTHER_JOB, name,
         absl::StrCat(name, " on ", request.host(),
-                     " has read other training data, in '",
-                     request.data().directory(), "', than the chief on ",
-                     options.data.host(), ", in '", options.data.directory(),
-                     "': ", difference, ": give both the same data"));
+                     " has read other training data",
+                     in(request.data().directory(), ","), " than the chief on ",
+                     options.data.host(), in(options.data.directory(), ""),
+                     ": ", difference, ": give both the same data"));
   }
   return absl::OkStatus();
 }

@@ -126,7 +126,9 @@ void Startup::OnLogRead(const IoResult& result, Turn* turn) {
   turn->BeginLog(next_number, run_id, record_.ours());
   turn->live->Begin(term + 1, run_id, options.job_digest);
   if (record_.finished()) {
-    turn->out->Note(absl::StrCat("run ", run_id, " is finished already"));
+    turn->out->Note(absl::StrCat("run ", run_id,
+                                 " is finished already: give more epochs to go "
+                                 "on with it, or another run_dir"));
     turn->Raise(RunFinished{});
     return;
   }

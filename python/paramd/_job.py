@@ -2,7 +2,8 @@
 
 import json
 import os
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+import warnings
+from typing import Any, Dict, Mapping, Union
 
 from paramd._errors import InvalidArgument
 
@@ -10,6 +11,31 @@ Job = Union[None, str, "os.PathLike[str]", Mapping[str, Any]]
 
 # What the program says in Python's words, by the setting that it is.
 _WORDS = {"batch_size": "batch_per_replica"}
+
+
+def _simple(value: Any) -> Any:
+    """What JSON has no word for: a path, or numbers of NumPy or PyTorch."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError
+
+
+def _plain(name: str, value: Any) -> Any:
+    """The setting as a job file has it."""
+    try:
+        return json.loads(json.dumps(value, default=_simple))
+    except (TypeError, ValueError) as error:
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        if name == "optimizer":
+            raise InvalidArgument(
+                "optimizer: the servers have it, so give it as in the job file, "
+                '{"adam": {}, "learning_rate": 0.001} for example; found a '
+                f"{kind}") from error
+        raise InvalidArgument(
+            f"{name}: settings are numbers, texts, lists and dictionaries, as in "
+            f"the job file; found a {kind}, or one that holds others") from error
 
 
 def read(job: Job, settings: Mapping[str, Any]) -> Dict[str, Any]:
@@ -33,6 +59,7 @@ def read(job: Job, settings: Mapping[str, Any]) -> Dict[str, Any]:
     for name, value in settings.items():
         if value is not None:
             content[_WORDS.get(name, name)] = value
+    content = {name: _plain(name, value) for name, value in content.items()}
     content.setdefault("name", "python")
     content.setdefault("log_level", "warning")
     model = content.setdefault("model", {})
@@ -43,11 +70,20 @@ def read(job: Job, settings: Mapping[str, Any]) -> Dict[str, Any]:
     return content
 
 
-def is_standalone() -> bool:
-    """Whether TF_CONFIG describes no cluster."""
-    return not os.environ.get("TF_CONFIG", "").strip()
+# Where torchrun and mpirun tell processes how many they are.
+_COUNTS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 
-def as_settings(settings: Optional[Mapping[str, str]]) -> List[Tuple[str, str]]:
-    """Dotted key and value, as the C interface takes them."""
-    return list((settings or {}).items())
+def warn_if_alone_among_many() -> None:
+    """Of processes that a launcher started, but nobody told of a cluster, each would
+    train everything by itself, as if nothing were wrong."""
+    if os.environ.get("TF_CONFIG", "").strip():
+        return
+    for name in _COUNTS:
+        count = os.environ.get(name, "")
+        if count.isdigit() and int(count) > 1:
+            warnings.warn(
+                f"{name} is {count}, but TF_CONFIG is not set: each of these "
+                "processes trains the whole job by itself; give each its TF_CONFIG, "
+                "or start them with paramd.local", RuntimeWarning, stacklevel=2)
+            return

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from paramd import _errors, _native
+from paramd import _errors, _job, _native
 
 _CANCELLED = 1
 
@@ -209,6 +209,7 @@ class Session:
         self._ended = False
         self._over = False  # The job has finished, as next said.
         self._finished = False
+        _job.warn_if_alone_among_many()
         library = self._library = _native.library()
         worker = ctypes.c_void_p()
         options, keep = self._options(job, examples, test_examples)

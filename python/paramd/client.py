@@ -70,8 +70,12 @@ class Client:
             connection.request("GET", "/metrics")
             answer = connection.getresponse()
             text = str(answer.read(), "utf-8")
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             raise Unavailable(f"no metrics from '{address}': {error!r}") from error
+        except http.client.HTTPException as error:
+            raise Unavailable(
+                f"no metrics from '{address}', which speaks no HTTP: give the "
+                "metrics_address of the process") from error
         finally:
             connection.close()
         if answer.status != http.client.OK:
@@ -144,7 +148,14 @@ class Client:
         return Checkpointed(found[2], int(found[1]))
 
     def _chief(self, run_dir: "str | None") -> str:
-        return f"--run_dir={run_dir}" if run_dir else f"--chief={self.address}"
+        if run_dir:
+            return f"--run_dir={run_dir}"
+        if not self._tls_dir:
+            raise InvalidArgument(
+                "give run_dir, that of the job, on the chief's machine; elsewhere "
+                "Client takes the chief's address and tls_dir, an operator's "
+                "certificate")
+        return f"--chief={self.address}"
 
     def _run(self, words: List[str], timeout_seconds: float) -> str:
         timeout = f"--timeout_ms={max(int(timeout_seconds * 1000), 1)}"

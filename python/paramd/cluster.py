@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import warnings
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from paramd import _native
@@ -19,6 +20,10 @@ from paramd.progress import History, Progress
 from paramd.tf_config import TFConfig
 
 _FIRST_PORT = 20000
+# A chief that ends with one of these fails again if it is started again; what the
+# others do about it they do within so many seconds.
+_FAILED_FOR_GOOD = (1, 2)
+_GRACE_SECONDS = 5.0
 
 
 @functools.lru_cache(maxsize=None)
@@ -146,8 +151,11 @@ class Local:
         """Waits until every process has ended, and looks at the job once a second:
         plot() shows what was seen. With tqdm installed a bar shows it meanwhile, in
         a terminal or in Jupyter; with progress=True anywhere, with False nowhere.
-        Error names those that did not end with 0; TimeoutError after so many
-        seconds."""
+        Error names those that did not end with 0, and what their logs say last;
+        also when worker 0, the chief, failed and others still wait for it. That
+        another one failed while the job goes on, or waits for it, is a
+        RuntimeWarning; start(task) starts it again.
+        TimeoutError after so many seconds."""
         from paramd.client import Client
         shown = Progress(Client(self._cluster["worker"][0]).status, self.history,
                          progress)
@@ -165,18 +173,50 @@ class Local:
 
     def _wait(self, timeout: Optional[float], progress: Progress) -> None:
         end = None if timeout is None else time.monotonic() + timeout
+        failed_at = None
+        told: "set[int]" = set()  # Of processes that failed, their numbers.
         while any(process.poll() is None for process in self.processes.values()):
+            self._tell_failures(told)
+            if not self._chief_failed():
+                failed_at = None
+            elif failed_at is None:
+                failed_at = time.monotonic()
+            elif time.monotonic() > failed_at + _GRACE_SECONDS:
+                break
             if end is not None and time.monotonic() > end:
                 left = [task for task, process in self.processes.items()
                         if process.poll() is None]
                 raise TimeoutError(f"still running: {', '.join(left)}")
             progress.look()
             time.sleep(0.05)
-        failed = [f"{task} with {process.returncode}"
+        failed = [f"{task} with {process.returncode}{self._last_line(task)}"
                   for task, process in self.processes.items()
-                  if process.returncode != 0]
+                  if process.poll() not in (None, 0)]
         if failed:
             raise Error(f"ended: {', '.join(failed)}")
+
+    def _tell_failures(self, told: "set[int]") -> None:
+        """What nobody starts again others may wait for as long as they like."""
+        for task, process in self.processes.items():
+            if process.poll() in (None, 0) or process.pid in told:
+                continue
+            told.add(process.pid)
+            warnings.warn(
+                f"{task} ended with {process.returncode}{self._last_line(task)}; "
+                f"start('{task}') starts it again", RuntimeWarning, stacklevel=4)
+
+    def _chief_failed(self) -> bool:
+        chief = self.processes.get("worker-0")
+        return chief is not None and chief.poll() in _FAILED_FOR_GOOD
+
+    def _last_line(self, task: str) -> str:
+        """What its log says last, in brackets; empty without a log."""
+        if not self._directory:
+            return ""
+        path = self._directory / f"{task}.log"
+        lines = path.read_text(errors="replace").split("\n")
+        said = next((line for line in reversed(lines) if line.strip()), "")
+        return f" ({path}: {said[:300]})"
 
     def close(self) -> None:
         """Tells what still runs to leave, and waits for it; what takes longer than

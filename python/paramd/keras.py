@@ -347,9 +347,17 @@ def _train_on_batch(model: Any, x: Any, y: Any) -> Tuple[float, Dict[str, float]
     return logs["loss"], logs
 
 
+# Arguments of model.fit for which there is nothing here.
+_OF_MODEL_FIT = frozenset((
+    "validation_split", "shuffle", "class_weight", "sample_weight", "initial_epoch",
+    "steps_per_epoch", "validation_steps", "validation_batch_size",
+    "validation_freq"))
+
+
 def fit(model: Any, x: Any, y: Any = None, *, optimizer: Any = None, epochs: int = 1,
         batch_size: int = 32, validation_data: Optional[Tuple[Any, Any]] = None,
-        callbacks: Optional[Sequence[Any]] = None, **settings: Any) -> Any:
+        callbacks: Optional[Sequence[Any]] = None, verbose: "int | str" = 0,
+        **settings: Any) -> Any:
     """Trains as `model.fit` does, as one worker of the job; over all workers each
     example comes once an epoch.
 
@@ -365,12 +373,18 @@ def fit(model: Any, x: Any, y: Any = None, *, optimizer: Any = None, epochs: int
       callbacks: Keras's. on_train_batch_end gets the loss of the worker's batch and
         the metrics since the epoch began, on_epoch_end both over the worker's
         batches.
+      verbose: as model.fit's, but 0 unless told: 1 or "auto" shows a bar of this
+        worker's batches, 2 a line an epoch.
       settings: as paramd.torch.Worker's: staleness, run_dir, job and so on.
 
     Returns a keras History with the loss and the metrics of this worker's batches.
     After it the model has the weights of this worker's last batch; `load` gets it
     those of the checkpoint.
     """
+    for name in _OF_MODEL_FIT & set(settings):
+        raise _errors.InvalidArgument(
+            f"paramd.keras.fit has no '{name}', which model.fit has: the cluster "
+            "says which examples are in a batch, and when an epoch ends")
     is_read = isinstance(x, (Shards, Stream))
     if is_read and y is not None:
         raise _errors.InvalidArgument(
@@ -381,7 +395,9 @@ def fit(model: Any, x: Any, y: Any = None, *, optimizer: Any = None, epochs: int
         training = _Training(model, data, test.examples if test else 0, dict(
             settings, batch_size=batch_size, epochs=epochs))
         told = keras.callbacks.CallbackList(
-            list(callbacks or []), add_history=True, model=model, epochs=epochs)
+            list(callbacks or []), add_history=True, add_progbar=verbose != 0,
+            model=model, verbose=1 if verbose == "auto" else verbose, epochs=epochs,
+            steps=None)
         model.stop_training = False
         told.on_train_begin()
         try:
@@ -457,9 +473,14 @@ def load(model: Any, path: "str | os.PathLike[str]") -> None:
     trained, other = _travelling(model)
     for name, variable in trained + other:
         found = values.get(name)
-        if found is None or found.shape != tuple(variable.shape):
+        if found is None:
+            raise _errors.InvalidArgument(
+                f"the checkpoint has no variable '{name}' of the model, but "
+                f"{', '.join(sorted(values))}; Keras numbers layers as they are made, "
+                "so give them names, or call keras.utils.clear_session() first")
+        if found.shape != tuple(variable.shape):
             raise _errors.InvalidArgument(
                 f"the model's variable '{name}' is {tuple(variable.shape)}; in the "
-                f"checkpoint it is {'missing' if found is None else found.shape}")
+                f"checkpoint it is {found.shape}")
     for name, variable in trained + other:
         variable.assign(values[name])

@@ -74,11 +74,16 @@ class ClusterTest(unittest.TestCase):
         self.assertIn("job", client.status())
         metrics = client.metrics(address)
         self.assertEqual(metrics['paramd_task_info{type="worker",index="0"}'], 1)
-        with self.assertRaisesRegex(paramd.Unavailable, "no metrics from"):
+        with self.assertRaisesRegex(paramd.Unavailable, "speaks no HTTP"):
             client.metrics(cluster.address("ps-0"))
+        with self.assertRaisesRegex(paramd.Unavailable, "refused"):
+            client.metrics(_addresses(1)[0])
         client.set("staleness", 4, run_dir=self.run_dir)
         with self.assertRaisesRegex(paramd.InvalidArgument, "staleness"):
             client.set("staleness", "often", run_dir=self.run_dir)
+        for ask in (lambda: client.set("staleness", 4), client.checkpoint):
+            with self.assertRaisesRegex(paramd.InvalidArgument, "give run_dir"):
+                ask()
         self.check_pull(client)
         self.check_checkpoint(client)
         chief = cluster.processes["worker-0"]
@@ -164,6 +169,34 @@ class ClusterTest(unittest.TestCase):
                 self.assertEqual(cluster.processes["worker-1"].wait(100), 1)
             self.assertIn(f"is not the chief's: its variable 2 is {said}",
                           self.log("worker-1"))
+
+    def test_whoever_waits_is_told_who_failed_meanwhile(self):
+        from paramd import Error
+        from paramd.cluster import Local
+        script = self.directory / "broken.py"
+        script.write_text("import nothing_of_this_name\n")
+        chief = [SCRIPT, self.run_dir, *PATIENCE, "finish_timeout_ms=200"]
+        with Local(1, [chief, [str(script)]],
+                   directory=self.directory / "logs") as cluster:
+            with self.assertWarnsRegex(
+                    RuntimeWarning, "worker-1 ended with 1 .*nothing_of_this"
+                    r".*; start\('worker-1'\) starts it again"):
+                with self.assertRaisesRegex(Error, "ended: worker-1 with 1 "):
+                    cluster.wait(100)
+        self.assertIn('"w": ', self.log("worker-0"))
+
+    def test_nobody_waits_for_a_chief_whose_script_fails(self):
+        from paramd import Error
+        from paramd.cluster import Local
+        script = self.directory / "broken.py"
+        script.write_text("import nothing_of_this_name\n")
+        with Local(1, [[str(script)], [SCRIPT, self.run_dir]],
+                   directory=self.directory / "logs") as cluster:
+            with self.assertRaisesRegex(
+                    Error, "ended: worker-0 with 1 .*worker-0.log: "
+                    "ModuleNotFoundError: .*nothing_of_this_name"):
+                cluster.wait(100)
+            self.assertIsNone(cluster.processes["ps-0"].poll())
 
     def test_a_killed_worker_costs_no_example(self):
         cluster = self.cluster(2, ["together=2", "epochs=300",

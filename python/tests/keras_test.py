@@ -105,6 +105,11 @@ class KerasTest(unittest.TestCase):
         self.assertGreater(accuracy, 0.9)
         with self.assertRaisesRegex(paramd.InvalidArgument, "'last/kernel' is"):
             pk.load(network(classes=4), self.run_dir)
+        other = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3)])
+        with self.assertRaisesRegex(
+                paramd.InvalidArgument,
+                "no variable 'dense[_0-9]*/kernel' .*last/kernel.*give them names"):
+            pk.load(other, self.run_dir)
 
     def note_rows(self):
         """The examples that are read, as they are read."""
@@ -161,6 +166,16 @@ class KerasTest(unittest.TestCase):
             evaluation = json.load(file)["evaluation"]
         self.assertGreater(evaluation["metrics"]["accuracy"], 0.3)
         self.assertGreater(evaluation["loss"], 0)
+
+    def test_a_line_an_epoch_is_shown_where_it_is_asked_for(self):
+        import contextlib
+        import io
+        for verbose, lines in ((0, 0), (2, 3)):
+            shown = io.StringIO()
+            with contextlib.redirect_stdout(shown):
+                self.fit(network(), verbose=verbose,
+                         run_dir=f"{self.run_dir}-{verbose}")
+            self.assertEqual(shown.getvalue().count("loss: "), lines)
 
     def test_callbacks_are_called_and_may_stop_the_worker(self):
         said = []
@@ -328,6 +343,8 @@ class KerasTest(unittest.TestCase):
             pk.fit(network(), self.x, self.y[:3], optimizer=SGD)
         with self.assertRaises(paramd.NotFinite):
             self.fit(network(), x=self.x * np.nan)
+        with self.assertRaisesRegex(paramd.InvalidArgument, "no 'shuffle', which"):
+            self.fit(network(), shuffle=True)
         for model, said in ((keras.Sequential([keras.layers.Dense(3)]), "not compiled"),
                             (keras.Sequential([keras.layers.Dense(3)]), "not built")):
             if said == "not built":

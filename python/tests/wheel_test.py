@@ -77,6 +77,10 @@ class WheelTest(unittest.TestCase):
         self.assertAlmostEqual(said["w"], 3, delta=0.2)
         self.assertEqual(said["modules"], [], "loaded by the import alone")
         self.assertLess(said["seconds"], 2)  # Of 0.2 on an idle machine.
+        program = str(home / "bin" / "paramd")
+        for command in ([program], [python, "-m", "paramd"]):
+            self.assertTrue(self.run_python(*command[1:], "version",
+                                            python=command[0]).startswith("paramd "))
 
     @unittest.skipUnless(has("pip", "setuptools", "wheel"),
                          "needs pip, setuptools and wheel")

@@ -89,7 +89,8 @@ class ImportTest(unittest.TestCase):
         client._EXIT_SECONDS, before = 0, client._EXIT_SECONDS
         self.addCleanup(setattr, client, "_EXIT_SECONDS", before)
         with self.assertRaisesRegex(paramd.Unavailable, "`paramd set` did not end"):
-            paramd.Client("a:1").set("staleness", 4, timeout_seconds=0.5)
+            paramd.Client("a:1").set("staleness", 4, run_dir="r",
+                                     timeout_seconds=0.5)
 
     def test_tf_config_is_read(self):
         from paramd import InvalidArgument, TFConfig
@@ -193,6 +194,25 @@ class OneProcessTest(unittest.TestCase):
             self.worker(epochs="none")
         with self.assertRaisesRegex(paramd.InvalidArgument, "unknown key"):
             self.worker(epoch=3)
+
+    def test_a_launcher_that_names_no_cluster_is_warned_of(self):
+        os.environ["WORLD_SIZE"] = "4"
+        self.addCleanup(os.environ.pop, "WORLD_SIZE")
+        with self.assertWarnsRegex(RuntimeWarning, "WORLD_SIZE is 4, but TF_CONFIG"):
+            self.worker(epochs=1).train()
+
+    def test_settings_are_what_a_job_file_has(self):
+        from paramd import InvalidArgument, _job
+        read = _job.read(None, {
+            "run_dir": pathlib.Path("/tmp/run"), "seed": np.int64(7),
+            "optimizer": {"adam": {}, "learning_rate": np.float64(0.5)}})
+        self.assertEqual((read["run_dir"], read["seed"]), ("/tmp/run", 7))
+        self.assertEqual(read["optimizer"]["learning_rate"], 0.5)
+        with self.assertRaisesRegex(
+                InvalidArgument, "optimizer: the servers have it, .*found a .*Encoder"):
+            _job.read(None, {"optimizer": json.JSONEncoder()})
+        with self.assertRaisesRegex(InvalidArgument, "checkpoint: settings are "):
+            _job.read({"checkpoint": {"every_steps": object()}}, {})
 
     def test_a_gradient_that_is_not_finite_is_refused_by_name(self):
         import paramd

@@ -185,6 +185,22 @@ class BadInputTest(unittest.TestCase):
             self.assertEqual(listed.wait(), 0, listed.output)
             self.assertIn(name, listed.output)
 
+    def test_a_start_that_fails_leaves_no_run_to_go_on_with(self):
+        good = self.run_job()
+        self.assertEqual(good.process.returncode, 0, good.output)
+        runs = os.path.join(self.directory, "runs")
+        self.assertEqual(len(os.listdir(runs)), 1)
+        run_dir = os.path.relpath(good.run_directory(), self.directory)
+        wrong = ("--set", f"input.directory={self.directory}")
+        self.assert_refused(self.run_job("run", *wrong), 2)
+        self.assertEqual(len(os.listdir(runs)), 1)
+        # Of a cluster its logs stay.
+        self.assert_refused(self.run_job("local", *wrong), 2)
+        self.assertEqual(len(os.listdir(runs)), 2)
+        again = self.run_job("local", "--resume", "--epochs=2")
+        self.assertEqual(again.process.returncode, 0, again.output)
+        self.assertIn(f"run {run_dir},", again.output)
+
     def test_nothing_that_was_written_is_damaged(self):
         good = self.run_job()
         self.assertEqual(good.process.returncode, 0, good.output)

@@ -96,6 +96,14 @@ class GrowingInputTest(unittest.TestCase):
         return {int(run.get("applied", 0)) for file in manifest["files"]
                 for saved in file["slices"] for run in saved["applied"]}
 
+    def test_a_job_that_no_file_came_for_says_so(self):
+        self.write("hours-1.csv", ["x"])  # Another name than the job has.
+        self.write("_SUCCESS", [])
+        runs = self.start("ps-0", "worker-0", "worker-1")
+        self.wait(*runs)
+        self.assertRegex(" ".join(self.result()["warnings"]),
+                         "nothing was trained on: no file with examples came")
+
     def test_promise1_each_file_is_trained_on_once(self):
         server, chief, worker = self.start("ps-0", "worker-0", "worker-1")
         chief.wait_for("all 1 servers are filled")

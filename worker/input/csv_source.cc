@@ -284,7 +284,7 @@ class CsvSource : public ExampleSource {
       const std::string& value = values[columns_[i]];
       if (salts_.empty()) {
         ASSIGN_OR_RETURN(out->values<float>()[i],
-                         NumberOf(index, columns_[i], value));
+                         FiniteOf(index, columns_[i], value));
       } else if (logs_[i]) {
         ASSIGN_OR_RETURN(const std::string category,
                          LogOf(index, columns_[i], value));
@@ -349,13 +349,24 @@ class CsvSource : public ExampleSource {
                      "' needs a number; found '", text.substr(0, 40), "'"));
   }
 
+  // One of which a loss can be made.
+  absl::StatusOr<float> FiniteOf(uint64_t index, size_t column,
+                                 absl::string_view text) const {
+    ASSIGN_OR_RETURN(const float number, NumberOf(index, column, text));
+    if (std::isfinite(number)) return number;
+    return absl::DataLossError(
+        absl::StrCat(Where(index), ": column '", names_[column],
+                     "' needs a number that is finite in float32; found '",
+                     text.substr(0, 40), "'"));
+  }
+
   absl::Status ReadLabel(uint64_t index, const std::string& text,
                          OwnedTensor* out) const {
     const FeatureSpec& label = spec_.features[1];
     out->Reset(label.dtype, {});
     if (label.classes == 0) {
       ASSIGN_OR_RETURN(out->values<float>()[0],
-                       NumberOf(index, *label_column_, text));
+                       FiniteOf(index, *label_column_, text));
       return absl::OkStatus();
     }
     int64_t number = 0;

@@ -292,6 +292,36 @@ TEST(CsvSourceTest, ColumnsOfCountsAreChecked) {
               HasSubstr("csv.log_columns need hash_buckets"));
 }
 
+TEST(CsvSourceTest, ANumberThatIsNotFiniteIsRefusedWhereItStands) {
+  const auto refused = [](const std::string& row) {
+    v1::InputSource::Csv config =
+        CsvConfig(WriteTestFile("a.csv", absl::StrCat("x,y\n1,1\n", row)));
+    config.set_label("y");
+    config.clear_class_names();
+    Example example;
+    return std::string((*OpenCsv("", config))->Read(1, &example).message());
+  };
+  EXPECT_THAT(refused("nan,1\n"),
+              HasSubstr("line 3: column 'x' needs a number that is finite in "
+                        "float32; found 'nan'"));
+  EXPECT_THAT(refused("1e39,1\n"), HasSubstr("found '1e39'"));
+  EXPECT_THAT(refused("1,-inf\n"), HasSubstr("column 'y' needs a number that"));
+  EXPECT_EQ(refused("1e38,1\n"), "");
+}
+
+TEST(CsvSourceTest, AFileThatIsCompressedIsNamedAsThat) {
+  for (const auto& [begin, format] :
+       {std::pair<const char*, const char*>{"\x1f\x8b\x08", "gzip"},
+        {"\x28\xb5\x2f\xfd", "zstd"}}) {
+    const std::string path =
+        WriteTestFile("a.csv", absl::StrCat(begin, "kind,x\ncat,1\n"));
+    EXPECT_EQ(OpenCsv("", CsvConfig(path)).status(),
+              absl::InvalidArgumentError(
+                  absl::StrCat("'", path, "' is compressed by ", format,
+                               "; unpack it first")));
+  }
+}
+
 TEST(CsvSourceTest, AByteOrderMarkIsNoPartOfTheFirstName) {
   const auto source = OpenCsv(
       "", CsvConfig(WriteTestFile("a.csv", "\xef\xbb\xbfkind,x\ncat,1\n")));

@@ -115,6 +115,24 @@ absl::StatusOr<std::vector<std::unique_ptr<InputFile>>> OpenFiles(
   return files;
 }
 
+absl::Status CheckIsUnpacked(const InputFile& file) {
+  constexpr struct {
+    absl::string_view begin;
+    absl::string_view name;
+  } kFormats[] = {{"\x1f\x8b\x08", "gzip"}, {"\x28\xb5\x2f\xfd", "zstd"}};
+  std::string begin(std::min<uint64_t>(4, file.size()), '\0');
+  RETURN_IF_ERROR(file.Read(
+      0, absl::MakeSpan(reinterpret_cast<std::byte*>(begin.data()),
+                        begin.size())));
+  for (const auto& format : kFormats) {
+    if (!absl::StartsWith(begin, format.begin)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", file.path(), "' is compressed by ", format.name,
+                     "; unpack it first"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> ReadWhole(const std::string& path) {
   ASSIGN_OR_RETURN(const std::unique_ptr<InputFile> file,
                    InputFile::Open(path));

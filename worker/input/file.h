@@ -59,6 +59,10 @@ absl::StatusOr<std::vector<std::string>> FindFiles(
 absl::StatusOr<std::vector<std::unique_ptr<InputFile>>> OpenFiles(
     const std::string& directory, const std::vector<std::string>& patterns);
 
+// INVALID_ARGUMENT, naming file and format, if it begins as one that is
+// compressed by gzip or zstd does: such a file has to be unpacked first.
+absl::Status CheckIsUnpacked(const InputFile& file);
+
 // The whole content of a file.
 absl::StatusOr<std::string> ReadWhole(const std::string& path);
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -117,7 +118,8 @@ class LibSvmSource : public ExampleSource {
       if (colon == absl::string_view::npos || number.empty() ||
           !absl::ascii_isdigit(static_cast<unsigned char>(number[0])) ||
           !absl::SimpleAtoi(number, &at) ||
-          !absl::SimpleAtof(words[w].substr(colon + 1), &value)) {
+          !absl::SimpleAtof(words[w].substr(colon + 1), &value) ||
+          !std::isfinite(value)) {
         return absl::DataLossError(
             absl::StrCat(Where(index), ": needs index:value; found '",
                          words[w].substr(0, 40), "'"));
@@ -180,7 +182,8 @@ class LibSvmSource : public ExampleSource {
     int64_t number = 0;
     const bool whole = label.classes > 0;
     if (whole ? !absl::SimpleAtoi(text, &number)
-              : !absl::SimpleAtof(text, &out->values<float>()[0])) {
+              : !absl::SimpleAtof(text, &out->values<float>()[0]) ||
+                    !std::isfinite(out->values<float>()[0])) {
       return absl::DataLossError(absl::StrCat(
           Where(index), ": the label needs a ", whole ? "whole " : "",
           "number; found '", text.substr(0, 40), "'"));

@@ -130,6 +130,10 @@ TEST(LibSvmSourceTest, WhatIsWrongInALineIsNamed) {
   EXPECT_THAT(Refused("-1 2:1", 4, 3), HasSubstr("'label' is -1"));
   EXPECT_THAT(Refused("good 2:1", 4, 0),
               HasSubstr("the label needs a number; found 'good'"));
+  EXPECT_THAT(Refused("nan 2:1", 4, 0),
+              HasSubstr("the label needs a number; found 'nan'"));
+  EXPECT_THAT(Refused("1 2:inf", 4),
+              HasSubstr("needs index:value; found '2:inf'"));
   EXPECT_THAT(Refused("# 2:1", 4), HasSubstr("line 1: has no label"));
 }
 

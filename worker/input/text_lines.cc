@@ -24,6 +24,7 @@ absl::Span<std::byte> BytesOf(std::string* text, uint64_t bytes) {
 
 absl::Status TextLines::AddFile(uint32_t file, std::string* header) {
   const uint64_t first = lines_.size();
+  RETURN_IF_ERROR(CheckIsUnpacked(*files_[file]));
   RETURN_IF_ERROR(FindLines(file));
   if (header != nullptr && lines_.size() > first) {
     const auto line = lines_.begin() + static_cast<ptrdiff_t>(first);

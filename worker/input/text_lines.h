@@ -30,8 +30,9 @@ class TextLines {
   absl::StatusOr<uint32_t> Checksum() const { return ChecksumOf(files_); }
 
   // Appends the lines of a file. If there is a `header` it becomes the first one
-  // instead, if there is one. Reads the file once. DATA_LOSS, naming the line, if
-  // one has more than 16 MiB; the system's code if the file can't be read.
+  // instead, if there is one. Reads the file once. As CheckIsUnpacked;
+  // DATA_LOSS, naming the line, if one has more than 16 MiB; the system's code
+  // if the file can't be read.
   absl::Status AddFile(uint32_t file, std::string* header = nullptr);
 
   uint64_t size() const { return lines_.size(); }

@@ -267,6 +267,7 @@ class TfRecordSource : public ExampleSource {
       const uint32_t expected = Load<uint32_t>(header + 8);
       const uint32_t found = Masked(Crc32c({header, 8}));
       if (found != expected) {
+        if (at == 0) RETURN_IF_ERROR(CheckIsUnpacked(file));
         return absl::DataLossError(absl::StrFormat(
             "%s: its length has the crc32c %08x; the record says %08x",
             Where(f, at), found, expected));

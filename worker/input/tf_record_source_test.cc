@@ -73,6 +73,8 @@ TEST(TfRecordSourceTest, AWrongLengthIsRefusedWhenTheFileIsOpened) {
   EXPECT_THAT(ReadError(bytes),
               HasSubstr(absl::StrCat("record at byte ", second,
                                      ": its length has the crc32c")));
+  EXPECT_THAT(ReadError("\x1f\x8b\x08 and so on, for long"),
+              HasSubstr("is compressed by gzip; unpack it first"));
   EXPECT_THAT(ReadError(Record(1, "one", 2).substr(0, 40)),
               HasSubstr("record at byte 0: it says"));
   EXPECT_THAT(ReadError(Record(1, "one", 2) + "abc"),

@@ -24,6 +24,9 @@ namespace {
 // Values of an example, of a layer's output or of a variable: BLAS counts in 32
 // bits.
 constexpr uint64_t kMaxSize = uint64_t{1} << 31;
+// Values of a table for keys: with slots some ten terabytes, more than a
+// manifest can name. The layout of more takes minutes and the chief's memory.
+constexpr uint64_t kMaxKeyedSize = uint64_t{1} << 40;
 
 // Whether a product is below kMaxSize.
 bool Fits(const Dims& dims) {
@@ -489,6 +492,12 @@ absl::StatusOr<Embedding::Table> LayerBuilder::TableOf(
                          .sparse = embedding.sparse()};
   if (embedding.capacity() > 0) {
     RETURN_IF_ERROR(CheckSparseShape({embedding.capacity(), table.width}));
+    if (embedding.capacity() > kMaxKeyedSize / table.width) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "embedding layer '", last_, "' has a capacity of ",
+          embedding.capacity(), " rows of ", table.width, " values; at most ",
+          kMaxKeyedSize / table.width, " rows are possible"));
+    }
     table.keyed = true;
     table.memory_rows = embedding.memory_rows() < embedding.capacity()
                             ? embedding.memory_rows()

@@ -149,10 +149,12 @@ absl::Status CheckOutput(v1::Loss loss, const LayerBuilder& built,
         SizeOf(label.dims) == SizeOf(output)) {
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat("the loss ", LossName(loss),
-                     " needs a float32 label of one number for each output",
-                     has));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the loss ", LossName(loss),
+        " needs a float32 label of one number for each output", has,
+        label.dtype != DType::kFloat32 && SizeOf(label.dims) == SizeOf(output)
+            ? ": the stage \"cast\" makes a float32 of it"
+            : ""));
   }
   if (label.dtype != DType::kInt32 || output.empty() ||
       Dims(output.begin(), output.end() - 1) != label.dims) {
@@ -160,7 +162,11 @@ absl::Status CheckOutput(v1::Loss loss, const LayerBuilder& built,
         "the loss softmax_cross_entropy needs an int32 label, and for each of "
         "its numbers one output per class",
         has,
-        label.dtype == DType::kInt32 && label.dims.empty() && output.size() > 1
+        label.dtype == DType::kFloat32
+            ? ": say how many classes it has (csv.classes), or make an int32 "
+              "of it by the stage \"cast\""
+        : label.dtype == DType::kInt32 && label.dims.empty() &&
+                output.size() > 1
             ? ": put \"flatten\" before it"
             : ""));
   }

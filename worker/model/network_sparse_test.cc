@@ -496,6 +496,11 @@ TEST_F(KeyedNetworkTest, WhatDoesNotGoWithACapacityIsNamed) {
   EXPECT_THAT(Refused(config, KeyedSpec()),
               HasSubstr("a capacity, which needs \"sparse\": true"));
   table->set_sparse(true);
+  table->set_width(16);
+  table->set_capacity(1000000000000);
+  EXPECT_THAT(Refused(config, KeyedSpec()),
+              HasSubstr("a capacity of 1000000000000 rows of 16 values; at "
+                        "most 68719476736 rows are possible"));
   table->set_width(3);
   EXPECT_THAT(Refused(config, KeyedSpec()), HasSubstr("divides 262144"));
   table->set_width(4);

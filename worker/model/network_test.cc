@@ -261,7 +261,9 @@ TEST_F(NetworkTest, AnInputWithoutItsFeaturesIsRefused) {
   EXPECT_EQ(Refusal(Config({"f", "4"}), real),
             "the loss softmax_cross_entropy needs an int32 label, and for each "
             "of its numbers one output per class; the last layer 'dense_1' "
-            "gives 4 and the label 'label' is float32 of a single value");
+            "gives 4 and the label 'label' is float32 of a single value: say "
+            "how many classes it has (csv.classes), or make an int32 of it by "
+            "the stage \"cast\"");
 }
 
 TEST_F(NetworkTest, ADenseLayerWithoutUnitsIsRefused) {
