@@ -417,8 +417,16 @@ absl::Status ReadAll(absl::Span<const WantedRows> wanted,
 absl::Status ReadWarmStart(const v1::ReadWarmStart& request,
                            v1::ReadWarmStartResult* result,
                            BufferChain* payload) {
+  ASSIGN_OR_RETURN(const auto tensors,
+                   TrainedTensors::Open(request.warm_start().path()));
+  return ReadWarmStart(request, tensors.get(), result, payload);
+}
+
+absl::Status ReadWarmStart(const v1::ReadWarmStart& request,
+                           TrainedTensors* tensors,
+                           v1::ReadWarmStartResult* result,
+                           BufferChain* payload) {
   const v1::WarmStartConfig& config = request.warm_start();
-  ASSIGN_OR_RETURN(const auto tensors, TrainedTensors::Open(config.path()));
   std::vector<WantedRows> wanted;
   for (const v1::ReadSlices::Want& want : request.slices()) {
     result->add_found(false);
@@ -452,7 +460,7 @@ absl::Status ReadWarmStart(const v1::ReadWarmStart& request,
       rows_wanted.transposed_to = {shape.begin(), shape.end()};
     }
   }
-  return ReadAll(wanted, tensors.get(), payload);
+  return ReadAll(wanted, tensors, payload);
 }
 
 }  // namespace paramd

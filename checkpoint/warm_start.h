@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "checkpoint/trained_tensors.h"
 #include "proto/paramd/v1/config.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
 #include "tensor/buffer.h"
@@ -45,6 +46,11 @@ absl::Status CheckWarmStart(const v1::WarmStartConfig& config,
 // The values of the wanted slices, as v1::ReadWarmStart says; nothing else is
 // read. Errors as above, and those of TrainedTensors.
 absl::Status ReadWarmStart(const v1::ReadWarmStart& request,
+                           v1::ReadWarmStartResult* result,
+                           BufferChain* payload);
+// The same out of tensors that are open.
+absl::Status ReadWarmStart(const v1::ReadWarmStart& request,
+                           TrainedTensors* tensors,
                            v1::ReadWarmStartResult* result,
                            BufferChain* payload);
 

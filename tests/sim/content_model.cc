@@ -30,7 +30,32 @@ ContentModel::ContentModel(const IntegerJob& job, const PushLedger& ledger,
     : job_(job),
       ledger_(ledger),
       storage_(storage),
-      optimizer_(*Optimizer::Create(job.config().optimizer(), 0)) {}
+      optimizer_(*Optimizer::Create(job.config().optimizer(), 0)),
+      initial_(job.blocks().size()) {
+  for (size_t b = 0; b < initial_.size(); ++b) {
+    initial_[b].parts.resize(job_.parts(b));
+    const v1::Variable& variable =
+        job_.variables()[job_.blocks()[b].variable];
+    if (!variable.keyed() || !job_.has_policy()) continue;
+    initial_[b].keys.emplace(variable, BucketRows(variable.shape(1)));
+  }
+}
+
+absl::Status ContentModel::BeginWith(const ContentModel& trained) {
+  const v1::Manifest& manifest = trained.storage_.committed().back();
+  for (const v1::ShardFile& file : manifest.files()) {
+    ASSIGN_OR_RETURN(const Content* sealed,
+                     trained.SealedContent(manifest, file));
+    for (size_t b = 0; b < initial_.size(); ++b) {
+      if (!sealed->slices[job_.blocks()[b].slice].owned) continue;
+      const BlockStory& there = sealed->blocks[b];
+      initial_[b].parts = there.parts;
+      for (PartStory& part : initial_[b].parts) part.slots.clear();
+      if (there.keys.has_value()) initial_[b].keys->BeginWith(*there.keys);
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status ContentModel::Configured(const v1::Configuration& configuration,
                                       bool is_layout) {
@@ -82,14 +107,7 @@ absl::StatusOr<ContentModel::Content*> ContentModel::Find(
 
 absl::Status ContentModel::Restore(const Beginning& beginning,
                                    Content* content) const {
-  content->blocks.resize(job_.blocks().size());
-  for (size_t b = 0; b < content->blocks.size(); ++b) {
-    content->blocks[b].parts.resize(job_.parts(b));
-    const v1::Variable& variable =
-        job_.variables()[job_.blocks()[b].variable];
-    if (!variable.keyed() || !job_.has_policy()) continue;
-    content->blocks[b].keys.emplace(variable, BucketRows(variable.shape(1)));
-  }
+  content->blocks = initial_;
   content->slices.resize(job_.slices().size());
   content->lossy = !beginning.first;
   for (uint32_t s = 0; s < beginning.slices.size(); ++s) {

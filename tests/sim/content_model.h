@@ -82,6 +82,11 @@ class ContentModel {
   ContentModel(const IntegerJob& job, const PushLedger& ledger,
                const SimStorage& storage);
 
+  // The job begins with the values of the newest checkpoint of the same job as
+  // another run trained it, and with slots as of new rows; call it before the
+  // others.
+  absl::Status BeginWith(const ContentModel& trained);
+
   // A coordinator tells a configuration, or logs it as a layout with which all
   // servers begin; kDataLoss if it gives a generation to a second process.
   absl::Status Configured(const v1::Configuration& configuration,
@@ -259,6 +264,7 @@ class ContentModel {
   const PushLedger& ledger_;
   const SimStorage& storage_;
   const Optimizer optimizer_;
+  std::vector<BlockStory> initial_;  // All of the job.
   std::map<Number, v1::Configuration> configurations_;
   std::map<uint64_t, uint64_t> lines_;  // By term.
   std::map<ServerLife, Beginning> beginnings_;

@@ -211,7 +211,11 @@ void IntegerCluster::AddCoordinator(absl::Duration start_within) {
   Coordinator::Options options;
   options.job = job_.config();
   options.job_digest = kDigest;
-  options.run_id = "integers-1";
+  options.run_id = options_.warm ? "integers-2" : "integers-1";
+  if (options_.warm) {
+    options.job.mutable_warm_start()->set_path("trained");
+    options.job.mutable_warm_start()->set_variables("*");
+  }
   options.variables = job_.variables();
   options.servers = options_.servers;
   options.workers = options_.workers;
@@ -369,7 +373,8 @@ IoResult IntegerCluster::Compute(const v1::ComputeGradient& request,
 IoResult IntegerCluster::Evaluate(const v1::EvaluateWeights& request,
                                   const WeightValues& weights) {
   CheckWeights(weights);
-  if (request.final() && (options_.gentle || options_.exact) &&
+  if (request.final() && !options_.warm &&
+      (options_.gentle || options_.exact) &&
       HasExactWeights() &&
       !storage_.first_take_over().has_value()) {
     const std::multiset<BatchPlace> all(job_.batches().begin(),

@@ -53,6 +53,8 @@ class IntegerCluster {
     absl::Duration give_up_after = absl::Minutes(5);
     // Sums are scaled, so what is in weights can't be told from them.
     bool scaled = false;
+    // The job begins with what the storage has for it to start from.
+    bool warm = false;
     // Of a job that grows; outlives the cluster.
     GrowingFiles* files = nullptr;
   };

@@ -67,6 +67,11 @@ class IntegerWitness : public SimulationWatcher {
   void ClockJumped(PeerId task) override;
   void Noted(const SimProcess& self, absl::string_view note) override;
 
+  // As ContentModel has it.
+  absl::Status BeginWith(const IntegerWitness& trained) {
+    return content_.BeginWith(trained.content_);
+  }
+
   // Every checkpoint that was committed and not checked yet.
   absl::Status CheckCheckpoints();
   // The last one has every batch, in every block: at least once where no server

@@ -1,6 +1,7 @@
 #include "tests/sim/integer_workload.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "tests/sim/integer_witness.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/storage.h"
+#include "tests/sim/trained_run.h"
 
 namespace paramd {
 namespace {
@@ -104,7 +106,8 @@ IntegerJob::Options JobOptions(uint64_t seed, bool growing) {
 }
 
 // One run of the job, in one life of the cluster or two: the second goes on
-// from the newest checkpoint of the first, with other numbers of processes.
+// from the newest checkpoint of the first, with other numbers of processes. Or
+// another run, which begins with what that one learned.
 class IntegerRun {
  public:
   IntegerRun(uint64_t seed, bool growing, bool verbose)
@@ -131,6 +134,20 @@ class IntegerRun {
                        .random = &damage_});
   }
 
+  // Another run of the job, on another number of servers, which begins with what
+  // `trained` has at its end.
+  IntegerRun(const IntegerRun& trained, WorkloadReport so_far)
+      : IntegerRun(trained.seed_, /*growing=*/false, trained.verbose_) {
+    report_ = std::move(so_far);
+    warm_ = true;
+    servers_ = 1 + (trained.servers_ + random_.Below(3)) % 4;
+    storage_.StartFrom(std::make_unique<TrainedRun>(trained.storage_));
+    report_.status = witness_.BeginWith(trained.witness_);
+  }
+
+  // Where keys come and go by themselves, another run follows.
+  bool has_follower() const { return job_.has_policy() && !warm_; }
+
   WorkloadReport Run() {
     const uint64_t steps = job_.batches().size();
     Chaos::Options chaos = {.seed = seed_,
@@ -147,7 +164,8 @@ class IntegerRun {
       chaos.kill_chief = false;
       if (random_.Chance(0.5)) chaos.end_after_pushes = 0;
     }
-    RunLife(seed_, &chaos);
+    servers_ = 3 + static_cast<uint32_t>(random_.Below(2));
+    RunLife(seed_, chaos);
     if (storage_.finished() || !report_.status.ok()) return Done();
     report_.resumed = true;
     chaos.seed = seed_ + (uint64_t{1} << 32);
@@ -155,8 +173,21 @@ class IntegerRun {
     chaos.faults /= 2;
     chaos.kill_chief = false;
     chaos.end_after_pushes = 0;
-    RunLife(chaos.seed, &chaos);
+    servers_ = 3 + static_cast<uint32_t>(random_.Below(2));
+    RunLife(chaos.seed, chaos);
     report_.complete = report_.resumed && !IsGentle(seed_);
+    return Done();
+  }
+
+  // In one life.
+  WorkloadReport RunWarm() {
+    if (!report_.status.ok()) return Done();
+    const Chaos::Options chaos = {.seed = seed_ + (uint64_t{2} << 32),
+                                  .chunks = ChunksOf(0.5 * job_.batches().size()),
+                                  .faults = 6 + random_.Below(6),
+                                  .join = true,
+                                  .leave = true};
+    RunLife(chaos.seed, chaos);
     return Done();
   }
 
@@ -171,6 +202,12 @@ class IntegerRun {
                                  (from + (to - from) * random_.Uniform()));
   }
 
+  // Where pushes were given up a coordinator that takes over may count one twice,
+  // which shows in a run that had one life.
+  absl::Duration GiveUpAfter() const {
+    return warm_ ? absl::Minutes(5) : DrawGiveUp(seed_);
+  }
+
   Simulation::Options SimulationOptions(uint64_t seed) const {
     RandomStream random(StableHash("network", seed));
     Simulation::Options options;
@@ -183,19 +220,20 @@ class IntegerRun {
     return options;
   }
 
-  void RunLife(uint64_t seed, Chaos::Options* options) {
+  void RunLife(uint64_t seed, const Chaos::Options& options) {
     Simulation simulation(SimulationOptions(seed));
     IntegerCluster cluster(
         {.seed = seed,
-         .servers = 3 + static_cast<uint32_t>(random_.Below(2)),
+         .servers = servers_,
          .workers = 4 + static_cast<uint32_t>(random_.Below(2)),
          .gentle = IsGentle(seed_),
          .last_worker_is_late = true,
          .tight_memory = seed_ % 5 == 3,
-         .give_up_after = DrawGiveUp(seed_),
+         .give_up_after = GiveUpAfter(),
+         .warm = warm_,
          .files = growing_ ? &files_ : nullptr},
         job_, &witness_, &storage_, &simulation);
-    const Chaos chaos(*options, &cluster, witness_, &storage_, &report_.probes,
+    const Chaos chaos(options, &cluster, witness_, &storage_, &report_.probes,
                       &simulation);
     if (simulation.Run().ok()) simulation.Fail(witness_.CheckCheckpoints());
     simulation.Fail(files_.CheckLog());
@@ -227,10 +265,10 @@ class IntegerRun {
   }
 
   WorkloadReport Done() {
-    report_.checkpoints = storage_.committed().size();
-    report_.pushes = witness_.ledger().pushes();
+    report_.checkpoints += storage_.committed().size();
+    report_.pushes += witness_.ledger().pushes();
     const ContentModel::Counts& counts = witness_.content().counts();
-    report_.chunks_applied = counts.chunks_applied;
+    report_.chunks_applied += counts.chunks_applied;
     const std::pair<const char*, uint64_t> seen[] = {
         {"a block was in already", counts.blocks_repeated},
         {"a block was superseded", counts.blocks_superseded},
@@ -254,6 +292,7 @@ class IntegerRun {
         {"keys expire", counts.keys_expired},
         {"a checkpoint has a base", CountBased()},
         {"a server restores from a file with a base", storage_.based_reads()},
+        {"a server begins with another run's rows", storage_.trained_reads()},
         {"a file goes through the chief", storage_.fetched()},
         {"a slice goes through the chief", storage_.reads_for_servers()},
         {"a checkpoint is damaged", storage_.damaged()},
@@ -274,8 +313,8 @@ class IntegerRun {
     if (report_.status.ok() && !storage_.committed().empty()) {
       const auto damage = witness_.DamageOf(storage_.committed().back());
       if (damage.ok()) {
-        report_.lost = damage->lost;
-        report_.doubled = damage->doubled;
+        report_.lost += damage->lost;
+        report_.doubled += damage->doubled;
       }
     }
     return std::move(report_);
@@ -286,6 +325,8 @@ class IntegerRun {
   const bool verbose_;
   const FineCut cut_;
   const IntegerJob job_;
+  uint32_t servers_ = 0;
+  bool warm_ = false;
   SimStorage storage_;
   GrowingFiles files_;
   WorkloadReport report_;
@@ -301,7 +342,10 @@ class IntegerRun {
 bool IsGentle(uint64_t seed) { return seed % 8 == 0; }
 
 WorkloadReport RunIntegerWorkload(uint64_t seed, bool verbose) {
-  return IntegerRun(seed, /*growing=*/false, verbose).Run();
+  IntegerRun run(seed, /*growing=*/false, verbose);
+  WorkloadReport report = run.Run();
+  if (!report.status.ok() || !run.has_follower()) return report;
+  return IntegerRun(run, std::move(report)).RunWarm();
 }
 
 WorkloadReport RunGrowingWorkload(uint64_t seed, bool verbose) {

@@ -90,6 +90,19 @@ TEST(IntegerSnapshotTest, Promise3_ASnapshotIsTheReplayOfThePushesThatItNames) {
   EXPECT_GT(all.probes.Of("a checkpoint has a base"), 0u);
 }
 
+// Rows by key, from one run to another on another number of servers.
+TEST(IntegerWarmStartTest, AnotherRunBeginsWithWhatOneHasLearned) {
+  const uint64_t last = FewSeeds() ? 37 : 147;
+  WorkloadReport all;
+  for (uint64_t seed = 7; seed <= last; seed += 10) {
+    const WorkloadReport report = RunIntegerWorkload(seed, false);
+    ASSERT_TRUE(report.status.ok()) << report.status;
+    all.probes.Add(report.probes);
+  }
+  if (FewSeeds()) return;
+  EXPECT_GT(all.probes.Of("a server begins with another run's rows"), 0u);
+}
+
 TEST(IntegerWorkloadCasesTest, SeedsThatFailedOnceDoNotFailAgain) {
   std::ifstream file("tests/sim/cases.txt");
   int cases = 0;

@@ -1,5 +1,7 @@
 #include "tests/sim/key_story.h"
 
+#include <algorithm>
+
 namespace paramd {
 namespace {
 
@@ -14,6 +16,18 @@ KeyStory::KeyStory(const v1::Variable& variable, size_t rows)
       expire_after_(variable.expire_after()),
       rows_(rows),
       counters_(rows) {}
+
+void KeyStory::BeginWith(const KeyStory& trained) {
+  rows_.clear();
+  for (const Row& row : trained.rows_) {
+    if (row.key.has_value()) rows_.push_back(row);
+  }
+  std::stable_sort(
+      rows_.begin(), rows_.end(),
+      [](const Row& a, const Row& b) { return a.used < b.used; });
+  for (Row& row : rows_) row.used = 1;
+  rows_.resize(trained.rows_.size());
+}
 
 KeyStory::Row* KeyStory::RowOf(size_t key) {
   for (Row& row : rows_) {

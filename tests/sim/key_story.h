@@ -33,6 +33,10 @@ class KeyStory {
   // Of a bucket with so many rows, all of them without a key.
   KeyStory(const v1::Variable& variable, size_t rows);
 
+  // Its keys are those of `trained`, which another job begins with: used by the
+  // first push, and those unused for longest there in the first rows.
+  void BeginWith(const KeyStory& trained);
+
   // The push that is the `now`th to the bucket names the keys in places
   // [first, first + mixed.size()).
   Named Push(absl::Span<const uint64_t> mixed, size_t first, uint64_t now);

@@ -28,6 +28,18 @@ TEST(KeyStoryTest, TheKeyUnusedForLongestLosesItsRow) {
   EXPECT_EQ(Push(0, 3, 4, &story).ignored, 1u) << "the others are used now";
 }
 
+TEST(KeyStoryTest, AnotherJobBeginsWithTheKeysInTheOrderOfTheirLastUse) {
+  KeyStory trained(v1::Variable(), 3);
+  Push(0, 2, 1, &trained);
+  Push(0, 1, 2, &trained);
+  KeyStory story(v1::Variable(), 3);
+  story.BeginWith(trained);
+  EXPECT_THAT(Push(2, 2, 1, &story).created, ElementsAre(2))
+      << "the others count as used by the first push";
+  EXPECT_THAT(Push(3, 1, 2, &story).lost, ElementsAre(1));
+  EXPECT_THAT(Push(1, 1, 3, &story).lost, ElementsAre(0));
+}
+
 TEST(KeyStoryTest, OrNewKeysGetNone) {
   v1::Variable variable;
   variable.set_when_full(v1::Variable::IGNORE);

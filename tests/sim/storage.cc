@@ -132,6 +132,14 @@ void SimStorage::Blind(double chance, RandomStream* random) {
   blind_random_ = random;
 }
 
+bool SimStorage::IsBlind() {
+  return blind_ > 0 && blind_random_->Chance(blind_);
+}
+
+void SimStorage::StartFrom(std::unique_ptr<TrainedTensors> trained) {
+  trained_ = std::move(trained);
+}
+
 void SimStorage::Tear(const v1::WriteShard& request) {
   const auto directory = files_.find(request.directory());
   if (directory == files_.end()) return;
@@ -184,7 +192,9 @@ std::vector<SimStorage::Work> SimStorage::CoordinatorWorks() {
       MakeWork<v1::ReadForServer>(kSlow,
                                   [this](const auto& r, const auto&) {
                                     ++reads_for_servers_;
-                                    return ReadSlices(r.read());
+                                    return r.has_initial()
+                                               ? ReadWarmStart(r.initial())
+                                               : ReadSlices(r.read());
                                   }),
       MakeWork<v1::WriteSummary>(
           kFast, [](const auto&, const auto&) { return IoResult{}; }),
@@ -205,12 +215,20 @@ std::vector<SimStorage::Work> SimStorage::ShardWorks() {
       MakeWork<v1::ReadSlices>(
           kSlow,
           [this](const auto& r, auto& memory) {
-            if (blind_ == 0 || !blind_random_->Chance(blind_)) {
+            if (!IsBlind()) {
               IoResult result = ReadSlices(r);
               if (result.status.ok()) PutInto(r, std::move(memory), &result);
               return result;
             }
             auto unseen = std::make_unique<v1::ReadSlicesResult>();
+            unseen->set_unseen(true);
+            return Done(std::move(unseen));
+          }),
+      MakeWork<v1::ReadWarmStart>(
+          kSlow,
+          [this](const auto& r, const auto&) {
+            if (!IsBlind()) return ReadWarmStart(r);
+            auto unseen = std::make_unique<v1::ReadWarmStartResult>();
             unseen->set_unseen(true);
             return Done(std::move(unseen));
           }),

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "absl/types/optional.h"
 
 #include "base/random.h"
+#include "checkpoint/trained_tensors.h"
 #include "proto/paramd/v1/configuration.pb.h"
 #include "proto/paramd/v1/snapshot.pb.h"
 #include "proto/paramd/v1/storage.pb.h"
@@ -60,6 +62,8 @@ class SimStorage {
   void LoseResults(double chance, RandomStream* random);
   // A server died while it wrote: the file is there, and its end is not.
   void Tear(const v1::WriteShard& request);
+  // Where a job with warm_start begins, as long as it has no checkpoint.
+  void StartFrom(std::unique_ptr<TrainedTensors> trained);
   // From now on an entry of the log takes up to so long to be written, for the
   // processes that are served from now on.
   void SlowLog(absl::Duration longest) { longest_append_ = longest; }
@@ -94,6 +98,8 @@ class SimStorage {
   uint64_t fetched() const { return fetched_files_; }
   // Slices that came through the coordinator.
   uint64_t reads_for_servers() const { return reads_for_servers_; }
+  // Reads of what a job begins with, by servers and for them.
+  uint64_t trained_reads() const { return trained_reads_; }
   // Reads of checkpoints that have a base.
   uint64_t based_reads() const { return based_reads_; }
   // Whether it was ever full or lost results.
@@ -139,6 +145,9 @@ class SimStorage {
   absl::Status CheckBase(const v1::ShardFile& file) const;
   IoResult FindCheckpoint(const v1::FindCheckpoint& request);
   IoResult ReadSlices(const v1::ReadSlices& request);
+  IoResult ReadWarmStart(const v1::ReadWarmStart& request);
+  // Whether this server does not see the directory now.
+  bool IsBlind();
 
   // Whether this checkpoint can't be read now.
   bool IsUnreadable();
@@ -186,6 +195,8 @@ class SimStorage {
   std::map<std::string, std::string> fetching_;  // By path.
   uint64_t fetched_files_ = 0;
   uint64_t reads_for_servers_ = 0;
+  std::unique_ptr<TrainedTensors> trained_;
+  uint64_t trained_reads_ = 0;
   uint64_t based_reads_ = 0;
   double lose_result_ = 0;
   RandomStream* random_ = nullptr;

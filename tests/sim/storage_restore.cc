@@ -12,6 +12,7 @@
 #include "checkpoint/read_target.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/slice_reader.h"
+#include "checkpoint/warm_start.h"
 #include "proto/refusal.h"
 #include "tensor/shape.h"
 #include "tests/sim/storage.h"
@@ -120,6 +121,9 @@ IoResult SimStorage::FindCheckpoint(const v1::FindCheckpoint& request) {
   if (is_damaged && !result->has_manifest()) {
     return Failed(absl::DataLossError("no checkpoint verifies"));
   }
+  if (!result->has_manifest() && request.has_warm_start()) {
+    *result->mutable_warm_start() = request.warm_start();
+  }
   IoResult done;
   done.head = std::move(result);
   return done;
@@ -210,6 +214,24 @@ IoResult SimStorage::ReadSlices(const v1::ReadSlices& request) {
   if (!result.status.ok()) return Failed(result.status);
   head->mutable_manifest()->set_run_id(manifest->second.run_id());
   if (request.check().of() == 0) *head->mutable_manifest() = manifest->second;
+  result.head = std::move(head);
+  return result;
+}
+
+IoResult SimStorage::ReadWarmStart(const v1::ReadWarmStart& request) {
+  if (trained_ == nullptr) {
+    return Failed(absl::NotFoundError("there is nothing to begin with"));
+  }
+  if (IsUnreadable()) {
+    return Failed(absl::UnavailableError(
+        "cannot read what the job begins with: stale file handle"));
+  }
+  ++trained_reads_;
+  auto head = std::make_unique<v1::ReadWarmStartResult>();
+  IoResult result;
+  result.status = paramd::ReadWarmStart(request, trained_.get(), head.get(),
+                                        &result.payload);
+  if (!result.status.ok()) return Failed(result.status);
   result.head = std::move(head);
   return result;
 }
