@@ -94,6 +94,7 @@ class ParameterServer::Part {
   // `directories` outlives it.
   Part(const Shard::Options& options, const OwnDirectories* directories)
       : directories_(directories),
+        device_(options.kernels->device),
         shard_(options),
         files_("ps-files") {}
 
@@ -135,6 +136,7 @@ class ParameterServer::Part {
   template <typename HandleIo>
   void HandleIos(HandleIo handle) {
     handle(v1::WriteShard::descriptor(), OnFiles([this](const auto& item) {
+             Fetch(item.payload);
              return WriteShard(*directories_,
                                static_cast<const v1::WriteShard&>(*item.head),
                                item.payload);
@@ -149,6 +151,14 @@ class ParameterServer::Part {
                  *directories_,
                  static_cast<const v1::ReadWarmStart&>(*item.head));
            }));
+  }
+
+  // What is going to be written, of all that lies on a device.
+  void Fetch(const BufferChain& payload) const {
+    for (const Buffer& buffer : payload) {
+      if (device_ == nullptr || !device_->Has(buffer.bytes())) continue;
+      device_->Fetch(buffer.bytes());
+    }
   }
 
   // Shared only because std::function must be copyable. The frozen bytes go
@@ -166,6 +176,7 @@ class ParameterServer::Part {
   }
 
   const OwnDirectories* const directories_;
+  LoopDevice* const device_;  // May be null.
   Shard shard_;
   RestoreReader restore_;  // Of files_.
   WorkerThread files_;

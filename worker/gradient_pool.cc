@@ -4,19 +4,31 @@
 
 namespace paramd {
 
-GradientPool::Set GradientPool::Take(absl::Span<const uint64_t> fresh) {
+std::vector<Buffer> GradientPool::Make(UnifiedMemory* device) const {
+  std::vector<Buffer> made;
+  for (const uint64_t bytes : bytes_) {
+    Buffer memory;
+    if (device != nullptr) memory = device->Allocate(bytes);
+    made.push_back(memory.empty() ? Buffer::Allocate(bytes)
+                                  : std::move(memory));
+  }
+  return made;
+}
+
+GradientPool::Set GradientPool::Take(absl::Span<const uint64_t> fresh,
+                                     bool on_device) {
+  on_device = on_device && device_ != nullptr;
+  std::vector<std::vector<Buffer>>& sets = on_device ? sets_on_device_ : sets_;
   auto free = std::find_if(
-      sets_.begin(), sets_.end(), [](const std::vector<Buffer>& set) {
+      sets.begin(), sets.end(), [](const std::vector<Buffer>& set) {
         return std::all_of(set.begin(), set.end(),
                            [](const Buffer& b) {
                              return b.empty() || b.unique();
                            });
       });
-  if (free == sets_.end()) {
-    if (sets_.size() == kKept) sets_.erase(sets_.begin());
-    std::vector<Buffer> made;
-    for (const uint64_t bytes : bytes_) made.push_back(Buffer::Allocate(bytes));
-    free = sets_.insert(sets_.end(), std::move(made));
+  if (free == sets.end()) {
+    if (sets.size() == kKept) sets.erase(sets.begin());
+    free = sets.insert(sets.end(), Make(on_device ? device_ : nullptr));
   }
   Set set;
   for (size_t v = 0; v < free->size(); ++v) {

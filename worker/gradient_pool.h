@@ -2,9 +2,13 @@
 #define PARAMD_WORKER_GRADIENT_POOL_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
+
 #include "tensor/buffer.h"
+#include "tensor/unified_memory.h"
 
 namespace paramd {
 
@@ -16,8 +20,10 @@ namespace paramd {
 class GradientPool {
  public:
   // Bytes of each variable's gradient; 0 where each step has another size.
-  explicit GradientPool(std::vector<uint64_t> bytes)
-      : bytes_(std::move(bytes)) {}
+  // `device`, which outlives it, may be null.
+  explicit GradientPool(std::vector<uint64_t> bytes,
+                        UnifiedMemory* device = nullptr)
+      : bytes_(std::move(bytes)), device_(device) {}
 
   // One unique buffer a variable, content not initialised. The pool keeps a
   // reference, so the caller's are not unique; it writes through `mutables`.
@@ -26,15 +32,20 @@ class GradientPool {
     std::vector<absl::Span<float>> mutables;
   };
   // `fresh`: bytes of gradients that lie in memory of their own, by variable; 0
-  // or none: in that of the pool.
-  Set Take(absl::Span<const uint64_t> fresh = {});
+  // or none: in that of the pool. `on_device`: the pool's lies in the device's
+  // memory, as far as there is some.
+  Set Take(absl::Span<const uint64_t> fresh = {}, bool on_device = false);
 
  private:
   // More sets than are ever under way at once: computed, waiting, pushed.
   static constexpr size_t kKept = 4;
 
+  std::vector<Buffer> Make(UnifiedMemory* device) const;
+
   const std::vector<uint64_t> bytes_;
+  UnifiedMemory* const device_;
   std::vector<std::vector<Buffer>> sets_;
+  std::vector<std::vector<Buffer>> sets_on_device_;
 };
 
 }  // namespace paramd

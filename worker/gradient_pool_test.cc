@@ -2,6 +2,8 @@
 
 #include "gtest/gtest.h"
 
+#include "tensor/testing/fake_unified_memory.h"
+
 namespace paramd {
 namespace {
 
@@ -18,6 +20,22 @@ TEST(GradientPoolTest, AFreeBufferIsUsedAgain) {
   GradientPool pool({16});
   const float* const memory = pool.Take().mutables[0].data();
   EXPECT_EQ(pool.Take().mutables[0].data(), memory);
+}
+
+TEST(GradientPoolTest, OnADeviceAreTheGradientsThatItFinishes) {
+  testing::FakeUnifiedMemory device(3 * 64);
+  GradientPool pool({16, 4}, &device);
+  const GradientPool::Set there = pool.Take({}, /*on_device=*/true);
+  const GradientPool::Set here = pool.Take();
+  for (size_t v = 0; v < 2; ++v) {
+    EXPECT_TRUE(device.Has(there.buffers[v].bytes()));
+    EXPECT_FALSE(device.Has(here.buffers[v].bytes()));
+  }
+  // The third has room for one.
+  const GradientPool::Set more = pool.Take({}, /*on_device=*/true);
+  EXPECT_TRUE(device.Has(more.buffers[0].bytes()));
+  EXPECT_FALSE(device.Has(more.buffers[1].bytes()));
+  EXPECT_EQ(more.mutables[1].size(), 1u);
 }
 
 }  // namespace

@@ -146,6 +146,11 @@ bool ReplicaSteps::SumsOnDevices(const v1::ComputeGradient& request) {
   return joined_;
 }
 
+bool ReplicaSteps::DevicesFinish(const v1::ComputeGradient& request) {
+  if (all_ > 1) return SumsOnDevices(request);
+  return one_batch_ && request.end() - request.begin() <= share_;
+}
+
 LossScaling ReplicaSteps::loss_scaling() const {
   LossScaling all;
   for (const Replica& replica : replicas_) {

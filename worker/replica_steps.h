@@ -66,6 +66,11 @@ class ReplicaSteps {
   // of these ask, before the step.
   bool SumsOnDevices(const v1::ComputeGradient& request);
 
+  // Whether the gradients of this step are as a device leaves them: nothing is
+  // added to them here. REQUIRES, among replicas that are elsewhere: as
+  // SumsOnDevices.
+  bool DevicesFinish(const v1::ComputeGradient& request);
+
   // As GradientStep::Compute, of the shares alone. Without any the gradients
   // become -0, which changes no number that it is added to. `ready` may be
   // called on any thread, on one at a time for each variable.

@@ -13,6 +13,7 @@
 #include "config/strategy.h"
 #include "proto/paramd/v1/compute.pb.h"
 #include "worker/best_metric.h"
+#include "worker/device/device_link.h"
 #include "worker/evaluation.h"
 #include "worker/input/growing_source.h"
 #include "worker/input/open_pipeline.h"
@@ -37,6 +38,12 @@ std::vector<uint64_t> GradientBytes(const TrainedModel& model) {
     bytes.push_back(elements * sizeof(float));
   }
   return bytes;
+}
+
+// Null: there is none.
+UnifiedMemory* UnifiedMemoryOf(TrainedModel* model) {
+  DeviceLink* const link = model->link();
+  return link == nullptr ? nullptr : link->unified_memory();
 }
 
 // 0 where labels are no classes.
@@ -103,8 +110,9 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(
   // What somebody wrote there behind one batch would be in the next of the push.
   const v1::JobConfig& job = options.job;
   if (job.accumulate() <= 1 && job.push_every() <= 1 && ReplicasOf(job) == 1) {
-    worker.lent_weights = parts.model->lent_weights();
+    worker.weight_memory.lent = parts.model->lent_weights();
   }
+  worker.weight_memory.device = UnifiedMemoryOf(parts.model.get());
   if (trace != nullptr) {
     parts.observer = std::make_unique<TraceObserver>(trace);
     worker.observer = parts.observer.get();
@@ -124,7 +132,7 @@ WorkerProcess::WorkerProcess(const Worker::Options& options, Parts parts,
       test_(std::move(parts.test)),
       model_(std::move(parts.model)),
       evaluator_(model_->Clone()),
-      pool_(GradientBytes(*model_)),
+      pool_(GradientBytes(*model_), UnifiedMemoryOf(model_.get())),
       steps_(options.job,
              member.replicas > 0 ? member.replicas : ReplicasOf(options.job),
              model_.get(), member.group),
@@ -326,7 +334,9 @@ IoResult WorkerProcess::Compute(const v1::ComputeGradient& request,
   for (size_t v = 0; v < fresh.size(); ++v) {
     if (model_->variables()[v].sparse()) fresh[v] = weights[v].size();
   }
-  GradientPool::Set gradients = pool_.Take(fresh);
+  GradientPool::Set gradients =
+      pool_.Take(fresh, UnifiedMemoryOf(model_.get()) != nullptr &&
+                            steps_.DevicesFinish(request));
   const StepWeights handed = ReadWeights(weights, model_->variables());
   const auto computed = member_.exchange == nullptr
                             ? ComputeAlone(request, handed, &gradients)

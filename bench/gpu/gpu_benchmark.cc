@@ -1,7 +1,8 @@
 // What a GPU does with the built-in network: matrix products and copies of
 // pinned memory beside plain calls of cuBLAS and CUDA, sums over all GPUs if
-// there are several, the layers of a transformer block, and whole steps, weights
-// and gradients of which cross, with and without overlap and in each format.
+// there are several, the layers of a transformer block, an optimizer over
+// blocks that stay there, and whole steps, weights and gradients of which cross,
+// with and without overlap and in each format.
 // Where no GPU can be used it says why and measures nothing.
 #include <algorithm>
 #include <cstdio>
@@ -19,6 +20,10 @@
 #include "bench/gpu/cuda_limits.h"
 #include "bench/harness/report.h"
 #include "bench/harness/samples.h"
+#include "server/core/optimizer.h"
+#include "server/core/optimizer_kernels.h"
+#include "server/device/cuda_loops.h"
+#include "tensor/shape.h"
 #include "worker/device/cuda_device.h"
 #include "worker/device/device_choice.h"
 #include "worker/device/device_link.h"
@@ -387,6 +392,94 @@ void Overlap(Report* report) {
   report->Add(figure);
 }
 
+// Blocks that Adam is applied to, on the GPU or, without `loops`, by the
+// processor's fastest loops.
+class AppliedBlocks {
+ public:
+  AppliedBlocks(size_t count, LoopDevice* loops)
+      : optimizer_(*Optimizer::Create(Config(), 0)) {
+    kernels_.device = loops;
+    optimizer_.UseKernels(kernels_);
+    for (size_t b = 0; b < count; ++b) {
+      Block block;
+      for (Buffer* const one : {&block.values, &block.gradient, &block.slots}) {
+        const size_t bytes =
+            (one == &block.slots ? 2 : 1) * kBlockElements * sizeof(float);
+        *one = loops == nullptr ? Buffer::Allocate(bytes)
+                                : loops->Allocate(bytes);
+        CHECK(!one->empty(), "there is memory for blocks");
+        std::memset(one->mutable_bytes().data(), 0, bytes);
+      }
+      blocks_.push_back(std::move(block));
+    }
+  }
+
+  // As a step does: looks whether each gradient is finite, and applies it.
+  void Run() {
+    for (Block& block : blocks_) {
+      const BufferChain gradient = {block.gradient};
+      ChainReader reader(gradient);
+      ChainReader again = reader;
+      CHECK(optimizer_.ReadFinite(&reader, kBlockElements), "zeros are finite");
+      const auto floats = [](Buffer* buffer) {
+        return reinterpret_cast<float*>(buffer->mutable_bytes().data());
+      };
+      optimizer_.Apply(&again, applied_,
+                       {.elements = kBlockElements,
+                        .values = floats(&block.values),
+                        .slots = floats(&block.slots),
+                        .new_values = floats(&block.values),
+                        .new_slots = floats(&block.slots)});
+    }
+    ++applied_;
+  }
+
+ private:
+  struct Block {
+    Buffer values;
+    Buffer slots;
+    Buffer gradient;
+  };
+
+  static v1::OptimizerConfig Config() {
+    v1::OptimizerConfig config;
+    config.mutable_adam();
+    config.set_learning_rate(0.001);
+    return config;
+  }
+
+  OptimizerKernels kernels_ = MachineKernels();
+  Optimizer optimizer_;
+  std::vector<Block> blocks_;
+  uint64_t applied_ = 0;
+};
+
+// 25 million parameters.
+void Apply(Report* report) {
+  report->Progress("gpu: apply");
+  constexpr size_t kBlocks = 96;
+  const uint64_t weights = kBlocks * kBlockElements * sizeof(float);
+  const auto loops = MakeCudaLoops("cuda:0", {.weight_bytes = weights,
+                                              .lasting_bytes = 4 * weights,
+                                              .most_bytes = 4 * weights});
+  if (!loops.ok()) {
+    std::fprintf(stderr, "gpu: apply is not measured: %s\n",
+                 std::string(loops.status().message()).c_str());
+    return;
+  }
+  AppliedBlocks there(kBlocks, loops->get());
+  AppliedBlocks here(kBlocks, nullptr);
+  there.Run();
+  here.Run();
+  Figure figure{"apply_adam_25m.ms", "ms", {},
+                Figure::Peer{"the processor, one thread", {}}};
+  for (int round = 0; round < 5; ++round) {
+    figure.values.Add(1e3 * Seconds(5, [&] { there.Run(); }));
+    figure.peer->values.Add(1e3 * Seconds(2, [&] { here.Run(); }));
+  }
+  report->Add(figure);
+}
+
 void Formats(ComputeFormat format, Report* report) {
   report->Progress(std::string("gpu: steps in ") + NameOf(format));
   Steps rounded(/*overlaps=*/true, format);
@@ -431,6 +524,7 @@ int main(int argc, char** argv) {
     paramd::Sums(probe.gpus.size(), &report);
   }
   if (report.Wants("overlap")) paramd::Overlap(&report);
+  if (report.Wants("apply")) paramd::Apply(&report);
   if (report.Wants("layers")) {
     for (const auto format : paramd::kFormats) paramd::Layers(format, &report);
   }

@@ -136,7 +136,8 @@ absl::Status Mirrors::CopyRun(size_t k, LoadedJob* job) const {
 
 absl::Status Mirrors::MakeOthers(const ProcessRole& role,
                                  const ModelFactory& models, Process* first,
-                                 Runtime* runtime) {
+                                 Runtime* runtime,
+                                 const MakeLoopDevice& loops) {
   replicas_.front()->process = first;
   replicas_.front()->runtime = runtime;
   for (size_t k = 1; k < replicas_.size(); ++k) {
@@ -150,7 +151,8 @@ absl::Status Mirrors::MakeOthers(const ProcessRole& role,
                         {.exchange = replica.exchange.get(),
                          .replicas = 1,
                          .group = GroupOf(k),
-                         .evaluates = false}));
+                         .evaluates = false},
+                        loops));
     replica.own_runtime = MakeInProcessRuntime();
     replica.own_process->AddTo(replica.own_runtime.get());
     replica.process = replica.own_process.get();

@@ -39,7 +39,8 @@ class Mirrors {
   // Makes the others; the errors of their parts. REQUIRES: `first`, of `role`,
   // has its run's directory and does not run; both outlive Run.
   absl::Status MakeOthers(const ProcessRole& role, const ModelFactory& models,
-                          Process* first, Runtime* runtime);
+                          Process* first, Runtime* runtime,
+                          const MakeLoopDevice& loops = MakeCudaLoops);
 
   // The first one's Run, with the others beside it. What made one of them fail
   // ends all, and is the result.

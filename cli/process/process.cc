@@ -15,12 +15,12 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "checkpoint/initial_values.h"
+#include "cli/process/device_arrays.h"
 #include "cli/process/memory_limit.h"
 #include "cli/process/run_directory.h"
 #include "config/strategy.h"
 #include "coordinator/chief_lease.h"
 #include "coordinator/finished_backup.h"
-#include "server/core/optimizer_kernels.h"
 
 namespace paramd {
 namespace {
@@ -49,7 +49,8 @@ const OptimizerKernels* KernelsFor(v1::JobConfig::Cpu cpu) {
 
 absl::StatusOr<std::unique_ptr<Process>> Process::Create(
     const ProcessRole& role, const LoadedJob& job, const ModelFactory& models,
-    const std::string& trace_path, const Membership& membership) {
+    const std::string& trace_path, const Membership& membership,
+    const MakeLoopDevice& loops) {
   std::unique_ptr<Process> process(new Process(role, job, membership));
   process->trace_path_ = trace_path;
   RETURN_IF_ERROR(process->CreateTrace());
@@ -59,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Create(
   }
   RETURN_IF_ERROR(process->OpenDisks());
   if (role.worker.has_value()) {
-    RETURN_IF_ERROR(process->CreateWorker(models));
+    RETURN_IF_ERROR(process->CreateWorker(models, loops));
     if (role.is_chief()) RETURN_IF_ERROR(process->CreateCoordinator());
   }
   if (role.evaluator.has_value()) {
@@ -104,7 +105,8 @@ void Process::WriteTrace() const {
   }
 }
 
-absl::Status Process::CreateWorker(const ModelFactory& models) {
+absl::Status Process::CreateWorker(const ModelFactory& models,
+                                   const MakeLoopDevice& loops) {
   Worker::Options options;
   options.index = *role_.worker;
   options.incarnation = role_.incarnation;
@@ -113,7 +115,18 @@ absl::Status Process::CreateWorker(const ModelFactory& models) {
   options.pid = static_cast<uint32_t>(getpid());
   options.job = job_.config;
   options.job_digest = job_.digest;
-  ASSIGN_OR_RETURN(worker_, WorkerProcess::Create(options, models, trace_.get(),
+  // Whoever applies gradients is here, and nobody else computes them.
+  const bool has_all =
+      role_.server.has_value() && role_.workers == 1 &&
+      role_.servers == role_.shards;
+  const ModelFactory placed = [&](const v1::JobConfig& job,
+                                  const InputSpec& input)
+      -> absl::StatusOr<std::unique_ptr<TrainedModel>> {
+    ASSIGN_OR_RETURN(std::unique_ptr<TrainedModel> model, models(job, input));
+    if (has_all) loops_ = PlaceDeviceArrays(job, loops, model.get());
+    return model;
+  };
+  ASSIGN_OR_RETURN(worker_, WorkerProcess::Create(options, placed, trace_.get(),
                                                   membership_));
   if (membership_.exchange == nullptr) return absl::OkStatus();
   for (const v1::Variable& variable : worker_->variables()) {
@@ -263,6 +276,8 @@ void Process::CreateServer(Runtime* runtime) {
   const uint64_t memory = MemoryLimitsOf(job_.config.memory_limit_bytes(),
                                          MemoryOfThisProcess())
                               .held;
+  kernels_ = *KernelsFor(job_.config.cpu());
+  kernels_.device = loops_.get();
   std::vector<Shard::Options> shards;
   for (uint32_t shard = 0; shard < role_.shards; ++shard) {
     Shard::Options options;
@@ -274,7 +289,7 @@ void Process::CreateServer(Runtime* runtime) {
     options.memory_limit_bytes =
         memory == 0 ? 0 : std::max<uint64_t>(1, memory / role_.shards);
     if (!disks_.empty()) options.disk = disks_[shard];
-    options.kernels = KernelsFor(job_.config.cpu());
+    options.kernels = &kernels_;
     shards.push_back(options);
   }
   server_ = std::make_unique<ParameterServer>(

@@ -12,6 +12,8 @@
 #include "config/job_config.h"
 #include "coordinator/coordinator_process.h"
 #include "net/runtime.h"
+#include "server/core/optimizer_kernels.h"
+#include "server/device/cuda_loops.h"
 #include "server/parameter_server.h"
 #include "tensor/disk_memory.h"
 #include "worker/chrome_trace.h"
@@ -53,11 +55,12 @@ class Process {
   // The errors of the parts, each naming the file, layer or directory.
   // `trace_path`: where a worker writes a ChromeTrace at the end of Run; empty:
   // nowhere. `membership`: of a worker that is one of several with a copy of the
-  // variables each.
+  // variables each. `loops`: of a process with all of a job, on a GPU.
   static absl::StatusOr<std::unique_ptr<Process>> Create(
       const ProcessRole& role, const LoadedJob& job,
       const ModelFactory& models, const std::string& trace_path = "",
-      const Membership& membership = {});
+      const Membership& membership = {},
+      const MakeLoopDevice& loops = MakeCudaLoops);
 
   // Called once.
   void AddTo(Runtime* runtime);
@@ -82,7 +85,8 @@ class Process {
           const Membership& membership);
 
   absl::Status CreateTrace();
-  absl::Status CreateWorker(const ModelFactory& models);
+  absl::Status CreateWorker(const ModelFactory& models,
+                            const MakeLoopDevice& loops);
   absl::Status CreateCoordinator();
   // Of a model that brings them.
   absl::Status WriteInitialValuesFor(Coordinator::Options* options) const;
@@ -103,6 +107,9 @@ class Process {
   std::unique_ptr<CoordinatorProcess> coordinator_;
   std::unique_ptr<InputScanner> scanner_;  // Of a chief whose input grows.
   std::vector<std::shared_ptr<DiskMemory>> disks_;  // One a shard, or none.
+  // Where the server's arrays lie, the worker's too; null: in host memory.
+  std::shared_ptr<LoopDevice> loops_;
+  OptimizerKernels kernels_ = MachineKernels();
   std::unique_ptr<ParameterServer> server_;
   std::unique_ptr<EvaluatorProcess> evaluator_;
 };

@@ -4,6 +4,8 @@
 #include <array>
 #include <vector>
 
+#include "tensor/unified_memory.h"
+
 namespace paramd {
 
 // Where a worker's two copies of the variables lie, if somebody who reads them
@@ -11,6 +13,13 @@ namespace paramd {
 // Empty: for none. It outlives the copies. Whoever lends it may write to it where
 // it may read it.
 using LentWeights = std::vector<std::array<float*, 2>>;
+
+// Where such copies lie. What is not lent does in memory of the device, which
+// outlives them, as far as that has room; null: there is none.
+struct WeightMemory {
+  LentWeights lent;
+  UnifiedMemory* device = nullptr;
+};
 
 }  // namespace paramd
 

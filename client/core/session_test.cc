@@ -221,8 +221,9 @@ TEST_F(SessionTest, APullWithoutAClockNeverWaits) {
 TEST_F(SessionTest, APullIntoLentMemoryAsksForAllOfIt) {
   Use(Small());
   std::vector<float> lent(2);
-  weights_ = Weights::WithoutSparse(session_->placement(),
-                                    {{lent.data(), lent.data()}});
+  WeightMemory memory;
+  memory.lent = LentWeights{{lent.data(), lent.data()}};
+  weights_ = Weights::WithoutSparse(session_->placement(), memory);
   for (const float value : {7.0f, 8.0f}) {
     Pull();
     for (const Outbox::SendItem& sent : Sent()) {

@@ -21,13 +21,14 @@ Weights::Weights(const Placement& placement)
     : Weights(placement, /*with_sparse=*/true, {}, 0) {}
 
 Weights Weights::WithoutSparse(const Placement& placement,
-                               const LentWeights& lent, size_t which) {
-  return Weights(placement, /*with_sparse=*/false, lent, which);
+                               const WeightMemory& memory, size_t which) {
+  return Weights(placement, /*with_sparse=*/false, memory, which);
 }
 
 Weights::Weights(const Placement& placement, bool with_sparse,
-                 const LentWeights& lent, size_t which)
-    : lent_(placement.elements().size()) {
+                 const WeightMemory& memory, size_t which)
+    : device_(memory.device), lent_(placement.elements().size()) {
+  const LentWeights& lent = memory.lent;
   for (size_t v = 0; v < placement.elements().size(); ++v) {
     const uint64_t elements = placement.elements()[v];
     const bool is_sparse =
@@ -42,13 +43,19 @@ Weights::Weights(const Placement& placement, bool with_sparse,
       values_.push_back(OfLender(lent[v][which], elements * sizeof(float)));
       continue;
     }
-    values_.push_back(Buffer::Allocate(elements * sizeof(float)));
-    std::memset(values_.back().mutable_bytes().data(), 0,
-                elements * sizeof(float));
+    values_.push_back(Allocate(elements * sizeof(float)));
   }
   for (const PlacedSlice& slice : placement.slices()) {
     versions_.emplace_back(slice.blocks);
   }
+}
+
+Buffer Weights::Allocate(size_t bytes) const {
+  Buffer memory;
+  if (device_ != nullptr) memory = device_->Allocate(bytes);
+  if (memory.empty()) memory = Buffer::Allocate(bytes);
+  std::memset(memory.mutable_bytes().data(), 0, bytes);
+  return memory;
 }
 
 absl::Span<const float> Weights::variable(size_t v) const {
@@ -70,12 +77,16 @@ void Weights::Set(const PlacedSlice& slice, uint32_t slice_id, uint32_t block,
   auto* const out =
       reinterpret_cast<float*>(variable.mutable_bytes().data()) + begin;
   const size_t elements = BlockElements(slice.elements, block);
-  if (variable.size() >= kLeastStreamedBytes &&
+  const bool is_on_device =
+      device_ != nullptr && device_->Has(variable.bytes());
+  if ((is_on_device || variable.size() >= kLeastStreamedBytes) &&
       values.format() == NumberFormat::kFp32) {
     values.ForEachRun(elements, [&](const std::byte* bytes, size_t offset,
                                     size_t count) {
-      StreamCopy(reinterpret_cast<std::byte*>(out + offset), bytes,
-                 count * sizeof(float));
+      const absl::Span<const std::byte> run(bytes, count * sizeof(float));
+      auto* const to = reinterpret_cast<std::byte*>(out + offset);
+      if (is_on_device && device_->Has(run)) return device_->Copy(run, to);
+      StreamCopy(to, bytes, run.size());
     });
   } else {
     values.ReadTo(out, elements);

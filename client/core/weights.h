@@ -10,6 +10,7 @@
 #include "proto/paramd/v1/types.pb.h"
 #include "tensor/buffer.h"
 #include "tensor/number_reader.h"
+#include "tensor/unified_memory.h"
 
 namespace paramd {
 
@@ -22,9 +23,10 @@ class Weights {
   Weights() = default;
   explicit Weights(const Placement& placement);
   // Of sparse variables it has nothing: a step looks up what it needs of them.
-  // It lies in the lent memory, copy `which` there, as far as there is some.
+  // It lies in `memory`, as copy `which` there.
   static Weights WithoutSparse(const Placement& placement,
-                               const LentWeights& lent = {}, size_t which = 0);
+                               const WeightMemory& memory = {},
+                               size_t which = 0);
 
   bool has(size_t variable) const { return !values_[variable].empty(); }
   // Its values may have been overwritten since they were pulled.
@@ -50,7 +52,11 @@ class Weights {
 
  private:
   Weights(const Placement& placement, bool with_sparse,
-          const LentWeights& lent, size_t which);
+          const WeightMemory& memory, size_t which);
+  // Memory for a variable, all zeros.
+  Buffer Allocate(size_t bytes) const;
+
+  UnifiedMemory* device_ = nullptr;
 
   std::vector<Buffer> values_;                           // By variable.
   std::vector<bool> lent_;                               // By variable.

@@ -1,5 +1,6 @@
 #include "client/core/weights.h"
 
+#include <cstring>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -7,6 +8,7 @@
 
 #include "client/core/testing/configurations.h"
 #include "tensor/stream_copy.h"
+#include "tensor/testing/fake_unified_memory.h"
 
 namespace paramd {
 namespace {
@@ -54,9 +56,10 @@ TEST(WeightsTest, ABlockLandsAtItsPlaceAndLeavesTheOthersAlone) {
 TEST(WeightsTest, WhatIsLentIsPulledIntoAndLeftToItsOwner) {
   const Placement placement = MakePlacement();
   std::vector<float> first = {1, 2}, second = {3, 4};
-  const LentWeights lent = {{first.data(), second.data()}, {nullptr, nullptr}};
+  WeightMemory memory;
+  memory.lent = LentWeights{{first.data(), second.data()}, {nullptr, nullptr}};
   {
-    Weights weights = Weights::WithoutSparse(placement, lent, /*which=*/1);
+    Weights weights = Weights::WithoutSparse(placement, memory, /*which=*/1);
     EXPECT_TRUE(weights.is_lent(0));
     EXPECT_FALSE(weights.is_lent(1));
     EXPECT_EQ(weights.variable(0).data(), second.data());
@@ -67,6 +70,26 @@ TEST(WeightsTest, WhatIsLentIsPulledIntoAndLeftToItsOwner) {
   }
   EXPECT_THAT(first, ElementsAre(1, 2));
   EXPECT_THAT(second, ElementsAre(7, 8));
+}
+
+TEST(WeightsTest, WhatLiesOnADeviceIsCopiedThere) {
+  const Placement placement = MakePlacement();
+  testing::FakeUnifiedMemory device(size_t{4} << 20);
+  Weights weights =
+      Weights::WithoutSparse(placement, {.lent = {}, .device = &device});
+  EXPECT_TRUE(device.Has(AsBytes(weights.variable(0))));
+  EXPECT_THAT(weights.variable(0), ElementsAre(0, 0));
+  Buffer block = device.Allocate(8);
+  const std::vector<float> numbers = {7, 8};
+  std::memcpy(block.mutable_bytes().data(), numbers.data(), 8);
+  for (const bool is_there : {true, false}) {
+    const BufferChain chain = {is_there ? block : Floats({9, 10})};
+    ChainReader reader(chain);
+    weights.Set(placement.slices()[1], 1, 1, Life(5, 3), &reader);
+    EXPECT_EQ(device.copied_bytes, 8u);
+  }
+  EXPECT_THAT(weights.variables()[1].subspan(kBlockElements),
+              ElementsAre(9, 10));
 }
 
 TEST(WeightsTest, AVariableThatNoCacheHoldsIsFilledAsWell) {

@@ -134,7 +134,8 @@ bool Block::Rests(const Optimizer& optimizer,
 
 void Block::Apply(const Optimizer& optimizer, const NumberReader& gradient,
                   SpareBuffers* spare, const ApplyOptions& options) {
-  if (gradient.NextAreZeros(elements_) && Rests(optimizer, options.variable)) {
+  if (!optimizer.BeginsOnDevice(gradient) && gradient.NextAreZeros(elements_) &&
+      Rests(optimizer, options.variable)) {
     gradient.Skip(elements_);
     ++applied_;
     return;

@@ -81,7 +81,8 @@ class Block {
 
   // The version as of the push that last changed a number: of two contents of
   // one life, one made from the other by pushes, the numbers are the same if
-  // and only if this is. A gradient of zeros need not change any.
+  // this is. A gradient of zeros need not change any, which is noticed unless
+  // it lies on a device.
   v1::BlockVersion changed() const;
 
   // References to the present content: values, and all slots one after another.

@@ -224,6 +224,7 @@ Rule::Step Optimizer::StepOf(const NumberReader& gradient, uint64_t applied,
   if (scales) step.rate /= static_cast<double>(options.staleness);
   step.number = applied + 1;
   step.set = kernels_->set;
+  step.device = kernels_->device;
   const double decay = Decay(options.variable);
   step.adjusted =
       decay > 0 || config_.clip_value() > 0 || config_.clip_norm() > 0;
@@ -252,6 +253,7 @@ void Optimizer::Apply(const NumberReader& gradient, uint64_t applied,
   Rule::Step step = {};
   step.rate = 1;
   step.set = kernels_->set;
+  step.device = kernels_->device;
   Subtraction().Apply(gradient, step, arrays);
 }
 
@@ -318,9 +320,33 @@ bool Optimizer::ReadFinite(const NumberReader& gradient,
   }
   bool finite = true;
   gradient.ForEachRun(elements, [&](const std::byte* g, size_t, size_t count) {
-    finite = kernels_->all_finite(g, count) && finite;
+    finite = (IsOnDevice(g, count) ? kernels_->device->AllFinite(g, count)
+                                   : kernels_->all_finite(g, count)) &&
+             finite;
   });
   return finite;
+}
+
+bool Optimizer::IsOnDevice(const std::byte* gradient, size_t elements) const {
+  return kernels_->device != nullptr &&
+         kernels_->device->Has({gradient, elements * sizeof(float)});
+}
+
+bool Optimizer::BeginsOnDevice(const NumberReader& gradient) const {
+  bool on_device = false;
+  if (kernels_->device == nullptr) return false;
+  gradient.ForEachRunAhead(1, [&](const std::byte* g, size_t, size_t) {
+    on_device = IsOnDevice(g, 1);
+  });
+  return on_device;
+}
+
+void Optimizer::AddSquares(const std::byte* gradient, size_t offset,
+                           size_t count, double* sums) const {
+  if (IsOnDevice(gradient, count)) {
+    return kernels_->device->AddSquares(gradient, count, offset, sums);
+  }
+  kernels_->add_squares(gradient, count, offset, sums);
 }
 
 double Optimizer::ReadMeanSquare(const NumberReader& gradient,

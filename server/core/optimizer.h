@@ -131,6 +131,10 @@ class Optimizer {
                  const Rows& rows, const Arrays& block,
                  const ApplyOptions& options) const;
 
+  // Whether the gradient, of some elements, lies in memory of a device, where
+  // to look at it is to fetch it. Reads nothing.
+  bool BeginsOnDevice(const NumberReader& gradient) const;
+
   // Whether the next elements are finite numbers; reads them. REQUIRES: that
   // many remain.
   bool ReadFinite(const NumberReader& gradient, size_t elements) const;
@@ -165,10 +169,10 @@ class Optimizer {
                  const VariableOptions& variable) const;
   Rule::Step StepOf(const NumberReader& gradient, uint64_t applied,
                     size_t elements, const ApplyOptions& options) const;
+  // Of float32 as they were received.
+  bool IsOnDevice(const std::byte* gradient, size_t elements) const;
   void AddSquares(const std::byte* gradient, size_t offset, size_t count,
-                  double* sums) const {
-    kernels_->add_squares(gradient, count, offset, sums);
-  }
+                  double* sums) const;
 
   v1::OptimizerConfig config_;
   Schedule schedule_;

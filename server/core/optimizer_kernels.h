@@ -4,12 +4,14 @@
 #include <cstddef>
 
 #include "server/core/optimizers/instruction_set.h"
+#include "server/core/optimizers/loop_device.h"
 
 namespace paramd {
 
 // One kind of machine: which of the optimizers' loops (optimizers/kernel.h) it
 // runs, and the loops that look at a gradient whatever the optimizer. `gradient`
-// is 4 * count bytes of little-endian floats at any address.
+// is 4 * count bytes of little-endian floats at any address. What lies in the
+// memory of a device it leaves to that.
 struct OptimizerKernels {
   // Squares are summed in so many places: element i of a block in place i %
   // kSumLanes, one after the other. So the sum has the same bits however the
@@ -24,6 +26,8 @@ struct OptimizerKernels {
                       double* sums);
   // Whether no element is infinite or not a number.
   bool (*all_finite)(const std::byte* gradient, size_t count);
+  // Where blocks lie, too, as far as it has room; null: there is none.
+  LoopDevice* device = nullptr;
 };
 
 // For any machine: the twin that the others are tested against.

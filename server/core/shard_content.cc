@@ -242,7 +242,7 @@ absl::Status ShardContent::CheckDisk() const {
 
 ShardContent::ShardContent(const Options& options, Optimizer optimizer)
     : options_(options),
-      spare_(options.memory, options.disk),
+      spare_(options.memory, options.disk, options.kernels->device),
       optimizer_(std::move(optimizer)) {}
 
 absl::Status ShardContent::AddSlices(const v1::Layout& layout) {

@@ -119,6 +119,10 @@ void SpareBuffers::Separate(const DiskRanges& on_disk, Buffer* taken) {
 // Blocks have half a huge page, their slots one or two; what is shorter belongs
 // to small variables, of which nothing is known.
 Buffer SpareBuffers::Allocate(size_t size) {
+  if (device_ != nullptr) {
+    Buffer on_device = device_->Allocate(size);
+    if (!on_device.empty()) return on_device;
+  }
   if (budget_ == nullptr) return Buffer::Allocate(size);
   MemoryAccount& account = budget_->account();
   if (size == HugePages::kBytes / 2 && budget_->Fits(HugePages::kBytes)) {

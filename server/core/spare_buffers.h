@@ -13,6 +13,7 @@
 #include "server/core/memory_budget.h"
 #include "tensor/buffer.h"
 #include "tensor/disk_memory.h"
+#include "tensor/unified_memory.h"
 
 namespace paramd {
 
@@ -32,10 +33,12 @@ class SpareBuffers {
 
   // With a budget, which outlives this, memory comes from its account. What may
   // lie on a disk does so on this one, or, without one or where it has no more
-  // room, in memory.
+  // room, in memory. Memory of a device, where there is one with room, is taken
+  // first, and is not the budget's.
   explicit SpareBuffers(MemoryBudget* budget = nullptr,
-                        DiskMemory* disk = nullptr)
-      : budget_(budget), disk_(disk) {}
+                        DiskMemory* disk = nullptr,
+                        UnifiedMemory* device = nullptr)
+      : budget_(budget), disk_(disk), device_(device) {}
 
   // `size` bytes that nobody else holds, of undefined content. Those of
   // `on_disk` may lie there, and are zero.
@@ -72,6 +75,7 @@ class SpareBuffers {
 
   MemoryBudget* const budget_;
   DiskMemory* const disk_;
+  UnifiedMemory* const device_;
   Time now_;
   Time drop_at_ = Time::Never();
   // By size, the oldest first.

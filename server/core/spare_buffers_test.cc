@@ -4,6 +4,8 @@
 
 #include "gtest/gtest.h"
 
+#include "tensor/testing/fake_unified_memory.h"
+
 namespace paramd {
 namespace {
 
@@ -123,6 +125,23 @@ TEST(SpareBuffersTest, ClearDropsThemAll) {
   EXPECT_EQ(spare.count(), 0u);
   EXPECT_EQ(budget.used(), 8u) << "what is read stays";
   EXPECT_TRUE(read.unique());
+}
+
+TEST(SpareBuffersTest, MemoryOfADeviceIsTakenFirstAndNotCounted) {
+  testing::FakeUnifiedMemory device(kMib);
+  MemoryBudget budget(kMib);
+  SpareBuffers spare(&budget, /*disk=*/nullptr, &device);
+  Buffer there = spare.Take(kMib / 2);
+  EXPECT_TRUE(device.Has(there.bytes()));
+  EXPECT_TRUE(device.Has(spare.Copy(there, {}).bytes()));
+  EXPECT_EQ(budget.used(), 0u);
+  const std::byte* const place = there.bytes().data();
+  spare.Give(std::move(there));
+  EXPECT_EQ(spare.Take(kMib / 2).bytes().data(), place);
+  // It has no more room.
+  const Buffer most = spare.Take(3 * kMib / 4);
+  EXPECT_FALSE(device.Has(most.bytes()));
+  EXPECT_EQ(budget.used(), most.size());
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 # machine that has a GPU and its driver. Says how large it is. Before it:
 #   bazel build -c opt --define=gpu=all //worker/device:gpu_device_test \
 #     //worker/device:gpu_sum_test //worker/model:layers_gpu_test \
-#     //worker/model:network_gpu_test //bench/gpu
+#     //worker/model:network_gpu_test //server/device:gpu_apply_test //bench/gpu
 # (--define=gpu=all: for each generation; without it, for Hopper and, more slowly
 # started, for what came after Turing).
 set -euo pipefail
@@ -21,7 +21,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/tests" "$work/bench" "$work/lib" "$1"
 cp -f "$root"/worker/device/gpu_device_test "$root"/worker/device/gpu_sum_test \
   "$root"/worker/model/layers_gpu_test "$root"/worker/model/network_gpu_test \
-  "$work/tests/"
+  "$root"/server/device/gpu_apply_test "$work/tests/"
 cp -f "$root/bench/gpu/gpu" "$work/bench/"
 own='/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so'
 for binary in "$work"/tests/* "$work"/bench/*; do

@@ -32,8 +32,8 @@ SessionState::SessionState(const Options& options, const v1::JoinReply& reply,
       clock_teller(absl::Milliseconds(options.plan.job->heartbeat_ms())),
       steps(&session, computation, options.layers_from_bytes,
             options.observer,
-            options.lent_weights == nullptr ? LentWeights()
-                                            : *options.lent_weights),
+            options.weight_memory == nullptr ? WeightMemory()
+                                             : *options.weight_memory),
       options_(options),
       generation_(reply.generation()),
       start_clock_(reply.start_clock()) {}

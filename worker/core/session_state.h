@@ -36,7 +36,8 @@ class SessionState {
     uint64_t incarnation = 0;
     uint64_t layers_from_bytes = 0;
     StepObserver* observer = nullptr;
-    const LentWeights* lent_weights = nullptr;  // Or null.
+    // Of the weights that are trained on.
+    const WeightMemory* weight_memory = nullptr;  // Or null.
   };
 
   // kInvalidArgument if the layout is broken. `computation` outlives it.

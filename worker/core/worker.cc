@@ -212,7 +212,7 @@ void Worker::BeginSession(const v1::JoinReply& reply, WorkerTurn* turn) {
   options.incarnation = options_.incarnation;
   options.layers_from_bytes = options_.layers_from_bytes;
   options.observer = options_.observer;
-  options.lent_weights = &options_.lent_weights;
+  options.weight_memory = &options_.weight_memory;
   auto session =
       SessionState::Create(options, reply, &computation_, turn->now);
   if (!session.ok()) {

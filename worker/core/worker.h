@@ -69,7 +69,7 @@ class Worker : public Core {
     // A gradient of so many bytes leaves layer by layer as it is computed.
     uint64_t layers_from_bytes = uint64_t{2} << 20;
     StepObserver* observer = nullptr;  // Outlives the worker; may be null.
-    LentWeights lent_weights;  // Those that it trains on lie there.
+    WeightMemory weight_memory;  // Of those that it trains on.
   };
 
   explicit Worker(const Options& options);

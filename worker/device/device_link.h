@@ -3,11 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 
+#include "tensor/unified_memory.h"
 #include "worker/device/device.h"
 #include "worker/device/replica_meeting.h"
 
@@ -71,6 +74,15 @@ class DeviceLink {
   virtual void SetTrace(ChromeTrace* trace) = 0;
   virtual void Describe(const char* what) = 0;
 
+  // ---- memory that both address
+
+  // Of this device: what lies there need not cross, and the host touches it
+  // where it must. Before anything is computed, if at all; null: none.
+  void SetUnifiedMemory(std::shared_ptr<UnifiedMemory> memory) {
+    unified_memory_ = std::move(memory);
+  }
+  UnifiedMemory* unified_memory() const { return unified_memory_.get(); }
+
   // ---- with the devices of the other replicas, beside computing and copies
 
   // Called by all of them, each on its thread; once. As Accelerator::Join.
@@ -83,6 +95,9 @@ class DeviceLink {
   // This one can't go on, as its status says: the others wait for it no more,
   // and have that status, too.
   virtual void AbortSums() = 0;
+
+ private:
+  std::shared_ptr<UnifiedMemory> unified_memory_;
 };
 
 }  // namespace paramd

@@ -19,6 +19,12 @@ constexpr char kOffsets[] = "offsets";
 constexpr char kOutputs[] = "outputs";
 constexpr char kOutputGradient[] = "gradient of outputs";
 
+// In memory of its device, so that it need not cross.
+bool LiesThere(const DeviceLink& link, absl::Span<const float> values) {
+  return link.unified_memory() != nullptr &&
+         link.unified_memory()->Has(AsBytes(values));
+}
+
 }  // namespace
 
 Exchange::Exchange(Device* device, size_t variables)
@@ -71,7 +77,7 @@ void Exchange::Begin() {
 }
 
 const float* Exchange::PlaceWeights(size_t v, absl::Span<const float> values) {
-  if (link_ == nullptr) return values.data();
+  if (link_ == nullptr || LiesThere(*link_, values)) return values.data();
   Variable& variable = variables_[v];
   const uint64_t bytes = values.size() * sizeof(float);
   if (std::min(variable.weights.bytes, variable.weights_twin.bytes) < bytes) {
@@ -86,14 +92,15 @@ float* Exchange::PlaceGradient(size_t v, absl::Span<float> values) {
   if (link_ == nullptr) return values.data();
   Variable& variable = variables_[v];
   const uint64_t bytes = values.size() * sizeof(float);
-  if (sharing_ != Sharing::kContribute) {
+  variable.on_device = LiesThere(*link_, values) ? values.data() : nullptr;
+  if (sharing_ != Sharing::kContribute && variable.on_device == nullptr) {
     ReserveHost(bytes, &variable.gradient_twin);
   }
   return reinterpret_cast<float*>(Reserve(bytes, &variable.gradient));
 }
 
 void Exchange::BringWeights(size_t v, absl::Span<const float> values) {
-  if (link_ == nullptr) return;
+  if (link_ == nullptr || LiesThere(*link_, values)) return;
   Variable& variable = variables_[v];
   float* const twin = reinterpret_cast<float*>(variable.weights_twin.get());
   float* const there = reinterpret_cast<float*>(variable.weights.get());
@@ -269,8 +276,11 @@ void Exchange::SumBuckets() {
 void Exchange::Download(size_t v, uint64_t values) {
   Variable& variable = variables_[v];
   link_->Describe(kGradients);
-  link_->Download(variable.gradient.get(), values * sizeof(float),
-                  variable.gradient_twin.get(), variable.down);
+  void* const to = variable.on_device != nullptr
+                       ? static_cast<void*>(variable.on_device)
+                       : variable.gradient_twin.get();
+  link_->Download(variable.gradient.get(), values * sizeof(float), to,
+                  variable.down);
 }
 
 void Exchange::TakeGradient(size_t v, absl::Span<float> values) {
@@ -278,7 +288,10 @@ void Exchange::TakeGradient(size_t v, absl::Span<float> values) {
   Variable& variable = variables_[v];
   if (sharing_ == Sharing::kContribute) return link_->Wait(variable.summed);
   link_->Wait(variable.down);
-  if (values.empty() || !device_.status().ok()) return;
+  if (values.empty() || variable.on_device != nullptr ||
+      !device_.status().ok()) {
+    return;
+  }
   std::memcpy(values.data(), variable.gradient_twin.get(),
               values.size() * sizeof(float));
 }
@@ -304,7 +317,7 @@ uint64_t Exchange::MissingBytes(const Crossings& crossings,
   }
   for (size_t v = 0; v < variables_.size(); ++v) {
     const uint64_t bytes = sizes[v] * sizeof(float);
-    add(bytes, variables_[v].weights);
+    if (link_->unified_memory() == nullptr) add(bytes, variables_[v].weights);
     if (with_gradients) add(bytes, variables_[v].gradient);
   }
   return missing;

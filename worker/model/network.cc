@@ -109,6 +109,15 @@ absl::Status StatusOf(const Device& device, uint64_t examples,
                   : "give a smaller batch_per_replica"));
 }
 
+// The outputs of a pass, in host memory.
+absl::StatusOr<ConstTensor> OutputsOf(const Layer::Pass& pass,
+                                      uint64_t fitting, Exchange* exchange) {
+  const ConstTensor outputs = exchange->TakeOutput(pass.output);
+  RETURN_IF_ERROR(
+      StatusOf(*pass.context->device, pass.context->examples, fitting));
+  return outputs;
+}
+
 // Of the largest gradient, if a variable has several uses.
 uint64_t FurtherBytes(const NetworkPlan& plan,
                       absl::Span<const Tensor> gradients) {
@@ -475,13 +484,6 @@ absl::StatusOr<Layer::Pass> Network::Forward(WeightSpans weights,
   return pass;
 }
 
-absl::StatusOr<ConstTensor> Network::Outputs(const Layer::Pass& pass) {
-  const ConstTensor outputs = exchange_.TakeOutput(pass.output);
-  RETURN_IF_ERROR(
-      StatusOf(*device_, pass.context->examples, steps_done_.most()));
-  return outputs;
-}
-
 absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
                                       const StepOptions& options,
                                       GradientSpans gradients, Ready ready) {
@@ -505,7 +507,8 @@ absl::StatusOr<Metrics> Network::Step(WeightSpans weights, const Batch& batch,
     exchange_.Finish();
     return Metrics();
   }
-  ASSIGN_OR_RETURN(const ConstTensor outputs, Outputs(pass));
+  ASSIGN_OR_RETURN(const ConstTensor outputs,
+                   OutputsOf(pass, steps_done_.most(), &exchange_));
   const Tensor gradient =
       ReserveWide(pass.output, &exchange_, &output_gradient_);
   PlaceGradients(gradients);
@@ -649,7 +652,8 @@ absl::StatusOr<Metrics> Network::EvaluateRows(WeightSpans weights,
   Layer::Context context;
   ASSIGN_OR_RETURN(const Layer::Pass pass,
                    Forward(weights, batch, InputOf(batch, rows), &context));
-  ASSIGN_OR_RETURN(const ConstTensor outputs, Outputs(pass));
+  ASSIGN_OR_RETURN(const ConstTensor outputs,
+                   OutputsOf(pass, steps_done_.most(), &exchange_));
   return CountMetrics(*plan_, outputs, batch);
 }
 
@@ -682,7 +686,8 @@ absl::Status Network::PredictRows(WeightSpans weights, const Batch& batch,
   Layer::Context context;
   ASSIGN_OR_RETURN(const Layer::Pass pass,
                    Forward(weights, batch, InputOf(batch, rows), &context));
-  ASSIGN_OR_RETURN(const ConstTensor outputs, Outputs(pass));
+  ASSIGN_OR_RETURN(const ConstTensor outputs,
+                   OutputsOf(pass, steps_done_.most(), &exchange_));
   plan_->loss->Predict(outputs, out->Find(kPrediction)->tensor());
   return absl::OkStatus();
 }

@@ -73,6 +73,7 @@ class Network : public TrainedModel {
                            RowNumbers rows, Batch* out) override;
   ModelCost cost() const override;
   std::string device() const override { return device_name_; }
+  DeviceLink* link() override { return device_->link(); }
   void SetTrace(ChromeTrace* trace) override;
   LossScaling loss_scaling() const override { return scaler_.figures(); }
   std::vector<std::string> metrics() const override {
@@ -133,8 +134,6 @@ class Network : public TrainedModel {
   absl::StatusOr<Layer::Pass> Forward(WeightSpans weights, const Batch& batch,
                                       const ConstTensor& input,
                                       Layer::Context* context);
-  // The outputs, in host memory.
-  absl::StatusOr<ConstTensor> Outputs(const Layer::Pass& pass);
   // Where layers write the gradient of each use of a variable.
   void PlaceGradients(GradientSpans gradients);
   // Gradients that cross are on their way then.

@@ -25,6 +25,7 @@ namespace paramd {
 
 struct Batch;
 class ChromeTrace;
+class DeviceLink;
 
 // Values of variables that lie elsewhere, one span per variable.
 using WeightSpans = absl::Span<const absl::Span<const float>>;
@@ -213,6 +214,10 @@ class TrainedModel {
   // What it computes on, so far as the bits of a step depend on that: "cpu", a
   // GPU's name.
   virtual std::string device() const { return "cpu"; }
+
+  // The way to the device that it computes on, where that has memory of its own;
+  // else null. Clones have others.
+  virtual DeviceLink* link() { return nullptr; }
 
   // From now on the trace, which outlives it and its clones, is told what its
   // device does when.

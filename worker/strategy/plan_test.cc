@@ -44,7 +44,7 @@ class PlanTest : public ::testing::Test {
     configuration_.mutable_consistency()->set_mode(mode);
     ASSERT_TRUE(session_.Configure(configuration_, Pair(1, 7)).ok());
     steps_.emplace(&session_, &computation_, /*layers_from_bytes=*/1000,
-                   observer, lent_);
+                   observer, memory_);
     plan_ = Plan::Create(configuration_,
                          {.worker = 3, .examples = 8, .job = &job_},
                          &*steps_, &input_);
@@ -100,7 +100,7 @@ class PlanTest : public ::testing::Test {
   }
 
   v1::JobConfig job_;
-  LentWeights lent_;
+  WeightMemory memory_;
   v1::Configuration configuration_;
   // Nothing that was sent is answered here.
   Session session_{Session::Options{.worker = 3, .calls_per_server = 16}};
@@ -179,7 +179,7 @@ TEST_F(PlanTest, APushIsOfAllTheGradientsThatTheJobSays) {
 // session and its mode.
 TEST_F(PlanTest, NoPullLandsInLentWeightsThatWereHandedOutLast) {
   float memory[2][2] = {};
-  lent_ = {{memory[0], memory[1]}};
+  memory_.lent = {{memory[0], memory[1]}};
   Begin(v1::Consistency::ASYNC);
   Advance();
   Pulled();

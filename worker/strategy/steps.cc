@@ -16,11 +16,11 @@ using ::google::protobuf::DynamicCastToGenerated;
 
 Steps::Steps(Session* session, Computation* computation,
              uint64_t layers_from_bytes, StepObserver* observer,
-             const LentWeights& lent)
+             const WeightMemory& memory)
     : session_(session),
       computation_(computation),
       observer_(observer),
-      weights_(session->placement(), lent, computation) {
+      weights_(session->placement(), memory, computation) {
   uint64_t bytes = 0;
   for (const PlacedSlice& slice : session->placement().slices()) {
     if (!slice.sparse) bytes += slice.elements * sizeof(float);

@@ -54,9 +54,9 @@ class Steps {
  public:
   // `session`, which is configured, `computation` and `observer`, which may be
   // null, outlive this. `layers_from_bytes`: a gradient of so many leaves layer
-  // by layer. `lent`: where the weights lie, by the copy's number.
+  // by layer. `memory`: where the weights lie, by the copy's number.
   Steps(Session* session, Computation* computation, uint64_t layers_from_bytes,
-        StepObserver* observer = nullptr, const LentWeights& lent = {});
+        StepObserver* observer = nullptr, const WeightMemory& memory = {});
 
   // ---- pulls
   bool pulling() const { return pulls_started_ != pulls_done_; }

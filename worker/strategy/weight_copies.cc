@@ -2,12 +2,15 @@
 
 namespace paramd {
 
-WeightCopies::WeightCopies(const Placement& placement, const LentWeights& lent,
+WeightCopies::WeightCopies(const Placement& placement,
+                           const WeightMemory& memory,
                            const Computation* computation)
     : computation_(computation) {
-  for (const auto& copies : lent) lends_ = lends_ || copies[0] != nullptr;
+  for (const auto& copies : memory.lent) {
+    lends_ = lends_ || copies[0] != nullptr;
+  }
   for (size_t which = 0; which < 2; ++which) {
-    weights_[which] = Weights::WithoutSparse(placement, lent, which);
+    weights_[which] = Weights::WithoutSparse(placement, memory, which);
   }
 }
 

@@ -17,8 +17,8 @@ namespace paramd {
 // Not thread-safe: part of a worker's core.
 class WeightCopies {
  public:
-  // `computation` outlives this. `lent`: where they lie, by the copy's number.
-  WeightCopies(const Placement& placement, const LentWeights& lent,
+  // `computation` outlives this. `memory`: where they lie, by the copy's number.
+  WeightCopies(const Placement& placement, const WeightMemory& memory,
                const Computation* computation);
 
   // What the last pull obtained, and which copy that is.

@@ -3,38 +3,11 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "server/core/optimizers/loops.h"
 #include "server/core/optimizers/rule.h"
 
 namespace paramd {
 namespace {
-
-struct AdagradConstants {
-  float rate;
-  float epsilon;
-};
-
-// Duchi et al., 2011:
-// a' = a + g * g
-// w' = w - (rate * g) / (sqrt(a') + epsilon)
-template <bool kAdjusted>
-PARAMD_INLINE void Adagrad(const AdagradConstants& constants,
-                           const Adjustment& adjustment,
-                           const std::byte* gradient, size_t count,
-                           const RuleArrays& arrays) {
-  const AdagradConstants c = constants;
-  const Adjustment a = adjustment;
-  const RuleArrays r = arrays;
-  PARAMD_INDEPENDENT
-  for (size_t i = 0; i < count; ++i) {
-    const float w = r.values[i];
-    const float g = GradientAt<kAdjusted>(gradient, i, w, a);
-    const float sum = r.slots[0][i] + g * g;
-    r.new_slots[0][i] = sum;
-    r.new_values[i] =
-        Kept<kAdjusted>(w, a) - (c.rate * g) / (std::sqrt(sum) + c.epsilon);
-  }
-}
-PARAMD_KERNEL(Adagrad, AdagradConstants);
 
 class AdagradRule : public Rule {
  public:
@@ -45,8 +18,8 @@ class AdagradRule : public Rule {
   bool RestsOnZeros(bool) const override { return true; }
   void Apply(const NumberReader& gradient, const Step& step,
              const Arrays& arrays) const override {
-    RunKernel(kAdagrad, {static_cast<float>(step.rate), epsilon_}, 1, gradient,
-              step, arrays);
+    RunKernel<AdagradLoop>({static_cast<float>(step.rate), epsilon_}, gradient,
+                           step, arrays);
   }
 
  private:

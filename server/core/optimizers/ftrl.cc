@@ -2,49 +2,11 @@
 #include <cstring>
 
 #include "base/status_macros.h"
+#include "server/core/optimizers/loops.h"
 #include "server/core/optimizers/rule.h"
 
 namespace paramd {
 namespace {
-
-struct FtrlConstants {
-  float one_over_rate;
-  float l1;
-  float l2;
-  float beta;
-};
-
-// FTRL-proximal (McMahan et al., 2013, algorithm 1), with the sum of squares
-// that is begun with:
-// n' = n + g * g
-// z' = z + g - (sqrt(n') - sqrt(n)) / rate * w
-// w' = 0 where |z'| <= l1, else
-//      -(z' - sign(z') * l1) / ((beta + sqrt(n')) / rate + l2)
-template <bool kAdjusted>
-PARAMD_INLINE void Ftrl(const FtrlConstants& constants,
-                        const Adjustment& adjustment, const std::byte* gradient,
-                        size_t count, const RuleArrays& arrays) {
-  const FtrlConstants c = constants;
-  const Adjustment a = adjustment;
-  const RuleArrays r = arrays;
-  PARAMD_INDEPENDENT
-  for (size_t i = 0; i < count; ++i) {
-    const float g = GradientAt<kAdjusted>(gradient, i, r.values[i], a);
-    const float w = Kept<kAdjusted>(r.values[i], a);
-    const float n = r.slots[0][i];
-    const float sum = n + g * g;
-    const float root = std::sqrt(sum);
-    const float z =
-        r.slots[1][i] + g - (root - std::sqrt(n)) * c.one_over_rate * w;
-    r.new_slots[0][i] = sum;
-    r.new_slots[1][i] = z;
-    const float beyond = z > 0.0f ? z - c.l1 : z + c.l1;
-    const float next = -beyond / ((c.beta + root) * c.one_over_rate + c.l2);
-    const float size = z > 0.0f ? z : -z;
-    r.new_values[i] = size > c.l1 ? next : 0.0f;
-  }
-}
-PARAMD_KERNEL(Ftrl, FtrlConstants);
 
 class FtrlRule : public Rule {
  public:
@@ -75,8 +37,9 @@ class FtrlRule : public Rule {
              const Arrays& arrays) const override {
     // A schedule may end at zero, where a weight stays as it is.
     if (step.rate <= 0) return Stay(gradient, arrays);
-    RunKernel(kFtrl, {static_cast<float>(1.0 / step.rate), l1_, l2_, beta_}, 2,
-              gradient, step, arrays);
+    RunKernel<FtrlLoop>(
+        {static_cast<float>(1.0 / step.rate), l1_, l2_, beta_}, gradient, step,
+        arrays);
   }
 
  private:

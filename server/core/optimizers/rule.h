@@ -11,6 +11,7 @@
 
 #include "proto/paramd/v1/optimizer.pb.h"
 #include "server/core/optimizers/kernel.h"
+#include "server/core/optimizers/loop_device.h"
 #include "tensor/number_reader.h"
 
 namespace paramd {
@@ -32,6 +33,7 @@ class Rule {
     bool adjusted;    // Whether `adjustment` says anything.
     Adjustment adjustment;
     InstructionSet set;
+    LoopDevice* device = nullptr;  // Runs what lies in its memory; or null.
   };
   // Where one application reads and writes `elements` floats of values, and so
   // many times as many of slots as there are, one slot after the other. Outputs
@@ -91,22 +93,44 @@ absl::Status CheckShare(absl::string_view name, double value);
 absl::Status CheckPositive(absl::string_view name, double value);
 absl::Status CheckNotNegative(absl::string_view name, double value);
 
-// Runs the kernel over the next elements of the gradient, with `slots` slots.
-template <typename Constants>
-void RunKernel(const Kernel<Constants>& kernel, const Constants& constants,
-               size_t slots, const NumberReader& gradient,
-               const Rule::Step& step, const Rule::Arrays& arrays) {
-  const auto function = kernel.For(step.set, step.adjusted);
+// Whether the first so many floats of these arrays lie in the device's memory.
+inline bool LieThere(const LoopDevice& device, const RuleArrays& arrays,
+                     size_t slots, size_t count) {
+  const auto has = [&](const float* array) {
+    return device.Has(AsBytes(absl::MakeConstSpan(array, count)));
+  };
+  bool there = has(arrays.values) && has(arrays.new_values);
+  for (size_t s = 0; s < slots; ++s) {
+    there = there && has(arrays.slots[s]) && has(arrays.new_slots[s]);
+  }
+  return there;
+}
+
+// Runs the loop over the next elements of the gradient.
+template <typename Loop>
+void RunKernel(const typename Loop::Constants& constants,
+               const NumberReader& gradient, const Rule::Step& step,
+               const Rule::Arrays& arrays) {
+  const auto function = kKernelOf<Loop>.For(step.set, step.adjusted);
   gradient.ForEachRun(
       arrays.elements, [&](const std::byte* g, size_t offset, size_t count) {
         RuleArrays at = {};
         at.values = arrays.values + offset;
         at.new_values = arrays.new_values + offset;
-        for (size_t s = 0; s < slots; ++s) {
+        for (size_t s = 0; s < Loop::kSlots; ++s) {
           at.slots[s] = arrays.slots + s * arrays.stride() + offset;
           at.new_slots[s] = arrays.new_slots + s * arrays.stride() + offset;
         }
-        function(constants, step.adjustment, g, count, at);
+        if (step.device == nullptr ||
+            !LieThere(*step.device, at, Loop::kSlots, count)) {
+          return function(constants, step.adjustment, g, count, at);
+        }
+        LoopCall call =
+            LoopCall::Of<Loop>(constants, step.adjusted, step.adjustment);
+        call.gradient = g;
+        call.count = count;
+        call.arrays = at;
+        step.device->Run(call);
       });
 }
 

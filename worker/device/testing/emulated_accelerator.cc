@@ -217,10 +217,20 @@ const EmulatedAccelerator::Region* EmulatedAccelerator::Find(
 }
 
 void* EmulatedAccelerator::Inside(const void* address, size_t bytes) const {
+  EmulatedUnifiedMemory* const unified = UnifiedAt(address, bytes);
+  if (unified != nullptr) return unified->Inside(address);
   size_t offset = 0;
   const Region* const region = Find(device_, address, bytes, &offset);
   CHECK(region != nullptr, "a primitive is given memory of the device");
   return region->real + offset;
+}
+
+EmulatedUnifiedMemory* EmulatedAccelerator::UnifiedAt(const void* address,
+                                                      size_t bytes) const {
+  for (const auto& memory : unified_) {
+    if (memory->Has(address, bytes)) return memory.get();
+  }
+  return nullptr;
 }
 
 void EmulatedAccelerator::Copy(Stream stream, const void* from, size_t bytes,
@@ -229,18 +239,27 @@ void EmulatedAccelerator::Copy(Stream stream, const void* from, size_t bytes,
   bytes_copied_ += bytes;
   size_t offset = 0;
   bool waits = false;
+  bool crosses = false;
   const auto real = [&](const void* address) {
+    EmulatedUnifiedMemory* const unified = UnifiedAt(address, bytes);
+    if (unified != nullptr) return unified->Inside(address);
     const Region* region = Find(device_, address, bytes, &offset);
     if (region != nullptr) return region->real + offset;
+    crosses = true;
     region = Find(pinned_, address, bytes, &offset);
     waits = waits || region == nullptr;
     return static_cast<std::byte*>(const_cast<void*>(address));
   };
   const std::byte* const source = real(from);
   std::byte* const target = real(to);
-  if (target == to) std::memset(target, 0xff, bytes);
-  queues_[stream]->Add(
-      [source, target, bytes] { std::memmove(target, source, bytes); });
+  if (crosses) bytes_crossed_ += bytes;
+  EmulatedUnifiedMemory* const unified = UnifiedAt(to, bytes);
+  if (unified != nullptr) unified->BeginWriting(to, bytes);
+  if (target == to || unified != nullptr) std::memset(target, 0xff, bytes);
+  queues_[stream]->Add([source, target, bytes, unified, to] {
+    std::memmove(target, source, bytes);
+    if (unified != nullptr) unified->EndWriting(to);
+  });
   if (!waits) return;
   ++unpinned_copies_;
   FinishAll();

@@ -18,6 +18,7 @@
 #include "base/mutex.h"
 #include "base/random.h"
 #include "worker/device/accelerator.h"
+#include "worker/device/testing/emulated_unified_memory.h"
 
 namespace paramd {
 
@@ -63,6 +64,11 @@ class EmulatedAccelerator : public Accelerator {
   absl::StatusOr<std::unique_ptr<StreamSum>> Join(
       const ReplicaGroup& group) override;
 
+  // Streams find such memory, too. To be called before anything is copied there.
+  void Share(std::shared_ptr<EmulatedUnifiedMemory> memory) {
+    unified_.push_back(std::move(memory));
+  }
+
   // Runs `work` in the stream.
   void Launch(Stream stream, std::function<void()> work);
   // Where a stream finds `bytes` at an address of the device.
@@ -73,6 +79,8 @@ class EmulatedAccelerator : public Accelerator {
   // What was asked for until now.
   uint64_t allocations() const { return allocations_; }
   uint64_t bytes_copied() const { return bytes_copied_; }
+  // Of them, those between host memory and the device's.
+  uint64_t bytes_crossed() const { return bytes_crossed_; }
   // Copies of host memory that is not pinned: they wait.
   uint64_t unpinned_copies() const { return unpinned_copies_; }
   // Allocations while a sum was under way, as far as the host knew. CUDA may
@@ -94,6 +102,8 @@ class EmulatedAccelerator : public Accelerator {
   // The region that has all of these bytes, or null.
   static const Region* Find(const Regions& regions, const void* address,
                             size_t bytes, size_t* offset);
+  // Null: it lies elsewhere.
+  EmulatedUnifiedMemory* UnifiedAt(const void* address, size_t bytes) const;
   void FinishAll();
   // False if the device is lost, by this if it is time.
   bool Takes();
@@ -105,10 +115,12 @@ class EmulatedAccelerator : public Accelerator {
   std::vector<std::unique_ptr<Queue>> queues_;
   Regions device_;
   Regions pinned_;
+  std::vector<std::shared_ptr<EmulatedUnifiedMemory>> unified_;
   uint64_t used_bytes_ = 0;
   uint64_t taken_ = 0;
   uint64_t allocations_ = 0;
   uint64_t bytes_copied_ = 0;
+  uint64_t bytes_crossed_ = 0;
   uint64_t unpinned_copies_ = 0;
   uint64_t allocations_beside_sums_ = 0;
   uint64_t sums_ = 0;
