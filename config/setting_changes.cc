@@ -64,17 +64,23 @@ class LayerPaths {
     if (!absl::StartsWith(path, "model.layers[")) return std::string(path);
     std::string text;
     std::string list;
+    absl::string_view index;
     bool goes_on = false;  // The list that a recompute stands in.
     size_t begin = 0;
     for (size_t end = path.find(']'); end != absl::string_view::npos;
          end = path.find(']', begin)) {
       if (!goes_on) {
-        list = absl::StrCat(
-            text, path.substr(begin, path.find('[', begin) - begin));
+        const size_t open = path.find('[', begin);
+        list = absl::StrCat(text, path.substr(begin, open - begin));
+        index = path.substr(open, end + 1 - open);
       }
       goes_on = absl::StartsWith(path.substr(end + 1), ".recompute.layers[");
       begin = end + 1;
       if (goes_on) continue;
+      if (!MayHaveARecompute(list)) {
+        text = absl::StrCat(list, index);
+        continue;
+      }
       std::string& element = elements_[std::string(path.substr(0, begin))];
       if (element.empty()) {
         element = absl::StrCat(list, "[", counts_[list]++, "]");
@@ -85,6 +91,11 @@ class LayerPaths {
   }
 
  private:
+  // Other lists may have elements without a setting: a branch without layers.
+  static bool MayHaveARecompute(absl::string_view list) {
+    return absl::EndsWith(list, "layers") || absl::EndsWith(list, "shortcut");
+  }
+
   Values elements_;                      // As they are called, by path.
   std::map<std::string, size_t> counts_;  // Of elements, by list.
 };
@@ -103,13 +114,15 @@ std::vector<std::string> RecordedSettings(const v1::JobConfig& config) {
 
 SettingChanges ChangesSince(const std::vector<std::string>& recorded,
                             const v1::JobConfig& job) {
-  Values before;
+  Values before, names;  // As they were recorded, by path.
   LayerPaths paths_before, paths;
   for (const absl::string_view line : recorded) {
     const size_t equals = line.find('=');
     if (equals == absl::string_view::npos) continue;
-    before.emplace(paths_before.Of(line.substr(0, equals)),
-                   line.substr(equals + 1));
+    const absl::string_view name = line.substr(0, equals);
+    const std::string path = paths_before.Of(name);
+    before.emplace(path, line.substr(equals + 1));
+    names.emplace(path, name);
   }
   Values gone = before;
   SettingChanges changes;
@@ -125,17 +138,17 @@ SettingChanges ChangesSince(const std::vector<std::string>& recorded,
   };
   for (SettingValue& value : ValuesOf(job)) {
     if (value.is_local) continue;
-    value.path = paths.Of(value.path);
+    const std::string name = std::exchange(value.path, paths.Of(value.path));
     value.part_of = paths.Of(value.part_of);
     const auto found = before.find(value.path);
     gone.erase(value.path);
     if (found == before.end() && IsMeant(before, value)) continue;
     const std::string was = found == before.end() ? "" : found->second;
     if (was != value.json) {
-      add({value.path, value.json, was}, value.may_change);
+      add({name, value.json, was}, value.may_change);
     }
   }
-  for (const auto& [path, was] : gone) add({path, "", was}, false);
+  for (const auto& [path, was] : gone) add({names.at(path), "", was}, false);
   return changes;
 }
 

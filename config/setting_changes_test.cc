@@ -103,6 +103,23 @@ TEST(SettingChangesTest, WhereVariablesMayBeOthersTheModelMayButNotTheSeed) {
   EXPECT_EQ(ChangesText(changes.may_not), "seed is 7, was 1");
 }
 
+TEST(SettingChangesTest, ABranchWithoutLayersHasItsPlace) {
+  const auto with_branches = [](bool first_is_empty) {
+    v1::JobConfig job = Job();
+    v1::ModelConfig& model = *job.mutable_model();
+    model.clear_layers();
+    auto* const parallel = model.add_layers()->mutable_parallel();
+    for (const bool empty : {first_is_empty, !first_is_empty}) {
+      auto* const branch = parallel->add_branches();
+      if (!empty) branch->add_layers()->mutable_dense()->set_units(16);
+    }
+    return job;
+  };
+  const SettingChanges changes = ChangesSince(
+      RecordedSettings(with_branches(true)), with_branches(false));
+  EXPECT_FALSE(changes.may_not.empty());
+}
+
 v1::JobConfig WithLayers(bool recompute) {
   v1::JobConfig job = Job();
   v1::ModelConfig& model = *job.mutable_model();
@@ -147,8 +164,9 @@ TEST(SettingChangesTest, WhatIsComputedAgainIsNoChange) {
       ChangesSince(RecordedSettings(WithLayers(false)), other);
   EXPECT_EQ(ChangesText(changes.may), "");
   EXPECT_EQ(ChangesText(changes.may_not),
-            "model.layers[1].residual.layers[0].dense.units is 30, was 20; "
-            "model.layers[4].dense.units is 12, was 10");
+            "model.layers[1].recompute.layers[0].residual.layers[0].dense.units "
+            "is 30, was 20; "
+            "model.layers[2].dense.units is 12, was 10");
 }
 
 TEST(SettingChangesTest, LayersInTwoOrdersAreAChange) {

@@ -13,6 +13,9 @@ namespace {
 // How often cores are asked whom they wait for, and how often it is said.
 constexpr absl::Duration kLookAtWaits = absl::Seconds(1);
 constexpr absl::Duration kTellWaits = absl::Seconds(5);
+// A checkpoint's file or an evaluation may take longer than that; somebody who
+// never comes is waited for longer than this.
+constexpr absl::Duration kLongWait = absl::Seconds(30);
 
 }  // namespace
 
@@ -323,7 +326,8 @@ Time CoreHost::TellWaits(Time now) {
     if (whom != wait.whom) wait = {std::move(whom), now, now};
     if (wait.whom.empty() || now - wait.said < kTellWaits) continue;
     wait.said = now;
-    Log(LogLevel::kWarning, "waiting",
+    Log(now - wait.since < kLongWait ? LogLevel::kInfo : LogLevel::kWarning,
+        "waiting",
         {{"core", PeerName(self)},
          {"for", wait.whom},
          {"since", absl::FormatDuration(

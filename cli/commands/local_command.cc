@@ -189,7 +189,7 @@ class LocalCluster {
     // The processes have that long themselves; what comes on top is for the
     // way there.
     options.drain_timeout =
-        absl::Milliseconds(job_.drain_timeout_ms()) + absl::Seconds(2);
+        absl::Milliseconds(job_.drain_timeout_ms()) + absl::Seconds(4);
     options.finish_grace =
         absl::Milliseconds(job_.finish_timeout_ms()) + absl::Seconds(5);
     options.log_directory = absl::StrCat(run_dir_, "/logs");
@@ -360,7 +360,7 @@ std::string ResumeCommand(const Invocation& invocation) {
 // Whether --resume finds this run: one that had not begun it passes over.
 bool ResumesAt(const v1::JobConfig& job, const std::string& run_dir) {
   return !job.run_dir().empty() ||
-         !job.backup_and_restore().directory().empty() || HoldsARun(run_dir);
+         !job.backup_and_restore().directory().empty() || HasBegun(run_dir);
 }
 
 void PrintEnd(const Invocation& invocation, const LocalOptions& options,

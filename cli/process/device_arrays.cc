@@ -20,6 +20,11 @@ namespace {
 
 // Of each buffer a page may be used in part.
 constexpr uint64_t kPageBytes = 4096;
+// Examples that are evaluated at a time.
+constexpr uint64_t kEvaluated = 500;
+// Beside what layers keep: what they compute with, gradients of it, a batch that
+// is brought ahead.
+constexpr uint64_t kTimesActivations = 3;
 
 uint64_t ValuesOf(const v1::Variable& variable) {
   uint64_t elements = 1;
@@ -30,8 +35,13 @@ uint64_t ValuesOf(const v1::Variable& variable) {
 absl::StatusOr<std::shared_ptr<LoopDevice>> MakeFor(
     const v1::JobConfig& job, const MakeLoopDevice& make,
     const TrainedModel& model, const std::string& accelerator) {
-  ASSIGN_OR_RETURN(const LoopMemory memory,
+  ASSIGN_OR_RETURN(LoopMemory memory,
                    PlanDeviceArrays(job, model.variables()));
+  // A step; an evaluation, with weights of its own; blocks that a snapshot keeps.
+  memory.beside_bytes =
+      kTimesActivations * (job.batch_per_replica() + kEvaluated) *
+          model.cost().activation_bytes +
+      memory.weight_bytes + memory.block_bytes;
   return make(accelerator, memory);
 }
 
@@ -69,9 +79,10 @@ absl::StatusOr<LoopMemory> PlanDeviceArrays(
   }
   LoopMemory memory;
   memory.weight_bytes = values;
+  memory.block_bytes = values + slots;
   // Blocks, two copies of the weights, the gradients as layers write them and
   // as they are pushed.
-  memory.lasting_bytes = values + slots + 2 * values + 2 * values;
+  memory.lasting_bytes = memory.block_bytes + 2 * values + 2 * values;
   // Blocks twice; copies of a session that follows another; more gradients that
   // are on their way; a sum that is scaled.
   memory.most_bytes = 2 * (values + slots) + 4 * values + 4 * values + values +

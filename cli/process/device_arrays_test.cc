@@ -33,6 +33,7 @@ TEST(DeviceArraysTest, MemoryIsForBlocksWeightsAndGradients) {
   const auto memory = PlanDeviceArrays(Job(), Variables());
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_EQ(memory->weight_bytes, 4u * 1001000);
+  EXPECT_EQ(memory->block_bytes, 4u * (1001000 + 2 * 1000000));
   // Two slots of what is trained; weights and gradients twice.
   EXPECT_EQ(memory->lasting_bytes, 4u * (5 * 1001000 + 2 * 1000000));
   EXPECT_GT(memory->most_bytes, memory->lasting_bytes);

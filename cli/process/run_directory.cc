@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "absl/strings/strip.h"
 
 #include "base/status_macros.h"
+#include "coordinator/configuration_log.h"
 
 namespace paramd {
 namespace {
@@ -42,8 +44,8 @@ absl::Status MakeAll(absl::string_view path) {
   return absl::OkStatus();
 }
 
-// The largest N of the directories `<root>/<name>-N`, of those alone that hold
-// a run unless `any`; 0 if there is none.
+// The largest N of the directories `<root>/<name>-N`, of those alone whose run
+// has begun unless `any`; 0 if there is none.
 uint64_t LargestNumber(absl::string_view root, absl::string_view name,
                        bool any) {
   uint64_t largest = 0;
@@ -56,7 +58,7 @@ uint64_t LargestNumber(absl::string_view root, absl::string_view name,
     uint64_t number = 0;
     if (absl::ConsumePrefix(&rest, name) && absl::ConsumePrefix(&rest, "-") &&
         absl::SimpleAtoi(rest, &number) && entry.is_directory(error) &&
-        (any || HoldsARun(entry.path().string()))) {
+        (any || HasBegun(entry.path().string()))) {
       largest = std::max(largest, number);
     }
   }
@@ -112,6 +114,17 @@ absl::Status UseRunDirectory(absl::string_view path, bool may_hold_a_run) {
 bool HoldsARun(absl::string_view path) {
   std::error_code error;
   return fs::is_directory(ToPath(path) / "configuration", error);
+}
+
+bool HasBegun(absl::string_view path) {
+  if (!HoldsARun(path)) return false;
+  const auto entries =
+      DirectoryLog(absl::StrCat(path, "/configuration")).ReadAll();
+  return !entries.ok() ||
+         std::any_of(entries->begin(), entries->end(),
+                     [](const v1::LogEntry& entry) {
+                       return entry.has_configuration();
+                     });
 }
 
 std::string PathFromRoot(absl::string_view path) {

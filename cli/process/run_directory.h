@@ -15,7 +15,7 @@ namespace paramd {
 absl::StatusOr<std::string> MakeRunDirectory(absl::string_view root,
                                              absl::string_view name);
 
-// The `<root>/<name>-N` with the largest N of those that hold a run; what a
+// The `<root>/<name>-N` with the largest N of those whose run has begun; what a
 // start that failed has left is passed over. With `any`, for runs whose state
 // lies elsewhere, of all. NotFound if there is none.
 absl::StatusOr<std::string> NewestRunDirectory(absl::string_view root,
@@ -29,6 +29,9 @@ absl::Status UseRunDirectory(absl::string_view path, bool may_hold_a_run);
 
 // Whether a run has its configuration log in this directory.
 bool HoldsARun(absl::string_view path);
+
+// Whether it came so far that its configuration is in there, or can't be read.
+bool HasBegun(absl::string_view path);
 
 // `path` from the root on, by the working directory. Not resolved further.
 std::string PathFromRoot(absl::string_view path);

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "coordinator/configuration_log.h"
+
 namespace paramd {
 namespace {
 
@@ -34,11 +36,20 @@ TEST_F(RunDirectoryTest, TheNextNumberIsAboveAllThatExist) {
 }
 
 TEST_F(RunDirectoryTest, WhatAFailedStartHasLeftIsNotGoneOnWith) {
-  for (const char* path : {"/job-2/configuration", "/job-3/configuration",
+  for (const char* path : {"/job-1/configuration", "/job-3/configuration",
                            "/job-4/logs", "/job-5"}) {
     std::filesystem::create_directories(root_ + path);
   }
-  EXPECT_EQ(*NewestRunDirectory(root_, "job"), root_ + "/job-3");
+  // A term that nobody has begun anything in, and a run.
+  v1::LogEntry term, configured;
+  term.set_number(1);
+  ASSERT_TRUE(DirectoryLog(root_ + "/job-2/configuration").Append(term).ok());
+  ASSERT_TRUE(DirectoryLog(root_ + "/job-1/configuration").Append(term).ok());
+  configured.set_number(2);
+  configured.mutable_configuration();
+  ASSERT_TRUE(
+      DirectoryLog(root_ + "/job-1/configuration").Append(configured).ok());
+  EXPECT_EQ(*NewestRunDirectory(root_, "job"), root_ + "/job-1");
   EXPECT_EQ(*MakeRunDirectory(root_, "job"), root_ + "/job-6");
 }
 

@@ -206,8 +206,10 @@ class Local:
                 f"start('{task}') starts it again", RuntimeWarning, stacklevel=4)
 
     def _chief_failed(self) -> bool:
-        chief = self.processes.get("worker-0")
-        return chief is not None and chief.poll() in _FAILED_FOR_GOOD
+        """So that the job can't go on. Where somebody ended with 0, it had ended."""
+        codes = {task: process.poll() for task, process in self.processes.items()}
+        return (codes.get("worker-0") in _FAILED_FOR_GOOD
+                and 0 not in codes.values())
 
     def _last_line(self, task: str) -> str:
         """What its log says last, in brackets; empty without a log."""

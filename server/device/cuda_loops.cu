@@ -218,10 +218,13 @@ class CudaLoops : public LoopDevice {
     size_t free = 0;
     size_t total = 0;
     RETURN_IF_ERROR(StatusOf(cudaMemGetInfo(&free, &total)));
-    if (memory.lasting_bytes > free / 2) {
+    if (memory.lasting_bytes > free / 2 ||
+        memory.lasting_bytes + memory.beside_bytes > free) {
       return absl::ResourceExhaustedError(absl::StrCat(
-          "they need ", memory.lasting_bytes >> 20, " MiB, and the GPU has ",
-          free >> 20, " MiB free, of which they may take half"));
+          "they need ", memory.lasting_bytes >> 20, " MiB, and ",
+          memory.beside_bytes >> 20, " MiB beside them for steps, evaluations "
+          "and snapshots; the GPU has ", free >> 20, " MiB free, of which they "
+          "may take half"));
     }
     void* managed = nullptr;
     RETURN_IF_ERROR(

@@ -15,8 +15,12 @@ namespace paramd {
 // What is asked of a device that is to have a server's arrays.
 struct LoopMemory {
   uint64_t weight_bytes = 0;
+  uint64_t block_bytes = 0;  // With slots.
   // That will be in use all the time.
   uint64_t lasting_bytes = 0;
+  // What else takes memory of the device at times: a step, an evaluation, a
+  // snapshot.
+  uint64_t beside_bytes = 0;
   // Of one piece, out of which all buffers come. What nobody touches takes no
   // memory of the device.
   uint64_t most_bytes = 0;
@@ -31,7 +35,8 @@ using MakeLoopDevice =
 // Of a GPU: managed memory that stays there, and kernels in a stream of their
 // own, which the caller waits for. Refused where the host can't touch such
 // memory while the GPU computes, where it would take more than half of what is
-// free, and for less than 4 MiB of weights: crossing costs less than kernels for
+// free, or not leave enough for what is beside it: CUDA would then move it to and
+// fro in each step, without a word; and for less than 4 MiB of weights: crossing costs less than kernels for
 // so few.
 absl::StatusOr<std::shared_ptr<LoopDevice>> MakeCudaLoops(
     const std::string& accelerator, const LoopMemory& memory);

@@ -188,7 +188,8 @@ class TrainedTest(unittest.TestCase):
         events = event_accumulator.EventAccumulator(summaries)
         events.Reload()
         steps = [event.step for event in events.Scalars("evaluation/loss")]
-        self.assertEqual(steps.count(steps[-1]), 1, steps)
+        # The epoch's before may be told when the last push is there.
+        self.assertLessEqual(steps.count(steps[-1]), 2, steps)
         last = events.Scalars("evaluation/accuracy")[-1]
         self.assertEqual(last.step, int(result["global_step"]))
         self.assertAlmostEqual(
