@@ -9,9 +9,9 @@
 namespace paramd {
 
 // Makes `<root>/<name>-N`, for this user alone (mode 0700), for the smallest N
-// above all that exist and returns its path; `root` is made too if need be. Two processes at once get different
-// ones. PermissionDenied or Internal, with nothing made but perhaps `root`, if
-// the directory cannot be made.
+// above all that exist and returns its path; `root` is made too if need be. Two
+// processes at once get different ones. PermissionDenied or Internal, with
+// nothing made but perhaps `root`, if the directory cannot be made.
 absl::StatusOr<std::string> MakeRunDirectory(absl::string_view root,
                                              absl::string_view name);
 
@@ -22,9 +22,8 @@ absl::StatusOr<std::string> NewestRunDirectory(absl::string_view root,
                                                absl::string_view name,
                                                bool any = false);
 
-// Makes `path`, for this user alone unless it is there, and the directories above
-// it. FailedPrecondition if it holds
-// something already and `may_hold_a_run` is false.
+// Makes `path`, for this user alone unless it is there, and the directories
+// above it. FailedPrecondition if it holds something already and `may_hold_a_run` is false.
 absl::Status UseRunDirectory(absl::string_view path, bool may_hold_a_run);
 
 // Whether a run has its configuration log in this directory.
