@@ -60,7 +60,8 @@ find_one() {
     --until_failure --seeds="$seeds" 2>&1)
   status=$?
   # Of a broken invariant the process dies, and names its seed too.
-  seed=$(grep -o -- '--seed=[0-9]*' <<<"$output" | head -1 | cut -d= -f2)
+  seed=$(grep -oE -- '--seed=[0-9]+|^seed [0-9]+' <<<"$output" | head -1 |
+    grep -o '[0-9]*')
   if [ $status -eq 0 ] || [ -z "$seed" ]; then
     printf '%-40s NOT FOUND in %s seeds\n' "$name" "$seeds"
     return 1
