@@ -14,8 +14,6 @@
 namespace paramd {
 namespace {
 
-constexpr uint64_t kBatch = 500;
-
 void KeepEachOnce(std::vector<std::vector<uint64_t>>* rows) {
   for (std::vector<uint64_t>& some : *rows) {
     std::sort(some.begin(), some.end());
@@ -85,8 +83,8 @@ void Work(const Pipeline& data, TrainedModel* model, Compute<Result> compute,
   Batch batch;
   Result result;
   while (const auto taken = turns->Take()) {
-    const uint64_t begin = *taken * kBatch;
-    const uint64_t end = std::min(data.size(), begin + kBatch);
+    const uint64_t begin = *taken * kEvaluationBatch;
+    const uint64_t end = std::min(data.size(), begin + kEvaluationBatch);
     absl::Status status =
         data.Read({.epoch = 1, .begin = begin, .end = end}, &batch);
     if (status.ok()) status = compute(model, batch, &result);
@@ -100,7 +98,8 @@ template <typename Result>
 absl::Status InOrder(const Pipeline& data, TrainedModel* model, int threads,
                      Compute<Result> compute,
                      absl::FunctionRef<absl::Status(const Result&)> use) {
-  const uint64_t batches = (data.size() + kBatch - 1) / kBatch;
+  const uint64_t batches =
+      (data.size() + kEvaluationBatch - 1) / kEvaluationBatch;
   Turns turns(batches);
   std::vector<std::unique_ptr<TrainedModel>> clones;
   const uint64_t others =
@@ -144,12 +143,12 @@ absl::StatusOr<std::vector<std::vector<uint64_t>>> RowsReadBy(
       std::count_if(model.variables().begin(), model.variables().end(),
                     [](const v1::Variable& v) { return v.sparse(); }));
   Batch batch;
-  for (uint64_t begin = 0; begin < data.size(); begin += kBatch) {
-    const uint64_t end = std::min(data.size(), begin + kBatch);
+  for (uint64_t begin = 0; begin < data.size(); begin += kEvaluationBatch) {
+    const uint64_t end = std::min(data.size(), begin + kEvaluationBatch);
     RETURN_IF_ERROR(
         data.Read({.epoch = 1, .begin = begin, .end = end}, &batch));
     // Else as long as the test set.
-    if (begin % (kBatch * kBatch) == 0) KeepEachOnce(&rows);
+    if (begin % (kEvaluationBatch * kEvaluationBatch) == 0) KeepEachOnce(&rows);
     RETURN_IF_ERROR(model.FindTestRows(batch, absl::MakeSpan(rows)));
   }
   KeepEachOnce(&rows);

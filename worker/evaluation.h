@@ -13,6 +13,9 @@
 
 namespace paramd {
 
+// So many examples are computed at a time.
+inline constexpr uint64_t kEvaluationBatch = 500;
+
 // The model's result on all examples of `data` with these weights, computed by
 // so many threads, each with a clone of the model but for the caller's. The
 // same bits wherever and by however many it is computed: batches are the same,

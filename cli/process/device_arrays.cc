@@ -14,16 +14,15 @@
 #include "tensor/number_format.h"
 #include "tensor/shape.h"
 #include "worker/device/device_link.h"
+#include "worker/evaluation.h"
 
 namespace paramd {
 namespace {
 
 // Of each buffer a page may be used in part.
 constexpr uint64_t kPageBytes = 4096;
-// Examples that are evaluated at a time.
-constexpr uint64_t kEvaluated = 500;
-// Beside what layers keep: what they compute with, gradients of it, a batch that
-// is brought ahead.
+// Beside what layers keep: what they compute with, gradients of it, a batch
+// that is brought ahead.
 constexpr uint64_t kTimesActivations = 3;
 
 uint64_t ValuesOf(const v1::Variable& variable) {
@@ -37,9 +36,10 @@ absl::StatusOr<std::shared_ptr<LoopDevice>> MakeFor(
     const TrainedModel& model, const std::string& accelerator) {
   ASSIGN_OR_RETURN(LoopMemory memory,
                    PlanDeviceArrays(job, model.variables()));
-  // A step; an evaluation, with weights of its own; blocks that a snapshot keeps.
+  // A step; an evaluation, with weights of its own; blocks that a snapshot
+  // keeps.
   memory.beside_bytes =
-      kTimesActivations * (job.batch_per_replica() + kEvaluated) *
+      kTimesActivations * (job.batch_per_replica() + kEvaluationBatch) *
           model.cost().activation_bytes +
       memory.weight_bytes + memory.block_bytes;
   return make(accelerator, memory);
