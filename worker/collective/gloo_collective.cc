@@ -102,7 +102,8 @@ class GlooCollective : public LinkedCollective {
     return Say(Guarded([&] {
       for (size_t r = 0; r < size_; ++r) {
         if (r == rank_ || aborted_) continue;
-        const std::string& link = links[r][rank_];
+        // What others say came over the network.
+        const std::string& link = links.at(r).at(rank_);
         PairWith(r).connect({link.begin(), link.end()});
       }
     }));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
 namespace paramd {
@@ -13,6 +14,17 @@ std::string PlaceText(const v1::StepPosition& place) {
 }
 
 }  // namespace
+
+absl::Status CheckBeatReply(const v1::BeatReply& reply, uint32_t worker) {
+  if (reply.round() == 0) return absl::OkStatus();
+  const auto has = [&reply](uint32_t one) {
+    return absl::c_linear_search(reply.workers(), one);
+  };
+  if (has(worker) && has(reply.source())) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "what answers at the chief's address speaks of a round that worker-",
+      worker, " cannot be in"));
+}
 
 bool RoundMember::Hear(const v1::BeatReply& reply) {
   const bool over = is_in_one() && round_.round() != reply.round();

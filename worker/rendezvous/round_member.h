@@ -17,6 +17,10 @@ namespace paramd {
 // Invariants: the round that it is in is larger than all that it has left. It
 // says that it waits only while it is in none.
 //
+// OK if `reply` can be the chief's to `worker`: a round has this worker and its
+// source among its workers. Else DATA_LOSS: another program answers there.
+absl::Status CheckBeatReply(const v1::BeatReply& reply, uint32_t worker);
+
 // Not thread-safe: a core.
 class RoundMember {
  public:

@@ -39,6 +39,16 @@ TEST_F(RoundMemberTest, IsInTheRoundThatItHears) {
   EXPECT_TRUE(member_.CheckPlace().ok());
 }
 
+TEST(CheckBeatReplyTest, TakesNoRoundThatTheWorkerCannotBeIn) {
+  EXPECT_TRUE(CheckBeatReply(v1::BeatReply(), 2).ok());
+  v1::BeatReply round = RoundAt(3, Step(2, 8));
+  round.set_source(2);
+  EXPECT_TRUE(CheckBeatReply(round, 2).ok());
+  EXPECT_TRUE(absl::IsDataLoss(CheckBeatReply(round, 1)));
+  round.set_source(1);
+  EXPECT_TRUE(absl::IsDataLoss(CheckBeatReply(round, 2)));
+}
+
 TEST_F(RoundMemberTest, HearsThatItsRoundIsOver) {
   member_.Hear(RoundAt(3, Step(2, 8)));
   member_.Link({"a", ""});
