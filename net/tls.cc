@@ -167,6 +167,11 @@ std::shared_ptr<grpc::ChannelCredentials> Tls::CredentialsForJob() const {
       });
 }
 
+absl::Time Tls::NewestUntil() const {
+  const auto own = CheckTlsFiles(files_, absl::Now());
+  return own.ok() ? own->until : until_;
+}
+
 std::string Tls::WhyFailed(absl::string_view grpc_message) const {
   if (const size_t at = grpc_message.find(kRefused);
       at != absl::string_view::npos) {

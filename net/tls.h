@@ -38,7 +38,10 @@ class Tls {
       const std::string& directory);
 
   const CertifiedName& self() const { return self_; }
+  // Of the certificate that was there at the start.
   absl::Time until() const { return until_; }
+  // Of the one that is there now; until() if it can't be used. Reads the files.
+  absl::Time NewestUntil() const;
 
   // Takes only callers whose certificates are of the authorities.
   std::shared_ptr<grpc::ServerCredentials> ServerCredentials() const;

@@ -27,6 +27,10 @@ absl::Status Wrong(const std::string& file, absl::string_view why) {
       absl::StrCat("the file '", file, "' of tls_dir ", why));
 }
 
+absl::Status NotNow(const std::string& file, absl::string_view why) {
+  return absl::UnavailableError(Wrong(file, why).message());
+}
+
 absl::StatusOr<std::string> ReadTlsFile(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
@@ -59,12 +63,12 @@ absl::Status CheckTime(const std::string& file, X509* certificate,
   const absl::Time from = TimeOf(X509_get0_notBefore(certificate));
   const absl::Time until = TimeOf(X509_get0_notAfter(certificate));
   if (now > until) {
-    return Wrong(file, absl::StrCat("expired at ", Day(until), "; it is ",
-                                    Day(now), kRenew));
+    return NotNow(file, absl::StrCat("expired at ", Day(until), "; it is ",
+                                     Day(now), kRenew));
   }
   if (now < from) {
-    return Wrong(file, absl::StrCat("holds from ", Day(from), " on; it is ",
-                                    Day(now), ": set the clock, or wait"));
+    return NotNow(file, absl::StrCat("holds from ", Day(from), " on; it is ",
+                                     Day(now), ": set the clock, or wait"));
   }
   return absl::OkStatus();
 }

@@ -31,7 +31,8 @@ struct OwnCertificate {
 // Whether a process can use them at `now`: each can be read, the key is that of
 // the certificate, it holds, is signed by one of the authorities and names a
 // process. Otherwise kInvalidArgument with the one file that is at fault, what
-// was found and what is needed.
+// was found and what is needed; UNAVAILABLE if it holds at another time, since
+// certificates are renewed.
 absl::StatusOr<OwnCertificate> CheckTlsFiles(const TlsFiles& files,
                                              absl::Time now);
 

@@ -69,6 +69,11 @@ TEST_F(TlsFilesTest, OneThatHasExpiredOrDoesNotHoldYetSaysWhen) {
   EXPECT_TRUE(absl::StrContains(Said(absl::Hours(2)), "renew it"));
   EXPECT_TRUE(absl::StrContains(Said(-absl::Hours(30)), "holds from "))
       << Said(-absl::Hours(30));
+  for (const absl::Duration away : {absl::Hours(2), -absl::Hours(30)}) {
+    EXPECT_TRUE(absl::IsUnavailable(
+        CheckTlsFiles(TlsFilesOf(directory_, "ps-0"), absl::Now() + away)
+            .status()));
+  }
 }
 
 TEST_F(TlsFilesTest, OneOfAnotherAuthorityIsNamed) {
@@ -117,6 +122,18 @@ TEST_F(TlsFilesTest, AServerThatKnowsNoJobIsOfTheCertificates) {
           .status()
           .message(),
       "is the certificate of spiffe://paramd/j/ps/0; this process is ps-1: "));
+}
+
+TEST_F(TlsFilesTest, HowLongARenewedOneHoldsIsSaid) {
+  const auto tls = TlsOf(directory_, "j", "ps-0");
+  EXPECT_EQ(tls->NewestUntil(), tls->until());
+  const absl::Time now = absl::Now();
+  const auto newer = authority_.Issue(*NameOfTask("j", "ps-0"),
+                                      {now, tls->until() + absl::Hours(5)});
+  WriteText(File("tls.key"), newer->key);
+  EXPECT_EQ(tls->NewestUntil(), tls->until());  // Half of it is there.
+  WriteText(File("tls.crt"), newer->certificate);
+  EXPECT_EQ(tls->NewestUntil(), tls->until() + absl::Hours(5));
 }
 
 TEST_F(TlsFilesTest, AFailedHandshakeIsExplainedByOnesOwnFiles) {

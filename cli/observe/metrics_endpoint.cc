@@ -31,11 +31,22 @@ bool IsAddress(absl::string_view host) {
          inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
-// Who is known to listen on this machine alone is asked for by an address or by
-// a name that everybody has for it. Others may know us by any name.
+prometheus::MetricFamily CertificateExpiry(absl::Time until) {
+  prometheus::MetricFamily family;
+  family.name = "paramd_tls_certificate_expiry_timestamp_seconds";
+  family.help = "When this process's certificate expires, in seconds since 1970.";
+  family.type = prometheus::MetricType::Gauge;
+  family.metric.emplace_back();
+  family.metric[0].gauge.value =
+      absl::ToDoubleSeconds(until - absl::UnixEpoch());
+  return family;
+}
+
+// Who listens on this machine alone is asked for by an address or by a name that
+// everybody has for it. Others may know us by any name.
 HttpServer::HostCheck HostsOf(const MetricsEndpoint::Options& options,
                               const std::string& own_host) {
-  if (options.insecure) return nullptr;
+  if (!CheckListenAddress(options.address).ok()) return nullptr;
   return [own_host](absl::string_view host) {
     return IsAddress(host) || absl::EqualsIgnoreCase(host, "localhost") ||
            absl::EqualsIgnoreCase(host, own_host);
@@ -48,7 +59,9 @@ HttpServer::HostCheck HostsOf(const MetricsEndpoint::Options& options,
 class MetricsEndpoint::Statuses
     : public std::enable_shared_from_this<Statuses> {
  public:
-  explicit Statuses(absl::Duration patience) : patience_(patience) {}
+  explicit Statuses(const Options& options)
+      : patience_(options.patience),
+        certificate_until_(options.certificate_until) {}
 
   void SetSource(AskStatus ask) {
     MutexLock lock(&mutex_);
@@ -64,6 +77,9 @@ class MetricsEndpoint::Statuses
   std::vector<prometheus::MetricFamily> Collect() {
     Ask();
     std::vector<prometheus::MetricFamily> all = ProcessUsage();
+    if (certificate_until_ != nullptr) {
+      all.push_back(CertificateExpiry(certificate_until_()));
+    }
     MutexLock lock(&mutex_);
     const Time until = MonotonicNow() + patience_;
     while (is_open_ && MonotonicNow() < until) {
@@ -107,6 +123,7 @@ class MetricsEndpoint::Statuses
   }
 
   const absl::Duration patience_;
+  const std::function<absl::Time()> certificate_until_;
   Mutex mutex_;
   CondVar changed_;
   AskStatus ask_ ABSL_GUARDED_BY(mutex_);
@@ -129,7 +146,7 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Listen(
       ListenAt(options.address, /*or_everywhere=*/options.insecure));
   std::unique_ptr<MetricsEndpoint> endpoint(new MetricsEndpoint);
   endpoint->host_ = options.address.substr(0, options.address.rfind(':'));
-  endpoint->statuses_ = std::make_shared<Statuses>(options.patience);
+  endpoint->statuses_ = std::make_shared<Statuses>(options);
   endpoint->server_ = std::make_unique<HttpServer>(
       std::move(listeners),
       [statuses = endpoint->statuses_](

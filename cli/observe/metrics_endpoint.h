@@ -28,9 +28,13 @@ class MetricsEndpoint {
       std::function<void(std::function<void(v1::StatusReply)> done)>;
   struct Options {
     std::string address;  // "host:port"; port 0: any free one.
-    // Also where others than this machine can reach it, under any name. Without,
-    // the Host of a request is an address, "localhost" or the host of `address`.
+    // Also where others than this machine can reach it, under any name. Where only
+    // this machine can, the Host of a request is an address, "localhost" or the
+    // host of `address`.
     bool insecure = false;
+    // Until when this process's certificate holds; null: it has none. Called on
+    // the endpoint's thread.
+    std::function<absl::Time()> certificate_until;
     // How long a scrape waits for a fresh status.
     absl::Duration patience = absl::Milliseconds(200);
   };

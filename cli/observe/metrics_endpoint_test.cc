@@ -137,6 +137,18 @@ TEST(MetricsEndpointTest, NobodyIsAskedAnyMoreWhenTheSourceHasChanged) {
   scrape.join();
 }
 
+TEST(MetricsEndpointTest, WhenTheCertificateExpiresIsAMetric) {
+  const std::string name = "paramd_tls_certificate_expiry_timestamp_seconds";
+  EXPECT_THAT(Get(*Endpoint(), "/metrics"), Not(HasSubstr(name)));
+  MetricsEndpoint::Options options;
+  options.address = "127.0.0.1:0";
+  options.certificate_until = [] { return absl::FromUnixSeconds(1800000000); };
+  const auto endpoint = MetricsEndpoint::Listen(options);
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  EXPECT_THAT(Get(**endpoint, "/metrics"),
+              HasSubstr(absl::StrCat(name, " 1800000000\n")));
+}
+
 TEST(MetricsEndpointTest, APageOfAnotherNameIsNotAnswered) {
   const auto endpoint = Endpoint();
   for (const char* const host :
@@ -151,6 +163,11 @@ TEST(MetricsEndpointTest, APageOfAnotherNameIsNotAnswered) {
     EXPECT_THAT(Get(*endpoint, "/metrics", host), StartsWith("HTTP/1.1 421"))
         << host;
   }
+  const auto near =
+      MetricsEndpoint::Listen({.address = "127.0.0.1:0", .insecure = true});
+  ASSERT_TRUE(near.ok()) << near.status();
+  EXPECT_THAT(Get(**near, "/metrics", "evil.example"),
+              StartsWith("HTTP/1.1 421"));
   // Who listens for others may be known to them by any name.
   const auto open =
       MetricsEndpoint::Listen({.address = "0.0.0.0:0", .insecure = true});

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 
 #include "base/log.h"
 #include "base/process_limits.h"
@@ -26,6 +27,9 @@
 
 namespace paramd {
 namespace {
+
+// Before a certificate expires.
+constexpr absl::Duration kSoon = absl::Hours(7 * 24);
 
 absl::StatusOr<ProcessRole> RoleIn(const ClusterSpec& cluster,
                                    const v1::JobConfig& job,
@@ -237,6 +241,11 @@ absl::StatusOr<std::shared_ptr<const Tls>> TlsOf(
       {{"name", tls->self().Uri()},
        {"certificate_until", absl::FormatTime(absl::RFC3339_sec, tls->until(),
                                               absl::UTCTimeZone())}});
+  if (tls->until() - absl::Now() < kSoon) {
+    Log(LogLevel::kWarning,
+        "the certificate expires soon: renew it (paramd tls renew, or "
+        "cert-manager); running processes take the new one by themselves");
+  }
   return tls;
 }
 
@@ -248,7 +257,8 @@ absl::Status MakeRuntime(const RunOptions& run, PreparedProcess* prepared) {
   }
   GrpcRuntimeOptions options = GrpcOptions(*prepared, run.insecure);
   options.health_address = run.health_address;
-  ASSIGN_OR_RETURN(options.tls, TlsOf(run, *prepared));
+  ASSIGN_OR_RETURN(prepared->tls, TlsOf(run, *prepared));
+  options.tls = prepared->tls;
   ASSIGN_OR_RETURN(prepared->runtime, MakeGrpcRuntime(std::move(options)));
   Log(LogLevel::kInfo, "listening",
       {{"address", prepared->cluster.self_address()}});
@@ -290,6 +300,11 @@ absl::Status ServeMetrics(bool insecure, PreparedProcess* prepared) {
   MetricsEndpoint::Options options;
   options.address = prepared->job.config.metrics_address();
   options.insecure = insecure;
+  if (prepared->tls != nullptr) {
+    options.certificate_until = [tls = prepared->tls] {
+      return tls->NewestUntil();
+    };
+  }
   if (options.address.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(prepared->metrics, MetricsEndpoint::Listen(options));
   AskForMetrics(prepared);

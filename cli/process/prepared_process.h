@@ -17,6 +17,7 @@
 #include "config/cluster_spec.h"
 #include "coordinator/core/finished_job.h"
 #include "net/runtime.h"
+#include "net/tls.h"
 
 namespace paramd {
 
@@ -45,6 +46,7 @@ struct PreparedProcess {
   std::unique_ptr<Process> process;   // Null while it lingers.
   std::vector<FinishedJob> finished;  // Empty until it lingers.
   std::unique_ptr<ProcessFacts> facts;
+  std::shared_ptr<const Tls> tls;  // Null: there are no certificates.
   std::unique_ptr<Runtime> runtime;
   std::unique_ptr<MetricsEndpoint> metrics;  // May be null. Asks the runtime.
 };
