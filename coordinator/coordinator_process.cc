@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -31,12 +32,38 @@ IoResult ToIoResult(absl::StatusOr<Reply> reply) {
   return result;
 }
 
+// A start that finds no space, or a failing disk, may come again: space is freed
+// and file systems are mounted again.
+absl::Status MayPass(const absl::Status& status) {
+  const bool may_pass = absl::IsResourceExhausted(status) ||  // ENOSPC, EDQUOT
+                        absl::IsUnknown(status);              // EIO
+  return may_pass ? absl::UnavailableError(status.message()) : status;
+}
+
 // Makes the directory and writes a file there, so that a directory that can't
 // be used is found when the process starts and not at the first checkpoint.
 absl::Status CheckWritable(const std::string& directory) {
-  RETURN_IF_ERROR(MakeDirectories(directory));
+  RETURN_IF_ERROR(MayPass(MakeDirectories(directory)));
   const std::string probe = absl::StrCat(directory, "/.probe-", getpid());
-  RETURN_IF_ERROR(NewFile::Create(probe).status());
+  return MayPass(NewFile::Create(probe).status());
+}
+
+// An entry of the configuration log gets its name by a link, which only one of
+// two coordinators can make.
+absl::Status CheckHasLinks(const std::string& directory) {
+  const std::string probe = absl::StrCat(directory, "/.probe-", getpid());
+  const std::string other = absl::StrCat(probe, "-link");
+  ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file,
+                   NewFile::Create(probe));
+  ::unlink(other.c_str());  // Of a process that was killed.
+  const int error = ::link(probe.c_str(), other.c_str()) == 0 ? 0 : errno;
+  ::unlink(other.c_str());
+  if (error == EPERM || error == EOPNOTSUPP || error == ENOSYS) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the file system of '", directory, "' has no hard links, which the "
+        "configuration log needs: put run_dir on NFS, CephFS or a local disk, "
+        "not on SMB"));
+  }
   return absl::OkStatus();
 }
 
@@ -86,12 +113,14 @@ absl::StatusOr<std::unique_ptr<CoordinatorProcess>> CoordinatorProcess::Create(
             .CheckNoneIsMissing(absolute.checkpoint_directory));
   }
   RETURN_IF_ERROR(CheckWritable(absolute.state_directory));
+  RETURN_IF_ERROR(MayPass(CheckHasLinks(absolute.state_directory)));
   RETURN_IF_ERROR(CheckWritable(absolute.checkpoint_directory));
   chief.run_directory = absolute.state_directory;
-  ASSIGN_OR_RETURN(auto lease, ChiefLease::Take(chief));
+  auto lease = ChiefLease::Take(chief);
+  RETURN_IF_ERROR(MayPass(lease.status()));
   std::unique_ptr<CoordinatorProcess> process(
       new CoordinatorProcess(options, absolute));
-  process->lease_ = std::move(lease);
+  process->lease_ = *std::move(lease);
   return process;
 }
 
