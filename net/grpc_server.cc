@@ -27,6 +27,8 @@ void SetChannelArguments(int calls, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument("grpc.per_message_decompression", 0);
   builder->AddChannelArgument("grpc.compression_enabled_algorithms_bitset",
                               1 << GRPC_COMPRESS_NONE);
+  // Whoever connects and says nothing has a place that members wait for.
+  builder->AddChannelArgument("grpc.server_handshake_timeout_ms", 20000);
   builder->AddChannelArgument("grpc.keepalive_time_ms", 30000);
   builder->AddChannelArgument("grpc.keepalive_timeout_ms", 20000);
   builder->AddChannelArgument("grpc.keepalive_permit_without_calls", 1);

@@ -39,6 +39,7 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Listen(
   made->received_.Resize(kMostReceived);
   builder.SetResourceQuota(made->received_);
   builder.SetMaxReceiveMessageSize(kMostReceiveBytes);
+  builder.AddChannelArgument("grpc.server_handshake_timeout_ms", 20000);
   builder.AddChannelArgument("grpc.max_concurrent_streams", 16);
   builder.AddChannelArgument("grpc.per_message_decompression", 0);
   builder.AddChannelArgument("grpc.compression_enabled_algorithms_bitset",
