@@ -207,7 +207,7 @@ absl::StatusOr<std::vector<int>> ListenAt(const std::string& address,
   // a family that this one has not.
   if (!sockets.empty() && error != EADDRINUSE) return sockets;
   for (const int fd : sockets) close(fd);
-  if (error == EADDRNOTAVAIL && or_everywhere) {
+  if ((error == EADDRNOTAVAIL || error == EAFNOSUPPORT) && or_everywhere) {
     return ListenEverywhere(address, "its address is not of this machine");
   }
   return CannotListen(address, error);

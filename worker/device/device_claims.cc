@@ -39,7 +39,11 @@ bool DeviceClaims::Claim(absl::string_view gpu) {
   if (held_.count(std::string(gpu)) > 0) return true;
   const std::string path = absl::StrCat(directory_, "/paramd-", gpu, ".lock");
   // Others' processes take it too.
-  const int file = open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0644);
+  int file = open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (file < 0 && errno == EACCES) {
+    // Linux lets nobody create another user's file again (fs.protected_regular).
+    file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  }
   if (file < 0) return true;
   if (flock(file, LOCK_EX | LOCK_NB) == 0) {
     held_[std::string(gpu)] = file;
