@@ -95,7 +95,7 @@ class ManifestChecks:
             self.assertEqual("health" in ports, uses_tls(pod))
             job = job_of(objects)
             self.assertEqual(job["metrics_address"],
-                             f"0.0.0.0:{ports['metrics']}")
+                             f"[::]:{ports['metrics']}")
             (policy,) = of_kind(objects, "NetworkPolicy")
             open_ports = {port["port"] for rule in policy["spec"]["ingress"]
                           for port in rule["ports"]}
@@ -111,7 +111,7 @@ class ManifestChecks:
             if uses_tls(pod):
                 ports = {p["name"]: p["containerPort"]
                          for p in pod.container["ports"]}
-                self.assertIn(f"--health_address=0.0.0.0:{ports['health']}",
+                self.assertIn(f"--health_address=[::]:{ports['health']}",
                               arguments)
 
     def test_each_pod_has_the_files_of_its_task(self):

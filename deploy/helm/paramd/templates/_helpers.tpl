@@ -133,7 +133,7 @@ spec:
         {{- end }}
         {{- if $values.tls.enabled }}
         - --tls_dir=/etc/paramd-tls
-        - --health_address=0.0.0.0:{{ int $values.tls.healthPort }}
+        - --health_address=[::]:{{ int $values.tls.healthPort }}
         {{- else }}
         - --insecure
         {{- end }}
@@ -160,7 +160,7 @@ spec:
         grpc: {port: {{ $health }}, service: liveness}
         periodSeconds: 2
         timeoutSeconds: 5
-        failureThreshold: 300
+        failureThreshold: {{ div (add (int $values.startupSeconds) 1) 2 }}
       livenessProbe:
         grpc: {port: {{ $health }}, service: liveness}
         periodSeconds: 10
