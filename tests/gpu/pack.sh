@@ -5,7 +5,8 @@
 # machine that has a GPU and its driver. Says how large it is. Before it:
 #   bazel build -c opt --define=gpu=all //worker/device:gpu_device_test \
 #     //worker/device:gpu_sum_test //worker/model:layers_gpu_test \
-#     //worker/model:network_gpu_test //server/device:gpu_apply_test //bench/gpu
+#     //worker/model:network_gpu_test //server/device:gpu_apply_test //bench/gpu \
+#     //cli:paramd
 # (--define=gpu=all: for each generation; without it, for Hopper and, more slowly
 # started, for what came after Turing).
 set -euo pipefail
@@ -22,7 +23,7 @@ mkdir -p "$work/tests" "$work/bench" "$work/lib" "$1"
 cp -f "$root"/worker/device/gpu_device_test "$root"/worker/device/gpu_sum_test \
   "$root"/worker/model/layers_gpu_test "$root"/worker/model/network_gpu_test \
   "$root"/server/device/gpu_apply_test "$work/tests/"
-cp -f "$root/bench/gpu/gpu" "$work/bench/"
+cp -f "$root/bench/gpu/gpu" "$root/cli/paramd" "$work/bench/"
 own='/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so'
 for binary in "$work"/tests/* "$work"/bench/*; do
   ldd "$binary" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
@@ -39,6 +40,6 @@ for binary in "$work"/tests/* "$work"/bench/*; do
   fi
 done
 tar czf "$1/packed.tar.gz" -C "$work" tests bench lib
-cp -f "$here/run.sh" "$here/torch_layer.py" "$1/"
+cp -f "$here/run.sh" "$here/torch_layer.py" "$here/whole_steps.py" "$1/"
 echo "$1 has $(($(wc -c <"$1/packed.tar.gz") >> 20)) MiB: carry it to a machine" \
   "with a GPU and run $1/run.sh RESULT.json there"

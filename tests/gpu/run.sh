@@ -8,8 +8,9 @@
 # A test program that dies or hangs goes on behind the test that it was at, a
 # failed test is run again alone (one that breaks a GPU's context takes those
 # behind it along), and nothing runs longer than its limit: a test program
-# $TEST_SECONDS (60), a part of the benchmark $PART_SECONDS (40), the check of
-# memory $CHECK_SECONDS (90), all of it $SECONDS_IN_ALL (330).
+# $TEST_SECONDS (60), a part of the benchmark $PART_SECONDS (40), whole jobs
+# $WHOLE_SECONDS (120), the check of memory $CHECK_SECONDS (90), all of it
+# $SECONDS_IN_ALL (330).
 #
 # Exits 0 if all ran and none failed; 1 if something failed or did not run; 2 if
 # it was called wrongly; 3 if there is no GPU. Tests that were skipped are listed
@@ -192,6 +193,16 @@ for part in copies products overlap formats layers apply sums; do
     --only="$part"
   write_result false
 done
+# Whole jobs, whose gradients a server applies.
+if timeout 30 python3 -c 'import json' 2>"$work/python.log"; then
+  library_path=${LD_LIBRARY_PATH:-}
+  run_bench whole_steps "${WHOLE_SECONDS:-120}" python3 "$here/whole_steps.py" \
+    "$packed/bench/paramd" --libraries="$programs_path"
+else
+  echo '"whole_steps": {"skipped": ["there is no Python"]}' \
+    >"$work/bench/whole_steps.entry"
+fi
+write_result false
 # What stands beside the layers, where there is PyTorch.
 if timeout 30 python3 -c 'import torch' 2>"$work/torch.log"; then
   library_path=${LD_LIBRARY_PATH:-}

@@ -56,6 +56,11 @@ case "$*" in
 esac
 """
 
+_WHOLE_STEPS = """import sys
+assert sys.argv[1].endswith("/bench/paramd") and "--libraries=" in sys.argv[2]
+print('{"metric": "whole_steps"}')
+"""
+
 
 class RunTest(unittest.TestCase):
     def setUp(self):
@@ -64,6 +69,7 @@ class RunTest(unittest.TestCase):
         for name in ["tests", "bench", "lib"]:
             os.mkdir(os.path.join(self.folder, name))
         self.add("bench/gpu", _BENCH)
+        self.add("whole_steps.py", _WHOLE_STEPS)
 
     def tearDown(self):
         shutil.rmtree(self.folder)
@@ -103,7 +109,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(result["tests"]["one_test"]["reports"], [{"tests": 1}])
         self.assertEqual(sorted(line["metric"] for line in result["bench"]),
                          ["apply", "copies", "formats", "layers", "overlap",
-                          "products", "sums"])
+                          "products", "sums", "whole_steps"])
 
     def test_what_dies_or_hangs_costs_no_other_test(self):
         self.add("tests/one_test", _TEST)
@@ -121,7 +127,7 @@ class RunTest(unittest.TestCase):
         code, _, result = self.run_it(PART_SECONDS=5, HANGS=1)
         self.assertEqual(code, 1)
         self.assertEqual(result["bench_parts"]["copies"]["exit"], 124)
-        self.assertEqual(len(result["bench"]), 6)
+        self.assertEqual(len(result["bench"]), 7)
 
     def test_all_of_it_ends_in_time(self):
         self.add("tests/one_test", _TEST)
