@@ -11,6 +11,7 @@
 
 #include "base/status_macros.h"
 #include "proto/refusal.h"
+#include "tensor/keyed_rows.h"
 
 namespace paramd {
 namespace {
@@ -29,6 +30,18 @@ absl::Span<const uint64_t> ShapeOf(const v1::Variable& variable) {
 
 uint64_t SliceElements(const v1::SavedSlice& slice, const RowShape& shape) {
   return (slice.row_end() - slice.row_begin()) * shape.row_elements;
+}
+
+// That the variable can have.
+absl::StatusOr<RowShape> RowShapeOf(const v1::Variable& variable) {
+  ASSIGN_OR_RETURN(const RowShape shape, ToRowShape(ShapeOf(variable)));
+  if (variable.sparse() || variable.keyed()) {
+    RETURN_IF_ERROR(CheckSparseShape(ShapeOf(variable)));
+  }
+  if (variable.keyed()) {
+    RETURN_IF_ERROR(CheckKeyedRows(shape.rows, shape.row_elements));
+  }
+  return shape;
 }
 
 absl::Status CheckBase(const v1::Manifest& manifest,
@@ -100,6 +113,13 @@ absl::Status CheckSlice(const v1::Manifest& manifest, const v1::ShardFile& file,
       return bad(absl::StrCat("without a tensor for its slot '", slot.name,
                               "'"));
     }
+  }
+  const uint64_t blocks = BlockCount(SliceElements(slice, shape));
+  uint64_t counted = 0;
+  for (const v1::AppliedRun& run : slice.applied()) counted += run.blocks();
+  if (counted > blocks) {
+    return bad(absl::StrCat("with the pushes of ", counted, " blocks; it has ",
+                            blocks));
   }
   const std::string wrong = WrongInChanged(manifest, file, slice, entry);
   return wrong.empty() ? absl::OkStatus() : bad(wrong);
@@ -203,7 +223,7 @@ absl::StatusOr<SliceIndex> SliceIndex::Create(const v1::Manifest& manifest) {
   SliceIndex index;
   index.entries_.reserve(manifest.variables_size());
   for (const v1::Variable& variable : manifest.variables()) {
-    const auto shape = ToRowShape(ShapeOf(variable));
+    const auto shape = RowShapeOf(variable);
     if (variable.name().empty() || !shape.ok() ||
         variable.dtype() != v1::FLOAT32) {
       return Damaged(absl::StrCat("has the variable '", variable.name(),

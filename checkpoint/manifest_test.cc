@@ -131,6 +131,15 @@ TEST(SliceIndexTest, AManifestThatDoesNotAddUpIsRefused) {
       {[&](auto* m) { slice(m)->set_row_end(0); }, "with rows [0, 0)"},
       {[&](auto* m) { slice(m)->clear_values_tensor(); }, "tensor of values"},
       {[&](auto* m) { slice(m)->clear_slot_tensors(); }, "slot 'momentum'"},
+      // So many are counted one by one.
+      {[&](auto* m) { slice(m)->add_applied()->set_blocks(~0u); },
+       "with the pushes of 4294967295 blocks; it has 1"},
+      // A bucket has as many rows of these as fit into a block: none.
+      {[](auto* m) {
+         *m->add_variables() = SampleVariable("t", {1, 300000});
+         m->mutable_variables(2)->set_keyed(true);
+       },
+       "'t' without a name, dtype or possible shape"},
   };
   for (const auto& [change, sentence] : changes) {
     v1::Manifest manifest = Sample();
