@@ -137,6 +137,7 @@ class Pipeline::Builder {
         .training = options_.training};
     ASSIGN_OR_RETURN(std::unique_ptr<Transform> transform,
                      MakeTransform(stage, context));
+    RETURN_IF_ERROR(CheckSizes(transform->spec()));
     if (batched_) {
       pipeline_.late_.push_back(std::move(transform));
     } else {

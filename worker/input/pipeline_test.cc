@@ -287,6 +287,13 @@ TEST(PipelineTest, StagesThatDoNotSuitAreRefused) {
             }),
             "stage 1 of the input, repeat: 2147483648 times 10 examples are "
             "more than 4294967295");
+  EXPECT_EQ(Refusal([](v1::InputConfig* config) {
+              auto* pad = config->add_stages()->mutable_pad();
+              pad->set_feature("image");
+              pad->add_dims(~0u);
+            }),
+            "stage 1 of the input, pad: feature 'image' is float32 4294967295; "
+            "an example may have at most 2147483648 values of it");
   EXPECT_EQ(Refusal([](v1::InputConfig* config) { config->add_stages(); }),
             "stage 1 of the input, ?: says nothing to do");
 }

@@ -334,6 +334,7 @@ absl::StatusOr<InputSpec> ToSpec(
   if (spec.features.empty()) {
     return absl::InvalidArgumentError("the input has no features");
   }
+  RETURN_IF_ERROR(CheckSizes(spec));
   return spec;
 }
 

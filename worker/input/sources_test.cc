@@ -196,6 +196,29 @@ TEST(SourcesTest, FeaturesThatMakeNoSenseAreRefused) {
             "feature 'y' is float32 ?; here every dimension must be known");
 }
 
+// Their product, or the bytes that it takes, is 2^64.
+TEST(SourcesTest, ShapesBeyondWhatCanBeCountedAreRefused) {
+  const std::string path = WriteTestFile("a.bin", std::string(20, '\0'));
+  const auto add = [](const std::vector<uint32_t>& dims, auto* config) {
+    v1::InputFeature* const feature = config->add_features();
+    feature->set_name("z");
+    feature->mutable_dims()->Assign(dims.begin(), dims.end());
+  };
+  v1::InputSource::Records records = Records(path);
+  add({1u << 31, 1u << 31}, &records);
+  EXPECT_EQ(Message(OpenRecords("", records)),
+            "feature 'z' is float32 2147483648x2147483648; an example may have "
+            "at most 2147483648 values of it");
+  v1::InputSource::TfRecord open;
+  add({1u << 31, 1u << 31, 4, 0}, &open);
+  EXPECT_THAT(Message(ReadTfRecord({}, open)),
+              HasSubstr("float32 2147483648x2147483648x4x?; an example"));
+  v1::InputSource::Synthetic most;
+  most.set_examples(1);
+  add({1u << 31}, &most);
+  EXPECT_TRUE(OpenSynthetic(most).ok());
+}
+
 TEST(SourcesTest, AnotherFileMakesItAnotherDataSet) {
   const std::string path = WriteTestFile("a.bin", std::string(20, '\0'));
   const v1::DataSet before = (*OpenRecords("", Records(path)))->Describe();

@@ -349,6 +349,19 @@ double NumberAt(const OwnedTensor& tensor, uint64_t i) {
   return number;
 }
 
+absl::Status CheckSizes(const InputSpec& spec) {
+  for (const FeatureSpec& feature : spec.features) {
+    uint64_t left = kMostValues;
+    for (const uint64_t d : feature.dims) left /= std::max<uint64_t>(d, 1);
+    if (left > 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "feature '", feature.name, "' is ",
+        ShapeText(feature.dtype, feature.dims), "; an example may have at most ",
+        kMostValues, " values of it"));
+  }
+  return absl::OkStatus();
+}
+
 DType ToDType(v1::InputFeature::Type type) {
   switch (type) {
     case v1::InputFeature::TYPE_FLOAT64:

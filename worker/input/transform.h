@@ -101,6 +101,11 @@ absl::StatusOr<size_t> FindFeature(const InputSpec& spec,
 // "float32 28x28"; a dimension that differs is "?".
 std::string ShapeText(DType dtype, const Dims& dims);
 
+// Of one feature in one example; dimensions that are not known count as 1.
+inline constexpr uint64_t kMostValues = uint64_t{1} << 31;
+// INVALID_ARGUMENT, naming the first feature that has more.
+absl::Status CheckSizes(const InputSpec& spec);
+
 // Values as numbers, whatever their type.
 double NumberAt(const OwnedTensor& tensor, uint64_t i);
 
