@@ -19,6 +19,8 @@ namespace {
 
 using v1::InputStage;
 
+// An order names examples by 32 bits.
+constexpr uint64_t kMostOrdered = 0xffffffff;
 constexpr uint64_t kMegabyte = 1000000;
 // Skipped examples that are logged one by one.
 constexpr uint64_t kMostLogged = 10;
@@ -109,8 +111,10 @@ class Pipeline::Builder {
                                      NameOf(stage), ": ", status.message()));
   }
 
-  void AddShuffle(uint64_t buffer) {
+  absl::Status AddShuffle(uint64_t buffer) {
+    RETURN_IF_ERROR(CheckOrder());
     Push(MakeShuffle(last(), ShuffleSeed(), buffer));
+    return absl::OkStatus();
   }
 
  private:
@@ -128,6 +132,15 @@ class Pipeline::Builder {
     const uint64_t number = shuffles_++;
     return number == 0 ? options_.seed
                        : StableHash("another shuffle", options_.seed + number);
+  }
+
+  // Whether the examples can be put into another order.
+  absl::Status CheckOrder() const {
+    if (last().size() <= kMostOrdered) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "there are ", last().size(), " examples; at most ", kMostOrdered,
+        " can be shuffled or interleaved: read fewer files, or keep fewer by "
+        "the stage \"take\""));
   }
 
   absl::Status AddTransform(const InputStage& stage) {
@@ -172,16 +185,16 @@ class Pipeline::Builder {
         return absl::OkStatus();
       case InputStage::kShuffle:
         if (stage.shuffle().files()) {
+          RETURN_IF_ERROR(CheckOrder());
           Push(MakeFileShuffle(last(), ShuffleSeed()));
           if (stage.shuffle().buffer() == 0) return absl::OkStatus();
         }
-        AddShuffle(stage.shuffle().buffer());
-        return absl::OkStatus();
+        return AddShuffle(stage.shuffle().buffer());
       case InputStage::kRepeat:
-        if (stage.repeat().times() > uint64_t{0xffffffff} / size) {
+        if (stage.repeat().times() > kMostOrdered / size) {
           return absl::InvalidArgumentError(
               absl::StrCat(stage.repeat().times(), " times ", size,
-                           " examples are more than 4294967295"));
+                           " examples are more than ", kMostOrdered));
         }
         Push(MakeRepeat(last(), stage.repeat().times()));
         return absl::OkStatus();
@@ -198,6 +211,7 @@ class Pipeline::Builder {
         Push(MakeSlice("skip", last(), stage.skip().examples(), size));
         return absl::OkStatus();
       case InputStage::kInterleave:
+        RETURN_IF_ERROR(CheckOrder());
         Push(MakeInterleave(last(), stage.interleave().cycle_length(),
                             stage.interleave().block_length()));
         return absl::OkStatus();
@@ -231,7 +245,9 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
   pipeline->stages_.push_back(std::move(first));
   pipeline->skip_errors_ = config.on_error() == v1::InputConfig::ON_ERROR_SKIP;
   Builder builder(pipeline.get(), options);
-  if (config.stages().empty() && options.training) builder.AddShuffle(0);
+  if (config.stages().empty() && options.training) {
+    RETURN_IF_ERROR(builder.AddShuffle(0));
+  }
   for (const InputStage& stage : config.stages()) {
     RETURN_IF_ERROR(builder.Add(stage));
   }

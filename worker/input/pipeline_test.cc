@@ -298,6 +298,30 @@ TEST(PipelineTest, StagesThatDoNotSuitAreRefused) {
             "stage 1 of the input, ?: says nothing to do");
 }
 
+TEST(PipelineTest, MoreExamplesThanAnOrderNamesAreNotPutInOrder) {
+  const auto make = [](const Stages& stages) {
+    return Make(std::make_unique<FakeSource>(uint64_t{1} << 32), stages)
+        .status();
+  };
+  const std::string sentence =
+      "there are 4294967296 examples; at most 4294967295 can be shuffled or "
+      "interleaved: read fewer files, or keep fewer by the stage \"take\"";
+  EXPECT_EQ(make([](v1::InputConfig*) {}),
+            absl::InvalidArgumentError(sentence));
+  for (const Stages& stages : std::vector<Stages>{
+           [](auto* config) { config->add_stages()->mutable_shuffle(); },
+           [](auto* config) {
+             config->add_stages()->mutable_shuffle()->set_files(true);
+           },
+           [](auto* config) { config->add_stages()->mutable_interleave(); }}) {
+    EXPECT_THAT(std::string(make(stages).message()), HasSubstr(sentence));
+  }
+  EXPECT_TRUE(make([](v1::InputConfig* config) {
+                config->add_stages()->mutable_take()->set_examples(5);
+                config->add_stages()->mutable_shuffle();
+              }).ok());
+}
+
 // Vectors of i % 4 values; every fifth is a matrix.
 class UnevenSource : public FakeSource {
  public:
