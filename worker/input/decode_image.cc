@@ -21,9 +21,14 @@ absl::Status TooLarge(uint64_t width, uint64_t height) {
 
 // ---- JPEG: libjpeg reports errors by a call that must not return ------------
 
+// A progressive image is gone through once for each scan, however few bytes that
+// has; encoders write about ten.
+constexpr int kMostScans = 100;
+
 struct JpegErrors {
   jpeg_error_mgr base;  // First: libjpeg hands over a pointer to it.
   std::jmp_buf jump;
+  jpeg_progress_mgr scans;
   char message[JMSG_LENGTH_MAX];
 };
 
@@ -38,12 +43,25 @@ void WarnJpeg(j_common_ptr info, int level) {
   if (level < 0) FailJpeg(info);
 }
 
+// Called between the scans, and more often.
+void CheckScans(j_common_ptr info) {
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <=
+      kMostScans) {
+    return;
+  }
+  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
+  std::snprintf(errors->message, sizeof(errors->message), "more than %d scans",
+                kMostScans);
+  std::longjmp(errors->jump, 1);
+}
+
 // Nothing here has a destructor: longjmp would pass it by.
 bool ReadJpeg(jpeg_decompress_struct* jpeg, JpegErrors* errors,
               absl::Span<const std::byte> bytes, uint32_t channels,
               OwnedTensor* out, bool* too_large) {
   if (setjmp(errors->jump) != 0) return false;
   jpeg_create_decompress(jpeg);
+  jpeg->progress = &errors->scans;
   jpeg_mem_src(jpeg, reinterpret_cast<const unsigned char*>(bytes.data()),
                bytes.size());
   jpeg_read_header(jpeg, TRUE);
@@ -72,6 +90,7 @@ absl::Status DecodeJpeg(absl::Span<const std::byte> bytes, uint32_t channels,
   jpeg.err = jpeg_std_error(&errors.base);
   errors.base.error_exit = FailJpeg;
   errors.base.emit_message = WarnJpeg;
+  errors.scans.progress_monitor = CheckScans;
   bool too_large = false;
   const bool done = ReadJpeg(&jpeg, &errors, bytes, channels, out, &too_large);
   const absl::Status status =

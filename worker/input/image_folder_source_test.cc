@@ -67,6 +67,19 @@ TEST_F(ImageFolderSourceTest, ATruncatedImageIsNamed) {
                   absl::StrCat("'", directory_, "/cat/a.jpg': libjpeg finds")));
 }
 
+// Each is gone through for the whole image, however few bytes it has.
+TEST_F(ImageFolderSourceTest, AnImageOfTooManyScansIsNamed) {
+  Write("cat", "a.jpg", JpegOfScans(100));
+  Write("cat", "b.jpg", JpegOfScans(101));
+  const auto source = OpenImageFolders(directory_, config_);
+  Example example;
+  EXPECT_TRUE((*source)->Read(0, &example).ok());
+  EXPECT_EQ((*source)->Read(1, &example),
+            absl::DataLossError(absl::StrCat(
+                "'", directory_,
+                "/cat/b.jpg': libjpeg finds \"more than 100 scans\"")));
+}
+
 TEST_F(ImageFolderSourceTest, ADirectoryWithoutImagesIsRefused) {
   EXPECT_EQ(OpenImageFolders(directory_, config_).status(),
             absl::InvalidArgumentError(absl::StrCat(

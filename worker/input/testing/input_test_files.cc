@@ -65,8 +65,11 @@ std::string PngBytes(uint32_t height, uint32_t width, uint32_t channels,
   return bytes;
 }
 
-std::string JpegBytes(uint32_t height, uint32_t width, uint32_t channels,
-                      const std::vector<uint8_t>& pixels) {
+namespace {
+
+std::string CompressJpeg(uint32_t height, uint32_t width, uint32_t channels,
+                         const std::vector<uint8_t>& pixels,
+                         const std::vector<jpeg_scan_info>& scans) {
   jpeg_compress_struct jpeg = {};
   jpeg_error_mgr errors = {};
   jpeg.err = jpeg_std_error(&errors);
@@ -80,6 +83,10 @@ std::string JpegBytes(uint32_t height, uint32_t width, uint32_t channels,
   jpeg.in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   jpeg_set_defaults(&jpeg);
   jpeg_set_quality(&jpeg, 95, TRUE);
+  if (!scans.empty()) {
+    jpeg.scan_info = scans.data();
+    jpeg.num_scans = static_cast<int>(scans.size());
+  }
   jpeg_start_compress(&jpeg, TRUE);
   for (uint32_t y = 0; y < height; ++y) {
     auto* row = const_cast<uint8_t*>(pixels.data() + y * width * channels);
@@ -90,6 +97,29 @@ std::string JpegBytes(uint32_t height, uint32_t width, uint32_t channels,
   jpeg_destroy_compress(&jpeg);
   std::free(buffer);
   return bytes;
+}
+
+}  // namespace
+
+std::string JpegBytes(uint32_t height, uint32_t width, uint32_t channels,
+                      const std::vector<uint8_t>& pixels) {
+  return CompressJpeg(height, width, channels, pixels, {});
+}
+
+std::string JpegOfScans(size_t scans) {
+  constexpr int kMostBits = 10;  // Of a coefficient that may come later.
+  std::vector<jpeg_scan_info> all;
+  for (int coefficient = 0; coefficient < 64; ++coefficient) {
+    for (int bits = kMostBits; bits >= 0 && all.size() < scans; --bits) {
+      all.push_back({.comps_in_scan = 1,
+                     .component_index = {},
+                     .Ss = coefficient,
+                     .Se = coefficient,
+                     .Ah = bits == kMostBits ? 0 : bits + 1,
+                     .Al = bits});
+    }
+  }
+  return CompressJpeg(8, 8, 1, std::vector<uint8_t>(64, 100), all);
 }
 
 std::string NpyBytes(const std::string& type, const std::string& shape,

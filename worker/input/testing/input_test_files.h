@@ -15,6 +15,8 @@ std::string PngBytes(uint32_t height, uint32_t width, uint32_t channels,
                      const std::vector<uint8_t>& pixels);
 std::string JpegBytes(uint32_t height, uint32_t width, uint32_t channels,
                       const std::vector<uint8_t>& pixels);
+// A progressive JPEG file of 8 x 8 grey pixels in so many scans, at most 704.
+std::string JpegOfScans(size_t scans);
 
 // An .npy file of version 1: type "<f4", shape "(3, 2)", and the values' bytes.
 std::string NpyBytes(const std::string& type, const std::string& shape,
