@@ -1,5 +1,6 @@
 #include "worker/input/growing_source.h"
 
+#include <fnmatch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -96,6 +97,18 @@ absl::StatusOr<std::vector<std::string>> FindNew(
   for (const std::string& name : request.known()) names.erase(name);
   names.erase(config.follow().end_file());
   return std::vector<std::string>(names.begin(), names.end());
+}
+
+// Whether the config's patterns mean a file of this name, as ScanInput gives it.
+// Who gives it may not be the chief that he says he is.
+bool IsMeant(const v1::InputSource& config, const std::string& name) {
+  const std::string path = PathIn(config.directory(), name);
+  const std::vector<std::string> patterns = PatternsOf(config);
+  return std::any_of(
+      patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+        return fnmatch(PathIn(config.directory(), pattern).c_str(),
+                       path.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0;
+      });
 }
 
 bool IsTrue(const std::atomic<bool>* stopped) {
@@ -231,6 +244,12 @@ absl::StatusOr<GrowingSource::Opened> GrowingSource::Open(
 absl::StatusOr<std::unique_ptr<InputFile>> GrowingSource::OpenFile(
     const v1::EpochFiles::File& file) const {
   const std::string path = PathIn(config_.directory(), file.name());
+  if (!IsMeant(config_, file.name())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the chief names the file '", path,
+                     "', which is none of input.train's files: every worker "
+                     "needs the chief's job file"));
+  }
   const absl::Time since = absl::Now();
   for (;;) {
     auto opened = InputFile::Open(path);

@@ -289,6 +289,38 @@ TEST_F(GrowingSourceTest, AFileThatHasGoneOrChangedIsRefusedAndNotSkipped) {
               HasSubstr("every worker needs the chief's directory"));
 }
 
+// Whoever claims to be the chief must not have any file read.
+TEST_F(GrowingSourceTest, OnlyFilesThatTheJobNamesAreOpened) {
+  Write("a.csv", {1});
+  std::filesystem::create_directory(directory_ + "/sub");
+  for (const char* const name : {"other.txt", "sub/a.csv", ".a.csv"}) {
+    Write(name, {1});
+  }
+  const auto read = [&](const std::string& name) {
+    v1::EpochFiles files = Epoch(1);
+    files.mutable_files(0)->set_name(name);
+    const auto source = GrowingSource::Create(config_.train());
+    (*source)->SetPatience(absl::ZeroDuration());
+    (*source)->Tell(files);
+    Example example;
+    return (*source)->Read((*source)->IndexOf(1, 0), &example);
+  };
+  EXPECT_TRUE(read("a.csv").ok());
+  const std::string above =
+      std::filesystem::path(directory_).filename().string();
+  for (const std::string& name :
+       {std::string("other.txt"), std::string("sub/a.csv"),
+        std::string(".a.csv"), absl::StrCat("../", above, "/a.csv"),
+        absl::StrCat(directory_, "/other.txt")}) {
+    EXPECT_THAT(std::string(read(name).message()),
+                HasSubstr("which is none of input.train's files"))
+        << name;
+  }
+  config_.mutable_train()->mutable_csv()->add_files("sub/?.csv");
+  EXPECT_TRUE(read("sub/a.csv").ok());
+  std::filesystem::remove_all(directory_ + "/sub");
+}
+
 TEST_F(GrowingSourceTest, WhatIsSeenLateIsWaitedFor) {
   Write("a.csv", {1});
   const v1::EpochFiles files = Epoch(1);
