@@ -9,7 +9,6 @@
 
 #include <filesystem>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -39,22 +38,6 @@ std::string CheckpointsOf(const v1::JobConfig& job) {
   return job.checkpoint().directory().empty()
              ? absl::StrCat(job.run_dir(), "/checkpoints")
              : job.checkpoint().directory();
-}
-
-// OK if this is a file of either directory. What another process names is a name,
-// not a place.
-absl::Status CheckName(absl::string_view name) {
-  absl::string_view plain = name;
-  const bool is_in_one = absl::ConsumePrefix(&plain, kLog) ||
-                         absl::ConsumePrefix(&plain, kCheckpoint);
-  if (is_in_one && (IsShardFileName(plain) || plain == kManifestFile ||
-                    plain == kManifestSumFile)) {
-    return absl::OkStatus();
-  }
-  return absl::DataLossError(
-      absl::StrCat("another worker names a file '",
-                   absl::CHexEscape(name.substr(0, 200)),
-                   "', which no checkpoint has: is it paramd that answers?"));
 }
 
 // Files of one directory, which is flat.
@@ -217,9 +200,6 @@ class Taker {
       ASSIGN_OR_RETURN(const WireMessage message, Ask("", 0));
       const auto& reply = static_cast<const v1::ReadStateReply&>(*message.head);
       if (!reply.not_yet()) {
-        for (const auto& file : reply.files()) {
-          RETURN_IF_ERROR(CheckName(file.name()));
-        }
         return Files(reply.files().begin(), reply.files().end());
       }
       absl::SleepFor(kAskAgain);

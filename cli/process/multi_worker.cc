@@ -2,9 +2,6 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -25,6 +22,7 @@
 #include "coordinator/core/run_record.h"
 #include "net/blocking_call.h"
 #include "worker/collective/gloo_collective.h"
+#include "worker/rendezvous/round_member.h"
 
 namespace paramd {
 namespace {
@@ -89,21 +87,12 @@ Rendezvous::Options RendezvousOptions(const ClusterSpec& cluster,
 // Of a worker that is not the chief: nobody reads what it writes.
 absl::Status UseOwnDirectory(uint32_t worker, v1::JobConfig* job) {
   std::error_code error;
-  std::string directory;
-  if (job->run_dir().empty()) {
-    // A name that nobody can have made before.
-    directory = absl::StrCat(fs::temp_directory_path(error).string(),
-                             "/paramd-", job->name(), "-worker-", worker,
-                             "-XXXXXX");
-    if (mkdtemp(directory.data()) == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("cannot make a directory '", directory, "': ",
-                       strerror(errno), "; set run_dir, or TMPDIR"));
-    }
-  } else {
-    directory = absl::StrCat(job->run_dir(), "/workers/", worker);
-    fs::remove_all(directory, error);  // Of a process that was killed.
-  }
+  const std::string directory =
+      job->run_dir().empty()
+          ? absl::StrCat(fs::temp_directory_path(error).string(), "/paramd-",
+                         job->name(), "-worker-", worker, "-", getpid())
+          : absl::StrCat(job->run_dir(), "/workers/", worker);
+  fs::remove_all(directory, error);  // Of a process that was killed.
   RETURN_IF_ERROR(UseRunDirectory(directory, /*may_hold_a_run=*/true));
   job->set_run_dir(directory);
   job->mutable_checkpoint()->set_directory(directory + "/checkpoints");
@@ -273,11 +262,6 @@ absl::Status MultiWorker::BringContent() {
     }
     RETURN_IF_ERROR(content.status());
     if (content->is_own) return absl::OkStatus();
-    if (content->source >= workers_.size()) {
-      return absl::DataLossError(absl::StrCat(
-          "the chief names worker-", content->source, ", and there are ",
-          workers_.size(), " workers"));
-    }
     BlockingCaller source(PeerId::Worker(index_), workers_[content->source]);
     const std::function<bool()> goes_on = [&] {
       return link_.IsIn(content->round);
@@ -358,11 +342,10 @@ absl::StatusOr<v1::BeatReply> MultiWorker::Beat(bool introduce) {
     *beat.mutable_hello() = MakeHello(self_);
     beat.set_device(process_->ModelsDevice());
   }
-  ASSIGN_OR_RETURN(const WireMessage message,
-                   chief_->Call(beat, kBeatDeadline));
-  const auto& reply = static_cast<const v1::BeatReply&>(*message.head);
-  RETURN_IF_ERROR(CheckBeatReply(reply, index_));
-  return reply;
+  ASSIGN_OR_RETURN(const WireMessage reply, chief_->Call(beat, kBeatDeadline));
+  const auto& heard = static_cast<const v1::BeatReply&>(*reply.head);
+  RETURN_IF_ERROR(CheckReply(heard, index_, workers_.size()));
+  return heard;
 }
 
 void MultiWorker::Unanswered(const absl::Status& why) {

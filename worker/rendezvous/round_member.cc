@@ -4,6 +4,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace paramd {
 namespace {
@@ -15,15 +16,22 @@ std::string PlaceText(const v1::StepPosition& place) {
 
 }  // namespace
 
-absl::Status CheckBeatReply(const v1::BeatReply& reply, uint32_t worker) {
+absl::Status CheckReply(const v1::BeatReply& reply, uint32_t worker,
+                        size_t workers) {
   if (reply.round() == 0) return absl::OkStatus();
-  const auto has = [&reply](uint32_t one) {
-    return absl::c_linear_search(reply.workers(), one);
-  };
-  if (has(worker) && has(reply.source())) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      "what answers at the chief's address speaks of a round that worker-",
-      worker, " cannot be in"));
+  const auto& members = reply.workers();
+  const bool is_of_job = absl::c_all_of(
+      members, [workers](uint32_t member) { return member < workers; });
+  if (is_of_job && absl::c_linear_search(members, worker) &&
+      absl::c_linear_search(members, reply.source()) &&
+      (reply.links().empty() || reply.links_size() == members.size())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the chief names round ", reply.round(), " of workers ",
+      absl::StrJoin(members, ", "), " with the content of ", reply.source(),
+      " and ", reply.links_size(), " links, in which worker-", worker, " of ",
+      workers, " has no place: give all processes the same TF_CONFIG"));
 }
 
 bool RoundMember::Hear(const v1::BeatReply& reply) {

@@ -1,6 +1,7 @@
 #ifndef PARAMD_WORKER_RENDEZVOUS_ROUND_MEMBER_H_
 #define PARAMD_WORKER_RENDEZVOUS_ROUND_MEMBER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,15 +13,18 @@
 
 namespace paramd {
 
+// What comes from the network as the chief's answer to `worker`, one of so many:
+// INVALID_ARGUMENT unless its round, if there is one, is of workers of the job
+// with this one among them, one of whom has the content, and has the links of
+// all of them or none.
+absl::Status CheckReply(const v1::BeatReply& reply, uint32_t worker,
+                        size_t workers);
+
 // What one worker knows of rounds, and what it says to the chief's Rendezvous.
 //
 // Invariants: the round that it is in is larger than all that it has left. It
 // says that it waits only while it is in none.
 //
-// OK if `reply` can be the chief's to `worker`: a round has this worker and its
-// source among its workers. Else DATA_LOSS: another program answers there.
-absl::Status CheckBeatReply(const v1::BeatReply& reply, uint32_t worker);
-
 // Not thread-safe: a core.
 class RoundMember {
  public:
