@@ -9,6 +9,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -57,6 +58,23 @@ absl::Status AddFiles(const std::string& directory, const std::string& prefix,
   if (!error) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("cannot list '", directory,
                                           "': ", error.message()));
+}
+
+// Names come from whoever answers, and become names of files here.
+absl::Status CheckNames(const v1::ReadStateReply& reply) {
+  for (const v1::ReadStateReply::File& file : reply.files()) {
+    absl::string_view name = file.name();
+    const bool is_known = absl::ConsumePrefix(&name, kLog) ||
+                          absl::ConsumePrefix(&name, kCheckpoint);
+    const bool is_plain = !name.empty() && name[0] != '.' &&
+                          !absl::StrContains(name, '/') &&
+                          !absl::StrContains(name, '\0');
+    if (is_known && is_plain) continue;
+    return absl::DataLossError(absl::StrCat(
+        "another worker names a file '", absl::CHexEscape(file.name()),
+        "', which is none of a log or a checkpoint: is it of this job?"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ReadPiece(const std::string& path,
@@ -166,7 +184,7 @@ namespace {
 class Taker {
  public:
   Taker(const v1::JobConfig& job, uint64_t nonce, uint64_t round,
-        BlockingCaller* source, const std::function<bool()>& goes_on)
+        const AskSource& source, const std::function<bool()>& goes_on)
       : job_(job),
         nonce_(nonce),
         round_(round),
@@ -188,7 +206,7 @@ class Taker {
     request.set_file(file);
     request.set_offset(offset);
     while (goes_on_()) {
-      absl::StatusOr<WireMessage> reply = source_->Call(request, kDeadline);
+      absl::StatusOr<WireMessage> reply = source_(request);
       if (!absl::IsUnavailable(reply.status())) return reply;
       absl::SleepFor(kAskAgain);
     }
@@ -200,6 +218,7 @@ class Taker {
       ASSIGN_OR_RETURN(const WireMessage message, Ask("", 0));
       const auto& reply = static_cast<const v1::ReadStateReply&>(*message.head);
       if (!reply.not_yet()) {
+        RETURN_IF_ERROR(CheckNames(reply));
         return Files(reply.files().begin(), reply.files().end());
       }
       absl::SleepFor(kAskAgain);
@@ -321,7 +340,7 @@ class Taker {
   const v1::JobConfig& job_;
   const uint64_t nonce_;
   const uint64_t round_;
-  BlockingCaller* const source_;
+  const AskSource& source_;
   const std::function<bool()>& goes_on_;
   std::vector<v1::LogEntry> entries_;
 };
@@ -329,7 +348,7 @@ class Taker {
 }  // namespace
 
 absl::Status TakeContent(const v1::JobConfig& job, uint64_t nonce,
-                         uint64_t round, BlockingCaller* source,
+                         uint64_t round, const AskSource& source,
                          const std::function<bool()>& goes_on) {
   return Taker(job, nonce, round, source, goes_on).Take();
 }

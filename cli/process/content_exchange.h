@@ -10,9 +10,9 @@
 #include "absl/status/statusor.h"
 
 #include "config/job_config.h"
-#include "net/blocking_call.h"
 #include "net/process_calls.h"
 #include "net/runtime.h"
+#include "net/wire_message.h"
 #include "proto/paramd/v1/membership.pb.h"
 
 namespace paramd {
@@ -49,12 +49,17 @@ class ContentSource {
   std::map<std::string, std::string> files_;  // Path by name; empty: not yet.
 };
 
-// Takes over what `source` has: its log, unless this run has one, and the
+// Asks the worker that has it, and waits; UNAVAILABLE: to be asked again.
+using AskSource = std::function<absl::StatusOr<WireMessage>(
+    const v1::ReadStateRequest& request)>;
+
+// Takes over what the source has: its log, unless this run has one, and the
 // checkpoint as the newest of this run, under a term of its own. `goes_on`:
-// whether to go on trying; once it is false, ABORTED. Errors name the file.
+// whether to go on trying; once it is false, ABORTED. Errors name the file;
+// DATA_LOSS, and nothing is written, if one would lie in another directory.
 // `nonce`: of this process.
 absl::Status TakeContent(const v1::JobConfig& job, uint64_t nonce,
-                         uint64_t round, BlockingCaller* source,
+                         uint64_t round, const AskSource& source,
                          const std::function<bool()>& goes_on);
 
 }  // namespace paramd

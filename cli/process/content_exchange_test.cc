@@ -1,0 +1,59 @@
+#include "cli/process/content_exchange.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "tensor/buffer.h"
+
+namespace paramd {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ::testing::HasSubstr;
+
+// Whoever answers, it writes nothing but files of the log and the checkpoint.
+TEST(TakeContentTest, AFileOfAnotherDirectoryIsRefusedAndNothingIsWritten) {
+  const std::string root = absl::StrCat(::testing::TempDir(), "/taken");
+  fs::create_directories(root + "/run");
+  v1::JobConfig job;
+  job.set_run_dir(root + "/run");
+  for (const std::string& name :
+       {std::string("configuration/../../evil"),
+        std::string("checkpoint/../../../evil"),
+        std::string("configuration//tmp/evil"), std::string("configuration/"),
+        std::string("configuration/.evil"), std::string("evil"),
+        std::string("configuration/a\0b", 17)}) {
+    bool is_fetched = false;
+    const auto source =
+        [&](const v1::ReadStateRequest& request) -> absl::StatusOr<WireMessage> {
+      WireMessage message;
+      auto reply = MakeHead<v1::ReadStateReply>();
+      if (request.file().empty()) {
+        v1::ReadStateReply::File* const file = reply->add_files();
+        file->set_name(name);
+        file->set_bytes(3);
+      } else {
+        is_fetched = true;
+        message.payload.push_back(Buffer::Copy(std::string("bad")));
+      }
+      message.head = std::move(reply);
+      return message;
+    };
+    const absl::Status taken =
+        TakeContent(job, /*nonce=*/1, /*round=*/1, source, [] { return true; });
+    EXPECT_EQ(taken.code(), absl::StatusCode::kDataLoss) << taken;
+    EXPECT_THAT(std::string(taken.message()), HasSubstr("another worker names"));
+    EXPECT_FALSE(is_fetched) << name;
+  }
+  EXPECT_TRUE(fs::is_empty(root + "/run"));
+  fs::remove_all(root);
+}
+
+}  // namespace
+}  // namespace paramd

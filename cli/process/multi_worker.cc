@@ -20,7 +20,6 @@
 #include "coordinator/configuration_log.h"
 #include "coordinator/coordinator_process.h"
 #include "coordinator/core/run_record.h"
-#include "net/blocking_call.h"
 #include "worker/collective/gloo_collective.h"
 #include "worker/rendezvous/round_member.h"
 
@@ -34,6 +33,7 @@ constexpr uint64_t kNever = 1000000000000;
 // Between beats while somebody waits.
 constexpr absl::Duration kUrgent = absl::Milliseconds(10);
 constexpr absl::Duration kBeatDeadline = absl::Seconds(2);
+constexpr absl::Duration kContentDeadline = absl::Seconds(10);
 // A worker is lost that was silent for so many heartbeats.
 constexpr int kLostAfter = 5;
 // A worker that is missing for less is not worth a line.
@@ -263,11 +263,14 @@ absl::Status MultiWorker::BringContent() {
     RETURN_IF_ERROR(content.status());
     if (content->is_own) return absl::OkStatus();
     BlockingCaller source(PeerId::Worker(index_), workers_[content->source]);
+    const AskSource ask = [&source](const v1::ReadStateRequest& request) {
+      return source.Call(request, kContentDeadline);
+    };
     const std::function<bool()> goes_on = [&] {
       return link_.IsIn(content->round);
     };
     const absl::Status taken =
-        TakeContent(job_.config, self_.incarnation, content->round, &source,
+        TakeContent(job_.config, self_.incarnation, content->round, ask,
                     goes_on);
     if (taken.ok() || goes_on()) return taken;
     Log(LogLevel::kInfo, "begins anew to take over what another worker has",

@@ -16,6 +16,7 @@
 #include "cli/process/content_exchange.h"
 #include "cli/process/process.h"
 #include "config/cluster_spec.h"
+#include "net/blocking_call.h"
 #include "net/hello.h"
 #include "net/process_calls.h"
 #include "net/runtime.h"
