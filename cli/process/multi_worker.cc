@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -87,12 +90,21 @@ Rendezvous::Options RendezvousOptions(const ClusterSpec& cluster,
 // Of a worker that is not the chief: nobody reads what it writes.
 absl::Status UseOwnDirectory(uint32_t worker, v1::JobConfig* job) {
   std::error_code error;
-  const std::string directory =
-      job->run_dir().empty()
-          ? absl::StrCat(fs::temp_directory_path(error).string(), "/paramd-",
-                         job->name(), "-worker-", worker, "-", getpid())
-          : absl::StrCat(job->run_dir(), "/workers/", worker);
-  fs::remove_all(directory, error);  // Of a process that was killed.
+  std::string directory;
+  if (job->run_dir().empty()) {
+    // A name that nobody can have made before.
+    directory = absl::StrCat(fs::temp_directory_path(error).string(),
+                             "/paramd-", job->name(), "-worker-", worker,
+                             "-XXXXXX");
+    if (mkdtemp(directory.data()) == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot make a directory '", directory, "': ",
+                       strerror(errno), "; set run_dir, or TMPDIR"));
+    }
+  } else {
+    directory = absl::StrCat(job->run_dir(), "/workers/", worker);
+    fs::remove_all(directory, error);  // Of a process that was killed.
+  }
   RETURN_IF_ERROR(UseRunDirectory(directory, /*may_hold_a_run=*/true));
   job->set_run_dir(directory);
   job->mutable_checkpoint()->set_directory(directory + "/checkpoints");
