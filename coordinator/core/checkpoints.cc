@@ -124,10 +124,11 @@ void Checkpoints::Advance(Turn* turn) {
       job.IsSync() ? progress.IsBetweenSteps() : EverybodyHasCut(*round_, turn);
   // A fence counts when every server has it.
   if (!may_seal || !job.EveryServerHas(job.configuration.version())) return;
-  accounts_.loss.Sealing(round_->number(), CutSessions(*round_, job));
+  std::vector<v1::SavedSession> present = CutSessions(*round_, job);
   round_->BeginSeal(
       job.IsSync() ? progress.global_step() : progress.StepAt(round_->cuts()),
-      progress.InputLeft(round_->cuts()), turn->now);
+      progress.InputLeft(round_->cuts()), present, turn->now);
+  accounts_.loss.Sealing(round_->number(), std::move(present));
 }
 
 void Checkpoints::EndWait(Turn* turn) {
@@ -171,7 +172,11 @@ void Checkpoints::OnSessionEnded(uint32_t worker, const WorkerRecord& session,
   }
   if (!round_.has_value()) return;
   round_->Used(worker, used);
-  round_->Gone(worker, session.acknowledged);
+  v1::SavedSession gone;
+  gone.set_worker(worker);
+  *gone.mutable_generation() = session.generation;
+  gone.set_sequence(session.acknowledged);
+  round_->Gone(gone);
 }
 
 bool Checkpoints::OnAnswer(uint32_t server, const Message& answer, Turn* turn) {

@@ -49,7 +49,6 @@ class CoordinatorTakeOverTest : public ::testing::Test {
       v1::SavedSession* const session = told.add_sessions();
       *session->mutable_generation() = Pair(1, 7);
       session->set_sequence(2);
-      told.set_pushes(2);
     }
   }
   CoreDriver& driver() { return second_->driver(); }
@@ -108,7 +107,6 @@ class CoordinatorTakeOverSessionsTest : public CoordinatorTakeOverTest {
       session->set_worker(1);
       *session->mutable_generation() = Pair(1, 8);
       session->set_sequence(2);
-      second_->recalled(s).set_pushes(4);
     }
     second_->Serve();
     second_->FindCheckpoint(found);
@@ -171,6 +169,65 @@ TEST_F(CoordinatorTakeOverSessionsTest, Promise5_ASessionGoesOn) {
   v1::StatusReply status;
   second_->core().FillStatus(&status);
   EXPECT_EQ(status.job().global_step(), 4u);
+}
+
+// Of worker 1's pushes 3 was given up when some servers had it, and 4 is in at
+// some when the coordinator dies. In the checkpoint, which these lives wrote,
+// it is at push 1; sessions that have ended count 7 there, worker 0's 2.
+TEST_F(CoordinatorTakeOverSessionsTest, APushThatWasGivenUpHalfInCountsOnce) {
+  v1::FindCheckpointResult found;
+  found.set_path("/c/8");
+  v1::Manifest* const manifest = found.mutable_manifest();
+  *manifest->mutable_snapshot() = Pair(1, 8);
+  manifest->set_global_step(10);
+  const uint64_t cuts[] = {2, 1};
+  for (uint32_t i = 0; i < 2; ++i) {
+    v1::ShardFile* const file = manifest->add_files();
+    file->set_server(i);
+    *file->mutable_server_generation() = before_.servers(i).generation();
+    v1::SavedSession* const session = manifest->add_sessions();
+    session->set_worker(i);
+    *session->mutable_generation() = Pair(1, 7 + i);
+    session->set_sequence(cuts[i]);
+  }
+  BeginWithSession(JobOptions(), found);
+  EXPECT_TRUE(driver().HasNote(
+      "taking over at step 11, with 1 sessions that go on"));
+  second_->Serve();
+  v1::StatusReply status;
+  second_->core().FillStatus(&status);
+  EXPECT_EQ(status.job().global_step(), 11u);
+  worker_.beat.mutable_header()->set_sequence(4);
+  Tell();
+  second_->core().FillStatus(&status);
+  EXPECT_EQ(status.job().global_step(), 13u);
+}
+
+// Such a server has not heard the session since it was restored by itself.
+TEST_F(CoordinatorTakeOverSessionsTest, WhatACheckpointCountsStaysCounted) {
+  v1::FindCheckpointResult found;
+  found.set_path("/c/8");
+  v1::Manifest* const manifest = found.mutable_manifest();
+  *manifest->mutable_snapshot() = Pair(1, 8);
+  manifest->set_global_step(10);
+  for (uint32_t s = 0; s < 2; ++s) {
+    v1::ShardFile* const file = manifest->add_files();
+    file->set_server(s);
+    *file->mutable_server_generation() = before_.servers(s).generation();
+  }
+  v1::SavedSession* const session = manifest->add_sessions();
+  session->set_worker(1);
+  *session->mutable_generation() = Pair(1, 8);
+  session->set_sequence(6);
+  BeginWithSession(JobOptions(), found);
+  EXPECT_TRUE(driver().HasNote("taking over at step 12,"))
+      << "and two of worker 0";
+  second_->Serve();
+  worker_.beat.mutable_header()->set_sequence(7);
+  Tell();
+  v1::StatusReply status;
+  second_->core().FillStatus(&status);
+  EXPECT_EQ(status.job().global_step(), 13u);
 }
 
 TEST_F(CoordinatorTakeOverSessionsTest, Promise1_NothingIsHandedOutBeforeAllHaveTold) {

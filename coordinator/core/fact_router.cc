@@ -85,8 +85,8 @@ void FactRouter::Follow(const StartPlan& plan, Turn* turn) {
                            turn->job.ServerGenerations(), plan.ended_sessions);
     std::set<uint32_t> holders;
     for (const auto& [index, worker] : plan.sessions) holders.insert(index);
-    parts_.input.portions().TakeOver({plan.pushes_before, plan.more_pushes},
-                                     plan.input_left, std::move(holders));
+    parts_.input.portions().TakeOver(plan.pushes_before, plan.input_left,
+                                     std::move(holders));
     *entry.mutable_input_left() = parts_.input.InputLeft({});
   } else {
     // Of servers that were taken over before one of them was lost.

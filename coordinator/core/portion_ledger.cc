@@ -38,14 +38,12 @@ PortionLedger::PortionLedger(const CoordinatorOptions& options)
 
 void PortionLedger::GoOnFrom(uint64_t pushes, const v1::SavedInput& left) {
   pushes_before_ = pushes;
-  more_ = 0;
   portions_.Restart(left);
 }
 
-void PortionLedger::TakeOver(const Before& before, const v1::SavedInput& left,
+void PortionLedger::TakeOver(uint64_t pushes, const v1::SavedInput& left,
                              std::set<uint32_t> holders) {
-  GoOnFrom(before.pushes + before.more, left);
-  more_ = before.more;
+  GoOnFrom(pushes, left);
   holders_.Await(left, std::move(holders));
 }
 
@@ -60,12 +58,6 @@ bool PortionLedger::AskWhatItHolds(const Message& message,
   const uint64_t term = configuration.version().term();
   if (request.has_held() && request.held().term() == term) {
     holders_.Told(index, request.held());
-    // Of its pushes servers knew those that none of them has lost.
-    const uint64_t known = turn->job.workers.at(index).acknowledged;
-    const uint64_t pushes = request.header().sequence();
-    const uint64_t own = std::min(more_, pushes - std::min(pushes, known));
-    pushes_before_ -= own;
-    more_ -= own;
     answers_[index].number = request.held().answered();
     const std::string generation = VersionName(request.header().generation());
     turn->out->Note(

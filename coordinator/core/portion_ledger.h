@@ -32,13 +32,8 @@ class PortionLedger {
   // ---- beginning
   // So many pushes were made, and this is left; nobody holds any of it.
   void GoOnFrom(uint64_t pushes, const v1::SavedInput& left);
-  // The same, but of `left` these workers hold what only they know, and some of
-  // the pushes may be theirs: `more` are known to have been made by anybody.
-  struct Before {
-    uint64_t pushes = 0;
-    uint64_t more = 0;
-  };
-  void TakeOver(const Before& before, const v1::SavedInput& left,
+  // The same, but of `left` these workers hold what only they know.
+  void TakeOver(uint64_t pushes, const v1::SavedInput& left,
                 std::set<uint32_t> holders);
   // What is awaited of workers is of no account.
   void ForgetHolders() { holders_ = InputHolders(); }
@@ -99,8 +94,6 @@ class PortionLedger {
   InputHolders holders_;
   std::map<uint32_t, Answer> answers_;  // By worker.
   uint64_t pushes_before_ = 0;
-  // Of these, what is a session's own as soon as it tells of them.
-  uint64_t more_ = 0;
   StepTimes step_times_;
 };
 

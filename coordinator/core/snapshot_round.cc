@@ -17,27 +17,34 @@ bool AllOf(const std::vector<bool>& flags) {
   return std::all_of(flags.begin(), flags.end(), [](bool b) { return b; });
 }
 
-// The newest push of each worker over all slices.
-std::map<uint32_t, v1::SavedSession> NewestPushes(
-    const std::vector<v1::ShardFile>& files) {
-  std::map<uint32_t, v1::SavedSession> sessions;
-  for (const v1::ShardFile& file : files) {
+// The newest push of each worker.
+class NewestPushes {
+ public:
+  // Of a record in a slice, or of a session.
+  template <typename Push>
+  void Add(const Push& push) {
+    if (IsZero(push.generation())) return;  // Of another run.
+    v1::SavedSession& session = sessions_[push.worker()];
+    const bool newer = push.generation() > session.generation() ||
+                       (push.generation() == session.generation() &&
+                        push.sequence() > session.sequence());
+    if (!newer) return;
+    session.set_worker(push.worker());
+    *session.mutable_generation() = push.generation();
+    session.set_sequence(push.sequence());
+  }
+  void Add(const v1::ShardFile& file) {
     for (const v1::SavedSlice& slice : file.slices()) {
-      for (const v1::PushRecord& record : slice.records()) {
-        if (IsZero(record.generation())) continue;  // Of another run.
-        v1::SavedSession& session = sessions[record.worker()];
-        const bool newer = record.generation() > session.generation() ||
-                           (record.generation() == session.generation() &&
-                            record.sequence() > session.sequence());
-        if (!newer) continue;
-        session.set_worker(record.worker());
-        *session.mutable_generation() = record.generation();
-        session.set_sequence(record.sequence());
-      }
+      for (const v1::PushRecord& record : slice.records()) Add(record);
     }
   }
-  return sessions;
-}
+  const std::map<uint32_t, v1::SavedSession>& sessions() const {
+    return sessions_;
+  }
+
+ private:
+  std::map<uint32_t, v1::SavedSession> sessions_;
+};
 
 }  // namespace
 
@@ -73,15 +80,20 @@ void SnapshotRound::Used(uint32_t worker,
   }
 }
 
-void SnapshotRound::Gone(uint32_t worker, uint64_t pushes) {
-  const auto cut = cuts_.find(worker);
+void SnapshotRound::Gone(const v1::SavedSession& session) {
+  const auto cut = cuts_.find(session.worker());
   if (phase_ != Phase::kCutting || cut == cuts_.end()) return;
-  pushes_behind_ += pushes - std::min(pushes, cut->second.sequence());
+  v1::SavedSession& counted = counted_.emplace_back(session);
+  counted.set_sequence(std::min(session.sequence(), cut->second.sequence()));
+  pushes_behind_ += session.sequence() - counted.sequence();
   cuts_.erase(cut);
 }
 
-void SnapshotRound::BeginSeal(uint64_t step, v1::SavedInput input, Time now) {
+void SnapshotRound::BeginSeal(uint64_t step, v1::SavedInput input,
+                              const std::vector<v1::SavedSession>& present,
+                              Time now) {
   step_ = step - std::min(step, pushes_behind_);
+  counted_.insert(counted_.end(), present.begin(), present.end());
   input_ = std::move(input);
   for (const v1::Portion& portion : used_behind_) {
     Portions::AddLeft(portion, &input_);
@@ -130,8 +142,13 @@ v1::Manifest SnapshotRound::MakeManifest(
   *manifest.mutable_snapshot() = number_;
   manifest.set_global_step(step_);
   *manifest.mutable_variables() = configuration.layout().variables();
-  for (const v1::ShardFile& file : files_) *manifest.add_files() = file;
-  for (const auto& [worker, session] : NewestPushes(files_)) {
+  NewestPushes newest;
+  for (const v1::ShardFile& file : files_) {
+    *manifest.add_files() = file;
+    newest.Add(file);
+  }
+  for (const v1::SavedSession& session : counted_) newest.Add(session);
+  for (const auto& [worker, session] : newest.sessions()) {
     *manifest.add_sessions() = session;
   }
   *manifest.mutable_input() = input_;

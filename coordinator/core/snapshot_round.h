@@ -78,12 +78,13 @@ class SnapshotRound {
   const std::map<uint32_t, v1::WorkerCut>& cuts() const { return cuts_; }
   // The worker has used up these portions, or parts of them.
   void Used(uint32_t worker, const std::vector<v1::Portion>& portions);
-  // The worker is gone after so many pushes. Its successor has a cut of its own.
-  void Gone(uint32_t worker, uint64_t pushes);
+  // The session is gone behind that push. Its successor has a cut of its own.
+  void Gone(const v1::SavedSession& session);
   // cutting → sealing: every worker that counts has acknowledged its cut.
   // `step` and `input`: pushes, and input left, where those of workers that are
   // gone count as before their cuts; of the present ones by their cuts.
-  void BeginSeal(uint64_t step, v1::SavedInput input, Time now);
+  void BeginSeal(uint64_t step, v1::SavedInput input,
+                 const std::vector<v1::SavedSession>& present, Time now);
   bool NeedsSeal(uint32_t server) const {
     return phase_ == Phase::kSealing && !sealed_[server];
   }
@@ -96,7 +97,8 @@ class SnapshotRound {
   // The server's file is durable; writing → committing with the last one.
   void Written(uint32_t server, const v1::ShardFile& file);
 
-  // The manifest: positions and partial pushes from the sealed records.
+  // The manifest: positions and partial pushes from the sealed records. A
+  // session is at its cut if nothing of its last pushes reached a server.
   // REQUIRES: phase() is committing.
   v1::Manifest MakeManifest(const v1::JobConfig& job,
                             const v1::Configuration& configuration) const;
@@ -114,6 +116,7 @@ class SnapshotRound {
   std::map<uint32_t, v1::WorkerCut> cuts_;
   std::vector<v1::Portion> used_behind_;  // Bound: input used while it is open.
   uint64_t pushes_behind_ = 0;            // Of workers that are gone.
+  std::vector<v1::SavedSession> counted_;  // With a cut: as the step has them.
   uint64_t step_ = 0;
   Time sealed_at_;
   v1::SavedInput input_;

@@ -38,14 +38,24 @@ class SnapshotRoundTest : public ::testing::Test {
   void BeginSeal() {
     v1::SavedInput input;
     input.set_next_epoch(2);
-    round_.BeginSeal(41, input, Time::FromNanoseconds(9));
+    round_.BeginSeal(41, input, present_, Time::FromNanoseconds(9));
   }
   void SealBoth() {
     round_.Sealed(0);
     round_.Sealed(1);
   }
 
+  static v1::SavedSession At(uint32_t worker, const v1::SessionId& generation,
+                             uint64_t sequence) {
+    v1::SavedSession session;
+    session.set_worker(worker);
+    *session.mutable_generation() = generation;
+    session.set_sequence(sequence);
+    return session;
+  }
+
   SnapshotRound round_;
+  std::vector<v1::SavedSession> present_;
 };
 
 TEST_F(SnapshotRoundTest, ItIsOpenFromTheDirectoryToTheLastSeal) {
@@ -131,8 +141,8 @@ TEST_F(SnapshotRoundTest, Promise3_WhatIsUsedBehindTheCutIsLeftInTheManifest) {
 TEST_F(SnapshotRoundTest, AWorkerThatIsGoneLeavesItsCutToNobody) {
   Prepare();
   round_.Cut(0, CutOf(Pair(3, 7), 2));
-  round_.Gone(0, /*pushes=*/5);
-  round_.Gone(1, /*pushes=*/9);
+  round_.Gone(At(0, Pair(3, 5), 5));
+  round_.Gone(At(1, Pair(3, 6), 9));
   EXPECT_FALSE(round_.HasCut(0));
   BeginSeal();
   EXPECT_EQ(round_.step(), 41u - 3) << "three pushes behind its cut";
@@ -174,7 +184,6 @@ v1::ShardFile FileWithRecord(uint32_t worker, const v1::SessionId& generation,
 
 TEST_F(SnapshotRoundTest, Promise3_PositionsComeFromTheSealedRecords) {
   Prepare();
-  round_.Cut(4, CutOf(Pair(3, 7), 99));  // What the worker says is not used.
   BeginSeal();
   SealBoth();
   round_.Written(0, FileWithRecord(4, Pair(3, 5), 12));
@@ -187,6 +196,24 @@ TEST_F(SnapshotRoundTest, Promise3_PositionsComeFromTheSealedRecords) {
   EXPECT_EQ(manifest.sessions(0).worker(), 4u);
   EXPECT_EQ(manifest.sessions(0).generation(), Pair(3, 5));
   EXPECT_EQ(manifest.sessions(0).sequence(), 12u);
+}
+
+// The step counts them, so that who goes on from it must not do so again.
+TEST_F(SnapshotRoundTest, PushesUpToACutThatReachedNoServerAreBehindTheSession) {
+  Prepare();
+  present_ = {At(4, Pair(3, 5), 14), At(5, Pair(3, 8), 2)};
+  round_.Cut(6, CutOf(Pair(3, 7), 9));
+  round_.Gone(At(6, Pair(3, 6), 8));
+  BeginSeal();
+  SealBoth();
+  round_.Written(0, FileWithRecord(4, Pair(3, 5), 12));
+  round_.Written(1, FileWithRecord(5, Pair(3, 3), 30));
+  const v1::Manifest manifest = round_.MakeManifest({}, {});
+  ASSERT_EQ(manifest.sessions_size(), 3);
+  EXPECT_EQ(manifest.sessions(0).sequence(), 14u);
+  EXPECT_EQ(manifest.sessions(1).generation(), Pair(3, 8));
+  EXPECT_EQ(manifest.sessions(1).sequence(), 2u);
+  EXPECT_EQ(manifest.sessions(2).sequence(), 8u) << "nothing counts behind it";
 }
 
 TEST_F(SnapshotRoundTest, TheManifestSaysWhoseItIsAndWhatIsInIt) {

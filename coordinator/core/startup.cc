@@ -71,7 +71,7 @@ void NoteRestore(const StartPlan& plan, const std::string& why, Turn* turn) {
 }
 
 void NoteTakeOver(const StartPlan& plan, Turn* turn) {
-  uint64_t step = plan.pushes_before + plan.more_pushes;
+  uint64_t step = plan.pushes_before;
   for (const auto& [index, worker] : plan.sessions) step += worker.acknowledged;
   turn->out->Note(
       absl::StrCat("the servers keep what they hold; taking over at step ",
@@ -359,21 +359,38 @@ void Startup::PlanTakeOver(const JobView& job, const Epochs& epochs,
     worker.pid = member.pid();
     worker.start_clock = member.start_clock();
   }
-  uint64_t known = take_over_.PushesWithout(going_on);
-  plan->pushes_before = known;
+  CountPushes(plan);
+  plan->input_left = take_over_.InputLeft(epochs);
+}
+
+// The step goes on from the checkpoint's, by what each session has pushed
+// since. What blocks have taken says nothing of it: a push that was given up is
+// in some of them, in all, or in none, and counts as one.
+void Startup::CountPushes(StartPlan* plan) const {
+  const auto counted = [plan](uint32_t worker, const v1::SessionId& session) {
+    // Of other variables servers took the values alone.
+    return plan->path.empty() ? 0
+                              : PushesCounted(*plan->newest, worker, session);
+  };
+  plan->pushes_before = plan->step;
+  for (auto& [index, worker] : plan->sessions) {
+    worker.acknowledged =
+        std::min(plan->pushes_before, counted(index, worker.generation));
+    plan->pushes_before -= worker.acknowledged;
+  }
   for (v1::SavedSession& session : take_over_.Sessions()) {
+    const uint64_t pushes = session.sequence();
     const auto worker = plan->sessions.find(session.worker());
     if (worker != plan->sessions.end() &&
         worker->second.generation == session.generation()) {
-      worker->second.acknowledged = session.sequence();
-      known += session.sequence();
-    } else {
-      plan->ended_sessions.push_back(std::move(session));
+      worker->second.acknowledged =
+          std::max(worker->second.acknowledged, pushes);
+      continue;
     }
+    const uint64_t before = counted(session.worker(), session.generation());
+    plan->pushes_before += pushes - std::min(pushes, before);
+    plan->ended_sessions.push_back(std::move(session));
   }
-  // Pushes that were lost before and were counted stay counted.
-  plan->more_pushes = plan->step - std::min(plan->step, known);
-  plan->input_left = take_over_.InputLeft(epochs);
 }
 
 // ---- the layout -------------------------------------------------------------

@@ -32,9 +32,6 @@ struct StartPlan {
   std::map<uint32_t, WorkerRecord> sessions;  // Those that go on, by worker.
   std::vector<v1::SavedSession> ended_sessions;
   uint64_t pushes_before = 0;  // Of sessions that do not go on.
-  // That the checkpoint counts besides these and what servers know of the
-  // sessions: some of them lost, some to be told by a session.
-  uint64_t more_pushes = 0;
   v1::SavedInput input_left;
 };
 
@@ -104,6 +101,7 @@ class Startup {
   void OnLayoutLogged(const IoResult& result, Turn* turn);
   uint64_t DecaySteps(const LoggedMode& logged, bool sync,
                       const CoordinatorOptions& options) const;
+  void CountPushes(StartPlan* plan) const;
   void PlanTakeOver(const JobView& job, const Epochs& epochs,
                     StartPlan* plan) const;
 

@@ -1,6 +1,7 @@
 #include "coordinator/core/take_over.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -157,34 +158,21 @@ std::vector<v1::SavedSession> TakeOver::Sessions() const {
   return sessions;
 }
 
-uint64_t TakeOver::PushesWithout(
-    const std::map<uint32_t, v1::WorkerMember>& going_on) const {
-  const auto goes_on = [&](const v1::SavedSession& session) {
-    const auto member = going_on.find(session.worker());
-    return member != going_on.end() &&
-           member->second.generation() == session.generation();
-  };
-  std::map<uint32_t, uint64_t> most_known;  // By worker.
-  for (const auto& [server, reply] : replies_) {
-    for (const v1::SavedSession& session : reply.sessions()) {
-      if (!goes_on(session)) continue;
-      uint64_t& known = most_known[session.worker()];
-      known = std::max(known, session.sequence());
+uint64_t PushesCounted(const v1::Manifest& checkpoint, uint32_t worker,
+                       const v1::SessionId& generation) {
+  // Those that ended behind their cuts, then the newest ones.
+  for (const v1::SavedSession& ended : checkpoint.ended()) {
+    if (ended.worker() == worker && ended.generation() == generation) {
+      return ended.sequence();
     }
   }
-  uint64_t most = 0;
-  for (const auto& [server, reply] : replies_) {
-    std::map<uint32_t, uint64_t> of_sessions = most_known;
-    for (const v1::SavedSession& session : reply.sessions()) {
-      if (goes_on(session)) of_sessions[session.worker()] = session.sequence();
-    }
-    uint64_t pushes = reply.pushes();
-    for (const auto& [worker, sequence] : of_sessions) {
-      pushes -= std::min(pushes, sequence);
-    }
-    most = std::max(most, pushes);
+  for (const v1::SavedSession& newest : checkpoint.sessions()) {
+    if (newest.worker() != worker || newest.generation() < generation) continue;
+    return newest.generation() == generation
+               ? newest.sequence()
+               : std::numeric_limits<uint64_t>::max();
   }
-  return most;
+  return 0;
 }
 
 }  // namespace paramd

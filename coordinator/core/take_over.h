@@ -50,12 +50,6 @@ class TakeOver {
   // The newest push of each session that is wholly in on every server, by
   // generation; those without one are left out.
   std::vector<v1::SavedSession> Sessions() const;
-  // Pushes of all sessions that ever were, without those that go on. A server
-  // that was restored since counts the pushes of a session, and does not know
-  // whose they were before it hears of it again: they are taken to be as many as
-  // any other server has.
-  uint64_t PushesWithout(
-      const std::map<uint32_t, v1::WorkerMember>& going_on) const;
 
  private:
   const v1::ServerMember* Member(uint32_t server) const;
@@ -66,6 +60,12 @@ class TakeOver {
 
   std::map<uint32_t, v1::RecallReply> replies_;  // By server.
 };
+
+// Up to which push of a session the step of that checkpoint counts them: up to
+// its cut. Of one that a later session of the worker has followed there without
+// such a cut: however many it made.
+uint64_t PushesCounted(const v1::Manifest& checkpoint, uint32_t worker,
+                       const v1::SessionId& generation);
 
 }  // namespace paramd
 

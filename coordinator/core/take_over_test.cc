@@ -179,22 +179,29 @@ TEST_F(TakeOverTest, SessionsGoOnThatTheNewestConfigurationHas) {
       << "servers have not heard of that mode";
 }
 
-TEST_F(TakeOverTest, PushesAreThoseOfTheServerThatHasCountedMost) {
-  replies_[0].set_pushes(4);
-  replies_[1].set_pushes(9);
-  EXPECT_EQ(Recalled().PushesWithout({}), 9u);
-  // Those of sessions that go on count with them.
-  See(0, 5, 3);
-  See(1, 5, 2);
-  See(1, 6, 1);
-  v1::WorkerMember member;
-  *member.mutable_generation() = Pair(4, 5);
-  EXPECT_EQ(Recalled().PushesWithout({{7, member}}), 7u);
-  // One that was restored since does not say whose pushes it has.
-  replies_[0].set_pushes(10);
-  See(0, 5, 3);
-  replies_[2].set_pushes(10);
-  EXPECT_EQ(Recalled().PushesWithout({{7, member}}), 7u);
+v1::SavedSession At(uint64_t counter, uint64_t sequence) {
+  v1::SavedSession session;
+  session.set_worker(7);
+  *session.mutable_generation() = Pair(4, counter);
+  session.set_sequence(sequence);
+  return session;
+}
+
+TEST_F(TakeOverTest, AStepCountsASessionUpToItsCut) {
+  *manifest_.add_sessions() = At(5, 20);
+  EXPECT_EQ(PushesCounted(manifest_, 7, Pair(4, 5)), 20u);
+  EXPECT_EQ(PushesCounted(manifest_, 7, Pair(4, 6)), 0u) << "a later one";
+  EXPECT_EQ(PushesCounted(manifest_, 8, Pair(4, 5)), 0u) << "of nobody there";
+  EXPECT_EQ(PushesCounted(v1::Manifest(), 7, Pair(4, 5)), 0u);
+}
+
+TEST_F(TakeOverTest, OfASessionThatEndedBeforeItCountsAllButWhatIsBehindItsCut) {
+  *manifest_.add_sessions() = At(5, 20);
+  EXPECT_GE(PushesCounted(manifest_, 7, Pair(4, 3)), 1'000'000u);
+  *manifest_.add_ended() = At(4, 9);
+  manifest_.mutable_ended(0)->set_ended_with(12);
+  EXPECT_EQ(PushesCounted(manifest_, 7, Pair(4, 4)), 9u);
+  EXPECT_EQ(PushesCounted(manifest_, 7, Pair(4, 5)), 20u);
 }
 
 }  // namespace

@@ -104,14 +104,6 @@ void SessionProgress::Use(uint32_t epoch, uint64_t begin, uint64_t end) {
   if (used_.size() < kMostRanges) used_[{epoch, begin}] = end;
 }
 
-bool SessionProgress::IsOpen(const v1::PushRecord& newest) const {
-  const auto session =
-      sessions_.find({newest.generation().term(), newest.generation().counter(),
-                      newest.worker()});
-  return session != sessions_.end() &&
-         session->second.whole < newest.sequence();
-}
-
 void SessionProgress::Fill(v1::RecallReply* reply) const {
   if (has_left_) *reply->mutable_input_left() = left_;
   for (const auto& [place, end] : used_) {

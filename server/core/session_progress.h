@@ -36,9 +36,6 @@ class SessionProgress {
   // So many blocks of this chunk were applied, none of them before.
   void Applied(const v1::PushRequest& request, uint64_t blocks);
 
-  // Whether the newest push of a session, as a slice has it, is not wholly in.
-  bool IsOpen(const v1::PushRecord& newest) const;
-
   // What is to be said of it.
   void Fill(v1::RecallReply* reply) const;
 

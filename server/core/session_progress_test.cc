@@ -67,19 +67,6 @@ TEST_F(SessionProgressTest, APushIsWholeWhenAllItsBlocksAreIn) {
   EXPECT_EQ(told.input_used(0).end(), 10u);
 }
 
-TEST_F(SessionProgressTest, APushIsOpenUntilItIsWhole) {
-  v1::PushRecord newest;
-  newest.set_worker(1);
-  newest.mutable_generation()->set_term(1);
-  newest.mutable_generation()->set_counter(2);
-  newest.set_sequence(1);
-  EXPECT_FALSE(progress_.IsOpen(newest)) << "of a session before this life";
-  Apply(1, 1, 2, 0);
-  EXPECT_TRUE(progress_.IsOpen(newest));
-  Apply(1, 1, 1, 0);
-  EXPECT_FALSE(progress_.IsOpen(newest));
-}
-
 TEST_F(SessionProgressTest, WhatALaterPushOverwroteIsNotUsed) {
   Apply(0, 1, 2, 0);
   Apply(0, 2, 3, 10);

@@ -71,17 +71,6 @@ void WorkerCalls::FillRecalled(v1::RecallReply* reply) const {
   if (!view_.IsFilled()) return;
   reply->set_filled(true);
   progress_.Fill(reply);
-  if (view_.data.content->owned().empty()) return;
-  v1::SavedSlice slice;
-  view_.data.content->owned().front()->applied().Save(&slice);
-  uint64_t pushes = 0;
-  for (const v1::PushRecord& record : slice.records()) {
-    const bool is_in = record.sequence() > 0 &&
-                       record.missing_blocks().empty() &&
-                       !progress_.IsOpen(record);
-    pushes += record.earlier() + (is_in ? 1 : 0);
-  }
-  reply->set_pushes(pushes);
 }
 
 std::string WorkerCalls::overdue(Time now) const {

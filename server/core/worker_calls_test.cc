@@ -157,13 +157,14 @@ TEST_F(WorkerCallsTest, Promise9_APushKnowsOfNoLaterOne) {
   EXPECT_EQ(bench_.data.lost.total(), 0u);
 }
 
-TEST_F(WorkerCallsTest, ANewCoordinatorIsToldHowManyPushesAreIn) {
+TEST_F(WorkerCallsTest, ANewCoordinatorIsToldHowFarSessionsCame) {
   v1::RecallReply reply;
   Push(ShardBench::PushOf(1));
   Push(ShardBench::PushOf(2));
   calls_.FillRecalled(&reply);
   EXPECT_TRUE(reply.filled());
-  EXPECT_EQ(reply.pushes(), 2u);
+  ASSERT_EQ(reply.sessions_size(), 1);
+  EXPECT_EQ(reply.sessions(0).sequence(), 2u);
   bench_.fill_state = FillState::kFilling;
   v1::RecallReply filling;
   calls_.FillRecalled(&filling);

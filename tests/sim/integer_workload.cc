@@ -202,12 +202,6 @@ class IntegerRun {
                                  (from + (to - from) * random_.Uniform()));
   }
 
-  // Where pushes were given up a coordinator that takes over may count one twice,
-  // which shows in a run that had one life.
-  absl::Duration GiveUpAfter() const {
-    return warm_ ? absl::Minutes(5) : DrawGiveUp(seed_);
-  }
-
   Simulation::Options SimulationOptions(uint64_t seed) const {
     RandomStream random(StableHash("network", seed));
     Simulation::Options options;
@@ -229,7 +223,7 @@ class IntegerRun {
          .gentle = IsGentle(seed_),
          .last_worker_is_late = true,
          .tight_memory = seed_ % 5 == 3,
-         .give_up_after = GiveUpAfter(),
+         .give_up_after = DrawGiveUp(seed_),
          .warm = warm_,
          .files = growing_ ? &files_ : nullptr},
         job_, &witness_, &storage_, &simulation);

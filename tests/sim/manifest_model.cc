@@ -76,26 +76,52 @@ ManifestModel::Range ManifestModel::OfEnded(const SessionKey& session,
 
 void ManifestModel::Sealing(const v1::SealRequest& request) {
   const Number snapshot = NumberOf(request.header().snapshot());
-  const auto base = base_.find(snapshot.first);
+  const uint64_t term = snapshot.first;
+  const bool took_over = !base_.contains(term);
+  const uint64_t line = content_.LineOf(term);
+  const auto base = base_.find(took_over ? line : term);
   const v1::Configuration* const configuration =
       content_.ConfigurationOf(request.header().configuration());
   if (base == base_.end() || configuration == nullptr) return;
-  const auto [sealed, is_first] =
-      sealed_.try_emplace(snapshot, Range{base->second, base->second});
+  const auto [sealed, is_first] = sealed_.try_emplace(snapshot);
   if (!is_first) return;
+  Range& step = sealed->second.step;
+  step = {base->second, base->second};
   std::set<SessionKey> live;
   for (const v1::WorkerMember& worker : configuration->workers()) {
     live.insert({worker.index(), NumberOf(worker.generation())});
   }
   for (const auto& [session, heard] : heard_) {
-    if (session.generation.first != snapshot.first) continue;
+    const uint64_t began = session.generation.first;
+    if (took_over ? content_.LineOf(began) != line : began != term) continue;
     const uint64_t* const cut = Find(heard_cuts_, snapshot, session);
-    const bool is_cut = cut != nullptr && live.contains(session);
-    const Range added = is_cut ? Range{*cut, *cut}
-                               : OfEnded(session, heard, snapshot);
-    sealed->second.least += added.least;
-    sealed->second.most += added.most;
+    Range added;
+    if (cut != nullptr && live.contains(session)) {
+      added = {*cut, *cut};
+      sealed->second.cuts[session] = *cut;
+    } else if (took_over) {
+      added = {0, std::max(heard, ledger_.PushesOf(session))};
+    } else {
+      added = OfEnded(session, heard, snapshot);
+    }
+    step.least += added.least;
+    step.most += added.most;
   }
+}
+
+ManifestModel::Range ManifestModel::PositionOf(const Number& snapshot,
+                                               const SessionKey& session,
+                                               uint64_t saved) const {
+  const auto sealed = sealed_.find(snapshot);
+  if (sealed != sealed_.end()) {
+    const auto cut = sealed->second.cuts.find(session);
+    if (cut != sealed->second.cuts.end()) {
+      const uint64_t position = std::max(saved, cut->second);
+      return {position, position};
+    }
+  }
+  const uint64_t* const cut = Find(heard_cuts_, snapshot, session);
+  return {saved, cut == nullptr ? saved : std::max(saved, *cut)};
 }
 
 absl::Status ManifestModel::CheckSessions(const v1::Manifest& manifest) const {
@@ -106,14 +132,18 @@ absl::Status ManifestModel::CheckSessions(const v1::Manifest& manifest) const {
     const auto known = newest.find(session.worker());
     const auto [generation, push] =
         known == newest.end() ? std::pair<Number, uint64_t>() : known->second;
-    const Number told = NumberOf(session.generation());
-    // A fence may be all that is known of a generation.
-    const bool fences = session.sequence() == 0 && told > generation;
-    if (fences || (told == generation && session.sequence() == push)) continue;
+    const SessionKey told = {session.worker(), NumberOf(session.generation())};
+    // Of a generation nothing may be known but a fence or a cut.
+    const auto [least, most] =
+        PositionOf(NumberOf(manifest.snapshot()), told,
+                   told.generation == generation ? push : 0);
+    if (told.generation >= generation && session.sequence() >= least &&
+        session.sequence() <= most) {
+      continue;
+    }
     return Wrong("its sessions say push ", session.sequence(), " of ",
-                 SessionName({session.worker(), told}), "; the newest is ",
-                 push, " of generation ", generation.first, "-",
-                 generation.second);
+                 SessionName(told), "; the newest is ", push,
+                 " of generation ", generation.first, "-", generation.second);
   }
   for (const auto& [worker, push] : newest) {
     if (!named.contains(worker)) {
@@ -129,7 +159,7 @@ absl::Status ManifestModel::CheckCheckpoint(const v1::Manifest& manifest) {
   const Number number = NumberOf(manifest.snapshot());
   const auto sealed = sealed_.find(number);
   if (sealed != sealed_.end()) {
-    const auto [least, most] = sealed->second;
+    const auto [least, most] = sealed->second.step;
     if (step < least || step > most) {
       return Wrong("it is of step ", step, "; its cuts come to ", least, " to ",
                    most);

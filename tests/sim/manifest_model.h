@@ -15,14 +15,16 @@
 namespace paramd {
 
 // What a manifest must say beside its files: its sessions are the newest pushes
-// in the files, and its step is that of the checkpoint which its term began with,
-// and of each session since the push at which it was cut, or, of one that had
-// ended, the last one that the coordinator had heard of.
+// in the files, or behind them the push at which a session was cut, and its
+// step is that of the checkpoint which its term began with, and of each session
+// since the push at which it was cut, or, of one that had ended, the last one
+// that the coordinator had heard of.
 //
 // What reached a coordinator it may have refused, and what it took it may not
-// have answered: between the two the step may lie. A term that took servers over
-// begins with what they told: its steps may not be below that of the last
-// checkpoint, nor above all pushes.
+// have answered: between the two the step may lie. A term that took servers
+// over knows of sessions that have ended what the servers have: its step may
+// lie between none and all of their pushes, and not below that of the last
+// checkpoint.
 //
 // Not thread-safe. Ledger and content outlive it.
 class ManifestModel {
@@ -60,16 +62,24 @@ class ManifestModel {
   // What a session that has ended adds to the step of a snapshot.
   Range OfEnded(const SessionKey& session, uint64_t heard,
                 const Number& snapshot) const;
+  // Where a session may be that has saved so many pushes.
+  Range PositionOf(const Number& snapshot, const SessionKey& session,
+                   uint64_t saved) const;
   absl::Status CheckSessions(const v1::Manifest& manifest) const;
 
   const PushLedger& ledger_;
   const ContentModel& content_;
-  std::map<uint64_t, uint64_t> base_;  // By term.
+  // By term; of one that took servers over, see that which filled them.
+  std::map<uint64_t, uint64_t> base_;
   Counts heard_;
   Counts noted_;
   Cuts heard_cuts_;
   Cuts noted_cuts_;
-  std::map<Number, Range> sealed_;  // By snapshot.
+  struct Sealed {
+    Range step;
+    Counts cuts;  // Of those that were live.
+  };
+  std::map<Number, Sealed> sealed_;  // By snapshot.
   uint64_t newest_line_ = 0;
   uint64_t newest_step_ = 0;
   uint64_t exact_ = 0;

@@ -1,5 +1,8 @@
 #include "tests/sim/push_ledger.h"
 
+#include <iterator>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 
 #include "proto/refusal.h"
@@ -61,6 +64,14 @@ absl::StatusOr<PushLedger::PushIndex> PushLedger::Find(
     const v1::Header& header) const {
   return Find({header.worker(), NumberOf(header.generation())},
               header.sequence());
+}
+
+uint64_t PushLedger::PushesOf(const SessionKey& session) const {
+  const auto behind = by_sequence_.upper_bound(
+      {session, std::numeric_limits<uint64_t>::max()});
+  if (behind == by_sequence_.begin()) return 0;
+  const auto& [whose, sequence] = std::prev(behind)->first;
+  return whose == session ? sequence : 0;
 }
 
 absl::StatusOr<PushLedger::PushIndex> PushLedger::Find(

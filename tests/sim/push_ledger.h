@@ -67,6 +67,8 @@ class PushLedger {
 
   const Push& push(PushIndex index) const { return pushes_[index]; }
   size_t pushes() const { return pushes_.size(); }
+  // How many of them are of this session.
+  uint64_t PushesOf(const SessionKey& session) const;
   std::string NameOf(PushIndex index) const;
 
  private:
