@@ -8,9 +8,12 @@
 #include <random>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "google/protobuf/util/json_util.h"
 
 #include "base/crc32c.h"
@@ -46,6 +49,24 @@ absl::StatusOr<std::string> EncodeEntry(const v1::LogEntry& entry) {
   }
   json.push_back('\n');
   return absl::StrCat(FirstLine(json), json);
+}
+
+// `random`: a crash leaves the file, so its name is new each time.
+std::string TemporaryName(uint64_t number, uint64_t nonce, uint32_t random) {
+  return absl::StrFormat("%s%d-%016x-%08x", kTemporary, number, nonce, random);
+}
+
+bool IsTemporary(const std::string& name) {
+  if (!absl::StartsWith(name, kTemporary)) return false;
+  const std::vector<absl::string_view> parts = absl::StrSplit(
+      absl::string_view(name).substr(sizeof(kTemporary) - 1), '-');
+  uint64_t number;
+  uint64_t nonce;
+  uint32_t random;
+  return parts.size() == 3 && absl::SimpleAtoi(parts[0], &number) &&
+         absl::SimpleHexAtoi(parts[1], &nonce) &&
+         absl::SimpleHexAtoi(parts[2], &random) &&
+         name == TemporaryName(number, nonce, random);
 }
 
 absl::StatusOr<v1::LogEntry> DecodeEntry(const std::string& text,
@@ -124,13 +145,22 @@ absl::StatusOr<std::vector<v1::LogEntry>> DirectoryLog::ReadAll() const {
   return entries;
 }
 
+absl::Status DirectoryLog::RemoveCutOff() const {
+  const auto names = ListDirectory(directory_);
+  if (absl::IsNotFound(names.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    if (!IsTemporary(name)) continue;
+    RETURN_IF_ERROR(RemoveTree(absl::StrCat(directory_, "/", name)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status DirectoryLog::WriteAndLink(const v1::LogEntry& entry) {
   ASSIGN_OR_RETURN(const std::string text, EncodeEntry(entry));
-  // A crash leaves the temporary file, so its name is new each time.
   std::random_device random;
-  const std::string temporary =
-      absl::StrFormat("%s/%s%d-%016x-%08x", directory_, kTemporary,
-                      entry.number(), entry.nonce(), random());
+  const std::string temporary = absl::StrCat(
+      directory_, "/", TemporaryName(entry.number(), entry.nonce(), random()));
   ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file,
                    NewFile::Create(temporary));
   RETURN_IF_ERROR(file->Append(text));

@@ -36,6 +36,11 @@ class DirectoryLog {
   // entry that is missing or damaged.
   absl::StatusOr<std::vector<v1::LogEntry>> ReadAll() const;
 
+  // Removes what appends have left that were cut off, by a kill or a power cut,
+  // and nothing else. For the one process that holds the run: an append that is
+  // under way elsewhere fails, as if it came too late. Errors name the file.
+  absl::Status RemoveCutOff() const;
+
  private:
   // Numbers that have an entry, sorted; none if there is no directory.
   absl::StatusOr<std::vector<uint64_t>> Numbers() const;

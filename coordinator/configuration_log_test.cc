@@ -141,6 +141,31 @@ TEST_F(DirectoryLogTest, WhatACrashLeftBehindIsNoEntry) {
   EXPECT_TRUE(log.Append(Entry(2, 7)).ok());
 }
 
+TEST_F(DirectoryLogTest, WhatACrashLeftBehindIsRemovedAndNothingElse) {
+  DirectoryLog log(directory_);
+  EXPECT_TRUE(log.RemoveCutOff().ok()) << "there is no directory";
+  ASSERT_TRUE(log.Append(Entry(1, 7)).ok());
+  const auto left = [this](const std::string& name) {
+    return std::filesystem::exists(directory_ + "/" + name);
+  };
+  const std::string cut_off[] = {".tmp-2-0000000000000007-00000001",
+                                 ".tmp-12345678901-ffffffffffffffff-00abcdef"};
+  const std::string others[] = {"chief", "chief.lock", ".tmp-2",
+                                ".tmp-2-7-1", ".tmp-2-0000000000000007-0000001",
+                                ".tmp-2-0000000000000007-00000001-",
+                                ".tmp-02-0000000000000007-00000001"};
+  for (const std::string& name : cut_off) {
+    std::ofstream(directory_ + "/" + name) << "crc3";
+  }
+  for (const std::string& name : others) {
+    std::ofstream(directory_ + "/" + name) << "mine";
+  }
+  EXPECT_TRUE(log.RemoveCutOff().ok());
+  for (const std::string& name : cut_off) EXPECT_FALSE(left(name)) << name;
+  for (const std::string& name : others) EXPECT_TRUE(left(name)) << name;
+  EXPECT_EQ(log.ReadAll()->size(), 1u);
+}
+
 TEST_F(DirectoryLogTest, ADirectoryThatCannotBeMadeIsNamed) {
   std::filesystem::create_directories(directory_ + "/..");
   std::filesystem::remove_all(directory_);

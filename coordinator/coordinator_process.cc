@@ -177,6 +177,11 @@ void CoordinatorProcess::AddTo(Runtime* runtime) {
       runtime,
       [this](const v1::ReadLog&) -> absl::StatusOr<v1::ReadLogResult> {
         if (before_log_ != nullptr) RETURN_IF_ERROR(before_log_());
+        const absl::Status removed = log_.RemoveCutOff();
+        if (!removed.ok()) {
+          Log(LogLevel::kWarning, "what a killed chief left stays",
+              {{"reason", removed.message()}});
+        }
         ASSIGN_OR_RETURN(auto entries, log_.ReadAll());
         v1::ReadLogResult result;
         for (v1::LogEntry& entry : entries) {
