@@ -24,6 +24,10 @@ struct PushId {
 // it protects, so a snapshot, a move or a backup of the slice carries it along.
 // At most one push per worker is open; `blocks_in` is empty unless one is.
 //
+// Memory, which the server's budget leaves out (memory_budget.h): 160 bytes for
+// each worker that has pushed here, and of a slice of several blocks at most
+// kMostPartial records of some 150.
+//
 // Not thread-safe: lives inside a Slice and is called from its shard's thread
 // only.
 class AppliedPushes {
