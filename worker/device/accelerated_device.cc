@@ -83,9 +83,14 @@ void AcceleratedDevice::Wait(Mark mark) {
 }
 
 absl::Status AcceleratedDevice::Join(const ReplicaGroup& group) {
-  auto joined = accelerator_.Join(group);
-  if (!joined.ok()) return joined.status();
-  sum_ = *std::move(joined);
+  if (group.ring != nullptr) {
+    sum_ = std::make_unique<RingSum>(&accelerator_, group.ring);
+  } else {
+    auto joined = accelerator_.Join(group);
+    if (!joined.ok()) return joined.status();
+    sum_ = *std::move(joined);
+  }
+  if (std::exchange(has_sums_, true)) return absl::OkStatus();
   sums_ = accelerator_.MakeStream();
   summed_ = accelerator_.MakeEvent();
   return absl::OkStatus();

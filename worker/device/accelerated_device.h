@@ -37,6 +37,9 @@ class AcceleratedDevice : public Device, public DeviceLink {
   void ComputeBehind(Mark mark) override;
   void Download(const void* from, size_t bytes, void* to, Mark mark) override;
   void Wait(Mark mark) override;
+  absl::StatusOr<std::unique_ptr<DeviceRing>> OpenRing() override {
+    return accelerator_.OpenRing();
+  }
   absl::Status Join(const ReplicaGroup& group) override;
   void Sum(absl::Span<const SumPart> parts, Mark mark) override;
   void DownloadBehind(Mark mark) override;
@@ -62,6 +65,7 @@ class AcceleratedDevice : public Device, public DeviceLink {
   const Accelerator::Event downloaded_;
   // Null until it has joined.
   std::unique_ptr<StreamSum> sum_;
+  bool has_sums_ = false;  // The stream and the event below are made.
   Accelerator::Stream sums_ = 0;
   Accelerator::Event summed_ = 0;
   DeviceTrace trace_;

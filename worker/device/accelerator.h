@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@
 
 #include "worker/device/device.h"
 #include "worker/device/device_link.h"
+#include "worker/device/device_ring.h"
 #include "worker/device/replica_meeting.h"
 
 namespace paramd {
@@ -79,12 +81,38 @@ class Accelerator {
   virtual void StreamWait(Stream stream, Event event) = 0;
   virtual void HostWait(Event event) = 0;
 
-  // Called by the accelerators of all replicas, each on its thread; returns
+  // What libraries know the stream by that compute in it: CUDA's cudaStream_t.
+  virtual void* StreamHandle(Stream stream) = 0;
+
+  // An end of a ring that devices in other processes may join, whose own memory
+  // is on this device. FAILED_PRECONDITION: what is needed is not there;
+  // UNIMPLEMENTED: nothing is missing that could be had.
+  virtual absl::StatusOr<std::unique_ptr<DeviceRing>> OpenRing() = 0;
+  // Called by the accelerators of all replicas of this process, each on its thread; returns
   // when all have. FAILED_PRECONDITION, for one and so for all (or CANCELLED,
   // see ReplicaMeeting), if they can't sum. Not used behind the accelerator's
   // end.
   virtual absl::StatusOr<std::unique_ptr<StreamSum>> Join(
       const ReplicaGroup& group) = 0;
+};
+
+// The sum over devices in processes of their own. Of one that is lost, or an
+// abort, who has the ring is told: it is no error of this device.
+class RingSum : public StreamSum {
+ public:
+  // `accelerator` outlives it.
+  RingSum(Accelerator* accelerator, std::shared_ptr<DeviceRing> ring)
+      : accelerator_(*accelerator), ring_(std::move(ring)) {}
+
+  void Add(size_t stream, absl::Span<const SumPart> parts) override {
+    ring_->Add(accelerator_.StreamHandle(stream), parts);
+  }
+  void Abort(const absl::Status& why) override { ring_->Abort(why); }
+  absl::Status status() const override { return absl::OkStatus(); }
+
+ private:
+  Accelerator& accelerator_;
+  const std::shared_ptr<DeviceRing> ring_;
 };
 
 }  // namespace paramd

@@ -8,6 +8,7 @@
 #include <nccl.h>
 #endif
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "absl/types/optional.h"
 
 #include "worker/device/accelerator.h"
+#include "worker/device/nccl_ring.h"
 #include "worker/device/nccl_sum.h"
 
 #define PARAMD_TEXT_INNER_(x) #x
@@ -30,6 +32,14 @@ namespace paramd {
 static_assert(sizeof(Nccl::Id) == sizeof(ncclUniqueId) && ncclSuccess == 0 &&
                   Nccl::kFloat32 == ncclFloat32 && Nccl::kSum == ncclSum,
               "NCCL is what it was");
+#if NCCL_VERSION_CODE >= 21400
+static_assert(Nccl::kInProgress == ncclInProgress &&
+                  Nccl::kRemoteError == ncclRemoteError &&
+                  sizeof(Nccl::Config) <= sizeof(ncclConfig_t) &&
+                  offsetof(Nccl::Config, blocking) ==
+                      offsetof(ncclConfig_t, blocking),
+              "NCCL's newer calls are what they were");
+#endif
 #endif
 
 // CUDA's runtime: a call each. For nvcc alone.
@@ -124,6 +134,11 @@ class CudaAccelerator : public Accelerator {
   }
   void HostWait(Event event) override {
     if (Use()) Check(cudaEventSynchronize(events_[event]), "wait");
+  }
+  void* StreamHandle(Stream stream) override { return streams_[stream]; }
+  absl::StatusOr<std::unique_ptr<DeviceRing>> OpenRing() override {
+    return NcclRing::Open(std::make_unique<CudaAccelerator>(index_),
+                          Nccl::Load());
   }
   absl::StatusOr<std::unique_ptr<StreamSum>> Join(
       const ReplicaGroup& group) override {

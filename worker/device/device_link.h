@@ -8,21 +8,17 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
 #include "tensor/unified_memory.h"
 #include "worker/device/device.h"
+#include "worker/device/device_ring.h"
 #include "worker/device/replica_meeting.h"
 
 namespace paramd {
 
 class ChromeTrace;
-
-// Values in a device's memory that are summed over replicas.
-struct SumPart {
-  float* values = nullptr;
-  uint64_t count = 0;
-};
 
 // The way between host memory and that of a device with memory of its own:
 // copies that run beside what the device computes, in two queues, one there and
@@ -85,7 +81,10 @@ class DeviceLink {
 
   // ---- with the devices of the other replicas, beside computing and copies
 
-  // Called by all of them, each on its thread; once. As Accelerator::Join.
+  // An end of a ring between processes. As Accelerator::OpenRing.
+  virtual absl::StatusOr<std::unique_ptr<DeviceRing>> OpenRing() = 0;
+  // Called by all of them, each on its thread; once, but again for another ring.
+  // As Accelerator::Join.
   virtual absl::Status Join(const ReplicaGroup& group) = 0;
   // What the calls until now have computed becomes the sums over all devices':
   // see StreamSum::Add. Sets a mark behind it. REQUIRES: it has joined.

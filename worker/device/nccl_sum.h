@@ -1,8 +1,6 @@
 #ifndef PARAMD_WORKER_DEVICE_NCCL_SUM_H_
 #define PARAMD_WORKER_DEVICE_NCCL_SUM_H_
 
-#include <dlfcn.h>
-
 #include <memory>
 #include <set>
 #include <string>
@@ -16,63 +14,10 @@
 
 #include "base/mutex.h"
 #include "worker/device/accelerator.h"
+#include "worker/device/nccl.h"
 #include "worker/device/replica_meeting.h"
 
-struct CUstream_st;  // CUDA's.
-
 namespace paramd {
-
-// NCCL, found when it is first needed: a program that uses one GPU runs where
-// it is not installed, and is built without its header. What is here is the
-// same in each version 2.
-struct Nccl {
-  using Result = int;  // 0: success.
-  struct Id {
-    char internal[128];
-  };
-  using End = struct ncclComm*;
-  using Stream = CUstream_st*;
-  static constexpr int kFloat32 = 7;
-  static constexpr int kSum = 0;
-
-  // FAILED_PRECONDITION if it is not there.
-  static absl::StatusOr<Nccl> Load() {
-    void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "NCCL can't be loaded (install libnccl2, or put its folder into "
-          "LD_LIBRARY_PATH): ",
-          dlerror()));
-    }
-    Nccl nccl;
-    const bool found = Find(library, "ncclGetUniqueId", &nccl.make_id) &&
-                       Find(library, "ncclCommInitRank", &nccl.join) &&
-                       Find(library, "ncclCommAbort", &nccl.abort) &&
-                       Find(library, "ncclGroupStart", &nccl.begin) &&
-                       Find(library, "ncclAllReduce", &nccl.sum) &&
-                       Find(library, "ncclGroupEnd", &nccl.end) &&
-                       Find(library, "ncclGetErrorString", &nccl.words);
-    if (found) return nccl;
-    return absl::FailedPreconditionError(
-        absl::StrCat("libnccl is not the one it should be: ", dlerror()));
-  }
-
-  Result (*make_id)(Id* id) = nullptr;
-  Result (*join)(End* end, int size, Id id, int rank) = nullptr;
-  Result (*abort)(End end) = nullptr;
-  Result (*begin)() = nullptr;
-  Result (*sum)(const void* from, void* to, size_t count, int type,
-                int operation, End end, Stream stream) = nullptr;
-  Result (*end)() = nullptr;
-  const char* (*words)(Result result) = nullptr;
-
- private:
-  template <class Function>
-  static bool Find(void* library, const char* name, Function* function) {
-    *function = reinterpret_cast<Function>(dlsym(library, name));
-    return *function != nullptr;
-  }
-};
 
 // A GPU's end of a communicator of NCCL, whose kernels sum in the GPU's stream.
 // NCCL's order of additions follows from the GPUs, how they are linked and the

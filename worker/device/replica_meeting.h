@@ -50,12 +50,17 @@ class ReplicaMeeting {
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
+class DeviceRing;
+
 // One replica's place among those of its process.
 struct ReplicaGroup {
   std::shared_ptr<ReplicaMeeting> meeting;
   size_t rank = 0;
   // Gradients are summed together until they have so many bytes.
   uint64_t bucket_bytes = uint64_t{4} << 20;
+  // Set: it is the only one here, and sums with those of other processes, which
+  // have all come.
+  std::shared_ptr<DeviceRing> ring = nullptr;
 };
 
 }  // namespace paramd

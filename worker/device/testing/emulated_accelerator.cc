@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "worker/device/nccl_ring.h"
 #include "worker/device/testing/emulated_sum.h"
 
 namespace paramd {
@@ -172,6 +173,7 @@ Accelerator::Stream EmulatedAccelerator::MakeStream() {
   queues_.push_back(std::make_unique<Queue>(
       CounterRandom(options_.seed).Bits(queues_.size()), options_.in_haste));
   sums_before_.push_back(0);
+  handles_.push_back({this, queues_.size() - 1});
   return queues_.size() - 1;
 }
 
@@ -285,6 +287,14 @@ void EmulatedAccelerator::HostWait(Event event) {
   Signal* const signal = signals_[event].get();
   signal->WaitFor(signal->set());
   sums_known_ = std::max(sums_known_, sums_at_[event]);
+}
+
+absl::StatusOr<std::unique_ptr<DeviceRing>> EmulatedAccelerator::OpenRing() {
+  Options options = options_;
+  options.seed = CounterRandom(options_.seed).Bits(~uint64_t{0});
+  options.lost_after = 0;
+  return NcclRing::Open(std::make_unique<EmulatedAccelerator>(options),
+                        options_.nccl());
 }
 
 absl::StatusOr<std::unique_ptr<StreamSum>> EmulatedAccelerator::Join(

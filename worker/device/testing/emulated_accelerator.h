@@ -18,6 +18,7 @@
 #include "base/mutex.h"
 #include "base/random.h"
 #include "worker/device/accelerator.h"
+#include "worker/device/testing/emulated_nccl.h"
 #include "worker/device/testing/emulated_unified_memory.h"
 
 namespace paramd {
@@ -42,6 +43,13 @@ class EmulatedAccelerator : public Accelerator {
     bool in_haste = false;
     // Device memory is at its address: for primitives that are given no other.
     bool is_plain = false;
+    // The library that its rings are made by.
+    absl::StatusOr<Nccl> (*nccl)() = EmulatedNccl::Load;
+  };
+  // What StreamHandle gives.
+  struct Handle {
+    EmulatedAccelerator* accelerator = nullptr;
+    Stream stream = 0;
   };
 
   explicit EmulatedAccelerator(const Options& options);
@@ -61,6 +69,8 @@ class EmulatedAccelerator : public Accelerator {
   void Record(Event event, Stream stream) override;
   void StreamWait(Stream stream, Event event) override;
   void HostWait(Event event) override;
+  void* StreamHandle(Stream stream) override { return &handles_[stream]; }
+  absl::StatusOr<std::unique_ptr<DeviceRing>> OpenRing() override;
   absl::StatusOr<std::unique_ptr<StreamSum>> Join(
       const ReplicaGroup& group) override;
 
@@ -113,6 +123,7 @@ class EmulatedAccelerator : public Accelerator {
   absl::Status status_;
   std::vector<std::unique_ptr<Signal>> signals_;
   std::vector<std::unique_ptr<Queue>> queues_;
+  std::deque<Handle> handles_;  // They stay where they are.
   Regions device_;
   Regions pinned_;
   std::vector<std::shared_ptr<EmulatedUnifiedMemory>> unified_;
