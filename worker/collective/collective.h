@@ -28,7 +28,8 @@ class Collective {
   virtual size_t size() const = 0;
 
   // `values` become the sums over all members. Up to two members add in order;
-  // more, in an order that depends on their number and the length alone.
+  // more, in an order that depends on their number and the length alone, or,
+  // where devices sum, on these and how they are linked.
   virtual absl::Status Sum(absl::Span<float> values) = 0;
   // `all` becomes each member's `own`, one behind the other by rank. REQUIRES:
   // it has size() times as many.

@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
 
 #include "proto/paramd/v1/storage.pb.h"
+#include "worker/device/device_ring.h"
 #include "worker/device/replica_meeting.h"
 #include "worker/model/trained_model.h"
 
@@ -32,6 +34,10 @@ class GradientExchange {
   // computes, ascending. `gradients` outlive the step's End.
   virtual std::vector<uint32_t> Begin(const v1::ComputeGradient& step,
                                       GradientSpans gradients) = 0;
+
+  // Behind Begin: by which the devices of members in other processes may sum
+  // this step's gradients, if each has its share. Null: they may not.
+  virtual std::shared_ptr<DeviceRing> ring() { return nullptr; }
 
   // What will be ready in this step are the sums of all members already.
   virtual void GradientsAreSums() {}

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 
 #include "worker/collective/collective.h"
+#include "worker/device/device_ring.h"
 
 namespace paramd {
 
@@ -26,6 +27,10 @@ class LinkedCollective : public Collective {
   // anything else but Abort. UNAVAILABLE if one can't be reached, or after Abort.
   virtual absl::Status Connect(
       const std::vector<std::vector<std::string>>& links) = 0;
+
+  // By which devices sum what lies in their memory, in the order of Sum and in
+  // place of it; its end is this one's. Null: they don't. Behind Connect.
+  virtual std::shared_ptr<DeviceRing> ring() const { return nullptr; }
 };
 
 // Makes the end of member `rank` of `size`.

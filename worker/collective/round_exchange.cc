@@ -43,6 +43,7 @@ std::vector<uint32_t> RoundExchange::Begin(const v1::ComputeGradient& step,
 
 std::vector<uint32_t> RoundExchange::BeginPass() {
   for (std::atomic<bool>& added : added_) added = false;
+  devices_sum_ = false;
   sum_->Begin(gradients_, collective_.get());
   const uint32_t share = static_cast<uint32_t>(
       pass_ * collective_->size() + collective_->rank());
@@ -69,8 +70,14 @@ void RoundExchange::AddBefore(size_t variable) {
   for (size_t i = 0; i < own.size(); ++i) own[i] = before[i] + own[i];
 }
 
+std::shared_ptr<DeviceRing> RoundExchange::ring() {
+  // In passes each share is added to those before it, in host memory.
+  if (!begun_.ok() || collective_->size() != options_.shares) return nullptr;
+  return collective_->ring();
+}
+
 void RoundExchange::Ready(size_t variable) {
-  if (!begun_.ok()) return;
+  if (!begun_.ok() || devices_sum_) return;
   AddBefore(variable);
   sum_->Ready(variable);
 }
@@ -89,7 +96,8 @@ absl::Status RoundExchange::GatherFigures(const std::vector<double>& own) {
 absl::Status RoundExchange::End(std::vector<double>* figures) {
   RETURN_IF_ERROR(begun_);
   for (size_t v = 0; v < gradients_.size(); ++v) AddBefore(v);
-  absl::Status status = sum_->End();
+  absl::Status status =
+      devices_sum_ ? collective_->ring()->status() : sum_->End();
   const bool has_sums = status.ok() && IsLastPass();
   if (status.ok()) status = GatherFigures(*figures);
   if (absl::IsUnavailable(status)) {

@@ -24,7 +24,8 @@ namespace paramd {
 // A step that fails is made again in the next round, by whoever is in it: of N
 // shares and M workers, worker number r of the round has the shares r, r + M, …
 // They are summed in as many passes, each onto the sum of the passes before: so
-// shares are added in their order, whoever computes them.
+// shares are added in their order, whoever computes them; or, where members'
+// devices sum, in that of their ring.
 //
 // A worker may have the sums of a step and not know that all others have, since
 // one was lost at that moment. If one of them went on, it gets the step's figures
@@ -44,6 +45,8 @@ class RoundExchange : public GradientExchange {
   std::vector<uint32_t> Begin(const v1::ComputeGradient& step,
                               GradientSpans gradients) override;
   absl::optional<std::vector<uint32_t>> NextPass() override;
+  std::shared_ptr<DeviceRing> ring() override;
+  void GradientsAreSums() override { devices_sum_ = true; }
   void Ready(size_t variable) override;
   // UNAVAILABLE: another worker was lost, and the step is to be computed again.
   // ABORTED: the others are elsewhere, and this process is to be started again.
@@ -67,6 +70,7 @@ class RoundExchange : public GradientExchange {
   std::vector<absl::Span<float>> gradients_;
   absl::Status begun_;  // Why the step could not be begun.
   uint32_t pass_ = 0;
+  bool devices_sum_ = false;  // In this pass, and nothing is summed here.
   std::vector<std::vector<float>> before_;  // Sums of the passes before.
   std::vector<std::atomic<bool>> added_;    // By variable: to the own share.
   std::vector<double> header_;

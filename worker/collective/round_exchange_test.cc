@@ -10,6 +10,8 @@
 
 #include "base/clock.h"
 #include "worker/collective/gloo_collective.h"
+#include "worker/collective/ring_collective.h"
+#include "worker/device/testing/emulated_accelerator.h"
 #include "worker/rendezvous/rendezvous.h"
 
 namespace paramd {
@@ -30,7 +32,8 @@ float SumOf(uint32_t shares, size_t i) {
   return sum;
 }
 
-class RoundExchangeTest : public ::testing::Test {
+// With and without devices that sum by rings, which add in the order of ranks.
+class RoundExchangeTest : public ::testing::TestWithParam<bool> {
  protected:
   void Begin(uint32_t workers, Rendezvous::Options options = {}) {
     workers_ = workers;
@@ -42,9 +45,18 @@ class RoundExchangeTest : public ::testing::Test {
   class Process {
    public:
     Process(RoundExchangeTest* test, uint32_t worker) : test_(test) {
-      link_ = std::make_unique<RoundLink>(
-          worker, ++test->incarnations_, [](size_t rank, size_t size) {
+      rings_ = std::make_unique<RingCollectives>(
+          RingCollectives::Options{},
+          [](size_t rank, size_t size) {
             return MakeGlooCollective("127.0.0.1", rank, size);
+          },
+          []() -> absl::StatusOr<std::unique_ptr<DeviceRing>> {
+            if (GetParam()) return EmulatedAccelerator({}).OpenRing();
+            return absl::UnimplementedError("a processor");
+          });
+      link_ = std::make_unique<RoundLink>(
+          worker, ++test->incarnations_, [this](size_t rank, size_t size) {
+            return rings_->Make(rank, size);
           });
       RoundExchange::Options options;
       options.shares = test->workers_;
@@ -81,6 +93,7 @@ class RoundExchangeTest : public ::testing::Test {
       return ended;
     }
     int again() const { return again_; }
+    int by_devices() const { return by_devices_; }
     const std::vector<double>& figures() const { return figures_; }
 
    private:
@@ -91,12 +104,17 @@ class RoundExchangeTest : public ::testing::Test {
       absl::Status ended;
       for (; shares.has_value() && ended.ok();
            shares = ended.ok() ? exchange_->NextPass() : absl::nullopt) {
+        const std::shared_ptr<DeviceRing> ring = exchange_->ring();
+        if (ring != nullptr) exchange_->GradientsAreSums();
+        by_devices_ += ring != nullptr;
         // Element i of all is element i - 2 of the second variable.
         for (size_t v = 2; v-- > 0;) {
           for (size_t i = 0; i < gradients[v].size(); ++i) {
             gradients[v][i] =
                 shares->empty() ? -0.0f : Term(shares->front(), 2 * v + i);
           }
+          // As a device, which does not know that a sum is none.
+          if (ring != nullptr) ring->Sum(gradients[v]).IgnoreError();
           exchange_->Ready(v);
         }
         figures_ = {shares->empty() ? -1.0
@@ -121,11 +139,13 @@ class RoundExchangeTest : public ::testing::Test {
     }
 
     RoundExchangeTest* const test_;
+    std::unique_ptr<RingCollectives> rings_;
     std::unique_ptr<RoundLink> link_;
     std::unique_ptr<RoundExchange> exchange_;
     std::atomic<bool> stopping_{false};
     std::vector<double> figures_;
     int again_ = 0;
+    int by_devices_ = 0;  // Steps, and passes.
     std::thread beating_;
   };
 
@@ -136,7 +156,7 @@ class RoundExchangeTest : public ::testing::Test {
   std::unique_ptr<Rendezvous> rendezvous_;
 };
 
-TEST_F(RoundExchangeTest, AllGetTheSumInTheOrderOfShares) {
+TEST_P(RoundExchangeTest, AllGetTheSumInTheOrderOfShares) {
   Begin(3);
   std::vector<std::thread> threads;
   for (uint32_t w = 0; w < 3; ++w) {
@@ -146,6 +166,7 @@ TEST_F(RoundExchangeTest, AllGetTheSumInTheOrderOfShares) {
         EXPECT_TRUE(process.Step(step).ok());
         EXPECT_THAT(process.figures(), ElementsAre(0, 1, 2));
       }
+      EXPECT_GE(process.by_devices(), GetParam() ? 9 : 0);
       if (w == 0) {
         const MutexLock lock(&mutex_);
         rendezvous_->Finish();
@@ -156,7 +177,7 @@ TEST_F(RoundExchangeTest, AllGetTheSumInTheOrderOfShares) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_F(RoundExchangeTest, AStepIsMadeAgainWhenALostWorkerIsBack) {
+TEST_P(RoundExchangeTest, AStepIsMadeAgainWhenALostWorkerIsBack) {
   Begin(2);
   std::thread lost([this] {
     {
@@ -182,7 +203,7 @@ TEST_F(RoundExchangeTest, AStepIsMadeAgainWhenALostWorkerIsBack) {
   lost.join();
 }
 
-TEST_F(RoundExchangeTest, FewerWorkersComputeTheSharesOfTheLostOneInOrder) {
+TEST_P(RoundExchangeTest, FewerWorkersComputeTheSharesOfTheLostOneInOrder) {
   Begin(3, {.patience = absl::Seconds(1), .fewest = 2});
   std::vector<std::thread> threads;
   for (const uint32_t w : {0, 2}) {
@@ -192,6 +213,7 @@ TEST_F(RoundExchangeTest, FewerWorkersComputeTheSharesOfTheLostOneInOrder) {
         EXPECT_TRUE(process.Step(step).ok());
         EXPECT_THAT(process.figures(), ElementsAre(0, 1, 2, -1));
       }
+      EXPECT_EQ(process.by_devices(), 0);
       if (w == 0) {
         const MutexLock lock(&mutex_);
         rendezvous_->Finish();
@@ -202,7 +224,7 @@ TEST_F(RoundExchangeTest, FewerWorkersComputeTheSharesOfTheLostOneInOrder) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_F(RoundExchangeTest, WithoutEnoughWorkersTheStepFails) {
+TEST_P(RoundExchangeTest, WithoutEnoughWorkersTheStepFails) {
   Begin(2, {.patience = absl::Milliseconds(50)});
   Process alone(this, 0);
   const absl::Status ended = alone.Step(0);
@@ -211,7 +233,24 @@ TEST_F(RoundExchangeTest, WithoutEnoughWorkersTheStepFails) {
               ::testing::HasSubstr("worker-1 did not come within 50ms"));
 }
 
-TEST_F(RoundExchangeTest, WhoWaitsSaysForWhomAndMayBeInterrupted) {
+TEST_P(RoundExchangeTest, WhoSumsWithOneThatIsSilentEndsWhenTheWaitIsTooLong) {
+  Begin(2);
+  v1::BeatReply too_long;
+  too_long.set_gave_up("the chief did not come back");
+  absl::optional<Process> silent;
+  silent.emplace(this, 1);
+  Process waits(this, 0);
+  std::thread joins([&] {
+    v1::StepPosition first;
+    first.set_epoch(1);
+    EXPECT_TRUE(silent->link()->Join(first).ok());
+    waits.link()->Hear(too_long);
+  });
+  EXPECT_EQ(waits.Step(0), absl::DeadlineExceededError(too_long.gave_up()));
+  joins.join();
+}
+
+TEST_P(RoundExchangeTest, WhoWaitsSaysForWhomAndMayBeInterrupted) {
   Begin(2);
   Process alone(this, 0);
   std::thread other([&] {
@@ -222,6 +261,8 @@ TEST_F(RoundExchangeTest, WhoWaitsSaysForWhomAndMayBeInterrupted) {
   EXPECT_TRUE(absl::IsCancelled(alone.Step(0)));
   other.join();
 }
+
+INSTANTIATE_TEST_SUITE_P(All, RoundExchangeTest, ::testing::Bool());
 
 }  // namespace
 }  // namespace paramd

@@ -38,6 +38,7 @@ void RoundLink::Hear(const v1::BeatReply& reply) {
   finished_ |= reply.finished();
   if (!reply.gave_up().empty()) {
     failure_.Update(absl::DeadlineExceededError(reply.gave_up()));
+    LeaveLocked();  // Whoever sums with one that is silent waits no more.
   }
   changed_.NotifyAll();
 }
