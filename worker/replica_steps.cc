@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "config/batch_rule.h"
 #include "config/strategy.h"
+#include "worker/device/device_ring.h"
 
 namespace paramd {
 namespace {
@@ -91,9 +92,10 @@ ReplicaSteps::ReplicaSteps(const v1::JobConfig& job, uint32_t replicas,
     }
     replica.step = std::make_unique<GradientStep>(job, replica.model);
   }
-  if (replicas_.size() == 1 || group_.meeting != nullptr) return;
-  group_.meeting = std::make_shared<ReplicaMeeting>(replicas_.size());
+  if (group_.meeting != nullptr) return;
   group_.bucket_bytes = job.all_reduce().bucket_bytes();
+  if (replicas_.size() == 1) return;
+  group_.meeting = std::make_shared<ReplicaMeeting>(replicas_.size());
 }
 
 void ReplicaSteps::OnReplicas(size_t count,
@@ -109,6 +111,15 @@ void ReplicaSteps::OnReplicas(size_t count,
   others.Wait();
 }
 
+void ReplicaSteps::SetRing(std::shared_ptr<DeviceRing> ring) {
+  if (ring == group_.ring) return;
+  group_.ring = std::move(ring);
+  has_asked_ = false;
+  joined_ = false;
+  // Nobody meets: whoever fails ends the ring, and with it the others' sums.
+  group_.meeting = std::make_shared<ReplicaMeeting>(1);
+}
+
 void ReplicaSteps::Join() {
   std::vector<absl::Status> joined(replicas_.size());
   OnReplicas(replicas_.size(), [&](size_t r) {
@@ -118,6 +129,7 @@ void ReplicaSteps::Join() {
   });
   has_asked_ = true;
   joined_ = joined.front().ok();
+  if (group_.ring != nullptr) return;  // Who has formed it says so.
   if (joined_ && group_.rank == 0) {
     Log(LogLevel::kInfo, "replicas' devices sum their gradients",
         {{"replicas", all_}});
@@ -135,11 +147,15 @@ void ReplicaSteps::Join() {
   }
 }
 
+size_t ReplicaSteps::MembersThatSum() const {
+  if (group_.ring != nullptr) return group_.ring->size();
+  return group_.meeting == nullptr ? 0 : group_.meeting->size();
+}
+
 bool ReplicaSteps::SumsOnDevices(const v1::ComputeGradient& request) {
   const uint64_t examples = request.end() - request.begin();
-  if (group_.meeting == nullptr || group_.meeting->size() != all_ ||
-      !one_batch_ || examples <= (all_ - 1) * share_ ||
-      examples > all_ * share_) {
+  if (MembersThatSum() != all_ || !one_batch_ ||
+      examples <= (all_ - 1) * share_ || examples > all_ * share_) {
     return false;
   }
   if (!has_asked_) Join();

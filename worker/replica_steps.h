@@ -2,6 +2,7 @@
 #define PARAMD_WORKER_REPLICA_STEPS_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -60,6 +61,11 @@ class ReplicaSteps {
   // The ranges whose batches Compute takes, in order.
   std::vector<Portion> BatchesOf(const v1::ComputeGradient& request,
                                  absl::Span<const uint32_t> shares) const;
+
+  // From now on the replica here is among those of other processes, whose
+  // devices may sum by this ring; null: by none. REQUIRES: it is one, among no
+  // others of this process.
+  void SetRing(std::shared_ptr<DeviceRing> ring);
 
   // Whether the devices of all replicas sum their shares of this step: then the
   // gradients are the whole step's, also among replicas that are elsewhere. All
@@ -122,6 +128,7 @@ class ReplicaSteps {
   void OnReplicas(size_t count, absl::FunctionRef<void(size_t)> work);
   // Has the devices of all replicas sum from now on, if they can.
   void Join();
+  size_t MembersThatSum() const;
   absl::StatusOr<Metrics> ComputeOne(const v1::ComputeGradient& request,
                                      const Portion& range,
                                      const StepWeights& weights,

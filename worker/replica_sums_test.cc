@@ -1,5 +1,6 @@
 // Replicas whose devices, with a memory and a time of their own, sum gradients.
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -459,6 +460,141 @@ TEST(ReplicaSumsTest, MembersOnThreadsOfTheirOwnAllHaveTheSum) {
     });
   }
   for (std::thread& member : members) member.join();
+}
+
+// Ends of a ring, one for each member, which have yet to begin.
+std::vector<std::shared_ptr<DeviceRing>> OpenRings(size_t count) {
+  static uint64_t seed = 0;
+  std::vector<std::shared_ptr<DeviceRing>> rings;
+  for (size_t r = 0; r < count; ++r) {
+    rings.push_back(
+        *EmulatedAccelerator(EmulatedAccelerator::Options{.seed = ++seed})
+             .OpenRing());
+  }
+  return rings;
+}
+
+// Members in processes of their own, as far as that goes.
+class RingMember {
+ public:
+  RingMember(uint32_t count, uint32_t rank) : rank_(rank) {
+    v1::JobConfig job = JobOf(count);
+    job.set_strategy(v1::JobConfig::MULTI_WORKER_MIRRORED);
+    model_ = *Network::Create(job.model(), kInput, [this] {
+      auto device = std::make_unique<EmulatedDevice>(
+          EmulatedAccelerator::Options{.seed = rank_ + 1});
+      accelerator = device->accelerator();
+      return device;
+    });
+    steps = std::make_unique<ReplicaSteps>(job, /*replicas=*/1, model_.get());
+    trainer = std::make_unique<Trainer>(model_->variables());
+  }
+
+  // Into a ring, of which this is the end.
+  void Enter(const std::shared_ptr<DeviceRing>& ring, const DeviceRing::Id& id,
+             size_t size) {
+    ring->Begin(id, rank_, size);
+    while (!*ring->HasFormed()) std::this_thread::yield();
+    steps->SetRing(ring);
+  }
+  bool SumsOnDevices(uint64_t examples) {
+    v1::ComputeGradient request;
+    request.set_end(examples);
+    return steps->SumsOnDevices(request);
+  }
+  absl::Status Step(uint64_t examples) {
+    return trainer->Step(steps.get(), 0, examples, {rank_}).status();
+  }
+
+  EmulatedAccelerator* accelerator = nullptr;
+  std::unique_ptr<ReplicaSteps> steps;
+  std::unique_ptr<Trainer> trainer;
+
+ private:
+  const uint32_t rank_;
+  std::unique_ptr<Network> model_;
+};
+
+TEST(ReplicaSumsTest, MembersInOtherProcessesSumByARingWhatLiesOnDevices) {
+  for (const uint32_t count : {2, 3}) {
+    const uint64_t examples = count * kBatch - 1;
+    Replicas cpu(count);
+    ASSERT_TRUE(cpu.Step(0, examples).ok());
+    // One in which they stay, and another one.
+    const auto first = OpenRings(count);
+    const auto second = OpenRings(count);
+    const std::vector<DeviceRing::Id> ids = {*first[0]->MakeId(),
+                                             *second[0]->MakeId()};
+    std::vector<std::thread> members;
+    for (uint32_t rank = 0; rank < count; ++rank) {
+      members.emplace_back([&, rank] {
+        RingMember member(count, rank);
+        EXPECT_FALSE(member.SumsOnDevices(examples));
+        for (const size_t ring : {0, 1}) {
+          member.Enter((ring == 0 ? first : second)[rank], ids[ring], count);
+          // A step without a share for each is not summed there.
+          EXPECT_FALSE(member.SumsOnDevices((count - 1) * kBatch));
+          ASSERT_TRUE(member.SumsOnDevices(examples));
+          for (int step = 0; step < 3; ++step) {
+            ASSERT_TRUE(member.Step(examples).ok());
+            ASSERT_EQ(member.trainer->gradients(), cpu.trainer->gradients());
+            EXPECT_EQ(member.trainer->ready, member.trainer->gradients().size());
+          }
+        }
+        EXPECT_GT(member.accelerator->allocations(), 0u);
+        EXPECT_EQ(member.accelerator->allocations_beside_sums(), 0u);
+        member.steps->SetRing(nullptr);
+        EXPECT_FALSE(member.SumsOnDevices(examples));
+        ASSERT_TRUE(member.Step(examples).ok());
+        EXPECT_NE(member.trainer->gradients(), cpu.trainer->gradients());
+      });
+    }
+    for (std::thread& member : members) member.join();
+  }
+}
+
+TEST(ReplicaSumsTest, AMemberOfARingThatIsLostInAStepHarmsNoOthersDevice) {
+  constexpr uint64_t kExamples = 2 * kBatch;
+  Replicas cpu(2);
+  ASSERT_TRUE(cpu.Step(0, kExamples).ok());
+  for (int again = 0; again < 8; ++again) {
+    const auto first = OpenRings(2);
+    const auto second = OpenRings(2);
+    const std::vector<DeviceRing::Id> ids = {*first[0]->MakeId(),
+                                             *second[0]->MakeId()};
+    std::thread lost([&] {
+      RingMember member(2, 1);
+      member.Enter(first[1], ids[0], 2);
+      std::thread killer([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(3 * again));
+        first[1]->Abort(absl::CancelledError("it was killed"));
+      });
+      absl::Status status;
+      while (status.ok() && first[1]->status().ok()) {
+        status = member.Step(kExamples);
+      }
+      EXPECT_TRUE(status.ok()) << status;
+      killer.join();
+      // It is back.
+      member.Enter(second[1], ids[1], 2);
+      ASSERT_TRUE(member.Step(kExamples).ok());
+      EXPECT_EQ(member.trainer->gradients(), cpu.trainer->gradients());
+    });
+    RingMember member(2, 0);
+    member.Enter(first[0], ids[0], 2);
+    while (first[0]->status().ok()) {
+      ASSERT_TRUE(member.Step(kExamples).ok());
+      // Whose word counts behind a step.
+      if (!first[0]->status().ok()) break;
+      ASSERT_EQ(member.trainer->gradients(), cpu.trainer->gradients());
+    }
+    EXPECT_TRUE(absl::IsUnavailable(first[0]->status()));
+    EXPECT_TRUE(member.accelerator->status().ok());
+    member.Enter(second[0], ids[1], 2);
+    ASSERT_TRUE(member.Step(kExamples).ok());
+    EXPECT_EQ(member.trainer->gradients(), cpu.trainer->gradients());
+    lost.join();
+  }
 }
 
 }  // namespace

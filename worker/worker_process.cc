@@ -300,6 +300,11 @@ absl::StatusOr<std::unique_ptr<Batch>> WorkerProcess::TakeBatch(
   }
 }
 
+absl::StatusOr<std::unique_ptr<DeviceRing>> WorkerProcess::OpenRing() {
+  if (model_->link() != nullptr) return model_->link()->OpenRing();
+  return absl::UnimplementedError("it computes in host memory");
+}
+
 absl::Status WorkerProcess::Begin(const v1::ComputeGradient& request) {
   if (request.portion() == 0) return Announce(request);
   announced_.reset();
@@ -423,6 +428,7 @@ absl::StatusOr<StepFigures> WorkerProcess::ComputeShares(
   const size_t sums = model_->metrics().size();
   const auto compute = [&]() -> absl::StatusOr<Metrics> {
     RETURN_IF_ERROR(Begin(request));
+    steps_.SetRing(member_.exchange->ring());
     if (steps_.SumsOnDevices(request)) member_.exchange->GradientsAreSums();
     return steps_.Compute(request, shares_, weights, Batches(), &abandoned_,
                           gradients.mutables, [&](size_t variable) {

@@ -61,6 +61,9 @@ class WorkerProcess {
   }
   // What the model computes on.
   std::string device() const { return model_->device(); }
+  // An end of a ring of that device: as Accelerator::OpenRing. On the computing
+  // thread.
+  absl::StatusOr<std::unique_ptr<DeviceRing>> OpenRing();
   uint64_t examples() const { return training_->size(); }
   // The name of what makes a checkpoint better; empty: auto.
   const std::string& best_metric() const { return best_metric_; }

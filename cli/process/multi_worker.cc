@@ -141,7 +141,12 @@ MultiWorker::MultiWorker(const ClusterSpec& cluster, Identity self,
       workers_(cluster.workers),
       index_(static_cast<uint32_t>(cluster.worker_index())),
       self_(std::move(self)),
-      link_(index_, self_.incarnation, LinksOf(cluster)),
+      collectives_({.name = absl::StrCat("worker-", index_)},
+                   LinksOf(cluster), [this] { return process_->OpenRing(); }),
+      link_(index_, self_.incarnation,
+            [this](size_t rank, size_t size) {
+              return collectives_.Make(rank, size);
+            }),
       exchange_(ExchangeOptions(
                     cluster, job.config,
                     [this] { return process_->Checksum(runtime_); }),

@@ -20,6 +20,7 @@
 #include "net/hello.h"
 #include "net/process_calls.h"
 #include "net/runtime.h"
+#include "worker/collective/ring_collective.h"
 #include "worker/collective/round_exchange.h"
 #include "worker/rendezvous/rendezvous.h"
 
@@ -94,6 +95,7 @@ class MultiWorker {
   const std::vector<std::string> workers_;  // Their addresses.
   const uint32_t index_;
   const Identity self_;
+  RingCollectives collectives_;
   RoundLink link_;
   RoundExchange exchange_;
   ContentSource source_;

@@ -75,6 +75,10 @@ class Process {
   const v1::DataSet& TrainingData() const { return worker_->data(); }
   // TrainedModel's. REQUIRES: it is a worker.
   std::string ModelsDevice() const { return worker_->device(); }
+  // An end of a ring of that device: as WorkerProcess::OpenRing.
+  absl::StatusOr<std::unique_ptr<DeviceRing>> OpenRing() {
+    return worker_->OpenRing();
+  }
 
   // The runtime's Run. A chief says meanwhile that it is alive, and stops the
   // runtime with ALREADY_EXISTS if another one has taken over.

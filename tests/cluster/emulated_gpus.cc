@@ -1,13 +1,15 @@
 // paramd, whose networks compute on emulated accelerators, one for each
 // replica: devices with a memory and a time of their own, whose arithmetic is
 // that of the processor. EMULATED_LOST_AFTER=N in the environment loses the
-// last replica's after it was given so many things to do.
+// last replica's after it was given so many things to do. With
+// EMULATED_NCCL=missing there is no library that sums between processes.
 #include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/string_view.h"
 
 #include "cli/main.h"
 #include "config/strategy.h"
@@ -24,10 +26,18 @@ uint64_t LostAfter() {
   return after;
 }
 
+absl::StatusOr<Nccl> LoadNccl() {
+  const char* const text = std::getenv("EMULATED_NCCL");
+  if (text == nullptr || absl::string_view(text) != "missing") {
+    return EmulatedNccl::Load();
+  }
+  return absl::FailedPreconditionError("NCCL can't be loaded (install it)");
+}
+
 std::unique_ptr<Device> MakeDevice(uint64_t lost_after) {
   static std::atomic<uint64_t> made{0};
   return std::make_unique<EmulatedDevice>(EmulatedAccelerator::Options{
-      .seed = ++made, .lost_after = lost_after});
+      .seed = ++made, .lost_after = lost_after, .nccl = LoadNccl});
 }
 
 ModelFactory EmulatedModels() {

@@ -48,6 +48,7 @@ absl::Status Exchange::Join(const ReplicaGroup& group) {
   const absl::Status joined = link_->Join(group);
   if (!joined.ok()) return joined;
   buckets_.SetUp(variables_.size(), group.bucket_bytes);
+  if (std::exchange(has_joined_, true)) return absl::OkStatus();
   for (Variable& variable : variables_) variable.sum = link_->MakeMark();
   return absl::OkStatus();
 }

@@ -167,6 +167,7 @@ class Exchange {
   GrowingMemory wide_output_;
   GrowingMemory half_output_gradient_;
 
+  bool has_joined_ = false;
   Sharing sharing_ = Sharing::kAlone;
   bool holds_sums_ = false;
   GradientBuckets buckets_;
