@@ -4,9 +4,9 @@
 # into FOLDER/packed.tar.gz, and copies the scripts beside it: to be carried to a
 # machine that has a GPU and its driver. Says how large it is. Before it:
 #   bazel build -c opt --define=gpu=all //worker/device:gpu_device_test \
-#     //worker/device:gpu_sum_test //worker/model:layers_gpu_test \
-#     //worker/model:network_gpu_test //server/device:gpu_apply_test //bench/gpu \
-#     //cli:paramd
+#     //worker/device:gpu_ring_test //worker/device:gpu_sum_test \
+#     //worker/model:layers_gpu_test //worker/model:network_gpu_test \
+#     //server/device:gpu_apply_test //bench/gpu //cli:paramd
 # (--define=gpu=all: for each generation; without it, for Hopper and, more slowly
 # started, for what came after Turing).
 set -euo pipefail
@@ -20,7 +20,8 @@ root=${PARAMD_BIN:-$here/../../bazel-bin}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/tests" "$work/bench" "$work/lib" "$1"
-cp -f "$root"/worker/device/gpu_device_test "$root"/worker/device/gpu_sum_test \
+cp -f "$root"/worker/device/gpu_device_test \
+  "$root"/worker/device/gpu_ring_test "$root"/worker/device/gpu_sum_test \
   "$root"/worker/model/layers_gpu_test "$root"/worker/model/network_gpu_test \
   "$root"/server/device/gpu_apply_test "$work/tests/"
 cp -f "$root/bench/gpu/gpu" "$root/cli/paramd" "$work/bench/"
